@@ -1,0 +1,91 @@
+package gpu
+
+import "github.com/phos-gpu/phos/hijack/abi"
+
+// ChunkBytes is the granule of device memory: what Memory.Map backs, what Tracker marks, what a checkpoint copies.
+const ChunkBytes = 2 << 20
+
+// Backend is one kind of GPU, opened once per worker process.
+type Backend interface {
+	// Devices lists the devices in ordinal order. The answer never changes while the backend is open.
+	Devices() []DeviceInfo
+	// NewContext makes an address space with its own modules and streams on a device.
+	NewContext(ordinal int, options ContextOptions) (Context, error)
+	Close() error
+}
+
+// DeviceInfo is everything about a device that a program may ask without touching it.
+type DeviceInfo struct {
+	Name        string
+	UUID        [16]byte
+	MemoryBytes uint64
+	// Attributes holds the driver's device attributes by number; a missing one reads as 0.
+	Attributes map[abi.DeviceAttribute]int32
+}
+
+// ContextOptions says where a context's side effects go.
+type ContextOptions struct {
+	// Output receives what kernels print, whole lines or parts of them, in order, before the stream reports the launch done.
+	Output func(text []byte)
+}
+
+// Context is an address space on one device. A sticky fault poisons it: every later call returns that fault.
+type Context interface {
+	Memory() Memory
+	NewStream(options StreamOptions) (Stream, error)
+	NewEvent(options EventOptions) (Event, error)
+	// LoadModule loads PTX text or an already unpacked image; see Image.
+	LoadModule(image Image, options LoadOptions) (Module, error)
+	// Instantiate makes a graph ready for launching.
+	Instantiate(graph *Graph) (Executable, error)
+	// Synchronize waits for all work of all streams and returns the first fault.
+	Synchronize() error
+	// Fault returns the sticky error, nil while the context is healthy.
+	Fault() error
+	Close() error
+}
+
+// Range is a span of device addresses.
+type Range struct {
+	Address uint64
+	Bytes   uint64
+}
+
+// End is the first address after the range.
+func (r Range) End() uint64 { return r.Address + r.Bytes }
+
+// Contains reports whether other lies wholly inside r.
+func (r Range) Contains(other Range) bool {
+	return other.Address >= r.Address && other.Bytes <= r.Bytes && other.Address-r.Address <= r.Bytes-other.Bytes
+}
+
+// Memory backs addresses. Its calls take effect at once, unordered with streams: the session orders them.
+type Memory interface {
+	// Map backs a range, whole chunks at a chunk boundary, with zeroed memory. It returns abi.OutOfMemory where there is none.
+	Map(r Range) error
+	// Unmap gives the memory back; touching the range is a fault afterwards.
+	Unmap(r Range) error
+	// MapHost makes host memory (the pinned arena) visible to kernels at address, which is also its address in the program.
+	MapHost(address uint64, memory []byte) error
+	// ReadAt copies device memory out; offset is a device address. The interfaces are those of package io.
+	ReadAt(p []byte, address int64) (int, error)
+	// WriteAt copies into device memory and marks the chunks written.
+	WriteAt(p []byte, address int64) (int, error)
+	// Usage reports free and total bytes of the device, all its users counted.
+	Usage() (free, total uint64)
+}
+
+// Tracker is what a Memory offers when it can say which chunks were written (decision 8). Bit i of a bitmap is chunk i of the range.
+type Tracker interface {
+	// Written returns the marks of a range.
+	Written(r Range) []uint64
+	// ClearWritten clears them. Clear first, then copy: a store in between marks the chunk again.
+	ClearWritten(r Range)
+}
+
+// Lazy is what a Memory offers when chunks can stay absent until first touched.
+type Lazy interface {
+	// MapAbsent is Map, but the first touch of each chunk, by a kernel or a copy, waits for fill, which is called once
+	// per chunk with the chunk's memory to fill.
+	MapAbsent(r Range, fill func(address uint64, chunk []byte) error) error
+}

@@ -1,0 +1,60 @@
+package gpu
+
+// Image is code to load: exactly one of the fields is set. The session has already unpacked fat binaries.
+type Image struct {
+	// PTX is one or more PTX texts that make up one program (more than one after linking).
+	PTX []string
+	// Cubin is machine code for real devices.
+	Cubin []byte
+}
+
+// LoadOptions accompany an image.
+type LoadOptions struct {
+	// Place finds device memory for a module global and returns its address, backed and zeroed. Nil where the driver places globals.
+	Place func(name string, bytes, align uint64) (address uint64, err error)
+}
+
+// LoadError says why an image was refused, with the text for the program's JIT error log.
+type LoadError struct {
+	// Log is what the driver's JIT log would hold: "line 12, column 7: unknown instruction 'foo.b32'".
+	Log string
+	// Err holds the abi.Result (abi.InvalidPTX, abi.NoBinaryForGPU, ...), for errors.As and errors.Is.
+	Err error
+}
+
+func (e *LoadError) Error() string { return e.Log }
+
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// Module is loaded code.
+type Module interface {
+	// Functions lists the kernels by name, sorted.
+	Functions() []string
+	// Function finds a kernel; abi.NotFound where there is none.
+	Function(name string) (Function, error)
+	// Globals lists the module's variables by name.
+	Globals() map[string]Range
+	Close() error
+}
+
+// Function is a kernel.
+type Function interface {
+	Info() FunctionInfo
+	// SetAttribute changes one of the changeable attributes (dynamic shared memory limit, carve-out, ...).
+	SetAttribute(attribute, value int32) error
+	// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor.
+	ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) (int, error)
+}
+
+// FunctionInfo is what programs ask about a kernel. Attributes are numbered as in the driver's CUfunction_attribute.
+type FunctionInfo struct {
+	Name       string
+	Params     []Param
+	ParamBytes uint32
+	Attributes [16]int32
+}
+
+// Param is one kernel parameter's place in the parameter block.
+type Param struct {
+	Offset, Bytes uint32
+}

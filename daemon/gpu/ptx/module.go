@@ -1,0 +1,140 @@
+package ptx
+
+// Pos is a place in PTX text, both counted from 1.
+type Pos struct{ Line, Column int32 }
+
+// Module is one parsed and checked PTX text.
+type Module struct {
+	Version Version
+	Target  string // "sm_90"
+	Globals []*Var // .global, .const and module-scope .shared, in order of appearance
+	Funcs   []*Func
+}
+
+// Version is the PTX ISA version of a text.
+type Version struct{ Major, Minor int }
+
+// Space is a state space.
+type Space uint8
+
+// State spaces. Generic is what an address without a space means.
+const (
+	Generic Space = iota
+	Global
+	Shared
+	Local
+	Const
+	ParamSpace
+)
+
+// Linkage says who may see a symbol.
+type Linkage uint8
+
+// Linkages of functions and variables.
+const (
+	Internal Linkage = iota
+	Visible
+	Extern
+	Weak
+	Common
+)
+
+// Var is a variable: a global, a constant, shared or local memory of a function, or a call parameter.
+type Var struct {
+	Name    string
+	Space   Space
+	Linkage Linkage
+	Bytes   uint64 // 0 for an extern or incomplete array ([]): dynamic shared memory
+	Align   uint64
+	Init    []byte       // nil means zeroes; else exactly Bytes long
+	Relocs  []Relocation // places in Init that hold addresses of symbols
+	// Offset is the place within the function's shared, local or call-parameter frame. Module-scope shared variables
+	// that a kernel can reach get their offset from the executor's layout; see Func.Shared.
+	Offset uint64
+	Pos    Pos
+}
+
+// Relocation asks for the address of a symbol plus Addend to be stored at Offset of an initialiser, Bytes wide.
+type Relocation struct {
+	Offset  uint64
+	Bytes   uint8
+	Symbol  *Var  // nil if Func is set
+	Func    *Func // address of a function
+	Addend  int64
+	Generic bool // generic(symbol): the generic address, else the address within its space
+}
+
+// Func is an .entry or .func.
+type Func struct {
+	Name    string
+	Entry   bool
+	Linkage Linkage
+	// Params are the parameters with their offsets in the parameter block (.entry) or call frame (.func).
+	Params     []*Var
+	ParamBytes uint64
+	// Returns are the return parameters of a .func.
+	Returns []*Var
+	// Registers of class c are numbered 0..Registers[c]-1.
+	Registers [Classes]int
+	// ParamRegs and ReturnRegs are set where a .func declares its parameters as .reg; -1 class where in .param space.
+	ParamRegs, ReturnRegs []Reg
+	Shared, Local         []*Var // declared inside, with offsets
+	CallParams            []*Var // .param variables declared inside, with offsets in a frame of CallParamBytes
+	LocalBytes            uint64
+	SharedBytes           uint64 // static, function scope only
+	CallParamBytes        uint64
+	Insts                 []Inst // empty for a declaration
+	// Performance directives, zero where absent.
+	MaxThreads, RequiredThreads [3]uint32
+	MinBlocks, MaxRegisters     uint32
+	Pos                         Pos
+}
+
+// Class is a register class.
+type Class uint8
+
+// Register classes. 8- and 16-bit registers are of class R16.
+const (
+	Pred Class = iota
+	R16
+	R32
+	R64
+	Classes = 4
+)
+
+// Reg names a register: class and number. Reg{} with Index -1 is no register (the sink "_").
+type Reg struct {
+	Class Class
+	Index int32
+}
+
+// NoReg is the sink "_" or an absent register.
+var NoReg = Reg{Index: -1}
+
+// Type is a PTX fundamental type.
+type Type uint8
+
+// The fundamental types.
+const (
+	NoType Type = iota
+	B8
+	B16
+	B32
+	B64
+	U8
+	U16
+	U32
+	U64
+	S8
+	S16
+	S32
+	S64
+	F16
+	F16X2
+	BF16
+	BF16X2
+	F32
+	F64
+	PredType
+	B128
+)

@@ -1,0 +1,35 @@
+package gpu
+
+// StreamOptions describe a stream.
+type StreamOptions struct {
+	// NonBlocking streams do not order themselves with the legacy default stream. The session supplies that
+	// ordering with events; a backend may ignore it.
+	NonBlocking bool
+	Priority    int32
+}
+
+// Stream runs work in order, concurrently with other streams.
+type Stream interface {
+	// Submit queues work and returns at once. An error is about the request itself; faults of the work surface later.
+	Submit(work Work) error
+	// Query returns nil when all work is done, abi.NotReady while it is not, else the fault.
+	Query() error
+	// Synchronize waits until all work submitted before the call is done and returns the context's fault.
+	Synchronize() error
+	Close() error
+}
+
+// EventOptions describe an event.
+type EventOptions struct {
+	// Timing events remember when they happened.
+	Timing bool
+}
+
+// Event is a point in a stream. An event that was never recorded counts as done.
+type Event interface {
+	Query() error
+	Synchronize() error
+	// ElapsedSince returns the time between two recorded, timing, completed events in milliseconds.
+	ElapsedSince(start Event) (milliseconds float32, err error)
+	Close() error
+}

@@ -1,0 +1,88 @@
+package gpu
+
+import "io"
+
+// Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, Record, Await, Call and Nothing.
+// Values are plain data, so that a captured graph can be kept, copied and replayed.
+type Work interface{ isWork() }
+
+// Launch runs a kernel.
+type Launch struct {
+	Function    Function
+	Grid, Block [3]uint32
+	// SharedBytes is dynamic shared memory per block.
+	SharedBytes uint32
+	// Params is the packed parameter block; see FunctionInfo.Params for its layout. The stream may keep it.
+	Params      []byte
+	Cooperative bool
+}
+
+// Copy moves a box of bytes: Extent[0] bytes a row, Extent[1] rows, Extent[2] slices. A linear copy has Extent {n, 1, 1}.
+type Copy struct {
+	Dst, Src Place
+	Extent   [3]uint64
+}
+
+// Place is one end of a copy. Offsets inside pitched memory are already added to Address.
+type Place struct {
+	// Host is nil for device memory (and for arena memory registered with MapHost, which has device addresses).
+	// Else it is the program's memory; Address is the offset passed to it.
+	Host    HostMemory
+	Address uint64
+	// RowPitch and SlicePitch are in bytes; ignored where the extent does not need them.
+	RowPitch, SlicePitch uint64
+}
+
+// HostMemory is memory that is not mapped here: the program's own pages, or bytes that came with a call.
+type HostMemory interface {
+	io.ReaderAt
+	io.WriterAt
+}
+
+// Fill repeats a pattern of 1, 2 or 4 bytes: Columns patterns a row, Rows rows RowPitch bytes apart.
+type Fill struct {
+	Address, RowPitch uint64
+	Pattern           uint32
+	PatternBytes      uint8
+	Columns, Rows     uint64
+}
+
+// Record marks an event once everything before it in the stream is done.
+type Record struct{ Event Event }
+
+// Await holds the stream until what the event had recorded at submission is done.
+type Await struct{ Event Event }
+
+// Call runs a function of the session in stream order; the stream waits for it to return.
+type Call struct{ Func func() }
+
+// Nothing is an empty node, for joining dependencies in a graph.
+type Nothing struct{}
+
+func (Launch) isWork()  {}
+func (Copy) isWork()    {}
+func (Fill) isWork()    {}
+func (Record) isWork()  {}
+func (Await) isWork()   {}
+func (Call) isWork()    {}
+func (Nothing) isWork() {}
+
+// Graph is work with dependencies, as data: node i runs after the nodes that After names. Child graphs are already inlined.
+type Graph struct {
+	Nodes []Node
+}
+
+// Node is one step of a graph.
+type Node struct {
+	Work  Work
+	After []int
+}
+
+// Executable is a graph made ready to run.
+type Executable interface {
+	// Launch runs the whole graph as one piece of work in the stream.
+	Launch(stream Stream) error
+	// Update replaces the work of a node, by its index, with work of the same kind, from the next launch on.
+	Update(node int, work Work) error
+	Close() error
+}
