@@ -1,0 +1,39 @@
+// Package wire is the shared-memory transport between libphos inside a program and its worker: the layout of the
+// session file, frames, and the Go side of the ring. The C side is hijack/shim.
+//
+// One session is one program process and has two files in phos's own tmpfs: the session file (layout.go) and the
+// pinned arena, mapped at one address on both sides. Nothing here holds a file descriptor in the program after
+// the handshake (handshake.go).
+//
+// # Frames
+//
+// The program posts frames into the submission ring; one spin lock keeps the order of its threads. A frame starts
+// at a multiple of 64 bytes, is contiguous (a pad frame fills the end of the ring), and is
+//
+//	u32 length     whole frame in bytes, header included, before rounding up to 64
+//	u16 call       abi.Call number; 0 is padding
+//	u16 flags      bit 0: the program waits for a reply
+//	u32 slot       index of the calling thread's reply slot
+//	u32 context    handle of the thread's current context, low half (0: none)
+//	u64 sequence   counts frames of this session from 1
+//	u64 reserved
+//	payload        scalars as 8-byte little-endian words in the order of the spec, then inline arrays and strings,
+//	               each as u64 byte count, bytes, padding to 8
+//
+// A reader takes one private copy of a frame after checking its length, and decodes only the copy: what a hostile
+// program writes meanwhile changes nothing.
+//
+// # Replies
+//
+// Each thread owns a reply slot (SlotBytes): u32 state, u32 result, u64 sequence, then data in the same encoding as
+// a payload. The worker writes data, result, sequence and then state (release). States:
+//
+//	0 idle      the slot is free or its call is in progress
+//	1 done      the reply is complete
+//	2 service   the worker asks the waiting thread to copy: data is u64 direction (0 program to bounce area, 1 back),
+//	            u64 address in the program, u64 bytes, u64 offset in the bounce area; the thread copies, sets
+//	            state to 3 and goes on waiting
+//	3 served    the program did the copy
+//
+// Both sides spin, then sleep in a shared futex: the program on its slot's state, the worker on the ring's doorbell.
+package wire

@@ -1,0 +1,72 @@
+package wire
+
+// Version is the version of everything in this package. A shim and a phosd of different versions refuse each other at the handshake.
+const Version = 1
+
+// The session file, regions in order. hijack/gen writes the same numbers for C into shim/zz_layout.h.
+const (
+	HeaderOffset   = 0
+	HeaderBytes    = 64 << 10 // header words, then the device table
+	RingOffset     = HeaderOffset + HeaderBytes
+	RingBytes      = 2 << 20
+	SlotsOffset    = RingOffset + RingBytes
+	SlotBytes      = 1 << 10
+	SlotCount      = 256
+	CallbackOffset = SlotsOffset + SlotBytes*SlotCount
+	CallbackBytes  = 64 << 10 // ring of host functions to run in the program
+	EventsOffset   = CallbackOffset + CallbackBytes
+	EventCount     = 32 << 10 // completion words of events, u64 each
+	OutputOffset   = EventsOffset + 8*EventCount
+	OutputBytes    = 1 << 20 // byte ring of what kernels print
+	BounceOffset   = OutputOffset + OutputBytes
+	BounceBytes    = 4 << 20 // copies that process_vm_readv may not do
+	SessionBytes   = BounceOffset + BounceBytes
+)
+
+// Header words: byte offsets in the header. Words that both sides poll have a cache line each.
+const (
+	WordMagic         = 0   // u32 "PHOS"
+	WordVersion       = 4   // u32 Version
+	WordSession       = 8   // u64 session number
+	WordArenaBase     = 16  // u64 address of the pinned arena
+	WordArenaBytes    = 24  // u64
+	WordDeviceCount   = 32  // u32, and then the device table at DeviceTable
+	WordDriverVersion = 36  // u32 what cuDriverGetVersion says
+	WordHead          = 64  // u64 bytes ever posted; written by the program
+	WordTail          = 128 // u64 bytes ever consumed; written by the worker
+	WordDoorbell      = 192 // u32 worker: 1 asleep, 0 awake; futex
+	WordLock          = 256 // u32 the program's spin lock around posting
+	WordError         = 320 // u32 first error of an asynchronous call, cleared when reported unless sticky
+	WordSticky        = 324 // u32 sticky fault: every later call returns it
+	WordDead          = 328 // u32 set by phosd when the worker is gone
+	WordGate          = 332 // u32 1: entry points wait here (checkpoint); futex
+	WordCapturing     = 336 // u32 number of streams being captured in this process
+	WordEpoch         = 340 // u32 changes when the session was restored
+	WordHeartbeat     = 384 // u64 the worker increments it while alive
+	WordCompleted     = 448 // u64 sequence of the last completed frame
+	WordCallbackHead  = 512 // u64 bytes ever posted to the callback ring; written by the worker; futex on the low half
+	WordCallbackTail  = 576 // u64 written by the program
+	WordOutputHead    = 640 // u64 bytes ever printed; written by the worker
+	WordOutputTail    = 704 // u64 written by the program
+	DeviceTable       = 4096
+	DeviceBytes       = 2048 // per device: name 256, uuid 16, u64 memory, u32 attributes[300]
+	DeviceMax         = 24
+)
+
+// Frame header offsets.
+const (
+	FrameAlign    = 64
+	FrameHeader   = 32
+	FlagWait      = 1
+	InlineMax     = 64 << 10 // larger data goes by reference
+	SlotHeader    = 16
+	SlotDataBytes = SlotBytes - SlotHeader
+)
+
+// Reply slot states.
+const (
+	SlotIdle    = 0
+	SlotDone    = 1
+	SlotService = 2
+	SlotServed  = 3
+)
