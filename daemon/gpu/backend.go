@@ -67,6 +67,8 @@ type Memory interface {
 	Unmap(r Range) error
 	// MapHost makes host memory (the pinned arena) visible to kernels at address, which is also its address in the program.
 	MapHost(address uint64, memory []byte) error
+	// UnmapHost takes one MapHost back.
+	UnmapHost(address uint64) error
 	// ReadAt copies device memory out; offset is a device address. The interfaces are those of package io.
 	ReadAt(p []byte, address int64) (int, error)
 	// WriteAt copies into device memory and marks the chunks written.
