@@ -1,0 +1,210 @@
+package heap
+
+import (
+	"iter"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+const (
+	// Align is the alignment of every allocation in bytes, that of the real driver.
+	Align = 512
+	// SmallBytes is the largest allocation that shares a chunk with others.
+	SmallBytes = gpu.ChunkBytes / 2
+)
+
+// Backing puts memory behind addresses; gpu.Memory is one. Ranges are whole chunks.
+type Backing interface {
+	Map(r gpu.Range) error
+	Unmap(r gpu.Range) error
+}
+
+// Heap allocates device memory in one window of addresses. Small allocations share chunks, larger ones have chunks of
+// their own, which go back to the device as soon as they are freed. It is safe for concurrent use.
+type Heap struct {
+	backing Backing
+
+	mu     sync.Mutex
+	chunks freeList // addresses without memory, in whole chunks
+	small  freeList // backed spans inside shared chunks
+	live   live
+	backed uint64 // bytes of chunks that are mapped
+	spare  uint64 // a shared chunk that is empty and kept, against thrashing; 0 for none
+}
+
+// New makes a heap for a window, which must begin and end at a chunk boundary.
+func New(window gpu.Range, backing Backing) *Heap {
+	h := &Heap{backing: backing, small: freeList{wall: gpu.ChunkBytes}}
+	h.chunks.add(window)
+	return h
+}
+
+// Allocate returns backed memory of at least the given size. What the backing says, abi.OutOfMemory for one, passes through.
+func (h *Heap) Allocate(bytes uint64) (gpu.Range, error) {
+	if bytes == 0 {
+		return gpu.Range{}, &gpu.Error{Op: "allocate 0 bytes", Code: abi.InvalidValue}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	place := h.allocateLarge
+	if bytes <= SmallBytes {
+		place = h.allocateSmall
+	}
+	address, err := place(bytes)
+	if err != nil {
+		return gpu.Range{}, err
+	}
+	r := gpu.Range{Address: address, Bytes: bytes}
+	h.live.add(r)
+	return r, nil
+}
+
+func (h *Heap) allocateSmall(bytes uint64) (uint64, error) {
+	need := roundUp(bytes, Align)
+	r, found := h.small.take(need)
+	if !found {
+		address, err := h.allocateLarge(gpu.ChunkBytes)
+		if err != nil {
+			return 0, err
+		}
+		h.small.add(gpu.Range{Address: address, Bytes: gpu.ChunkBytes})
+		r, _ = h.small.take(need)
+	}
+	h.useChunk(r.Address)
+	return r.Address, nil
+}
+
+// useChunk notes that the shared chunk of an address is no longer empty.
+func (h *Heap) useChunk(address uint64) {
+	if h.spare == address&^(gpu.ChunkBytes-1) {
+		h.spare = 0
+	}
+}
+
+func (h *Heap) allocateLarge(bytes uint64) (uint64, error) {
+	if bytes > 1<<62 { // rounding up must not overflow
+		return 0, abi.OutOfMemory
+	}
+	r, found := h.chunks.take(roundUp(bytes, gpu.ChunkBytes))
+	if !found {
+		return 0, &gpu.Error{Op: "allocate device memory", Code: abi.OutOfMemory, Detail: "no address range is free"}
+	}
+	return r.Address, h.mapChunks(r)
+}
+
+func (h *Heap) mapChunks(r gpu.Range) error {
+	err := h.backing.Map(r)
+	if err != nil && h.releaseSpare() {
+		err = h.backing.Map(r)
+	}
+	if err != nil {
+		h.chunks.add(r)
+		return err
+	}
+	h.backed += r.Bytes
+	return nil
+}
+
+// AllocateAt takes exactly this range, as a restore does. It fails with abi.InvalidValue where part of it is in use.
+func (h *Heap) AllocateAt(r gpu.Range) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	taken := &gpu.Error{Op: "allocate at a fixed address", Code: abi.InvalidValue, Detail: "the range is in use or misaligned"}
+	if r.Bytes == 0 || r.Bytes > 1<<62 || r.Address%Align != 0 {
+		return taken
+	}
+	if r.Bytes > SmallBytes {
+		whole := gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, gpu.ChunkBytes)}
+		if r.Address%gpu.ChunkBytes != 0 || !h.chunks.takeAt(whole) {
+			return taken
+		}
+		if err := h.mapChunks(whole); err != nil {
+			return err
+		}
+		h.live.add(r)
+		return nil
+	}
+	chunk := gpu.Range{Address: r.Address &^ (gpu.ChunkBytes - 1), Bytes: gpu.ChunkBytes}
+	if h.chunks.takeAt(chunk) {
+		if err := h.mapChunks(chunk); err != nil {
+			return err
+		}
+		h.small.add(chunk)
+		h.spare = chunk.Address
+	}
+	if !h.small.takeAt(gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, Align)}) {
+		return taken
+	}
+	h.useChunk(r.Address)
+	h.live.add(r)
+	return nil
+}
+
+// Free gives an allocation back by its first address. It fails with abi.InvalidValue when there is none.
+func (h *Heap) Free(address uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, found := h.live.remove(address)
+	if !found {
+		return &gpu.Error{Op: "free device memory", Code: abi.InvalidValue, Detail: "the address is not that of an allocation"}
+	}
+	if r.Bytes > SmallBytes {
+		return h.unmap(gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, gpu.ChunkBytes)})
+	}
+	joined := h.small.add(gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, Align)})
+	if joined.Bytes < gpu.ChunkBytes {
+		return nil
+	}
+	if h.spare == 0 {
+		h.spare = joined.Address
+		return nil
+	}
+	h.small.remove(joined)
+	return h.unmap(joined)
+}
+
+func (h *Heap) unmap(r gpu.Range) error {
+	h.chunks.add(r)
+	h.backed -= r.Bytes
+	return h.backing.Unmap(r)
+}
+
+// Trim gives the empty chunk back that is otherwise kept for the next small allocation.
+func (h *Heap) Trim() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.releaseSpare()
+}
+
+func (h *Heap) releaseSpare() bool {
+	if h.spare == 0 {
+		return false
+	}
+	r := gpu.Range{Address: h.spare, Bytes: gpu.ChunkBytes}
+	h.spare = 0
+	h.small.remove(r)
+	return h.unmap(r) == nil
+}
+
+// Find returns the allocation that an address lies in.
+func (h *Heap) Find(address uint64) (gpu.Range, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.live.find(address)
+}
+
+// Allocations yields what is allocated now, by address.
+func (h *Heap) Allocations() iter.Seq[gpu.Range] {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.live.all()
+}
+
+// Usage returns the bytes that the program asked for and the bytes that the device had to give for them.
+func (h *Heap) Usage() (allocated, backed uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.live.bytes, h.backed
+}
