@@ -1,0 +1,74 @@
+package abi
+
+import "fmt"
+
+// Handle is what a program holds instead of a driver pointer: 0x7000_0000_0000 | kind<<32 | index. Indices begin at 1
+// and are never used again within a session, so a stale handle can never mean something else.
+type Handle uint64
+
+// Kind says what a handle stands for.
+type Kind uint8
+
+// Kinds of handles. A kernel is accepted wherever a function is.
+const (
+	KindNone Kind = iota
+	KindContext
+	KindModule
+	KindFunction
+	KindStream
+	KindEvent
+	KindGraph
+	KindGraphNode
+	KindGraphExec
+	KindMemoryPool
+	KindLibrary
+	KindKernel
+	KindLink
+	KindUserObject
+)
+
+// The special stream handles of the driver.
+const (
+	StreamDefault   Handle = 0
+	StreamLegacy    Handle = 1
+	StreamPerThread Handle = 2
+)
+
+const handleBase = 0x7000_0000_0000
+
+// NewHandle makes the handle of a kind and an index.
+func NewHandle(kind Kind, index uint32) Handle {
+	return handleBase | Handle(kind)<<32 | Handle(index)
+}
+
+// PrimaryContext is the handle of a device's primary context, which is known before the context exists.
+func PrimaryContext(device int) Handle { return NewHandle(KindContext, uint32(device)+1) }
+
+// Kind returns what the handle stands for, KindNone where it is none of ours.
+func (h Handle) Kind() Kind {
+	kind := Kind(h >> 32 & 0xff)
+	if h>>40 != handleBase>>40 || kind > KindUserObject {
+		return KindNone
+	}
+	return kind
+}
+
+// Index returns the number of the object among those of its kind.
+func (h Handle) Index() uint32 { return uint32(h) }
+
+var kindNames = [...]string{"none", "context", "module", "function", "stream", "event", "graph", "graph node",
+	"graph exec", "memory pool", "library", "kernel", "link", "user object"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+func (h Handle) String() string {
+	if h.Kind() == KindNone {
+		return fmt.Sprintf("%#x", uint64(h))
+	}
+	return fmt.Sprintf("%s %d", h.Kind(), h.Index())
+}
