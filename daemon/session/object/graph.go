@@ -1,0 +1,226 @@
+package object
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Kinds of objects that are known by their address, beside the kinds of handles in package abi.
+const (
+	// KindMemory is device memory, of cuMemAlloc and of pools.
+	KindMemory abi.Kind = 0x40 + iota
+	// KindPinned is memory in the arena, pinned or managed.
+	KindPinned
+)
+
+// Maker is the call that made an object, as it came over the wire.
+type Maker struct {
+	// Call is the permanent number of the call.
+	Call uint16
+	// Payload holds the call's arguments as package wire encodes them; the owner of a Graph gives it a copy to keep.
+	Payload []byte
+	// Image is code that the call loaded, nil for other calls.
+	Image *Image
+}
+
+// Object is one thing that the program holds a handle or an address of.
+type Object struct {
+	// ID is the handle, or for memory the address.
+	ID   uint64
+	Kind abi.Kind
+	// Sequence is the place in the order of creation, from 1.
+	Sequence uint64
+	Maker    Maker
+	// Owner destroys this object when it is destroyed itself; nil for a context.
+	Owner *Object
+	// Needs are further objects that must exist when this one is made again.
+	Needs []*Object
+	// State is what package session keeps with the object.
+	State any
+
+	users         int // objects whose owner or need this is
+	retired       bool
+	newer, older  *Object // neighbours in the order of creation
+	firstOwned    *Object // newest first
+	nextOwned     *Object
+	previousOwned *Object
+	destroyed     bool
+}
+
+// Retired reports whether the program has destroyed the object while a younger one still needs its record.
+func (o *Object) Retired() bool { return o.retired }
+
+// Handle returns the ID as a handle.
+func (o *Object) Handle() abi.Handle { return abi.Handle(o.ID) }
+
+// Graph is the set of all objects of a session.
+type Graph struct {
+	// Images holds the code that was loaded, one copy of each.
+	Images Images
+
+	byID           map[uint64]*Object
+	oldest, newest *Object
+	sequence       uint64
+	index          [abi.KindUserObject + 1]uint32
+}
+
+// reservedContexts is how many context indices stand for primary contexts.
+const reservedContexts = 24
+
+// NewGraph returns an empty graph.
+func NewGraph() *Graph {
+	g := &Graph{byID: map[uint64]*Object{}}
+	g.index[abi.KindContext] = reservedContexts
+	return g
+}
+
+// NextHandle returns a handle that was never used before.
+func (g *Graph) NextHandle(kind abi.Kind) abi.Handle {
+	g.index[kind]++
+	return abi.NewHandle(kind, g.index[kind])
+}
+
+// ReserveHandle makes sure that NextHandle will not give this one, as a restore needs.
+func (g *Graph) ReserveHandle(h abi.Handle) {
+	if kind := h.Kind(); kind != abi.KindNone {
+		g.index[kind] = max(g.index[kind], h.Index())
+	}
+}
+
+// Add enters a new object. The fields up to State are the caller's, but for Sequence. An ID in use is a bug of the caller.
+func (g *Graph) Add(o *Object) *Object {
+	if g.byID[o.ID] != nil {
+		panic(fmt.Sprintf("object %#x exists", o.ID))
+	}
+	g.sequence++
+	o.Sequence = g.sequence
+	g.byID[o.ID] = o
+	o.older = g.newest
+	if g.newest != nil {
+		g.newest.newer = o
+	} else {
+		g.oldest = o
+	}
+	g.newest = o
+	if o.Owner != nil {
+		o.Owner.users++
+		o.Owner.own(o)
+	}
+	for _, need := range o.Needs {
+		need.users++
+	}
+	return o
+}
+
+func (o *Object) own(child *Object) {
+	child.nextOwned = o.firstOwned
+	if o.firstOwned != nil {
+		o.firstOwned.previousOwned = child
+	}
+	o.firstOwned = child
+}
+
+func (o *Object) disown(child *Object) {
+	if child.previousOwned != nil {
+		child.previousOwned.nextOwned = child.nextOwned
+	} else if o.firstOwned == child {
+		o.firstOwned = child.nextOwned
+	}
+	if child.nextOwned != nil {
+		child.nextOwned.previousOwned = child.previousOwned
+	}
+	child.nextOwned, child.previousOwned = nil, nil
+}
+
+// Get returns the living object of an ID, nil where there is none.
+func (g *Graph) Get(id uint64) *Object { return g.byID[id] }
+
+// Find returns the living object of a handle; abi.InvalidHandle where there is none or it is of another kind.
+func (g *Graph) Find(kind abi.Kind, h abi.Handle) (*Object, error) {
+	if o := g.byID[uint64(h)]; o != nil && o.Kind == kind {
+		return o, nil
+	}
+	return nil, &gpu.Error{Op: "find " + kind.String(), Code: abi.InvalidHandle, Detail: h.String() + " does not exist"}
+}
+
+// Destroy takes an object away with all that it owns, newest first, and calls release for each as it goes. Destroying
+// an object twice does nothing.
+func (g *Graph) Destroy(o *Object, release func(*Object)) {
+	if o.destroyed {
+		return
+	}
+	o.destroyed = true
+	for child := o.firstOwned; child != nil; child = o.firstOwned {
+		g.Destroy(child, release)
+	}
+	delete(g.byID, o.ID)
+	if o.Owner != nil {
+		o.Owner.disown(o)
+	}
+	release(o)
+	o.State = nil
+	if o.users > 0 {
+		o.retired = true
+		return
+	}
+	g.forget(o)
+}
+
+// forget drops a record that nothing refers to any more, and then those that only it referred to.
+func (g *Graph) forget(o *Object) {
+	if o.older != nil {
+		o.older.newer = o.newer
+	} else {
+		g.oldest = o.newer
+	}
+	if o.newer != nil {
+		o.newer.older = o.older
+	} else {
+		g.newest = o.older
+	}
+	if o.Maker.Image != nil {
+		g.Images.release(o.Maker.Image)
+	}
+	if o.Owner != nil {
+		g.drop(o.Owner)
+	}
+	for _, need := range o.Needs {
+		g.drop(need)
+	}
+}
+
+func (g *Graph) drop(o *Object) {
+	o.users--
+	if o.users == 0 && o.retired {
+		g.forget(o)
+	}
+}
+
+// Records yields every record in the order of creation, retired ones included: made again in this order, each object
+// finds what it needs.
+func (g *Graph) Records() iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		for o := g.oldest; o != nil; o = o.newer {
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// Owned yields the living objects of a kind that o owns directly, newest first.
+func (o *Object) Owned(kind abi.Kind) iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		for child := o.firstOwned; child != nil; child = child.nextOwned {
+			if child.Kind == kind && !yield(child) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns the number of living objects.
+func (g *Graph) Len() int { return len(g.byID) }
