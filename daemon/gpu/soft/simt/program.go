@@ -1,0 +1,32 @@
+package simt
+
+import (
+	"sort"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// Program is linked code, ready to run.
+type Program struct {
+	kernels map[string]*Kernel
+	globals map[string]gpu.Range
+}
+
+// Kernel finds an entry point.
+func (p *Program) Kernel(name string) (*Kernel, bool) {
+	k, found := p.kernels[name]
+	return k, found
+}
+
+// Kernels lists the entry points by name, sorted.
+func (p *Program) Kernels() []string {
+	names := make([]string, 0, len(p.kernels))
+	for name := range p.kernels {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Globals lists the program's variables in device memory by name.
+func (p *Program) Globals() map[string]gpu.Range { return p.globals }

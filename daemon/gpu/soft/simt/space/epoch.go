@@ -1,0 +1,83 @@
+package space
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// version counts the changes that make kept spans wrong: unmapping and clearing marks, in any Memory of the process.
+var version atomic.Uint64
+
+// registry knows every Reader. It is one for the process, because a kernel may hold spans of several memories.
+var registry struct {
+	mu      sync.Mutex
+	readers []*Reader
+	free    []*Reader
+}
+
+// Reader is one goroutine that touches memory through spans. Between Enter and Exit it may keep spans as long as Version
+// stays the same, and must call Tick every millisecond or so, or it holds up Unmap and ClearWritten.
+type Reader struct {
+	// count is odd between Enter and Exit.
+	count atomic.Uint64
+	_     [56]byte // its own cache line: it is written at every tick
+}
+
+// NewReader registers a reader; give it back with Release.
+func NewReader() *Reader {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	if n := len(registry.free); n > 0 {
+		r := registry.free[n-1]
+		registry.free = registry.free[:n-1]
+		return r
+	}
+	r := &Reader{}
+	registry.readers = append(registry.readers, r)
+	return r
+}
+
+// Release takes the reader out of use. It must have exited.
+func (r *Reader) Release() {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	registry.free = append(registry.free, r)
+}
+
+// Enter begins a time of holding spans and returns the version they belong to.
+func (r *Reader) Enter() uint64 {
+	r.count.Add(1)
+	return version.Load()
+}
+
+// Exit ends it.
+func (r *Reader) Exit() { r.count.Add(1) }
+
+// Tick says that no span of an older version than the one returned will be used any more.
+func (r *Reader) Tick() uint64 {
+	r.count.Add(2)
+	return version.Load()
+}
+
+// retire makes all kept spans stale and waits until nobody uses one. The caller must not hold spans itself.
+func retire() {
+	version.Add(1)
+	registry.mu.Lock()
+	readers := registry.readers
+	registry.mu.Unlock()
+	for _, r := range readers {
+		seen := r.count.Load()
+		if seen&1 == 0 {
+			continue
+		}
+		for spins := 0; r.count.Load() == seen; spins++ {
+			if spins < 20 {
+				runtime.Gosched()
+			} else {
+				time.Sleep(20 * time.Microsecond)
+			}
+		}
+	}
+}

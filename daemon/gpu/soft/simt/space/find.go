@@ -1,0 +1,74 @@
+package space
+
+import (
+	"sort"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Span is a run of addresses that may be accessed directly: Memory[i] is address Address+i.
+type Span struct {
+	Address uint64
+	Memory  []byte
+}
+
+// reachChunks bounds how far Find looks for neighbours in the same state, in each direction.
+const reachChunks = 64
+
+// Find returns a span around address for reading or, with write, for writing; the chunk of address is marked written then.
+// It returns abi.IllegalAddress where nothing is mapped. reader must have entered; while Find waits for an absent chunk
+// it exits and enters again, so afterwards older spans may be stale: compare Reader.Tick's answer.
+func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) {
+	if address-m.window.Address < m.window.Bytes {
+		return m.findChunk(reader, address, write)
+	}
+	for _, peer := range *m.peers.Load() {
+		if address-peer.window.Address < peer.window.Bytes {
+			return peer.findChunk(reader, address, write)
+		}
+	}
+	regions := *m.hosts.Load()
+	at := sort.Search(len(regions), func(i int) bool { return regions[i].End() > address })
+	if at < len(regions) && regions[at].Address <= address {
+		return Span{regions[at].Address, regions[at].memory}, nil
+	}
+	return Span{}, abi.IllegalAddress
+}
+
+func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, error) {
+	i := (address - m.window.Address) / gpu.ChunkBytes
+	for {
+		switch state := m.states[i].Load(); {
+		case state == unmapped:
+			return Span{}, abi.IllegalAddress
+		case state == absent:
+			reader.Exit()
+			err := m.bring(i)
+			reader.Enter()
+			if err != nil {
+				return Span{}, err
+			}
+		case write && state == clean:
+			m.states[i].CompareAndSwap(clean, written)
+		default:
+			return m.spanAround(i, write), nil
+		}
+	}
+}
+
+// spanAround widens chunk i to its neighbours that allow the same access.
+func (m *Memory) spanAround(i uint64, write bool) Span {
+	need := clean
+	if write {
+		need = written
+	}
+	first, end := i, i+1
+	for first > 0 && i-first < reachChunks && m.states[first-1].Load() >= need {
+		first--
+	}
+	for end < uint64(len(m.states)) && end-i < reachChunks && m.states[end].Load() >= need {
+		end++
+	}
+	return Span{m.window.Address + first*gpu.ChunkBytes, m.data[first*gpu.ChunkBytes : end*gpu.ChunkBytes]}
+}

@@ -1,0 +1,161 @@
+package space
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// States of a chunk, in an order that makes "may be read" one comparison.
+const (
+	unmapped uint32 = iota
+	absent          // mapped, content not there yet
+	clean           // present, not written since the mark was cleared
+	written         // present and written
+)
+
+// Memory is one address space. All methods may be called at once from several goroutines; accesses of different
+// goroutines to the same bytes are unordered, as on hardware.
+type Memory struct {
+	window gpu.Range
+	// reserved is the whole reservation, data the part of it that is aligned to chunks and as long as the window.
+	reserved, data []byte
+	states         []atomic.Uint32
+
+	hosts atomic.Pointer[[]hostRegion]
+	peers atomic.Pointer[[]*Memory]
+
+	mu      sync.Mutex
+	pending map[uint64]*pendingChunk // by chunk index: chunks that are absent
+}
+
+// New reserves a window of device memory. Nothing is backed until Map.
+func New(window gpu.Range) (*Memory, error) {
+	if window.Bytes == 0 || window.Address%gpu.ChunkBytes != 0 || window.Bytes%gpu.ChunkBytes != 0 {
+		return nil, fmt.Errorf("device window %#x+%#x is not whole chunks: %w", window.Address, window.Bytes, abi.InvalidValue)
+	}
+	if overlapsReserved(window) {
+		return nil, fmt.Errorf("device window %#x+%#x lies on reserved addresses: %w", window.Address, window.Bytes, abi.InvalidValue)
+	}
+	reserved, err := unix.Mmap(-1, 0, int(window.Bytes+gpu.ChunkBytes), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("reserve device window of %d bytes: %w: %w", window.Bytes, err, abi.OutOfMemory)
+	}
+	skip := -addressOf(reserved) & (gpu.ChunkBytes - 1)
+	m := &Memory{
+		window:   window,
+		reserved: reserved,
+		data:     reserved[skip : skip+window.Bytes],
+		states:   make([]atomic.Uint32, window.Bytes/gpu.ChunkBytes),
+		pending:  map[uint64]*pendingChunk{},
+	}
+	m.hosts.Store(&[]hostRegion{})
+	m.peers.Store(&[]*Memory{})
+	return m, nil
+}
+
+// Window is the range of device addresses that Map can back.
+func (m *Memory) Window() gpu.Range { return m.window }
+
+// Close gives the window back. Nothing may run in the memory any more, its peers must have removed it.
+func (m *Memory) Close() error {
+	retire()
+	return unix.Munmap(m.reserved)
+}
+
+// chunks turns a range of whole chunks inside the window into chunk indices.
+func (m *Memory) chunks(r gpu.Range) (first, end uint64, err error) {
+	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.window.Contains(r) {
+		return 0, 0, fmt.Errorf("range %#x+%#x is not whole chunks of the device window: %w", r.Address, r.Bytes, abi.InvalidValue)
+	}
+	first = (r.Address - m.window.Address) / gpu.ChunkBytes
+	return first, first + r.Bytes/gpu.ChunkBytes, nil
+}
+
+// Map backs a range of whole chunks with zeroed memory.
+func (m *Memory) Map(r gpu.Range) error { return m.mapAs(r, clean, nil) }
+
+func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
+	first, end, err := m.chunks(r)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := first; i < end; i++ {
+		if m.states[i].Load() != unmapped {
+			return fmt.Errorf("map %#x+%#x: chunk %d is mapped: %w", r.Address, r.Bytes, i, abi.AlreadyMapped)
+		}
+	}
+	// Huge pages only make it faster; where they are not to be had, small ones serve.
+	_ = unix.Madvise(m.data[first*gpu.ChunkBytes:end*gpu.ChunkBytes], unix.MADV_HUGEPAGE)
+	for i := first; i < end; i++ {
+		if fill != nil {
+			m.pending[i] = &pendingChunk{fill: fill, done: make(chan struct{})}
+		}
+		m.states[i].Store(state)
+	}
+	return nil
+}
+
+// Unmap gives the memory back. It returns when nobody can touch the old content any more.
+func (m *Memory) Unmap(r gpu.Range) error {
+	first, end, err := m.chunks(r)
+	if err != nil {
+		return err
+	}
+	m.awaitFills(first, end)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := first; i < end; i++ {
+		if m.states[i].Load() == unmapped {
+			return fmt.Errorf("unmap %#x+%#x: chunk %d: %w", r.Address, r.Bytes, i, abi.NotMapped)
+		}
+	}
+	for i := first; i < end; i++ {
+		m.states[i].Store(unmapped)
+		delete(m.pending, i)
+	}
+	retire()
+	if err := unix.Madvise(m.data[first*gpu.ChunkBytes:end*gpu.ChunkBytes], unix.MADV_DONTNEED); err != nil {
+		return fmt.Errorf("give back %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
+	}
+	return nil
+}
+
+// Written returns the marks of a range; bit i is chunk i of it. Chunks outside the window read as clean.
+func (m *Memory) Written(r gpu.Range) []uint64 {
+	first, end, err := m.chunks(r)
+	if err != nil {
+		return nil
+	}
+	marks := make([]uint64, (end-first+63)/64)
+	for i := first; i < end; i++ {
+		if m.states[i].Load() == written {
+			marks[(i-first)/64] |= 1 << ((i - first) % 64)
+		}
+	}
+	return marks
+}
+
+// ClearWritten clears the marks of a range. When it returns, every store that was not marked again is in memory, so a
+// copy made from then on misses nothing that is left unmarked.
+func (m *Memory) ClearWritten(r gpu.Range) {
+	first, end, err := m.chunks(r)
+	if err != nil {
+		return
+	}
+	changed := false
+	for i := first; i < end; i++ {
+		changed = m.states[i].CompareAndSwap(written, clean) || changed
+	}
+	if changed {
+		retire()
+	}
+}
