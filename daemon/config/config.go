@@ -1,0 +1,134 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// DefaultPath is read when no other file is named; it need not exist.
+const DefaultPath = "/etc/phos/phosd.toml"
+
+// Config is everything that phosd can be told.
+type Config struct {
+	Gpus       string   `toml:"gpus" comment:"GPUs to offer: auto, soft:N[,deterministic][,memory=8GiB], cuda"`
+	Socket     string   `toml:"socket" comment:"unix socket of programs and of pos_cli"`
+	RuntimeDir string   `toml:"runtime_dir" comment:"where sessions, control sockets and records live; a directory of root's"`
+	Sessions   Sessions `toml:"sessions"`
+	Log        Log      `toml:"log"`
+	Metrics    Metrics  `toml:"metrics"`
+}
+
+// Sessions limits what programs may take.
+type Sessions struct {
+	TmpfsSize    Size `toml:"tmpfs_size" comment:"memory that all sessions together may pin; 0: half of the machine's"`
+	ArenaSize    Size `toml:"arena_size" comment:"pinned and managed memory that one program may have"`
+	PerUser      int  `toml:"per_user" comment:"programs of one user at a time; root is not limited"`
+	Total        int  `toml:"total" comment:"programs at a time"`
+	StartSeconds int  `toml:"start_seconds" comment:"time a program has for the handshake"`
+}
+
+// Log says what phosd and its workers write down, and where.
+type Log struct {
+	Level  string `toml:"level" comment:"debug, info, warn or error"`
+	Format string `toml:"format" comment:"text or json"`
+	File   string `toml:"file" comment:"empty: standard error"`
+}
+
+// Metrics is the Prometheus endpoint.
+type Metrics struct {
+	Listen string `toml:"listen" comment:"unix:/path or a loopback host:port; empty: none"`
+}
+
+// Default is the configuration of a phosd that was told nothing.
+func Default() Config {
+	return Config{
+		Gpus:       "auto",
+		Socket:     rpc.DefaultSocket,
+		RuntimeDir: filepath.Dir(rpc.DefaultSocket),
+		Sessions:   Sessions{ArenaSize: 16 << 30, PerUser: 256, Total: 1024, StartSeconds: 20},
+		Log:        Log{Level: "info", Format: "text"},
+	}
+}
+
+// Text is the configuration as a file that Parse accepts.
+func (c Config) Text() string {
+	var text bytes.Buffer
+	// Encoding plain strings and numbers cannot fail.
+	if err := toml.NewEncoder(&text).Encode(c); err != nil {
+		return "# " + err.Error() + "\n"
+	}
+	return text.String()
+}
+
+// Check refuses values that cannot work.
+func (c Config) Check() error {
+	checks := []struct {
+		holds bool
+		text  string
+	}{
+		{c.Gpus != "", "gpus is empty; say auto, soft:N or cuda"},
+		{filepath.IsAbs(c.Socket), "socket must be an absolute path"},
+		{len(c.Socket) < 108, "socket is longer than the 107 bytes that a unix socket's path may have"},
+		{filepath.IsAbs(c.RuntimeDir), "runtime_dir must be an absolute path"},
+		{len(c.RuntimeDir) <= 64, "runtime_dir is longer than 64 bytes"},
+		{c.Sessions.ArenaSize >= 2<<20, "sessions.arena_size is below 2MiB"},
+		{c.Sessions.PerUser > 0, "sessions.per_user must be at least 1"},
+		{c.Sessions.Total > 0, "sessions.total must be at least 1"},
+		{c.Sessions.StartSeconds > 0, "sessions.start_seconds must be at least 1"},
+		{oneOf(c.Log.Level, "debug", "info", "warn", "error"), "log.level must be debug, info, warn or error"},
+		{oneOf(c.Log.Format, "text", "json"), "log.format must be text or json"},
+		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file must be an absolute path"},
+	}
+	for _, check := range checks {
+		if !check.holds {
+			return fmt.Errorf("%w: %s", ErrInvalid, check.text)
+		}
+	}
+	return c.Metrics.check()
+}
+
+// Network splits Listen into what net.Listen takes.
+func (m Metrics) Network() (network, address string) {
+	if path, isUnix := strings.CutPrefix(m.Listen, "unix:"); isUnix {
+		return "unix", path
+	}
+	return "tcp", m.Listen
+}
+
+func (m Metrics) check() error {
+	if m.Listen == "" {
+		return nil
+	}
+	network, address := m.Network()
+	if network == "unix" {
+		if !filepath.IsAbs(address) {
+			return fmt.Errorf("%w: metrics.listen: unix: needs an absolute path", ErrInvalid)
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: metrics.listen: %w", ErrInvalid, err)
+	}
+	// The numbers name users' programs: they are not for the network.
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("%w: metrics.listen: %s is not a loopback address", ErrInvalid, host)
+	}
+	return nil
+}
+
+func oneOf(value string, allowed ...string) bool {
+	for _, each := range allowed {
+		if value == each {
+			return true
+		}
+	}
+	return false
+}

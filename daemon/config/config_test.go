@@ -1,0 +1,100 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What --print-config shows must be a file that gives the same configuration again.
+func TestTextIsAFile(t *testing.T) {
+	want := Default()
+	want.Sessions.ArenaSize = 3 << 20
+	want.Metrics.Listen = "unix:/run/phos/metrics.sock"
+	got, err := Parse("test", []byte(want.Text()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("parsed %+v, want %+v", got, want)
+	}
+}
+
+func TestWrongFilesNameTheirLine(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"unknown key", "gpus = \"auto\"\ngpu = 1\n", "f.toml:2:1: unknown key gpu; the keys are gpus, socket"},
+		{"unknown nested key", "[sessions]\n\nper_group = 1\n", "f.toml:3:1: unknown key sessions.per_group"},
+		{"wrong type", "gpus = 7\n", "f.toml:1:"},
+		{"syntax", "gpus = auto\n", "f.toml:1:"},
+		{"size", "[sessions]\narena_size = \"many\"\n", "\"many\" is no size"},
+		{"relative socket", "socket = \"phosd.sock\"\n", "socket must be an absolute path"},
+		{"level", "[log]\nlevel = \"loud\"\n", "log.level must be"},
+		{"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n", "0.0.0.0 is not a loopback address"},
+		{"negative quota", "[sessions]\nper_user = -1\n", "per_user must be at least 1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("f.toml", []byte(test.text))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("error %v, want %q in it", err, test.want)
+			}
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%v is no ErrInvalid", err)
+			}
+		})
+	}
+}
+
+func TestFlagsWinOverTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "phosd.toml")
+	if err := os.WriteFile(path, []byte("gpus = \"soft:2\"\n[log]\nformat = \"json\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var flags Flags
+	set := flag.NewFlagSet("phosd", flag.ContinueOnError)
+	flags.Register(set)
+	if err := set.Parse([]string{"--gpus", "soft:4", "--sessions-arena-size", "64MiB", "--config", path}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := flags.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Gpus != "soft:4" || got.Log.Format != "json" || got.Sessions.ArenaSize != 64<<20 {
+		t.Errorf("resolved %+v", got)
+	}
+	if _, err := Load(filepath.Join(t.TempDir(), "none.toml")); err == nil {
+		t.Error("a file that was asked for and is missing gave no error")
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Size{"0": 0, "17": 17, "8GiB": 8 << 30, "8 G": 8 << 30, "1TiB": 1 << 40, "3K": 3 << 10} {
+		var got Size
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%q is %d (%v), want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "-1", "8GB!", "GiB", "99999999999TiB"} {
+		var got Size
+		if err := got.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was taken as %d", text, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(Default().Text()))
+	f.Add([]byte("[sessions]\nper_user = 3\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		config, err := Parse("fuzz", text)
+		if err != nil {
+			return
+		}
+		if again, err := Parse("again", []byte(config.Text())); err != nil || again != config {
+			t.Errorf("%+v became %+v: %v", config, again, err)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package config
+
+import (
+	"flag"
+	"strings"
+)
+
+// Flags collects the command-line settings; they win over the file, whatever their order.
+type Flags struct {
+	// File is the configuration file asked for; empty: the default one.
+	File string
+	set  []func(*Config) error
+}
+
+// Register adds one flag for each setting. Flag names are the keys with dashes: --sessions-per-user.
+func (f *Flags) Register(flags *flag.FlagSet) {
+	flags.StringVar(&f.File, "config", "", "configuration `FILE` (default "+DefaultPath+")")
+	for _, key := range Keys() {
+		name := strings.NewReplacer(".", "-", "_", "-").Replace(key)
+		flags.Func(name, "sets "+key, func(value string) error {
+			apply := func(c *Config) error { return c.Set(key, value) }
+			f.set = append(f.set, apply)
+			var probe Config
+			return apply(&probe)
+		})
+	}
+}
+
+// Resolve is the file with the flags applied.
+func (f *Flags) Resolve() (Config, error) {
+	config, err := Load(f.File)
+	if err != nil {
+		return Config{}, err
+	}
+	for _, apply := range f.set {
+		if err := apply(&config); err != nil {
+			return Config{}, err
+		}
+	}
+	return config, config.Check()
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// ErrInvalid is in the chain of every complaint about a configuration.
+var ErrInvalid = errors.New("invalid configuration")
+
+// FileError is a configuration file that phosd cannot use.
+type FileError struct {
+	Path string
+	// Line and Column count from 1; 0: unknown.
+	Line, Column int
+	Text         string
+}
+
+func (e *FileError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", e.Path, e.Text)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", e.Path, e.Line, e.Column, e.Text)
+}
+
+// Unwrap lets errors.Is(err, ErrInvalid) see what it is.
+func (e *FileError) Unwrap() error { return ErrInvalid }
+
+// Load reads a file over the defaults. The default file may be missing, one that was asked for may not.
+func Load(path string) (Config, error) {
+	named := path != ""
+	if !named {
+		path = DefaultPath
+	}
+	text, err := os.ReadFile(path)
+	if !named && errors.Is(err, fs.ErrNotExist) {
+		return Default(), nil
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(path, text)
+}
+
+// Parse reads a file's text over the defaults; path is for the errors.
+func Parse(path string, text []byte) (Config, error) {
+	config := Default()
+	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := decoder.Decode(&config); err != nil {
+		return Config{}, fileError(path, err)
+	}
+	if err := config.Check(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return config, nil
+}
+
+func fileError(path string, err error) error {
+	var unknown *toml.StrictMissingError
+	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
+		first := unknown.Errors[0]
+		line, column := first.Position()
+		return &FileError{Path: path, Line: line, Column: column,
+			Text: fmt.Sprintf("unknown key %s; the keys are %s", strings.Join(first.Key(), "."), strings.Join(Keys(), ", "))}
+	}
+	var wrong *toml.DecodeError
+	if errors.As(err, &wrong) {
+		line, column := wrong.Position()
+		text := strings.TrimPrefix(wrong.Error(), "toml: ")
+		if key := wrong.Key(); len(key) > 0 {
+			text = strings.Join(key, ".") + ": " + text
+		}
+		return &FileError{Path: path, Line: line, Column: column, Text: text}
+	}
+	return &FileError{Path: path, Text: strings.TrimPrefix(err.Error(), "toml: ")}
+}
+
+// Keys lists every key of the file, in its order.
+func Keys() []string { return keysOf(reflect.TypeFor[Config](), "") }
+
+func keysOf(of reflect.Type, prefix string) []string {
+	var keys []string
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name := prefix + field.Tag.Get("toml")
+		if field.Type.Kind() == reflect.Struct {
+			keys = append(keys, keysOf(field.Type, name+".")...)
+			continue
+		}
+		keys = append(keys, name)
+	}
+	return keys
+}
