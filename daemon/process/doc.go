@@ -1,0 +1,3 @@
+// Package process says which process is meant, and when it is gone. A pid alone says neither: numbers are used
+// again. An Identity (pid and start time) names a process for as long as the machine runs; a Handle (a pidfd) watches one.
+package process

@@ -1,0 +1,87 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestStartTicks(t *testing.T) {
+	const after = " S 1 2 3 0 -1 4194560 5 6 7 8 9 10 11 12 20 0 1 0 424242 99 3"
+	for _, name := range []string{"(cat)", "(a b) c)", "()", "(x (y))"} {
+		got, err := startTicks([]byte("17 " + name + after))
+		if err != nil || got != 424242 {
+			t.Errorf("name %s: %d, %v", name, got, err)
+		}
+	}
+	for _, bad := range []string{"", "17", "17 (cat) S 1", "17 cat S 1 2 3"} {
+		if _, err := startTicks([]byte(bad)); err == nil {
+			t.Errorf("%q gave no error", bad)
+		}
+	}
+}
+
+func TestHandleSeesTheEnd(t *testing.T) {
+	child := exec.Command("sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	handle, err := OpenPID(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	if handle.Ended() {
+		t.Fatal("ended before it was killed")
+	}
+	done := make(chan error, 1)
+	go func() { done <- handle.Wait() }()
+	if err := handle.Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if !handle.Ended() {
+		t.Error("the handle does not see that it ended")
+	}
+	_ = child.Wait() // says only that it was killed
+	if err := handle.Signal(unix.SIGKILL); !errors.Is(err, ErrGone) {
+		t.Errorf("signal after the end: %v, want ErrGone", err)
+	}
+	if err := handle.Identity.Check(); !errors.Is(err, ErrGone) {
+		t.Errorf("check after the end: %v, want ErrGone", err)
+	}
+	if _, err := Open(handle.Identity); !errors.Is(err, ErrGone) {
+		t.Errorf("open after the end: %v, want ErrGone", err)
+	}
+}
+
+func TestCloseEndsWait(t *testing.T) {
+	handle, err := OpenPID(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- handle.Wait() }()
+	if err := handle.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("wait returned as if the process had ended")
+	}
+}
+
+func TestAnotherProcessOfTheSamePid(t *testing.T) {
+	self, err := Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	self.StartTicks++
+	if _, err := Open(self); !errors.Is(err, ErrGone) {
+		t.Errorf("open: %v, want ErrGone", err)
+	}
+}
