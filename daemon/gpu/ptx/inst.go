@@ -15,7 +15,9 @@ type Inst struct {
 	Space         Space
 	Vec           uint8 // number of vector elements of ld/st/mov pack, 1 where scalar
 	Flags         Flag
-	// Dst and Src are the operands in order; vector operands are flattened (Vec elements).
+	// Dst and Src are the operands in order; vector operands are flattened (Vec elements). A destination _ is a
+	// RegOperand of NoReg. The second destination of p|q is present only where written. An optional source left out in
+	// the middle, as the thread count of bar, is a NoOperand. Cache policies and membar scopes are dropped.
 	Dst, Src []Operand
 	// Addr is the memory operand of ld, st, atom, red, prefetch, cvta-less symbols.
 	Addr Address
@@ -73,8 +75,9 @@ type Operand struct {
 	Reg  Reg
 	// Negated is set for a source predicate written !p.
 	Negated bool
-	// Imm holds the bits of an immediate, already converted to the instruction's operand type: sign extended integers,
-	// float32 bits in the low half for f32, float64 bits for f64, half bits for f16.
+	// Imm holds the bits of an immediate, already converted to the instruction's operand type: integers cut to the
+	// type's width and then extended, with the sign for S types and with zeroes for U and B types; float32 bits in the low
+	// half for f32, float64 bits for f64; 0 or 1 for a predicate.
 	Imm     uint64
 	Special Special
 	Symbol  *Var

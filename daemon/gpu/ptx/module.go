@@ -48,9 +48,12 @@ type Var struct {
 	Align   uint64
 	Init    []byte       // nil means zeroes; else exactly Bytes long
 	Relocs  []Relocation // places in Init that hold addresses of symbols
-	// Offset is the place within the function's shared, local or call-parameter frame. Module-scope shared variables
-	// that a kernel can reach get their offset from the executor's layout; see Func.Shared.
+	// Offset is the place within the function's shared, local, parameter or call-parameter frame. Module-scope shared
+	// variables that a kernel can reach get their offset from the executor's layout; see Func.Shared.
 	Offset uint64
+	// CallParam tells the two parameter frames apart: true for the variables in Func.CallParams, false for a function's
+	// own Params and Returns.
+	CallParam bool
 	Pos    Pos
 }
 
@@ -70,9 +73,10 @@ type Func struct {
 	Entry   bool
 	Linkage Linkage
 	// Params are the parameters with their offsets in the parameter block (.entry) or call frame (.func).
-	Params     []*Var
+	Params []*Var
+	// ParamBytes is the size of the block, or of the call frame, which Returns share.
 	ParamBytes uint64
-	// Returns are the return parameters of a .func.
+	// Returns are the return parameters of a .func. In the call frame they follow Params.
 	Returns []*Var
 	// Registers of class c are numbered 0..Registers[c]-1.
 	Registers [Classes]int
@@ -137,4 +141,6 @@ const (
 	F64
 	PredType
 	B128
+	U16X2 // two 16-bit integers in 32 bits, of add, min and max
+	S16X2
 )
