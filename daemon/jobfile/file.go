@@ -1,0 +1,174 @@
+package jobfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"golang.org/x/sys/unix"
+)
+
+// Name of the file.
+const Name = "pos.yaml"
+
+// MaxBytes is the size of the largest file that is read.
+const MaxBytes = 64 << 10
+
+// File is what pos.yaml says.
+type File struct {
+	// JobName names the program in pos_cli --status and in images.
+	JobName string `yaml:"job_name"`
+	// DaemonAddr is the socket to use: a unix path, or a loopback host, which means the local socket.
+	DaemonAddr string `yaml:"daemon_addr"`
+	// LogPath receives what phos has to say about this program.
+	LogPath string `yaml:"log_path"`
+}
+
+const fields = "job_name, daemon_addr, log_path"
+
+// maxJobName bounds what others get to see in their status tables.
+const maxJobName = 128
+
+// ErrInvalid is in the chain of every complaint about a file.
+var ErrInvalid = errors.New("invalid " + Name)
+
+// Error says where a file is wrong.
+type Error struct {
+	Path string
+	Line int
+	// Field is the key that stands on the line; empty where there is none.
+	Field string
+	Text  string
+}
+
+func (e *Error) Error() string {
+	where := e.Path
+	if e.Line > 0 {
+		where = fmt.Sprintf("%s:%d", where, e.Line)
+	}
+	if e.Field != "" {
+		where += ": " + e.Field
+	}
+	return fmt.Sprintf("%s: %s (the fields are %s)", where, e.Text, fields)
+}
+
+// Unwrap lets errors.Is(err, ErrInvalid) see what it is.
+func (e *Error) Unwrap() error { return ErrInvalid }
+
+// Load reads the file at a path. It returns an empty File and no error where there is none.
+func Load(path string) (File, error) {
+	// Non-blocking, because the path may be a pipe that nobody writes.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return File{}, nil
+	}
+	if err != nil {
+		return File{}, fmt.Errorf("open %s: %w", Name, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return File{}, fmt.Errorf("open %s: %w", Name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return File{}, &Error{Path: Name, Text: "it is no regular file"}
+	}
+	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
+	if err != nil {
+		return File{}, fmt.Errorf("read %s: %w", Name, err)
+	}
+	return Parse(Name, text)
+}
+
+// Parse reads a file's text; path is for the errors.
+func Parse(path string, text []byte) (file File, err error) {
+	if len(text) > MaxBytes {
+		return File{}, &Error{Path: path, Text: fmt.Sprintf("it is larger than %d bytes", MaxBytes)}
+	}
+	// The text is foreign: a fault of the parser must not be more than an error of this file.
+	defer func() {
+		if fault := recover(); fault != nil {
+			file, err = File{}, &Error{Path: path, Text: fmt.Sprintf("it cannot be parsed: %v", fault)}
+		}
+	}()
+	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return File{}, parseError(path, text, err)
+	}
+	return file, file.check(path, text)
+}
+
+func (f File) check(path string, text []byte) error {
+	if len(f.JobName) > maxJobName || strings.ContainsFunc(f.JobName, notPrintable) {
+		return &Error{Path: path, Line: lineOf(text, "job_name"), Field: "job_name",
+			Text: fmt.Sprintf("it must be at most %d printable bytes", maxJobName)}
+	}
+	if strings.ContainsRune(f.LogPath, 0) {
+		return &Error{Path: path, Line: lineOf(text, "log_path"), Field: "log_path", Text: "it holds a zero byte"}
+	}
+	if !local(f.DaemonAddr) {
+		return &Error{Path: path, Line: lineOf(text, "daemon_addr"), Field: "daemon_addr",
+			Text: fmt.Sprintf("%q is another host; phosd is only reached by a unix path or a loopback address", f.DaemonAddr)}
+	}
+	return nil
+}
+
+// local accepts a path, and host[:port] where the host is this machine by any name for its loopback.
+func local(address string) bool {
+	if address == "" || strings.HasPrefix(address, "/") || strings.HasPrefix(address, "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func parseError(path string, text []byte, err error) error {
+	wrong := &Error{Path: path, Text: err.Error()}
+	var located yaml.Error
+	if errors.As(err, &located) {
+		wrong.Text = located.GetMessage()
+		if token := located.GetToken(); token != nil && token.Position != nil {
+			wrong.Line = token.Position.Line
+			wrong.Field = keyOn(text, wrong.Line)
+		}
+	}
+	if line, _, more := strings.Cut(wrong.Text, "\n"); more {
+		wrong.Text = line
+	}
+	return wrong
+}
+
+// keyOn is the key that stands on a line, for naming it.
+func keyOn(text []byte, line int) string {
+	lines := bytes.Split(text, []byte("\n"))
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	key, _, found := bytes.Cut(lines[line-1], []byte(":"))
+	key = bytes.TrimSpace(key)
+	if !found || len(key) == 0 || len(key) > maxJobName || bytes.ContainsFunc(key, notPrintable) {
+		return ""
+	}
+	return string(key)
+}
+
+// lineOf finds the line of a key that is known to be there.
+func lineOf(text []byte, key string) int {
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if bytes.HasPrefix(bytes.TrimLeft(line, " {\"'"), []byte(key)) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func notPrintable(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd }

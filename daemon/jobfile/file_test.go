@@ -1,0 +1,85 @@
+package jobfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestParse(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		want       File
+		wrong      string // what the error must hold; empty: no error
+	}{
+		{name: "empty"},
+		{name: "comment only", text: "# nothing\n"},
+		{name: "all", text: "job_name: resnet\ndaemon_addr: /tmp/x.sock\nlog_path: phos.log\n", want: File{"resnet", "/tmp/x.sock", "phos.log"}},
+		{name: "number as name", text: "job_name: 17\n", want: File{JobName: "17"}},
+		{name: "loopback", text: "daemon_addr: 127.0.0.1:5000\n", want: File{DaemonAddr: "127.0.0.1:5000"}},
+		{name: "loopback 6", text: "daemon_addr: \"[::1]:5000\"\n", want: File{DaemonAddr: "[::1]:5000"}},
+		{name: "unknown field", text: "job_name: a\n\njob_nmae: b\n", wrong: "pos.yaml:3: job_nmae: unknown field"},
+		{name: "fields are named", text: "x: b\n", wrong: "(the fields are job_name, daemon_addr, log_path)"},
+		{name: "list as name", text: "log_path: a\njob_name: [1, 2]\n", wrong: "pos.yaml:2: job_name: "},
+		{name: "syntax", text: "job_name: a\n  bad: [\n", wrong: "pos.yaml:"},
+		{name: "other host", text: "job_name: a\ndaemon_addr: gpu7:5000\n", wrong: "pos.yaml:2: daemon_addr: \"gpu7:5000\" is another host"},
+		{name: "control character", text: "job_name: \"a\\e[2J\"\n", wrong: "pos.yaml:1: job_name: "},
+		{name: "scalar", text: "hello\n", wrong: "pos.yaml:1"},
+		{name: "too large", text: strings.Repeat("#", MaxBytes+1), wrong: "larger than"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := Parse(Name, []byte(test.text))
+			if test.wrong == "" {
+				if err != nil || got != test.want {
+					t.Errorf("%+v, %v; want %+v", got, err, test.want)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.wrong) || !errors.Is(err, ErrInvalid) {
+				t.Errorf("error %v, want an ErrInvalid with %q", err, test.wrong)
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, Name)
+	if file, err := Load(path); err != nil || file != (File{}) {
+		t.Errorf("no file: %+v, %v", file, err)
+	}
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a pipe: %v, want ErrInvalid", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("job_name: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if file, err := Load(path); err != nil || file.JobName != "x" {
+		t.Errorf("%+v, %v", file, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"job_name: a\n", "a: &a [*a]\n", "job_name: !!binary eA==\n", "? [\n", "---\n---\n", "job_name: |\n  x\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := Parse(Name, text)
+		if err != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("%v is no ErrInvalid", err)
+		}
+		if err == nil && strings.ContainsFunc(file.JobName, notPrintable) {
+			t.Errorf("job name %q was accepted", file.JobName)
+		}
+	})
+}
