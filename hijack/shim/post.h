@@ -27,8 +27,10 @@
 
 /* phos_begin's flags; the low 16 bits travel in the frame. */
 enum {
-	PHOS_WAIT = 1,          /* the program waits for a reply: end with phos_wait, not phos_post */
-	PHOS_CONTEXT = 1 << 16, /* refuse with INVALID_CONTEXT when the thread has no current context */
+	PHOS_WAIT = 1,           /* the program waits for a reply: end with phos_wait, not phos_post */
+	PHOS_CONTEXT = 1 << 16,  /* refuse with INVALID_CONTEXT when the thread has no current context */
+	PHOS_BLOCKS = 1 << 17,   /* class wait: also returns the first error of asynchronous calls so far */
+	PHOS_INTERNAL = 1 << 18, /* the shim's own: passes the gate, and earlier errors do not stop it */
 };
 
 /* Payload bytes of n scalars, and of one array of n bytes. */
@@ -43,6 +45,7 @@ struct phos_call {
 	struct phos_thread *thread; /* the caller */
 	uint64_t head;              /* ring position after this frame */
 	uint64_t sequence;          /* of this frame */
+	unsigned flags;             /* as given to phos_begin */
 	CUresult result;            /* why phos_begin said no */
 };
 

@@ -17,7 +17,7 @@ const (
 	Magic = 0x534f4850 // "PHOS"
 
 	HelloBytes   = 64  // magic u32, version u32, flags u64 (bit 0: copy by the shim, for tests), cookie address u64, cookie u64, pid u32 as the program sees it, pad
-	WelcomeBytes = 512 // magic u32, version u32, status u32, pad u32, session u64, session bytes u64, arena bytes u64, paths: session 128, arena 128, message 200 (NUL terminated)
+	WelcomeBytes = 512 // magic u32, version u32, status u32, worker pid u32 (for PR_SET_PTRACER, 0 where the program sees other pids), session u64, session bytes u64, arena bytes u64, paths: session 128, arena 128, message 200 (NUL terminated)
 	MappedBytes  = 8
 	PlacedBytes  = 4
 )

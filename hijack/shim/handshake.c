@@ -1,0 +1,269 @@
+#include "handshake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "log.h"
+#include "zz_layout.h"
+
+#define ARENA_CANDIDATE UINT64_C(0x600000000000)
+#define ARENA_STRIDE (UINT64_C(1) << 40)
+#define ARENA_CANDIDATES 16
+#define ANSWER_SECONDS 30
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+struct hello {
+	uint32_t magic, version;
+	uint64_t flags, cookie_address, cookie;
+	uint32_t pid;
+	unsigned char pad[28];
+};
+
+struct welcome {
+	uint32_t magic, version, status, worker;
+	uint64_t session, session_bytes, arena_bytes;
+	char session_path[128], arena_path[128], message[200];
+};
+
+_Static_assert(sizeof(struct hello) == PHOS_HELLO_BYTES, "hello");
+_Static_assert(offsetof(struct welcome, session_path) == 40 && sizeof(struct welcome) <= PHOS_WELCOME_BYTES,
+	       "welcome");
+
+/* The worker looks at this word in our memory: exec makes it vanish while the process lives on. */
+static volatile uint64_t cookie;
+
+static bool send_all(int fd, const void *data, size_t bytes)
+{
+	const unsigned char *at = data;
+	while (bytes > 0) {
+		ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent <= 0)
+			return false;
+		at += sent;
+		bytes -= (size_t)sent;
+	}
+	return true;
+}
+
+static bool receive_all(int fd, void *data, size_t bytes)
+{
+	unsigned char *at = data;
+	while (bytes > 0) {
+		ssize_t got = recv(fd, at, bytes, 0);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return false;
+		at += got;
+		bytes -= (size_t)got;
+	}
+	return true;
+}
+
+/* Says what keeps us from a daemon, the first time; programs ask again and again. */
+static CUresult no_device(const char *what, const char *path)
+{
+	if (phos_first_time(what))
+		phos_log(PHOS_ERROR, "%s %s; start it with: pos_cli --start --target daemon", what, path);
+	return CUDA_ERROR_NO_DEVICE;
+}
+
+static CUresult connect_socket(const char *path, int *connected)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		phos_log(PHOS_ERROR, "no socket for reaching phosd: %s", strerror(errno));
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	struct timeval patience = {.tv_sec = ANSWER_SECONDS};
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	int got;
+	do
+		got = connect(fd, (struct sockaddr *)&address, sizeof address);
+	while (got != 0 && errno == EINTR);
+	if (got != 0) {
+		int why = errno;
+		close(fd);
+		if (why == EACCES || why == EPERM)
+			return no_device("no permission to use the daemon's socket", path);
+		return no_device("no daemon listens at", path);
+	}
+	*connected = fd;
+	return CUDA_SUCCESS;
+}
+
+static uint64_t hello_flags(void)
+{
+	const char *copy = getenv("PHOS_COPY");
+	return copy != NULL && strcmp(copy, "shim") == 0 ? 1 : 0;
+}
+
+/* Sends our half and checks the answer. */
+static CUresult exchange(int fd, const char *path, struct welcome *welcome)
+{
+	union {
+		struct welcome welcome;
+		unsigned char bytes[PHOS_WELCOME_BYTES];
+	} answer;
+	cookie = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&cookie ^ UINT64_C(0x9e3779b97f4a7c15);
+	struct hello hello = {
+		.magic = PHOS_MAGIC,
+		.version = PHOS_VERSION,
+		.flags = hello_flags(),
+		.cookie_address = (uint64_t)(uintptr_t)&cookie,
+		.cookie = cookie,
+		.pid = (uint32_t)getpid(),
+	};
+	if (!send_all(fd, &hello, sizeof hello) || !receive_all(fd, &answer, sizeof answer))
+		return no_device("there is no answer from the daemon at", path);
+	*welcome = answer.welcome;
+	welcome->session_path[sizeof welcome->session_path - 1] = '\0';
+	welcome->arena_path[sizeof welcome->arena_path - 1] = '\0';
+	welcome->message[sizeof welcome->message - 1] = '\0';
+	if (welcome->magic != PHOS_MAGIC) {
+		phos_log(PHOS_ERROR, "what listens at %s is not phosd", path);
+		return CUDA_ERROR_NO_DEVICE;
+	}
+	if (welcome->version != PHOS_VERSION) {
+		phos_log(PHOS_ERROR, "libphos speaks version %u and phosd at %s version %u: install them together",
+			 PHOS_VERSION, path, welcome->version);
+		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+	}
+	if (welcome->status != 0) {
+		phos_log(PHOS_ERROR, "phosd refuses this program: %s", welcome->message);
+		return (CUresult)welcome->status;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Opens a file of the session that has at least the given size. */
+static int open_sized(const char *path, uint64_t bytes)
+{
+	struct stat info;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0 && (fstat(fd, &info) != 0 || (uint64_t)info.st_size < bytes)) {
+		close(fd);
+		errno = EINVAL;
+		return -1;
+	}
+	return fd;
+}
+
+static CUresult map_session(const struct welcome *welcome, struct phos_shared *shared)
+{
+	int fd = -1;
+	if (welcome->session_bytes == PHOS_SESSION_BYTES)
+		fd = open_sized(welcome->session_path, PHOS_SESSION_BYTES);
+	if (fd < 0) {
+		phos_log(PHOS_ERROR, "no use of the session file %s: %s", welcome->session_path, strerror(errno));
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	void *at = mmap(NULL, PHOS_SESSION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (at == MAP_FAILED) {
+		phos_log(PHOS_ERROR, "no room to map the session: %s", strerror(errno));
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	/* A child made without the fork handlers must not be able to disturb its parent either. */
+	shared->inherited = madvise(at, PHOS_SESSION_BYTES, MADV_DONTFORK) != 0;
+	shared->file = at;
+	shared->file_bytes = PHOS_SESSION_BYTES;
+	return CUDA_SUCCESS;
+}
+
+/* Maps the arena at the first candidate that is free here and in the worker. */
+static CUresult place_arena(int socket, int fd, const char *path, struct phos_shared *shared)
+{
+	for (int n = 0; n < ARENA_CANDIDATES; n++) {
+		uint64_t wanted = ARENA_CANDIDATE + (uint64_t)n * ARENA_STRIDE;
+		void *at = mmap((void *)(uintptr_t)wanted, shared->arena_bytes, PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0);
+		if (at == MAP_FAILED)
+			continue;
+		uint64_t got = (uint64_t)(uintptr_t)at;
+		uint32_t taken = 1;
+		/* Kernels before 4.17 take the address as a hint. */
+		bool talks = got != wanted || (send_all(socket, &got, sizeof got) &&
+					       receive_all(socket, &taken, sizeof taken));
+		if (talks && got == wanted && taken == 0) {
+			shared->inherited |= madvise(at, shared->arena_bytes, MADV_DONTFORK) != 0;
+			shared->arena = got;
+			return CUDA_SUCCESS;
+		}
+		munmap(at, shared->arena_bytes);
+		if (!talks)
+			return no_device("the connection broke to the daemon at", path);
+	}
+	uint64_t none = 0;
+	send_all(socket, &none, sizeof none);
+	phos_log(PHOS_ERROR, "no room to map %llu bytes of pinned memory; is the address space limited (ulimit -v)?",
+		 (unsigned long long)shared->arena_bytes);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult map_all(int socket, const char *path, struct phos_shared *shared)
+{
+	struct welcome welcome;
+	CUresult result = exchange(socket, path, &welcome);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* Where Yama restricts who may read a process's memory, name the worker. */
+	if (welcome.worker != 0)
+		prctl(PR_SET_PTRACER, (unsigned long)welcome.worker, 0, 0, 0);
+	result = map_session(&welcome, shared);
+	if (result != CUDA_SUCCESS)
+		return result;
+	shared->session = welcome.session;
+	shared->arena_bytes = welcome.arena_bytes;
+	int arena = open_sized(welcome.arena_path, welcome.arena_bytes);
+	if (arena < 0) {
+		phos_log(PHOS_ERROR, "no use of the arena file %s: %s", welcome.arena_path, strerror(errno));
+		result = CUDA_ERROR_OPERATING_SYSTEM;
+	} else {
+		result = place_arena(socket, arena, path, shared);
+		close(arena);
+	}
+	if (result != CUDA_SUCCESS)
+		munmap(shared->file, shared->file_bytes);
+	return result;
+}
+
+CUresult phos_shake_hands(struct phos_shared *shared)
+{
+	char problem[512];
+	char path[sizeof((struct sockaddr_un *)0)->sun_path];
+	if (!phos_find_socket(path, sizeof path, problem, sizeof problem)) {
+		phos_log(PHOS_ERROR, "%s", problem);
+		return CUDA_ERROR_NO_DEVICE;
+	}
+	int fd = -1;
+	CUresult result = connect_socket(path, &fd);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = map_all(fd, path, shared);
+	close(fd);
+	return result;
+}
+
+void phos_unmap(const struct phos_shared *shared)
+{
+	munmap(shared->file, shared->file_bytes);
+	munmap((void *)(uintptr_t)shared->arena, shared->arena_bytes);
+}
