@@ -1,0 +1,192 @@
+package fatbin
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// The fat binary's layout; all numbers are little endian.
+const (
+	wrapperMagic = 0x466243b1
+	binMagic     = 0xba55ed50
+
+	// WrapperBytes is the size of the structure that a program's start-up code hands to the driver.
+	WrapperBytes = 24
+
+	binHeaderBytes   = 16
+	entryHeaderBytes = 64 // the fields read here; real headers are 72 and more
+	maxNameBytes     = 4096
+
+	kindPTX = 1
+	kindELF = 2
+
+	flagLZ4  = 0x2000
+	flagZstd = 0x8000
+)
+
+// Wrapper is the small structure in a program's data that points at a fat binary.
+type Wrapper struct {
+	Version uint32
+	// Data is the address of the fat binary.
+	Data uint64
+	// More is the address of a NULL-terminated array of further fat binaries, in version 2.
+	More uint64
+}
+
+// ParseWrapper reads a wrapper from its 24 bytes.
+func ParseWrapper(data []byte) (Wrapper, error) {
+	if len(data) < WrapperBytes {
+		return Wrapper{}, refuse(0, ErrTruncated, "a wrapper has %d bytes, not %d", WrapperBytes, len(data))
+	}
+	if magic := binary.LittleEndian.Uint32(data); magic != wrapperMagic {
+		return Wrapper{}, refuse(0, ErrUnknownFormat, "wrapper magic %#x", magic)
+	}
+	w := Wrapper{
+		Version: binary.LittleEndian.Uint32(data[4:]),
+		Data:    binary.LittleEndian.Uint64(data[8:]),
+		More:    binary.LittleEndian.Uint64(data[16:]),
+	}
+	switch w.Version {
+	case 1:
+		w.More = 0 // a file name there
+	case 2:
+	default:
+		return Wrapper{}, refuse(4, ErrVersion, "wrapper version %d", w.Version)
+	}
+	return w, nil
+}
+
+// BinBytes is the length of the fat binary that starts with this header of at least 16 bytes.
+func BinBytes(header []byte) (uint64, error) {
+	if len(header) < binHeaderBytes {
+		return 0, refuse(0, ErrTruncated, "a fat binary header has %d bytes, not %d", binHeaderBytes, len(header))
+	}
+	if magic := binary.LittleEndian.Uint32(header); magic != binMagic {
+		return 0, refuse(0, ErrUnknownFormat, "fat binary magic %#x", magic)
+	}
+	headerBytes := uint64(binary.LittleEndian.Uint16(header[6:]))
+	body := binary.LittleEndian.Uint64(header[8:])
+	switch version := binary.LittleEndian.Uint16(header[4:]); {
+	case version != 1:
+		return 0, refuse(4, ErrVersion, "fat binary version %d", version)
+	case headerBytes < binHeaderBytes:
+		return 0, refuse(6, ErrTruncated, "header of %d bytes", headerBytes)
+	case body > MaxImageBytes-headerBytes:
+		return 0, refuse(8, ErrTooLarge, "%d bytes of entries", body)
+	}
+	return headerBytes + body, nil
+}
+
+// entry is one decoded entry header, its payload still packed.
+type entry struct {
+	offset   uint64 // of the header in the image
+	kind     uint16
+	sm       int
+	flags    uint64
+	name     string
+	packed   []byte
+	unpacked uint64
+	next     uint64 // offset of the following entry
+}
+
+func parseFatbin(data []byte) (*Images, error) {
+	size, err := BinBytes(data)
+	if err != nil {
+		return nil, err
+	}
+	if size > uint64(len(data)) {
+		return nil, refuse(8, ErrTruncated, "%d of %d bytes", len(data), size)
+	}
+	data = data[:size]
+	images := &Images{}
+	var total uint64
+	count := 0
+	for at := uint64(binary.LittleEndian.Uint16(data[6:])); at < size; count++ {
+		if count == MaxEntries {
+			return nil, refuse(at, ErrTooLarge, "more than %d entries", MaxEntries)
+		}
+		e, err := parseEntry(data, at)
+		if err != nil {
+			return nil, err
+		}
+		if total += e.unpacked; total > MaxUnpackedBytes {
+			return nil, refuse(at, ErrTooLarge, "entries unpack to more than %d bytes", MaxUnpackedBytes)
+		}
+		if err := images.add(e); err != nil {
+			return nil, err
+		}
+		at = e.next
+	}
+	return images, nil
+}
+
+// parseEntry reads the entry header at an offset and checks it against the image's length.
+func parseEntry(data []byte, at uint64) (*entry, error) {
+	left := data[at:]
+	if len(left) < entryHeaderBytes {
+		return nil, refuse(at, ErrTruncated, "entry header")
+	}
+	headerBytes := uint64(binary.LittleEndian.Uint32(left[4:]))
+	payload := binary.LittleEndian.Uint64(left[8:])
+	if headerBytes < entryHeaderBytes || headerBytes > uint64(len(left)) || payload > uint64(len(left))-headerBytes {
+		return nil, refuse(at, ErrTruncated, "entry of %d+%d bytes, %d left", headerBytes, payload, len(left))
+	}
+	e := &entry{
+		offset:   at,
+		kind:     binary.LittleEndian.Uint16(left),
+		sm:       int(binary.LittleEndian.Uint16(left[28:])), // the upper half carries marks of newer tools
+		flags:    binary.LittleEndian.Uint64(left[40:]),
+		packed:   left[headerBytes : headerBytes+payload],
+		unpacked: payload,
+		name:     entryName(left[:headerBytes], binary.LittleEndian.Uint32(left[20:])),
+		next:     at + headerBytes + payload,
+	}
+	if e.flags&(flagLZ4|flagZstd) == 0 {
+		return e, nil
+	}
+	exact := uint64(binary.LittleEndian.Uint32(left[16:]))
+	if exact > payload {
+		return nil, refuse(at+16, ErrTruncated, "%d compressed bytes in %d", exact, payload)
+	}
+	if exact > 0 {
+		e.packed = e.packed[:exact]
+	}
+	e.unpacked = binary.LittleEndian.Uint64(left[56:])
+	if e.unpacked > MaxEntryBytes {
+		return nil, refuse(at+56, ErrTooLarge, "entry of %d bytes, at most %d", e.unpacked, MaxEntryBytes)
+	}
+	return e, nil
+}
+
+// entryName reads the string at an offset of a header; it is for people only, so a bad offset is no error.
+func entryName(header []byte, offset uint32) string {
+	if offset < entryHeaderBytes || uint64(offset) >= uint64(len(header)) {
+		return ""
+	}
+	name := header[offset:]
+	if end := bytes.IndexByte(name, 0); end >= 0 {
+		name = name[:end]
+	}
+	return string(name[:min(len(name), maxNameBytes)])
+}
+
+// add unpacks an entry of a known kind; other kinds (intermediate code of other compilers) are passed over.
+func (i *Images) add(e *entry) error {
+	if e.kind != kindPTX && e.kind != kindELF {
+		return nil
+	}
+	code, err := e.unpack()
+	if err != nil {
+		return err
+	}
+	if e.kind == kindPTX {
+		i.Texts = append(i.Texts, newText(code, e.sm, e.name))
+		return nil
+	}
+	sm := e.sm
+	if sm == 0 {
+		sm = CubinSM(code)
+	}
+	i.Cubins = append(i.Cubins, Cubin{SM: sm, ELF: code, Name: e.name})
+	return nil
+}

@@ -1,0 +1,81 @@
+package fatbin
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"strings"
+)
+
+// Limits on what is believed. Real images stay far below: cuBLAS's largest fat binary is under 100 MB.
+const (
+	// MaxImageBytes bounds a whole image.
+	MaxImageBytes = 1 << 30
+	// MaxEntryBytes bounds one unpacked entry.
+	MaxEntryBytes = 256 << 20
+	// MaxUnpackedBytes bounds all unpacked entries of an image together.
+	MaxUnpackedBytes = 1 << 30
+	// MaxEntries bounds the entries of a fat binary and the texts of a link container.
+	MaxEntries = 4096
+)
+
+// Parse unpacks an image of any of the known forms. Data behind the image's own length is ignored.
+// The result shares memory with data where nothing was compressed.
+func Parse(data []byte) (*Images, error) {
+	if len(data) > MaxImageBytes {
+		return nil, refuse(0, ErrTooLarge, "%d bytes, at most %d", len(data), MaxImageBytes)
+	}
+	switch {
+	case len(data) >= 4 && binary.LittleEndian.Uint32(data) == binMagic:
+		return parseFatbin(data)
+	case bytes.HasPrefix(data, []byte("\x7fELF")):
+		return parseELF(data)
+	case bytes.HasPrefix(data, []byte(linkMagic)):
+		return parseLink(data)
+	case looksLikeText(data):
+		text := newText(data, 0, "")
+		return &Images{Texts: []Text{text}}, nil
+	}
+	return nil, refuse(0, ErrUnknownFormat, "starts with % x", data[:min(len(data), 8)])
+}
+
+// looksLikeText is generous: broken PTX should reach the PTX parser, whose message has a line and a column.
+func looksLikeText(data []byte) bool {
+	trimmed := bytes.TrimLeft(data, " \t\r\n")
+	return len(trimmed) > 0 && (trimmed[0] == '.' || trimmed[0] == '/' || trimmed[0] >= 'a' && trimmed[0] <= 'z')
+}
+
+// newText makes a Text of bytes that may have NULs behind them. sm is what the container claims, 0 if there is none.
+func newText(data []byte, sm int, name string) Text {
+	if end := bytes.IndexByte(data, 0); end >= 0 {
+		data = data[:end]
+	}
+	text := Text{SM: sm, PTX: string(data), Name: name}
+	target, specific := targetOf(text.PTX)
+	text.Specific = specific
+	if sm == 0 {
+		text.SM = target
+	}
+	return text
+}
+
+// targetOf reads the .target directive: 90 and true for sm_90a. A text without a readable one gives 0.
+func targetOf(ptx string) (sm int, specific bool) {
+	_, rest, found := strings.Cut(ptx, ".target")
+	if !found {
+		return 0, false
+	}
+	_, rest, found = strings.Cut(rest[:min(len(rest), 64)], "sm_")
+	if !found {
+		return 0, false
+	}
+	digits := 0
+	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+		digits++
+	}
+	sm, err := strconv.Atoi(rest[:digits])
+	if err != nil || sm > 9999 {
+		return 0, false
+	}
+	return sm, digits < len(rest) && (rest[digits] == 'a' || rest[digits] == 'f')
+}
