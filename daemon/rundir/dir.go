@@ -1,0 +1,117 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrBusy means that another phosd holds the directory.
+var ErrBusy = errors.New("another phosd uses this directory")
+
+// Dir is an open runtime directory.
+type Dir struct {
+	path string
+	lock *os.File
+	// Warnings says what could not be had and is not needed: a tmpfs of our own.
+	Warnings []string
+}
+
+// Open makes the directory ready and takes its lock. tmpfsBytes limits the tmpfs of the sessions, 0 for the kernel's default.
+func Open(path string, tmpfsBytes uint64) (*Dir, error) {
+	dir := &Dir{path: path}
+	for _, each := range []struct {
+		path string
+		mode os.FileMode
+	}{{path, 0o755}, {dir.sessions(), 0o711}, {dir.control(), 0o700}, {dir.state(), 0o700}} {
+		if err := ownDirectory(each.path, each.mode); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "phosd.lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrBusy
+		}
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), lock.Close())
+	}
+	dir.lock = lock
+	dir.mount(tmpfsBytes)
+	return dir, nil
+}
+
+// ownDirectory makes a directory of this user's, or refuses one that is somebody else's.
+func ownDirectory(path string, mode os.FileMode) error {
+	if err := os.MkdirAll(path, mode); err != nil {
+		return fmt.Errorf("runtime directory: %w", err)
+	}
+	var info unix.Stat_t
+	if err := unix.Lstat(path, &info); err != nil {
+		return fmt.Errorf("runtime directory %s: %w", path, err)
+	}
+	if info.Mode&unix.S_IFMT != unix.S_IFDIR || int(info.Uid) != os.Geteuid() {
+		return fmt.Errorf("runtime directory %s: not a directory of this user", path)
+	}
+	// MkdirAll leaves an existing directory's mode, and the umask takes bits away.
+	if err := os.Chmod(path, mode); err != nil {
+		return fmt.Errorf("runtime directory: %w", err)
+	}
+	return nil
+}
+
+// mount gives the sessions a tmpfs of their own, so that their limit is theirs. Where that is not allowed, the
+// directory serves as it is.
+func (d *Dir) mount(bytes uint64) {
+	if mountPoint(d.sessions()) {
+		return
+	}
+	options := "mode=0711,nr_inodes=65536"
+	if bytes > 0 {
+		options += fmt.Sprintf(",size=%d", bytes)
+	}
+	if err := unix.Mount("phos", d.sessions(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("sessions share the file system of %s: mount tmpfs: %v", d.path, err))
+	}
+}
+
+func mountPoint(path string) bool {
+	var here, above unix.Stat_t
+	if unix.Stat(path, &here) != nil || unix.Stat(filepath.Dir(path), &above) != nil {
+		return false
+	}
+	return here.Dev != above.Dev
+}
+
+// Ledger is the path of the memory accounting.
+func (d *Dir) Ledger() string { return filepath.Join(d.path, "ledger") }
+
+// Control is the path of a session's control socket.
+func (d *Dir) Control(id uint64) string {
+	return filepath.Join(d.control(), fmt.Sprintf("%d.sock", id))
+}
+
+// Close gives the lock back and leaves everything for the next phosd.
+func (d *Dir) Close() error { return d.lock.Close() }
+
+// Clear takes the tmpfs away; for a stop after which no session is left.
+func (d *Dir) Clear() error {
+	if !mountPoint(d.sessions()) {
+		return nil
+	}
+	if err := unix.Unmount(d.sessions(), 0); err != nil {
+		return fmt.Errorf("unmount %s: %w", d.sessions(), err)
+	}
+	return nil
+}
+
+func (d *Dir) sessions() string { return filepath.Join(d.path, "sessions") }
+
+func (d *Dir) control() string { return filepath.Join(d.path, "control") }
+
+func (d *Dir) state() string { return filepath.Join(d.path, "state") }
