@@ -1,0 +1,325 @@
+package graph
+
+import (
+	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Mode is a CUstreamCaptureMode number: which calls are refused while a capture goes on.
+type Mode uint32
+
+// Modes of capture, and of a thread.
+const (
+	ModeGlobal      Mode = 0
+	ModeThreadLocal Mode = 1
+	ModeRelaxed     Mode = 2
+)
+
+// Status is a CUstreamCaptureStatus number.
+type Status uint32
+
+// States of a stream.
+const (
+	StatusNone        Status = 0
+	StatusActive      Status = 1
+	StatusInvalidated Status = 2
+)
+
+// Captures is all captures of a session that have begun and not ended.
+type Captures struct {
+	active []*Capture
+	lastID uint64
+}
+
+// Capture is one capture: a graph that grows, and the streams that take part.
+type Capture struct {
+	ID    uint64
+	graph *Graph
+	mode  Mode
+	// thread began the capture; another may end it in relaxed mode only.
+	thread  uint32
+	origin  *Line
+	lines   []*Line
+	invalid bool
+	ended   bool
+}
+
+// Line is what a stream has to do with capturing. Its zero value is a stream that is not captured; Context and Blocking
+// are the session's to fill in.
+type Line struct {
+	Context abi.Handle
+	// Blocking streams order themselves with the legacy default stream.
+	Blocking bool
+	// Legacy is the default stream itself, which cannot be captured.
+	Legacy bool
+
+	capture *Capture
+	tip     []*Node // what the next node runs after
+}
+
+// Mark is the point of a capture that an event was recorded at; its zero value is none.
+type Mark struct {
+	capture *Capture
+	tip     []*Node
+}
+
+// Captured reports whether the event was last recorded in a captured stream.
+func (m Mark) Captured() bool { return m.capture != nil }
+
+func illegal(code abi.Result, detail string) error {
+	return &gpu.Error{Op: "stream capture", Code: code, Detail: detail}
+}
+
+// Active returns how many streams are captured.
+func (c *Captures) Active() int {
+	n := 0
+	for _, capture := range c.active {
+		n += len(capture.lines)
+	}
+	return n
+}
+
+// Begin starts a capture in a stream. Nodes go into g, the first ones after tip.
+func (c *Captures) Begin(l *Line, g *Graph, tip []*Node, mode Mode, thread uint32) error {
+	switch {
+	case mode > ModeRelaxed:
+		return refuse("begin stream capture", "unknown mode")
+	case l.Legacy:
+		return illegal(abi.StreamCaptureUnsupported, "the legacy default stream cannot be captured")
+	case l.capture != nil:
+		return illegal(abi.IllegalState, "the stream is already captured")
+	}
+	for _, n := range tip {
+		if n.graph != g {
+			return refuse("begin stream capture", "a dependency is of another graph")
+		}
+	}
+	c.lastID++
+	capture := &Capture{ID: c.lastID, graph: g, mode: mode, thread: thread, origin: l}
+	capture.join(l, tip)
+	c.active = append(c.active, capture)
+	return nil
+}
+
+func (capture *Capture) join(l *Line, tip []*Node) {
+	l.capture = capture
+	l.tip = slices.Clone(tip)
+	capture.lines = append(capture.lines, l)
+}
+
+// End finishes the capture that began in this stream and returns its graph. The capture is over after an error too,
+// unless the error is that it is not this stream's or this thread's to end; discard then gets the unfinished graph.
+func (c *Captures) End(l *Line, thread uint32, discard func(*Graph)) (*Graph, error) {
+	capture := l.capture
+	switch {
+	case capture == nil:
+		return nil, illegal(abi.IllegalState, "the stream is not captured")
+	case capture.origin != l:
+		capture.invalid = true
+		return nil, illegal(abi.StreamCaptureUnmatched, "the capture began in another stream")
+	case capture.mode != ModeRelaxed && capture.thread != thread:
+		return nil, illegal(abi.StreamCaptureWrongThread, "the capture began in another thread")
+	}
+	unjoined := !capture.joined()
+	c.finish(capture)
+	switch {
+	case capture.invalid:
+		discard(capture.graph)
+		return nil, illegal(abi.StreamCaptureInvalidated, "an earlier call made it invalid")
+	case unjoined:
+		discard(capture.graph)
+		return nil, illegal(abi.StreamCaptureUnjoined, "another captured stream was not joined to the first one")
+	}
+	return capture.graph, nil
+}
+
+// Abandon ends the captures that a stream takes part in without asking, because the stream is being destroyed: the
+// capture that began there is over, another one only becomes invalid.
+func (c *Captures) Abandon(l *Line, discard func(*Graph)) {
+	capture := l.capture
+	switch {
+	case capture == nil:
+	case capture.origin == l:
+		capture.invalid = true
+		c.finish(capture)
+		discard(capture.graph)
+	default:
+		capture.invalid = true
+		capture.lines = slices.DeleteFunc(capture.lines, func(other *Line) bool { return other == l })
+		l.capture, l.tip = nil, nil
+	}
+}
+
+func (c *Captures) finish(capture *Capture) {
+	capture.ended = true
+	for _, l := range capture.lines {
+		l.capture, l.tip = nil, nil
+	}
+	c.active = slices.DeleteFunc(c.active, func(other *Capture) bool { return other == capture })
+}
+
+// joined reports whether everything captured in other streams comes before the tip of the first one.
+func (capture *Capture) joined() bool {
+	before := map[*Node]bool{}
+	todo := slices.Clone(capture.origin.tip)
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !before[n] {
+			before[n] = true
+			todo = append(todo, n.dependencies...)
+		}
+	}
+	for _, l := range capture.lines {
+		for _, n := range l.tip {
+			if !before[n] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Capturing reports whether what is submitted to the stream goes into a graph.
+func (l *Line) Capturing() bool { return l.capture != nil }
+
+// Status returns whether and into what the stream is captured. The nodes are those that the next one would run after.
+func (l *Line) Status() (status Status, id uint64, g *Graph, tip []*Node) {
+	switch {
+	case l.capture == nil:
+		return StatusNone, 0, nil, nil
+	case l.capture.invalid:
+		return StatusInvalidated, l.capture.ID, nil, nil
+	}
+	return StatusActive, l.capture.ID, l.capture.graph, l.tip
+}
+
+// Add captures an operation as the stream's next node.
+func (l *Line) Add(op Op) (*Node, error) {
+	if l.capture.invalid {
+		return nil, illegal(abi.StreamCaptureInvalidated, "an earlier call made it invalid")
+	}
+	n := l.capture.graph.append(op, l.tip)
+	l.tip = append(l.tip[:0], n)
+	return n, nil
+}
+
+// Mark is what an event remembers that is recorded in the captured stream.
+func (l *Line) Mark() (Mark, error) {
+	if l.capture.invalid {
+		return Mark{}, illegal(abi.StreamCaptureInvalidated, "an earlier call made it invalid")
+	}
+	return Mark{capture: l.capture, tip: slices.Clone(l.tip)}, nil
+}
+
+// Wait makes a stream wait for an event: the stream joins the event's capture, or the event's branch joins the stream's.
+// At least one of the two must be captured.
+func (l *Line) Wait(m Mark) error {
+	switch {
+	case m.capture == nil:
+		l.Invalidate()
+		return illegal(abi.StreamCaptureIsolation, "a captured stream cannot wait for work that is not captured")
+	case m.capture.ended:
+		l.Invalidate()
+		return illegal(abi.CapturedEvent, "the event was recorded in a capture that has ended")
+	case m.capture.invalid || l.capture != nil && l.capture.invalid:
+		l.Invalidate()
+		return illegal(abi.StreamCaptureInvalidated, "an earlier call made it invalid")
+	case l.Legacy:
+		m.capture.invalid = true
+		return illegal(abi.StreamCaptureImplicit, "the legacy default stream cannot join a capture")
+	case l.capture == nil:
+		m.capture.join(l, m.tip)
+		return nil
+	case l.capture != m.capture:
+		l.capture.invalid, m.capture.invalid = true, true
+		return illegal(abi.StreamCaptureMerge, "two captures cannot become one")
+	}
+	for _, n := range m.tip {
+		if !slices.Contains(l.tip, n) {
+			l.tip = append(l.tip, n)
+		}
+	}
+	return nil
+}
+
+// SetTip changes what the next node runs after: in addition to what it does now, or instead.
+func (l *Line) SetTip(nodes []*Node, instead bool) error {
+	switch {
+	case l.capture == nil:
+		return illegal(abi.IllegalState, "the stream is not captured")
+	case l.capture.invalid:
+		return illegal(abi.StreamCaptureInvalidated, "an earlier call made it invalid")
+	}
+	tip := slices.Clone(l.tip)
+	if instead {
+		tip = nil
+	}
+	for _, n := range nodes {
+		if n.graph != l.capture.graph {
+			return refuse("update capture dependencies", "a node is of another graph")
+		}
+		if !slices.Contains(tip, n) {
+			tip = append(tip, n)
+		}
+	}
+	l.tip = tip
+	return nil
+}
+
+// Invalidate spoils the capture that the stream takes part in, because of a call that is illegal meanwhile.
+func (l *Line) Invalidate() {
+	if l.capture != nil {
+		l.capture.invalid = true
+	}
+}
+
+// Invalidate spoils the capture that an event was recorded in.
+func (m Mark) Invalidate() {
+	if m.capture != nil {
+		m.capture.invalid = true
+	}
+}
+
+// Implicit is called before the legacy default stream of a context is used. That would order itself with every
+// blocking stream, so it is illegal while one of them is captured, and spoils those captures.
+func (c *Captures) Implicit(context abi.Handle) error {
+	return c.spoil(abi.StreamCaptureImplicit, func(capture *Capture) bool {
+		return slices.ContainsFunc(capture.lines, func(l *Line) bool { return l.Blocking && l.Context == context })
+	})
+}
+
+// Synchronizing is called before a whole context is waited for; a captured stream never finishes.
+func (c *Captures) Synchronizing(context abi.Handle) error {
+	return c.spoil(abi.StreamCaptureUnsupported, func(capture *Capture) bool {
+		return slices.ContainsFunc(capture.lines, func(l *Line) bool { return l.Context == context })
+	})
+}
+
+// Unsafe is called before a call that may do more than its stream, such as allocating memory. thread is the caller, mode
+// what it set with cuThreadExchangeStreamCaptureMode.
+func (c *Captures) Unsafe(thread uint32, mode Mode) error {
+	if mode == ModeRelaxed {
+		return nil
+	}
+	return c.spoil(abi.StreamCaptureUnsupported, func(capture *Capture) bool {
+		if capture.thread == thread {
+			return capture.mode != ModeRelaxed
+		}
+		return mode == ModeGlobal && capture.mode == ModeGlobal
+	})
+}
+
+func (c *Captures) spoil(code abi.Result, concerned func(*Capture) bool) error {
+	var err error
+	for _, capture := range c.active {
+		if !concerned(capture) {
+			continue
+		}
+		capture.invalid = true
+		err = illegal(code, "the call is not allowed while a stream is captured")
+	}
+	return err
+}

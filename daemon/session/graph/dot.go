@@ -1,0 +1,35 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Dot prints the graph for graphviz. name says what a node does, beyond its type; it may return "".
+func (g *Graph) Dot(name func(Op) string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "digraph \"graph %d\" {\n", g.Handle.Index())
+	g.dotInto(&b, name)
+	b.WriteString("}\n")
+	return b.String()
+}
+
+func (g *Graph) dotInto(b *strings.Builder, name func(Op) string) {
+	fmt.Fprintf(b, "subgraph cluster_%d {\nlabel=\"graph %d\"\n", g.Handle.Index(), g.Handle.Index())
+	for _, n := range g.nodes {
+		label := n.Op.Type().String()
+		if more := name(n.Op); more != "" {
+			label += " " + more
+		}
+		fmt.Fprintf(b, "n%d [label=%q]\n", n.Handle.Index(), label)
+		if child, is := n.Op.(Child); is {
+			child.Graph.dotInto(b, name)
+		}
+	}
+	for _, n := range g.nodes {
+		for _, d := range n.dependents {
+			fmt.Fprintf(b, "n%d -> n%d\n", n.Handle.Index(), d.Handle.Index())
+		}
+	}
+	b.WriteString("}\n")
+}

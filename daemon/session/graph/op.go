@@ -1,0 +1,97 @@
+package graph
+
+import (
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Type is a CUgraphNodeType number.
+type Type uint32
+
+// Types of nodes that can be made here; the driver's others are refused by name.
+const (
+	TypeKernel      Type = 0
+	TypeMemcpy      Type = 1
+	TypeMemset      Type = 2
+	TypeHost        Type = 3
+	TypeChild       Type = 4
+	TypeEmpty       Type = 5
+	TypeEventWait   Type = 6
+	TypeEventRecord Type = 7
+)
+
+var typeNames = [...]string{"kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "event record"}
+
+func (t Type) String() string { return typeNames[t] }
+
+// Op is what a node does. The set is closed: Kernel, Copy, Memset, Host, Child, Empty, EventWait and EventRecord. Ops are
+// plain data that hold handles and addresses, never live objects, so that a graph outlives what it names.
+type Op interface{ Type() Type }
+
+// Kernel launches a function.
+type Kernel struct {
+	Function    abi.Handle
+	Grid, Block [3]uint32
+	SharedBytes uint32
+	Cooperative bool
+	// Params is the packed parameter block; nobody writes into it once it is part of an op.
+	Params []byte
+}
+
+// Copy moves a box of bytes, as gpu.Copy does.
+type Copy struct {
+	Dst, Src End
+	Extent   [3]uint64
+}
+
+// End is one end of a copy.
+type End struct {
+	// Program means the program's own memory, else device memory or the arena.
+	Program              bool
+	Address              uint64
+	RowPitch, SlicePitch uint64
+	// Inline holds the source's bytes where they came with the call.
+	Inline []byte
+}
+
+// Memset fills memory.
+type Memset struct{ gpu.Fill }
+
+// Host runs a function of the program, on a thread of the program.
+type Host struct{ Function, UserData uint64 }
+
+// Child runs a whole graph that belongs to the node.
+type Child struct{ Graph *Graph }
+
+// Empty does nothing; it joins edges.
+type Empty struct{}
+
+// EventWait waits for an event that is recorded outside the graph.
+type EventWait struct{ Event abi.Handle }
+
+// EventRecord records an event that others outside the graph may wait for.
+type EventRecord struct{ Event abi.Handle }
+
+// Type returns TypeKernel.
+func (Kernel) Type() Type { return TypeKernel }
+
+// Type returns TypeMemcpy.
+func (Copy) Type() Type { return TypeMemcpy }
+
+// Type returns TypeMemset.
+func (Memset) Type() Type { return TypeMemset }
+
+// Type returns TypeHost.
+func (Host) Type() Type { return TypeHost }
+
+// Type returns TypeChild.
+func (Child) Type() Type { return TypeChild }
+
+// Type returns TypeEmpty.
+func (Empty) Type() Type { return TypeEmpty }
+
+// Type returns TypeEventWait.
+func (EventWait) Type() Type { return TypeEventWait }
+
+// Type returns TypeEventRecord.
+func (EventRecord) Type() Type { return TypeEventRecord }

@@ -1,0 +1,76 @@
+package graph
+
+import (
+	"slices"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// UpdateResult is a CUgraphExecUpdateResult number.
+type UpdateResult uint32
+
+// Answers of an update.
+const (
+	UpdateSuccess          UpdateResult = 0
+	UpdateError            UpdateResult = 1
+	UpdateTopologyChanged  UpdateResult = 2
+	UpdateNodeTypeChanged  UpdateResult = 3
+	UpdateFunctionChanged  UpdateResult = 4
+	UpdateParameterChanged UpdateResult = 5
+	UpdateNotSupported     UpdateResult = 6
+)
+
+// Mismatch says where two graphs differ. Node is the new graph's, Was the one of the graph that was instantiated, 0 where
+// there is none.
+type Mismatch struct {
+	Result    UpdateResult
+	Node, Was abi.Handle
+}
+
+// Match compares a graph with the one a plan was made of: nodes pair in the order of creation, and must be of the same
+// type with the same edges. It returns the step of each node that is to be replaced with its new op.
+func (p *Plan) Match(g *Graph) (map[int]Op, *Mismatch) {
+	ops := map[int]Op{}
+	if miss := p.match(&p.shape, g, ops); miss != nil {
+		return nil, miss
+	}
+	return ops, nil
+}
+
+func (p *Plan) match(was *shape, g *Graph, ops map[int]Op) *Mismatch {
+	now := g.shape()
+	if len(was.nodes) != len(now.nodes) {
+		miss := &Mismatch{Result: UpdateTopologyChanged}
+		if len(now.nodes) > len(was.nodes) {
+			miss.Node = now.nodes[len(was.nodes)].handle
+		} else {
+			miss.Was = was.nodes[len(now.nodes)].handle
+		}
+		return miss
+	}
+	for i, n := range g.nodes {
+		old := &was.nodes[i]
+		if old.kind != n.Op.Type() {
+			return &Mismatch{Result: UpdateNodeTypeChanged, Node: n.Handle, Was: old.handle}
+		}
+		if !sameSet(old.after, now.nodes[i].after) {
+			return &Mismatch{Result: UpdateTopologyChanged, Node: n.Handle, Was: old.handle}
+		}
+		if child, is := n.Op.(Child); is {
+			if miss := p.match(old.child, child.Graph, ops); miss != nil {
+				return miss
+			}
+			continue
+		}
+		ops[p.Index[old.handle]] = n.Op
+	}
+	return nil
+}
+
+func sameSet(a, b []int) bool {
+	if slices.Equal(a, b) {
+		return true
+	}
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
