@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Builds, shows, tests and installs phos. "./build.sh help" lists the verbs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. scripts/lib.sh
+. scripts/go.sh
+. scripts/tinygrad.sh
+. scripts/cuda.sh
+. scripts/criu.sh
+. scripts/verbs.sh
+
+usage() {
+	cat <<-EOF
+		usage: ./build.sh [VERB]
+
+		  (none)            build pos_cli, phosd and libphos.so into bin/
+		  demo              train a small network with tinygrad on the software GPU, and watch it
+		  test              install what the tests need, build, run every test
+		  install [PREFIX]  install into PREFIX (/usr/local)
+		  lint              golangci-lint, clang-format, shellcheck
+		  bench             print the speed table, as ratios measured in one run
+		  generate          write every generated file again
+		  clean             remove bin/ and what was fetched or built aside
+		  help              this text
+
+		What is fetched or built aside goes to .cache/, or to \$PHOS_CACHE.
+	EOF
+}
+
+verb=${1:-build}
+[ $# = 0 ] || shift
+case $verb in
+build | demo | lint | bench | generate | clean | install) "verb_$verb" "$@" ;;
+test) verb_check "$@" ;;
+help | -h | --help) usage ;;
+*)
+	usage >&2
+	exit 2
+	;;
+esac

@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# A CRIU that passes its own check on this kernel: the installed one, the distribution's, or one built from Debian's
+# newer sources into a prefix of phos's own.
+
+# Version of Debian's source package, its suite, and the SHA-256 of the upstream archive in it. The first that the mirror still has is taken.
+criu_sources="
+4.2.1-1 sid 29ec0ee09e296479fe7048c80980e8ef1d0684d0b0204c2b101dfea19f6725b9
+4.1.1-1 trixie f80a66cb3726bb2116266d4759ce3bcbfab7abdb6b6d430bf20dd41911717afe
+"
+CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu}
+
+criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1; }
+
+fetch_criu() {
+	local mirror conf version suite sum
+	mirror=$(debian_mirror) || return 1
+	conf=$(apt_aside "$CACHE/apt-criu" "deb-src [signed-by=$debian_keys] $mirror sid main
+deb-src [signed-by=$debian_keys] $mirror trixie main")
+	rm -rf "$CACHE/criu-source"
+	mkdir -p "$CACHE/criu-source" && cd "$CACHE/criu-source" || return 1
+	while read -r version suite sum; do
+		[ -n "$version" ] || continue
+		echo "criu $version of $suite"
+		APT_CONFIG=$conf apt-get source --tar-only --download-only "criu=$version" || continue
+		echo "$sum  criu_${version%-*}.orig.tar.xz" | sha256sum -c || return 1
+		tar -x --strip-components=1 -f "criu_${version%-*}.orig.tar.xz"
+		return
+	done <<<"$criu_sources"
+	echo "the mirror has none of these versions any more; write down a newer one in scripts/criu.sh"
+	return 1
+}
+
+build_criu() {
+	cd "$CACHE/criu-source" || return 1
+	make -j"$(nproc)" NO_GNUTLS=1 WERROR=0 criu || return 1
+	mkdir -p "$CRIU_PREFIX/sbin"
+	install -m 755 criu/criu "$CRIU_PREFIX/sbin/criu"
+	rm -rf "$CACHE/criu-source"
+}
+
+# need_criu sets CRIU; where none can be had, CRIU is empty and CRIU_MISSING says what to do.
+need_criu() {
+	export CRIU='' CRIU_MISSING=''
+	local candidate
+	if [ "$(id -u)" != 0 ]; then
+		CRIU_MISSING="criu needs root"
+		say skip "$CRIU_MISSING"
+		return
+	fi
+	for candidate in "$CRIU_PREFIX/sbin/criu" "$(command -v criu || true)"; do
+		if criu_passes "$candidate"; then
+			CRIU=$candidate
+			say ok "criu ($candidate)"
+			return
+		fi
+	done
+	if ! debian_mirror >/dev/null; then
+		CRIU_MISSING="no criu that passes 'criu check': install criu >= 4.1 (Ubuntu: add-apt-repository ppa:criu/ppa && apt-get install criu) and run this again"
+		say skip "$CRIU_MISSING"
+		return
+	fi
+	if apt-cache policy criu | grep -q 'Candidate: [1-9]'; then
+		need criu
+		candidate=$(command -v criu || true)
+		if criu_passes "$candidate"; then
+			CRIU=$candidate
+			say ok "criu ($candidate)"
+			return
+		fi
+	fi
+	need gcc make libc6-dev pkg-config xz-utils dpkg-dev libbsd-dev libcap-dev libnet1-dev libnl-3-dev \
+		libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler protobuf-compiler uuid-dev python3
+	step "fetch criu's source" fetch_criu
+	step "build criu" build_criu
+	criu_passes "$CRIU_PREFIX/sbin/criu" || die "the criu built here fails 'criu check': run $CRIU_PREFIX/sbin/criu check"
+	CRIU=$CRIU_PREFIX/sbin/criu
+}

@@ -1,0 +1,85 @@
+# shellcheck shell=bash
+# nvcc 12.4 and its runtime, for the C++ workloads: Debian's own packages, unpacked beside the system, never installed.
+
+CUDA=$CACHE/cuda
+
+# Package, version and SHA-256 of its file.
+cuda_debs="
+nvidia-cuda-toolkit 12.4.131~12.4.1-2 cd5fe85aee38d108b315f408a688641478f2402622a10c677478eb7a6c4e5319
+nvidia-cuda-dev 12.4.127~12.4.1-2 d846838f914a0176948d48a8bcade5d6dbcccb5c9374343f6475f5503f173ee0
+libcudart12 12.4.127~12.4.1-2 361b3721cf84bf068e111ff013c819de61cb475268b0d38db99839471f1b4130
+"
+
+fetch_cuda_debs() {
+	local mirror conf package version sum
+	mirror=$(debian_mirror) || return 1
+	conf=$(apt_aside "$CACHE/apt-trixie" "deb [signed-by=$debian_keys] $mirror trixie non-free")
+	mkdir -p "$CACHE/debs" && cd "$CACHE/debs" || return 1
+	while read -r package version sum; do
+		[ -n "$package" ] || continue
+		APT_CONFIG=$conf apt-get download "$package=$version" || return 1
+		echo "$sum  ${package}_${version}_amd64.deb" | sha256sum -c || return 1
+	done <<<"$cuda_debs"
+}
+
+# deb_files DEB DIR PATTERN...: the files of a package whose names match.
+deb_files() {
+	local deb=$1 dir=$2
+	shift 2
+	dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir" --wildcards "$@"
+}
+
+unpack_cuda() {
+	local raw=$CACHE/cuda.raw new=$CACHE/cuda.new debs=$CACHE/debs libs=usr/lib/x86_64-linux-gnu
+	rm -rf "$raw" "$new"
+	mkdir -p "$raw" "$new"/{bin,lib,include,nvvm/bin,nvvm/libdevice}
+	deb_files "$debs"/nvidia-cuda-toolkit_*.deb "$raw" './usr/bin/*' './usr/lib/nvidia-cuda-toolkit/*' || return 1
+	deb_files "$debs"/nvidia-cuda-dev_*.deb "$raw" './usr/include/*' "./$libs/libcudart_static.a" "./$libs/libcudadevrt.a" || return 1
+	deb_files "$debs"/libcudart12_*.deb "$raw" "./$libs/*" || return 1
+	cd "$raw" || return 1
+	mv usr/bin/{cudafe++,fatbinary,nvlink,ptxas,bin2c,cuobjdump} usr/lib/nvidia-cuda-toolkit/bin/{nvcc,crt} "$new/bin/"
+	mv usr/lib/nvidia-cuda-toolkit/bin/cicc "$new/nvvm/bin/"
+	mv usr/lib/nvidia-cuda-toolkit/libdevice/* "$new/nvvm/libdevice/"
+	mv usr/include/* "$new/include/"
+	mv "$libs"/* "$new/lib/"
+	ln -s libcudart.so.12 "$new/lib/libcudart.so"
+	cat >"$new/bin/nvcc.profile" <<-'EOF'
+		TOP                = $(_HERE_)/..
+		CICC_PATH          = $(TOP)/nvvm/bin
+		NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+		PATH              += $(CICC_PATH):$(_HERE_):
+		INCLUDES          += "-I$(TOP)/include" $(_SPACE_)
+		LIBRARIES         =+ $(_SPACE_) "-L$(TOP)/lib" $(_SPACE_)
+	EOF
+	rm -rf "$CUDA" && mv "$new" "$CUDA" && rm -rf "$raw" "$debs"
+}
+
+# host_compiler: the g++ for nvcc 12.4, which knows none later than 13.
+host_compiler() {
+	local version
+	version=$(g++ -dumpversion 2>/dev/null | cut -d. -f1)
+	if [ "${version:-99}" -le 13 ]; then echo g++; else echo g++-13; fi
+}
+
+# need_cuda sets NVCC; where it cannot be had, NVCC stays empty and NVCC_MISSING says why.
+need_cuda() {
+	NVCC= NVCC_MISSING=
+	if [ -x "$CUDA/bin/nvcc" ]; then
+		say ok "nvcc 12.4 (found)"
+	elif [ "$(uname -m)" = x86_64 ] && debian_mirror >/dev/null; then
+		step "fetch nvcc 12.4 (1 GB)" fetch_cuda_debs
+		step "unpack nvcc 12.4" unpack_cuda
+	elif command -v nvcc >/dev/null; then
+		NVCC=$(command -v nvcc)
+		say ok "nvcc ($NVCC, as installed)"
+	else
+		NVCC_MISSING="no nvcc: apt-get install nvidia-cuda-toolkit"
+		say skip "$NVCC_MISSING"
+		return
+	fi
+	: "${NVCC:=$CUDA/bin/nvcc}"
+	need g++
+	[ "$(host_compiler)" = g++ ] || need g++-13
+	export NVCC NVCC_CCBIN
+	NVCC_CCBIN=$(command -v "$(host_compiler)")
+}

@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+# A Go that can build phos. Any Go since 1.21 will do, because it fetches the exact version that go.mod names.
+
+go_version() { go env GOVERSION 2>/dev/null | sed 's/^go//; s/[a-z].*//'; }
+
+# at_least HAVE WANT compares dotted versions.
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+
+# Distributions put versioned Go beside the default one, where PATH does not look.
+newest_installed_go() {
+	local dir
+	for dir in $(printf '%s\n' /usr/local/go/bin /usr/lib/go-1.*/bin | sort -rV); do
+		if [ -x "$dir/go" ]; then PATH=$dir:$PATH; return; fi
+	done
+}
+
+install_go() {
+	if [ "$(os ID)" = debian ] && [ "$(os VERSION_ID)" = 12 ]; then
+		local mirror list=/etc/apt/sources.list.d/phos-backports.list
+		mirror=$(debian_mirror) || { echo "no Debian mirror among apt's sources"; return 1; }
+		echo "deb [signed-by=$debian_keys] $mirror bookworm-backports main" | as_root tee "$list"
+		as_root apt-get update
+		apt_install -t bookworm-backports golang-go
+	else
+		apt_install golang-go
+	fi
+}
+
+need_go() {
+	local wanted
+	# A fetched toolchain does not carry over to the version question: ask the installed one.
+	export GOFLAGS=${GOFLAGS:--buildvcs=false}
+	wanted=$(awk '$1 == "go" { print $2 }' "$ROOT/go.mod")
+	have_go() { at_least "$(cd / && GOTOOLCHAIN=local go_version)" 1.21; }
+	have_go || newest_installed_go
+	if ! have_go; then
+		need ca-certificates
+		step "install Go from the distribution" install_go
+		hash -r
+		have_go || newest_installed_go
+		have_go || die "the distribution's Go is older than 1.21; install a newer one and put it on PATH"
+	fi
+	if ! at_least "$(cd / && GOTOOLCHAIN=local go_version)" "$wanted"; then
+		export GOTOOLCHAIN=auto
+		need ca-certificates
+		[ "$(cd "$ROOT" && go_version)" != "" ] || step "fetch the Go that go.mod names" go version
+	fi
+}

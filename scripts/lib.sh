@@ -1,0 +1,86 @@
+# shellcheck shell=bash
+# What every step of build.sh shares: one line a step, logs, packages, and where things are kept.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CACHE=${PHOS_CACHE:-$ROOT/.cache}
+LOGS=$CACHE/log
+mkdir -p "$LOGS"
+
+# say STATE TEXT: the one line of a step.
+say() { printf '%-7s %s\n' "$1" "$2"; }
+
+die() {
+	say FAILED "$1" >&2
+	exit 1
+}
+
+# step NAME COMMAND...: runs quietly, and prints one line; a failure shows the end of its log.
+step() {
+	local name=$1 log start=$SECONDS
+	shift
+	log=$LOGS/$(tr -c 'a-zA-Z0-9\n' '-' <<<"$name").log
+	if "$@" >"$log" 2>&1 </dev/null; then
+		say ok "$name ($((SECONDS - start)) s)"
+		return
+	fi
+	say FAILED "$name; the last lines of $log:" >&2
+	tail -n 30 "$log" | sed 's/^/        /' >&2
+	exit 1
+}
+
+# os ID|VERSION_ID|VERSION_CODENAME: a field of the distribution's own description.
+os() { (. /etc/os-release && printf '%s' "${!1:-}"); }
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"; else
+		echo "root is needed for: $*"
+		return 1
+	fi
+}
+
+apt_install() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" && return
+	# The lists may be missing or old: fetch them and try once more.
+	as_root apt-get update &&
+		as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+}
+
+# need PACKAGE...: installs those that are missing; silent when there is nothing to do.
+need() {
+	local missing=() package
+	for package; do
+		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+	done
+	[ ${#missing[@]} = 0 ] && return
+	step "install ${missing[*]}" apt_install "${missing[@]}"
+}
+
+# debian_mirror: the address of the Debian archive this machine is already set up with; fails where there is none (Ubuntu).
+debian_mirror() {
+	[ "$(os ID)" = debian ] || return 1
+	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(ORIGIN)' 'Created-By: Packages' 2>/dev/null |
+		awk -v suite="$(os VERSION_CODENAME)" '$2 == suite && ($3 == "" || $3 == "Debian") { print $1; found = 1; exit } END { exit !found }'
+}
+
+# debian_keys: the archive's keys, which apt is told to insist on.
+debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
+
+# apt_aside DIR SOURCES: an apt with its own sources and lists under DIR, so that the system's stay as they are.
+# Prints the file for APT_CONFIG.
+apt_aside() {
+	local dir=$1 sources=$2
+	mkdir -p "$dir"/{lists/partial,archives/partial}
+	: >"$dir/status"
+	printf '%s\n' "$sources" >"$dir/sources.list"
+	cat >"$dir/apt.conf" <<-EOF
+		Dir::State "$dir";
+		Dir::State::status "$dir/status";
+		Dir::Cache "$dir";
+		Dir::Etc::sourcelist "$dir/sources.list";
+		Dir::Etc::sourceparts "/dev/null";
+		Dir::Etc::preferencesparts "/dev/null";
+		APT::Sandbox::User "root";
+	EOF
+	APT_CONFIG=$dir/apt.conf apt-get update >&2
+	printf '%s' "$dir/apt.conf"
+}

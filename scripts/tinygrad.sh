@@ -1,0 +1,31 @@
+# shellcheck shell=bash
+# tinygrad, the framework of the demo and of the real-program tests, in a virtual environment of its own.
+
+TINYGRAD=$CACHE/tinygrad-0.14.0
+tinygrad_source=437be6bb7481ec26e332e4f4342f6ea09e41258e62c5c09f4a9ed7aeb7829a07
+
+make_venv() {
+	local new=$TINYGRAD.new
+	rm -rf "$new"
+	python3 -m venv "$new" || return 1
+	"$new/bin/pip" install --disable-pip-version-check --only-binary :all: \
+		--require-hashes -r "$ROOT/scripts/tinygrad.txt" || return 1
+	# The release's own tests are in its source archive only.
+	"$new/bin/pip" download --disable-pip-version-check --no-deps --no-binary :all: -d "$new/source" tinygrad==0.14.0 || return 1
+	cd "$new/source" || return 1
+	echo "$tinygrad_source  tinygrad-0.14.0.tar.gz" | sha256sum -c || return 1
+	tar -xf tinygrad-0.14.0.tar.gz || return 1
+	rm -rf "$TINYGRAD" && mv "$new" "$TINYGRAD"
+}
+
+# need_tinygrad sets TINYGRAD_PYTHON. clang is what tinygrad's CPU backend, our yardstick, compiles with.
+need_tinygrad() {
+	need python3-venv clang
+	export TINYGRAD_PYTHON=$TINYGRAD/bin/python
+	if [ -x "$TINYGRAD_PYTHON" ]; then
+		say ok "tinygrad 0.14.0 (found)"
+	else
+		need ca-certificates
+		step "install tinygrad 0.14.0" make_venv
+	fi
+}

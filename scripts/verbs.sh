@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# One function a verb of build.sh.
+
+BIN=$ROOT/bin
+
+build_go() {
+	local version
+	version=$(git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown)
+	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$version" -o "$BIN/" ./cli/pos_cli ./cli/phosd
+}
+
+build_shim() {
+	make -C "$ROOT/hijack/shim" OUT="$CACHE/shim"
+	install -m 755 "$CACHE/shim/libphos.so" "$BIN/libphos.so.new"
+	mv "$BIN/libphos.so.new" "$BIN/libphos.so"
+	# Programs that search LD_LIBRARY_PATH for the driver's own name find it here.
+	mkdir -p "$BIN/lib"
+	ln -sfn ../libphos.so "$BIN/lib/libcuda.so.1"
+}
+
+verb_build() {
+	need gcc libc6-dev make
+	need_go
+	mkdir -p "$BIN"
+	step "build pos_cli and phosd" build_go
+	step "build libphos.so" build_shim
+}
+
+verb_demo() {
+	verb_build
+	need_tinygrad
+	exec "$ROOT/scripts/demo.sh"
+}
+
+# install_tree PREFIX: a shim once installed is never overwritten, because a checkpointed program must find exactly the one it ran with.
+install_tree() {
+	local prefix=$1 id
+	id=$(sha256sum "$BIN/libphos.so" | cut -c 1-16)
+	install -d "$prefix/bin" "$prefix/lib/phos/$id" "$prefix/share/man/man1"
+	install -m 755 "$BIN/pos_cli" "$BIN/phosd" "$prefix/bin/"
+	if [ ! -e "$prefix/lib/phos/$id/libphos.so" ]; then
+		install -m 755 "$BIN/libphos.so" "$prefix/lib/phos/$id/.libphos.so.new"
+		mv "$prefix/lib/phos/$id/.libphos.so.new" "$prefix/lib/phos/$id/libphos.so"
+		ln -sfn libphos.so "$prefix/lib/phos/$id/libcuda.so.1"
+	fi
+	ln -sfn "$id" "$prefix/lib/phos/current"
+	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "$CACHE/criu/sbin/criu" ]; then
+		install -d "$prefix/lib/phos/criu"
+		install -m 755 "$CRIU" "$prefix/lib/phos/criu/criu"
+	fi
+	"$prefix/bin/pos_cli" man >"$prefix/share/man/man1/pos_cli.1"
+	[ ! -d /etc/profile.d ] || install_profile "$prefix"
+}
+
+# install_profile PREFIX: puts $phos into login shells.
+install_profile() {
+	"$1/bin/pos_cli" --env | as_root tee /etc/profile.d/phos.sh >/dev/null
+}
+
+verb_install() {
+	verb_build
+	need_criu
+	step "install into ${1:-/usr/local}" install_tree "${1:-/usr/local}"
+}
+
+verb_generate() {
+	need gcc libc6-dev make
+	need_go
+	step "generate" go generate ./...
+}
+
+verb_lint() {
+	need gcc libc6-dev make shellcheck clang-format
+	need_go
+	exec "$ROOT/scripts/lint.sh"
+}
+
+verb_bench() {
+	verb_build
+	exec "$ROOT/scripts/bench.sh"
+}
+
+verb_check() {
+	need gcc libc6-dev make g++
+	verb_build
+	need_tinygrad
+	need_cuda
+	need_criu
+	exec "$ROOT/scripts/test.sh" "$@"
+}
+
+verb_clean() {
+	rm -rf "$BIN" "$CACHE"
+}
