@@ -23,10 +23,18 @@ type DeviceInfo struct {
 	Attributes map[abi.DeviceAttribute]int32
 }
 
-// ContextOptions says where a context's side effects go.
+// ContextOptions says where a context's memory lies and where its side effects go.
 type ContextOptions struct {
+	// Window is where the session will place device memory: whole chunks, the same for all contexts of a device, apart
+	// from the windows of other devices. The zero value means DefaultWindow.
+	Window Range
 	// Output receives what kernels print, whole lines or parts of them, in order, before the stream reports the launch done.
 	Output func(text []byte)
+}
+
+// DefaultWindow is the range of device addresses of a GPU where nothing was negotiated: 1 TiB each.
+func DefaultWindow(ordinal int) Range {
+	return Range{Address: 0x3000_0000_0000 + uint64(ordinal)<<40, Bytes: 1 << 40}
 }
 
 // Context is an address space on one device. A sticky fault poisons it: every later call returns that fault.

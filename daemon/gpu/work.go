@@ -34,6 +34,8 @@ type Place struct {
 }
 
 // HostMemory is memory that is not mapped here: the program's own pages, or bytes that came with a call.
+// An error of it ends the copy but does not poison the context, as it is no fault of the device: who needs to know,
+// remembers it in the HostMemory.
 type HostMemory interface {
 	io.ReaderAt
 	io.WriterAt
@@ -53,7 +55,8 @@ type Record struct{ Event Event }
 // Await holds the stream until what the event had recorded at submission is done.
 type Await struct{ Event Event }
 
-// Call runs a function of the session in stream order; the stream waits for it to return.
+// Call runs a function of the session in stream order; the stream waits for it to return. It runs even when the context is
+// poisoned or closing, so that a session can always release what waits for it. It must not wait for the stream it is in.
 type Call struct{ Func func() }
 
 // Nothing is an empty node, for joining dependencies in a graph.

@@ -56,9 +56,9 @@ const (
 	AttrMaxTexture3DDepthAlternate             DeviceAttribute = 49
 	AttrPCIDomainID                            DeviceAttribute = 50
 	AttrTexturePitchAlignment                  DeviceAttribute = 51
-	AttrMaxTexturecubemapWidth                 DeviceAttribute = 52
-	AttrMaxTexturecubemapLayeredWidth          DeviceAttribute = 53
-	AttrMaxTexturecubemapLayeredLayers         DeviceAttribute = 54
+	AttrMaxTextureCubemapWidth                 DeviceAttribute = 52
+	AttrMaxTextureCubemapLayeredWidth          DeviceAttribute = 53
+	AttrMaxTextureCubemapLayeredLayers         DeviceAttribute = 54
 	AttrMaxSurface1DWidth                      DeviceAttribute = 55
 	AttrMaxSurface2DWidth                      DeviceAttribute = 56
 	AttrMaxSurface2DHeight                     DeviceAttribute = 57
@@ -70,9 +70,9 @@ const (
 	AttrMaxSurface2DLayeredWidth               DeviceAttribute = 63
 	AttrMaxSurface2DLayeredHeight              DeviceAttribute = 64
 	AttrMaxSurface2DLayeredLayers              DeviceAttribute = 65
-	AttrMaxSurfacecubemapWidth                 DeviceAttribute = 66
-	AttrMaxSurfacecubemapLayeredWidth          DeviceAttribute = 67
-	AttrMaxSurfacecubemapLayeredLayers         DeviceAttribute = 68
+	AttrMaxSurfaceCubemapWidth                 DeviceAttribute = 66
+	AttrMaxSurfaceCubemapLayeredWidth          DeviceAttribute = 67
+	AttrMaxSurfaceCubemapLayeredLayers         DeviceAttribute = 68
 	AttrMaxTexture1DLinearWidth                DeviceAttribute = 69
 	AttrMaxTexture2DLinearWidth                DeviceAttribute = 70
 	AttrMaxTexture2DLinearHeight               DeviceAttribute = 71
