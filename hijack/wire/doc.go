@@ -12,7 +12,8 @@
 //
 //	u32 length     whole frame in bytes, header included, before rounding up to 64
 //	u16 call       abi.Call number; 0 is padding
-//	u16 flags      bit 0: the program waits for a reply
+//	u16 flags      bit 0: the program waits for a reply; bits 1 and 2: the thread's stream capture mode,
+//	               as cuThreadExchangeStreamCaptureMode set it
 //	u32 slot       index of the calling thread's reply slot
 //	u32 context    handle of the thread's current context, low half (0: none)
 //	u64 sequence   counts frames of this session from 1

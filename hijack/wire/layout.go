@@ -58,6 +58,7 @@ const (
 	FrameAlign    = 64
 	FrameHeader   = 32
 	FlagWait      = 1
+	FlagModeShift = 1 // the thread's stream capture mode, two bits
 	InlineMax     = 64 << 10 // larger data goes by reference
 	SlotHeader    = 16
 	SlotDataBytes = SlotBytes - SlotHeader
