@@ -20,9 +20,11 @@ type Record struct {
 	Program process.Identity `json:"program"`
 	Worker  process.Identity `json:"worker"`
 	// Executable is the worker's program file.
-	Executable string    `json:"executable"`
-	Command    string    `json:"command"`
-	Started    time.Time `json:"started"`
+	Executable string `json:"executable"`
+	Command    string `json:"command"`
+	// Gpus is the backend that the worker serves.
+	Gpus    string    `json:"gpus"`
+	Started time.Time `json:"started"`
 	// Ledger is the session's slot in the memory accounting.
 	Ledger int `json:"ledger"`
 }

@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/rundir"
+)
+
+// Options are what a Daemon is made of.
+type Options struct {
+	Config config.Config
+	// Inventory lists the GPUs that a backend's name stands for.
+	Inventory func(gpus string) ([]gpu.DeviceInfo, error)
+	// Worker is the command that becomes a worker; nil: this program with the argument "worker".
+	Worker []string
+	Log    *slog.Logger
+	// WorkerLog is the standard error of workers.
+	WorkerLog *os.File
+}
+
+// Daemon is one running phosd.
+type Daemon struct {
+	options Options
+	log     *slog.Logger
+	dir     *rundir.Dir
+	gpus    []gpu.DeviceInfo
+	ledger  *ledger.Ledger
+	table   *table
+	started time.Time
+	metrics *metrics
+
+	stop     context.CancelFunc // ends Serve
+	stopping context.Context    //nolint:containedctx // the daemon's own life, not a request's
+	// watchers are the goroutines that outlive a request: one per session.
+	watchers sync.WaitGroup
+}
+
+// New makes the runtime directory ready and adopts the workers of a former phosd. It serves nobody yet.
+func New(options Options) (*Daemon, error) {
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("%w: phosd must run as root", rpc.ErrNotPermitted)
+	}
+	if options.Worker == nil {
+		options.Worker = []string{"/proc/self/exe", "worker"}
+	}
+	d := &Daemon{options: options, log: options.Log, started: time.Now(), table: newTable(options.Config.Sessions)}
+	d.metrics = newMetrics(d)
+	d.stopping, d.stop = context.WithCancel(context.Background())
+	if err := d.open(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Daemon) open() (err error) {
+	settings := d.options.Config
+	if d.gpus, err = d.options.Inventory(settings.Gpus); err != nil {
+		return fmt.Errorf("gpus %s: %w", settings.Gpus, err)
+	}
+	if len(d.gpus) == 0 || len(d.gpus) > ledger.MaxGPUs {
+		return fmt.Errorf("gpus %s: %d GPUs; 1 to %d can be served", settings.Gpus, len(d.gpus), ledger.MaxGPUs)
+	}
+	if d.dir, err = rundir.Open(settings.RuntimeDir, uint64(settings.Sessions.TmpfsSize)); err != nil {
+		return err
+	}
+	for _, warning := range d.dir.Warnings {
+		d.log.Warn(warning)
+	}
+	return d.adopt()
+}
+
+// Serve answers at the socket until the context is done or a Stop request came. Workers stay: unless that request
+// ended them, running programs go on and the next phosd adopts them.
+func (d *Daemon) Serve(ctx context.Context) error {
+	socket := d.options.Config.Socket
+	listener, err := listen(socket)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer(
+		grpc.Creds(rpc.PeerCredentials{}),
+		grpc.UnaryInterceptor(rpc.ServerErrors),
+		grpc.ConnectionTimeout(10*time.Second),
+		grpc.MaxConcurrentStreams(64))
+	rpc.RegisterDaemonServer(server, &service{daemon: d})
+	closeMetrics, err := d.metrics.serve(d.options.Config.Metrics)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	split := newDemux(d, listener)
+	var running sync.WaitGroup
+	running.Go(func() { split.accept() })
+	running.Go(func() { _ = server.Serve(split) }) // it ends with an error whenever its listener closes
+	d.log.Info("phosd is ready", "version", rpc.Version, "socket", socket, "gpus", d.options.Config.Gpus, "adopted", d.table.count())
+	select {
+	case <-ctx.Done():
+	case <-d.stopping.Done():
+	}
+	d.stop()
+	err = listener.Close()
+	stopGently(server)
+	running.Wait()
+	split.wait()
+	d.log.Info("phosd ends", "programs left running", d.table.count())
+	return errors.Join(err, closeMetrics())
+}
+
+// stopGently lets requests finish, the one that asked for the stop among them.
+func stopGently(server *grpc.Server) {
+	done := make(chan struct{})
+	go func() {
+		server.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Second):
+		server.Stop()
+	}
+}
+
+// Close gives everything back except running workers.
+func (d *Daemon) Close() error {
+	d.stop()
+	left := d.table.count()
+	d.table.abandon()
+	d.watchers.Wait()
+	var failures []error
+	if d.ledger != nil {
+		failures = append(failures, d.ledger.Close())
+	}
+	if d.dir != nil {
+		if left == 0 {
+			failures = append(failures, d.dir.Clear())
+		}
+		failures = append(failures, d.dir.Close())
+	}
+	return errors.Join(failures...)
+}
+
+func listen(socket string) (*net.UnixListener, error) {
+	// A socket that a killed phosd left behind: the directory's lock says that nobody listens there any more.
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	// Everybody may connect: who it is decides what he may do.
+	if err := os.Chmod(socket, 0o666); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen: %w", err), listener.Close())
+	}
+	return listener, nil
+}

@@ -1,0 +1,103 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// metrics are phosd's numbers for Prometheus. Those of GPUs and programs are collected when somebody asks.
+type metrics struct {
+	daemon                  *Daemon
+	registry                *prometheus.Registry
+	started, ended, refused prometheus.Counter
+	startSeconds            prometheus.Histogram
+}
+
+var (
+	describeGPUBytes   = prometheus.NewDesc("phos_gpu_memory_bytes", "Memory of a GPU.", []string{"gpu", "name"}, nil)
+	describeGPUUsed    = prometheus.NewDesc("phos_gpu_memory_used_bytes", "Memory of a GPU that programs hold.", []string{"gpu", "name"}, nil)
+	describePrograms   = prometheus.NewDesc("phos_programs", "Programs that run.", nil, nil)
+	describeCalls      = prometheus.NewDesc("phos_program_calls_total", "Driver calls that a program has completed.", []string{"pid", "job"}, nil)
+	describePendingAge = prometheus.NewDesc("phos_program_pending_seconds", "Age of a program's oldest unfinished call or stream.", []string{"pid", "job"}, nil)
+)
+
+func newMetrics(d *Daemon) *metrics {
+	m := &metrics{
+		daemon:   d,
+		registry: prometheus.NewRegistry(),
+		started:  prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_started_total", Help: "Programs that got a worker."}),
+		ended:    prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_ended_total", Help: "Workers that are gone."}),
+		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_refused_total", Help: "Programs that got no worker."}),
+		startSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "phos_worker_start_seconds", Help: "Time from a program's connection to its worker's start.",
+			Buckets: []float64{.005, .01, .02, .05, .1, .2, .5, 1},
+		}),
+	}
+	m.registry.MustRegister(m.started, m.ended, m.refused, m.startSeconds, m, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Describe is empty: what Collect yields depends on the programs that run.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect asks everything that runs.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	status := m.daemon.status(context.Background(), rpc.Actor{})
+	for _, gpu := range status.GetGpus() {
+		labels := []string{strconv.Itoa(int(gpu.GetIndex())), gpu.GetName()}
+		gauge(describeGPUBytes, float64(gpu.GetMemoryBytes()), labels...)
+		gauge(describeGPUUsed, float64(gpu.GetUsedBytes()), labels...)
+	}
+	gauge(describePrograms, float64(len(status.GetPrograms())))
+	for _, program := range status.GetPrograms() {
+		labels := []string{strconv.Itoa(int(program.GetPid())), program.GetDescription().GetJobName()}
+		progress := program.GetDescription().GetProgress()
+		out <- prometheus.MustNewConstMetric(describeCalls, prometheus.CounterValue, float64(progress.GetCallsCompleted()), labels...)
+		gauge(describePendingAge, float64(progress.GetPendingMilliseconds())/1000, labels...)
+	}
+}
+
+// serve answers at the configured address until the returned function is called.
+func (m *metrics) serve(settings config.Metrics) (func() error, error) {
+	if settings.Listen == "" {
+		return func() error { return nil }, nil
+	}
+	network, address := settings.Network()
+	if network == "unix" {
+		if err := os.Remove(address); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	listener, err := net.Listen(network, address)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if network == "unix" {
+		// The numbers are about all users' programs.
+		if err := os.Chmod(address, 0o600); err != nil {
+			return nil, errors.Join(fmt.Errorf("metrics: %w", err), listener.Close())
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(listener) }() // it returns an error whenever it is closed
+	return server.Close, nil
+}

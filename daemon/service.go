@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// service answers the requests of daemon.proto.
+type service struct {
+	rpc.UnimplementedDaemonServer
+	daemon *Daemon
+}
+
+// Version needs no rights.
+func (s *service) Version(context.Context, *rpc.VersionRequest) (*rpc.VersionReply, error) {
+	return &rpc.VersionReply{Version: rpc.Version, Wire: wire.Version}, nil
+}
+
+// Status shows the GPUs, whose memory is accounted over all users, and the caller's programs.
+func (s *service) Status(ctx context.Context, _ *rpc.StatusRequest) (*rpc.StatusReply, error) {
+	actor, err := rpc.ActorOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.daemon.status(ctx, actor), nil
+}
+
+// Stop ends phosd.
+func (s *service) Stop(ctx context.Context, request *rpc.StopRequest) (*rpc.StopReply, error) {
+	actor, err := rpc.ActorOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := actor.RequireRoot("stop phosd"); err != nil {
+		return nil, err
+	}
+	return s.daemon.endAll(ctx, request.GetForce())
+}
+
+func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
+	reply := &rpc.StatusReply{
+		Daemon: &rpc.DaemonStatus{
+			Version:                 rpc.Version,
+			Pid:                     uint32(os.Getpid()),
+			Socket:                  d.options.Config.Socket,
+			StartedUnixMilliseconds: d.started.UnixMilli(),
+			Gpus:                    d.options.Config.Gpus,
+			Warnings:                d.dir.Warnings,
+		},
+		Gpus: d.gpuStatus(),
+	}
+	var visible []*session
+	for _, s := range d.table.all() {
+		if actor.May(s.record.Owner.UID) {
+			visible = append(visible, s)
+		}
+	}
+	reply.Programs = make([]*rpc.Program, len(visible))
+	var asking sync.WaitGroup
+	for i, s := range visible {
+		asking.Go(func() { reply.Programs[i] = s.status(ctx) })
+	}
+	asking.Wait()
+	return reply
+}
+
+func (d *Daemon) gpuStatus() []*rpc.GPU {
+	sessions := d.table.all()
+	gpus := make([]*rpc.GPU, len(d.gpus))
+	for i, info := range d.gpus {
+		used, capacity := d.ledger.Usage(i)
+		gpus[i] = &rpc.GPU{
+			Index: uint32(i), Name: info.Name, Uuid: uuidText(info.UUID), MemoryBytes: capacity, UsedBytes: used,
+		}
+		for _, s := range sessions {
+			if d.ledger.SlotUsage(i, s.ticket.slot) > 0 {
+				gpus[i].Programs++
+			}
+		}
+	}
+	return gpus
+}
+
+func (s *session) status(ctx context.Context) *rpc.Program {
+	return &rpc.Program{
+		Session:                 s.record.Session,
+		Pid:                     uint32(s.record.Program.PID),
+		Uid:                     s.record.Owner.UID,
+		User:                    userName(s.record.Owner.UID),
+		Command:                 s.record.Command,
+		StartedUnixMilliseconds: s.record.Started.UnixMilli(),
+		WorkerPid:               uint32(s.record.Worker.PID),
+		Description:             s.describe(ctx),
+	}
+}
+
+// endAll stops phosd when no program runs, or ends the programs' sessions first when told to.
+func (d *Daemon) endAll(ctx context.Context, force bool) (*rpc.StopReply, error) {
+	running := d.table.all()
+	if len(running) > 0 && !force {
+		first := running[0].record
+		return nil, fmt.Errorf("%w: %d, the first is pid %d (%s); --force ends their sessions",
+			rpc.ErrProgramsRunning, len(running), first.Program.PID, first.Command)
+	}
+	d.table.refuseAll()
+	reply := &rpc.StopReply{}
+	var ending sync.WaitGroup
+	for _, s := range d.table.all() {
+		reply.Ended = append(reply.Ended, &rpc.Program{Session: s.record.Session, Pid: uint32(s.record.Program.PID),
+			Uid: s.record.Owner.UID, User: userName(s.record.Owner.UID), Command: s.record.Command})
+		ending.Go(func() { s.end(ctx, "phosd is being stopped") })
+	}
+	ending.Wait()
+	d.stop()
+	return reply, nil
+}
+
+func userName(uid uint32) string {
+	found, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	if err != nil {
+		return strconv.FormatUint(uint64(uid), 10)
+	}
+	return found.Username
+}
+
+// uuidText writes a GPU's identity as the driver's tools do.
+func uuidText(id [16]byte) string {
+	text := hex.EncodeToString(id[:])
+	return "GPU-" + text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/rundir"
+)
+
+const (
+	// describeTime is how long a worker may take to say how it stands.
+	describeTime = time.Second
+	// endTime is how long a worker may take to end by itself before it is killed.
+	endTime = time.Second
+)
+
+// session is one program and its worker, as phosd sees them.
+type session struct {
+	record  rundir.Record
+	ticket  ticket
+	worker  *process.Handle
+	program *process.Handle
+	control *rpc.WorkerConn
+	// reap takes the exit status of a worker that is phosd's own child; nil for an adopted one.
+	reap func() error
+	// gone is closed when the worker is dead and everything of the session is cleaned up.
+	gone chan struct{}
+	// abandoned is closed when phosd ends and the session stays.
+	abandoned chan struct{}
+	once      sync.Once
+}
+
+// describe asks the worker; nil when it does not answer.
+func (s *session) describe(ctx context.Context) *rpc.Description {
+	ctx, cancel := context.WithTimeout(ctx, describeTime)
+	defer cancel()
+	description, err := s.control.Worker.Describe(ctx, &rpc.DescribeRequest{})
+	if err != nil {
+		return nil
+	}
+	return description
+}
+
+// end stops the worker, by force when it does not do so itself, and waits until everything is cleaned up.
+func (s *session) end(ctx context.Context, reason string) {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	if _, err := s.control.Worker.Stop(ctx, &rpc.WorkerStopRequest{Reason: reason}); err == nil {
+		select {
+		case <-s.gone:
+			return
+		case <-ctx.Done():
+		}
+	}
+	s.kill()
+	<-s.gone
+}
+
+func (s *session) kill() {
+	// That it is gone already is all the better.
+	_ = s.worker.Signal(unix.SIGKILL)
+}
+
+func (s *session) abandon() {
+	s.once.Do(func() {
+		close(s.abandoned)
+		_ = s.worker.Close()
+		_ = s.program.Close()
+		_ = s.control.Close()
+	})
+}
+
+// watch cleans up when the worker has died.
+func (d *Daemon) watch(s *session) {
+	d.table.add(s)
+	d.watchers.Go(func() { d.followProgram(s) })
+	d.watchers.Go(func() {
+		err := s.worker.Wait()
+		select {
+		case <-s.abandoned:
+			return
+		default:
+		}
+		if err != nil {
+			d.log.Error("watch worker", "session", s.record.Session, "error", err)
+		}
+		d.cleanUp(s)
+	})
+}
+
+// followProgram kills a worker that survives its program: one that hangs would hold GPU memory for nobody.
+func (d *Daemon) followProgram(s *session) {
+	if err := s.program.Wait(); err != nil {
+		return
+	}
+	select {
+	case <-s.gone:
+	case <-s.abandoned:
+	case <-time.After(endTime / 2):
+		d.log.Warn("worker outlives its program", "session", s.record.Session, "worker", s.record.Worker.PID)
+		s.kill()
+	}
+}
+
+// cleanUp takes back everything of a session whose worker is dead. The program is told first: it may be waiting.
+func (d *Daemon) cleanUp(s *session) {
+	id := s.record.Session
+	err := d.dir.MarkDead(id)
+	if s.reap != nil {
+		if status := s.reap(); status != nil {
+			d.log.Warn("worker died", "session", id, "worker", s.record.Worker.PID, "status", status)
+		}
+	}
+	d.ledger.Clear(s.ticket.slot)
+	d.table.giveBack(s.ticket)
+	if err := errors.Join(err, d.dir.Remove(id)); err != nil {
+		d.log.Error("clean up", "session", id, "error", err)
+	}
+	d.table.remove(s)
+	d.metrics.ended.Inc()
+	d.log.Info("session ended", "session", id, "pid", s.record.Program.PID, "uid", s.record.Owner.UID)
+	close(s.gone)
+	s.abandon()
+}

@@ -1,0 +1,123 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// table holds the sessions and hands out the slots of the ledger.
+type table struct {
+	limits config.Sessions
+
+	mu       sync.Mutex // guards all below
+	sessions map[uint64]*session
+	slots    [ledger.Slots]bool
+	perUser  map[uint32]int
+	// closed refuses new programs: phosd is being stopped.
+	closed bool
+}
+
+func newTable(limits config.Sessions) *table {
+	return &table{limits: limits, sessions: make(map[uint64]*session), perUser: make(map[uint32]int)}
+}
+
+// ticket is the right to have a session: its place in the ledger and in the user's quota.
+type ticket struct {
+	uid  uint32
+	slot int
+}
+
+// take gives out a ticket, or says which limit is reached.
+func (t *table) take(uid uint32) (ticket, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return ticket{}, fmt.Errorf("%w: phosd is being stopped", rpc.ErrExhausted)
+	}
+	if uid != 0 && t.perUser[uid] >= t.limits.PerUser {
+		return ticket{}, fmt.Errorf("%w: this user already runs %d programs (sessions.per_user)", rpc.ErrExhausted, t.limits.PerUser)
+	}
+	for slot := range min(t.limits.Total, len(t.slots)) {
+		if !t.slots[slot] {
+			t.slots[slot] = true
+			t.perUser[uid]++
+			return ticket{uid: uid, slot: slot}, nil
+		}
+	}
+	return ticket{}, fmt.Errorf("%w: %d programs already run (sessions.total)", rpc.ErrExhausted, t.limits.Total)
+}
+
+// refuseAll gives out no more tickets.
+func (t *table) refuseAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+}
+
+// claim takes the very slot that an adopted session has.
+func (t *table) claim(uid uint32, slot int) (ticket, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slot < 0 || slot >= len(t.slots) || t.slots[slot] {
+		return ticket{}, fmt.Errorf("%w: ledger slot %d is taken", rpc.ErrExhausted, slot)
+	}
+	t.slots[slot] = true
+	t.perUser[uid]++
+	return ticket{uid: uid, slot: slot}, nil
+}
+
+// giveBack ends a ticket. The slot must be cleared.
+func (t *table) giveBack(given ticket) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.slots[given.slot] = false
+	if t.perUser[given.uid]--; t.perUser[given.uid] <= 0 {
+		delete(t.perUser, given.uid)
+	}
+}
+
+func (t *table) add(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sessions[s.record.Session] = s
+}
+
+func (t *table) remove(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.sessions, s.record.Session)
+}
+
+// of finds the sessions of one process; more than one only while an exec'd program starts its next.
+func (t *table) of(program process.Identity) []*session {
+	return slices.DeleteFunc(t.all(), func(s *session) bool { return s.record.Program != program })
+}
+
+// all lists the sessions in the order of their numbers.
+func (t *table) all() []*session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.SortedFunc(maps.Values(t.sessions), func(a, b *session) int {
+		return int(int64(a.record.Session) - int64(b.record.Session))
+	})
+}
+
+func (t *table) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.sessions)
+}
+
+// abandon stops watching all sessions and leaves their workers alone.
+func (t *table) abandon() {
+	for _, s := range t.all() {
+		s.abandon()
+	}
+}

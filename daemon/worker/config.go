@@ -1,0 +1,48 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// What a worker inherits, by descriptor. phosd passes exactly these.
+const (
+	ProgramFD = 3 // the accepted socket of the program
+	ControlFD = 4 // a listening socket that only root can reach
+	LedgerFD  = 5 // the memory accounting, daemon/ledger
+	ConfigFD  = 6 // a pipe with Config as JSON; it ends without any when phosd gave up
+	PidfdFD   = 7 // the program
+)
+
+// Config is what phosd tells a new worker.
+type Config struct {
+	Session uint64           `json:"session"`
+	Program process.Identity `json:"program"`
+	// Gpus names the backend: "soft:1".
+	Gpus string `json:"gpus"`
+	// SessionPath and ArenaPath are the session's files, which exist.
+	SessionPath string `json:"session_path"`
+	ArenaPath   string `json:"arena_path"`
+	ArenaBytes  uint64 `json:"arena_bytes"`
+	// LedgerSlot is the session's place in the memory accounting.
+	LedgerSlot int `json:"ledger_slot"`
+	// StartSeconds is how long the program may take for the handshake.
+	StartSeconds int `json:"start_seconds"`
+	// LogLevel and LogFormat are those of phosd.
+	LogLevel  string `json:"log_level"`
+	LogFormat string `json:"log_format"`
+}
+
+// ReadConfig reads what phosd wrote. An empty pipe means that phosd gave up: io.EOF.
+func ReadConfig(pipe io.Reader) (Config, error) {
+	var config Config
+	decoder := json.NewDecoder(pipe)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&config); err != nil {
+		return Config{}, fmt.Errorf("read worker configuration: %w", err)
+	}
+	return config, nil
+}
