@@ -1,0 +1,244 @@
+package arith
+
+import (
+	"math"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+)
+
+// exactOp works on float64 values of narrower operands and returns a result that is exact or rounded to odd.
+type exactOp func(a, b, c float64) float64
+
+func exactAdd(a, b, _ float64) float64  { return addOdd(a, b) }
+func exactSub(a, b, _ float64) float64  { return addOdd(a, -b) }
+func exactMul(a, b, _ float64) float64  { return a * b }
+func exactFma(a, b, c float64) float64  { return addOdd(a*b, c) }
+func exactDiv(a, b, _ float64) float64  { return divOdd(a, b) }
+func exactSqrt(a, _, _ float64) float64 { return sqrtOdd(a) }
+func exactRcp(a, _, _ float64) float64  { return divOdd(1, a) }
+
+// sumDown is addOdd for rounding down, where an exact zero sum is negative unless both terms are +0.
+func sumDown(a, b float64) float64 {
+	sum := addOdd(a, b)
+	if sum == 0 && (math.Signbit(a) || math.Signbit(b)) {
+		return math.Copysign(0, -1)
+	}
+	return sum
+}
+
+func exactAddDown(a, b, _ float64) float64 { return sumDown(a, b) }
+func exactSubDown(a, b, _ float64) float64 { return sumDown(a, -b) }
+func exactFmaDown(a, b, c float64) float64 { return sumDown(a*b, c) }
+
+// f32Op is a float32 operation with its modifiers.
+func f32Op(op exactOp, in *ptx.Inst) Func {
+	mode, ftz, sat := in.Round, in.Flags&ptx.FTZ != 0, in.Flags&ptx.Sat != 0
+	return func(a, b, c, _ uint64) uint64 {
+		x, y, z := f32(a), f32(b), f32(c)
+		if ftz {
+			x, y, z = flush32(x), flush32(y), flush32(z)
+		}
+		return finish32(round32(op(float64(x), float64(y), float64(z)), mode), ftz, sat)
+	}
+}
+
+func finish32(result float32, ftz, sat bool) uint64 {
+	if ftz {
+		result = flush32(result)
+	}
+	if sat {
+		result = float32(clamp01(float64(result)))
+	}
+	return Canonical32(result)
+}
+
+// narrowOp is an operation in half or bfloat16 precision.
+func narrowOp(f format, op exactOp, in *ptx.Inst) Func {
+	ftz, sat, positive := in.Flags&ptx.FTZ != 0, in.Flags&ptx.Sat != 0, in.Flags&ptx.Relu != 0
+	return func(a, b, c, _ uint64) uint64 {
+		x, y, z := f.value(a), f.value(b), f.value(c)
+		if ftz {
+			x, y, z = f.flush(x), f.flush(y), f.flush(z)
+		}
+		result := op(x, y, z)
+		if sat {
+			result = clamp01(result)
+		}
+		if positive && !(result > 0) && result == result {
+			result = 0
+		}
+		bits := f.round(result, ptx.RN)
+		if ftz {
+			bits = f.round(f.flush(f.value(bits)), ptx.RN)
+		}
+		return bits
+	}
+}
+
+// flush turns values below the format's normal range into zeroes of their sign.
+func (f format) flush(x float64) float64 {
+	if math.Abs(x) < math.Ldexp(1, 1-f.bias()) {
+		return math.Copysign(0, x)
+	}
+	return x
+}
+
+// f64Op is a float64 operation; the closures round themselves.
+func f64Op(in *ptx.Inst, op func(a, b, c float64, mode ptx.Round) float64) Func {
+	mode, sat := in.Round, in.Flags&ptx.Sat != 0
+	return func(a, b, c, _ uint64) uint64 {
+		result := op(f64(a), f64(b), f64(c), mode)
+		if sat {
+			result = clamp01(result)
+		}
+		return math.Float64bits(result)
+	}
+}
+
+// floatBits gives the width of a floating type's lane and the mask of its sign.
+func floatBits(t ptx.Type) (sign uint64) {
+	switch t {
+	case ptx.F16, ptx.BF16:
+		return 1 << 15
+	case ptx.F16X2, ptx.BF16X2:
+		return 1<<15 | 1<<31
+	case ptx.F32:
+		return 1 << 31
+	}
+	return 1 << 63
+}
+
+// signOp changes signs only: neg, abs and copysign.
+func signOp(in *ptx.Inst) Func {
+	sign := floatBits(in.Type)
+	flush := func(a uint64) uint64 { return a }
+	if in.Flags&ptx.FTZ != 0 {
+		flush = flusher(in.Type)
+	}
+	switch in.Op {
+	case ptx.OpNeg:
+		return func(a, _, _, _ uint64) uint64 { return flush(a) ^ sign }
+	case ptx.OpAbs:
+		return func(a, _, _, _ uint64) uint64 { return flush(a) &^ sign }
+	}
+	return func(a, b, _, _ uint64) uint64 { return b&^sign | a&sign }
+}
+
+func flusher(t ptx.Type) func(uint64) uint64 {
+	switch t {
+	case ptx.F32:
+		return func(a uint64) uint64 { return uint64(math.Float32bits(flush32(f32(a)))) }
+	case ptx.F16:
+		return half.flushBits
+	case ptx.BF16:
+		return brain.flushBits
+	case ptx.F16X2:
+		return func(a uint64) uint64 { return half.flushBits(a&0xffff) | half.flushBits(a>>16&0xffff)<<16 }
+	}
+	return func(a uint64) uint64 { return a }
+}
+
+func (f format) flushBits(a uint64) uint64 {
+	if a>>f.mantissa&(1<<f.exponent-1) == 0 {
+		return a & (1 << (f.mantissa + f.exponent))
+	}
+	return a
+}
+
+// minMax orders floats as the ISA does: -0 below +0, a NaN loses against a number, unless .NaN asks for it.
+func minMax(in *ptx.Inst, value func(uint64) float64, nan uint64) Func {
+	sign := floatBits(in.Type)
+	wantNaN, xorSign, smallest := in.Flags&ptx.NaN != 0, in.Flags&ptx.XorSign != 0, in.Op == ptx.OpMin
+	positive := in.Flags&ptx.Relu != 0
+	ftz := in.Flags&ptx.FTZ != 0
+	flush := flusher(in.Type)
+	return func(a, b, _, _ uint64) uint64 {
+		if ftz {
+			a, b = flush(a), flush(b)
+		}
+		signs := (a ^ b) & sign
+		if xorSign {
+			a, b = a&^sign, b&^sign
+		}
+		result := pickFloat(floatPair{a, b, value(a), value(b)}, smallest, wantNaN, nan)
+		if xorSign && result != nan {
+			result |= signs
+		}
+		if positive && result != nan && result&sign != 0 {
+			return 0
+		}
+		return result
+	}
+}
+
+type floatPair struct {
+	a, b uint64
+	x, y float64
+}
+
+func pickFloat(p floatPair, smallest, wantNaN bool, nan uint64) uint64 {
+	xNaN, yNaN := p.x != p.x, p.y != p.y
+	switch {
+	case xNaN && yNaN, wantNaN && (xNaN || yNaN):
+		return nan
+	case xNaN:
+		return p.b
+	case yNaN:
+		return p.a
+	}
+	first := p.x < p.y || p.x == p.y && math.Signbit(p.x) // a is the smaller one
+	if first == smallest {
+		return p.a
+	}
+	return p.b
+}
+
+// three is the three-operand form of min and max.
+func three(f Func) Func {
+	return func(a, b, c, d uint64) uint64 { return f(f(a, b, 0, 0), c, 0, 0) }
+}
+
+func valueOf(t ptx.Type) (value func(uint64) float64, nan uint64) {
+	switch t {
+	case ptx.F16, ptx.F16X2:
+		return half.value, half.nan
+	case ptx.BF16, ptx.BF16X2:
+		return brain.value, brain.nan
+	case ptx.F32:
+		return func(a uint64) float64 { return float64(f32(a)) }, 0x7fffffff
+	}
+	return f64, 0x7fffffffffffffff
+}
+
+// testp classifies.
+func testp(in *ptx.Inst) Func {
+	value, _ := valueOf(in.Type)
+	least := math.Ldexp(1, -126)
+	if in.Type == ptx.F64 {
+		least = math.Ldexp(1, -1022)
+	}
+	is := func(x float64) bool {
+		size := math.Abs(x)
+		switch in.Mode {
+		case ptx.TestpFinite:
+			return finite(x)
+		case ptx.TestpInfinite:
+			return math.IsInf(x, 0)
+		case ptx.TestpNumber:
+			return x == x
+		case ptx.TestpNotANumber:
+			return x != x
+		case ptx.TestpNormal:
+			return finite(x) && size >= least
+		}
+		return size > 0 && size < least
+	}
+	return func(a, _, _, _ uint64) uint64 { return truth(is(value(a))) }
+}
+
+func truth(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,196 @@
+package arith
+
+import (
+	"math"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+)
+
+// odd rounds the exact sum value+rest, of which value is the nearest float64, to odd: where it is inexact the last
+// bit is set. Rounding that to a format of at most 50 bits gives the same as rounding the exact sum.
+func odd(value, rest float64) float64 {
+	if rest == 0 || value == 0 || math.IsInf(value, 0) || rest != rest {
+		return value
+	}
+	bits := math.Float64bits(value)
+	if bits&1 == 1 {
+		return value
+	}
+	if (rest > 0) == (value > 0) {
+		return math.Float64frombits(bits + 1)
+	}
+	return math.Float64frombits(bits - 1)
+}
+
+// twoSum is the rounding error of sum = a + b.
+func twoSum(a, b, sum float64) float64 {
+	virtual := sum - a
+	return (a - (sum - virtual)) + (b - virtual)
+}
+
+// addOdd is a+b rounded to odd.
+func addOdd(a, b float64) float64 {
+	sum := a + b
+	return odd(sum, twoSum(a, b, sum))
+}
+
+// divOdd is a/b rounded to odd, for operands that come from narrower formats.
+func divOdd(a, b float64) float64 {
+	q := a / b
+	if q == 0 || math.IsInf(q, 0) || q != q || math.IsInf(b, 0) {
+		return q
+	}
+	rest := math.FMA(-q, b, a)
+	if b < 0 {
+		rest = -rest
+	}
+	return odd(q, rest)
+}
+
+// sqrtOdd is the square root rounded to odd, for an operand that comes from a narrower format.
+func sqrtOdd(a float64) float64 {
+	s := math.Sqrt(a)
+	if s == 0 || math.IsInf(s, 0) || s != s {
+		return s
+	}
+	return odd(s, math.FMA(-s, s, a))
+}
+
+// format is a narrow binary floating point format.
+type format struct {
+	mantissa int // stored bits
+	exponent int // stored bits
+	nan      uint64
+}
+
+var (
+	half   = format{10, 5, 0x7fff}
+	brain  = format{7, 8, 0x7fff}
+	single = format{23, 8, 0x7fffffff}
+)
+
+func (f format) bias() int { return 1<<(f.exponent-1) - 1 }
+
+// round rounds a float64 to the format and returns its bits. RN is to nearest, ties to even.
+func (f format) round(x float64, mode ptx.Round) uint64 {
+	bits := math.Float64bits(x)
+	sign := bits >> 63 << (f.mantissa + f.exponent)
+	infinity := uint64(1<<f.exponent-1) << f.mantissa
+	switch {
+	case x != x:
+		return f.nan
+	case math.IsInf(x, 0):
+		return sign | infinity
+	case x == 0:
+		return sign
+	}
+	fraction, exp := math.Frexp(math.Abs(x)) // x = fraction * 2^exp, fraction in [0.5, 1)
+	significand := uint64(fraction * (1 << 53))
+	biased := exp - 1 + f.bias()
+	drop := 52 - f.mantissa
+	if biased <= 0 { // subnormal: fewer bits are kept
+		drop += 1 - biased
+		biased = 0
+	}
+	kept, inexact, above, tie := cut(significand, drop)
+	if up(mode, sign != 0, kept&1 == 1, inexact, above, tie) {
+		kept++
+	}
+	// kept carries the hidden bit where normal, so adding it moves the exponent up by one where needed.
+	result := kept
+	if biased > 0 {
+		result = kept + uint64(biased-1)<<f.mantissa
+	}
+	if result >= infinity {
+		result = infinity
+		if mode == ptx.RZ || mode == ptx.RM && sign == 0 || mode == ptx.RP && sign != 0 {
+			result = infinity - 1
+		}
+	}
+	return sign | result
+}
+
+// cut drops low bits and says what was lost: anything, more than half, exactly half.
+func cut(significand uint64, drop int) (kept uint64, inexact, above, tie bool) {
+	if drop >= 64 {
+		return 0, true, false, false
+	}
+	lost := significand & (1<<drop - 1)
+	middle := uint64(1) << drop >> 1
+	return significand >> drop, lost != 0, lost > middle, lost == middle && lost != 0
+}
+
+// up decides whether a magnitude that lost bits is rounded away from zero.
+func up(mode ptx.Round, negative, odd, inexact, above, tie bool) bool {
+	switch mode {
+	case ptx.RZ, ptx.RZI:
+		return false
+	case ptx.RM, ptx.RMI:
+		return inexact && negative
+	case ptx.RP, ptx.RPI:
+		return inexact && !negative
+	case ptx.RNA:
+		return above || tie
+	}
+	return above || tie && odd
+}
+
+// value is the exact value of the format's bits.
+func (f format) value(bits uint64) float64 {
+	sign := bits >> (f.mantissa + f.exponent) & 1
+	exp := int(bits>>f.mantissa) & (1<<f.exponent - 1)
+	fraction := bits & (1<<f.mantissa - 1)
+	var x float64
+	switch {
+	case exp == 1<<f.exponent-1 && fraction != 0:
+		return math.NaN()
+	case exp == 1<<f.exponent-1:
+		x = math.Inf(1)
+	case exp == 0:
+		x = math.Ldexp(float64(fraction), 1-f.bias()-f.mantissa)
+	default:
+		x = math.Ldexp(float64(fraction|1<<f.mantissa), exp-f.bias()-f.mantissa)
+	}
+	if sign == 1 {
+		return -x
+	}
+	return x
+}
+
+// round32 rounds a float64 that is exact or rounded to odd to float32.
+func round32(x float64, mode ptx.Round) float32 {
+	switch mode {
+	case ptx.RZ, ptx.RM, ptx.RP:
+		return math.Float32frombits(uint32(single.round(x, mode)))
+	}
+	return float32(x)
+}
+
+// Canonical32 gives the bits of a float32 result: every NaN is the one that the hardware makes.
+func Canonical32(x float32) uint64 {
+	if x != x {
+		return 0x7fffffff
+	}
+	return uint64(math.Float32bits(x))
+}
+
+// flush32 turns a subnormal into a zero of its sign.
+func flush32(x float32) float32 {
+	if bits := math.Float32bits(x); bits&0x7f800000 == 0 {
+		return math.Float32frombits(bits & 0x80000000)
+	}
+	return x
+}
+
+func f32(bits uint64) float32 { return math.Float32frombits(uint32(bits)) }
+func f64(bits uint64) float64 { return math.Float64frombits(bits) }
+
+func clamp01(x float64) float64 {
+	switch {
+	case !(x > 0): // NaN, too, becomes +0
+		return 0
+	case x > 1:
+		return 1
+	}
+	return x
+}
