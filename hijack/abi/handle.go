@@ -34,11 +34,12 @@ const (
 	StreamPerThread Handle = 2
 )
 
-const handleBase = 0x7000_0000_0000
+// HandleBase is the part that all handles share; the kind is added above bit 32.
+const HandleBase = 0x7000_0000_0000
 
 // NewHandle makes the handle of a kind and an index.
 func NewHandle(kind Kind, index uint32) Handle {
-	return handleBase | Handle(kind)<<32 | Handle(index)
+	return HandleBase | Handle(kind)<<32 | Handle(index)
 }
 
 // PrimaryContext is the handle of a device's primary context, which is known before the context exists.
@@ -47,7 +48,7 @@ func PrimaryContext(device int) Handle { return NewHandle(KindContext, uint32(de
 // Kind returns what the handle stands for, KindNone where it is none of ours.
 func (h Handle) Kind() Kind {
 	kind := Kind(h >> 32 & 0xff)
-	if h>>40 != handleBase>>40 || kind > KindUserObject {
+	if h>>40 != HandleBase>>40 || kind > KindUserObject {
 		return KindNone
 	}
 	return kind

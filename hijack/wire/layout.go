@@ -58,8 +58,9 @@ const (
 	FrameAlign    = 64
 	FrameHeader   = 32
 	FlagWait      = 1
-	FlagModeShift = 1 // the thread's stream capture mode, two bits
+	FlagModeShift = 1        // the thread's stream capture mode, two bits
 	InlineMax     = 64 << 10 // larger data goes by reference
+	StringMax     = 4095     // bytes of a name or path, without the NUL
 	SlotHeader    = 16
 	SlotDataBytes = SlotBytes - SlotHeader
 )
