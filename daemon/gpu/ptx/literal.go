@@ -8,8 +8,8 @@ import (
 
 // value is a constant: an integer of 64 bits, signed or not, or a float.
 type value struct {
-	float    bool
-	single   bool // a float written 0f: its bits fit 32
+	float bool
+
 	unsigned bool
 	bits     uint64 // of the integer, or of the float64
 }
@@ -70,7 +70,7 @@ func parseFloat(text string) (value, bool) {
 			return value{}, false
 		}
 		if single {
-			return value{float: true, single: true, bits: widen(uint32(bits))}, true
+			return value{float: true, bits: widen(uint32(bits))}, true
 		}
 		return value{float: true, bits: bits}, true
 	}
@@ -125,3 +125,5 @@ func (v value) immediate(t Type) (uint64, bool) {
 	}
 	return bits << (64 - width) >> (64 - width), true
 }
+
+func floatValue(f float64) value { return value{float: true, bits: math.Float64bits(f)} }

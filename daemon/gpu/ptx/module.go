@@ -54,7 +54,7 @@ type Var struct {
 	// CallParam tells the two parameter frames apart: true for the variables in Func.CallParams, false for a function's
 	// own Params and Returns.
 	CallParam bool
-	Pos    Pos
+	Pos       Pos
 }
 
 // Relocation asks for the address of a symbol plus Addend to be stored at Offset of an initialiser, Bytes wide.

@@ -1,8 +1,184 @@
 package ptx
 
-// parser holds the state of one Parse.
+import "strings"
+
+// Limits that bound the memory a text can make the parser or an executor take.
+const (
+	maxRegisters  = 1 << 20 // per class and function
+	maxNumbered   = 1 << 12 // of a range whose prefix ends in a digit
+	maxNesting    = 256     // of scopes, parentheses and initialiser braces
+	maxFrameBytes = 1 << 24 // of local memory, or parameters
+	maxArrayBytes = 1 << 40 // of one variable
+	maxInitBytes  = 64 << 20
+)
+
+// parser holds the state of one Parse. A statement that has an error sets bad; every loop ends on it, and the nearest
+// enclosing list of statements gets back in step with recover.
 type parser struct {
 	lex    lexer
 	errors ErrorList
-	bad    bool // the current statement has an error: say no more until in step again
+	bad    bool
+	depth  int
+	braces int // open braces of the current statement: vectors and initialisers
+
+	module *Module
+	global scope
+	scope  *scope
+	// initLeft is how many more bytes of initialisers are allowed.
+	initLeft uint64
+
+	fn      *funcState
+	decoded map[string]*decoded // by opcode text, see decode
+	ops     []rawOperand        // of the current instruction
+	elems   []rawOperand        // of its vectors
+	slab    []Operand           // unused operands, handed out by takeOperands
+	insts   []Inst              // buffer that functions take turns with
+	// labelAtEnd: a label stands behind the last instruction so far.
+	labelAtEnd bool
+}
+
+// Parse reads one PTX text. The error is an ErrorList.
+func Parse(text string) (module *Module, err error) {
+	// The driver takes text with its final NUL counted in.
+	text = strings.TrimRight(text, "\x00")
+	p := &parser{
+		lex:      newLexer(text),
+		module:   &Module{},
+		decoded:  map[string]*decoded{},
+		initLeft: maxInitBytes + 8*uint64(len(text)),
+	}
+	p.scope = &p.global
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(tooMany); !ok {
+				panic(r)
+			}
+			module, err = nil, p.errors
+		}
+	}()
+	p.parseModule()
+	if len(p.errors) > 0 {
+		return nil, p.errors
+	}
+	return p.module, nil
+}
+
+func (p *parser) next() { p.lex.next() }
+
+func (p *parser) at(kind tokenKind) bool { return p.lex.kind == kind }
+
+// accept steps over a token if it is the one given.
+func (p *parser) accept(kind tokenKind) bool {
+	if p.lex.kind != kind || p.bad {
+		return false
+	}
+	p.lex.next()
+	return true
+}
+
+func (p *parser) acceptDot(word string) bool {
+	if p.lex.kind != tokenDot || p.lex.text != word || p.bad {
+		return false
+	}
+	p.lex.next()
+	return true
+}
+
+func (p *parser) expect(kind tokenKind) {
+	if !p.accept(kind) {
+		p.errorf("expected '%c', found %s", rune(kind), p.found())
+	}
+}
+
+// found describes the current token for a message.
+func (p *parser) found() string {
+	switch {
+	case p.at(tokenEOF):
+		return "end of text"
+	case p.at(tokenBad) && strings.HasPrefix(p.lex.text, "/*"):
+		return "a comment without end"
+	case p.at(tokenBad) && p.lex.text == `"`:
+		return "a string without end"
+	case len(p.lex.text) > 40:
+		return "'" + strings.ToValidUTF8(p.lex.text[:40], "?") + "...'"
+	}
+	return "'" + strings.ToValidUTF8(p.lex.text, "?") + "'"
+}
+
+// name takes an identifier.
+func (p *parser) name() (string, Pos) {
+	pos, text := p.lex.pos(), p.lex.text
+	if !p.accept(tokenIdent) {
+		p.errorf("expected a name, found %s", p.found())
+	}
+	return text, pos
+}
+
+// enter guards against nesting without bound; each true answer needs a leave.
+func (p *parser) enter() bool {
+	if p.depth >= maxNesting {
+		p.errorf("nested deeper than %d", maxNesting)
+		return false
+	}
+	p.depth++
+	return true
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// recover gets back in step after an error: behind the next ';', or in front of a brace that is not part of the statement.
+func (p *parser) recover() {
+	if !p.bad {
+		return
+	}
+	p.bad = false
+	open := p.braces
+	p.braces = 0
+	for ; !p.at(tokenEOF); p.next() {
+		switch {
+		case p.accept(';'):
+			return
+		case p.at('{') && p.vectorAhead():
+			open++
+		case p.at('{'):
+			return
+		case p.at('}'):
+			if open--; open < 0 {
+				return
+			}
+		}
+	}
+}
+
+// vectorAhead tells the braces of a vector from those of a scope: there is no statement in them.
+func (p *parser) vectorAhead() bool {
+	ahead := p.lex
+	for {
+		switch ahead.next(); ahead.kind {
+		case '}':
+			return true
+		case ';', '{', tokenEOF, tokenDot:
+			return false
+		}
+	}
+}
+
+// skipBraces skips a balanced { ... }.
+func (p *parser) skipBraces() {
+	for depth := 0; !p.at(tokenEOF); p.next() {
+		if p.at('{') {
+			depth++
+		} else if p.at('}') {
+			if depth--; depth <= 0 {
+				p.next()
+				return
+			}
+		}
+	}
+}
+
+// skipLine skips the rest of the line that the current token is on.
+func (p *parser) skipLine() {
+	p.lex.skipLine()
+	p.next()
 }

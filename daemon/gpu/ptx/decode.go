@@ -1,0 +1,114 @@
+package ptx
+
+import (
+	"slices"
+	"strings"
+)
+
+// decoded is an opcode with its modifiers, "add.rn.f32", worked out once per text.
+type decoded struct {
+	form *form
+	// inst is the instruction without operands.
+	inst Inst
+	// types counts the types seen, policy is set by .L2::cache_hint.
+	types  int
+	policy bool
+	err    string // why the opcode is refused; empty if it is not
+}
+
+func (d *decoded) addType(t Type) {
+	if d.types == 0 {
+		d.inst.Type = t
+	} else {
+		d.inst.SrcType = t
+	}
+	d.types++
+}
+
+// decode works out an opcode.
+func (p *parser) decode(opcode string) *decoded {
+	if d, ok := p.decoded[opcode]; ok {
+		return d
+	}
+	d := decodeOpcode(opcode)
+	p.decoded[opcode] = d
+	return d
+}
+
+func decodeOpcode(opcode string) *decoded {
+	words := strings.Split(opcode, ".")
+	candidates := forms[words[0]]
+	if candidates == nil {
+		return refuse(opcode, words[0])
+	}
+	for _, f := range candidates {
+		if d := f.match(words[1:]); d != nil {
+			return d
+		}
+	}
+	for _, word := range words[1:] {
+		if !slices.ContainsFunc(candidates, func(f *form) bool { return f.knows(word) }) {
+			return &decoded{err: "illegal modifier '." + word + "' in '" + opcode + "'"}
+		}
+	}
+	return &decoded{err: "illegal combination of modifiers and types in '" + opcode + "'"}
+}
+
+// refuse says why an opcode that is not in the table is refused.
+func refuse(opcode, base string) *decoded {
+	if slices.Contains(unsupported, base) {
+		return &decoded{err: "instruction '" + opcode + "' is not supported"}
+	}
+	return &decoded{err: "unknown instruction '" + opcode + "'"}
+}
+
+// match fits modifiers into the form's slots; nil if they do not fit.
+func (f *form) match(words []string) *decoded {
+	d := &decoded{form: f, inst: Inst{Op: f.op, Vec: 1, Target: -1, Guard: Guard{Reg: -1}, Addr: Address{Reg: NoReg}}}
+	used := make([]bool, len(f.slots))
+	for _, word := range words {
+		if !f.fit(word, used, d) {
+			return nil
+		}
+	}
+	for i, s := range f.slots {
+		if !used[i] && !s.optional {
+			return nil
+		}
+	}
+	if verify := verifiers[f.op]; verify != nil && !verify(d) {
+		return nil
+	}
+	return d
+}
+
+// fit puts one modifier into the first free slot that takes it.
+func (f *form) fit(word string, used []bool, d *decoded) bool {
+	for i, s := range f.slots {
+		if used[i] {
+			continue
+		}
+		if c := s.find(word); c != nil {
+			used[i] = true
+			c.apply(d)
+			return true
+		}
+		if _, isType := typesByName[word]; isType && s.types && !s.optional {
+			return false // types keep their order
+		}
+	}
+	return false
+}
+
+func (s *slot) find(word string) *choice {
+	for i := range s.choices {
+		if s.choices[i].name == word {
+			return &s.choices[i]
+		}
+	}
+	return nil
+}
+
+func (f *form) knows(word string) bool {
+	return slices.ContainsFunc(f.slots, func(s slot) bool { return s.find(word) != nil })
+}

@@ -1,0 +1,327 @@
+package ptx
+
+import "strings"
+
+// parseModule parses the whole text.
+func (p *parser) parseModule() {
+	p.next()
+	p.version()
+	for !p.at(tokenEOF) {
+		if p.at('{') || p.at('}') {
+			p.errorf("unexpected %s", p.found())
+			p.bad = false
+			p.skipBraces()
+			continue
+		}
+		p.moduleStatement()
+		if p.bad {
+			p.recover()
+			if p.at('{') { // the body of a function whose head was wrong
+				p.skipBraces()
+			}
+		}
+	}
+}
+
+// version parses the .version directive, which comes first.
+func (p *parser) version() {
+	if !p.acceptDot(".version") {
+		p.errorf("expected '.version' first, found %s", p.found())
+		p.recover()
+		return
+	}
+	major, minor, ok := strings.Cut(p.lex.text, ".")
+	v, okMajor := parseInt(major)
+	w, okMinor := parseInt(minor)
+	if !ok || !okMajor || !okMinor || v.bits > 99 || w.bits > 99 {
+		p.errorf("%s is not a PTX version", p.found())
+	}
+	p.module.Version = Version{int(v.bits), int(w.bits)}
+	p.next()
+	p.recover()
+}
+
+// moduleStatement parses one directive outside functions.
+func (p *parser) moduleStatement() {
+	pos := p.lex.pos()
+	linkage := p.linkage()
+	switch word := p.lex.text; {
+	case p.accept(';'):
+	case p.lex.kind == '@': // @@DWARF lines
+		p.skipLine()
+	case p.lex.kind != tokenDot:
+		p.errorf("expected a directive, found %s", p.found())
+		p.next()
+	case word == ".entry" || word == ".func":
+		p.next()
+		p.function(word == ".entry", linkage, pos)
+	case p.variableSpace() != Generic:
+		p.variables(linkage)
+	case linkage != Internal:
+		p.errorf("%s cannot have a linkage", p.found())
+	case !p.moduleSetting(word):
+		p.errorf("directive '%s' is not supported", word)
+		p.next()
+	}
+}
+
+// moduleSetting parses the directives that declare nothing; false if word is none of them.
+func (p *parser) moduleSetting(word string) bool {
+	switch word {
+	case ".target":
+		p.next()
+		p.target()
+	case ".address_size":
+		p.next()
+		if n := p.constInt(); n != 64 {
+			p.errorf("address size %d is not supported, only 64", n)
+		}
+	case ".file", ".loc":
+		p.skipLine()
+	case ".section":
+		for !p.at('{') && !p.at(tokenEOF) {
+			p.next()
+		}
+		p.skipBraces()
+	case ".pragma":
+		p.pragma()
+	default:
+		return false
+	}
+	return true
+}
+
+// target takes the architecture and checks the options behind it.
+func (p *parser) target() {
+	for !p.bad {
+		name, pos := p.name()
+		switch {
+		case strings.HasPrefix(name, "sm_") || strings.HasPrefix(name, "compute_"):
+			p.module.Target = name
+		case name == "map_f64_to_f32":
+			p.errorAt(pos, "target option '%s' is not supported", name)
+		}
+		if !p.accept(',') {
+			return
+		}
+	}
+}
+
+// pragma skips hints.
+func (p *parser) pragma() {
+	p.next()
+	for p.accept(tokenString) && p.accept(',') {
+	}
+	p.expect(';')
+}
+
+// linkage parses the linkage words in front of a declaration.
+func (p *parser) linkage() Linkage {
+	linkage := Internal
+	for p.at(tokenDot) {
+		switch p.lex.text {
+		case ".visible":
+			linkage = Visible
+		case ".extern":
+			linkage = Extern
+		case ".weak":
+			linkage = Weak
+		case ".common":
+			linkage = Common
+		default:
+			return linkage
+		}
+		p.next()
+	}
+	return linkage
+}
+
+// variableSpace is the state space that the current directive declares variables in, Generic if it does not.
+func (p *parser) variableSpace() Space {
+	switch p.lex.text {
+	case ".global":
+		return Global
+	case ".shared":
+		return Shared
+	case ".const":
+		return Const
+	case ".local":
+		return Local
+	case ".param":
+		return ParamSpace
+	}
+	return Generic
+}
+
+// declaration is a variable's declaration while it is parsed.
+type declaration struct {
+	v       Var
+	element Type
+	vector  uint64
+	dims    []uint64
+	open    bool // the first dimension is [], its size still to be found
+}
+
+// variables parses `.global .align 4 .b32 a[4] = {...}, b;`, the linkage already taken.
+func (p *parser) variables(linkage Linkage) {
+	space := p.variableSpace()
+	p.next()
+	var head declaration
+	head.v.Space, head.v.Linkage = space, linkage
+	p.variableHead(&head)
+	for !p.bad {
+		d := head
+		p.declarator(&d)
+		if p.accept('=') {
+			p.initialiser(&d)
+		}
+		if !p.bad {
+			p.addVariable(&d)
+		}
+		if !p.accept(',') {
+			break
+		}
+	}
+	p.expect(';')
+}
+
+// variableHead parses what stands between space and name: alignment, attributes, vector and type.
+func (p *parser) variableHead(d *declaration) {
+	d.vector = 1
+	for p.at(tokenDot) && !p.bad {
+		switch word := p.lex.text; word {
+		case ".align":
+			p.next()
+			pos := p.lex.pos()
+			align := p.constInt()
+			if align <= 0 || align&(align-1) != 0 || align > 1<<20 {
+				p.errorAt(pos, "alignment %d is not a power of two", align)
+			}
+			d.v.Align = uint64(align)
+		case ".attribute":
+			p.attribute()
+		case ".v2", ".v4":
+			d.vector = uint64(word[2] - '0')
+			p.next()
+		case ".ptr", ".global", ".const", ".local", ".shared", ".volatile":
+			p.next() // of a kernel parameter that is a pointer: what it points to
+		default:
+			if t, ok := typesByName[word[1:]]; ok && d.element != NoType {
+				p.errorf("unexpected second type '.%s'", t)
+			}
+			d.element = p.typeName()
+		}
+	}
+	if d.element == NoType {
+		p.errorf("expected a type, found %s", p.found())
+	} else if d.element == PredType {
+		p.errorf("a predicate cannot be in memory")
+	}
+}
+
+// attribute skips .attribute(.managed).
+func (p *parser) attribute() {
+	p.next()
+	p.expect('(')
+	if !p.acceptDot(".managed") {
+		p.errorf("attribute %s is not supported", p.found())
+	}
+	p.expect(')')
+}
+
+// typeName takes a type directive.
+func (p *parser) typeName() Type {
+	t, ok := NoType, false
+	if p.at(tokenDot) {
+		t, ok = typesByName[p.lex.text[1:]]
+	}
+	if !ok {
+		p.errorf("expected a type, found %s", p.found())
+		return NoType
+	}
+	p.next()
+	return t
+}
+
+// declarator parses name[dims].
+func (p *parser) declarator(d *declaration) {
+	d.v.Name, d.v.Pos = p.name()
+	d.dims = nil
+	for p.accept('[') {
+		if p.accept(']') {
+			if len(d.dims) > 0 {
+				p.errorf("only the first dimension may be empty")
+			}
+			d.open = true
+			d.dims = append(d.dims, 0)
+			continue
+		}
+		n := p.constInt()
+		if n < 0 || n > maxArrayBytes || len(d.dims) >= 16 {
+			p.errorf("bad dimension %d", n)
+		}
+		d.dims = append(d.dims, uint64(n))
+		p.expect(']')
+	}
+	p.size(d)
+}
+
+// size computes the bytes of a declaration from its dimensions.
+func (p *parser) size(d *declaration) {
+	bytes := d.element.Bytes() * d.vector
+	if d.v.Align == 0 {
+		d.v.Align = max(bytes, 1)
+	}
+	for i, n := range d.dims {
+		if d.open && i == 0 {
+			continue
+		}
+		if n != 0 && bytes > maxArrayBytes/n {
+			p.errorAt(d.v.Pos, "'%s' is too large", d.v.Name)
+			return
+		}
+		bytes *= n
+	}
+	if !d.open {
+		d.v.Bytes = bytes
+	}
+}
+
+// addVariable enters a variable into module or function.
+func (p *parser) addVariable(d *declaration) {
+	v := &d.v
+	incomplete := d.open && d.v.Init == nil
+	switch {
+	case incomplete && v.Linkage != Extern:
+		p.errorAt(v.Pos, "'%s' needs a size", v.Name)
+	case d.v.Init != nil && (v.Space != Global && v.Space != Const || v.Linkage == Extern):
+		p.errorAt(v.Pos, "'%s' cannot have an initial value", v.Name)
+	case p.fn == nil && (v.Space == Local || v.Space == ParamSpace):
+		p.errorAt(v.Pos, "'%s': .local and .param variables belong in a function", v.Name)
+	case p.fn != nil && v.Space != Global && v.Space != Const:
+		p.addFrameVariable(d)
+	default:
+		p.addGlobal(d)
+	}
+}
+
+// addGlobal enters a variable of the module. A definition completes an .extern declaration, or repeats a weak one.
+func (p *parser) addGlobal(d *declaration) {
+	v := d.v
+	s, seen := p.scope.find(v.Name)
+	if !seen || s.kind != varSymbol || !s.undefined && v.Linkage != Extern {
+		kept := &v
+		p.declare(v.Name, symbol{kind: varSymbol, variable: kept, undefined: v.Linkage == Extern, pos: v.Pos})
+		p.module.Globals = append(p.module.Globals, kept)
+		return
+	}
+	if s.variable.Space != v.Space || s.variable.Bytes != v.Bytes && s.variable.Bytes != 0 && v.Bytes != 0 {
+		p.errorAt(v.Pos, "'%s' differs from its declaration at %s", v.Name, s.pos)
+		return
+	}
+	if v.Linkage != Extern {
+		*s.variable = v
+		s.undefined = false
+		p.scope.names[v.Name] = s
+	}
+}

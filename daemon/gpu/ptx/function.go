@@ -1,0 +1,270 @@
+package ptx
+
+import "slices"
+
+// funcState is the function being parsed.
+type funcState struct {
+	f *Func
+	// insts collects instructions; the function gets an exact copy.
+	insts     []Inst
+	callBytes uint64 // of the call-parameter frame in use
+}
+
+// function parses an .entry or .func, the keyword already taken.
+func (p *parser) function(entry bool, linkage Linkage, pos Pos) {
+	f := &Func{Entry: entry, Linkage: linkage, Pos: pos}
+	p.fn = &funcState{f: f, insts: p.instBuffer()}
+	p.push()
+	defer func() {
+		p.scope = &p.global
+		p.fn = nil
+	}()
+	if !entry && p.at('(') {
+		f.Returns, f.ReturnRegs = p.params()
+	}
+	name, namePos := p.name()
+	f.Name = name
+	if p.at('(') {
+		f.Params, f.ParamRegs = p.params()
+	}
+	p.layoutParams(f)
+	p.performance(f)
+	if p.bad {
+		return
+	}
+	defined := p.at('{')
+	if !defined {
+		p.expect(';')
+	}
+	declared := p.enterFunction(f, defined, namePos)
+	if declared == nil || !defined {
+		return
+	}
+	p.fn.f = declared
+	p.body()
+}
+
+// instBuffer takes the buffer of the last function.
+func (p *parser) instBuffer() []Inst {
+	buffer := p.insts
+	p.insts = nil
+	return buffer[:0]
+}
+
+// enterFunction declares a function, or completes an earlier declaration. It returns the Func to fill, nil on an error.
+func (p *parser) enterFunction(f *Func, defined bool, pos Pos) *Func {
+	inner := p.scope
+	p.scope = &p.global
+	defer func() { p.scope = inner }()
+	s, seen := p.global.find(f.Name)
+	if !seen || s.kind != funcSymbol || defined && !s.undefined {
+		p.declare(f.Name, symbol{kind: funcSymbol, fn: f, undefined: !defined, pos: pos})
+		if p.bad {
+			return nil
+		}
+		p.module.Funcs = append(p.module.Funcs, f)
+		return f
+	}
+	if !sameSignature(s.fn, f) {
+		p.errorAt(pos, "'%s' differs from its declaration at %s", f.Name, s.pos)
+		return nil
+	}
+	if defined {
+		if f.Linkage == Internal && s.fn.Linkage != Extern {
+			f.Linkage = s.fn.Linkage
+		}
+		*s.fn = *f
+		s.undefined, s.pos = false, pos
+		p.global.names[f.Name] = s
+	}
+	return s.fn
+}
+
+// sameSignature compares sizes and places of parameters, which is what a caller depends on.
+func sameSignature(a, b *Func) bool {
+	same := func(v, w *Var) bool { return v.Space == w.Space && v.Bytes == w.Bytes && v.Offset == w.Offset }
+	return a.Entry == b.Entry && slices.EqualFunc(a.Params, b.Params, same) && slices.EqualFunc(a.Returns, b.Returns, same)
+}
+
+// params parses a parenthesised list of parameters. The registers are nil if none is a register.
+func (p *parser) params() (vars []*Var, regs []Reg) {
+	p.expect('(')
+	inRegs := false
+	for !p.at(')') && !p.bad {
+		v, reg := p.param()
+		vars, regs = append(vars, v), append(regs, reg)
+		inRegs = inRegs || reg != NoReg
+		if !p.accept(',') {
+			break
+		}
+	}
+	p.expect(')')
+	if !inRegs {
+		regs = nil
+	}
+	return vars, regs
+}
+
+// param parses one parameter and declares it in the function's scope.
+func (p *parser) param() (*Var, Reg) {
+	if p.acceptDot(".reg") {
+		t := p.typeName()
+		name, pos := p.name()
+		if p.bad {
+			return nil, NoReg
+		}
+		reg := p.newRegisters(t, 1, pos)
+		p.declare(name, symbol{kind: regSymbol, typ: t, reg: reg, pos: pos})
+		return &Var{Name: name, Bytes: t.Bytes(), Align: t.Bytes(), Pos: pos}, reg
+	}
+	if !p.acceptDot(".param") {
+		p.errorf("expected '.param' or '.reg', found %s", p.found())
+	}
+	d := declaration{v: Var{Space: ParamSpace}}
+	p.variableHead(&d)
+	p.declarator(&d)
+	if !p.bad {
+		p.declare(d.v.Name, symbol{kind: varSymbol, variable: &d.v, pos: d.v.Pos})
+	}
+	return &d.v, NoReg
+}
+
+// performance parses the directives between head and body.
+func (p *parser) performance(f *Func) {
+	for p.at(tokenDot) && !p.bad {
+		word := p.lex.text
+		p.next()
+		switch word {
+		case ".maxntid":
+			f.MaxThreads = p.threads()
+		case ".reqntid":
+			f.RequiredThreads = p.threads()
+		case ".minnctapersm":
+			f.MinBlocks = uint32(p.constInt())
+		case ".maxnreg":
+			f.MaxRegisters = uint32(p.constInt())
+		case ".maxnctapersm":
+			p.constInt()
+		case ".noreturn":
+		case ".pragma":
+			for p.accept(tokenString) && p.accept(',') {
+			}
+			p.expect(';')
+		default:
+			p.errorf("directive '%s' is not supported", word)
+		}
+	}
+}
+
+// threads parses 1 to 3 block dimensions.
+func (p *parser) threads() [3]uint32 {
+	dims := [3]uint32{1, 1, 1}
+	for i := range dims {
+		pos := p.lex.pos()
+		n := p.constInt()
+		if n <= 0 || n > 1<<31 {
+			p.errorAt(pos, "bad block dimension %d", n)
+		}
+		dims[i] = uint32(n)
+		if !p.accept(',') {
+			break
+		}
+	}
+	return dims
+}
+
+// body parses the braces of a function.
+func (p *parser) body() {
+	p.next()
+	p.statements()
+	p.pop()
+	f := p.fn.f
+	if n := len(p.fn.insts); n == 0 || !p.fn.insts[n-1].endsFlow() || p.labelAtEnd {
+		// The end of a body is a return, so that no executor has to look for it.
+		p.fn.insts = append(p.fn.insts, Inst{Op: OpRet, Guard: Guard{Reg: -1}, Addr: Address{Reg: NoReg}, Target: -1, Pos: p.lex.pos()})
+	}
+	f.Insts = slices.Clone(p.fn.insts)
+	clear(p.fn.insts)
+	p.insts = p.fn.insts
+	p.expect('}')
+	p.recover()
+}
+
+// endsFlow reports whether control never passes to the next instruction.
+func (i *Inst) endsFlow() bool {
+	switch i.Op {
+	case OpRet, OpExit, OpBra, OpBrx, OpTrap:
+		return i.Guard.Reg < 0
+	}
+	return false
+}
+
+// statements parses up to a closing brace, which stays.
+func (p *parser) statements() {
+	for !p.at('}') && !p.at(tokenEOF) {
+		p.statement()
+		p.recover()
+	}
+}
+
+// statement parses one directive, label, scope or instruction of a body.
+func (p *parser) statement() {
+	switch p.lex.kind {
+	case tokenIdent:
+		p.labelOrInstruction()
+	case '@':
+		p.guarded()
+	case tokenDot:
+		p.bodyDirective()
+	case '{':
+		if !p.enter() {
+			p.bad = false
+			p.skipBraces()
+			return
+		}
+		p.next()
+		p.push()
+		p.statements()
+		p.pop()
+		p.leave()
+		p.expect('}')
+	case ';':
+		p.next()
+	default:
+		p.errorf("expected an instruction, found %s", p.found())
+		p.next()
+	}
+}
+
+// bodyDirective parses a directive inside a function.
+func (p *parser) bodyDirective() {
+	switch word := p.lex.text; word {
+	case ".reg":
+		p.next()
+		if p.at(tokenDot) && (p.lex.text == ".v2" || p.lex.text == ".v4") {
+			p.errorf("vector registers ('.reg %s') are not supported", p.lex.text)
+			return
+		}
+		t := p.typeName()
+		if t == B128 {
+			p.errorf("registers of type .b128 are not supported")
+			return
+		}
+		p.declareRegisters(t)
+	case ".loc", ".file":
+		p.skipLine()
+	case ".pragma":
+		p.pragma()
+	case ".local", ".shared", ".param", ".global", ".const":
+		p.variables(Internal)
+	case ".extern", ".visible", ".weak", ".common":
+		linkage := p.linkage()
+		if p.variableSpace() == Generic {
+			p.errorf("expected a state space, found %s", p.found())
+			return
+		}
+		p.variables(linkage)
+	default:
+		p.errorf("directive '%s' is not supported", word)
+	}
+}
