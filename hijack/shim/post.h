@@ -25,7 +25,7 @@
 
 #include "zz_abi.h"
 
-/* phos_begin's flags; the low 16 bits travel in the frame. */
+/* phos_begin's flags. */
 enum {
 	PHOS_WAIT = 1,           /* the program waits for a reply: end with phos_wait, not phos_post */
 	PHOS_CONTEXT = 1 << 16,  /* refuse with INVALID_CONTEXT when the thread has no current context */

@@ -146,7 +146,7 @@ bool phos_begin(struct phos_call *c, uint16_t op, unsigned flags, size_t payload
 	c->result = CUDA_SUCCESS;
 	if (__builtin_expect(!entry_is_plain(t), 0))
 		c->result = enter_slowly(t, flags);
-	else if (__builtin_expect(t->current == 0 && (flags & PHOS_CONTEXT) != 0, 0))
+	if (__builtin_expect(t->current == 0 && (flags & PHOS_CONTEXT) != 0 && c->result == CUDA_SUCCESS, 0))
 		c->result = CUDA_ERROR_INVALID_CONTEXT;
 	if (__builtin_expect(payload_bytes > PHOS_RING_BYTES / 4, 0))
 		c->result = CUDA_ERROR_INVALID_VALUE;
@@ -169,7 +169,8 @@ bool phos_begin(struct phos_call *c, uint16_t op, unsigned flags, size_t payload
 		return false;
 	}
 	c->sequence = ++phos.sequence;
-	put64(frame, length | (uint64_t)op << 32 | (uint64_t)(flags & 0xffff) << 48);
+	uint64_t sent = (flags & PHOS_FLAG_WAIT) | (uint64_t)t->capture_mode << PHOS_FLAG_MODE_SHIFT;
+	put64(frame, length | (uint64_t)op << 32 | sent << 48);
 	put64(frame + 8, t->slot | t->current << 32);
 	put64(frame + 16, c->sequence);
 	put64(frame + 24, 0);

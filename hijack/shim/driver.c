@@ -1,0 +1,74 @@
+/* The driver as a whole: start, version, tables, profiler. */
+#include "log.h"
+#include "session.h"
+#include "tables.h"
+#include "zz_calls.h"
+
+/* Before a session says otherwise. Runtimes ask for the version before they initialise. */
+#define DRIVER_VERSION 12040
+#define LOADING_LAZY 2
+
+CUresult cuInit(unsigned int flags)
+{
+	if (flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = phos_start();
+	if (result == CUDA_SUCCESS && phos.device_count == 0)
+		result = CUDA_ERROR_NO_DEVICE;
+	return result;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+	if (version == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = DRIVER_VERSION;
+	if (phos_live()) {
+		uint32_t told = atomic_load(phos_word(PHOS_WORD_DRIVER_VERSION));
+		if (told != 0)
+			*version = (int)told;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+	if (table == NULL || id == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	const uint8_t *uuid = (const uint8_t *)id->bytes;
+	*table = phos_table_find(uuid);
+	if (*table != NULL)
+		return CUDA_SUCCESS;
+	phos_log(PHOS_DEBUG, "no private table %02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		 uuid[0], uuid[1], uuid[2], uuid[3], uuid[4], uuid[5], uuid[6], uuid[7], uuid[8], uuid[9], uuid[10],
+		 uuid[11], uuid[12], uuid[13], uuid[14], uuid[15]);
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	if (mode == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	*mode = (CUmoduleLoadingMode)LOADING_LAZY;
+	return CUDA_SUCCESS;
+}
+
+/* Nothing profiles here, and programs do not mind. */
+
+CUresult cuProfilerInitialize(const char *config, const char *output, int mode)
+{
+	(void)config;
+	(void)output;
+	(void)mode;
+	return phos_enter();
+}
+
+CUresult cuProfilerStart(void)
+{
+	return phos_enter_context();
+}
+
+CUresult cuProfilerStop(void)
+{
+	return phos_enter_context();
+}

@@ -1,0 +1,185 @@
+/* A treap: a search tree by address that is a heap by random priority, so it stays shallow without rebalancing. */
+#include "ranges.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+struct node {
+	struct phos_range range;
+	uint32_t priority;
+	struct node *left, *right;
+};
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct node *root;
+static uint64_t last_id;
+static uint32_t random_state = 2463534242u;
+
+static uint32_t next_priority(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 17;
+	random_state ^= random_state << 5;
+	return random_state;
+}
+
+/* The range with the highest base that is not above address; it need not reach it. */
+static struct node *at_or_below(uint64_t address)
+{
+	struct node *best = NULL;
+	for (struct node *n = root; n != NULL;) {
+		if (n->range.base <= address) {
+			best = n;
+			n = n->right;
+		} else {
+			n = n->left;
+		}
+	}
+	return best;
+}
+
+static struct node *holding(uint64_t address)
+{
+	struct node *n = at_or_below(address);
+	return n != NULL && address - n->range.base < n->range.bytes ? n : NULL;
+}
+
+static bool overlaps(uint64_t base, uint64_t bytes)
+{
+	if (bytes == 0)
+		return false;
+	struct node *n = at_or_below(base + (bytes - 1));
+	return n != NULL && n->range.bytes > 0 &&
+	       (n->range.base >= base || base - n->range.base < n->range.bytes);
+}
+
+/* Splits a tree into the bases below and the bases at or above key. */
+static void split(struct node *tree, uint64_t key, struct node **below, struct node **above)
+{
+	while (tree != NULL) {
+		if (tree->range.base < key) {
+			*below = tree;
+			below = &tree->right;
+			tree = tree->right;
+		} else {
+			*above = tree;
+			above = &tree->left;
+			tree = tree->left;
+		}
+	}
+	*below = *above = NULL;
+}
+
+/* Joins two trees of which the first has the lower bases. */
+static struct node *join(struct node *low, struct node *high)
+{
+	struct node *top = NULL, **link = &top;
+	while (low != NULL && high != NULL) {
+		if (low->priority > high->priority) {
+			*link = low;
+			link = &low->right;
+			low = low->right;
+		} else {
+			*link = high;
+			link = &high->left;
+			high = high->left;
+		}
+	}
+	*link = low != NULL ? low : high;
+	return top;
+}
+
+static void insert(struct node *fresh)
+{
+	struct node **link = &root;
+	while (*link != NULL && (*link)->priority >= fresh->priority)
+		link = fresh->range.base < (*link)->range.base ? &(*link)->left : &(*link)->right;
+	split(*link, fresh->range.base, &fresh->left, &fresh->right);
+	*link = fresh;
+}
+
+bool phos_range_add(const struct phos_range *range)
+{
+	struct node *fresh = malloc(sizeof *fresh);
+	if (fresh == NULL)
+		return false;
+	fresh->range = *range;
+	pthread_rwlock_wrlock(&lock);
+	bool room = !overlaps(range->base, range->bytes);
+	if (room) {
+		fresh->range.id = ++last_id;
+		fresh->priority = next_priority();
+		insert(fresh);
+	}
+	pthread_rwlock_unlock(&lock);
+	if (!room)
+		free(fresh);
+	return room;
+}
+
+bool phos_range_find(uint64_t address, struct phos_range *range)
+{
+	pthread_rwlock_rdlock(&lock);
+	struct node *n = holding(address);
+	if (n != NULL)
+		*range = n->range;
+	pthread_rwlock_unlock(&lock);
+	return n != NULL;
+}
+
+bool phos_range_overlaps(uint64_t base, uint64_t bytes)
+{
+	pthread_rwlock_rdlock(&lock);
+	bool found = overlaps(base, bytes);
+	pthread_rwlock_unlock(&lock);
+	return found;
+}
+
+bool phos_range_remove(uint64_t base, uint32_t kinds)
+{
+	struct node *gone = NULL;
+	pthread_rwlock_wrlock(&lock);
+	struct node **link = &root;
+	while (*link != NULL && (*link)->range.base != base)
+		link = base < (*link)->range.base ? &(*link)->left : &(*link)->right;
+	if (*link != NULL && ((*link)->range.kind & kinds) != 0) {
+		gone = *link;
+		*link = join(gone->left, gone->right);
+	}
+	pthread_rwlock_unlock(&lock);
+	free(gone);
+	return gone != NULL;
+}
+
+/* Takes the ranges of a context out of a tree; what is left is returned. */
+static struct node *without_context(struct node *tree, uint64_t context)
+{
+	if (tree == NULL)
+		return NULL;
+	tree->left = without_context(tree->left, context);
+	tree->right = without_context(tree->right, context);
+	if (tree->range.context != context ||
+	    (tree->range.kind & (PHOS_RANGE_DEVICE | PHOS_RANGE_GLOBAL)) == 0)
+		return tree;
+	struct node *rest = join(tree->left, tree->right);
+	free(tree);
+	return rest;
+}
+
+void phos_range_drop_context(uint64_t context)
+{
+	pthread_rwlock_wrlock(&lock);
+	root = without_context(root, context);
+	pthread_rwlock_unlock(&lock);
+}
+
+bool phos_range_set_sync_memops(uint64_t address, bool on)
+{
+	pthread_rwlock_wrlock(&lock);
+	struct node *n = holding(address);
+	if (n != NULL)
+		n->range.sync_memops = on;
+	pthread_rwlock_unlock(&lock);
+	return n != NULL;
+}

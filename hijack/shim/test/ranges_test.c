@@ -1,0 +1,100 @@
+/* The treap against a plain array: random ranges are added, looked up and removed in both. */
+#include "../ranges.h"
+
+#include "expect.h"
+
+#define SLOTS 300
+#define STEPS 60000
+
+static struct {
+	uint64_t base, bytes;
+	uint32_t kind;
+} model[SLOTS];
+
+static int model_holding(uint64_t address)
+{
+	for (int i = 0; i < SLOTS; i++)
+		if (model[i].bytes != 0 && address >= model[i].base && address - model[i].base < model[i].bytes)
+			return i;
+	return -1;
+}
+
+static bool model_overlaps(uint64_t base, uint64_t bytes)
+{
+	for (int i = 0; i < SLOTS; i++)
+		if (model[i].bytes != 0 && model[i].base < base + bytes && base < model[i].base + model[i].bytes)
+			return true;
+	return false;
+}
+
+static void step(void)
+{
+	uint64_t base = (uint64_t)(rand() % 4000) * 16, bytes = (uint64_t)(rand() % 20 + 1) * 8;
+	int i = rand() % SLOTS;
+	if (model[i].bytes == 0) {
+		struct phos_range range = {.base = base, .bytes = bytes, .kind = PHOS_RANGE_DEVICE};
+		bool room = !model_overlaps(base, bytes);
+		EXPECT_EQUAL(phos_range_overlaps(base, bytes), !room);
+		EXPECT_EQUAL(phos_range_add(&range), room);
+		if (room) {
+			model[i].base = base;
+			model[i].bytes = bytes;
+		}
+	} else if (rand() % 3 == 0) {
+		EXPECT(!phos_range_remove(model[i].base, PHOS_RANGE_HOST));
+		EXPECT(!phos_range_remove(model[i].base + 4, PHOS_RANGE_DEVICE));
+		EXPECT(phos_range_remove(model[i].base, PHOS_RANGE_DEVICE));
+		model[i].bytes = 0;
+	}
+	struct phos_range found;
+	uint64_t address = (uint64_t)(rand() % 64200);
+	int want = model_holding(address);
+	EXPECT_EQUAL(phos_range_find(address, &found), want >= 0);
+	if (want >= 0) {
+		EXPECT_EQUAL(found.base, model[want].base);
+		EXPECT_EQUAL(found.bytes, model[want].bytes);
+	}
+}
+
+static void test_contexts(void)
+{
+	struct phos_range range = {.base = 1 << 20, .bytes = 64, .context = 7, .kind = PHOS_RANGE_DEVICE};
+	for (int i = 0; i < 100; i++) {
+		range.base += 64;
+		range.context = i % 2 == 0 ? 7 : 8;
+		range.kind = i % 10 == 0 ? PHOS_RANGE_HOST : PHOS_RANGE_DEVICE;
+		EXPECT(phos_range_add(&range));
+	}
+	phos_range_drop_context(7);
+	int left = 0;
+	for (uint64_t address = 1 << 20; address < (1 << 20) + 102 * 64; address += 64)
+		left += phos_range_find(address, &range) ? 1 : 0;
+	/* 50 of context 8, and the 10 of context 7 that are host memory. */
+	EXPECT_EQUAL(left, 60);
+	phos_range_drop_context(8);
+}
+
+static void test_ends(void)
+{
+	struct phos_range found, range = {.base = UINT64_MAX - 63, .bytes = 64, .kind = PHOS_RANGE_DEVICE};
+	EXPECT(phos_range_add(&range));
+	EXPECT(phos_range_find(UINT64_MAX, &found));
+	EXPECT(phos_range_overlaps(UINT64_MAX, 1));
+	EXPECT(phos_range_set_sync_memops(UINT64_MAX, true));
+	EXPECT(phos_range_find(UINT64_MAX - 63, &found) && found.sync_memops);
+	EXPECT(phos_range_remove(UINT64_MAX - 63, PHOS_RANGE_DEVICE));
+	EXPECT(!phos_range_find(UINT64_MAX, &found));
+}
+
+int main(void)
+{
+	srand(1);
+	for (int i = 0; i < STEPS; i++)
+		step();
+	for (int i = 0; i < SLOTS; i++)
+		if (model[i].bytes != 0)
+			EXPECT(phos_range_remove(model[i].base, PHOS_RANGE_DEVICE));
+	test_contexts();
+	test_ends();
+	return expect_result("ranges_test");
+}
