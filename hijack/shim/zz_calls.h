@@ -350,7 +350,6 @@ PHOS_EXPORT CUresult cuGetErrorString(CUresult error, const char **pStr);
 PHOS_EXPORT CUresult cuGetErrorName(CUresult error, const char **pStr);
 PHOS_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, uint64_t flags);
 PHOS_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, uint64_t flags, CUdriverProcAddressQueryResult *symbolStatus);
-PHOS_EXPORT CUresult cuGetProcAddress_ptsz(const char *symbol, void **pfn, int cudaVersion, uint64_t flags);
 PHOS_EXPORT CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **pfn, int cudaVersion, uint64_t flags, CUdriverProcAddressQueryResult *symbolStatus);
 PHOS_EXPORT CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId);
 PHOS_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode);

@@ -9,8 +9,345 @@ struct phos_proc {
 	void (*function)(void);
 };
 
+extern __attribute__((visibility("default"))) int32_t cuCheckpointProcessCheckpoint(void);
+extern __attribute__((visibility("default"))) int32_t cuCheckpointProcessGetRestoreThreadId(void);
+extern __attribute__((visibility("default"))) int32_t cuCheckpointProcessGetState(void);
+extern __attribute__((visibility("default"))) int32_t cuCheckpointProcessLock(void);
+extern __attribute__((visibility("default"))) int32_t cuCheckpointProcessRestore(void);
+extern __attribute__((visibility("default"))) int32_t cuCheckpointProcessUnlock(void);
+extern __attribute__((visibility("default"))) int32_t cuCoredumpGetAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuCoredumpGetAttributeGlobal(void);
+extern __attribute__((visibility("default"))) int32_t cuCoredumpSetAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuCoredumpSetAttributeGlobal(void);
+extern __attribute__((visibility("default"))) int32_t cuLogsCurrent(void);
+extern __attribute__((visibility("default"))) int32_t cuLogsDumpToFile(void);
+extern __attribute__((visibility("default"))) int32_t cuLogsDumpToMemory(void);
+extern __attribute__((visibility("default"))) int32_t cuLogsRegisterCallback(void);
+extern __attribute__((visibility("default"))) int32_t cuLogsUnregisterCallback(void);
+extern __attribute__((visibility("default"))) int32_t cuDestroyExternalMemory(void);
+extern __attribute__((visibility("default"))) int32_t cuDestroyExternalSemaphore(void);
+extern __attribute__((visibility("default"))) int32_t cuExternalMemoryGetMappedBuffer(void);
+extern __attribute__((visibility("default"))) int32_t cuExternalMemoryGetMappedMipmappedArray(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphAddExternalSemaphoresSignalNode(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphAddExternalSemaphoresWaitNode(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphExecExternalSemaphoresSignalNodeSetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphExecExternalSemaphoresWaitNodeSetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphExternalSemaphoresSignalNodeGetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphExternalSemaphoresSignalNodeSetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphExternalSemaphoresWaitNodeGetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphExternalSemaphoresWaitNodeSetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuImportExternalMemory(void);
+extern __attribute__((visibility("default"))) int32_t cuImportExternalSemaphore(void);
+extern __attribute__((visibility("default"))) int32_t cuSignalExternalSemaphoresAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuSignalExternalSemaphoresAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuWaitExternalSemaphoresAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuWaitExternalSemaphoresAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceGetNvSciSyncAttributes(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLApiInit(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamConsumerAcquireFrame(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamConsumerConnect(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamConsumerConnectWithFlags(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamConsumerDisconnect(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamConsumerReleaseFrame(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamProducerConnect(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamProducerDisconnect(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamProducerPresentFrame(void);
+extern __attribute__((visibility("default"))) int32_t cuEGLStreamProducerReturnFrame(void);
+extern __attribute__((visibility("default"))) int32_t cuEventCreateFromEGLSync(void);
+extern __attribute__((visibility("default"))) int32_t cuGLCtxCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuGLCtxCreate_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuGLGetDevices(void);
+extern __attribute__((visibility("default"))) int32_t cuGLGetDevices_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuGLInit(void);
+extern __attribute__((visibility("default"))) int32_t cuGLMapBufferObject(void);
+extern __attribute__((visibility("default"))) int32_t cuGLMapBufferObjectAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuGLMapBufferObjectAsync_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuGLMapBufferObjectAsync_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuGLMapBufferObject_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuGLMapBufferObject_v2_ptds(void);
+extern __attribute__((visibility("default"))) int32_t cuGLRegisterBufferObject(void);
+extern __attribute__((visibility("default"))) int32_t cuGLSetBufferObjectMapFlags(void);
+extern __attribute__((visibility("default"))) int32_t cuGLUnmapBufferObject(void);
+extern __attribute__((visibility("default"))) int32_t cuGLUnmapBufferObjectAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuGLUnregisterBufferObject(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsEGLRegisterImage(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsGLRegisterBuffer(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsGLRegisterImage(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsMapResources(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsMapResources_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsResourceGetMappedEglFrame(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsResourceGetMappedMipmappedArray(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsResourceGetMappedPointer(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsResourceGetMappedPointer_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsResourceSetMapFlags(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsResourceSetMapFlags_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsSubResourceGetMappedArray(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsUnmapResources(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsUnmapResources_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsUnregisterResource(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsVDPAURegisterOutputSurface(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphicsVDPAURegisterVideoSurface(void);
+extern __attribute__((visibility("default"))) int32_t cuVDPAUCtxCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuVDPAUCtxCreate_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuVDPAUGetDevice(void);
+extern __attribute__((visibility("default"))) int32_t cuCtxFromGreenCtx(void);
+extern __attribute__((visibility("default"))) int32_t cuCtxGetDevResource(void);
+extern __attribute__((visibility("default"))) int32_t cuCtxRecordEvent(void);
+extern __attribute__((visibility("default"))) int32_t cuCtxWaitEvent(void);
+extern __attribute__((visibility("default"))) int32_t cuDevResourceGenerateDesc(void);
+extern __attribute__((visibility("default"))) int32_t cuDevSmResourceSplitByCount(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceGetDevResource(void);
+extern __attribute__((visibility("default"))) int32_t cuGreenCtxCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuGreenCtxDestroy(void);
+extern __attribute__((visibility("default"))) int32_t cuGreenCtxGetDevResource(void);
+extern __attribute__((visibility("default"))) int32_t cuGreenCtxGetId(void);
+extern __attribute__((visibility("default"))) int32_t cuGreenCtxRecordEvent(void);
+extern __attribute__((visibility("default"))) int32_t cuGreenCtxStreamCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuGreenCtxWaitEvent(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamGetCtx_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamGetCtx_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamGetGreenCtx(void);
+extern __attribute__((visibility("default"))) int32_t cuIpcCloseMemHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuIpcGetEventHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuIpcGetMemHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuIpcOpenEventHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuIpcOpenMemHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuIpcOpenMemHandle_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemPoolExportPointer(void);
+extern __attribute__((visibility("default"))) int32_t cuMemPoolExportToShareableHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuMemPoolImportFromShareableHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuMemPoolImportPointer(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceTotalMem(void);
+extern __attribute__((visibility("default"))) int32_t cuLaunch(void);
+extern __attribute__((visibility("default"))) int32_t cuLaunchGrid(void);
+extern __attribute__((visibility("default"))) int32_t cuLaunchGridAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemAlloc(void);
+extern __attribute__((visibility("default"))) int32_t cuMemAllocHost(void);
+extern __attribute__((visibility("default"))) int32_t cuMemAllocPitch(void);
+extern __attribute__((visibility("default"))) int32_t cuMemFree(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetAddressRange(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetInfo(void);
+extern __attribute__((visibility("default"))) int32_t cuMemHostGetDevicePointer(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy2D(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy2DAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy2DUnaligned(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy3D(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy3DAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyDtoD(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyDtoDAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyDtoH(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyDtoHAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyHtoD(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyHtoDAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemsetD16(void);
+extern __attribute__((visibility("default"))) int32_t cuMemsetD2D16(void);
+extern __attribute__((visibility("default"))) int32_t cuMemsetD2D32(void);
+extern __attribute__((visibility("default"))) int32_t cuMemsetD2D8(void);
+extern __attribute__((visibility("default"))) int32_t cuMemsetD32(void);
+extern __attribute__((visibility("default"))) int32_t cuMemsetD8(void);
+extern __attribute__((visibility("default"))) int32_t cuModuleGetGlobal(void);
+extern __attribute__((visibility("default"))) int32_t cuParamSetSize(void);
+extern __attribute__((visibility("default"))) int32_t cuParamSetf(void);
+extern __attribute__((visibility("default"))) int32_t cuParamSeti(void);
+extern __attribute__((visibility("default"))) int32_t cuParamSetv(void);
+extern __attribute__((visibility("default"))) int32_t cuMulticastAddDevice(void);
+extern __attribute__((visibility("default"))) int32_t cuMulticastBindAddr(void);
+extern __attribute__((visibility("default"))) int32_t cuMulticastBindMem(void);
+extern __attribute__((visibility("default"))) int32_t cuMulticastCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuMulticastGetGranularity(void);
+extern __attribute__((visibility("default"))) int32_t cuMulticastUnbind(void);
+extern __attribute__((visibility("default"))) int32_t cuCtxGetExecAffinity(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceGetGraphMemAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceGetHostAtomicCapabilities(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceGetP2PAtomicCapabilities(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceGraphMemTrim(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceRegisterAsyncNotification(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceSetGraphMemAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceUnregisterAsyncNotification(void);
+extern __attribute__((visibility("default"))) int32_t cuFlushGPUDirectRDMAWrites(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphAddBatchMemOpNode(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphAddMemAllocNode(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphAddMemFreeNode(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphBatchMemOpNodeGetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphBatchMemOpNodeSetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphConditionalHandleCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphExecBatchMemOpNodeSetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphKernelNodeCopyAttributes(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphKernelNodeGetAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphKernelNodeSetAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphMemAllocNodeGetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuGraphMemFreeNodeGetParams(void);
+extern __attribute__((visibility("default"))) int32_t cuLaunchCooperativeKernelMultiDevice(void);
+extern __attribute__((visibility("default"))) int32_t cuLibraryGetUnifiedFunction(void);
+extern __attribute__((visibility("default"))) int32_t cuMemBatchDecompressAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemBatchDecompressAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemDiscardAndPrefetchBatchAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemDiscardAndPrefetchBatchAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemDiscardBatchAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemDiscardBatchAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetAttribute_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetDefaultMemPool(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetMemPool(void);
+extern __attribute__((visibility("default"))) int32_t cuMemPrefetchBatchAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemPrefetchBatchAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemRangeGetAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuMemRangeGetAttributes(void);
+extern __attribute__((visibility("default"))) int32_t cuMemSetMemPool(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy3DBatchAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy3DBatchAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy3DBatchAsync_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpy3DBatchAsync_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyBatchAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyBatchAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyBatchAsync_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyBatchAsync_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuOccupancyMaxPotentialClusterSize(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamBatchMemOp(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamBatchMemOp_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamBatchMemOp_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamBatchMemOp_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamCopyAttributes(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamCopyAttributes_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamGetAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamGetAttribute_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamSetAttribute(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamSetAttribute_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamWaitValue32(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamWaitValue32_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamWaitValue32_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamWaitValue32_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamWaitValue64(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamWaitValue64_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamWaitValue64_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuStreamWaitValue64_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuTensorMapEncodeIm2col(void);
+extern __attribute__((visibility("default"))) int32_t cuTensorMapEncodeIm2colWide(void);
+extern __attribute__((visibility("default"))) int32_t cuTensorMapEncodeTiled(void);
+extern __attribute__((visibility("default"))) int32_t cuTensorMapReplaceAddress(void);
+extern __attribute__((visibility("default"))) int32_t cuArray3DCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuArray3DCreate_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuArray3DGetDescriptor(void);
+extern __attribute__((visibility("default"))) int32_t cuArray3DGetDescriptor_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuArrayCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuArrayCreate_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuArrayDestroy(void);
+extern __attribute__((visibility("default"))) int32_t cuArrayGetDescriptor(void);
+extern __attribute__((visibility("default"))) int32_t cuArrayGetDescriptor_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuArrayGetMemoryRequirements(void);
+extern __attribute__((visibility("default"))) int32_t cuArrayGetPlane(void);
+extern __attribute__((visibility("default"))) int32_t cuArrayGetSparseProperties(void);
+extern __attribute__((visibility("default"))) int32_t cuDeviceGetTexture1DLinearMaxWidth(void);
+extern __attribute__((visibility("default"))) int32_t cuMemMapArrayAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemMapArrayAsync_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoA(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoA_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoA_v2_ptds(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoD(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoD_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoD_v2_ptds(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoH(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoHAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoHAsync_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoHAsync_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoH_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyAtoH_v2_ptds(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyDtoA(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyDtoA_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyDtoA_v2_ptds(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyHtoA(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyHtoAAsync(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyHtoAAsync_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyHtoAAsync_v2_ptsz(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyHtoA_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuMemcpyHtoA_v2_ptds(void);
+extern __attribute__((visibility("default"))) int32_t cuMipmappedArrayCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuMipmappedArrayDestroy(void);
+extern __attribute__((visibility("default"))) int32_t cuMipmappedArrayGetLevel(void);
+extern __attribute__((visibility("default"))) int32_t cuMipmappedArrayGetMemoryRequirements(void);
+extern __attribute__((visibility("default"))) int32_t cuMipmappedArrayGetSparseProperties(void);
+extern __attribute__((visibility("default"))) int32_t cuModuleGetSurfRef(void);
+extern __attribute__((visibility("default"))) int32_t cuModuleGetTexRef(void);
+extern __attribute__((visibility("default"))) int32_t cuParamSetTexRef(void);
+extern __attribute__((visibility("default"))) int32_t cuSurfObjectCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuSurfObjectDestroy(void);
+extern __attribute__((visibility("default"))) int32_t cuSurfObjectGetResourceDesc(void);
+extern __attribute__((visibility("default"))) int32_t cuSurfRefGetArray(void);
+extern __attribute__((visibility("default"))) int32_t cuSurfRefSetArray(void);
+extern __attribute__((visibility("default"))) int32_t cuTexObjectCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuTexObjectDestroy(void);
+extern __attribute__((visibility("default"))) int32_t cuTexObjectGetResourceDesc(void);
+extern __attribute__((visibility("default"))) int32_t cuTexObjectGetResourceViewDesc(void);
+extern __attribute__((visibility("default"))) int32_t cuTexObjectGetTextureDesc(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefDestroy(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetAddress(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetAddressMode(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetAddress_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetArray(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetBorderColor(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetFilterMode(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetFlags(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetFormat(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetMaxAnisotropy(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetMipmapFilterMode(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetMipmapLevelBias(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetMipmapLevelClamp(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefGetMipmappedArray(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetAddress(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetAddress2D(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetAddress2D_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetAddress2D_v3(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetAddressMode(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetAddress_v2(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetArray(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetBorderColor(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetFilterMode(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetFlags(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetFormat(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetMaxAnisotropy(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapFilterMode(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapLevelBias(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapLevelClamp(void);
+extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmappedArray(void);
+extern __attribute__((visibility("default"))) int32_t cuMemAddressFree(void);
+extern __attribute__((visibility("default"))) int32_t cuMemAddressReserve(void);
+extern __attribute__((visibility("default"))) int32_t cuMemCreate(void);
+extern __attribute__((visibility("default"))) int32_t cuMemExportToShareableHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetAccess(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetAllocationGranularity(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetAllocationPropertiesFromHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuMemGetHandleForAddressRange(void);
+extern __attribute__((visibility("default"))) int32_t cuMemImportFromShareableHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuMemMap(void);
+extern __attribute__((visibility("default"))) int32_t cuMemRelease(void);
+extern __attribute__((visibility("default"))) int32_t cuMemRetainAllocationHandle(void);
+extern __attribute__((visibility("default"))) int32_t cuMemSetAccess(void);
+extern __attribute__((visibility("default"))) int32_t cuMemUnmap(void);
 
 static const struct phos_proc phos_procs[] = {
+	{"cuArray3DCreate", 2000, 0, (void (*)(void))cuArray3DCreate},
+	{"cuArray3DCreate", 3020, 0, (void (*)(void))cuArray3DCreate_v2},
+	{"cuArray3DGetDescriptor", 2000, 0, (void (*)(void))cuArray3DGetDescriptor},
+	{"cuArray3DGetDescriptor", 3020, 0, (void (*)(void))cuArray3DGetDescriptor_v2},
+	{"cuArrayCreate", 2000, 0, (void (*)(void))cuArrayCreate},
+	{"cuArrayCreate", 3020, 0, (void (*)(void))cuArrayCreate_v2},
+	{"cuArrayDestroy", 2000, 0, (void (*)(void))cuArrayDestroy},
+	{"cuArrayGetDescriptor", 2000, 0, (void (*)(void))cuArrayGetDescriptor},
+	{"cuArrayGetDescriptor", 3020, 0, (void (*)(void))cuArrayGetDescriptor_v2},
+	{"cuArrayGetMemoryRequirements", 11060, 0, (void (*)(void))cuArrayGetMemoryRequirements},
+	{"cuArrayGetPlane", 11020, 0, (void (*)(void))cuArrayGetPlane},
+	{"cuArrayGetSparseProperties", 11010, 0, (void (*)(void))cuArrayGetSparseProperties},
+	{"cuCheckpointProcessCheckpoint", 12080, 0, (void (*)(void))cuCheckpointProcessCheckpoint},
+	{"cuCheckpointProcessGetRestoreThreadId", 12080, 0, (void (*)(void))cuCheckpointProcessGetRestoreThreadId},
+	{"cuCheckpointProcessGetState", 12080, 0, (void (*)(void))cuCheckpointProcessGetState},
+	{"cuCheckpointProcessLock", 12080, 0, (void (*)(void))cuCheckpointProcessLock},
+	{"cuCheckpointProcessRestore", 12080, 0, (void (*)(void))cuCheckpointProcessRestore},
+	{"cuCheckpointProcessUnlock", 12080, 0, (void (*)(void))cuCheckpointProcessUnlock},
+	{"cuCoredumpGetAttribute", 12010, 0, (void (*)(void))cuCoredumpGetAttribute},
+	{"cuCoredumpGetAttributeGlobal", 12010, 0, (void (*)(void))cuCoredumpGetAttributeGlobal},
+	{"cuCoredumpSetAttribute", 12010, 0, (void (*)(void))cuCoredumpSetAttribute},
+	{"cuCoredumpSetAttributeGlobal", 12010, 0, (void (*)(void))cuCoredumpSetAttributeGlobal},
 	{"cuCtxAttach", 2000, 0, (void (*)(void))cuCtxAttach},
 	{"cuCtxCreate", 2000, 0, (void (*)(void))cuCtxCreate},
 	{"cuCtxCreate", 3020, 0, (void (*)(void))cuCtxCreate_v2},
@@ -21,11 +358,14 @@ static const struct phos_proc phos_procs[] = {
 	{"cuCtxDetach", 2000, 0, (void (*)(void))cuCtxDetach},
 	{"cuCtxDisablePeerAccess", 4000, 0, (void (*)(void))cuCtxDisablePeerAccess},
 	{"cuCtxEnablePeerAccess", 4000, 0, (void (*)(void))cuCtxEnablePeerAccess},
+	{"cuCtxFromGreenCtx", 12040, 0, (void (*)(void))cuCtxFromGreenCtx},
 	{"cuCtxGetApiVersion", 3020, 0, (void (*)(void))cuCtxGetApiVersion},
 	{"cuCtxGetCacheConfig", 3020, 0, (void (*)(void))cuCtxGetCacheConfig},
 	{"cuCtxGetCurrent", 4000, 0, (void (*)(void))cuCtxGetCurrent},
+	{"cuCtxGetDevResource", 12040, 0, (void (*)(void))cuCtxGetDevResource},
 	{"cuCtxGetDevice", 2000, 0, (void (*)(void))cuCtxGetDevice},
 	{"cuCtxGetDevice", 13000, 0, (void (*)(void))cuCtxGetDevice_v2},
+	{"cuCtxGetExecAffinity", 11040, 0, (void (*)(void))cuCtxGetExecAffinity},
 	{"cuCtxGetFlags", 7000, 0, (void (*)(void))cuCtxGetFlags},
 	{"cuCtxGetId", 12000, 0, (void (*)(void))cuCtxGetId},
 	{"cuCtxGetLimit", 3010, 0, (void (*)(void))cuCtxGetLimit},
@@ -35,6 +375,7 @@ static const struct phos_proc phos_procs[] = {
 	{"cuCtxPopCurrent", 4000, 0, (void (*)(void))cuCtxPopCurrent_v2},
 	{"cuCtxPushCurrent", 2000, 0, (void (*)(void))cuCtxPushCurrent},
 	{"cuCtxPushCurrent", 4000, 0, (void (*)(void))cuCtxPushCurrent_v2},
+	{"cuCtxRecordEvent", 12050, 0, (void (*)(void))cuCtxRecordEvent},
 	{"cuCtxResetPersistingL2Cache", 11000, 0, (void (*)(void))cuCtxResetPersistingL2Cache},
 	{"cuCtxSetCacheConfig", 3020, 0, (void (*)(void))cuCtxSetCacheConfig},
 	{"cuCtxSetCurrent", 4000, 0, (void (*)(void))cuCtxSetCurrent},
@@ -43,6 +384,11 @@ static const struct phos_proc phos_procs[] = {
 	{"cuCtxSetSharedMemConfig", 4020, 0, (void (*)(void))cuCtxSetSharedMemConfig},
 	{"cuCtxSynchronize", 2000, 0, (void (*)(void))cuCtxSynchronize},
 	{"cuCtxSynchronize", 13000, 0, (void (*)(void))cuCtxSynchronize_v2},
+	{"cuCtxWaitEvent", 12050, 0, (void (*)(void))cuCtxWaitEvent},
+	{"cuDestroyExternalMemory", 10000, 0, (void (*)(void))cuDestroyExternalMemory},
+	{"cuDestroyExternalSemaphore", 10000, 0, (void (*)(void))cuDestroyExternalSemaphore},
+	{"cuDevResourceGenerateDesc", 12040, 0, (void (*)(void))cuDevResourceGenerateDesc},
+	{"cuDevSmResourceSplitByCount", 12040, 0, (void (*)(void))cuDevSmResourceSplitByCount},
 	{"cuDeviceCanAccessPeer", 4000, 0, (void (*)(void))cuDeviceCanAccessPeer},
 	{"cuDeviceComputeCapability", 2000, 0, (void (*)(void))cuDeviceComputeCapability},
 	{"cuDeviceGet", 2000, 0, (void (*)(void))cuDeviceGet},
@@ -50,15 +396,22 @@ static const struct phos_proc phos_procs[] = {
 	{"cuDeviceGetByPCIBusId", 4010, 0, (void (*)(void))cuDeviceGetByPCIBusId},
 	{"cuDeviceGetCount", 2000, 0, (void (*)(void))cuDeviceGetCount},
 	{"cuDeviceGetDefaultMemPool", 11020, 0, (void (*)(void))cuDeviceGetDefaultMemPool},
+	{"cuDeviceGetDevResource", 12040, 0, (void (*)(void))cuDeviceGetDevResource},
 	{"cuDeviceGetExecAffinitySupport", 11040, 0, (void (*)(void))cuDeviceGetExecAffinitySupport},
+	{"cuDeviceGetGraphMemAttribute", 11040, 0, (void (*)(void))cuDeviceGetGraphMemAttribute},
+	{"cuDeviceGetHostAtomicCapabilities", 13000, 0, (void (*)(void))cuDeviceGetHostAtomicCapabilities},
 	{"cuDeviceGetLuid", 10000, 0, (void (*)(void))cuDeviceGetLuid},
 	{"cuDeviceGetMemPool", 11020, 0, (void (*)(void))cuDeviceGetMemPool},
 	{"cuDeviceGetName", 2000, 0, (void (*)(void))cuDeviceGetName},
+	{"cuDeviceGetNvSciSyncAttributes", 10020, 0, (void (*)(void))cuDeviceGetNvSciSyncAttributes},
+	{"cuDeviceGetP2PAtomicCapabilities", 13000, 0, (void (*)(void))cuDeviceGetP2PAtomicCapabilities},
 	{"cuDeviceGetP2PAttribute", 8000, 0, (void (*)(void))cuDeviceGetP2PAttribute},
 	{"cuDeviceGetPCIBusId", 4010, 0, (void (*)(void))cuDeviceGetPCIBusId},
 	{"cuDeviceGetProperties", 2000, 0, (void (*)(void))cuDeviceGetProperties},
+	{"cuDeviceGetTexture1DLinearMaxWidth", 11010, 0, (void (*)(void))cuDeviceGetTexture1DLinearMaxWidth},
 	{"cuDeviceGetUuid", 9020, 0, (void (*)(void))cuDeviceGetUuid},
 	{"cuDeviceGetUuid", 11040, 0, (void (*)(void))cuDeviceGetUuid_v2},
+	{"cuDeviceGraphMemTrim", 11040, 0, (void (*)(void))cuDeviceGraphMemTrim},
 	{"cuDevicePrimaryCtxGetState", 7000, 0, (void (*)(void))cuDevicePrimaryCtxGetState},
 	{"cuDevicePrimaryCtxRelease", 7000, 0, (void (*)(void))cuDevicePrimaryCtxRelease},
 	{"cuDevicePrimaryCtxRelease", 11000, 0, (void (*)(void))cuDevicePrimaryCtxRelease_v2},
@@ -67,10 +420,24 @@ static const struct phos_proc phos_procs[] = {
 	{"cuDevicePrimaryCtxRetain", 7000, 0, (void (*)(void))cuDevicePrimaryCtxRetain},
 	{"cuDevicePrimaryCtxSetFlags", 7000, 0, (void (*)(void))cuDevicePrimaryCtxSetFlags},
 	{"cuDevicePrimaryCtxSetFlags", 11000, 0, (void (*)(void))cuDevicePrimaryCtxSetFlags_v2},
+	{"cuDeviceRegisterAsyncNotification", 12040, 0, (void (*)(void))cuDeviceRegisterAsyncNotification},
+	{"cuDeviceSetGraphMemAttribute", 11040, 0, (void (*)(void))cuDeviceSetGraphMemAttribute},
 	{"cuDeviceSetMemPool", 11020, 0, (void (*)(void))cuDeviceSetMemPool},
+	{"cuDeviceTotalMem", 2000, 0, (void (*)(void))cuDeviceTotalMem},
 	{"cuDeviceTotalMem", 3020, 0, (void (*)(void))cuDeviceTotalMem_v2},
+	{"cuDeviceUnregisterAsyncNotification", 12040, 0, (void (*)(void))cuDeviceUnregisterAsyncNotification},
 	{"cuDriverGetVersion", 2020, 0, (void (*)(void))cuDriverGetVersion},
+	{"cuEGLStreamConsumerAcquireFrame", 7000, 0, (void (*)(void))cuEGLStreamConsumerAcquireFrame},
+	{"cuEGLStreamConsumerConnect", 7000, 0, (void (*)(void))cuEGLStreamConsumerConnect},
+	{"cuEGLStreamConsumerConnectWithFlags", 8000, 0, (void (*)(void))cuEGLStreamConsumerConnectWithFlags},
+	{"cuEGLStreamConsumerDisconnect", 7000, 0, (void (*)(void))cuEGLStreamConsumerDisconnect},
+	{"cuEGLStreamConsumerReleaseFrame", 7000, 0, (void (*)(void))cuEGLStreamConsumerReleaseFrame},
+	{"cuEGLStreamProducerConnect", 7000, 0, (void (*)(void))cuEGLStreamProducerConnect},
+	{"cuEGLStreamProducerDisconnect", 7000, 0, (void (*)(void))cuEGLStreamProducerDisconnect},
+	{"cuEGLStreamProducerPresentFrame", 7000, 0, (void (*)(void))cuEGLStreamProducerPresentFrame},
+	{"cuEGLStreamProducerReturnFrame", 7000, 0, (void (*)(void))cuEGLStreamProducerReturnFrame},
 	{"cuEventCreate", 2000, 0, (void (*)(void))cuEventCreate},
+	{"cuEventCreateFromEGLSync", 9000, 0, (void (*)(void))cuEventCreateFromEGLSync},
 	{"cuEventDestroy", 2000, 0, (void (*)(void))cuEventDestroy},
 	{"cuEventDestroy", 4000, 0, (void (*)(void))cuEventDestroy_v2},
 	{"cuEventElapsedTime", 2000, 0, (void (*)(void))cuEventElapsedTime},
@@ -81,6 +448,9 @@ static const struct phos_proc phos_procs[] = {
 	{"cuEventRecordWithFlags", 11010, 0, (void (*)(void))cuEventRecordWithFlags},
 	{"cuEventRecordWithFlags", 11010, 1, (void (*)(void))cuEventRecordWithFlags_ptsz},
 	{"cuEventSynchronize", 2000, 0, (void (*)(void))cuEventSynchronize},
+	{"cuExternalMemoryGetMappedBuffer", 10000, 0, (void (*)(void))cuExternalMemoryGetMappedBuffer},
+	{"cuExternalMemoryGetMappedMipmappedArray", 10000, 0, (void (*)(void))cuExternalMemoryGetMappedMipmappedArray},
+	{"cuFlushGPUDirectRDMAWrites", 11030, 0, (void (*)(void))cuFlushGPUDirectRDMAWrites},
 	{"cuFuncGetAttribute", 2020, 0, (void (*)(void))cuFuncGetAttribute},
 	{"cuFuncGetModule", 11000, 0, (void (*)(void))cuFuncGetModule},
 	{"cuFuncGetName", 12030, 0, (void (*)(void))cuFuncGetName},
@@ -92,26 +462,50 @@ static const struct phos_proc phos_procs[] = {
 	{"cuFuncSetCacheConfig", 3000, 0, (void (*)(void))cuFuncSetCacheConfig},
 	{"cuFuncSetSharedMemConfig", 4020, 0, (void (*)(void))cuFuncSetSharedMemConfig},
 	{"cuFuncSetSharedSize", 2000, 0, (void (*)(void))cuFuncSetSharedSize},
+	{"cuGLCtxCreate", 2000, 0, (void (*)(void))cuGLCtxCreate},
+	{"cuGLCtxCreate", 3020, 0, (void (*)(void))cuGLCtxCreate_v2},
+	{"cuGLGetDevices", 4010, 0, (void (*)(void))cuGLGetDevices},
+	{"cuGLGetDevices", 6050, 0, (void (*)(void))cuGLGetDevices_v2},
+	{"cuGLInit", 2000, 0, (void (*)(void))cuGLInit},
+	{"cuGLMapBufferObject", 2000, 0, (void (*)(void))cuGLMapBufferObject},
+	{"cuGLMapBufferObject", 3020, 0, (void (*)(void))cuGLMapBufferObject_v2},
+	{"cuGLMapBufferObject", 7000, 1, (void (*)(void))cuGLMapBufferObject_v2_ptds},
+	{"cuGLMapBufferObjectAsync", 2030, 0, (void (*)(void))cuGLMapBufferObjectAsync},
+	{"cuGLMapBufferObjectAsync", 3020, 0, (void (*)(void))cuGLMapBufferObjectAsync_v2},
+	{"cuGLMapBufferObjectAsync", 7000, 1, (void (*)(void))cuGLMapBufferObjectAsync_v2_ptsz},
+	{"cuGLRegisterBufferObject", 2000, 0, (void (*)(void))cuGLRegisterBufferObject},
+	{"cuGLSetBufferObjectMapFlags", 2030, 0, (void (*)(void))cuGLSetBufferObjectMapFlags},
+	{"cuGLUnmapBufferObject", 2000, 0, (void (*)(void))cuGLUnmapBufferObject},
+	{"cuGLUnmapBufferObjectAsync", 2030, 0, (void (*)(void))cuGLUnmapBufferObjectAsync},
+	{"cuGLUnregisterBufferObject", 2000, 0, (void (*)(void))cuGLUnregisterBufferObject},
 	{"cuGetErrorName", 6000, 0, (void (*)(void))cuGetErrorName},
 	{"cuGetErrorString", 6000, 0, (void (*)(void))cuGetErrorString},
 	{"cuGetExportTable", 3000, 0, (void (*)(void))cuGetExportTable},
 	{"cuGetProcAddress", 11030, 0, (void (*)(void))cuGetProcAddress},
 	{"cuGetProcAddress", 12000, 0, (void (*)(void))cuGetProcAddress_v2},
+	{"cuGraphAddBatchMemOpNode", 11070, 0, (void (*)(void))cuGraphAddBatchMemOpNode},
 	{"cuGraphAddChildGraphNode", 10000, 0, (void (*)(void))cuGraphAddChildGraphNode},
 	{"cuGraphAddDependencies", 10000, 0, (void (*)(void))cuGraphAddDependencies},
 	{"cuGraphAddDependencies", 12030, 0, (void (*)(void))cuGraphAddDependencies_v2},
 	{"cuGraphAddEmptyNode", 10000, 0, (void (*)(void))cuGraphAddEmptyNode},
 	{"cuGraphAddEventRecordNode", 11010, 0, (void (*)(void))cuGraphAddEventRecordNode},
 	{"cuGraphAddEventWaitNode", 11010, 0, (void (*)(void))cuGraphAddEventWaitNode},
+	{"cuGraphAddExternalSemaphoresSignalNode", 11020, 0, (void (*)(void))cuGraphAddExternalSemaphoresSignalNode},
+	{"cuGraphAddExternalSemaphoresWaitNode", 11020, 0, (void (*)(void))cuGraphAddExternalSemaphoresWaitNode},
 	{"cuGraphAddHostNode", 10000, 0, (void (*)(void))cuGraphAddHostNode},
 	{"cuGraphAddKernelNode", 10000, 0, (void (*)(void))cuGraphAddKernelNode},
 	{"cuGraphAddKernelNode", 12000, 0, (void (*)(void))cuGraphAddKernelNode_v2},
+	{"cuGraphAddMemAllocNode", 11040, 0, (void (*)(void))cuGraphAddMemAllocNode},
+	{"cuGraphAddMemFreeNode", 11040, 0, (void (*)(void))cuGraphAddMemFreeNode},
 	{"cuGraphAddMemcpyNode", 10000, 0, (void (*)(void))cuGraphAddMemcpyNode},
 	{"cuGraphAddMemsetNode", 10000, 0, (void (*)(void))cuGraphAddMemsetNode},
 	{"cuGraphAddNode", 12020, 0, (void (*)(void))cuGraphAddNode},
 	{"cuGraphAddNode", 12030, 0, (void (*)(void))cuGraphAddNode_v2},
+	{"cuGraphBatchMemOpNodeGetParams", 11070, 0, (void (*)(void))cuGraphBatchMemOpNodeGetParams},
+	{"cuGraphBatchMemOpNodeSetParams", 11070, 0, (void (*)(void))cuGraphBatchMemOpNodeSetParams},
 	{"cuGraphChildGraphNodeGetGraph", 10000, 0, (void (*)(void))cuGraphChildGraphNodeGetGraph},
 	{"cuGraphClone", 10000, 0, (void (*)(void))cuGraphClone},
+	{"cuGraphConditionalHandleCreate", 12030, 0, (void (*)(void))cuGraphConditionalHandleCreate},
 	{"cuGraphCreate", 10000, 0, (void (*)(void))cuGraphCreate},
 	{"cuGraphDebugDotPrint", 11030, 0, (void (*)(void))cuGraphDebugDotPrint},
 	{"cuGraphDestroy", 10000, 0, (void (*)(void))cuGraphDestroy},
@@ -120,10 +514,13 @@ static const struct phos_proc phos_procs[] = {
 	{"cuGraphEventRecordNodeSetEvent", 11010, 0, (void (*)(void))cuGraphEventRecordNodeSetEvent},
 	{"cuGraphEventWaitNodeGetEvent", 11010, 0, (void (*)(void))cuGraphEventWaitNodeGetEvent},
 	{"cuGraphEventWaitNodeSetEvent", 11010, 0, (void (*)(void))cuGraphEventWaitNodeSetEvent},
+	{"cuGraphExecBatchMemOpNodeSetParams", 11070, 0, (void (*)(void))cuGraphExecBatchMemOpNodeSetParams},
 	{"cuGraphExecChildGraphNodeSetParams", 11010, 0, (void (*)(void))cuGraphExecChildGraphNodeSetParams},
 	{"cuGraphExecDestroy", 10000, 0, (void (*)(void))cuGraphExecDestroy},
 	{"cuGraphExecEventRecordNodeSetEvent", 11010, 0, (void (*)(void))cuGraphExecEventRecordNodeSetEvent},
 	{"cuGraphExecEventWaitNodeSetEvent", 11010, 0, (void (*)(void))cuGraphExecEventWaitNodeSetEvent},
+	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", 11020, 0, (void (*)(void))cuGraphExecExternalSemaphoresSignalNodeSetParams},
+	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", 11020, 0, (void (*)(void))cuGraphExecExternalSemaphoresWaitNodeSetParams},
 	{"cuGraphExecGetFlags", 12000, 0, (void (*)(void))cuGraphExecGetFlags},
 	{"cuGraphExecHostNodeSetParams", 10020, 0, (void (*)(void))cuGraphExecHostNodeSetParams},
 	{"cuGraphExecKernelNodeSetParams", 10010, 0, (void (*)(void))cuGraphExecKernelNodeSetParams},
@@ -133,6 +530,10 @@ static const struct phos_proc phos_procs[] = {
 	{"cuGraphExecNodeSetParams", 12020, 0, (void (*)(void))cuGraphExecNodeSetParams},
 	{"cuGraphExecUpdate", 10020, 0, (void (*)(void))cuGraphExecUpdate},
 	{"cuGraphExecUpdate", 12000, 0, (void (*)(void))cuGraphExecUpdate_v2},
+	{"cuGraphExternalSemaphoresSignalNodeGetParams", 11020, 0, (void (*)(void))cuGraphExternalSemaphoresSignalNodeGetParams},
+	{"cuGraphExternalSemaphoresSignalNodeSetParams", 11020, 0, (void (*)(void))cuGraphExternalSemaphoresSignalNodeSetParams},
+	{"cuGraphExternalSemaphoresWaitNodeGetParams", 11020, 0, (void (*)(void))cuGraphExternalSemaphoresWaitNodeGetParams},
+	{"cuGraphExternalSemaphoresWaitNodeSetParams", 11020, 0, (void (*)(void))cuGraphExternalSemaphoresWaitNodeSetParams},
 	{"cuGraphGetEdges", 10000, 0, (void (*)(void))cuGraphGetEdges},
 	{"cuGraphGetEdges", 12030, 0, (void (*)(void))cuGraphGetEdges_v2},
 	{"cuGraphGetNodes", 10000, 0, (void (*)(void))cuGraphGetNodes},
@@ -145,12 +546,17 @@ static const struct phos_proc phos_procs[] = {
 	{"cuGraphInstantiateWithFlags", 11040, 0, (void (*)(void))cuGraphInstantiateWithFlags},
 	{"cuGraphInstantiateWithParams", 12000, 0, (void (*)(void))cuGraphInstantiateWithParams},
 	{"cuGraphInstantiateWithParams", 12000, 1, (void (*)(void))cuGraphInstantiateWithParams_ptsz},
+	{"cuGraphKernelNodeCopyAttributes", 11000, 0, (void (*)(void))cuGraphKernelNodeCopyAttributes},
+	{"cuGraphKernelNodeGetAttribute", 11000, 0, (void (*)(void))cuGraphKernelNodeGetAttribute},
 	{"cuGraphKernelNodeGetParams", 10000, 0, (void (*)(void))cuGraphKernelNodeGetParams},
 	{"cuGraphKernelNodeGetParams", 12000, 0, (void (*)(void))cuGraphKernelNodeGetParams_v2},
+	{"cuGraphKernelNodeSetAttribute", 11000, 0, (void (*)(void))cuGraphKernelNodeSetAttribute},
 	{"cuGraphKernelNodeSetParams", 10000, 0, (void (*)(void))cuGraphKernelNodeSetParams},
 	{"cuGraphKernelNodeSetParams", 12000, 0, (void (*)(void))cuGraphKernelNodeSetParams_v2},
 	{"cuGraphLaunch", 10000, 0, (void (*)(void))cuGraphLaunch},
 	{"cuGraphLaunch", 10000, 1, (void (*)(void))cuGraphLaunch_ptsz},
+	{"cuGraphMemAllocNodeGetParams", 11040, 0, (void (*)(void))cuGraphMemAllocNodeGetParams},
+	{"cuGraphMemFreeNodeGetParams", 11040, 0, (void (*)(void))cuGraphMemFreeNodeGetParams},
 	{"cuGraphMemcpyNodeGetParams", 10000, 0, (void (*)(void))cuGraphMemcpyNodeGetParams},
 	{"cuGraphMemcpyNodeSetParams", 10000, 0, (void (*)(void))cuGraphMemcpyNodeSetParams},
 	{"cuGraphMemsetNodeGetParams", 10000, 0, (void (*)(void))cuGraphMemsetNodeGetParams},
@@ -170,7 +576,39 @@ static const struct phos_proc phos_procs[] = {
 	{"cuGraphRetainUserObject", 11030, 0, (void (*)(void))cuGraphRetainUserObject},
 	{"cuGraphUpload", 11010, 0, (void (*)(void))cuGraphUpload},
 	{"cuGraphUpload", 11010, 1, (void (*)(void))cuGraphUpload_ptsz},
+	{"cuGraphicsEGLRegisterImage", 7000, 0, (void (*)(void))cuGraphicsEGLRegisterImage},
+	{"cuGraphicsGLRegisterBuffer", 3000, 0, (void (*)(void))cuGraphicsGLRegisterBuffer},
+	{"cuGraphicsGLRegisterImage", 3000, 0, (void (*)(void))cuGraphicsGLRegisterImage},
+	{"cuGraphicsMapResources", 3000, 0, (void (*)(void))cuGraphicsMapResources},
+	{"cuGraphicsMapResources", 7000, 1, (void (*)(void))cuGraphicsMapResources_ptsz},
+	{"cuGraphicsResourceGetMappedEglFrame", 7000, 0, (void (*)(void))cuGraphicsResourceGetMappedEglFrame},
+	{"cuGraphicsResourceGetMappedMipmappedArray", 5000, 0, (void (*)(void))cuGraphicsResourceGetMappedMipmappedArray},
+	{"cuGraphicsResourceGetMappedPointer", 3000, 0, (void (*)(void))cuGraphicsResourceGetMappedPointer},
+	{"cuGraphicsResourceGetMappedPointer", 3020, 0, (void (*)(void))cuGraphicsResourceGetMappedPointer_v2},
+	{"cuGraphicsResourceSetMapFlags", 3000, 0, (void (*)(void))cuGraphicsResourceSetMapFlags},
+	{"cuGraphicsResourceSetMapFlags", 6050, 0, (void (*)(void))cuGraphicsResourceSetMapFlags_v2},
+	{"cuGraphicsSubResourceGetMappedArray", 3000, 0, (void (*)(void))cuGraphicsSubResourceGetMappedArray},
+	{"cuGraphicsUnmapResources", 3000, 0, (void (*)(void))cuGraphicsUnmapResources},
+	{"cuGraphicsUnmapResources", 7000, 1, (void (*)(void))cuGraphicsUnmapResources_ptsz},
+	{"cuGraphicsUnregisterResource", 3000, 0, (void (*)(void))cuGraphicsUnregisterResource},
+	{"cuGraphicsVDPAURegisterOutputSurface", 3010, 0, (void (*)(void))cuGraphicsVDPAURegisterOutputSurface},
+	{"cuGraphicsVDPAURegisterVideoSurface", 3010, 0, (void (*)(void))cuGraphicsVDPAURegisterVideoSurface},
+	{"cuGreenCtxCreate", 12040, 0, (void (*)(void))cuGreenCtxCreate},
+	{"cuGreenCtxDestroy", 12040, 0, (void (*)(void))cuGreenCtxDestroy},
+	{"cuGreenCtxGetDevResource", 12040, 0, (void (*)(void))cuGreenCtxGetDevResource},
+	{"cuGreenCtxGetId", 12090, 0, (void (*)(void))cuGreenCtxGetId},
+	{"cuGreenCtxRecordEvent", 12040, 0, (void (*)(void))cuGreenCtxRecordEvent},
+	{"cuGreenCtxStreamCreate", 12050, 0, (void (*)(void))cuGreenCtxStreamCreate},
+	{"cuGreenCtxWaitEvent", 12040, 0, (void (*)(void))cuGreenCtxWaitEvent},
+	{"cuImportExternalMemory", 10000, 0, (void (*)(void))cuImportExternalMemory},
+	{"cuImportExternalSemaphore", 10000, 0, (void (*)(void))cuImportExternalSemaphore},
 	{"cuInit", 2000, 0, (void (*)(void))cuInit},
+	{"cuIpcCloseMemHandle", 4010, 0, (void (*)(void))cuIpcCloseMemHandle},
+	{"cuIpcGetEventHandle", 4010, 0, (void (*)(void))cuIpcGetEventHandle},
+	{"cuIpcGetMemHandle", 4010, 0, (void (*)(void))cuIpcGetMemHandle},
+	{"cuIpcOpenEventHandle", 4010, 0, (void (*)(void))cuIpcOpenEventHandle},
+	{"cuIpcOpenMemHandle", 4010, 0, (void (*)(void))cuIpcOpenMemHandle},
+	{"cuIpcOpenMemHandle", 11000, 0, (void (*)(void))cuIpcOpenMemHandle_v2},
 	{"cuKernelGetAttribute", 12000, 0, (void (*)(void))cuKernelGetAttribute},
 	{"cuKernelGetFunction", 12000, 0, (void (*)(void))cuKernelGetFunction},
 	{"cuKernelGetLibrary", 12050, 0, (void (*)(void))cuKernelGetLibrary},
@@ -178,8 +616,12 @@ static const struct phos_proc phos_procs[] = {
 	{"cuKernelGetParamInfo", 12040, 0, (void (*)(void))cuKernelGetParamInfo},
 	{"cuKernelSetAttribute", 12000, 0, (void (*)(void))cuKernelSetAttribute},
 	{"cuKernelSetCacheConfig", 12000, 0, (void (*)(void))cuKernelSetCacheConfig},
+	{"cuLaunch", 2000, 0, (void (*)(void))cuLaunch},
 	{"cuLaunchCooperativeKernel", 9000, 0, (void (*)(void))cuLaunchCooperativeKernel},
 	{"cuLaunchCooperativeKernel", 9000, 1, (void (*)(void))cuLaunchCooperativeKernel_ptsz},
+	{"cuLaunchCooperativeKernelMultiDevice", 9000, 0, (void (*)(void))cuLaunchCooperativeKernelMultiDevice},
+	{"cuLaunchGrid", 2000, 0, (void (*)(void))cuLaunchGrid},
+	{"cuLaunchGridAsync", 2000, 0, (void (*)(void))cuLaunchGridAsync},
 	{"cuLaunchHostFunc", 10000, 0, (void (*)(void))cuLaunchHostFunc},
 	{"cuLaunchHostFunc", 10000, 1, (void (*)(void))cuLaunchHostFunc_ptsz},
 	{"cuLaunchKernel", 4000, 0, (void (*)(void))cuLaunchKernel},
@@ -192,6 +634,7 @@ static const struct phos_proc phos_procs[] = {
 	{"cuLibraryGetKernelCount", 12040, 0, (void (*)(void))cuLibraryGetKernelCount},
 	{"cuLibraryGetManaged", 12000, 0, (void (*)(void))cuLibraryGetManaged},
 	{"cuLibraryGetModule", 12000, 0, (void (*)(void))cuLibraryGetModule},
+	{"cuLibraryGetUnifiedFunction", 12000, 0, (void (*)(void))cuLibraryGetUnifiedFunction},
 	{"cuLibraryLoadData", 12000, 0, (void (*)(void))cuLibraryLoadData},
 	{"cuLibraryLoadFromFile", 12000, 0, (void (*)(void))cuLibraryLoadFromFile},
 	{"cuLibraryUnload", 12000, 0, (void (*)(void))cuLibraryUnload},
@@ -203,32 +646,68 @@ static const struct phos_proc phos_procs[] = {
 	{"cuLinkCreate", 5050, 0, (void (*)(void))cuLinkCreate},
 	{"cuLinkCreate", 6050, 0, (void (*)(void))cuLinkCreate_v2},
 	{"cuLinkDestroy", 5050, 0, (void (*)(void))cuLinkDestroy},
+	{"cuLogsCurrent", 12090, 0, (void (*)(void))cuLogsCurrent},
+	{"cuLogsDumpToFile", 12090, 0, (void (*)(void))cuLogsDumpToFile},
+	{"cuLogsDumpToMemory", 12090, 0, (void (*)(void))cuLogsDumpToMemory},
+	{"cuLogsRegisterCallback", 12090, 0, (void (*)(void))cuLogsRegisterCallback},
+	{"cuLogsUnregisterCallback", 12090, 0, (void (*)(void))cuLogsUnregisterCallback},
+	{"cuMemAddressFree", 10020, 0, (void (*)(void))cuMemAddressFree},
+	{"cuMemAddressReserve", 10020, 0, (void (*)(void))cuMemAddressReserve},
 	{"cuMemAdvise", 8000, 0, (void (*)(void))cuMemAdvise},
 	{"cuMemAdvise", 12020, 0, (void (*)(void))cuMemAdvise_v2},
+	{"cuMemAlloc", 2000, 0, (void (*)(void))cuMemAlloc},
 	{"cuMemAlloc", 3020, 0, (void (*)(void))cuMemAlloc_v2},
 	{"cuMemAllocAsync", 11020, 0, (void (*)(void))cuMemAllocAsync},
 	{"cuMemAllocAsync", 11020, 1, (void (*)(void))cuMemAllocAsync_ptsz},
 	{"cuMemAllocFromPoolAsync", 11020, 0, (void (*)(void))cuMemAllocFromPoolAsync},
 	{"cuMemAllocFromPoolAsync", 11020, 1, (void (*)(void))cuMemAllocFromPoolAsync_ptsz},
+	{"cuMemAllocHost", 2000, 0, (void (*)(void))cuMemAllocHost},
 	{"cuMemAllocHost", 3020, 0, (void (*)(void))cuMemAllocHost_v2},
 	{"cuMemAllocManaged", 6000, 0, (void (*)(void))cuMemAllocManaged},
+	{"cuMemAllocPitch", 2000, 0, (void (*)(void))cuMemAllocPitch},
 	{"cuMemAllocPitch", 3020, 0, (void (*)(void))cuMemAllocPitch_v2},
+	{"cuMemBatchDecompressAsync", 12060, 0, (void (*)(void))cuMemBatchDecompressAsync},
+	{"cuMemBatchDecompressAsync", 12060, 1, (void (*)(void))cuMemBatchDecompressAsync_ptsz},
+	{"cuMemCreate", 10020, 0, (void (*)(void))cuMemCreate},
+	{"cuMemDiscardAndPrefetchBatchAsync", 13000, 0, (void (*)(void))cuMemDiscardAndPrefetchBatchAsync},
+	{"cuMemDiscardAndPrefetchBatchAsync", 13000, 1, (void (*)(void))cuMemDiscardAndPrefetchBatchAsync_ptsz},
+	{"cuMemDiscardBatchAsync", 13000, 0, (void (*)(void))cuMemDiscardBatchAsync},
+	{"cuMemDiscardBatchAsync", 13000, 1, (void (*)(void))cuMemDiscardBatchAsync_ptsz},
+	{"cuMemExportToShareableHandle", 10020, 0, (void (*)(void))cuMemExportToShareableHandle},
+	{"cuMemFree", 2000, 0, (void (*)(void))cuMemFree},
 	{"cuMemFree", 3020, 0, (void (*)(void))cuMemFree_v2},
 	{"cuMemFreeAsync", 11020, 0, (void (*)(void))cuMemFreeAsync},
 	{"cuMemFreeAsync", 11020, 1, (void (*)(void))cuMemFreeAsync_ptsz},
 	{"cuMemFreeHost", 2000, 0, (void (*)(void))cuMemFreeHost},
+	{"cuMemGetAccess", 10020, 0, (void (*)(void))cuMemGetAccess},
+	{"cuMemGetAddressRange", 2000, 0, (void (*)(void))cuMemGetAddressRange},
 	{"cuMemGetAddressRange", 3020, 0, (void (*)(void))cuMemGetAddressRange_v2},
+	{"cuMemGetAllocationGranularity", 10020, 0, (void (*)(void))cuMemGetAllocationGranularity},
+	{"cuMemGetAllocationPropertiesFromHandle", 10020, 0, (void (*)(void))cuMemGetAllocationPropertiesFromHandle},
+	{"cuMemGetDefaultMemPool", 13000, 0, (void (*)(void))cuMemGetDefaultMemPool},
+	{"cuMemGetHandleForAddressRange", 11070, 0, (void (*)(void))cuMemGetHandleForAddressRange},
+	{"cuMemGetInfo", 2000, 0, (void (*)(void))cuMemGetInfo},
 	{"cuMemGetInfo", 3020, 0, (void (*)(void))cuMemGetInfo_v2},
+	{"cuMemGetMemPool", 13000, 0, (void (*)(void))cuMemGetMemPool},
 	{"cuMemHostAlloc", 2020, 0, (void (*)(void))cuMemHostAlloc},
+	{"cuMemHostGetDevicePointer", 2020, 0, (void (*)(void))cuMemHostGetDevicePointer},
 	{"cuMemHostGetDevicePointer", 3020, 0, (void (*)(void))cuMemHostGetDevicePointer_v2},
 	{"cuMemHostGetFlags", 2030, 0, (void (*)(void))cuMemHostGetFlags},
 	{"cuMemHostRegister", 4000, 0, (void (*)(void))cuMemHostRegister},
 	{"cuMemHostRegister", 6050, 0, (void (*)(void))cuMemHostRegister_v2},
 	{"cuMemHostUnregister", 4000, 0, (void (*)(void))cuMemHostUnregister},
+	{"cuMemImportFromShareableHandle", 10020, 0, (void (*)(void))cuMemImportFromShareableHandle},
+	{"cuMemMap", 10020, 0, (void (*)(void))cuMemMap},
+	{"cuMemMapArrayAsync", 11010, 0, (void (*)(void))cuMemMapArrayAsync},
+	{"cuMemMapArrayAsync", 11010, 1, (void (*)(void))cuMemMapArrayAsync_ptsz},
 	{"cuMemPoolCreate", 11020, 0, (void (*)(void))cuMemPoolCreate},
 	{"cuMemPoolDestroy", 11020, 0, (void (*)(void))cuMemPoolDestroy},
+	{"cuMemPoolExportPointer", 11020, 0, (void (*)(void))cuMemPoolExportPointer},
+	{"cuMemPoolExportToShareableHandle", 11020, 0, (void (*)(void))cuMemPoolExportToShareableHandle},
 	{"cuMemPoolGetAccess", 11020, 0, (void (*)(void))cuMemPoolGetAccess},
 	{"cuMemPoolGetAttribute", 11020, 0, (void (*)(void))cuMemPoolGetAttribute},
+	{"cuMemPoolImportFromShareableHandle", 11020, 0, (void (*)(void))cuMemPoolImportFromShareableHandle},
+	{"cuMemPoolImportPointer", 11020, 0, (void (*)(void))cuMemPoolImportPointer},
 	{"cuMemPoolSetAccess", 11020, 0, (void (*)(void))cuMemPoolSetAccess},
 	{"cuMemPoolSetAttribute", 11020, 0, (void (*)(void))cuMemPoolSetAttribute},
 	{"cuMemPoolTrimTo", 11020, 0, (void (*)(void))cuMemPoolTrimTo},
@@ -236,102 +715,187 @@ static const struct phos_proc phos_procs[] = {
 	{"cuMemPrefetchAsync", 12020, 0, (void (*)(void))cuMemPrefetchAsync_v2},
 	{"cuMemPrefetchAsync", 8000, 1, (void (*)(void))cuMemPrefetchAsync_ptsz},
 	{"cuMemPrefetchAsync", 12020, 1, (void (*)(void))cuMemPrefetchAsync_v2_ptsz},
+	{"cuMemPrefetchBatchAsync", 13000, 0, (void (*)(void))cuMemPrefetchBatchAsync},
+	{"cuMemPrefetchBatchAsync", 13000, 1, (void (*)(void))cuMemPrefetchBatchAsync_ptsz},
+	{"cuMemRangeGetAttribute", 8000, 0, (void (*)(void))cuMemRangeGetAttribute},
+	{"cuMemRangeGetAttributes", 8000, 0, (void (*)(void))cuMemRangeGetAttributes},
+	{"cuMemRelease", 10020, 0, (void (*)(void))cuMemRelease},
+	{"cuMemRetainAllocationHandle", 11000, 0, (void (*)(void))cuMemRetainAllocationHandle},
+	{"cuMemSetAccess", 10020, 0, (void (*)(void))cuMemSetAccess},
+	{"cuMemSetMemPool", 13000, 0, (void (*)(void))cuMemSetMemPool},
+	{"cuMemUnmap", 10020, 0, (void (*)(void))cuMemUnmap},
 	{"cuMemcpy", 4000, 0, (void (*)(void))cuMemcpy},
 	{"cuMemcpy", 7000, 1, (void (*)(void))cuMemcpy_ptds},
+	{"cuMemcpy2D", 2000, 0, (void (*)(void))cuMemcpy2D},
 	{"cuMemcpy2D", 3020, 0, (void (*)(void))cuMemcpy2D_v2},
 	{"cuMemcpy2D", 7000, 1, (void (*)(void))cuMemcpy2D_v2_ptds},
+	{"cuMemcpy2DAsync", 2000, 0, (void (*)(void))cuMemcpy2DAsync},
 	{"cuMemcpy2DAsync", 3020, 0, (void (*)(void))cuMemcpy2DAsync_v2},
 	{"cuMemcpy2DAsync", 7000, 1, (void (*)(void))cuMemcpy2DAsync_v2_ptsz},
+	{"cuMemcpy2DUnaligned", 2000, 0, (void (*)(void))cuMemcpy2DUnaligned},
 	{"cuMemcpy2DUnaligned", 3020, 0, (void (*)(void))cuMemcpy2DUnaligned_v2},
 	{"cuMemcpy2DUnaligned", 7000, 1, (void (*)(void))cuMemcpy2DUnaligned_v2_ptds},
+	{"cuMemcpy3D", 2000, 0, (void (*)(void))cuMemcpy3D},
 	{"cuMemcpy3D", 3020, 0, (void (*)(void))cuMemcpy3D_v2},
 	{"cuMemcpy3D", 7000, 1, (void (*)(void))cuMemcpy3D_v2_ptds},
+	{"cuMemcpy3DAsync", 2000, 0, (void (*)(void))cuMemcpy3DAsync},
 	{"cuMemcpy3DAsync", 3020, 0, (void (*)(void))cuMemcpy3DAsync_v2},
 	{"cuMemcpy3DAsync", 7000, 1, (void (*)(void))cuMemcpy3DAsync_v2_ptsz},
+	{"cuMemcpy3DBatchAsync", 12080, 0, (void (*)(void))cuMemcpy3DBatchAsync},
+	{"cuMemcpy3DBatchAsync", 13000, 0, (void (*)(void))cuMemcpy3DBatchAsync_v2},
+	{"cuMemcpy3DBatchAsync", 12080, 1, (void (*)(void))cuMemcpy3DBatchAsync_ptsz},
+	{"cuMemcpy3DBatchAsync", 13000, 1, (void (*)(void))cuMemcpy3DBatchAsync_v2_ptsz},
 	{"cuMemcpy3DPeer", 4000, 0, (void (*)(void))cuMemcpy3DPeer},
 	{"cuMemcpy3DPeer", 7000, 1, (void (*)(void))cuMemcpy3DPeer_ptds},
 	{"cuMemcpy3DPeerAsync", 4000, 0, (void (*)(void))cuMemcpy3DPeerAsync},
 	{"cuMemcpy3DPeerAsync", 7000, 1, (void (*)(void))cuMemcpy3DPeerAsync_ptsz},
 	{"cuMemcpyAsync", 4000, 0, (void (*)(void))cuMemcpyAsync},
 	{"cuMemcpyAsync", 7000, 1, (void (*)(void))cuMemcpyAsync_ptsz},
+	{"cuMemcpyAtoA", 2000, 0, (void (*)(void))cuMemcpyAtoA},
+	{"cuMemcpyAtoA", 3020, 0, (void (*)(void))cuMemcpyAtoA_v2},
+	{"cuMemcpyAtoA", 7000, 1, (void (*)(void))cuMemcpyAtoA_v2_ptds},
+	{"cuMemcpyAtoD", 2000, 0, (void (*)(void))cuMemcpyAtoD},
+	{"cuMemcpyAtoD", 3020, 0, (void (*)(void))cuMemcpyAtoD_v2},
+	{"cuMemcpyAtoD", 7000, 1, (void (*)(void))cuMemcpyAtoD_v2_ptds},
+	{"cuMemcpyAtoH", 2000, 0, (void (*)(void))cuMemcpyAtoH},
+	{"cuMemcpyAtoH", 3020, 0, (void (*)(void))cuMemcpyAtoH_v2},
+	{"cuMemcpyAtoH", 7000, 1, (void (*)(void))cuMemcpyAtoH_v2_ptds},
+	{"cuMemcpyAtoHAsync", 2000, 0, (void (*)(void))cuMemcpyAtoHAsync},
+	{"cuMemcpyAtoHAsync", 3020, 0, (void (*)(void))cuMemcpyAtoHAsync_v2},
+	{"cuMemcpyAtoHAsync", 7000, 1, (void (*)(void))cuMemcpyAtoHAsync_v2_ptsz},
+	{"cuMemcpyBatchAsync", 12080, 0, (void (*)(void))cuMemcpyBatchAsync},
+	{"cuMemcpyBatchAsync", 13000, 0, (void (*)(void))cuMemcpyBatchAsync_v2},
+	{"cuMemcpyBatchAsync", 12080, 1, (void (*)(void))cuMemcpyBatchAsync_ptsz},
+	{"cuMemcpyBatchAsync", 13000, 1, (void (*)(void))cuMemcpyBatchAsync_v2_ptsz},
+	{"cuMemcpyDtoA", 2000, 0, (void (*)(void))cuMemcpyDtoA},
+	{"cuMemcpyDtoA", 3020, 0, (void (*)(void))cuMemcpyDtoA_v2},
+	{"cuMemcpyDtoA", 7000, 1, (void (*)(void))cuMemcpyDtoA_v2_ptds},
+	{"cuMemcpyDtoD", 2000, 0, (void (*)(void))cuMemcpyDtoD},
 	{"cuMemcpyDtoD", 3020, 0, (void (*)(void))cuMemcpyDtoD_v2},
 	{"cuMemcpyDtoD", 7000, 1, (void (*)(void))cuMemcpyDtoD_v2_ptds},
+	{"cuMemcpyDtoDAsync", 3000, 0, (void (*)(void))cuMemcpyDtoDAsync},
 	{"cuMemcpyDtoDAsync", 3020, 0, (void (*)(void))cuMemcpyDtoDAsync_v2},
 	{"cuMemcpyDtoDAsync", 7000, 1, (void (*)(void))cuMemcpyDtoDAsync_v2_ptsz},
+	{"cuMemcpyDtoH", 2000, 0, (void (*)(void))cuMemcpyDtoH},
 	{"cuMemcpyDtoH", 3020, 0, (void (*)(void))cuMemcpyDtoH_v2},
 	{"cuMemcpyDtoH", 7000, 1, (void (*)(void))cuMemcpyDtoH_v2_ptds},
+	{"cuMemcpyDtoHAsync", 2000, 0, (void (*)(void))cuMemcpyDtoHAsync},
 	{"cuMemcpyDtoHAsync", 3020, 0, (void (*)(void))cuMemcpyDtoHAsync_v2},
 	{"cuMemcpyDtoHAsync", 7000, 1, (void (*)(void))cuMemcpyDtoHAsync_v2_ptsz},
+	{"cuMemcpyHtoA", 2000, 0, (void (*)(void))cuMemcpyHtoA},
+	{"cuMemcpyHtoA", 3020, 0, (void (*)(void))cuMemcpyHtoA_v2},
+	{"cuMemcpyHtoA", 7000, 1, (void (*)(void))cuMemcpyHtoA_v2_ptds},
+	{"cuMemcpyHtoAAsync", 2000, 0, (void (*)(void))cuMemcpyHtoAAsync},
+	{"cuMemcpyHtoAAsync", 3020, 0, (void (*)(void))cuMemcpyHtoAAsync_v2},
+	{"cuMemcpyHtoAAsync", 7000, 1, (void (*)(void))cuMemcpyHtoAAsync_v2_ptsz},
+	{"cuMemcpyHtoD", 2000, 0, (void (*)(void))cuMemcpyHtoD},
 	{"cuMemcpyHtoD", 3020, 0, (void (*)(void))cuMemcpyHtoD_v2},
 	{"cuMemcpyHtoD", 7000, 1, (void (*)(void))cuMemcpyHtoD_v2_ptds},
+	{"cuMemcpyHtoDAsync", 2000, 0, (void (*)(void))cuMemcpyHtoDAsync},
 	{"cuMemcpyHtoDAsync", 3020, 0, (void (*)(void))cuMemcpyHtoDAsync_v2},
 	{"cuMemcpyHtoDAsync", 7000, 1, (void (*)(void))cuMemcpyHtoDAsync_v2_ptsz},
 	{"cuMemcpyPeer", 4000, 0, (void (*)(void))cuMemcpyPeer},
 	{"cuMemcpyPeer", 7000, 1, (void (*)(void))cuMemcpyPeer_ptds},
 	{"cuMemcpyPeerAsync", 4000, 0, (void (*)(void))cuMemcpyPeerAsync},
 	{"cuMemcpyPeerAsync", 7000, 1, (void (*)(void))cuMemcpyPeerAsync_ptsz},
+	{"cuMemsetD16", 2000, 0, (void (*)(void))cuMemsetD16},
 	{"cuMemsetD16", 3020, 0, (void (*)(void))cuMemsetD16_v2},
 	{"cuMemsetD16", 7000, 1, (void (*)(void))cuMemsetD16_v2_ptds},
 	{"cuMemsetD16Async", 3020, 0, (void (*)(void))cuMemsetD16Async},
 	{"cuMemsetD16Async", 7000, 1, (void (*)(void))cuMemsetD16Async_ptsz},
+	{"cuMemsetD2D16", 2000, 0, (void (*)(void))cuMemsetD2D16},
 	{"cuMemsetD2D16", 3020, 0, (void (*)(void))cuMemsetD2D16_v2},
 	{"cuMemsetD2D16", 7000, 1, (void (*)(void))cuMemsetD2D16_v2_ptds},
 	{"cuMemsetD2D16Async", 3020, 0, (void (*)(void))cuMemsetD2D16Async},
 	{"cuMemsetD2D16Async", 7000, 1, (void (*)(void))cuMemsetD2D16Async_ptsz},
+	{"cuMemsetD2D32", 2000, 0, (void (*)(void))cuMemsetD2D32},
 	{"cuMemsetD2D32", 3020, 0, (void (*)(void))cuMemsetD2D32_v2},
 	{"cuMemsetD2D32", 7000, 1, (void (*)(void))cuMemsetD2D32_v2_ptds},
 	{"cuMemsetD2D32Async", 3020, 0, (void (*)(void))cuMemsetD2D32Async},
 	{"cuMemsetD2D32Async", 7000, 1, (void (*)(void))cuMemsetD2D32Async_ptsz},
+	{"cuMemsetD2D8", 2000, 0, (void (*)(void))cuMemsetD2D8},
 	{"cuMemsetD2D8", 3020, 0, (void (*)(void))cuMemsetD2D8_v2},
 	{"cuMemsetD2D8", 7000, 1, (void (*)(void))cuMemsetD2D8_v2_ptds},
 	{"cuMemsetD2D8Async", 3020, 0, (void (*)(void))cuMemsetD2D8Async},
 	{"cuMemsetD2D8Async", 7000, 1, (void (*)(void))cuMemsetD2D8Async_ptsz},
+	{"cuMemsetD32", 2000, 0, (void (*)(void))cuMemsetD32},
 	{"cuMemsetD32", 3020, 0, (void (*)(void))cuMemsetD32_v2},
 	{"cuMemsetD32", 7000, 1, (void (*)(void))cuMemsetD32_v2_ptds},
 	{"cuMemsetD32Async", 3020, 0, (void (*)(void))cuMemsetD32Async},
 	{"cuMemsetD32Async", 7000, 1, (void (*)(void))cuMemsetD32Async_ptsz},
+	{"cuMemsetD8", 2000, 0, (void (*)(void))cuMemsetD8},
 	{"cuMemsetD8", 3020, 0, (void (*)(void))cuMemsetD8_v2},
 	{"cuMemsetD8", 7000, 1, (void (*)(void))cuMemsetD8_v2_ptds},
 	{"cuMemsetD8Async", 3020, 0, (void (*)(void))cuMemsetD8Async},
 	{"cuMemsetD8Async", 7000, 1, (void (*)(void))cuMemsetD8Async_ptsz},
+	{"cuMipmappedArrayCreate", 5000, 0, (void (*)(void))cuMipmappedArrayCreate},
+	{"cuMipmappedArrayDestroy", 5000, 0, (void (*)(void))cuMipmappedArrayDestroy},
+	{"cuMipmappedArrayGetLevel", 5000, 0, (void (*)(void))cuMipmappedArrayGetLevel},
+	{"cuMipmappedArrayGetMemoryRequirements", 11060, 0, (void (*)(void))cuMipmappedArrayGetMemoryRequirements},
+	{"cuMipmappedArrayGetSparseProperties", 11010, 0, (void (*)(void))cuMipmappedArrayGetSparseProperties},
 	{"cuModuleEnumerateFunctions", 12040, 0, (void (*)(void))cuModuleEnumerateFunctions},
 	{"cuModuleGetFunction", 2000, 0, (void (*)(void))cuModuleGetFunction},
 	{"cuModuleGetFunctionCount", 12040, 0, (void (*)(void))cuModuleGetFunctionCount},
+	{"cuModuleGetGlobal", 2000, 0, (void (*)(void))cuModuleGetGlobal},
 	{"cuModuleGetGlobal", 3020, 0, (void (*)(void))cuModuleGetGlobal_v2},
 	{"cuModuleGetLoadingMode", 11070, 0, (void (*)(void))cuModuleGetLoadingMode},
+	{"cuModuleGetSurfRef", 3000, 0, (void (*)(void))cuModuleGetSurfRef},
+	{"cuModuleGetTexRef", 2000, 0, (void (*)(void))cuModuleGetTexRef},
 	{"cuModuleLoad", 2000, 0, (void (*)(void))cuModuleLoad},
 	{"cuModuleLoadData", 2000, 0, (void (*)(void))cuModuleLoadData},
 	{"cuModuleLoadDataEx", 2010, 0, (void (*)(void))cuModuleLoadDataEx},
 	{"cuModuleLoadFatBinary", 2000, 0, (void (*)(void))cuModuleLoadFatBinary},
 	{"cuModuleUnload", 2000, 0, (void (*)(void))cuModuleUnload},
+	{"cuMulticastAddDevice", 12010, 0, (void (*)(void))cuMulticastAddDevice},
+	{"cuMulticastBindAddr", 12010, 0, (void (*)(void))cuMulticastBindAddr},
+	{"cuMulticastBindMem", 12010, 0, (void (*)(void))cuMulticastBindMem},
+	{"cuMulticastCreate", 12010, 0, (void (*)(void))cuMulticastCreate},
+	{"cuMulticastGetGranularity", 12010, 0, (void (*)(void))cuMulticastGetGranularity},
+	{"cuMulticastUnbind", 12010, 0, (void (*)(void))cuMulticastUnbind},
 	{"cuOccupancyAvailableDynamicSMemPerBlock", 10020, 0, (void (*)(void))cuOccupancyAvailableDynamicSMemPerBlock},
 	{"cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050, 0, (void (*)(void))cuOccupancyMaxActiveBlocksPerMultiprocessor},
 	{"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 7000, 0, (void (*)(void))cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags},
 	{"cuOccupancyMaxActiveClusters", 11070, 0, (void (*)(void))cuOccupancyMaxActiveClusters},
 	{"cuOccupancyMaxPotentialBlockSize", 6050, 0, (void (*)(void))cuOccupancyMaxPotentialBlockSize},
 	{"cuOccupancyMaxPotentialBlockSizeWithFlags", 7000, 0, (void (*)(void))cuOccupancyMaxPotentialBlockSizeWithFlags},
+	{"cuOccupancyMaxPotentialClusterSize", 11070, 0, (void (*)(void))cuOccupancyMaxPotentialClusterSize},
+	{"cuParamSetSize", 2000, 0, (void (*)(void))cuParamSetSize},
+	{"cuParamSetTexRef", 2000, 0, (void (*)(void))cuParamSetTexRef},
+	{"cuParamSetf", 2000, 0, (void (*)(void))cuParamSetf},
+	{"cuParamSeti", 2000, 0, (void (*)(void))cuParamSeti},
+	{"cuParamSetv", 2000, 0, (void (*)(void))cuParamSetv},
 	{"cuPointerGetAttribute", 4000, 0, (void (*)(void))cuPointerGetAttribute},
 	{"cuPointerGetAttributes", 7000, 0, (void (*)(void))cuPointerGetAttributes},
 	{"cuPointerSetAttribute", 6000, 0, (void (*)(void))cuPointerSetAttribute},
 	{"cuProfilerInitialize", 4000, 0, (void (*)(void))cuProfilerInitialize},
 	{"cuProfilerStart", 4000, 0, (void (*)(void))cuProfilerStart},
 	{"cuProfilerStop", 4000, 0, (void (*)(void))cuProfilerStop},
+	{"cuSignalExternalSemaphoresAsync", 10000, 0, (void (*)(void))cuSignalExternalSemaphoresAsync},
+	{"cuSignalExternalSemaphoresAsync", 10000, 1, (void (*)(void))cuSignalExternalSemaphoresAsync_ptsz},
 	{"cuStreamAddCallback", 5000, 0, (void (*)(void))cuStreamAddCallback},
 	{"cuStreamAddCallback", 7000, 1, (void (*)(void))cuStreamAddCallback_ptsz},
 	{"cuStreamAttachMemAsync", 6000, 0, (void (*)(void))cuStreamAttachMemAsync},
 	{"cuStreamAttachMemAsync", 7000, 1, (void (*)(void))cuStreamAttachMemAsync_ptsz},
+	{"cuStreamBatchMemOp", 8000, 0, (void (*)(void))cuStreamBatchMemOp},
+	{"cuStreamBatchMemOp", 11070, 0, (void (*)(void))cuStreamBatchMemOp_v2},
+	{"cuStreamBatchMemOp", 8000, 1, (void (*)(void))cuStreamBatchMemOp_ptsz},
+	{"cuStreamBatchMemOp", 11070, 1, (void (*)(void))cuStreamBatchMemOp_v2_ptsz},
 	{"cuStreamBeginCapture", 10000, 0, (void (*)(void))cuStreamBeginCapture},
 	{"cuStreamBeginCapture", 10010, 0, (void (*)(void))cuStreamBeginCapture_v2},
 	{"cuStreamBeginCapture", 10000, 1, (void (*)(void))cuStreamBeginCapture_ptsz},
 	{"cuStreamBeginCapture", 10010, 1, (void (*)(void))cuStreamBeginCapture_v2_ptsz},
 	{"cuStreamBeginCaptureToGraph", 12030, 0, (void (*)(void))cuStreamBeginCaptureToGraph},
 	{"cuStreamBeginCaptureToGraph", 12030, 1, (void (*)(void))cuStreamBeginCaptureToGraph_ptsz},
+	{"cuStreamCopyAttributes", 11000, 0, (void (*)(void))cuStreamCopyAttributes},
+	{"cuStreamCopyAttributes", 11000, 1, (void (*)(void))cuStreamCopyAttributes_ptsz},
 	{"cuStreamCreate", 2000, 0, (void (*)(void))cuStreamCreate},
 	{"cuStreamCreateWithPriority", 5050, 0, (void (*)(void))cuStreamCreateWithPriority},
 	{"cuStreamDestroy", 2000, 0, (void (*)(void))cuStreamDestroy},
 	{"cuStreamDestroy", 4000, 0, (void (*)(void))cuStreamDestroy_v2},
 	{"cuStreamEndCapture", 10000, 0, (void (*)(void))cuStreamEndCapture},
 	{"cuStreamEndCapture", 10000, 1, (void (*)(void))cuStreamEndCapture_ptsz},
+	{"cuStreamGetAttribute", 11000, 0, (void (*)(void))cuStreamGetAttribute},
+	{"cuStreamGetAttribute", 11000, 1, (void (*)(void))cuStreamGetAttribute_ptsz},
 	{"cuStreamGetCaptureInfo", 10010, 0, (void (*)(void))cuStreamGetCaptureInfo},
 	{"cuStreamGetCaptureInfo", 11030, 0, (void (*)(void))cuStreamGetCaptureInfo_v2},
 	{"cuStreamGetCaptureInfo", 12030, 0, (void (*)(void))cuStreamGetCaptureInfo_v3},
@@ -339,11 +903,14 @@ static const struct phos_proc phos_procs[] = {
 	{"cuStreamGetCaptureInfo", 11030, 1, (void (*)(void))cuStreamGetCaptureInfo_v2_ptsz},
 	{"cuStreamGetCaptureInfo", 12030, 1, (void (*)(void))cuStreamGetCaptureInfo_v3_ptsz},
 	{"cuStreamGetCtx", 9020, 0, (void (*)(void))cuStreamGetCtx},
+	{"cuStreamGetCtx", 12050, 0, (void (*)(void))cuStreamGetCtx_v2},
 	{"cuStreamGetCtx", 9020, 1, (void (*)(void))cuStreamGetCtx_ptsz},
+	{"cuStreamGetCtx", 12050, 1, (void (*)(void))cuStreamGetCtx_v2_ptsz},
 	{"cuStreamGetDevice", 12080, 0, (void (*)(void))cuStreamGetDevice},
 	{"cuStreamGetDevice", 12080, 1, (void (*)(void))cuStreamGetDevice_ptsz},
 	{"cuStreamGetFlags", 5050, 0, (void (*)(void))cuStreamGetFlags},
 	{"cuStreamGetFlags", 7000, 1, (void (*)(void))cuStreamGetFlags_ptsz},
+	{"cuStreamGetGreenCtx", 12040, 0, (void (*)(void))cuStreamGetGreenCtx},
 	{"cuStreamGetId", 12000, 0, (void (*)(void))cuStreamGetId},
 	{"cuStreamGetId", 12000, 1, (void (*)(void))cuStreamGetId_ptsz},
 	{"cuStreamGetPriority", 5050, 0, (void (*)(void))cuStreamGetPriority},
@@ -352,6 +919,8 @@ static const struct phos_proc phos_procs[] = {
 	{"cuStreamIsCapturing", 10000, 1, (void (*)(void))cuStreamIsCapturing_ptsz},
 	{"cuStreamQuery", 2000, 0, (void (*)(void))cuStreamQuery},
 	{"cuStreamQuery", 7000, 1, (void (*)(void))cuStreamQuery_ptsz},
+	{"cuStreamSetAttribute", 11000, 0, (void (*)(void))cuStreamSetAttribute},
+	{"cuStreamSetAttribute", 11000, 1, (void (*)(void))cuStreamSetAttribute_ptsz},
 	{"cuStreamSynchronize", 2000, 0, (void (*)(void))cuStreamSynchronize},
 	{"cuStreamSynchronize", 7000, 1, (void (*)(void))cuStreamSynchronize_ptsz},
 	{"cuStreamUpdateCaptureDependencies", 11030, 0, (void (*)(void))cuStreamUpdateCaptureDependencies},
@@ -360,6 +929,14 @@ static const struct phos_proc phos_procs[] = {
 	{"cuStreamUpdateCaptureDependencies", 12030, 1, (void (*)(void))cuStreamUpdateCaptureDependencies_v2_ptsz},
 	{"cuStreamWaitEvent", 3020, 0, (void (*)(void))cuStreamWaitEvent},
 	{"cuStreamWaitEvent", 7000, 1, (void (*)(void))cuStreamWaitEvent_ptsz},
+	{"cuStreamWaitValue32", 8000, 0, (void (*)(void))cuStreamWaitValue32},
+	{"cuStreamWaitValue32", 11070, 0, (void (*)(void))cuStreamWaitValue32_v2},
+	{"cuStreamWaitValue32", 8000, 1, (void (*)(void))cuStreamWaitValue32_ptsz},
+	{"cuStreamWaitValue32", 11070, 1, (void (*)(void))cuStreamWaitValue32_v2_ptsz},
+	{"cuStreamWaitValue64", 9000, 0, (void (*)(void))cuStreamWaitValue64},
+	{"cuStreamWaitValue64", 11070, 0, (void (*)(void))cuStreamWaitValue64_v2},
+	{"cuStreamWaitValue64", 9000, 1, (void (*)(void))cuStreamWaitValue64_ptsz},
+	{"cuStreamWaitValue64", 11070, 1, (void (*)(void))cuStreamWaitValue64_v2_ptsz},
 	{"cuStreamWriteValue32", 8000, 0, (void (*)(void))cuStreamWriteValue32},
 	{"cuStreamWriteValue32", 11070, 0, (void (*)(void))cuStreamWriteValue32_v2},
 	{"cuStreamWriteValue32", 8000, 1, (void (*)(void))cuStreamWriteValue32_ptsz},
@@ -368,8 +945,58 @@ static const struct phos_proc phos_procs[] = {
 	{"cuStreamWriteValue64", 11070, 0, (void (*)(void))cuStreamWriteValue64_v2},
 	{"cuStreamWriteValue64", 9000, 1, (void (*)(void))cuStreamWriteValue64_ptsz},
 	{"cuStreamWriteValue64", 11070, 1, (void (*)(void))cuStreamWriteValue64_v2_ptsz},
+	{"cuSurfObjectCreate", 5000, 0, (void (*)(void))cuSurfObjectCreate},
+	{"cuSurfObjectDestroy", 5000, 0, (void (*)(void))cuSurfObjectDestroy},
+	{"cuSurfObjectGetResourceDesc", 5000, 0, (void (*)(void))cuSurfObjectGetResourceDesc},
+	{"cuSurfRefGetArray", 3000, 0, (void (*)(void))cuSurfRefGetArray},
+	{"cuSurfRefSetArray", 3000, 0, (void (*)(void))cuSurfRefSetArray},
+	{"cuTensorMapEncodeIm2col", 12000, 0, (void (*)(void))cuTensorMapEncodeIm2col},
+	{"cuTensorMapEncodeIm2colWide", 12080, 0, (void (*)(void))cuTensorMapEncodeIm2colWide},
+	{"cuTensorMapEncodeTiled", 12000, 0, (void (*)(void))cuTensorMapEncodeTiled},
+	{"cuTensorMapReplaceAddress", 12000, 0, (void (*)(void))cuTensorMapReplaceAddress},
+	{"cuTexObjectCreate", 5000, 0, (void (*)(void))cuTexObjectCreate},
+	{"cuTexObjectDestroy", 5000, 0, (void (*)(void))cuTexObjectDestroy},
+	{"cuTexObjectGetResourceDesc", 5000, 0, (void (*)(void))cuTexObjectGetResourceDesc},
+	{"cuTexObjectGetResourceViewDesc", 5000, 0, (void (*)(void))cuTexObjectGetResourceViewDesc},
+	{"cuTexObjectGetTextureDesc", 5000, 0, (void (*)(void))cuTexObjectGetTextureDesc},
+	{"cuTexRefCreate", 2000, 0, (void (*)(void))cuTexRefCreate},
+	{"cuTexRefDestroy", 2000, 0, (void (*)(void))cuTexRefDestroy},
+	{"cuTexRefGetAddress", 2000, 0, (void (*)(void))cuTexRefGetAddress},
+	{"cuTexRefGetAddress", 3020, 0, (void (*)(void))cuTexRefGetAddress_v2},
+	{"cuTexRefGetAddressMode", 2000, 0, (void (*)(void))cuTexRefGetAddressMode},
+	{"cuTexRefGetArray", 2000, 0, (void (*)(void))cuTexRefGetArray},
+	{"cuTexRefGetBorderColor", 8000, 0, (void (*)(void))cuTexRefGetBorderColor},
+	{"cuTexRefGetFilterMode", 2000, 0, (void (*)(void))cuTexRefGetFilterMode},
+	{"cuTexRefGetFlags", 2000, 0, (void (*)(void))cuTexRefGetFlags},
+	{"cuTexRefGetFormat", 2000, 0, (void (*)(void))cuTexRefGetFormat},
+	{"cuTexRefGetMaxAnisotropy", 5000, 0, (void (*)(void))cuTexRefGetMaxAnisotropy},
+	{"cuTexRefGetMipmapFilterMode", 5000, 0, (void (*)(void))cuTexRefGetMipmapFilterMode},
+	{"cuTexRefGetMipmapLevelBias", 5000, 0, (void (*)(void))cuTexRefGetMipmapLevelBias},
+	{"cuTexRefGetMipmapLevelClamp", 5000, 0, (void (*)(void))cuTexRefGetMipmapLevelClamp},
+	{"cuTexRefGetMipmappedArray", 5000, 0, (void (*)(void))cuTexRefGetMipmappedArray},
+	{"cuTexRefSetAddress", 2000, 0, (void (*)(void))cuTexRefSetAddress},
+	{"cuTexRefSetAddress", 3020, 0, (void (*)(void))cuTexRefSetAddress_v2},
+	{"cuTexRefSetAddress2D", 2020, 0, (void (*)(void))cuTexRefSetAddress2D},
+	{"cuTexRefSetAddress2D", 3020, 0, (void (*)(void))cuTexRefSetAddress2D_v2},
+	{"cuTexRefSetAddress2D", 4010, 0, (void (*)(void))cuTexRefSetAddress2D_v3},
+	{"cuTexRefSetAddressMode", 2000, 0, (void (*)(void))cuTexRefSetAddressMode},
+	{"cuTexRefSetArray", 2000, 0, (void (*)(void))cuTexRefSetArray},
+	{"cuTexRefSetBorderColor", 8000, 0, (void (*)(void))cuTexRefSetBorderColor},
+	{"cuTexRefSetFilterMode", 2000, 0, (void (*)(void))cuTexRefSetFilterMode},
+	{"cuTexRefSetFlags", 2000, 0, (void (*)(void))cuTexRefSetFlags},
+	{"cuTexRefSetFormat", 2000, 0, (void (*)(void))cuTexRefSetFormat},
+	{"cuTexRefSetMaxAnisotropy", 5000, 0, (void (*)(void))cuTexRefSetMaxAnisotropy},
+	{"cuTexRefSetMipmapFilterMode", 5000, 0, (void (*)(void))cuTexRefSetMipmapFilterMode},
+	{"cuTexRefSetMipmapLevelBias", 5000, 0, (void (*)(void))cuTexRefSetMipmapLevelBias},
+	{"cuTexRefSetMipmapLevelClamp", 5000, 0, (void (*)(void))cuTexRefSetMipmapLevelClamp},
+	{"cuTexRefSetMipmappedArray", 5000, 0, (void (*)(void))cuTexRefSetMipmappedArray},
 	{"cuThreadExchangeStreamCaptureMode", 10010, 0, (void (*)(void))cuThreadExchangeStreamCaptureMode},
 	{"cuUserObjectCreate", 11030, 0, (void (*)(void))cuUserObjectCreate},
 	{"cuUserObjectRelease", 11030, 0, (void (*)(void))cuUserObjectRelease},
 	{"cuUserObjectRetain", 11030, 0, (void (*)(void))cuUserObjectRetain},
+	{"cuVDPAUCtxCreate", 3010, 0, (void (*)(void))cuVDPAUCtxCreate},
+	{"cuVDPAUCtxCreate", 3020, 0, (void (*)(void))cuVDPAUCtxCreate_v2},
+	{"cuVDPAUGetDevice", 3010, 0, (void (*)(void))cuVDPAUGetDevice},
+	{"cuWaitExternalSemaphoresAsync", 10000, 0, (void (*)(void))cuWaitExternalSemaphoresAsync},
+	{"cuWaitExternalSemaphoresAsync", 10000, 1, (void (*)(void))cuWaitExternalSemaphoresAsync_ptsz},
 };
