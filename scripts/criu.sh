@@ -12,10 +12,8 @@ CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu}
 criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1; }
 
 fetch_criu() {
-	local mirror conf version suite sum
-	mirror=$(debian_mirror) || return 1
-	conf=$(apt_aside "$CACHE/apt-criu" "deb-src [signed-by=$debian_keys] $mirror sid main
-deb-src [signed-by=$debian_keys] $mirror trixie main")
+	local conf version suite sum
+	conf=$(apt_aside "$CACHE/apt-criu" "$(debian_source deb-src sid main && debian_source deb-src trixie main)") || return 1
 	rm -rf "$CACHE/criu-source"
 	mkdir -p "$CACHE/criu-source" && cd "$CACHE/criu-source" || return 1
 	while read -r version suite sum; do

@@ -11,9 +11,8 @@ libcudart12 12.4.127~12.4.1-2 361b3721cf84bf068e111ff013c819de61cb475268b0d38db9
 "
 
 fetch_cuda_debs() {
-	local mirror conf package version sum
-	mirror=$(debian_mirror) || return 1
-	conf=$(apt_aside "$CACHE/apt-trixie" "deb [signed-by=$debian_keys] $mirror trixie non-free")
+	local conf package version sum
+	conf=$(apt_aside "$CACHE/apt-cuda" "$(debian_source deb trixie non-free)") || return 1
 	mkdir -p "$CACHE/debs" && cd "$CACHE/debs" || return 1
 	while read -r package version sum; do
 		[ -n "$package" ] || continue
@@ -63,7 +62,7 @@ host_compiler() {
 
 # need_cuda sets NVCC; where it cannot be had, NVCC stays empty and NVCC_MISSING says why.
 need_cuda() {
-	NVCC= NVCC_MISSING=
+	NVCC='' NVCC_MISSING=''
 	if [ -x "$CUDA/bin/nvcc" ]; then
 		say ok "nvcc 12.4 (found)"
 	elif [ "$(uname -m)" = x86_64 ] && debian_mirror >/dev/null; then

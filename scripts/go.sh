@@ -16,9 +16,7 @@ newest_installed_go() {
 
 install_go() {
 	if [ "$(os ID)" = debian ] && [ "$(os VERSION_ID)" = 12 ]; then
-		local mirror list=/etc/apt/sources.list.d/phos-backports.list
-		mirror=$(debian_mirror) || { echo "no Debian mirror among apt's sources"; return 1; }
-		echo "deb [signed-by=$debian_keys] $mirror bookworm-backports main" | as_root tee "$list"
+		debian_source deb bookworm-backports main | as_root tee /etc/apt/sources.list.d/phos-backports.list
 		as_root apt-get update
 		apt_install -t bookworm-backports golang-go
 	else

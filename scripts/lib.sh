@@ -58,12 +58,18 @@ need() {
 # debian_mirror: the address of the Debian archive this machine is already set up with; fails where there is none (Ubuntu).
 debian_mirror() {
 	[ "$(os ID)" = debian ] || return 1
+	# shellcheck disable=SC2016 # apt expands these
 	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(ORIGIN)' 'Created-By: Packages' 2>/dev/null |
 		awk -v suite="$(os VERSION_CODENAME)" '$2 == suite && ($3 == "" || $3 == "Debian") { print $1; found = 1; exit } END { exit !found }'
 }
 
-# debian_keys: the archive's keys, which apt is told to insist on.
-debian_keys=/usr/share/keyrings/debian-archive-keyring.gpg
+# debian_source TYPE SUITE COMPONENT...: a line for apt's sources, checked with the archive's own keys.
+debian_source() {
+	local type=$1 mirror
+	shift
+	mirror=$(debian_mirror) || { echo "no Debian mirror among apt's sources" >&2; return 1; }
+	echo "$type [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $*"
+}
 
 # apt_aside DIR SOURCES: an apt with its own sources and lists under DIR, so that the system's stay as they are.
 # Prints the file for APT_CONFIG.

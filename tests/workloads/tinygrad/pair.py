@@ -1,0 +1,32 @@
+"""Runs a training twice, on the device under test and on tinygrad's CPU backend, and compares what they learned."""
+
+import json
+import os
+import subprocess
+import sys
+
+
+def on_cpu(argv):
+    """The losses of the same script on the CPU backend, in a process that knows nothing of phos."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
+    environment["DEV"] = "CPU"
+    return subprocess.Popen([sys.executable, *argv, "--losses"], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def run(name, train, tolerance, falls_to):
+    """train() returns one loss a step. They must agree with the CPU's, and end below falls_to times the first."""
+    if "--losses" in sys.argv:
+        print(json.dumps(train()))
+        return
+    reference = on_cpu(sys.argv)
+    losses = train()
+    output, _ = reference.communicate()
+    assert reference.returncode == 0, "the CPU's run failed"
+    expected = json.loads(output)
+    assert len(losses) == len(expected)
+    worst = max(abs(a - b) / (0.1 + abs(b)) for a, b in zip(losses, expected))
+    print(f"{name}: {len(losses)} steps, loss {losses[0]:.4f} -> {losses[-1]:.4f}, CPU {expected[-1]:.4f}, "
+          f"largest difference {worst:.2e}")
+    assert losses[-1] < falls_to * losses[0], "the loss does not fall"
+    assert worst < tolerance, "the losses differ from the CPU's"
+    print(f"ok {name}")
