@@ -177,7 +177,8 @@ func (p *parser) declareRegisters(t Type) {
 
 // declareRange declares prefix0 .. prefix(n-1).
 func (p *parser) declareRange(prefix string, t Type, pos Pos) {
-	count := p.constInt()
+	v := p.binary(power["<<"]) // weaker operators would take the '>'
+	count := int64(v.bits)
 	p.expect('>')
 	if p.bad {
 		return
@@ -186,7 +187,7 @@ func (p *parser) declareRange(prefix string, t Type, pos Pos) {
 	if numbered {
 		limit = maxNumbered
 	}
-	if count < 0 || count > limit {
+	if v.float || count < 0 || count > limit {
 		p.errorAt(pos, "%d registers '%s': more than %d", count, prefix, limit)
 		return
 	}

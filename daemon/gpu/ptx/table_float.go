@@ -77,7 +77,7 @@ func compareRows() (rows []row) {
 		for _, mods := range []string{
 			"$eqne u32|s32|f32|u16|s16|f16|bf16 b16|b32|b64", "$ucmp u32|s32|f32|u16|s16|f16|bf16 u16|u32|u64",
 			"$scmp u32|s32|f32|u16|s16|f16|bf16 s16|s32|s64", "$fcmp ftz? u32|s32|f32|u16|s16|f16|bf16 f32|f16",
-			"$fcmp u32|s32|f32|u16|s16|f16|bf16 f64|bf16", "$fcmp ftz? f16x2 f16x2", "$fcmp bf16x2 bf16x2",
+			"$fcmp u32|s32|f32|u16|s16|f16|bf16 f64|bf16", "$fcmp ftz? u32|s32|f16x2 f16x2", "$fcmp u32|s32|bf16x2 bf16x2",
 		} {
 			rows = append(rows, row{OpSet, "set", mods + combine.mods, "d a.src a.src" + combine.params})
 		}
