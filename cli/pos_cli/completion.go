@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+var completionVerb = verb{
+	name: "completion", word: true,
+	arguments: "bash|zsh|fish",
+	summary:   "print shell completion",
+	about: `Prints completion for a shell:
+
+    bash   eval "$(pos_cli completion bash)"
+    zsh    eval "$(pos_cli completion zsh)"
+    fish   pos_cli completion fish | source`,
+}
+
+// It lists the table that it stands in, so it is completed here.
+func init() {
+	completionVerb.prepare = func(*flag.FlagSet) func(context.Context, streams, []string) error {
+		return func(_ context.Context, to streams, arguments []string) error {
+			if len(arguments) != 1 {
+				return &usageError{"name one shell: bash, zsh or fish"}
+			}
+			return complete(to.out, arguments[0])
+		}
+	}
+}
+
+func complete(to io.Writer, shell string) error {
+	switch shell {
+	case "bash":
+		return completeBash(to, "")
+	case "zsh":
+		return completeBash(to, "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n")
+	case "fish":
+		return completeFish(to)
+	}
+	return &usageError{fmt.Sprintf("no completion for %q; there is bash, zsh and fish", shell)}
+}
+
+// completeBash writes one function: the verbs at first, then the flags of the verb that has been said. zsh runs it too,
+// through its bashcompinit, and has no mapfile.
+func completeBash(to io.Writer, preamble string) error {
+	var text strings.Builder
+	text.WriteString(preamble)
+	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(spokenVerbs(), " "))
+	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $word in\n")
+	for _, each := range verbs() {
+		fmt.Fprintf(&text, "\t\t%s) words=%q ;;\n", each.spoken(), strings.Join(completions(each), " "))
+	}
+	text.WriteString("\t\tesac\n\tdone\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n")
+	text.WriteString("complete -o default -F _pos_cli pos_cli\n")
+	_, err := io.WriteString(to, text.String())
+	return err
+}
+
+func completeFish(to io.Writer) error {
+	var text strings.Builder
+	text.WriteString("complete -c pos_cli -f\n")
+	for _, each := range verbs() {
+		quoted := strings.ReplaceAll(each.summary, "'", "\\'")
+		if each.word {
+			fmt.Fprintf(&text, "complete -c pos_cli -n __fish_use_subcommand -a %s -d '%s'\n", each.name, quoted)
+			continue
+		}
+		fmt.Fprintf(&text, "complete -c pos_cli -l %s -d '%s'\n", each.name, quoted)
+		for _, each := range flagsOf(each) {
+			fmt.Fprintf(&text, "complete -c pos_cli -l %s\n", each.Name)
+		}
+	}
+	_, err := io.WriteString(to, text.String())
+	return err
+}
+
+// completions are the words that can follow a verb.
+func completions(v *verb) []string {
+	switch v.name {
+	case "help":
+		var names []string
+		for _, each := range verbs() {
+			names = append(names, each.name)
+		}
+		return names
+	case "completion":
+		return []string{"bash", "zsh", "fish"}
+	}
+	var words []string
+	for _, each := range flagsOf(v) {
+		words = append(words, "--"+each.Name)
+	}
+	return words
+}
+
+func spokenVerbs() []string {
+	var words []string
+	for _, each := range verbs() {
+		words = append(words, each.spoken())
+	}
+	return words
+}

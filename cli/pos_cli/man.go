@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+var manVerb = verb{
+	name: "man", word: true,
+	summary: "print the manual page, in roff",
+	about:   `Prints the manual page; build.sh install puts it where man finds it.`,
+}
+
+// It describes the table that it stands in, so it is completed here.
+func init() {
+	manVerb.prepare = func(*flag.FlagSet) func(context.Context, streams, []string) error {
+		return func(_ context.Context, to streams, _ []string) error { return manual(to.out) }
+	}
+}
+
+const manualTail = `.SH EXIT STATUS
+0: done. 1: it did not work, and standard error says why. 2: the command line is wrong. 3: no phosd answers.
+.SH ENVIRONMENT
+.TP
+.B PHOS_SOCKET
+the socket of phosd, instead of %s; libphos.so heeds it too. The field daemon_addr of a program's pos.yaml wins over it.
+.SH FILES
+.TP
+.B /etc/phos/phosd.toml
+configuration of phosd; pos_cli \-\-start \-\-print\-config shows all keys
+.TP
+.B pos.yaml
+in a program's working directory: job_name, daemon_addr, log_path
+.TP
+.B %s
+log of a phosd that was started in the background and has no log file of its own
+`
+
+func manual(to io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, ".TH POS_CLI 1 \"\" \"phos %s\" \"phos\"\n.SH NAME\npos_cli \\- run CUDA programs through phosd\n.SH SYNOPSIS\n", roff(rpc.Version))
+	for _, each := range verbs() {
+		fmt.Fprintf(&text, ".B pos_cli %s\n.br\n", roff(synopsis(each)))
+	}
+	text.WriteString(".SH VERBS\n")
+	for _, each := range verbs() {
+		fmt.Fprintf(&text, ".SS %s\n%s\n", roff(synopsis(each)), roffText(each.about))
+		for _, option := range flagsOf(each) {
+			value, usage := flag.UnquoteUsage(option)
+			fmt.Fprintf(&text, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace("--"+option.Name+" "+value)), roff(usage))
+		}
+	}
+	fmt.Fprintf(&text, manualTail, rpc.DefaultSocket, daemonLog)
+	_, err := io.WriteString(to, text.String())
+	return err
+}
+
+func roff(text string) string {
+	return strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+}
+
+// roffText sets paragraphs, and indented lines as examples.
+func roffText(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case line == "":
+			lines = append(lines, ".PP")
+		case strings.HasPrefix(line, "    "):
+			lines = append(lines, ".nf", roff(line), ".fi")
+		case line[0] == '.' || line[0] == '\'':
+			lines = append(lines, `\&`+roff(line))
+		default:
+			lines = append(lines, roff(line))
+		}
+	}
+	return strings.Join(lines, "\n")
+}

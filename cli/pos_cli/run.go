@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// Exit statuses; the manual page explains them.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNoDaemon = 3
+)
+
+// errUsage is in the chain of every complaint about the command line.
+var errUsage = errors.New("usage")
+
+// usageError is a wrong command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func (e *usageError) Unwrap() error { return errUsage }
+
+// streams are where a verb writes.
+type streams struct {
+	out, err io.Writer
+}
+
+// verb is one thing that pos_cli does.
+type verb struct {
+	// name is said as --name, or, for words, as it is.
+	name string
+	word bool
+	// arguments are shown behind the name.
+	arguments string
+	summary   string
+	// about is the text of help and of the manual page.
+	about string
+	// prepare registers the verb's flags and returns what runs it.
+	prepare func(flags *flag.FlagSet) func(ctx context.Context, to streams, arguments []string) error
+}
+
+// spoken is how the verb is written on the command line.
+func (v *verb) spoken() string {
+	if v.word {
+		return v.name
+	}
+	return "--" + v.name
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if version != "" {
+		rpc.Version = version
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	name, err := runVerb(ctx, args, streams{out: stdout, err: stderr})
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		return exitUsage
+	case errors.Is(err, rpc.ErrNoDaemon):
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		return exitNoDaemon
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", name, err)
+	return exitFailed
+}
+
+// runVerb returns the name to begin a complaint with.
+func runVerb(ctx context.Context, args []string, to streams) (string, error) {
+	if len(args) == 0 || slices.Contains([]string{"-h", "-help"}, args[0]) {
+		args = append([]string{"help"}, args[min(1, len(args)):]...)
+	}
+	chosen, rest, err := choose(args)
+	if err != nil {
+		return "pos_cli", err
+	}
+	name := "pos_cli " + chosen.spoken()
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	act := chosen.prepare(flags)
+	if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
+		return name, helpOn(to.out, chosen)
+	} else if err != nil {
+		return name, &usageError{fmt.Sprintf("%v; see: pos_cli help %s", err, chosen.name)}
+	}
+	if !chosen.word && flags.NArg() > 0 {
+		return name, &usageError{fmt.Sprintf("unexpected argument %q; see: pos_cli help %s", flags.Arg(0), chosen.name)}
+	}
+	return name, act(ctx, to, flags.Args())
+}
+
+// choose finds the one verb among the arguments, wherever a flag-like one stands, and returns the others.
+func choose(args []string) (*verb, []string, error) {
+	if chosen := find(args[0]); chosen != nil && chosen.word {
+		return chosen, args[1:], nil
+	}
+	for i, arg := range args {
+		name, dashed := strings.CutPrefix(arg, "--")
+		if !dashed {
+			continue
+		}
+		if chosen := find(name); chosen != nil && (!chosen.word || name == "help") {
+			return chosen, slices.Delete(slices.Clone(args), i, i+1), nil
+		}
+		if about, known := laterVerbs[name]; known {
+			return nil, nil, fmt.Errorf("--%s (%s): %w in version %s", name, about, rpc.ErrNotBuilt, rpc.Version)
+		}
+	}
+	return nil, nil, &usageError{fmt.Sprintf("no verb in %q; see: pos_cli --help", strings.Join(args, " "))}
+}
+
+func find(name string) *verb {
+	for _, each := range verbs() {
+		if each.name == name {
+			return each
+		}
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// daemonLog receives the standard error of a phosd in the background.
+const daemonLog = "/var/log/phosd.log"
+
+var startVerb = verb{
+	name:      "start",
+	arguments: "--target daemon",
+	summary:   "start phosd",
+	about: `Starts phosd in the background, as root, and waits until it answers. Where its log is, is printed.
+Programs that a former phosd left running go on and are adopted.
+
+Settings come from /etc/phos/phosd.toml; flags win. --print-config shows what holds and starts nothing.`,
+	prepare: prepareStart,
+}
+
+type startOptions struct {
+	target                  string
+	foreground, printConfig bool
+	// settings are handed to phosd, which knows what they mean.
+	settings []string
+}
+
+func prepareStart(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	var options startOptions
+	flags.StringVar(&options.target, "target", "daemon", "what to start: `daemon`")
+	flags.BoolVar(&options.foreground, "foreground", false, "stay in the foreground, log to standard error")
+	flags.BoolVar(&options.printConfig, "print-config", false, "show the configuration that holds, and start nothing")
+	for _, passed := range []struct{ name, usage string }{
+		{"gpus", "GPUs to offer: `auto`, soft:N[,deterministic][,memory=8GiB], cuda"},
+		{"config", "configuration `FILE`"},
+		{"socket", "`PATH` of the socket"},
+		{"runtime-dir", "`DIR` for sessions and records"},
+		{"log-file", "`FILE` for the log"},
+		{"log-level", "`LEVEL`: debug, info, warn or error"},
+		{"log-format", "`FORMAT`: text or json"},
+		{"metrics-listen", "`ADDRESS` for Prometheus: unix:/path or loopback host:port"},
+	} {
+		flags.Func(passed.name, passed.usage, func(value string) error {
+			options.settings = append(options.settings, "--"+passed.name+"="+value)
+			return nil
+		})
+	}
+	flags.Func("set", "any `KEY=VALUE` of phosd.toml: --set sessions.per_user=8", func(value string) error {
+		key, value, found := strings.Cut(value, "=")
+		if !found {
+			return errors.New("say --set KEY=VALUE")
+		}
+		options.settings = append(options.settings, "--"+strings.NewReplacer(".", "-", "_", "-").Replace(key)+"="+value)
+		return nil
+	})
+	return func(ctx context.Context, to streams, _ []string) error { return start(ctx, to, options) }
+}
+
+func start(ctx context.Context, to streams, options startOptions) error {
+	if options.target != "daemon" {
+		return &usageError{fmt.Sprintf("target %q is not known; this version starts: daemon", options.target)}
+	}
+	phosd, err := findPhosd()
+	if err != nil {
+		return err
+	}
+	arguments := options.settings
+	if socket := os.Getenv(rpc.SocketVariable); socket != "" {
+		// First, so that --socket wins over the environment.
+		arguments = append([]string{"--socket=" + socket}, arguments...)
+	}
+	switch {
+	case options.printConfig:
+		return runThrough(ctx, to, phosd, append(arguments, "--print-config"))
+	case options.foreground:
+		return syscall.Exec(phosd, append([]string{phosd}, arguments...), os.Environ())
+	}
+	return startBehind(ctx, to, phosd, arguments)
+}
+
+// runThrough runs phosd for what it prints.
+func runThrough(ctx context.Context, to streams, phosd string, arguments []string) error {
+	command := exec.CommandContext(ctx, phosd, arguments...)
+	command.Stdout, command.Stderr = to.out, to.err
+	return quietly(command.Run())
+}
+
+// startBehind starts phosd in the background and waits until it is ready or dead.
+func startBehind(ctx context.Context, to streams, phosd string, arguments []string) error {
+	log, err := os.OpenFile(daemonLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	if err != nil {
+		return fmt.Errorf("log of phosd: %w", err)
+	}
+	defer log.Close()
+	ready, readyEnd, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer ready.Close()
+	command := exec.Command(phosd, append(arguments, "--ready-fd=3")...)
+	command.Stderr, command.ExtraFiles, command.Dir = log, []*os.File{readyEnd}, "/"
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = command.Start()
+	_ = readyEnd.Close()
+	if err != nil {
+		return fmt.Errorf("start phosd: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = command.Process.Kill() })
+	defer stop()
+	line, err := bufio.NewReader(ready).ReadString('\n')
+	if err != nil {
+		if line == "" {
+			line = "phosd ended: " + exitText(command.Wait())
+		}
+		return fmt.Errorf("%s (its log is %s)", line, daemonLog)
+	}
+	return reportReady(to, strings.TrimSuffix(line, "\n"))
+}
+
+// reportReady reads what phosd says on its pipe: its socket and its log file, if it has one of its own.
+func reportReady(to streams, line string) error {
+	fields := strings.Split(line, "\t")
+	switch {
+	case fields[0] == "running" && len(fields) == 2:
+		fmt.Fprintf(to.out, "phosd already runs at %s\n", fields[1])
+	case fields[0] == "ready" && len(fields) == 3:
+		log := fields[2]
+		if log == "" {
+			log = daemonLog
+		}
+		fmt.Fprintf(to.out, "phosd is ready at %s; its log is %s\n", fields[1], log)
+	default:
+		return errors.New(line)
+	}
+	return nil
+}
+
+func exitText(err error) string {
+	if err == nil {
+		return "without saying why"
+	}
+	return err.Error()
+}
+
+// quietly turns an exit status, which the program has explained already, into an error without words of its own.
+func quietly(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return errors.New("phosd refused")
+	}
+	return err
+}
+
+// findPhosd looks beside this executable first, so that a build tree works uninstalled.
+func findPhosd() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if self, err = filepath.EvalSymlinks(self); err != nil {
+		return "", err
+	}
+	beside := filepath.Join(filepath.Dir(self), "phosd")
+	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+		return beside, nil
+	}
+	found, err := exec.LookPath("phosd")
+	if err != nil {
+		return "", fmt.Errorf("phosd is neither at %s nor in PATH", beside)
+	}
+	return filepath.Abs(found)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// statusView is what --status --json prints. Scripts read it: fields may be added, never renamed or taken away.
+type statusView struct {
+	Daemon   daemonView    `json:"daemon"`
+	GPUs     []gpuView     `json:"gpus"`
+	Programs []programView `json:"programs"`
+}
+
+type daemonView struct {
+	Version       string    `json:"version"`
+	PID           uint32    `json:"pid"`
+	Socket        string    `json:"socket"`
+	GPUs          string    `json:"gpus"`
+	Started       time.Time `json:"started"`
+	UptimeSeconds int64     `json:"uptime_seconds"`
+	Warnings      []string  `json:"warnings"`
+}
+
+type gpuView struct {
+	Index       uint32 `json:"index"`
+	Name        string `json:"name"`
+	UUID        string `json:"uuid"`
+	MemoryBytes uint64 `json:"memory_bytes"`
+	UsedBytes   uint64 `json:"used_bytes"`
+	Programs    uint32 `json:"programs"`
+}
+
+type programView struct {
+	PID            uint32       `json:"pid"`
+	Session        uint64       `json:"session"`
+	Job            string       `json:"job"`
+	State          string       `json:"state"`
+	User           string       `json:"user"`
+	UID            uint32       `json:"uid"`
+	Command        string       `json:"command"`
+	GPUs           []uint32     `json:"gpus"`
+	MemoryBytes    uint64       `json:"memory_bytes"`
+	CallsMade      uint64       `json:"calls_made"`
+	CallsCompleted uint64       `json:"calls_completed"`
+	Pending        *pendingView `json:"pending"`
+	Kernels        []string     `json:"kernels"`
+	Rank           *uint32      `json:"rank"`
+	WorldSize      *uint32      `json:"world_size"`
+	Started        time.Time    `json:"started"`
+	LastCheckpoint *time.Time   `json:"last_checkpoint"`
+	WorkerPID      uint32       `json:"worker_pid"`
+	LogPath        string       `json:"log_path"`
+	JobFileError   string       `json:"job_file_error"`
+
+	age time.Duration
+}
+
+type pendingView struct {
+	Call         string `json:"call"`
+	Stream       uint64 `json:"stream"`
+	Milliseconds uint64 `json:"milliseconds"`
+}
+
+func viewOf(reply *rpc.StatusReply, now time.Time) statusView {
+	daemon := reply.GetDaemon()
+	started := time.UnixMilli(daemon.GetStartedUnixMilliseconds())
+	view := statusView{
+		Daemon: daemonView{
+			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
+			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Warnings: list(daemon.GetWarnings()),
+		},
+		GPUs:     []gpuView{},
+		Programs: []programView{},
+	}
+	for _, gpu := range reply.GetGpus() {
+		view.GPUs = append(view.GPUs, gpuView{
+			Index: gpu.GetIndex(), Name: gpu.GetName(), UUID: gpu.GetUuid(),
+			MemoryBytes: gpu.GetMemoryBytes(), UsedBytes: gpu.GetUsedBytes(), Programs: gpu.GetPrograms(),
+		})
+	}
+	for _, program := range reply.GetPrograms() {
+		view.Programs = append(view.Programs, programOf(program, now))
+	}
+	return view
+}
+
+func programOf(program *rpc.Program, now time.Time) programView {
+	description := program.GetDescription()
+	progress := description.GetProgress()
+	started := time.UnixMilli(program.GetStartedUnixMilliseconds())
+	view := programView{
+		PID: program.GetPid(), Session: program.GetSession(), Job: printable(description.GetJobName()),
+		User: program.GetUser(), UID: program.GetUid(), Command: printable(program.GetCommand()),
+		State: stateOf(description), GPUs: []uint32{},
+		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(), Kernels: list(progress.GetKernels()),
+		Started: started, WorkerPID: program.GetWorkerPid(),
+		LogPath: printable(description.GetLogPath()), JobFileError: printable(description.GetJobFileError()),
+		age: now.Sub(started),
+	}
+	for _, memory := range progress.GetMemory() {
+		if memory.GetBytes() > 0 {
+			view.GPUs = append(view.GPUs, memory.GetGpu())
+			view.MemoryBytes += memory.GetBytes()
+		}
+	}
+	if progress.GetPendingMilliseconds() > 0 || progress.GetPendingCall() != "" {
+		view.Pending = &pendingView{printable(progress.GetPendingCall()), progress.GetPendingStream(), progress.GetPendingMilliseconds()}
+	}
+	if size := description.GetWorldSize(); size > 0 {
+		rank := description.GetRank()
+		view.Rank, view.WorldSize = &rank, &size
+	}
+	if last := program.GetLastCheckpointUnixMilliseconds(); last > 0 {
+		at := time.UnixMilli(last)
+		view.LastCheckpoint = &at
+	}
+	return view
+}
+
+func stateOf(description *rpc.Description) string {
+	switch {
+	case description == nil:
+		return "unresponsive"
+	case !description.GetLive():
+		return "starting"
+	}
+	return "running"
+}
+
+// printable keeps what a program says about itself from steering the reader's terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}
+
+// list is never null in JSON.
+func list(texts []string) []string {
+	cleaned := make([]string, len(texts))
+	for i, text := range texts {
+		cleaned[i] = printable(text)
+	}
+	return cleaned
+}
