@@ -1,0 +1,269 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+func faultProgram(t *testing.T) string {
+	t.Helper()
+	return compileC(t, true, workload("fault", "fault.c"))
+}
+
+// TestFaults runs programs that do something wrong and must be told so. Beside each, one that does nothing wrong works on.
+func TestFaults(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	done := filepath.Join(t.TempDir(), "done")
+	bystander := daemon.Program(program, "steady", done)
+	bystander.Says("working")
+	for _, test := range []struct {
+		fault string
+		log   string // what the daemon's log must say then
+	}{
+		{"bounds", "store"},
+		{"null", "store"},
+		{"misaligned", "store"},
+		{"trap", "trap_"},
+		{"syntax", ""},
+		{"instruction", ""},
+		{"memory", ""},
+		{"abrupt", ""},
+	} {
+		t.Run(test.fault, func(t *testing.T) {
+			faulty := daemon.Program(program, test.fault).In(t)
+			err := faulty.Run()
+			t.Log(faulty.Output.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			daemon.LogContains(test.log)
+		})
+	}
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := bystander.Wait(); err != nil {
+		t.Fatalf("the bystander: %v: %s", err, bystander.Output.String())
+	}
+	daemon.Empty()
+}
+
+// TestAddressInLog wants kernel, instruction and address of a stray access in the log.
+func TestAddressInLog(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	daemon.Program(program, "bounds").OK()
+	daemon.LogContains("0x308000000000")
+	daemon.LogContains("st.global")
+}
+
+func TestNoDaemon(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	lonely := daemon.Program(program, "absent")
+	socket := filepath.Join(t.TempDir(), "nobody.sock")
+	lonely.Env = append(lonely.Env, rpc.SocketVariable+"="+socket)
+	lonely.OK()
+	lines := strings.Split(strings.TrimSpace(lonely.Output.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], socket) || !strings.Contains(lines[0], "pos_cli --start") {
+		t.Errorf("not one line that names the socket and how to start phosd: %q", lines)
+	}
+}
+
+func TestPinnedMemoryLimit(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t, "--sessions-tmpfs-size=96MiB")
+	daemon.Program(program, "pinned").OK()
+	daemon.Empty()
+}
+
+// TestWorkerKilled ends a worker while its program waits: the program gets an error and does not hang.
+func TestWorkerKilled(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	waiting := daemon.Program(program, "hang")
+	waiting.Says("waiting")
+	programs := daemon.Status().GetPrograms()
+	if len(programs) != 1 || programs[0].GetPid() != uint32(waiting.Process.Pid) {
+		t.Fatalf("programs: %v", programs)
+	}
+	if err := syscall.Kill(int(programs[0].GetWorkerPid()), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, waiting.Output.String())
+	}
+	daemon.Empty()
+}
+
+// TestProgramKilled ends a program while it waits: its worker goes, endless kernel and all.
+func TestProgramKilled(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	for range 3 {
+		waiting := daemon.Program(program, "hang")
+		waiting.Says("waiting")
+		if err := waiting.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = waiting.Wait()
+	}
+	daemon.Empty()
+}
+
+// TestDaemonRestarted kills phosd under a running program, which goes on; the next phosd adopts its worker.
+func TestDaemonRestarted(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	done := filepath.Join(t.TempDir(), "done")
+	running := daemon.Program(program, "steady", done)
+	running.Says("working")
+	before := daemon.Status().GetPrograms()
+	daemon.Kill()
+	daemon.Launch()
+	after := daemon.Status().GetPrograms()
+	if len(before) != 1 || len(after) != 1 || before[0].GetSession() != after[0].GetSession() || before[0].GetWorkerPid() != after[0].GetWorkerPid() {
+		t.Fatalf("before %v, after %v", before, after)
+	}
+	// New programs are served beside the adopted one.
+	daemon.Program(program, "brief").OK()
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := running.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, running.Output.String())
+	}
+	daemon.Empty()
+}
+
+// TestHostile lets programs destroy their own sessions at random while another works on.
+func TestHostile(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	done := filepath.Join(t.TempDir(), "done")
+	bystander := daemon.Program(program, "steady", done)
+	bystander.Says("working")
+	for seed := range 8 {
+		attacker := daemon.Program(program, "hostile", fmt.Sprint(seed))
+		attacker.Says("attacking")
+		// It ends by itself, by an alarm, or by what it broke; how does not matter.
+		_ = attacker.Wait()
+	}
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := bystander.Wait(); err != nil {
+		t.Fatalf("the bystander: %v: %s", err, bystander.Output.String())
+	}
+	daemon.Empty()
+}
+
+// TestManyPrograms starts and ends many programs, some of them abruptly; nothing may be left of them.
+func TestManyPrograms(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	count := 1000
+	if testing.Short() {
+		count = 50
+	}
+	daemon.Program(program, "brief").OK()
+	before := resources(t, daemon.PID())
+	for i := range count {
+		words := []string{"brief", "abrupt"}
+		one := daemon.Program(program, words[i%2])
+		if err := one.Run(); err != nil {
+			t.Fatalf("program %d: %v: %s", i, err, one.Output.String())
+		}
+	}
+	daemon.Empty()
+	after := resources(t, daemon.PID())
+	if after.files > before.files+4 {
+		t.Errorf("phosd had %d files open, and has %d", before.files, after.files)
+	}
+	if after.residentBytes > before.residentBytes+64<<20 {
+		t.Errorf("phosd had %d bytes in memory, and has %d", before.residentBytes, after.residentBytes)
+	}
+}
+
+// usage is what a process holds.
+type usage struct {
+	files         int
+	residentBytes int64
+}
+
+func resources(t *testing.T, pid int) usage {
+	t.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total, resident int64
+	if _, err := fmt.Sscan(string(text), &total, &resident); err != nil {
+		t.Fatal(err)
+	}
+	return usage{len(files), resident * int64(os.Getpagesize())}
+}
+
+// TestUsers runs programs of two users at once; each sees only his own, root sees both.
+func TestUsers(t *testing.T) {
+	program := faultProgram(t)
+	daemon := lab.Start(t)
+	done := filepath.Join(t.TempDir(), "done")
+	if err := os.Chmod(filepath.Dir(done), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const one, two = 12345, 12346
+	first, second := daemon.Program(program, "steady", done).As(one, one), daemon.Program(program, "steady", done).As(two, two)
+	for _, each := range []*lab.Program{first, second} {
+		each.Dir = "/"
+		each.Says("working")
+	}
+	if n := len(daemon.Status().GetPrograms()); n != 2 {
+		t.Errorf("root sees %d programs", n)
+	}
+	for _, p := range daemon.Status().GetPrograms() {
+		var info syscall.Stat_t
+		if err := syscall.Stat(fmt.Sprintf("/proc/%d", p.GetWorkerPid()), &info); err != nil {
+			t.Fatal(err)
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.GetWorkerPid()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d", p.GetUid()); !strings.Contains(string(status), want) {
+			t.Errorf("the worker of user %d does not run as that user", p.GetUid())
+		}
+		if !strings.Contains(string(status), "NoNewPrivs:\t1") {
+			t.Error("a worker may gain privileges")
+		}
+	}
+	list := daemon.Program(filepath.Join(lab.Bin(), "pos_cli"), "--status", "--json").As(one, one)
+	list.Dir = "/"
+	if err := list.Run(); err != nil {
+		t.Fatalf("%v: %s", err, list.Output.String())
+	}
+	if text := list.Output.String(); !strings.Contains(text, fmt.Sprint(first.Process.Pid)) || strings.Contains(text, fmt.Sprint(second.Process.Pid)) {
+		t.Errorf("user one sees:\n%s", text)
+	}
+	if err := os.WriteFile(done, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range []*lab.Program{first, second} {
+		if err := each.Wait(); err != nil {
+			t.Errorf("%v: %s", err, each.Output.String())
+		}
+	}
+	daemon.Empty()
+}

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestCUDA runs every C++ workload, with either form of the runtime library.
+func TestCUDA(t *testing.T) {
+	daemon := lab.Start(t)
+	sources, err := filepath.Glob(workload("cuda", "*.cu"))
+	if err != nil || len(sources) == 0 {
+		t.Fatal("no workloads", err)
+	}
+	for _, source := range sources {
+		for _, cudart := range []string{"static", "shared"} {
+			name := strings.TrimSuffix(filepath.Base(source), ".cu")
+			t.Run(name+"/"+cudart, func(t *testing.T) {
+				program := daemon.Program(compileCUDA(t, cudart, source))
+				libraries := filepath.Join(filepath.Dir(nvcc(t)), "../lib")
+				program.Env = append(program.Env, "LD_LIBRARY_PATH="+filepath.Join(lab.Bin(), "lib")+":"+libraries)
+				program.In(t).OK()
+				expectLines(t, source, program.Output.String())
+			})
+		}
+	}
+	daemon.Empty()
+}
+
+// expectLines compares what a program printed with the lines that its source announces, in their order.
+func expectLines(t *testing.T, source, output string) {
+	t.Helper()
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := output
+	for _, match := range regexp.MustCompile(`(?m)^// expect: (.*)$`).FindAllSubmatch(text, -1) {
+		line := string(match[1]) + "\n"
+		at := strings.Index(rest, line)
+		if at < 0 {
+			t.Fatalf("%q is not printed, or not in its place:\n%s", line, output)
+		}
+		rest = rest[at+len(line):]
+	}
+}
+
+func TestDriverAPI(t *testing.T) {
+	daemon := lab.Start(t)
+	t.Run("linked", func(t *testing.T) {
+		daemon.Program(compileC(t, true, workload("driver", "vector.c"))).In(t).OK()
+	})
+	t.Run("dlopen", func(t *testing.T) {
+		daemon.Program(compileC(t, false, workload("driver", "vector.c"))).In(t).OK()
+	})
+	t.Run("go", func(t *testing.T) {
+		t.Setenv("CGO_ENABLED", "1")
+		program := filepath.Join(t.TempDir(), "program")
+		build := lab.Command("go", "build", "-o", program, "./tests/workloads/driver/_go")
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		daemon.Program(program).In(t).OK()
+	})
+	daemon.Empty()
+}
+
+func TestTinygrad(t *testing.T) {
+	python, err := lab.Tool("TINYGRAD_PYTHON")
+	lab.Need(t, "tinygrad", err)
+	daemon := lab.Start(t)
+	for _, name := range []string{"convnet", "transformer", "operators"} {
+		t.Run(name, func(t *testing.T) {
+			tinygrad(t, daemon, python, workload("tinygrad", name+".py")).OK()
+		})
+	}
+	t.Run("own tests", func(t *testing.T) {
+		sources, err := filepath.Glob(filepath.Join(filepath.Dir(python), "../source/tinygrad-*/test/test_*.py"))
+		if err != nil || len(sources) == 0 {
+			t.Fatal("tinygrad's source holds no tests", err)
+		}
+		for _, source := range sources {
+			program := tinygrad(t, daemon, python, source)
+			err := program.Run()
+			t.Logf("%s\n%s", filepath.Base(source), program.Output.String())
+			if err != nil {
+				t.Errorf("%s: %v", filepath.Base(source), err)
+			}
+			t.Log(passRate(program.Output.String()))
+		}
+	})
+	daemon.Empty()
+}
+
+// tinygrad prepares a script on tinygrad's CUDA device with its PTX renderer.
+func tinygrad(t *testing.T, daemon *lab.Daemon, python, script string) *lab.Program {
+	program := daemon.Program(python, script).In(t)
+	program.Env = append(program.Env, "DEV=CUDA:PTX", "PYTHONDONTWRITEBYTECODE=1", "CACHEDB="+filepath.Join(t.TempDir(), "cache.db"))
+	return program
+}
+
+// passRate reads the closing lines of Python's unittest.
+func passRate(output string) string {
+	ran := regexp.MustCompile(`Ran (\d+) tests?`).FindString(output)
+	closing := regexp.MustCompile(`(?m)^(OK|FAILED).*$`).FindString(output)
+	return ran + ": " + closing
+}

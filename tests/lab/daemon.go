@@ -1,0 +1,277 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// Patience is how long a test waits for something that must happen. It is no measure of speed: it only has to be longer
+// than the slowest machine takes.
+const Patience = 60 * time.Second
+
+// Daemon is a phosd of the test's own.
+type Daemon struct {
+	Dir    string // its runtime directory
+	Socket string
+	Log    string // file of its log and its workers'
+
+	t         testing.TB
+	arguments []string
+	process   *exec.Cmd
+}
+
+// Start starts a phosd with a software GPU and ends it with the test. Arguments are flags of phosd and win.
+func Start(t testing.TB, arguments ...string) *Daemon {
+	t.Helper()
+	Need(t, "root", Root())
+	Need(t, "build", Built())
+	// Not t.TempDir: socket paths are short, and /run is a tmpfs.
+	dir, err := os.MkdirTemp("/run", "phos-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Daemon{
+		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
+		arguments: append([]string{"--gpus=soft:1", "--log-level=debug", "--config=" + os.DevNull}, arguments...),
+	}
+	// Programs of other users must reach the socket.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.end)
+	d.Launch()
+	return d
+}
+
+// Launch starts the daemon's process; Start has done so already, but a test may have killed it.
+func (d *Daemon) Launch() {
+	d.t.Helper()
+	ready, readyEnd, err := os.Pipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer ready.Close()
+	log, err := os.OpenFile(d.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer log.Close()
+	arguments := append([]string{"--socket=" + d.Socket, "--runtime-dir=" + d.Dir, "--ready-fd=3"}, d.arguments...)
+	d.process = exec.Command(filepath.Join(Bin(), "phosd"), arguments...)
+	d.process.Stderr, d.process.Stdout, d.process.ExtraFiles = log, log, []*os.File{readyEnd}
+	err = d.process.Start()
+	readyEnd.Close()
+	if err != nil {
+		d.t.Fatalf("start phosd: %v", err)
+	}
+	if line, err := bufio.NewReader(ready).ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
+		d.t.Fatalf("phosd is not ready: %q %v\n%s", line, err, d.logText())
+	}
+}
+
+// Kill ends the daemon's process without warning. Its workers go on.
+func (d *Daemon) Kill() {
+	d.t.Helper()
+	_ = d.process.Process.Kill()
+	_ = d.process.Wait()
+}
+
+// PID of the daemon's process.
+func (d *Daemon) PID() int { return d.process.Process.Pid }
+
+func (d *Daemon) logText() string {
+	text, _ := os.ReadFile(d.Log)
+	return string(text)
+}
+
+// LogContains waits until the log holds a text.
+func (d *Daemon) LogContains(text string) {
+	d.t.Helper()
+	d.Eventually("the log says "+text, func() bool { return strings.Contains(d.logText(), text) })
+}
+
+// Eventually waits until something holds, and fails the test when it never does.
+func (d *Daemon) Eventually(what string, holds func() bool) {
+	d.t.Helper()
+	for start := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > Patience {
+			d.t.Fatalf("never: %s\n%s", what, tail(d.logText()))
+		}
+	}
+}
+
+func tail(text string) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+}
+
+// Status asks the daemon how it stands.
+func (d *Daemon) Status() *rpc.StatusReply {
+	d.t.Helper()
+	client, err := rpc.Dial(d.Socket)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	status, err := client.Daemon.Status(ctx, &rpc.StatusRequest{})
+	if err != nil {
+		d.t.Fatalf("status: %v\n%s", err, tail(d.logText()))
+	}
+	return status
+}
+
+// Empty waits until no program is left: no session, no worker, no GPU memory.
+func (d *Daemon) Empty() {
+	d.t.Helper()
+	d.Eventually("no program is left", func() bool {
+		status := d.Status()
+		for _, gpu := range status.GetGpus() {
+			if gpu.GetUsedBytes() != 0 {
+				return false
+			}
+		}
+		return len(status.GetPrograms()) == 0
+	})
+	for _, sub := range []string{"sessions", "control", "state"} {
+		left, err := os.ReadDir(filepath.Join(d.Dir, sub))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			d.t.Error(err)
+		}
+		for _, entry := range left {
+			d.t.Errorf("left behind: %s/%s", sub, entry.Name())
+		}
+	}
+	for _, pid := range d.workers() {
+		d.t.Errorf("worker %d is left behind", pid)
+	}
+}
+
+// workers are the processes whose command line says worker and which this daemon, or one before it, started.
+func (d *Daemon) workers() []int {
+	var pids []int
+	phosd := filepath.Join(Bin(), "phosd")
+	entries, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, exe := range entries {
+		var pid int
+		if _, err := fmt.Sscanf(exe, "/proc/%d/exe", &pid); err != nil || pid == d.PID() {
+			continue
+		}
+		if path, _ := os.Readlink(exe); path != phosd {
+			continue
+		}
+		environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.Contains(string(command)+string(environment), d.Dir) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// end stops the daemon as pos_cli would, with whatever still runs, and takes its directory away.
+func (d *Daemon) end() {
+	d.t.Helper()
+	if d.t.Failed() {
+		d.t.Logf("log of phosd:\n%s", tail(d.logText()))
+	}
+	stop := exec.Command(filepath.Join(Bin(), "pos_cli"), "--stop", "--force")
+	stop.Env = append(os.Environ(), rpc.SocketVariable+"="+d.Socket)
+	if output, err := stop.CombinedOutput(); err != nil {
+		d.t.Errorf("stop phosd: %v: %s", err, output)
+		_ = d.process.Process.Kill()
+	}
+	_ = d.process.Wait()
+	_ = unix.Unmount(filepath.Join(d.Dir, "sessions"), unix.MNT_DETACH)
+	_ = os.RemoveAll(d.Dir)
+}
+
+// Program is a program started under the daemon.
+type Program struct {
+	*exec.Cmd
+	Output strings.Builder // its standard output and error together
+	t      testing.TB
+}
+
+// Environment is what `env $phos` gives a program, and the way to this daemon.
+func (d *Daemon) Environment() []string {
+	return append(os.Environ(),
+		"LD_PRELOAD="+filepath.Join(Bin(), "libphos.so"),
+		"LD_LIBRARY_PATH="+filepath.Join(Bin(), "lib")+":"+os.Getenv("LD_LIBRARY_PATH"),
+		rpc.SocketVariable+"="+d.Socket)
+}
+
+// Program prepares a program; the test may change it, and starts it by Run or Start.
+func (d *Daemon) Program(path string, arguments ...string) *Program {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	d.t.Cleanup(cancel)
+	p := &Program{Cmd: exec.CommandContext(ctx, path, arguments...), t: d.t}
+	p.Env, p.Stdout, p.Stderr = d.Environment(), &p.Output, &p.Output
+	p.WaitDelay = time.Second
+	return p
+}
+
+// In makes a subtest the one that the program's failures belong to.
+func (p *Program) In(t testing.TB) *Program {
+	p.t = t
+	return p
+}
+
+// OK runs the program and wants it to end well, having said "ok" in a line of its own.
+func (p *Program) OK() {
+	p.t.Helper()
+	err := p.Run()
+	p.t.Logf("%s\n%s", filepath.Base(p.Path), tail(p.Output.String()))
+	if err != nil {
+		p.t.Fatalf("%s: %v", filepath.Base(p.Path), err)
+	}
+	if !strings.Contains("\n"+p.Output.String(), "\nok ") {
+		p.t.Fatalf("%s does not say ok", filepath.Base(p.Path))
+	}
+}
+
+// Says starts the program and waits until it has printed a line; the rest is discarded.
+func (p *Program) Says(line string) {
+	p.t.Helper()
+	p.Stdout = nil
+	pipe, err := p.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = p.Process.Kill() })
+	reader := bufio.NewReader(pipe)
+	for {
+		said, err := reader.ReadString('\n')
+		if strings.TrimSpace(said) == line {
+			go func() { _, _ = io.Copy(&p.Output, reader) }()
+			return
+		}
+		if err != nil {
+			p.t.Fatalf("%s ended without saying %q: %s", filepath.Base(p.Path), line, p.Output.String())
+		}
+	}
+}
+
+// As makes the program run as another user.
+func (p *Program) As(uid, gid uint32) *Program {
+	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	return p
+}

@@ -1,0 +1,81 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Need skips the test when what it needs is missing, or fails it when REQUIRE names the need.
+func Need(t testing.TB, need string, missing error) {
+	t.Helper()
+	if missing == nil {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv("REQUIRE"), ","), need) {
+		t.Fatalf("REQUIRE names %s: %v", need, missing)
+	}
+	t.Skipf("needs %s: %v", need, missing)
+}
+
+// Root is nil when the test runs as root.
+func Root() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("phosd runs as root; this is user %d", os.Geteuid())
+	}
+	return nil
+}
+
+// Built is nil when build.sh has built phos.
+func Built() error {
+	for _, name := range []string{"pos_cli", "phosd", "libphos.so", "lib/libcuda.so.1"} {
+		if _, err := os.Stat(filepath.Join(Bin(), name)); err != nil {
+			return fmt.Errorf("%w; run ./build.sh", err)
+		}
+	}
+	return nil
+}
+
+// Tool is the program that an environment variable of build.sh names, and an error that says how to get it.
+func Tool(variable string) (string, error) {
+	path := os.Getenv(variable)
+	if path == "" {
+		if why := os.Getenv(variable + "_MISSING"); why != "" {
+			return "", fmt.Errorf("%s", why)
+		}
+		return "", fmt.Errorf("%s is not set; ./build.sh test installs it and sets it", variable)
+	}
+	_, err := os.Stat(path)
+	return path, err
+}
+
+// repository is the root of the source tree.
+func repository() string {
+	_, self, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(self), "../..")
+}
+
+// Path is a file of the repository, by its path from the root.
+func Path(elements ...string) string {
+	return filepath.Join(append([]string{repository()}, elements...)...)
+}
+
+// Command prepares a command in the root of the repository.
+func Command(name string, arguments ...string) *exec.Cmd {
+	command := exec.Command(name, arguments...)
+	command.Dir = repository()
+	return command
+}
+
+// Bin is where build.sh puts what it builds.
+func Bin() string {
+	if dir := os.Getenv("PHOS_BIN"); dir != "" {
+		return dir
+	}
+	return Path("bin")
+}
