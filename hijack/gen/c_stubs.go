@@ -34,6 +34,12 @@ func cSender(b *strings.Builder, s *spec, c *call) {
 	if c.class != async {
 		flags = append(flags, "PHOS_WAIT")
 	}
+	if c.class == wait {
+		flags = append(flags, "PHOS_BLOCKS")
+	}
+	if c.internal {
+		flags = append(flags, "PHOS_INTERNAL")
+	}
 	if !c.free {
 		flags = append(flags, "PHOS_CONTEXT")
 	}

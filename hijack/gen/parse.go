@@ -172,6 +172,8 @@ func (p *reader) member(words []string) error {
 		c.twin = words[len(words)-1]
 	case "nocontext":
 		c.free = true
+	case "internal":
+		c.internal = true
 	case "made", "ends": // for the reader
 	default:
 		return fmt.Errorf("unknown line %q", words[0])

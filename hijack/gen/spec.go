@@ -29,18 +29,19 @@ const (
 )
 
 type call struct {
-	name   string
-	number int // 0 where there is no frame
-	class  class
-	custom bool
-	params []param
-	procs  []proc
-	twin   string // "ptsz", "ptds" or nothing
-	target string // of an alias: C function
-	args   string // of an alias: C arguments, nothing for its own parameters
-	free   bool   // works without a current context
-	topic  string // the file's name
-	where  string // file:line, for errors
+	name     string
+	number   int // 0 where there is no frame
+	class    class
+	custom   bool
+	params   []param
+	procs    []proc
+	twin     string // "ptsz", "ptds" or nothing
+	target   string // of an alias: C function
+	args     string // of an alias: C arguments, nothing for its own parameters
+	free     bool   // works without a current context
+	internal bool   // posted by the shim for itself
+	topic    string // the file's name
+	where    string // file:line, for errors
 }
 
 type direction string

@@ -100,6 +100,12 @@ static bool await_reply(unsigned char *slot)
 			spin(state);
 			continue;
 		}
+		/* Says that it sleeps, so that a reply to a spinning thread needs no wake. */
+		if (seen == PHOS_SLOT_IDLE) {
+			if (!atomic_compare_exchange_strong(state, &seen, PHOS_SLOT_ASLEEP))
+				continue;
+			seen = PHOS_SLOT_ASLEEP;
+		}
 		phos_futex_wait(state, seen, SLICE_MILLISECONDS);
 		if (atomic_load_explicit(state, memory_order_acquire) == seen &&
 		    !phos_still_there(&pulse, SLICE_MILLISECONDS))

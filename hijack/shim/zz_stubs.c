@@ -170,7 +170,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 19, PHOS_WAIT, PHOS_WORDS(1)))
+	if (!phos_begin(&phos_c, 19, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(1)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, ctx);
 	return phos_wait(&phos_c);
@@ -434,7 +434,7 @@ CUresult phos_call_eventQuery(CUevent event)
 CUresult phos_call_eventSynchronize(CUevent event)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 53, PHOS_WAIT, PHOS_WORDS(1)))
+	if (!phos_begin(&phos_c, 53, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(1)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, event);
 	return phos_wait(&phos_c);
@@ -504,7 +504,7 @@ CUresult cuStreamQuery(CUstream hStream)
 CUresult cuStreamSynchronize(CUstream hStream)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 63, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1)))
+	if (!phos_begin(&phos_c, 63, PHOS_WAIT | PHOS_BLOCKS | PHOS_CONTEXT, PHOS_WORDS(1)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hStream);
 	return phos_wait(&phos_c);
@@ -616,7 +616,7 @@ CUresult phos_call_hostFunc(CUstream stream, unsigned int kind, uint64_t functio
 CUresult phos_call_callbackDone(uint64_t id)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 71, 0, PHOS_WORDS(1)))
+	if (!phos_begin(&phos_c, 71, PHOS_INTERNAL, PHOS_WORDS(1)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, id);
 	return phos_post(&phos_c);
@@ -716,7 +716,7 @@ CUresult phos_call_moduleLoad(uint64_t address, uint64_t size, unsigned int libr
 	struct phos_call phos_c;
 	if (handle == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!phos_begin(&phos_c, 100, PHOS_WAIT, PHOS_WORDS(3)))
+	if (!phos_begin(&phos_c, 100, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(3)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, address);
 	phos_put_u64(&phos_c, size);
@@ -995,7 +995,7 @@ CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 CUresult phos_call_linkCheck(uint64_t address, uint64_t size, char *log, size_t log_size)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 130, PHOS_WAIT, PHOS_WORDS(2)))
+	if (!phos_begin(&phos_c, 130, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(2)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, address);
 	phos_put_u64(&phos_c, size);
@@ -1108,7 +1108,7 @@ CUresult phos_call_memcpy(uint64_t dst, uint64_t dstPitch, uint64_t dstSlice, ui
 CUresult phos_call_memcpyWait(unsigned int dstKind, uint64_t dst, uint64_t dstPitch, uint64_t dstSlice, unsigned int srcKind, uint64_t src, uint64_t srcPitch, uint64_t srcSlice, uint64_t width, uint64_t height, uint64_t depth, CUstream stream)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 151, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(12)))
+	if (!phos_begin(&phos_c, 151, PHOS_WAIT | PHOS_BLOCKS | PHOS_CONTEXT, PHOS_WORDS(12)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, dstKind);
 	phos_put_u64(&phos_c, dst);

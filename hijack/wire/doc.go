@@ -35,6 +35,14 @@
 //	            u64 address in the program, u64 bytes, u64 offset in the bounce area; the thread copies, sets
 //	            state to 3 and goes on waiting
 //	3 served    the program did the copy
+//	4 asleep   as 0, and the thread sleeps: whoever changes the state wakes it
 //
-// Both sides spin, then sleep in a shared futex: the program on its slot's state, the worker on the ring's doorbell.
+// Both sides spin, then sleep in a shared futex: the program on its slot's state, which it changes from 0 to 4 first so
+// that a reply to a spinning thread costs no system call, the worker on the ring's doorbell.
+//
+// # Callbacks
+//
+// The worker appends records of CallbackRecord bytes: u32 kind, u32 0, u64 function, u64 user data, u64 stream,
+// u32 status, u32 0, u64 id, zeros; then it adds to the head and wakes its low half. The program's callback thread runs
+// the function and posts callbackDone with the id.
 package wire

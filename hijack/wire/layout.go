@@ -71,4 +71,13 @@ const (
 	SlotDone    = 1
 	SlotService = 2
 	SlotServed  = 3
+	SlotAsleep  = 4 // as idle, and the thread sleeps on the state
+)
+
+// The callback ring: records of CallbackRecord bytes.
+const (
+	CallbackRecord  = 64
+	CallbackHost    = 0 // void function(void *userData)
+	CallbackStream  = 1 // void function(stream, status, void *userData)
+	CallbackDestroy = 2 // as CallbackHost, for a user object; no stream waits for it
 )

@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// ErrNotServed means that the program did not do a copy it was asked for.
+var ErrNotServed = errors.New("the program did not serve the copy")
+
+// Slots answers waiting threads of the program. It is safe for concurrent use; two goroutines must not answer one
+// slot at a time, which a well-behaved program does not ask for.
+type Slots struct {
+	file   *File
+	closed atomic.Bool
+
+	mu sync.Mutex // the bounce area
+}
+
+// Slots are the file's reply slots.
+func (f *File) Slots() *Slots { return &Slots{file: f} }
+
+func (s *Slots) state(slot uint32) *atomic.Uint32 {
+	return s.file.Word32(SlotsOffset + int(slot)*SlotBytes)
+}
+
+// Reply completes the call that a thread waits for. Data that does not fit is cut; no call has that much.
+func (s *Slots) Reply(slot uint32, sequence uint64, result abi.Result, data []byte) {
+	area := s.file.Region(SlotsOffset+int(slot)*SlotBytes, SlotBytes)
+	copied := copy(area[SlotHeader:], data)
+	// A reply without data may be read where data is expected: zeros, not an older reply.
+	clear(area[SlotHeader+copied : min(SlotBytes, SlotHeader+copied+replyMargin)])
+	binary.LittleEndian.PutUint32(area[4:], uint32(result))
+	binary.LittleEndian.PutUint64(area[8:], sequence)
+	s.set(slot, SlotDone)
+}
+
+// replyMargin covers the scalars of the longest reply.
+const replyMargin = 128
+
+// set changes a slot's state and wakes its thread unless it spins.
+func (s *Slots) set(slot, state uint32) {
+	word := s.state(slot)
+	if old := word.Swap(state); old != SlotIdle {
+		Wake(word)
+	}
+}
+
+// Close ends all waiting for copies.
+func (s *Slots) Close() { s.closed.Store(true) }
+
+// Memory is the program's memory as far as the thread that waits on a slot copies it. Offsets are addresses.
+func (s *Slots) Memory(slot uint32) *SlotMemory { return &SlotMemory{s, slot} }
+
+// SlotMemory reads and writes the program's memory through the bounce area, for where the kernel does not let the
+// worker do it.
+type SlotMemory struct {
+	slots *Slots
+	slot  uint32
+}
+
+// Directions of a copy, as the program sees them.
+const (
+	CopyOut = 0 // program to bounce area
+	CopyIn  = 1 // bounce area to program
+)
+
+// ReadAt copies from the program.
+func (m *SlotMemory) ReadAt(p []byte, address int64) (int, error) {
+	return m.slots.move(m.slot, p, uint64(address), CopyOut)
+}
+
+// WriteAt copies into the program.
+func (m *SlotMemory) WriteAt(p []byte, address int64) (int, error) {
+	return m.slots.move(m.slot, p, uint64(address), CopyIn)
+}
+
+func (s *Slots) move(slot uint32, p []byte, address uint64, direction uint64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bounce := s.file.Region(BounceOffset, BounceBytes)
+	moved := 0
+	for moved < len(p) {
+		part := p[moved:min(len(p), moved+BounceBytes)]
+		if direction == CopyIn {
+			copy(bounce, part)
+		}
+		if err := s.serve(slot, direction, address+uint64(moved), uint64(len(part))); err != nil {
+			return moved, err
+		}
+		if direction == CopyOut {
+			copy(part, bounce)
+		}
+		moved += len(part)
+	}
+	return moved, nil
+}
+
+// serve asks the waiting thread for one copy and waits until it is done.
+func (s *Slots) serve(slot uint32, direction, address, bytes uint64) error {
+	area := s.file.Region(SlotsOffset+int(slot)*SlotBytes+SlotHeader, SlotDataBytes)
+	for i, word := range []uint64{direction, address, bytes, 0} {
+		binary.LittleEndian.PutUint64(area[8*i:], word)
+	}
+	s.set(slot, SlotService)
+	state := s.state(slot)
+	start := time.Now()
+	for state.Load() == SlotService {
+		if s.closed.Load() {
+			return fmt.Errorf("copy %d bytes at %#x: %w", bytes, address, ErrNotServed)
+		}
+		if time.Since(start) < spinTime {
+			pause()
+			continue
+		}
+		SleepOn(state, SlotService, sleepLimit/10)
+	}
+	if got := state.Load(); got != SlotServed {
+		return fmt.Errorf("copy %d bytes at %#x: %w: slot state %d", bytes, address, ErrNotServed, got)
+	}
+	return nil
+}

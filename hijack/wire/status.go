@@ -1,0 +1,36 @@
+package wire
+
+import "github.com/phos-gpu/phos/hijack/abi"
+
+// Fail stores the error of a call that nobody waits for. The first one stays until the program has seen it; a sticky
+// one stays for ever.
+func (f *File) Fail(code abi.Result) {
+	if code == abi.Success {
+		return
+	}
+	if code.Sticky() {
+		f.Word32(WordSticky).CompareAndSwap(0, uint32(code))
+	}
+	f.Word32(WordError).CompareAndSwap(0, uint32(code))
+}
+
+// SetCapturing says how many streams are being captured.
+func (f *File) SetCapturing(streams int) { f.Word32(WordCapturing).Store(uint32(streams)) }
+
+// SetGate closes (true) or opens the gate at which the program's entries wait.
+func (f *File) SetGate(closed bool) {
+	word := f.Word32(WordGate)
+	if closed {
+		word.Store(1)
+		return
+	}
+	word.Store(0)
+	Wake(word)
+}
+
+// CompleteEvent stores what an event's completion word says from now on. A word that is none of ours is ignored.
+func (f *File) CompleteEvent(word uint32, count uint64) {
+	if word < EventCount {
+		f.Word64(EventsOffset + 8*int(word)).Store(count)
+	}
+}
