@@ -6,7 +6,7 @@ BIN=$ROOT/bin
 build_go() {
 	local version
 	version=$(git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown)
-	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$version" -o "$BIN/" ./cli/pos_cli ./cli/phosd
+	CGO_ENABLED=0 go build -trimpath -ldflags "-X github.com/phos-gpu/phos/daemon/rpc.Version=0.1.0+$version" -o "$BIN/" ./cli/pos_cli ./cli/phosd
 }
 
 build_shim() {

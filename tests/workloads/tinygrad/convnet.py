@@ -50,6 +50,7 @@ def train():
             at = i * BATCH % len(labels)
             loss = step(Tensor(images[at:at + BATCH]).realize(), Tensor(labels[at:at + BATCH]).realize())
             losses.append(loss.item())
+            pair.watch(len(losses), losses[-1])
     return losses
 
 

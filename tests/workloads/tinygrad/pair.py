@@ -10,7 +10,13 @@ def on_cpu(argv):
     """The losses of the same script on the CPU backend, in a process that knows nothing of phos."""
     environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
     environment["DEV"] = "CPU"
-    return subprocess.Popen([sys.executable, *argv, "--losses"], env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, argv[0], "--losses"], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def watch(step, loss):
+    """Tells how the training goes, when somebody watches."""
+    if "--watch" in sys.argv and step % 20 == 0:
+        print(f"step {step:3d}  loss {loss:.4f}", flush=True)
 
 
 def run(name, train, tolerance, falls_to):

@@ -56,6 +56,7 @@ def train():
         for batch in tokens:
             loss = step(Tensor(batch).realize(), Tensor(np.ascontiguousarray(batch[:, ::-1])).realize())
             losses.append(loss.item())
+            pair.watch(len(losses), losses[-1])
     return losses
 
 

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Everything that can be said of the sources without running them.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+linter=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
+
+c_sources() { find hijack/shim tests/workloads \( -name '*.c' -o -name '*.h' \) ! -name 'zz_*'; }
+format_c() { c_sources | xargs clang-format --dry-run -Werror; }
+no_drift() { go mod tidy -diff && go test ./hijack/gen/...; }
+
+step "golangci-lint" go run "$linter" run ./...
+step "clang-format" format_c
+step "shellcheck" shellcheck -x build.sh scripts/*.sh .ci/run
+step "go mod tidy, generated files" no_drift

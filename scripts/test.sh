@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Every test, in the order in which a failure is cheapest to learn of. build.sh test has installed and built what they need.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+# What build.sh has just provided may not be missing silently.
+REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad
+[ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc
+export REQUIRE
+
+step "go vet" go vet ./...
+step "shim: unit tests with sanitizers" make -C hijack/shim OUT="$CACHE/shim" test
+
+# go_test NAME ARGUMENTS...: shows a line for each test that skips or fails and each package, and keeps everything in a log.
+go_test() {
+	local log=$LOGS/go-test-$1.log
+	say test "$1: ${*:2}"
+	if ! go test -shuffle=on -v "${@:2}" 2>&1 </dev/null | tee "$log" |
+		grep --line-buffered -E '^(ok|FAIL|panic)|^ *--- (SKIP|FAIL)|: needs |agree with the CPU|Ran [0-9]+ tests?:'; then
+		grep -nE -B 40 '^ *--- FAIL|^panic|^FAIL' "$log" | tail -n 200 || true
+		say FAILED "$1; everything is in $log"
+		exit 1
+	fi
+}
+
+unit=$(go list ./... | grep -v '/tests/')
+# shellcheck disable=SC2086 # a list of packages
+go_test unit -timeout 10m $unit
+CGO_ENABLED=1 go_test race -race -short -timeout 10m ./daemon ./daemon/session/... ./daemon/worker/... ./daemon/rpc ./daemon/ledger ./hijack/wire/...
+go_test rules ./tests/rules
+go_test script -timeout 5m ./tests/script
+go_test e2e -timeout 15m ./tests/e2e
