@@ -56,7 +56,7 @@ func (d *Dir) Load(id uint64) (Record, error) {
 
 // NextSession returns a number that was never used before in the life of this directory.
 func (d *Dir) NextSession() (uint64, error) {
-	path := filepath.Join(d.state(), "last")
+	path := filepath.Join(d.path, "last")
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, fmt.Errorf("last session: %w", err)
