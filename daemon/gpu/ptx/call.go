@@ -119,8 +119,8 @@ func (p *parser) call(inst *Inst) {
 	if p.bad {
 		return
 	}
-	c.Rets = p.passed(rets, signature.Returns, signature.ReturnRegs, callee.pos, true)
-	c.Args = p.passed(args, signature.Params, signature.ParamRegs, callee.pos, false)
+	c.Rets = p.passed(rets, signature.Returns, callee.pos, true)
+	c.Args = p.passed(args, signature.Params, callee.pos, false)
 	inst.Call = c
 }
 
@@ -155,7 +155,7 @@ func (p *parser) callList() []rawOperand {
 }
 
 // passed checks arguments or return values against the callee's and converts them.
-func (p *parser) passed(raw []rawOperand, formal []*Var, regs []Reg, pos Pos, results bool) []Operand {
+func (p *parser) passed(raw []rawOperand, formal []*Var, pos Pos, results bool) []Operand {
 	if len(raw) != len(formal) {
 		what := "arguments"
 		if results {
@@ -168,7 +168,6 @@ func (p *parser) passed(raw []rawOperand, formal []*Var, regs []Reg, pos Pos, re
 	for i := range raw {
 		ops[i] = p.pass(&raw[i], formal[i], results)
 	}
-	_ = regs
 	return ops
 }
 
@@ -177,7 +176,7 @@ func (p *parser) pass(o *rawOperand, formal *Var, result bool) Operand {
 	switch {
 	case o.kind == rawSink && result:
 		return Operand{Kind: RegOperand, Reg: NoReg}
-	case o.kind == rawSymbol && o.variable.Space == ParamSpace && o.variable.CallParam && o.offset == 0:
+	case o.kind == rawSymbol && p.passable(o.variable) && o.offset == 0:
 		if o.variable.Bytes != formal.Bytes && formal.Bytes != 0 {
 			p.errorAt(o.pos, "'%s' has %d bytes, the parameter %d", o.name, o.variable.Bytes, formal.Bytes)
 		}
@@ -189,6 +188,11 @@ func (p *parser) pass(o *rawOperand, formal *Var, result bool) Operand {
 	}
 	p.errorAt(o.pos, "%s does not fit parameter '%s' of %d bytes", o.describe(), formal.Name, formal.Bytes)
 	return Operand{}
+}
+
+// passable reports whether a variable can be an argument: a call parameter, or what a .func itself was passed.
+func (p *parser) passable(v *Var) bool {
+	return v.Space == ParamSpace && (v.CallParam || !p.fn.f.Entry)
 }
 
 // passedBits are a constant's bits in a parameter of some size.

@@ -10,9 +10,10 @@ type decoded struct {
 	form *form
 	// inst is the instruction without operands.
 	inst Inst
-	// types counts the types seen, policy is set by .L2::cache_hint.
+	// types counts the types seen, policy is set by .L2::cache_hint, hinted by every hint for global memory only.
 	types  int
 	policy bool
+	hinted bool
 	err    string // why the opcode is refused; empty if it is not
 }
 

@@ -13,7 +13,7 @@ var flagNames = []struct {
 	name string
 }{
 	{Approx, ".approx"}, {Full, ".full"}, {FTZ, ".ftz"}, {NaN, ".NaN"}, {XorSign, ".xorsign.abs"}, {Relu, ".relu"},
-	{Sat, ".sat"}, {Wrap, ".wrap"}, {Volatile, ".volatile"}, {CC, ".cc"}, {Sync, ".sync"}, {Uniform, ".uni"},
+	{Sat, ".sat"}, {SatFinite, ".satfinite"}, {Wrap, ".wrap"}, {Volatile, ".volatile"}, {CC, ".cc"}, {Sync, ".sync"}, {Uniform, ".uni"},
 }
 
 // String prints the instruction like PTX, with registers by class and number: %p3 a predicate, %h 16 bits, %r 32, %d 64.

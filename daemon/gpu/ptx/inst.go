@@ -41,7 +41,7 @@ type Flag uint16
 // Modifiers.
 const (
 	FTZ     Flag = 1 << iota
-	Sat          // .sat or .satfinite
+	Sat          // .sat: to 0..1, or to the integer's range
 	Approx       // .approx
 	Full         // .full
 	CC           // sets the carry flag (add.cc, sub.cc, mad.cc)
@@ -53,7 +53,8 @@ const (
 	NaN     // min/max .NaN
 	XorSign // min/max .xorsign.abs
 	Relu
-	Unsigned // szext, bfind.shiftamt and friends use their own Mode; here: address operand is unsigned
+	Unsigned  // szext, bfind.shiftamt and friends use their own Mode; here: address operand is unsigned
+	SatFinite // .satfinite: infinity becomes the largest finite value, of cvt to halves
 )
 
 // OperandKind tells the operand forms apart.

@@ -19,7 +19,7 @@ func setVec(n uint8) func(*decoded) { return func(d *decoded) { d.inst.Vec = n }
 
 // plainModifiers mean the same wherever a form allows them.
 var plainModifiers = map[string]func(*decoded){
-	"ftz": setFlag(FTZ), "sat": setFlag(Sat), "satfinite": setFlag(Sat), "approx": setFlag(Approx), "full": setFlag(Full),
+	"ftz": setFlag(FTZ), "sat": setFlag(Sat), "satfinite": setFlag(SatFinite), "approx": setFlag(Approx), "full": setFlag(Full),
 	"cc": setFlag(CC), "uni": setFlag(Uniform), "sync": setFlag(Sync), "NaN": setFlag(NaN), "relu": setFlag(Relu),
 	"xorsign": setFlag(XorSign), "abs": nothing, "red": nothing, "noftz": nothing, "aligned": nothing, "warp": nothing,
 	"volatile": setFlag(Volatile), "relaxed": setFlag(Volatile), "acquire": setFlag(Volatile), "release": setFlag(Volatile),
@@ -31,7 +31,7 @@ var plainModifiers = map[string]func(*decoded){
 	"param": setSpace(ParamSpace), "param::entry": setSpace(ParamSpace), "param::func": setSpace(ParamSpace),
 	"v2": setVec(2), "v4": setVec(4), "v8": setVec(8), "to": setMode(CvtaTo),
 	"shiftamt": setMode(BfindShiftAmt), "proxy": nothing, "alias": nothing, "cta": nothing,
-	"L2::cache_hint": func(d *decoded) { d.policy = true },
+	"L2::cache_hint": func(d *decoded) { d.policy, d.hinted = true, true },
 	"fractional":     nothing, "L1": nothing, "L2": nothing, "L2::evict_last": nothing, "L2::evict_normal": nothing,
 	"L2::evict_first": nothing, "L2::evict_unchanged": nothing,
 	"launch_dependents": nothing, "wait": nothing, "idx": nothing, "gl": nothing, "sys": nothing,
@@ -53,10 +53,12 @@ var groups = map[string][]choice{
 	"sets":   plain("b16 b32 b64 u16 u32 u64 s16 s32 s64 f16 bf16 f32 f64"),
 	"sem":    plain("relaxed acquire release acq_rel"),
 	"scope":  ignored("cta cluster gpu sys"),
-	"cop":    ignored("ca cg cs lu cv wb wt"),
-	"evict":  ignored("L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"),
-	"evict2": ignored("L2::evict_normal L2::evict_first L2::evict_last L2::evict_unchanged"),
-	"fetch":  ignored("L2::64B L2::128B L2::256B"),
+	"lcop":   ignored("ca cg cs lu cv"),
+	"ncop":   ignored("ca cg cs"),
+	"scop":   ignored("wb cg cs wt"),
+	"evict":  hints("L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"),
+	"evict2": hints("L2::evict_normal L2::evict_first L2::evict_last L2::evict_unchanged"),
+	"fetch":  hints("L2::64B L2::128B L2::256B"),
 	"mul":    modes(pair[Mode]{"hi", MulHi}, pair[Mode]{"lo", MulLo}),
 	"wmul":   modes(pair[Mode]{"wide", MulWide}),
 	"dp":     modes(pair[Mode]{"lo", DpLo}, pair[Mode]{"hi", DpHi}),
@@ -144,6 +146,14 @@ func plain(names string) (choices []choice) {
 func ignored(names string) (choices []choice) {
 	for _, name := range strings.Fields(names) {
 		choices = append(choices, choice{name, nothing})
+	}
+	return choices
+}
+
+// hints are ignored, but only global memory takes them.
+func hints(names string) (choices []choice) {
+	for _, name := range strings.Fields(names) {
+		choices = append(choices, choice{name, func(d *decoded) { d.hinted = true }})
 	}
 	return choices
 }

@@ -75,9 +75,12 @@ func compareRows() (rows []row) {
 			rows = append(rows, row{OpSetp, "setp", mods + combine.mods, "d.pred|p_ a a" + combine.params})
 		}
 		for _, mods := range []string{
-			"$eqne u32|s32|f32|u16|s16|f16|bf16 b16|b32|b64", "$ucmp u32|s32|f32|u16|s16|f16|bf16 u16|u32|u64",
-			"$scmp u32|s32|f32|u16|s16|f16|bf16 s16|s32|s64", "$fcmp ftz? u32|s32|f32|u16|s16|f16|bf16 f32|f16",
-			"$fcmp u32|s32|f32|u16|s16|f16|bf16 f64|bf16", "$fcmp ftz? u32|s32|f16x2 f16x2", "$fcmp u32|s32|bf16x2 bf16x2",
+			"$eqne u32|s32|f32 b16|b32|b64", "$ucmp u32|s32|f32 u16|u32|u64", "$scmp u32|s32|f32 s16|s32|s64",
+			"$fcmp ftz? u32|s32|f32 f32", "$fcmp u32|s32|f32 f64",
+			"$eqne f16|bf16 b16|b32|b64", "$ucmp f16|bf16 u16|u32|u64", "$scmp f16|bf16 s16|s32|s64",
+			"$fcmp ftz? f16 f32|f16", "$fcmp f16 f64", "$fcmp bf16 f16|f32|f64|bf16",
+			"$fcmp ftz? u16|s16|u32|s32 f16", "$fcmp u16|s16|u32|s32 bf16",
+			"$fcmp ftz? u32|s32|f16x2 f16x2", "$fcmp u32|s32|bf16x2 bf16x2",
 		} {
 			rows = append(rows, row{OpSet, "set", mods + combine.mods, "d a.src a.src" + combine.params})
 		}

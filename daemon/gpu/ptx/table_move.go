@@ -5,20 +5,24 @@ var moveRows = []row{
 	{OpMov, "mov", "$data|pred", "*"},
 	{OpCvt, "cvt", "$irnd|$rnd? ftz? sat? $cvt $cvt", "D A.src"},
 	{OpCvt, "cvt", "rn|rz relu satfinite? f16|bf16 f32", "D A.src"},
+	{OpCvt, "cvt", "rn|rz satfinite f16|bf16 f32", "D A.src"},
 	{OpCvt, "cvt", "rn|rz relu? satfinite? f16x2|bf16x2 f32", "d a.src a.src"},
 	{OpCvta, "cvta", "to? global|shared|shared::cta|local|const|param|param::entry u32|u64", "*"},
 	{OpIsspacep, "isspacep", "global|shared|shared::cta|local|const|param|param::entry", "*"},
 
-	{OpLd, "ld", "weak? " + ldSpace + "? $cop?" + hints + " $vec? $mem", "D m c"},
-	{OpLd, "ld", "volatile " + ldSpace + "? $fetch? $vec? $mem", "D m c"},
-	{OpLd, "ld", "relaxed|acquire $scope " + ldSpace + "?" + hints + " $vec? $mem", "D m c"},
-	{OpLd, "ld", "mmio relaxed $scope global? $mem", "D m c"},
-	{OpLd, "ld", "global nc $cop?" + hints + " $vec? $mem", "D m c"},
-	{OpLdu, "ldu", "global? $vec? $mem", "D m c"},
-	{OpSt, "st", "weak? " + stSpace + "? $cop?" + hints + " $vec? $mem", "m A c"},
-	{OpSt, "st", "volatile " + stSpace + "? $vec? $mem", "m A c"},
-	{OpSt, "st", "relaxed|release $scope " + stSpace + "?" + hints + " $vec? $mem", "m A c"},
-	{OpSt, "st", "mmio relaxed $scope global? $mem", "m A c"},
+	{OpLd, "ld", "weak? " + ldSpace + "? $lcop?" + fetch + mem, "D m c"},
+	{OpLd, "ld", "weak? global?" + evict + fetch + mem, "D m c"},
+	{OpLd, "ld", "volatile global|shared|shared::cta? $fetch?" + mem, "D m c"},
+	{OpLd, "ld", "relaxed|acquire $scope global|shared|shared::cta?" + evict + fetch + mem, "D m c"},
+	{OpLd, "ld", "mmio relaxed sys global? $mem", "D m c"},
+	{OpLd, "ld", "global nc $ncop?" + fetch + mem, "D m c"},
+	{OpLd, "ld", "global nc" + evict + fetch + mem, "D m c"},
+	{OpLdu, "ldu", "global?" + mem, "D m c"},
+	{OpSt, "st", "weak? " + stSpace + "? $scop? L2::cache_hint?" + mem, "m A c"},
+	{OpSt, "st", "weak? global?" + evict + " L2::cache_hint?" + mem, "m A c"},
+	{OpSt, "st", "volatile global|shared|shared::cta?" + mem, "m A c"},
+	{OpSt, "st", "relaxed|release $scope global|shared|shared::cta?" + evict + " L2::cache_hint?" + mem, "m A c"},
+	{OpSt, "st", "mmio relaxed sys global? $mem", "m A c"},
 
 	{OpPrefetch, "prefetch", "global|local? L1|L2", "m"},
 	{OpPrefetch, "prefetch", "global L2::evict_last|L2::evict_normal", "m"},
@@ -32,7 +36,9 @@ var moveRows = []row{
 const (
 	ldSpace = "global|shared|shared::cta|local|const|param|param::entry|param::func"
 	stSpace = "global|shared|shared::cta|local|param|param::func"
-	hints   = " $evict? $evict2? $fetch? L2::cache_hint?"
+	evict   = " $evict? $evict2?"
+	fetch   = " $fetch? L2::cache_hint?"
+	mem     = " $vec? $mem"
 )
 
 // unsupported are the opcodes of the ISA that are not in the table yet. An error says "not supported" for them and

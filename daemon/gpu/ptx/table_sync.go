@@ -1,5 +1,7 @@
 package ptx
 
+import "strings"
+
 // atomicRows are atom, red and the fences.
 var atomicRows = append(atomicForms(), []row{
 	{OpFence, "membar", "cta|gl|sys", ""},
@@ -15,7 +17,7 @@ func atomicForms() (rows []row) {
 	} {
 		rows = append(rows,
 			row{OpAtom, "atom", common + mods, "d_ m a c"},
-			row{OpRed, "red", common + mods, "m a c"})
+			row{OpRed, "red", strings.Replace(common, "$sem", "relaxed|release", 1) + mods, "m a c"})
 	}
 	rows = append(rows,
 		row{OpAtom, "atom", common + "$exch b32|b64", "d_ m a c"},
@@ -26,7 +28,7 @@ func atomicForms() (rows []row) {
 	} {
 		rows = append(rows,
 			row{OpAtom, "atom", vectors + mods, "V m W c"},
-			row{OpRed, "red", vectors + mods, "m W c"})
+			row{OpRed, "red", strings.Replace(vectors, "$sem", "relaxed|release", 1) + mods, "m W c"})
 	}
 	return rows
 }
@@ -46,10 +48,10 @@ var warpRows = []row{
 	{OpVote, "vote", "$vote pred", "d a"},
 	{OpVote, "vote", "$ballot b32", "d a.pred"},
 	{OpBarWarp, "bar", "warp sync", "a.b32"},
-	{OpBar, "bar", "cta? $bars aligned?", "a.u32 a.u32?"},
-	{OpBar, "bar", "cta? $bara aligned?", "a.u32 a.u32"},
-	{OpBar, "bar", "cta? red $barp aligned? u32", "d a.u32 a.u32? a.pred"},
-	{OpBar, "bar", "cta? red $barb aligned? pred", "d a.u32 a.u32? a.pred"},
+	{OpBar, "bar", "cta? $bars", "a.u32 a.u32?"},
+	{OpBar, "bar", "cta? $bara", "a.u32 a.u32"},
+	{OpBar, "bar", "cta? red $barp u32", "d a.u32 a.u32? a.pred"},
+	{OpBar, "bar", "cta? red $barb pred", "d a.u32 a.u32? a.pred"},
 	{OpBar, "barrier", "cta? $bars aligned?", "a.u32 a.u32?"},
 	{OpBar, "barrier", "cta? $bara aligned?", "a.u32 a.u32"},
 	{OpBar, "barrier", "cta? red $barp aligned? u32", "d a.u32 a.u32? a.pred"},

@@ -20,6 +20,8 @@ func verifyMad(d *decoded) bool { return d.inst.Flags&Sat == 0 || d.inst.Mode ==
 func verifyMemory(d *decoded) bool {
 	bits := int(d.inst.Vec) * d.inst.Type.Bits()
 	switch {
+	case d.hinted && d.inst.Space != Generic && d.inst.Space != Global:
+		return false
 	case d.inst.Vec == 8 && d.inst.Op != OpAtom && d.inst.Op != OpRed:
 		return d.inst.Space == Global && d.inst.Type.Bits() == 32
 	case bits == 256:
@@ -33,6 +35,9 @@ func verifyCvt(d *decoded) bool {
 	to, from, i := d.inst.Type, d.inst.SrcType, &d.inst
 	integral := i.Round >= RNI
 	if i.Flags&FTZ != 0 && to != F32 && from != F32 {
+		return false
+	}
+	if i.Flags&Sat != 0 && i.Round < RNI && (to == BF16 || from == BF16) && i.Flags&Relu == 0 {
 		return false
 	}
 	switch {

@@ -147,7 +147,11 @@ func floatToFloat(in *ptx.Inst) Func {
 	value, _ := valueOf(in.SrcType)
 	mode := in.Round
 	sat, positive := in.Flags&ptx.Sat != 0, in.Flags&ptx.Relu != 0
-	ftz := in.Flags&ptx.FTZ != 0
+	ftz, finite := in.Flags&ptx.FTZ != 0, in.Flags&ptx.SatFinite != 0
+	infinity := uint64(0x7c00)
+	if in.Type == ptx.BF16 {
+		infinity = 0x7f80
+	}
 	flushIn, flushOut := flusher(in.SrcType), flusher(in.Type)
 	finish := finisher(in.Type, mode)
 	toIntegral := mode == ptx.RNI || mode == ptx.RZI || mode == ptx.RMI || mode == ptx.RPI
@@ -168,6 +172,9 @@ func floatToFloat(in *ptx.Inst) Func {
 		result := finish(x)
 		if ftz {
 			result = flushOut(result)
+		}
+		if finite && result&0x7fff == infinity {
+			result-- // the largest finite value
 		}
 		return result
 	}
