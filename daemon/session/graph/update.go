@@ -74,3 +74,33 @@ func sameSet(a, b []int) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.Equal(a, b)
 }
+
+// MatchChild is Match for the graph of one child node of the plan.
+func (p *Plan) MatchChild(node abi.Handle, g *Graph) (map[int]Op, *Mismatch) {
+	was := p.shape.child(node)
+	if was == nil {
+		return nil, &Mismatch{Result: UpdateNodeTypeChanged, Was: node}
+	}
+	ops := map[int]Op{}
+	if miss := p.match(was, g, ops); miss != nil {
+		return nil, miss
+	}
+	return ops, nil
+}
+
+// child finds the shape of the graph of a child node, at every depth.
+func (s *shape) child(node abi.Handle) *shape {
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if n.child == nil {
+			continue
+		}
+		if n.handle == node {
+			return n.child
+		}
+		if inner := n.child.child(node); inner != nil {
+			return inner
+		}
+	}
+	return nil
+}

@@ -19,7 +19,7 @@ const (
 // Maker is the call that made an object, as it came over the wire.
 type Maker struct {
 	// Call is the permanent number of the call.
-	Call uint16
+	Call abi.Call
 	// Payload holds the call's arguments as package wire encodes them; the owner of a Graph gives it a copy to keep.
 	Payload []byte
 	// Image is code that the call loaded, nil for other calls.

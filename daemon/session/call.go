@@ -1,0 +1,99 @@
+package session
+
+import (
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/session/graph"
+	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// Call is one frame on its way through the session.
+type Call struct {
+	Number abi.Call
+	// Flags are the frame's: whether the program waits, and its thread's capture mode.
+	Flags uint16
+	// Slot is the reply slot of the thread that called.
+	Slot uint32
+	// Context is the low half of the thread's current context, 0 for none.
+	Context uint32
+	// Sequence counts the frames of the session.
+	Sequence uint64
+	// Payload is a private copy of the arguments. It is the caller's again when Dispatch has returned, so a handler copies
+	// what it keeps.
+	Payload []byte
+
+	beside func() error
+}
+
+// waits reports whether the program waits for an answer.
+func (c *Call) waits() bool { return c.Flags&wire.FlagWait != 0 }
+
+// mode is the capture mode of the calling thread.
+func (c *Call) mode() graph.Mode { return graph.Mode(c.Flags >> wire.FlagModeShift & 3) }
+
+// maker records the call as the one that makes an object.
+func (c *Call) maker() object.Maker {
+	return object.Maker{Call: c.Number, Payload: append([]byte(nil), c.Payload...)}
+}
+
+// Beside hands over the part of a call that waits. It runs on a goroutine of its own, without the session's lock, after
+// the handler has returned; then the program gets its answer. A handler returns what Beside returns.
+func (c *Call) Beside(f func() error) error {
+	c.beside = f
+	return nil
+}
+
+// Dispatch runs a call and answers it, now or when what it waits for is over. Calls are dispatched one after the other.
+func (s *Session) Dispatch(call *Call) {
+	s.made.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	call.beside = nil
+	s.dispatch(call)
+}
+
+// finish answers a call after its handler, or starts what the handler left to be done beside the ring.
+func (s *Session) finish(call *Call, err error, out wire.Reply) {
+	if err != nil || call.beside == nil {
+		s.answer(call.Flags, call.Slot, call.Sequence, err, out)
+		return
+	}
+	rest, flags, slot, sequence := call.beside, call.Flags, call.Slot, call.Sequence
+	s.pending[sequence] = &pendingCall{number: call.Number, since: now()}
+	go func() {
+		err := rest()
+		s.mu.Lock()
+		delete(s.pending, sequence)
+		s.mu.Unlock()
+		s.answer(flags, slot, sequence, err, out)
+	}()
+}
+
+// answer does not need the lock.
+func (s *Session) answer(flags uint16, slot uint32, sequence uint64, err error, out wire.Reply) {
+	s.completed.Add(1)
+	if flags&wire.FlagWait == 0 {
+		if err != nil {
+			s.failLater(err)
+		}
+		return
+	}
+	code := gpu.Code(err)
+	if code.Sticky() {
+		s.answers.Fail(code)
+	}
+	if err != nil {
+		s.log.Debug("call failed", "error", err)
+	}
+	var data []byte
+	if out != nil {
+		data = out.Append(make([]byte, 0, 64))
+	}
+	s.answers.Reply(slot, sequence, code, data)
+}
+
+// unknown answers a number that the dispatch table does not have.
+func (s *Session) unknown(call *Call) {
+	s.finish(call, &gpu.Error{Op: "dispatch", Code: abi.NotSupported, Detail: "unknown call"}, nil)
+}

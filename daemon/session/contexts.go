@@ -1,0 +1,290 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// primary is what a device knows of its primary context while it does not exist.
+type primary struct {
+	retained uint32
+	flags    uint32
+	context  *context
+}
+
+// context is a driver context: an owner of streams, modules and memory on a device.
+type context struct {
+	object    *object.Object
+	device    *device
+	flags     uint32
+	limits    limits
+	legacy    *stream
+	perThread map[uint32]*stream
+	streams   []*stream // in the order of creation, the two kinds above included
+	// blocking counts what was submitted to blocking streams, for the order with the legacy stream.
+	blocking uint64
+}
+
+// Limits that can be set, CUlimit numbers; bytes or counts.
+const (
+	limitStack     = 0
+	limitPrintf    = 1
+	limitHeap      = 2
+	limitSyncDepth = 3
+	limitLaunches  = 4
+	limitFetch     = 5
+	limitPersist   = 6
+	limitCount     = 7
+)
+
+type limits [limitCount]uint64
+
+// defaultLimits are those of a real device.
+var defaultLimits = limits{limitStack: 1024, limitPrintf: 1 << 20, limitHeap: 8 << 20, limitSyncDepth: 2, limitLaunches: 2048, limitFetch: 64}
+
+const flagMapHost = 8 // always on, as on every 64-bit device
+
+// current returns the calling thread's context.
+func (s *Session) current(call *Call) (*context, error) {
+	if c := s.contexts[call.Context]; c != nil {
+		return c, nil
+	}
+	if call.Context == 0 {
+		return nil, &gpu.Error{Op: "find context", Code: abi.InvalidContext, Detail: "the thread has no current context"}
+	}
+	return nil, &gpu.Error{Op: "find context", Code: abi.ContextIsDestroyed}
+}
+
+// context returns a context by its handle, the calling thread's for 0.
+func (s *Session) context(call *Call, h abi.Handle) (*context, error) {
+	if h == 0 {
+		return s.current(call)
+	}
+	if c := s.contexts[h.Index()]; c != nil && h.Kind() == abi.KindContext {
+		return c, nil
+	}
+	return nil, &gpu.Error{Op: "find context", Code: abi.InvalidContext, Detail: h.String() + " does not exist"}
+}
+
+func (s *Session) newContext(call *Call, d *device, h abi.Handle, flags uint32) (*context, error) {
+	if err := s.open(d); err != nil {
+		return nil, err
+	}
+	c := &context{device: d, flags: flags | flagMapHost, limits: defaultLimits, perThread: map[uint32]*stream{}}
+	c.object = s.objects.Add(&object.Object{ID: uint64(h), Kind: abi.KindContext, Maker: call.maker(), State: c})
+	s.contexts[h.Index()] = c
+	return c, nil
+}
+
+// endContext destroys a context once its work is over.
+func (s *Session) endContext(call *Call, c *context) error {
+	delete(s.contexts, c.object.Handle().Index())
+	for _, st := range c.streams {
+		s.captures.Abandon(&st.line, s.discardGraph)
+	}
+	s.tellCapturing()
+	return call.Beside(func() error {
+		for _, st := range c.streams {
+			_ = st.work.Synchronize() // a fault ends here, with the context
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.objects.Destroy(c.object, s.release)
+		for _, st := range slices.Clone(c.streams) {
+			st.close() // the default streams, which are nobody's
+		}
+		s.leave(c.device)
+		return nil
+	})
+}
+
+// release frees what an object held when it is destroyed, by itself or with its owner.
+func (s *Session) release(o *object.Object) {
+	switch state := o.State.(type) {
+	case *stream:
+		state.close()
+	case *event:
+		state.drop(s)
+	case *module:
+		state.close(s)
+	case *allocation:
+		state.free(s)
+	case *executable:
+		state.close(s)
+	case *hosted:
+		state.release(s)
+	}
+}
+
+func (s *Session) devicePrimaryCtxRetain(call *Call, in *wire.DevicePrimaryCtxRetain, out *wire.DevicePrimaryCtxRetainReply) error {
+	d, err := s.device(in.Dev)
+	if err != nil {
+		return err
+	}
+	if d.primary.context == nil {
+		c, err := s.newContext(call, d, abi.PrimaryContext(d.ordinal), d.primary.flags)
+		if err != nil {
+			return err
+		}
+		d.primary.context = c
+	}
+	d.primary.retained++
+	out.Pctx = d.primary.context.object.Handle()
+	return nil
+}
+
+func (s *Session) devicePrimaryCtxRelease(call *Call, in *wire.DevicePrimaryCtxRelease) error {
+	d, err := s.device(in.Dev)
+	if err != nil {
+		return err
+	}
+	if d.primary.retained == 0 {
+		return &gpu.Error{Op: "release primary context", Code: abi.InvalidContext, Detail: "it is not retained"}
+	}
+	d.primary.retained--
+	if d.primary.retained > 0 {
+		return nil
+	}
+	return s.endPrimary(call, d)
+}
+
+func (s *Session) devicePrimaryCtxReset(call *Call, in *wire.DevicePrimaryCtxReset) error {
+	d, err := s.device(in.Dev)
+	if err != nil || d.primary.context == nil {
+		return err
+	}
+	d.primary.retained = 0
+	return s.endPrimary(call, d)
+}
+
+func (s *Session) endPrimary(call *Call, d *device) error {
+	c := d.primary.context
+	d.primary.context, d.primary.flags = nil, 0
+	return s.endContext(call, c)
+}
+
+func (s *Session) devicePrimaryCtxSetFlags(_ *Call, in *wire.DevicePrimaryCtxSetFlags) error {
+	d, err := s.device(in.Dev)
+	if err != nil {
+		return err
+	}
+	d.primary.flags = in.Flags
+	if d.primary.context != nil {
+		d.primary.context.flags = in.Flags | flagMapHost
+	}
+	return nil
+}
+
+func (s *Session) devicePrimaryCtxGetState(_ *Call, in *wire.DevicePrimaryCtxGetState, out *wire.DevicePrimaryCtxGetStateReply) error {
+	d, err := s.device(in.Dev)
+	if err != nil {
+		return err
+	}
+	out.Flags = d.primary.flags
+	if d.primary.context != nil {
+		out.Active = 1
+	}
+	return nil
+}
+
+func (s *Session) ctxCreate(call *Call, in *wire.CtxCreate, out *wire.CtxCreateReply) error {
+	d, err := s.device(in.Dev)
+	if err != nil {
+		return err
+	}
+	if in.Flags&^0xff != 0 {
+		return invalid("create context", fmt.Sprintf("unknown flags %#x", in.Flags))
+	}
+	c, err := s.newContext(call, d, s.objects.NextHandle(abi.KindContext), in.Flags)
+	if err == nil {
+		out.Pctx = c.object.Handle()
+	}
+	return err
+}
+
+func (s *Session) ctxDestroy(call *Call, in *wire.CtxDestroy) error {
+	c, err := s.context(call, in.Ctx)
+	if err != nil {
+		return err
+	}
+	if c.device.primary.context == c {
+		return &gpu.Error{Op: "destroy context", Code: abi.InvalidContext, Detail: "a primary context is released, not destroyed"}
+	}
+	return s.endContext(call, c)
+}
+
+func (s *Session) ctxGetLimit(call *Call, in *wire.CtxGetLimit, out *wire.CtxGetLimitReply) error {
+	c, err := s.current(call)
+	if err != nil {
+		return err
+	}
+	if in.Limit < 0 || in.Limit >= limitCount {
+		return &gpu.Error{Op: "get limit", Code: abi.UnsupportedLimit}
+	}
+	out.Pvalue = c.limits[in.Limit]
+	return nil
+}
+
+// ctxSetLimit remembers the value; the software GPU has no such limits, and a real one is told when it is ours to tell.
+func (s *Session) ctxSetLimit(call *Call, in *wire.CtxSetLimit) error {
+	c, err := s.current(call)
+	if err != nil {
+		return err
+	}
+	if in.Limit < 0 || in.Limit >= limitCount {
+		return &gpu.Error{Op: "set limit", Code: abi.UnsupportedLimit}
+	}
+	c.limits[in.Limit] = in.Value
+	return nil
+}
+
+func (s *Session) ctxSynchronize(call *Call, in *wire.CtxSynchronize) error {
+	c, err := s.context(call, in.Ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.captures.Synchronizing(c.object.Handle()); err != nil {
+		return err
+	}
+	busy := c.busy()
+	if len(busy) == 0 {
+		return c.device.context.Fault()
+	}
+	device := c.device.context
+	return call.Beside(func() error {
+		for _, st := range busy {
+			if err := st.Synchronize(); err != nil {
+				return err
+			}
+		}
+		return device.Fault()
+	})
+}
+
+// ctxEnablePeerAccess: no backend maps one device's memory into another yet, and cuDeviceCanAccessPeer says so.
+func (s *Session) ctxEnablePeerAccess(call *Call, in *wire.CtxEnablePeerAccess) error {
+	c, err := s.current(call)
+	if err != nil {
+		return err
+	}
+	peer, err := s.context(call, in.PeerContext)
+	if err != nil {
+		return err
+	}
+	if peer.device == c.device {
+		return &gpu.Error{Op: "enable peer access", Code: abi.InvalidDevice, Detail: "both contexts are on the same GPU"}
+	}
+	return &gpu.Error{Op: "enable peer access", Code: abi.PeerAccessUnsupported}
+}
+
+func (s *Session) ctxDisablePeerAccess(call *Call, in *wire.CtxDisablePeerAccess) error {
+	if _, err := s.context(call, in.PeerContext); err != nil {
+		return err
+	}
+	return &gpu.Error{Op: "disable peer access", Code: abi.PeerAccessNotEnabled}
+}

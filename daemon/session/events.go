@@ -1,0 +1,234 @@
+package session
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/session/graph"
+	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// event is a driver event. Its completion word holds the count of the last record that was reached, so that the program
+// can query it without a call.
+type event struct {
+	object *object.Object
+	device *device
+	work   gpu.Event
+	timing bool
+	word   uint32
+	// recorded is the count of the last record submitted, 0 for none.
+	recorded uint64
+	// captured is where in a capture the event was recorded, when that was the last record.
+	captured graph.Mark
+	// users counts the program's handle and the records that are under way; the last one frees word and event.
+	users atomic.Int32
+}
+
+// Flags of events.
+const (
+	eventBlocking      = 1
+	eventDisableTiming = 2
+	eventInterprocess  = 4
+	recordExternal     = 1
+)
+
+// words hands out completion words. It has a lock of its own, because streams give them back.
+type words struct {
+	mu   sync.Mutex
+	free []uint32
+	next uint32
+}
+
+// noWord tells the program to ask instead of looking.
+const noWord = ^uint32(0)
+
+func (w *words) take() uint32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.free); n > 0 {
+		word := w.free[n-1]
+		w.free = w.free[:n-1]
+		return word
+	}
+	if w.next == wire.EventCount {
+		return noWord
+	}
+	w.next++
+	return w.next - 1
+}
+
+func (w *words) give(word uint32) {
+	if word == noWord {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free = append(w.free, word)
+}
+
+func (s *Session) event(h abi.Handle) (*event, error) {
+	o, err := s.objects.Find(abi.KindEvent, h)
+	if err != nil {
+		return nil, err
+	}
+	return o.State.(*event), nil
+}
+
+func (s *Session) eventCreate(call *Call, in *wire.EventCreate, out *wire.EventCreateReply) error {
+	c, err := s.current(call)
+	if err != nil {
+		return err
+	}
+	switch {
+	case in.Flags&^(eventBlocking|eventDisableTiming|eventInterprocess) != 0,
+		in.Flags&(eventDisableTiming|eventInterprocess) == eventInterprocess:
+		return invalid("create event", fmt.Sprintf("unknown flags %#x", in.Flags))
+	case in.Flags&eventInterprocess != 0:
+		return &gpu.Error{Op: "create event", Code: abi.NotSupported, Detail: "events between processes are not built"}
+	}
+	timing := in.Flags&eventDisableTiming == 0
+	work, err := c.device.context.NewEvent(gpu.EventOptions{Timing: timing})
+	if err != nil {
+		return err
+	}
+	e := &event{device: c.device, work: work, timing: timing, word: s.words.take()}
+	e.users.Store(1)
+	if e.word != noWord {
+		s.answers.Complete(e.word, 0)
+	}
+	e.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindEvent)), Kind: abi.KindEvent,
+		Maker: call.maker(), Owner: c.object, State: e})
+	out.Event, out.Word = e.object.Handle(), e.word
+	return nil
+}
+
+// drop gives up one use of the event.
+func (e *event) drop(s *Session) {
+	if e.users.Add(-1) == 0 {
+		s.words.give(e.word)
+		_ = e.work.Close()
+	}
+}
+
+func (s *Session) eventDestroy(_ *Call, in *wire.EventDestroy) error {
+	e, err := s.event(in.HEvent)
+	if err != nil {
+		return err
+	}
+	s.objects.Destroy(e.object, s.release)
+	return nil
+}
+
+func (s *Session) eventRecord(call *Call, in *wire.EventRecord) error {
+	e, err := s.event(in.Event)
+	if err != nil {
+		return err
+	}
+	st, err := s.stream(call, in.Stream)
+	if err != nil {
+		return err
+	}
+	if st.context.device != e.device {
+		return &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "event and stream are on different GPUs"}
+	}
+	if st.line.Capturing() {
+		if in.Flags&recordExternal != 0 {
+			_, err := st.line.Add(graph.EventRecord{Event: in.Event})
+			return err
+		}
+		mark, err := st.line.Mark()
+		if err == nil {
+			e.captured = mark
+		}
+		return err
+	}
+	if err := s.uncaptured(st, "record event"); err != nil {
+		return err
+	}
+	e.captured = graph.Mark{}
+	e.recorded = max(in.Count, e.recorded+1)
+	if err := s.enqueue(st, gpu.Record{Event: e.work}); err != nil {
+		return err
+	}
+	return st.submit(gpu.Call{Func: s.reached(e, e.recorded)})
+}
+
+// reached is what a stream runs after it has recorded an event.
+func (s *Session) reached(e *event, count uint64) func() {
+	e.users.Add(1)
+	context := e.device.context
+	return func() {
+		if err := context.Fault(); err != nil {
+			s.answers.Fail(gpu.Code(err)) // before the program believes the word
+		}
+		if e.word != noWord {
+			s.answers.Complete(e.word, count)
+		}
+		e.drop(s)
+	}
+}
+
+// known refuses questions about an event that was recorded into a capture, which they spoil.
+func (e *event) known(op string) error {
+	if !e.captured.Captured() {
+		return nil
+	}
+	e.captured.Invalidate()
+	return &gpu.Error{Op: op, Code: abi.CapturedEvent, Detail: "it was last recorded in a captured stream"}
+}
+
+func (s *Session) eventQuery(call *Call, in *wire.EventQuery) error {
+	e, err := s.event(in.Event)
+	if err != nil {
+		return err
+	}
+	if err := e.known("query event"); err != nil {
+		return err
+	}
+	if err := s.captures.Unsafe(call.Slot, call.mode()); err != nil {
+		return err
+	}
+	return e.work.Query()
+}
+
+func (s *Session) eventSynchronize(call *Call, in *wire.EventSynchronize) error {
+	e, err := s.event(in.Event)
+	if err != nil {
+		return err
+	}
+	if err := e.known("synchronize event"); err != nil {
+		return err
+	}
+	if err := s.captures.Unsafe(call.Slot, call.mode()); err != nil {
+		return err
+	}
+	if err := e.work.Query(); gpu.Code(err) != abi.NotReady {
+		return err
+	}
+	return call.Beside(e.work.Synchronize)
+}
+
+func (s *Session) eventElapsedTime(_ *Call, in *wire.EventElapsedTime, out *wire.EventElapsedTimeReply) error {
+	start, err := s.event(in.HStart)
+	if err != nil {
+		return err
+	}
+	end, err := s.event(in.HEnd)
+	if err != nil {
+		return err
+	}
+	if !start.timing || !end.timing || start.recorded == 0 || end.recorded == 0 || start.device != end.device {
+		return &gpu.Error{Op: "measure elapsed time", Code: abi.InvalidHandle, Detail: "an event has no time, or was never recorded"}
+	}
+	for _, e := range []*event{start, end} {
+		if err := e.work.Query(); err != nil {
+			return err
+		}
+	}
+	out.PMilliseconds, err = end.work.ElapsedSince(start.work)
+	return err
+}

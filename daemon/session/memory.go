@@ -1,0 +1,262 @@
+package session
+
+import (
+	"errors"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/session/heap"
+	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// allocation is memory that the program asked for.
+type allocation struct {
+	object *object.Object
+	bounds gpu.Range
+	// heap is nil for memory in the arena.
+	heap *heap.Heap
+	// pool is nil for what is in no pool.
+	pool *pool
+	// managed memory is freed as device memory is, though it lies in the arena.
+	managed bool
+}
+
+// free gives the memory back at once. It needs no lock.
+func (a *allocation) free(s *Session) {
+	var err error
+	switch {
+	case a.heap == nil:
+		err = s.freePinned(a.bounds)
+	default:
+		err = a.heap.Free(a.bounds.Address)
+		if a.pool != nil {
+			a.pool.count(-int64(a.bounds.Bytes))
+		}
+	}
+	if err != nil {
+		s.log.Warn("free memory", "address", a.bounds.Address, "error", err)
+	}
+}
+
+// afterAll runs f when everything is done that was submitted so far, on one device or, for nil, on all of them. f runs
+// without the lock and must not take it.
+func (s *Session) afterAll(d *device, f func()) {
+	var busy []*stream
+	for _, c := range s.contexts {
+		if d != nil && c.device != d {
+			continue
+		}
+		for _, st := range c.streams {
+			if !st.idle() {
+				busy = append(busy, st)
+			}
+		}
+	}
+	if len(busy) == 0 {
+		f()
+		return
+	}
+	var left atomic.Int64
+	left.Store(int64(len(busy)))
+	arrive := func() {
+		if left.Add(-1) == 0 {
+			f()
+		}
+	}
+	for _, st := range busy {
+		if st.submit(gpu.Call{Func: arrive}) != nil {
+			arrive()
+		}
+	}
+}
+
+// unsafe is the rule for calls that a capture in global mode forbids everywhere.
+func (s *Session) unsafe(call *Call) error { return s.captures.Unsafe(call.Slot, call.mode()) }
+
+// request is an allocation of device memory on its way.
+type request struct {
+	owner *object.Object
+	maker object.Maker
+	pool  *pool
+	// placed is told where the memory is.
+	placed func(r gpu.Range)
+}
+
+// allocate finds device memory. When there is none, but frees are waiting for the GPU, it waits for them and tries again.
+func (s *Session) allocate(call *Call, d *device, bytes uint64, request request) error {
+	attempt := func() error {
+		if d.heap == nil {
+			return &gpu.Error{Op: "allocate device memory", Code: abi.ContextIsDestroyed}
+		}
+		r, err := d.heap.Allocate(bytes)
+		if err != nil {
+			return err
+		}
+		a := &allocation{bounds: r, heap: d.heap, pool: request.pool}
+		if a.pool != nil {
+			a.pool.count(int64(bytes))
+		}
+		a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindMemory, Maker: request.maker, Owner: request.owner, State: a})
+		request.placed(r)
+		return nil
+	}
+	err := attempt()
+	if !errors.Is(err, abi.OutOfMemory) {
+		return err
+	}
+	var busy []gpu.Stream
+	for _, c := range s.contexts {
+		busy = append(busy, c.busy()...)
+	}
+	if len(busy) == 0 {
+		return err
+	}
+	return call.Beside(func() error {
+		for _, st := range busy {
+			_ = st.Synchronize() // a fault will be the next call's
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return attempt()
+	})
+}
+
+func (s *Session) memGetInfo(call *Call, out *wire.MemGetInfoReply) error {
+	c, err := s.current(call)
+	if err == nil {
+		out.Free, out.Total = c.device.context.Memory().Usage()
+	}
+	return err
+}
+
+func (s *Session) memAlloc(call *Call, in *wire.MemAlloc, out *wire.MemAllocReply) error {
+	c, err := s.current(call)
+	if err != nil {
+		return err
+	}
+	if err := s.unsafe(call); err != nil {
+		return err
+	}
+	return s.allocate(call, c.device, in.Bytesize, request{owner: c.object, maker: call.maker(),
+		placed: func(r gpu.Range) { out.Dptr = r.Address }})
+}
+
+func (s *Session) memAllocPitch(call *Call, in *wire.MemAllocPitch, out *wire.MemAllocPitchReply) error {
+	c, err := s.current(call)
+	if err != nil {
+		return err
+	}
+	if err := s.unsafe(call); err != nil {
+		return err
+	}
+	if e := in.ElementSizeBytes; e != 4 && e != 8 && e != 16 || in.WidthInBytes == 0 || in.WidthInBytes > 1<<40 {
+		return invalid("allocate pitched memory", "element size or width")
+	}
+	pitch := (in.WidthInBytes + heap.Align - 1) &^ (heap.Align - 1)
+	over, bytes := bits.Mul64(pitch, in.Height)
+	if over != 0 {
+		return abi.OutOfMemory
+	}
+	return s.allocate(call, c.device, bytes, request{owner: c.object, maker: call.maker(),
+		placed: func(r gpu.Range) { out.Dptr, out.PPitch = r.Address, pitch }})
+}
+
+// memFree frees after everything that was submitted before it.
+func (s *Session) memFree(call *Call, in *wire.MemFree) error {
+	if in.Dptr == 0 {
+		return nil
+	}
+	if err := s.unsafe(call); err != nil {
+		return err
+	}
+	o := s.objects.Get(in.Dptr)
+	if o == nil {
+		return invalid("free device memory", "the address is not that of an allocation")
+	}
+	a, is := o.State.(*allocation)
+	if !is || a.heap == nil && !a.managed {
+		return invalid("free device memory", "the address is that of pinned memory")
+	}
+	s.freeLater(a, s.holder(in.Dptr))
+	return nil
+}
+
+func (s *Session) freeLater(a *allocation, d *device) {
+	s.objects.Destroy(a.object, func(*object.Object) {})
+	s.afterAll(d, func() { a.free(s) })
+}
+
+func (s *Session) memAllocManaged(call *Call, in *wire.MemAllocManaged, out *wire.MemAllocManagedReply) error {
+	const attachGlobal, attachHost = 1, 2
+	if in.Flags != attachGlobal && in.Flags != attachHost {
+		return invalid("allocate managed memory", "flags")
+	}
+	r, err := s.allocatePinned(call, in.Bytesize, true)
+	out.Dptr = r.Address
+	return err
+}
+
+func (s *Session) memHostAlloc(call *Call, in *wire.MemHostAlloc, out *wire.MemHostAllocReply) error {
+	const portable, deviceMap, writeCombined = 1, 2, 4
+	if in.Flags&^(portable|deviceMap|writeCombined) != 0 {
+		return invalid("allocate pinned memory", "flags")
+	}
+	r, err := s.allocatePinned(call, in.Bytesize, false)
+	out.Pp = r.Address
+	return err
+}
+
+// allocatePinned takes pages of the arena and shows them to every device that is open.
+func (s *Session) allocatePinned(call *Call, bytes uint64, managed bool) (gpu.Range, error) {
+	c, err := s.current(call)
+	if err != nil {
+		return gpu.Range{}, err
+	}
+	if err := s.unsafe(call); err != nil {
+		return gpu.Range{}, err
+	}
+	r, err := s.arena.Allocate(bytes)
+	if err != nil {
+		return gpu.Range{}, err
+	}
+	for _, d := range s.devices {
+		if d.context == nil {
+			continue
+		}
+		if err := d.mapHost(s.options.Arena, r); err != nil {
+			_ = s.freePinned(r)
+			return gpu.Range{}, err
+		}
+	}
+	a := &allocation{bounds: r, managed: managed}
+	a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: call.maker(), Owner: c.object, State: a})
+	return r, nil
+}
+
+// freePinned hides pages from the devices and gives them back. It needs no lock: the list of devices never changes.
+func (s *Session) freePinned(r gpu.Range) error {
+	for _, d := range s.devices {
+		if c := d.opened.Load(); c != nil {
+			_ = (*c).Memory().UnmapHost(r.Address) // was perhaps never mapped there
+		}
+	}
+	return s.arena.Free(r.Address)
+}
+
+func (s *Session) memFreeHost(call *Call, in *wire.MemFreeHost) error {
+	if in.P == 0 {
+		return nil
+	}
+	if err := s.unsafe(call); err != nil {
+		return err
+	}
+	o := s.objects.Get(in.P)
+	if o == nil || o.Kind != object.KindPinned || o.State.(*allocation).managed {
+		return invalid("free pinned memory", "the address is not that of a pinned allocation")
+	}
+	s.freeLater(o.State.(*allocation), nil)
+	return nil
+}

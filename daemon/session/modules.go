@@ -1,0 +1,371 @@
+package session
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
+	"github.com/phos-gpu/phos/daemon/session/heap"
+	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// module is code loaded into a context.
+type module struct {
+	object    *object.Object
+	context   *context
+	code      gpu.Module
+	functions map[string]*function
+	// placed are the addresses of the module's variables in the heap.
+	placed []uint64
+	heap   *heap.Heap
+}
+
+// function is a kernel of a module.
+type function struct {
+	object *object.Object
+	module *module
+	code   gpu.Function
+	info   gpu.FunctionInfo
+}
+
+const (
+	logBytes = 800 // what a reply slot has room for
+	// imageBytes limits what is read of a program's memory as code, against lengths that are lies.
+	imageBytes = 2 << 30
+	readBytes  = 16 << 20
+)
+
+// close unloads the code. It needs no lock.
+func (m *module) close(s *Session) {
+	if err := m.code.Close(); err != nil {
+		s.log.Warn("unload module", "error", err)
+	}
+	for _, address := range m.placed {
+		_ = m.heap.Free(address) // with the device gone, it is free already
+	}
+}
+
+// readImage reads code from the program's memory.
+func readImage(memory io.ReaderAt, address, bytes uint64) ([]byte, error) {
+	if bytes == 0 || bytes > imageBytes {
+		return nil, &gpu.Error{Op: "read image", Code: abi.InvalidImage, Detail: fmt.Sprintf("%d bytes", bytes)}
+	}
+	image := make([]byte, 0, min(bytes, readBytes))
+	for uint64(len(image)) < bytes {
+		// Piece by piece: a length that is a lie fails at the first page that is not there.
+		n := len(image)
+		image = append(image, make([]byte, min(bytes-uint64(n), readBytes))...)
+		if _, err := memory.ReadAt(image[n:], int64(address)+int64(n)); err != nil {
+			return nil, &gpu.Error{Op: "read image", Code: abi.InvalidValue, Detail: err.Error()}
+		}
+	}
+	return image, nil
+}
+
+// load brings code onto the context's device. It needs no lock, but the context must stay.
+func load(c *context, images *fatbin.Images) (*module, error) {
+	d := c.device
+	image, err := images.Best(d.capability())
+	if err != nil {
+		return nil, err
+	}
+	m := &module{context: c, functions: map[string]*function{}, heap: d.heap}
+	place := func(name string, bytes, align uint64) (uint64, error) {
+		// What needs more than the heap's own alignment gets a chunk, which has every alignment.
+		if align > heap.Align {
+			bytes = max(bytes, heap.SmallBytes+1)
+		}
+		r, err := m.heap.Allocate(max(bytes, 1))
+		if err != nil {
+			return 0, fmt.Errorf("place variable %s: %w", name, err)
+		}
+		m.placed = append(m.placed, r.Address)
+		return r.Address, nil
+	}
+	m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place})
+	if err != nil {
+		for _, address := range m.placed {
+			_ = m.heap.Free(address)
+		}
+		return nil, err
+	}
+	return m, nil
+}
+
+// errorLog is the text for the program's JIT error log.
+func errorLog(err error) []byte {
+	text := err.Error()
+	var refused *gpu.LoadError
+	if errors.As(err, &refused) {
+		text = refused.Log
+	}
+	return []byte(text[:min(len(text), logBytes)])
+}
+
+// moduleLoad loads code as a module of the current context or as a library, which belongs to none.
+func (s *Session) moduleLoad(call *Call, in *wire.ModuleLoad, out *wire.ModuleLoadReply) error {
+	c := s.contexts[call.Context]
+	if c == nil && in.Library == 0 {
+		_, err := s.current(call)
+		return err
+	}
+	program, maker := s.program.Memory(call.Slot), call.maker()
+	address, bytes, library := in.Address, in.Size, in.Library != 0
+	return call.Beside(func() error {
+		content, err := readImage(program, address, bytes)
+		if err != nil {
+			return err
+		}
+		h, err := s.loadImage(c, content, maker, library)
+		if err != nil {
+			out.Log = errorLog(err)
+			s.log.Info("code refused", "error", err)
+			return err
+		}
+		out.Handle = uint64(h)
+		return nil
+	})
+}
+
+func (s *Session) loadImage(c *context, content []byte, maker object.Maker, asLibrary bool) (abi.Handle, error) {
+	images, err := fatbin.Parse(content)
+	if err != nil {
+		return 0, err
+	}
+	var m *module
+	if c != nil {
+		if m, err = load(c, images); err != nil {
+			return 0, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c != nil && s.contexts[c.object.Handle().Index()] != c {
+		m.close(s)
+		return 0, &gpu.Error{Op: "load module", Code: abi.ContextIsDestroyed}
+	}
+	maker.Image = s.objects.Images.Keep(content)
+	if asLibrary {
+		return s.addLibrary(maker, images, m), nil
+	}
+	s.addModule(m, maker)
+	return m.object.Handle(), nil
+}
+
+func (s *Session) addModule(m *module, maker object.Maker, needs ...*object.Object) {
+	m.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindModule)), Kind: abi.KindModule,
+		Maker: maker, Owner: m.context.object, Needs: needs, State: m})
+}
+
+func (s *Session) module(h abi.Handle) (*module, error) {
+	o, err := s.objects.Find(abi.KindModule, h)
+	if err != nil {
+		return nil, err
+	}
+	return o.State.(*module), nil
+}
+
+// moduleUnload unloads code when nothing runs any more.
+func (s *Session) moduleUnload(_ *Call, in *wire.ModuleUnload) error {
+	m, err := s.module(in.Hmod)
+	if err != nil {
+		return err
+	}
+	s.unload(m)
+	return nil
+}
+
+func (s *Session) unload(m *module) {
+	s.objects.Destroy(m.object, func(*object.Object) {})
+	s.afterAll(m.context.device, func() { m.close(s) })
+}
+
+// find returns a function of the module, entering it into the object graph the first time.
+func (m *module) find(s *Session, name string, maker object.Maker) (*function, error) {
+	if f := m.functions[name]; f != nil {
+		return f, nil
+	}
+	code, err := m.code.Function(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &function{module: m, code: code, info: code.Info()}
+	f.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindFunction)), Kind: abi.KindFunction,
+		Maker: maker, Owner: m.object, State: f})
+	m.functions[name] = f
+	return f, nil
+}
+
+// function returns the function of a handle, as it is in a context: a kernel is another function in each.
+func (s *Session) function(c *context, h abi.Handle) (*function, error) {
+	o := s.objects.Get(uint64(h))
+	if o == nil {
+		return nil, &gpu.Error{Op: "find function", Code: abi.InvalidHandle, Detail: h.String() + " does not exist"}
+	}
+	switch state := o.State.(type) {
+	case *function:
+		return state, nil
+	case *kernel:
+		return s.kernelIn(state, c)
+	}
+	return nil, &gpu.Error{Op: "find function", Code: abi.InvalidHandle, Detail: h.String() + " is no function"}
+}
+
+// functionOf returns the function of a handle for a call; kernels are those of the current context, or of any.
+func (s *Session) functionOf(call *Call, h abi.Handle) (*function, error) {
+	c := s.contexts[call.Context]
+	if c == nil && h.Kind() == abi.KindKernel {
+		if c = s.anyContext(); c == nil {
+			_, err := s.current(call)
+			return nil, err
+		}
+	}
+	return s.function(c, h)
+}
+
+func (s *Session) anyContext() *context {
+	var first *context
+	for _, c := range s.contexts {
+		if first == nil || c.object.Sequence < first.object.Sequence {
+			first = c
+		}
+	}
+	return first
+}
+
+func (s *Session) moduleGetFunction(call *Call, in *wire.ModuleGetFunction, out *wire.ModuleGetFunctionReply) error {
+	m, err := s.module(in.Hmod)
+	if err != nil {
+		return err
+	}
+	f, err := m.find(s, in.Name, call.maker())
+	if err == nil {
+		out.Hfunc = f.object.Handle()
+	}
+	return err
+}
+
+// global finds a variable of a module; abi.NotFound where there is none.
+func (m *module) global(name string) (gpu.Range, error) {
+	r, found := m.code.Globals()[name]
+	if !found {
+		return r, &gpu.Error{Op: "find variable " + name, Code: abi.NotFound}
+	}
+	return r, nil
+}
+
+func (s *Session) moduleGetGlobal(_ *Call, in *wire.ModuleGetGlobal, out *wire.ModuleGetGlobalReply) error {
+	m, err := s.module(in.Hmod)
+	if err != nil {
+		return err
+	}
+	r, err := m.global(in.Name)
+	out.Dptr, out.Bytes = r.Address, r.Bytes
+	return err
+}
+
+func (s *Session) moduleGetFunctionCount(_ *Call, in *wire.ModuleGetFunctionCount, out *wire.ModuleGetFunctionCountReply) error {
+	m, err := s.module(in.Mod)
+	if err == nil {
+		out.Count = uint32(len(m.code.Functions()))
+	}
+	return err
+}
+
+// put writes an answer that has no room in a reply slot to the program's memory; nothing of it where it does not fit.
+func (s *Session) put(call *Call, address, capacity uint64, data []byte) error {
+	if uint64(len(data)) > capacity || len(data) == 0 {
+		return nil
+	}
+	program := s.program.Memory(call.Slot)
+	return call.Beside(func() error {
+		if _, err := program.WriteAt(data, int64(address)); err != nil {
+			return &gpu.Error{Op: "write program memory", Code: abi.InvalidValue, Detail: err.Error()}
+		}
+		return nil
+	})
+}
+
+// putHandles writes as many handles as there is room for.
+func (s *Session) putHandles(call *Call, address, capacity uint64, handles []abi.Handle) error {
+	handles = handles[:min(uint64(len(handles)), capacity)]
+	data := make([]byte, 0, 8*len(handles))
+	for _, h := range handles {
+		data = binary.LittleEndian.AppendUint64(data, uint64(h))
+	}
+	return s.put(call, address, uint64(len(data)), data)
+}
+
+func (s *Session) listFunctions(call *Call, in *wire.ListFunctions, out *wire.ListFunctionsReply) error {
+	handles, err := s.functionsOf(call, abi.Handle(in.Owner), in.Capacity)
+	if err != nil {
+		return err
+	}
+	out.Count = uint64(len(handles))
+	return s.putHandles(call, in.Address, in.Capacity, handles)
+}
+
+// functionsOf returns handles of the functions of a module or the kernels of a library, no more than wanted.
+func (s *Session) functionsOf(call *Call, owner abi.Handle, wanted uint64) ([]abi.Handle, error) {
+	if owner.Kind() == abi.KindLibrary {
+		return s.kernelsOf(call, owner, wanted)
+	}
+	m, err := s.module(owner)
+	if err != nil {
+		return nil, err
+	}
+	var handles []abi.Handle
+	for _, name := range m.code.Functions() {
+		if uint64(len(handles)) == wanted {
+			break
+		}
+		f, err := m.find(s, name, call.maker())
+		if err != nil {
+			return nil, err
+		}
+		handles = append(handles, f.object.Handle())
+	}
+	return handles, nil
+}
+
+func (s *Session) functionInfo(call *Call, in *wire.FunctionInfo, out *wire.FunctionInfoReply) error {
+	f, err := s.functionOf(call, abi.Handle(in.Function))
+	if err != nil {
+		return err
+	}
+	data := encodeInfo(f.code.Info())
+	out.Size = uint64(len(data))
+	return s.put(call, in.Address, in.Capacity, data)
+}
+
+// encodeInfo writes what the shim keeps of a function; module.api says how.
+func encodeInfo(info gpu.FunctionInfo) []byte {
+	params := info.Params
+	sort.Slice(params, func(i, j int) bool { return params[i].Offset < params[j].Offset })
+	le := binary.LittleEndian
+	data := le.AppendUint32(nil, uint32(len(params)))
+	data = le.AppendUint32(data, info.ParamBytes)
+	for _, a := range info.Attributes {
+		data = le.AppendUint32(data, uint32(a))
+	}
+	data = le.AppendUint32(data, uint32(len(info.Name)))
+	data = le.AppendUint32(data, 0)
+	for _, p := range params {
+		data = le.AppendUint32(le.AppendUint32(data, p.Offset), p.Bytes)
+	}
+	return append(data, info.Name...)
+}
+
+func (s *Session) funcGetModule(_ *Call, in *wire.FuncGetModule, out *wire.FuncGetModuleReply) error {
+	o, err := s.objects.Find(abi.KindFunction, in.Hfunc)
+	if err == nil {
+		out.Hmod = o.State.(*function).module.object.Handle()
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+package session
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Progress is what a session is doing, for status and for finding programs that hang.
+type Progress struct {
+	// Made counts calls that arrived, Completed those that were answered or submitted.
+	Made, Completed uint64
+	// Oldest is what has been waited for longest, nil when nothing is.
+	Oldest *Pending
+	// Kernels are names of the last different kernels launched, newest first.
+	Kernels []string
+	GPUs    []GPUUse
+	// PinnedBytes is what the program has of the arena.
+	PinnedBytes uint64
+	// Objects is the number of living objects.
+	Objects int
+	// Rank and WorldSize are the program's place in a distributed job; WorldSize is 0 where the environment does not say.
+	Rank, WorldSize int
+}
+
+// Pending is a call, or the work of a stream, that is not over.
+type Pending struct {
+	// Call is the call that waits, "work" for the work of a stream.
+	Call string
+	// Stream is the handle of the stream, 0 for a default one.
+	Stream abi.Handle
+	Age    time.Duration
+}
+
+// GPUUse is what a program uses of one GPU.
+type GPUUse struct {
+	Ordinal  int
+	Name     string
+	Contexts int
+	// AllocatedBytes is what the program asked for, BackedBytes what the GPU gave for it.
+	AllocatedBytes, BackedBytes uint64
+}
+
+type pendingCall struct {
+	number abi.Call
+	since  time.Time
+}
+
+// fence is an event that Progress puts at the end of a stream to see how long its work takes to get there.
+type fence struct {
+	event gpu.Event
+	since time.Time
+	open  bool
+}
+
+// recent remembers the last kernels launched.
+type recent struct {
+	functions [8]*function
+	at        int
+}
+
+// note is called at every launch: the same kernel again costs one comparison.
+func (r *recent) note(f *function) {
+	if r.functions[r.at] != f {
+		r.at = (r.at + 1) % len(r.functions)
+		r.functions[r.at] = f
+	}
+}
+
+func (r *recent) names() []string {
+	var names []string
+	for i := range r.functions {
+		f := r.functions[(r.at-i+len(r.functions))%len(r.functions)]
+		if f != nil && !slices.Contains(names, f.info.Name) {
+			names = append(names, f.info.Name)
+		}
+	}
+	return names
+}
+
+// Progress looks at the session. The age of a stream's work counts from the first call of Progress that saw it.
+func (s *Session) Progress() Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := Progress{
+		Made: s.made.Load(), Completed: s.completed.Load(), Kernels: s.recent.names(),
+		PinnedBytes: s.arena.Usage(), Objects: s.objects.Len(),
+	}
+	p.Rank, p.WorldSize = rank(s.options.Getenv)
+	for _, d := range s.devices {
+		use := GPUUse{Ordinal: d.ordinal, Name: d.info.Name, Contexts: d.users}
+		if d.heap != nil {
+			use.AllocatedBytes, use.BackedBytes = d.heap.Usage()
+		}
+		p.GPUs = append(p.GPUs, use)
+	}
+	at := now()
+	older := func(call string, stream abi.Handle, since time.Time) {
+		if age := at.Sub(since); p.Oldest == nil || age > p.Oldest.Age {
+			p.Oldest = &Pending{Call: call, Stream: stream, Age: age}
+		}
+	}
+	for _, c := range s.contexts {
+		for _, st := range c.streams {
+			if since, busy := st.watch(at); busy {
+				older("work", st.handle(), since)
+			}
+		}
+	}
+	for _, call := range s.pending {
+		older(call.number.String(), 0, call.since)
+	}
+	return p
+}
+
+func (st *stream) handle() abi.Handle {
+	if st.object == nil {
+		return 0
+	}
+	return st.object.Handle()
+}
+
+// watch reports since when the oldest work that it knows of is in the stream.
+func (st *stream) watch(at time.Time) (since time.Time, busy bool) {
+	if st.idle() {
+		st.fence.open = false
+		return since, false
+	}
+	if st.fence.open && gpu.Code(st.fence.event.Query()) == abi.NotReady {
+		return st.fence.since, true
+	}
+	if st.fence.event == nil {
+		event, err := st.context.device.context.NewEvent(gpu.EventOptions{})
+		if err != nil {
+			return since, false
+		}
+		st.fence.event = event
+	}
+	if st.submit(gpu.Record{Event: st.fence.event}) != nil {
+		return since, false
+	}
+	st.fence.since, st.fence.open = at, true
+	return at, true
+}
+
+// ranks are the variables of the launchers in use: torchrun, Open MPI, Slurm.
+var ranks = [][2]string{
+	{"RANK", "WORLD_SIZE"},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+	{"SLURM_PROCID", "SLURM_NTASKS"},
+}
+
+// rank reads the program's place in a distributed job from its environment.
+func rank(getenv func(string) string) (rank, size int) {
+	if getenv == nil {
+		return 0, 0
+	}
+	for _, names := range ranks {
+		r, err1 := strconv.Atoi(getenv(names[0]))
+		n, err2 := strconv.Atoi(getenv(names[1]))
+		if err1 == nil && err2 == nil && r >= 0 && r < n {
+			return r, n
+		}
+	}
+	return 0, 0
+}
