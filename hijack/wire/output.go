@@ -25,15 +25,13 @@ func (f *File) Output() *Output {
 func (o *Output) Write(text []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	whole := text
 	if o.lost > 0 {
-		note := fmt.Appendf(nil, "[phos: %d bytes of kernel output lost]\n", o.lost)
-		if !o.put(note) {
-			o.lost += uint64(len(text))
-			return len(text), nil
-		}
-		o.lost = 0
+		whole = fmt.Appendf(nil, "[phos: %d bytes of kernel output lost]\n%s", o.lost, text)
 	}
-	if !o.put(text) {
+	if o.put(whole) {
+		o.lost = 0
+	} else {
 		o.lost += uint64(len(text))
 	}
 	return len(text), nil
