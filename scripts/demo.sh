@@ -27,7 +27,7 @@ mkdir "$run/job"
 cd "$run/job"
 echo 'job_name: pictures' >pos.yaml
 
-printf '\n$ env $phos python3 convnet.py\n'
+printf '\n$ %s\n' "env \$phos python3 convnet.py"
 # shellcheck disable=SC2154,SC2086 # phos is set by the eval, and is several words
 env $phos DEV=CUDA:PTX CACHEDB="$run/kernels.db" PYTHONDONTWRITEBYTECODE=1 \
 	"$TINYGRAD_PYTHON" "$ROOT/tests/workloads/tinygrad/convnet.py" --watch >"$run/output" 2>&1 &

@@ -10,7 +10,8 @@ c_sources() { find hijack/shim tests/workloads \( -name '*.c' -o -name '*.h' \) 
 format_c() { c_sources | xargs clang-format --dry-run -Werror; }
 no_drift() { go mod tidy -diff && go test ./hijack/gen/...; }
 
-step "golangci-lint" go run "$linter" run ./...
+[ -x "$CACHE/bin/golangci-lint" ] || step "install golangci-lint" env GOBIN="$CACHE/bin" go install "$linter"
+step "golangci-lint" "$CACHE/bin/golangci-lint" run ./...
 step "clang-format" format_c
-step "shellcheck" shellcheck -x build.sh scripts/*.sh .ci/run
+step "shellcheck" shellcheck -x -P SCRIPTDIR build.sh scripts/*.sh .ci/run
 step "go mod tidy, generated files" no_drift
