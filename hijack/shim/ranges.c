@@ -99,6 +99,26 @@ static void insert(struct node *fresh)
 	*link = fresh;
 }
 
+static struct node *take_out(uint64_t base, uint32_t kinds)
+{
+	struct node **link = &root;
+	while (*link != NULL && (*link)->range.base != base)
+		link = base < (*link)->range.base ? &(*link)->left : &(*link)->right;
+	struct node *found = *link;
+	if (found == NULL || (found->range.kind & kinds) == 0)
+		return NULL;
+	*link = join(found->left, found->right);
+	return found;
+}
+
+/* Makes room for memory that the session has just handed out: whatever was known there has ended without our
+ * being told, as the variables of an unloaded module do. */
+static void evict(uint64_t base, uint64_t bytes)
+{
+	while (overlaps(base, bytes))
+		free(take_out(at_or_below(base + (bytes - 1))->range.base, ~0u));
+}
+
 bool phos_range_add(const struct phos_range *range)
 {
 	struct node *fresh = malloc(sizeof *fresh);
@@ -106,6 +126,8 @@ bool phos_range_add(const struct phos_range *range)
 		return false;
 	fresh->range = *range;
 	pthread_rwlock_wrlock(&lock);
+	if ((range->kind & (PHOS_RANGE_REGISTERED | PHOS_RANGE_GLOBAL)) == 0)
+		evict(range->base, range->bytes);
 	bool room = !overlaps(range->base, range->bytes);
 	if (room) {
 		fresh->range.id = ++last_id;
@@ -138,15 +160,8 @@ bool phos_range_overlaps(uint64_t base, uint64_t bytes)
 
 bool phos_range_remove(uint64_t base, uint32_t kinds)
 {
-	struct node *gone = NULL;
 	pthread_rwlock_wrlock(&lock);
-	struct node **link = &root;
-	while (*link != NULL && (*link)->range.base != base)
-		link = base < (*link)->range.base ? &(*link)->left : &(*link)->right;
-	if (*link != NULL && ((*link)->range.kind & kinds) != 0) {
-		gone = *link;
-		*link = join(gone->left, gone->right);
-	}
+	struct node *gone = take_out(base, kinds);
 	pthread_rwlock_unlock(&lock);
 	free(gone);
 	return gone != NULL;

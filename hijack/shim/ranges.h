@@ -24,7 +24,8 @@ struct phos_range {
 	bool sync_memops; /* as set by the program; only remembered */
 };
 
-/* Adds a range. False: it overlaps another one, or there is no memory. */
+/* Adds a range. Memory of the session replaces what is known there; variables and the program's own pages do not.
+ * False: it overlaps another one, or there is no memory. */
 bool phos_range_add(const struct phos_range *range);
 
 /* Finds the range that holds an address. */

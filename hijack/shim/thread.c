@@ -28,6 +28,9 @@ static void thread_leave(void *argument)
 	t->below = NULL;
 	t->depth = t->room = 0;
 	t->current = 0;
+	free(t->capture_nodes);
+	t->capture_nodes = NULL;
+	t->capture_room = 0;
 	free(t->private);
 	t->private = NULL;
 }

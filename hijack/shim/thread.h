@@ -17,6 +17,8 @@ struct phos_thread {
 	uint32_t depth;       /* contexts below the current one */
 	uint32_t room;
 	uint64_t *below;        /* the stack, without its top */
+	uint64_t *capture_nodes; /* what cuStreamGetCaptureInfo last pointed the program to */
+	uint64_t capture_room;
 	unsigned char *private; /* copy of a reply, when the slot is shared */
 };
 

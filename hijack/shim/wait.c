@@ -106,6 +106,11 @@ static bool await_reply(unsigned char *slot)
 				continue;
 			seen = PHOS_SLOT_ASLEEP;
 		}
+		/* So that the worker knows to wake us; a spinning thread is not worth its system call. */
+		if (seen == PHOS_SLOT_IDLE) {
+			atomic_compare_exchange_strong(state, &seen, PHOS_SLOT_ASLEEP);
+			continue;
+		}
 		phos_futex_wait(state, seen, SLICE_MILLISECONDS);
 		if (atomic_load_explicit(state, memory_order_acquire) == seen &&
 		    !phos_still_there(&pulse, SLICE_MILLISECONDS))

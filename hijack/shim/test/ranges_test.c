@@ -32,7 +32,7 @@ static void step(void)
 	uint64_t base = (uint64_t)(rand() % 4000) * 16, bytes = (uint64_t)(rand() % 20 + 1) * 8;
 	int i = rand() % SLOTS;
 	if (model[i].bytes == 0) {
-		struct phos_range range = {.base = base, .bytes = bytes, .kind = PHOS_RANGE_DEVICE};
+		struct phos_range range = {.base = base, .bytes = bytes, .kind = PHOS_RANGE_REGISTERED};
 		bool room = !model_overlaps(base, bytes);
 		EXPECT_EQUAL(phos_range_overlaps(base, bytes), !room);
 		EXPECT_EQUAL(phos_range_add(&range), room);
@@ -42,8 +42,8 @@ static void step(void)
 		}
 	} else if (rand() % 3 == 0) {
 		EXPECT(!phos_range_remove(model[i].base, PHOS_RANGE_HOST));
-		EXPECT(!phos_range_remove(model[i].base + 4, PHOS_RANGE_DEVICE));
-		EXPECT(phos_range_remove(model[i].base, PHOS_RANGE_DEVICE));
+		EXPECT(!phos_range_remove(model[i].base + 4, PHOS_RANGE_REGISTERED));
+		EXPECT(phos_range_remove(model[i].base, PHOS_RANGE_REGISTERED));
 		model[i].bytes = 0;
 	}
 	struct phos_range found;
@@ -74,6 +74,20 @@ static void test_contexts(void)
 	phos_range_drop_context(8);
 }
 
+static void test_eviction(void)
+{
+	struct phos_range found, variable = {.base = 4096, .bytes = 64, .kind = PHOS_RANGE_GLOBAL};
+	EXPECT(phos_range_add(&variable));
+	EXPECT(!phos_range_add(&variable));
+	variable.base += 256;
+	EXPECT(phos_range_add(&variable));
+	struct phos_range memory = {.base = 4096 + 32, .bytes = 512, .kind = PHOS_RANGE_DEVICE};
+	EXPECT(phos_range_add(&memory));
+	EXPECT(!phos_range_find(4096, &found));
+	EXPECT(phos_range_find(4096 + 256, &found) && found.bytes == 512);
+	EXPECT(phos_range_remove(memory.base, PHOS_RANGE_DEVICE));
+}
+
 static void test_ends(void)
 {
 	struct phos_range found, range = {.base = UINT64_MAX - 63, .bytes = 64, .kind = PHOS_RANGE_DEVICE};
@@ -93,8 +107,9 @@ int main(void)
 		step();
 	for (int i = 0; i < SLOTS; i++)
 		if (model[i].bytes != 0)
-			EXPECT(phos_range_remove(model[i].base, PHOS_RANGE_DEVICE));
+			EXPECT(phos_range_remove(model[i].base, PHOS_RANGE_REGISTERED));
 	test_contexts();
+	test_eviction();
 	test_ends();
 	return expect_result("ranges_test");
 }

@@ -1,0 +1,33 @@
+/* Copies: what every entry point's arguments become before a frame is posted. Graphs use it too. */
+#ifndef PHOS_COPY_H
+#define PHOS_COPY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "zz_calls.h"
+
+/* One end of a copy. */
+struct phos_end {
+	uint32_t program; /* 1: the program's own pages; 0: device or arena memory */
+	uint64_t address;
+	uint64_t pitch; /* bytes from row to row */
+	uint64_t slice; /* bytes from plane to plane */
+};
+
+/* A box of bytes to copy. */
+struct phos_copy {
+	struct phos_end to, from;
+	uint64_t width, height, depth;
+};
+
+/* Takes the driver's description apart. */
+CUresult phos_copy_of_3d(const CUDA_MEMCPY3D *description, struct phos_copy *copy);
+
+/* Does the reverse, as far as it can be told. */
+void phos_3d_of_copy(const struct phos_copy *copy, CUDA_MEMCPY3D *description);
+
+/* Posts a copy. Unless async, it is complete, or its source may be used again, when this returns. */
+CUresult phos_copy_run(const struct phos_copy *copy, CUstream stream, bool async);
+
+#endif

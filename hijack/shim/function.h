@@ -1,0 +1,51 @@
+/* What the shim caches of a function or kernel when it first meets its handle. */
+#ifndef PHOS_FUNCTION_H
+#define PHOS_FUNCTION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "zz_calls.h"
+
+#define PHOS_FUNCTION_ATTRIBUTES 16
+
+enum phos_function_attribute {
+	PHOS_FUNCTION_MAX_THREADS = 0,
+	PHOS_FUNCTION_STATIC_SHARED = 1,
+	PHOS_FUNCTION_MAX_DYNAMIC_SHARED = 8,
+	PHOS_FUNCTION_CARVEOUT = 9,
+	PHOS_FUNCTION_CLUSTER_MUST_BE_SET = 10,
+};
+
+struct phos_parameter {
+	uint32_t offset, bytes;
+};
+
+struct phos_function {
+	uint32_t parameter_count;
+	uint32_t parameter_bytes;
+	bool dense;            /* the parameters leave no gaps in their block */
+	const int32_t *device; /* attributes of the device it runs on */
+	_Atomic int32_t attributes[PHOS_FUNCTION_ATTRIBUTES];
+	const char *name;
+	struct phos_parameter parameters[];
+};
+
+/* Finds a function or kernel; the first time, by asking the session. */
+CUresult phos_function_find(uint64_t handle, struct phos_function **function);
+
+/* Writes a function's parameter block of parameter_bytes bytes from the arguments of a launch. */
+void phos_function_pack(const struct phos_function *function, void *const *arguments, unsigned char *block);
+
+/* The arguments of a launch: pointers to each, or a ready block. Exactly one form may be given. */
+struct phos_arguments {
+	void *const *each;
+	const unsigned char *block; /* function's parameter_bytes long */
+};
+
+/* Sorts out kernelParams and extra. */
+CUresult phos_arguments_of(const struct phos_function *function, void **kernel_parameters, void **extra,
+			   struct phos_arguments *arguments);
+
+#endif

@@ -1,0 +1,98 @@
+#include "image.h"
+
+#include <string.h>
+
+#define WRAPPER_MAGIC "\xb1\x43\x62\x46"
+#define FATBIN_MAGIC "\x50\xed\x55\xba"
+#define SECTION_NOBITS 8
+
+/* Images lie at any address: everything is read by copying. */
+static uint16_t read16(const unsigned char *at)
+{
+	uint16_t v;
+	memcpy(&v, at, sizeof v);
+	return v;
+}
+
+static uint32_t read32(const unsigned char *at)
+{
+	uint32_t v;
+	memcpy(&v, at, sizeof v);
+	return v;
+}
+
+static uint64_t read64(const unsigned char *at)
+{
+	uint64_t v;
+	memcpy(&v, at, sizeof v);
+	return v;
+}
+
+static size_t fatbin_bytes(const unsigned char *fatbin)
+{
+	return read16(fatbin + 6) + read64(fatbin + 8);
+}
+
+static size_t greater(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* An ELF file ends with the last of its headers' tables and its sections. */
+static size_t elf_bytes(const unsigned char *elf)
+{
+	if (elf[4] != 2 || elf[5] != 1) /* 64 bits, little endian */
+		return 0;
+	uint64_t program_table = read64(elf + 32), section_table = read64(elf + 40);
+	size_t program_entry = read16(elf + 54), programs = read16(elf + 56);
+	size_t section_entry = read16(elf + 58), sections = read16(elf + 60);
+	size_t end = greater(64, section_table + section_entry * sections);
+	end = greater(end, program_table + program_entry * programs);
+	for (size_t i = 0; section_entry >= 64 && i < sections; i++) {
+		const unsigned char *section = elf + section_table + i * section_entry;
+		if (read32(section + 4) != SECTION_NOBITS)
+			end = greater(end, read64(section + 24) + read64(section + 32));
+	}
+	return end;
+}
+
+static size_t container_bytes(const unsigned char *container)
+{
+	if (read32(container + 8) != PHOS_LINK_VERSION)
+		return 0;
+	size_t bytes = PHOS_LINK_HEADER_BYTES;
+	for (uint32_t left = read32(container + 12); left > 0; left--)
+		bytes += 8 + ((read64(container + bytes) + 7) & ~(uint64_t)7);
+	return bytes;
+}
+
+/* Compares byte by byte, since a text may end before a magic number does. */
+static bool begins(const unsigned char *at, const char *magic, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (at[i] != (unsigned char)magic[i])
+			return false;
+	return true;
+}
+
+bool phos_image_find(const void *image, const void **begin, size_t *bytes)
+{
+	const unsigned char *at = image;
+	if (at == NULL)
+		return false;
+	if (begins(at, WRAPPER_MAGIC, 4)) {
+		at = (const unsigned char *)(uintptr_t)read64(at + 8);
+		if (at == NULL || !begins(at, FATBIN_MAGIC, 4))
+			return false;
+	}
+	if (begins(at, FATBIN_MAGIC, 4))
+		*bytes = fatbin_bytes(at);
+	else if (begins(at, "\x7f" "ELF", 4))
+		*bytes = elf_bytes(at);
+	else if (begins(at, PHOS_LINK_MAGIC, 8))
+		*bytes = container_bytes(at);
+	else
+		*bytes = strlen((const char *)at);
+	*begin = at;
+	return *bytes > 0;
+}

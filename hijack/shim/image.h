@@ -1,0 +1,17 @@
+/* Code images as programs hand them over: by address, without a length. */
+#ifndef PHOS_IMAGE_H
+#define PHOS_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PHOS_LINK_MAGIC "\x7fPHOSLNK"
+#define PHOS_LINK_VERSION 1
+#define PHOS_LINK_HEADER_BYTES 16
+
+/* Finds where an image begins and how long it is: a fat binary, with or without the wrapper that nvcc puts around it,
+ * an ELF file, PTX text, or a container of our linker. False: it is none of these. */
+bool phos_image_find(const void *image, const void **begin, size_t *bytes);
+
+#endif

@@ -1,0 +1,207 @@
+/* Launches: the most frequent call of all, so its frame is written by hand, straight into the ring. */
+#include "copy.h"
+#include "function.h"
+#include "log.h"
+#include "objects.h"
+#include "session.h"
+#include "thread.h"
+
+enum { LAUNCH_COOPERATIVE = 1 };
+
+enum device_attribute {
+	MAX_THREADS_PER_BLOCK = 1,
+	MAX_BLOCK_DIM = 2, /* x, and then y and z */
+	MAX_GRID_DIM = 5,
+	WARP_SIZE = 10,
+	MULTIPROCESSORS = 16,
+};
+
+/* Attributes of cuLaunchKernelEx. */
+enum launch_attribute {
+	ATTRIBUTE_COOPERATIVE = 2,
+	ATTRIBUTE_CLUSTER = 4,
+	ATTRIBUTE_EVENT = 7,
+	ATTRIBUTE_COMPLETION_EVENT = 12,
+	ATTRIBUTE_UPDATABLE = 13,
+	ATTRIBUTE_KNOWN = 14,
+};
+
+/* What is launched besides the function. */
+struct shape {
+	uint32_t grid[3], block[3];
+	uint32_t shared_bytes, flags;
+};
+
+static bool within(const uint32_t size[3], const int32_t *limits)
+{
+	return size[0] <= (uint32_t)limits[0] && size[1] <= (uint32_t)limits[1] && size[2] <= (uint32_t)limits[2];
+}
+
+/* Finds what the driver refuses at once. The session would too, but only later. */
+static CUresult check_shape(const struct phos_function *f, const struct shape *s)
+{
+	if (s->grid[0] == 0 || s->grid[1] == 0 || s->grid[2] == 0 || s->block[0] == 0 || s->block[1] == 0 ||
+	    s->block[2] == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	uint64_t threads = (uint64_t)s->block[0] * s->block[1] * s->block[2];
+	if (f->device != NULL &&
+	    (threads > (uint32_t)f->device[MAX_THREADS_PER_BLOCK] || !within(s->block, f->device + MAX_BLOCK_DIM) ||
+	     !within(s->grid, f->device + MAX_GRID_DIM)))
+		return CUDA_ERROR_INVALID_VALUE;
+	int32_t most = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_MAX_THREADS], memory_order_relaxed);
+	if (most > 0 && threads > (uint32_t)most)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	int32_t dynamic = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_MAX_DYNAMIC_SHARED], memory_order_relaxed);
+	if (s->shared_bytes > 0 && dynamic > 0 && s->shared_bytes > (uint32_t)dynamic)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* Posts the frame of "launch" (hijack/spec): ten scalars and the parameter block. */
+static CUresult post_launch(CUfunction function, const struct phos_function *f, const struct shape *s,
+			    CUstream stream, const struct phos_arguments *arguments)
+{
+	struct phos_call c;
+	uint32_t bytes = f->parameter_bytes;
+	if (!phos_begin(&c, PHOS_CALL_launch, PHOS_CONTEXT, PHOS_WORDS(10) + PHOS_ARRAY(bytes)))
+		return c.result;
+	phos_put_u64(&c, function);
+	for (int i = 0; i < 3; i++)
+		phos_put_u64(&c, s->grid[i]);
+	for (int i = 0; i < 3; i++)
+		phos_put_u64(&c, s->block[i]);
+	phos_put_u64(&c, s->shared_bytes);
+	phos_put_u64(&c, stream);
+	phos_put_u64(&c, s->flags);
+	if (arguments->block != NULL) {
+		phos_put_bytes(&c, arguments->block, bytes);
+	} else {
+		phos_put_u64(&c, bytes);
+		phos_function_pack(f, arguments->each, c.at);
+	}
+	return phos_post(&c);
+}
+
+static CUresult launch(CUfunction function, const struct shape *shape, CUstream stream, void **kernel_parameters,
+		       void **extra)
+{
+	struct phos_function *f;
+	struct phos_arguments arguments;
+	CUresult result = phos_function_find(function, &f);
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	result = check_shape(f, shape);
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	result = phos_arguments_of(f, kernel_parameters, extra, &arguments);
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	return post_launch(function, f, shape, stream, &arguments);
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+			unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+			CUstream stream, void **kernel_parameters, void **extra)
+{
+	struct shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0};
+	return launch(function, &shape, stream, kernel_parameters, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+				   unsigned int block_x, unsigned int block_y, unsigned int block_z,
+				   unsigned int shared_bytes, CUstream stream, void **kernel_parameters)
+{
+	struct shape shape = {
+		{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, LAUNCH_COOPERATIVE};
+	return launch(function, &shape, stream, kernel_parameters, NULL);
+}
+
+/* Applies the attributes of a launch. Most are hints, or permissions to overlap that need not be used. */
+static CUresult apply_attributes(const CUlaunchConfig *config, struct shape *shape)
+{
+	for (unsigned int i = 0; i < config->numAttrs; i++) {
+		const CUlaunchAttribute *a = &config->attrs[i];
+		switch (a->id) {
+		case ATTRIBUTE_COOPERATIVE:
+			shape->flags |= a->value.cooperative != 0 ? LAUNCH_COOPERATIVE : 0;
+			break;
+		case ATTRIBUTE_CLUSTER:
+			if (a->value.cluster[0] > 1 || a->value.cluster[1] > 1 || a->value.cluster[2] > 1)
+				return phos_refuse("cuLaunchKernelEx with clusters of blocks");
+			break;
+		case ATTRIBUTE_EVENT:
+		case ATTRIBUTE_COMPLETION_EVENT:
+			return phos_refuse("cuLaunchKernelEx with an event");
+		case ATTRIBUTE_UPDATABLE:
+			return phos_refuse("cuLaunchKernelEx with a node that the device updates");
+		default:
+			if (a->id < 0 || a->id > ATTRIBUTE_KNOWN)
+				return phos_refuse("cuLaunchKernelEx with an attribute unknown to CUDA 12.4");
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **kernel_parameters, void **extra)
+{
+	if (config == NULL || (config->numAttrs > 0 && config->attrs == NULL))
+		return CUDA_ERROR_INVALID_VALUE;
+	struct shape shape = {
+		{config->gridDimX, config->gridDimY, config->gridDimZ},
+		{config->blockDimX, config->blockDimY, config->blockDimZ},
+		config->sharedMemBytes,
+		0,
+	};
+	CUresult result = apply_attributes(config, &shape);
+	return result == CUDA_SUCCESS ? launch(function, &shape, config->hStream, kernel_parameters, extra) : result;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config)
+{
+	uint32_t cluster[3] = {1, 1, 1};
+	if (clusters == NULL || config == NULL || (config->numAttrs > 0 && config->attrs == NULL))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < config->numAttrs; i++)
+		if (config->attrs[i].id == ATTRIBUTE_CLUSTER)
+			memcpy(cluster, config->attrs[i].value.cluster, sizeof cluster);
+	return phos_call_occupancyMaxActiveClusters(function, config->gridDimX, config->gridDimY, config->gridDimZ,
+						    config->blockDimX, config->blockDimY, config->blockDimZ,
+						    config->sharedMemBytes, cluster[0], cluster[1], cluster[2],
+						    clusters);
+}
+
+/* The block size that keeps most threads on a multiprocessor; of equals the largest. */
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction function,
+						   CUoccupancyB2DSize shared_of_block, size_t shared_bytes, int limit,
+						   unsigned int flags)
+{
+	struct phos_function *f;
+	if (grid == NULL || block == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = phos_function_find(function, &f);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (f->device == NULL)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	int warp = f->device[WARP_SIZE] > 0 ? f->device[WARP_SIZE] : 32;
+	int most = atomic_load(&f->attributes[PHOS_FUNCTION_MAX_THREADS]);
+	if (most <= 0 || most > f->device[MAX_THREADS_PER_BLOCK])
+		most = f->device[MAX_THREADS_PER_BLOCK];
+	if (limit > 0 && limit < most)
+		most = limit;
+	int best_threads = 0, first = (most + warp - 1) / warp * warp;
+	*grid = *block = 0;
+	for (int rounded = first; rounded > 0; rounded -= warp) {
+		int threads = rounded < most ? rounded : most, blocks = 0;
+		size_t bytes = shared_of_block != NULL ? shared_of_block(threads) : shared_bytes;
+		result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, threads, bytes, flags);
+		if (result != CUDA_SUCCESS)
+			return result;
+		if (blocks * threads > best_threads) {
+			best_threads = blocks * threads;
+			*block = threads;
+			*grid = blocks * f->device[MULTIPROCESSORS];
+		}
+	}
+	return CUDA_SUCCESS;
+}

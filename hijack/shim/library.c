@@ -1,0 +1,67 @@
+/* Libraries: modules that belong to no context. */
+#include "module.h"
+#include "session.h"
+
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options, void **values,
+			   unsigned int count, CUlibraryOption *library_options, void **library_values,
+			   unsigned int library_count)
+{
+	struct phos_jit jit = {count, options, values};
+	(void)library_options;
+	(void)library_values;
+	(void)library_count;
+	return library == NULL ? CUDA_ERROR_INVALID_VALUE : phos_load(code, &jit, true, library);
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options, void **values,
+			       unsigned int count, CUlibraryOption *library_options, void **library_values,
+			       unsigned int library_count)
+{
+	struct phos_jit jit = {count, options, values};
+	(void)library_options;
+	(void)library_values;
+	(void)library_count;
+	return library == NULL ? CUDA_ERROR_INVALID_VALUE : phos_load_file(path, &jit, true, library);
+}
+
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+	return phos_call_cuLibraryGetKernel(kernel, library, name);
+}
+
+/* What both kinds of variable have in common. */
+static CUresult hand_out(CUresult result, CUdeviceptr found, size_t found_bytes, CUdeviceptr *address, size_t *bytes)
+{
+	if (result != CUDA_SUCCESS)
+		return result;
+	phos_note_variable(found, found_bytes);
+	if (address != NULL)
+		*address = found;
+	if (bytes != NULL)
+		*bytes = found_bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+{
+	CUdeviceptr found = 0;
+	size_t found_bytes = 0;
+	CUresult result = phos_call_cuLibraryGetGlobal(&found, &found_bytes, library, name);
+	return hand_out(result, found, found_bytes, address, bytes);
+}
+
+CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+{
+	CUdeviceptr found = 0;
+	size_t found_bytes = 0;
+	CUresult result = phos_call_cuLibraryGetManaged(&found, &found_bytes, library, name);
+	return hand_out(result, found, found_bytes, address, bytes);
+}
+
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibrary library)
+{
+	uint64_t count;
+	if (kernels == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	return phos_call_listFunctions(library, (uintptr_t)kernels, room, &count);
+}

@@ -1,0 +1,134 @@
+/*
+ * The linker. Each text is checked by the worker when it is added and kept here; the "cubin" that comes out is a
+ * container of the texts, which module loading takes apart again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "image.h"
+#include "module.h"
+#include "session.h"
+
+#define LIVE 0x4b4e494c534f4850u /* what a state begins with, so that a stale one is noticed */
+
+enum input_type { INPUT_PTX = 1 };
+
+struct link {
+	uint64_t live;
+	struct phos_jit jit;
+	char *container;
+	size_t bytes;
+};
+
+static struct link *find(CUlinkState state)
+{
+	struct link *link = (struct link *)(uintptr_t)state;
+	return link != NULL && link->live == LIVE ? link : NULL;
+}
+
+CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state)
+{
+	if (state == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = phos_enter_context();
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct link *link = calloc(1, sizeof *link);
+	char *header = calloc(1, PHOS_LINK_HEADER_BYTES);
+	if (link == NULL || header == NULL) {
+		free(link);
+		free(header);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	uint32_t version = PHOS_LINK_VERSION;
+	memcpy(header, PHOS_LINK_MAGIC, 8);
+	memcpy(header + 8, &version, 4);
+	link->live = LIVE;
+	link->jit = (struct phos_jit){count, options, values};
+	link->container = header;
+	link->bytes = PHOS_LINK_HEADER_BYTES;
+	*state = (uintptr_t)link;
+	return CUDA_SUCCESS;
+}
+
+/* Appends one text to the container. */
+static CUresult append(struct link *link, const char *text, uint64_t bytes)
+{
+	size_t padded = (bytes + 7) & ~(uint64_t)7;
+	char *grown = realloc(link->container, link->bytes + 8 + padded);
+	if (grown == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(grown + link->bytes, &bytes, 8);
+	memcpy(grown + link->bytes + 8, text, bytes);
+	memset(grown + link->bytes + 8 + bytes, 0, padded - bytes);
+	link->container = grown;
+	link->bytes += 8 + padded;
+	uint32_t texts;
+	memcpy(&texts, grown + 12, 4);
+	texts++;
+	memcpy(grown + 12, &texts, 4);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *name,
+			  unsigned int count, CUjit_option *options, void **values)
+{
+	char log[PHOS_LOG_BYTES] = "";
+	struct link *link = find(state);
+	(void)name;
+	(void)count;
+	(void)options;
+	(void)values;
+	if (link == NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (data == NULL || bytes == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type != INPUT_PTX)
+		return phos_refuse("cuLinkAddData of anything but PTX");
+	bytes = strnlen(data, bytes);
+	CUresult result = phos_call_linkCheck((uintptr_t)data, bytes, log, sizeof log);
+	phos_jit_report(&link->jit, log);
+	return result == CUDA_SUCCESS ? append(link, data, bytes) : result;
+}
+
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
+			  CUjit_option *options, void **values)
+{
+	char *content;
+	size_t bytes;
+	if (path == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = phos_read_file(path, &content, &bytes);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = cuLinkAddData_v2(state, type, content, bytes, path, count, options, values);
+	free(content);
+	return result;
+}
+
+CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
+{
+	struct link *link = find(state);
+	if (link == NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (image == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (link->bytes == PHOS_LINK_HEADER_BYTES)
+		return CUDA_ERROR_INVALID_IMAGE;
+	phos_jit_report(&link->jit, "");
+	*image = link->container;
+	if (bytes != NULL)
+		*bytes = link->bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLinkDestroy(CUlinkState state)
+{
+	struct link *link = find(state);
+	if (link == NULL)
+		return CUDA_ERROR_INVALID_HANDLE;
+	link->live = 0;
+	free(link->container);
+	free(link);
+	return CUDA_SUCCESS;
+}
