@@ -1,0 +1,62 @@
+package soft
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// account keeps the devices' memory from being given out twice.
+type account interface {
+	reserve(ordinal int, bytes uint64) error
+	release(ordinal int, bytes uint64)
+	usage(ordinal int) (used, capacity uint64)
+}
+
+// sharedAccount is a row of the machine's ledger.
+type sharedAccount struct {
+	ledger *ledger.Ledger
+	slot   int
+}
+
+func (a *sharedAccount) reserve(ordinal int, bytes uint64) error {
+	return a.ledger.Reserve(ordinal, a.slot, bytes)
+}
+
+func (a *sharedAccount) release(ordinal int, bytes uint64) { a.ledger.Release(ordinal, a.slot, bytes) }
+
+func (a *sharedAccount) usage(ordinal int) (used, capacity uint64) { return a.ledger.Usage(ordinal) }
+
+// privateAccount is for a backend that shares with nobody.
+type privateAccount struct {
+	capacity uint64
+
+	mu   sync.Mutex
+	used []uint64 // by ordinal
+}
+
+func (a *privateAccount) reserve(ordinal int, bytes uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if bytes > a.capacity-a.used[ordinal] {
+		return &gpu.Error{Op: "map memory", Code: abi.OutOfMemory,
+			Detail: fmt.Sprintf("device %d: %d bytes wanted, %d of %d in use", ordinal, bytes, a.used[ordinal], a.capacity)}
+	}
+	a.used[ordinal] += bytes
+	return nil
+}
+
+func (a *privateAccount) release(ordinal int, bytes uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used[ordinal] -= min(bytes, a.used[ordinal])
+}
+
+func (a *privateAccount) usage(ordinal int) (used, capacity uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.used[ordinal], a.capacity
+}

@@ -1,0 +1,160 @@
+package soft
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Context is modules, streams and a fault on a device.
+type Context struct {
+	backend *Backend
+	device  *device
+	memory  *Memory
+	output  func([]byte)
+	// running ends when the context is poisoned or closed: kernels stop then, and work that is queued is passed over.
+	running context.Context
+	end     context.CancelFunc
+	fault   atomic.Pointer[error]
+	// launches numbers kernel launches, for %gridid.
+	launches atomic.Uint64
+
+	mu      sync.Mutex
+	streams map[*Stream]struct{} // open and not yet drained
+	closed  bool
+}
+
+func newContext(b *Backend, d *device, options gpu.ContextOptions) *Context {
+	c := &Context{backend: b, device: d, output: options.Output, streams: map[*Stream]struct{}{}}
+	c.memory = &Memory{Memory: d.space, device: d, context: c}
+	c.running, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+// Memory is the device's memory.
+func (c *Context) Memory() gpu.Memory { return c.memory }
+
+// NewStream makes a stream. Priorities are accepted and make no difference.
+func (c *Context) NewStream(gpu.StreamOptions) (gpu.Stream, error) {
+	if err := c.usable("create stream"); err != nil {
+		return nil, err
+	}
+	l := c.backend.shared
+	if l == nil {
+		l = newLane()
+	}
+	s := newStream(c, l)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams[s] = struct{}{}
+	return s, nil
+}
+
+// NewEvent makes an event.
+func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
+	if err := c.usable("create event"); err != nil {
+		return nil, err
+	}
+	return &Event{context: c, timing: options.Timing}, nil
+}
+
+// Synchronize waits for all streams.
+func (c *Context) Synchronize() error {
+	for _, s := range c.openStreams() {
+		s.wait()
+	}
+	return c.Fault()
+}
+
+// Fault returns the sticky error.
+func (c *Context) Fault() error {
+	if err := c.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// poison makes err the context's fault if it is the first, and stops what runs.
+func (c *Context) poison(err error) {
+	if c.running.Err() != nil && c.fault.Load() == nil {
+		return // a kernel that was cancelled by Close is no fault
+	}
+	if !c.fault.CompareAndSwap(nil, &err) {
+		return
+	}
+	c.backend.logger.Error("fault on software GPU", "device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
+	c.end()
+}
+
+// stopping says that queued work is to be passed over.
+func (c *Context) stopping() bool { return c.running.Err() != nil }
+
+// usable returns why nothing new can be made.
+func (c *Context) usable(op string) error {
+	if err := c.Fault(); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return &gpu.Error{Op: op, Code: abi.ContextIsDestroyed}
+	}
+	return nil
+}
+
+func (c *Context) openStreams() []*Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	open := make([]*Stream, 0, len(c.streams))
+	for s := range c.streams {
+		open = append(open, s)
+	}
+	return open
+}
+
+// forgetStream drops a closed stream once its work is done; until then Synchronize must still see it.
+func (c *Context) forgetStream(s *Stream) {
+	drop := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.streams, s)
+	}
+	if s.completed.Load() == s.submitted.Load() {
+		drop()
+		return
+	}
+	go func() {
+		s.wait()
+		drop()
+	}()
+}
+
+// Close stops kernels, passes over what is queued, and gives the memory back. It waits for calls of the session that
+// are queued in streams: they run all the same.
+func (c *Context) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.mu.Unlock()
+	c.end()
+	for _, s := range c.openStreams() {
+		closedBefore := s.closed.Swap(true)
+		if s.lane == c.backend.shared {
+			s.wait()
+			continue
+		}
+		if !closedBefore {
+			s.lane.stop()
+		}
+		<-s.lane.ended
+	}
+	c.backend.forget(c)
+	return c.memory.releaseAll()
+}

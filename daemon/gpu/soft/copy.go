@@ -1,0 +1,170 @@
+package soft
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// splitBytes is the least size of a device copy that is shared among cores: below it, starting goroutines costs more.
+const splitBytes = 4 << 20
+
+// maxBytes bounds extents and pitches, so that sums and products of checked values cannot overflow.
+const maxBytes = 1 << 48
+
+// checkCopy refuses boxes whose rows or slices overlap, and sizes that are beyond any memory.
+func checkCopy(w gpu.Copy) error {
+	high, total := bits.Mul64(w.Extent[0], w.Extent[1])
+	high2, total := bits.Mul64(total, w.Extent[2])
+	if high|high2 != 0 || total > maxBytes {
+		return &gpu.Error{Op: "copy", Code: abi.InvalidValue, Detail: fmt.Sprintf("extent %v is beyond any memory", w.Extent)}
+	}
+	if total == 0 || w.Extent[1] == 1 && w.Extent[2] == 1 {
+		return nil
+	}
+	for _, p := range [...]gpu.Place{w.Dst, w.Src} {
+		if w.Extent[1] > 1 && p.RowPitch < w.Extent[0] || p.RowPitch > maxBytes || p.SlicePitch > maxBytes ||
+			w.Extent[2] > 1 && p.SlicePitch < (w.Extent[1]-1)*p.RowPitch+w.Extent[0] {
+			return &gpu.Error{Op: "copy", Code: abi.InvalidValue,
+				Detail: fmt.Sprintf("pitches %d, %d are too small for extent %v", p.RowPitch, p.SlicePitch, w.Extent)}
+		}
+	}
+	return nil
+}
+
+// flatten joins rows, and then slices, that lie one behind the other on both sides, so that most copies become linear.
+func flatten(w gpu.Copy) gpu.Copy {
+	if w.Extent[1] == 1 {
+		// A row per slice: the slices are the rows.
+		w.Extent = [3]uint64{w.Extent[0], w.Extent[2], 1}
+		w.Dst.RowPitch, w.Src.RowPitch = w.Dst.SlicePitch, w.Src.SlicePitch
+	}
+	if w.Extent[1] > 1 && w.Dst.RowPitch == w.Extent[0] && w.Src.RowPitch == w.Extent[0] {
+		w.Extent = [3]uint64{w.Extent[0] * w.Extent[1], 1, w.Extent[2]}
+		if w.Extent[2] > 1 {
+			return flatten(w)
+		}
+	}
+	return w
+}
+
+func (c *Context) copy(w gpu.Copy) error {
+	if w.Extent[0] == 0 || w.Extent[1] == 0 || w.Extent[2] == 0 {
+		return nil
+	}
+	w = flatten(w)
+	if w.Extent[1] == 1 && w.Extent[2] == 1 {
+		return c.copyLine(w.Dst, w.Src, w.Extent[0])
+	}
+	for slice := range w.Extent[2] {
+		dst, src := w.Dst, w.Src
+		dst.Address += slice * dst.SlicePitch
+		src.Address += slice * src.SlicePitch
+		if err := c.copyRows(dst, src, w.Extent[0], w.Extent[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyLine copies bytes that are contiguous on both sides.
+func (c *Context) copyLine(dst, src gpu.Place, bytes uint64) error {
+	switch {
+	case dst.Host == nil && src.Host == nil:
+		return c.copyDevice(dst.Address, src.Address, bytes)
+	case src.Host == nil:
+		return c.deviceToHost(dst, src.Address, bytes)
+	case dst.Host == nil:
+		return c.hostToDevice(dst.Address, src, bytes)
+	}
+	return hostToHost(dst, src, bytes)
+}
+
+// copyDevice copies within the device's addresses, a large copy on all cores.
+func (c *Context) copyDevice(dst, src, bytes uint64) error {
+	overlaps := dst < src+bytes && src < dst+bytes
+	if bytes < splitBytes || overlaps {
+		return c.memory.Copy(dst, src, bytes)
+	}
+	return c.split(bytes, func(at, n uint64) error { return c.memory.Copy(dst+at, src+at, n) })
+}
+
+// split shares a large piece of memory work among the cores that no kernel is using, in parts of whole chunks.
+func (c *Context) split(bytes uint64, do func(at, n uint64) error) error {
+	parts := uint64(c.backend.idleCores())
+	if parts < 2 {
+		return do(0, bytes)
+	}
+	part := (bytes/parts + gpu.ChunkBytes) &^ (gpu.ChunkBytes - 1)
+	errs := make([]error, (bytes+part-1)/part)
+	var group sync.WaitGroup
+	for i := range errs[1:] {
+		at := uint64(i+1) * part
+		group.Go(func() { errs[i+1] = do(at, min(part, bytes-at)) })
+	}
+	errs[0] = do(0, min(part, bytes))
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostError ends a copy whose host side failed. It is no fault of the device; see gpu.HostMemory.
+type hostError struct{ error }
+
+// exceptHost passes the errors of the device on.
+func exceptHost(err error) error {
+	if _, fromHost := err.(hostError); fromHost {
+		return nil
+	}
+	return err
+}
+
+// hostToDevice lets the host memory write straight into device memory, chunk by chunk.
+func (c *Context) hostToDevice(dst uint64, src gpu.Place, bytes uint64) error {
+	at := int64(src.Address)
+	err := c.memory.Access(gpu.Range{Address: dst, Bytes: bytes}, true, func(piece []byte) error {
+		if n, err := src.Host.ReadAt(piece, at); n < len(piece) {
+			return hostError{fmt.Errorf("read program memory: %w", err)}
+		}
+		at += int64(len(piece))
+		return nil
+	})
+	return exceptHost(err)
+}
+
+func (c *Context) deviceToHost(dst gpu.Place, src, bytes uint64) error {
+	at := int64(dst.Address)
+	err := c.memory.Access(gpu.Range{Address: src, Bytes: bytes}, false, func(piece []byte) error {
+		if n, err := dst.Host.WriteAt(piece, at); n < len(piece) {
+			return hostError{fmt.Errorf("write program memory: %w", err)}
+		}
+		at += int64(len(piece))
+		return nil
+	})
+	return exceptHost(err)
+}
+
+// stagingBytes is the size of buffers between two places that cannot be copied directly.
+const stagingBytes = 1 << 20
+
+func hostToHost(dst, src gpu.Place, bytes uint64) error {
+	buffer := make([]byte, min(bytes, stagingBytes))
+	for at := uint64(0); at < bytes; {
+		piece := buffer[:min(uint64(len(buffer)), bytes-at)]
+		if n, _ := src.Host.ReadAt(piece, int64(src.Address+at)); n < len(piece) {
+			return nil
+		}
+		if n, _ := dst.Host.WriteAt(piece, int64(dst.Address+at)); n < len(piece) {
+			return nil
+		}
+		at += uint64(len(piece))
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package soft
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/model"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Function is a kernel of a module.
+type Function struct {
+	module *Module
+	kernel *simt.Kernel
+	// required is the block shape that the kernel insists on; zero where it does not.
+	required [3]uint32
+
+	mu   sync.Mutex
+	info gpu.FunctionInfo // its attributes change
+}
+
+func newFunction(m *Module, kernel *simt.Kernel, texts []*ptx.Module) *Function {
+	f := &Function{module: m, kernel: kernel, info: kernel.Info()}
+	entry, text := findEntry(texts, f.info.Name)
+	a := &f.info.Attributes
+	a[abi.FuncMaxThreadsPerBlock] = model.MaxBlockThreads
+	a[abi.FuncBinaryVersion] = int32(m.context.backend.spec.CC)
+	a[abi.FuncMaxDynamicSharedBytes] = model.PlainSharedBytes - min(model.PlainSharedBytes, a[abi.FuncSharedBytes])
+	a[abi.FuncPreferredSharedCarveout] = -1 // the driver's own choice
+	a[abi.FuncNumRegs] = 32
+	if entry == nil {
+		return f
+	}
+	a[abi.FuncPTXVersion] = int32(text.Version.Major*10 + text.Version.Minor)
+	a[abi.FuncConstBytes] = constSize(text)
+	a[abi.FuncNumRegs] = estimateRegisters(entry)
+	f.required = entry.RequiredThreads
+	for _, bound := range [][3]uint32{entry.MaxThreads, entry.RequiredThreads} {
+		if threads := uint64(bound[0]) * uint64(max(bound[1], 1)) * uint64(max(bound[2], 1)); threads > 0 {
+			a[abi.FuncMaxThreadsPerBlock] = int32(min(threads, model.MaxBlockThreads))
+		}
+	}
+	return f
+}
+
+func findEntry(texts []*ptx.Module, name string) (*ptx.Func, *ptx.Module) {
+	for _, text := range texts {
+		for _, f := range text.Funcs {
+			if f.Entry && f.Name == name {
+				return f, text
+			}
+		}
+	}
+	return nil, nil
+}
+
+func constSize(text *ptx.Module) int32 {
+	total := uint64(0)
+	for _, v := range text.Globals {
+		if v.Space == ptx.Const {
+			total += v.Bytes
+		}
+	}
+	return int32(min(total, model.ConstBytes))
+}
+
+// estimateRegisters guesses what a compiler would need. PTX has a register per value, of which few live at a time; and
+// as there are no registers here, the guess stays where 1024 threads are possible.
+func estimateRegisters(f *ptx.Func) int32 {
+	const least, most = 16, model.Registers / model.MaxBlockThreads
+	words := f.Registers[ptx.R16]/2 + f.Registers[ptx.R32] + 2*f.Registers[ptx.R64]
+	estimate := int32(min(max(words/4+7, least), most)) &^ 7
+	if limit := int32(min(f.MaxRegisters, model.MaxRegistersPerThread)); limit > 0 {
+		estimate = min(estimate, limit)
+	}
+	return estimate
+}
+
+// Info is what programs ask about the kernel.
+func (f *Function) Info() gpu.FunctionInfo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.info
+}
+
+// SetAttribute changes one of the changeable attributes.
+func (f *Function) SetAttribute(attribute, value int32) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	refuse := func(detail string) error {
+		return &gpu.Error{Op: "set function attribute", Code: abi.InvalidValue, Detail: fmt.Sprintf("%d to %d: %s", attribute, value, detail)}
+	}
+	switch a := abi.FunctionAttribute(attribute); a {
+	case abi.FuncMaxDynamicSharedBytes:
+		most := int32(f.module.context.backend.spec.Limits().BlockSharedBytes) - f.info.Attributes[abi.FuncSharedBytes]
+		if value < 0 || value > most {
+			return refuse(fmt.Sprintf("at most %d are possible", most))
+		}
+	case abi.FuncPreferredSharedCarveout:
+		if value < -1 || value > 100 {
+			return refuse("percent from -1 to 100")
+		}
+	case abi.FuncNonPortableClusterSizeAllowed, abi.FuncClusterSchedulingPolicy:
+	case abi.FuncRequiredClusterWidth, abi.FuncRequiredClusterHeight, abi.FuncRequiredClusterDepth:
+		if value > 1 {
+			return &gpu.Error{Op: "set function attribute", Code: abi.NotSupported, Detail: "the software GPU has no clusters"}
+		}
+	default:
+		return refuse("it cannot be set")
+	}
+	f.info.Attributes[attribute] = value
+	return nil
+}
+
+func (f *Function) attribute(a abi.FunctionAttribute) int32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.info.Attributes[a]
+}

@@ -1,0 +1,169 @@
+package soft
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// device is one software GPU and its memory, which all its contexts share.
+type device struct {
+	ordinal int
+	account account
+	space   *space.Memory // set under Backend.mu by the first context, never changed while contexts are open
+
+	mu     sync.Mutex
+	owners map[uint64]*Context     // by address of a chunk
+	hosts  map[uint64]*hostMapping // by address
+}
+
+// hostMapping is host memory that one or more contexts have mapped at its address.
+type hostMapping struct {
+	memory []byte
+	users  map[*Context]struct{}
+}
+
+// Memory is a context's view of its device's memory.
+type Memory struct {
+	*space.Memory // reading, writing and the marks are the space's own
+	device        *device
+	context       *Context
+}
+
+// Map backs a range with zeroed memory.
+func (m *Memory) Map(r gpu.Range) error { return m.mapWith(r, m.Memory.Map) }
+
+// MapAbsent backs a range whose chunks get their content when they are first touched.
+func (m *Memory) MapAbsent(r gpu.Range, fill func(address uint64, chunk []byte) error) error {
+	return m.mapWith(r, func(r gpu.Range) error { return m.Memory.MapAbsent(r, fill) })
+}
+
+func (m *Memory) mapWith(r gpu.Range, back func(gpu.Range) error) error {
+	d := m.device
+	if err := d.account.reserve(d.ordinal, r.Bytes); err != nil {
+		return err
+	}
+	if err := back(r); err != nil {
+		d.account.release(d.ordinal, r.Bytes)
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+		d.owners[at] = m.context
+	}
+	return nil
+}
+
+// Unmap gives memory back, whichever context of the device mapped it.
+func (m *Memory) Unmap(r gpu.Range) error {
+	d := m.device
+	if err := m.Memory.Unmap(r); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+		delete(d.owners, at)
+	}
+	d.mu.Unlock()
+	d.account.release(d.ordinal, r.Bytes)
+	return nil
+}
+
+// MapHost makes host memory visible to kernels. Contexts of one device may map the same memory at the same address.
+func (m *Memory) MapHost(address uint64, memory []byte) error {
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.hosts[address]
+	if known == nil {
+		if err := m.Memory.MapHost(address, memory); err != nil {
+			return err
+		}
+		known = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
+		d.hosts[address] = known
+	}
+	_, mine := known.users[m.context]
+	if mine || !sameSlice(known.memory, memory) {
+		return fmt.Errorf("map host memory at %#x: %w", address, abi.AlreadyMapped)
+	}
+	known.users[m.context] = struct{}{}
+	return nil
+}
+
+// UnmapHost takes one MapHost of this context back.
+func (m *Memory) UnmapHost(address uint64) error {
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.hosts[address]
+	if known == nil {
+		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
+	}
+	if _, mine := known.users[m.context]; !mine {
+		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
+	}
+	delete(known.users, m.context)
+	if len(known.users) > 0 {
+		return nil
+	}
+	delete(d.hosts, address)
+	return m.Memory.UnmapHost(address)
+}
+
+// Usage reports free and total bytes of the device.
+func (m *Memory) Usage() (free, total uint64) {
+	used, capacity := m.device.account.usage(m.device.ordinal)
+	return capacity - min(used, capacity), capacity
+}
+
+// releaseAll gives back what the context still has. Nothing of it runs any more.
+func (m *Memory) releaseAll() error {
+	var ranges []gpu.Range
+	var hosts []uint64
+	d := m.device
+	d.mu.Lock()
+	for at, owner := range d.owners {
+		if owner == m.context {
+			ranges = append(ranges, gpu.Range{Address: at, Bytes: gpu.ChunkBytes})
+		}
+	}
+	for address, mapping := range d.hosts {
+		if _, mine := mapping.users[m.context]; mine {
+			hosts = append(hosts, address)
+		}
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, r := range joined(ranges) {
+		errs = append(errs, m.Unmap(r))
+	}
+	for _, address := range hosts {
+		errs = append(errs, m.UnmapHost(address))
+	}
+	return errors.Join(errs...)
+}
+
+func sameSlice(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// joined sorts ranges and makes one of those that touch, so that giving back many chunks takes few steps.
+func joined(ranges []gpu.Range) []gpu.Range {
+	slices.SortFunc(ranges, func(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) })
+	var out []gpu.Range
+	for _, r := range ranges {
+		if last := len(out) - 1; last >= 0 && out[last].End() == r.Address {
+			out[last].Bytes += r.Bytes
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}

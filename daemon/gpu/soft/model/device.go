@@ -1,0 +1,54 @@
+package model
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// firstBus is the PCI bus of device 0; the others follow.
+const firstBus = 0x40
+
+// Devices describes the devices, in ordinal order. The same Spec always gives the same answer, on any machine.
+func (s Spec) Devices() []gpu.DeviceInfo {
+	devices := make([]gpu.DeviceInfo, s.Count)
+	for ordinal := range devices {
+		devices[ordinal] = gpu.DeviceInfo{
+			Name:        s.Name,
+			UUID:        uuid(s.Name, ordinal),
+			MemoryBytes: s.MemoryBytes,
+			Attributes:  s.attributes(ordinal),
+		}
+	}
+	return devices
+}
+
+// uuid is stable, and has the marks of a name-based UUID.
+func uuid(name string, ordinal int) (id [16]byte) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "phos software GPU %d %s", ordinal, name))
+	copy(id[:], sum[:])
+	id[6] = id[6]&0x0f | 0x80
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// attributes is the table of one device. Features that the software GPU has not are 0, whatever real devices of the
+// capability have, so that programs take the path that works.
+func (s Spec) attributes(ordinal int) map[abi.DeviceAttribute]int32 {
+	table := make(map[abi.DeviceAttribute]int32, len(fixedAttributes)+16)
+	for attribute, value := range fixedAttributes {
+		table[attribute] = value
+	}
+	l := s.Limits()
+	table[abi.AttrComputeCapabilityMajor] = int32(s.CC / 10)
+	table[abi.AttrComputeCapabilityMinor] = int32(s.CC % 10)
+	table[abi.AttrPCIBusID] = int32(firstBus + ordinal)
+	table[abi.AttrMaxThreadsPerMultiprocessor] = int32(l.Threads)
+	table[abi.AttrMaxBlocksPerMultiprocessor] = int32(l.Blocks)
+	table[abi.AttrMaxSharedMemoryPerMultiprocessor] = int32(l.SharedBytes)
+	table[abi.AttrMaxSharedMemoryPerBlockOptin] = int32(l.BlockSharedBytes)
+	table[abi.AttrReservedSharedMemoryPerBlock] = int32(l.reservedBytes)
+	return table
+}

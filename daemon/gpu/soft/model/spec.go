@@ -1,0 +1,132 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// Spec describes the software GPUs of a machine.
+type Spec struct {
+	// Count is the number of devices.
+	Count int
+	// Deterministic gives the same bits for the same program every time: one kernel at a time, blocks in order.
+	Deterministic bool
+	// MemoryBytes is the capacity of each device.
+	MemoryBytes uint64
+	Name        string
+	// CC is the compute capability times ten: 90 for 9.0.
+	CC int
+	// Cores bounds the processors that one kernel uses; 0 means all.
+	Cores int
+}
+
+const (
+	maxDevices         = 24 // as many as there are reserved context handles and ledger rows
+	defaultMemoryBytes = 8 << 30
+	maxMemoryBytes     = 1 << 40 // the size of a device's address window
+	defaultName        = "phos software GPU"
+	maxNameBytes       = 255
+)
+
+// ErrSpec is in the chain of every error of Parse.
+var ErrSpec = errors.New("bad specification of software GPUs")
+
+const specForm = "soft:N[,deterministic][,memory=8GiB][,name=TEXT][,cc=9.0][,cores=K]"
+
+// Parse reads "soft:N" with its options.
+func Parse(text string) (Spec, error) {
+	spec := Spec{MemoryBytes: defaultMemoryBytes, Name: defaultName, CC: 90}
+	head, options, hasOptions := strings.Cut(text, ",")
+	kind, count, hasCount := strings.Cut(head, ":")
+	if kind != "soft" {
+		return Spec{}, fmt.Errorf("%w: %q does not have the form %s", ErrSpec, text, specForm)
+	}
+	if !hasCount {
+		count = "1"
+	}
+	var err error
+	if spec.Count, err = number(count, 1, maxDevices); err != nil {
+		return Spec{}, fmt.Errorf("%w: number of devices: %w", ErrSpec, err)
+	}
+	if !hasOptions {
+		return spec, nil
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		if err := spec.set(option); err != nil {
+			return Spec{}, fmt.Errorf("%w: option %q: %w", ErrSpec, option, err)
+		}
+	}
+	return spec, nil
+}
+
+// Limits are those of the devices' architecture.
+func (s Spec) Limits() Limits { return limitsOf(s.CC) }
+
+func (s *Spec) set(option string) (err error) {
+	key, value, hasValue := strings.Cut(option, "=")
+	switch key {
+	case "deterministic":
+		if hasValue {
+			return errors.New("it takes no value")
+		}
+		s.Deterministic = true
+	case "memory":
+		s.MemoryBytes, err = memorySize(value)
+	case "name":
+		if value == "" || len(value) > maxNameBytes {
+			return fmt.Errorf("a name has 1 to %d bytes", maxNameBytes)
+		}
+		s.Name = value
+	case "cc":
+		s.CC, err = capability(value)
+	case "cores":
+		s.Cores, err = number(value, 1, 1024)
+	default:
+		return errors.New("no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cores=N")
+	}
+	return err
+}
+
+// number reads a whole number within bounds.
+func number(text string, least, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%q is not a number from %d to %d", text, least, most)
+	}
+	return n, nil
+}
+
+// memorySize reads "8GiB" or "512MiB": whole chunks, at least 16 MiB.
+func memorySize(text string) (uint64, error) {
+	for suffix, shift := range map[string]uint{"MiB": 20, "GiB": 30} {
+		digits, found := strings.CutSuffix(text, suffix)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 32)
+		bytes := n << shift
+		if err != nil || bytes < 16<<20 || bytes > maxMemoryBytes || bytes%gpu.ChunkBytes != 0 {
+			break
+		}
+		return bytes, nil
+	}
+	return 0, fmt.Errorf("%q is not an even size from 16MiB to 1024GiB", text)
+}
+
+// capability reads "9.0" and knows which exist.
+func capability(text string) (int, error) {
+	major, minor, found := strings.Cut(text, ".")
+	var known []string
+	for _, c := range capabilities {
+		name := fmt.Sprintf("%d.%d", c.CC/10, c.CC%10)
+		if found && major+"."+minor == name {
+			return c.CC, nil
+		}
+		known = append(known, name)
+	}
+	return 0, fmt.Errorf("%q is none of %s", text, strings.Join(known, ", "))
+}

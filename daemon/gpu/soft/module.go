@@ -1,0 +1,148 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// newestPTX is the newest PTX version whose texts are taken: that of CUDA 13.0.
+var newestPTX = ptx.Version{Major: 9, Minor: 0}
+
+// Module is linked PTX.
+type Module struct {
+	context   *Context
+	program   *simt.Program
+	functions map[string]*Function
+	closed    atomic.Bool
+}
+
+// LoadModule parses and links PTX texts. The error is a *gpu.LoadError where the code is at fault.
+func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error) {
+	if err := c.usable("load module"); err != nil {
+		return nil, err
+	}
+	if len(image.PTX) == 0 {
+		return nil, refuseCubin(image.Cubin, c.backend.spec.CC)
+	}
+	texts, err := c.parse(image.PTX)
+	if err != nil {
+		return nil, err
+	}
+	place := options.Place
+	if place == nil {
+		place = func(name string, _, _ uint64) (uint64, error) {
+			return 0, fmt.Errorf("no memory for variable %s: %w", name, abi.OutOfMemory)
+		}
+	}
+	program, err := simt.Link(texts, place, c.device.space)
+	if err != nil {
+		return nil, loadError(err)
+	}
+	m := &Module{context: c, program: program, functions: map[string]*Function{}}
+	for _, name := range program.Kernels() {
+		kernel, _ := program.Kernel(name)
+		m.functions[name] = newFunction(m, kernel, texts)
+	}
+	return m, nil
+}
+
+// refuseCubin explains why machine code does not run.
+func refuseCubin(cubin []byte, cc int) error {
+	if len(cubin) == 0 {
+		return &gpu.LoadError{Log: "the image holds no code", Err: abi.InvalidImage}
+	}
+	return &gpu.LoadError{
+		Log: fmt.Sprintf("this code is machine code for sm_%d without PTX and needs a real GPU: the software GPU (compute capability %d.%d)"+
+			" executes PTX only; compile with PTX (nvcc -gencode arch=compute_%d,code=compute_%d), or run it with --gpus cuda",
+			fatbin.CubinSM(cubin), cc/10, cc%10, cc, cc),
+		Err: abi.NoBinaryForGPU,
+	}
+}
+
+// loadError makes an error of the linker one for the JIT log. An error without a code is the code's fault.
+func loadError(err error) error {
+	var known *gpu.LoadError
+	if errors.As(err, &known) {
+		return err
+	}
+	log := err.Error()
+	if gpu.Code(err) == abi.Unknown {
+		err = fmt.Errorf("%w: %w", err, abi.InvalidPTX)
+	}
+	return &gpu.LoadError{Log: log, Err: err}
+}
+
+// parse parses texts and checks that the device can take them.
+func (c *Context) parse(texts []string) ([]*ptx.Module, error) {
+	modules := make([]*ptx.Module, len(texts))
+	for i, text := range texts {
+		module, err := ptx.Parse(text)
+		if newer, version := tooNew(module, text); newer {
+			return nil, &gpu.LoadError{Err: abi.UnsupportedPTXVersion,
+				Log: fmt.Sprintf("PTX version %s is newer than %d.%d, the newest that is supported", version, newestPTX.Major, newestPTX.Minor)}
+		}
+		if err != nil {
+			log := err.Error()
+			if len(texts) > 1 {
+				log = fmt.Sprintf("text %d of %d: %s", i+1, len(texts), log)
+			}
+			return nil, &gpu.LoadError{Log: log, Err: fmt.Errorf("%w: %w", abi.InvalidPTX, err)}
+		}
+		if sm := targetSM(module.Target); sm > c.backend.spec.CC {
+			return nil, &gpu.LoadError{Err: abi.NoBinaryForGPU,
+				Log: fmt.Sprintf("code for %s does not run on compute capability %d.%d", module.Target, c.backend.spec.CC/10, c.backend.spec.CC%10)}
+		}
+		modules[i] = module
+	}
+	return modules, nil
+}
+
+// tooNew looks at the version of a text that may not have parsed, because a newer version may well have what is unknown.
+func tooNew(module *ptx.Module, text string) (newer bool, version string) {
+	var v ptx.Version
+	if module != nil {
+		v = module.Version
+	} else if _, rest, found := strings.Cut(text, ".version"); found {
+		_, _ = fmt.Sscanf(rest[:min(len(rest), 32)], "%d.%d", &v.Major, &v.Minor)
+	}
+	newer = v.Major > newestPTX.Major || v.Major == newestPTX.Major && v.Minor > newestPTX.Minor
+	return newer, fmt.Sprintf("%d.%d", v.Major, v.Minor)
+}
+
+// targetSM reads "sm_90" or "sm_90a"; 0 where there is no number.
+func targetSM(target string) int {
+	sm, _ := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(target, "sm_"), "af"))
+	return sm
+}
+
+// Functions lists the kernels.
+func (m *Module) Functions() []string { return m.program.Kernels() }
+
+// Function finds a kernel.
+func (m *Module) Function(name string) (gpu.Function, error) {
+	f, found := m.functions[name]
+	if !found {
+		return nil, &gpu.Error{Op: "find function", Code: abi.NotFound, Detail: fmt.Sprintf("no kernel %q", name)}
+	}
+	return f, nil
+}
+
+// Globals lists the variables.
+func (m *Module) Globals() map[string]gpu.Range { return m.program.Globals() }
+
+// Close makes the module's functions unusable. Launches that are queued still run.
+func (m *Module) Close() error {
+	if m.closed.Swap(true) {
+		return &gpu.Error{Op: "unload module", Code: abi.InvalidHandle, Detail: "the module is unloaded"}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package soft
+
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// copyRows copies rows that lie apart on at least one side.
+func (c *Context) copyRows(dst, src gpu.Place, width, rows uint64) error {
+	switch {
+	case dst.Host == nil && src.Host == nil:
+		return c.eachRow(dst, src, width, rows)
+	case width > stagingBytes/2 || dst.Host != nil && src.Host != nil:
+		for row := range rows {
+			d, s := dst, src
+			d.Address += row * dst.RowPitch
+			s.Address += row * src.RowPitch
+			if err := c.copyLine(d, s, width); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c.stageRows(dst, src, width, rows)
+}
+
+// eachRow copies rows within the device's addresses; it keeps the spans from row to row.
+func (c *Context) eachRow(dst, src gpu.Place, width, rows uint64) error {
+	cur := newCursor(c.device.space)
+	defer cur.close()
+	for row := range rows {
+		for at := uint64(0); at < width; {
+			out, in, err := cur.both(dst.Address+row*dst.RowPitch+at, src.Address+row*src.RowPitch+at)
+			if err != nil {
+				return fmt.Errorf("copy: %w", err)
+			}
+			at += cur.moved(copy(out[:min(uint64(len(out)), width-at)], in))
+		}
+	}
+	return nil
+}
+
+// stageRows moves narrow rows between device and host through a buffer of many rows, as each access to host memory
+// costs a system call. Host memory that is not contiguous is still accessed row by row.
+func (c *Context) stageRows(dst, src gpu.Place, width, rows uint64) error {
+	perBuffer := min(rows, stagingBytes/width)
+	buffer := make([]byte, perBuffer*width)
+	for row := uint64(0); row < rows; row += perBuffer {
+		n := min(perBuffer, rows-row)
+		d, s := dst, src
+		d.Address += row * dst.RowPitch
+		s.Address += row * src.RowPitch
+		piece := buffer[:n*width]
+		if src.Host == nil {
+			if err := c.deviceRows(s, piece, width, false); err != nil {
+				return err
+			}
+			if !hostRows(d, piece, width, dst.Host.WriteAt) {
+				return nil
+			}
+			continue
+		}
+		if !hostRows(s, piece, width, src.Host.ReadAt) {
+			return nil
+		}
+		if err := c.deviceRows(d, piece, width, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deviceRows scatters the rows of a buffer into device memory, or gathers them from it.
+func (c *Context) deviceRows(p gpu.Place, buffer []byte, width uint64, scatter bool) error {
+	cur := newCursor(c.device.space)
+	defer cur.close()
+	for row := uint64(0); row*width < uint64(len(buffer)); row++ {
+		line := buffer[row*width : (row+1)*width]
+		for at := uint64(0); at < width; {
+			memory, err := cur.one(p.Address+row*p.RowPitch+at, scatter)
+			if err != nil {
+				return fmt.Errorf("copy: %w", err)
+			}
+			if scatter {
+				at += cur.moved(copy(memory, line[at:]))
+			} else {
+				at += cur.moved(copy(line[at:], memory))
+			}
+		}
+	}
+	return nil
+}
+
+// hostRows passes the rows of a buffer to ReadAt or WriteAt of host memory, all at once where they are contiguous there.
+func hostRows(p gpu.Place, buffer []byte, width uint64, access func([]byte, int64) (int, error)) bool {
+	if p.RowPitch == width {
+		n, _ := access(buffer, int64(p.Address))
+		return n == len(buffer)
+	}
+	for row := uint64(0); row*width < uint64(len(buffer)); row++ {
+		if n, _ := access(buffer[row*width:(row+1)*width], int64(p.Address+row*p.RowPitch)); uint64(n) < width {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,138 @@
+package soft
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Stream is a sequence of work in a lane.
+type Stream struct {
+	context *Context
+	lane    *lane
+	closed  atomic.Bool
+
+	// submitted and completed count items; waiters says whether anyone sleeps in wait.
+	submitted, completed atomic.Uint64
+	waiters              atomic.Int32
+	mu                   sync.Mutex
+	progress             sync.Cond
+}
+
+func newStream(c *Context, l *lane) *Stream {
+	s := &Stream{context: c, lane: l}
+	s.progress.L = &s.mu
+	return s
+}
+
+// Submit checks work and queues it.
+func (s *Stream) Submit(work gpu.Work) error {
+	c := s.context
+	if err := c.Fault(); err != nil {
+		if _, isCall := work.(gpu.Call); !isCall {
+			return err
+		}
+	}
+	it := item{stream: s, work: work}
+	if err := c.prepare(&it); err != nil {
+		return err
+	}
+	return s.push(it)
+}
+
+func (s *Stream) push(it item) error {
+	if s.closed.Load() || !s.lane.push(it) {
+		return &gpu.Error{Op: "submit work", Code: abi.InvalidHandle, Detail: "the stream is closed"}
+	}
+	return nil
+}
+
+// run does an item's work on the lane's goroutine. After a fault only what others may wait for is still done.
+func (s *Stream) run(it *item) {
+	c := s.context
+	switch work := it.work.(type) {
+	case gpu.Record:
+		it.mark.complete()
+	case gpu.Call:
+		work.Func()
+	default:
+		if c.stopping() {
+			if it.replay != nil {
+				it.replay.abandon()
+			}
+			return
+		}
+		var err error
+		if it.replay != nil {
+			err = it.replay.run()
+		} else {
+			err = c.perform(it.work, it.mark)
+		}
+		if err != nil {
+			c.poison(err)
+		}
+	}
+}
+
+// finished counts an item as completed and wakes who waits.
+func (s *Stream) finished() {
+	s.completed.Add(1)
+	if s.waiters.Load() > 0 {
+		s.mu.Lock()
+		s.progress.Broadcast()
+		s.mu.Unlock()
+	}
+}
+
+// syncSpins is how often Synchronize looks before it sleeps.
+const syncSpins = 50
+
+// wait returns when all items submitted so far are completed.
+func (s *Stream) wait() {
+	target := s.submitted.Load()
+	for range syncSpins {
+		if s.completed.Load() >= target {
+			return
+		}
+		runtime.Gosched()
+	}
+	s.waiters.Add(1) // before completed is looked at again: finished does these two in the other order
+	defer s.waiters.Add(-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.completed.Load() < target {
+		s.progress.Wait()
+	}
+}
+
+// Query tells whether all work is done.
+func (s *Stream) Query() error {
+	if err := s.context.Fault(); err != nil {
+		return err
+	}
+	if s.completed.Load() < s.submitted.Load() {
+		return abi.NotReady
+	}
+	return s.context.Fault() // a fault of the item that has just completed
+}
+
+// Synchronize waits for all work submitted before the call.
+func (s *Stream) Synchronize() error {
+	s.wait()
+	return s.context.Fault()
+}
+
+// Close lets the stream end once its work is done, without waiting for it.
+func (s *Stream) Close() error {
+	if s.closed.Swap(true) {
+		return &gpu.Error{Op: "destroy stream", Code: abi.InvalidHandle, Detail: "the stream is closed"}
+	}
+	s.context.forgetStream(s)
+	if s.lane != s.context.backend.shared {
+		s.lane.stop()
+	}
+	return nil
+}

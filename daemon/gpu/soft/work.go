@@ -1,0 +1,99 @@
+package soft
+
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// prepare checks work at submission, where an error still belongs to the call, and takes note of what events stand for now.
+func (c *Context) prepare(it *item) error {
+	switch work := it.work.(type) {
+	case gpu.Record:
+		m, err := c.newMark(work.Event)
+		it.mark = m
+		return err
+	case gpu.Await:
+		event, err := ours(work.Event, "wait for event")
+		if err != nil {
+			return err
+		}
+		it.mark = event.latest.Load()
+		return nil
+	}
+	return c.check(it.work)
+}
+
+// check finds fault with work that needs no preparation.
+func (c *Context) check(work gpu.Work) error {
+	switch work := work.(type) {
+	case gpu.Launch:
+		return c.checkLaunch(work)
+	case gpu.Copy:
+		return checkCopy(work)
+	case gpu.Fill:
+		return checkFill(work)
+	case gpu.Call:
+		if work.Func == nil {
+			return &gpu.Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}
+		}
+		return nil
+	case gpu.Nothing:
+		return nil
+	case gpu.Record:
+		_, err := ours(work.Event, "record event")
+		return err
+	case gpu.Await:
+		_, err := ours(work.Event, "wait for event")
+		return err
+	}
+	return &gpu.Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is no work", work)}
+}
+
+// perform does one piece of work and returns the context's fault if it went wrong.
+func (c *Context) perform(work gpu.Work, m *mark) error {
+	switch work := work.(type) {
+	case gpu.Launch:
+		return c.launch(work)
+	case gpu.Copy:
+		return c.copy(work)
+	case gpu.Fill:
+		return c.fill(work)
+	case gpu.Record:
+		m.complete()
+	case gpu.Await:
+		if m != nil {
+			select {
+			case <-m.wait():
+			case <-c.running.Done():
+			}
+		}
+	case gpu.Call:
+		work.Func()
+	}
+	return nil
+}
+
+// newMark makes a mark the latest recording of an event.
+func (c *Context) newMark(event gpu.Event) (*mark, error) {
+	e, err := ours(event, "record event")
+	if err != nil {
+		return nil, err
+	}
+	if e.context != c {
+		return nil, &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "the event belongs to another context"}
+	}
+	m := &mark{}
+	e.latest.Store(m)
+	return m, nil
+}
+
+// ours is the event as this backend's, if it is open.
+func ours(event gpu.Event, op string) (*Event, error) {
+	e, known := event.(*Event)
+	if !known || e.closed.Load() {
+		return nil, &gpu.Error{Op: op, Code: abi.InvalidHandle, Detail: "no such event"}
+	}
+	return e, nil
+}
