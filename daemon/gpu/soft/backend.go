@@ -66,7 +66,7 @@ func Open(text string, options Options) (*Backend, error) {
 		b.account = &sharedAccount{l, options.Slot}
 	}
 	for ordinal := range spec.Count {
-		b.devices = append(b.devices, &device{ordinal: ordinal, account: b.account, hosts: map[uint64]*hostMapping{}})
+		b.devices = append(b.devices, &device{ordinal: ordinal, account: b.account, owners: map[uint64]*Context{}, hosts: map[uint64]*hostMapping{}})
 	}
 	if spec.Deterministic {
 		b.shared = newLane()
@@ -76,6 +76,9 @@ func Open(text string, options Options) (*Backend, error) {
 
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
+
+// Serial says that all streams run in one order, that of submission, as they do in deterministic mode.
+func (b *Backend) Serial() bool { return b.spec.Deterministic }
 
 // NewContext makes a context on a device.
 func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {

@@ -1,0 +1,187 @@
+package gputest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// bench is a backend with one context and memory given out from its window, from the front, never again.
+type bench struct {
+	t       *testing.T
+	backend gpu.Backend
+	context gpu.Context
+	next    uint64
+
+	mu     sync.Mutex
+	output strings.Builder // what kernels printed
+}
+
+func newBench(t *testing.T, backend gpu.Backend) *bench {
+	b := &bench{t: t, backend: backend, next: gpu.DefaultWindow(0).Address}
+	t.Cleanup(func() {
+		if err := backend.Close(); err != nil {
+			t.Errorf("close backend: %v", err)
+		}
+	})
+	b.context = b.newContext()
+	return b
+}
+
+func (b *bench) newContext() gpu.Context {
+	b.t.Helper()
+	c, err := b.backend.NewContext(0, gpu.ContextOptions{Output: func(text []byte) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.output.Write(text)
+	}})
+	b.must(err)
+	return c
+}
+
+func (b *bench) printed() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.output.String()
+}
+
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// want fails the test unless err has this code in its chain.
+func (b *bench) want(what string, err, code error) {
+	b.t.Helper()
+	if !errors.Is(err, code) {
+		b.t.Errorf("%s: got %v, want %v", what, err, code)
+	}
+}
+
+// alloc maps whole chunks for at least this many bytes and returns their address.
+func (b *bench) alloc(bytes int) uint64 {
+	b.t.Helper()
+	r := gpu.Range{Address: b.next, Bytes: uint64(bytes+gpu.ChunkBytes-1) &^ (gpu.ChunkBytes - 1)}
+	b.must(b.context.Memory().Map(r))
+	b.next = r.End()
+	return r.Address
+}
+
+// load allocates memory with this content.
+func (b *bench) load(data []byte) uint64 {
+	b.t.Helper()
+	address := b.alloc(len(data))
+	b.write(address, data)
+	return address
+}
+
+func (b *bench) write(address uint64, data []byte) {
+	b.t.Helper()
+	if n, err := b.context.Memory().WriteAt(data, int64(address)); err != nil || n != len(data) {
+		b.t.Fatalf("write %d bytes at %#x: %d, %v", len(data), address, n, err)
+	}
+}
+
+func (b *bench) read(address uint64, n int) []byte {
+	b.t.Helper()
+	data := make([]byte, n)
+	if n, err := b.context.Memory().ReadAt(data, int64(address)); err != nil || n != len(data) {
+		b.t.Fatalf("read %d bytes at %#x: %d, %v", len(data), address, n, err)
+	}
+	return data
+}
+
+func (b *bench) stream() gpu.Stream {
+	b.t.Helper()
+	s, err := b.context.NewStream(gpu.StreamOptions{NonBlocking: true})
+	b.must(err)
+	return s
+}
+
+func (b *bench) event(timing bool) gpu.Event {
+	b.t.Helper()
+	e, err := b.context.NewEvent(gpu.EventOptions{Timing: timing})
+	b.must(err)
+	return e
+}
+
+func (b *bench) submit(s gpu.Stream, works ...gpu.Work) {
+	b.t.Helper()
+	for _, work := range works {
+		b.must(s.Submit(work))
+	}
+}
+
+// run submits work to a stream of its own and waits for it.
+func (b *bench) run(works ...gpu.Work) {
+	b.t.Helper()
+	s := b.stream()
+	b.submit(s, works...)
+	b.must(s.Synchronize())
+	b.must(s.Close())
+}
+
+// same compares bytes and shows the first difference.
+func (b *bench) same(what string, got, want []byte) {
+	b.t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	for i := range want {
+		if i >= len(got) || got[i] != want[i] {
+			b.t.Errorf("%s: differs from byte %d of %d on: got % x, want % x", what, i, len(want),
+				got[min(i, len(got)):min(i+8, len(got))], want[i:min(i+8, len(want))])
+			return
+		}
+	}
+}
+
+// noise is bytes that look random and are the same in every run.
+func noise(seed uint64, n int) []byte {
+	data := make([]byte, n)
+	generator := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	_, _ = generator.Read(data)
+	return data
+}
+
+// host is program memory: an address space that begins at 0.
+type host []byte
+
+func (h host) ReadAt(p []byte, at int64) (int, error) {
+	if at < 0 || at > int64(len(h)) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n := copy(p, h[at:])
+	if n < len(p) {
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, nil
+}
+
+func (h host) WriteAt(p []byte, at int64) (int, error) {
+	if at < 0 || at > int64(len(h)) {
+		return 0, io.ErrShortWrite
+	}
+	n := copy(h[at:], p)
+	if n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}
+
+// linear is a copy without pitches.
+func linear(dst, src gpu.Place, n int) gpu.Copy {
+	return gpu.Copy{Dst: dst, Src: src, Extent: [3]uint64{uint64(n), 1, 1}}
+}
+
+func device(address uint64) gpu.Place { return gpu.Place{Address: address} }
+
+func program(h host, offset uint64) gpu.Place { return gpu.Place{Host: h, Address: offset} }

@@ -1,0 +1,71 @@
+package gputest
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+func testFault(t *testing.T, b *bench) {
+	healthy := b.newContext()
+	s, f := b.stream(), b.kernel("store")
+	later, out := b.event(false), b.alloc(4)
+	const bad = 0x3000_dead_0000
+	b.submit(s, launch(f, 1, 1, out, uint32(1)), launch(f, 1, 1, uint64(bad), uint32(1)))
+	// What follows a fault is not run; submitting it may already say so.
+	_ = s.Submit(launch(f, 1, 1, out, uint32(2)))
+	_ = s.Submit(gpu.Record{Event: later})
+	err := s.Synchronize()
+	b.want("synchronise after a stray store", err, abi.IllegalAddress)
+	if err != nil && (!strings.Contains(err.Error(), "store") || !strings.Contains(err.Error(), "3000dead0000")) {
+		t.Errorf("the error names neither kernel nor address: %v", err)
+	}
+	b.same("work before the fault", b.read(out, 4), words(1))
+	b.want("query", s.Query(), abi.IllegalAddress)
+	b.want("submit", s.Submit(gpu.Nothing{}), abi.IllegalAddress)
+	b.want("event", later.Synchronize(), abi.IllegalAddress)
+	b.want("context", b.context.Synchronize(), abi.IllegalAddress)
+	b.want("fault", b.context.Fault(), abi.IllegalAddress)
+	_, err = b.context.NewStream(gpu.StreamOptions{})
+	b.want("new stream", err, abi.IllegalAddress)
+
+	b.must(healthy.Fault())
+	other, err := healthy.NewStream(gpu.StreamOptions{})
+	b.must(err)
+	b.submit(other, gpu.Fill{Address: out, Pattern: 9, PatternBytes: 4, Columns: 1, Rows: 1})
+	b.must(other.Synchronize())
+	b.same("another context", b.read(out, 4), words(9))
+}
+
+func testCallsAfterFault(t *testing.T, b *bench) {
+	s := b.stream()
+	work, reached, open := gate()
+	var ran atomic.Bool
+	b.submit(s, work, launch(b.kernel("store"), 1, 1, uint64(8), uint32(1)), gpu.Call{Func: func() { ran.Store(true) }})
+	b.arrives("gate", reached)
+	open()
+	b.want("null address", s.Synchronize(), abi.IllegalAddress)
+	if !ran.Load() {
+		t.Error("a call of the session was dropped")
+	}
+	b.submit(s, gpu.Call{Func: func() { ran.Store(false) }})
+	_ = s.Synchronize()
+	if ran.Load() {
+		t.Error("a call of the session was refused after the fault")
+	}
+}
+
+func testEndlessKernel(_ *testing.T, b *bench) {
+	s := b.stream()
+	b.submit(s, launch(b.kernel("spin"), 2, 64))
+	b.want("query", s.Query(), abi.NotReady)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = b.context.Close()
+	}()
+	b.arrives("end of close", closed)
+}

@@ -1,0 +1,138 @@
+package gputest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+func (b *bench) instantiate(nodes ...gpu.Node) gpu.Executable {
+	b.t.Helper()
+	e, err := b.context.Instantiate(&gpu.Graph{Nodes: nodes})
+	b.must(err)
+	return e
+}
+
+// testGraphDependencies runs a graph of two diamonds whose nodes are not in topological order.
+func testGraphDependencies(t *testing.T, b *bench) {
+	after := [][]int{6: nil, 4: {6}, 5: {6}, 0: {4, 5}, 2: {0}, 3: {0}, 1: {2, 3}}
+	var mu sync.Mutex
+	position := map[int]int{}
+	var nodes []gpu.Node
+	for i, before := range after {
+		nodes = append(nodes, gpu.Node{After: before, Work: gpu.Call{Func: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			position[i] = len(position)
+		}}})
+	}
+	e, s := b.instantiate(nodes...), b.stream()
+	for range 50 {
+		b.must(e.Launch(s))
+		b.must(s.Synchronize())
+		for i, before := range after {
+			for _, j := range before {
+				if position[j] >= position[i] {
+					t.Fatalf("node %d ran before node %d: %v", i, j, position)
+				}
+			}
+		}
+		if len(position) != len(after) {
+			t.Fatalf("%d of %d nodes ran", len(position), len(after))
+		}
+		clear(position)
+	}
+	b.must(b.instantiate().Launch(s)) // an empty graph
+	b.must(s.Synchronize())
+	b.must(e.Close())
+	b.want("launch of a destroyed graph", e.Launch(s), abi.InvalidHandle)
+}
+
+func testGraphUpdate(_ *testing.T, b *bench) {
+	address, out := b.alloc(4), b.alloc(400)
+	fill := func(value uint32) gpu.Work {
+		return gpu.Fill{Address: address, Pattern: value, PatternBytes: 4, Columns: 1, Rows: 1}
+	}
+	e := b.instantiate(gpu.Node{Work: fill(1)}, gpu.Node{Work: gpu.Nothing{}, After: []int{0}})
+	s := b.stream()
+	var want []uint32
+	for i := range uint32(100) {
+		if i%3 != 0 { // a launch that is queued keeps the work it was launched with
+			b.must(e.Update(0, fill(i)))
+			want = append(want, i)
+		} else {
+			want = append(want, max(i, 2)-1)
+		}
+		b.must(e.Launch(s))
+		b.submit(s, linear(device(out+uint64(i)*4), device(address), 4))
+	}
+	want[0] = 1
+	b.must(s.Synchronize())
+	b.same("values of 100 launches", b.read(out, 400), words(want...))
+	b.want("other kind", e.Update(0, gpu.Nothing{}), abi.InvalidValue)
+	b.want("bad work", e.Update(0, gpu.Fill{PatternBytes: 7}), abi.InvalidValue)
+	b.want("no such node", e.Update(2, gpu.Nothing{}), abi.InvalidValue)
+}
+
+func testGraphRefused(_ *testing.T, b *bench) {
+	for name, nodes := range map[string][]gpu.Node{
+		"circle":       {{Work: gpu.Nothing{}, After: []int{1}}, {Work: gpu.Nothing{}, After: []int{0}}},
+		"itself":       {{Work: gpu.Nothing{}, After: []int{0}}},
+		"out of range": {{Work: gpu.Nothing{}, After: []int{-1}}},
+		"bad work":     {{Work: gpu.Fill{PatternBytes: 3}}},
+		"no work":      {{}},
+	} {
+		_, err := b.context.Instantiate(&gpu.Graph{Nodes: nodes})
+		b.want(name, err, abi.InvalidValue)
+	}
+}
+
+// testGraphEvents: events recorded and awaited inside graphs order them with what is outside.
+func testGraphEvents(t *testing.T, b *bench) {
+	start, end := b.event(false), b.event(false)
+	address := b.alloc(4)
+	fill := func(value uint32) gpu.Work {
+		return gpu.Fill{Address: address, Pattern: value, PatternBytes: 4, Columns: 1, Rows: 1}
+	}
+	e := b.instantiate(
+		gpu.Node{Work: gpu.Await{Event: start}},
+		gpu.Node{Work: fill(7), After: []int{0}},
+		gpu.Node{Work: gpu.Record{Event: end}, After: []int{1}},
+	)
+	outside, inside, last := b.stream(), b.stream(), b.stream()
+	work, reached, open := gate()
+	b.submit(outside, work, fill(3), gpu.Record{Event: start})
+	b.arrives("gate", reached)
+	b.must(e.Launch(inside))
+	b.want("event of a graph that waits", end.Query(), abi.NotReady)
+	b.submit(last, gpu.Await{Event: end}, gpu.Fill{Address: address + 2, Pattern: 1, PatternBytes: 1, Columns: 1, Rows: 1})
+	open()
+	b.must(b.context.Synchronize())
+	if got := fmt.Sprintf("%x", b.read(address, 4)); got != "07000100" {
+		t.Errorf("memory is %s", got)
+	}
+}
+
+// testKernelGraph adds in parallel branches and joins them.
+func testKernelGraph(_ *testing.T, b *bench) {
+	m := b.mustModule(kernelsPTX)
+	count := launch(b.function(m, "count"), 3, 32)
+	out := b.alloc(4)
+	counter := m.Globals()["counter"].Address
+	nodes := []gpu.Node{{Work: gpu.Fill{Address: counter, PatternBytes: 4, Columns: 1, Rows: 1}}}
+	var branches []int
+	for i := range 8 {
+		nodes = append(nodes, gpu.Node{Work: count, After: []int{0}})
+		branches = append(branches, i+1)
+	}
+	nodes = append(nodes, gpu.Node{Work: linear(device(out), device(counter), 4), After: branches})
+	e, s := b.instantiate(nodes...), b.stream()
+	for range 5 {
+		b.must(e.Launch(s))
+	}
+	b.must(s.Synchronize())
+	b.same("sum of all branches", b.read(out, 4), words(8*96))
+}

@@ -1,0 +1,54 @@
+package gputest
+
+import (
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// Run tests a backend. open is called once per test; the suite closes what it opens. The backend must have a device of
+// compute capability 7.0 or better with at least 64 MiB to spare.
+func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, b *bench)
+	}{
+		{"devices", testDevices},
+		{"memory/map", testMap},
+		{"memory/out of memory", testOutOfMemory},
+		{"memory/host", testHostMemory},
+		{"memory/marks", testMarks},
+		{"memory/absent", testAbsent},
+		{"copy/lines", testCopyLines},
+		{"copy/boxes", testCopyBoxes},
+		{"copy/host error", testCopyHostError},
+		{"copy/refused", testCopyRefused},
+		{"fill", testFill},
+		{"stream/order", testOrder},
+		{"stream/concurrency", testConcurrency},
+		{"stream/query", testQuery},
+		{"stream/close", testStreamClose},
+		{"event/await", testAwait},
+		{"event/rerecord", testRerecord},
+		{"event/time", testElapsed},
+		{"graph/dependencies", testGraphDependencies},
+		{"graph/update", testGraphUpdate},
+		{"graph/refused", testGraphRefused},
+		{"graph/events", testGraphEvents},
+		{"module/launch", testLaunch},
+		{"module/globals", testGlobals},
+		{"module/linked texts", testLinkedTexts},
+		{"module/printf", testPrintf},
+		{"module/refused", testRefusedModules},
+		{"module/attributes", testFunctionAttributes},
+		{"module/occupancy", testOccupancy},
+		{"module/bad launches", testBadLaunches},
+		{"module/graph", testKernelGraph},
+		{"fault/address", testFault},
+		{"fault/calls", testCallsAfterFault},
+		{"fault/endless kernel", testEndlessKernel},
+		{"close", testClose},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, newBench(t, open(t))) })
+	}
+}

@@ -1,0 +1,201 @@
+package gputest
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// patience is how long a test waits for what should come soon, before it calls that a hang.
+const patience = 30 * time.Second
+
+// arrives waits for a channel.
+func (b *bench) arrives(what string, c <-chan struct{}) {
+	b.t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		b.t.Fatalf("%s did not come", what)
+	}
+}
+
+// gate is work that holds a stream until it is opened.
+func gate() (work gpu.Work, reached <-chan struct{}, open func()) {
+	in, out := make(chan struct{}), make(chan struct{})
+	return gpu.Call{Func: func() { close(in); <-out }}, in, func() { close(out) }
+}
+
+func testOrder(t *testing.T, b *bench) {
+	const n = 2000
+	s := b.stream()
+	address := b.alloc(4)
+	var seen []byte
+	for i := range n {
+		b.submit(s,
+			gpu.Fill{Address: address, Pattern: uint32(i), PatternBytes: 1, Columns: 1, Rows: 1},
+			gpu.Call{Func: func() { seen = append(seen, b.read(address, 1)[0]) }},
+		)
+	}
+	b.must(s.Synchronize())
+	if len(seen) != n {
+		t.Fatalf("%d of %d calls after synchronising", len(seen), n)
+	}
+	for i, value := range seen {
+		if value != byte(i) {
+			t.Fatalf("call %d saw %d", i, value)
+		}
+	}
+}
+
+// testConcurrency has two streams, of which one is held. A backend that runs all streams in one order has a method
+// Serial that says so.
+func testConcurrency(t *testing.T, b *bench) {
+	if serial, asks := b.backend.(interface{ Serial() bool }); asks && serial.Serial() {
+		t.Skip("this backend runs all streams in one order")
+	}
+	first, second := b.stream(), b.stream()
+	work, reached, open := gate()
+	b.submit(first, work)
+	b.arrives("first stream", reached)
+	done := make(chan struct{})
+	b.submit(second, gpu.Fill{Address: b.alloc(4), PatternBytes: 4, Columns: 1, Rows: 1}, gpu.Call{Func: func() { close(done) }})
+	b.arrives("second stream beside a held one", done)
+	open()
+	b.must(b.context.Synchronize())
+}
+
+func testQuery(_ *testing.T, b *bench) {
+	s, e := b.stream(), b.event(false)
+	b.must(s.Query())
+	b.must(e.Query()) // never recorded counts as done
+	b.must(e.Synchronize())
+	work, reached, open := gate()
+	b.submit(s, work, gpu.Record{Event: e})
+	b.arrives("gate", reached)
+	b.want("query of a busy stream", s.Query(), abi.NotReady)
+	b.want("query of an event not reached", e.Query(), abi.NotReady)
+	open()
+	b.must(e.Synchronize())
+	b.must(e.Query())
+	b.must(s.Synchronize())
+	b.must(s.Query())
+}
+
+func testStreamClose(t *testing.T, b *bench) {
+	s := b.stream()
+	work, reached, open := gate()
+	var ran atomic.Bool
+	b.submit(s, work, gpu.Call{Func: func() { ran.Store(true) }})
+	b.arrives("gate", reached)
+	b.must(s.Close()) // does not wait
+	b.want("work for a closed stream", s.Submit(gpu.Nothing{}), abi.InvalidHandle)
+	open()
+	b.must(b.context.Synchronize())
+	if !ran.Load() {
+		t.Error("the context is idle before the work of a closed stream is done")
+	}
+	b.want("close twice", s.Close(), abi.InvalidHandle)
+}
+
+func testAwait(t *testing.T, b *bench) {
+	first, second, e := b.stream(), b.stream(), b.event(false)
+	b.submit(second, gpu.Await{Event: e}) // never recorded: no wait
+	b.must(second.Synchronize())
+
+	address := b.alloc(4)
+	const rounds = 200
+	for i := range rounds {
+		b.submit(first, gpu.Fill{Address: address, Pattern: uint32(i), PatternBytes: 4, Columns: 1, Rows: 1}, gpu.Record{Event: e})
+		saw := make(chan uint32, 1)
+		b.submit(second, gpu.Await{Event: e}, gpu.Call{Func: func() { saw <- uint32(b.read(address, 1)[0]) }}, gpu.Record{Event: e})
+		b.submit(first, gpu.Await{Event: e})
+		if got := <-saw; got != uint32(byte(i)) {
+			t.Fatalf("round %d saw %d", i, got)
+		}
+	}
+	b.must(b.context.Synchronize())
+}
+
+// testRerecord: a wait holds for what was recorded when it was submitted, not for what is recorded later.
+func testRerecord(_ *testing.T, b *bench) {
+	first, second, e := b.stream(), b.stream(), b.event(false)
+	b.submit(first, gpu.Record{Event: e})
+	b.must(first.Synchronize())
+	b.submit(second, gpu.Await{Event: e})
+	work, reached, open := gate()
+	b.submit(first, work, gpu.Record{Event: e})
+	b.arrives("gate", reached)
+	b.must(second.Synchronize())
+	b.want("event recorded again", e.Query(), abi.NotReady)
+	open()
+	b.must(e.Synchronize())
+	b.must(b.context.Synchronize())
+}
+
+func testElapsed(t *testing.T, b *bench) {
+	s, start, end, plain := b.stream(), b.event(true), b.event(true), b.event(false)
+	_, err := end.ElapsedSince(start)
+	b.want("time of events never recorded", err, abi.InvalidHandle)
+	work, reached, open := gate()
+	b.submit(s, gpu.Record{Event: start}, gpu.Record{Event: plain}, work, gpu.Record{Event: end})
+	b.arrives("gate", reached)
+	_, err = end.ElapsedSince(start)
+	b.want("time of an event not reached", err, abi.NotReady)
+	const pause = 20 * time.Millisecond
+	time.Sleep(pause)
+	open()
+	b.must(s.Synchronize())
+	milliseconds, err := end.ElapsedSince(start)
+	b.must(err)
+	if milliseconds < float32(pause/time.Millisecond) {
+		t.Errorf("%v ms, but the stream was held for %v", milliseconds, pause)
+	}
+	if back, err := start.ElapsedSince(end); err != nil || back != -milliseconds {
+		t.Errorf("backwards: %v, %v", back, err)
+	}
+	_, err = end.ElapsedSince(plain)
+	b.want("time of an event without timing", err, abi.InvalidHandle)
+	b.must(start.Close())
+	b.want("record of a destroyed event", s.Submit(gpu.Record{Event: start}), abi.InvalidHandle)
+}
+
+func testClose(t *testing.T, b *bench) {
+	free, _ := b.context.Memory().Usage()
+	c := b.newContext()
+	s, err := c.NewStream(gpu.StreamOptions{})
+	b.must(err)
+	e, err := c.NewEvent(gpu.EventOptions{})
+	b.must(err)
+	b.must(c.Memory().Map(gpu.Range{Address: b.next, Bytes: 4 * gpu.ChunkBytes}))
+	work, reached, open := gate()
+	var ran atomic.Bool
+	b.submit(s, work, gpu.Record{Event: e}, gpu.Call{Func: func() { ran.Store(true) }})
+	b.arrives("gate", reached)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		if err := c.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}()
+	open()
+	b.arrives("end of close", closed)
+	if !ran.Load() {
+		t.Error("a call of the session was dropped")
+	}
+	b.must(e.Synchronize()) // whoever waits for an event of a closed context is let go
+	if s.Submit(gpu.Nothing{}) == nil {
+		t.Error("work for a closed context")
+	}
+	if _, err := c.NewStream(gpu.StreamOptions{}); err == nil {
+		t.Error("stream in a closed context")
+	}
+	if after, _ := b.context.Memory().Usage(); after != free {
+		t.Errorf("%d bytes leaked", free-after)
+	}
+	b.submit(b.stream(), gpu.Nothing{})
+	b.must(b.context.Synchronize())
+}
