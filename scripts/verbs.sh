@@ -77,6 +77,7 @@ verb_lint() {
 
 verb_bench() {
 	verb_build
+	need_cuda
 	exec "$ROOT/scripts/bench.sh"
 }
 

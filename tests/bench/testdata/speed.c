@@ -1,0 +1,210 @@
+/* Measures calls and copies as a program sees them, and the yardsticks beside them. Prints lines of a name and a number. */
+#define _GNU_SOURCE
+#include <cuda.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CU(call)                                                                                   \
+	do {                                                                                       \
+		CUresult result_ = (call);                                                         \
+		if (result_ != CUDA_SUCCESS) {                                                     \
+			fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call,        \
+				result_);                                                          \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry nothing(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d,\n"
+	" .param .u32 e, .param .u32 f, .param .f32 g, .param .f32 h)\n{ ret; }\n";
+
+enum { ROUNDS = 31, BURST = 1000, PINGS = 20000, MIB = 1 << 20 };
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int order(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *times, int n)
+{
+	qsort(times, (size_t)n, sizeof *times, order);
+	return times[n / 2];
+}
+
+static void say(const char *name, double value)
+{
+	printf("%s %.4g\n", name, value);
+	fflush(stdout);
+}
+
+/* An 8-byte message there and back between two processes. */
+static void socket_round_trip(void)
+{
+	int ends[2];
+	char message[8] = "";
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
+		exit(1);
+	pid_t child = fork();
+	if (child == 0) {
+		while (read(ends[1], message, 8) == 8 && write(ends[1], message, 8) == 8)
+			;
+		_exit(0);
+	}
+	close(ends[1]);
+	double start = now();
+	for (int i = 0; i < PINGS; i++)
+		if (write(ends[0], message, 8) != 8 || read(ends[0], message, 8) != 8)
+			exit(1);
+	say("socket_ns", (now() - start) / PINGS);
+	close(ends[0]);
+	waitpid(child, NULL, 0);
+}
+
+/* The bare thing that a synchronous call is made of: a word in shared memory, there and back, both sides spinning. */
+static void bare_ping_pong(void)
+{
+	_Atomic uint32_t *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t child = fork();
+	if (child == 0) {
+		for (uint32_t i = 1; i <= PINGS * 10; i++) {
+			while (atomic_load_explicit(&words[0], memory_order_acquire) != i)
+				__builtin_ia32_pause();
+			atomic_store_explicit(&words[64], i, memory_order_release);
+		}
+		_exit(0);
+	}
+	double start = now();
+	for (uint32_t i = 1; i <= PINGS * 10; i++) {
+		atomic_store_explicit(&words[0], i, memory_order_release);
+		while (atomic_load_explicit(&words[64], memory_order_acquire) != i)
+			__builtin_ia32_pause();
+	}
+	say("bare_ns", (now() - start) / (PINGS * 10));
+	waitpid(child, NULL, 0);
+}
+
+/* Bursts that fit the ring, so that the program never waits for the worker. */
+static void launches(CUfunction function)
+{
+	uint64_t a = 1, b = 2, c = 3, d = 4;
+	uint32_t e = 5, f = 6;
+	float g = 7, h = 8;
+	void *parameters[] = {&a, &b, &c, &d, &e, &f, &g, &h};
+	double times[ROUNDS];
+	for (int round = 0; round < ROUNDS; round++) {
+		double start = now();
+		for (int i = 0; i < BURST; i++)
+			CU(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, parameters, NULL));
+		times[round] = (now() - start) / BURST;
+		CU(cuCtxSynchronize());
+	}
+	say("launch_ns", median(times, ROUNDS));
+	for (int round = 0; round < ROUNDS; round++) {
+		double start = now();
+		for (int i = 0; i < 100; i++)
+			CU(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, parameters, NULL));
+		CU(cuCtxSynchronize());
+		times[round] = (now() - start) / 100;
+	}
+	say("launched_and_done_ns", median(times, ROUNDS));
+}
+
+static void synchronous(void)
+{
+	double times[ROUNDS];
+	size_t available, total;
+	for (int round = 0; round < ROUNDS; round++) {
+		double start = now();
+		for (int i = 0; i < BURST; i++)
+			CU(cuMemGetInfo(&available, &total));
+		times[round] = (now() - start) / BURST;
+	}
+	say("sync_ns", median(times, ROUNDS));
+}
+
+static double copy_rate(size_t bytes, int kind, CUdeviceptr device, char *host, char *other)
+{
+	double times[9];
+	for (int round = 0; round < 9; round++) {
+		double start = now();
+		if (kind == 0)
+			memcpy(other, host, bytes);
+		else if (kind == 1)
+			CU(cuMemcpyHtoD(device, host, bytes));
+		else
+			CU(cuMemcpyDtoH(host, device, bytes));
+		times[round] = now() - start;
+	}
+	return (double)bytes / median(times, 9);
+}
+
+static void copies(size_t bytes)
+{
+	char name[64];
+	CUdeviceptr device;
+	void *pinned;
+	char *host = malloc(bytes), *other = malloc(bytes);
+	memset(host, 1, bytes);
+	memset(other, 2, bytes);
+	CU(cuMemAlloc(&device, bytes));
+	CU(cuMemHostAlloc(&pinned, bytes, 0));
+	memset(pinned, 3, bytes);
+	CU(cuMemcpyHtoD(device, host, bytes));
+	const struct {
+		const char *name;
+		int kind;
+		char *host;
+	} rows[] = {{"memcpy", 0, host},   {"to_device", 1, host},    {"from_device", 2, host},
+		    {"memcpy2", 0, pinned}, {"pinned_to", 1, pinned}, {"pinned_from", 2, pinned}};
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		snprintf(name, sizeof name, "%s_%zu", rows[i].name, bytes / MIB);
+		say(name, copy_rate(bytes, rows[i].kind, device, rows[i].host, other));
+	}
+	CU(cuMemFree(device));
+	CU(cuMemFreeHost(pinned));
+	free(host);
+	free(other);
+}
+
+int main(void)
+{
+	CUcontext context;
+	CUmodule module;
+	CUfunction nothing;
+	socket_round_trip();
+	bare_ping_pong();
+	double start = now();
+	CU(cuInit(0));
+	say("start_ms", (now() - start) / 1e6);
+	CU(cuCtxCreate(&context, 0, 0));
+	CU(cuModuleLoadData(&module, ptx));
+	CU(cuModuleGetFunction(&nothing, module, "nothing"));
+	launches(nothing);
+	synchronous();
+	copies(16 * MIB);
+	copies(128 * MIB);
+	CU(cuCtxSynchronize());
+	puts("idle");
+	fflush(stdout);
+	/* Until the reader has measured an idle worker. */
+	getchar();
+	return 0;
+}
