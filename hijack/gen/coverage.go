@@ -26,7 +26,7 @@ func coverage(s *spec) ([]byte, error) {
 	fmt.Fprintf(&b, "%d names: %d are implemented, %d return CUDA_ERROR_NOT_SUPPORTED and say so. Of the implemented, %d are forwarded as they are, %d are\nanswered or taken apart in the shim, %d are other names for these, and %d are per-thread-stream variants.\n",
 		names[0]+names[1], names[0], names[1], count(implemented, (*call).framed), count(implemented, isLocal), count(implemented, isAlias), names[0]-len(implemented))
 	b.WriteString("\nImplemented means end to end in libphos and the worker; what a backend then makes of a call is its own matter. `since` is the first\nCUDA version for which cuGetProcAddress gives this function; a dash: found by dlsym only.\n")
-	b.WriteString("\n## Implemented\n\n| name | class | since | variants |\n| ---- | ----- | ----- | -------- |\n")
+	b.WriteString("\n## Implemented\n\n| name | class | since | variants | remarks |\n| ---- | ----- | ----- | -------- | ------- |\n")
 	coverageRows(&b, implemented, true)
 	b.WriteString("\n## Refused\n\n| name | topic | since | variants |\n| ---- | ----- | ----- | -------- |\n")
 	coverageRows(&b, refused, false)
@@ -66,6 +66,10 @@ func coverageRows(b *strings.Builder, calls []*call, withClass bool) {
 		if c.twin != "" {
 			twin = "_" + c.twin
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", c.name, second, since, twin)
+		fmt.Fprintf(b, "| %s | %s | %s | %s |", c.name, second, since, twin)
+		if withClass {
+			fmt.Fprintf(b, " %s |", c.note)
+		}
+		b.WriteString("\n")
 	}
 }

@@ -174,6 +174,8 @@ func (p *reader) member(words []string) error {
 		c.free = true
 	case "internal":
 		c.internal = true
+	case "note":
+		c.note = strings.Join(words[1:], " ")
 	case "made", "ends": // for the reader
 	default:
 		return fmt.Errorf("unknown line %q", words[0])

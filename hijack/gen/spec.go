@@ -41,6 +41,7 @@ type call struct {
 	free     bool   // works without a current context
 	internal bool   // posted by the shim for itself
 	topic    string // the file's name
+	note     string // for the coverage page
 	where    string // file:line, for errors
 }
 
