@@ -1,0 +1,97 @@
+package soft
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+func benchContext(b *testing.B) (gpu.Context, gpu.Stream) {
+	b.Helper()
+	backend := open(b, "soft:1", Options{})
+	b.Cleanup(func() { _ = backend.Close() })
+	c, err := backend.NewContext(0, gpu.ContextOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := c.NewStream(gpu.StreamOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return c, s
+}
+
+// BenchmarkSubmit is what queueing costs the session.
+func BenchmarkSubmit(b *testing.B) {
+	c, s := benchContext(b)
+	e, err := c.NewEvent(gpu.EventOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, work := range map[string]gpu.Work{"nothing": gpu.Nothing{}, "record": gpu.Record{Event: e}} {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				if err := s.Submit(work); err != nil {
+					b.Fatal(err)
+				}
+			}
+			_ = s.Synchronize()
+		})
+	}
+}
+
+// BenchmarkRoundTrip is work submitted and waited for.
+func BenchmarkRoundTrip(b *testing.B) {
+	_, s := benchContext(b)
+	for range b.N {
+		_ = s.Submit(gpu.Nothing{})
+		_ = s.Synchronize()
+	}
+}
+
+// plain is host memory at no cost beyond the copy itself.
+type plain []byte
+
+func (p plain) ReadAt(out []byte, at int64) (int, error) { return copy(out, p[at:]), nil }
+func (p plain) WriteAt(in []byte, at int64) (int, error) { return copy(p[at:], in), nil }
+
+// BenchmarkCopy reports the bandwidth of copies as a ratio to copy() of the same size, measured in turns with it.
+func BenchmarkCopy(b *testing.B) {
+	c, s := benchContext(b)
+	for _, size := range []uint64{64 << 10, 1 << 20, 16 << 20, 64 << 20} {
+		base := gpu.DefaultWindow(0).Address
+		span := (size + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
+		r := gpu.Range{Address: base, Bytes: 2 * span}
+		if err := c.Memory().Map(r); err != nil {
+			b.Fatal(err)
+		}
+		host, target := make(plain, size), make(plain, size)
+		onDevice, other, inProgram := gpu.Place{Address: base}, gpu.Place{Address: base + span}, gpu.Place{Host: host}
+		for name, work := range map[string]gpu.Copy{
+			"device-device":  {Dst: other, Src: onDevice},
+			"device-program": {Dst: inProgram, Src: onDevice},
+			"program-device": {Dst: onDevice, Src: inProgram},
+		} {
+			work.Extent = [3]uint64{size, 1, 1}
+			b.Run(fmt.Sprintf("%s/%dKiB", name, size>>10), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				var ours, memmove time.Duration
+				for range b.N {
+					began := time.Now()
+					_ = s.Submit(work)
+					_ = s.Synchronize()
+					middle := time.Now()
+					copy(target, host)
+					ours += middle.Sub(began)
+					memmove += time.Since(middle)
+				}
+				b.ReportMetric(float64(memmove)/float64(ours), "of-memmove")
+			})
+		}
+		if err := c.Memory().Unmap(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
