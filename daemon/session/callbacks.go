@@ -28,6 +28,7 @@ type callbacks struct {
 	closed  bool
 }
 
+// init needs the lock.
 func (c *callbacks) init() {
 	if c.stop == nil {
 		c.stop, c.room = make(chan struct{}), make(chan struct{}, callbacksAtOnce)
@@ -61,6 +62,15 @@ func (c *callbacks) run(callback wire.Callback) {
 		case <-stop:
 		}
 	}
+}
+
+// send asks the program to run a function and does not wait for it.
+func (c *callbacks) send(callback wire.Callback) {
+	c.mu.Lock()
+	c.init()
+	stop := c.stop
+	c.mu.Unlock()
+	c.post(callback, stop)
 }
 
 // post puts a callback into the program's ring, waiting while it is full.
@@ -196,7 +206,7 @@ func (s *Session) dropUserObject(u *userObject, count uint32) error {
 	}
 	destructor := wire.Callback{Kind: wire.CallbackDestroy, Function: u.destroy, UserData: u.argument}
 	s.objects.Destroy(u.object, s.release)
-	go s.callbacks.run(destructor)
+	go s.callbacks.send(destructor)
 	return nil
 }
 

@@ -1,0 +1,288 @@
+package session
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/session/graph"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// program plays the program and its shim: memory, an arena, threads that call and get replies.
+type program struct {
+	t       *testing.T
+	backend *fakeGPU
+	session *Session
+	memory  []byte // at programBase
+	arena   []byte
+
+	mu        sync.Mutex
+	sequence  uint64
+	replies   map[uint64]chan answer
+	failures  []abi.Result
+	words     map[uint32]uint64
+	capturing int
+	callback  func(wire.Callback)
+	punched   int
+	context   abi.Handle
+}
+
+type answer struct {
+	code abi.Result
+	data []byte
+}
+
+const (
+	programBase = 0x10000
+	arenaBase   = 0x6000_0000_0000
+)
+
+func newProgram(t *testing.T) *program {
+	t.Helper()
+	p := &program{t: t, memory: make([]byte, 8<<20), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{},
+		backend: &fakeGPU{devices: 2, chunks: 16, kernels: map[string]func(gpu.Memory, []byte) error{}}}
+	s, err := New(Options{Backend: p.backend, Program: p, Arena: p, Answers: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.session = s
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var out wire.DevicePrimaryCtxRetainReply
+	p.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, &out)
+	p.context = out.Pctx
+	return p
+}
+
+func (p *program) Memory(uint32) gpu.HostMemory { return p }
+
+func (p *program) ReadAt(b []byte, address int64) (int, error) {
+	if address < programBase || address+int64(len(b)) > programBase+int64(len(p.memory)) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return copy(b, p.memory[address-programBase:]), nil
+}
+
+func (p *program) WriteAt(b []byte, address int64) (int, error) {
+	if address < programBase || address+int64(len(b)) > programBase+int64(len(p.memory)) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return copy(p.memory[address-programBase:], b), nil
+}
+
+func (p *program) Address() uint64              { return arenaBase }
+func (p *program) Bytes() []byte                { return p.arena }
+func (p *program) Reserve(uint64, uint64) error { return nil }
+func (p *program) Punch(offset, bytes uint64) error {
+	clear(p.arena[offset : offset+bytes])
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.punched++
+	return nil
+}
+
+func (p *program) Reply(_ uint32, sequence uint64, code abi.Result, data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.replies[sequence] <- answer{code, data}
+}
+
+func (p *program) Fail(code abi.Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures = append(p.failures, code)
+}
+
+func (p *program) Capturing(streams int) { p.capturing = streams }
+
+func (p *program) Complete(word uint32, count uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.words[word] = count
+}
+
+func (p *program) word(word uint32) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.words[word]
+}
+
+func (p *program) Callback(callback wire.Callback) error {
+	if p.callback != nil {
+		p.callback(callback)
+	}
+	return nil
+}
+
+func (p *program) Print([]byte) {}
+
+// post sends a call and returns where its reply will come, nil for calls that have none.
+func (p *program) post(slot uint32, mode graph.Mode, number abi.Call, in wire.Reply) chan answer {
+	p.mu.Lock()
+	p.sequence++
+	call := &Call{Number: number, Slot: slot, Sequence: p.sequence, Context: uint32(p.context), Flags: uint16(mode) << wire.FlagModeShift}
+	var reply chan answer
+	if number.Class() != abi.ClassAsync {
+		call.Flags |= wire.FlagWait
+		reply = make(chan answer, 1)
+		p.replies[p.sequence] = reply
+	}
+	p.mu.Unlock()
+	if in != nil {
+		call.Payload = in.Append(nil)
+	}
+	p.session.Dispatch(call)
+	for i := range call.Payload {
+		call.Payload[i] = 0xee // the worker reuses its buffer: nobody may have kept it
+	}
+	return reply
+}
+
+// do makes a call as thread 1 and returns its code; async ones return what they stored as an error.
+func (p *program) do(number abi.Call, in wire.Reply, out wire.Message) error {
+	p.t.Helper()
+	return p.doAs(1, graph.ModeGlobal, number, in, out)
+}
+
+func (p *program) doAs(slot uint32, mode graph.Mode, number abi.Call, in wire.Reply, out wire.Message) error {
+	p.t.Helper()
+	p.mu.Lock()
+	before := len(p.failures)
+	p.mu.Unlock()
+	reply := p.post(slot, mode, number, in)
+	if reply == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.failures) > before {
+			return p.failures[len(p.failures)-1]
+		}
+		return nil
+	}
+	return p.await(reply, out)
+}
+
+func (p *program) await(reply chan answer, out wire.Message) error {
+	p.t.Helper()
+	select {
+	case got := <-reply:
+		if out != nil {
+			if err := out.Decode(got.data); err != nil {
+				p.t.Errorf("reply: %v", err)
+			}
+		}
+		if got.code != abi.Success {
+			return got.code
+		}
+		return nil
+	case <-time.After(20 * time.Second):
+		p.t.Fatal("no reply")
+		return nil
+	}
+}
+
+func (p *program) ok(number abi.Call, in wire.Reply, out wire.Message) {
+	p.t.Helper()
+	p.want(nil, number, in, out)
+}
+
+func (p *program) want(code error, number abi.Call, in wire.Reply, out wire.Message) {
+	p.t.Helper()
+	if err := p.do(number, in, out); code == nil && err != nil || code != nil && !errors.Is(err, code) {
+		p.t.Fatalf("%v: got %v, want %v", number, err, code)
+	}
+}
+
+func (p *program) alloc(bytes uint64) uint64 {
+	p.t.Helper()
+	var out wire.MemAllocReply
+	p.ok(abi.CallMemAlloc, &wire.MemAlloc{Bytesize: bytes}, &out)
+	return out.Dptr
+}
+
+func (p *program) stream(flags uint32) abi.Handle {
+	p.t.Helper()
+	var out wire.StreamCreateWithPriorityReply
+	p.ok(abi.CallStreamCreateWithPriority, &wire.StreamCreateWithPriority{Flags: flags}, &out)
+	return out.PhStream
+}
+
+func (p *program) event() (abi.Handle, uint32) {
+	p.t.Helper()
+	var out wire.EventCreateReply
+	p.ok(abi.CallEventCreate, &wire.EventCreate{}, &out)
+	return out.Event, out.Word
+}
+
+// load loads a text as a module and returns its handle.
+func (p *program) load(text string) abi.Handle {
+	p.t.Helper()
+	var out wire.ModuleLoadReply
+	p.ok(abi.CallModuleLoad, p.image(text, false), &out)
+	return abi.Handle(out.Handle)
+}
+
+// image puts a text at the end of the program's memory.
+func (p *program) image(text string, library bool) *wire.ModuleLoad {
+	text = ".version 8.4\n.target sm_90\n.address_size 64\n" + text + "\x00"
+	at := len(p.memory) - len(text)
+	copy(p.memory[at:], text)
+	in := &wire.ModuleLoad{Address: programBase + uint64(at), Size: uint64(len(text))}
+	if library {
+		in.Library = 1
+	}
+	return in
+}
+
+// kernel makes a Go function a kernel that the program can launch.
+func (p *program) kernel(name string, body func(m gpu.Memory, params []byte) error) abi.Handle {
+	p.t.Helper()
+	p.backend.mu.Lock()
+	p.backend.kernels[name] = body
+	p.backend.mu.Unlock()
+	module := p.load(".visible .entry " + name + " ()")
+	var out wire.ModuleGetFunctionReply
+	p.ok(abi.CallModuleGetFunction, &wire.ModuleGetFunction{Hmod: module, Name: name}, &out)
+	return out.Hfunc
+}
+
+// log is a kernel that notes the number it is given, in the order of execution.
+type log struct {
+	mu      sync.Mutex
+	entries []uint64
+}
+
+func (l *log) kernel(p *program) abi.Handle {
+	return p.kernel("note", func(_ gpu.Memory, params []byte) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.entries = append(l.entries, binary.LittleEndian.Uint64(params))
+		return nil
+	})
+}
+
+func (l *log) got() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]uint64(nil), l.entries...)
+}
+
+func launchOf(f, stream abi.Handle, argument uint64) *wire.Launch {
+	return &wire.Launch{Function: uint64(f), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1, Stream: stream,
+		Params: binary.LittleEndian.AppendUint64(nil, argument)}
+}
+
+// gate is a kernel that waits until it is opened.
+func (p *program) gate() (function abi.Handle, open func()) {
+	c := make(chan struct{})
+	f := p.kernel("gate", func(gpu.Memory, []byte) error { <-c; return nil })
+	return f, sync.OnceFunc(func() { close(c) })
+}
