@@ -1,0 +1,220 @@
+package soft
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newTestContext(t testing.TB, b *Backend, ordinal int) gpu.Context {
+	t.Helper()
+	c, err := b.NewContext(ordinal, gpu.ContextOptions{})
+	must(t, err)
+	return c
+}
+
+func newTestStream(t testing.TB, c gpu.Context) gpu.Stream {
+	t.Helper()
+	s, err := c.NewStream(gpu.StreamOptions{})
+	must(t, err)
+	return s
+}
+
+func chunks(ordinal, first, n int) gpu.Range {
+	return gpu.Range{Address: gpu.DefaultWindow(ordinal).Address + uint64(first)*gpu.ChunkBytes, Bytes: uint64(n) * gpu.ChunkBytes}
+}
+
+// TestLedger has two backends on one ledger, as two workers are.
+func TestLedger(t *testing.T) {
+	l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger"), []uint64{64 << 20})
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	first := open(t, "soft:1,memory=64MiB", Options{Ledger: l, Slot: 0})
+	second := open(t, "soft:1,memory=64MiB", Options{Ledger: l, Slot: 1})
+	a, b := newTestContext(t, first, 0).Memory(), newTestContext(t, second, 0).Memory()
+	must(t, a.Map(chunks(0, 0, 20)))
+	if free, total := b.Usage(); free != 24<<20 || total != 64<<20 {
+		t.Errorf("the other worker sees %d of %d free", free, total)
+	}
+	if err := b.Map(chunks(0, 0, 13)); !errors.Is(err, abi.OutOfMemory) {
+		t.Errorf("more than is left: %v", err)
+	}
+	must(t, b.Map(chunks(0, 0, 12)))
+	must(t, first.Close())
+	if used, _ := l.Usage(0); used != 24<<20 {
+		t.Errorf("%d in use after one worker has closed", used)
+	}
+	must(t, second.Close())
+	if used, _ := l.Usage(0); used != 0 {
+		t.Errorf("%d in use after both have closed", used)
+	}
+	if _, err := Open("soft:2", Options{Ledger: l}); !errors.Is(err, abi.InvalidValue) {
+		t.Errorf("more devices than the ledger has: %v", err)
+	}
+}
+
+// TestDeviceMemoryIsShared: contexts of a device share its memory, as they share addresses in a program, and devices see
+// each other; what a context mapped goes with it.
+func TestDeviceMemoryIsShared(t *testing.T) {
+	b := open(t, "soft:2", Options{})
+	defer b.Close()
+	first, second, peer := newTestContext(t, b, 0), newTestContext(t, b, 0), newTestContext(t, b, 1)
+	r, far := chunks(0, 0, 2), chunks(1, 0, 1)
+	must(t, first.Memory().Map(r))
+	must(t, peer.Memory().Map(far))
+	_, err := first.Memory().WriteAt([]byte("hello"), int64(r.Address))
+	must(t, err)
+	s := newTestStream(t, second)
+	must(t, s.Submit(gpu.Copy{Dst: gpu.Place{Address: far.Address}, Src: gpu.Place{Address: r.Address}, Extent: [3]uint64{5, 1, 1}}))
+	must(t, s.Synchronize())
+	got := make([]byte, 5)
+	_, err = peer.Memory().ReadAt(got, int64(far.Address))
+	must(t, err)
+	if string(got) != "hello" {
+		t.Errorf("the peer has %q", got)
+	}
+	arena := make([]byte, 4096)
+	must(t, first.Memory().MapHost(0x6000_0000_0000, arena))
+	must(t, second.Memory().MapHost(0x6000_0000_0000, arena))
+	if err := second.Memory().MapHost(0x6000_0000_0000, make([]byte, 4096)); !errors.Is(err, abi.AlreadyMapped) {
+		t.Errorf("other memory at the same address: %v", err)
+	}
+	must(t, first.Close())
+	if _, err := second.Memory().ReadAt(got, int64(r.Address)); !errors.Is(err, abi.IllegalAddress) {
+		t.Errorf("memory of a closed context: %v", err)
+	}
+	if _, err := second.Memory().ReadAt(got, 0x6000_0000_0000); err != nil {
+		t.Errorf("host memory that another context still has: %v", err)
+	}
+	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x5000_0000_0000, Bytes: 1 << 40}}); !errors.Is(err, abi.InvalidValue) {
+		t.Errorf("context with another window: %v", err)
+	}
+}
+
+// TestFaultLog: the first fault, and only that, gets a line that names device, code and address.
+func TestFaultLog(t *testing.T) {
+	var log bytes.Buffer
+	b, err := Open("soft:1", Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	must(t, err)
+	c := newTestContext(t, b, 0)
+	s := newTestStream(t, c)
+	for range 3 {
+		_ = s.Submit(gpu.Fill{Address: 0x3000_0bad_0000, PatternBytes: 1, Columns: 1, Rows: 1})
+	}
+	if err := s.Synchronize(); !errors.Is(err, abi.IllegalAddress) {
+		t.Errorf("fault: %v", err)
+	}
+	must(t, b.Close())
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "0x30000bad0000") || !strings.Contains(text, "ILLEGAL_ADDRESS") {
+		t.Errorf("log: %q", text)
+	}
+}
+
+// TestDeterministicOrder: whatever streams it comes by, work runs in the order of submission.
+func TestDeterministicOrder(t *testing.T) {
+	b := open(t, "soft:1,deterministic", Options{})
+	defer b.Close()
+	c := newTestContext(t, b, 0)
+	streams := []gpu.Stream{newTestStream(t, c), newTestStream(t, c), newTestStream(t, c)}
+	var seen []int
+	for i := range 300 {
+		must(t, streams[i*7%3].Submit(gpu.Call{Func: func() { seen = append(seen, i) }}))
+	}
+	must(t, c.Synchronize())
+	for i, value := range seen {
+		if i != value {
+			t.Fatalf("step %d was %d", i, value)
+		}
+	}
+	if len(seen) != 300 {
+		t.Errorf("%d steps", len(seen))
+	}
+}
+
+// TestGraphDoesNotOverlapItself: launches of one graph in two streams run one after the other.
+func TestGraphDoesNotOverlapItself(t *testing.T) {
+	b := open(t, "soft:1", Options{})
+	defer b.Close()
+	c := newTestContext(t, b, 0)
+	var mu sync.Mutex
+	inside := 0
+	e, err := c.Instantiate(&gpu.Graph{Nodes: []gpu.Node{{Work: gpu.Call{Func: func() {
+		if !mu.TryLock() {
+			t.Error("two launches at once")
+			return
+		}
+		inside++
+		mu.Unlock()
+	}}}}})
+	must(t, err)
+	first, second := newTestStream(t, c), newTestStream(t, c)
+	for range 500 {
+		must(t, e.Launch(first))
+		must(t, e.Launch(second))
+	}
+	must(t, c.Synchronize())
+	if inside != 1000 {
+		t.Errorf("%d launches", inside)
+	}
+}
+
+// TestCopiesBesideMapping: pitched copies hold on to what they look up; mapping and clearing marks beside them, with
+// chunks that are absent at first, neither blocks nor goes wrong.
+func TestCopiesBesideMapping(t *testing.T) {
+	b := open(t, "soft:1", Options{})
+	defer b.Close()
+	c := newTestContext(t, b, 0)
+	m := c.Memory().(*Memory)
+	fill := func(address uint64, chunk []byte) error {
+		for i := range chunk {
+			chunk[i] = byte(address/gpu.ChunkBytes + uint64(i))
+		}
+		return nil
+	}
+	src, dst, other := chunks(0, 0, 8), chunks(0, 8, 8), chunks(0, 16, 1)
+	s := newTestStream(t, c)
+	for range 20 {
+		must(t, m.MapAbsent(src, fill))
+		must(t, m.Map(dst))
+		const pitch, width = 4096, 3000
+		must(t, s.Submit(gpu.Copy{
+			Dst:    gpu.Place{Address: dst.Address, RowPitch: pitch},
+			Src:    gpu.Place{Address: src.Address, RowPitch: pitch},
+			Extent: [3]uint64{width, src.Bytes / pitch, 1},
+		}))
+		for s.Query() == abi.NotReady {
+			must(t, m.Map(other))
+			must(t, m.Unmap(other))
+			m.ClearWritten(dst)
+		}
+		must(t, s.Synchronize())
+		want, got := make([]byte, gpu.ChunkBytes), make([]byte, gpu.ChunkBytes)
+		for chunk := range src.Bytes / gpu.ChunkBytes {
+			must(t, fill(src.Address+chunk*gpu.ChunkBytes, want))
+			_, err := m.ReadAt(got, int64(dst.Address+chunk*gpu.ChunkBytes))
+			must(t, err)
+			for row := 0; row < len(want); row += pitch {
+				if !bytes.Equal(got[row:row+width], want[row:row+width]) {
+					t.Fatalf("chunk %d, row at %d differs", chunk, row)
+				}
+			}
+		}
+		must(t, m.Unmap(src))
+		must(t, m.Unmap(dst))
+	}
+}
