@@ -1,9 +1,6 @@
 package fatbin
 
-import (
-	"bytes"
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // The fat binary's layout; all numbers are little endian.
 const (
@@ -15,7 +12,6 @@ const (
 
 	binHeaderBytes   = 16
 	entryHeaderBytes = 64 // the fields read here; real headers are 72 and more
-	maxNameBytes     = 4096
 
 	kindPTX = 1
 	kindELF = 2
@@ -83,7 +79,6 @@ type entry struct {
 	kind     uint16
 	sm       int
 	flags    uint64
-	name     string
 	packed   []byte
 	unpacked uint64
 	next     uint64 // offset of the following entry
@@ -138,7 +133,6 @@ func parseEntry(data []byte, at uint64) (*entry, error) {
 		flags:    binary.LittleEndian.Uint64(left[40:]),
 		packed:   left[headerBytes : headerBytes+payload],
 		unpacked: payload,
-		name:     entryName(left[:headerBytes], binary.LittleEndian.Uint32(left[20:])),
 		next:     at + headerBytes + payload,
 	}
 	if e.flags&(flagLZ4|flagZstd) == 0 {
@@ -158,18 +152,6 @@ func parseEntry(data []byte, at uint64) (*entry, error) {
 	return e, nil
 }
 
-// entryName reads the string at an offset of a header; it is for people only, so a bad offset is no error.
-func entryName(header []byte, offset uint32) string {
-	if offset < entryHeaderBytes || uint64(offset) >= uint64(len(header)) {
-		return ""
-	}
-	name := header[offset:]
-	if end := bytes.IndexByte(name, 0); end >= 0 {
-		name = name[:end]
-	}
-	return string(name[:min(len(name), maxNameBytes)])
-}
-
 // add unpacks an entry of a known kind; other kinds (intermediate code of other compilers) are passed over.
 func (i *Images) add(e *entry) error {
 	if e.kind != kindPTX && e.kind != kindELF {
@@ -180,13 +162,13 @@ func (i *Images) add(e *entry) error {
 		return err
 	}
 	if e.kind == kindPTX {
-		i.Texts = append(i.Texts, newText(code, e.sm, e.name))
+		i.Texts = append(i.Texts, newText(code, e.sm))
 		return nil
 	}
 	sm := e.sm
 	if sm == 0 {
 		sm = CubinSM(code)
 	}
-	i.Cubins = append(i.Cubins, Cubin{SM: sm, ELF: code, Name: e.name})
+	i.Cubins = append(i.Cubins, Cubin{SM: sm, ELF: code})
 	return nil
 }

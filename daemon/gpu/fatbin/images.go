@@ -26,16 +26,12 @@ type Text struct {
 	// Specific marks texts for exactly that architecture (sm_90a).
 	Specific bool
 	PTX      string
-	// Name is the entry's name for people; it may be empty.
-	Name string
 }
 
 // Cubin is one machine code file.
 type Cubin struct {
 	SM  int
 	ELF []byte
-	// Name is the entry's name for people; it may be empty.
-	Name string
 }
 
 // Best picks what a device of compute capability cc (90 for 9.0) should load: PTX of the highest architecture that the

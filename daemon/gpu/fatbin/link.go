@@ -32,7 +32,7 @@ func parseLink(data []byte) (*Images, error) {
 		if size > MaxEntryBytes || padded > uint64(len(data))-at {
 			return nil, refuse(at-8, ErrTruncated, "text of %d bytes, %d left", size, uint64(len(data))-at)
 		}
-		images.Linked = append(images.Linked, newText(data[at:at+size], 0, "").PTX)
+		images.Linked = append(images.Linked, newText(data[at:at+size], 0).PTX)
 		at += padded
 	}
 	return images, nil

@@ -33,7 +33,7 @@ func Parse(data []byte) (*Images, error) {
 	case bytes.HasPrefix(data, []byte(linkMagic)):
 		return parseLink(data)
 	case looksLikeText(data):
-		text := newText(data, 0, "")
+		text := newText(data, 0)
 		return &Images{Texts: []Text{text}}, nil
 	}
 	return nil, refuse(0, ErrUnknownFormat, "starts with % x", data[:min(len(data), 8)])
@@ -46,11 +46,11 @@ func looksLikeText(data []byte) bool {
 }
 
 // newText makes a Text of bytes that may have NULs behind them. sm is what the container claims, 0 if there is none.
-func newText(data []byte, sm int, name string) Text {
+func newText(data []byte, sm int) Text {
 	if end := bytes.IndexByte(data, 0); end >= 0 {
 		data = data[:end]
 	}
-	text := Text{SM: sm, PTX: string(data), Name: name}
+	text := Text{SM: sm, PTX: string(data)}
 	target, specific := targetOf(text.PTX)
 	text.Specific = specific
 	if sm == 0 {
