@@ -1,5 +1,9 @@
 package ptx
 
+import (
+	"strings"
+)
+
 // typeFamily groups types that registers and instructions may mix.
 type typeFamily uint8
 
@@ -122,4 +126,142 @@ func (t Type) mixes(reg Type) bool {
 		return b == familyInteger
 	}
 	return t == reg
+}
+
+var cmpNames = [...]string{
+	CmpNone: "", EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "gt", GE: "ge", LO: "lo", LS: "ls", HI: "hi", HS: "hs",
+	EQU: "equ", NEU: "neu", LTU: "ltu", LEU: "leu", GTU: "gtu", GEU: "geu", NUM: "num", NAN: "nan",
+}
+
+var atomNames = [...]string{
+	AtomNone: "", AtomAdd: "add", AtomAnd: "and", AtomCAS: "cas", AtomDec: "dec", AtomExch: "exch", AtomInc: "inc",
+	AtomMax: "max", AtomMin: "min", AtomOr: "or", AtomXor: "xor",
+}
+
+var boolNames = [...]string{BoolNone: "", BoolAnd: "and", BoolOr: "or", BoolXor: "xor"}
+
+var roundNames = [...]string{
+	RoundDefault: "", RN: "rn", RZ: "rz", RM: "rm", RP: "rp", RNA: "rna", RNI: "rni", RZI: "rzi", RMI: "rmi", RPI: "rpi",
+}
+
+var spaceNames = [...]string{
+	Generic: "", Global: "global", Shared: "shared", Local: "local", Const: "const", ParamSpace: "param",
+}
+
+var modeNames = [...]string{
+	ModeNone: "", MulHi: "hi", MulLo: "lo", MulWide: "wide", ShflUp: "up", ShflDown: "down", ShflBfly: "bfly",
+	ShflIdx: "idx", VoteAll: "all", VoteAny: "any", VoteUni: "uni", VoteBallot: "ballot", MatchAny: "any", MatchAll: "all",
+	BarSync: "sync", BarArrive: "arrive", BarRedPopc: "red.popc", BarRedAnd: "red.and", BarRedOr: "red.or",
+	ShfLeft: "l", ShfRight: "r", PrmtF4E: "f4e", PrmtB4E: "b4e", PrmtRC8: "rc8", PrmtECL: "ecl", PrmtECR: "ecr",
+	PrmtRC16: "rc16", TestpFinite: "finite", TestpInfinite: "infinite", TestpNumber: "number",
+	TestpNotANumber: "notanumber", TestpNormal: "normal", TestpSubnormal: "subnormal", BfindShiftAmt: "shiftamt",
+	ClampMode: "clamp", WrapMode: "wrap", CvtaTo: "to", DpLo: "lo", DpHi: "hi",
+}
+
+// nameOf is safe for values outside the table.
+func nameOf[T ~uint8](names []string, i T) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return "invalid"
+}
+
+func (c Cmp) String() string     { return nameOf(cmpNames[:], c) }
+func (a AtomOp) String() string  { return nameOf(atomNames[:], a) }
+func (b BoolOp) String() string  { return nameOf(boolNames[:], b) }
+func (r Round) String() string   { return nameOf(roundNames[:], r) }
+func (s Space) String() string   { return nameOf(spaceNames[:], s) }
+func (m Mode) String() string    { return nameOf(modeNames[:], m) }
+func (s Special) String() string { return specialNames[s] }
+
+// specialNames are the names that specialRegisters declares.
+var specialNames = func() map[Special]string {
+	names := map[Special]string{}
+	for name, s := range specialRegisters {
+		names[s.special] = name
+	}
+	return names
+}()
+
+var opNames = [...]string{
+	OpInvalid: "invalid", OpAbs: "abs", OpAdd: "add", OpAddc: "addc", OpBfe: "bfe", OpBfi: "bfi", OpBfind: "bfind",
+	OpBmsk: "bmsk", OpBrev: "brev", OpClz: "clz", OpCnot: "cnot", OpCopysign: "copysign", OpDiv: "div", OpDp2a: "dp2a",
+	OpDp4a: "dp4a", OpFma: "fma", OpFns: "fns", OpMad: "mad", OpMad24: "mad24", OpMadc: "madc", OpMax: "max",
+	OpMin: "min", OpMul: "mul", OpMul24: "mul24", OpNeg: "neg", OpPopc: "popc", OpRem: "rem", OpSad: "sad", OpSub: "sub",
+	OpSubc: "subc", OpSzext: "szext", OpTestp: "testp", OpCos: "cos", OpEx2: "ex2", OpLg2: "lg2", OpRcp: "rcp",
+	OpRsqrt: "rsqrt", OpSin: "sin", OpSqrt: "sqrt", OpTanh: "tanh", OpSelp: "selp", OpSet: "set", OpSetp: "setp",
+	OpSlct: "slct", OpAnd: "and", OpLop3: "lop3", OpNot: "not", OpOr: "or", OpPrmt: "prmt", OpShf: "shf", OpShl: "shl",
+	OpShr: "shr", OpXor: "xor", OpCvt: "cvt", OpCvta: "cvta", OpIsspacep: "isspacep", OpLd: "ld", OpMov: "mov",
+	OpPack: "pack", OpUnpack: "unpack", OpPrefetch: "prefetch", OpSt: "st", OpLdu: "ldu", OpAtom: "atom", OpRed: "red",
+	OpFence: "fence", OpActivemask: "activemask", OpElect: "elect", OpMatch: "match", OpRedux: "redux", OpShfl: "shfl",
+	OpVote: "vote", OpBarWarp: "bar.warp", OpBar: "bar", OpBra: "bra", OpBrx: "brx", OpBrkpt: "brkpt", OpCall: "call",
+	OpExit: "exit", OpNanosleep: "nanosleep", OpRet: "ret", OpTrap: "trap",
+}
+
+func (o Op) String() string { return nameOf(opNames[:], o) }
+
+// String gives the letter that a dump prefixes registers with.
+func (c Class) String() string {
+	return nameOf([]string{"p", "h", "r", "d"}, c)
+}
+
+var linkageNames = [...]string{Internal: "internal", Visible: "visible", Extern: "extern", Weak: "weak", Common: "common"}
+
+func (l Linkage) String() string { return nameOf(linkageNames[:], l) }
+
+// specialRegister is a special register and the type it reads as.
+type specialRegister struct {
+	special Special
+	typ     Type
+}
+
+// specialRegisters are the special registers that mov and cvt read.
+var specialRegisters = func() map[string]specialRegister {
+	table := map[string]specialRegister{
+		"%laneid": {LaneID, U32}, "%warpid": {WarpID, U32}, "%nwarpid": {NwarpID, U32},
+		"%smid": {SMID, U32}, "%nsmid": {NSMID, U32}, "%gridid": {GridID, U64},
+		"%lanemask_eq": {LanemaskEQ, U32}, "%lanemask_le": {LanemaskLE, U32}, "%lanemask_lt": {LanemaskLT, U32},
+		"%lanemask_ge": {LanemaskGE, U32}, "%lanemask_gt": {LanemaskGT, U32},
+		"%clock": {Clock, U32}, "%clock_hi": {ClockHi, U32}, "%clock64": {Clock64, U64},
+		"%globaltimer": {Globaltimer, U64}, "%globaltimer_lo": {GlobaltimerLo, U32}, "%globaltimer_hi": {GlobaltimerHi, U32},
+		"%dynamic_smem_size": {DynamicSmemSize, U32}, "%total_smem_size": {TotalSmemSize, U32},
+		"%cluster_ctarank": {ClusterCtarank, U32}, "%cluster_nctarank": {ClusterNctarank, U32},
+	}
+	for name, x := range map[string]Special{
+		"%tid": TidX, "%ntid": NtidX, "%ctaid": CtaidX, "%nctaid": NctaidX,
+		"%cluster_ctaid": ClusterCtaidX, "%cluster_nctaid": ClusterNctaidX,
+		"%clusterid": ClusteridX, "%nclusterid": NclusteridX,
+	} {
+		table[name+".x"] = specialRegister{x, U32}
+		table[name+".y"] = specialRegister{x + 1, U32}
+		table[name+".z"] = specialRegister{x + 2, U32}
+	}
+	return table
+}()
+
+// refusedSpecials exist in the ISA but not here, numbers at the end left off. An error names them as what they are.
+var refusedSpecials = map[string]bool{
+	"%envreg": true, "%pm": true, "%is_explicit_cluster": true, "%aggr_smem_size": true, "%current_graph_exec": true,
+	"%reserved_smem_offset_begin": true, "%reserved_smem_offset_end": true, "%reserved_smem_offset_cap": true,
+	"%reserved_smem_offset_": true, "%tid": true, "%ntid": true, "%ctaid": true, "%nctaid": true,
+}
+
+// specialStem is a name without the number at its end.
+func specialStem(name string) string {
+	return strings.TrimRight(strings.TrimSuffix(name, "_64"), "0123456789")
+}
+
+// readableAs reports whether mov or cvt may read the register with type t.
+func (s specialRegister) readableAs(t Type) bool {
+	family := types[t].family
+	if family != familyBits && family != familyInteger {
+		return false
+	}
+	switch t.Bits() {
+	case 16:
+		return s.typ == U32 // as in texts from before these registers had 32 bits
+	case 32:
+		return s.typ == U32 || s.special == GridID
+	}
+	return t.Bits() == s.typ.Bits()
 }
