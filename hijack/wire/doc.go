@@ -35,7 +35,7 @@
 //	            u64 address in the program, u64 bytes, u64 offset in the bounce area; the thread copies, sets
 //	            state to 3 and goes on waiting
 //	3 served    the program did the copy
-//	4 asleep   as 0, and the thread sleeps: whoever changes the state wakes it
+//	4 asleep    as 0, and the thread sleeps: whoever changes the state wakes it
 //
 // Both sides spin, then sleep in a shared futex: the program on its slot's state, which it changes from 0 to 4 first so
 // that a reply to a spinning thread costs no system call, the worker on the ring's doorbell.

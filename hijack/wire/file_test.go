@@ -197,6 +197,9 @@ func TestServedCopy(t *testing.T) {
 // TestNotServed: a program that never copies keeps nothing but its own call.
 func TestNotServed(t *testing.T) {
 	slots := newFile(t).Slots()
+	if _, err := slots.Memory(wire.SlotCount).WriteAt(make([]byte, 8), 0); !errors.Is(err, wire.ErrNotServed) {
+		t.Errorf("no thread: %v", err)
+	}
 	done := make(chan error)
 	go func() {
 		_, err := slots.Memory(3).ReadAt(make([]byte, 8), 0)

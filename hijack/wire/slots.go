@@ -82,6 +82,9 @@ func (m *SlotMemory) WriteAt(p []byte, address int64) (int, error) {
 }
 
 func (s *Slots) move(slot uint32, p []byte, address uint64, direction uint64) (int, error) {
+	if slot >= SlotCount {
+		return 0, fmt.Errorf("copy %d bytes at %#x: %w: no thread waits", len(p), address, ErrNotServed)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bounce := s.file.Region(BounceOffset, BounceBytes)
