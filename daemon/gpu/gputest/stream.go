@@ -145,7 +145,7 @@ func testElapsed(t *testing.T, b *bench) {
 	_, err = end.ElapsedSince(start)
 	b.want("time of an event not reached", err, abi.NotReady)
 	const pause = 20 * time.Millisecond
-	time.Sleep(pause)
+	<-time.After(pause)
 	open()
 	b.must(s.Synchronize())
 	milliseconds, err := end.ElapsedSince(start)

@@ -197,7 +197,7 @@ func TestCopiesBesideMapping(t *testing.T) {
 			Src:    gpu.Place{Address: src.Address, RowPitch: pitch},
 			Extent: [3]uint64{width, src.Bytes / pitch, 1},
 		}))
-		for s.Query() == abi.NotReady {
+		for errors.Is(s.Query(), abi.NotReady) {
 			must(t, m.Map(other))
 			must(t, m.Unmap(other))
 			m.ClearWritten(dst)

@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"sync"
@@ -120,7 +121,8 @@ type hostError struct{ error }
 
 // exceptHost passes the errors of the device on.
 func exceptHost(err error) error {
-	if _, fromHost := err.(hostError); fromHost {
+	var fromHost hostError
+	if errors.As(err, &fromHost) {
 		return nil
 	}
 	return err
