@@ -66,7 +66,7 @@ need_criu() {
 			return
 		fi
 	fi
-	need gcc make libc6-dev pkg-config xz-utils dpkg-dev libbsd-dev libcap-dev libnet1-dev libnl-3-dev \
+	need gcc make libc6-dev pkg-config xz-utils dpkg-dev libbsd-dev libcap-dev libnet1-dev libnftables-dev libnl-3-dev \
 		libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler protobuf-compiler uuid-dev python3
 	step "fetch criu's source" fetch_criu
 	step "build criu" build_criu

@@ -14,12 +14,12 @@ die() {
 	exit 1
 }
 
-# step NAME COMMAND...: runs quietly, and prints one line; a failure shows the end of its log.
+# step NAME COMMAND...: runs quietly in a shell of its own, and prints one line; a failure shows the end of its log.
 step() {
 	local name=$1 log start=$SECONDS
 	shift
 	log=$LOGS/$(tr -c 'a-zA-Z0-9\n' '-' <<<"$name").log
-	if "$@" >"$log" 2>&1 </dev/null; then
+	if ("$@") >"$log" 2>&1 </dev/null; then
 		say ok "$name ($((SECONDS - start)) s)"
 		return
 	fi
