@@ -1,27 +1,268 @@
 package simt
 
 import (
-	"context"
+	"encoding/binary"
+	"fmt"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Kernel is one entry point of a Program.
-type Kernel struct {
-	info gpu.FunctionInfo
-}
+// Placer finds device memory for a variable and returns its address, backed and zeroed.
+type Placer = func(name string, bytes, align uint64) (uint64, error)
 
-// Info is what programs ask about a kernel.
-func (k *Kernel) Info() gpu.FunctionInfo { return k.info }
+// linker gathers what the modules define.
+type linker struct {
+	modules []*ptx.Module
+	memory  *Memory
+	place   Placer
+	linked  code.Linked
+	program *Program
+	// variables are the visible definitions in global and constant memory.
+	variables  map[string]*ptx.Var
+	shared     map[string]*ptx.Var
+	constBytes uint64
+}
 
 // Link makes a program of one or more modules: it places and initialises their variables (place finds device memory, backed
 // and zeroed) and lowers every function. An instruction that cannot be executed is refused here, by name.
 func Link(modules []*ptx.Module, place func(name string, bytes, align uint64) (uint64, error), memory *Memory) (*Program, error) {
-	return nil, abi.NotSupported
+	l := &linker{
+		modules: modules, memory: memory, place: place,
+		linked: code.Linked{
+			Functions: map[string]*ptx.Func{}, Addresses: map[*ptx.Var]uint64{},
+			FunctionAddresses: map[*ptx.Func]uint64{}, Shared: map[*ptx.Var]*ptx.Var{},
+		},
+		program:   &Program{kernels: map[string]*Kernel{}, globals: map[string]gpu.Range{}},
+		variables: map[string]*ptx.Var{}, shared: map[string]*ptx.Var{},
+	}
+	for _, step := range []func() error{l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return l.program, nil
 }
 
-func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memory, output func([]byte)) error {
-	return abi.NotSupported
+// collect finds definitions by name and the functions whose address is taken.
+func (l *linker) collect() error {
+	for _, m := range l.modules {
+		for _, f := range m.Funcs {
+			if len(f.Insts) == 0 {
+				continue
+			}
+			if known := l.linked.Functions[f.Name]; known != nil {
+				if known.Linkage != ptx.Weak && f.Linkage != ptx.Weak {
+					return fmt.Errorf("function '%s' is defined twice: %w", f.Name, abi.InvalidPTX)
+				}
+				if f.Linkage == ptx.Weak {
+					continue
+				}
+			}
+			l.linked.Functions[f.Name] = f
+		}
+	}
+	for _, m := range l.modules {
+		for _, f := range m.Funcs {
+			for i := range f.Insts {
+				for _, o := range f.Insts[i].Src {
+					l.takeAddress(o.Func)
+				}
+			}
+		}
+		for _, v := range m.Globals {
+			for _, r := range v.Relocs {
+				l.takeAddress(r.Func)
+			}
+		}
+	}
+	return nil
 }
+
+// takeAddress gives a function an address that cannot be loaded from, only called.
+func (l *linker) takeAddress(f *ptx.Func) {
+	if f == nil {
+		return
+	}
+	f = l.linked.Functions[f.Name]
+	if f == nil || l.linked.FunctionAddresses[f] != 0 {
+		return
+	}
+	l.linked.FunctionAddresses[f] = space.CodeBase + 16*uint64(len(l.linked.FunctionAddresses)+1)
+}
+
+// placeVariables gives every definition an address, then every declaration that of its definition.
+func (l *linker) placeVariables() error {
+	var declared []*ptx.Var
+	for _, m := range l.modules {
+		for _, v := range m.Globals {
+			switch {
+			case v.Space == ptx.Shared:
+				if v.Linkage != ptx.Extern && v.Linkage != ptx.Internal && v.Bytes > 0 && l.shared[v.Name] == nil {
+					l.shared[v.Name] = v
+				}
+			case v.Linkage == ptx.Extern, l.variables[v.Name] != nil && v.Linkage != ptx.Internal:
+				declared = append(declared, v)
+			default:
+				if err := l.placeVariable(v); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, v := range declared {
+		definition := l.variables[v.Name]
+		if definition == nil {
+			return fmt.Errorf("variable '%s' is not defined: %w", v.Name, abi.InvalidPTX)
+		}
+		if v.Linkage == ptx.Visible && definition.Linkage == ptx.Visible {
+			return fmt.Errorf("variable '%s' is defined twice: %w", v.Name, abi.InvalidPTX)
+		}
+		l.linked.Addresses[v] = l.linked.Addresses[definition]
+	}
+	for _, m := range l.modules {
+		for _, v := range m.Globals {
+			if v.Space == ptx.Shared && v.Linkage != ptx.Internal && l.shared[v.Name] != nil {
+				l.linked.Shared[v] = l.shared[v.Name]
+			}
+		}
+	}
+	return nil
+}
+
+func (l *linker) placeVariable(v *ptx.Var) error {
+	address, err := l.place(v.Name, max(v.Bytes, 1), max(v.Align, 1))
+	if err != nil {
+		return fmt.Errorf("place variable '%s' of %d bytes: %w", v.Name, v.Bytes, err)
+	}
+	l.linked.Addresses[v] = address
+	if v.Linkage != ptx.Internal {
+		l.variables[v.Name] = v
+	}
+	if _, taken := l.program.globals[v.Name]; !taken || v.Linkage != ptx.Internal {
+		l.program.globals[v.Name] = gpu.Range{Address: address, Bytes: v.Bytes}
+	}
+	if v.Space == ptx.Const {
+		l.constBytes += v.Bytes
+	}
+	return nil
+}
+
+// placeHeap finds memory for malloc in kernels, where it is called.
+func (l *linker) placeHeap() error {
+	for _, m := range l.modules {
+		for _, f := range m.Funcs {
+			for i := range f.Insts {
+				call := f.Insts[i].Call
+				if call == nil || call.Func == nil || call.Func.Name != "malloc" || l.linked.Heap {
+					continue
+				}
+				address, err := l.place(heapName, heapBytes, 16)
+				if err != nil {
+					return fmt.Errorf("place the device heap of %d bytes: %w", uint64(heapBytes), err)
+				}
+				l.program.heap, l.linked.Heap = address, true
+			}
+		}
+	}
+	return nil
+}
+
+// initialise writes the initial values, with addresses filled in.
+func (l *linker) initialise() error {
+	for _, m := range l.modules {
+		for _, v := range m.Globals {
+			if v.Space == ptx.Shared || v.Init == nil && len(v.Relocs) == 0 || v.Linkage == ptx.Extern {
+				continue
+			}
+			image := make([]byte, v.Bytes)
+			copy(image, v.Init)
+			for _, r := range v.Relocs {
+				if err := l.relocate(v, r, image); err != nil {
+					return err
+				}
+			}
+			if _, err := l.memory.WriteAt(image, int64(l.linked.Addresses[v])); err != nil {
+				return fmt.Errorf("initialise variable '%s': %w", v.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *linker) relocate(v *ptx.Var, r ptx.Relocation, image []byte) error {
+	var address uint64
+	known := true
+	switch {
+	case r.Func != nil:
+		address = l.linked.FunctionAddresses[l.linked.Functions[r.Func.Name]]
+		known = address != 0
+	case r.Symbol != nil:
+		address, known = l.linked.Addresses[r.Symbol]
+	}
+	if !known || r.Offset+uint64(r.Bytes) > uint64(len(image)) {
+		return fmt.Errorf("initialise variable '%s': an address in it cannot be known: %w", v.Name, abi.InvalidPTX)
+	}
+	var raw [8]byte
+	binary.LittleEndian.PutUint64(raw[:], address+uint64(r.Addend))
+	copy(image[r.Offset:], raw[:r.Bytes])
+	return nil
+}
+
+// lower makes the kernels.
+func (l *linker) lower() error {
+	for _, m := range l.modules {
+		for _, f := range m.Funcs {
+			if !f.Entry || l.linked.Functions[f.Name] != f {
+				continue
+			}
+			lowered, err := code.Lower(f, &l.linked)
+			if err != nil {
+				return err
+			}
+			k := &Kernel{code: lowered, program: l.program}
+			k.info = l.describe(m, f, lowered)
+			l.program.kernels[f.Name] = k
+		}
+	}
+	return nil
+}
+
+// describe is what programs may ask about a kernel.
+func (l *linker) describe(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.FunctionInfo {
+	info := gpu.FunctionInfo{Name: f.Name, ParamBytes: uint32(f.ParamBytes)}
+	for _, p := range f.Params {
+		info.Params = append(info.Params, gpu.Param{Offset: uint32(p.Offset), Bytes: uint32(p.Bytes)})
+	}
+	threads := int32(maxBlockThreads)
+	for _, limit := range [][3]uint32{f.MaxThreads, f.RequiredThreads} {
+		if limit[0] != 0 {
+			threads = int32(min(limit[0]*max(limit[1], 1)*max(limit[2], 1), maxBlockThreads))
+		}
+	}
+	target := int32(0)
+	_, _ = fmt.Sscanf(m.Target, "sm_%d", &target) // an odd target reads as 0
+	info.Attributes[abi.FuncMaxThreadsPerBlock] = threads
+	info.Attributes[abi.FuncSharedBytes] = int32(k.StaticShared)
+	info.Attributes[abi.FuncConstBytes] = int32(l.constBytes)
+	info.Attributes[abi.FuncLocalBytes] = int32(k.LocalBytes)
+	info.Attributes[abi.FuncNumRegs] = min(max(k.Registers, 16), 255)
+	info.Attributes[abi.FuncPTXVersion] = int32(m.Version.Major*10 + m.Version.Minor)
+	info.Attributes[abi.FuncBinaryVersion] = target
+	info.Attributes[abi.FuncMaxDynamicSharedBytes] = 48 << 10
+	info.Attributes[abi.FuncPreferredSharedCarveout] = -1
+	return info
+}
+
+// Kernel is one entry point of a Program.
+type Kernel struct {
+	code    *code.Kernel
+	program *Program
+	info    gpu.FunctionInfo
+}
+
+// Info is what programs ask about a kernel.
+func (k *Kernel) Info() gpu.FunctionInfo { return k.info }

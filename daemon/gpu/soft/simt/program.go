@@ -10,6 +10,7 @@ import (
 type Program struct {
 	kernels map[string]*Kernel
 	globals map[string]gpu.Range
+	heap    uint64 // address of the device heap, 0 where there is none
 }
 
 // Kernel finds an entry point.

@@ -242,3 +242,8 @@ func truth(b bool) uint64 {
 	}
 	return 0
 }
+
+// Fma32 is a*b+c on float32 bits with one rounding, to nearest.
+func Fma32(a, b, c uint32) uint32 {
+	return uint32(Canonical32(round32(exactFma(float64(f32(uint64(a))), float64(f32(uint64(b))), float64(f32(uint64(c)))), ptx.RN)))
+}

@@ -91,7 +91,7 @@ func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s span) (uint64, err
 	// The destination first: looking up the source cannot make a written chunk clean again, and both are looked up
 	// again where one of them had to be filled.
 	for {
-		before := version.Load()
+		before := reader.Version()
 		to, err := m.Find(reader, dst+at, true)
 		if err != nil {
 			return 0, fmt.Errorf("copy to %#x: %w", dst+at, err)
@@ -100,8 +100,7 @@ func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s span) (uint64, err
 		if err != nil {
 			return 0, fmt.Errorf("copy from %#x: %w", src+at, err)
 		}
-		if version.Load() != before {
-			reader.Tick()
+		if reader.Version() != before {
 			continue
 		}
 		toAt, fromAt := dst+at-to.Address, src+at-from.Address

@@ -21,9 +21,13 @@ var registry struct {
 // stays the same, and must call Tick every millisecond or so, or it holds up Unmap and ClearWritten.
 type Reader struct {
 	// count is odd between Enter and Exit.
-	count atomic.Uint64
-	_     [56]byte // its own cache line: it is written at every tick
+	count   atomic.Uint64
+	entered uint64   // the version at the last Enter or Tick; only its own goroutine reads it
+	_       [48]byte // its own cache line: it is written at every tick
 }
+
+// Version is what spans found since the last Enter or Tick belong to. Find may change it.
+func (r *Reader) Version() uint64 { return r.entered }
 
 // NewReader registers a reader; give it back with Release.
 func NewReader() *Reader {
@@ -49,7 +53,8 @@ func (r *Reader) Release() {
 // Enter begins a time of holding spans and returns the version they belong to.
 func (r *Reader) Enter() uint64 {
 	r.count.Add(1)
-	return version.Load()
+	r.entered = version.Load()
+	return r.entered
 }
 
 // Exit ends it.
@@ -58,7 +63,8 @@ func (r *Reader) Exit() { r.count.Add(1) }
 // Tick says that no span of an older version than the one returned will be used any more.
 func (r *Reader) Tick() uint64 {
 	r.count.Add(2)
-	return version.Load()
+	r.entered = version.Load()
+	return r.entered
 }
 
 // retire makes all kept spans stale and waits until nobody uses one. The caller must not hold spans itself.

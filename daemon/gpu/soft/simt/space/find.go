@@ -18,7 +18,7 @@ const reachChunks = 64
 
 // Find returns a span around address for reading or, with write, for writing; the chunk of address is marked written then.
 // It returns abi.IllegalAddress where nothing is mapped. reader must have entered; while Find waits for an absent chunk
-// it exits and enters again, so afterwards older spans may be stale: compare Reader.Tick's answer.
+// it exits and enters again, so afterwards older spans may be stale: compare Reader.Version.
 func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) {
 	if address-m.window.Address < m.window.Bytes {
 		return m.findChunk(reader, address, write)

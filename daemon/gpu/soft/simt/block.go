@@ -1,0 +1,142 @@
+package simt
+
+import (
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// turnInstructions is how long a warp runs before the next one of its block gets its turn.
+const turnInstructions = 4096
+
+// block is a thread block in flight. It belongs to one runner.
+type block struct {
+	kernel *code.Kernel
+	runner *runner
+	launch *Launch
+
+	index    [3]uint32
+	warps    []warp
+	threads  uint32
+	shared   site
+	barriers [16]barrier
+	live     int // warps with lanes that have not exited
+}
+
+// newBlock allocates a block for a launch; it is used for many, one after the other.
+func newBlock(r *runner) *block {
+	k, launch := r.run.kernel, &r.run.launch
+	b := &block{kernel: k, runner: r, launch: launch, threads: launch.Block[0] * launch.Block[1] * launch.Block[2]}
+	count := int(b.threads+warpLanes-1) / warpLanes
+	words := int(k.RegisterBytes / 8)
+	registers := alignedWords(count * words)
+	predicates := make([]uint32, count*int(k.Predicates))
+	sharedBytes := k.StaticShared + uint64(launch.SharedBytes)
+	b.shared = sharedSite(alignedWords(int(sharedBytes+7)/8), sharedBytes)
+	b.warps = make([]warp, count)
+	for i := range b.warps {
+		w := &b.warps[i]
+		w.block, w.index = b, i
+		w.registers = newRegisters(registers[i*words:(i+1)*words], predicates[i*int(k.Predicates):(i+1)*int(k.Predicates)])
+		if k.LocalBytes > 0 {
+			w.local = make([]byte, warpLanes*k.LocalBytes)
+		}
+		w.setConstants()
+	}
+	return b
+}
+
+// begin makes the block number linear of the grid.
+func (b *block) begin(linear uint64) {
+	grid := b.launch.Grid
+	b.index = [3]uint32{
+		uint32(linear % uint64(grid[0])), uint32(linear / uint64(grid[0]) % uint64(grid[1])),
+		uint32(linear / uint64(grid[0]) / uint64(grid[1])),
+	}
+	b.barriers = [16]barrier{}
+	b.live = len(b.warps)
+	for i := range b.warps {
+		w := &b.warps[i]
+		lanes := uint32(fullMask)
+		if left := b.threads - uint32(i)*warpLanes; left < warpLanes {
+			lanes = 1<<left - 1
+		}
+		w.begin(b.kernel.Entry, lanes)
+		w.setSpecials()
+	}
+}
+
+// step gives every warp one turn and returns what they used; done says that the block has ended. It panics with a
+// fault, and returns early when the run is stopped.
+func (b *block) step() (used int, done bool) {
+	progress := false
+	for i := range b.warps {
+		w := &b.warps[i]
+		if w.alive == 0 || w.mask == 0 && !w.next() {
+			continue
+		}
+		if !b.runner.tick() {
+			return used, false
+		}
+		progress = true
+		left := w.run(turnInstructions)
+		used += turnInstructions - left
+		if left <= 0 && w.mask != 0 && len(w.groups) > 0 {
+			w.rotate()
+		}
+	}
+	if b.live == 0 {
+		return used, true
+	}
+	if !progress {
+		panic(b.stuck())
+	}
+	return used, false
+}
+
+// stuck is the fault of a block in which every thread waits at a barrier that cannot complete. Hardware would hang.
+func (b *block) stuck() *Fault {
+	for i := range b.warps {
+		w := &b.warps[i]
+		for _, g := range w.groups {
+			w.pc = g.pc
+			f := w.fault(lowestLane(g.mask), abi.LaunchFailed, 0)
+			f.Detail = "every thread of the block waits at a barrier that others have left"
+			return f
+		}
+	}
+	return &Fault{Kind: abi.LaunchFailed, Kernel: b.kernel.Name, Block: b.index, Detail: "a block has no thread that can run"}
+}
+
+// exited is told that lanes have exited: a barrier may have waited for them only.
+func (b *block) exited() {
+	live := 0
+	for i := range b.warps {
+		if b.warps[i].alive != 0 {
+			live++
+		}
+	}
+	b.live = live
+	for id := range b.barriers {
+		b.complete(int32(id))
+	}
+}
+
+// thread is the index of a lane's thread in the block.
+func (w *warp) thread(lane int) [3]uint32 {
+	n := uint32(w.index)*warpLanes + uint32(lane)
+	size := w.block.launch.Block
+	return [3]uint32{n % size[0], n / size[0] % size[1], n / size[0] / size[1]}
+}
+
+// fault describes what a lane did wrong at the instruction before w.pc.
+func (w *warp) fault(lane int, kind abi.Result, address uint64) *Fault {
+	f := &Fault{Kind: kind, Kernel: w.block.kernel.Name, Address: address, Block: w.block.index, Thread: w.thread(lane & 31)}
+	if at := int(w.pc) - 1; at >= 0 && at < len(w.block.kernel.Sources) {
+		source := w.block.kernel.Sources[at]
+		f.Instruction, f.Pos = source.Inst.String(), source.Inst.Pos
+		if source.Function != f.Kernel {
+			f.Detail = "in function " + source.Function
+		}
+	}
+	return f
+}

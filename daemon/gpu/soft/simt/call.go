@@ -1,0 +1,215 @@
+package simt
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// maxCallDepth bounds recursion of functions without frames.
+const maxCallDepth = 4096
+
+// frame is what a lane needs to return from a call.
+type frame struct {
+	pc       int32
+	frame    uint32 // the caller's frame in local memory
+	site     *code.CallSite
+	function *code.Function
+	// saved holds the callee's registers of an outer call, if it is recursive.
+	saved []uint64
+}
+
+// call executes call for the lanes of mask; those of an indirect call may go different ways.
+func (w *warp) call(in *code.Inst, mask uint32) {
+	site := in.X.Call
+	if site.Indirect.Sink {
+		w.enter(site, site.Function, mask)
+		w.meetIfDiverged()
+		return
+	}
+	target := w.v64(site.Indirect.At)
+	for mask != 0 {
+		lane := lowestLane(mask)
+		function := w.block.kernel.Functions[target[lane&31]]
+		if function == nil {
+			panic(w.fault(lane, abi.InvalidPC, target[lane&31]))
+		}
+		same := uint32(0)
+		for m := mask; m != 0; m &= m - 1 {
+			if i := bits.TrailingZeros32(m) & 31; target[i] == target[lane&31] {
+				same |= 1 << i
+			}
+		}
+		mask &^= same
+		w.enter(site, function, same)
+	}
+	w.meetIfDiverged()
+}
+
+func (w *warp) meetIfDiverged() {
+	if w.mask != 0 && len(w.groups) > 0 {
+		w.meet()
+	}
+}
+
+// send makes lanes of the running group go on at pc.
+func (w *warp) send(mask uint32, pc int32) {
+	if mask == w.mask {
+		w.pc = pc
+		return
+	}
+	w.groups = append(w.groups, group{pc: pc, mask: mask})
+	w.mask &^= mask
+}
+
+// enter passes arguments and sends the lanes to the function.
+func (w *warp) enter(site *code.CallSite, function *code.Function, mask uint32) {
+	back := w.pc
+	for m := mask; m != 0; m &= m - 1 {
+		w.enterLane(site, function, bits.TrailingZeros32(m), back)
+	}
+	w.send(mask, function.Entry)
+}
+
+func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int, back int32) {
+	base := &w.v32(w.block.kernel.Frame)[lane&31]
+	caller := *base
+	callee := caller + site.FrameBytes
+	if uint64(callee)+uint64(function.FrameBytes) > w.block.kernel.LocalBytes || len(w.stacks[lane&31]) >= maxCallDepth {
+		panic(w.fault(lane, abi.HardwareStackError, 0))
+	}
+	top := frame{pc: back, frame: caller, site: site, function: function}
+	// Registers are read before the callee's are saved, and written after: caller and callee may be the same function.
+	var values [16]uint64
+	for i, move := range site.Args {
+		if !move.From.InFrame || !move.To.InFrame {
+			values[i&15] = w.get(move.From, caller, lane, move.Bytes)
+		}
+	}
+	if function.Recursive {
+		top.saved = w.save(function, lane)
+	}
+	for i, move := range site.Args {
+		if move.From.InFrame && move.To.InFrame {
+			w.copyLocal(lane, uint64(callee+move.To.Offset), uint64(caller+move.From.Offset), uint64(move.Bytes))
+		} else {
+			w.put(move.To, callee, lane, move.Bytes, values[i&15])
+		}
+	}
+	w.stacks[lane&31] = append(w.stacks[lane&31], top)
+	*base = callee
+}
+
+// ret returns from a function, or ends lanes that are in none.
+func (w *warp) ret(mask uint32) {
+	for mask != 0 {
+		lane := lowestLane(mask)
+		if len(w.stacks[lane&31]) == 0 {
+			ended := uint32(0)
+			for m := mask; m != 0; m &= m - 1 {
+				if i := bits.TrailingZeros32(m) & 31; len(w.stacks[i]) == 0 {
+					ended |= 1 << i
+				}
+			}
+			mask &^= ended
+			w.exit(ended)
+			continue
+		}
+		pc := w.top(lane).pc
+		same := uint32(0)
+		for m := mask; m != 0; m &= m - 1 {
+			if i := bits.TrailingZeros32(m) & 31; len(w.stacks[i]) > 0 && w.top(i).pc == pc {
+				same |= 1 << i
+				w.leaveLane(i)
+			}
+		}
+		mask &^= same
+		w.send(same, pc)
+	}
+	w.meetIfDiverged()
+}
+
+func (w *warp) top(lane int) *frame {
+	stack := w.stacks[lane&31]
+	return &stack[len(stack)-1]
+}
+
+// leaveLane passes results back and restores the caller's frame and registers.
+func (w *warp) leaveLane(lane int) {
+	base := &w.v32(w.block.kernel.Frame)[lane&31]
+	top, callee := *w.top(lane), *base
+	w.stacks[lane&31] = w.stacks[lane&31][:len(w.stacks[lane&31])-1]
+	var values [16]uint64
+	for i, move := range top.site.Rets {
+		if move.From.InFrame && move.To.InFrame {
+			w.copyLocal(lane, uint64(top.frame+move.To.Offset), uint64(callee+move.From.Offset), uint64(move.Bytes))
+		} else {
+			values[i&15] = w.get(move.From, callee, lane, move.Bytes)
+		}
+	}
+	if top.saved != nil {
+		w.restore(top.function, lane, top.saved)
+	}
+	*base = top.frame
+	for i, move := range top.site.Rets {
+		if !move.From.InFrame || !move.To.InFrame {
+			w.put(move.To, top.frame, lane, move.Bytes, values[i&15])
+		}
+	}
+}
+
+// get reads up to 8 bytes of a place of the function whose frame begins at base.
+func (w *warp) get(p code.Place, base uint32, lane int, bytes uint32) uint64 {
+	if !p.InFrame {
+		return w.read(p.Ref, lane)
+	}
+	var raw [8]byte
+	n := min(bytes, 8)
+	copy(raw[:n], w.localBytes(lane, uint64(base+p.Offset), uint64(n)))
+	return binary.LittleEndian.Uint64(raw[:])
+}
+
+func (w *warp) put(p code.Place, base uint32, lane int, bytes uint32, v uint64) {
+	if !p.InFrame {
+		w.write(p.Ref, lane, v)
+		return
+	}
+	var raw [8]byte
+	binary.LittleEndian.PutUint64(raw[:], v)
+	n := min(bytes, 8)
+	copy(w.localBytes(lane, uint64(base+p.Offset), uint64(n)), raw[:n])
+}
+
+// save keeps one lane of all registers of a function.
+func (w *warp) save(f *code.Function, lane int) []uint64 {
+	saved := []uint64{}
+	for at := f.Save[0]; at < f.Save[1]; at += warpLanes * 4 {
+		saved = append(saved, uint64(w.v32(at)[lane&31]))
+	}
+	for at := f.Save[1]; at < f.Save[2]; at += warpLanes * 8 {
+		saved = append(saved, w.v64(at)[lane&31])
+	}
+	for p := f.SavePredicates[0]; p < f.SavePredicates[1]; p++ {
+		saved = append(saved, uint64(w.predicates[p]>>lane&1))
+	}
+	return saved
+}
+
+func (w *warp) restore(f *code.Function, lane int, saved []uint64) {
+	next := func() uint64 {
+		v := saved[0]
+		saved = saved[1:]
+		return v
+	}
+	for at := f.Save[0]; at < f.Save[1]; at += warpLanes * 4 {
+		w.v32(at)[lane&31] = uint32(next())
+	}
+	for at := f.Save[1]; at < f.Save[2]; at += warpLanes * 8 {
+		w.v64(at)[lane&31] = next()
+	}
+	for p := f.SavePredicates[0]; p < f.SavePredicates[1]; p++ {
+		w.setPredicate(uint32(p), 1<<lane, uint32(next())<<lane)
+	}
+}

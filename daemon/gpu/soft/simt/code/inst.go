@@ -1,0 +1,198 @@
+package code
+
+import (
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
+)
+
+// Shape tells instructions apart by how they are executed.
+type Shape uint8
+
+// Shapes. Those with a loop of package lanes come first; Scalar ones are executed lane by lane by a function of package arith.
+const (
+	Nop Shape = iota
+	Loop32
+	Loop64
+	LoopWiden
+	LoopNarrow
+	LoopShift64
+	LoopCompare32
+	LoopCompare64
+	Select32
+	Select64
+	Scalar
+	ScalarCompare
+	ScalarCarry
+	PredicateLogic
+	Pack
+	Unpack
+	Clock
+	Param
+	Load
+	Store
+	Atomic
+	Branch
+	BranchIndexed
+	Call
+	CallBuiltin
+	Return
+	Exit
+	Trap
+	Breakpoint
+	Barrier
+	WarpBarrier
+	Shuffle
+	Vote
+	Match
+	Redux
+	ActiveMask
+	Elect
+	Yield
+)
+
+// NoPredicate stands where a predicate operand is absent.
+const NoPredicate = -1
+
+// Inst is one instruction. D, A, B and C are byte offsets of columns in a warp's register block.
+type Inst struct {
+	Shape Shape
+	// GuardNegated belongs to Guard; NegateC inverts the predicate C.
+	GuardNegated, NegateC bool
+	Invert                bool // a comparison's answer is inverted
+	Bool                  ptx.BoolOp
+	Memory                Memory
+	// Guard is the predicate in front, NoPredicate where there is none.
+	Guard      int32
+	D, A, B, C uint32
+	// Q is the second predicate destination, NoPredicate where there is none.
+	Q int32
+	// Target is where a branch or a call goes.
+	Target int32
+	Site   int32 // see Kernel.Sites
+	Offset int64 // of a memory operand
+
+	F32 lanes.F32
+	F64 lanes.F64
+	X   *Extra
+}
+
+// Memory describes a memory access.
+type Memory struct {
+	Space Space
+	Bytes uint8 // of one element
+	Vec   uint8
+	// Address32 is set where the address register has 32 bits, Frame where the address is relative to the function's frame.
+	Address32, Frame bool
+	Signed           bool
+	// Sync is set for volatile, relaxed, acquire and release accesses.
+	Sync bool
+	// Simple is set where one element moves between memory and a register of its width.
+	Simple bool
+}
+
+// Space is where an access goes.
+type Space uint8
+
+// Spaces. Const is device memory as Global is.
+const (
+	Generic Space = iota
+	Global
+	Shared
+	Local
+)
+
+// Ref is a register of any class: the byte offset of its column, or a predicate's number.
+type Ref struct {
+	At    uint32
+	Class ptx.Class
+	// Sink is set where the operand is absent or _.
+	Sink    bool
+	Negated bool // a predicate source
+}
+
+// Extra holds what few instructions need.
+type Extra struct {
+	Widen     lanes.Widen
+	Narrow    lanes.Narrow
+	Shift64   lanes.Shift64
+	Compare32 lanes.Compare32
+	Compare64 lanes.Compare64
+
+	Scalar arith.Func
+	Carry  arith.CarryFunc
+	// CarryOut is set where the carry flag is written.
+	CarryOut bool
+
+	Dst, Src []Ref
+	// Element is the width in bytes of one part of Pack and Unpack.
+	Element uint8
+
+	Atomic  *arith.Atomic
+	Mode    ptx.Mode
+	Atom    ptx.AtomOp
+	Type    ptx.Type
+	Special ptx.Special
+	Sync    bool
+
+	Targets []int32
+	Call    *CallSite
+}
+
+// CallSite is a call. Places in memory are relative to the frame of the function they belong to.
+type CallSite struct {
+	// Builtin is what is called where it is not a function of the program.
+	Builtin Builtin
+	// Indirect is the register with the function's address; a Sink for direct calls.
+	Indirect Ref
+	// FrameBytes is the size of the caller's frame: the callee's begins behind it.
+	FrameBytes uint32
+	Args, Rets []Move
+	// Function is the callee of a direct call.
+	Function *Function
+}
+
+// Move copies an argument to the callee or a result back.
+type Move struct {
+	From, To Place
+	Bytes    uint32
+}
+
+// Place is a register or a place in a frame.
+type Place struct {
+	InFrame bool
+	Offset  uint32
+	Ref     Ref
+}
+
+// Builtin is a function that the machine supplies.
+type Builtin uint8
+
+// The builtin functions.
+const (
+	NoBuiltin Builtin = iota
+	Vprintf
+	AssertFail
+	Malloc
+	Free
+)
+
+// Function is a callable function in a kernel's code.
+type Function struct {
+	Name       string
+	Entry      int32 // index of its first instruction
+	FrameBytes uint32
+	// Address is what a pointer to the function holds.
+	Address uint64
+	// Recursive functions have their registers saved by a call: Save holds where their 32-bit columns begin, where the
+	// 64-bit ones begin and where those end; SavePredicates is the span of their predicates.
+	Recursive      bool
+	Save           [3]uint32
+	SavePredicates [2]int32
+}
+
+// Source says what an instruction was, for faults.
+type Source struct {
+	Inst     *ptx.Inst
+	Function string
+}

@@ -1,0 +1,232 @@
+package code
+
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Linked is what the functions of a program know about each other and about memory.
+type Linked struct {
+	// Functions finds the definition behind a declaration, by name.
+	Functions map[string]*ptx.Func
+	// Addresses of variables in global and constant memory.
+	Addresses map[*ptx.Var]uint64
+	// FunctionAddresses of the functions whose address is taken.
+	FunctionAddresses map[*ptx.Func]uint64
+	// Shared finds the definition behind a shared variable of module scope.
+	Shared map[*ptx.Var]*ptx.Var
+	// Heap says that the program has a device heap, for malloc.
+	Heap bool
+}
+
+// Refused says which instruction cannot be executed, and why. It is an abi.InvalidPTX or what Err says.
+type Refused struct {
+	Function string
+	Pos      ptx.Pos
+	Text     string
+	Err      error
+}
+
+func (r *Refused) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s: %s", r.Pos.Line, r.Pos.Column, r.Function, r.Text)
+}
+
+// Unwrap gives the code.
+func (r *Refused) Unwrap() error {
+	if r.Err != nil {
+		return r.Err
+	}
+	return abi.InvalidPTX
+}
+
+// function is a reachable function while it is lowered.
+type function struct {
+	ptx   *ptx.Func
+	out   *Function
+	calls []*function
+	// base is where each class's registers begin.
+	base [ptx.Classes]uint32
+	// Offsets of the parts of its frame.
+	callParams, local uint32
+	depth             uint32 // frame bytes of it and of its deepest chain of callees
+	state             uint8  // of the search: 0 new, 1 open, 2 done
+}
+
+// recursionBytes is local memory kept for the frames of recursive calls.
+const recursionBytes = 64 << 10
+
+const frameAlign = 16
+
+func alignUp(n, align uint64) uint64 { return (n + align - 1) / align * align }
+
+// reach collects the functions that f can call, callees first.
+func (l *lowering) reach(f *ptx.Func) (*function, error) {
+	if known := l.functions[f]; known != nil {
+		if known.state == 1 {
+			known.out.Recursive = true
+		}
+		return known, nil
+	}
+	fn := &function{ptx: f, out: &Function{Name: f.Name}, state: 1}
+	l.functions[f] = fn
+	for i := range f.Insts {
+		in := &f.Insts[i]
+		if in.Op != ptx.OpCall {
+			continue
+		}
+		if in.Call.Func == nil {
+			if err := l.reachIndirect(fn); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		callee := l.linked.Functions[in.Call.Func.Name]
+		if callee == nil {
+			if builtins[in.Call.Func.Name] == NoBuiltin {
+				return nil, &Refused{Function: f.Name, Pos: in.Pos, Text: "function '" + in.Call.Func.Name + "' is not defined"}
+			}
+			continue
+		}
+		if err := l.reachCall(fn, callee); err != nil {
+			return nil, err
+		}
+	}
+	fn.state = 2
+	l.order = append(l.order, fn)
+	return fn, nil
+}
+
+func (l *lowering) reachCall(caller *function, callee *ptx.Func) error {
+	fn, err := l.reach(callee)
+	if err != nil {
+		return err
+	}
+	caller.calls = append(caller.calls, fn)
+	return nil
+}
+
+// reachIndirect takes every function with an address as a possible callee. Any of them may lead back here.
+func (l *lowering) reachIndirect(caller *function) error {
+	for f := range l.linked.FunctionAddresses {
+		if err := l.reachCall(caller, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markRecursive finds the functions that can reach themselves.
+func (l *lowering) markRecursive() {
+	for _, fn := range l.order {
+		seen := map[*function]bool{}
+		var visit func(*function)
+		visit = func(f *function) {
+			for _, callee := range f.calls {
+				if callee == fn {
+					fn.out.Recursive = true
+				}
+				if !seen[callee] {
+					seen[callee] = true
+					visit(callee)
+				}
+			}
+		}
+		visit(fn)
+	}
+}
+
+// layFrames gives every function its frame and the kernel its local memory.
+func (l *lowering) layFrames(entry *function) {
+	recursive := false
+	for _, fn := range l.order {
+		at := uint64(0)
+		if !fn.ptx.Entry {
+			at = alignUp(fn.ptx.ParamBytes, frameAlign)
+		}
+		fn.callParams = uint32(at)
+		at = alignUp(at+fn.ptx.CallParamBytes, frameAlign)
+		fn.local = uint32(at)
+		at = alignUp(at+fn.ptx.LocalBytes, frameAlign)
+		fn.out.FrameBytes = uint32(at)
+		recursive = recursive || fn.out.Recursive
+	}
+	for _, fn := range l.order { // callees come first
+		for _, callee := range fn.calls {
+			fn.depth = max(fn.depth, callee.depth)
+		}
+		fn.depth += fn.out.FrameBytes
+	}
+	l.kernel.LocalBytes = uint64(entry.depth)
+	if recursive {
+		l.kernel.LocalBytes += recursionBytes
+	}
+}
+
+// layRegisters gives every register of every function a column of its own.
+func (l *lowering) layRegisters() {
+	l.kernel.Frame = l.column(column32)
+	for _, fn := range l.order {
+		count := fn.ptx.Registers
+		fn.out.Save[0] = l.columns
+		fn.base[ptx.R16] = l.columnsOf(column32, count[ptx.R16])
+		fn.base[ptx.R32] = l.columnsOf(column32, count[ptx.R32])
+		fn.out.Save[1] = l.columns
+		fn.base[ptx.R64] = l.columnsOf(column64, count[ptx.R64])
+		fn.out.Save[2] = l.columns
+		fn.base[ptx.Pred] = uint32(l.predicates)
+		fn.out.SavePredicates = [2]int32{l.predicates, l.predicates + int32(count[ptx.Pred])}
+		l.predicates += int32(count[ptx.Pred])
+		l.kernel.Registers = max(l.kernel.Registers, int32(count[ptx.R16]+count[ptx.R32]+2*count[ptx.R64]))
+	}
+}
+
+// layShared places the shared variables of all reachable functions and of module scope that they use.
+func (l *lowering) layShared() {
+	for _, fn := range l.order {
+		for _, v := range fn.ptx.Shared {
+			l.placeShared(v)
+		}
+		for i := range fn.ptx.Insts {
+			in := &fn.ptx.Insts[i]
+			if v := in.Addr.Symbol; v != nil && v.Space == ptx.Shared {
+				l.placeShared(v)
+			}
+			for _, o := range in.Src {
+				if o.Symbol != nil && o.Symbol.Space == ptx.Shared {
+					l.placeShared(o.Symbol)
+				}
+			}
+		}
+	}
+	l.kernel.StaticShared = alignUp(l.kernel.StaticShared, l.dynamicAlign)
+}
+
+// placeShared gives a shared variable its offset; dynamic ones all begin where the static ones end.
+func (l *lowering) placeShared(v *ptx.Var) {
+	if definition := l.linked.Shared[v]; definition != nil {
+		v = definition
+	}
+	if _, placed := l.shared[v]; placed {
+		return
+	}
+	if v.Bytes == 0 {
+		l.dynamicAlign = max(l.dynamicAlign, v.Align)
+		l.shared[v] = 0 // unused: see sharedOffset
+		return
+	}
+	at := alignUp(l.kernel.StaticShared, max(v.Align, 1))
+	l.shared[v] = at
+	l.kernel.StaticShared = at + v.Bytes
+}
+
+func (l *lowering) sharedOffset(v *ptx.Var) uint64 {
+	if definition := l.linked.Shared[v]; definition != nil {
+		v = definition
+	}
+	if v.Bytes == 0 {
+		return l.kernel.StaticShared
+	}
+	return l.shared[v]
+}

@@ -1,0 +1,194 @@
+package code
+
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+)
+
+// lowering is the state of lowering one kernel.
+type lowering struct {
+	linked    *Linked
+	kernel    *Kernel
+	functions map[*ptx.Func]*function
+	order     []*function // callees first
+	fn        *function   // being lowered
+	in        *ptx.Inst   // being lowered
+
+	columns     uint32 // bytes of the register block given out
+	predicates  int32
+	constants32 map[uint32]uint32
+	constants64 map[uint64]uint32
+	constPreds  map[bool]uint32
+	specials    map[SpecialColumn]uint32 // At is zero in keys
+
+	shared       map[*ptx.Var]uint64
+	dynamicAlign uint64
+
+	// starts holds where each function's instructions began; patches are the places that wait for one.
+	patches []patch
+	// places maps the instruction indices of the function being lowered to indices of Insts.
+	places []int32
+}
+
+// patch is an instruction whose Target becomes the entry of a function.
+type patch struct {
+	inst int32
+	fn   *function
+}
+
+// Lower makes a kernel of an entry point.
+func Lower(entry *ptx.Func, linked *Linked) (*Kernel, error) {
+	l := &lowering{
+		linked: linked,
+		kernel: &Kernel{
+			Name: entry.Name, ParamBytes: entry.ParamBytes, Params: entry.Params, Functions: map[uint64]*Function{},
+			MaxThreads: entry.MaxThreads, RequiredThreads: entry.RequiredThreads,
+		},
+		functions:    map[*ptx.Func]*function{},
+		constants32:  map[uint32]uint32{},
+		constants64:  map[uint64]uint32{},
+		constPreds:   map[bool]uint32{},
+		specials:     map[SpecialColumn]uint32{},
+		shared:       map[*ptx.Var]uint64{},
+		dynamicAlign: frameAlign,
+	}
+	main, err := l.reach(entry)
+	if err != nil {
+		return nil, err
+	}
+	l.markRecursive()
+	l.layFrames(main)
+	l.layRegisters()
+	l.layShared()
+	for _, fn := range l.order {
+		if err := l.function(fn); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range l.patches {
+		l.kernel.Insts[p.inst].Target = p.fn.out.Entry
+	}
+	l.kernel.Entry = main.out.Entry
+	l.kernel.RegisterBytes = l.columns
+	l.kernel.Predicates = l.predicates
+	return l.kernel, nil
+}
+
+// function lowers one function.
+func (l *lowering) function(fn *function) error {
+	l.fn = fn
+	fn.out.Entry = int32(len(l.kernel.Insts))
+	if address, taken := l.linked.FunctionAddresses[fn.ptx]; taken {
+		fn.out.Address = address
+		l.kernel.Functions[address] = fn.out
+	}
+	l.places = make([]int32, len(fn.ptx.Insts)+1)
+	first := len(l.kernel.Insts)
+	for i := range fn.ptx.Insts {
+		l.places[i] = int32(len(l.kernel.Insts))
+		l.in = &fn.ptx.Insts[i]
+		if err := l.instruction(l.in); err != nil {
+			return err
+		}
+	}
+	l.places[len(fn.ptx.Insts)] = int32(len(l.kernel.Insts))
+	l.in = &ptx.Inst{Op: ptx.OpRet, Guard: ptx.Guard{Reg: -1}}
+	l.emit(Inst{Shape: Return}) // falling off the end returns
+	for i := first; i < len(l.kernel.Insts); i++ {
+		l.resolve(&l.kernel.Insts[i])
+	}
+	return nil
+}
+
+// resolve turns a function's own instruction indices into those of the kernel.
+func (l *lowering) resolve(in *Inst) {
+	switch in.Shape {
+	case Branch:
+		in.Target = l.places[in.Target]
+	case BranchIndexed:
+		for i, target := range in.X.Targets {
+			in.X.Targets[i] = l.places[target]
+		}
+	}
+}
+
+// refuse says that the current instruction cannot be executed.
+func (l *lowering) refuse(format string, args ...any) error {
+	return &Refused{Function: l.fn.ptx.Name, Pos: l.in.Pos,
+		Text: fmt.Sprintf("'%s': ", l.in.String()) + fmt.Sprintf(format, args...)}
+}
+
+// emit appends an instruction, guarded as the current one is.
+func (l *lowering) emit(in Inst) {
+	in.Guard = NoPredicate
+	if g := l.in.Guard; g.Reg >= 0 {
+		in.Guard = int32(l.fn.base[ptx.Pred]) + g.Reg
+		in.GuardNegated = g.Negated
+	}
+	l.kernel.Insts = append(l.kernel.Insts, in)
+	l.kernel.Sources = append(l.kernel.Sources, Source{Inst: l.in, Function: l.fn.ptx.Name})
+}
+
+func (l *lowering) column(bytes uint32) uint32 { return l.columnsOf(bytes, 1) }
+
+func (l *lowering) columnsOf(bytes uint32, count int) uint32 {
+	at := l.columns
+	l.columns += bytes * uint32(count)
+	return at
+}
+
+func (l *lowering) constant32(v uint32) uint32 {
+	at, known := l.constants32[v]
+	if !known {
+		at = l.column(column32)
+		l.constants32[v] = at
+		l.kernel.Constants32 = append(l.kernel.Constants32, Constant{at, uint64(v)})
+	}
+	return at
+}
+
+func (l *lowering) constant64(v uint64) uint32 {
+	at, known := l.constants64[v]
+	if !known {
+		at = l.column(column64)
+		l.constants64[v] = at
+		l.kernel.Constants64 = append(l.kernel.Constants64, Constant{at, v})
+	}
+	return at
+}
+
+func (l *lowering) constantPredicate(v bool) uint32 {
+	at, known := l.constPreds[v]
+	if !known {
+		at = uint32(l.newPredicate())
+		l.constPreds[v] = at
+		value := uint64(0)
+		if v {
+			value = 0xffffffff
+		}
+		l.kernel.ConstantPredicates = append(l.kernel.ConstantPredicates, Constant{at, value})
+	}
+	return at
+}
+
+func (l *lowering) newPredicate() int32 {
+	l.predicates++
+	return l.predicates - 1
+}
+
+// special gives the column of a special register that does not change while a warp runs.
+func (l *lowering) special(s ptx.Special, wide bool) uint32 {
+	key := SpecialColumn{Special: s, Wide: wide}
+	at, known := l.specials[key]
+	if !known {
+		at = l.column(column32)
+		if wide {
+			at = l.column(column64)
+		}
+		l.specials[key] = at
+		key.At = at
+		l.kernel.Specials = append(l.kernel.Specials, key)
+	}
+	return at
+}

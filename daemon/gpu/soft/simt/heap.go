@@ -1,0 +1,115 @@
+package simt
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// heapName and heapBytes describe the device heap that malloc in kernels takes from; it is placed as a variable of a
+// program that needs one.
+const (
+	heapName  = "__phos_device_heap"
+	heapBytes = 8 << 20
+)
+
+// The heap keeps everything about itself in device memory, so that a checkpoint has it: a word to lock it, then blocks, each
+// a header of 16 bytes (size with the header, whether it is used) in front of its bytes. A lane is the heap's view for a call.
+const (
+	heapLock   = 0
+	heapFirst  = 16
+	heapHeader = 16
+	heapUsed   = 1
+)
+
+// heapView is the heap as one lane of a warp sees it.
+type heapView struct {
+	w    *warp
+	lane int
+	base uint64
+}
+
+func (w *warp) heap(lane int) *heapView {
+	return &heapView{w, lane, w.block.runner.run.program.heap}
+}
+
+// lock spins: whoever holds it is in allocate or release on another goroutine, and soon done.
+func (h *heapView) lock() {
+	word := h.w.word(h.lane, h.base+heapLock)
+	for !atomic.CompareAndSwapUint64(word, 0, 1) {
+	}
+}
+
+func (h *heapView) unlock() { atomic.StoreUint64(h.w.word(h.lane, h.base+heapLock), 0) }
+
+func (h *heapView) get(at uint64) uint64    { return *h.w.word(h.lane, h.base+at) }
+func (h *heapView) set(at uint64, v uint64) { *h.w.word(h.lane, h.base+at) = v }
+
+// allocate is malloc: the first free block that is large enough, 0 where there is none.
+func (h *heapView) allocate(bytes uint64) uint64 {
+	if bytes == 0 || bytes > heapBytes {
+		return 0
+	}
+	need := (bytes+15)&^15 + heapHeader
+	h.lock()
+	defer h.unlock()
+	for at := uint64(heapFirst); at < heapBytes; {
+		size, used := h.block(at)
+		for !used && at+size < heapBytes { // join free neighbours
+			more, busy := h.block(at + size)
+			if busy {
+				break
+			}
+			size += more
+		}
+		if !used && size >= need {
+			if size-need < 2*heapHeader {
+				need = size
+			} else {
+				h.set(at+need, size-need)
+				h.set(at+need+8, 0)
+			}
+			h.set(at, need)
+			h.set(at+8, heapUsed)
+			return h.base + at + heapHeader
+		}
+		at += size
+	}
+	return 0
+}
+
+// block reads a header; a heap never used is one free block.
+func (h *heapView) block(at uint64) (size uint64, used bool) {
+	size = h.get(at)
+	if size == 0 {
+		size = heapBytes - at
+	}
+	if size > heapBytes-at || size < heapHeader {
+		panic(h.corrupt(at))
+	}
+	return size, h.get(at+8) == heapUsed
+}
+
+// release is free; 0 is nothing to free.
+func (h *heapView) release(address uint64) {
+	if address == 0 {
+		return
+	}
+	at := address - h.base - heapHeader
+	if at < heapFirst || at >= heapBytes || at%16 != 0 {
+		panic(h.corrupt(at))
+	}
+	h.lock()
+	defer h.unlock()
+	if h.get(at+8) != heapUsed {
+		panic(h.corrupt(at))
+	}
+	h.set(at+8, 0)
+}
+
+func (h *heapView) corrupt(at uint64) *Fault {
+	f := h.w.fault(h.lane, abi.IllegalAddress, h.base+at)
+	f.Detail = fmt.Sprintf("the device heap has no block of its own at offset %d", at)
+	return f
+}

@@ -1,0 +1,407 @@
+package simt
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// site is where a memory instruction went last: size bytes of memory at host are the addresses from low on. An access of n
+// bytes is inside and aligned exactly if its distance from low, rotated right by log2(n), is below size/n: what is not
+// aligned leaves its low bits on top. That is the one comparison for bounds, presence and the written mark.
+type site struct {
+	low, size uint64
+	host      unsafe.Pointer
+}
+
+// siteAlign is what low is a multiple of, so that distances from it tell alignment: the largest access.
+const siteAlign = 32
+
+// newSite makes a site of a span, cut at its start to a multiple of siteAlign.
+func newSite(s space.Span) site {
+	skip := -s.Address % siteAlign
+	if uint64(len(s.Memory)) <= skip {
+		return site{}
+	}
+	memory := s.Memory[skip:]
+	return site{s.Address + skip, uint64(len(memory)), unsafe.Pointer(unsafe.SliceData(memory))}
+}
+
+// addresses gives the lanes' addresses as 64 bits, without the instruction's offset.
+func (w *warp) addresses(in *code.Inst, into *lanes.V64) *lanes.V64 {
+	if !in.Memory.Address32 && !in.Memory.Frame {
+		return w.v64(in.A)
+	}
+	if in.Memory.Address32 {
+		for i, a := range w.v32(in.A) {
+			into[i] = uint64(a)
+		}
+		return into
+	}
+	frame := w.v32(w.block.kernel.Frame)
+	for i, a := range w.v64(in.A) {
+		into[i] = a + uint64(frame[i])
+	}
+	return into
+}
+
+// siteOf is where an access through in is expected. Shared memory has one site for all.
+func (w *warp) siteOf(in *code.Inst) *site {
+	if in.Memory.Space == code.Shared {
+		return &w.block.shared
+	}
+	return &w.block.runner.sites[in.Site]
+}
+
+// load executes ld and returns its extra cost.
+func (w *warp) load(in *code.Inst, mask uint32) int {
+	var wide lanes.V64
+	if !in.Memory.Simple || in.Memory.Space == code.Local {
+		w.loadAny(in, mask)
+	} else if in.Memory.Bytes == 4 {
+		w.load32(in, mask, w.addresses(in, &wide))
+	} else {
+		w.load64(in, mask, w.addresses(in, &wide))
+	}
+	if in.Memory.Sync {
+		return syncCost
+	}
+	return 0
+}
+
+func (w *warp) load32(in *code.Inst, mask uint32, address *lanes.V64) {
+	s := w.siteOf(in)
+	d := w.v32(in.D)
+	offset, limit, host := uint64(in.Offset)-s.low, s.size>>2, s.host
+	if mask != fullMask {
+		for m := mask; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros32(m) & 31
+			if at := address[i] + offset; bits.RotateLeft64(at, -2) < limit {
+				d[i] = *(*uint32)(unsafe.Add(host, at))
+				continue
+			}
+			d[i] = *(*uint32)(w.locate(in, i, address[i], false))
+			offset, limit, host = uint64(in.Offset)-s.low, s.size>>2, s.host
+		}
+		return
+	}
+	for i := range d {
+		if at := address[i] + offset; bits.RotateLeft64(at, -2) < limit {
+			d[i] = *(*uint32)(unsafe.Add(host, at))
+			continue
+		}
+		d[i] = *(*uint32)(w.locate(in, i, address[i], false))
+		offset, limit, host = uint64(in.Offset)-s.low, s.size>>2, s.host
+	}
+}
+
+func (w *warp) load64(in *code.Inst, mask uint32, address *lanes.V64) {
+	s := w.siteOf(in)
+	d := w.v64(in.D)
+	offset, limit, host := uint64(in.Offset)-s.low, s.size>>3, s.host
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		if at := address[i] + offset; bits.RotateLeft64(at, -3) < limit {
+			d[i] = *(*uint64)(unsafe.Add(host, at))
+			continue
+		}
+		d[i] = *(*uint64)(w.locate(in, i, address[i], false))
+		offset, limit, host = uint64(in.Offset)-s.low, s.size>>3, s.host
+	}
+}
+
+// store executes st and returns its extra cost.
+func (w *warp) store(in *code.Inst, mask uint32) int {
+	var wide lanes.V64
+	if !in.Memory.Simple || in.Memory.Space == code.Local {
+		w.storeAny(in, mask)
+	} else if in.Memory.Bytes == 4 {
+		w.store32(in, mask, w.addresses(in, &wide))
+	} else {
+		w.store64(in, mask, w.addresses(in, &wide))
+	}
+	if in.Memory.Sync {
+		return syncCost
+	}
+	return 0
+}
+
+func (w *warp) store32(in *code.Inst, mask uint32, address *lanes.V64) {
+	s := w.siteOf(in)
+	from := w.v32(in.B)
+	offset, limit, host := uint64(in.Offset)-s.low, s.size>>2, s.host
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		if at := address[i] + offset; bits.RotateLeft64(at, -2) < limit {
+			*(*uint32)(unsafe.Add(host, at)) = from[i]
+			continue
+		}
+		*(*uint32)(w.locate(in, i, address[i], true)) = from[i]
+		offset, limit, host = uint64(in.Offset)-s.low, s.size>>2, s.host
+	}
+}
+
+func (w *warp) store64(in *code.Inst, mask uint32, address *lanes.V64) {
+	s := w.siteOf(in)
+	from := w.v64(in.B)
+	offset, limit, host := uint64(in.Offset)-s.low, s.size>>3, s.host
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		if at := address[i] + offset; bits.RotateLeft64(at, -3) < limit {
+			*(*uint64)(unsafe.Add(host, at)) = from[i]
+			continue
+		}
+		*(*uint64)(w.locate(in, i, address[i], true)) = from[i]
+		offset, limit, host = uint64(in.Offset)-s.low, s.size>>3, s.host
+	}
+}
+
+// locate finds the memory of one lane's access the long way, and remembers the site. It panics with a fault where there
+// is none. address is without the instruction's offset.
+func (w *warp) locate(in *code.Inst, lane int, address uint64, write bool) unsafe.Pointer {
+	address += uint64(in.Offset)
+	bytes := uint64(in.Memory.Bytes) * uint64(in.Memory.Vec)
+	if address&(bytes-1) != 0 {
+		panic(w.fault(lane, abi.MisalignedAddress, address))
+	}
+	switch in.Memory.Space {
+	case code.Shared:
+		panic(w.fault(lane, abi.IllegalAddress, address+space.SharedBase))
+	case code.Local:
+		return w.locateLocal(lane, address, bytes)
+	}
+	if address-space.SharedBase < space.CodeBase-space.SharedBase {
+		return w.locateWindow(lane, address, bytes, write)
+	}
+	s := w.find(lane, address, write)
+	if bytes > uint64(len(s.Memory))-(address-s.Address) {
+		panic(w.fault(lane, abi.IllegalAddress, address))
+	}
+	w.block.runner.sites[in.Site] = newSite(s)
+	return unsafe.Pointer(&s.Memory[address-s.Address])
+}
+
+// find asks the address space, and forgets all sites if they have become stale meanwhile.
+func (w *warp) find(lane int, address uint64, write bool) space.Span {
+	r := w.block.runner
+	s, err := r.memory.Find(r.reader, address, write)
+	r.refresh()
+	if err == nil {
+		return s
+	}
+	if err == error(abi.IllegalAddress) {
+		panic(w.fault(lane, abi.IllegalAddress, address))
+	}
+	f := w.fault(lane, abi.Unknown, address)
+	f.Detail = err.Error()
+	panic(f)
+}
+
+// locateWindow is a generic access to shared, local or parameter memory.
+func (w *warp) locateWindow(lane int, address, bytes uint64, write bool) unsafe.Pointer {
+	switch {
+	case address-space.LocalBase < space.WindowBytes:
+		return w.locateLocal(lane, address-space.LocalBase, bytes)
+	case address-space.ParamBase < space.WindowBytes:
+		at, params := address-space.ParamBase, w.block.launch.Params
+		if write || at+bytes > uint64(len(params)) {
+			panic(w.fault(lane, abi.IllegalAddress, address))
+		}
+		return unsafe.Pointer(&params[at])
+	}
+	at, s := address-space.SharedBase, &w.block.shared
+	if at+bytes > s.size {
+		panic(w.fault(lane, abi.IllegalAddress, address))
+	}
+	return unsafe.Add(s.host, at)
+}
+
+func (w *warp) locateLocal(lane int, at, bytes uint64) unsafe.Pointer {
+	each := w.block.kernel.LocalBytes
+	if at >= each || bytes > each-at {
+		panic(w.fault(lane, abi.IllegalAddress, space.LocalBase+at))
+	}
+	return unsafe.Pointer(&w.local[uint64(lane)*each+at])
+}
+
+// pointers finds the memory of every lane of mask.
+func (w *warp) pointers(in *code.Inst, mask uint32, write bool, into *[warpLanes]unsafe.Pointer) {
+	var wide lanes.V64
+	address := w.addresses(in, &wide)
+	if in.Memory.Space == code.Local {
+		for m := mask; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros32(m) & 31
+			into[i] = w.locate(in, i, address[i], write)
+		}
+		return
+	}
+	s := w.siteOf(in)
+	bytes := uint64(in.Memory.Bytes) * uint64(in.Memory.Vec)
+	shift := bits.TrailingZeros64(bytes)
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		if at := address[i] + uint64(in.Offset) - s.low; bits.RotateLeft64(at, -shift) < s.size>>shift {
+			into[i] = unsafe.Add(s.host, at)
+			continue
+		}
+		into[i] = w.locate(in, i, address[i], write)
+	}
+}
+
+// loadAny is ld in its general form: vectors, narrow and extended elements, all spaces.
+func (w *warp) loadAny(in *code.Inst, mask uint32) {
+	var memory [warpLanes]unsafe.Pointer
+	w.pointers(in, mask, false, &memory)
+	var value lanes.V64
+	// The elements are read before any register is written: a destination may be the address.
+	for e, ref := range in.X.Dst {
+		if ref.Sink {
+			continue
+		}
+		for m := mask; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros32(m) & 31
+			value[i] = loadElement(unsafe.Add(memory[i], e*int(in.Memory.Bytes)), in.Memory)
+		}
+		w.writeAll(ref, mask, &value)
+	}
+}
+
+// storeAny is st in its general form.
+func (w *warp) storeAny(in *code.Inst, mask uint32) {
+	var memory [warpLanes]unsafe.Pointer
+	w.pointers(in, mask, true, &memory)
+	var value lanes.V64
+	for e, ref := range in.X.Src {
+		w.readAll(ref, &value)
+		for m := mask; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros32(m) & 31
+			storeElement(unsafe.Add(memory[i], e*int(in.Memory.Bytes)), in.Memory, value[i])
+		}
+	}
+}
+
+func loadElement(p unsafe.Pointer, m code.Memory) uint64 {
+	switch {
+	case m.Bytes == 1 && m.Signed:
+		return uint64(int64(*(*int8)(p)))
+	case m.Bytes == 1:
+		return uint64(*(*uint8)(p))
+	case m.Bytes == 2 && m.Signed:
+		return uint64(int64(*(*int16)(p)))
+	case m.Bytes == 2:
+		return uint64(*(*uint16)(p))
+	case m.Bytes == 4 && m.Signed:
+		return uint64(int64(int32(atomic.LoadUint32((*uint32)(p)))))
+	case m.Bytes == 4:
+		return uint64(atomic.LoadUint32((*uint32)(p)))
+	}
+	return atomic.LoadUint64((*uint64)(p))
+}
+
+func storeElement(p unsafe.Pointer, m code.Memory, v uint64) {
+	switch {
+	case m.Bytes == 1:
+		*(*uint8)(p) = uint8(v)
+	case m.Bytes == 2:
+		*(*uint16)(p) = uint16(v)
+	case m.Sync && m.Bytes == 4:
+		atomic.StoreUint32((*uint32)(p), uint32(v))
+	case m.Sync:
+		atomic.StoreUint64((*uint64)(p), v)
+	case m.Bytes == 4:
+		*(*uint32)(p) = uint32(v)
+	default:
+		*(*uint64)(p) = v
+	}
+}
+
+// loadParam is ld.param of a kernel's own parameter: the same for all lanes.
+func (w *warp) loadParam(in *code.Inst, mask uint32) {
+	params := w.block.launch.Params
+	for e, ref := range in.X.Dst {
+		var raw [8]byte
+		at := in.Offset + int64(e)*int64(in.Memory.Bytes)
+		copy(raw[:in.Memory.Bytes], params[at:])
+		v := binary.LittleEndian.Uint64(raw[:])
+		if in.Memory.Signed {
+			unused := 64 - 8*uint(in.Memory.Bytes)
+			v = uint64(int64(v<<unused) >> unused)
+		}
+		for m := mask; m != 0; m &= m - 1 {
+			w.write(ref, bits.TrailingZeros32(m), v)
+		}
+	}
+}
+
+// atomic executes atom and red, lane by lane in order.
+func (w *warp) atomic(in *code.Inst, mask uint32) {
+	var memory [warpLanes]unsafe.Pointer
+	w.pointers(in, mask, true, &memory)
+	x := in.X
+	var a, b lanes.V64
+	w.readAll(x.Src[0], &a)
+	if len(x.Src) > 1 {
+		w.readAll(x.Src[1], &b)
+	}
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		a[i] = update(memory[i], x, a[i], b[i])
+	}
+	w.writeAll(x.Dst[0], mask, &a)
+}
+
+// update changes memory atomically and returns the old value.
+func update(p unsafe.Pointer, x *code.Extra, a, b uint64) uint64 {
+	f := x.Atomic.Update
+	switch x.Atomic.Bytes {
+	case 8:
+		word := (*uint64)(p)
+		for {
+			old := atomic.LoadUint64(word)
+			if atomic.CompareAndSwapUint64(word, old, f(old, a, b)) {
+				return old
+			}
+		}
+	case 4:
+		word := (*uint32)(p)
+		for {
+			old := atomic.LoadUint32(word)
+			if atomic.CompareAndSwapUint32(word, old, uint32(f(uint64(old), a, b))) {
+				return uint64(old)
+			}
+		}
+	}
+	// 16 bits: the half of an aligned word.
+	shift := uint(uintptr(p)&2) * 8
+	word := (*uint32)(unsafe.Add(p, -int(uintptr(p)&2)))
+	for {
+		old := atomic.LoadUint32(word)
+		half := uint64(old >> shift & 0xffff)
+		changed := uint32(f(half, a, b)&0xffff) << shift
+		if atomic.CompareAndSwapUint32(word, old, old&^(0xffff<<shift)|changed) {
+			return half
+		}
+	}
+}
+
+// copyLocal moves bytes between two places of one lane's local memory.
+func (w *warp) copyLocal(lane int, to, from, bytes uint64) {
+	d := unsafe.Slice((*byte)(w.locateLocal(lane, to, bytes)), bytes)
+	copy(d, unsafe.Slice((*byte)(w.locateLocal(lane, from, bytes)), bytes))
+}
+
+// localBytes is a piece of one lane's local memory.
+func (w *warp) localBytes(lane int, at, bytes uint64) []byte {
+	return unsafe.Slice((*byte)(w.locateLocal(lane, at, bytes)), bytes)
+}
+
+// sharedSite makes the site of a block's shared memory.
+func sharedSite(memory []uint64, bytes uint64) site {
+	return site{size: bytes, host: unsafe.Pointer(unsafe.SliceData(memory))}
+}

@@ -1,0 +1,114 @@
+package simt
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
+)
+
+// registers are a warp's register block: columns of 32 lanes, found by byte offset without a check, because offsets come
+// from package code only, and predicates as masks.
+type registers struct {
+	base       unsafe.Pointer
+	predicates []uint32
+	scratch32  lanes.V32
+	scratch64  lanes.V64
+}
+
+// newRegisters carves the block out of memory, which must be zeroed, aligned to 64 bytes and at least bytes long.
+func newRegisters(memory []uint64, predicates []uint32) registers {
+	return registers{base: unsafe.Pointer(unsafe.SliceData(memory)), predicates: predicates}
+}
+
+// alignedWords allocates count words at an address that is a multiple of 64, so that columns are whole cache lines.
+func alignedWords(count int) []uint64 {
+	words := make([]uint64, count+8)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(words))) & 63 / 8
+	return words[skip : int(skip)+count]
+}
+
+func (r *registers) v32(at uint32) *lanes.V32 { return (*lanes.V32)(unsafe.Add(r.base, at)) }
+func (r *registers) v64(at uint32) *lanes.V64 { return (*lanes.V64)(unsafe.Add(r.base, at)) }
+
+// predicate is a predicate source as a mask.
+func (r *registers) predicate(ref code.Ref) uint32 {
+	p := r.predicates[ref.At]
+	if ref.Negated {
+		return ^p
+	}
+	return p
+}
+
+// setPredicate changes the lanes of mask.
+func (r *registers) setPredicate(at uint32, mask, value uint32) {
+	p := &r.predicates[at]
+	*p = *p&^mask | value&mask
+}
+
+// read gets one lane of a register as bits.
+func (r *registers) read(ref code.Ref, lane int) uint64 {
+	switch ref.Class {
+	case ptx.R64:
+		return r.v64(ref.At)[lane&31]
+	case ptx.Pred:
+		return uint64(r.predicate(ref) >> lane & 1)
+	}
+	return uint64(r.v32(ref.At)[lane&31])
+}
+
+// write sets one lane of a register, cut to its class.
+func (r *registers) write(ref code.Ref, lane int, v uint64) {
+	switch {
+	case ref.Sink:
+	case ref.Class == ptx.R64:
+		r.v64(ref.At)[lane&31] = v
+	case ref.Class == ptx.R32:
+		r.v32(ref.At)[lane&31] = uint32(v)
+	case ref.Class == ptx.R16:
+		r.v32(ref.At)[lane&31] = uint32(uint16(v))
+	default:
+		r.setPredicate(ref.At, 1<<lane, uint32(v&1)<<lane)
+	}
+}
+
+// readAll gets all lanes of a register.
+func (r *registers) readAll(ref code.Ref, into *lanes.V64) {
+	switch ref.Class {
+	case ptx.R64:
+		*into = *r.v64(ref.At)
+	case ptx.Pred:
+		p := r.predicate(ref)
+		for i := range into {
+			into[i] = uint64(p >> i & 1)
+		}
+	default:
+		for i, v := range r.v32(ref.At) {
+			into[i] = uint64(v)
+		}
+	}
+}
+
+// writeAll sets the lanes of mask.
+func (r *registers) writeAll(ref code.Ref, mask uint32, from *lanes.V64) {
+	for m := mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		r.write(ref, lane, from[lane&31])
+	}
+}
+
+func blend32(d, from *lanes.V32, mask uint32) {
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		d[i] = from[i]
+	}
+}
+
+func blend64(d, from *lanes.V64, mask uint32) {
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		d[i] = from[i]
+	}
+}

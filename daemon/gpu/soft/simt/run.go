@@ -1,0 +1,234 @@
+package simt
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+const (
+	// quantum is how many instructions a block runs before others of its runner get a chance, if it may be waiting for
+	// them; patience is the same for one that shows no sign of it.
+	quantum  = 1 << 19
+	patience = 1 << 24
+	// residentBytes bounds the memory of blocks that are begun and not finished, on one runner.
+	residentBytes = 512 << 20
+	// maxBlockThreads is the architecture's limit.
+	maxBlockThreads = 1024
+)
+
+// run is one launch in progress.
+type run struct {
+	kernel        *code.Kernel
+	launch        Launch
+	program       *Program
+	memory        *Memory
+	deterministic bool
+	runners       int
+	blocks        uint64
+	next          atomic.Uint64 // the next block to begin
+	stop          atomic.Bool
+
+	mu     sync.Mutex
+	err    error // the first fault
+	output func([]byte)
+}
+
+// runner is a goroutine that executes blocks.
+type runner struct {
+	run    *run
+	memory *Memory
+	number int
+	reader *space.Reader
+	// version is what the sites belong to.
+	version uint64
+	sites   []site
+	ticks   uint64
+}
+
+func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memory, output func([]byte)) error {
+	if err := k.check(&launch); err != nil {
+		return err
+	}
+	if e.options.Deterministic {
+		e.turn.Lock()
+		defer e.turn.Unlock()
+	}
+	r := &run{
+		kernel: k.code, launch: launch, program: k.program, memory: memory, deterministic: e.options.Deterministic,
+		blocks: uint64(launch.Grid[0]) * uint64(launch.Grid[1]) * uint64(launch.Grid[2]), output: output,
+	}
+	if output == nil {
+		r.output = func([]byte) {}
+	}
+	r.runners = int(min(uint64(e.options.Cores), r.blocks))
+	if e.options.Deterministic {
+		r.runners = 1
+	}
+	cancel := context.AfterFunc(ctx, func() { r.fail(ctx.Err()) })
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var others sync.WaitGroup
+	for i := 1; i < r.runners; i++ {
+		others.Go(func() { r.work(i) })
+	}
+	r.work(0)
+	others.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// check refuses a launch of a shape that the kernel or the machine does not allow.
+func (k *Kernel) check(launch *Launch) error {
+	threads := uint64(launch.Block[0]) * uint64(launch.Block[1]) * uint64(launch.Block[2])
+	blocks := uint64(launch.Grid[0]) * uint64(launch.Grid[1]) * uint64(launch.Grid[2])
+	switch {
+	case threads == 0 || blocks == 0 || threads > maxBlockThreads:
+		return fmt.Errorf("launch %s with grid %v and block %v: %w", k.code.Name, launch.Grid, launch.Block, abi.InvalidValue)
+	case uint64(len(launch.Params)) < k.code.ParamBytes:
+		return fmt.Errorf("launch %s with %d bytes of parameters of %d: %w", k.code.Name, len(launch.Params), k.code.ParamBytes, abi.InvalidValue)
+	case !fits(launch.Block, k.code.RequiredThreads, k.code.MaxThreads):
+		return fmt.Errorf("launch %s with block %v, which its directives exclude: %w", k.code.Name, launch.Block, abi.InvalidValue)
+	}
+	return nil
+}
+
+// fits compares a block with .reqntid, which must be met exactly, and .maxntid, whose product is the limit.
+func fits(block, required, most [3]uint32) bool {
+	if required[0] != 0 {
+		for i, n := range required {
+			if block[i] != max(n, 1) {
+				return false
+			}
+		}
+	}
+	limit := uint64(max(most[0], 1)) * uint64(max(most[1], 1)) * uint64(max(most[2], 1))
+	return most[0] == 0 || uint64(block[0])*uint64(block[1])*uint64(block[2]) <= limit
+}
+
+// fail ends the launch with its first error.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+	}
+	r.stop.Store(true)
+}
+
+// print hands text to the program, one runner at a time.
+func (r *run) print(text []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.output(text)
+}
+
+// work executes blocks until none is left.
+func (r *run) work(number int) {
+	w := &runner{run: r, memory: r.memory, number: number, reader: space.NewReader(), sites: make([]site, r.kernel.Sites)}
+	defer w.reader.Release()
+	w.version = w.reader.Enter()
+	defer w.reader.Exit()
+	defer func() {
+		if failure := recover(); failure != nil {
+			fault, ours := failure.(*Fault)
+			if !ours {
+				panic(failure)
+			}
+			r.fail(fault)
+		}
+	}()
+	w.blocks()
+}
+
+// tick is called between turns: it lets the memory change under the sites, and reports whether to go on.
+func (r *runner) tick() bool {
+	r.reader.Tick()
+	r.refresh()
+	return !r.run.stop.Load()
+}
+
+// refresh forgets the sites if they have become stale.
+func (r *runner) refresh() {
+	if v := r.reader.Version(); v != r.version {
+		r.version = v
+		clear(r.sites)
+	}
+}
+
+// blocks runs blocks to their ends. A block that takes long may wait for another that has not begun: then it is set
+// aside, the next one begins, and all that are begun take turns.
+func (r *runner) blocks() {
+	var aside []*block
+	var free *block
+	most := r.mostResident()
+	for {
+		b := free
+		free = nil
+		linear := uint64(0)
+		begun := false
+		if len(aside) < most {
+			linear = r.run.next.Add(1) - 1
+			begun = linear < r.run.blocks
+		}
+		switch {
+		case begun:
+			if b == nil {
+				b = newBlock(r)
+			}
+			b.begin(linear)
+		case len(aside) > 0:
+			free = b
+			b = aside[0]
+			aside = aside[1:]
+		default:
+			return
+		}
+		done, ok := r.turn(b)
+		switch {
+		case !ok:
+			return
+		case done:
+			free = b
+		default:
+			aside = append(aside, b)
+		}
+	}
+}
+
+// turn runs a block until it ends or its time is over; ok is false when the run has been stopped.
+func (r *runner) turn(b *block) (done, ok bool) {
+	spent := 0
+	for {
+		used, done := b.step()
+		if done {
+			return true, true
+		}
+		if r.run.stop.Load() {
+			return false, false
+		}
+		spent += used
+		if spent >= quantum && (r.run.launch.Cooperative || spent >= patience || used >= yieldCost) {
+			return false, true
+		}
+	}
+}
+
+// mostResident is how many blocks may be set aside.
+func (r *runner) mostResident() int {
+	if r.run.launch.Cooperative {
+		return int(min(r.run.blocks, 1<<20))
+	}
+	k, launch := r.run.kernel, r.run.launch
+	warps := (uint64(launch.Block[0])*uint64(launch.Block[1])*uint64(launch.Block[2]) + warpLanes - 1) / warpLanes
+	bytes := warps*(uint64(k.RegisterBytes)+warpLanes*k.LocalBytes+4096) + k.StaticShared + uint64(launch.SharedBytes)
+	return int(max(residentBytes/bytes, 2))
+}
