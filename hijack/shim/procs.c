@@ -68,11 +68,6 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, uint64
 	return look_up(name, function, version, flags, false, NULL);
 }
 
-CUresult cuGetProcAddress_ptsz(const char *name, void **function, int version, uint64_t flags)
-{
-	return look_up(name, function, version, flags, true, NULL);
-}
-
 CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags,
 			     CUdriverProcAddressQueryResult *status)
 {

@@ -1,0 +1,49 @@
+/* A session inside one process: the shim's end is the real one, the worker's end is a thread of the test. */
+#ifndef PHOS_LAB_H
+#define PHOS_LAB_H
+
+#include <stdint.h>
+
+#include "../session.h"
+#include "../thread.h"
+#include "../zz_calls.h"
+
+struct lab_frame {
+	uint16_t call, flags;
+	uint32_t slot, context;
+	uint64_t sequence;
+	const unsigned char *payload;
+	size_t bytes;
+};
+
+/* Called by the worker thread for each frame, in order. */
+typedef void (*lab_handler)(const struct lab_frame *frame);
+
+/* Makes a session with one device, and makes its primary context current in the calling thread. */
+void lab_begin(lab_handler handler);
+
+/* Stops the worker. The session stays as it is. */
+void lab_end(void);
+
+/* Frames consumed so far. */
+uint64_t lab_consumed(void);
+
+/* Pads seen so far. */
+uint64_t lab_pads(void);
+
+/* Answers a frame with some words. */
+void lab_reply(const struct lab_frame *frame, CUresult result, const uint64_t *words, size_t count);
+
+/* Asks the waiting thread for a copy and waits until it is done. */
+void lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes, uint64_t offset);
+
+/* Word i of a frame's payload. */
+uint64_t lab_word(const struct lab_frame *frame, size_t i);
+
+/* Makes a function with count parameters of 8 bytes known, as if the session had described it. */
+void lab_function(CUfunction function, uint32_t count);
+
+/* While true, the worker consumes nothing. */
+extern _Atomic bool lab_paused;
+
+#endif
