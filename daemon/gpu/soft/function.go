@@ -22,49 +22,29 @@ type Function struct {
 	info gpu.FunctionInfo // its attributes change
 }
 
+// newFunction adds to what the interpreter knows of a kernel what depends on the device.
 func newFunction(m *Module, kernel *simt.Kernel, texts []*ptx.Module) *Function {
 	f := &Function{module: m, kernel: kernel, info: kernel.Info()}
-	entry, text := findEntry(texts, f.info.Name)
 	a := &f.info.Attributes
-	a[abi.FuncMaxThreadsPerBlock] = model.MaxBlockThreads
 	a[abi.FuncBinaryVersion] = int32(m.context.backend.spec.CC)
 	a[abi.FuncMaxDynamicSharedBytes] = model.PlainSharedBytes - min(model.PlainSharedBytes, a[abi.FuncSharedBytes])
 	a[abi.FuncPreferredSharedCarveout] = -1 // the driver's own choice
-	a[abi.FuncNumRegs] = 32
-	if entry == nil {
-		return f
-	}
-	a[abi.FuncPTXVersion] = int32(text.Version.Major*10 + text.Version.Minor)
-	a[abi.FuncConstBytes] = constSize(text)
-	a[abi.FuncNumRegs] = estimateRegisters(entry)
-	f.required = entry.RequiredThreads
-	for _, bound := range [][3]uint32{entry.MaxThreads, entry.RequiredThreads} {
-		if threads := uint64(bound[0]) * uint64(max(bound[1], 1)) * uint64(max(bound[2], 1)); threads > 0 {
-			a[abi.FuncMaxThreadsPerBlock] = int32(min(threads, model.MaxBlockThreads))
-		}
+	if entry := findEntry(texts, f.info.Name); entry != nil {
+		a[abi.FuncNumRegs] = estimateRegisters(entry)
+		f.required = entry.RequiredThreads
 	}
 	return f
 }
 
-func findEntry(texts []*ptx.Module, name string) (*ptx.Func, *ptx.Module) {
+func findEntry(texts []*ptx.Module, name string) *ptx.Func {
 	for _, text := range texts {
 		for _, f := range text.Funcs {
 			if f.Entry && f.Name == name {
-				return f, text
+				return f
 			}
 		}
 	}
-	return nil, nil
-}
-
-func constSize(text *ptx.Module) int32 {
-	total := uint64(0)
-	for _, v := range text.Globals {
-		if v.Space == ptx.Const {
-			total += v.Bytes
-		}
-	}
-	return int32(min(total, model.ConstBytes))
+	return nil
 }
 
 // estimateRegisters guesses what a compiler would need. PTX has a register per value, of which few live at a time; and
