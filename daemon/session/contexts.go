@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/object"
@@ -28,6 +29,9 @@ type context struct {
 	streams   []*stream // in the order of creation, the two kinds above included
 	// blocking counts what was submitted to blocking streams, for the order with the legacy stream.
 	blocking uint64
+	// ending is set when the context is being destroyed: nothing new may use it. waiters are calls that still do.
+	ending  bool
+	waiters sync.WaitGroup
 }
 
 // Limits that can be set, CUlimit numbers; bytes or counts.
@@ -84,14 +88,21 @@ func (s *Session) newContext(call *Call, d *device, h abi.Handle, flags uint32) 
 // endContext destroys a context once its work is over.
 func (s *Session) endContext(call *Call, c *context) error {
 	delete(s.contexts, c.object.Handle().Index())
+	c.ending = true
+	streams := slices.Clone(c.streams)
+	for _, st := range streams {
+		st.users.Add(1)
+	}
 	for _, st := range c.streams {
 		s.captures.Abandon(&st.line, s.discardGraph)
 	}
 	s.tellCapturing()
 	return call.Beside(func() error {
-		for _, st := range c.streams {
+		for _, st := range streams {
 			_ = st.work.Synchronize() // a fault ends here, with the context
+			st.drop()
 		}
+		c.waiters.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.objects.Destroy(c.object, s.release)
@@ -255,10 +266,11 @@ func (s *Session) ctxSynchronize(call *Call, in *wire.CtxSynchronize) error {
 	if len(busy) == 0 {
 		return c.device.context.Fault()
 	}
-	device := c.device.context
+	letGo, device := c.hold(busy), c.device.context
 	return call.Beside(func() error {
+		defer letGo()
 		for _, st := range busy {
-			if err := st.Synchronize(); err != nil {
+			if err := st.work.Synchronize(); err != nil {
 				return err
 			}
 		}

@@ -196,7 +196,7 @@ func (s *Session) memcpyWait(call *Call, in *wire.MemcpyWait) error {
 	if err := s.submitCopy(st, c, program); err != nil {
 		return err
 	}
-	return call.Beside(func() error {
+	return st.beside(call, func() error {
 		if err := st.work.Synchronize(); err != nil {
 			return err
 		}

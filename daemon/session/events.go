@@ -15,11 +15,12 @@ import (
 // event is a driver event. Its completion word holds the count of the last record that was reached, so that the program
 // can query it without a call.
 type event struct {
-	object *object.Object
-	device *device
-	work   gpu.Event
-	timing bool
-	word   uint32
+	object  *object.Object
+	context *context
+	device  *device
+	work    gpu.Event
+	timing  bool
+	word    uint32
 	// recorded is the count of the last record submitted, 0 for none.
 	recorded uint64
 	// captured is where in a capture the event was recorded, when that was the last record.
@@ -75,7 +76,11 @@ func (s *Session) event(h abi.Handle) (*event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.State.(*event), nil
+	e := o.State.(*event)
+	if e.context.ending {
+		return nil, &gpu.Error{Op: "find event", Code: abi.ContextIsDestroyed}
+	}
+	return e, nil
 }
 
 func (s *Session) eventCreate(call *Call, in *wire.EventCreate, out *wire.EventCreateReply) error {
@@ -95,7 +100,7 @@ func (s *Session) eventCreate(call *Call, in *wire.EventCreate, out *wire.EventC
 	if err != nil {
 		return err
 	}
-	e := &event{device: c.device, work: work, timing: timing, word: s.words.take()}
+	e := &event{context: c, device: c.device, work: work, timing: timing, word: s.words.take()}
 	e.users.Store(1)
 	if e.word != noWord {
 		s.answers.Complete(e.word, 0)
@@ -209,7 +214,13 @@ func (s *Session) eventSynchronize(call *Call, in *wire.EventSynchronize) error 
 	if err := e.work.Query(); gpu.Code(err) != abi.NotReady {
 		return err
 	}
-	return call.Beside(e.work.Synchronize)
+	e.users.Add(1)
+	letGo := e.context.hold(nil)
+	return call.Beside(func() error {
+		defer letGo()
+		defer e.drop(s)
+		return e.work.Synchronize()
+	})
 }
 
 func (s *Session) eventElapsedTime(_ *Call, in *wire.EventElapsedTime, out *wire.EventElapsedTimeReply) error {

@@ -248,7 +248,12 @@ func (s *Session) linkCheck(call *Call, in *wire.LinkCheck, out *wire.LinkCheckR
 		c = s.anyContext()
 	}
 	program, address, bytes := s.program.Memory(call.Slot), in.Address, in.Size
+	letGo := func() {}
+	if c != nil {
+		letGo = c.hold(nil)
+	}
 	return call.Beside(func() error {
+		defer letGo()
 		content, err := readImage(program, address, bytes)
 		if err != nil {
 			return err

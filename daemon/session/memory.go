@@ -107,16 +107,23 @@ func (s *Session) allocate(call *Call, d *device, bytes uint64, request request)
 	if !errors.Is(err, abi.OutOfMemory) {
 		return err
 	}
-	var busy []gpu.Stream
+	var busy []*stream
+	var letGo []func()
 	for _, c := range s.contexts {
-		busy = append(busy, c.busy()...)
+		if streams := c.busy(); len(streams) > 0 {
+			busy = append(busy, streams...)
+			letGo = append(letGo, c.hold(streams))
+		}
 	}
 	if len(busy) == 0 {
 		return err
 	}
 	return call.Beside(func() error {
 		for _, st := range busy {
-			_ = st.Synchronize() // a fault will be the next call's
+			_ = st.work.Synchronize() // a fault will be the next call's
+		}
+		for _, f := range letGo {
+			f()
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

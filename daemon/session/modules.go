@@ -117,7 +117,12 @@ func (s *Session) moduleLoad(call *Call, in *wire.ModuleLoad, out *wire.ModuleLo
 	}
 	program, maker := s.program.Memory(call.Slot), call.maker()
 	address, bytes, library := in.Address, in.Size, in.Library != 0
+	letGo := func() {}
+	if c != nil {
+		letGo = c.hold(nil)
+	}
 	return call.Beside(func() error {
+		defer letGo()
 		content, err := readImage(program, address, bytes)
 		if err != nil {
 			return err
@@ -146,7 +151,7 @@ func (s *Session) loadImage(c *context, content []byte, maker object.Maker, asLi
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c != nil && s.contexts[c.object.Handle().Index()] != c {
+	if c != nil && c.ending {
 		m.close(s)
 		return 0, &gpu.Error{Op: "load module", Code: abi.ContextIsDestroyed}
 	}

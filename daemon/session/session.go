@@ -127,8 +127,10 @@ func (s *Session) Close() error {
 			s.objects.Destroy(c.object, func(*object.Object) {})
 		}
 	}
+	clear(s.contexts)
 	for _, d := range s.devices {
 		if d.context != nil {
+			d.opened.Store(nil)
 			if err := d.context.Close(); err != nil && first == nil {
 				first = fmt.Errorf("close GPU %d: %w", d.ordinal, err)
 			}

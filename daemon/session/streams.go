@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
@@ -27,6 +28,8 @@ type stream struct {
 	mark     gpu.Event
 	markedAt uint64
 	fence    fence
+	// users counts the stream itself and the calls that wait for it; the last one closes what the backend has.
+	users atomic.Int32
 }
 
 const streamNonBlocking = 1
@@ -38,7 +41,11 @@ func (s *Session) stream(call *Call, h abi.Handle) (*stream, error) {
 		if err != nil {
 			return nil, err
 		}
-		return o.State.(*stream), nil
+		st := o.State.(*stream)
+		if st.context.ending {
+			return nil, &gpu.Error{Op: "find stream", Code: abi.ContextIsDestroyed}
+		}
+		return st, nil
 	}
 	c, err := s.current(call)
 	if err != nil {
@@ -72,21 +79,56 @@ func (s *Session) newStream(c *context, flags uint32, priority int32) (*stream, 
 	}
 	st := &stream{context: c, work: work, flags: flags, priority: priority}
 	st.line = graph.Line{Context: c.object.Handle(), Blocking: flags&streamNonBlocking == 0}
+	st.users.Store(1)
 	c.streams = append(c.streams, st)
 	return st, nil
 }
 
+// close takes the stream out of its context.
 func (st *stream) close() {
-	_ = st.work.Close() // a fault is reported by the context
-	if st.mark != nil {
-		_ = st.mark.Close()
+	for _, event := range []gpu.Event{st.mark, st.fence.event} {
+		if event != nil {
+			_ = event.Close() // a fault is reported by the context
+		}
 	}
+	st.idleAt = st.submitted // for an executable graph that was launched here last
+	defer st.drop()
 	for i, other := range st.context.streams {
 		if other == st {
 			st.context.streams = append(st.context.streams[:i:i], st.context.streams[i+1:]...)
 			break
 		}
 	}
+}
+
+// drop gives up one use of the stream.
+func (st *stream) drop() {
+	if st.users.Add(-1) == 0 {
+		_ = st.work.Close()
+	}
+}
+
+// hold keeps streams of a context usable for a call that waits beside the ring; letGo ends that.
+func (c *context) hold(streams []*stream) (letGo func()) {
+	for _, st := range streams {
+		st.users.Add(1)
+	}
+	c.waiters.Add(1)
+	return func() {
+		for _, st := range streams {
+			st.drop()
+		}
+		c.waiters.Done()
+	}
+}
+
+// beside runs f, which waits for the stream, beside the ring.
+func (st *stream) beside(call *Call, f func() error) error {
+	letGo := st.context.hold([]*stream{st})
+	return call.Beside(func() error {
+		defer letGo()
+		return f()
+	})
 }
 
 // enqueue gives work to a stream that is not captured, in its place among the default stream's and the blocking ones'.
@@ -185,11 +227,11 @@ func (st *stream) quiet() bool {
 }
 
 // busy lists the streams of a context that are not done.
-func (c *context) busy() []gpu.Stream {
-	var busy []gpu.Stream
+func (c *context) busy() []*stream {
+	var busy []*stream
 	for _, st := range c.streams {
 		if !st.idle() {
-			busy = append(busy, st.work)
+			busy = append(busy, st)
 		}
 	}
 	return busy
@@ -288,7 +330,7 @@ func (s *Session) wait(call *Call, st *stream) error {
 			return err
 		}
 	}
-	return call.Beside(st.work.Synchronize)
+	return st.beside(call, st.work.Synchronize)
 }
 
 func (s *Session) streamWaitEvent(call *Call, in *wire.StreamWaitEvent) error {
