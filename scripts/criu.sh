@@ -57,7 +57,7 @@ need_criu() {
 		say skip "$CRIU_MISSING"
 		return
 	fi
-	if apt-cache policy criu | grep -q 'Candidate: [1-9]'; then
+	if [[ $(apt-cache policy criu) == *'Candidate: '[1-9]* ]]; then
 		need criu
 		candidate=$(command -v criu || true)
 		if criu_passes "$candidate"; then

@@ -60,7 +60,7 @@ debian_mirror() {
 	[ "$(os ID)" = debian ] || return 1
 	# shellcheck disable=SC2016 # apt expands these
 	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(ORIGIN)' 'Created-By: Packages' 2>/dev/null |
-		awk -v suite="$(os VERSION_CODENAME)" '$2 == suite && ($3 == "" || $3 == "Debian") { print $1; found = 1; exit } END { exit !found }'
+		awk -v suite="$(os VERSION_CODENAME)" '$2 == suite && ($3 == "" || $3 == "Debian") && !found { print $1; found = 1 } END { exit !found }'
 }
 
 # debian_source TYPE SUITE COMPONENT...: a line for apt's sources, checked with the archive's own keys.
