@@ -16,7 +16,7 @@ import (
 
 // program plays the program and its shim: memory, an arena, threads that call and get replies.
 type program struct {
-	t       *testing.T
+	t       testing.TB
 	backend *fakeGPU
 	session *Session
 	memory  []byte // at programBase
@@ -30,6 +30,7 @@ type program struct {
 	capturing int
 	callback  func(wire.Callback)
 	punched   int
+	printed   []byte
 	context   abi.Handle
 }
 
@@ -43,11 +44,19 @@ const (
 	arenaBase   = 0x6000_0000_0000
 )
 
-func newProgram(t *testing.T) *program {
+func newProgram(t testing.TB) *program {
 	t.Helper()
-	p := &program{t: t, memory: make([]byte, 8<<20), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{},
-		backend: &fakeGPU{devices: 2, chunks: 16, kernels: map[string]func(gpu.Memory, []byte) error{}}}
-	s, err := New(Options{Backend: p.backend, Program: p, Arena: p, Answers: p})
+	backend := &fakeGPU{devices: 2, chunks: 16, kernels: map[string]func(gpu.Memory, []byte) error{}}
+	p := startProgram(t, backend, 8<<20)
+	p.backend = backend
+	return p
+}
+
+// startProgram starts a program with some memory on any backend, and retains its first primary context.
+func startProgram(t testing.TB, backend gpu.Backend, bytes int) *program {
+	t.Helper()
+	p := &program{t: t, memory: make([]byte, bytes), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{}}
+	s, err := New(Options{Backend: backend, Program: p, Arena: p, Answers: p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +132,11 @@ func (p *program) Callback(callback wire.Callback) error {
 	return nil
 }
 
-func (p *program) Print([]byte) {}
+func (p *program) Print(text []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.printed = append(p.printed, text...)
+}
 
 // post sends a call and returns where its reply will come, nil for calls that have none.
 func (p *program) post(slot uint32, mode graph.Mode, number abi.Call, in wire.Reply) chan answer {

@@ -248,8 +248,7 @@ func TestRank(t *testing.T) {
 }
 
 func BenchmarkLaunch(b *testing.B) {
-	t := &testing.T{}
-	p := newProgram(t)
+	p := newProgram(b)
 	f := p.kernel("nothing", nil)
 	payload := launchOf(f, 0, 1).Append(nil)
 	st, err := p.session.stream(&Call{Context: uint32(p.context), Slot: 1}, 0)
