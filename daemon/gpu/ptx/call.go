@@ -176,7 +176,7 @@ func (p *parser) pass(o *rawOperand, formal *Var, result bool) Operand {
 	switch {
 	case o.kind == rawSink && result:
 		return Operand{Kind: RegOperand, Reg: NoReg}
-	case o.kind == rawSymbol && p.passable(o.variable) && o.offset == 0:
+	case o.kind == rawSymbol && o.variable.CallParam && o.offset == 0:
 		if o.variable.Bytes != formal.Bytes && formal.Bytes != 0 {
 			p.errorAt(o.pos, "'%s' has %d bytes, the parameter %d", o.name, o.variable.Bytes, formal.Bytes)
 		}
@@ -188,11 +188,6 @@ func (p *parser) pass(o *rawOperand, formal *Var, result bool) Operand {
 	}
 	p.errorAt(o.pos, "%s does not fit parameter '%s' of %d bytes", o.describe(), formal.Name, formal.Bytes)
 	return Operand{}
-}
-
-// passable reports whether a variable can be an argument: a call parameter, or what a .func itself was passed.
-func (p *parser) passable(v *Var) bool {
-	return v.Space == ParamSpace && (v.CallParam || !p.fn.f.Entry)
 }
 
 // passedBits are a constant's bits in a parameter of some size.

@@ -73,8 +73,9 @@ func (p *parser) moduleSetting(word string) bool {
 		p.target()
 	case ".address_size":
 		p.next()
+		pos := p.lex.pos()
 		if n := p.constInt(); n != 64 {
-			p.errorf("address size %d is not supported, only 64", n)
+			p.errorAt(pos, "address size %d is not supported, only 64", n)
 		}
 	case ".file", ".loc":
 		p.skipLine()
@@ -256,9 +257,10 @@ func (p *parser) declarator(d *declaration) {
 			d.dims = append(d.dims, 0)
 			continue
 		}
+		pos := p.lex.pos()
 		n := p.constInt()
 		if n < 0 || n > maxArrayBytes || len(d.dims) >= 16 {
-			p.errorf("bad dimension %d", n)
+			p.errorAt(pos, "bad dimension %d", n)
 		}
 		d.dims = append(d.dims, uint64(n))
 		p.expect(']')

@@ -93,8 +93,7 @@ func (p *parser) initList(in *initial, level int) {
 			break
 		}
 	}
-	p.expect('}')
-	p.braces--
+	p.closeBrace()
 }
 
 // pad fills up with zeroes.

@@ -141,8 +141,7 @@ func (p *parser) vector(o *rawOperand) {
 			break
 		}
 	}
-	p.expect('}')
-	p.braces--
+	p.closeBrace()
 }
 
 // memory parses [base+offset].

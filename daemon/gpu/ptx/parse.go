@@ -129,6 +129,13 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
+// closeBrace ends a vector or initialiser. After an error its brace still stands open, for recover to see.
+func (p *parser) closeBrace() {
+	if p.expect('}'); !p.bad {
+		p.braces--
+	}
+}
+
 // recover gets back in step after an error: behind the next ';', or in front of a brace that is not part of the statement.
 func (p *parser) recover() {
 	if !p.bad {
