@@ -3,6 +3,7 @@ package soft
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
@@ -17,6 +18,9 @@ type Function struct {
 	kernel *simt.Kernel
 	// required is the block shape that the kernel insists on; zero where it does not.
 	required [3]uint32
+
+	// maxThreads and maxDynamic are what a launch is checked against.
+	maxThreads, maxDynamic atomic.Uint32
 
 	mu   sync.Mutex
 	info gpu.FunctionInfo // its attributes change
@@ -33,6 +37,8 @@ func newFunction(m *Module, kernel *simt.Kernel, texts []*ptx.Module) *Function 
 		a[abi.FuncNumRegs] = estimateRegisters(entry)
 		f.required = entry.RequiredThreads
 	}
+	f.maxThreads.Store(uint32(a[abi.FuncMaxThreadsPerBlock]))
+	f.maxDynamic.Store(uint32(a[abi.FuncMaxDynamicSharedBytes]))
 	return f
 }
 
@@ -79,6 +85,7 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 		if value < 0 || value > most {
 			return refuse(fmt.Sprintf("at most %d are possible", most))
 		}
+		f.maxDynamic.Store(uint32(value))
 	case abi.FuncPreferredSharedCarveout:
 		if value < -1 || value > 100 {
 			return refuse("percent from -1 to 100")
@@ -93,10 +100,4 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 	}
 	f.info.Attributes[attribute] = value
 	return nil
-}
-
-func (f *Function) attribute(a abi.FunctionAttribute) int32 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.info.Attributes[a]
 }

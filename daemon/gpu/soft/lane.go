@@ -18,14 +18,23 @@ type item struct {
 	replay *replay
 }
 
+// batch is a piece of a queue. A list of pieces grows without copying and shrinks without keeping memory.
+type batch struct {
+	items []item // its capacity is batchItems, never more
+	next  *batch
+}
+
+const batchItems = 128
+
 // lane is a goroutine that runs items in order. It starts with the first item.
 type lane struct {
-	// pending is the number of queued items, readable without mu by the spinning goroutine.
-	pending atomic.Int64
+	// pending says that something is queued, readable without mu by the spinning goroutine.
+	pending atomic.Bool
 
 	mu               sync.Mutex
 	wake             sync.Cond
-	queue            []item
+	first, last      *batch // what is queued; nil where nothing is
+	spare            *batch // an empty one
 	started, stopped bool
 	sleeping         bool
 	ended            chan struct{}
@@ -48,9 +57,9 @@ func (l *lane) push(it item) bool {
 		l.mu.Unlock()
 		return false
 	}
-	l.queue = append(l.queue, it)
+	l.append(it)
 	it.stream.submitted.Add(1)
-	l.pending.Add(1)
+	l.pending.Store(true)
 	if !l.started {
 		l.started = true
 		go l.loop()
@@ -79,41 +88,57 @@ func (l *lane) stop() {
 	l.wake.Signal()
 }
 
+// append puts an item at the end of the queue. mu is held.
+func (l *lane) append(it item) {
+	if l.last == nil || len(l.last.items) == batchItems {
+		b := l.spare
+		if l.spare = nil; b == nil {
+			b = &batch{items: make([]item, 0, batchItems)}
+		}
+		if l.last == nil {
+			l.first = b
+		} else {
+			l.last.next = b
+		}
+		l.last = b
+	}
+	l.last.items = append(l.last.items, it)
+}
+
 func (l *lane) loop() {
 	defer close(l.ended)
-	var batch []item
-	for {
-		if batch = l.take(batch); len(batch) == 0 {
-			return
-		}
-		for i := range batch {
-			it := &batch[i]
-			it.stream.run(it)
-			it.stream.finished()
-			*it = item{} // what ran must not be kept alive by the queue's memory
+	for b := l.take(nil); b != nil; b = l.take(b) {
+		for ; ; b = b.next {
+			for i := range b.items {
+				it := &b.items[i]
+				it.stream.run(it)
+				it.stream.finished()
+				*it = item{} // what ran must not be kept alive by the queue's memory
+			}
+			b.items = b.items[:0]
+			if b.next == nil {
+				break
+			}
 		}
 	}
 }
 
-// maxSpareItems bounds the memory that a lane keeps for its next batch.
-const maxSpareItems = 4096
-
-// take waits for items and swaps them for an empty slice to fill next. No items means that the lane was stopped.
-func (l *lane) take(spare []item) []item {
-	for spin := 0; l.pending.Load() == 0 && spin < idleSpins; spin++ {
+// take waits for items and takes all there are; nil means that the lane was stopped. It gives back an empty batch.
+func (l *lane) take(spare *batch) *batch {
+	for spin := 0; !l.pending.Load() && spin < idleSpins; spin++ {
 		runtime.Gosched()
-	}
-	if cap(spare) > maxSpareItems {
-		spare = nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.queue) == 0 && !l.stopped {
+	for l.first == nil && !l.stopped {
 		l.sleeping = true
 		l.wake.Wait()
 	}
-	batch := l.queue
-	l.queue = spare[:0]
-	l.pending.Store(0)
-	return batch
+	if l.spare == nil {
+		l.spare = spare
+	}
+	taken := l.first
+	l.first, l.last = nil, nil
+	l.pending.Store(false)
+	return taken
 }

@@ -26,12 +26,12 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 		return refuse(abi.InvalidValue, "grid %v", w.Grid)
 	case threads == 0 || w.Block[0] > model.MaxBlockThreads || w.Block[1] > model.MaxBlockThreads || w.Block[2] > model.MaxBlockZ || threads > model.MaxBlockThreads:
 		return refuse(abi.InvalidValue, "block %v", w.Block)
-	case threads > uint64(f.attribute(abi.FuncMaxThreadsPerBlock)):
-		return refuse(abi.InvalidValue, "%d threads, the kernel allows %d", threads, f.attribute(abi.FuncMaxThreadsPerBlock))
+	case threads > uint64(f.maxThreads.Load()):
+		return refuse(abi.InvalidValue, "%d threads, the kernel allows %d", threads, f.maxThreads.Load())
 	case f.required[0] != 0 && (w.Block[0] != f.required[0] || w.Block[1] != max(f.required[1], 1) || w.Block[2] != max(f.required[2], 1)):
 		return refuse(abi.InvalidValue, "block %v, the kernel requires %v", w.Block, f.required)
-	case w.SharedBytes > uint32(f.attribute(abi.FuncMaxDynamicSharedBytes)):
-		return refuse(abi.InvalidValue, "%d bytes of dynamic shared memory, at most %d", w.SharedBytes, f.attribute(abi.FuncMaxDynamicSharedBytes))
+	case w.SharedBytes > f.maxDynamic.Load():
+		return refuse(abi.InvalidValue, "%d bytes of dynamic shared memory, at most %d", w.SharedBytes, f.maxDynamic.Load())
 	case uint64(len(w.Params)) < uint64(f.info.ParamBytes) || len(w.Params) > model.MaxParamBytes:
 		return refuse(abi.InvalidValue, "%d bytes of parameters, not %d", len(w.Params), f.info.ParamBytes)
 	}
