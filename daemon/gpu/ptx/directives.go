@@ -189,12 +189,16 @@ func (p *parser) variables(linkage Linkage) {
 // variableHead parses what stands between space and name: alignment, attributes, vector and type.
 func (p *parser) variableHead(d *declaration) {
 	d.vector = 1
+	pointee := false // what follows .ptr describes what the parameter points to
 	for p.at(tokenDot) && !p.bad {
 		switch word := p.lex.text; word {
 		case ".align":
 			p.next()
 			pos := p.lex.pos()
 			align := p.constInt()
+			if pointee {
+				continue
+			}
 			if align <= 0 || align&(align-1) != 0 || align > 1<<20 {
 				p.errorAt(pos, "alignment %d is not a power of two", align)
 			}
@@ -204,8 +208,11 @@ func (p *parser) variableHead(d *declaration) {
 		case ".v2", ".v4":
 			d.vector = uint64(word[2] - '0')
 			p.next()
-		case ".ptr", ".global", ".const", ".local", ".shared", ".volatile":
-			p.next() // of a kernel parameter that is a pointer: what it points to
+		case ".ptr":
+			pointee = true
+			p.next()
+		case ".global", ".const", ".local", ".shared", ".volatile":
+			p.next()
 		default:
 			if t, ok := typesByName[word[1:]]; ok && d.element != NoType {
 				p.errorf("unexpected second type '.%s'", t)

@@ -106,7 +106,9 @@ func (i *Inst) addressed() bool {
 // operandList prints operands, in braces if they are a vector's elements.
 func operandList(ops []Operand, typ func() Type, vector bool) (texts []string) {
 	for i := range ops {
-		texts = append(texts, ops[i].text(typ()))
+		if ops[i].Kind != NoOperand {
+			texts = append(texts, ops[i].text(typ()))
+		}
 	}
 	if vector && len(texts) > 0 {
 		return []string{"{" + strings.Join(texts, ", ") + "}"}
@@ -138,7 +140,7 @@ func (o *Operand) text(t Type) string {
 	case FuncOperand:
 		return o.Func.Name
 	}
-	return "-"
+	return ""
 }
 
 // String prints a register by class and number; "_" for none.

@@ -94,6 +94,9 @@ func (p *parser) params() (vars []*Var, regs []Reg) {
 	inRegs := false
 	for !p.at(')') && !p.bad {
 		v, reg := p.param()
+		if p.bad {
+			break
+		}
 		vars, regs = append(vars, v), append(regs, reg)
 		inRegs = inRegs || reg != NoReg
 		if !p.accept(',') {
