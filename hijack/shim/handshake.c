@@ -74,11 +74,15 @@ static bool receive_all(int fd, void *data, size_t bytes)
 	return true;
 }
 
+#define HINT_START "start it with: pos_cli --start --target daemon"
+#define HINT_LOG "see its log"
+#define HINT_MODE "ask who runs it"
+
 /* Says what keeps us from a daemon, the first time; programs ask again and again. */
-static CUresult no_device(const char *what, const char *path)
+static CUresult no_device(const char *what, const char *path, const char *hint)
 {
 	if (phos_first_time(what))
-		phos_log(PHOS_ERROR, "%s %s; start it with: pos_cli --start --target daemon", what, path);
+		phos_log(PHOS_ERROR, "%s %s; %s", what, path, hint);
 	return CUDA_ERROR_NO_DEVICE;
 }
 
@@ -102,8 +106,8 @@ static CUresult connect_socket(const char *path, int *connected)
 		int why = errno;
 		close(fd);
 		if (why == EACCES || why == EPERM)
-			return no_device("no permission to use the daemon's socket", path);
-		return no_device("no daemon listens at", path);
+			return no_device("no permission to use the daemon's socket", path, HINT_MODE);
+		return no_device("no daemon listens at", path, HINT_START);
 	}
 	*connected = fd;
 	return CUDA_SUCCESS;
@@ -132,7 +136,7 @@ static CUresult exchange(int fd, const char *path, struct welcome *welcome)
 		.pid = (uint32_t)getpid(),
 	};
 	if (!send_all(fd, &hello, sizeof hello) || !receive_all(fd, &answer, sizeof answer))
-		return no_device("there is no answer from the daemon at", path);
+		return no_device("no answer comes from the daemon at", path, HINT_LOG);
 	*welcome = answer.welcome;
 	welcome->session_path[sizeof welcome->session_path - 1] = '\0';
 	welcome->arena_path[sizeof welcome->arena_path - 1] = '\0';
@@ -209,7 +213,7 @@ static CUresult place_arena(int socket, int fd, const char *path, struct phos_sh
 		}
 		munmap(at, shared->arena_bytes);
 		if (!talks)
-			return no_device("the connection broke to the daemon at", path);
+			return no_device("the connection broke to the daemon at", path, HINT_LOG);
 	}
 	uint64_t none = 0;
 	send_all(socket, &none, sizeof none);

@@ -99,8 +99,9 @@ static uint64_t consume(uint64_t tail, uint64_t head)
 			(unsigned long long)atomic_load(&consumed));
 		abort();
 	}
-	handle(&frame);
+	/* Before the reply, after which a test may look. */
 	atomic_store_explicit(&consumed, frame.sequence, memory_order_release);
+	handle(&frame);
 	return tail + rounded;
 }
 

@@ -1,0 +1,245 @@
+/* The handshake with a phosd of the test's own, good and bad ones, and what a fork before and after it finds. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../session.h"
+#include "../zz_calls.h"
+
+#include "expect.h"
+
+#define ARENA_BYTES (64u << 20)
+
+enum manner { GOOD, OTHER_VERSION, REFUSES, STRANGER, HANGS_UP, SMALL_FILE, TAKEN_ONCE };
+
+static char directory[64], socket_path[96], session_path[96], arena_path[96];
+
+struct welcome {
+	uint32_t magic, version, status, worker;
+	uint64_t session, session_bytes, arena_bytes;
+	char session_path[128], arena_path[128], message[200];
+	char rest[16];
+};
+
+static void make_file(const char *path, off_t bytes)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0 || ftruncate(fd, bytes) != 0)
+		abort();
+	close(fd);
+}
+
+/* Fills in the header that a worker writes before it answers. */
+static void make_session(enum manner manner)
+{
+	make_file(session_path, manner == SMALL_FILE ? PHOS_SESSION_BYTES / 2 : PHOS_SESSION_BYTES);
+	make_file(arena_path, ARENA_BYTES);
+	int fd = open(session_path, O_RDWR);
+	uint32_t words[2] = {PHOS_MAGIC, PHOS_VERSION}, devices = 2;
+	if (pwrite(fd, words, 8, PHOS_WORD_MAGIC) != 8 || pwrite(fd, &devices, 4, PHOS_WORD_DEVICE_COUNT) != 4)
+		abort();
+	close(fd);
+}
+
+/* Serves one program. The answers to Mapped are its whole state. */
+static void serve(int fd, enum manner manner)
+{
+	unsigned char hello[PHOS_HELLO_BYTES];
+	struct welcome welcome = {PHOS_MAGIC, PHOS_VERSION, 0, 0, 7, PHOS_SESSION_BYTES, ARENA_BYTES, "", "", "", ""};
+	if (recv(fd, hello, sizeof hello, MSG_WAITALL) != (ssize_t)sizeof hello || manner == HANGS_UP)
+		return;
+	make_session(manner);
+	snprintf(welcome.session_path, sizeof welcome.session_path, "%s", session_path);
+	snprintf(welcome.arena_path, sizeof welcome.arena_path, "%s", arena_path);
+	if (manner == OTHER_VERSION)
+		welcome.version = PHOS_VERSION + 1;
+	if (manner == STRANGER)
+		welcome.magic = 0x20505448;
+	if (manner == REFUSES) {
+		welcome.status = CUDA_ERROR_NOT_PERMITTED;
+		snprintf(welcome.message, sizeof welcome.message, "no more programs today");
+	}
+	send(fd, &welcome, PHOS_WELCOME_BYTES, MSG_NOSIGNAL);
+	uint64_t address;
+	for (uint32_t tries = 0; recv(fd, &address, 8, MSG_WAITALL) == 8 && address != 0; tries++) {
+		uint32_t placed = manner == TAKEN_ONCE && tries == 0;
+		send(fd, &placed, 4, MSG_NOSIGNAL);
+	}
+}
+
+static pid_t start_phosd(enum manner manner)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
+	unlink(socket_path);
+	if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 8) != 0)
+		abort();
+	pid_t pid = fork();
+	if (pid == 0) {
+		for (;;) {
+			int fd = accept(listener, NULL, NULL);
+			serve(fd, manner);
+			close(fd);
+		}
+	}
+	close(listener);
+	return pid;
+}
+
+static void stop_phosd(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	unlink(socket_path);
+}
+
+static int open_descriptors(void)
+{
+	int count = 0;
+	DIR *d = opendir("/proc/self/fd");
+	while (readdir(d) != NULL)
+		count++;
+	closedir(d);
+	return count;
+}
+
+/* Runs a part of the test in a child, so that each has a fresh process; returns whether it held there. */
+static bool in_child(void (*part)(void))
+{
+	int status = 0;
+	fflush(stderr);
+	pid_t pid = fork();
+	if (pid == 0) {
+		part();
+		_exit(expect_result("in a child"));
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static CUresult init_result;
+
+static void init_gives(void)
+{
+	int before = open_descriptors();
+	errno = 33;
+	EXPECT_EQUAL(cuInit(0), init_result);
+	EXPECT_EQUAL(errno, 33);
+	EXPECT_EQUAL(open_descriptors(), before);
+	int count;
+	if (init_result != CUDA_SUCCESS)
+		EXPECT_EQUAL(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+}
+
+static void test_manners(void)
+{
+	static const struct {
+		enum manner manner;
+		CUresult result;
+	} cases[] = {
+		{GOOD, CUDA_SUCCESS},
+		{TAKEN_ONCE, CUDA_SUCCESS},
+		{OTHER_VERSION, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH},
+		{REFUSES, CUDA_ERROR_NOT_PERMITTED},
+		{STRANGER, CUDA_ERROR_NO_DEVICE},
+		{HANGS_UP, CUDA_ERROR_NO_DEVICE},
+		{SMALL_FILE, CUDA_ERROR_OPERATING_SYSTEM},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		pid_t phosd = start_phosd(cases[i].manner);
+		init_result = cases[i].result;
+		EXPECT(in_child(init_gives));
+		stop_phosd(phosd);
+	}
+	init_result = CUDA_ERROR_NO_DEVICE;
+	EXPECT(in_child(init_gives)); /* nobody listens */
+}
+
+static void no_cuda_here(void)
+{
+	int count;
+	CUcontext context;
+	CUdeviceptr address;
+	EXPECT_EQUAL(cuInit(0), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuCtxGetCurrent(&context), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuMemAlloc_v2(&address, 4), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuMemFree_v2(PHOS_WINDOW_BASE), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuMemcpyHtoD_v2(PHOS_WINDOW_BASE, &count, 4), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuLaunchKernel(1, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuEventQuery(1), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuCtxSynchronize(), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuDriverGetVersion(&count), CUDA_SUCCESS);
+}
+
+static void forks_after_init(void)
+{
+	EXPECT_EQUAL(cuInit(0), CUDA_SUCCESS);
+	uint64_t arena = phos.arena;
+	unsigned char *file = phos.file;
+	memset((void *)(uintptr_t)arena, 5, 4096);
+	EXPECT(in_child(no_cuda_here));
+	/* The parent goes on, and the child had none of its memory. */
+	int count;
+	EXPECT_EQUAL(cuDeviceGetCount(&count), CUDA_SUCCESS);
+	EXPECT_EQUAL(*(unsigned char *)(uintptr_t)arena, 5);
+	pid_t pid = fork();
+	if (pid == 0) {
+		unsigned char seen;
+		_exit(mincore(file, 4096, &seen) == 0 || mincore((void *)(uintptr_t)arena, 4096, &seen) == 0);
+	}
+	int status;
+	waitpid(pid, &status, 0);
+	EXPECT_EQUAL(status, 0);
+}
+
+static void forks_before_init(void)
+{
+	init_result = CUDA_SUCCESS;
+	EXPECT(in_child(init_gives));
+	init_gives();
+}
+
+static void finds_pos_yaml(void)
+{
+	EXPECT_EQUAL(chdir(directory), 0);
+	FILE *f = fopen("pos.yaml", "w");
+	fprintf(f, "job_name: x\ndaemon_addr: 10.0.0.1\n");
+	fclose(f);
+	EXPECT_EQUAL(cuInit(0), CUDA_ERROR_NO_DEVICE);
+	f = fopen("pos.yaml", "w");
+	fprintf(f, "daemon_addr: %s\n", socket_path);
+	fclose(f);
+	setenv("PHOS_SOCKET", "/nowhere", 1);
+	EXPECT_EQUAL(cuInit(0), CUDA_SUCCESS);
+	unlink("pos.yaml");
+}
+
+int main(void)
+{
+	snprintf(directory, sizeof directory, "/tmp/phos-handshake-XXXXXX");
+	if (mkdtemp(directory) == NULL)
+		return 1;
+	snprintf(socket_path, sizeof socket_path, "%s/phosd.sock", directory);
+	snprintf(session_path, sizeof session_path, "%s/session", directory);
+	snprintf(arena_path, sizeof arena_path, "%s/arena", directory);
+	setenv("PHOS_SOCKET", socket_path, 1);
+	test_manners();
+	pid_t phosd = start_phosd(GOOD);
+	EXPECT(in_child(forks_after_init));
+	EXPECT(in_child(forks_before_init));
+	EXPECT(in_child(finds_pos_yaml));
+	stop_phosd(phosd);
+	unlink(session_path);
+	unlink(arena_path);
+	rmdir(directory);
+	return expect_result("handshake_test");
+}
