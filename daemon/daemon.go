@@ -29,6 +29,8 @@ type Options struct {
 	Log    *slog.Logger
 	// WorkerLog is the standard error of workers.
 	WorkerLog *os.File
+	// Ready, if not nil, is called once phosd answers.
+	Ready func()
 }
 
 // Daemon is one running phosd.
@@ -105,6 +107,9 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	running.Go(func() { split.accept() })
 	running.Go(func() { _ = server.Serve(split) }) // it ends with an error whenever its listener closes
 	d.log.Info("phosd is ready", "version", rpc.Version, "socket", socket, "gpus", d.options.Config.Gpus, "adopted", d.table.count())
+	if d.options.Ready != nil {
+		d.options.Ready()
+	}
 	select {
 	case <-ctx.Done():
 	case <-d.stopping.Done():

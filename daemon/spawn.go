@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 
 	"github.com/phos-gpu/phos/daemon/process"
@@ -65,8 +66,7 @@ func (d *Daemon) workerConfig(s *session) worker.Config {
 		ArenaBytes:   uint64(settings.Sessions.ArenaSize),
 		LedgerSlot:   s.ticket.slot,
 		StartSeconds: settings.Sessions.StartSeconds,
-		LogLevel:     settings.Log.Level,
-		LogFormat:    settings.Log.Format,
+		Log:          settings.Log,
 	}
 }
 
@@ -78,6 +78,9 @@ func (d *Daemon) command(s *session, inherited []*os.File) (*exec.Cmd, error) {
 		return nil, err
 	}
 	command := exec.Command(d.options.Worker[0], d.options.Worker[1:]...)
+	// For whoever looks at a list of processes.
+	command.Args[0] = "phosd"
+	command.Args = append(command.Args, filepath.Dir(d.dir.Paths(s.record.Session).Session))
 	command.Env = []string{"PATH=/usr/bin:/bin"}
 	command.Dir = "/"
 	command.Stderr = d.options.WorkerLog

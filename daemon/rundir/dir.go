@@ -104,7 +104,8 @@ func (d *Dir) Clear() error {
 	if !mountPoint(d.sessions()) {
 		return nil
 	}
-	if err := unix.Unmount(d.sessions(), 0); err != nil {
+	// Detached: a program whose session was ended may still have its files mapped.
+	if err := unix.Unmount(d.sessions(), unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmount %s: %w", d.sessions(), err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -31,18 +32,17 @@ type Config struct {
 	LedgerSlot int `json:"ledger_slot"`
 	// StartSeconds is how long the program may take for the handshake.
 	StartSeconds int `json:"start_seconds"`
-	// LogLevel and LogFormat are those of phosd.
-	LogLevel  string `json:"log_level"`
-	LogFormat string `json:"log_format"`
+	// Log is phosd's; the file of it is the worker's standard error.
+	Log config.Log `json:"log"`
 }
 
 // ReadConfig reads what phosd wrote. An empty pipe means that phosd gave up: io.EOF.
 func ReadConfig(pipe io.Reader) (Config, error) {
-	var config Config
+	var read Config
 	decoder := json.NewDecoder(pipe)
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&config); err != nil {
+	if err := decoder.Decode(&read); err != nil {
 		return Config{}, fmt.Errorf("read worker configuration: %w", err)
 	}
-	return config, nil
+	return read, nil
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/phos-gpu/phos/daemon"
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/rundir"
+	"github.com/phos-gpu/phos/daemon/worker"
+)
+
+// Exit statuses.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// options are the flags that are not settings.
+type options struct {
+	settings             config.Flags
+	printConfig, version bool
+	readyFD              int
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if version != "" {
+		rpc.Version = version
+	}
+	if len(args) > 0 && args[0] == "worker" {
+		return runWorker(stderr)
+	}
+	var chosen options
+	flags := flag.NewFlagSet("phosd", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	chosen.settings.Register(flags)
+	flags.BoolVar(&chosen.printConfig, "print-config", false, "show the configuration that holds, and end")
+	flags.BoolVar(&chosen.version, "version", false, "show the version, and end")
+	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "`descriptor` to tell when phosd answers; for pos_cli")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return exitDone
+	} else if err != nil {
+		return exitUsage
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "phosd: unexpected argument %q\n", flags.Arg(0))
+		return exitUsage
+	}
+	return chosen.run(stdout, stderr)
+}
+
+func (o *options) run(stdout, stderr io.Writer) int {
+	ready := readiness(o.readyFD)
+	defer ready.close()
+	err := o.serve(stdout, ready)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(stderr, "phosd: %v\n", err)
+	ready.say("%v", err)
+	return exitFailed
+}
+
+func (o *options) serve(stdout io.Writer, ready *ready) error {
+	if o.version {
+		fmt.Fprintf(stdout, "phosd %s\n", rpc.Version)
+		return nil
+	}
+	settings, err := o.settings.Resolve()
+	if err != nil {
+		return err
+	}
+	if o.printConfig {
+		_, err := io.WriteString(stdout, settings.Text())
+		return err
+	}
+	log, err := openLog(settings.Log)
+	if err != nil {
+		return err
+	}
+	phosd, err := daemon.New(daemon.Options{
+		Config: settings, Inventory: inventory, Log: slog.New(settings.Log.Handler(log)), WorkerLog: log,
+		Ready: func() { ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File) },
+	})
+	if errors.Is(err, rundir.ErrBusy) && alreadyServes(settings.Socket) {
+		ready.say("running\t%s", settings.Socket)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	return errors.Join(phosd.Serve(ctx), phosd.Close())
+}
+
+// alreadyServes reports whether the phosd that holds the directory is the one that was asked for.
+func alreadyServes(socket string) bool {
+	client, err := rpc.Dial(socket)
+	if err != nil {
+		return false
+	}
+	return client.Close() == nil
+}
+
+func runWorker(stderr io.Writer) int {
+	if err := worker.Run(openBackend); err != nil {
+		fmt.Fprintf(stderr, "phosd worker: %v\n", err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+func openLog(settings config.Log) (*os.File, error) {
+	if settings.File == "" {
+		return os.Stderr, nil
+	}
+	file, err := os.OpenFile(settings.File, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	return file, nil
+}

@@ -1,0 +1,189 @@
+package daemon_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon"
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// The test binary plays every part by itself: phosd, its workers and the programs are processes of their own, because
+// what is tested is how they live and die.
+const (
+	phosdRole   = "PHOS_TEST_PHOSD"   // the configuration, as JSON
+	programRole = "PHOS_TEST_PROGRAM" // the socket
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "worker":
+		err = worker.Run(func(worker.BackendOptions) (gpu.Backend, error) { return idle{}, nil })
+	case os.Getenv(phosdRole) != "":
+		err = playPhosd(os.Getenv(phosdRole))
+	case os.Getenv(programRole) != "":
+		err = playProgram(os.Getenv(programRole))
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// idle is a backend whose GPUs nobody uses: these tests are about processes.
+type idle struct{}
+
+func (idle) Devices() []gpu.DeviceInfo {
+	return []gpu.DeviceInfo{{Name: "idle GPU", MemoryBytes: 1 << 30, Attributes: map[abi.DeviceAttribute]int32{75: 9}}}
+}
+
+func (idle) NewContext(int, gpu.ContextOptions) (gpu.Context, error) {
+	return nil, &gpu.Error{Op: "new context", Code: abi.NotSupported}
+}
+
+func (idle) Close() error { return nil }
+
+func playPhosd(text string) error {
+	var settings config.Config
+	if err := json.Unmarshal([]byte(text), &settings); err != nil {
+		return err
+	}
+	phosd, err := daemon.New(daemon.Options{
+		Config:    settings,
+		Inventory: func(string) ([]gpu.DeviceInfo, error) { return idle{}.Devices(), nil },
+		Log:       slog.New(settings.Log.Handler(os.Stderr)),
+		WorkerLog: os.Stderr,
+		Ready:     func() { fmt.Println("ready") },
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	if err := phosd.Serve(ctx); err != nil {
+		return err
+	}
+	return phosd.Close()
+}
+
+// playProgram does what libphos.so does, and then what its standard input says.
+func playProgram(socket string) error {
+	file, err := join(socket)
+	if err != nil {
+		fmt.Println("refused:", err)
+		return nil
+	}
+	fmt.Println("live", file.Header().Session)
+	input := bufio.NewScanner(os.Stdin)
+	for input.Scan() {
+		switch input.Text() {
+		case "dead?":
+			for file.Word32(wire.WordDead).Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			fmt.Println("dead")
+		case "exec":
+			return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+		case "sleep":
+			return syscall.Exec("/bin/sleep", []string{"sleep", "1000"}, nil)
+		case "damage":
+			// A frame of no length: nothing that libphos.so would write.
+			file.Word64(wire.WordHead).Store(64)
+			file.Word32(wire.WordDoorbell).Store(0)
+			wire.Wake(file.Word32(wire.WordDoorbell))
+		case "fds":
+			entries, err := os.ReadDir("/proc/self/fd")
+			if err != nil {
+				return err
+			}
+			var sockets []string
+			for _, entry := range entries {
+				target, _ := os.Readlink("/proc/self/fd/" + entry.Name())
+				if strings.HasPrefix(target, "socket:") {
+					sockets = append(sockets, target)
+				}
+			}
+			fmt.Println("sockets", len(sockets))
+		}
+	}
+	return input.Err()
+}
+
+// cookie is what the worker looks for in this process.
+var cookie = [1]uint64{0x600dc0de600dc0de}
+
+func join(socket string) (*wire.File, error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	version := uint32(wire.Version)
+	if os.Getenv("PHOS_TEST_VERSION") != "" {
+		version += 7
+	}
+	hello := wire.Hello{Version: version, CookieAddress: cookieAddress(), Cookie: cookie[0], PID: uint32(os.Getpid())}
+	if _, err := conn.Write(hello.Append(nil)); err != nil {
+		return nil, err
+	}
+	message := make([]byte, wire.WelcomeBytes)
+	if _, err := io.ReadFull(conn, message); err != nil {
+		return nil, err
+	}
+	var welcome wire.Welcome
+	if _, err := welcome.Decode(message); err != nil {
+		return nil, err
+	}
+	if welcome.Status != abi.Success {
+		return nil, fmt.Errorf("%w: %s", welcome.Status, welcome.Message)
+	}
+	if welcome.Message != "" {
+		fmt.Println("told:", welcome.Message)
+	}
+	file, err := wire.Open(welcome.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	return file, agree(conn, welcome)
+}
+
+func agree(conn net.Conn, welcome wire.Welcome) error {
+	arena, err := wire.OpenArena(welcome.ArenaPath)
+	if err != nil {
+		return err
+	}
+	defer arena.Close()
+	// The first proposal is one that the worker must refuse.
+	for _, address := range []uint64{0xc000000000, wire.ArenaFirst} {
+		if _, err := conn.Write(binary.LittleEndian.AppendUint64(nil, address)); err != nil {
+			return err
+		}
+		var placed [wire.PlacedBytes]byte
+		if _, err := io.ReadFull(conn, placed[:]); err != nil {
+			return err
+		}
+		if binary.LittleEndian.Uint32(placed[:]) == 0 {
+			return arena.Place(address)
+		}
+	}
+	return fmt.Errorf("no place for the arena")
+}

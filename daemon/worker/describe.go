@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/session"
+)
+
+// describe is what pos_cli --status shows of the program.
+func (w *Worker) describe() *rpc.Description {
+	description := &rpc.Description{
+		JobName: w.job.name,
+		LogPath: w.job.logPath,
+	}
+	if w.job.wrong != nil {
+		description.JobFileError = w.job.wrong.Error()
+	}
+	if live := w.session.Load(); live != nil {
+		description.Live = true
+		progress := w.progress(live)
+		description.Progress = progressOf(progress)
+		description.Rank, description.WorldSize = uint32(progress.Rank), uint32(progress.WorldSize)
+	}
+	return description
+}
+
+// logger sends everything to phosd's log and to the one that the job asked for.
+func (j job) logger(phosd *slog.Logger, settings config.Log) *slog.Logger {
+	if j.log == nil {
+		return phosd
+	}
+	return slog.New(slog.NewMultiHandler(phosd.Handler(), settings.Handler(j.log)))
+}
+
+// progressTime is how long the session may take to tell; a call that loads a large module keeps it busy for longer.
+const progressTime = 300 * time.Millisecond
+
+// progress is the session's progress, or the one before when the session is too busy to tell.
+func (w *Worker) progress(live *session.Session) session.Progress {
+	told := make(chan session.Progress, 1)
+	go func() { told <- live.Progress() }()
+	select {
+	case now := <-told:
+		w.last.Store(&now)
+		return now
+	case <-time.After(progressTime):
+	}
+	if before := w.last.Load(); before != nil {
+		return *before
+	}
+	return session.Progress{}
+}
+
+func progressOf(progress session.Progress) *rpc.Progress {
+	told := &rpc.Progress{CallsMade: progress.Made, CallsCompleted: progress.Completed, Kernels: slices.Clone(progress.Kernels)}
+	slices.Reverse(told.Kernels) // the oldest first
+	if oldest := progress.Oldest; oldest != nil {
+		told.PendingCall = oldest.Call
+		told.PendingStream = uint64(oldest.Stream)
+		told.PendingMilliseconds = uint64(oldest.Age.Milliseconds())
+	}
+	for _, use := range progress.GPUs {
+		told.Memory = append(told.Memory, &rpc.DeviceMemory{Gpu: uint32(use.Ordinal), Bytes: use.BackedBytes})
+	}
+	return told
+}

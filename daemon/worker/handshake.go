@@ -1,0 +1,130 @@
+package worker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// maxPlaces bounds how often a program may propose an address for the arena.
+const maxPlaces = 64
+
+// errVersion means that libphos.so and phosd were not installed together.
+var errVersion = errors.New("another version")
+
+// greet reads the first message and checks it.
+func greet(conn net.Conn) (wire.Hello, error) {
+	var hello wire.Hello
+	message := make([]byte, wire.HelloBytes)
+	if _, err := io.ReadFull(conn, message); err != nil {
+		return hello, fmt.Errorf("handshake: %w", err)
+	}
+	if err := hello.Decode(message); err != nil {
+		return hello, err
+	}
+	if hello.Version != wire.Version {
+		return hello, fmt.Errorf("%w: libphos.so speaks version %d and phosd version %d; install them together",
+			errVersion, hello.Version, wire.Version)
+	}
+	return hello, nil
+}
+
+// welcome tells the program where its session is.
+func (w *Worker) welcome(conn net.Conn) error {
+	message := wire.Welcome{
+		WorkerPID:    uint32(os.Getpid()),
+		Session:      w.config.Session,
+		SessionBytes: wire.SessionBytes,
+		ArenaBytes:   w.config.ArenaBytes,
+		SessionPath:  w.config.SessionPath,
+		ArenaPath:    w.config.ArenaPath,
+	}
+	if w.job.wrong != nil {
+		message.Message = w.job.wrong.Error()
+	}
+	if _, err := conn.Write(message.Append(nil)); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	return nil
+}
+
+// The program may place the arena only where neither device windows nor Go's own memory lie.
+const (
+	lowestArena  = 0x5000_0000_0000
+	highestArena = 0x7000_0000_0000
+)
+
+// place agrees with the program on an address that is free on both sides. The program proposes.
+func (w *Worker) place(conn net.Conn) (*wire.Arena, error) {
+	arena, err := wire.OpenArena(w.config.ArenaPath)
+	if err != nil {
+		return nil, err
+	}
+	var proposal [wire.MappedBytes]byte
+	for range maxPlaces {
+		if _, err := io.ReadFull(conn, proposal[:]); err != nil {
+			return nil, fmt.Errorf("handshake: %w", err)
+		}
+		address := binary.LittleEndian.Uint64(proposal[:])
+		if address == 0 {
+			return nil, fmt.Errorf("handshake: the program found no place for the arena: %w", abi.OutOfMemory)
+		}
+		err := fmt.Errorf("%w: %#x is outside of what arenas may use", wire.ErrTaken, address)
+		if address >= lowestArena && address <= highestArena-w.config.ArenaBytes {
+			err = arena.Place(address)
+		}
+		if !errors.Is(err, wire.ErrTaken) {
+			return arena, err
+		}
+		if _, err := conn.Write(placed(true)); err != nil {
+			return nil, fmt.Errorf("handshake: %w", err)
+		}
+	}
+	return nil, fmt.Errorf("handshake: no common place for the arena in %d proposals: %w", maxPlaces, abi.MapFailed)
+}
+
+func placed(taken bool) []byte {
+	if taken {
+		return binary.LittleEndian.AppendUint32(nil, 1)
+	}
+	return binary.LittleEndian.AppendUint32(nil, 0)
+}
+
+// refuse tells a program that waits for its welcome that there is none.
+func (w *Worker) refuse(reason error) error {
+	conn, err := w.connection()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return sendRefusal(conn, reason)
+}
+
+func sendRefusal(conn net.Conn, reason error) error {
+	code := gpu.Code(reason)
+	if code == abi.Unknown || code == abi.Success {
+		code = abi.SystemNotReady
+	}
+	message := wire.Welcome{Status: code, Message: reason.Error()}
+	_, err := conn.Write(message.Append(nil))
+	return err
+}
+
+// connection is the program's socket, for as long as the handshake may take.
+func (w *Worker) connection() (net.Conn, error) {
+	file := os.NewFile(ProgramFD, "program")
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("handshake: %w", err)
+	}
+	_ = file.Close() // conn has a copy
+	return conn, conn.SetDeadline(time.Now().Add(time.Duration(w.config.StartSeconds) * time.Second))
+}

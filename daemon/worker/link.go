@@ -1,0 +1,97 @@
+package worker
+
+import (
+	"errors"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// faultResult is what a program gets after a fault of its worker.
+const faultResult = abi.LaunchFailed
+
+// link joins the session to the program: it is session.Program and session.Answers over the session file.
+type link struct {
+	file      *wire.File
+	slots     *wire.Slots
+	callbacks *wire.Callbacks
+	output    *wire.Output
+	arena     *wire.Arena
+	memory    processMemory
+	// copyByShim makes the program copy everything itself.
+	copyByShim bool
+}
+
+func newLink(file *wire.File, memory processMemory, copyByShim bool) *link {
+	return &link{
+		file: file, slots: file.Slots(), callbacks: file.Callbacks(), output: file.Output(),
+		memory: memory, copyByShim: copyByShim,
+	}
+}
+
+// Memory is the program's memory: read and written from here, or, where the kernel refuses that, by the thread that waits
+// on the slot.
+func (l *link) Memory(slot uint32) gpu.HostMemory {
+	switch {
+	case slot == session.NoThread && l.copyByShim:
+		return refusedMemory{}
+	case slot == session.NoThread:
+		return l.memory
+	case l.copyByShim:
+		return l.slots.Memory(slot)
+	}
+	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot)}
+}
+
+// Reply completes a waiting call.
+func (l *link) Reply(slot uint32, sequence uint64, code abi.Result, data []byte) {
+	l.slots.Reply(slot, sequence, code, data)
+}
+
+// Fail stores the error of a call that nobody waits for.
+func (l *link) Fail(code abi.Result) { l.file.Fail(code) }
+
+// Capturing says how many streams are being captured.
+func (l *link) Capturing(streams int) { l.file.SetCapturing(streams) }
+
+// Complete stores an event's record count.
+func (l *link) Complete(word uint32, count uint64) { l.file.CompleteEvent(word, count) }
+
+// Callback asks the program to run a function.
+func (l *link) Callback(callback wire.Callback) error {
+	return l.callbacks.Post(callback)
+}
+
+// Print passes on what kernels print. The ring never blocks and never fails.
+func (l *link) Print(text []byte) { _, _ = l.output.Write(text) }
+
+// eitherMemory asks the program's help once the kernel has refused.
+type eitherMemory struct {
+	direct processMemory
+	served *wire.SlotMemory
+}
+
+func (m eitherMemory) ReadAt(p []byte, address int64) (int, error) {
+	count, err := m.direct.ReadAt(p, address)
+	if errors.Is(err, ErrRefused) {
+		return m.served.ReadAt(p, address)
+	}
+	return count, err
+}
+
+func (m eitherMemory) WriteAt(p []byte, address int64) (int, error) {
+	count, err := m.direct.WriteAt(p, address)
+	if errors.Is(err, ErrRefused) {
+		return m.served.WriteAt(p, address)
+	}
+	return count, err
+}
+
+// refusedMemory stands for memory that nobody can copy.
+type refusedMemory struct{}
+
+func (refusedMemory) ReadAt([]byte, int64) (int, error) { return 0, ErrRefused }
+
+func (refusedMemory) WriteAt([]byte, int64) (int, error) { return 0, ErrRefused }

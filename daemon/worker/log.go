@@ -1,0 +1,29 @@
+package worker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// openLog opens what log_path names: relative to the program's working directory, seen through its root directory. The
+// worker has the program's rights and no others, so this is what the program could have opened.
+func openLog(program process.Identity, path string) (*os.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	base := fmt.Sprintf("/proc/%d/cwd", program.PID)
+	if filepath.IsAbs(path) {
+		base = fmt.Sprintf("/proc/%d/root", program.PID)
+	}
+	// Never waits: the path may be a pipe that nobody reads.
+	file, err := os.OpenFile(base+"/"+path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOCTTY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("log_path %s: %w", path, err)
+	}
+	return file, nil
+}

@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// renounce gives up what a worker must never have: new privileges by exec, and being looked into by other processes of
+// the same user, who could take its descriptors.
+func renounce() error {
+	if err := noNewPrivileges(); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("not dumpable: %w", err)
+	}
+	// A worker outlives phosd, and so the terminal and the pipe of its standard error.
+	signal.Ignore(unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
+	return nil
+}
+
+// noNewPrivileges sets the bit for all threads. A binary with cgo in it cannot do that to threads that run already: then
+// the one thread that has it becomes a new program, and all its threads inherit it.
+func noNewPrivileges() error {
+	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	if err != nil || set == 1 {
+		return err
+	}
+	_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
+	if errno == 0 {
+		return nil
+	}
+	if !errors.Is(errno, syscall.ENOTSUP) {
+		return errno
+	}
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+}

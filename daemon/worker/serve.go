@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+
+	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// driverVersion is what cuDriverGetVersion says: CUDA 12.4.
+const driverVersion = 12040
+
+// errFault means that the worker itself is broken: the session cannot go on.
+var errFault = errors.New("internal fault")
+
+// serve is the session from the handshake to its end. It marks the session dead before it returns, so that the
+// program does not wait for a worker that will not answer.
+func (w *Worker) serve() error {
+	file, err := wire.Open(w.config.SessionPath)
+	if err != nil {
+		return errors.Join(err, w.refuse(err))
+	}
+	defer markDead(file)
+	live, hello, err := w.shakeHands(file)
+	if err != nil {
+		return err
+	}
+	w.log.Info("program joined", "job", w.job.name, "backend", w.config.Gpus)
+	if w.job.wrong != nil {
+		w.log.Warn("job file", "error", w.job.wrong)
+	}
+	if hello.Flags&wire.HelloCopyByShim == 0 {
+		go w.followCookie(hello)
+	}
+	err = w.run(file, live)
+	live.slots.Close()
+	return err
+}
+
+// markDead makes every later call of the program fail. phosd does the same when this process dies without doing it.
+func markDead(file *wire.File) { file.Word32(wire.WordDead).Store(1) }
+
+// shakeHands ends with a session that the program uses, or with a program that knows why it has none.
+func (w *Worker) shakeHands(file *wire.File) (live *link, hello wire.Hello, err error) {
+	conn, err := w.connection()
+	if err != nil {
+		return nil, hello, err
+	}
+	defer conn.Close()
+	if hello, err = greet(conn); err != nil {
+		return nil, hello, errors.Join(err, sendRefusal(conn, err))
+	}
+	if err := w.welcome(conn); err != nil {
+		return nil, hello, err
+	}
+	live = newLink(file, processMemory{program: w.program.Identity}, hello.Flags&wire.HelloCopyByShim != 0)
+	if live.arena, err = w.place(conn); err != nil {
+		return nil, hello, err
+	}
+	if err := w.begin(live); err != nil {
+		return nil, hello, err
+	}
+	if _, err := conn.Write(placed(false)); err != nil {
+		return nil, hello, fmt.Errorf("handshake: %w", err)
+	}
+	return live, hello, lingerUntilClosed(conn)
+}
+
+// lingerUntilClosed waits until the program has read everything and closed its end: from then on it holds no descriptor.
+func lingerUntilClosed(conn net.Conn) error {
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		return fmt.Errorf("handshake: %w: more than was agreed", wire.ErrHandshake)
+	}
+	return nil
+}
+
+// begin fills the header and makes the session.
+func (w *Worker) begin(live *link) error {
+	header := wire.Header{
+		Session:       w.config.Session,
+		ArenaBase:     live.arena.Address(),
+		ArenaBytes:    w.config.ArenaBytes,
+		DriverVersion: driverVersion,
+	}
+	for _, info := range w.backend.Devices() {
+		header.Devices = append(header.Devices, wire.Device{
+			Name: info.Name, UUID: info.UUID, MemoryBytes: info.MemoryBytes, Attributes: info.Attributes,
+		})
+	}
+	made, err := session.New(session.Options{
+		Backend: w.backend, Program: live, Arena: live.arena, Answers: live, Getenv: w.job.getenv, Logger: w.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open session: %w", err)
+	}
+	live.file.SetHeader(header)
+	w.session.Store(made)
+	return nil
+}
+
+// run dispatches what the program posts until somebody ends the session or the ring makes no sense.
+func (w *Worker) run(file *wire.File, live *link) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	context.AfterFunc(ctx, func() { w.end("the ring has ended") })
+	go func() {
+		<-w.over
+		cancel()
+	}()
+	err := w.dispatchAll(ctx, file.Ring())
+	switch {
+	case errors.Is(err, errFault):
+		file.Fail(faultResult)
+	case err != nil:
+		w.log.Error("the program broke its session", "error", err)
+		return nil
+	}
+	if err == nil {
+		w.log.Info("session ends", "why", w.why)
+	}
+	return err
+}
+
+// dispatchAll turns a panic of a handler into the end of this one session.
+func (w *Worker) dispatchAll(ctx context.Context, ring *wire.Ring) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			w.log.Error("panic in a call; the session ends", "panic", fault, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %v", errFault, fault)
+		}
+	}()
+	live := w.session.Load()
+	var call session.Call
+	return ring.Run(ctx, func(frame *wire.Frame) {
+		call = session.Call{
+			Number: frame.Call, Flags: frame.Flags, Slot: frame.Slot, Context: frame.Context,
+			Sequence: frame.Sequence, Payload: frame.Payload,
+		}
+		live.Dispatch(&call)
+	})
+}

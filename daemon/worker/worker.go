@@ -1,0 +1,133 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/jobfile"
+	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/session"
+)
+
+// BackendOptions say which backend a worker needs, and how it accounts memory.
+type BackendOptions struct {
+	Gpus   string
+	Ledger *ledger.Ledger
+	Slot   int
+	Logger *slog.Logger
+}
+
+// Open makes a backend. The main program hands it in, so that this package knows none.
+type Open func(options BackendOptions) (gpu.Backend, error)
+
+// Worker serves one program.
+type Worker struct {
+	config  Config
+	log     *slog.Logger
+	program *process.Handle
+	job     job
+	backend gpu.Backend
+	// session is nil until the handshake is over.
+	session atomic.Pointer[session.Session]
+	// last is the progress that the session told last.
+	last atomic.Pointer[session.Progress]
+
+	// over is closed when the session is to end; why says why.
+	over chan struct{}
+	once sync.Once
+	why  string
+}
+
+// Run is the whole life of a worker process. It returns when the session has ended; the program may still run.
+func Run(open Open) error {
+	if err := renounce(); err != nil {
+		return err
+	}
+	config, err := ReadConfig(os.NewFile(ConfigFD, "config"))
+	if errors.Is(err, io.EOF) {
+		return nil // phosd gave up before there was a session
+	}
+	if err != nil {
+		return err
+	}
+	w := &Worker{config: config, over: make(chan struct{})}
+	w.log = slog.New(config.Log.Handler(os.Stderr)).With("session", config.Session, "pid", config.Program.PID)
+	if w.program, err = process.Inherit(config.Program, PidfdFD); err != nil {
+		return err
+	}
+	go w.followProgram()
+	w.job = readJob(w.program.Identity)
+	w.log = w.job.logger(w.log, config.Log)
+	if err := w.serveControl(); err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	if err := w.openBackend(open); err != nil {
+		return errors.Join(err, w.refuse(err))
+	}
+	return w.serve()
+}
+
+func (w *Worker) openBackend(open Open) error {
+	accounts, err := ledger.Open(os.NewFile(LedgerFD, "ledger"))
+	if err != nil {
+		return err
+	}
+	w.backend, err = open(BackendOptions{Gpus: w.config.Gpus, Ledger: accounts, Slot: w.config.LedgerSlot, Logger: w.log})
+	if err != nil {
+		return fmt.Errorf("open GPUs %s: %w", w.config.Gpus, err)
+	}
+	return nil
+}
+
+// followProgram ends the process with its program, at once and whatever it is doing: the kernel takes back what it had.
+func (w *Worker) followProgram() {
+	if err := w.program.Wait(); err != nil {
+		w.log.Error("watch program", "error", err)
+		return
+	}
+	w.log.Debug("the program has ended")
+	os.Exit(0)
+}
+
+// end makes the session end while the program runs on.
+func (w *Worker) end(why string) {
+	w.once.Do(func() {
+		w.why = why
+		close(w.over)
+	})
+}
+
+// job is what a program's surroundings say about it.
+type job struct {
+	name    string
+	logPath string
+	// wrong is what is wrong with pos.yaml.
+	wrong  error
+	log    *os.File
+	getenv func(string) string
+}
+
+// readJob reads with the program's rights, because the worker has no others. Nothing in it can fail: a program with a
+// wrong file still starts.
+func readJob(program process.Identity) job {
+	file, err := jobfile.Load(fmt.Sprintf("/proc/%d/cwd/%s", program.PID, jobfile.Name))
+	j := job{name: file.JobName, logPath: file.LogPath, wrong: err, getenv: func(string) string { return "" }}
+	if j.name == "" {
+		j.name = program.Name()
+	}
+	if environment, err := program.Environment(); err == nil {
+		j.getenv = func(name string) string { return environment[name] }
+	}
+	var logError error
+	if j.log, logError = openLog(program, j.logPath); logError != nil {
+		j.wrong = errors.Join(j.wrong, logError)
+	}
+	return j
+}
