@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"event/await", testAwait},
 		{"event/rerecord", testRerecord},
 		{"event/time", testElapsed},
+		{"event/random programs", testRandomPrograms},
 		{"graph/dependencies", testGraphDependencies},
 		{"graph/update", testGraphUpdate},
 		{"graph/refused", testGraphRefused},
