@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/object"
@@ -24,6 +26,8 @@ type Call struct {
 	Payload []byte
 
 	beside func() error
+	// waitsFor is the stream that beside waits for, for people who look.
+	waitsFor abi.Handle
 }
 
 // waits reports whether the program waits for an answer.
@@ -49,7 +53,7 @@ func (s *Session) Dispatch(call *Call) {
 	s.made.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	call.beside = nil
+	call.beside, call.waitsFor = nil, 0
 	s.dispatch(call)
 }
 
@@ -60,7 +64,7 @@ func (s *Session) finish(call *Call, err error, out wire.Reply) {
 		return
 	}
 	rest, flags, slot, sequence := call.beside, call.Flags, call.Slot, call.Sequence
-	s.pending[sequence] = &pendingCall{number: call.Number, since: now()}
+	s.pending[sequence] = &pendingCall{number: call.Number, stream: call.waitsFor, since: time.Now()}
 	go func() {
 		err := rest()
 		s.mu.Lock()

@@ -29,6 +29,7 @@ type program struct {
 	words     map[uint32]uint64
 	capturing int
 	callback  func(wire.Callback)
+	stuck     chan struct{} // reading the program's memory waits for it
 	punched   int
 	printed   []byte
 	context   abi.Handle
@@ -75,6 +76,9 @@ func startProgram(t testing.TB, backend gpu.Backend, bytes int) *program {
 func (p *program) Memory(uint32) gpu.HostMemory { return p }
 
 func (p *program) ReadAt(b []byte, address int64) (int, error) {
+	if p.stuck != nil {
+		<-p.stuck
+	}
 	if address < programBase || address+int64(len(b)) > programBase+int64(len(p.memory)) {
 		return 0, io.ErrUnexpectedEOF
 	}

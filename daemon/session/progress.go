@@ -22,6 +22,8 @@ type Progress struct {
 	PinnedBytes uint64
 	// Objects is the number of living objects.
 	Objects int
+	// Busy says that a handler did not end in time, and that Oldest, Kernels, GPUs and Objects are therefore missing.
+	Busy bool
 	// Rank and WorldSize are the program's place in a distributed job; WorldSize is 0 where the environment does not say.
 	Rank, WorldSize int
 }
@@ -46,6 +48,7 @@ type GPUUse struct {
 
 type pendingCall struct {
 	number abi.Call
+	stream abi.Handle
 	since  time.Time
 }
 
@@ -81,15 +84,29 @@ func (r *recent) names() []string {
 	return names
 }
 
-// Progress looks at the session. The age of a stream's work counts from the first call of Progress that saw it.
+// patience is how long Progress waits for a handler to end.
+const patience = 100 * time.Millisecond
+
+// Progress looks at the session. The age of a stream's work counts from the first call of Progress that saw it. A program
+// can keep a handler busy by not serving a copy; whoever asks meanwhile gets only what is known without the lock.
 func (s *Session) Progress() Progress {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := Progress{
-		Made: s.made.Load(), Completed: s.completed.Load(), Kernels: s.recent.names(),
-		PinnedBytes: s.arena.Usage(), Objects: s.objects.Len(),
-	}
+	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.arena.Usage()}
 	p.Rank, p.WorldSize = rank(s.options.Getenv)
+	for waited := time.Duration(0); !s.mu.TryLock(); waited += time.Millisecond {
+		if waited >= patience {
+			p.Busy = true
+			return p
+		}
+		time.Sleep(time.Millisecond)
+	}
+	defer s.mu.Unlock()
+	s.look(&p)
+	return p
+}
+
+// look fills in what takes the lock.
+func (s *Session) look(p *Progress) {
+	p.Kernels, p.Objects = s.recent.names(), s.objects.Len()
 	for _, d := range s.devices {
 		use := GPUUse{Ordinal: d.ordinal, Name: d.info.Name, Contexts: d.users}
 		if d.heap != nil {
@@ -97,7 +114,7 @@ func (s *Session) Progress() Progress {
 		}
 		p.GPUs = append(p.GPUs, use)
 	}
-	at := now()
+	at := time.Now()
 	older := func(call string, stream abi.Handle, since time.Time) {
 		if age := at.Sub(since); p.Oldest == nil || age > p.Oldest.Age {
 			p.Oldest = &Pending{Call: call, Stream: stream, Age: age}
@@ -111,9 +128,8 @@ func (s *Session) Progress() Progress {
 		}
 	}
 	for _, call := range s.pending {
-		older(call.number.String(), 0, call.since)
+		older(call.number.String(), call.stream, call.since)
 	}
-	return p
 }
 
 func (st *stream) handle() abi.Handle {

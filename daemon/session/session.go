@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
@@ -178,6 +177,3 @@ func (k *keeper) keep(b []byte) []byte {
 	k.room = k.room[(n+7)&^7:]
 	return kept
 }
-
-// now is the clock of waiting times.
-func now() time.Time { return time.Now() }

@@ -125,6 +125,7 @@ func (c *context) hold(streams []*stream) (letGo func()) {
 // beside runs f, which waits for the stream, beside the ring.
 func (st *stream) beside(call *Call, f func() error) error {
 	letGo := st.context.hold([]*stream{st})
+	call.waitsFor = st.handle()
 	return call.Beside(func() error {
 		defer letGo()
 		return f()

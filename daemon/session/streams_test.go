@@ -230,6 +230,22 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestProgressOfAStuckProgram: a program that does not serve a copy holds up itself, not those who look at it.
+func TestProgressOfAStuckProgram(t *testing.T) {
+	p := newProgram(t)
+	device := p.alloc(100)
+	p.stuck = make(chan struct{})
+	done := make(chan error)
+	go func() { done <- p.copyIn(device, 0, 100) }()
+	for !p.session.Progress().Busy {
+		time.Sleep(time.Millisecond)
+	}
+	close(p.stuck)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRank(t *testing.T) {
 	for _, c := range []struct {
 		env        map[string]string
