@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,8 @@ type Dir struct {
 	lock *os.File
 	// Warnings says what could not be had and is not needed: a tmpfs of our own.
 	Warnings []string
+
+	mu sync.Mutex // one new session number at a time
 }
 
 // Open makes the directory ready and takes its lock. tmpfsBytes limits the tmpfs of the sessions, 0 for the kernel's default.

@@ -56,6 +56,8 @@ func (d *Dir) Load(id uint64) (Record, error) {
 
 // NextSession returns a number that was never used before in the life of this directory.
 func (d *Dir) NextSession() (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	path := filepath.Join(d.path, "last")
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

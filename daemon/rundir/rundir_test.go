@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,5 +154,32 @@ func TestRecords(t *testing.T) {
 	}
 	if next, err = dir.NextSession(); err != nil || next != 7 {
 		t.Errorf("then %d (%v), want 7", next, err)
+	}
+}
+
+func TestSessionNumbersAtOnce(t *testing.T) {
+	dir := openTest(t, t.TempDir(), 0)
+	const each, many = 20, 8
+	numbers := make(chan uint64, each*many)
+	var asking sync.WaitGroup
+	for range many {
+		asking.Go(func() {
+			for range each {
+				id, err := dir.NextSession()
+				if err != nil {
+					t.Error(err)
+				}
+				numbers <- id
+			}
+		})
+	}
+	asking.Wait()
+	close(numbers)
+	seen := make(map[uint64]bool)
+	for id := range numbers {
+		if seen[id] {
+			t.Errorf("number %d was given twice", id)
+		}
+		seen[id] = true
 	}
 }
