@@ -11,6 +11,9 @@ func compareFunc(t ptx.Type, cmp ptx.Cmp, ftz bool) Func {
 	if t.IsFloat() {
 		value, _ := valueOf(t)
 		ok := floatCompare(cmp)
+		if ok == nil {
+			return nil
+		}
 		if ftz {
 			flush := flusher(t)
 			return func(a, b, _, _ uint64) uint64 { return truth(ok(value(flush(a)), value(flush(b)))) }
