@@ -275,9 +275,12 @@ func (p *parser) declarator(d *declaration) {
 	p.size(d)
 }
 
+// elementBytes is what an index into the variable counts by.
+func (d *declaration) elementBytes() uint64 { return d.element.Bytes() * d.vector }
+
 // size computes the bytes of a declaration from its dimensions.
 func (p *parser) size(d *declaration) {
-	bytes := d.element.Bytes() * d.vector
+	bytes := d.elementBytes()
 	if d.v.Align == 0 {
 		d.v.Align = max(bytes, 1)
 	}
@@ -320,7 +323,7 @@ func (p *parser) addGlobal(d *declaration) {
 	s, seen := p.scope.find(v.Name)
 	if !seen || s.kind != varSymbol || !s.undefined && v.Linkage != Extern {
 		kept := &v
-		p.declare(v.Name, symbol{kind: varSymbol, variable: kept, undefined: v.Linkage == Extern, pos: v.Pos})
+		p.declare(v.Name, symbol{kind: varSymbol, variable: kept, element: d.elementBytes(), undefined: v.Linkage == Extern, pos: v.Pos})
 		p.module.Globals = append(p.module.Globals, kept)
 		return
 	}

@@ -129,7 +129,7 @@ func (p *parser) param() (*Var, Reg) {
 	p.variableHead(&d)
 	p.declarator(&d)
 	if !p.bad {
-		p.declare(d.v.Name, symbol{kind: varSymbol, variable: &d.v, pos: d.v.Pos})
+		p.declare(d.v.Name, symbol{kind: varSymbol, variable: &d.v, element: d.elementBytes(), pos: d.v.Pos})
 	}
 	return &d.v, NoReg
 }
@@ -295,7 +295,7 @@ func (p *parser) addFrameVariable(d *declaration) {
 	if v.Space == Shared && v.Linkage == Extern {
 		// Dynamic shared memory: it has no place in a frame.
 		f.Shared = append(f.Shared, kept)
-		p.declare(v.Name, symbol{kind: varSymbol, variable: kept, pos: v.Pos})
+		p.declare(v.Name, symbol{kind: varSymbol, variable: kept, element: d.elementBytes(), pos: v.Pos})
 		return
 	}
 	var frame *uint64
@@ -312,7 +312,7 @@ func (p *parser) addFrameVariable(d *declaration) {
 		p.errorAt(v.Pos, "'%s': more than %d bytes in one function", v.Name, maxFrameBytes)
 	}
 	f.CallParamBytes = max(f.CallParamBytes, p.fn.callBytes)
-	p.declare(v.Name, symbol{kind: varSymbol, variable: kept, pos: v.Pos})
+	p.declare(v.Name, symbol{kind: varSymbol, variable: kept, element: d.elementBytes(), pos: v.Pos})
 }
 
 // layoutParams gives parameters, then return values, their places in a function's parameter block.

@@ -26,6 +26,7 @@ type rawOperand struct {
 	reg      Reg // also the base of an address
 	name     string
 	variable *Var
+	element  uint64 // bytes of an element of the variable
 	fn       *Func
 	val      value
 	offset   int64
@@ -80,12 +81,17 @@ func (p *parser) simple(o *rawOperand) {
 	o.name = p.lex.text
 	p.next()
 	p.resolve(o)
+	if o.kind == rawSymbol && p.accept('[') {
+		// array[index] is an address too; the index counts elements.
+		o.offset = p.constInt() * int64(o.element)
+		p.expect(']')
+	}
 	switch {
 	case p.at('+') || p.at('-'):
 		if o.kind != rawSymbol {
 			p.errorf("unexpected %s", p.found())
 		}
-		o.offset = p.symbolOffset()
+		o.offset += p.symbolOffset()
 	case p.at('|'):
 		p.next()
 		second := rawOperand{}
@@ -110,7 +116,7 @@ func (p *parser) resolve(o *rawOperand) {
 	case regSymbol:
 		o.kind, o.reg, o.typ = rawReg, s.reg, s.typ
 	case varSymbol:
-		o.kind, o.variable = rawSymbol, s.variable
+		o.kind, o.variable, o.element = rawSymbol, s.variable, s.element
 	case funcSymbol:
 		o.kind, o.fn = rawFunc, s.fn
 	case noSymbol:

@@ -21,6 +21,7 @@ type symbol struct {
 	typ       Type // of a register
 	reg       Reg
 	variable  *Var
+	element   uint64 // bytes of an element of the variable
 	fn        *Func // a function, a prototype, or the first of .calltargets
 	label     int32
 	targets   []labelRef
@@ -73,6 +74,9 @@ func (p *parser) declare(name string, s symbol) {
 
 // find looks in this scope only.
 func (s *scope) find(name string) (symbol, bool) {
+	if name == "" { // where a name was expected and not found
+		return symbol{}, false
+	}
 	if n := len(name) - 1; classes[name[n]] == classDigit {
 		for n > 0 && classes[name[n-1]] == classDigit {
 			n--
