@@ -22,7 +22,7 @@ type symbol struct {
 	reg       Reg
 	variable  *Var
 	element   uint64 // bytes of an element of the variable
-	fn        *Func // a function, a prototype, or the first of .calltargets
+	fn        *Func  // a function, a prototype, or the first of .calltargets
 	label     int32
 	targets   []labelRef
 	pos       Pos
