@@ -206,6 +206,9 @@ func (p *parser) brx(inst *Inst) {
 	}
 	inst.Src = p.takeOperands(1)
 	inst.Src[0] = p.source(&p.ops[0], U32, Type.accepts)
+	if p.bad { // the instruction will not be added, so nothing may refer to it
+		return
+	}
 	inst.Targets = make([]int32, len(list.targets))
 	for i, ref := range list.targets {
 		ref.inst, ref.target = len(p.fn.insts), i
