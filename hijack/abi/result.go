@@ -77,8 +77,9 @@ func (r Result) Sticky() bool {
 	case IllegalAddress, LaunchTimeout, Assert, HardwareStackError, IllegalInstruction,
 		MisalignedAddress, InvalidAddressSpace, InvalidPC, LaunchFailed, ECCUncorrectable:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Error makes a Result usable as an error; use errors.Is(err, abi.OutOfMemory).

@@ -80,8 +80,9 @@ func pack(code []byte, compression Compression) (packed []byte, flags uint64, er
 		if err != nil {
 			return nil, 0, err
 		}
-		defer encoder.Close()
-		return encoder.EncodeAll(code, nil), flagZstd, nil
+		packed = encoder.EncodeAll(code, nil)
+		return packed, flagZstd, encoder.Close()
+	default:
+		return code, 0, nil
 	}
-	return code, 0, nil
 }

@@ -21,8 +21,10 @@ func testDevices(t *testing.T, b *bench) {
 			t.Errorf("device %d: %+v", i, d)
 		}
 		seen[d.UUID] = true
-		for _, attribute := range []abi.DeviceAttribute{abi.AttrWarpSize, abi.AttrMaxThreadsPerBlock, abi.AttrMultiprocessorCount,
-			abi.AttrComputeCapabilityMajor, abi.AttrMaxSharedMemoryPerBlock, abi.AttrUnifiedAddressing} {
+		for _, attribute := range []abi.DeviceAttribute{
+			abi.AttrWarpSize, abi.AttrMaxThreadsPerBlock, abi.AttrMultiprocessorCount,
+			abi.AttrComputeCapabilityMajor, abi.AttrMaxSharedMemoryPerBlock, abi.AttrUnifiedAddressing,
+		} {
 			if d.Attributes[attribute] <= 0 {
 				t.Errorf("device %d: attribute %d is %d", i, attribute, d.Attributes[attribute])
 			}

@@ -108,10 +108,14 @@ func testRefusedModules(t *testing.T, b *bench) {
 		code abi.Result
 		log  []string
 	}{
-		"unknown instruction": {strings.Replace(kernelsPTX, "add.u32 %r1, %r1, 1;", "frobnicate.u32 %r1, 1;", 1), abi.InvalidPTX,
-			[]string{"frobnicate", "line"}},
-		"undeclared register": {strings.Replace(kernelsPTX, "mov.u32 %r1, 0;", "mov.u32 %undeclared, 0;", 1), abi.InvalidPTX,
-			[]string{"%undeclared"}},
+		"unknown instruction": {
+			strings.Replace(kernelsPTX, "add.u32 %r1, %r1, 1;", "frobnicate.u32 %r1, 1;", 1), abi.InvalidPTX,
+			[]string{"frobnicate", "line"},
+		},
+		"undeclared register": {
+			strings.Replace(kernelsPTX, "mov.u32 %r1, 0;", "mov.u32 %undeclared, 0;", 1), abi.InvalidPTX,
+			[]string{"%undeclared"},
+		},
 		"no PTX":  {".this is not PTX", abi.InvalidPTX, nil},
 		"version": {strings.Replace(kernelsPTX, ".version 7.0", ".version 99.9", 1), abi.UnsupportedPTXVersion, []string{"99.9"}},
 	} {
