@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define YAML_BYTES (64 << 10)
+#define YAML_BYTES    (64 << 10)
 #define ADDRESS_BYTES 256
 
 static const char field[] = "daemon_addr";
@@ -28,7 +28,8 @@ static bool copy_trimmed(const char *from, size_t bytes, char *to, size_t to_byt
 	return true;
 }
 
-/* Reads what follows "daemon_addr:" on its line: a quoted or a plain scalar, and perhaps a comment. */
+/* Reads what follows "daemon_addr:" on its line: a quoted or a plain scalar, and perhaps a comment.
+ */
 static bool read_scalar(const char *from, size_t bytes, char *value, size_t value_bytes)
 {
 	while (bytes > 0 && (*from == ' ' || *from == '\t')) {
@@ -37,7 +38,8 @@ static bool read_scalar(const char *from, size_t bytes, char *value, size_t valu
 	}
 	if (bytes > 0 && (*from == '"' || *from == '\'')) {
 		const char *close = memchr(from + 1, *from, bytes - 1);
-		return close != NULL && copy_trimmed(from + 1, (size_t)(close - from - 1), value, value_bytes);
+		return close != NULL &&
+		       copy_trimmed(from + 1, (size_t)(close - from - 1), value, value_bytes);
 	}
 	for (size_t i = 0; i < bytes; i++)
 		if (from[i] == '#' && (i == 0 || isspace((unsigned char)from[i - 1])))
@@ -64,7 +66,8 @@ bool phos_yaml_daemon_addr(const char *text, size_t bytes, char *value, size_t v
 				at++;
 			if (at < line_end && *at == ':' &&
 			    (at + 1 == line_end || isspace((unsigned char)at[1])))
-				return read_scalar(at + 1, (size_t)(line_end - at - 1), value, value_bytes);
+				return read_scalar(at + 1, (size_t)(line_end - at - 1), value,
+						   value_bytes);
 		}
 		text = newline != NULL ? newline + 1 : end;
 	}
@@ -91,8 +94,8 @@ static bool is_loopback(const char *address)
 		return true;
 	unsigned a, b, c, d;
 	char rest;
-	return sscanf(name, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 && b < 256 && c < 256 &&
-	       d < 256;
+	return sscanf(name, "%3u.%3u.%3u.%3u%c", &a, &b, &c, &d, &rest) == 4 && a == 127 &&
+	       b < 256 && c < 256 && d < 256;
 }
 
 bool phos_socket_of_address(const char *address, const char *local, char *path, size_t path_bytes)
@@ -141,7 +144,8 @@ bool phos_find_socket(char *path, size_t path_bytes, char *problem, size_t probl
 		return (size_t)snprintf(path, path_bytes, "%s", local) < path_bytes;
 	}
 	snprintf(problem, problem_bytes,
-		 "pos.yaml: daemon_addr \"%s\" is neither a socket's path nor this machine (localhost); the daemon of "
+		 "pos.yaml: daemon_addr \"%s\" is neither a socket's path nor this machine "
+		 "(localhost); the daemon of "
 		 "another machine cannot serve this program",
 		 address);
 	return phos_socket_of_address(address, local, path, path_bytes);

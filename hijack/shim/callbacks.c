@@ -1,6 +1,7 @@
 /*
- * The callback thread takes records from the callback ring, runs the program's function of each, and tells the worker.
- * It is made when the first function is submitted, and sleeps on the ring's head.
+ * The callback thread takes records from the callback ring, runs the program's function of each,
+ * and tells the worker. It is made when the first function is submitted, and sleeps on the ring's
+ * head.
  */
 #include "callbacks.h"
 
@@ -13,7 +14,7 @@
 #include "thread.h"
 
 #define SLICE_MILLISECONDS 1000
-#define STACK_BYTES (8u << 20) /* what a thread of the program would have */
+#define STACK_BYTES        (8u << 20) /* what a thread of the program would have */
 
 struct record {
 	uint32_t kind, reserved;
@@ -34,12 +35,14 @@ static void run(const struct record *r)
 	if (r->function == 0)
 		return;
 	if (r->kind == PHOS_CALLBACK_STREAM)
-		((CUstreamCallback)(uintptr_t)r->function)(r->stream, (CUresult)r->status, user_data);
+		((CUstreamCallback)(uintptr_t)r->function)(r->stream, (CUresult)r->status,
+							   user_data);
 	else
 		((CUhostFn)(uintptr_t)r->function)(user_data);
 }
 
-/* Tells the worker that a function has returned. A closed gate must not stop this: a checkpoint waits for it. */
+/* Tells the worker that a function has returned. A closed gate must not stop this: a checkpoint
+ * waits for it. */
 static void tell_done(uint64_t id)
 {
 	struct phos_call c;
@@ -52,13 +55,15 @@ static void tell_done(uint64_t id)
 static void *serve(void *unused)
 {
 	(void)unused;
-	_Atomic uint64_t *head = phos_word64(PHOS_WORD_CALLBACK_HEAD), *tail = phos_word64(PHOS_WORD_CALLBACK_TAIL);
+	_Atomic uint64_t *head = phos_word64(PHOS_WORD_CALLBACK_HEAD),
+			 *tail = phos_word64(PHOS_WORD_CALLBACK_TAIL);
 	phos_self.callback = true;
 	while (phos_live() && atomic_load(phos_word(PHOS_WORD_DEAD)) == 0) {
 		uint64_t at = atomic_load_explicit(tail, memory_order_relaxed);
 		uint64_t end = atomic_load_explicit(head, memory_order_acquire);
 		if (at == end) {
-			phos_futex_wait(phos_word(PHOS_WORD_CALLBACK_HEAD), (uint32_t)end, SLICE_MILLISECONDS);
+			phos_futex_wait(phos_word(PHOS_WORD_CALLBACK_HEAD), (uint32_t)end,
+					SLICE_MILLISECONDS);
 			continue;
 		}
 		struct record r;
@@ -123,18 +128,21 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user_data)
 	return submit(stream, PHOS_CALLBACK_HOST, (uintptr_t)function, user_data);
 }
 
-CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *user_data, unsigned int flags)
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *user_data,
+			     unsigned int flags)
 {
 	if (flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	return submit(stream, PHOS_CALLBACK_STREAM, (uintptr_t)function, user_data);
 }
 
-CUresult cuUserObjectCreate(CUuserObject *object, void *pointer, CUhostFn destroy, unsigned int references,
-			    unsigned int flags)
+CUresult cuUserObjectCreate(CUuserObject *object, void *pointer, CUhostFn destroy,
+			    unsigned int references, unsigned int flags)
 {
 	if (object == NULL || destroy == NULL || references == 0 || flags != 1)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_callbacks_start();
-	return result == CUDA_SUCCESS ? phos_call_cuUserObjectCreate(object, pointer, destroy, references, flags) : result;
+	return result == CUDA_SUCCESS
+		       ? phos_call_cuUserObjectCreate(object, pointer, destroy, references, flags)
+		       : result;
 }

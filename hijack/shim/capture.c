@@ -1,4 +1,5 @@
-/* Stream capture. While the session's count of open captures is 0, all questions are answered here. */
+/* Stream capture. While the session's count of open captures is 0, all questions are answered here.
+ */
 #include <stdlib.h>
 
 #include "session.h"
@@ -23,16 +24,16 @@ struct capture {
 	uint64_t count;
 };
 
-/* Asks the session, with room for the nodes when the program wants them. The pointer it gets is good until its thread
- * asks again. */
+/* Asks the session, with room for the nodes when the program wants them. The pointer it gets is
+ * good until its thread asks again. */
 static CUresult ask(CUstream stream, bool nodes, struct capture *capture)
 {
 	struct phos_thread *t = &phos_self;
 	for (;;) {
 		uint64_t room = nodes ? t->capture_room : 0;
-		CUresult result =
-			phos_call_streamCaptureInfo(stream, room == 0 ? 0 : (uintptr_t)t->capture_nodes, room,
-						    &capture->status, &capture->id, &capture->graph, &capture->count);
+		CUresult result = phos_call_streamCaptureInfo(
+			stream, room == 0 ? 0 : (uintptr_t)t->capture_nodes, room, &capture->status,
+			&capture->id, &capture->graph, &capture->count);
 		if (result != CUDA_SUCCESS || !nodes || capture->count <= room)
 			return result;
 		if (capture->count > MOST_DEPENDENCIES)
@@ -63,8 +64,8 @@ CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, 
 	return cuStreamGetCaptureInfo_v2(stream, status, id, NULL, NULL, NULL);
 }
 
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph,
-				   const CUgraphNode **nodes, size_t *count)
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id,
+				   CUgraph *graph, const CUgraphNode **nodes, size_t *count)
 {
 	struct capture capture = {0};
 	if (status == NULL)
@@ -88,8 +89,9 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *statu
 	return CUDA_SUCCESS;
 }
 
-CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph,
-				   const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count)
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, uint64_t *id,
+				   CUgraph *graph, const CUgraphNode **nodes,
+				   const CUgraphEdgeData **edges, size_t *count)
 {
 	/* Edges carry no data here. */
 	if (edges != NULL)
@@ -97,15 +99,17 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *statu
 	return cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count);
 }
 
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
-				     const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+				     const CUgraphNode *dependencies, const CUgraphEdgeData *edges,
+				     size_t count, CUstreamCaptureMode mode)
 {
 	(void)edges;
 	return phos_call_streamBeginCaptureToGraph(stream, graph, dependencies, count, mode);
 }
 
-CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *dependencies, const CUgraphEdgeData *edges,
-					      size_t count, unsigned int flags)
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *dependencies,
+					      const CUgraphEdgeData *edges, size_t count,
+					      unsigned int flags)
 {
 	(void)edges;
 	return cuStreamUpdateCaptureDependencies(stream, dependencies, count, flags);

@@ -1,4 +1,5 @@
-/* Contexts: creating and ending them asks the session; which one is current is each thread's own stack. */
+/* Contexts: creating and ending them asks the session; which one is current is each thread's own
+ * stack. */
 #include <stdlib.h>
 
 #include "objects.h"
@@ -6,9 +7,9 @@
 #include "thread.h"
 #include "zz_calls.h"
 
-#define API_VERSION 3020
+#define API_VERSION      3020
 #define API_VERSION_11_4 11040
-#define FLAGS_KNOWN 0xffu
+#define FLAGS_KNOWN      0xffu
 
 static CUresult push(uint64_t handle)
 {
@@ -43,7 +44,8 @@ static CUresult usable(CUcontext context)
 	struct phos_context *found = phos_context_find(context);
 	if (found == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	/* A primary context that has ended comes back when it is retained; being current does not matter till then. */
+	/* A primary context that has ended comes back when it is retained; being current does not
+	 * matter till then. */
 	if (atomic_load(&found->ended) && (uint32_t)found->handle > PHOS_DEVICE_MAX)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return CUDA_SUCCESS;
@@ -70,7 +72,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 	CUresult result = phos_call_cuDevicePrimaryCtxRelease_v2(device);
 	unsigned flags;
 	int active = 1;
-	if (result == CUDA_SUCCESS && cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && !active)
+	if (result == CUDA_SUCCESS &&
+	    cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && !active)
 		phos_context_end(phos_primary_context(device));
 	return result;
 }
@@ -100,8 +103,8 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 	return create(context, flags, device, API_VERSION);
 }
 
-CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *parameters, int count, unsigned int flags,
-			CUdevice device)
+CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *parameters, int count,
+			unsigned int flags, CUdevice device)
 {
 	(void)parameters;
 	if (count != 0)
@@ -109,7 +112,8 @@ CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *parameters, int
 	return create(context, flags, device, API_VERSION_11_4);
 }
 
-CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsigned int flags, CUdevice device)
+CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsigned int flags,
+			CUdevice device)
 {
 	if (parameters != NULL)
 		return phos_refuse("cuCtxCreate_v4 with parameters");

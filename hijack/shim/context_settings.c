@@ -4,9 +4,9 @@
 #include "thread.h"
 #include "zz_calls.h"
 
-#define LEAST_PRIORITY 0
+#define LEAST_PRIORITY    0
 #define GREATEST_PRIORITY (-5)
-#define FLAGS_SETTABLE 0xffu
+#define FLAGS_SETTABLE    0xffu
 
 CUresult cuCtxGetFlags(unsigned int *flags)
 {
@@ -19,7 +19,8 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 	/* The flags of a primary context can be set before it is known here. */
 	int active;
 	if (context == NULL || (uint32_t)context->handle <= PHOS_DEVICE_MAX)
-		return cuDevicePrimaryCtxGetState((CUdevice)((uint32_t)phos_self.current - 1), flags, &active);
+		return cuDevicePrimaryCtxGetState((CUdevice)((uint32_t)phos_self.current - 1),
+						  flags, &active);
 	*flags = atomic_load(&context->flags);
 	return CUDA_SUCCESS;
 }
@@ -32,7 +33,8 @@ CUresult cuCtxSetFlags(unsigned int flags)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if ((uint32_t)phos_self.current <= PHOS_DEVICE_MAX)
-		return cuDevicePrimaryCtxSetFlags_v2((CUdevice)((uint32_t)phos_self.current - 1), flags);
+		return cuDevicePrimaryCtxSetFlags_v2((CUdevice)((uint32_t)phos_self.current - 1),
+						     flags);
 	struct phos_context *context = phos_context_find(phos_self.current);
 	if (context != NULL)
 		atomic_store(&context->flags, flags);
@@ -67,7 +69,8 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 	return CUDA_SUCCESS;
 }
 
-/* Preferences of caches and banks: the devices here have no use for them, so the answer is always "none". */
+/* Preferences of caches and banks: the devices here have no use for them, so the answer is always
+ * "none". */
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 {

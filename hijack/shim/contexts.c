@@ -11,7 +11,8 @@
 
 static pthread_mutex_t locals_lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct phos_context *phos_context_enter(uint64_t handle, int device, uint32_t flags, uint32_t version)
+struct phos_context *phos_context_enter(uint64_t handle, int device, uint32_t flags,
+					uint32_t version)
 {
 	struct phos_context *context = calloc(1, sizeof *context);
 	if (context == NULL)
@@ -104,7 +105,8 @@ static struct phos_local *place_local(struct phos_context *context, void *key)
 	return local;
 }
 
-CUresult phos_local_put(CUcontext handle, void *key, void *value, void (*destructor)(CUcontext, void *, void *))
+CUresult phos_local_put(CUcontext handle, void *key, void *value,
+			void (*destructor)(CUcontext, void *, void *))
 {
 	struct phos_context *context = context_or_current(handle);
 	if (context == NULL)

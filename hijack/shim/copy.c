@@ -1,7 +1,7 @@
 /*
- * Copies between memory that the worker can address (device windows, the pinned arena) are posted and not waited for.
- * The program's own pages are another matter: small sources travel in the frame, for the rest the worker copies from
- * or to this process while the call waits.
+ * Copies between memory that the worker can address (device windows, the pinned arena) are posted
+ * and not waited for. The program's own pages are another matter: small sources travel in the
+ * frame, for the rest the worker copies from or to this process while the call waits.
  */
 #include "copy.h"
 
@@ -22,7 +22,8 @@ static struct phos_end end_at(uint64_t address)
 	return (struct phos_end){.program = is_program(address), .address = address};
 }
 
-/* A device pointer must be one: a wrong one would make the shim or the worker touch the program's pages. */
+/* A device pointer must be one: a wrong one would make the shim or the worker touch the program's
+ * pages. */
 static bool is_device_pointer(uint64_t address)
 {
 	struct phos_range range;
@@ -32,9 +33,9 @@ static bool is_device_pointer(uint64_t address)
 
 static CUresult post_waiting(const struct phos_copy *c, CUstream stream)
 {
-	return phos_call_memcpyWait(c->to.program, c->to.address, c->to.pitch, c->to.slice, c->from.program,
-				    c->from.address, c->from.pitch, c->from.slice, c->width, c->height, c->depth,
-				    stream);
+	return phos_call_memcpyWait(c->to.program, c->to.address, c->to.pitch, c->to.slice,
+				    c->from.program, c->from.address, c->from.pitch, c->from.slice,
+				    c->width, c->height, c->depth, stream);
 }
 
 /* Both ends are the program's own: wait for the stream and copy here. */
@@ -45,8 +46,10 @@ static CUresult copy_here(const struct phos_copy *c, CUstream stream)
 		return result;
 	for (uint64_t z = 0; z < c->depth; z++)
 		for (uint64_t y = 0; y < c->height; y++)
-			memmove((void *)(uintptr_t)(c->to.address + z * c->to.slice + y * c->to.pitch),
-				(const void *)(uintptr_t)(c->from.address + z * c->from.slice + y * c->from.pitch),
+			memmove((void *)(uintptr_t)(c->to.address + z * c->to.slice +
+						    y * c->to.pitch),
+				(const void *)(uintptr_t)(c->from.address + z * c->from.slice +
+							  y * c->from.pitch),
 				c->width);
 	return CUDA_SUCCESS;
 }
@@ -58,18 +61,23 @@ CUresult phos_copy_run(const struct phos_copy *c, CUstream stream, bool async)
 	if (c->to.program && c->from.program)
 		return copy_here(c, stream);
 	if (c->to.program || c->from.program) {
-		/* While a stream is captured, the session must see where the bytes come from, not what they are. */
-		bool small = !c->to.program && c->height == 1 && c->depth == 1 && c->width <= PHOS_INLINE_MAX;
+		/* While a stream is captured, the session must see where the bytes come from, not
+		 * what they are. */
+		bool small = !c->to.program && c->height == 1 && c->depth == 1 &&
+			     c->width <= PHOS_INLINE_MAX;
 		if (small && (!phos_live() || atomic_load(phos_word(PHOS_WORD_CAPTURING)) == 0))
-			return phos_call_memcpyInline(c->to.address, stream,
-						      (const unsigned char *)(uintptr_t)c->from.address, c->width);
+			return phos_call_memcpyInline(
+				c->to.address, stream,
+				(const unsigned char *)(uintptr_t)c->from.address, c->width);
 		return post_waiting(c, stream);
 	}
-	/* The driver too returns early from a copy within device memory, but not from one with host memory. */
+	/* The driver too returns early from a copy within device memory, but not from one with host
+	 * memory. */
 	if (!async && (phos_in_arena(c->to.address) || phos_in_arena(c->from.address)))
 		return post_waiting(c, stream);
-	return phos_call_memcpy(c->to.address, c->to.pitch, c->to.slice, c->from.address, c->from.pitch,
-				c->from.slice, c->width, c->height, c->depth, stream);
+	return phos_call_memcpy(c->to.address, c->to.pitch, c->to.slice, c->from.address,
+				c->from.pitch, c->from.slice, c->width, c->height, c->depth,
+				stream);
 }
 
 static CUresult copy_line(uint64_t to, uint64_t from, size_t bytes, CUstream stream, bool async)
@@ -95,7 +103,8 @@ static CUresult place_end(struct phos_end *end, CUmemorytype type, uint64_t host
 		return host == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	case TYPE_DEVICE:
 		*end = end_at(device);
-		return device == 0 || !is_device_pointer(device) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+		return device == 0 || !is_device_pointer(device) ? CUDA_ERROR_INVALID_VALUE
+								 : CUDA_SUCCESS;
 	case TYPE_UNIFIED:
 		*end = end_at(device);
 		return device == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -106,8 +115,8 @@ static CUresult place_end(struct phos_end *end, CUmemorytype type, uint64_t host
 }
 
 /* Applies offsets, pitch and height, with the driver's meaning of 0. */
-static CUresult shape_end(struct phos_end *end, const struct phos_copy *copy, size_t x, size_t y, size_t z,
-			  size_t pitch, size_t height)
+static CUresult shape_end(struct phos_end *end, const struct phos_copy *copy, size_t x, size_t y,
+			  size_t z, size_t pitch, size_t height)
 {
 	if (pitch == 0)
 		pitch = copy->width;
@@ -128,13 +137,17 @@ CUresult phos_copy_of_3d(const CUDA_MEMCPY3D *d, struct phos_copy *copy)
 	copy->width = d->WidthInBytes;
 	copy->height = d->Height;
 	copy->depth = d->Depth;
-	CUresult result = place_end(&copy->to, d->dstMemoryType, (uintptr_t)d->dstHost, d->dstDevice);
+	CUresult result =
+		place_end(&copy->to, d->dstMemoryType, (uintptr_t)d->dstHost, d->dstDevice);
 	if (result == CUDA_SUCCESS)
-		result = place_end(&copy->from, d->srcMemoryType, (uintptr_t)d->srcHost, d->srcDevice);
+		result = place_end(&copy->from, d->srcMemoryType, (uintptr_t)d->srcHost,
+				   d->srcDevice);
 	if (result == CUDA_SUCCESS)
-		result = shape_end(&copy->to, copy, d->dstXInBytes, d->dstY, d->dstZ, d->dstPitch, d->dstHeight);
+		result = shape_end(&copy->to, copy, d->dstXInBytes, d->dstY, d->dstZ, d->dstPitch,
+				   d->dstHeight);
 	if (result == CUDA_SUCCESS)
-		result = shape_end(&copy->from, copy, d->srcXInBytes, d->srcY, d->srcZ, d->srcPitch, d->srcHeight);
+		result = shape_end(&copy->from, copy, d->srcXInBytes, d->srcY, d->srcZ, d->srcPitch,
+				   d->srcHeight);
 	return result;
 }
 
@@ -209,8 +222,8 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 }
 
 /* A copy that names one side as device memory. */
-static CUresult copy_checked(CUdeviceptr device, uint64_t to, uint64_t from, size_t bytes, CUstream stream,
-			     bool async)
+static CUresult copy_checked(CUdeviceptr device, uint64_t to, uint64_t from, size_t bytes,
+			     CUstream stream, bool async)
 {
 	if (bytes != 0 && !is_device_pointer(device))
 		return phos_live() ? CUDA_ERROR_INVALID_VALUE : phos_enter();
@@ -274,13 +287,14 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *description, CUstream stream)
 	return run_3d(description, stream, true);
 }
 
-CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes)
+CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+		      CUcontext from_context, size_t bytes)
 {
 	return cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, phos_default_stream);
 }
 
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-			   size_t bytes, CUstream stream)
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+			   CUcontext from_context, size_t bytes, CUstream stream)
 {
 	(void)to_context;
 	(void)from_context;

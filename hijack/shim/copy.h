@@ -27,7 +27,8 @@ CUresult phos_copy_of_3d(const CUDA_MEMCPY3D *description, struct phos_copy *cop
 /* Does the reverse, as far as it can be told. */
 void phos_3d_of_copy(const struct phos_copy *copy, CUDA_MEMCPY3D *description);
 
-/* Posts a copy. Unless async, it is complete, or its source may be used again, when this returns. */
+/* Posts a copy. Unless async, it is complete, or its source may be used again, when this returns.
+ */
 CUresult phos_copy_run(const struct phos_copy *copy, CUstream stream, bool async);
 
 #endif

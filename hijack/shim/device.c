@@ -108,7 +108,8 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 {
 	const struct phos_device *device;
 	unsigned index = (unsigned)attribute;
-	if (value == NULL || index == 0 || index >= sizeof device->attributes / sizeof device->attributes[0])
+	if (value == NULL || index == 0 ||
+	    index >= sizeof device->attributes / sizeof device->attributes[0])
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = find(ordinal, &device);
 	if (result == CUDA_SUCCESS)
@@ -161,8 +162,10 @@ CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice ordinal)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = find(ordinal, &device);
 	if (result == CUDA_SUCCESS)
-		snprintf(id, (size_t)length, "%04x:%02x:%02x.0", (unsigned)device->attributes[PCI_DOMAIN_ID],
-			 (unsigned)device->attributes[PCI_BUS_ID], (unsigned)device->attributes[PCI_DEVICE_ID]);
+		snprintf(id, (size_t)length, "%04x:%02x:%02x.0",
+			 (unsigned)device->attributes[PCI_DOMAIN_ID],
+			 (unsigned)device->attributes[PCI_BUS_ID],
+			 (unsigned)device->attributes[PCI_DEVICE_ID]);
 	return result;
 }
 
@@ -190,8 +193,8 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *ordinal, const char *id)
 	return CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* Devices of one session share an address space in the worker; what one may reach of another is the backend's
- * business, and is not offered yet. */
+/* Devices of one session share an address space in the worker; what one may reach of another is the
+ * backend's business, and is not offered yet. */
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer)
 {
 	const struct phos_device *device;
@@ -205,7 +208,8 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer)
 	return result;
 }
 
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice destination)
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice source,
+				 CUdevice destination)
 {
 	const struct phos_device *device;
 	if (value == NULL || (int)attribute < 1 || source == destination)

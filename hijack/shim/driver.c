@@ -6,7 +6,7 @@
 
 /* Before a session says otherwise. Runtimes ask for the version before they initialise. */
 #define DRIVER_VERSION 12040
-#define LOADING_LAZY 2
+#define LOADING_LAZY   2
 
 CUresult cuInit(unsigned int flags)
 {
@@ -39,9 +39,11 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id)
 	*table = phos_table_find(uuid);
 	if (*table != NULL)
 		return CUDA_SUCCESS;
-	phos_log(PHOS_DEBUG, "no private table %02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-		 uuid[0], uuid[1], uuid[2], uuid[3], uuid[4], uuid[5], uuid[6], uuid[7], uuid[8], uuid[9], uuid[10],
-		 uuid[11], uuid[12], uuid[13], uuid[14], uuid[15]);
+	phos_log(PHOS_DEBUG,
+		 "no private table "
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		 uuid[0], uuid[1], uuid[2], uuid[3], uuid[4], uuid[5], uuid[6], uuid[7], uuid[8],
+		 uuid[9], uuid[10], uuid[11], uuid[12], uuid[13], uuid[14], uuid[15]);
 	return CUDA_ERROR_NOT_FOUND;
 }
 

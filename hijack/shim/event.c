@@ -1,7 +1,8 @@
 /*
- * Events. Each has a completion word in the session file where one was left. A record carries a count that the worker
- * stores there when the stream reaches it, so a query costs a load. The count is taken while the ring is locked:
- * counts and frames of several threads are then in the same order.
+ * Events. Each has a completion word in the session file where one was left. A record carries a
+ * count that the worker stores there when the stream reaches it, so a query costs a load. The count
+ * is taken while the ring is locked: counts and frames of several threads are then in the same
+ * order.
  */
 #include <stdlib.h>
 
@@ -46,7 +47,8 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int fl
 		return c.result;
 	uint64_t count = 0;
 	if (event != NULL) {
-		bool capturing = atomic_load_explicit(phos_word(PHOS_WORD_CAPTURING), memory_order_relaxed) != 0;
+		bool capturing = atomic_load_explicit(phos_word(PHOS_WORD_CAPTURING),
+						      memory_order_relaxed) != 0;
 		atomic_store_explicit(&event->ask, capturing, memory_order_relaxed);
 		count = atomic_load_explicit(&event->records, memory_order_relaxed) + 1;
 		atomic_store_explicit(&event->records, count, memory_order_relaxed);
@@ -61,12 +63,14 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int fl
 /* Whether the completion word answers for the event, and what it says. */
 static bool look(CUevent handle, bool *complete)
 {
-	struct event *event = phos_kind_of(handle) == PHOS_KIND_EVENT ? phos_object_find(handle) : NULL;
+	struct event *event =
+		phos_kind_of(handle) == PHOS_KIND_EVENT ? phos_object_find(handle) : NULL;
 	if (event == NULL || event->word == NO_WORD || atomic_load(&event->ask) ||
 	    atomic_load(phos_word(PHOS_WORD_CAPTURING)) != 0)
 		return false;
 	_Atomic uint64_t *word = phos_word64(PHOS_EVENTS_OFFSET + 8 * (size_t)event->word);
-	*complete = atomic_load_explicit(word, memory_order_acquire) >= atomic_load(&event->records);
+	*complete =
+		atomic_load_explicit(word, memory_order_acquire) >= atomic_load(&event->records);
 	return true;
 }
 

@@ -8,7 +8,7 @@
 #include "session.h"
 #include "thread.h"
 
-#define FIRST_TRY_BYTES 4096
+#define FIRST_TRY_BYTES   4096
 #define INFO_HEADER_BYTES 80 /* counts, attributes, length of the name, padding */
 
 enum extra_key { EXTRA_END = 0, EXTRA_BUFFER = 1, EXTRA_BUFFER_BYTES = 2 };
@@ -47,7 +47,8 @@ static struct phos_function *describe(const unsigned char *info, size_t bytes)
 	uint64_t count = word_at(info, 0), name_bytes = word_at(info, 72);
 	if (bytes < INFO_HEADER_BYTES + 8 * count + name_bytes)
 		return NULL;
-	struct phos_function *f = calloc(1, sizeof *f + count * sizeof f->parameters[0] + name_bytes + 1);
+	struct phos_function *f =
+		calloc(1, sizeof *f + count * sizeof f->parameters[0] + name_bytes + 1);
 	if (f == NULL)
 		return NULL;
 	f->parameter_count = (uint32_t)count;
@@ -59,7 +60,8 @@ static struct phos_function *describe(const unsigned char *info, size_t bytes)
 	memcpy(name, info + INFO_HEADER_BYTES + 8 * count, name_bytes);
 	f->name = name;
 	for (uint32_t i = 0; i < count; i++) {
-		if ((uint64_t)f->parameters[i].offset + f->parameters[i].bytes > f->parameter_bytes) {
+		if ((uint64_t)f->parameters[i].offset + f->parameters[i].bytes >
+		    f->parameter_bytes) {
 			free(f);
 			return NULL;
 		}
@@ -142,7 +144,9 @@ CUresult phos_arguments_of(const struct phos_function *f, void **kernel_paramete
 	arguments->each = kernel_parameters;
 	arguments->block = NULL;
 	if (extra == NULL)
-		return kernel_parameters == NULL && f->parameter_count > 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+		return kernel_parameters == NULL && f->parameter_count > 0
+			       ? CUDA_ERROR_INVALID_VALUE
+			       : CUDA_SUCCESS;
 	if (kernel_parameters != NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	size_t bytes = 0;
@@ -185,9 +189,10 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 		return result;
 	enum { MAX_SHARED_OPTIN = 97 };
 	if (attribute == PHOS_FUNCTION_MAX_DYNAMIC_SHARED &&
-	    (value < 0 || (f->device != NULL && f->device[MAX_SHARED_OPTIN] > 0 &&
-			   value > f->device[MAX_SHARED_OPTIN] -
-					   atomic_load(&f->attributes[PHOS_FUNCTION_STATIC_SHARED]))))
+	    (value < 0 ||
+	     (f->device != NULL && f->device[MAX_SHARED_OPTIN] > 0 &&
+	      value > f->device[MAX_SHARED_OPTIN] -
+			      atomic_load(&f->attributes[PHOS_FUNCTION_STATIC_SHARED]))))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (attribute == PHOS_FUNCTION_CARVEOUT && (value < -1 || value > 100))
 		return CUDA_ERROR_INVALID_VALUE;

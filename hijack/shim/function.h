@@ -36,7 +36,8 @@ struct phos_function {
 CUresult phos_function_find(uint64_t handle, struct phos_function **function);
 
 /* Writes a function's parameter block of parameter_bytes bytes from the arguments of a launch. */
-void phos_function_pack(const struct phos_function *function, void *const *arguments, unsigned char *block);
+void phos_function_pack(const struct phos_function *function, void *const *arguments,
+			unsigned char *block);
 
 /* The arguments of a launch: pointers to each, or a ready block. Exactly one form may be given. */
 struct phos_arguments {
@@ -45,7 +46,7 @@ struct phos_arguments {
 };
 
 /* Sorts out kernelParams and extra. */
-CUresult phos_arguments_of(const struct phos_function *function, void **kernel_parameters, void **extra,
-			   struct phos_arguments *arguments);
+CUresult phos_arguments_of(const struct phos_function *function, void **kernel_parameters,
+			   void **extra, struct phos_arguments *arguments);
 
 #endif

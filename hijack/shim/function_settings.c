@@ -25,7 +25,8 @@ CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config)
 	return config < 0 || config > 2 ? CUDA_ERROR_INVALID_VALUE : check(function);
 }
 
-/* The shape of a launch as programs for CUDA 3 set it. They too launch with an explicit one today. */
+/* The shape of a launch as programs for CUDA 3 set it. They too launch with an explicit one today.
+ */
 
 CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z)
 {
@@ -43,13 +44,15 @@ CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel)
 	return phos_call_cuKernelGetFunction(function, kernel);
 }
 
-CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device)
+CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
+			      CUdevice device)
 {
 	(void)device;
 	return cuFuncGetAttribute(value, attribute, kernel);
 }
 
-CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+			      CUdevice device)
 {
 	(void)device;
 	return cuFuncSetAttribute(kernel, attribute, value);

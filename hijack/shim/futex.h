@@ -11,11 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sleeps while *word is expected, at most the given time; may return early. Shared with other processes. */
+/* Sleeps while *word is expected, at most the given time; may return early. Shared with other
+ * processes. */
 static inline void phos_futex_wait(_Atomic uint32_t *word, uint32_t expected, long milliseconds)
 {
 	int saved = errno;
-	struct timespec limit = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000};
+	struct timespec limit = {.tv_sec = milliseconds / 1000,
+				 .tv_nsec = milliseconds % 1000 * 1000000};
 	syscall(SYS_futex, word, FUTEX_WAIT, expected, &limit, NULL, 0);
 	errno = saved;
 }

@@ -13,15 +13,16 @@ enum { UPDATE_SUCCESS = 0 };
 
 #define MOST_EDGES (1u << 24)
 
-/* Lists nodes the driver's way: without an array only their number is told; with one, *count is its room, and then
- * how many there are, or were written. What the array has more is set to 0. */
-static CUresult list(CUgraph graph, CUgraphNode node, enum listing what, CUgraphNode *first, CUgraphNode *second,
-		     size_t *count)
+/* Lists nodes the driver's way: without an array only their number is told; with one, *count is its
+ * room, and then how many there are, or were written. What the array has more is set to 0. */
+static CUresult list(CUgraph graph, CUgraphNode node, enum listing what, CUgraphNode *first,
+		     CUgraphNode *second, size_t *count)
 {
 	uint64_t there = 0, room = first == NULL ? 0 : *count;
 	if (room > MOST_EDGES)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = phos_call_graphNodes(graph, node, what, (uintptr_t)first, (uintptr_t)second, room, &there);
+	CUresult result = phos_call_graphNodes(graph, node, what, (uintptr_t)first,
+					       (uintptr_t)second, room, &there);
 	if (result != CUDA_SUCCESS)
 		return result;
 	for (uint64_t i = there; i < room; i++) {
@@ -35,7 +36,8 @@ static CUresult list(CUgraph graph, CUgraphNode node, enum listing what, CUgraph
 
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 {
-	return count == NULL ? CUDA_ERROR_INVALID_VALUE : list(graph, 0, ALL_NODES, nodes, NULL, count);
+	return count == NULL ? CUDA_ERROR_INVALID_VALUE
+			     : list(graph, 0, ALL_NODES, nodes, NULL, count);
 }
 
 CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
@@ -52,12 +54,14 @@ CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size
 
 CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *nodes, size_t *count)
 {
-	return count == NULL ? CUDA_ERROR_INVALID_VALUE : list(0, node, DEPENDENCIES, nodes, NULL, count);
+	return count == NULL ? CUDA_ERROR_INVALID_VALUE
+			     : list(0, node, DEPENDENCIES, nodes, NULL, count);
 }
 
 CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size_t *count)
 {
-	return count == NULL ? CUDA_ERROR_INVALID_VALUE : list(0, node, DEPENDENTS, nodes, NULL, count);
+	return count == NULL ? CUDA_ERROR_INVALID_VALUE
+			     : list(0, node, DEPENDENTS, nodes, NULL, count);
 }
 
 /* Edges carry no data here: where the driver would tell some, it is the plain kind. */
@@ -77,7 +81,8 @@ static bool are_plain(const CUgraphEdgeData *edges, size_t count)
 	return true;
 }
 
-CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edges, size_t *count)
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
+			    CUgraphEdgeData *edges, size_t *count)
 {
 	CUresult result = cuGraphGetEdges(graph, from, to, count);
 	if (result == CUDA_SUCCESS)
@@ -85,7 +90,8 @@ CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, C
 	return result;
 }
 
-CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *edges, size_t *count)
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *edges,
+				       size_t *count)
 {
 	CUresult result = cuGraphNodeGetDependencies(node, nodes, count);
 	if (result == CUDA_SUCCESS)
@@ -93,7 +99,8 @@ CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *nodes, CUg
 	return result;
 }
 
-CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *edges, size_t *count)
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes,
+					 CUgraphEdgeData *edges, size_t *count)
 {
 	CUresult result = cuGraphNodeGetDependentNodes(node, nodes, count);
 	if (result == CUDA_SUCCESS)
@@ -117,7 +124,8 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, co
 	return cuGraphRemoveDependencies(graph, from, to, count);
 }
 
-CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
+CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
+				      CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
 {
 	if (parameters == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -140,7 +148,8 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
 	return result;
 }
 
-CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *update)
+CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
+			   CUgraphExecUpdateResult *update)
 {
 	CUgraphExecUpdateResultInfo info;
 	CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);

@@ -16,8 +16,8 @@ static CUDA_MEMSET_NODE_PARAMS fill_of(const CUgraphNodeParams *p)
 	};
 }
 
-CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-			CUgraphNodeParams *p)
+CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+			size_t count, CUgraphNodeParams *p)
 {
 	if (p == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -41,11 +41,13 @@ CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dep
 	case EVENT_RECORD:
 		return cuGraphAddEventRecordNode(node, graph, dependencies, count, p->event.event);
 	}
-	return phos_refuse("cuGraphAddNode of a type beyond kernel, memcpy, memset, host, graph, empty and event");
+	return phos_refuse("cuGraphAddNode of a type beyond kernel, memcpy, memset, host, graph, "
+			   "empty and event");
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
-			   const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *parameters)
+			   const CUgraphEdgeData *edges, size_t count,
+			   CUgraphNodeParams *parameters)
 {
 	for (size_t i = 0; edges != NULL && i < count; i++)
 		if (edges[i].from_port != 0 || edges[i].to_port != 0 || edges[i].type != 0)
@@ -87,7 +89,8 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
 	case KERNEL:
 		return cuGraphExecKernelNodeSetParams_v2(exec, node, &p->kernel);
 	case MEMCPY:
-		return cuGraphExecMemcpyNodeSetParams(exec, node, &p->memcpy.copyParams, p->memcpy.copyCtx);
+		return cuGraphExecMemcpyNodeSetParams(exec, node, &p->memcpy.copyParams,
+						      p->memcpy.copyCtx);
 	case MEMSET:
 		return cuGraphExecMemsetNodeSetParams(exec, node, &fill, p->memset.ctx);
 	case HOST:

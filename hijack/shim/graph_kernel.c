@@ -5,7 +5,8 @@
 #include "objects.h"
 #include "session.h"
 
-/* What cuGraphKernelNodeGetParams points a program to: good until the node is destroyed or asked about again. */
+/* What cuGraphKernelNodeGetParams points a program to: good until the node is destroyed or asked
+ * about again. */
 struct told {
 	unsigned char *block;
 	void **each;
@@ -33,7 +34,8 @@ static CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS *parameters)
 }
 
 /* Packs a node's parameters. The caller frees *block. */
-static CUresult pack(const CUDA_KERNEL_NODE_PARAMS *parameters, unsigned char **block, size_t *bytes)
+static CUresult pack(const CUDA_KERNEL_NODE_PARAMS *parameters, unsigned char **block,
+		     size_t *bytes)
 {
 	struct phos_function *f;
 	struct phos_arguments arguments;
@@ -42,7 +44,8 @@ static CUresult pack(const CUDA_KERNEL_NODE_PARAMS *parameters, unsigned char **
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_function_find(function_of(parameters), &f);
 	if (result == CUDA_SUCCESS)
-		result = phos_arguments_of(f, parameters->kernelParams, parameters->extra, &arguments);
+		result = phos_arguments_of(f, parameters->kernelParams, parameters->extra,
+					   &arguments);
 	if (result != CUDA_SUCCESS)
 		return result;
 	*bytes = f->parameter_bytes;
@@ -56,8 +59,8 @@ static CUresult pack(const CUDA_KERNEL_NODE_PARAMS *parameters, unsigned char **
 	return CUDA_SUCCESS;
 }
 
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-				 const CUDA_KERNEL_NODE_PARAMS *p)
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+				 size_t count, const CUDA_KERNEL_NODE_PARAMS *p)
 {
 	unsigned char *block;
 	size_t bytes;
@@ -66,9 +69,10 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
 	CUresult result = pack(p, &block, &bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = phos_call_graphAddKernelNode(node, graph, dependencies, count, function_of(p), p->gridDimX,
-					      p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ,
-					      p->sharedMemBytes, block, bytes);
+	result = phos_call_graphAddKernelNode(node, graph, dependencies, count, function_of(p),
+					      p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX,
+					      p->blockDimY, p->blockDimZ, p->sharedMemBytes, block,
+					      bytes);
 	free(block);
 	return result;
 }
@@ -82,14 +86,15 @@ CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_
 	CUresult result = pack(p, &block, &bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = phos_call_graphKernelNodeSet(node, function_of(p), p->gridDimX, p->gridDimY, p->gridDimZ,
-					      p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes, block,
-					      bytes);
+	result = phos_call_graphKernelNodeSet(node, function_of(p), p->gridDimX, p->gridDimY,
+					      p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ,
+					      p->sharedMemBytes, block, bytes);
 	free(block);
 	return result;
 }
 
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p)
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+					   const CUDA_KERNEL_NODE_PARAMS *p)
 {
 	unsigned char *block;
 	size_t bytes;
@@ -98,9 +103,9 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, c
 	CUresult result = pack(p, &block, &bytes);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = phos_call_graphExecKernelNodeSet(exec, node, function_of(p), p->gridDimX, p->gridDimY, p->gridDimZ,
-						  p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes, block,
-						  bytes);
+	result = phos_call_graphExecKernelNodeSet(
+		exec, node, function_of(p), p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX,
+		p->blockDimY, p->blockDimZ, p->sharedMemBytes, block, bytes);
 	free(block);
 	return result;
 }
@@ -108,7 +113,8 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, c
 /* Room for the parameters of a node, in the form that a program expects to find them. */
 static struct told *place(CUgraphNode node, const struct phos_function *f)
 {
-	struct told *fresh = malloc(sizeof *fresh + f->parameter_count * sizeof fresh->each[0] + f->parameter_bytes);
+	struct told *fresh = malloc(sizeof *fresh + f->parameter_count * sizeof fresh->each[0] +
+				    f->parameter_bytes);
 	if (fresh == NULL)
 		return NULL;
 	fresh->each = (void **)(fresh + 1);
@@ -130,9 +136,9 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 	if (p == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(p, 0, sizeof *p);
-	CUresult result = phos_call_graphKernelNodeGet(node, 0, 0, &function, &p->gridDimX, &p->gridDimY, &p->gridDimZ,
-						       &p->blockDimX, &p->blockDimY, &p->blockDimZ,
-						       &p->sharedMemBytes, &bytes);
+	CUresult result = phos_call_graphKernelNodeGet(
+		node, 0, 0, &function, &p->gridDimX, &p->gridDimY, &p->gridDimZ, &p->blockDimX,
+		&p->blockDimY, &p->blockDimZ, &p->sharedMemBytes, &bytes);
 	if (result == CUDA_SUCCESS)
 		result = phos_function_find(function, &f);
 	if (result != CUDA_SUCCESS)
@@ -141,9 +147,10 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 	if (told == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (f->parameter_bytes > 0)
-		result = phos_call_graphKernelNodeGet(node, (uintptr_t)told->block, f->parameter_bytes, &function,
-						      &p->gridDimX, &p->gridDimY, &p->gridDimZ, &p->blockDimX,
-						      &p->blockDimY, &p->blockDimZ, &p->sharedMemBytes, &bytes);
+		result = phos_call_graphKernelNodeGet(
+			node, (uintptr_t)told->block, f->parameter_bytes, &function, &p->gridDimX,
+			&p->gridDimY, &p->gridDimZ, &p->blockDimX, &p->blockDimY, &p->blockDimZ,
+			&p->sharedMemBytes, &bytes);
 	if (phos_kind_of(function) == PHOS_KIND_KERNEL)
 		p->kern = function;
 	else
@@ -154,8 +161,8 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 
 /* The forms of CUDA 11 and before. */
 
-CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-			      const CUDA_KERNEL_NODE_PARAMS_v1 *old)
+CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+			      size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *old)
 {
 	if (old == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -171,7 +178,8 @@ CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PAR
 	return cuGraphKernelNodeSetParams_v2(node, &parameters);
 }
 
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *old)
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+					const CUDA_KERNEL_NODE_PARAMS_v1 *old)
 {
 	if (old == NULL)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -1,21 +1,23 @@
-/* Copy, fill and host nodes: their structs are taken apart into plain frames, and put together again. */
+/* Copy, fill and host nodes: their structs are taken apart into plain frames, and put together
+ * again. */
 #include "callbacks.h"
 #include "copy.h"
 #include "session.h"
 
 /* The ends and the size of a copy, as the wire calls take them. */
-#define COPY_WORDS(c)                                                                                           \
-	(c).to.program, (c).to.address, (c).to.pitch, (c).to.slice, (c).from.program, (c).from.address,        \
-		(c).from.pitch, (c).from.slice, (c).width, (c).height, (c).depth
+#define COPY_WORDS(c)                                                                 \
+	(c).to.program, (c).to.address, (c).to.pitch, (c).to.slice, (c).from.program, \
+		(c).from.address, (c).from.pitch, (c).from.slice, (c).width, (c).height, (c).depth
 
-CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-			      const CUDA_MEMCPY3D *description, CUcontext context)
+CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+			      size_t count, const CUDA_MEMCPY3D *description, CUcontext context)
 {
 	struct phos_copy copy;
 	CUresult result = phos_copy_of_3d(description, &copy);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return phos_call_graphAddMemcpyNode(node, graph, dependencies, count, context, COPY_WORDS(copy));
+	return phos_call_graphAddMemcpyNode(node, graph, dependencies, count, context,
+					    COPY_WORDS(copy));
 }
 
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *description)
@@ -23,9 +25,9 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *description
 	struct phos_copy c;
 	if (description == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = phos_call_graphMemcpyNodeGet(node, &c.to.program, &c.to.address, &c.to.pitch, &c.to.slice,
-						       &c.from.program, &c.from.address, &c.from.pitch, &c.from.slice,
-						       &c.width, &c.height, &c.depth);
+	CUresult result = phos_call_graphMemcpyNodeGet(
+		node, &c.to.program, &c.to.address, &c.to.pitch, &c.to.slice, &c.from.program,
+		&c.from.address, &c.from.pitch, &c.from.slice, &c.width, &c.height, &c.depth);
 	if (result == CUDA_SUCCESS)
 		phos_3d_of_copy(&c, description);
 	return result;
@@ -35,11 +37,12 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *descr
 {
 	struct phos_copy copy;
 	CUresult result = phos_copy_of_3d(description, &copy);
-	return result == CUDA_SUCCESS ? phos_call_graphMemcpyNodeSet(node, COPY_WORDS(copy)) : result;
+	return result == CUDA_SUCCESS ? phos_call_graphMemcpyNodeSet(node, COPY_WORDS(copy))
+				      : result;
 }
 
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *description,
-					CUcontext context)
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+					const CUDA_MEMCPY3D *description, CUcontext context)
 {
 	struct phos_copy copy;
 	CUresult result = phos_copy_of_3d(description, &copy);
@@ -52,25 +55,27 @@ static CUresult check_fill(const CUDA_MEMSET_NODE_PARAMS *p)
 {
 	if (p == NULL || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
 		return CUDA_ERROR_INVALID_VALUE;
-	return phos_in_window(p->dst) || phos_in_arena(p->dst) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return phos_in_window(p->dst) || phos_in_arena(p->dst) ? CUDA_SUCCESS
+							       : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-			      const CUDA_MEMSET_NODE_PARAMS *p, CUcontext context)
+CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+			      size_t count, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext context)
 {
 	CUresult result = check_fill(p);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return phos_call_graphAddMemsetNode(node, graph, dependencies, count, context, p->dst, p->pitch, p->value,
-					    p->elementSize, p->width, p->height);
+	return phos_call_graphAddMemsetNode(node, graph, dependencies, count, context, p->dst,
+					    p->pitch, p->value, p->elementSize, p->width,
+					    p->height);
 }
 
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *p)
 {
 	if (p == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	return phos_call_graphMemsetNodeGet(node, &p->dst, &p->pitch, &p->value, &p->elementSize, &p->width,
-					    &p->height);
+	return phos_call_graphMemsetNodeGet(node, &p->dst, &p->pitch, &p->value, &p->elementSize,
+					    &p->width, &p->height);
 }
 
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *p)
@@ -78,17 +83,18 @@ CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PAR
 	CUresult result = check_fill(p);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return phos_call_graphMemsetNodeSet(node, p->dst, p->pitch, p->value, p->elementSize, p->width, p->height);
+	return phos_call_graphMemsetNodeSet(node, p->dst, p->pitch, p->value, p->elementSize,
+					    p->width, p->height);
 }
 
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *p,
-					CUcontext context)
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+					const CUDA_MEMSET_NODE_PARAMS *p, CUcontext context)
 {
 	CUresult result = check_fill(p);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return phos_call_graphExecMemsetNodeSet(exec, node, context, p->dst, p->pitch, p->value, p->elementSize,
-						p->width, p->height);
+	return phos_call_graphExecMemsetNodeSet(exec, node, context, p->dst, p->pitch, p->value,
+						p->elementSize, p->width, p->height);
 }
 
 /* Host nodes run on the callback thread, which must be there before the first launch. */
@@ -98,13 +104,14 @@ static CUresult check_host(const CUDA_HOST_NODE_PARAMS *p)
 	return p == NULL || p->fn == NULL ? CUDA_ERROR_INVALID_VALUE : phos_callbacks_start();
 }
 
-CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-			    const CUDA_HOST_NODE_PARAMS *p)
+CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+			    size_t count, const CUDA_HOST_NODE_PARAMS *p)
 {
 	CUresult result = check_host(p);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return phos_call_graphAddHostNode(node, graph, dependencies, count, (uintptr_t)p->fn, (uintptr_t)p->userData);
+	return phos_call_graphAddHostNode(node, graph, dependencies, count, (uintptr_t)p->fn,
+					  (uintptr_t)p->userData);
 }
 
 CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *p)
@@ -128,7 +135,8 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS 
 	return phos_call_graphHostNodeSet(node, (uintptr_t)p->fn, (uintptr_t)p->userData);
 }
 
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *p)
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+				      const CUDA_HOST_NODE_PARAMS *p)
 {
 	CUresult result = check_host(p);
 	if (result != CUDA_SUCCESS)

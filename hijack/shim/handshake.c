@@ -15,10 +15,10 @@
 #include "log.h"
 #include "zz_layout.h"
 
-#define ARENA_CANDIDATE UINT64_C(0x600000000000)
-#define ARENA_STRIDE (UINT64_C(1) << 40)
+#define ARENA_CANDIDATE  UINT64_C(0x600000000000)
+#define ARENA_STRIDE     (UINT64_C(1) << 40)
 #define ARENA_CANDIDATES 16
-#define ANSWER_SECONDS 30
+#define ANSWER_SECONDS   30
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -38,7 +38,8 @@ struct welcome {
 };
 
 _Static_assert(sizeof(struct hello) == PHOS_HELLO_BYTES, "hello");
-_Static_assert(offsetof(struct welcome, session_path) == 40 && sizeof(struct welcome) <= PHOS_WELCOME_BYTES,
+_Static_assert(offsetof(struct welcome, session_path) == 40 &&
+		       sizeof(struct welcome) <= PHOS_WELCOME_BYTES,
 	       "welcome");
 
 /* The worker looks at this word in our memory: exec makes it vanish while the process lives on. */
@@ -75,8 +76,8 @@ static bool receive_all(int fd, void *data, size_t bytes)
 }
 
 #define HINT_START "start it with: pos_cli --start --target daemon"
-#define HINT_LOG "see its log"
-#define HINT_MODE "ask who runs it"
+#define HINT_LOG   "see its log"
+#define HINT_MODE  "ask who runs it"
 
 /* Says what keeps us from a daemon, the first time; programs ask again and again. */
 static CUresult no_device(const char *what, const char *path, const char *hint)
@@ -106,7 +107,8 @@ static CUresult connect_socket(const char *path, int *connected)
 		int why = errno;
 		close(fd);
 		if (why == EACCES || why == EPERM)
-			return no_device("no permission to use the daemon's socket", path, HINT_MODE);
+			return no_device("no permission to use the daemon's socket", path,
+					 HINT_MODE);
 		return no_device("no daemon listens at", path, HINT_START);
 	}
 	*connected = fd;
@@ -126,7 +128,8 @@ static CUresult exchange(int fd, const char *path, struct welcome *welcome)
 		struct welcome welcome;
 		unsigned char bytes[PHOS_WELCOME_BYTES];
 	} answer;
-	cookie = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&cookie ^ UINT64_C(0x9e3779b97f4a7c15);
+	cookie = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&cookie ^
+		 UINT64_C(0x9e3779b97f4a7c15);
 	struct hello hello = {
 		.magic = PHOS_MAGIC,
 		.version = PHOS_VERSION,
@@ -146,7 +149,9 @@ static CUresult exchange(int fd, const char *path, struct welcome *welcome)
 		return CUDA_ERROR_NO_DEVICE;
 	}
 	if (welcome->version != PHOS_VERSION) {
-		phos_log(PHOS_ERROR, "libphos speaks version %u and phosd at %s version %u: install them together",
+		phos_log(PHOS_ERROR,
+			 "libphos speaks version %u and phosd at %s version %u: install them "
+			 "together",
 			 PHOS_VERSION, path, welcome->version);
 		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
 	}
@@ -176,7 +181,8 @@ static CUresult map_session(const struct welcome *welcome, struct phos_shared *s
 	if (welcome->session_bytes == PHOS_SESSION_BYTES)
 		fd = open_sized(welcome->session_path, PHOS_SESSION_BYTES);
 	if (fd < 0) {
-		phos_log(PHOS_ERROR, "no use of the session file %s: %s", welcome->session_path, strerror(errno));
+		phos_log(PHOS_ERROR, "no use of the session file %s: %s", welcome->session_path,
+			 strerror(errno));
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
 	void *at = mmap(NULL, PHOS_SESSION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -197,8 +203,9 @@ static CUresult place_arena(int socket, int fd, const char *path, struct phos_sh
 {
 	for (int n = 0; n < ARENA_CANDIDATES; n++) {
 		uint64_t wanted = ARENA_CANDIDATE + (uint64_t)n * ARENA_STRIDE;
-		void *at = mmap((void *)(uintptr_t)wanted, shared->arena_bytes, PROT_READ | PROT_WRITE,
-				MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0);
+		void *at =
+			mmap((void *)(uintptr_t)wanted, shared->arena_bytes, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0);
 		if (at == MAP_FAILED)
 			continue;
 		uint64_t got = (uint64_t)(uintptr_t)at;
@@ -217,7 +224,9 @@ static CUresult place_arena(int socket, int fd, const char *path, struct phos_sh
 	}
 	uint64_t none = 0;
 	send_all(socket, &none, sizeof none);
-	phos_log(PHOS_ERROR, "no room to map %llu bytes of pinned memory; is the address space limited (ulimit -v)?",
+	phos_log(PHOS_ERROR,
+		 "no room to map %llu bytes of pinned memory; is the address space limited (ulimit "
+		 "-v)?",
 		 (unsigned long long)shared->arena_bytes);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -238,7 +247,8 @@ static CUresult map_all(int socket, const char *path, struct phos_shared *shared
 	shared->arena_bytes = welcome.arena_bytes;
 	int arena = open_sized(welcome.arena_path, welcome.arena_bytes);
 	if (arena < 0) {
-		phos_log(PHOS_ERROR, "no use of the arena file %s: %s", welcome.arena_path, strerror(errno));
+		phos_log(PHOS_ERROR, "no use of the arena file %s: %s", welcome.arena_path,
+			 strerror(errno));
 		result = CUDA_ERROR_OPERATING_SYSTEM;
 	} else {
 		result = place_arena(socket, arena, path, shared);

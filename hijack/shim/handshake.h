@@ -13,11 +13,12 @@ struct phos_shared {
 	uint64_t arena;
 	uint64_t arena_bytes;
 	uint64_t session;
-	bool inherited; /* a forked child has the mappings too: the kernel would not leave them out */
+	bool inherited; /* a forked child has the mappings too: the kernel would not leave them out
+			 */
 };
 
-/* Connects, maps the session and the arena, and closes every descriptor again. On failure nothing is mapped, and one
- * line on stderr says what is wrong and what to do. */
+/* Connects, maps the session and the arena, and closes every descriptor again. On failure nothing
+ * is mapped, and one line on stderr says what is wrong and what to do. */
 CUresult phos_shake_hands(struct phos_shared *shared);
 
 /* Drops the mappings. */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#define WRAPPER_MAGIC "\xb1\x43\x62\x46"
-#define FATBIN_MAGIC "\x50\xed\x55\xba"
+#define WRAPPER_MAGIC  "\xb1\x43\x62\x46"
+#define FATBIN_MAGIC   "\x50\xed\x55\xba"
 #define SECTION_NOBITS 8
 
 /* Images lie at any address: everything is read by copying. */
@@ -87,7 +87,10 @@ bool phos_image_find(const void *image, const void **begin, size_t *bytes)
 	}
 	if (begins(at, FATBIN_MAGIC, 4))
 		*bytes = fatbin_bytes(at);
-	else if (begins(at, "\x7f" "ELF", 4))
+	else if (begins(at,
+			"\x7f"
+			"ELF",
+			4))
 		*bytes = elf_bytes(at);
 	else if (begins(at, PHOS_LINK_MAGIC, 8))
 		*bytes = container_bytes(at);

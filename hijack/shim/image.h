@@ -6,12 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PHOS_LINK_MAGIC "\x7fPHOSLNK"
-#define PHOS_LINK_VERSION 1
+#define PHOS_LINK_MAGIC        "\x7fPHOSLNK"
+#define PHOS_LINK_VERSION      1
 #define PHOS_LINK_HEADER_BYTES 16
 
-/* Finds where an image begins and how long it is: a fat binary, with or without the wrapper that nvcc puts around it,
- * an ELF file, PTX text, or a container of our linker. False: it is none of these. */
+/* Finds where an image begins and how long it is: a fat binary, with or without the wrapper that
+ * nvcc puts around it, an ELF file, PTX text, or a container of our linker. False: it is none of
+ * these. */
 bool phos_image_find(const void *image, const void **begin, size_t *bytes);
 
 #endif

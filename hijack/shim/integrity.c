@@ -1,6 +1,6 @@
 /*
- * The answer is a constant for two kinds of version, else a keyed digest (HMAC over MD2) of the request, of this
- * process and of the devices, as they were described to the runtime before.
+ * The answer is a constant for two kinds of version, else a keyed digest (HMAC over MD2) of the
+ * request, of this process and of the devices, as they were described to the runtime before.
  */
 #include "integrity.h"
 
@@ -10,7 +10,7 @@
 #include "objects.h"
 #include "session.h"
 
-#define HEADER_BYTES 48
+#define HEADER_BYTES         48
 #define DEVICE_MESSAGE_BYTES 28
 
 enum { ATTRIBUTE_PCI_BUS = 33, ATTRIBUTE_PCI_DEVICE = 34, ATTRIBUTE_PCI_DOMAIN = 50 };
@@ -24,11 +24,12 @@ static size_t append(uint8_t *message, size_t at, const void *data, size_t bytes
 	return at + bytes;
 }
 
-void phos_integrity_answer(const struct phos_integrity *about, uint32_t version, uint64_t unix_seconds,
-			   uint64_t answer[2])
+void phos_integrity_answer(const struct phos_integrity *about, uint32_t version,
+			   uint64_t unix_seconds, uint64_t answer[2])
 {
 	if (version % 10 < 2) {
-		answer[0] = version % 10 == 0 ? UINT64_C(0x3341181c03cb675c) : UINT64_C(0x1841181c03cb675c);
+		answer[0] = version % 10 == 0 ? UINT64_C(0x3341181c03cb675c)
+					      : UINT64_C(0x1841181c03cb675c);
 		answer[1] = UINT64_C(0x8ed383aa1f4cd1e8);
 		return;
 	}

@@ -1,4 +1,5 @@
-/* The answer that NVIDIA's runtime asks of a driver before it goes on; see RATIONALE.md for why it is given. */
+/* The answer that NVIDIA's runtime asks of a driver before it goes on; see RATIONALE.md for why it
+ * is given. */
 #ifndef PHOS_INTEGRITY_H
 #define PHOS_INTEGRITY_H
 
@@ -13,7 +14,7 @@ struct phos_integrity {
 };
 
 /* Answers a request of the given version and time with two words. */
-void phos_integrity_answer(const struct phos_integrity *about, uint32_t version, uint64_t unix_seconds,
-			   uint64_t answer[2]);
+void phos_integrity_answer(const struct phos_integrity *about, uint32_t version,
+			   uint64_t unix_seconds, uint64_t answer[2]);
 
 #endif

@@ -1,4 +1,5 @@
-/* Launches: the most frequent call of all, so its frame is written by hand, straight into the ring. */
+/* Launches: the most frequent call of all, so its frame is written by hand, straight into the ring.
+ */
 #include "copy.h"
 #include "function.h"
 #include "log.h"
@@ -34,32 +35,36 @@ struct shape {
 
 static bool within(const uint32_t size[3], const int32_t *limits)
 {
-	return size[0] <= (uint32_t)limits[0] && size[1] <= (uint32_t)limits[1] && size[2] <= (uint32_t)limits[2];
+	return size[0] <= (uint32_t)limits[0] && size[1] <= (uint32_t)limits[1] &&
+	       size[2] <= (uint32_t)limits[2];
 }
 
 /* Finds what the driver refuses at once. The session would too, but only later. */
 static CUresult check_shape(const struct phos_function *f, const struct shape *s)
 {
-	if (s->grid[0] == 0 || s->grid[1] == 0 || s->grid[2] == 0 || s->block[0] == 0 || s->block[1] == 0 ||
-	    s->block[2] == 0)
+	if (s->grid[0] == 0 || s->grid[1] == 0 || s->grid[2] == 0 || s->block[0] == 0 ||
+	    s->block[1] == 0 || s->block[2] == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	uint64_t threads = (uint64_t)s->block[0] * s->block[1] * s->block[2];
-	if (f->device != NULL &&
-	    (threads > (uint32_t)f->device[MAX_THREADS_PER_BLOCK] || !within(s->block, f->device + MAX_BLOCK_DIM) ||
-	     !within(s->grid, f->device + MAX_GRID_DIM)))
+	if (f->device != NULL && (threads > (uint32_t)f->device[MAX_THREADS_PER_BLOCK] ||
+				  !within(s->block, f->device + MAX_BLOCK_DIM) ||
+				  !within(s->grid, f->device + MAX_GRID_DIM)))
 		return CUDA_ERROR_INVALID_VALUE;
-	int32_t most = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_MAX_THREADS], memory_order_relaxed);
+	int32_t most = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_MAX_THREADS],
+					    memory_order_relaxed);
 	if (most > 0 && threads > (uint32_t)most)
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	int32_t dynamic = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_MAX_DYNAMIC_SHARED], memory_order_relaxed);
+	int32_t dynamic = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_MAX_DYNAMIC_SHARED],
+					       memory_order_relaxed);
 	if (s->shared_bytes > 0 && dynamic > 0 && s->shared_bytes > (uint32_t)dynamic)
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
 
 /* Posts the frame of "launch" (hijack/spec): ten scalars and the parameter block. */
-static CUresult post_launch(CUfunction function, const struct phos_function *f, const struct shape *s,
-			    CUstream stream, const struct phos_arguments *arguments)
+static CUresult post_launch(CUfunction function, const struct phos_function *f,
+			    const struct shape *s, CUstream stream,
+			    const struct phos_arguments *arguments)
 {
 	struct phos_call c;
 	uint32_t bytes = f->parameter_bytes;
@@ -82,8 +87,8 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f, 
 	return phos_post(&c);
 }
 
-static CUresult launch(CUfunction function, const struct shape *shape, CUstream stream, void **kernel_parameters,
-		       void **extra)
+static CUresult launch(CUfunction function, const struct shape *shape, CUstream stream,
+		       void **kernel_parameters, void **extra)
 {
 	struct phos_function *f;
 	struct phos_arguments arguments;
@@ -99,24 +104,30 @@ static CUresult launch(CUfunction function, const struct shape *shape, CUstream 
 	return post_launch(function, f, shape, stream, &arguments);
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-			unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
-			CUstream stream, void **kernel_parameters, void **extra)
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+			unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+			unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+			void **kernel_parameters, void **extra)
 {
-	struct shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0};
+	struct shape shape = {
+		{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0};
 	return launch(function, &shape, stream, kernel_parameters, extra);
 }
 
-CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-				   unsigned int block_x, unsigned int block_y, unsigned int block_z,
-				   unsigned int shared_bytes, CUstream stream, void **kernel_parameters)
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+				   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+				   unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+				   void **kernel_parameters)
 {
-	struct shape shape = {
-		{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, LAUNCH_COOPERATIVE};
+	struct shape shape = {{grid_x, grid_y, grid_z},
+			      {block_x, block_y, block_z},
+			      shared_bytes,
+			      LAUNCH_COOPERATIVE};
 	return launch(function, &shape, stream, kernel_parameters, NULL);
 }
 
-/* Applies the attributes of a launch. Most are hints, or permissions to overlap that need not be used. */
+/* Applies the attributes of a launch. Most are hints, or permissions to overlap that need not be
+ * used. */
 static CUresult apply_attributes(const CUlaunchConfig *config, struct shape *shape)
 {
 	for (unsigned int i = 0; i < config->numAttrs; i++) {
@@ -126,7 +137,8 @@ static CUresult apply_attributes(const CUlaunchConfig *config, struct shape *sha
 			shape->flags |= a->value.cooperative != 0 ? LAUNCH_COOPERATIVE : 0;
 			break;
 		case ATTRIBUTE_CLUSTER:
-			if (a->value.cluster[0] > 1 || a->value.cluster[1] > 1 || a->value.cluster[2] > 1)
+			if (a->value.cluster[0] > 1 || a->value.cluster[1] > 1 ||
+			    a->value.cluster[2] > 1)
 				return phos_refuse("cuLaunchKernelEx with clusters of blocks");
 			break;
 		case ATTRIBUTE_EVENT:
@@ -136,13 +148,15 @@ static CUresult apply_attributes(const CUlaunchConfig *config, struct shape *sha
 			return phos_refuse("cuLaunchKernelEx with a node that the device updates");
 		default:
 			if (a->id < 0 || a->id > ATTRIBUTE_KNOWN)
-				return phos_refuse("cuLaunchKernelEx with an attribute unknown to CUDA 12.4");
+				return phos_refuse(
+					"cuLaunchKernelEx with an attribute unknown to CUDA 12.4");
 		}
 	}
 	return CUDA_SUCCESS;
 }
 
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **kernel_parameters, void **extra)
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
+			  void **kernel_parameters, void **extra)
 {
 	if (config == NULL || (config->numAttrs > 0 && config->attrs == NULL))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -153,10 +167,13 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
 		0,
 	};
 	CUresult result = apply_attributes(config, &shape);
-	return result == CUDA_SUCCESS ? launch(function, &shape, config->hStream, kernel_parameters, extra) : result;
+	return result == CUDA_SUCCESS
+		       ? launch(function, &shape, config->hStream, kernel_parameters, extra)
+		       : result;
 }
 
-CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config)
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function,
+				      const CUlaunchConfig *config)
 {
 	uint32_t cluster[3] = {1, 1, 1};
 	if (clusters == NULL || config == NULL || (config->numAttrs > 0 && config->attrs == NULL))
@@ -164,15 +181,16 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const 
 	for (unsigned int i = 0; i < config->numAttrs; i++)
 		if (config->attrs[i].id == ATTRIBUTE_CLUSTER)
 			memcpy(cluster, config->attrs[i].value.cluster, sizeof cluster);
-	return phos_call_occupancyMaxActiveClusters(function, config->gridDimX, config->gridDimY, config->gridDimZ,
-						    config->blockDimX, config->blockDimY, config->blockDimZ,
-						    config->sharedMemBytes, cluster[0], cluster[1], cluster[2],
-						    clusters);
+	return phos_call_occupancyMaxActiveClusters(
+		function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+		config->blockDimY, config->blockDimZ, config->sharedMemBytes, cluster[0],
+		cluster[1], cluster[2], clusters);
 }
 
 /* The block size that keeps most threads on a multiprocessor; of equals the largest. */
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction function,
-						   CUoccupancyB2DSize shared_of_block, size_t shared_bytes, int limit,
+						   CUoccupancyB2DSize shared_of_block,
+						   size_t shared_bytes, int limit,
 						   unsigned int flags)
 {
 	struct phos_function *f;
@@ -194,7 +212,8 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunc
 	for (int rounded = first; rounded > 0; rounded -= warp) {
 		int threads = rounded < most ? rounded : most, blocks = 0;
 		size_t bytes = shared_of_block != NULL ? shared_of_block(threads) : shared_bytes;
-		result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, threads, bytes, flags);
+		result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+			&blocks, function, threads, bytes, flags);
 		if (result != CUDA_SUCCESS)
 			return result;
 		if (blocks * threads > best_threads) {

@@ -2,9 +2,9 @@
 #include "module.h"
 #include "session.h"
 
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options, void **values,
-			   unsigned int count, CUlibraryOption *library_options, void **library_values,
-			   unsigned int library_count)
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options,
+			   void **values, unsigned int count, CUlibraryOption *library_options,
+			   void **library_values, unsigned int library_count)
 {
 	struct phos_jit jit = {count, options, values};
 	(void)library_options;
@@ -13,15 +13,16 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *o
 	return library == NULL ? CUDA_ERROR_INVALID_VALUE : phos_load(code, &jit, true, library);
 }
 
-CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options, void **values,
-			       unsigned int count, CUlibraryOption *library_options, void **library_values,
-			       unsigned int library_count)
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options,
+			       void **values, unsigned int count, CUlibraryOption *library_options,
+			       void **library_values, unsigned int library_count)
 {
 	struct phos_jit jit = {count, options, values};
 	(void)library_options;
 	(void)library_values;
 	(void)library_count;
-	return library == NULL ? CUDA_ERROR_INVALID_VALUE : phos_load_file(path, &jit, true, library);
+	return library == NULL ? CUDA_ERROR_INVALID_VALUE
+			       : phos_load_file(path, &jit, true, library);
 }
 
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
@@ -30,7 +31,8 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
 }
 
 /* What both kinds of variable have in common. */
-static CUresult hand_out(CUresult result, CUdeviceptr found, size_t found_bytes, CUdeviceptr *address, size_t *bytes)
+static CUresult hand_out(CUresult result, CUdeviceptr found, size_t found_bytes,
+			 CUdeviceptr *address, size_t *bytes)
 {
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -42,7 +44,8 @@ static CUresult hand_out(CUresult result, CUdeviceptr found, size_t found_bytes,
 	return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library,
+			    const char *name)
 {
 	CUdeviceptr found = 0;
 	size_t found_bytes = 0;
@@ -50,7 +53,8 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary libra
 	return hand_out(result, found, found_bytes, address, bytes);
 }
 
-CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library,
+			     const char *name)
 {
 	CUdeviceptr found = 0;
 	size_t found_bytes = 0;

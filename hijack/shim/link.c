@@ -1,6 +1,6 @@
 /*
- * The linker. Each text is checked by the worker when it is added and kept here; the "cubin" that comes out is a
- * container of the texts, which module loading takes apart again.
+ * The linker. Each text is checked by the worker when it is added and kept here; the "cubin" that
+ * comes out is a container of the texts, which module loading takes apart again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static struct link *find(CUlinkState state)
 	return link != NULL && link->live == LIVE ? link : NULL;
 }
 
-CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values, CUlinkState *state)
+CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values,
+			 CUlinkState *state)
 {
 	if (state == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -70,8 +71,9 @@ static CUresult append(struct link *link, const char *text, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *name,
-			  unsigned int count, CUjit_option *options, void **values)
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes,
+			  const char *name, unsigned int count, CUjit_option *options,
+			  void **values)
 {
 	char log[PHOS_LOG_BYTES] = "";
 	struct link *link = find(state);
@@ -91,8 +93,8 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 	return result == CUDA_SUCCESS ? append(link, data, bytes) : result;
 }
 
-CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int count,
-			  CUjit_option *options, void **values)
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
+			  unsigned int count, CUjit_option *options, void **values)
 {
 	char *content;
 	size_t bytes;

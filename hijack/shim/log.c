@@ -55,8 +55,8 @@ void phos_log(enum phos_level level, const char *format, ...)
 	errno = saved;
 }
 
-/* Names already told about, in order; few programs ever meet more than a handful. Without a lock, because a child
- * made by fork may come here. */
+/* Names already told about, in order; few programs ever meet more than a handful. Without a lock,
+ * because a child made by fork may come here. */
 static _Atomic(const char *) told[256];
 
 bool phos_first_time(const char *name)

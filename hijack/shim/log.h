@@ -1,4 +1,5 @@
-/* One-line messages on stderr, each beginning "phos: ". PHOS_LOG=error|warn|debug chooses how many; warn unless set. */
+/* One-line messages on stderr, each beginning "phos: ". PHOS_LOG=error|warn|debug chooses how many;
+ * warn unless set. */
 #ifndef PHOS_LOG_H
 #define PHOS_LOG_H
 

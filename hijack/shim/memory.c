@@ -37,12 +37,14 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 	return result == CUDA_SUCCESS ? note(*address, bytes, PHOS_RANGE_DEVICE, 0, 0) : result;
 }
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned int element)
+CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+			    unsigned int element)
 {
 	if (width == 0 || height == 0 || (element != 4 && element != 8 && element != 16))
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_call_cuMemAllocPitch_v2(address, pitch, width, height, element);
-	return result == CUDA_SUCCESS ? note(*address, *pitch * height, PHOS_RANGE_DEVICE, 0, 0) : result;
+	return result == CUDA_SUCCESS ? note(*address, *pitch * height, PHOS_RANGE_DEVICE, 0, 0)
+				      : result;
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned int flags)
@@ -50,18 +52,22 @@ CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned int flag
 	if (bytes == 0 || (flags != MANAGED_GLOBAL && flags != MANAGED_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_call_cuMemAllocManaged(address, bytes, flags);
-	return result == CUDA_SUCCESS ? note(*address, bytes, PHOS_RANGE_MANAGED, flags, 0) : result;
+	return result == CUDA_SUCCESS ? note(*address, bytes, PHOS_RANGE_MANAGED, flags, 0)
+				      : result;
 }
 
 CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned int flags)
 {
-	if (bytes == 0 || (flags & ~(unsigned)(HOST_PORTABLE | HOST_DEVICEMAP | HOST_WRITECOMBINED)) != 0)
+	if (bytes == 0 ||
+	    (flags & ~(unsigned)(HOST_PORTABLE | HOST_DEVICEMAP | HOST_WRITECOMBINED)) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_call_cuMemHostAlloc(address, bytes, flags);
-	return result == CUDA_SUCCESS ? note((uintptr_t)*address, bytes, PHOS_RANGE_HOST, flags, 0) : result;
+	return result == CUDA_SUCCESS ? note((uintptr_t)*address, bytes, PHOS_RANGE_HOST, flags, 0)
+				      : result;
 }
 
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream)
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool pool,
+				 CUstream stream)
 {
 	if (bytes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -112,7 +118,8 @@ CUresult cuMemFreeHost(void *address)
 	CUresult result = phos_enter();
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!phos_range_find((uintptr_t)address, &range) || !phos_range_remove((uintptr_t)address, PHOS_RANGE_HOST))
+	if (!phos_range_find((uintptr_t)address, &range) ||
+	    !phos_range_remove((uintptr_t)address, PHOS_RANGE_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = phos_call_cuMemFreeHost(address);
 	if (result != CUDA_SUCCESS)
@@ -135,7 +142,8 @@ static bool is_mapped(const void *address, size_t bytes)
 CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 {
 	uint64_t base = (uintptr_t)address;
-	if (address == NULL || bytes == 0 || (flags & ~(unsigned)REGISTER_KNOWN) != 0 || base + bytes < base)
+	if (address == NULL || bytes == 0 || (flags & ~(unsigned)REGISTER_KNOWN) != 0 ||
+	    base + bytes < base)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_enter_context();
 	if (result != CUDA_SUCCESS)
@@ -156,10 +164,12 @@ CUresult cuMemHostUnregister(void *address)
 		return result;
 	if (phos_range_remove((uintptr_t)address, PHOS_RANGE_REGISTERED))
 		return CUDA_SUCCESS;
-	return phos_in_arena((uintptr_t)address) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	return phos_in_arena((uintptr_t)address) ? CUDA_ERROR_INVALID_VALUE
+						 : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
-CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_address, void *address, unsigned int flags)
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_address, void *address,
+				      unsigned int flags)
 {
 	struct phos_range range;
 	if (device_address == NULL || flags != 0)
@@ -206,7 +216,8 @@ static CUresult check_managed(CUdeviceptr address, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice destination, CUstream stream)
+CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice destination,
+			    CUstream stream)
 {
 	(void)stream;
 	if (destination != -1 && phos_device_find(destination) == NULL)
@@ -214,8 +225,8 @@ CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice destinat
 	return check_managed(address, bytes);
 }
 
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags,
-			       CUstream stream)
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location,
+			       unsigned int flags, CUstream stream)
 {
 	(void)location;
 	(void)stream;
@@ -228,13 +239,15 @@ CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUd
 	return advice < 1 || advice > 6 ? CUDA_ERROR_INVALID_VALUE : check_managed(address, bytes);
 }
 
-CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation location)
+CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
+			CUmemLocation location)
 {
 	(void)location;
 	return advice < 1 || advice > 6 ? CUDA_ERROR_INVALID_VALUE : check_managed(address, bytes);
 }
 
-CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned int flags)
+CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes,
+				unsigned int flags)
 {
 	struct phos_range range;
 	(void)stream;
@@ -243,7 +256,8 @@ CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t byt
 	CUresult result = phos_enter_context();
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!phos_range_find(address, &range) || range.kind != PHOS_RANGE_MANAGED || bytes > range.bytes)
+	if (!phos_range_find(address, &range) || range.kind != PHOS_RANGE_MANAGED ||
+	    bytes > range.bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

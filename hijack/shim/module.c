@@ -15,7 +15,13 @@
 #include "session.h"
 #include "thread.h"
 
-enum jit_option { WALL_TIME = 2, INFO_LOG = 3, INFO_LOG_BYTES = 4, ERROR_LOG = 5, ERROR_LOG_BYTES = 6 };
+enum jit_option {
+	WALL_TIME = 2,
+	INFO_LOG = 3,
+	INFO_LOG_BYTES = 4,
+	ERROR_LOG = 5,
+	ERROR_LOG_BYTES = 6
+};
 
 static const struct phos_jit no_options;
 
@@ -33,7 +39,8 @@ static void **find_option(const struct phos_jit *jit, enum jit_option option)
 void phos_jit_report(const struct phos_jit *jit, const char *log)
 {
 	void **buffer = find_option(jit, ERROR_LOG), **room = find_option(jit, ERROR_LOG_BYTES);
-	void **info_buffer = find_option(jit, INFO_LOG), **info_room = find_option(jit, INFO_LOG_BYTES);
+	void **info_buffer = find_option(jit, INFO_LOG),
+	     **info_room = find_option(jit, INFO_LOG_BYTES);
 	void **time = find_option(jit, WALL_TIME);
 	size_t bytes = strlen(log);
 	bool told = bytes == 0;
@@ -45,7 +52,8 @@ void phos_jit_report(const struct phos_jit *jit, const char *log)
 		*room = (void *)used;
 		told = true;
 	}
-	if (info_buffer != NULL && info_room != NULL && *info_buffer != NULL && (uintptr_t)*info_room > 0) {
+	if (info_buffer != NULL && info_room != NULL && *info_buffer != NULL &&
+	    (uintptr_t)*info_room > 0) {
 		*(char *)*info_buffer = '\0';
 		*info_room = NULL;
 	}
@@ -82,7 +90,8 @@ CUresult phos_read_file(const char *path, char **content, size_t *bytes)
 		size_t size = (size_t)info.st_size, used = 0;
 		char *text = malloc(size + 1);
 		ssize_t got = 1;
-		while (text != NULL && used < size && (got = read(fd, text + used, size - used)) > 0)
+		while (text != NULL && used < size &&
+		       (got = read(fd, text + used, size - used)) > 0)
 			used += (size_t)got;
 		result = text == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 		if (text != NULL)
@@ -96,7 +105,8 @@ CUresult phos_read_file(const char *path, char **content, size_t *bytes)
 	return result;
 }
 
-CUresult phos_load_file(const char *path, const struct phos_jit *jit, bool library, uint64_t *handle)
+CUresult phos_load_file(const char *path, const struct phos_jit *jit, bool library,
+			uint64_t *handle)
 {
 	char *content;
 	size_t bytes;
@@ -128,16 +138,18 @@ void phos_note_variable(uint64_t address, uint64_t bytes)
 
 CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
-	return module == NULL ? CUDA_ERROR_INVALID_VALUE : phos_load_file(path, &no_options, false, module);
+	return module == NULL ? CUDA_ERROR_INVALID_VALUE
+			      : phos_load_file(path, &no_options, false, module);
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-	return module == NULL ? CUDA_ERROR_INVALID_VALUE : phos_load(image, &no_options, false, module);
+	return module == NULL ? CUDA_ERROR_INVALID_VALUE
+			      : phos_load(image, &no_options, false, module);
 }
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
-			    void **values)
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
+			    CUjit_option *options, void **values)
 {
 	struct phos_jit jit = {count, options, values};
 	return module == NULL ? CUDA_ERROR_INVALID_VALUE : phos_load(image, &jit, false, module);
@@ -153,7 +165,8 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 	return phos_call_cuModuleGetFunction(function, module, name);
 }
 
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
+			      const char *name)
 {
 	CUdeviceptr found = 0;
 	size_t found_bytes = 0;

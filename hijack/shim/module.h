@@ -23,7 +23,8 @@ void phos_jit_report(const struct phos_jit *jit, const char *log);
 CUresult phos_load(const void *image, const struct phos_jit *jit, bool library, uint64_t *handle);
 
 /* As phos_load, from a file. */
-CUresult phos_load_file(const char *path, const struct phos_jit *jit, bool library, uint64_t *handle);
+CUresult phos_load_file(const char *path, const struct phos_jit *jit, bool library,
+			uint64_t *handle);
 
 /* Reads a whole file and puts a zero behind it. The caller frees it. */
 CUresult phos_read_file(const char *path, char **content, size_t *bytes);

@@ -5,7 +5,7 @@
 #include "session.h"
 
 #define PAGE_OBJECTS 4096
-#define PAGES 65536
+#define PAGES        65536
 
 struct page {
 	_Atomic uint32_t removed;
@@ -30,7 +30,8 @@ void *phos_object_find(uint64_t handle)
 	struct page *page = at == NULL ? NULL : atomic_load_explicit(at, memory_order_acquire);
 	if (page == NULL)
 		return NULL;
-	return atomic_load_explicit(&page->objects[(uint32_t)handle % PAGE_OBJECTS], memory_order_acquire);
+	return atomic_load_explicit(&page->objects[(uint32_t)handle % PAGE_OBJECTS],
+				    memory_order_acquire);
 }
 
 static struct page *make_page(_Atomic(struct page *) *at)
@@ -55,7 +56,8 @@ void *phos_object_enter(uint64_t handle, void *object)
 	if (page == NULL)
 		return NULL;
 	void *first = NULL;
-	if (atomic_compare_exchange_strong(&page->objects[(uint32_t)handle % PAGE_OBJECTS], &first, object))
+	if (atomic_compare_exchange_strong(&page->objects[(uint32_t)handle % PAGE_OBJECTS], &first,
+					   object))
 		return object;
 	return first;
 }

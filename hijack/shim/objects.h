@@ -1,6 +1,6 @@
 /*
- * What the shim itself knows of objects that the session made: contexts, events, functions. Found by handle, without
- * a lock, in tables that only grow.
+ * What the shim itself knows of objects that the session made: contexts, events, functions. Found
+ * by handle, without a lock, in tables that only grow.
  */
 #ifndef PHOS_OBJECTS_H
 #define PHOS_OBJECTS_H
@@ -31,10 +31,12 @@ static inline uint64_t phos_primary_context(int device)
 /* The object of a handle, NULL where there is none. */
 void *phos_object_find(uint64_t handle);
 
-/* Enters an object; when another thread was first, its object is returned and ours not entered. NULL: no memory. */
+/* Enters an object; when another thread was first, its object is returned and ours not entered.
+ * NULL: no memory. */
 void *phos_object_enter(uint64_t handle, void *object);
 
-/* Takes an object out and returns it. A thread that still uses the handle is a bug of the program. */
+/* Takes an object out and returns it. A thread that still uses the handle is a bug of the program.
+ */
 void *phos_object_remove(uint64_t handle);
 
 /* A context. Lives for ever once known; ended says that it was destroyed. */
@@ -59,14 +61,17 @@ struct phos_local {
 struct phos_context *phos_context_find(uint64_t handle);
 
 /* Makes a context known. */
-struct phos_context *phos_context_enter(uint64_t handle, int device, uint32_t flags, uint32_t version);
+struct phos_context *phos_context_enter(uint64_t handle, int device, uint32_t flags,
+					uint32_t version);
 
-/* Marks a context as destroyed: runs the destructors of its local storage, forgets its memory, and takes it from the
- * top of the caller's stack. */
+/* Marks a context as destroyed: runs the destructors of its local storage, forgets its memory, and
+ * takes it from the top of the caller's stack. */
 void phos_context_end(uint64_t handle);
 
-/* Context local storage, as the runtime's private table wants it. Context 0 and -1 are the current one. */
-CUresult phos_local_put(CUcontext context, void *key, void *value, void (*destructor)(CUcontext, void *, void *));
+/* Context local storage, as the runtime's private table wants it. Context 0 and -1 are the current
+ * one. */
+CUresult phos_local_put(CUcontext context, void *key, void *value,
+			void (*destructor)(CUcontext, void *, void *));
 CUresult phos_local_get(void **value, CUcontext context, void *key);
 CUresult phos_local_delete(CUcontext context, void *key);
 

@@ -1,6 +1,6 @@
 /*
- * Private tables of which hardly a slot is understood. A program that is refused a whole table gives up, while one
- * that is refused a call mostly goes on.
+ * Private tables of which hardly a slot is understood. A program that is refused a whole table
+ * gives up, while one that is refused a call mostly goes on.
  */
 #include "slots.h"
 
@@ -70,18 +70,18 @@ UNUSED(tools, 54)
 UNUSED(tools, 55)
 
 const phos_slot phos_tools_table[56] = {
-	SIZED(56),
-	SLOT(tools_1), SLOT(tools_2), SLOT(tools_3), SLOT(tools_flag), SLOT(tools_5),
-	SLOT(tools_6), SLOT(tools_7), SLOT(tools_8), SLOT(tools_9), SLOT(tools_10),
-	SLOT(tools_11), SLOT(tools_12), SLOT(tools_13), SLOT(tools_14), SLOT(tools_15),
-	SLOT(tools_16), SLOT(tools_17), SLOT(tools_18), SLOT(tools_19), SLOT(tools_20),
-	SLOT(tools_21), SLOT(tools_22), SLOT(tools_23), SLOT(tools_24), SLOT(tools_25),
-	SLOT(tools_26), SLOT(tools_27), SLOT(tools_28), SLOT(tools_29), SLOT(tools_30),
-	SLOT(tools_31), SLOT(tools_32), SLOT(tools_33), SLOT(tools_34), SLOT(tools_35),
-	SLOT(tools_36), SLOT(tools_37), SLOT(tools_38), SLOT(tools_39), SLOT(tools_40),
-	SLOT(tools_41), SLOT(tools_42), SLOT(tools_43), SLOT(tools_44), SLOT(tools_45),
-	SLOT(tools_46), SLOT(tools_47), SLOT(tools_48), SLOT(tools_49), SLOT(tools_50),
-	SLOT(tools_51), SLOT(tools_52), SLOT(tools_53), SLOT(tools_54), SLOT(tools_55),
+	SIZED(56),      SLOT(tools_1),  SLOT(tools_2),  SLOT(tools_3),  SLOT(tools_flag),
+	SLOT(tools_5),  SLOT(tools_6),  SLOT(tools_7),  SLOT(tools_8),  SLOT(tools_9),
+	SLOT(tools_10), SLOT(tools_11), SLOT(tools_12), SLOT(tools_13), SLOT(tools_14),
+	SLOT(tools_15), SLOT(tools_16), SLOT(tools_17), SLOT(tools_18), SLOT(tools_19),
+	SLOT(tools_20), SLOT(tools_21), SLOT(tools_22), SLOT(tools_23), SLOT(tools_24),
+	SLOT(tools_25), SLOT(tools_26), SLOT(tools_27), SLOT(tools_28), SLOT(tools_29),
+	SLOT(tools_30), SLOT(tools_31), SLOT(tools_32), SLOT(tools_33), SLOT(tools_34),
+	SLOT(tools_35), SLOT(tools_36), SLOT(tools_37), SLOT(tools_38), SLOT(tools_39),
+	SLOT(tools_40), SLOT(tools_41), SLOT(tools_42), SLOT(tools_43), SLOT(tools_44),
+	SLOT(tools_45), SLOT(tools_46), SLOT(tools_47), SLOT(tools_48), SLOT(tools_49),
+	SLOT(tools_50), SLOT(tools_51), SLOT(tools_52), SLOT(tools_53), SLOT(tools_54),
+	SLOT(tools_55),
 };
 
 UNUSED(module_tools, 1)
@@ -102,9 +102,21 @@ UNUSED(module_tools, 15)
 
 const phos_slot phos_module_tools_table[16] = {
 	SIZED(16),
-	SLOT(module_tools_1), SLOT(module_tools_2), SLOT(module_tools_3), SLOT(module_tools_4), SLOT(module_tools_5),
-	SLOT(module_tools_6), SLOT(module_tools_7), SLOT(module_tools_8), SLOT(module_tools_9), SLOT(module_tools_10),
-	SLOT(module_tools_11), SLOT(module_tools_12), SLOT(module_tools_13), SLOT(module_tools_14), SLOT(module_tools_15),
+	SLOT(module_tools_1),
+	SLOT(module_tools_2),
+	SLOT(module_tools_3),
+	SLOT(module_tools_4),
+	SLOT(module_tools_5),
+	SLOT(module_tools_6),
+	SLOT(module_tools_7),
+	SLOT(module_tools_8),
+	SLOT(module_tools_9),
+	SLOT(module_tools_10),
+	SLOT(module_tools_11),
+	SLOT(module_tools_12),
+	SLOT(module_tools_13),
+	SLOT(module_tools_14),
+	SLOT(module_tools_15),
 };
 
 /* CTX_CREATE_BYPASS and HEAP_ACCESS */
@@ -121,7 +133,8 @@ UNUSED(heap_access, 2)
 
 const phos_slot phos_heap_access_table[3] = {
 	SIZED(3),
-	SLOT(heap_access_1), SLOT(heap_access_2),
+	SLOT(heap_access_1),
+	SLOT(heap_access_2),
 };
 
 /* DEVICE_EXTENDED_RT, of old runtimes. */
@@ -160,9 +173,29 @@ UNUSED(device_extended, 25)
 
 const phos_slot phos_device_extended_table[26] = {
 	SIZED(26),
-	SLOT(device_extended_1), SLOT(device_extended_2), SLOT(device_extended_3), SLOT(device_extended_4), SLOT(device_extended_5),
-	SLOT(device_extended_6), SLOT(device_extended_7), SLOT(device_extended_8), SLOT(device_extended_9), SLOT(device_extended_10),
-	SLOT(device_extended_11), SLOT(device_extended_12), SLOT(extended_flag), SLOT(device_extended_14), SLOT(device_extended_15),
-	SLOT(device_extended_16), SLOT(device_extended_17), SLOT(device_extended_18), SLOT(device_extended_19), SLOT(device_extended_20),
-	SLOT(device_extended_21), SLOT(device_extended_22), SLOT(device_extended_23), SLOT(device_extended_24), SLOT(device_extended_25),
+	SLOT(device_extended_1),
+	SLOT(device_extended_2),
+	SLOT(device_extended_3),
+	SLOT(device_extended_4),
+	SLOT(device_extended_5),
+	SLOT(device_extended_6),
+	SLOT(device_extended_7),
+	SLOT(device_extended_8),
+	SLOT(device_extended_9),
+	SLOT(device_extended_10),
+	SLOT(device_extended_11),
+	SLOT(device_extended_12),
+	SLOT(extended_flag),
+	SLOT(device_extended_14),
+	SLOT(device_extended_15),
+	SLOT(device_extended_16),
+	SLOT(device_extended_17),
+	SLOT(device_extended_18),
+	SLOT(device_extended_19),
+	SLOT(device_extended_20),
+	SLOT(device_extended_21),
+	SLOT(device_extended_22),
+	SLOT(device_extended_23),
+	SLOT(device_extended_24),
+	SLOT(device_extended_25),
 };

@@ -51,9 +51,29 @@ static struct answer number(uint64_t value)
 	return (struct answer){value, 4};
 }
 
+/* Answers that are the same for all known memory. */
+static bool describe_any(CUpointer_attribute attribute, struct answer *answer)
+{
+	switch ((enum attribute)attribute) {
+	case MAPPED:
+		*answer = number(1);
+		return true;
+	case ACCESS_FLAGS:
+		*answer = number(ACCESS_READ_WRITE);
+		return true;
+	case IS_LEGACY_IPC_CAPABLE:
+	case IS_RDMA_CAPABLE:
+	case IS_DECOMPRESS_CAPABLE:
+		*answer = number(0);
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Answers about a known range. False: the attribute does not apply to it. */
-static bool describe(const struct phos_range *range, CUpointer_attribute attribute, uint64_t address,
-		     struct answer *answer)
+static bool describe(const struct phos_range *range, CUpointer_attribute attribute,
+		     uint64_t address, struct answer *answer)
 {
 	bool on_host = (range->kind & ON_HOST) != 0;
 	switch ((enum attribute)attribute) {
@@ -61,8 +81,10 @@ static bool describe(const struct phos_range *range, CUpointer_attribute attribu
 		*answer = word(range->context);
 		return true;
 	case MEMORY_TYPE:
-		*answer = number(range->kind == PHOS_RANGE_HOST || range->kind == PHOS_RANGE_REGISTERED ? TYPE_HOST
-												       : TYPE_DEVICE);
+		*answer = number(range->kind == PHOS_RANGE_HOST ||
+						 range->kind == PHOS_RANGE_REGISTERED
+					 ? TYPE_HOST
+					 : TYPE_DEVICE);
 		return true;
 	case DEVICE_POINTER:
 		*answer = word(address);
@@ -91,27 +113,15 @@ static bool describe(const struct phos_range *range, CUpointer_attribute attribu
 	case MAPPING_SIZE:
 		*answer = word(range->bytes);
 		return true;
-	case MAPPED:
-		*answer = number(1);
-		return true;
-	case ACCESS_FLAGS:
-		*answer = number(ACCESS_READ_WRITE);
-		return true;
 	case MEMPOOL:
 		*answer = word(range->pool);
 		return true;
 	case ALLOWED_HANDLE_TYPES:
 		*answer = word(0);
 		return true;
-	case IS_LEGACY_IPC_CAPABLE:
-	case IS_RDMA_CAPABLE:
-	case IS_DECOMPRESS_CAPABLE:
-		*answer = number(0);
-		return true;
-	case P2P_TOKENS:
-		break;
+	default:
+		return describe_any(attribute, answer);
 	}
-	return false;
 }
 
 /* What an attribute is of memory that CUDA does not know. */
@@ -150,7 +160,8 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 }
 
 /* Unlike the question for one attribute, this one succeeds for memory that CUDA does not know. */
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr address)
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
+				CUdeviceptr address)
 {
 	struct phos_range range;
 	struct answer answer;
@@ -161,7 +172,8 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
 		return result;
 	bool known = phos_range_find(address, &range);
 	for (unsigned int i = 0; i < count; i++) {
-		if (attributes[i] == P2P_TOKENS || attributes[i] < CONTEXT || attributes[i] > IS_DECOMPRESS_CAPABLE)
+		if (attributes[i] == P2P_TOKENS || attributes[i] < CONTEXT ||
+		    attributes[i] > IS_DECOMPRESS_CAPABLE)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (!known || !describe(&range, attributes[i], address, &answer))
 			answer = nothing(attributes[i]);
@@ -170,7 +182,8 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
 	return CUDA_SUCCESS;
 }
 
-CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+			       CUdeviceptr address)
 {
 	unsigned int on;
 	if (value == NULL || attribute != SYNC_MEMOPS)
@@ -179,7 +192,8 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 	if (result != CUDA_SUCCESS)
 		return result;
 	memcpy(&on, value, sizeof on);
-	return phos_range_set_sync_memops(address, on != 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return phos_range_set_sync_memops(address, on != 0) ? CUDA_SUCCESS
+							    : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)

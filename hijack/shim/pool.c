@@ -49,7 +49,8 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 	if (phos_kind_of(pool) != PHOS_KIND_MEMORY_POOL || (map == NULL && count > 0))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++) {
-		if (map[i].location.type != LOCATION_DEVICE || phos_device_find(map[i].location.id) == NULL)
+		if (map[i].location.type != LOCATION_DEVICE ||
+		    phos_device_find(map[i].location.id) == NULL)
 			return CUDA_ERROR_INVALID_DEVICE;
 		if (phos.device_count > 1 && map[i].flags != 0)
 			return phos_refuse("cuMemPoolSetAccess for another device");

@@ -1,7 +1,8 @@
 /*
- * The runtime under every forwarded call: what the generated stubs (zz_stubs.c) and the hand-written halves use to post
- * a frame, wait for its reply and read it. The encoding is that of package wire: scalars are 8-byte little-endian
- * words, arrays and strings are a u64 byte count, the bytes, and padding to 8.
+ * The runtime under every forwarded call: what the generated stubs (zz_stubs.c) and the
+ * hand-written halves use to post a frame, wait for its reply and read it. The encoding is that of
+ * package wire: scalars are 8-byte little-endian words, arrays and strings are a u64 byte count,
+ * the bytes, and padding to 8.
  *
  *     struct phos_call c;
  *     if (!phos_begin(&c, PHOS_CALL_cuMemAlloc_v2, PHOS_WAIT, PHOS_WORDS(1)))
@@ -12,8 +13,8 @@
  *         *dptr = phos_take_u64(&c);
  *     return result;
  *
- * Between phos_begin and phos_post or phos_wait the ring is locked: only phos_put_* may be called, and exactly
- * payload_bytes must be put. errno is left as it was.
+ * Between phos_begin and phos_post or phos_wait the ring is locked: only phos_put_* may be called,
+ * and exactly payload_bytes must be put. errno is left as it was.
  */
 #ifndef PHOS_POST_H
 #define PHOS_POST_H
@@ -27,10 +28,13 @@
 
 /* phos_begin's flags. */
 enum {
-	PHOS_WAIT = 1,           /* the program waits for a reply: end with phos_wait, not phos_post */
-	PHOS_CONTEXT = 1 << 16,  /* refuse with INVALID_CONTEXT when the thread has no current context */
-	PHOS_BLOCKS = 1 << 17,   /* class wait: also returns the first error of asynchronous calls so far */
-	PHOS_INTERNAL = 1 << 18, /* the shim's own: passes the gate, and earlier errors do not stop it */
+	PHOS_WAIT = 1, /* the program waits for a reply: end with phos_wait, not phos_post */
+	PHOS_CONTEXT =
+		1 << 16, /* refuse with INVALID_CONTEXT when the thread has no current context */
+	PHOS_BLOCKS =
+		1 << 17, /* class wait: also returns the first error of asynchronous calls so far */
+	PHOS_INTERNAL =
+		1 << 18, /* the shim's own: passes the gate, and earlier errors do not stop it */
 };
 
 /* Payload bytes of n scalars, and of one array of n bytes. */
@@ -40,7 +44,8 @@ enum {
 struct phos_thread;
 
 struct phos_call {
-	unsigned char *at;          /* next payload byte: of the frame while putting, of the reply while taking */
+	unsigned char
+		*at; /* next payload byte: of the frame while putting, of the reply while taking */
 	unsigned char *end;         /* one past the last */
 	struct phos_thread *thread; /* the caller */
 	uint64_t head;              /* ring position after this frame */
@@ -49,17 +54,19 @@ struct phos_call {
 	CUresult result;            /* why phos_begin said no */
 };
 
-/* Reserves a frame and locks the ring. False: nothing is locked and c->result is what the call must return. */
+/* Reserves a frame and locks the ring. False: nothing is locked and c->result is what the call must
+ * return. */
 bool phos_begin(struct phos_call *c, uint16_t op, unsigned flags, size_t payload_bytes);
 
 /* Publishes the frame and returns at once. */
 CUresult phos_post(struct phos_call *c);
 
-/* Publishes the frame, waits for its reply and returns the call's result; the reply is then read by phos_take_*,
- * before the thread makes another call. */
+/* Publishes the frame, waits for its reply and returns the call's result; the reply is then read by
+ * phos_take_*, before the thread makes another call. */
 CUresult phos_wait(struct phos_call *c);
 
-/* Answers a call that is exported and not implemented: says so once per name, returns NOT_SUPPORTED. */
+/* Answers a call that is exported and not implemented: says so once per name, returns
+ * NOT_SUPPORTED. */
 CUresult phos_refuse(const char *name);
 
 /* Appends one scalar. */
@@ -90,7 +97,8 @@ static inline uint64_t phos_take_u64(struct phos_call *c)
 	return v;
 }
 
-/* Reads an array of the reply into dst, at most cap bytes of it, and returns the number of bytes copied. */
+/* Reads an array of the reply into dst, at most cap bytes of it, and returns the number of bytes
+ * copied. */
 size_t phos_take_bytes(struct phos_call *c, void *dst, size_t cap);
 
 #endif

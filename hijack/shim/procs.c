@@ -1,4 +1,5 @@
-/* cuGetProcAddress: entry points by name, version of the caller's headers, and kind of default stream. */
+/* cuGetProcAddress: entry points by name, version of the caller's headers, and kind of default
+ * stream. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -26,7 +27,8 @@ static const struct phos_proc *first_row(const char *name)
 	return low < ROWS && strcmp(phos_procs[low].name, name) == 0 ? &phos_procs[low] : NULL;
 }
 
-/* Finds the newest variant that the caller's version knows. A name without a per-thread variant has one for all. */
+/* Finds the newest variant that the caller's version knows. A name without a per-thread variant has
+ * one for all. */
 static const struct phos_proc *find(const char *name, int version, bool per_thread, int *status)
 {
 	const struct phos_proc *plain = NULL, *special = NULL, *row = first_row(name);
@@ -45,14 +47,17 @@ static const struct phos_proc *find(const char *name, int version, bool per_thre
 	return found;
 }
 
-static CUresult look_up(const char *name, void **function, int version, uint64_t flags, bool twin, int *status)
+static CUresult look_up(const char *name, void **function, int version, uint64_t flags, bool twin,
+			int *status)
 {
 	int ignored;
 	if (status == NULL)
 		status = &ignored;
-	if (name == NULL || function == NULL || flags > (FLAG_LEGACY_STREAM | FLAG_PER_THREAD_STREAM))
+	if (name == NULL || function == NULL ||
+	    flags > (FLAG_LEGACY_STREAM | FLAG_PER_THREAD_STREAM))
 		return CUDA_ERROR_INVALID_VALUE;
-	bool per_thread = (flags & FLAG_PER_THREAD_STREAM) != 0 || (twin && (flags & FLAG_LEGACY_STREAM) == 0);
+	bool per_thread = (flags & FLAG_PER_THREAD_STREAM) != 0 ||
+			  (twin && (flags & FLAG_LEGACY_STREAM) == 0);
 	const struct phos_proc *found = find(name, version, per_thread, status);
 	*function = NULL;
 	if (found == NULL) {

@@ -1,4 +1,5 @@
-/* A treap: a search tree by address that is a heap by random priority, so it stays shallow without rebalancing. */
+/* A treap: a search tree by address that is a heap by random priority, so it stays shallow without
+ * rebalancing. */
 #include "ranges.h"
 
 #include <pthread.h>
@@ -111,8 +112,8 @@ static struct node *take_out(uint64_t base, uint32_t kinds)
 	return found;
 }
 
-/* Makes room for memory that the session has just handed out: whatever was known there has ended without our
- * being told, as the variables of an unloaded module do. */
+/* Makes room for memory that the session has just handed out: whatever was known there has ended
+ * without our being told, as the variables of an unloaded module do. */
 static void evict(uint64_t base, uint64_t bytes)
 {
 	while (overlaps(base, bytes))

@@ -15,7 +15,8 @@ enum phos_range_kind {
 
 struct phos_range {
 	uint64_t base, bytes;
-	uint64_t id;      /* unique in this process: CU_POINTER_ATTRIBUTE_BUFFER_ID; set by phos_range_add */
+	uint64_t id;      /* unique in this process: CU_POINTER_ATTRIBUTE_BUFFER_ID; set by
+			     phos_range_add */
 	uint64_t context; /* handle it was allocated in */
 	uint64_t pool;    /* handle of the memory pool, 0: none */
 	uint32_t kind;    /* one phos_range_kind */
@@ -24,8 +25,8 @@ struct phos_range {
 	bool sync_memops; /* as set by the program; only remembered */
 };
 
-/* Adds a range. Memory of the session replaces what is known there; variables and the program's own pages do not.
- * False: it overlaps another one, or there is no memory. */
+/* Adds a range. Memory of the session replaces what is known there; variables and the program's own
+ * pages do not. False: it overlaps another one, or there is no memory. */
 bool phos_range_add(const struct phos_range *range);
 
 /* Finds the range that holds an address. */

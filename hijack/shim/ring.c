@@ -6,12 +6,12 @@
 #include "session.h"
 #include "thread.h"
 
-#define SPIN_TURNS 200
-#define NAP_MILLISECONDS 1
+#define SPIN_TURNS              200
+#define NAP_MILLISECONDS        1
 #define GATE_SLICE_MILLISECONDS 100
 
-/* The lock is a futex: 0 free, 1 held, 2 held and somebody sleeps. It lies in the session file so that whoever
- * looks at a stopped program sees whether it was posting. */
+/* The lock is a futex: 0 free, 1 held, 2 held and somebody sleeps. It lies in the session file so
+ * that whoever looks at a stopped program sees whether it was posting. */
 static void lock_slowly(_Atomic uint32_t *lock)
 {
 	for (int turn = 0; turn < SPIN_TURNS; turn++) {
@@ -42,7 +42,8 @@ static inline void ring_unlock(void)
 		phos_futex_wake(lock, 1);
 }
 
-/* Waits, with the lock held, until the ring has room for need more bytes. False: the worker is gone. */
+/* Waits, with the lock held, until the ring has room for need more bytes. False: the worker is
+ * gone. */
 static bool wait_for_room(uint64_t need)
 {
 	struct phos_pulse pulse = {0};
@@ -58,7 +59,8 @@ static bool wait_for_room(uint64_t need)
 			sched_yield();
 			continue;
 		}
-		/* Nobody wakes a futex here, so this is a nap: a full ring is two mebibytes of work ahead. */
+		/* Nobody wakes a futex here, so this is a nap: a full ring is two mebibytes of work
+		 * ahead. */
 		phos_nap(NAP_MILLISECONDS);
 		if (!phos_still_there(&pulse, NAP_MILLISECONDS))
 			return false;
@@ -90,7 +92,8 @@ static inline unsigned char *reserve(struct phos_call *c, uint64_t length)
 	uint64_t position = phos.head & (PHOS_RING_BYTES - 1);
 	uint64_t padding = position + rounded > PHOS_RING_BYTES ? PHOS_RING_BYTES - position : 0;
 	uint64_t need = padding + rounded;
-	if (__builtin_expect(phos.head + need - phos.tail > PHOS_RING_BYTES, 0) && !wait_for_room(need))
+	if (__builtin_expect(phos.head + need - phos.tail > PHOS_RING_BYTES, 0) &&
+	    !wait_for_room(need))
 		return NULL;
 	if (__builtin_expect(padding != 0, 0)) {
 		put_padding(position, padding);
@@ -100,7 +103,8 @@ static inline unsigned char *reserve(struct phos_call *c, uint64_t length)
 	return phos.file + PHOS_RING_OFFSET + position;
 }
 
-/* Everything unusual at an entry: not initialised, worker gone, an earlier error, a checkpoint, a new thread. */
+/* Everything unusual at an entry: not initialised, worker gone, an earlier error, a checkpoint, a
+ * new thread. */
 static CUresult enter_slowly(struct phos_thread *t, unsigned flags)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -118,7 +122,8 @@ static CUresult enter_slowly(struct phos_thread *t, unsigned flags)
 	result = phos_take_error();
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* A checkpoint is being taken. It ends with a wake, and the worker lifts the gate when phosd is gone. */
+	/* A checkpoint is being taken. It ends with a wake, and the worker lifts the gate when
+	 * phosd is gone. */
 	_Atomic uint32_t *gate = phos_word(PHOS_WORD_GATE);
 	while (atomic_load_explicit(gate, memory_order_acquire) == 1) {
 		phos_futex_wait(gate, 1, GATE_SLICE_MILLISECONDS);
@@ -128,7 +133,8 @@ static CUresult enter_slowly(struct phos_thread *t, unsigned flags)
 	return CUDA_SUCCESS;
 }
 
-/* One look at the four words of the shared header that can stop an entry: error, sticky, dead, gate. */
+/* One look at the four words of the shared header that can stop an entry: error, sticky, dead,
+ * gate. */
 static inline bool entry_is_plain(const struct phos_thread *t)
 {
 	if (atomic_load_explicit(&phos.state, memory_order_acquire) != PHOS_LIVE)
@@ -146,7 +152,8 @@ bool phos_begin(struct phos_call *c, uint16_t op, unsigned flags, size_t payload
 	c->result = CUDA_SUCCESS;
 	if (__builtin_expect(!entry_is_plain(t), 0))
 		c->result = enter_slowly(t, flags);
-	if (__builtin_expect(t->current == 0 && (flags & PHOS_CONTEXT) != 0 && c->result == CUDA_SUCCESS, 0))
+	if (__builtin_expect(
+		    t->current == 0 && (flags & PHOS_CONTEXT) != 0 && c->result == CUDA_SUCCESS, 0))
 		c->result = CUDA_ERROR_INVALID_CONTEXT;
 	if (__builtin_expect(payload_bytes > PHOS_RING_BYTES / 4, 0))
 		c->result = CUDA_ERROR_INVALID_VALUE;
@@ -155,8 +162,9 @@ bool phos_begin(struct phos_call *c, uint16_t op, unsigned flags, size_t payload
 	if ((flags & PHOS_WAIT) != 0) {
 		if (__builtin_expect(t->shares, 0))
 			phos_shared_slot_lock();
-		atomic_store_explicit(phos_word(PHOS_SLOTS_OFFSET + PHOS_SLOT_BYTES * (size_t)t->slot),
-				      PHOS_SLOT_IDLE, memory_order_relaxed);
+		atomic_store_explicit(
+			phos_word(PHOS_SLOTS_OFFSET + PHOS_SLOT_BYTES * (size_t)t->slot),
+			PHOS_SLOT_IDLE, memory_order_relaxed);
 	}
 	ring_lock();
 	uint64_t length = PHOS_FRAME_HEADER + payload_bytes;
@@ -169,7 +177,8 @@ bool phos_begin(struct phos_call *c, uint16_t op, unsigned flags, size_t payload
 		return false;
 	}
 	c->sequence = ++phos.sequence;
-	uint64_t sent = (flags & PHOS_FLAG_WAIT) | (uint64_t)t->capture_mode << PHOS_FLAG_MODE_SHIFT;
+	uint64_t sent = (flags & PHOS_FLAG_WAIT) | (uint64_t)t->capture_mode
+							   << PHOS_FLAG_MODE_SHIFT;
 	put64(frame, length | (uint64_t)op << 32 | sent << 48);
 	put64(frame + 8, t->slot | t->current << 32);
 	put64(frame + 16, c->sequence);
@@ -184,7 +193,8 @@ void phos_publish(struct phos_call *c)
 	phos.head = c->head;
 	atomic_store_explicit(phos_word64(PHOS_WORD_HEAD), c->head, memory_order_release);
 	ring_unlock();
-	/* The worker sets the doorbell, then looks at the head once more; we set the head, then look at the doorbell. */
+	/* The worker sets the doorbell, then looks at the head once more; we set the head, then
+	 * look at the doorbell. */
 	atomic_thread_fence(memory_order_seq_cst);
 	_Atomic uint32_t *doorbell = phos_word(PHOS_WORD_DOORBELL);
 	if (__builtin_expect(atomic_load_explicit(doorbell, memory_order_relaxed) != 0, 0) &&

@@ -49,8 +49,9 @@ static CUresult adopt(void)
 	phos.tail = atomic_load(phos_word64(PHOS_WORD_TAIL));
 	phos.sequence = 0;
 	atomic_store_explicit(&phos.state, PHOS_LIVE, memory_order_release);
-	phos_log(PHOS_DEBUG, "session %llu, %u devices, arena at %#llx", (unsigned long long)phos.number,
-		 phos.device_count, (unsigned long long)phos.arena);
+	phos_log(PHOS_DEBUG, "session %llu, %u devices, arena at %#llx",
+		 (unsigned long long)phos.number, phos.device_count,
+		 (unsigned long long)phos.arena);
 	return CUDA_SUCCESS;
 }
 
@@ -95,7 +96,9 @@ CUresult phos_lose(const char *why)
 {
 	uint32_t live = PHOS_LIVE;
 	if (atomic_compare_exchange_strong(&phos.state, &live, PHOS_LOST))
-		phos_log(PHOS_ERROR, "session %llu is lost: %s; every CUDA call of this program fails from now on",
+		phos_log(PHOS_ERROR,
+			 "session %llu is lost: %s; every CUDA call of this program fails from now "
+			 "on",
 			 (unsigned long long)phos.number, why);
 	return result_of_state(atomic_load(&phos.state));
 }
@@ -107,7 +110,8 @@ CUresult phos_take_error(void)
 		return (CUresult)sticky;
 	if (atomic_load_explicit(phos_word(PHOS_WORD_ERROR), memory_order_acquire) == 0)
 		return CUDA_SUCCESS;
-	return (CUresult)atomic_exchange_explicit(phos_word(PHOS_WORD_ERROR), 0, memory_order_acq_rel);
+	return (CUresult)atomic_exchange_explicit(phos_word(PHOS_WORD_ERROR), 0,
+						  memory_order_acq_rel);
 }
 
 /* Writes the bytes between two positions of the output ring. */
@@ -124,8 +128,10 @@ void phos_drain_output(void)
 {
 	int saved = errno;
 	pthread_mutex_lock(&output_lock);
-	uint64_t head = atomic_load_explicit(phos_word64(PHOS_WORD_OUTPUT_HEAD), memory_order_acquire);
-	uint64_t tail = atomic_load_explicit(phos_word64(PHOS_WORD_OUTPUT_TAIL), memory_order_relaxed);
+	uint64_t head =
+		atomic_load_explicit(phos_word64(PHOS_WORD_OUTPUT_HEAD), memory_order_acquire);
+	uint64_t tail =
+		atomic_load_explicit(phos_word64(PHOS_WORD_OUTPUT_TAIL), memory_order_relaxed);
 	if (head - tail > 0 && head - tail <= PHOS_OUTPUT_BYTES) {
 		write_output(tail, head);
 		fflush(stdout);
@@ -135,8 +141,8 @@ void phos_drain_output(void)
 	errno = saved;
 }
 
-/* Fork: the child of an initialised process has no CUDA, as with the real driver, and must not be able to touch what
- * its parent shares with the worker. */
+/* Fork: the child of an initialised process has no CUDA, as with the real driver, and must not be
+ * able to touch what its parent shares with the worker. */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&start_lock);

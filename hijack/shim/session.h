@@ -1,6 +1,6 @@
 /*
- * The session of this process: two mappings that it shares with its worker (layout: package wire), and what the
- * posting side keeps to itself. There is one, made by the first cuInit.
+ * The session of this process: two mappings that it shares with its worker (layout: package wire),
+ * and what the posting side keeps to itself. There is one, made by the first cuInit.
  */
 #ifndef PHOS_SESSION_H
 #define PHOS_SESSION_H
@@ -53,7 +53,8 @@ static inline bool phos_live(void)
 /* Makes the session, once; later calls return the same answer while it lives. */
 CUresult phos_start(void);
 
-/* What an entry that needs no frame returns before it does anything: not initialised, worker gone, sticky fault. */
+/* What an entry that needs no frame returns before it does anything: not initialised, worker gone,
+ * sticky fault. */
 CUresult phos_enter(void);
 
 /* As phos_enter, when the entry also needs a current context. */
@@ -68,7 +69,8 @@ struct phos_pulse {
 	long silent_milliseconds;
 };
 
-/* Called after each sleep of a wait: whether the worker still lives. Loses the session when it does not. */
+/* Called after each sleep of a wait: whether the worker still lives. Loses the session when it does
+ * not. */
 bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds);
 
 /* Sleeps. Keeps errno. */
@@ -87,7 +89,7 @@ void phos_drain_output(void);
 void phos_watch_fork(void);
 
 /* Whether an address is in the window of device memory, or in the pinned arena. */
-#define PHOS_WINDOW_BASE UINT64_C(0x300000000000)
+#define PHOS_WINDOW_BASE  UINT64_C(0x300000000000)
 #define PHOS_WINDOW_BYTES (UINT64_C(1) << 40)
 
 static inline bool phos_in_arena(uint64_t address)

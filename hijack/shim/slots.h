@@ -1,4 +1,5 @@
-/* How a private table is written down: an array of functions whose first element is the size of all in bytes. */
+/* How a private table is written down: an array of functions whose first element is the size of all
+ * in bytes. */
 #ifndef PHOS_SLOTS_H
 #define PHOS_SLOTS_H
 
@@ -8,17 +9,19 @@
 
 typedef void (*phos_slot)(void);
 
-/* Logs the call of a slot that has no meaning here, and refuses it. Six words cover the arguments seen so far. */
+/* Logs the call of a slot that has no meaning here, and refuses it. Six words cover the arguments
+ * seen so far. */
 CUresult phos_unused_slot(const char *table, unsigned slot, const uint64_t argument[6]);
 
 /* Defines TABLE_N, a function for an unused slot. */
-#define UNUSED(table, n)                                                                                     \
-	static CUresult table##_##n(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) \
-	{                                                                                                    \
-		return phos_unused_slot(#table, n, (const uint64_t[]){a, b, c, d, e, f});                    \
+#define UNUSED(table, n)                                                                        \
+	static CUresult table##_##n(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, \
+				    uint64_t f)                                                 \
+	{                                                                                       \
+		return phos_unused_slot(#table, n, (const uint64_t[]){a, b, c, d, e, f});       \
 	}
 #define SLOT(function) ((phos_slot)(function))
-#define SIZED(slots) ((phos_slot)((slots) * sizeof(phos_slot)))
+#define SIZED(slots)   ((phos_slot)((slots) * sizeof(phos_slot)))
 
 extern const phos_slot phos_tools_table[], phos_module_tools_table[], phos_context_bypass_table[],
 	phos_heap_access_table[], phos_device_extended_table[];

@@ -8,9 +8,10 @@
 
 __thread struct phos_thread phos_self __attribute__((tls_model("initial-exec")));
 
-/* Slots 0 to SHARED-1 belong to one thread each; the last is shared by the threads that found none free. */
+/* Slots 0 to SHARED-1 belong to one thread each; the last is shared by the threads that found none
+ * free. */
 #define SHARED_SLOT (PHOS_SLOT_COUNT - 1)
-#define SLOT_WORDS (PHOS_SLOT_COUNT / 64)
+#define SLOT_WORDS  (PHOS_SLOT_COUNT / 64)
 
 static _Atomic uint64_t taken[SLOT_WORDS];
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -37,7 +38,8 @@ static void thread_leave(void *argument)
 
 static void make_key(void)
 {
-	/* Without a key slots are never given back: threads then share the last one, slower but right. */
+	/* Without a key slots are never given back: threads then share the last one, slower but
+	 * right. */
 	if (pthread_key_create(&exit_key, thread_leave) != 0)
 		exit_key = (pthread_key_t)-1;
 }
@@ -53,7 +55,8 @@ static bool take_slot(uint32_t *slot)
 			if (free_bits == 0)
 				break;
 			uint32_t bit = (uint32_t)__builtin_ctzll(free_bits);
-			if (atomic_compare_exchange_weak(&taken[word], &seen, seen | UINT64_C(1) << bit)) {
+			if (atomic_compare_exchange_weak(&taken[word], &seen,
+							 seen | UINT64_C(1) << bit)) {
 				*slot = word * 64 + bit;
 				return true;
 			}

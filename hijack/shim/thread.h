@@ -16,7 +16,7 @@ struct phos_thread {
 	uint8_t capture_mode; /* cuThreadExchangeStreamCaptureMode */
 	uint32_t depth;       /* contexts below the current one */
 	uint32_t room;
-	uint64_t *below;        /* the stack, without its top */
+	uint64_t *below;         /* the stack, without its top */
 	uint64_t *capture_nodes; /* what cuStreamGetCaptureInfo last pointed the program to */
 	uint64_t capture_room;
 	unsigned char *private; /* copy of a reply, when the slot is shared */
@@ -30,6 +30,5 @@ void phos_thread_join(struct phos_thread *t);
 /* The shared slot is used by one call at a time. */
 void phos_shared_slot_lock(void);
 void phos_shared_slot_unlock(void);
-
 
 #endif

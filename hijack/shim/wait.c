@@ -1,4 +1,5 @@
-/* Waiting for replies: the thread's slot, copies that the worker asks for, and noticing that the worker is gone. */
+/* Waiting for replies: the thread's slot, copies that the worker asks for, and noticing that the
+ * worker is gone. */
 #include <time.h>
 
 #include "futex.h"
@@ -6,9 +7,9 @@
 #include "log.h"
 #include "thread.h"
 
-#define SPIN_NANOSECONDS 30000
-#define TURNS_PER_LOOK 32
-#define SLICE_MILLISECONDS 100
+#define SPIN_NANOSECONDS     30000
+#define TURNS_PER_LOOK       32
+#define SLICE_MILLISECONDS   100
 #define SILENCE_MILLISECONDS 10000
 
 static int64_t now_nanoseconds(void)
@@ -26,15 +27,17 @@ void phos_nap(long milliseconds)
 	errno = saved;
 }
 
-/* The time that counts is the time slept here, not the clock's: after a restore or a suspended machine the clock
- * has jumped and the worker had no chance. A closed gate is a checkpoint, during which the worker may stand still. */
+/* The time that counts is the time slept here, not the clock's: after a restore or a suspended
+ * machine the clock has jumped and the worker had no chance. A closed gate is a checkpoint, during
+ * which the worker may stand still. */
 bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds)
 {
 	if (atomic_load(phos_word(PHOS_WORD_DEAD)) != 0) {
 		phos_lose("its worker has ended");
 		return false;
 	}
-	uint64_t beat = atomic_load_explicit(phos_word64(PHOS_WORD_HEARTBEAT), memory_order_relaxed);
+	uint64_t beat =
+		atomic_load_explicit(phos_word64(PHOS_WORD_HEARTBEAT), memory_order_relaxed);
 	if (beat != pulse->beat || atomic_load(phos_word(PHOS_WORD_GATE)) != 0) {
 		pulse->beat = beat;
 		pulse->silent_milliseconds = 0;
@@ -106,7 +109,8 @@ static bool await_reply(unsigned char *slot)
 				continue;
 			seen = PHOS_SLOT_ASLEEP;
 		}
-		/* So that the worker knows to wake us; a spinning thread is not worth its system call. */
+		/* So that the worker knows to wake us; a spinning thread is not worth its system
+		 * call. */
 		if (seen == PHOS_SLOT_IDLE) {
 			atomic_compare_exchange_strong(state, &seen, PHOS_SLOT_ASLEEP);
 			continue;

@@ -19,7 +19,9 @@ static void test_yaml(void)
 		{"daemon_addr: a #b\n", "a"},
 		{"daemon_addr:\t[::1]:80\n", "[::1]:80"},
 		{"\"daemon_addr\" : x\n", "x"},
-		{"\xef\xbb\xbf" "daemon_addr: x\n", "x"},
+		{"\xef\xbb\xbf"
+		 "daemon_addr: x\n",
+		 "x"},
 		{"daemon_addr:\n", NULL},
 		{"daemon_addr: # nothing\n", NULL},
 		{"daemon_addr: \"unclosed\n", NULL},

@@ -76,8 +76,8 @@ static void destroy(CUcontext context, void *key, void *value)
 
 static void test_storage(void)
 {
-	static const CUuuid id = {
-		{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93}};
+	static const CUuuid id = {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68,
+				   0xf3, 0x55, 0xd8, 0x95, 0x93}};
 	void *const *table;
 	EXPECT_EQUAL(cuGetExportTable((const void **)&table, &id), CUDA_SUCCESS);
 	storage_put put = (storage_put)(uintptr_t)table[0];
@@ -114,7 +114,8 @@ static void test_tables(void)
 	EXPECT(context == phos_primary_context(0));
 	EXPECT_EQUAL(primary(&context, 1), CUDA_ERROR_INVALID_DEVICE);
 	CUresult (*unused)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) =
-		(CUresult(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))(uintptr_t)table[3];
+		(CUresult(*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))(
+			uintptr_t)table[3];
 	EXPECT_EQUAL(unused(1, 2, 3, 4, 5, 6), CUDA_ERROR_NOT_SUPPORTED);
 	EXPECT_EQUAL(cuGetExportTable(&found, &unknown), CUDA_ERROR_NOT_FOUND);
 	EXPECT(found == NULL);
@@ -126,9 +127,11 @@ static void test_integrity(void)
 	struct phos_integrity about = {12040, 1, 2, 3, 4, 5};
 	uint64_t answer[2], want[2];
 	phos_integrity_answer(&about, 12040, 99, answer);
-	EXPECT(answer[0] == UINT64_C(0x3341181c03cb675c) && answer[1] == UINT64_C(0x8ed383aa1f4cd1e8));
+	EXPECT(answer[0] == UINT64_C(0x3341181c03cb675c) &&
+	       answer[1] == UINT64_C(0x8ed383aa1f4cd1e8));
 	phos_integrity_answer(&about, 12041, 99, answer);
-	EXPECT(answer[0] == UINT64_C(0x1841181c03cb675c) && answer[1] == UINT64_C(0x8ed383aa1f4cd1e8));
+	EXPECT(answer[0] == UINT64_C(0x1841181c03cb675c) &&
+	       answer[1] == UINT64_C(0x8ed383aa1f4cd1e8));
 	phos_integrity_answer(&about, 12042, 99, answer);
 	uint8_t message[48 + 28] = {0x08, 0x2f, 0, 0, 0x0a, 0x2f, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3};
 	message[24] = 4;
@@ -137,7 +140,8 @@ static void test_integrity(void)
 	memcpy(message + 48, "0123456789abcdef", 16);
 	message[68] = 0xab;
 	message[72] = 3;
-	static const uint8_t key[] = "\x14\x6A\xDD\xAE\x53\xA9\xA7\x52\xAA\x08\x41\x36\x0B\xF5\x5A\x9F";
+	static const uint8_t key[] =
+		"\x14\x6A\xDD\xAE\x53\xA9\xA7\x52\xAA\x08\x41\x36\x0B\xF5\x5A\x9F";
 	phos_hmac_md2(key, 16, message, sizeof message, (uint8_t *)want);
 	EXPECT(answer[0] == want[0] && answer[1] == want[1]);
 }
@@ -158,7 +162,8 @@ static void test_callbacks(void)
 	EXPECT_EQUAL(cuLaunchHostFunc(0, host_function, &argument), CUDA_SUCCESS);
 	EXPECT_EQUAL(cuLaunchHostFunc(0, NULL, &argument), CUDA_ERROR_INVALID_VALUE);
 	/* What the worker does when the stream gets there. */
-	uint64_t record[8] = {PHOS_CALLBACK_HOST, (uintptr_t)host_function, (uintptr_t)&argument, 0, 0, 77};
+	uint64_t record[8] = {
+		PHOS_CALLBACK_HOST, (uintptr_t)host_function, (uintptr_t)&argument, 0, 0, 77};
 	memcpy(phos.file + PHOS_CALLBACK_OFFSET, record, sizeof record);
 	atomic_store(phos_word64(PHOS_WORD_CALLBACK_HEAD), sizeof record);
 	for (int i = 0; i < 5000 && atomic_load(&done_id) == 0; i++)

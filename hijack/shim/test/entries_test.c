@@ -1,4 +1,5 @@
-/* Entry points that decide something themselves: where a copy goes, what a pointer is, whether an event is complete. */
+/* Entry points that decide something themselves: where a copy goes, what a pointer is, whether an
+ * event is complete. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -7,9 +8,9 @@
 #include "expect.h"
 #include "lab.h"
 
-#define EVENT (PHOS_HANDLE_BASE | (uint64_t)PHOS_KIND_EVENT << 32 | 9)
-#define FUNCTION (PHOS_HANDLE_BASE | (uint64_t)PHOS_KIND_FUNCTION << 32 | 5)
-#define MEMORY (PHOS_WINDOW_BASE + 0x10000)
+#define EVENT         (PHOS_HANDLE_BASE | (uint64_t)PHOS_KIND_EVENT << 32 | 9)
+#define FUNCTION      (PHOS_HANDLE_BASE | (uint64_t)PHOS_KIND_FUNCTION << 32 | 5)
+#define MEMORY        (PHOS_WINDOW_BASE + 0x10000)
 #define WORD_OF_EVENT 17
 
 static uint16_t last_call;
@@ -22,7 +23,8 @@ static void handle(const struct lab_frame *frame)
 	uint64_t words[4] = {0};
 	last_call = frame->call;
 	last_bytes = frame->bytes;
-	memcpy(last_payload, frame->payload, frame->bytes < sizeof last_payload ? frame->bytes : sizeof last_payload);
+	memcpy(last_payload, frame->payload,
+	       frame->bytes < sizeof last_payload ? frame->bytes : sizeof last_payload);
 	switch (frame->call) {
 	case PHOS_CALL_cuMemAlloc_v2:
 		words[0] = MEMORY;
@@ -78,7 +80,8 @@ static void test_pointers(void)
 	EXPECT_EQUAL(cuMemAllocManaged(&managed, 4096, 1), CUDA_SUCCESS);
 	EXPECT_EQUAL(cuMemHostRegister_v2(program + 1, 5000, 0), CUDA_SUCCESS);
 	EXPECT_EQUAL(cuMemHostRegister_v2(program + 5001, 3, 0), CUDA_SUCCESS);
-	EXPECT_EQUAL(cuMemHostRegister_v2(program + 10, 1, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	EXPECT_EQUAL(cuMemHostRegister_v2(program + 10, 1, 0),
+		     CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 	EXPECT_EQUAL(cuMemHostRegister_v2(pinned, 10, 0), CUDA_ERROR_INVALID_VALUE);
 	EXPECT_EQUAL(cuMemHostRegister_v2((void *)64, 10, 0), CUDA_ERROR_INVALID_VALUE);
 	const struct {
@@ -100,7 +103,8 @@ static void test_pointers(void)
 		int32_t ordinal = 99;
 		CUpointer_attribute wanted[] = {2, 3, 4, 8, 9};
 		void *into[] = {&type, &device, &host, &is_managed, &ordinal};
-		EXPECT_EQUAL(cuPointerGetAttributes(5, wanted, into, cases[i].address), CUDA_SUCCESS);
+		EXPECT_EQUAL(cuPointerGetAttributes(5, wanted, into, cases[i].address),
+			     CUDA_SUCCESS);
 		EXPECT_EQUAL(type, cases[i].type);
 		EXPECT_EQUAL(is_managed, cases[i].managed);
 		EXPECT_EQUAL(host, cases[i].host);
@@ -181,13 +185,24 @@ static void test_copies(void)
 static void test_boxes(void)
 {
 	CUDA_MEMCPY3D box = {
-		.srcMemoryType = 2, .srcDevice = MEMORY, .srcPitch = 64, .srcHeight = 10, .srcXInBytes = 3, .srcY = 2,
-		.srcZ = 1, .dstMemoryType = 2, .dstDevice = MEMORY + 65536, .WidthInBytes = 5, .Height = 4, .Depth = 2,
+		.srcMemoryType = 2,
+		.srcDevice = MEMORY,
+		.srcPitch = 64,
+		.srcHeight = 10,
+		.srcXInBytes = 3,
+		.srcY = 2,
+		.srcZ = 1,
+		.dstMemoryType = 2,
+		.dstDevice = MEMORY + 65536,
+		.WidthInBytes = 5,
+		.Height = 4,
+		.Depth = 2,
 	};
 	EXPECT_EQUAL(cuMemcpy3D_v2(&box), CUDA_SUCCESS);
 	settle();
 	EXPECT_EQUAL(last_call, PHOS_CALL_memcpy);
-	const uint64_t want[] = {MEMORY + 65536, 5, 20, MEMORY + 640 + 128 + 3, 64, 640, 5, 4, 2, 0};
+	const uint64_t want[] = {
+		MEMORY + 65536, 5, 20, MEMORY + 640 + 128 + 3, 64, 640, 5, 4, 2, 0};
 	for (size_t i = 0; i < 10; i++)
 		EXPECT_EQUAL(word(i), want[i]);
 	box.srcPitch = 4;
@@ -252,13 +267,20 @@ static void test_launch(void)
 	settle();
 	EXPECT_EQUAL(word(12), second);
 	bytes = 15;
-	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 1, 1, 1, 1, 1, 0, 0, NULL, extra), CUDA_ERROR_INVALID_VALUE);
-	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 1, 1, 1, 1, 1, 0, 0, each, extra), CUDA_ERROR_INVALID_VALUE);
-	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
-	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 0, 1, 1, 1, 1, 1, 0, 0, each, NULL), CUDA_ERROR_INVALID_VALUE);
-	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 1, 1, 1025, 1, 1, 0, 0, each, NULL), CUDA_ERROR_INVALID_VALUE);
-	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 65536, 1, 1, 1, 1, 0, 0, each, NULL), CUDA_ERROR_INVALID_VALUE);
-	EXPECT_EQUAL(cuLaunchKernel(77, 1, 1, 1, 1, 1, 1, 0, 0, each, NULL), CUDA_ERROR_INVALID_HANDLE);
+	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 1, 1, 1, 1, 1, 0, 0, NULL, extra),
+		     CUDA_ERROR_INVALID_VALUE);
+	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 1, 1, 1, 1, 1, 0, 0, each, extra),
+		     CUDA_ERROR_INVALID_VALUE);
+	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL),
+		     CUDA_ERROR_INVALID_VALUE);
+	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 0, 1, 1, 1, 1, 1, 0, 0, each, NULL),
+		     CUDA_ERROR_INVALID_VALUE);
+	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 1, 1, 1025, 1, 1, 0, 0, each, NULL),
+		     CUDA_ERROR_INVALID_VALUE);
+	EXPECT_EQUAL(cuLaunchKernel(FUNCTION, 1, 65536, 1, 1, 1, 1, 0, 0, each, NULL),
+		     CUDA_ERROR_INVALID_VALUE);
+	EXPECT_EQUAL(cuLaunchKernel(77, 1, 1, 1, 1, 1, 1, 0, 0, each, NULL),
+		     CUDA_ERROR_INVALID_HANDLE);
 	const char *name;
 	size_t offset, size;
 	EXPECT_EQUAL(cuFuncGetName(&name, FUNCTION), CUDA_SUCCESS);
@@ -277,11 +299,13 @@ static void test_link(void)
 	char text[] = ".version 8.0";
 	EXPECT_EQUAL(cuLinkCreate_v2(0, NULL, NULL, &state), CUDA_SUCCESS);
 	EXPECT_EQUAL(cuLinkComplete(state, &image, &bytes), CUDA_ERROR_INVALID_IMAGE);
-	EXPECT_EQUAL(cuLinkAddData_v2(state, 1, text, sizeof text, "a", 0, NULL, NULL), CUDA_SUCCESS);
+	EXPECT_EQUAL(cuLinkAddData_v2(state, 1, text, sizeof text, "a", 0, NULL, NULL),
+		     CUDA_SUCCESS);
 	EXPECT_EQUAL(last_call, PHOS_CALL_linkCheck);
 	EXPECT_EQUAL(word(1), sizeof text - 1);
 	EXPECT_EQUAL(cuLinkAddData_v2(state, 1, text, 5, "b", 0, NULL, NULL), CUDA_SUCCESS);
-	EXPECT_EQUAL(cuLinkAddData_v2(state, 0, text, 5, "c", 0, NULL, NULL), CUDA_ERROR_NOT_SUPPORTED);
+	EXPECT_EQUAL(cuLinkAddData_v2(state, 0, text, 5, "c", 0, NULL, NULL),
+		     CUDA_ERROR_NOT_SUPPORTED);
 	EXPECT_EQUAL(cuLinkComplete(state, &image, &bytes), CUDA_SUCCESS);
 	EXPECT_EQUAL(bytes, 16 + 8 + 16 + 8 + 8);
 	EXPECT(phos_image_find(image, &begin, &found) && begin == image && found == bytes);

@@ -1,4 +1,5 @@
-/* Checks for the unit tests: each failure is reported with its place, and the program ends with 1. */
+/* Checks for the unit tests: each failure is reported with its place, and the program ends with 1.
+ */
 #ifndef PHOS_EXPECT_H
 #define PHOS_EXPECT_H
 
@@ -8,22 +9,22 @@
 
 static int expect_failures;
 
-#define EXPECT(condition)                                                                      \
-	do {                                                                                   \
-		if (!(condition)) {                                                            \
+#define EXPECT(condition)                                                                       \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
 			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			expect_failures++;                                                     \
-		}                                                                              \
+			expect_failures++;                                                      \
+		}                                                                               \
 	} while (0)
 
-#define EXPECT_EQUAL(got, want)                                                                      \
-	do {                                                                                         \
-		long long got_ = (long long)(got), want_ = (long long)(want);                        \
-		if (got_ != want_) {                                                                 \
-			fprintf(stderr, "%s:%d: %s is %lld, want %lld\n", __FILE__, __LINE__, #got, got_, \
-				want_);                                                              \
-			expect_failures++;                                                           \
-		}                                                                                    \
+#define EXPECT_EQUAL(got, want)                                                               \
+	do {                                                                                  \
+		long long got_ = (long long)(got), want_ = (long long)(want);                 \
+		if (got_ != want_) {                                                          \
+			fprintf(stderr, "%s:%d: %s is %lld, want %lld\n", __FILE__, __LINE__, \
+				#got, got_, want_);                                           \
+			expect_failures++;                                                    \
+		}                                                                             \
 	} while (0)
 
 static inline int expect_result(const char *test)

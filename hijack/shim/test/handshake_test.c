@@ -1,4 +1,5 @@
-/* The handshake with a phosd of the test's own, good and bad ones, and what a fork before and after it finds. */
+/* The handshake with a phosd of the test's own, good and bad ones, and what a fork before and after
+ * it finds. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,8 @@ static void make_session(enum manner manner)
 	make_file(arena_path, ARENA_BYTES);
 	int fd = open(session_path, O_RDWR);
 	uint32_t words[2] = {PHOS_MAGIC, PHOS_VERSION}, devices = 2;
-	if (pwrite(fd, words, 8, PHOS_WORD_MAGIC) != 8 || pwrite(fd, &devices, 4, PHOS_WORD_DEVICE_COUNT) != 4)
+	if (pwrite(fd, words, 8, PHOS_WORD_MAGIC) != 8 ||
+	    pwrite(fd, &devices, 4, PHOS_WORD_DEVICE_COUNT) != 4)
 		abort();
 	close(fd);
 }
@@ -52,8 +54,10 @@ static void make_session(enum manner manner)
 static void serve(int fd, enum manner manner)
 {
 	unsigned char hello[PHOS_HELLO_BYTES];
-	struct welcome welcome = {PHOS_MAGIC, PHOS_VERSION, 0, 0, 7, PHOS_SESSION_BYTES, ARENA_BYTES, "", "", "", ""};
-	if (recv(fd, hello, sizeof hello, MSG_WAITALL) != (ssize_t)sizeof hello || manner == HANGS_UP)
+	struct welcome welcome = {PHOS_MAGIC,  PHOS_VERSION, 0,  0,  7, PHOS_SESSION_BYTES,
+				  ARENA_BYTES, "",           "", "", ""};
+	if (recv(fd, hello, sizeof hello, MSG_WAITALL) != (ssize_t)sizeof hello ||
+	    manner == HANGS_UP)
 		return;
 	make_session(manner);
 	snprintf(welcome.session_path, sizeof welcome.session_path, "%s", session_path);
@@ -80,7 +84,8 @@ static pid_t start_phosd(enum manner manner)
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
 	unlink(socket_path);
-	if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 8) != 0)
+	if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
+	    listen(listener, 8) != 0)
 		abort();
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -111,7 +116,8 @@ static int open_descriptors(void)
 	return count;
 }
 
-/* Runs a part of the test in a child, so that each has a fresh process; returns whether it held there. */
+/* Runs a part of the test in a child, so that each has a fresh process; returns whether it held
+ * there. */
 static bool in_child(void (*part)(void))
 {
 	int status = 0;
@@ -174,7 +180,8 @@ static void no_cuda_here(void)
 	EXPECT_EQUAL(cuMemAlloc_v2(&address, 4), CUDA_ERROR_NOT_INITIALIZED);
 	EXPECT_EQUAL(cuMemFree_v2(PHOS_WINDOW_BASE), CUDA_ERROR_NOT_INITIALIZED);
 	EXPECT_EQUAL(cuMemcpyHtoD_v2(PHOS_WINDOW_BASE, &count, 4), CUDA_ERROR_NOT_INITIALIZED);
-	EXPECT_EQUAL(cuLaunchKernel(1, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL), CUDA_ERROR_NOT_INITIALIZED);
+	EXPECT_EQUAL(cuLaunchKernel(1, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL),
+		     CUDA_ERROR_NOT_INITIALIZED);
 	EXPECT_EQUAL(cuEventQuery(1), CUDA_ERROR_NOT_INITIALIZED);
 	EXPECT_EQUAL(cuCtxSynchronize(), CUDA_ERROR_NOT_INITIALIZED);
 	EXPECT_EQUAL(cuDriverGetVersion(&count), CUDA_SUCCESS);
@@ -194,7 +201,8 @@ static void forks_after_init(void)
 	pid_t pid = fork();
 	if (pid == 0) {
 		unsigned char seen;
-		_exit(mincore(file, 4096, &seen) == 0 || mincore((void *)(uintptr_t)arena, 4096, &seen) == 0);
+		_exit(mincore(file, 4096, &seen) == 0 ||
+		      mincore((void *)(uintptr_t)arena, 4096, &seen) == 0);
 	}
 	int status;
 	waitpid(pid, &status, 0);

@@ -1,4 +1,5 @@
-/* Lengths of images. Each is placed at the end of a heap block, so that reading past what it says is seen. */
+/* Lengths of images. Each is placed at the end of a heap block, so that reading past what it says
+ * is seen. */
 #include "../image.h"
 
 #include "expect.h"
@@ -52,7 +53,7 @@ static void test_fatbin(void)
 	expect_image(wrapper, fatbin, 56);
 	const void *begin;
 	size_t bytes;
-	put64(wrapper + 8, (uintptr_t)"not a fatbin");
+	put64(wrapper + 8, (uintptr_t) "not a fatbin");
 	EXPECT(!phos_image_find(wrapper, &begin, &bytes));
 	put64(wrapper + 8, 0);
 	EXPECT(!phos_image_find(wrapper, &begin, &bytes));
@@ -65,7 +66,10 @@ static void test_elf(void)
 	/* 64 bytes of header, a section of 100 at 64, two section headers at 168. */
 	size_t whole = 168 + 2 * 64;
 	unsigned char *elf = calloc(1, whole);
-	memcpy(elf, "\x7f" "ELF\2\1\1", 7);
+	memcpy(elf,
+	       "\x7f"
+	       "ELF\2\1\1",
+	       7);
 	put64(elf + 40, 168);
 	elf[54] = 56;
 	elf[58] = 64;

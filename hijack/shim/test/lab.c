@@ -11,7 +11,7 @@
 #include "../objects.h"
 
 #define ARENA_BYTES (1u << 20)
-#define SPINS 2000
+#define SPINS       2000
 
 _Atomic bool lab_paused;
 
@@ -59,7 +59,8 @@ void lab_reply(const struct lab_frame *frame, CUresult result, const uint64_t *w
 	set_state(frame, PHOS_SLOT_DONE);
 }
 
-void lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes, uint64_t offset)
+void lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
+	      uint64_t offset)
 {
 	uint64_t words[4] = {direction, (uintptr_t)program, bytes, offset};
 	unsigned char *slot = slot_of(frame);
@@ -85,7 +86,8 @@ static uint64_t consume(uint64_t tail, uint64_t head)
 	uint64_t rounded = (length + PHOS_FRAME_ALIGN - 1) & ~(uint64_t)(PHOS_FRAME_ALIGN - 1);
 	if (length < PHOS_FRAME_HEADER || rounded > head - tail ||
 	    tail % PHOS_RING_BYTES + rounded > PHOS_RING_BYTES) {
-		fprintf(stderr, "lab: frame of %u bytes at %llu\n", length, (unsigned long long)tail);
+		fprintf(stderr, "lab: frame of %u bytes at %llu\n", length,
+			(unsigned long long)tail);
 		abort();
 	}
 	frame.payload = at + PHOS_FRAME_HEADER;
@@ -95,7 +97,8 @@ static uint64_t consume(uint64_t tail, uint64_t head)
 		return tail + rounded;
 	}
 	if (frame.sequence != atomic_load(&consumed) + 1) {
-		fprintf(stderr, "lab: frame %llu follows %llu\n", (unsigned long long)frame.sequence,
+		fprintf(stderr, "lab: frame %llu follows %llu\n",
+			(unsigned long long)frame.sequence,
 			(unsigned long long)atomic_load(&consumed));
 		abort();
 	}
@@ -119,7 +122,8 @@ static void *serve(void *unused)
 	(void)unused;
 	uint64_t tail = 0;
 	for (int idle = 0; !atomic_load(&stop);) {
-		uint64_t head = atomic_load_explicit(phos_word64(PHOS_WORD_HEAD), memory_order_acquire);
+		uint64_t head =
+			atomic_load_explicit(phos_word64(PHOS_WORD_HEAD), memory_order_acquire);
 		if (head == tail || atomic_load(&lab_paused)) {
 			phos_relax();
 			if (++idle > SPINS && !atomic_load(&lab_paused)) {
@@ -153,8 +157,10 @@ static void describe_device(void)
 
 void lab_begin(lab_handler handler)
 {
-	phos.file = mmap(NULL, PHOS_SESSION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	void *arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	phos.file = mmap(NULL, PHOS_SESSION_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *arena =
+		mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (phos.file == MAP_FAILED || arena == MAP_FAILED)
 		abort();
 	phos.arena = (uintptr_t)arena;

@@ -1,4 +1,5 @@
-/* A session inside one process: the shim's end is the real one, the worker's end is a thread of the test. */
+/* A session inside one process: the shim's end is the real one, the worker's end is a thread of the
+ * test. */
 #ifndef PHOS_LAB_H
 #define PHOS_LAB_H
 
@@ -35,7 +36,8 @@ uint64_t lab_pads(void);
 void lab_reply(const struct lab_frame *frame, CUresult result, const uint64_t *words, size_t count);
 
 /* Asks the waiting thread for a copy and waits until it is done. */
-void lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes, uint64_t offset);
+void lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
+	      uint64_t offset);
 
 /* Word i of a frame's payload. */
 uint64_t lab_word(const struct lab_frame *frame, size_t i);

@@ -1,4 +1,5 @@
-/* The digests are those of RFC 1319, appendix A.5; the HMAC is checked by its definition, spelled out. */
+/* The digests are those of RFC 1319, appendix A.5; the HMAC is checked by its definition, spelled
+ * out. */
 #include "../md2.h"
 
 #include "expect.h"

@@ -6,9 +6,9 @@
 
 #define FUNCTION (PHOS_HANDLE_BASE | (uint64_t)PHOS_KIND_FUNCTION << 32 | 1)
 #define LAUNCHES 200000
-#define BURST 4000 /* fits the ring */
-#define PINGS 20000
-#define ROUNDS 5
+#define BURST    4000 /* fits the ring */
+#define PINGS    20000
+#define ROUNDS   5
 
 static void answer(const struct lab_frame *frame)
 {

@@ -53,9 +53,11 @@ static void test_streams(void)
 	expect_found("cuMemcpy", 12040, 2, IS(cuMemcpy_ptds));
 	expect_found("cuMemAlloc", 12040, 2, IS(cuMemAlloc_v2));
 	void *got = NULL;
-	EXPECT_EQUAL(cuGetProcAddress_v2_ptsz("cuLaunchKernel", &got, 12040, 0, NULL), CUDA_SUCCESS);
+	EXPECT_EQUAL(cuGetProcAddress_v2_ptsz("cuLaunchKernel", &got, 12040, 0, NULL),
+		     CUDA_SUCCESS);
 	EXPECT(got == IS(cuLaunchKernel_ptsz));
-	EXPECT_EQUAL(cuGetProcAddress_v2_ptsz("cuLaunchKernel", &got, 12040, 1, NULL), CUDA_SUCCESS);
+	EXPECT_EQUAL(cuGetProcAddress_v2_ptsz("cuLaunchKernel", &got, 12040, 1, NULL),
+		     CUDA_SUCCESS);
 	EXPECT(got == IS(cuLaunchKernel));
 }
 

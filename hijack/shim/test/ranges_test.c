@@ -14,7 +14,8 @@ static struct {
 static int model_holding(uint64_t address)
 {
 	for (int i = 0; i < SLOTS; i++)
-		if (model[i].bytes != 0 && address >= model[i].base && address - model[i].base < model[i].bytes)
+		if (model[i].bytes != 0 && address >= model[i].base &&
+		    address - model[i].base < model[i].bytes)
 			return i;
 	return -1;
 }
@@ -22,7 +23,8 @@ static int model_holding(uint64_t address)
 static bool model_overlaps(uint64_t base, uint64_t bytes)
 {
 	for (int i = 0; i < SLOTS; i++)
-		if (model[i].bytes != 0 && model[i].base < base + bytes && base < model[i].base + model[i].bytes)
+		if (model[i].bytes != 0 && model[i].base < base + bytes &&
+		    base < model[i].base + model[i].bytes)
 			return true;
 	return false;
 }
@@ -32,7 +34,8 @@ static void step(void)
 	uint64_t base = (uint64_t)(rand() % 4000) * 16, bytes = (uint64_t)(rand() % 20 + 1) * 8;
 	int i = rand() % SLOTS;
 	if (model[i].bytes == 0) {
-		struct phos_range range = {.base = base, .bytes = bytes, .kind = PHOS_RANGE_REGISTERED};
+		struct phos_range range = {
+			.base = base, .bytes = bytes, .kind = PHOS_RANGE_REGISTERED};
 		bool room = !model_overlaps(base, bytes);
 		EXPECT_EQUAL(phos_range_overlaps(base, bytes), !room);
 		EXPECT_EQUAL(phos_range_add(&range), room);
@@ -58,7 +61,8 @@ static void step(void)
 
 static void test_contexts(void)
 {
-	struct phos_range range = {.base = 1 << 20, .bytes = 64, .context = 7, .kind = PHOS_RANGE_DEVICE};
+	struct phos_range range = {
+		.base = 1 << 20, .bytes = 64, .context = 7, .kind = PHOS_RANGE_DEVICE};
 	for (int i = 0; i < 100; i++) {
 		range.base += 64;
 		range.context = i % 2 == 0 ? 7 : 8;
@@ -90,7 +94,8 @@ static void test_eviction(void)
 
 static void test_ends(void)
 {
-	struct phos_range found, range = {.base = UINT64_MAX - 63, .bytes = 64, .kind = PHOS_RANGE_DEVICE};
+	struct phos_range found,
+		range = {.base = UINT64_MAX - 63, .bytes = 64, .kind = PHOS_RANGE_DEVICE};
 	EXPECT(phos_range_add(&range));
 	EXPECT(phos_range_find(UINT64_MAX, &found));
 	EXPECT(phos_range_overlaps(UINT64_MAX, 1));

@@ -1,4 +1,5 @@
-/* Posting: order, wrapping, a full ring, many threads, more threads than slots. The worker thread checks each frame. */
+/* Posting: order, wrapping, a full ring, many threads, more threads than slots. The worker thread
+ * checks each frame. */
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -6,9 +7,9 @@
 #include "expect.h"
 #include "lab.h"
 
-#define POSTERS 4
-#define POSTS 20000
-#define CROWD 300
+#define POSTERS     4
+#define POSTS       20000
+#define CROWD       300
 #define CROWD_CALLS 20
 
 /* The tests post the numbers of real calls with payloads of their own. */
@@ -92,7 +93,8 @@ static void *unpause(void *unused)
 	return NULL;
 }
 
-/* More than the ring holds is posted while nothing is consumed: the poster must wait, and lose nothing. */
+/* More than the ring holds is posted while nothing is consumed: the poster must wait, and lose
+ * nothing. */
 static void test_full(void)
 {
 	pthread_t helper;
@@ -140,7 +142,9 @@ static void test_crowd(void)
 	for (int round = 0; round < 2; round++) {
 		pthread_barrier_init(&crowd, NULL, CROWD);
 		for (uintptr_t i = 0; i < CROWD; i++)
-			EXPECT_EQUAL(pthread_create(&threads[i], &attributes, one_of_crowd, (void *)(i + 1)), 0);
+			EXPECT_EQUAL(pthread_create(&threads[i], &attributes, one_of_crowd,
+						    (void *)(i + 1)),
+				     0);
 		for (int i = 0; i < CROWD; i++)
 			pthread_join(threads[i], NULL);
 		pthread_barrier_destroy(&crowd);

@@ -1,4 +1,5 @@
-/* Replies: copies on the worker's behalf, sleeping, errors of asynchronous calls, output, and a worker that is gone. */
+/* Replies: copies on the worker's behalf, sleeping, errors of asynchronous calls, output, and a
+ * worker that is gone. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ static void handle(const struct lab_frame *frame)
 	}
 	}
 	if ((frame->flags & PHOS_FLAG_WAIT) != 0)
-		lab_reply(frame, frame->call == OP_LOG ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS, words, 2);
+		lab_reply(frame, frame->call == OP_LOG ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS, words,
+			  2);
 }
 
 static CUresult call(uint16_t op, unsigned flags, struct phos_call *c)
@@ -67,7 +69,8 @@ static void test_sleep(void)
 
 static void test_take(void)
 {
-	unsigned char reply[32] = {5, 0, 0, 0, 0, 0, 0, 0, 'h', 'e', 'l', 'l', 'o', 0, 0, 0, 9}, text[8] = "";
+	unsigned char reply[32] = {5, 0, 0, 0, 0, 0, 0, 0, 'h', 'e', 'l', 'l', 'o', 0, 0, 0, 9},
+		      text[8] = "";
 	struct phos_call c = {.at = reply, .end = reply + sizeof reply};
 	EXPECT_EQUAL(phos_take_bytes(&c, text, 3), 3);
 	EXPECT(memcmp(text, "hel", 4) == 0);
