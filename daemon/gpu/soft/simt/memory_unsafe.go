@@ -39,9 +39,7 @@ func (w *warp) addresses(in *code.Inst, into *lanes.V64) *lanes.V64 {
 		return w.v64(in.A)
 	}
 	if in.Memory.Address32 {
-		for i, a := range w.v32(in.A) {
-			into[i] = uint64(a)
-		}
+		lanes.Widen32(into, w.v32(in.A), w.v32(in.A), into)
 		return into
 	}
 	frame := w.v32(w.block.kernel.Frame)
@@ -61,13 +59,12 @@ func (w *warp) siteOf(in *code.Inst) *site {
 
 // load executes ld and returns its extra cost.
 func (w *warp) load(in *code.Inst, mask uint32) int {
-	var wide lanes.V64
 	if !in.Memory.Simple || in.Memory.Space == code.Local {
 		w.loadAny(in, mask)
 	} else if in.Memory.Bytes == 4 {
-		w.load32(in, mask, w.addresses(in, &wide))
+		w.load32(in, mask, w.addresses(in, &w.address))
 	} else {
-		w.load64(in, mask, w.addresses(in, &wide))
+		w.load64(in, mask, w.addresses(in, &w.address))
 	}
 	if in.Memory.Sync {
 		return syncCost
@@ -79,19 +76,11 @@ func (w *warp) load32(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	d := w.v32(in.D)
 	offset, limit, host := uint64(in.Offset)-s.low, s.size>>2, s.host
-	if mask != fullMask {
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
-			if at := address[i] + offset; bits.RotateLeft64(at, -2) < limit {
-				d[i] = *(*uint32)(unsafe.Add(host, at))
-				continue
-			}
-			d[i] = *(*uint32)(w.locate(in, i, address[i], false))
-			offset, limit, host = uint64(in.Offset)-s.low, s.size>>2, s.host
-		}
-		return
+	if mask == fullMask {
+		mask &^= lanes.Load32(d, address, offset, limit, host)
 	}
-	for i := range d {
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
 		if at := address[i] + offset; bits.RotateLeft64(at, -2) < limit {
 			d[i] = *(*uint32)(unsafe.Add(host, at))
 			continue
@@ -118,13 +107,12 @@ func (w *warp) load64(in *code.Inst, mask uint32, address *lanes.V64) {
 
 // store executes st and returns its extra cost.
 func (w *warp) store(in *code.Inst, mask uint32) int {
-	var wide lanes.V64
 	if !in.Memory.Simple || in.Memory.Space == code.Local {
 		w.storeAny(in, mask)
 	} else if in.Memory.Bytes == 4 {
-		w.store32(in, mask, w.addresses(in, &wide))
+		w.store32(in, mask, w.addresses(in, &w.address))
 	} else {
-		w.store64(in, mask, w.addresses(in, &wide))
+		w.store64(in, mask, w.addresses(in, &w.address))
 	}
 	if in.Memory.Sync {
 		return syncCost
@@ -136,6 +124,9 @@ func (w *warp) store32(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	from := w.v32(in.B)
 	offset, limit, host := uint64(in.Offset)-s.low, s.size>>2, s.host
+	if mask == fullMask {
+		mask &^= lanes.Store32(from, address, offset, limit, host)
+	}
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m) & 31
 		if at := address[i] + offset; bits.RotateLeft64(at, -2) < limit {
@@ -232,8 +223,7 @@ func (w *warp) locateLocal(lane int, at, bytes uint64) unsafe.Pointer {
 
 // pointers finds the memory of every lane of mask.
 func (w *warp) pointers(in *code.Inst, mask uint32, write bool, into *[warpLanes]unsafe.Pointer) {
-	var wide lanes.V64
-	address := w.addresses(in, &wide)
+	address := w.addresses(in, &w.address)
 	if in.Memory.Space == code.Local {
 		for m := mask; m != 0; m &= m - 1 {
 			i := bits.TrailingZeros32(m) & 31

@@ -16,6 +16,7 @@ type registers struct {
 	predicates []uint32
 	scratch32  lanes.V32
 	scratch64  lanes.V64
+	address    lanes.V64 // computed addresses; not a local variable, which would escape through the loops' pointers
 }
 
 // newRegisters carves the block out of memory, which must be zeroed, aligned to 64 bytes and at least bytes long.

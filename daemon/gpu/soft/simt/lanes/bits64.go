@@ -2,7 +2,7 @@ package lanes
 
 // The loops of 64-bit operations, and of those that widen and narrow.
 
-func Copy64(d, a, b, c *V64) {
+func copy64(d, a, b, c *V64) {
 	for i := range d {
 		d[i] = a[i]
 	}

@@ -63,6 +63,27 @@ func packed(t ptx.Type) bool {
 	return t == ptx.F16X2 || t == ptx.BF16X2 || t == ptx.U16X2 || t == ptx.S16X2
 }
 
+// fast holds the loops that this processor does better than the portable ones, under the same keys; an operation that
+// is the same for all integers is under unsigned.
+var fast struct {
+	loops32   map[key]F32
+	loops64   map[key]F64
+	widens    map[key]Widen
+	shifts    map[key]Shift64
+	compares  map[compareKey]Compare32
+	compares2 map[compareKey]Compare64
+	floatS32  F32
+}
+
+// Copy32 copies a register.
+var Copy32 F32 = copy32
+
+// Copy64 copies a register.
+var Copy64 F64 = copy64
+
+// Widen32 extends 32-bit lanes with zeroes; only its first two operands are used.
+var Widen32 Widen = widenU32
+
 // either lists operations that are the same for signed and unsigned integers.
 var either32 = map[ptx.Op]F32{
 	ptx.OpAdd: add32, ptx.OpSub: sub32, ptx.OpNeg: neg32, ptx.OpAnd: and32, ptx.OpOr: or32, ptx.OpXor: xor32,
@@ -100,12 +121,13 @@ func Find32(in *ptx.Inst) F32 {
 	}
 	k := kindOf(in.Type)
 	if f := either32[in.Op]; f != nil && k != float {
-		return f
+		return orElse(fast.loops32[key{in.Op, unsigned, 0}], f)
 	}
 	if (in.Op == ptx.OpMin || in.Op == ptx.OpMax) && len(in.Src) != 2 {
 		return nil
 	}
-	return find32[key{in.Op, k, in.Mode}]
+	at := key{in.Op, k, in.Mode}
+	return orElse(fast.loops32[at], find32[at])
 }
 
 var either64 = map[ptx.Op]F64{
@@ -132,32 +154,46 @@ func Find64(in *ptx.Inst) F64 {
 	}
 	k := kindOf(in.Type)
 	if f := either64[in.Op]; f != nil && k != float {
+		return orElse(fast.loops64[key{in.Op, unsigned, 0}], f)
+	}
+	at := key{in.Op, k, in.Mode}
+	return orElse(fast.loops64[at], find64[at])
+}
+
+// orElse is the first of two loops that there is.
+func orElse[F F32 | F64 | Widen | Shift64 | Compare32 | Compare64](f, portable F) F {
+	if f != nil {
 		return f
 	}
-	return find64[key{in.Op, k, in.Mode}]
+	return portable
+}
+
+// widens has the conversions under the kind of their source.
+var widens = map[key]Widen{
+	{ptx.OpMul, unsigned, ptx.MulWide}: mulWideU32,
+	{ptx.OpMul, signed, ptx.MulWide}:   mulWideS32,
+	{ptx.OpMad, unsigned, ptx.MulWide}: madWideU32,
+	{ptx.OpMad, signed, ptx.MulWide}:   madWideS32,
+	{ptx.OpCvt, unsigned, 0}:           widenU32,
+	{ptx.OpCvt, signed, 0}:             widenS32,
+	{ptx.OpCvt, float, 0}:              widenF32,
 }
 
 // FindWiden finds the loop of mul.wide, mad.wide and conversions from 32 to 64 bits.
 func FindWiden(in *ptx.Inst) Widen {
+	at := key{in.Op, kindOf(in.Type), in.Mode}
 	switch {
 	case in.Flags&(ptx.FTZ|ptx.Sat) != 0:
+		return nil
 	case in.Mode == ptx.MulWide && in.Type.Bits() == 32:
-		return map[key]Widen{
-			{ptx.OpMul, unsigned, ptx.MulWide}: mulWideU32, {ptx.OpMul, signed, ptx.MulWide}: mulWideS32,
-			{ptx.OpMad, unsigned, ptx.MulWide}: madWideU32, {ptx.OpMad, signed, ptx.MulWide}: madWideS32,
-		}[key{in.Op, kindOf(in.Type), in.Mode}]
 	case in.Op != ptx.OpCvt || in.Type.Bits() != 64 || in.SrcType.Bits() != 32:
-	case in.Type == ptx.F64 && in.SrcType == ptx.F32:
-		if in.Round == ptx.RoundDefault {
-			return widenF32
-		}
-	case in.Type.IsFloat() || in.SrcType.IsFloat():
-	case in.SrcType.IsSigned():
-		return widenS32
+		return nil
+	case in.Type.IsFloat() != in.SrcType.IsFloat() || in.Type.IsFloat() && in.Round != ptx.RoundDefault:
+		return nil
 	default:
-		return widenU32
+		at = key{in.Op, kindOf(in.SrcType), 0}
 	}
-	return nil
+	return orElse(fast.widens[at], widens[at])
 }
 
 // FindNarrow finds the loop of conversions from 64 to 32 bits.
@@ -187,21 +223,21 @@ func FindConvert(in *ptx.Inst) F32 {
 	case from == unsigned && to == float && in.Round == ptx.RN:
 		return floatU32
 	case from == signed && to == float && in.Round == ptx.RN:
-		return floatS32
+		return orElse(fast.floatS32, floatS32)
 	}
 	return nil
 }
 
+var shifts = map[key]Shift64{
+	{ptx.OpShl, unsigned, 0}: shl64, {ptx.OpShl, signed, 0}: shl64,
+	{ptx.OpShr, unsigned, 0}: shrU64, {ptx.OpShr, signed, 0}: shrS64,
+}
+
 // FindShift64 finds the loop of a 64-bit shift.
 func FindShift64(in *ptx.Inst) Shift64 {
-	switch {
-	case in.Type.Bits() != 64:
-	case in.Op == ptx.OpShl:
-		return shl64
-	case in.Op == ptx.OpShr && in.Type.IsSigned():
-		return shrS64
-	case in.Op == ptx.OpShr:
-		return shrU64
+	if in.Type.Bits() != 64 {
+		return nil
 	}
-	return nil
+	at := key{in.Op, kindOf(in.Type), 0}
+	return orElse(fast.shifts[at], shifts[at])
 }

@@ -65,7 +65,8 @@ func FindCompare32(in *ptx.Inst) (Compare32, Order) {
 		return nil, Order{}
 	}
 	cmp, k, order := reduce(in)
-	return compares32[compareKey{cmp, k}], order
+	at := compareKey{cmp, k}
+	return orElse(fast.compares[at], compares32[at]), order
 }
 
 // FindCompare64 is the same for 64 bits.
@@ -74,5 +75,6 @@ func FindCompare64(in *ptx.Inst) (Compare64, Order) {
 		return nil, Order{}
 	}
 	cmp, k, order := reduce(in)
-	return compares64[compareKey{cmp, k}], order
+	at := compareKey{cmp, k}
+	return orElse(fast.compares2[at], compares64[at]), order
 }

@@ -106,7 +106,18 @@ func run(in *ptx.Inst, t *trial) (results, a, b, c []uint64, bits int) {
 	return nil, nil, nil, nil, 0
 }
 
-func TestLoopsAgreeWithScalars(t *testing.T) {
+// both runs a test with the processor's own loops and with the portable ones.
+func both(t *testing.T, test func(t *testing.T)) {
+	t.Run("fast", test)
+	kept := fast
+	defer func() { fast = kept }()
+	fast.loops32, fast.loops64, fast.widens, fast.shifts, fast.compares, fast.compares2, fast.floatS32 = nil, nil, nil, nil, nil, nil, nil
+	t.Run("portable", test)
+}
+
+func TestLoopsAgreeWithScalars(t *testing.T) { both(t, loopsAgree) }
+
+func loopsAgree(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	tested := 0
 	for _, in := range instructions() {
@@ -142,7 +153,9 @@ func TestLoopsAgreeWithScalars(t *testing.T) {
 
 func bothNaN(a, b uint64) bool { return a<<1 > 0xffe0000000000000 && b<<1 > 0xffe0000000000000 }
 
-func TestComparisonsAgreeWithScalars(t *testing.T) {
+func TestComparisonsAgreeWithScalars(t *testing.T) { both(t, comparisonsAgree) }
+
+func comparisonsAgree(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, typ := range []ptx.Type{ptx.B32, ptx.U32, ptx.S32, ptx.F32, ptx.B64, ptx.U64, ptx.S64, ptx.F64} {
 		for cmp := ptx.EQ; cmp <= ptx.NAN; cmp++ {
