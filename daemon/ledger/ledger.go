@@ -126,7 +126,9 @@ const attempts = 2000
 //
 // A claim is written into the slot's claim word before the sum over all slots is taken. Of two claims that race, the one
 // that sums later sees the other, so both cannot pass where there is room for one. When neither passes although one
-// could, both have seen an undecided claim; they step back and try again after a random time.
+// could, both have seen an undecided claim; they step back and try again after a random time. They also do where
+// another reservation was granted during the sum, which may then count bytes twice: as the one slot had them and as the
+// other has them now.
 func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
 	if err := l.check(gpu, slot); err != nil {
 		return err
@@ -141,15 +143,18 @@ func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
 		if bytes > capacity {
 			return &FullError{GPU: gpu, Bytes: bytes, Used: l.settled(gpu), Capacity: capacity}
 		}
+		before := l.grants(gpu).Load()
 		claim.Store(bytes)
 		others, undecided := l.others(gpu, slot)
 		if mine := held.Load(); others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
+			l.grants(gpu).Add(1)     // before the grant itself, so that who sees this one in a sum sees that it is new
 			held.Store(mine + bytes) // before the claim goes: between the two it counts twice, never not at all
 			claim.Store(0)
 			return nil
 		}
 		claim.Store(0)
-		if !undecided || attempt == attempts {
+		moved := undecided || l.grants(gpu).Load() != before
+		if !moved || attempt == attempts {
 			return &FullError{GPU: gpu, Bytes: bytes, Used: l.settled(gpu), Capacity: capacity}
 		}
 		// Nothing tells when another process has decided.
@@ -171,12 +176,20 @@ func (l *Ledger) others(gpu, slot int) (sum uint64, undecided bool) {
 	return sum, undecided
 }
 
-// settled sums what is held, claims aside.
+// settled sums what is held, claims aside. A sum during which something was granted is taken again, for the reason
+// given at Reserve; where that never ends, the capacity bounds the answer.
 func (l *Ledger) settled(gpu int) (sum uint64) {
-	for slot := range Slots {
-		sum += l.held(gpu, slot).Load()
+	for range attempts {
+		before := l.grants(gpu).Load()
+		sum = 0
+		for slot := range Slots {
+			sum += l.held(gpu, slot).Load()
+		}
+		if l.grants(gpu).Load() == before {
+			break
+		}
 	}
-	return sum
+	return min(sum, l.capacity(gpu).Load())
 }
 
 // Release gives bytes back. More than the slot holds is a bug of the caller and leaves the slot at 0.

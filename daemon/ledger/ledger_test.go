@@ -159,6 +159,41 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// TestKilledAnywhere kills workers in the middle of reserving and releasing. Whatever they were at, clearing their slot
+// brings everything back, and a worker beside them never sees more than the capacity in use.
+func TestKilledAnywhere(t *testing.T) {
+	const capacity = 1000
+	l := create(t, capacity)
+	for range 10 {
+		var churning []*worker
+		for slot := 1; slot <= 2; slot++ {
+			w := startWorker(t, l, slot)
+			w.say(t, "churn")
+			w.hear(t)
+			churning = append(churning, w)
+		}
+		for range 2000 {
+			if l.Reserve(0, 0, 300) == nil {
+				l.Release(0, 0, 300)
+			}
+			if used, _ := l.Usage(0); used > capacity {
+				t.Fatalf("%d of %d in use", used, capacity)
+			}
+		}
+		for i, w := range churning {
+			if err := w.command.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = w.command.Wait()
+			l.Clear(i + 1)
+		}
+		if err := l.Reserve(0, 0, capacity); err != nil {
+			t.Fatalf("after clearing: %v", err)
+		}
+		l.Release(0, 0, capacity)
+	}
+}
+
 type worker struct {
 	command *exec.Cmd
 	input   *os.File
@@ -212,7 +247,7 @@ func (w *worker) hear(t *testing.T) int {
 	return n
 }
 
-// child obeys lines on its standard input: fill, release.
+// child obeys lines on its standard input: fill, release, churn (until killed).
 func child(spec string) error {
 	slot, err := strconv.Atoi(spec)
 	if err != nil {
@@ -231,6 +266,13 @@ func child(spec string) error {
 			for _, step := range []uint64{7, 1} {
 				for l.Reserve(0, slot, step) == nil {
 					n += int(step)
+				}
+			}
+		case "churn":
+			fmt.Println(0)
+			for step := uint64(1); ; step = step%400 + 7 {
+				if l.Reserve(0, slot, step) == nil {
+					l.Release(0, slot, step)
 				}
 			}
 		case "release":

@@ -12,8 +12,11 @@ import (
 // word is one 64-bit word of the file. Atomic operations on it order the processes that share the mapping.
 type word = atomic.Uint64
 
-// The header: magic, version and number of GPUs, then from capacityWord on the capacities. Cells follow at headerBytes.
-const capacityWord = 2
+// The header: magic, version and number of GPUs, then the capacities and the counts of grants. Cells follow at headerBytes.
+const (
+	capacityWord = 2
+	grantsWord   = capacityWord + MaxGPUs
+)
 
 func readHeader(header [16]byte) (gpus int, err error) {
 	second := binary.NativeEndian.Uint64(header[8:])
@@ -41,6 +44,9 @@ func (l *Ledger) unmapWords() error {
 }
 
 func (l *Ledger) capacity(gpu int) *word { return &l.words[capacityWord+gpu] }
+
+// grants counts the reservations that were granted.
+func (l *Ledger) grants(gpu int) *word { return &l.words[grantsWord+gpu] }
 
 // held is what a slot has of a GPU.
 func (l *Ledger) held(gpu, slot int) *word { return &l.words[cell(gpu, slot)] }
