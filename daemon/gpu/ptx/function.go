@@ -10,6 +10,7 @@ type funcState struct {
 	// insts collects instructions; the function gets an exact copy.
 	insts     []Inst
 	callBytes uint64 // of the call-parameter frame in use
+	numbered  int64  // registers declared one by one, see declareRange
 }
 
 // function parses an .entry or .func, the keyword already taken.

@@ -8,7 +8,7 @@ import (
 // Limits that bound the memory a text can make the parser or an executor take.
 const (
 	maxRegisters  = 1 << 20 // per class and function
-	maxNumbered   = 1 << 12 // of a range whose prefix ends in a digit
+	maxNumbered   = 1 << 14 // of them, those in ranges whose prefix ends in a digit
 	maxNesting    = 256     // of scopes, parentheses and initialiser braces
 	maxFrameBytes = 1 << 24 // of local memory, or parameters
 	maxArrayBytes = 1 << 40 // of one variable

@@ -189,7 +189,7 @@ func (p *parser) declareRange(prefix string, t Type, pos Pos) {
 	}
 	limit, numbered := int64(maxRegisters), classes[prefix[len(prefix)-1]] == classDigit
 	if numbered {
-		limit = maxNumbered
+		limit = maxNumbered - p.fn.numbered
 	}
 	if v.float || count < 0 || count > limit {
 		p.errorAt(pos, "%d registers '%s': more than %d", count, prefix, limit)
@@ -207,6 +207,7 @@ func (p *parser) declareRange(prefix string, t Type, pos Pos) {
 		return
 	}
 	// The number cannot be told from a prefix that ends in a digit, so these are declared one by one.
+	p.fn.numbered += count
 	for i := range int32(count) {
 		p.declare(fmt.Sprint(prefix, i), symbol{kind: regSymbol, typ: t, reg: Reg{first.Class, first.Index + i}, pos: pos})
 	}
