@@ -30,9 +30,6 @@ type Call struct {
 	waitsFor abi.Handle
 }
 
-// waits reports whether the program waits for an answer.
-func (c *Call) waits() bool { return c.Flags&wire.FlagWait != 0 }
-
 // mode is the capture mode of the calling thread.
 func (c *Call) mode() graph.Mode { return graph.Mode(c.Flags >> wire.FlagModeShift & 3) }
 

@@ -92,13 +92,17 @@ func (c *callbacks) post(callback wire.Callback, stop chan struct{}) bool {
 	}
 }
 
-func (c *callbacks) finish(id uint64) {
+// finish lets go of the stream that waits for a function. It reports false when none does.
+func (c *callbacks) finish(id uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if done := c.waiting[id]; done != nil {
-		delete(c.waiting, id)
-		close(done)
+	done := c.waiting[id]
+	if done == nil {
+		return false
 	}
+	delete(c.waiting, id)
+	close(done)
+	return true
 }
 
 // close lets go of every stream that waits for a function.
@@ -145,7 +149,9 @@ func (s *Session) hostFunc(call *Call, in *wire.HostFunc) error {
 }
 
 func (s *Session) callbackDone(_ *Call, in *wire.CallbackDone) error {
-	s.callbacks.finish(in.Id)
+	if in.Id != 0 && !s.callbacks.finish(in.Id) { // 0 is a destructor's, which nobody waits for
+		return invalid("finish host function", "no such function is running")
+	}
 	return nil
 }
 
@@ -173,8 +179,10 @@ func (s *Session) userObjectCreate(call *Call, in *wire.UserObjectCreate, out *w
 		return invalid("create user object", "flags, count or destructor")
 	}
 	u := &userObject{argument: in.Ptr, destroy: in.Destroy, count: uint64(in.InitialRefcount)}
-	u.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindUserObject)), Kind: abi.KindUserObject,
-		Maker: call.maker(), State: u})
+	u.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindUserObject)), Kind: abi.KindUserObject,
+		Maker: call.maker(), State: u,
+	})
 	out.ObjectOut = u.object.Handle()
 	return nil
 }

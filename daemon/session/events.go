@@ -105,8 +105,10 @@ func (s *Session) eventCreate(call *Call, in *wire.EventCreate, out *wire.EventC
 	if e.word != noWord {
 		s.answers.Complete(e.word, 0)
 	}
-	e.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindEvent)), Kind: abi.KindEvent,
-		Maker: call.maker(), Owner: c.object, State: e})
+	e.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindEvent)), Kind: abi.KindEvent,
+		Maker: call.maker(), Owner: c.object, State: e,
+	})
 	out.Event, out.Word = e.object.Handle(), e.word
 	return nil
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -28,8 +29,10 @@ type fakeGPU struct {
 func (b *fakeGPU) Devices() []gpu.DeviceInfo {
 	infos := make([]gpu.DeviceInfo, b.devices)
 	for i := range infos {
-		infos[i] = gpu.DeviceInfo{Name: fmt.Sprintf("fake %d", i), MemoryBytes: uint64(b.chunks) * gpu.ChunkBytes,
-			Attributes: map[abi.DeviceAttribute]int32{abi.AttrComputeCapabilityMajor: 9, abi.AttrMultiprocessorCount: 4}}
+		infos[i] = gpu.DeviceInfo{
+			Name: fmt.Sprintf("fake %d", i), MemoryBytes: uint64(b.chunks) * gpu.ChunkBytes,
+			Attributes: map[abi.DeviceAttribute]int32{abi.AttrComputeCapabilityMajor: 9, abi.AttrMultiprocessorCount: 4},
+		}
 	}
 	return infos
 }
@@ -252,7 +255,7 @@ func (c *fakeContext) copy(work gpu.Copy) {
 	row := make([]byte, work.Extent[0])
 	for z := range work.Extent[2] {
 		for y := range work.Extent[1] {
-			if _, err := c.end(work.Src).ReadAt(row, int64(work.Src.Address+z*work.Src.SlicePitch+y*work.Src.RowPitch)); err != nil && err != io.EOF {
+			if _, err := c.end(work.Src).ReadAt(row, int64(work.Src.Address+z*work.Src.SlicePitch+y*work.Src.RowPitch)); err != nil && !errors.Is(err, io.EOF) {
 				return
 			}
 			_, _ = c.end(work.Dst).WriteAt(row, int64(work.Dst.Address+z*work.Dst.SlicePitch+y*work.Dst.RowPitch))

@@ -288,7 +288,8 @@ func (s *Session) graphAddMemcpyNode(_ *Call, in *wire.GraphAddMemcpyNode, out *
 	out.Node, err = s.addNode(in.Graph, in.Dependencies, copyEnds(&wire.MemcpyWait{
 		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
 		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
-		Width: in.Width, Height: in.Height, Depth: in.Depth}))
+		Width: in.Width, Height: in.Height, Depth: in.Depth,
+	}))
 	return err
 }
 
@@ -313,20 +314,24 @@ func (s *Session) graphMemcpyNodeSet(_ *Call, in *wire.GraphMemcpyNodeSet) error
 	return s.setNode(in.Node, copyEnds(&wire.MemcpyWait{
 		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
 		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
-		Width: in.Width, Height: in.Height, Depth: in.Depth}))
+		Width: in.Width, Height: in.Height, Depth: in.Depth,
+	}))
 }
 
 func (s *Session) graphExecMemcpyNodeSet(_ *Call, in *wire.GraphExecMemcpyNodeSet) error {
 	return s.replaceNode(in.Exec, in.Node, copyEnds(&wire.MemcpyWait{
 		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
 		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
-		Width: in.Width, Height: in.Height, Depth: in.Depth}))
+		Width: in.Width, Height: in.Height, Depth: in.Depth,
+	}))
 }
 
 // fillOp is the op of a memset node.
 func fillOp(in *wire.Memset) (graph.Memset, error) {
-	op := graph.Memset{Fill: gpu.Fill{Address: in.Address, RowPitch: in.Pitch, Pattern: in.Pattern,
-		PatternBytes: uint8(in.PatternBytes), Columns: in.Columns, Rows: in.Rows}}
+	op := graph.Memset{Fill: gpu.Fill{
+		Address: in.Address, RowPitch: in.Pitch, Pattern: in.Pattern,
+		PatternBytes: uint8(in.PatternBytes), Columns: in.Columns, Rows: in.Rows,
+	}}
 	return op, checkFill(in.PatternBytes, op.Fill)
 }
 

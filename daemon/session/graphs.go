@@ -143,8 +143,10 @@ func (s *Session) graphInstantiateWithFlags(call *Call, in *wire.GraphInstantiat
 		return err
 	}
 	x.references = s.shareReferences(h.graph.References)
-	x.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindGraphExec)), Kind: abi.KindGraphExec,
-		Maker: call.maker(), Owner: c.object, Needs: []*object.Object{h.object}, State: x})
+	x.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindGraphExec)), Kind: abi.KindGraphExec,
+		Maker: call.maker(), Owner: c.object, Needs: []*object.Object{h.object}, State: x,
+	})
 	out.PhGraphExec = x.object.Handle()
 	return nil
 }

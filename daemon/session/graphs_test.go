@@ -36,8 +36,10 @@ func (p *program) end(st abi.Handle) abi.Handle {
 func (p *program) kernelNode(g, f abi.Handle, argument uint64, after ...abi.Handle) abi.Handle {
 	p.t.Helper()
 	var out wire.GraphAddKernelNodeReply
-	p.ok(abi.CallGraphAddKernelNode, &wire.GraphAddKernelNode{Graph: g, Function: uint64(f), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1,
-		Dependencies: wire.MakeWords(after...), Params: binary.LittleEndian.AppendUint64(nil, argument)}, &out)
+	p.ok(abi.CallGraphAddKernelNode, &wire.GraphAddKernelNode{
+		Graph: g, Function: uint64(f), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1,
+		Dependencies: wire.MakeWords(after...), Params: binary.LittleEndian.AppendUint64(nil, argument),
+	}, &out)
 	return out.Node
 }
 
@@ -210,8 +212,10 @@ func TestGraphByHand(t *testing.T) {
 	if got := run(); !slices.Equal(got, []uint64{2, 1}) {
 		t.Errorf("ran %v", got)
 	}
-	set := &wire.GraphExecKernelNodeSet{Exec: exec, Node: first, Function: uint64(note), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1,
-		Params: binary.LittleEndian.AppendUint64(nil, 100)}
+	set := &wire.GraphExecKernelNodeSet{
+		Exec: exec, Node: first, Function: uint64(note), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1,
+		Params: binary.LittleEndian.AppendUint64(nil, 100),
+	}
 	p.ok(abi.CallGraphExecKernelNodeSet, set, nil)
 	if got := run(); !slices.Equal(got, []uint64{2, 100}) {
 		t.Errorf("after setting parameters ran %v", got)

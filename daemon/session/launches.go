@@ -67,7 +67,8 @@ func (s *Session) funcSetAttribute(call *Call, in *wire.FuncSetAttribute) error 
 }
 
 func (s *Session) occupancyMaxActiveBlocksPerMultiprocessorWithFlags(call *Call,
-	in *wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlags, out *wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply) error {
+	in *wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlags, out *wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply,
+) error {
 	f, err := s.functionOf(call, in.Func)
 	if err != nil {
 		return err
@@ -82,7 +83,8 @@ func (s *Session) occupancyMaxActiveBlocksPerMultiprocessorWithFlags(call *Call,
 
 // occupancyAvailableDynamicSMemPerBlock shares the multiprocessor's memory out among the blocks, in steps of 128 bytes.
 func (s *Session) occupancyAvailableDynamicSMemPerBlock(call *Call,
-	in *wire.OccupancyAvailableDynamicSMemPerBlock, out *wire.OccupancyAvailableDynamicSMemPerBlockReply) error {
+	in *wire.OccupancyAvailableDynamicSMemPerBlock, out *wire.OccupancyAvailableDynamicSMemPerBlockReply,
+) error {
 	f, err := s.functionOf(call, in.Func)
 	if err != nil {
 		return err

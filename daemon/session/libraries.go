@@ -109,8 +109,10 @@ func (l *library) kernel(s *Session, m *module, name string, maker object.Maker)
 		return nil, &gpu.Error{Op: "find kernel " + name, Code: abi.NotFound}
 	}
 	k := &kernel{library: l, name: name}
-	k.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindKernel)), Kind: abi.KindKernel,
-		Maker: maker, Owner: l.object, State: k})
+	k.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindKernel)), Kind: abi.KindKernel,
+		Maker: maker, Owner: l.object, State: k,
+	})
 	l.kernels[name] = k
 	return k, nil
 }

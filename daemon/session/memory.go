@@ -27,10 +27,9 @@ type allocation struct {
 // free gives the memory back at once. It needs no lock.
 func (a *allocation) free(s *Session) {
 	var err error
-	switch {
-	case a.heap == nil:
+	if a.heap == nil {
 		err = s.freePinned(a.bounds)
-	default:
+	} else {
 		err = a.heap.Free(a.bounds.Address)
 		if a.pool != nil {
 			a.pool.count(-int64(a.bounds.Bytes))
@@ -147,8 +146,10 @@ func (s *Session) memAlloc(call *Call, in *wire.MemAlloc, out *wire.MemAllocRepl
 	if err := s.unsafe(call); err != nil {
 		return err
 	}
-	return s.allocate(call, c.device, in.Bytesize, request{owner: c.object, maker: call.maker(),
-		placed: func(r gpu.Range) { out.Dptr = r.Address }})
+	return s.allocate(call, c.device, in.Bytesize, request{
+		owner: c.object, maker: call.maker(),
+		placed: func(r gpu.Range) { out.Dptr = r.Address },
+	})
 }
 
 func (s *Session) memAllocPitch(call *Call, in *wire.MemAllocPitch, out *wire.MemAllocPitchReply) error {
@@ -167,8 +168,10 @@ func (s *Session) memAllocPitch(call *Call, in *wire.MemAllocPitch, out *wire.Me
 	if over != 0 {
 		return abi.OutOfMemory
 	}
-	return s.allocate(call, c.device, bytes, request{owner: c.object, maker: call.maker(),
-		placed: func(r gpu.Range) { out.Dptr, out.PPitch = r.Address, pitch }})
+	return s.allocate(call, c.device, bytes, request{
+		owner: c.object, maker: call.maker(),
+		placed: func(r gpu.Range) { out.Dptr, out.PPitch = r.Address, pitch },
+	})
 }
 
 // memFree frees after everything that was submitted before it.

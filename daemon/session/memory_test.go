@@ -84,8 +84,10 @@ func TestBoxes(t *testing.T) {
 		t.Fatalf("pitch %d", out.PPitch)
 	}
 	source := p.random(0, 120*rows*slices)
-	in := &wire.MemcpyWait{Dst: out.Dptr, DstPitch: pitch, DstSlice: pitch * rows, SrcKind: 1, Src: programBase, SrcPitch: 120, SrcSlice: 120 * rows,
-		Width: 100, Height: rows, Depth: slices}
+	in := &wire.MemcpyWait{
+		Dst: out.Dptr, DstPitch: pitch, DstSlice: pitch * rows, SrcKind: 1, Src: programBase, SrcPitch: 120, SrcSlice: 120 * rows,
+		Width: 100, Height: rows, Depth: slices,
+	}
 	p.ok(abi.CallMemcpyWait, in, nil)
 	for row := range rows * slices {
 		if err := p.copyOut(1<<20, out.Dptr+uint64(row*pitch), 100); err != nil {

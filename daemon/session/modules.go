@@ -164,8 +164,10 @@ func (s *Session) loadImage(c *context, content []byte, maker object.Maker, asLi
 }
 
 func (s *Session) addModule(m *module, maker object.Maker, needs ...*object.Object) {
-	m.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindModule)), Kind: abi.KindModule,
-		Maker: maker, Owner: m.context.object, Needs: needs, State: m})
+	m.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindModule)), Kind: abi.KindModule,
+		Maker: maker, Owner: m.context.object, Needs: needs, State: m,
+	})
 }
 
 func (s *Session) module(h abi.Handle) (*module, error) {
@@ -201,8 +203,10 @@ func (m *module) find(s *Session, name string, maker object.Maker) (*function, e
 		return nil, err
 	}
 	f := &function{module: m, code: code, info: code.Info()}
-	f.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindFunction)), Kind: abi.KindFunction,
-		Maker: maker, Owner: m.object, State: f})
+	f.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindFunction)), Kind: abi.KindFunction,
+		Maker: maker, Owner: m.object, State: f,
+	})
 	m.functions[name] = f
 	return f, nil
 }

@@ -95,8 +95,10 @@ func (s *Session) memPoolCreate(call *Call, in *wire.MemPoolCreate, out *wire.Me
 		return err
 	}
 	p := &pool{device: d, maxBytes: in.MaxBytes, reuse: [3]bool{true, true, true}}
-	p.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindMemoryPool)), Kind: abi.KindMemoryPool,
-		Maker: call.maker(), State: p})
+	p.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindMemoryPool)), Kind: abi.KindMemoryPool,
+		Maker: call.maker(), State: p,
+	})
 	out.Pool = p.object.Handle()
 	return nil
 }
@@ -182,8 +184,10 @@ func (s *Session) memAllocFromPoolAsync(call *Call, in *wire.MemAllocFromPoolAsy
 	if used, _ := p.usage(); p.maxBytes > 0 && (in.Bytesize > p.maxBytes || used > p.maxBytes-in.Bytesize) {
 		return &gpu.Error{Op: "allocate from a pool", Code: abi.OutOfMemory, Detail: "the pool's limit is reached"}
 	}
-	return s.allocate(call, p.device, in.Bytesize, request{owner: st.context.object, maker: call.maker(), pool: p,
-		placed: func(r gpu.Range) { out.Dptr = r.Address }})
+	return s.allocate(call, p.device, in.Bytesize, request{
+		owner: st.context.object, maker: call.maker(), pool: p,
+		placed: func(r gpu.Range) { out.Dptr = r.Address },
+	})
 }
 
 // poolStream returns the stream of a stream-ordered allocation or free.

@@ -293,8 +293,10 @@ func (l *log) got() []uint64 {
 }
 
 func launchOf(f, stream abi.Handle, argument uint64) *wire.Launch {
-	return &wire.Launch{Function: uint64(f), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1, Stream: stream,
-		Params: binary.LittleEndian.AppendUint64(nil, argument)}
+	return &wire.Launch{
+		Function: uint64(f), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1, Stream: stream,
+		Params: binary.LittleEndian.AppendUint64(nil, argument),
+	}
 }
 
 // gate is a kernel that waits until it is opened.

@@ -92,16 +92,33 @@ const patience = 100 * time.Millisecond
 func (s *Session) Progress() Progress {
 	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.arena.Usage()}
 	p.Rank, p.WorldSize = rank(s.options.Getenv)
-	for waited := time.Duration(0); !s.mu.TryLock(); waited += time.Millisecond {
-		if waited >= patience {
-			p.Busy = true
-			return p
-		}
-		time.Sleep(time.Millisecond)
+	if !s.lockSoon() {
+		p.Busy = true
+		return p
 	}
 	defer s.mu.Unlock()
 	s.look(&p)
 	return p
+}
+
+// lockSoon takes the lock if it can be had within patience.
+func (s *Session) lockSoon() bool {
+	if s.mu.TryLock() {
+		return true
+	}
+	deadline := time.After(patience)
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			if s.mu.TryLock() {
+				return true
+			}
+		case <-deadline:
+			return false
+		}
+	}
 }
 
 // look fills in what takes the lock.

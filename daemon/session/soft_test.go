@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -50,8 +51,10 @@ DONE:
 
 func doubleOf(f, stream abi.Handle, data uint64, count uint32) *wire.Launch {
 	params := binary.LittleEndian.AppendUint64(nil, data)
-	return &wire.Launch{Function: uint64(f), GridX: (count + 127) / 128, GridY: 1, GridZ: 1, BlockX: 128, BlockY: 1, BlockZ: 1, Stream: stream,
-		Params: binary.LittleEndian.AppendUint32(params, count)}
+	return &wire.Launch{
+		Function: uint64(f), GridX: (count + 127) / 128, GridY: 1, GridZ: 1, BlockX: 128, BlockY: 1, BlockZ: 1, Stream: stream,
+		Params: binary.LittleEndian.AppendUint32(params, count),
+	}
 }
 
 // TestRealKernel takes a kernel through loading, launching, capturing and copying on the software GPU.
@@ -138,7 +141,7 @@ func TestRealRefusals(t *testing.T) {
 	binary.LittleEndian.PutUint16(cubin[52:], 64)
 	copy(p.memory, cubin)
 	var out wire.ModuleLoadReply
-	if err := p.do(abi.CallModuleLoad, &wire.ModuleLoad{Address: programBase, Size: uint64(len(cubin))}, &out); err != abi.NoBinaryForGPU {
+	if err := p.do(abi.CallModuleLoad, &wire.ModuleLoad{Address: programBase, Size: uint64(len(cubin))}, &out); !errors.Is(err, abi.NoBinaryForGPU) {
 		t.Errorf("machine code: %v", err)
 	}
 	if !strings.Contains(string(out.Log), "real GPU") {

@@ -262,8 +262,10 @@ func (s *Session) streamCreateWithPriority(call *Call, in *wire.StreamCreateWith
 	if err != nil {
 		return err
 	}
-	st.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindStream)), Kind: abi.KindStream,
-		Maker: call.maker(), Owner: c.object, State: st})
+	st.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindStream)), Kind: abi.KindStream,
+		Maker: call.maker(), Owner: c.object, State: st,
+	})
 	out.PhStream = st.object.Handle()
 	return nil
 }
