@@ -26,57 +26,46 @@ func (w *warp) run(turn int) int {
 		turn--
 		in := &insts[pc]
 		pc++
-		mask := w.mask
+		mask, shape := w.mask, in.Shape
 		if in.Guard >= 0 {
 			p := w.predicates[in.Guard]
 			if in.GuardNegated {
 				p = ^p
 			}
-			mask &= p
-			if mask == 0 {
-				if pc >= w.join {
-					w.pc = pc
-					w.meet()
-					pc = w.pc
-				}
-				continue
+			if mask &= p; mask == 0 {
+				shape = code.Nop
 			}
 		}
-		switch in.Shape {
+		switch shape {
+		case code.Nop:
 		case code.Loop32:
-			d := w.v32(in.D)
-			if mask == w.alive {
-				in.F32(d, w.v32(in.A), w.v32(in.B), w.v32(in.C))
+			if mask == w.alive { // lanes that are not alive may be computed, too: nobody looks at them
+				in.F32(w.v32(in.D), w.v32(in.A), w.v32(in.B), w.v32(in.C))
 			} else {
 				in.F32(&w.scratch32, w.v32(in.A), w.v32(in.B), w.v32(in.C))
-				blend32(d, &w.scratch32, mask)
+				blend32(w.v32(in.D), &w.scratch32, mask)
 			}
 		case code.Loop64:
-			d := w.v64(in.D)
 			if mask == w.alive {
-				in.F64(d, w.v64(in.A), w.v64(in.B), w.v64(in.C))
+				in.F64(w.v64(in.D), w.v64(in.A), w.v64(in.B), w.v64(in.C))
 			} else {
 				in.F64(&w.scratch64, w.v64(in.A), w.v64(in.B), w.v64(in.C))
-				blend64(d, &w.scratch64, mask)
+				blend64(w.v64(in.D), &w.scratch64, mask)
 			}
 		case code.LoopWiden:
-			d := w.v64(in.D)
 			if mask == w.alive {
-				in.X.Widen(d, w.v32(in.A), w.v32(in.B), w.v64(in.C))
+				in.X.Widen(w.v64(in.D), w.v32(in.A), w.v32(in.B), w.v64(in.C))
 			} else {
 				in.X.Widen(&w.scratch64, w.v32(in.A), w.v32(in.B), w.v64(in.C))
-				blend64(d, &w.scratch64, mask)
+				blend64(w.v64(in.D), &w.scratch64, mask)
 			}
 		case code.LoopCompare32:
 			w.compared(in, mask, in.X.Compare32(w.v32(in.A), w.v32(in.B)))
 		case code.LoopCompare64:
 			w.compared(in, mask, in.X.Compare64(w.v64(in.A), w.v64(in.B)))
-		case code.Load:
+		case code.Load, code.Store:
 			w.pc = pc
-			turn -= w.load(in, mask)
-		case code.Store:
-			w.pc = pc
-			turn -= w.store(in, mask)
+			turn -= w.access(in, mask)
 		case code.Branch:
 			switch {
 			case mask == w.mask && len(w.groups) == 0:
@@ -112,7 +101,6 @@ func (w *warp) run(turn int) int {
 // the instruction; those that jump change it, those that block or end the running group leave no lane in w.mask.
 func (w *warp) seldom(in *code.Inst, mask uint32) int {
 	switch in.Shape {
-	case code.Nop:
 	case code.LoopNarrow, code.LoopShift64, code.Select32, code.Select64:
 		w.otherLoops(in, mask)
 	case code.Scalar:

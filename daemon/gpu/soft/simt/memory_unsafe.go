@@ -57,6 +57,14 @@ func (w *warp) siteOf(in *code.Inst) *site {
 	return &w.block.runner.sites[in.Site]
 }
 
+// access executes ld or st and returns its extra cost.
+func (w *warp) access(in *code.Inst, mask uint32) int {
+	if in.Shape == code.Store {
+		return w.store(in, mask)
+	}
+	return w.load(in, mask)
+}
+
 // load executes ld and returns its extra cost.
 func (w *warp) load(in *code.Inst, mask uint32) int {
 	if !in.Memory.Simple || in.Memory.Space == code.Local {

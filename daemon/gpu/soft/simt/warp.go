@@ -45,9 +45,8 @@ type warp struct {
 	join   int32
 	groups []group
 	// force lets a group go on although lanes that it should wait for cannot come any more.
-	force bool
-	// fair counts down instructions for which a group runs without regard to the order; see unfair.
-	carry  uint32
+	force  bool
+	carry  uint32 // the carry flags
 	stacks [warpLanes][]frame
 	local  []byte // warpLanes times the kernel's LocalBytes
 }

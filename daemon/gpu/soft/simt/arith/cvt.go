@@ -70,12 +70,12 @@ func oddFloat(v uint64, mode ptx.Round, final, negative bool) float64 {
 		return float64(v)
 	}
 	drop := length - 53
-	kept, inexact, above, tie := cut(v, drop)
-	switch {
-	case !final && inexact:
+	if final {
+		return math.Ldexp(float64(roundOff(v, drop, negative, mode)), drop)
+	}
+	kept := v >> drop
+	if kept<<drop != v {
 		kept |= 1
-	case final && up(mode, negative, kept&1 == 1, inexact, above, tie):
-		kept++
 	}
 	return math.Ldexp(float64(kept), drop)
 }

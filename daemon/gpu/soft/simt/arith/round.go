@@ -92,10 +92,7 @@ func (f format) round(x float64, mode ptx.Round) uint64 {
 		drop += 1 - biased
 		biased = 0
 	}
-	kept, inexact, above, tie := cut(significand, drop)
-	if up(mode, sign != 0, kept&1 == 1, inexact, above, tie) {
-		kept++
-	}
+	kept := roundOff(significand, drop, sign != 0, mode)
 	// kept carries the hidden bit where normal, so adding it moves the exponent up by one where needed.
 	result := kept
 	if biased > 0 {
@@ -110,29 +107,34 @@ func (f format) round(x float64, mode ptx.Round) uint64 {
 	return sign | result
 }
 
-// cut drops low bits and says what was lost: anything, more than half, exactly half.
-func cut(significand uint64, drop int) (kept uint64, inexact, above, tie bool) {
-	if drop >= 64 {
-		return 0, true, false, false
+// roundOff drops low bits of a magnitude and rounds what is left.
+func roundOff(significand uint64, drop int, negative bool, mode ptx.Round) uint64 {
+	if drop >= 64 { // everything is lost, and it is less than half of the last bit
+		if mode == ptx.RM && negative || mode == ptx.RP && !negative {
+			return 1
+		}
+		return 0
 	}
-	lost := significand & (1<<drop - 1)
+	kept, lost := significand>>drop, significand&(1<<drop-1)
 	middle := uint64(1) << drop >> 1
-	return significand >> drop, lost != 0, lost > middle, lost == middle && lost != 0
-}
-
-// up decides whether a magnitude that lost bits is rounded away from zero.
-func up(mode ptx.Round, negative, odd, inexact, above, tie bool) bool {
-	switch mode {
-	case ptx.RZ, ptx.RZI:
-		return false
-	case ptx.RM, ptx.RMI:
-		return inexact && negative
-	case ptx.RP, ptx.RPI:
-		return inexact && !negative
-	case ptx.RNA:
-		return above || tie
+	if lost == 0 {
+		return kept
 	}
-	return above || tie && odd
+	up := lost > middle || lost == middle && kept&1 == 1
+	switch mode {
+	case ptx.RZ:
+		up = false
+	case ptx.RM:
+		up = negative
+	case ptx.RP:
+		up = !negative
+	case ptx.RNA:
+		up = lost >= middle
+	}
+	if up {
+		kept++
+	}
+	return kept
 }
 
 // value is the exact value of the format's bits.
