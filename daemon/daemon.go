@@ -43,6 +43,7 @@ type Daemon struct {
 	table   *table
 	started time.Time
 	metrics *metrics
+	served  bool // the socket is ours
 
 	stop     context.CancelFunc // ends Serve
 	stopping context.Context    //nolint:containedctx // the daemon's own life, not a request's
@@ -92,6 +93,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.served = true
 	server := grpc.NewServer(
 		grpc.Creds(rpc.PeerCredentials{}),
 		grpc.UnaryInterceptor(rpc.ServerErrors),
@@ -151,6 +153,9 @@ func (d *Daemon) Close() error {
 		if left == 0 {
 			failures = append(failures, d.dir.Clear())
 		}
+		if d.served {
+			failures = append(failures, os.Remove(d.options.Config.Socket))
+		}
 		failures = append(failures, d.dir.Close())
 	}
 	return errors.Join(failures...)
@@ -165,6 +170,8 @@ func listen(socket string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
+	// The path goes last of all, in Close: who waits for it to go may start the next phosd then.
+	listener.SetUnlinkOnClose(false)
 	// Everybody may connect: who it is decides what he may do.
 	if err := os.Chmod(socket, 0o666); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), listener.Close())

@@ -16,6 +16,7 @@ build_shim() {
 	# Programs that search LD_LIBRARY_PATH for the driver's own name find it here.
 	mkdir -p "$BIN/lib"
 	ln -sfn ../libphos.so "$BIN/lib/libcuda.so.1"
+	ln -sfn ../libphos.so "$BIN/lib/libcuda.so"
 }
 
 verb_build() {
@@ -42,6 +43,7 @@ install_tree() {
 		install -m 755 "$BIN/libphos.so" "$prefix/lib/phos/$id/.libphos.so.new"
 		mv "$prefix/lib/phos/$id/.libphos.so.new" "$prefix/lib/phos/$id/libphos.so"
 		ln -sfn libphos.so "$prefix/lib/phos/$id/libcuda.so.1"
+		ln -sfn libphos.so "$prefix/lib/phos/$id/libcuda.so"
 	fi
 	ln -sfn "$id" "$prefix/lib/phos/current"
 	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "$CACHE/criu/sbin/criu" ]; then

@@ -89,6 +89,12 @@ func runVerb(ctx context.Context, args []string, to streams) (string, error) {
 	if err != nil {
 		return "pos_cli", err
 	}
+	if chosen == &helpVerb {
+		// "help --stop" means the verb and not a flag.
+		for i := range rest {
+			rest[i] = trimDashes(rest[i])
+		}
+	}
 	name := "pos_cli " + chosen.spoken()
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -107,7 +113,7 @@ func runVerb(ctx context.Context, args []string, to streams) (string, error) {
 // choose finds the one verb among the arguments, wherever a flag-like one stands, and returns the others.
 func choose(args []string) (*verb, []string, error) {
 	if chosen := find(args[0]); chosen != nil && chosen.word {
-		return chosen, args[1:], nil
+		return chosen, slices.Clone(args[1:]), nil
 	}
 	for i, arg := range args {
 		name, dashed := strings.CutPrefix(arg, "--")

@@ -159,6 +159,9 @@ static CUresult exchange(int fd, const char *path, struct welcome *welcome)
 		phos_log(PHOS_ERROR, "phosd refuses this program: %s", welcome->message);
 		return (CUresult)welcome->status;
 	}
+	/* Not in the way of a session, but worth a line: a wrong pos.yaml. */
+	if (welcome->message[0] != '\0')
+		phos_log(PHOS_WARN, "%s", welcome->message);
 	return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+func TestCommandLines(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "none.sock")
+	t.Setenv(rpc.SocketVariable, socket)
+	for _, test := range []struct {
+		name, line     string
+		status         int
+		stdout, stderr string // what each must hold; empty: nothing at all
+	}{
+		{"nothing", "", exitDone, "pos_cli --start", ""},
+		{"help", "--help", exitDone, "--status", ""},
+		{"help on a verb", "help status", exitDone, "--json", ""},
+		{"help on a verb, with dashes", "help --stop", exitDone, "--force", ""},
+		{"help flag of a verb", "--stop --help", exitDone, "--force", ""},
+		{"help on nothing known", "help dance", exitUsage, "", `there is no verb "dance"`},
+		{"unknown verb", "--dance", exitUsage, "", `no verb in "--dance"`},
+		{"unknown flag", "--status --colour", exitUsage, "", "pos_cli --status: flag provided but not defined: -colour"},
+		{"stray word", "--status all", exitUsage, "", `unexpected argument "all"`},
+		{"flag before the verb", "--json --status", exitNoDaemon, "", "no phosd runs at " + socket},
+		{"no daemon", "--status", exitNoDaemon, "", "pos_cli --start --target daemon"},
+		{"no daemon to stop", "--stop", exitNoDaemon, "", "no phosd runs at " + socket},
+		{"later verb", "--dump --dir /x", exitFailed, "", "--dump (checkpoint a program): not built yet"},
+		{"wrong target", "--start --target moon", exitUsage, "", `target "moon" is not known`},
+		{"version", "--version", exitDone, "pos_cli ", ""},
+		{"shell", "completion tcsh", exitUsage, "", `no completion for "tcsh"`},
+		{"manual", "man", exitDone, ".TH POS_CLI 1", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			status := run(strings.Fields(test.line), &stdout, &stderr)
+			if status != test.status {
+				t.Errorf("status %d, want %d (%s)", status, test.status, stderr.String())
+			}
+			for _, stream := range []struct{ name, got, want string }{
+				{"stdout", stdout.String(), test.stdout}, {"stderr", stderr.String(), test.stderr},
+			} {
+				if !strings.Contains(stream.got, stream.want) || stream.want == "" && stream.got != "" {
+					t.Errorf("%s is %q, want %q in it", stream.name, stream.got, stream.want)
+				}
+			}
+		})
+	}
+}
+
+// Every verb is explained, can be completed, and is in the manual.
+func TestVerbsAreDescribed(t *testing.T) {
+	var manualPage, bash bytes.Buffer
+	if err := manual(&manualPage); err != nil {
+		t.Fatal(err)
+	}
+	if err := complete(&bash, "bash"); err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range verbs() {
+		if each.summary == "" || each.about == "" || each.prepare == nil {
+			t.Errorf("verb %s is not described", each.name)
+		}
+		if !strings.Contains(manualPage.String(), roff(synopsis(each))) {
+			t.Errorf("verb %s is not in the manual", each.name)
+		}
+		if !strings.Contains(bash.String(), each.spoken()) {
+			t.Errorf("verb %s is not completed", each.name)
+		}
+		if _, both := laterVerbs[each.name]; both {
+			t.Errorf("verb %s is there and is said to come later", each.name)
+		}
+	}
+	if !slices.Contains(completions(&statusVerb), "--json") {
+		t.Error("--json is not completed behind --status")
+	}
+}

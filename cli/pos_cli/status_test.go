@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares with a committed file.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+// example has one program of each kind; one of them tries to write to the terminal.
+func example() (*rpc.StatusReply, time.Time) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	ago := func(age time.Duration) int64 { return now.Add(-age).UnixMilli() }
+	return &rpc.StatusReply{
+		Daemon: &rpc.DaemonStatus{Version: "1.2.3", Pid: 7, Socket: "/run/phos/phosd.sock", Gpus: "soft:2",
+			StartedUnixMilliseconds: ago(26*time.Hour + 5*time.Minute), Warnings: []string{"no tmpfs"}},
+		Gpus: []*rpc.GPU{
+			{Index: 0, Name: "phos software GPU", Uuid: "GPU-0", MemoryBytes: 8 << 30, UsedBytes: 3 << 29, Programs: 2},
+			{Index: 1, Name: "phos software GPU", Uuid: "GPU-1", MemoryBytes: 8 << 30},
+		},
+		Programs: []*rpc.Program{
+			{Session: 1, Pid: 100, Uid: 0, User: "root", Command: "python3 train.py", StartedUnixMilliseconds: ago(61 * time.Second),
+				LastCheckpointUnixMilliseconds: ago(30 * time.Second), WorkerPid: 101,
+				Description: &rpc.Description{Live: true, JobName: "digits", LogPath: "phos.log", Rank: 0, WorldSize: 2,
+					Progress: &rpc.Progress{CallsMade: 12, CallsCompleted: 11, PendingCall: "cuStreamSynchronize", PendingStream: 3,
+						PendingMilliseconds: 15_000, Kernels: []string{"matmul"}, Memory: []*rpc.DeviceMemory{{Gpu: 0, Bytes: 3 << 29}, {Gpu: 1}}}}},
+			{Session: 2, Pid: 200, Uid: 1000, User: "ann", Command: "evil\x1b[2J", StartedUnixMilliseconds: ago(0), WorkerPid: 201,
+				Description: &rpc.Description{JobName: "evil\x1b[2J", JobFileError: "pos.yaml:1: x: unknown field"}},
+			{Session: 3, Pid: 300, Uid: 1000, User: "ann", Command: "stuck", StartedUnixMilliseconds: ago(3 * time.Hour), WorkerPid: 301},
+		},
+	}, now
+}
+
+func TestStatusJSON(t *testing.T) {
+	reply, now := example()
+	view := viewOf(reply, now)
+	// The golden file must not depend on where the test runs.
+	inUTC(&view)
+	text, err := json.MarshalIndent(view, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "status.json", append(text, '\n'))
+}
+
+func TestStatusTable(t *testing.T) {
+	reply, now := example()
+	view := viewOf(reply, now)
+	view.Programs[0].LastCheckpoint = nil // shown in local time
+	var text bytes.Buffer
+	if err := view.table(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "status.txt", text.Bytes())
+}
+
+// What is empty is an empty list for scripts, not null.
+func TestEmptyStatusJSON(t *testing.T) {
+	text, err := json.Marshal(viewOf(&rpc.StatusReply{}, time.UnixMilli(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"gpus":[]`, `"programs":[]`, `"warnings":[]`} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%s lacks %s", text, want)
+		}
+	}
+}
+
+func inUTC(view *statusView) {
+	view.Daemon.Started = view.Daemon.Started.UTC()
+	for i := range view.Programs {
+		program := &view.Programs[i]
+		program.Started = program.Started.UTC()
+		if program.LastCheckpoint != nil {
+			at := program.LastCheckpoint.UTC()
+			program.LastCheckpoint = &at
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for bytes, want := range map[uint64]string{0: "0 B", 999: "999 B", 1000: "0.977 KiB", 1 << 20: "1 MiB", 3 << 29: "1.5 GiB", 1 << 60: "1 EiB"} {
+		if got := bytesText(bytes); got != want {
+			t.Errorf("%d bytes are %q, want %q", bytes, got, want)
+		}
+	}
+	for age, want := range map[time.Duration]string{-time.Second: "0s", 59 * time.Second: "59s", time.Hour: "1h00m", 49*time.Hour + time.Minute: "2d01h"} {
+		if got := ageText(age); got != want {
+			t.Errorf("%v is %q, want %q", age, got, want)
+		}
+	}
+}
