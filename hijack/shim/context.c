@@ -195,10 +195,19 @@ CUresult cuCtxGetCurrent(CUcontext *context)
 	return result;
 }
 
+/* numba calls the newest suffix that a driver exports, and passes these two no context though their
+ * suffix came with one (CUDA 13): what stands in its register then is anything. All but a context
+ * means the current one. */
+static CUcontext named_or_current(CUcontext context)
+{
+	return phos_kind_of(context) == PHOS_KIND_CONTEXT ? context : 0;
+}
+
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
 {
 	if (device == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
+	context = named_or_current(context);
 	CUresult result = context == 0 ? phos_enter_context() : phos_enter();
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -207,6 +216,11 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*device = found->device;
 	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext context)
+{
+	return phos_call_cuCtxSynchronize_v2(named_or_current(context));
 }
 
 CUresult cuCtxGetDevice(CUdevice *device)

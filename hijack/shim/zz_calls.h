@@ -148,6 +148,7 @@ CUresult phos_call_cuDevicePrimaryCtxRelease_v2(CUdevice dev);
 CUresult phos_call_cuDevicePrimaryCtxReset_v2(CUdevice dev);
 CUresult phos_call_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
 CUresult phos_call_cuCtxDestroy_v2(CUcontext ctx);
+CUresult phos_call_cuCtxSynchronize_v2(CUcontext ctx);
 CUresult phos_call_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);
 CUresult phos_call_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes);
 CUresult phos_call_cuMemFree_v2(CUdeviceptr dptr);

@@ -167,7 +167,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	return phos_wait(&phos_c);
 }
 
-CUresult cuCtxSynchronize_v2(CUcontext ctx)
+CUresult phos_call_cuCtxSynchronize_v2(CUcontext ctx)
 {
 	struct phos_call phos_c;
 	if (!phos_begin(&phos_c, 19, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(1)))

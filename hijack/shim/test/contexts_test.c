@@ -45,6 +45,10 @@ static void test_stack(void)
 	EXPECT(created == CREATED && current() == created);
 	EXPECT_EQUAL(cuCtxGetDevice(&device), CUDA_SUCCESS);
 	EXPECT_EQUAL(device, 0);
+	/* A caller that does not know of the second argument. */
+	device = -1;
+	EXPECT_EQUAL(cuCtxGetDevice_v2(&device, 0x7fff12345678), CUDA_SUCCESS);
+	EXPECT_EQUAL(device, 0);
 	for (int i = 0; i < 40; i++)
 		EXPECT_EQUAL(cuCtxPushCurrent_v2(i % 2 == 0 ? primary : created), CUDA_SUCCESS);
 	for (int i = 39; i >= 0; i--) {
