@@ -3,6 +3,8 @@ package simt_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -224,6 +226,29 @@ func TestLinkSeveralModules(t *testing.T) {
 	}
 	if _, err := simt.Link([]*ptx.Module{library, library}, m.place, m.memory); err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("defined twice: %v", err)
+	}
+}
+
+// TestLinkSamples links what real compilers emit, and one of everything that the front end accepts.
+func TestLinkSamples(t *testing.T) {
+	samples, err := filepath.Glob("../../ptx/testdata/*.ptx")
+	if err != nil || len(samples) == 0 {
+		t.Fatalf("no samples: %v", err)
+	}
+	for _, sample := range samples {
+		text, err := os.ReadFile(sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		module, err := ptx.Parse(string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", sample, err)
+		}
+		m := newMachine(t)
+		_, err = simt.Link([]*ptx.Module{module}, m.place, m.memory)
+		if err != nil && !strings.Contains(err.Error(), "is not defined") {
+			t.Errorf("%s: %v", sample, err)
+		}
 	}
 }
 
