@@ -86,12 +86,10 @@ func TestTinygrad(t *testing.T) {
 		}
 		for _, source := range sources {
 			program := tinygrad(t, daemon, python, source)
-			err := program.Run()
-			t.Logf("%s\n%s", filepath.Base(source), program.Output.String())
-			if err != nil {
-				t.Errorf("%s: %v", filepath.Base(source), err)
-			}
-			t.Log(passRate(program.Output.String()))
+			_ = program.Run() // what failed is read from its output
+			output := program.Output.String()
+			t.Log(passRate(output))
+			checkFailures(t, output)
 		}
 	})
 	daemon.Empty()
@@ -102,6 +100,33 @@ func tinygrad(t *testing.T, daemon *lab.Daemon, python, script string) *lab.Prog
 	program := daemon.Program(python, script).In(t)
 	program.Env = append(program.Env, "DEV=CUDA:PTX", "PYTHONDONTWRITEBYTECODE=1", "CACHEDB="+filepath.Join(t.TempDir(), "cache.db"))
 	return program
+}
+
+// beyond are tests of tinygrad's that need what the software GPU does not do yet.
+var beyond = map[string]string{
+	"test_hgemm": "mma.sync, a tensor-core instruction",
+}
+
+// checkFailures wants every test to pass but those named above, and those to fail.
+func checkFailures(t *testing.T, output string) {
+	t.Helper()
+	failed := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?m)^(?:ERROR|FAIL): (\w+)`).FindAllStringSubmatch(output, -1) {
+		failed[match[1]] = true
+		if beyond[match[1]] == "" {
+			t.Errorf("%s failed:\n%s", match[1], output)
+		}
+	}
+	for name, why := range beyond {
+		if !failed[name] {
+			t.Errorf("%s passes, though it needs %s: take it off the list", name, why)
+		} else {
+			t.Logf("%s fails, as it needs %s", name, why)
+		}
+	}
+	if !strings.Contains(output, "Ran ") {
+		t.Errorf("no test ran:\n%s", output)
+	}
 }
 
 // passRate reads the closing lines of Python's unittest.
