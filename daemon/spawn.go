@@ -23,22 +23,23 @@ func (d *Daemon) spawn(s *session, conn *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
-	command, err := d.command(s, files.inherited)
+	groups, err := s.program.Groups()
 	if err != nil {
 		return err
 	}
+	command := d.command(s, files.inherited)
 	if err := command.Start(); err != nil {
 		return err
 	}
 	s.reap = command.Wait
-	if err := d.brief(s, command.Process.Pid, files.config); err != nil {
+	if err := d.brief(s, command.Process.Pid, d.workerConfig(s, groups), files.config); err != nil {
 		return errors.Join(err, command.Process.Kill(), s.reap())
 	}
 	return nil
 }
 
 // brief tells a worker that has been started what it is for.
-func (d *Daemon) brief(s *session, pid int, config *os.File) (err error) {
+func (d *Daemon) brief(s *session, pid int, config worker.Config, pipe *os.File) (err error) {
 	if s.worker, err = process.OpenPID(pid); err != nil {
 		return err
 	}
@@ -52,14 +53,17 @@ func (d *Daemon) brief(s *session, pid int, config *os.File) (err error) {
 	if err := d.dir.Save(s.record); err != nil {
 		return err
 	}
-	return json.NewEncoder(config).Encode(d.workerConfig(s))
+	return json.NewEncoder(pipe).Encode(config)
 }
 
-func (d *Daemon) workerConfig(s *session) worker.Config {
+func (d *Daemon) workerConfig(s *session, groups []uint32) worker.Config {
 	settings, paths := d.options.Config, d.dir.Paths(s.record.Session)
 	return worker.Config{
 		Session:      s.record.Session,
 		Program:      s.record.Program,
+		UID:          s.record.Owner.UID,
+		GID:          s.record.Owner.GID,
+		Groups:       groups,
 		Gpus:         settings.Gpus,
 		SessionPath:  paths.Session,
 		ArenaPath:    paths.Arena,
@@ -70,13 +74,10 @@ func (d *Daemon) workerConfig(s *session) worker.Config {
 	}
 }
 
-// command is the worker's process: the program's user, groups included, in a session of its own, so that a signal
-// from phosd's terminal does not reach it, and with nothing of phosd's environment.
-func (d *Daemon) command(s *session, inherited []*os.File) (*exec.Cmd, error) {
-	groups, err := s.program.Groups()
-	if err != nil {
-		return nil, err
-	}
+// command is the worker's process, in a session of its own, so that a signal from phosd's terminal does not reach it, and
+// with nothing of phosd's environment. It starts as root and becomes the program's user itself: started as that user, it
+// could be looked into, and robbed of its descriptors, until it forbids that.
+func (d *Daemon) command(s *session, inherited []*os.File) *exec.Cmd {
 	command := exec.Command(d.options.Worker[0], d.options.Worker[1:]...)
 	// For whoever looks at a list of processes.
 	command.Args[0] = "phosd"
@@ -85,11 +86,8 @@ func (d *Daemon) command(s *session, inherited []*os.File) (*exec.Cmd, error) {
 	command.Dir = "/"
 	command.Stderr = d.options.WorkerLog
 	command.ExtraFiles = inherited
-	command.SysProcAttr = &syscall.SysProcAttr{
-		Setsid:     true,
-		Credential: &syscall.Credential{Uid: s.record.Owner.UID, Gid: s.record.Owner.GID, Groups: groups},
-	}
-	return command, nil
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return command
 }
 
 // workerFiles are what a worker inherits, and phosd's end of the pipe with its configuration.

@@ -22,6 +22,10 @@ const (
 type Config struct {
 	Session uint64           `json:"session"`
 	Program process.Identity `json:"program"`
+	// UID, GID and Groups are the program's; the worker becomes this user.
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups"`
 	// Gpus names the backend: "soft:1".
 	Gpus string `json:"gpus"`
 	// SessionPath and ArenaPath are the session's files, which exist.

@@ -12,13 +12,14 @@ import (
 )
 
 // renounce gives up what a worker must never have: new privileges by exec, and being looked into by other processes of
-// the same user, who could take its descriptors.
+// the same user, who could take its descriptors. It runs before become, so that there is no moment at which that user
+// may look.
 func renounce() error {
 	if err := noNewPrivileges(); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("not dumpable: %w", err)
+	if err := notDumpable(); err != nil {
+		return err
 	}
 	// A worker outlives phosd, and so the terminal and the pipe of its standard error.
 	signal.Ignore(unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
@@ -44,4 +45,31 @@ func noNewPrivileges() error {
 		return err
 	}
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+}
+
+func notDumpable() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("not dumpable: %w", err)
+	}
+	return nil
+}
+
+// become turns this process of root's into one of the program's user, for good.
+func become(config Config) error {
+	groups := make([]int, len(config.Groups))
+	for i, group := range config.Groups {
+		groups[i] = int(group)
+	}
+	if err := syscall.Setgroups(groups); err != nil {
+		return fmt.Errorf("become user %d: groups: %w", config.UID, err)
+	}
+	gid, uid := int(config.GID), int(config.UID)
+	if err := syscall.Setresgid(gid, gid, gid); err != nil {
+		return fmt.Errorf("become user %d: group %d: %w", config.UID, config.GID, err)
+	}
+	if err := syscall.Setresuid(uid, uid, uid); err != nil {
+		return fmt.Errorf("become user %d: %w", config.UID, err)
+	}
+	// The change of user sets it to what fs.suid_dumpable says.
+	return notDumpable()
 }

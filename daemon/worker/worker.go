@@ -57,6 +57,9 @@ func Run(open Open) error {
 	if err != nil {
 		return err
 	}
+	if err := become(config); err != nil {
+		return err
+	}
 	w := &Worker{config: config, over: make(chan struct{})}
 	w.log = slog.New(config.Log.Handler(os.Stderr)).With("session", config.Session, "pid", config.Program.PID)
 	if w.program, err = process.Inherit(config.Program, PidfdFD); err != nil {

@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// The environment of a child lies in its memory at a place that the kernel tells.
+func TestProcessMemory(t *testing.T) {
+	const secret = "PHOS_TEST_WORD=abcdefgh"
+	child := exec.Command("sleep", "1000")
+	child.Env = []string{secret}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
+	id, err := process.Of(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := processMemory{program: id}
+	begin := environmentStart(t, id.PID)
+	got := make([]byte, len(secret))
+	if count, err := memory.ReadAt(got, begin); err != nil || count != len(got) || string(got) != secret {
+		t.Fatalf("read %q, %d, %v", got, count, err)
+	}
+	if _, err := memory.WriteAt([]byte("ABCD"), begin+int64(strings.Index(secret, "abcd"))); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id.PID))
+	if err != nil || !bytes.Contains(seen, []byte("PHOS_TEST_WORD=ABCDefgh")) {
+		t.Errorf("the child has %q, %v", seen, err)
+	}
+	if _, err := memory.ReadAt(got, 16); !errors.Is(err, abi.InvalidValue) {
+		t.Errorf("read of an unmapped page: %v, want InvalidValue", err)
+	}
+}
+
+// environmentStart is field 50 of the stat line.
+func environmentStart(t *testing.T, pid int) int64 {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var address int64
+	if _, err := fmt.Sscan(fields[50-3], &address); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func TestReadConfig(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		want       error
+	}{
+		{"phosd gave up", "", io.EOF},
+		{"torn", `{"session": 1`, io.ErrUnexpectedEOF},
+		{"good", `{"session": 1, "gpus": "soft:1"}`, nil},
+	} {
+		if _, err := ReadConfig(strings.NewReader(test.text)); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
+	}
+	if _, err := ReadConfig(strings.NewReader(`{"sesion": 1}`)); err == nil {
+		t.Error("an unknown field was accepted")
+	}
+}
