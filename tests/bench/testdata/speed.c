@@ -64,6 +64,7 @@ static void socket_round_trip(void)
 		exit(1);
 	pid_t child = fork();
 	if (child == 0) {
+		close(ends[0]); /* else the end of the parent's half is never seen here */
 		while (read(ends[1], message, 8) == 8 && write(ends[1], message, 8) == 8)
 			;
 		_exit(0);
