@@ -34,7 +34,7 @@ env $phos DEV=CUDA:PTX CACHEDB="$run/kernels.db" PYTHONDONTWRITEBYTECODE=1 \
 training=$!
 
 # Look at it when it is well on its way.
-until grep -q 'step 60' "$run/output" || ! kill -0 "$training" 2>/dev/null; do sleep 0.2; done
+until grep -q 'step  60' "$run/output" || ! kill -0 "$training" 2>/dev/null; do sleep 0.2; done
 cat "$run/output"
 seen=$(wc -l <"$run/output")
 show pos_cli --status
