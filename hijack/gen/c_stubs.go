@@ -25,6 +25,13 @@ func cStubs(s *spec) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
+// returnsMore says whether a call has results besides its code. An earlier call's error must not take their place: who
+// gets an error has no handle, and nobody could give back what it stands for.
+func (c *call) returnsMore() bool {
+	scalars, arrays := c.returned()
+	return len(scalars)+len(arrays) > 0
+}
+
 // cSender writes one sender: check, reserve, fill in, post or wait, take the reply apart.
 func cSender(b *strings.Builder, s *spec, c *call) {
 	fmt.Fprintf(b, "\nCUresult %s(%s)\n{\n\tstruct phos_call phos_c;\n", c.sender(), c.cParams())
@@ -34,7 +41,7 @@ func cSender(b *strings.Builder, s *spec, c *call) {
 	if c.class != async {
 		flags = append(flags, "PHOS_WAIT")
 	}
-	if c.class == wait {
+	if c.class == wait && !c.returnsMore() {
 		flags = append(flags, "PHOS_BLOCKS")
 	}
 	if c.internal {

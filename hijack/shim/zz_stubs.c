@@ -716,7 +716,7 @@ CUresult phos_call_moduleLoad(uint64_t address, uint64_t size, unsigned int libr
 	struct phos_call phos_c;
 	if (handle == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!phos_begin(&phos_c, 100, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(3)))
+	if (!phos_begin(&phos_c, 100, PHOS_WAIT, PHOS_WORDS(3)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, address);
 	phos_put_u64(&phos_c, size);
@@ -995,7 +995,7 @@ CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 CUresult phos_call_linkCheck(uint64_t address, uint64_t size, char *log, size_t log_size)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 130, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(2)))
+	if (!phos_begin(&phos_c, 130, PHOS_WAIT, PHOS_WORDS(2)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, address);
 	phos_put_u64(&phos_c, size);
