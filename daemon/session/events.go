@@ -27,6 +27,11 @@ type event struct {
 	captured graph.Mark
 	// users counts the program's handle and the records that are under way; the last one frees word and event.
 	users atomic.Int32
+
+	mu sync.Mutex // streams use what follows
+	// counted is the last count that the program gave, also of a record that was refused: its queries compare the word
+	// with it. reached is the last count that a stream has reached, of asked.
+	counted, asked, reached uint64
 }
 
 // Flags of events.
@@ -135,6 +140,45 @@ func (s *Session) eventRecord(call *Call, in *wire.EventRecord) error {
 	if err != nil {
 		return err
 	}
+	if err := s.record(call, e, in); err != nil {
+		e.refused(s, in.Count)
+		return err
+	}
+	return nil
+}
+
+// refused makes the word right after a record that did not happen: the program has counted it already, and would wait
+// for ever for a stream to reach it.
+func (e *event) refused(s *Session, count uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counted = max(e.counted, count)
+	if e.reached == e.asked && e.word != noWord {
+		s.answers.Complete(e.word, e.counted)
+	}
+}
+
+// ask notes that a stream will reach a count.
+func (e *event) ask(count uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked, e.counted = count, max(e.counted, count)
+}
+
+// reach says in the word that a stream has reached a count, and with the last one, all that were refused since.
+func (e *event) reach(s *Session, count uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reached = max(e.reached, count)
+	if e.reached == e.asked {
+		count = e.counted
+	}
+	if e.word != noWord {
+		s.answers.Complete(e.word, count)
+	}
+}
+
+func (s *Session) record(call *Call, e *event, in *wire.EventRecord) error {
 	st, err := s.stream(call, in.Stream)
 	if err != nil {
 		return err
@@ -156,11 +200,12 @@ func (s *Session) eventRecord(call *Call, in *wire.EventRecord) error {
 	if err := s.uncaptured(st, "record event"); err != nil {
 		return err
 	}
-	e.captured = graph.Mark{}
-	e.recorded = max(in.Count, e.recorded+1)
 	if err := s.enqueue(st, gpu.Record{Event: e.work}); err != nil {
 		return err
 	}
+	e.captured = graph.Mark{}
+	e.recorded = max(in.Count, e.recorded+1)
+	e.ask(e.recorded)
 	return st.submit(gpu.Call{Func: s.reached(e, e.recorded)})
 }
 
@@ -172,9 +217,7 @@ func (s *Session) reached(e *event, count uint64) func() {
 		if err := context.Fault(); err != nil {
 			s.answers.Fail(gpu.Code(err)) // before the program believes the word
 		}
-		if e.word != noWord {
-			s.answers.Complete(e.word, count)
-		}
+		e.reach(s, count)
 		e.drop(s)
 	}
 }
