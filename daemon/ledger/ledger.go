@@ -144,6 +144,7 @@ func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
 			return &FullError{GPU: gpu, Bytes: bytes, Used: l.settled(gpu), Capacity: capacity}
 		}
 		before := l.grants(gpu).Load()
+		l.seat(slot)
 		claim.Store(bytes)
 		others, undecided := l.others(gpu, slot)
 		if mine := held.Load(); others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
@@ -162,9 +163,23 @@ func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
 	}
 }
 
+// seat makes sums reach a slot. It comes before the slot's claim: a sum that misses the claim was then taken by one that
+// this slot's own sum sees.
+func (l *Ledger) seat(slot int) {
+	for {
+		seats := l.seats().Load()
+		if uint64(slot) < seats || l.seats().CompareAndSwap(seats, uint64(slot)+1) {
+			return
+		}
+	}
+}
+
+// seated is the number of slots, from the first, that were ever used. The word may hold anything after a worker went mad.
+func (l *Ledger) seated() int { return int(min(l.seats().Load(), Slots)) }
+
 // others sums what all other slots hold and claim, and says whether a claim was among it.
 func (l *Ledger) others(gpu, slot int) (sum uint64, undecided bool) {
-	for other := range Slots {
+	for other := range l.seated() {
 		if other == slot {
 			continue
 		}
@@ -182,7 +197,7 @@ func (l *Ledger) settled(gpu int) (sum uint64) {
 	for range attempts {
 		before := l.grants(gpu).Load()
 		sum = 0
-		for slot := range Slots {
+		for slot := range l.seated() {
 			sum += l.held(gpu, slot).Load()
 		}
 		if l.grants(gpu).Load() == before {

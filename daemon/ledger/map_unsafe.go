@@ -12,10 +12,12 @@ import (
 // word is one 64-bit word of the file. Atomic operations on it order the processes that share the mapping.
 type word = atomic.Uint64
 
-// The header: magic, version and number of GPUs, then the capacities and the counts of grants. Cells follow at headerBytes.
+// The header: magic, version and number of GPUs, then the capacities, the counts of grants and the number of slots ever
+// used. Cells follow at headerBytes.
 const (
 	capacityWord = 2
 	grantsWord   = capacityWord + MaxGPUs
+	seatsWord    = grantsWord + MaxGPUs
 )
 
 func readHeader(header [16]byte) (gpus int, err error) {
@@ -47,6 +49,9 @@ func (l *Ledger) capacity(gpu int) *word { return &l.words[capacityWord+gpu] }
 
 // grants counts the reservations that were granted.
 func (l *Ledger) grants(gpu int) *word { return &l.words[grantsWord+gpu] }
+
+// seats is one more than the highest slot that ever reserved anything, so that sums need not read the others.
+func (l *Ledger) seats() *word { return &l.words[seatsWord] }
 
 // held is what a slot has of a GPU.
 func (l *Ledger) held(gpu, slot int) *word { return &l.words[cell(gpu, slot)] }

@@ -109,6 +109,7 @@ func (w *Worker) run(file *wire.File, live *link) error {
 	context.AfterFunc(ctx, func() { w.end("the ring has ended") })
 	go func() {
 		<-w.over
+		live.slots.Close() // a call may be waiting for a copy that never comes
 		cancel()
 	}()
 	err := w.dispatchAll(ctx, file.Ring())

@@ -81,42 +81,77 @@ func (m *SlotMemory) WriteAt(p []byte, address int64) (int, error) {
 	return m.slots.move(m.slot, p, uint64(address), CopyIn)
 }
 
+// bouncePiece is how much of the bounce area one request uses. Two of them fit a core's cache and alternate: while the
+// program's thread copies one piece, the worker copies the other.
+const bouncePiece = 256 << 10
+
 func (s *Slots) move(slot uint32, p []byte, address uint64, direction uint64) (int, error) {
 	if slot >= SlotCount {
 		return 0, fmt.Errorf("copy %d bytes at %#x: %w: no thread waits", len(p), address, ErrNotServed)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bounce := s.file.Region(BounceOffset, BounceBytes)
-	moved := 0
-	for moved < len(p) {
-		part := p[moved:min(len(p), moved+BounceBytes)]
-		if direction == CopyIn {
-			copy(bounce, part)
-		}
-		if err := s.serve(slot, direction, address+uint64(moved), uint64(len(part))); err != nil {
-			return moved, err
-		}
-		if direction == CopyOut {
-			copy(part, bounce)
-		}
-		moved += len(part)
+	if direction == CopyOut {
+		return s.moveOut(slot, p, address)
 	}
-	return moved, nil
+	return s.moveIn(slot, p, address)
 }
 
-// serve asks the waiting thread for one copy and waits until it is done.
-func (s *Slots) serve(slot uint32, direction, address, bytes uint64) error {
+// moveOut fetches each piece while the one before it is copied out of the bounce area.
+func (s *Slots) moveOut(slot uint32, p []byte, address uint64) (int, error) {
+	for at, before := 0, 0; ; {
+		piece := p[at:min(len(p), at+bouncePiece)]
+		if len(piece) > 0 {
+			s.ask(slot, CopyOut, address+uint64(at), piece, s.side(at))
+		}
+		copy(p[before:at], s.file.Region(BounceOffset+s.side(before), bouncePiece))
+		if len(piece) == 0 {
+			return len(p), nil
+		}
+		if err := s.served(slot, piece, address); err != nil {
+			return at, err
+		}
+		before, at = at, at+len(piece)
+	}
+}
+
+// moveIn fills each piece of the bounce area while the program takes the one before it.
+func (s *Slots) moveIn(slot uint32, p []byte, address uint64) (int, error) {
+	for at, before := 0, 0; ; {
+		piece := p[at:min(len(p), at+bouncePiece)]
+		copy(s.file.Region(BounceOffset+s.side(at), bouncePiece), piece)
+		if at > before {
+			if err := s.served(slot, p[before:at], address); err != nil {
+				return before, err
+			}
+		}
+		if len(piece) == 0 {
+			return len(p), nil
+		}
+		s.ask(slot, CopyIn, address+uint64(at), piece, s.side(at))
+		before, at = at, at+len(piece)
+	}
+}
+
+// side is the offset in the bounce area of the piece that begins at byte at.
+func (s *Slots) side(at int) int { return at / bouncePiece % 2 * bouncePiece }
+
+// ask asks the waiting thread for the copy of one piece.
+func (s *Slots) ask(slot uint32, direction, address uint64, piece []byte, offset int) {
 	area := s.file.Region(SlotsOffset+int(slot)*SlotBytes+SlotHeader, SlotDataBytes)
-	for i, word := range []uint64{direction, address, bytes, 0} {
+	for i, word := range []uint64{direction, address, uint64(len(piece)), uint64(offset)} {
 		binary.LittleEndian.PutUint64(area[8*i:], word)
 	}
 	s.set(slot, SlotService)
+}
+
+// served waits until what was asked for is done. address is where the whole copy begins, for the error.
+func (s *Slots) served(slot uint32, piece []byte, address uint64) error {
 	state := s.state(slot)
 	start := time.Now()
 	for state.Load() == SlotService {
 		if s.closed.Load() {
-			return fmt.Errorf("copy %d bytes at %#x: %w", bytes, address, ErrNotServed)
+			return fmt.Errorf("copy %d bytes at %#x: %w", len(piece), address, ErrNotServed)
 		}
 		if time.Since(start) < spinTime {
 			pause()
@@ -125,7 +160,7 @@ func (s *Slots) serve(slot uint32, direction, address, bytes uint64) error {
 		SleepOn(state, SlotService, sleepLimit/10)
 	}
 	if got := state.Load(); got != SlotServed {
-		return fmt.Errorf("copy %d bytes at %#x: %w: slot state %d", bytes, address, ErrNotServed, got)
+		return fmt.Errorf("copy %d bytes at %#x: %w: slot state %d", len(piece), address, ErrNotServed, got)
 	}
 	return nil
 }

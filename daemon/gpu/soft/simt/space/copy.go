@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// pieceBytes bounds what one step of a copy touches, so that it holds spans only briefly.
-const pieceBytes = gpu.ChunkBytes
+// pieceBytes bounds what one step of a copy touches, so that it holds spans only for about a millisecond.
+const pieceBytes = 4 * gpu.ChunkBytes
 
 // Access calls do for the memory of a range, piece by piece in order. With write the pieces are marked written. do must
 // return soon (a copy, not a wait) and must not call this package: Unmap and ClearWritten wait for it.
