@@ -10,6 +10,8 @@ type decoded struct {
 	form *form
 	// inst is the instruction without operands.
 	inst Inst
+	// fourth is the type of mma's operand c.
+	fourth Type
 	// types counts the types seen, policy is set by .L2::cache_hint, hinted by every hint for global memory only.
 	types  int
 	policy bool
@@ -18,10 +20,15 @@ type decoded struct {
 }
 
 func (d *decoded) addType(t Type) {
-	if d.types == 0 {
+	switch d.types {
+	case 0:
 		d.inst.Type = t
-	} else {
+	case 1:
 		d.inst.SrcType = t
+	case 2:
+		d.inst.ThirdType = t
+	default:
+		d.fourth = t
 	}
 	d.types++
 }
@@ -46,6 +53,9 @@ func decodeOpcode(opcode string) *decoded {
 		if d := f.match(words[1:]); d != nil {
 			return d
 		}
+	}
+	if slices.Contains(unsupported, words[0]) { // other forms are
+		return refuse(opcode, words[0])
 	}
 	for _, word := range words[1:] {
 		if !slices.ContainsFunc(candidates, func(f *form) bool { return f.knows(word) }) {
@@ -118,7 +128,7 @@ func (f *form) knows(word string) bool {
 var verifiers = map[Op]func(*decoded) bool{
 	OpCvt: verifyCvt, OpLd: verifyMemory, OpSt: verifyMemory, OpLdu: verifyMemory, OpAtom: verifyMemory, OpRed: verifyMemory,
 	OpAddc: verifyCarry, OpSubc: verifyCarry, OpMadc: verifyCarry,
-	OpMad: verifyMad, OpMad24: verifyMad,
+	OpMad: verifyMad, OpMad24: verifyMad, OpMma: verifyMatrix,
 }
 
 // verifyCarry marks what reads the carry.
@@ -155,7 +165,7 @@ func verifyCvt(d *decoded) bool {
 		return false
 	}
 	switch {
-	case to == F16X2 || to == BF16X2 || i.Flags&Relu != 0:
+	case to == F16X2 || to == BF16X2 || to == TF32 || i.Flags&Relu != 0:
 		return true
 	case !to.IsFloat() && !from.IsFloat():
 		return i.Round == RoundDefault

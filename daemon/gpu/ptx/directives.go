@@ -243,7 +243,7 @@ func (p *parser) typeName() Type {
 	if p.at(tokenDot) {
 		t, ok = typesByName[p.lex.text[1:]]
 	}
-	if !ok {
+	if !ok || t == TF32 { // which is a way to read 32 bits, and no type of variables
 		p.errorf("expected a type, found %s", p.found())
 		return NoType
 	}

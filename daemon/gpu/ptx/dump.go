@@ -12,8 +12,19 @@ var flagNames = []struct {
 	flag Flag
 	name string
 }{
-	{Approx, ".approx"}, {Full, ".full"}, {FTZ, ".ftz"}, {NaN, ".NaN"}, {XorSign, ".xorsign.abs"}, {Relu, ".relu"},
-	{Sat, ".sat"}, {SatFinite, ".satfinite"}, {Wrap, ".wrap"}, {Volatile, ".volatile"}, {CC, ".cc"}, {Sync, ".sync"}, {Uniform, ".uni"},
+	{Approx, ".approx"},
+	{Full, ".full"},
+	{FTZ, ".ftz"},
+	{NaN, ".NaN"},
+	{XorSign, ".xorsign.abs"},
+	{Relu, ".relu"},
+	{Sat, ".sat"},
+	{SatFinite, ".satfinite"},
+	{Wrap, ".wrap"},
+	{Volatile, ".volatile"},
+	{CC, ".cc"},
+	{Sync, ".sync"},
+	{Uniform, ".uni"},
 }
 
 // String prints the instruction like PTX, with registers by class and number: %p3 a predicate, %h 16 bits, %r 32, %d 64.
@@ -65,6 +76,9 @@ func (i *Inst) writeOpcode(b *strings.Builder) {
 	if i.SrcType != NoType {
 		dot(i.SrcType.String())
 	}
+	if i.ThirdType != NoType {
+		dot(i.ThirdType.String())
+	}
 }
 
 // operandTexts are the operands in the order of the text.
@@ -74,6 +88,8 @@ func (i *Inst) operandTexts() (texts []string) {
 		return []string{"@" + strconv.Itoa(int(i.Target))}
 	case OpCall:
 		return i.Call.texts()
+	case OpMma:
+		return i.fragmentTexts()
 	}
 	vector := i.Vec > 1
 	dst := operandList(i.Dst, i.typeOf, vector && i.Op != OpPack)
@@ -84,6 +100,9 @@ func (i *Inst) operandTexts() (texts []string) {
 	texts = append(texts, dst...)
 	if i.addressed() {
 		texts = append(texts, i.Addr.String())
+	}
+	if i.From != nil {
+		texts = append(texts, i.From.String())
 	}
 	texts = append(texts, src...)
 	if i.Op == OpBrx {
@@ -97,7 +116,7 @@ func (i *Inst) typeOf() Type { return i.Type }
 
 func (i *Inst) addressed() bool {
 	switch i.Op {
-	case OpLd, OpLdu, OpSt, OpAtom, OpRed, OpPrefetch:
+	case OpLd, OpLdu, OpSt, OpAtom, OpRed, OpPrefetch, OpLdmatrix, OpStmatrix, OpCopyAsync:
 		return true
 	}
 	return false

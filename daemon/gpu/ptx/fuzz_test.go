@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -21,7 +22,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := Parse(text)
 		if err != nil {
-			if len(err.(ErrorList)) == 0 || err.Error() == "" {
+			var list ErrorList
+			if !errors.As(err, &list) || len(list) == 0 || err.Error() == "" {
 				t.Fatal("an error that says nothing")
 			}
 			return

@@ -7,20 +7,24 @@ type Inst struct {
 	// Type is the (last) type suffix of the instruction, the type it works in. Convert-like instructions (cvt, set, slct, shl...)
 	// with two types keep the destination type in Type and the source type in SrcType.
 	Type, SrcType Type
-	Round         Round
-	Cmp           Cmp
-	Bool          BoolOp // second half of setp/set with a combining predicate
-	Atom          AtomOp
-	Mode          Mode // shfl, vote, prmt, mul hi/lo/wide, bar, testp, shf ... sub-operation
-	Space         Space
-	Vec           uint8 // number of vector elements of ld/st/mov pack, 1 where scalar
-	Flags         Flag
+	// ThirdType is that of mma's operand b, whose operand a has SrcType.
+	ThirdType Type
+	Round     Round
+	Cmp       Cmp
+	Bool      BoolOp // second half of setp/set with a combining predicate
+	Atom      AtomOp
+	Mode      Mode // shfl, vote, prmt, mul hi/lo/wide, bar, testp, shf ... sub-operation
+	Space     Space
+	Vec       uint8 // number of vector elements of ld/st/mov pack, 1 where scalar
+	Flags     Flag
 	// Dst and Src are the operands in order; vector operands are flattened (Vec elements). A destination _ is a
 	// RegOperand of NoReg. The second destination of p|q is present only where written. An optional source left out in
 	// the middle, as the thread count of bar, is a NoOperand. Cache policies and membar scopes are dropped.
 	Dst, Src []Operand
 	// Addr is the memory operand of ld, st, atom, red, prefetch, cvta-less symbols.
 	Addr Address
+	// From is the second memory operand of cp.async, which copies from there to Addr.
+	From *Address
 	// Target is the instruction index of a branch; Targets those of brx.idx.
 	Target  int32
 	Targets []int32
@@ -167,6 +171,7 @@ const (
 	// Movement and conversion.
 	OpCvt
 	OpCvta
+	OpCopyAsync // cp.async: Vec elements of 32 bits; Src may hold the number of bytes to read, or a predicate to read none
 	OpIsspacep
 	OpLd
 	OpMov
@@ -187,6 +192,11 @@ const (
 	OpShfl
 	OpVote
 	OpBarWarp // bar.warp.sync
+	// Matrices, which all lanes of a warp hold together.
+	OpLdmatrix
+	OpMma // Src is operand a, then b, then c; see Fragments
+	OpMovmatrix
+	OpStmatrix
 	// Control.
 	OpBar // bar/barrier .sync .arrive .red, see Mode
 	OpBra
@@ -315,6 +325,14 @@ const (
 	CvtaTo    // cvta.to.space
 	DpLo
 	DpHi
+	CopyCG      // cp.async.cg, which only copies 16 bytes
+	MatrixTrans // .trans of ldmatrix, stmatrix and movmatrix
+	MmaM8N8K4   // the shapes of mma
+	MmaM8N8K16
+	MmaM16N8K4
+	MmaM16N8K8
+	MmaM16N8K16
+	MmaM16N8K32
 )
 
 // Special is a special register.

@@ -73,9 +73,9 @@ func (l *lexer) skipSpace() bool {
 			l.lineStart = l.off
 		case c == '#' && l.off == l.lineStart:
 			l.skipLine()
-		case c == '/' && l.byteAt(1) == '/':
+		case c == '/' && l.following() == '/':
 			l.skipLine()
-		case c == '/' && l.byteAt(1) == '*':
+		case c == '/' && l.following() == '*':
 			if !l.skipComment() {
 				return false
 			}
@@ -114,9 +114,10 @@ func (l *lexer) advanceOver(end int) {
 	l.off = end
 }
 
-func (l *lexer) byteAt(ahead int) byte {
-	if l.off+ahead < len(l.src) {
-		return l.src[l.off+ahead]
+// following is the byte behind the current one, 0 at the end.
+func (l *lexer) following() byte {
+	if l.off+1 < len(l.src) {
+		return l.src[l.off+1]
 	}
 	return 0
 }
@@ -144,11 +145,11 @@ func (l *lexer) next() {
 	switch class := classes[c]; {
 	case class == classDigit:
 		l.number()
-	case class&(classLetter|classSymbol) != 0, c == '%' && classes[l.byteAt(1)]&classWord != 0:
+	case class&(classLetter|classSymbol) != 0, c == '%' && classes[l.following()]&classWord != 0:
 		l.finish(tokenIdent, l.identEnd())
-	case c == '.' && classes[l.byteAt(1)]&(classLetter|classSymbol) != 0:
+	case c == '.' && classes[l.following()]&(classLetter|classSymbol) != 0:
 		l.finish(tokenDot, l.wordEnd(l.off+1))
-	case c == '.' && classes[l.byteAt(1)] == classDigit:
+	case c == '.' && classes[l.following()] == classDigit:
 		l.number()
 	case c == '"':
 		l.quoted()
@@ -200,8 +201,8 @@ func (l *lexer) opcode() string {
 // number takes a literal as far as it looks like one; literal.go finds out whether it is.
 func (l *lexer) number() {
 	kind, i := tokenInt, l.off
-	hexFloat := l.src[i] == '0' && (l.byteAt(1)|0x20 == 'f' || l.byteAt(1)|0x20 == 'd')
-	hex := l.src[i] == '0' && l.byteAt(1)|0x20 == 'x'
+	hexFloat := l.src[i] == '0' && (l.following()|0x20 == 'f' || l.following()|0x20 == 'd')
+	hex := l.src[i] == '0' && l.following()|0x20 == 'x'
 	if hexFloat {
 		l.finish(tokenFloat, l.wordEnd(i))
 		return
@@ -243,7 +244,7 @@ func (l *lexer) quoted() {
 }
 
 func (l *lexer) operator(c byte) {
-	switch d := l.byteAt(1); {
+	switch d := l.following(); {
 	case (c == '<' || c == '>' || c == '&' || c == '|') && d == c,
 		(c == '<' || c == '>' || c == '=' || c == '!') && d == '=':
 		l.finish(tokenOp, l.off+2)

@@ -143,4 +143,5 @@ const (
 	B128
 	U16X2 // two 16-bit integers in 32 bits, of add, min and max
 	S16X2
+	TF32 // float32 with 10 bits of fraction, in the upper bits of 32: of cvt and mma
 )

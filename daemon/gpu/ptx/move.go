@@ -17,6 +17,12 @@ func (p *parser) checkSpecially(d *decoded, inst *Inst) {
 		p.bra(inst)
 	case OpBrx:
 		p.brx(inst)
+	case OpMma:
+		p.matrix(inst)
+	case OpCopyAsync:
+		p.copyAsync(d, inst)
+	case OpFence:
+		p.waitGroup(inst)
 	}
 }
 

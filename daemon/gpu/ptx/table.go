@@ -72,7 +72,7 @@ const (
 // forms are all forms by opcode.
 var forms = func() map[string][]*form {
 	byName := map[string][]*form{}
-	for _, rows := range [][]row{arithmeticRows, floatRows, logicRows, moveRows, atomicRows, warpRows} {
+	for _, rows := range [][]row{arithmeticRows, floatRows, logicRows, moveRows, atomicRows, warpRows, matrixRows} {
 		for _, r := range rows {
 			byName[r.name] = append(byName[r.name], compileRow(r))
 		}
@@ -195,6 +195,9 @@ var plainModifiers = map[string]func(*decoded){
 	"L2::cache_hint": func(d *decoded) { d.policy, d.hinted = true, true },
 	"fractional":     nothing, "L1": nothing, "L2": nothing, "L2::evict_last": nothing, "L2::evict_normal": nothing,
 	"L2::evict_first": nothing, "L2::evict_unchanged": nothing,
+	"m8n8": nothing, "row": nothing, "col": nothing, "trans": setMode(MatrixTrans),
+	"x1": setVec(1), "x2": setVec(2), "x4": setVec(4),
+	"async": nothing, "commit_group": nothing, "wait_group": nothing, "wait_all": nothing,
 	"launch_dependents": nothing, "wait": nothing, "idx": nothing, "gl": nothing, "sys": nothing,
 }
 
@@ -241,6 +244,14 @@ var groups = map[string][]choice{
 	"testp": modes(pair[Mode]{"finite", TestpFinite}, pair[Mode]{"infinite", TestpInfinite},
 		pair[Mode]{"number", TestpNumber}, pair[Mode]{"notanumber", TestpNotANumber},
 		pair[Mode]{"normal", TestpNormal}, pair[Mode]{"subnormal", TestpSubnormal}),
+	"mma16": modes(pair[Mode]{"m16n8k8", MmaM16N8K8}, pair[Mode]{"m16n8k16", MmaM16N8K16}),
+	"mma32": modes(pair[Mode]{"m16n8k4", MmaM16N8K4}, pair[Mode]{"m16n8k8", MmaM16N8K8}),
+	"mma64": modes(pair[Mode]{"m8n8k4", MmaM8N8K4}, pair[Mode]{"m16n8k4", MmaM16N8K4}, pair[Mode]{"m16n8k8", MmaM16N8K8},
+		pair[Mode]{"m16n8k16", MmaM16N8K16}),
+	"mma8": modes(pair[Mode]{"m8n8k16", MmaM8N8K16}, pair[Mode]{"m16n8k16", MmaM16N8K16},
+		pair[Mode]{"m16n8k32", MmaM16N8K32}),
+	"copy":   {{"ca", nothing}, {"cg", setMode(CopyCG)}},
+	"from":   ignored("global"),
 	"eqne":   comparisons("eq ne"),
 	"scmp":   comparisons("eq ne lt le gt ge"),
 	"ucmp":   comparisons("eq ne lt le gt ge lo ls hi hs"),

@@ -34,7 +34,8 @@ var types = [...]typeFacts{
 	U16X2: {"u16x2", familyFloat, 32, false}, S16X2: {"s16x2", familyFloat, 32, false},
 	F16: {"f16", familyFloat, 16, false}, F16X2: {"f16x2", familyFloat, 32, false},
 	BF16: {"bf16", familyFloat, 16, false}, BF16X2: {"bf16x2", familyFloat, 32, false},
-	F32: {"f32", familyFloat, 32, false}, F64: {"f64", familyFloat, 64, false},
+	TF32: {"tf32", familyFloat, 32, false},
+	F32:  {"f32", familyFloat, 32, false}, F64: {"f64", familyFloat, 64, false},
 	PredType: {"pred", familyPredicate, 1, false},
 }
 
@@ -155,7 +156,9 @@ var modeNames = [...]string{
 	ShfLeft: "l", ShfRight: "r", PrmtF4E: "f4e", PrmtB4E: "b4e", PrmtRC8: "rc8", PrmtECL: "ecl", PrmtECR: "ecr",
 	PrmtRC16: "rc16", TestpFinite: "finite", TestpInfinite: "infinite", TestpNumber: "number",
 	TestpNotANumber: "notanumber", TestpNormal: "normal", TestpSubnormal: "subnormal", BfindShiftAmt: "shiftamt",
-	ClampMode: "clamp", WrapMode: "wrap", CvtaTo: "to", DpLo: "lo", DpHi: "hi",
+	ClampMode: "clamp", WrapMode: "wrap", CvtaTo: "to", DpLo: "lo", DpHi: "hi", CopyCG: "cg",
+	MatrixTrans: "trans", MmaM8N8K4: "m8n8k4", MmaM8N8K16: "m8n8k16", MmaM16N8K4: "m16n8k4", MmaM16N8K8: "m16n8k8",
+	MmaM16N8K16: "m16n8k16", MmaM16N8K32: "m16n8k32",
 }
 
 // nameOf is safe for values outside the table.
@@ -191,10 +194,10 @@ var opNames = [...]string{
 	OpSubc: "subc", OpSzext: "szext", OpTestp: "testp", OpCos: "cos", OpEx2: "ex2", OpLg2: "lg2", OpRcp: "rcp",
 	OpRsqrt: "rsqrt", OpSin: "sin", OpSqrt: "sqrt", OpTanh: "tanh", OpSelp: "selp", OpSet: "set", OpSetp: "setp",
 	OpSlct: "slct", OpAnd: "and", OpLop3: "lop3", OpNot: "not", OpOr: "or", OpPrmt: "prmt", OpShf: "shf", OpShl: "shl",
-	OpShr: "shr", OpXor: "xor", OpCvt: "cvt", OpCvta: "cvta", OpIsspacep: "isspacep", OpLd: "ld", OpMov: "mov",
+	OpShr: "shr", OpXor: "xor", OpCvt: "cvt", OpCvta: "cvta", OpCopyAsync: "cp.async", OpIsspacep: "isspacep", OpLd: "ld", OpMov: "mov",
 	OpPack: "pack", OpUnpack: "unpack", OpPrefetch: "prefetch", OpSt: "st", OpLdu: "ldu", OpAtom: "atom", OpRed: "red",
 	OpFence: "fence", OpActivemask: "activemask", OpElect: "elect", OpMatch: "match", OpRedux: "redux", OpShfl: "shfl",
-	OpVote: "vote", OpBarWarp: "bar.warp", OpBar: "bar", OpBra: "bra", OpBrx: "brx", OpBrkpt: "brkpt", OpCall: "call",
+	OpVote: "vote", OpBarWarp: "bar.warp", OpLdmatrix: "ldmatrix", OpMma: "mma", OpMovmatrix: "movmatrix", OpStmatrix: "stmatrix", OpBar: "bar", OpBra: "bra", OpBrx: "brx", OpBrkpt: "brkpt", OpCall: "call",
 	OpExit: "exit", OpNanosleep: "nanosleep", OpRet: "ret", OpTrap: "trap",
 }
 

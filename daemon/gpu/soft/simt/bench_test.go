@@ -210,8 +210,10 @@ func newMatmul(t testing.TB, n int) *matmul {
 	pa, x.a = fill()
 	pb, x.b = fill()
 	x.c = m.alloc(uint64(4 * n * n))
-	x.launch = simt.Launch{Grid: [3]uint32{uint32(n / 16), uint32(n / 16), 1}, Block: [3]uint32{16, 16, 1},
-		Params: params(pa, pb, x.c, uint64(n))}
+	x.launch = simt.Launch{
+		Grid: [3]uint32{uint32(n / 16), uint32(n / 16), 1}, Block: [3]uint32{16, 16, 1},
+		Params: params(pa, pb, x.c, uint64(n)),
+	}
 	return x
 }
 

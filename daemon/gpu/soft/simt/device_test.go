@@ -41,8 +41,10 @@ L:	mad.lo.u32 %r3, %r3, 1664525, 1013904223;
 	copies := make([]byte, area.Bytes)
 	done := make(chan error, 1)
 	go func() {
-		done <- simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), k, simt.Launch{Grid: [3]uint32{16, 1, 1},
-			Block: [3]uint32{64, 1, 1}, Params: params(area.Address)}, m.memory, nil)
+		done <- simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), k, simt.Launch{
+			Grid:  [3]uint32{16, 1, 1},
+			Block: [3]uint32{64, 1, 1}, Params: params(area.Address),
+		}, m.memory, nil)
 	}()
 	rounds := 0
 	for running := true; running; rounds++ {
@@ -101,8 +103,10 @@ func TestKernelTouchesAbsentChunks(t *testing.T) {
 	add.u32 %r3, %r3, %r1;
 	st.global.u32 [%rd2], %r3;
 	ret;`)), "k")
-	err = simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), k, simt.Launch{Grid: [3]uint32{5, 1, 1},
-		Block: [3]uint32{64, 1, 1}, Params: params(windowBase)}, memory, nil)
+	err = simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), k, simt.Launch{
+		Grid:  [3]uint32{5, 1, 1},
+		Block: [3]uint32{64, 1, 1}, Params: params(windowBase),
+	}, memory, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +140,10 @@ func TestDeterministic(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range uint64(4) {
 			all.Go(func() {
-				err := engine.Run(context.Background(), k, simt.Launch{Grid: [3]uint32{50, 1, 1}, Block: [3]uint32{256, 1, 1},
-					Params: params(out + 4*i)}, m.memory, nil)
+				err := engine.Run(context.Background(), k, simt.Launch{
+					Grid: [3]uint32{50, 1, 1}, Block: [3]uint32{256, 1, 1},
+					Params: params(out + 4*i),
+				}, m.memory, nil)
 				if err != nil {
 					t.Error(err)
 				}
@@ -214,8 +220,10 @@ func TestLinkSeveralModules(t *testing.T) {
 		t.Errorf("an initialiser holds %#x", got)
 	}
 	out := m.alloc(256)
-	err = simt.NewEngine(simt.Options{}).Run(context.Background(), m.kernel(linked, "k"), simt.Launch{Grid: [3]uint32{1, 1, 1},
-		Block: [3]uint32{32, 1, 1}, Params: params(out)}, m.memory, nil)
+	err = simt.NewEngine(simt.Options{}).Run(context.Background(), m.kernel(linked, "k"), simt.Launch{
+		Grid:  [3]uint32{1, 1, 1},
+		Block: [3]uint32{32, 1, 1}, Params: params(out),
+	}, m.memory, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,8 +268,10 @@ func TestInfo(t *testing.T) {
 	if info.Name != "k" || len(info.Params) != 3 || info.Params[2] != (gpu.Param{Offset: 16, Bytes: 12}) {
 		t.Errorf("%+v", info)
 	}
-	for attribute, want := range map[abi.FunctionAttribute]int32{abi.FuncMaxThreadsPerBlock: 256, abi.FuncSharedBytes: 48,
-		abi.FuncPTXVersion: 80, abi.FuncBinaryVersion: 90} {
+	for attribute, want := range map[abi.FunctionAttribute]int32{
+		abi.FuncMaxThreadsPerBlock: 256, abi.FuncSharedBytes: 48,
+		abi.FuncPTXVersion: 80, abi.FuncBinaryVersion: 90,
+	} {
 		if got := info.Attributes[attribute]; got != want {
 			t.Errorf("attribute %d is %d, want %d", attribute, got, want)
 		}

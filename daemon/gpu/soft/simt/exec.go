@@ -10,8 +10,9 @@ import (
 
 // costs of instructions beyond one, charged to the turn: what waits for others ends its turn soon.
 const (
-	syncCost  = 64
-	yieldCost = 1 << 20
+	syncCost   = 64
+	matrixCost = 64
+	yieldCost  = 1 << 20
 )
 
 // run executes the warp until its turn is used up, or all its lanes wait or have exited. It returns what is left of
@@ -134,6 +135,11 @@ func (w *warp) seldom(in *code.Inst, mask uint32) int {
 		w.exit(mask)
 	case code.Trap, code.Breakpoint:
 		panic(w.fault(lowestLane(mask), abi.IllegalInstruction, 0))
+	case code.LoadPart:
+		w.loadPart(in, mask)
+	case code.MatrixMultiply, code.MatrixLoad, code.MatrixStore, code.MatrixMove:
+		w.matrix(in, mask)
+		return matrixCost
 	case code.Barrier:
 		w.barrier(in, mask)
 	case code.WarpBarrier:

@@ -220,8 +220,10 @@ L:	ld.acquire.gpu.global.u32 %r2, [%rd1];
 	ret;`)), "k")
 	for _, cooperative := range []bool{true, false} {
 		out := m.alloc(256)
-		err := simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), k, simt.Launch{Grid: [3]uint32{9, 1, 1},
-			Block: [3]uint32{64, 1, 1}, Params: params(out), Cooperative: cooperative}, m.memory, nil)
+		err := simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), k, simt.Launch{
+			Grid:  [3]uint32{9, 1, 1},
+			Block: [3]uint32{64, 1, 1}, Params: params(out), Cooperative: cooperative,
+		}, m.memory, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,8 +238,10 @@ func TestCancel(t *testing.T) {
 	k := m.kernel(m.link(body("L: bra L;")), "k")
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	err := simt.NewEngine(simt.Options{}).Run(ctx, k, simt.Launch{Grid: [3]uint32{8, 1, 1}, Block: [3]uint32{32, 1, 1},
-		Params: params(0)}, m.memory, nil)
+	err := simt.NewEngine(simt.Options{}).Run(ctx, k, simt.Launch{
+		Grid: [3]uint32{8, 1, 1}, Block: [3]uint32{32, 1, 1},
+		Params: params(0),
+	}, m.memory, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}

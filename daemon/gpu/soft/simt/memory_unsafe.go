@@ -2,6 +2,7 @@ package simt
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -194,7 +195,7 @@ func (w *warp) find(lane int, address uint64, write bool) space.Span {
 	if err == nil {
 		return s
 	}
-	if err == error(abi.IllegalAddress) {
+	if errors.Is(err, abi.IllegalAddress) {
 		panic(w.fault(lane, abi.IllegalAddress, address))
 	}
 	f := w.fault(lane, abi.Unknown, address)

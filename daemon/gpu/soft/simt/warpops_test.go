@@ -146,15 +146,19 @@ L:	ld.volatile.global.u32 %r8, [%rd1+56];
 	ret;`)), "k")
 	out := m.alloc(64)
 	m.write32(out+8, math.MaxUint32)
-	err := simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), k, simt.Launch{Grid: [3]uint32{8, 1, 1},
-		Block: [3]uint32{64, 1, 1}, Params: params(out)}, m.memory, nil)
+	err := simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), k, simt.Launch{
+		Grid:  [3]uint32{8, 1, 1},
+		Block: [3]uint32{64, 1, 1}, Params: params(out),
+	}, m.memory, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const n = 512
 	sum := uint32(n * (n - 1) / 2)
-	want := []uint32{sum, n - 1, 0, math.MaxUint32, n % 100, math.Float32bits(n / 2), sum, 0,
-		uint32(math.Float64bits(n / 4)), uint32(math.Float64bits(n/4) >> 32), 0x60006000, 0x60000000, 0, dec(n, 9), 3 * n}
+	want := []uint32{
+		sum, n - 1, 0, math.MaxUint32, n % 100, math.Float32bits(n / 2), sum, 0,
+		uint32(math.Float64bits(n / 4)), uint32(math.Float64bits(n/4) >> 32), 0x60006000, 0x60000000, 0, dec(n, 9), 3 * n,
+	}
 	for i, got := range m.read32(out, len(want)) {
 		if got != want[i] {
 			t.Errorf("cell %d: %#x, want %#x", i, got, want[i])

@@ -196,3 +196,9 @@ func clamp01(x float64) float64 {
 	}
 	return x
 }
+
+// HalfValue is the value of a float16.
+func HalfValue(bits uint64) float64 { return half.value(bits) }
+
+// RoundHalf rounds to float16, to nearest.
+func RoundHalf(x float64) uint64 { return half.round(x, ptx.RN) }

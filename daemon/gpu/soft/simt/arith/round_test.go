@@ -93,7 +93,7 @@ func (l layout) operand(random *rand.Rand) uint64 {
 	fraction := random.Uint64() & (1<<l.mantissa - 1)
 	switch random.IntN(4) {
 	case 0:
-		fraction &= random.Uint64() & random.Uint64() & random.Uint64()
+		fraction &= random.Uint64() & random.Uint64() & random.Uint64() //nolint:staticcheck // three different draws
 	case 1:
 		fraction |= (1<<l.mantissa - 1) &^ 7
 	}
@@ -200,8 +200,13 @@ func TestExactZeroSums(t *testing.T) {
 			mode       ptx.Round
 			a, b, want uint64
 		}{
-			{ptx.RN, one, one | minus, 0}, {ptx.RM, one, one | minus, minus}, {ptx.RP, one, one | minus, 0},
-			{ptx.RM, 0, 0, 0}, {ptx.RM, 0, minus, minus}, {ptx.RN, 0, minus, 0}, {ptx.RN, minus, minus, minus},
+			{ptx.RN, one, one | minus, 0},
+			{ptx.RM, one, one | minus, minus},
+			{ptx.RP, one, one | minus, 0},
+			{ptx.RM, 0, 0, 0},
+			{ptx.RM, 0, minus, minus},
+			{ptx.RN, 0, minus, 0},
+			{ptx.RN, minus, minus, minus},
 		} {
 			f := Lookup(&ptx.Inst{Op: ptx.OpAdd, Type: l.typ, Round: test.mode})
 			if got := f(test.a, test.b, 0, 0); got != test.want {
@@ -329,8 +334,12 @@ func TestNaNToInteger(t *testing.T) {
 		from, to ptx.Type
 		want     uint64
 	}{
-		{ptx.F32, ptx.S32, 0}, {ptx.F32, ptx.U32, 0}, {ptx.F32, ptx.S64, 1 << 63}, {ptx.F64, ptx.S32, 1 << 31},
-		{ptx.F64, ptx.U64, 1 << 63}, {ptx.F16, ptx.S16, 0},
+		{ptx.F32, ptx.S32, 0},
+		{ptx.F32, ptx.U32, 0},
+		{ptx.F32, ptx.S64, 1 << 63},
+		{ptx.F64, ptx.S32, 1 << 31},
+		{ptx.F64, ptx.U64, 1 << 63},
+		{ptx.F16, ptx.S16, 0},
 	} {
 		nan := map[ptx.Type]uint64{ptx.F32: 0x7fc00000, ptx.F64: math.Float64bits(math.NaN()), ptx.F16: 0x7e00}[test.from]
 		f := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: test.to, SrcType: test.from, Round: ptx.RZI})
@@ -348,10 +357,15 @@ func TestMinMaxRules(t *testing.T) {
 		a, b  uint64
 		want  uint64
 	}{
-		{ptx.OpMin, 0, nan, one, one}, {ptx.OpMin, 0, one, nan, one}, {ptx.OpMin, 0, nan, nan, 0x7fffffff},
-		{ptx.OpMin, ptx.NaN, nan, one, 0x7fffffff}, {ptx.OpMin, 0, 0, minusZero, minusZero},
-		{ptx.OpMax, 0, minusZero, 0, 0}, {ptx.OpMax, ptx.XorSign, minusTwo, one, 0xc0000000},
-		{ptx.OpMin, ptx.XorSign, minusTwo, one, 0xbf800000}, {ptx.OpMax, 0, 1, minusZero, 1},
+		{ptx.OpMin, 0, nan, one, one},
+		{ptx.OpMin, 0, one, nan, one},
+		{ptx.OpMin, 0, nan, nan, 0x7fffffff},
+		{ptx.OpMin, ptx.NaN, nan, one, 0x7fffffff},
+		{ptx.OpMin, 0, 0, minusZero, minusZero},
+		{ptx.OpMax, 0, minusZero, 0, 0},
+		{ptx.OpMax, ptx.XorSign, minusTwo, one, 0xc0000000},
+		{ptx.OpMin, ptx.XorSign, minusTwo, one, 0xbf800000},
+		{ptx.OpMax, 0, 1, minusZero, 1},
 		{ptx.OpMax, ptx.FTZ, 1, minusZero, 0},
 	} {
 		f := Lookup(&ptx.Inst{Op: test.op, Type: ptx.F32, Flags: test.flags, Src: make([]ptx.Operand, 2)})

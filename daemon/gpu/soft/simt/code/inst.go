@@ -4,6 +4,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/matrix"
 )
 
 // Shape tells instructions apart by how they are executed.
@@ -49,6 +50,11 @@ const (
 	ActiveMask
 	Elect
 	Yield
+	LoadPart // the reading half of cp.async, where not all is read
+	MatrixMultiply
+	MatrixLoad
+	MatrixStore
+	MatrixMove
 )
 
 // NoPredicate stands where a predicate operand is absent.
@@ -137,6 +143,7 @@ type Extra struct {
 
 	Targets []int32
 	Call    *CallSite
+	Matrix  *matrix.Operation
 }
 
 // CallSite is a call. Places in memory are relative to the frame of the function they belong to.

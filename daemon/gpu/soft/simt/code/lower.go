@@ -115,8 +115,10 @@ func (l *lowering) resolve(in *Inst) {
 
 // refuse says that the current instruction cannot be executed.
 func (l *lowering) refuse(format string, args ...any) error {
-	return &Refused{Function: l.fn.ptx.Name, Pos: l.in.Pos,
-		Text: fmt.Sprintf("'%s': ", l.in.String()) + fmt.Sprintf(format, args...)}
+	return &Refused{
+		Function: l.fn.ptx.Name, Pos: l.in.Pos,
+		Text: fmt.Sprintf("'%s': ", l.in.String()) + fmt.Sprintf(format, args...),
+	}
 }
 
 // emit appends an instruction, guarded as the current one is.

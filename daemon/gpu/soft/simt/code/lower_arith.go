@@ -180,8 +180,10 @@ func (l *lowering) lop3(in *ptx.Inst, dst Ref, src []Ref) error {
 		return nil
 	}
 	notZero := func(a, _, _, _ uint64) uint64 { return min(a, 1) }
-	out := Inst{Shape: ScalarCompare, Bool: in.Bool, D: l.destination(in, 1).At, Q: NoPredicate, C: src[4].At,
-		NegateC: src[4].Negated, X: &Extra{Scalar: notZero, Src: []Ref{dst}}}
+	out := Inst{
+		Shape: ScalarCompare, Bool: in.Bool, D: l.destination(in, 1).At, Q: NoPredicate, C: src[4].At,
+		NegateC: src[4].Negated, X: &Extra{Scalar: notZero, Src: []Ref{dst}},
+	}
 	l.emit(out)
 	return nil
 }

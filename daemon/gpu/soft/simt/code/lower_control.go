@@ -26,6 +26,10 @@ func (l *lowering) instruction(in *ptx.Inst) error {
 		return l.store(in)
 	case ptx.OpAtom, ptx.OpRed:
 		return l.atomic(in)
+	case ptx.OpCopyAsync:
+		return l.copyAsync(in)
+	case ptx.OpMma, ptx.OpMovmatrix, ptx.OpLdmatrix, ptx.OpStmatrix:
+		return l.matrix(in)
 	case ptx.OpPrefetch, ptx.OpFence:
 		return nil // caches are not modelled, and memory is in order
 	case ptx.OpBra, ptx.OpBrx, ptx.OpRet, ptx.OpExit, ptx.OpTrap, ptx.OpBrkpt, ptx.OpNanosleep:

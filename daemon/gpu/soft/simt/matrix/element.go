@@ -1,0 +1,84 @@
+package matrix
+
+import (
+	"math"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
+)
+
+// decoder takes the elements of one register apart, into as many as there are.
+type decoder func(bits uint64, into []float64)
+
+// encoder makes an element's bits.
+type encoder func(x float64) uint64
+
+var decoders = map[ptx.Type]decoder{
+	ptx.F16: decodeHalves, ptx.BF16: decodeBrains, ptx.TF32: decodeShort, ptx.F32: decodeSingle, ptx.F64: decodeDouble,
+	ptx.S8: decodeSigned, ptx.U8: decodeUnsigned, ptx.S32: decodeInteger,
+}
+
+// halves holds every float16: 256 KiB, made when first needed.
+var halves = sync.OnceValue(func() *[1 << 16]float32 {
+	table := new([1 << 16]float32)
+	for bits := range table {
+		table[bits] = float32(arith.HalfValue(uint64(bits)))
+	}
+	return table
+})
+
+func decodeHalves(bits uint64, into []float64) {
+	table := halves()
+	for i := range into {
+		into[i] = float64(table[uint16(bits>>(16*i))])
+	}
+}
+
+func decodeBrains(bits uint64, into []float64) {
+	for i := range into {
+		into[i] = float64(math.Float32frombits(uint32(bits>>(16*i)) << 16))
+	}
+}
+
+// decodeShort ignores the bits that tf32 has not.
+func decodeShort(bits uint64, into []float64) {
+	into[0] = float64(math.Float32frombits(uint32(bits) &^ 0x1fff))
+}
+
+func decodeSingle(bits uint64, into []float64) {
+	into[0] = float64(math.Float32frombits(uint32(bits)))
+}
+
+func decodeDouble(bits uint64, into []float64) { into[0] = math.Float64frombits(bits) }
+
+func decodeSigned(bits uint64, into []float64) {
+	for i := range into {
+		into[i] = float64(int8(bits >> (8 * i)))
+	}
+}
+
+func decodeUnsigned(bits uint64, into []float64) {
+	for i := range into {
+		into[i] = float64(uint8(bits >> (8 * i)))
+	}
+}
+
+func decodeInteger(bits uint64, into []float64) { into[0] = float64(int32(bits)) }
+
+// encoderOf finds how results are stored. Integers wrap around, or with finite stop at the ends of their range: their sums
+// are exact in float64.
+func encoderOf(t ptx.Type, finite bool) encoder {
+	switch t {
+	case ptx.F16:
+		return arith.RoundHalf
+	case ptx.F32:
+		return func(x float64) uint64 { return arith.Canonical32(float32(x)) }
+	case ptx.F64:
+		return math.Float64bits
+	}
+	if finite {
+		return func(x float64) uint64 { return uint64(uint32(int32(max(math.MinInt32, min(math.MaxInt32, x))))) }
+	}
+	return func(x float64) uint64 { return uint64(uint32(int64(x))) }
+}

@@ -1,0 +1,114 @@
+package matrix
+
+import (
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+)
+
+const (
+	lanes   = 32
+	columns = 8 // of b, c and d
+	// The largest shape.
+	maxRows, maxInner = 16, 32
+)
+
+// Column is one register of all lanes.
+type Column = [lanes]uint64
+
+// Operation is an mma of one shape and combination of types: d = a b + c.
+type Operation struct {
+	rows, inner int
+	// pack is how many elements of a and b share a register, packC of c and d.
+	pack, packC int
+	a, b, c     decoder
+	d           encoder
+	fused       bool // products are not exact in float64
+}
+
+// Lookup makes the operation of an mma instruction.
+func Lookup(in *ptx.Inst) *Operation {
+	o := &Operation{a: decoders[in.SrcType], b: decoders[in.ThirdType], c: decoders[in.Type]}
+	o.rows, o.inner = in.MatrixShape()
+	o.pack, o.packC = max(32/in.SrcType.Bits(), 1), max(32/in.Type.Bits(), 1)
+	o.d = encoderOf(in.Type, in.Flags&ptx.SatFinite != 0)
+	o.fused = in.Type == ptx.F64
+	return o
+}
+
+// Run multiplies. The registers of each matrix are in the order of the instruction's operands.
+func (o *Operation) Run(d, a, b, c []Column) {
+	var left [maxRows][maxInner]float64
+	var right [maxInner][columns]float64
+	var sum [maxRows][columns]float64
+	o.readLeft(&left, a)
+	o.readRight(&right, b)
+	o.readSum(&sum, c)
+	for row := range o.rows {
+		if o.fused {
+			fuseRow(&sum[row], left[row][:o.inner], &right)
+		} else {
+			addRow(&sum[row], left[row][:o.inner], &right)
+		}
+	}
+	o.writeSum(d, &sum)
+}
+
+// Lane n is in group n/4, which holds row n/4 of a, c and d and column n/4 of b, and is number n%4 in it. A register of a or
+// b has neighbours along the inner dimension, four lanes side by side make a stretch of 4*pack, and with 16 rows the odd
+// registers of a hold row n/4+8.
+
+func (o *Operation) readLeft(into *[maxRows][maxInner]float64, a []Column) {
+	tall := o.rows / columns // 1 or 2 rows per group
+	for r := range a {
+		row, stretch := r%tall*8, r/tall*4*o.pack
+		for lane, bits := range &a[r] {
+			at := into[row+lane/4][stretch+lane%4*o.pack:][:o.pack]
+			o.a(bits, at)
+		}
+	}
+}
+
+func (o *Operation) readRight(into *[maxInner][columns]float64, b []Column) {
+	var elements [4]float64
+	for r := range b {
+		for lane, bits := range &b[r] {
+			o.b(bits, elements[:o.pack])
+			first := (4*r + lane%4) * o.pack
+			for i, x := range elements[:o.pack] {
+				into[first+i][lane/4] = x
+			}
+		}
+	}
+}
+
+// place is where the first element of register r of c and d lies: a lane has two neighbours of a row.
+func (o *Operation) place(r, lane int) (row, column int) {
+	first := r * o.packC
+	return first/2*8 + lane/4, lane%4*2 + first%2
+}
+
+func (o *Operation) readSum(into *[maxRows][columns]float64, c []Column) {
+	for r := range c {
+		for lane, bits := range &c[r] {
+			row, column := o.place(r, lane)
+			o.c(bits, into[row][column:][:o.packC])
+		}
+	}
+}
+
+func (o *Operation) writeSum(d []Column, from *[maxRows][columns]float64) {
+	for r := range d {
+		for lane := range &d[r] {
+			row, column := o.place(r, lane)
+			bits := uint64(0)
+			for i, x := range from[row][column:][:o.packC] {
+				bits |= o.d(x) << (16 * i)
+			}
+			d[r][lane] = bits
+		}
+	}
+}
+
+// Registers is how many registers hold a and b.
+func (o *Operation) Registers() (inA, inB int) {
+	return o.rows * o.inner / lanes / o.pack, columns * o.inner / lanes / o.pack
+}
