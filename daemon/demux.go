@@ -48,7 +48,7 @@ func (m *demux) accept() {
 		if err != nil {
 			// Out of descriptors, most likely: they come back.
 			m.daemon.log.Error("accept", "error", err)
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // nothing tells when descriptors are free again
 			continue
 		}
 		m.running.Go(func() { m.sort(conn) })

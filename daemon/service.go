@@ -114,8 +114,10 @@ func (d *Daemon) endAll(ctx context.Context, force bool) (*rpc.StopReply, error)
 	reply := &rpc.StopReply{}
 	var ending sync.WaitGroup
 	for _, s := range d.table.all() {
-		reply.Ended = append(reply.Ended, &rpc.Program{Session: s.record.Session, Pid: uint32(s.record.Program.PID),
-			Uid: s.record.Owner.UID, User: userName(s.record.Owner.UID), Command: s.record.Command})
+		reply.Ended = append(reply.Ended, &rpc.Program{
+			Session: s.record.Session, Pid: uint32(s.record.Program.PID),
+			Uid: s.record.Owner.UID, User: userName(s.record.Owner.UID), Command: s.record.Command,
+		})
 		ending.Go(func() { s.end(ctx, "phosd is being stopped") })
 	}
 	ending.Wait()

@@ -34,12 +34,24 @@ func TestFindLibrary(t *testing.T) {
 		self    string
 		want    library
 	}{
-		{"build tree", []string{"bin/pos_cli", "bin/libphos.so", "bin/lib/libcuda.so.1 -> ../libphos.so"}, "bin/pos_cli",
-			library{"bin/libphos.so", "bin/lib"}},
-		{"build tree by a link", []string{"bin/pos_cli", "bin/libphos.so", "bin/lib/x", "home/pos -> ../bin/pos_cli"}, "home/pos",
-			library{"bin/libphos.so", "bin/lib"}},
-		{"installed: the version, not the link to it", []string{"bin/pos_cli", "lib/phos/abc/libphos.so", "lib/phos/current -> abc"}, "bin/pos_cli",
-			library{"lib/phos/abc/libphos.so", "lib/phos/abc"}},
+		{
+			"build tree",
+			[]string{"bin/pos_cli", "bin/libphos.so", "bin/lib/libcuda.so.1 -> ../libphos.so"},
+			"bin/pos_cli",
+			library{"bin/libphos.so", "bin/lib"},
+		},
+		{
+			"build tree by a link",
+			[]string{"bin/pos_cli", "bin/libphos.so", "bin/lib/x", "home/pos -> ../bin/pos_cli"},
+			"home/pos",
+			library{"bin/libphos.so", "bin/lib"},
+		},
+		{
+			"installed: the version, not the link to it",
+			[]string{"bin/pos_cli", "lib/phos/abc/libphos.so", "lib/phos/current -> abc"},
+			"bin/pos_cli",
+			library{"lib/phos/abc/libphos.so", "lib/phos/abc"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			root, err := filepath.EvalSymlinks(t.TempDir())

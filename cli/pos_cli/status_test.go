@@ -37,20 +37,30 @@ func example() (*rpc.StatusReply, time.Time) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(age time.Duration) int64 { return now.Add(-age).UnixMilli() }
 	return &rpc.StatusReply{
-		Daemon: &rpc.DaemonStatus{Version: "1.2.3", Pid: 7, Socket: "/run/phos/phosd.sock", Gpus: "soft:2",
-			StartedUnixMilliseconds: ago(26*time.Hour + 5*time.Minute), Warnings: []string{"no tmpfs"}},
+		Daemon: &rpc.DaemonStatus{
+			Version: "1.2.3", Pid: 7, Socket: "/run/phos/phosd.sock", Gpus: "soft:2",
+			StartedUnixMilliseconds: ago(26*time.Hour + 5*time.Minute), Warnings: []string{"no tmpfs"},
+		},
 		Gpus: []*rpc.GPU{
 			{Index: 0, Name: "phos software GPU", Uuid: "GPU-0", MemoryBytes: 8 << 30, UsedBytes: 3 << 29, Programs: 2},
 			{Index: 1, Name: "phos software GPU", Uuid: "GPU-1", MemoryBytes: 8 << 30},
 		},
 		Programs: []*rpc.Program{
-			{Session: 1, Pid: 100, Uid: 0, User: "root", Command: "python3 train.py", StartedUnixMilliseconds: ago(61 * time.Second),
+			{
+				Session: 1, Pid: 100, Uid: 0, User: "root", Command: "python3 train.py", StartedUnixMilliseconds: ago(61 * time.Second),
 				LastCheckpointUnixMilliseconds: ago(30 * time.Second), WorkerPid: 101,
-				Description: &rpc.Description{Live: true, JobName: "digits", LogPath: "phos.log", Rank: 0, WorldSize: 2,
-					Progress: &rpc.Progress{CallsMade: 12, CallsCompleted: 11, PendingCall: "cuStreamSynchronize", PendingStream: 3,
-						PendingMilliseconds: 15_000, Kernels: []string{"matmul"}, Memory: []*rpc.DeviceMemory{{Gpu: 0, Bytes: 3 << 29}, {Gpu: 1}}}}},
-			{Session: 2, Pid: 200, Uid: 1000, User: "ann", Command: "evil\x1b[2J", StartedUnixMilliseconds: ago(0), WorkerPid: 201,
-				Description: &rpc.Description{JobName: "evil\x1b[2J", JobFileError: "pos.yaml:1: x: unknown field"}},
+				Description: &rpc.Description{
+					Live: true, JobName: "digits", LogPath: "phos.log", Rank: 0, WorldSize: 2,
+					Progress: &rpc.Progress{
+						CallsMade: 12, CallsCompleted: 11, PendingCall: "cuStreamSynchronize", PendingStream: 3,
+						PendingMilliseconds: 15_000, Kernels: []string{"matmul"}, Memory: []*rpc.DeviceMemory{{Gpu: 0, Bytes: 3 << 29}, {Gpu: 1}},
+					},
+				},
+			},
+			{
+				Session: 2, Pid: 200, Uid: 1000, User: "ann", Command: "evil\x1b[2J", StartedUnixMilliseconds: ago(0), WorkerPid: 201,
+				Description: &rpc.Description{JobName: "evil\x1b[2J", JobFileError: "pos.yaml:1: x: unknown field"},
+			},
 			{Session: 3, Pid: 300, Uid: 1000, User: "ann", Command: "stuck", StartedUnixMilliseconds: ago(3 * time.Hour), WorkerPid: 301},
 		},
 	}, now

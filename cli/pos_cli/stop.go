@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -47,7 +49,7 @@ func waitGone(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		if _, err := os.Lstat(socket); os.IsNotExist(err) {
+		if _, err := os.Lstat(socket); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		select {

@@ -67,8 +67,10 @@ func fileError(path string, err error) error {
 	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
 		first := unknown.Errors[0]
 		line, column := first.Position()
-		return &FileError{Path: path, Line: line, Column: column,
-			Text: fmt.Sprintf("unknown key %s; the keys are %s", strings.Join(first.Key(), "."), strings.Join(Keys(), ", "))}
+		return &FileError{
+			Path: path, Line: line, Column: column,
+			Text: fmt.Sprintf("unknown key %s; the keys are %s", strings.Join(first.Key(), "."), strings.Join(Keys(), ", ")),
+		}
 	}
 	var wrong *toml.DecodeError
 	if errors.As(err, &wrong) {

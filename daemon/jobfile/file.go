@@ -105,15 +105,19 @@ func Parse(path string, text []byte) (file File, err error) {
 
 func (f File) check(path string, text []byte) error {
 	if len(f.JobName) > maxJobName || strings.ContainsFunc(f.JobName, notPrintable) {
-		return &Error{Path: path, Line: lineOf(text, "job_name"), Field: "job_name",
-			Text: fmt.Sprintf("it must be at most %d printable bytes", maxJobName)}
+		return &Error{
+			Path: path, Line: lineOf(text, "job_name"), Field: "job_name",
+			Text: fmt.Sprintf("it must be at most %d printable bytes", maxJobName),
+		}
 	}
 	if strings.ContainsRune(f.LogPath, 0) {
 		return &Error{Path: path, Line: lineOf(text, "log_path"), Field: "log_path", Text: "it holds a zero byte"}
 	}
 	if !local(f.DaemonAddr) {
-		return &Error{Path: path, Line: lineOf(text, "daemon_addr"), Field: "daemon_addr",
-			Text: fmt.Sprintf("%q is another host; phosd is only reached by a unix path or a loopback address", f.DaemonAddr)}
+		return &Error{
+			Path: path, Line: lineOf(text, "daemon_addr"), Field: "daemon_addr",
+			Text: fmt.Sprintf("%q is another host; phosd is only reached by a unix path or a loopback address", f.DaemonAddr),
+		}
 	}
 	return nil
 }

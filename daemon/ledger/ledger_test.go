@@ -46,8 +46,15 @@ func TestAccounting(t *testing.T) {
 		bytes     uint64
 		fits      bool
 	}{
-		{0, 0, 60, true}, {0, 1, 41, false}, {0, 1, 40, true}, {0, 0, 1, false}, {0, 0, 0, true},
-		{1, 0, 1 << 39, true}, {1, Slots - 1, 1 << 39, true}, {1, 3, 1, false}, {1, 3, ^uint64(0), false},
+		{0, 0, 60, true},
+		{0, 1, 41, false},
+		{0, 1, 40, true},
+		{0, 0, 1, false},
+		{0, 0, 0, true},
+		{1, 0, 1 << 39, true},
+		{1, Slots - 1, 1 << 39, true},
+		{1, 3, 1, false},
+		{1, 3, ^uint64(0), false},
 	}
 	for _, step := range steps {
 		err := l.Reserve(step.gpu, step.slot, step.bytes)

@@ -130,8 +130,10 @@ func TestOnePhosdPerDirectory(t *testing.T) {
 
 func TestRecords(t *testing.T) {
 	dir := openTest(t, t.TempDir(), 0)
-	want := Record{Session: 3, Owner: Owner{UID: 5, GID: 6}, Program: process.Identity{PID: 7, StartTicks: 8},
-		Command: "a b", Started: time.Unix(9, 0).UTC()}
+	want := Record{
+		Session: 3, Owner: Owner{UID: 5, GID: 6}, Program: process.Identity{PID: 7, StartTicks: 8},
+		Command: "a b", Started: time.Unix(9, 0).UTC(),
+	}
 	if err := dir.Save(want); err != nil {
 		t.Fatal(err)
 	}

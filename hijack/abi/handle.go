@@ -57,8 +57,10 @@ func (h Handle) Kind() Kind {
 // Index returns the number of the object among those of its kind.
 func (h Handle) Index() uint32 { return uint32(h) }
 
-var kindNames = [...]string{"none", "context", "module", "function", "stream", "event", "graph", "graph node",
-	"graph exec", "memory pool", "library", "kernel", "link", "user object"}
+var kindNames = [...]string{
+	"none", "context", "module", "function", "stream", "event", "graph", "graph node",
+	"graph exec", "memory pool", "library", "kernel", "link", "user object",
+}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -7,8 +7,10 @@ import (
 )
 
 // goTypes are the Go types of scalars by the way they travel.
-var goTypes = map[string]string{"i32": "int32", "u32": "uint32", "u64": "uint64", "f32": "float32", "u8": "uint8",
-	"u16": "uint16", "pointer": "uint64", "handle": "abi.Handle"}
+var goTypes = map[string]string{
+	"i32": "int32", "u32": "uint32", "u64": "uint64", "f32": "float32", "u8": "uint8",
+	"u16": "uint16", "pointer": "uint64", "handle": "abi.Handle",
+}
 
 // goType is a parameter's type in Go.
 func (s *spec) goType(p param) string {

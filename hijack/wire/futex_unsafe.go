@@ -18,10 +18,10 @@ const (
 // SleepOn sleeps until the word is woken, is not expected any more, or the limit has passed. It may return early.
 func SleepOn(word *atomic.Uint32, expected uint32, limit time.Duration) {
 	timeout := unix.NsecToTimespec(int64(limit))
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(expected), uintptr(unsafe.Pointer(&timeout)), 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(expected), uintptr(unsafe.Pointer(&timeout)), 0, 0)
 }
 
 // Wake wakes all that sleep on the word: a hostile sleeper must not be able to swallow the wake of another.
 func Wake(word *atomic.Uint32) {
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }

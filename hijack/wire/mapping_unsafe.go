@@ -79,7 +79,7 @@ func mapAt(fd int, address, bytes uint64) ([]byte, error) {
 		return nil, err
 	}
 	if got != want { // a kernel that takes the address as a hint
-		unix.MunmapPtr(got, uintptr(bytes))
+		_ = unix.MunmapPtr(got, uintptr(bytes))
 		return nil, unix.EEXIST
 	}
 	return unsafe.Slice((*byte)(got), bytes), nil

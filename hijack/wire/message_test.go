@@ -22,13 +22,17 @@ func TestGolden(t *testing.T) {
 		{&wire.EventElapsedTimeReply{PMilliseconds: 1.5}, "0000c03f00000000"},
 		{&wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply{NumBlocks: -1}, "ffffffffffffffff"},
 		{&wire.ModuleGetFunction{Hmod: 0x7002_0000_0001, Name: "add"}, "0100000002700000" + "0300000000000000" + "6164640000000000"},
-		{&wire.Launch{Function: 1, GridX: 2, GridY: 3, GridZ: 4, BlockX: 5, BlockY: 6, BlockZ: 7, SharedBytes: 8, Stream: 9, Flags: 1, Params: []byte("12345678")},
+		{
+			&wire.Launch{Function: 1, GridX: 2, GridY: 3, GridZ: 4, BlockX: 5, BlockY: 6, BlockZ: 7, SharedBytes: 8, Stream: 9, Flags: 1, Params: []byte("12345678")},
 			"0100000000000000" + "0200000000000000" + "0300000000000000" + "0400000000000000" + "0500000000000000" +
 				"0600000000000000" + "0700000000000000" + "0800000000000000" + "0900000000000000" + "0100000000000000" +
-				"0800000000000000" + "3132333435363738"},
-		{&wire.GraphAddDependencies{HGraph: 1, From: wire.MakeWords[uint64](2, 3), To: wire.MakeWords[uint64](4, 5)},
+				"0800000000000000" + "3132333435363738",
+		},
+		{
+			&wire.GraphAddDependencies{HGraph: 1, From: wire.MakeWords[uint64](2, 3), To: wire.MakeWords[uint64](4, 5)},
 			"0100000000000000" + "1000000000000000" + "0200000000000000" + "0300000000000000" +
-				"1000000000000000" + "0400000000000000" + "0500000000000000"},
+				"1000000000000000" + "0400000000000000" + "0500000000000000",
+		},
 	} {
 		got := test.message.Append(nil)
 		if hex.EncodeToString(got) != test.want {

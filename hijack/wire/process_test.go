@@ -38,7 +38,7 @@ func program(path string) error {
 		thread.Post(abi.CallLaunch, &wire.Launch{Function: i})
 		var out wire.MemAllocReply
 		if result, err := thread.Call(abi.CallMemAlloc, &wire.MemAlloc{Bytesize: i}, &out); result != 0 || err != nil || out.Dptr != i+1 {
-			return fmt.Errorf("call %d: %v, %v, address %d", i, result, err, out.Dptr)
+			return fmt.Errorf("call %d: %w, %w, address %d", i, result, err, out.Dptr)
 		}
 	}
 	return nil

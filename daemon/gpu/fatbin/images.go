@@ -46,8 +46,10 @@ func (i *Images) Best(cc int) (gpu.Image, error) {
 	if cubin := i.BestCubin(cc); cubin != nil {
 		return gpu.Image{Cubin: cubin.ELF}, nil
 	}
-	return gpu.Image{}, &gpu.Error{Op: "choose code", Code: abi.NoBinaryForGPU,
-		Detail: fmt.Sprintf("nothing for compute capability %d.%d among: %s", cc/10, cc%10, i.Describe())}
+	return gpu.Image{}, &gpu.Error{
+		Op: "choose code", Code: abi.NoBinaryForGPU,
+		Detail: fmt.Sprintf("nothing for compute capability %d.%d among: %s", cc/10, cc%10, i.Describe()),
+	}
 }
 
 func (i *Images) bestText(cc int) *Text {

@@ -42,8 +42,10 @@ func (a *privateAccount) reserve(ordinal int, bytes uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if bytes > a.capacity-a.used[ordinal] {
-		return &gpu.Error{Op: "map memory", Code: abi.OutOfMemory,
-			Detail: fmt.Sprintf("device %d: %d bytes wanted, %d of %d in use", ordinal, bytes, a.used[ordinal], a.capacity)}
+		return &gpu.Error{
+			Op: "map memory", Code: abi.OutOfMemory,
+			Detail: fmt.Sprintf("device %d: %d bytes wanted, %d of %d in use", ordinal, bytes, a.used[ordinal], a.capacity),
+		}
 	}
 	a.used[ordinal] += bytes
 	return nil

@@ -29,8 +29,10 @@ func checkCopy(w gpu.Copy) error {
 	for _, p := range [...]gpu.Place{w.Dst, w.Src} {
 		if w.Extent[1] > 1 && p.RowPitch < w.Extent[0] || p.RowPitch > maxBytes || p.SlicePitch > maxBytes ||
 			w.Extent[2] > 1 && p.SlicePitch < (w.Extent[1]-1)*p.RowPitch+w.Extent[0] {
-			return &gpu.Error{Op: "copy", Code: abi.InvalidValue,
-				Detail: fmt.Sprintf("pitches %d, %d are too small for extent %v", p.RowPitch, p.SlicePitch, w.Extent)}
+			return &gpu.Error{
+				Op: "copy", Code: abi.InvalidValue,
+				Detail: fmt.Sprintf("pitches %d, %d are too small for extent %v", p.RowPitch, p.SlicePitch, w.Extent),
+			}
 		}
 	}
 	return nil

@@ -17,8 +17,10 @@ func checkFill(w gpu.Fill) error {
 		return &gpu.Error{Op: "fill", Code: abi.InvalidValue, Detail: "the size is beyond any memory"}
 	}
 	if w.Address%size != 0 || w.Rows > 1 && (w.RowPitch < w.Columns*size || w.RowPitch%size != 0) {
-		return &gpu.Error{Op: "fill", Code: abi.InvalidValue,
-			Detail: fmt.Sprintf("address %#x or pitch %d does not fit patterns of %d bytes", w.Address, w.RowPitch, size)}
+		return &gpu.Error{
+			Op: "fill", Code: abi.InvalidValue,
+			Detail: fmt.Sprintf("address %#x or pitch %d does not fit patterns of %d bytes", w.Address, w.RowPitch, size),
+		}
 	}
 	return nil
 }

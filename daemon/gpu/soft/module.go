@@ -87,8 +87,10 @@ func (c *Context) parse(texts []string) ([]*ptx.Module, error) {
 	for i, text := range texts {
 		module, err := ptx.Parse(text)
 		if newer, version := tooNew(module, text); newer {
-			return nil, &gpu.LoadError{Err: abi.UnsupportedPTXVersion,
-				Log: fmt.Sprintf("PTX version %s is newer than %d.%d, the newest that is supported", version, newestPTX.Major, newestPTX.Minor)}
+			return nil, &gpu.LoadError{
+				Err: abi.UnsupportedPTXVersion,
+				Log: fmt.Sprintf("PTX version %s is newer than %d.%d, the newest that is supported", version, newestPTX.Major, newestPTX.Minor),
+			}
 		}
 		if err != nil {
 			log := err.Error()
@@ -98,8 +100,10 @@ func (c *Context) parse(texts []string) ([]*ptx.Module, error) {
 			return nil, &gpu.LoadError{Log: log, Err: fmt.Errorf("%w: %w", abi.InvalidPTX, err)}
 		}
 		if sm := targetSM(module.Target); sm > c.backend.spec.CC {
-			return nil, &gpu.LoadError{Err: abi.NoBinaryForGPU,
-				Log: fmt.Sprintf("code for %s does not run on compute capability %d.%d", module.Target, c.backend.spec.CC/10, c.backend.spec.CC%10)}
+			return nil, &gpu.LoadError{
+				Err: abi.NoBinaryForGPU,
+				Log: fmt.Sprintf("code for %s does not run on compute capability %d.%d", module.Target, c.backend.spec.CC/10, c.backend.spec.CC%10),
+			}
 		}
 		modules[i] = module
 	}

@@ -172,9 +172,9 @@ func (t *Thread) serve() {
 	bytes, offset := binary.LittleEndian.Uint64(request[16:]), binary.LittleEndian.Uint64(request[24:])
 	bounce := t.file.Region(wire.BounceOffset, wire.BounceBytes)[offset:][:bytes]
 	if direction == wire.CopyOut {
-		t.memory.ReadAt(bounce, int64(address))
+		_, _ = t.memory.ReadAt(bounce, int64(address))
 	} else {
-		t.memory.WriteAt(bounce, int64(address))
+		_, _ = t.memory.WriteAt(bounce, int64(address))
 	}
 	t.state.Store(wire.SlotServed)
 	wire.Wake(t.state)
