@@ -6,7 +6,7 @@ cd "$ROOT"
 
 linter=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 
-c_sources() { find hijack/shim tests/workloads \( -name '*.c' -o -name '*.h' \) ! -name 'zz_*'; }
+c_sources() { find hijack/shim tests \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) ! -name 'zz_*'; }
 format_c() { c_sources | xargs clang-format --dry-run -Werror; }
 no_drift() { go mod tidy -diff && go test ./hijack/gen/...; }
 

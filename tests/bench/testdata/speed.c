@@ -1,4 +1,5 @@
-/* Measures calls and copies as a program sees them, and the yardsticks beside them. Prints lines of a name and a number. */
+/* Measures calls and copies as a program sees them, and the yardsticks beside them. Prints lines of
+ * a name and a number. */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <sched.h>
@@ -13,14 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CU(call)                                                                                   \
-	do {                                                                                       \
-		CUresult result_ = (call);                                                         \
-		if (result_ != CUDA_SUCCESS) {                                                     \
-			fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call,        \
-				result_);                                                          \
-			exit(1);                                                                   \
-		}                                                                                  \
+#define CU(call)                                                                            \
+	do {                                                                                \
+		CUresult result_ = (call);                                                  \
+		if (result_ != CUDA_SUCCESS) {                                              \
+			fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call, \
+				result_);                                                   \
+			exit(1);                                                            \
+		}                                                                           \
 	} while (0)
 
 static const char ptx[] =
@@ -79,10 +80,12 @@ static void socket_round_trip(void)
 	waitpid(child, NULL, 0);
 }
 
-/* The bare thing that a synchronous call is made of: a word in shared memory, there and back, both sides spinning. */
+/* The bare thing that a synchronous call is made of: a word in shared memory, there and back, both
+ * sides spinning. */
 static void bare_ping_pong(void)
 {
-	_Atomic uint32_t *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	_Atomic uint32_t *words =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t child = fork();
 	if (child == 0) {
 		for (uint32_t i = 1; i <= PINGS * 10; i++) {
@@ -173,7 +176,7 @@ static void copies(size_t bytes)
 		const char *name;
 		int kind;
 		char *host;
-	} rows[] = {{"memcpy", 0, host},   {"to_device", 1, host},    {"from_device", 2, host},
+	} rows[] = {{"memcpy", 0, host},    {"to_device", 1, host},   {"from_device", 2, host},
 		    {"memcpy2", 0, pinned}, {"pinned_to", 1, pinned}, {"pinned_from", 2, pinned}};
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		snprintf(name, sizeof name, "%s_%zu", rows[i].name, bytes / MIB);

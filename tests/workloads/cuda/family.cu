@@ -1,11 +1,14 @@
-// Forks and execs: a child that forks before the first call uses the GPU itself, a child that forks later is refused and
-// does not disturb its parent, and a program started by exec begins anew.
+// Forks and execs: a child that forks before the first call uses the GPU itself, a child that forks
+// later is refused and does not disturb its parent, and a program started by exec begins anew.
 #include "check.h"
 #include <cstring>
 #include <sys/wait.h>
 #include <unistd.h>
 
-__global__ void square(int *p) { p[threadIdx.x] = threadIdx.x * threadIdx.x; }
+__global__ void square(int *p)
+{
+	p[threadIdx.x] = threadIdx.x * threadIdx.x;
+}
 
 static void compute()
 {

@@ -1,4 +1,5 @@
-// Histograms with atomics on shared and on global memory, plus the other atomic operations on one word each.
+// Histograms with atomics on shared and on global memory, plus the other atomic operations on one
+// word each.
 #include "check.h"
 #include <vector>
 
@@ -40,7 +41,8 @@ __global__ void atomics(Words *w)
 	// Double addition by compare and swap, as programs did before the hardware could.
 	auto *bits = reinterpret_cast<unsigned long long *>(&w->wide);
 	for (unsigned long long seen = *bits, want;; seen = want) {
-		want = atomicCAS(bits, seen, __double_as_longlong(__longlong_as_double(seen) + 0.5));
+		want = atomicCAS(bits, seen,
+				 __double_as_longlong(__longlong_as_double(seen) + 0.5));
 		if (want == seen)
 			break;
 	}

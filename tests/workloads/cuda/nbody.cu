@@ -1,4 +1,5 @@
-// A few steps of the gravitational n-body problem in float, against the same steps in double on the CPU; vector loads, rsqrt.
+// A few steps of the gravitational n-body problem in float, against the same steps in double on the
+// CPU; vector loads, rsqrt.
 #include "check.h"
 #include <vector>
 

@@ -1,4 +1,5 @@
-// Inclusive prefix sum of a long array in three kernels: warps by shuffles, blocks by shared memory, then across blocks.
+// Inclusive prefix sum of a long array in three kernels: warps by shuffles, blocks by shared
+// memory, then across blocks.
 #include "check.h"
 #include <vector>
 

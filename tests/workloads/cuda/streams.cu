@@ -1,4 +1,5 @@
-// Streams in order and beside each other, events between them and their times, host functions, the legacy default stream.
+// Streams in order and beside each other, events between them and their times, host functions, the
+// legacy default stream.
 #include "check.h"
 #include <atomic>
 #include <vector>
@@ -27,7 +28,10 @@ __global__ void spin(int *p, int turns)
 
 static std::atomic<int> calls;
 
-static void CUDART_CB count(void *by) { calls += *static_cast<int *>(by); }
+static void CUDART_CB count(void *by)
+{
+	calls += *static_cast<int *>(by);
+}
 
 int main()
 {

@@ -23,12 +23,16 @@ static void work(int seed)
 	for (int round = 0; round < 30; round++) {
 		for (int i = 0; i < n; i++)
 			host[i] = float((i + seed + round) % 17);
-		CUDA(cudaMemcpyAsync(device, host.data(), n * sizeof(float), cudaMemcpyHostToDevice, stream));
+		CUDA(cudaMemcpyAsync(device, host.data(), n * sizeof(float), cudaMemcpyHostToDevice,
+				     stream));
 		power<<<(n + 63) / 64, 64, 0, stream>>>(device, n, 3);
-		CUDA(cudaMemcpyAsync(got.data(), device, n * sizeof(float), cudaMemcpyDeviceToHost, stream));
+		CUDA(cudaMemcpyAsync(got.data(), device, n * sizeof(float), cudaMemcpyDeviceToHost,
+				     stream));
 		CUDA(cudaStreamSynchronize(stream));
 		for (int i = 0; i < n; i++)
-			CHECK(got[i] == std::fma(std::fma(std::fma(host[i], 1.5f, 1.0f), 1.5f, 1.0f), 1.5f, 1.0f));
+			CHECK(got[i] ==
+			      std::fma(std::fma(std::fma(host[i], 1.5f, 1.0f), 1.5f, 1.0f), 1.5f,
+				       1.0f));
 	}
 	// An error stays with the thread that made it.
 	CHECK(cudaMemcpy(device, nullptr, 4, cudaMemcpyKind(99)) != cudaSuccess);

@@ -1,25 +1,26 @@
-/* The driver API for the C workloads: linked, or, with DLOPEN, looked up by name the way most programs do it. */
+/* The driver API for the C workloads: linked, or, with DLOPEN, looked up by name the way most
+ * programs do it. */
 #pragma once
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
-			exit(1);                                                                   \
-		}                                                                                  \
+#define CHECK(condition)                                                                        \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1);                                                                \
+		}                                                                               \
 	} while (0)
 
-#define CU(call)                                                                                   \
-	do {                                                                                       \
-		CUresult result_ = (call);                                                         \
-		if (result_ != CUDA_SUCCESS) {                                                     \
-			fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call,        \
-				result_);                                                          \
-			exit(1);                                                                   \
-		}                                                                                  \
+#define CU(call)                                                                            \
+	do {                                                                                \
+		CUresult result_ = (call);                                                  \
+		if (result_ != CUDA_SUCCESS) {                                              \
+			fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call, \
+				result_);                                                   \
+			exit(1);                                                            \
+		}                                                                           \
 	} while (0)
 
 #ifdef DLOPEN
@@ -43,7 +44,7 @@ static void *driver_symbol(const char *name)
 }
 
 #define NAME_(symbol) #symbol
-#define NAME(symbol) NAME_(symbol)
+#define NAME(symbol)  NAME_(symbol)
 /* cuda.h renames some calls to their later versions; NAME sees the renamed one. */
 #define D(symbol) ((__typeof__(&symbol))driver_symbol(NAME(symbol)))
 #else

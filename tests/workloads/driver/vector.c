@@ -1,4 +1,5 @@
-/* A vector sum by the driver API: devices, contexts, modules from PTX, both ways of passing parameters, streams, events, errors. */
+/* A vector sum by the driver API: devices, contexts, modules from PTX, both ways of passing
+ * parameters, streams, events, errors. */
 #include "driver.h"
 #include <math.h>
 #include <string.h>
@@ -43,7 +44,8 @@ static void refusals(CUcontext context)
 	CUfunction function;
 	const char *name = NULL;
 	(void)context;
-	CHECK(D(cuModuleLoadData)(&module, ".version 7.0\n.target sm_70\n.address_size 64\nnonsense") ==
+	CHECK(D(cuModuleLoadData)(&module,
+				  ".version 7.0\n.target sm_70\n.address_size 64\nnonsense") ==
 	      CUDA_ERROR_INVALID_PTX);
 	CU(D(cuModuleLoadData)(&module, ptx));
 	CHECK(D(cuModuleGetFunction)(&function, module, "missing") == CUDA_ERROR_NOT_FOUND);

@@ -1,5 +1,5 @@
-/* Clumsy programs: wrong sizes, wrong handles, wrong order. Every call must answer as the driver would, and the session
- * must be as good as before. One word on the command line. */
+/* Clumsy programs: wrong sizes, wrong handles, wrong order. Every call must answer as the driver
+ * would, and the session must be as good as before. One word on the command line. */
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -7,11 +7,11 @@
 
 #include "../driver/driver.h"
 
-static const char ptx[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n"
-	".visible .entry store(.param .u64 p)\n"
-	"{ .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; mov.u32 %r, 7; st.global.u32 [%d], %r; ret; }\n"
-	".visible .entry nothing()\n{ ret; }\n";
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+			  ".visible .entry store(.param .u64 p)\n"
+			  "{ .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; mov.u32 %r, 7; "
+			  "st.global.u32 [%d], %r; ret; }\n"
+			  ".visible .entry nothing()\n{ ret; }\n";
 
 enum { BYTES = 1 << 16 };
 
@@ -31,7 +31,8 @@ static void begin(void)
 	CU(cuMemAlloc(&memory, BYTES));
 }
 
-/* An error of an asynchronous call comes with the next call that waits, and with no other after it. */
+/* An error of an asynchronous call comes with the next call that waits, and with no other after it.
+ */
 static void clean(void)
 {
 	uint32_t got = 0;
@@ -83,8 +84,13 @@ static void boxes(void)
 	const size_t count = sizeof odd / sizeof *odd;
 	for (size_t i = 0; i < count * count * count * count; i++) {
 		CUDA_MEMCPY3D box = {
-			.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = memory,
-			.WidthInBytes = 16, .Height = 2, .Depth = 2,
+			.srcMemoryType = CU_MEMORYTYPE_HOST,
+			.srcHost = host,
+			.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			.dstDevice = memory,
+			.WidthInBytes = 16,
+			.Height = 2,
+			.Depth = 2,
 		};
 		box.srcPitch = box.dstPitch = odd[i % count];
 		box.dstHeight = odd[i / count % count];
@@ -97,7 +103,11 @@ static void boxes(void)
 		if (box.WidthInBytes > 1 || box.Height > 1 || box.Depth > 1)
 			cuMemcpy3DAsync(&box, 0);
 	}
-	CUDA_MEMCPY2D flat = {.srcMemoryType = (CUmemorytype)77, .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = memory, .WidthInBytes = 1, .Height = 1};
+	CUDA_MEMCPY2D flat = {.srcMemoryType = (CUmemorytype)77,
+			      .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .dstDevice = memory,
+			      .WidthInBytes = 1,
+			      .Height = 1};
 	FAILS(cuMemcpy2D(&flat));
 	FAILS(cuMemcpy2D(NULL));
 	clean();
@@ -152,7 +162,8 @@ static void launches(void)
 	FAILS(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 1u << 30, 0, NULL, NULL));
 	FAILS(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));
 	size_t short_of = 4, wrong = 1 << 20;
-	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, parameters[0], CU_LAUNCH_PARAM_BUFFER_SIZE, &short_of, CU_LAUNCH_PARAM_END};
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, parameters[0], CU_LAUNCH_PARAM_BUFFER_SIZE,
+			 &short_of, CU_LAUNCH_PARAM_END};
 	FAILS(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, 0, NULL, extra));
 	extra[0] = (void *)(uintptr_t)77;
 	extra[3] = &wrong;
@@ -176,8 +187,19 @@ static void handles(void)
 	CU(cuGraphAddEmptyNode(&node, graph, NULL, 0));
 	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
 	CU(cuDeviceGetDefaultMemPool(&pool, 0));
-	void *all[] = {context, module, store, stream, event, graph, node, exec, pool, (void *)0x70ff00000001,
-		       (void *)0x7004ffffffff, (void *)~0ul, (void *)(uintptr_t)memory};
+	void *all[] = {context,
+		       module,
+		       store,
+		       stream,
+		       event,
+		       graph,
+		       node,
+		       exec,
+		       pool,
+		       (void *)0x70ff00000001,
+		       (void *)0x7004ffffffff,
+		       (void *)~0ul,
+		       (void *)(uintptr_t)memory};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		void *h = all[i];
 		float time;
@@ -398,9 +420,10 @@ int main(int argc, char **argv)
 		const char *word;
 		void (*run)(void);
 	} all[] = {
-		{"copies", copies},	  {"boxes", boxes},	{"frees", frees},     {"launches", launches},
-		{"handles", handles},	  {"events", events},	{"loads", loads},     {"callbacks", callbacks},
-		{"threads", threads},	  {"cancelled", cancelled},
+		{"copies", copies},       {"boxes", boxes},         {"frees", frees},
+		{"launches", launches},   {"handles", handles},     {"events", events},
+		{"loads", loads},         {"callbacks", callbacks}, {"threads", threads},
+		{"cancelled", cancelled},
 	};
 	CHECK(argc == 2);
 	begin();

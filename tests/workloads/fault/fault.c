@@ -1,17 +1,18 @@
-/* Programs that do wrong, one a word on the command line. Each checks what it is told, and says so. */
+/* Programs that do wrong, one a word on the command line. Each checks what it is told, and says so.
+ */
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../driver/driver.h"
 
-static const char ptx[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n"
-	".visible .entry store(.param .u64 p)\n"
-	"{ .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; mov.u32 %r, 7; st.global.u32 [%d], %r; ret; }\n"
-	".visible .entry forever(.param .u64 p)\n"
-	"{ .reg .b32 %r; mov.u32 %r, 0; AGAIN: add.u32 %r, %r, 1; bra AGAIN; }\n"
-	".visible .entry trap_(.param .u64 p)\n{ trap; }\n";
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+			  ".visible .entry store(.param .u64 p)\n"
+			  "{ .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; mov.u32 %r, 7; "
+			  "st.global.u32 [%d], %r; ret; }\n"
+			  ".visible .entry forever(.param .u64 p)\n"
+			  "{ .reg .b32 %r; mov.u32 %r, 0; AGAIN: add.u32 %r, %r, 1; bra AGAIN; }\n"
+			  ".visible .entry trap_(.param .u64 p)\n{ trap; }\n";
 
 static CUcontext context;
 static CUmodule module;
@@ -173,7 +174,8 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "refused") == 0)
 		CHECK(cuInit(0) != CUDA_SUCCESS);
 	else if (strcmp(what, "bounds") == 0)
-		fault("store", (CUdeviceptr)0x300000000000 + (1ull << 39), CUDA_ERROR_ILLEGAL_ADDRESS);
+		fault("store", (CUdeviceptr)0x300000000000 + (1ull << 39),
+		      CUDA_ERROR_ILLEGAL_ADDRESS);
 	else if (strcmp(what, "null") == 0)
 		fault("store", 0, CUDA_ERROR_ILLEGAL_ADDRESS);
 	else if (strcmp(what, "misaligned") == 0) {
@@ -185,7 +187,9 @@ int main(int argc, char **argv)
 		launch("trap_", 0);
 		CHECK(cuCtxSynchronize() != CUDA_SUCCESS);
 	} else if (strcmp(what, "syntax") == 0)
-		bad_ptx(".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k()\n{\n  mov.u32 , 5;\n}\n", "line 6, column ");
+		bad_ptx(".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k()\n{\n  "
+			"mov.u32 , 5;\n}\n",
+			"line 6, column ");
 	else if (strcmp(what, "instruction") == 0)
 		bad_ptx(".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k()\n"
 			"{ .reg .b32 %r<3>; frobnicate.u32 %r1, %r2; }\n",
