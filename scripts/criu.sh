@@ -36,13 +36,18 @@ build_criu() {
 	rm -rf "$CACHE/criu-source"
 }
 
+# without_criu WHY: the tests that need one say so and are skipped, or fail where they are required.
+without_criu() {
+	CRIU_MISSING=$1
+	say skip "$1"
+}
+
 # need_criu sets CRIU; where none can be had, CRIU is empty and CRIU_MISSING says what to do.
 need_criu() {
 	export CRIU='' CRIU_MISSING=''
 	local candidate
 	if [ "$(id -u)" != 0 ]; then
-		CRIU_MISSING="criu needs root"
-		say skip "$CRIU_MISSING"
+		without_criu "criu needs root"
 		return
 	fi
 	for candidate in "$CRIU_PREFIX/sbin/criu" "$(command -v criu || true)"; do
@@ -53,8 +58,7 @@ need_criu() {
 		fi
 	done
 	if ! debian_mirror >/dev/null; then
-		CRIU_MISSING="no criu that passes 'criu check': install criu >= 4.1 (Ubuntu: add-apt-repository ppa:criu/ppa && apt-get install criu) and run this again"
-		say skip "$CRIU_MISSING"
+		without_criu "no criu that passes 'criu check': install one >= 4.1 and run this again (Ubuntu: apt-get install software-properties-common && add-apt-repository -y ppa:criu/ppa && apt-get install criu)"
 		return
 	fi
 	if [[ $(apt-cache policy criu) == *'Candidate: '[1-9]* ]]; then
@@ -66,10 +70,19 @@ need_criu() {
 			return
 		fi
 	fi
+	# One that does not even start lacks its libraries: the cache came from another machine.
+	"$CRIU_PREFIX/sbin/criu" --version >/dev/null 2>&1 || need_built_criu
+	if ! criu_passes "$CRIU_PREFIX/sbin/criu"; then
+		without_criu "this machine or container is not one for criu: $("$CRIU_PREFIX/sbin/criu" check 2>&1 | grep Error | tail -n 1)"
+		return
+	fi
+	CRIU=$CRIU_PREFIX/sbin/criu
+	say ok "criu ($CRIU)"
+}
+
+need_built_criu() {
 	need gcc make libc6-dev pkg-config xz-utils dpkg-dev libbsd-dev libcap-dev libnet1-dev libnftables-dev libnl-3-dev \
 		libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler protobuf-compiler uuid-dev python3
 	step "fetch criu's source" fetch_criu
 	step "build criu" build_criu
-	criu_passes "$CRIU_PREFIX/sbin/criu" || die "the criu built here fails 'criu check': run $CRIU_PREFIX/sbin/criu check"
-	CRIU=$CRIU_PREFIX/sbin/criu
 }

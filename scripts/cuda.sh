@@ -53,11 +53,12 @@ unpack_cuda() {
 	rm -rf "$CUDA" && mv "$new" "$CUDA" && rm -rf "$raw" "$debs"
 }
 
-# host_compiler: the g++ for nvcc 12.4, which knows none later than 13.
+# host_compiler: the g++ for NVCC, which refuses those later than it knows: 12 before nvcc 12.4, 13 from there on.
 host_compiler() {
-	local version
+	local version newest=13
+	at_least "$("$NVCC" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')" 12.4 || newest=12
 	version=$(g++ -dumpversion 2>/dev/null | cut -d. -f1)
-	if [ "${version:-99}" -le 13 ]; then echo g++; else echo g++-13; fi
+	if [ "${version:-99}" -le $newest ]; then echo g++; else echo g++-$newest; fi
 }
 
 # need_cuda sets NVCC; where it cannot be had, NVCC stays empty and NVCC_MISSING says why.
@@ -78,7 +79,7 @@ need_cuda() {
 	fi
 	: "${NVCC:=$CUDA/bin/nvcc}"
 	need g++
-	[ "$(host_compiler)" = g++ ] || need g++-13
+	[ "$(host_compiler)" = g++ ] || need "$(host_compiler)"
 	export NVCC NVCC_CCBIN
 	NVCC_CCBIN=$(command -v "$(host_compiler)")
 }

@@ -24,13 +24,14 @@ show() {
 show pos_cli --start --target daemon --gpus=soft:1 --runtime-dir="$run" --config=/dev/null --log-file="$run/phosd.log"
 eval "$(pos_cli --env)"
 mkdir "$run/job"
+: >"$run/output"
 cd "$run/job"
 echo 'job_name: pictures' >pos.yaml
 
 printf '\n$ %s\n' "env \$phos python3 convnet.py"
 # shellcheck disable=SC2154,SC2086 # phos is set by the eval, and is several words
 env $phos DEV=CUDA:PTX CACHEDB="$run/kernels.db" PYTHONDONTWRITEBYTECODE=1 \
-	"$TINYGRAD_PYTHON" "$ROOT/tests/workloads/tinygrad/convnet.py" --watch >"$run/output" 2>&1 &
+	"$TINYGRAD_PYTHON" "$ROOT/tests/workloads/tinygrad/convnet.py" --watch >>"$run/output" 2>&1 &
 training=$!
 
 # Look at it when it is well on its way.

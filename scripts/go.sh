@@ -24,6 +24,11 @@ install_go() {
 	fi
 }
 
+# toolchain: the Go that go.mod asks for by name.
+toolchain() { awk '$1 == "toolchain" { sub(/^go/, "", $2); print $2 }' "$ROOT/go.mod"; }
+
+toolchain_here() { compgen -G "$(cd / && go env GOMODCACHE)/golang.org/toolchain@v0.0.1-go$(toolchain).*/bin/go" >/dev/null; }
+
 need_go() {
 	local wanted
 	# A fetched toolchain does not carry over to the version question: ask the installed one.
@@ -41,6 +46,6 @@ need_go() {
 	if ! at_least "$(cd / && GOTOOLCHAIN=local go_version)" "$wanted"; then
 		export GOTOOLCHAIN=auto
 		need ca-certificates
-		[ "$(cd "$ROOT" && go_version)" != "" ] || step "fetch the Go that go.mod names" go version
+		toolchain_here || step "fetch Go $(toolchain) for go.mod" go version
 	fi
 }

@@ -58,9 +58,15 @@ need() {
 # debian_mirror: the address of the Debian archive this machine is already set up with; fails where there is none (Ubuntu).
 debian_mirror() {
 	[ "$(os ID)" = debian ] || return 1
+	known_mirror && return
+	# Images come without apt's lists, and only these say which source is which.
+	as_root apt-get update >/dev/null 2>&1 && known_mirror
+}
+
+known_mirror() {
 	# shellcheck disable=SC2016 # apt expands these
 	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(ORIGIN)' 'Created-By: Packages' 2>/dev/null |
-		awk -v suite="$(os VERSION_CODENAME)" '$2 == suite && ($3 == "" || $3 == "Debian") && !found { print $1; found = 1 } END { exit !found }'
+		awk -v suite="$(os VERSION_CODENAME)" '$1 !~ /^cdrom:/ && $2 == suite && ($3 == "" || $3 == "Debian") && !found { print $1; found = 1 } END { exit !found }'
 }
 
 # debian_source TYPE SUITE COMPONENT...: a line for apt's sources, checked with the archive's own keys.
@@ -86,6 +92,8 @@ apt_aside() {
 		Dir::Etc::sourceparts "/dev/null";
 		Dir::Etc::preferencesparts "/dev/null";
 		APT::Sandbox::User "root";
+		# What is fetched is known by its SHA-256; a mirror that lags behind will do.
+		Acquire::Check-Valid-Until "false";
 	EOF
 	APT_CONFIG=$dir/apt.conf apt-get update >&2
 	printf '%s' "$dir/apt.conf"

@@ -22,7 +22,8 @@ make_venv() {
 need_tinygrad() {
 	need python3-venv clang
 	export TINYGRAD_PYTHON=$TINYGRAD/bin/python
-	if [ -x "$TINYGRAD_PYTHON" ]; then
+	# It is asked, not only looked for: a new Python of the distribution leaves it without its packages.
+	if "$TINYGRAD_PYTHON" -c 'import numpy, tinygrad' >/dev/null 2>&1; then
 		say ok "tinygrad 0.14.0 (found)"
 	else
 		need ca-certificates
