@@ -102,27 +102,11 @@ func tinygrad(t *testing.T, daemon *lab.Daemon, python, script string) *lab.Prog
 	return program
 }
 
-// beyond are tests of tinygrad's that need what the software GPU does not do yet.
-var beyond = map[string]string{
-	"test_hgemm": "mma.sync, a tensor-core instruction",
-}
-
-// checkFailures wants every test to pass but those named above, and those to fail.
+// checkFailures wants every test to pass.
 func checkFailures(t *testing.T, output string) {
 	t.Helper()
-	failed := map[string]bool{}
 	for _, match := range regexp.MustCompile(`(?m)^(?:ERROR|FAIL): (\w+)`).FindAllStringSubmatch(output, -1) {
-		failed[match[1]] = true
-		if beyond[match[1]] == "" {
-			t.Errorf("%s failed:\n%s", match[1], output)
-		}
-	}
-	for name, why := range beyond {
-		if !failed[name] {
-			t.Errorf("%s passes, though it needs %s: take it off the list", name, why)
-		} else {
-			t.Logf("%s fails, as it needs %s", name, why)
-		}
+		t.Errorf("%s failed:\n%s", match[1], output)
 	}
 	if !strings.Contains(output, "Ran ") {
 		t.Errorf("no test ran:\n%s", output)
