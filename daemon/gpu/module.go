@@ -1,11 +1,13 @@
 package gpu
 
-// Image is code to load: exactly one of the fields is set. The session has already unpacked fat binaries.
+// Image is code to load: exactly one of PTX and Cubin is set. The session has already unpacked fat binaries.
 type Image struct {
 	// PTX is one or more PTX texts that make up one program (more than one after linking).
 	PTX []string
 	// Cubin is machine code for real devices.
 	Cubin []byte
+	// Holds lists, for messages, all code that Cubin was chosen from.
+	Holds string
 }
 
 // LoadOptions accompany an image.

@@ -1,10 +1,12 @@
 #include "image.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define WRAPPER_MAGIC  "\xb1\x43\x62\x46"
 #define FATBIN_MAGIC   "\x50\xed\x55\xba"
 #define SECTION_NOBITS 8
+#define WRAPPER_PARTS  2 /* the version of wrappers with a list of further fat binaries */
 
 /* Images lie at any address: everything is read by copying. */
 static uint16_t read16(const unsigned char *at)
@@ -98,4 +100,54 @@ bool phos_image_find(const void *image, const void **begin, size_t *bytes)
 		*bytes = strlen((const char *)at);
 	*begin = at;
 	return *bytes > 0;
+}
+
+static bool is_fatbin(const unsigned char *at)
+{
+	return at != NULL && begins(at, FATBIN_MAGIC, 4);
+}
+
+static const unsigned char *pointer_at(const unsigned char *at)
+{
+	return (const unsigned char *)(uintptr_t)read64(at);
+}
+
+/* Appends a part to a container, or only counts its bytes where there is none yet. */
+static size_t put_part(unsigned char *container, size_t at, const unsigned char *part)
+{
+	uint64_t bytes = is_fatbin(part) ? fatbin_bytes(part) : 0;
+	if (container != NULL) {
+		memcpy(container + at, &bytes, 8);
+		if (bytes > 0)
+			memcpy(container + at + 8, part, bytes);
+	}
+	return at + 8 + ((bytes + 7) & ~(uint64_t)7);
+}
+
+static size_t put_parts(unsigned char *container, const unsigned char *wrapper)
+{
+	const unsigned char *list = pointer_at(wrapper + 16);
+	uint32_t count = 1, version = PHOS_LINK_FATBINS;
+	size_t at = put_part(container, PHOS_LINK_HEADER_BYTES, pointer_at(wrapper + 8));
+	for (; is_fatbin(pointer_at(list)); list += 8, count++)
+		at = put_part(container, at, pointer_at(list));
+	if (container != NULL) {
+		memcpy(container, PHOS_LINK_MAGIC, 8);
+		memcpy(container + 8, &version, 4);
+		memcpy(container + 12, &count, 4);
+	}
+	return at;
+}
+
+void *phos_image_join(const void *image, size_t *bytes)
+{
+	const unsigned char *wrapper = image;
+	if (wrapper == NULL || !begins(wrapper, WRAPPER_MAGIC, 4) ||
+	    read32(wrapper + 4) != WRAPPER_PARTS || pointer_at(wrapper + 16) == NULL)
+		return NULL;
+	*bytes = put_parts(NULL, wrapper);
+	unsigned char *container = calloc(1, *bytes);
+	if (container != NULL)
+		put_parts(container, wrapper);
+	return container;
 }

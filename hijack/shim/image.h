@@ -7,12 +7,17 @@
 #include <stdint.h>
 
 #define PHOS_LINK_MAGIC        "\x7fPHOSLNK"
-#define PHOS_LINK_VERSION      1
+#define PHOS_LINK_VERSION      1 /* of texts */
+#define PHOS_LINK_FATBINS      2 /* of fat binaries: a linked one, then those it is made of */
 #define PHOS_LINK_HEADER_BYTES 16
 
 /* Finds where an image begins and how long it is: a fat binary, with or without the wrapper that
  * nvcc puts around it, an ELF file, PTX text, or a container of our linker. False: it is none of
  * these. */
 bool phos_image_find(const void *image, const void **begin, size_t *bytes);
+
+/* Joins what the wrapper of a separately compiled program points at (nvcc -rdc=true) in one
+ * container, which the caller frees. NULL: it is another kind of image, or there is no memory. */
+void *phos_image_join(const void *image, size_t *bytes);
 
 #endif

@@ -73,9 +73,13 @@ CUresult phos_load(const void *image, const struct phos_jit *jit, bool library, 
 		return result;
 	if (image == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!phos_image_find(image, &begin, &bytes))
+	void *joined = phos_image_join(image, &bytes);
+	if (joined != NULL)
+		begin = joined;
+	else if (!phos_image_find(image, &begin, &bytes))
 		return CUDA_ERROR_INVALID_IMAGE;
 	result = phos_call_moduleLoad((uintptr_t)begin, bytes, library, handle, log, sizeof log);
+	free(joined);
 	phos_jit_report(jit, log);
 	return result;
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -196,6 +197,50 @@ func TestRefused(t *testing.T) {
 		_, err := Parse(c.data)
 		if !errors.Is(err, c.want) || !errors.Is(err, abi.InvalidImage) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// TestParts takes a separately compiled program apart: linked machine code, and the PTX that it was linked from.
+func TestParts(t *testing.T) {
+	container := func(binaries ...[]byte) []byte {
+		texts := make([]string, len(binaries))
+		for i, each := range binaries {
+			texts[i] = string(each)
+		}
+		out := Link(texts)
+		binary.LittleEndian.PutUint32(out[8:], linkFatbins)
+		return out
+	}
+	var cubin, first, second, newer Builder
+	must(t, cubin.Cubin(75, cubinFor(75, 7), Plain))
+	must(t, first.PTX(70, ptxFor("sm_70"), LZ4))
+	must(t, first.PTX(80, ptxFor("sm_80"), LZ4))
+	must(t, second.PTX(75, ptxFor("sm_75"), Zstd))
+	must(t, newer.PTX(120, ptxFor("sm_120"), Plain))
+	for name, c := range map[string]struct {
+		data  []byte
+		texts []string
+	}{
+		"linked code and parts": {container(cubin.Bytes(), first.Bytes(), second.Bytes()), []string{ptxFor("sm_80"), ptxFor("sm_75")}},
+		"parts alone":           {container(nil, second.Bytes()), []string{ptxFor("sm_75")}},
+		"linked text":           {container(second.Bytes(), first.Bytes()), []string{ptxFor("sm_75")}},
+		"a part for nobody":     {container(cubin.Bytes(), first.Bytes(), newer.Bytes()), nil},
+		"no parts":              {container(cubin.Bytes()), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			images, err := Parse(c.data)
+			must(t, err)
+			image, err := images.Best(90)
+			must(t, err)
+			if !slices.Equal(image.PTX, c.texts) || (image.Cubin == nil) != (c.texts != nil) {
+				t.Errorf("got %d texts and %d bytes of machine code, want %d texts", len(image.PTX), len(image.Cubin), len(c.texts))
+			}
+		})
+	}
+	for _, damaged := range [][]byte{container([]byte("no fat binary")), container(first.Bytes())[:60]} {
+		if _, err := Parse(damaged); err == nil {
+			t.Error("a damaged container is accepted")
 		}
 	}
 }

@@ -17,6 +17,9 @@ type Images struct {
 	Linked []string
 	// Cubins are alternatives in machine code.
 	Cubins []Cubin
+	// Parts are what the above was linked from, each with its own alternatives; only separately compiled programs have
+	// them, whose linked code is often machine code alone.
+	Parts []*Images
 }
 
 // Text is one PTX text.
@@ -43,13 +46,31 @@ func (i *Images) Best(cc int) (gpu.Image, error) {
 	if text := i.bestText(cc); text != nil {
 		return gpu.Image{PTX: []string{text.PTX}}, nil
 	}
+	if texts := i.partTexts(cc); len(texts) > 0 {
+		return gpu.Image{PTX: texts}, nil
+	}
 	if cubin := i.BestCubin(cc); cubin != nil {
-		return gpu.Image{Cubin: cubin.ELF}, nil
+		return gpu.Image{Cubin: cubin.ELF, Holds: i.Describe()}, nil
 	}
 	return gpu.Image{}, &gpu.Error{
 		Op: "choose code", Code: abi.NoBinaryForGPU,
 		Detail: fmt.Sprintf("nothing for compute capability %d.%d among: %s", cc/10, cc%10, i.Describe()),
 	}
+}
+
+// partTexts is one text of every part that has code; none where a part has none that the device could run.
+func (i *Images) partTexts(cc int) []string {
+	var texts []string
+	for _, part := range i.Parts {
+		text := part.bestText(cc)
+		switch {
+		case text != nil:
+			texts = append(texts, text.PTX)
+		case len(part.Texts)+len(part.Cubins) > 0:
+			return nil
+		}
+	}
+	return texts
 }
 
 func (i *Images) bestText(cc int) *Text {

@@ -3,9 +3,11 @@ package fatbin
 import "encoding/binary"
 
 // The container that cuLinkComplete gives the program: PTX texts that make up one program. The shim builds the same.
+// Version 2 is what the shim makes of a separately compiled program: fat binaries, a linked one and then its parts.
 const (
 	linkMagic       = "\x7fPHOSLNK"
 	linkVersion     = 1
+	linkFatbins     = 2
 	linkHeaderBytes = 16
 )
 
@@ -13,14 +15,30 @@ func parseLink(data []byte) (*Images, error) {
 	if len(data) < linkHeaderBytes {
 		return nil, refuse(0, ErrTruncated, "link container header")
 	}
-	if version := binary.LittleEndian.Uint32(data[8:]); version != linkVersion {
+	version := binary.LittleEndian.Uint32(data[8:])
+	if version != linkVersion && version != linkFatbins {
 		return nil, refuse(8, ErrVersion, "link container version %d", version)
 	}
 	count := binary.LittleEndian.Uint32(data[12:])
 	if count == 0 || count > MaxEntries {
 		return nil, refuse(12, ErrTooLarge, "%d texts, 1 to %d possible", count, MaxEntries)
 	}
+	entries, err := linkEntries(data, count)
+	switch {
+	case err != nil:
+		return nil, err
+	case version == linkFatbins:
+		return parseParts(entries)
+	}
 	images := &Images{}
+	for _, entry := range entries {
+		images.Linked = append(images.Linked, newText(entry, 0).PTX)
+	}
+	return images, nil
+}
+
+// linkEntries takes a container apart.
+func linkEntries(data []byte, count uint32) (entries [][]byte, err error) {
 	at := uint64(linkHeaderBytes)
 	for range count {
 		if uint64(len(data))-at < 8 {
@@ -32,10 +50,37 @@ func parseLink(data []byte) (*Images, error) {
 		if size > MaxEntryBytes || padded > uint64(len(data))-at {
 			return nil, refuse(at-8, ErrTruncated, "text of %d bytes, %d left", size, uint64(len(data))-at)
 		}
-		images.Linked = append(images.Linked, newText(data[at:at+size], 0).PTX)
+		entries = append(entries, data[at:at+size])
 		at += padded
 	}
-	return images, nil
+	return entries, nil
+}
+
+// parseParts reads a linked fat binary, which may be missing, and its parts.
+func parseParts(entries [][]byte) (*Images, error) {
+	var all []*Images
+	unpacked := 0
+	for _, entry := range entries {
+		images := &Images{}
+		if len(entry) > 0 {
+			var err error
+			if images, err = parseFatbin(entry); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, images)
+		for _, text := range images.Texts {
+			unpacked += len(text.PTX)
+		}
+		for _, cubin := range images.Cubins {
+			unpacked += len(cubin.ELF)
+		}
+		if unpacked > MaxUnpackedBytes {
+			return nil, refuse(0, ErrTooLarge, "parts unpack to more than %d bytes", MaxUnpackedBytes)
+		}
+	}
+	all[0].Parts = all[1:]
+	return all[0], nil
 }
 
 // Link packs PTX texts into a container.

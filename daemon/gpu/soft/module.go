@@ -31,7 +31,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 		return nil, err
 	}
 	if len(image.PTX) == 0 {
-		return nil, refuseCubin(image.Cubin, c.backend.spec.CC)
+		return nil, refuseCubin(image, c.backend.spec.CC)
 	}
 	texts, err := c.parse(image.PTX)
 	if err != nil {
@@ -56,14 +56,18 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 }
 
 // refuseCubin explains why machine code does not run.
-func refuseCubin(cubin []byte, cc int) error {
-	if len(cubin) == 0 {
+func refuseCubin(image gpu.Image, cc int) error {
+	if len(image.Cubin) == 0 {
 		return &gpu.LoadError{Log: "the image holds no code", Err: abi.InvalidImage}
 	}
+	what := fmt.Sprintf("is machine code for sm_%d without PTX", fatbin.CubinSM(image.Cubin))
+	if strings.Contains(image.Holds, "PTX") {
+		what = fmt.Sprintf("has no PTX for compute capability %d.%d or lower, only %s,", cc/10, cc%10, image.Holds)
+	}
 	return &gpu.LoadError{
-		Log: fmt.Sprintf("this code is machine code for sm_%d without PTX and needs a real GPU: the software GPU (compute capability %d.%d)"+
+		Log: fmt.Sprintf("this code %s and needs a real GPU: the software GPU (compute capability %d.%d)"+
 			" executes PTX only; compile with PTX (nvcc -gencode arch=compute_%d,code=compute_%d), or run it with --gpus cuda",
-			fatbin.CubinSM(cubin), cc/10, cc%10, cc, cc),
+			what, cc/10, cc%10, cc, cc),
 		Err: abi.NoBinaryForGPU,
 	}
 }

@@ -23,7 +23,11 @@ func TestRefusedCode(t *testing.T) {
 		code  abi.Result
 		log   []string
 	}{
-		"machine code":      {gpu.Image{Cubin: cubin}, abi.NoBinaryForGPU, []string{"sm_80", "needs a real GPU", "PTX only"}},
+		"machine code": {gpu.Image{Cubin: cubin}, abi.NoBinaryForGPU, []string{"sm_80", "needs a real GPU", "PTX only"}},
+		"newer PTX beside it": {
+			gpu.Image{Cubin: cubin, Holds: "PTX sm_120, machine code sm_80"}, abi.NoBinaryForGPU,
+			[]string{"no PTX for compute capability 9.0 or lower, only PTX sm_120, machine code sm_80", "needs a real GPU"},
+		},
 		"nothing":           {gpu.Image{}, abi.InvalidImage, []string{"no code"}},
 		"newer device":      {gpu.Image{PTX: []string{".version 8.8\n.target sm_120\n.address_size 64\n"}}, abi.NoBinaryForGPU, []string{"sm_120", "9.0"}},
 		"newer version":     {gpu.Image{PTX: []string{".version 9.5\n.target sm_90\n.frob 7\n"}}, abi.UnsupportedPTXVersion, []string{"9.5"}},

@@ -106,11 +106,44 @@ static void test_container(void)
 	free(container);
 }
 
+/* A wrapper with a list: the linked fat binary and its parts come in one container. */
+static void test_parts(void)
+{
+	unsigned char *fatbin = calloc(1, 16 + 5);
+	put32(fatbin, 0xba55ed50u);
+	fatbin[6] = 16;
+	put64(fatbin + 8, 5);
+	memset(fatbin + 16, 'x', 5);
+	uint64_t *list = calloc(3, 8);
+	list[0] = list[1] = (uintptr_t)fatbin;
+	unsigned char *wrapper = calloc(1, 24);
+	put32(wrapper, 0x466243b1u);
+	put32(wrapper + 4, 1);
+	put64(wrapper + 8, (uintptr_t)fatbin);
+	put64(wrapper + 16, (uintptr_t)list);
+	size_t bytes = 0;
+	EXPECT(phos_image_join(NULL, &bytes) == NULL);
+	EXPECT(phos_image_join(wrapper, &bytes) == NULL); /* version 1 has a file name there */
+	put32(wrapper + 4, 2);
+	unsigned char *joined = phos_image_join(wrapper, &bytes);
+	EXPECT(joined != NULL);
+	EXPECT_EQUAL(bytes, 16 + 3 * (8 + 24));
+	EXPECT(joined[8] == 2 && joined[12] == 3 && joined[16] == 21);
+	EXPECT(memcmp(joined + 24, fatbin, 21) == 0 && memcmp(joined + 24 + 64, fatbin, 21) == 0);
+	free(joined);
+	put64(wrapper + 16, 0);
+	EXPECT(phos_image_join(wrapper, &bytes) == NULL);
+	free(wrapper);
+	free(list);
+	free(fatbin);
+}
+
 int main(void)
 {
 	test_text();
 	test_fatbin();
 	test_elf();
 	test_container();
+	test_parts();
 	return expect_result("image_test");
 }

@@ -1,0 +1,26 @@
+package e2e
+
+import (
+	"os"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestSeparateCompilation runs a program whose device code is in two files: as PTX alone, and with machine code that nvcc
+// has linked beside the PTX of its parts.
+func TestSeparateCompilation(t *testing.T) {
+	daemon := lab.Start(t)
+	for name, target := range map[string][]string{
+		"ptx":             {"-arch=compute_75"},
+		"ptx and machine": {"-gencode=arch=compute_75,code=compute_75", "-gencode=arch=compute_75,code=sm_75"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			arguments := append([]string{"-O2", "-std=c++17", "-rdc=true", workload("cuda", "separate", "main.cu"), workload("cuda", "separate", "twist.cu")}, target...)
+			if host := os.Getenv("NVCC_CCBIN"); host != "" {
+				arguments = append(arguments, "-ccbin", host)
+			}
+			daemon.Program(compile(t, nvcc(t), arguments...)).In(t).OK()
+		})
+	}
+}

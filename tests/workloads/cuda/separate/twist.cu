@@ -1,0 +1,7 @@
+// The other half of main.cu, compiled apart from it.
+__device__ int scale = 3;
+
+__device__ int twist(int x)
+{
+	return x * scale + 1;
+}
