@@ -172,15 +172,94 @@ static void launches(void)
 	clean();
 }
 
+static CUstream stream;
+static CUevent event;
+static CUgraph graph;
+static CUgraphExec exec;
+static CUmemoryPool pool;
+
+/* h in the place of a stream and of an event, where it is none. */
+static void wrong_stream_or_event(void *h)
+{
+	float time;
+	if (h != stream) {
+		FAILS(cuStreamSynchronize(h));
+		FAILS(cuStreamQuery(h));
+		FAILS(cuStreamDestroy(h));
+		FAILS(cuEventRecord(event, h));
+		FAILS(cuMemcpyHtoDAsync(memory, host, 16, h));
+		FAILS(cuMemsetD8Async(memory, 1, 16, h));
+		FAILS(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, h, NULL, NULL));
+		FAILS(cuStreamBeginCapture(h, CU_STREAM_CAPTURE_MODE_GLOBAL));
+		FAILS(cuGraphLaunch(exec, h));
+	}
+	if (h != event) {
+		FAILS(cuEventQuery(h));
+		FAILS(cuEventSynchronize(h));
+		FAILS(cuEventRecord(h, stream));
+		FAILS(cuEventElapsedTime(&time, event, h));
+		FAILS(cuStreamWaitEvent(stream, h, 0));
+		FAILS(cuEventDestroy(h));
+	}
+}
+
+/* h in the place of everything else, where it is none. */
+static void wrong_object(void *h)
+{
+	CUdeviceptr p;
+	CUfunction f;
+	CUgraphNode node;
+	size_t n = 0;
+	if (h != module) {
+		FAILS(cuModuleGetFunction(&f, h, "store"));
+		FAILS(cuModuleGetGlobal(&p, &n, h, "x"));
+		FAILS(cuModuleUnload(h));
+	}
+	if (h != graph) {
+		FAILS(cuGraphAddEmptyNode(&node, h, NULL, 0));
+		FAILS(cuGraphInstantiateWithFlags(&exec, h, 0));
+		FAILS(cuGraphGetNodes(h, NULL, &n));
+		FAILS(cuGraphDestroy(h));
+	}
+	if (h != exec) {
+		FAILS(cuGraphLaunch(h, stream));
+		FAILS(cuGraphExecDestroy(h));
+	}
+	if (h != store && h != module)
+		FAILS(cuLaunchKernel(h, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));
+	if (h != context) {
+		FAILS(cuCtxSetCurrent(h));
+		FAILS(cuCtxDestroy(h));
+		FAILS(cuCtxPushCurrent(h));
+	}
+	if (h != pool) {
+		FAILS(cuMemPoolTrimTo(h, 0));
+		FAILS(cuMemPoolDestroy(h));
+		FAILS(cuMemAllocFromPoolAsync(&p, 64, h, stream));
+	}
+}
+
+/* What is destroyed is gone for everybody who had it. */
+static void gone(void)
+{
+	CU(cuEventDestroy(event));
+	CU(cuStreamDestroy(stream));
+	FAILS(cuEventDestroy(event));
+	FAILS(cuEventQuery(event));
+	FAILS(cuStreamDestroy(stream));
+	FAILS(cuStreamSynchronize(stream));
+	CU(cuModuleUnload(module));
+	FAILS(cuModuleUnload(module));
+	FAILS(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, 0, (void *[]){&memory}, NULL));
+	CU(cuCtxDestroy(context));
+	FAILS(cuMemAlloc(&memory, 64));
+	FAILS(cuCtxSetCurrent(context));
+}
+
 /* Every handle where every other kind is wanted. */
 static void handles(void)
 {
-	CUstream stream;
-	CUevent event;
-	CUgraph graph;
 	CUgraphNode node;
-	CUgraphExec exec;
-	CUmemoryPool pool;
 	CU(cuStreamCreate(&stream, 0));
 	CU(cuEventCreate(&event, 0));
 	CU(cuGraphCreate(&graph, 0));
@@ -201,75 +280,14 @@ static void handles(void)
 		       (void *)~0ul,
 		       (void *)(uintptr_t)memory};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-		void *h = all[i];
-		float time;
-		size_t n = 0;
-		CUdeviceptr p;
-		CUfunction f;
-		if (h != stream) {
-			FAILS(cuStreamSynchronize(h));
-			FAILS(cuStreamQuery(h));
-			FAILS(cuStreamDestroy(h));
-			FAILS(cuEventRecord(event, h));
-			FAILS(cuMemcpyHtoDAsync(memory, host, 16, h));
-			FAILS(cuMemsetD8Async(memory, 1, 16, h));
-			FAILS(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, h, NULL, NULL));
-			FAILS(cuStreamBeginCapture(h, CU_STREAM_CAPTURE_MODE_GLOBAL));
-			FAILS(cuGraphLaunch(exec, h));
-		}
-		if (h != event) {
-			FAILS(cuEventQuery(h));
-			FAILS(cuEventSynchronize(h));
-			FAILS(cuEventRecord(h, stream));
-			FAILS(cuEventElapsedTime(&time, event, h));
-			FAILS(cuStreamWaitEvent(stream, h, 0));
-			FAILS(cuEventDestroy(h));
-		}
-		if (h != module) {
-			FAILS(cuModuleGetFunction(&f, h, "store"));
-			FAILS(cuModuleGetGlobal(&p, &n, h, "x"));
-			FAILS(cuModuleUnload(h));
-		}
-		if (h != graph) {
-			FAILS(cuGraphAddEmptyNode(&node, h, NULL, 0));
-			FAILS(cuGraphInstantiateWithFlags(&exec, h, 0));
-			FAILS(cuGraphGetNodes(h, NULL, &n));
-			FAILS(cuGraphDestroy(h));
-		}
-		if (h != exec) {
-			FAILS(cuGraphLaunch(h, stream));
-			FAILS(cuGraphExecDestroy(h));
-		}
-		if (h != store && h != module)
-			FAILS(cuLaunchKernel(h, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL));
-		if (h != context) {
-			FAILS(cuCtxSetCurrent(h));
-			FAILS(cuCtxDestroy(h));
-			FAILS(cuCtxPushCurrent(h));
-		}
-		if (h != pool) {
-			FAILS(cuMemPoolTrimTo(h, 0));
-			FAILS(cuMemPoolDestroy(h));
-			FAILS(cuMemAllocFromPoolAsync(&p, 64, h, stream));
-		}
+		wrong_stream_or_event(all[i]);
+		wrong_object(all[i]);
 	}
 	FAILS(cuModuleGetFunction(&store, module, NULL));
 	CHECK(cuModuleGetFunction(&store, module, "none") == CUDA_ERROR_NOT_FOUND);
 	CU(cuModuleGetFunction(&store, module, "store"));
 	clean();
-	/* What is destroyed is gone for everybody who had it. */
-	CU(cuEventDestroy(event));
-	CU(cuStreamDestroy(stream));
-	FAILS(cuEventDestroy(event));
-	FAILS(cuEventQuery(event));
-	FAILS(cuStreamDestroy(stream));
-	FAILS(cuStreamSynchronize(stream));
-	CU(cuModuleUnload(module));
-	FAILS(cuModuleUnload(module));
-	FAILS(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, 0, (void *[]){&memory}, NULL));
-	CU(cuCtxDestroy(context));
-	FAILS(cuMemAlloc(&memory, 64));
-	FAILS(cuCtxSetCurrent(context));
+	gone();
 }
 
 /* An event whose record was refused does not wait for it for ever. */
