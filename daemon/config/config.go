@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -70,25 +69,25 @@ func (c Config) Text() string {
 // Check refuses values that cannot work.
 func (c Config) Check() error {
 	checks := []struct {
-		holds bool
-		text  string
+		holds     bool
+		key, text string
 	}{
-		{c.Gpus != "", "gpus is empty; say auto, soft:N or cuda"},
-		{filepath.IsAbs(c.Socket), "socket must be an absolute path"},
-		{len(c.Socket) < 108, "socket is longer than the 107 bytes that a unix socket's path may have"},
-		{filepath.IsAbs(c.RuntimeDir), "runtime_dir must be an absolute path"},
-		{len(c.RuntimeDir) <= 64, "runtime_dir is longer than 64 bytes"},
-		{c.Sessions.ArenaSize >= 2<<20, "sessions.arena_size is below 2MiB"},
-		{c.Sessions.PerUser > 0, "sessions.per_user must be at least 1"},
-		{c.Sessions.Total > 0, "sessions.total must be at least 1"},
-		{c.Sessions.StartSeconds > 0, "sessions.start_seconds must be at least 1"},
-		{oneOf(c.Log.Level, "debug", "info", "warn", "error"), "log.level must be debug, info, warn or error"},
-		{oneOf(c.Log.Format, "text", "json"), "log.format must be text or json"},
-		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file must be an absolute path"},
+		{c.Gpus != "", "gpus", "it is empty; say auto, soft:N or cuda"},
+		{filepath.IsAbs(c.Socket), "socket", "it must be an absolute path"},
+		{len(c.Socket) < 108, "socket", "it is longer than the 107 bytes that a unix socket's path may have"},
+		{filepath.IsAbs(c.RuntimeDir), "runtime_dir", "it must be an absolute path"},
+		{len(c.RuntimeDir) <= 64, "runtime_dir", "it is longer than 64 bytes"},
+		{c.Sessions.ArenaSize >= 2<<20, "sessions.arena_size", "it is below 2MiB"},
+		{c.Sessions.PerUser > 0, "sessions.per_user", "it must be at least 1"},
+		{c.Sessions.Total > 0, "sessions.total", "it must be at least 1"},
+		{c.Sessions.StartSeconds > 0, "sessions.start_seconds", "it must be at least 1"},
+		{oneOf(c.Log.Level, "debug", "info", "warn", "error"), "log.level", "it must be debug, info, warn or error"},
+		{oneOf(c.Log.Format, "text", "json"), "log.format", "it must be text or json"},
+		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file", "it must be an absolute path"},
 	}
 	for _, check := range checks {
 		if !check.holds {
-			return fmt.Errorf("%w: %s", ErrInvalid, check.text)
+			return &SettingError{check.key, check.text}
 		}
 	}
 	return c.Metrics.check()
@@ -109,17 +108,17 @@ func (m Metrics) check() error {
 	network, address := m.Network()
 	if network == "unix" {
 		if !filepath.IsAbs(address) {
-			return fmt.Errorf("%w: metrics.listen: unix: needs an absolute path", ErrInvalid)
+			return &SettingError{"metrics.listen", "unix: needs an absolute path"}
 		}
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("%w: metrics.listen: %w", ErrInvalid, err)
+		return &SettingError{"metrics.listen", err.Error()}
 	}
 	// The numbers name users' programs: they are not for the network.
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%w: metrics.listen: %s is not a loopback address", ErrInvalid, host)
+		return &SettingError{"metrics.listen", host + " is not a loopback address"}
 	}
 	return nil
 }

@@ -27,13 +27,14 @@ func TestWrongFilesNameTheirLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"unknown key", "gpus = \"auto\"\ngpu = 1\n", "f.toml:2:1: unknown key gpu; the keys are gpus, socket"},
 		{"unknown nested key", "[sessions]\n\nper_group = 1\n", "f.toml:3:1: unknown key sessions.per_group"},
-		{"wrong type", "gpus = 7\n", "f.toml:1:"},
+		{"wrong type", "gpus = 7\n", "f.toml:1:8: gpus: it is of type integer, and must be of type string"},
 		{"syntax", "gpus = auto\n", "f.toml:1:"},
-		{"size", "[sessions]\narena_size = \"many\"\n", "\"many\" is no size"},
-		{"relative socket", "socket = \"phosd.sock\"\n", "socket must be an absolute path"},
-		{"level", "[log]\nlevel = \"loud\"\n", "log.level must be"},
-		{"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n", "0.0.0.0 is not a loopback address"},
-		{"negative quota", "[sessions]\nper_user = -1\n", "per_user must be at least 1"},
+		{"size", "[sessions]\narena_size = \"many\"\n", "f.toml:2:14: sessions.arena_size: "},
+		{"relative socket", "socket = \"phosd.sock\"\n", "f.toml:1:1: socket: it must be an absolute path"},
+		{"level", "[log]\nlevel = \"loud\"\n", "f.toml:2:1: log.level: it must be"},
+		{"level in a line", "gpus = \"auto\"\nlog = {level = \"loud\"}\n", "f.toml:2:1: log.level: it must be"},
+		{"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n", "f.toml:2:1: metrics.listen: 0.0.0.0 is not a loopback address"},
+		{"negative quota", "[sessions]\nper_user = -1\n", "f.toml:2:1: sessions.per_user: it must be at least 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.toml", []byte(test.text))
@@ -64,6 +65,15 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	}
 	if got.Gpus != "soft:4" || got.Log.Format != "json" || got.Sessions.ArenaSize != 64<<20 {
 		t.Errorf("resolved %+v", got)
+	}
+	if err := set.Parse([]string{"--set", "sessions.per_user=3"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = flags.Resolve(); err != nil || got.Sessions.PerUser != 3 {
+		t.Errorf("--set gave %+v, %v", got, err)
+	}
+	if err := set.Parse([]string{"--set", "sessions.each=3"}); err == nil || !strings.Contains(err.Error(), "unknown key sessions.each; the keys are gpus") {
+		t.Errorf("--set of an unknown key: %v", err)
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none.toml")); err == nil {
 		t.Error("a file that was asked for and is missing gave no error")

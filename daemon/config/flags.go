@@ -12,18 +12,24 @@ type Flags struct {
 	set  []func(*Config) error
 }
 
-// Register adds one flag for each setting. Flag names are the keys with dashes: --sessions-per-user.
+// Register adds one flag for each setting, named as the key with dashes (--sessions-per-user), and --set KEY=VALUE.
 func (f *Flags) Register(flags *flag.FlagSet) {
 	flags.StringVar(&f.File, "config", "", "configuration `FILE` (default "+DefaultPath+")")
 	for _, key := range Keys() {
 		name := strings.NewReplacer(".", "-", "_", "-").Replace(key)
-		flags.Func(name, "sets "+key, func(value string) error {
-			apply := func(c *Config) error { return c.Set(key, value) }
-			f.set = append(f.set, apply)
-			var probe Config
-			return apply(&probe)
-		})
+		flags.Func(name, "sets "+key, func(value string) error { return f.add(key, value) })
 	}
+	flags.Func("set", "sets any `KEY=VALUE`", func(text string) error {
+		key, value, _ := strings.Cut(text, "=")
+		return f.add(key, value)
+	})
+}
+
+func (f *Flags) add(key, value string) error {
+	apply := func(c *Config) error { return c.Set(key, value) }
+	f.set = append(f.set, apply)
+	var probe Config
+	return apply(&probe)
 }
 
 // Resolve is the file with the flags applied.

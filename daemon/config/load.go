@@ -33,6 +33,16 @@ func (e *FileError) Error() string {
 // Unwrap lets errors.Is(err, ErrInvalid) see what it is.
 func (e *FileError) Unwrap() error { return ErrInvalid }
 
+// SettingError is a value that cannot work, wherever it was set.
+type SettingError struct {
+	Key, Text string
+}
+
+func (e *SettingError) Error() string { return ErrInvalid.Error() + ": " + e.Key + ": " + e.Text }
+
+// Unwrap lets errors.Is(err, ErrInvalid) see what it is.
+func (e *SettingError) Unwrap() error { return ErrInvalid }
+
 // Load reads a file over the defaults. The default file may be missing, one that was asked for may not.
 func Load(path string) (Config, error) {
 	named := path != ""
@@ -54,15 +64,20 @@ func Parse(path string, text []byte) (Config, error) {
 	config := Default()
 	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := decoder.Decode(&config); err != nil {
-		return Config{}, fileError(path, err)
+		return Config{}, fileError(path, text, err)
 	}
 	if err := config.Check(); err != nil {
-		return Config{}, fmt.Errorf("%s: %w", path, err)
+		return Config{}, fileError(path, text, err)
 	}
 	return config, nil
 }
 
-func fileError(path string, err error) error {
+func fileError(path string, text []byte, err error) error {
+	var unfit *SettingError
+	if errors.As(err, &unfit) {
+		line, column := locate(text, unfit.Key)
+		return &FileError{Path: path, Line: line, Column: column, Text: unfit.Key + ": " + unfit.Text}
+	}
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
 		first := unknown.Errors[0]
@@ -75,11 +90,11 @@ func fileError(path string, err error) error {
 	var wrong *toml.DecodeError
 	if errors.As(err, &wrong) {
 		line, column := wrong.Position()
-		text := strings.TrimPrefix(wrong.Error(), "toml: ")
-		if key := wrong.Key(); len(key) > 0 {
-			text = strings.Join(key, ".") + ": " + text
+		said := plain(strings.TrimPrefix(wrong.Error(), "toml: "))
+		if key := keyOn(text, line); key != "" {
+			said = key + ": " + said
 		}
-		return &FileError{Path: path, Line: line, Column: column, Text: text}
+		return &FileError{Path: path, Line: line, Column: column, Text: said}
 	}
 	return &FileError{Path: path, Text: strings.TrimPrefix(err.Error(), "toml: ")}
 }
