@@ -16,10 +16,18 @@ die() {
 
 # step NAME COMMAND...: runs quietly in a shell of its own, and prints one line; a failure shows the end of its log.
 step() {
-	local name=$1 log start=$SECONDS
+	local name=$1 log start=$SECONDS failed
 	shift
 	log=$LOGS/$(tr -c 'a-zA-Z0-9\n' '-' <<<"$name").log
-	if ("$@") >"$log" 2>&1 </dev/null; then
+	# Not as an if's condition: inside one, a command that fails does not end the shell.
+	set +e
+	(
+		set -e
+		"$@"
+	) >"$log" 2>&1 </dev/null
+	failed=$?
+	set -e
+	if [ $failed = 0 ]; then
 		say ok "$name ($((SECONDS - start)) s)"
 		return
 	fi

@@ -37,7 +37,7 @@ verb_demo() {
 install_tree() {
 	local prefix=$1 id
 	id=$(sha256sum "$BIN/libphos.so" | cut -c 1-16)
-	install -d "$prefix/bin" "$prefix/lib/phos/$id" "$prefix/share/man/man1"
+	install -d "$prefix/bin" "$prefix/lib/phos/$id"
 	install -m 755 "$BIN/pos_cli" "$BIN/phosd" "$prefix/bin/"
 	if [ ! -e "$prefix/lib/phos/$id/libphos.so" ]; then
 		install -m 755 "$BIN/libphos.so" "$prefix/lib/phos/$id/.libphos.so.new"
@@ -50,23 +50,40 @@ install_tree() {
 		install -d "$prefix/lib/phos/criu"
 		install -m 755 "$CRIU" "$prefix/lib/phos/criu/criu"
 	fi
-	"$prefix/bin/pos_cli" man >"$prefix/share/man/man1/pos_cli.1"
-	[ ! -d /etc/profile.d ] || install_profile "$prefix"
+	install_texts "$prefix"
+}
+
+# install_texts PREFIX: the manual page, and completion for the shells.
+install_texts() {
+	local share=$1/share cli=$1/bin/pos_cli
+	install -d "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
+	"$cli" man >"$share/man/man1/pos_cli.1"
+	"$cli" completion bash >"$share/bash-completion/completions/pos_cli"
+	"$cli" completion zsh >"$share/zsh/site-functions/_pos_cli"
+	"$cli" completion fish >"$share/fish/vendor_completions.d/pos_cli.fish"
 }
 
 # install_profile PREFIX: puts $phos into login shells.
 install_profile() {
+	as_root install -d /etc/profile.d
 	"$1/bin/pos_cli" --env | as_root tee /etc/profile.d/phos.sh >/dev/null
 }
 
 verb_install() {
+	local prefix
+	prefix=$(realpath -m "${1:-/usr/local}")
 	verb_build
 	need_criu
-	step "install into ${1:-/usr/local}" install_tree "${1:-/usr/local}"
+	step "install into $prefix" install_tree "$prefix"
+	if [ "$(id -u)" = 0 ]; then
+		step "set \$phos in /etc/profile.d/phos.sh" install_profile "$prefix"
+	else
+		say skip "the login profile is root's: eval \"\$($prefix/bin/pos_cli --env)\" sets \$phos"
+	fi
 }
 
 verb_generate() {
-	need gcc libc6-dev make
+	need gcc libc6-dev make protobuf-compiler
 	need_go
 	step "generate" go generate ./...
 }
