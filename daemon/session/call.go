@@ -45,12 +45,19 @@ func (c *Call) Beside(f func() error) error {
 	return nil
 }
 
+// pendingCalls bounds how many calls wait at a time; a program has one per thread, and reply slots for no more.
+const pendingCalls = 4 * wire.SlotCount
+
 // Dispatch runs a call and answers it, now or when what it waits for is over. Calls are dispatched one after the other.
 func (s *Session) Dispatch(call *Call) {
 	s.made.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	call.beside, call.waitsFor = nil, 0
+	if len(s.pending) >= pendingCalls {
+		s.answer(call.Flags, call.Slot, call.Sequence, &gpu.Error{Op: "dispatch", Code: abi.OutOfMemory, Detail: "too many calls wait"}, nil)
+		return
+	}
 	s.dispatch(call)
 }
 

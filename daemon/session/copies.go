@@ -265,6 +265,7 @@ func (s *Session) memcpyInline(call *Call, in *wire.MemcpyInline) error {
 			return err
 		}
 	}
+	st.keeps(len(in.Bytes))
 	c := graph.Copy{Dst: graph.End{Address: in.Dst}, Src: graph.End{Inline: s.params.keep(in.Bytes)}, Extent: [3]uint64{n, 1, 1}}
 	return s.submitCopy(st, c, nil)
 }

@@ -37,6 +37,7 @@ func (s *Session) launch(call *Call, in *wire.Launch) error {
 		}
 	}
 	s.recent.note(f)
+	st.keeps(len(k.Params))
 	return s.enqueue(st, f.work(&k))
 }
 

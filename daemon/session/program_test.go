@@ -28,6 +28,7 @@ type program struct {
 	failures  []abi.Result
 	words     map[uint32]uint64
 	capturing int
+	full      []bool
 	callback  func(wire.Callback)
 	stuck     chan struct{} // reading the program's memory waits for it
 	punched   int
@@ -116,6 +117,12 @@ func (p *program) Fail(code abi.Result) {
 }
 
 func (p *program) Capturing(streams int) { p.capturing = streams }
+
+func (p *program) Full(full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.full = append(p.full, full)
+}
 
 func (p *program) Complete(word uint32, count uint64) {
 	p.mu.Lock()

@@ -55,6 +55,8 @@ type Answers interface {
 	Fail(code abi.Result)
 	// Capturing says how many streams are being captured.
 	Capturing(streams int)
+	// Full asks the program to post no more work for now, or to go on.
+	Full(full bool)
 	// Complete stores an event's record count in its completion word.
 	Complete(word uint32, count uint64)
 	// Callback asks the program to run a function; abi.NotReady when the ring is full.
@@ -71,6 +73,7 @@ type Session struct {
 	answers   Answers
 	arena     *heap.Arena
 	callbacks callbacks
+	backlog   backlog
 	made      atomic.Uint64
 	completed atomic.Uint64
 
@@ -99,6 +102,7 @@ func New(options Options) (*Session, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.callbacks.session = s
+	s.backlog.tell = options.Answers.Full
 	s.graphs = graph.NewSet(func() abi.Handle { return s.objects.NextHandle(abi.KindGraphNode) })
 	s.arena = heap.NewArena(gpu.Range{Address: options.Arena.Address(), Bytes: uint64(len(options.Arena.Bytes()))}, options.Arena)
 	infos := options.Backend.Devices()

@@ -28,6 +28,8 @@ type stream struct {
 	mark     gpu.Event
 	markedAt uint64
 	fence    fence
+	backlog  *backlog
+	units    int // of the backlog, not counted there yet
 	// users counts the stream itself and the calls that wait for it; the last one closes what the backend has.
 	users atomic.Int32
 }
@@ -77,7 +79,7 @@ func (s *Session) newStream(c *context, flags uint32, priority int32) (*stream, 
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{context: c, work: work, flags: flags, priority: priority}
+	st := &stream{context: c, work: work, flags: flags, priority: priority, backlog: &s.backlog}
 	st.line = graph.Line{Context: c.object.Handle(), Blocking: flags&streamNonBlocking == 0}
 	st.users.Store(1)
 	c.streams = append(c.streams, st)
@@ -145,7 +147,11 @@ func (st *stream) submit(work gpu.Work) error {
 	if st.line.Blocking {
 		st.context.blocking++
 	}
-	return st.work.Submit(work)
+	if err := st.work.Submit(work); err != nil {
+		return err
+	}
+	st.count()
+	return nil
 }
 
 // order makes the next work of a stream wait for what the driver's implicit rule says: that of the legacy stream for
@@ -286,7 +292,9 @@ func (s *Session) streamDestroy(_ *Call, in *wire.StreamDestroy) error {
 	// Others may still have to wait for it, so it stays in the context's list until it is done.
 	o.State = nil
 	s.objects.Destroy(o, s.release)
+	s.backlog.add(markUnits)
 	go func() {
+		defer s.backlog.done(markUnits)
 		_ = st.work.Synchronize()
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -103,6 +103,25 @@ static inline unsigned char *reserve(struct phos_call *c, uint64_t length)
 	return phos.file + PHOS_RING_OFFSET + position;
 }
 
+/* Waits at the gate. A closed one means that a checkpoint is being taken, which ends with a wake;
+ * the worker lifts it when phosd is gone. A full one stops only calls that are not answered: they
+ * would pile up in the worker without end, while the others, and above all the end of host
+ * functions, must pass for the pile to shrink. */
+static CUresult pass_gate(unsigned flags)
+{
+	struct phos_pulse pulse = {0};
+	_Atomic uint32_t *gate = phos_word(PHOS_WORD_GATE);
+	uint32_t stops = PHOS_GATE_CLOSED | ((flags & PHOS_WAIT) == 0 ? PHOS_GATE_FULL : 0);
+	for (;;) {
+		uint32_t seen = atomic_load_explicit(gate, memory_order_acquire);
+		if ((seen & stops) == 0)
+			return CUDA_SUCCESS;
+		phos_futex_wait(gate, seen, GATE_SLICE_MILLISECONDS);
+		if (!phos_still_there(&pulse, GATE_SLICE_MILLISECONDS))
+			return phos_enter();
+	}
+}
+
 /* Everything unusual at an entry: not initialised, worker gone, an earlier error, a checkpoint, a
  * new thread. */
 static CUresult enter_slowly(struct phos_thread *t, unsigned flags)
@@ -122,15 +141,7 @@ static CUresult enter_slowly(struct phos_thread *t, unsigned flags)
 	result = phos_take_error();
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* A checkpoint is being taken. It ends with a wake, and the worker lifts the gate when
-	 * phosd is gone. */
-	_Atomic uint32_t *gate = phos_word(PHOS_WORD_GATE);
-	while (atomic_load_explicit(gate, memory_order_acquire) == 1) {
-		phos_futex_wait(gate, 1, GATE_SLICE_MILLISECONDS);
-		if (atomic_load(phos_word(PHOS_WORD_DEAD)) != 0)
-			return phos_enter();
-	}
-	return CUDA_SUCCESS;
+	return pass_gate(flags);
 }
 
 /* One look at the four words of the shared header that can stop an entry: error, sticky, dead,

@@ -39,7 +39,7 @@ const (
 	WordError         = 320 // u32 first error of an asynchronous call, cleared when reported unless sticky
 	WordSticky        = 324 // u32 sticky fault: every later call returns it
 	WordDead          = 328 // u32 set by phosd when the worker is gone
-	WordGate          = 332 // u32 1: entry points wait here (checkpoint); futex
+	WordGate          = 332 // u32 bits GateClosed and GateFull; futex
 	WordCapturing     = 336 // u32 number of streams being captured in this process
 	WordEpoch         = 340 // u32 changes when the session was restored
 	WordHeartbeat     = 384 // u64 the worker increments it while alive
@@ -51,6 +51,12 @@ const (
 	DeviceTable       = 4096
 	DeviceBytes       = 2048 // per device: name 256, uuid 16, u64 memory, u32 attributes[300]
 	DeviceMax         = 24
+)
+
+// Bits of WordGate.
+const (
+	GateClosed = 1 // every call waits here: a checkpoint is being taken
+	GateFull   = 2 // calls that are not answered wait here: too much of what they asked for is not done yet
 )
 
 // Frame header offsets.

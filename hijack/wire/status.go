@@ -19,12 +19,19 @@ func (f *File) SetCapturing(streams int) { f.Word32(WordCapturing).Store(uint32(
 
 // SetGate closes (true) or opens the gate at which the program's entries wait.
 func (f *File) SetGate(closed bool) {
+	f.setGate(GateClosed, closed)
+}
+
+// SetFull says that the program must not post more work for now, or that it may again.
+func (f *File) SetFull(full bool) { f.setGate(GateFull, full) }
+
+func (f *File) setGate(bit uint32, set bool) {
 	word := f.Word32(WordGate)
-	if closed {
-		word.Store(1)
+	if set {
+		word.Or(bit)
 		return
 	}
-	word.Store(0)
+	word.And(^bit)
 	Wake(word)
 }
 

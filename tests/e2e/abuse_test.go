@@ -1,6 +1,10 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/lab"
@@ -17,5 +21,29 @@ func TestAbuse(t *testing.T) {
 			daemon.Program(program, word).In(t).OK()
 		})
 	}
+	daemon.Empty()
+}
+
+// TestFlood runs a program that only submits, and looks at what its worker needed for that.
+func TestFlood(t *testing.T) {
+	program := compileC(t, true, workload("fault", "abuse.c"))
+	daemon := lab.Start(t)
+	flood := daemon.Program(program, "flood")
+	flood.Says("flooded")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", daemon.Status().GetPrograms()[0].GetWorkerPid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if match == nil {
+		t.Fatalf("status:\n%s", status)
+	}
+	most, err := strconv.Atoi(string(match[1]))
+	if err != nil || most > 96<<10 {
+		t.Errorf("the worker grew to %d KiB (%v)", most, err)
+	}
+	t.Logf("the worker grew to %d KiB", most)
+	_ = flood.Process.Kill()
+	_ = flood.Wait()
 	daemon.Empty()
 }

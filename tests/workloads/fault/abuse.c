@@ -368,6 +368,35 @@ static void callbacks(void)
 	clean();
 }
 
+static void slow(void *unused)
+{
+	(void)unused;
+	usleep(200000);
+}
+
+static void count(void *counter)
+{
+	++*(int *)counter;
+}
+
+/* Submits far more than can be done meanwhile, host functions among it. The worker must neither
+ * keep it all nor block. */
+static void flood(void)
+{
+	int counted = 0;
+	CU(cuLaunchHostFunc(0, slow, NULL));
+	for (int i = 0; i < 1500000; i++) {
+		CU(cuMemsetD8Async(memory, (unsigned char)i, 16, 0));
+		if (i % 10000 == 0)
+			CU(cuLaunchHostFunc(0, count, &counted));
+	}
+	CU(cuCtxSynchronize());
+	CHECK(counted == 150);
+	puts("flooded");
+	fflush(stdout);
+	pause();
+}
+
 static void *work(void *number)
 {
 	uint32_t got = 0;
@@ -441,7 +470,7 @@ int main(int argc, char **argv)
 		{"copies", copies},       {"boxes", boxes},         {"frees", frees},
 		{"launches", launches},   {"handles", handles},     {"events", events},
 		{"loads", loads},         {"callbacks", callbacks}, {"threads", threads},
-		{"cancelled", cancelled},
+		{"cancelled", cancelled}, {"flood", flood},
 	};
 	CHECK(argc == 2);
 	begin();

@@ -1,0 +1,59 @@
+package session
+
+import (
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// backlog bounds what is submitted and not done. A program that only submits is told to wait before it fills the
+// worker's memory. It never stops the ring: what streams wait for, the end of a host function, comes through it.
+type backlog struct {
+	mu    sync.Mutex // streams use it
+	units int
+	full  bool
+	tell  func(full bool)
+}
+
+// Units of the backlog are pieces of work, and every unitBytes that they keep.
+const (
+	unitBytes = 512
+	// markUnits is how much a stream takes before it counts: a stream that never gets so much is not worth it.
+	markUnits = 256
+	fullUnits = 32 << 10
+	freeUnits = fullUnits / 2
+)
+
+func (b *backlog) add(units int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.units += units; b.units > fullUnits && !b.full {
+		b.full = true
+		b.tell(true)
+	}
+}
+
+func (b *backlog) done(units int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.units -= units; b.units < freeUnits && b.full {
+		b.full = false
+		b.tell(false)
+	}
+}
+
+// keeps counts the bytes that the stream's next work keeps.
+func (st *stream) keeps(bytes int) { st.units += bytes / unitBytes }
+
+// count adds the work that was just submitted to the backlog, in pieces, and lets the stream say when each is done.
+func (st *stream) count() {
+	if st.units++; st.units < markUnits {
+		return
+	}
+	units := st.units
+	st.units = 0
+	st.backlog.add(units)
+	if st.work.Submit(gpu.Call{Func: func() { st.backlog.done(units) }}) != nil {
+		st.backlog.done(units)
+	}
+}
