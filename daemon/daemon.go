@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -161,10 +163,19 @@ func (d *Daemon) Close() error {
 	return errors.Join(failures...)
 }
 
+// errSocketTaken means that a phosd with another runtime directory listens at the socket.
+var errSocketTaken = errors.New("something listens there already; stop it, or choose another socket")
+
 func listen(socket string) (*net.UnixListener, error) {
-	// A socket that a killed phosd left behind: the directory's lock says that nobody listens there any more.
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if taken, err := net.DialTimeout("unix", socket, time.Second); err == nil {
+		return nil, errors.Join(fmt.Errorf("listen at %s: %w", socket, errSocketTaken), taken.Close())
+	}
+	// A socket that a killed phosd left behind.
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if _, err := os.Stat(filepath.Dir(socket)); err != nil {
+		return nil, fmt.Errorf("listen at %s: its directory must exist: %w", socket, err)
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {

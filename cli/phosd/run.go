@@ -49,6 +49,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return exitDone
 	} else if err != nil {
+		// pos_cli names the pipe first, so that it learns of this too.
+		readiness(chosen.readyFD).say("%v", err)
 		return exitUsage
 	}
 	if flags.NArg() > 0 {

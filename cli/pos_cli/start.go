@@ -25,7 +25,16 @@ var startVerb = verb{
 	about: `Starts phosd in the background, as root, and waits until it answers. Where its log is, is printed.
 Programs that a former phosd left running go on and are adopted.
 
-Settings come from /etc/phos/phosd.toml; flags win. --print-config shows what holds and starts nothing.`,
+    pos_cli --start --target daemon
+    pos_cli --start --target daemon --gpus soft:2,memory=4GiB
+    pos_cli --start --target daemon --foreground --log-level debug
+
+Settings come from /etc/phos/phosd.toml; flags win. --print-config shows what holds and starts nothing:
+
+    pos_cli --start --gpus soft:2 --print-config > /etc/phos/phosd.toml
+
+GPUs: auto takes what the machine has (in this version one software GPU). soft:N is N software GPUs; behind N, and separated by
+commas, may stand deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR and cores=N. cuda, real GPUs, is not built yet.`,
 	prepare: prepareStart,
 }
 
@@ -43,27 +52,20 @@ func prepareStart(flags *flag.FlagSet) func(context.Context, streams, []string) 
 	flags.BoolVar(&options.printConfig, "print-config", false, "show the configuration that holds, and start nothing")
 	for _, passed := range []struct{ name, usage string }{
 		{"gpus", "GPUs to offer: `auto`, soft:N[,deterministic][,memory=8GiB], cuda"},
-		{"config", "configuration `FILE`"},
+		{"config", "configuration `FILE`, instead of /etc/phos/phosd.toml"},
 		{"socket", "`PATH` of the socket"},
 		{"runtime-dir", "`DIR` for sessions and records"},
-		{"log-file", "`FILE` for the log"},
-		{"log-level", "`LEVEL`: debug, info, warn or error"},
-		{"log-format", "`FORMAT`: text or json"},
+		{"log-file", "`FILE` for the log, instead of " + daemonLog},
+		{"log-level", "least `LEVEL` to log: debug, info, warn or error"},
+		{"log-format", "`FORMAT` of the log: text or json"},
 		{"metrics-listen", "`ADDRESS` for Prometheus: unix:/path or loopback host:port"},
+		{"set", "any `KEY=VALUE` of phosd.toml: --set sessions.per_user=8"},
 	} {
 		flags.Func(passed.name, passed.usage, func(value string) error {
 			options.settings = append(options.settings, "--"+passed.name+"="+value)
 			return nil
 		})
 	}
-	flags.Func("set", "any `KEY=VALUE` of phosd.toml: --set sessions.per_user=8", func(value string) error {
-		key, value, found := strings.Cut(value, "=")
-		if !found {
-			return errors.New("say --set KEY=VALUE")
-		}
-		options.settings = append(options.settings, "--"+strings.NewReplacer(".", "-", "_", "-").Replace(key)+"="+value)
-		return nil
-	})
 	return func(ctx context.Context, to streams, _ []string) error { return start(ctx, to, options) }
 }
 
@@ -98,6 +100,9 @@ func runThrough(ctx context.Context, to streams, phosd string, arguments []strin
 
 // startBehind starts phosd in the background and waits until it is ready or dead.
 func startBehind(ctx context.Context, to streams, phosd string, arguments []string) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%w: phosd must be started as root", rpc.ErrNotPermitted)
+	}
 	log, err := os.OpenFile(daemonLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 	if err != nil {
 		return fmt.Errorf("log of phosd: %w", err)
@@ -108,7 +113,7 @@ func startBehind(ctx context.Context, to streams, phosd string, arguments []stri
 		return err
 	}
 	defer ready.Close()
-	command := exec.Command(phosd, append(arguments, "--ready-fd=3")...)
+	command := exec.Command(phosd, append([]string{"--ready-fd=3"}, arguments...)...)
 	command.Stderr, command.ExtraFiles, command.Dir = log, []*os.File{readyEnd}, "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = command.Start()
@@ -140,6 +145,9 @@ func reportReady(to streams, line string) error {
 			log = daemonLog
 		}
 		fmt.Fprintf(to.out, "phosd is ready at %s; its log is %s\n", fields[1], log)
+		if fields[1] != rpc.Socket() {
+			fmt.Fprintf(to.out, "that is not where programs look; tell them with: export %s=%s\n", rpc.SocketVariable, fields[1])
+		}
 	default:
 		return errors.New(line)
 	}

@@ -14,8 +14,22 @@ var statusVerb = verb{
 	summary: "show phosd, its GPUs, and the programs that run",
 	about: `Shows phosd, its GPUs with the memory that all users' programs hold, and the caller's programs (root: everybody's).
 
-With --json it prints one object: daemon, gpus, programs. Times are RFC 3339, null where there is none; sizes
-are bytes. A program's state is running, starting (its handshake is not over) or unresponsive (its worker does not answer).`,
+A program's state is running, starting (its handshake is not over), failed (a kernel faulted; the line below the table says
+which, where and at what address, and every later call of the program fails) or unresponsive (its worker does not answer).
+What a program has waited for longer than 10 seconds stands behind its state.
+
+With --json it prints one object with daemon, gpus and programs. Times are RFC 3339, sizes are bytes, and null stands where
+there is nothing. What a program is doing is told by:
+
+    calls_made, calls_completed   calls that arrived; those answered or submitted
+    pending                       the oldest call, or work of a stream, that is not over: call, stream, milliseconds
+    kernels                       names of the last kernels launched, the newest last
+    rank, world_size              its place in a distributed job, from RANK and WORLD_SIZE or the variables of
+                                  Open MPI and Slurm
+    memory_bytes, pinned_bytes    what it holds on all GPUs; pinned and managed memory
+    fault                         what the failed kernel did
+
+    pos_cli --status --json | jq '.programs[] | select(.state == "failed") | .pid, .fault'`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		asJSON := flags.Bool("json", false, "print JSON")
 		return func(ctx context.Context, to streams, _ []string) error { return status(ctx, to, *asJSON) }

@@ -31,6 +31,15 @@ func (v statusView) table(to io.Writer) error {
 			gpusText(program.GPUs), bytesText(program.MemoryBytes), program.CallsCompleted,
 			program.checkpointText(), ageText(program.age), program.stateText())
 	}
+	lead := "\n"
+	for _, program := range v.Programs {
+		for _, wrong := range []string{program.Fault, program.JobFileError} {
+			if wrong != "" {
+				fmt.Fprintf(out, "%spid %d: %s\n", lead, program.PID, wrong)
+				lead = ""
+			}
+		}
+	}
 	return out.Flush()
 }
 

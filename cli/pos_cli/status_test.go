@@ -61,6 +61,12 @@ func example() (*rpc.StatusReply, time.Time) {
 				Session: 2, Pid: 200, Uid: 1000, User: "ann", Command: "evil\x1b[2J", StartedUnixMilliseconds: ago(0), WorkerPid: 201,
 				Description: &rpc.Description{JobName: "evil\x1b[2J", JobFileError: "pos.yaml:1: x: unknown field"},
 			},
+			{
+				Session: 4, Pid: 400, Uid: 1000, User: "ann", Command: "wild", StartedUnixMilliseconds: ago(time.Second), WorkerPid: 401,
+				Description: &rpc.Description{Live: true, JobName: "wild", Progress: &rpc.Progress{
+					CallsMade: 5, CallsCompleted: 5, PinnedBytes: 1 << 20, Fault: "kernel store: st.global.u32 at line 5: address 0x0",
+				}},
+			},
 			{Session: 3, Pid: 300, Uid: 1000, User: "ann", Command: "stuck", StartedUnixMilliseconds: ago(3 * time.Hour), WorkerPid: 301},
 		},
 	}, now

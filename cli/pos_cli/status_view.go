@@ -44,6 +44,7 @@ type programView struct {
 	Command        string       `json:"command"`
 	GPUs           []uint32     `json:"gpus"`
 	MemoryBytes    uint64       `json:"memory_bytes"`
+	PinnedBytes    uint64       `json:"pinned_bytes"`
 	CallsMade      uint64       `json:"calls_made"`
 	CallsCompleted uint64       `json:"calls_completed"`
 	Pending        *pendingView `json:"pending"`
@@ -55,6 +56,7 @@ type programView struct {
 	WorkerPID      uint32       `json:"worker_pid"`
 	LogPath        string       `json:"log_path"`
 	JobFileError   string       `json:"job_file_error"`
+	Fault          string       `json:"fault"`
 
 	age time.Duration
 }
@@ -99,6 +101,7 @@ func programOf(program *rpc.Program, now time.Time) programView {
 		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(), Kernels: list(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
 		LogPath: printable(description.GetLogPath()), JobFileError: printable(description.GetJobFileError()),
+		PinnedBytes: progress.GetPinnedBytes(), Fault: printable(progress.GetFault()),
 		age: now.Sub(started),
 	}
 	for _, memory := range progress.GetMemory() {
@@ -127,6 +130,8 @@ func stateOf(description *rpc.Description) string {
 		return "unresponsive"
 	case !description.GetLive():
 		return "starting"
+	case description.GetProgress().GetFault() != "":
+		return "failed"
 	}
 	return "running"
 }

@@ -163,8 +163,12 @@ type Progress struct {
 	PendingStream       uint64 `protobuf:"varint,4,opt,name=pending_stream,json=pendingStream,proto3" json:"pending_stream,omitempty"`
 	PendingMilliseconds uint64 `protobuf:"varint,5,opt,name=pending_milliseconds,json=pendingMilliseconds,proto3" json:"pending_milliseconds,omitempty"`
 	// Kernels launched last, oldest first.
-	Kernels       []string        `protobuf:"bytes,6,rep,name=kernels,proto3" json:"kernels,omitempty"`
-	Memory        []*DeviceMemory `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`
+	Kernels []string        `protobuf:"bytes,6,rep,name=kernels,proto3" json:"kernels,omitempty"`
+	Memory  []*DeviceMemory `protobuf:"bytes,7,rep,name=memory,proto3" json:"memory,omitempty"`
+	// The fault of a kernel that poisoned a context, with kernel, instruction and address; empty: none.
+	Fault string `protobuf:"bytes,8,opt,name=fault,proto3" json:"fault,omitempty"`
+	// Pinned and managed memory, which lies in the session's arena.
+	PinnedBytes   uint64 `protobuf:"varint,9,opt,name=pinned_bytes,json=pinnedBytes,proto3" json:"pinned_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,6 +250,20 @@ func (x *Progress) GetMemory() []*DeviceMemory {
 		return x.Memory
 	}
 	return nil
+}
+
+func (x *Progress) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+func (x *Progress) GetPinnedBytes() uint64 {
+	if x != nil {
+		return x.PinnedBytes
+	}
+	return 0
 }
 
 // DeviceMemory is what a program holds on one GPU.
@@ -396,7 +414,7 @@ const file_worker_proto_rawDesc = "" +
 	"\bprogress\x18\x05 \x01(\v2\x11.phos.v1.ProgressR\bprogress\x12\x12\n" +
 	"\x04rank\x18\x06 \x01(\rR\x04rank\x12\x1d\n" +
 	"\n" +
-	"world_size\x18\a \x01(\rR\tworldSize\"\x98\x02\n" +
+	"world_size\x18\a \x01(\rR\tworldSize\"\xd1\x02\n" +
 	"\bProgress\x12\x1d\n" +
 	"\n" +
 	"calls_made\x18\x01 \x01(\x04R\tcallsMade\x12'\n" +
@@ -405,7 +423,9 @@ const file_worker_proto_rawDesc = "" +
 	"\x0epending_stream\x18\x04 \x01(\x04R\rpendingStream\x121\n" +
 	"\x14pending_milliseconds\x18\x05 \x01(\x04R\x13pendingMilliseconds\x12\x18\n" +
 	"\akernels\x18\x06 \x03(\tR\akernels\x12-\n" +
-	"\x06memory\x18\a \x03(\v2\x15.phos.v1.DeviceMemoryR\x06memory\"6\n" +
+	"\x06memory\x18\a \x03(\v2\x15.phos.v1.DeviceMemoryR\x06memory\x12\x14\n" +
+	"\x05fault\x18\b \x01(\tR\x05fault\x12!\n" +
+	"\fpinned_bytes\x18\t \x01(\x04R\vpinnedBytes\"6\n" +
 	"\fDeviceMemory\x12\x10\n" +
 	"\x03gpu\x18\x01 \x01(\rR\x03gpu\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"+\n" +

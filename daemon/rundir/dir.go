@@ -3,6 +3,7 @@ package rundir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -102,16 +103,22 @@ func (d *Dir) Control(id uint64) string {
 // Close gives the lock back and leaves everything for the next phosd.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Clear takes the tmpfs away; for a stop after which no session is left.
+// Clear takes everything away that sessions needed; for a stop after which none is left. The lock stays, because whoever
+// waits for it has it open, and so does the last session's number, so that none is used twice.
 func (d *Dir) Clear() error {
-	if !mountPoint(d.sessions()) {
-		return nil
+	if mountPoint(d.sessions()) {
+		// Detached: a program whose session was ended may still have its files mapped.
+		if err := unix.Unmount(d.sessions(), unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", d.sessions(), err)
+		}
 	}
-	// Detached: a program whose session was ended may still have its files mapped.
-	if err := unix.Unmount(d.sessions(), unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("unmount %s: %w", d.sessions(), err)
+	var failures []error
+	for _, path := range []string{d.Ledger(), d.sessions(), d.control(), d.state()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failures = append(failures, err)
+		}
 	}
-	return nil
+	return errors.Join(failures...)
 }
 
 func (d *Dir) sessions() string { return filepath.Join(d.path, "sessions") }

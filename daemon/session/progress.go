@@ -20,6 +20,8 @@ type Progress struct {
 	GPUs    []GPUUse
 	// PinnedBytes is what the program has of the arena.
 	PinnedBytes uint64
+	// Fault is what poisoned a context of the program, empty while all are healthy.
+	Fault string
 	// Objects is the number of living objects.
 	Objects int
 	// Busy says that a handler did not end in time, and that Oldest, Kernels, GPUs and Objects are therefore missing.
@@ -92,6 +94,7 @@ const patience = 100 * time.Millisecond
 func (s *Session) Progress() Progress {
 	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.arena.Usage()}
 	p.Rank, p.WorldSize = rank(s.options.Getenv)
+	p.Fault = s.fault()
 	if !s.lockSoon() {
 		p.Busy = true
 		return p
@@ -99,6 +102,18 @@ func (s *Session) Progress() Progress {
 	defer s.mu.Unlock()
 	s.look(&p)
 	return p
+}
+
+// fault is the first fault of a GPU context. It needs no lock.
+func (s *Session) fault() string {
+	for _, d := range s.devices {
+		if c := d.opened.Load(); c != nil {
+			if err := (*c).Fault(); err != nil {
+				return err.Error()
+			}
+		}
+	}
+	return ""
 }
 
 // lockSoon takes the lock if it can be had within patience.

@@ -110,6 +110,9 @@ func TestRealFault(t *testing.T) {
 	p.do(abi.CallLaunch, doubleOf(f.Hfunc, 0, 0x1000, 10), nil)
 	p.want(abi.IllegalAddress, abi.CallCtxSynchronize, &wire.CtxSynchronize{}, nil)
 	p.want(abi.IllegalAddress, abi.CallStreamQuery, &wire.StreamQuery{}, nil)
+	if fault := p.session.Progress().Fault; !strings.Contains(fault, "kernel ") || !strings.Contains(fault, "address 0x") {
+		t.Errorf("progress tells of the fault: %q", fault)
+	}
 	p.ok(abi.CallDevicePrimaryCtxReset, &wire.DevicePrimaryCtxReset{}, nil)
 	p.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, nil)
 	device := p.alloc(1000)

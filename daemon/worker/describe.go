@@ -56,7 +56,10 @@ func (w *Worker) progress(live *session.Session) session.Progress {
 }
 
 func progressOf(progress session.Progress) *rpc.Progress {
-	told := &rpc.Progress{CallsMade: progress.Made, CallsCompleted: progress.Completed, Kernels: slices.Clone(progress.Kernels)}
+	told := &rpc.Progress{
+		CallsMade: progress.Made, CallsCompleted: progress.Completed, Kernels: slices.Clone(progress.Kernels),
+		Fault: progress.Fault, PinnedBytes: progress.PinnedBytes,
+	}
 	slices.Reverse(told.Kernels) // the oldest first
 	if oldest := progress.Oldest; oldest != nil {
 		told.PendingCall = oldest.Call
