@@ -2,6 +2,8 @@ package worker
 
 import (
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session"
@@ -20,6 +22,7 @@ type link struct {
 	output    *wire.Output
 	arena     *wire.Arena
 	memory    processMemory
+	unhelped  atomic.Int32 // how many more large copies do without the program's help
 	// copyByShim makes the program copy everything itself.
 	copyByShim bool
 }
@@ -42,7 +45,7 @@ func (l *link) Memory(slot uint32) gpu.HostMemory {
 	case l.copyByShim:
 		return l.slots.Memory(slot)
 	}
-	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot)}
+	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot), unhelped: &l.unhelped}
 }
 
 // Reply completes a waiting call.
@@ -55,9 +58,6 @@ func (l *link) Fail(code abi.Result) { l.file.Fail(code) }
 
 // Capturing says how many streams are being captured.
 func (l *link) Capturing(streams int) { l.file.SetCapturing(streams) }
-
-// Full asks the program to post no more work for now.
-func (l *link) Full(full bool) { l.file.SetFull(full) }
 
 // Complete stores an event's record count.
 func (l *link) Complete(word uint32, count uint64) { l.file.CompleteEvent(word, count) }
@@ -72,13 +72,21 @@ func (l *link) Print(text []byte) { _, _ = l.output.Write(text) }
 
 // eitherMemory copies small pieces by itself, and asks the program's help for large ones, or once the kernel has refused.
 type eitherMemory struct {
-	direct processMemory
-	served *wire.SlotMemory
+	direct   processMemory
+	served   *wire.SlotMemory
+	unhelped *atomic.Int32
 }
 
 // servedBytes is the least size of a copy that the waiting thread helps with: it copies at the speed of memory, beside
 // this process, while the kernel's way looks every page up, which takes twice as long as the copy itself.
 const servedBytes = 512 << 10
+
+// Where two threads do not get two cores, they wait for each other, and the kernel's way is the faster one: after a
+// helped copy below slowRate, the next pauseCopies are done without help.
+const (
+	slowRate    = 2 // bytes a nanosecond
+	pauseCopies = 16
+)
 
 func (m eitherMemory) ReadAt(p []byte, address int64) (int, error) {
 	return m.move(p, address, m.direct.ReadAt, m.served.ReadAt)
@@ -91,7 +99,14 @@ func (m eitherMemory) WriteAt(p []byte, address int64) (int, error) {
 type moving func(p []byte, address int64) (int, error)
 
 func (m eitherMemory) move(p []byte, address int64, direct, served moving) (int, error) {
-	if len(p) >= servedBytes {
+	if len(p) >= servedBytes && m.unhelped.Add(-1) < 0 {
+		m.unhelped.Store(0)
+		began := time.Now()
+		defer func() {
+			if time.Since(began).Nanoseconds() > int64(len(p))/slowRate {
+				m.unhelped.Store(pauseCopies)
+			}
+		}()
 		return moveServed(p, address, direct, served)
 	}
 	count, err := direct(p, address)

@@ -1,5 +1,6 @@
 /* Waiting for replies: the thread's slot, copies that the worker asks for, and noticing that the
  * worker is gone. */
+#include <sched.h>
 #include <time.h>
 
 #include "futex.h"
@@ -8,6 +9,7 @@
 #include "thread.h"
 
 #define SPIN_NANOSECONDS     30000
+#define COPY_NANOSECONDS     1000000
 #define TURNS_PER_LOOK       32
 #define SLICE_MILLISECONDS   100
 #define SILENCE_MILLISECONDS 10000
@@ -38,7 +40,7 @@ bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds)
 	}
 	uint64_t beat =
 		atomic_load_explicit(phos_word64(PHOS_WORD_HEARTBEAT), memory_order_relaxed);
-	if (beat != pulse->beat || (atomic_load(phos_word(PHOS_WORD_GATE)) & PHOS_GATE_CLOSED) != 0) {
+	if (beat != pulse->beat || atomic_load(phos_word(PHOS_WORD_GATE)) != 0) {
 		pulse->beat = beat;
 		pulse->silent_milliseconds = 0;
 		return true;
@@ -69,8 +71,10 @@ static void serve_copy(unsigned char *slot)
 	phos_futex_wake(state, 1);
 }
 
-/* Spins for a while, or until the state asks for something. */
-static void spin(_Atomic uint32_t *state)
+/* Spins for a while, or until the state asks for something. copying: the worker is about to ask for
+ * the next piece of a copy. That takes about as long as sleeping and being woken would, but on a
+ * busy machine it may need this very core. */
+static void spin(_Atomic uint32_t *state, bool copying)
 {
 	int64_t until = 0;
 	for (;;) {
@@ -80,9 +84,11 @@ static void spin(_Atomic uint32_t *state)
 				return;
 			phos_relax();
 		}
+		if (copying)
+			sched_yield();
 		int64_t now = now_nanoseconds();
 		if (until == 0)
-			until = now + SPIN_NANOSECONDS;
+			until = now + (copying ? COPY_NANOSECONDS : SPIN_NANOSECONDS);
 		else if (now >= until)
 			return;
 	}
@@ -93,14 +99,14 @@ static bool await_reply(unsigned char *slot)
 {
 	_Atomic uint32_t *state = (_Atomic uint32_t *)(void *)slot;
 	struct phos_pulse pulse = {0};
-	spin(state);
+	spin(state, false);
 	for (;;) {
 		uint32_t seen = atomic_load_explicit(state, memory_order_acquire);
 		if (seen == PHOS_SLOT_DONE)
 			return true;
 		if (seen == PHOS_SLOT_SERVICE) {
 			serve_copy(slot);
-			spin(state);
+			spin(state, true);
 			continue;
 		}
 		/* Says that it sleeps, so that a reply to a spinning thread needs no wake. */

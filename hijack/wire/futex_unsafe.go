@@ -25,3 +25,6 @@ func SleepOn(word *atomic.Uint32, expected uint32, limit time.Duration) {
 func Wake(word *atomic.Uint32) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }
+
+// yield lets another thread have the core.
+func yield() { unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

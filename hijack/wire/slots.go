@@ -133,6 +133,13 @@ func (s *Slots) moveIn(slot uint32, p []byte, address uint64) (int, error) {
 	}
 }
 
+// A piece takes some ten microseconds, about as long as it takes to sleep and be woken: the wait for one is spent
+// looking, after yieldTime letting others have the core, and sleeping only after pieceTime.
+const (
+	yieldTime = 3 * time.Microsecond
+	pieceTime = time.Millisecond
+)
+
 // side is the offset in the bounce area of the piece that begins at byte at.
 func (s *Slots) side(at int) int { return at / bouncePiece % 2 * bouncePiece }
 
@@ -153,11 +160,14 @@ func (s *Slots) served(slot uint32, piece []byte, address uint64) error {
 		if s.closed.Load() {
 			return fmt.Errorf("copy %d bytes at %#x: %w", len(piece), address, ErrNotServed)
 		}
-		if time.Since(start) < spinTime {
+		switch waited := time.Since(start); {
+		case waited < yieldTime:
 			pause()
-			continue
+		case waited < pieceTime:
+			yield() // on a busy machine the program's thread may need this very core
+		default:
+			SleepOn(state, SlotService, sleepLimit/10)
 		}
-		SleepOn(state, SlotService, sleepLimit/10)
 	}
 	if got := state.Load(); got != SlotServed {
 		return fmt.Errorf("copy %d bytes at %#x: %w: slot state %d", len(piece), address, ErrNotServed, got)
