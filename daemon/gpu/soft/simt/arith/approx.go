@@ -46,8 +46,30 @@ func approxFunc(in *ptx.Inst) Func {
 	case ptx.BF16X2:
 		return paired(narrowOp(brain, op, in))
 	}
-	// rcp.approx.ftz.f64 and rsqrt.approx.f64 flush subnormals; a full-precision answer is within their error.
+	if in.Flags&ptx.FTZ != 0 {
+		return coarseDouble(f)
+	}
+	// A full-precision answer is within the error of rsqrt.approx.f64.
 	return f64Op(in, func(a, _, _ float64, _ ptx.Round) float64 { return f(a) })
+}
+
+// coarseDouble is rcp and rsqrt with .approx.ftz.f64, which look at the upper half of a double and give one, the lower half
+// being zero. Subnormals, given or found, are zeroes.
+func coarseDouble(f func(float64) float64) Func {
+	const upper, sign, exponent = uint64(0xffffffff00000000), uint64(1) << 63, uint64(0x7ff) << 52
+	flush := func(bits uint64) uint64 {
+		if bits&exponent == 0 {
+			return bits & sign
+		}
+		return bits & upper
+	}
+	return func(a, _, _, _ uint64) uint64 {
+		result := f(f64(flush(a)))
+		if result != result {
+			return 0x7fffffff << 32
+		}
+		return flush(math.Float64bits(result))
+	}
 }
 
 // nearest is the instruction without its rounding mode, for results that are approximations anyway.

@@ -124,6 +124,9 @@ func exact(in *ptx.Inst) exactOp {
 }
 
 func doubleFunc(in *ptx.Inst) Func {
+	if in.Flags&ptx.Approx != 0 {
+		return approxFunc(in)
+	}
 	switch in.Op {
 	case ptx.OpAdd:
 		return f64Op(in, func(a, b, _ float64, mode ptx.Round) float64 { return add64(a, b, mode) })
