@@ -33,9 +33,6 @@ type options struct {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	if version != "" {
-		rpc.Version = version
-	}
 	if len(args) > 0 && args[0] == "worker" {
 		return runWorker(stderr)
 	}

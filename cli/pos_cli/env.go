@@ -19,7 +19,13 @@ var envVerb = verb{
     env $phos python3 train.py
 
 runs a program with libphos.so in the place of the CUDA driver: for programs that link the driver, open it by name, or
-search the library path for it.`,
+search the library path for it. What LD_PRELOAD and LD_LIBRARY_PATH held when --env was called stays in effect behind it.
+The code is for sh, bash and zsh; in zsh say env ${=phos}, which splits at spaces.
+fish splits at lines only:
+
+    bash -c 'eval "$(pos_cli --env)"; env $phos python3 train.py'
+
+libphos.so reads from the program's environment PHOS_SOCKET, PHOS_LOG and PHOS_COPY; see the manual page.`,
 	prepare: func(*flag.FlagSet) func(context.Context, streams, []string) error {
 		return func(_ context.Context, to streams, _ []string) error {
 			self, err := os.Executable()

@@ -46,7 +46,9 @@ func overview(to io.Writer) error {
 	for _, each := range verbs() {
 		fmt.Fprintf(out, "  pos_cli %s\t%s\n", synopsis(each), each.summary)
 	}
-	fmt.Fprintf(out, "\nThe socket is %s, or what %s says.\nA program runs through phosd with: env $phos PROGRAM (see: pos_cli help env)\n",
+	fmt.Fprintf(out, "\nA program runs through phosd with:\n\n  eval \"$(pos_cli --env)\"\n  env $phos PROGRAM\n\n"+
+		"The socket is %s, or what %s says.\n"+
+		"Exit status: 0 done, 1 failed, 2 wrong command line, 3 no phosd answers. More: pos_cli help VERB\n",
 		rpc.DefaultSocket, rpc.SocketVariable)
 	return out.Flush()
 }

@@ -25,10 +25,25 @@ func init() {
 
 const manualTail = `.SH EXIT STATUS
 0: done. 1: it did not work, and standard error says why. 2: the command line is wrong. 3: no phosd answers.
+.SH EXAMPLES
+.nf
+pos_cli \-\-start \-\-target daemon \-\-gpus soft:1
+eval "$(pos_cli \-\-env)"
+env $phos python3 train.py
+pos_cli \-\-status
+pos_cli \-\-stop
+.fi
 .SH ENVIRONMENT
 .TP
 .B PHOS_SOCKET
 the socket of phosd, instead of %s; libphos.so heeds it too. The field daemon_addr of a program's pos.yaml wins over it.
+.TP
+.B PHOS_LOG
+what libphos.so says on standard error: error, warn (the default) or debug
+.TP
+.B PHOS_COPY
+shim: the program copies everything between its memory and the GPU itself, as it does where the kernel forbids the worker
+to read the program's memory; for tests
 .SH FILES
 .TP
 .B /etc/phos/phosd.toml

@@ -60,9 +60,6 @@ func (v *verb) spoken() string {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	if version != "" {
-		rpc.Version = version
-	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	name, err := runVerb(ctx, args, streams{out: stdout, err: stderr})

@@ -17,7 +17,10 @@ var stopVerb = verb{
 	summary: "stop phosd",
 	about: `Stops phosd. While programs run it refuses and names one; with --force their sessions end first, and every
 CUDA call they make from then on fails. (A phosd that is ended by a signal leaves programs running, for
-the next phosd to adopt: that is how to update it.)`,
+the next phosd to adopt: that is how to update it.)
+
+    pos_cli --stop
+    pos_cli --stop --force`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		force := flags.Bool("force", false, "end the sessions of running programs")
 		return func(ctx context.Context, to streams, _ []string) error { return stop(ctx, to, *force) }

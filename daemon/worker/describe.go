@@ -30,6 +30,7 @@ func (w *Worker) describe() *rpc.Description {
 
 // logger sends everything to phosd's log and to the one that the job asked for.
 func (j job) logger(phosd *slog.Logger, settings config.Log) *slog.Logger {
+	phosd = phosd.With("job", j.name)
 	if j.log == nil {
 		return phosd
 	}

@@ -29,7 +29,7 @@ func (w *Worker) serve() error {
 	if err != nil {
 		return err
 	}
-	w.log.Info("program joined", "job", w.job.name, "backend", w.config.Gpus)
+	w.log.Info("program joined", "backend", w.config.Gpus)
 	if w.job.wrong != nil {
 		w.log.Warn("job file", "error", w.job.wrong)
 	}

@@ -65,7 +65,7 @@ func Run(open Open) error {
 	if w.program, err = process.Inherit(config.Program, PidfdFD); err != nil {
 		return err
 	}
-	go w.followProgram()
+	go w.followProgram(w.log)
 	w.job = readJob(w.program.Identity)
 	w.log = w.job.logger(w.log, config.Log)
 	if err := w.serveControl(); err != nil {
@@ -90,12 +90,12 @@ func (w *Worker) openBackend(open Open) error {
 }
 
 // followProgram ends the process with its program, at once and whatever it is doing: the kernel takes back what it had.
-func (w *Worker) followProgram() {
+func (w *Worker) followProgram(log *slog.Logger) {
 	if err := w.program.Wait(); err != nil {
-		w.log.Error("watch program", "error", err)
+		log.Error("watch program", "error", err)
 		return
 	}
-	w.log.Debug("the program has ended")
+	log.Debug("the program has ended")
 	os.Exit(0)
 }
 

@@ -60,7 +60,7 @@ void phos_jit_report(const struct phos_jit *jit, const char *log)
 	if (time != NULL)
 		*time = NULL; /* a float of 0 */
 	if (!told)
-		phos_log(PHOS_WARN, "%s", log);
+		phos_log(PHOS_WARN, "code is refused: %s", log);
 }
 
 CUresult phos_load(const void *image, const struct phos_jit *jit, bool library, uint64_t *handle)

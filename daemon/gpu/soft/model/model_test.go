@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		"soft:1,speed=9":        `option "speed=9": no such option; there are: deterministic, memory=SIZE`,
 		"soft:1,deterministic=": "takes no value",
 		"soft:1,memory=8":       "16MiB",
-		"soft:1,memory=17MiB":   "even size",
+		"soft:1,memory=17MiB":   "even in MiB",
 		"soft:1,memory=9999GiB": "1024GiB",
 		"soft:1,cc=9":           "7.0, 7.5, 8.0",
 		"soft:1,cc=6.1":         "7.0, 7.5, 8.0",

@@ -114,7 +114,7 @@ func memorySize(text string) (uint64, error) {
 		}
 		return bytes, nil
 	}
-	return 0, fmt.Errorf("%q is not an even size from 16MiB to 1024GiB", text)
+	return 0, fmt.Errorf("%q is no size: it is a whole number of MiB or GiB, from 16MiB to 1024GiB, and even in MiB", text)
 }
 
 // capability reads "9.0" and knows which exist.
