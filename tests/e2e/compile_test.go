@@ -56,9 +56,14 @@ func compileC(t *testing.T, linked bool, source string) string {
 // compileCUDA makes a program of the runtime API; cudart is "shared" or "static".
 func compileCUDA(t *testing.T, cudart, source string) string {
 	t.Helper()
-	arguments := []string{"-O2", "-std=c++17", "-arch=compute_75", "-cudart=" + cudart, source}
-	if host := os.Getenv("NVCC_CCBIN"); host != "" {
-		arguments = append(arguments, "-ccbin", host)
-	}
+	arguments := append(hostCompiler(), "-O2", "-std=c++17", "-arch=compute_75", "-cudart="+cudart, source)
 	return compile(t, nvcc(t), arguments...)
+}
+
+// hostCompiler tells nvcc which compiler to use, where the default one is too new for it.
+func hostCompiler() []string {
+	if host := os.Getenv("NVCC_CCBIN"); host != "" {
+		return []string{"-ccbin", host}
+	}
+	return nil
 }

@@ -1,0 +1,24 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestMachineCodeOnly runs a program that holds no PTX: it must be told why that cannot work here, and what to do.
+func TestMachineCodeOnly(t *testing.T) {
+	compiler := nvcc(t)
+	daemon := lab.Start(t)
+	program := daemon.Program(compile(t, compiler, append(hostCompiler(), "-gencode", "arch=compute_75,code=sm_75", workload("cuda", "scan.cu"))...))
+	if err := program.Run(); err == nil {
+		t.Error("the program says that it succeeded")
+	}
+	for _, part := range []string{"machine code for sm_75 without PTX", "needs a real GPU", "code=compute_"} {
+		if !strings.Contains(program.Output.String(), part) {
+			t.Errorf("the program is not told %q: %s", part, program.Output.String())
+		}
+	}
+	daemon.Empty()
+}

@@ -1,0 +1,191 @@
+/* Programs in odd circumstances: little of everything, other users' rights, forks in the middle of
+ * calls, files cut short. One word on the command line. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../driver/driver.h"
+
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry store(.param .u64 p)\n"
+	"{ .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [p]; mov.u32 %r, 7; st.global.u32 [%d], "
+	"%r; ret; }\n";
+
+enum { LARGE = 1 << 20 };
+
+static CUcontext context;
+static CUdeviceptr memory;
+static char host[LARGE];
+
+static void work(void)
+{
+	CUmodule module;
+	CUfunction store;
+	void *parameters[] = {&memory};
+	CU(cuInit(0));
+	CU(cuCtxCreate(&context, 0, 0));
+	CU(cuModuleLoadData(&module, ptx));
+	CU(cuModuleGetFunction(&store, module, "store"));
+	CU(cuMemAlloc(&memory, LARGE));
+	memset(host, 1, LARGE);
+	CU(cuMemcpyHtoD(memory, host, LARGE));
+	CU(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, 0, parameters, NULL));
+	CU(cuMemcpyDtoH(host, memory, LARGE));
+	CHECK(host[0] == 7 && host[4] == 1 && host[LARGE - 1] == 1);
+}
+
+static void limit(int what, rlim_t most)
+{
+	struct rlimit l = {most, most};
+	CHECK(setrlimit(what, &l) == 0);
+}
+
+/* Standard streams and one file: what the handshake needs beyond that it does not get. */
+static void few_files(void)
+{
+	limit(RLIMIT_NOFILE, 4);
+	CHECK(cuInit(0) != CUDA_SUCCESS);
+	limit(RLIMIT_NOFILE, 3);
+	CHECK(cuInit(0) != CUDA_SUCCESS);
+}
+
+static void little_space(void)
+{
+	limit(RLIMIT_AS, (rlim_t)1 << 30);
+	CHECK(cuInit(0) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void no_size(void)
+{
+	limit(RLIMIT_FSIZE, 0);
+	limit(RLIMIT_MEMLOCK, 0);
+	limit(RLIMIT_CORE, 0);
+	work();
+}
+
+static void no_directory(void)
+{
+	char name[] = "/tmp/phos-odd-XXXXXX";
+	CHECK(mkdtemp(name) && chdir(name) == 0 && rmdir(name) == 0);
+	work();
+}
+
+/* Changes its user while it has a session: the worker may not touch its memory any more. */
+static void other_user(void)
+{
+	work();
+	CHECK(setgid(12345) == 0 && setuid(12345) == 0);
+	memset(host, 2, LARGE);
+	CU(cuMemcpyHtoD(memory, host, LARGE));
+	memset(host, 0, LARGE);
+	CU(cuMemcpyDtoH(host, memory, LARGE));
+	CHECK(host[0] == 2 && host[LARGE - 1] == 2);
+}
+
+static void *calls(void *unused)
+{
+	CUdeviceptr mine;
+	CU(cuCtxSetCurrent(context));
+	CU(cuMemAlloc(&mine, LARGE));
+	for (int i = 0; i < 300; i++) {
+		CU(cuMemsetD8(mine, 1, LARGE));
+		CU(cuCtxSynchronize());
+		CU(cuMemcpyDtoH(unused, mine, LARGE));
+	}
+	return NULL;
+}
+
+/* Forks while threads are in calls. No child may hang, or reach what is its parent's. */
+static void forks(void)
+{
+	enum { THREADS = 3, CHILDREN = 40 };
+	pthread_t threads[THREADS];
+	work();
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, calls, malloc(LARGE)) == 0);
+	for (int i = 0; i < CHILDREN; i++) {
+		pid_t child = fork();
+		int status;
+		if (child == 0) {
+			CUdeviceptr p;
+			alarm(10);
+			_exit(cuInit(0) == CUDA_SUCCESS || cuMemAlloc(&p, 64) == CUDA_SUCCESS ||
+			      cuMemFree(memory) == CUDA_SUCCESS ||
+			      cuCtxSynchronize() == CUDA_SUCCESS ||
+			      cuMemsetD8(memory, 9, 64) == CUDA_SUCCESS);
+		}
+		CHECK(child > 0 && waitpid(child, &status, 0) == child);
+		CHECK(status == 0);
+	}
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_join(threads[i], NULL) == 0);
+	CU(cuMemcpyDtoH(host, memory, LARGE));
+	CHECK(host[0] == 7);
+}
+
+/* Every child of a program without a session gets its own, all at once. */
+static void family(void)
+{
+	for (int i = 0; i < 8; i++)
+		if (fork() == 0) {
+			work();
+			_exit(0);
+		}
+	for (int i = 0, status; i < 8; i++)
+		CHECK(wait(&status) > 0 && status == 0);
+}
+
+/* Cuts a file short that it shares with its worker, and goes on: only this program may suffer. */
+static void cut(const char *name)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512], path[256] = "";
+	void *pinned;
+	work();
+	CU(cuMemHostAlloc(&pinned, LARGE, 0));
+	maps = freopen("/proc/self/maps", "r", maps);
+	while (fgets(line, sizeof line, maps))
+		if (strstr(line, "/sessions/") && strstr(line, name))
+			sscanf(line, "%*s %*s %*s %*s %*s %255s", path);
+	CHECK(truncate(path, 0) == 0);
+	puts("cut");
+	fflush(stdout);
+	alarm(5);
+	for (;;) {
+		cuMemcpyHtoDAsync(memory, pinned, LARGE, 0);
+		cuCtxSynchronize();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *word;
+		void (*run)(void);
+	} all[] = {
+		{"work", work},
+		{"few_files", few_files},
+		{"little_space", little_space},
+		{"no_size", no_size},
+		{"no_directory", no_directory},
+		{"other_user", other_user},
+		{"forks", forks},
+		{"family", family},
+	};
+	CHECK(argc >= 2);
+	if (strcmp(argv[1], "cut") == 0 && argc == 3)
+		cut(argv[2]);
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (strcmp(argv[1], all[i].word) == 0) {
+			all[i].run();
+			printf("ok %s\n", argv[1]);
+			return 0;
+		}
+	CHECK(!"a known word");
+}
