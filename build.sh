@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds, shows, tests and installs phos. "./build.sh help" lists the verbs.
 set -euo pipefail
+CALLED_FROM=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/lib.sh
 . scripts/go.sh
@@ -34,6 +35,7 @@ build | demo | lint | bench | generate | clean | install) "verb_$verb" "$@" ;;
 test) verb_check "$@" ;;
 help | -h | --help) usage ;;
 *)
+	echo "build.sh: no verb is called $verb" >&2
 	usage >&2
 	exit 2
 	;;

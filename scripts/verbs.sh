@@ -19,6 +19,9 @@ build_shim() {
 	ln -sfn ../libphos.so "$BIN/lib/libcuda.so"
 }
 
+# phosd_needs_root ends a verb that cannot end well before it begins.
+phosd_needs_root() { [ "$(id -u)" = 0 ] || die "phosd runs as root: run this as root"; }
+
 verb_build() {
 	need gcc libc6-dev make
 	need_go
@@ -28,6 +31,7 @@ verb_build() {
 }
 
 verb_demo() {
+	phosd_needs_root
 	verb_build
 	need_tinygrad
 	exec "$ROOT/scripts/demo.sh"
@@ -71,7 +75,7 @@ install_profile() {
 
 verb_install() {
 	local prefix
-	prefix=$(realpath -m "${1:-/usr/local}")
+	prefix=$(cd "$CALLED_FROM" && realpath -m "${1:-/usr/local}")
 	verb_build
 	need_criu
 	step "install into $prefix" install_tree "$prefix"
@@ -95,6 +99,7 @@ verb_lint() {
 }
 
 verb_bench() {
+	phosd_needs_root
 	verb_build
 	need_cuda
 	exec "$ROOT/scripts/bench.sh"
