@@ -19,7 +19,8 @@ type block struct {
 	threads  uint32
 	shared   site
 	barriers [16]barrier
-	live     int // warps with lanes that have not exited
+	live     int  // warps with lanes that have not exited
+	aside    bool // it has been set aside: it may wait for others
 }
 
 // newBlock allocates a block for a launch; it is used for many, one after the other.
@@ -54,6 +55,7 @@ func (b *block) begin(linear uint64) {
 	}
 	b.barriers = [16]barrier{}
 	b.live = len(b.warps)
+	b.aside = false
 	for i := range b.warps {
 		w := &b.warps[i]
 		lanes := uint32(fullMask)

@@ -270,10 +270,36 @@ func TestInfo(t *testing.T) {
 	}
 	for attribute, want := range map[abi.FunctionAttribute]int32{
 		abi.FuncMaxThreadsPerBlock: 256, abi.FuncSharedBytes: 48,
-		abi.FuncPTXVersion: 80, abi.FuncBinaryVersion: 90,
+		abi.FuncPTXVersion: 90, abi.FuncBinaryVersion: 90,
 	} {
 		if got := info.Attributes[attribute]; got != want {
 			t.Errorf("attribute %d is %d, want %d", attribute, got, want)
+		}
+	}
+}
+
+// TestMultiprocessors has %nsmid agree with what the device says, and %smid stay below it, however many cores run blocks.
+func TestMultiprocessors(t *testing.T) {
+	for _, options := range []simt.Options{{Cores: 2, Multiprocessors: 16}, {Cores: 3, Multiprocessors: 2}, {Cores: 2}} {
+		m := newMachine(t)
+		k := m.kernel(m.link(body(`
+	mov.u32 %r2, %smid;
+	mov.u32 %r3, %nsmid;
+	red.global.max.u32 [%rd1], %r2;
+	red.global.add.u32 [%rd1+4], %r3;
+	ret;`)), "k")
+		out := m.alloc(256)
+		err := simt.NewEngine(options).Run(context.Background(), k, simt.Launch{Grid: [3]uint32{100, 1, 1},
+			Block: [3]uint32{32, 1, 1}, Params: params(out)}, m.memory, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := uint32(options.Multiprocessors)
+		if want == 0 {
+			want = uint32(options.Cores)
+		}
+		if got := m.read32(out, 2); got[0] >= want || got[1] != want*3200 {
+			t.Errorf("%+v: the largest %%smid is %d, the sum of %%nsmid %d", options, got[0], got[1])
 		}
 	}
 }

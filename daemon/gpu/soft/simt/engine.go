@@ -15,6 +15,9 @@ type Memory = space.Memory
 type Options struct {
 	// Cores is the number of goroutines that a launch may use; 0 means one per processor.
 	Cores int
+	// Multiprocessors is what %nsmid reads: kernels size tables by it, or by the attribute of the device, and index them with
+	// %smid, which is always less. 0 means Cores.
+	Multiprocessors int
 	// Deterministic runs the blocks of a launch in order on one goroutine, one launch at a time, with a clock that counts
 	// instructions, so that the same program gives the same bits.
 	Deterministic bool
@@ -31,6 +34,9 @@ type Engine struct {
 func NewEngine(options Options) *Engine {
 	if options.Cores <= 0 {
 		options.Cores = runtime.GOMAXPROCS(0)
+	}
+	if options.Multiprocessors <= 0 {
+		options.Multiprocessors = options.Cores
 	}
 	return &Engine{options: options}
 }

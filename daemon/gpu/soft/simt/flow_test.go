@@ -492,3 +492,35 @@ func TestRefusedAtLink(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// TestSpinOnPlainLoads has a chain of blocks each of which waits, by loads that are not volatile, for the one after it: every
+// one must be given up by its only core until the last has begun.
+func TestSpinOnPlainLoads(t *testing.T) {
+	m := newMachine(t)
+	const blocks = 12
+	k := m.kernel(m.link(body(`
+	mov.u32 %r2, %ctaid.x;
+	mul.wide.u32 %rd3, %r2, 4;
+	add.s64 %rd3, %rd1, %rd3;
+	mov.u32 %r4, %nctaid.x;
+	sub.u32 %r4, %r4, 1;
+	setp.eq.u32 %p1, %r2, %r4;
+	@%p1 bra LAST;
+WAIT:	ld.global.u32 %r3, [%rd3+4];
+	setp.eq.u32 %p2, %r3, 0;
+	@%p2 bra WAIT;
+LAST:	add.u32 %r3, %r3, 1;
+	st.global.u32 [%rd3], %r3;
+	ret;`)), "k")
+	out := m.alloc(256)
+	began := time.Now()
+	err := simt.NewEngine(simt.Options{Cores: 1}).Run(context.Background(), k, simt.Launch{Grid: [3]uint32{blocks, 1, 1},
+		Block: [3]uint32{1, 1, 1}, Params: params(out)}, m.memory, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d blocks took %v", blocks, time.Since(began))
+	if got := m.read32(out, 1)[0]; got != blocks {
+		t.Errorf("the first block counts %d, want %d", got, blocks)
+	}
+}

@@ -250,7 +250,7 @@ func (l *linker) describe(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.Functi
 	info.Attributes[abi.FuncConstBytes] = int32(l.constBytes)
 	info.Attributes[abi.FuncLocalBytes] = int32(k.LocalBytes)
 	info.Attributes[abi.FuncNumRegs] = min(max(k.Registers, 16), 255)
-	info.Attributes[abi.FuncPTXVersion] = int32(m.Version.Major*10 + m.Version.Minor)
+	info.Attributes[abi.FuncPTXVersion] = target // of the virtual architecture, whatever the name says: cub chooses its kernels' shapes by it
 	info.Attributes[abi.FuncBinaryVersion] = target
 	info.Attributes[abi.FuncMaxDynamicSharedBytes] = 48 << 10
 	info.Attributes[abi.FuncPreferredSharedCarveout] = -1

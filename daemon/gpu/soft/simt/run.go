@@ -13,9 +13,9 @@ import (
 
 const (
 	// quantum is how many instructions a block runs before others of its runner get a chance, if it may be waiting for
-	// them; patience is the same for one that shows no sign of it.
+	// them; patience is the same for the first turn of one that shows no sign of it, and quite enough for most to end in.
 	quantum  = 1 << 19
-	patience = 1 << 24
+	patience = 1 << 22
 	// residentBytes bounds the memory of blocks that are begun and not finished, on one runner.
 	residentBytes = 512 << 20
 	// maxBlockThreads is the architecture's limit.
@@ -30,6 +30,7 @@ type run struct {
 	memory        *Memory
 	deterministic bool
 	runners       int
+	processors    int // multiprocessors, as kernels see them
 	blocks        uint64
 	next          atomic.Uint64 // the next block to begin
 	stop          atomic.Bool
@@ -61,7 +62,8 @@ func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memo
 	}
 	r := &run{
 		kernel: k.code, launch: launch, program: k.program, memory: memory, deterministic: e.options.Deterministic,
-		blocks: uint64(launch.Grid[0]) * uint64(launch.Grid[1]) * uint64(launch.Grid[2]), output: output,
+		processors: e.options.Multiprocessors,
+		blocks:     uint64(launch.Grid[0]) * uint64(launch.Grid[1]) * uint64(launch.Grid[2]), output: output,
 	}
 	if output == nil {
 		r.output = func([]byte) {}
@@ -216,7 +218,8 @@ func (r *runner) turn(b *block) (done, ok bool) {
 			return false, false
 		}
 		spent += used
-		if spent >= quantum && (r.run.launch.Cooperative || spent >= patience || used >= yieldCost) {
+		if spent >= quantum && (r.run.launch.Cooperative || spent >= patience || used >= yieldCost || b.aside) {
+			b.aside = true
 			return false, true
 		}
 	}

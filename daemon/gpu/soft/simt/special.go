@@ -85,9 +85,9 @@ func (w *warp) special(s ptx.Special, lane int) uint64 {
 	case ptx.NwarpID:
 		return uint64(len(b.warps))
 	case ptx.SMID:
-		return uint64(b.runner.number)
+		return uint64(b.runner.number % b.runner.run.processors)
 	case ptx.NSMID:
-		return uint64(b.runner.run.runners)
+		return uint64(b.runner.run.processors)
 	case ptx.GridID:
 		return b.launch.GridID
 	case ptx.LanemaskEQ:
