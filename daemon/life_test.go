@@ -217,6 +217,20 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// A script stops phosd right after its program: what is left of the session then is no program.
+func TestStopRightAfter(t *testing.T) {
+	l := newLab(t, nil)
+	p := l.run(nil)
+	p.says("live")
+	_ = p.Process.Kill()
+	_ = p.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if reply, err := l.client().Daemon.Stop(ctx, &rpc.StopRequest{}); err != nil || len(reply.GetEnded()) > 0 {
+		t.Errorf("stop: %v, %v", reply, err)
+	}
+}
+
 func TestJobFile(t *testing.T) {
 	l := newLab(t, nil)
 	for _, test := range []struct{ text, job, told string }{

@@ -104,7 +104,7 @@ func (s *session) status(ctx context.Context) *rpc.Program {
 
 // endAll stops phosd when no program runs, or ends the programs' sessions first when told to.
 func (d *Daemon) endAll(ctx context.Context, force bool) (*rpc.StopReply, error) {
-	running := d.table.all()
+	running := d.table.running()
 	if len(running) > 0 && !force {
 		first := running[0].record
 		return nil, fmt.Errorf("%w: %d, the first is pid %d (%s); --force ends their sessions",
@@ -113,11 +113,13 @@ func (d *Daemon) endAll(ctx context.Context, force bool) (*rpc.StopReply, error)
 	d.table.refuseAll()
 	reply := &rpc.StopReply{}
 	var ending sync.WaitGroup
-	for _, s := range d.table.all() {
+	for _, s := range d.table.running() {
 		reply.Ended = append(reply.Ended, &rpc.Program{
 			Session: s.record.Session, Pid: uint32(s.record.Program.PID),
 			Uid: s.record.Owner.UID, User: userName(s.record.Owner.UID), Command: s.record.Command,
 		})
+	}
+	for _, s := range d.table.all() {
 		ending.Go(func() { s.end(ctx, "phosd is being stopped") })
 	}
 	ending.Wait()

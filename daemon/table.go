@@ -109,6 +109,12 @@ func (t *table) all() []*session {
 	})
 }
 
+// running lists the sessions whose programs have not ended. One that just has keeps its session for the moment that its
+// worker needs to end, and its user may have seen it end before.
+func (t *table) running() []*session {
+	return slices.DeleteFunc(t.all(), func(s *session) bool { return s.record.Program.Check() != nil })
+}
+
 func (t *table) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
