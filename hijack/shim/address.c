@@ -12,7 +12,8 @@
 
 static const char field[] = "daemon_addr";
 
-/* Copies text without surrounding blanks. False: it is empty or does not fit. */
+/* Copies text without surrounding blanks. What does not fit is cut: it is no address that could be
+ * used, and the error shows what there is of it. False: it is empty. */
 static bool copy_trimmed(const char *from, size_t bytes, char *to, size_t to_bytes)
 {
 	while (bytes > 0 && isspace((unsigned char)from[0])) {
@@ -21,8 +22,10 @@ static bool copy_trimmed(const char *from, size_t bytes, char *to, size_t to_byt
 	}
 	while (bytes > 0 && isspace((unsigned char)from[bytes - 1]))
 		bytes--;
-	if (bytes == 0 || bytes >= to_bytes)
+	if (bytes == 0)
 		return false;
+	if (bytes >= to_bytes)
+		bytes = to_bytes - 1;
 	memcpy(to, from, bytes);
 	to[bytes] = '\0';
 	return true;

@@ -144,6 +144,10 @@ func TestGarbageAtSocket(t *testing.T) {
 	for _, conn := range open {
 		conn.Close()
 	}
+	daemon.Eventually("no session is left", func() bool {
+		left, err := os.ReadDir(filepath.Join(daemon.Dir, "sessions"))
+		return err == nil && len(left) == 0
+	})
 	daemon.Empty()
 	daemon.Eventually("phosd has closed its descriptors", func() bool {
 		return resources(t, daemon.PID()).files <= before.files+4

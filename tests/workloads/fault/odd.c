@@ -156,7 +156,7 @@ static void cut(const char *name)
 	CHECK(truncate(path, 0) == 0);
 	puts("cut");
 	fflush(stdout);
-	alarm(5);
+	alarm(2);
 	for (;;) {
 		cuMemcpyHtoDAsync(memory, pinned, LARGE, 0);
 		cuCtxSynchronize();
