@@ -63,7 +63,7 @@ host_compiler() {
 
 # need_cuda sets NVCC; where it cannot be had, NVCC stays empty and NVCC_MISSING says why.
 need_cuda() {
-	NVCC='' NVCC_MISSING=''
+	export NVCC='' NVCC_MISSING=''
 	if [ -x "$CUDA/bin/nvcc" ]; then
 		say ok "nvcc 12.4 (found)"
 	elif [ "$(uname -m)" = x86_64 ] && debian_mirror >/dev/null; then
@@ -73,13 +73,13 @@ need_cuda() {
 		NVCC=$(command -v nvcc)
 		say ok "nvcc ($NVCC, as installed)"
 	else
-		NVCC_MISSING="no nvcc: apt-get install nvidia-cuda-toolkit"
+		NVCC_MISSING="no nvcc: apt-get install nvidia-cuda-toolkit (Debian: non-free, Ubuntu: multiverse) and run this again"
 		say skip "$NVCC_MISSING"
 		return
 	fi
 	: "${NVCC:=$CUDA/bin/nvcc}"
 	need g++
 	[ "$(host_compiler)" = g++ ] || need "$(host_compiler)"
-	export NVCC NVCC_CCBIN
+	export NVCC_CCBIN
 	NVCC_CCBIN=$(command -v "$(host_compiler)")
 }
