@@ -8,14 +8,18 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 )
 
-// decoder takes the elements of one register apart, into as many as there are.
-type decoder func(bits uint64, into []float64)
+// quad is what one register holds, up to four elements. It is passed by value: slices given to a function variable would
+// have to be on the heap.
+type quad [4]float64
+
+// decoder takes the elements of one register apart.
+type decoder func(bits uint64) quad
 
 // encoder makes an element's bits.
 type encoder func(x float64) uint64
 
 var decoders = map[ptx.Type]decoder{
-	ptx.F16: decodeHalves, ptx.BF16: decodeBrains, ptx.TF32: decodeShort, ptx.F32: decodeSingle, ptx.F64: decodeDouble,
+	ptx.BF16: decodeBrains, ptx.TF32: decodeShort, ptx.F32: decodeSingle, ptx.F64: decodeDouble,
 	ptx.S8: decodeSigned, ptx.U8: decodeUnsigned, ptx.S32: decodeInteger,
 }
 
@@ -28,43 +32,38 @@ var halves = sync.OnceValue(func() *[1 << 16]float32 {
 	return table
 })
 
-func decodeHalves(bits uint64, into []float64) {
+func decoderOf(t ptx.Type) decoder {
+	if t != ptx.F16 {
+		return decoders[t]
+	}
 	table := halves()
-	for i := range into {
-		into[i] = float64(table[uint16(bits>>(16*i))])
+	return func(bits uint64) quad {
+		return quad{float64(table[uint16(bits)]), float64(table[uint16(bits>>16)])}
 	}
 }
 
-func decodeBrains(bits uint64, into []float64) {
-	for i := range into {
-		into[i] = float64(math.Float32frombits(uint32(bits>>(16*i)) << 16))
-	}
+// brain widens a bfloat16.
+func brain(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
+
+func decodeBrains(bits uint64) quad {
+	return quad{brain(uint32(bits) << 16), brain(uint32(bits) &^ 0xffff)}
 }
 
 // decodeShort ignores the bits that tf32 has not.
-func decodeShort(bits uint64, into []float64) {
-	into[0] = float64(math.Float32frombits(uint32(bits) &^ 0x1fff))
+func decodeShort(bits uint64) quad { return decodeSingle(bits &^ 0x1fff) }
+
+func decodeSingle(bits uint64) quad { return quad{float64(math.Float32frombits(uint32(bits)))} }
+func decodeDouble(bits uint64) quad { return quad{math.Float64frombits(bits)} }
+
+func decodeSigned(bits uint64) quad {
+	return quad{float64(int8(bits)), float64(int8(bits >> 8)), float64(int8(bits >> 16)), float64(int8(bits >> 24))}
 }
 
-func decodeSingle(bits uint64, into []float64) {
-	into[0] = float64(math.Float32frombits(uint32(bits)))
+func decodeUnsigned(bits uint64) quad {
+	return quad{float64(uint8(bits)), float64(uint8(bits >> 8)), float64(uint8(bits >> 16)), float64(uint8(bits >> 24))}
 }
 
-func decodeDouble(bits uint64, into []float64) { into[0] = math.Float64frombits(bits) }
-
-func decodeSigned(bits uint64, into []float64) {
-	for i := range into {
-		into[i] = float64(int8(bits >> (8 * i)))
-	}
-}
-
-func decodeUnsigned(bits uint64, into []float64) {
-	for i := range into {
-		into[i] = float64(uint8(bits >> (8 * i)))
-	}
-}
-
-func decodeInteger(bits uint64, into []float64) { into[0] = float64(int32(bits)) }
+func decodeInteger(bits uint64) quad { return quad{float64(int32(bits))} }
 
 // encoderOf finds how results are stored. Integers wrap around, or with finite stop at the ends of their range: their sums
 // are exact in float64.

@@ -26,7 +26,7 @@ type Operation struct {
 
 // Lookup makes the operation of an mma instruction.
 func Lookup(in *ptx.Inst) *Operation {
-	o := &Operation{a: decoders[in.SrcType], b: decoders[in.ThirdType], c: decoders[in.Type]}
+	o := &Operation{a: decoderOf(in.SrcType), b: decoderOf(in.ThirdType), c: decoderOf(in.Type)}
 	o.rows, o.inner = in.MatrixShape()
 	o.pack, o.packC = max(32/in.SrcType.Bits(), 1), max(32/in.Type.Bits(), 1)
 	o.d = encoderOf(in.Type, in.Flags&ptx.SatFinite != 0)
@@ -61,19 +61,18 @@ func (o *Operation) readLeft(into *[maxRows][maxInner]float64, a []Column) {
 	for r := range a {
 		row, stretch := r%tall*8, r/tall*4*o.pack
 		for lane, bits := range &a[r] {
-			at := into[row+lane/4][stretch+lane%4*o.pack:][:o.pack]
-			o.a(bits, at)
+			q := o.a(bits)
+			copy(into[row+lane/4][stretch+lane%4*o.pack:], q[:o.pack])
 		}
 	}
 }
 
 func (o *Operation) readRight(into *[maxInner][columns]float64, b []Column) {
-	var elements [4]float64
 	for r := range b {
 		for lane, bits := range &b[r] {
-			o.b(bits, elements[:o.pack])
+			q := o.b(bits)
 			first := (4*r + lane%4) * o.pack
-			for i, x := range elements[:o.pack] {
+			for i, x := range q[:o.pack] {
 				into[first+i][lane/4] = x
 			}
 		}
@@ -90,7 +89,8 @@ func (o *Operation) readSum(into *[maxRows][columns]float64, c []Column) {
 	for r := range c {
 		for lane, bits := range &c[r] {
 			row, column := o.place(r, lane)
-			o.c(bits, into[row][column:][:o.packC])
+			q := o.c(bits)
+			copy(into[row][column:], q[:o.packC])
 		}
 	}
 }
