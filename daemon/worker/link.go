@@ -59,6 +59,9 @@ func (l *link) Fail(code abi.Result) { l.file.Fail(code) }
 // Capturing says how many streams are being captured.
 func (l *link) Capturing(streams int) { l.file.SetCapturing(streams) }
 
+// Full asks the program to post no more work for now.
+func (l *link) Full(full bool) { l.file.SetFull(full) }
+
 // Complete stores an event's record count.
 func (l *link) Complete(word uint32, count uint64) { l.file.CompleteEvent(word, count) }
 
