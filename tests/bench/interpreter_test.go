@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -10,28 +9,31 @@ import (
 	"github.com/phos-gpu/phos/tests/lab"
 )
 
-// interpreter runs the interpreter's own benchmark of a naive matrix multiplication on one core and on two.
-func interpreter(t *testing.T) [][4]string {
+// interpreter runs the interpreter's own benchmarks: a naive matrix multiplication on one core and on two, and the cost of
+// the marks of written chunks.
+func interpreter(t *testing.T) []row {
 	t.Helper()
-	command := lab.Command("go", "test", "-run", "^$", "-bench", "Matmul", "-benchtime", "5x", "-cpu", "2", "./daemon/gpu/soft/simt")
+	command := lab.Command("go", "test", "-run", "^$", "-bench", "Matmul|Marks", "-benchtime", "20x", "-cpu", "2", "./daemon/gpu/soft/simt")
 	command.Stderr = os.Stderr
 	output, err := command.Output()
 	if err != nil {
 		t.Fatalf("benchmark: %v\n%s", err, output)
 	}
-	one, two := perInstruction(t, output, "OneCore"), perInstruction(t, output, "AllCores")
-	return [][4]string{
-		{"naive 256³ matmul", fmt.Sprintf("%.2f ns", one), "0.7 ns", "for a thread-instruction on one core"},
-		{"  on two cores", ratio(one, two), "1.8", "times as fast"},
+	one := metric(t, output, "MatmulOneCore", "ns/thread-inst")
+	two := metric(t, output, "MatmulAllCores", "ns/thread-inst")
+	return []row{
+		{name: "naive 256\u00b3 matmul, one core", value: one, unit: "ns", most: 0.7, note: "for a thread-instruction"},
+		{name: "  on two cores", value: one / two, least: 1.8, note: "times as fast"},
+		{name: "a kernel of stores, marking", value: metric(t, output, "Marks", "of-unmarked"), most: 1.1, note: "of its time on memory without marks"},
 	}
 }
 
-// perInstruction is the time of one thread-instruction that a benchmark reports.
-func perInstruction(t *testing.T, output []byte, benchmark string) float64 {
+// metric is a figure that a benchmark reports.
+func metric(t *testing.T, output []byte, benchmark, unit string) float64 {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^BenchmarkMatmul` + benchmark + `\b.*\s([0-9.]+) ns/thread-inst`).FindSubmatch(output)
+	match := regexp.MustCompile(`(?m)^Benchmark` + benchmark + `\b.*\s([0-9.]+) ` + unit + `\b`).FindSubmatch(output)
 	if match == nil {
-		t.Fatalf("the benchmark %s reports no ns/thread-inst:\n%s", benchmark, output)
+		t.Fatalf("the benchmark %s reports no %s:\n%s", benchmark, unit, output)
 	}
 	value, err := strconv.ParseFloat(string(match[1]), 64)
 	if err != nil {

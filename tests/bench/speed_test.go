@@ -27,34 +27,38 @@ func TestSpeed(t *testing.T) {
 	if err := program.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	m := measured
-	rows := [][4]string{
-		{"cuLaunchKernel, 8 arguments", fmt.Sprintf("%.0f ns", m["launch_ns"]), "150 ns", fmt.Sprintf("a unix-socket round trip takes %.0f ns: %.0f times as long", m["socket_ns"], m["socket_ns"]/m["launch_ns"])},
-		{"launched and done, one of 100", fmt.Sprintf("%.0f ns", m["launched_and_done_ns"]), "", "the worker's part and the software GPU's included"},
-		{"synchronous call", fmt.Sprintf("%.0f ns", m["sync_ns"]), "1000 ns", ""},
-		{"  against a bare ping-pong", ratio(m["sync_ns"], m["bare_ns"]), "3", fmt.Sprintf("which takes %.0f ns", m["bare_ns"])},
-		{"worker starts (cuInit)", fmt.Sprintf("%.1f ms", m["start_ms"]), "100 ms", ""},
-		{"phosd and an idle worker", fmt.Sprintf("%.2f %%", idle*100), "0.5 %", "of a core, over 10 s"},
-	}
-	for _, mib := range []string{"16", "128"} {
-		rows = append(rows,
-			[4]string{"copy to device, " + mib + " MiB", ratio(m["to_device_"+mib], m["memcpy_"+mib]), "0.7", fmt.Sprintf("of memcpy's %.1f GB/s", m["memcpy_"+mib])},
-			[4]string{"copy from device, " + mib + " MiB", ratio(m["from_device_"+mib], m["memcpy_"+mib]), "0.7", ""},
-			[4]string{"pinned, to device, " + mib + " MiB", ratio(m["pinned_to_"+mib], m["memcpy2_"+mib]), "0.9", fmt.Sprintf("of memcpy's %.1f GB/s", m["memcpy2_"+mib])},
-			[4]string{"pinned, from device, " + mib + " MiB", ratio(m["pinned_from_"+mib], m["memcpy2_"+mib]), "0.9", ""})
-	}
-	rows = append(rows, interpreter(t)...)
-	print(t, rows)
+	rows := append(calls(measured, idle), copies(measured)...)
+	print(t, append(rows, interpreter(t)...))
 }
 
-func ratio(a, b float64) string { return fmt.Sprintf("%.2f", a/b) }
-
-func print(t *testing.T, rows [][4]string) {
-	var table strings.Builder
-	for _, row := range rows {
-		fmt.Fprintf(&table, "%-32s %12s   target %-8s %s\n", row[0], row[1], row[2], row[3])
+// calls are the rows of calls, and of what runs between them.
+func calls(m map[string]float64, idle float64) []row {
+	return []row{
+		{name: "cuLaunchKernel, 8 arguments", value: m["launch_ns"], unit: "ns", most: 150,
+			note: fmt.Sprintf("%.0f of them in a unix-socket round trip of %.0f ns", m["socket_ns"]/m["launch_ns"], m["socket_ns"])},
+		{name: "  launched and done, one of 100", value: m["launched_and_done_ns"], unit: "ns", note: "the worker's part and the software GPU's included"},
+		{name: "synchronous call", value: m["sync_ns"], unit: "ns", most: 1000},
+		{name: "  in bare ping-pongs", value: m["sync_ns"] / m["bare_ns"], most: 3, note: fmt.Sprintf("of %.0f ns: one word in shared memory, there and back", m["bare_ns"])},
+		{name: "a worker starts (cuInit)", value: m["start_ms"], unit: "ms", most: 100},
+		{name: "phosd and an idle worker", value: idle * 100, unit: "%", most: 0.5, note: "of a core, over 10 s"},
 	}
-	t.Logf("\n%s", table.String())
+}
+
+// copies are the rows of copies between the program and its GPU.
+func copies(m map[string]float64) (rows []row) {
+	for _, mib := range []string{"16", "128"} {
+		for _, memory := range []struct {
+			name  string
+			least float64
+		}{{"pageable", 0.7}, {"pinned", 0.9}} {
+			memcpy := m[memory.name+"_memcpy_"+mib]
+			note := fmt.Sprintf("of memcpy's %.1f GB/s", memcpy)
+			rows = append(rows,
+				row{name: memory.name + " to device, " + mib + " MiB", value: m[memory.name+"_to_"+mib] / memcpy, least: memory.least, note: note},
+				row{name: memory.name + " from device, " + mib + " MiB", value: m[memory.name+"_from_"+mib] / memcpy, least: memory.least, note: note})
+		}
+	}
+	return rows
 }
 
 // runSpeed runs the C program up to the point where it idles.

@@ -1,0 +1,64 @@
+package simt_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
+)
+
+// BenchmarkMarks runs a kernel that does little but store, in turns on device memory whose marks were cleared and on host
+// memory, which has none. The ratio of the two times is what marks cost where they cost most.
+func BenchmarkMarks(b *testing.B) {
+	const (
+		chunks = 8
+		host   = 0x6000_0000_0000
+		// 64 blocks of 256 threads store 256 words each.
+		stores = "mov.u32 %r2, %ctaid.x; mul.wide.u32 %rd3, %r2, 1024; add.s64 %rd2, %rd2, %rd3; mov.u32 %r4, 0;\n" +
+			"L: st.global.u32 [%rd2], %r4; add.s64 %rd2, %rd2, 65536; add.u32 %r4, %r4, 1;\n" +
+			"setp.lt.u32 %p1, %r4, 256; @%p1 bra L; ret;"
+	)
+	m := newMachine(b)
+	k := m.kernel(m.link(body(stores)), "k")
+	area := gpu.Range{Address: windowBase + 8*gpu.ChunkBytes, Bytes: chunks * gpu.ChunkBytes}
+	if err := m.memory.MapHost(host, hugeMemory(b, int(area.Bytes))); err != nil {
+		b.Fatal(err)
+	}
+	engine := simt.NewEngine(simt.Options{Cores: 1})
+	store := func(to uint64) time.Duration {
+		launch := simt.Launch{Grid: [3]uint32{64, 1, 1}, Block: [3]uint32{256, 1, 1}, Params: params(to)}
+		began := time.Now()
+		if err := engine.Run(context.Background(), k, launch, m.memory, nil); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	store(host)
+	store(area.Address)
+	var marked, plain time.Duration
+	for b.Loop() {
+		m.memory.ClearWritten(area)
+		marked += store(area.Address)
+		if marks := m.memory.Written(area)[0]; marks != 1<<chunks-1 {
+			b.Fatalf("marks %b", marks)
+		}
+		plain += store(host)
+	}
+	b.ReportMetric(float64(marked)/float64(plain), "of-unmarked")
+}
+
+// hugeMemory is memory with the same kind of pages as device memory.
+func hugeMemory(b *testing.B, bytes int) []byte {
+	b.Helper()
+	memory, err := unix.Mmap(-1, 0, bytes+gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = unix.Munmap(memory) })
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
+	return memory[:bytes]
+}
