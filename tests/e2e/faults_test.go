@@ -85,23 +85,37 @@ func TestPinnedMemoryLimit(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestWorkerKilled ends a worker while its program waits: the program gets an error and does not hang.
+// TestWorkerKilled ends a worker while its program waits or polls, with phosd there and without: the program gets an
+// error and does not hang.
 func TestWorkerKilled(t *testing.T) {
 	program := faultProgram(t)
-	daemon := lab.Start(t)
-	waiting := daemon.Program(program, "hang")
-	waiting.Says("waiting")
-	programs := daemon.Status().GetPrograms()
-	if len(programs) != 1 || programs[0].GetPid() != uint32(waiting.Process.Pid) {
-		t.Fatalf("programs: %v", programs)
+	for _, test := range []struct {
+		how   string
+		phosd bool
+	}{{"hang", true}, {"poll", true}, {"poll", false}} {
+		t.Run(fmt.Sprintf("%s, phosd %v", test.how, test.phosd), func(t *testing.T) {
+			daemon := lab.Start(t)
+			waiting := daemon.Program(program, test.how)
+			waiting.Says("waiting")
+			programs := daemon.Status().GetPrograms()
+			if len(programs) != 1 || programs[0].GetPid() != uint32(waiting.Process.Pid) {
+				t.Fatalf("programs: %v", programs)
+			}
+			if !test.phosd {
+				daemon.Kill()
+			}
+			if err := syscall.Kill(int(programs[0].GetWorkerPid()), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if err := waiting.Wait(); err != nil {
+				t.Fatalf("%v: %s", err, waiting.Output.String())
+			}
+			if !test.phosd {
+				daemon.Launch()
+			}
+			daemon.Empty()
+		})
 	}
-	if err := syscall.Kill(int(programs[0].GetWorkerPid()), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if err := waiting.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, waiting.Output.String())
-	}
-	daemon.Empty()
 }
 
 // TestProgramKilled ends a program while it waits: its worker goes, endless kernel and all.

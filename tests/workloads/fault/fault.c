@@ -105,6 +105,23 @@ static void hang(void)
 	CHECK(cuMemAlloc(&memory, 64) != CUDA_SUCCESS);
 }
 
+/* The same, but never waits: it only asks. */
+static void poll_event(void)
+{
+	CUevent event;
+	CUresult result;
+	begin();
+	CU(cuEventCreate(&event, CU_EVENT_DEFAULT));
+	launch("forever", 0);
+	CU(cuEventRecord(event, NULL));
+	puts("waiting");
+	fflush(stdout);
+	while ((result = cuEventQuery(event)) == CUDA_ERROR_NOT_READY)
+		;
+	CHECK(result != CUDA_SUCCESS);
+	CHECK(cuEventQuery(event) == result);
+}
+
 /* Works until the file named in the environment is there, then checks that all went well. */
 static void steady(const char *until)
 {
@@ -200,6 +217,8 @@ int main(int argc, char **argv)
 		pinned_out_of_memory();
 	else if (strcmp(what, "hang") == 0)
 		hang();
+	else if (strcmp(what, "poll") == 0)
+		poll_event();
 	else if (strcmp(what, "steady") == 0)
 		steady(argv[2]);
 	else if (strcmp(what, "hostile") == 0)
