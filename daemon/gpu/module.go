@@ -14,6 +14,8 @@ type Image struct {
 type LoadOptions struct {
 	// Place finds device memory for a module global and returns its address, backed and zeroed. Nil where the driver places globals.
 	Place func(name string, bytes, align uint64) (address uint64, err error)
+	// PlaceManaged does the same for a managed variable, in memory that the program has too. Nil refuses code that has any.
+	PlaceManaged func(name string, bytes uint64) (address uint64, err error)
 }
 
 // LoadError says why an image was refused, with the text for the program's JIT error log.

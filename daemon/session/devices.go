@@ -69,7 +69,7 @@ func (s *Session) open(d *device) error {
 		d.context, d.heap = c, heap.New(d.window, c.Memory())
 		d.opened.Store(&c)
 		for r := range s.arena.Allocations() {
-			if err := d.mapHost(s.options.Arena, r); err != nil {
+			if err := mapHost(c, s.options.Arena, r); err != nil {
 				s.log.Error("pinned memory is not visible on a GPU", "gpu", d.ordinal, "error", err)
 			}
 		}
@@ -91,8 +91,8 @@ func (s *Session) leave(d *device) {
 	d.context, d.heap = nil, nil
 }
 
-// mapHost shows an allocation of the arena to the kernels of the device.
-func (d *device) mapHost(arena Arena, r gpu.Range) error {
+// mapHost shows an allocation of the arena to the kernels of a device.
+func mapHost(c gpu.Context, arena Arena, r gpu.Range) error {
 	offset := r.Address - arena.Address()
-	return d.context.Memory().MapHost(r.Address, arena.Bytes()[offset:offset+r.Bytes])
+	return c.Memory().MapHost(r.Address, arena.Bytes()[offset:offset+r.Bytes])
 }

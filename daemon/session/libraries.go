@@ -50,7 +50,7 @@ func (l *library) in(s *Session, c *context) (*module, error) {
 	if m := l.modules[c]; m != nil && m.object.State == m {
 		return m, nil
 	}
-	m, err := load(c, l.images)
+	m, err := s.load(c, l.images)
 	if err != nil {
 		return nil, err
 	}
@@ -190,12 +190,22 @@ func (s *Session) libraryGetGlobal(call *Call, in *wire.LibraryGetGlobal, out *w
 	return err
 }
 
-// libraryGetManaged finds nothing: managed variables are not built, and code that has them is refused when it is loaded.
-func (s *Session) libraryGetManaged(_ *Call, in *wire.LibraryGetManaged, _ *wire.LibraryGetManagedReply) error {
-	if _, err := s.library(in.Library); err != nil {
+// libraryGetManaged finds a variable that lies in the arena.
+func (s *Session) libraryGetManaged(call *Call, in *wire.LibraryGetManaged, out *wire.LibraryGetManagedReply) error {
+	l, err := s.library(in.Library)
+	if err != nil {
 		return err
 	}
-	return &gpu.Error{Op: "find managed variable " + in.Name, Code: abi.NotFound}
+	m, err := l.anywhere(s, call)
+	if err != nil {
+		return err
+	}
+	if _, managed := m.managed[in.Name]; !managed {
+		return &gpu.Error{Op: "find managed variable " + in.Name, Code: abi.NotFound}
+	}
+	r, err := m.global(in.Name) // its size as declared
+	out.Dptr, out.Bytes = r.Address, r.Bytes
+	return err
 }
 
 func (s *Session) libraryGetKernelCount(call *Call, in *wire.LibraryGetKernelCount, out *wire.LibraryGetKernelCountReply) error {
@@ -263,7 +273,7 @@ func (s *Session) linkCheck(call *Call, in *wire.LinkCheck, out *wire.LinkCheckR
 		images, err := fatbin.Parse(content)
 		if err == nil && c != nil {
 			var m *module
-			if m, err = load(c, images); err == nil {
+			if m, err = s.load(c, images); err == nil {
 				m.close(s)
 			}
 		}

@@ -219,7 +219,7 @@ func (s *Session) memHostAlloc(call *Call, in *wire.MemHostAlloc, out *wire.MemH
 	return err
 }
 
-// allocatePinned takes pages of the arena and shows them to every device that is open.
+// allocatePinned enters pages of the arena as an allocation.
 func (s *Session) allocatePinned(call *Call, bytes uint64, managed bool) (gpu.Range, error) {
 	c, err := s.current(call)
 	if err != nil {
@@ -228,21 +228,31 @@ func (s *Session) allocatePinned(call *Call, bytes uint64, managed bool) (gpu.Ra
 	if err := s.unsafe(call); err != nil {
 		return gpu.Range{}, err
 	}
+	r, err := s.showArena(bytes)
+	if err != nil {
+		return gpu.Range{}, err
+	}
+	a := &allocation{bounds: r, managed: managed}
+	a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: call.maker(), Owner: c.object, State: a})
+	return r, nil
+}
+
+// showArena takes pages of the arena and maps them in every device that is open. It needs no lock.
+func (s *Session) showArena(bytes uint64) (gpu.Range, error) {
 	r, err := s.arena.Allocate(bytes)
 	if err != nil {
 		return gpu.Range{}, err
 	}
 	for _, d := range s.devices {
-		if d.context == nil {
+		c := d.opened.Load()
+		if c == nil {
 			continue
 		}
-		if err := d.mapHost(s.options.Arena, r); err != nil {
+		if err := mapHost(*c, s.options.Arena, r); err != nil {
 			_ = s.freePinned(r)
 			return gpu.Range{}, err
 		}
 	}
-	a := &allocation{bounds: r, managed: managed}
-	a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: call.maker(), Owner: c.object, State: a})
 	return r, nil
 }
 

@@ -24,6 +24,8 @@ type module struct {
 	// placed are the addresses of the module's variables in the heap.
 	placed []uint64
 	heap   *heap.Heap
+	// managed are those of its variables that the program reads and writes too, in the arena.
+	managed map[string]gpu.Range
 }
 
 // function is a kernel of a module.
@@ -46,8 +48,16 @@ func (m *module) close(s *Session) {
 	if err := m.code.Close(); err != nil {
 		s.log.Warn("unload module", "error", err)
 	}
+	m.free(s)
+}
+
+// free gives the variables' memory back.
+func (m *module) free(s *Session) {
 	for _, address := range m.placed {
 		_ = m.heap.Free(address) // with the device gone, it is free already
+	}
+	for _, r := range m.managed {
+		_ = s.freePinned(r)
 	}
 }
 
@@ -69,13 +79,13 @@ func readImage(memory io.ReaderAt, address, bytes uint64) ([]byte, error) {
 }
 
 // load brings code onto the context's device. It needs no lock, but the context must stay.
-func load(c *context, images *fatbin.Images) (*module, error) {
+func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 	d := c.device
 	image, err := images.Best(d.capability())
 	if err != nil {
 		return nil, err
 	}
-	m := &module{context: c, functions: map[string]*function{}, heap: d.heap}
+	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, managed: map[string]gpu.Range{}}
 	place := func(name string, bytes, align uint64) (uint64, error) {
 		// What needs more than the heap's own alignment gets a chunk, which has every alignment.
 		if align > heap.Align {
@@ -88,11 +98,17 @@ func load(c *context, images *fatbin.Images) (*module, error) {
 		m.placed = append(m.placed, r.Address)
 		return r.Address, nil
 	}
-	m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place})
-	if err != nil {
-		for _, address := range m.placed {
-			_ = m.heap.Free(address)
+	placeManaged := func(name string, bytes uint64) (uint64, error) {
+		r, err := s.showArena(bytes)
+		if err != nil {
+			return 0, fmt.Errorf("place managed variable %s: %w", name, err)
 		}
+		m.managed[name] = r
+		return r.Address, nil
+	}
+	m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place, PlaceManaged: placeManaged})
+	if err != nil {
+		m.free(s)
 		return nil, err
 	}
 	return m, nil
@@ -145,7 +161,7 @@ func (s *Session) loadImage(c *context, content []byte, maker object.Maker, asLi
 	}
 	var m *module
 	if c != nil {
-		if m, err = load(c, images); err != nil {
+		if m, err = s.load(c, images); err != nil {
 			return 0, err
 		}
 	}

@@ -204,7 +204,7 @@ func (p *parser) variableHead(d *declaration) {
 			}
 			d.v.Align = uint64(align)
 		case ".attribute":
-			p.attribute()
+			p.attribute(d)
 		case ".v2", ".v4":
 			d.vector = uint64(word[2] - '0')
 			p.next()
@@ -227,13 +227,14 @@ func (p *parser) variableHead(d *declaration) {
 	}
 }
 
-// attribute skips .attribute(.managed).
-func (p *parser) attribute() {
+// attribute takes .attribute(.managed).
+func (p *parser) attribute(d *declaration) {
 	p.next()
 	p.expect('(')
 	if !p.acceptDot(".managed") {
 		p.errorf("attribute %s is not supported", p.found())
 	}
+	d.v.Managed = true
 	p.expect(')')
 }
 

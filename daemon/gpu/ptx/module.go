@@ -51,6 +51,8 @@ type Var struct {
 	// Offset is the place within the function's shared, local, parameter or call-parameter frame. Module-scope shared
 	// variables that a kernel can reach get their offset from the executor's layout; see Func.Shared.
 	Offset uint64
+	// Managed is set by .attribute(.managed): the program reads and writes the variable too.
+	Managed bool
 	// CallParam tells the two parameter frames apart: true for the variables in Func.CallParams, false for a function's
 	// own Params and Returns.
 	CallParam bool

@@ -37,13 +37,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	if err != nil {
 		return nil, err
 	}
-	place := options.Place
-	if place == nil {
-		place = func(name string, _, _ uint64) (uint64, error) {
-			return 0, fmt.Errorf("no memory for variable %s: %w", name, abi.OutOfMemory)
-		}
-	}
-	program, err := simt.Link(texts, place, c.device.space)
+	program, err := simt.Link(texts, placer(texts, options), c.device.space)
 	if err != nil {
 		return nil, loadError(err)
 	}
@@ -53,6 +47,27 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 		m.functions[name] = newFunction(m, kernel, texts)
 	}
 	return m, nil
+}
+
+// placer finds memory for each variable where it belongs.
+func placer(texts []*ptx.Module, options gpu.LoadOptions) simt.Placer {
+	managed := map[string]bool{}
+	for _, text := range texts {
+		for _, v := range text.Globals {
+			managed[v.Name] = managed[v.Name] || v.Managed
+		}
+	}
+	return func(name string, bytes, align uint64) (uint64, error) {
+		switch {
+		case managed[name] && options.PlaceManaged != nil:
+			return options.PlaceManaged(name, bytes)
+		case managed[name]:
+			return 0, fmt.Errorf("no memory for managed variable %s: %w", name, abi.NotSupported)
+		case options.Place == nil:
+			return 0, fmt.Errorf("no memory for variable %s: %w", name, abi.OutOfMemory)
+		}
+		return options.Place(name, bytes, align)
+	}
 }
 
 // refuseCubin explains why machine code does not run.
