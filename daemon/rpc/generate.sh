@@ -14,5 +14,8 @@ protoc -I . \
 	worker.proto daemon.proto
 for file in "$out"/*.go; do
 	# The version of protoc differs between distributions and changes nothing else.
-	sed '/^\/\/.*protoc  *v[0-9]/d' "$file" >"zz_$(basename "$file" | tr . _ | sed 's/_go$/.go/')"
+	# The sum of the source is for generate_test.go, which finds files that are out of date without protoc.
+	source=$(basename "$file" | sed 's/\(_grpc\)*\.pb\.go$/.proto/')
+	sed -e '/^\/\/.*protoc  *v[0-9]/d' -e "1a // sha256 of $source: $(sha256sum <"$source" | cut -d ' ' -f 1)" "$file" \
+		>"zz_$(basename "$file" | tr . _ | sed 's/_go$/.go/')"
 done
