@@ -2,8 +2,8 @@
 // records for adopting workers stand.
 //
 //	/run/phos/phosd.sock             0666  programs and pos_cli
-//	/run/phos/phosd.lock             0600  held by the one phosd of this directory
-//	/run/phos/last             0600  the number of the last session
+//	/run/phos/phosd.lock             0600  held by the one phosd of this directory; stays after a stop
+//	/run/phos/last                   0600  the number of the last session; stays after a stop
 //	/run/phos/sessions/              a tmpfs of its own
 //	/run/phos/sessions/ID/session    0600  of the program's user; see hijack/wire
 //	/run/phos/sessions/ID/arena      0600  of the program's user

@@ -1,7 +1,7 @@
 // Package simt executes checked PTX on the CPU: warps of 32 lanes, one decoded instruction for all lanes at a time.
 //
 // Link lowers ptx modules to a Program, whose Kernels an Engine runs against a Memory. Read link.go for what a program
-// is, lower.go for the decoded form, exec_unsafe.go for the loop that everything else serves, warp.go for divergence and
+// is, package code for the decoded form, exec.go for the loop that everything else serves, warp.go for divergence and
 // block.go for how warps and blocks take turns. The meaning of a single operation on a single lane is in package arith,
 // the address space in package space.
 //
