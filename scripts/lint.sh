@@ -6,11 +6,13 @@ cd "$ROOT"
 
 linter=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 
+# golangci-lint refuses sources of a newer Go than it was built with itself.
+install_linter() { GOTOOLCHAIN=$(go env GOVERSION) GOBIN=$CACHE/bin go install "$linter"; }
 c_sources() { find hijack/shim tests \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) ! -name 'zz_*'; }
 format_c() { c_sources | xargs clang-format --dry-run -Werror; }
 no_drift() { go mod tidy -diff && go test ./hijack/gen/...; }
 
-[ -x "$CACHE/bin/golangci-lint" ] || step "install golangci-lint" env GOBIN="$CACHE/bin" go install "$linter"
+[ -x "$CACHE/bin/golangci-lint" ] || step "install golangci-lint" install_linter
 step "golangci-lint" "$CACHE/bin/golangci-lint" run ./...
 step "clang-format" format_c
 step "shellcheck" shellcheck -x -P SCRIPTDIR build.sh scripts/*.sh .ci/run
