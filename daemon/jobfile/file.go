@@ -148,6 +148,9 @@ func parseError(path string, text []byte, err error) error {
 	if line, _, more := strings.Cut(wrong.Text, "\n"); more {
 		wrong.Text = line
 	}
+	if strings.Contains(wrong.Text, "cannot unmarshal") {
+		wrong.Text = "it must be text" // all fields are; the parser says so in words about Go
+	}
 	return wrong
 }
 

@@ -1,12 +1,15 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/daemon/jobfile"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -23,7 +26,11 @@ func openLog(program process.Identity, path string) (*os.File, error) {
 	// Never waits: the path may be a pipe that nobody reads.
 	file, err := os.OpenFile(base+"/"+path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOCTTY, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("log_path %s: %w", path, err)
+		var at *fs.PathError
+		if errors.As(err, &at) {
+			err = at.Err // its path is how this process reaches the file, not the one that the user wrote
+		}
+		return nil, fmt.Errorf("%s: log_path: open %s: %w", jobfile.Name, path, err)
 	}
 	return file, nil
 }
