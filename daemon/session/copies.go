@@ -70,6 +70,33 @@ func (w *watched) failure() error {
 	return w.err
 }
 
+// reported is the program's memory as copies of graphs use it. Nobody waits for one of them, so that an error is stored
+// for a later call to return.
+type reported struct {
+	gpu.HostMemory
+	session *Session
+}
+
+func (r reported) note(err error) {
+	if err != nil {
+		r.session.failLater(&gpu.Error{Op: "copy program memory in a graph", Code: gpu.Code(err), Detail: err.Error()})
+	}
+}
+
+// ReadAt reads the program's memory.
+func (r reported) ReadAt(p []byte, address int64) (int, error) {
+	n, err := r.HostMemory.ReadAt(p, address)
+	r.note(err)
+	return n, err
+}
+
+// WriteAt writes the program's memory.
+func (r reported) WriteAt(p []byte, address int64) (int, error) {
+	n, err := r.HostMemory.WriteAt(p, address)
+	r.note(err)
+	return n, err
+}
+
 // span is the number of bytes from the first to behind the last byte of a box. ok is false when that cannot be counted.
 func span(extent [3]uint64, rowPitch, slicePitch uint64) (bytes uint64, ok bool) {
 	over1, rows := bits.Mul64(rowPitch, extent[1]-1)

@@ -177,7 +177,7 @@ func (s *Session) work(c *context, op graph.Op) (gpu.Work, error) {
 		}
 		return f.work(&op), f.accepts(&op, len(op.Params))
 	case graph.Copy:
-		return s.copyWork(c.device, op, s.program.Memory(NoThread))
+		return s.copyWork(c.device, op, reported{s.program.Memory(NoThread), s})
 	case graph.Memset:
 		return s.fillWork(op.Fill)
 	case graph.Host:

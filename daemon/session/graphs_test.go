@@ -423,6 +423,23 @@ func TestHostileFrames(t *testing.T) {
 	p.session.Dispatch(&Call{Number: 9999, Payload: make([]byte, 64)})
 }
 
+// TestGraphCopyFails captures a copy from memory that is not there: the launch has nobody to tell but later calls.
+func TestGraphCopyFails(t *testing.T) {
+	p := newProgram(t)
+	address, stream := p.alloc(4096), p.stream(0)
+	copyIn := &wire.MemcpyWait{Dst: address, SrcKind: kindProgram, Src: 1, Width: 100, Height: 1, Depth: 1, Stream: stream}
+	p.begin(stream)
+	p.ok(abi.CallMemcpyWait, copyIn, nil)
+	exec := p.instantiate(p.end(stream))
+	p.ok(abi.CallGraphLaunch, &wire.GraphLaunch{HGraphExec: exec, HStream: stream}, nil)
+	syncContext(p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.failures) != 1 {
+		t.Errorf("errors that were stored: %v", p.failures)
+	}
+}
+
 // FuzzDispatch sends any bytes as any call: a session answers or refuses, and never panics.
 func FuzzDispatch(f *testing.F) {
 	for _, number := range []abi.Call{abi.CallMemAlloc, abi.CallLaunch, abi.CallGraphAddKernelNode, abi.CallMemcpyWait, abi.CallModuleGetFunction} {

@@ -32,9 +32,9 @@ func (w *Worker) describe() *rpc.Description {
 func (j job) logger(phosd *slog.Logger, settings config.Log) *slog.Logger {
 	phosd = phosd.With("job", j.name)
 	if j.log == nil {
-		return phosd
+		return slog.New(newLimited(phosd.Handler()))
 	}
-	return slog.New(slog.NewMultiHandler(phosd.Handler(), settings.Handler(j.log)))
+	return slog.New(newLimited(slog.NewMultiHandler(phosd.Handler(), settings.Handler(j.log))))
 }
 
 // progressTime is how long the session may take to tell; a call that loads a large module keeps it busy for longer.

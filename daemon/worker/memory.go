@@ -19,7 +19,7 @@ type processMemory struct {
 const maxVector = 1 << 30
 
 // ErrRefused means that the kernel does not let this process touch the program's memory.
-var ErrRefused = errors.New("the program's memory may not be touched")
+var ErrRefused = fmt.Errorf("the program's memory may not be touched from outside, and no thread of it waits that could copy: %w", abi.NotPermitted)
 
 // ReadAt copies from the program.
 func (m processMemory) ReadAt(p []byte, address int64) (int, error) {
