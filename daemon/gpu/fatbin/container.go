@@ -4,11 +4,7 @@ import "encoding/binary"
 
 // The fat binary's layout; all numbers are little endian.
 const (
-	wrapperMagic = 0x466243b1
-	binMagic     = 0xba55ed50
-
-	// WrapperBytes is the size of the structure that a program's start-up code hands to the driver.
-	WrapperBytes = 24
+	binMagic = 0xba55ed50
 
 	binHeaderBytes   = 16
 	entryHeaderBytes = 64 // the fields read here; real headers are 72 and more
@@ -20,40 +16,8 @@ const (
 	flagZstd = 0x8000
 )
 
-// Wrapper is the small structure in a program's data that points at a fat binary.
-type Wrapper struct {
-	Version uint32
-	// Data is the address of the fat binary.
-	Data uint64
-	// More is the address of a NULL-terminated array of further fat binaries, in version 2.
-	More uint64
-}
-
-// ParseWrapper reads a wrapper from its 24 bytes.
-func ParseWrapper(data []byte) (Wrapper, error) {
-	if len(data) < WrapperBytes {
-		return Wrapper{}, refuse(0, ErrTruncated, "a wrapper has %d bytes, not %d", WrapperBytes, len(data))
-	}
-	if magic := binary.LittleEndian.Uint32(data); magic != wrapperMagic {
-		return Wrapper{}, refuse(0, ErrUnknownFormat, "wrapper magic %#x", magic)
-	}
-	w := Wrapper{
-		Version: binary.LittleEndian.Uint32(data[4:]),
-		Data:    binary.LittleEndian.Uint64(data[8:]),
-		More:    binary.LittleEndian.Uint64(data[16:]),
-	}
-	switch w.Version {
-	case 1:
-		w.More = 0 // a file name there
-	case 2:
-	default:
-		return Wrapper{}, refuse(4, ErrVersion, "wrapper version %d", w.Version)
-	}
-	return w, nil
-}
-
-// BinBytes is the length of the fat binary that starts with this header of at least 16 bytes.
-func BinBytes(header []byte) (uint64, error) {
+// binBytes is the length of the fat binary that starts with this header of at least 16 bytes.
+func binBytes(header []byte) (uint64, error) {
 	if len(header) < binHeaderBytes {
 		return 0, refuse(0, ErrTruncated, "a fat binary header has %d bytes, not %d", binHeaderBytes, len(header))
 	}
@@ -85,7 +49,7 @@ type entry struct {
 }
 
 func parseFatbin(data []byte) (*Images, error) {
-	size, err := BinBytes(data)
+	size, err := binBytes(data)
 	if err != nil {
 		return nil, err
 	}

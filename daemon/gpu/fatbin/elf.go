@@ -10,7 +10,7 @@ const (
 )
 
 func parseELF(data []byte) (*Images, error) {
-	size, err := ELFBytes(data)
+	size, err := elfBytes(data)
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +35,9 @@ func CubinSM(data []byte) int {
 	return int(flags & 0xff)
 }
 
-// ELFBytes is the length of an ELF file as its header tells it: the end of the section header table or of the
+// elfBytes is the length of an ELF file as its header tells it: the end of the section header table or of the
 // program header table, whichever is later. Sections of a cubin lie before its tables.
-func ELFBytes(header []byte) (uint64, error) {
+func elfBytes(header []byte) (uint64, error) {
 	if len(header) < elfHeaderBytes {
 		return 0, refuse(0, ErrTruncated, "an ELF header has %d bytes, not %d", elfHeaderBytes, len(header))
 	}

@@ -132,26 +132,6 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-func TestWrapper(t *testing.T) {
-	raw := binary.LittleEndian.AppendUint32(nil, wrapperMagic)
-	raw = binary.LittleEndian.AppendUint32(raw, 1)
-	raw = binary.LittleEndian.AppendUint64(raw, 0x5000)
-	raw = binary.LittleEndian.AppendUint64(raw, 0x6000)
-	w, err := ParseWrapper(raw)
-	must(t, err)
-	if w.Data != 0x5000 || w.More != 0 {
-		t.Errorf("version 1: %+v", w)
-	}
-	raw[4] = 2
-	if w, err = ParseWrapper(raw); err != nil || w.More != 0x6000 {
-		t.Errorf("version 2: %+v, %v", w, err)
-	}
-	raw[4] = 3
-	if _, err = ParseWrapper(raw); !errors.Is(err, ErrVersion) {
-		t.Errorf("version 3: %v", err)
-	}
-}
-
 func TestRefused(t *testing.T) {
 	good := func(compression Compression) []byte {
 		var b Builder

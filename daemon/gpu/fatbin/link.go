@@ -82,15 +82,3 @@ func parseParts(entries [][]byte) (*Images, error) {
 	all[0].Parts = all[1:]
 	return all[0], nil
 }
-
-// Link packs PTX texts into a container.
-func Link(texts []string) []byte {
-	out := binary.LittleEndian.AppendUint32([]byte(linkMagic), linkVersion)
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(texts)))
-	for _, text := range texts {
-		out = binary.LittleEndian.AppendUint64(out, uint64(len(text)))
-		out = append(out, text...)
-		out = append(out, make([]byte, -len(text)&7)...)
-	}
-	return out
-}

@@ -18,7 +18,7 @@ const (
 	Zstd
 )
 
-// Builder writes a fat binary, for tests and for tools that have no compiler at hand. The zero value is ready.
+// Builder writes a fat binary, as the compiler does. The zero value is ready.
 type Builder struct {
 	body []byte
 }
@@ -85,4 +85,16 @@ func pack(code []byte, compression Compression) (packed []byte, flags uint64, er
 	default:
 		return code, 0, nil
 	}
+}
+
+// Link packs PTX texts into a container.
+func Link(texts []string) []byte {
+	out := binary.LittleEndian.AppendUint32([]byte(linkMagic), linkVersion)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(texts)))
+	for _, text := range texts {
+		out = binary.LittleEndian.AppendUint64(out, uint64(len(text)))
+		out = append(out, text...)
+		out = append(out, make([]byte, -len(text)&7)...)
+	}
+	return out
 }
