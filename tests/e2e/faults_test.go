@@ -230,8 +230,24 @@ func resources(t *testing.T, pid int) usage {
 	return usage{len(files), resident * int64(os.Getpagesize())}
 }
 
+// forEveryone copies what is built to where every user may read it; the tree may stand in root's home.
+func forEveryone(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "bin")
+	if err := os.CopyFS(dir, os.DirFS(lab.Bin())); err != nil {
+		t.Fatal(err)
+	}
+	for dir := filepath.Join(dir, "lib"); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PHOS_BIN", dir)
+}
+
 // TestUsers runs programs of two users at once; each sees only his own, root sees both.
 func TestUsers(t *testing.T) {
+	forEveryone(t)
 	program := faultProgram(t)
 	daemon := lab.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
