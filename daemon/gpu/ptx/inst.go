@@ -386,4 +386,6 @@ const (
 	NclusteridX
 	NclusteridY
 	NclusteridZ
+	Envreg1 // the halves of the address of a cooperative launch's workspace
+	Envreg2
 )

@@ -228,6 +228,7 @@ var specialRegisters = func() map[string]specialRegister {
 		"%clock": {Clock, U32}, "%clock_hi": {ClockHi, U32}, "%clock64": {Clock64, U64},
 		"%globaltimer": {Globaltimer, U64}, "%globaltimer_lo": {GlobaltimerLo, U32}, "%globaltimer_hi": {GlobaltimerHi, U32},
 		"%dynamic_smem_size": {DynamicSmemSize, U32}, "%total_smem_size": {TotalSmemSize, U32},
+		"%envreg1": {Envreg1, U32}, "%envreg2": {Envreg2, U32},
 		"%cluster_ctarank": {ClusterCtarank, U32}, "%cluster_nctarank": {ClusterNctarank, U32},
 	}
 	for name, x := range map[string]Special{

@@ -143,7 +143,7 @@ func (w *warp) seldom(in *code.Inst, mask uint32) int {
 	case code.Barrier:
 		w.barrier(in, mask)
 	case code.WarpBarrier:
-		w.togetherUnder(w.v32(in.X.Src[0].At)[lowestLane(mask)&31], mask)
+		w.togetherUnder(w.v32(in.X.Src[0].At), mask)
 	case code.Yield:
 		return yieldCost
 	default:

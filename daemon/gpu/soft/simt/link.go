@@ -39,7 +39,7 @@ func Link(modules []*ptx.Module, place func(name string, bytes, align uint64) (u
 		program:   &Program{kernels: map[string]*Kernel{}, globals: map[string]gpu.Range{}},
 		variables: map[string]*ptx.Var{}, shared: map[string]*ptx.Var{},
 	}
-	for _, step := range []func() error{l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower} {
+	for _, step := range []func() error{l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower, l.placeWorkspaces} {
 		if err := step(); err != nil {
 			return nil, err
 		}

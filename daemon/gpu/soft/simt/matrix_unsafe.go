@@ -13,7 +13,7 @@ import (
 // matrix executes the instructions on matrices, for which all lanes of the warp must come together. Lanes that have
 // exited, which the ISA forbids, take part with what their registers hold.
 func (w *warp) matrix(in *code.Inst, mask uint32) {
-	if !w.togetherUnder(fullMask, mask) {
+	if !w.together(fullMask &^ (w.mask &^ mask)) {
 		return
 	}
 	switch in.Shape {

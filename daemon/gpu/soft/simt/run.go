@@ -32,6 +32,7 @@ type run struct {
 	runners       int
 	processors    int // multiprocessors, as kernels see them
 	blocks        uint64
+	workspace     uint64        // address of what a cooperative launch has for itself, or 0
 	next          atomic.Uint64 // the next block to begin
 	stop          atomic.Bool
 
@@ -68,6 +69,12 @@ func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memo
 	if output == nil {
 		r.output = func([]byte) {}
 	}
+	workspace, err := k.program.takeWorkspace(ctx, &launch, memory)
+	if err != nil {
+		return err
+	}
+	defer k.program.giveWorkspace(workspace)
+	r.workspace = workspace
 	r.runners = int(min(uint64(e.options.Cores), r.blocks))
 	if e.options.Deterministic {
 		r.runners = 1

@@ -15,13 +15,31 @@ func (w *warp) exchange(in *code.Inst, mask uint32) {
 		w.writeMask(x.Dst[0], mask, mask)
 		return
 	}
-	members := uint32(fullMask)
-	if x.Sync {
-		members = w.v32(x.Src[len(x.Src)-1].At)[lowestLane(mask)&31]
-		if !w.togetherUnder(members, mask) {
-			return
-		}
+	if !x.Sync {
+		w.exchangeAmong(in, mask, fullMask)
+		return
 	}
+	members := w.v32(x.Src[len(x.Src)-1].At)
+	if !w.togetherUnder(members, mask) {
+		return
+	}
+	// Lanes that name different members, as the tiles of a warp do, have nothing to tell each other.
+	for mask != 0 {
+		named := members[lowestLane(mask)&31]
+		same := uint32(0)
+		for m := mask; m != 0; m &= m - 1 {
+			if i := bits.TrailingZeros32(m) & 31; members[i] == named {
+				same |= 1 << i
+			}
+		}
+		w.exchangeAmong(in, same, named)
+		mask &^= same
+	}
+}
+
+// exchangeAmong executes an exchange for lanes that name the same members.
+func (w *warp) exchangeAmong(in *code.Inst, mask, members uint32) {
+	x := in.X
 	switch in.Shape {
 	case code.Shuffle:
 		w.shuffle(x, mask)
@@ -36,9 +54,14 @@ func (w *warp) exchange(in *code.Inst, mask uint32) {
 	}
 }
 
-// togetherUnder is together for an instruction that may be guarded: lanes whose guard is false have passed it.
-func (w *warp) togetherUnder(members, mask uint32) bool {
-	return w.together(members &^ (w.mask &^ mask))
+// togetherUnder is together for an instruction that may be guarded, each lane of which names its members: lanes whose guard
+// is false have passed it.
+func (w *warp) togetherUnder(members *[warpLanes]uint32, mask uint32) bool {
+	named := uint32(0)
+	for m := mask; m != 0; m &= m - 1 {
+		named |= members[bits.TrailingZeros32(m)&31]
+	}
+	return w.together(named &^ (w.mask &^ mask))
 }
 
 // writeMask gives every lane of mask the same 32-bit value.
