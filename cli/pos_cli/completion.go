@@ -34,20 +34,18 @@ func init() {
 func complete(to io.Writer, shell string) error {
 	switch shell {
 	case "bash":
-		return completeBash(to, "")
+		return completeBash(to)
 	case "zsh":
-		return completeBash(to, "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n")
+		return completeZsh(to)
 	case "fish":
 		return completeFish(to)
 	}
 	return &usageError{fmt.Sprintf("no completion for %q; there is bash, zsh and fish", shell)}
 }
 
-// completeBash writes one function: the verbs at first, then the flags of the verb that has been said. zsh runs it too,
-// through its bashcompinit, and has no mapfile.
-func completeBash(to io.Writer, preamble string) error {
+// completeBash writes one function: the verbs at first, then the flags of the verb that has been said.
+func completeBash(to io.Writer) error {
 	var text strings.Builder
-	text.WriteString(preamble)
 	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(spokenVerbs(), " "))
 	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $word in\n")
 	for _, each := range verbs() {
@@ -55,6 +53,22 @@ func completeBash(to io.Writer, preamble string) error {
 	}
 	text.WriteString("\t\tesac\n\tdone\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n")
 	text.WriteString("complete -o default -F _pos_cli pos_cli\n")
+	_, err := io.WriteString(to, text.String())
+	return err
+}
+
+// completeZsh does the same with zsh's own means. The text serves as a file in fpath and for eval.
+func completeZsh(to io.Writer) error {
+	var text strings.Builder
+	text.WriteString("#compdef pos_cli\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word\n")
+	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(spokenVerbs(), " "))
+	text.WriteString("\tfor word in \"${(@)words[2,CURRENT-1]}\"; do\n\t\tcase $word in\n")
+	for _, each := range verbs() {
+		fmt.Fprintf(&text, "\t\t%s) candidates=(%s) ;;\n", each.spoken(), strings.Join(completions(each), " "))
+	}
+	text.WriteString("\t\tesac\n\tdone\n\tcompadd -- $candidates\n}\n")
+	text.WriteString("if [[ $funcstack[1] == _pos_cli ]]; then\n\t_pos_cli\nelse\n")
+	text.WriteString("\t(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n\tcompdef _pos_cli pos_cli\nfi\n")
 	_, err := io.WriteString(to, text.String())
 	return err
 }
