@@ -1,4 +1,5 @@
 /* Posting: the producing side of the submission ring. */
+#include <pthread.h>
 #include <sched.h>
 
 #include "futex.h"
@@ -42,9 +43,8 @@ static inline void ring_unlock(void)
 		phos_futex_wake(lock, 1);
 }
 
-/* Waits, with the lock held, until the ring has room for need more bytes. False: the worker is
- * gone. */
-static bool wait_for_room(uint64_t need)
+/* Waits until the ring has room for need more bytes. False: the worker is gone. */
+static bool watch_for_room(uint64_t need)
 {
 	struct phos_pulse pulse = {0};
 	for (uint32_t turn = 0;; turn++) {
@@ -65,6 +65,16 @@ static bool wait_for_room(uint64_t need)
 		if (!phos_still_there(&pulse, NAP_MILLISECONDS))
 			return false;
 	}
+}
+
+/* The same with the lock held: a thread that is cancelled in its sleep would hold it for ever. */
+static bool wait_for_room(uint64_t need)
+{
+	int cancelling;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+	bool room = watch_for_room(need);
+	pthread_setcancelstate(cancelling, NULL);
+	return room;
 }
 
 static inline void put32(unsigned char *at, uint32_t v)

@@ -59,8 +59,10 @@ CUresult phos_start(void)
 {
 	if (phos_live())
 		return phos_enter();
-	int saved = errno;
+	int saved = errno, cancelling;
 	phos_watch_fork();
+	/* Sockets and files are where threads get cancelled, and the lock would stay. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
 	pthread_mutex_lock(&start_lock);
 	uint32_t state = atomic_load(&phos.state);
 	CUresult result = result_of_state(state);
@@ -70,6 +72,7 @@ CUresult phos_start(void)
 			result = adopt();
 	}
 	pthread_mutex_unlock(&start_lock);
+	pthread_setcancelstate(cancelling, NULL);
 	errno = saved;
 	return result;
 }
@@ -126,7 +129,8 @@ static void write_output(uint64_t from, uint64_t to)
 
 void phos_drain_output(void)
 {
-	int saved = errno;
+	int saved = errno, cancelling;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
 	pthread_mutex_lock(&output_lock);
 	uint64_t head =
 		atomic_load_explicit(phos_word64(PHOS_WORD_OUTPUT_HEAD), memory_order_acquire);
@@ -138,6 +142,7 @@ void phos_drain_output(void)
 	}
 	atomic_store_explicit(phos_word64(PHOS_WORD_OUTPUT_TAIL), head, memory_order_release);
 	pthread_mutex_unlock(&output_lock);
+	pthread_setcancelstate(cancelling, NULL);
 	errno = saved;
 }
 

@@ -436,13 +436,13 @@ static void threads(void)
 	clean();
 }
 
-static void *calls_on(void *unused)
+static void *calls_on(void *only_posts)
 {
-	(void)unused;
 	cuCtxSetCurrent(context);
 	for (int i = 0; i < 1 << 20; i++) {
-		cuMemsetD8(memory, 1, 64);
-		cuCtxSynchronize();
+		cuMemcpyHtoD(memory, host, BYTES);
+		if (only_posts == NULL)
+			cuCtxSynchronize();
 		pthread_testcancel();
 	}
 	return NULL;
@@ -453,8 +453,8 @@ static void cancelled(void)
 {
 	for (int i = 0; i < 50; i++) {
 		pthread_t thread;
-		CHECK(pthread_create(&thread, NULL, calls_on, NULL) == 0);
-		usleep(rand() % 3000);
+		CHECK(pthread_create(&thread, NULL, calls_on, i % 2 ? &thread : NULL) == 0);
+		usleep(rand() % 5000);
 		CHECK(pthread_cancel(thread) == 0);
 		CHECK(pthread_join(thread, NULL) == 0);
 	}
