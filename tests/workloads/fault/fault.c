@@ -138,6 +138,14 @@ static void steady(const char *until)
 	} while (access(until, F_OK) != 0);
 }
 
+/* Faults, and lives on with its poisoned context until a file exists, so that people can look. */
+static void failed(const char *until)
+{
+	fault("store", 0, CUDA_ERROR_ILLEGAL_ADDRESS);
+	while (access(until, F_OK) != 0)
+		usleep(1000);
+}
+
 /* Writes garbage over everything it shares with its worker, then calls on. Only it may suffer. */
 static void hostile(unsigned seed)
 {
@@ -215,6 +223,8 @@ int main(int argc, char **argv)
 		out_of_memory();
 	else if (strcmp(what, "pinned") == 0)
 		pinned_out_of_memory();
+	else if (strcmp(what, "failed") == 0)
+		failed(argv[2]);
 	else if (strcmp(what, "hang") == 0)
 		hang();
 	else if (strcmp(what, "poll") == 0)
