@@ -46,7 +46,8 @@ static void test_yaml(void)
 		free(text);
 	}
 	char small[4];
-	EXPECT(!phos_yaml_daemon_addr("daemon_addr: abcd", 17, small, sizeof small));
+	EXPECT(phos_yaml_daemon_addr("daemon_addr: abcd", 17, small, sizeof small));
+	EXPECT(strncmp(small, "abcd", sizeof small - 1) == 0 && small[sizeof small - 1] == 0);
 }
 
 static void test_addresses(void)
