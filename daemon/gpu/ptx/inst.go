@@ -386,6 +386,6 @@ const (
 	NclusteridX
 	NclusteridY
 	NclusteridZ
-	Envreg1 // the halves of the address of a cooperative launch's workspace
+	Envreg1 // the upper and the lower half of the address of a cooperative launch's workspace
 	Envreg2
 )

@@ -91,9 +91,9 @@ func (w *warp) special(s ptx.Special, lane int) uint64 {
 	case ptx.GridID:
 		return b.launch.GridID
 	case ptx.Envreg1:
-		return b.runner.run.workspace & 0xffffffff
-	case ptx.Envreg2:
 		return b.runner.run.workspace >> 32
+	case ptx.Envreg2:
+		return b.runner.run.workspace & 0xffffffff
 	case ptx.LanemaskEQ:
 		return 1 << lane
 	case ptx.LanemaskLE:

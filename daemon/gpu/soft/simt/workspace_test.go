@@ -15,7 +15,7 @@ const gridBarrier = `
 	.reg .b32 %e<3>;
 	mov.u32 %e1, %envreg1;
 	mov.u32 %e2, %envreg2;
-	mov.b64 %rd3, {%e1, %e2};
+	mov.b64 %rd3, {%e2, %e1};
 	setp.eq.s64 %p1, %rd3, 0;
 	@%p1 trap;
 	mov.u32 %r2, %nctaid.x;
