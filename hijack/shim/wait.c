@@ -40,7 +40,8 @@ bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds)
 	}
 	uint64_t beat =
 		atomic_load_explicit(phos_word64(PHOS_WORD_HEARTBEAT), memory_order_relaxed);
-	if (beat != pulse->beat || atomic_load(phos_word(PHOS_WORD_GATE)) != 0) {
+	if (beat != pulse->beat ||
+	    (atomic_load(phos_word(PHOS_WORD_GATE)) & PHOS_GATE_CLOSED) != 0) {
 		pulse->beat = beat;
 		pulse->silent_milliseconds = 0;
 		return true;
