@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -71,23 +72,24 @@ func (c Config) Check() error {
 	checks := []struct {
 		holds     bool
 		key, text string
+		value     any
 	}{
-		{c.Gpus != "", "gpus", "it is empty; say auto, soft:N or cuda"},
-		{filepath.IsAbs(c.Socket), "socket", "it must be an absolute path"},
-		{len(c.Socket) < 108, "socket", "it is longer than the 107 bytes that a unix socket's path may have"},
-		{filepath.IsAbs(c.RuntimeDir), "runtime_dir", "it must be an absolute path"},
-		{len(c.RuntimeDir) <= 64, "runtime_dir", "it is longer than 64 bytes"},
-		{c.Sessions.ArenaSize >= 2<<20, "sessions.arena_size", "it is below 2MiB"},
-		{c.Sessions.PerUser > 0, "sessions.per_user", "it must be at least 1"},
-		{c.Sessions.Total > 0, "sessions.total", "it must be at least 1"},
-		{c.Sessions.StartSeconds > 0, "sessions.start_seconds", "it must be at least 1"},
-		{oneOf(c.Log.Level, "debug", "info", "warn", "error"), "log.level", "it must be debug, info, warn or error"},
-		{oneOf(c.Log.Format, "text", "json"), "log.format", "it must be text or json"},
-		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file", "it must be an absolute path"},
+		{c.Gpus != "", "gpus", "it is empty; say auto, soft:N or cuda", c.Gpus},
+		{filepath.IsAbs(c.Socket), "socket", "it must be an absolute path", c.Socket},
+		{len(c.Socket) < 108, "socket", "it is longer than the 107 bytes that a unix socket's path may have", c.Socket},
+		{filepath.IsAbs(c.RuntimeDir), "runtime_dir", "it must be an absolute path", c.RuntimeDir},
+		{len(c.RuntimeDir) <= 64, "runtime_dir", "it is longer than 64 bytes", c.RuntimeDir},
+		{c.Sessions.ArenaSize >= 2<<20, "sessions.arena_size", "it is below 2MiB", c.Sessions.ArenaSize},
+		{c.Sessions.PerUser > 0, "sessions.per_user", "it must be at least 1", c.Sessions.PerUser},
+		{c.Sessions.Total > 0, "sessions.total", "it must be at least 1", c.Sessions.Total},
+		{c.Sessions.StartSeconds > 0, "sessions.start_seconds", "it must be at least 1", c.Sessions.StartSeconds},
+		{oneOf(c.Log.Level, "debug", "info", "warn", "error"), "log.level", "it must be debug, info, warn or error", c.Log.Level},
+		{oneOf(c.Log.Format, "text", "json"), "log.format", "it must be text or json", c.Log.Format},
+		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file", "it must be an absolute path", c.Log.File},
 	}
 	for _, check := range checks {
 		if !check.holds {
-			return &SettingError{check.key, check.text}
+			return &SettingError{check.key, fmt.Sprint(check.value), check.text}
 		}
 	}
 	return c.Metrics.check()
@@ -108,17 +110,17 @@ func (m Metrics) check() error {
 	network, address := m.Network()
 	if network == "unix" {
 		if !filepath.IsAbs(address) {
-			return &SettingError{"metrics.listen", "unix: needs an absolute path"}
+			return &SettingError{"metrics.listen", m.Listen, "unix: needs an absolute path"}
 		}
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return &SettingError{"metrics.listen", err.Error()}
+		return &SettingError{"metrics.listen", m.Listen, err.Error()}
 	}
 	// The numbers name users' programs: they are not for the network.
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &SettingError{"metrics.listen", host + " is not a loopback address"}
+		return &SettingError{"metrics.listen", m.Listen, host + " is not a loopback address"}
 	}
 	return nil
 }

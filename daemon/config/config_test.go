@@ -30,11 +30,11 @@ func TestWrongFilesNameTheirLine(t *testing.T) {
 		{"wrong type", "gpus = 7\n", "f.toml:1:8: gpus: it is of type integer, and must be of type string"},
 		{"syntax", "gpus = auto\n", "f.toml:1:"},
 		{"size", "[sessions]\narena_size = \"many\"\n", "f.toml:2:14: sessions.arena_size: "},
-		{"relative socket", "socket = \"phosd.sock\"\n", "f.toml:1:1: socket: it must be an absolute path"},
-		{"level", "[log]\nlevel = \"loud\"\n", "f.toml:2:1: log.level: it must be"},
-		{"level in a line", "gpus = \"auto\"\nlog = {level = \"loud\"}\n", "f.toml:2:1: log.level: it must be"},
-		{"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n", "f.toml:2:1: metrics.listen: 0.0.0.0 is not a loopback address"},
-		{"negative quota", "[sessions]\nper_user = -1\n", "f.toml:2:1: sessions.per_user: it must be at least 1"},
+		{"relative socket", "socket = \"phosd.sock\"\n", "f.toml:1:1: socket \"phosd.sock\": it must be an absolute path"},
+		{"level", "[log]\nlevel = \"loud\"\n", "f.toml:2:1: log.level \"loud\": it must be"},
+		{"level in a line", "gpus = \"auto\"\nlog = {level = \"loud\"}\n", "f.toml:2:1: log.level \"loud\": it must be"},
+		{"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n", "f.toml:2:1: metrics.listen \"0.0.0.0:9000\": 0.0.0.0 is not a loopback address"},
+		{"negative quota", "[sessions]\nper_user = -1\n", "f.toml:2:1: sessions.per_user \"-1\": it must be at least 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.toml", []byte(test.text))

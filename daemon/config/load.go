@@ -35,10 +35,12 @@ func (e *FileError) Unwrap() error { return ErrInvalid }
 
 // SettingError is a value that cannot work, wherever it was set.
 type SettingError struct {
-	Key, Text string
+	Key, Value, Text string
 }
 
-func (e *SettingError) Error() string { return ErrInvalid.Error() + ": " + e.Key + ": " + e.Text }
+func (e *SettingError) Error() string { return ErrInvalid.Error() + ": " + e.said() }
+
+func (e *SettingError) said() string { return fmt.Sprintf("%s %q: %s", e.Key, e.Value, e.Text) }
 
 // Unwrap lets errors.Is(err, ErrInvalid) see what it is.
 func (e *SettingError) Unwrap() error { return ErrInvalid }
@@ -76,7 +78,7 @@ func fileError(path string, text []byte, err error) error {
 	var unfit *SettingError
 	if errors.As(err, &unfit) {
 		line, column := locate(text, unfit.Key)
-		return &FileError{Path: path, Line: line, Column: column, Text: unfit.Key + ": " + unfit.Text}
+		return &FileError{Path: path, Line: line, Column: column, Text: unfit.said()}
 	}
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
