@@ -166,11 +166,17 @@ func (d *Daemon) Close() error {
 // errSocketTaken means that a phosd with another runtime directory listens at the socket.
 var errSocketTaken = errors.New("something listens there already; stop it, or choose another socket")
 
+// errNoSocket means that the path of the socket names something else.
+var errNoSocket = errors.New("something else than a socket is there, and stays")
+
 func listen(socket string) (*net.UnixListener, error) {
 	if taken, err := net.DialTimeout("unix", socket, time.Second); err == nil {
 		return nil, errors.Join(fmt.Errorf("listen at %s: %w", socket, errSocketTaken), taken.Close())
 	}
-	// A socket that a killed phosd left behind.
+	// Only a socket that a killed phosd left behind may go: the path is an administrator's, who may have mistyped it.
+	if info, err := os.Lstat(socket); err == nil && info.Mode().Type() != fs.ModeSocket {
+		return nil, fmt.Errorf("listen at %s: %w", socket, errNoSocket)
+	}
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
