@@ -203,7 +203,8 @@ func paired(f Func) Func {
 	}
 }
 
-// The carry chain. The carry of a subtraction is the borrow.
+// The carry chain. A subtraction adds the complement, so its carry is set where nothing is borrowed. That shows only where an
+// addition takes the carry of a subtraction, which is how nvcc's division of 128 bits compares.
 
 func addCarry(w width, carryIn bool) CarryFunc {
 	return func(a, b, _, carry uint64) (uint64, uint64) {
@@ -219,11 +220,12 @@ func addCarry(w width, carryIn bool) CarryFunc {
 }
 
 func subCarry(w width, carryIn bool) CarryFunc {
-	return func(a, b, _, borrow uint64) (uint64, uint64) {
+	return func(a, b, _, carry uint64) (uint64, uint64) {
 		if !carryIn {
-			borrow = 0
+			carry = 1
 		}
-		return bits.Sub64(w.u(a), w.u(b), borrow)
+		difference, borrow := bits.Sub64(w.u(a), w.u(b), 1-carry)
+		return difference, 1 - borrow
 	}
 }
 
