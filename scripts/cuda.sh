@@ -82,4 +82,6 @@ need_cuda() {
 	[ "$(host_compiler)" = g++ ] || need "$(host_compiler)"
 	export NVCC_CCBIN
 	NVCC_CCBIN=$(command -v "$(host_compiler)")
+	# Its assembler is the independent opinion on what is PTX. An older release's knows less than phos does.
+	[ "$NVCC" != "$CUDA/bin/nvcc" ] || PATH=$PATH:$CUDA/bin
 }

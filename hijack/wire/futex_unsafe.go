@@ -27,4 +27,4 @@ func Wake(word *atomic.Uint32) {
 }
 
 // yield lets another thread have the core.
-func yield() { unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+func yield() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -25,7 +25,8 @@ func TestRefusedCode(t *testing.T) {
 	}{
 		"machine code": {gpu.Image{Cubin: cubin}, abi.NoBinaryForGPU, []string{"sm_80", "needs a real GPU", "PTX only"}},
 		"newer PTX beside it": {
-			gpu.Image{Cubin: cubin, Holds: "PTX sm_120, machine code sm_80"}, abi.NoBinaryForGPU,
+			gpu.Image{Cubin: cubin, Holds: "PTX sm_120, machine code sm_80"},
+			abi.NoBinaryForGPU,
 			[]string{"no PTX for compute capability 9.0 or lower, only PTX sm_120, machine code sm_80", "needs a real GPU"},
 		},
 		"nothing":           {gpu.Image{}, abi.InvalidImage, []string{"no code"}},

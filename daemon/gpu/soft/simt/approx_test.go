@@ -29,25 +29,41 @@ var (
 func part(x float64) complex128 { return cmplx.Exp(complex(0, x)) }
 
 var approximations = []approximation{
-	{"ex2.approx", -126, 127.9, false, func(x float64) float64 { return math.Pow(2, x) }, math.Exp2(-22.5), 0,
-		map[float64]float64{infinity: infinity, minusInf: 0, 0: 1, minus0: 1, nan: nan, 200: infinity, -200: 0}},
-	{"lg2.approx", 0.5, 2, false, func(x float64) float64 { return math.Log(x) / math.Ln2 }, 0, math.Exp2(-22),
-		map[float64]float64{infinity: infinity, 0: minusInf, minus0: minusInf, -1: nan, minusInf: nan, nan: nan, 1: 0}},
+	{
+		"ex2.approx", -126, 127.9, false, func(x float64) float64 { return math.Pow(2, x) }, math.Exp2(-22.5), 0,
+		map[float64]float64{infinity: infinity, minusInf: 0, 0: 1, minus0: 1, nan: nan, 200: infinity, -200: 0},
+	},
+	{
+		"lg2.approx", 0.5, 2, false, func(x float64) float64 { return math.Log(x) / math.Ln2 }, 0, math.Exp2(-22),
+		map[float64]float64{infinity: infinity, 0: minusInf, minus0: minusInf, -1: nan, minusInf: nan, nan: nan, 1: 0},
+	},
 	{"lg2.approx", -126, 127, true, func(x float64) float64 { return math.Log(x) / math.Ln2 }, math.Exp2(-22), math.Exp2(-22), nil},
-	{"sin.approx", -2 * math.Pi, 2 * math.Pi, false, func(x float64) float64 { return imag(part(x)) }, 0, math.Exp2(-20.5),
-		map[float64]float64{infinity: nan, minusInf: nan, nan: nan, 0: 0, minus0: minus0}},
+	{
+		"sin.approx", -2 * math.Pi, 2 * math.Pi, false, func(x float64) float64 { return imag(part(x)) }, 0, math.Exp2(-20.5),
+		map[float64]float64{infinity: nan, minusInf: nan, nan: nan, 0: 0, minus0: minus0},
+	},
 	{"sin.approx", -100 * math.Pi, 100 * math.Pi, false, func(x float64) float64 { return imag(part(x)) }, 0, math.Exp2(-14.7), nil},
-	{"cos.approx", -2 * math.Pi, 2 * math.Pi, false, func(x float64) float64 { return real(part(x)) }, 0, math.Exp2(-20.5),
-		map[float64]float64{infinity: nan, minusInf: nan, nan: nan, 0: 1, minus0: 1}},
+	{
+		"cos.approx", -2 * math.Pi, 2 * math.Pi, false, func(x float64) float64 { return real(part(x)) }, 0, math.Exp2(-20.5),
+		map[float64]float64{infinity: nan, minusInf: nan, nan: nan, 0: 1, minus0: 1},
+	},
 	{"cos.approx", -100 * math.Pi, 100 * math.Pi, false, func(x float64) float64 { return real(part(x)) }, 0, math.Exp2(-14.7), nil},
-	{"rcp.approx", -125, 125, true, func(x float64) float64 { return math.Pow(x, -1) }, math.Exp2(-23), 0,
-		map[float64]float64{infinity: 0, minusInf: minus0, 0: infinity, minus0: minusInf, nan: nan, -4: -0.25}},
-	{"rsqrt.approx", -126, 127, true, func(x float64) float64 { return math.Pow(x, -0.5) }, math.Exp2(-22.9), 0,
-		map[float64]float64{infinity: 0, minusInf: nan, 0: infinity, minus0: minusInf, nan: nan, -4: nan, 4: 0.5}},
-	{"sqrt.approx", -126, 127, true, func(x float64) float64 { return math.Pow(x, 0.5) }, math.Exp2(-23), 0,
-		map[float64]float64{infinity: infinity, minusInf: nan, 0: 0, minus0: minus0, nan: nan, -4: nan, 4: 2}},
-	{"tanh.approx", -9, 9, false, func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) }, math.Exp2(-11), 0,
-		map[float64]float64{infinity: 1, minusInf: -1, nan: nan, 0: 0, minus0: minus0}},
+	{
+		"rcp.approx", -125, 125, true, func(x float64) float64 { return math.Pow(x, -1) }, math.Exp2(-23), 0,
+		map[float64]float64{infinity: 0, minusInf: minus0, 0: infinity, minus0: minusInf, nan: nan, -4: -0.25},
+	},
+	{
+		"rsqrt.approx", -126, 127, true, func(x float64) float64 { return math.Pow(x, -0.5) }, math.Exp2(-22.9), 0,
+		map[float64]float64{infinity: 0, minusInf: nan, 0: infinity, minus0: minusInf, nan: nan, -4: nan, 4: 0.5},
+	},
+	{
+		"sqrt.approx", -126, 127, true, func(x float64) float64 { return math.Pow(x, 0.5) }, math.Exp2(-23), 0,
+		map[float64]float64{infinity: infinity, minusInf: nan, 0: 0, minus0: minus0, nan: nan, -4: nan, 4: 2},
+	},
+	{
+		"tanh.approx", -9, 9, false, func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) }, math.Exp2(-11), 0,
+		map[float64]float64{infinity: 1, minusInf: -1, nan: nan, 0: 0, minus0: minus0},
+	},
 }
 
 func (a *approximation) arguments(r *rand.Rand) (inputs [][3]uint32) {

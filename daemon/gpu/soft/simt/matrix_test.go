@@ -153,7 +153,6 @@ type fragments struct {
 	perLane int
 	memory  [32][]byte
 	value   map[[2]int]float64
-	size    float64 // of the largest value
 }
 
 func makeFragments(name string, count int, place at, next func() uint64) *fragments {
