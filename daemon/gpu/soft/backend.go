@@ -49,9 +49,11 @@ func Open(text string, options Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{
-		spec:     spec,
-		infos:    spec.Devices(),
-		engine:   simt.NewEngine(simt.Options{Cores: spec.Cores, Deterministic: spec.Deterministic}),
+		spec:  spec,
+		infos: spec.Devices(),
+		engine: simt.NewEngine(simt.Options{
+			Cores: spec.Cores, Multiprocessors: model.Multiprocessors, Deterministic: spec.Deterministic,
+		}),
 		logger:   options.Logger,
 		account:  &privateAccount{capacity: spec.MemoryBytes, used: make([]uint64, spec.Count)},
 		contexts: map[*Context]struct{}{},
