@@ -52,7 +52,7 @@ func TestHelpPauses(t *testing.T) {
 	help := func(p []byte, _ int64) (int, error) {
 		helped++
 		if slow {
-			time.Sleep(time.Duration(len(p)/slowRate) * time.Nanosecond) //nolint:forbidigo // the slowness itself
+			time.Sleep(time.Duration(len(p)/slowRate) * time.Nanosecond)
 		}
 		return len(p), nil
 	}

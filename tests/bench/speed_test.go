@@ -34,8 +34,10 @@ func TestSpeed(t *testing.T) {
 // calls are the rows of calls, and of what runs between them.
 func calls(m map[string]float64, idle float64) []row {
 	return []row{
-		{name: "cuLaunchKernel, 8 arguments", value: m["launch_ns"], unit: "ns", most: 150,
-			note: fmt.Sprintf("%.0f of them in a unix-socket round trip of %.0f ns", m["socket_ns"]/m["launch_ns"], m["socket_ns"])},
+		{
+			name: "cuLaunchKernel, 8 arguments", value: m["launch_ns"], unit: "ns", most: 150,
+			note: fmt.Sprintf("%.0f of them in a unix-socket round trip of %.0f ns", m["socket_ns"]/m["launch_ns"], m["socket_ns"]),
+		},
 		{name: "  launched and done, one of 100", value: m["launched_and_done_ns"], unit: "ns", note: "the worker's part and the software GPU's included"},
 		{name: "synchronous call", value: m["sync_ns"], unit: "ns", most: 1000},
 		{name: "  in bare ping-pongs", value: m["sync_ns"] / m["bare_ns"], most: 3, note: fmt.Sprintf("of %.0f ns: one word in shared memory, there and back", m["bare_ns"])},

@@ -289,8 +289,10 @@ func TestMultiprocessors(t *testing.T) {
 	red.global.add.u32 [%rd1+4], %r3;
 	ret;`)), "k")
 		out := m.alloc(256)
-		err := simt.NewEngine(options).Run(context.Background(), k, simt.Launch{Grid: [3]uint32{100, 1, 1},
-			Block: [3]uint32{32, 1, 1}, Params: params(out)}, m.memory, nil)
+		err := simt.NewEngine(options).Run(context.Background(), k, simt.Launch{
+			Grid:  [3]uint32{100, 1, 1},
+			Block: [3]uint32{32, 1, 1}, Params: params(out),
+		}, m.memory, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

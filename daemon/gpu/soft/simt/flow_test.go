@@ -514,8 +514,10 @@ LAST:	add.u32 %r3, %r3, 1;
 	ret;`)), "k")
 	out := m.alloc(256)
 	began := time.Now()
-	err := simt.NewEngine(simt.Options{Cores: 1}).Run(context.Background(), k, simt.Launch{Grid: [3]uint32{blocks, 1, 1},
-		Block: [3]uint32{1, 1, 1}, Params: params(out)}, m.memory, nil)
+	err := simt.NewEngine(simt.Options{Cores: 1}).Run(context.Background(), k, simt.Launch{
+		Grid:  [3]uint32{blocks, 1, 1},
+		Block: [3]uint32{1, 1, 1}, Params: params(out),
+	}, m.memory, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,13 +18,15 @@ func TestMembersDiffer(t *testing.T) {
 		want func(lane, quarter uint32) uint32
 	}{
 		"ballot": {"vote.sync.ballot.b32 %r6, %p1, %r3;", func(_, q uint32) uint32 { return below(q+1) << (8 * q) }},
-		"all": {"setp.ne.u32 %p2, %r5, 2;\nvote.sync.all.pred %p3, %p2, %r3;\nselp.u32 %r6, 1, 0, %p3;",
+		"all": {
+			"setp.ne.u32 %p2, %r5, 2;\nvote.sync.all.pred %p3, %p2, %r3;\nselp.u32 %r6, 1, 0, %p3;",
 			func(_, q uint32) uint32 {
 				if q == 2 {
 					return 0
 				}
 				return 1
-			}},
+			},
+		},
 		"match": {"shr.u32 %r7, %r4, 2;\nmatch.any.sync.b32 %r6, %r7, %r3;", func(lane, q uint32) uint32 {
 			return 15 << (8*q + lane%8/4*4)
 		}},

@@ -51,8 +51,10 @@ func TestGridWorkspace(t *testing.T) {
 	for i := range outs {
 		outs[i] = m.alloc(256)
 		launches.Go(func() {
-			err := engine.Run(context.Background(), k, simt.Launch{Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{1, 1, 1},
-				Params: params(outs[i]), Cooperative: true}, m.memory, nil)
+			err := engine.Run(context.Background(), k, simt.Launch{
+				Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{1, 1, 1},
+				Params: params(outs[i]), Cooperative: true,
+			}, m.memory, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -64,8 +66,10 @@ func TestGridWorkspace(t *testing.T) {
 			t.Errorf("launch %d: a block was ahead in round %d; %d additions", i, got[0], got[1])
 		}
 	}
-	err := engine.Run(context.Background(), k, simt.Launch{Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{1, 1, 1},
-		Params: params(outs[0])}, m.memory, nil)
+	err := engine.Run(context.Background(), k, simt.Launch{
+		Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{1, 1, 1},
+		Params: params(outs[0]),
+	}, m.memory, nil)
 	if err == nil {
 		t.Error("a launch that is not cooperative has a workspace")
 	}
