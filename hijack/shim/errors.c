@@ -7,10 +7,13 @@ struct wording {
 	const char *name, *text;
 };
 
+// Versions of clang-format differ here.
+// clang-format off
 #define WORDING(code, text)       \
 	{                         \
 		code, #code, text \
 	}
+// clang-format on
 
 static const struct wording wordings[] = {
 	WORDING(CUDA_SUCCESS, "no error"),

@@ -53,7 +53,8 @@ static void test_fatbin(void)
 	expect_image(wrapper, fatbin, 56);
 	const void *begin;
 	size_t bytes;
-	put64(wrapper + 8, (uintptr_t) "not a fatbin");
+	const char *text = "not a fatbin";
+	put64(wrapper + 8, (uintptr_t)text);
 	EXPECT(!phos_image_find(wrapper, &begin, &bytes));
 	put64(wrapper + 8, 0);
 	EXPECT(!phos_image_find(wrapper, &begin, &bytes));

@@ -1,4 +1,5 @@
-// A kernel that calls a function and uses a variable of another file: nvcc -rdc=true leaves the linking to the driver.
+// A kernel that calls a function and uses a variable of another file: nvcc -rdc=true leaves the
+// linking to the driver.
 #include "../check.h"
 
 extern __device__ int scale;
