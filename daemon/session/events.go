@@ -170,12 +170,23 @@ func (e *event) reach(s *Session, count uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reached = max(e.reached, count)
+	count = e.reached
 	if e.reached == e.asked {
 		count = e.counted
 	}
 	if e.word != noWord {
 		s.answers.Complete(e.word, count)
 	}
+}
+
+// settled is the answer to a question about the event. When it has been reached, the word says so before the program hears
+// of it, or its next query, which looks at the word alone, could go back on the answer: the stream writes the word a little
+// later than the backend knows.
+func (e *event) settled(s *Session, count uint64, err error) error {
+	if err == nil {
+		e.reach(s, count)
+	}
+	return err
 }
 
 func (s *Session) record(call *Call, e *event, in *wire.EventRecord) error {
@@ -242,7 +253,7 @@ func (s *Session) eventQuery(call *Call, in *wire.EventQuery) error {
 	if err := s.captures.Unsafe(call.Slot, call.mode()); err != nil {
 		return err
 	}
-	return e.work.Query()
+	return e.settled(s, e.recorded, e.work.Query())
 }
 
 func (s *Session) eventSynchronize(call *Call, in *wire.EventSynchronize) error {
@@ -256,15 +267,16 @@ func (s *Session) eventSynchronize(call *Call, in *wire.EventSynchronize) error 
 	if err := s.captures.Unsafe(call.Slot, call.mode()); err != nil {
 		return err
 	}
+	count := e.recorded
 	if err := e.work.Query(); gpu.Code(err) != abi.NotReady {
-		return err
+		return e.settled(s, count, err)
 	}
 	e.users.Add(1)
 	letGo := e.context.hold(nil)
 	return call.Beside(func() error {
 		defer letGo()
 		defer e.drop(s)
-		return e.work.Synchronize()
+		return e.settled(s, count, e.work.Synchronize())
 	})
 }
 
