@@ -50,8 +50,38 @@ unpack_cuda() {
 		INCLUDES          += "-I$(TOP)/include" $(_SPACE_)
 		LIBRARIES         =+ $(_SPACE_) "-L$(TOP)/lib" $(_SPACE_)
 	EOF
+	mend_cuda "$new" || return 1
 	rm -rf "$CUDA" && mv "$new" "$CUDA" && rm -rf "$raw" "$debs"
 }
+
+# mend_cuda DIR: from glibc 2.41 on, <math.h> declares some functions that nvcc 12.4 declares as well, and C++ asks that both make
+# the same promise about exceptions: rsqrt came with 2.42.
+mend_cuda() {
+	local header=$1/include/crt/math_functions.h
+	cp "$header" "$header.new"
+	sed -E -i -e '0,/^#include "host_defines.h"/s//&\
+#if defined(__GLIBC_PREREQ)\
+#if __GLIBC_PREREQ(2, 41)\
+#define PHOS_THROW_SINCE_2_41 __THROW\
+#endif\
+#if __GLIBC_PREREQ(2, 42)\
+#define PHOS_THROW_SINCE_2_42 __THROW\
+#endif\
+#endif\
+#if !defined(PHOS_THROW_SINCE_2_41)\
+#define PHOS_THROW_SINCE_2_41\
+#endif\
+#if !defined(PHOS_THROW_SINCE_2_42)\
+#define PHOS_THROW_SINCE_2_42\
+#endif/' \
+		-e '/^extern __DEVICE_FUNCTIONS_DECL__/s/(( sin| cos)pif?\([a-z]+ x\));/\1 PHOS_THROW_SINCE_2_41;/' \
+		-e '/^extern __DEVICE_FUNCTIONS_DECL__/s/( rsqrtf?\([a-z]+ x\));/\1 PHOS_THROW_SINCE_2_42;/' "$header.new"
+	[ "$(grep -cE '\) PHOS_THROW_SINCE_2_4[12];$' "$header.new")" = 6 ] || { echo "$header is not that of nvcc 12.4"; return 1; }
+	mv "$header.new" "$header"
+}
+
+# cuda_mended: what was unpacked before mend_cuda was written lacks it.
+cuda_mended() { grep -q PHOS_THROW_SINCE_2_41 "$CUDA/include/crt/math_functions.h"; }
 
 # host_compiler: the g++ for NVCC, which refuses those later than it knows: 12 before nvcc 12.4, 13 from there on.
 host_compiler() {
@@ -65,6 +95,7 @@ host_compiler() {
 need_cuda() {
 	export NVCC='' NVCC_MISSING=''
 	if [ -x "$CUDA/bin/nvcc" ]; then
+		cuda_mended || step "mend the headers of nvcc 12.4" mend_cuda "$CUDA"
 		say ok "nvcc 12.4 (found)"
 	elif [ "$(uname -m)" = x86_64 ] && debian_mirror >/dev/null; then
 		step "fetch nvcc 12.4 (1 GB)" fetch_cuda_debs
