@@ -45,6 +45,7 @@ type Daemon struct {
 	table   *table
 	started time.Time
 	metrics *metrics
+	retired retired
 	served  bool // the socket is ours
 
 	stop     context.CancelFunc // ends Serve
@@ -78,11 +79,14 @@ func (d *Daemon) open() (err error) {
 	if len(d.gpus) == 0 || len(d.gpus) > ledger.MaxGPUs {
 		return fmt.Errorf("gpus %s: %d GPUs; 1 to %d can be served", settings.Gpus, len(d.gpus), ledger.MaxGPUs)
 	}
-	if d.dir, err = rundir.Open(settings.RuntimeDir, uint64(settings.Sessions.TmpfsSize)); err != nil {
+	if d.dir, err = rundir.Open(settings.RuntimeDir, tmpfsLimits(settings.Sessions)); err != nil {
 		return err
 	}
 	for _, warning := range d.dir.Warnings {
 		d.log.Warn(warning)
+	}
+	if d.dir.NoQuota != nil {
+		d.log.Info("the kernel limits no user in the memory for sessions; phosd watches what each session holds", "why", d.dir.NoQuota)
 	}
 	return d.adopt()
 }
@@ -109,6 +113,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	split := newDemux(d, listener)
 	var running sync.WaitGroup
 	running.Go(func() { split.accept() })
+	d.watchers.Go(d.watchHoldings)
 	running.Go(func() { _ = server.Serve(split) }) // it ends with an error whenever its listener closes
 	d.log.Info("phosd is ready", "version", rpc.Version, "socket", socket, "gpus", d.options.Config.Gpus, "adopted", d.table.count())
 	if d.options.Ready != nil {
@@ -147,6 +152,7 @@ func (d *Daemon) Close() error {
 	left := d.table.count()
 	d.table.abandon()
 	d.watchers.Wait()
+	d.retired.close()
 	var failures []error
 	if d.ledger != nil {
 		failures = append(failures, d.ledger.Close())

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,6 +111,10 @@ func playProgram(socket string) error {
 			file.Word64(wire.WordHead).Store(64)
 			file.Word32(wire.WordDoorbell).Store(0)
 			wire.Wake(file.Word32(wire.WordDoorbell))
+		case "lengthen":
+			fmt.Println("lengthened", lengthen())
+		case "create":
+			fmt.Println("created", os.WriteFile(filepath.Join(filepath.Dir(arenaFile.Name()), "more"), nil, 0o600))
 		case "fds":
 			entries, err := os.ReadDir("/proc/self/fd")
 			if err != nil {
@@ -166,12 +171,23 @@ func join(socket string) (*wire.File, error) {
 	return file, agree(conn, welcome)
 }
 
+// arenaFile is what libphos.so closes and a hostile program does not.
+var arenaFile *os.File
+
+// lengthen takes 40 MiB in the memory for sessions.
+func lengthen() error {
+	return syscall.Fallocate(int(arenaFile.Fd()), 0, 0, 40<<20)
+}
+
 func agree(conn net.Conn, welcome wire.Welcome) error {
 	arena, err := wire.OpenArena(welcome.ArenaPath)
 	if err != nil {
 		return err
 	}
 	defer arena.Close()
+	if arenaFile, err = os.OpenFile(welcome.ArenaPath, os.O_RDWR, 0); err != nil {
+		return err
+	}
 	// The first proposal is one that the worker must refuse.
 	for _, address := range []uint64{0xc000000000, wire.ArenaFirst} {
 		if _, err := conn.Write(binary.LittleEndian.AppendUint64(nil, address)); err != nil {

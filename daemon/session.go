@@ -119,6 +119,7 @@ func (d *Daemon) cleanUp(s *session) {
 	}
 	d.ledger.Clear(s.ticket.slot)
 	d.table.giveBack(s.ticket)
+	d.retire(s)
 	if err := errors.Join(err, d.dir.Remove(id)); err != nil {
 		d.log.Error("clean up", "session", id, "error", err)
 	}

@@ -76,6 +76,8 @@ func (d *Daemon) create(conn *net.UnixConn, actor rpc.Actor, program *process.Ha
 			Gpus:    d.options.Config.Gpus,
 			Started: time.Now(),
 			Ledger:  given.slot,
+
+			ArenaBytes: uint64(d.options.Config.Sessions.ArenaSize),
 		},
 		ticket: given, program: program,
 		gone: make(chan struct{}), abandoned: make(chan struct{}),

@@ -20,12 +20,22 @@ type Dir struct {
 	lock *os.File
 	// Warnings says what could not be had and is not needed: a tmpfs of our own.
 	Warnings []string
+	// NoQuota is why a new tmpfs got no limit for each user: then only phosd's own looking keeps it free.
+	NoQuota error
 
 	mu sync.Mutex // one new session number at a time
 }
 
-// Open makes the directory ready and takes its lock. tmpfsBytes limits the tmpfs of the sessions, 0 for the kernel's default.
-func Open(path string, tmpfsBytes uint64) (*Dir, error) {
+// Limits are those of the tmpfs of the sessions.
+type Limits struct {
+	// TmpfsBytes is the size of all; 0 for the kernel's default.
+	TmpfsBytes uint64
+	// UserBytes is what the sessions of one user may hold at most, where the kernel can count that; 0 for no limit.
+	UserBytes uint64
+}
+
+// Open makes the directory ready and takes its lock.
+func Open(path string, limits Limits) (*Dir, error) {
 	dir := &Dir{path: path}
 	for _, each := range []struct {
 		path string
@@ -46,7 +56,7 @@ func Open(path string, tmpfsBytes uint64) (*Dir, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), lock.Close())
 	}
 	dir.lock = lock
-	dir.mount(tmpfsBytes)
+	dir.mount(limits)
 	return dir, nil
 }
 
@@ -71,17 +81,28 @@ func ownDirectory(path string, mode os.FileMode) error {
 
 // mount gives the sessions a tmpfs of their own, so that their limit is theirs. Where that is not allowed, the
 // directory serves as it is.
-func (d *Dir) mount(bytes uint64) {
+func (d *Dir) mount(limits Limits) {
 	if mountPoint(d.sessions()) {
 		return
 	}
 	options := "mode=0711,nr_inodes=65536"
-	if bytes > 0 {
-		options += fmt.Sprintf(",size=%d", bytes)
+	if limits.TmpfsBytes > 0 {
+		options += fmt.Sprintf(",size=%d", limits.TmpfsBytes)
+	}
+	if limits.UserBytes > 0 {
+		if d.NoQuota = d.mountWithQuota(options, limits.UserBytes); d.NoQuota == nil {
+			return
+		}
 	}
 	if err := unix.Mount("phos", d.sessions(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
 		d.Warnings = append(d.Warnings, fmt.Sprintf("sessions share the file system of %s: mount tmpfs: %v", d.path, err))
 	}
+}
+
+// mountWithQuota fails on kernels without CONFIG_TMPFS_QUOTA, and in user namespaces.
+func (d *Dir) mountWithQuota(options string, userBytes uint64) error {
+	options += fmt.Sprintf(",usrquota,usrquota_block_hardlimit=%d", min(userBytes, 1<<62))
+	return unix.Mount("phos", d.sessions(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options)
 }
 
 func mountPoint(path string) bool {

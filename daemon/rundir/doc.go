@@ -13,5 +13,5 @@
 //
 // The directories are root's and users cannot add or rename anything in them, so phosd may open its paths without
 // following a user's trick. What is in a user's file is still the user's: phosd writes one word into it when a worker
-// has died, and never reads or maps it.
+// has died, and never reads or maps it. He may make it longer: who does loses his session (holding.go).
 package rundir

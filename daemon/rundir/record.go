@@ -27,6 +27,8 @@ type Record struct {
 	Started time.Time `json:"started"`
 	// Ledger is the session's slot in the memory accounting.
 	Ledger int `json:"ledger"`
+	// ArenaBytes is what the session's arena may hold; 0 in a record that does not say.
+	ArenaBytes uint64 `json:"arena_bytes"`
 }
 
 // Save writes a record; a crash leaves the old one or the new one.

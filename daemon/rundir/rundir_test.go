@@ -18,7 +18,7 @@ import (
 
 func openTest(t *testing.T, path string, tmpfsBytes uint64) *Dir {
 	t.Helper()
-	dir, err := Open(path, tmpfsBytes)
+	dir, err := Open(path, Limits{TmpfsBytes: tmpfsBytes, UserBytes: 1 << 40})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestFullTmpfs(t *testing.T) {
 func TestOnePhosdPerDirectory(t *testing.T) {
 	path := t.TempDir()
 	openTest(t, path, 0)
-	if _, err := Open(path, 0); !errors.Is(err, ErrBusy) {
+	if _, err := Open(path, Limits{}); !errors.Is(err, ErrBusy) {
 		t.Errorf("second open: %v, want ErrBusy", err)
 	}
 }
