@@ -22,9 +22,10 @@ func TestFilesMadeLonger(t *testing.T) {
 	if warnings := l.status().GetDaemon().GetWarnings(); len(warnings) > 0 {
 		t.Skip(warnings)
 	}
-	bystander, greedy := l.run(asUser(other)), l.run(asUser(nobody))
-	bystander.says("live")
-	greedy.says("live")
+	bystander := l.run(asUser(other))
+	bystander.says("live 1")
+	greedy := l.run(asUser(nobody))
+	greedy.says("live 2")
 	greedy.do("create")
 	greedy.says("created open " + l.settings.RuntimeDir + "/sessions/2/more: permission denied")
 	for _, what := range []string{"while it has a session", "after that"} {
