@@ -1,0 +1,140 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// ErrBusy means that something is going on that must end before the cut. The step may be tried again until the deadline.
+var ErrBusy = errors.New("busy")
+
+// Tree is a process tree as it is found before anything is stopped.
+type Tree struct {
+	// Processes begin with the root; parents come before their children.
+	Processes []Process
+	// Endpoints are the ends of things that lead out of the tree: terminals, pipes, sockets.
+	Endpoints []image.Endpoint
+	// Written are regular files that the tree has open for writing.
+	Written []WrittenFile
+	// Obstacles are all that stands against saving the tree; empty, or only harmless ones, when it can be saved.
+	Obstacles []Obstacle
+}
+
+// Process is one of a tree.
+type Process struct {
+	process.Identity
+	Parent   int
+	UID, GID uint32
+	Command  string
+	Threads  int
+	// ResidentBytes is what CRIU may have to write of it.
+	ResidentBytes uint64
+	// Library is the path of the libphos.so that it has mapped; empty for none.
+	Library string
+}
+
+// WrittenFile is a file that a restore must bring back to what it was.
+type WrittenFile struct {
+	Path  string
+	Bytes int64
+}
+
+// Obstacle is why something cannot be saved or restored.
+type Obstacle struct {
+	Subject, Reason, Remedy string
+	// Harmless ones are only worth knowing.
+	Harmless bool
+}
+
+// CPU is the half of a checkpoint that is the processes themselves.
+type CPU interface {
+	// Inspect looks at the tree of a root, and stops nothing.
+	Inspect(ctx context.Context, root process.Identity) (*Tree, error)
+	// Freeze stops the processes of a tree where they are. Should this phosd die, a watchdog lets them go.
+	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
+	// Restore brings processes back from images that Dump has written.
+	Restore(ctx context.Context, order RestoreOrder) (Restored, error)
+	// Check says what CRIU here cannot do; nil: it works.
+	Check(ctx context.Context) error
+}
+
+// Frozen is a tree that stands still.
+type Frozen interface {
+	// Dump writes the processes' images into a private directory. They stay frozen.
+	Dump(ctx context.Context, images *os.File) error
+	// Thaw lets them go on, as if nothing had been.
+	Thaw() error
+	// Kill ends them all where they are, without their running once more.
+	Kill() error
+}
+
+// RestoreOrder is what a CPU needs to bring a tree back.
+type RestoreOrder struct {
+	// Images is the private directory with what Dump wrote, verified.
+	Images *os.File
+	// UID, GID and Groups are the user's whose processes they are; CRIU runs as this user.
+	UID, GID uint32
+	Groups   []uint32
+	// Root is the pid that the root of the tree had; NewPids gives it a pid namespace of its own, in which it has that again.
+	Root    int
+	NewPids bool
+	// Remap names files that take the place of paths that the processes had mapped or open: session files, libphos.so.
+	Remap map[string]*os.File
+	// Endpoints are what takes the place of the things that led out of the tree, by Endpoint.ID. One that is missing becomes /dev/null or an end of file.
+	Endpoints map[uint32]*os.File
+	Described []image.Endpoint
+	// Detach: nobody waits for the tree.
+	Detach bool
+}
+
+// Restored is a tree that has come back.
+type Restored interface {
+	// Processes are those of the tree as seen from here, by the pid that each has in the image.
+	Processes() map[int]process.Identity
+	// Kill ends them all.
+	Kill() error
+	// Signal sends one to the root.
+	Signal(signal int) error
+	// Wait returns the root's exit status, as of waitpid, once it has ended.
+	Wait(ctx context.Context) (status int, err error)
+}
+
+// Device is the GPU half of one process: its worker.
+type Device interface {
+	// Process is the pid of the program, as Tree has it.
+	Process() int
+	// Begin copies while the program runs. packs[0] is written, the others are read.
+	Begin(ctx context.Context, packs []*os.File, options DeviceOptions) error
+	// Quiesce closes the gate and waits until all that was called is done; ErrBusy when the deadline passes, the gate is open then.
+	Quiesce(ctx context.Context, deadline time.Duration) error
+	// Cut saves what changed; ErrBusy when a call came in between and needs its program.
+	Cut(ctx context.Context, deadline time.Duration) error
+	// Resume opens the gate.
+	Resume(ctx context.Context) error
+	// Finish writes what is left and names the tree of the GPU half.
+	Finish(ctx context.Context) (image.GPUHalf, error)
+	// Abort takes everything back. It may be called at any time, and more than once.
+	Abort()
+}
+
+// DeviceOptions are how a Device saves.
+type DeviceOptions struct {
+	BudgetBytes    uint64
+	BandwidthBytes uint64
+	Compress       bool
+	Kinds          []string
+	StopTheWorld   bool
+	// Progress is called now and then.
+	Progress func(Step)
+}
+
+// Step is how far something is.
+type Step struct {
+	Phase                 string
+	DoneBytes, TotalBytes uint64
+}
