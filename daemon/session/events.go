@@ -32,6 +32,8 @@ type event struct {
 	// counted is the last count that the program gave, also of a record that was refused: its queries compare the word
 	// with it. reached is the last count that a stream has reached, of asked.
 	counted, asked, reached uint64
+	// inGraph events are recorded by launches of graphs too, which have no counts.
+	inGraph bool
 }
 
 // Flags of events.
@@ -153,8 +155,8 @@ func (e *event) refused(s *Session, count uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counted = max(e.counted, count)
-	if e.reached == e.asked && e.word != noWord {
-		s.answers.Complete(e.word, e.counted)
+	if e.reached == e.asked {
+		e.tell(s, e.counted)
 	}
 }
 
@@ -174,9 +176,23 @@ func (e *event) reach(s *Session, count uint64) {
 	if e.reached == e.asked {
 		count = e.counted
 	}
-	if e.word != noWord {
+	e.tell(s, count)
+}
+
+// tell stores what the word says. The event's mu is held.
+func (e *event) tell(s *Session, count uint64) {
+	if e.word != noWord && !e.inGraph {
 		s.answers.Complete(e.word, count)
 	}
+}
+
+// joinGraph makes the program ask from now on, and not look at the word. It must come before the answer to the call that
+// puts the event into an executable graph: the program may launch that and query the event at once.
+func (e *event) joinGraph(s *Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tell(s, wire.EventAsk)
+	e.inGraph = true
 }
 
 // settled is the answer to a question about the event. When it has been reached, the word says so before the program hears

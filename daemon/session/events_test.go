@@ -42,3 +42,44 @@ func TestRefusedRecord(t *testing.T) {
 	refused(4)
 	said(4)
 }
+
+// TestEventOfGraph: a launch of a graph is no record that the program counts, so the word must not answer for it.
+func TestEventOfGraph(t *testing.T) {
+	p := newProgram(t)
+	event, word := p.event()
+	record := &wire.EventRecord{Event: event, Stream: abi.StreamLegacy, Count: 1}
+	p.ok(abi.CallEventRecord, record, nil)
+	syncContext(p)
+	gate, open := p.gate()
+	defer open()
+	g := p.graph()
+	waits := p.kernelNode(g, gate, 0)
+	node := &wire.GraphAddEventRecordNode{HGraph: g, Event: event, Dependencies: wire.MakeWords(waits)}
+	p.ok(abi.CallGraphAddEventRecordNode, node, &wire.GraphAddEventRecordNodeReply{})
+	if got := p.word(word); got != 1 {
+		t.Errorf("before the graph can be launched the word says %d, want 1", got)
+	}
+	exec := p.instantiate(g)
+	asks := func() {
+		t.Helper()
+		if got := p.word(word); got != wire.EventAsk {
+			t.Errorf("the word says %d, want %d", got, uint64(wire.EventAsk))
+		}
+	}
+	asks()
+	p.ok(abi.CallGraphLaunch, &wire.GraphLaunch{HGraphExec: exec}, nil)
+	p.want(abi.NotReady, abi.CallEventQuery, &wire.EventQuery{Event: event}, nil)
+	open()
+	p.ok(abi.CallEventSynchronize, &wire.EventSynchronize{Event: event}, nil)
+	p.ok(abi.CallEventQuery, &wire.EventQuery{Event: event}, nil)
+	record.Count = 2
+	p.ok(abi.CallEventRecord, record, nil)
+	syncContext(p)
+	asks()
+	// The word itself is as good as new for the next event.
+	p.ok(abi.CallGraphExecDestroy, &wire.GraphExecDestroy{HGraphExec: exec}, nil)
+	p.ok(abi.CallEventDestroy, &wire.EventDestroy{HEvent: event}, nil)
+	if _, again := p.event(); again != word || p.word(word) != 0 {
+		t.Errorf("the next event has word %d, which says %d", again, p.word(again))
+	}
+}

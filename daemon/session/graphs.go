@@ -188,6 +188,7 @@ func (s *Session) work(c *context, op graph.Op) (gpu.Work, error) {
 			return nil, err
 		}
 		e.recorded = max(e.recorded, 1)
+		e.joinGraph(s)
 		return gpu.Record{Event: e.work}, nil
 	case graph.EventWait:
 		e, err := s.event(op.Event)

@@ -69,9 +69,9 @@ static bool look(CUevent handle, bool *complete)
 	    atomic_load(phos_word(PHOS_WORD_CAPTURING)) != 0)
 		return false;
 	_Atomic uint64_t *word = phos_word64(PHOS_EVENTS_OFFSET + 8 * (size_t)event->word);
-	*complete =
-		atomic_load_explicit(word, memory_order_acquire) >= atomic_load(&event->records);
-	return true;
+	uint64_t reached = atomic_load_explicit(word, memory_order_acquire);
+	*complete = reached >= atomic_load(&event->records);
+	return reached != PHOS_EVENT_ASK;
 }
 
 /* A program that only polls would never learn that its worker is gone: now and then it asks. */

@@ -56,6 +56,7 @@
 #define PHOS_STRING_MAX 4095
 #define PHOS_SLOT_HEADER 16
 #define PHOS_SLOT_DATA_BYTES 1008
+#define PHOS_EVENT_ASK UINT64_C(0x7fffffffffffffff)
 #define PHOS_SLOT_IDLE 0
 #define PHOS_SLOT_DONE 1
 #define PHOS_SLOT_SERVICE 2

@@ -71,6 +71,10 @@ const (
 	SlotDataBytes = SlotBytes - SlotHeader
 )
 
+// EventAsk in an event's completion word says that the word does not know: graphs record the event, and the program does
+// not count that.
+const EventAsk = 1<<63 - 1
+
 // Reply slot states.
 const (
 	SlotIdle    = 0

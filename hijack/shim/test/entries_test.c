@@ -240,6 +240,14 @@ static void test_events(void)
 	atomic_store(phos_word(PHOS_WORD_CAPTURING), 0);
 	EXPECT_EQUAL(cuEventQuery(event), CUDA_SUCCESS);
 	EXPECT_EQUAL(last_call, PHOS_CALL_eventQuery);
+	/* Recorded by a graph: the word does not know. */
+	EXPECT_EQUAL(cuEventRecord(event, 4), CUDA_SUCCESS);
+	settle();
+	atomic_store(done, PHOS_EVENT_ASK);
+	next_result = CUDA_ERROR_NOT_READY;
+	EXPECT_EQUAL(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+	EXPECT_EQUAL(last_call, PHOS_CALL_eventQuery);
+	next_result = CUDA_SUCCESS;
 	EXPECT_EQUAL(cuEventDestroy_v2(event), CUDA_SUCCESS);
 	EXPECT(phos_object_find(event) == NULL);
 	EXPECT_EQUAL(cuEventRecord(1234, 0), CUDA_ERROR_INVALID_HANDLE);
