@@ -119,8 +119,8 @@ func (m eitherMemory) move(p []byte, address int64, direct, served moving) (int,
 	return count, err
 }
 
-// moveServed moves the first and the last byte the kernel's way first: a range that is no memory is an error then, where
-// it would end the helping program by a signal, as the driver does.
+// moveServed moves the first and the last byte the kernel's way first: a range that may not be touched is an error then,
+// where it would end the helping program by a signal, as the driver does. Holes between them the helping thread finds.
 func moveServed(p []byte, address int64, direct, served moving) (int, error) {
 	for _, at := range [...]int{0, len(p) - 1} {
 		if _, err := direct(p[at:at+1], address+int64(at)); err != nil && !errors.Is(err, ErrRefused) {

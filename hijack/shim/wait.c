@@ -1,7 +1,9 @@
 /* Waiting for replies: the thread's slot, copies that the worker asks for, and noticing that the
  * worker is gone. */
 #include <sched.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "futex.h"
 #include "session.h"
@@ -53,22 +55,41 @@ bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds)
 	return false;
 }
 
+/* Whether pages are mapped everywhere in a range: the driver answers a copy of one with a hole by
+ * an error, and copying it here would end the program. Looking costs a fiftieth of the copy; what
+ * may not be read or written although it is mapped would cost more than the copy to find. */
+static bool mapped(const unsigned char *program, size_t bytes)
+{
+	enum { LEAST_PAGE = 4096 };
+	unsigned char present[PHOS_BOUNCE_BYTES / LEAST_PAGE + 2];
+	size_t before = (uintptr_t)program & ((size_t)sysconf(_SC_PAGESIZE) - 1);
+	int saved = errno;
+	bool hole = bytes != 0 &&
+		    mincore((void *)(uintptr_t)(program - before), bytes + before, present) != 0 &&
+		    errno == ENOMEM;
+	errno = saved;
+	return !hole;
+}
+
 /* The worker may not read or write this process itself: copy for it. */
 static void serve_copy(unsigned char *slot)
 {
+	uint32_t answer = PHOS_SLOT_SERVED;
 	uint64_t request[4];
 	memcpy(request, slot + PHOS_SLOT_HEADER, sizeof request);
 	unsigned char *program = (unsigned char *)(uintptr_t)request[1];
 	uint64_t bytes = request[2], offset = request[3];
 	if (offset <= PHOS_BOUNCE_BYTES && bytes <= PHOS_BOUNCE_BYTES - offset) {
 		unsigned char *bounce = phos.file + PHOS_BOUNCE_OFFSET + offset;
-		if (request[0] == 0)
+		if (!mapped(program, bytes))
+			answer = PHOS_SLOT_ABSENT;
+		else if (request[0] == 0)
 			memcpy(bounce, program, bytes);
 		else
 			memcpy(program, bounce, bytes);
 	}
 	_Atomic uint32_t *state = (_Atomic uint32_t *)(void *)slot;
-	atomic_store_explicit(state, PHOS_SLOT_SERVED, memory_order_release);
+	atomic_store_explicit(state, answer, memory_order_release);
 	phos_futex_wake(state, 1);
 }
 
@@ -115,12 +136,6 @@ static bool await_reply(unsigned char *slot)
 			if (!atomic_compare_exchange_strong(state, &seen, PHOS_SLOT_ASLEEP))
 				continue;
 			seen = PHOS_SLOT_ASLEEP;
-		}
-		/* So that the worker knows to wake us; a spinning thread is not worth its system
-		 * call. */
-		if (seen == PHOS_SLOT_IDLE) {
-			atomic_compare_exchange_strong(state, &seen, PHOS_SLOT_ASLEEP);
-			continue;
 		}
 		phos_futex_wait(state, seen, SLICE_MILLISECONDS);
 		if (atomic_load_explicit(state, memory_order_acquire) == seen &&

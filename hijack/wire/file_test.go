@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -163,8 +164,19 @@ func openArena(t *testing.T, path string) *wire.Arena {
 // bytesAt is a piece of pretended program memory.
 type bytesAt []byte
 
-func (b bytesAt) ReadAt(p []byte, at int64) (int, error)  { return copy(p, b[at:]), nil }
-func (b bytesAt) WriteAt(p []byte, at int64) (int, error) { return copy(b[at:], p), nil }
+func (b bytesAt) ReadAt(p []byte, at int64) (int, error) {
+	if int(at)+len(p) > len(b) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return copy(p, b[at:]), nil
+}
+
+func (b bytesAt) WriteAt(p []byte, at int64) (int, error) {
+	if int(at)+len(p) > len(b) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return copy(b[at:], p), nil
+}
 
 // TestServedCopy has the worker read and write more of the program's memory than the bounce area holds.
 func TestServedCopy(t *testing.T) {
@@ -183,6 +195,11 @@ func TestServedCopy(t *testing.T) {
 		}
 		if n, err := program.WriteAt(buffer, 0); err != nil || n != len(buffer) {
 			t.Errorf("wrote %d bytes: %v", n, err)
+		}
+		for what, move := range map[string]func([]byte, int64) (int, error){"read": program.ReadAt, "write": program.WriteAt} {
+			if _, err := move(buffer[:200], int64(len(memory))-100); !errors.Is(err, abi.InvalidValue) {
+				t.Errorf("%s of more than is there: %v, want InvalidValue", what, err)
+			}
 		}
 		return abi.Success, nil
 	})

@@ -82,6 +82,7 @@ const (
 	SlotService = 2
 	SlotServed  = 3
 	SlotAsleep  = 4 // as idle, and the thread sleeps on the state
+	SlotAbsent  = 5 // in place of served: a part of the range is no memory of the program
 )
 
 // The callback ring: records of CallbackRecord bytes.

@@ -169,7 +169,10 @@ func (s *Slots) served(slot uint32, piece []byte, address uint64) error {
 			SleepOn(state, SlotService, sleepLimit/10)
 		}
 	}
-	if got := state.Load(); got != SlotServed {
+	switch got := state.Load(); {
+	case got == SlotAbsent:
+		return fmt.Errorf("copy %d bytes at %#x: %w: not all of it is memory of the program", len(piece), address, abi.InvalidValue)
+	case got != SlotServed:
 		return fmt.Errorf("copy %d bytes at %#x: %w: slot state %d", len(piece), address, ErrNotServed, got)
 	}
 	return nil

@@ -59,8 +59,8 @@ void lab_reply(const struct lab_frame *frame, CUresult result, const uint64_t *w
 	set_state(frame, PHOS_SLOT_DONE);
 }
 
-void lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
-	      uint64_t offset)
+uint32_t lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
+		  uint64_t offset)
 {
 	uint64_t words[4] = {direction, (uintptr_t)program, bytes, offset};
 	unsigned char *slot = slot_of(frame);
@@ -69,6 +69,7 @@ void lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, 
 	_Atomic uint32_t *state = (_Atomic uint32_t *)(void *)slot;
 	while (atomic_load(state) == PHOS_SLOT_SERVICE)
 		sched_yield();
+	return atomic_load(state);
 }
 
 /* Takes one frame apart; dies of what a real worker would end the session for. */

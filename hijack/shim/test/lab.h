@@ -35,9 +35,9 @@ uint64_t lab_pads(void);
 /* Answers a frame with some words. */
 void lab_reply(const struct lab_frame *frame, CUresult result, const uint64_t *words, size_t count);
 
-/* Asks the waiting thread for a copy and waits until it is done. */
-void lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
-	      uint64_t offset);
+/* Asks the waiting thread for a copy, waits until it is done, and returns the slot's state then. */
+uint32_t lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
+		  uint64_t offset);
 
 /* Word i of a frame's payload. */
 uint64_t lab_word(const struct lab_frame *frame, size_t i);

@@ -1,14 +1,17 @@
 /* Replies: copies on the worker's behalf, sleeping, errors of asynchronous calls, output, and a
  * worker that is gone. */
 #include <errno.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "expect.h"
 #include "lab.h"
 
-enum { OP_ECHO = 1, OP_COPY = 2, OP_SLOW = 3, OP_LOG = 4, OP_NEVER = 5, OP_WRONG = 6 };
+enum { OP_ECHO = 1, OP_COPY = 2, OP_SLOW = 3, OP_LOG = 4, OP_NEVER = 5, OP_WRONG = 6, OP_HOLE = 7 };
 
 static unsigned char source[5000], target[5000];
+static unsigned char *holed; /* three pages, the one in the middle of which is not there */
+static uint32_t holed_state[2];
 
 static void handle(const struct lab_frame *frame)
 {
@@ -17,6 +20,11 @@ static void handle(const struct lab_frame *frame)
 	case OP_COPY:
 		lab_copy(frame, 0, source, sizeof source, 128);
 		lab_copy(frame, 1, target, sizeof target, 128);
+		break;
+	case OP_HOLE:
+		for (uint64_t direction = 0; direction < 2; direction++)
+			holed_state[direction] =
+				lab_copy(frame, direction, holed + 100, 2 * 4096 + 200, 0);
 		break;
 	case OP_SLOW:
 		usleep(150000); /* longer than a spin and a slice */
@@ -49,6 +57,19 @@ static void test_copies(void)
 		source[i] = (unsigned char)(i * 7);
 	EXPECT_EQUAL(call(OP_COPY, PHOS_WAIT, &c), CUDA_SUCCESS);
 	EXPECT(memcmp(source, target, sizeof source) == 0);
+}
+
+/* A copy of what is not all memory is refused, and the program goes on. */
+static void test_hole(void)
+{
+	struct phos_call c;
+	holed = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT(holed != MAP_FAILED && munmap(holed + 4096, 4096) == 0);
+	errno = 55;
+	EXPECT_EQUAL(call(OP_HOLE, PHOS_WAIT, &c), CUDA_SUCCESS);
+	EXPECT_EQUAL(errno, 55);
+	EXPECT_EQUAL(holed_state[0], PHOS_SLOT_ABSENT);
+	EXPECT_EQUAL(holed_state[1], PHOS_SLOT_ABSENT);
 }
 
 static void test_sleep(void)
@@ -154,6 +175,7 @@ int main(void)
 {
 	lab_begin(handle);
 	test_copies();
+	test_hole();
 	test_sleep();
 	test_take();
 	test_errors();

@@ -165,18 +165,21 @@ func (t *Thread) await() {
 	}
 }
 
-// serve does one copy for the worker, as libphos does: a bad address would end a C program, here it is left out.
+// serve does one copy for the worker, as libphos does.
 func (t *Thread) serve() {
 	request := t.file.Region(wire.SlotsOffset+int(t.slot)*wire.SlotBytes+wire.SlotHeader, 32)
 	direction, address := binary.LittleEndian.Uint64(request), binary.LittleEndian.Uint64(request[8:])
 	bytes, offset := binary.LittleEndian.Uint64(request[16:]), binary.LittleEndian.Uint64(request[24:])
 	bounce := t.file.Region(wire.BounceOffset, wire.BounceBytes)[offset:][:bytes]
+	copyPart := t.memory.WriteAt
 	if direction == wire.CopyOut {
-		_, _ = t.memory.ReadAt(bounce, int64(address))
-	} else {
-		_, _ = t.memory.WriteAt(bounce, int64(address))
+		copyPart = t.memory.ReadAt
 	}
-	t.state.Store(wire.SlotServed)
+	answer := uint32(wire.SlotServed)
+	if _, err := copyPart(bounce, int64(address)); err != nil {
+		answer = wire.SlotAbsent
+	}
+	t.state.Store(answer)
 	wire.Wake(t.state)
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,6 +87,25 @@ static void other_user(void)
 	memset(host, 0, LARGE);
 	CU(cuMemcpyDtoH(host, memory, LARGE));
 	CHECK(host[0] == 2 && host[LARGE - 1] == 2);
+}
+
+/* Copies from and to a range with a page missing in its middle; often enough that every way of
+ * copying has its turn. */
+static void hole(void)
+{
+	enum { ROUNDS = 40, PAGE = 4096 };
+	work();
+	char *range = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(range != MAP_FAILED && munmap(range + LARGE / 2, PAGE) == 0);
+	memset(host, 3, LARGE);
+	for (int i = 0; i < ROUNDS; i++) {
+		CHECK(cuMemcpyHtoD(memory, range, LARGE) == CUDA_ERROR_INVALID_VALUE);
+		CHECK(cuMemcpyDtoH(range, memory, LARGE) == CUDA_ERROR_INVALID_VALUE);
+		CU(cuMemcpyHtoD(memory, host, LARGE));
+	}
+	memset(host, 0, LARGE);
+	CU(cuMemcpyDtoH(host, memory, LARGE));
+	CHECK(host[0] == 3 && host[LARGE - 1] == 3);
 }
 
 static void *calls(void *unused)
@@ -175,6 +195,7 @@ int main(int argc, char **argv)
 		{"no_size", no_size},
 		{"no_directory", no_directory},
 		{"other_user", other_user},
+		{"hole", hole},
 		{"forks", forks},
 		{"family", family},
 	};
