@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestPycuda runs the pycuda that the system's Python has (Debian: python3-pycuda, in contrib); build.sh installs none.
+func TestPycuda(t *testing.T) {
+	compiler := nvcc(t)
+	python, err := withPycuda()
+	lab.Need(t, "pycuda", err)
+	daemon := lab.Start(t)
+	program := daemon.Program(python, workload("pycuda", "kernels.py")).In(t)
+	program.Env = append(program.Env,
+		"PATH="+filepath.Dir(compiler)+":"+os.Getenv("PATH"),
+		"NVCC_PREPEND_FLAGS="+strings.Join(hostCompiler(), " "),
+		"NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",
+		"PYCUDA_DISABLE_CACHE=1",
+		"PYTHONDONTWRITEBYTECODE=1",
+		"TMPDIR="+t.TempDir(), // pycuda keeps some of what it compiles
+	)
+	program.OK()
+	daemon.Empty()
+}
+
+// withPycuda finds a Python that has pycuda, without loading it: without phos it would find no driver.
+func withPycuda() (string, error) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return "", err
+	}
+	script := "import importlib.util as u, sys; sys.exit(any(u.find_spec(name) is None for name in ('pycuda', 'numpy')))"
+	if err := exec.Command(python, "-c", script).Run(); err != nil {
+		return "", fmt.Errorf("%s does not know pycuda and numpy", python)
+	}
+	return python, nil
+}
