@@ -16,6 +16,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
@@ -46,6 +47,7 @@ type Daemon struct {
 	started time.Time
 	metrics *metrics
 	retired retired
+	desk    *handover.Desk
 	served  bool // the socket is ours
 
 	stop     context.CancelFunc // ends Serve
@@ -63,6 +65,7 @@ func New(options Options) (*Daemon, error) {
 		options.Worker = []string{"/proc/self/exe", "worker"}
 	}
 	d := &Daemon{options: options, log: options.Log, started: time.Now(), table: newTable(options.Config.Sessions)}
+	d.desk = handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens})
 	d.metrics = newMetrics(d)
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	if err := d.open(); err != nil {
@@ -153,7 +156,7 @@ func (d *Daemon) Close() error {
 	d.table.abandon()
 	d.watchers.Wait()
 	d.retired.close()
-	var failures []error
+	failures := []error{d.desk.Close()}
 	if d.ledger != nil {
 		failures = append(failures, d.ledger.Close())
 	}

@@ -3,24 +3,25 @@ package daemon
 import (
 	"errors"
 	"net"
-	"os"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
+// maxUndecided is how many connections of one user may be saying nothing, or be starting a program, at a time.
+const maxUndecided = 64
+
+// What a user may hand over at a time: an image directory, and all that leads out of a process tree.
 const (
-	// peekTime is how long a connection may say nothing.
-	peekTime = 5 * time.Second
-	// maxUndecided is how many connections of one user may be saying nothing, or be starting a program, at a time.
-	maxUndecided = 64
+	handedFiles  = 256
+	handedTokens = 4
 )
 
-// demux sorts connections by their first four bytes: the handshake of a program, or gRPC. For gRPC it is a net.Listener.
+// demux sorts connections by their first four bytes: the handshake of a program, files handed over, or gRPC. For gRPC it
+// is a net.Listener.
 type demux struct {
 	daemon   *Daemon
 	listener *net.UnixListener
@@ -63,12 +64,16 @@ func (m *demux) sort(conn *net.UnixConn) {
 		return
 	}
 	defer m.leave(actor.UID)
-	first, err := peek(conn)
+	first, err := handover.Peek(conn)
 	switch {
 	case err != nil:
 		_ = conn.Close()
 	case first == wire.Magic:
 		m.daemon.welcome(conn, actor)
+	case first == handover.Magic:
+		if err := m.daemon.desk.Accept(conn); err != nil {
+			m.daemon.log.Warn("handover", "error", err)
+		}
 	default:
 		m.handOver(conn)
 	}
@@ -121,30 +126,3 @@ func (m *demux) Close() error {
 
 // Addr is the socket's.
 func (m *demux) Addr() net.Addr { return m.listener.Addr() }
-
-// peek reads the first four bytes and leaves them in the socket.
-func peek(conn *net.UnixConn) (first uint32, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	if err := conn.SetReadDeadline(time.Now().Add(peekTime)); err != nil {
-		return 0, err
-	}
-	var failure error
-	err = raw.Read(func(fd uintptr) bool {
-		var head [4]byte
-		got, _, err := unix.Recvfrom(int(fd), head[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		switch {
-		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR), err == nil && got > 0 && got < len(head):
-			return false
-		case err != nil:
-			failure = os.NewSyscallError("recvfrom", err)
-		case got == 0:
-			failure = net.ErrClosed
-		}
-		first = uint32(head[0]) | uint32(head[1])<<8 | uint32(head[2])<<16 | uint32(head[3])<<24
-		return true
-	})
-	return first, errors.Join(err, failure, conn.SetReadDeadline(time.Time{}))
-}

@@ -2,12 +2,20 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 
 	"google.golang.org/grpc"
 
+	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// What phosd may hand over at a time: the packs of an image, above all.
+const (
+	handedFiles  = 4096
+	handedTokens = 4
 )
 
 // control answers phosd.
@@ -24,12 +32,14 @@ func (w *Worker) serveControl() error {
 		return err
 	}
 	_ = file.Close() // the listener has a copy
-	if unixListener, isUnix := listener.(*net.UnixListener); isUnix {
-		unixListener.SetUnlinkOnClose(false)
+	socket, isUnix := listener.(*net.UnixListener)
+	if !isUnix {
+		return fmt.Errorf("%w: the control socket is no unix socket", rpc.ErrInvalid)
 	}
+	socket.SetUnlinkOnClose(false)
 	server := grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}), grpc.UnaryInterceptor(rpc.ServerErrors))
 	rpc.RegisterWorkerServer(server, &control{worker: w})
-	go func() { _ = server.Serve(listener) }() // for the life of the process
+	go func() { _ = server.Serve(handover.NewListener(socket, w.desk, w.log)) }() // for the life of the process
 	return nil
 }
 

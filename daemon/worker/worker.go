@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/jobfile"
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/daemon/process"
@@ -39,6 +40,8 @@ type Worker struct {
 	// last is the progress that the session told last.
 	last atomic.Pointer[session.Progress]
 
+	// desk keeps what phosd hands over.
+	desk *handover.Desk
 	// over is closed when the session is to end; why says why.
 	over chan struct{}
 	once sync.Once
@@ -61,6 +64,7 @@ func Run(open Open) error {
 		return err
 	}
 	w := &Worker{config: config, over: make(chan struct{})}
+	w.desk = handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens})
 	w.log = slog.New(config.Log.Handler(os.Stderr)).With("session", config.Session, "pid", config.Program.PID)
 	if w.program, err = process.Inherit(config.Program, PidfdFD); err != nil {
 		return err

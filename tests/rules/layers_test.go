@@ -26,6 +26,7 @@ var layers = map[string]int{
 	"daemon/gpu/fatbin": 2,
 	"daemon/config":     2,
 	"daemon/rpc":        1,
+	"daemon/handover":   2,
 	"ckpt/store":        1,
 	"cluster/api":       1,
 	"cluster/state":     1,

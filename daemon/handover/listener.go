@@ -1,0 +1,116 @@
+package handover
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// peekTime is how long a connection may say nothing.
+const peekTime = 5 * time.Second
+
+// Listener takes the connections of a socket that hand files over to a Desk out of those that it accepts.
+type Listener struct {
+	socket *net.UnixListener
+	desk   *Desk
+	log    *slog.Logger
+	others chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// NewListener begins to accept connections.
+func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) *Listener {
+	l := &Listener{socket: socket, desk: desk, log: log, others: make(chan net.Conn), closed: make(chan struct{})}
+	go l.accept()
+	return l
+}
+
+func (l *Listener) accept() {
+	defer l.Close()
+	for {
+		conn, err := l.socket.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// Out of descriptors, most likely: they come back.
+			l.log.Error("accept", "error", err)
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // nothing tells when descriptors are free again
+			continue
+		}
+		go l.sort(conn)
+	}
+}
+
+func (l *Listener) sort(conn *net.UnixConn) {
+	first, err := Peek(conn)
+	switch {
+	case err != nil:
+		_ = conn.Close()
+	case first == Magic:
+		if err := l.desk.Accept(conn); err != nil {
+			l.log.Warn("handover", "error", err)
+		}
+	default:
+		select {
+		case l.others <- conn:
+		case <-l.closed:
+			_ = conn.Close()
+		}
+	}
+}
+
+// Accept is the next connection that hands nothing over.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.others:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the socket.
+func (l *Listener) Close() (err error) {
+	l.once.Do(func() {
+		close(l.closed)
+		err = l.socket.Close()
+	})
+	return err
+}
+
+// Addr is the socket's.
+func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
+
+// Peek reads the first four bytes of a connection, as a little-endian word, and leaves them in the socket.
+func Peek(conn *net.UnixConn) (first uint32, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(peekTime)); err != nil {
+		return 0, err
+	}
+	var failure error
+	err = raw.Read(func(fd uintptr) bool {
+		var head [4]byte
+		got, _, err := unix.Recvfrom(int(fd), head[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		switch {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR), err == nil && got > 0 && got < len(head):
+			return false
+		case err != nil:
+			failure = os.NewSyscallError("recvfrom", err)
+		case got == 0:
+			failure = net.ErrClosed
+		}
+		first = uint32(head[0]) | uint32(head[1])<<8 | uint32(head[2])<<16 | uint32(head[3])<<24
+		return true
+	})
+	return first, errors.Join(err, failure, conn.SetReadDeadline(time.Time{}))
+}
