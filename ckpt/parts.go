@@ -3,6 +3,7 @@ package ckpt
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -88,14 +89,27 @@ type RestoreOrder struct {
 	// Endpoints are what takes the place of the things that led out of the tree, by Endpoint.ID. One that is missing becomes /dev/null or an end of file.
 	Endpoints map[uint32]*os.File
 	Described []image.Endpoint
+	// Files are brought back, with the user's rights, before the processes open them.
+	Files []FileContent
 	// Detach: nobody waits for the tree.
 	Detach bool
+}
+
+// FileContent is a file that the tree had open for writing, as it was at the cut.
+type FileContent struct {
+	Path  string
+	Bytes int64
+	Mode  uint32
+	// Content is nil for a file that was too large to be saved: what lies beyond Bytes is cut off then, and it must not be shorter.
+	Content io.Reader
 }
 
 // Restored is a tree that has come back.
 type Restored interface {
 	// Processes are those of the tree as seen from here, by the pid that each has in the image.
 	Processes() map[int]process.Identity
+	// Keep lets the tree outlive this phosd. Before, it ends with it: a restore that is not complete leaves no process.
+	Keep() error
 	// Kill ends them all.
 	Kill() error
 	// Signal sends one to the root.
