@@ -10,15 +10,23 @@ nvidia-cuda-dev 12.4.127~12.4.1-2 d846838f914a0176948d48a8bcade5d6dbcccb5c937434
 libcudart12 12.4.127~12.4.1-2 361b3721cf84bf068e111ff013c819de61cb475268b0d38db99839471f1b4130
 "
 
-fetch_cuda_debs() {
+# thrust, cub and libcu++, which are headers.
+cccl_debs="
+libthrust-dev 2.3.2-2 61fe44b65834efad9b079452ebec7396d4b37712d251421f4218b3bc652a3147
+libcub-dev 2.3.2-2 4a7e7c24ef2994140e47dba59507db60e281f968f17c18cf1cadc9c27c17c26b
+libcu++-dev 2.3.2-2 30e911c1909265591b5ea793df0e49e56bed631238b68b3e75c97590c4985686
+"
+
+# fetch_debs LIST: into $CACHE/debs.
+fetch_debs() {
 	local conf package version sum
-	conf=$(apt_aside "$CACHE/apt-cuda" "$(debian_source deb trixie non-free)") || return 1
+	conf=$(apt_aside "$CACHE/apt-cuda" "$(debian_source deb trixie main non-free)") || return 1
 	mkdir -p "$CACHE/debs" && cd "$CACHE/debs" || return 1
 	while read -r package version sum; do
 		[ -n "$package" ] || continue
 		APT_CONFIG=$conf apt-get download "$package=$version" || return 1
-		echo "$sum  ${package}_${version}_amd64.deb" | sha256sum -c || return 1
-	done <<<"$cuda_debs"
+		echo "$sum  $(echo "${package}_${version}_"*.deb)" | sha256sum -c || return 1
+	done <<<"$1"
 }
 
 # deb_files DEB DIR PATTERN...: the files of a package whose names match.
@@ -52,6 +60,22 @@ unpack_cuda() {
 	EOF
 	mend_cuda "$new" || return 1
 	rm -rf "$CUDA" && mv "$new" "$CUDA" && rm -rf "$raw" "$debs"
+}
+
+# fetch_cccl puts the headers where nvcc finds them; cub's come last, and tell that all are there.
+fetch_cccl() {
+	local debs=$CACHE/debs new=$CACHE/cccl.new name
+	fetch_debs "$cccl_debs" || return 1
+	rm -rf "$new"
+	mkdir -p "$new"
+	for name in libthrust-dev libcub-dev libcu++-dev; do
+		deb_files "$debs/${name}_"*.deb "$new" './usr/include/*' || return 1
+	done
+	for name in thrust cuda nv cub; do
+		rm -rf "$CUDA/include/$name"
+		mv "$new/usr/include/$name" "$CUDA/include/$name" || return 1
+	done
+	rm -rf "$new" "$debs"
 }
 
 # mend_cuda DIR: from glibc 2.41 on, <math.h> declares some functions that nvcc 12.4 declares as well, and C++ asks that both make
@@ -98,7 +122,7 @@ need_cuda() {
 		cuda_mended || step "mend the headers of nvcc 12.4" mend_cuda "$CUDA"
 		say ok "nvcc 12.4 (found)"
 	elif [ "$(uname -m)" = x86_64 ] && debian_mirror >/dev/null; then
-		step "fetch nvcc 12.4 (1 GB)" fetch_cuda_debs
+		step "fetch nvcc 12.4 (1 GB)" fetch_debs "$cuda_debs"
 		step "unpack nvcc 12.4" unpack_cuda
 	elif command -v nvcc >/dev/null; then
 		NVCC=$(command -v nvcc)
@@ -109,6 +133,7 @@ need_cuda() {
 		return
 	fi
 	: "${NVCC:=$CUDA/bin/nvcc}"
+	[ "$NVCC" != "$CUDA/bin/nvcc" ] || [ -d "$CUDA/include/cub" ] || step "fetch thrust and cub" fetch_cccl
 	need g++
 	[ "$(host_compiler)" = g++ ] || need "$(host_compiler)"
 	export NVCC_CCBIN
