@@ -16,6 +16,7 @@ var layers = map[string]int{
 	"cluster":        0,
 	"daemon/jobfile": 0,
 	"daemon/process": 0,
+	"daemon/rights":  0,
 	"tests":          9,
 
 	// Edges.
@@ -24,6 +25,7 @@ var layers = map[string]int{
 	"daemon/gpu":        1,
 	"daemon/ledger":     1,
 	"daemon/gpu/fatbin": 2,
+	"daemon/gpu/digest": 2,
 	"daemon/config":     2,
 	"daemon/rpc":        1,
 	"daemon/handover":   2,
@@ -39,6 +41,8 @@ var layers = map[string]int{
 	"daemon/gpu/soft":    3,
 	"daemon/gpu/gputest": 3,
 	"ckpt":               2,
+	"ckpt/capture":       3,
+	"ckpt/load":          3,
 	"scheduler/sim":      2,
 	"hijack/gen":         2,
 
