@@ -84,18 +84,3 @@ type Memory interface {
 	// Usage reports free and total bytes of the device, all its users counted.
 	Usage() (free, total uint64)
 }
-
-// Tracker is what a Memory offers when it can say which chunks were written (decision 8). Bit i of a bitmap is chunk i of the range.
-type Tracker interface {
-	// Written returns the marks of a range.
-	Written(r Range) []uint64
-	// ClearWritten clears them. Clear first, then copy: a store in between marks the chunk again.
-	ClearWritten(r Range)
-}
-
-// Lazy is what a Memory offers when chunks can stay absent until first touched.
-type Lazy interface {
-	// MapAbsent is Map, but the first touch of each chunk, by a kernel or a copy, waits for fill, which is called once
-	// per chunk with the chunk's memory to fill.
-	MapAbsent(r Range, fill func(address uint64, chunk []byte) error) error
-}

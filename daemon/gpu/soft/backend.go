@@ -115,6 +115,9 @@ func (b *Backend) reserve(d *device, window gpu.Range) error {
 	if err != nil {
 		return err
 	}
+	if b.spec.Unmarked {
+		memory.Unmarked()
+	}
 	for _, other := range b.devices {
 		if other.space != nil {
 			other.space.AddPeer(memory)

@@ -15,6 +15,7 @@ type Context struct {
 	backend *Backend
 	device  *device
 	memory  *Memory
+	shown   gpu.Memory // memory as sessions see it
 	output  func([]byte)
 	// running ends when the context is poisoned or closed: kernels stop then, and work that is queued is passed over.
 	running context.Context
@@ -31,12 +32,13 @@ type Context struct {
 func newContext(b *Backend, d *device, options gpu.ContextOptions) *Context {
 	c := &Context{backend: b, device: d, output: options.Output, streams: map[*Stream]struct{}{}}
 	c.memory = &Memory{Memory: d.space, device: d, context: c}
+	c.shown = c.memory.shown(!b.spec.Unmarked)
 	c.running, c.end = context.WithCancel(context.Background())
 	return c
 }
 
 // Memory is the device's memory.
-func (c *Context) Memory() gpu.Memory { return c.memory }
+func (c *Context) Memory() gpu.Memory { return c.shown }
 
 // NewStream makes a stream. Priorities are accepted and make no difference.
 func (c *Context) NewStream(gpu.StreamOptions) (gpu.Stream, error) {

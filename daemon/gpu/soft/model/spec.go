@@ -22,6 +22,8 @@ type Spec struct {
 	CC int
 	// Cores bounds the processors that one kernel uses; 0 means all.
 	Cores int
+	// Unmarked devices do not say which memory was written; what saves them compares digests, as it does on real ones.
+	Unmarked bool
 }
 
 const (
@@ -35,7 +37,7 @@ const (
 // ErrSpec is in the chain of every error of Parse.
 var ErrSpec = errors.New("bad specification of software GPUs")
 
-const specForm = "soft:N[,deterministic][,memory=8GiB][,name=TEXT][,cc=9.0][,cores=K]"
+const specForm = "soft:N[,deterministic][,memory=8GiB][,name=TEXT][,cc=9.0][,cores=K][,marks=off]"
 
 // Parse reads "soft:N" with its options.
 func Parse(text string) (Spec, error) {
@@ -85,8 +87,13 @@ func (s *Spec) set(option string) (err error) {
 		s.CC, err = capability(value)
 	case "cores":
 		s.Cores, err = number(value, 1, 1024)
+	case "marks":
+		if value != "on" && value != "off" {
+			return errors.New("it is on or off")
+		}
+		s.Unmarked = value == "off"
 	default:
-		return errors.New("no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cores=N")
+		return errors.New("no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cores=N, marks=off")
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
@@ -198,7 +199,7 @@ func (w *warp) find(lane int, address uint64, write bool) space.Span {
 	if errors.Is(err, abi.IllegalAddress) {
 		panic(w.fault(lane, abi.IllegalAddress, address))
 	}
-	f := w.fault(lane, abi.Unknown, address)
+	f := w.fault(lane, gpu.Code(err), address)
 	f.Detail = err.Error()
 	panic(f)
 }

@@ -16,6 +16,18 @@ const pieceBytes = 4 * gpu.ChunkBytes
 func (m *Memory) Access(r gpu.Range, write bool, do func(piece []byte) error) error {
 	reader := NewReader()
 	defer reader.Release()
+	return m.access(reader, r, write, do)
+}
+
+// View is Access for reading that counts as no touch.
+func (m *Memory) View(r gpu.Range, do func(piece []byte) error) error {
+	reader := NewReader()
+	defer reader.Release()
+	reader.viewing = true
+	return m.access(reader, r, false, do)
+}
+
+func (m *Memory) access(reader *Reader, r gpu.Range, write bool, do func(piece []byte) error) error {
 	for r.Bytes > 0 {
 		n, err := m.accessPiece(reader, r, write, do)
 		if err != nil {

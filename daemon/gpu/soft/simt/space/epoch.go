@@ -23,7 +23,8 @@ type Reader struct {
 	// count is odd between Enter and Exit.
 	count   atomic.Uint64
 	entered uint64   // the version at the last Enter or Tick; only its own goroutine reads it
-	_       [48]byte // its own cache line: it is written at every tick
+	viewing bool     // what it looks up is no touch
+	_       [40]byte // its own cache line: it is written at every tick
 }
 
 // Version is what spans found since the last Enter or Tick belong to. Find may change it.
@@ -45,6 +46,7 @@ func NewReader() *Reader {
 
 // Release takes the reader out of use. It must have exited.
 func (r *Reader) Release() {
+	r.viewing = false
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	registry.free = append(registry.free, r)

@@ -49,25 +49,26 @@ func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, er
 			if err != nil {
 				return Span{}, err
 			}
-		case write && state == clean:
-			m.states[i].CompareAndSwap(clean, written)
+		case write && state != written:
+			m.states[i].CompareAndSwap(state, written)
 		default:
-			return m.spanAround(i, write), nil
+			return m.spanAround(i, write, m.touched(reader, i)), nil
 		}
 	}
 }
 
-// spanAround widens chunk i to its neighbours that allow the same access.
-func (m *Memory) spanAround(i uint64, write bool) Span {
-	need := clean
+// spanAround widens chunk i to its neighbours that allow the same access. While touches are recorded, only neighbours that
+// were touched already are taken in, so that the first touch of each comes here.
+func (m *Memory) spanAround(i uint64, write bool, touches *record) Span {
+	need := fresh
 	if write {
 		need = written
 	}
 	first, end := i, i+1
-	for first > 0 && i-first < reachChunks && m.states[first-1].Load() >= need {
+	for first > 0 && i-first < reachChunks && m.states[first-1].Load() >= need && touches.has(first-1) {
 		first--
 	}
-	for end < uint64(len(m.states)) && end-i < reachChunks && m.states[end].Load() >= need {
+	for end < uint64(len(m.states)) && end-i < reachChunks && m.states[end].Load() >= need && touches.has(end) {
 		end++
 	}
 	return Span{m.window.Address + first*gpu.ChunkBytes, m.data[first*gpu.ChunkBytes : end*gpu.ChunkBytes]}

@@ -15,6 +15,7 @@ import (
 const (
 	unmapped uint32 = iota
 	absent          // mapped, content not there yet
+	fresh           // present, all zeros, not written since it was mapped
 	clean           // present, not written since the mark was cleared
 	written         // present and written
 )
@@ -30,7 +31,13 @@ type Memory struct {
 	hosts atomic.Pointer[[]hostRegion]
 	peers atomic.Pointer[[]*Memory]
 
+	// record is the order of touches while it is being recorded.
+	record atomic.Pointer[record]
+	// mapped is the state of memory that was just mapped.
+	mapped uint32
+
 	mu      sync.Mutex
+	last    *record                  // what was recorded last
 	pending map[uint64]*pendingChunk // by chunk index: chunks that are absent
 }
 
@@ -53,6 +60,7 @@ func New(window gpu.Range) (*Memory, error) {
 		reserved: reserved,
 		data:     reserved[skip : skip+window.Bytes],
 		states:   make([]atomic.Uint32, window.Bytes/gpu.ChunkBytes),
+		mapped:   fresh,
 		pending:  map[uint64]*pendingChunk{},
 	}
 	m.hosts.Store(&[]hostRegion{})
@@ -79,7 +87,7 @@ func (m *Memory) chunks(r gpu.Range) (first, end uint64, err error) {
 }
 
 // Map backs a range of whole chunks with zeroed memory.
-func (m *Memory) Map(r gpu.Range) error { return m.mapAs(r, clean, nil) }
+func (m *Memory) Map(r gpu.Range) error { return m.mapAs(r, m.mapped, nil) }
 
 func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
 	first, end, err := m.chunks(r)
@@ -127,35 +135,4 @@ func (m *Memory) Unmap(r gpu.Range) error {
 		return fmt.Errorf("give back %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
 	}
 	return nil
-}
-
-// Written returns the marks of a range; bit i is chunk i of it. Chunks outside the window read as clean.
-func (m *Memory) Written(r gpu.Range) []uint64 {
-	first, end, err := m.chunks(r)
-	if err != nil {
-		return nil
-	}
-	marks := make([]uint64, (end-first+63)/64)
-	for i := first; i < end; i++ {
-		if m.states[i].Load() == written {
-			marks[(i-first)/64] |= 1 << ((i - first) % 64)
-		}
-	}
-	return marks
-}
-
-// ClearWritten clears the marks of a range. When it returns, every store that was not marked again is in memory, so a
-// copy made from then on misses nothing that is left unmarked.
-func (m *Memory) ClearWritten(r gpu.Range) {
-	first, end, err := m.chunks(r)
-	if err != nil {
-		return
-	}
-	changed := false
-	for i := first; i < end; i++ {
-		changed = m.states[i].CompareAndSwap(written, clean) || changed
-	}
-	if changed {
-		retire()
-	}
 }

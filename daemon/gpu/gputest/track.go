@@ -1,0 +1,140 @@
+package gputest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/digest"
+)
+
+func testFresh(t *testing.T, b *bench) {
+	tracker, offers := b.context.Memory().(gpu.Tracker)
+	if !offers {
+		t.Skip("this backend does not mark written chunks")
+	}
+	m := b.context.Memory()
+	r := gpu.Range{Address: b.alloc(4 * gpu.ChunkBytes), Bytes: 4 * gpu.ChunkBytes}
+	second := gpu.Range{Address: r.Address + gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
+	check := func(when, fresh, written string) {
+		t.Helper()
+		if got := marked(tracker.Fresh(r), 4); got != fresh {
+			t.Errorf("%s: fresh %s, want %s", when, got, fresh)
+		}
+		if got := marked(tracker.Written(r), 4); got != written {
+			t.Errorf("%s: written %s, want %s", when, got, written)
+		}
+	}
+	check("mapped", "1111", "0000")
+	b.read(r.Address, int(r.Bytes))
+	check("read", "1111", "0000")
+	b.write(second.Address, []byte{1})
+	check("written", "1011", "0100")
+	if got := marked(tracker.ClearWritten(r), 4); got != "0100" {
+		t.Errorf("cleared %s", got)
+	}
+	if got := marked(tracker.ClearWritten(r), 4); got != "0000" {
+		t.Errorf("cleared twice: %s", got)
+	}
+	check("cleared", "1011", "0000")
+	b.must(m.Unmap(second))
+	b.must(m.Map(second))
+	check("mapped again", "1111", "0000")
+	b.run(launch(b.kernel("store"), 1, 1, r.Address, uint32(7)))
+	check("stored to", "0111", "1000")
+	if lazy, offers := m.(gpu.Lazy); offers {
+		b.must(m.Unmap(second))
+		b.must(lazy.MapAbsent(second, func(uint64, []byte) error { return nil }))
+		check("absent", "0011", "1000")
+		b.read(second.Address, 1)
+		check("brought", "0011", "1000")
+	}
+}
+
+func testDigests(t *testing.T, b *bench) {
+	digester, offers := b.context.Memory().(gpu.Digester)
+	if !offers {
+		t.Skip("this backend does not digest")
+	}
+	const chunks = 5
+	data := noise(11, chunks*gpu.ChunkBytes)
+	copy(data[3*gpu.ChunkBytes:], data[:gpu.ChunkBytes])
+	r := gpu.Range{Address: b.load(data), Bytes: chunks * gpu.ChunkBytes}
+	key := digest.NewKey()
+	take := func(key gpu.DigestKey) []gpu.Digest {
+		t.Helper()
+		digests, err := digester.Digests(key, r)
+		b.must(err)
+		if len(digests) != chunks {
+			t.Fatalf("%d digests", len(digests))
+		}
+		return digests
+	}
+	before := take(key)
+	for i, d := range before {
+		if d != digester.DigestCopy(key, data[i*gpu.ChunkBytes:][:gpu.ChunkBytes]) {
+			t.Errorf("chunk %d: the digest of a copy is another", i)
+		}
+		if (d == before[0]) != (i == 0 || i == 3) {
+			t.Errorf("chunk %d: %x; only 0 and 3 are the same", i, d)
+		}
+	}
+	if other := take(digest.NewKey()); other[0] == before[0] {
+		t.Error("the key makes no difference")
+	}
+	// One bit, anywhere.
+	for i, at := range []uint64{0, gpu.ChunkBytes + 1, 3*gpu.ChunkBytes - 1, 4*gpu.ChunkBytes + 12345} {
+		b.write(r.Address+at, []byte{data[at] ^ 1<<i})
+		for chunk, d := range take(key) {
+			if changed := uint64(chunk) == at/gpu.ChunkBytes; changed == (d == before[chunk]) {
+				t.Errorf("byte %d changed: chunk %d differs: %v", at, chunk, !changed)
+			}
+		}
+		b.write(r.Address+at, data[at:at+1])
+	}
+	if !slices.Equal(take(key), before) {
+		t.Error("the same content has other digests")
+	}
+	r.Address += 512
+	if _, err := digester.Digests(key, r); err == nil {
+		t.Error("digested parts of chunks")
+	}
+}
+
+func testTouches(t *testing.T, b *bench) {
+	toucher, offers := b.context.Memory().(gpu.Toucher)
+	if !offers {
+		t.Skip("this backend does not record touches")
+	}
+	const chunks = 8
+	address := b.alloc(chunks * gpu.ChunkBytes)
+	at := func(i uint64) uint64 { return address + i*gpu.ChunkBytes }
+	b.read(at(7), 1)
+	check := func(when string, want ...uint64) {
+		t.Helper()
+		got := toucher.Touches()
+		for i := range got {
+			got[i] = (got[i] - address) / gpu.ChunkBytes
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: touched %v, want %v", when, got, want)
+		}
+	}
+	toucher.RecordTouches(true)
+	kernel := b.kernel("store")
+	b.run(launch(kernel, 1, 1, at(5), uint32(7)))
+	b.read(at(2), 8)
+	b.run(launch(kernel, 1, 1, at(2), uint32(7)), launch(kernel, 1, 1, at(5)+64, uint32(7)))
+	b.run(linear(device(at(6)), device(at(0)), gpu.ChunkBytes))
+	if viewer, offers := b.context.Memory().(gpu.Viewer); offers {
+		b.must(viewer.View(gpu.Range{Address: at(1), Bytes: gpu.ChunkBytes}, func([]byte) error { return nil }))
+	}
+	check("recorded", 5, 2, 6, 0)
+	toucher.RecordTouches(false)
+	b.write(at(3), []byte{1})
+	check("stopped", 5, 2, 6, 0)
+	toucher.RecordTouches(true)
+	b.read(at(0), chunks*gpu.ChunkBytes)
+	check("in one sweep", 0, 1, 2, 3, 4, 5, 6, 7)
+	toucher.RecordTouches(false)
+}

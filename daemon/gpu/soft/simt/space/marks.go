@@ -1,0 +1,48 @@
+package space
+
+import "github.com/phos-gpu/phos/daemon/gpu"
+
+// Unmarked makes a memory that keeps no marks: everything counts as written. It is for measuring what marks cost, and for
+// testing what does without them. Nothing may be mapped yet.
+func (m *Memory) Unmarked() { m.mapped = written }
+
+// Written returns the marks of a range; bit i is chunk i of it. Chunks outside the window read as clean.
+func (m *Memory) Written(r gpu.Range) []uint64 { return m.inState(r, written) }
+
+// Fresh returns which chunks nobody has written since they were mapped.
+func (m *Memory) Fresh(r gpu.Range) []uint64 { return m.inState(r, fresh) }
+
+func (m *Memory) inState(r gpu.Range, state uint32) []uint64 {
+	first, end, err := m.chunks(r)
+	if err != nil {
+		return nil
+	}
+	found := make([]uint64, (end-first+63)/64)
+	for i := first; i < end; i++ {
+		if m.states[i].Load() == state {
+			found[(i-first)/64] |= 1 << ((i - first) % 64)
+		}
+	}
+	return found
+}
+
+// ClearWritten clears the marks of a range and returns those that were set. When it returns, every store that was not
+// marked again is in memory, so a copy made from then on misses nothing that is left unmarked.
+func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
+	first, end, err := m.chunks(r)
+	if err != nil {
+		return nil
+	}
+	cleared := make([]uint64, (end-first+63)/64)
+	changed := false
+	for i := first; i < end; i++ {
+		if m.states[i].CompareAndSwap(written, clean) {
+			cleared[(i-first)/64] |= 1 << ((i - first) % 64)
+			changed = true
+		}
+	}
+	if changed {
+		retire()
+	}
+	return cleared
+}

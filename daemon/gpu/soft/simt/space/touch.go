@@ -1,0 +1,69 @@
+package space
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// record is the order in which chunks were touched. It costs a chunk's first touch a look-up and nothing afterwards,
+// because a span takes in neighbours only once they are recorded. The nil record has everything.
+type record struct {
+	next atomic.Uint32
+	// order is 0 for a chunk that was not touched, else its place, from 1.
+	order []atomic.Uint32
+}
+
+func (r *record) has(i uint64) bool { return r == nil || r.order[i].Load() != 0 }
+
+// touched records the touch of a chunk, and returns the record that is being made, nil for none.
+func (m *Memory) touched(reader *Reader, i uint64) *record {
+	r := m.record.Load()
+	if r == nil || reader.viewing {
+		return nil
+	}
+	if r.order[i].Load() == 0 {
+		r.order[i].CompareAndSwap(0, r.next.Add(1))
+	}
+	return r
+}
+
+// RecordTouches begins to record in which order chunks are touched, or stops.
+func (m *Memory) RecordTouches(on bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !on {
+		m.record.Store(nil)
+		return
+	}
+	m.last = &record{order: make([]atomic.Uint32, len(m.states))}
+	m.record.Store(m.last)
+	retire() // spans that were found before are wider than what is recorded
+}
+
+// Touches returns the addresses of the chunks that were touched while touches were recorded last, in that order.
+func (m *Memory) Touches() []uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last == nil {
+		return nil
+	}
+	type touch struct {
+		place   uint32
+		address uint64
+	}
+	var touches []touch
+	for i := range m.last.order {
+		if place := m.last.order[i].Load(); place != 0 {
+			touches = append(touches, touch{place, m.window.Address + uint64(i)*gpu.ChunkBytes})
+		}
+	}
+	slices.SortFunc(touches, func(a, b touch) int { return cmp.Compare(a.place, b.place) })
+	addresses := make([]uint64, len(touches))
+	for i, t := range touches {
+		addresses[i] = t.address
+	}
+	return addresses
+}
