@@ -120,8 +120,8 @@ func testTouches(t *testing.T, b *bench) {
 			t.Errorf("%s: touched %v, want %v", when, got, want)
 		}
 	}
-	toucher.RecordTouches(true)
 	kernel := b.kernel("store")
+	toucher.RecordTouches(true)
 	b.run(launch(kernel, 1, 1, at(5), uint32(7)))
 	b.read(at(2), 8)
 	b.run(launch(kernel, 1, 1, at(2), uint32(7)), launch(kernel, 1, 1, at(5)+64, uint32(7)))
