@@ -57,6 +57,9 @@ func cSender(b *strings.Builder, s *spec, c *call) {
 	for _, p := range arrays {
 		bytes += fmt.Sprintf(" + PHOS_ARRAY(%s)", c.cBytes(s, p))
 	}
+	for _, p := range arrays {
+		fmt.Fprintf(b, "\tif (%s != NULL)\n\t\tphos_touch(%[1]s, %s);\n", p.name, c.cBytes(s, p))
+	}
 	fmt.Fprintf(b, "\tif (!phos_begin(&phos_c, %d, %s, %s))\n\t\treturn phos_c.result;\n", c.number, strings.Join(flags, " | "), bytes)
 	for _, p := range scalars {
 		fmt.Fprintf(b, "\tphos_put_u64(&phos_c, %s);\n", s.cWord(p))

@@ -66,8 +66,21 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 			    const struct shape *s, CUstream stream,
 			    const struct phos_arguments *arguments)
 {
+	enum { SMALL_BLOCK = 512 };
 	struct phos_call c;
+	uint64_t packed[SMALL_BLOCK / 8];
 	uint32_t bytes = f->parameter_bytes;
+	const unsigned char *block = arguments->block;
+	/* The program's memory is read before the ring is locked; see phos_touch. */
+	if (block != NULL) {
+		phos_touch(block, bytes);
+	} else if (__builtin_expect(bytes <= sizeof packed, 1)) {
+		block = (const unsigned char *)packed;
+		phos_function_pack(f, arguments->each, (unsigned char *)packed);
+	} else {
+		for (uint32_t i = 0; i < f->parameter_count; i++)
+			phos_touch(arguments->each[i], f->parameters[i].bytes);
+	}
 	if (!phos_begin(&c, PHOS_CALL_launch, PHOS_CONTEXT, PHOS_WORDS(10) + PHOS_ARRAY(bytes)))
 		return c.result;
 	phos_put_u64(&c, function);
@@ -78,8 +91,8 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 	phos_put_u64(&c, s->shared_bytes);
 	phos_put_u64(&c, stream);
 	phos_put_u64(&c, s->flags);
-	if (arguments->block != NULL) {
-		phos_put_bytes(&c, arguments->block, bytes);
+	if (block != NULL) {
+		phos_put_bytes(&c, block, bytes);
 	} else {
 		phos_put_u64(&c, bytes);
 		phos_function_pack(f, arguments->each, c.at);

@@ -14,7 +14,8 @@
  *     return result;
  *
  * Between phos_begin and phos_post or phos_wait the ring is locked: only phos_put_* may be called,
- * and exactly payload_bytes must be put. errno is left as it was.
+ * and exactly payload_bytes must be put. What is put from the program's memory must have been given
+ * to phos_touch before phos_begin. errno is left as it was.
  */
 #ifndef PHOS_POST_H
 #define PHOS_POST_H
@@ -53,6 +54,20 @@ struct phos_call {
 	unsigned flags;             /* as given to phos_begin */
 	CUresult result;            /* why phos_begin said no */
 };
+
+/* Reads a byte of every page of the program's memory that a frame will be filled from. Where that
+ * is no memory, the signal comes now, and not while the ring is locked: a program may catch it and
+ * jump out of the call. */
+static inline void phos_touch(const void *p, size_t n)
+{
+	enum { LEAST_PAGE = 4096 };
+	const volatile unsigned char *at = p;
+	if (n == 0)
+		return;
+	(void)at[n - 1];
+	for (size_t i = 0; i < n; i += LEAST_PAGE)
+		(void)at[i];
+}
 
 /* Reserves a frame and locks the ring. False: nothing is locked and c->result is what the call must
  * return. */

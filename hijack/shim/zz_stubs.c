@@ -661,6 +661,8 @@ CUresult phos_call_streamBeginCaptureToGraph(CUstream stream, CUgraph graph, con
 	struct phos_call phos_c;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 82, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(3) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, stream);
@@ -703,6 +705,8 @@ CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, const CUgraphNode *
 	struct phos_call phos_c;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 84, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(2) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hStream);
@@ -746,6 +750,8 @@ CUresult phos_call_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const c
 	size_t name_length = name == NULL ? 0 : strnlen(name, PHOS_STRING_MAX + 1);
 	if (name == NULL || name_length > PHOS_STRING_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (name != NULL)
+		phos_touch(name, name_length);
 	if (!phos_begin(&phos_c, 102, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1) + PHOS_ARRAY(name_length)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hmod);
@@ -764,6 +770,8 @@ CUresult phos_call_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodu
 	size_t name_length = name == NULL ? 0 : strnlen(name, PHOS_STRING_MAX + 1);
 	if (name == NULL || name_length > PHOS_STRING_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (name != NULL)
+		phos_touch(name, name_length);
 	if (!phos_begin(&phos_c, 103, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1) + PHOS_ARRAY(name_length)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hmod);
@@ -888,6 +896,8 @@ CUresult phos_call_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, cons
 	size_t name_length = name == NULL ? 0 : strnlen(name, PHOS_STRING_MAX + 1);
 	if (name == NULL || name_length > PHOS_STRING_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (name != NULL)
+		phos_touch(name, name_length);
 	if (!phos_begin(&phos_c, 122, PHOS_WAIT, PHOS_WORDS(1) + PHOS_ARRAY(name_length)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, library);
@@ -906,6 +916,8 @@ CUresult phos_call_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrar
 	size_t name_length = name == NULL ? 0 : strnlen(name, PHOS_STRING_MAX + 1);
 	if (name == NULL || name_length > PHOS_STRING_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (name != NULL)
+		phos_touch(name, name_length);
 	if (!phos_begin(&phos_c, 123, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1) + PHOS_ARRAY(name_length)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, library);
@@ -928,6 +940,8 @@ CUresult phos_call_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 	size_t name_length = name == NULL ? 0 : strnlen(name, PHOS_STRING_MAX + 1);
 	if (name == NULL || name_length > PHOS_STRING_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (name != NULL)
+		phos_touch(name, name_length);
 	if (!phos_begin(&phos_c, 124, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1) + PHOS_ARRAY(name_length)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, library);
@@ -1010,6 +1024,8 @@ CUresult phos_call_launch(uint64_t function, unsigned int gridX, unsigned int gr
 	struct phos_call phos_c;
 	if (paramBytes > PHOS_INLINE_MAX / 1 || (params == NULL && paramBytes > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (params != NULL)
+		phos_touch(params, paramBytes);
 	if (!phos_begin(&phos_c, 140, PHOS_CONTEXT, PHOS_WORDS(10) + PHOS_ARRAY(paramBytes)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, function);
@@ -1130,6 +1146,8 @@ CUresult phos_call_memcpyInline(uint64_t dst, CUstream stream, const unsigned ch
 	struct phos_call phos_c;
 	if (size > PHOS_INLINE_MAX / 1 || (bytes == NULL && size > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (bytes != NULL)
+		phos_touch(bytes, size);
 	if (!phos_begin(&phos_c, 152, PHOS_CONTEXT, PHOS_WORDS(2) + PHOS_ARRAY(size)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, dst);
@@ -1262,6 +1280,10 @@ CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const C
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (to == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (from != NULL)
+		phos_touch(from, 8 * numDependencies);
+	if (to != NULL)
+		phos_touch(to, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 167, PHOS_WAIT, PHOS_WORDS(1) + PHOS_ARRAY(8 * numDependencies) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hGraph);
@@ -1277,6 +1299,10 @@ CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, cons
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (to == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (from != NULL)
+		phos_touch(from, 8 * numDependencies);
+	if (to != NULL)
+		phos_touch(to, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 168, PHOS_WAIT, PHOS_WORDS(1) + PHOS_ARRAY(8 * numDependencies) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hGraph);
@@ -1292,6 +1318,8 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUg
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 169, PHOS_WAIT, PHOS_WORDS(1) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hGraph);
@@ -1311,6 +1339,8 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, cons
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 170, PHOS_WAIT, PHOS_WORDS(2) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hGraph);
@@ -1331,6 +1361,8 @@ CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, con
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 171, PHOS_WAIT, PHOS_WORDS(2) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hGraph);
@@ -1351,6 +1383,8 @@ CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 172, PHOS_WAIT, PHOS_WORDS(2) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hGraph);
@@ -1373,6 +1407,10 @@ CUresult phos_call_graphAddKernelNode(CUgraphNode *node, CUgraph graph, const CU
 		return CUDA_ERROR_INVALID_VALUE;
 	if (paramBytes > PHOS_INLINE_MAX / 1 || (params == NULL && paramBytes > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
+	if (params != NULL)
+		phos_touch(params, paramBytes);
 	if (!phos_begin(&phos_c, 173, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(9) + PHOS_ARRAY(8 * numDependencies) + PHOS_ARRAY(paramBytes)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, graph);
@@ -1445,6 +1483,8 @@ CUresult phos_call_graphKernelNodeSet(CUgraphNode node, uint64_t function, unsig
 	struct phos_call phos_c;
 	if (paramBytes > PHOS_INLINE_MAX / 1 || (params == NULL && paramBytes > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (params != NULL)
+		phos_touch(params, paramBytes);
 	if (!phos_begin(&phos_c, 175, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(9) + PHOS_ARRAY(paramBytes)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, node);
@@ -1465,6 +1505,8 @@ CUresult phos_call_graphExecKernelNodeSet(CUgraphExec exec, CUgraphNode node, ui
 	struct phos_call phos_c;
 	if (paramBytes > PHOS_INLINE_MAX / 1 || (params == NULL && paramBytes > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (params != NULL)
+		phos_touch(params, paramBytes);
 	if (!phos_begin(&phos_c, 176, PHOS_CONTEXT, PHOS_WORDS(10) + PHOS_ARRAY(paramBytes)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, exec);
@@ -1488,6 +1530,8 @@ CUresult phos_call_graphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CU
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 177, PHOS_WAIT, PHOS_WORDS(13) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, graph);
@@ -1613,6 +1657,8 @@ CUresult phos_call_graphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CU
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 181, PHOS_WAIT, PHOS_WORDS(8) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, graph);
@@ -1703,6 +1749,8 @@ CUresult phos_call_graphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgr
 		return CUDA_ERROR_INVALID_VALUE;
 	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
 	if (!phos_begin(&phos_c, 185, PHOS_WAIT, PHOS_WORDS(3) + PHOS_ARRAY(8 * numDependencies)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, graph);

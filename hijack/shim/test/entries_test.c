@@ -1,6 +1,9 @@
 /* Entry points that decide something themselves: where a copy goes, what a pointer is, whether an
  * event is complete. */
+#include <setjmp.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../image.h"
@@ -298,6 +301,42 @@ static void test_launch(void)
 	EXPECT_EQUAL(cuFuncGetParamInfo(FUNCTION, 2, &offset, &size), CUDA_ERROR_INVALID_VALUE);
 }
 
+static sigjmp_buf before_fault;
+
+static void jump_out(int number)
+{
+	(void)number;
+	siglongjmp(before_fault, 1);
+}
+
+/* A program that catches the signal of its own bad pointer, and jumps out of the call, goes on. */
+static void test_fault_in_post(void)
+{
+	struct sigaction jumps = {.sa_handler = jump_out}, saved;
+	char *bad = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT(bad != MAP_FAILED && mprotect(bad, 4096, PROT_READ | PROT_WRITE) == 0);
+	void *each[] = {bad, bad + 4096};
+	void *extra[] = {(void *)1, bad + 4096, (void *)2, &(size_t){16}, NULL};
+	EXPECT_EQUAL(sigaction(SIGSEGV, &jumps, &saved), 0);
+	for (volatile int way = 0; way < 3; way++) {
+		volatile bool faulted = true;
+		if (sigsetjmp(before_fault, 1) == 0) {
+			if (way == 0)
+				cuMemcpyHtoDAsync_v2(MEMORY, bad + 4000, 200, 4);
+			else
+				cuLaunchKernel(FUNCTION, 1, 1, 1, 1, 1, 1, 0, 0,
+					       way == 1 ? each : NULL, way == 1 ? NULL : extra);
+			faulted = false;
+		}
+		EXPECT(faulted);
+		EXPECT_EQUAL(atomic_load(phos_word(PHOS_WORD_LOCK)), 0);
+		atomic_store(phos_word(PHOS_WORD_LOCK), 0); /* without it, all else hangs */
+		settle();
+	}
+	EXPECT_EQUAL(sigaction(SIGSEGV, &saved, NULL), 0);
+	munmap(bad, 8192);
+}
+
 static void test_link(void)
 {
 	CUlinkState state;
@@ -329,6 +368,7 @@ int main(void)
 	test_boxes();
 	test_events();
 	test_launch();
+	test_fault_in_post();
 	test_link();
 	lab_end();
 	return expect_result("entries_test");
