@@ -10,14 +10,15 @@ import (
 // or what lies in the same subtree. The longest matching prefix counts.
 var layers = map[string]int{
 	// Vocabulary.
-	"hijack/abi":     0,
-	"daemon/gpu/ptx": 0,
-	"ckpt/image":     0,
-	"cluster":        0,
-	"daemon/jobfile": 0,
-	"daemon/process": 0,
-	"daemon/rights":  0,
-	"tests":          9,
+	"hijack/abi":      0,
+	"daemon/gpu/ptx":  0,
+	"ckpt/image":      0,
+	"cluster":         0,
+	"daemon/jobfile":  0,
+	"daemon/process":  0,
+	"daemon/rights":   0,
+	"daemon/statedir": 0,
+	"tests":           9,
 
 	// Edges.
 	"hijack/wire":       1,

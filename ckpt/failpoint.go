@@ -1,0 +1,79 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// FailpointsVariable is the environment variable that makes steps fail, for tests: "cut=kill,commit=error,freeze=sleep:2s".
+const FailpointsVariable = "PHOS_FAILPOINTS"
+
+// ErrFailpoint is why a step failed that was told to.
+var ErrFailpoint = errors.New("failpoint")
+
+// Failpoints say what happens just before a step, by the step's name. The zero value does nothing.
+type Failpoints struct {
+	actions map[string]action
+}
+
+// action is done once a step is reached.
+type action struct {
+	kind  string // "kill", "error" or "sleep"
+	sleep time.Duration
+}
+
+// ParseFailpoints reads a list of NAME=ACTION with commas between. The actions are kill (of this process, as by kill -9),
+// error, and sleep:DURATION.
+func ParseFailpoints(text string) (Failpoints, error) {
+	points := Failpoints{actions: make(map[string]action)}
+	for entry := range strings.SplitSeq(text, ",") {
+		if entry = strings.TrimSpace(entry); entry == "" {
+			continue
+		}
+		name, what, _ := strings.Cut(entry, "=")
+		kind, duration, timed := strings.Cut(what, ":")
+		act := action{kind: kind}
+		var err error
+		switch {
+		case kind == "sleep" && timed:
+			act.sleep, err = time.ParseDuration(duration)
+		case kind != "kill" && kind != "error", timed:
+			err = errors.New("the actions are kill, error and sleep:DURATION")
+		}
+		if err != nil {
+			return Failpoints{}, fmt.Errorf("failpoint %q: %w", entry, err)
+		}
+		points.actions[name] = act
+	}
+	return points, nil
+}
+
+// Hit is called when a step is reached.
+func (f Failpoints) Hit(ctx context.Context, name string) error {
+	act, set := f.actions[name]
+	if !set {
+		return nil
+	}
+	switch act.kind {
+	case "kill":
+		// Nothing may run any more: neither deferred functions nor other goroutines.
+		if err := unix.Kill(os.Getpid(), unix.SIGKILL); err != nil {
+			return err
+		}
+		select {}
+	case "sleep":
+		select {
+		case <-time.After(act.sleep):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return fmt.Errorf("%w %s", ErrFailpoint, name)
+}

@@ -1,0 +1,91 @@
+package statedir
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Key seals images.
+type Key [32]byte
+
+const (
+	keyName   = "seal"
+	keySuffix = ".key"
+)
+
+// ErrKey means that a file with a key holds none.
+var ErrKey = errors.New("no key: 64 hexadecimal digits and a line's end are expected")
+
+// Key is the one that this machine seals with.
+func (d *Dir) Key() Key { return d.key }
+
+// Imported are the keys of other machines whose seals count here too: the files keys/NAME.key, written as key/seal is.
+func (d *Dir) Imported() ([]Key, error) {
+	names, err := filepath.Glob(filepath.Join(d.imported(), "*"+keySuffix))
+	if err != nil {
+		return nil, err
+	}
+	var keys []Key
+	for _, name := range names {
+		key, err := readKey(name)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// openKey reads the key, or makes it when there is none yet.
+func openKey(path string) (Key, error) {
+	key, err := readKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	_, _ = rand.Read(key[:]) // it never fails
+	temporary := path + ".new"
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return Key{}, fmt.Errorf("make key: %w", err)
+	}
+	_, err = fmt.Fprintln(file, hex.EncodeToString(key[:]))
+	// Images that a lost key has sealed are lost to their users.
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return Key{}, fmt.Errorf("make key: %w", err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return Key{}, fmt.Errorf("make key: %w", err)
+	}
+	return key, syncDirectory(filepath.Dir(path))
+}
+
+func readKey(path string) (key Key, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return key, fmt.Errorf("read key: %w", err)
+	}
+	digits := strings.TrimSpace(string(text))
+	if len(digits) != hex.EncodedLen(len(key)) {
+		return key, fmt.Errorf("read key %s: %w", path, ErrKey)
+	}
+	if _, err := hex.Decode(key[:], []byte(digits)); err != nil {
+		return key, fmt.Errorf("read key %s: %w", path, ErrKey)
+	}
+	return key, nil
+}
+
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

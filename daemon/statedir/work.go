@@ -1,0 +1,51 @@
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Work is a private directory for the files of one checkpoint or restore. Its owner is the user whose files they are, and its
+// path leads through directories of root's: whoever has the descriptor works in it, and nobody else of that user.
+type Work struct {
+	*os.File
+	path string
+	// InMemory says that what is written into it takes memory.
+	InMemory bool
+}
+
+// NewWork makes a directory for about so many bytes; in memory, where they fit and memoryBytes allows it.
+func (d *Dir) NewWork(bytes, memoryBytes uint64, uid, gid uint32) (*Work, error) {
+	parent, inMemory := d.work(), false
+	if d.memory != "" && bytes <= memoryBytes && d.memoryFree() >= bytes {
+		parent, inMemory = d.memory, true
+	}
+	path, err := os.MkdirTemp(parent, "work-")
+	if err != nil {
+		return nil, fmt.Errorf("work directory: %w", err)
+	}
+	file, err := os.Open(path)
+	if err == nil {
+		err = errors.Join(file.Chmod(0o700), file.Chown(int(uid), int(gid)))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("work directory: %w", err), os.RemoveAll(path))
+	}
+	return &Work{File: file, path: path, InMemory: inMemory}, nil
+}
+
+func (d *Dir) memoryFree() uint64 {
+	var at unix.Statfs_t
+	if unix.Statfs(d.memory, &at) != nil {
+		return 0
+	}
+	return at.Bavail * uint64(at.Bsize)
+}
+
+// Remove deletes the directory with what is in it.
+func (w *Work) Remove() error {
+	return errors.Join(w.Close(), os.RemoveAll(w.path))
+}
