@@ -38,9 +38,9 @@ func greet(conn net.Conn) (wire.Hello, error) {
 }
 
 // welcome tells the program where its session is.
-func (w *Worker) welcome(conn net.Conn) error {
+func (w *Worker) welcome(conn net.Conn, hello wire.Hello) error {
 	message := wire.Welcome{
-		WorkerPID:    uint32(os.Getpid()),
+		WorkerPID:    w.pidFor(hello),
 		Session:      w.config.Session,
 		SessionBytes: wire.SessionBytes,
 		ArenaBytes:   w.config.ArenaBytes,
@@ -54,6 +54,14 @@ func (w *Worker) welcome(conn net.Conn) error {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	return nil
+}
+
+// pidFor is what a program must name this process by, 0 for one that sees other pids than we do.
+func (w *Worker) pidFor(hello wire.Hello) uint32 {
+	if int(hello.PID) != w.config.Program.PID {
+		return 0
+	}
+	return uint32(os.Getpid())
 }
 
 // The program may place the arena only where neither device windows nor Go's own memory lie.

@@ -54,7 +54,7 @@ func (w *Worker) shakeHands(file *wire.File) (live *link, hello wire.Hello, err 
 	if hello, err = greet(conn); err != nil {
 		return nil, hello, errors.Join(err, sendRefusal(conn, err))
 	}
-	if err := w.welcome(conn); err != nil {
+	if err := w.welcome(conn, hello); err != nil {
 		return nil, hello, err
 	}
 	live = newLink(file, processMemory{program: w.program.Identity}, hello.Flags&wire.HelloCopyByShim != 0)

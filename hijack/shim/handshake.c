@@ -234,15 +234,19 @@ static CUresult place_arena(int socket, int fd, const char *path, struct phos_sh
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+void phos_name_worker(uint32_t pid)
+{
+	if (pid != 0)
+		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
+}
+
 static CUresult map_all(int socket, const char *path, struct phos_shared *shared)
 {
 	struct welcome welcome;
 	CUresult result = exchange(socket, path, &welcome);
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* Where Yama restricts who may read a process's memory, name the worker. */
-	if (welcome.worker != 0)
-		prctl(PR_SET_PTRACER, (unsigned long)welcome.worker, 0, 0, 0);
+	phos_name_worker(welcome.worker);
 	result = map_session(&welcome, shared);
 	if (result != CUDA_SUCCESS)
 		return result;

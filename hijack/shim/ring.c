@@ -124,8 +124,11 @@ static CUresult pass_gate(unsigned flags)
 	uint32_t stops = PHOS_GATE_CLOSED | ((flags & PHOS_WAIT) == 0 ? PHOS_GATE_FULL : 0);
 	for (;;) {
 		uint32_t seen = atomic_load_explicit(gate, memory_order_acquire);
-		if ((seen & stops) == 0)
+		if ((seen & stops) == 0) {
+			if ((seen & PHOS_GATE_RESTORED) != 0)
+				phos_rejoin();
 			return CUDA_SUCCESS;
+		}
 		phos_futex_wait(gate, seen, GATE_SLICE_MILLISECONDS);
 		if (!phos_still_there(&pulse, GATE_SLICE_MILLISECONDS))
 			return phos_enter();

@@ -50,7 +50,7 @@ static CUresult adopt(void)
 	phos.sequence = 0;
 	atomic_store_explicit(&phos.state, PHOS_LIVE, memory_order_release);
 	phos_log(PHOS_DEBUG, "session %llu, %u devices, arena at %#llx",
-		 (unsigned long long)phos.number, phos.device_count,
+		 (unsigned long long)atomic_load(&phos.number), phos.device_count,
 		 (unsigned long long)phos.arena);
 	return CUDA_SUCCESS;
 }
@@ -102,8 +102,18 @@ CUresult phos_lose(const char *why)
 		phos_log(PHOS_ERROR,
 			 "session %llu is lost: %s; every CUDA call of this program fails from now "
 			 "on",
-			 (unsigned long long)phos.number, why);
+			 (unsigned long long)atomic_load(&phos.number), why);
 	return result_of_state(atomic_load(&phos.state));
+}
+
+void phos_rejoin(void)
+{
+	int saved = errno;
+	atomic_store(&phos.number, atomic_load(phos_word64(PHOS_WORD_SESSION)));
+	phos_name_worker(atomic_load(phos_word(PHOS_WORD_WORKER)));
+	/* Last: who finds the bit clear relies on the rest. */
+	atomic_fetch_and(phos_word(PHOS_WORD_GATE), ~(uint32_t)PHOS_GATE_RESTORED);
+	errno = saved;
 }
 
 CUresult phos_take_error(void)

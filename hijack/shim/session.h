@@ -26,7 +26,7 @@ struct phos_session {
 	unsigned char *file; /* the session file */
 	uint64_t arena;      /* address of the pinned arena, the same in the worker */
 	uint64_t arena_bytes;
-	uint64_t number;
+	_Atomic uint64_t number; /* another one after a restore */
 	/* Under the ring's lock. */
 	uint64_t head;     /* bytes posted */
 	uint64_t tail;     /* bytes consumed, as last seen */
@@ -62,6 +62,10 @@ CUresult phos_enter_context(void);
 
 /* Declares the worker gone and says so once. Returns what calls return from now on. */
 CUresult phos_lose(const char *why);
+
+/* Takes over what a restore has changed: the session's number and its worker. Threads may do it at
+ * the same time. */
+void phos_rejoin(void);
 
 /* A wait's view of the worker's heartbeat. Begins zeroed. */
 struct phos_pulse {

@@ -40,6 +40,13 @@
 // Both sides spin, then sleep in a shared futex: the program on its slot's state, which it changes from 0 to 4 first so
 // that a reply to a spinning thread costs no system call, the worker on the ring's doorbell.
 //
+// # The gate
+//
+// Every entry of the program looks at WordGate, except the end of a host function. While GateClosed is set entries wait; a
+// thread that was past it already may still post one frame. A checkpoint closes the gate, waits until everything posted is
+// done, and has the program frozen; then the file is saved as it is. A restored session goes on with that content in a new
+// file under a new number, GateRestored set, served by another worker: nothing else has changed for the program.
+//
 // # Callbacks
 //
 // The worker appends records of CallbackRecord bytes: u32 kind, u32 0, u64 function, u64 user data, u64 stream,

@@ -1,7 +1,7 @@
 package wire
 
 // Version is the version of everything in this package. A shim and a phosd of different versions refuse each other at the handshake.
-const Version = 1
+const Version = 2
 
 // The session file, regions in order. hijack/gen writes the same numbers for C into shim/zz_layout.h.
 const (
@@ -39,9 +39,10 @@ const (
 	WordError         = 320 // u32 first error of an asynchronous call, cleared when reported unless sticky
 	WordSticky        = 324 // u32 sticky fault: every later call returns it
 	WordDead          = 328 // u32 set by phosd when the worker is gone
-	WordGate          = 332 // u32 bits GateClosed and GateFull; futex
+	WordGate          = 332 // u32 bits GateClosed, GateFull and GateRestored; futex
 	WordCapturing     = 336 // u32 number of streams being captured in this process
-	WordEpoch         = 340 // u32 changes when the session was restored
+	WordEpoch         = 340 // u32 how often the session was restored
+	WordWorker        = 344 // u32 after a restore, the worker's pid as the program sees it; 0: in another pid namespace
 	WordHeartbeat     = 384 // u64 the worker increments it while alive
 	WordCompleted     = 448 // u64 sequence of the last completed frame
 	WordCallbackHead  = 512 // u64 bytes ever posted to the callback ring; written by the worker; futex on the low half
@@ -57,6 +58,8 @@ const (
 const (
 	GateClosed = 1 // every call waits here: a checkpoint is being taken
 	GateFull   = 2 // calls that are not answered wait here: too much of what they asked for is not done yet
+	// GateRestored stops nothing: the first entry that sees it takes over what changed with the restore, and clears it.
+	GateRestored = 4
 )
 
 // Frame header offsets.

@@ -59,9 +59,9 @@ type Ring struct {
 	stopped    atomic.Bool
 
 	data      []byte
-	consumed  uint64 // what tail will be
-	published uint64 // what tail is
-	copy      []byte // the current frame
+	consumed  uint64        // what tail will be
+	published atomic.Uint64 // what tail is
+	copy      []byte        // the current frame
 	frame     Frame
 }
 
@@ -73,9 +73,12 @@ func (f *File) Ring() *Ring {
 		data: f.Region(RingOffset, RingBytes), copy: make([]byte, FrameMax),
 	}
 	r.consumed = r.tail.Load()
-	r.published = r.consumed
+	r.published.Store(r.consumed)
 	return r
 }
+
+// Empty reports whether all that was posted so far has been handled. Any goroutine may ask.
+func (r *Ring) Empty() bool { return r.head.Load() == r.published.Load() }
 
 // Run hands every frame to handle, in order, until ctx is done (nil) or the ring is damaged (a RingError). It keeps an
 // operating system thread to itself: it spins for a while when the ring runs dry, then sleeps.
@@ -133,7 +136,7 @@ func (r *Ring) drain(handle func(*Frame)) (took bool, err error) {
 		took = true
 		handle(frame)
 		r.completed.Store(frame.Sequence)
-		if r.consumed-r.published >= batchBytes {
+		if r.consumed-r.published.Load() >= batchBytes {
 			r.publish()
 		}
 	}
@@ -143,9 +146,9 @@ func (r *Ring) drain(handle func(*Frame)) (took bool, err error) {
 
 // publish gives the consumed bytes back to the program.
 func (r *Ring) publish() {
-	if r.published != r.consumed {
+	if r.published.Load() != r.consumed {
 		r.tail.Store(r.consumed)
-		r.published = r.consumed
+		r.published.Store(r.consumed)
 	}
 }
 

@@ -26,8 +26,8 @@ func newFile(t testing.TB) *wire.File {
 	return file
 }
 
-// serve runs a worker's loop until the test ends; every call that waits is answered with what reply returns.
-func serve(t testing.TB, file *wire.File, reply func(*wire.Frame) (abi.Result, wire.Reply)) {
+// serve runs a worker's loop until the test ends, or stop is called; every call that waits is answered with what reply returns.
+func serve(t testing.TB, file *wire.File, reply func(*wire.Frame) (abi.Result, wire.Reply)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -45,15 +45,16 @@ func serve(t testing.TB, file *wire.File, reply func(*wire.Frame) (abi.Result, w
 			slots.Reply(f.Slot, f.Sequence, result, data)
 		})
 	}()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("ring: %v", err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
-// echo answers memory allocations with their size as address.
 func echo(f *wire.Frame) (abi.Result, wire.Reply) {
 	if f.Call != abi.CallMemAlloc {
 		return abi.NotSupported, nil

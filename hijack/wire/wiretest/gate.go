@@ -1,0 +1,42 @@
+package wiretest
+
+import (
+	"time"
+
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// passGate waits at the gate, and sees that the session was restored.
+func (t *Thread) passGate(flags uint16) {
+	stops := uint32(wire.GateClosed)
+	if flags&wire.FlagWait == 0 {
+		stops |= wire.GateFull
+	}
+	for {
+		gate := t.view.Load().gate
+		switch seen := gate.Load(); {
+		case seen&stops != 0:
+			wire.SleepOn(gate, seen, 10*time.Millisecond)
+		case seen&wire.GateRestored != 0:
+			gate.And(^uint32(wire.GateRestored))
+		default:
+			return
+		}
+	}
+}
+
+// Freeze stops the program as a frozen cgroup does, as far as the session sees: no thread posts, served copies excepted.
+func (p *Program) Freeze() { p.mu.Lock() }
+
+// Thaw lets a frozen program go on.
+func (p *Program) Thaw() { p.mu.Unlock() }
+
+// Move makes a frozen program find another session file where it had the first one, as after a restore. The first one must
+// stay open.
+func (p *Program) Move(file *wire.File) {
+	p.view.Store(newView(file))
+	p.position = file.Word64(wire.WordHead).Load()
+}
+
+// Session is the number of the program's session.
+func (p *Program) Session() uint64 { return p.view.Load().file.Word64(wire.WordSession).Load() }
