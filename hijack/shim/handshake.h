@@ -21,8 +21,8 @@ struct phos_shared {
  * is mapped, and one line on stderr says what is wrong and what to do. */
 CUresult phos_shake_hands(struct phos_shared *shared);
 
-/* Where Yama restricts who may read a process's memory, lets the worker do it. 0: it cannot be named
- * here. */
+/* Where Yama restricts who may read a process's memory, lets the worker do it. 0: it cannot be
+ * named here. */
 void phos_name_worker(uint32_t pid);
 
 /* Drops the mappings. */
