@@ -66,7 +66,8 @@ type CPU interface {
 
 // Frozen is a tree that stands still.
 type Frozen interface {
-	// Dump writes the processes' images into a private directory. They stay frozen.
+	// Dump writes the processes' images into a private directory. They stay frozen. The tree may have changed between
+	// Inspect and Freeze (new children, other open files): Dump goes by what it finds now. Inspect works on a frozen tree too.
 	Dump(ctx context.Context, images *os.File) error
 	// Thaw lets them go on, as if nothing had been.
 	Thaw() error
@@ -118,7 +119,8 @@ type Restored interface {
 	Wait(ctx context.Context) (status int, err error)
 }
 
-// Device is the GPU half of one process: its worker.
+// Device is the GPU half of one process: its worker. After a Resume it may be quiesced and cut again, when another one was
+// busy: the last cut counts.
 type Device interface {
 	// Process is the pid of the program, as Tree has it.
 	Process() int
