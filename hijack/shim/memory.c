@@ -82,7 +82,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	struct phos_range range;
 	if (address == 0)
 		return phos_enter();
-	CUresult result = phos_enter_context();
+	CUresult result = phos_enter();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!phos_range_find(address, &range) ||

@@ -255,7 +255,7 @@ CUresult phos_call_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 CUresult phos_call_cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 33, PHOS_CONTEXT, PHOS_WORDS(1)))
+	if (!phos_begin(&phos_c, 33, 0, PHOS_WORDS(1)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, dptr);
 	return phos_post(&phos_c);
@@ -298,7 +298,7 @@ CUresult phos_call_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags
 CUresult phos_call_cuMemFreeHost(void *p)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 36, PHOS_CONTEXT, PHOS_WORDS(1)))
+	if (!phos_begin(&phos_c, 36, 0, PHOS_WORDS(1)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, (uint64_t)(uintptr_t)p);
 	return phos_post(&phos_c);
@@ -736,7 +736,7 @@ CUresult phos_call_moduleLoad(uint64_t address, uint64_t size, unsigned int libr
 CUresult cuModuleUnload(CUmodule hmod)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 101, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1)))
+	if (!phos_begin(&phos_c, 101, PHOS_WAIT, PHOS_WORDS(1)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, hmod);
 	return phos_wait(&phos_c);

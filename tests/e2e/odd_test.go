@@ -25,7 +25,7 @@ func TestOdd(t *testing.T) {
 	program := oddProgram(t)
 	daemon := lab.Start(t)
 	for _, word := range []string{
-		"work", "few_files", "little_space", "no_size", "no_directory", "other_user", "hole", "forks", "family",
+		"work", "no_context", "few_files", "little_space", "no_size", "no_directory", "other_user", "hole", "forks", "family",
 	} {
 		t.Run(word, func(t *testing.T) {
 			daemon.Program(program, word).In(t).OK()

@@ -41,6 +41,41 @@ static void work(void)
 	CHECK(host[0] == 7 && host[4] == 1 && host[LARGE - 1] == 1);
 }
 
+/* What is released names its context itself: the garbage collectors of some languages release
+ * things in threads, and at times, that have none. */
+static void no_context(void)
+{
+	CUmodule module;
+	CUstream stream;
+	CUevent event;
+	CUdeviceptr much, managed;
+	CUcontext popped;
+	void *pinned;
+	size_t before, after, total;
+	work();
+	CU(cuMemAlloc(&much, 64 << 20));
+	CU(cuMemGetInfo(&before, &total));
+	CU(cuModuleLoadData(&module, ptx));
+	CU(cuStreamCreate(&stream, 0));
+	CU(cuEventCreate(&event, 0));
+	CU(cuMemAllocManaged(&managed, LARGE, CU_MEM_ATTACH_GLOBAL));
+	CU(cuMemHostAlloc(&pinned, LARGE, 0));
+	CU(cuCtxPopCurrent(&popped));
+	CHECK(popped == context);
+	CHECK(cuMemAlloc(&memory, LARGE) == CUDA_ERROR_INVALID_CONTEXT);
+	CU(cuMemFree(much));
+	CHECK(cuMemFree(much) == CUDA_ERROR_INVALID_VALUE);
+	CU(cuMemFree(managed));
+	CU(cuMemFreeHost(pinned));
+	CU(cuModuleUnload(module));
+	CU(cuStreamDestroy(stream));
+	CU(cuEventDestroy(event));
+	CU(cuCtxPushCurrent(context));
+	CU(cuCtxSynchronize());
+	CU(cuMemGetInfo(&after, &total));
+	CHECK(after >= before + (64 << 20));
+}
+
 static void limit(int what, rlim_t most)
 {
 	struct rlimit l = {most, most};
@@ -190,6 +225,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} all[] = {
 		{"work", work},
+		{"no_context", no_context},
 		{"few_files", few_files},
 		{"little_space", little_space},
 		{"no_size", no_size},
