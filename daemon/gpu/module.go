@@ -16,6 +16,9 @@ type LoadOptions struct {
 	Place func(name string, bytes, align uint64) (address uint64, err error)
 	// PlaceManaged does the same for a managed variable, in memory that the program has too. Nil refuses code that has any.
 	PlaceManaged func(name string, bytes uint64) (address uint64, err error)
+	// HeapBytes is the memory that malloc in the image's kernels takes from; 0 for the default. Code that is loaded again must
+	// get what it had.
+	HeapBytes uint64
 }
 
 // LoadError says why an image was refused, with the text for the program's JIT error log.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/object"
@@ -20,10 +21,12 @@ type primary struct {
 
 // context is a driver context: an owner of streams, modules and memory on a device.
 type context struct {
-	object    *object.Object
-	device    *device
-	flags     uint32
-	limits    limits
+	object *object.Object
+	device *device
+	flags  uint32
+	limits limits
+	// heapBytes is limits[limitHeap] once it was set, for loads, which hold no lock.
+	heapBytes atomic.Uint64
 	legacy    *stream
 	perThread map[uint32]*stream
 	streams   []*stream // in the order of creation, the two kinds above included
@@ -241,7 +244,7 @@ func (s *Session) ctxGetLimit(call *Call, in *wire.CtxGetLimit, out *wire.CtxGet
 	return nil
 }
 
-// ctxSetLimit remembers the value; the software GPU has no such limits, and a real one is told when it is ours to tell.
+// ctxSetLimit remembers the value. The software GPU has no such limits but that of the heap.
 func (s *Session) ctxSetLimit(call *Call, in *wire.CtxSetLimit) error {
 	c, err := s.current(call)
 	if err != nil {
@@ -250,8 +253,16 @@ func (s *Session) ctxSetLimit(call *Call, in *wire.CtxSetLimit) error {
 	if in.Limit < 0 || in.Limit >= limitCount {
 		return &gpu.Error{Op: "set limit", Code: abi.UnsupportedLimit}
 	}
-	c.limits[in.Limit] = in.Value
+	c.setLimit(in.Limit, in.Value)
 	return nil
+}
+
+// setLimit remembers a limit. That of the heap holds for code that is loaded from now on.
+func (c *context) setLimit(limit int32, value uint64) {
+	c.limits[limit] = value
+	if limit == limitHeap {
+		c.heapBytes.Store(value)
+	}
 }
 
 func (s *Session) ctxSynchronize(call *Call, in *wire.CtxSynchronize) error {

@@ -26,6 +26,8 @@ type module struct {
 	heap   *heap.Heap
 	// managed are those of its variables that the program reads and writes too, in the arena.
 	managed map[string]gpu.Range
+	// heapBytes is the heap of its kernels, as gpu.LoadOptions has it: loaded again, it must get the same.
+	heapBytes uint64
 }
 
 // function is a kernel of a module.
@@ -85,7 +87,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, managed: map[string]gpu.Range{}}
+	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, managed: map[string]gpu.Range{}, heapBytes: c.heapBytes.Load()}
 	place := func(name string, bytes, align uint64) (uint64, error) {
 		// What needs more than the heap's own alignment gets a chunk, which has every alignment.
 		if align > heap.Align {
@@ -106,7 +108,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 		m.managed[name] = r
 		return r.Address, nil
 	}
-	m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place, PlaceManaged: placeManaged})
+	m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place, PlaceManaged: placeManaged, HeapBytes: m.heapBytes})
 	if err != nil {
 		m.free(s)
 		return nil, err

@@ -41,6 +41,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	if err != nil {
 		return nil, loadError(err)
 	}
+	program.LimitHeap(heapBytes(options))
 	m := &Module{context: c, program: program, functions: map[string]*Function{}}
 	for _, name := range program.Kernels() {
 		kernel, _ := program.Kernel(name)
@@ -65,9 +66,20 @@ func placer(texts []*ptx.Module, options gpu.LoadOptions) simt.Placer {
 			return 0, fmt.Errorf("no memory for managed variable %s: %w", name, abi.NotSupported)
 		case options.Place == nil:
 			return 0, fmt.Errorf("no memory for variable %s: %w", name, abi.OutOfMemory)
+		case name == simt.HeapName:
+			bytes = heapBytes(options)
 		}
 		return options.Place(name, bytes, align)
 	}
+}
+
+// heapBytes is the size of the device heap.
+func heapBytes(options gpu.LoadOptions) uint64 {
+	if options.HeapBytes == 0 {
+		return simt.HeapBytes
+	}
+	const least, grain = 4096, 16
+	return (max(options.HeapBytes, least) + grain - 1) / grain * grain
 }
 
 // refuseCubin explains why machine code does not run.

@@ -7,12 +7,15 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// heapName and heapBytes describe the device heap that malloc in kernels takes from; it is placed as a variable of a
-// program that needs one.
+// HeapName and HeapBytes describe the device heap that malloc in kernels takes from; it is placed as a variable of a
+// program that needs one, and whoever places it may give it another size and say so by LimitHeap.
 const (
-	heapName  = "__phos_device_heap"
-	heapBytes = 8 << 20
+	HeapName  = "__phos_device_heap"
+	HeapBytes = 8 << 20
 )
+
+// LimitHeap says how large the device heap was made. It must come before the first launch.
+func (p *Program) LimitHeap(bytes uint64) { p.heapBytes = bytes }
 
 // The heap keeps everything about itself in device memory, so that a checkpoint has it: a word to lock it, then blocks, each
 // a header of 16 bytes (size with the header, whether it is used) in front of its bytes. A lane is the heap's view for a call.
@@ -28,10 +31,13 @@ type heapView struct {
 	w    *warp
 	lane int
 	base uint64
+	// end is the heap's size.
+	end uint64
 }
 
 func (w *warp) heap(lane int) *heapView {
-	return &heapView{w, lane, w.block.runner.run.program.heap}
+	program := w.block.runner.run.program
+	return &heapView{w, lane, program.heap, program.heapBytes}
 }
 
 // lock spins: whoever holds it is in allocate or release on another goroutine, and soon done.
@@ -48,15 +54,15 @@ func (h *heapView) set(at uint64, v uint64) { *h.w.word(h.lane, h.base+at) = v }
 
 // allocate is malloc: the first free block that is large enough, 0 where there is none.
 func (h *heapView) allocate(bytes uint64) uint64 {
-	if bytes == 0 || bytes > heapBytes {
+	if bytes == 0 || bytes > h.end {
 		return 0
 	}
 	need := (bytes+15)&^15 + heapHeader
 	h.lock()
 	defer h.unlock()
-	for at := uint64(heapFirst); at < heapBytes; {
+	for at := uint64(heapFirst); at < h.end; {
 		size, used := h.block(at)
-		for !used && at+size < heapBytes { // join free neighbours
+		for !used && at+size < h.end { // join free neighbours
 			more, busy := h.block(at + size)
 			if busy {
 				break
@@ -83,9 +89,9 @@ func (h *heapView) allocate(bytes uint64) uint64 {
 func (h *heapView) block(at uint64) (size uint64, used bool) {
 	size = h.get(at)
 	if size == 0 {
-		size = heapBytes - at
+		size = h.end - at
 	}
-	if size > heapBytes-at || size < heapHeader {
+	if size > h.end-at || size < heapHeader {
 		panic(h.corrupt(at))
 	}
 	return size, h.get(at+8) == heapUsed
@@ -97,7 +103,7 @@ func (h *heapView) release(address uint64) {
 		return
 	}
 	at := address - h.base - heapHeader
-	if at < heapFirst || at >= heapBytes || at%16 != 0 {
+	if at < heapFirst || at >= h.end || at%16 != 0 {
 		panic(h.corrupt(at))
 	}
 	h.lock()

@@ -36,7 +36,7 @@ func Link(modules []*ptx.Module, place func(name string, bytes, align uint64) (u
 			Functions: map[string]*ptx.Func{}, Addresses: map[*ptx.Var]uint64{},
 			FunctionAddresses: map[*ptx.Func]uint64{}, Shared: map[*ptx.Var]*ptx.Var{},
 		},
-		program:   &Program{kernels: map[string]*Kernel{}, globals: map[string]gpu.Range{}},
+		program:   &Program{kernels: map[string]*Kernel{}, globals: map[string]gpu.Range{}, heapBytes: HeapBytes},
 		variables: map[string]*ptx.Var{}, shared: map[string]*ptx.Var{},
 	}
 	for _, step := range []func() error{l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower, l.placeWorkspaces} {
@@ -160,9 +160,9 @@ func (l *linker) placeHeap() error {
 				if call == nil || call.Func == nil || call.Func.Name != "malloc" || l.linked.Heap {
 					continue
 				}
-				address, err := l.place(heapName, heapBytes, 16)
+				address, err := l.place(HeapName, HeapBytes, 16)
 				if err != nil {
-					return fmt.Errorf("place the device heap of %d bytes: %w", uint64(heapBytes), err)
+					return fmt.Errorf("place the device heap: %w", err)
 				}
 				l.program.heap, l.linked.Heap = address, true
 			}

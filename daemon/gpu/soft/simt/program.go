@@ -11,6 +11,8 @@ type Program struct {
 	kernels map[string]*Kernel
 	globals map[string]gpu.Range
 	heap    uint64 // address of the device heap, 0 where there is none
+	// heapBytes is the heap's size.
+	heapBytes uint64
 	// workspaces are the addresses of those that no cooperative launch has now; nil where no kernel looks for one.
 	workspaces chan uint64
 }
