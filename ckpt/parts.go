@@ -58,8 +58,13 @@ type CPU interface {
 	Inspect(ctx context.Context, root process.Identity) (*Tree, error)
 	// Freeze stops the processes of a tree where they are. Should this phosd die, a watchdog lets them go.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
-	// Restore brings processes back from images that Dump has written.
+	// Restore brings processes back from images that Dump has written. They stand still until Thaw.
 	Restore(ctx context.Context, order RestoreOrder) (Restored, error)
+	// Adopt finds a tree again that an earlier phosd has restored, by the Control of its order; process.ErrGone when nobody
+	// keeps it any more.
+	Adopt(ctx context.Context, control string) (Restored, error)
+	// Sweep takes back what is left of freezing and restoring by a phosd that was killed together with its helpers.
+	Sweep(ctx context.Context) error
 	// Check says what CRIU here cannot do; nil: it works.
 	Check(ctx context.Context) error
 }
@@ -92,8 +97,26 @@ type RestoreOrder struct {
 	Described []image.Endpoint
 	// Files are brought back, with the user's rights, before the processes open them.
 	Files []FileContent
+	// Files are regular files that the tree had open for writing; with the user's rights they are made what they were.
+	Files []RestoredFile
+	// Control is where the tree's keeper shall be found by a later phosd: a path in a directory that only root may enter,
+	// at which nothing is.
+	Control string
+	// Cgroup is the directory of the cgroup (version 2) in which the tree shall be; empty: that of this phosd.
+	Cgroup string
+	// Log gets what the tree writes to a terminal, pipe or socket that has no Endpoints; nil: nobody.
+	Log *os.File
 	// Detach: nobody waits for the tree.
 	Detach bool
+}
+
+// RestoredFile is a file as it was when the tree was saved.
+type RestoredFile struct {
+	Path  string
+	Bytes int64
+	Mode  uint32
+	// Content has what was in it; nil: only its length is brought back.
+	Content *os.File
 }
 
 // FileContent is a file that the tree had open for writing, as it was at the cut.
