@@ -9,13 +9,17 @@ import (
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
-// What a worker inherits, by descriptor. phosd passes exactly these.
+// What a worker inherits, by descriptor. phosd passes exactly these. A worker that makes a session again has the life line
+// in the program's place and packs in the pidfd's.
 const (
 	ProgramFD = 3 // the accepted socket of the program
 	ControlFD = 4 // a listening socket that only root can reach
 	LedgerFD  = 5 // the memory accounting, daemon/ledger
 	ConfigFD  = 6 // a pipe with Config as JSON; it ends without any when phosd gave up
 	PidfdFD   = 7 // the program
+
+	LifeFD  = 3 // the reading end of a pipe: its end before Attach means that phosd has ended, or wants no program attached
+	PacksFD = 7 // the first of Restore.Packs packs, open for reading
 )
 
 // Config is what phosd tells a new worker.
@@ -38,6 +42,19 @@ type Config struct {
 	StartSeconds int `json:"start_seconds"`
 	// Log is phosd's; the file of it is the worker's standard error.
 	Log config.Log `json:"log"`
+	// Restore is nil in the worker of a program that has just started. Else Program is not known yet, the session's files
+	// have their sizes and no content, and Attach brings the program.
+	Restore *Restore `json:"restore,omitempty"`
+}
+
+// Restore says what a session is made of that has been before.
+type Restore struct {
+	// Tree names the content that holds the session's GPU half (image.GPUHalf.Tree).
+	Tree string `json:"tree"`
+	// Packs is how many packs are inherited.
+	Packs int `json:"packs"`
+	// Eager: all memory is loaded before the program may run.
+	Eager bool `json:"eager,omitempty"`
 }
 
 // ReadConfig reads what phosd wrote. An empty pipe means that phosd gave up: io.EOF.
