@@ -28,7 +28,7 @@ func TestHelpOnlyWithMemory(t *testing.T) {
 		t.Error("the program was asked")
 		return len(p), nil
 	}
-	m := eitherMemory{direct: direct, unhelped: new(atomic.Int32)}
+	m := eitherMemory{direct: direct, unhelped: new(atomic.Int32), frozen: new(atomic.Bool)}
 	for what, address := range map[string]int64{
 		"begins at no memory": 16,
 		"ends at no memory":   environmentStart(t, id.PID), // just below the end of the stack
@@ -56,7 +56,7 @@ func TestHelpPauses(t *testing.T) {
 		}
 		return len(p), nil
 	}
-	m := eitherMemory{unhelped: new(atomic.Int32)}
+	m := eitherMemory{unhelped: new(atomic.Int32), frozen: new(atomic.Bool)}
 	copyAll := func(times, bytes int) {
 		for range times {
 			if _, err := m.move(make([]byte, bytes), 0, move, help); err != nil {

@@ -23,6 +23,8 @@ type link struct {
 	arena     *wire.Arena
 	memory    processMemory
 	unhelped  atomic.Int32 // how many more large copies do without the program's help
+	// frozen: the program stands still and can copy nothing.
+	frozen atomic.Bool
 	// copyByShim makes the program copy everything itself.
 	copyByShim bool
 }
@@ -45,7 +47,7 @@ func (l *link) Memory(slot uint32) gpu.HostMemory {
 	case l.copyByShim:
 		return l.slots.Memory(slot)
 	}
-	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot), unhelped: &l.unhelped}
+	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot), unhelped: &l.unhelped, frozen: &l.frozen}
 }
 
 // Reply completes a waiting call.
@@ -78,6 +80,7 @@ type eitherMemory struct {
 	direct   processMemory
 	served   *wire.SlotMemory
 	unhelped *atomic.Int32
+	frozen   *atomic.Bool
 }
 
 // servedBytes is the least size of a copy that the waiting thread helps with: it copies at the speed of memory, beside
@@ -102,7 +105,7 @@ func (m eitherMemory) WriteAt(p []byte, address int64) (int, error) {
 type moving func(p []byte, address int64) (int, error)
 
 func (m eitherMemory) move(p []byte, address int64, direct, served moving) (int, error) {
-	if len(p) >= servedBytes && m.unhelped.Add(-1) < 0 {
+	if len(p) >= servedBytes && !m.frozen.Load() && m.unhelped.Add(-1) < 0 {
 		m.unhelped.Store(0)
 		began := time.Now()
 		defer func() {

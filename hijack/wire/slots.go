@@ -177,3 +177,13 @@ func (s *Slots) served(slot uint32, piece []byte, address uint64) error {
 	}
 	return nil
 }
+
+// Serving reports whether a thread of the program is asked for a copy that it has not done yet.
+func (s *Slots) Serving() bool {
+	for slot := range uint32(SlotCount) {
+		if s.state(slot).Load() == SlotService {
+			return true
+		}
+	}
+	return false
+}
