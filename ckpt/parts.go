@@ -58,7 +58,7 @@ type CPU interface {
 	Inspect(ctx context.Context, root process.Identity) (*Tree, error)
 	// Freeze stops the processes of a tree where they are. Should this phosd die, a watchdog lets them go.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
-	// Restore brings processes back from images that Dump has written. They stand still until Thaw.
+	// Restore brings processes back from images that Dump has written. They stand still until Keep.
 	Restore(ctx context.Context, order RestoreOrder) (Restored, error)
 	// Adopt finds a tree again that an earlier phosd has restored, by the Control of its order; process.ErrGone when nobody
 	// keeps it any more.
@@ -97,8 +97,6 @@ type RestoreOrder struct {
 	Described []image.Endpoint
 	// Files are brought back, with the user's rights, before the processes open them.
 	Files []FileContent
-	// Files are regular files that the tree had open for writing; with the user's rights they are made what they were.
-	Files []RestoredFile
 	// Control is where the tree's keeper shall be found by a later phosd: a path in a directory that only root may enter,
 	// at which nothing is.
 	Control string
@@ -108,15 +106,6 @@ type RestoreOrder struct {
 	Log *os.File
 	// Detach: nobody waits for the tree.
 	Detach bool
-}
-
-// RestoredFile is a file as it was when the tree was saved.
-type RestoredFile struct {
-	Path  string
-	Bytes int64
-	Mode  uint32
-	// Content has what was in it; nil: only its length is brought back.
-	Content *os.File
 }
 
 // FileContent is a file that the tree had open for writing, as it was at the cut.
@@ -132,7 +121,8 @@ type FileContent struct {
 type Restored interface {
 	// Processes are those of the tree as seen from here, by the pid that each has in the image.
 	Processes() map[int]process.Identity
-	// Keep lets the tree outlive this phosd. Before, it ends with it: a restore that is not complete leaves no process.
+	// Keep lets the tree run, and outlive this phosd. Before, it stands still as it was at the cut, and ends with phosd: a
+	// restore that is not complete leaves no process and no trace of one.
 	Keep() error
 	// Kill ends them all.
 	Kill() error
