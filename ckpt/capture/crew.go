@@ -1,0 +1,57 @@
+package capture
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// crew is how many goroutines do a work. Quiet ones yield to the program: their threads have a low priority, and end with
+// the work, as what an unprivileged thread has given up it cannot take back.
+type crew struct {
+	count int
+	quiet bool
+}
+
+const quietNice = 10
+
+// each calls do for all items until one fails.
+func each[T any](ctx context.Context, workers crew, items []T, do func(T) error) error {
+	var (
+		next  atomic.Int64
+		group sync.WaitGroup
+		once  sync.Once
+		first error
+	)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	work := func() {
+		for ctx.Err() == nil {
+			at := next.Add(1) - 1
+			if at >= int64(len(items)) {
+				return
+			}
+			if err := do(items[at]); err != nil {
+				once.Do(func() { first = err })
+				stop()
+			}
+		}
+	}
+	for range min(max(workers.count, 1), len(items)) {
+		group.Go(func() {
+			if workers.quiet {
+				runtime.LockOSThread()
+				_ = unix.Setpriority(unix.PRIO_PROCESS, 0, quietNice) // without it the copy is only less polite
+			}
+			work()
+		})
+	}
+	group.Wait()
+	if first == nil && next.Load() < int64(len(items)) {
+		return context.Cause(ctx)
+	}
+	return first
+}

@@ -1,0 +1,90 @@
+package capture
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/digest"
+)
+
+// content is what a piece of memory held when it was copied last.
+type content struct {
+	bytes uint64
+	hash  image.Hash
+	// digest is of the same bytes; only where memory is compared by digest, and not of what a seed has named.
+	digest   gpu.Digest
+	digested bool
+}
+
+// memory is what is known of a source.
+type memory struct {
+	source  Source
+	pieces  []gpu.Range
+	key     gpu.DigestKey
+	digests digest.Func
+
+	mu    sync.Mutex
+	known map[uint64]content // by address; it holds for as long as the mark is clear, or the digest is the same
+}
+
+func newMemory() *memory {
+	key := digest.NewKey()
+	return &memory{key: key, digests: digest.New(key), known: map[uint64]content{}}
+}
+
+// refresh takes in what is mapped now.
+func (m *memory) refresh(s Source) error {
+	if m.source.Memory != nil && m.source.Memory != s.Memory {
+		m.known = map[uint64]content{}
+	}
+	_, marks := s.Memory.(gpu.Tracker)
+	_, digests := s.Memory.(gpu.Digester)
+	if (marks || digests) && !wholeChunks(s.Ranges) {
+		return fmt.Errorf("capture %s: ranges are not whole chunks", s.Name)
+	}
+	m.source, m.pieces = s, pieces(s.Ranges)
+	kept := make(map[uint64]content, len(m.pieces))
+	for _, r := range m.pieces {
+		if c, found := m.known[r.Address]; found && c.bytes == r.Bytes {
+			kept[r.Address] = c
+		}
+	}
+	m.known = kept
+	return nil
+}
+
+func (m *memory) forget(address uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, address)
+}
+
+func (m *memory) learn(r gpu.Range, c content) {
+	c.bytes = r.Bytes
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[r.Address] = c
+}
+
+func (m *memory) lookUp(r gpu.Range) (content, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, found := m.known[r.Address]
+	return c, found
+}
+
+// compares reports whether changes are found by digests.
+func (m *memory) compares() bool {
+	_, marks := m.source.Memory.(gpu.Tracker)
+	return !marks
+}
+
+// digestOf is the digest of a copy, as changed will compare it.
+func (m *memory) digestOf(bytes []byte) gpu.Digest {
+	if d, offers := m.source.Memory.(gpu.Digester); offers {
+		return d.DigestCopy(m.key, bytes)
+	}
+	return m.digests.Of(bytes)
+}

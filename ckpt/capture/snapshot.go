@@ -1,0 +1,162 @@
+package capture
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// DefaultBudgetBytes bounds the memory of copies where nothing else is asked for.
+const DefaultBudgetBytes = 1 << 30
+
+// Options are how a snapshot is taken.
+type Options struct {
+	// BudgetBytes bounds the memory of copies, one chunk at least; 0 means DefaultBudgetBytes. What does not fit at the
+	// cut is written while the program stands still.
+	BudgetBytes uint64
+	// BandwidthBytes bounds how much is copied a second while the program runs; 0: no bound.
+	BandwidthBytes uint64
+	// Workers copy while the program runs; 0 means one for every two processors.
+	Workers int
+	// Direct writes everything at the cut and puts nothing aside: for a program that is stopped without a Precopy.
+	Direct bool
+	// Progress is called now and then, by several goroutines, with what is being done ("copy", "cut", "write").
+	Progress func(phase string, doneBytes, totalBytes uint64)
+}
+
+// Stats are what a snapshot took.
+type Stats struct {
+	// MemoryBytes is the content of all memories at the cut.
+	MemoryBytes uint64
+	// Passes is how often Precopy went over the memory; CopiedBytes what it has put.
+	Passes      int
+	CopiedBytes uint64
+	// CutBytes were found to have changed at the cut; DirectBytes of them had to be written there, beyond the budget.
+	CutBytes, DirectBytes uint64
+	// WrittenBytes are contents that the target did not have; SharedBytes are those of the image that it had.
+	WrittenBytes, SharedBytes uint64
+	// BufferBytes is the most memory that copies had.
+	BufferBytes uint64
+}
+
+// Snapshot is one checkpoint. Its methods are called one after the other.
+type Snapshot struct {
+	capture *Capture
+	target  Target
+	options Options
+	buffers *buffers
+	pace    *pace
+	hurry   atomic.Bool
+	ended   bool
+
+	mu       sync.Mutex
+	stats    Stats
+	written  uint64               // bytes of contents that were new to the target
+	touchers map[gpu.Toucher]bool // those that record
+	memories []*cutMemory
+}
+
+// cutMemory is a memory as it was at the cut.
+type cutMemory struct {
+	memory *memory
+	pieces []cutPiece // in the order in which they were used first; what was not used comes last
+}
+
+// cutPiece is a piece of it: its name, or else the copy that has none yet.
+type cutPiece struct {
+	gpu.Range
+	hash   image.Hash
+	shadow *buffer
+}
+
+func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) {
+	if options.BudgetBytes == 0 {
+		options.BudgetBytes = DefaultBudgetBytes
+	}
+	if options.Workers <= 0 {
+		options.Workers = max(runtime.GOMAXPROCS(0)/2, 1)
+	}
+	if options.Progress == nil {
+		options.Progress = func(string, uint64, uint64) {}
+	}
+	buffers, err := newBuffers(options.BudgetBytes)
+	if err != nil {
+		return nil, err
+	}
+	options.Workers = min(options.Workers, buffers.limit)
+	return &Snapshot{capture: c, target: target, options: options, buffers: buffers, pace: newPace(options.BandwidthBytes)}, nil
+}
+
+// Hurry says that the program will not run again: what is left may take all processors.
+func (s *Snapshot) Hurry() { s.hurry.Store(true) }
+
+// Stats may be asked for at any time.
+func (s *Snapshot) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.stats
+	stats.WrittenBytes = s.written
+	stats.BufferBytes = s.buffers.peakBytes()
+	return stats
+}
+
+// Abort ends the snapshot without a result. It may be called at any time when no other method runs, and more than once.
+// What was put is of use to nobody, but the names that were learnt stay good.
+func (s *Snapshot) Abort() {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	s.recordTouches(false)
+	s.buffers.close()
+	s.capture.ended()
+}
+
+func (s *Snapshot) background() crew {
+	if s.hurry.Load() {
+		return allCores()
+	}
+	return crew{count: s.options.Workers, quiet: true}
+}
+
+func allCores() crew { return crew{count: runtime.GOMAXPROCS(0)} }
+
+// count adds a content that was put.
+func (s *Snapshot) count(r gpu.Range, written bool, into *uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if written {
+		s.written += r.Bytes
+	}
+	if into != nil {
+		*into += r.Bytes
+	}
+}
+
+// recordTouches lets the memories that can do so record in which order they are touched.
+func (s *Snapshot) recordTouches(on bool) {
+	if !on {
+		for t := range s.touchers {
+			t.RecordTouches(false)
+		}
+		return
+	}
+	s.touchers = map[gpu.Toucher]bool{}
+	for _, source := range s.capture.sources() {
+		if t, offers := source.Memory.(gpu.Toucher); offers {
+			t.RecordTouches(true)
+			s.touchers[t] = true
+		}
+	}
+}
+
+func wrap(what string, m *memory, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", what, m.source.Name, err)
+}
