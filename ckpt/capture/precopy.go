@@ -152,6 +152,6 @@ func (s *Snapshot) put(ctx context.Context, m *memory, r gpu.Range, bytes []byte
 		c.digest, c.digested = m.digestOf(bytes), true
 	}
 	m.learn(r, c)
-	s.count(r, written, into)
+	s.count(r, hash, written, into)
 	return nil
 }

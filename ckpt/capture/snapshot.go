@@ -37,7 +37,7 @@ type Stats struct {
 	CopiedBytes uint64
 	// CutBytes were found to have changed at the cut; DirectBytes of them had to be written there, beyond the budget.
 	CutBytes, DirectBytes uint64
-	// WrittenBytes are contents that the target did not have; SharedBytes are those of the image that it had.
+	// WrittenBytes are contents that the target did not have; SharedBytes, known after Finish, those of the image that it had.
 	WrittenBytes, SharedBytes uint64
 	// BufferBytes is the most memory that copies had.
 	BufferBytes uint64
@@ -55,7 +55,7 @@ type Snapshot struct {
 
 	mu       sync.Mutex
 	stats    Stats
-	written  uint64               // bytes of contents that were new to the target
+	written  map[image.Hash]bool  // contents that were new to the target
 	touchers map[gpu.Toucher]bool // those that record
 	memories []*cutMemory
 }
@@ -88,7 +88,10 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 		return nil, err
 	}
 	options.Workers = min(options.Workers, buffers.limit)
-	return &Snapshot{capture: c, target: target, options: options, buffers: buffers, pace: newPace(options.BandwidthBytes)}, nil
+	return &Snapshot{
+		capture: c, target: target, options: options, buffers: buffers,
+		pace: newPace(options.BandwidthBytes), written: map[image.Hash]bool{},
+	}, nil
 }
 
 // Hurry says that the program will not run again: what is left may take all processors.
@@ -99,7 +102,6 @@ func (s *Snapshot) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats := s.stats
-	stats.WrittenBytes = s.written
 	stats.BufferBytes = s.buffers.peakBytes()
 	return stats
 }
@@ -126,11 +128,12 @@ func (s *Snapshot) background() crew {
 func allCores() crew { return crew{count: runtime.GOMAXPROCS(0)} }
 
 // count adds a content that was put.
-func (s *Snapshot) count(r gpu.Range, written bool, into *uint64) {
+func (s *Snapshot) count(r gpu.Range, name image.Hash, written bool, into *uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if written {
-		s.written += r.Bytes
+		s.written[name] = true
+		s.stats.WrittenBytes += r.Bytes
 	}
 	if into != nil {
 		*into += r.Bytes
