@@ -67,12 +67,7 @@ func (s *Session) open(d *device) error {
 			return err
 		}
 		d.context, d.heap = c, heap.New(d.window, c.Memory())
-		d.opened.Store(&c)
-		for r := range s.arena.Allocations() {
-			if err := mapHost(c, s.options.Arena, r); err != nil {
-				s.log.Error("pinned memory is not visible on a GPU", "gpu", d.ordinal, "error", err)
-			}
-		}
+		s.showAll(d, c)
 	}
 	d.users++
 	return nil
@@ -84,7 +79,7 @@ func (s *Session) leave(d *device) {
 	if d.users > 0 {
 		return
 	}
-	d.opened.Store(nil)
+	s.showNothing(d)
 	if err := d.context.Close(); err != nil {
 		s.log.Warn("close GPU context", "gpu", d.ordinal, "error", err)
 	}

@@ -78,6 +78,8 @@ type fakeMemory struct {
 	limit  int
 	chunks map[uint64][]byte
 	hosts  map[uint64][]byte
+	// mapping is called before host memory is mapped; it may be nil.
+	mapping func(address uint64)
 }
 
 func (m *fakeMemory) Map(r gpu.Range) error {
@@ -102,8 +104,14 @@ func (m *fakeMemory) Unmap(r gpu.Range) error {
 }
 
 func (m *fakeMemory) MapHost(address uint64, memory []byte) error {
+	if m.mapping != nil {
+		m.mapping(address)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.hosts[address] != nil {
+		return abi.InvalidValue
+	}
 	m.hosts[address] = memory
 	return nil
 }
@@ -365,6 +373,12 @@ func (c *fakeContext) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.
 			m.names = append(m.names, words[i+1])
 		case ".global":
 			address, err := options.Place(words[i+1], 100, 4)
+			if err != nil {
+				return nil, err
+			}
+			m.globals[words[i+1]] = gpu.Range{Address: address, Bytes: 100}
+		case ".managed":
+			address, err := options.PlaceManaged(words[i+1], 100)
 			if err != nil {
 				return nil, err
 			}

@@ -3,7 +3,9 @@ package session
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -30,5 +32,44 @@ func TestManagedVariable(t *testing.T) {
 	p.ok(abi.CallCtxSynchronize, &wire.CtxSynchronize{}, nil)
 	for r := range p.session.arena.Allocations() {
 		t.Errorf("%v is still allocated", r)
+	}
+}
+
+// TestManagedWhileDeviceOpens opens the second GPU while a module with a managed variable is being loaded on the first:
+// the variable is mapped in both, and once.
+func TestManagedWhileDeviceOpens(t *testing.T) {
+	p := newProgram(t)
+	memoryOf := func(device int) *fakeMemory {
+		var c gpu.Context = *p.session.devices[device].opened.Load()
+		return c.Memory().(*fakeMemory)
+	}
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	memoryOf(0).mapping = func(uint64) {
+		close(reached)
+		<-goOn
+	}
+	loading := p.post(0, 0, abi.CallModuleLoad, p.image(".managed both", false))
+	<-reached
+	opened := make(chan error, 1)
+	go func() {
+		opened <- p.doAs(1, 0, abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{Dev: 1}, &wire.DevicePrimaryCtxRetainReply{})
+	}()
+	// It may have to wait for the load. Where it does not, it must be done before the load goes on.
+	select {
+	case err := <-opened:
+		opened <- err
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(goOn)
+	if err := p.await(loading, &wire.ModuleLoadReply{}); err != nil {
+		t.Errorf("load: %v", err)
+	}
+	if err := <-opened; err != nil {
+		t.Errorf("open: %v", err)
+	}
+	for device := range 2 {
+		if got := len(memoryOf(device).hosts); got != 1 {
+			t.Errorf("GPU %d has %d ranges of the arena mapped, want 1", device, got)
+		}
 	}
 }

@@ -237,35 +237,6 @@ func (s *Session) allocatePinned(call *Call, bytes uint64, managed bool) (gpu.Ra
 	return r, nil
 }
 
-// showArena takes pages of the arena and maps them in every device that is open. It needs no lock.
-func (s *Session) showArena(bytes uint64) (gpu.Range, error) {
-	r, err := s.arena.Allocate(bytes)
-	if err != nil {
-		return gpu.Range{}, err
-	}
-	for _, d := range s.devices {
-		c := d.opened.Load()
-		if c == nil {
-			continue
-		}
-		if err := mapHost(*c, s.options.Arena, r); err != nil {
-			_ = s.freePinned(r)
-			return gpu.Range{}, err
-		}
-	}
-	return r, nil
-}
-
-// freePinned hides pages from the devices and gives them back. It needs no lock: the list of devices never changes.
-func (s *Session) freePinned(r gpu.Range) error {
-	for _, d := range s.devices {
-		if c := d.opened.Load(); c != nil {
-			_ = (*c).Memory().UnmapHost(r.Address) // was perhaps never mapped there
-		}
-	}
-	return s.arena.Free(r.Address)
-}
-
 func (s *Session) memFreeHost(call *Call, in *wire.MemFreeHost) error {
 	if in.P == 0 {
 		return nil

@@ -74,6 +74,7 @@ type Session struct {
 	arena     *heap.Arena
 	callbacks callbacks
 	backlog   backlog
+	shown     shown
 	made      atomic.Uint64
 	completed atomic.Uint64
 
