@@ -1,0 +1,53 @@
+package image
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/zeebo/blake3"
+)
+
+// Sum names a content. Contents that are all zeros, and empty ones, have the zero Hash.
+func Sum(content []byte) Hash {
+	if Zeros(content) {
+		return Hash{}
+	}
+	return blake3.Sum256(content)
+}
+
+// ParseHash reads what String writes.
+func ParseHash(text string) (Hash, error) {
+	var h Hash
+	if raw, err := hex.DecodeString(text); err != nil || len(raw) != len(h) {
+		return Hash{}, fmt.Errorf("%w: %.80q names no content", ErrMalformed, text)
+	} else {
+		copy(h[:], raw)
+	}
+	return h, nil
+}
+
+// Compare orders hashes.
+func (h Hash) Compare(other Hash) int { return bytes.Compare(h[:], other[:]) }
+
+var zeros [4096]byte
+
+// Zeros reports whether a content has no bit set. It looks no further than the first one.
+func Zeros(content []byte) bool {
+	for len(content) > len(zeros) {
+		if !bytes.Equal(content[:len(zeros)], zeros[:]) {
+			return false
+		}
+		content = content[len(zeros):]
+	}
+	return bytes.Equal(content, zeros[:len(content)])
+}
+
+// check is what fills the check fields of headers: the beginning of the BLAKE3 of parts.
+func check(n int, parts ...[]byte) []byte {
+	h := blake3.New()
+	for _, part := range parts {
+		_, _ = h.Write(part)
+	}
+	return h.Sum(nil)[:n]
+}

@@ -1,0 +1,220 @@
+package image
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+)
+
+// A pack is a header, records, an index and a trailer. All of it is written once, front to back.
+const (
+	packMagic    = "phospack"
+	recordMagic  = "chnk"
+	trailerMagic = "phosindx"
+
+	// PackHeaderBytes is where the first record stands.
+	PackHeaderBytes = 64
+	// RecordHeaderBytes stands before a stored content, less its padding. Records begin at multiples of it.
+	RecordHeaderBytes = 64
+	// IndexEntryBytes is one place in the index.
+	IndexEntryBytes = 56
+	// TrailerBytes is the end of a pack.
+	TrailerBytes = 64
+	// PageBytes is what the content of a large record is aligned to, so that writing it touches whole pages.
+	PageBytes = 4096
+	// LargeBytes is from where on a record's content is aligned.
+	LargeBytes = 64 << 10
+	// SumBytes is the sum over a compressed content that stands before it.
+	SumBytes = 16
+	// MaxStoredBytes is the longest stored content: a chunk that is not compressed.
+	MaxStoredBytes = ChunkBytes
+)
+
+// Encoding is how a content is stored.
+type Encoding uint8
+
+// Encodings.
+const (
+	// Raw is the content itself.
+	Raw Encoding = 0
+	// Zstd is SumBytes of the BLAKE3 of a zstd frame, and the frame. It is shorter than the content.
+	Zstd Encoding = 1
+)
+
+// ID is a random name, of a store or a pack.
+type ID [16]byte
+
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// ParseID reads what String writes.
+func ParseID(text string) (ID, error) {
+	var id ID
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(id) || hex.EncodeToString(raw) != text {
+		return ID{}, malformed("%.80q is no name of a pack or a store", text)
+	}
+	copy(id[:], raw)
+	return id, nil
+}
+
+// PackHeader is the beginning of a pack.
+type PackHeader struct{ Store, Pack ID }
+
+// Encode returns its bytes.
+func (h PackHeader) Encode() []byte {
+	out := append(make([]byte, 0, PackHeaderBytes), packMagic...)
+	out = binary.LittleEndian.AppendUint32(out, Version)
+	out = binary.LittleEndian.AppendUint32(out, 0)
+	out = append(out, h.Store[:]...)
+	out = append(out, h.Pack[:]...)
+	return append(out, check(16, out)...)
+}
+
+// DecodePackHeader reads PackHeaderBytes.
+func DecodePackHeader(raw []byte) (PackHeader, error) {
+	if len(raw) != PackHeaderBytes || string(raw[:8]) != packMagic {
+		return PackHeader{}, malformed("this is no pack")
+	}
+	if err := checkVersion("pack", binary.LittleEndian.Uint32(raw[8:])); err != nil {
+		return PackHeader{}, err
+	}
+	h := PackHeader{Store: ID(raw[16:32]), Pack: ID(raw[32:48])}
+	if !bytes.Equal(raw, h.Encode()) {
+		return PackHeader{}, malformed("the pack's header is damaged")
+	}
+	return h, nil
+}
+
+// Record describes one stored content.
+type Record struct {
+	Hash     Hash
+	Encoding Encoding
+	// ContentBytes is the length of the content, StoredBytes what is stored for it, PadBytes the zeros before that.
+	ContentBytes, StoredBytes, PadBytes uint32
+}
+
+// valid reports whether the lengths agree.
+func (r Record) valid() bool {
+	if r.Hash.IsZero() || r.ContentBytes == 0 || r.ContentBytes > ChunkBytes || r.PadBytes >= PageBytes {
+		return false
+	}
+	switch r.Encoding {
+	case Raw:
+		return r.StoredBytes == r.ContentBytes
+	case Zstd:
+		return r.StoredBytes > SumBytes && r.StoredBytes < r.ContentBytes
+	}
+	return false
+}
+
+// Encode returns the header of the record.
+func (r Record) Encode() []byte {
+	out := append(make([]byte, 0, RecordHeaderBytes), recordMagic...)
+	out = append(out, byte(r.Encoding), 0, 0, 0)
+	out = binary.LittleEndian.AppendUint32(out, r.ContentBytes)
+	out = binary.LittleEndian.AppendUint32(out, r.StoredBytes)
+	out = binary.LittleEndian.AppendUint32(out, r.PadBytes)
+	out = binary.LittleEndian.AppendUint32(out, 0)
+	return append(append(out, check(8, out, r.Hash[:])...), r.Hash[:]...)
+}
+
+// DecodeRecord reads RecordHeaderBytes.
+func DecodeRecord(raw []byte) (Record, error) {
+	if len(raw) != RecordHeaderBytes || string(raw[:4]) != recordMagic {
+		return Record{}, malformed("no record stands here")
+	}
+	r := Record{
+		Hash: Hash(raw[32:]), Encoding: Encoding(raw[4]), ContentBytes: binary.LittleEndian.Uint32(raw[8:]),
+		StoredBytes: binary.LittleEndian.Uint32(raw[12:]), PadBytes: binary.LittleEndian.Uint32(raw[16:]),
+	}
+	if !r.valid() || !bytes.Equal(raw, r.Encode()) {
+		return Record{}, malformed("the header of a record is damaged")
+	}
+	return r, nil
+}
+
+// Bytes is the length of the whole record, up to where the next may begin.
+func (r Record) Bytes() int64 {
+	return RoundUp(RecordHeaderBytes+int64(r.PadBytes)+int64(r.StoredBytes), RecordHeaderBytes)
+}
+
+// PadFor is the padding of a record of so many stored bytes that begins at an offset.
+func PadFor(offset int64, storedBytes int) uint32 {
+	if storedBytes < LargeBytes {
+		return 0
+	}
+	at := offset + RecordHeaderBytes
+	return uint32(RoundUp(at, PageBytes) - at)
+}
+
+// RoundUp is the next multiple of a power of two.
+func RoundUp(n, multiple int64) int64 { return (n + multiple - 1) &^ (multiple - 1) }
+
+// Place is where a pack has a content.
+type Place struct {
+	Hash Hash
+	// Offset is that of the stored bytes themselves.
+	Offset                    uint64
+	StoredBytes, ContentBytes uint32
+	Encoding                  Encoding
+}
+
+// AppendPlace appends the IndexEntryBytes of a place.
+func AppendPlace(out []byte, p Place) []byte {
+	out = append(out, p.Hash[:]...)
+	out = binary.LittleEndian.AppendUint64(out, p.Offset)
+	out = binary.LittleEndian.AppendUint32(out, p.StoredBytes)
+	out = binary.LittleEndian.AppendUint32(out, p.ContentBytes)
+	return append(out, byte(p.Encoding), 0, 0, 0, 0, 0, 0, 0)
+}
+
+// DecodePlace reads IndexEntryBytes of the index that begins at an offset of its pack.
+func DecodePlace(raw []byte, index int64) (Place, error) {
+	if len(raw) != IndexEntryBytes {
+		return Place{}, malformed("an index entry of %d bytes", len(raw))
+	}
+	p := Place{
+		Hash: Hash(raw), Offset: binary.LittleEndian.Uint64(raw[32:]), StoredBytes: binary.LittleEndian.Uint32(raw[40:]),
+		ContentBytes: binary.LittleEndian.Uint32(raw[44:]), Encoding: Encoding(raw[48]),
+	}
+	r := Record{Hash: p.Hash, Encoding: p.Encoding, ContentBytes: p.ContentBytes, StoredBytes: p.StoredBytes}
+	inside := p.Offset >= PackHeaderBytes+RecordHeaderBytes && p.Offset <= uint64(index) && uint64(index)-p.Offset >= uint64(p.StoredBytes)
+	if !r.valid() || !inside || binary.LittleEndian.Uint64(raw[48:])>>8 != 0 {
+		return Place{}, malformed("an entry of the index is damaged")
+	}
+	return p, nil
+}
+
+// Trailer is the end of a pack.
+type Trailer struct {
+	// Index is the offset of the index, Entries the number of its entries.
+	Index, Entries uint64
+	// Sum is the BLAKE3 of the index and of the trailer before it.
+	Sum Hash
+}
+
+// Head returns the trailer's bytes before the sum.
+func (t Trailer) Head() []byte {
+	out := append(make([]byte, 0, TrailerBytes), trailerMagic...)
+	out = binary.LittleEndian.AppendUint32(out, Version)
+	out = binary.LittleEndian.AppendUint32(out, 0)
+	out = binary.LittleEndian.AppendUint64(out, t.Index)
+	return binary.LittleEndian.AppendUint64(out, t.Entries)
+}
+
+// DecodeTrailer reads the TrailerBytes at the end of a pack of a length.
+func DecodeTrailer(raw []byte, packBytes int64) (Trailer, error) {
+	if len(raw) != TrailerBytes || string(raw[:8]) != trailerMagic {
+		return Trailer{}, malformed("the pack has no index")
+	}
+	if err := checkVersion("index", binary.LittleEndian.Uint32(raw[8:])); err != nil {
+		return Trailer{}, err
+	}
+	t := Trailer{Index: binary.LittleEndian.Uint64(raw[16:]), Entries: binary.LittleEndian.Uint64(raw[24:]), Sum: Hash(raw[32:])}
+	room := uint64(packBytes) - TrailerBytes
+	if !bytes.Equal(t.Head(), raw[:32]) || packBytes < PackHeaderBytes+TrailerBytes || t.Index < PackHeaderBytes || t.Index > room ||
+		t.Index%RecordHeaderBytes != 0 || (room-t.Index)%IndexEntryBytes != 0 || t.Entries != (room-t.Index)/IndexEntryBytes {
+		return Trailer{}, malformed("the index of the pack is damaged")
+	}
+	return t, nil
+}

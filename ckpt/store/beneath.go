@@ -1,0 +1,189 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// folder is an open directory of an image. Everything in it is reached by a name without a slash, below its descriptor, and
+// through no link.
+type folder struct {
+	file *os.File
+	// as runs what touches names with the rights of whom the image belongs to.
+	as func(func() error) error
+}
+
+const (
+	beneath      = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+	always       = unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NOCTTY
+	privateFile  = 0o600
+	privateDir   = 0o700
+	namesAtOnce  = 1024
+	maxNames     = 1 << 17
+	openAttempts = 100
+)
+
+func (d folder) path(name string) string { return filepath.Join(d.file.Name(), name) }
+
+// fd is valid for as long as the folder is open, which outlasts every call of this file.
+func (d folder) fd() int { return int(d.file.Fd()) }
+
+func (d folder) fail(what, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: what, Path: d.path(name), Err: err}
+}
+
+// openat opens a name. The kernel asks to try again when something was renamed meanwhile.
+func (d folder) openat(name string, flags int, mode uint32) (*os.File, error) {
+	fd := -1
+	err := d.as(func() (err error) {
+		how := unix.OpenHow{Flags: uint64(flags | always), Mode: uint64(mode), Resolve: beneath}
+		for range openAttempts {
+			fd, err = unix.Openat2(d.fd(), name, &how)
+			if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	return os.NewFile(uintptr(fd), d.path(name)), nil
+}
+
+// open opens a regular file. Nothing else is waited for or read from, whatever stands there.
+func (d folder) open(name string, flags int) (*os.File, error) {
+	file, err := d.openat(name, flags|unix.O_NONBLOCK, modeFor(flags))
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENXIO) {
+		return nil, d.fail("open", name, ErrNotRegular)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = d.fail("open", name, ErrNotRegular)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func modeFor(flags int) uint32 {
+	if flags&unix.O_CREAT != 0 {
+		return privateFile
+	}
+	return 0
+}
+
+// folder opens a directory.
+func (d folder) folder(name string) (folder, error) {
+	file, err := d.openat(name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		err = d.fail("open", name, unix.ENOTDIR)
+	}
+	return folder{file, d.as}, err
+}
+
+// makeFolder makes a directory if it is not there.
+func (d folder) makeFolder(name string) (folder, error) {
+	err := d.as(func() error { return unix.Mkdirat(d.fd(), name, privateDir) })
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return folder{}, d.fail("make", name, err)
+	}
+	return d.folder(name)
+}
+
+// read returns the content of a small regular file.
+func (d folder) read(name string, limitBytes int64) ([]byte, error) {
+	file, err := d.open(name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > limitBytes {
+		return nil, fmt.Errorf("read %s: %w", file.Name(), tooLong(info.Size(), limitBytes))
+	}
+	return io.ReadAll(io.LimitReader(file, limitBytes+1))
+}
+
+// create writes a new file and brings it to the disk.
+func (d folder) create(name string, content []byte) error {
+	file, err := d.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		_ = d.remove(name)
+	}
+	return err
+}
+
+// rename moves a file to where nothing is yet.
+func (d folder) rename(name string, to folder, newName string) error {
+	return to.fail("create", newName, d.as(func() error {
+		return unix.Renameat2(d.fd(), name, to.fd(), newName, unix.RENAME_NOREPLACE)
+	}))
+}
+
+func (d folder) remove(name string) error {
+	return d.fail("remove", name, d.as(func() error { return unix.Unlinkat(d.fd(), name, 0) }))
+}
+
+func (d folder) removeFolder(name string) error {
+	return d.fail("remove", name, d.as(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
+}
+
+func (d folder) sync() error { return d.fail("sync", "", unix.Fsync(d.fd())) }
+
+// names lists what is in the folder.
+func (d folder) names() ([]string, error) {
+	file, err := d.openat(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var all []string
+	for {
+		some, err := file.Readdirnames(namesAtOnce)
+		for _, name := range some {
+			all = append(all, strings.Clone(name))
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, err
+		case len(all) > maxNames:
+			return nil, fmt.Errorf("read %s: more than %d names", file.Name(), maxNames)
+		}
+	}
+}
+
+func (d folder) close() {
+	if d.file != nil {
+		_ = d.file.Close()
+	}
+}

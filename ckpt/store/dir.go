@@ -1,0 +1,259 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"golang.org/x/sys/unix"
+)
+
+// Dir is an open image directory. It may be used by several goroutines. As long as it is open, Clean leaves the image alone.
+type Dir struct {
+	root, generations, packs folder
+	marker                   *os.File
+	store                    image.ID
+	// fresh: Init has made the image, and there is no generation yet.
+	fresh bool
+}
+
+// Option changes how a directory is used.
+type Option func(*folder)
+
+// As makes everything that touches names in the directory (open, create, rename, remove) run through a function, which may
+// give the calling thread the rights of the directory's owner meanwhile.
+func As(run func(func() error) error) Option { return func(d *folder) { d.as = run } }
+
+// Open opens an image. The descriptor stays the caller's.
+func Open(dir *os.File, options ...Option) (*Dir, error) {
+	root, err := rootOf(dir, options)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{root: root}
+	if err := d.open(); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("open image %s: %w", dir.Name(), err)
+	}
+	return d, nil
+}
+
+// Init opens an image, and makes an empty directory one. It refuses a directory with anything else in it.
+func Init(dir *os.File, options ...Option) (*Dir, error) {
+	if d, err := Open(dir, options...); !errors.Is(err, ErrNoImage) {
+		return d, err
+	}
+	root, err := rootOf(dir, options)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{root: root}
+	made, err := d.make()
+	if err == nil {
+		err = d.open()
+	}
+	if err != nil {
+		d.Close()
+		return nil, fmt.Errorf("make image %s: %w", dir.Name(), err)
+	}
+	d.fresh = made
+	return d, nil
+}
+
+// rootOf takes a descriptor of its own: the caller may close his.
+func rootOf(dir *os.File, options []Option) (folder, error) {
+	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return folder{}, &os.PathError{Op: "open", Path: dir.Name(), Err: err}
+	}
+	root := folder{os.NewFile(uintptr(fd), dir.Name()), func(f func() error) error { return f() }}
+	for _, option := range options {
+		option(&root)
+	}
+	return root, nil
+}
+
+func (d *Dir) open() error {
+	marker, err := d.root.open(markerName, unix.O_RDONLY)
+	if errors.Is(err, os.ErrNotExist) {
+		return ErrNoImage
+	}
+	if err != nil {
+		return err
+	}
+	d.marker = marker
+	if err := lock(marker, d.Path(), unix.LOCK_SH); err != nil {
+		return err
+	}
+	raw, err := d.root.read(markerName, image.MarkerBytes)
+	if err != nil {
+		return err
+	}
+	decoded, err := image.DecodeMarker(raw)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", marker.Name(), err)
+	}
+	d.store = decoded.Store
+	if d.generations, err = d.root.folder(generationsName); err != nil {
+		return err
+	}
+	d.packs, err = d.root.folder(packsName)
+	return err
+}
+
+// make lays an image out. The marker comes last: without it, the rest is nothing, and may be made again.
+func (d *Dir) make() (made bool, err error) {
+	if err := d.checkEmpty(); err != nil {
+		return false, err
+	}
+	writer, err := d.lock()
+	if err != nil {
+		return false, err
+	}
+	defer writer.close()
+	for _, name := range []string{generationsName, packsName} {
+		made, err := d.root.makeFolder(name)
+		if err != nil {
+			return false, err
+		}
+		made.close()
+	}
+	name := newID().String() + markerSuffix
+	if err := writer.tmp.create(name, image.Marker{Store: newID()}.Encode()); err != nil {
+		return false, err
+	}
+	if err := writer.tmp.rename(name, d.root, markerName); err != nil {
+		_ = writer.tmp.remove(name)
+		if errors.Is(err, os.ErrExist) {
+			return false, nil // somebody else was quicker
+		}
+		return false, err
+	}
+	return true, d.root.sync()
+}
+
+// checkEmpty accepts what an Init leaves that does not come to its end.
+func (d *Dir) checkEmpty() error {
+	names, err := d.root.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.Contains([]string{lockName, generationsName, packsName, tmpName, markerName}, name) {
+			return fmt.Errorf("%w: %s", ErrForeign, d.root.path(name))
+		}
+		if name == generationsName || name == packsName {
+			below, err := d.root.folder(name)
+			if err != nil {
+				return err
+			}
+			inside, err := below.names()
+			below.close()
+			if err != nil {
+				return err
+			}
+			if len(inside) > 0 {
+				return fmt.Errorf("%w: %s", ErrForeign, below.path(inside[0]))
+			}
+		}
+	}
+	return nil
+}
+
+// Path is the directory's name, for messages.
+func (d *Dir) Path() string { return d.root.file.Name() }
+
+// Store is the random name that the image got when it was made.
+func (d *Dir) Store() image.ID { return d.store }
+
+// Close lets the image go.
+func (d *Dir) Close() {
+	for _, each := range []folder{d.root, d.generations, d.packs} {
+		each.close()
+	}
+	if d.marker != nil {
+		_ = d.marker.Close()
+	}
+}
+
+// Generations lists what was committed, the oldest first.
+func (d *Dir) Generations() ([]uint64, error) {
+	names, err := d.generations.names()
+	if err != nil {
+		return nil, err
+	}
+	var all []uint64
+	for _, name := range names {
+		if n, ours := parseGeneration(name); ours {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// Newest is the generation that was committed last.
+func (d *Dir) Newest() (uint64, error) {
+	all, err := d.Generations()
+	if err != nil {
+		return 0, err
+	}
+	if len(all) == 0 {
+		return 0, fmt.Errorf("%s: %w: nothing was saved there yet", d.Path(), ErrNoGeneration)
+	}
+	return all[len(all)-1], nil
+}
+
+// Manifest returns the signed manifest of a generation; of the newest for 0.
+func (d *Dir) Manifest(n uint64) (signed []byte, err error) {
+	if n == 0 {
+		if n, err = d.Newest(); err != nil {
+			return nil, err
+		}
+	}
+	signed, err = d.generations.read(generationName(n), image.MaxSignedBytes)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w: %d", d.Path(), ErrNoGeneration, n)
+	}
+	return signed, err
+}
+
+// Packs opens all packs for reading. They are the caller's to close, and stay good when the image is pruned or removed.
+func (d *Dir) Packs() ([]*os.File, error) {
+	for range openAttempts {
+		packs, err := d.openPacks()
+		if !errors.Is(err, os.ErrNotExist) {
+			return packs, err
+		}
+		// Pruned between the listing and the opening.
+	}
+	return nil, fmt.Errorf("open packs of %s: they change all the time", d.Path())
+}
+
+func (d *Dir) openPacks() (packs []*os.File, err error) {
+	names, err := d.packs.names()
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if _, ours := parsePack(name); !ours {
+			continue
+		}
+		pack, err := d.packs.open(name, unix.O_RDONLY)
+		if err != nil {
+			closeAll(packs)
+			return nil, err
+		}
+		packs = append(packs, pack)
+	}
+	return packs, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		_ = file.Close()
+	}
+}

@@ -1,0 +1,42 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of image directories. Damage is image.ErrMalformed.
+var (
+	// ErrNoImage means that the directory holds no image.
+	ErrNoImage = errors.New("no image of phos is there")
+	// ErrForeign means that something lies in the directory that is not part of an image.
+	ErrForeign = errors.New("something else is in the directory")
+	// ErrLocked means that somebody else writes into the image, or, for what removes it, uses it.
+	ErrLocked = errors.New("in use")
+	// ErrNoGeneration means a generation that is not there.
+	ErrNoGeneration = errors.New("no such generation")
+	// ErrMissing means a content that no pack has.
+	ErrMissing = errors.New("content is missing")
+	// ErrEnded means a transaction that was committed or taken back.
+	ErrEnded = errors.New("the transaction has ended")
+	// ErrNotRegular means that something other than a file of its own kind stands where one belongs.
+	ErrNotRegular = errors.New("not a regular file")
+)
+
+// LockedError says who has the lock.
+type LockedError struct {
+	Path string
+	// PID is 0 where the kernel does not tell.
+	PID     int
+	Command string
+}
+
+func (e *LockedError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("pid %d (%s)", e.PID, e.Command)
+	}
+	return fmt.Sprintf("image %s is %v by %s: try again when it has ended", e.Path, ErrLocked, who)
+}
+
+func (e *LockedError) Unwrap() error { return ErrLocked }

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// file is a file of a tree. It keeps the chunk that was read last.
+type file struct {
+	reader *Reader
+	entry  image.Entry
+
+	mu     sync.Mutex
+	buffer []byte
+	// chunk is the one in the buffer, counted from 1; 0: none.
+	chunk int
+}
+
+func (f *file) ReadAt(p []byte, at int64) (done int, err error) {
+	if at < 0 {
+		return 0, fmt.Errorf("%w: offset %d of %s", image.ErrMalformed, at, f.entry.Name)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for done < len(p) {
+		offset := uint64(at) + uint64(done)
+		if offset >= f.entry.Bytes {
+			return done, io.EOF
+		}
+		i := int(offset / image.ChunkBytes)
+		if err := f.load(i); err != nil {
+			return done, err
+		}
+		done += copy(p[done:], f.buffer[offset%image.ChunkBytes:])
+	}
+	return done, nil
+}
+
+func (f *file) load(i int) error {
+	if f.chunk == i+1 {
+		return nil
+	}
+	f.chunk = 0
+	if i >= len(f.entry.Chunks) {
+		return fmt.Errorf("%w: %s has no chunk %d", image.ErrMalformed, f.entry.Name, i)
+	}
+	chunk := f.entry.Chunks[i]
+	if f.buffer == nil {
+		f.buffer = make([]byte, chunk.Bytes, image.ChunkBytes)
+	}
+	f.buffer = f.buffer[:chunk.Bytes]
+	if err := f.reader.ReadChunk(chunk, f.buffer); err != nil {
+		return fmt.Errorf("%s: %w", f.entry.Name, err)
+	}
+	f.chunk = i + 1
+	return nil
+}
+
+// ReadChunk reads a chunk of an entry into exactly as many bytes.
+func (r *Reader) ReadChunk(chunk image.Chunk, dst []byte) error {
+	if len(dst) != int(chunk.Bytes) {
+		return fmt.Errorf("%w: a chunk of %d bytes for %d", image.ErrMalformed, chunk.Bytes, len(dst))
+	}
+	n, err := r.Read(chunk.Hash, dst)
+	if err == nil && n != len(dst) {
+		err = fmt.Errorf("%w: a chunk of %d bytes has %d", image.ErrMalformed, chunk.Bytes, n)
+	}
+	return err
+}
+
+// Copy writes a file of a tree to where it goes.
+func (r *Reader) Copy(ctx context.Context, entry image.Entry, to io.Writer) error {
+	buffer := buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(buffer)
+	for _, chunk := range entry.Chunks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.ReadChunk(chunk, buffer[:chunk.Bytes]); err != nil {
+			return fmt.Errorf("%s: %w", entry.Name, err)
+		}
+		if _, err := to.Write(buffer[:chunk.Bytes]); err != nil {
+			return fmt.Errorf("write %s: %w", entry.Name, err)
+		}
+	}
+	return nil
+}

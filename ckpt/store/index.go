@@ -1,0 +1,133 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/zeebo/blake3"
+)
+
+// indexPiece is how many entries of an index are read at once.
+const indexPiece = 4096
+
+// loadIndex reads where a pack has what. Memory grows with what is really there, whatever the trailer says.
+func loadIndex(pack *os.File) ([]image.Place, error) {
+	info, err := pack.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() < image.PackHeaderBytes+image.TrailerBytes {
+		return nil, fmt.Errorf("%w: the pack has no end", image.ErrMalformed)
+	}
+	if _, err := loadHeader(pack); err != nil {
+		return nil, err
+	}
+	raw := make([]byte, image.TrailerBytes)
+	if err := readAt(pack, raw, info.Size()-image.TrailerBytes); err != nil {
+		return nil, err
+	}
+	trailer, err := image.DecodeTrailer(raw, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	places, sum, err := loadPlaces(pack, trailer)
+	if err != nil {
+		return nil, err
+	}
+	if sum != trailer.Sum {
+		return nil, fmt.Errorf("%w: the check sum of the index is wrong", image.ErrMalformed)
+	}
+	return places, nil
+}
+
+func loadPlaces(pack *os.File, trailer image.Trailer) (places []image.Place, sum image.Hash, err error) {
+	hasher := blake3.New()
+	piece := make([]byte, min(trailer.Entries, indexPiece)*image.IndexEntryBytes)
+	at, left := int64(trailer.Index), trailer.Entries
+	for left > 0 {
+		raw := piece[:min(left, indexPiece)*image.IndexEntryBytes]
+		if err := readAt(pack, raw, at); err != nil {
+			return nil, sum, err
+		}
+		_, _ = hasher.Write(raw)
+		at, left = at+int64(len(raw)), left-uint64(len(raw))/image.IndexEntryBytes
+		for entry := range slices.Chunk(raw, image.IndexEntryBytes) {
+			place, err := image.DecodePlace(entry, int64(trailer.Index))
+			if err == nil && len(places) > 0 && places[len(places)-1].Hash.Compare(place.Hash) >= 0 {
+				err = fmt.Errorf("%w: the index is not in order", image.ErrMalformed)
+			}
+			if err != nil {
+				return nil, sum, err
+			}
+			places = append(places, place)
+		}
+	}
+	_, _ = hasher.Write(trailer.Head())
+	return places, image.Hash(hasher.Sum(nil)), nil
+}
+
+func loadHeader(pack *os.File) (image.PackHeader, error) {
+	raw := make([]byte, image.PackHeaderBytes)
+	if err := readAt(pack, raw, 0); err != nil {
+		return image.PackHeader{}, err
+	}
+	return image.DecodePackHeader(raw)
+}
+
+// encodeIndex returns the index and the trailer that stand at an offset of a pack.
+func encodeIndex(places []image.Place, at int64) []byte {
+	slices.SortFunc(places, func(a, b image.Place) int { return a.Hash.Compare(b.Hash) })
+	out := make([]byte, 0, len(places)*image.IndexEntryBytes+image.TrailerBytes)
+	for _, place := range places {
+		out = image.AppendPlace(out, place)
+	}
+	out = append(out, image.Trailer{Index: uint64(at), Entries: uint64(len(places))}.Head()...)
+	sum := blake3.Sum256(out)
+	return append(out, sum[:]...)
+}
+
+// scan finds the records of a pack without its index, up to the first that is damaged or not complete.
+func scan(pack *os.File) (places []image.Place) {
+	seen := map[image.Hash]bool{}
+	at, raw := int64(image.PackHeaderBytes), make([]byte, image.RecordHeaderBytes)
+	info, err := pack.Stat()
+	for err == nil && readAt(pack, raw, at) == nil {
+		record, bad := image.DecodeRecord(raw)
+		if bad != nil || at+record.Bytes() > info.Size() {
+			break
+		}
+		if !seen[record.Hash] {
+			seen[record.Hash] = true
+			places = append(places, placeOf(record, at))
+		}
+		at += record.Bytes()
+	}
+	return places
+}
+
+func placeOf(record image.Record, at int64) image.Place {
+	return image.Place{
+		Hash: record.Hash, Offset: uint64(at) + image.RecordHeaderBytes + uint64(record.PadBytes),
+		StoredBytes: record.StoredBytes, ContentBytes: record.ContentBytes, Encoding: record.Encoding,
+	}
+}
+
+// readAt reads all of raw, or says that the file ends before.
+func readAt(file *os.File, raw []byte, at int64) error {
+	n, err := file.ReadAt(raw, at)
+	if n == len(raw) {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %s ends at %d", image.ErrMalformed, file.Name(), at+int64(n))
+	}
+	return err
+}
+
+// blank reports whether bytes that have no meaning are zeros, as they must be.
+func blank(raw []byte) bool { return len(bytes.TrimLeft(raw, "\x00")) == 0 }

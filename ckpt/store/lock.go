@@ -1,0 +1,91 @@
+package store
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// held is the right to write into an image, until it is closed.
+type held struct {
+	lock *os.File
+	tmp  folder
+}
+
+// lock takes the right to write.
+func (d *Dir) lock() (held, error) {
+	file, err := d.root.open(lockName, unix.O_RDONLY|unix.O_CREAT)
+	if err != nil {
+		return held{}, err
+	}
+	if err := lock(file, d.Path(), unix.LOCK_EX); err != nil {
+		_ = file.Close()
+		return held{}, err
+	}
+	tmp, err := d.root.makeFolder(tmpName)
+	if err != nil {
+		_ = file.Close()
+		return held{}, err
+	}
+	return held{file, tmp}, nil
+}
+
+func (h held) close() {
+	h.tmp.close()
+	_ = h.lock.Close()
+}
+
+// lock takes a lock on an open file or says who has it. It does not wait.
+func lock(file *os.File, path string, how int) error {
+	var err error
+	for range openAttempts {
+		if err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		pid := holder(file)
+		return &LockedError{Path: path, PID: pid, Command: commandOf(pid)}
+	}
+	if err != nil {
+		return &os.PathError{Op: "lock", Path: file.Name(), Err: err}
+	}
+	return nil
+}
+
+// holder finds the process that took a lock of a file in the kernel's list; 0: it is not told, or it is this one.
+func holder(file *os.File) int {
+	var stat unix.Stat_t
+	if unix.Fstat(int(file.Fd()), &stat) != nil {
+		return 0
+	}
+	list, err := os.Open("/proc/locks")
+	if err != nil {
+		return 0
+	}
+	defer list.Close()
+	inode := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
+	for lines := bufio.NewScanner(list); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || fields[1] != "FLOCK" || fields[5] != inode {
+			continue
+		}
+		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
+			return pid
+		}
+	}
+	return 0
+}
+
+func commandOf(pid int) string {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return "ended since"
+	}
+	return strings.TrimSpace(string(name))
+}

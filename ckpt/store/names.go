@@ -1,0 +1,65 @@
+package store
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// Names within an image directory.
+const (
+	markerName      = "phos-image"
+	lockName        = "lock"
+	generationsName = "generations"
+	packsName       = "packs"
+	tmpName         = "tmp"
+	journalName     = "commit"
+
+	packSuffix       = ".pack"
+	generationSuffix = ".generation"
+	markerSuffix     = ".marker"
+)
+
+func newID() image.ID {
+	var id image.ID
+	_, _ = rand.Read(id[:]) // it never fails
+	return id
+}
+
+func generationName(n uint64) string { return fmt.Sprintf("%06d", n) }
+
+// parseGeneration reads what generationName writes, and nothing else.
+func parseGeneration(name string) (uint64, bool) {
+	n, err := strconv.ParseUint(name, 10, 63)
+	return n, err == nil && n > 0 && generationName(n) == name
+}
+
+func packName(id image.ID) string { return id.String() + packSuffix }
+
+func parsePack(name string) (image.ID, bool) { return parseSuffixed(name, packSuffix) }
+
+func parseSuffixed(name, suffix string) (image.ID, bool) {
+	stem, found := strings.CutSuffix(name, suffix)
+	if !found {
+		return image.ID{}, false
+	}
+	id, err := image.ParseID(stem)
+	return id, err == nil
+}
+
+// isTemporary reports whether a name in tmp is one that this package gives.
+func isTemporary(name string) bool {
+	for _, suffix := range []string{packSuffix, generationSuffix, markerSuffix} {
+		if _, ours := parseSuffixed(name, suffix); ours {
+			return true
+		}
+	}
+	return name == journalName
+}
+
+func tooLong(have, limit int64) error {
+	return fmt.Errorf("%w: %d bytes, and at most %d belong there", image.ErrMalformed, have, limit)
+}

@@ -1,0 +1,250 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/zeebo/blake3"
+)
+
+// Reader finds contents by their names in packs, and verifies what it reads. It may be used by several goroutines.
+type Reader struct {
+	packs  []*os.File
+	places map[image.Hash]place
+	// more are other places of contents that stand in several packs, should the first be damaged.
+	more    map[image.Hash][]place
+	damaged []error
+}
+
+// place is an image.Place without its name.
+type place struct {
+	pack                      uint32
+	storedBytes, contentBytes uint32
+	encoding                  image.Encoding
+	offset                    uint64
+}
+
+// NewReader reads the indices of packs. The files stay the caller's, and must stay open.
+func NewReader(packs []*os.File) (*Reader, error) {
+	r := &Reader{packs: packs, places: map[image.Hash]place{}, more: map[image.Hash][]place{}}
+	for i, pack := range packs {
+		places, err := loadIndex(pack)
+		if err != nil {
+			if _, bad := loadHeader(pack); bad != nil {
+				return nil, fmt.Errorf("read %s: %w", pack.Name(), err)
+			}
+			// What can be found without the index is verified when it is read, like everything.
+			r.damaged = append(r.damaged, fmt.Errorf("read index of %s: %w", pack.Name(), err))
+			places = scan(pack)
+		}
+		for _, each := range places {
+			r.add(each.Hash, place{uint32(i), each.StoredBytes, each.ContentBytes, each.Encoding, each.Offset})
+		}
+	}
+	return r, nil
+}
+
+func (r *Reader) add(hash image.Hash, at place) {
+	if _, known := r.places[hash]; known {
+		r.more[hash] = append(r.more[hash], at)
+		return
+	}
+	r.places[hash] = at
+}
+
+// Damaged lists what was wrong with indices; their packs were searched through instead.
+func (r *Reader) Damaged() []error { return r.damaged }
+
+// Has reports whether a content is there. Zeros always are. A nil Reader has nothing else.
+func (r *Reader) Has(h image.Hash) bool {
+	if h.IsZero() {
+		return true
+	}
+	if r == nil {
+		return false
+	}
+	_, known := r.places[h]
+	return known
+}
+
+// Bytes is the length of a content; false when it is not there.
+func (r *Reader) Bytes(h image.Hash) (int, bool) {
+	at, known := r.places[h]
+	return int(at.contentBytes), known
+}
+
+// Read puts a content into dst, which may be longer, verifies it, and returns its length. The zero Hash fills dst with
+// zeros. After an error nothing in dst means anything.
+func (r *Reader) Read(h image.Hash, dst []byte) (int, error) {
+	if h.IsZero() {
+		clear(dst)
+		return len(dst), nil
+	}
+	first, known := r.places[h]
+	if !known {
+		return 0, fmt.Errorf("%w: %s", ErrMissing, h)
+	}
+	err := r.readPlace(h, first, dst)
+	if err == nil {
+		return int(first.contentBytes), nil
+	}
+	for _, other := range r.more[h] {
+		if r.readPlace(h, other, dst) == nil {
+			return int(other.contentBytes), nil
+		}
+	}
+	return 0, err
+}
+
+func (r *Reader) readPlace(h image.Hash, at place, dst []byte) error {
+	if int(at.contentBytes) > len(dst) {
+		return fmt.Errorf("%w: content %s of %d bytes does not fit into %d", image.ErrMalformed, h, at.contentBytes, len(dst))
+	}
+	dst = dst[:at.contentBytes:at.contentBytes]
+	pack := r.packs[at.pack]
+	if at.encoding == image.Raw {
+		return readRaw(pack, h, int64(at.offset), dst)
+	}
+	return readZstd(pack, h, at, dst)
+}
+
+// pieceBytes is read and hashed at once, so that it is hashed from the cache.
+const pieceBytes = 256 << 10
+
+func readRaw(pack *os.File, h image.Hash, offset int64, dst []byte) error {
+	var sum image.Hash
+	if len(dst) <= pieceBytes {
+		if err := readAt(pack, dst, offset); err != nil {
+			return err
+		}
+		sum = blake3.Sum256(dst)
+	} else {
+		hasher := hashers.Get().(*blake3.Hasher)
+		defer hashers.Put(hasher)
+		hasher.Reset()
+		for done := 0; done < len(dst); {
+			piece := dst[done:min(done+pieceBytes, len(dst))]
+			if err := readAt(pack, piece, offset+int64(done)); err != nil {
+				return err
+			}
+			_, _ = hasher.Write(piece)
+			done += len(piece)
+		}
+		hasher.Sum(sum[:0])
+	}
+	if sum != h {
+		return damaged(pack, h, offset)
+	}
+	return nil
+}
+
+func damaged(pack *os.File, h image.Hash, offset int64) error {
+	return fmt.Errorf("%w: content %s at %d of %s is damaged", image.ErrMalformed, h, offset, pack.Name())
+}
+
+var (
+	hashers = sync.Pool{New: func() any { return blake3.New() }}
+	// buffers hold a stored content.
+	buffers = sync.Pool{New: func() any { return new([image.ChunkBytes]byte) }}
+	// decoders are bounded: none gives more than what was asked for, whatever a frame says.
+	decoders = sync.Pool{New: func() any { return newDecoder() }}
+)
+
+func newDecoder() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
+		zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderMaxMemory(image.ChunkBytes), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return d
+}
+
+func readZstd(pack *os.File, h image.Hash, at place, dst []byte) error {
+	buffer := buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(buffer)
+	stored := buffer[:at.storedBytes]
+	if err := readAt(pack, stored, int64(at.offset)); err != nil {
+		return err
+	}
+	decoder := decoders.Get().(*zstd.Decoder)
+	defer decoders.Put(decoder)
+	out, err := decoder.DecodeAll(stored[image.SumBytes:], dst[:0])
+	if err != nil || len(out) != len(dst) || &out[0] != &dst[0] || blake3.Sum256(out) != h {
+		return damaged(pack, h, int64(at.offset))
+	}
+	return nil
+}
+
+// Tree reads a tree.
+func (r *Reader) Tree(h image.Hash) (*image.Tree, error) {
+	tree, _, err := r.tree(h)
+	return tree, err
+}
+
+// tree returns with the tree the contents that it stands in.
+func (r *Reader) tree(h image.Hash) (*image.Tree, []image.Hash, error) {
+	raw, err := r.plain(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := []image.Hash{h}
+	if image.IsList(raw) {
+		list, err := image.DecodeList(raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		if raw, err = r.join(list); err != nil {
+			return nil, nil, err
+		}
+		own = append(own, list.Parts...)
+	}
+	tree, err := image.DecodeTree(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("tree %s: %w", h, err)
+	}
+	return tree, own, nil
+}
+
+func (r *Reader) join(list *image.List) ([]byte, error) {
+	var raw []byte
+	for i, part := range list.Parts {
+		content, err := r.plain(part)
+		if err != nil {
+			return nil, err
+		}
+		if last := i == len(list.Parts)-1; len(content) != image.ChunkBytes && !last {
+			return nil, fmt.Errorf("%w: part %d of a tree is %d bytes", image.ErrMalformed, i, len(content))
+		}
+		raw = append(raw, content...)
+	}
+	if uint64(len(raw)) != list.Bytes {
+		return nil, fmt.Errorf("%w: a tree of %d bytes, and its parts are %d", image.ErrMalformed, list.Bytes, len(raw))
+	}
+	return raw, nil
+}
+
+// plain reads a content that is stored as it is. Trees are, so that reading one takes no more memory than it has on the disk.
+func (r *Reader) plain(h image.Hash) ([]byte, error) {
+	first, known := r.places[h]
+	if !known {
+		return nil, fmt.Errorf("%w: %s", ErrMissing, h)
+	}
+	err := fmt.Errorf("%w: tree %s is compressed", image.ErrMalformed, h)
+	for _, at := range append([]place{first}, r.more[h]...) {
+		if at.encoding != image.Raw {
+			continue
+		}
+		content := make([]byte, at.contentBytes)
+		if err = r.readPlace(h, at, content); err == nil {
+			return content, nil
+		}
+	}
+	return nil, err
+}
+
+// Open reads a file of a tree.
+func (r *Reader) Open(entry image.Entry) io.ReaderAt { return &file{reader: r, entry: entry} }

@@ -1,0 +1,251 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"golang.org/x/sys/unix"
+)
+
+// Transaction makes one generation. Until Commit has returned without an error, the image is as it was.
+type Transaction struct {
+	dir        *Dir
+	writer     held
+	generation uint64
+
+	mu    sync.Mutex
+	packs []pending
+	ended bool
+}
+
+// pending is a pack that is not part of the image yet.
+type pending struct {
+	id   image.ID
+	file *os.File
+	// placed: it is in packs, and no longer in tmp.
+	placed bool
+}
+
+// Begin takes the right to write, and clears what an unfinished transaction has left.
+func (d *Dir) Begin(ctx context.Context) (*Transaction, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	writer, err := d.lock()
+	if err != nil {
+		return nil, err
+	}
+	newest := uint64(0)
+	err = d.recover(writer)
+	if err == nil {
+		if newest, err = d.Newest(); errors.Is(err, ErrNoGeneration) {
+			err = nil
+		}
+	}
+	if err != nil {
+		writer.close()
+		return nil, fmt.Errorf("begin a generation in %s: %w", d.Path(), err)
+	}
+	return &Transaction{dir: d, writer: writer, generation: newest + 1}, nil
+}
+
+// Generation is the number that the generation will have.
+func (t *Transaction) Generation() uint64 { return t.generation }
+
+// NewPack makes an empty pack, for a Writer here or in another process. The file is the caller's to close.
+func (t *Transaction) NewPack() (*os.File, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return nil, ErrEnded
+	}
+	id := newID()
+	file, err := t.writer.tmp.open(packName(id), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return nil, err
+	}
+	kept := -1
+	_, err = file.Write(image.PackHeader{Store: t.dir.store, Pack: id}.Encode())
+	if err == nil {
+		kept, err = unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	if err != nil {
+		_ = file.Close()
+		_ = t.writer.tmp.remove(packName(id))
+		return nil, err
+	}
+	t.packs = append(t.packs, pending{id: id, file: os.NewFile(uintptr(kept), file.Name())})
+	return file, nil
+}
+
+// Commit makes the generation part of the image: packs first, the signed manifest last. All writers must be closed. After
+// an error the image is as it was, and the transaction is over too.
+func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrEnded
+	}
+	err := t.commit(ctx, signed)
+	if err != nil {
+		err = fmt.Errorf("commit generation %d of %s: %w", t.generation, t.dir.Path(), err)
+	}
+	t.end(err == nil)
+	return err
+}
+
+func (t *Transaction) commit(ctx context.Context, signed []byte) error {
+	m, _, err := image.Inspect(signed)
+	if err != nil {
+		return err
+	}
+	if m.Generation != t.generation {
+		return fmt.Errorf("%w: the manifest is that of generation %d", image.ErrMalformed, m.Generation)
+	}
+	if err := t.dropEmpty(); err != nil {
+		return err
+	}
+	if err := t.complete(ctx, m); err != nil {
+		return err
+	}
+	for _, pack := range t.packs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := pack.file.Sync(); err != nil {
+			return err
+		}
+	}
+	name := newID().String() + generationSuffix
+	if err := t.writer.tmp.create(name, signed); err != nil {
+		return err
+	}
+	if err := t.place(); err != nil {
+		return err
+	}
+	return t.publish(name)
+}
+
+// dropEmpty forgets packs into which nothing was written.
+func (t *Transaction) dropEmpty() error {
+	var kept []pending
+	for i, pack := range t.packs {
+		info, err := pack.file.Stat()
+		if err != nil {
+			t.packs = append(kept, t.packs[i:]...)
+			return err
+		}
+		if info.Size() > image.PackHeaderBytes+image.TrailerBytes {
+			kept = append(kept, pack)
+			continue
+		}
+		_ = pack.file.Close()
+		_ = t.writer.tmp.remove(packName(pack.id))
+	}
+	t.packs = kept
+	return nil
+}
+
+// complete makes sure that everything the manifest names is there.
+func (t *Transaction) complete(ctx context.Context, m *image.Manifest) error {
+	old, err := t.dir.Packs()
+	if err != nil {
+		return err
+	}
+	defer closeAll(old)
+	files := old
+	for _, pack := range t.packs {
+		files = append(files[:len(files):len(files)], pack.file)
+	}
+	reader, err := NewReader(files)
+	if err != nil {
+		return err
+	}
+	if damaged := reader.Damaged(); len(damaged) > 0 {
+		for _, pack := range t.packs {
+			if _, err := loadIndex(pack.file); err != nil {
+				return fmt.Errorf("%s: %w", pack.file.Name(), err)
+			}
+		}
+	}
+	return walk(ctx, reader, m, func(_ string, chunk image.Chunk) error {
+		if !reader.Has(chunk.Hash) {
+			return fmt.Errorf("%w: %s", ErrMissing, chunk.Hash)
+		}
+		return nil
+	})
+}
+
+// place moves the packs to where they belong; the journal tells the next writer about it should this one die.
+func (t *Transaction) place() error {
+	if len(t.packs) == 0 {
+		return nil
+	}
+	j := journal{generation: t.generation}
+	for _, pack := range t.packs {
+		j.packs = append(j.packs, pack.id)
+	}
+	if err := t.writer.tmp.create(journalName, j.encode()); err != nil {
+		return err
+	}
+	if err := t.writer.tmp.sync(); err != nil {
+		return err
+	}
+	for i, pack := range t.packs {
+		if err := t.writer.tmp.rename(packName(pack.id), t.dir.packs, packName(pack.id)); err != nil {
+			return err
+		}
+		t.packs[i].placed = true
+	}
+	return t.dir.packs.sync()
+}
+
+// publish is the moment from which on the generation is there.
+func (t *Transaction) publish(name string) error {
+	final := generationName(t.generation)
+	if err := t.writer.tmp.rename(name, t.dir.generations, final); err != nil {
+		return err
+	}
+	err := t.dir.generations.sync()
+	if err == nil {
+		return nil
+	}
+	// It may or may not be on the disk: it must not be.
+	if removed := t.dir.generations.remove(final); removed == nil {
+		_ = t.dir.generations.sync()
+	}
+	return err
+}
+
+// Abort takes the transaction back. It may be called more than once, and after Commit.
+func (t *Transaction) Abort() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.end(false)
+	}
+}
+
+// end clears tmp and lets the lock go. What cannot be removed now, the next writer removes.
+func (t *Transaction) end(committed bool) {
+	t.ended = true
+	for _, pack := range t.packs {
+		_ = pack.file.Close()
+		if pack.placed && !committed {
+			_ = t.dir.packs.remove(packName(pack.id))
+		}
+	}
+	if !committed {
+		_ = t.dir.packs.sync()
+	}
+	_ = t.dir.recover(t.writer)
+	if t.dir.fresh && !committed {
+		t.dir.unmake()
+	}
+	t.dir.fresh = false
+	t.writer.close()
+}

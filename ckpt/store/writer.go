@@ -1,0 +1,241 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/zeebo/blake3"
+	"golang.org/x/sys/unix"
+)
+
+// WriterOptions are how a Writer writes.
+type WriterOptions struct {
+	// Compress stores what becomes shorter by it as zstd.
+	Compress bool
+	// Limit is how fast; nil: as fast as it goes.
+	Limit *Limit
+}
+
+// WriterStats count what a Writer was given.
+type WriterStats struct {
+	// WrittenBytes of contents were put into the pack, which took StoredBytes there.
+	WrittenBytes, StoredBytes uint64
+	// SharedBytes were there already, ZeroBytes were zeros.
+	SharedBytes, ZeroBytes uint64
+}
+
+// Writer puts contents into a pack. It may be used by several goroutines. The first error is returned by everything that
+// comes after it, Close included, so a pack is complete or not part of any image.
+type Writer struct {
+	pack    *os.File
+	known   *Reader
+	options WriterOptions
+
+	mu     sync.Mutex
+	places map[image.Hash]image.Place
+	end    int64
+	stats  WriterStats
+	err    error
+	closed bool
+}
+
+// NewWriter writes into a pack of Transaction.NewPack what neither known nor the pack itself has. known may be nil. The file
+// stays the caller's.
+func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
+	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{}, end: image.PackHeaderBytes}
+	_, err := loadHeader(pack)
+	if info, bad := pack.Stat(); err == nil {
+		if err = bad; err == nil && info.Size() != image.PackHeaderBytes {
+			err = fmt.Errorf("%w: the pack is not empty", image.ErrMalformed)
+		}
+	}
+	if err != nil {
+		w.err = fmt.Errorf("write %s: %w", pack.Name(), err)
+	}
+	return w
+}
+
+// Put stores a content of up to image.ChunkBytes and returns its name, and whether it had to be written.
+func (w *Writer) Put(ctx context.Context, content []byte) (h image.Hash, written bool, err error) {
+	h = image.Sum(content)
+	written, err = w.put(ctx, h, content, w.options.Compress)
+	return h, written, err
+}
+
+// PutHashed stores a content of which the caller knows the name.
+func (w *Writer) PutHashed(ctx context.Context, h image.Hash, content []byte) (written bool, err error) {
+	return w.put(ctx, h, content, w.options.Compress)
+}
+
+// Share counts a content that the caller knows to be there.
+func (w *Writer) Share(contentBytes uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.SharedBytes += contentBytes
+}
+
+func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress bool) (written bool, err error) {
+	if len(content) > image.ChunkBytes {
+		return false, fmt.Errorf("%w: a content of %d bytes", image.ErrMalformed, len(content))
+	}
+	if done, err := w.begin(h, len(content)); done || err != nil {
+		return false, err
+	}
+	record := image.Record{Hash: h, ContentBytes: uint32(len(content)), StoredBytes: uint32(len(content))}
+	stored := content
+	if compress {
+		buffer := buffers.Get().(*[image.ChunkBytes]byte)
+		defer buffers.Put(buffer)
+		if short, ok := compressed(buffer[:0], content); ok {
+			stored, record.Encoding, record.StoredBytes = short, image.Zstd, uint32(len(short))
+		}
+	}
+	err = w.options.Limit.Wait(ctx, len(stored))
+	if err == nil {
+		err = w.write(record, stored)
+	}
+	if err != nil {
+		return false, w.fail(err)
+	}
+	return true, nil
+}
+
+// begin claims a content, so that nobody else writes it; done: it need not be written.
+func (w *Writer) begin(h image.Hash, contentBytes int) (done bool, err error) {
+	zero, shared := h.IsZero(), w.known.Has(h)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch _, mine := w.places[h]; {
+	case w.err != nil:
+		return false, w.err
+	case w.closed:
+		return false, fmt.Errorf("write %s: %w", w.pack.Name(), os.ErrClosed)
+	case zero:
+		w.stats.ZeroBytes += uint64(contentBytes)
+		return true, nil
+	case shared || mine:
+		w.stats.SharedBytes += uint64(contentBytes)
+		return true, nil
+	}
+	w.places[h] = image.Place{}
+	return false, nil
+}
+
+// write finds room for a record and writes it there.
+func (w *Writer) write(record image.Record, stored []byte) error {
+	w.mu.Lock()
+	at := w.end
+	record.PadBytes = image.PadFor(at, len(stored))
+	w.end += record.Bytes()
+	w.places[record.Hash] = placeOf(record, at)
+	w.stats.WrittenBytes += uint64(record.ContentBytes)
+	w.stats.StoredBytes += uint64(record.Bytes())
+	w.mu.Unlock()
+	head := make([]byte, image.RecordHeaderBytes+int(record.PadBytes))
+	copy(head, record.Encode())
+	return writeAt(w.pack, at, head, stored)
+}
+
+// writeAt writes two pieces, one behind the other.
+func writeAt(file *os.File, at int64, head, body []byte) error {
+	for len(head)+len(body) > 0 {
+		n, err := unix.Pwritev(int(file.Fd()), [][]byte{head, body}, at)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return &os.PathError{Op: "write", Path: file.Name(), Err: err}
+		}
+		at += int64(n)
+		first := min(n, len(head))
+		head, body = head[first:], body[n-first:]
+	}
+	return nil
+}
+
+var encoders = sync.Pool{New: func() any {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return e
+}}
+
+// compressed returns what is stored for a content, if it is worth it: reading gets slower.
+func compressed(buffer, content []byte) ([]byte, bool) {
+	encoder := encoders.Get().(*zstd.Encoder)
+	defer encoders.Put(encoder)
+	out := encoder.EncodeAll(content, buffer[:image.SumBytes])
+	if len(out) > len(content)-len(content)/8 {
+		return nil, false
+	}
+	sum := blake3.Sum256(out[image.SumBytes:])
+	copy(out, sum[:image.SumBytes])
+	return out, true
+}
+
+func (w *Writer) fail(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	return w.err
+}
+
+// PutTree stores a tree and returns its name.
+func (w *Writer) PutTree(ctx context.Context, tree *image.Tree) (image.Hash, error) {
+	raw, err := tree.Encode()
+	if err != nil {
+		return image.Hash{}, err
+	}
+	if len(raw) <= image.ChunkBytes {
+		return w.putPlain(ctx, raw)
+	}
+	list := image.List{Bytes: uint64(len(raw))}
+	for len(raw) > 0 {
+		part := raw[:min(len(raw), image.ChunkBytes)]
+		h, err := w.putPlain(ctx, part)
+		if err != nil {
+			return image.Hash{}, err
+		}
+		list.Parts, raw = append(list.Parts, h), raw[len(part):]
+	}
+	return w.putPlain(ctx, list.Encode())
+}
+
+// putPlain stores what must not be compressed.
+func (w *Writer) putPlain(ctx context.Context, content []byte) (image.Hash, error) {
+	h := image.Sum(content)
+	_, err := w.put(ctx, h, content, false)
+	return h, err
+}
+
+// Stats tells what was written so far.
+func (w *Writer) Stats() WriterStats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stats
+}
+
+// Close writes the index. Without it the pack cannot be committed.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil || w.closed {
+		return w.err
+	}
+	w.closed = true
+	places := make([]image.Place, 0, len(w.places))
+	for _, each := range w.places {
+		places = append(places, each)
+	}
+	if err := writeAt(w.pack, w.end, nil, encodeIndex(places, w.end)); err != nil {
+		w.err = err
+	}
+	return w.err
+}

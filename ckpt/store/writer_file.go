@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// PutFile stores all that a reader has and describes it as a file. Chunks are written while the next ones are read.
+func (w *Writer) PutFile(ctx context.Context, name string, r io.Reader) (image.Entry, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	entry := image.Entry{Kind: image.File, Name: name}
+	var (
+		mu     sync.Mutex // guards the chunks' names
+		writes sync.WaitGroup
+		slots  = make(chan struct{}, runtime.GOMAXPROCS(0)+1)
+	)
+	var failed error
+	for failed == nil && ctx.Err() == nil {
+		slots <- struct{}{}
+		buffer := buffers.Get().(*[image.ChunkBytes]byte)
+		n, err := io.ReadFull(r, buffer[:])
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			buffers.Put(buffer)
+			if !errors.Is(err, io.EOF) {
+				failed = fmt.Errorf("read %s: %w", name, err)
+			}
+			break
+		}
+		mu.Lock()
+		i := len(entry.Chunks)
+		entry.Chunks = append(entry.Chunks, image.Chunk{Address: entry.Bytes, Bytes: uint32(n)})
+		mu.Unlock()
+		entry.Bytes += uint64(n)
+		writes.Go(func() {
+			defer func() { <-slots }()
+			defer buffers.Put(buffer)
+			h, _, err := w.Put(ctx, buffer[:n])
+			if err != nil {
+				cancel(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			entry.Chunks[i].Hash = h
+		})
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+	}
+	writes.Wait()
+	if failed == nil {
+		failed = context.Cause(ctx)
+	}
+	return entry, failed
+}
