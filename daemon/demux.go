@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -13,6 +14,14 @@ import (
 
 // maxUndecided is how many connections of one user may be saying nothing, or be starting a program, at a time.
 const maxUndecided = 64
+
+// maxRequesters is how many connections of one user may be open for requests. Some more get an error for an answer, and
+// are closed after refusedTime.
+const (
+	maxRequesters = 64
+	maxRefused    = 16
+	refusedTime   = 5 * time.Second
+)
 
 // What a user may hand over at a time: an image directory, and all that leads out of a process tree.
 const (
@@ -30,12 +39,16 @@ type demux struct {
 	once     sync.Once
 	running  sync.WaitGroup
 
-	mu        sync.Mutex // guards undecided
-	undecided map[uint32]int
+	mu sync.Mutex // guards all below
+	// By user: connections that say nothing yet, and those that are open for requests.
+	undecided, requesters map[uint32]int
 }
 
 func newDemux(d *Daemon, listener *net.UnixListener) *demux {
-	return &demux{daemon: d, listener: listener, grpc: make(chan net.Conn), closed: make(chan struct{}), undecided: make(map[uint32]int)}
+	return &demux{
+		daemon: d, listener: listener, grpc: make(chan net.Conn), closed: make(chan struct{}),
+		undecided: make(map[uint32]int), requesters: make(map[uint32]int),
+	}
 }
 
 // accept sorts connections until the listener closes.
@@ -63,7 +76,7 @@ func (m *demux) sort(conn *net.UnixConn) {
 		_ = conn.Close()
 		return
 	}
-	defer m.leave(actor.UID)
+	defer m.leave(m.undecided, actor.UID)
 	first, err := handover.Peek(conn)
 	switch {
 	case err != nil:
@@ -75,11 +88,24 @@ func (m *demux) sort(conn *net.UnixConn) {
 			m.daemon.log.Warn("handover", "error", err)
 		}
 	default:
-		m.handOver(conn)
+		m.handOver(conn, actor)
 	}
 }
 
-func (m *demux) handOver(conn net.Conn) {
+// handOver gives a connection to gRPC, which keeps it for as long as its other end wants to. Each costs memory and a
+// descriptor, so a user has no more than some.
+func (m *demux) handOver(accepted *net.UnixConn, actor rpc.Actor) {
+	conn := &rpc.CountedConn{UnixConn: accepted, Closed: func() { m.leave(m.requesters, actor.UID) }}
+	switch open := m.count(m.requesters, actor.UID); {
+	case actor.Root() || open <= maxRequesters:
+	case open > maxRequesters+maxRefused:
+		_ = conn.Close()
+		return
+	default:
+		m.daemon.log.Warn("too many connections of a user", "uid", actor.UID, "pid", actor.PID)
+		conn.Refused = fmt.Errorf("%w: this user has %d connections to phosd open already", rpc.ErrExhausted, maxRequesters)
+		time.AfterFunc(refusedTime, func() { _ = conn.Close() })
+	}
 	select {
 	case m.grpc <- conn:
 	case <-m.closed:
@@ -88,20 +114,26 @@ func (m *demux) handOver(conn net.Conn) {
 }
 
 func (m *demux) enter(uid uint32) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if uid != 0 && m.undecided[uid] >= maxUndecided {
+	if m.count(m.undecided, uid) > maxUndecided && uid != 0 {
+		m.leave(m.undecided, uid)
 		return false
 	}
-	m.undecided[uid]++
 	return true
 }
 
-func (m *demux) leave(uid uint32) {
+// count adds a connection of a user, and returns how many he has.
+func (m *demux) count(connections map[uint32]int, uid uint32) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.undecided[uid]--; m.undecided[uid] == 0 {
-		delete(m.undecided, uid)
+	connections[uid]++
+	return connections[uid]
+}
+
+func (m *demux) leave(connections map[uint32]int, uid uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if connections[uid]--; connections[uid] == 0 {
+		delete(connections, uid)
 	}
 }
 

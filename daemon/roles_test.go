@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/phos-gpu/phos/daemon"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/worker"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -30,7 +32,45 @@ import (
 const (
 	phosdRole   = "PHOS_TEST_PHOSD"   // the configuration, as JSON
 	programRole = "PHOS_TEST_PROGRAM" // the socket
+	// requesterRole wins over programRole.
+	requesterRole = "PHOS_TEST_REQUESTER"
 )
+
+// playRequester opens as many connections for requests as it is told, and asks for the status over each and once more
+// over the first: it says how many answered, and the first error. It does so again for every line of input: more, or none.
+func playRequester(socket string) error {
+	var clients []*rpc.Client
+	input := bufio.NewScanner(os.Stdin)
+	for input.Scan() {
+		many, err := strconv.Atoi(input.Text())
+		if err != nil {
+			return err
+		}
+		for ; len(clients) > many; clients = clients[:len(clients)-1] {
+			_ = clients[len(clients)-1].Close()
+		}
+		for len(clients) < many {
+			client, err := rpc.Dial(socket)
+			if err != nil {
+				return err
+			}
+			clients = append(clients, client)
+		}
+		answered, first := 0, error(nil)
+		for _, client := range clients {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			_, err := client.Daemon.Status(ctx, &rpc.StatusRequest{})
+			cancel()
+			if err == nil {
+				answered++
+			} else if first == nil {
+				first = err
+			}
+		}
+		fmt.Println("answered", answered, first)
+	}
+	return input.Err()
+}
 
 func TestMain(m *testing.M) {
 	var err error
@@ -39,6 +79,8 @@ func TestMain(m *testing.M) {
 		err = worker.Run(func(worker.BackendOptions) (gpu.Backend, error) { return idle{}, nil })
 	case os.Getenv(phosdRole) != "":
 		err = playPhosd(os.Getenv(phosdRole))
+	case os.Getenv(requesterRole) != "":
+		err = playRequester(os.Getenv(programRole))
 	case os.Getenv(programRole) != "":
 		err = playProgram(os.Getenv(programRole))
 	default:

@@ -37,8 +37,11 @@ func (a Actor) RequireRoot(what string) error {
 func ActorOf(ctx context.Context) (Actor, error) {
 	from, known := peer.FromContext(ctx)
 	if known {
-		if actor, isActor := from.AuthInfo.(Actor); isActor {
-			return actor, nil
+		switch info := from.AuthInfo.(type) {
+		case Actor:
+			return info, nil
+		case refused:
+			return Actor{}, info.reason
 		}
 	}
 	return Actor{}, fmt.Errorf("%w: the caller is unknown", ErrNotPermitted)
@@ -50,6 +53,9 @@ type PeerCredentials struct{}
 // ServerHandshake reads who connected. It fails for anything but a unix socket.
 func (PeerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	actor, err := PeerOf(conn)
+	if counted, is := conn.(*CountedConn); is && counted.Refused != nil {
+		return conn, refused{counted.Refused}, err
+	}
 	return conn, actor, err
 }
 
@@ -71,6 +77,9 @@ func (PeerCredentials) OverrideServerName(string) error { return nil }
 
 // PeerOf asks the kernel who is at the other end.
 func PeerOf(conn net.Conn) (Actor, error) {
+	if counted, is := conn.(*CountedConn); is {
+		conn = counted.UnixConn
+	}
 	stream, isUnix := conn.(*net.UnixConn)
 	if !isUnix {
 		return Actor{}, fmt.Errorf("%w: not a unix socket", ErrNotPermitted)
