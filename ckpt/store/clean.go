@@ -1,4 +1,133 @@
 package store
 
-// unmake takes an Init back. It is for who holds the lock.
-func (d *Dir) unmake() {}
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Removed says what Clean has removed.
+type Removed struct {
+	Generations []uint64 `json:"generations"`
+	Packs       int      `json:"packs"`
+	Bytes       uint64   `json:"bytes"`
+}
+
+// Clean removes an image, and leaves the directory empty. It removes only what belongs to the image: when anything else lies
+// in the directory, or when somebody uses the image, it removes nothing. Cut off, it may be called again.
+func (d *Dir) Clean() (Removed, error) {
+	removed, err := d.clean()
+	if err != nil {
+		err = fmt.Errorf("remove image %s: %w", d.Path(), err)
+	}
+	return removed, err
+}
+
+func (d *Dir) clean() (removed Removed, err error) {
+	writer, err := d.lock()
+	if err != nil {
+		return removed, err
+	}
+	defer writer.close()
+	if err := lock(d.marker, d.Path(), unix.LOCK_EX); err != nil {
+		return removed, err
+	}
+	defer func() { _ = lock(d.marker, d.Path(), unix.LOCK_SH) }()
+	if removed, err = d.inventory(writer); err != nil {
+		return removed, err
+	}
+	return removed, d.removeAll(writer)
+}
+
+// inventory lists what is to go, and refuses when it finds anything else.
+func (d *Dir) inventory(writer held) (Removed, error) {
+	var all Removed
+	for _, place := range []struct {
+		folder
+		ours func(string) bool
+	}{
+		{d.root, isTopName}, {d.generations, isGenerationName}, {d.packs, isPackName}, {writer.tmp, isTemporary},
+	} {
+		names, err := place.names()
+		if err != nil {
+			return Removed{}, err
+		}
+		for _, name := range names {
+			var stat unix.Stat_t
+			err := place.as(func() error { return unix.Fstatat(place.fd(), name, &stat, unix.AT_SYMLINK_NOFOLLOW) })
+			if err != nil {
+				return Removed{}, place.fail("look at", name, err)
+			}
+			isFolder := place.file == d.root.file && name != markerName && name != lockName
+			if !place.ours(name) || (stat.Mode&unix.S_IFMT == unix.S_IFDIR) != isFolder {
+				return Removed{}, fmt.Errorf("%w: %s does not belong to the image; nothing was removed", ErrForeign, place.path(name))
+			}
+			if !isFolder {
+				all.Bytes += uint64(stat.Size)
+			}
+			if n, ours := parseGeneration(name); ours && place.file == d.generations.file {
+				all.Generations = append(all.Generations, n)
+			}
+			if place.file == d.packs.file {
+				all.Packs++
+			}
+		}
+	}
+	slices.Sort(all.Generations)
+	return all, nil
+}
+
+func isTopName(name string) bool {
+	return slices.Contains([]string{markerName, lockName, generationsName, packsName, tmpName}, name)
+}
+
+func isGenerationName(name string) bool {
+	_, ours := parseGeneration(name)
+	return ours
+}
+
+func isPackName(name string) bool {
+	_, ours := parsePack(name)
+	return ours
+}
+
+// removeAll begins with the generations: what nobody can find any more, nobody misses. The marker is the last that makes the
+// directory an image.
+func (d *Dir) removeAll(writer held) error {
+	for _, place := range []struct {
+		folder
+		ours func(string) bool
+	}{{d.generations, isGenerationName}, {writer.tmp, isTemporary}, {d.packs, isPackName}} {
+		names, err := place.names()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if !place.ours(name) {
+				continue
+			}
+			if err := place.remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return d.unmake(writer)
+}
+
+// unmake takes an Init back, if there is nothing but what Init made. It is for who holds the lock.
+func (d *Dir) unmake(held) error {
+	for _, name := range []string{generationsName, packsName, tmpName} {
+		if err := d.root.removeFolder(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	for _, name := range []string{markerName, lockName} {
+		if err := d.root.remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return d.root.sync()
+}

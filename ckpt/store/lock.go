@@ -23,7 +23,11 @@ func (d *Dir) lock() (held, error) {
 	if err != nil {
 		return held{}, err
 	}
-	if err := lock(file, d.Path(), unix.LOCK_EX); err != nil {
+	err = lock(file, d.Path(), unix.LOCK_EX)
+	if err == nil {
+		err = d.stillThere(file)
+	}
+	if err != nil {
 		_ = file.Close()
 		return held{}, err
 	}
@@ -33,6 +37,24 @@ func (d *Dir) lock() (held, error) {
 		return held{}, err
 	}
 	return held{file, tmp}, nil
+}
+
+// stillThere makes sure that nobody has removed the image between the opening of its lock and the locking.
+func (d *Dir) stillThere(locked *os.File) error {
+	for name, file := range map[string]*os.File{lockName: locked, markerName: d.marker} {
+		if file == nil {
+			continue
+		}
+		var have, want unix.Stat_t
+		err := d.root.as(func() error { return unix.Fstatat(d.root.fd(), name, &have, unix.AT_SYMLINK_NOFOLLOW) })
+		if errors.Is(err, unix.ENOENT) || err == nil && unix.Fstat(int(file.Fd()), &want) == nil && have.Ino != want.Ino {
+			return fmt.Errorf("%w: %s was removed meanwhile", ErrNoImage, d.root.path(name))
+		}
+		if err != nil {
+			return d.root.fail("look at", name, err)
+		}
+	}
+	return nil
 }
 
 func (h held) close() {

@@ -68,7 +68,7 @@ func tryPut(d *Dir, what saved) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer transaction.Abort()
+	defer func() { _ = transaction.Abort() }()
 	known, closeKnown, err := readerOf(d)
 	if err != nil {
 		return 0, err

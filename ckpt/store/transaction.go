@@ -94,8 +94,7 @@ func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
 	if err != nil {
 		err = fmt.Errorf("commit generation %d of %s: %w", t.generation, t.dir.Path(), err)
 	}
-	t.end(err == nil)
-	return err
+	return errors.Join(err, t.end(err == nil))
 }
 
 func (t *Transaction) commit(ctx context.Context, signed []byte) error {
@@ -221,31 +220,37 @@ func (t *Transaction) publish(name string) error {
 	return err
 }
 
-// Abort takes the transaction back. It may be called more than once, and after Commit.
-func (t *Transaction) Abort() {
+// Abort takes the transaction back. It may be called more than once, and after Commit. What cannot be removed now, the next
+// writer removes.
+func (t *Transaction) Abort() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.ended {
-		t.end(false)
+	if t.ended {
+		return nil
 	}
+	return t.end(false)
 }
 
-// end clears tmp and lets the lock go. What cannot be removed now, the next writer removes.
-func (t *Transaction) end(committed bool) {
+// end clears tmp and lets the lock go. A commit is done, whatever clearing up says.
+func (t *Transaction) end(committed bool) (err error) {
 	t.ended = true
 	for _, pack := range t.packs {
 		_ = pack.file.Close()
 		if pack.placed && !committed {
-			_ = t.dir.packs.remove(packName(pack.id))
+			err = errors.Join(err, t.dir.packs.remove(packName(pack.id)))
 		}
 	}
 	if !committed {
-		_ = t.dir.packs.sync()
+		err = errors.Join(err, t.dir.packs.sync())
 	}
-	_ = t.dir.recover(t.writer)
+	err = errors.Join(err, t.dir.recover(t.writer))
 	if t.dir.fresh && !committed {
-		t.dir.unmake()
+		err = errors.Join(err, t.dir.unmake(t.writer))
 	}
 	t.dir.fresh = false
 	t.writer.close()
+	if committed {
+		return nil
+	}
+	return err
 }

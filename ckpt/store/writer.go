@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -71,11 +73,15 @@ func (w *Writer) PutHashed(ctx context.Context, h image.Hash, content []byte) (w
 	return w.put(ctx, h, content, w.options.Compress)
 }
 
-// Share counts a content that the caller knows to be there.
-func (w *Writer) Share(contentBytes uint64) {
+// Has reports whether a content need not be written any more.
+func (w *Writer) Has(h image.Hash) bool {
+	if w.known.Has(h) {
+		return true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stats.SharedBytes += contentBytes
+	_, mine := w.places[h]
+	return mine
 }
 
 func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress bool) (written bool, err error) {
@@ -187,9 +193,11 @@ func (w *Writer) fail(err error) error {
 	return w.err
 }
 
-// PutTree stores a tree and returns its name.
+// PutTree stores a tree, its entries in the order of their names, and returns its name.
 func (w *Writer) PutTree(ctx context.Context, tree *image.Tree) (image.Hash, error) {
-	raw, err := tree.Encode()
+	ordered := image.Tree{Entries: slices.Clone(tree.Entries)}
+	slices.SortFunc(ordered.Entries, func(a, b image.Entry) int { return strings.Compare(a.Name, b.Name) })
+	raw, err := ordered.Encode()
 	if err != nil {
 		return image.Hash{}, err
 	}
