@@ -30,6 +30,8 @@ type ContextOptions struct {
 	Window Range
 	// Output receives what kernels print, whole lines or parts of them, in order, before the stream reports the launch done.
 	Output func(text []byte)
+	// Resumed is what an earlier context knew that this one takes the place of; zero for a new one.
+	Resumed Continuation
 }
 
 // DefaultWindow is the range of device addresses of a GPU where nothing was negotiated: 1 TiB each.

@@ -16,6 +16,8 @@ type LoadOptions struct {
 	Place func(name string, bytes, align uint64) (address uint64, err error)
 	// PlaceManaged does the same for a managed variable, in memory that the program has too. Nil refuses code that has any.
 	PlaceManaged func(name string, bytes uint64) (address uint64, err error)
+	// Filled says that the variables have their content, or will have it when it is touched, and are not to be initialised.
+	Filled bool
 	// HeapBytes is the memory that malloc in the image's kernels takes from; 0 for the default. Code that is loaded again must
 	// get what it had.
 	HeapBytes uint64

@@ -23,6 +23,8 @@ type Stream interface {
 type EventOptions struct {
 	// Timing events remember when they happened.
 	Timing bool
+	// Moment is when the event happened before it was saved; zero for a new one.
+	Moment Moment
 }
 
 // Event is a point in a stream. An event that was never recorded counts as done.

@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -23,6 +24,7 @@ type callbacks struct {
 	mu      sync.Mutex
 	waiting map[uint64]chan struct{}
 	lastID  uint64
+	sending int // functions that nobody waits for and that are not in the ring yet
 	stop    chan struct{}
 	room    chan struct{}
 	closed  bool
@@ -64,13 +66,39 @@ func (c *callbacks) run(callback wire.Callback) {
 	}
 }
 
-// send asks the program to run a function and does not wait for it.
+// send asks the program to run a function, some time later.
 func (c *callbacks) send(callback wire.Callback) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.init()
-	stop := c.stop
-	c.mu.Unlock()
-	c.post(callback, stop)
+	c.sending++
+	go func() {
+		c.post(callback, c.stop)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sending--
+	}()
+}
+
+// outstanding counts the functions that were not asked for yet, or have not returned.
+func (c *callbacks) outstanding() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sending + len(c.waiting)
+}
+
+// last is the id that was given out last.
+func (c *callbacks) last() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lastID
+}
+
+// resume makes ids go on after one.
+func (c *callbacks) resume(last uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastID = last
 }
 
 // post puts a callback into the program's ring, waiting while it is full.
@@ -214,7 +242,7 @@ func (s *Session) dropUserObject(u *userObject, count uint32) error {
 	}
 	destructor := wire.Callback{Kind: wire.CallbackDestroy, Function: u.destroy, UserData: u.argument}
 	s.objects.Destroy(u.object, s.release)
-	go s.callbacks.send(destructor)
+	s.callbacks.send(destructor)
 	return nil
 }
 
@@ -275,4 +303,15 @@ func (s *Session) dropReferences(references map[abi.Handle]uint32) {
 			_ = s.dropUserObject(u, count) // cannot be more than there are
 		}
 	}
+}
+
+func (u *userObject) save(*saving) saved.State {
+	return &saved.UserObject{Argument: u.argument, Destroy: u.destroy, Count: u.count}
+}
+
+func (r *restoring) userObject(o *object.Object, in *saved.UserObject) (*userObject, error) {
+	if in.Count == 0 {
+		return nil, damaged("it has no references")
+	}
+	return &userObject{object: o, argument: in.Argument, destroy: in.Destroy, count: in.Count}, nil
 }

@@ -2,12 +2,14 @@ package session
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -125,6 +127,7 @@ func (s *Session) release(o *object.Object) {
 	case *event:
 		state.drop(s)
 	case *module:
+		s.forsake(state)
 		state.close(s)
 	case *allocation:
 		state.free(s)
@@ -310,4 +313,41 @@ func (s *Session) ctxDisablePeerAccess(call *Call, in *wire.CtxDisablePeerAccess
 		return err
 	}
 	return &gpu.Error{Op: "disable peer access", Code: abi.PeerAccessNotEnabled}
+}
+
+func (c *context) save(*saving) saved.State {
+	return &saved.Context{
+		Device: c.device.ordinal, Flags: c.flags, Limits: c.limits[:], HeapBytes: c.heapBytes.Load(),
+		Legacy: c.legacy != nil, PerThread: slices.Sorted(maps.Keys(c.perThread)),
+	}
+}
+
+func (r *restoring) context(o *object.Object, in *saved.Context) (*context, error) {
+	s, h := r.s, o.Handle()
+	d, err := s.device(int32(in.Device))
+	if err != nil {
+		return nil, err
+	}
+	primary := h == abi.PrimaryContext(d.ordinal)
+	if len(in.Limits) != limitCount || !primary && h.Index() <= object.ReservedContexts || o.Owner != nil {
+		return nil, damaged("it is no context of GPU %d", d.ordinal)
+	}
+	c := &context{object: o, device: d, flags: in.Flags, limits: limits(in.Limits), perThread: map[uint32]*stream{}}
+	c.heapBytes.Store(in.HeapBytes)
+	if in.Legacy {
+		if c.legacy, err = s.newLegacy(c); err != nil {
+			return nil, err
+		}
+	}
+	for _, slot := range in.PerThread {
+		if c.perThread[slot], err = s.newStream(c, 0, 0); err != nil {
+			return nil, err
+		}
+	}
+	if primary {
+		d.primary.context = c
+	}
+	d.users++
+	s.contexts[h.Index()] = c
+	return c, nil
 }

@@ -108,13 +108,8 @@ func span(extent [3]uint64, rowPitch, slicePitch uint64) (bytes uint64, ok bool)
 
 // place checks one end of a copy and makes it one that a device's stream understands.
 func (s *Session) place(d *device, end graph.End, extent [3]uint64, program gpu.HostMemory) (gpu.Place, error) {
-	place := gpu.Place{Address: end.Address, RowPitch: end.RowPitch, SlicePitch: end.SlicePitch}
-	switch {
-	case end.Inline != nil:
-		place.Host, place.Address = inline(end.Inline), 0
-		return place, nil
-	case end.Program:
-		place.Host = program
+	place := s.resolve(d, end, program)
+	if end.Inline != nil || end.Program {
 		return place, nil
 	}
 	if extent[1] > 1 && end.RowPitch < extent[0] || extent[2] > 1 && end.SlicePitch < extent[0] {
@@ -124,14 +119,25 @@ func (s *Session) place(d *device, end graph.End, extent [3]uint64, program gpu.
 	if !ok {
 		return place, invalid("copy", "the box is larger than the address space")
 	}
-	holder, err := s.holds(gpu.Range{Address: end.Address, Bytes: bytes})
-	if err != nil {
-		return place, err
-	}
-	if holder != nil && holder != d {
+	_, err := s.holds(gpu.Range{Address: end.Address, Bytes: bytes})
+	return place, err
+}
+
+// resolve makes one end of a copy one that a device's stream understands, whatever is there.
+func (s *Session) resolve(d *device, end graph.End, program gpu.HostMemory) gpu.Place {
+	place := gpu.Place{Address: end.Address, RowPitch: end.RowPitch, SlicePitch: end.SlicePitch}
+	switch holder := s.holder(end.Address); {
+	case end.Inline != nil:
+		place.Host, place.Address = inline(end.Inline), 0
+	case end.Program:
+		place.Host = program
+	case holder == nil || holder == d:
+	case holder.context == nil:
+		place.Host = inline(nil) // which has nothing to read, and cannot be written
+	default:
 		place.Host = holder.context.Memory() // another device's memory, as if it were a host's
 	}
-	return place, nil
+	return place
 }
 
 // holds returns the device that has a range of memory, nil for the arena; abi.InvalidValue when it is not all allocated.

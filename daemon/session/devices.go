@@ -7,6 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/heap"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -27,13 +28,12 @@ type device struct {
 	defaultPool, currentPool *pool
 }
 
-func (s *Session) newDevice(ordinal int, info gpu.DeviceInfo) *device {
-	d := &device{ordinal: ordinal, info: info, window: gpu.DefaultWindow(ordinal)}
+// addDefaultPool gives a new device the pool that it has from the first.
+func (s *Session) addDefaultPool(d *device) {
 	o := s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindMemoryPool)), Kind: abi.KindMemoryPool})
 	d.defaultPool = &pool{object: o, device: d, reuse: [3]bool{true, true, true}}
 	o.State = d.defaultPool
 	d.currentPool = d.defaultPool
-	return d
 }
 
 // capability is the compute capability times ten.
@@ -62,14 +62,27 @@ func (s *Session) holder(address uint64) *device {
 // open makes the device ready for one more context of the program.
 func (s *Session) open(d *device) error {
 	if d.context == nil {
-		c, err := s.options.Backend.NewContext(d.ordinal, gpu.ContextOptions{Window: d.window, Output: s.answers.Print})
+		err := s.connect(d, gpu.Continuation{}, func(memory gpu.Memory) (*heap.Heap, error) { return heap.New(d.window, memory), nil })
 		if err != nil {
 			return err
 		}
-		d.context, d.heap = c, heap.New(d.window, c.Memory())
-		s.showAll(d, c)
 	}
 	d.users++
+	return nil
+}
+
+// connect makes the GPU context of a device, and the heap in its memory.
+func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu.Memory) (*heap.Heap, error)) error {
+	c, err := s.options.Backend.NewContext(d.ordinal, gpu.ContextOptions{Window: d.window, Output: s.answers.Print, Resumed: resumed})
+	if err != nil {
+		return err
+	}
+	if d.heap, err = makeHeap(c.Memory()); err != nil {
+		_ = c.Close() // the first error says more
+		return err
+	}
+	d.context = c
+	s.showAll(d, c)
 	return nil
 }
 
@@ -90,4 +103,83 @@ func (s *Session) leave(d *device) {
 func mapHost(c gpu.Context, arena Arena, r gpu.Range) error {
 	offset := r.Address - arena.Address()
 	return c.Memory().MapHost(r.Address, arena.Bytes()[offset:offset+r.Bytes])
+}
+
+// save writes down what the device keeps beside its objects.
+func (d *device) save(k *saving) saved.Device {
+	out := saved.Device{
+		Window: d.window, Retained: d.primary.retained, Flags: d.primary.flags,
+		DefaultPool: d.defaultPool.object.Handle(), CurrentPool: d.currentPool.object.Handle(),
+	}
+	if d.context == nil {
+		return out
+	}
+	out.Spare = d.heap.Spare()
+	out.Continuation = k.resumable(d).Continuation()
+	if err := d.context.Fault(); err != nil {
+		out.Fault = saved.Fault{Code: gpu.Code(err), Text: err.Error()}
+	}
+	return out
+}
+
+// device makes a device what it was, but for its objects: it is open if any context is on it.
+func (r *restoring) device(d *device, in *saved.Device, open bool) error {
+	if in.Window != d.window {
+		return damaged("GPU %d had other addresses", d.ordinal)
+	}
+	d.primary.retained, d.primary.flags = in.Retained, in.Flags
+	live := r.memory[d]
+	if !open {
+		if len(live) > 0 {
+			return damaged("memory of GPU %d has no context", d.ordinal)
+		}
+		return nil
+	}
+	return r.s.connect(d, in.Continuation, func(memory gpu.Memory) (*heap.Heap, error) {
+		var backing heap.Backing = memory
+		if r.s.options.Backing != nil {
+			backing = r.s.options.Backing(d.ordinal, memory)
+		}
+		return heap.Restore(d.window, backing, live, in.Spare)
+	})
+}
+
+// pools gives the device its pools, once they are made.
+func (r *restoring) pools(d *device, in *saved.Device) error {
+	for _, p := range []struct {
+		pool   **pool
+		handle abi.Handle
+	}{{&d.defaultPool, in.DefaultPool}, {&d.currentPool, in.CurrentPool}} {
+		found, err := r.s.pool(p.handle)
+		if err != nil || found.device != d {
+			return damaged("GPU %d has no pool %v", d.ordinal, p.handle)
+		}
+		*p.pool = found
+	}
+	if (d.primary.retained > 0) != (d.primary.context != nil) {
+		return damaged("the primary context of GPU %d is retained %d times", d.ordinal, d.primary.retained)
+	}
+	return nil
+}
+
+// fault is an error that was saved.
+type fault saved.Fault
+
+func (f *fault) Error() string { return f.Text }
+
+// Unwrap is the driver's code.
+func (f *fault) Unwrap() error { return f.Code }
+
+// poison gives the device back the fault that it had. Nothing can be made on it afterwards.
+func (d *device) poison(in saved.Fault) error {
+	if in.Code == abi.Success {
+		return nil
+	}
+	c, can := d.context.(gpu.Resumable)
+	if !can {
+		return damaged("GPU %d has a fault and no context that can have it", d.ordinal)
+	}
+	f := fault(in)
+	c.Poison(&f)
+	return nil
 }

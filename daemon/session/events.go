@@ -2,12 +2,14 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -315,4 +317,61 @@ func (s *Session) eventElapsedTime(_ *Call, in *wire.EventElapsedTime, out *wire
 	}
 	out.PMilliseconds, err = end.work.ElapsedSince(start.work)
 	return err
+}
+
+func (w *words) save() saved.Words {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return saved.Words{Free: slices.Clone(w.free), Next: w.next}
+}
+
+func (w *words) restore(in *saved.Words) error {
+	if in.Next > wire.EventCount || len(in.Free) > wire.EventCount {
+		return damaged("%d completion words", in.Next)
+	}
+	for _, word := range in.Free {
+		if word >= in.Next {
+			return damaged("completion word %d was never taken", word)
+		}
+	}
+	w.free, w.next = in.Free, in.Next
+	return nil
+}
+
+func (e *event) save(k *saving) saved.State {
+	moment, err := k.resumable(e.device).Moment(e.work)
+	if err != nil {
+		k.fail(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return &saved.Event{
+		Timing: e.timing, Moment: moment, Word: e.word, Recorded: e.recorded,
+		Counted: e.counted, Asked: e.asked, Reached: e.reached,
+		InGraph: e.inGraph, Captured: e.captured.Captured(),
+	}
+}
+
+// event makes an event that was recorded when it was. Its completion word is the program's, and says already what it should.
+func (r *restoring) event(o *object.Object, in *saved.Event) (*event, error) {
+	c, err := ownerOf[*context](o)
+	if err != nil {
+		return nil, err
+	}
+	if in.Word != noWord && in.Word >= r.in.Words.Next {
+		return nil, damaged("completion word %d was never taken", in.Word)
+	}
+	work, err := c.device.context.NewEvent(gpu.EventOptions{Timing: in.Timing, Moment: in.Moment})
+	if err != nil {
+		return nil, err
+	}
+	e := &event{
+		object: o, context: c, device: c.device, work: work, timing: in.Timing, word: in.Word, recorded: in.Recorded,
+		counted: in.Counted, asked: in.Asked, reached: in.Reached, inGraph: in.InGraph,
+	}
+	if in.Captured {
+		e.captured = graph.PastCapture()
+	}
+	e.users.Store(1)
+	return e, nil
 }

@@ -2,10 +2,12 @@ package session
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -407,4 +409,160 @@ func (s *Session) graphDot(call *Call, in *wire.GraphDot, out *wire.GraphDotRepl
 	})
 	out.Size = uint64(len(text))
 	return s.put(call, in.Address, in.Capacity, []byte(text))
+}
+
+func (h *hosted) save(*saving) saved.State {
+	if h.graph.IsChild() {
+		return &saved.Graph{}
+	}
+	return &saved.Graph{Record: h.graph.Record()}
+}
+
+func (r *restoring) graph(o *object.Object, in *saved.Graph) (*hosted, error) {
+	if in.Record == nil {
+		g := r.children[o.Handle()]
+		if _, err := ownerOf[*hosted](o); err != nil || g == nil {
+			return nil, damaged("no node has it as its child")
+		}
+		delete(r.children, o.Handle())
+		return &hosted{object: o, graph: g}, nil
+	}
+	g, err := r.s.graphs.Restore(in.Record)
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range g.Children() {
+		if r.children[child.Handle] != nil || r.s.objects.Get(uint64(child.Handle)) != nil || child.Handle.Kind() != abi.KindGraph {
+			return nil, damaged("%v is no new graph", child.Handle)
+		}
+		r.children[child.Handle] = child
+		r.s.objects.ReserveHandle(child.Handle)
+	}
+	if g.Handle != o.Handle() {
+		return nil, damaged("it says that it is %v", g.Handle)
+	}
+	return &hosted{object: o, graph: g}, nil
+}
+
+func (x *executable) save(*saving) saved.State {
+	out := &saved.Executable{
+		Flags: x.flags, Stale: x.stale, Ops: x.ops, Plan: x.plan.Record(), References: graph.ListReferences(x.references),
+	}
+	for step := range x.ops {
+		if x.off[step] {
+			out.Off = append(out.Off, step)
+		}
+	}
+	return out
+}
+
+func (r *restoring) executable(o *object.Object, in *saved.Executable) (*executable, error) {
+	c, err := ownerOf[*context](o)
+	if err != nil {
+		return nil, err
+	}
+	x := &executable{
+		object: o, context: c, ops: in.Ops, off: map[int]bool{}, flags: in.Flags, stale: in.Stale,
+		references: graph.MapReferences(in.References),
+	}
+	if x.plan, err = graph.RestorePlan(&in.Plan, in.Ops); err != nil {
+		return nil, err
+	}
+	for _, step := range in.Off {
+		if step < 0 || step >= len(x.ops) {
+			return nil, damaged("it has no step %d", step)
+		}
+		x.off[step] = true
+	}
+	r.instantiate = append(r.instantiate, func() error { return r.ready(x) })
+	return x, nil
+}
+
+// ready makes the backend's half of an executable. What its steps name was checked when they were made, and may be gone
+// since: then the executable does what it would have done.
+func (r *restoring) ready(x *executable) (err error) {
+	flat := &gpu.Graph{Nodes: make([]gpu.Node, len(x.ops))}
+	for i, op := range x.ops {
+		var work gpu.Work = gpu.Nothing{}
+		if !x.off[i] && !x.stale {
+			if work, err = r.work(x, op); err != nil {
+				return err
+			}
+		}
+		flat.Nodes[i] = gpu.Node{Work: work, After: x.plan.Steps[i].After}
+	}
+	x.code, err = x.context.device.context.Instantiate(flat)
+	return err
+}
+
+// work makes the work again that an executable had of an op.
+func (r *restoring) work(x *executable, op graph.Op) (gpu.Work, error) {
+	s, d := r.s, x.context.device
+	switch op := op.(type) {
+	case graph.Kernel:
+		f := r.present(x.context, op.Function)
+		if f == nil {
+			x.stale = true // the next launch says what is missing
+			return gpu.Nothing{}, nil
+		}
+		return f.work(&op), f.allow(op.SharedBytes)
+	case graph.Copy:
+		if slices.Contains(op.Extent[:], 0) {
+			return gpu.Nothing{}, nil
+		}
+		program := reported{s.program.Memory(NoThread), s}
+		return gpu.Copy{Dst: s.resolve(d, op.Dst, program), Src: s.resolve(d, op.Src, program), Extent: op.Extent}, nil
+	case graph.Memset:
+		if op.Columns == 0 || op.Rows == 0 {
+			return gpu.Nothing{}, nil
+		}
+		return op.Fill, nil
+	case graph.EventRecord:
+		e, err := r.eventWork(d, op.Event)
+		return gpu.Record{Event: e}, err
+	case graph.EventWait:
+		e, err := r.eventWork(d, op.Event)
+		return gpu.Await{Event: e}, err
+	}
+	return s.work(x.context, op)
+}
+
+// present is a function as it is in a context, nil where it is not there.
+func (r *restoring) present(c *context, h abi.Handle) *function {
+	o := r.s.objects.Get(uint64(h))
+	if o == nil {
+		return nil
+	}
+	switch state := o.State.(type) {
+	case *function:
+		return state
+	case *kernel:
+		if m := state.library.modules[c]; m != nil {
+			return m.functions[state.name]
+		}
+	}
+	return nil
+}
+
+// allow raises the function's limit of shared memory to what an executable was made with.
+func (f *function) allow(sharedBytes uint32) error {
+	const limit = abi.FuncMaxDynamicSharedBytes
+	if int64(f.code.Info().Attributes[limit]) >= int64(sharedBytes) {
+		return nil
+	}
+	return f.code.SetAttribute(int32(limit), int32(sharedBytes))
+}
+
+// eventWork is the backend's half of an event, a closed one where the event is gone: launches are refused because of it.
+func (r *restoring) eventWork(d *device, h abi.Handle) (gpu.Event, error) {
+	if o := r.s.objects.Get(uint64(h)); o != nil {
+		if e, is := o.State.(*event); is {
+			return e.work, nil
+		}
+	}
+	gone, err := d.context.NewEvent(gpu.EventOptions{})
+	if err == nil {
+		err = gone.Close()
+	}
+	return gone, err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -32,7 +33,7 @@ func (s *Session) addLibrary(maker object.Maker, images *fatbin.Images, m *modul
 	l.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindLibrary)), Kind: abi.KindLibrary, Maker: maker, State: l})
 	if m != nil {
 		s.addModule(m, object.Maker{Call: maker.Call}, l.object)
-		l.modules[m.context] = m
+		m.library, l.modules[m.context] = l, m
 	}
 	return l.object.Handle()
 }
@@ -55,7 +56,7 @@ func (l *library) in(s *Session, c *context) (*module, error) {
 		return nil, err
 	}
 	s.addModule(m, object.Maker{Call: abi.CallLibraryGetModule}, l.object)
-	l.modules[c] = m
+	m.library, l.modules[c] = l, m
 	return m, nil
 }
 
@@ -200,7 +201,7 @@ func (s *Session) libraryGetManaged(call *Call, in *wire.LibraryGetManaged, out 
 	if err != nil {
 		return err
 	}
-	if _, managed := m.managed[in.Name]; !managed {
+	if !m.hasManaged(in.Name) {
 		return &gpu.Error{Op: "find managed variable " + in.Name, Code: abi.NotFound}
 	}
 	r, err := m.global(in.Name) // its size as declared
@@ -277,7 +278,7 @@ func (s *Session) linkCheck(call *Call, in *wire.LinkCheck, out *wire.LinkCheckR
 				m.close(s)
 			}
 		}
-		if errors.Is(err, abi.NotFound) || errors.Is(err, abi.SharedObjectSymbolNotFound) {
+		if errors.Is(err, gpu.ErrUndefined) {
 			return nil
 		}
 		if err != nil {
@@ -285,4 +286,31 @@ func (s *Session) linkCheck(call *Call, in *wire.LinkCheck, out *wire.LinkCheckR
 		}
 		return err
 	})
+}
+
+func (l *library) save(k *saving) saved.State {
+	return &saved.Library{Image: k.image(l.object.Maker.Image)}
+}
+
+func (r *restoring) library(o *object.Object, in *saved.Library) (*library, error) {
+	images, err := r.image(o, in.Image)
+	if err != nil {
+		return nil, err
+	}
+	return &library{object: o, images: images, modules: map[*context]*module{}, kernels: map[string]*kernel{}}, nil
+}
+
+func (n *kernel) save(*saving) saved.State { return &saved.Kernel{Name: n.name} }
+
+func (r *restoring) kernel(o *object.Object, in *saved.Kernel) (*kernel, error) {
+	l, err := ownerOf[*library](o)
+	if err != nil {
+		return nil, err
+	}
+	if l.kernels[in.Name] != nil {
+		return nil, damaged("its library has kernel %q twice", in.Name)
+	}
+	n := &kernel{object: o, library: l, name: in.Name}
+	l.kernels[in.Name] = n
+	return n, nil
 }

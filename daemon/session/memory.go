@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/heap"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -250,4 +251,31 @@ func (s *Session) memFreeHost(call *Call, in *wire.MemFreeHost) error {
 	}
 	s.freeLater(o.State.(*allocation), nil)
 	return nil
+}
+
+func (a *allocation) save(*saving) saved.State {
+	out := &saved.Memory{Bytes: a.bounds.Bytes, Managed: a.managed}
+	if a.pool != nil && a.pool.object.State == a.pool {
+		out.Pool = a.pool.object.Handle()
+	}
+	return out
+}
+
+// allocation finds memory that place has taken already.
+func (r *restoring) allocation(o *object.Object, in *saved.Memory) (*allocation, error) {
+	if _, err := ownerOf[*context](o); err != nil {
+		return nil, err
+	}
+	a := &allocation{object: o, bounds: gpu.Range{Address: o.ID, Bytes: in.Bytes}, managed: in.Managed}
+	if o.Kind == object.KindMemory {
+		a.heap = r.s.holder(o.ID).heap
+	}
+	if in.Pool != 0 {
+		p, err := r.s.pool(in.Pool)
+		if err != nil {
+			return nil, err
+		}
+		a.pool = p
+	}
+	return a, nil
 }

@@ -5,29 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
+	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/heap"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
 // module is code loaded into a context.
 type module struct {
-	object    *object.Object
-	context   *context
-	code      gpu.Module
+	object  *object.Object
+	context *context
+	code    gpu.Module
+	// library is what the code is of, nil for a module of its own.
+	library   *library
 	functions map[string]*function
-	// placed are the addresses of the module's variables in the heap.
-	placed []uint64
-	heap   *heap.Heap
-	// managed are those of its variables that the program reads and writes too, in the arena.
-	managed map[string]gpu.Range
+	// variables have memory, in the order in which the backend asked for it.
+	variables []variable
+	heap      *heap.Heap
 	// heapBytes is the heap of its kernels, as gpu.LoadOptions has it: loaded again, it must get the same.
 	heapBytes uint64
+}
+
+// variable is memory of a module.
+type variable struct {
+	name   string
+	bounds gpu.Range
+	// managed ones lie in the arena, where the program reads and writes them too; others in the module's heap.
+	managed bool
 }
 
 // function is a kernel of a module.
@@ -55,11 +66,12 @@ func (m *module) close(s *Session) {
 
 // free gives the variables' memory back.
 func (m *module) free(s *Session) {
-	for _, address := range m.placed {
-		_ = m.heap.Free(address) // with the device gone, it is free already
-	}
-	for _, r := range m.managed {
-		_ = s.freePinned(r)
+	for _, v := range m.variables {
+		if v.managed {
+			_ = s.freePinned(v.bounds)
+		} else {
+			_ = m.heap.Free(v.bounds.Address) // with the device gone, it is free already
+		}
 	}
 }
 
@@ -87,7 +99,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, managed: map[string]gpu.Range{}, heapBytes: c.heapBytes.Load()}
+	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, heapBytes: c.heapBytes.Load()}
 	place := func(name string, bytes, align uint64) (uint64, error) {
 		// What needs more than the heap's own alignment gets a chunk, which has every alignment.
 		if align > heap.Align {
@@ -97,7 +109,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 		if err != nil {
 			return 0, fmt.Errorf("place variable %s: %w", name, err)
 		}
-		m.placed = append(m.placed, r.Address)
+		m.variables = append(m.variables, variable{name, r, false})
 		return r.Address, nil
 	}
 	placeManaged := func(name string, bytes uint64) (uint64, error) {
@@ -105,7 +117,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 		if err != nil {
 			return 0, fmt.Errorf("place managed variable %s: %w", name, err)
 		}
-		m.managed[name] = r
+		m.variables = append(m.variables, variable{name, r, true})
 		return r.Address, nil
 	}
 	m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place, PlaceManaged: placeManaged, HeapBytes: m.heapBytes})
@@ -188,6 +200,11 @@ func (s *Session) addModule(m *module, maker object.Maker, needs ...*object.Obje
 	})
 }
 
+// hasManaged reports whether a variable of the module is managed.
+func (m *module) hasManaged(name string) bool {
+	return slices.ContainsFunc(m.variables, func(v variable) bool { return v.managed && v.name == name })
+}
+
 func (s *Session) module(h abi.Handle) (*module, error) {
 	o, err := s.objects.Find(abi.KindModule, h)
 	if err != nil {
@@ -206,7 +223,38 @@ func (s *Session) moduleUnload(_ *Call, in *wire.ModuleUnload) error {
 	return nil
 }
 
+// forsake makes executables that launch functions of a module look for them at their next launch, and not find them. What
+// the functions work on goes with the module.
+func (s *Session) forsake(m *module) {
+	for _, c := range s.contexts {
+		for o := range c.object.Owned(abi.KindGraphExec) {
+			x := o.State.(*executable)
+			x.stale = x.stale || slices.ContainsFunc(x.ops, func(op graph.Op) bool { return s.launches(x.context, op, m) })
+		}
+	}
+}
+
+// launches reports whether an op launches a function of a module in a context.
+func (s *Session) launches(c *context, op graph.Op, m *module) bool {
+	k, is := op.(graph.Kernel)
+	if !is {
+		return false
+	}
+	o := s.objects.Get(uint64(k.Function))
+	if o == nil {
+		return false
+	}
+	switch state := o.State.(type) {
+	case *function:
+		return state.module == m
+	case *kernel:
+		return state.library.modules[c] == m
+	}
+	return false
+}
+
 func (s *Session) unload(m *module) {
+	s.forsake(m)
 	s.objects.Destroy(m.object, func(*object.Object) {})
 	s.afterAll(m.context.device, func() { m.close(s) })
 }
@@ -395,4 +443,122 @@ func (s *Session) funcGetModule(_ *Call, in *wire.FuncGetModule, out *wire.FuncG
 		out.Hmod = o.State.(*function).module.object.Handle()
 	}
 	return err
+}
+
+func (m *module) save(k *saving) saved.State {
+	out := &saved.Module{HeapBytes: m.heapBytes}
+	if image := m.object.Maker.Image; image != nil {
+		out.Image = k.image(image)
+	} else {
+		out.Library = m.library.object.Handle()
+	}
+	for _, v := range m.variables {
+		out.Variables = append(out.Variables, saved.Variable{Name: v.name, Range: v.bounds, Managed: v.managed})
+	}
+	return out
+}
+
+// image is code that an object uses, by its place among what was saved.
+func (r *restoring) image(o *object.Object, at int) (*fatbin.Images, error) {
+	if at < 0 || at >= len(r.images) {
+		return nil, damaged("its code is not there")
+	}
+	o.Maker.Image = r.s.objects.Images.Use(r.images[at].kept)
+	return r.images[at].parsed, nil
+}
+
+func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) {
+	c, err := ownerOf[*context](o)
+	if err != nil {
+		return nil, err
+	}
+	m := &module{object: o, context: c, functions: map[string]*function{}, heap: c.device.heap, heapBytes: in.HeapBytes}
+	var images *fatbin.Images
+	if in.Library != 0 {
+		if m.library, err = r.s.library(in.Library); err != nil {
+			return nil, err
+		}
+		if m.library.modules[c] != nil {
+			return nil, damaged("its library is twice in one context")
+		}
+		images, m.library.modules[c] = m.library.images, m
+	} else if images, err = r.image(o, in.Image); err != nil {
+		return nil, err
+	}
+	image, err := images.Best(c.device.capability())
+	if err != nil {
+		return nil, err
+	}
+	again := func(name string, bytes uint64, managed bool) (uint64, error) {
+		n := len(m.variables)
+		if n == len(in.Variables) {
+			return 0, damaged("variable %s had no memory", name)
+		}
+		v := in.Variables[n]
+		if v.Name != name || v.Managed != managed || v.Range.Bytes < bytes {
+			return 0, damaged("variable %s had other memory", name)
+		}
+		m.variables = append(m.variables, variable{name, v.Range, managed})
+		return v.Range.Address, nil
+	}
+	m.code, err = c.device.context.LoadModule(image, gpu.LoadOptions{
+		Filled: true, HeapBytes: in.HeapBytes,
+		Place:        func(name string, bytes, _ uint64) (uint64, error) { return again(name, bytes, false) },
+		PlaceManaged: func(name string, bytes uint64) (uint64, error) { return again(name, bytes, true) },
+	})
+	if err == nil && len(m.variables) < len(in.Variables) {
+		err = damaged("it had more variables than its code has")
+	}
+	return m, err
+}
+
+// settable are the attributes of functions that can be set.
+var settable = []abi.FunctionAttribute{
+	abi.FuncMaxDynamicSharedBytes, abi.FuncPreferredSharedCarveout, abi.FuncRequiredClusterWidth, abi.FuncRequiredClusterHeight,
+	abi.FuncRequiredClusterDepth, abi.FuncNonPortableClusterSizeAllowed, abi.FuncClusterSchedulingPolicy,
+}
+
+func (f *function) save(*saving) saved.State {
+	out := &saved.Function{Name: f.info.Name}
+	now := f.code.Info().Attributes
+	for _, a := range settable {
+		out.Attributes = append(out.Attributes, saved.Attribute{Number: a, Value: now[a]})
+	}
+	return out
+}
+
+func (r *restoring) function(o *object.Object, in *saved.Function) (*function, error) {
+	m, err := ownerOf[*module](o)
+	if err != nil {
+		return nil, err
+	}
+	if m.functions[in.Name] != nil {
+		return nil, damaged("its module has function %q twice", in.Name)
+	}
+	code, err := m.code.Function(in.Name)
+	if err != nil {
+		return nil, err
+	}
+	f := &function{object: o, module: m, code: code, info: code.Info()}
+	m.functions[in.Name] = f
+	r.settle = append(r.settle, func() error { return f.settle(in.Attributes) })
+	return f, nil
+}
+
+// settle gives the function the attributes that it had. Executables come before: they were checked against what the
+// attributes were when they were made.
+func (f *function) settle(attributes []saved.Attribute) error {
+	now := f.code.Info().Attributes
+	for _, a := range attributes {
+		if a.Number < 0 || int(a.Number) >= len(now) {
+			return damaged("%s has no attribute %d", f.info.Name, a.Number)
+		}
+		if now[a.Number] == a.Value {
+			continue
+		}
+		if err := f.code.SetAttribute(int32(a.Number), a.Value); err != nil {
+			return err
+		}
+	}
+	return nil
 }

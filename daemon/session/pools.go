@@ -6,6 +6,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -222,4 +223,20 @@ func (s *Session) memFreeAsync(call *Call, in *wire.MemFreeAsync) error {
 		return nil
 	}
 	return s.enqueue(st, gpu.Call{Func: func() { a.free(s) }})
+}
+
+func (p *pool) save(*saving) saved.State {
+	used, high := p.usage()
+	return &saved.Pool{Device: p.device.ordinal, MaxBytes: p.maxBytes, Reuse: p.reuse, Threshold: p.threshold, Used: used, High: high}
+}
+
+func (r *restoring) pool(o *object.Object, in *saved.Pool) (*pool, error) {
+	d, err := r.s.device(int32(in.Device))
+	if err != nil {
+		return nil, err
+	}
+	return &pool{
+		object: o, device: d, maxBytes: in.MaxBytes, reuse: in.Reuse, threshold: in.Threshold,
+		used: in.Used, high: in.High,
+	}, nil
 }

@@ -1,6 +1,8 @@
 package session
 
 import (
+	gocontext "context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -121,17 +123,26 @@ func (s *Session) lockSoon() bool {
 	if s.mu.TryLock() {
 		return true
 	}
-	deadline := time.After(patience)
+	soon, cancel := gocontext.WithTimeout(gocontext.Background(), patience)
+	defer cancel()
+	return s.lockBefore(soon.Done()) == nil
+}
+
+// lockBefore takes the lock if it can be had before the deadline; ErrBusy where it cannot.
+func (s *Session) lockBefore(deadline <-chan struct{}) error {
+	if s.mu.TryLock() {
+		return nil
+	}
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for {
 		select {
 		case <-again.C:
 			if s.mu.TryLock() {
-				return true
+				return nil
 			}
 		case <-deadline:
-			return false
+			return fmt.Errorf("%w: a call is being handled", ErrBusy)
 		}
 	}
 }

@@ -23,6 +23,8 @@ type Options struct {
 	Program Program
 	Arena   Arena
 	Answers Answers
+	// Backing puts what a restored session has in memory behind its addresses; nil for a backend's plain memory.
+	Backing func(ordinal int, memory gpu.Memory) heap.Backing
 	// Getenv reads the program's environment, for rank and world size; nil for none.
 	Getenv func(name string) string
 	Logger *slog.Logger
@@ -95,6 +97,18 @@ type Session struct {
 
 // New makes the session of a program that has just started.
 func New(options Options) (*Session, error) {
+	s, err := newSession(options)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range s.devices {
+		s.addDefaultPool(d)
+	}
+	return s, nil
+}
+
+// newSession makes a session without any objects.
+func newSession(options Options) (*Session, error) {
 	s := &Session{
 		options: options, log: options.Logger, program: options.Program, answers: options.Answers,
 		objects: object.NewGraph(), contexts: map[uint32]*context{}, pending: map[uint64]*pendingCall{},
@@ -111,7 +125,7 @@ func New(options Options) (*Session, error) {
 		return nil, &gpu.Error{Op: "open session", Code: abi.NoDevice, Detail: "the backend has no GPU"}
 	}
 	for ordinal, info := range infos {
-		s.devices = append(s.devices, s.newDevice(ordinal, info))
+		s.devices = append(s.devices, &device{ordinal: ordinal, info: info, window: gpu.DefaultWindow(ordinal)})
 	}
 	return s, nil
 }

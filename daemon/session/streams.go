@@ -7,6 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -64,14 +65,20 @@ func (s *Session) stream(call *Call, h abi.Handle) (*stream, error) {
 		return st, err
 	}
 	if c.legacy == nil {
-		st, err := s.newStream(c, 0, 0)
-		if err != nil {
-			return nil, err
+		if c.legacy, err = s.newLegacy(c); err != nil {
+			return nil, err // and c.legacy is nil still
 		}
-		st.line.Legacy, st.line.Blocking = true, false
-		c.legacy = st
 	}
 	return c.legacy, nil
+}
+
+// newLegacy makes the default stream of a context.
+func (s *Session) newLegacy(c *context) (*stream, error) {
+	st, err := s.newStream(c, 0, 0)
+	if err == nil {
+		st.line.Legacy, st.line.Blocking = true, false
+	}
+	return st, err
 }
 
 func (s *Session) newStream(c *context, flags uint32, priority int32) (*stream, error) {
@@ -418,4 +425,22 @@ func (s *Session) streamGetDevice(call *Call, in *wire.StreamGetDevice, out *wir
 		out.Device = int32(st.context.device.ordinal)
 	}
 	return err
+}
+
+// save: a quiet stream has no counts worth keeping.
+func (st *stream) save(*saving) saved.State {
+	return &saved.Stream{Flags: st.flags, Priority: st.priority}
+}
+
+func (r *restoring) stream(o *object.Object, in *saved.Stream) (*stream, error) {
+	c, err := ownerOf[*context](o)
+	if err != nil {
+		return nil, err
+	}
+	st, err := r.s.newStream(c, in.Flags, in.Priority)
+	if err != nil {
+		return nil, err
+	}
+	st.object = o
+	return st, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -23,6 +24,8 @@ type Context struct {
 	fault   atomic.Pointer[error]
 	// launches numbers kernel launches, for %gridid.
 	launches atomic.Uint64
+	// zero is when the context's clock said 0.
+	zero time.Time
 
 	mu      sync.Mutex
 	streams map[*Stream]struct{} // open and not yet drained
@@ -30,7 +33,11 @@ type Context struct {
 }
 
 func newContext(b *Backend, d *device, options gpu.ContextOptions) *Context {
-	c := &Context{backend: b, device: d, output: options.Output, streams: map[*Stream]struct{}{}}
+	c := &Context{
+		backend: b, device: d, output: options.Output, streams: map[*Stream]struct{}{},
+		zero: time.Now().Add(-options.Resumed.Clock),
+	}
+	c.launches.Store(options.Resumed.Launches)
 	c.memory = &Memory{Memory: d.space, device: d, context: c}
 	c.shown = c.memory.shown(!b.spec.Unmarked)
 	c.running, c.end = context.WithCancel(context.Background())
@@ -61,7 +68,13 @@ func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
 	if err := c.usable("create event"); err != nil {
 		return nil, err
 	}
-	return &Event{context: c, timing: options.Timing}, nil
+	e := &Event{context: c, timing: options.Timing}
+	if m := options.Moment; m.Recorded {
+		reached := &mark{at: c.zero.Add(m.Clock)}
+		reached.done.Store(true)
+		e.latest.Store(reached)
+	}
+	return e, nil
 }
 
 // Synchronize waits for all streams.

@@ -37,7 +37,11 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	if err != nil {
 		return nil, err
 	}
-	program, err := simt.Link(texts, placer(texts, options), c.device.space)
+	link := simt.Link
+	if options.Filled {
+		link = simt.LinkFilled
+	}
+	program, err := link(texts, placer(texts, options), c.device.space)
 	if err != nil {
 		return nil, loadError(err)
 	}

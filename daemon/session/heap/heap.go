@@ -24,6 +24,7 @@ type Backing interface {
 // Heap allocates device memory in one window of addresses. Small allocations share chunks, larger ones have chunks of
 // their own, which go back to the device as soon as they are freed. It is safe for concurrent use.
 type Heap struct {
+	window  gpu.Range
 	backing Backing
 
 	mu     sync.Mutex
@@ -36,7 +37,7 @@ type Heap struct {
 
 // New makes a heap for a window, which must begin and end at a chunk boundary.
 func New(window gpu.Range, backing Backing) *Heap {
-	h := &Heap{backing: backing, small: freeList{wall: gpu.ChunkBytes}}
+	h := &Heap{window: window, backing: backing, small: freeList{wall: gpu.ChunkBytes}}
 	h.chunks.add(window)
 	return h
 }
@@ -104,41 +105,6 @@ func (h *Heap) mapChunks(r gpu.Range) error {
 		return err
 	}
 	h.backed += r.Bytes
-	return nil
-}
-
-// AllocateAt takes exactly this range, as a restore does. It fails with abi.InvalidValue where part of it is in use.
-func (h *Heap) AllocateAt(r gpu.Range) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	taken := &gpu.Error{Op: "allocate at a fixed address", Code: abi.InvalidValue, Detail: "the range is in use or misaligned"}
-	if r.Bytes == 0 || r.Bytes > 1<<62 || r.Address%Align != 0 {
-		return taken
-	}
-	if r.Bytes > SmallBytes {
-		whole := gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, gpu.ChunkBytes)}
-		if r.Address%gpu.ChunkBytes != 0 || !h.chunks.takeAt(whole) {
-			return taken
-		}
-		if err := h.mapChunks(whole); err != nil {
-			return err
-		}
-		h.live.add(r)
-		return nil
-	}
-	chunk := gpu.Range{Address: r.Address &^ (gpu.ChunkBytes - 1), Bytes: gpu.ChunkBytes}
-	if h.chunks.takeAt(chunk) {
-		if err := h.mapChunks(chunk); err != nil {
-			return err
-		}
-		h.small.add(chunk)
-		h.spare = chunk.Address
-	}
-	if !h.small.takeAt(gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, Align)}) {
-		return taken
-	}
-	h.useChunk(r.Address)
-	h.live.add(r)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package object
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -67,13 +68,13 @@ type Graph struct {
 	index          [abi.KindUserObject + 1]uint32
 }
 
-// reservedContexts is how many context indices stand for primary contexts.
-const reservedContexts = 24
+// ReservedContexts is how many context indices stand for primary contexts.
+const ReservedContexts = 24
 
 // NewGraph returns an empty graph.
 func NewGraph() *Graph {
 	g := &Graph{byID: map[uint64]*Object{}}
-	g.index[abi.KindContext] = reservedContexts
+	g.index[abi.KindContext] = ReservedContexts
 	return g
 }
 
@@ -89,6 +90,9 @@ func (g *Graph) ReserveHandle(h abi.Handle) {
 		g.index[kind] = max(g.index[kind], h.Index())
 	}
 }
+
+// LastIndices are the last indices that NextHandle gave, by kind.
+func (g *Graph) LastIndices() []uint32 { return slices.Clone(g.index[:]) }
 
 // Add enters a new object. The fields up to State are the caller's, but for Sequence. An ID in use is a bug of the caller.
 func (g *Graph) Add(o *Object) *Object {

@@ -41,6 +41,12 @@ func (s *Images) Keep(content []byte) *Image {
 	return image
 }
 
+// Use counts one more user of an image that is kept.
+func (s *Images) Use(image *Image) *Image {
+	image.users++
+	return image
+}
+
 // Discard takes one Keep back, for an image that did not become part of an object.
 func (s *Images) Discard(image *Image) { s.release(image) }
 

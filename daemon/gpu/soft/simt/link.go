@@ -30,7 +30,18 @@ type linker struct {
 // Link makes a program of one or more modules: it places and initialises their variables (place finds device memory, backed
 // and zeroed) and lowers every function. An instruction that cannot be executed is refused here, by name.
 func Link(modules []*ptx.Module, place func(name string, bytes, align uint64) (uint64, error), memory *Memory) (*Program, error) {
-	l := &linker{
+	l := newLinker(modules, place, memory)
+	return l.run(l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower, l.placeWorkspaces)
+}
+
+// LinkFilled is Link for variables whose memory has its content, or will have it when it is touched: it writes nothing.
+func LinkFilled(modules []*ptx.Module, place func(name string, bytes, align uint64) (uint64, error), memory *Memory) (*Program, error) {
+	l := newLinker(modules, place, memory)
+	return l.run(l.collect, l.placeVariables, l.placeHeap, l.lower, l.placeWorkspaces)
+}
+
+func newLinker(modules []*ptx.Module, place Placer, memory *Memory) *linker {
+	return &linker{
 		modules: modules, memory: memory, place: place,
 		linked: code.Linked{
 			Functions: map[string]*ptx.Func{}, Addresses: map[*ptx.Var]uint64{},
@@ -39,7 +50,10 @@ func Link(modules []*ptx.Module, place func(name string, bytes, align uint64) (u
 		program:   &Program{kernels: map[string]*Kernel{}, globals: map[string]gpu.Range{}, heapBytes: HeapBytes},
 		variables: map[string]*ptx.Var{}, shared: map[string]*ptx.Var{},
 	}
-	for _, step := range []func() error{l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower, l.placeWorkspaces} {
+}
+
+func (l *linker) run(steps ...func() error) (*Program, error) {
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -116,7 +130,7 @@ func (l *linker) placeVariables() error {
 	for _, v := range declared {
 		definition := l.variables[v.Name]
 		if definition == nil {
-			return fmt.Errorf("variable '%s' is not defined: %w", v.Name, abi.InvalidPTX)
+			return fmt.Errorf("variable '%s' is %w: %w", v.Name, gpu.ErrUndefined, abi.InvalidPTX)
 		}
 		if v.Linkage == ptx.Visible && definition.Linkage == ptx.Visible {
 			return fmt.Errorf("variable '%s' is defined twice: %w", v.Name, abi.InvalidPTX)

@@ -1,0 +1,100 @@
+package heap
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Spare is the address of the chunk that has memory though nothing lies in it, 0 for none. With what is allocated, it is all
+// that a heap is.
+func (h *Heap) Spare() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.spare
+}
+
+// Mapped yields the ranges of chunks that have memory, by address.
+func (h *Heap) Mapped() iter.Seq[gpu.Range] {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var mapped []gpu.Range
+	at := h.window.Address
+	for _, free := range h.chunks.byAddress {
+		if free.Address > at {
+			mapped = append(mapped, gpu.Range{Address: at, Bytes: free.Address - at})
+		}
+		at = free.End()
+	}
+	if at < h.window.End() {
+		mapped = append(mapped, gpu.Range{Address: at, Bytes: h.window.End() - at})
+	}
+	return slices.Values(mapped)
+}
+
+// Restore makes a heap in which exactly these ranges are allocated, by address, and which will place what comes as the
+// heap would that had them. It fails with abi.InvalidValue where no heap can have come to that.
+func Restore(window gpu.Range, backing Backing, allocated []gpu.Range, spare uint64) (*Heap, error) {
+	h := New(window, backing)
+	shared := uint64(0) // the shared chunk that was mapped last
+	for _, r := range allocated {
+		if err := h.restore(r, &shared); err != nil {
+			return nil, err
+		}
+	}
+	if spare == 0 {
+		return h, nil
+	}
+	if err := h.share(spare); err != nil {
+		return nil, err
+	}
+	h.spare = spare
+	return h, nil
+}
+
+func misplaced(detail string) error {
+	return &gpu.Error{Op: "place memory again", Code: abi.InvalidValue, Detail: detail}
+}
+
+func (h *Heap) restore(r gpu.Range, shared *uint64) error {
+	if r.Bytes == 0 || r.Bytes > 1<<62 || r.Address%Align != 0 {
+		return misplaced("no allocation looks like this")
+	}
+	if r.Bytes > SmallBytes {
+		whole := gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, gpu.ChunkBytes)}
+		if r.Address%gpu.ChunkBytes != 0 || !h.chunks.takeAt(whole) {
+			return misplaced("the chunks are in use")
+		}
+		if err := h.mapChunks(whole); err != nil {
+			return err
+		}
+		h.live.add(r)
+		return nil
+	}
+	if chunk := r.Address &^ (gpu.ChunkBytes - 1); chunk != *shared {
+		if err := h.share(chunk); err != nil {
+			return err
+		}
+		*shared = chunk
+	}
+	if !h.small.takeAt(gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, Align)}) {
+		return misplaced("the range is in use")
+	}
+	h.live.add(r)
+	return nil
+}
+
+// share maps a chunk for small allocations.
+func (h *Heap) share(address uint64) error {
+	chunk := gpu.Range{Address: address, Bytes: gpu.ChunkBytes}
+	if address%gpu.ChunkBytes != 0 || !h.chunks.takeAt(chunk) {
+		return misplaced("the chunk is in use")
+	}
+	if err := h.mapChunks(chunk); err != nil {
+		return err
+	}
+	h.small.add(chunk)
+	return nil
+}

@@ -1,0 +1,112 @@
+package session
+
+import (
+	gocontext "context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// ErrCapturing means that a stream is being captured: what the program does is half done.
+var ErrCapturing = errors.New("a stream is being captured")
+
+// ErrBusy means that calls, work or host functions are not over.
+var ErrBusy = errors.New("the session is busy")
+
+// Quiet waits until everything that was called is done, frees and host functions included. Nothing new may be called
+// meanwhile, except for what host functions end with. When ctx ends first, the error says what was still going on.
+func (s *Session) Quiet(ctx gocontext.Context) error {
+	done, err := s.passed(ctx)
+	if err != nil {
+		return err
+	}
+	select { // most of it takes no looking
+	case <-done:
+	case <-ctx.Done():
+	}
+	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
+		err := s.lockBefore(ctx.Done())
+		if err == nil {
+			err = s.restless()
+			s.mu.Unlock()
+		}
+		if err == nil || errors.Is(err, ErrCapturing) {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", gocontext.Cause(ctx), err)
+		}
+	}
+}
+
+// passed returns a channel that is closed when every stream has come to what is its end now, a poisoned one too.
+func (s *Session) passed(ctx gocontext.Context) (<-chan struct{}, error) {
+	if err := s.lockBefore(ctx.Done()); err != nil {
+		return nil, fmt.Errorf("%w: %w", gocontext.Cause(ctx), err)
+	}
+	defer s.mu.Unlock()
+	if s.captures.Active() > 0 {
+		return nil, ErrCapturing
+	}
+	done := make(chan struct{})
+	s.afterAll(nil, func() { close(done) })
+	return done, nil
+}
+
+// Capturing reports whether a stream is being captured.
+func (s *Session) Capturing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.captures.Active() > 0
+}
+
+// restless says why the session is not quiet; nil when it is.
+func (s *Session) restless() error {
+	if s.captures.Active() > 0 {
+		return ErrCapturing
+	}
+	var left []string
+	at := time.Now()
+	for _, sequence := range slices.Sorted(maps.Keys(s.pending)) {
+		call := s.pending[sequence]
+		left = append(left, fmt.Sprintf("%v has waited for %v", call.number, at.Sub(call.since).Round(time.Millisecond)))
+	}
+	for _, index := range slices.Sorted(maps.Keys(s.contexts)) {
+		for _, st := range s.contexts[index].streams {
+			if what := st.restless(); what != "" {
+				left = append(left, what)
+			}
+		}
+	}
+	if n := s.callbacks.outstanding(); n > 0 {
+		left = append(left, fmt.Sprintf("%d host functions have not returned", n))
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	if names := s.recent.names(); len(names) > 0 {
+		left = append(left, "the last kernels were "+strings.Join(names, ", "))
+	}
+	return fmt.Errorf("%w: %s", ErrBusy, strings.Join(left, "; "))
+}
+
+func (st *stream) restless() string {
+	name := "the default stream of " + st.context.object.Handle().String()
+	if st.object != nil {
+		name = st.object.Handle().String()
+	}
+	switch {
+	case st.work.Query() == abi.NotReady: //nolint:errorlint // gpu.Stream says so
+		return name + " is not done"
+	case st.object != nil && st.object.State == nil:
+		return name + " is being destroyed"
+	}
+	return ""
+}
