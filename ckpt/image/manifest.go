@@ -120,7 +120,8 @@ type SavedFile struct {
 	Path  string `json:"path"`
 	Bytes uint64 `json:"bytes"`
 	Mode  uint32 `json:"mode"`
-	// Hash names the whole content, or, for a file over ChunkBytes, the tree with it as its only entry.
+	// Hash names the whole content, or, for a file over ChunkBytes, the tree with it as its only entry. It is empty for a
+	// file whose content was not saved: a restore only cuts it to its length.
 	Hash string `json:"hash"`
 	// Library: it must be there as it was; else it is restored to what it was.
 	Library bool `json:"library,omitempty"`

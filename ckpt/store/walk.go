@@ -26,6 +26,9 @@ func roots(m *image.Manifest) (all []root) {
 		all = append(all, root{"cpu", m.CPU.Tree, true})
 	}
 	for _, file := range m.Files {
+		if file.Hash == "" { // too large to be saved: only its length is known
+			continue
+		}
 		all = append(all, root{"file " + file.Path, file.Hash, file.Bytes > image.ChunkBytes})
 	}
 	return all

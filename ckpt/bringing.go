@@ -1,0 +1,170 @@
+package ckpt
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rights"
+)
+
+// bringing is a prepared image whose processes are on their way back.
+type bringing struct {
+	*Prepared
+	order BringOrder
+	trees []Restored
+}
+
+func (b *bringing) hold(ctx context.Context) error {
+	if b.order.Hold == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.Prepared.order.Deadline)
+	defer cancel()
+	return b.order.Hold(ctx)
+}
+
+// processes has CRIU make the processes. They stand still.
+func (b *bringing) processes(ctx context.Context) error {
+	m := b.Prepared.order.Source.Manifest
+	limit := b.Prepared.order.Deadline + time.Duration(m.CPU.Bytes/dumpSecondBytes)*time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for i, root := range b.roots {
+		files, err := b.written(i == 0)
+		if err != nil {
+			return err
+		}
+		order := RestoreOrder{
+			Images: b.work[i].Descriptor(),
+			UID:    m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups,
+			Root: root, NewPids: b.order.NewPids, Remap: b.remap(),
+			Endpoints: b.order.Endpoints, Described: m.Endpoints, Files: files,
+			Control: b.order.Control(), Cgroup: b.order.Cgroup, Log: b.order.Output, Detach: b.order.Detach,
+		}
+		restored, err := b.Prepared.order.CPU.Restore(ctx, order)
+		if err != nil {
+			return fmt.Errorf("restore the processes: %w", err)
+		}
+		b.trees = append(b.trees, restored)
+	}
+	return nil
+}
+
+// remap is what takes the place of which path.
+func (b *bringing) remap() map[string]*os.File {
+	remap := make(map[string]*os.File)
+	for _, each := range b.returning {
+		for path, file := range each.Files() {
+			remap[path] = file
+		}
+	}
+	for path, file := range b.files {
+		remap[path] = file
+	}
+	return remap
+}
+
+// written are the files that must be what they were; they are brought back once, with the first tree.
+func (b *bringing) written(first bool) (files []FileContent, err error) {
+	if !first {
+		return nil, nil
+	}
+	for _, saved := range b.Prepared.order.Source.Manifest.Files {
+		if saved.Library {
+			continue
+		}
+		var content io.Reader
+		if saved.Hash != "" {
+			if content, err = wholeFile(b.Prepared.order.Source.Reader, saved); err != nil {
+				return nil, err
+			}
+		}
+		files = append(files, FileContent{Path: saved.Path, Bytes: int64(saved.Bytes), Mode: saved.Mode, Content: content})
+	}
+	return files, nil
+}
+
+func (b *bringing) kill() {
+	for _, tree := range b.trees {
+		if err := tree.Kill(); err != nil {
+			b.steps.log.Error("end a tree that did not come back", "error", err)
+		}
+	}
+	b.trees = nil
+}
+
+// attach gives each worker its program.
+func (b *bringing) attach(ctx context.Context) error {
+	all := make(map[int]process.Identity)
+	for _, tree := range b.trees {
+		for pid, id := range tree.Processes() {
+			all[pid] = id
+		}
+	}
+	var work []func(context.Context) error
+	for pid, worker := range b.returning {
+		work = append(work, func(ctx context.Context) error {
+			id, found := all[pid]
+			if !found {
+				return fmt.Errorf("pid %d: %w: the processes came back without it", pid, image.ErrMalformed)
+			}
+			if err := worker.Attach(ctx, id); err != nil {
+				return fmt.Errorf("pid %d: %w", pid, err)
+			}
+			return nil
+		})
+	}
+	return parallel(ctx, work...)
+}
+
+// keep lets all trees run. When one cannot, none does for long.
+func (b *bringing) keep(context.Context) error {
+	for _, tree := range b.trees {
+		if err := tree.Keep(); err != nil {
+			return fmt.Errorf("let the processes run: %w", err)
+		}
+	}
+	return nil
+}
+
+// sameContent says whether a library is at its path as it was saved.
+func sameContent(as rights.Rights, saved image.SavedFile) bool {
+	file, info, err := openOf(as, "/", saved.Path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	if uint64(info.Size()) != saved.Bytes {
+		return false
+	}
+	hash, err := hashWhole(saved.Path, file, saved.Bytes)
+	return err == nil && hash == saved.Hash
+}
+
+// hashWhole is the name that putWhole gives to a content.
+func hashWhole(name string, content io.Reader, bytes uint64) (string, error) {
+	entry := image.Entry{Kind: image.File, Name: name, Bytes: bytes}
+	buffer := make([]byte, image.ChunkBytes)
+	for at := uint64(0); at < bytes; {
+		piece := buffer[:min(uint64(len(buffer)), bytes-at)]
+		if _, err := io.ReadFull(content, piece); err != nil {
+			return "", err
+		}
+		entry.Chunks = append(entry.Chunks, image.Chunk{Address: at, Bytes: uint32(len(piece)), Hash: image.Sum(piece)})
+		at += uint64(len(piece))
+	}
+	switch len(entry.Chunks) {
+	case 0:
+		return image.Hash{}.String(), nil
+	case 1:
+		return entry.Chunks[0].Hash.String(), nil
+	}
+	tree := image.Tree{Entries: []image.Entry{entry}}
+	encoded, err := tree.Encode()
+	return image.Sum(encoded).String(), err
+}

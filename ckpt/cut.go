@@ -1,0 +1,309 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// device is a Device with how far it is.
+type device struct {
+	Device
+	number int
+	begun  bool
+	// closed: its gate is closed.
+	closed bool
+}
+
+const (
+	firstPatience = 5 * time.Millisecond
+	shortestDrain = 100 * time.Millisecond
+	mostPatience  = 500 * time.Millisecond
+	// dumpSecondBytes is a speed that every disk has: by it CRIU's deadline grows with what it has to write.
+	dumpSecondBytes = 16 << 20
+)
+
+// precopy copies while the programs run.
+func (v *saving) precopy(ctx context.Context) error {
+	return v.patiently(ctx, time.Now().Add(v.order.Deadline), v.beginDevices)
+}
+
+// beginDevices begins with all devices that there are and are not begun yet.
+func (v *saving) beginDevices(ctx context.Context) error {
+	found, err := v.order.Devices(v.trees)
+	if err != nil {
+		return err
+	}
+	v.match(found)
+	options := v.order.Options
+	options.StopTheWorld = options.StopTheWorld || len(v.devices) == 0
+	if len(v.devices) > 0 {
+		options.BudgetBytes /= uint64(len(v.devices))
+		options.BandwidthBytes /= uint64(len(v.devices))
+	}
+	var work []func(context.Context) error
+	for _, d := range v.devices {
+		if d.begun {
+			continue
+		}
+		mine := options
+		mine.Progress = func(now Step) { v.gauge.part(d.number, now) }
+		work = append(work, func(ctx context.Context) error {
+			packs, err := v.image.packs()
+			if err != nil {
+				return err
+			}
+			d.begun = true
+			return d.Begin(ctx, packs, mine)
+		})
+	}
+	return parallel(ctx, work...)
+}
+
+// match takes over which devices there are now: those that are known already keep what they have.
+func (v *saving) match(found []Device) {
+	known := v.devices
+	v.devices = nil
+	for _, each := range found {
+		at := slices.IndexFunc(known, func(d *device) bool { return d.Process() == each.Process() })
+		if at < 0 {
+			v.devices = append(v.devices, &device{Device: each, number: each.Process()})
+			continue
+		}
+		v.devices = append(v.devices, known[at])
+		known = slices.Delete(known, at, at+1)
+		if each != v.devices[len(v.devices)-1].Device {
+			each.Abort() // it is the same one again
+		}
+	}
+	for _, gone := range known {
+		gone.Abort()
+	}
+}
+
+// patiently tries something again that is busy, until a time.
+func (v *saving) patiently(ctx context.Context, until time.Time, try func(context.Context) error) error {
+	for wait := firstPatience; ; wait = min(2*wait, mostPatience) {
+		err := try(ctx)
+		if err == nil || !errors.Is(err, ErrBusy) {
+			return err
+		}
+		v.steps.log.Debug("busy", "why", err)
+		if time.Now().Add(wait).After(until) {
+			return fmt.Errorf("the program did not come to rest within %v: %w", v.order.Deadline, err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pauseAll ends with everything at rest, frozen and cut.
+func (v *saving) pauseAll(ctx context.Context) error {
+	v.waiting = time.Now()
+	until := v.waiting.Add(v.order.Deadline)
+	return v.patiently(ctx, until, func(ctx context.Context) error {
+		v.paused = time.Now()
+		attempt := v.steps.branch()
+		err := attempt.run(ctx,
+			step{"quiesce", func(ctx context.Context) error { return v.quiesce(ctx, until) }, v.openGates},
+			step{"freeze", v.freeze, v.thaw},
+			step{"cut", func(ctx context.Context) error { return v.cut(ctx, until) }, nil},
+			step{"hold", v.hold, nil},
+		)
+		if err == nil {
+			v.steps.join(attempt)
+		}
+		return err
+	})
+}
+
+// quiesce closes all gates and waits until everything that was called is done.
+func (v *saving) quiesce(ctx context.Context, until time.Time) error {
+	// A process may have begun to use a GPU since the copying began.
+	if err := v.beginDevices(ctx); err != nil {
+		return err
+	}
+	v.gauge.phase(Step{Phase: "drain"})
+	patience := max(time.Until(until), firstPatience)
+	if len(v.devices) > 1 {
+		// No program shall stand still for long because another one is busy. Each try is as long as all before it.
+		patience = min(patience, max(time.Since(v.waiting), shortestDrain))
+	}
+	var work []func(context.Context) error
+	for _, d := range v.devices {
+		work = append(work, func(ctx context.Context) error {
+			d.closed = true
+			err := d.Quiesce(ctx, patience)
+			if errors.Is(err, ErrBusy) {
+				d.closed = false // it has opened its gate itself
+			}
+			return about(d, err)
+		})
+	}
+	return parallel(ctx, work...)
+}
+
+func about(d *device, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pid %d: %w", d.Process(), err)
+}
+
+// openGates lets all programs call again.
+func (v *saving) openGates() {
+	// It happens also when whoever asked for the checkpoint has given up.
+	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, d := range v.devices {
+		if d.closed {
+			all.Go(func() { v.openGate(ctx, d) })
+		}
+	}
+	all.Wait()
+}
+
+func (v *saving) openGate(ctx context.Context, d *device) {
+	d.closed = false
+	if err := d.Resume(ctx); err != nil {
+		v.steps.log.Error("open a gate", "pid", d.Process(), "error", err)
+		// The worker opens it by itself when its checkpoint is taken back.
+		d.Abort()
+		d.begun = false
+	}
+}
+
+// undoTime is how long it may take to take something back.
+const undoTime = 10 * time.Second
+
+func (v *saving) freeze(ctx context.Context) error {
+	for _, tree := range v.trees {
+		frozen, err := v.order.CPU.Freeze(ctx, tree)
+		if err != nil {
+			return fmt.Errorf("freeze: %w", err)
+		}
+		v.frozen = append(v.frozen, frozen)
+	}
+	// Now that nothing moves any more: what is there to be saved?
+	trees, err := v.look(ctx)
+	if err != nil {
+		return err
+	}
+	v.trees = trees
+	found, err := v.order.Devices(trees)
+	if err != nil {
+		return err
+	}
+	defer v.match(slices.Clone(found))
+	if len(found) != len(v.devices) {
+		return fmt.Errorf("%w: a process began or ended to use a GPU", ErrBusy)
+	}
+	return nil
+}
+
+func (v *saving) thaw() {
+	for _, frozen := range v.frozen {
+		if err := frozen.Thaw(); err != nil {
+			v.steps.log.Error("thaw", "error", err)
+		}
+	}
+	v.frozen = nil
+}
+
+// cut saves what changed, the processes, and the files that they write, all at the same time.
+func (v *saving) cut(ctx context.Context, until time.Time) error {
+	v.gauge.phase(Step{Phase: "cut"})
+	v.files = nil
+	work := []func(context.Context) error{v.saveFiles}
+	for _, d := range v.devices {
+		work = append(work, func(ctx context.Context) error {
+			return about(d, d.Cut(ctx, max(time.Until(until), firstPatience)))
+		})
+	}
+	for i, work1 := range v.work {
+		work = append(work, func(ctx context.Context) error { return v.dump(ctx, v.frozen[i], work1, v.trees[i]) })
+	}
+	return parallel(ctx, work...)
+}
+
+// dump has CRIU write the processes of one tree.
+func (v *saving) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
+	limit := v.order.Deadline + time.Duration(dumpBytes(tree)/dumpSecondBytes)*time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := emptyDirectory(work.Descriptor()); err != nil { // an attempt before this one
+		return err
+	}
+	if err := frozen.Dump(ctx, work.Descriptor()); err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	return nil
+}
+
+func (v *saving) hold(ctx context.Context) error {
+	if v.order.Hold == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, v.order.Deadline)
+	defer cancel()
+	return v.order.Hold(ctx)
+}
+
+// goOn lets the programs run again, unless they are to end here.
+func (v *saving) goOn(ctx context.Context) error {
+	if v.order.Stop {
+		return nil
+	}
+	for len(v.frozen) > 0 {
+		if err := v.frozen[0].Thaw(); err != nil {
+			return fmt.Errorf("thaw: %w", err)
+		}
+		v.frozen = v.frozen[1:]
+	}
+	var work []func(context.Context) error
+	for _, d := range v.devices {
+		work = append(work, func(ctx context.Context) error {
+			err := d.Resume(ctx)
+			d.closed = err != nil
+			return about(d, err)
+		})
+	}
+	err := parallel(ctx, work...)
+	v.pause = time.Since(v.paused)
+	return err
+}
+
+// finish has the workers write what they put aside.
+func (v *saving) finish(ctx context.Context) error {
+	v.gauge.phase(Step{Phase: "write"})
+	halves := make([]image.GPUHalf, len(v.devices))
+	var work []func(context.Context) error
+	for i, d := range v.devices {
+		work = append(work, func(ctx context.Context) (err error) {
+			halves[i], err = d.Finish(ctx)
+			return about(d, err)
+		})
+	}
+	if err := parallel(ctx, work...); err != nil {
+		return err
+	}
+	for i, d := range v.devices {
+		v.halves[d.Process()] = halves[i]
+	}
+	return nil
+}
+
+func (v *saving) abortDevices() {
+	for _, d := range v.devices {
+		d.Abort()
+	}
+}

@@ -1,0 +1,175 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/rights"
+)
+
+// saveFiles saves what the frozen trees have open for writing, and the libraries that they have mapped. Files are read with
+// the rights of the process that has them open: what its user may not read does not get into an image of his.
+func (v *saving) saveFiles(ctx context.Context) error {
+	if len(v.order.Manifest.Kinds) > 0 {
+		return nil
+	}
+	saved := make(map[string]bool)
+	for _, tree := range v.trees {
+		as, err := rightsOf(tree.Processes[0])
+		if err != nil {
+			return err
+		}
+		for _, file := range tree.Written {
+			if saved[file.Path] {
+				continue
+			}
+			saved[file.Path] = true
+			if err := v.saveWritten(ctx, as, tree.Processes[0].PID, file); err != nil {
+				return err
+			}
+		}
+		for _, p := range tree.Processes {
+			if p.Library == "" || saved[p.Library] {
+				continue
+			}
+			saved[p.Library] = true
+			if err := v.saveLibrary(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func rightsOf(p Process) (rights.Rights, error) {
+	groups, err := p.Groups()
+	return rights.Rights{UID: p.UID, GID: p.GID, Groups: groups}, err
+}
+
+func (v *saving) saveWritten(ctx context.Context, as rights.Rights, pid int, written WrittenFile) error {
+	file, info, err := openOf(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // deleted while open: CRIU saves it
+	case errors.Is(err, fs.ErrPermission):
+		v.notice(fmt.Sprintf("file %s: its content is not saved: its user may write it, and not read it", written.Path))
+		v.files = append(v.files, image.SavedFile{Path: written.Path, Bytes: uint64(max(written.Bytes, 0))})
+		return nil
+	case err != nil:
+		return err
+	}
+	defer file.Close()
+	saved := image.SavedFile{Path: written.Path, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm())}
+	if saved.Bytes > v.order.FileBytes {
+		v.notice(fmt.Sprintf("file %s: its %d bytes are more than are saved; a restore cuts it to that length", written.Path, saved.Bytes))
+		v.files = append(v.files, saved)
+		return nil
+	}
+	return v.putFile(ctx, saved, file)
+}
+
+// saveLibrary saves the very file that a process has mapped, whatever stands at its path by now.
+func (v *saving) saveLibrary(ctx context.Context, p Process) error {
+	file, err := openMapped(p)
+	if err != nil {
+		return fmt.Errorf("library of pid %d: %w", p.PID, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return v.putFile(ctx, image.SavedFile{Path: p.Library, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm()), Library: true}, file)
+}
+
+func (v *saving) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
+	// The writer of a file that grows while it is read is frozen; another program's may not be.
+	entry, err := v.image.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
+	if err != nil {
+		return fmt.Errorf("save %s: %w", saved.Path, err)
+	}
+	saved.Bytes = entry.Bytes
+	if saved.Hash, err = v.image.putWhole(ctx, entry); err != nil {
+		return fmt.Errorf("save %s: %w", saved.Path, err)
+	}
+	v.files = append(v.files, saved)
+	return nil
+}
+
+// openOf opens a regular file by its path below a root, with a user's rights, through no link.
+func openOf(as rights.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
+	err = as.Do(func() error {
+		root, err := unix.Open(rootPath, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+		defer unix.Close(root)
+		how := unix.OpenHow{
+			Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		}
+		fd, err := unix.Openat2(root, path, &how)
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+		file = os.NewFile(uintptr(fd), path)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("open %s: it is no regular file", path)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, info, nil
+}
+
+// openMapped opens a file through a mapping of it.
+func openMapped(p Process) (*os.File, error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(maps)) {
+		fields := strings.SplitN(strings.TrimRight(line, "\n"), " ", 6)
+		if len(fields) == 6 && strings.TrimLeft(fields[5], " ") == p.Library {
+			return os.Open(fmt.Sprintf("/proc/%d/map_files/%s", p.PID, fields[0]))
+		}
+	}
+	return nil, fmt.Errorf("%s is not mapped: %w", p.Library, fs.ErrNotExist)
+}
+
+// wholeFile opens what putWhole has stored.
+func wholeFile(reader *store.Reader, saved image.SavedFile) (io.Reader, error) {
+	hash, err := image.ParseHash(saved.Hash)
+	if err != nil {
+		return nil, fmt.Errorf("file %s: %w", saved.Path, err)
+	}
+	entry := image.Entry{Kind: image.File, Name: saved.Path, Bytes: saved.Bytes}
+	switch {
+	case saved.Bytes > image.ChunkBytes:
+		tree, err := reader.Tree(hash)
+		if err != nil {
+			return nil, fmt.Errorf("file %s: %w", saved.Path, err)
+		}
+		if len(tree.Entries) != 1 || tree.Entries[0].Kind != image.File || tree.Entries[0].Bytes != saved.Bytes {
+			return nil, fmt.Errorf("file %s: %w: its tree holds something else", saved.Path, image.ErrMalformed)
+		}
+		entry = tree.Entries[0]
+	case saved.Bytes > 0:
+		entry.Chunks = []image.Chunk{{Bytes: uint32(saved.Bytes), Hash: hash}}
+	}
+	return io.NewSectionReader(reader.Open(entry), 0, int64(saved.Bytes)), nil
+}

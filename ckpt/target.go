@@ -1,0 +1,116 @@
+package ckpt
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+)
+
+// Target is where an image goes.
+type Target struct {
+	Dir *store.Dir
+	// Seal turns a manifest into what is committed.
+	Seal func(*image.Manifest) ([]byte, error)
+}
+
+// imageWriter is the transaction of one checkpoint. The CPU half and the saved files go into a pack of its own.
+type imageWriter struct {
+	target      Target
+	transaction *store.Transaction
+	old         []*os.File
+	known       *store.Reader
+	writer      *store.Writer
+
+	mu    sync.Mutex // guards fresh
+	fresh []*os.File // new packs, each some writer's
+}
+
+func (t Target) begin(ctx context.Context, options DeviceOptions) (_ *imageWriter, err error) {
+	w := &imageWriter{target: t}
+	if w.transaction, err = t.Dir.Begin(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.abort()
+		}
+	}()
+	if w.old, err = t.Dir.Packs(); err != nil {
+		return nil, err
+	}
+	if w.known, err = store.NewReader(w.old); err != nil {
+		return nil, err
+	}
+	pack, err := w.newPack()
+	if err != nil {
+		return nil, err
+	}
+	w.writer = store.NewWriter(pack, w.known, store.WriterOptions{Compress: options.Compress})
+	return w, nil
+}
+
+func (w *imageWriter) newPack() (*os.File, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pack, err := w.transaction.NewPack()
+	if err == nil {
+		w.fresh = append(w.fresh, pack)
+	}
+	return pack, err
+}
+
+// packs are those of a device: a new one to write, and all that were there before.
+func (w *imageWriter) packs() ([]*os.File, error) {
+	pack, err := w.newPack()
+	if err != nil {
+		return nil, err
+	}
+	return append([]*os.File{pack}, w.old...), nil
+}
+
+// putWhole stores a content under one name: that of its only chunk, or of a tree where it has more.
+func (w *imageWriter) putWhole(ctx context.Context, entry image.Entry) (string, error) {
+	if len(entry.Chunks) <= 1 {
+		var only image.Hash
+		if len(entry.Chunks) == 1 {
+			only = entry.Chunks[0].Hash
+		}
+		return only.String(), nil
+	}
+	hash, err := w.writer.PutTree(ctx, &image.Tree{Entries: []image.Entry{entry}})
+	return hash.String(), err
+}
+
+// commit writes everything down for good.
+func (w *imageWriter) commit(ctx context.Context, manifest *image.Manifest) error {
+	signed, err := w.target.Seal(manifest)
+	if err != nil {
+		return fmt.Errorf("seal: %w", err)
+	}
+	if err := w.transaction.Commit(ctx, signed); err != nil {
+		return err
+	}
+	w.transaction = nil
+	w.close()
+	return nil
+}
+
+// abort makes the directory what it was. After a commit it does nothing.
+func (w *imageWriter) abort() {
+	if w.transaction != nil {
+		w.transaction.Abort()
+		w.transaction = nil
+	}
+	w.close()
+}
+
+func (w *imageWriter) close() {
+	for _, pack := range append(w.old, w.fresh...) {
+		_ = pack.Close() // the transaction has descriptors of its own
+	}
+	w.old, w.fresh = nil, nil
+}
