@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -78,9 +79,15 @@ func under(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
 
-// layer finds the entry of layers that holds for a package.
-func layer(path string) (prefix string, level int, found bool) {
-	for candidate, n := range layers {
+// layering is a table of layers and what it does not say.
+type layering struct {
+	layers    map[string]int
+	forbidden [][3]string
+}
+
+// layer finds the entry of the table that holds for a package.
+func (l layering) layer(path string) (prefix string, level int, found bool) {
+	for candidate, n := range l.layers {
 		if under(path, candidate) && len(candidate) >= len(prefix) {
 			prefix, level, found = candidate, n, true
 		}
@@ -88,12 +95,13 @@ func layer(path string) (prefix string, level int, found bool) {
 	return prefix, level, found
 }
 
-func TestLayers(t *testing.T) {
-	for _, p := range goList(t, "./...") {
+// breaches says what is wrong with the imports of some packages.
+func (l layering) breaches(packages []pkg) (found []string) {
+	for _, p := range packages {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
-		home, level, found := layer(from)
-		if !found {
-			t.Errorf("%s stands in no layer: name it in the table", from)
+		home, level, known := l.layer(from)
+		if !known {
+			found = append(found, fmt.Sprintf("%s stands in no layer: name it in the table", from))
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -101,14 +109,60 @@ func TestLayers(t *testing.T) {
 			if !ours {
 				continue
 			}
-			if toHome, toLevel, _ := layer(to); toLevel >= level && toHome != home {
-				t.Errorf("%s (layer %d) imports %s (layer %d)", from, level, to, toLevel)
+			if toHome, toLevel, _ := l.layer(to); toLevel >= level && toHome != home {
+				found = append(found, fmt.Sprintf("%s (layer %d) imports %s (layer %d)", from, level, to, toLevel))
 			}
-			for _, rule := range forbidden {
+			for _, rule := range l.forbidden {
 				if under(from, rule[0]) && under(to, rule[1]) && !under(from, rule[1]) {
-					t.Errorf("%s imports %s: %s", from, to, rule[2])
+					found = append(found, fmt.Sprintf("%s imports %s: %s", from, to, rule[2]))
 				}
 			}
+		}
+	}
+	return found
+}
+
+func TestLayers(t *testing.T) {
+	for _, breach := range (layering{layers, forbidden}).breaches(goList(t, "./...")) {
+		t.Error(breach)
+	}
+}
+
+// TestLayeringFindsBreaches holds the rule itself against packages that were never written.
+func TestLayeringFindsBreaches(t *testing.T) {
+	l := layering{
+		layers:    map[string]int{"word": 0, "edge": 1, "edge/deep": 2, "other": 1, "top": 3},
+		forbidden: [][3]string{{"top", "other/secret", "only edge may"}},
+	}
+	for _, test := range []struct {
+		name, from string
+		imports    []string
+		want       []string
+	}{
+		{"down", "edge", []string{"word", "word/part"}, nil},
+		{"far down", "top/part", []string{"edge/deep/part", "word"}, nil},
+		{"its own subtree", "edge/part", []string{"edge", "edge/sibling"}, nil},
+		{"nothing of ours", "word", []string{"fmt", "example.com/top"}, nil},
+		{"up", "word/part", []string{"top"}, []string{"word/part (layer 0) imports top (layer 3)"}},
+		{"sideways", "edge", []string{"other"}, []string{"edge (layer 1) imports other (layer 1)"}},
+		{"up within a tree", "edge", []string{"edge/deep"}, []string{"edge (layer 1) imports edge/deep (layer 2)"}},
+		{"down within a tree", "edge/deep", []string{"edge"}, nil},
+		{"of one name's beginning", "edgeless", nil, []string{"edgeless stands in no layer: name it in the table"}},
+		{"forbidden", "top", []string{"other", "other/secret/part"}, []string{"top imports other/secret/part: only edge may"}},
+		{"two of three", "other", []string{"top", "word", "edge"}, []string{
+			"other (layer 1) imports top (layer 3)", "other (layer 1) imports edge (layer 1)",
+		}},
+	} {
+		p := pkg{ImportPath: module + "/" + test.from}
+		for _, to := range test.imports {
+			if strings.Contains(to, ".") || to == "fmt" {
+				p.Imports = append(p.Imports, to)
+				continue
+			}
+			p.Imports = append(p.Imports, module+"/"+to)
+		}
+		if got := l.breaches([]pkg{p}); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
 }
