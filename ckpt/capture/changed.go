@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
 // changed returns the pieces whose content is not known, or not that which is known. It forgets what it finds to have changed.
-func (m *memory) changed(ctx context.Context, workers crew) ([]gpu.Range, error) {
+func (m *memory) changed(ctx context.Context, workers crew.Crew) ([]gpu.Range, error) {
 	if tracker, marks := m.source.Memory.(gpu.Tracker); marks {
 		return m.changedByMarks(tracker), nil
 	}
@@ -46,7 +47,7 @@ func (m *memory) changedByMarks(tracker gpu.Tracker) (changed []gpu.Range) {
 }
 
 // changedByDigest compares what was digested before.
-func (m *memory) changedByDigest(ctx context.Context, workers crew) (changed []gpu.Range, err error) {
+func (m *memory) changedByDigest(ctx context.Context, workers crew.Crew) (changed []gpu.Range, err error) {
 	var compare []gpu.Range
 	for _, r := range m.pieces {
 		if c, known := m.lookUp(r); known && c.digested {
@@ -69,7 +70,7 @@ func (m *memory) changedByDigest(ctx context.Context, workers crew) (changed []g
 }
 
 // digestsOf computes digests of pieces where they lie. A piece that is not mapped any more has one that matches nothing.
-func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers crew) ([]gpu.Digest, error) {
+func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers crew.Crew) ([]gpu.Digest, error) {
 	digests := make([]gpu.Digest, len(list))
 	if digester, offers := m.source.Memory.(gpu.Digester); offers {
 		at := 0
@@ -87,7 +88,7 @@ func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers crew) 
 	for i := range index {
 		index[i] = i
 	}
-	return digests, each(ctx, workers, index, func(i int) error {
+	return digests, crew.Each(ctx, workers, index, func(i int) error {
 		spare := func() []byte { return make([]byte, image.ChunkBytes) }
 		err := inPlace(m.source.Memory, list[i], spare, func(content []byte) error {
 			digests[i] = m.digests.Of(content)

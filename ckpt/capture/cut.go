@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -20,7 +21,7 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 	var work []*taking
 	s.memories = nil
 	for _, m := range memories {
-		missing, err := s.missing(ctx, m, allCores())
+		missing, err := s.missing(ctx, m, crew.All())
 		if err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ func (s *Snapshot) take(ctx context.Context, work []*taking) error {
 	s.mu.Lock()
 	s.stats.CutBytes = bytes
 	s.mu.Unlock()
-	return each(ctx, allCores(), work, func(t *taking) error {
+	return crew.Each(ctx, crew.All(), work, func(t *taking) error {
 		if err := s.takeOne(ctx, t); err != nil {
 			return wrap("cut", t.memory, err)
 		}
@@ -128,7 +129,7 @@ func (s *Snapshot) Finish(ctx context.Context) ([]image.Entry, error) {
 			}
 		}
 	}
-	err := each(ctx, s.background(), work, func(t *taking) error {
+	err := crew.Each(ctx, s.background(), work, func(t *taking) error {
 		if err := s.finishOne(ctx, t); err != nil {
 			return wrap("write", t.memory, err)
 		}

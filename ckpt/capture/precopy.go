@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 
+	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -73,7 +74,7 @@ func (s *Snapshot) changes(ctx context.Context) (work []batch, bytes uint64, err
 }
 
 // missing lists the pieces of a memory that have changed, or that the target does not have.
-func (s *Snapshot) missing(ctx context.Context, m *memory, workers crew) ([]gpu.Range, error) {
+func (s *Snapshot) missing(ctx context.Context, m *memory, workers crew.Crew) ([]gpu.Range, error) {
 	changed, err := m.changed(ctx, workers)
 	if err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (s *Snapshot) missing(ctx context.Context, m *memory, workers crew) ([]gpu.
 
 func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
 	var done uint64
-	return each(ctx, s.background(), work, func(b batch) error {
+	return crew.Each(ctx, s.background(), work, func(b batch) error {
 		b.clear()
 		copied := s.buffers.take()
 		defer s.buffers.give(copied)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -118,14 +119,12 @@ func (s *Snapshot) Abort() {
 	s.capture.ended()
 }
 
-func (s *Snapshot) background() crew {
+func (s *Snapshot) background() crew.Crew {
 	if s.hurry.Load() {
-		return allCores()
+		return crew.All()
 	}
-	return crew{count: s.options.Workers, quiet: true}
+	return crew.Crew{Count: s.options.Workers, Quiet: true}
 }
-
-func allCores() crew { return crew{count: runtime.GOMAXPROCS(0)} }
 
 // count adds a content that was put.
 func (s *Snapshot) count(r gpu.Range, name image.Hash, written bool, into *uint64) {

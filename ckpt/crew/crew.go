@@ -1,4 +1,4 @@
-package capture
+package crew
 
 import (
 	"context"
@@ -9,17 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crew is how many goroutines do a work. Quiet ones yield to the program: their threads have a low priority, and end with
+// Crew is how many goroutines do a work. Quiet ones yield to the program: their threads have a low priority, and end with
 // the work, as what an unprivileged thread has given up it cannot take back.
-type crew struct {
-	count int
-	quiet bool
+type Crew struct {
+	Count int
+	Quiet bool
 }
+
+// All is a crew for a time in which nothing else runs.
+func All() Crew { return Crew{Count: runtime.GOMAXPROCS(0)} }
 
 const quietNice = 10
 
-// each calls do for all items until one fails.
-func each[T any](ctx context.Context, workers crew, items []T, do func(T) error) error {
+// Each calls do for all items until one fails.
+func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error) error {
 	var (
 		next  atomic.Int64
 		group sync.WaitGroup
@@ -40,9 +43,9 @@ func each[T any](ctx context.Context, workers crew, items []T, do func(T) error)
 			}
 		}
 	}
-	for range min(max(workers.count, 1), len(items)) {
+	for range min(max(workers.Count, 1), len(items)) {
 		group.Go(func() {
-			if workers.quiet {
+			if workers.Quiet {
 				runtime.LockOSThread()
 				_ = unix.Setpriority(unix.PRIO_PROCESS, 0, quietNice) // without it the copy is only less polite
 			}

@@ -1,0 +1,2 @@
+// Package crew shares a list of work among goroutines, which are quiet where a program runs beside them.
+package crew
