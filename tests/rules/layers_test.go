@@ -32,6 +32,7 @@ var layers = map[string]int{
 	"daemon/rpc":        1,
 	"daemon/handover":   2,
 	"ckpt/store":        1,
+	"ckpt/crew":         1,
 	"cluster/api":       1,
 	"cluster/state":     1,
 	"cluster/pipeline":  1,
