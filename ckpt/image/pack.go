@@ -9,9 +9,10 @@ import (
 // A pack is a header, records, an index and a trailer. All of it is written once, front to back.
 const (
 	packMagic    = "phospack"
-	recordMagic  = "chnk"
 	trailerMagic = "phosindx"
 
+	// RecordMagic begins every record.
+	RecordMagic = "chnk"
 	// PackHeaderBytes is where the first record stands.
 	PackHeaderBytes = 64
 	// RecordHeaderBytes stands before a stored content, less its padding. Records begin at multiples of it.
@@ -109,7 +110,7 @@ func (r Record) valid() bool {
 
 // Encode returns the header of the record.
 func (r Record) Encode() []byte {
-	out := append(make([]byte, 0, RecordHeaderBytes), recordMagic...)
+	out := append(make([]byte, 0, RecordHeaderBytes), RecordMagic...)
 	out = append(out, byte(r.Encoding), 0, 0, 0)
 	out = binary.LittleEndian.AppendUint32(out, r.ContentBytes)
 	out = binary.LittleEndian.AppendUint32(out, r.StoredBytes)
@@ -120,7 +121,7 @@ func (r Record) Encode() []byte {
 
 // DecodeRecord reads RecordHeaderBytes.
 func DecodeRecord(raw []byte) (Record, error) {
-	if len(raw) != RecordHeaderBytes || string(raw[:4]) != recordMagic {
+	if len(raw) != RecordHeaderBytes || string(raw[:4]) != RecordMagic {
 		return Record{}, malformed("no record stands here")
 	}
 	r := Record{

@@ -220,6 +220,32 @@ func (d *Dir) Manifest(n uint64) (signed []byte, err error) {
 	return signed, err
 }
 
+// Inspect reads the manifest of a generation, whoever sealed it.
+func (d *Dir) Inspect(n uint64) (*image.Manifest, error) {
+	signed, err := d.Manifest(n)
+	if err != nil {
+		return nil, err
+	}
+	m, _, err := image.Inspect(signed)
+	if err == nil && n != 0 && m.Generation != n {
+		err = fmt.Errorf("%w: the manifest is that of generation %d", image.ErrMalformed, m.Generation)
+	}
+	return m, err
+}
+
+// Reader reads all packs. close lets them go.
+func (d *Dir) Reader() (reader *Reader, closePacks func(), err error) {
+	packs, err := d.Packs()
+	if err != nil {
+		return nil, nil, err
+	}
+	if reader, err = NewReader(packs); err != nil {
+		closeAll(packs)
+		return nil, nil, err
+	}
+	return reader, func() { closeAll(packs) }, nil
+}
+
 // Packs opens all packs for reading. They are the caller's to close, and stay good when the image is pruned or removed.
 func (d *Dir) Packs() ([]*os.File, error) {
 	for range openAttempts {

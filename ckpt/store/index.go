@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -128,6 +127,3 @@ func readAt(file *os.File, raw []byte, at int64) error {
 	}
 	return err
 }
-
-// blank reports whether bytes that have no meaning are zeros, as they must be.
-func blank(raw []byte) bool { return len(bytes.TrimLeft(raw, "\x00")) == 0 }

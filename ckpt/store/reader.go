@@ -170,10 +170,7 @@ func readZstd(pack *os.File, h image.Hash, at place, dst []byte) error {
 	if err := readAt(pack, stored, int64(at.offset)); err != nil {
 		return err
 	}
-	decoder := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(decoder)
-	out, err := decoder.DecodeAll(stored[image.SumBytes:], dst[:0])
-	if err != nil || len(out) != len(dst) || &out[0] != &dst[0] || blake3.Sum256(out) != h {
+	if unpack(h, stored, dst) != nil {
 		return damaged(pack, h, int64(at.offset))
 	}
 	return nil

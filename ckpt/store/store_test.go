@@ -69,7 +69,7 @@ func tryPut(d *Dir, what saved) (uint64, error) {
 		return 0, err
 	}
 	defer func() { _ = transaction.Abort() }()
-	known, closeKnown, err := readerOf(d)
+	known, closeKnown, err := d.Reader()
 	if err != nil {
 		return 0, err
 	}
@@ -83,15 +83,6 @@ func tryPut(d *Dir, what saved) (uint64, error) {
 		return 0, err
 	}
 	return m.Generation, transaction.Commit(ctx, signed)
-}
-
-func readerOf(d *Dir) (*Reader, func(), error) {
-	packs, err := d.Packs()
-	if err != nil {
-		return nil, nil, err
-	}
-	reader, err := NewReader(packs)
-	return reader, func() { closeAll(packs) }, err
 }
 
 // fill writes two packs, as a worker and phosd do.
@@ -159,7 +150,7 @@ func check(t testing.TB, d *Dir, n uint64, want saved) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, done, err := readerOf(d)
+	reader, done, err := d.Reader()
 	if err != nil {
 		t.Fatal(err)
 	}

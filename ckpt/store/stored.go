@@ -1,0 +1,73 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/zeebo/blake3"
+)
+
+// loadStored reads what is stored at a place, as it is, and verifies it. content is where it may be unpacked to.
+func loadStored(pack *os.File, at image.Place, stored, content []byte) error {
+	if err := readAt(pack, stored, int64(at.Offset)); err != nil {
+		return err
+	}
+	if !genuine(at.Hash, at.Encoding, stored, content) {
+		return damaged(pack, at.Hash, int64(at.Offset))
+	}
+	return nil
+}
+
+// genuine reports whether stored bytes are the content of a name. content has the content's length.
+func genuine(h image.Hash, encoding image.Encoding, stored, content []byte) bool {
+	if encoding == image.Raw {
+		return blake3.Sum256(stored) == h
+	}
+	if sum := blake3.Sum256(stored[image.SumBytes:]); !bytes.Equal(sum[:image.SumBytes], stored[:image.SumBytes]) {
+		return false
+	}
+	return unpack(h, stored, content) == nil
+}
+
+// unpack puts a compressed content where it belongs, and no byte behind it.
+func unpack(h image.Hash, stored, content []byte) error {
+	decoder := decoders.Get().(*zstd.Decoder)
+	defer decoders.Put(decoder)
+	content = content[:len(content):len(content)]
+	out, err := decoder.DecodeAll(stored[image.SumBytes:], content[:0])
+	if err == nil && (len(out) != len(content) || &out[0] != &content[0] || blake3.Sum256(out) != h) {
+		err = image.ErrMalformed
+	}
+	return err
+}
+
+// inParallel does work 0 to n-1 with all processors, up to the first error.
+func inParallel(ctx context.Context, n int, work func(i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		next    atomic.Int64
+		workers sync.WaitGroup
+	)
+	for range min(runtime.GOMAXPROCS(0), n) {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := work(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,298 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"golang.org/x/sys/unix"
+)
+
+// Problem is what is wrong with one file of an image.
+type Problem struct {
+	// File is its name within the directory.
+	File string `json:"file"`
+	What string `json:"what"`
+}
+
+func (p Problem) String() string { return p.File + ": " + p.What }
+
+// Verified is what Verify has found.
+type Verified struct {
+	Problems    []Problem `json:"problems"`
+	Generations int       `json:"generations"`
+	Packs       int       `json:"packs"`
+	Contents    int       `json:"contents"`
+	Bytes       uint64    `json:"bytes"`
+}
+
+// Verify reads everything and checks every byte of it, except who made the seals. progress may be nil; it is called by
+// several goroutines. The error is for what could not be looked at.
+func (d *Dir) Verify(ctx context.Context, progress func(doneBytes, totalBytes uint64)) (*Verified, error) {
+	v := &verifying{dir: d, good: map[image.Hash]uint32{}, progress: progress}
+	if v.progress == nil {
+		v.progress = func(uint64, uint64) {}
+	}
+	if err := v.strangers(); err != nil {
+		return nil, err
+	}
+	packs, err := d.Packs()
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(packs)
+	for _, pack := range packs {
+		if info, err := pack.Stat(); err == nil {
+			v.total += uint64(info.Size())
+		}
+	}
+	for _, pack := range packs {
+		if err := v.pack(ctx, pack); err != nil {
+			return nil, err
+		}
+	}
+	err = v.generations(ctx, packs)
+	v.found.Packs, v.found.Contents, v.found.Bytes = len(packs), len(v.good), v.done.Load()
+	return &v.found, err
+}
+
+// verifying is a Verify under way.
+type verifying struct {
+	dir      *Dir
+	found    Verified
+	progress func(doneBytes, totalBytes uint64)
+	total    uint64
+	done     atomic.Uint64
+	// good are contents that were read and are what they are called, with their lengths.
+	good map[image.Hash]uint32
+}
+
+func (v *verifying) bad(file, format string, arguments ...any) {
+	v.found.Problems = append(v.found.Problems, Problem{file, fmt.Sprintf(format, arguments...)})
+}
+
+// strangers looks for what does not belong to the image. What is in tmp is nobody's.
+func (v *verifying) strangers() error {
+	d := v.dir
+	for _, place := range []struct {
+		folder
+		prefix string
+		ours   func(string) bool
+	}{{d.root, "", isTopName}, {d.generations, generationsName, isGenerationName}, {d.packs, packsName, isPackName}} {
+		names, err := place.names()
+		if err != nil {
+			return err
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !place.ours(name) {
+				v.bad(path.Join(place.prefix, name), "does not belong to the image")
+			}
+		}
+	}
+	raw, err := d.root.read(lockName, 0)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(raw) == 0 {
+		return nil
+	}
+	v.bad(lockName, "is not an empty file: %v", err)
+	return nil
+}
+
+// pack checks every byte of one pack.
+func (v *verifying) pack(ctx context.Context, pack *os.File) error {
+	name := path.Join(packsName, path.Base(pack.Name()))
+	before := v.done.Load()
+	info, err := pack.Stat()
+	if err != nil {
+		return err
+	}
+	header, err := loadHeader(pack)
+	if id, _ := parsePack(path.Base(pack.Name())); err == nil && header.Pack != id {
+		err = fmt.Errorf("%w: the header is that of pack %s", image.ErrMalformed, header.Pack)
+	}
+	if err != nil {
+		v.bad(name, "%v", err)
+	}
+	index, err := loadIndex(pack)
+	if err != nil {
+		v.bad(name, "%v", err)
+	}
+	records, end, err := v.records(pack, info.Size())
+	if err != nil {
+		v.bad(name, "at %d: %v", end, err)
+		// What the index has behind the damage is looked at all the same.
+		records = union(records, index)
+	} else if index != nil {
+		v.compare(name, records, index, end, info.Size())
+	}
+	damage, err := v.contents(ctx, pack, records)
+	for _, what := range damage {
+		v.bad(name, "%v", what)
+	}
+	v.done.Store(before + uint64(info.Size()))
+	v.progress(v.done.Load(), v.total)
+	return err
+}
+
+// records lists the records of a pack by their headers. The error is for what stands at the offset end.
+func (v *verifying) records(pack *os.File, size int64) (records []image.Place, end int64, err error) {
+	at := int64(image.PackHeaderBytes)
+	raw := make([]byte, image.RecordHeaderBytes)
+	for {
+		n, err := pack.ReadAt(raw, at)
+		if n < len(raw) || string(raw[:4]) != image.RecordMagic {
+			// The index begins here, or should.
+			trailer := make([]byte, image.TrailerBytes)
+			if err := readAt(pack, trailer, size-image.TrailerBytes); err != nil {
+				return records, at, err
+			}
+			if t, err := image.DecodeTrailer(trailer, size); err == nil && t.Index != uint64(at) {
+				return records, at, fmt.Errorf("%w: no record stands here", image.ErrMalformed)
+			}
+			return records, at, nil
+		}
+		if err != nil {
+			return records, at, err
+		}
+		record, err := image.DecodeRecord(raw)
+		if err != nil {
+			return records, at, err
+		}
+		place := placeOf(record, at)
+		next := at + record.Bytes()
+		for _, gap := range [][2]int64{{at + image.RecordHeaderBytes, int64(place.Offset)}, {int64(place.Offset) + int64(place.StoredBytes), next}} {
+			filler := make([]byte, gap[1]-gap[0])
+			if err := readAt(pack, filler, gap[0]); err != nil {
+				return records, at, err
+			}
+			if !image.Zeros(filler) {
+				return append(records, place), at, fmt.Errorf("%w: the record is not padded with zeros", image.ErrMalformed)
+			}
+		}
+		records, at = append(records, place), next
+	}
+}
+
+// compare checks that the index has what the records are.
+func (v *verifying) compare(name string, records, index []image.Place, end, size int64) {
+	stands := make(map[image.Place]bool, len(records))
+	for _, each := range records {
+		stands[each] = true
+	}
+	named := make(map[image.Hash]bool, len(index))
+	for _, each := range index {
+		named[each.Hash] = true
+		if !stands[each] {
+			v.bad(name, "the index has content %s at %d, where it is not", each.Hash, each.Offset)
+		}
+	}
+	for _, each := range records {
+		if !named[each.Hash] {
+			v.bad(name, "the index lacks content %s at %d", each.Hash, each.Offset)
+		}
+	}
+	if want := end + int64(len(index))*image.IndexEntryBytes + image.TrailerBytes; size != want {
+		v.bad(name, "%d bytes long, and should be %d", size, want)
+	}
+}
+
+func union(a, b []image.Place) []image.Place {
+	seen := make(map[image.Place]bool, len(a))
+	for _, each := range a {
+		seen[each] = true
+	}
+	for _, each := range b {
+		if !seen[each] {
+			a = append(a, each)
+		}
+	}
+	return a
+}
+
+// contents reads what stands at places, with all processors, and notes what is good.
+func (v *verifying) contents(ctx context.Context, pack *os.File, places []image.Place) (damage []error, err error) {
+	results := make([]error, len(places))
+	err = inParallel(ctx, len(places), func(i int) error {
+		results[i] = checkPlace(pack, places[i])
+		v.progress(v.done.Add(uint64(places[i].StoredBytes)), v.total)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, result := range results {
+		if result != nil {
+			damage = append(damage, result)
+			continue
+		}
+		v.good[places[i].Hash] = places[i].ContentBytes
+	}
+	return damage, nil
+}
+
+// checkPlace reads a content, and what is stored for it.
+func checkPlace(pack *os.File, at image.Place) error {
+	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(stored)
+	defer buffers.Put(content)
+	return loadStored(pack, at, stored[:at.StoredBytes], content[:at.ContentBytes])
+}
+
+// generations checks the manifests and that everything they name is there and good.
+func (v *verifying) generations(ctx context.Context, packs []*os.File) error {
+	numbers, err := v.dir.Generations()
+	if err != nil {
+		return err
+	}
+	// Damage of headers and indices was found already.
+	reader := readerOfGood(packs)
+	for _, n := range numbers {
+		name := path.Join(generationsName, generationName(n))
+		v.found.Generations++
+		m, err := v.dir.Inspect(n)
+		if err == nil {
+			err = walk(ctx, reader, m, v.needed)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, unix.EACCES):
+			return err
+		case err != nil:
+			v.bad(name, "%v", err)
+		}
+	}
+	return nil
+}
+
+// needed fails for a content that was not found good.
+func (v *verifying) needed(of string, chunk image.Chunk) error {
+	bytes, good := v.good[chunk.Hash]
+	switch {
+	case !good:
+		return fmt.Errorf("%s, at %#x: %w or damaged: %s", of, chunk.Address, ErrMissing, chunk.Hash)
+	case chunk.Bytes != 0 && chunk.Bytes != bytes:
+		return fmt.Errorf("%s, at %#x: %w: a chunk of %d bytes has %d", of, chunk.Address, image.ErrMalformed, chunk.Bytes, bytes)
+	}
+	return nil
+}
+
+// readerOfGood reads the packs that can be read.
+func readerOfGood(packs []*os.File) *Reader {
+	var good []*os.File
+	for _, pack := range packs {
+		if _, err := loadHeader(pack); err == nil {
+			good = append(good, pack)
+		}
+	}
+	reader, err := NewReader(good)
+	if err != nil {
+		reader, _ = NewReader(nil)
+	}
+	return reader
+}

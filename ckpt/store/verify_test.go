@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// filesOf lists the files of an image, from its directory on.
+func filesOf(t testing.TB, path string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		short, _ := filepath.Rel(path, name)
+		all[short] = content
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// problems opens and verifies an image, and says what is wrong with it in the words that a user would get.
+func problems(t testing.TB, path string) []string {
+	t.Helper()
+	d, err := Open(openDir(t, path))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer d.Close()
+	found, err := d.Verify(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, problem := range found.Problems {
+		all = append(all, problem.String())
+	}
+	return all
+}
+
+// small is an image in which everything occurs, and little of each.
+func small(seed uint64) saved {
+	return saved{
+		memory: [][]byte{noise(seed, 5000), noise(99, 70_000), make([]byte, 4096), []byte(strings.Repeat("compressible ", 1000))},
+		files:  map[string][]byte{"core-1.img": noise(seed+1, 300)}, compress: true,
+	}
+}
+
+// TestFlippedBits flips bits in every file of an image; the report must name the file.
+func TestFlippedBits(t *testing.T) {
+	path := t.TempDir()
+	d := initDir(t, path)
+	put(t, d, small(1))
+	put(t, d, small(2))
+	if found := problems(t, path); len(found) > 0 {
+		t.Fatalf("an image that was just made is bad: %v", found)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for name, content := range filesOf(t, path) {
+		offsets := flipsFor(random, len(content))
+		for _, at := range offsets {
+			bit := byte(1) << random.IntN(8)
+			content[at] ^= bit
+			overwrite(t, filepath.Join(path, name), content)
+			if found := strings.Join(problems(t, path), "\n"); !strings.Contains(found, name) {
+				t.Errorf("%s: bit %#x at %d of %d was flipped; found: %q", name, bit, at, len(content), found)
+			}
+			content[at] ^= bit
+		}
+		overwrite(t, filepath.Join(path, name), content)
+	}
+	if found := problems(t, path); len(found) > 0 {
+		t.Errorf("after everything was flipped back: %v", found)
+	}
+}
+
+// flipsFor takes all bytes at both ends of a file, where its structure is densest, and some between.
+func flipsFor(random *rand.Rand, length int) (offsets []int) {
+	for i := range length {
+		if i < 300 || i >= length-500 || random.IntN(length) < 200 {
+			offsets = append(offsets, i)
+		}
+	}
+	return offsets
+}
+
+func overwrite(t testing.TB, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTruncated cuts every file of an image off, and lengthens it.
+func TestTruncated(t *testing.T) {
+	path := t.TempDir()
+	put(t, initDir(t, path), small(1))
+	for name, content := range filesOf(t, path) {
+		for _, length := range []int{0, 1, len(content) / 2, len(content) - 1, len(content) + 1, len(content) + 64} {
+			if length == len(content) || length < 0 {
+				continue
+			}
+			overwrite(t, filepath.Join(path, name), append(content[:min(length, len(content)):len(content)], make([]byte, max(0, length-len(content)))...))
+			if found := strings.Join(problems(t, path), "\n"); !strings.Contains(found, name) {
+				t.Errorf("%s: %d bytes instead of %d; found: %q", name, length, len(content), found)
+			}
+		}
+		overwrite(t, filepath.Join(path, name), content)
+	}
+}
+
+func TestStrangersAndLosses(t *testing.T) {
+	path := t.TempDir()
+	put(t, initDir(t, path), small(1))
+	for name, content := range filesOf(t, path) {
+		if !strings.HasPrefix(name, packsName) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(path, name)); err != nil {
+			t.Fatal(err)
+		}
+		if found := strings.Join(problems(t, path), "\n"); !strings.Contains(found, "generations/000001: ") {
+			t.Errorf("without %s: found %q", name, found)
+		}
+		overwrite(t, filepath.Join(path, name), content)
+	}
+	for _, name := range []string{"stray", "packs/stray", "generations/1", "generations/000002.bak"} {
+		overwrite(t, filepath.Join(path, name), nil)
+		if found := strings.Join(problems(t, path), "\n"); !strings.Contains(found, name+": ") {
+			t.Errorf("with %s: found %q", name, found)
+		}
+		_ = os.Remove(filepath.Join(path, name))
+	}
+}
