@@ -6,7 +6,7 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *o
 			   void **values, unsigned int count, CUlibraryOption *library_options,
 			   void **library_values, unsigned int library_count)
 {
-	struct phos_jit jit = {count, options, values};
+	struct phos_jit jit = {count, options, values, 0};
 	(void)library_options;
 	(void)library_values;
 	(void)library_count;
@@ -17,7 +17,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_optio
 			       void **values, unsigned int count, CUlibraryOption *library_options,
 			       void **library_values, unsigned int library_count)
 {
-	struct phos_jit jit = {count, options, values};
+	struct phos_jit jit = {count, options, values, 0};
 	(void)library_options;
 	(void)library_values;
 	(void)library_count;

@@ -45,7 +45,8 @@ CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **value
 	memcpy(header, PHOS_LINK_MAGIC, 8);
 	memcpy(header + 8, &version, 4);
 	link->live = LIVE;
-	link->jit = (struct phos_jit){count, options, values};
+	link->jit = (struct phos_jit){count, options, values, 0};
+	link->jit.room = phos_jit_room(&link->jit);
 	link->container = header;
 	link->bytes = PHOS_LINK_HEADER_BYTES;
 	*state = (uintptr_t)link;

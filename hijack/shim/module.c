@@ -36,17 +36,22 @@ static void **find_option(const struct phos_jit *jit, enum jit_option option)
 	return NULL;
 }
 
+size_t phos_jit_room(const struct phos_jit *jit)
+{
+	void **room = find_option(jit, ERROR_LOG_BYTES);
+	return room == NULL ? 0 : (uintptr_t)*room;
+}
+
 void phos_jit_report(const struct phos_jit *jit, const char *log)
 {
 	void **buffer = find_option(jit, ERROR_LOG), **room = find_option(jit, ERROR_LOG_BYTES);
 	void **info_buffer = find_option(jit, INFO_LOG),
 	     **info_room = find_option(jit, INFO_LOG_BYTES);
 	void **time = find_option(jit, WALL_TIME);
-	size_t bytes = strlen(log);
+	size_t bytes = strlen(log), most = jit->room != 0 ? jit->room : phos_jit_room(jit);
 	bool told = bytes == 0;
-	if (buffer != NULL && room != NULL && *buffer != NULL && (uintptr_t)*room > 0) {
-		size_t most = (uintptr_t)*room - 1;
-		size_t used = bytes < most ? bytes : most;
+	if (buffer != NULL && room != NULL && *buffer != NULL && most > 0) {
+		size_t used = bytes < most ? bytes : most - 1;
 		memcpy(*buffer, log, used);
 		((char *)*buffer)[used] = '\0';
 		*room = (void *)used;
@@ -155,7 +160,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
 			    CUjit_option *options, void **values)
 {
-	struct phos_jit jit = {count, options, values};
+	struct phos_jit jit = {count, options, values, 0};
 	return module == NULL ? CUDA_ERROR_INVALID_VALUE : phos_load(image, &jit, false, module);
 }
 

@@ -14,7 +14,13 @@ struct phos_jit {
 	unsigned int count;
 	CUjit_option *options;
 	void **values;
+	/* Room for the log where many reports go to one buffer, 0 where one does: a report writes
+	 * how much it used where the room was given. */
+	size_t room;
 };
+
+/* The room for a log that the options give. */
+size_t phos_jit_room(const struct phos_jit *jit);
 
 /* Hands a log to the program, or to stderr when it gave no place for one. */
 void phos_jit_report(const struct phos_jit *jit, const char *log);

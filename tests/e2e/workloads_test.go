@@ -58,6 +58,9 @@ func TestDriverAPI(t *testing.T) {
 	t.Run("dlopen", func(t *testing.T) {
 		daemon.Program(compileC(t, false, workload("driver", "vector.c"))).In(t).OK()
 	})
+	t.Run("linker", func(t *testing.T) {
+		daemon.Program(compileC(t, true, workload("driver", "link.c"))).In(t).OK()
+	})
 	t.Run("go", func(t *testing.T) {
 		t.Setenv("CGO_ENABLED", "1")
 		program := filepath.Join(t.TempDir(), "program")

@@ -269,12 +269,19 @@ func TestInfo(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	for attribute, want := range map[abi.FunctionAttribute]int32{
-		abi.FuncMaxThreadsPerBlock: 256, abi.FuncSharedBytes: 48,
+		abi.FuncMaxThreadsPerBlock: 256, abi.FuncSharedBytes: 40,
 		abi.FuncPTXVersion: 90, abi.FuncBinaryVersion: 90,
 	} {
 		if got := info.Attributes[attribute]; got != want {
 			t.Errorf("attribute %d is %d, want %d", attribute, got, want)
 		}
+	}
+	dynamic := m.kernel(m.link(header+`
+.extern .shared .align 4 .b8 rest[];
+.visible .entry k()
+{ .shared .b32 x[10]; .reg .b32 %r<2>; ld.shared.u32 %r1, [x]; st.shared.u32 [rest], %r1; ret; }`), "k").Info()
+	if got := dynamic.Attributes[abi.FuncSharedBytes]; got != 48 {
+		t.Errorf("before dynamic shared memory: %d bytes, which must end at a multiple of 16", got)
 	}
 }
 

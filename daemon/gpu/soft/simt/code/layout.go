@@ -1,8 +1,10 @@
 package code
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -40,6 +42,9 @@ func (r *Refused) Unwrap() error {
 	}
 	return abi.InvalidPTX
 }
+
+// errUndefined is what Err says of a name that nothing defines.
+var errUndefined = errors.Join(abi.InvalidPTX, gpu.ErrUndefined)
 
 // function is a reachable function while it is lowered.
 type function struct {
@@ -85,7 +90,10 @@ func (l *lowering) reach(f *ptx.Func) (*function, error) {
 		callee := l.linked.Functions[in.Call.Func.Name]
 		if callee == nil {
 			if builtins[in.Call.Func.Name] == NoBuiltin {
-				return nil, &Refused{Function: f.Name, Pos: in.Pos, Text: "function '" + in.Call.Func.Name + "' is not defined"}
+				return nil, &Refused{
+					Function: f.Name, Pos: in.Pos, Err: errUndefined,
+					Text: "function '" + in.Call.Func.Name + "' is not defined",
+				}
 			}
 			continue
 		}
@@ -212,7 +220,7 @@ func (l *lowering) placeShared(v *ptx.Var) {
 		return
 	}
 	if v.Bytes == 0 {
-		l.dynamicAlign = max(l.dynamicAlign, v.Align)
+		l.dynamicAlign = max(l.dynamicAlign, frameAlign, v.Align)
 		l.shared[v] = 0 // unused: see sharedOffset
 		return
 	}

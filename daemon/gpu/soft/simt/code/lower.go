@@ -51,7 +51,7 @@ func Lower(entry *ptx.Func, linked *Linked) (*Kernel, error) {
 		constPreds:   map[bool]uint32{},
 		specials:     map[SpecialColumn]uint32{},
 		shared:       map[*ptx.Var]uint64{},
-		dynamicAlign: frameAlign,
+		dynamicAlign: 1,
 	}
 	main, err := l.reach(entry)
 	if err != nil {
@@ -118,6 +118,14 @@ func (l *lowering) refuse(format string, args ...any) error {
 	return &Refused{
 		Function: l.fn.ptx.Name, Pos: l.in.Pos,
 		Text: fmt.Sprintf("'%s': ", l.in.String()) + fmt.Sprintf(format, args...),
+	}
+}
+
+// undefined says that the current instruction uses a name that nothing defines.
+func (l *lowering) undefined(what, name string) error {
+	return &Refused{
+		Function: l.fn.ptx.Name, Pos: l.in.Pos, Err: errUndefined,
+		Text: fmt.Sprintf("'%s': %s '%s' is not defined", l.in.String(), what, name),
 	}
 }
 

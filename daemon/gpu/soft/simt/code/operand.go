@@ -55,7 +55,7 @@ func (l *lowering) source(o ptx.Operand, class ptx.Class) (Ref, error) {
 	case ptx.FuncOperand:
 		f := l.linked.Functions[o.Func.Name]
 		if f == nil {
-			return Ref{}, l.refuse("function '%s' is not defined", o.Func.Name)
+			return Ref{}, l.undefined("function", o.Func.Name)
 		}
 		return Ref{At: l.constant64(l.linked.FunctionAddresses[f]), Class: ptx.R64}, nil
 	case ptx.SymbolOperand:
@@ -147,7 +147,7 @@ func (l *lowering) address(v *ptx.Var) (address uint64, frame bool, err error) {
 	}
 	address, known := l.linked.Addresses[v]
 	if !known {
-		return 0, false, l.refuse("variable '%s' is not defined", v.Name)
+		return 0, false, l.undefined("variable", v.Name)
 	}
 	return address, false, nil
 }
