@@ -9,23 +9,20 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// changed returns the pieces whose content is not known, or not that which is known. It forgets what it finds to have changed.
-func (m *memory) changed(ctx context.Context, workers crew.Crew) ([]gpu.Range, error) {
+// forgetChanged forgets the names of all pieces whose content may not be what it was when it was named.
+func (m *memory) forgetChanged(ctx context.Context, workers crew.Crew) error {
 	if tracker, marks := m.source.Memory.(gpu.Tracker); marks {
-		return m.changedByMarks(tracker), nil
+		m.forgetMarked(tracker)
+		return nil
 	}
-	list, err := m.changedByDigest(ctx, workers)
-	if err != nil {
-		return nil, fmt.Errorf("compare %s: %w", m.source.Name, err)
-	}
-	return list, nil
+	return wrap("compare", m, m.forgetDiffering(ctx, workers))
 }
 
 func bit(bitmap []uint64, i uint64) bool {
 	return i/64 < uint64(len(bitmap)) && bitmap[i/64]>>(i%64)&1 == 1
 }
 
-func (m *memory) changedByMarks(tracker gpu.Tracker) (changed []gpu.Range) {
+func (m *memory) forgetMarked(tracker gpu.Tracker) {
 	for _, run := range runs(m.pieces) {
 		// Fresh chunks first: one that is written in between is then found written, and never taken for zeros that it
 		// no longer has.
@@ -38,35 +35,30 @@ func (m *memory) changedByMarks(tracker gpu.Tracker) (changed []gpu.Range) {
 			if bit(written, i) {
 				m.forget(r.Address)
 			}
-			if _, known := m.lookUp(r); !known {
-				changed = append(changed, r)
-			}
 		}
 	}
-	return changed
 }
 
-// changedByDigest compares what was digested before.
-func (m *memory) changedByDigest(ctx context.Context, workers crew.Crew) (changed []gpu.Range, err error) {
+// forgetDiffering compares what was digested before. A name without a digest is good for nothing here.
+func (m *memory) forgetDiffering(ctx context.Context, workers crew.Crew) error {
 	var compare []gpu.Range
 	for _, r := range m.pieces {
 		if c, known := m.lookUp(r); known && c.digested {
 			compare = append(compare, r)
 		} else {
-			changed = append(changed, r)
+			m.forget(r.Address)
 		}
 	}
 	digests, err := m.digestsOf(ctx, compare, workers)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i, r := range compare {
 		if c, _ := m.lookUp(r); c.digest != digests[i] {
 			m.forget(r.Address)
-			changed = append(changed, r)
 		}
 	}
-	return changed, nil
+	return nil
 }
 
 // digestsOf computes digests of pieces where they lie. A piece that is not mapped any more has one that matches nothing.
@@ -77,7 +69,7 @@ func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers crew.C
 		for _, run := range runs(list) {
 			some, err := digester.Digests(m.key, run)
 			if err != nil && !unmapped(err) {
-				return nil, err
+				return nil, fmt.Errorf("digest %#x+%#x: %w", run.Address, run.Bytes, err)
 			}
 			copy(digests[at:], some)
 			at += int(run.Bytes / gpu.ChunkBytes)

@@ -75,15 +75,12 @@ func (s *Snapshot) changes(ctx context.Context) (work []batch, bytes uint64, err
 
 // missing lists the pieces of a memory that have changed, or that the target does not have.
 func (s *Snapshot) missing(ctx context.Context, m *memory, workers crew.Crew) ([]gpu.Range, error) {
-	changed, err := m.changed(ctx, workers)
-	if err != nil {
+	if err := m.forgetChanged(ctx, workers); err != nil {
 		return nil, err
 	}
 	var list []gpu.Range
 	for _, r := range m.pieces {
-		if len(changed) > 0 && changed[0] == r {
-			list, changed = append(list, r), changed[1:]
-		} else if c, _ := m.lookUp(r); !c.hash.IsZero() && !s.target.Has(c.hash) {
+		if c, known := m.lookUp(r); !known || !c.hash.IsZero() && !s.target.Has(c.hash) {
 			list = append(list, r)
 		}
 	}
