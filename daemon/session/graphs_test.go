@@ -387,6 +387,9 @@ func TestLibraries(t *testing.T) {
 	p.ok(abi.CallLibraryUnload, &wire.LibraryUnload{Library: lib}, nil)
 	p.want(abi.InvalidHandle, abi.CallLaunch, launchOf(kernel.PKernel, 0, 1), nil)
 	p.want(abi.InvalidHandle, abi.CallLaunch, launchOf(functions[0].PFunc, 0, 1), nil)
+	for _, p.context = range []abi.Handle{first, second.Pctx} {
+		syncContext(p) // its modules go when the work before the unloading is done
+	}
 	if p.backend.modules != 1 { // that of order.kernel
 		t.Errorf("%d modules loaded", p.backend.modules)
 	}
