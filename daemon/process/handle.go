@@ -50,6 +50,20 @@ func Inherit(id Identity, fd int) (*Handle, error) {
 	return &Handle{Identity: id, file: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
+// Take makes a handle of a pidfd that came as a file, and closes the file.
+func Take(id Identity, pidfd *os.File) (*Handle, error) {
+	defer pidfd.Close()
+	fd, err := unix.FcntlInt(pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("take pidfd of %d: %w", id.PID, err)
+	}
+	handle, err := Inherit(id, fd)
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return handle, err
+}
+
 // Wait blocks until the process has ended, or Close is called (then it returns os.ErrClosed).
 // It occupies no thread.
 func (h *Handle) Wait() error {

@@ -37,10 +37,14 @@ func (w *Worker) serveControl() error {
 		return fmt.Errorf("%w: the control socket is no unix socket", rpc.ErrInvalid)
 	}
 	socket.SetUnlinkOnClose(false)
-	server := grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}), grpc.UnaryInterceptor(rpc.ServerErrors))
-	rpc.RegisterWorkerServer(server, &control{worker: w})
-	go func() { _ = server.Serve(handover.NewListener(socket, w.desk, w.log)) }() // for the life of the process
+	w.serveOn(socket)
 	return nil
+}
+
+func (w *Worker) serveOn(socket *net.UnixListener) {
+	w.server = grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}), grpc.UnaryInterceptor(rpc.ServerErrors))
+	rpc.RegisterWorkerServer(w.server, &control{worker: w})
+	go func() { _ = w.server.Serve(handover.NewListener(socket, w.desk, w.log)) }() // for the life of the process
 }
 
 // Describe tells how the session stands.

@@ -12,12 +12,10 @@ import (
 
 // describe is what pos_cli --status shows of the program.
 func (w *Worker) describe() *rpc.Description {
-	description := &rpc.Description{
-		JobName: w.job.name,
-		LogPath: w.job.logPath,
-	}
-	if w.job.wrong != nil {
-		description.JobFileError = w.job.wrong.Error()
+	known := w.currentJob()
+	description := &rpc.Description{JobName: known.name, LogPath: known.logPath}
+	if known.wrong != nil {
+		description.JobFileError = known.wrong.Error()
 	}
 	if live := w.session.Load(); live != nil {
 		description.Live = true

@@ -47,8 +47,8 @@ func (w *Worker) welcome(conn net.Conn, hello wire.Hello) error {
 		SessionPath:  w.config.SessionPath,
 		ArenaPath:    w.config.ArenaPath,
 	}
-	if w.job.wrong != nil {
-		message.Message = w.job.wrong.Error()
+	if wrong := w.currentJob().wrong; wrong != nil {
+		message.Message = wrong.Error()
 	}
 	if _, err := conn.Write(message.Append(nil)); err != nil {
 		return fmt.Errorf("handshake: %w", err)

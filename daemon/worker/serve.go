@@ -30,15 +30,10 @@ func (w *Worker) serve() error {
 		return err
 	}
 	w.log.Info("program joined", "backend", w.config.Gpus)
-	if w.job.wrong != nil {
-		w.log.Warn("job file", "error", w.job.wrong)
+	if wrong := w.currentJob().wrong; wrong != nil {
+		w.log.Warn("job file", "error", wrong)
 	}
-	if hello.Flags&wire.HelloCopyByShim == 0 {
-		go w.followCookie(hello)
-	}
-	err = w.run(file, live)
-	live.slots.Close()
-	return err
+	return w.run(w.join(live, w.session.Load(), cookieOf(hello)))
 }
 
 // markDead makes every later call of the program fail. phosd does the same when this process dies without doing it.
@@ -92,7 +87,7 @@ func (w *Worker) begin(live *link) error {
 		})
 	}
 	made, err := session.New(session.Options{
-		Backend: w.backend, Program: live, Arena: live.arena, Answers: live, Getenv: w.job.getenv, Logger: w.log,
+		Backend: w.backend, Program: live, Arena: live.arena, Answers: live, Getenv: w.getenv, Logger: w.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)
@@ -103,19 +98,22 @@ func (w *Worker) begin(live *link) error {
 }
 
 // run dispatches what the program posts until somebody ends the session or the ring makes no sense.
-func (w *Worker) run(file *wire.File, live *link) error {
+func (w *Worker) run(j *joined) error {
+	w.joined.Store(j)
+	go w.followCookie(j)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	context.AfterFunc(ctx, func() { w.end("the ring has ended") })
 	go func() {
 		<-w.over
-		live.slots.Close() // a call may be waiting for a copy that never comes
+		j.link.slots.Close() // a call may be waiting for a copy that never comes
 		cancel()
 	}()
-	err := w.dispatchAll(ctx, file.Ring())
+	err := w.dispatchAll(ctx, j)
+	j.link.slots.Close()
 	switch {
 	case errors.Is(err, errFault):
-		file.Fail(faultResult)
+		j.link.file.Fail(faultResult)
 	case err != nil:
 		w.log.Error("the program broke its session", "error", err)
 		return nil
@@ -127,20 +125,19 @@ func (w *Worker) run(file *wire.File, live *link) error {
 }
 
 // dispatchAll turns a panic of a handler into the end of this one session.
-func (w *Worker) dispatchAll(ctx context.Context, ring *wire.Ring) (err error) {
+func (w *Worker) dispatchAll(ctx context.Context, j *joined) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			w.log.Error("panic in a call; the session ends", "panic", fault, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%w: %v", errFault, fault)
 		}
 	}()
-	live := w.session.Load()
 	var call session.Call
-	return ring.Run(ctx, func(frame *wire.Frame) {
+	return j.ring.Run(ctx, func(frame *wire.Frame) {
 		call = session.Call{
 			Number: frame.Call, Flags: frame.Flags, Slot: frame.Slot, Context: frame.Context,
 			Sequence: frame.Sequence, Payload: frame.Payload,
 		}
-		live.Dispatch(&call)
+		j.session.Dispatch(&call)
 	})
 }

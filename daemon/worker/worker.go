@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"google.golang.org/grpc"
+
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/jobfile"
@@ -33,10 +35,17 @@ type Worker struct {
 	config  Config
 	log     *slog.Logger
 	program *process.Handle
-	job     job
+	job     atomic.Pointer[job] // nil as long as the program is not known
 	backend gpu.Backend
 	// session is nil until the handshake is over.
 	session atomic.Pointer[session.Session]
+	// joined is nil until the program uses the session.
+	joined atomic.Pointer[joined]
+	// revival is nil in the worker of a program that has just started.
+	revival *revival
+	server  *grpc.Server
+	// checkpointing is held by the one checkpoint that there may be at a time.
+	checkpointing sync.Mutex
 	// last is the progress that the session told last.
 	last atomic.Pointer[session.Progress]
 
@@ -65,13 +74,17 @@ func Run(open Open) error {
 	}
 	w := &Worker{config: config, over: make(chan struct{})}
 	w.desk = handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens})
-	w.log = slog.New(config.Log.Handler(os.Stderr)).With("session", config.Session, "pid", config.Program.PID)
+	if config.Restore != nil {
+		return w.revive(open)
+	}
+	w.log = w.phosdLog(config.Program.PID)
 	if w.program, err = process.Inherit(config.Program, PidfdFD); err != nil {
 		return err
 	}
 	go w.followProgram(w.log)
-	w.job = readJob(w.program.Identity)
-	w.log = w.job.logger(w.log, config.Log)
+	found := readJob(w.program.Identity)
+	w.job.Store(&found)
+	w.log = found.logger(w.log, config.Log)
 	if err := w.serveControl(); err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
@@ -79,6 +92,15 @@ func Run(open Open) error {
 		return errors.Join(err, w.refuse(err))
 	}
 	return w.serve()
+}
+
+// phosdLog is phosd's log, for what concerns the session.
+func (w *Worker) phosdLog(pid int) *slog.Logger {
+	log := slog.New(w.config.Log.Handler(os.Stderr)).With("session", w.config.Session)
+	if pid != 0 {
+		log = log.With("pid", pid)
+	}
+	return log
 }
 
 func (w *Worker) openBackend(open Open) error {
@@ -113,7 +135,9 @@ func (w *Worker) end(why string) {
 
 // job is what a program's surroundings say about it.
 type job struct {
-	name    string
+	name string
+	// named: by its pos.yaml.
+	named   bool
 	logPath string
 	// wrong is what is wrong with pos.yaml.
 	wrong  error
@@ -121,11 +145,27 @@ type job struct {
 	getenv func(string) string
 }
 
+// currentJob is what is known of the program's surroundings.
+func (w *Worker) currentJob() job {
+	if known := w.job.Load(); known != nil {
+		return *known
+	}
+	return job{}
+}
+
+// getenv reads the program's environment.
+func (w *Worker) getenv(name string) string {
+	if known := w.job.Load(); known != nil {
+		return known.getenv(name)
+	}
+	return ""
+}
+
 // readJob reads with the program's rights, because the worker has no others. Nothing in it can fail: a program with a
 // wrong file still starts.
 func readJob(program process.Identity) job {
 	file, err := jobfile.Load(fmt.Sprintf("/proc/%d/cwd/%s", program.PID, jobfile.Name))
-	j := job{name: file.JobName, logPath: file.LogPath, wrong: err, getenv: func(string) string { return "" }}
+	j := job{name: file.JobName, named: file.JobName != "", logPath: file.LogPath, wrong: err, getenv: func(string) string { return "" }}
 	if j.name == "" {
 		j.name = program.Name()
 	}

@@ -1,0 +1,169 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// errNotRestored means that the worker was not started to make a session again.
+var errNotRestored = fmt.Errorf("%w: this session was not restored", rpc.ErrInvalid)
+
+// attachment brings a program to its session.
+type attachment struct {
+	program *process.Handle
+	answer  chan error
+}
+
+// Restored reports how the session comes back, until all of it is there.
+func (c *control) Restored(_ *rpc.RestoredRequest, stream grpc.ServerStreamingServer[rpc.RestoredEvent]) error {
+	if err := rootOnly(stream.Context()); err != nil {
+		return rpc.ToStatus(err)
+	}
+	r := c.worker.revival
+	if r == nil {
+		return rpc.ToStatus(errNotRestored)
+	}
+	return rpc.ToStatus(r.report(stream))
+}
+
+func (r *revival) report(stream grpc.ServerStreamingServer[rpc.RestoredEvent]) error {
+	tick := time.NewTicker(reportTime)
+	defer tick.Stop()
+	for {
+		now, failure, changed := r.state.look()
+		if failure != nil {
+			r.state.tell()
+			return failure
+		}
+		event := &rpc.RestoredEvent{Ready: now.ready, Done: now.loaded}
+		if loader := r.loader.Load(); loader != nil {
+			event.DoneBytes, event.TotalBytes = loader.Progress()
+		}
+		if err := stream.Send(event); err != nil || now.loaded {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case <-r.worker.over:
+			return fmt.Errorf("%w: its session ends", rpc.ErrNoProgram)
+		}
+	}
+}
+
+// Attach gives a session that was restored its program.
+func (c *control) Attach(ctx context.Context, request *rpc.AttachRequest) (*rpc.AttachReply, error) {
+	if err := rootOnly(ctx); err != nil {
+		return nil, err
+	}
+	r := c.worker.revival
+	if r == nil {
+		return nil, errNotRestored
+	}
+	program, err := r.program(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.offer(ctx, program); err != nil {
+		return nil, errors.Join(err, program.Close())
+	}
+	return &rpc.AttachReply{}, nil
+}
+
+// program is the process that a request speaks of.
+func (r *revival) program(ctx context.Context, request *rpc.AttachRequest) (*process.Handle, error) {
+	actor, err := rpc.ActorOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := r.worker.desk.Take(request.GetFiles(), actor)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) != 1 {
+		for _, file := range files {
+			_ = file.Close()
+		}
+		return nil, fmt.Errorf("%w: %d files in place of one pidfd", rpc.ErrInvalid, len(files))
+	}
+	id := process.Identity{PID: int(request.GetPid()), StartTicks: request.GetStartTicks()}
+	program, err := process.Take(id, files[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := id.Check(); err != nil {
+		return nil, errors.Join(err, program.Close())
+	}
+	return program, nil
+}
+
+// offer brings a program to the session, once it is ready, and waits until its calls are served.
+func (r *revival) offer(ctx context.Context, program *process.Handle) error {
+	a := attachment{program: program, answer: make(chan error, 1)}
+	for {
+		now, failure, changed := r.state.look()
+		switch {
+		case now.attached:
+			return fmt.Errorf("%w: it has its program already", rpc.ErrInvalid)
+		case failure != nil && !now.ready:
+			return failure
+		}
+		var ready chan attachment
+		if now.ready {
+			ready = r.attach
+		}
+		select {
+		case ready <- a:
+			return <-a.answer
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.worker.over:
+			return fmt.Errorf("%w: its session ends", rpc.ErrNoProgram)
+		}
+	}
+}
+
+// take makes a program that has come back the session's.
+func (r *revival) take(a attachment) {
+	w, live := r.worker, r.joined.link
+	w.program = a.program
+	live.memory.program = a.program.Identity
+	live.file.Word32(wire.WordWorker).Store(visiblePid(a.program.Identity))
+	found := readJob(a.program.Identity)
+	if r.about.JobName != "" && !found.named {
+		found.name = r.about.JobName
+	}
+	w.job.Store(&found)
+	r.log.set(found.logger(w.phosdLog(a.program.PID), w.config.Log).Handler())
+	go w.followProgram(w.log)
+	r.state.attach()
+	w.log.Info("program is back", "backend", w.config.Gpus)
+	live.file.SetGate(false)
+}
+
+// visiblePid is the pid of this process as a program sees it, 0 where it sees other pids.
+func visiblePid(program process.Identity) uint32 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", program.PID))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if pids, found := strings.CutPrefix(line, "NSpid:"); found && len(strings.Fields(pids)) == 1 {
+			return uint32(os.Getpid())
+		}
+	}
+	return 0
+}

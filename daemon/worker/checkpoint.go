@@ -1,0 +1,167 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+const (
+	// shutTime is how long the gate may be shut before the cut comes: freezing a program takes milliseconds.
+	shutTime = time.Minute
+	// progressTime is between two reports of how far a command is.
+	reportTime = 100 * time.Millisecond
+)
+
+// errOrder means that a command came before the one that it builds on.
+var errOrder = fmt.Errorf("%w: commands of a checkpoint out of order", rpc.ErrInvalid)
+
+// Checkpoint saves the session. Whatever ends the stream, the program goes on afterwards.
+func (c *control) Checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) error {
+	if err := rootOnly(stream.Context()); err != nil {
+		return rpc.ToStatus(err)
+	}
+	return rpc.ToStatus(c.worker.checkpoint(stream))
+}
+
+func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) (err error) {
+	if !w.checkpointing.TryLock() {
+		return fmt.Errorf("%w: another checkpoint of this program is under way", rpc.ErrExhausted)
+	}
+	defer w.checkpointing.Unlock()
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	s := &saving{worker: w, events: &events{stream: stream}}
+	defer s.close()
+	defer func() {
+		if fault := recover(); fault != nil {
+			w.log.Error("panic in a checkpoint; the program goes on", "panic", fault, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %v", errFault, fault)
+		}
+	}()
+	commands := receive(ctx, stream)
+	for {
+		command, err := s.next(commands)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.obey(ctx, command); err != nil {
+			w.log.Warn("checkpoint", "error", err)
+			return err
+		}
+	}
+}
+
+// received is what a stream brings.
+type received struct {
+	command *rpc.SaveCommand
+	err     error
+}
+
+func receive(ctx context.Context, stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) <-chan received {
+	commands := make(chan received)
+	go func() {
+		for {
+			command, err := stream.Recv()
+			select {
+			case commands <- received{command, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return commands
+}
+
+// next waits for a command, and not for long while the program waits too.
+func (s *saving) next(commands <-chan received) (*rpc.SaveCommand, error) {
+	var impatient <-chan time.Time
+	if s.at == shut {
+		impatient = time.After(shutTime)
+	}
+	select {
+	case got := <-commands:
+		return got.command, got.err
+	case <-impatient:
+		return nil, fmt.Errorf("%w: the gate has been shut for %s and no cut comes", context.DeadlineExceeded, shutTime)
+	case <-s.worker.over:
+		return nil, fmt.Errorf("%w: its session ends", rpc.ErrNoProgram)
+	}
+}
+
+// obey carries a command out and answers it. What is busy is an answer, everything else that fails ends the checkpoint.
+func (s *saving) obey(ctx context.Context, command *rpc.SaveCommand) error {
+	done := &rpc.SaveDone{}
+	var err error
+	switch what := command.GetCommand().(type) {
+	case *rpc.SaveCommand_Begin:
+		err = s.begin(ctx, what.Begin)
+	case *rpc.SaveCommand_Quiesce:
+		err = s.quiesce(ctx, milliseconds(what.Quiesce.GetDeadlineMilliseconds()))
+	case *rpc.SaveCommand_Cut:
+		err = s.cut(ctx, milliseconds(what.Cut.GetDeadlineMilliseconds()))
+	case *rpc.SaveCommand_Resume:
+		err = s.resume()
+	case *rpc.SaveCommand_Finish:
+		done.Result, err = s.finish(ctx)
+	default:
+		err = fmt.Errorf("%w: no such command", rpc.ErrInvalid)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, errBusy) {
+		done.Busy, err = err.Error(), nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.events.send(&rpc.SaveEvent{Event: &rpc.SaveEvent_Done{Done: done}})
+}
+
+func milliseconds(count uint64) time.Duration {
+	const most = 24 * time.Hour
+	return time.Duration(min(count, uint64(most.Milliseconds()))) * time.Millisecond
+}
+
+// events sends what a checkpoint reports; any goroutine may.
+type events struct {
+	mu     sync.Mutex
+	stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]
+	phase  string
+	last   time.Time
+}
+
+func (e *events) send(event *rpc.SaveEvent) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stream.Send(event)
+}
+
+// progress reports now and then. Whether anybody hears it is found out by the answer.
+func (e *events) progress(phase string, done, total uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	if phase == e.phase && done < total && now.Sub(e.last) < reportTime {
+		return
+	}
+	e.phase, e.last = phase, now
+	_ = e.stream.Send(&rpc.SaveEvent{Event: &rpc.SaveEvent_Progress{
+		Progress: &rpc.SaveProgress{Phase: phase, DoneBytes: done, TotalBytes: total},
+	}})
+}

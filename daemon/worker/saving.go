@@ -1,0 +1,261 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/capture"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// Names of the entries in the tree of a session's GPU half, beside those of its memory.
+const (
+	sessionEntry = "session" // the session file
+	objectsEntry = "objects" // session.Session.Save
+	workerEntry  = "worker"  // about
+	arenaEntry   = "arena"
+)
+
+// place is how far a checkpoint is.
+type place int
+
+const (
+	fresh  place = iota
+	copied       // Begin was done
+	shut         // nothing new comes in
+	cut          // everything is saved, the program stands still
+)
+
+// saving is one checkpoint of a session.
+type saving struct {
+	worker *Worker
+	events *events
+	at     place
+	// resumed: the program goes on, for all that phosd says.
+	resumed bool
+
+	joined   *joined
+	gate     *gate
+	files    []*os.File
+	writer   *store.Writer
+	snapshot *capture.Snapshot // nil in a checkpoint without memory
+	kinds    []string
+
+	// content is what the last cut has saved besides memory.
+	content struct {
+		session, objects []byte
+		counts           map[string]uint64
+		arenaBytes       uint64
+	}
+}
+
+// begin copies while the program runs.
+func (s *saving) begin(ctx context.Context, in *rpc.SaveBegin) error {
+	if s.at != fresh || s.joined != nil {
+		return fmt.Errorf("%w: begun already", errOrder)
+	}
+	if s.joined = s.worker.joined.Load(); s.joined == nil {
+		return fmt.Errorf("%w: the program is just starting", errBusy)
+	}
+	s.gate = s.joined.gate()
+	s.kinds = in.GetKinds()
+	if err := s.openPacks(in); err != nil {
+		return err
+	}
+	if s.savesMemory() {
+		var err error
+		s.snapshot, err = s.joined.capture.Begin(s.writer, capture.Options{
+			BudgetBytes: in.GetBudgetBytes(), BandwidthBytes: in.GetBandwidthBytes(),
+			Direct: in.GetStopTheWorld(), Progress: s.events.progress,
+		})
+		if err != nil {
+			return err
+		}
+		if !in.GetStopTheWorld() {
+			if err := s.snapshot.Precopy(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	s.at = copied
+	return nil
+}
+
+func (s *saving) openPacks(in *rpc.SaveBegin) (err error) {
+	actor, err := rpc.ActorOf(s.events.stream.Context())
+	if err != nil {
+		return err
+	}
+	if s.files, err = s.worker.desk.Take(in.GetFiles(), actor); err != nil {
+		return err
+	}
+	known, err := store.NewReader(s.files[1:])
+	if err != nil {
+		return err
+	}
+	s.writer = store.NewWriter(s.files[0], known, store.WriterOptions{Compress: in.GetCompress()})
+	return nil
+}
+
+// memoryKinds are the kinds of state that lie in memory.
+var memoryKinds = []string{"cuda_memory", "cuda_var"}
+
+func (s *saving) savesMemory() bool {
+	return len(s.kinds) == 0 || slices.ContainsFunc(s.kinds, func(kind string) bool { return slices.Contains(memoryKinds, kind) })
+}
+
+// quiesce lets nothing new in, and returns when everything is done.
+func (s *saving) quiesce(ctx context.Context, deadline time.Duration) error {
+	if s.at == fresh || s.at == shut || s.at == cut && !s.resumed {
+		return fmt.Errorf("%w: quiesce", errOrder)
+	}
+	s.at = copied // after a cut too: another program of the same checkpoint was busy
+	limited, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	s.events.progress("drain", 0, 0)
+	if err := s.gate.shut(limited); err != nil {
+		return err
+	}
+	s.at, s.resumed = shut, false
+	return nil
+}
+
+// cut saves what there is at this instant.
+func (s *saving) cut(ctx context.Context, deadline time.Duration) error {
+	if s.at != shut {
+		return fmt.Errorf("%w: cut", errOrder)
+	}
+	limited, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if err := s.gate.settleFrozen(limited); err != nil {
+		return errors.Join(err, s.resume())
+	}
+	memory := make(chan error, 1)
+	go func() {
+		if s.snapshot == nil {
+			memory <- nil
+			return
+		}
+		memory <- s.snapshot.Cut(ctx)
+	}()
+	err := s.saveRest()
+	if err = errors.Join(err, <-memory); err != nil {
+		if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrCapturing) {
+			err = fmt.Errorf("%w: %w", errBusy, err)
+		}
+		return errors.Join(err, s.resume())
+	}
+	s.at = cut
+	return nil
+}
+
+// saveRest saves what is no memory.
+func (s *saving) saveRest() (err error) {
+	j := s.joined
+	if s.content.objects, err = j.session.Save(); err != nil {
+		return fmt.Errorf("save session: %w", err)
+	}
+	s.content.session = j.link.file.Save()
+	if err := wire.CheckSaved(s.content.session); err != nil {
+		return err
+	}
+	s.content.counts, s.content.arenaBytes = j.session.Counts(), 0
+	for _, r := range j.session.ArenaRanges() {
+		s.content.arenaBytes += r.Bytes
+	}
+	return nil
+}
+
+// resume lets the program go on. What is saved stays saved, until the next cut.
+func (s *saving) resume() error {
+	if s.gate == nil {
+		return fmt.Errorf("%w: resume", errOrder)
+	}
+	s.gate.thawed()
+	s.gate.open()
+	s.resumed = true
+	if s.at == shut {
+		s.at = copied
+	}
+	return nil
+}
+
+// finish writes what the cut has put aside.
+func (s *saving) finish(ctx context.Context) (*rpc.SaveResult, error) {
+	if s.at != cut || s.writer == nil {
+		return nil, fmt.Errorf("%w: finish", errOrder)
+	}
+	tree := &image.Tree{}
+	var stats capture.Stats
+	if s.snapshot != nil {
+		if !s.resumed {
+			s.snapshot.Hurry()
+		}
+		entries, err := s.snapshot.Finish(ctx)
+		if err != nil {
+			return nil, err
+		}
+		tree.Entries, stats = entries, s.snapshot.Stats()
+	}
+	if err := s.putRest(ctx, tree); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(tree.Entries, func(a, b image.Entry) int { return strings.Compare(a.Name, b.Name) })
+	name, err := s.writer.PutTree(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.writer.Close(); err != nil {
+		return nil, err
+	}
+	written := s.writer.Stats()
+	s.writer = nil
+	return &rpc.SaveResult{
+		Tree: name[:], MemoryBytes: stats.MemoryBytes, WrittenBytes: written.WrittenBytes, SharedBytes: stats.SharedBytes,
+		CutBytes: stats.CutBytes, Objects: s.content.counts, ArenaBytes: s.content.arenaBytes,
+	}, nil
+}
+
+// putRest writes what is no memory.
+func (s *saving) putRest(ctx context.Context, tree *image.Tree) error {
+	self, err := json.Marshal(s.worker.about(s.joined))
+	if err != nil {
+		return fmt.Errorf("describe worker: %w", err)
+	}
+	for _, part := range []struct {
+		name    string
+		content []byte
+	}{{sessionEntry, s.content.session}, {objectsEntry, s.content.objects}, {workerEntry, self}} {
+		entry, err := s.writer.PutFile(ctx, part.name, bytes.NewReader(part.content))
+		if err != nil {
+			return err
+		}
+		tree.Entries = append(tree.Entries, entry)
+	}
+	return nil
+}
+
+// close takes everything back that is not finished.
+func (s *saving) close() {
+	if s.gate != nil {
+		s.gate.thawed()
+		s.gate.open()
+	}
+	if s.snapshot != nil {
+		s.snapshot.Abort()
+	}
+	for _, file := range s.files {
+		_ = file.Close() // who commits the image syncs it
+	}
+}
