@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -69,6 +70,13 @@ func (r *Reader) Has(h image.Hash) bool {
 	}
 	_, known := r.places[h]
 	return known
+}
+
+// hasPlain reports whether a content is there uncompressed.
+func (r *Reader) hasPlain(h image.Hash) bool {
+	first, known := r.places[h]
+	return known && (first.encoding == image.Raw ||
+		slices.ContainsFunc(r.more[h], func(p place) bool { return p.encoding == image.Raw }))
 }
 
 // Bytes is the length of a content; false when it is not there.

@@ -63,16 +63,11 @@ func (t *Transaction) NewPack() (*os.File, error) {
 	if t.ended {
 		return nil, ErrEnded
 	}
-	id := newID()
-	file, err := t.writer.tmp.open(packName(id), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+	id, file, err := newPack(t.writer.tmp, t.dir.store)
 	if err != nil {
 		return nil, err
 	}
-	kept := -1
-	_, err = file.Write(image.PackHeader{Store: t.dir.store, Pack: id}.Encode())
-	if err == nil {
-		kept, err = unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	}
+	kept, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		_ = file.Close()
 		_ = t.writer.tmp.remove(packName(id))

@@ -88,7 +88,7 @@ func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress
 	if len(content) > image.ChunkBytes {
 		return false, fmt.Errorf("%w: a content of %d bytes", image.ErrMalformed, len(content))
 	}
-	if done, err := w.begin(h, len(content)); done || err != nil {
+	if done, err := w.begin(h, len(content), w.known.Has(h), false); done || err != nil {
 		return false, err
 	}
 	record := image.Record{Hash: h, ContentBytes: uint32(len(content)), StoredBytes: uint32(len(content))}
@@ -110,20 +110,44 @@ func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress
 	return true, nil
 }
 
-// begin claims a content, so that nobody else writes it; done: it need not be written.
-func (w *Writer) begin(h image.Hash, contentBytes int) (done bool, err error) {
-	zero, shared := h.IsZero(), w.known.Has(h)
+// putPlain stores what must not be compressed, even where it is there compressed.
+func (w *Writer) putPlain(ctx context.Context, content []byte) (image.Hash, error) {
+	h := image.Sum(content)
+	err := w.options.Limit.Wait(ctx, len(content))
+	if err == nil {
+		record := image.Record{Hash: h, ContentBytes: uint32(len(content)), StoredBytes: uint32(len(content))}
+		err = w.putStored(record, content)
+	}
+	return h, err
+}
+
+// putStored stores what is known to be right as it is.
+func (w *Writer) putStored(record image.Record, stored []byte) error {
+	plain := record.Encoding == image.Raw
+	shared := w.known.Has(record.Hash) && (!plain || w.known.hasPlain(record.Hash))
+	if done, err := w.begin(record.Hash, int(record.ContentBytes), shared, plain); done || err != nil {
+		return err
+	}
+	if err := w.write(record, stored); err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+// begin claims a content, so that nobody else writes it; done: it need not be written. plain: only what is not compressed counts.
+func (w *Writer) begin(h image.Hash, contentBytes int, shared, plain bool) (done bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch _, mine := w.places[h]; {
+	at, mine := w.places[h]
+	switch {
 	case w.err != nil:
 		return false, w.err
 	case w.closed:
 		return false, fmt.Errorf("write %s: %w", w.pack.Name(), os.ErrClosed)
-	case zero:
+	case h.IsZero():
 		w.stats.ZeroBytes += uint64(contentBytes)
 		return true, nil
-	case shared || mine:
+	case shared, mine && (!plain || at.Encoding == image.Raw):
 		w.stats.SharedBytes += uint64(contentBytes)
 		return true, nil
 	}
@@ -214,13 +238,6 @@ func (w *Writer) PutTree(ctx context.Context, tree *image.Tree) (image.Hash, err
 		list.Parts, raw = append(list.Parts, h), raw[len(part):]
 	}
 	return w.putPlain(ctx, list.Encode())
-}
-
-// putPlain stores what must not be compressed.
-func (w *Writer) putPlain(ctx context.Context, content []byte) (image.Hash, error) {
-	h := image.Sum(content)
-	_, err := w.put(ctx, h, content, false)
-	return h, err
 }
 
 // Stats tells what was written so far.

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Keep says which generations stay: the newest ones, and those that are named.
+type Keep struct {
+	Newest      int
+	Generations []uint64
+}
+
+// Pruned says what Prune did.
+type Pruned struct {
+	Removed []uint64 `json:"removed"`
+	Kept    []uint64 `json:"kept"`
+	// PacksRemoved had nothing left that is needed; PacksRewritten had little, which went into a new one.
+	PacksRemoved   int    `json:"packs_removed"`
+	PacksRewritten int    `json:"packs_rewritten"`
+	FreedBytes     uint64 `json:"freed_bytes"`
+	// Damage was found on the way; empty: none. Packs that have some are not rewritten.
+	Damage string `json:"damage,omitempty"`
+}
+
+const (
+	// A pack is written again when less than one part in wasteful of it is needed.
+	wasteful = 2
+	// Packs below smallPackBytes are put together when there are more than manySmall.
+	smallPackBytes = 4 << 20
+	manySmall      = 32
+)
+
+// Prune removes the other generations, and what only they needed. What is kept is looked at first: when something of it
+// is missing, nothing is removed. Cut off at any moment, it may be called again.
+func (d *Dir) Prune(ctx context.Context, keep Keep) (*Pruned, error) {
+	done, err := d.prune(ctx, keep)
+	if err != nil {
+		return nil, fmt.Errorf("prune %s: %w", d.Path(), err)
+	}
+	return done, nil
+}
+
+func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
+	writer, err := d.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer writer.close()
+	if err := d.recover(writer); err != nil {
+		return nil, err
+	}
+	all, err := d.Generations()
+	if err != nil {
+		return nil, err
+	}
+	done, err := keep.choose(all)
+	if err != nil {
+		return nil, err
+	}
+	s := &sweep{dir: d, writer: writer, done: done}
+	defer s.close()
+	if err := s.mark(ctx); err != nil {
+		return nil, err
+	}
+	for _, n := range done.Removed {
+		if err := d.generations.remove(generationName(n)); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.generations.sync(); err != nil {
+		return nil, err
+	}
+	return done, s.packs(ctx)
+}
+
+// choose parts the generations into those that stay and those that go.
+func (k Keep) choose(all []uint64) (*Pruned, error) {
+	for _, n := range k.Generations {
+		if !slices.Contains(all, n) {
+			return nil, fmt.Errorf("%w: %d", ErrNoGeneration, n)
+		}
+	}
+	done := &Pruned{Removed: []uint64{}}
+	for i, n := range all {
+		if i >= len(all)-k.Newest || slices.Contains(k.Generations, n) {
+			done.Kept = append(done.Kept, n)
+		} else {
+			done.Removed = append(done.Removed, n)
+		}
+	}
+	if len(done.Kept) == 0 {
+		return nil, fmt.Errorf("%w to keep; an image is removed as a whole by Clean", ErrNoGeneration)
+	}
+	return done, nil
+}

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// sweep is a Prune under way.
+type sweep struct {
+	dir    *Dir
+	writer held
+	done   *Pruned
+	files  []*os.File
+	reader *Reader
+	// live are the contents that kept generations need. One that stands there in two encodings is kept in both.
+	live map[image.Hash]bool
+	// homes is where each of them will stand.
+	homes map[home]settled
+}
+
+type home struct {
+	hash     image.Hash
+	encoding image.Encoding
+}
+
+type settled struct {
+	file  *os.File
+	place image.Place
+}
+
+// candidate is a pack that may go.
+type candidate struct {
+	file      *os.File
+	bytes     uint64
+	liveBytes uint64
+	live      []image.Place
+}
+
+func (s *sweep) close() { closeAll(s.files) }
+
+func (s *sweep) mark(ctx context.Context) (err error) {
+	if s.files, err = s.dir.Packs(); err != nil {
+		return err
+	}
+	if s.reader, err = NewReader(s.files); err != nil {
+		return err
+	}
+	s.live = map[image.Hash]bool{}
+	for _, n := range s.done.Kept {
+		m, err := s.dir.Inspect(n)
+		if err == nil {
+			err = walk(ctx, s.reader, m, func(of string, chunk image.Chunk) error {
+				if !s.reader.Has(chunk.Hash) {
+					return fmt.Errorf("%s: %w: %s", of, ErrMissing, chunk.Hash)
+				}
+				s.live[chunk.Hash] = true
+				return nil
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("nothing was removed, because generation %d, which is to be kept, is damaged: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// packs drops and rewrites packs.
+func (s *sweep) packs(ctx context.Context) error {
+	candidates, err := s.candidates()
+	if err != nil {
+		return err
+	}
+	s.homes = map[home]settled{}
+	var dead, poor []*candidate
+	small := 0
+	for _, c := range candidates {
+		c.live = slices.DeleteFunc(c.live, func(p image.Place) bool { return !s.settle(c, p) })
+		c.liveBytes = liveBytes(c.live)
+		if c.bytes < smallPackBytes {
+			small++
+		}
+	}
+	for _, c := range candidates {
+		switch {
+		case len(c.live) == 0:
+			dead = append(dead, c)
+		case c.liveBytes*wasteful < c.bytes, small > manySmall && c.bytes < smallPackBytes:
+			poor = append(poor, c)
+		}
+	}
+	written, err := s.rewrite(ctx, poor)
+	if errors.Is(err, image.ErrMalformed) {
+		// What is damaged cannot be made good. It stays where it is, so that who looks for it finds it.
+		s.done.Damage, poor, err = err.Error(), nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	s.done.PacksRemoved, s.done.PacksRewritten = len(dead), len(poor)
+	for _, c := range append(dead, poor...) {
+		if err := s.dir.packs.remove(filepath.Base(c.file.Name())); err != nil {
+			return err
+		}
+		s.done.FreedBytes += c.bytes
+	}
+	s.done.FreedBytes -= min(s.done.FreedBytes, written)
+	return s.dir.packs.sync()
+}
+
+// candidates are the packs, those first of which most is needed. A pack whose index is damaged is left as it is.
+func (s *sweep) candidates() (all []*candidate, err error) {
+	for _, file := range s.files {
+		info, err := file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		places, err := loadIndex(file)
+		if errors.Is(err, image.ErrMalformed) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c := &candidate{file: file, bytes: uint64(info.Size())}
+		for _, each := range places {
+			if s.live[each.Hash] {
+				c.live = append(c.live, each)
+			}
+		}
+		c.liveBytes = liveBytes(c.live)
+		all = append(all, c)
+	}
+	slices.SortStableFunc(all, func(a, b *candidate) int {
+		return cmp.Compare(float64(b.liveBytes)/float64(b.bytes), float64(a.liveBytes)/float64(a.bytes))
+	})
+	return all, nil
+}
+
+func liveBytes(places []image.Place) (total uint64) {
+	for _, each := range places {
+		total += image.RecordHeaderBytes + uint64(each.StoredBytes)
+	}
+	return total
+}
+
+// settle reports whether a candidate must keep a content: nobody else has it, or has it undamaged.
+func (s *sweep) settle(c *candidate, p image.Place) bool {
+	key := home{p.Hash, p.Encoding}
+	other, taken := s.homes[key]
+	if !taken {
+		s.homes[key] = settled{c.file, p}
+		return true
+	}
+	return checkPlace(other.file, other.place) != nil
+}
+
+// rewrite puts what is needed of some packs into a new one, and returns its length.
+func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, err error) {
+	if len(poor) == 0 {
+		return 0, nil
+	}
+	id, pack, err := newPack(s.writer.tmp, s.dir.store)
+	if err != nil {
+		return 0, err
+	}
+	name := packName(id)
+	defer pack.Close()
+	w := NewWriter(pack, nil, WriterOptions{})
+	for _, c := range poor {
+		slices.SortFunc(c.live, func(a, b image.Place) int { return cmp.Compare(a.Offset, b.Offset) })
+		err := inParallel(ctx, len(c.live), func(i int) error { return moveContent(w, c.file, c.live[i]) })
+		if err != nil {
+			_ = s.writer.tmp.remove(name)
+			return 0, err
+		}
+	}
+	err = w.Close()
+	if err == nil {
+		err = pack.Sync()
+	}
+	if err == nil {
+		err = s.writer.tmp.rename(name, s.dir.packs, name)
+	}
+	if err != nil {
+		_ = s.writer.tmp.remove(name)
+		return 0, err
+	}
+	info, err := pack.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return uint64(info.Size()), s.dir.packs.sync()
+}
+
+// moveContent copies what is stored, as it is, after it was verified.
+func moveContent(w *Writer, from *os.File, at image.Place) error {
+	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(stored)
+	defer buffers.Put(content)
+	if err := loadStored(from, at, stored[:at.StoredBytes], content[:at.ContentBytes]); err != nil {
+		return err
+	}
+	return w.putStored(image.Record{
+		Hash: at.Hash, Encoding: at.Encoding, ContentBytes: at.ContentBytes, StoredBytes: at.StoredBytes,
+	}, stored[:at.StoredBytes])
+}
+
+// Sizes returns how much disk space is taken, and how much of it the generations need; the rest Prune gets back, in time.
+func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, err error) {
+	s := &sweep{dir: d, done: &Pruned{}}
+	defer s.close()
+	if s.done.Kept, err = d.Generations(); err == nil {
+		err = s.mark(ctx)
+	}
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	for h := range s.live {
+		neededBytes += uint64(s.reader.places[h].storedBytes)
+	}
+	for _, file := range s.files {
+		if info, err := file.Stat(); err == nil {
+			bytes += uint64(info.Size())
+		}
+	}
+	return len(s.files), bytes, neededBytes, nil
+}
