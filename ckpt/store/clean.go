@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Removed says what Clean has removed.
-type Removed struct {
+// Cleaned says what Clean has removed.
+type Cleaned struct {
 	Generations []uint64 `json:"generations"`
 	Packs       int      `json:"packs"`
 	Bytes       uint64   `json:"bytes"`
@@ -18,7 +18,7 @@ type Removed struct {
 
 // Clean removes an image, and leaves the directory empty. It removes only what belongs to the image: when anything else lies
 // in the directory, or when somebody uses the image, it removes nothing. Cut off, it may be called again.
-func (d *Dir) Clean() (Removed, error) {
+func (d *Dir) Clean() (Cleaned, error) {
 	removed, err := d.clean()
 	if err != nil {
 		err = fmt.Errorf("remove image %s: %w", d.Path(), err)
@@ -26,7 +26,7 @@ func (d *Dir) Clean() (Removed, error) {
 	return removed, err
 }
 
-func (d *Dir) clean() (removed Removed, err error) {
+func (d *Dir) clean() (removed Cleaned, err error) {
 	writer, err := d.lock()
 	if err != nil {
 		return removed, err
@@ -43,8 +43,8 @@ func (d *Dir) clean() (removed Removed, err error) {
 }
 
 // inventory lists what is to go, and refuses when it finds anything else.
-func (d *Dir) inventory(writer held) (Removed, error) {
-	var all Removed
+func (d *Dir) inventory(writer held) (Cleaned, error) {
+	var all Cleaned
 	for _, place := range []struct {
 		folder
 		ours func(string) bool
@@ -53,17 +53,17 @@ func (d *Dir) inventory(writer held) (Removed, error) {
 	} {
 		names, err := place.names()
 		if err != nil {
-			return Removed{}, err
+			return Cleaned{}, err
 		}
 		for _, name := range names {
 			var stat unix.Stat_t
 			err := place.as(func() error { return unix.Fstatat(place.fd(), name, &stat, unix.AT_SYMLINK_NOFOLLOW) })
 			if err != nil {
-				return Removed{}, place.fail("look at", name, err)
+				return Cleaned{}, place.fail("look at", name, err)
 			}
 			isFolder := place.file == d.root.file && name != markerName && name != lockName
 			if !place.ours(name) || (stat.Mode&unix.S_IFMT == unix.S_IFDIR) != isFolder {
-				return Removed{}, fmt.Errorf("%w: %s does not belong to the image; nothing was removed", ErrForeign, place.path(name))
+				return Cleaned{}, fmt.Errorf("%w: %s does not belong to the image; nothing was removed", ErrForeign, place.path(name))
 			}
 			if !isFolder {
 				all.Bytes += uint64(stat.Size)

@@ -15,6 +15,8 @@ var (
 	ErrLocked = errors.New("in use")
 	// ErrNoGeneration means a generation that is not there.
 	ErrNoGeneration = errors.New("no such generation")
+	// ErrOlder means a generation that comes before one that is there.
+	ErrOlder = errors.New("older")
 	// ErrMissing means a content that no pack has.
 	ErrMissing = errors.New("content is missing")
 	// ErrEnded means a transaction that was committed or taken back.

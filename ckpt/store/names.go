@@ -18,6 +18,9 @@ const (
 	tmpName         = "tmp"
 	journalName     = "commit"
 
+	// maxGeneration leaves room for those that follow.
+	maxGeneration = 1 << 62
+
 	packSuffix       = ".pack"
 	generationSuffix = ".generation"
 	markerSuffix     = ".marker"
@@ -34,7 +37,7 @@ func generationName(n uint64) string { return fmt.Sprintf("%06d", n) }
 // parseGeneration reads what generationName writes, and nothing else.
 func parseGeneration(name string) (uint64, bool) {
 	n, err := strconv.ParseUint(name, 10, 63)
-	return n, err == nil && n > 0 && generationName(n) == name
+	return n, err == nil && n > 0 && n <= maxGeneration && generationName(n) == name
 }
 
 func packName(id image.ID) string { return id.String() + packSuffix }

@@ -1,0 +1,299 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// Difference is what differs between two generations.
+type Difference struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+	// Processes are those that differ, and those that only one generation has.
+	Processes []ProcessDifference `json:"processes"`
+	// CPU are CRIU's files; Files the regular files that were saved, by path.
+	CPU   []FileDifference `json:"cpu"`
+	Files []FileDifference `json:"files"`
+}
+
+// Change says how something differs.
+type Change string
+
+// Kinds of Change.
+const (
+	Added   Change = "added"
+	Removed Change = "removed"
+	Changed Change = "changed"
+)
+
+// ProcessDifference is what differs in one process.
+type ProcessDifference struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+	Change  Change `json:"change"`
+	// Memory is by the name of the memory, Files what else the GPU half has.
+	Memory []MemoryDifference `json:"memory,omitempty"`
+	Files  []FileDifference   `json:"files,omitempty"`
+	// Objects are living objects by kind, before and after.
+	Objects map[string][2]uint64 `json:"objects,omitempty"`
+}
+
+// MemoryDifference is what differs in one memory.
+type MemoryDifference struct {
+	Name string `json:"name"`
+	// TotalBytes is what the later generation has.
+	TotalBytes   uint64  `json:"total_bytes"`
+	ChangedBytes uint64  `json:"changed_bytes"`
+	Ranges       []Range `json:"ranges"`
+}
+
+// Range is memory that differs.
+type Range struct {
+	Address uint64 `json:"address"`
+	Bytes   uint64 `json:"bytes"`
+	Change  Change `json:"change"`
+}
+
+// FileDifference is a file that differs.
+type FileDifference struct {
+	Name        string `json:"name"`
+	Change      Change `json:"change"`
+	BytesBefore uint64 `json:"bytes_before"`
+	BytesAfter  uint64 `json:"bytes_after"`
+	// ChangedBytes are those of its chunks that differ.
+	ChangedBytes uint64 `json:"changed_bytes"`
+}
+
+// Diff compares two generations. Only names of contents are compared, which takes no time.
+func (d *Dir) Diff(ctx context.Context, from, to uint64) (*Difference, error) {
+	reader, done, err := d.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var sides [2]side
+	for i, n := range []uint64{from, to} {
+		if sides[i].manifest, err = d.Inspect(n); err != nil {
+			return nil, fmt.Errorf("compare generation %d: %w", n, err)
+		}
+		sides[i].reader = reader
+	}
+	difference := &Difference{
+		From: sides[0].manifest.Generation, To: sides[1].manifest.Generation, Processes: []ProcessDifference{},
+		Files: diffSaved(sides[0].manifest.Files, sides[1].manifest.Files),
+	}
+	if err := difference.processes(ctx, sides); err != nil {
+		return nil, err
+	}
+	before, err := sides[0].tree(sides[0].manifest.CPU.Tree)
+	if err != nil {
+		return nil, err
+	}
+	after, err := sides[1].tree(sides[1].manifest.CPU.Tree)
+	if err != nil {
+		return nil, err
+	}
+	_, difference.CPU = diffTrees(before, after)
+	return difference, nil
+}
+
+// side is one of two generations.
+type side struct {
+	manifest *image.Manifest
+	reader   *Reader
+}
+
+// tree reads a tree; an empty one where none is named.
+func (s side) tree(name string) (*image.Tree, error) {
+	if name == "" {
+		return &image.Tree{}, nil
+	}
+	h, err := image.ParseHash(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.reader.Tree(h)
+}
+
+func (s side) gpuTree(process *image.Process) (*image.Tree, error) {
+	if process == nil || process.GPU == nil {
+		return &image.Tree{}, nil
+	}
+	return s.tree(process.GPU.Tree)
+}
+
+func (s side) process(pid int) *image.Process {
+	for i := range s.manifest.Processes {
+		if s.manifest.Processes[i].PID == pid {
+			return &s.manifest.Processes[i]
+		}
+	}
+	return nil
+}
+
+func (d *Difference) processes(ctx context.Context, sides [2]side) error {
+	seen := map[int]bool{}
+	for _, process := range slices.Concat(sides[0].manifest.Processes, sides[1].manifest.Processes) {
+		if seen[process.PID] {
+			continue
+		}
+		seen[process.PID] = true
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		each, differs, err := diffProcess(sides, process)
+		if err != nil {
+			return fmt.Errorf("pid %d: %w", process.PID, err)
+		}
+		if differs {
+			d.Processes = append(d.Processes, each)
+		}
+	}
+	return nil
+}
+
+func diffProcess(sides [2]side, either image.Process) (out ProcessDifference, differs bool, err error) {
+	out = ProcessDifference{PID: either.PID, Command: either.Command, Change: Changed}
+	before, after := sides[0].process(either.PID), sides[1].process(either.PID)
+	switch {
+	case before == nil:
+		out.Change = Added
+	case after == nil:
+		out.Change = Removed
+	}
+	was, err := sides[0].gpuTree(before)
+	if err != nil {
+		return out, false, err
+	}
+	is, err := sides[1].gpuTree(after)
+	if err != nil {
+		return out, false, err
+	}
+	out.Memory, out.Files = diffTrees(was, is)
+	out.Objects = diffObjects(before, after)
+	renamed := before != nil && after != nil && (before.Command != after.Command || before.Threads != after.Threads)
+	return out, out.Change != Changed || renamed || len(out.Memory)+len(out.Files)+len(out.Objects) > 0, nil
+}
+
+func diffObjects(before, after *image.Process) map[string][2]uint64 {
+	counts := map[string][2]uint64{}
+	for i, process := range []*image.Process{before, after} {
+		if process == nil || process.GPU == nil {
+			continue
+		}
+		for kind, n := range process.GPU.Objects {
+			both := counts[kind]
+			both[i] = n
+			counts[kind] = both
+		}
+	}
+	maps.DeleteFunc(counts, func(_ string, both [2]uint64) bool { return both[0] == both[1] })
+	return counts
+}
+
+// diffTrees compares entries by name.
+func diffTrees(before, after *image.Tree) (memory []MemoryDifference, files []FileDifference) {
+	files = []FileDifference{}
+	type pair struct{ was, is image.Entry }
+	pairs := map[string]*pair{}
+	at := func(name string) *pair {
+		if pairs[name] == nil {
+			pairs[name] = &pair{}
+		}
+		return pairs[name]
+	}
+	for _, each := range before.Entries {
+		at(each.Name).was = each
+	}
+	for _, each := range after.Entries {
+		at(each.Name).is = each
+	}
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		p := pairs[name]
+		if p.was.Kind == image.Memory || p.is.Kind == image.Memory {
+			if m := diffMemory(name, p.was.Chunks, p.is.Chunks); len(m.Ranges) > 0 {
+				memory = append(memory, m)
+			}
+			continue
+		}
+		if f, differs := diffFile(name, p.was, p.is); differs {
+			files = append(files, f)
+		}
+	}
+	return memory, files
+}
+
+func diffFile(name string, was, is image.Entry) (f FileDifference, differs bool) {
+	f = FileDifference{Name: name, Change: Changed, BytesBefore: was.Bytes, BytesAfter: is.Bytes}
+	switch {
+	case was.Kind == 0:
+		f.Change = Added
+	case is.Kind == 0:
+		f.Change = Removed
+	}
+	f.ChangedBytes = diffMemory(name, was.Chunks, is.Chunks).ChangedBytes
+	return f, f.Change != Changed || f.BytesBefore != f.BytesAfter || f.ChangedBytes > 0
+}
+
+// diffMemory compares chunks by address, and puts neighbours with the same fate together.
+func diffMemory(name string, before, after []image.Chunk) MemoryDifference {
+	out := MemoryDifference{Name: name, Ranges: []Range{}}
+	was := make(map[uint64]image.Chunk, len(before))
+	for _, chunk := range before {
+		was[chunk.Address] = chunk
+	}
+	var ranges []Range
+	for _, chunk := range after {
+		out.TotalBytes += uint64(chunk.Bytes)
+		old, there := was[chunk.Address]
+		delete(was, chunk.Address)
+		if there && old.Hash == chunk.Hash && old.Bytes == chunk.Bytes {
+			continue
+		}
+		change := Changed
+		if !there {
+			change = Added
+		}
+		ranges = append(ranges, Range{chunk.Address, uint64(chunk.Bytes), change})
+	}
+	for _, chunk := range was {
+		ranges = append(ranges, Range{chunk.Address, uint64(chunk.Bytes), Removed})
+	}
+	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Address, b.Address) })
+	for _, each := range ranges {
+		out.ChangedBytes += each.Bytes
+		if n := len(out.Ranges); n > 0 && out.Ranges[n-1].Change == each.Change && out.Ranges[n-1].Address+out.Ranges[n-1].Bytes == each.Address {
+			out.Ranges[n-1].Bytes += each.Bytes
+			continue
+		}
+		out.Ranges = append(out.Ranges, each)
+	}
+	return out
+}
+
+func diffSaved(before, after []image.SavedFile) []FileDifference {
+	out := []FileDifference{}
+	was := map[string]image.SavedFile{}
+	for _, each := range before {
+		was[each.Path] = each
+	}
+	for _, each := range after {
+		old, there := was[each.Path]
+		delete(was, each.Path)
+		switch {
+		case !there:
+			out = append(out, FileDifference{each.Path, Added, 0, each.Bytes, each.Bytes})
+		case old.Hash != each.Hash || old.Bytes != each.Bytes:
+			out = append(out, FileDifference{each.Path, Changed, old.Bytes, each.Bytes, each.Bytes})
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(was)) {
+		out = append(out, FileDifference{path, Removed, was[path].Bytes, 0, was[path].Bytes})
+	}
+	return out
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// WriteStream writes one generation, with all that it needs, so that it can go through a pipe. 0 is the newest.
+func WriteStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
+	if err := writeStream(ctx, d, generation, w); err != nil {
+		return fmt.Errorf("write image %s to a stream: %w", d.Path(), err)
+	}
+	return nil
+}
+
+func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
+	signed, err := d.Manifest(generation)
+	if err != nil {
+		return err
+	}
+	m, _, err := image.Inspect(signed)
+	if err != nil {
+		return err
+	}
+	reader, done, err := d.Reader()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := w.Write(append(append(image.StreamHeader(), image.Frame{Magic: image.ManifestMagic, N: uint64(len(signed))}.Encode()...), signed...)); err != nil {
+		return err
+	}
+	s := &sending{ctx: ctx, reader: reader, to: w, sent: map[image.Hash]bool{}}
+	if err := walk(ctx, reader, m, s.send); err != nil {
+		return err
+	}
+	_, err = w.Write(image.Frame{Magic: image.EndMagic, N: uint64(len(s.sent))}.Encode())
+	return err
+}
+
+type sending struct {
+	ctx    context.Context
+	reader *Reader
+	to     io.Writer
+	sent   map[image.Hash]bool
+}
+
+func (s *sending) send(of string, chunk image.Chunk) error {
+	if s.sent[chunk.Hash] {
+		return nil
+	}
+	s.sent[chunk.Hash] = true
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(stored)
+	defer buffers.Put(content)
+	record, err := s.reader.stored(chunk.Hash, stored[:], content[:])
+	if err != nil {
+		return fmt.Errorf("%s: %w", of, err)
+	}
+	if _, err := s.to.Write(record.Encode()); err != nil {
+		return err
+	}
+	_, err = s.to.Write(stored[:record.StoredBytes])
+	return err
+}
+
+// stored reads a content as it is stored, verified; uncompressed where it is that too, because a tree must be.
+func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Record, err error) {
+	first, known := r.places[h]
+	if !known {
+		return record, fmt.Errorf("%w: %s", ErrMissing, h)
+	}
+	for _, raw := range []bool{true, false} {
+		for _, at := range append([]place{first}, r.more[h]...) {
+			if (at.encoding == image.Raw) != raw {
+				continue
+			}
+			whole := image.Place{Hash: h, Offset: at.offset, StoredBytes: at.storedBytes, ContentBytes: at.contentBytes, Encoding: at.encoding}
+			if err = loadStored(r.packs[at.pack], whole, stored[:at.storedBytes], content[:at.contentBytes]); err == nil {
+				return image.Record{Hash: h, Encoding: at.encoding, ContentBytes: at.contentBytes, StoredBytes: at.storedBytes}, nil
+			}
+		}
+	}
+	return record, err
+}
+
+// ReadStream makes a generation of what WriteStream wrote, with the number that it has there, and returns that. It reads no
+// byte behind the end of the stream. After an error the image is as it was.
+func ReadStream(ctx context.Context, r io.Reader, d *Dir) (generation uint64, err error) {
+	transaction, err := d.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = transaction.Abort() }() // after a commit it does nothing
+	signed, err := receive(ctx, r, d, transaction)
+	if err != nil {
+		return 0, fmt.Errorf("read image from a stream into %s: %w", d.Path(), err)
+	}
+	return transaction.generation, transaction.Commit(ctx, signed)
+}
+
+// receive fills a pack from a stream.
+func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction) (signed []byte, err error) {
+	known, done, err := d.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	pack, err := transaction.NewPack()
+	if err != nil {
+		return nil, err
+	}
+	defer pack.Close() // the transaction brings it to the disk
+	in := &receiving{ctx: ctx, from: r, writer: NewWriter(pack, known, WriterOptions{})}
+	if signed, err = in.all(); err != nil {
+		return nil, err
+	}
+	if err := in.writer.Close(); err != nil {
+		return nil, err
+	}
+	m, _, err := image.Inspect(signed)
+	if err != nil {
+		return nil, err
+	}
+	if m.Generation < transaction.generation || m.Generation > maxGeneration {
+		return nil, fmt.Errorf("generation %d: %w than what is there already: receive it into another directory", m.Generation, ErrOlder)
+	}
+	transaction.generation = m.Generation
+	return signed, nil
+}
+
+type receiving struct {
+	ctx     context.Context
+	from    io.Reader
+	writer  *Writer
+	records uint64
+}
+
+func (in *receiving) read(raw []byte) error {
+	if err := in.ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(in.from, raw); err != nil {
+		return fmt.Errorf("the stream ends too early: %w", err)
+	}
+	return nil
+}
+
+// all reads up to the end, and returns the signed manifest.
+func (in *receiving) all() (signed []byte, err error) {
+	head := make([]byte, max(image.StreamHeaderBytes, image.RecordHeaderBytes))
+	if err := in.read(head[:image.StreamHeaderBytes]); err != nil {
+		return nil, err
+	}
+	if err := image.CheckStreamHeader(head[:image.StreamHeaderBytes]); err != nil {
+		return nil, err
+	}
+	for {
+		if err := in.read(head[:image.FrameBytes]); err != nil {
+			return nil, err
+		}
+		if string(head[:4]) == image.RecordMagic {
+			if err := in.record(head); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		frame, err := image.DecodeFrame(head[:image.FrameBytes])
+		switch {
+		case err != nil:
+			return nil, err
+		case frame.Magic == image.EndMagic && frame.N == in.records && signed != nil:
+			return signed, nil
+		case frame.Magic == image.EndMagic || signed != nil:
+			return nil, fmt.Errorf("%w: %d contents were announced, %d came", image.ErrMalformed, frame.N, in.records)
+		}
+		if signed, err = io.ReadAll(io.LimitReader(in.from, int64(frame.N))); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// record reads one content, verifies and stores it. The beginning of its header has been read.
+func (in *receiving) record(head []byte) error {
+	if err := in.read(head[image.FrameBytes:image.RecordHeaderBytes]); err != nil {
+		return err
+	}
+	record, err := image.DecodeRecord(head[:image.RecordHeaderBytes])
+	if err != nil {
+		return err
+	}
+	if record.PadBytes != 0 {
+		return fmt.Errorf("%w: a record of the stream is padded", image.ErrMalformed)
+	}
+	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(stored)
+	defer buffers.Put(content)
+	if err := in.read(stored[:record.StoredBytes]); err != nil {
+		return err
+	}
+	if !genuine(record.Hash, record.Encoding, stored[:record.StoredBytes], content[:record.ContentBytes]) {
+		return fmt.Errorf("%w: content %s of the stream is damaged", image.ErrMalformed, record.Hash)
+	}
+	in.records++
+	return in.writer.putStored(record, stored[:record.StoredBytes])
+}
