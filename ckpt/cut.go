@@ -58,8 +58,12 @@ func (v *saving) beginDevices(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if err := d.Begin(ctx, packs, mine); err != nil {
+				d.Abort()
+				return about(d, err)
+			}
 			d.begun = true
-			return d.Begin(ctx, packs, mine)
+			return nil
 		})
 	}
 	return parallel(ctx, work...)

@@ -1,0 +1,143 @@
+package gpuhalf
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// graceTime is how much longer than its deadline a command may take to be answered.
+const graceTime = 10 * time.Second
+
+// Device is one session's worker, in one checkpoint.
+type Device struct {
+	session Session
+
+	mu   sync.Mutex // guards talk
+	talk *talk      // nil before Begin and after Abort
+}
+
+// Session is what a Device must know of a session.
+type Session struct {
+	Worker rpc.WorkerClient
+	// Control is the path of the worker's socket.
+	Control string
+	PID     int
+	// Half is what is known of the image beforehand.
+	Half image.GPUHalf
+}
+
+// New makes the Device of a session. It asks the worker for nothing yet.
+func New(session Session) *Device { return &Device{session: session} }
+
+// Process is the pid of the program.
+func (d *Device) Process() int { return d.session.PID }
+
+// Begin opens the stream and copies.
+func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.DeviceOptions) error {
+	token, err := handover.Send(ctx, d.session.Control, packs)
+	if err != nil {
+		return err
+	}
+	begun, err := begin(ctx, d.session.Worker, options.Progress)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.talk = begun
+	d.mu.Unlock()
+	_, err = d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Begin{Begin: &rpc.SaveBegin{
+		Files: token, BudgetBytes: options.BudgetBytes, BandwidthBytes: options.BandwidthBytes,
+		Compress: options.Compress, Kinds: options.Kinds, StopTheWorld: options.StopTheWorld,
+	}}}, 0)
+	return err
+}
+
+// Quiesce closes the gate.
+func (d *Device) Quiesce(ctx context.Context, deadline time.Duration) error {
+	_, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Quiesce{Quiesce: &rpc.SaveQuiesce{
+		DeadlineMilliseconds: milliseconds(deadline),
+	}}}, deadline+graceTime)
+	return err
+}
+
+// Cut saves what changed.
+func (d *Device) Cut(ctx context.Context, deadline time.Duration) error {
+	// Without room for what changed it is written right away: that takes as long as it takes.
+	_, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Cut{Cut: &rpc.SaveCut{
+		DeadlineMilliseconds: milliseconds(deadline),
+	}}}, 0)
+	return err
+}
+
+// Resume opens the gate.
+func (d *Device) Resume(ctx context.Context) error {
+	_, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Resume{Resume: &rpc.SaveResume{}}}, graceTime)
+	return err
+}
+
+// Finish writes what is left.
+func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
+	done, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Finish{Finish: &rpc.SaveFinish{}}}, 0)
+	if err != nil {
+		return image.GPUHalf{}, err
+	}
+	result := done.GetResult()
+	if len(result.GetTree()) != len(image.Hash{}) {
+		return image.GPUHalf{}, fmt.Errorf("%w: the worker names no tree", image.ErrMalformed)
+	}
+	half := d.session.Half
+	half.Tree = hex.EncodeToString(result.GetTree())
+	half.MemoryBytes, half.PinnedBytes = result.GetMemoryBytes(), result.GetArenaBytes()
+	half.WrittenBytes, half.SharedBytes = result.GetWrittenBytes(), result.GetSharedBytes()
+	half.Objects = result.GetObjects()
+	return half, nil
+}
+
+// Abort ends the stream: the worker takes everything back.
+func (d *Device) Abort() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.talk != nil {
+		d.talk.cancel()
+		d.talk = nil
+	}
+}
+
+// errNotBegun means that a command came before Begin, or after Abort.
+var errNotBegun = errors.New("no checkpoint of this program is on its way")
+
+// do gives a command and waits for its answer: until the context ends, for at most limit (0: for as long as the worker tells
+// anything).
+func (d *Device) do(ctx context.Context, command *rpc.SaveCommand, limit time.Duration) (*rpc.SaveDone, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	d.mu.Lock()
+	talk := d.talk
+	d.mu.Unlock()
+	if talk == nil {
+		return nil, errNotBegun
+	}
+	done, err := talk.do(ctx, command)
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	if done.GetBusy() != "" {
+		return nil, fmt.Errorf("%w: %s", ckpt.ErrBusy, done.GetBusy())
+	}
+	return done, nil
+}
+
+func milliseconds(d time.Duration) uint64 { return uint64(max(d.Milliseconds(), 1)) }

@@ -1,0 +1,111 @@
+package gpuhalf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// stallTime is how long a worker may say nothing at all while it is to do something.
+const stallTime = 2 * time.Minute
+
+// talk is one stream of commands and their answers. Commands come one after the other.
+type talk struct {
+	stream   saveStream
+	cancel   context.CancelFunc
+	progress func(ckpt.Step)
+	answers  chan *rpc.SaveDone
+	// told is ready when the worker has said anything.
+	told chan struct{}
+	// failed is why the stream has ended; it may be read once answers is closed.
+	failed error
+	// owed is how many commands have no answer yet.
+	owed int
+}
+
+type saveStream interface {
+	Send(command *rpc.SaveCommand) error
+	Recv() (*rpc.SaveEvent, error)
+}
+
+// begin opens a stream, which outlives the context of the command that opens it.
+func begin(ctx context.Context, worker rpc.WorkerClient, progress func(ckpt.Step)) (*talk, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stream, err := worker.Checkpoint(ctx)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("worker: %w", rpc.FromStatus(err))
+	}
+	t := &talk{
+		stream: stream, cancel: cancel, progress: progress,
+		answers: make(chan *rpc.SaveDone, 1), told: make(chan struct{}, 1),
+	}
+	go t.listen()
+	return t, nil
+}
+
+// do gives a command. One that is still owed an answer, because its caller gave up, is waited for first.
+func (t *talk) do(ctx context.Context, command *rpc.SaveCommand) (*rpc.SaveDone, error) {
+	for t.owed > 0 {
+		if _, err := t.await(ctx); err != nil {
+			return nil, err
+		}
+	}
+	t.owed++
+	if err := t.stream.Send(command); err != nil && !errors.Is(err, io.EOF) { // after an EOF Recv knows why
+		return nil, rpc.FromStatus(err)
+	}
+	return t.await(ctx)
+}
+
+// await is the next answer.
+func (t *talk) await(ctx context.Context) (*rpc.SaveDone, error) {
+	stalled := time.NewTimer(stallTime)
+	defer stalled.Stop()
+	for {
+		select {
+		case done, open := <-t.answers:
+			if !open {
+				return nil, t.failed
+			}
+			t.owed--
+			return done, nil
+		case <-t.told:
+			stalled.Reset(stallTime)
+		case <-stalled.C:
+			return nil, fmt.Errorf("it has said nothing for %v: %w", stallTime, context.DeadlineExceeded)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// listen takes what the worker says until its stream ends.
+func (t *talk) listen() {
+	defer close(t.answers)
+	for {
+		event, err := t.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it has ended the checkpoint")
+		}
+		if err != nil {
+			t.failed = rpc.FromStatus(err)
+			return
+		}
+		select {
+		case t.told <- struct{}{}:
+		default:
+		}
+		if now := event.GetProgress(); now != nil && t.progress != nil {
+			t.progress(ckpt.Step{Phase: now.GetPhase(), DoneBytes: now.GetDoneBytes(), TotalBytes: now.GetTotalBytes()})
+		}
+		if done := event.GetDone(); done != nil {
+			t.answers <- done
+		}
+	}
+}
