@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 
@@ -115,8 +116,9 @@ func fillAll(m *machine, seed byte) error {
 	content := make([]byte, gpu.ChunkBytes)
 	for _, r := range m.ranges {
 		for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
-			for i := range content {
-				content[i] = byte(i>>8) ^ byte(i) ^ byte(at>>21) + seed
+			n := copy(content, fmt.Appendf(nil, "%d %#x ", seed, at))
+			for n < len(content) {
+				n += copy(content[n:], content[:n])
 			}
 			if _, err := m.memory.WriteAt(content, int64(at)); err != nil {
 				return err
@@ -380,3 +382,31 @@ func TestFailures(t *testing.T) {
 }
 
 var _ io.ReaderAt = (*Host)(nil)
+
+// TestCutAgain: of two cuts the last one counts, and the first costs no memory.
+func TestCutAgain(t *testing.T) {
+	onEach(t, 16, func(t *testing.T, m *machine) {
+		m.pin(0, 4<<20)
+		const budget = 48 << 20
+		must(t, fillAll(m, 1))
+		target := newShelf()
+		s, err := New(m.sources).Begin(target, Options{BudgetBytes: budget})
+		must(t, err)
+		must(t, s.Precopy(t.Context()))
+		for round := range byte(5) {
+			for at := byte(0); at < 16; at += round + 1 {
+				must(t, write(m, m.ranges[0].Address+uint64(at)*gpu.ChunkBytes+9, at+round))
+			}
+			m.arena.Memory[1<<20] = round
+			must(t, s.Cut(t.Context()))
+		}
+		want := m.contents()
+		must(t, fillAll(m, 7))
+		entries, err := s.Finish(t.Context())
+		must(t, err)
+		m.same("image", m.saved(target, entries), want)
+		if stats := s.Stats(); stats.DirectBytes > 0 || stats.BufferBytes > budget {
+			t.Errorf("%+v", stats)
+		}
+	})
+}

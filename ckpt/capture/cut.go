@@ -11,15 +11,15 @@ import (
 )
 
 // Cut takes the state of all memories at this instant: nothing may write them until it returns. Afterwards the program
-// may go on.
+// may go on. It may be called again, when the first instant turned out not to be one for others that are saved with it.
 func (s *Snapshot) Cut(ctx context.Context) error {
 	s.recordTouches(false)
+	s.giveBack()
 	memories, err := s.capture.present()
 	if err != nil {
 		return err
 	}
 	var work []*taking
-	s.memories = nil
 	for _, m := range memories {
 		missing, err := s.missing(ctx, m, crew.All())
 		if err != nil {
@@ -35,6 +35,18 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 		work = append(work, taken.takings(missing)...)
 	}
 	return s.take(ctx, work)
+}
+
+// giveBack drops what an earlier cut has put aside. Its names were forgotten when it was taken.
+func (s *Snapshot) giveBack() {
+	for _, m := range s.memories {
+		for i := range m.pieces {
+			if shadow := m.pieces[i].shadow; shadow != nil {
+				s.buffers.give(shadow)
+			}
+		}
+	}
+	s.memories = nil
 }
 
 // taking is a piece that is taken at the cut.
@@ -148,7 +160,7 @@ func (s *Snapshot) Finish(ctx context.Context) ([]image.Entry, error) {
 
 func (s *Snapshot) finishOne(ctx context.Context, t *taking) error {
 	if !s.hurry.Load() {
-		if err := s.pace.wait(ctx, t.piece.Bytes); err != nil {
+		if err := s.limit.Wait(ctx, int(t.piece.Bytes)); err != nil {
 			return err
 		}
 	}

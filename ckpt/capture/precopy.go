@@ -94,7 +94,7 @@ func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
 		copied := s.buffers.take()
 		defer s.buffers.give(copied)
 		for _, r := range b.pieces {
-			if err := s.pace.wait(ctx, r.Bytes); err != nil {
+			if err := s.limit.Wait(ctx, int(r.Bytes)); err != nil {
 				return err
 			}
 			err := s.copyPiece(ctx, b.memory, r, copied)

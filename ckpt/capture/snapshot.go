@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
@@ -50,7 +51,7 @@ type Snapshot struct {
 	target  Target
 	options Options
 	buffers *buffers
-	pace    *pace
+	limit   *store.Limit
 	hurry   atomic.Bool
 	ended   bool
 
@@ -91,7 +92,7 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	options.Workers = min(options.Workers, buffers.limit)
 	return &Snapshot{
 		capture: c, target: target, options: options, buffers: buffers,
-		pace: newPace(options.BandwidthBytes), written: map[image.Hash]bool{},
+		limit: store.NewLimit(options.BandwidthBytes), written: map[image.Hash]bool{},
 	}, nil
 }
 
