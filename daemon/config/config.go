@@ -20,9 +20,14 @@ type Config struct {
 	Gpus       string   `toml:"gpus" comment:"GPUs to offer: auto, soft:N[,deterministic][,memory=8GiB], cuda"`
 	Socket     string   `toml:"socket" comment:"unix socket of programs and of pos_cli"`
 	RuntimeDir string   `toml:"runtime_dir" comment:"where sessions, control sockets and records live; a directory of root's"`
+	StateDir   string   `toml:"state_dir" comment:"what outlives a boot: the key that seals images, unfinished work; a directory of root's"`
+	Criu       string   `toml:"criu" comment:"the program that saves and restores processes: a path, or a name to look for"`
 	Sessions   Sessions `toml:"sessions"`
-	Log        Log      `toml:"log"`
-	Metrics    Metrics  `toml:"metrics"`
+
+	Checkpoint Checkpoint `toml:"checkpoint"`
+
+	Log     Log     `toml:"log"`
+	Metrics Metrics `toml:"metrics"`
 }
 
 // Sessions limits what programs may take.
@@ -52,6 +57,9 @@ func Default() Config {
 		Gpus:       "auto",
 		Socket:     rpc.DefaultSocket,
 		RuntimeDir: filepath.Dir(rpc.DefaultSocket),
+		StateDir:   "/var/lib/phos",
+		Criu:       "criu",
+		Checkpoint: defaultCheckpoint(),
 		Sessions:   Sessions{ArenaSize: 16 << 30, PerUser: 256, Total: 1024, StartSeconds: 20},
 		Log:        Log{Level: "info", Format: "text"},
 	}
@@ -79,6 +87,8 @@ func (c Config) Check() error {
 		{len(c.Socket) < 108, "socket", "it is longer than the 107 bytes that a unix socket's path may have", c.Socket},
 		{filepath.IsAbs(c.RuntimeDir), "runtime_dir", "it must be an absolute path", c.RuntimeDir},
 		{len(c.RuntimeDir) <= 64, "runtime_dir", "it is longer than 64 bytes", c.RuntimeDir},
+		{filepath.IsAbs(c.StateDir), "state_dir", "it must be an absolute path", c.StateDir},
+		{c.Criu != "", "criu", "it is empty; say criu, or a path", c.Criu},
 		{c.Sessions.ArenaSize >= 2<<20, "sessions.arena_size", "it is below 2MiB", c.Sessions.ArenaSize},
 		{c.Sessions.PerUser > 0, "sessions.per_user", "it must be at least 1", c.Sessions.PerUser},
 		{c.Sessions.Total > 0, "sessions.total", "it must be at least 1", c.Sessions.Total},
@@ -91,6 +101,9 @@ func (c Config) Check() error {
 		if !check.holds {
 			return &SettingError{check.key, fmt.Sprint(check.value), check.text}
 		}
+	}
+	if err := c.Checkpoint.check(); err != nil {
+		return err
 	}
 	return c.Metrics.check()
 }

@@ -29,6 +29,12 @@ func (c *Config) Set(key, value string) error {
 			return fmt.Errorf("%w: %s: %q is no whole number", ErrInvalid, key, value)
 		}
 		place.SetInt(int64(number))
+	case reflect.Bool:
+		truth, err := strconv.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %q is neither true nor false", ErrInvalid, key, value)
+		}
+		place.SetBool(truth)
 	default:
 		return fmt.Errorf("%w: %s is a table, not a setting", ErrInvalid, key)
 	}

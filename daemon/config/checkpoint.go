@@ -1,0 +1,49 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Checkpoint says how checkpoints are taken, and which are taken without being asked for.
+type Checkpoint struct {
+	MemoryBudget    Size     `toml:"memory_budget" comment:"memory that one checkpoint may take besides the program's"`
+	Bandwidth       Size     `toml:"bandwidth" comment:"bytes a second that a checkpoint may read and write; 0: as fast as it goes"`
+	Compress        bool     `toml:"compress" comment:"store with zstd what becomes smaller by it"`
+	FileLimit       Size     `toml:"file_limit" comment:"files that are open for writing are saved with their content up to this size"`
+	DeadlineSeconds int      `toml:"deadline_seconds" comment:"time that a program may take to come to rest"`
+	WarmSeconds     int      `toml:"warm_seconds" comment:"how long what a pre-restore has made ready is kept"`
+	Dir             string   `toml:"dir" comment:"policy: where programs are saved that say nothing themselves; a directory for each is made below; empty: nowhere"`
+	Every           Interval `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
+	Keep            int      `toml:"keep" comment:"policy: how many generations stay; 0: all"`
+	On              Moments  `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end), drain (phosd is told to end the programs)"`
+}
+
+func defaultCheckpoint() Checkpoint {
+	return Checkpoint{MemoryBudget: 1 << 30, FileLimit: 256 << 20, DeadlineSeconds: 30, WarmSeconds: 300, Keep: 3}
+}
+
+// Deadline is DeadlineSeconds.
+func (c Checkpoint) Deadline() time.Duration { return time.Duration(c.DeadlineSeconds) * time.Second }
+
+func (c Checkpoint) check() error {
+	checks := []struct {
+		holds     bool
+		key, text string
+		value     any
+	}{
+		{c.MemoryBudget >= 4<<20, "checkpoint.memory_budget", "it is below 4MiB", c.MemoryBudget},
+		{c.DeadlineSeconds > 0, "checkpoint.deadline_seconds", "it must be at least 1", c.DeadlineSeconds},
+		{c.WarmSeconds > 0, "checkpoint.warm_seconds", "it must be at least 1", c.WarmSeconds},
+		{c.Dir == "" || filepath.IsAbs(c.Dir), "checkpoint.dir", "it must be an absolute path", c.Dir},
+		{c.Every == 0 || time.Duration(c.Every) >= time.Second, "checkpoint.every", "it is below a second", time.Duration(c.Every)},
+		{c.Keep >= 0, "checkpoint.keep", "it must not be negative", c.Keep},
+	}
+	for _, check := range checks {
+		if !check.holds {
+			return &SettingError{check.key, fmt.Sprint(check.value), check.text}
+		}
+	}
+	return nil
+}
