@@ -1,0 +1,161 @@
+package criu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/checkpoint-restore/go-criu/v7/rpc"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/keeper"
+	"github.com/phos-gpu/phos/criu/survey"
+	"github.com/phos-gpu/phos/criu/watchdog"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// Options are what a CPU is made of.
+type Options struct {
+	// Roles is the command that becomes a watchdog or a keeper when the name of the role is added: phosd itself.
+	Roles []string
+	// Program is CRIU's executable.
+	Program string
+	// Ours reports whether a path is one of the files by which phos serves its programs.
+	Ours func(path string) bool
+}
+
+// CPU saves and restores processes by CRIU.
+type CPU struct{ options Options }
+
+// New makes a CPU.
+func New(options Options) *CPU { return &CPU{options} }
+
+var _ ckpt.CPU = (*CPU)(nil)
+
+// Deadlines of those who name none.
+const (
+	freezeTime  = 10 * time.Second
+	dumpTime    = 10 * time.Minute
+	restoreTime = 10 * time.Minute
+	checkTime   = time.Minute
+)
+
+func deadline(ctx context.Context, otherwise time.Duration) time.Time {
+	if at, ok := ctx.Deadline(); ok {
+		return at
+	}
+	return time.Now().Add(otherwise)
+}
+
+// Inspect looks at a tree, and stops nothing.
+func (c *CPU) Inspect(ctx context.Context, root process.Identity) (*ckpt.Tree, error) {
+	found, err := c.look(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	return &found.Tree, nil
+}
+
+func (c *CPU) look(ctx context.Context, root process.Identity) (*survey.Findings, error) {
+	return survey.Look(ctx, root, survey.Options{Ours: c.options.Ours})
+}
+
+// Check says what CRIU here cannot do.
+func (c *CPU) Check(ctx context.Context) error {
+	if c.options.Program == "" {
+		return ErrNoProgram
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	if _, err := engine.Run(ctx, engine.Request{Program: c.options.Program, Type: rpc.CriuReqType_CHECK, Options: &rpc.CriuOpts{}}); err != nil {
+		return fmt.Errorf("%s: %w", c.options.Program, err)
+	}
+	_, err := freezer.Of(os.Getpid())
+	return err
+}
+
+// Sweep takes back what a phosd has left that was killed together with its helpers.
+func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep(), keeper.Sweep()) }
+
+// frozen is a tree that stands still.
+type frozen struct {
+	cpu   *CPU
+	root  process.Identity
+	mu    sync.Mutex
+	guard *watchdog.Client
+}
+
+// Freeze makes a tree stand still.
+func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {
+	guard, err := watchdog.Start(c.options.Roles)
+	if err != nil {
+		return nil, err
+	}
+	root := tree.Processes[0].Identity
+	if err := guard.Freeze(ctx, root, deadline(ctx, freezeTime)); err != nil {
+		return nil, errors.Join(err, guard.Close())
+	}
+	return &frozen{cpu: c, root: root, guard: guard}, nil
+}
+
+// Dump writes images of the frozen tree, as it is now.
+func (f *frozen) Dump(ctx context.Context, images *os.File) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.guard == nil {
+		return fmt.Errorf("dump: %w", watchdog.ErrOrder)
+	}
+	found, err := f.cpu.look(ctx, f.root)
+	if err != nil {
+		return err
+	}
+	if err := refusal(found.Obstacles); err != nil {
+		return err
+	}
+	if err := writeRecord(images, newRecord(found)); err != nil {
+		return err
+	}
+	return f.guard.Dump(ctx, watchdog.Dump{
+		Program: f.cpu.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
+		Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline(ctx, dumpTime),
+	}, images)
+}
+
+// refusal makes an error of obstacles that are not harmless.
+func refusal(obstacles []ckpt.Obstacle) error {
+	var serious []ckpt.Obstacle
+	for _, o := range obstacles {
+		if !o.Harmless {
+			serious = append(serious, o)
+		}
+	}
+	if len(serious) == 0 {
+		return nil
+	}
+	return &ckpt.ObstacleError{Obstacles: serious}
+}
+
+// Thaw lets the tree go on.
+func (f *frozen) Thaw() error { return f.finish((*watchdog.Client).Thaw) }
+
+// Kill ends the tree.
+func (f *frozen) Kill() error { return f.finish((*watchdog.Client).Kill) }
+
+func (f *frozen) finish(how func(*watchdog.Client) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.guard == nil {
+		return nil
+	}
+	if err := how(f.guard); err != nil {
+		return err
+	}
+	guard := f.guard
+	f.guard = nil
+	return guard.Close()
+}

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+)
+
+// ErrTorn means that CRIU ended in the middle of its work, without an answer: what it was working on may be damaged.
+var ErrTorn = errors.New("CRIU ended in the middle of its work")
+
+// User is whose rights CRIU has. With UID 0 it has root's.
+type User struct {
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups,omitempty"`
+}
+
+// Request is one run of CRIU.
+type Request struct {
+	// Program is CRIU's executable.
+	Program string
+	User    User
+	Type    rpc.CriuReqType
+	Options *rpc.CriuOpts
+	// Images is where the images lie. CRIU works with the descriptor and sees no path.
+	Images *os.File
+	// Stdin is the terminal of a shell's job; nil: /dev/null.
+	Stdin *os.File
+	// Inherited are found in CRIU at Descriptor(0) and the following.
+	Inherited []*os.File
+	// Namespaces are entered before CRIU is started.
+	Namespaces []*os.File
+	// Notify is told at which point CRIU is, and the pid of the root where it has one; an error ends the work.
+	Notify func(script string, pid int) error
+}
+
+const (
+	socketFD = 3
+	imagesFD = 4
+)
+
+// Descriptor is the number that an inherited file has in CRIU.
+func Descriptor(index int) int32 { return int32(imagesFD + 1 + index) }
+
+// Run has CRIU carry out a request. When the context ends, CRIU is killed; the error is then ErrTorn.
+func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
+	log, err := newLog()
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	near, far, err := socketPair()
+	if err != nil {
+		return nil, fmt.Errorf("CRIU: %w", err)
+	}
+	defer near.Close()
+	command := request.command(log, far)
+	err = start(command, request.Namespaces)
+	_ = far.Close()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", request.Program, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = command.Process.Kill() })
+	defer stop()
+	response, err := request.converse(near)
+	if err != nil {
+		// It may still wait for an answer.
+		_ = near.Close()
+	}
+	ended := command.Wait()
+	if err == nil {
+		return response, nil
+	}
+	if signaled(ended) || errors.Is(err, ErrTorn) {
+		return nil, fmt.Errorf("%w%w%s", ErrTorn, because(ctx, ended), log.suffix())
+	}
+	return nil, fmt.Errorf("%w%s", err, log.suffix())
+}
+
+func because(ctx context.Context, ended error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf(" (%w)", context.Cause(ctx))
+	case ended != nil:
+		return fmt.Errorf(" (%w)", ended)
+	}
+	return errors.New("")
+}
+
+func signaled(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
+}
+
+// command is CRIU's process. It is in the session and the process group of this one: a restored shell's job gets them,
+// and whoever cleans up finds it by them.
+func (r *Request) command(log *log, socket *os.File) *exec.Cmd {
+	command := exec.Command(r.Program, "swrk", fmt.Sprint(socketFD))
+	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	command.Dir = "/"
+	command.Stdout, command.Stderr = log.file, log.file
+	if r.Stdin != nil {
+		command.Stdin = r.Stdin
+	}
+	images := r.Images
+	if images == nil {
+		images = log.file
+	}
+	command.ExtraFiles = append([]*os.File{socket, images}, r.Inherited...)
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if r.User.UID != 0 {
+		command.SysProcAttr.Credential = &syscall.Credential{Uid: r.User.UID, Gid: r.User.GID, Groups: r.User.Groups}
+		command.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_PTRACE, unix.CAP_SETPCAP}
+	}
+	return command
+}
+
+// start starts a command. Its thread is not used for anything else: the death of the thread is what Pdeathsig means, and
+// one that has entered namespaces must not run other goroutines.
+func start(command *exec.Cmd, namespaces []*os.File) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := enter(namespaces)
+		if err == nil {
+			err = command.Start()
+		}
+		result <- err
+		if err != nil {
+			return
+		}
+		// The thread lives as long as the process.
+		_ = unix.Waitid(unix.P_PID, command.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}()
+	return <-result
+}
+
+// options completes what the caller has set.
+func (r *Request) options() *rpc.CriuOpts {
+	options := r.Options
+	if options == nil {
+		return nil
+	}
+	options.ImagesDirFd = proto.Int32(-1)
+	options.ImagesDir = proto.String(fmt.Sprintf("/proc/self/fd/%d", imagesFD))
+	options.LogToStderr = proto.Bool(true)
+	options.NotifyScripts = proto.Bool(r.Notify != nil)
+	if options.LogLevel == nil {
+		options.LogLevel = proto.Int32(warnings)
+	}
+	if r.User.UID != 0 {
+		options.Unprivileged = proto.Bool(true)
+	}
+	return options
+}

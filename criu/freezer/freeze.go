@@ -1,0 +1,173 @@
+package freezer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// ErrRestless means that processes did not come to a stand, or never stopped making new ones.
+var ErrRestless = errors.New("the processes do not come to a stand")
+
+// Patience is how long going back may take: thawing and moving never wait for a program, only for the kernel.
+const Patience = 10 * time.Second
+
+// look is how long to wait for news of a cgroup before looking anyway.
+const look = 20 * time.Millisecond
+
+// Group is the cgroup in which a tree is frozen.
+type Group struct {
+	// Path is its directory.
+	Path   string
+	parent string
+	// origin says where processes were that did not come from parent.
+	origin map[int]string
+}
+
+// Freeze makes the tree of a root stand still in a new cgroup of that name. When it fails, nothing has changed.
+func Freeze(ctx context.Context, root process.Identity, name string) (*Group, error) {
+	parent, err := Of(root.PID)
+	if err != nil {
+		return nil, fmt.Errorf("freeze pid %d: %w", root.PID, err)
+	}
+	group := &Group{Path: filepath.Join(parent, name), parent: parent, origin: map[int]string{}}
+	if err := os.Mkdir(group.Path, 0o755); err != nil {
+		return nil, fmt.Errorf("freeze pid %d: %w", root.PID, err)
+	}
+	if err := group.gather(ctx, root); err != nil {
+		return nil, errors.Join(fmt.Errorf("freeze pid %d: %w", root.PID, err), group.Thaw())
+	}
+	return group, nil
+}
+
+// gather moves processes until a frozen tree has none outside: what was born while others were moved is found then.
+func (g *Group) gather(ctx context.Context, root process.Identity) error {
+	for ctx.Err() == nil {
+		tree, err := procfs.Tree(root)
+		if err != nil {
+			return err
+		}
+		moved, err := g.take(tree)
+		if err != nil {
+			return err
+		}
+		if err := write(g.Path, "cgroup.freeze", "1"); err != nil {
+			return err
+		}
+		if err := g.await(ctx); err != nil {
+			return err
+		}
+		if moved == 0 {
+			return g.release(tree)
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrRestless, context.Cause(ctx))
+}
+
+// take moves those processes of a tree that are elsewhere.
+func (g *Group) take(tree []*procfs.Stat) (moved int, err error) {
+	for _, stat := range tree {
+		if stat.Zombie() {
+			continue
+		}
+		where, err := Of(stat.PID)
+		if procfs.Gone(err) || where == g.Path {
+			continue
+		}
+		if err != nil {
+			return moved, err
+		}
+		if where != g.parent {
+			g.origin[stat.PID] = where
+		}
+		moved++
+		if err := put(g.Path, stat.PID); err != nil && !procfs.Gone(err) {
+			return moved, fmt.Errorf("move pid %d from %s: %w", stat.PID, where, err)
+		}
+	}
+	return moved, nil
+}
+
+// release puts out those that are no longer of the tree: a process whose parent ended meanwhile.
+func (g *Group) release(tree []*procfs.Stat) error {
+	pids, err := procs(g.Path)
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if slices.ContainsFunc(tree, func(stat *procfs.Stat) bool { return stat.PID == pid }) {
+			continue
+		}
+		if err := g.back(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// back moves a process where it was.
+func (g *Group) back(pid int) error {
+	if origin := g.origin[pid]; origin != "" {
+		if err := put(origin, pid); err == nil || procfs.Gone(err) && live(origin) {
+			return nil
+		}
+		// Its cgroup was removed while it was away.
+	}
+	if err := put(g.parent, pid); err != nil && !procfs.Gone(err) {
+		return fmt.Errorf("move pid %d back to %s: %w", pid, g.parent, err)
+	}
+	return nil
+}
+
+func live(directory string) bool {
+	_, err := os.Stat(directory)
+	return err == nil
+}
+
+// await waits until all stand still.
+func (g *Group) await(ctx context.Context) error {
+	return g.expect(ctx, func(events *os.File) (bool, error) { return event(events, "frozen") })
+}
+
+func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, error)) error {
+	events, err := os.Open(filepath.Join(g.Path, "cgroup.events"))
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	for {
+		if done, err := holds(events); err != nil || done {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w%s", ErrRestless, context.Cause(ctx), g.blame())
+		}
+		watch := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
+		if _, err := unix.Poll(watch, int(look.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("watch %s: %w", events.Name(), err)
+		}
+	}
+}
+
+// blame names processes that wait for a device or a file system, and cannot be stopped there.
+func (g *Group) blame() (text string) {
+	pids, _ := procs(g.Path)
+	for _, pid := range pids {
+		if stat, err := procfs.ReadStat(pid); err == nil && stat.State == 'D' {
+			text += fmt.Sprintf("; pid %d waits uninterruptibly", pid)
+		}
+	}
+	return text
+}
+
+// Join moves the calling process into a cgroup.
+func Join(directory string) error { return put(directory, os.Getpid()) }

@@ -1,0 +1,206 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// patience is how long a keeper may take to answer what it can answer at once.
+const patience = 30 * time.Second
+
+// Client is a keeper as phosd has it.
+type Client struct {
+	socket  string
+	id      process.Identity
+	outside map[int]int
+	// conn and command are nil for a keeper that another phosd has started.
+	conn    *parcel.Conn
+	command *exec.Cmd
+}
+
+// Start starts a keeper by the command that makes phosd one, and returns when the tree is back and stands still.
+func Start(ctx context.Context, program []string, socket string, order Order, files []*os.File) (*Client, error) {
+	near, far, err := parcel.Pair()
+	if err != nil {
+		return nil, fmt.Errorf("start keeper: %w", err)
+	}
+	command := spawn(program, order, far)
+	err = command.Start()
+	_ = far.Close()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), near.Close())
+	}
+	c := &Client{socket: socket, conn: near, command: command}
+	if c.id, err = process.Of(command.Process.Pid); err == nil {
+		err = c.begin(ctx, order, files)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.abandon())
+	}
+	return c, nil
+}
+
+func spawn(program []string, order Order, far *os.File) *exec.Cmd {
+	command := exec.Command(program[0], append(program[1:], Role)...)
+	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
+	command.ExtraFiles = []*os.File{far}
+	// The session is the one that a restored shell's job is in.
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if order.NewPids {
+		command.Args = append(command.Args, strconv.Itoa(gap(order.PIDs)))
+		command.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
+	}
+	return command
+}
+
+// begin hands the order over and waits for the tree. When the context ends the keeper sees the end of the conversation.
+func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.Deadline(time.Unix(1, 0)) })
+	defer stop()
+	order.Self = c.id
+	if err := c.conn.Send(order, files...); err != nil {
+		return fmt.Errorf("keeper: %w", err)
+	}
+	var said answer
+	if _, err := c.conn.Receive(&said); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("keeper: %w", err)
+	}
+	return said.err()
+}
+
+// abandon ends the conversation, and with it the keeper and the tree; it returns when both are gone.
+func (c *Client) abandon() error {
+	_ = c.conn.Close()
+	var exit *exec.ExitError
+	if err := c.command.Wait(); err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	return nil
+}
+
+// Commit lets the tree run, and outlive this phosd.
+func (c *Client) Commit() error {
+	if err := c.conn.Send(request{Commit: true}); err != nil {
+		return fmt.Errorf("keeper: %w", err)
+	}
+	var said answer
+	if _, err := c.conn.Receive(&said); err != nil {
+		return fmt.Errorf("keeper: %w", err)
+	}
+	if err := said.err(); err != nil {
+		return err
+	}
+	// It is a child that nobody waits for otherwise.
+	go func() { _ = c.command.Wait() }()
+	return c.conn.Close()
+}
+
+// Abandon ends a tree that was not committed.
+func (c *Client) Abandon() error { return c.abandon() }
+
+// Adopt finds a keeper by its socket; process.ErrGone when there is none any more.
+func Adopt(socket string) (*Client, error) {
+	conn, err := parcel.Dial(socket, patience)
+	if err != nil {
+		return nil, fmt.Errorf("%w: keeper at %s: %w", process.ErrGone, socket, err)
+	}
+	defer conn.Close()
+	pid, err := conn.Peer()
+	if err != nil {
+		return nil, fmt.Errorf("keeper at %s: %w", socket, err)
+	}
+	c := &Client{socket: socket}
+	if c.id, err = process.Of(pid); err != nil {
+		return nil, err
+	}
+	said, err := c.ask(context.Background(), request{Describe: true})
+	c.outside = said.Outside
+	return c, err
+}
+
+// Outside are the pids that the processes had for the phosd that dumped them, by those in the image, where they differ.
+func (c *Client) Outside() map[int]int { return c.outside }
+
+// Kill ends the tree.
+func (c *Client) Kill() error {
+	_, err := c.ask(context.Background(), request{Kill: true})
+	return err
+}
+
+// Signal sends one to the root.
+func (c *Client) Signal(signal int) error {
+	_, err := c.ask(context.Background(), request{Signal: signal})
+	return err
+}
+
+// Wait waits until the root has ended.
+func (c *Client) Wait(ctx context.Context) (status int, err error) {
+	said, err := c.ask(ctx, request{Wait: true})
+	if err != nil {
+		return 0, err
+	}
+	return said.Status, nil
+}
+
+func (c *Client) ask(ctx context.Context, what request) (answer, error) {
+	conn, err := parcel.Dial(c.socket, patience)
+	if err != nil {
+		return answer{}, fmt.Errorf("%w: keeper: %w", process.ErrGone, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Deadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := conn.Send(what); err != nil {
+		return answer{}, fmt.Errorf("keeper: %w", err)
+	}
+	var said answer
+	_, err = conn.Receive(&said)
+	switch {
+	case ctx.Err() != nil:
+		return answer{}, context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return answer{}, fmt.Errorf("keeper: %w", process.ErrGone)
+	case err != nil:
+		return answer{}, fmt.Errorf("keeper: %w", err)
+	}
+	return said, said.err()
+}
+
+// Identity is the keeper's process.
+func (c *Client) Identity() process.Identity { return c.id }
+
+// Processes are those of the tree, by the pid that they have in their innermost namespace: that of the image.
+func (c *Client) Processes() (map[int]process.Identity, error) {
+	tree, err := procfs.Tree(c.id)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[int]process.Identity, len(tree))
+	for _, stat := range tree[1:] {
+		status, err := procfs.ReadStatus(stat.PID)
+		if procfs.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found[status.InnermostPID()] = stat.Identity
+	}
+	return found, nil
+}

@@ -1,0 +1,60 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// ErrPIDTaken means that a pid of the image is another process's now.
+var ErrPIDTaken = errors.New("pid is taken")
+
+// PIDTaken says which, and by whom.
+type PIDTaken struct {
+	PID  int
+	Name string
+}
+
+func (e *PIDTaken) Error() string {
+	return fmt.Sprintf("pid %d is taken by another process (%s): end that one, or restore with --new-pids", e.PID, e.Name)
+}
+
+// Is makes it an ErrPIDTaken.
+func (e *PIDTaken) Is(target error) bool { return target == ErrPIDTaken }
+
+// kinds are the errors that phosd tells apart.
+var kinds = map[string]error{
+	"torn": engine.ErrTorn, "restless": freezer.ErrRestless, "pid": ErrPIDTaken, "gone": process.ErrGone,
+}
+
+func newAnswer(err error) answer {
+	if err == nil {
+		return answer{}
+	}
+	said := answer{Error: err.Error()}
+	for name, kind := range kinds {
+		if errors.Is(err, kind) {
+			said.Kind = name
+		}
+	}
+	return said
+}
+
+// remote is an error of the keeper's as phosd has it.
+type remote struct {
+	text string
+	kind error
+}
+
+func (e *remote) Error() string { return e.text }
+func (e *remote) Unwrap() error { return e.kind }
+
+func (a *answer) err() error {
+	if a.Error == "" {
+		return nil
+	}
+	return &remote{text: a.Error, kind: kinds[a.Kind]}
+}

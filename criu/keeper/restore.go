@@ -1,0 +1,186 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// ErrOrder means that an order contradicts itself.
+var ErrOrder = errors.New("order of a restore")
+
+// restore brings the tree back. It stands still then.
+func (k *keeper) restore(ctx context.Context) error {
+	if err := k.check(); err != nil {
+		return err
+	}
+	if err := k.prepare(); err != nil {
+		return err
+	}
+	options, inherited := k.options()
+	_, err := engine.Run(ctx, engine.Request{
+		Program: k.order.Program, User: k.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
+		Images: k.files[k.order.Images], Stdin: k.file(k.order.Terminal), Inherited: inherited,
+		Notify: func(script string, _ int) error {
+			if script != "pre-resume" {
+				return nil
+			}
+			return k.hold(ctx)
+		},
+	})
+	if err == nil && k.group == nil {
+		err = errors.New("CRIU did not say when the processes were complete")
+	}
+	return err
+}
+
+// check looks at what the order says of its files.
+func (k *keeper) check() error {
+	indices := []int{k.order.Images, k.order.Socket}
+	indices = append(indices, k.order.Drain...)
+	for _, inherited := range k.order.Inherit {
+		indices = append(indices, inherited.File)
+	}
+	for _, index := range indices {
+		if index < 0 || index >= len(k.files) {
+			return fmt.Errorf("%w: no file %d", ErrOrder, index)
+		}
+	}
+	for _, written := range k.order.Written {
+		if written.Content >= len(k.files) {
+			return fmt.Errorf("%w: no file %d", ErrOrder, written.Content)
+		}
+	}
+	if k.order.Terminal >= len(k.files) || k.order.Log >= len(k.files) {
+		return fmt.Errorf("%w: no terminal or log", ErrOrder)
+	}
+	return nil
+}
+
+func (k *keeper) file(index int) *os.File {
+	if index < 0 {
+		return nil
+	}
+	return k.files[index]
+}
+
+// prepare makes of this process what the tree's parent must be.
+func (k *keeper) prepare() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become reaper: %w", err)
+	}
+	if k.order.Cgroup != "" {
+		if err := freezer.Join(k.order.Cgroup); err != nil {
+			return fmt.Errorf("join cgroup: %w", err)
+		}
+	}
+	if terminal := k.file(k.order.Terminal); terminal != nil {
+		if err := unix.IoctlSetInt(int(terminal.Fd()), unix.TIOCSCTTY, 0); err != nil {
+			return fmt.Errorf("take the terminal: %w", err)
+		}
+	}
+	if err := k.free(); err != nil {
+		return err
+	}
+	return k.bringBackFiles()
+}
+
+// free makes sure that no pid of the tree is another process's.
+func (k *keeper) free() error {
+	for _, pid := range k.order.PIDs {
+		if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		id := process.Identity{PID: pid}
+		taken := &PIDTaken{PID: pid, Name: id.Name()}
+		return taken
+	}
+	return nil
+}
+
+// hold freezes the tree before it has run at all: all its threads are complete, and CRIU still holds them.
+func (k *keeper) hold(ctx context.Context) error {
+	root, err := process.Of(k.order.Root)
+	if err != nil {
+		return err
+	}
+	if k.group, err = freezer.Freeze(ctx, root, groupName(k.order.Self)); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (k *keeper) options() (*rpc.CriuOpts, []*os.File) {
+	options := &rpc.CriuOpts{
+		RstSibling:        proto.Bool(true),
+		External:          k.order.External,
+		ShellJob:          proto.Bool(k.order.ShellJob),
+		FileLocks:         proto.Bool(true),
+		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),
+		TcpEstablished:    proto.Bool(k.order.Connected),
+		ExtUnixSk:         proto.Bool(k.order.Datagrams),
+		NetworkLock:       rpc.CriuNetworkLockMethod_SKIP.Enum(),
+	}
+	var files []*os.File
+	for _, inherited := range k.order.Inherit {
+		options.InheritFd = append(options.InheritFd, &rpc.InheritFd{
+			Key: proto.String(inherited.Key), Fd: proto.Int32(engine.Descriptor(len(files))),
+		})
+		files = append(files, k.files[inherited.File])
+	}
+	return options, files
+}
+
+// clear ends whatever there is of the tree.
+func (k *keeper) clear() error {
+	if k.group != nil {
+		if err := k.group.Kill(); err != nil {
+			return err
+		}
+	}
+	for {
+		tree, err := procfs.Tree(k.self)
+		if err != nil {
+			return err
+		}
+		for _, stat := range tree[1:] {
+			_ = unix.Kill(stat.PID, unix.SIGKILL)
+		}
+		if _, err := unix.Wait4(-1, nil, 0, nil); errors.Is(err, unix.ECHILD) {
+			return nil
+		}
+	}
+}
+
+// killAll ends the tree; its end is found by reap.
+func (k *keeper) killAll() error {
+	tree, err := procfs.Tree(k.self)
+	for err == nil && len(tree) > 1 {
+		alive := false
+		for _, stat := range tree[1:] {
+			alive = alive || !stat.Zombie()
+			_ = unix.Kill(stat.PID, unix.SIGKILL)
+		}
+		if !alive {
+			return nil
+		}
+		tree, err = procfs.Tree(k.self)
+	}
+	return err
+}
+
+const groupPattern = "phos.restored.*"
+
+func groupName(id process.Identity) string {
+	return fmt.Sprintf("phos.restored.%d.%d", id.PID, id.StartTicks)
+}

@@ -1,0 +1,129 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// keeper is the state of the process.
+type keeper struct {
+	self  process.Identity
+	order Order
+	files []*os.File
+	group *freezer.Group
+	end   *end
+}
+
+// Serve is the keeper's whole life. Arguments are those behind its role.
+func Serve(arguments []string) error {
+	if err := settle(arguments); err != nil {
+		return err
+	}
+	// The terminal's end is the tree's affair; a keeper has to say how the tree ended.
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	conn, err := parcel.Inherited(orderFD)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	k := &keeper{end: newEnd()}
+	if k.self, err = process.Of(os.Getpid()); err != nil {
+		return err
+	}
+	if k.files, err = conn.Receive(&k.order); err != nil {
+		return fmt.Errorf("order: %w", err)
+	}
+	return k.keep(conn)
+}
+
+// keep restores the tree, waits for phosd's word, and then for the tree's end.
+func (k *keeper) keep(conn *parcel.Conn) error {
+	ctx, cancel := context.WithDeadline(context.Background(), k.order.Deadline)
+	defer cancel()
+	orders := k.listen(conn, cancel)
+	if err := k.restore(ctx); err != nil {
+		err = errors.Join(err, k.clear())
+		return errors.Join(err, conn.Send(newAnswer(err)))
+	}
+	drained := k.drain()
+	if err := conn.Send(answer{}); err != nil {
+		return errors.Join(err, k.clear())
+	}
+	if !k.committed(orders) {
+		return k.clear()
+	}
+	err := k.group.Thaw()
+	if err != nil {
+		err = errors.Join(err, k.clear())
+	}
+	if sent := conn.Send(newAnswer(err)); err != nil {
+		return errors.Join(err, sent)
+	}
+	return k.live(drained)
+}
+
+// listen reads what the phosd says that has started this keeper; when it is gone, what it waits for is cancelled.
+func (k *keeper) listen(conn *parcel.Conn, gone func()) <-chan request {
+	orders := make(chan request, 1)
+	go func() {
+		defer close(orders)
+		for {
+			var next request
+			files, err := conn.Receive(&next)
+			if err != nil {
+				gone()
+				return
+			}
+			parcel.Close(files)
+			orders <- next
+		}
+	}()
+	return orders
+}
+
+// committed waits for the word that all of the restore went well.
+func (k *keeper) committed(orders <-chan request) bool {
+	next, there := <-orders
+	return there && next.Commit
+}
+
+// live answers until the tree has ended, and somebody knows how.
+func (k *keeper) live(drained <-chan struct{}) error {
+	k.closeFiles()
+	listener, err := parcel.Listener(k.files[k.order.Socket])
+	if err != nil {
+		return errors.Join(err, k.clear())
+	}
+	go k.answerAll(listener)
+	k.reap()
+	<-drained
+	if !k.order.Detach {
+		k.end.linger()
+	}
+	return listener.Close()
+}
+
+// closeFiles closes what only the restore needed: the end of a pipe held here would never end for its reader.
+func (k *keeper) closeFiles() {
+	keep := map[int]bool{k.order.Socket: true}
+	if k.order.Log >= 0 {
+		keep[k.order.Log] = true
+	}
+	for _, index := range k.order.Drain {
+		keep[index] = true
+	}
+	for i, file := range k.files {
+		if !keep[i] {
+			_ = file.Close()
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package criu
+
+import "testing"
+
+// counting checks itself: what it holds in memory must follow from how far it has come.
+const counting = `
+import threading, signal
+state = {'n': 0}
+def count():
+    while not os.path.exists('enough'):
+        state['n'] += 1
+        time.sleep(0.001)
+thread = threading.Thread(target=count); thread.start()
+ring = list(range(100000))
+signal.signal(signal.SIGUSR1, lambda *a: say('signal'))
+os.umask(0o027)
+before = state['n']
+step('one')
+assert state['n'] >= before, (state, before)
+assert ring == list(range(100000))
+assert os.environ['MARK'] == 'kept' and os.umask(0o022) == 0o027
+say('cwd', os.getcwd() == os.environ.get('PWD', os.getcwd()))
+open('enough', 'w').close()
+thread.join()
+say('done')
+sys.exit(7)
+`
+
+func TestDumpAndGoOn(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), counting))
+	s.says("at one")
+	s.save(cpu, false)
+	s.allow("one")
+	s.says("done")
+}
+
+func TestDumpAndRestore(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), counting))
+	s.says("at one")
+	saved := s.save(cpu, true)
+	back := saved.restore(t, cpu, saved.order(t))
+	s.allow("one")
+	ends(t, back, 7)
+	s.says("done")
+}

@@ -1,0 +1,109 @@
+package procfs
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Status is what /proc/PID/status says.
+type Status struct {
+	// UIDs and GIDs are the real, effective, saved and file system ones.
+	UIDs, GIDs [4]uint32
+	Groups     []uint32
+	// Tracer is the pid of a debugger.
+	Tracer int
+	// PIDs are those that the process has, from this namespace to its own.
+	PIDs []int
+	// Permitted, Effective, Inheritable and Ambient are sets of capabilities.
+	Permitted, Effective, Inheritable, Ambient uint64
+	// Pending are signals to the main thread and to the whole process.
+	Pending, SharedPending uint64
+	Seccomp                int
+	ResidentBytes          uint64
+}
+
+// InnermostPID is the pid in the process's own namespace.
+func (s *Status) InnermostPID() int {
+	if len(s.PIDs) == 0 {
+		return 0
+	}
+	return s.PIDs[len(s.PIDs)-1]
+}
+
+// ReadStatus reads the status of a process.
+func ReadStatus(pid int) (*Status, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil, err
+	}
+	return parseStatus(string(text)), nil
+}
+
+func parseStatus(text string) *Status {
+	status := new(Status)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields := strings.Fields(value)
+		if len(fields) == 0 {
+			continue
+		}
+		status.field(name, fields)
+	}
+	return status
+}
+
+func (s *Status) field(name string, values []string) {
+	switch name {
+	case "Uid":
+		copy(s.UIDs[:], ids(values))
+	case "Gid":
+		copy(s.GIDs[:], ids(values))
+	case "Groups":
+		s.Groups = ids(values)
+	case "TracerPid":
+		s.Tracer, _ = strconv.Atoi(values[0])
+	case "NSpid":
+		for _, id := range ids(values) {
+			s.PIDs = append(s.PIDs, int(id))
+		}
+	case "Seccomp":
+		s.Seccomp, _ = strconv.Atoi(values[0])
+	case "VmRSS":
+		kibibytes, _ := strconv.ParseUint(values[0], 10, 54)
+		s.ResidentBytes = kibibytes << 10
+	default:
+		if set := s.set(name); set != nil {
+			*set, _ = strconv.ParseUint(values[0], 16, 64)
+		}
+	}
+}
+
+func (s *Status) set(name string) *uint64 {
+	switch name {
+	case "CapPrm":
+		return &s.Permitted
+	case "CapEff":
+		return &s.Effective
+	case "CapInh":
+		return &s.Inheritable
+	case "CapAmb":
+		return &s.Ambient
+	case "SigPnd":
+		return &s.Pending
+	case "ShdPnd":
+		return &s.SharedPending
+	}
+	return nil
+}
+
+func ids(values []string) []uint32 {
+	found := make([]uint32, 0, len(values))
+	for _, value := range values {
+		if id, err := strconv.ParseUint(value, 10, 32); err == nil {
+			found = append(found, uint32(id))
+		}
+	}
+	return found
+}

@@ -1,0 +1,124 @@
+package criu
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/criu/survey"
+)
+
+// recordName is the record's file among the images.
+const recordName = "phos.json"
+
+// longestRecord is more than any record has.
+const longestRecord = 16 << 20
+
+// record is how a tree was dumped.
+type record struct {
+	// Root is the root's pid as the tree sees it.
+	Root int `json:"root"`
+	// Outside are the pids that the processes had for phosd, by those that they have for themselves, where they differ.
+	Outside   map[int]int `json:"outside,omitempty"`
+	ShellJob  bool        `json:"shell_job,omitempty"`
+	Connected bool        `json:"connected,omitempty"`
+	Datagrams bool        `json:"datagrams,omitempty"`
+	// JobTerminal is the key of the terminal that the shell's job had.
+	JobTerminal string `json:"job_terminal,omitempty"`
+	// Ends are the keys of all that led out of the tree.
+	Ends []string `json:"ends,omitempty"`
+}
+
+func newRecord(found *survey.Findings) *record {
+	r := &record{
+		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams, Outside: found.Outside,
+	}
+	for _, end := range found.Endpoints {
+		r.Ends = append(r.Ends, end.Key)
+		if end.ID == found.JobTerminal {
+			r.JobTerminal = end.Key
+		}
+	}
+	return r
+}
+
+func writeRecord(images *os.File, r *record) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("record of a dump: %w", err)
+	}
+	fd, err := unix.Openat(int(images.Fd()), recordName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("record of a dump: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), recordName)
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("record of a dump: %w", err)
+	}
+	return nil
+}
+
+// ErrRecord means that what lies in the directory was not written by Dump.
+var ErrRecord = errors.New("not images of a dump by phos")
+
+func readRecord(images *os.File) (*record, error) {
+	fd, err := unix.Openat(int(images.Fd()), recordName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	file := os.NewFile(uintptr(fd), recordName)
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, longestRecord))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	return parseRecord(text)
+}
+
+func parseRecord(text []byte) (*record, error) {
+	r := new(record)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	if r.Root <= 0 {
+		return nil, fmt.Errorf("%w: root %d", ErrRecord, r.Root)
+	}
+	return r, nil
+}
+
+// outside is the pid that a process had for phosd when it was dumped.
+func (r *record) outside(pid int) int {
+	if outside, ok := r.Outside[pid]; ok {
+		return outside
+	}
+	return pid
+}
+
+// threads lists the ids of all threads in the images: each has a file named for it.
+func threads(images *os.File) ([]int, error) {
+	if _, err := images.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	names, err := images.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, name := range names {
+		name, ok := strings.CutPrefix(name, "core-")
+		if !ok {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.TrimSuffix(name, ".img")); err == nil && pid > 0 {
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}

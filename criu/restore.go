@@ -1,0 +1,259 @@
+package criu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/keeper"
+	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// plan is a keeper's order while it is put together.
+type plan struct {
+	keeper.Order
+	files []*os.File
+	// own are those that were opened for it.
+	own []*os.File
+	// pour fills the pipes that carry contents.
+	pour []func()
+}
+
+// none stands for no file.
+const none = -1
+
+func (p *plan) add(file *os.File) int {
+	p.files = append(p.files, file)
+	return len(p.files) - 1
+}
+
+func (p *plan) addOwn(file *os.File) int {
+	p.own = append(p.own, file)
+	return p.add(file)
+}
+
+func (p *plan) close() { parcel.Close(p.own) }
+
+// restored is a tree that has come back.
+type restored struct {
+	client *keeper.Client
+	kept   bool
+	record *record
+	found  map[int]process.Identity
+}
+
+// Restore brings a tree back, to stand still until Keep.
+func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restored, error) {
+	r, err := readRecord(order.Images)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.plan(ctx, order, r)
+	defer p.close()
+	if err != nil {
+		return nil, err
+	}
+	for _, pour := range p.pour {
+		go pour()
+	}
+	client, err := keeper.Start(ctx, c.options.Roles, order.Control, p.Order, p.files)
+	if err != nil {
+		return nil, errors.Join(err, forget(order.Control))
+	}
+	back := &restored{client: client, record: r}
+	if back.found, err = back.look(); err != nil {
+		return nil, errors.Join(err, back.Kill())
+	}
+	return back, nil
+}
+
+func forget(control string) error {
+	if err := os.Remove(control); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Adopt finds a tree that an earlier phosd has restored.
+func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
+	client, err := keeper.Adopt(control)
+	if err != nil {
+		return nil, errors.Join(err, forget(control))
+	}
+	back := &restored{client: client, kept: true, record: &record{Outside: client.Outside()}}
+	back.found, err = back.look()
+	return back, err
+}
+
+func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
+	p := &plan{Order: keeper.Order{
+		Program: c.options.Program, User: engine.User{UID: order.UID, GID: order.GID, Groups: order.Groups}, Root: r.Root,
+		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
+		Datagrams: r.Datagrams, Detach: order.Detach, Terminal: none, Log: none, Deadline: deadline(ctx, restoreTime),
+	}}
+	pids, err := threads(order.Images)
+	if err != nil {
+		return p, fmt.Errorf("images: %w", err)
+	}
+	p.PIDs = pids
+	p.Images = p.add(order.Images)
+	socket, err := parcel.Listen(order.Control)
+	if err != nil {
+		return p, err
+	}
+	p.Socket = p.addOwn(socket)
+	if order.Log != nil {
+		p.Log = p.add(order.Log)
+	}
+	for _, path := range slices.Sorted(maps.Keys(order.Remap)) {
+		// CRIU's names of files are paths without the first slash.
+		p.Inherit = append(p.Inherit, keeper.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])})
+	}
+	if err := p.ends(order, r); err != nil {
+		return p, err
+	}
+	return p, p.contents(order.Files)
+}
+
+// ends finds something to take the place of each outside end.
+func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
+	for _, end := range order.Described {
+		if !slices.Contains(r.Ends, end.Key) {
+			// Another tree's of the same image.
+			continue
+		}
+		index, err := p.end(end, order.Endpoints[end.ID])
+		if err != nil {
+			return fmt.Errorf("stand-in for %s (%s): %w", strings.Join(end.Descriptors, ", "), end.Kind, err)
+		}
+		if end.Key == r.JobTerminal {
+			p.Terminal = index
+			continue
+		}
+		p.Inherit = append(p.Inherit, keeper.Inherited{Key: end.Key, File: index})
+	}
+	return nil
+}
+
+func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
+	if given != nil {
+		return p.add(given), nil
+	}
+	file, drained, err := standIn(end)
+	if err != nil {
+		return none, err
+	}
+	if drained != nil {
+		p.Drain = append(p.Drain, p.addOwn(drained))
+	}
+	return p.addOwn(file), nil
+}
+
+// contents lets the contents of files flow to the keeper, which writes them one after the other.
+func (p *plan) contents(files []ckpt.FileContent) error {
+	for _, file := range files {
+		written := keeper.Written{Path: file.Path, Bytes: file.Bytes, Mode: file.Mode, Content: none}
+		if file.Content != nil {
+			read, write, err := os.Pipe()
+			if err != nil {
+				return fmt.Errorf("content of %s: %w", file.Path, err)
+			}
+			written.Content = p.addOwn(read)
+			p.pour = append(p.pour, func() {
+				// Who reads too little finds out himself.
+				_, _ = io.Copy(write, file.Content)
+				_ = write.Close()
+			})
+		}
+		p.Written = append(p.Written, written)
+	}
+	return nil
+}
+
+func (r *restored) look() (map[int]process.Identity, error) {
+	inner, err := r.client.Processes()
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[int]process.Identity, len(inner))
+	for pid, id := range inner {
+		found[r.record.outside(pid)] = id
+	}
+	return found, nil
+}
+
+// Processes are those of the tree.
+func (r *restored) Processes() map[int]process.Identity { return r.found }
+
+// Keep lets the tree run.
+func (r *restored) Keep() error {
+	if err := r.client.Commit(); err != nil {
+		return err
+	}
+	r.kept = true
+	return nil
+}
+
+// Kill ends the tree.
+func (r *restored) Kill() error {
+	if !r.kept {
+		return r.client.Abandon()
+	}
+	if err := r.client.Kill(); err != nil && !errors.Is(err, process.ErrGone) {
+		return err
+	}
+	return nil
+}
+
+// Signal sends a signal to the root.
+func (r *restored) Signal(signal int) error { return r.client.Signal(signal) }
+
+// Wait waits for the root's end.
+func (r *restored) Wait(ctx context.Context) (int, error) { return r.client.Wait(ctx) }
+
+// standIn makes what takes the place of an end that nobody has given. What the program writes there comes out of drained.
+func standIn(end image.Endpoint) (file, drained *os.File, err error) {
+	switch end.Kind {
+	case "pipe-read":
+		file, err = os.Open(os.DevNull)
+	case "pipe-write":
+		drained, file, err = os.Pipe()
+	case "terminal":
+		file, drained, err = pseudoTerminal(end.Rows, end.Columns)
+	default:
+		var pair [2]int
+		if pair, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err == nil {
+			file, drained = os.NewFile(uintptr(pair[0]), "stand-in"), os.NewFile(uintptr(pair[1]), "stand-in")
+		}
+	}
+	return file, drained, err
+}
+
+func pseudoTerminal(rows, columns uint16) (slave, master *os.File, err error) {
+	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		return nil, nil, errors.Join(err, master.Close())
+	}
+	opened, err := peer(fd)
+	if err != nil {
+		return nil, nil, errors.Join(err, master.Close())
+	}
+	// A terminal without a size is one too.
+	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
+	return os.NewFile(uintptr(opened), "pts"), master, nil
+}

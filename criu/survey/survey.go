@@ -1,0 +1,235 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// Findings are a tree, and what CRIU must be told of it.
+type Findings struct {
+	ckpt.Tree
+	User engine.User
+	// Root is the root's pid as the tree sees it.
+	Root int
+	// PIDs are those of all processes and threads as the tree sees them.
+	PIDs []int
+	// Outside are the pids that processes have here, by those that they have for themselves, where they differ.
+	Outside map[int]int
+	// ShellJob: the session of the root is another process's.
+	ShellJob bool
+	// JobTerminal is the Endpoint that is the controlling terminal of a session outside of the tree; 0: none.
+	JobTerminal uint32
+	// External are CRIU's names of what it must leave alone.
+	External []string
+	// Connected: both ends of a TCP connection are in the tree.
+	Connected bool
+	// Datagrams: datagram sockets are connected to sockets outside, which have names.
+	Datagrams bool
+	// Namespaces are those kinds that CRIU must enter.
+	Namespaces []string
+}
+
+// Options are what a survey must know of this phosd.
+type Options struct {
+	// Ours reports whether a path is one of the files by which phos serves its programs; they are restored another way.
+	Ours func(path string) bool
+}
+
+// survey is a survey under way.
+type survey struct {
+	Options
+	Findings
+	members  []*member
+	byPID    map[int]*member
+	self     *member
+	pipes    map[uint64]*pipe
+	sockets  map[uint64]*socket
+	ttys     map[string]*terminal
+	masters  map[int]bool
+	written  map[string]int64
+	obstacle map[string]bool
+}
+
+// member is a process of the tree.
+type member struct {
+	*procfs.Stat
+	status      *procfs.Status
+	name        string
+	namespaces  map[string]string
+	descriptors []procfs.Descriptor
+	mappings    []procfs.Mapping
+}
+
+func (m *member) String() string { return fmt.Sprintf("pid %d (%s)", m.PID, m.name) }
+
+// Look surveys the tree of a root.
+func Look(ctx context.Context, root process.Identity, options Options) (*Findings, error) {
+	if options.Ours == nil {
+		options.Ours = func(string) bool { return false }
+	}
+	s := &survey{
+		Options: options, byPID: map[int]*member{}, pipes: map[uint64]*pipe{}, sockets: map[uint64]*socket{},
+		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{}, obstacle: map[string]bool{},
+	}
+	if err := s.gather(ctx, root); err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
+	s.judgeProcesses()
+	s.judgeNamespaces()
+	for _, m := range s.members {
+		s.judgeDescriptors(m)
+		s.judgeMappings(m)
+	}
+	if err := s.judgeSockets(); err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
+	s.judgePipes()
+	s.judgeTerminals()
+	s.judgeFiles()
+	slices.Sort(s.External)
+	return &s.Findings, nil
+}
+
+// gather reads everything about everybody. Who has ended meanwhile is left out.
+func (s *survey) gather(ctx context.Context, root process.Identity) (err error) {
+	if s.self, err = readNamespaces(os.Getpid()); err != nil {
+		return err
+	}
+	tree, err := procfs.Tree(root)
+	if err != nil {
+		return err
+	}
+	for _, stat := range tree {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m, err := readMember(stat)
+		if procfs.Gone(err) && stat.PID != root.PID {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.members = append(s.members, m)
+		s.byPID[m.PID] = m
+	}
+	return s.describe()
+}
+
+func readMember(stat *procfs.Stat) (*member, error) {
+	status, err := procfs.ReadStatus(stat.PID)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{Stat: stat, status: status, name: stat.Name()}
+	if stat.Zombie() {
+		return m, nil
+	}
+	spaces, err := readNamespaces(stat.PID)
+	if err != nil {
+		return nil, err
+	}
+	m.namespaces = spaces.namespaces
+	if m.descriptors, err = procfs.Descriptors(stat.PID); err != nil {
+		return nil, err
+	}
+	m.mappings, err = procfs.Mappings(stat.PID)
+	return m, err
+}
+
+// describe fills in what everybody may know of the processes.
+func (s *survey) describe() error {
+	root := s.members[0]
+	s.User = engine.User{UID: root.status.UIDs[0], GID: root.status.GIDs[0], Groups: root.status.Groups}
+	s.Root = root.status.InnermostPID()
+	s.ShellJob = root.Session != root.PID
+	for _, m := range s.members {
+		s.Processes = append(s.Processes, ckpt.Process{
+			Identity: m.Identity, Parent: m.Parent, UID: m.status.UIDs[0], GID: m.status.GIDs[0], Command: m.name,
+			Threads: m.Threads, ResidentBytes: m.status.ResidentBytes, Library: library(m.mappings),
+		})
+		if inner := m.status.InnermostPID(); inner != m.PID {
+			if s.Outside == nil {
+				s.Outside = map[int]int{}
+			}
+			s.Outside[inner] = m.PID
+		}
+		threads, err := procfs.Threads(m.PID)
+		if err != nil && !procfs.Gone(err) {
+			return err
+		}
+		for _, thread := range threads {
+			if status, err := procfs.ReadStatus(thread); err == nil {
+				s.PIDs = append(s.PIDs, status.InnermostPID())
+			}
+		}
+	}
+	return nil
+}
+
+// refuse notes an obstacle, once.
+func (s *survey) refuse(subject, reason, remedy string) {
+	s.note(ckpt.Obstacle{Subject: subject, Reason: reason, Remedy: remedy})
+}
+
+// mention notes something harmless.
+func (s *survey) mention(subject, reason string) {
+	s.note(ckpt.Obstacle{Subject: subject, Reason: reason, Harmless: true})
+}
+
+func (s *survey) note(o ckpt.Obstacle) {
+	if key := o.Subject + o.Reason; !s.obstacle[key] {
+		s.obstacle[key] = true
+		s.Obstacles = append(s.Obstacles, o)
+	}
+}
+
+// endpoint adds one, and returns its number.
+func (s *survey) endpoint(e image.Endpoint) uint32 {
+	e.ID = uint32(len(s.Endpoints) + 1)
+	s.Endpoints = append(s.Endpoints, e)
+	return e.ID
+}
+
+// places are where something is open.
+type places struct {
+	pids, numbers []int
+}
+
+func (p *places) add(pid, number int) {
+	p.pids, p.numbers = append(p.pids, pid), append(p.numbers, number)
+}
+
+func (p *places) list() (texts []string) {
+	for i, pid := range p.pids {
+		texts = append(texts, fmt.Sprintf("pid %d fd %d", pid, p.numbers[i]))
+	}
+	return texts
+}
+
+// standard is the number under which the root has it as one of its standard descriptors, else -1.
+func (p *places) standard(root int) int {
+	for i, pid := range p.pids {
+		if pid == root && p.numbers[i] <= 2 {
+			return p.numbers[i]
+		}
+	}
+	return -1
+}
+
+// anyStandard says that some process has it as a standard descriptor.
+func (p *places) anyStandard() bool {
+	return slices.ContainsFunc(p.numbers, func(number int) bool { return number <= 2 })
+}
+
+func (s *survey) at(m *member, number int) string { return fmt.Sprintf("%s, descriptor %d", m, number) }
+
+func (s *survey) subject(p *places) string { return s.at(s.byPID[p.pids[0]], p.numbers[0]) }

@@ -1,0 +1,84 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// Client is a watchdog as phosd has it.
+type Client struct {
+	conn    *parcel.Conn
+	command *exec.Cmd
+	id      process.Identity
+}
+
+// Start starts a watchdog by the command that makes phosd one.
+func Start(program []string) (*Client, error) {
+	near, far, err := parcel.Pair()
+	if err != nil {
+		return nil, fmt.Errorf("start watchdog: %w", err)
+	}
+	defer far.Close()
+	command := exec.Command(program[0], append(program[1:], Role)...)
+	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
+	command.ExtraFiles = []*os.File{far}
+	// A session of its own: what happens to phosd's does not happen to it, and CRIU is found by it.
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), near.Close())
+	}
+	id, err := process.Of(command.Process.Pid)
+	return &Client{conn: near, command: command, id: id}, err
+}
+
+// Freeze makes a tree stand still.
+func (c *Client) Freeze(ctx context.Context, root process.Identity, deadline time.Time) error {
+	return c.ask(ctx, order{Freeze: &freeze{Root: root, Deadline: deadline}})
+}
+
+// Dump writes images of the frozen tree into a directory. The tree stays frozen.
+func (c *Client) Dump(ctx context.Context, how Dump, images *os.File) error {
+	return c.ask(ctx, order{Dump: &how}, images)
+}
+
+// Thaw lets the tree go on.
+func (c *Client) Thaw() error { return c.ask(context.Background(), order{Thaw: true}) }
+
+// Kill ends the tree.
+func (c *Client) Kill() error { return c.ask(context.Background(), order{Kill: true}) }
+
+// Close ends the watchdog, which takes back what is not taken back yet. It returns once that is done.
+func (c *Client) Close() error {
+	return errors.Join(c.conn.Close(), c.command.Wait())
+}
+
+// ask sends an order and waits for the answer, which always comes: each order has a deadline of its own.
+func (c *Client) ask(ctx context.Context, what order, files ...*os.File) error {
+	if err := c.conn.Send(what, files...); err != nil {
+		return c.lost(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.Send(order{Cancel: true}) })
+	defer stop()
+	var answer reply
+	if _, err := c.conn.Receive(&answer); err != nil {
+		return c.lost(err)
+	}
+	return answer.err()
+}
+
+// lost cleans up after a watchdog that somebody has killed.
+func (c *Client) lost(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it has ended")
+	}
+	return errors.Join(fmt.Errorf("watchdog: %w", err), sweep(c.id))
+}

@@ -1,0 +1,90 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/criu/engine"
+)
+
+// largestGhost is how much of a file that has no name any more is saved.
+const largestGhost = 1 << 30
+
+func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error {
+	if w.group == nil || len(files) != 1 {
+		return fmt.Errorf("dump: %w", ErrOrder)
+	}
+	if !w.group.Frozen() {
+		return fmt.Errorf("dump: %w: the tree is not frozen", ErrOrder)
+	}
+	if order.User.UID != 0 {
+		if err := w.group.Allow(order.User.UID); err != nil {
+			return fmt.Errorf("dump: %w", err)
+		}
+	}
+	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
+	defer cancel()
+	namespaces, err := w.namespaces(order)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	_, err = engine.Run(ctx, engine.Request{
+		Program: order.Program, User: order.User, Type: rpc.CriuReqType_DUMP, Images: files[0],
+		Options: w.options(order), Namespaces: namespaces,
+	})
+	for _, file := range namespaces {
+		_ = file.Close()
+	}
+	return w.settle(err)
+}
+
+func (w *watchdog) options(order Dump) *rpc.CriuOpts {
+	return &rpc.CriuOpts{
+		Pid: proto.Int32(int32(order.Root)),
+		// They stay as they were before: frozen. Whether they go on is decided when the image is complete.
+		LeaveRunning: proto.Bool(true),
+		FreezeCgroup: proto.String(w.group.Path),
+		Timeout:      proto.Uint32(uint32(remaining(order.Deadline).Seconds())),
+		External:     order.External,
+		ShellJob:     proto.Bool(order.ShellJob),
+		FileLocks:    proto.Bool(true),
+		LinkRemap:    proto.Bool(order.User.UID == 0),
+		GhostLimit:   proto.Uint32(largestGhost),
+		// The tree is restored into the cgroup of whoever restores it.
+		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),
+		TcpEstablished:    proto.Bool(order.Connected),
+		ExtUnixSk:         proto.Bool(order.Datagrams),
+		// Only connections within the tree are saved, and both of their ends stand still.
+		NetworkLock: rpc.CriuNetworkLockMethod_SKIP.Enum(),
+	}
+}
+
+// namespaces are those of the tree, where they are not this process's.
+func (w *watchdog) namespaces(order Dump) (files []*os.File, err error) {
+	for _, kind := range order.Namespaces {
+		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", w.root.PID, kind))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// settle brings the tree back to a stand after CRIU, however it ended.
+func (w *watchdog) settle(failure error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	if errors.Is(failure, engine.ErrTorn) {
+		failure = errors.Join(failure, w.heal(ctx))
+	}
+	if w.group == nil || w.group.Frozen() {
+		return failure
+	}
+	return errors.Join(failure, w.group.Stop(ctx))
+}

@@ -1,0 +1,103 @@
+package watchdog
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// Role is the argument with which phosd starts itself as a watchdog.
+const Role = "watchdog"
+
+// orderFD is the watchdog's end of the conversation.
+const orderFD = 3
+
+// order is what phosd says. Only one field is set.
+type order struct {
+	Freeze *freeze `json:"freeze,omitempty"`
+	Dump   *Dump   `json:"dump,omitempty"`
+	Cancel bool    `json:"cancel,omitempty"`
+	Thaw   bool    `json:"thaw,omitempty"`
+	Kill   bool    `json:"kill,omitempty"`
+}
+
+type freeze struct {
+	Root     process.Identity `json:"root"`
+	Deadline time.Time        `json:"deadline"`
+}
+
+// Dump is how CRIU shall dump. The images' directory comes beside it.
+type Dump struct {
+	// Program is CRIU's executable.
+	Program string      `json:"program"`
+	User    engine.User `json:"user"`
+	// Root is the pid of the tree's root as CRIU sees it.
+	Root int `json:"root"`
+	// External are descriptors that lead out of the tree, in CRIU's words.
+	External []string `json:"external,omitempty"`
+	// ShellJob: the session or the process group of the root is another process's.
+	ShellJob bool `json:"shell_job,omitempty"`
+	// Connected: both ends of a TCP connection are in the tree.
+	Connected bool `json:"connected,omitempty"`
+	// Datagrams: datagram sockets are connected to sockets outside, which have names.
+	Datagrams bool `json:"datagrams,omitempty"`
+	// Namespaces are the kinds that CRIU must enter, because the tree has others than this process.
+	Namespaces []string  `json:"namespaces,omitempty"`
+	Deadline   time.Time `json:"deadline"`
+}
+
+// reply is how it went.
+type reply struct {
+	Error string `json:"error,omitempty"`
+	// Kind says which sentinel Error is.
+	Kind string `json:"kind,omitempty"`
+}
+
+// ErrDamaged means that CRIU died while it worked inside of a process, and left it broken. The tree has been ended.
+var ErrDamaged = errors.New("CRIU died inside of a process; the program was ended, for it could not have gone on")
+
+// kinds are the errors that phosd tells apart.
+var kinds = map[string]error{
+	"torn": engine.ErrTorn, "restless": freezer.ErrRestless, "gone": process.ErrGone,
+	"damaged": ErrDamaged, "cgroups": freezer.ErrNoCgroups,
+}
+
+func newReply(err error) reply {
+	if err == nil {
+		return reply{}
+	}
+	answer := reply{Error: err.Error()}
+	for name, kind := range kinds {
+		if errors.Is(err, kind) && (answer.Kind == "" || name == "damaged") {
+			answer.Kind = name
+		}
+	}
+	return answer
+}
+
+// remote is an error of the watchdog's as phosd has it.
+type remote struct {
+	text string
+	kind error
+}
+
+func (e *remote) Error() string { return e.text }
+func (e *remote) Unwrap() error { return e.kind }
+
+func (r reply) err() error {
+	if r.Error == "" {
+		return nil
+	}
+	return &remote{text: r.Error, kind: kinds[r.Kind]}
+}
+
+// groupPattern finds the cgroups of all watchdogs.
+const groupPattern = "phos.frozen.*"
+
+func groupName(id process.Identity) string {
+	return fmt.Sprintf("phos.frozen.%d.%d", id.PID, id.StartTicks)
+}

@@ -1,0 +1,151 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// ErrOrder means that something was asked for that cannot come now.
+var ErrOrder = errors.New("out of order")
+
+// watchdog is the state of the process.
+type watchdog struct {
+	conn  *parcel.Conn
+	self  process.Identity
+	group *freezer.Group
+	root  process.Identity
+}
+
+// parcelled is an order with its files.
+type parcelled struct {
+	order order
+	files []*os.File
+}
+
+// Serve is the watchdog's whole life. It returns when phosd is gone.
+func Serve() error {
+	// It dies last: a signal to phosd's terminal or group is none to it.
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT)
+	conn, err := parcel.Inherited(orderFD)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	self, err := process.Of(os.Getpid())
+	if err != nil {
+		return err
+	}
+	w := &watchdog{conn: conn, self: self}
+	orders := make(chan parcelled)
+	go w.receive(orders)
+	for next := range orders {
+		if next.order.Cancel {
+			// What it was meant for has just ended.
+			continue
+		}
+		answer := newReply(w.obey(next, orders))
+		parcel.Close(next.files)
+		if err := conn.Send(answer); err != nil {
+			break
+		}
+	}
+	return w.undo()
+}
+
+func (w *watchdog) receive(orders chan<- parcelled) {
+	defer close(orders)
+	for {
+		var next parcelled
+		var err error
+		if next.files, err = w.conn.Receive(&next.order); err != nil {
+			return
+		}
+		orders <- next
+	}
+}
+
+func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
+	switch {
+	case next.order.Freeze != nil:
+		return w.freeze(next.order.Freeze)
+	case next.order.Dump != nil:
+		return w.whileWatching(orders, func(ctx context.Context) error { return w.dump(ctx, *next.order.Dump, next.files) })
+	case next.order.Thaw:
+		return w.undo()
+	case next.order.Kill:
+		return w.kill()
+	}
+	return ErrOrder
+}
+
+// whileWatching does something that ends early when phosd says so, or is gone.
+func (w *watchdog) whileWatching(orders <-chan parcelled, do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case next, ok := <-orders:
+			parcel.Close(next.files)
+			if !ok {
+				cancel(errors.New("phosd is gone"))
+				orders = nil
+			} else if next.order.Cancel {
+				cancel(context.Canceled)
+			}
+		}
+	}
+}
+
+func (w *watchdog) freeze(order *freeze) error {
+	if w.group != nil {
+		return fmt.Errorf("freeze: %w", ErrOrder)
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), order.Deadline)
+	defer cancel()
+	group, err := freezer.Freeze(ctx, order.Root, groupName(w.self))
+	if err != nil {
+		return err
+	}
+	w.group, w.root = group, order.Root
+	return nil
+}
+
+// undo lets all go on as if nothing had been.
+func (w *watchdog) undo() error {
+	if w.group == nil {
+		return nil
+	}
+	if err := w.group.Thaw(); err != nil {
+		return err
+	}
+	w.group = nil
+	return nil
+}
+
+func (w *watchdog) kill() error {
+	if w.group == nil {
+		return fmt.Errorf("kill: %w", ErrOrder)
+	}
+	if err := w.group.Kill(); err != nil {
+		return err
+	}
+	w.group = nil
+	return nil
+}
+
+// remaining is how long it is until a deadline, and never nothing at all.
+func remaining(deadline time.Time) time.Duration { return max(time.Until(deadline), time.Second) }

@@ -1,0 +1,71 @@
+package watchdog
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// Sweep takes back what watchdogs have left that were killed themselves: for a phosd that starts.
+func Sweep() error {
+	groups, err := freezer.Find(groupPattern)
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	var failures []error
+	for _, group := range groups {
+		var owner process.Identity
+		if _, err := fmt.Sscanf(filepath.Base(group.Path), "phos.frozen.%d.%d", &owner.PID, &owner.StartTicks); err != nil {
+			continue
+		}
+		if owner.Check() == nil {
+			// Its watchdog is there, and its phosd: another one's.
+			continue
+		}
+		failures = append(failures, endSession(owner.PID), group.Thaw())
+	}
+	return errors.Join(failures...)
+}
+
+// sweep takes back what one watchdog has left.
+func sweep(owner process.Identity) error {
+	if owner.Check() == nil {
+		_ = unix.Kill(owner.PID, unix.SIGKILL)
+	}
+	groups, err := freezer.Find(groupName(owner))
+	failures := []error{err, endSession(owner.PID)}
+	for _, group := range groups {
+		failures = append(failures, group.Thaw())
+	}
+	return errors.Join(failures...)
+}
+
+// endSession ends CRIU and its helpers: all that is in the session of a watchdog that has ended. While there are such,
+// its pid is given to nobody else.
+func endSession(session int) error {
+	pids, err := procfs.All()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		stat, err := procfs.ReadStat(pid)
+		if err != nil || stat.Session != session || stat.Zombie() || pid == session {
+			continue
+		}
+		handle, err := process.Open(stat.Identity)
+		if err != nil {
+			continue
+		}
+		if err := handle.Signal(unix.SIGKILL); err == nil {
+			_ = handle.Wait()
+		}
+		_ = handle.Close()
+	}
+	return nil
+}
