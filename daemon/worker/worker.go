@@ -72,8 +72,7 @@ func Run(open Open) error {
 	if err := become(config); err != nil {
 		return err
 	}
-	w := &Worker{config: config, over: make(chan struct{})}
-	w.desk = handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens})
+	w := newWorker(config)
 	if config.Restore != nil {
 		return w.revive(open)
 	}
@@ -92,6 +91,13 @@ func Run(open Open) error {
 		return errors.Join(err, w.refuse(err))
 	}
 	return w.serve()
+}
+
+func newWorker(config Config) *Worker {
+	return &Worker{
+		config: config, over: make(chan struct{}),
+		desk: handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens}),
+	}
 }
 
 // phosdLog is phosd's log, for what concerns the session.
