@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
@@ -29,7 +26,7 @@ func Serve(arguments []string) error {
 		return err
 	}
 	// The terminal's end is the tree's affair; a keeper has to say how the tree ended.
-	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	parcel.Deafen()
 	conn, err := parcel.Inherited(orderFD)
 	if err != nil {
 		return err

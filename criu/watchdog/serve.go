@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
@@ -35,7 +32,7 @@ type parcelled struct {
 // Serve is the watchdog's whole life. It returns when phosd is gone.
 func Serve() error {
 	// It dies last: a signal to phosd's terminal or group is none to it.
-	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT)
+	parcel.Deafen()
 	conn, err := parcel.Inherited(orderFD)
 	if err != nil {
 		return err
