@@ -130,7 +130,7 @@ func fillAll(m *machine, seed byte) error {
 
 // TestIncremental: what did not change is neither copied nor written again.
 func TestIncremental(t *testing.T) {
-	const chunks = 200
+	const chunks = 134
 	onEach(t, chunks, func(t *testing.T, m *machine) {
 		m.pin(0, 4<<20)
 		target := newShelf()
@@ -140,7 +140,7 @@ func TestIncremental(t *testing.T) {
 		if first.WrittenBytes != chunks*gpu.ChunkBytes || target.bytes != first.WrittenBytes || first.SharedBytes != 0 {
 			t.Fatalf("first: %+v, %d bytes on the shelf", first, target.bytes)
 		}
-		for _, chunk := range []uint64{3, 150} {
+		for _, chunk := range []uint64{3, 100} {
 			must(t, write(m, m.ranges[0].Address+chunk*gpu.ChunkBytes+chunk, byte(chunk)))
 		}
 		_, second := m.take(c, target, Options{})
