@@ -94,8 +94,7 @@ func isPackName(name string) bool {
 	return ours
 }
 
-// removeAll begins with the generations: what nobody can find any more, nobody misses. The marker is the last that makes the
-// directory an image.
+// removeAll begins with the generations: what nobody can find any more, nobody misses.
 func (d *Dir) removeAll(writer held) error {
 	for _, place := range []struct {
 		folder
@@ -117,17 +116,53 @@ func (d *Dir) removeAll(writer held) error {
 	return d.unmake(writer)
 }
 
-// unmake takes an Init back, if there is nothing but what Init made. It is for who holds the lock.
+// unmake takes an Init back, if there is nothing but what Init made. It is for who holds the lock. Cut off, it leaves what
+// Init takes for an empty directory, and Remove for the rest of an image.
 func (d *Dir) unmake(held) error {
-	for _, name := range []string{generationsName, packsName, tmpName} {
-		if err := d.root.removeFolder(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	for _, name := range []string{markerName, lockName} {
-		if err := d.root.remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, step := range []func() error{
+		func() error { return d.root.remove(markerName) },
+		func() error { return d.root.removeFolder(generationsName) },
+		func() error { return d.root.removeFolder(packsName) },
+		func() error { return d.root.removeFolder(tmpName) },
+		func() error { return d.root.remove(lockName) },
+	} {
+		if err := step(); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
 	return d.root.sync()
+}
+
+// Remove removes the image in a directory, as Clean does, or what is left of one whose removal, or making, was cut off.
+func Remove(dir *os.File, options ...Option) (Cleaned, error) {
+	d, err := Open(dir, options...)
+	if err == nil {
+		defer d.Close()
+		return d.Clean()
+	}
+	if !errors.Is(err, ErrNoImage) {
+		return Cleaned{}, err
+	}
+	rest, rootErr := rootOf(dir, options)
+	if rootErr != nil {
+		return Cleaned{}, rootErr
+	}
+	d = &Dir{root: rest}
+	defer d.Close()
+	names, listErr := d.root.names()
+	if listErr != nil || len(names) == 0 {
+		return Cleaned{}, errors.Join(err, listErr)
+	}
+	if bad := d.checkEmpty(); bad != nil {
+		return Cleaned{}, errors.Join(err, bad)
+	}
+	writer, err := d.lock()
+	if err != nil {
+		return Cleaned{}, err
+	}
+	defer writer.close()
+	if err := d.recover(writer); err != nil {
+		return Cleaned{}, err
+	}
+	return Cleaned{}, d.unmake(writer)
 }
