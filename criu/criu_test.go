@@ -57,7 +57,7 @@ func program(t testing.TB) string {
 	if home, err := os.UserHomeDir(); err == nil {
 		candidates = append(candidates, filepath.Join(home, ".cache/phos/criu/sbin/criu"))
 	}
-	for _, candidate := range append(candidates, Find("")) {
+	for _, candidate := range append(candidates, Find("criu")) {
 		if candidate == "" {
 			continue
 		}

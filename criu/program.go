@@ -5,15 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // ErrNoProgram means that there is no CRIU.
 var ErrNoProgram = errors.New("no CRIU is installed: install criu 4.1 or newer, or name one by criu in phosd.toml")
 
-// Find looks for CRIU: the one that is configured, the one that was installed with phosd, the one of the distribution.
-// It is empty where there is none.
+// Find looks for CRIU. A configured path is taken as it is; a name means the program that was installed with phosd, else
+// the one that PATH names. It is empty where there is none.
 func Find(configured string) string {
-	if configured != "" {
+	if strings.Contains(configured, "/") {
 		return configured
 	}
 	if self, err := os.Executable(); err == nil {
@@ -22,7 +23,7 @@ func Find(configured string) string {
 			return beside
 		}
 	}
-	found, err := exec.LookPath("criu")
+	found, err := exec.LookPath(configured)
 	if err != nil {
 		return ""
 	}

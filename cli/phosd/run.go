@@ -36,6 +36,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "worker" {
 		return runWorker(stderr)
 	}
+	if status, played := runRole(args, stderr); played {
+		return status
+	}
 	var chosen options
 	flags := flag.NewFlagSet("phosd", flag.ContinueOnError)
 	flags.SetOutput(stderr)

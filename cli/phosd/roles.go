@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/phos-gpu/phos/criu/keeper"
+	"github.com/phos-gpu/phos/criu/watchdog"
+)
+
+// roles are what phosd starts itself as, besides a worker: the first argument, and what then runs.
+var roles = map[string]func(arguments []string) error{
+	watchdog.Role: func([]string) error { return watchdog.Serve() },
+	keeper.Role:   keeper.Serve,
+}
+
+// runRole runs a role; played is false when the arguments name none.
+func runRole(args []string, stderr io.Writer) (status int, played bool) {
+	if len(args) == 0 || roles[args[0]] == nil {
+		return 0, false
+	}
+	if err := roles[args[0]](args[1:]); err != nil {
+		fmt.Fprintf(stderr, "phosd %s: %v\n", args[0], err)
+		return exitFailed, true
+	}
+	return exitDone, true
+}
