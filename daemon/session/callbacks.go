@@ -133,6 +133,9 @@ func (c *callbacks) finish(id uint64) bool {
 	return true
 }
 
+// HostFunctions is how many functions of the program streams wait for.
+func (s *Session) HostFunctions() int { return s.callbacks.outstanding() }
+
 // close lets go of every stream that waits for a function.
 func (c *callbacks) close() {
 	c.mu.Lock()

@@ -17,6 +17,7 @@ type gate struct {
 	session interface {
 		Quiet(ctx context.Context) error
 		Capturing() bool
+		HostFunctions() int
 	}
 }
 
@@ -76,8 +77,11 @@ func (g *gate) settleFrozen(ctx context.Context) error {
 			}
 			return err
 		case <-look.C:
-			if g.live.slots.Serving() {
-				cancel(fmt.Errorf("%w: a call waits for the program to copy", errBusy))
+			switch {
+			case g.live.slots.Serving():
+				cancel(errors.New("a call waits for the program to copy"))
+			case g.ring.Empty() && g.session.HostFunctions() > 0: // the ring may hold the end of one
+				cancel(errors.New("a function of the program has not returned"))
 			}
 		}
 	}

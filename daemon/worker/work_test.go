@@ -38,7 +38,7 @@ DONE:
 }` + "\x00"
 
 const (
-	wordCount = 200_000 // of a worker's buffer: above what is copied without help
+	wordCount = 140_000 // of a worker's buffer: above what is copied without help
 	blockSize = 128
 )
 
