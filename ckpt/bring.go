@@ -22,6 +22,8 @@ type Source struct {
 	Reader   *store.Reader
 	// Packs are what Reader reads.
 	Packs []*os.File
+	// Release closes all of it. Prepare calls it when it fails, else the Prepared does when it is brought or dropped.
+	Release func()
 }
 
 // PrepareOrder says what is needed to make everything of an image ready but its processes.
@@ -91,6 +93,8 @@ type Brought struct {
 	// Root is the first tree's.
 	Root      process.Identity
 	Processes int
+	// Took says how long each step took.
+	Took      map[string]time.Duration
 	returning map[int]Returning
 }
 
@@ -102,7 +106,7 @@ func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 		roots: rootsOf(order.Source.Manifest), returning: make(map[int]Returning), files: make(map[string]*os.File),
 	}
 	err := p.steps.run(ctx,
-		step{"prepare", p.checkRoots, nil},
+		step{"prepare", p.checkRoots, p.release},
 		step{"unpack", p.unpackAll, p.clear},
 		step{"workers", p.startWorkers, p.endWorkers},
 		step{"ready", p.ready, nil},
@@ -111,6 +115,13 @@ func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// release lets the image go.
+func (p *Prepared) release() {
+	if p.order.Source.Release != nil {
+		p.order.Source.Release()
+	}
 }
 
 // rootsOf are the processes whose parents are not in the image.
@@ -254,8 +265,11 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 	}
 	p.steps.keep()
 	p.clear()
+	p.release()
 	root := b.trees[0].Processes()[p.roots[0]]
-	return &Brought{Trees: b.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), returning: p.returning}, nil
+	return &Brought{
+		Trees: b.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took, returning: p.returning,
+	}, nil
 }
 
 // Loaded waits until all memory is back.

@@ -81,8 +81,8 @@ func (e *ObstacleError) Error() string {
 	return strings.Join(said, "; ")
 }
 
-// serious are the obstacles that stand in the way.
-func serious(obstacles []Obstacle) []Obstacle {
+// Serious are the obstacles that stand in the way.
+func Serious(obstacles []Obstacle) []Obstacle {
 	return slices.DeleteFunc(slices.Clone(obstacles), func(o Obstacle) bool { return o.Harmless })
 }
 
@@ -177,7 +177,7 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 				v.notice(o.Subject + ": " + o.Reason)
 			}
 		}
-		obstacles = append(obstacles, serious(tree.Obstacles)...)
+		obstacles = append(obstacles, Serious(tree.Obstacles)...)
 		trees = append(trees, tree)
 	}
 	// A partial image needs nothing of the processes but that they stand still.

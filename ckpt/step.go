@@ -13,7 +13,8 @@ type step struct {
 	// name is also the step's failpoint.
 	name string
 	do   func(context.Context) error
-	// undo is called when do has failed, or a later step. It must cope with what do left half done; nil: nothing to take back.
+	// undo is called when the step has failed, or a later one. It must cope with a do that ended half way or never began; nil:
+	// nothing to take back.
 	undo func()
 }
 
@@ -53,15 +54,15 @@ func (s *sequence) one(ctx context.Context, each step) error {
 	begin := time.Now()
 	defer func() { s.took[each.name] += time.Since(begin) }()
 	s.log.Debug("step", "name", each.name)
+	if each.undo != nil {
+		s.undone = append(s.undone, each)
+	}
 	if err := s.fail.Hit(ctx, each.name); err != nil {
 		return err
 	}
 	// Whoever gave up does not want what comes next.
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("%s: %w", each.name, err)
-	}
-	if each.undo != nil {
-		s.undone = append(s.undone, each)
 	}
 	return each.do(ctx)
 }

@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -42,6 +44,38 @@ func (d *Daemon) adopt() error {
 		d.watch(s)
 	}
 	return nil
+}
+
+// sweepTime is how long a start may take for what a killed phosd has left.
+const sweepTime = 30 * time.Second
+
+// sweep takes back the checkpoints and restores that a former phosd was in the middle of: frozen programs go on, trees that
+// were not complete end. It comes before adopt, which then finds what is left.
+func (d *Daemon) sweep() {
+	if d.options.CPU == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
+	if err := d.options.CPU.Sweep(ctx); err != nil {
+		d.log.Error("sweep", "error", err)
+	}
+	keepers, err := d.dir.Keepers()
+	if err != nil {
+		d.log.Error("sweep", "error", err)
+	}
+	for _, path := range keepers {
+		tree, err := d.options.CPU.Adopt(ctx, path)
+		if errors.Is(err, process.ErrGone) {
+			d.log.Info("swept the keeper of a tree that has ended", "path", path)
+			continue
+		}
+		if err != nil {
+			d.log.Error("adopt a restored tree", "path", path, "error", err)
+			continue
+		}
+		d.log.Info("adopted a restored tree", "path", path, "processes", len(tree.Processes()))
+	}
 }
 
 // find makes a session of a record, if its worker is still the process that the record means.

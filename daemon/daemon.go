@@ -10,16 +10,19 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
+	"github.com/phos-gpu/phos/daemon/statedir"
 )
 
 // Options are what a Daemon is made of.
@@ -32,6 +35,10 @@ type Options struct {
 	Log    *slog.Logger
 	// WorkerLog is the standard error of workers.
 	WorkerLog *os.File
+	// CPU saves and restores processes; nil: checkpoints are refused.
+	CPU ckpt.CPU
+	// Failpoints make steps of checkpoints and restores fail, for tests.
+	Failpoints ckpt.Failpoints
 	// Ready, if not nil, is called once phosd answers.
 	Ready func()
 }
@@ -41,6 +48,7 @@ type Daemon struct {
 	options Options
 	log     *slog.Logger
 	dir     *rundir.Dir
+	state   *statedir.Dir
 	gpus    []gpu.DeviceInfo
 	ledger  *ledger.Ledger
 	table   *table
@@ -49,6 +57,10 @@ type Daemon struct {
 	retired retired
 	desk    *handover.Desk
 	served  bool // the socket is ours
+	warm    warmth
+	keepers atomic.Uint64
+	// criuWorked is when it last did.
+	criuWorked atomic.Pointer[cpuCheck]
 
 	stop     context.CancelFunc // ends Serve
 	stopping context.Context    //nolint:containedctx // the daemon's own life, not a request's
@@ -91,6 +103,10 @@ func (d *Daemon) open() (err error) {
 	if d.dir.NoQuota != nil {
 		d.log.Info("the kernel limits no user in the memory for sessions; phosd watches what each session holds", "why", d.dir.NoQuota)
 	}
+	if err := d.openState(); err != nil {
+		return err
+	}
+	d.sweep()
 	return d.adopt()
 }
 
@@ -106,6 +122,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	server := grpc.NewServer(
 		grpc.Creds(rpc.PeerCredentials{}),
 		grpc.UnaryInterceptor(rpc.ServerErrors),
+		grpc.StreamInterceptor(rpc.ServerStreamErrors),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.MaxConcurrentStreams(64))
 	rpc.RegisterDaemonServer(server, &service{daemon: d})
@@ -152,6 +169,7 @@ func stopGently(server *grpc.Server) {
 // Close gives everything back except running workers.
 func (d *Daemon) Close() error {
 	d.stop()
+	d.warm.drop()
 	left := d.table.count()
 	d.table.abandon()
 	d.watchers.Wait()
@@ -159,6 +177,9 @@ func (d *Daemon) Close() error {
 	failures := []error{d.desk.Close()}
 	if d.ledger != nil {
 		failures = append(failures, d.ledger.Close())
+	}
+	if d.state != nil {
+		failures = append(failures, d.state.Close())
 	}
 	if d.dir != nil {
 		if left == 0 {

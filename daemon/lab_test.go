@@ -41,6 +41,7 @@ func newLab(t *testing.T, change func(*config.Config)) *lab {
 	}
 	l := &lab{t: t, settings: config.Default()}
 	l.settings.RuntimeDir, l.settings.Socket = dir, filepath.Join(dir, "phosd.sock")
+	l.settings.StateDir = filepath.Join(dir, "lasting")
 	l.settings.Log.Level = "debug"
 	l.settings.Sessions.ArenaSize = 64 << 20
 	if change != nil {

@@ -24,6 +24,11 @@ type metrics struct {
 	registry                *prometheus.Registry
 	started, ended, refused prometheus.Counter
 	startSeconds            prometheus.Histogram
+
+	checkpoints, restores *prometheus.CounterVec
+	phaseSeconds          *prometheus.HistogramVec
+	pauseSeconds          prometheus.Histogram
+	writtenBytes          prometheus.Counter
 }
 
 var (
@@ -46,7 +51,9 @@ func newMetrics(d *Daemon) *metrics {
 			Buckets: []float64{.005, .01, .02, .05, .1, .2, .5, 1},
 		}),
 	}
-	m.registry.MustRegister(m.started, m.ended, m.refused, m.startSeconds, m, collectors.NewGoCollector(),
+	m.countCheckpoints()
+	m.registry.MustRegister(m.started, m.ended, m.refused, m.startSeconds, m, m.checkpoints, m.restores, m.phaseSeconds,
+		m.pauseSeconds, m.writtenBytes, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

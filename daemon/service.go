@@ -90,7 +90,7 @@ func (d *Daemon) gpuStatus() []*rpc.GPU {
 }
 
 func (s *session) status(ctx context.Context) *rpc.Program {
-	return &rpc.Program{
+	program := &rpc.Program{
 		Session:                 s.record.Session,
 		Pid:                     uint32(s.record.Program.PID),
 		Uid:                     s.record.Owner.UID,
@@ -100,6 +100,15 @@ func (s *session) status(ctx context.Context) *rpc.Program {
 		WorkerPid:               uint32(s.record.Worker.PID),
 		Description:             s.describe(ctx),
 	}
+	if noted := s.noted.Load(); noted != nil {
+		if !noted.last.IsZero() {
+			program.LastCheckpointUnixMilliseconds = noted.last.UnixMilli()
+		}
+		if noted.failed != nil {
+			program.CheckpointError = noted.failed.Error()
+		}
+	}
+	return program
 }
 
 // endAll stops phosd when no program runs, or ends the programs' sessions first when told to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,8 @@ type session struct {
 	// abandoned is closed when phosd ends and the session stays.
 	abandoned chan struct{}
 	once      sync.Once
+	// noted is nil for a program that nobody has tried to save.
+	noted atomic.Pointer[noted]
 }
 
 // describe asks the worker; nil when it does not answer.

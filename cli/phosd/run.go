@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -89,8 +90,12 @@ func (o *options) serve(stdout io.Writer, ready *ready) error {
 	if err != nil {
 		return err
 	}
+	failpoints, err := ckpt.ParseFailpoints(os.Getenv(ckpt.FailpointsVariable))
+	if err != nil {
+		return err
+	}
 	phosd, err := daemon.New(daemon.Options{
-		Config: settings, Inventory: inventory, Log: slog.New(settings.Log.Handler(log)), WorkerLog: log,
+		CPU: openCPU(settings), Failpoints: failpoints, Config: settings, Inventory: inventory, Log: slog.New(settings.Log.Handler(log)), WorkerLog: log,
 		Ready: func() { ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File) },
 	})
 	if errors.Is(err, rundir.ErrBusy) && alreadyServes(settings.Socket) {

@@ -14,6 +14,8 @@ import (
 type Actor struct {
 	UID, GID uint32
 	PID      int32
+	// Groups are the supplementary ones that the caller had when it connected.
+	Groups []uint32
 }
 
 // AuthType makes an Actor the credentials.AuthInfo of its connection.
@@ -89,14 +91,17 @@ func PeerOf(conn net.Conn) (Actor, error) {
 		return Actor{}, err
 	}
 	var cred *unix.Ucred
+	var groups []uint32
 	var failure error
 	if err := raw.Control(func(fd uintptr) {
-		cred, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if cred, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); failure == nil {
+			groups, failure = peerGroups(fd)
+		}
 	}); err != nil {
 		return Actor{}, err
 	}
 	if failure != nil {
 		return Actor{}, fmt.Errorf("peer credentials: %w", failure)
 	}
-	return Actor{UID: cred.Uid, GID: cred.Gid, PID: cred.Pid}, nil
+	return Actor{UID: cred.Uid, GID: cred.Gid, PID: cred.Pid, Groups: groups}, nil
 }

@@ -98,6 +98,16 @@ func ServerErrors(ctx context.Context, request any, _ *grpc.UnaryServerInfo, han
 	return reply, ToStatus(err)
 }
 
+// ServerStreamErrors is the same for streams.
+func ServerStreamErrors(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = status.Error(codes.Internal, fmt.Sprintf("phosd: panic in a request: %v", fault))
+		}
+	}()
+	return ToStatus(handle(service, stream))
+}
+
 func clientErrors(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	return FromStatus(invoke(ctx, method, request, reply, conn, options...))
 }

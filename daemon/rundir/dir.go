@@ -116,6 +116,15 @@ func mountPoint(path string) bool {
 // Ledger is the path of the memory accounting.
 func (d *Dir) Ledger() string { return filepath.Join(d.path, "ledger") }
 
+// Work is where phosd may mount a file system for its own work.
+func (d *Dir) Work() string { return filepath.Join(d.path, "work") }
+
+// Keeper is the path of the socket at which the keeper of a restored tree is found.
+func (d *Dir) Keeper(name string) string { return filepath.Join(d.control(), "tree-"+name) }
+
+// Keepers are the paths at which there are any.
+func (d *Dir) Keepers() ([]string, error) { return filepath.Glob(filepath.Join(d.control(), "tree-*")) }
+
 // Control is the path of a session's control socket.
 func (d *Dir) Control(id uint64) string {
 	return filepath.Join(d.control(), fmt.Sprintf("%d.sock", id))

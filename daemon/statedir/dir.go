@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is an open state directory.
+// Dir is an open state directory. Several phosd of a machine may have the same.
 type Dir struct {
 	path   string
-	memory string // where work in memory lies; empty where there is none
+	own    *os.File // where this phosd's work lies; locked, so that no other takes it for left behind
+	memory string   // where work in memory lies; empty where there is none
 	key    Key
 }
 
@@ -37,14 +38,58 @@ func Open(options Options) (*Dir, error) {
 			return nil, err
 		}
 	}
-	var err error
+	work, err := lockDirectory(d.work(), 0)
+	if err != nil {
+		return nil, err
+	}
+	defer work.Close()
 	if d.key, err = openKey(filepath.Join(d.keys(), keyName)); err != nil {
 		return nil, err
 	}
-	if err := empty(d.work()); err != nil {
+	if err := d.sweep(); err != nil {
+		return nil, err
+	}
+	own, err := os.MkdirTemp(d.work(), "phosd-")
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if d.own, err = lockDirectory(own, 0); err != nil {
 		return nil, err
 	}
 	return d, d.openMemory(options.MemoryBytes)
+}
+
+// lockDirectory opens a directory and takes its lock, which ends when it is closed.
+func lockDirectory(path string, flags int) (*os.File, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|flags); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), dir.Close())
+	}
+	return dir, nil
+}
+
+// sweep removes the work of those phosd that have ended.
+func (d *Dir) sweep() error {
+	entries, err := os.ReadDir(d.work())
+	if err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	var failures []error
+	for _, entry := range entries {
+		path := filepath.Join(d.work(), entry.Name())
+		dir, err := lockDirectory(path, unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			continue
+		}
+		if err == nil {
+			err = errors.Join(dir.Close(), os.RemoveAll(path))
+		}
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
 }
 
 // openMemory mounts the tmpfs, or goes without where mounting is not allowed.
@@ -70,15 +115,16 @@ func (d *Dir) openMemory(bytes uint64) error {
 
 // Close gives back what is only good while phosd runs.
 func (d *Dir) Close() error {
-	if d.memory == "" {
-		return nil
+	var failures []error
+	if d.memory != "" {
+		failures = append(failures, os.NewSyscallError("unmount", unix.Unmount(d.memory, unix.MNT_DETACH)), os.Remove(d.memory))
+		d.memory = ""
 	}
-	memory := d.memory
-	d.memory = ""
-	if err := unix.Unmount(memory, unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("unmount %s: %w", memory, err)
+	if d.own != nil {
+		failures = append(failures, os.RemoveAll(d.own.Name()), d.own.Close())
+		d.own = nil
 	}
-	return os.Remove(memory)
+	return errors.Join(failures...)
 }
 
 func (d *Dir) keys() string      { return filepath.Join(d.path, "key") }
@@ -109,17 +155,4 @@ func ownDirectory(path string, mode os.FileMode) error {
 		return fmt.Errorf("state directory: %w", err)
 	}
 	return nil
-}
-
-// empty removes everything in a directory.
-func empty(path string) error {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return fmt.Errorf("state directory: %w", err)
-	}
-	var failures []error
-	for _, entry := range entries {
-		failures = append(failures, os.RemoveAll(filepath.Join(path, entry.Name())))
-	}
-	return errors.Join(failures...)
 }

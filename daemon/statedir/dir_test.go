@@ -63,18 +63,32 @@ func TestImportedKeys(t *testing.T) {
 	}
 }
 
-func TestUnfinishedWorkIsRemoved(t *testing.T) {
+func TestWorkOfTheDeadIsRemoved(t *testing.T) {
 	path := t.TempDir()
-	work, err := open(t, statedir.Options{Path: path}).NewWork(10, 0, uint32(os.Getuid()), uint32(os.Getgid()))
-	if err != nil {
-		t.Fatal(err)
+	var works []*statedir.Work
+	var dirs []*statedir.Dir
+	for range 2 {
+		dir := open(t, statedir.Options{Path: path})
+		work, err := dir.NewWork(10, 0, uint32(os.Getuid()), uint32(os.Getgid()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(work.Name(), "pages-1.img"), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		dirs, works = append(dirs, dir), append(works, work)
 	}
-	if err := os.WriteFile(filepath.Join(work.Name(), "pages-1.img"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	// As it is when a process has been killed: its lock goes with its descriptors.
+	dirs[0].LetGo()
 	open(t, statedir.Options{Path: path})
-	if left, _ := os.ReadDir(filepath.Join(path, "work")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	if _, err := os.Stat(works[0].Name()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the work of one that has ended is there: %v", err)
+	}
+	if _, err := os.Stat(works[1].Name()); err != nil {
+		t.Errorf("the work of one that runs is gone: %v", err)
+	}
+	if err := dirs[1].Close(); err != nil {
+		t.Error(err)
 	}
 }
 

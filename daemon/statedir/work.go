@@ -19,7 +19,7 @@ type Work struct {
 
 // NewWork makes a directory for about so many bytes; in memory, where they fit and memoryBytes allows it.
 func (d *Dir) NewWork(bytes, memoryBytes uint64, uid, gid uint32) (*Work, error) {
-	parent, inMemory := d.work(), false
+	parent, inMemory := d.own.Name(), false
 	if d.memory != "" && bytes <= memoryBytes && d.memoryFree() >= bytes {
 		parent, inMemory = d.memory, true
 	}

@@ -1,0 +1,263 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// saving is one checkpoint that somebody wants.
+type saving struct {
+	actor   rpc.Actor
+	request *rpc.CheckpointBegin
+	// files are the image directory, or what to write a stream to. They are closed by whoever made the saving.
+	files []*os.File
+	// as is with whose rights the directory's files are touched.
+	as       rights.Rights
+	kinds    []string
+	progress func(ckpt.Step)
+	notice   func(string)
+	hold     func(context.Context) error
+}
+
+// Checkpoint saves process trees.
+func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]) error {
+	actor, err := rpc.ActorOf(stream.Context())
+	if err != nil {
+		return err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	begin := first.GetBegin()
+	if begin == nil {
+		return fmt.Errorf("%w: a checkpoint begins with its order", rpc.ErrInvalid)
+	}
+	files, err := s.daemon.takeFiles(begin.GetFiles(), actor)
+	if err != nil {
+		return err
+	}
+	defer closeAll(files)
+	kinds, err := chooseKinds(begin.GetTargets(), begin.GetSkipTargets())
+	if err != nil {
+		return err
+	}
+	out := &teller[*rpc.CheckpointEvent]{send: stream.Send}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	commits := make(chan struct{}, 1)
+	go func() {
+		for {
+			command, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return // nothing more comes; the caller waits for the end
+			}
+			if err != nil {
+				cancel(fmt.Errorf("the caller has given up: %w", context.Canceled))
+				return
+			}
+			if command.GetCommit() != nil {
+				select {
+				case commits <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	want := saving{actor: actor, request: begin, files: files, as: rightsOf(actor), kinds: kinds}
+	want.progress = func(now ckpt.Step) {
+		out.tellLatest(now.Phase, &rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Step{Step: stepOf(now)}})
+	}
+	want.notice = func(text string) {
+		out.tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Notice{Notice: text}})
+	}
+	if begin.GetHold() {
+		want.hold = func(ctx context.Context) error {
+			out.tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Held{Held: &rpc.CheckpointHeld{}}})
+			return awaitCommit(ctx, commits)
+		}
+	}
+	saved, err := s.daemon.checkpoint(ctx, want)
+	if err != nil {
+		return err
+	}
+	return out.tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Done{Done: doneOf(saved)}})
+}
+
+func awaitCommit(ctx context.Context, commits <-chan struct{}) error {
+	select {
+	case <-commits:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("no commit came: %w", context.Cause(ctx))
+	}
+}
+
+func stepOf(now ckpt.Step) *rpc.Step {
+	return &rpc.Step{Phase: now.Phase, DoneBytes: now.DoneBytes, TotalBytes: now.TotalBytes}
+}
+
+func doneOf(saved *ckpt.Saved) *rpc.CheckpointDone {
+	m := saved.Manifest
+	return &rpc.CheckpointDone{
+		Generation: m.Generation, PauseMicroseconds: uint64(saved.Pause.Microseconds()),
+		TotalMicroseconds: uint64(saved.Total.Microseconds()), WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
+		GpuWrittenBytes: saved.GPUWrittenBytes, MemoryBytes: saved.MemoryBytes, Processes: uint64(len(m.Processes)),
+	}
+}
+
+// kindsOfState are those that --target and --skip-target name.
+var kindsOfState = []string{
+	"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream", "cuda_event",
+}
+
+// chooseKinds is what is to be saved; nil: everything.
+func chooseKinds(targets, skipped []string) ([]string, error) {
+	if len(targets) > 0 && len(skipped) > 0 {
+		return nil, fmt.Errorf("%w: targets and skipped targets exclude each other", rpc.ErrInvalid)
+	}
+	for _, kind := range slices.Concat(targets, skipped) {
+		if !slices.Contains(kindsOfState, kind) {
+			return nil, fmt.Errorf("%w: %.40q is no kind of state; the kinds are %v", rpc.ErrInvalid, kind, kindsOfState)
+		}
+	}
+	if len(skipped) == 0 {
+		return targets, nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(kindsOfState), func(kind string) bool { return slices.Contains(skipped, kind) })
+	if len(rest) == 0 {
+		return nil, fmt.Errorf("%w: nothing is left to be saved", rpc.ErrInvalid)
+	}
+	return rest, nil
+}
+
+// checkpoint carries a checkpoint out, and keeps count of it.
+func (d *Daemon) checkpoint(ctx context.Context, want saving) (*ckpt.Saved, error) {
+	saved, err := d.save(ctx, want)
+	d.metrics.checkpointed(saved, err)
+	pids := want.request.GetPids()
+	if err != nil {
+		d.log.Warn("checkpoint failed", "pids", pids, "uid", want.actor.UID, "error", err)
+	} else {
+		d.log.Info("checkpoint", "pids", pids, "uid", want.actor.UID, "generation", saved.Manifest.Generation,
+			"pause", saved.Pause, "total", saved.Total, "written", saved.Manifest.Stats.WrittenBytes, "stopped", want.request.GetStop())
+	}
+	d.noteCheckpoint(pids, err)
+	return saved, err
+}
+
+func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
+	if d.options.CPU == nil {
+		return nil, fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
+	}
+	roots, err := d.rootsOf(want)
+	if err != nil {
+		return nil, err
+	}
+	dir, publish, clear, err := d.openTarget(want)
+	if err != nil {
+		return nil, err
+	}
+	defer clear()
+	settings, request := d.options.Config.Checkpoint, want.request
+	deadline := settings.Deadline()
+	if given := request.GetDeadlineMilliseconds(); given > 0 {
+		deadline = time.Duration(min(given, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
+	}
+	return ckpt.Save(ctx, ckpt.SaveOrder{
+		Roots: roots, CPU: d.options.CPU,
+		Admit:   func(trees []*ckpt.Tree) error { return admit(want.actor, trees) },
+		Devices: d.devicesOf, Work: d.newWork,
+		Image:    ckpt.Target{Dir: dir, Seal: d.seal},
+		Manifest: image.Manifest{Phos: rpc.Version, Group: request.GetGroup(), Host: thisHost(), Kinds: want.kinds},
+		Options: ckpt.DeviceOptions{
+			BudgetBytes:    orDefault(request.GetBudgetBytes(), uint64(settings.MemoryBudget)),
+			BandwidthBytes: orDefault(request.GetBandwidthBytes(), uint64(settings.Bandwidth)),
+			Compress:       request.GetCompress() || settings.Compress, Kinds: want.kinds,
+			StopTheWorld: request.GetStopTheWorld(), Progress: want.progress,
+		},
+		FileBytes: uint64(settings.FileLimit), Deadline: deadline, Stop: request.GetStop(),
+		Hold: want.hold, Publish: publish, Notice: want.notice, Log: d.log, Fail: d.options.Failpoints,
+	})
+}
+
+func orDefault(given, otherwise uint64) uint64 {
+	if given == 0 {
+		return otherwise
+	}
+	return given
+}
+
+// rootsOf finds the processes that a request means, of those that the caller may know of.
+func (d *Daemon) rootsOf(want saving) ([]process.Identity, error) {
+	pids := want.request.GetPids()
+	if len(pids) == 0 {
+		return nil, fmt.Errorf("%w: no program is named", rpc.ErrInvalid)
+	}
+	var roots []process.Identity
+	for _, pid := range pids {
+		id, err := process.Of(int(pid))
+		if err != nil {
+			return nil, fmt.Errorf("%w: pid %d", rpc.ErrNoProgram, pid)
+		}
+		roots = append(roots, id)
+	}
+	return roots, nil
+}
+
+// admit refuses trees that are not wholly the caller's, and those in which nothing runs through phosd.
+func admit(actor rpc.Actor, trees []*ckpt.Tree) error {
+	for _, tree := range trees {
+		for _, p := range tree.Processes {
+			if !actor.May(p.UID) {
+				return fmt.Errorf("%w: pid %d is another user's", rpc.ErrNotPermitted, p.PID)
+			}
+		}
+	}
+	return nil
+}
+
+// openTarget opens or makes the image directory. An image that goes to a stream is made in a private one first.
+func (d *Daemon) openTarget(want saving) (dir *store.Dir, publish func(context.Context, uint64) error, clear func(), err error) {
+	if !want.request.GetStream() {
+		if err := checkDirectory(want.files[0]); err != nil {
+			return nil, nil, nil, err
+		}
+		dir, err := store.Init(want.files[0], store.As(want.as.Do))
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return dir, nil, dir.Close, nil
+	}
+	work, err := d.state.NewWork(0, 0, 0, 0)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	dir, err = store.Init(work.File)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, work.Remove())
+	}
+	publish = func(ctx context.Context, generation uint64) error {
+		return store.WriteStream(ctx, dir, generation, want.files[0])
+	}
+	return dir, publish, func() {
+		dir.Close()
+		if err := work.Remove(); err != nil {
+			d.log.Error("clear up after a checkpoint", "error", err)
+		}
+	}, nil
+}

@@ -1,0 +1,116 @@
+package gpuhalf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// Return follows a worker that makes a session again.
+type Return struct {
+	cancel context.CancelFunc
+
+	mu      sync.Mutex // guards all below
+	now     *rpc.RestoredEvent
+	over    bool
+	failed  error
+	changed chan struct{}
+}
+
+// Watch begins to follow. It outlives the context of the request that it was begun for.
+func Watch(ctx context.Context, worker rpc.WorkerClient) (*Return, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stream, err := worker.Restored(ctx, &rpc.RestoredRequest{})
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("worker: %w", rpc.FromStatus(err))
+	}
+	r := &Return{cancel: cancel, now: &rpc.RestoredEvent{}, changed: make(chan struct{})}
+	go func() {
+		for {
+			event, err := stream.Recv()
+			r.take(event, err)
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return r, nil
+}
+
+func (r *Return) take(event *rpc.RestoredEvent, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.now = event
+	case errors.Is(err, io.EOF):
+		r.over = true
+	default:
+		r.over, r.failed = true, fmt.Errorf("worker: %w", rpc.FromStatus(err))
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Ready waits until the program may run.
+func (r *Return) Ready(ctx context.Context, progress func(ckpt.Step)) error {
+	_, err := r.until(ctx, (*rpc.RestoredEvent).GetReady, progress)
+	return err
+}
+
+// Loaded waits until all memory is back, and says how much it was.
+func (r *Return) Loaded(ctx context.Context) (uint64, error) {
+	return r.until(ctx, (*rpc.RestoredEvent).GetDone, nil)
+}
+
+// until waits until something has come true.
+func (r *Return) until(ctx context.Context, holds func(*rpc.RestoredEvent) bool, progress func(ckpt.Step)) (bytes uint64, err error) {
+	for {
+		r.mu.Lock()
+		now, over, failed, changed := r.now, r.over, r.failed, r.changed
+		r.mu.Unlock()
+		switch {
+		case holds(now):
+			return now.GetDoneBytes(), nil
+		case failed != nil:
+			return 0, failed
+		case over:
+			return 0, errors.New("worker: it has ended")
+		}
+		if progress != nil {
+			progress(ckpt.Step{Phase: "load", DoneBytes: now.GetDoneBytes(), TotalBytes: now.GetTotalBytes()})
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// Close stops following.
+func (r *Return) Close() { r.cancel() }
+
+// Attach gives a worker its program.
+func Attach(ctx context.Context, worker rpc.WorkerClient, control string, program *process.Handle) error {
+	token, err := handover.Send(ctx, control, []*os.File{program.File()})
+	if err != nil {
+		return err
+	}
+	_, err = worker.Attach(ctx, &rpc.AttachRequest{
+		Files: token, Pid: uint32(program.PID), StartTicks: program.StartTicks,
+	})
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpuhalf"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// devicesOf finds the sessions of all processes of trees.
+func (d *Daemon) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
+	var devices []ckpt.Device
+	for _, tree := range trees {
+		for _, p := range tree.Processes {
+			for _, s := range d.table.of(p.Identity) {
+				devices = append(devices, d.deviceOf(s))
+			}
+		}
+	}
+	return devices, nil
+}
+
+func (d *Daemon) deviceOf(s *session) ckpt.Device {
+	paths := d.dir.Paths(s.record.Session)
+	half := image.GPUHalf{
+		Session: s.record.Session, SessionPath: paths.Session, ArenaPath: paths.Arena, ArenaBytes: s.record.ArenaBytes,
+		Gpus: s.record.Gpus, Wire: wire.Version, Job: s.jobName(),
+	}
+	for ordinal, info := range d.gpus {
+		half.Devices = append(half.Devices, image.Device{
+			Ordinal: ordinal, Name: info.Name, UUID: uuidText(info.UUID), MemoryBytes: info.MemoryBytes, Capability: capability(info),
+		})
+	}
+	return gpuhalf.New(gpuhalf.Session{
+		Worker: s.control.Worker, Control: d.dir.Control(s.record.Session), PID: s.record.Program.PID, Half: half,
+	})
+}
+
+func capability(info gpu.DeviceInfo) string {
+	return fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor], info.Attributes[abi.AttrComputeCapabilityMinor])
+}
+
+// jobName is what the program is called; its worker may be too busy to say.
+func (s *session) jobName() string {
+	ctx, cancel := context.WithTimeout(context.Background(), describeTime)
+	defer cancel()
+	return s.describe(ctx).GetJobName()
+}
+
+// thisHost is where images are made.
+func thisHost() image.Host {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return image.Host{}
+	}
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // it is only a note
+	return image.Host{
+		Name: unix.ByteSliceToString(name.Nodename[:]), Kernel: unix.ByteSliceToString(name.Release[:]),
+		Arch: unix.ByteSliceToString(name.Machine[:]), Boot: strings.TrimSpace(string(boot)),
+	}
+}
+
+// noted is what became of the checkpoints of a session.
+type noted struct {
+	last   time.Time
+	failed error
+}
+
+// noteCheckpoint keeps for --status when the programs of some trees were saved.
+func (d *Daemon) noteCheckpoint(pids []uint32, failed error) {
+	for _, s := range d.table.all() {
+		for _, pid := range pids {
+			if !descends(s.record.Program.PID, int(pid)) {
+				continue
+			}
+			now := &noted{last: time.Now(), failed: failed}
+			if before := s.noted.Load(); failed != nil && before != nil {
+				now.last = before.last
+			} else if failed != nil {
+				now.last = time.Time{}
+			}
+			s.noted.Store(now)
+		}
+	}
+}
+
+// descends reports whether a process is another one, or was started below it.
+func descends(pid, ancestor int) bool {
+	const deepest = 64
+	for range deepest {
+		if pid == ancestor {
+			return true
+		}
+		if pid <= 1 {
+			return false
+		}
+		pid = parentOf(pid)
+	}
+	return false
+}
+
+func parentOf(pid int) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name in parentheses may hold anything; state and parent come behind it.
+	rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
+	var state string
+	var parent int
+	if _, err := fmt.Sscan(rest, &state, &parent); err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	return parent
+}

@@ -1,0 +1,149 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/statedir"
+)
+
+// openState makes the state directory ready.
+func (d *Daemon) openState() (err error) {
+	settings := d.options.Config
+	d.state, err = statedir.Open(statedir.Options{
+		Path: settings.StateDir, MemoryPath: d.dir.Work(), MemoryBytes: uint64(settings.Checkpoint.MemoryBudget),
+	})
+	return err
+}
+
+func rightsOf(actor rpc.Actor) rights.Rights {
+	return rights.Rights{UID: actor.UID, GID: actor.GID, Groups: actor.Groups}
+}
+
+// takeFiles are those that a request names. The first must be what the caller may have opened himself: it was.
+func (d *Daemon) takeFiles(token []byte, actor rpc.Actor) ([]*os.File, error) {
+	files, err := d.desk.Take(token, actor)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%w: it names no file", rpc.ErrInvalid)
+	}
+	return files, nil
+}
+
+// checkDirectory refuses a descriptor that is no open directory. One that was opened only as a path shows no rights.
+func checkDirectory(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() || flags&unix.O_PATH != 0 {
+		return fmt.Errorf("%w: %s is no directory that was opened for reading", rpc.ErrInvalid, file.Name())
+	}
+	return nil
+}
+
+// key is this machine's.
+func (d *Daemon) key() image.Key { return image.NewKey(d.state.Key()) }
+
+// seal vouches for an image.
+func (d *Daemon) seal(m *image.Manifest) ([]byte, error) { return image.Sign(m, d.key()) }
+
+// opened is an image directory with one generation of it.
+type opened struct {
+	dir    *store.Dir
+	source ckpt.Source
+}
+
+func (o *opened) close() {
+	for _, pack := range o.source.Packs {
+		_ = pack.Close() // only read
+	}
+	o.source.Packs = nil
+	if o.dir != nil {
+		o.dir.Close()
+		o.dir = nil
+	}
+}
+
+// openImage opens a generation for somebody who may restore it: one of this machine's seal or of an imported key's, and for
+// his own programs; root may take any.
+func (d *Daemon) openImage(directory *os.File, generation uint64, actor rpc.Actor) (_ *opened, err error) {
+	if err := checkDirectory(directory); err != nil {
+		return nil, err
+	}
+	o := &opened{}
+	o.source.Release = o.close
+	defer func() {
+		if err != nil {
+			o.close()
+		}
+	}()
+	if o.dir, err = store.Open(directory, store.As(rightsOf(actor).Do)); err != nil {
+		return nil, err
+	}
+	signed, err := o.dir.Manifest(generation)
+	if err != nil {
+		return nil, err
+	}
+	if o.source.Manifest, err = d.unseal(signed, actor); err != nil {
+		return nil, err
+	}
+	if o.source.Packs, err = o.dir.Packs(); err != nil {
+		return nil, err
+	}
+	o.source.Reader, err = store.NewReader(o.source.Packs)
+	return o, err
+}
+
+// unseal reads a manifest that the actor may restore from.
+func (d *Daemon) unseal(signed []byte, actor rpc.Actor) (*image.Manifest, error) {
+	imported, err := d.state.Imported()
+	if err != nil {
+		return nil, err
+	}
+	keys := []image.Key{d.key()}
+	for _, each := range imported {
+		keys = append(keys, image.NewKey(each))
+	}
+	m, seal, err := image.OpenSigned(signed, keys)
+	if actor.Root() && errors.Is(err, image.ErrUnknownKey) {
+		m, _, err = image.Inspect(signed) // root vouches for it
+		return m, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the seal of the image: %w; an image of another machine needs root, or its key in %s",
+			rpc.ErrNotPermitted, err, d.options.Config.StateDir+"/keys")
+	}
+	if !actor.May(seal.OwnerUID) {
+		return nil, fmt.Errorf("%w: the image is of a program of another user", rpc.ErrNotPermitted)
+	}
+	return m, nil
+}
+
+// newWork is ckpt's way to private directories.
+func (d *Daemon) newWork(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
+	work, err := d.state.NewWork(bytes, uint64(d.options.Config.Checkpoint.MemoryBudget)/2, uid, gid)
+	if err != nil {
+		return nil, err
+	}
+	return privateWork{work}, nil
+}
+
+type privateWork struct{ *statedir.Work }
+
+// Descriptor is the open directory.
+func (w privateWork) Descriptor() *os.File { return w.File }

@@ -1,0 +1,291 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// restoring is one restore that somebody wants.
+type restoring struct {
+	daemon  *Daemon
+	actor   rpc.Actor
+	request *rpc.RestoreBegin
+	files   []*os.File
+	out     *teller[*rpc.RestoreEvent]
+	commits chan struct{}
+	signals chan int
+}
+
+// Restore brings a saved tree back.
+func (s *service) Restore(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rpc.RestoreEvent]) error {
+	actor, err := rpc.ActorOf(stream.Context())
+	if err != nil {
+		return err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	begin := first.GetBegin()
+	if begin == nil {
+		return fmt.Errorf("%w: a restore begins with its order", rpc.ErrInvalid)
+	}
+	files, err := s.daemon.takeFiles(begin.GetFiles(), actor)
+	if err != nil {
+		return err
+	}
+	r := &restoring{
+		daemon: s.daemon, actor: actor, request: begin, files: files,
+		out:     &teller[*rpc.RestoreEvent]{send: stream.Send},
+		commits: make(chan struct{}, 1), signals: make(chan int, 16),
+	}
+	defer func() { closeAll(r.files) }()
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	go r.listen(stream, cancel)
+	return r.run(ctx)
+}
+
+// listen takes what the caller says while the restore goes on.
+func (r *restoring) listen(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rpc.RestoreEvent], cancel context.CancelCauseFunc) {
+	for {
+		command, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return // nothing more comes; the caller waits for the end
+		case err != nil:
+			cancel(fmt.Errorf("the caller has given up: %w", context.Canceled))
+			return
+		case command.GetCommit() != nil:
+			select {
+			case r.commits <- struct{}{}:
+			default:
+			}
+		case command.GetSignal() != 0:
+			select {
+			case r.signals <- int(command.GetSignal()):
+			default: // a signal that nobody takes is one of many
+			}
+		}
+	}
+}
+
+// run is the restore from its order to the program's end.
+func (r *restoring) run(ctx context.Context) error {
+	begun := time.Now()
+	brought, err := r.bring(ctx)
+	r.daemon.metrics.restores.WithLabelValues(result(err)).Inc()
+	if err != nil {
+		r.daemon.log.Warn("restore failed", "uid", r.actor.UID, "error", err)
+		return err
+	}
+	r.daemon.metrics.steps(brought.Took)
+	took := time.Since(begun)
+	r.daemon.log.Info("restored", "pid", brought.Root.PID, "uid", r.actor.UID, "processes", brought.Processes, "total", took)
+	// The caller's terminal and pipes are the program's now; here they would only keep pipes open.
+	closeAll(r.files)
+	r.files = nil
+	if err := r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{
+		Pid: uint32(brought.Root.PID), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
+	}}}); err != nil {
+		return nil // nobody listens; the program runs
+	}
+	loading := make(chan struct{})
+	go func() {
+		defer close(loading)
+		r.tellLoaded(ctx, brought, begun)
+	}()
+	if r.request.GetDetach() {
+		<-loading
+		return nil
+	}
+	return r.follow(ctx, brought, loading)
+}
+
+// tellLoaded tells when all memory is back.
+func (r *restoring) tellLoaded(ctx context.Context, brought *ckpt.Brought, begun time.Time) {
+	bytes, err := brought.Loaded(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			_ = r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Notice{Notice: "memory is missing: " + err.Error()}})
+		}
+		return
+	}
+	_ = r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Loaded{Loaded: &rpc.RestoreLoaded{
+		Bytes: bytes, TotalMicroseconds: uint64(time.Since(begun).Microseconds()),
+	}}})
+}
+
+// follow passes signals on until the root of the tree has ended.
+func (r *restoring) follow(ctx context.Context, brought *ckpt.Brought, loading <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case signal := <-r.signals:
+				if err := brought.Trees[0].Signal(signal); err != nil {
+					r.daemon.log.Debug("pass a signal on", "pid", brought.Root.PID, "signal", signal, "error", err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	status, err := brought.Trees[0].Wait(ctx)
+	if ctx.Err() != nil {
+		return nil // the caller has left; the program runs on
+	}
+	if err != nil {
+		return fmt.Errorf("wait for the program: %w", err)
+	}
+	cancel()
+	<-loading
+	return r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Ended{Ended: &rpc.RestoreEnded{Status: int32(status)}}})
+}
+
+// bring does everything up to the running program.
+func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
+	d, request := r.daemon, r.request
+	if d.options.CPU == nil {
+		return nil, fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
+	}
+	endpoints, err := r.endpoints()
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := r.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	order := ckpt.BringOrder{
+		Endpoints: endpoints, NewPids: request.GetNewPids(), Detach: request.GetDetach(),
+		Control: d.newKeeper, Cgroup: cgroupOf(int(r.actor.PID)), Output: d.options.WorkerLog, Progress: r.progress,
+	}
+	if request.GetHold() {
+		order.Hold = func(ctx context.Context) error {
+			if err := r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Held{Held: &rpc.RestoreHeld{}}}); err != nil {
+				return err
+			}
+			return awaitCommit(ctx, r.commits)
+		}
+	}
+	return prepared.Bring(ctx, order)
+}
+
+func (r *restoring) progress(now ckpt.Step) {
+	r.out.tellLatest(now.Phase, &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Step{Step: stepOf(now)}})
+}
+
+// endpoints are the files that stand for the image's outside ends.
+func (r *restoring) endpoints() (map[uint32]*os.File, error) {
+	ids := r.request.GetEndpoints()
+	if len(ids) != len(r.files)-1 {
+		return nil, fmt.Errorf("%w: %d files for %d ends", rpc.ErrInvalid, len(r.files)-1, len(ids))
+	}
+	endpoints := make(map[uint32]*os.File, len(ids))
+	for i, id := range ids {
+		endpoints[id] = r.files[i+1]
+	}
+	return endpoints, nil
+}
+
+// prepare makes the image ready, or takes what a pre-restore has made ready.
+func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
+	d := r.daemon
+	directory := r.files[0]
+	if r.request.GetStream() {
+		unpacked, clear, err := d.receive(ctx, directory)
+		if err != nil {
+			return nil, err
+		}
+		// The workers have the packs open: the directory may go.
+		defer clear()
+		directory = unpacked
+	}
+	image, err := d.openImage(directory, r.request.GetGeneration(), r.actor)
+	if err != nil {
+		return nil, err
+	}
+	obstacles := d.obstacles(ctx, image, r.request.GetNewPids())
+	for _, o := range obstacles {
+		if o.Harmless {
+			_ = r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Notice{Notice: o.Subject + ": " + o.Reason}})
+		}
+	}
+	if serious := ckpt.Serious(obstacles); len(serious) > 0 {
+		image.close()
+		return nil, fmt.Errorf("%w: cannot be restored here: %w", rpc.ErrInvalid, &ckpt.ObstacleError{Obstacles: serious})
+	}
+	if warm := d.warm.take(image, r.actor); warm != nil {
+		image.close()
+		return warm, nil
+	}
+	return d.prepare(ctx, image, r.request.GetEager(), r.progress)
+}
+
+// prepare makes everything of an image ready but its processes, and takes the image over.
+func (d *Daemon) prepare(ctx context.Context, image *opened, eager bool, progress func(ckpt.Step)) (*ckpt.Prepared, error) {
+	return ckpt.Prepare(ctx, ckpt.PrepareOrder{
+		Source: image.source, CPU: d.options.CPU, Worker: d.revive, Work: d.newWork, Library: d.library, Eager: eager,
+		Deadline: d.options.Config.Checkpoint.Deadline(), Progress: progress, Log: d.log, Fail: d.options.Failpoints,
+	})
+}
+
+// receive unpacks a stream into a private image directory.
+func (d *Daemon) receive(ctx context.Context, stream *os.File) (*os.File, func(), error) {
+	work, err := d.state.NewWork(0, 0, 0, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	clear := func() {
+		if err := work.Remove(); err != nil {
+			d.log.Error("clear up after a restore", "error", err)
+		}
+	}
+	dir, err := store.Init(work.File)
+	if err == nil {
+		_, err = store.ReadStream(ctx, stream, dir)
+		dir.Close()
+	}
+	if err != nil {
+		clear()
+		return nil, nil, err
+	}
+	return work.File, clear, nil
+}
+
+// cgroupOf is the directory of the cgroup (version 2) of a process: a restored program belongs to whoever restores it. It is
+// empty where there is none to be found.
+func cgroupOf(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		path, found := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if !found {
+			continue
+		}
+		for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+			if _, err := os.Stat(mount + "/cgroup.procs"); err == nil && path != "/" {
+				return mount + path
+			}
+			if _, err := os.Stat(mount + path + "/cgroup.procs"); err == nil {
+				return mount + path
+			}
+		}
+	}
+	return ""
+}

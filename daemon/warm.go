@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// warmth holds images that were made ready for a restore to come.
+type warmth struct {
+	mu    sync.Mutex // guards ready
+	ready map[warmKey]*warmImage
+}
+
+// warmKey names a generation of an image, wherever it lies, and who had it made ready.
+type warmKey struct {
+	store      image.ID
+	generation uint64
+	uid        uint32
+}
+
+type warmImage struct {
+	prepared *ckpt.Prepared
+	// forget gives it back after a time.
+	forget *time.Timer
+}
+
+func keyOf(image *opened, actor rpc.Actor) warmKey {
+	return warmKey{image.dir.Store(), image.source.Manifest.Generation, actor.UID}
+}
+
+// take is what was made ready of an image; nil: nothing.
+func (w *warmth) take(image *opened, actor rpc.Actor) *ckpt.Prepared {
+	return w.remove(keyOf(image, actor))
+}
+
+func (w *warmth) remove(key warmKey) *ckpt.Prepared {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := w.ready[key]
+	if found == nil {
+		return nil
+	}
+	delete(w.ready, key)
+	found.forget.Stop()
+	return found.prepared
+}
+
+// put keeps an image for a while. It says false when there is one already.
+func (w *warmth) put(key warmKey, prepared *ckpt.Prepared, keep time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ready == nil {
+		w.ready = make(map[warmKey]*warmImage)
+	}
+	if w.ready[key] != nil {
+		return false
+	}
+	w.ready[key] = &warmImage{prepared: prepared, forget: time.AfterFunc(keep, func() {
+		if late := w.remove(key); late != nil {
+			late.Drop()
+		}
+	})}
+	return true
+}
+
+// drop gives everything back.
+func (w *warmth) drop() {
+	w.mu.Lock()
+	all := w.ready
+	w.ready = nil
+	w.mu.Unlock()
+	for _, each := range all {
+		each.forget.Stop()
+		each.prepared.Drop()
+	}
+}
+
+// PreRestore makes the next restore of an image fast, or takes that back.
+func (s *service) PreRestore(request *rpc.PreRestoreRequest, stream grpc.ServerStreamingServer[rpc.RestoreEvent]) error {
+	ctx := stream.Context()
+	actor, err := rpc.ActorOf(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
+	if err != nil {
+		return err
+	}
+	defer closeAll(files)
+	image, err := s.daemon.openImage(files[0], request.GetGeneration(), actor)
+	if err != nil {
+		return err
+	}
+	if request.GetCancel() {
+		defer image.close()
+		if prepared := s.daemon.warm.take(image, actor); prepared != nil {
+			prepared.Drop()
+		}
+		return nil
+	}
+	out := &teller[*rpc.RestoreEvent]{send: stream.Send}
+	return s.daemon.warmUp(ctx, image, actor, out)
+}
+
+// warmUp unpacks an image, has its workers load all memory, and keeps that.
+func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out *teller[*rpc.RestoreEvent]) error {
+	if d.options.CPU == nil {
+		image.close()
+		return fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
+	}
+	// A pid that is taken now may be free when the restore comes.
+	if serious := ckpt.Serious(d.obstacles(ctx, image, true)); len(serious) > 0 {
+		image.close()
+		return fmt.Errorf("%w: cannot be restored here: %w", rpc.ErrInvalid, &ckpt.ObstacleError{Obstacles: serious})
+	}
+	progress := func(now ckpt.Step) {
+		out.tellLatest(now.Phase, &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Step{Step: stepOf(now)}})
+	}
+	begun, key := time.Now(), keyOf(image, actor)
+	prepared, err := d.prepare(ctx, image, true, progress)
+	if err != nil {
+		return err
+	}
+	keep := time.Duration(d.options.Config.Checkpoint.WarmSeconds) * time.Second
+	if !d.warm.put(key, prepared, keep) {
+		prepared.Drop()
+		return fmt.Errorf("%w: this image is ready already", rpc.ErrInvalid)
+	}
+	var bytes uint64
+	for _, p := range image.source.Manifest.Processes {
+		if p.GPU != nil {
+			bytes += p.GPU.MemoryBytes
+		}
+	}
+	return out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Loaded{Loaded: &rpc.RestoreLoaded{
+		Bytes: bytes, TotalMicroseconds: uint64(time.Since(begun).Microseconds()),
+	}}})
+}
