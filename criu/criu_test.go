@@ -128,10 +128,10 @@ func interpreter(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// python is a program that writes lines into the file out of its working directory; it can tell the end by the file "stop".
+// python is a program without what the test happens to have inherited, which writes lines into the file out of its working directory; it can tell the end by the file "stop".
 func python(t testing.TB, dir, code string) *exec.Cmd {
 	t.Helper()
-	command := exec.Command(interpreter(t), "-u", "-c", prelude+code)
+	command := exec.Command(interpreter(t), "-u", "-c", "import os; os.closerange(3, 1024)\n"+prelude+code)
 	command.Dir = dir
 	command.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent", "MARK=kept"}
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

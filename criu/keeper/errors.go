@@ -16,9 +16,14 @@ var ErrPIDTaken = errors.New("pid is taken")
 type PIDTaken struct {
 	PID  int
 	Name string
+	// Zombie: it has ended, and its parent has not asked how.
+	Zombie bool
 }
 
 func (e *PIDTaken) Error() string {
+	if e.Zombie {
+		return fmt.Sprintf("pid %d is still taken by a process that has ended (%s), because its parent has not asked how: end the parent, or restore with --new-pids", e.PID, e.Name)
+	}
 	return fmt.Sprintf("pid %d is taken by another process (%s): end that one, or restore with --new-pids", e.PID, e.Name)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ func (k *keeper) restore(ctx context.Context) error {
 	if err := k.check(); err != nil {
 		return err
 	}
-	if err := k.prepare(); err != nil {
+	if err := k.prepare(ctx); err != nil {
 		return err
 	}
 	options, inherited := k.options()
@@ -75,7 +76,7 @@ func (k *keeper) file(index int) *os.File {
 }
 
 // prepare makes of this process what the tree's parent must be.
-func (k *keeper) prepare() error {
+func (k *keeper) prepare(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become reaper: %w", err)
 	}
@@ -89,24 +90,36 @@ func (k *keeper) prepare() error {
 			return fmt.Errorf("take the terminal: %w", err)
 		}
 	}
-	if err := k.free(); err != nil {
+	if err := k.free(ctx); err != nil {
 		return err
 	}
 	return k.bringBackFiles()
 }
 
-// free makes sure that no pid of the tree is another process's.
-func (k *keeper) free() error {
+// free makes sure that no pid of the tree is another process's. Those that have ended are given a moment to be buried: they
+// may be the very ones that were saved.
+func (k *keeper) free(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, burial)
+	defer cancel()
 	for _, pid := range k.order.PIDs {
-		if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
-			continue
+		for taken(pid) {
+			stat, err := procfs.ReadStat(pid)
+			if err == nil && (!stat.Zombie() || ctx.Err() != nil) {
+				return &PIDTaken{PID: pid, Name: stat.Name(), Zombie: stat.Zombie()}
+			}
+			if err != nil && ctx.Err() != nil {
+				return &PIDTaken{PID: pid, Name: "a thread"}
+			}
+			time.Sleep(time.Millisecond)
 		}
-		id := process.Identity{PID: pid}
-		taken := &PIDTaken{PID: pid, Name: id.Name()}
-		return taken
 	}
 	return nil
 }
+
+// burial is how long parents may take to ask for their dead.
+const burial = 2 * time.Second
+
+func taken(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // hold freezes the tree before it has run at all: all its threads are complete, and CRIU still holds them.
 func (k *keeper) hold(ctx context.Context) error {
