@@ -63,7 +63,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	name, err := runVerb(ctx, args, streams{out: stdout, err: stderr})
+	var ended *programEnded
 	switch {
+	case errors.As(err, &ended):
+		return ended.status
 	case err == nil:
 		return exitDone
 	case errors.Is(err, errUsage):

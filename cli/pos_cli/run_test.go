@@ -30,7 +30,7 @@ func TestCommandLines(t *testing.T) {
 		{"flag before the verb", "--json --status", exitNoDaemon, "", "no phosd runs at " + socket},
 		{"no daemon", "--status", exitNoDaemon, "", "pos_cli --start --target daemon"},
 		{"no daemon to stop", "--stop", exitNoDaemon, "", "no phosd runs at " + socket},
-		{"later verb", "--dump --dir /x", exitFailed, "", "--dump (checkpoint a program): not built yet"},
+		{"later verb", "--migrate --pid 1", exitFailed, "", "comes with the cluster): not built yet"},
 		{"wrong target", "--start --target moon", exitUsage, "", `target "moon" is not known`},
 		{"version", "--version", exitDone, "pos_cli ", ""},
 		{"shell", "completion tcsh", exitUsage, "", `no completion for "tcsh"`},

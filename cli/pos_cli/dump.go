@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// maxKinds is how many kinds of state one command may name.
+const maxKinds = 16
+
+// stateKinds are the kinds of state that can be chosen.
+var stateKinds = []string{
+	"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream", "cuda_event",
+}
+
+const dumpDetails = `
+
+The directory is made (mode 0700) if it is missing. A directory that already holds checkpoints gets one more generation, which
+shares with the others what did not change; see: pos_cli image list DIR. Child processes are saved with the program.
+
+--target names the only kinds of state to save, --skip-target those to leave out: cuda_context, cuda_module, cuda_function,
+cuda_var, cuda_device, cuda_memory, cuda_stream, cuda_event; several are separated by commas. Such an image is marked as
+partial and cannot be restored.
+
+Ctrl-C gives up: the program runs on, and the directory is as it was. So does every failure.
+Progress goes to standard error. The last line, on standard output, says how long the program stood still, how long it all took,
+and how many bytes were written and how many were there already; with --json it is one object.`
+
+var preDumpVerb = verb{
+	name:      "pre-dump",
+	arguments: "--dir DIR --pid PID",
+	summary:   "checkpoint a program that keeps running",
+	about: `Saves a program and its GPU state while it runs. It stands still once, briefly, and goes on.
+
+    pos_cli --pre-dump --dir /data/ckpt --pid 4711` + dumpDetails,
+	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+		return prepareDump(flags, false)
+	},
+}
+
+var dumpVerb = verb{
+	name:      "dump",
+	arguments: "--dir DIR --pid PID",
+	summary:   "checkpoint a program and stop it",
+	about: `Saves a program and its GPU state, and ends it once the image is complete.
+
+    pos_cli --dump --dir /data/ckpt --pid 4711
+    pos_cli --restore --dir /data/ckpt` + dumpDetails,
+	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+		return prepareDump(flags, true)
+	},
+}
+
+type dumpOptions struct {
+	dir               string
+	pid               uint
+	targets, skipped  []string
+	budget, bandwidth config.Size
+	deadline          time.Duration
+	compress, asJSON  bool
+	stop              bool
+}
+
+func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, streams, []string) error {
+	options := dumpOptions{stop: stop}
+	flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
+	flags.UintVar(&options.pid, "pid", 0, "`PID` of the program")
+	flags.Func("target", "only these `KINDS` of state, separated by commas", appendTo(&options.targets))
+	flags.Func("skip-target", "all but these `KINDS` of state", appendTo(&options.skipped))
+	flags.BoolVar(&options.compress, "compress", false, "compress what is written")
+	flags.TextVar(&options.bandwidth, "bandwidth", config.Size(0), "write at most `BYTES` a second, as 500MiB; 0: phosd's setting")
+	flags.TextVar(&options.budget, "budget", config.Size(0), "use at most `BYTES` of memory for copies, as 1GiB; 0: phosd's setting")
+	flags.DurationVar(&options.deadline, "deadline", 0, "give up after `TIME`, as 90s; 0: phosd's setting")
+	flags.BoolVar(&options.asJSON, "json", false, "print the result as JSON, and no progress")
+	return func(ctx context.Context, to streams, _ []string) error {
+		if err := options.check(); err != nil {
+			return err
+		}
+		return dump(ctx, to, options)
+	}
+}
+
+func appendTo(list *[]string) func(string) error {
+	return func(value string) error {
+		*list = append(*list, strings.Split(value, ",")...)
+		return nil
+	}
+}
+
+func (o *dumpOptions) check() error {
+	switch {
+	case o.dir == "":
+		return &usageError{"name the image's directory: --dir DIR"}
+	case o.pid == 0 || o.pid > math.MaxInt32:
+		return &usageError{"name the program: --pid PID"}
+	case len(o.targets) > 0 && len(o.skipped) > 0:
+		return &usageError{"--target and --skip-target exclude each other"}
+	case len(o.targets)+len(o.skipped) > maxKinds:
+		return &usageError{fmt.Sprintf("at most %d kinds of state can be named", maxKinds)}
+	case o.deadline < 0:
+		return &usageError{"the deadline lies in the past"}
+	}
+	for _, kind := range slices.Concat(o.targets, o.skipped) {
+		if !slices.Contains(stateKinds, kind) {
+			return &usageError{fmt.Sprintf("%q is no kind of state; there are %s", kind, strings.Join(stateKinds, ", "))}
+		}
+	}
+	return nil
+}
+
+func dump(ctx context.Context, to streams, options dumpOptions) error {
+	client, err := rpc.Dial(rpc.Socket())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	dir, clear, err := makeDirectory(options.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	if err != nil {
+		clear()
+		return err
+	}
+	done, err := followDump(ctx, to, client, options, token)
+	if err != nil {
+		clear()
+		return options.failure(ctx, err)
+	}
+	if options.asJSON {
+		return json.NewEncoder(to.out).Encode(dumpViewOf(options.dir, done))
+	}
+	_, err = fmt.Fprintln(to.out, dumpText(done))
+	return err
+}
+
+// failure is what the user learns. A checkpoint that does not come to its end is taken back by phosd.
+func (o *dumpOptions) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("cancelled: pid %d runs on, and %s is as it was", o.pid, o.dir)
+	}
+	return err
+}
+
+func (o *dumpOptions) begin(token []byte) *rpc.CheckpointCommand {
+	return &rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Begin{Begin: &rpc.CheckpointBegin{
+		Pids: []uint32{uint32(o.pid)}, Files: token, Stop: o.stop, Targets: o.targets, SkipTargets: o.skipped,
+		BudgetBytes: uint64(o.budget), BandwidthBytes: uint64(o.bandwidth), Compress: o.compress,
+		DeadlineMilliseconds: uint64(o.deadline.Milliseconds()),
+	}}}
+}
+
+// followDump asks for a checkpoint and shows how far it is.
+func followDump(ctx context.Context, to streams, client *rpc.Client, options dumpOptions, token []byte) (*rpc.CheckpointDone, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.Daemon.Checkpoint(ctx)
+	if err != nil {
+		return nil, rpc.FromStatus(err)
+	}
+	if err := stream.Send(options.begin(token)); err != nil {
+		// Why stands in what is received.
+		_, err = stream.Recv()
+		return nil, rpc.FromStatus(err)
+	}
+	bar := terminal.NewBar(to.err)
+	defer bar.Clear()
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return nil, rpc.FromStatus(err)
+		}
+		switch {
+		case event.GetDone() != nil:
+			return event.GetDone(), nil
+		case options.asJSON:
+		case event.GetStep() != nil:
+			step := event.GetStep()
+			bar.Step(step.GetPhase(), step.GetDoneBytes(), step.GetTotalBytes())
+		case event.GetNotice() != "":
+			bar.Say(event.GetNotice())
+		}
+	}
+}
+
+// dumpView is what --dump --json prints. Scripts read it: fields may be added, never renamed or taken away.
+type dumpView struct {
+	Dir               string `json:"dir"`
+	Generation        uint64 `json:"generation"`
+	Processes         uint64 `json:"processes"`
+	PauseMicroseconds uint64 `json:"pause_microseconds"`
+	TotalMicroseconds uint64 `json:"total_microseconds"`
+	MemoryBytes       uint64 `json:"memory_bytes"`
+	WrittenBytes      uint64 `json:"written_bytes"`
+	GPUWrittenBytes   uint64 `json:"gpu_written_bytes"`
+	SharedBytes       uint64 `json:"shared_bytes"`
+}
+
+func dumpViewOf(dir string, done *rpc.CheckpointDone) dumpView {
+	return dumpView{
+		Dir: dir, Generation: done.GetGeneration(), Processes: done.GetProcesses(),
+		PauseMicroseconds: done.GetPauseMicroseconds(), TotalMicroseconds: done.GetTotalMicroseconds(),
+		MemoryBytes: done.GetMemoryBytes(), WrittenBytes: done.GetWrittenBytes(), GPUWrittenBytes: done.GetGpuWrittenBytes(),
+		SharedBytes: done.GetSharedBytes(),
+	}
+}
+
+func dumpText(done *rpc.CheckpointDone) string {
+	return fmt.Sprintf("generation %d: paused %s, took %s, wrote %s, shared %s", done.GetGeneration(),
+		microseconds(done.GetPauseMicroseconds()), microseconds(done.GetTotalMicroseconds()),
+		bytesText(done.GetWrittenBytes()), bytesText(done.GetSharedBytes()))
+}
+
+// microseconds is a duration with about three digits that matter.
+func microseconds(count uint64) string {
+	duration := time.Duration(min(count, math.MaxInt64/uint64(time.Microsecond))) * time.Microsecond
+	switch {
+	case duration >= time.Minute:
+		return duration.Round(time.Second).String()
+	case duration >= time.Second:
+		return duration.Round(10 * time.Millisecond).String()
+	}
+	return duration.Round(10 * time.Microsecond).String()
+}
+
+// makeDirectory opens a directory with the caller's rights, and makes it if it is missing. When nothing came of it, clear
+// takes away what was made; a directory that holds anything stays.
+func makeDirectory(path string) (dir *os.File, clear func(), err error) {
+	made := os.Mkdir(path, 0o700)
+	if made != nil && !errors.Is(made, os.ErrExist) {
+		return nil, nil, made
+	}
+	if dir, err = openDirectory(path); err != nil {
+		return nil, nil, err
+	}
+	return dir, func() {
+		if made == nil {
+			_ = os.Remove(path) // it only succeeds for an empty one
+		}
+	}, nil
+}
+
+// openDirectory opens a directory with the caller's rights.
+func openDirectory(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+var preRestoreVerb = verb{
+	name:      "pre-restore",
+	arguments: "--dir DIR",
+	summary:   "make the next restore of an image fast",
+	about: `Starts what a restore of the image needs and loads its memory, so that the next --restore of it takes little time.
+--cancel takes that back.
+
+    pos_cli --pre-restore --dir /data/ckpt
+    pos_cli --restore --dir /data/ckpt`,
+	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+		var options preRestoreOptions
+		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
+		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
+		flags.BoolVar(&options.cancel, "cancel", false, "take it back")
+		return func(ctx context.Context, to streams, _ []string) error {
+			if options.dir == "" {
+				return &usageError{"name the image's directory: --dir DIR"}
+			}
+			return preRestore(ctx, to, options)
+		}
+	},
+}
+
+type preRestoreOptions struct {
+	dir        string
+	generation uint64
+	cancel     bool
+}
+
+func preRestore(ctx context.Context, to streams, options preRestoreOptions) error {
+	client, err := rpc.Dial(rpc.Socket())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	dir, err := openDirectory(options.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	if err != nil {
+		return err
+	}
+	events, err := client.Daemon.PreRestore(ctx, &rpc.PreRestoreRequest{
+		Files: token, Generation: options.generation, Cancel: options.cancel,
+	})
+	if err != nil {
+		return rpc.FromStatus(err)
+	}
+	loaded, err := followLoad(terminal.NewBar(to.err), events.Recv)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errors.New("cancelled: nothing is kept for a restore")
+	case err != nil:
+		return err
+	case options.cancel:
+		_, err = fmt.Fprintln(to.out, "nothing is kept for a restore any more")
+	case loaded != nil:
+		_, err = fmt.Fprintf(to.out, "ready: %s loaded in %s\n", bytesText(loaded.GetBytes()), microseconds(loaded.GetTotalMicroseconds()))
+	default:
+		_, err = fmt.Fprintln(to.out, "ready")
+	}
+	return err
+}
+
+// followLoad shows how far it is, up to the end of the stream.
+func followLoad(bar *terminal.Bar, receive func() (*rpc.RestoreEvent, error)) (loaded *rpc.RestoreLoaded, err error) {
+	defer bar.Clear()
+	for {
+		event, err := receive()
+		if errors.Is(err, io.EOF) {
+			return loaded, nil
+		}
+		if err != nil {
+			return nil, rpc.FromStatus(err)
+		}
+		showRestore(bar, event)
+		if event.GetLoaded() != nil {
+			loaded = event.GetLoaded()
+		}
+	}
+}
+
+// showRestore shows what is to be shown of any event.
+func showRestore(bar *terminal.Bar, event *rpc.RestoreEvent) {
+	if step := event.GetStep(); step != nil {
+		bar.Step(step.GetPhase(), step.GetDoneBytes(), step.GetTotalBytes())
+	}
+	if event.GetNotice() != "" {
+		bar.Say(event.GetNotice())
+	}
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+var restoreVerb = verb{
+	name:      "restore",
+	arguments: "--dir DIR",
+	summary:   "bring a checkpointed program back",
+	about: `Brings a program back as it was when it was saved. It runs again before all its memory is back; --eager loads
+everything first.
+
+Without --detach, pos_cli stands between the program and this terminal, or the files that pos_cli has as standard input, output
+and error; passes SIGINT, SIGTERM and SIGHUP on; and ends with the program's exit status (128 + n for signal n).
+With --detach it returns once the program runs, and what the program writes to a terminal or a pipe goes to the log of phosd.
+
+A pid of the program that is taken by now stands in the way. --new-pids brings the program back in a pid namespace of its own;
+so one image can be restored several times at once.
+
+    pos_cli --restore --dir /data/ckpt
+    pos_cli --restore --dir /data/ckpt --generation 3 --detach --new-pids
+
+Ctrl-C before the program runs gives up: no process is left, and the image stays as it is.`,
+	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+		options := restoreOptions{standard: terminal.Standard{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
+		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
+		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
+		flags.BoolVar(&options.detach, "detach", false, "return once the program runs")
+		flags.BoolVar(&options.newPIDs, "new-pids", false, "give the program a pid namespace of its own")
+		flags.BoolVar(&options.eager, "eager", false, "load all memory before the program runs")
+		return func(ctx context.Context, to streams, _ []string) error {
+			if options.dir == "" {
+				return &usageError{"name the image's directory: --dir DIR"}
+			}
+			return restore(ctx, to, options)
+		}
+	},
+}
+
+type restoreOptions struct {
+	dir                    string
+	generation             uint64
+	detach, newPIDs, eager bool
+	standard               terminal.Standard
+}
+
+// programEnded is the end of a restored program that did not end with status 0; it has said why itself.
+type programEnded struct{ status int }
+
+func (e *programEnded) Error() string {
+	return fmt.Sprintf("the program ended with status %d", e.status)
+}
+
+func restore(ctx context.Context, to streams, options restoreOptions) error {
+	client, err := rpc.Dial(rpc.Socket())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	dir, err := openDirectory(options.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	ends, generation, err := options.ends(dir)
+	if err != nil {
+		return err
+	}
+	defer ends.Close()
+	given, ids := ends.Given()
+	token, err := handover.Send(ctx, rpc.Socket(), append([]*os.File{dir}, given...))
+	if err != nil {
+		return err
+	}
+	if err := ends.Handed(); err != nil {
+		return err
+	}
+	begin := &rpc.RestoreBegin{
+		Files: token, Generation: generation, Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, Endpoints: ids,
+	}
+	return followRestore(ctx, to, client, begin, ends)
+}
+
+// ends are those that the image asks for, and the generation that it is: a newer one may come meanwhile.
+func (o *restoreOptions) ends(dir *os.File) (*terminal.Ends, uint64, error) {
+	opened, err := store.Open(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer opened.Close()
+	signed, err := opened.Manifest(o.generation)
+	if err != nil {
+		return nil, 0, err
+	}
+	// The seal is for phosd to judge, which has the keys.
+	manifest, _, err := image.Inspect(signed)
+	if err != nil {
+		return nil, 0, fmt.Errorf("image %s: %w", o.dir, err)
+	}
+	described := manifest.Endpoints
+	if o.detach {
+		described = nil
+	}
+	ends, err := terminal.NewEnds(described, o.standard)
+	return ends, manifest.Generation, err
+}
+
+// followRestore brings the program back and stays with it.
+func followRestore(ctx context.Context, to streams, client *rpc.Client, begin *rpc.RestoreBegin, ends *terminal.Ends) error {
+	// Signals end the attempt as long as nothing runs, and are the program's from then on.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stream, err := client.Daemon.Restore(lasting)
+	if err != nil {
+		return rpc.FromStatus(err)
+	}
+	v := &visit{to: to, bar: terminal.NewBar(to.err), ends: ends, detach: begin.GetDetach(), began: make(chan struct{})}
+	passed := make(chan struct{})
+	go func() {
+		defer close(passed)
+		v.pass(lasting, signals, cancel, func(number uint32) error {
+			return stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Signal{Signal: number}})
+		})
+	}()
+	// A failure to send is told, with its reason, by what is received.
+	_ = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Begin{Begin: begin}})
+	err = v.follow(stream.Recv)
+	cancelled := lasting.Err() != nil
+	cancel()
+	<-passed
+	if cancelled && v.pid == 0 {
+		return errors.New("cancelled: no process is left, and the image is as it was")
+	}
+	return err
+}
+
+// visit is the time that pos_cli spends with a restored program.
+type visit struct {
+	to     streams
+	bar    *terminal.Bar
+	ends   *terminal.Ends
+	detach bool
+	// began is closed when the program runs.
+	began chan struct{}
+	pid   uint32
+	flow  *terminal.Flow
+}
+
+// pass hands signals on to the program. One that comes before it runs gives up.
+func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, giveUp func(), send func(uint32) error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case got := <-signals:
+			select {
+			case <-v.began:
+				number, _ := got.(syscall.Signal) // all of this system's are
+				if send(uint32(number)) != nil {
+					return // the stream has ended, and follow knows why
+				}
+			default:
+				giveUp()
+				return
+			}
+		}
+	}
+}
+
+// follow reads events up to the end of the program, or, detached, to its beginning.
+func (v *visit) follow(receive func() (*rpc.RestoreEvent, error)) (err error) {
+	defer func() {
+		v.bar.Clear()
+		if v.flow != nil {
+			err = errors.Join(err, v.flow.Stop())
+		}
+	}()
+	for {
+		event, err := receive()
+		switch {
+		case err != nil:
+			return v.broken(err)
+		case event.GetRunning() != nil && v.pid == 0:
+			if err := v.run(event.GetRunning()); err != nil || v.detach {
+				return err
+			}
+		case event.GetEnded() != nil:
+			return v.ended(syscall.WaitStatus(uint32(event.GetEnded().GetStatus())))
+		case v.pid == 0:
+			showRestore(v.bar, event)
+		case event.GetNotice() != "":
+			// The terminal may be in raw mode.
+			fmt.Fprintf(v.to.err, "\rpos_cli: %s\r\n", event.GetNotice())
+		}
+	}
+}
+
+func (v *visit) run(running *rpc.RestoreRunning) (err error) {
+	v.pid = running.GetPid()
+	v.bar.Say(fmt.Sprintf("pid %d runs again (processes: %d), after %s", v.pid, running.GetProcesses(), microseconds(running.GetTotalMicroseconds())))
+	if !v.detach {
+		v.flow, err = v.ends.Start()
+	}
+	close(v.began)
+	return err
+}
+
+// ended waits for the last words of the program.
+func (v *visit) ended(status syscall.WaitStatus) error {
+	if v.flow != nil {
+		flow := v.flow
+		v.flow = nil
+		if err := flow.Finish(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case status.Signaled():
+		return &programEnded{128 + int(status.Signal())}
+	case status.ExitStatus() != 0:
+		return &programEnded{status.ExitStatus()}
+	}
+	return nil
+}
+
+// broken is the end of a stream without the end of the program.
+func (v *visit) broken(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = errors.New("phosd ended the conversation")
+	}
+	if err = rpc.FromStatus(err); v.pid != 0 {
+		return fmt.Errorf("pid %d runs on without pos_cli: %w", v.pid, err)
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// barEvery is how often a bar moves, lineEvery how often lines of the same phase come.
+	barEvery  = 100 * time.Millisecond
+	lineEvery = 2 * time.Second
+	barCells  = 24
+)
+
+// Bar shows how far long work is: a bar that moves on a terminal, a line now and then elsewhere.
+type Bar struct {
+	to    io.Writer
+	moves bool
+	now   func() time.Time
+
+	phase   string
+	began   time.Time // of the phase
+	first   uint64    // bytes that were done when it began
+	shown   time.Time
+	visible bool
+}
+
+// NewBar makes a bar. It moves when it is written to a terminal.
+func NewBar(to io.Writer) *Bar {
+	file, isFile := to.(*os.File)
+	return &Bar{to: to, moves: isFile && IsTerminal(file), now: time.Now}
+}
+
+// Step shows where the work is. A total of 0 is not known.
+func (b *Bar) Step(phase string, done, total uint64) {
+	now, every := b.now(), lineEvery
+	if b.moves {
+		every = barEvery
+	}
+	began := phase != b.phase
+	if began {
+		b.phase, b.began, b.first = phase, now, done
+	}
+	if !began && now.Sub(b.shown) < every && (done < total || total == 0) {
+		return
+	}
+	b.shown = now
+	if !b.moves {
+		fmt.Fprintln(b.to, b.text(now, done, total))
+		return
+	}
+	b.visible = true
+	fmt.Fprintf(b.to, "\r\x1b[K%s", b.text(now, done, total))
+}
+
+// Say writes a line of its own.
+func (b *Bar) Say(text string) {
+	b.Clear()
+	fmt.Fprintln(b.to, text)
+}
+
+// Clear takes the bar away.
+func (b *Bar) Clear() {
+	if b.visible {
+		fmt.Fprint(b.to, "\r\x1b[K")
+		b.visible = false
+	}
+}
+
+func (b *Bar) text(now time.Time, done, total uint64) string {
+	var text strings.Builder
+	text.WriteString(b.phase)
+	if done == 0 && total == 0 {
+		return text.String()
+	}
+	if b.moves && total > 0 {
+		filled := int(float64(min(done, total)) / float64(total) * barCells)
+		fmt.Fprintf(&text, " [%s%s]", strings.Repeat("#", filled), strings.Repeat(".", barCells-filled))
+	} else {
+		text.WriteByte(':')
+	}
+	fmt.Fprintf(&text, " %.2f", gigabytes(done))
+	if total > 0 {
+		fmt.Fprintf(&text, " of %.2f", gigabytes(total))
+	}
+	text.WriteString(" GB")
+	elapsed := now.Sub(b.began).Seconds()
+	if elapsed <= 0 || done <= b.first {
+		return text.String()
+	}
+	rate := float64(done-b.first) / elapsed
+	fmt.Fprintf(&text, ", %.2f GB/s", rate/1e9)
+	if total > done {
+		left := time.Duration(float64(total-done) / rate * float64(time.Second))
+		fmt.Fprintf(&text, ", %s left", left.Round(time.Second))
+	}
+	return text.String()
+}
+
+func gigabytes(bytes uint64) float64 { return float64(bytes) / 1e9 }
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(file *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
+}

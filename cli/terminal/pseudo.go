@@ -1,0 +1,75 @@
+package terminal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// openPair makes a pseudo terminal. Both ends block: the slave's flags are those that the program will see.
+func openPair(rows, columns uint16) (slave, master *os.File, err error) {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open a pseudo terminal: %w", err)
+	}
+	master = os.NewFile(uintptr(fd), "pseudo terminal")
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("unlock a pseudo terminal: %w", err), master.Close())
+	}
+	opened, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		return nil, nil, errors.Join(fmt.Errorf("open the slave of a pseudo terminal: %w", errno), master.Close())
+	}
+	// A terminal without a size is one too.
+	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
+	return os.NewFile(opened, "pseudo terminal (slave)"), master, nil
+}
+
+// openPipe makes a pipe whose ends block.
+func openPipe() (read, write *os.File, err error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	return os.NewFile(uintptr(ends[0]), "pipe"), os.NewFile(uintptr(ends[1]), "pipe"), nil
+}
+
+func openSockets() (inner, outer *os.File, err error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a pair of sockets: %w", err)
+	}
+	return os.NewFile(uintptr(ends[0]), "socket"), os.NewFile(uintptr(ends[1]), "socket"), nil
+}
+
+// makeRaw lets every key of a terminal through, as a byte, and returns what makes it as it was. A file that is no terminal
+// stays as it is.
+func makeRaw(file *os.File) (undo func() error, err error) {
+	fd := int(file.Fd())
+	former, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return func() error { return nil }, nil //nolint:nilerr // it is no terminal
+	}
+	raw := *former
+	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	raw.Oflag &^= unix.OPOST
+	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &raw); err != nil {
+		return nil, fmt.Errorf("set the terminal's mode: %w", err)
+	}
+	return func() error { return unix.IoctlSetTermios(fd, unix.TCSETSW, former) }, nil
+}
+
+// endInput says at a pseudo terminal that no more comes, where the program reads lines.
+func endInput(master *os.File) error {
+	mode, err := unix.IoctlGetTermios(int(master.Fd()), unix.TCGETS)
+	if err != nil || mode.Lflag&unix.ICANON == 0 {
+		return err
+	}
+	_, err = master.Write([]byte{mode.Cc[unix.VEOF]})
+	return err
+}
