@@ -52,7 +52,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	t.Cleanup(func() { file.Close() })
 	launches := uint64(0)
-	serve(t, file, func(f *wire.Frame) (abi.Result, wire.Reply) {
+	stop := serve(t, file, func(f *wire.Frame) (abi.Result, wire.Reply) {
 		if f.Call != abi.CallLaunch {
 			return echo(f)
 		}
@@ -68,6 +68,7 @@ func TestTwoProcesses(t *testing.T) {
 	if output, err := child.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
+	stop() // the count is the ring's goroutine's
 	if launches != 20_000 {
 		t.Errorf("%d launches", launches)
 	}
