@@ -41,7 +41,7 @@ func newLab(t *testing.T, change func(*config.Config)) *lab {
 	}
 	l := &lab{t: t, settings: config.Default()}
 	l.settings.RuntimeDir, l.settings.Socket = dir, filepath.Join(dir, "phosd.sock")
-	l.settings.StateDir = filepath.Join(dir, "lasting")
+	l.settings.StateDir = dir + "-lasting"
 	l.settings.Log.Level = "debug"
 	l.settings.Sessions.ArenaSize = 64 << 20
 	if change != nil {
@@ -99,6 +99,7 @@ func (l *lab) end() {
 	_ = l.process.Wait()
 	_ = unix.Unmount(filepath.Join(l.settings.RuntimeDir, "sessions"), unix.MNT_DETACH)
 	_ = os.RemoveAll(l.settings.RuntimeDir)
+	_ = os.RemoveAll(l.settings.StateDir)
 }
 
 func (l *lab) client() *rpc.Client {
