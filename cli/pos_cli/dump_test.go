@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+type checkpointStream = grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]
+
+func stepEvent(phase string, done, total uint64) *rpc.CheckpointEvent {
+	return &rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Step{Step: &rpc.Step{Phase: phase, DoneBytes: done, TotalBytes: total}}}
+}
+
+// tellAll sends what a checkpoint says on its way.
+func tellAll(stream checkpointStream) error {
+	return errors.Join(stream.Send(stepEvent("copy", 0, 0)),
+		stream.Send(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Notice{Notice: "the kernel tracks no dirty pages"}}),
+		stream.Send(stepEvent("cut", 0, 0)),
+		stream.Send(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Done{Done: &rpc.CheckpointDone{
+			Generation: 3, PauseMicroseconds: 12_340, TotalMicroseconds: 2_345_678, WrittenBytes: 3 << 20, SharedBytes: 5 << 30,
+			GpuWrittenBytes: 2 << 20, MemoryBytes: 6 << 30, Processes: 2,
+		}}}))
+}
+
+func TestDump(t *testing.T) {
+	for _, test := range []struct {
+		name, flags string
+		want        *rpc.CheckpointBegin
+		stdout      string
+		stderr      string
+	}{
+		{
+			"pre-dump", "--pre-dump --pid 7", &rpc.CheckpointBegin{Pids: []uint32{7}},
+			"dump.txt", "copy\nthe kernel tracks no dirty pages\ncut\n",
+		},
+		{
+			"dump", "--dump --pid 8 --target cuda_memory,cuda_var --target cuda_event --compress --bandwidth 500MiB --budget 1GiB --deadline 90s --json",
+			&rpc.CheckpointBegin{
+				Pids: []uint32{8}, Stop: true, Targets: []string{"cuda_memory", "cuda_var", "cuda_event"}, Compress: true,
+				BandwidthBytes: 500 << 20, BudgetBytes: 1 << 30, DeadlineMilliseconds: 90_000,
+			}, "dump.json", "",
+		},
+		{
+			"all but some", "--dump --pid 8 --skip-target cuda_stream",
+			&rpc.CheckpointBegin{Pids: []uint32{8}, Stop: true, SkipTargets: []string{"cuda_stream"}},
+			"dump.txt", "copy\nthe kernel tracks no dirty pages\ncut\n",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got *rpc.CheckpointBegin
+			server := &phosdForTest{checkpoint: func(begin *rpc.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+				got = begin
+				return tellAll(stream)
+			}}
+			server.serve(t)
+			dir := filepath.Join(t.TempDir(), "image")
+			var stdout, stderr bytes.Buffer
+			if status := run(append(strings.Fields(test.flags), "--dir", dir), &stdout, &stderr); status != exitDone {
+				t.Fatalf("status %d: %s", status, stderr.String())
+			}
+			golden(t, test.stdout, bytes.ReplaceAll(stdout.Bytes(), []byte(dir), []byte("/data/image")))
+			if stderr.String() != test.stderr {
+				t.Errorf("progress is %q, want %q", stderr.String(), test.stderr)
+			}
+			got.Files = nil
+			if got.String() != test.want.String() {
+				t.Errorf("asked for %v, want %v", got, test.want)
+			}
+			info, err := os.Stat(dir)
+			if err != nil || info.Mode() != os.ModeDir|0o700 {
+				t.Errorf("the directory is %v: %v", info, err)
+			}
+			if !slices.Equal(server.directories(), []string{dir}) {
+				t.Errorf("handed over %q", server.directories())
+			}
+		})
+	}
+}
+
+func TestDumpRefuses(t *testing.T) {
+	many := strings.TrimSuffix(strings.Repeat("cuda_event,", maxKinds+1), ",")
+	for _, test := range []struct{ line, stderr string }{
+		{"--dump --pid 7", "name the image's directory"},
+		{"--dump --dir /x", "name the program"},
+		{"--dump --dir /x --pid 4294967297", "name the program"},
+		{"--dump --dir /x --pid 7 --target cuda_event --skip-target cuda_var", "exclude each other"},
+		{"--dump --dir /x --pid 7 --target cuda_dance", `"cuda_dance" is no kind of state`},
+		{"--dump --dir /x --pid 7 --target " + many, "at most 16"},
+		{"--dump --dir /x --pid 7 --budget much", "is no size"},
+		{"--dump --dir /x --pid 7 --deadline -1s", "in the past"},
+		{"--restore", "name the image's directory"},
+		{"--restore --dir /x --generation first", "invalid value"},
+		{"--pre-restore", "name the image's directory"},
+		{"--trace-resource --pid 7 --dir /x", "--subaction start"},
+		{"--trace-resource --subaction pause --pid 7", "--subaction start"},
+		{"--trace-resource --subaction start --pid 7", "name the trace's directory"},
+		{"--trace-resource --subaction stop", "name the program"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := run(strings.Fields(test.line), &stdout, &stderr); status != exitUsage || !strings.Contains(stderr.String(), test.stderr) {
+			t.Errorf("%s: status %d, %q; want %q in it", test.line, status, stderr.String(), test.stderr)
+		}
+	}
+}
+
+func TestDumpFails(t *testing.T) {
+	cancelled := make(chan error, 1)
+	for _, test := range []struct {
+		name, stderr string
+		answer       func(checkpointStream) error
+	}{
+		{"refused", "not permitted: pid 7 is another user's", func(checkpointStream) error {
+			return fmt.Errorf("%w: pid 7 is another user's", rpc.ErrNotPermitted)
+		}},
+		{"interrupted", "cancelled: pid 7 runs on", func(stream checkpointStream) error {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				return err
+			}
+			<-stream.Context().Done()
+			cancelled <- stream.Context().Err()
+			return stream.Context().Err()
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := &phosdForTest{checkpoint: func(_ *rpc.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+				return test.answer(stream)
+			}}
+			server.serve(t)
+			dir := filepath.Join(t.TempDir(), "image")
+			var stdout, stderr bytes.Buffer
+			status := run([]string{"--dump", "--pid", "7", "--dir", dir}, &stdout, &stderr)
+			if status != exitFailed || !strings.Contains(stderr.String(), test.stderr) {
+				t.Errorf("status %d, %q; want %q in it", status, stderr.String(), test.stderr)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the directory that was made is left: %v", err)
+			}
+		})
+	}
+	if err := <-cancelled; err == nil {
+		t.Error("the stream was not cancelled")
+	}
+}
+
+func TestTrace(t *testing.T) {
+	server := &phosdForTest{trace: func(request *rpc.TraceResourceRequest, _ []*os.File) (*rpc.TraceReply, error) {
+		return &rpc.TraceReply{Calls: uint64(request.GetPid())}, nil
+	}}
+	server.serve(t)
+	dir := filepath.Join(t.TempDir(), "trace")
+	for _, test := range []struct {
+		arguments []string
+		stdout    string
+	}{
+		{[]string{"--trace-resource", "--subaction", "start", "--pid", "7", "--dir", dir}, "pid 7 is traced into " + dir + "\n"},
+		{[]string{"--trace-resource", "--subaction", "stop", "--pid", "7"}, "the trace of pid 7 has ended, after 7 calls\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := run(test.arguments, &stdout, &stderr); status != exitDone || stdout.String() != test.stdout {
+			t.Errorf("status %d, %q; want %q (%s)", status, stdout.String(), test.stdout, stderr.String())
+		}
+	}
+	if !slices.Equal(server.directories(), []string{dir}) {
+		t.Errorf("handed over %q", server.directories())
+	}
+}
