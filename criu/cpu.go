@@ -122,7 +122,7 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	}
 	return f.guard.Dump(ctx, watchdog.Dump{
 		Program: f.cpu.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
-		Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline(ctx, dumpTime),
+		Aliases: found.Aliases, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline(ctx, dumpTime),
 	}, images)
 }
 

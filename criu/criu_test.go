@@ -363,3 +363,16 @@ func readAll(t testing.TB, r io.Reader) string {
 	}
 	return string(text)
 }
+
+// lines picks those of a text that begin with a name and a colon.
+func lines(text string, names ...string) (picked string) {
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(line, ":")
+		for _, wanted := range names {
+			if name == wanted {
+				picked += line
+			}
+		}
+	}
+	return picked
+}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/survey"
 )
 
@@ -29,6 +30,8 @@ type record struct {
 	ShellJob  bool        `json:"shell_job,omitempty"`
 	Connected bool        `json:"connected,omitempty"`
 	Datagrams bool        `json:"datagrams,omitempty"`
+	// Aliases are second names that files had while they were dumped.
+	Aliases []alias.Alias `json:"aliases,omitempty"`
 	// JobTerminal is the key of the terminal that the shell's job had.
 	JobTerminal string `json:"job_terminal,omitempty"`
 	// Ends are the keys of all that led out of the tree.
@@ -38,6 +41,7 @@ type record struct {
 func newRecord(found *survey.Findings) *record {
 	r := &record{
 		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams, Outside: found.Outside,
+		Aliases: found.Aliases,
 	}
 	for _, end := range found.Endpoints {
 		r.Ends = append(r.Ends, end.Key)

@@ -65,9 +65,6 @@ func (r *Request) judge(response *rpc.CriuResp) error {
 	if number := response.GetCrErrno(); number != 0 {
 		reason = ": " + unix.Errno(number).Error()
 	}
-	if text := response.GetCrErrmsg(); text != "" {
-		reason += ": " + text
-	}
 	return fmt.Errorf("CRIU refuses to %s%s", verb(r.Type), reason)
 }
 

@@ -53,13 +53,14 @@ func (l *log) suffix() string {
 // pid before it.
 var errorLine = regexp.MustCompile(`^(?:\(\d+\.\d+\)\s*)?(?:\s*\d+:\s*)?(?:pie: *\d+: *)?Error (?:\([^)]*\): )?(.*)$`)
 
-// errorLines are the last errors of a log, without times and places in CRIU's source, each once.
+// errorLines are the last errors of a log, without times and places in CRIU's source, each once. That a limit of its own
+// could not be raised is none.
 func errorLines(text string) []string {
 	var found []string
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
 		match := errorLine.FindStringSubmatch(strings.TrimSpace(line))
-		if match == nil || match[1] == "" || seen[match[1]] {
+		if match == nil || match[1] == "" || seen[match[1]] || strings.HasPrefix(match[1], "rlimit: ") {
 			continue
 		}
 		seen[match[1]] = true

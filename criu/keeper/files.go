@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/daemon/rights"
 )
 
 // bringBackFiles makes the files that the tree had open for writing what they were. It is done with the user's rights: an
@@ -18,7 +17,7 @@ func (k *keeper) bringBackFiles() error {
 	if len(k.order.Written) == 0 {
 		return nil
 	}
-	return as(k.order.User, func() error {
+	return rights.Rights(k.order.User).Do(func() error {
 		for _, written := range k.order.Written {
 			if err := written.bringBack(k.file(written.Content)); err != nil {
 				return fmt.Errorf("bring back %s: %w", written.Path, err)
@@ -65,39 +64,4 @@ func (w *Written) copy(file, content *os.File) error {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// as runs something on a thread that has a user's rights to files, and no others; the thread ends with it.
-func as(user engine.User, do func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := assume(user)
-		if err == nil {
-			err = do()
-		}
-		done <- err
-	}()
-	return <-done
-}
-
-// assume changes whose files the calling thread may open; the other threads remain root's.
-func assume(user engine.User) error {
-	if user.UID == 0 {
-		return nil
-	}
-	if err := setGroups(user.Groups); err != nil {
-		return fmt.Errorf("groups of user %d: %w", user.UID, err)
-	}
-	for _, step := range []struct {
-		call uintptr
-		id   uint32
-	}{{unix.SYS_SETFSGID, user.GID}, {unix.SYS_SETFSUID, user.UID}} {
-		_, _, _ = unix.RawSyscall(step.call, uintptr(step.id), 0, 0)
-		// These calls tell of no error; asking again tells what holds.
-		if now, _, _ := unix.RawSyscall(step.call, ^uintptr(0), 0, 0); uint32(now) != step.id {
-			return fmt.Errorf("rights of user %d: %w", user.UID, unix.EPERM)
-		}
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package keeper
 import (
 	"time"
 
+	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/daemon/process"
 )
@@ -46,6 +47,8 @@ type Order struct {
 	Detach bool `json:"detach,omitempty"`
 	// Written are files to be brought back, with the user's rights.
 	Written []Written `json:"written,omitempty"`
+	// Aliases are second names that files must have while CRIU opens them.
+	Aliases []alias.Alias `json:"aliases,omitempty"`
 	// Socket is the listening socket by which later phosds find the keeper.
 	Socket int `json:"socket"`
 	// Drain are ends whose content nobody takes: it goes to the file Log, or nowhere.

@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/procfs"
 	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rights"
 )
 
 // ErrOrder means that an order contradicts itself.
@@ -28,8 +30,12 @@ func (k *keeper) restore(ctx context.Context) error {
 	if err := k.prepare(ctx); err != nil {
 		return err
 	}
+	second, err := alias.Make(rights.Rights(k.order.User), "/", k.order.Aliases)
+	if err != nil {
+		return err
+	}
 	options, inherited := k.options()
-	_, err := engine.Run(ctx, engine.Request{
+	_, err = engine.Run(ctx, engine.Request{
 		Program: k.order.Program, User: k.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
 		Images: k.files[k.order.Images], Stdin: k.file(k.order.Terminal), Inherited: inherited,
 		Notify: func(script string, _ int) error {
@@ -39,6 +45,7 @@ func (k *keeper) restore(ctx context.Context) error {
 			return k.hold(ctx)
 		},
 	})
+	err = errors.Join(err, second.Remove())
 	if err == nil && k.group == nil {
 		err = errors.New("CRIU did not say when the processes were complete")
 	}

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/procfs"
 )
 
@@ -62,22 +64,61 @@ func (s *survey) addFile(subject, path string, stat *unix.Stat_t, writable bool)
 		}
 		return
 	}
-	if name, deleted := strings.CutSuffix(path, " (deleted)"); deleted {
-		if s.User.UID != 0 {
-			s.refuse(subject, name+" was deleted while another name of it is left; it is saved only for root", "keep the file under its name")
+	if strings.HasSuffix(path, " (deleted)") && !s.named(path, stat) {
+		name, found := s.otherName(path, stat)
+		if !found {
+			s.refuse(subject, path+" has another name, which is not in the same directory", "keep the file under its name")
+			return
 		}
-		return
+		s.alias(alias.Alias{Path: path, Name: name})
+		// Whoever opens it anew finds by that name what the program holds: it must be brought back, whoever writes it.
+		path, writable = name, true
 	}
 	if writable {
 		s.written[path] = stat.Size
 	}
 }
 
+// named reports whether a file has a name that only looks deleted.
+func (s *survey) named(path string, stat *unix.Stat_t) bool {
+	var now unix.Stat_t
+	return unix.Lstat(s.outside(path), &now) == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
+}
+
+// otherName finds the name that is left of a file, beside the one that was removed: the C library makes a semaphore under
+// a name of its own, links it to the name that was asked for, and removes the first one.
+func (s *survey) otherName(path string, stat *unix.Stat_t) (string, bool) {
+	directory := filepath.Dir(path)
+	entries, err := os.ReadDir(s.outside(directory))
+	if err != nil {
+		return "", false
+	}
+	for _, entry := range entries {
+		var other unix.Stat_t
+		name := filepath.Join(directory, entry.Name())
+		if unix.Lstat(s.outside(name), &other) == nil && other.Ino == stat.Ino && other.Dev == stat.Dev {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+func (s *survey) alias(a alias.Alias) {
+	if !slices.Contains(s.Aliases, a) {
+		s.Aliases = append(s.Aliases, a)
+	}
+}
+
+// outside is a path of the tree's as this process can open it.
+func (s *survey) outside(path string) string {
+	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.members[0].PID), path)
+}
+
 // judgeFiles lists the files that a restore must bring back.
 func (s *survey) judgeFiles() {
 	for _, path := range slices.Sorted(maps.Keys(s.written)) {
 		size := s.written[path]
-		if info, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", s.members[0].PID, path)); err == nil {
+		if info, err := os.Stat(s.outside(path)); err == nil {
 			size = info.Size()
 		}
 		s.Written = append(s.Written, ckpt.WrittenFile{Path: path, Bytes: size})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/procfs"
 	"github.com/phos-gpu/phos/daemon/process"
@@ -33,6 +34,8 @@ type Findings struct {
 	Connected bool
 	// Datagrams: datagram sockets are connected to sockets outside, which have names.
 	Datagrams bool
+	// Aliases are second names that files must have while CRIU looks at them.
+	Aliases []alias.Alias
 	// Namespaces are those kinds that CRIU must enter.
 	Namespaces []string
 }

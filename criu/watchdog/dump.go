@@ -9,7 +9,9 @@ import (
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/daemon/rights"
 )
 
 // largestGhost is how much of a file that has no name any more is saved.
@@ -33,6 +35,10 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}
+	second, err := alias.Make(rights.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Aliases)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
 	_, err = engine.Run(ctx, engine.Request{
 		Program: order.Program, User: order.User, Type: rpc.CriuReqType_DUMP, Images: files[0],
 		Options: w.options(order), Namespaces: namespaces,
@@ -40,7 +46,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	for _, file := range namespaces {
 		_ = file.Close()
 	}
-	return w.settle(err)
+	return errors.Join(w.settle(err), second.Remove())
 }
 
 func (w *watchdog) options(order Dump) *rpc.CriuOpts {
@@ -53,7 +59,6 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 		External:     order.External,
 		ShellJob:     proto.Bool(order.ShellJob),
 		FileLocks:    proto.Bool(true),
-		LinkRemap:    proto.Bool(order.User.UID == 0),
 		GhostLimit:   proto.Uint32(largestGhost),
 		// The tree is restored into the cgroup of whoever restores it.
 		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),

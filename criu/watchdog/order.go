@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/daemon/process"
@@ -45,6 +46,8 @@ type Dump struct {
 	Connected bool `json:"connected,omitempty"`
 	// Datagrams: datagram sockets are connected to sockets outside, which have names.
 	Datagrams bool `json:"datagrams,omitempty"`
+	// Aliases are second names that files must have while CRIU looks at them.
+	Aliases []alias.Alias `json:"aliases,omitempty"`
 	// Namespaces are the kinds that CRIU must enter, because the tree has others than this process.
 	Namespaces []string  `json:"namespaces,omitempty"`
 	Deadline   time.Time `json:"deadline"`
