@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/phos-gpu/phos/ckpt/image/treehash"
 	"github.com/zeebo/blake3"
 )
 
@@ -13,7 +14,7 @@ func Sum(content []byte) Hash {
 	if Zeros(content) {
 		return Hash{}
 	}
-	return blake3.Sum256(content)
+	return treehash.Sum(content)
 }
 
 // ParseHash reads what String writes.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/image/treehash"
 	"github.com/zeebo/blake3"
 )
 
@@ -125,7 +126,18 @@ const pieceBytes = 256 << 10
 
 func readRaw(pack *os.File, h image.Hash, offset int64, dst []byte) error {
 	var sum image.Hash
-	if len(dst) <= pieceBytes {
+	if treehash.Fast(len(dst)) {
+		tree := treehash.NewTree()
+		defer tree.Release()
+		for done := 0; done < len(dst); done += pieceBytes {
+			piece := dst[done:min(done+pieceBytes, len(dst))]
+			if err := readAt(pack, piece, offset+int64(done)); err != nil {
+				return err
+			}
+			tree.Add(piece)
+		}
+		sum = tree.Sum()
+	} else if len(dst) <= pieceBytes {
 		if err := readAt(pack, dst, offset); err != nil {
 			return err
 		}

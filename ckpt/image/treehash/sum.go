@@ -1,0 +1,88 @@
+package treehash
+
+import (
+	"math/bits"
+	"sync"
+
+	"github.com/zeebo/blake3"
+)
+
+const (
+	leafBytes  = 1024
+	groupBytes = 16 * leafBytes // what is hashed at once
+	nodeBytes  = 32
+	// maxBytes bounds what the fast way is for: a chunk of memory.
+	maxBytes = 2 << 20
+)
+
+// Flags of the compression function.
+const (
+	chunkStart = 1
+	chunkEnd   = 2
+	parent     = 4
+	root       = 8
+)
+
+// Sum returns the BLAKE3 of a content.
+func Sum(content []byte) [32]byte {
+	if !Fast(len(content)) {
+		return blake3.Sum256(content)
+	}
+	t := NewTree()
+	defer t.Release()
+	t.Add(content)
+	return t.Sum()
+}
+
+// Fast reports whether a Tree can take a content of this length.
+func Fast(bytes int) bool {
+	return fast && bytes >= groupBytes && bytes <= maxBytes && bits.OnesCount(uint(bytes)) == 1
+}
+
+var trees = sync.Pool{New: func() any { return new(Tree) }}
+
+// Tree hashes a content for whose length Fast holds, piece by piece, so that each can be hashed while it is in the cache.
+type Tree struct {
+	leaves int
+	nodes  [maxBytes / leafBytes * nodeBytes]byte
+}
+
+// NewTree returns a Tree for a new content; Release gives it back.
+func NewTree() *Tree {
+	t := trees.Get().(*Tree)
+	t.leaves = 0
+	return t
+}
+
+// Release ends the use of a Tree.
+func (t *Tree) Release() { trees.Put(t) }
+
+// Add takes the next piece, whose length is a multiple of 16 KiB.
+func (t *Tree) Add(piece []byte) {
+	var counters [16]uint32
+	flags := [3]uint32{chunkStart, 0, chunkEnd}
+	for ; len(piece) >= groupBytes; piece = piece[groupBytes:] {
+		for i := range counters {
+			counters[i] = uint32(t.leaves + i)
+		}
+		compress16(&t.nodes[t.leaves*nodeBytes], &piece[0], leafBytes, leafBytes/64, &counters, &flags)
+		t.leaves += 16
+	}
+}
+
+// Sum is the hash of what was added.
+func (t *Tree) Sum() (sum [32]byte) {
+	var counters [16]uint32
+	flags := [3]uint32{parent, parent, 0}
+	for n := t.leaves; n > 1; n /= 2 {
+		if n == 2 {
+			flags[2] = root
+		}
+		// Each turn makes 16 nodes of 32, before anything is overwritten; of the last turns only the first nodes count.
+		for i := 0; i < n/2; i += 16 {
+			compress16(&t.nodes[i*nodeBytes], &t.nodes[2*i*nodeBytes], 2*nodeBytes, 1, &counters, &flags)
+		}
+	}
+	copy(sum[:], t.nodes[:])
+	return sum
+}
