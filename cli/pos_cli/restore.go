@@ -146,7 +146,7 @@ func followRestore(ctx context.Context, to streams, client *rpc.Client, begin *r
 	cancel()
 	<-passed
 	if cancelled && v.pid == 0 {
-		return errors.New("cancelled: no process is left, and the image is as it was")
+		return errors.New("cancelled: the image is as it was, and no process is left, unless it ran again at that moment (see pos_cli --status)")
 	}
 	return err
 }
@@ -215,10 +215,10 @@ func (v *visit) follow(receive func() (*rpc.RestoreEvent, error)) (err error) {
 func (v *visit) run(running *rpc.RestoreRunning) (err error) {
 	v.pid = running.GetPid()
 	v.bar.Say(fmt.Sprintf("pid %d runs again (processes: %d), after %s", v.pid, running.GetProcesses(), microseconds(running.GetTotalMicroseconds())))
+	close(v.began)
 	if !v.detach {
 		v.flow, err = v.ends.Start()
 	}
-	close(v.began)
 	return err
 }
 
