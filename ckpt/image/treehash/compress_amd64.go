@@ -4,8 +4,7 @@ import "golang.org/x/sys/cpu"
 
 var fast = cpu.X86.HasAVX512F
 
-// compress16 hashes 16 inputs of so many blocks of 64 bytes, stride bytes apart, into 16 nodes. flags are those of the first
-// block, of those after it, and what the last has besides.
+// compress16 hashes 16 inputs of so many blocks of 64 bytes, stride bytes apart, into 16 nodes.
 //
 //go:noescape
-func compress16(out, in *byte, stride, blocks uint64, counters *[16]uint32, flags *[3]uint32)
+func compress16(out, in *byte, stride, blocks uint64, with *inputs)

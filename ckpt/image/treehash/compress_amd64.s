@@ -64,14 +64,14 @@ GLOBL ·initial(SB), RODATA|NOPTR, $32
 	VEXTRACTI32X4 $2, V, (AT+256)(DI); \
 	VEXTRACTI32X4 $3, V, (AT+384)(DI)
 
-// func compress16(out, in *byte, stride, blocks uint64, counters *[16]uint32, flags *[3]uint32)
-TEXT ·compress16(SB), NOSPLIT, $0-48
+// func compress16(out, in *byte, stride, blocks uint64, with *inputs)
+TEXT ·compress16(SB), NOSPLIT, $0-40
 	MOVQ out+0(FP), DI
 	MOVQ in+8(FP), SI
 	MOVQ stride+16(FP), R9
 	MOVQ blocks+24(FP), CX
-	MOVQ counters+32(FP), DX
-	MOVQ flags+40(FP), BX
+	MOVQ with+32(FP), DX
+	LEAQ 64(DX), BX
 	LEAQ (R9)(R9*2), R10
 	LEAQ ·initial(SB), R11
 	MOVL 0(BX), R12          // the flags of the first block

@@ -23,6 +23,13 @@ const (
 	root       = 8
 )
 
+// inputs are what 16 inputs of the compression function have besides their blocks.
+type inputs struct {
+	counters [16]uint32
+	// flags are those of the first block, of those after it, and what the last has besides.
+	flags [3]uint32
+}
+
 // Sum returns the BLAKE3 of a content.
 func Sum(content []byte) [32]byte {
 	if !Fast(len(content)) {
@@ -59,28 +66,26 @@ func (t *Tree) Release() { trees.Put(t) }
 
 // Add takes the next piece, whose length is a multiple of 16 KiB.
 func (t *Tree) Add(piece []byte) {
-	var counters [16]uint32
-	flags := [3]uint32{chunkStart, 0, chunkEnd}
+	with := inputs{flags: [3]uint32{chunkStart, 0, chunkEnd}}
 	for ; len(piece) >= groupBytes; piece = piece[groupBytes:] {
-		for i := range counters {
-			counters[i] = uint32(t.leaves + i)
+		for i := range with.counters {
+			with.counters[i] = uint32(t.leaves + i)
 		}
-		compress16(&t.nodes[t.leaves*nodeBytes], &piece[0], leafBytes, leafBytes/64, &counters, &flags)
+		compress16(&t.nodes[t.leaves*nodeBytes], &piece[0], leafBytes, leafBytes/64, &with)
 		t.leaves += 16
 	}
 }
 
 // Sum is the hash of what was added.
 func (t *Tree) Sum() (sum [32]byte) {
-	var counters [16]uint32
-	flags := [3]uint32{parent, parent, 0}
+	with := inputs{flags: [3]uint32{parent, parent, 0}}
 	for n := t.leaves; n > 1; n /= 2 {
 		if n == 2 {
-			flags[2] = root
+			with.flags[2] = root
 		}
 		// Each turn makes 16 nodes of 32, before anything is overwritten; of the last turns only the first nodes count.
 		for i := 0; i < n/2; i += 16 {
-			compress16(&t.nodes[i*nodeBytes], &t.nodes[2*i*nodeBytes], 2*nodeBytes, 1, &counters, &flags)
+			compress16(&t.nodes[i*nodeBytes], &t.nodes[2*i*nodeBytes], 2*nodeBytes, 1, &with)
 		}
 	}
 	copy(sum[:], t.nodes[:])
