@@ -25,12 +25,16 @@ func init() {
 
 const manualTail = `.SH EXIT STATUS
 0: done. 1: it did not work, and standard error says why. 2: the command line is wrong. 3: no phosd answers.
+A \-\-restore without \-\-detach ends with the program's status; 128 + n: signal n ended it.
 .SH EXAMPLES
 .nf
 pos_cli \-\-start \-\-target daemon \-\-gpus soft:1
 eval "$(pos_cli \-\-env)"
 env $phos python3 train.py
 pos_cli \-\-status
+pos_cli \-\-pre\-dump \-\-dir /data/ckpt \-\-pid 4711
+pos_cli \-\-dump \-\-dir /data/ckpt \-\-pid 4711
+pos_cli \-\-restore \-\-dir /data/ckpt
 pos_cli \-\-stop
 .fi
 .SH ENVIRONMENT
