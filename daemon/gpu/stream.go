@@ -14,6 +14,8 @@ type Stream interface {
 	Submit(work Work) error
 	// Query returns nil when all work is done, abi.NotReady while it is not, else the fault.
 	Query() error
+	// Idle reports whether all work is over, done or, in a poisoned context, passed over.
+	Idle() bool
 	// Synchronize waits until all work submitted before the call is done and returns the context's fault.
 	Synchronize() error
 	Close() error

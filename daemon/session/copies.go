@@ -157,10 +157,10 @@ func (s *Session) holds(r gpu.Range) (*device, error) {
 	return d, nil
 }
 
-// copyWork makes work of a copy. program is the program's memory, for the ends that lie there.
+// copyWork makes work of a copy, also of one of nothing: a graph may make another of it. program is the program's memory, for the ends that lie there.
 func (s *Session) copyWork(d *device, c graph.Copy, program gpu.HostMemory) (gpu.Work, error) {
 	if c.Extent[0] == 0 || c.Extent[1] == 0 || c.Extent[2] == 0 {
-		return gpu.Nothing{}, nil
+		return gpu.Copy{}, nil
 	}
 	dst, err := s.place(d, c.Dst, c.Extent, program)
 	if err != nil {
@@ -285,7 +285,7 @@ func (s *Session) memcpyInline(call *Call, in *wire.MemcpyInline) error {
 	if n == 0 {
 		return nil
 	}
-	if !st.line.Capturing() && st.quiet() {
+	if !st.line.Capturing() && st.quiet() && st.context.device.context.Fault() == nil {
 		if err := s.uncaptured(st, "copy"); err != nil {
 			return err
 		}
@@ -341,7 +341,7 @@ func checkFill(patternBytes uint32, fill gpu.Fill) error {
 // fillWork checks that a fill stays inside one allocation.
 func (s *Session) fillWork(fill gpu.Fill) (gpu.Work, error) {
 	if fill.Columns == 0 || fill.Rows == 0 {
-		return gpu.Nothing{}, nil
+		return gpu.Fill{PatternBytes: fill.PatternBytes}, nil
 	}
 	width := fill.Columns * uint64(fill.PatternBytes)
 	if fill.Rows > 1 && fill.RowPitch < width {

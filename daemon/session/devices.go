@@ -52,7 +52,7 @@ func (s *Session) device(ordinal int32) (*device, error) {
 // holder returns the device in whose window an address lies, nil for the arena and everything else.
 func (s *Session) holder(address uint64) *device {
 	for _, d := range s.devices {
-		if d.window.Contains(gpu.Range{Address: address}) {
+		if d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
 			return d
 		}
 	}
@@ -91,6 +91,15 @@ func (s *Session) leave(d *device) {
 	d.users--
 	if d.users > 0 {
 		return
+	}
+	var orphans []*object.Object // what contexts of other devices have from a pool of this one goes with its memory
+	for o := range s.objects.Records() {
+		if a, is := o.State.(*allocation); is && a.heap == d.heap {
+			orphans = append(orphans, o)
+		}
+	}
+	for _, o := range orphans {
+		s.objects.Destroy(o, s.release)
 	}
 	s.showNothing(d)
 	if err := d.context.Close(); err != nil {

@@ -272,12 +272,16 @@ func (c *fakeContext) copy(work gpu.Copy) {
 }
 
 func (st *fakeStream) Query() error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if len(st.queue) > 0 || st.running {
+	if !st.Idle() {
 		return abi.NotReady
 	}
 	return st.context.Fault()
+}
+
+func (st *fakeStream) Idle() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return len(st.queue) == 0 && !st.running
 }
 
 func (st *fakeStream) Synchronize() error {
@@ -461,5 +465,6 @@ type nullStream struct{}
 
 func (nullStream) Submit(gpu.Work) error { return nil }
 func (nullStream) Query() error          { return nil }
+func (nullStream) Idle() bool            { return true }
 func (nullStream) Synchronize() error    { return nil }
 func (nullStream) Close() error          { return nil }

@@ -75,11 +75,15 @@ func (s *Session) graphDestroyNode(_ *Call, in *wire.GraphDestroyNode) error {
 	if err != nil {
 		return err
 	}
+	var gone []*graph.Graph // which the node takes along, at every depth
+	if child, is := n.Op.(graph.Child); is {
+		gone = append(child.Graph.Children(), child.Graph)
+	}
 	if err := n.Graph().Remove(n); err != nil {
 		return err
 	}
-	if child, is := n.Op.(graph.Child); is {
-		if h, err := s.hosted(child.Graph.Handle); err == nil {
+	for _, g := range gone {
+		if h, err := s.hosted(g.Handle); err == nil {
 			s.objects.Destroy(h.object, s.release)
 		}
 	}

@@ -310,11 +310,13 @@ func (s *Session) replace(x *executable, step int, op graph.Op) error {
 	if err != nil {
 		return err
 	}
-	x.ops[step] = op
-	if x.stale || x.off[step] {
-		return nil
+	if !x.stale && !x.off[step] {
+		if err := x.code.Update(step, work); err != nil {
+			return err
+		}
 	}
-	return x.code.Update(step, work)
+	x.ops[step] = op
+	return nil
 }
 
 // replaceNode is replace by the handle of the node in the graph that was instantiated.
@@ -508,13 +510,13 @@ func (r *restoring) work(x *executable, op graph.Op) (gpu.Work, error) {
 		return f.work(&op), f.allow(op.SharedBytes)
 	case graph.Copy:
 		if slices.Contains(op.Extent[:], 0) {
-			return gpu.Nothing{}, nil
+			return gpu.Copy{}, nil
 		}
 		program := reported{s.program.Memory(NoThread), s}
 		return gpu.Copy{Dst: s.resolve(d, op.Dst, program), Src: s.resolve(d, op.Src, program), Extent: op.Extent}, nil
 	case graph.Memset:
 		if op.Columns == 0 || op.Rows == 0 {
-			return gpu.Nothing{}, nil
+			return gpu.Fill{PatternBytes: op.PatternBytes}, nil
 		}
 		return op.Fill, nil
 	case graph.EventRecord:
@@ -553,7 +555,8 @@ func (f *function) allow(sharedBytes uint32) error {
 	return f.code.SetAttribute(int32(limit), int32(sharedBytes))
 }
 
-// eventWork is the backend's half of an event, a closed one where the event is gone: launches are refused because of it.
+// eventWork is the backend's half of an event. Where the event is gone it is one that will be closed when the executables
+// are made, so that launches are refused because of it.
 func (r *restoring) eventWork(d *device, h abi.Handle) (gpu.Event, error) {
 	if o := r.s.objects.Get(uint64(h)); o != nil {
 		if e, is := o.State.(*event); is {
@@ -562,7 +565,7 @@ func (r *restoring) eventWork(d *device, h abi.Handle) (gpu.Event, error) {
 	}
 	gone, err := d.context.NewEvent(gpu.EventOptions{})
 	if err == nil {
-		err = gone.Close()
+		r.settle = append(r.settle, gone.Close)
 	}
 	return gone, err
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 // ErrCapturing means that a stream is being captured: what the program does is half done.
@@ -21,14 +19,6 @@ var ErrBusy = errors.New("the session is busy")
 // Quiet waits until everything that was called is done, frees and host functions included. Nothing new may be called
 // meanwhile, except for what host functions end with. When ctx ends first, the error says what was still going on.
 func (s *Session) Quiet(ctx gocontext.Context) error {
-	done, err := s.passed(ctx)
-	if err != nil {
-		return err
-	}
-	select { // most of it takes no looking
-	case <-done:
-	case <-ctx.Done():
-	}
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		err := s.lockBefore(ctx.Done())
 		if err == nil {
@@ -46,20 +36,6 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 	}
 }
 
-// passed returns a channel that is closed when every stream has come to what is its end now, a poisoned one too.
-func (s *Session) passed(ctx gocontext.Context) (<-chan struct{}, error) {
-	if err := s.lockBefore(ctx.Done()); err != nil {
-		return nil, fmt.Errorf("%w: %w", gocontext.Cause(ctx), err)
-	}
-	defer s.mu.Unlock()
-	if s.captures.Active() > 0 {
-		return nil, ErrCapturing
-	}
-	done := make(chan struct{})
-	s.afterAll(nil, func() { close(done) })
-	return done, nil
-}
-
 // Capturing reports whether a stream is being captured.
 func (s *Session) Capturing() bool {
 	s.mu.Lock()
@@ -72,6 +48,11 @@ func (s *Session) restless() error {
 	if s.captures.Active() > 0 {
 		return ErrCapturing
 	}
+	return s.busy()
+}
+
+// busy says what is not over; nil where all is.
+func (s *Session) busy() error {
 	var left []string
 	at := time.Now()
 	for _, sequence := range slices.Sorted(maps.Keys(s.pending)) {
@@ -103,7 +84,7 @@ func (st *stream) restless() string {
 		name = st.object.Handle().String()
 	}
 	switch {
-	case st.work.Query() == abi.NotReady: //nolint:errorlint // gpu.Stream says so
+	case !st.work.Idle():
 		return name + " is not done"
 	case st.object != nil && st.object.State == nil:
 		return name + " is being destroyed"

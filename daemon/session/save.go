@@ -146,7 +146,12 @@ func (r *restoring) all() error {
 			return err
 		}
 	}
-	for _, step := range slices.Concat(r.instantiate, r.settle) {
+	for _, step := range r.instantiate {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	for _, step := range r.settle {
 		if err := step(); err != nil {
 			return err
 		}

@@ -213,7 +213,7 @@ func (st *stream) idle() bool {
 	if st.idleAt == st.submitted {
 		return true
 	}
-	if st.work.Query() != nil {
+	if !st.work.Idle() {
 		return false
 	}
 	st.idleAt = st.submitted

@@ -25,6 +25,9 @@ func testFault(t *testing.T, b *bench) {
 	}
 	b.same("work before the fault", b.read(out, 4), words(1))
 	b.want("query", s.Query(), abi.IllegalAddress)
+	if !s.Idle() {
+		t.Error("not idle after synchronise said what went wrong")
+	}
 	b.want("submit", s.Submit(gpu.Nothing{}), abi.IllegalAddress)
 	b.want("event", later.Synchronize(), abi.IllegalAddress)
 	b.want("context", b.context.Synchronize(), abi.IllegalAddress)

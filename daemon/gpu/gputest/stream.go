@@ -67,9 +67,10 @@ func testConcurrency(t *testing.T, b *bench) {
 	b.must(b.context.Synchronize())
 }
 
-func testQuery(_ *testing.T, b *bench) {
+func testQuery(t *testing.T, b *bench) {
 	s, e := b.stream(), b.event(false)
 	b.must(s.Query())
+	idle := s.Idle()
 	b.must(e.Query()) // never recorded counts as done
 	b.must(e.Synchronize())
 	work, reached, open := gate()
@@ -77,11 +78,15 @@ func testQuery(_ *testing.T, b *bench) {
 	b.arrives("gate", reached)
 	b.want("query of a busy stream", s.Query(), abi.NotReady)
 	b.want("query of an event not reached", e.Query(), abi.NotReady)
+	busy := !s.Idle()
 	open()
 	b.must(e.Synchronize())
 	b.must(e.Query())
 	b.must(s.Synchronize())
 	b.must(s.Query())
+	if !idle || !busy || !s.Idle() {
+		t.Errorf("idle at first %v, busy behind a gate %v, idle at last %v", idle, busy, s.Idle())
+	}
 }
 
 func testStreamClose(t *testing.T, b *bench) {

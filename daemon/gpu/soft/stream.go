@@ -108,12 +108,15 @@ func (s *Stream) wait() {
 	}
 }
 
+// Idle tells whether all work is over.
+func (s *Stream) Idle() bool { return s.completed.Load() >= s.submitted.Load() }
+
 // Query tells whether all work is done.
 func (s *Stream) Query() error {
 	if err := s.context.Fault(); err != nil {
 		return err
 	}
-	if s.completed.Load() < s.submitted.Load() {
+	if !s.Idle() {
 		return abi.NotReady
 	}
 	return s.context.Fault() // a fault of the item that has just completed

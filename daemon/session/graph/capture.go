@@ -91,9 +91,9 @@ func (c *Captures) Begin(l *Line, g *Graph, tip []*Node, mode Mode, thread uint3
 	case l.capture != nil:
 		return illegal(abi.IllegalState, "the stream is already captured")
 	}
-	for _, n := range tip {
-		if n.graph != g {
-			return refuse("begin stream capture", "a dependency is of another graph")
+	for i, n := range tip {
+		if n.graph != g || slices.Contains(tip[:i], n) {
+			return refuse("begin stream capture", "a dependency is of another graph, or named twice")
 		}
 	}
 	c.lastID++
@@ -201,7 +201,9 @@ func (l *Line) Add(op Op) (*Node, error) {
 	if l.capture.invalid {
 		return nil, illegal(abi.StreamCaptureInvalidated, "an earlier call made it invalid")
 	}
-	n := l.capture.graph.append(op, l.tip)
+	g := l.capture.graph
+	l.tip = slices.DeleteFunc(l.tip, func(n *Node) bool { return n.graph != g }) // destroyed meanwhile
+	n := g.append(op, l.tip)
 	l.tip = append(l.tip[:0], n)
 	return n, nil
 }

@@ -162,6 +162,7 @@ func (g *Graph) Remove(n *Node) error {
 		d.dependencies = without(d.dependencies, n)
 	}
 	g.nodes = without(g.nodes, n)
+	n.graph = nil
 	g.release(n)
 	return nil
 }
