@@ -91,7 +91,8 @@ func readNamespaces(pid int) (*member, error) {
 func (s *survey) judgeNamespaces() {
 	root := s.members[0]
 	for _, kind := range namespaceKinds {
-		if root.namespaces[kind] != s.self.namespaces[kind] {
+		// Every restored tree has a time namespace; CRIU looks into it from outside.
+		if kind != "time" && root.namespaces[kind] != s.self.namespaces[kind] {
 			s.Namespaces = append(s.Namespaces, kind)
 		}
 		for _, m := range s.members[1:] {
@@ -102,9 +103,6 @@ func (s *survey) judgeNamespaces() {
 	}
 	if slices.Contains(s.Namespaces, "user") {
 		s.refuse(root.String(), "runs in another user namespace (a rootless container)", "run it outside, or in a container without user namespaces")
-	}
-	if slices.Contains(s.Namespaces, "time") {
-		s.refuse(root.String(), "runs in another time namespace", "")
 	}
 	if len(root.status.PIDs) > 1 && s.Root == 1 {
 		s.refuse(root.String(), "is the first process of a container; only what it has started can be saved", "name the program in it: --pid of one of its children")

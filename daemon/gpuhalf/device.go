@@ -59,6 +59,10 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.Devic
 		Files: token, BudgetBytes: options.BudgetBytes, BandwidthBytes: options.BandwidthBytes,
 		Compress: options.Compress, Kinds: options.Kinds, StopTheWorld: options.StopTheWorld,
 	}}}, 0)
+	if errors.Is(err, rpc.ErrExhausted) {
+		// Another checkpoint of this program is under way, or has not wholly ended.
+		err = fmt.Errorf("%w: %w", ckpt.ErrBusy, err)
+	}
 	return err
 }
 
@@ -91,6 +95,9 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 	if err != nil {
 		return image.GPUHalf{}, err
 	}
+	if err := d.bye(ctx); err != nil {
+		return image.GPUHalf{}, err
+	}
 	result := done.GetResult()
 	if len(result.GetTree()) != len(image.Hash{}) {
 		return image.GPUHalf{}, fmt.Errorf("%w: the worker names no tree", image.ErrMalformed)
@@ -101,6 +108,21 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 	half.WrittenBytes, half.SharedBytes = result.GetWrittenBytes(), result.GetSharedBytes()
 	half.Objects = result.GetObjects()
 	return half, nil
+}
+
+// bye ends the stream in peace: once it is over, the worker is free for the next checkpoint.
+func (d *Device) bye(ctx context.Context) error {
+	d.mu.Lock()
+	talk := d.talk
+	d.talk = nil
+	d.mu.Unlock()
+	if talk == nil {
+		return errNotBegun
+	}
+	defer talk.cancel()
+	ctx, cancel := context.WithTimeout(ctx, graceTime)
+	defer cancel()
+	return talk.end(ctx)
 }
 
 // Abort ends the stream: the worker takes everything back.

@@ -31,6 +31,7 @@ type talk struct {
 type saveStream interface {
 	Send(command *rpc.SaveCommand) error
 	Recv() (*rpc.SaveEvent, error)
+	CloseSend() error
 }
 
 // begin opens a stream, which outlives the context of the command that opens it.
@@ -85,13 +86,29 @@ func (t *talk) await(ctx context.Context) (*rpc.SaveDone, error) {
 	}
 }
 
+// end waits until the worker has ended its side too.
+func (t *talk) end(ctx context.Context) error {
+	if err := t.stream.CloseSend(); err != nil {
+		return fmt.Errorf("worker: %w", rpc.FromStatus(err))
+	}
+	_, err := t.await(ctx)
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return fmt.Errorf("worker: after the end of a checkpoint: %w", err)
+}
+
+// errEnded means that the worker has ended the stream.
+var errEnded = errors.New("it has ended the checkpoint")
+
 // listen takes what the worker says until its stream ends.
 func (t *talk) listen() {
 	defer close(t.answers)
 	for {
 		event, err := t.stream.Recv()
 		if errors.Is(err, io.EOF) {
-			err = errors.New("it has ended the checkpoint")
+			t.failed = errEnded
+			return
 		}
 		if err != nil {
 			t.failed = rpc.FromStatus(err)
