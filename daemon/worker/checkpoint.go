@@ -49,7 +49,7 @@ func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc
 	}()
 	commands := receive(ctx, stream)
 	for {
-		command, err := s.next(commands)
+		command, err := s.next(ctx, commands)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -88,7 +88,7 @@ func receive(ctx context.Context, stream grpc.BidiStreamingServer[rpc.SaveComman
 }
 
 // next waits for a command, and not for long while the program waits too.
-func (s *saving) next(commands <-chan received) (*rpc.SaveCommand, error) {
+func (s *saving) next(ctx context.Context, commands <-chan received) (*rpc.SaveCommand, error) {
 	var impatient <-chan time.Time
 	if s.at == shut {
 		impatient = time.After(shutTime)
@@ -96,6 +96,8 @@ func (s *saving) next(commands <-chan received) (*rpc.SaveCommand, error) {
 	select {
 	case got := <-commands:
 		return got.command, got.err
+	case <-ctx.Done(): // whoever asked is gone
+		return nil, ctx.Err()
 	case <-impatient:
 		return nil, fmt.Errorf("%w: the gate has been shut for %s and no cut comes", context.DeadlineExceeded, shutTime)
 	case <-s.worker.over:

@@ -202,6 +202,7 @@ type dump struct {
 	s      *stand
 	stream rpc.Worker_CheckpointClient
 	cancel context.CancelFunc
+	pack   *os.File
 }
 
 func (s *stand) dump() *dump {
@@ -212,7 +213,7 @@ func (s *stand) dump() *dump {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return &dump{s, stream, cancel}
+	return &dump{s: s, stream: stream, cancel: cancel}
 }
 
 func (d *dump) do(command *rpc.SaveCommand) (*rpc.SaveDone, error) {
@@ -267,8 +268,8 @@ func (d *dump) begin() {
 	if err != nil {
 		d.s.t.Fatal(err)
 	}
+	d.pack = pack
 	d.must(begin(d.s.hand(append([]*os.File{pack}, d.s.packs...)...)))
-	d.s.packs = append(d.s.packs, pack)
 }
 
 // cut brings the program to a stand at an instant that is saved. It stays frozen.
@@ -313,7 +314,14 @@ func (d *dump) end() {
 			break
 		}
 	}
+	d.s.packs = append(d.s.packs, d.pack)
 	d.cancel()
+}
+
+// settle waits until a checkpoint that was broken off is over.
+func (s *stand) settle() {
+	s.worker.checkpointing.Lock()
+	defer s.worker.checkpointing.Unlock()
 }
 
 // restore replaces the worker of a program that stands still by one that makes its session again.
