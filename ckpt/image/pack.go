@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 )
 
-// A pack is a header, records, an index and a trailer. All of it is written once, front to back.
+// A pack is slots of ChunkBytes, an index and a trailer. A slot is a whole chunk as it is, named only by the index, or part of
+// a run: a header and records. The first run begins with the pack's own header. So a chunk stands at a multiple of its own
+// length, which a file system writes and reads in one piece.
 const (
 	packMagic    = "phospack"
+	runMagic     = "phosrun\n"
 	trailerMagic = "phosindx"
 
 	// RecordMagic begins every record.
@@ -86,6 +89,23 @@ func DecodePackHeader(raw []byte) (PackHeader, error) {
 	return h, nil
 }
 
+// RunHeaderBytes begin a run, the pack's header the first one.
+const RunHeaderBytes = PackHeaderBytes
+
+// EncodeRun returns the header of a run that begins at an offset of a pack.
+func EncodeRun(pack ID, offset int64) []byte {
+	out := append(make([]byte, 0, RunHeaderBytes), runMagic...)
+	out = binary.LittleEndian.AppendUint32(out, Version)
+	out = binary.LittleEndian.AppendUint32(out, 0)
+	out = binary.LittleEndian.AppendUint64(out, uint64(offset))
+	out = binary.LittleEndian.AppendUint64(out, 0)
+	out = append(out, pack[:]...)
+	return append(out, check(16, out)...)
+}
+
+// IsRun reports whether RunHeaderBytes at an offset of a pack begin a run.
+func IsRun(raw []byte, pack ID, offset int64) bool { return bytes.Equal(raw, EncodeRun(pack, offset)) }
+
 // Record describes one stored content.
 type Record struct {
 	Hash     Hash
@@ -150,6 +170,11 @@ func PadFor(offset int64, storedBytes int) uint32 {
 
 // RoundUp is the next multiple of a power of two.
 func RoundUp(n, multiple int64) int64 { return (n + multiple - 1) &^ (multiple - 1) }
+
+// Slot reports whether a content stands where a slot begins, and fills it. It may be part of a run all the same.
+func (p Place) Slot() bool {
+	return p.Offset%ChunkBytes == 0 && p.StoredBytes == ChunkBytes && p.Encoding == Raw
+}
 
 // Place is where a pack has a content.
 type Place struct {

@@ -90,23 +90,102 @@ func encodeIndex(places []image.Place, at int64) []byte {
 	return append(out, sum[:]...)
 }
 
-// scan finds the records of a pack without its index, up to the first that is damaged or not complete.
+// scan finds what is in a pack without its index: the records of the runs, and what else fills a slot, by hashing it.
 func scan(pack *os.File) (places []image.Place) {
-	seen := map[image.Hash]bool{}
-	at, raw := int64(image.PackHeaderBytes), make([]byte, image.RecordHeaderBytes)
 	info, err := pack.Stat()
-	for err == nil && readAt(pack, raw, at) == nil {
-		record, bad := image.DecodeRecord(raw)
-		if bad != nil || at+record.Bytes() > info.Size() {
-			break
+	if err != nil {
+		return nil
+	}
+	header, err := loadHeader(pack)
+	if err != nil {
+		return nil
+	}
+	seen := map[image.Hash]bool{}
+	buffer := buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(buffer)
+	for at := int64(0); at < info.Size(); {
+		found, next := []image.Place(nil), at+image.ChunkBytes
+		if isRun(pack, header, at) {
+			var end int64
+			found, end, _ = scanRun(pack, at, info.Size())
+			next = max(next, image.RoundUp(end, image.ChunkBytes))
+		} else if readAt(pack, buffer[:], at) == nil {
+			found = []image.Place{slotPlace(image.Sum(buffer[:]), at)}
 		}
-		if !seen[record.Hash] {
-			seen[record.Hash] = true
-			places = append(places, placeOf(record, at))
+		for _, each := range found {
+			if !each.Hash.IsZero() && !seen[each.Hash] {
+				seen[each.Hash] = true
+				places = append(places, each)
+			}
 		}
-		at += record.Bytes()
+		at = next
 	}
 	return places
+}
+
+func slotPlace(h image.Hash, at int64) image.Place {
+	return image.Place{Hash: h, Offset: uint64(at), StoredBytes: image.ChunkBytes, ContentBytes: image.ChunkBytes}
+}
+
+// isRun reports whether a run begins at a slot. The first slot always begins one.
+func isRun(pack *os.File, header image.PackHeader, at int64) bool {
+	if at == 0 {
+		return true
+	}
+	raw := make([]byte, image.RunHeaderBytes)
+	return readAt(pack, raw, at) == nil && image.IsRun(raw, header.Pack, at)
+}
+
+// scanRun lists the records of a run that ends before a limit. Behind the last one, at end, stands no record; the error says
+// that one is damaged.
+func scanRun(pack *os.File, at, limit int64) (places []image.Place, end int64, err error) {
+	raw := make([]byte, image.RecordHeaderBytes)
+	for at += image.RunHeaderBytes; at+image.RecordHeaderBytes <= limit; {
+		if err := readAt(pack, raw, at); err != nil {
+			return places, at, err
+		}
+		if string(raw[:4]) != image.RecordMagic {
+			return places, at, nil
+		}
+		record, err := image.DecodeRecord(raw)
+		if err == nil && at+record.Bytes() > limit {
+			err = fmt.Errorf("%w: a record goes beyond its end", image.ErrMalformed)
+		}
+		if err == nil {
+			err = checkPadding(pack, record, at)
+		}
+		if err != nil {
+			return places, at, err
+		}
+		places, at = append(places, placeOf(record, at)), at+record.Bytes()
+	}
+	return places, at, nil
+}
+
+// checkPadding: what has no meaning is zero.
+func checkPadding(pack *os.File, record image.Record, at int64) error {
+	stored := at + image.RecordHeaderBytes + int64(record.PadBytes)
+	return errors.Join(
+		checkZeros(pack, at+image.RecordHeaderBytes, stored),
+		checkZeros(pack, stored+int64(record.StoredBytes), at+record.Bytes()))
+}
+
+func checkZeros(pack *os.File, from, to int64) error {
+	if from == to {
+		return nil
+	}
+	buffer := buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(buffer)
+	for ; from < to; from += image.ChunkBytes {
+		gap := buffer[:min(to-from, image.ChunkBytes)]
+		if err := readAt(pack, gap, from); err != nil {
+			return err
+		}
+		if !image.Zeros(gap) {
+			return fmt.Errorf("%w: there is something at %d, where nothing belongs", image.ErrMalformed, from)
+		}
+	}
+	return nil
 }
 
 func placeOf(record image.Record, at int64) image.Place {

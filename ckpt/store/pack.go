@@ -2,6 +2,7 @@ package store
 
 import (
 	"os"
+	"syscall"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"golang.org/x/sys/unix"
@@ -20,4 +21,13 @@ func newPack(tmp folder, store image.ID) (id image.ID, file *os.File, err error)
 		return id, nil, err
 	}
 	return id, file, nil
+}
+
+// diskBytes is what a pack takes of the disk: the gaps between runs and chunks take nothing.
+func diskBytes(info os.FileInfo) uint64 {
+	bytes := uint64(info.Size())
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		bytes = min(bytes, uint64(stat.Blocks)*512)
+	}
+	return bytes
 }

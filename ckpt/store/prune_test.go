@@ -107,13 +107,13 @@ func TestPruneGivesSpaceBack(t *testing.T) {
 	second := saved{memory: [][]byte{noise(1, 1<<20), noise(5, 1<<20), noise(6, 1<<20)}}
 	put(t, d, first)
 	put(t, d, second)
-	before := diskBytes(t, path)
+	before := packBytes(t, path)
 	done, err := d.Prune(context.Background(), Keep{Newest: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(t, d, 2, second)
-	after := diskBytes(t, path)
+	after := packBytes(t, path)
 	if freed := before - after; freed < 2<<20 || done.PacksRewritten == 0 {
 		t.Errorf("freed %d bytes, rewritten %d packs: %+v", freed, done.PacksRewritten, done)
 	}
@@ -122,7 +122,7 @@ func TestPruneGivesSpaceBack(t *testing.T) {
 	}
 }
 
-func diskBytes(t *testing.T, path string) (total int) {
+func packBytes(t *testing.T, path string) (total int) {
 	for name, content := range filesOf(t, path) {
 		if strings.HasPrefix(name, packsName) {
 			total += len(content)

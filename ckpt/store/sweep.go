@@ -128,7 +128,7 @@ func (s *sweep) candidates() (all []*candidate, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &candidate{file: file, bytes: uint64(info.Size())}
+		c := &candidate{file: file, bytes: diskBytes(info)}
 		for _, each := range places {
 			if s.live[each.Hash] {
 				c.live = append(c.live, each)
@@ -196,7 +196,7 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	if err != nil {
 		return 0, err
 	}
-	return uint64(info.Size()), s.dir.packs.sync()
+	return diskBytes(info), s.dir.packs.sync()
 }
 
 // moveContent copies what is stored, as it is, after it was verified.
@@ -227,7 +227,7 @@ func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, 
 	}
 	for _, file := range s.files {
 		if info, err := file.Stat(); err == nil {
-			bytes += uint64(info.Size())
+			bytes += diskBytes(info)
 		}
 	}
 	return len(s.files), bytes, neededBytes, nil

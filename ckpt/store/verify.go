@@ -118,17 +118,16 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 	if err != nil {
 		v.bad(name, "%v", err)
 	}
-	index, err := loadIndex(pack)
-	if err != nil {
-		v.bad(name, "%v", err)
+	index, indexErr := loadIndex(pack)
+	if indexErr != nil {
+		v.bad(name, "%v", indexErr)
+		index = scan(pack)
 	}
-	records, end, err := v.records(pack, info.Size())
-	if err != nil {
-		v.bad(name, "at %d: %v", end, err)
-		// What the index has behind the damage is looked at all the same.
-		records = union(records, index)
-	} else if index != nil {
-		v.compare(name, records, index, end, info.Size())
+	records := index
+	if err == nil && indexErr == nil {
+		laid := v.layout(name, pack, header, index, info.Size())
+		v.compare(name, laid, index)
+		records = union(index, laid)
 	}
 	damage, err := v.contents(ctx, pack, records)
 	for _, what := range damage {
@@ -139,49 +138,43 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 	return err
 }
 
-// records lists the records of a pack by their headers. The error is for what stands at the offset end.
-func (v *verifying) records(pack *os.File, size int64) (records []image.Place, end int64, err error) {
-	at := int64(image.PackHeaderBytes)
-	raw := make([]byte, image.RecordHeaderBytes)
-	for {
-		n, err := pack.ReadAt(raw, at)
-		if n < len(raw) || string(raw[:4]) != image.RecordMagic {
-			// The index begins here, or should.
-			trailer := make([]byte, image.TrailerBytes)
-			if err := readAt(pack, trailer, size-image.TrailerBytes); err != nil {
-				return records, at, err
-			}
-			if t, err := image.DecodeTrailer(trailer, size); err == nil && t.Index != uint64(at) {
-				return records, at, fmt.Errorf("%w: no record stands here", image.ErrMalformed)
-			}
-			return records, at, nil
+// layout goes through the slots of a pack from front to back, and lists what stands where.
+func (v *verifying) layout(name string, pack *os.File, header image.PackHeader, index []image.Place, size int64) (laid []image.Place) {
+	slots := map[int64]image.Place{}
+	for _, each := range index {
+		if each.Slot() {
+			slots[int64(each.Offset)] = each
 		}
-		if err != nil {
-			return records, at, err
-		}
-		record, err := image.DecodeRecord(raw)
-		if err != nil {
-			return records, at, err
-		}
-		place := placeOf(record, at)
-		next := at + record.Bytes()
-		for _, gap := range [][2]int64{{at + image.RecordHeaderBytes, int64(place.Offset)}, {int64(place.Offset) + int64(place.StoredBytes), next}} {
-			filler := make([]byte, gap[1]-gap[0])
-			if err := readAt(pack, filler, gap[0]); err != nil {
-				return records, at, err
-			}
-			if !image.Zeros(filler) {
-				return append(records, place), at, fmt.Errorf("%w: the record is not padded with zeros", image.ErrMalformed)
-			}
-		}
-		records, at = append(records, place), next
 	}
+	end := size - image.TrailerBytes - int64(len(index))*image.IndexEntryBytes
+	for at := int64(0); at < end; {
+		chunk, whole := slots[at]
+		switch {
+		case whole && at+image.ChunkBytes <= end:
+			laid = append(laid, chunk)
+			at += image.ChunkBytes
+		case isRun(pack, header, at):
+			records, next, err := scanRun(pack, at, end)
+			laid = append(laid, records...)
+			at = min(max(at+image.ChunkBytes, image.RoundUp(next, image.ChunkBytes)), end)
+			if err == nil {
+				err = checkZeros(pack, next, at)
+			}
+			if err != nil {
+				v.bad(name, "%v, at %d", err, next)
+			}
+		default:
+			v.bad(name, "neither a chunk nor a run stands at %d", at)
+			at += image.ChunkBytes
+		}
+	}
+	return laid
 }
 
-// compare checks that the index has what the records are.
-func (v *verifying) compare(name string, records, index []image.Place, end, size int64) {
-	stands := make(map[image.Place]bool, len(records))
-	for _, each := range records {
+// compare checks that the index has what stands in the pack.
+func (v *verifying) compare(name string, laid, index []image.Place) {
+	stands := make(map[image.Place]bool, len(laid))
+	for _, each := range laid {
 		stands[each] = true
 	}
 	named := make(map[image.Hash]bool, len(index))
@@ -191,13 +184,10 @@ func (v *verifying) compare(name string, records, index []image.Place, end, size
 			v.bad(name, "the index has content %s at %d, where it is not", each.Hash, each.Offset)
 		}
 	}
-	for _, each := range records {
+	for _, each := range laid {
 		if !named[each.Hash] {
 			v.bad(name, "the index lacks content %s at %d", each.Hash, each.Offset)
 		}
-	}
-	if want := end + int64(len(index))*image.IndexEntryBytes + image.TrailerBytes; size != want {
-		v.bad(name, "%d bytes long, and should be %d", size, want)
 	}
 }
 

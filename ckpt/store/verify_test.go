@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // filesOf lists the files of an image, from its directory on.
@@ -46,6 +48,48 @@ func problems(t testing.TB, path string) []string {
 		all = append(all, problem.String())
 	}
 	return all
+}
+
+// TestLayout writes chunks and records in every order: all must be found, with the index and without.
+func TestLayout(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 12 {
+		path := t.TempDir()
+		d := initDir(t, path)
+		what := saved{compress: random.IntN(4) == 0}
+		for range 1 + random.IntN(14) {
+			bytes := []int{image.ChunkBytes, image.ChunkBytes, 1 + random.IntN(image.ChunkBytes-1), 100, 70_000}[random.IntN(5)]
+			what.memory = append(what.memory, noise(random.Uint64(), bytes))
+		}
+		put(t, d, what)
+		if found := problems(t, path); len(found) > 0 {
+			t.Fatal(found)
+		}
+		packs, err := d.Packs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pack := range packs {
+			index, err := loadIndex(pack)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := map[image.Place]bool{}
+			for _, each := range scan(pack) {
+				found[each] = true
+			}
+			for _, each := range index {
+				if !found[each] {
+					t.Errorf("%+v is not found without the index", each)
+				}
+			}
+			if info, err := pack.Stat(); err != nil || diskBytes(info) > uint64(liveBytes(index))+16*image.PageBytes+uint64(len(index))*2*image.PageBytes {
+				t.Errorf("%d bytes for %d, %v", diskBytes(info), liveBytes(index), err)
+			}
+		}
+		closeAll(packs)
+		check(t, d, 1, what)
+	}
 }
 
 // small is an image in which everything occurs, and little of each.

@@ -38,8 +38,9 @@ type Writer struct {
 	options WriterOptions
 
 	mu     sync.Mutex
+	header image.PackHeader
 	places map[image.Hash]image.Place
-	end    int64
+	room   room
 	stats  WriterStats
 	err    error
 	closed bool
@@ -48,8 +49,9 @@ type Writer struct {
 // NewWriter writes into a pack of Transaction.NewPack what neither known nor the pack itself has. known may be nil. The file
 // stays the caller's.
 func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
-	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{}, end: image.PackHeaderBytes}
-	_, err := loadHeader(pack)
+	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{}, room: newRoom()}
+	var err error
+	w.header, err = loadHeader(pack)
 	if info, bad := pack.Stat(); err == nil {
 		if err = bad; err == nil && info.Size() != image.PackHeaderBytes {
 			err = fmt.Errorf("%w: the pack is not empty", image.ErrMalformed)
@@ -155,18 +157,28 @@ func (w *Writer) begin(h image.Hash, contentBytes int, shared, plain bool) (done
 	return false, nil
 }
 
-// write finds room for a record and writes it there.
+// write finds room for a content and writes it there.
 func (w *Writer) write(record image.Record, stored []byte) error {
 	w.mu.Lock()
-	at := w.end
-	record.PadBytes = image.PadFor(at, len(stored))
-	w.end += record.Bytes()
-	w.places[record.Hash] = placeOf(record, at)
+	var head []byte
+	at := w.room.slot(record, w.options.Compress)
+	place := placeOf(record, at)
+	if at >= 0 {
+		place.Offset = uint64(at)
+	} else {
+		var newRun bool
+		at, newRun = w.room.record(&record)
+		place = placeOf(record, at)
+		if newRun {
+			at -= image.RunHeaderBytes
+			head = image.EncodeRun(w.header.Pack, at)
+		}
+		head = append(append(head, record.Encode()...), make([]byte, record.PadBytes)...)
+	}
+	w.places[record.Hash] = place
 	w.stats.WrittenBytes += uint64(record.ContentBytes)
-	w.stats.StoredBytes += uint64(record.Bytes())
+	w.stats.StoredBytes += uint64(len(head) + len(stored))
 	w.mu.Unlock()
-	head := make([]byte, image.RecordHeaderBytes+int(record.PadBytes))
-	copy(head, record.Encode())
 	return writeAt(w.pack, at, head, stored)
 }
 
@@ -259,7 +271,8 @@ func (w *Writer) Close() error {
 	for _, each := range w.places {
 		places = append(places, each)
 	}
-	if err := writeAt(w.pack, w.end, nil, encodeIndex(places, w.end)); err != nil {
+	end := w.room.end()
+	if err := writeAt(w.pack, end, nil, encodeIndex(places, end)); err != nil {
 		w.err = err
 	}
 	return w.err
