@@ -187,6 +187,11 @@ func begin(t testing.TB, command *exec.Cmd) *subject {
 			t.Fatal(err)
 		}
 		defer stderr.Close()
+		if credential := command.SysProcAttr.Credential; credential != nil {
+			if err := stderr.Chown(int(credential.Uid), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
 		command.Stderr = stderr
 		t.Cleanup(func() {
 			if text, _ := os.ReadFile(stderr.Name()); t.Failed() && len(text) > 0 {
@@ -246,6 +251,7 @@ func images(t testing.TB, uid int) *os.File {
 // saved is what a dump leaves.
 type saved struct {
 	tree   *ckpt.Tree
+	groups []uint32
 	images *os.File
 	files  []ckpt.FileContent
 	kept   map[string][]byte
@@ -282,7 +288,11 @@ func (s *subject) save(cpu *CPU, stop bool) *saved {
 	if err := frozen.Dump(within(s.t), dir); err != nil {
 		s.t.Fatal(err)
 	}
-	result := &saved{tree: tree, images: dir, kept: map[string][]byte{}}
+	groups, err := s.root.Groups()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	result := &saved{tree: tree, groups: groups, images: dir, kept: map[string][]byte{}}
 	for _, file := range tree.Written {
 		content, err := os.ReadFile(file.Path)
 		if err != nil {
@@ -307,7 +317,7 @@ func (s *subject) save(cpu *CPU, stop bool) *saved {
 func (r *saved) order(t testing.TB) ckpt.RestoreOrder {
 	root := r.tree.Processes[0]
 	order := ckpt.RestoreOrder{
-		Images: r.images, UID: root.UID, GID: root.GID, Root: root.PID, Described: r.tree.Endpoints,
+		Images: r.images, UID: root.UID, GID: root.GID, Groups: r.groups, Root: root.PID, Described: r.tree.Endpoints,
 		Endpoints: map[uint32]*os.File{}, Control: filepath.Join(t.TempDir(), "keeper"),
 	}
 	for _, file := range r.tree.Written {

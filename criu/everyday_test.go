@@ -58,7 +58,6 @@ import select, signal, socket, ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 event = libc.eventfd(3, 0)
 timer = libc.timerfd_create(1, 0)
-watch = libc.inotify_init(); assert libc.inotify_add_watch(watch, b'.', 0x100) > 0
 mem = os.memfd_create('mem'); os.write(mem, b'memfd'); os.lseek(mem, 0, 0)
 a, b = socket.socketpair(); a.send(b'in flight')
 r, w = os.pipe(); os.write(w, b'in the pipe')
@@ -79,10 +78,20 @@ assert os.read(mem, 5) == b'memfd' and b.recv(20) == b'in flight'
 assert [fd for fd, _ in ep.poll(1)] == [r] and os.read(r, 20) == b'in the pipe'
 c = socket.create_connection(('127.0.0.1', port)); s, _ = listener.accept(); c.send(b'tcp'); assert s.recv(3) == b'tcp'
 u = socket.socket(socket.AF_UNIX); u.connect('listening')
-open('fresh', 'w').close(); assert len(os.read(watch, 100)) > 16
 assert signal.sigpending() == {signal.SIGUSR2}
 n = len(hits); time.sleep(0.7); assert len(hits) > n, 'timer'
 assert os.waitpid(child, 0) == (child, 3 << 8), 'zombie'
+say('done'); sys.exit(7)
+`,
+	"inotify": `
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+watch = libc.inotify_init(); assert libc.inotify_add_watch(watch, b'.', 0x100) > 0
+step('one')
+os.set_blocking(watch, False)
+try: os.read(watch, 4096)
+except BlockingIOError: pass
+open('fresh', 'w').close(); assert b'fresh' in os.read(watch, 4096)
 say('done'); sys.exit(7)
 `,
 	"tree of processes": `
@@ -199,6 +208,23 @@ func (s *subject) roundTrip(cpu *CPU) {
 	s.says("done")
 }
 
+// pipes are a standard input and an output, and their other ends.
+func pipes(t *testing.T) (inner, outer [2]*os.File) {
+	t.Helper()
+	for i := range inner {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner[i], outer[i] = r, w
+		if i == 1 {
+			inner[i], outer[i] = w, r
+		}
+	}
+	t.Cleanup(func() { outer[0].Close(); outer[1].Close() })
+	return inner, outer
+}
+
 // TestOutput: what a program writes to goes on where the restore says, or nowhere.
 func TestOutput(t *testing.T) {
 	const code = `
@@ -210,20 +236,6 @@ print('after', flush=True)
 say('done', repr(sys.stdin.read()))
 sys.exit(7)
 `
-	pipes := func(t *testing.T) (inner, outer [2]*os.File) {
-		for i := range inner {
-			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			inner[i], outer[i] = r, w
-			if i == 1 {
-				inner[i], outer[i] = w, r
-			}
-		}
-		t.Cleanup(func() { outer[0].Close(); outer[1].Close() })
-		return inner, outer
-	}
 	sockets := func(t *testing.T) (inner, outer [2]*os.File) {
 		for i := range inner {
 			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -309,10 +321,15 @@ func newConsole(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &console{master: master, slave: slave, read: make(chan string, 1000)}
-	// A nonblocking file wakes its reader when it is closed.
-	_ = unix.SetNonblock(int(master.Fd()), true)
-	c.master = os.NewFile(master.Fd(), "master")
+	// A nonblocking file wakes its reader when it is closed. It owns a descriptor of its own: two files over one
+	// descriptor would close it twice, the second time for whoever has the number by then.
+	fd, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master.Close()
+	_ = unix.SetNonblock(fd, true)
+	c := &console{master: os.NewFile(uintptr(fd), "master"), slave: slave, read: make(chan string, 1000)}
 	go func() {
 		scanner := bufio.NewScanner(c.master)
 		for scanner.Scan() {
@@ -320,7 +337,7 @@ func newConsole(t *testing.T) *console {
 		}
 		close(c.read)
 	}()
-	t.Cleanup(func() { master.Close(); slave.Close() })
+	t.Cleanup(func() { c.master.Close(); slave.Close() })
 	return c
 }
 

@@ -148,17 +148,36 @@ func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
 
 func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
 	if given != nil {
-		return p.add(given), nil
+		return p.add(given), p.handOver(end, given)
 	}
 	file, drained, err := standIn(end)
 	if err != nil {
 		return none, err
+	}
+	if err := p.handOver(end, file); err != nil {
+		return none, errors.Join(err, file.Close(), drained.Close())
 	}
 	if drained != nil {
 		p.Drain = append(p.Drain, p.addOwn(drained))
 	}
 	return p.addOwn(file), nil
 }
+
+// handOver makes a pipe or a terminal the user's: his CRIU opens pipes anew, and his program may open its terminal.
+func (p *plan) handOver(end image.Endpoint, file *os.File) error {
+	var info unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
+		return err
+	}
+	ours := info.Mode&unix.S_IFMT == unix.S_IFIFO || end.Kind == "terminal" && unix.Major(info.Rdev) >= firstSlaveMajor
+	if !ours || info.Uid == p.User.UID {
+		return nil
+	}
+	return file.Chown(int(p.User.UID), -1)
+}
+
+// firstSlaveMajor is the device number from which on terminals are pseudo ones.
+const firstSlaveMajor = 136
 
 // contents lets the contents of files flow to the keeper, which writes them one after the other.
 func (p *plan) contents(files []ckpt.FileContent) error {

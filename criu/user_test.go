@@ -23,8 +23,8 @@ func asUser(command *exec.Cmd) *exec.Cmd {
 // TestOrdinaryUser: everything that everyday programs do, for a user who is not root.
 func TestOrdinaryUser(t *testing.T) {
 	for name, code := range programs {
-		if name == "tcp within" {
-			// TestObstacles has it.
+		if name == "tcp within" || name == "inotify" {
+			// TestObstacles has them.
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -75,6 +75,7 @@ func (d *Daemon) sweep() {
 			continue
 		}
 		d.log.Info("adopted a restored tree", "path", path, "processes", len(tree.Processes()))
+		d.watchTree(tree, path)
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 	if err != nil {
 		return err
 	}
-	out := &teller[*rpc.CheckpointEvent]{send: stream.Send}
+	out := &rpc.Teller[*rpc.CheckpointEvent]{Send: stream.Send}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	commits := make(chan struct{}, 1)
@@ -80,14 +80,14 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 	}()
 	want := saving{actor: actor, request: begin, files: files, as: rightsOf(actor), kinds: kinds}
 	want.progress = func(now ckpt.Step) {
-		out.tellLatest(now.Phase, &rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Step{Step: stepOf(now)}})
+		out.TellLatest(now.Phase, &rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Step{Step: stepOf(now)}})
 	}
 	want.notice = func(text string) {
-		out.tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Notice{Notice: text}})
+		out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Notice{Notice: text}})
 	}
 	if begin.GetHold() {
 		want.hold = func(ctx context.Context) error {
-			out.tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Held{Held: &rpc.CheckpointHeld{}}})
+			out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Held{Held: &rpc.CheckpointHeld{}}})
 			return awaitCommit(ctx, commits)
 		}
 	}
@@ -95,7 +95,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 	if err != nil {
 		return err
 	}
-	return out.tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Done{Done: doneOf(saved)}})
+	return out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Done{Done: doneOf(saved)}})
 }
 
 func awaitCommit(ctx context.Context, commits <-chan struct{}) error {

@@ -20,6 +20,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/daemon/preflight"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
 	"github.com/phos-gpu/phos/daemon/statedir"
@@ -59,8 +60,7 @@ type Daemon struct {
 	served  bool // the socket is ours
 	warm    warmth
 	keepers atomic.Uint64
-	// criuWorked is when it last did.
-	criuWorked atomic.Pointer[cpuCheck]
+	machine *preflight.Machine
 
 	stop     context.CancelFunc // ends Serve
 	stopping context.Context    //nolint:containedctx // the daemon's own life, not a request's
@@ -94,6 +94,7 @@ func (d *Daemon) open() (err error) {
 	if len(d.gpus) == 0 || len(d.gpus) > ledger.MaxGPUs {
 		return fmt.Errorf("gpus %s: %d GPUs; 1 to %d can be served", settings.Gpus, len(d.gpus), ledger.MaxGPUs)
 	}
+	d.machine = &preflight.Machine{Arch: thisHost().Arch, GPUs: d.gpus, CPU: d.options.CPU}
 	if d.dir, err = rundir.Open(settings.RuntimeDir, tmpfsLimits(settings.Sessions)); err != nil {
 		return err
 	}

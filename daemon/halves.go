@@ -13,9 +13,8 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpuhalf"
-	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/daemon/preflight"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
@@ -40,16 +39,12 @@ func (d *Daemon) deviceOf(s *session) ckpt.Device {
 	}
 	for ordinal, info := range d.gpus {
 		half.Devices = append(half.Devices, image.Device{
-			Ordinal: ordinal, Name: info.Name, UUID: uuidText(info.UUID), MemoryBytes: info.MemoryBytes, Capability: capability(info),
+			Ordinal: ordinal, Name: info.Name, UUID: uuidText(info.UUID), MemoryBytes: info.MemoryBytes, Capability: preflight.Capability(info),
 		})
 	}
 	return gpuhalf.New(gpuhalf.Session{
 		Worker: s.control.Worker, Control: d.dir.Control(s.record.Session), PID: s.record.Program.PID, Half: half,
 	})
-}
-
-func capability(info gpu.DeviceInfo) string {
-	return fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor], info.Attributes[abi.AttrComputeCapabilityMinor])
 }
 
 // jobName is what the program is called; its worker may be too busy to say.

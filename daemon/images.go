@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -147,3 +149,32 @@ type privateWork struct{ *statedir.Work }
 
 // Descriptor is the open directory.
 func (w privateWork) Descriptor() *os.File { return w.File }
+
+// CheckImage says whether an image can be restored here.
+func (s *service) CheckImage(ctx context.Context, request *rpc.CheckImageRequest) (*rpc.CheckImageReply, error) {
+	actor, err := rpc.ActorOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(files)
+	image, err := s.daemon.openImage(files[0], request.GetGeneration(), actor)
+	if err != nil {
+		// What keeps the image from being opened is an answer too.
+		return &rpc.CheckImageReply{Obstacles: []*rpc.Obstacle{{Subject: "image", Reason: err.Error()}}}, nil
+	}
+	defer image.close()
+	reply := &rpc.CheckImageReply{}
+	for _, o := range s.daemon.machine.Obstacles(ctx, image.source.Manifest, request.GetNewPids()) {
+		reply.Obstacles = append(reply.Obstacles, &rpc.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless})
+	}
+	return reply, nil
+}
+
+// library keeps a copy of a library that is no longer where it was.
+func (d *Daemon) library(saved image.SavedFile, content io.Reader) (*os.File, error) {
+	return d.state.Library(saved.Hash, content)
+}

@@ -22,9 +22,11 @@ type restoring struct {
 	actor   rpc.Actor
 	request *rpc.RestoreBegin
 	files   []*os.File
-	out     *teller[*rpc.RestoreEvent]
+	out     *rpc.Teller[*rpc.RestoreEvent]
 	commits chan struct{}
 	signals chan int
+	// controls are the places of the trees' keepers.
+	controls []string
 }
 
 // Restore brings a saved tree back.
@@ -47,7 +49,7 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rp
 	}
 	r := &restoring{
 		daemon: s.daemon, actor: actor, request: begin, files: files,
-		out:     &teller[*rpc.RestoreEvent]{send: stream.Send},
+		out:     &rpc.Teller[*rpc.RestoreEvent]{Send: stream.Send},
 		commits: make(chan struct{}, 1), signals: make(chan int, 16),
 	}
 	defer func() { closeAll(r.files) }()
@@ -85,6 +87,12 @@ func (r *restoring) listen(stream grpc.BidiStreamingServer[rpc.RestoreCommand, r
 func (r *restoring) run(ctx context.Context) error {
 	begun := time.Now()
 	brought, err := r.bring(ctx)
+	var trees []*tree
+	if err == nil {
+		for i, each := range brought.Trees {
+			trees = append(trees, r.daemon.watchTree(each, r.controls[i]))
+		}
+	}
 	r.daemon.metrics.restores.WithLabelValues(result(err)).Inc()
 	if err != nil {
 		r.daemon.log.Warn("restore failed", "uid", r.actor.UID, "error", err)
@@ -96,7 +104,7 @@ func (r *restoring) run(ctx context.Context) error {
 	// The caller's terminal and pipes are the program's now; here they would only keep pipes open.
 	closeAll(r.files)
 	r.files = nil
-	if err := r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{
+	if err := r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{
 		Pid: uint32(brought.Root.PID), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
 	}}}); err != nil {
 		return nil // nobody listens; the program runs
@@ -110,7 +118,7 @@ func (r *restoring) run(ctx context.Context) error {
 		<-loading
 		return nil
 	}
-	return r.follow(ctx, brought, loading)
+	return r.follow(ctx, trees[0], loading)
 }
 
 // tellLoaded tells when all memory is back.
@@ -118,32 +126,32 @@ func (r *restoring) tellLoaded(ctx context.Context, brought *ckpt.Brought, begun
 	bytes, err := brought.Loaded(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			_ = r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Notice{Notice: "memory is missing: " + err.Error()}})
+			_ = r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Notice{Notice: "memory is missing: " + err.Error()}})
 		}
 		return
 	}
-	_ = r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Loaded{Loaded: &rpc.RestoreLoaded{
+	_ = r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Loaded{Loaded: &rpc.RestoreLoaded{
 		Bytes: bytes, TotalMicroseconds: uint64(time.Since(begun).Microseconds()),
 	}}})
 }
 
 // follow passes signals on until the root of the tree has ended.
-func (r *restoring) follow(ctx context.Context, brought *ckpt.Brought, loading <-chan struct{}) error {
+func (r *restoring) follow(ctx context.Context, root *tree, loading <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		for {
 			select {
 			case signal := <-r.signals:
-				if err := brought.Trees[0].Signal(signal); err != nil {
-					r.daemon.log.Debug("pass a signal on", "pid", brought.Root.PID, "signal", signal, "error", err)
+				if err := root.restored.Signal(signal); err != nil {
+					r.daemon.log.Debug("pass a signal on", "signal", signal, "error", err)
 				}
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	status, err := brought.Trees[0].Wait(ctx)
+	status, err := root.wait(ctx)
 	if ctx.Err() != nil {
 		return nil // the caller has left; the program runs on
 	}
@@ -152,7 +160,7 @@ func (r *restoring) follow(ctx context.Context, brought *ckpt.Brought, loading <
 	}
 	cancel()
 	<-loading
-	return r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Ended{Ended: &rpc.RestoreEnded{Status: int32(status)}}})
+	return r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Ended{Ended: &rpc.RestoreEnded{Status: int32(status)}}})
 }
 
 // bring does everything up to the running program.
@@ -171,11 +179,11 @@ func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
 	}
 	order := ckpt.BringOrder{
 		Endpoints: endpoints, NewPids: request.GetNewPids(), Detach: request.GetDetach(),
-		Control: d.newKeeper, Cgroup: cgroupOf(int(r.actor.PID)), Output: d.options.WorkerLog, Progress: r.progress,
+		Control: r.newKeeper, Cgroup: cgroupOf(int(r.actor.PID)), Output: d.options.WorkerLog, Progress: r.progress,
 	}
 	if request.GetHold() {
 		order.Hold = func(ctx context.Context) error {
-			if err := r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Held{Held: &rpc.RestoreHeld{}}}); err != nil {
+			if err := r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Held{Held: &rpc.RestoreHeld{}}}); err != nil {
 				return err
 			}
 			return awaitCommit(ctx, r.commits)
@@ -184,8 +192,14 @@ func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
 	return prepared.Bring(ctx, order)
 }
 
+func (r *restoring) newKeeper() string {
+	control := r.daemon.newKeeper()
+	r.controls = append(r.controls, control)
+	return control
+}
+
 func (r *restoring) progress(now ckpt.Step) {
-	r.out.tellLatest(now.Phase, &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Step{Step: stepOf(now)}})
+	r.out.TellLatest(now.Phase, &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Step{Step: stepOf(now)}})
 }
 
 // endpoints are the files that stand for the image's outside ends.
@@ -218,10 +232,10 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	obstacles := d.obstacles(ctx, image, r.request.GetNewPids())
+	obstacles := d.machine.Obstacles(ctx, image.source.Manifest, r.request.GetNewPids())
 	for _, o := range obstacles {
 		if o.Harmless {
-			_ = r.out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Notice{Notice: o.Subject + ": " + o.Reason}})
+			_ = r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Notice{Notice: o.Subject + ": " + o.Reason}})
 		}
 	}
 	if serious := ckpt.Serious(obstacles); len(serious) > 0 {

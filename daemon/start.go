@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
 )
 
 const commandBytes = 256
@@ -114,4 +115,10 @@ func refuse(conn *net.UnixConn, reason error) {
 	// Unread bytes at close would reset the connection, and the program would not see the answer.
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	_, _ = conn.Read(make([]byte, 64))
+}
+
+// refusal is the message that libphos.so turns into an error code and a line on the program's standard error.
+func refusal(code abi.Result, reason error) []byte {
+	welcome := wire.Welcome{Status: code, Message: reason.Error()}
+	return welcome.Append(nil)
 }

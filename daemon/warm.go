@@ -106,23 +106,23 @@ func (s *service) PreRestore(request *rpc.PreRestoreRequest, stream grpc.ServerS
 		}
 		return nil
 	}
-	out := &teller[*rpc.RestoreEvent]{send: stream.Send}
+	out := &rpc.Teller[*rpc.RestoreEvent]{Send: stream.Send}
 	return s.daemon.warmUp(ctx, image, actor, out)
 }
 
 // warmUp unpacks an image, has its workers load all memory, and keeps that.
-func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out *teller[*rpc.RestoreEvent]) error {
+func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out *rpc.Teller[*rpc.RestoreEvent]) error {
 	if d.options.CPU == nil {
 		image.close()
 		return fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
 	}
 	// A pid that is taken now may be free when the restore comes.
-	if serious := ckpt.Serious(d.obstacles(ctx, image, true)); len(serious) > 0 {
+	if serious := ckpt.Serious(d.machine.Obstacles(ctx, image.source.Manifest, true)); len(serious) > 0 {
 		image.close()
 		return fmt.Errorf("%w: cannot be restored here: %w", rpc.ErrInvalid, &ckpt.ObstacleError{Obstacles: serious})
 	}
 	progress := func(now ckpt.Step) {
-		out.tellLatest(now.Phase, &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Step{Step: stepOf(now)}})
+		out.TellLatest(now.Phase, &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Step{Step: stepOf(now)}})
 	}
 	begun, key := time.Now(), keyOf(image, actor)
 	prepared, err := d.prepare(ctx, image, true, progress)
@@ -140,7 +140,7 @@ func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out
 			bytes += p.GPU.MemoryBytes
 		}
 	}
-	return out.tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Loaded{Loaded: &rpc.RestoreLoaded{
+	return out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Loaded{Loaded: &rpc.RestoreLoaded{
 		Bytes: bytes, TotalMicroseconds: uint64(time.Since(begun).Microseconds()),
 	}}})
 }

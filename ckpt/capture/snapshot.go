@@ -2,7 +2,6 @@ package capture
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -80,7 +79,7 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 		options.BudgetBytes = DefaultBudgetBytes
 	}
 	if options.Workers <= 0 {
-		options.Workers = max(runtime.GOMAXPROCS(0)/2, 1)
+		options.Workers = crew.Some().Count
 	}
 	if options.Progress == nil {
 		options.Progress = func(string, uint64, uint64) {}

@@ -17,7 +17,10 @@ type Crew struct {
 }
 
 // All is a crew for a time in which nothing else runs.
-func All() Crew { return Crew{Count: runtime.GOMAXPROCS(0)} }
+func All() Crew { return Crew{Count: cores()} }
+
+// Some is a quiet one that leaves half of the processors alone.
+func Some() Crew { return Crew{Count: max(cores()/2, 1), Quiet: true} }
 
 // quietNice leaves the copying a quarter of a processor that the program keeps busy too, so that it ends all the same.
 const quietNice = 5
@@ -44,11 +47,15 @@ func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error)
 			}
 		}
 	}
-	for range min(max(workers.Count, 1), len(items)) {
+	count := min(max(workers.Count, 1), len(items))
+	if workers.Quiet && count > 0 {
+		defer bring(count)()
+	}
+	for range count {
 		group.Go(func() {
 			if workers.Quiet {
 				runtime.LockOSThread()
-				_ = unix.Setpriority(unix.PRIO_PROCESS, 0, quietNice) // without it the copy is only less polite
+				beQuiet()
 			}
 			work()
 		})
@@ -58,4 +65,11 @@ func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error)
 		return context.Cause(ctx)
 	}
 	return first
+}
+
+// beQuiet makes the calling thread give way to the others of its process. Without it the copy is only less polite.
+func beQuiet() {
+	if lent, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil { // 20 less the nice value, as system calls have it
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-lent+quietNice, 19))
+	}
 }

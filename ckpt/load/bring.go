@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -27,9 +26,8 @@ func (l *Loader) Eager(ctx context.Context) error {
 // the program runs. What cannot be read is passed over and reported at the end.
 func (l *Loader) Prefetch(ctx context.Context) error {
 	l.Settle()
-	quiet := crew.Crew{Count: max(runtime.GOMAXPROCS(0)/2, 1), Quiet: true}
 	for _, b := range l.open() {
-		err := crew.Each(ctx, quiet, b.chunks(), func(chunk image.Chunk) error {
+		err := crew.Each(ctx, crew.Some(), b.chunks(), func(chunk image.Chunk) error {
 			_ = b.touch(chunk) // Failed has it
 			return nil
 		})

@@ -44,12 +44,13 @@ type Request struct {
 }
 
 const (
-	socketFD = 3
-	imagesFD = 4
+	socketFD  = 3
+	imagesFD  = 4
+	programFD = 5
 )
 
 // Descriptor is the number that an inherited file has in CRIU.
-func Descriptor(index int) int32 { return int32(imagesFD + 1 + index) }
+func Descriptor(index int) int32 { return int32(programFD + 1 + index) }
 
 // Run has CRIU carry out a request. When the context ends, CRIU is killed; the error is then ErrTorn.
 func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
@@ -63,9 +64,13 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 		return nil, fmt.Errorf("CRIU: %w", err)
 	}
 	defer near.Close()
-	command := request.command(log, far)
+	program, err := os.Open(request.Program)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("CRIU: %w", err), far.Close())
+	}
+	command := request.command(log, far, program)
 	err = start(command, request.Namespaces)
-	_ = far.Close()
+	_, _ = far.Close(), program.Close()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", request.Program, err)
 	}
@@ -107,8 +112,11 @@ func signaled(err error) bool {
 
 // command is CRIU's process. It is in the session and the process group of this one: a restored shell's job gets them,
 // and whoever cleans up finds it by them.
-func (r *Request) command(log *log, socket *os.File) *exec.Cmd {
-	command := exec.Command(r.Program, "swrk", fmt.Sprint(socketFD))
+//
+// The program is started by its descriptor: the user may not reach its path.
+func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
+	command := exec.Command(fmt.Sprintf("/proc/self/fd/%d", programFD), "swrk", fmt.Sprint(socketFD))
+	command.Args[0] = r.Program
 	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	command.Dir = "/"
 	command.Stdout, command.Stderr = log.file, log.file
@@ -119,8 +127,12 @@ func (r *Request) command(log *log, socket *os.File) *exec.Cmd {
 	if images == nil {
 		images = log.file
 	}
-	command.ExtraFiles = append([]*os.File{socket, images}, r.Inherited...)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.ExtraFiles = append([]*os.File{socket, images, program}, r.Inherited...)
+	command.SysProcAttr = &syscall.SysProcAttr{}
+	if len(r.Namespaces) == 0 {
+		// In another pid namespace it has no parent that it could see, and would take it for dead.
+		command.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
 	if r.User.UID != 0 {
 		command.SysProcAttr.Credential = &syscall.Credential{Uid: r.User.UID, Gid: r.User.GID, Groups: r.User.Groups}
 		command.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_PTRACE, unix.CAP_SETPCAP}

@@ -28,7 +28,7 @@ func (k *keeper) bringBackFiles() error {
 }
 
 func (w *Written) bringBack(content *os.File) error {
-	fd, err := unix.Open(w.Path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, w.Mode&0o777)
+	fd, err := unix.Open(w.Path, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, w.Mode&0o777)
 	if err != nil {
 		return err
 	}

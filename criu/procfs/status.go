@@ -16,6 +16,8 @@ type Status struct {
 	Tracer int
 	// PIDs are those that the process has, from this namespace to its own.
 	PIDs []int
+	// Session is its session's in its own namespace; 0 when the leader is outside of that.
+	Session int
 	// Permitted, Effective, Inheritable and Ambient are sets of capabilities.
 	Permitted, Effective, Inheritable, Ambient uint64
 	// Pending are signals to the main thread and to the whole process.
@@ -68,6 +70,9 @@ func (s *Status) field(name string, values []string) {
 		for _, id := range ids(values) {
 			s.PIDs = append(s.PIDs, int(id))
 		}
+	case "NSsid":
+		sessions := append([]uint32{0}, ids(values)...)
+		s.Session = int(sessions[len(sessions)-1])
 	case "Seccomp":
 		s.Seccomp, _ = strconv.Atoi(values[0])
 	case "VmRSS":

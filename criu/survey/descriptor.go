@@ -51,6 +51,10 @@ func (s *survey) judgeDescriptors(m *member) {
 // judgeNameless judges what has no file: "anon_inode:[eventfd]".
 func (s *survey) judgeNameless(m *member, d *procfs.Descriptor) {
 	kind := strings.Trim(strings.TrimPrefix(d.Target, "anon_inode:"), "[]")
+	if kind == "inotify" && s.User.UID != 0 {
+		s.refuse(s.at(m, d.Number), "is an inotify, which is saved only for root", "close it, or have the program look by itself")
+		return
+	}
 	if slices.Contains(known, kind) {
 		return
 	}

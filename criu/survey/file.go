@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/rights"
 )
 
 // largestGhost is how large a file may be that has no name any more: it is saved in the image whole.
@@ -42,7 +44,7 @@ func (s *survey) judgeRegular(m *member, d *procfs.Descriptor) {
 			return
 		}
 	}
-	s.addFile(s.at(m, d.Number), d.Target, &d.Stat, d.Writable())
+	s.addFile(s.at(m, d.Number), d.Target, &d.Stat, d.Flags&unix.O_ACCMODE)
 }
 
 // addMapped looks at a file that is mapped, shared and writable, whether open or not.
@@ -54,10 +56,10 @@ func (s *survey) addMapped(m *member, area *procfs.Mapping) {
 	if err := unix.Stat(fmt.Sprintf("/proc/%d/map_files/%x-%x", m.PID, area.Start, area.End), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return
 	}
-	s.addFile(fmt.Sprintf("%s, mapping at %x", m, area.Start), area.Path, &stat, true)
+	s.addFile(fmt.Sprintf("%s, mapping at %x", m, area.Start), area.Path, &stat, unix.O_RDWR)
 }
 
-func (s *survey) addFile(subject, path string, stat *unix.Stat_t, writable bool) {
+func (s *survey) addFile(subject, path string, stat *unix.Stat_t, mode int) {
 	if stat.Nlink == 0 {
 		if stat.Size > largestGhost {
 			s.refuse(subject, fmt.Sprintf("is a deleted file of %d bytes; up to %d can be saved", stat.Size, largestGhost), "keep the file until the program has ended")
@@ -72,11 +74,49 @@ func (s *survey) addFile(subject, path string, stat *unix.Stat_t, writable bool)
 		}
 		s.alias(alias.Alias{Path: path, Name: name})
 		// Whoever opens it anew finds by that name what the program holds: it must be brought back, whoever writes it.
-		path, writable = name, true
+		path, mode = name, unix.O_RDWR
 	}
-	if writable {
+	s.open(subject, path, mode)
+	if mode != unix.O_RDONLY {
 		s.written[path] = stat.Size
 	}
+}
+
+// opened says where a file is open, and what its user must be allowed to do with it when it is opened again.
+type opened struct {
+	subject string
+	access  uint32
+}
+
+func (s *survey) open(subject, path string, mode int) {
+	file := s.opened[path]
+	if file.subject == "" {
+		file.subject = subject
+	}
+	if mode != unix.O_WRONLY {
+		file.access |= unix.R_OK
+	}
+	if mode != unix.O_RDONLY {
+		file.access |= unix.W_OK
+	}
+	s.opened[path] = file
+}
+
+// judgeAccess finds files that were opened with more rights than the program's user has: a restore could not.
+func (s *survey) judgeAccess() error {
+	if s.User.UID == 0 {
+		return nil
+	}
+	return rights.Rights(s.User).Do(func() error {
+		for _, path := range slices.Sorted(maps.Keys(s.opened)) {
+			file := s.opened[path]
+			// Not access: that goes by the real user, who is root here.
+			if err := unix.Faccessat2(unix.AT_FDCWD, path, file.access, unix.AT_EACCESS); errors.Is(err, unix.EACCES) {
+				s.refuse(file.subject, fmt.Sprintf("has %s open, which user %d may not open", path, s.User.UID), "let the user own the file, or pipe the output")
+			}
+		}
+		return nil
+	})
 }
 
 // named reports whether a file has a name that only looks deleted.

@@ -39,8 +39,8 @@ func (s *survey) judgeUser(m *member) {
 		return
 	}
 	if slices.ContainsFunc(m.status.UIDs[:], func(id uint32) bool { return id != uid }) ||
-		slices.ContainsFunc(m.status.GIDs[:], func(id uint32) bool { return id != gid && !slices.Contains(s.User.Groups, id) }) {
-		s.refuse(m.String(), fmt.Sprintf("runs as another user or group than the root of the tree (%d:%d)", uid, gid), "save it alone")
+		slices.ContainsFunc(m.status.GIDs[:], func(id uint32) bool { return id != gid }) || !slices.Equal(m.status.Groups, s.User.Groups) {
+		s.refuse(m.String(), fmt.Sprintf("runs as another user or in other groups than the root of the tree (%d:%d)", uid, gid), "save it alone")
 		return
 	}
 	if m.status.Permitted|m.status.Effective|m.status.Ambient != 0 {
@@ -103,6 +103,9 @@ func (s *survey) judgeNamespaces() {
 	}
 	if slices.Contains(s.Namespaces, "user") {
 		s.refuse(root.String(), "runs in another user namespace (a rootless container)", "run it outside, or in a container without user namespaces")
+	}
+	if len(root.status.PIDs) > 1 && root.status.Session == 0 {
+		s.refuse(root.String(), "belongs to a session whose leader is outside of its pid namespace", "start it in the container with setsid")
 	}
 	if len(root.status.PIDs) > 1 && s.Root == 1 {
 		s.refuse(root.String(), "is the first process of a container; only what it has started can be saved", "name the program in it: --pid of one of its children")

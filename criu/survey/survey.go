@@ -58,6 +58,7 @@ type survey struct {
 	ttys     map[string]*terminal
 	masters  map[int]bool
 	written  map[string]int64
+	opened   map[string]opened
 	obstacle map[string]bool
 }
 
@@ -80,7 +81,7 @@ func Look(ctx context.Context, root process.Identity, options Options) (*Finding
 	}
 	s := &survey{
 		Options: options, byPID: map[int]*member{}, pipes: map[uint64]*pipe{}, sockets: map[uint64]*socket{},
-		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{}, obstacle: map[string]bool{},
+		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{}, opened: map[string]opened{}, obstacle: map[string]bool{},
 	}
 	if err := s.gather(ctx, root); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
@@ -97,6 +98,9 @@ func Look(ctx context.Context, root process.Identity, options Options) (*Finding
 	s.judgePipes()
 	s.judgeTerminals()
 	s.judgeFiles()
+	if err := s.judgeAccess(); err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
 	slices.Sort(s.External)
 	return &s.Findings, nil
 }

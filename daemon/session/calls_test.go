@@ -110,6 +110,10 @@ type caller struct {
 	}
 }
 
+func newCaller(seed uint64) *caller {
+	return &caller{Rand: rand.New(rand.NewPCG(seed, 7)), handles: map[abi.Kind][]uint64{}, graphs: map[uint64]uint64{}}
+}
+
 type madeNode struct {
 	handle, graph, child uint64
 	kind                 graph.Type

@@ -317,14 +317,14 @@ func (s *Session) ctxDisablePeerAccess(call *Call, in *wire.CtxDisablePeerAccess
 
 func (c *context) save(*saving) saved.State {
 	return &saved.Context{
-		Device: c.device.ordinal, Flags: c.flags, Limits: c.limits[:], HeapBytes: c.heapBytes.Load(),
+		Device: int32(c.device.ordinal), Flags: c.flags, Limits: c.limits[:], HeapBytes: c.heapBytes.Load(),
 		Legacy: c.legacy != nil, PerThread: slices.Sorted(maps.Keys(c.perThread)),
 	}
 }
 
 func (r *restoring) context(o *object.Object, in *saved.Context) (*context, error) {
 	s, h := r.s, o.Handle()
-	d, err := s.device(int32(in.Device))
+	d, err := s.device(in.Device)
 	if err != nil {
 		return nil, err
 	}

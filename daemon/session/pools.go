@@ -227,11 +227,11 @@ func (s *Session) memFreeAsync(call *Call, in *wire.MemFreeAsync) error {
 
 func (p *pool) save(*saving) saved.State {
 	used, high := p.usage()
-	return &saved.Pool{Device: p.device.ordinal, MaxBytes: p.maxBytes, Reuse: p.reuse, Threshold: p.threshold, Used: used, High: high}
+	return &saved.Pool{Device: int32(p.device.ordinal), MaxBytes: p.maxBytes, Reuse: p.reuse, Threshold: p.threshold, Used: used, High: high}
 }
 
 func (r *restoring) pool(o *object.Object, in *saved.Pool) (*pool, error) {
-	d, err := r.s.device(int32(in.Device))
+	d, err := r.s.device(in.Device)
 	if err != nil {
 		return nil, err
 	}

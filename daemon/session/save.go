@@ -226,7 +226,7 @@ func (r *restoring) placeAt(at gpu.Range, inArena bool) error {
 func (r *restoring) devices() error {
 	open := make([]bool, len(r.s.devices))
 	for i := range r.in.Objects {
-		if c, is := r.in.Objects[i].State.(*saved.Context); is && c.Device >= 0 && c.Device < len(open) {
+		if c, is := r.in.Objects[i].State.(*saved.Context); is && c.Device >= 0 && int(c.Device) < len(open) {
 			open[c.Device] = true
 		}
 	}

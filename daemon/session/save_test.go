@@ -3,14 +3,17 @@ package session
 import (
 	"bytes"
 	gocontext "context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
+	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/heap"
 	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -29,18 +32,35 @@ func (p *program) quiet() {
 // lazily backs what a restored session has by chunks that are filled when they are touched.
 type lazily struct {
 	gpu.Memory
-	from gpu.Memory
+	chunks map[uint64][]byte // by address
 }
 
 func (l lazily) Map(r gpu.Range) error {
 	return l.Memory.(gpu.Lazy).MapAbsent(r, func(address uint64, chunk []byte) error {
-		_, err := l.from.ReadAt(chunk, int64(address))
-		return err
+		copy(chunk, l.chunks[address])
+		return nil
 	})
 }
 
+// chunksOf copies all that memories hold.
+func chunksOf(t testing.TB, memories []Memory) map[uint64][]byte {
+	t.Helper()
+	chunks := map[uint64][]byte{}
+	for _, m := range memories {
+		for _, r := range m.Mapped {
+			for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+				chunks[at] = make([]byte, gpu.ChunkBytes)
+				if _, err := m.ReadAt(chunks[at], int64(at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return chunks
+}
+
 // twin saves the program's session and restores it on another backend, for a program in the same state. Device memory is
-// copied at once, or lazily when it is touched: then the first program must not run any more.
+// brought at once, or lazily when it is touched.
 func (p *program) twin(spec string, lazy bool) *program {
 	p.t.Helper()
 	p.quiet()
@@ -59,12 +79,10 @@ func (p *program) twin(spec string, lazy bool) *program {
 	}
 	p.mu.Unlock()
 	memories := p.session.Memories()
+	chunks := chunksOf(p.t, memories)
 	options := Options{Backend: backend, Program: q, Arena: q, Answers: q}
 	if lazy {
-		options.Backing = func(ordinal int, memory gpu.Memory) heap.Backing {
-			at := slices.IndexFunc(memories, func(m Memory) bool { return m.Ordinal == ordinal })
-			return lazily{memory, memories[at].Memory}
-		}
+		options.Backing = func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks} }
 	}
 	if q.session, err = Restore(options, data); err != nil {
 		p.t.Fatal(err)
@@ -86,15 +104,10 @@ func (p *program) twin(spec string, lazy bool) *program {
 			p.t.Fatalf("GPU %d: %v is mapped, want %v", m.Ordinal, again[i].Mapped, m.Mapped)
 		}
 		for _, r := range m.Mapped {
-			if lazy {
-				continue
-			}
-			content := make([]byte, r.Bytes)
-			if _, err := m.ReadAt(content, int64(r.Address)); err != nil {
-				p.t.Fatal(err)
-			}
-			if _, err := again[i].WriteAt(content, int64(r.Address)); err != nil {
-				p.t.Fatal(err)
+			for at := r.Address; at < r.End() && !lazy; at += gpu.ChunkBytes {
+				if _, err := again[i].WriteAt(chunks[at], int64(at)); err != nil {
+					p.t.Fatal(err)
+				}
 			}
 		}
 	}
@@ -168,5 +181,151 @@ func TestRestoreGoesOn(t *testing.T) {
 				t.Errorf("the counter is %d", got)
 			}
 		}
+	}
+}
+
+// TestRestorePoisoned: a fault is saved with its words, and what can still be done after one can be done after a restore.
+func TestRestorePoisoned(t *testing.T) {
+	const spec = "soft:1"
+	p := softProgram(t, spec, 1<<20)
+	module := p.load(doubleText)
+	var f wire.ModuleGetFunctionReply
+	p.ok(abi.CallModuleGetFunction, &wire.ModuleGetFunction{Hmod: module, Name: "double"}, &f)
+	st, device := p.stream(0), p.alloc(1000)
+	event, _ := p.event()
+	p.do(abi.CallLaunch, doubleOf(f.Hfunc, st, 0x1000, 10), nil)
+	p.do(abi.CallEventRecord, &wire.EventRecord{Event: event, Stream: st, Count: 1}, nil)
+	p.want(abi.IllegalAddress, abi.CallCtxSynchronize, &wire.CtxSynchronize{}, nil)
+	q := p.twin(spec, false)
+	if a, b := p.session.Progress().Fault, q.session.Progress().Fault; a == "" || a != b {
+		t.Errorf("the fault was %q, and is %q", a, b)
+	}
+	for _, x := range []*program{p, q} {
+		x.want(abi.IllegalAddress, abi.CallStreamQuery, &wire.StreamQuery{HStream: st}, nil)
+		x.want(abi.IllegalAddress, abi.CallEventSynchronize, &wire.EventSynchronize{Event: event}, nil)
+		x.want(abi.IllegalAddress, abi.CallStreamCreateWithPriority, &wire.StreamCreateWithPriority{}, nil)
+		x.want(abi.IllegalAddress, abi.CallLaunch, doubleOf(f.Hfunc, st, device, 10), nil)
+		x.ok(abi.CallMemFree, &wire.MemFree{Dptr: device}, nil)
+		x.ok(abi.CallDevicePrimaryCtxReset, &wire.DevicePrimaryCtxReset{}, nil)
+		x.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, nil)
+		if err := x.copyIn(x.alloc(1000), 0, 1000); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRestoreTimes: between restored events lies the time that lay between them, and no time passes in between.
+func TestRestoreTimes(t *testing.T) {
+	const spec = "soft:1"
+	p := softProgram(t, spec, 1<<20)
+	elapsed := func(p *program, a, b abi.Handle) float32 {
+		var out wire.EventElapsedTimeReply
+		p.ok(abi.CallEventElapsedTime, &wire.EventElapsedTime{HStart: a, HEnd: b}, &out)
+		return out.PMilliseconds
+	}
+	var events []abi.Handle
+	for range 5 {
+		e, _ := p.event()
+		p.ok(abi.CallEventRecord, &wire.EventRecord{Event: e, Count: 1}, nil)
+		syncContext(p)
+		events = append(events, e)
+	}
+	q := p.twin(spec, false)
+	r := q.twin(spec, false)
+	for _, a := range events {
+		for _, b := range events {
+			if x, y, z := elapsed(p, a, b), elapsed(q, a, b), elapsed(r, a, b); x != y || x != z {
+				t.Errorf("%v to %v took %v, restored %v, again %v", a, b, x, y, z)
+			}
+		}
+	}
+	e, _ := r.event()
+	r.ok(abi.CallEventRecord, &wire.EventRecord{Event: e, Count: 1}, nil)
+	syncContext(r)
+	if late := elapsed(r, events[4], e); late < 0 {
+		t.Errorf("an event after the restore came %v ms after one before it", late)
+	}
+}
+
+// TestQuiet: it waits for all that is going on, names it when its time is over, and leaves it alone.
+func TestQuiet(t *testing.T) {
+	soon := func() (gocontext.Context, gocontext.CancelFunc) {
+		return gocontext.WithTimeout(gocontext.Background(), 30*time.Millisecond)
+	}
+	cases := []struct {
+		name, says string
+		// begin makes the session busy, the function that it returns lets that end.
+		begin func(p *program) (end func())
+	}{
+		{"a kernel", "stream 1 is not done; the last kernels were gate", func(p *program) func() {
+			st := p.stream(0)
+			f, open := p.gate()
+			p.ok(abi.CallLaunch, launchOf(f, st, 0), nil)
+			return open
+		}},
+		{"a kernel in the default stream", "the default stream of context 1 is not done", func(p *program) func() {
+			f, open := p.gate()
+			p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
+			return open
+		}},
+		{"a call that waits", "cuCtxSynchronize_v2 has waited", func(p *program) func() {
+			f, open := p.gate()
+			p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
+			p.post(1, graph.ModeGlobal, abi.CallCtxSynchronize, &wire.CtxSynchronize{})
+			return open
+		}},
+		{"a stream being destroyed", "is not done", func(p *program) func() {
+			st := p.stream(0)
+			f, open := p.gate()
+			p.ok(abi.CallLaunch, launchOf(f, st, 0), nil)
+			p.ok(abi.CallStreamDestroy, &wire.StreamDestroy{HStream: st}, nil)
+			return open
+		}},
+		{"memory being freed", "is not done", func(p *program) func() {
+			address := p.alloc(100)
+			f, open := p.gate()
+			p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
+			p.ok(abi.CallMemFree, &wire.MemFree{Dptr: address}, nil)
+			return open
+		}},
+		{"a host function", "1 host functions have not returned", func(p *program) func() {
+			asked := make(chan uint64, 1)
+			p.callback = func(callback wire.Callback) { asked <- callback.ID }
+			p.ok(abi.CallHostFunc, &wire.HostFunc{Kind: wire.CallbackHost, Function: 1}, nil)
+			id := <-asked
+			return func() { p.ok(abi.CallCallbackDone, &wire.CallbackDone{Id: id}, nil) }
+		}},
+		{"a handler that is held up", "a call is being handled", func(p *program) func() {
+			p.session.mu.Lock()
+			return p.session.mu.Unlock
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProgram(t)
+			p.quiet()
+			end := c.begin(p)
+			ctx, cancel := soon()
+			defer cancel()
+			err := p.session.Quiet(ctx)
+			if !errors.Is(err, ErrBusy) || !errors.Is(err, gocontext.DeadlineExceeded) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("while it goes on: %v; want %q", err, c.says)
+			}
+			if c.says != "a call is being handled" {
+				if _, err := p.session.Save(); !errors.Is(err, ErrBusy) {
+					t.Errorf("saved while it goes on: %v", err)
+				}
+			}
+			end()
+			p.quiet()
+		})
+	}
+}
+
+// TestSaveNeedsABackendThatCan: the session says whose fault it is.
+func TestSaveNeedsABackendThatCan(t *testing.T) {
+	p := newProgram(t)
+	if _, err := p.session.Save(); !errors.Is(err, abi.NotSupported) || !strings.Contains(err.Error(), "fake 0") {
+		t.Error(err)
 	}
 }

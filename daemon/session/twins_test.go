@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -117,7 +116,7 @@ func (p *program) settle() {
 }
 
 // alike compares everything that twins can see of their sessions.
-func alike(t *testing.T, p, q *program) {
+func alike(t testing.TB, p, q *program) {
 	t.Helper()
 	if !bytes.Equal(p.memory, q.memory) {
 		t.Fatal("the programs' memory differs")
@@ -156,7 +155,7 @@ func alike(t *testing.T, p, q *program) {
 	}
 }
 
-func differ(t *testing.T, r gpu.Range, a, b gpu.Memory) (at uint64, same bool) {
+func differ(t testing.TB, r gpu.Range, a, b gpu.Memory) (at uint64, same bool) {
 	t.Helper()
 	x, y := make([]byte, r.Bytes), make([]byte, r.Bytes)
 	if _, err := a.ReadAt(x, int64(r.Address)); err != nil {
@@ -177,7 +176,7 @@ func differ(t *testing.T, r gpu.Range, a, b gpu.Memory) (at uint64, same bool) {
 }
 
 // both sends a call to every twin and compares what they see of it.
-func both(t *testing.T, c sent, twins ...*program) got {
+func both(t testing.TB, c sent, twins ...*program) got {
 	t.Helper()
 	first := twins[0].make(c)
 	for _, q := range twins[1:] {
@@ -199,7 +198,7 @@ func both(t *testing.T, c sent, twins ...*program) got {
 }
 
 // next makes up a call of any kind, with its text where it loads code.
-func (c *caller) next(t *testing.T, twins ...*program) sent {
+func (c *caller) next(t testing.TB, twins ...*program) sent {
 	t.Helper()
 	s := sent{number: c.call(), slot: uint32(c.IntN(3)), mode: graph.Mode(c.IntN(3)), context: twins[0].context}
 	if c.IntN(8) == 0 {
@@ -222,7 +221,7 @@ func (c *caller) next(t *testing.T, twins ...*program) sent {
 }
 
 // steps makes calls at random and learns from the answers.
-func (c *caller) steps(t *testing.T, n int, seen map[abi.Call]int, twins ...*program) {
+func (c *caller) steps(t testing.TB, n int, seen map[abi.Call]int, twins ...*program) {
 	t.Helper()
 	for range n {
 		s := c.next(t, twins...)
@@ -244,7 +243,7 @@ func (c *caller) steps(t *testing.T, n int, seen map[abi.Call]int, twins ...*pro
 }
 
 // endCaptures ends every capture that is going on, after having seen that a session cannot be saved meanwhile.
-func (c *caller) endCaptures(t *testing.T, p *program) {
+func (c *caller) endCaptures(t testing.TB, p *program) {
 	t.Helper()
 	if !p.session.Capturing() {
 		return
@@ -271,7 +270,7 @@ func (c *caller) endCaptures(t *testing.T, p *program) {
 }
 
 // times compares the times between all events that the program has.
-func (c *caller) times(t *testing.T, p, q *program) (compared int) {
+func (c *caller) times(t testing.TB, p, q *program) (compared int) {
 	t.Helper()
 	events := c.handles[abi.KindEvent]
 	for range 30 {
@@ -309,7 +308,7 @@ func TestTwins(t *testing.T) {
 		spec := "soft:2,deterministic,memory=64MiB"
 		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			p := softProgram(t, spec, 1<<19)
-			c := &caller{Rand: rand.New(rand.NewPCG(seed, 7)), handles: map[abi.Kind][]uint64{}, graphs: map[uint64]uint64{}}
+			c := newCaller(seed)
 			for i := range p.memory[dataAt : dataAt+8192] {
 				p.memory[dataAt+i] = byte(i * 7)
 			}
@@ -318,7 +317,7 @@ func TestTwins(t *testing.T) {
 			c.handles[abi.KindContext] = append(c.handles[abi.KindContext], uint64(started.Pctx))
 			c.steps(t, steps, seen, p)
 			c.endCaptures(t, p)
-			q := p.twin(spec, false)
+			q := p.twin(spec, seed%2 == 1)
 			alike(t, p, q)
 			timed += c.times(t, p, q)
 			c.steps(t, steps, seen, p, q)

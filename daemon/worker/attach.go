@@ -147,7 +147,7 @@ func (r *revival) take(a attachment) {
 		found.name = r.about.JobName
 	}
 	w.job.Store(&found)
-	r.log.set(found.logger(w.phosdLog(a.program.PID), w.config.Log).Handler())
+	r.log.Set(found.logger(w.phosdLog(a.program.PID), w.config.Log).Handler())
 	go w.followProgram(w.log)
 	r.state.attach()
 	w.log.Info("program is back", "backend", w.config.Gpus)

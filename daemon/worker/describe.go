@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/daemon/worker/joblog"
 )
 
 // describe is what pos_cli --status shows of the program.
@@ -30,9 +31,9 @@ func (w *Worker) describe() *rpc.Description {
 func (j job) logger(phosd *slog.Logger, settings config.Log) *slog.Logger {
 	phosd = phosd.With("job", j.name)
 	if j.log == nil {
-		return slog.New(newLimited(phosd.Handler()))
+		return slog.New(joblog.NewLimited(phosd.Handler()))
 	}
-	return slog.New(newLimited(slog.NewMultiHandler(phosd.Handler(), settings.Handler(j.log))))
+	return slog.New(joblog.NewLimited(slog.NewMultiHandler(phosd.Handler(), settings.Handler(j.log))))
 }
 
 // progressTime is how long the session may take to tell; a call that loads a large module keeps it busy for longer.

@@ -19,6 +19,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session"
 	"github.com/phos-gpu/phos/daemon/session/heap"
+	"github.com/phos-gpu/phos/daemon/worker/joblog"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
@@ -34,7 +35,7 @@ const lifeTime = 2 * time.Second
 // revival is a session on its way back from an image.
 type revival struct {
 	worker *Worker
-	log    late
+	log    joblog.Late
 	state  state
 	loader atomic.Pointer[load.Loader]
 	attach chan attachment
@@ -67,7 +68,7 @@ func (w *Worker) revive(open Open) error {
 }
 
 func newRevival(w *Worker) *revival {
-	r := &revival{worker: w, log: newLate(w.phosdLog(0).Handler()), state: newState(), attach: make(chan attachment)}
+	r := &revival{worker: w, log: joblog.NewLate(w.phosdLog(0).Handler()), state: newState(), attach: make(chan attachment)}
 	w.revival, w.log = r, slog.New(r.log)
 	return r
 }

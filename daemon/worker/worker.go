@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/daemon/worker/joblog"
 )
 
 // BackendOptions say which backend a worker needs, and how it accounts memory.
@@ -179,7 +180,7 @@ func readJob(program process.Identity) job {
 		j.getenv = func(name string) string { return environment[name] }
 	}
 	var logError error
-	if j.log, logError = openLog(program, j.logPath); logError != nil {
+	if j.log, logError = joblog.Open(program, j.logPath); logError != nil {
 		j.wrong = errors.Join(j.wrong, logError)
 	}
 	return j

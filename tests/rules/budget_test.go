@@ -104,9 +104,7 @@ func TestInterfaceSize(t *testing.T) {
 // largePackages are those that came to saving and making again and have not been cut anew since.
 var largePackages = exceptions{
 	"ckpt/store":     "reading and writing of packs share their index and their checks",
-	"daemon":         "the handlers of the local API, and the life of sessions that they look at",
 	"daemon/session": "the handlers of every forwarded call, and beside each how it is saved",
-	"daemon/worker":  "serving a session, saving it and making it again share one life",
 }
 
 func TestPackageSize(t *testing.T) {

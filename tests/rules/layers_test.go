@@ -53,6 +53,7 @@ var layers = map[string]int{
 	"criu":               4,
 	"daemon/session":     4,
 	"daemon/gpuhalf":     4,
+	"daemon/preflight":   4,
 	"daemon/worker":      5,
 	"cluster/agent":      4,
 	"cluster/controller": 4,

@@ -40,7 +40,7 @@ func (d *Device) code(c *coder) {
 
 // Context is a driver context.
 type Context struct {
-	Device int
+	Device int32
 	Flags  uint32
 	// Limits are by their CUlimit numbers.
 	Limits []uint64

@@ -19,7 +19,7 @@ func (m *Memory) code(c *coder) {
 
 // Pool is a memory pool.
 type Pool struct {
-	Device   int
+	Device   int32
 	MaxBytes uint64
 	// Reuse holds the reuse policies, attributes 1 to 3.
 	Reuse                 [3]bool

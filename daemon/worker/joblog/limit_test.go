@@ -1,4 +1,4 @@
-package worker
+package joblog
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 // TestLogLimit floods a log at one moment, and looks at what passes then and later.
 func TestLogLimit(t *testing.T) {
 	var text bytes.Buffer
-	var handler slog.Handler = newLimited(slog.NewTextHandler(&text, nil))
+	var handler slog.Handler = NewLimited(slog.NewTextHandler(&text, nil))
 	now := time.Unix(1000, 0)
 	say := func(handler slog.Handler, at time.Time) {
 		if err := handler.Handle(context.Background(), slog.NewRecord(at, slog.LevelWarn, "wrong again", 0)); err != nil {

@@ -1,4 +1,4 @@
-package worker
+package joblog
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
-// openLog opens what log_path names: relative to the program's working directory, seen through its root directory. The
+// Open opens what log_path names: relative to the program's working directory, seen through its root directory. The
 // worker has the program's rights and no others, so this is what the program could have opened.
-func openLog(program process.Identity, path string) (*os.File, error) {
+func Open(program process.Identity, path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil
 	}

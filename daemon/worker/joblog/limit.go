@@ -1,4 +1,4 @@
-package worker
+package joblog
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// limited is a log that a program cannot flood by making errors: beyond a burst, so many records a second pass, and the
+// Limited is a log that a program cannot flood by making errors: beyond a burst, so many records a second pass, and the
 // next that passes says how many did not.
-type limited struct {
+type Limited struct {
 	slog.Handler
 	bucket *bucket
 }
@@ -26,8 +26,9 @@ type bucket struct {
 	dropped int
 }
 
-func newLimited(handler slog.Handler) limited {
-	return limited{handler, &bucket{left: logBurst}}
+// NewLimited limits what reaches a handler.
+func NewLimited(handler slog.Handler) Limited {
+	return Limited{handler, &bucket{left: logBurst}}
 }
 
 // take says whether a record may pass at a time, and how many before it could not.
@@ -48,7 +49,7 @@ func (b *bucket) take(now time.Time) (dropped int, ok bool) {
 }
 
 // Handle passes a record on, or counts it.
-func (l limited) Handle(ctx context.Context, record slog.Record) error {
+func (l Limited) Handle(ctx context.Context, record slog.Record) error {
 	dropped, ok := l.bucket.take(record.Time)
 	if !ok {
 		return nil
@@ -61,11 +62,11 @@ func (l limited) Handle(ctx context.Context, record slog.Record) error {
 }
 
 // WithAttrs shares the limit.
-func (l limited) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return limited{l.Handler.WithAttrs(attrs), l.bucket}
+func (l Limited) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return Limited{l.Handler.WithAttrs(attrs), l.bucket}
 }
 
 // WithGroup shares the limit.
-func (l limited) WithGroup(name string) slog.Handler {
-	return limited{l.Handler.WithGroup(name), l.bucket}
+func (l Limited) WithGroup(name string) slog.Handler {
+	return Limited{l.Handler.WithGroup(name), l.bucket}
 }

@@ -1,68 +1,53 @@
-package daemon
+package preflight
 
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// CheckImage says whether an image can be restored here.
-func (s *service) CheckImage(ctx context.Context, request *rpc.CheckImageRequest) (*rpc.CheckImageReply, error) {
-	actor, err := rpc.ActorOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
-	if err != nil {
-		return nil, err
-	}
-	defer closeAll(files)
-	image, err := s.daemon.openImage(files[0], request.GetGeneration(), actor)
-	if err != nil {
-		// What keeps the image from being opened is an answer too.
-		return &rpc.CheckImageReply{Obstacles: []*rpc.Obstacle{{Subject: "image", Reason: err.Error()}}}, nil
-	}
-	defer image.close()
-	reply := &rpc.CheckImageReply{}
-	for _, o := range s.daemon.obstacles(ctx, image, request.GetNewPids()) {
-		reply.Obstacles = append(reply.Obstacles, &rpc.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless})
-	}
-	return reply, nil
+// Machine is what an image may be restored on.
+type Machine struct {
+	Arch string
+	GPUs []gpu.DeviceInfo
+	// CPU is nil where nothing can be restored.
+	CPU ckpt.CPU
+
+	mu     sync.Mutex // guards worked
+	worked time.Time  // when CPU was last asked and had no complaint
 }
 
-// obstacles are all things that stand against restoring an image, found without starting anything.
-func (d *Daemon) obstacles(ctx context.Context, image *opened, newPids bool) (found []ckpt.Obstacle) {
-	m := image.source.Manifest
+// Obstacles are all things that stand against restoring an image, found without starting anything.
+func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool) (found []ckpt.Obstacle) {
 	if m.Partial() {
 		found = append(found, ckpt.Obstacle{
 			Subject: "image", Reason: fmt.Sprintf("only %v was saved, by --target or --skip-target", m.Kinds),
 			Remedy: "save everything",
 		})
 	}
-	if d.options.CPU == nil {
+	if h.CPU == nil {
 		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
-	} else if err := d.checkCPU(ctx); err != nil {
+	} else if err := h.checkCPU(ctx); err != nil {
 		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install CRIU 4, or name it with the setting criu"})
 	}
-	if arch := thisHost().Arch; m.Host.Arch != arch {
-		found = append(found, ckpt.Obstacle{Subject: "machine", Reason: fmt.Sprintf("it is of architecture %s, the program of %s", arch, m.Host.Arch)})
+	if m.Host.Arch != h.Arch {
+		found = append(found, ckpt.Obstacle{Subject: "machine", Reason: fmt.Sprintf("it is of architecture %s, the program of %s", h.Arch, m.Host.Arch)})
 	}
 	for _, p := range m.Processes {
 		if p.GPU != nil {
-			found = append(found, d.gpuObstacles(p)...)
+			found = append(found, h.gpuObstacles(p)...)
 		}
 		if !newPids {
 			found = append(found, pidObstacle(p)...)
@@ -71,25 +56,23 @@ func (d *Daemon) obstacles(ctx context.Context, image *opened, newPids bool) (fo
 	return append(found, fileObstacles(m)...)
 }
 
-// cpuCheck remembers for a while that CRIU works: asking it takes longer than a small restore.
-type cpuCheck struct {
-	worked time.Time
-}
+// workedTime is how long it is remembered that CRIU works: asking it takes longer than a small restore.
+const workedTime = time.Minute
 
-const cpuCheckTime = time.Minute
-
-func (d *Daemon) checkCPU(ctx context.Context) error {
-	if last := d.criuWorked.Load(); last != nil && time.Since(last.worked) < cpuCheckTime {
+func (h *Machine) checkCPU(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.worked) < workedTime {
 		return nil
 	}
-	err := d.options.CPU.Check(ctx)
+	err := h.CPU.Check(ctx)
 	if err == nil {
-		d.criuWorked.Store(&cpuCheck{worked: time.Now()})
+		h.worked = time.Now()
 	}
 	return err
 }
 
-func (d *Daemon) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
+func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	subject := fmt.Sprintf("pid %d", p.PID)
 	if p.GPU.Wire != wire.Version {
 		found = append(found, ckpt.Obstacle{
@@ -97,25 +80,25 @@ func (d *Daemon) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 			Remedy: "restore with the phosd of that version",
 		})
 	}
-	if len(p.GPU.Devices) > len(d.gpus) {
+	if len(p.GPU.Devices) > len(h.GPUs) {
 		found = append(found, ckpt.Obstacle{
-			Subject: subject, Reason: fmt.Sprintf("it saw %d GPUs, and here are %d", len(p.GPU.Devices), len(d.gpus)),
+			Subject: subject, Reason: fmt.Sprintf("it saw %d GPUs, and here are %d", len(p.GPU.Devices), len(h.GPUs)),
 			Remedy: "start phosd with as many",
 		})
 	}
 	for i, had := range p.GPU.Devices {
-		if i >= len(d.gpus) {
+		if i >= len(h.GPUs) {
 			break
 		}
-		has, gpu := d.gpus[i], fmt.Sprintf("GPU %d", i)
-		if now := capability(has); now != had.Capability {
+		has, subject := h.GPUs[i], fmt.Sprintf("GPU %d", i)
+		if now := Capability(has); now != had.Capability {
 			found = append(found, ckpt.Obstacle{
-				Subject: gpu, Reason: fmt.Sprintf("its compute capability is %s, and pid %d was started on %s", now, p.PID, had.Capability),
+				Subject: subject, Reason: fmt.Sprintf("its compute capability is %s, and pid %d was started on %s", now, p.PID, had.Capability),
 			})
 		}
 		if has.MemoryBytes < had.MemoryBytes {
 			found = append(found, ckpt.Obstacle{
-				Subject: gpu, Reason: fmt.Sprintf("it has %d bytes of memory, and pid %d was started with %d", has.MemoryBytes, p.PID, had.MemoryBytes),
+				Subject: subject, Reason: fmt.Sprintf("it has %d bytes of memory, and pid %d was started with %d", has.MemoryBytes, p.PID, had.MemoryBytes),
 			})
 		}
 	}
@@ -164,12 +147,7 @@ func fileObstacles(m *image.Manifest) (found []ckpt.Obstacle) {
 	return found
 }
 
-// library keeps a copy of a library that is no longer where it was.
-func (d *Daemon) library(saved image.SavedFile, content io.Reader) (*os.File, error) {
-	return d.state.Library(saved.Hash, content)
-}
-
-// newKeeper is a place for the socket of a tree's keeper.
-func (d *Daemon) newKeeper() string {
-	return d.dir.Keeper(strconv.FormatUint(d.keepers.Add(1), 10) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36))
+// Capability is the compute capability of a GPU: "8.9".
+func Capability(info gpu.DeviceInfo) string {
+	return fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor], info.Attributes[abi.AttrComputeCapabilityMinor])
 }

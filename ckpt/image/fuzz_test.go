@@ -1,0 +1,141 @@
+package image
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+)
+
+// bounded fails when decoding takes more memory than a small multiple of what was given.
+func bounded(t *testing.T, given int, decode func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	decode()
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > uint64(given)*64+1<<20 {
+		t.Errorf("%d bytes took %d to decode", given, took)
+	}
+}
+
+func sampleTree() *Tree {
+	return &Tree{Entries: []Entry{
+		{Kind: Memory, Name: "gpu0", Bytes: ChunkBytes + 100, Chunks: []Chunk{
+			{Address: 2 * ChunkBytes, Bytes: ChunkBytes, Hash: Hash{1}}, {Address: 50, Bytes: 100},
+		}},
+		{Kind: File, Name: "session", Bytes: ChunkBytes + 5, Chunks: []Chunk{
+			{Bytes: ChunkBytes, Hash: Hash{2}}, {Address: ChunkBytes, Bytes: 5, Hash: Hash{3}},
+		}},
+	}}
+}
+
+func FuzzTree(f *testing.F) {
+	raw, err := sampleTree().Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Add(raw[:len(raw)-1])
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		bounded(t, len(raw), func() {
+			tree, err := DecodeTree(raw)
+			if err != nil {
+				return
+			}
+			if again, err := tree.Encode(); err != nil || !bytes.Equal(again, raw) {
+				t.Errorf("a tree that was accepted is written differently: %v", err)
+			}
+		})
+	})
+}
+
+func FuzzList(f *testing.F) {
+	f.Add((&List{Bytes: ChunkBytes + 1, Parts: []Hash{{1}, {2}}}).Encode())
+	f.Add([]byte(listMagic))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		bounded(t, len(raw), func() {
+			list, err := DecodeList(raw)
+			if err == nil && !bytes.Equal(list.Encode(), raw) {
+				t.Error("a list that was accepted is written differently")
+			}
+		})
+	})
+}
+
+// FuzzManifest seals what it is given, so that damage does not end every try at the check sum.
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(`{"version":1,"generation":3,"processes":[{"pid":1,"gpu":{"tree":"00"}}],"owner":{"uid":0}}`))
+	f.Add([]byte(`{"version":1,"processes":[{},{},{}],"files":[{},{}]}`))
+	f.Add(bytes.Repeat([]byte("{},"), 5000))
+	key := NewKey([32]byte{9})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		bounded(t, len(text), func() {
+			if m, err := decodeManifest(text); err == nil {
+				signed, err := Sign(m, key)
+				if err != nil {
+					return
+				}
+				if _, _, err := OpenSigned(signed, []Key{key}); err != nil {
+					t.Errorf("what was signed does not open: %v", err)
+				}
+			}
+			_, _, _ = OpenSigned(text, []Key{key})
+		})
+	})
+}
+
+func FuzzSigned(f *testing.F) {
+	key := NewKey([32]byte{9})
+	signed, err := Sign(&Manifest{Version: 1, Generation: 2, Owner: Owner{UID: 5}}, key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(signed)
+	f.Add(signed[:40])
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		bounded(t, len(raw), func() {
+			if _, _, err := OpenSigned(raw, []Key{key}); err == nil && !bytes.Equal(raw, signed) {
+				t.Error("a manifest was forged")
+			}
+		})
+	})
+}
+
+func FuzzPack(f *testing.F) {
+	f.Add(PackHeader{Store: ID{1}, Pack: ID{2}}.Encode(), int64(1<<20))
+	f.Add(Record{Hash: Hash{1}, ContentBytes: 9, StoredBytes: 9}.Encode(), int64(1<<20))
+	f.Add(append(Trailer{Index: 64, Entries: 0}.Head(), make([]byte, 32)...), int64(128))
+	f.Add(AppendPlace(nil, Place{Hash: Hash{1}, Offset: 128, StoredBytes: 4, ContentBytes: 4}), int64(1<<20))
+	f.Add(Marker{ID{3}}.Encode(), int64(0))
+	f.Add(Frame{ManifestMagic, 5}.Encode(), int64(0))
+	f.Fuzz(func(t *testing.T, raw []byte, length int64) {
+		same := func(what string, again []byte) {
+			if !bytes.Equal(again, raw) {
+				t.Errorf("%s that was accepted is written differently", what)
+			}
+		}
+		if h, err := DecodePackHeader(raw); err == nil {
+			same("a header", h.Encode())
+		}
+		if r, err := DecodeRecord(raw); err == nil {
+			same("a record", r.Encode())
+		}
+		if p, err := DecodePlace(raw, length); err == nil {
+			same("a place", AppendPlace(nil, p))
+			if length < 0 || p.Offset+uint64(p.StoredBytes) > uint64(length) {
+				t.Error("a place beyond the pack's end")
+			}
+		}
+		if tr, err := DecodeTrailer(raw, length); err == nil && int64(tr.Index+tr.Entries*IndexEntryBytes+TrailerBytes) != length {
+			t.Error("an index that does not end where the pack ends")
+		}
+		if m, err := DecodeMarker(raw); err == nil {
+			same("a marker", m.Encode())
+		}
+		if fr, err := DecodeFrame(raw); err == nil {
+			same("a frame", fr.Encode())
+		}
+		_ = CheckStreamHeader(raw)
+		_ = IsRun(raw, ID{1}, length)
+	})
+}
