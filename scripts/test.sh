@@ -7,6 +7,7 @@ cd "$ROOT"
 # What build.sh has just provided may not be missing silently.
 REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad
 [ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc
+[ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 export REQUIRE
 
 step "go vet" go vet ./...
@@ -31,3 +32,4 @@ CGO_ENABLED=1 go_test race -race -short -timeout 10m ./daemon ./daemon/session/.
 go_test rules ./tests/rules
 go_test script -timeout 5m ./tests/script
 go_test e2e -timeout 15m ./tests/e2e
+go_test checkpoint -timeout 15m ./tests/checkpoint

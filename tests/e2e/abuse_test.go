@@ -12,7 +12,7 @@ import (
 
 // TestAbuse runs programs that use the driver wrongly. They are told, and work on.
 func TestAbuse(t *testing.T) {
-	program := compileC(t, true, workload("fault", "abuse.c"))
+	program := lab.CompileC(t, true, lab.Workload("fault", "abuse.c"))
 	daemon := lab.Start(t)
 	for _, word := range []string{
 		"copies", "boxes", "frees", "launches", "handles", "events", "loads", "callbacks", "threads", "cancelled",
@@ -26,7 +26,7 @@ func TestAbuse(t *testing.T) {
 
 // TestFlood runs a program that only submits, and looks at what its worker needed for that.
 func TestFlood(t *testing.T) {
-	program := compileC(t, true, workload("fault", "abuse.c"))
+	program := lab.CompileC(t, true, lab.Workload("fault", "abuse.c"))
 	daemon := lab.Start(t)
 	flood := daemon.Program(program, "flood")
 	flood.Says("flooded")

@@ -14,7 +14,7 @@ import (
 
 func faultProgram(t *testing.T) string {
 	t.Helper()
-	return compileC(t, true, workload("fault", "fault.c"))
+	return lab.CompileC(t, true, lab.Workload("fault", "fault.c"))
 }
 
 // TestFaults runs programs that do something wrong and must be told so. Beside each, one that does nothing wrong works on.

@@ -17,7 +17,7 @@ import (
 
 func oddProgram(t *testing.T) string {
 	t.Helper()
-	return compileC(t, true, workload("fault", "odd.c"))
+	return lab.CompileC(t, true, lab.Workload("fault", "odd.c"))
 }
 
 // TestOdd runs programs in odd circumstances, each beside a daemon that must be as good as new afterwards.

@@ -13,14 +13,14 @@ import (
 
 // TestPycuda runs the pycuda that the system's Python has (Debian: python3-pycuda, in contrib); build.sh installs none.
 func TestPycuda(t *testing.T) {
-	compiler := nvcc(t)
+	compiler := lab.NVCC(t)
 	python, err := withPycuda()
 	lab.Need(t, "pycuda", err)
 	daemon := lab.Start(t)
-	program := daemon.Program(python, workload("pycuda", "kernels.py")).In(t)
+	program := daemon.Program(python, lab.Workload("pycuda", "kernels.py")).In(t)
 	program.Env = append(program.Env,
 		"PATH="+filepath.Dir(compiler)+":"+os.Getenv("PATH"),
-		"NVCC_PREPEND_FLAGS="+strings.Join(hostCompiler(), " "),
+		"NVCC_PREPEND_FLAGS="+strings.Join(lab.HostCompiler(), " "),
 		"NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",
 		"PYCUDA_DISABLE_CACHE=1",
 		"PYTHONDONTWRITEBYTECODE=1",

@@ -16,11 +16,11 @@ func TestSeparateCompilation(t *testing.T) {
 		"ptx and machine": {"-gencode=arch=compute_75,code=compute_75", "-gencode=arch=compute_75,code=sm_75"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			arguments := append([]string{"-O2", "-std=c++17", "-rdc=true", workload("cuda", "separate", "main.cu"), workload("cuda", "separate", "twist.cu")}, target...)
+			arguments := append([]string{"-O2", "-std=c++17", "-rdc=true", lab.Workload("cuda", "separate", "main.cu"), lab.Workload("cuda", "separate", "twist.cu")}, target...)
 			if host := os.Getenv("NVCC_CCBIN"); host != "" {
 				arguments = append(arguments, "-ccbin", host)
 			}
-			daemon.Program(compile(t, nvcc(t), arguments...)).In(t).OK()
+			daemon.Program(lab.Compile(t, lab.NVCC(t), arguments...)).In(t).OK()
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // TestCUDA runs every C++ workload, with either form of the runtime library.
 func TestCUDA(t *testing.T) {
 	daemon := lab.Start(t)
-	sources, err := filepath.Glob(workload("cuda", "*.cu"))
+	sources, err := filepath.Glob(lab.Workload("cuda", "*.cu"))
 	if err != nil || len(sources) == 0 {
 		t.Fatal("no workloads", err)
 	}
@@ -21,8 +21,8 @@ func TestCUDA(t *testing.T) {
 		for _, cudart := range []string{"static", "shared"} {
 			name := strings.TrimSuffix(filepath.Base(source), ".cu")
 			t.Run(name+"/"+cudart, func(t *testing.T) {
-				program := daemon.Program(compileCUDA(t, cudart, source))
-				libraries := filepath.Join(filepath.Dir(nvcc(t)), "../lib")
+				program := daemon.Program(lab.CompileCUDA(t, cudart, source))
+				libraries := filepath.Join(filepath.Dir(lab.NVCC(t)), "../lib")
 				program.Env = append(program.Env, "LD_LIBRARY_PATH="+filepath.Join(lab.Bin(), "lib")+":"+libraries)
 				program.In(t).OK()
 				expectLines(t, source, program.Output.String())
@@ -53,13 +53,13 @@ func expectLines(t *testing.T, source, output string) {
 func TestDriverAPI(t *testing.T) {
 	daemon := lab.Start(t)
 	t.Run("linked", func(t *testing.T) {
-		daemon.Program(compileC(t, true, workload("driver", "vector.c"))).In(t).OK()
+		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "vector.c"))).In(t).OK()
 	})
 	t.Run("dlopen", func(t *testing.T) {
-		daemon.Program(compileC(t, false, workload("driver", "vector.c"))).In(t).OK()
+		daemon.Program(lab.CompileC(t, false, lab.Workload("driver", "vector.c"))).In(t).OK()
 	})
 	t.Run("linker", func(t *testing.T) {
-		daemon.Program(compileC(t, true, workload("driver", "link.c"))).In(t).OK()
+		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "link.c"))).In(t).OK()
 	})
 	t.Run("go", func(t *testing.T) {
 		t.Setenv("CGO_ENABLED", "1")
@@ -79,7 +79,7 @@ func TestTinygrad(t *testing.T) {
 	daemon := lab.Start(t)
 	for _, name := range []string{"convnet", "transformer", "operators"} {
 		t.Run(name, func(t *testing.T) {
-			tinygrad(t, daemon, python, workload("tinygrad", name+".py")).OK()
+			tinygrad(t, daemon, python, lab.Workload("tinygrad", name+".py")).OK()
 		})
 	}
 	t.Run("own tests", func(t *testing.T) {

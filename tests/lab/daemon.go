@@ -46,7 +46,12 @@ func Start(t testing.TB, arguments ...string) *Daemon {
 	}
 	d := &Daemon{
 		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
-		arguments: append([]string{"--gpus=soft:1", "--log-level=debug", "--config=" + os.DevNull}, arguments...),
+		arguments: append([]string{
+			"--gpus=soft:1", "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + filepath.Join(t.TempDir(), "state"),
+		}, arguments...),
+	}
+	if criu, err := CRIU(); err == nil {
+		d.arguments = append([]string{"--criu=" + criu}, d.arguments...)
 	}
 	// Programs of other users must reach the socket.
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -190,15 +195,20 @@ func (d *Daemon) end() {
 	if d.t.Failed() {
 		d.t.Logf("log of phosd:\n%s", tail(d.logText()))
 	}
-	stop := exec.Command(filepath.Join(Bin(), "pos_cli"), "--stop", "--force")
-	stop.Env = append(os.Environ(), rpc.SocketVariable+"="+d.Socket)
-	if output, err := stop.CombinedOutput(); err != nil {
+	if output, err := d.Command("--stop", "--force").CombinedOutput(); err != nil {
 		d.t.Errorf("stop phosd: %v: %s", err, output)
 		_ = d.process.Process.Kill()
 	}
 	_ = d.process.Wait()
 	_ = unix.Unmount(filepath.Join(d.Dir, "sessions"), unix.MNT_DETACH)
 	_ = os.RemoveAll(d.Dir)
+}
+
+// Command prepares a pos_cli that speaks to this daemon.
+func (d *Daemon) Command(arguments ...string) *exec.Cmd {
+	command := exec.Command(filepath.Join(Bin(), "pos_cli"), arguments...)
+	command.Env = append(os.Environ(), rpc.SocketVariable+"="+d.Socket)
+	return command
 }
 
 // Program is a program started under the daemon.

@@ -54,6 +54,21 @@ func Tool(variable string) (string, error) {
 	return path, err
 }
 
+// CRIU is the program that build.sh test found or built, or one that an earlier run has left in the user's cache.
+func CRIU() (string, error) {
+	path, err := Tool("CRIU")
+	if err == nil || os.Getenv("CRIU") != "" {
+		return path, err
+	}
+	for _, cache := range []string{os.Getenv("PHOS_CACHE"), Path(".cache"), filepath.Join(os.Getenv("HOME"), ".cache/phos")} {
+		candidate := filepath.Join(cache, "criu/sbin/criu")
+		if _, none := os.Stat(candidate); cache != "" && none == nil {
+			return candidate, nil
+		}
+	}
+	return "", err
+}
+
 // repository is the root of the source tree.
 func repository() string {
 	_, self, _, _ := runtime.Caller(0)
