@@ -14,6 +14,12 @@ import (
 type Difference struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
+	// Totals are by kind of state.
+	Totals struct {
+		GPU   Total `json:"gpu"`
+		CPU   Total `json:"cpu"`
+		Files Total `json:"files"`
+	} `json:"totals"`
 	// Processes are those that differ, and those that only one generation has.
 	Processes []ProcessDifference `json:"processes"`
 	// CPU are CRIU's files; Files the regular files that were saved, by path.
@@ -85,7 +91,9 @@ func (d *Dir) Diff(ctx context.Context, from, to uint64) (*Difference, error) {
 	}
 	difference := &Difference{
 		From: sides[0].manifest.Generation, To: sides[1].manifest.Generation, Processes: []ProcessDifference{},
-		Files: diffSaved(sides[0].manifest.Files, sides[1].manifest.Files),
+	}
+	if err := difference.saved(sides); err != nil {
+		return nil, err
 	}
 	if err := difference.processes(ctx, sides); err != nil {
 		return nil, err
@@ -98,7 +106,7 @@ func (d *Dir) Diff(ctx context.Context, from, to uint64) (*Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, difference.CPU = diffTrees(before, after)
+	_, difference.CPU = diffTrees(before, after, &difference.Totals.CPU)
 	return difference, nil
 }
 
@@ -146,7 +154,7 @@ func (d *Difference) processes(ctx context.Context, sides [2]side) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		each, differs, err := diffProcess(sides, process)
+		each, differs, err := diffProcess(sides, process, &d.Totals.GPU)
 		if err != nil {
 			return fmt.Errorf("pid %d: %w", process.PID, err)
 		}
@@ -157,7 +165,7 @@ func (d *Difference) processes(ctx context.Context, sides [2]side) error {
 	return nil
 }
 
-func diffProcess(sides [2]side, either image.Process) (out ProcessDifference, differs bool, err error) {
+func diffProcess(sides [2]side, either image.Process, total *Total) (out ProcessDifference, differs bool, err error) {
 	out = ProcessDifference{PID: either.PID, Command: either.Command, Change: Changed}
 	before, after := sides[0].process(either.PID), sides[1].process(either.PID)
 	switch {
@@ -174,7 +182,7 @@ func diffProcess(sides [2]side, either image.Process) (out ProcessDifference, di
 	if err != nil {
 		return out, false, err
 	}
-	out.Memory, out.Files = diffTrees(was, is)
+	out.Memory, out.Files = diffTrees(was, is, total)
 	out.Objects = diffObjects(before, after)
 	renamed := before != nil && after != nil && (before.Command != after.Command || before.Threads != after.Threads)
 	return out, out.Change != Changed || renamed || len(out.Memory)+len(out.Files)+len(out.Objects) > 0, nil
@@ -196,8 +204,8 @@ func diffObjects(before, after *image.Process) map[string][2]uint64 {
 	return counts
 }
 
-// diffTrees compares entries by name.
-func diffTrees(before, after *image.Tree) (memory []MemoryDifference, files []FileDifference) {
+// diffTrees compares entries by name, and adds them to a total.
+func diffTrees(before, after *image.Tree, total *Total) (memory []MemoryDifference, files []FileDifference) {
 	files = []FileDifference{}
 	type pair struct{ was, is image.Entry }
 	pairs := map[string]*pair{}
@@ -215,6 +223,7 @@ func diffTrees(before, after *image.Tree) (memory []MemoryDifference, files []Fi
 	}
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		p := pairs[name]
+		total.add(p.was.Chunks, p.is.Chunks)
 		if p.was.Kind == image.Memory || p.is.Kind == image.Memory {
 			if m := diffMemory(name, p.was.Chunks, p.is.Chunks); len(m.Ranges) > 0 {
 				memory = append(memory, m)
@@ -272,28 +281,6 @@ func diffMemory(name string, before, after []image.Chunk) MemoryDifference {
 			continue
 		}
 		out.Ranges = append(out.Ranges, each)
-	}
-	return out
-}
-
-func diffSaved(before, after []image.SavedFile) []FileDifference {
-	out := []FileDifference{}
-	was := map[string]image.SavedFile{}
-	for _, each := range before {
-		was[each.Path] = each
-	}
-	for _, each := range after {
-		old, there := was[each.Path]
-		delete(was, each.Path)
-		switch {
-		case !there:
-			out = append(out, FileDifference{each.Path, Added, 0, each.Bytes, each.Bytes})
-		case old.Hash != each.Hash || old.Bytes != each.Bytes:
-			out = append(out, FileDifference{each.Path, Changed, old.Bytes, each.Bytes, each.Bytes})
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(was)) {
-		out = append(out, FileDifference{path, Removed, was[path].Bytes, 0, was[path].Bytes})
 	}
 	return out
 }

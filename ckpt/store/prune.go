@@ -75,6 +75,25 @@ func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
 	return done, s.packs(ctx)
 }
 
+// PlanPrune says what Prune would do, and does nothing. It needs no lock, so what it says holds for this moment. FreedBytes
+// is about what comes back.
+func (d *Dir) PlanPrune(ctx context.Context, keep Keep) (*Pruned, error) {
+	all, err := d.Generations()
+	if err != nil {
+		return nil, fmt.Errorf("prune %s: %w", d.Path(), err)
+	}
+	done, err := keep.choose(all)
+	if err != nil {
+		return nil, fmt.Errorf("prune %s: %w", d.Path(), err)
+	}
+	s := &sweep{dir: d, done: done}
+	defer s.close()
+	if err := s.mark(ctx); err != nil {
+		return nil, fmt.Errorf("prune %s: %w", d.Path(), err)
+	}
+	return done, s.estimate()
+}
+
 // choose parts the generations into those that stay and those that go.
 func (k Keep) choose(all []uint64) (*Pruned, error) {
 	for _, n := range k.Generations {

@@ -75,15 +75,20 @@ func pruneModel(t *testing.T, d *Dir, model map[uint64]saved, keep Keep) {
 	want = append(want, all[len(all)-keep.Newest:]...)
 	slices.Sort(want)
 	want = slices.Compact(want)
+	plan, bad := d.PlanPrune(context.Background(), keep)
 	done, err := d.Prune(context.Background(), keep)
 	if len(want) == 0 {
-		if !errors.Is(err, ErrNoGeneration) {
+		if !errors.Is(err, ErrNoGeneration) || !errors.Is(bad, ErrNoGeneration) {
 			t.Fatalf("prune of everything: %v", err)
 		}
 		return
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if bad != nil || !slices.Equal(plan.Removed, done.Removed) || plan.PacksRemoved != done.PacksRemoved ||
+		plan.PacksRewritten != done.PacksRewritten || plan.FreedBytes+64*image.PageBytes < done.FreedBytes {
+		t.Fatalf("planned %+v (%v), done %+v", plan, bad, done)
 	}
 	left, err := d.Generations()
 	if err != nil || !slices.Equal(left, want) || !slices.Equal(done.Kept, want) {

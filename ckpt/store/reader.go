@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,10 +37,11 @@ func NewReader(packs []*os.File) (*Reader, error) {
 	for i, pack := range packs {
 		places, err := loadIndex(pack)
 		if err != nil {
-			if _, bad := loadHeader(pack); bad != nil {
+			if !errors.Is(err, image.ErrMalformed) && !errors.Is(err, image.ErrVersion) {
 				return nil, fmt.Errorf("read %s: %w", pack.Name(), err)
 			}
-			// What can be found without the index is verified when it is read, like everything.
+			// What can be found without the index is verified when it is read, like everything; without the header, nothing
+			// is. Who misses a content is told of this damage.
 			r.damaged = append(r.damaged, fmt.Errorf("read index of %s: %w", pack.Name(), err))
 			places = scan(pack)
 		}
@@ -58,8 +60,16 @@ func (r *Reader) add(hash image.Hash, at place) {
 	r.places[hash] = at
 }
 
-// Damaged lists what was wrong with indices; their packs were searched through instead.
+// Damaged lists what was wrong with packs and their indices; they were searched through instead.
 func (r *Reader) Damaged() []error { return r.damaged }
+
+// missing is the error for a content that was not found, with the damage that may be why.
+func (r *Reader) missing(h image.Hash) error {
+	if len(r.damaged) > 0 {
+		return fmt.Errorf("%w: %s; it may have been lost with this: %w", ErrMissing, h, r.damaged[0])
+	}
+	return fmt.Errorf("%w: %s", ErrMissing, h)
+}
 
 // Has reports whether a content is there. Zeros always are. A nil Reader has nothing else.
 func (r *Reader) Has(h image.Hash) bool {
@@ -95,7 +105,7 @@ func (r *Reader) Read(h image.Hash, dst []byte) (int, error) {
 	}
 	first, known := r.places[h]
 	if !known {
-		return 0, fmt.Errorf("%w: %s", ErrMissing, h)
+		return 0, r.missing(h)
 	}
 	err := r.readPlace(h, first, dst)
 	if err == nil {
@@ -248,7 +258,7 @@ func (r *Reader) join(list *image.List) ([]byte, error) {
 func (r *Reader) plain(h image.Hash) ([]byte, error) {
 	first, known := r.places[h]
 	if !known {
-		return nil, fmt.Errorf("%w: %s", ErrMissing, h)
+		return nil, r.missing(h)
 	}
 	err := fmt.Errorf("%w: tree %s is compressed", image.ErrMalformed, h)
 	for _, at := range append([]place{first}, r.more[h]...) {

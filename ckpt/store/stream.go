@@ -74,7 +74,7 @@ func (s *sending) send(of string, chunk image.Chunk) error {
 func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Record, err error) {
 	first, known := r.places[h]
 	if !known {
-		return record, fmt.Errorf("%w: %s", ErrMissing, h)
+		return record, r.missing(h)
 	}
 	for _, raw := range []bool{true, false} {
 		for _, at := range append([]place{first}, r.more[h]...) {

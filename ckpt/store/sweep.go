@@ -71,14 +71,13 @@ func (s *sweep) mark(ctx context.Context) (err error) {
 	return nil
 }
 
-// packs drops and rewrites packs.
-func (s *sweep) packs(ctx context.Context) error {
+// fates parts the packs that do not stay as they are into those that nothing is needed of, and those of which little is.
+func (s *sweep) fates() (dead, poor []*candidate, err error) {
 	candidates, err := s.candidates()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s.homes = map[home]settled{}
-	var dead, poor []*candidate
 	small := 0
 	for _, c := range candidates {
 		c.live = slices.DeleteFunc(c.live, func(p image.Place) bool { return !s.settle(c, p) })
@@ -94,6 +93,31 @@ func (s *sweep) packs(ctx context.Context) error {
 		case c.liveBytes*wasteful < c.bytes, small > manySmall && c.bytes < smallPackBytes:
 			poor = append(poor, c)
 		}
+	}
+	return dead, poor, nil
+}
+
+// estimate says what packs would do, and does nothing.
+func (s *sweep) estimate() error {
+	dead, poor, err := s.fates()
+	if err != nil {
+		return err
+	}
+	s.done.PacksRemoved, s.done.PacksRewritten = len(dead), len(poor)
+	for _, c := range dead {
+		s.done.FreedBytes += c.bytes
+	}
+	for _, c := range poor {
+		s.done.FreedBytes += c.bytes - min(c.bytes, c.liveBytes)
+	}
+	return nil
+}
+
+// packs drops and rewrites packs.
+func (s *sweep) packs(ctx context.Context) error {
+	dead, poor, err := s.fates()
+	if err != nil {
+		return err
 	}
 	written, err := s.rewrite(ctx, poor)
 	if errors.Is(err, image.ErrMalformed) {

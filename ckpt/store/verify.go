@@ -18,6 +18,14 @@ type Problem struct {
 	// File is its name within the directory.
 	File string `json:"file"`
 	What string `json:"what"`
+	// Touches are the generations that lack what was lost here. A content that is good elsewhere is not lost.
+	Touches []Touch `json:"touches,omitempty"`
+}
+
+// Touch is a generation that damage makes useless, and for which parts of it: "gpu of pid 7, gpu0", "cpu, 7/pages-1.img".
+type Touch struct {
+	Generation uint64   `json:"generation"`
+	Parts      []string `json:"parts"`
 }
 
 func (p Problem) String() string { return p.File + ": " + p.What }
@@ -34,7 +42,7 @@ type Verified struct {
 // Verify reads everything and checks every byte of it, except who made the seals. progress may be nil; it is called by
 // several goroutines. The error is for what could not be looked at.
 func (d *Dir) Verify(ctx context.Context, progress func(doneBytes, totalBytes uint64)) (*Verified, error) {
-	v := &verifying{dir: d, good: map[image.Hash]uint32{}, progress: progress}
+	v := &verifying{dir: d, good: map[image.Hash]uint32{}, lost: map[image.Hash][]int{}, progress: progress}
 	if v.progress == nil {
 		v.progress = func(uint64, uint64) {}
 	}
@@ -70,10 +78,14 @@ type verifying struct {
 	done     atomic.Uint64
 	// good are contents that were read and are what they are called, with their lengths.
 	good map[image.Hash]uint32
+	// lost are contents that cannot be read somewhere, with the problems that say so.
+	lost map[image.Hash][]int
 }
 
-func (v *verifying) bad(file, format string, arguments ...any) {
-	v.found.Problems = append(v.found.Problems, Problem{file, fmt.Sprintf(format, arguments...)})
+// bad notes a problem and returns its number.
+func (v *verifying) bad(file, format string, arguments ...any) int {
+	v.found.Problems = append(v.found.Problems, Problem{File: file, What: fmt.Sprintf(format, arguments...)})
+	return len(v.found.Problems) - 1
 }
 
 // strangers looks for what does not belong to the image. What is in tmp is nobody's.
@@ -116,11 +128,13 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 		err = fmt.Errorf("%w: the header is that of pack %s", image.ErrMalformed, header.Pack)
 	}
 	if err != nil {
-		v.bad(name, "%v", err)
+		v.lose(v.bad(name, "%v", err), pack)
 	}
 	index, indexErr := loadIndex(pack)
 	if indexErr != nil {
-		v.bad(name, "%v", indexErr)
+		if err == nil {
+			v.lose(v.bad(name, "%v", indexErr), pack)
+		}
 		index = scan(pack)
 	}
 	records := index
@@ -129,10 +143,7 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 		v.compare(name, laid, index)
 		records = union(index, laid)
 	}
-	damage, err := v.contents(ctx, pack, records)
-	for _, what := range damage {
-		v.bad(name, "%v", what)
-	}
+	err = v.contents(ctx, pack, name, records)
 	v.done.Store(before + uint64(info.Size()))
 	v.progress(v.done.Load(), v.total)
 	return err
@@ -205,24 +216,25 @@ func union(a, b []image.Place) []image.Place {
 }
 
 // contents reads what stands at places, with all processors, and notes what is good.
-func (v *verifying) contents(ctx context.Context, pack *os.File, places []image.Place) (damage []error, err error) {
+func (v *verifying) contents(ctx context.Context, pack *os.File, name string, places []image.Place) error {
 	results := make([]error, len(places))
-	err = inParallel(ctx, len(places), func(i int) error {
+	err := inParallel(ctx, len(places), func(i int) error {
 		results[i] = checkPlace(pack, places[i])
 		v.progress(v.done.Add(uint64(places[i].StoredBytes)), v.total)
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i, result := range results {
-		if result != nil {
-			damage = append(damage, result)
+		if result == nil {
+			v.good[places[i].Hash] = places[i].ContentBytes
 			continue
 		}
-		v.good[places[i].Hash] = places[i].ContentBytes
+		problem := v.bad(name, "%v", result)
+		v.lost[places[i].Hash] = append(v.lost[places[i].Hash], problem)
 	}
-	return damage, nil
+	return nil
 }
 
 // checkPlace reads a content, and what is stored for it.
@@ -246,7 +258,7 @@ func (v *verifying) generations(ctx context.Context, packs []*os.File) error {
 		v.found.Generations++
 		m, err := v.dir.Inspect(n)
 		if err == nil {
-			err = walk(ctx, reader, m, v.needed)
+			err = v.generation(ctx, reader, m)
 		}
 		switch {
 		case ctx.Err() != nil:
