@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,18 @@ var ErrFailpoint = errors.New("failpoint")
 // Failpoints say what happens just before a step, by the step's name. The zero value does nothing.
 type Failpoints struct {
 	actions map[string]action
+}
+
+// SaveSteps are the names of all steps of a checkpoint, in their order. "publish" is only taken on the way to a stream.
+func SaveSteps() []string {
+	return []string{
+		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "go-on", "write", "finish", "commit", "publish", "end",
+	}
+}
+
+// BringSteps are the names of all steps of a restore, in their order.
+func BringSteps() []string {
+	return []string{"prepare", "unpack", "workers", "ready", "restore-hold", "processes", "attach", "keep"}
 }
 
 // action is done once a step is reached.
@@ -41,6 +54,8 @@ func ParseFailpoints(text string) (Failpoints, error) {
 		act := action{kind: kind}
 		var err error
 		switch {
+		case !slices.Contains(SaveSteps(), name) && !slices.Contains(BringSteps(), name):
+			err = errors.New("no step is called so")
 		case kind == "sleep" && timed:
 			act.sleep, err = time.ParseDuration(duration)
 		case kind != "kill" && kind != "error", timed:

@@ -114,23 +114,26 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 		order: order, gauge: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
 		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool),
 	}
-	err := v.steps.run(ctx,
-		step{"inspect", v.inspect, nil},
-		step{"begin", v.begin, v.abort},
-		step{"precopy", v.precopy, v.abortDevices},
-		step{"pause", v.pauseAll, nil},
-		step{"go-on", v.goOn, nil},
-		step{"write", v.write, nil},
-		step{"finish", v.finish, nil},
-		step{"commit", v.commit, nil},
-		step{"publish", v.publish, nil},
-	)
+	steps := []step{
+		{"inspect", v.inspect, nil},
+		{"begin", v.begin, v.abort},
+		{"precopy", v.precopy, v.abortDevices},
+		{"pause", v.pauseAll, nil},
+		{"go-on", v.goOn, nil},
+		{"write", v.write, nil},
+		{"finish", v.finish, nil},
+		{"commit", v.commit, nil},
+	}
+	if order.Publish != nil {
+		steps = append(steps, step{"publish", v.publish, nil})
+	}
+	err := v.steps.run(ctx, steps...)
 	if err != nil {
 		return nil, err
 	}
-	// The image is complete: nothing that goes wrong from here on takes it back.
+	// The image is complete: nothing that goes wrong from here on takes it back, and a caller who gives up comes too late.
 	v.steps.keep()
-	err = v.steps.run(ctx, step{"end", v.end, nil})
+	err = v.steps.run(context.WithoutCancel(ctx), step{"end", v.end, v.thaw})
 	v.abortDevices()
 	err = errors.Join(err, v.clear())
 	saved := &Saved{Manifest: &v.order.Manifest, Pause: v.pause, Total: time.Since(begin), Took: v.steps.took}
@@ -248,9 +251,6 @@ func (v *saving) clear() error {
 
 // publish passes the image on.
 func (v *saving) publish(ctx context.Context) error {
-	if v.order.Publish == nil {
-		return nil
-	}
 	return v.order.Publish(ctx, v.order.Manifest.Generation)
 }
 
@@ -260,10 +260,12 @@ func (v *saving) end(context.Context) error {
 		return nil
 	}
 	var failures []error
-	for _, frozen := range v.frozen {
-		failures = append(failures, frozen.Kill())
-	}
-	v.frozen = nil
+	// What cannot be ended goes on: nothing may stand still for ever.
+	v.frozen = slices.DeleteFunc(v.frozen, func(frozen Frozen) bool {
+		err := frozen.Kill()
+		failures = append(failures, err)
+		return err == nil
+	})
 	v.pause = time.Since(v.paused)
 	if err := errors.Join(failures...); err != nil {
 		return fmt.Errorf("the image is complete, but the program could not be ended: %w", err)

@@ -1,0 +1,67 @@
+package ckpt_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/ckpt"
+)
+
+func TestParseFailpoints(t *testing.T) {
+	for _, text := range []string{"", "cut=kill", " cut=kill , commit=error,", "freeze=sleep:2s"} {
+		if _, err := ckpt.ParseFailpoints(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"cut": "the actions are", "cut=": "the actions are", "cut=stop": "the actions are", "cut=kill:1s": "the actions are",
+		"cut=sleep": "the actions are", "cut=sleep:": "duration", "cut=sleep:long": "duration", "cat=kill": "no step is called so",
+	} {
+		if _, err := ckpt.ParseFailpoints(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q in it", text, err, want)
+		}
+	}
+}
+
+func TestHit(t *testing.T) {
+	points, err := ckpt.ParseFailpoints("cut=error,freeze=sleep:1ms,write=sleep:1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	for step, want := range map[string]error{"begin": nil, "cut": ckpt.ErrFailpoint, "freeze": nil} {
+		if err := points.Hit(ctx, step); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", step, err, want)
+		}
+	}
+	errWhy := errors.New("why")
+	cancel(errWhy)
+	if err := points.Hit(ctx, "write"); !errors.Is(err, errWhy) {
+		t.Errorf("a sleep that is cut short: %v", err)
+	}
+}
+
+// As with kill -9, nothing runs any more: no deferred function.
+func TestHitKills(t *testing.T) {
+	const variable = "CKPT_TEST_DIES"
+	if os.Getenv(variable) != "" {
+		points, _ := ckpt.ParseFailpoints("cut=kill")
+		defer os.Exit(0)
+		_ = points.Hit(t.Context(), "cut")
+		return
+	}
+	command := exec.Command(os.Args[0], "-test.run=^TestHitKills$")
+	command.Env = append(os.Environ(), variable+"=1")
+	var exit *exec.ExitError
+	if err := command.Run(); !errors.As(err, &exit) {
+		t.Fatalf("it ends with %v", err)
+	}
+	if status := exit.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
+		t.Errorf("it ends by %v", status.Signal())
+	}
+}

@@ -1,0 +1,326 @@
+package ckpt_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// errFault is why a part of a stage failed that was told to.
+var errFault = errors.New("fault of the test")
+
+// fault is what goes wrong on a stage. The zero value is nothing.
+type fault struct {
+	// call is the label of a call, as "freeze 1#2": its second time.
+	call string
+	// how: error; hang: until the context ends; busy: ErrBusy.
+	how string
+}
+
+// stage is the world in which a checkpoint or a restore is played: it knows what is open at each moment, by what the parts were
+// asked to do and nothing else.
+type stage struct {
+	t      testing.TB
+	fault  fault
+	cancel context.CancelFunc // called once a call hangs
+
+	mu    sync.Mutex // guards all below
+	count map[string]int
+	// calls are all labels in their order, those of calls with a context marked by a star.
+	calls []string
+	// open is what was opened and not closed, the last one last.
+	open []thing
+	// closed is what was closed since the fault.
+	closed  []thing
+	faulted bool
+	// ended are trees that were killed.
+	ended []string
+}
+
+// thing is something that must not outlast a checkpoint or a restore that failed. What has a higher rank must be closed earlier.
+type thing struct {
+	rank int
+	name string
+}
+
+const (
+	ofImage = iota
+	ofWork
+	ofDevice
+	ofGate
+	ofFreezer
+)
+
+func newStage(t testing.TB, wrong fault) (*stage, context.Context) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	return &stage{t: t, fault: wrong, cancel: cancel, count: make(map[string]int)}, ctx
+}
+
+// call counts a call, and makes it go wrong when it is its turn. ctx is nil for those that have none.
+func (s *stage) call(ctx context.Context, what string) error {
+	s.mu.Lock()
+	s.count[what]++
+	label := fmt.Sprintf("%s#%d", what, s.count[what])
+	hit := s.fault.call == label
+	s.faulted = s.faulted || hit
+	if ctx != nil {
+		label += "*"
+	}
+	s.calls = append(s.calls, label)
+	s.mu.Unlock()
+	if !hit {
+		return nil
+	}
+	switch s.fault.how {
+	case "hang":
+		s.cancel()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	case "busy":
+		return fmt.Errorf("%w: %w", ckpt.ErrBusy, errFault)
+	}
+	return fmt.Errorf("%s: %w", what, errFault)
+}
+
+func (s *stage) opened(rank int, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = append(s.open, thing{rank, name})
+}
+
+// close closes a thing; it may be closed already.
+func (s *stage) close(rank int, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.Index(s.open, thing{rank, name})
+	if at < 0 {
+		return
+	}
+	s.open = slices.Delete(s.open, at, at+1)
+	if s.faulted {
+		s.closed = append(s.closed, thing{rank, name})
+	}
+}
+
+func (s *stage) isOpen(rank int, name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.open, thing{rank, name})
+}
+
+// checkUndone insists that nothing is left open, and that what was closed since the fault was closed the last one first.
+func (s *stage) checkUndone() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) > 0 {
+		s.t.Errorf("left open: %v\nafter %v", s.open, s.calls)
+	}
+	if !slices.IsSortedFunc(s.closed, func(a, b thing) int { return b.rank - a.rank }) {
+		s.t.Errorf("taken back in the order %v", s.closed)
+	}
+	if len(s.ended) > 0 {
+		s.t.Errorf("ended: %v", s.ended)
+	}
+}
+
+// labels are all calls that a healthy run makes; only those with a context when hanging is what they shall do.
+func (s *stage) labels(hang bool) (labels []string) {
+	for _, label := range s.calls {
+		plain, waits := strings.CutSuffix(label, "*")
+		if waits || !hang {
+			labels = append(labels, plain)
+		}
+	}
+	return labels
+}
+
+// work is a private directory on a stage.
+type work struct {
+	*stage
+	name string
+	dir  *os.File
+}
+
+func (s *stage) newWork(_ uint64, _, _ uint32) (ckpt.Work, error) {
+	if err := s.call(nil, "work"); err != nil {
+		return nil, err
+	}
+	path, err := os.MkdirTemp(s.t.TempDir(), "work-")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s.opened(ofWork, path)
+	return &work{s, path, dir}, nil
+}
+
+func (w *work) Descriptor() *os.File { return w.dir }
+
+func (w *work) Remove() error {
+	w.close(ofWork, w.name)
+	return errors.Join(w.dir.Close(), os.RemoveAll(w.name))
+}
+
+// cpu freezes and dumps trees that are only said to be there.
+type cpu struct {
+	ckpt.CPU
+	*stage
+	trees map[int]*ckpt.Tree
+}
+
+func (c *cpu) Inspect(ctx context.Context, root process.Identity) (*ckpt.Tree, error) {
+	if err := c.call(ctx, fmt.Sprintf("inspect %d", c.number(root.PID))); err != nil {
+		return nil, err
+	}
+	return c.trees[root.PID], nil
+}
+
+// number makes labels that are the same in every run.
+func (c *cpu) number(pid int) int {
+	if pid == os.Getpid() {
+		return 1
+	}
+	return 2
+}
+
+type frozenTree struct {
+	*stage
+	number int
+	name   string
+}
+
+func (c *cpu) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {
+	f := &frozenTree{stage: c.stage, number: c.number(tree.Processes[0].PID)}
+	f.name = fmt.Sprintf("tree %d", f.number)
+	if err := c.call(ctx, fmt.Sprintf("freeze %d", f.number)); err != nil {
+		return nil, err
+	}
+	c.opened(ofFreezer, f.name)
+	return f, nil
+}
+
+func (f *frozenTree) Dump(ctx context.Context, images *os.File) error {
+	if !f.isOpen(ofFreezer, f.name) {
+		f.t.Errorf("%s is dumped while it runs", f.name)
+	}
+	if err := f.call(ctx, fmt.Sprintf("dump %d", f.number)); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(int(images.Fd()), "core.img", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), "core.img")
+	_, err = fmt.Fprintf(file, "tree %d, try %d", f.number, f.count[fmt.Sprintf("dump %d", f.number)])
+	return errors.Join(err, file.Close())
+}
+
+func (f *frozenTree) Thaw() error {
+	err := f.call(nil, fmt.Sprintf("thaw %d", f.number))
+	if err == nil {
+		f.close(ofFreezer, f.name)
+	}
+	return err
+}
+
+func (f *frozenTree) Kill() error {
+	err := f.call(nil, fmt.Sprintf("kill %d", f.number))
+	if err == nil {
+		f.close(ofFreezer, f.name)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.ended = append(f.ended, f.name)
+	}
+	return err
+}
+
+// gpu is the GPU half of one process on a stage.
+type gpu struct {
+	*stage
+	pid  int
+	name string
+	pack *os.File
+}
+
+func (s *stage) device(number, pid int) *gpu {
+	return &gpu{stage: s, pid: pid, name: fmt.Sprintf("gpu %d", number)}
+}
+
+func (g *gpu) Process() int { return g.pid }
+
+func (g *gpu) Begin(ctx context.Context, packs []*os.File, _ ckpt.DeviceOptions) error {
+	g.pack = packs[0]
+	// Whether it has come to anything or not: it must be aborted.
+	g.opened(ofDevice, g.name)
+	return g.call(ctx, "begin "+g.name)
+}
+
+func (g *gpu) Quiesce(ctx context.Context, _ time.Duration) error {
+	if g.isOpen(ofGate, g.name) {
+		g.t.Errorf("%s is quiesced twice", g.name)
+	}
+	err := g.call(ctx, "quiesce "+g.name)
+	if !errors.Is(err, ckpt.ErrBusy) {
+		g.opened(ofGate, g.name)
+	}
+	return err
+}
+
+func (g *gpu) Cut(ctx context.Context, _ time.Duration) error {
+	if !g.isOpen(ofGate, g.name) {
+		g.t.Errorf("%s is cut with an open gate", g.name)
+	}
+	return g.call(ctx, "cut "+g.name)
+}
+
+func (g *gpu) Resume(ctx context.Context) error {
+	g.mu.Lock()
+	if slices.ContainsFunc(g.open, func(t thing) bool { return t.rank == ofFreezer }) {
+		g.t.Errorf("%s resumes while a tree is frozen", g.name)
+	}
+	g.mu.Unlock()
+	err := g.call(ctx, "resume "+g.name)
+	if err == nil {
+		g.close(ofGate, g.name)
+	}
+	return err
+}
+
+func (g *gpu) Finish(ctx context.Context) (image.GPUHalf, error) {
+	if err := g.call(ctx, "finish "+g.name); err != nil {
+		return image.GPUHalf{}, err
+	}
+	writer := store.NewWriter(g.pack, nil, store.WriterOptions{})
+	entry, err := writer.PutFile(ctx, "session", strings.NewReader(g.name))
+	if err != nil {
+		return image.GPUHalf{}, err
+	}
+	tree, err := writer.PutTree(ctx, &image.Tree{Entries: []image.Entry{entry}})
+	return image.GPUHalf{Tree: tree.String()}, errors.Join(err, writer.Close())
+}
+
+// Abort opens the gate, as a worker does whose stream ends.
+func (g *gpu) Abort() {
+	g.mu.Lock()
+	g.open = slices.DeleteFunc(g.open, func(t thing) bool { return t == thing{ofGate, g.name} })
+	g.mu.Unlock()
+	g.close(ofDevice, g.name)
+}
