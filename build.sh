@@ -15,7 +15,7 @@ usage() {
 		usage: ./build.sh [VERB]
 
 		  (none)            build pos_cli, phosd and libphos.so into bin/
-		  demo              train a small network with tinygrad on the software GPU, and watch it
+		  demo              train a small network on the software GPU, save it, kill it, bring it back, compare
 		  test              install what the tests need, build, run every test
 		  install [PREFIX]  install into PREFIX (/usr/local)
 		  lint              golangci-lint, clang-format, shellcheck

@@ -34,6 +34,8 @@ verb_demo() {
 	phosd_needs_root
 	verb_build
 	need_tinygrad
+	need_criu
+	[ -n "$CRIU" ] || die "the demonstration needs CRIU: $CRIU_MISSING"
 	exec "$ROOT/scripts/demo.sh"
 }
 
