@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -15,11 +16,25 @@ var traceVerb = verb{
 	name:      "trace-resource",
 	arguments: "--subaction start|stop --pid PID [--dir DIR]",
 	summary:   "write down which calls make and use which objects",
-	about: `Writes down, from start to stop, which of a program's calls make, use and end which objects, in a file in DIR. The
-directory is made (mode 0700) if it is missing; --subaction stop needs none.
+	about: `Writes down, from start to stop, which calls of a program and of the processes that it has started make, use and end
+which objects: a file trace-PID-TIME.jsonl in DIR for each process that uses a GPU. The directory is made (mode 0700) if it is
+missing; --subaction stop needs none. A trace ends by itself with its program, at 1 GiB, and when its file takes no more.
 
     pos_cli --trace-resource --subaction start --pid 4711 --dir /tmp/trace
-    pos_cli --trace-resource --subaction stop --pid 4711`,
+    pos_cli --trace-resource --subaction stop --pid 4711
+    jq -r 'select(.makes) | .call' /tmp/trace/*.jsonl | sort | uniq -c
+
+Each line is a JSON object. The first names the process; those with "have" the objects that there were, with the call that
+had made them. Then comes a line for each call, in order:
+
+    n, us            its number, and when it came, in microseconds from the start
+    call             its name; missing where something ended later than the call that asked for it
+    context, thread  the number of the thread's current context; which of the program's threads it was
+    uses             objects that the arguments name (as), or, with as "params+8", an address among a kernel's parameters
+    makes, ends      objects: kind, then id or address and bytes, and what they end with (owner)
+    error            the driver's name of what went wrong
+
+The last line has the number of calls, and under error why the trace did not go on.`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		var options traceOptions
 		flags.StringVar(&options.subaction, "subaction", "", "`ACTION`: start or stop")
@@ -63,6 +78,9 @@ func trace(ctx context.Context, to streams, options traceOptions) error {
 		if err != nil {
 			return err
 		}
+		if reply.GetError() != "" {
+			return fmt.Errorf("the trace of pid %d had ended before, after %d calls: %s", options.pid, reply.GetCalls(), reply.GetError())
+		}
 		_, err = fmt.Fprintf(to.out, "the trace of pid %d has ended, after %d calls\n", options.pid, reply.GetCalls())
 		return err
 	}
@@ -71,13 +89,16 @@ func trace(ctx context.Context, to streams, options traceOptions) error {
 		return err
 	}
 	defer dir.Close()
+	var reply *rpc.TraceReply
 	if request.Files, err = handover.Send(ctx, rpc.Socket(), []*os.File{dir}); err == nil {
-		_, err = client.Daemon.TraceResource(ctx, request)
+		reply, err = client.Daemon.TraceResource(ctx, request)
 	}
 	if err != nil {
 		clear()
 		return err
 	}
-	_, err = fmt.Fprintf(to.out, "pid %d is traced into %s\n", options.pid, options.dir)
-	return err
+	for _, name := range reply.GetNames() {
+		fmt.Fprintf(to.out, "pid %d is traced into %s\n", options.pid, filepath.Join(options.dir, name))
+	}
+	return nil
 }

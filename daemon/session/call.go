@@ -58,11 +58,18 @@ func (s *Session) Dispatch(call *Call) {
 		s.answer(call.Flags, call.Slot, call.Sequence, &gpu.Error{Op: "dispatch", Code: abi.OutOfMemory, Detail: "too many calls wait"}, nil)
 		return
 	}
+	if s.traced != nil {
+		s.traced.begin(s, call)
+		defer s.traced.end()
+	}
 	s.dispatch(call)
 }
 
 // finish answers a call after its handler, or starts what the handler left to be done beside the ring.
 func (s *Session) finish(call *Call, err error, out wire.Reply) {
+	if s.traced != nil {
+		s.traced.failed(err)
+	}
 	if err != nil || call.beside == nil {
 		s.answer(call.Flags, call.Slot, call.Sequence, err, out)
 		return

@@ -92,6 +92,7 @@ type Session struct {
 	scratch   []byte
 	recent    recent
 	pending   map[uint64]*pendingCall // calls that wait, by sequence
+	traced    *traced                 // nil: nobody wants to know
 	closed    bool
 }
 

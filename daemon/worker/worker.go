@@ -47,6 +47,7 @@ type Worker struct {
 	server  *grpc.Server
 	// checkpointing is held by the one checkpoint that there may be at a time.
 	checkpointing sync.Mutex
+	tracing       tracing
 	// last is the progress that the session told last.
 	last atomic.Pointer[session.Progress]
 
@@ -129,6 +130,7 @@ func (w *Worker) followProgram(log *slog.Logger) {
 		return
 	}
 	log.Debug("the program has ended")
+	w.flushTrace()
 	os.Exit(0)
 }
 

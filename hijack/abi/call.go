@@ -1,6 +1,9 @@
 package abi
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Call is the permanent number of a call that travels from libphos to a worker. 0 is padding.
 type Call uint16
@@ -17,8 +20,9 @@ const (
 )
 
 type callInfo struct {
-	name  string
-	class Class
+	name      string
+	class     Class
+	arguments string
 }
 
 // Class is ClassNone for a number that is no call.
@@ -27,6 +31,15 @@ func (c Call) Class() Class {
 		return calls[c].class
 	}
 	return ClassNone
+}
+
+// Arguments names what travels with the call, in the order in which it lies in a frame: words, then arrays, which have a mark
+// behind the name: [] for one of words, * for bytes.
+func (c Call) Arguments() []string {
+	if int(c) < len(calls) {
+		return strings.Fields(calls[c].arguments)
+	}
+	return nil
 }
 
 // Calls lists all calls in the order of their numbers.

@@ -18,10 +18,27 @@ func goCalls(s *spec) ([]byte, error) {
 	}
 	b.WriteString(")\n\nvar calls = [...]callInfo{\n")
 	for _, c := range calls {
-		fmt.Fprintf(&b, "\tCall%s: {%q, Class%s},\n", c.goName(), c.name, upper(string(c.class)))
+		fmt.Fprintf(&b, "\tCall%s: {%q, Class%s, %q},\n", c.goName(), c.name, upper(string(c.class)), s.goArguments(c))
 	}
 	b.WriteString("}\n")
 	return format.Source([]byte(b.String()))
+}
+
+// goArguments names what a call sends, in the order in which it travels: "hGraph dependencies[] name*".
+func (s *spec) goArguments(c *call) string {
+	scalars, arrays := c.sent()
+	var names []string
+	for _, p := range scalars {
+		names = append(names, p.name)
+	}
+	for _, p := range arrays {
+		mark := "*"
+		if s.goType(p) == "Words" {
+			mark = "[]"
+		}
+		names = append(names, p.name+mark)
+	}
+	return strings.Join(names, " ")
 }
 
 // goResultNames writes the driver's spelling of its result codes.

@@ -61,6 +61,8 @@ func (o *Object) Handle() abi.Handle { return abi.Handle(o.ID) }
 type Graph struct {
 	// Images holds the code that was loaded, one copy of each.
 	Images Images
+	// Watch, if not nil, is told of every object that is made, and of every one that ends, before it does.
+	Watch func(o *Object, made bool)
 
 	byID           map[uint64]*Object
 	oldest, newest *Object
@@ -116,6 +118,9 @@ func (g *Graph) Add(o *Object) *Object {
 	for _, need := range o.Needs {
 		need.users++
 	}
+	if g.Watch != nil {
+		g.Watch(o, true)
+	}
 	return o
 }
 
@@ -163,6 +168,9 @@ func (g *Graph) Destroy(o *Object, release func(*Object)) {
 	delete(g.byID, o.ID)
 	if o.Owner != nil {
 		o.Owner.disown(o)
+	}
+	if g.Watch != nil {
+		g.Watch(o, false)
 	}
 	release(o)
 	o.State = nil
