@@ -155,7 +155,7 @@ func TestDumpFails(t *testing.T) {
 
 func TestTrace(t *testing.T) {
 	server := &phosdForTest{trace: func(request *rpc.TraceResourceRequest, _ []*os.File) (*rpc.TraceReply, error) {
-		return &rpc.TraceReply{Calls: uint64(request.GetPid())}, nil
+		return &rpc.TraceReply{Calls: uint64(request.GetPid()), Names: []string{"one.jsonl"}}, nil
 	}}
 	server.serve(t)
 	dir := filepath.Join(t.TempDir(), "trace")
@@ -163,7 +163,7 @@ func TestTrace(t *testing.T) {
 		arguments []string
 		stdout    string
 	}{
-		{[]string{"--trace-resource", "--subaction", "start", "--pid", "7", "--dir", dir}, "pid 7 is traced into " + dir + "\n"},
+		{[]string{"--trace-resource", "--subaction", "start", "--pid", "7", "--dir", dir}, "pid 7 is traced into " + dir + "/one.jsonl\n"},
 		{[]string{"--trace-resource", "--subaction", "stop", "--pid", "7"}, "the trace of pid 7 has ended, after 7 calls\n"},
 	} {
 		var stdout, stderr bytes.Buffer

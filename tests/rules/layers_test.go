@@ -51,8 +51,7 @@ var layers = map[string]int{
 
 	// Assemblies.
 	"criu":               4,
-	"daemon/session/trace": 4,
-	"daemon/session":     5,
+	"daemon/session":     4,
 	"daemon/gpuhalf":     4,
 	"daemon/preflight":   4,
 	"daemon/worker":      5,

@@ -14,5 +14,5 @@
 // What stands under uses is named as the argument in the call; memory among the bytes for a kernel ("params+8") is what looks
 // like an address of living memory. It is a way of looking, and nothing that a checkpoint relies on.
 //
-// The package knows nothing of sessions. Read Log, then package session's tracing.go, which fills it.
+// The package knows nothing of sessions. Read Log; package session fills it.
 package trace

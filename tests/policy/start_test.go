@@ -1,0 +1,43 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// counted is the exit status of count.c.
+const counted = 7
+
+// counting prepares a program that counts on its GPU and checks itself.
+func counting(t *testing.T, daemon *lab.Daemon, arguments ...string) *lab.Job {
+	t.Helper()
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	return daemon.Job(t, program, arguments...)
+}
+
+// start is a phosd that can save processes.
+func start(t *testing.T, arguments ...string) *lab.Daemon {
+	t.Helper()
+	_, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	return lab.Start(t, arguments...)
+}
+
+// smallDisk is a directory with room for so many bytes.
+func smallDisk(t *testing.T, bytes int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("phos-test", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+		lab.Need(t, "root", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}

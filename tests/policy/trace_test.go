@@ -1,0 +1,143 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// traced is any line of a trace.
+type traced struct {
+	Trace int
+	PID   int
+	Have  *object
+	N     uint64
+	Call  string
+	Uses  []object
+	Makes []object
+	Ends  []object
+	Calls *uint64
+	Error string
+}
+
+type object struct {
+	As, Kind, Address, Owner string
+	ID, Bytes                uint64
+}
+
+func (o object) name() string { return fmt.Sprintf("%s %d%s", o.Kind, o.ID, o.Address) }
+
+func readTrace(t *testing.T, path string) (lines []traced) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
+		var one traced
+		if err := json.Unmarshal(line, &one); err != nil {
+			t.Fatalf("line %d: %v: %s", i+1, err, line)
+		}
+		lines = append(lines, one)
+	}
+	return lines
+}
+
+// check holds a trace against itself: every call in order, and nothing used that is not there.
+func check(t *testing.T, pid int, lines []traced) (calls map[string]int) {
+	t.Helper()
+	if lines[0].Trace != 1 || lines[0].PID != pid {
+		t.Errorf("the first line is %+v", lines[0])
+	}
+	living, calls := map[string]bool{}, map[string]int{}
+	var count uint64
+	for _, line := range lines[1:] {
+		if line.Have != nil {
+			living[line.Have.name()] = true
+		}
+		if line.N > 0 {
+			count++
+			calls[line.Call]++
+			if line.N != count {
+				t.Fatalf("call %d follows call %d", line.N, count-1)
+			}
+		}
+		for _, used := range line.Uses {
+			if !living[used.name()] {
+				t.Errorf("call %d, %s, uses %s, which is not there", line.N, line.Call, used.name())
+			}
+		}
+		for _, made := range line.Makes {
+			living[made.name()] = true
+		}
+		for _, ended := range line.Ends {
+			if !living[ended.name()] {
+				t.Errorf("call %d, %s, ends %s, which is not there", line.N, line.Call, ended.name())
+			}
+			delete(living, ended.name())
+		}
+	}
+	if last := lines[len(lines)-1]; last.Calls == nil || *last.Calls != count || last.Error != "" {
+		t.Errorf("the last line is %+v after %d calls", last, count)
+	}
+	return calls
+}
+
+// TestTrace: a program is traced for a while, and again up to its end.
+func TestTrace(t *testing.T) {
+	daemon := lab.Start(t)
+	job := counting(t, daemon, "60", "20000", "20000").Start()
+	job.Reaches(3)
+	dir := filepath.Join(t.TempDir(), "trace")
+	pid := fmt.Sprint(job.PID)
+	begin := func() string {
+		said := strings.TrimSpace(job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir))
+		return said[strings.LastIndexByte(said, ' ')+1:]
+	}
+	first := begin()
+	if said, err := job.TryCli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir); err == nil || !strings.Contains(said, "already") {
+		t.Errorf("a second trace at a time: %q %v", said, err)
+	}
+	job.Reaches(10)
+	t.Log(job.Cli("--trace-resource", "--subaction", "stop", "--pid", pid))
+	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "not being traced") {
+		t.Errorf("an end without a trace: %q %v", said, err)
+	}
+	calls := check(t, job.PID, readTrace(t, first))
+	if calls["launch"] == 0 {
+		t.Errorf("no launch among %v", calls)
+	}
+	last := begin()
+	if status := job.Finish(); status != counted {
+		t.Errorf("the program ends with %d: %s", status, job.Said())
+	}
+	daemon.Empty()
+	check(t, job.PID, readTrace(t, last))
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("in the directory are %v, %v", entries, err)
+	}
+}
+
+// TestTraceFull: a file that takes no more ends the trace and not the program.
+func TestTraceFull(t *testing.T) {
+	daemon := lab.Start(t)
+	job := counting(t, daemon, "60", "2000", "2000").Start()
+	job.Reaches(1)
+	dir := smallDisk(t, 16<<10)
+	pid := fmt.Sprint(job.PID)
+	job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir)
+	job.Reaches(55)
+	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "no space left") {
+		t.Errorf("the end of a trace that filled its disk: %q %v", said, err)
+	}
+	if status := job.Finish(); status != counted {
+		t.Errorf("the program ends with %d: %s", status, job.Said())
+	}
+}
