@@ -36,12 +36,14 @@ type record struct {
 	JobTerminal string `json:"job_terminal,omitempty"`
 	// Ends are the keys of all that led out of the tree.
 	Ends []string `json:"ends,omitempty"`
+	// Foreign are files that the tree had through mounts of other namespaces.
+	Foreign []survey.Foreign `json:"foreign,omitempty"`
 }
 
 func newRecord(found *survey.Findings) *record {
 	r := &record{
 		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams, Outside: found.Outside,
-		Aliases: found.Aliases,
+		Aliases: found.Aliases, Foreign: found.Foreign,
 	}
 	for _, end := range found.Endpoints {
 		r.Ends = append(r.Ends, end.Key)

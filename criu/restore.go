@@ -18,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/criu/keeper"
 	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rights"
 )
 
 // plan is a keeper's order while it is put together.
@@ -120,10 +121,36 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 		// CRIU's names of files are paths without the first slash.
 		p.Inherit = append(p.Inherit, keeper.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])})
 	}
+	if err := p.foreign(order, r); err != nil {
+		return p, err
+	}
 	if err := p.ends(order, r); err != nil {
 		return p, err
 	}
 	return p, p.contents(order.Files)
+}
+
+// foreign finds the files that the tree had through mounts of other namespaces. With the user's rights: CRIU opens what it
+// is given without looking at the way there.
+func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
+	for _, f := range r.Foreign {
+		if file := order.Remap[f.Path]; file != nil {
+			p.Inherit = append(p.Inherit, keeper.Inherited{Key: f.Key, File: p.add(file)})
+			continue
+		}
+		err := rights.Rights(p.User).Do(func() error {
+			fd, err := unix.Open(f.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return &os.PathError{Op: "open", Path: f.Path, Err: err}
+			}
+			p.Inherit = append(p.Inherit, keeper.Inherited{Key: f.Key, File: p.addOwn(os.NewFile(uintptr(fd), f.Path))})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ends finds something to take the place of each outside end.

@@ -18,6 +18,10 @@ func socketPair() (near, far *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
+	// So a read of this end has an end when somebody closes it. CRIU's end blocks, as it expects.
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("socketpair: %w", err), unix.Close(pair[0]), unix.Close(pair[1]))
+	}
 	return os.NewFile(uintptr(pair[0]), "criu"), os.NewFile(uintptr(pair[1]), "criu"), nil
 }
 

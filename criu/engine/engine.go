@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 	"golang.org/x/sys/unix"
@@ -74,7 +75,11 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", request.Program, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = command.Process.Kill() })
+	stop := context.AfterFunc(ctx, func() {
+		_ = command.Process.Kill()
+		// Its children may have the other end still.
+		_ = near.SetDeadline(time.Unix(1, 0))
+	})
 	defer stop()
 	response, err := request.converse(near)
 	if err != nil {

@@ -68,6 +68,9 @@ func spawn(program []string, order Order, far *os.File) *exec.Cmd {
 
 // begin hands the order over and waits for the tree. When the context ends the keeper sees the end of the conversation.
 func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error {
+	if err := c.conn.Deadline(order.Deadline.Add(2 * patience)); err != nil {
+		return fmt.Errorf("keeper: %w", err)
+	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Deadline(time.Unix(1, 0)) })
 	defer stop()
 	order.Self = c.id
@@ -87,8 +90,14 @@ func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error
 // abandon ends the conversation, and with it the keeper and the tree; it returns when both are gone.
 func (c *Client) abandon() error {
 	_ = c.conn.Close()
+	killed := time.AfterFunc(patience, func() { _ = c.command.Process.Kill() })
+	err := c.command.Wait()
+	if !killed.Stop() {
+		// It could not end the tree, which has not run yet.
+		return Sweep()
+	}
 	var exit *exec.ExitError
-	if err := c.command.Wait(); err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, &exit) {
 		return err
 	}
 	return nil
@@ -96,7 +105,7 @@ func (c *Client) abandon() error {
 
 // Commit lets the tree run, and outlive this phosd.
 func (c *Client) Commit() error {
-	if err := c.conn.Send(request{Commit: true}); err != nil {
+	if err := errors.Join(c.conn.Deadline(time.Now().Add(patience)), c.conn.Send(request{Commit: true})); err != nil {
 		return fmt.Errorf("keeper: %w", err)
 	}
 	var said answer
@@ -164,6 +173,12 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 		return answer{}, fmt.Errorf("%w: keeper: %w", process.ErrGone, err)
 	}
 	defer conn.Close()
+	if !what.Wait {
+		// All else it can answer at once.
+		if err := conn.Deadline(time.Now().Add(patience)); err != nil {
+			return answer{}, fmt.Errorf("keeper: %w", err)
+		}
+	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Deadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := conn.Send(what); err != nil {
@@ -174,7 +189,7 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 	switch {
 	case ctx.Err() != nil:
 		return answer{}, context.Cause(ctx)
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
 		return answer{}, fmt.Errorf("keeper: %w", process.ErrGone)
 	case err != nil:
 		return answer{}, fmt.Errorf("keeper: %w", err)

@@ -75,6 +75,7 @@ func (k *keeper) answerAll(listener *parcel.Listening) {
 		go func() {
 			defer conn.Close()
 			var asked request
+			_ = conn.Deadline(time.Now().Add(patience)) // of a socket that is open; who says nothing is left
 			files, err := conn.Receive(&asked)
 			if err != nil {
 				return

@@ -24,9 +24,6 @@ var ErrOrder = errors.New("order of a restore")
 
 // restore brings the tree back. It stands still then.
 func (k *keeper) restore(ctx context.Context) error {
-	if err := k.check(); err != nil {
-		return err
-	}
 	if err := k.prepare(ctx); err != nil {
 		return err
 	}
@@ -168,6 +165,8 @@ func (k *keeper) clear() error {
 			return err
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
+	defer cancel()
 	for {
 		tree, err := procfs.Tree(k.self)
 		if err != nil {
@@ -176,16 +175,27 @@ func (k *keeper) clear() error {
 		for _, stat := range tree[1:] {
 			_ = unix.Kill(stat.PID, unix.SIGKILL)
 		}
-		if _, err := unix.Wait4(-1, nil, 0, nil); errors.Is(err, unix.ECHILD) {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.ECHILD):
 			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%d processes of the tree do not end: %w", len(tree)-1, ctx.Err())
+		case pid == 0:
+			time.Sleep(time.Millisecond)
 		}
 	}
 }
 
 // killAll ends the tree; its end is found by reap.
 func (k *keeper) killAll() error {
-	tree, err := procfs.Tree(k.self)
-	for err == nil && len(tree) > 1 {
+	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		tree, err := procfs.Tree(k.self)
+		if err != nil {
+			return err
+		}
 		alive := false
 		for _, stat := range tree[1:] {
 			alive = alive || !stat.Zombie()
@@ -194,9 +204,9 @@ func (k *keeper) killAll() error {
 		if !alive {
 			return nil
 		}
-		tree, err = procfs.Tree(k.self)
+		time.Sleep(time.Millisecond)
 	}
-	return err
+	return fmt.Errorf("kill the tree: %w", ctx.Err())
 }
 
 const groupPattern = "phos.restored.*"

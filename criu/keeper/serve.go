@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
@@ -47,6 +48,12 @@ func (k *keeper) keep(conn *parcel.Conn) error {
 	ctx, cancel := context.WithDeadline(context.Background(), k.order.Deadline)
 	defer cancel()
 	orders := k.listen(conn, cancel)
+	// Taken over before anything is answered: whoever connects from then on finds this process at the other end.
+	listener, err := k.takeSocket()
+	if err != nil {
+		return errors.Join(err, conn.Send(newAnswer(err)))
+	}
+	defer listener.Close()
 	if err := k.restore(ctx); err != nil {
 		err = errors.Join(err, k.clear())
 		return errors.Join(err, conn.Send(newAnswer(err)))
@@ -58,14 +65,22 @@ func (k *keeper) keep(conn *parcel.Conn) error {
 	if !k.committed(orders) {
 		return k.clear()
 	}
-	err := k.group.Thaw()
+	err = k.group.Thaw()
 	if err != nil {
 		err = errors.Join(err, k.clear())
 	}
 	if sent := conn.Send(newAnswer(err)); err != nil {
 		return errors.Join(err, sent)
 	}
-	return k.live(drained)
+	return k.live(listener, drained)
+}
+
+// takeSocket becomes the one who listens where later phosds look for this keeper.
+func (k *keeper) takeSocket() (*parcel.Listening, error) {
+	if err := k.check(); err != nil {
+		return nil, err
+	}
+	return parcel.Listener(k.files[k.order.Socket])
 }
 
 // listen reads what the phosd says that has started this keeper; when it is gone, what it waits for is cancelled.
@@ -87,26 +102,32 @@ func (k *keeper) listen(conn *parcel.Conn, gone func()) <-chan request {
 	return orders
 }
 
-// committed waits for the word that all of the restore went well.
+// commitTime is how long a phosd that is there may take to say whether all of a restore went well.
+const commitTime = 15 * time.Minute
+
+// committed waits for that word.
 func (k *keeper) committed(orders <-chan request) bool {
-	next, there := <-orders
-	return there && next.Commit
+	select {
+	case next, there := <-orders:
+		return there && next.Commit
+	case <-time.After(commitTime):
+		return false
+	}
 }
 
 // live answers until the tree has ended, and somebody knows how.
-func (k *keeper) live(drained <-chan struct{}) error {
+func (k *keeper) live(listener *parcel.Listening, drained <-chan struct{}) error {
 	k.closeFiles()
-	listener, err := parcel.Listener(k.files[k.order.Socket])
-	if err != nil {
-		return errors.Join(err, k.clear())
-	}
 	go k.answerAll(listener)
 	k.reap()
-	<-drained
+	select {
+	case <-drained:
+	case <-time.After(lingering): // a process that is none of the tree's has an end of it
+	}
 	if !k.order.Detach {
 		k.end.linger()
 	}
-	return listener.Close()
+	return nil
 }
 
 // closeFiles closes what only the restore needed: the end of a pipe held here would never end for its reader.

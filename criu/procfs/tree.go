@@ -3,6 +3,7 @@ package procfs
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,30 +39,47 @@ func Tree(root process.Identity) ([]*Stat, error) {
 	return found, nil
 }
 
-// Children lists the pids of a process's children, whichever of its threads made them.
+// mostReads is how often the children of a process are read whose threads come and go all the time.
+const mostReads = 16
+
+// Children lists the pids of a process's children, whichever of its threads made them. When a thread ends its children
+// become another one's, perhaps of one that was read already; so all are read until two answers agree.
 func Children(pid int) ([]int, error) {
-	threads, err := Threads(pid)
-	if err != nil {
-		return nil, err
+	var threads, children []int
+	for range mostReads {
+		nowThreads, nowChildren, err := readChildren(pid)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Equal(threads, nowThreads) && slices.Equal(children, nowChildren) {
+			break
+		}
+		threads, children = nowThreads, nowChildren
 	}
-	var children []int
+	return children, nil
+}
+
+func readChildren(pid int) (threads, children []int, err error) {
+	if threads, err = Threads(pid); err != nil {
+		return nil, nil, err
+	}
 	for _, thread := range threads {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, thread))
 		if Gone(err) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for field := range strings.FieldsSeq(string(text)) {
 			child, err := strconv.Atoi(field)
 			if err != nil {
-				return nil, fmt.Errorf("children of pid %d: %w", pid, err)
+				return nil, nil, fmt.Errorf("children of pid %d: %w", pid, err)
 			}
 			children = append(children, child)
 		}
 	}
-	return children, nil
+	return threads, children, nil
 }
 
 // Threads lists the thread ids of a process.

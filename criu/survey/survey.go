@@ -38,6 +38,8 @@ type Findings struct {
 	Aliases []alias.Alias
 	// Namespaces are those kinds that CRIU must enter.
 	Namespaces []string
+	// Foreign are files of other mount namespaces.
+	Foreign []Foreign
 }
 
 // Options are what a survey must know of this phosd.
@@ -88,6 +90,9 @@ func Look(ctx context.Context, root process.Identity, options Options) (*Finding
 	}
 	s.judgeProcesses()
 	s.judgeNamespaces()
+	if err := s.findForeign(); err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
 	for _, m := range s.members {
 		s.judgeDescriptors(m)
 		s.judgeMappings(m)

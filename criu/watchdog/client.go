@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 )
@@ -40,30 +41,40 @@ func Start(program []string) (*Client, error) {
 	return &Client{conn: near, command: command, id: id}, err
 }
 
+// grace is how long a watchdog may take, beyond what it was given, to take back what it could not do.
+const grace = settleTime + 2*freezer.Patience
+
 // Freeze makes a tree stand still.
 func (c *Client) Freeze(ctx context.Context, root process.Identity, deadline time.Time) error {
-	return c.ask(ctx, order{Freeze: &freeze{Root: root, Deadline: deadline}})
+	return c.ask(ctx, deadline, order{Freeze: &freeze{Root: root, Deadline: deadline}})
 }
 
 // Dump writes images of the frozen tree into a directory. The tree stays frozen.
 func (c *Client) Dump(ctx context.Context, how Dump, images *os.File) error {
-	return c.ask(ctx, order{Dump: &how}, images)
+	return c.ask(ctx, how.Deadline, order{Dump: &how}, images)
 }
 
 // Thaw lets the tree go on.
-func (c *Client) Thaw() error { return c.ask(context.Background(), order{Thaw: true}) }
+func (c *Client) Thaw() error { return c.ask(context.Background(), time.Now(), order{Thaw: true}) }
 
 // Kill ends the tree.
-func (c *Client) Kill() error { return c.ask(context.Background(), order{Kill: true}) }
+func (c *Client) Kill() error { return c.ask(context.Background(), time.Now(), order{Kill: true}) }
 
 // Close ends the watchdog, which takes back what is not taken back yet. It returns once that is done.
 func (c *Client) Close() error {
-	return errors.Join(c.conn.Close(), c.command.Wait())
+	closed := c.conn.Close()
+	killed := time.AfterFunc(grace, func() { _ = c.command.Process.Kill() })
+	err := c.command.Wait()
+	if !killed.Stop() {
+		return errors.Join(errors.New("watchdog: it does not end"), sweep(c.id))
+	}
+	return errors.Join(closed, err)
 }
 
-// ask sends an order and waits for the answer, which always comes: each order has a deadline of its own.
-func (c *Client) ask(ctx context.Context, what order, files ...*os.File) error {
-	if err := c.conn.Send(what, files...); err != nil {
+// ask sends an order and waits for the answer. Each order has a deadline of its own, so a watchdog that says nothing for
+// longer is as good as dead.
+func (c *Client) ask(ctx context.Context, deadline time.Time, what order, files ...*os.File) error {
+	if err := errors.Join(c.conn.Deadline(deadline.Add(grace)), c.conn.Send(what, files...)); err != nil {
 		return c.lost(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Send(order{Cancel: true}) })

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -63,7 +64,9 @@ func endSession(session int) error {
 			continue
 		}
 		if err := handle.Signal(unix.SIGKILL); err == nil {
-			_ = handle.Wait()
+			stop := time.AfterFunc(settleTime, func() { _ = handle.Close() })
+			_ = handle.Wait() // returns when it is closed, too
+			stop.Stop()
 		}
 		_ = handle.Close()
 	}
