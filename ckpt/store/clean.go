@@ -26,7 +26,19 @@ func (d *Dir) Clean() (Cleaned, error) {
 	return removed, err
 }
 
-func (d *Dir) clean() (removed Cleaned, err error) {
+// PlanClean says what Clean would remove, or why it would not, and removes nothing.
+func (d *Dir) PlanClean() (Cleaned, error) {
+	all, err := d.emptied(func(held) error { return nil })
+	if err != nil {
+		err = fmt.Errorf("remove image %s: %w", d.Path(), err)
+	}
+	return all, err
+}
+
+func (d *Dir) clean() (Cleaned, error) { return d.emptied(d.removeAll) }
+
+// emptied lists what is to go while nobody else can use it, and hands the rest on.
+func (d *Dir) emptied(act func(held) error) (removed Cleaned, err error) {
 	writer, err := d.lock()
 	if err != nil {
 		return removed, err
@@ -39,7 +51,7 @@ func (d *Dir) clean() (removed Cleaned, err error) {
 	if removed, err = d.inventory(writer); err != nil {
 		return removed, err
 	}
-	return removed, d.removeAll(writer)
+	return removed, act(writer)
 }
 
 // inventory lists what is to go, and refuses when it finds anything else.
@@ -135,10 +147,30 @@ func (d *Dir) unmake(held) error {
 
 // Remove removes the image in a directory, as Clean does, or what is left of one whose removal, or making, was cut off.
 func Remove(dir *os.File, options ...Option) (Cleaned, error) {
+	return withRemains(dir, options, (*Dir).Clean, func(d *Dir) error {
+		writer, err := d.lock()
+		if err != nil {
+			return err
+		}
+		defer writer.close()
+		if err := d.recover(writer); err != nil {
+			return err
+		}
+		return d.unmake(writer)
+	})
+}
+
+// PlanRemove says what Remove would remove, or why it would not, and removes nothing.
+func PlanRemove(dir *os.File, options ...Option) (Cleaned, error) {
+	return withRemains(dir, options, (*Dir).PlanClean, func(*Dir) error { return nil })
+}
+
+// withRemains does one thing with an image, and another with what is left of one.
+func withRemains(dir *os.File, options []Option, whole func(*Dir) (Cleaned, error), remains func(*Dir) error) (Cleaned, error) {
 	d, err := Open(dir, options...)
 	if err == nil {
 		defer d.Close()
-		return d.Clean()
+		return whole(d)
 	}
 	if !errors.Is(err, ErrNoImage) {
 		return Cleaned{}, err
@@ -156,13 +188,5 @@ func Remove(dir *os.File, options ...Option) (Cleaned, error) {
 	if bad := d.checkEmpty(); bad != nil {
 		return Cleaned{}, errors.Join(err, bad)
 	}
-	writer, err := d.lock()
-	if err != nil {
-		return Cleaned{}, err
-	}
-	defer writer.close()
-	if err := d.recover(writer); err != nil {
-		return Cleaned{}, err
-	}
-	return Cleaned{}, d.unmake(writer)
+	return Cleaned{}, remains(d)
 }

@@ -6,10 +6,20 @@ import (
 	"slices"
 )
 
-// Keep says which generations stay: the newest ones, and those that are named.
+// Keep says which generations stay: the newest ones, and those that are named; or all but those that are named.
 type Keep struct {
 	Newest      int
 	Generations []uint64
+	// AllBut, when there are any, are those that go; the other fields are empty then.
+	AllBut []uint64
+}
+
+// has reports whether the generation that is at a place of all that there are stays.
+func (k Keep) has(all []uint64, i int) bool {
+	if len(k.AllBut) > 0 {
+		return !slices.Contains(k.AllBut, all[i])
+	}
+	return i >= len(all)-k.Newest || slices.Contains(k.Generations, all[i])
 }
 
 // Pruned says what Prune did.
@@ -96,14 +106,14 @@ func (d *Dir) PlanPrune(ctx context.Context, keep Keep) (*Pruned, error) {
 
 // choose parts the generations into those that stay and those that go.
 func (k Keep) choose(all []uint64) (*Pruned, error) {
-	for _, n := range k.Generations {
+	for _, n := range slices.Concat(k.Generations, k.AllBut) {
 		if !slices.Contains(all, n) {
 			return nil, fmt.Errorf("%w: %d", ErrNoGeneration, n)
 		}
 	}
 	done := &Pruned{Removed: []uint64{}}
 	for i, n := range all {
-		if i >= len(all)-k.Newest || slices.Contains(k.Generations, n) {
+		if k.has(all, i) {
 			done.Kept = append(done.Kept, n)
 		} else {
 			done.Removed = append(done.Removed, n)

@@ -249,10 +249,24 @@ func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, 
 	for h := range s.live {
 		neededBytes += uint64(s.reader.places[h].storedBytes)
 	}
-	for _, file := range s.files {
+	return len(s.files), bytesOf(s.files), neededBytes, nil
+}
+
+// DiskSize returns how much disk space is taken, also where something is damaged.
+func (d *Dir) DiskSize() (packs int, bytes uint64, err error) {
+	files, err := d.Packs()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer closeAll(files)
+	return len(files), bytesOf(files), nil
+}
+
+func bytesOf(packs []*os.File) (bytes uint64) {
+	for _, file := range packs {
 		if info, err := file.Stat(); err == nil {
 			bytes += diskBytes(info)
 		}
 	}
-	return len(s.files), bytes, neededBytes, nil
+	return bytes
 }

@@ -49,7 +49,7 @@ func completeBash(to io.Writer) error {
 	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(spokenVerbs(), " "))
 	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $word in\n")
 	for _, each := range verbs() {
-		fmt.Fprintf(&text, "\t\t%s) words=%q ;;\n", each.spoken(), strings.Join(completions(each), " "))
+		fmt.Fprintf(&text, "\t\t%s) words=%q ;;\n", each.lastWord(), strings.Join(completions(each), " "))
 	}
 	text.WriteString("\t\tesac\n\tdone\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n")
 	text.WriteString("complete -o default -F _pos_cli pos_cli\n")
@@ -64,7 +64,7 @@ func completeZsh(to io.Writer) error {
 	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(spokenVerbs(), " "))
 	text.WriteString("\tfor word in \"${(@)words[2,CURRENT-1]}\"; do\n\t\tcase $word in\n")
 	for _, each := range verbs() {
-		fmt.Fprintf(&text, "\t\t%s) candidates=(%s) ;;\n", each.spoken(), strings.Join(completions(each), " "))
+		fmt.Fprintf(&text, "\t\t%s) candidates=(%s) ;;\n", each.lastWord(), strings.Join(completions(each), " "))
 	}
 	text.WriteString("\t\tesac\n\tdone\n\tcompadd -- $candidates\n}\n")
 	text.WriteString("if [[ $funcstack[1] == _pos_cli ]]; then\n\t_pos_cli\nelse\n")
@@ -78,6 +78,14 @@ func completeFish(to io.Writer) error {
 	text.WriteString("complete -c pos_cli -f\n")
 	for _, each := range verbs() {
 		quoted := strings.ReplaceAll(each.summary, "'", "\\'")
+		group, own, inGroup := strings.Cut(each.name, " ")
+		if inGroup {
+			fmt.Fprintf(&text, "complete -c pos_cli -n '__fish_seen_subcommand_from %s' -a %s -d '%s'\n", group, own, quoted)
+			for _, each := range flagsOf(each) {
+				fmt.Fprintf(&text, "complete -c pos_cli -n '__fish_seen_subcommand_from %s' -l %s\n", own, each.Name)
+			}
+			continue
+		}
 		if each.word {
 			fmt.Fprintf(&text, "complete -c pos_cli -n __fish_use_subcommand -a %s -d '%s'\n", each.name, quoted)
 			continue
@@ -104,16 +112,29 @@ func completions(v *verb) []string {
 		return []string{"bash", "zsh", "fish"}
 	}
 	var words []string
+	for _, each := range verbs() {
+		if own, inGroup := strings.CutPrefix(each.name, v.name+" "); inGroup {
+			words = append(words, own)
+		}
+	}
 	for _, each := range flagsOf(v) {
 		words = append(words, "--"+each.Name)
 	}
 	return words
 }
 
+// lastWord is the one behind which the verb's own words and flags stand.
+func (v *verb) lastWord() string {
+	spoken := v.spoken()
+	return spoken[strings.LastIndex(spoken, " ")+1:]
+}
+
 func spokenVerbs() []string {
 	var words []string
 	for _, each := range verbs() {
-		words = append(words, each.spoken())
+		if spoken := each.spoken(); !strings.Contains(spoken, " ") {
+			words = append(words, spoken)
+		}
 	}
 	return words
 }

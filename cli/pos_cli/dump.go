@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -224,20 +225,8 @@ func dumpViewOf(dir string, done *rpc.CheckpointDone) dumpView {
 
 func dumpText(done *rpc.CheckpointDone) string {
 	return fmt.Sprintf("generation %d: paused %s, took %s, wrote %s, shared %s", done.GetGeneration(),
-		microseconds(done.GetPauseMicroseconds()), microseconds(done.GetTotalMicroseconds()),
-		bytesText(done.GetWrittenBytes()), bytesText(done.GetSharedBytes()))
-}
-
-// microseconds is a duration with about three digits that matter.
-func microseconds(count uint64) string {
-	duration := time.Duration(min(count, math.MaxInt64/uint64(time.Microsecond))) * time.Microsecond
-	switch {
-	case duration >= time.Minute:
-		return duration.Round(time.Second).String()
-	case duration >= time.Second:
-		return duration.Round(10 * time.Millisecond).String()
-	}
-	return duration.Round(10 * time.Microsecond).String()
+		wording.Microseconds(done.GetPauseMicroseconds()), wording.Microseconds(done.GetTotalMicroseconds()),
+		wording.Bytes(done.GetWrittenBytes()), wording.Bytes(done.GetSharedBytes()))
 }
 
 // makeDirectory opens a directory with the caller's rights, and makes it if it is missing. When nothing came of it, clear

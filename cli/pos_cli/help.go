@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -24,9 +25,10 @@ func init() {
 			if len(arguments) == 0 {
 				return overview(to.out)
 			}
-			chosen := find(trimDashes(arguments[0]))
+			name := trimDashes(strings.Join(arguments, " "))
+			chosen := find(name)
 			if chosen == nil {
-				return &usageError{fmt.Sprintf("there is no verb %q", arguments[0])}
+				return &usageError{fmt.Sprintf("there is no verb %q", name)}
 			}
 			return helpOn(to.out, chosen)
 		}

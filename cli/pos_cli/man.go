@@ -34,7 +34,11 @@ env $phos python3 train.py
 pos_cli \-\-status
 pos_cli \-\-pre\-dump \-\-dir /data/ckpt \-\-pid 4711
 pos_cli \-\-dump \-\-dir /data/ckpt \-\-pid 4711
+pos_cli image list /data/ckpt
+pos_cli image check /data/ckpt
 pos_cli \-\-restore \-\-dir /data/ckpt
+pos_cli image prune /data/ckpt \-\-keep 3
+pos_cli \-\-clean \-\-dir /data/ckpt
 pos_cli \-\-stop
 .fi
 .SH ENVIRONMENT

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
@@ -72,7 +73,7 @@ func preRestore(ctx context.Context, to streams, options preRestoreOptions) erro
 	case options.cancel:
 		_, err = fmt.Fprintln(to.out, "nothing is kept for a restore any more")
 	case loaded != nil:
-		_, err = fmt.Fprintf(to.out, "ready: %s loaded in %s\n", bytesText(loaded.GetBytes()), microseconds(loaded.GetTotalMicroseconds()))
+		_, err = fmt.Fprintf(to.out, "ready: %s loaded in %s\n", wording.Bytes(loaded.GetBytes()), wording.Microseconds(loaded.GetTotalMicroseconds()))
 	default:
 		_, err = fmt.Fprintln(to.out, "ready")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
@@ -214,7 +215,7 @@ func (v *visit) follow(receive func() (*rpc.RestoreEvent, error)) (err error) {
 
 func (v *visit) run(running *rpc.RestoreRunning) (err error) {
 	v.pid = running.GetPid()
-	v.bar.Say(fmt.Sprintf("pid %d runs again (processes: %d), after %s", v.pid, running.GetProcesses(), microseconds(running.GetTotalMicroseconds())))
+	v.bar.Say(fmt.Sprintf("pid %d runs again (processes: %d), after %s", v.pid, running.GetProcesses(), wording.Microseconds(running.GetTotalMicroseconds())))
 	close(v.began)
 	if !v.detach {
 		v.flow, err = v.ends.Start()

@@ -39,7 +39,7 @@ type streams struct {
 
 // verb is one thing that pos_cli does.
 type verb struct {
-	// name is said as --name, or, for words, as it is.
+	// name is said as --name, or, for words, as it is. A verb of a group is two words: "image list".
 	name string
 	word bool
 	// arguments are shown behind the name.
@@ -99,19 +99,38 @@ func runVerb(ctx context.Context, args []string, to streams) (string, error) {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	act := chosen.prepare(flags)
-	if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
+	words, err := parse(flags, rest)
+	if errors.Is(err, flag.ErrHelp) {
 		return name, helpOn(to.out, chosen)
 	} else if err != nil {
 		return name, &usageError{fmt.Sprintf("%v; see: pos_cli help %s", err, chosen.name)}
 	}
-	if !chosen.word && flags.NArg() > 0 {
-		return name, &usageError{fmt.Sprintf("unexpected argument %q; see: pos_cli help %s", flags.Arg(0), chosen.name)}
+	if !chosen.word && len(words) > 0 {
+		return name, &usageError{fmt.Sprintf("unexpected argument %q; see: pos_cli help %s", words[0], chosen.name)}
 	}
-	return name, act(ctx, to, flags.Args())
+	return name, act(ctx, to, words)
+}
+
+// parse takes flags wherever they stand among the words.
+func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			return words, nil
+		}
+		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
+	}
 }
 
 // choose finds the one verb among the arguments, wherever a flag-like one stands, and returns the others.
 func choose(args []string) (*verb, []string, error) {
+	if len(args) > 1 {
+		if chosen := find(args[0] + " " + args[1]); chosen != nil {
+			return chosen, slices.Clone(args[2:]), nil
+		}
+	}
 	if chosen := find(args[0]); chosen != nil && chosen.word {
 		return chosen, slices.Clone(args[1:]), nil
 	}

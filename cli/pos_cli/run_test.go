@@ -31,6 +31,18 @@ func TestCommandLines(t *testing.T) {
 		{"no daemon", "--status", exitNoDaemon, "", "pos_cli --start --target daemon"},
 		{"no daemon to stop", "--stop", exitNoDaemon, "", "no phosd runs at " + socket},
 		{"later verb", "--migrate --pid 1", exitFailed, "", "comes with the cluster): not built yet"},
+		{"group", "image", exitDone, "pos_cli image list /data/ckpt", ""},
+		{"help on a verb of a group", "help image prune", exitDone, "--dry-run", ""},
+		{"help flag of a verb of a group", "image diff --help", exitDone, "--from", ""},
+		{"unknown verb of a group", "image dance", exitUsage, "", `there is no verb "image dance"`},
+		{"no directory", "image list", exitUsage, "", "name the image's directory"},
+		{"flag behind the directory", "image list /nowhere --json", exitFailed, "", "open /nowhere: no such file or directory"},
+		{"no image", "image verify /dev", exitFailed, "", "open image /dev: no image of phos is there"},
+		{"nothing to keep", "image prune /nowhere", exitUsage, "", "--keep N"},
+		{"no generation", "image prune /nowhere --generation 1,x", exitUsage, "", `"x" is no generation`},
+		{"no daemon to check with", "image check /dev", exitNoDaemon, "", "no phosd runs at " + socket},
+		{"clean without a directory", "--clean", exitUsage, "", "--dir DIR"},
+		{"clean what is no image", "--clean --dir /dev", exitFailed, "", "no image of phos is there"},
 		{"wrong target", "--start --target moon", exitUsage, "", `target "moon" is not known`},
 		{"version", "--version", exitDone, "pos_cli ", ""},
 		{"shell", "completion tcsh", exitUsage, "", `no completion for "tcsh"`},
@@ -69,7 +81,7 @@ func TestVerbsAreDescribed(t *testing.T) {
 		if !strings.Contains(manualPage.String(), roff(synopsis(each))) {
 			t.Errorf("verb %s is not in the manual", each.name)
 		}
-		if !strings.Contains(bash.String(), each.spoken()) {
+		if !strings.Contains(bash.String(), each.lastWord()+")") {
 			t.Errorf("verb %s is not completed", each.name)
 		}
 		if _, both := laterVerbs[each.name]; both {

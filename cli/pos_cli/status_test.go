@@ -119,16 +119,3 @@ func inUTC(view *statusView) {
 		}
 	}
 }
-
-func TestTexts(t *testing.T) {
-	for bytes, want := range map[uint64]string{0: "0 B", 999: "999 B", 1000: "0.977 KiB", 1 << 20: "1 MiB", 3 << 29: "1.5 GiB", 1 << 60: "1 EiB"} {
-		if got := bytesText(bytes); got != want {
-			t.Errorf("%d bytes are %q, want %q", bytes, got, want)
-		}
-	}
-	for age, want := range map[time.Duration]string{-time.Second: "0s", 59 * time.Second: "59s", time.Hour: "1h00m", 49*time.Hour + time.Minute: "2d01h"} {
-		if got := ageText(age); got != want {
-			t.Errorf("%v is %q, want %q", age, got, want)
-		}
-	}
-}

@@ -3,7 +3,8 @@ package main
 // verbs are all that this version can do, in the order of the help text.
 func verbs() []*verb {
 	return []*verb{
-		&startVerb, &statusVerb, &stopVerb, &envVerb, &preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &traceVerb,
+		&startVerb, &statusVerb, &stopVerb, &envVerb, &preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
+		&imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb, &imageVerifyVerb, &imageDiffVerb, &imagePruneVerb,
 		&versionVerb, &helpVerb, &completionVerb, &manVerb,
 	}
 }
@@ -11,9 +12,4 @@ func verbs() []*verb {
 // laterVerbs are known by name, so that asking for one gets a clear answer.
 var laterVerbs = map[string]string{
 	"migrate": "move a program to another GPU or machine; comes with the cluster",
-	"clean":   "remove what failed checkpoints left",
-	"inspect": "show an image",
-	"verify":  "check an image",
-	"diff":    "compare images",
-	"prune":   "remove old generations of an image",
 }

@@ -1,0 +1,111 @@
+package imagecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// ErrObstacles means that an image cannot be restored here.
+var ErrObstacles = errors.New("it cannot be restored here")
+
+// CheckOptions say which restore is asked about.
+type CheckOptions struct {
+	Generation uint64
+	NewPIDs    bool
+}
+
+// checkView is what check --json prints. Scripts read it: fields may be added, never renamed or taken away.
+type checkView struct {
+	Dir        string         `json:"dir"`
+	Generation uint64         `json:"generation"`
+	Restorable bool           `json:"restorable"`
+	Obstacles  []obstacleView `json:"obstacles"`
+}
+
+type obstacleView struct {
+	Subject  string `json:"subject"`
+	Reason   string `json:"reason"`
+	Remedy   string `json:"remedy"`
+	Harmless bool   `json:"harmless"`
+}
+
+// Check asks phosd what stands against a restore.
+func Check(ctx context.Context, out Output, path string, options CheckOptions) error {
+	view, err := checkOf(ctx, path, options)
+	if err != nil {
+		return err
+	}
+	if out.JSON {
+		err = out.json(view)
+	} else {
+		err = view.text(out)
+	}
+	if err == nil && !view.Restorable {
+		err = fmt.Errorf("%s, generation %d: %w", path, view.Generation, ErrObstacles)
+	}
+	return err
+}
+
+func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView, error) {
+	client, err := rpc.Dial(rpc.Socket())
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	dir, err := openDirectory(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	d, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	view := &checkView{Dir: path, Generation: options.Generation, Restorable: true, Obstacles: []obstacleView{}}
+	if view.Generation == 0 {
+		// A newer one may come meanwhile; the answer is about this one.
+		if view.Generation, err = d.Newest(); err != nil {
+			return nil, err
+		}
+	}
+	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	if err != nil {
+		return nil, err
+	}
+	reply, err := client.Daemon.CheckImage(ctx, &rpc.CheckImageRequest{Files: token, Generation: view.Generation, NewPids: options.NewPIDs})
+	if err != nil {
+		return nil, rpc.FromStatus(err)
+	}
+	for _, o := range reply.GetObstacles() {
+		view.Obstacles = append(view.Obstacles, obstacleView{o.GetSubject(), o.GetReason(), o.GetRemedy(), o.GetHarmless()})
+		view.Restorable = view.Restorable && o.GetHarmless()
+	}
+	return view, nil
+}
+
+func (v *checkView) text(out Output) error {
+	for _, o := range v.Obstacles {
+		text := wording.Printable(o.Subject + ": " + o.Reason)
+		switch {
+		case o.Harmless:
+			text += " (this does not stand in the way)"
+		case o.Remedy != "":
+			text += "; " + wording.Printable(o.Remedy)
+		}
+		if _, err := fmt.Fprintln(out.Out, text); err != nil {
+			return err
+		}
+	}
+	if !v.Restorable {
+		return nil
+	}
+	_, err := fmt.Fprintf(out.Out, "%s, generation %d: it can be restored here\n", v.Dir, v.Generation)
+	return err
+}

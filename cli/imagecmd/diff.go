@@ -1,0 +1,133 @@
+package imagecmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/wording"
+)
+
+// DiffOptions say what is compared: 0 is the newest generation, and the one before it.
+type DiffOptions struct {
+	From, To uint64
+	// All lists every range of memory.
+	All bool
+}
+
+type diffView struct {
+	Dir string `json:"dir"`
+	*store.Difference
+}
+
+// Diff shows what differs between two generations.
+func Diff(ctx context.Context, out Output, path string, options DiffOptions) error {
+	d, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := options.choose(d); err != nil {
+		return err
+	}
+	found, err := d.Diff(ctx, options.From, options.To)
+	if err != nil {
+		return fmt.Errorf("%w; see: pos_cli image verify %s", err, path)
+	}
+	if out.JSON {
+		return out.json(diffView{path, found})
+	}
+	to := out.table()
+	fmt.Fprintf(to, "%s: from generation %d to generation %d\n\n", path, found.From, found.To)
+	fmt.Fprintf(to, "KIND\tBEFORE\tAFTER\tCHANGED\tSHARED\n")
+	for _, row := range []struct {
+		kind string
+		store.Total
+	}{{"GPU", found.Totals.GPU}, {"CPU", found.Totals.CPU}, {"files", found.Totals.Files}} {
+		fmt.Fprintf(to, "%s\t%s\t%s\t%s\t%s\n", row.kind, wording.Bytes(row.BytesBefore), wording.Bytes(row.BytesAfter),
+			wording.Bytes(row.ChangedBytes), wording.Bytes(row.SharedBytes))
+	}
+	if err := to.Flush(); err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, process := range found.Processes {
+		fmt.Fprintf(&text, "\npid %d (%s): %s\n", process.PID, wording.Shorten(process.Command, 40), process.Change)
+		diffProcess(&text, process, options.All)
+	}
+	diffFiles(&text, "\nCPU half\n", found.CPU)
+	diffFiles(&text, "\nsaved files\n", found.Files)
+	_, err = io.WriteString(out.Out, text.String())
+	return err
+}
+
+func (o *DiffOptions) choose(d *store.Dir) error {
+	all, err := d.Generations()
+	if err != nil {
+		return err
+	}
+	if o.To == 0 && len(all) > 0 {
+		o.To = all[len(all)-1]
+	}
+	if o.From != 0 {
+		return nil
+	}
+	at := slices.Index(all, o.To)
+	if at < 1 {
+		return fmt.Errorf("%s: %w before it to compare generation %d with; it has %s", d.Path(), store.ErrNoGeneration, o.To,
+			plural(len(all), "generation", "generations"))
+	}
+	o.From = all[at-1]
+	return nil
+}
+
+// mostRanges is how many ranges of a memory are listed when not all are asked for.
+const mostRanges = 8
+
+func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
+	for _, memory := range process.Memory {
+		fmt.Fprintf(to, "    %s: %s of %s in %s\n", wording.Printable(memory.Name), wording.Bytes(memory.ChangedBytes),
+			wording.Bytes(memory.TotalBytes), plural(len(memory.Ranges), "range", "ranges"))
+		for i, each := range memory.Ranges {
+			if i == mostRanges && !all {
+				fmt.Fprintf(to, "        and %d more; --all lists them\n", len(memory.Ranges)-i)
+				break
+			}
+			fmt.Fprintf(to, "        %#x  %s  %s\n", each.Address, wording.Bytes(each.Bytes), each.Change)
+		}
+	}
+	for _, file := range process.Files {
+		fmt.Fprintf(to, "    %s\n", fileText(file))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(process.Objects)) {
+		counts := process.Objects[kind]
+		fmt.Fprintf(to, "    %s: %d before, %d after\n", wording.Printable(kind), counts[0], counts[1])
+	}
+}
+
+func diffFiles(to io.Writer, title string, files []store.FileDifference) {
+	if len(files) > 0 {
+		fmt.Fprint(to, title)
+	}
+	for _, file := range files {
+		fmt.Fprintf(to, "    %s\n", fileText(file))
+	}
+}
+
+func fileText(f store.FileDifference) string {
+	name := wording.Printable(f.Name)
+	switch f.Change {
+	case store.Added:
+		return fmt.Sprintf("%s: added, %s", name, wording.Bytes(f.BytesAfter))
+	case store.Removed:
+		return fmt.Sprintf("%s: removed, %s", name, wording.Bytes(f.BytesBefore))
+	}
+	if f.BytesBefore != f.BytesAfter {
+		return fmt.Sprintf("%s: %s of it changed, %s before, %s after", name, wording.Bytes(f.ChangedBytes), wording.Bytes(f.BytesBefore), wording.Bytes(f.BytesAfter))
+	}
+	return fmt.Sprintf("%s: %s of %s changed", name, wording.Bytes(f.ChangedBytes), wording.Bytes(f.BytesAfter))
+}

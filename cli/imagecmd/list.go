@@ -1,0 +1,152 @@
+package imagecmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/wording"
+)
+
+// listView is what list --json prints. Scripts read it: fields may be added, never renamed or taken away.
+type listView struct {
+	Dir    string `json:"dir"`
+	Store  string `json:"store"`
+	Format int    `json:"format"`
+	Packs  int    `json:"packs"`
+	Bytes  uint64 `json:"bytes"`
+	// NeededBytes is nil when something that generations need is missing.
+	NeededBytes *uint64   `json:"needed_bytes"`
+	Generations []rowView `json:"generations"`
+}
+
+// rowView is one generation.
+type rowView struct {
+	Generation        uint64    `json:"generation"`
+	Created           time.Time `json:"created"`
+	Phos              string    `json:"phos"`
+	Host              string    `json:"host"`
+	OwnerUID          uint32    `json:"owner_uid"`
+	Owner             string    `json:"owner"`
+	PID               int       `json:"pid"`
+	Command           string    `json:"command"`
+	Processes         int       `json:"processes"`
+	GPUProcesses      int       `json:"gpu_processes"`
+	MemoryBytes       uint64    `json:"memory_bytes"`
+	PinnedBytes       uint64    `json:"pinned_bytes"`
+	CPUBytes          uint64    `json:"cpu_bytes"`
+	WrittenBytes      uint64    `json:"written_bytes"`
+	SharedBytes       uint64    `json:"shared_bytes"`
+	PauseMicroseconds uint64    `json:"pause_microseconds"`
+	Kinds             []string  `json:"kinds"`
+	Group             string    `json:"group"`
+	Damage            string    `json:"damage"`
+
+	user string
+}
+
+// List lists the generations of an image.
+func List(out Output, path string) error {
+	d, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	view, err := listOf(d)
+	if err != nil {
+		return err
+	}
+	view.Dir = path
+	if out.JSON {
+		return out.json(view)
+	}
+	return view.table(out)
+}
+
+func listOf(d *store.Dir) (*listView, error) {
+	all, err := d.Generations()
+	if err != nil {
+		return nil, err
+	}
+	v := &listView{Store: d.Store().String(), Format: image.Version, Generations: []rowView{}}
+	for _, n := range all {
+		g, err := read(d, n)
+		if err != nil {
+			v.Generations = append(v.Generations, rowView{Generation: n, Kinds: []string{}, Damage: err.Error()})
+			continue
+		}
+		v.Generations = append(v.Generations, rowOf(g.manifest))
+	}
+	packs, bytes, needed, err := d.Sizes(context.Background())
+	if err == nil {
+		v.Packs, v.Bytes, v.NeededBytes = packs, bytes, &needed
+		return v, nil
+	}
+	v.Packs, v.Bytes, err = d.DiskSize()
+	return v, err
+}
+
+func rowOf(m *image.Manifest) rowView {
+	row := rowView{
+		Generation: m.Generation, Created: m.Created.UTC(), Phos: m.Phos, Host: m.Host.Name, OwnerUID: m.Owner.UID, Owner: m.Owner.Name,
+		Processes: len(m.Processes), CPUBytes: m.CPU.Bytes, WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
+		PauseMicroseconds: m.Stats.PauseMicroseconds, Kinds: append([]string{}, m.Kinds...), Group: m.Group, user: userText(m.Owner),
+	}
+	for i, process := range m.Processes {
+		if i == 0 {
+			row.PID, row.Command = process.PID, process.Command
+		}
+		if process.GPU != nil {
+			row.GPUProcesses++
+			row.MemoryBytes += process.GPU.MemoryBytes
+			row.PinnedBytes += process.GPU.PinnedBytes
+		}
+	}
+	return row
+}
+
+func (v *listView) table(out Output) error {
+	to := out.table()
+	if len(v.Generations) == 0 {
+		fmt.Fprintf(to, "%s: nothing was saved there yet\n", v.Dir)
+		return to.Flush()
+	}
+	fmt.Fprintf(to, "GENERATION\tCREATED\tAGE\tPROGRAM\tPROCESSES\tUSER\tGPU\tCPU\tWRITTEN\tSHARED\tPAUSE\tSTATE\n")
+	for _, row := range v.Generations {
+		if row.Damage != "" {
+			fmt.Fprintf(to, "%d\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\tdamaged\n", row.Generation)
+			continue
+		}
+		fmt.Fprintf(to, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Generation, row.Created.Local().Format(time.DateTime),
+			wording.Age(now().Sub(row.Created)), wording.Shorten(row.Command, 24), row.Processes, row.user,
+			wording.Bytes(row.MemoryBytes+row.PinnedBytes), wording.Bytes(row.CPUBytes), wording.Bytes(row.WrittenBytes),
+			wording.Bytes(row.SharedBytes), wording.Microseconds(row.PauseMicroseconds), row.state())
+	}
+	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, plural(v.Packs, "pack", "packs"), wording.Bytes(v.Bytes))
+	if v.NeededBytes == nil {
+		fmt.Fprintf(to, "; something is missing or damaged: pos_cli image verify %s\n", v.Dir)
+	} else {
+		fmt.Fprintf(to, ", of which generations need %s\n", wording.Bytes(*v.NeededBytes))
+	}
+	for _, row := range v.Generations {
+		if row.Damage != "" {
+			fmt.Fprintf(to, "%s\n", wording.Printable(row.Damage))
+		}
+	}
+	return to.Flush()
+}
+
+// state is what a restore would make of the generation, as far as the manifest tells.
+func (r rowView) state() string {
+	text := "whole"
+	if len(r.Kinds) > 0 {
+		text = "partial"
+	}
+	if r.Group != "" {
+		text += ", group " + wording.Shorten(r.Group, 24)
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,113 @@
+package imagecmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/wording"
+)
+
+// Output is where a command writes its result and its progress, and how.
+type Output struct {
+	Out, Err io.Writer
+	// JSON is for scripts: one object, and no progress.
+	JSON bool
+}
+
+// json writes one object.
+func (o Output) json(value any) error {
+	encoder := json.NewEncoder(o.Out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+func (o Output) table() *tabwriter.Writer { return tabwriter.NewWriter(o.Out, 0, 8, 2, ' ', 0) }
+
+// now is replaced by tests.
+var now = time.Now
+
+// openDirectory opens a directory with the caller's rights.
+func openDirectory(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
+// open opens the image in a directory.
+func open(path string) (*store.Dir, error) {
+	dir, err := openDirectory(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return store.Open(dir)
+}
+
+// generation is one manifest with what stands around it.
+type generation struct {
+	number   uint64
+	text     []byte
+	manifest *image.Manifest
+	seal     image.Seal
+}
+
+// read reads a generation, whoever sealed it.
+func read(d *store.Dir, n uint64) (generation, error) {
+	if n == 0 {
+		newest, err := d.Newest()
+		if err != nil {
+			return generation{}, err
+		}
+		n = newest
+	}
+	signed, err := d.Manifest(n)
+	if err != nil {
+		return generation{}, err
+	}
+	g := generation{number: n}
+	if g.manifest, g.seal, err = image.Inspect(signed); err == nil && g.manifest.Generation != n {
+		err = fmt.Errorf("%w: the manifest is that of generation %d", image.ErrMalformed, g.manifest.Generation)
+	}
+	if err == nil {
+		g.text, err = image.ManifestText(signed)
+	}
+	if errors.Is(err, image.ErrMalformed) {
+		err = fmt.Errorf("generation %d of %s: %w; the other generations are not touched: pos_cli image list %s", n, d.Path(), err, d.Path())
+	}
+	return g, err
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// numbers lists generations: "generation 3", "generations 1, 2".
+func numbers(all []uint64) string {
+	if len(all) == 1 {
+		return fmt.Sprintf("generation %d", all[0])
+	}
+	texts := make([]string, len(all))
+	for i, n := range all {
+		texts[i] = fmt.Sprint(n)
+	}
+	return "generations " + strings.Join(texts, ", ")
+}
+
+// userText names a user by what the image says.
+func userText(o image.Owner) string {
+	if o.Name == "" {
+		return fmt.Sprintf("uid %d", o.UID)
+	}
+	return wording.Shorten(o.Name, 24)
+}

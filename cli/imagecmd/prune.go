@@ -1,0 +1,95 @@
+package imagecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/wording"
+)
+
+// PruneOptions say what stays: so many of the newest, or all but some.
+type PruneOptions struct {
+	Keep   uint
+	Remove []uint64
+	DryRun bool
+}
+
+type pruneView struct {
+	Dir    string `json:"dir"`
+	DryRun bool   `json:"dry_run"`
+	*store.Pruned
+}
+
+// Prune removes generations.
+func Prune(ctx context.Context, out Output, path string, options PruneOptions) error {
+	d, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	keep := store.Keep{Newest: int(min(options.Keep, 1<<30)), AllBut: options.Remove}
+	act, text := d.Prune, "%s: removed %s, kept %s, freed %s\n"
+	if options.DryRun {
+		act, text = d.PlanPrune, "%s: would remove %s, keep %s, and free about %s\n"
+	}
+	done, err := act(ctx, keep)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("cancelled: what had to be removed may be removed in part; what stays is whole, and the command may be given again (%w)", ctx.Err())
+	case errors.Is(err, store.ErrMissing):
+		return fmt.Errorf("%w; see: pos_cli image verify %s", err, path)
+	case err != nil:
+		return err
+	}
+	if out.JSON {
+		return out.json(pruneView{path, options.DryRun, done})
+	}
+	if done.Damage != "" {
+		fmt.Fprintf(out.Err, "some packs stay as they are, because something in them is damaged: %s; see: pos_cli image verify %s\n",
+			wording.Printable(done.Damage), path)
+	}
+	if len(done.Removed) == 0 {
+		_, err = fmt.Fprintf(out.Out, "%s: no generation has to go; it has %s\n", path, numbers(done.Kept))
+		return err
+	}
+	_, err = fmt.Fprintf(out.Out, text, path, numbers(done.Removed), numbers(done.Kept), wording.Bytes(done.FreedBytes))
+	return err
+}
+
+type cleanView struct {
+	Dir    string `json:"dir"`
+	DryRun bool   `json:"dry_run"`
+	store.Cleaned
+}
+
+// Clean removes an image.
+func Clean(out Output, path string, dryRun bool) error {
+	dir, err := openDirectory(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	act := store.Remove
+	if dryRun {
+		act = store.PlanRemove
+	}
+	done, err := act(dir)
+	if err != nil {
+		return err
+	}
+	if done.Generations == nil {
+		done.Generations = []uint64{}
+	}
+	if out.JSON {
+		return out.json(cleanView{path, dryRun, done})
+	}
+	verb := "removed"
+	if dryRun {
+		verb = "would remove"
+	}
+	_, err = fmt.Fprintf(out.Out, "%s: %s %s, %s, %s\n", path, verb, plural(len(done.Generations), "generation", "generations"),
+		plural(done.Packs, "pack", "packs"), wording.Bytes(done.Bytes))
+	return err
+}

@@ -1,0 +1,158 @@
+package imagecmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/cli/wording"
+)
+
+// showView is what show --json prints. Scripts read it: fields may be added, never renamed or taken away.
+type showView struct {
+	Dir        string   `json:"dir"`
+	Store      string   `json:"store"`
+	Format     int      `json:"format"`
+	Generation uint64   `json:"generation"`
+	Bytes      int      `json:"bytes"`
+	Seal       sealView `json:"seal"`
+	// Manifest is the text of the image, so that fields come through that this pos_cli does not know.
+	Manifest json.RawMessage `json:"manifest"`
+}
+
+type sealView struct {
+	Version  int    `json:"version"`
+	OwnerUID uint32 `json:"owner_uid"`
+	Key      string `json:"key"`
+}
+
+// Show shows one generation of an image; 0 is the newest.
+func Show(out Output, path string, n uint64) error {
+	d, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	g, err := read(d, n)
+	if err != nil {
+		return err
+	}
+	if out.JSON {
+		return out.json(showView{
+			Dir: path, Store: d.Store().String(), Format: image.Version, Generation: g.number, Bytes: len(g.text),
+			Seal: sealView{image.Version, g.seal.OwnerUID, g.seal.Key.String()}, Manifest: g.text,
+		})
+	}
+	to := out.table()
+	fmt.Fprintf(to, "generation %d of %s\n\n", g.number, path)
+	showGeneral(to, g)
+	showProcesses(to, g.manifest)
+	showEndpoints(to, g.manifest.Endpoints)
+	showFiles(to, g.manifest.Files)
+	return to.Flush()
+}
+
+func showGeneral(to io.Writer, g generation) {
+	m := g.manifest
+	whole := "whole: it can be restored where pos_cli image check says so"
+	if m.Partial() {
+		whole = "partial: only " + wording.Printable(strings.Join(m.Kinds, ", ")) + "; it cannot be restored"
+	}
+	fmt.Fprintf(to, "state\t%s\n", whole)
+	fmt.Fprintf(to, "created\t%s, %s ago, by phos %s\n", m.Created.Local().Format(time.DateTime), wording.Age(now().Sub(m.Created)), wording.Printable(m.Phos))
+	fmt.Fprintf(to, "machine\t%s, %s, kernel %s\n", wording.Printable(m.Host.Name), wording.Printable(m.Host.Arch), wording.Printable(m.Host.Kernel))
+	owner := fmt.Sprintf("uid %d, gid %d", m.Owner.UID, m.Owner.GID)
+	if m.Owner.Name != "" {
+		owner = wording.Printable(m.Owner.Name) + " (" + owner + ")"
+	}
+	fmt.Fprintf(to, "user\t%s\n", owner)
+	if m.Group != "" {
+		fmt.Fprintf(to, "group\t%s\n", wording.Printable(m.Group))
+	}
+	fmt.Fprintf(to, "sealed\tby key %s for uid %d\n", g.seal.Key, g.seal.OwnerUID)
+	fmt.Fprintf(to, "pause\t%s\n", wording.Microseconds(m.Stats.PauseMicroseconds))
+	fmt.Fprintf(to, "written\t%s, and %s were there already\n", wording.Bytes(m.Stats.WrittenBytes), wording.Bytes(m.Stats.SharedBytes))
+	if m.CPU.Tree != "" {
+		fmt.Fprintf(to, "cpu half\t%s, by CRIU %s\n", wording.Bytes(m.CPU.Bytes), wording.Printable(m.CPU.CRIU))
+	}
+}
+
+func showProcesses(to *tabwriter.Writer, m *image.Manifest) {
+	fmt.Fprintf(to, "\nPID\tPARENT\tTHREADS\tCOMMAND\tGPU MEMORY\tPINNED\tGPUS\tJOB\n")
+	for _, p := range m.Processes {
+		memory, pinned, gpus, job := "-", "-", "-", "-"
+		if p.GPU != nil {
+			memory, pinned, job = wording.Bytes(p.GPU.MemoryBytes), wording.Bytes(p.GPU.PinnedBytes), wording.Shorten(p.GPU.Job, 24)
+			gpus = gpusText(p.GPU.Devices)
+		}
+		fmt.Fprintf(to, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.PID, p.Parent, p.Threads, wording.Shorten(p.Command, 40), memory, pinned, gpus, job)
+	}
+	for _, p := range m.Processes {
+		if p.GPU == nil || len(p.GPU.Objects) == 0 {
+			continue
+		}
+		fmt.Fprintf(to, "pid %d has", p.PID)
+		for i, kind := range slices.Sorted(maps.Keys(p.GPU.Objects)) {
+			if i > 0 {
+				fmt.Fprint(to, ",")
+			}
+			fmt.Fprintf(to, " %s: %d", wording.Printable(kind), p.GPU.Objects[kind])
+		}
+		fmt.Fprintln(to)
+	}
+}
+
+// gpusText names each kind of GPU that a process saw, and how many of it.
+func gpusText(devices []image.Device) string {
+	var texts []string
+	for i := 0; i < len(devices); {
+		same := i
+		for same < len(devices) && devices[same].Name == devices[i].Name && devices[same].MemoryBytes == devices[i].MemoryBytes {
+			same++
+		}
+		texts = append(texts, fmt.Sprintf("%d × %s, %s, %s", same-i, wording.Shorten(devices[i].Name, 32), wording.Bytes(devices[i].MemoryBytes),
+			wording.Printable(devices[i].Capability)))
+		i = same
+	}
+	if len(texts) == 0 {
+		return "-"
+	}
+	return strings.Join(texts, "; ")
+}
+
+func showEndpoints(to io.Writer, ends []image.Endpoint) {
+	if len(ends) == 0 {
+		return
+	}
+	fmt.Fprintf(to, "\nOUTSIDE END\tKIND\tOPEN AS\n")
+	for _, end := range ends {
+		as := strings.Join(end.Descriptors, ", ")
+		if end.Standard >= 0 {
+			as = fmt.Sprintf("standard %d of the root (%s)", end.Standard, as)
+		}
+		fmt.Fprintf(to, "%s\t%s\t%s\n", wording.Shorten(end.Key, 40), wording.Printable(end.Kind), wording.Shorten(as, 100))
+	}
+}
+
+func showFiles(to io.Writer, files []image.SavedFile) {
+	if len(files) == 0 {
+		return
+	}
+	fmt.Fprintf(to, "\nFILE\tSIZE\tAT A RESTORE\n")
+	for _, file := range files {
+		fate := "its content comes back"
+		switch {
+		case file.Library:
+			fate = "this content is used, whatever stands there"
+		case file.Hash == "":
+			fate = "must be there; is cut to this length"
+		}
+		fmt.Fprintf(to, "%s\t%s\t%s\n", wording.Printable(file.Path), wording.Bytes(file.Bytes), fate)
+	}
+}

@@ -1,0 +1,161 @@
+package imagecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/wording"
+)
+
+// ErrDamaged means that an image is not what was written.
+var ErrDamaged = errors.New("damaged")
+
+// verifyView is what verify --json prints. Scripts read it: fields may be added, never renamed or taken away.
+type verifyView struct {
+	Dir string `json:"dir"`
+	store.Verified
+	GoodGenerations []uint64 `json:"good_generations"`
+	BadGenerations  []uint64 `json:"bad_generations"`
+}
+
+// Verify reads everything and says what is damaged.
+func Verify(ctx context.Context, out Output, path string) error {
+	d, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	found, err := d.Verify(ctx, progress(out, "verify"))
+	if ctx.Err() != nil {
+		return errors.New("cancelled: not everything was looked at")
+	}
+	if err != nil {
+		return err
+	}
+	all, err := d.Generations()
+	if err != nil {
+		return err
+	}
+	view := verifyView{Dir: path, Verified: *found, GoodGenerations: []uint64{}, BadGenerations: []uint64{}}
+	if view.Problems == nil {
+		view.Problems = []store.Problem{}
+	}
+	bad := badGenerations(found.Problems)
+	for _, n := range all {
+		if bad[n] {
+			view.BadGenerations = append(view.BadGenerations, n)
+		} else {
+			view.GoodGenerations = append(view.GoodGenerations, n)
+		}
+	}
+	if out.JSON {
+		err = out.json(view)
+	} else {
+		err = view.text(out)
+	}
+	if err == nil && len(found.Problems) > 0 {
+		err = view.damage()
+	}
+	return err
+}
+
+// progress shows how far long work is, and takes the bar away at its end.
+func progress(out Output, phase string) func(done, total uint64) {
+	if out.JSON {
+		return nil
+	}
+	var mu sync.Mutex // guards the bar: several goroutines read
+	bar := terminal.NewBar(out.Err)
+	return func(done, total uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		bar.Step(phase, done, total)
+		if done >= total {
+			bar.Clear()
+		}
+	}
+}
+
+// badGenerations are those that lack something, or whose own file is damaged.
+func badGenerations(problems []store.Problem) map[uint64]bool {
+	bad := map[uint64]bool{}
+	for _, problem := range problems {
+		for _, touch := range problem.Touches {
+			bad[touch.Generation] = true
+		}
+		if n, ok := store.GenerationOf(problem.File); ok {
+			bad[n] = true
+		}
+	}
+	return bad
+}
+
+// mostPerFile is how many problems of one file are listed.
+const mostPerFile = 5
+
+func (v *verifyView) text(out Output) error {
+	if len(v.Problems) == 0 {
+		_, err := fmt.Fprintf(out.Out, "%s: %s, %s, %s, %s: all is as it was written\n", v.Dir, plural(v.Generations, "generation", "generations"),
+			plural(v.Packs, "pack", "packs"), plural(v.Contents, "content", "contents"), wording.Bytes(v.Bytes))
+		return err
+	}
+	byFile := map[string][]store.Problem{}
+	for _, problem := range v.Problems {
+		byFile[problem.File] = append(byFile[problem.File], problem)
+	}
+	var text strings.Builder
+	for _, file := range slices.Sorted(maps.Keys(byFile)) {
+		fmt.Fprintf(&text, "%s/%s\n", v.Dir, wording.Printable(file))
+		touched := map[uint64][]string{}
+		for i, problem := range byFile[file] {
+			if i < mostPerFile {
+				fmt.Fprintf(&text, "    %s\n", wording.Printable(problem.What))
+			}
+			for _, touch := range problem.Touches {
+				touched[touch.Generation] = append(touched[touch.Generation], touch.Parts...)
+			}
+		}
+		if more := len(byFile[file]) - mostPerFile; more > 0 {
+			fmt.Fprintf(&text, "    and %d more\n", more)
+		}
+		for _, n := range slices.Sorted(maps.Keys(touched)) {
+			parts := slices.Compact(slices.Sorted(slices.Values(touched[n])))
+			fmt.Fprintf(&text, "    generation %d needs it: %s\n", n, wording.Shorten(strings.Join(parts, "; "), 200))
+		}
+	}
+	_, err := fmt.Fprint(out.Out, text.String())
+	return err
+}
+
+// damage is the last word on an image: what is lost, and what to do.
+func (v *verifyView) damage() error {
+	files := map[string]bool{}
+	for _, problem := range v.Problems {
+		files[problem.File] = true
+	}
+	what := fmt.Sprintf("%s: %s", v.Dir, plural(len(files), "file", "files"))
+	switch {
+	case len(v.BadGenerations) == 0:
+		return fmt.Errorf("%s %w, and no generation lacks anything: each can be restored", what, ErrDamaged)
+	case len(v.GoodGenerations) == 0:
+		return fmt.Errorf("%s %w, and no generation is whole: restore the files from a copy, or take a new checkpoint into the directory, which "+
+			"writes again what is missing", what, ErrDamaged)
+	}
+	last := v.GoodGenerations[len(v.GoodGenerations)-1]
+	return fmt.Errorf("%s %w: %s not whole; %s can be restored (--restore --generation %d), and a new checkpoint into the directory writes again what "+
+		"is missing", what, ErrDamaged, isAre(v.BadGenerations), numbers(v.GoodGenerations), last)
+}
+
+func isAre(all []uint64) string {
+	if len(all) == 1 {
+		return numbers(all) + " is"
+	}
+	return numbers(all) + " are"
+}
