@@ -71,6 +71,8 @@ type BringOrder struct {
 	// Hold, if not nil, is called when all but the processes is there.
 	Hold     func(context.Context) error
 	Progress func(Step)
+	// Notice, if not nil, is told what is worth knowing.
+	Notice func(text string)
 }
 
 // Prepared is an image of which everything is there but its processes. It is either brought or dropped.

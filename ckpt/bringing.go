@@ -45,6 +45,7 @@ func (b *bringing) processes(ctx context.Context) error {
 			Root: root, NewPids: b.order.NewPids, Remap: b.remap(),
 			Endpoints: b.order.Endpoints, Described: m.Endpoints, Files: files,
 			Control: b.order.Control(), Cgroup: b.order.Cgroup, Log: b.order.Output, Detach: b.order.Detach,
+			Notice: b.order.Notice,
 		}
 		restored, err := b.Prepared.order.CPU.Restore(ctx, order)
 		if err != nil {

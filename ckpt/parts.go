@@ -106,6 +106,8 @@ type RestoreOrder struct {
 	Log *os.File
 	// Detach: nobody waits for the tree.
 	Detach bool
+	// Notice, if not nil, is told what is worth knowing.
+	Notice func(text string)
 }
 
 // FileContent is a file that the tree had open for writing, as it was at the cut.

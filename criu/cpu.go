@@ -30,10 +30,13 @@ type Options struct {
 }
 
 // CPU saves and restores processes by CRIU.
-type CPU struct{ options Options }
+type CPU struct {
+	options Options
+	sharing sharing
+}
 
 // New makes a CPU.
-func New(options Options) *CPU { return &CPU{options} }
+func New(options Options) *CPU { return &CPU{options: options} }
 
 var _ ckpt.CPU = (*CPU)(nil)
 

@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/filelist"
 	"github.com/phos-gpu/phos/criu/keeper"
 	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
@@ -60,6 +61,14 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	if err != nil {
 		return nil, err
 	}
+	release, err := c.sharing.reserve(ctx, order.Files)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := filelist.ForgetSizes(order.Images, pathsOf(order.Files)); err != nil {
+		return nil, err
+	}
 	p, err := c.plan(ctx, order, r)
 	defer p.close()
 	if err != nil {
@@ -76,6 +85,7 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	if back.found, err = back.look(); err != nil {
 		return nil, errors.Join(err, back.Kill())
 	}
+	c.sharing.add(back)
 	return back, nil
 }
 
@@ -93,7 +103,9 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 		return nil, errors.Join(err, forget(control))
 	}
 	back := &restored{client: client, kept: true, record: &record{Outside: client.Outside()}}
-	back.found, err = back.look()
+	if back.found, err = back.look(); err == nil {
+		c.sharing.add(back)
+	}
 	return back, err
 }
 
@@ -127,7 +139,11 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 	if err := p.ends(order, r); err != nil {
 		return p, err
 	}
-	return p, p.contents(order.Files)
+	shared, err := c.share(order, r)
+	if err != nil {
+		return p, err
+	}
+	return p, p.contents(order.Files, shared)
 }
 
 // foreign finds the files that the tree had through mounts of other namespaces. With the user's rights: CRIU opens what it
@@ -207,10 +223,10 @@ func (p *plan) handOver(end image.Endpoint, file *os.File) error {
 const firstSlaveMajor = 136
 
 // contents lets the contents of files flow to the keeper, which writes them one after the other.
-func (p *plan) contents(files []ckpt.FileContent) error {
+func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error {
 	for _, file := range files {
-		written := keeper.Written{Path: file.Path, Bytes: file.Bytes, Mode: file.Mode, Content: none}
-		if file.Content != nil {
+		written := keeper.Written{Path: file.Path, Bytes: file.Bytes, Mode: file.Mode, Content: none, Shared: shared[file.Path]}
+		if file.Content != nil && !written.Shared {
 			read, write, err := os.Pipe()
 			if err != nil {
 				return fmt.Errorf("content of %s: %w", file.Path, err)

@@ -180,6 +180,7 @@ func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
 	order := ckpt.BringOrder{
 		Endpoints: endpoints, NewPids: request.GetNewPids(), Detach: request.GetDetach(),
 		Control: r.newKeeper, Cgroup: cgroupOf(int(r.actor.PID)), Output: d.options.WorkerLog, Progress: r.progress,
+		Notice: r.notice,
 	}
 	if request.GetHold() {
 		order.Hold = func(ctx context.Context) error {
@@ -200,6 +201,10 @@ func (r *restoring) newKeeper() string {
 
 func (r *restoring) progress(now ckpt.Step) {
 	r.out.TellLatest(now.Phase, &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Step{Step: stepOf(now)}})
+}
+
+func (r *restoring) notice(text string) {
+	_ = r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Notice{Notice: text}}) // who does not listen needs not know
 }
 
 // endpoints are the files that stand for the image's outside ends.
@@ -235,7 +240,7 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	obstacles := d.machine.Obstacles(ctx, image.source.Manifest, r.request.GetNewPids())
 	for _, o := range obstacles {
 		if o.Harmless {
-			_ = r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Notice{Notice: o.Subject + ": " + o.Reason}})
+			r.notice(o.Subject + ": " + o.Reason)
 		}
 	}
 	if serious := ckpt.Serious(obstacles); len(serious) > 0 {

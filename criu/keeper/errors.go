@@ -18,11 +18,15 @@ type PIDTaken struct {
 	Name string
 	// Zombie: it has ended, and its parent has not asked how.
 	Zombie bool
+	// Parent is that parent's pid, ParentName its name.
+	Parent     int
+	ParentName string
 }
 
 func (e *PIDTaken) Error() string {
 	if e.Zombie {
-		return fmt.Sprintf("pid %d is still taken by a process that has ended (%s), because its parent has not asked how: end the parent, or restore with --new-pids", e.PID, e.Name)
+		return fmt.Sprintf("pid %d (%s) has ended, but it is a zombie until its parent, pid %d (%s), asks how: have that do so, end it, or restore with --new-pids",
+			e.PID, e.Name, e.Parent, e.ParentName)
 	}
 	return fmt.Sprintf("pid %d is taken by another process (%s): end that one, or restore with --new-pids", e.PID, e.Name)
 }

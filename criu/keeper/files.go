@@ -52,6 +52,10 @@ func (w *Written) fill(file, content *os.File) error {
 	if info, err = file.Stat(); err != nil || info.Size() == w.Bytes {
 		return err
 	}
+	if w.Shared {
+		// Only what the tree has mapped must be there.
+		return file.Truncate(max(info.Size(), w.Bytes))
+	}
 	if info.Size() < w.Bytes {
 		return fmt.Errorf("has %d bytes; it had %d, which are not in the image", info.Size(), w.Bytes)
 	}

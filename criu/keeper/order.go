@@ -70,6 +70,8 @@ type Written struct {
 	Mode  uint32 `json:"mode"`
 	// Content is a file or pipe with what it held; -1: it must not be shorter than it was, and what is longer is cut off.
 	Content int `json:"content"`
+	// Shared: somebody else is writing it, so it stays as it is.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // request is what somebody asks of a keeper whose tree is there. Only one field is set.

@@ -109,7 +109,9 @@ func (k *keeper) free(ctx context.Context) error {
 		for taken(pid) {
 			stat, err := procfs.ReadStat(pid)
 			if err == nil && (!stat.Zombie() || ctx.Err() != nil) {
-				return &PIDTaken{PID: pid, Name: stat.Name(), Zombie: stat.Zombie()}
+				return &PIDTaken{
+					PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent, ParentName: process.Identity{PID: stat.Parent}.Name(),
+				}
 			}
 			if err != nil && ctx.Err() != nil {
 				return &PIDTaken{PID: pid, Name: "a thread"}

@@ -50,7 +50,7 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 			found = append(found, h.gpuObstacles(p)...)
 		}
 		if !newPids {
-			found = append(found, pidObstacle(p)...)
+			found = append(found, pidObstacle(ctx, p)...)
 		}
 	}
 	return append(found, fileObstacles(m)...)
@@ -105,15 +105,33 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	return found
 }
 
-func pidObstacle(p image.Process) []ckpt.Obstacle {
-	id, err := process.Of(p.PID)
-	if err != nil {
-		return nil
+// burial is how long parents may take to ask for their dead: those may be the very processes that were saved.
+const burial = 2 * time.Second
+
+func pidObstacle(ctx context.Context, p image.Process) []ckpt.Obstacle {
+	subject, wait := fmt.Sprintf("pid %d", p.PID), time.After(burial)
+	for {
+		id, err := process.Of(p.PID)
+		if err != nil {
+			return nil
+		}
+		parent, zombie := id.Zombie()
+		if !zombie {
+			return []ckpt.Obstacle{{
+				Subject: subject, Reason: "it is taken: " + id.Command(80), Remedy: "end that process, or restore with --new-pids",
+			}}
+		}
+		select {
+		case <-time.After(time.Millisecond):
+			continue
+		case <-wait:
+		case <-ctx.Done():
+		}
+		return []ckpt.Obstacle{{
+			Subject: subject, Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, pid %d (%s), asks how", id.Name(), parent.PID, parent.Name()),
+			Remedy: "have that do so, end it, or restore with --new-pids",
+		}}
 	}
-	return []ckpt.Obstacle{{
-		Subject: fmt.Sprintf("pid %d", p.PID), Reason: "it is taken: " + id.Command(80),
-		Remedy: "end that process, or restore with --new-pids",
-	}}
 }
 
 // fileObstacles looks for files that the program will find gone, with the rights of its user.

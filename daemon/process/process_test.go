@@ -85,3 +85,38 @@ func TestAnotherProcessOfTheSamePid(t *testing.T) {
 		t.Errorf("open: %v, want ErrGone", err)
 	}
 }
+
+func TestZombie(t *testing.T) {
+	self, err := Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, zombie := self.Zombie(); zombie {
+		t.Error("this process is taken for one that has ended")
+	}
+	child := exec.Command("true")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := Of(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle, err := Open(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	if err := handle.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if parent, zombie := id.Zombie(); !zombie || parent != self {
+		t.Errorf("zombie %v of parent %v, want one of %v", zombie, parent, self)
+	}
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, zombie := id.Zombie(); zombie {
+		t.Error("a buried process is taken for a zombie")
+	}
+}

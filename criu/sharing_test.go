@@ -1,0 +1,85 @@
+package criu
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/ckpt"
+)
+
+// redirected writes lines of its own into a file that a shell might have opened for it: not for appending.
+const redirected = `
+log = os.open('log', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+step('one')
+for i in range(2000):
+    os.write(log, b'line %4d\n' % i)
+    if i % 20 == 0: time.sleep(0.001)
+step('two')
+sys.exit(7)
+`
+
+func wantedLog() string {
+	var want strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&want, "line %4d\n", i)
+	}
+	return want.String()
+}
+
+// TestClonesShareAFile: two clones that write the same file, each where it was, come back while the other one is writing.
+func TestClonesShareAFile(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), redirected))
+	s.says("at one")
+	saved := s.save(cpu, true)
+	s.allow("one")
+	s.allow("two")
+	var clones []ckpt.Restored
+	var notices []string
+	for range 3 {
+		order := saved.order(t)
+		order.NewPids = true
+		order.Notice = func(text string) { notices = append(notices, text) }
+		clones = append(clones, saved.restore(t, cpu, order))
+	}
+	for _, clone := range clones {
+		ends(t, clone, 7)
+	}
+	got, err := os.ReadFile(s.file("log"))
+	if err != nil || string(got) != wantedLog() {
+		t.Errorf("the file has %d bytes, %v", len(got), err)
+	}
+	if len(notices) == 0 || !strings.Contains(notices[0], s.file("log")) {
+		t.Errorf("notices are %q", notices)
+	}
+}
+
+// TestCloneBesideItself: what the program has written since it was saved is not cut off by its clone.
+func TestCloneBesideItself(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), redirected))
+	s.says("at one")
+	saved := s.save(cpu, false)
+	s.allow("one")
+	s.says("at two")
+	order := saved.order(t)
+	order.NewPids = true
+	back, err := cpu.Restore(within(t), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = back.Kill() })
+	if got, err := os.ReadFile(s.file("log")); err != nil || string(got) != wantedLog() {
+		t.Errorf("with the clone the file has %d bytes, %v", len(got), err)
+	}
+	if err := back.Keep(); err != nil {
+		t.Fatal(err)
+	}
+	s.allow("two")
+	ends(t, back, 7)
+	if got, err := os.ReadFile(s.file("log")); err != nil || string(got) != wantedLog() {
+		t.Errorf("at the end the file has %d bytes, %v", len(got), err)
+	}
+}
