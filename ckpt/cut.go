@@ -227,14 +227,17 @@ func (v *saving) thaw() {
 func (v *saving) cut(ctx context.Context, until time.Time) error {
 	v.gauge.phase(Step{Phase: "cut"})
 	v.files = nil
-	work := []func(context.Context) error{v.saveFiles}
+	v.within.anew()
+	work := []func(context.Context) error{v.within.timed("files", v.saveFiles)}
 	for _, d := range v.devices {
-		work = append(work, func(ctx context.Context) error {
+		work = append(work, v.within.timed("gpu", func(ctx context.Context) error {
 			return about(d, d.Cut(ctx, max(time.Until(until), firstPatience)))
-		})
+		}))
 	}
 	for i, work1 := range v.work {
-		work = append(work, func(ctx context.Context) error { return v.dump(ctx, v.frozen[i], work1, v.trees[i]) })
+		work = append(work, v.within.timed("processes", func(ctx context.Context) error {
+			return v.dump(ctx, v.frozen[i], work1, v.trees[i])
+		}))
 	}
 	return parallel(ctx, work...)
 }

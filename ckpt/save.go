@@ -63,6 +63,9 @@ type Saved struct {
 	GPUWrittenBytes, MemoryBytes uint64
 	// Took says how long each step took.
 	Took map[string]time.Duration
+	// Within says how long the parts of the cut took, which are done at the same time: "processes", "gpu", "files"; of several
+	// programs' the longest.
+	Within map[string]time.Duration
 }
 
 // ObstacleError is everything that stands against saving or restoring a tree.
@@ -102,6 +105,7 @@ type saving struct {
 	// waiting is when the first attempt at the pause began, paused when the last one did.
 	waiting, paused time.Time
 	pause           time.Duration
+	within          within
 	// noticed are the notices that were given.
 	noticed map[string]bool
 }
@@ -136,7 +140,7 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	err = v.steps.run(context.WithoutCancel(ctx), step{"end", v.end, v.thaw})
 	v.abortDevices()
 	err = errors.Join(err, v.clear())
-	saved := &Saved{Manifest: &v.order.Manifest, Pause: v.pause, Total: time.Since(begin), Took: v.steps.took}
+	saved := &Saved{Manifest: &v.order.Manifest, Pause: v.pause, Total: time.Since(begin), Took: v.steps.took, Within: v.within.longest}
 	for _, half := range v.halves {
 		saved.GPUWrittenBytes += half.WrittenBytes
 		saved.MemoryBytes += half.MemoryBytes

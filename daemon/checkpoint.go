@@ -117,7 +117,20 @@ func doneOf(saved *ckpt.Saved) *rpc.CheckpointDone {
 		Generation: m.Generation, PauseMicroseconds: uint64(saved.Pause.Microseconds()),
 		TotalMicroseconds: uint64(saved.Total.Microseconds()), WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
 		GpuWrittenBytes: saved.GPUWrittenBytes, MemoryBytes: saved.MemoryBytes, Processes: uint64(len(m.Processes)),
+		TookMicroseconds: tookOf(saved),
 	}
+}
+
+// tookOf is how long everything took.
+func tookOf(saved *ckpt.Saved) map[string]uint64 {
+	took := make(map[string]uint64, len(saved.Took)+len(saved.Within))
+	for name, each := range saved.Took {
+		took[name] = uint64(each.Microseconds())
+	}
+	for part, each := range saved.Within {
+		took["cut."+part] = uint64(each.Microseconds())
+	}
+	return took
 }
 
 // kindsOfState are those that --target and --skip-target name.
@@ -155,6 +168,7 @@ func (d *Daemon) checkpoint(ctx context.Context, want saving) (*ckpt.Saved, erro
 	} else {
 		d.log.Info("checkpoint", "pids", pids, "uid", want.actor.UID, "generation", saved.Manifest.Generation,
 			"pause", saved.Pause, "total", saved.Total, "written", saved.Manifest.Stats.WrittenBytes, "stopped", want.request.GetStop())
+		d.log.Debug("checkpoint", "pids", pids, "took", saved.Took, "within", saved.Within)
 	}
 	d.noteCheckpoint(pids, err)
 	return saved, err

@@ -212,6 +212,8 @@ type dumpView struct {
 	WrittenBytes      uint64 `json:"written_bytes"`
 	GPUWrittenBytes   uint64 `json:"gpu_written_bytes"`
 	SharedBytes       uint64 `json:"shared_bytes"`
+	// TookMicroseconds are by the names of steps; what has a dot is a part of the step before the dot.
+	TookMicroseconds map[string]uint64 `json:"took_microseconds,omitempty"`
 }
 
 func dumpViewOf(dir string, done *rpc.CheckpointDone) dumpView {
@@ -219,7 +221,7 @@ func dumpViewOf(dir string, done *rpc.CheckpointDone) dumpView {
 		Dir: dir, Generation: done.GetGeneration(), Processes: done.GetProcesses(),
 		PauseMicroseconds: done.GetPauseMicroseconds(), TotalMicroseconds: done.GetTotalMicroseconds(),
 		MemoryBytes: done.GetMemoryBytes(), WrittenBytes: done.GetWrittenBytes(), GPUWrittenBytes: done.GetGpuWrittenBytes(),
-		SharedBytes: done.GetSharedBytes(),
+		SharedBytes: done.GetSharedBytes(), TookMicroseconds: done.GetTookMicroseconds(),
 	}
 }
 

@@ -14,11 +14,8 @@ import (
 	"github.com/phos-gpu/phos/tests/lab"
 )
 
-// TestSpeed prints the table. It runs when PHOS_BENCH is set, which ./build.sh bench does.
-func TestSpeed(t *testing.T) {
-	if os.Getenv("PHOS_BENCH") == "" {
-		t.Skip("run it by ./build.sh bench")
-	}
+// measureCalls measures what a call and a copy cost.
+func measureCalls(t *testing.T, _ *bench) []row {
 	daemon := lab.Start(t, "--log-level=warn")
 	measured, program, release := runSpeed(t, daemon)
 	worker := int(daemon.Status().GetPrograms()[0].GetWorkerPid())
@@ -27,8 +24,7 @@ func TestSpeed(t *testing.T) {
 	if err := program.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	rows := append(calls(measured, idle), copies(measured)...)
-	print(t, append(rows, interpreter(t)...))
+	return append(calls(measured, idle), copies(measured)...)
 }
 
 // calls are the rows of calls, and of what runs between them.

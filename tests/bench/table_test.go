@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -18,18 +19,31 @@ type row struct {
 }
 
 func (r row) String() string {
-	target, verdict := "", ""
+	target, verdict := r.target()
+	return fmt.Sprintf("%-34s %8s %-3s %-8s %-7s %s", r.name, r.figure(), r.unit, target, verdict, r.note)
+}
+
+// target is what the value should be, and whether it is.
+func (r row) target() (target, verdict string) {
 	switch {
 	case r.most != 0:
-		target, verdict = fmt.Sprintf("<= %g", r.most), judge(r.value <= r.most)
+		return fmt.Sprintf("<= %g", r.most), judge(r.value <= r.most)
 	case r.least != 0:
-		target, verdict = fmt.Sprintf(">= %g", r.least), judge(r.value >= r.least)
+		return fmt.Sprintf(">= %g", r.least), judge(r.value >= r.least)
 	}
+	return "", ""
+}
+
+// figure is the value with about three digits that matter.
+func (r row) figure() string {
 	decimals := 2
-	if r.value >= 100 {
+	switch {
+	case r.value >= 100:
 		decimals = 0
+	case r.value < 0.1:
+		decimals = 4
 	}
-	return fmt.Sprintf("%-32s %8.*f %-3s %-8s %-7s %s", r.name, decimals, r.value, r.unit, target, verdict, r.note)
+	return strconv.FormatFloat(r.value, 'f', decimals, 64)
 }
 
 func judge(reached bool) string {
@@ -39,16 +53,33 @@ func judge(reached bool) string {
 	return "missed"
 }
 
+// section is the rows of one group.
+type section struct {
+	Name string
+	Rows []row
+}
+
+// table is the rows as text.
+func table(rows []row) string {
+	var text strings.Builder
+	for _, r := range rows {
+		fmt.Fprintln(&text, strings.TrimRight(r.String(), " "))
+	}
+	return text.String()
+}
+
 // print shows the rows, and how busy the machine was with other things.
 func print(t *testing.T, rows []row) {
 	t.Helper()
-	var table strings.Builder
-	for _, r := range rows {
-		fmt.Fprintln(&table, strings.TrimRight(r.String(), " "))
-	}
-	load, err := os.ReadFile("/proc/loadavg")
+	t.Logf("load %s on %d cores\n%s", load(t), runtime.NumCPU(), table(rows))
+}
+
+// load is that of the last one, five and fifteen minutes.
+func load(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("load %s on %d cores\n%s", strings.Join(strings.Fields(string(load))[:3], " "), runtime.NumCPU(), table.String())
+	return strings.Join(strings.Fields(string(text))[:3], " ")
 }

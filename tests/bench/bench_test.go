@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+const mebibyte = 1 << 20
+
+// bench is one run.
+type bench struct {
+	// rows are the groups of rows that are wanted.
+	rows *regexp.Regexp
+	// bytes of device memory that a program has.
+	bytes uint64
+	// largest is how far the table of growth goes.
+	largest uint64
+	// rounds is how often what is compared is measured by turns; the medians are compared.
+	rounds int
+	// while is how long a rate is measured.
+	while time.Duration
+	// disk and memory are where images are put.
+	disk, memory string
+
+	memoryProgram string // compiled, or empty
+}
+
+// group is some rows that are measured together.
+type group struct {
+	name    string
+	measure func(*testing.T, *bench) []row
+}
+
+func groups() []group {
+	return []group{
+		{"calls", measureCalls},
+		{"interpreter", func(t *testing.T, _ *bench) []row { return interpreter(t) }},
+		{"pause", measurePause},
+		{"tmpfs", measureTmpfs},
+		{"rate", measureRate},
+		{"second", measureSecond},
+		{"restore", measureRestore},
+		{"budget", measureBudget},
+		{"growth", measureGrowth},
+	}
+}
+
+// newBench takes the settings from the environment.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{rows: regexp.MustCompile("."), bytes: 4 << 30, largest: 8 << 30, rounds: 3, while: 4 * time.Second}
+	if names := os.Getenv("PHOS_BENCH"); names != "" && names != "1" {
+		b.rows = regexp.MustCompile("^(" + names + ")$")
+	}
+	if rounds := os.Getenv("PHOS_BENCH_ROUNDS"); rounds != "" {
+		var err error
+		if b.rounds, err = strconv.Atoi(rounds); err != nil || b.rounds < 1 {
+			t.Fatalf("PHOS_BENCH_ROUNDS=%s: %v", rounds, err)
+		}
+	}
+	if size := os.Getenv("PHOS_BENCH_SIZE"); size != "" {
+		var bytes config.Size
+		if err := bytes.UnmarshalText([]byte(size)); err != nil {
+			t.Fatalf("PHOS_BENCH_SIZE: %v", err)
+		}
+		b.bytes, b.largest = uint64(bytes), 2*uint64(bytes)
+	}
+	b.disk, b.memory = b.place(t, cmp.Or(os.Getenv("PHOS_BENCH_DIR"), "/var/tmp")), b.place(t, "/dev/shm")
+	return b
+}
+
+// place makes a directory for images.
+func (b *bench) place(t *testing.T, below string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(below, "phos-bench-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// TestSpeed prints the table. It runs when PHOS_BENCH is set, which ./build.sh bench does: to 1, or to names of groups.
+func TestSpeed(t *testing.T) {
+	if os.Getenv("PHOS_BENCH") == "" {
+		t.Skip("run it by ./build.sh bench")
+	}
+	b := newBench(t)
+	var all []section
+	for _, each := range groups() {
+		if !b.rows.MatchString(each.name) {
+			continue
+		}
+		t.Run(each.name, func(t *testing.T) {
+			rows := each.measure(t, b)
+			all = append(all, section{each.name, rows})
+			print(t, rows)
+		})
+	}
+	if path := os.Getenv("PHOS_BENCH_WRITE"); path != "" && !t.Failed() {
+		write(t, path, b, all)
+	}
+}
+
+// TestSmall goes through the rows of checkpoints with little memory: that they can be measured, and that the program has in
+// the end what it should have. It judges no speed.
+func TestSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	b := newBench(t)
+	b.bytes, b.largest, b.rounds, b.while = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond
+	for _, name := range []string{"pause", "rate", "second", "restore", "budget", "growth"} {
+		t.Run(name, func(t *testing.T) {
+			at := slices.IndexFunc(groups(), func(g group) bool { return g.name == name })
+			if rows := groups()[at].measure(t, b); len(rows) == 0 {
+				t.Error("there is no row")
+			}
+		})
+	}
+}
+
+// daemon starts a phosd whose GPU has room enough.
+func (b *bench) daemon(t *testing.T) *lab.Daemon {
+	t.Helper()
+	_, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	return lab.Start(t, "--log-level=debug", "--gpus=soft:1,memory="+fmt.Sprintf("%dMiB", 2*b.largest/mebibyte))
+}
+
+// imageDir is a new directory for an image.
+func imageDir(t *testing.T, below string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(below, "image-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Clean(dir)
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}

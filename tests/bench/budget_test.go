@@ -1,0 +1,77 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// measureBudget looks at the memory that a checkpoint takes of a program that rewrites all it has.
+func measureBudget(t *testing.T, b *bench) (rows []row) {
+	daemon := b.daemon(t)
+	program := b.hold(t, daemon, b.bytes)
+	program.set(rewriteBytesPerSecond, b.bytes)
+	for _, budget := range []uint64{1 << 30, 256 * mebibyte, 64 * mebibyte} {
+		dir := imageDir(t, b.disk)
+		program.moves()
+		var done *rpc.CheckpointDone
+		extra := extraMemory(daemon.PID(), func() { done = program.save(dir, saveOptions{budgetBytes: budget}) })
+		remove(t, dir)
+		rows = append(rows, row{
+			name: fmt.Sprintf("memory of a dump, budget %d MiB", budget/mebibyte), value: float64(extra) / float64(budget), most: 1,
+			note: fmt.Sprintf("of the budget; %d MiB; pause %s, in all %.2f s; all of the memory is rewritten again and again",
+				extra/mebibyte, milliseconds(seconds(done.GetPauseMicroseconds())), seconds(done.GetTotalMicroseconds())),
+		})
+	}
+	program.set(rewriteBytesPerSecond, 0)
+	program.finish()
+	return rows
+}
+
+// extraMemory is how much more memory phosd and all below it have at the most while something is done, looked at often.
+func extraMemory(phosd int, do func()) uint64 {
+	before := residentBelow(phosd)
+	most := before
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	for {
+		select {
+		case <-done:
+			return most - before
+		case <-time.After(5 * time.Millisecond):
+			most = max(most, residentBelow(phosd))
+		}
+	}
+}
+
+// ownMemory are the lines of a status that count memory which no other process has.
+var ownMemory = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB`)
+
+// residentBelow is the memory of a process and all its children's.
+func residentBelow(pid int) (bytes uint64) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if match := ownMemory.FindSubmatch(status); match != nil {
+		kibibytes, _ := strconv.ParseUint(string(match[1]), 10, 64)
+		bytes = kibibytes << 10
+	}
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range tasks {
+		children, _ := os.ReadFile(path)
+		for _, child := range strings.Fields(string(children)) {
+			if number, err := strconv.Atoi(child); err == nil {
+				bytes += residentBelow(number)
+			}
+		}
+	}
+	return bytes
+}

@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// rewrites are how much of the memory is rewritten in a second, in percent.
+var rewrites = []uint64{1, 10, 100}
+
+func measurePause(t *testing.T, b *bench) []row { return b.pauses(t, b.disk, rewrites) }
+
+func measureTmpfs(t *testing.T, b *bench) []row {
+	rows := b.pauses(t, b.memory, rewrites[:1])
+	for i := range rows {
+		rows[i].name = strings.Replace(rows[i].name, "pre-dump", "tmpfs: pre-dump", 1)
+		rows[i].name = strings.Replace(rows[i].name, "dump /", "tmpfs: dump /", 1)
+	}
+	return rows
+}
+
+// pauses compares pre-dumps, dumps of a program that stands still, and cp.
+func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []row) {
+	daemon := b.daemon(t)
+	program := b.hold(t, daemon, b.bytes)
+	var throughput []row
+	for _, percent := range percents {
+		program.set(rewriteBytesPerSecond, b.bytes/100*percent)
+		p := program.comparePauses(b, place)
+		r := row{
+			name: fmt.Sprintf("pre-dump's pause, %d %%/s rewritten", percent), value: median(p.pauses) / median(p.stopped),
+			note: fmt.Sprintf("%s of %.2f s stopped; %s", milliseconds(median(p.pauses)), median(p.stopped), p.note()),
+		}
+		if percent == 1 {
+			r.most = 1.0 / 20
+			throughput = p.throughput(b)
+		}
+		rows = append(rows, r)
+	}
+	program.set(rewriteBytesPerSecond, 0)
+	program.finish()
+	return append(rows, throughput...)
+}
+
+// pausing is what was measured, in seconds.
+type pausing struct {
+	pauses, totals, stopped, copies, synced []float64
+	// seen are the pauses as the program saw them.
+	seen     []float64
+	rewrites []float64 // bytes a second
+	last     *rpc.CheckpointDone
+}
+
+func (h *holder) comparePauses(b *bench, place string) (p pausing) {
+	for range b.rounds {
+		dir := imageDir(h.t, place)
+		settle(h.t, place)
+		h.moves()
+		h.set(longestStepNs, 0)
+		before, start := h.get(rewrittenBytes), time.Now()
+		p.last = h.save(dir, saveOptions{})
+		h.moves()
+		p.rewrites = append(p.rewrites, float64(h.get(rewrittenBytes)-before)/time.Since(start).Seconds())
+		p.seen = append(p.seen, float64(h.get(longestStepNs))/1e9)
+		p.pauses = append(p.pauses, seconds(p.last.GetPauseMicroseconds()))
+		p.totals = append(p.totals, seconds(p.last.GetTotalMicroseconds()))
+		remove(h.t, dir)
+
+		dir = imageDir(h.t, place)
+		p.stopped = append(p.stopped, seconds(h.save(dir, saveOptions{stopTheWorld: true}).GetTotalMicroseconds()))
+		copied, synced := copyTimes(h.t, dir)
+		p.copies, p.synced = append(p.copies, copied), append(p.synced, synced)
+		remove(h.t, dir)
+	}
+	return p
+}
+
+// note says where the pause went.
+func (p *pausing) note() string {
+	text := fmt.Sprintf("seen %s; in all %.2f s, %.0f MB/s rewritten;", milliseconds(median(p.seen)), median(p.totals), median(p.rewrites)/1e6)
+	for _, name := range []string{"quiesce", "freeze", "cut.gpu", "cut.processes", "go-on"} {
+		text += fmt.Sprintf(" %s %s", name, milliseconds(seconds(p.last.GetTookMicroseconds()[name])))
+	}
+	return text
+}
+
+func (p *pausing) throughput(b *bench) []row {
+	gigabytes := float64(b.bytes) / 1e9
+	return []row{
+		{
+			name: "dump / cp and sync", value: median(p.synced) / median(p.stopped), least: 0.8,
+			note: fmt.Sprintf("stopped: %.2f GB/s; cp --reflink=never and sync: %.2f", gigabytes/median(p.stopped), gigabytes/median(p.synced)),
+		},
+		{
+			name: "dump / cp", value: median(p.copies) / median(p.stopped),
+			note: fmt.Sprintf("the dump is on the disk, the copy (%.2f GB/s) is not", gigabytes/median(p.copies)),
+		},
+	}
+}
+
+func milliseconds(seconds float64) string { return fmt.Sprintf("%.0f ms", seconds*1e3) }

@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// holder is a program that holds device memory (testdata/memory.c), and the page by which it is told what to do.
+type holder struct {
+	*lab.Job
+	t      *testing.T
+	daemon *lab.Daemon
+	page   []byte
+	bytes  uint64
+}
+
+// word is one of the page's, as memory.c has them.
+type word int
+
+const (
+	rewriteBytesPerSecond word = 0
+	readBytesPerStep      word = 1
+	spinTurnsPerStep      word = 2
+	quit                  word = 3
+	rewriteOnceChunks     word = 4
+
+	steps          word = 8
+	rewrittenBytes word = 9
+	longestStepNs  word = 10
+	rewrittenOnce  word = 11
+	verified       word = 12
+)
+
+// hold starts a program with so much device memory, and waits until all of it is written.
+func (b *bench) hold(t *testing.T, daemon *lab.Daemon, bytes uint64) *holder {
+	t.Helper()
+	if b.memoryProgram == "" {
+		// It must outlive this subtest.
+		compiled, err := os.ReadFile(lab.CompileC(t, true, "testdata/memory.c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.memoryProgram = filepath.Join(b.disk, "memory")
+		if err := os.WriteFile(b.memoryProgram, compiled, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(daemon.Dir, "page")
+	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	page, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &holder{
+		Job: daemon.Job(t, b.memoryProgram, path, fmt.Sprint(bytes/mebibyte)), t: t, daemon: daemon, page: page, bytes: bytes,
+	}
+	t.Cleanup(func() { _ = unix.Munmap(page) })
+	t.Cleanup(func() { _ = syscall.Kill(h.PID, syscall.SIGKILL) })
+	h.Start()
+	h.await("the memory is written", func() bool { return h.get(steps) > 0 })
+	return h
+}
+
+func (h *holder) get(w word) uint64        { return binary.NativeEndian.Uint64(h.page[8*w:]) }
+func (h *holder) set(w word, value uint64) { binary.NativeEndian.PutUint64(h.page[8*w:], value) }
+
+// await waits, with a look every half millisecond.
+func (h *holder) await(what string, holds func() bool) {
+	h.t.Helper()
+	for start := time.Now(); !holds(); time.Sleep(500 * time.Microsecond) {
+		if time.Since(start) > 10*lab.Patience {
+			h.t.Fatalf("never: %s: %s", what, h.Said())
+		}
+		if !h.Alive() {
+			// A restored one is not there at once.
+			if time.Since(start) > lab.Patience {
+				h.t.Fatalf("%s: the program has ended: %s", what, h.Said())
+			}
+		}
+	}
+}
+
+// moves waits until a step ends that began from now on.
+func (h *holder) moves() {
+	h.t.Helper()
+	now := h.get(steps)
+	h.await("a step", func() bool { return h.get(steps) >= now+2 })
+}
+
+// rate is how many steps a second it does, over a while or for as long as something takes.
+func (h *holder) rate(during func()) (stepsPerSecond float64) {
+	h.moves()
+	start, before := time.Now(), h.get(steps)
+	during()
+	return float64(h.get(steps)-before) / time.Since(start).Seconds()
+}
+
+// finish has the program look at all its memory, and end.
+func (h *holder) finish() {
+	h.t.Helper()
+	h.set(quit, 1)
+	h.await("the program ends", func() bool { return h.get(verified) == 1 || !h.Alive() })
+	h.Finish()
+	if h.get(verified) != 1 {
+		h.t.Fatalf("the program has found wrong memory: %s", h.Said())
+	}
+	if text, _ := os.ReadFile(filepath.Join(h.Dir, "out")); !strings.HasPrefix(string(text), "ok memory") {
+		h.t.Fatalf("the program does not say ok: %q %s", text, h.Said())
+	}
+}
+
+// worker is the pid of the program's worker.
+func (h *holder) worker() int {
+	h.t.Helper()
+	for _, program := range h.daemon.Status().GetPrograms() {
+		if int(program.GetPid()) == h.PID {
+			return int(program.GetWorkerPid())
+		}
+	}
+	h.t.Fatal("phosd does not know the program")
+	return 0
+}

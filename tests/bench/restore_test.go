@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// touchedPart is how much of the memory a step reads after a restore.
+const touchedPart = 20
+
+// measureRestore compares restores that bring memory back when it is touched with those that bring all of it back first, and
+// these with a plain copy.
+func measureRestore(t *testing.T, b *bench) []row {
+	daemon := b.daemon(t)
+	program := b.hold(t, daemon, b.bytes)
+	dir := imageDir(t, b.disk)
+	program.saveForRestore(dir)
+	settle(t, dir)
+	program.firstStep(false) // a first one, that all find the image equally warm
+	var lazy, eager, running, copied []float64
+	for range b.rounds {
+		program.Kill()
+		step, _ := program.firstStep(false)
+		lazy = append(lazy, step)
+		program.Kill()
+		step, runs := program.firstStep(true)
+		eager, running = append(eager, step), append(running, runs)
+		copied = append(copied, copyIntoMemory(t, dir))
+	}
+	program.finish()
+	remove(t, dir)
+	gigabytes := float64(b.bytes) / 1e9
+	return []row{
+		{
+			name: "first step after a restore, lazy", value: median(lazy) / median(eager), most: 1.0 / 5,
+			note: fmt.Sprintf("of an eager one's; %.2f of %.2f s; the step touches 1/%d", median(lazy), median(eager), touchedPart),
+		},
+		{
+			name: "eager restore / copy into memory", value: median(copied) / median(running), least: 0.7,
+			note: fmt.Sprintf("%.2f of %.2f GB/s, warm, %d threads; processes included", gigabytes/median(running), gigabytes/median(copied), runtime.NumCPU()),
+		},
+	}
+}
+
+// saveForRestore saves and ends a program of which every step touches a part of its memory.
+func (h *holder) saveForRestore(dir string) {
+	h.set(readBytesPerStep, h.bytes/touchedPart)
+	h.moves()
+	h.Image = dir
+	h.Dump()
+}
+
+// firstStep restores the program, and says after how many seconds it had done a step, and after how many it ran.
+func (h *holder) firstStep(eager bool) (step, running float64) {
+	h.t.Helper()
+	done := h.get(steps)
+	flags := []string{}
+	if eager {
+		flags = append(flags, "--eager")
+	}
+	start := time.Now()
+	h.RestoreDetached(flags...)
+	running = time.Since(start).Seconds()
+	h.await("a step after the restore", func() bool { return h.get(steps) > done })
+	return time.Since(start).Seconds(), running
+}
+
+// copyIntoMemory is how long it takes to read the packs of an image into fresh memory, with all processors.
+func copyIntoMemory(t *testing.T, dir string) float64 {
+	t.Helper()
+	packs, err := filepath.Glob(filepath.Join(dir, "packs", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	for _, path := range packs {
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		readWhole(t, file, int(info.Size()))
+	}
+	return time.Since(start).Seconds()
+}
+
+func readWhole(t *testing.T, file *os.File, bytes int) {
+	t.Helper()
+	memory, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(memory) }()
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // as device memory has
+	const pieceBytes = 2 * mebibyte
+	var next atomic.Int64
+	var readers sync.WaitGroup
+	for range runtime.NumCPU() {
+		readers.Go(func() {
+			for {
+				at := int(next.Add(pieceBytes)) - pieceBytes
+				if at >= bytes {
+					return
+				}
+				if _, err := file.ReadAt(memory[at:min(at+pieceBytes, bytes)], int64(at)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	readers.Wait()
+}

@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// saveOptions are how a checkpoint is taken.
+type saveOptions struct {
+	stopTheWorld bool
+	budgetBytes  uint64
+}
+
+// save takes a checkpoint into a directory.
+func (h *holder) save(dir string, options saveOptions) *rpc.CheckpointDone {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	client, err := rpc.Dial(h.daemon.Socket)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer client.Close()
+	directory, err := os.Open(dir)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer directory.Close()
+	token, err := handover.Send(ctx, h.daemon.Socket, []*os.File{directory})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	stream, err := client.Daemon.Checkpoint(ctx)
+	if err != nil {
+		h.t.Fatal(rpc.FromStatus(err))
+	}
+	err = stream.Send(&rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Begin{Begin: &rpc.CheckpointBegin{
+		Pids: []uint32{uint32(h.PID)}, Files: token, StopTheWorld: options.stopTheWorld, BudgetBytes: options.budgetBytes,
+	}}})
+	if err != nil {
+		h.t.Log(err) // what is received says more
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			h.t.Fatalf("save: %v", rpc.FromStatus(err))
+		}
+		if done := event.GetDone(); done != nil {
+			return done
+		}
+	}
+}
+
+// seconds of a number of microseconds.
+func seconds(microseconds uint64) float64 { return float64(microseconds) / 1e6 }
+
+// copyTimes is how long cp takes for all packs of an image, to beside where they are, and how long until they are on the disk.
+func copyTimes(t *testing.T, dir string) (copied, synced float64) {
+	t.Helper()
+	target := filepath.Join(filepath.Dir(dir), "copy")
+	if err := os.Mkdir(target, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(target)
+	packs, err := filepath.Glob(filepath.Join(dir, "packs", "*"))
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("no packs in %s: %v", dir, err)
+	}
+	settle(t, dir)
+	start := time.Now()
+	if output, err := exec.Command("cp", append(append([]string{"--reflink=never"}, packs...), target)...).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v: %s", err, output)
+	}
+	copied = time.Since(start).Seconds()
+	settle(t, target)
+	return copied, time.Since(start).Seconds()
+}
+
+// settle waits until what was written is on the disk.
+func settle(t *testing.T, dir string) {
+	t.Helper()
+	file, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := unix.Syncfs(int(file.Fd())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remove deletes an image, and waits until the disk has done so.
+func remove(t *testing.T, dir string) {
+	t.Helper()
+	parent := filepath.Dir(dir)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, parent)
+}
