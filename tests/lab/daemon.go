@@ -28,6 +28,10 @@ type Daemon struct {
 	Dir    string // its runtime directory
 	Socket string
 	Log    string // file of its log and its workers'
+	State  string // its state directory
+
+	// Extra is added to the environment of the daemon's process at the next Launch.
+	Extra []string
 
 	t         testing.TB
 	arguments []string
@@ -46,10 +50,11 @@ func Start(t testing.TB, arguments ...string) *Daemon {
 	}
 	d := &Daemon{
 		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
-		arguments: append([]string{
-			"--gpus=soft:1", "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + filepath.Join(t.TempDir(), "state"),
-		}, arguments...),
+		State: filepath.Join(t.TempDir(), "state"),
 	}
+	d.arguments = append([]string{
+		"--gpus=soft:1", "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
+	}, arguments...)
 	if criu, err := CRIU(); err == nil {
 		d.arguments = append([]string{"--criu=" + criu}, d.arguments...)
 	}
@@ -78,6 +83,7 @@ func (d *Daemon) Launch() {
 	arguments := append([]string{"--socket=" + d.Socket, "--runtime-dir=" + d.Dir, "--ready-fd=3"}, d.arguments...)
 	d.process = exec.Command(filepath.Join(Bin(), "phosd"), arguments...)
 	d.process.Stderr, d.process.Stdout, d.process.ExtraFiles = log, log, []*os.File{readyEnd}
+	d.process.Env = append(os.Environ(), d.Extra...)
 	err = d.process.Start()
 	readyEnd.Close()
 	if err != nil {
@@ -93,6 +99,14 @@ func (d *Daemon) Kill() {
 	d.t.Helper()
 	_ = d.process.Process.Kill()
 	_ = d.process.Wait()
+}
+
+// Relaunch kills the daemon's process, unless it is dead, and starts the next one with additions to its environment.
+func (d *Daemon) Relaunch(extra ...string) {
+	d.t.Helper()
+	d.Kill()
+	d.Extra = extra
+	d.Launch()
 }
 
 // PID of the daemon's process.

@@ -1,5 +1,5 @@
-/* count STEPS ELEMENTS MICROSECONDS: integers on the GPU, each step of which the CPU checks. It rests between steps and
- * ends with status 7. Standard output and the file "steps" get a line a step, so that a lost or doubled step shows. */
+/* count STEPS ELEMENTS MICROSECONDS [FILE]: integers on the GPU, each step of which the CPU checks. It rests between steps
+ * and ends with status 7, after all steps or once there is such a file. Standard output and the file "steps" get a line a step, so that a lost or doubled step shows. */
 #include "../driver/driver.h"
 #include <string.h>
 #include <unistd.h>
@@ -72,13 +72,13 @@ static void step(struct work *w, unsigned number)
 
 int main(int count, char **arguments)
 {
-	CHECK(count == 4);
+	CHECK(count == 4 || count == 5);
 	unsigned steps = atoi(arguments[1]), rest = atoi(arguments[3]);
 	struct work work;
 	FILE *log = fopen("steps", "w");
 	CHECK(log);
 	begin(&work, atoi(arguments[2]));
-	for (unsigned i = 0; i < steps; i++) {
+	for (unsigned i = 0; i < steps && (count == 4 || access(arguments[4], F_OK) != 0); i++) {
 		step(&work, i);
 		unsigned last = work.want[work.elements - 1];
 		CHECK(printf("step %u %08x\n", i, last) > 0 && fflush(stdout) == 0);

@@ -1,0 +1,88 @@
+package crash
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cage is the cgroup that has all that these tests start; empty where there is none.
+var cage string
+
+func TestMain(m *testing.M) {
+	leave := enterCage()
+	status := m.Run()
+	leave()
+	os.Exit(status)
+}
+
+// enterCage moves this process into a cgroup of its own.
+func enterCage() (leave func()) {
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(filepath.Join(mount, "cgroup.procs")); err != nil || os.Geteuid() != 0 {
+			continue
+		}
+		path := filepath.Join(mount, fmt.Sprintf("phos-crash-%d", os.Getpid()))
+		move := func(into string) error {
+			return os.WriteFile(filepath.Join(into, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+		}
+		if os.Mkdir(path, 0o755) != nil {
+			continue
+		}
+		if move(path) != nil {
+			_ = os.Remove(path)
+			continue
+		}
+		cage = path
+		return func() {
+			_ = move(mount)
+			for range 100 {
+				if os.Remove(path) == nil {
+					return
+				}
+				time.Sleep(10 * time.Millisecond) // what is just ending still counts
+			}
+		}
+	}
+	return func() {}
+}
+
+// caged are the processes in the cage and below, without zombies, by pid with what they are; and the cgroups below it.
+func caged(t testing.TB) (processes map[int]string, groups []string) {
+	t.Helper()
+	processes = make(map[int]string)
+	err := filepath.WalkDir(cage, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil // it may just have gone
+		}
+		if path != cage {
+			groups = append(groups, strings.TrimPrefix(path, cage+"/"))
+		}
+		pids, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		for field := range strings.FieldsSeq(string(pids)) {
+			pid, _ := strconv.Atoi(field)
+			if what := describe(pid); what != "" {
+				processes[pid] = what
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return processes, groups
+}
+
+// describe is the command line of a process; empty when it is gone or a zombie.
+func describe(pid int) string {
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || len(command) == 0 {
+		return ""
+	}
+	return strings.ReplaceAll(strings.TrimRight(string(command), "\x00"), "\x00", " ")
+}

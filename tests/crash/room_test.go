@@ -1,0 +1,267 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// room has a phosd and a program that counts, which checks itself, until the file "enough" is in its directory.
+type room struct {
+	t      *testing.T
+	daemon *lab.Daemon
+	job    *lab.Job
+}
+
+const elements = 20000
+
+// newRoom starts both.
+func newRoom(t *testing.T, arguments ...string) *room {
+	t.Helper()
+	_, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	if cage == "" {
+		lab.Need(t, "criu", errors.New("no cgroup of version 2 can be made here"))
+	}
+	r := &room{t: t, daemon: lab.Start(t, append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)}
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	r.job = r.daemon.Job(t, program, "1000000", fmt.Sprint(elements), "5000", "enough").Start()
+	r.job.Reaches(3)
+	return r
+}
+
+// in makes a subtest the one that fails.
+func (r *room) in(t *testing.T) *room {
+	here := *r
+	here.t = t
+	return &here
+}
+
+func (r *room) log() string {
+	text, _ := os.ReadFile(r.daemon.Log)
+	lines := strings.Split(string(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-40):], "\n")
+}
+
+// eventually waits until nothing is wrong any more.
+func (r *room) eventually(wrong func() string) {
+	r.t.Helper()
+	var last string
+	for range 500 {
+		if last = wrong(); last == "" {
+			return
+		}
+		pause()
+	}
+	r.t.Fatalf("%s\n%s", last, r.log())
+}
+
+// runsOn insists that the program goes on.
+func (r *room) runsOn() {
+	r.t.Helper()
+	before := r.job.Lines()
+	r.eventually(func() string {
+		if r.job.Lines() < before+2 {
+			return fmt.Sprintf("the program does not run on: %d lines, before %d; alive: %v; %s", r.job.Lines(), before, r.job.Alive(), r.job.Said())
+		}
+		return ""
+	})
+}
+
+// tidy insists that there is nothing but phosd, and the programs with their workers and keepers.
+func (r *room) tidy(programs, keepers int) {
+	r.t.Helper()
+	r.eventually(func() string { return r.untidy(programs, keepers) })
+}
+
+func (r *room) untidy(programs, keepers int) string {
+	var left []string
+	processes, groups := caged(r.t)
+	count := make(map[string]int)
+	for pid, what := range processes {
+		switch {
+		case pid == os.Getpid() || pid == r.daemon.PID():
+			continue
+		case strings.Contains(what, "phosd worker "):
+			count["workers"]++
+		case strings.HasPrefix(what, "/proc/self/exe keeper"):
+			count["keepers"]++
+		case strings.HasSuffix(what, " enough"):
+			count["programs"]++
+		case strings.Contains(what, "/pos_cli --restore") && keepers > 0:
+			continue // it stands beside the program
+		default:
+			count["others"]++
+		}
+		left = append(left, fmt.Sprintf("%d %s", pid, what))
+	}
+	want := map[string]int{"workers": programs, "keepers": keepers, "programs": programs, "others": 0}
+	for kind, number := range want {
+		if count[kind] != number {
+			return fmt.Sprintf("%d %s, want %d: %s", count[kind], kind, number, strings.Join(left, "; "))
+		}
+	}
+	if len(groups) > 0 {
+		return fmt.Sprintf("cgroups are left: %v", groups)
+	}
+	if text := r.untidyFiles(programs, keepers); text != "" {
+		return text
+	}
+	status := r.daemon.Status()
+	if len(status.GetPrograms()) != programs {
+		return fmt.Sprintf("phosd knows %d programs, want %d: %v", len(status.GetPrograms()), programs, status.GetPrograms())
+	}
+	for _, gpu := range status.GetGpus() {
+		if programs == 0 && gpu.GetUsedBytes() > 0 {
+			return fmt.Sprintf("%d bytes of GPU memory are in use", gpu.GetUsedBytes())
+		}
+	}
+	return ""
+}
+
+// untidyFiles looks for what is left in phosd's own directories.
+func (r *room) untidyFiles(programs, keepers int) string {
+	for pattern, want := range map[string]int{
+		r.daemon.Dir + "/sessions/*": programs, r.daemon.Dir + "/control/*": programs, r.daemon.Dir + "/state/*.json": programs,
+		r.daemon.Dir + "/keepers/*": keepers, r.daemon.Dir + "/work/*": 0,
+		r.daemon.State + "/work/*": 1, r.daemon.State + "/work/*/*": 0,
+	} {
+		if found, _ := filepath.Glob(pattern); len(found) != want {
+			return fmt.Sprintf("%s: %d, want %d: %v", pattern, len(found), want, found)
+		}
+	}
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	seen := make(map[string]int)
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); strings.HasPrefix(fields[4], r.daemon.Dir) {
+			seen[fields[4]]++
+		}
+	}
+	for point, number := range seen {
+		if number != 1 {
+			return fmt.Sprintf("%s is mounted %d times", point, number)
+		}
+	}
+	return ""
+}
+
+// snapshot is what an image directory holds.
+type snapshot struct {
+	generations []uint64
+	files       map[string]string
+}
+
+func (r *room) snapshot() snapshot {
+	r.t.Helper()
+	s := snapshot{files: make(map[string]string)}
+	err := filepath.WalkDir(r.job.Image, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		s.files[strings.TrimPrefix(path, r.job.Image)] = string(text)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return s
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	dir := r.open()
+	defer dir.Close()
+	if s.generations, err = dir.Generations(); err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+func (r *room) open() *store.Dir {
+	r.t.Helper()
+	file, err := os.Open(r.job.Image)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer file.Close()
+	dir, err := store.Open(file)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return dir
+}
+
+// verified insists that an image is whole.
+func (r *room) verified() {
+	r.t.Helper()
+	dir := r.open()
+	defer dir.Close()
+	found, err := dir.Verify(context.Background(), nil)
+	if err != nil || len(found.Problems) > 0 {
+		r.t.Errorf("the image: %v %v", err, found)
+	}
+}
+
+// unchanged insists that an image holds what it did. What a phosd that was killed has left unfinished may be there.
+func (r *room) unchanged(before snapshot, killed bool) {
+	r.t.Helper()
+	after := r.snapshot()
+	if !slices.Equal(after.generations, before.generations) {
+		r.t.Errorf("generations %v, before %v", after.generations, before.generations)
+	}
+	for name, text := range before.files {
+		if now, there := after.files[name]; !there || now != text {
+			r.t.Errorf("%s has changed (there: %v)", name, there)
+		}
+	}
+	for name := range after.files {
+		if _, was := before.files[name]; !was && !(killed && strings.HasPrefix(name, "/tmp/")) {
+			r.t.Errorf("%s is new", name)
+		}
+	}
+}
+
+// grown insists that an image has one more generation, whole, and the old ones as they were.
+func (r *room) grown(before snapshot) {
+	r.t.Helper()
+	after := r.snapshot()
+	if len(after.generations) != len(before.generations)+1 {
+		r.t.Errorf("generations %v, before %v", after.generations, before.generations)
+	}
+	r.verified()
+}
+
+// ends has the program end by itself, and compares every line that it wrote with what it must have computed.
+func (r *room) ends() {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.job.Dir, "enough"), nil, 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+	if status := r.job.Finish(); status != 7 && status != -1 {
+		r.t.Errorf("the program ends with status %d: %s", status, r.job.Said())
+	}
+	if err := os.Remove(filepath.Join(r.job.Dir, "enough")); err != nil {
+		r.t.Fatal(err)
+	}
+	result := r.job.Result()
+	lines := strings.Count(result["steps"], "\n")
+	var out, steps strings.Builder
+	last := uint32(1)
+	for i := range lines {
+		last = last*1664525 + (elements - 1) + 1013904223
+		fmt.Fprintf(&out, "step %d %08x\n", i, last)
+		fmt.Fprintf(&steps, "%d %08x\n", i, last)
+	}
+	out.WriteString("ok count\n")
+	if differs := result.Differs(lab.Result{"out": out.String(), "steps": steps.String(), "err": ""}); differs != "" || lines == 0 {
+		r.t.Errorf("after %d steps: %s", lines, differs)
+	}
+}
