@@ -50,6 +50,8 @@ func (p *plan) close() { parcel.Close(p.own) }
 // restored is a tree that has come back.
 type restored struct {
 	client *keeper.Client
+	// control is the place of the keeper's socket.
+	control string
 	kept   bool
 	record *record
 	found  map[int]process.Identity
@@ -81,7 +83,7 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	if err != nil {
 		return nil, errors.Join(err, forget(order.Control))
 	}
-	back := &restored{client: client, record: r}
+	back := &restored{client: client, control: order.Control, record: r}
 	if back.found, err = back.look(); err != nil {
 		return nil, errors.Join(err, back.Kill())
 	}
@@ -270,7 +272,7 @@ func (r *restored) Keep() error {
 // Kill ends the tree.
 func (r *restored) Kill() error {
 	if !r.kept {
-		return r.client.Abandon()
+		return errors.Join(r.client.Abandon(), forget(r.control))
 	}
 	if err := r.client.Kill(); err != nil && !errors.Is(err, process.ErrGone) {
 		return err

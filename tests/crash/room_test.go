@@ -131,8 +131,8 @@ func (r *room) untidy(programs, keepers int) string {
 // untidyFiles looks for what is left in phosd's own directories.
 func (r *room) untidyFiles(programs, keepers int) string {
 	for pattern, want := range map[string]int{
-		r.daemon.Dir + "/sessions/*": programs, r.daemon.Dir + "/control/*": programs, r.daemon.Dir + "/state/*.json": programs,
-		r.daemon.Dir + "/keepers/*": keepers, r.daemon.Dir + "/work/*": 0,
+		r.daemon.Dir + "/sessions/*": programs, r.daemon.Dir + "/control/*": programs + keepers, r.daemon.Dir + "/state/*.json": programs,
+		r.daemon.Dir + "/work/*": 0,
 		r.daemon.State + "/work/*": 1, r.daemon.State + "/work/*/*": 0,
 	} {
 		if found, _ := filepath.Glob(pattern); len(found) != want {
