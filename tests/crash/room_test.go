@@ -20,6 +20,8 @@ type room struct {
 	t      *testing.T
 	daemon *lab.Daemon
 	job    *lab.Job
+	// keepers is how many there are when a program runs: one for a restored one. Rooms of subtests share it.
+	keepers *int
 }
 
 const elements = 20000
@@ -32,7 +34,7 @@ func newRoom(t *testing.T, arguments ...string) *room {
 	if cage == "" {
 		lab.Need(t, "criu", errors.New("no cgroup of version 2 can be made here"))
 	}
-	r := &room{t: t, daemon: lab.Start(t, append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)}
+	r := &room{t: t, keepers: new(int), daemon: lab.Start(t, append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)}
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
 	r.job = r.daemon.Job(t, program, "1000000", fmt.Sprint(elements), "5000", "enough").Start()
 	r.job.Reaches(3)
@@ -63,6 +65,60 @@ func (r *room) eventually(wrong func() string) {
 		pause()
 	}
 	r.t.Fatalf("%s\n%s", last, r.log())
+}
+
+// revive brings the program back, which has nobody beside it then.
+func (r *room) revive() {
+	r.t.Helper()
+	r.job.RestoreDetached()
+	*r.keepers = 1
+}
+
+// alone insists that there is nothing but phosd and the program with what belongs to it.
+func (r *room) alone() {
+	r.t.Helper()
+	r.tidy(1, *r.keepers)
+}
+
+// logged is where the log ends now.
+func (r *room) logged() int {
+	info, err := os.Stat(r.daemon.Log)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return int(info.Size())
+}
+
+// reaches waits until the log says that a step is reached, beyond a place in it.
+func (r *room) reaches(from int, step string) {
+	r.t.Helper()
+	r.eventually(func() string {
+		text, _ := os.ReadFile(r.daemon.Log)
+		if !strings.Contains(string(text[min(from, len(text)):]), "msg=step name="+step+"\n") {
+			return "never: step " + step
+		}
+		return ""
+	})
+}
+
+// find is the pid of the only process whose command line has a text in it.
+func (r *room) find(text string) (pid int) {
+	r.t.Helper()
+	r.eventually(func() string {
+		processes, _ := caged(r.t)
+		var found []int
+		for candidate, what := range processes {
+			if candidate != os.Getpid() && strings.Contains(what, text) {
+				found = append(found, candidate)
+			}
+		}
+		if len(found) != 1 {
+			return fmt.Sprintf("processes with %q: %v", text, found)
+		}
+		pid = found[0]
+		return ""
+	})
+	return pid
 }
 
 // runsOn insists that the program goes on.
@@ -132,7 +188,7 @@ func (r *room) untidy(programs, keepers int) string {
 func (r *room) untidyFiles(programs, keepers int) string {
 	for pattern, want := range map[string]int{
 		r.daemon.Dir + "/sessions/*": programs, r.daemon.Dir + "/control/*": programs + keepers, r.daemon.Dir + "/state/*.json": programs,
-		r.daemon.Dir + "/work/*": 0,
+		r.daemon.Dir + "/work/*":   0,
 		r.daemon.State + "/work/*": 1, r.daemon.State + "/work/*/*": 0,
 	} {
 		if found, _ := filepath.Glob(pattern); len(found) != want {

@@ -1,0 +1,157 @@
+package crash
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+)
+
+// victim is who is killed while a step is held up.
+type victim struct {
+	name string
+	// command is what its command line has in it.
+	command string
+	// from and to are the first and the last step at which it is there; empty: all.
+	from, to string
+	// fatal: the program dies of it.
+	fatal bool
+}
+
+var saveVictims = []victim{
+	{"worker", "phosd worker ", "", "", true},
+	{"program", " enough", "", "", true},
+	{"watchdog", "/proc/self/exe watchdog", "cut", "go-on", false},
+	{"pos_cli", "/pos_cli --", "", "", false},
+}
+
+var bringVictims = []victim{
+	{"worker", "phosd worker ", "ready", "", true},
+	{"program", " enough", "attach", "", true},
+	{"keeper", "/proc/self/exe keeper", "attach", "", true},
+	{"pos_cli", "/pos_cli --", "", "", false},
+}
+
+// at are the steps at which a victim is there.
+func (v victim) at(steps []string) []string {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(step string) bool { return step == "publish" })
+	from, to := 0, len(steps)
+	if v.from != "" {
+		from = slices.Index(steps, v.from)
+	}
+	if v.to != "" {
+		to = slices.Index(steps, v.to) + 1
+	}
+	return steps[from:to]
+}
+
+// held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how the command ends.
+func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) {
+	r.t.Helper()
+	r.daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=sleep:300ms")
+	from := r.logged()
+	done := make(chan error, 1)
+	var output []byte
+	go func() {
+		var err error
+		output, err = command.CombinedOutput()
+		done <- err
+	}()
+	r.reaches(from, step)
+	pid := r.find(who.command)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		r.t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		return string(output), err
+	case <-time.After(2 * time.Minute):
+		r.t.Fatalf("pos_cli does not end\n%s", r.log())
+		return "", nil
+	}
+}
+
+// TestSaveVictims kills, at each step of a checkpoint, everybody who has a part in it but phosd.
+func TestSaveVictims(t *testing.T) {
+	for _, who := range saveVictims {
+		t.Run(who.name, func(t *testing.T) {
+			r := newRoom(t)
+			r.job.PreDump()
+			for i, step := range who.at(ckpt.SaveSteps()) {
+				t.Run(step, func(t *testing.T) { r.in(t).saveLoses(step, who, i%2 == 1) })
+				if t.Failed() {
+					return
+				}
+			}
+			r.ends()
+			r.tidy(0, 0)
+		})
+	}
+}
+
+// saveLoses kills somebody during a checkpoint.
+func (r *room) saveLoses(step string, who victim, stop bool) {
+	before := r.snapshot()
+	verb := map[bool]string{false: "--pre-dump", true: "--dump"}[stop]
+	text, err := r.held(step, who, r.daemon.Command(verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)))
+	dead := who.fatal || stop && (err == nil || who.name == "pos_cli" && complete(step))
+	if dead {
+		r.job.Finish()
+		r.tidy(0, 0)
+	} else {
+		r.runsOn()
+		r.alone()
+	}
+	switch {
+	case err == nil || complete(step):
+		r.grown(before)
+	default:
+		r.unchanged(before, false)
+	}
+	r.t.Logf("stop %v: %v: %s", stop, err, text)
+	if dead {
+		r.revive()
+	}
+	r.job.PreDump()
+	r.verified()
+}
+
+// TestBringVictims kills, at each step of a restore, everybody who has a part in it but phosd.
+func TestBringVictims(t *testing.T) {
+	for _, who := range bringVictims {
+		t.Run(who.name, func(t *testing.T) {
+			r := newRoom(t)
+			r.job.Dump()
+			r.tidy(0, 0)
+			for _, step := range who.at(ckpt.BringSteps()) {
+				t.Run(step, func(t *testing.T) { r.in(t).bringLoses(step, who) })
+				if t.Failed() {
+					return
+				}
+			}
+			r.job.Restore()
+			r.ends()
+			r.tidy(0, 0)
+		})
+	}
+}
+
+// bringLoses kills somebody during a restore.
+func (r *room) bringLoses(step string, who victim) {
+	before := r.snapshot()
+	text, err := r.held(step, who, r.daemon.Command("--restore", "--dir", r.job.Image))
+	if err == nil {
+		r.t.Errorf("the restore succeeds: %s", text)
+	}
+	r.t.Logf("%v: %s", err, text)
+	r.tidy(0, 0)
+	r.unchanged(before, false)
+	r.revive()
+	r.runsOn()
+	r.job.Dump()
+	r.tidy(0, 0)
+}
