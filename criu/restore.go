@@ -52,9 +52,9 @@ type restored struct {
 	client *keeper.Client
 	// control is the place of the keeper's socket.
 	control string
-	kept   bool
-	record *record
-	found  map[int]process.Identity
+	kept    bool
+	record  *record
+	found   map[int]process.Identity
 }
 
 // Restore brings a tree back, to stand still until Keep.

@@ -33,3 +33,4 @@ go_test rules ./tests/rules
 go_test script -timeout 5m ./tests/script
 go_test e2e -timeout 15m ./tests/e2e
 go_test checkpoint -timeout 15m ./tests/checkpoint
+go_test crash -timeout 15m ./tests/crash

@@ -97,10 +97,14 @@ func (c *Client) abandon() error {
 		return Sweep()
 	}
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &exit):
 		return err
 	}
-	return nil
+	// Whoever killed it has left the tree, and it stands still.
+	return Sweep()
 }
 
 // Commit lets the tree run, and outlive this phosd.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/criu/procfs"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -58,7 +59,19 @@ func (c *Client) Dump(ctx context.Context, how Dump, images *os.File) error {
 func (c *Client) Thaw() error { return c.ask(context.Background(), time.Now(), order{Thaw: true}) }
 
 // Kill ends the tree.
-func (c *Client) Kill() error { return c.ask(context.Background(), time.Now(), order{Kill: true}) }
+func (c *Client) Kill() error {
+	if c.killed() {
+		// The tree stands where it stood: what is meant by the order can be done without it.
+		return killFor(c.id)
+	}
+	return c.ask(context.Background(), time.Now(), order{Kill: true})
+}
+
+// killed says that somebody has ended the watchdog.
+func (c *Client) killed() bool {
+	stat, err := procfs.ReadStat(c.id.PID)
+	return procfs.Gone(err) || err == nil && (stat.Zombie() || stat.Identity != c.id)
+}
 
 // Close ends the watchdog, which takes back what is not taken back yet. It returns once that is done.
 func (c *Client) Close() error {
@@ -67,6 +80,10 @@ func (c *Client) Close() error {
 	err := c.command.Wait()
 	if !killed.Stop() {
 		return errors.Join(errors.New("watchdog: it does not end"), sweep(c.id))
+	}
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		// Killed, or at the end of what it can do: what it has left is taken back from here.
+		err = sweep(c.id)
 	}
 	return errors.Join(closed, err)
 }

@@ -47,6 +47,19 @@ func sweep(owner process.Identity) error {
 	return errors.Join(failures...)
 }
 
+// killFor ends the tree that a watchdog has left frozen.
+func killFor(owner process.Identity) error {
+	groups, err := freezer.Find(groupName(owner))
+	if err == nil && len(groups) == 0 {
+		err = fmt.Errorf("kill: %w: the tree is not frozen any more", ErrOrder)
+	}
+	failures := []error{err, endSession(owner.PID)}
+	for _, group := range groups {
+		failures = append(failures, group.Kill())
+	}
+	return errors.Join(failures...)
+}
+
 // endSession ends CRIU and its helpers: all that is in the session of a watchdog that has ended. While there are such,
 // its pid is given to nobody else.
 func endSession(session int) error {
