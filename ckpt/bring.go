@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -143,8 +144,11 @@ func rootsOf(m *image.Manifest) (roots []int) {
 // checkRoots refuses what a manifest may say and no checkpoint has written.
 func (p *Prepared) checkRoots(context.Context) error {
 	m := p.order.Source.Manifest
-	if m.Partial() || m.CPU.Tree == "" {
-		return fmt.Errorf("%w: only some kinds of state were saved (%v)", ErrPartial, m.Kinds)
+	if m.CPU.Tree == "" && !m.Partial() {
+		return fmt.Errorf("%w: the processes were not saved", ErrPartial)
+	}
+	if m.Partial() {
+		return fmt.Errorf("%w: only %s were saved", ErrPartial, strings.Join(m.Kinds, ", "))
 	}
 	if len(p.roots) == 0 {
 		return fmt.Errorf("%w: no process is the root", image.ErrMalformed)

@@ -148,14 +148,16 @@ func chooseKinds(targets, skipped []string) ([]string, error) {
 			return nil, fmt.Errorf("%w: %.40q is no kind of state; the kinds are %v", rpc.ErrInvalid, kind, kindsOfState)
 		}
 	}
-	if len(skipped) == 0 {
-		return targets, nil
-	}
-	rest := slices.DeleteFunc(slices.Clone(kindsOfState), func(kind string) bool { return slices.Contains(skipped, kind) })
-	if len(rest) == 0 {
+	chosen := slices.DeleteFunc(slices.Clone(kindsOfState), func(kind string) bool {
+		return slices.Contains(skipped, kind) || len(targets) > 0 && !slices.Contains(targets, kind)
+	})
+	switch len(chosen) {
+	case 0:
 		return nil, fmt.Errorf("%w: nothing is left to be saved", rpc.ErrInvalid)
+	case len(kindsOfState):
+		return nil, nil
 	}
-	return rest, nil
+	return chosen, nil
 }
 
 // checkpoint carries a checkpoint out, and keeps count of it.

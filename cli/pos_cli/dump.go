@@ -35,8 +35,9 @@ The directory is made (mode 0700) if it is missing. A directory that already hol
 shares with the others what did not change; see: pos_cli image list DIR. Child processes are saved with the program.
 
 --target names the only kinds of state to save, --skip-target those to leave out: cuda_context, cuda_module, cuda_function,
-cuda_var, cuda_device, cuda_memory, cuda_stream, cuda_event; several are separated by commas. Such an image is marked as
-partial and cannot be restored.
+cuda_var, cuda_device, cuda_memory, cuda_stream, cuda_event; several are separated by commas. Such a generation has no CPU half and no
+files, is marked as partial, and cannot be restored: it is there to be looked at (pos_cli image show). Variables stand in device memory,
+so cuda_var and cuda_memory each save all of it; the other kinds save the session and its objects, and count those that are named.
 
 Ctrl-C gives up: the program runs on, and the directory is as it was. So does every failure.
 Progress goes to standard error. The last line, on standard output, says how long the program stood still, how long it all took,
@@ -124,6 +125,13 @@ func (o *dumpOptions) check() error {
 	return nil
 }
 
+// partial reports whether some kind of state is left out.
+func (o *dumpOptions) partial() bool {
+	return slices.ContainsFunc(stateKinds, func(kind string) bool {
+		return slices.Contains(o.skipped, kind) || len(o.targets) > 0 && !slices.Contains(o.targets, kind)
+	})
+}
+
 func dump(ctx context.Context, to streams, options dumpOptions) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
@@ -148,7 +156,11 @@ func dump(ctx context.Context, to streams, options dumpOptions) error {
 	if options.asJSON {
 		return json.NewEncoder(to.out).Encode(dumpViewOf(options.dir, done))
 	}
-	_, err = fmt.Fprintln(to.out, dumpText(done))
+	text := dumpText(done)
+	if options.partial() {
+		text += "; partial: it cannot be restored"
+	}
+	_, err = fmt.Fprintln(to.out, text)
 	return err
 }
 

@@ -54,7 +54,7 @@ func TestDump(t *testing.T) {
 		{
 			"all but some", "--dump --pid 8 --skip-target cuda_stream",
 			&rpc.CheckpointBegin{Pids: []uint32{8}, Stop: true, SkipTargets: []string{"cuda_stream"}},
-			"dump.txt", "copy\nthe kernel tracks no dirty pages\ncut\n",
+			"partial.txt", "copy\nthe kernel tracks no dirty pages\ncut\n",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -26,6 +26,7 @@ type phosdForTest struct {
 	checkpoint func(begin *rpc.CheckpointBegin, files []*os.File, stream grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]) error
 	restore    func(begin *rpc.RestoreBegin, files []*os.File, stream grpc.BidiStreamingServer[rpc.RestoreCommand, rpc.RestoreEvent]) error
 	preRestore func(request *rpc.PreRestoreRequest, files []*os.File, stream grpc.ServerStreamingServer[rpc.RestoreEvent]) error
+	check      func(request *rpc.CheckImageRequest, files []*os.File) (*rpc.CheckImageReply, error)
 	trace      func(request *rpc.TraceResourceRequest, files []*os.File) (*rpc.TraceReply, error)
 
 	mu    sync.Mutex // guards taken
@@ -109,6 +110,15 @@ func (p *phosdForTest) PreRestore(request *rpc.PreRestoreRequest, stream grpc.Se
 	}
 	defer closeAll(files)
 	return p.preRestore(request, files, stream)
+}
+
+func (p *phosdForTest) CheckImage(ctx context.Context, request *rpc.CheckImageRequest) (*rpc.CheckImageReply, error) {
+	files, err := p.take(ctx, request.GetFiles())
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(files)
+	return p.check(request, files)
 }
 
 func (p *phosdForTest) TraceResource(ctx context.Context, request *rpc.TraceResourceRequest) (*rpc.TraceReply, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +34,8 @@ type Machine struct {
 func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool) (found []ckpt.Obstacle) {
 	if m.Partial() {
 		found = append(found, ckpt.Obstacle{
-			Subject: "image", Reason: fmt.Sprintf("only %v was saved, by --target or --skip-target", m.Kinds),
-			Remedy: "save everything",
+			Subject: "image", Reason: "it is partial: only " + strings.Join(m.Kinds, ", ") + " were saved, by --target or --skip-target",
+			Remedy: "restore another generation, or take a checkpoint without these flags",
 		})
 	}
 	if h.CPU == nil {

@@ -50,7 +50,7 @@ type saving struct {
 	files    []*os.File
 	writer   *store.Writer
 	snapshot *capture.Snapshot // nil in a checkpoint without memory
-	kinds    []string
+	kinds    chosen
 
 	// content is what the last cut has saved besides memory.
 	content struct {
@@ -73,7 +73,7 @@ func (s *saving) begin(ctx context.Context, in *rpc.SaveBegin) error {
 	if err := s.openPacks(in); err != nil {
 		return err
 	}
-	if s.savesMemory() {
+	if s.kinds.memory() {
 		var err error
 		s.snapshot, err = s.joined.capture.Begin(s.writer, capture.Options{
 			BudgetBytes: in.GetBudgetBytes(), BandwidthBytes: in.GetBandwidthBytes(),
@@ -106,13 +106,6 @@ func (s *saving) openPacks(in *rpc.SaveBegin) (err error) {
 	}
 	s.writer = store.NewWriter(s.files[0], known, store.WriterOptions{Compress: in.GetCompress()})
 	return nil
-}
-
-// memoryKinds are the kinds of state that lie in memory.
-var memoryKinds = []string{"cuda_memory", "cuda_var"}
-
-func (s *saving) savesMemory() bool {
-	return len(s.kinds) == 0 || slices.ContainsFunc(s.kinds, func(kind string) bool { return slices.Contains(memoryKinds, kind) })
 }
 
 // quiesce lets nothing new in, and returns when everything is done.
@@ -163,18 +156,20 @@ func (s *saving) cut(ctx context.Context, deadline time.Duration) error {
 // saveRest saves what is no memory.
 func (s *saving) saveRest() (err error) {
 	j := s.joined
+	s.content.counts, s.content.arenaBytes = s.kinds.of(j.session.Counts()), 0
+	if s.kinds.memory() {
+		for _, r := range j.session.ArenaRanges() {
+			s.content.arenaBytes += r.Bytes
+		}
+	}
+	if !s.kinds.objects() {
+		return nil
+	}
 	if s.content.objects, err = j.session.Save(); err != nil {
 		return fmt.Errorf("save session: %w", err)
 	}
 	s.content.session = j.link.file.Save()
-	if err := wire.CheckSaved(s.content.session); err != nil {
-		return err
-	}
-	s.content.counts, s.content.arenaBytes = j.session.Counts(), 0
-	for _, r := range j.session.ArenaRanges() {
-		s.content.arenaBytes += r.Bytes
-	}
-	return nil
+	return wire.CheckSaved(s.content.session)
 }
 
 // resume lets the program go on. What is saved stays saved, until the next cut.
@@ -237,6 +232,9 @@ func (s *saving) putRest(ctx context.Context, tree *image.Tree) error {
 		name    string
 		content []byte
 	}{{sessionEntry, s.content.session}, {objectsEntry, s.content.objects}, {workerEntry, self}} {
+		if part.name != workerEntry && !s.kinds.objects() {
+			continue
+		}
 		entry, err := s.writer.PutFile(ctx, part.name, bytes.NewReader(part.content))
 		if err != nil {
 			return err

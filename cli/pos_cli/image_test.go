@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+func TestImageCheck(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "image")
+	if err := os.CopyFS(dir, os.DirFS("../../ckpt/store/testdata/golden/v1/image")); err != nil {
+		t.Fatal(err)
+	}
+	harmless := &rpc.Obstacle{Subject: "kernel", Reason: "tracks no dirty pages", Harmless: true}
+	taken := &rpc.Obstacle{Subject: "pid 7", Reason: "it is taken: \x1b[31mvi", Remedy: "end that process"}
+	for _, test := range []struct {
+		name, line     string
+		obstacles      []*rpc.Obstacle
+		generation     uint64
+		status         int
+		stdout, stderr string
+	}{
+		{"good", "image check " + dir, nil, 2, exitDone, dir + ", generation 2: it can be restored here\n", ""},
+		{
+			"harmless", "image check " + dir + " --generation 1", []*rpc.Obstacle{harmless}, 1, exitDone,
+			"kernel: tracks no dirty pages (this does not stand in the way)\n" + dir + ", generation 1: it can be restored here\n", "",
+		},
+		{
+			"bad", "image check " + dir, []*rpc.Obstacle{harmless, taken}, 2, exitFailed,
+			"kernel: tracks no dirty pages (this does not stand in the way)\npid 7: it is taken: ?[31mvi; end that process\n",
+			"pos_cli image check: " + dir + ", generation 2: it cannot be restored here\n",
+		},
+		{"as JSON", "image check --json " + dir, []*rpc.Obstacle{taken}, 2, exitFailed, `"restorable": false`, "it cannot be restored here"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := &phosdForTest{check: func(request *rpc.CheckImageRequest, _ []*os.File) (*rpc.CheckImageReply, error) {
+				if request.GetGeneration() != test.generation {
+					t.Errorf("asked for generation %d", request.GetGeneration())
+				}
+				return &rpc.CheckImageReply{Obstacles: test.obstacles}, nil
+			}}
+			server.serve(t)
+			var stdout, stderr bytes.Buffer
+			if status := run(strings.Fields(test.line), &stdout, &stderr); status != test.status {
+				t.Errorf("status %d: %s", status, stderr.String())
+			}
+			if out, err := stdout.String(), stderr.String(); !strings.Contains(out, test.stdout) || !strings.Contains(err, test.stderr) || (err == "") != (test.stderr == "") {
+				t.Errorf("it says %q and %q", out, err)
+			}
+		})
+	}
+}
