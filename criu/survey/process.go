@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -73,12 +74,18 @@ func haveResource() bool {
 // kinds of namespaces that matter.
 var namespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
 
+// errEnding means that a process is about to be a zombie.
+var errEnding = errors.New("it does not end")
+
 func readNamespaces(pid int) (*member, error) {
 	m := &member{namespaces: map[string]string{}}
 	for _, kind := range namespaceKinds {
 		target, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
 		if procfs.Gone(err) && procfs.Gone(unix.Kill(pid, 0)) {
 			return nil, err
+		}
+		if kind == "mnt" && errors.Is(err, unix.ENOENT) {
+			return nil, errEnding
 		}
 		if err == nil {
 			m.namespaces[kind] = target

@@ -2,9 +2,11 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -123,7 +125,7 @@ func (s *survey) gather(ctx context.Context, root process.Identity) (err error) 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m, err := readMember(stat)
+		m, err := readLiving(ctx, stat)
 		if procfs.Gone(err) && stat.PID != root.PID {
 			continue
 		}
@@ -134,6 +136,25 @@ func (s *survey) gather(ctx context.Context, root process.Identity) (err error) 
 		s.byPID[m.PID] = m
 	}
 	return s.describe()
+}
+
+// readLiving reads about one process. One that is just ending has no namespaces any more, and is no zombie yet: it is waited for.
+func readLiving(ctx context.Context, stat *procfs.Stat) (*member, error) {
+	for {
+		m, err := readMember(stat)
+		if !errors.Is(err, errEnding) {
+			return m, err
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("pid %d: %w: %w", stat.PID, err, context.Cause(ctx))
+		}
+		time.Sleep(time.Millisecond)
+		now, err := procfs.ReadStat(stat.PID)
+		if err != nil {
+			return nil, err
+		}
+		stat = now
+	}
 }
 
 func readMember(stat *procfs.Stat) (*member, error) {

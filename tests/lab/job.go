@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +31,8 @@ type Job struct {
 	program []string
 	// Prepare may change the program before it starts.
 	Prepare func(*exec.Cmd)
+	// tree are all processes that were ever seen to descend from the program, and still were there when last looked at.
+	tree map[int]bool
 	// life is what the program's parent, or pos_cli with it, tells; nil after a detached restore.
 	life *life
 }
@@ -45,7 +50,7 @@ func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	root := t.TempDir()
 	j := &Job{
 		Dir: filepath.Join(root, "run"), Image: filepath.Join(root, "image"), t: t, daemon: d,
-		program: append([]string{path}, arguments...),
+		program: append([]string{path}, arguments...), tree: map[int]bool{},
 	}
 	if err := os.Mkdir(j.Dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -155,31 +160,57 @@ func (j *Job) PreDump(flags ...string) string {
 // Dump saves the program and ends it.
 func (j *Job) Dump(flags ...string) string {
 	j.t.Helper()
+	j.look()
 	text := j.Cli(append([]string{"--dump", "--dir", j.Image, "--pid", fmt.Sprint(j.PID)}, flags...)...)
-	j.gone()
+	j.Gone()
 	return text
 }
 
-// Kill ends the program by SIGKILL.
+// Kill ends the program and its descendants by SIGKILL.
 func (j *Job) Kill() {
 	j.t.Helper()
-	if err := syscall.Kill(j.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		j.t.Fatal(err)
+	j.look()
+	for pid := range j.tree {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			j.t.Fatal(err)
+		}
 	}
-	j.gone()
+	j.Gone()
 }
 
-// gone waits until the pid is free and whoever stood beside the program has ended.
-func (j *Job) gone() {
+// look notes the program's descendants.
+func (j *Job) look() {
+	for todo := []int{j.PID}; len(todo) > 0; todo = todo[1:] {
+		if free(todo[0]) {
+			continue
+		}
+		j.tree[todo[0]] = true
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", todo[0]))
+		for _, list := range lists {
+			text, _ := os.ReadFile(list)
+			for _, word := range strings.Fields(string(text)) {
+				if pid, err := strconv.Atoi(word); err == nil {
+					todo = append(todo, pid)
+				}
+			}
+		}
+	}
+}
+
+// Gone waits until the program's pids are free and whoever stood beside the program has ended.
+func (j *Job) Gone() {
 	j.t.Helper()
 	if j.life != nil {
 		j.await()
+		j.life = nil
 	}
-	j.daemon.Eventually(fmt.Sprintf("pid %d is free", j.PID), func() bool {
-		return errors.Is(syscall.Kill(j.PID, 0), syscall.ESRCH)
+	j.daemon.Eventually(fmt.Sprintf("the pids %v are free", slices.Sorted(maps.Keys(j.tree))), func() bool {
+		maps.DeleteFunc(j.tree, func(pid int, _ bool) bool { return free(pid) })
+		return len(j.tree) == 0 && free(j.PID)
 	})
-	j.life = nil
 }
+
+func free(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func (j *Job) await() int {
 	j.t.Helper()
@@ -222,10 +253,11 @@ func (j *Job) RestoreDetached(flags ...string) {
 func (j *Job) Finish() int {
 	j.t.Helper()
 	status := -1
+	j.look()
 	if j.life != nil {
 		status = j.await()
 	}
-	j.gone()
+	j.Gone()
 	return status
 }
 
@@ -234,7 +266,10 @@ func (j *Job) end() {
 	if j.PID == 0 || !j.t.Failed() {
 		return
 	}
-	_ = syscall.Kill(j.PID, syscall.SIGKILL)
+	j.look()
+	for pid := range j.tree {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
 }
 
 // heard notes what pos_cli says, and when it says that the program runs.
