@@ -1,0 +1,155 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// setting reads a number from the environment.
+func setting(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	number, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return number
+}
+
+// TestRandomMoments saves, kills and restores programs at random moments. PHOS_ROUNDS is how often for each program,
+// PHOS_SEED repeats the choices of an earlier run, PHOS_SUBJECT names one program.
+func TestRandomMoments(t *testing.T) {
+	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
+	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
+	daemon := start(t)
+	for _, s := range subjects {
+		t.Run(s.name, func(t *testing.T) {
+			if only := os.Getenv("PHOS_SUBJECT"); only != "" && only != s.name {
+				t.Skipf("PHOS_SUBJECT is %s", only)
+			}
+			program := s.program(t)
+			want, status := undisturbed(s.job(t, daemon, program, 0))
+			if !strings.Contains(want["out"], "\nok ") || status != 7 {
+				t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
+			}
+			for n := range rounds {
+				random := rand.New(rand.NewPCG(seed, n))
+				rest := time.Duration(random.IntN(20)) * time.Millisecond
+				r := &round{Rand: random, t: t, job: s.job(t, daemon, program, rest), want: want, status: status, steps: s.steps}
+				r.play()
+			}
+		})
+	}
+	daemon.Empty()
+}
+
+// round is one life of a program, with everything that is done to it.
+type round struct {
+	*rand.Rand
+	t           *testing.T
+	job         *lab.Job
+	want        lab.Result
+	status      int
+	steps       int
+	done        []string
+	generations int
+}
+
+// play disturbs the program for a while, lets it finish, and then restores every image that was taken.
+func (r *round) play() {
+	r.t.Helper()
+	defer func() {
+		r.t.Logf("%s; then every of %d generations", strings.Join(r.done, ", "), r.generations)
+	}()
+	r.job.Start()
+	r.job.Reaches(1 + r.IntN(4))
+	for range 2 + r.IntN(4) {
+		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
+		if !r.disturb() {
+			break
+		}
+	}
+	r.finish("at last")
+	for n := r.generations; n > 0; n-- {
+		r.restore(n)
+		r.finish(fmt.Sprintf("from generation %d", n))
+	}
+}
+
+// disturb does something to the program, and says whether it still runs.
+func (r *round) disturb() bool {
+	r.t.Helper()
+	switch choice := r.IntN(10); {
+	case choice < 5:
+		return r.save("--pre-dump")
+	case choice < 8:
+		if !r.save("--dump") {
+			return false
+		}
+		r.job.Gone()
+		r.restore(0)
+	default:
+		if !r.save("--pre-dump") {
+			return false
+		}
+		r.done = append(r.done, "kill")
+		r.job.Kill()
+		r.restore(1 + r.IntN(r.generations))
+	}
+	return true
+}
+
+// save takes an image. A program that has come to its own end meanwhile cannot be saved: false.
+func (r *round) save(verb string) bool {
+	r.t.Helper()
+	r.done = append(r.done, fmt.Sprintf("%s after line %d", verb, r.job.Lines()))
+	text, err := r.job.TryCli(verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID))
+	if err == nil {
+		r.generations++
+		return true
+	}
+	// Nothing but its last words may come after the last step.
+	if lines := r.job.Lines(); lines < r.steps {
+		r.t.Fatalf("%s: after %d lines: %v: %s\n%s", strings.Join(r.done, ", "), lines, err, text, r.job.Said())
+	}
+	r.done = append(r.done, "which had ended")
+	return false
+}
+
+// restore brings a generation back, this way or that.
+func (r *round) restore(generation int) {
+	r.t.Helper()
+	flags := []string{"--generation", fmt.Sprint(generation)}
+	if r.IntN(4) == 0 {
+		flags = append(flags, "--eager")
+	}
+	detached := r.IntN(3) == 0
+	r.done = append(r.done, fmt.Sprintf("restore %v (detached: %v)", flags, detached))
+	if detached {
+		r.job.RestoreDetached(flags...)
+	} else {
+		r.job.Restore(flags...)
+	}
+}
+
+// finish waits for the program's end and compares what it leaves.
+func (r *round) finish(how string) {
+	r.t.Helper()
+	status := r.job.Finish()
+	if status != r.status && status != -1 {
+		r.t.Fatalf("%s: %s, it ends with status %d, want %d: %s", strings.Join(r.done, ", "), how, status, r.status, r.job.Said())
+	}
+	if differences := r.job.Result().Differs(r.want); differences != "" {
+		r.t.Fatalf("%s: %s: %s", strings.Join(r.done, ", "), how, differences)
+	}
+}

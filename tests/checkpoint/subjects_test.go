@@ -1,0 +1,80 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// subject is a program that is saved and brought back: it does so many steps, prints a line for each, and rests in between.
+type subject struct {
+	name string
+	// program makes the command line, without steps and rest.
+	program func(t *testing.T) []string
+	// seconds says that the rest is given in seconds, as Python has it.
+	seconds bool
+	// more is what comes after steps and rest.
+	more  []string
+	steps int
+}
+
+var subjects = []subject{
+	{name: "integers", program: ofC("count.c"), more: []string{"50000"}, steps: 60},
+	{name: "runtime", program: ofCUDA("mixed.cu"), steps: 60},
+	{name: "family", program: ofC("family.c"), steps: 60},
+	{name: "threads", program: ofPython("threads.py"), seconds: true, steps: 60},
+	{name: "spawn", program: ofPython("pool.py"), seconds: true, more: []string{"spawn"}, steps: 60},
+	{name: "forkserver", program: ofPython("pool.py"), seconds: true, more: []string{"forkserver"}, steps: 60},
+	{name: "tinygrad", program: ofPython("train.py"), seconds: true, steps: 40},
+}
+
+func ofC(source string) func(*testing.T) []string {
+	return func(t *testing.T) []string {
+		return []string{lab.CompileC(t, true, lab.Workload("checkpoint", source))}
+	}
+}
+
+func ofCUDA(source string) func(*testing.T) []string {
+	return func(t *testing.T) []string {
+		return []string{lab.CompileCUDA(t, "static", lab.Workload("checkpoint", source))}
+	}
+}
+
+func ofPython(script string) func(*testing.T) []string {
+	return func(t *testing.T) []string {
+		python, err := lab.Tool("TINYGRAD_PYTHON")
+		lab.Need(t, "tinygrad", err)
+		return []string{python, lab.Workload("checkpoint", script)}
+	}
+}
+
+// job prepares a run of the subject's program.
+func (s *subject) job(t *testing.T, daemon *lab.Daemon, program []string, rest time.Duration) *lab.Job {
+	t.Helper()
+	between := fmt.Sprint(rest.Microseconds())
+	if s.seconds {
+		between = fmt.Sprint(rest.Seconds())
+	}
+	arguments := append(append(program[1:len(program):len(program)], fmt.Sprint(s.steps), between), s.more...)
+	job := daemon.Job(t, program[0], arguments...)
+	job.Prepare = func(command *exec.Cmd) {
+		command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1", "DEV=CUDA:PTX", "LD_LIBRARY_PATH="+libraries(),
+			// What one run leaves there, another need not.
+			"CACHEDB="+filepath.Join(filepath.Dir(job.Dir), "cache.db"))
+	}
+	return job
+}
+
+func libraries() string {
+	paths := []string{filepath.Join(lab.Bin(), "lib")}
+	if nvcc := os.Getenv("NVCC"); nvcc != "" {
+		paths = append(paths, filepath.Join(filepath.Dir(nvcc), "../lib"))
+	}
+	return strings.Join(paths, ":")
+}
