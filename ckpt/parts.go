@@ -14,6 +14,9 @@ import (
 // ErrBusy means that something is going on that must end before the cut. The step may be tried again until the deadline.
 var ErrBusy = errors.New("busy")
 
+// ErrEnded means that a process ended while its GPU half was saved. What is left of its tree may be saved anew.
+var ErrEnded = errors.New("the program has ended")
+
 // Tree is a process tree as it is found before anything is stopped.
 type Tree struct {
 	// Processes begin with the root; parents come before their children.

@@ -32,6 +32,8 @@ type record struct {
 	Datagrams bool        `json:"datagrams,omitempty"`
 	// Aliases are second names that files had while they were dumped.
 	Aliases []alias.Alias `json:"aliases,omitempty"`
+	// Rooms are the directories of unix sockets.
+	Rooms []string `json:"rooms,omitempty"`
 	// JobTerminal is the key of the terminal that the shell's job had.
 	JobTerminal string `json:"job_terminal,omitempty"`
 	// Ends are the keys of all that led out of the tree.
@@ -43,7 +45,7 @@ type record struct {
 func newRecord(found *survey.Findings) *record {
 	r := &record{
 		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams, Outside: found.Outside,
-		Aliases: found.Aliases, Foreign: found.Foreign,
+		Aliases: found.Aliases, Foreign: found.Foreign, Rooms: found.Rooms,
 	}
 	for _, end := range found.Endpoints {
 		r.Ends = append(r.Ends, end.Key)

@@ -115,7 +115,7 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 	p := &plan{Order: keeper.Order{
 		Program: c.options.Program, User: engine.User{UID: order.UID, GID: order.GID, Groups: order.Groups}, Root: r.Root,
 		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
-		Datagrams: r.Datagrams, Aliases: r.Aliases, Detach: order.Detach, Terminal: none, Log: none, Deadline: deadline(ctx, restoreTime),
+		Datagrams: r.Datagrams, Aliases: r.Aliases, Rooms: r.Rooms, Detach: order.Detach, Terminal: none, Log: none, Deadline: deadline(ctx, restoreTime),
 	}}
 	pids, err := threads(order.Images)
 	if err != nil {

@@ -194,7 +194,7 @@ func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 	if given := request.GetDeadlineMilliseconds(); given > 0 {
 		deadline = time.Duration(min(given, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
 	}
-	return ckpt.Save(ctx, ckpt.SaveOrder{
+	order := ckpt.SaveOrder{
 		Roots: roots, CPU: d.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return admit(want.actor, trees) },
 		Devices: d.devicesOf, Work: d.newWork,
@@ -208,8 +208,33 @@ func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 		},
 		FileBytes: uint64(settings.FileLimit), Deadline: deadline, Stop: request.GetStop(),
 		Hold: want.hold, Publish: publish, Notice: want.notice, Log: d.log, Fail: d.options.Failpoints,
-	})
+	}
+	return saveAll(ctx, order)
 }
+
+// saveAll saves trees of which processes may end at any time: as long as their roots are there, what is left is saved.
+func saveAll(ctx context.Context, order ckpt.SaveOrder) (*ckpt.Saved, error) {
+	for begun := time.Now(); ; {
+		saved, err := ckpt.Save(ctx, order)
+		if !errors.Is(err, ckpt.ErrEnded) || time.Since(begun) > order.Deadline {
+			return saved, err
+		}
+		for _, root := range order.Roots {
+			if _, zombie := root.Zombie(); zombie || root.Check() != nil {
+				return nil, fmt.Errorf("%w any more: pid %d ended while it was saved", rpc.ErrNoProgram, root.PID)
+			}
+		}
+		order.Log.Info("a process ended while it was saved; again", "error", err)
+		select {
+		case <-time.After(endedTime):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// endedTime is about as long as it takes to notice that a program has ended.
+const endedTime = 20 * time.Millisecond
 
 func orDefault(given, otherwise uint64) uint64 {
 	if given == 0 {

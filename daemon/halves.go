@@ -43,7 +43,7 @@ func (d *Daemon) deviceOf(s *session) ckpt.Device {
 		})
 	}
 	return gpuhalf.New(gpuhalf.Session{
-		Worker: s.control.Worker, Control: d.dir.Control(s.record.Session), PID: s.record.Program.PID, Half: half,
+		Worker: s.control.Worker, Control: d.dir.Control(s.record.Session), Program: s.record.Program, Half: half,
 	})
 }
 

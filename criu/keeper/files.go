@@ -11,13 +11,18 @@ import (
 	"github.com/phos-gpu/phos/daemon/rights"
 )
 
-// bringBackFiles makes the files that the tree had open for writing what they were. It is done with the user's rights: an
-// image, or a link that somebody has put where a file was, must not make root write for a user.
+// bringBackFiles makes the files that the tree had open for writing what they were, and the directories of its sockets. It is
+// done with the user's rights: an image, or a link that somebody has put where a file was, must not make root write for a user.
 func (k *keeper) bringBackFiles() error {
-	if len(k.order.Written) == 0 {
+	if len(k.order.Written)+len(k.order.Rooms) == 0 {
 		return nil
 	}
 	return rights.Rights(k.order.User).Do(func() error {
+		for _, room := range k.order.Rooms {
+			if err := os.MkdirAll(room, 0o700); err != nil {
+				return fmt.Errorf("directory of a socket: %w", err)
+			}
+		}
 		for _, written := range k.order.Written {
 			if err := written.bringBack(k.file(written.Content)); err != nil {
 				return fmt.Errorf("bring back %s: %w", written.Path, err)

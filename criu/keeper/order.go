@@ -49,6 +49,8 @@ type Order struct {
 	Written []Written `json:"written,omitempty"`
 	// Aliases are second names that files must have while CRIU opens them.
 	Aliases []alias.Alias `json:"aliases,omitempty"`
+	// Rooms are directories in which unix sockets are made anew. A temporary one is gone once its program has ended.
+	Rooms []string `json:"rooms,omitempty"`
 	// Socket is the listening socket by which later phosds find the keeper.
 	Socket int `json:"socket"`
 	// Drain are ends whose content nobody takes: it goes to the file Log, or nowhere.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -122,6 +123,9 @@ const journal = "/run/systemd/journal/"
 
 func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 	entry, there := diag[uint32(k.inode)]
+	if room := filepath.Dir(entry.name); filepath.IsAbs(entry.name) && !slices.Contains(s.Rooms, room) {
+		s.Rooms = append(s.Rooms, room)
+	}
 	if !there || k.listening || entry.state != established && entry.peer == 0 {
 		return
 	}

@@ -38,6 +38,8 @@ type Findings struct {
 	Datagrams bool
 	// Aliases are second names that files must have while CRIU looks at them.
 	Aliases []alias.Alias
+	// Rooms are the directories of the tree's unix sockets, where they must be made anew.
+	Rooms []string
 	// Namespaces are those kinds that CRIU must enter.
 	Namespaces []string
 	// Foreign are files of other mount namespaces.

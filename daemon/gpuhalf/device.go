@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
@@ -31,7 +32,7 @@ type Session struct {
 	Worker rpc.WorkerClient
 	// Control is the path of the worker's socket.
 	Control string
-	PID     int
+	Program process.Identity
 	// Half is what is known of the image beforehand.
 	Half image.GPUHalf
 }
@@ -40,17 +41,17 @@ type Session struct {
 func New(session Session) *Device { return &Device{session: session} }
 
 // Process is the pid of the program.
-func (d *Device) Process() int { return d.session.PID }
+func (d *Device) Process() int { return d.session.Program.PID }
 
 // Begin opens the stream and copies.
 func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.DeviceOptions) error {
 	token, err := handover.Send(ctx, d.session.Control, packs)
 	if err != nil {
-		return err
+		return d.lost(err)
 	}
 	begun, err := begin(ctx, d.session.Worker, options.Progress)
 	if err != nil {
-		return err
+		return d.lost(err)
 	}
 	d.mu.Lock()
 	d.talk = begun
@@ -95,7 +96,7 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 	if err != nil {
 		return image.GPUHalf{}, err
 	}
-	if err := d.bye(ctx); err != nil {
+	if err := d.bye(ctx); err != nil && !errors.Is(err, ckpt.ErrEnded) {
 		return image.GPUHalf{}, err
 	}
 	result := done.GetResult()
@@ -122,7 +123,23 @@ func (d *Device) bye(ctx context.Context) error {
 	defer talk.cancel()
 	ctx, cancel := context.WithTimeout(ctx, graceTime)
 	defer cancel()
-	return talk.end(ctx)
+	if err := talk.end(ctx); err != nil {
+		return d.lost(err)
+	}
+	return nil
+}
+
+// lost says what it means that a worker does not answer as it should.
+func (d *Device) lost(err error) error {
+	id := d.session.Program
+	if _, zombie := id.Zombie(); zombie || id.Check() != nil {
+		return fmt.Errorf("%w: worker: %w", ckpt.ErrEnded, err)
+	}
+	if errors.Is(err, rpc.ErrNoDaemon) {
+		// To whoever asked, that would be phosd.
+		return fmt.Errorf("worker: %v", err) //nolint:errorlint // on purpose
+	}
+	return fmt.Errorf("worker: %w", err)
 }
 
 // Abort ends the stream: the worker takes everything back.
@@ -154,7 +171,7 @@ func (d *Device) do(ctx context.Context, command *rpc.SaveCommand, limit time.Du
 	}
 	done, err := talk.do(ctx, command)
 	if err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+		return nil, d.lost(err)
 	}
 	if done.GetBusy() != "" {
 		return nil, fmt.Errorf("%w: %s", ckpt.ErrBusy, done.GetBusy())

@@ -40,7 +40,7 @@ func begin(ctx context.Context, worker rpc.WorkerClient, progress func(ckpt.Step
 	stream, err := worker.Checkpoint(ctx)
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("worker: %w", rpc.FromStatus(err))
+		return nil, rpc.FromStatus(err)
 	}
 	t := &talk{
 		stream: stream, cancel: cancel, progress: progress,
@@ -89,13 +89,13 @@ func (t *talk) await(ctx context.Context) (*rpc.SaveDone, error) {
 // end waits until the worker has ended its side too.
 func (t *talk) end(ctx context.Context) error {
 	if err := t.stream.CloseSend(); err != nil {
-		return fmt.Errorf("worker: %w", rpc.FromStatus(err))
+		return rpc.FromStatus(err)
 	}
 	_, err := t.await(ctx)
 	if errors.Is(err, errEnded) {
 		return nil
 	}
-	return fmt.Errorf("worker: after the end of a checkpoint: %w", err)
+	return fmt.Errorf("after the end of a checkpoint: %w", err)
 }
 
 // errEnded means that the worker has ended the stream.
