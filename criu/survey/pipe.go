@@ -34,11 +34,29 @@ func (s *survey) addPipe(m *member, d *procfs.Descriptor) {
 	p.writers = p.writers || mode != unix.O_RDONLY
 }
 
+// closed says that nobody anywhere has the other end open. What such a pipe still holds is in the tree's hands alone: it is
+// saved with it.
+func (p *pipe) closed() bool {
+	for i, pid := range p.pids {
+		file, err := procfs.Borrow(pid, p.numbers[i])
+		if err != nil {
+			continue // the process has ended; another one may have it too
+		}
+		asked := []unix.PollFd{{Fd: int32(file.Fd())}}
+		_, err = unix.Poll(asked, 0)
+		_ = file.Close()
+		if err == nil {
+			return asked[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+		}
+	}
+	return false
+}
+
 // judgePipes finds those with an end outside: the tree has only one.
 func (s *survey) judgePipes() {
 	for _, inode := range slices.Sorted(maps.Keys(s.pipes)) {
 		p := s.pipes[inode]
-		if p.readers && p.writers {
+		if p.readers && p.writers || p.closed() {
 			continue
 		}
 		kind := "pipe-write"

@@ -147,6 +147,7 @@ func (j *Job) Cli(arguments ...string) string {
 
 // TryCli runs pos_cli and returns what it said.
 func (j *Job) TryCli(arguments ...string) (string, error) {
+	j.look()
 	output, err := j.daemon.Command(arguments...).CombinedOutput()
 	return string(output), err
 }
@@ -234,6 +235,7 @@ func (j *Job) Restore(flags ...string) {
 	j.life = follow(command)
 	select {
 	case <-said.runs:
+		j.look()
 	case <-j.life.ended:
 		j.life = nil
 		j.t.Fatalf("%v: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
@@ -247,6 +249,7 @@ func (j *Job) RestoreDetached(flags ...string) {
 	j.t.Helper()
 	j.Cli(append([]string{"--restore", "--detach", "--dir", j.Image}, flags...)...)
 	j.life = nil
+	j.look()
 }
 
 // Finish waits for the program's own end and returns its exit status; unknown, -1, when nobody stands beside it.
