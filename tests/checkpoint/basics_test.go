@@ -22,7 +22,7 @@ const generations = 3
 func TestKilledAndRestored(t *testing.T) {
 	daemon := start(t)
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "60", "0", "20000"))
+	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	for _, stop := range []bool{false, true} {
 		t.Run(map[bool]string{false: "pre-dump", true: "dump"}[stop], func(t *testing.T) {
 			job := daemon.Job(t, program, "60", "20000", "20000").Start()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,18 +20,18 @@ type subject struct {
 	program func(t *testing.T) []string
 	// seconds says that the rest is given in seconds, as Python has it.
 	seconds bool
-	// more is what comes after steps and rest.
-	more  []string
-	steps int
+	// before comes between steps and rest, after behind them.
+	before, after []string
+	steps         int
 }
 
 var subjects = []subject{
-	{name: "integers", program: ofC("count.c"), more: []string{"50000"}, steps: 60},
+	{name: "integers", program: ofC("count.c"), before: []string{"50000"}, steps: 60},
 	{name: "runtime", program: ofCUDA("mixed.cu"), steps: 60},
 	{name: "family", program: ofC("family.c"), steps: 60},
 	{name: "threads", program: ofPython("threads.py"), seconds: true, steps: 60},
-	{name: "spawn", program: ofPython("pool.py"), seconds: true, more: []string{"spawn"}, steps: 60},
-	{name: "forkserver", program: ofPython("pool.py"), seconds: true, more: []string{"forkserver"}, steps: 60},
+	{name: "spawn", program: ofPython("pool.py"), seconds: true, after: []string{"spawn"}, steps: 60},
+	{name: "forkserver", program: ofPython("pool.py"), seconds: true, after: []string{"forkserver"}, steps: 60},
 	{name: "tinygrad", program: ofPython("train.py"), seconds: true, steps: 40},
 }
 
@@ -61,7 +62,7 @@ func (s *subject) job(t *testing.T, daemon *lab.Daemon, program []string, rest t
 	if s.seconds {
 		between = fmt.Sprint(rest.Seconds())
 	}
-	arguments := append(append(program[1:len(program):len(program)], fmt.Sprint(s.steps), between), s.more...)
+	arguments := slices.Concat(program[1:], []string{fmt.Sprint(s.steps)}, s.before, []string{between}, s.after)
 	job := daemon.Job(t, program[0], arguments...)
 	job.Prepare = func(command *exec.Cmd) {
 		command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1", "DEV=CUDA:PTX", "LD_LIBRARY_PATH="+libraries(),
