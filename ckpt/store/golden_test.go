@@ -41,6 +41,7 @@ func TestGoldenImages(t *testing.T) {
 		if found := problems(t, path); len(found) > 0 {
 			t.Errorf("version %d: %v", version, found)
 		}
+		described(t, golden)
 		d := initDir(t, path)
 		for n := range uint64(2) {
 			check(t, d, n+1, goldenSaved(n+1))
@@ -68,5 +69,26 @@ func TestGoldenImages(t *testing.T) {
 			t.Errorf("version %d: generation %d, %v", version, n, err)
 		}
 		check(t, to, 1, goldenSaved(1))
+	}
+}
+
+// described: what stands beside the golden image, for readers that share nothing with this package, is what it holds.
+func described(t *testing.T, golden string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(golden, "image.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(2) {
+		what := goldenSaved(n + 1)
+		memory := fullMemory{name: "gpu0"}
+		for i, content := range what.memory {
+			memory.add(uint64(1+i)*image.ChunkBytes, content)
+		}
+		for _, line := range (full{memories: []fullMemory{memory}, cpu: what.files}).describe(n + 1) {
+			if !strings.Contains(string(text), line+"\n") {
+				t.Errorf("%s/image.txt lacks %s", golden, line)
+			}
+		}
 	}
 }
