@@ -70,11 +70,16 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 		return nil, errors.Join(fmt.Errorf("CRIU: %w", err), far.Close())
 	}
 	command := request.command(log, far, program)
-	err = start(command, request.Namespaces)
+	gone, err := start(command, request.Namespaces)
 	_, _ = far.Close(), program.Close()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", request.Program, err)
 	}
+	go func() {
+		<-gone
+		// What it has said can still be read; nothing more comes, even if its children have the other end still.
+		_ = near.SetDeadline(time.Now().Add(lastWords))
+	}()
 	stop := context.AfterFunc(ctx, func() {
 		_ = command.Process.Kill()
 		// Its children may have the other end still.
@@ -145,11 +150,15 @@ func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 	return command
 }
 
-// start starts a command. Its thread is not used for anything else: the death of the thread is what Pdeathsig means, and
+// lastWords is how long it may take to read what CRIU said before it ended.
+const lastWords = time.Second
+
+// start starts a command, and tells when its process has ended. Its thread is not used for anything else: the death of the thread is what Pdeathsig means, and
 // one that has entered namespaces must not run other goroutines.
-func start(command *exec.Cmd, namespaces []*os.File) error {
-	result := make(chan error)
+func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err error) {
+	result, ended := make(chan error), make(chan struct{})
 	go func() {
+		defer close(ended)
 		runtime.LockOSThread()
 		err := enter(namespaces)
 		if err == nil {
@@ -162,7 +171,7 @@ func start(command *exec.Cmd, namespaces []*os.File) error {
 		// The thread lives as long as the process.
 		_ = unix.Waitid(unix.P_PID, command.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}()
-	return <-result
+	return ended, <-result
 }
 
 // options completes what the caller has set.

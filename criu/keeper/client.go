@@ -26,6 +26,8 @@ type Client struct {
 	socket  string
 	id      process.Identity
 	outside map[int]int
+	// pids are those that the tree is to have; none where they all end with the keeper.
+	pids []int
 	// conn and command are nil for a keeper that another phosd has started.
 	conn    *parcel.Conn
 	command *exec.Cmd
@@ -44,6 +46,9 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), near.Close())
 	}
 	c := &Client{socket: socket, conn: near, command: command}
+	if !order.NewPids {
+		c.pids = order.PIDs
+	}
 	if c.id, err = process.Of(command.Process.Pid); err == nil {
 		err = c.begin(ctx, order, files)
 	}
@@ -94,7 +99,7 @@ func (c *Client) abandon() error {
 	err := c.command.Wait()
 	if !killed.Stop() {
 		// It could not end the tree, which has not run yet.
-		return Sweep()
+		return errors.Join(Sweep(), c.endOrphans())
 	}
 	var exit *exec.ExitError
 	switch {
@@ -103,8 +108,8 @@ func (c *Client) abandon() error {
 	case !errors.As(err, &exit):
 		return err
 	}
-	// Whoever killed it has left the tree, and it stands still.
-	return Sweep()
+	// Whoever killed it has left the tree, which stands still or is half made.
+	return errors.Join(Sweep(), c.endOrphans())
 }
 
 // Commit lets the tree run, and outlive this phosd.

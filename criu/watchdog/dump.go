@@ -86,7 +86,8 @@ func (w *watchdog) settle(failure error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	if errors.Is(failure, engine.ErrTorn) {
-		failure = errors.Join(failure, w.heal(ctx))
+		// Its children may be at work still.
+		failure = errors.Join(failure, endSession(w.self.PID), w.heal(ctx))
 	}
 	if w.group == nil || w.group.Frozen() {
 		return failure

@@ -150,13 +150,7 @@ func (r *room) bringLoses(step string, who victim) {
 	r.t.Logf("%v: %s", err, text)
 	r.tidy(0, 0)
 	r.unchanged(before, false)
-	// A tree whose keeper was killed is init's to bury.
-	r.eventually(func() string {
-		if err := syscall.Kill(r.job.PID, 0); err == nil {
-			return fmt.Sprintf("pid %d is not free", r.job.PID)
-		}
-		return ""
-	})
+	r.free()
 	r.revive()
 	r.runsOn()
 	r.job.Dump()

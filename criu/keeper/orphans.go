@@ -1,0 +1,72 @@
+package keeper
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// endOrphans ends what a keeper has left that was killed while CRIU was at work: processes with pids of the tree, which were
+// free when the keeper began, and which nobody else has made since.
+func (c *Client) endOrphans() error {
+	for range looks {
+		orphans := c.orphans()
+		if len(orphans) == 0 {
+			return nil
+		}
+		for _, id := range orphans {
+			if err := endProcess(id); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.New("keeper: processes of a restore that failed do not end")
+}
+
+// looks is how often it is looked for orphans, which may have made others meanwhile.
+const looks = 5000
+
+func (c *Client) orphans() (found []process.Identity) {
+	foster := ancestors(os.Getpid())
+	for _, pid := range c.pids {
+		stat, err := procfs.ReadStat(pid)
+		switch {
+		case err != nil || stat.Zombie() || stat.StartTicks < c.id.StartTicks:
+		case slices.Contains(foster, stat.Parent) || slices.Contains(c.pids, stat.Parent):
+			found = append(found, stat.Identity)
+		}
+	}
+	return found
+}
+
+// ancestors are who may have got the children of a process that has ended, the nearest first.
+func ancestors(pid int) (all []int) {
+	for pid > 1 {
+		stat, err := procfs.ReadStat(pid)
+		if err != nil {
+			break
+		}
+		pid = stat.Parent
+		all = append(all, pid)
+	}
+	return append(all, 1)
+}
+
+func endProcess(id process.Identity) error {
+	handle, err := process.Open(id)
+	if err != nil {
+		return nil // it has ended
+	}
+	defer handle.Close()
+	if err := handle.Signal(unix.SIGKILL); err != nil && !errors.Is(err, process.ErrGone) {
+		return err
+	}
+	return nil
+}
