@@ -86,6 +86,9 @@ func (d *Daemon) find(id uint64) (_ *session, err error) {
 		return nil, err
 	}
 	s := &session{record: record, gone: make(chan struct{}), abandoned: make(chan struct{})}
+	if record.Checkpoint != nil {
+		s.noted.Store(record.Checkpoint)
+	}
 	if s.worker, err = process.Open(record.Worker); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}

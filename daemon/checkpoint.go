@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/rundir"
 )
 
 // saving is one checkpoint that somebody wants.
@@ -31,6 +32,8 @@ type saving struct {
 	progress func(ckpt.Step)
 	notice   func(string)
 	hold     func(context.Context) error
+	// byPolicy says that nobody asked for it.
+	byPolicy bool
 }
 
 // Checkpoint saves process trees.
@@ -162,18 +165,33 @@ func chooseKinds(targets, skipped []string) ([]string, error) {
 
 // checkpoint carries a checkpoint out, and keeps count of it.
 func (d *Daemon) checkpoint(ctx context.Context, want saving) (*ckpt.Saved, error) {
-	saved, err := d.save(ctx, want)
-	d.metrics.checkpointed(saved, err)
 	pids := want.request.GetPids()
-	if err != nil {
-		d.log.Warn("checkpoint failed", "pids", pids, "uid", want.actor.UID, "error", err)
-	} else {
-		d.log.Info("checkpoint", "pids", pids, "uid", want.actor.UID, "generation", saved.Manifest.Generation,
-			"pause", saved.Pause, "total", saved.Total, "written", saved.Manifest.Stats.WrittenBytes, "stopped", want.request.GetStop())
-		d.log.Debug("checkpoint", "pids", pids, "took", saved.Took, "within", saved.Within)
+	sessions := d.below(pids)
+	for _, s := range sessions {
+		s.saving.Add(1)
+		defer s.saving.Add(-1)
 	}
-	d.noteCheckpoint(pids, err)
-	return saved, err
+	saved, err := d.save(ctx, want)
+	d.metrics.checkpointed(saved, err, want.byPolicy)
+	if err != nil {
+		d.log.Warn("checkpoint failed", "pids", pids, "uid", want.actor.UID, "policy", want.byPolicy, "error", err)
+		if !errors.Is(err, context.Canceled) {
+			d.note(sessions, nil, err)
+		}
+		return saved, err
+	}
+	done := &rundir.Checkpoint{Last: time.Now(), Generation: saved.Manifest.Generation}
+	if !want.request.GetStream() {
+		done.Dir = pathOf(want.files[0])
+	}
+	d.log.Info("checkpoint", "pids", pids, "uid", want.actor.UID, "policy", want.byPolicy, "dir", done.Dir,
+		"generation", done.Generation, "pause", saved.Pause, "total", saved.Total,
+		"written", saved.Manifest.Stats.WrittenBytes, "shared", saved.Manifest.Stats.SharedBytes, "stopped", want.request.GetStop())
+	d.log.Debug("checkpoint", "pids", pids, "took", saved.Took, "within", saved.Within)
+	if len(want.kinds) == 0 { // nobody can be brought back from a part
+		d.note(sessions, done, nil)
+	}
+	return saved, nil
 }
 
 func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {

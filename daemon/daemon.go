@@ -61,6 +61,9 @@ type Daemon struct {
 	warm    warmth
 	keepers atomic.Uint64
 	machine *preflight.Machine
+	// records is held while a session's record is written again, or removed.
+	records  sync.Mutex
+	policies policies
 
 	stop     context.CancelFunc // ends Serve
 	stopping context.Context    //nolint:containedctx // the daemon's own life, not a request's
@@ -135,6 +138,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { split.accept() })
 	d.watchers.Go(d.watchHoldings)
+	d.watchers.Go(d.followPolicies)
 	running.Go(func() { _ = server.Serve(split) }) // it ends with an error whenever its listener closes
 	d.log.Info("phosd is ready", "version", rpc.Version, "socket", socket, "gpus", d.options.Config.Gpus, "adopted", d.table.count())
 	if d.options.Ready != nil {
@@ -142,6 +146,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
+		d.saveAtExit()
 	case <-d.stopping.Done():
 	}
 	d.stop()

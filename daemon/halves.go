@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpuhalf"
 	"github.com/phos-gpu/phos/daemon/preflight"
+	"github.com/phos-gpu/phos/daemon/rundir"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
@@ -67,28 +69,55 @@ func thisHost() image.Host {
 	}
 }
 
-// noted is what became of the checkpoints of a session.
-type noted struct {
-	last   time.Time
-	failed error
+// note keeps for --status, and for the next phosd, what became of a checkpoint of some programs.
+func (d *Daemon) note(sessions []*session, done *rundir.Checkpoint, failed error) {
+	for _, s := range sessions {
+		now := rundir.Checkpoint{}
+		if before := s.noted.Load(); before != nil {
+			now = *before
+		}
+		now.Tried, now.Error = time.Now(), ""
+		if failed != nil {
+			now.Error = failed.Error()
+		} else {
+			now.Last, now.Dir, now.Generation = done.Last, done.Dir, done.Generation
+		}
+		s.noted.Store(&now)
+		d.keepNote(s)
+	}
 }
 
-// noteCheckpoint keeps for --status when the programs of some trees were saved.
-func (d *Daemon) noteCheckpoint(pids []uint32, failed error) {
+// keepNote writes down what --status says, unless the session has ended.
+func (d *Daemon) keepNote(s *session) {
+	d.records.Lock()
+	defer d.records.Unlock()
+	if !d.table.has(s) {
+		return
+	}
+	record := s.record
+	record.Checkpoint = s.noted.Load()
+	if err := d.dir.Save(record); err != nil {
+		d.log.Error("write down a checkpoint", "session", s.record.Session, "error", err)
+	}
+}
+
+// below are the sessions of processes and of those that they have started.
+func (d *Daemon) below(pids []uint32) (found []*session) {
 	for _, s := range d.table.all() {
-		for _, pid := range pids {
-			if !descends(s.record.Program.PID, int(pid)) {
-				continue
-			}
-			now := &noted{last: time.Now(), failed: failed}
-			if before := s.noted.Load(); failed != nil && before != nil {
-				now.last = before.last
-			} else if failed != nil {
-				now.last = time.Time{}
-			}
-			s.noted.Store(now)
+		if slices.ContainsFunc(pids, func(pid uint32) bool { return descends(s.record.Program.PID, int(pid)) }) {
+			found = append(found, s)
 		}
 	}
+	return found
+}
+
+// pathOf is where an open file lies, as phosd sees it.
+func pathOf(file *os.File) string {
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	if err != nil {
+		return file.Name()
+	}
+	return path
 }
 
 // descends reports whether a process is another one, or was started below it.

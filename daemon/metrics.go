@@ -113,8 +113,8 @@ func (m *metrics) serve(settings config.Metrics) (func() error, error) {
 // countCheckpoints makes the numbers of checkpoints and restores.
 func (m *metrics) countCheckpoints() {
 	m.checkpoints = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "phos_checkpoints_total", Help: "Checkpoints, by how they ended: done, busy, cancelled, failed.",
-	}, []string{"result"})
+		Name: "phos_checkpoints_total", Help: "Checkpoints, by how they ended (done, busy, cancelled, failed) and who wanted them (request, policy).",
+	}, []string{"result", "by"})
 	m.restores = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "phos_restores_total", Help: "Restores, by how they ended: done, cancelled, failed.",
 	}, []string{"result"})
@@ -143,8 +143,12 @@ func result(err error) string {
 	return "failed"
 }
 
-func (m *metrics) checkpointed(saved *ckpt.Saved, err error) {
-	m.checkpoints.WithLabelValues(result(err)).Inc()
+func (m *metrics) checkpointed(saved *ckpt.Saved, err error, byPolicy bool) {
+	by := "request"
+	if byPolicy {
+		by = "policy"
+	}
+	m.checkpoints.WithLabelValues(result(err), by).Inc()
 	if saved == nil {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/rundir"
 )
 
 // restoring is one restore that somebody wants.
@@ -27,6 +28,8 @@ type restoring struct {
 	signals chan int
 	// controls are the places of the trees' keepers.
 	controls []string
+	// origin is the checkpoint that is brought back.
+	origin rundir.Checkpoint
 }
 
 // Restore brings a saved tree back.
@@ -91,6 +94,7 @@ func (r *restoring) run(ctx context.Context) error {
 	if err == nil {
 		for i, each := range brought.Trees {
 			trees = append(trees, r.daemon.watchTree(each, r.controls[i]))
+			r.noteOrigin(each)
 		}
 	}
 	r.daemon.metrics.restores.WithLabelValues(result(err)).Inc()
@@ -119,6 +123,16 @@ func (r *restoring) run(ctx context.Context) error {
 		return nil
 	}
 	return r.follow(ctx, trees[0], loading)
+}
+
+// noteOrigin makes the image that a program came from its last checkpoint.
+func (r *restoring) noteOrigin(tree ckpt.Restored) {
+	for _, id := range tree.Processes() {
+		for _, s := range r.daemon.table.of(id) {
+			s.noted.Store(&r.origin)
+			r.daemon.keepNote(s)
+		}
+	}
 }
 
 // tellLoaded tells when all memory is back.
@@ -236,6 +250,10 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	image, err := d.openImage(directory, r.request.GetGeneration(), r.actor)
 	if err != nil {
 		return nil, err
+	}
+	r.origin = rundir.Checkpoint{Last: image.source.Manifest.Created, Generation: image.source.Manifest.Generation}
+	if !r.request.GetStream() {
+		r.origin.Dir = pathOf(directory)
 	}
 	obstacles := d.machine.Obstacles(ctx, image.source.Manifest, r.request.GetNewPids())
 	for _, o := range obstacles {

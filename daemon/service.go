@@ -42,7 +42,45 @@ func (s *service) Stop(ctx context.Context, request *rpc.StopRequest) (*rpc.Stop
 	if err := actor.RequireRoot("stop phosd"); err != nil {
 		return nil, err
 	}
-	return s.daemon.endAll(ctx, request.GetForce())
+	if !request.GetDrain() {
+		return s.daemon.endAll(ctx, request.GetForce())
+	}
+	var base *os.File
+	if len(request.GetFiles()) > 0 {
+		files, err := s.daemon.takeFiles(request.GetFiles(), actor)
+		if err != nil {
+			return nil, err
+		}
+		defer closeAll(files)
+		if err := checkDirectory(files[0]); err != nil {
+			return nil, err
+		}
+		base = files[0]
+	}
+	return s.daemon.drainAndEnd(ctx, base, request.GetForce())
+}
+
+// drainAndEnd saves and stops all programs, and then phosd. With force, what cannot be saved does not keep phosd from it.
+func (d *Daemon) drainAndEnd(ctx context.Context, base *os.File, force bool) (*rpc.StopReply, error) {
+	drained, err := d.drain(ctx, base)
+	reply := &rpc.StopReply{}
+	var pids []int
+	for _, s := range drained {
+		reply.Drained = append(reply.Drained, d.statusOf(ctx, s))
+		pids = append(pids, s.record.Program.PID)
+	}
+	if err != nil && (!force || ctx.Err() != nil) {
+		if len(pids) > 0 {
+			err = fmt.Errorf("%w (saved and stopped: pid %v)", err, pids)
+		}
+		return nil, fmt.Errorf("phosd goes on: %w", err)
+	}
+	ended, err := d.endAll(ctx, force)
+	if err != nil {
+		return nil, err
+	}
+	reply.Ended = ended.Ended
+	return reply, nil
 }
 
 func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
@@ -66,7 +104,7 @@ func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
 	reply.Programs = make([]*rpc.Program, len(visible))
 	var asking sync.WaitGroup
 	for i, s := range visible {
-		asking.Go(func() { reply.Programs[i] = s.status(ctx) })
+		asking.Go(func() { reply.Programs[i] = d.statusOf(ctx, s) })
 	}
 	asking.Wait()
 	return reply
@@ -89,8 +127,9 @@ func (d *Daemon) gpuStatus() []*rpc.GPU {
 	return gpus
 }
 
-func (s *session) status(ctx context.Context) *rpc.Program {
+func (d *Daemon) statusOf(ctx context.Context, s *session) *rpc.Program {
 	program := &rpc.Program{
+		CheckpointRunning:       s.saving.Load() > 0,
 		Session:                 s.record.Session,
 		Pid:                     uint32(s.record.Program.PID),
 		Uid:                     s.record.Owner.UID,
@@ -101,12 +140,19 @@ func (s *session) status(ctx context.Context) *rpc.Program {
 		Description:             s.describe(ctx),
 	}
 	if noted := s.noted.Load(); noted != nil {
-		if !noted.last.IsZero() {
-			program.LastCheckpointUnixMilliseconds = noted.last.UnixMilli()
+		if !noted.Last.IsZero() {
+			program.LastCheckpointUnixMilliseconds = noted.Last.UnixMilli()
+			program.CheckpointDir, program.CheckpointGeneration = noted.Dir, noted.Generation
 		}
-		if noted.failed != nil {
-			program.CheckpointError = noted.failed.Error()
+		if noted.Error != "" {
+			program.CheckpointError, program.CheckpointFailedUnixMilliseconds = noted.Error, noted.Tried.UnixMilli()
 		}
+	}
+	if p, holds := d.policyOf(s); holds {
+		program.Policy = p.Message()
+	}
+	if due := d.dueAt(s); !due.IsZero() {
+		program.NextCheckpointUnixMilliseconds = due.UnixMilli()
 	}
 	return program
 }

@@ -36,7 +36,14 @@ type session struct {
 	abandoned chan struct{}
 	once      sync.Once
 	// noted is nil for a program that nobody has tried to save.
-	noted atomic.Pointer[noted]
+	noted atomic.Pointer[rundir.Checkpoint]
+	// saving counts the checkpoints of the program that are under way.
+	saving atomic.Int32
+	// known is since when this phosd looks after the session.
+	known time.Time
+	// asked is nil until the worker has said what the program wants; asking is set while it is asked.
+	asked  atomic.Pointer[asked]
+	asking atomic.Bool
 }
 
 // describe asks the worker; nil when it does not answer.
@@ -81,6 +88,7 @@ func (s *session) abandon() {
 
 // watch cleans up when the worker has died.
 func (d *Daemon) watch(s *session) {
+	s.known = time.Now()
 	d.table.add(s)
 	d.watchers.Go(func() { d.followProgram(s) })
 	d.watchers.Go(func() {
@@ -123,10 +131,13 @@ func (d *Daemon) cleanUp(s *session) {
 	d.ledger.Clear(s.ticket.slot)
 	d.table.giveBack(s.ticket)
 	d.retire(s)
-	if err := errors.Join(err, d.dir.Remove(id)); err != nil {
+	d.records.Lock() // a note that comes now must not write the record again
+	d.table.remove(s)
+	err = errors.Join(err, d.dir.Remove(id))
+	d.records.Unlock()
+	if err != nil {
 		d.log.Error("clean up", "session", id, "error", err)
 	}
-	d.table.remove(s)
 	d.metrics.ended.Inc()
 	d.log.Info("session ended", "session", id, "pid", s.record.Program.PID, "uid", s.record.Owner.UID)
 	close(s.gone)

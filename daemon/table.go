@@ -61,6 +61,13 @@ func (t *table) refuseAll() {
 	t.closed = true
 }
 
+// admitAgain takes refuseAll back.
+func (t *table) admitAgain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = false
+}
+
 // claim takes the very slot that an adopted session has.
 func (t *table) claim(uid uint32, slot int) (ticket, error) {
 	t.mu.Lock()
@@ -95,6 +102,13 @@ func (t *table) remove(s *session) {
 	delete(t.sessions, s.record.Session)
 }
 
+// has reports whether a session has not ended.
+func (t *table) has(s *session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sessions[s.record.Session] == s
+}
+
 // of finds the sessions of one process; more than one only while an exec'd program starts its next.
 func (t *table) of(program process.Identity) []*session {
 	return slices.DeleteFunc(t.all(), func(s *session) bool { return s.record.Program != program })
@@ -112,7 +126,7 @@ func (t *table) all() []*session {
 // running lists the sessions whose programs have not ended. One that just has keeps its session for the moment that its
 // worker needs to end, and its user may have seen it end before.
 func (t *table) running() []*session {
-	return slices.DeleteFunc(t.all(), func(s *session) bool { return s.record.Program.Check() != nil })
+	return slices.DeleteFunc(t.all(), func(s *session) bool { return s.program.Ended() })
 }
 
 func (t *table) count() int {

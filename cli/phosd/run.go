@@ -106,6 +106,8 @@ func (o *options) serve(stdout io.Writer, ready *ready) error {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
+	// Programs may be saved at the end, which takes a while: a second signal ends phosd at once, and takes nothing with it.
+	context.AfterFunc(ctx, cancel)
 	return errors.Join(phosd.Serve(ctx), phosd.Close())
 }
 

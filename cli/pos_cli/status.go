@@ -16,7 +16,8 @@ var statusVerb = verb{
 
 A program's state is running, starting (its handshake is not over), failed (a kernel faulted; the line below the table says
 which, where and at what address, and every later call of the program fails) or unresponsive (its worker does not answer).
-What a program has waited for longer than 10 seconds stands behind its state.
+What a program has waited for longer than 10 seconds stands behind its state. CHECKPOINT is how long ago it was saved; below the
+table stands where to, what went wrong when it was tried last, and what the policy in its pos.yaml or phosd.toml asks for.
 
 With --json it prints one object with daemon, gpus and programs. Times are RFC 3339, sizes are bytes, and null stands where
 there is nothing. What a program is doing is told by:
@@ -28,6 +29,8 @@ there is nothing. What a program is doing is told by:
                                   Open MPI and Slurm
     memory_bytes, pinned_bytes    what it holds on all GPUs; pinned and managed memory
     fault                         what the failed kernel did
+    last_checkpoint, checkpoint   when it was saved last; age_seconds, dir and generation of that, error and failed when a
+                                  later attempt failed, running, next, and the policy that asks for it
 
     pos_cli --status --json | jq '.programs[] | select(.state == "failed") | .pid, .fault'`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {

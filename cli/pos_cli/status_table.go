@@ -35,9 +35,9 @@ func (v statusView) table(to io.Writer) error {
 	}
 	lead := "\n"
 	for _, program := range v.Programs {
-		for _, wrong := range []string{program.Fault, program.JobFileError} {
-			if wrong != "" {
-				fmt.Fprintf(out, "%spid %d: %s\n", lead, program.PID, wrong)
+		for _, text := range append([]string{program.Fault, program.JobFileError}, program.Checkpoint.texts()...) {
+			if text != "" {
+				fmt.Fprintf(out, "%spid %d: %s\n", lead, program.PID, text)
 				lead = ""
 			}
 		}
@@ -46,10 +46,49 @@ func (v statusView) table(to io.Writer) error {
 }
 
 func (p programView) checkpointText() string {
-	if p.LastCheckpoint == nil {
+	switch {
+	case p.Checkpoint.Running:
+		return "now"
+	case p.LastCheckpoint == nil:
 		return "never"
 	}
-	return p.LastCheckpoint.Local().Format(time.DateTime)
+	return wording.Age(p.Checkpoint.age) + " ago"
+}
+
+// texts are what does not fit into the table.
+func (s saveView) texts() []string {
+	var where, failed, policy string
+	if s.Generation != nil && s.Dir != "" {
+		where = fmt.Sprintf("saved in %s, generation %d", s.Dir, *s.Generation)
+	}
+	if s.Error != "" {
+		failed = fmt.Sprintf("checkpoint failed %s ago: %s", wording.Age(s.sinceFailed), s.Error)
+	}
+	if s.Policy != nil {
+		policy = s.policyText()
+	}
+	return []string{where, failed, policy}
+}
+
+func (s saveView) policyText() string {
+	text := "checkpoints"
+	if s.Policy.EverySeconds > 0 {
+		text += fmt.Sprintf(" every %s", time.Duration(s.Policy.EverySeconds*float64(time.Second)))
+	}
+	if len(s.Policy.On) > 0 {
+		text += " on " + strings.Join(s.Policy.On, ", ")
+	}
+	text += " into " + s.Policy.Dir
+	if s.Policy.Keep > 0 {
+		text += fmt.Sprintf(", %d kept", s.Policy.Keep)
+	}
+	if s.Policy.BandwidthBytes > 0 {
+		text += fmt.Sprintf(", at most %s a second", wording.Bytes(s.Policy.BandwidthBytes))
+	}
+	if s.Next != nil {
+		text += fmt.Sprintf("; the next in %s", wording.Age(s.untilNext))
+	}
+	return text
 }
 
 // stateText adds what the program is waiting for, once that is worth a look.

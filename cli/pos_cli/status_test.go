@@ -49,6 +49,9 @@ func example() (*rpc.StatusReply, time.Time) {
 			{
 				Session: 1, Pid: 100, Uid: 0, User: "root", Command: "python3 train.py", StartedUnixMilliseconds: ago(61 * time.Second),
 				LastCheckpointUnixMilliseconds: ago(30 * time.Second), WorkerPid: 101,
+				CheckpointDir: "/data/digits", CheckpointGeneration: 7, CheckpointError: "no space left on device",
+				CheckpointFailedUnixMilliseconds: ago(5 * time.Second), NextCheckpointUnixMilliseconds: ago(-90 * time.Second),
+				Policy: &rpc.Policy{Dir: "/data/digits", EveryMilliseconds: 120_000, Keep: 3, BandwidthBytes: 500 << 20, On: []string{"drain"}},
 				Description: &rpc.Description{
 					Live: true, JobName: "digits", LogPath: "phos.log", Rank: 0, WorldSize: 2,
 					Progress: &rpc.Progress{
@@ -87,7 +90,6 @@ func TestStatusJSON(t *testing.T) {
 func TestStatusTable(t *testing.T) {
 	reply, now := example()
 	view := viewOf(reply, now)
-	view.Programs[0].LastCheckpoint = nil // shown in local time
 	var text bytes.Buffer
 	if err := view.table(&text); err != nil {
 		t.Fatal(err)
@@ -113,9 +115,10 @@ func inUTC(view *statusView) {
 	for i := range view.Programs {
 		program := &view.Programs[i]
 		program.Started = program.Started.UTC()
-		if program.LastCheckpoint != nil {
-			at := program.LastCheckpoint.UTC()
-			program.LastCheckpoint = &at
+		for _, at := range []*time.Time{program.LastCheckpoint, program.Checkpoint.Failed, program.Checkpoint.Next} {
+			if at != nil {
+				*at = at.UTC()
+			}
 		}
 	}
 }

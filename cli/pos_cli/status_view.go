@@ -53,12 +53,35 @@ type programView struct {
 	WorldSize      *uint32      `json:"world_size"`
 	Started        time.Time    `json:"started"`
 	LastCheckpoint *time.Time   `json:"last_checkpoint"`
+	Checkpoint     saveView     `json:"checkpoint"`
 	WorkerPID      uint32       `json:"worker_pid"`
 	LogPath        string       `json:"log_path"`
 	JobFileError   string       `json:"job_file_error"`
 	Fault          string       `json:"fault"`
 
 	age time.Duration
+}
+
+// saveView is what became of a program's checkpoints, and what will.
+type saveView struct {
+	AgeSeconds *int64      `json:"age_seconds"`
+	Dir        string      `json:"dir"`
+	Generation *uint64     `json:"generation"`
+	Running    bool        `json:"running"`
+	Error      string      `json:"error"`
+	Failed     *time.Time  `json:"failed"`
+	Next       *time.Time  `json:"next"`
+	Policy     *policyView `json:"policy"`
+
+	age, untilNext, sinceFailed time.Duration
+}
+
+type policyView struct {
+	Dir            string   `json:"dir"`
+	EverySeconds   float64  `json:"every_seconds"`
+	Keep           uint64   `json:"keep"`
+	BandwidthBytes uint64   `json:"bandwidth_bytes"`
+	On             []string `json:"on"`
 }
 
 type pendingView struct {
@@ -117,11 +140,43 @@ func programOf(program *rpc.Program, now time.Time) programView {
 		rank := description.GetRank()
 		view.Rank, view.WorldSize = &rank, &size
 	}
-	if last := program.GetLastCheckpointUnixMilliseconds(); last > 0 {
-		at := time.UnixMilli(last)
-		view.LastCheckpoint = &at
+	view.Checkpoint = saveOf(program, now)
+	view.LastCheckpoint = moment(program.GetLastCheckpointUnixMilliseconds())
+	return view
+}
+
+func saveOf(program *rpc.Program, now time.Time) saveView {
+	view := saveView{
+		Dir: printable(program.GetCheckpointDir()), Running: program.GetCheckpointRunning(), Error: printable(program.GetCheckpointError()),
+		Failed: moment(program.GetCheckpointFailedUnixMilliseconds()), Next: moment(program.GetNextCheckpointUnixMilliseconds()),
+	}
+	if last := moment(program.GetLastCheckpointUnixMilliseconds()); last != nil {
+		view.age = max(now.Sub(*last), 0)
+		seconds, generation := int64(view.age.Seconds()), program.GetCheckpointGeneration()
+		view.AgeSeconds, view.Generation = &seconds, &generation
+	}
+	if view.Next != nil {
+		view.untilNext = view.Next.Sub(now)
+	}
+	if view.Failed != nil {
+		view.sinceFailed = now.Sub(*view.Failed)
+	}
+	if policy := program.GetPolicy(); policy != nil {
+		view.Policy = &policyView{
+			Dir: printable(policy.GetDir()), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
+			BandwidthBytes: policy.GetBandwidthBytes(), On: list(policy.GetOn()),
+		}
 	}
 	return view
+}
+
+// moment is nil for a time that never was.
+func moment(milliseconds int64) *time.Time {
+	if milliseconds == 0 {
+		return nil
+	}
+	at := time.UnixMilli(milliseconds)
+	return &at
 }
 
 func stateOf(description *rpc.Description) string {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
@@ -17,25 +18,68 @@ var stopVerb = verb{
 	summary: "stop phosd",
 	about: `Stops phosd. While programs run it refuses and names one; with --force their sessions end first, and every
 CUDA call they make from then on fails. (A phosd that is ended by a signal leaves programs running, for
-the next phosd to adopt: that is how to update it.)
+the next phosd to adopt: that is how to update it. Programs whose checkpoint policy says "on: [exit-signal]" are saved then,
+and run on.)
+
+With --drain every program is saved first, and stopped once its image is complete: where its checkpoint policy says so, if that
+says "on: [drain]", else in a directory for itself below --dir, in one for its user. When there is one that has no such place, or
+cannot be saved, phosd goes on, and so does that program; with --force its session ends. Ctrl-C stops the draining: programs
+that are not complete run on.
 
     pos_cli --stop
+    pos_cli --stop --drain --dir /data/drained
     pos_cli --stop --force`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
-		force := flags.Bool("force", false, "end the sessions of running programs")
-		return func(ctx context.Context, to streams, _ []string) error { return stop(ctx, to, *force) }
+		var options stopOptions
+		flags.BoolVar(&options.force, "force", false, "end the sessions of running programs")
+		flags.BoolVar(&options.drain, "drain", false, "save running programs and stop them")
+		flags.StringVar(&options.dir, "dir", "", "`DIR` for the images of programs that have no policy, with --drain")
+		return func(ctx context.Context, to streams, _ []string) error {
+			if options.dir != "" && !options.drain {
+				return &usageError{"--dir is for --drain"}
+			}
+			return stop(ctx, to, options)
+		}
 	},
 }
 
-func stop(ctx context.Context, to streams, force bool) error {
+type stopOptions struct {
+	force, drain bool
+	dir          string
+}
+
+// begin is the request, with the directory handed over.
+func (o *stopOptions) begin(ctx context.Context) (*rpc.StopRequest, error) {
+	request := &rpc.StopRequest{Force: o.force, Drain: o.drain}
+	if o.dir == "" {
+		return request, nil
+	}
+	dir, _, err := makeDirectory(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	request.Files, err = handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	return request, err
+}
+
+func stop(ctx context.Context, to streams, options stopOptions) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	reply, err := client.Daemon.Stop(ctx, &rpc.StopRequest{Force: force})
+	request, err := options.begin(ctx)
 	if err != nil {
 		return err
+	}
+	reply, err := client.Daemon.Stop(ctx, request)
+	if err != nil {
+		return err
+	}
+	for _, program := range reply.GetDrained() {
+		fmt.Fprintf(to.out, "saved and stopped pid %d (%s, %s): %s, generation %d\n", program.GetPid(), program.GetUser(),
+			printable(program.GetCommand()), printable(program.GetCheckpointDir()), program.GetCheckpointGeneration())
 	}
 	for _, program := range reply.GetEnded() {
 		fmt.Fprintf(to.out, "ended the session of pid %d (%s, %s)\n", program.GetPid(), program.GetUser(), printable(program.GetCommand()))

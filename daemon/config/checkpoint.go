@@ -20,8 +20,28 @@ type Checkpoint struct {
 	On              Moments  `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end), drain (phosd is told to end the programs)"`
 }
 
+// DefaultKeep is how many generations a policy keeps that does not say.
+const DefaultKeep = 3
+
+// Policy says which checkpoints of a program are taken without being asked for.
+type Policy struct {
+	// Dir is where they go; empty: there are none.
+	Dir   string
+	Every Interval
+	// Keep is how many generations stay; 0: all.
+	Keep int
+	// Bandwidth is bytes a second; 0: as fast as it goes.
+	Bandwidth Size
+	On        Moments
+}
+
+// Policy is that of programs which say nothing themselves.
+func (c Checkpoint) Policy() Policy {
+	return Policy{Dir: c.Dir, Every: c.Every, Keep: c.Keep, Bandwidth: c.Bandwidth, On: c.On}
+}
+
 func defaultCheckpoint() Checkpoint {
-	return Checkpoint{MemoryBudget: 1 << 30, FileLimit: 256 << 20, DeadlineSeconds: 30, WarmSeconds: 300, Keep: 3}
+	return Checkpoint{MemoryBudget: 1 << 30, FileLimit: 256 << 20, DeadlineSeconds: 30, WarmSeconds: 300, Keep: DefaultKeep}
 }
 
 // Deadline is DeadlineSeconds.

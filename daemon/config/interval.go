@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,8 +44,8 @@ func (m Moments) MarshalText() ([]byte, error) { return []byte(m), nil }
 
 // UnmarshalText refuses occasions that there are not.
 func (m *Moments) UnmarshalText(text []byte) error {
-	for each := range strings.SplitSeq(string(text), ",") {
-		if each = strings.TrimSpace(each); each != "" && each != ExitSignal && each != Drain {
+	for _, each := range Moments(text).List() {
+		if each != ExitSignal && each != Drain {
 			return fmt.Errorf("%w: %q is no occasion; say %s or %s", ErrInvalid, each, ExitSignal, Drain)
 		}
 	}
@@ -52,12 +53,17 @@ func (m *Moments) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Has reports whether a moment is among them.
-func (m Moments) Has(moment string) bool {
+// List is each of them.
+func (m Moments) List() (list []string) {
 	for each := range strings.SplitSeq(string(m), ",") {
-		if strings.TrimSpace(each) == moment {
-			return true
+		if each = strings.TrimSpace(each); each != "" {
+			list = append(list, each)
 		}
 	}
-	return false
+	return list
+}
+
+// Has reports whether a moment is among them.
+func (m Moments) Has(moment string) bool {
+	return slices.Contains(m.List(), moment)
 }

@@ -27,9 +27,11 @@ type File struct {
 	DaemonAddr string `yaml:"daemon_addr"`
 	// LogPath receives what phos has to say about this program.
 	LogPath string `yaml:"log_path"`
+	// Checkpoint is nil where the file says nothing about checkpoints.
+	Checkpoint *Checkpoint `yaml:"checkpoint"`
 }
 
-const fields = "job_name, daemon_addr, log_path"
+const fields = "job_name, daemon_addr, log_path, checkpoint: {" + checkpointFields + "}"
 
 // maxJobName bounds what others get to see in their status tables.
 const maxJobName = 128
@@ -119,7 +121,23 @@ func (f File) check(path string, text []byte) error {
 			Text: fmt.Sprintf("%q is another host; phosd is only reached by a unix path or a loopback address", f.DaemonAddr),
 		}
 	}
+	if f.Checkpoint != nil {
+		return f.Checkpoint.check(path, text)
+	}
 	return nil
+}
+
+func (c *Checkpoint) check(path string, text []byte) error {
+	_, err := c.Policy()
+	var wrong *fieldError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	line := lineOf(text, wrong.field)
+	if section := lineOf(text, "checkpoint"); line < section {
+		line = section // all of it on one line
+	}
+	return &Error{Path: path, Line: line, Field: "checkpoint." + wrong.field, Text: wrong.text}
 }
 
 // local accepts a path, and host[:port] where the host is this machine by any name for its loopback.
@@ -148,10 +166,23 @@ func parseError(path string, text []byte, err error) error {
 	if line, _, more := strings.Cut(wrong.Text, "\n"); more {
 		wrong.Text = line
 	}
-	if strings.Contains(wrong.Text, "cannot unmarshal") {
-		wrong.Text = "it must be text" // all fields are; the parser says so in words about Go
+	if strings.Contains(wrong.Text, "cannot unmarshal") || wrong.Field != "" && strings.Contains(wrong.Text, "was used where") {
+		wrong.Text = mustBe(wrong.Field) // the parser says so in words about Go
 	}
 	return wrong
+}
+
+// mustBe is what stands in a field.
+func mustBe(field string) string {
+	switch field {
+	case "checkpoint":
+		return "it must be a table with " + checkpointFields + ", or a field in it is of another kind than it must be"
+	case "keep":
+		return "it must be a whole number"
+	case "on":
+		return "it must be a list"
+	}
+	return "it must be text"
 }
 
 // keyOn is the key that stands on a line, for naming it.

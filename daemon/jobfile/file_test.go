@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/config"
 )
 
 func TestParse(t *testing.T) {
@@ -18,12 +21,21 @@ func TestParse(t *testing.T) {
 	}{
 		{name: "empty"},
 		{name: "comment only", text: "# nothing\n"},
-		{name: "all", text: "job_name: resnet\ndaemon_addr: /tmp/x.sock\nlog_path: phos.log\n", want: File{"resnet", "/tmp/x.sock", "phos.log"}},
+		{name: "all", text: "job_name: resnet\ndaemon_addr: /tmp/x.sock\nlog_path: phos.log\n", want: File{JobName: "resnet", DaemonAddr: "/tmp/x.sock", LogPath: "phos.log"}},
 		{name: "number as name", text: "job_name: 17\n", want: File{JobName: "17"}},
 		{name: "loopback", text: "daemon_addr: 127.0.0.1:5000\n", want: File{DaemonAddr: "127.0.0.1:5000"}},
 		{name: "loopback 6", text: "daemon_addr: \"[::1]:5000\"\n", want: File{DaemonAddr: "[::1]:5000"}},
 		{name: "unknown field", text: "job_name: a\n\njob_nmae: b\n", wrong: "pos.yaml:3: job_nmae: unknown field"},
-		{name: "fields are named", text: "x: b\n", wrong: "(the fields are job_name, daemon_addr, log_path)"},
+		{name: "fields are named", text: "x: b\n", wrong: "(the fields are job_name, daemon_addr, log_path, checkpoint: {dir, every, keep, bandwidth, on})"},
+		{name: "interval", text: "job_name: a\ncheckpoint:\n  dir: c\n  every: soon\n", wrong: "pos.yaml:4: checkpoint.every: \"soon\" is no time span"},
+		{name: "interval on one line", text: "job_name: a\ncheckpoint: {dir: c, every: 5ms}\n", wrong: "pos.yaml:2: checkpoint.every: it is below a second"},
+		{name: "bandwidth", text: "checkpoint:\n  bandwidth: 10 furlongs\n", wrong: "pos.yaml:2: checkpoint.bandwidth: "},
+		{name: "keep", text: "checkpoint:\n  keep: -1\n", wrong: "pos.yaml:2: checkpoint.keep: it must not be negative"},
+		{name: "keep in words", text: "checkpoint:\n  keep: few\n", wrong: "pos.yaml:2: keep: it must be a whole number"},
+		{name: "moment", text: "checkpoint:\n  dir: c\n  on: [drain, never]\n", wrong: "pos.yaml:3: checkpoint.on: \"never\" is no occasion"},
+		{name: "moment alone", text: "checkpoint:\n  on: drain\n", wrong: "pos.yaml:2: on: it must be a list"},
+		{name: "unknown field of a section", text: "checkpoint:\n  dir: c\n  evry: 5m\n", wrong: "pos.yaml:3: evry: unknown field"},
+		{name: "section as text", text: "checkpoint: often\n", wrong: "pos.yaml:1: checkpoint: it must be a table"},
 		{name: "list as name", text: "log_path: a\njob_name: [1, 2]\n", wrong: "pos.yaml:2: job_name: it must be text"},
 		{name: "table as name", text: "job_name: {a: b}\n", wrong: "pos.yaml:1: job_name: it must be text"},
 		{name: "syntax", text: "job_name: a\n  bad: [\n", wrong: "pos.yaml:"},
@@ -44,6 +56,30 @@ func TestParse(t *testing.T) {
 				t.Errorf("error %v, want an ErrInvalid with %q", err, test.wrong)
 			}
 		})
+	}
+}
+
+func TestCheckpoint(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want config.Policy
+	}{
+		{
+			"checkpoint: {dir: 'c/{rank}', every: 10m, keep: 5, bandwidth: 500MiB, on: [exit-signal, drain]}\n",
+			config.Policy{Dir: "c/{rank}", Every: config.Interval(10 * time.Minute), Keep: 5, Bandwidth: 500 << 20, On: "exit-signal,drain"},
+		},
+		{"checkpoint:\n  dir: /c\n  every: 1h30m\n", config.Policy{Dir: "/c", Every: config.Interval(90 * time.Minute), Keep: 3}},
+		{"checkpoint: {keep: 0, bandwidth: 1000}\n", config.Policy{Bandwidth: 1000}},
+		{"checkpoint: {}\n", config.Policy{Keep: 3}},
+	} {
+		file, err := Parse(Name, []byte(test.text))
+		if err != nil || file.Checkpoint == nil {
+			t.Errorf("%s: %+v, %v", test.text, file, err)
+			continue
+		}
+		if got, err := file.Checkpoint.Policy(); err != nil || got != test.want {
+			t.Errorf("%s: %+v, %v; want %+v", test.text, got, err, test.want)
+		}
 	}
 }
 
@@ -71,7 +107,7 @@ func TestLoad(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"job_name: a\n", "a: &a [*a]\n", "job_name: !!binary eA==\n", "? [\n", "---\n---\n", "job_name: |\n  x\n"} {
+	for _, seed := range []string{"job_name: a\n", "a: &a [*a]\n", "job_name: !!binary eA==\n", "? [\n", "checkpoint: {every: 10m, on: [drain]}\n", "---\n---\n", "job_name: |\n  x\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -29,6 +29,19 @@ type Record struct {
 	Ledger int `json:"ledger"`
 	// ArenaBytes is what the session's arena may hold; 0 in a record that does not say.
 	ArenaBytes uint64 `json:"arena_bytes"`
+	// Checkpoint is nil for a program that nobody has tried to save.
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+}
+
+// Checkpoint is what became of a program's checkpoints.
+type Checkpoint struct {
+	// Last is when the last one was complete, zero for none; Dir and Generation are where it lies.
+	Last       time.Time `json:"last"`
+	Dir        string    `json:"dir,omitempty"`
+	Generation uint64    `json:"generation,omitempty"`
+	// Tried is the last attempt, and Error why it failed; empty: it did not.
+	Tried time.Time `json:"tried"`
+	Error string    `json:"error,omitempty"`
 }
 
 // Save writes a record; a crash leaves the old one or the new one.

@@ -18,6 +18,9 @@ func (w *Worker) describe() *rpc.Description {
 	if known.wrong != nil {
 		description.JobFileError = known.wrong.Error()
 	}
+	if known.policy != nil {
+		description.Policy = policyOf(*known.policy)
+	}
 	if live := w.session.Load(); live != nil {
 		description.Live = true
 		progress := w.progress(live)
@@ -70,4 +73,11 @@ func progressOf(progress session.Progress) *rpc.Progress {
 		told.Memory = append(told.Memory, &rpc.DeviceMemory{Gpu: uint32(use.Ordinal), Bytes: use.BackedBytes})
 	}
 	return told
+}
+
+func policyOf(policy config.Policy) *rpc.Policy {
+	return &rpc.Policy{
+		Dir: policy.Dir, EveryMilliseconds: uint64(time.Duration(policy.Every).Milliseconds()), Keep: uint64(policy.Keep),
+		BandwidthBytes: uint64(policy.Bandwidth), On: policy.On.List(),
+	}
 }

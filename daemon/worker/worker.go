@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/jobfile"
@@ -148,6 +149,8 @@ type job struct {
 	// named: by its pos.yaml.
 	named   bool
 	logPath string
+	// policy is what pos.yaml says about checkpoints, nil for nothing.
+	policy *config.Policy
 	// wrong is what is wrong with pos.yaml.
 	wrong  error
 	log    *os.File
@@ -177,6 +180,10 @@ func readJob(program process.Identity) job {
 	j := job{name: file.JobName, named: file.JobName != "", logPath: file.LogPath, wrong: err, getenv: func(string) string { return "" }}
 	if j.name == "" {
 		j.name = program.Name()
+	}
+	if file.Checkpoint != nil {
+		policy, err := file.Checkpoint.Policy()
+		j.policy, j.wrong = &policy, errors.Join(j.wrong, err)
 	}
 	if environment, err := program.Environment(); err == nil {
 		j.getenv = func(name string) string { return environment[name] }

@@ -109,6 +109,14 @@ func (d *Daemon) Relaunch(extra ...string) {
 	d.Launch()
 }
 
+// Await waits for the end of the daemon's process.
+func (d *Daemon) Await() {
+	d.t.Helper()
+	if err := d.process.Wait(); err != nil {
+		d.t.Errorf("phosd ends with %v", err)
+	}
+}
+
 // PID of the daemon's process.
 func (d *Daemon) PID() int { return d.process.Process.Pid }
 

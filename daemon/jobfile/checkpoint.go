@@ -1,0 +1,63 @@
+package jobfile
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/config"
+)
+
+// Checkpoint is what pos.yaml says about checkpoints that are taken without being asked for. It is all that holds for the
+// program: what phosd's own configuration says about them is for programs that say nothing.
+type Checkpoint struct {
+	// Dir is the image's directory, as the program would name it; {job}, {pid} and {rank} stand for what they say.
+	Dir string `yaml:"dir"`
+	// Every is how often.
+	Every string `yaml:"every"`
+	// Keep is how many generations stay; 0: all.
+	Keep *int `yaml:"keep"`
+	// Bandwidth is how many bytes a second are read and written at most.
+	Bandwidth string `yaml:"bandwidth"`
+	// On are further occasions.
+	On []string `yaml:"on"`
+}
+
+const checkpointFields = "dir, every, keep, bandwidth, on"
+
+// Policy is the section in numbers.
+func (c Checkpoint) Policy() (policy config.Policy, err error) {
+	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: config.Moments(strings.Join(c.On, ","))}
+	if strings.ContainsRune(c.Dir, 0) {
+		return policy, &fieldError{"dir", "it holds a zero byte"}
+	}
+	if c.Every != "" {
+		if err := policy.Every.UnmarshalText([]byte(c.Every)); err != nil {
+			return policy, &fieldError{"every", fmt.Sprintf("%q is no time span; write it as 10m or 1h30m", c.Every)}
+		}
+		if policy.Every != 0 && time.Duration(policy.Every) < time.Second {
+			return policy, &fieldError{"every", "it is below a second"}
+		}
+	}
+	if c.Keep != nil {
+		if policy.Keep = *c.Keep; policy.Keep < 0 {
+			return policy, &fieldError{"keep", "it must not be negative"}
+		}
+	}
+	if c.Bandwidth != "" {
+		if err := policy.Bandwidth.UnmarshalText([]byte(c.Bandwidth)); err != nil {
+			return policy, &fieldError{"bandwidth", fmt.Sprintf("%q is no size; write it as 500MiB", c.Bandwidth)}
+		}
+	}
+	for _, moment := range c.On {
+		if moment != config.ExitSignal && moment != config.Drain {
+			return policy, &fieldError{"on", fmt.Sprintf("%q is no occasion; say %s or %s", moment, config.ExitSignal, config.Drain)}
+		}
+	}
+	return policy, nil
+}
+
+// fieldError is about one field of the section.
+type fieldError struct{ field, text string }
+
+func (e *fieldError) Error() string { return e.field + ": " + e.text }

@@ -1,0 +1,352 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/policy"
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+const (
+	// policyInterval is between two looks at what is due.
+	policyInterval = 500 * time.Millisecond
+	// atOnce is how many programs are saved at a time when all shall be.
+	atOnce = 4
+)
+
+// errShared means that two programs were told to write one image.
+var errShared = errors.New("another program has the same directory; {pid}, {rank} or {job} in its name make it differ")
+
+// policies are the checkpoints that nobody asks for.
+type policies struct {
+	// turn is held by the one that there may be at a time.
+	turn sync.Mutex
+
+	mu sync.Mutex // guards places
+	// places are the sessions that write into a directory.
+	places map[place]*session
+}
+
+// place is a directory, by whatever name.
+type place struct{ device, inode uint64 }
+
+// asked is what a worker said of its program, once.
+type asked struct {
+	policy.Policy
+	program policy.Program
+	holds   bool
+}
+
+// policyOf is what holds for a program; false for nothing, and as long as its worker has not said so.
+func (d *Daemon) policyOf(s *session) (policy.Policy, bool) {
+	if known := s.asked.Load(); known != nil {
+		return known.Policy, known.holds
+	}
+	return policy.Policy{}, false
+}
+
+// askPolicy has a worker say what its program's pos.yaml says, which it reads once in its life.
+func (d *Daemon) askPolicy(s *session) *asked {
+	if known := s.asked.Load(); known != nil {
+		return known
+	}
+	described := s.describe(d.stopping)
+	if described == nil {
+		return nil
+	}
+	known := &asked{program: policy.Program{
+		PID: s.record.Program.PID, Job: described.GetJobName(), Rank: described.GetRank(), Started: s.record.Started,
+	}}
+	known.Policy, known.holds = policy.Of(described.GetPolicy(), d.options.Config.Checkpoint.Policy())
+	s.asked.Store(known)
+	return known
+}
+
+// dueAt is when a program shall be saved next; the zero time: never.
+func (d *Daemon) dueAt(s *session) time.Time {
+	p, holds := d.policyOf(s)
+	if !holds || d.options.CPU == nil {
+		return time.Time{}
+	}
+	past := policy.History{Seed: s.record.Session, Known: s.known}
+	if noted := s.noted.Load(); noted != nil {
+		past.Last, past.Tried, past.Failed = noted.Last, noted.Tried, noted.Error != ""
+	}
+	return policy.Due(p, past)
+}
+
+// followPolicies saves what is due, one program after the other, for as long as phosd runs.
+func (d *Daemon) followPolicies() {
+	if d.options.CPU == nil {
+		return
+	}
+	tick := time.NewTicker(policyInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.stopping.Done():
+			return
+		case <-tick.C:
+		}
+		if s := d.mostOverdue(time.Now()); s != nil {
+			_ = d.saveByPolicy(d.stopping, s, false) // it is logged, and shown by --status
+		}
+	}
+}
+
+// mostOverdue is what has waited for its checkpoint for longest; nil when none is due.
+func (d *Daemon) mostOverdue(now time.Time) (first *session) {
+	var since time.Time
+	for _, s := range d.table.all() {
+		if s.asked.Load() == nil && s.asking.CompareAndSwap(false, true) {
+			// Workers may be slow to answer; nobody waits for them here.
+			d.watchers.Go(func() {
+				defer s.asking.Store(false)
+				d.askPolicy(s)
+			})
+		}
+		due := d.dueAt(s)
+		if due.IsZero() || due.After(now) || s.saving.Load() > 0 || first != nil && !due.Before(since) {
+			continue
+		}
+		if s.program.Ended() || d.covered(s, func(above *session) bool { _, holds := d.policyOf(above); return holds }) {
+			continue
+		}
+		first, since = s, due
+	}
+	return first
+}
+
+// covered reports whether a program is saved together with one that has started it.
+func (d *Daemon) covered(s *session, counts func(*session) bool) bool {
+	return slices.ContainsFunc(d.table.all(), func(above *session) bool {
+		return above.record.Program != s.record.Program && descends(s.record.Program.PID, above.record.Program.PID) && counts(above)
+	})
+}
+
+// saveByPolicy takes a checkpoint that a policy asks for, with the rights of the program.
+func (d *Daemon) saveByPolicy(ctx context.Context, s *session, stop bool) error {
+	known := d.askPolicy(s)
+	if known == nil {
+		return fmt.Errorf("pid %d: its worker does not answer", s.record.Program.PID)
+	}
+	d.policies.turn.Lock()
+	defer d.policies.turn.Unlock()
+	return d.saveUnasked(ctx, s, unasked{
+		stop: stop, keep: known.Keep, bandwidth: known.BandwidthBytes,
+		open: func(as rights.Rights) (*os.File, error) { return openPlace(s, known, as) },
+	})
+}
+
+// unasked says how a program is saved that has not asked for it.
+type unasked struct {
+	stop      bool
+	keep      int
+	bandwidth uint64
+	open      func(as rights.Rights) (*os.File, error)
+}
+
+func (d *Daemon) saveUnasked(ctx context.Context, s *session, how unasked) error {
+	if err := d.awaitOther(ctx, s); err != nil {
+		return err
+	}
+	as, err := d.rightsOf(s)
+	var dir *os.File
+	if err == nil {
+		dir, err = how.open(as)
+	}
+	if err == nil {
+		defer dir.Close()
+		err = d.policies.claim(d, s, dir)
+	}
+	id := s.record.Program
+	if err != nil {
+		d.log.Warn("checkpoint failed", "pid", id.PID, "policy", true, "error", err)
+		d.note([]*session{s}, nil, err)
+		return err
+	}
+	_, err = d.checkpoint(ctx, saving{
+		actor:    rpc.Actor{UID: as.UID, GID: as.GID, PID: int32(id.PID), Groups: as.Groups},
+		request:  &rpc.CheckpointBegin{Pids: []uint32{uint32(id.PID)}, Stop: how.stop, BandwidthBytes: how.bandwidth},
+		files:    []*os.File{dir},
+		as:       as,
+		notice:   func(text string) { d.log.Debug("checkpoint by policy", "pid", id.PID, "notice", text) },
+		byPolicy: true,
+	})
+	if err == nil && how.keep > 0 {
+		d.prune(context.WithoutCancel(ctx), s, dir, as, how.keep)
+	}
+	return err
+}
+
+// awaitOther waits for the end of a checkpoint that somebody has asked for.
+func (d *Daemon) awaitOther(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithTimeout(ctx, d.options.Config.Checkpoint.Deadline())
+	defer cancel()
+	for s.saving.Load() > 0 {
+		select {
+		case <-time.After(policyInterval / 10):
+		case <-s.gone:
+			return process.ErrGone
+		case <-ctx.Done():
+			return fmt.Errorf("pid %d: another checkpoint is under way: %w", s.record.Program.PID, ctx.Err())
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) prune(ctx context.Context, s *session, dir *os.File, as rights.Rights, keep int) {
+	opened, err := store.Open(dir, store.As(as.Do))
+	if err == nil {
+		_, err = opened.Prune(ctx, store.Keep{Newest: keep})
+		opened.Close()
+	}
+	if err != nil {
+		d.log.Warn("remove old generations", "pid", s.record.Program.PID, "dir", dir.Name(), "error", err)
+	}
+}
+
+// rightsOf are those that a program has to files.
+func (d *Daemon) rightsOf(s *session) (rights.Rights, error) {
+	groups, err := s.program.Groups()
+	return rights.Rights{UID: s.record.Owner.UID, GID: s.record.Owner.GID, Groups: groups}, err
+}
+
+// openPlace opens the image's directory of a program's policy.
+func openPlace(s *session, known *asked, as rights.Rights) (*os.File, error) {
+	if known.Own {
+		return policy.Open(s.record.Program, as, known.program.Fill(known.Dir))
+	}
+	// An administrator's own word: it is made and opened as such.
+	if err := os.MkdirAll(known.Dir, 0o711); err != nil {
+		return nil, err
+	}
+	base, err := os.Open(known.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer base.Close()
+	return policy.OpenShared(base, as, known.program.Name())
+}
+
+// claim makes a directory one program's for as long as that runs.
+func (p *policies) claim(d *Daemon, s *session, dir *os.File) error {
+	var info unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &info); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.places == nil {
+		p.places = make(map[place]*session)
+	}
+	living := d.table.all()
+	for at, has := range p.places {
+		if !slices.Contains(living, has) {
+			delete(p.places, at)
+		}
+	}
+	at := place{info.Dev, info.Ino}
+	if has := p.places[at]; has != nil && has.record.Program != s.record.Program {
+		return fmt.Errorf("%s: pid %d: %w", dir.Name(), has.record.Program.PID, errShared)
+	}
+	p.places[at] = s
+	return nil
+}
+
+// saveAtExit saves the programs whose policies say so, before a phosd ends that was told to by a signal. They run on.
+func (d *Daemon) saveAtExit() {
+	if d.options.CPU == nil {
+		return
+	}
+	for _, s := range d.table.running() {
+		known := d.askPolicy(s)
+		if known == nil || !known.holds || !known.Has(config.ExitSignal) {
+			continue
+		}
+		if d.covered(s, func(above *session) bool { p, holds := d.policyOf(above); return holds && p.Has(config.ExitSignal) }) {
+			continue
+		}
+		_ = d.saveByPolicy(context.Background(), s, false) // it is logged, and shown by the next phosd
+	}
+}
+
+// drain saves all programs and stops them: where their policies say so, or else in base, which may be nil. Nothing is stopped when
+// it is known beforehand that one of them has no place to go to.
+func (d *Daemon) drain(ctx context.Context, base *os.File) (drained []*session, err error) {
+	if d.options.CPU == nil {
+		return nil, fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
+	}
+	d.table.refuseAll()
+	defer func() {
+		if err != nil {
+			d.table.admitAgain()
+		}
+	}()
+	d.policies.turn.Lock()
+	defer d.policies.turn.Unlock()
+	var programs []*session
+	var how []unasked
+	var failures []error
+	for _, s := range d.table.running() {
+		if d.covered(s, func(*session) bool { return true }) {
+			continue
+		}
+		one, err := d.howToDrain(s, base)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		programs, how = append(programs, s), append(how, one)
+	}
+	if len(failures) > 0 {
+		return nil, errors.Join(failures...)
+	}
+	errs, slots := make([]error, len(programs)), make(chan struct{}, atOnce)
+	var crew sync.WaitGroup
+	for i, s := range programs {
+		crew.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			errs[i] = d.saveUnasked(ctx, s, how[i])
+		})
+	}
+	crew.Wait()
+	for i, s := range programs {
+		if errs[i] == nil {
+			drained = append(drained, s)
+			continue
+		}
+		failures = append(failures, fmt.Errorf("pid %d: %w", s.record.Program.PID, errs[i]))
+	}
+	return drained, errors.Join(failures...)
+}
+
+// howToDrain finds a place for a program.
+func (d *Daemon) howToDrain(s *session, base *os.File) (unasked, error) {
+	known := d.askPolicy(s)
+	switch {
+	case known == nil:
+		return unasked{}, fmt.Errorf("pid %d: its worker does not answer", s.record.Program.PID)
+	case known.holds && known.Has(config.Drain):
+		open := func(as rights.Rights) (*os.File, error) { return openPlace(s, known, as) }
+		return unasked{stop: true, keep: known.Keep, bandwidth: known.BandwidthBytes, open: open}, nil
+	case base != nil:
+		open := func(as rights.Rights) (*os.File, error) { return policy.OpenShared(base, as, known.program.Name()) }
+		return unasked{stop: true, open: open}, nil
+	}
+	return unasked{}, fmt.Errorf("%w: pid %d (%s) has no policy with \"on: [drain]\"; name a directory for such programs",
+		rpc.ErrProgramsRunning, s.record.Program.PID, s.record.Command)
+}

@@ -1,0 +1,286 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// programOf is what phosd says of a job.
+func programOf(daemon *lab.Daemon, job *lab.Job) *rpc.Program {
+	for _, program := range daemon.Status().GetPrograms() {
+		if int(program.GetPid()) == job.PID {
+			return program
+		}
+	}
+	return &rpc.Program{}
+}
+
+// yaml gives a job a pos.yaml.
+func yaml(t *testing.T, job *lab.Job, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(job.Dir, "pos.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// generationsIn are those of an image.
+func generationsIn(t *testing.T, job *lab.Job, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, "generations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// TestEvery: a program is saved again and again as its pos.yaml says, old generations go, and what is left brings it back.
+func TestEvery(t *testing.T) {
+	daemon := start(t)
+	job := counting(t, daemon, "400", "20000", "20000")
+	yaml(t, job, "checkpoint:\n  dir: ../image\n  every: 1s\n  keep: 2\n  bandwidth: 1GiB\n")
+	job.Start()
+	daemon.Eventually("five generations are written", func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 5 })
+	said := programOf(daemon, job)
+	if said.GetCheckpointDir() != job.Image || said.GetCheckpointError() != "" || said.GetPolicy().GetKeep() != 2 {
+		t.Errorf("status says %v", said)
+	}
+	job.Kill()
+	if left := generationsIn(t, job, job.Image); len(left) < 2 || len(left) > 3 { // one may not have been removed yet
+		t.Errorf("the generations %v are left", left)
+	}
+	var status struct {
+		Programs []any `json:"programs"`
+	}
+	if err := json.Unmarshal([]byte(job.Cli("--status", "--json")), &status); err != nil {
+		t.Error(err)
+	}
+	job.Restore()
+	if got := job.Finish(); got != counted {
+		t.Errorf("the program ends with %d: %s", got, job.Said())
+	}
+	daemon.Empty()
+}
+
+// TestEveryForAll: phosd.toml's policy gives each program a directory of its own, below one of its user's.
+func TestEveryForAll(t *testing.T) {
+	base := shared(t)
+	daemon := start(t, "--checkpoint-dir="+base, "--checkpoint-every=1s", "--checkpoint-keep=1")
+	const user = 4243
+	ours, theirs := counting(t, daemon, "300", "2000", "20000"), counting(t, daemon, "300", "2000", "20000")
+	silent := counting(t, daemon, "300", "2000", "20000")
+	yaml(t, silent, "checkpoint: {}\n")
+	open(t, theirs.Dir, user)
+	for _, name := range []string{"out", "err"} { // a user's program is saved with what he may open himself
+		if err := os.WriteFile(filepath.Join(theirs.Dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(filepath.Join(theirs.Dir, name), user, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	theirs.Prepare = func(command *exec.Cmd) {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	}
+	for _, job := range []*lab.Job{ours, theirs, silent} {
+		job.Start()
+	}
+	for job, owner := range map[*lab.Job]int{ours: 0, theirs: user} {
+		daemon.Eventually("it is saved twice", func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 2 })
+		dir := programOf(daemon, job).GetCheckpointDir()
+		if !strings.HasPrefix(dir, fmt.Sprintf("%s/%d/program-%d-", base, owner, job.PID)) {
+			t.Errorf("user %d's program is saved in %s", owner, dir)
+		}
+		for _, path := range []string{dir, filepath.Join(dir, "generations"), filepath.Dir(dir)} {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if uid := info.Sys().(*syscall.Stat_t).Uid; int(uid) != owner {
+				t.Errorf("%s is user %d's, want %d", path, uid, owner)
+			}
+		}
+		job.Kill()
+	}
+	if said := programOf(daemon, silent); said.GetLastCheckpointUnixMilliseconds() != 0 || said.GetPolicy() != nil {
+		t.Errorf("a program that wants no checkpoints: %v", said)
+	}
+	silent.Kill()
+	daemon.Empty()
+}
+
+// shared is a directory that anybody may enter.
+func shared(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "phos-shared-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	open(t, dir, 0)
+	return dir
+}
+
+// open makes a directory, and those above, one that a user may work in.
+func open(t *testing.T, dir string, uid int) {
+	t.Helper()
+	if err := os.Chown(dir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	for ; len(dir) > len("/tmp"); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPolicyFails: what is wrong with a policy's checkpoint stands in the status and in the log; the program goes on, and is saved
+// once it can be.
+func TestPolicyFails(t *testing.T) {
+	daemon := start(t)
+	job := counting(t, daemon, "400", "2000", "20000")
+	yaml(t, job, "checkpoint: {dir: ../image, every: 1s}\n")
+	if err := os.WriteFile(job.Image, []byte("no directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job.Start()
+	daemon.Eventually("the failure is told", func() bool {
+		return strings.Contains(programOf(daemon, job).GetCheckpointError(), "not a directory")
+	})
+	daemon.LogContains("checkpoint failed")
+	if text := job.Cli("--status"); !strings.Contains(text, "checkpoint failed") || !strings.Contains(text, "checkpoints every 1s into ../image") {
+		t.Errorf("--status says\n%s", text)
+	}
+	if err := os.Remove(job.Image); err != nil {
+		t.Fatal(err)
+	}
+	daemon.Eventually("it is saved", func() bool {
+		said := programOf(daemon, job)
+		return said.GetLastCheckpointUnixMilliseconds() != 0 && said.GetCheckpointError() == ""
+	})
+	job.Kill()
+	daemon.Empty()
+}
+
+// TestSharedDirectory: of two programs that were told to write one image, one does; with their pids in the name, both do.
+func TestSharedDirectory(t *testing.T) {
+	daemon := start(t)
+	image := shared(t)
+	for _, test := range []struct {
+		dir  string
+		both bool
+	}{{image + "/one", false}, {image + "/{job}-{pid}", true}} {
+		jobs := []*lab.Job{counting(t, daemon, "400", "2000", "20000"), counting(t, daemon, "400", "2000", "20000")}
+		for _, job := range jobs {
+			yaml(t, job, "checkpoint: {dir: '"+test.dir+"', every: 1s}\n")
+			job.Start()
+		}
+		saved, refused := 0, 0
+		daemon.Eventually("each was saved or refused", func() bool {
+			saved, refused = 0, 0
+			for _, job := range jobs {
+				said := programOf(daemon, job)
+				if said.GetLastCheckpointUnixMilliseconds() != 0 {
+					saved++
+				}
+				if strings.Contains(said.GetCheckpointError(), "another program has the same directory") {
+					refused++
+				}
+			}
+			return saved+refused == len(jobs)
+		})
+		if test.both != (refused == 0) || saved == 0 {
+			t.Errorf("%s: %d are saved, %d refused", test.dir, saved, refused)
+		}
+		for _, job := range jobs {
+			job.Kill()
+		}
+	}
+	daemon.Empty()
+}
+
+// TestDrain: everything is saved and stopped before phosd ends, and comes back under the next one.
+func TestDrain(t *testing.T) {
+	daemon := start(t)
+	base := shared(t)
+	named, nameless := counting(t, daemon, "300", "2000", "20000"), counting(t, daemon, "300", "2000", "20000")
+	yaml(t, named, "checkpoint: {dir: ../image, on: [drain]}\n")
+	jobs := []*lab.Job{named.Start(), nameless.Start()}
+	for _, job := range jobs {
+		job.Reaches(5)
+	}
+	said, err := named.TryCli("--stop", "--drain")
+	if err == nil || !strings.Contains(said, fmt.Sprintf("pid %d", nameless.PID)) || !strings.Contains(said, "phosd goes on") {
+		t.Errorf("a drain with a program that has no place: %v, %s", err, said)
+	}
+	for _, job := range jobs {
+		job.Reaches(job.Lines() + 2)
+	}
+	said = named.Cli("--stop", "--drain", "--dir", base)
+	for _, job := range jobs {
+		if !strings.Contains(said, fmt.Sprintf("saved and stopped pid %d", job.PID)) {
+			t.Errorf("pid %d is missing in %s", job.PID, said)
+		}
+		job.Gone()
+	}
+	found, err := filepath.Glob(base + "/0/program-*")
+	if err != nil || len(found) != 1 {
+		t.Fatalf("in %s are %v, %v", base, found, err)
+	}
+	nameless.Image = found[0]
+	daemon.Launch()
+	for _, job := range jobs {
+		job.Restore()
+	}
+	for _, job := range jobs {
+		if got := job.Finish(); got != counted {
+			t.Errorf("the program ends with %d: %s", got, job.Said())
+		}
+	}
+	daemon.Empty()
+}
+
+// TestExitSignal: a phosd that is told to end saves the programs that want it; they run on, and the next one knows.
+func TestExitSignal(t *testing.T) {
+	daemon := start(t)
+	job, other := counting(t, daemon, "300", "2000", "20000"), counting(t, daemon, "300", "2000", "20000")
+	yaml(t, job, "checkpoint: {dir: ../image, on: [exit-signal]}\n")
+	job.Start().Reaches(5)
+	other.Start().Reaches(5)
+	if err := syscall.Kill(daemon.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	daemon.Await()
+	daemon.Launch()
+	said := programOf(daemon, job)
+	if said.GetCheckpointDir() != job.Image || said.GetCheckpointGeneration() != 1 || time.Since(time.UnixMilli(said.GetLastCheckpointUnixMilliseconds())) < 0 {
+		t.Errorf("the next phosd says %v", said)
+	}
+	if said := programOf(daemon, other); said.GetPid() == 0 || said.GetLastCheckpointUnixMilliseconds() != 0 {
+		t.Errorf("the next phosd says %v", said)
+	}
+	for _, each := range []*lab.Job{job, other} {
+		each.Reaches(each.Lines() + 2)
+	}
+	job.Kill()
+	job.Restore()
+	for _, each := range []*lab.Job{job, other} {
+		if got := each.Finish(); got != counted {
+			t.Errorf("the program ends with %d: %s", got, each.Said())
+		}
+	}
+	daemon.Empty()
+}
