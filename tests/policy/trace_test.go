@@ -128,12 +128,12 @@ func TestTrace(t *testing.T) {
 // TestTraceFull: a file that takes no more ends the trace and not the program.
 func TestTraceFull(t *testing.T) {
 	daemon := lab.Start(t)
-	job := counting(t, daemon, "60", "2000", "2000").Start()
+	job := counting(t, daemon, "600", "2000", "2000").Start()
 	job.Reaches(1)
 	dir := smallDisk(t, 16<<10)
 	pid := fmt.Sprint(job.PID)
 	job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir)
-	job.Reaches(55)
+	job.Reaches(200)
 	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "no space left") {
 		t.Errorf("the end of a trace that filled its disk: %q %v", said, err)
 	}
