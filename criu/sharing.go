@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/keeper"
 	"github.com/phos-gpu/phos/criu/procfs"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
@@ -156,6 +157,9 @@ func (c *CPU) share(order ckpt.RestoreOrder, r *record) (map[string]bool, error)
 	shared := map[string]bool{}
 	writers := c.sharing.writers(rights.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups}, order.Files, pids)
 	for _, path := range slices.Sorted(maps.Keys(writers)) {
+		if order.NewPids && keeper.Private(path) {
+			continue
+		}
 		shared[path] = true
 		if order.Notice != nil {
 			id := writers[path]

@@ -21,8 +21,11 @@ type tree struct {
 	failed error
 }
 
-// keeperTime is between two looks whether a keeper is still needed, after the root of its tree has ended.
-const keeperTime = time.Second
+// Between two looks whether a keeper is still needed, after the root of its tree has ended: most end with it.
+const (
+	firstKeeperTime = 5 * time.Millisecond
+	keeperTime      = time.Second
+)
 
 // newKeeper is a place for the socket of a tree's keeper.
 func (d *Daemon) newKeeper() string {
@@ -42,12 +45,12 @@ func (d *Daemon) watchTree(restored ckpt.Restored, control string) *tree {
 
 // forgetTree removes a keeper's socket once the keeper is gone: other processes of the tree may live longer than the root.
 func (d *Daemon) forgetTree(t *tree) {
-	for {
+	for wait := firstKeeperTime; ; wait = min(2*wait, keeperTime) {
 		if _, err := d.options.CPU.Adopt(d.stopping, t.control); errors.Is(err, process.ErrGone) {
 			return // with it the socket has been removed
 		}
 		select {
-		case <-time.After(keeperTime):
+		case <-time.After(wait):
 		case <-d.stopping.Done():
 			return
 		}

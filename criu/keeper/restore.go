@@ -97,6 +97,9 @@ func (k *keeper) prepare(ctx context.Context) error {
 	if err := k.free(ctx); err != nil {
 		return err
 	}
+	if err := k.ownMemory(); err != nil {
+		return err
+	}
 	return k.bringBackFiles()
 }
 
