@@ -239,6 +239,7 @@ func (d *Daemon) end() {
 	}
 	_ = d.process.Wait()
 	_ = unix.Unmount(filepath.Join(d.Dir, "sessions"), unix.MNT_DETACH)
+	_ = unix.Unmount(filepath.Join(d.Dir, "work"), unix.MNT_DETACH)
 	_ = os.RemoveAll(d.Dir)
 }
 
