@@ -63,24 +63,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	commits := make(chan struct{}, 1)
-	go func() {
-		for {
-			command, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return // nothing more comes; the caller waits for the end
-			}
-			if err != nil {
-				cancel(fmt.Errorf("the caller has given up: %w", context.Canceled))
-				return
-			}
-			if command.GetCommit() != nil {
-				select {
-				case commits <- struct{}{}:
-				default:
-				}
-			}
-		}
-	}()
+	go listenToSaver(stream, commits, cancel)
 	want := saving{actor: actor, request: begin, files: files, as: rightsOf(actor), kinds: kinds}
 	want.progress = func(now ckpt.Step) {
 		out.TellLatest(now.Phase, &rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Step{Step: stepOf(now)}})
@@ -99,6 +82,30 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 		return err
 	}
 	return out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Done{Done: doneOf(saved)}})
+}
+
+// errGivenUp is why something ends that its caller does not want any more.
+var errGivenUp = fmt.Errorf("the caller has given up: %w", context.Canceled)
+
+// listenToSaver takes what the caller says while the checkpoint goes on.
+func listenToSaver(stream grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent], commits chan<- struct{}, cancel context.CancelCauseFunc) {
+	for {
+		command, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return // nothing more comes; the caller waits for the end
+		case err != nil:
+			cancel(errGivenUp)
+			return
+		case command.GetCancel() != nil:
+			cancel(errGivenUp)
+		case command.GetCommit() != nil:
+			select {
+			case commits <- struct{}{}:
+			default:
+			}
+		}
+	}
 }
 
 func awaitCommit(ctx context.Context, commits <-chan struct{}) error {

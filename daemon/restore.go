@@ -26,6 +26,8 @@ type restoring struct {
 	out     *rpc.Teller[*rpc.RestoreEvent]
 	commits chan struct{}
 	signals chan int
+	// unwanted ends the attempt; once the program runs it does nothing.
+	unwanted chan struct{}
 	// controls are the places of the trees' keepers.
 	controls []string
 	// origin is the checkpoint that is brought back.
@@ -53,7 +55,7 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rp
 	r := &restoring{
 		daemon: s.daemon, actor: actor, request: begin, files: files,
 		out:     &rpc.Teller[*rpc.RestoreEvent]{Send: stream.Send},
-		commits: make(chan struct{}, 1), signals: make(chan int, 16),
+		commits: make(chan struct{}, 1), signals: make(chan int, 16), unwanted: make(chan struct{}, 1),
 	}
 	defer func() { closeAll(r.files) }()
 	ctx, cancel := context.WithCancelCause(stream.Context())
@@ -70,8 +72,13 @@ func (r *restoring) listen(stream grpc.BidiStreamingServer[rpc.RestoreCommand, r
 		case errors.Is(err, io.EOF):
 			return // nothing more comes; the caller waits for the end
 		case err != nil:
-			cancel(fmt.Errorf("the caller has given up: %w", context.Canceled))
+			cancel(errGivenUp)
 			return
+		case command.GetCancel() != nil:
+			select {
+			case r.unwanted <- struct{}{}:
+			default:
+			}
 		case command.GetCommit() != nil:
 			select {
 			case r.commits <- struct{}{}:
@@ -89,7 +96,7 @@ func (r *restoring) listen(stream grpc.BidiStreamingServer[rpc.RestoreCommand, r
 // run is the restore from its order to the program's end.
 func (r *restoring) run(ctx context.Context) error {
 	begun := time.Now()
-	brought, err := r.bring(ctx)
+	brought, err := r.bringUnlessUnwanted(ctx)
 	var trees []*tree
 	if err == nil {
 		for i, each := range brought.Trees {
@@ -175,6 +182,20 @@ func (r *restoring) follow(ctx context.Context, root *tree, loading <-chan struc
 	cancel()
 	<-loading
 	return r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Ended{Ended: &rpc.RestoreEnded{Status: int32(status)}}})
+}
+
+// bringUnlessUnwanted is bring until the caller gives up.
+func (r *restoring) bringUnlessUnwanted(ctx context.Context) (*ckpt.Brought, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-r.unwanted:
+			cancel(errGivenUp)
+		case <-ctx.Done():
+		}
+	}()
+	return r.bring(ctx)
 }
 
 // bring does everything up to the running program.

@@ -15,8 +15,15 @@ import (
 
 // warmth holds images that were made ready for a restore to come.
 type warmth struct {
-	mu    sync.Mutex // guards ready
-	ready map[warmKey]*warmImage
+	mu     sync.Mutex // guards all below
+	ready  map[warmKey]*warmImage
+	making map[warmKey]*warming
+}
+
+// warming is an image that is being made ready.
+type warming struct {
+	giveUp context.CancelCauseFunc
+	ended  chan struct{}
 }
 
 // warmKey names a generation of an image, wherever it lies, and who had it made ready.
@@ -71,6 +78,40 @@ func (w *warmth) put(key warmKey, prepared *ckpt.Prepared, keep time.Duration) b
 	return true
 }
 
+// begin notes that an image is being made ready, so that it can be given up; end is called when that has come to its end.
+func (w *warmth) begin(key warmKey, giveUp context.CancelCauseFunc) (end func(), err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.making == nil {
+		w.making = make(map[warmKey]*warming)
+	}
+	if w.making[key] != nil {
+		return nil, fmt.Errorf("%w: this image is being made ready already", rpc.ErrInvalid)
+	}
+	made := &warming{giveUp, make(chan struct{})}
+	w.making[key] = made
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.making, key)
+		close(made.ended)
+	}, nil
+}
+
+// cancel takes back what was made ready of an image, and what is being made; it returns when nothing is left.
+func (w *warmth) cancel(key warmKey) {
+	w.mu.Lock()
+	made := w.making[key]
+	w.mu.Unlock()
+	if made != nil {
+		made.giveUp(errGivenUp)
+		<-made.ended
+	}
+	if prepared := w.remove(key); prepared != nil {
+		prepared.Drop()
+	}
+}
+
 // drop gives everything back.
 func (w *warmth) drop() {
 	w.mu.Lock()
@@ -101,9 +142,7 @@ func (s *service) PreRestore(request *rpc.PreRestoreRequest, stream grpc.ServerS
 	}
 	if request.GetCancel() {
 		defer image.close()
-		if prepared := s.daemon.warm.take(image, actor); prepared != nil {
-			prepared.Drop()
-		}
+		s.daemon.warm.cancel(keyOf(image, actor))
 		return nil
 	}
 	out := &rpc.Teller[*rpc.RestoreEvent]{Send: stream.Send}
@@ -125,6 +164,14 @@ func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out
 		out.TellLatest(now.Phase, &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Step{Step: stepOf(now)}})
 	}
 	begun, key := time.Now(), keyOf(image, actor)
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	end, err := d.warm.begin(key, giveUp)
+	if err != nil {
+		image.close()
+		return err
+	}
+	defer end()
 	prepared, err := d.prepare(ctx, image, true, progress)
 	if err != nil {
 		return err

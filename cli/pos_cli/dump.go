@@ -148,7 +148,7 @@ func dump(ctx context.Context, to streams, options dumpOptions) error {
 		clear()
 		return err
 	}
-	done, err := followDump(ctx, to, client, options, token)
+	done, err := followDump(ctx, to, client, &options, token)
 	if err != nil {
 		clear()
 		return options.failure(ctx, err)
@@ -166,7 +166,10 @@ func dump(ctx context.Context, to streams, options dumpOptions) error {
 
 // failure is what the user learns. A checkpoint that does not come to its end is taken back by phosd.
 func (o *dumpOptions) failure(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(err, errLeft):
+		return fmt.Errorf("%w: phosd takes the checkpoint back; pid %d runs on then, and %s is as it was", err, o.pid, o.dir)
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fmt.Errorf("cancelled: pid %d runs on, and %s is as it was", o.pid, o.dir)
 	}
 	return err
@@ -180,11 +183,11 @@ func (o *dumpOptions) begin(token []byte) *rpc.CheckpointCommand {
 	}}}
 }
 
-// followDump asks for a checkpoint and shows how far it is.
-func followDump(ctx context.Context, to streams, client *rpc.Client, options dumpOptions, token []byte) (*rpc.CheckpointDone, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := client.Daemon.Checkpoint(ctx)
+// followDump asks for a checkpoint and shows how far it is. When the context ends, phosd is told to take it back, and waited for.
+func followDump(ctx context.Context, to streams, client *rpc.Client, options *dumpOptions, token []byte) (*rpc.CheckpointDone, error) {
+	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stream, err := client.Daemon.Checkpoint(lasting)
 	if err != nil {
 		return nil, rpc.FromStatus(err)
 	}
@@ -195,12 +198,17 @@ func followDump(ctx context.Context, to streams, client *rpc.Client, options dum
 	}
 	bar := terminal.NewBar(to.err)
 	defer bar.Clear()
+	defer onGivingUp(ctx, cancel, func() error {
+		bar.Say(givingUp)
+		return stream.Send(&rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Cancel{Cancel: &rpc.CheckpointCancel{}}})
+	})()
 	for {
 		event, err := stream.Recv()
-		if err != nil {
-			return nil, rpc.FromStatus(err)
-		}
 		switch {
+		case err != nil && errors.Is(context.Cause(lasting), errLeft):
+			return nil, errLeft
+		case err != nil:
+			return nil, rpc.FromStatus(err)
 		case event.GetDone() != nil:
 			return event.GetDone(), nil
 		case options.asJSON:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -115,7 +116,6 @@ func TestDumpRefuses(t *testing.T) {
 }
 
 func TestDumpFails(t *testing.T) {
-	cancelled := make(chan error, 1)
 	for _, test := range []struct {
 		name, stderr string
 		answer       func(checkpointStream) error
@@ -124,12 +124,36 @@ func TestDumpFails(t *testing.T) {
 			return fmt.Errorf("%w: pid 7 is another user's", rpc.ErrNotPermitted)
 		}},
 		{"interrupted", "cancelled: pid 7 runs on", func(stream checkpointStream) error {
-			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			if err := interrupt(syscall.SIGINT); err != nil {
+				return err
+			}
+			said, err := stream.Recv()
+			if err != nil || said.GetCancel() == nil {
+				return fmt.Errorf("in place of a cancel it says %v: %w", said, err)
+			}
+			return fmt.Errorf("taken back: %w", context.Canceled)
+		}},
+		{"left", "cancelled, without waiting", func(stream checkpointStream) error {
+			if err := interrupt(syscall.SIGINT); err != nil {
+				return err
+			}
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+			if err := interrupt(syscall.SIGINT); err != nil {
 				return err
 			}
 			<-stream.Context().Done()
-			cancelled <- stream.Context().Err()
 			return stream.Context().Err()
+		}},
+		{"interrupted, and fails", "the disk is full", func(stream checkpointStream) error {
+			if err := interrupt(syscall.SIGINT); err != nil {
+				return err
+			}
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+			return errors.New("the disk is full")
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -148,8 +172,27 @@ func TestDumpFails(t *testing.T) {
 			}
 		})
 	}
-	if err := <-cancelled; err == nil {
-		t.Error("the stream was not cancelled")
+}
+
+// interrupt is a signal to this process, as a terminal sends it.
+func interrupt(signal syscall.Signal) error { return syscall.Kill(os.Getpid(), signal) }
+
+// TestTooLate: an image that was complete before phosd was told is one.
+func TestTooLate(t *testing.T) {
+	server := &phosdForTest{checkpoint: func(_ *rpc.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+		if err := interrupt(syscall.SIGINT); err != nil {
+			return err
+		}
+		if _, err := stream.Recv(); err != nil {
+			return err
+		}
+		return tellAll(stream)
+	}}
+	server.serve(t)
+	var stdout, stderr bytes.Buffer
+	status := run([]string{"--pre-dump", "--pid", "7", "--dir", filepath.Join(t.TempDir(), "image")}, &stdout, &stderr)
+	if status != exitDone || !strings.Contains(stdout.String(), "generation 3") {
+		t.Errorf("status %d, %q %q", status, stdout.String(), stderr.String())
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/wording"
@@ -66,8 +68,8 @@ func preRestore(ctx context.Context, to streams, options preRestoreOptions) erro
 	}
 	loaded, err := followLoad(terminal.NewBar(to.err), events.Recv)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return errors.New("cancelled: nothing is kept for a restore")
+	case err != nil && ctx.Err() != nil && !options.cancel:
+		return takeBack(client, dir, options)
 	case err != nil:
 		return err
 	case options.cancel:
@@ -78,6 +80,27 @@ func preRestore(ctx context.Context, to streams, options preRestoreOptions) erro
 		_, err = fmt.Fprintln(to.out, "ready")
 	}
 	return err
+}
+
+// takeBack gives up what a signal has broken off, and returns when phosd has nothing of it any more.
+func takeBack(client *rpc.Client, dir *os.File, options preRestoreOptions) error {
+	again, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	token, err := handover.Send(again, rpc.Socket(), []*os.File{dir})
+	if err != nil {
+		return fmt.Errorf("cancelled, but not taken back: %w", err)
+	}
+	events, err := client.Daemon.PreRestore(again, &rpc.PreRestoreRequest{Files: token, Generation: options.generation, Cancel: true})
+	if err == nil {
+		_, err = events.Recv()
+	}
+	switch {
+	case again.Err() != nil:
+		return fmt.Errorf("%w: phosd takes back what it had made ready", errLeft)
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("cancelled, but not taken back: %w", rpc.FromStatus(err))
+	}
+	return errors.New("cancelled: nothing is kept for a restore")
 }
 
 // followLoad shows how far it is, up to the end of the stream.

@@ -126,28 +126,29 @@ func followRestore(ctx context.Context, to streams, client *rpc.Client, begin *r
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
+	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
 	stream, err := client.Daemon.Restore(lasting)
 	if err != nil {
 		return rpc.FromStatus(err)
 	}
 	v := &visit{to: to, bar: terminal.NewBar(to.err), ends: ends, detach: begin.GetDetach(), began: make(chan struct{})}
+	// A failure to send is told, with its reason, by what is received.
+	_ = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Begin{Begin: begin}})
 	passed := make(chan struct{})
 	go func() {
 		defer close(passed)
-		v.pass(lasting, signals, cancel, func(number uint32) error {
-			return stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Signal{Signal: number}})
-		})
+		v.pass(lasting, signals, stream.Send, cancel)
 	}()
-	// A failure to send is told, with its reason, by what is received.
-	_ = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Begin{Begin: begin}})
 	err = v.follow(stream.Recv)
-	cancelled := lasting.Err() != nil
-	cancel()
+	left := errors.Is(context.Cause(lasting), errLeft)
+	cancel(nil)
 	<-passed
-	if cancelled && v.pid == 0 {
-		return errors.New("cancelled: the image is as it was, and no process is left, unless it ran again at that moment (see pos_cli --status)")
+	switch {
+	case left && v.pid == 0:
+		return fmt.Errorf("%w: phosd takes the restore back, unless the program ran again at that moment (see pos_cli --status)", errLeft)
+	case v.pid == 0 && errors.Is(err, context.Canceled):
+		return errors.New("cancelled: the image is as it was, and no process is left")
 	}
 	return err
 }
@@ -164,24 +165,38 @@ type visit struct {
 	flow  *terminal.Flow
 }
 
-// pass hands signals on to the program. One that comes before it runs gives up.
-func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, giveUp func(), send func(uint32) error) {
+// pass hands signals on to the program. One that comes before it runs gives up, a second one does not wait for that.
+func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, send func(*rpc.RestoreCommand) error, leave context.CancelCauseFunc) {
+	unwanted := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case got := <-signals:
-			select {
-			case <-v.began:
-				number, _ := got.(syscall.Signal) // all of this system's are
-				if send(uint32(number)) != nil {
-					return // the stream has ended, and follow knows why
+			number, _ := got.(syscall.Signal) // all of this system's are
+			command := &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Signal{Signal: uint32(number)}}
+			if !v.begun() {
+				if unwanted {
+					leave(errLeft)
+					return
 				}
-			default:
-				giveUp()
-				return
+				unwanted = true
+				v.bar.Say(givingUp)
+				command = &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Cancel{Cancel: &rpc.RestoreCancel{}}}
+			}
+			if send(command) != nil {
+				return // the stream has ended, and follow knows why
 			}
 		}
+	}
+}
+
+func (v *visit) begun() bool {
+	select {
+	case <-v.began:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -197,7 +197,23 @@ func TestRestoreFails(t *testing.T) {
 			return fmt.Errorf("%w: pid 12 is taken", rpc.ErrInvalid)
 		}},
 		{"interrupted", "cancelled: the image is as it was", restoreOptions{}, func(stream restoreStream) error {
-			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			if err := interrupt(syscall.SIGTERM); err != nil {
+				return err
+			}
+			said, err := stream.Recv()
+			if err != nil || said.GetCancel() == nil {
+				return fmt.Errorf("in place of a cancel it says %v: %w", said, err)
+			}
+			return fmt.Errorf("taken back: %w", context.Canceled)
+		}},
+		{"left", "cancelled, without waiting", restoreOptions{}, func(stream restoreStream) error {
+			if err := interrupt(syscall.SIGTERM); err != nil {
+				return err
+			}
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+			if err := interrupt(syscall.SIGTERM); err != nil {
 				return err
 			}
 			<-stream.Context().Done()

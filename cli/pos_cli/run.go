@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -156,4 +157,33 @@ func find(name string) *verb {
 		}
 	}
 	return nil
+}
+
+// givingUp is what is said while phosd takes something back.
+const givingUp = "phosd takes it back; to leave without waiting for that, interrupt again"
+
+// errLeft means that the user did not wait until something was taken back.
+var errLeft = errors.New("cancelled, without waiting for the end")
+
+// onGivingUp tells phosd when the context ends, because of a signal, and leaves it at a second one. What it returns must be called
+// when phosd's answer is there.
+func onGivingUp(ctx context.Context, leave context.CancelCauseFunc, tell func() error) (answered func()) {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
+		defer signal.Stop(again)
+		if tell() != nil {
+			return // the stream has ended, and whoever receives knows why
+		}
+		select {
+		case <-again:
+			leave(errLeft)
+		case <-over:
+		}
+	})
+	return func() {
+		stop()
+		close(over)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,12 +18,13 @@ const (
 	barCells  = 24
 )
 
-// Bar shows how far long work is: a bar that moves on a terminal, a line now and then elsewhere.
+// Bar shows how far long work is: a bar that moves on a terminal, a line now and then elsewhere. Several goroutines may use it.
 type Bar struct {
 	to    io.Writer
 	moves bool
 	now   func() time.Time
 
+	mu      sync.Mutex // guards all below
 	phase   string
 	began   time.Time // of the phase
 	first   uint64    // bytes that were done when it began
@@ -38,6 +40,8 @@ func NewBar(to io.Writer) *Bar {
 
 // Step shows where the work is. A total of 0 is not known.
 func (b *Bar) Step(phase string, done, total uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	now, every := b.now(), lineEvery
 	if b.moves {
 		every = barEvery
@@ -60,12 +64,20 @@ func (b *Bar) Step(phase string, done, total uint64) {
 
 // Say writes a line of its own.
 func (b *Bar) Say(text string) {
-	b.Clear()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
 	fmt.Fprintln(b.to, text)
 }
 
 // Clear takes the bar away.
 func (b *Bar) Clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+}
+
+func (b *Bar) clear() {
 	if b.visible {
 		fmt.Fprint(b.to, "\r\x1b[K")
 		b.visible = false
