@@ -135,7 +135,7 @@ func (v *saving) commit(ctx context.Context) error {
 	m.Files = v.files
 	m.Processes, m.Endpoints = v.described()
 	m.Stats = image.Stats{
-		PauseMicroseconds: uint64(v.pause.Microseconds()), WrittenBytes: stats.WrittenBytes, SharedBytes: stats.SharedBytes,
+		PauseMicroseconds: uint64(v.pause.Microseconds()), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
 	}
 	for _, half := range v.halves {
 		m.Stats.WrittenBytes += half.WrittenBytes

@@ -43,7 +43,7 @@ func (v *saving) beginDevices(ctx context.Context) error {
 	options := v.order.Options
 	options.StopTheWorld = options.StopTheWorld || len(v.devices) == 0
 	if len(v.devices) > 0 {
-		options.BudgetBytes /= uint64(len(v.devices))
+		options.BudgetBytes = v.share(len(v.devices))
 		options.BandwidthBytes /= uint64(len(v.devices))
 	}
 	var work []func(context.Context) error

@@ -50,6 +50,8 @@ type SaveOrder struct {
 type Work interface {
 	// Descriptor is the open directory.
 	Descriptor() *os.File
+	// MemoryBytes is how much memory its files may take; 0: they lie on a disk.
+	MemoryBytes() uint64
 	// Remove deletes it with what is in it.
 	Remove() error
 }

@@ -174,6 +174,8 @@ func (s *stage) newWork(_ uint64, _, _ uint32) (ckpt.Work, error) {
 
 func (w *work) Descriptor() *os.File { return w.dir }
 
+func (w *work) MemoryBytes() uint64 { return 0 }
+
 func (w *work) Remove() error {
 	w.close(ofWork, w.name)
 	return errors.Join(w.dir.Close(), os.RemoveAll(w.name))

@@ -219,14 +219,15 @@ func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 	if given := request.GetDeadlineMilliseconds(); given > 0 {
 		deadline = time.Duration(min(given, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
 	}
+	budget := orDefault(request.GetBudgetBytes(), uint64(settings.MemoryBudget))
 	order := ckpt.SaveOrder{
 		Roots: roots, CPU: d.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return admit(want.actor, trees) },
-		Devices: d.devicesOf, Work: d.newWork,
+		Devices: d.devicesOf, Work: d.workWithin(budget),
 		Image:    ckpt.Target{Dir: dir, Seal: d.seal},
 		Manifest: image.Manifest{Phos: rpc.Version, Group: request.GetGroup(), Host: thisHost(), Kinds: want.kinds},
 		Options: ckpt.DeviceOptions{
-			BudgetBytes:    orDefault(request.GetBudgetBytes(), uint64(settings.MemoryBudget)),
+			BudgetBytes:    budget,
 			BandwidthBytes: orDefault(request.GetBandwidthBytes(), uint64(settings.Bandwidth)),
 			Compress:       request.GetCompress() || settings.Compress, Kinds: want.kinds,
 			StopTheWorld: request.GetStopTheWorld(), Progress: want.progress,

@@ -136,19 +136,35 @@ func (d *Daemon) unseal(signed []byte, actor rpc.Actor) (*image.Manifest, error)
 	return m, nil
 }
 
-// newWork is ckpt's way to private directories.
-func (d *Daemon) newWork(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
-	work, err := d.state.NewWork(bytes, uint64(d.options.Config.Checkpoint.MemoryBudget)/2, uid, gid)
-	if err != nil {
-		return nil, err
+// workWithin is ckpt's way to private directories, which take at most half of a budget of memory together.
+func (d *Daemon) workWithin(budgetBytes uint64) func(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
+	left := budgetBytes / 2
+	return func(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
+		made, err := d.state.NewWork(bytes, left, uid, gid)
+		if err != nil {
+			return nil, err
+		}
+		work := privateWork{made, bytes}
+		left -= work.MemoryBytes()
+		return work, nil
 	}
-	return privateWork{work}, nil
 }
 
-type privateWork struct{ *statedir.Work }
+type privateWork struct {
+	*statedir.Work
+	bytes uint64
+}
 
 // Descriptor is the open directory.
 func (w privateWork) Descriptor() *os.File { return w.File }
+
+// MemoryBytes is what was asked for, when it is memory.
+func (w privateWork) MemoryBytes() uint64 {
+	if w.InMemory {
+		return w.bytes
+	}
+	return 0
+}
 
 // CheckImage says whether an image can be restored here.
 func (s *service) CheckImage(ctx context.Context, request *rpc.CheckImageRequest) (*rpc.CheckImageReply, error) {

@@ -295,9 +295,10 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 
 // prepare makes everything of an image ready but its processes, and takes the image over.
 func (d *Daemon) prepare(ctx context.Context, image *opened, eager bool, progress func(ckpt.Step)) (*ckpt.Prepared, error) {
+	settings := d.options.Config.Checkpoint
 	return ckpt.Prepare(ctx, ckpt.PrepareOrder{
-		Source: image.source, CPU: d.options.CPU, Worker: d.revive, Work: d.newWork, Library: d.library, Eager: eager,
-		Deadline: d.options.Config.Checkpoint.Deadline(), Progress: progress, Log: d.log, Fail: d.options.Failpoints,
+		Source: image.source, CPU: d.options.CPU, Worker: d.revive, Work: d.workWithin(uint64(settings.MemoryBudget)),
+		Library: d.library, Eager: eager, Deadline: settings.Deadline(), Progress: progress, Log: d.log, Fail: d.options.Failpoints,
 	})
 }
 

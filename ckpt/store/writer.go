@@ -44,6 +44,8 @@ type Writer struct {
 	stats  WriterStats
 	err    error
 	closed bool
+
+	early early
 }
 
 // NewWriter writes into a pack of Transaction.NewPack what neither known nor the pack itself has. known may be nil. The file
@@ -179,7 +181,11 @@ func (w *Writer) write(record image.Record, stored []byte) error {
 	w.stats.WrittenBytes += uint64(record.ContentBytes)
 	w.stats.StoredBytes += uint64(len(head) + len(stored))
 	w.mu.Unlock()
-	return writeAt(w.pack, at, head, stored)
+	err := writeAt(w.pack, at, head, stored)
+	if err == nil {
+		w.early.wrote(w.pack, at, int64(len(head)+len(stored)))
+	}
+	return err
 }
 
 // writeAt writes two pieces, one behind the other.

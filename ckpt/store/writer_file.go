@@ -13,6 +13,15 @@ import (
 
 // PutFile stores all that a reader has and describes it as a file. Chunks are written while the next ones are read.
 func (w *Writer) PutFile(ctx context.Context, name string, r io.Reader) (image.Entry, error) {
+	return w.putFile(ctx, name, r, w.options.Compress)
+}
+
+// PutSparse is PutFile for what is mostly empty or much alike: it is compressed, whatever the options say.
+func (w *Writer) PutSparse(ctx context.Context, name string, r io.Reader) (image.Entry, error) {
+	return w.putFile(ctx, name, r, true)
+}
+
+func (w *Writer) putFile(ctx context.Context, name string, r io.Reader, compress bool) (image.Entry, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	entry := image.Entry{Kind: image.File, Name: name}
@@ -41,7 +50,8 @@ func (w *Writer) PutFile(ctx context.Context, name string, r io.Reader) (image.E
 		writes.Go(func() {
 			defer func() { <-slots }()
 			defer buffers.Put(buffer)
-			h, _, err := w.Put(ctx, buffer[:n])
+			h := image.Sum(buffer[:n])
+			_, err := w.put(ctx, h, buffer[:n], compress)
 			if err != nil {
 				cancel(err)
 			}

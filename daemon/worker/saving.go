@@ -217,7 +217,7 @@ func (s *saving) finish(ctx context.Context) (*rpc.SaveResult, error) {
 	written := s.writer.Stats()
 	s.writer = nil
 	return &rpc.SaveResult{
-		Tree: name[:], MemoryBytes: stats.MemoryBytes, WrittenBytes: written.WrittenBytes, SharedBytes: stats.SharedBytes,
+		Tree: name[:], MemoryBytes: stats.MemoryBytes, WrittenBytes: written.StoredBytes, SharedBytes: stats.SharedBytes,
 		CutBytes: stats.CutBytes, Objects: s.content.counts, ArenaBytes: s.content.arenaBytes,
 	}, nil
 }
@@ -235,7 +235,7 @@ func (s *saving) putRest(ctx context.Context, tree *image.Tree) error {
 		if part.name != workerEntry && !s.kinds.objects() {
 			continue
 		}
-		entry, err := s.writer.PutFile(ctx, part.name, bytes.NewReader(part.content))
+		entry, err := s.writer.PutSparse(ctx, part.name, bytes.NewReader(part.content))
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ type holder struct {
 	daemon *lab.Daemon
 	page   []byte
 	bytes  uint64
+	saved  uint64 // its steps when it was dumped
 }
 
 // word is one of the page's, as memory.c has them.
