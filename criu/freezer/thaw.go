@@ -99,6 +99,14 @@ func (g *Group) Frozen() bool {
 	return err == nil && frozen
 }
 
+// Start lets the processes go on where they are, until the next Stop.
+func (g *Group) Start() error {
+	if err := write(g.Path, "cgroup.freeze", "0"); err != nil {
+		return fmt.Errorf("let go on: %w", err)
+	}
+	return nil
+}
+
 // Stop makes what has been let go on, by CRIU or by whoever may, stand still again.
 func (g *Group) Stop(ctx context.Context) error {
 	if err := write(g.Path, "cgroup.freeze", "1"); err != nil {

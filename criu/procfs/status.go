@@ -22,8 +22,10 @@ type Status struct {
 	Permitted, Effective, Inheritable, Ambient uint64
 	// Pending are signals to the main thread and to the whole process.
 	Pending, SharedPending uint64
-	Seccomp                int
-	ResidentBytes          uint64
+	// Blocked are the signals that the main thread does not want now.
+	Blocked       uint64
+	Seccomp       int
+	ResidentBytes uint64
 }
 
 // InnermostPID is the pid in the process's own namespace.
@@ -35,8 +37,15 @@ func (s *Status) InnermostPID() int {
 }
 
 // ReadStatus reads the status of a process.
-func ReadStatus(pid int) (*Status, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+func ReadStatus(pid int) (*Status, error) { return readStatus(fmt.Sprintf("/proc/%d/status", pid)) }
+
+// ReadThreadStatus reads the status of one thread of a process.
+func ReadThreadStatus(pid, thread int) (*Status, error) {
+	return readStatus(fmt.Sprintf("/proc/%d/task/%d/status", pid, thread))
+}
+
+func readStatus(path string) (*Status, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +108,8 @@ func (s *Status) set(name string) *uint64 {
 		return &s.Pending
 	case "ShdPnd":
 		return &s.SharedPending
+	case "SigBlk":
+		return &s.Blocked
 	}
 	return nil
 }

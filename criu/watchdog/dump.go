@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/phos-gpu/phos/criu/alias"
+	"github.com/phos-gpu/phos/criu/damage"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
@@ -39,6 +40,10 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}
+	before, err := w.imprint()
+	if err != nil {
+		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
+	}
 	_, err = engine.Run(ctx, engine.Request{
 		Program: order.Program, User: order.User, Type: rpc.CriuReqType_DUMP, Images: files[0],
 		Options: w.options(order), Namespaces: namespaces,
@@ -46,7 +51,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	for _, file := range namespaces {
 		_ = file.Close()
 	}
-	return errors.Join(w.settle(err), second.Remove())
+	return errors.Join(w.settle(err, before), second.Remove())
 }
 
 func (w *watchdog) options(order Dump) *rpc.CriuOpts {
@@ -81,13 +86,22 @@ func (w *watchdog) namespaces(order Dump) (files []*os.File, err error) {
 	return files, nil
 }
 
+// imprint remembers how the tree was before CRIU came.
+func (w *watchdog) imprint() (*damage.Imprint, error) {
+	pids, err := w.group.Processes()
+	if err != nil {
+		return nil, err
+	}
+	return damage.Take(pids)
+}
+
 // settle brings the tree back to a stand after CRIU, however it ended.
-func (w *watchdog) settle(failure error) error {
+func (w *watchdog) settle(failure error, before *damage.Imprint) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	if errors.Is(failure, engine.ErrTorn) {
 		// Its children may be at work still.
-		failure = errors.Join(failure, endSession(w.self.PID), w.heal(ctx))
+		failure = errors.Join(failure, endSession(w.self.PID), w.heal(ctx, before))
 	}
 	if w.group == nil || w.group.Frozen() {
 		return failure

@@ -1,0 +1,125 @@
+package criu
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/criu/watchdog"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// busy computes in several threads and processes; each checks itself, and answers a signal.
+const busy = `
+import signal, threading
+asked = []
+signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+kid = os.fork()
+stop = threading.Event()
+failures = []
+def work(seed):
+    while not stop.is_set():
+        x = seed
+        for i in range(2000): x = (x * 1664525 + 1013904223) % (1 << 32)
+        y = seed
+        for i in range(2000): y = (y * 1664525 + 1013904223) & 0xffffffff
+        if x != y: failures.append(seed)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+for t in threads: t.start()
+if kid: step('one')
+while not asked: time.sleep(0.01)
+stop.set()
+for t in threads: t.join()
+if not kid: os._exit(len(failures))
+os.kill(kid, signal.SIGUSR1)
+_, status = os.waitpid(kid, 0)
+say('done', len(failures), status)
+`
+
+// TestCRIUKilled: CRIU is killed at any moment of its work. The program goes on as if nothing had been, or it is gone and
+// that is said; it is never left broken.
+func TestCRIUKilled(t *testing.T) {
+	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
+	cpu := newCPU(t)
+	outcomes := make(map[string]int)
+	for round := range rounds {
+		outcomes[killedRound(t, cpu, time.Duration(round)*60*time.Millisecond/time.Duration(rounds))]++
+	}
+	t.Log(outcomes)
+}
+
+// killedRound kills CRIU that long after it has begun, and says what became of it.
+func killedRound(t *testing.T, cpu *CPU, after time.Duration) string {
+	s := begin(t, python(t, directory(t, 0), busy))
+	s.says("at one")
+	tree, frozen := s.freeze(cpu)
+	dumped := make(chan error, 1)
+	go func() { dumped <- frozen.Dump(within(t), images(t, int(tree.Processes[0].UID))) }()
+	killed := killCRIU(after + rand.N(5*time.Millisecond))
+	err := <-dumped
+	if thawed := frozen.Thaw(); thawed != nil {
+		t.Fatal(thawed)
+	}
+	if err == nil {
+		return goesOn(t, s, "too late")
+	}
+	if !killed {
+		t.Fatalf("it failed by itself: %v", err)
+	}
+	if errors.Is(err, watchdog.ErrDamaged) {
+		for _, p := range tree.Processes {
+			eventually(t, fmt.Sprint("pid ", p.PID, " is gone"), func() bool { return ended(p.Identity) })
+		}
+		return "gone"
+	}
+	return goesOn(t, s, "mended")
+}
+
+func ended(id process.Identity) bool {
+	stat, err := procfs.ReadStat(id.PID)
+	return err != nil || stat.Identity != id || stat.Zombie()
+}
+
+// goesOn checks that nobody could tell.
+func goesOn(t *testing.T, s *subject, outcome string) string {
+	t.Helper()
+	s.allow("one")
+	if err := unix.Kill(s.root.PID, unix.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	s.says("done 0 0")
+	return outcome
+}
+
+// killCRIU waits until there is a CRIU below this process, and a time beyond that.
+func killCRIU(after time.Duration) bool {
+	self, err := process.Of(os.Getpid())
+	if err != nil {
+		return false
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+		tree, err := procfs.Tree(self)
+		if err != nil {
+			return false
+		}
+		for _, stat := range tree {
+			name, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(stat.PID), "comm"))
+			if err == nil && strings.TrimSpace(string(name)) == "criu" && !stat.Zombie() {
+				time.Sleep(after)
+				return unix.Kill(stat.PID, unix.SIGKILL) == nil
+			}
+		}
+	}
+	return false
+}
