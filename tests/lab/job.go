@@ -29,8 +29,8 @@ type Job struct {
 	t       testing.TB
 	daemon  *Daemon
 	program []string
-	// Prepare may change the program before it starts.
-	Prepare func(*exec.Cmd)
+	// Prepare may change the program before it starts, Beside the pos_cli that restores it and stays with it.
+	Prepare, Beside func(*exec.Cmd)
 	// tree are all processes that were ever seen to descend from the program, and still were there when last looked at.
 	tree map[int]bool
 	// life is what the program's parent, or pos_cli with it, tells; nil after a detached restore.
@@ -116,6 +116,19 @@ func (j *Job) Reaches(lines int) {
 			j.t.Fatalf("the program has ended after %d lines: %s", j.Lines(), j.Said())
 		}
 		return j.Lines() >= lines
+	})
+}
+
+// Says waits until the program has printed a line that begins with a word.
+func (j *Job) Says(word string) {
+	j.t.Helper()
+	j.daemon.Eventually("the program says "+word, func() bool {
+		text, _ := os.ReadFile(filepath.Join(j.Dir, "out"))
+		said := strings.Contains("\n"+string(text), "\n"+word+" ")
+		if !said && !j.Alive() {
+			j.t.Fatalf("the program has ended without %q: %s%s", word, text, j.Said())
+		}
+		return said
 	})
 }
 
@@ -229,6 +242,9 @@ func (j *Job) Restore(flags ...string) {
 	command := j.daemon.Command(append([]string{"--restore", "--dir", j.Image}, flags...)...)
 	said := &heard{runs: make(chan struct{})}
 	command.Stderr = said
+	if j.Beside != nil {
+		j.Beside(command)
+	}
 	if err := command.Start(); err != nil {
 		j.t.Fatal(err)
 	}

@@ -1,0 +1,143 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestHardMoments saves programs at moments at which they are busy with the GPU, or with nothing at all.
+func TestHardMoments(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c"))
+	for _, test := range []struct {
+		which string
+		// busy is what the program is called that may not take its time; empty: it can be saved at once.
+		busy string
+	}{
+		{"kernel", "did not come to rest"},
+		{"wait", "did not come to rest"},
+		{"callback", "did not come to rest"},
+		{"capture", "captur"},
+		{"asleep", ""},
+	} {
+		t.Run(test.which, func(t *testing.T) {
+			want, status := undisturbed(daemon.Job(t, program, test.which))
+			job := daemon.Job(t, program, test.which).Start()
+			job.Says("now")
+			text, err := job.TryCli("--pre-dump", "--deadline", "50ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+			if (err != nil) != (test.busy != "") || !strings.Contains(text, test.busy) {
+				t.Errorf("with a short deadline: %v: %s", err, text)
+			}
+			t.Log(text)
+			if _, err := os.Stat(job.Image); test.busy != "" && err == nil {
+				t.Error("a checkpoint that failed has left a directory")
+			}
+			t.Log(job.PreDump())
+			job.Kill()
+			job.Restore()
+			if got := job.Finish(); got != status {
+				t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
+			}
+			if differences := job.Result().Differs(want); differences != "" {
+				t.Fatal(differences)
+			}
+		})
+	}
+	daemon.Empty()
+}
+
+// TestEndlessCapture tries to save a program inside a capture that does not end, and lets the program end it afterwards.
+func TestEndlessCapture(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c"))
+	job := daemon.Job(t, program, "endless").Start()
+	job.Says("now")
+	for _, verb := range []string{"--pre-dump", "--dump"} {
+		text, err := job.TryCli(verb, "--deadline", "300ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+		if err == nil || !strings.Contains(text, "captur") {
+			t.Errorf("%s inside a capture: %v: %s", verb, err, text)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status := job.Finish(); status != 7 || job.Lines() != 23 {
+		t.Errorf("it ends with status %d after %d lines: %s", status, job.Lines(), job.Said())
+	}
+	daemon.Empty()
+}
+
+// TestJustStarting saves programs while they get hold of the GPU. Either it works, or the program does not notice.
+func TestJustStarting(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	want, status := undisturbed(daemon.Job(t, program, "20", "5000", "0"))
+	saved := 0
+	for delay := time.Duration(0); delay < 30*time.Millisecond; delay += 1500 * time.Microsecond {
+		job := daemon.Job(t, program, "20", "5000", "1000").Start()
+		time.Sleep(delay)
+		text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+		if err == nil {
+			saved++
+			job.Kill()
+			job.Restore()
+		}
+		got := job.Finish()
+		if differences := job.Result().Differs(want); differences != "" || got != status {
+			t.Fatalf("after %v (%v: %s) it ends with status %d: %s: %s", delay, err, text, got, differences, job.Said())
+		}
+		t.Logf("after %v: %v: %s", delay, err, text)
+	}
+	if saved == 0 {
+		t.Error("none was saved")
+	}
+	daemon.Empty()
+}
+
+// TestTogether saves several programs at the same time, each into its own directory, again and again.
+func TestTogether(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	want, status := undisturbed(daemon.Job(t, program, "100", "10000", "0"))
+	var jobs [3]*lab.Job
+	for i := range jobs {
+		jobs[i] = daemon.Job(t, program, "100", "10000", "10000").Start()
+	}
+	var all sync.WaitGroup
+	for _, job := range jobs {
+		job.Reaches(3)
+		all.Go(func() {
+			for range generations {
+				if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
+					t.Errorf("%v: %s", err, text)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	for _, job := range jobs {
+		job.Kill()
+	}
+	for _, job := range jobs {
+		job.Restore()
+	}
+	for _, job := range jobs {
+		if got := job.Finish(); got != status {
+			t.Errorf("it ends with status %d, want %d: %s", got, status, job.Said())
+		}
+		if differences := job.Result().Differs(want); differences != "" {
+			t.Error(differences)
+		}
+	}
+	daemon.Empty()
+}

@@ -1,0 +1,145 @@
+/* moments WHICH: ten steps, then a moment at which a program is hard to save, then ten steps more. Each step is checked, and
+ * the program ends with status 7. It says "now" when the moment has begun and "past" when it is over. Which:
+ *   kernel     a kernel runs for seconds
+ *   wait       the same, and the program waits for it in a synchronise
+ *   callback   a host function sleeps, and the program waits for the stream that it is in
+ *   capture    a stream is captured for a while
+ *   endless    a stream is captured until there is a file "enough"
+ *   asleep     the program sleeps */
+#include "../driver/driver.h"
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry turn(.param .u64 x, .param .u32 turns)\n"
+	"{\n"
+	" .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;\n"
+	" mov.u32 %r1, %tid.x; ld.param.u32 %r3, [turns];\n"
+	" ld.param.u64 %d1, [x]; cvta.to.global.u64 %d1, %d1;\n"
+	" mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;\n"
+	" ld.global.u32 %r2, [%d1]; mov.u32 %r4, 0;\n"
+	"AGAIN:\n"
+	" mad.lo.u32 %r2, %r2, 1664525, %r1; add.u32 %r2, %r2, 1013904223;\n"
+	" add.u32 %r4, %r4, 1; setp.lt.u32 %p, %r4, %r3; @%p bra AGAIN;\n"
+	" st.global.u32 [%d1], %r2;\n"
+	" ret;\n"
+	"}\n";
+
+enum { N = 32, LONG = 6000000 };
+
+static CUfunction turn;
+static CUdeviceptr numbers;
+static CUstream stream;
+static unsigned want[N], got[N], called;
+
+static void launch(unsigned turns)
+{
+	void *parameters[] = {&numbers, &turns};
+	CU(D(cuLaunchKernel)(turn, 1, 1, 1, N, 1, 1, 0, stream, parameters, NULL));
+	for (unsigned t = 0; t < turns; t++)
+		for (unsigned i = 0; i < N; i++)
+			want[i] = want[i] * 1664525u + i + 1013904223u;
+}
+
+static void check(void)
+{
+	CU(D(cuStreamSynchronize)(stream));
+	CU(D(cuMemcpyDtoH)(got, numbers, sizeof got));
+	CHECK(memcmp(got, want, sizeof got) == 0);
+}
+
+static void say(const char *text)
+{
+	CHECK(printf("%s %08x\n", text, want[N - 1]) > 0 && fflush(stdout) == 0);
+}
+
+static void rest(unsigned milliseconds)
+{
+	struct timespec left = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
+	while (nanosleep(&left, &left))
+		;
+}
+
+static void steps(void)
+{
+	for (int i = 0; i < 10; i++) {
+		launch(3);
+		check();
+		say("step");
+		rest(5);
+	}
+}
+
+static void doze(void *data)
+{
+	rest(1500);
+	++*(unsigned *)data;
+}
+
+/* What is captured runs once afterwards. */
+static void captured(int endless)
+{
+	CUgraph graph;
+	CUgraphExec ready;
+	CU(D(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	launch(5);
+	say("now");
+	if (!endless)
+		rest(1000);
+	while (endless && access("enough", F_OK) != 0)
+		rest(10);
+	CU(D(cuStreamEndCapture)(stream, &graph));
+	CU(D(cuGraphInstantiateWithFlags)(&ready, graph, 0));
+	CU(D(cuGraphLaunch)(ready, stream));
+	CU(D(cuGraphDestroy)(graph));
+	check();
+}
+
+static void moment(const char *which)
+{
+	if (!strncmp(which, "capture", 7) || !strcmp(which, "endless")) {
+		captured(which[0] == 'e');
+		return;
+	}
+	if (!strcmp(which, "asleep")) {
+		say("now");
+		rest(2000);
+		return;
+	}
+	if (!strcmp(which, "callback")) {
+		CU(D(cuLaunchHostFunc)(stream, doze, &called));
+		say("now");
+		CU(D(cuStreamSynchronize)(stream));
+		CHECK(called == 1);
+		return;
+	}
+	say("now");
+	launch(LONG);
+	if (!strcmp(which, "wait"))
+		CU(D(cuStreamSynchronize)(stream));
+	check();
+}
+
+int main(int count, char **arguments)
+{
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+	CHECK(count == 2);
+	CU(D(cuInit)(0));
+	CU(D(cuDeviceGet)(&device, 0));
+	CU(D(cuCtxCreate)(&context, 0, device));
+	CU(D(cuModuleLoadData)(&module, ptx));
+	CU(D(cuModuleGetFunction)(&turn, module, "turn"));
+	CU(D(cuMemAlloc)(&numbers, sizeof want));
+	CU(D(cuMemsetD32)(numbers, 0, N));
+	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+	steps();
+	moment(arguments[1]);
+	say("past");
+	steps();
+	puts("ok moments");
+	return 7;
+}
