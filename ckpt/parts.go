@@ -51,8 +51,8 @@ type WrittenFile struct {
 // Obstacle is why something cannot be saved or restored.
 type Obstacle struct {
 	Subject, Reason, Remedy string
-	// Harmless ones are only worth knowing.
-	Harmless bool
+	// Harmless ones are only worth knowing, Passing ones go away by themselves, and soon.
+	Harmless, Passing bool
 }
 
 // CPU is the half of a checkpoint that is the processes themselves.

@@ -151,8 +151,12 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 }
 
 // inspect looks at everything before anything is stopped.
-func (v *saving) inspect(ctx context.Context) error {
-	trees, err := v.look(ctx)
+func (v *saving) inspect(ctx context.Context) (err error) {
+	var trees []*Tree
+	err = v.patiently(ctx, time.Now().Add(v.order.Deadline), func(ctx context.Context) error {
+		trees, err = v.look(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -191,7 +195,11 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 	}
 	// A partial image needs nothing of the processes but that they stand still.
 	if len(obstacles) > 0 && len(v.order.Manifest.Kinds) == 0 {
-		return nil, fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
+		err := fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
+		if !slices.ContainsFunc(obstacles, func(o Obstacle) bool { return !o.Passing }) {
+			err = fmt.Errorf("%w: %w", ErrBusy, err)
+		}
+		return nil, err
 	}
 	// A later root may have been the parent of an earlier one's.
 	return slices.DeleteFunc(trees, func(t *Tree) bool {

@@ -105,8 +105,13 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 		return nil, errors.Join(err, forget(control))
 	}
 	back := &restored{client: client, kept: true, record: &record{Outside: client.Outside()}}
-	if back.found, err = back.look(); err == nil {
+	back.found, err = back.look()
+	switch {
+	case err == nil:
 		c.sharing.add(back)
+	case errors.Is(err, process.ErrGone):
+		// It has answered, and ended after that.
+		err = errors.Join(err, forget(control))
 	}
 	return back, err
 }

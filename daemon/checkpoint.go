@@ -201,6 +201,7 @@ func (d *Daemon) checkpoint(ctx context.Context, want saving) (*ckpt.Saved, erro
 	return saved, nil
 }
 
+// save saves trees of which processes may end at any time: as long as their roots are there, what is left is saved.
 func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 	if d.options.CPU == nil {
 		return nil, fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
@@ -209,18 +210,47 @@ func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 	if err != nil {
 		return nil, err
 	}
+	for begun := time.Now(); ; {
+		saved, err := d.saveOnce(ctx, want, roots)
+		if !errors.Is(err, ckpt.ErrEnded) {
+			return saved, err
+		}
+		for _, root := range roots {
+			if _, zombie := root.Zombie(); zombie || root.Check() != nil {
+				return nil, fmt.Errorf("%w any more: pid %d ended while it was saved", rpc.ErrNoProgram, root.PID)
+			}
+		}
+		if time.Since(begun) > d.deadlineOf(want) {
+			return nil, err
+		}
+		d.log.Info("a process ended while it was saved; again", "error", err)
+		select {
+		case <-time.After(endedTime):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// endedTime is about as long as it takes to notice that a program has ended.
+const endedTime = 20 * time.Millisecond
+
+func (d *Daemon) deadlineOf(want saving) time.Duration {
+	if given := want.request.GetDeadlineMilliseconds(); given > 0 {
+		return time.Duration(min(given, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
+	}
+	return d.options.Config.Checkpoint.Deadline()
+}
+
+func (d *Daemon) saveOnce(ctx context.Context, want saving, roots []process.Identity) (*ckpt.Saved, error) {
 	dir, publish, clear, err := d.openTarget(want)
 	if err != nil {
 		return nil, err
 	}
 	defer clear()
 	settings, request := d.options.Config.Checkpoint, want.request
-	deadline := settings.Deadline()
-	if given := request.GetDeadlineMilliseconds(); given > 0 {
-		deadline = time.Duration(min(given, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
-	}
 	budget := orDefault(request.GetBudgetBytes(), uint64(settings.MemoryBudget))
-	order := ckpt.SaveOrder{
+	return ckpt.Save(ctx, ckpt.SaveOrder{
 		Roots: roots, CPU: d.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return admit(want.actor, trees) },
 		Devices: d.devicesOf, Work: d.workWithin(budget),
@@ -232,35 +262,10 @@ func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 			Compress:       request.GetCompress() || settings.Compress, Kinds: want.kinds,
 			StopTheWorld: request.GetStopTheWorld(), Progress: want.progress,
 		},
-		FileBytes: uint64(settings.FileLimit), Deadline: deadline, Stop: request.GetStop(),
+		FileBytes: uint64(settings.FileLimit), Deadline: d.deadlineOf(want), Stop: request.GetStop(),
 		Hold: want.hold, Publish: publish, Notice: want.notice, Log: d.log, Fail: d.options.Failpoints,
-	}
-	return saveAll(ctx, order)
+	})
 }
-
-// saveAll saves trees of which processes may end at any time: as long as their roots are there, what is left is saved.
-func saveAll(ctx context.Context, order ckpt.SaveOrder) (*ckpt.Saved, error) {
-	for begun := time.Now(); ; {
-		saved, err := ckpt.Save(ctx, order)
-		if !errors.Is(err, ckpt.ErrEnded) || time.Since(begun) > order.Deadline {
-			return saved, err
-		}
-		for _, root := range order.Roots {
-			if _, zombie := root.Zombie(); zombie || root.Check() != nil {
-				return nil, fmt.Errorf("%w any more: pid %d ended while it was saved", rpc.ErrNoProgram, root.PID)
-			}
-		}
-		order.Log.Info("a process ended while it was saved; again", "error", err)
-		select {
-		case <-time.After(endedTime):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// endedTime is about as long as it takes to notice that a program has ended.
-const endedTime = 20 * time.Millisecond
 
 func orDefault(given, otherwise uint64) uint64 {
 	if given == 0 {

@@ -14,6 +14,6 @@ func openCPU(settings config.Config) ckpt.CPU {
 	sessions := filepath.Join(settings.RuntimeDir, "sessions") + "/"
 	return criu.New(criu.Options{
 		Roles: []string{"/proc/self/exe"}, Program: criu.Find(settings.Criu),
-		Ours: func(path string) bool { return strings.HasPrefix(path, sessions) },
+		Ours: func(path string) bool { return strings.HasPrefix(path, sessions) || path == settings.Socket },
 	})
 }

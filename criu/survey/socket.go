@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/criu/procfs"
 )
@@ -141,6 +142,8 @@ func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 		who = fmt.Sprintf("to pid %d (%s)", k.peerPID, processName(k.peerPID))
 	}
 	switch {
+	case s.Ours(peer.name):
+		s.note(ckpt.Obstacle{Subject: s.subject(&k.places), Reason: "is connecting to phosd", Passing: true})
 	case k.kind == unix.SOCK_DGRAM && strings.HasPrefix(peer.name, "/"):
 		s.Datagrams = true
 	case k.kind == unix.SOCK_STREAM && (k.anyStandard() || strings.HasPrefix(peer.name, journal)):

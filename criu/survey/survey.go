@@ -48,7 +48,8 @@ type Findings struct {
 
 // Options are what a survey must know of this phosd.
 type Options struct {
-	// Ours reports whether a path is one of the files by which phos serves its programs; they are restored another way.
+	// Ours reports whether a path is one of the files by which phos serves its programs, which are restored another way, or its
+	// socket, to which programs connect for a moment.
 	Ours func(path string) bool
 }
 

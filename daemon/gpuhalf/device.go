@@ -133,10 +133,10 @@ func (d *Device) bye(ctx context.Context) error {
 func (d *Device) lost(err error) error {
 	id := d.session.Program
 	if _, zombie := id.Zombie(); zombie || id.Check() != nil {
-		return fmt.Errorf("%w: worker: %w", ckpt.ErrEnded, err)
+		return fmt.Errorf("%w: worker: %v", ckpt.ErrEnded, err) //nolint:errorlint // as below
 	}
 	if errors.Is(err, rpc.ErrNoDaemon) {
-		// To whoever asked, that would be phosd.
+		// To whoever asked, no daemon would mean no phosd.
 		return fmt.Errorf("worker: %v", err) //nolint:errorlint // on purpose
 	}
 	return fmt.Errorf("worker: %w", err)

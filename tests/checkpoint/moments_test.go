@@ -31,13 +31,14 @@ func TestHardMoments(t *testing.T) {
 			want, status := undisturbed(daemon.Job(t, program, test.which))
 			job := daemon.Job(t, program, test.which).Start()
 			job.Says("now")
-			text, err := job.TryCli("--pre-dump", "--deadline", "50ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
-			if (err != nil) != (test.busy != "") || !strings.Contains(text, test.busy) {
-				t.Errorf("with a short deadline: %v: %s", err, text)
-			}
-			t.Log(text)
-			if _, err := os.Stat(job.Image); test.busy != "" && err == nil {
-				t.Error("a checkpoint that failed has left a directory")
+			if test.busy != "" {
+				text, err := job.TryCli("--pre-dump", "--deadline", "50ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+				if err == nil || !strings.Contains(text, test.busy) {
+					t.Errorf("with a short deadline: %v: %s", err, text)
+				}
+				if _, err := os.Stat(job.Image); err == nil {
+					t.Error("a checkpoint that failed has left a directory")
+				}
 			}
 			t.Log(job.PreDump())
 			job.Kill()
@@ -78,10 +79,10 @@ func TestEndlessCapture(t *testing.T) {
 func TestJustStarting(t *testing.T) {
 	daemon := start(t)
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "20", "5000", "0"))
+	want, status := undisturbed(daemon.Job(t, program, "40", "5000", "0"))
 	saved := 0
-	for delay := time.Duration(0); delay < 30*time.Millisecond; delay += 1500 * time.Microsecond {
-		job := daemon.Job(t, program, "20", "5000", "1000").Start()
+	for delay := time.Duration(0); delay < 30*time.Millisecond; delay += 3 * time.Millisecond {
+		job := daemon.Job(t, program, "40", "5000", "20000").Start()
 		time.Sleep(delay)
 		text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 		if err == nil {

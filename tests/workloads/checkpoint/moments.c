@@ -27,7 +27,7 @@ static const char ptx[] =
 	" ret;\n"
 	"}\n";
 
-enum { N = 32, LONG = 6000000 };
+enum { N = 32, LONG = 15000000 };
 
 static CUfunction turn;
 static CUdeviceptr numbers;
@@ -74,7 +74,7 @@ static void steps(void)
 
 static void doze(void *data)
 {
-	rest(1500);
+	rest(2500);
 	++*(unsigned *)data;
 }
 
@@ -87,7 +87,7 @@ static void captured(int endless)
 	launch(5);
 	say("now");
 	if (!endless)
-		rest(1000);
+		rest(2500);
 	while (endless && access("enough", F_OK) != 0)
 		rest(10);
 	CU(D(cuStreamEndCapture)(stream, &graph));
