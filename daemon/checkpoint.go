@@ -313,7 +313,13 @@ func (d *Daemon) openTarget(want saving) (dir *store.Dir, publish func(context.C
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return dir, nil, dir.Close, nil
+		return dir, nil, func() {
+			// One that never began has left the directory as it was, too.
+			if err := dir.Discard(); err != nil {
+				d.log.Error("clear up after a checkpoint", "error", err)
+			}
+			dir.Close()
+		}, nil
 	}
 	work, err := d.state.NewWork(0, 0, 0, 0)
 	if err != nil {

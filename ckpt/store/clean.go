@@ -145,6 +145,29 @@ func (d *Dir) unmake(held) error {
 	return d.root.sync()
 }
 
+// Discard takes an Init back that nothing came of, as if the directory had never been looked at.
+func (d *Dir) Discard() error {
+	if !d.fresh {
+		return nil
+	}
+	d.fresh = false
+	writer, err := d.lock()
+	if errors.Is(err, ErrLocked) || errors.Is(err, ErrNoImage) {
+		return nil // it is of use to somebody else, or gone
+	}
+	if err != nil {
+		return err
+	}
+	defer writer.close()
+	if all, err := d.Generations(); err != nil || len(all) > 0 {
+		return err
+	}
+	if err := d.recover(writer); err != nil {
+		return err
+	}
+	return d.unmake(writer)
+}
+
 // Remove removes the image in a directory, as Clean does, or what is left of one whose removal, or making, was cut off.
 func Remove(dir *os.File, options ...Option) (Cleaned, error) {
 	return withRemains(dir, options, (*Dir).Clean, func(d *Dir) error {

@@ -12,8 +12,10 @@ type Status struct {
 	// UIDs and GIDs are the real, effective, saved and file system ones.
 	UIDs, GIDs [4]uint32
 	Groups     []uint32
-	// Tracer is the pid of a debugger.
+	// Tracer is a debugger's thread.
 	Tracer int
+	// Process is the pid of the process that a thread is of.
+	Process int
 	// PIDs are those that the process has, from this namespace to its own.
 	PIDs []int
 	// Session is its session's in its own namespace; 0 when the leader is outside of that.
@@ -75,6 +77,8 @@ func (s *Status) field(name string, values []string) {
 		s.Groups = ids(values)
 	case "TracerPid":
 		s.Tracer, _ = strconv.Atoi(values[0])
+	case "Tgid":
+		s.Process, _ = strconv.Atoi(values[0])
 	case "NSpid":
 		for _, id := range ids(values) {
 			s.PIDs = append(s.PIDs, int(id))

@@ -22,7 +22,12 @@ var refused = map[string][2]string{
 	"perf_event":  {"is a performance counter", "end the profiler"},
 }
 
-const memoryMajor = 1
+// Device numbers that never change: /dev/null and the like, NVIDIA's GPUs, and those of the kernel's own drivers.
+const (
+	memoryMajor = 1
+	nvidiaMajor = 195
+	renderMajor = 226
+)
 
 // gpuDevice are device files of other GPU libraries.
 var gpuDevice = regexp.MustCompile(`^/dev/(nvidia|dri/|kfd|dxg|davinci|infiniband/)`)
@@ -70,9 +75,9 @@ func (s *survey) judgeCharacters(m *member, d *procfs.Descriptor) {
 	switch {
 	case isTerminal(d):
 		s.addTerminal(m, d)
-	case unix.Major(d.Stat.Rdev) == memoryMajor:
-	case gpuDevice.MatchString(path):
+	case gpuDevice.MatchString(path) || unix.Major(d.Stat.Rdev) == nvidiaMajor || unix.Major(d.Stat.Rdev) == renderMajor:
 		s.refuse(s.at(m, d.Number), path+" belongs to another GPU library: the program uses a GPU past phos", "start it so that it finds phos's library alone")
+	case unix.Major(d.Stat.Rdev) == memoryMajor:
 	case path == "/dev/net/tun":
 	default:
 		s.refuse(s.at(m, d.Number), path+" is a device whose state cannot be saved", "close it")

@@ -21,13 +21,25 @@ func (s *survey) judgeProcesses() {
 			}
 			continue
 		}
-		if m.status.Tracer != 0 && s.byPID[m.status.Tracer] == nil {
-			s.refuse(m.String(), fmt.Sprintf("is traced by pid %d", m.status.Tracer), "detach the debugger")
-		} else if m.status.Tracer != 0 {
-			s.refuse(m.String(), fmt.Sprintf("is traced by pid %d of the same tree", m.status.Tracer), "end the debugger's session")
-		}
+		s.judgeTracer(m)
 		s.judgeUser(m)
 	}
+}
+
+// judgeTracer finds debuggers: a process has one at most, and CRIU wants to be it.
+func (s *survey) judgeTracer(m *member) {
+	if m.status.Tracer == 0 {
+		return
+	}
+	tracer := m.status.Tracer // a thread
+	if status, err := procfs.ReadStatus(tracer); err == nil && status.Process != 0 {
+		tracer = status.Process
+	}
+	if s.byPID[tracer] != nil {
+		s.refuse(m.String(), fmt.Sprintf("is traced by pid %d of the same tree", tracer), "end the debugger's session")
+		return
+	}
+	s.refuse(m.String(), fmt.Sprintf("is traced by pid %d (%s)", tracer, processName(tracer)), "detach the debugger")
 }
 
 // judgeUser wants that a process has no right that its user has not: CRIU restores it with this user's rights.
