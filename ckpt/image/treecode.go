@@ -14,6 +14,8 @@ const (
 	chunkBytes       = 44
 	listHeaderBytes  = 24
 
+	// MaxTreeBytes is the longest tree: of 6 TiB in whole chunks.
+	MaxTreeBytes = 128 << 20
 	// MaxNameBytes is the longest name of an entry.
 	MaxNameBytes = 4095
 )
@@ -23,6 +25,9 @@ func (t *Tree) Encode() ([]byte, error) {
 	length := treeHeaderBytes
 	for i := range t.Entries {
 		length += entryHeaderBytes + len(t.Entries[i].Name) + chunkBytes*len(t.Entries[i].Chunks)
+	}
+	if length > MaxTreeBytes {
+		return nil, malformed("a tree of %d bytes; at most %d", length, MaxTreeBytes)
 	}
 	out := append(make([]byte, 0, length), treeMagic...)
 	out = binary.LittleEndian.AppendUint32(out, Version)
@@ -145,6 +150,9 @@ func DecodeList(raw []byte) (*List, error) {
 	raw = raw[listHeaderBytes:]
 	if uint64(len(raw)) != count*uint64(len(Hash{})) {
 		return nil, malformed("a list of %d parts in %d bytes", count, len(raw))
+	}
+	if list.Bytes > MaxTreeBytes {
+		return nil, malformed("a tree of %d bytes; at most %d", list.Bytes, MaxTreeBytes)
 	}
 	if list.Bytes <= ChunkBytes || list.Bytes > count*ChunkBytes || list.Bytes <= (count-1)*ChunkBytes {
 		return nil, malformed("a tree of %d bytes in %d parts", list.Bytes, count)

@@ -247,9 +247,11 @@ func (d *Dir) Reader() (reader *Reader, closePacks func(), err error) {
 }
 
 // Packs opens all packs for reading. They are the caller's to close, and stay good when the image is pruned or removed.
-func (d *Dir) Packs() ([]*os.File, error) {
+func (d *Dir) Packs() ([]*os.File, error) { return d.packsUpTo(maxPacks) }
+
+func (d *Dir) packsUpTo(most int) ([]*os.File, error) {
 	for range openAttempts {
-		packs, err := d.openPacks()
+		packs, err := d.openPacks(most)
 		if !errors.Is(err, os.ErrNotExist) {
 			return packs, err
 		}
@@ -258,10 +260,17 @@ func (d *Dir) Packs() ([]*os.File, error) {
 	return nil, fmt.Errorf("open packs of %s: they change all the time", d.Path())
 }
 
-func (d *Dir) openPacks() (packs []*os.File, err error) {
+// maxPacks is how many packs are opened at a time, but by who removes some.
+const maxPacks = 4000
+
+func (d *Dir) openPacks(most int) (packs []*os.File, err error) {
 	names, err := d.packs.names()
 	if err != nil {
 		return nil, err
+	}
+	if len(names) > most {
+		return nil, fmt.Errorf("open packs of %s: %w: %d packs, and at most %d are opened; remove old generations: pos_cli image prune %s --keep N",
+			d.Path(), ErrTooLarge, len(names), most, d.Path())
 	}
 	slices.Sort(names)
 	for _, name := range names {

@@ -19,6 +19,8 @@ var (
 	ErrOlder = errors.New("older")
 	// ErrMissing means a content that no pack has.
 	ErrMissing = errors.New("content is missing")
+	// ErrTooLarge means an image of more packs or contents than are read.
+	ErrTooLarge = errors.New("the image is too large")
 	// ErrEnded means a transaction that was committed or taken back.
 	ErrEnded = errors.New("the transaction has ended")
 	// ErrNotRegular means that something other than a file of its own kind stands where one belongs.

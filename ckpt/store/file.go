@@ -60,6 +60,19 @@ func (f *file) load(i int) error {
 	return nil
 }
 
+// StoredBytes is what an entry takes in packs: a content that several of its chunks share counts once, zeros not at all. Who makes
+// room for a whole file asks first, for a long one may be made of nothing.
+func (r *Reader) StoredBytes(entry image.Entry) (bytes uint64) {
+	counted := make(map[image.Hash]bool, len(entry.Chunks))
+	for _, chunk := range entry.Chunks {
+		if !counted[chunk.Hash] {
+			counted[chunk.Hash] = true
+			bytes += uint64(r.places[chunk.Hash].storedBytes)
+		}
+	}
+	return bytes
+}
+
 // ReadChunk reads a chunk of an entry into exactly as many bytes.
 func (r *Reader) ReadChunk(chunk image.Chunk, dst []byte) error {
 	if len(dst) != int(chunk.Bytes) {

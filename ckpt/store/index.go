@@ -4,12 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/zeebo/blake3"
+	"golang.org/x/sys/unix"
 )
+
+// maxContents is how many contents are looked for in all packs together: 8 TiB of chunks. Each takes memory for as long as
+// the image is read, and who made the image may not be who reads it.
+const maxContents = 1 << 22
 
 // indexPiece is how many entries of an index are read at once.
 const indexPiece = 4096
@@ -45,6 +51,9 @@ func loadIndex(pack *os.File) ([]image.Place, error) {
 }
 
 func loadPlaces(pack *os.File, trailer image.Trailer) (places []image.Place, sum image.Hash, err error) {
+	if trailer.Entries > maxContents {
+		return nil, sum, fmt.Errorf("%w: more than %d contents", ErrTooLarge, maxContents)
+	}
 	hasher := blake3.New()
 	piece := make([]byte, min(trailer.Entries, indexPiece)*image.IndexEntryBytes)
 	at, left := int64(trailer.Index), trailer.Entries
@@ -103,12 +112,14 @@ func scan(pack *os.File) (places []image.Place) {
 	seen := map[image.Hash]bool{}
 	buffer := buffers.Get().(*[image.ChunkBytes]byte)
 	defer buffers.Put(buffer)
-	for at := int64(0); at < info.Size(); {
+	for at := int64(0); at < info.Size() && len(places) < maxContents; {
 		found, next := []image.Place(nil), at+image.ChunkBytes
 		if isRun(pack, header, at) {
 			var end int64
 			found, end, _ = scanRun(pack, at, info.Size())
 			next = max(next, image.RoundUp(end, image.ChunkBytes))
+		} else if data := nextData(pack, at); data >= next {
+			next = data &^ (image.ChunkBytes - 1)
 		} else if readAt(pack, buffer[:], at) == nil {
 			found = []image.Place{slotPlace(image.Sum(buffer[:]), at)}
 		}
@@ -121,6 +132,19 @@ func scan(pack *os.File) (places []image.Place) {
 		at = next
 	}
 	return places
+}
+
+// nextData is where a file has bytes again, from an offset on. Looking through the holes of a file takes no time then, however
+// long somebody has made it.
+func nextData(file *os.File, from int64) int64 {
+	at, err := unix.Seek(int(file.Fd()), from, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO):
+		return math.MaxInt64
+	case err != nil:
+		return from // this file system does not tell
+	}
+	return at
 }
 
 func slotPlace(h image.Hash, at int64) image.Place {
@@ -140,7 +164,7 @@ func isRun(pack *os.File, header image.PackHeader, at int64) bool {
 // that one is damaged.
 func scanRun(pack *os.File, at, limit int64) (places []image.Place, end int64, err error) {
 	raw := make([]byte, image.RecordHeaderBytes)
-	for at += image.RunHeaderBytes; at+image.RecordHeaderBytes <= limit; {
+	for at += image.RunHeaderBytes; at+image.RecordHeaderBytes <= limit && len(places) < maxContents; {
 		if err := readAt(pack, raw, at); err != nil {
 			return places, at, err
 		}
@@ -176,7 +200,7 @@ func checkZeros(pack *os.File, from, to int64) error {
 	}
 	buffer := buffers.Get().(*[image.ChunkBytes]byte)
 	defer buffers.Put(buffer)
-	for ; from < to; from += image.ChunkBytes {
+	for from = nextData(pack, from); from < to; from = nextData(pack, from+image.ChunkBytes) {
 		gap := buffer[:min(to-from, image.ChunkBytes)]
 		if err := readAt(pack, gap, from); err != nil {
 			return err

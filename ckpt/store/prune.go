@@ -85,6 +85,28 @@ func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
 	return done, s.packs(ctx)
 }
 
+// tidyPacks is how many packs there may be before small ones are put together without being asked.
+const tidyPacks = 256
+
+// tidy puts small packs together when there are many: each is opened for every checkpoint and every restore. It is for who
+// holds the lock. What it cannot do now, the next one may.
+func (d *Dir) tidy(ctx context.Context, writer held) error {
+	names, err := d.packs.names()
+	if err != nil || len(names) <= tidyPacks {
+		return err
+	}
+	all, err := d.Generations()
+	if err != nil {
+		return err
+	}
+	s := &sweep{dir: d, writer: writer, done: &Pruned{Kept: all}}
+	defer s.close()
+	if err := s.mark(ctx); err == nil {
+		_ = s.packs(ctx)
+	}
+	return ctx.Err()
+}
+
 // PlanPrune says what Prune would do, and does nothing. It needs no lock, so what it says holds for this moment. FreedBytes
 // is about what comes back.
 func (d *Dir) PlanPrune(ctx context.Context, keep Keep) (*Pruned, error) {

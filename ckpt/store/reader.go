@@ -34,6 +34,7 @@ type place struct {
 // NewReader reads the indices of packs. The files stay the caller's, and must stay open.
 func NewReader(packs []*os.File) (*Reader, error) {
 	r := &Reader{packs: packs, places: map[image.Hash]place{}, more: map[image.Hash][]place{}}
+	contents := 0
 	for i, pack := range packs {
 		places, err := loadIndex(pack)
 		if err != nil {
@@ -44,6 +45,9 @@ func NewReader(packs []*os.File) (*Reader, error) {
 			// is. Who misses a content is told of this damage.
 			r.damaged = append(r.damaged, fmt.Errorf("read index of %s: %w", pack.Name(), err))
 			places = scan(pack)
+		}
+		if contents += len(places); contents > maxContents {
+			return nil, fmt.Errorf("read %s: %w: more than %d contents; remove old generations", pack.Name(), ErrTooLarge, maxContents)
 		}
 		for _, each := range places {
 			r.add(each.Hash, place{uint32(i), each.StoredBytes, each.ContentBytes, each.Encoding, each.Offset})

@@ -46,7 +46,7 @@ type candidate struct {
 func (s *sweep) close() { closeAll(s.files) }
 
 func (s *sweep) mark(ctx context.Context) (err error) {
-	if s.files, err = s.dir.Packs(); err != nil {
+	if s.files, err = s.dir.packsUpTo(maxNames); err != nil {
 		return err
 	}
 	if s.reader, err = NewReader(s.files); err != nil {
@@ -138,7 +138,8 @@ func (s *sweep) packs(ctx context.Context) error {
 	return s.dir.packs.sync()
 }
 
-// candidates are the packs, those first of which most is needed. A pack whose index is damaged is left as it is.
+// candidates are the packs, those first of which most is needed. A pack whose index is damaged is left as it is; an empty file
+// holds nothing that could be missed.
 func (s *sweep) candidates() (all []*candidate, err error) {
 	for _, file := range s.files {
 		info, err := file.Stat()
@@ -146,8 +147,11 @@ func (s *sweep) candidates() (all []*candidate, err error) {
 			return nil, err
 		}
 		places, err := loadIndex(file)
-		if errors.Is(err, image.ErrMalformed) {
+		if errors.Is(err, image.ErrMalformed) && info.Size() > 0 {
 			continue
+		}
+		if info.Size() == 0 {
+			err = nil // whatever made it came to nothing
 		}
 		if err != nil {
 			return nil, err
@@ -162,7 +166,7 @@ func (s *sweep) candidates() (all []*candidate, err error) {
 		all = append(all, c)
 	}
 	slices.SortStableFunc(all, func(a, b *candidate) int {
-		return cmp.Compare(float64(b.liveBytes)/float64(b.bytes), float64(a.liveBytes)/float64(a.bytes))
+		return cmp.Compare(float64(b.liveBytes)/float64(b.bytes+1), float64(a.liveBytes)/float64(a.bytes+1))
 	})
 	return all, nil
 }
@@ -254,7 +258,7 @@ func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, 
 
 // DiskSize returns how much disk space is taken, also where something is damaged.
 func (d *Dir) DiskSize() (packs int, bytes uint64, err error) {
-	files, err := d.Packs()
+	files, err := d.packsUpTo(maxNames)
 	if err != nil {
 		return 0, 0, err
 	}

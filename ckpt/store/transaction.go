@@ -42,6 +42,9 @@ func (d *Dir) Begin(ctx context.Context) (*Transaction, error) {
 	newest := uint64(0)
 	err = d.recover(writer)
 	if err == nil {
+		err = d.tidy(ctx, writer)
+	}
+	if err == nil {
 		if newest, err = d.Newest(); errors.Is(err, ErrNoGeneration) {
 			err = nil
 		}

@@ -49,7 +49,7 @@ func (d *Dir) Verify(ctx context.Context, progress func(doneBytes, totalBytes ui
 	if err := v.strangers(); err != nil {
 		return nil, err
 	}
-	packs, err := d.Packs()
+	packs, err := d.packsUpTo(maxNames)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (v *verifying) layout(name string, pack *os.File, header image.PackHeader, 
 			}
 		default:
 			v.bad(name, "neither a chunk nor a run stands at %d", at)
-			at += image.ChunkBytes
+			at = max(at+image.ChunkBytes, min(nextData(pack, at), end)&^(image.ChunkBytes-1))
 		}
 	}
 	return laid

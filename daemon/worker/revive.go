@@ -205,6 +205,13 @@ func (r *revival) openTree(packs []*os.File) error {
 	return err
 }
 
+// What was saved may be longer than what is stored for it, by zeros and by compression, but so much only when somebody wants it
+// to take memory.
+const (
+	mostGrowth = 256
+	freeBytes  = 64 << 20
+)
+
 // readEntry reads a whole file of the tree.
 func (r *revival) readEntry(name string, limitBytes uint64) ([]byte, error) {
 	for _, entry := range r.tree.Entries {
@@ -213,6 +220,9 @@ func (r *revival) readEntry(name string, limitBytes uint64) ([]byte, error) {
 		}
 		if entry.Bytes > limitBytes {
 			return nil, fmt.Errorf("%w: entry %q has %d bytes, of at most %d", errImage, name, entry.Bytes, limitBytes)
+		}
+		if stored := r.reader.StoredBytes(entry); entry.Bytes > stored*mostGrowth+freeBytes {
+			return nil, fmt.Errorf("%w: entry %q has %d bytes, of %d that are stored", errImage, name, entry.Bytes, stored)
 		}
 		// It grows with what was really there.
 		content, err := io.ReadAll(io.NewSectionReader(r.reader.Open(entry), 0, int64(entry.Bytes)))

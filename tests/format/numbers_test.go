@@ -52,7 +52,7 @@ func TestNumbers(t *testing.T) {
 		"header of a record": len(image.Record{}.Encode()), "padding from stored bytes": padFrom, "padding up to": image.PageBytes,
 		"sum before a zstd frame": image.SumBytes, "entry of the index": len(image.AppendPlace(nil, image.Place{})),
 		"trailer": len(image.Trailer{}.Head()) + 32, "head of a tree": empty, "head of an entry": bare - empty - 3, "chunk of an entry": whole - bare,
-		"longest name": image.MaxNameBytes, "head of a list": len((&image.List{}).Encode()), "header of a stream": len(image.StreamHeader()),
+		"longest name": image.MaxNameBytes, "longest tree": image.MaxTreeBytes, "head of a list": len((&image.List{}).Encode()), "header of a stream": len(image.StreamHeader()),
 		"frame of a stream": len(image.Frame{Magic: image.EndMagic}.Encode()),
 	}
 	got := numbers(t)
