@@ -117,6 +117,30 @@ func (d *Daemon) Await() {
 	}
 }
 
+// Reboot is what the start of a machine is to phosd: its process and everything below /run are gone. No program may run.
+func (d *Daemon) Reboot() {
+	d.t.Helper()
+	d.Kill()
+	d.unmount()
+	if err := os.RemoveAll(d.Dir); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.Mkdir(d.Dir, 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	d.Launch()
+}
+
+// unmount takes away what a phosd that was killed has mounted.
+func (d *Daemon) unmount() {
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], d.Dir+"/") {
+			_ = unix.Unmount(fields[1], unix.MNT_DETACH)
+		}
+	}
+}
+
 // PID of the daemon's process.
 func (d *Daemon) PID() int { return d.process.Process.Pid }
 
@@ -238,8 +262,7 @@ func (d *Daemon) end() {
 		_ = d.process.Process.Kill()
 	}
 	_ = d.process.Wait()
-	_ = unix.Unmount(filepath.Join(d.Dir, "sessions"), unix.MNT_DETACH)
-	_ = unix.Unmount(filepath.Join(d.Dir, "work"), unix.MNT_DETACH)
+	d.unmount()
 	_ = os.RemoveAll(d.Dir)
 }
 

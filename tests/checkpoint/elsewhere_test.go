@@ -1,0 +1,121 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestAfterwards brings programs back after something has happened to the machine, the image or the program's files.
+func TestAfterwards(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	for _, test := range []struct {
+		name    string
+		happens func(t *testing.T, job *lab.Job, library string)
+	}{
+		{"phosd was killed", func(*testing.T, *lab.Job, string) {
+			daemon.Kill()
+			daemon.Launch()
+		}},
+		{"the machine was started anew", func(*testing.T, *lab.Job, string) { daemon.Reboot() }},
+		{"the image was copied", func(t *testing.T, job *lab.Job, _ string) {
+			copied := filepath.Join(t.TempDir(), "copy")
+			if output, err := exec.Command("cp", "-a", job.Image, copied).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, output)
+			}
+			if err := os.RemoveAll(job.Image); err != nil {
+				t.Fatal(err)
+			}
+			job.Image = copied
+		}},
+		{"another libphos.so is there", func(t *testing.T, _ *lab.Job, library string) {
+			if err := os.WriteFile(library+".new", []byte("something else"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(library+".new", library); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"libphos.so is gone", func(t *testing.T, _ *lab.Job, library string) {
+			if err := os.Remove(library); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"the files are gone", func(t *testing.T, job *lab.Job, _ string) {
+			for _, name := range []string{"out", "err", "steps"} {
+				if err := os.Remove(filepath.Join(job.Dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+		{"the files were written by others", func(t *testing.T, job *lab.Job, _ string) {
+			for _, name := range []string{"out", "steps"} {
+				if err := os.WriteFile(filepath.Join(job.Dir, name), []byte(strings.Repeat("x", 10000)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			library := copyLibrary(t)
+			job := daemon.Job(t, program, "60", "20000", "40000")
+			job.Prepare = func(command *exec.Cmd) {
+				command.Env = append(command.Env, "LD_PRELOAD="+library)
+			}
+			job.Start().Reaches(3)
+			job.Dump()
+			test.happens(t, job, library)
+			job.Restore()
+			if got := job.Finish(); got != status {
+				t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
+			}
+			if differences := job.Result().Differs(want); differences != "" {
+				t.Fatal(differences)
+			}
+		})
+	}
+	daemon.Empty()
+}
+
+func copyLibrary(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(lab.Bin(), "libphos.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	library := filepath.Join(t.TempDir(), "libphos.so")
+	if err := os.WriteFile(library, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return library
+}
+
+// TestNothingNew saves a sleeping program again and again: from the second time on there is next to nothing to write.
+func TestNothingNew(t *testing.T) {
+	daemon := start(t)
+	job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c")), "asleep").Start()
+	job.Says("now")
+	var first, again struct {
+		GPU   uint64 `json:"gpu_written_bytes"`
+		Total uint64 `json:"written_bytes"`
+	}
+	for i, into := range []any{&first, &again, &again} {
+		if err := json.Unmarshal([]byte(job.PreDump("--json")), into); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d: %+v", i+1, into)
+	}
+	// What the program has on the GPU is a chunk of 2 MiB. The worker's own notes are new each time.
+	if first.GPU < 2<<20 || again.GPU > 128<<10 || again.Total > first.Total/4 {
+		t.Errorf("at first %d bytes of the GPU half were written, %d in all; then %d, %d", first.GPU, first.Total, again.GPU, again.Total)
+	}
+	job.Kill()
+	daemon.Empty()
+}
