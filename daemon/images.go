@@ -102,7 +102,7 @@ func (d *Daemon) openImage(directory *os.File, generation uint64, actor rpc.Acto
 		return nil, err
 	}
 	if o.source.Manifest, err = d.unseal(signed, actor); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", o.dir.ManifestPath(generation), err)
 	}
 	if o.source.Packs, err = o.dir.Packs(); err != nil {
 		return nil, err

@@ -113,6 +113,11 @@ func (d *Dir) make() (made bool, err error) {
 		return false, err
 	}
 	defer writer.close()
+	defer func() {
+		if err != nil {
+			_ = d.unmake(writer) // the disk may be full: as much as can be is taken back
+		}
+	}()
 	for _, name := range []string{generationsName, packsName} {
 		made, err := d.root.makeFolder(name)
 		if err != nil {
@@ -218,6 +223,14 @@ func (d *Dir) Manifest(n uint64) (signed []byte, err error) {
 		return nil, fmt.Errorf("%s: %w: %d", d.Path(), ErrNoGeneration, n)
 	}
 	return signed, err
+}
+
+// ManifestPath is the name of the file that Manifest reads, for messages.
+func (d *Dir) ManifestPath(n uint64) string {
+	if n == 0 {
+		n, _ = d.Newest() // whoever had a manifest of it had its number
+	}
+	return d.generations.path(generationName(n))
 }
 
 // Inspect reads the manifest of a generation, whoever sealed it.

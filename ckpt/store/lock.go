@@ -33,6 +33,9 @@ func (d *Dir) lock() (held, error) {
 	}
 	tmp, err := d.root.makeFolder(tmpName)
 	if err != nil {
+		if d.marker == nil {
+			_ = d.root.remove(lockName) // an Init that cannot even begin
+		}
 		_ = file.Close()
 		return held{}, err
 	}

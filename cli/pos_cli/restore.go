@@ -110,7 +110,7 @@ func (o *restoreOptions) ends(dir *os.File) (*terminal.Ends, uint64, error) {
 	// The seal is for phosd to judge, which has the keys.
 	manifest, _, err := image.Inspect(signed)
 	if err != nil {
-		return nil, 0, fmt.Errorf("image %s: %w", o.dir, err)
+		return nil, 0, fmt.Errorf("image %s: %w", opened.ManifestPath(o.generation), err)
 	}
 	described := manifest.Endpoints
 	if o.detach {

@@ -34,6 +34,7 @@ func (c *control) Checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rp
 
 func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) (err error) {
 	if !w.checkpointing.TryLock() {
+		w.discard(stream)
 		return fmt.Errorf("%w: another checkpoint of this program is under way", rpc.ErrExhausted)
 	}
 	defer w.checkpointing.Unlock()
@@ -60,6 +61,22 @@ func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc
 			w.log.Warn("checkpoint", "error", err)
 			return err
 		}
+	}
+}
+
+// discard takes the files of a checkpoint that cannot be now: nobody else would, and there is room for few that wait.
+func (w *Worker) discard(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) {
+	first, err := stream.Recv()
+	if err != nil {
+		return
+	}
+	actor, err := rpc.ActorOf(stream.Context())
+	if err != nil {
+		return
+	}
+	files, _ := w.desk.Take(first.GetBegin().GetFiles(), actor)
+	for _, file := range files {
+		_ = file.Close()
 	}
 }
 
