@@ -141,11 +141,28 @@ func (d folder) create(name string, content []byte) error {
 	return err
 }
 
-// rename moves a file to where nothing is yet.
+// rename moves a file to where nothing is yet. Where the file system cannot make sure of that (NFS, FAT), a look must do: who
+// renames holds the lock.
 func (d folder) rename(name string, to folder, newName string) error {
 	return to.fail("create", newName, d.as(func() error {
-		return unix.Renameat2(d.fd(), name, to.fd(), newName, unix.RENAME_NOREPLACE)
+		err := renameNew(d.fd(), name, to.fd(), newName)
+		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EOPNOTSUPP) {
+			return err
+		}
+		var there unix.Stat_t
+		if err := unix.Fstatat(to.fd(), newName, &there, unix.AT_SYMLINK_NOFOLLOW); !errors.Is(err, unix.ENOENT) {
+			if err == nil {
+				err = unix.EEXIST
+			}
+			return err
+		}
+		return unix.Renameat(d.fd(), name, to.fd(), newName)
 	}))
+}
+
+// renameNew is replaced by tests: not every file system has it.
+var renameNew = func(from int, name string, to int, newName string) error {
+	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
 }
 
 func (d folder) remove(name string) error {
@@ -156,7 +173,14 @@ func (d folder) removeFolder(name string) error {
 	return d.fail("remove", name, d.as(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
 }
 
-func (d folder) sync() error { return d.fail("sync", "", unix.Fsync(d.fd())) }
+// sync brings names to the disk. Some file systems do so by themselves and refuse to be asked.
+func (d folder) sync() error {
+	err := unix.Fsync(d.fd())
+	if errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	return d.fail("sync", "", err)
+}
 
 // names lists what is in the folder.
 func (d folder) names() ([]string, error) {

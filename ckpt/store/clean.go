@@ -44,14 +44,33 @@ func (d *Dir) emptied(act func(held) error) (removed Cleaned, err error) {
 		return removed, err
 	}
 	defer writer.close()
-	if err := lock(d.marker, d.Path(), unix.LOCK_EX); err != nil {
+	alone, err := d.alone()
+	if err != nil {
 		return removed, err
 	}
-	defer func() { _ = lock(d.marker, d.Path(), unix.LOCK_SH) }()
+	defer alone()
 	if removed, err = d.inventory(writer); err != nil {
 		return removed, err
 	}
 	return removed, act(writer)
+}
+
+// alone makes sure that nobody else has the image open, and keeps it so until the end.
+func (d *Dir) alone() (end func(), err error) {
+	marker, err := d.root.open(markerName, unix.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	_ = flock(int(d.marker.Fd()), unix.LOCK_UN) // else this one would be in its own way
+	end = func() {
+		_ = marker.Close()
+		_ = lock(d.marker, d.Path(), unix.LOCK_SH) // of a file that may be gone
+	}
+	if err := lock(marker, d.Path(), unix.LOCK_EX); err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
 }
 
 // inventory lists what is to go, and refuses when it finds anything else.

@@ -84,7 +84,8 @@ func (d *Dir) open() error {
 		return err
 	}
 	d.marker = marker
-	if err := lock(marker, d.Path(), unix.LOCK_SH); err != nil {
+	// It holds off Clean, which does not work without locks either.
+	if err := lock(marker, d.Path(), unix.LOCK_SH); err != nil && !errors.Is(err, ErrNoLocks) {
 		return err
 	}
 	raw, err := d.root.read(markerName, image.MarkerBytes)
@@ -234,16 +235,24 @@ func (d *Dir) ManifestPath(n uint64) string {
 }
 
 // Inspect reads the manifest of a generation, whoever sealed it.
-func (d *Dir) Inspect(n uint64) (*image.Manifest, error) {
+func (d *Dir) Inspect(n uint64) (_ *image.Manifest, err error) {
+	if n == 0 {
+		if n, err = d.Newest(); err != nil {
+			return nil, err
+		}
+	}
 	signed, err := d.Manifest(n)
 	if err != nil {
 		return nil, err
 	}
 	m, _, err := image.Inspect(signed)
-	if err == nil && n != 0 && m.Generation != n {
+	if err == nil && m.Generation != n {
 		err = fmt.Errorf("%w: the manifest is that of generation %d", image.ErrMalformed, m.Generation)
 	}
-	return m, err
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", d.generations.path(generationName(n)), err)
+	}
+	return m, nil
 }
 
 // Reader reads all packs. close lets them go.

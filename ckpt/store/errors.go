@@ -13,6 +13,8 @@ var (
 	ErrForeign = errors.New("something else is in the directory")
 	// ErrLocked means that somebody else writes into the image, or, for what removes it, uses it.
 	ErrLocked = errors.New("in use")
+	// ErrNoLocks means a file system without flock. Images are read there all the same, and not written.
+	ErrNoLocks = errors.New("the file system gives no locks")
 	// ErrNoGeneration means a generation that is not there.
 	ErrNoGeneration = errors.New("no such generation")
 	// ErrOlder means a generation that comes before one that is there.

@@ -19,7 +19,8 @@ type held struct {
 
 // lock takes the right to write.
 func (d *Dir) lock() (held, error) {
-	file, err := d.root.open(lockName, unix.O_RDONLY|unix.O_CREAT)
+	// For writing, because NFS gives no other file an exclusive lock.
+	file, err := d.root.open(lockName, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
 		return held{}, err
 	}
@@ -65,17 +66,24 @@ func (h held) close() {
 	_ = h.lock.Close()
 }
 
+// flock is replaced by tests: not every file system has locks.
+var flock = unix.Flock
+
 // lock takes a lock on an open file or says who has it. It does not wait.
 func lock(file *os.File, path string, how int) error {
 	var err error
 	for range openAttempts {
-		if err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
+		if err = flock(int(file.Fd()), how|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		pid := holder(file)
 		return &LockedError{Path: path, PID: pid, Command: commandOf(pid)}
+	}
+	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		err = fmt.Errorf("%w (%w): use another file system, or mount this one with locks (NFS: run its lock service, or mount it with "+
+			"local_lock=flock where one machine alone writes)", ErrNoLocks, err)
 	}
 	if err != nil {
 		return &os.PathError{Op: "lock", Path: file.Name(), Err: err}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 )
@@ -38,9 +39,20 @@ type settled struct {
 // candidate is a pack that may go.
 type candidate struct {
 	file      *os.File
+	owner     owner
 	bytes     uint64
 	liveBytes uint64
 	live      []image.Place
+}
+
+// owner is whose a file is.
+type owner struct{ uid, gid uint32 }
+
+func ownerOf(info os.FileInfo) owner {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return owner{stat.Uid, stat.Gid}
+	}
+	return owner{}
 }
 
 func (s *sweep) close() { closeAll(s.files) }
@@ -93,6 +105,10 @@ func (s *sweep) fates() (dead, poor []*candidate, err error) {
 		case c.liveBytes*wasteful < c.bytes, small > manySmall && c.bytes < smallPackBytes:
 			poor = append(poor, c)
 		}
+	}
+	// What goes into one pack is one user's: everybody keeps what he can read.
+	if len(poor) > 0 {
+		poor = slices.DeleteFunc(poor, func(c *candidate) bool { return c.owner != poor[0].owner })
 	}
 	return dead, poor, nil
 }
@@ -156,7 +172,7 @@ func (s *sweep) candidates() (all []*candidate, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &candidate{file: file, bytes: diskBytes(info)}
+		c := &candidate{file: file, owner: ownerOf(info), bytes: diskBytes(info)}
 		for _, each := range places {
 			if s.live[each.Hash] {
 				c.live = append(c.live, each)
@@ -200,6 +216,10 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	}
 	name := packName(id)
 	defer pack.Close()
+	// Root's work in somebody's directory stays somebody's. Whoever may not give files away has only his own.
+	if whose := poor[0].owner; whose.uid != uint32(os.Geteuid()) {
+		_ = pack.Chown(int(whose.uid), int(whose.gid))
+	}
 	w := NewWriter(pack, nil, WriterOptions{})
 	for _, c := range poor {
 		slices.SortFunc(c.live, func(a, b image.Place) int { return cmp.Compare(a.Offset, b.Offset) })

@@ -110,7 +110,8 @@ func (o *restoreOptions) ends(dir *os.File) (*terminal.Ends, uint64, error) {
 	// The seal is for phosd to judge, which has the keys.
 	manifest, _, err := image.Inspect(signed)
 	if err != nil {
-		return nil, 0, fmt.Errorf("image %s: %w", opened.ManifestPath(o.generation), err)
+		return nil, 0, fmt.Errorf("image %s: %w; another generation may be whole (--generation N): pos_cli image verify %s",
+			opened.ManifestPath(o.generation), err, o.dir)
 	}
 	described := manifest.Endpoints
 	if o.detach {

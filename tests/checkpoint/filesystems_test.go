@@ -1,0 +1,104 @@
+package checkpoint
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestImageOnOtherFileSystems saves a program onto other file systems than that of the tests, and restores it from copies of the image and
+// from where nothing can be written.
+func TestImageOnOtherFileSystems(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	want, status := undisturbed(daemon.Job(t, program, "100", "20000", "0"))
+	for _, test := range []struct {
+		name string
+		// place mounts what the image is made on; copy makes what is restored from of it.
+		place func(t *testing.T, path string)
+		copy  func(t *testing.T, from, to string)
+	}{
+		{"tmpfs", func(t *testing.T, path string) { mountFor(t, "phos-test", path, "tmpfs", 0, "size=256m") }, nil},
+		{"overlay", func(t *testing.T, path string) {
+			below := t.TempDir()
+			mountFor(t, "phos-test", below, "tmpfs", 0, "size=256m")
+			for _, sub := range []string{"lower", "upper", "work"} {
+				if err := os.Mkdir(filepath.Join(below, sub), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mountFor(t, "overlay", path, "overlay", 0, "lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work")
+		}, nil},
+		{"a copy that cannot be written", nil, func(t *testing.T, from, to string) {
+			shell(t, `cp -r --sparse=never "$0/." "$1"`, from, to)
+			mountFor(t, to, to, "", unix.MS_BIND, "")
+			mountFor(t, "", to, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+		}},
+		{"a tar", nil, func(t *testing.T, from, to string) {
+			shell(t, `tar -C "$0" -cf - . | tar -C "$1" -xf -`, from, to)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			job := daemon.Job(t, program, "100", "20000", "20000")
+			if err := os.Mkdir(job.Image, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if test.place != nil {
+				test.place(t, job.Image)
+			}
+			job.Start()
+			job.Reaches(5)
+			job.PreDump()
+			job.Reaches(8)
+			t.Log(job.PreDump())
+			job.Kill()
+			if test.copy != nil {
+				to := t.TempDir()
+				test.copy(t, job.Image, to)
+				shell(t, `mv "$0" "$1"`, job.Image, job.Image+".original")
+				job.Image = to
+			}
+			t.Log(job.Cli("image", "list", job.Image), job.Cli("image", "verify", job.Image), job.Cli("image", "check", job.Image))
+			for _, n := range []string{"2", "1"} {
+				job.Restore("--generation", n)
+				if got := job.Finish(); got != status {
+					t.Fatalf("generation %s ends with status %d, want %d: %s", n, got, status, job.Said())
+				}
+				if differences := job.Result().Differs(want); differences != "" {
+					t.Fatalf("generation %s: %s", n, differences)
+				}
+			}
+			if test.name == "a copy that cannot be written" {
+				return
+			}
+			t.Log(job.Cli("image", "prune", job.Image, "--keep", "1"), job.Cli("--clean", "--dir", job.Image))
+			if left, err := os.ReadDir(job.Image); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+	daemon.Empty()
+}
+
+// mount mounts something until the end of the test.
+func mountFor(t *testing.T, source, path, kind string, flags uintptr, data string) {
+	t.Helper()
+	if err := unix.Mount(source, path, kind, flags, data); err != nil {
+		t.Skipf("mount %s: %v", kind, err)
+	}
+	if flags&unix.MS_REMOUNT == 0 {
+		t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	}
+}
+
+func shell(t *testing.T, command string, arguments ...string) {
+	t.Helper()
+	if output, err := exec.Command("bash", append([]string{"-ec", command}, arguments...)...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", command, err, output)
+	}
+}
