@@ -45,7 +45,7 @@ func TestRandomMoments(t *testing.T) {
 			for n := range rounds {
 				random := rand.New(rand.NewPCG(seed, n))
 				rest := time.Duration(random.IntN(20)) * time.Millisecond
-				r := &round{Rand: random, t: t, job: s.job(t, daemon, program, rest), want: want, status: status, steps: s.steps}
+				r := &round{Rand: random, t: t, daemon: daemon, job: s.job(t, daemon, program, rest), want: want, status: status, steps: s.steps}
 				r.play()
 			}
 		})
@@ -57,6 +57,7 @@ func TestRandomMoments(t *testing.T) {
 type round struct {
 	*rand.Rand
 	t           *testing.T
+	daemon      *lab.Daemon
 	job         *lab.Job
 	want        lab.Result
 	status      int
@@ -89,10 +90,12 @@ func (r *round) play() {
 // disturb does something to the program, and says whether it still runs.
 func (r *round) disturb() bool {
 	r.t.Helper()
-	switch choice := r.IntN(10); {
+	switch choice := r.IntN(12); {
 	case choice < 5:
 		return r.save("--pre-dump")
-	case choice < 8:
+	case choice < 7:
+		r.killDaemon()
+	case choice < 10:
 		if !r.save("--dump") {
 			return false
 		}
@@ -109,11 +112,27 @@ func (r *round) disturb() bool {
 	return true
 }
 
+// killDaemon kills phosd and starts it again, unless that would separate the program from the pos_cli beside it.
+func (r *round) killDaemon() {
+	if r.job.Attended() && r.job.Restored() {
+		return
+	}
+	r.done = append(r.done, "phosd killed")
+	r.daemon.Relaunch()
+}
+
 // save takes an image. A program that has come to its own end meanwhile cannot be saved: false.
 func (r *round) save(verb string) bool {
 	r.t.Helper()
 	r.done = append(r.done, fmt.Sprintf("%s after line %d", verb, r.job.Lines()))
-	text, err := r.job.TryCli(verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID))
+	flags := []string{verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)}
+	if r.IntN(4) == 0 {
+		flags = append(flags, "--compress")
+	}
+	if r.IntN(4) == 0 {
+		flags = append(flags, "--budget=4MiB")
+	}
+	text, err := r.job.TryCli(flags...)
 	if err == nil {
 		r.generations++
 		return true
@@ -132,6 +151,13 @@ func (r *round) restore(generation int) {
 	flags := []string{"--generation", fmt.Sprint(generation)}
 	if r.IntN(4) == 0 {
 		flags = append(flags, "--eager")
+	}
+	if r.IntN(5) == 0 {
+		r.killDaemon()
+	}
+	if r.IntN(5) == 0 {
+		r.done = append(r.done, "pre-restore")
+		r.job.Cli("--pre-restore", "--dir", r.job.Image, flags[0], flags[1])
 	}
 	detached := r.IntN(3) == 0
 	r.done = append(r.done, fmt.Sprintf("restore %v (detached: %v)", flags, detached))

@@ -32,7 +32,8 @@ type Job struct {
 	// Prepare may change the program before it starts, Beside the pos_cli that restores it and stays with it.
 	Prepare, Beside func(*exec.Cmd)
 	// tree are all processes that were ever seen to descend from the program, and still were there when last looked at.
-	tree map[int]bool
+	tree     map[int]bool
+	restored bool
 	// life is what the program's parent, or pos_cli with it, tells; nil after a detached restore.
 	life *life
 }
@@ -80,7 +81,7 @@ func (j *Job) Start() *Job {
 	if err := command.Start(); err != nil {
 		j.t.Fatal(err)
 	}
-	j.PID, j.life = command.Process.Pid, follow(command)
+	j.PID, j.life, j.restored = command.Process.Pid, follow(command), false
 	return j
 }
 
@@ -164,6 +165,12 @@ func (j *Job) TryCli(arguments ...string) (string, error) {
 	output, err := j.daemon.Command(arguments...).CombinedOutput()
 	return string(output), err
 }
+
+// Attended says that pos_cli stands beside the restored program, or the test itself beside one that was just started.
+func (j *Job) Attended() bool { return j.life != nil }
+
+// Restored says that the program that runs has come from an image.
+func (j *Job) Restored() bool { return j.restored }
 
 // PreDump saves the program, which runs on.
 func (j *Job) PreDump(flags ...string) string {
@@ -251,6 +258,7 @@ func (j *Job) Restore(flags ...string) {
 	j.life = follow(command)
 	select {
 	case <-said.runs:
+		j.restored = true
 		j.look()
 	case <-j.life.ended:
 		j.life = nil
@@ -264,7 +272,7 @@ func (j *Job) Restore(flags ...string) {
 func (j *Job) RestoreDetached(flags ...string) {
 	j.t.Helper()
 	j.Cli(append([]string{"--restore", "--detach", "--dir", j.Image}, flags...)...)
-	j.life = nil
+	j.life, j.restored = nil, true
 	j.look()
 }
 
