@@ -43,6 +43,8 @@ type PrepareOrder struct {
 	Progress func(Step)
 	Log      *slog.Logger
 	Fail     Failpoints
+	// Place is as in RestoreOrder.
+	Place process.Identity
 }
 
 // Returning is the GPU half of a process on its way back: a worker that was started for it.
@@ -74,6 +76,8 @@ type BringOrder struct {
 	Progress func(Step)
 	// Notice, if not nil, is told what is worth knowing.
 	Notice func(text string)
+	// Place is as in RestoreOrder.
+	Place process.Identity
 }
 
 // Prepared is an image of which everything is there but its processes. It is either brought or dropped.
@@ -183,7 +187,7 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 // findLibrary makes a copy of a saved library when its path has another content by now.
 func (p *Prepared) findLibrary(saved image.SavedFile) error {
 	owner := p.order.Source.Manifest.Owner
-	if !saved.Library || sameContent(rights.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
+	if !saved.Library || sameContent(RootOf(p.order.Place), rights.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
 		return nil
 	}
 	content, err := wholeFile(p.order.Source.Reader, saved)

@@ -45,7 +45,7 @@ func (b *bringing) processes(ctx context.Context) error {
 			Root: root, NewPids: b.order.NewPids, Remap: b.remap(),
 			Endpoints: b.order.Endpoints, Described: m.Endpoints, Files: files,
 			Control: b.order.Control(), Cgroup: b.order.Cgroup, Log: b.order.Output, Detach: b.order.Detach,
-			Notice: b.order.Notice,
+			Notice: b.order.Notice, Place: b.order.Place,
 		}
 		restored, err := b.Prepared.order.CPU.Restore(ctx, order)
 		if err != nil {
@@ -133,9 +133,17 @@ func (b *bringing) keep(context.Context) error {
 	return nil
 }
 
+// RootOf is the path of the root directory of a place; of this process for none.
+func RootOf(place process.Identity) string {
+	if place.PID == 0 {
+		return "/"
+	}
+	return fmt.Sprintf("/proc/%d/root", place.PID)
+}
+
 // sameContent says whether a library is at its path as it was saved.
-func sameContent(as rights.Rights, saved image.SavedFile) bool {
-	file, info, err := openOf(as, "/", saved.Path)
+func sameContent(root string, as rights.Rights, saved image.SavedFile) bool {
+	file, info, err := openOf(as, root, saved.Path)
 	if err != nil {
 		return false
 	}

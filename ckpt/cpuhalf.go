@@ -149,6 +149,9 @@ func (v *saving) described() (processes []image.Process, endpoints []image.Endpo
 	for _, tree := range v.trees {
 		for _, p := range tree.Processes {
 			described := image.Process{PID: p.PID, Parent: p.Parent, Command: p.Command, Threads: p.Threads}
+			if p.Inner != p.PID {
+				described.Inner = p.Inner
+			}
 			if half, found := v.halves[p.PID]; found {
 				half.Library = p.Library
 				described.GPU = &half

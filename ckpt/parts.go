@@ -38,6 +38,8 @@ type Process struct {
 	Threads  int
 	// ResidentBytes is what CRIU may have to write of it.
 	ResidentBytes uint64
+	// Inner is the pid that it has for itself: another one in a container.
+	Inner int
 	// Library is the path of the libphos.so that it has mapped; empty for none.
 	Library string
 }
@@ -111,6 +113,8 @@ type RestoreOrder struct {
 	Detach bool
 	// Notice, if not nil, is told what is worth knowing.
 	Notice func(text string)
+	// Place is a process in whose namespaces the tree shall be, which may be those of a container; none: where phosd is.
+	Place process.Identity
 }
 
 // FileContent is a file that the tree had open for writing, as it was at the cut.

@@ -140,6 +140,9 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 		// CRIU's names of files are paths without the first slash.
 		p.Inherit = append(p.Inherit, keeper.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])})
 	}
+	if err := p.place(order.Place); err != nil {
+		return p, err
+	}
 	if err := p.foreign(order, r); err != nil {
 		return p, err
 	}
@@ -151,6 +154,37 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 		return p, err
 	}
 	return p, p.contents(order.Files, shared)
+}
+
+// ErrPlace means that a tree cannot be restored where it was asked for.
+var ErrPlace = errors.New("cannot be restored here")
+
+// place opens the namespaces in which the tree shall be, where they are not those of phosd.
+func (p *plan) place(place process.Identity) error {
+	if place.PID == 0 {
+		return nil
+	}
+	if place.Elsewhere("user") {
+		return fmt.Errorf("%w: pid %d is in another user namespace (a rootless container)", ErrPlace, place.PID)
+	}
+	p.Place = place
+	for _, kind := range []string{"mnt", "pid", "net", "ipc", "uts", "cgroup"} {
+		if !place.Elsewhere(kind) {
+			continue
+		}
+		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", place.PID, kind))
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrPlace, err)
+		}
+		p.Namespaces = append(p.Namespaces, p.addOwn(file))
+	}
+	if err := place.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlace, err)
+	}
+	if p.NewPids && len(p.Namespaces) > 0 {
+		return fmt.Errorf("%w: in a container there are no pid namespaces of a program's own: restore without --new-pids, or outside of it", ErrPlace)
+	}
+	return nil
 }
 
 // foreign finds the files that the tree had through mounts of other namespaces. With the user's rights: CRIU opens what it

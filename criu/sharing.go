@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -90,7 +91,7 @@ func (s *sharing) living() (found []process.Identity) {
 }
 
 // writers finds who writes which of the files, by their paths: of the restored trees, and of the processes that were saved.
-func (s *sharing) writers(user rights.Rights, files []ckpt.FileContent, saved []int) map[string]process.Identity {
+func (s *sharing) writers(user rights.Rights, root string, files []ckpt.FileContent, saved []int) map[string]process.Identity {
 	if len(files) == 0 {
 		return nil
 	}
@@ -109,7 +110,7 @@ func (s *sharing) writers(user rights.Rights, files []ckpt.FileContent, saved []
 	found := map[string]process.Identity{}
 	for _, file := range files {
 		var now unix.Stat_t
-		if user.Do(func() error { return unix.Stat(file.Path, &now) }) != nil {
+		if user.Do(func() error { return unix.Stat(filepath.Join(root, file.Path), &now) }) != nil {
 			continue
 		}
 		if id, is := written[fileID{now.Dev, now.Ino}]; is {
@@ -155,7 +156,7 @@ func (c *CPU) share(order ckpt.RestoreOrder, r *record) (map[string]bool, error)
 		pids[i] = r.outside(pids[i])
 	}
 	shared := map[string]bool{}
-	writers := c.sharing.writers(rights.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups}, order.Files, pids)
+	writers := c.sharing.writers(rights.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups}, ckpt.RootOf(order.Place), order.Files, pids)
 	for _, path := range slices.Sorted(maps.Keys(writers)) {
 		if order.NewPids && keeper.Private(path) {
 			continue

@@ -55,6 +55,11 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 		return err
 	}
 	defer closeAll(files)
+	for i, pid := range begin.GetPids() {
+		if begin.Pids[i], err = pidOf(actor, pid); err != nil {
+			return err
+		}
+	}
 	kinds, err := chooseKinds(begin.GetTargets(), begin.GetSkipTargets())
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
 )
@@ -116,7 +117,7 @@ func (r *restoring) run(ctx context.Context) error {
 	closeAll(r.files)
 	r.files = nil
 	if err := r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{
-		Pid: uint32(brought.Root.PID), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
+		Pid: pidFor(r.actor, brought.Root), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
 	}}}); err != nil {
 		return nil // nobody listens; the program runs
 	}
@@ -215,7 +216,7 @@ func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
 	order := ckpt.BringOrder{
 		Endpoints: endpoints, NewPids: request.GetNewPids(), Detach: request.GetDetach(),
 		Control: r.newKeeper, Cgroup: cgroupOf(int(r.actor.PID)), Output: d.options.WorkerLog, Progress: r.progress,
-		Notice: r.notice,
+		Notice: r.notice, Place: placeOf(r.actor),
 	}
 	if request.GetHold() {
 		order.Hold = func(ctx context.Context) error {
@@ -276,7 +277,7 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if !r.request.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}
-	obstacles := d.machine.Obstacles(ctx, image.source.Manifest, r.request.GetNewPids())
+	obstacles := d.machine.Obstacles(ctx, image.source.Manifest, r.request.GetNewPids(), placeOf(r.actor))
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.notice(o.Subject + ": " + o.Reason)
@@ -290,15 +291,16 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.close()
 		return warm, nil
 	}
-	return d.prepare(ctx, image, r.request.GetEager(), r.progress)
+	return d.prepare(ctx, image, r.request.GetEager(), placeOf(r.actor), r.progress)
 }
 
 // prepare makes everything of an image ready but its processes, and takes the image over.
-func (d *Daemon) prepare(ctx context.Context, image *opened, eager bool, progress func(ckpt.Step)) (*ckpt.Prepared, error) {
+func (d *Daemon) prepare(ctx context.Context, image *opened, eager bool, place process.Identity, progress func(ckpt.Step)) (*ckpt.Prepared, error) {
 	settings := d.options.Config.Checkpoint
 	return ckpt.Prepare(ctx, ckpt.PrepareOrder{
 		Source: image.source, CPU: d.options.CPU, Worker: d.revive, Work: d.workWithin(uint64(settings.MemoryBudget)),
 		Library: d.library, Eager: eager, Deadline: settings.Deadline(), Progress: progress, Log: d.log, Fail: d.options.Failpoints,
+		Place: place,
 	})
 }
 

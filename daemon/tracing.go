@@ -20,7 +20,11 @@ func (s *service) TraceResource(ctx context.Context, request *rpc.TraceResourceR
 	if err != nil {
 		return nil, err
 	}
-	sessions, err := s.daemon.sessionsBelow(int(request.GetPid()), actor)
+	pid, err := pidOf(actor, request.GetPid())
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := s.daemon.sessionsBelow(int(pid), actor)
 	if err != nil {
 		return nil, err
 	}

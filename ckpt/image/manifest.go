@@ -49,8 +49,10 @@ type Owner struct {
 
 // Process is one process of the tree, the root first.
 type Process struct {
-	PID     int    `json:"pid"`
-	Parent  int    `json:"parent"`
+	PID    int `json:"pid"`
+	Parent int `json:"parent"`
+	// Inner is the pid that the process had for itself, where that is another one: in a container, or as a clone.
+	Inner   int    `json:"inner_pid,omitempty"`
 	Command string `json:"command"`
 	Threads int    `json:"threads"`
 	// GPU is nil for a process that used none.

@@ -70,8 +70,15 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 		return nil, errors.Join(fmt.Errorf("CRIU: %w", err), far.Close())
 	}
 	command := request.command(log, far, program)
-	gone, err := start(command, request.Namespaces)
-	_, _ = far.Close(), program.Close()
+	var root *os.File
+	if len(request.Namespaces) > 0 {
+		root, err = goAbroad(command, program)
+	}
+	var gone <-chan struct{}
+	if err == nil {
+		gone, err = start(command, request.Namespaces)
+	}
+	_, _, _ = far.Close(), program.Close(), root.Close()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", request.Program, err)
 	}
@@ -160,7 +167,7 @@ func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err 
 	go func() {
 		defer close(ended)
 		runtime.LockOSThread()
-		err := enter(namespaces)
+		err := Enter(namespaces)
 		if err == nil {
 			err = command.Start()
 		}

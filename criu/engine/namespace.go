@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enter moves the calling thread, and the processes that it starts, into namespaces. The thread must be locked to its
+// Enter moves the calling thread, and the processes that it starts, into namespaces. The thread must be locked to its
 // goroutine and never be given back.
-func enter(namespaces []*os.File) error {
+func Enter(namespaces []*os.File) error {
 	if len(namespaces) == 0 {
 		return nil
 	}

@@ -46,7 +46,7 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), near.Close())
 	}
 	c := &Client{socket: socket, conn: near, command: command}
-	if !order.NewPids {
+	if !order.NewPids && len(order.Namespaces) == 0 {
 		c.pids = order.PIDs
 	}
 	if c.id, err = process.Of(command.Process.Pid); err == nil {

@@ -59,7 +59,7 @@ func (k *keeper) reap() {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			return
-		case pid == k.order.Root:
+		case pid == k.root.PID:
 			k.end.set(status)
 		}
 	}
@@ -99,7 +99,7 @@ func (k *keeper) answer(asked request) answer {
 	case asked.Kill:
 		return newAnswer(k.killAll())
 	case asked.Signal > 0:
-		return newAnswer(unix.Kill(k.order.Root, unix.Signal(asked.Signal)))
+		return newAnswer(unix.Kill(k.root.PID, unix.Signal(asked.Signal)))
 	}
 	return newAnswer(ErrOrder)
 }

@@ -17,7 +17,7 @@ func (k *keeper) bringBackFiles() error {
 	if len(k.order.Written)+len(k.order.Rooms) == 0 {
 		return nil
 	}
-	return rights.Rights(k.order.User).Do(func() error {
+	return rights.Rights(k.order.User).DoAfter(k.enter(), func() error {
 		for _, room := range k.order.Rooms {
 			if err := os.MkdirAll(room, 0o700); err != nil {
 				return fmt.Errorf("directory of a socket: %w", err)

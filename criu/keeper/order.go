@@ -45,6 +45,9 @@ type Order struct {
 	Outside map[int]int `json:"outside,omitempty"`
 	// Detach: nobody asks how the tree ends.
 	Detach bool `json:"detach,omitempty"`
+	// Place is a process where the tree shall be, Namespaces are those of its namespaces that are not the keeper's.
+	Place      process.Identity `json:"place"`
+	Namespaces []int            `json:"namespaces,omitempty"`
 	// Written are files to be brought back, with the user's rights.
 	Written []Written `json:"written,omitempty"`
 	// Aliases are second names that files must have while CRIU opens them.

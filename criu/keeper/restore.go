@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
@@ -27,14 +28,14 @@ func (k *keeper) restore(ctx context.Context) error {
 	if err := k.prepare(ctx); err != nil {
 		return err
 	}
-	second, err := alias.Make(rights.Rights(k.order.User), "/", k.order.Aliases)
+	second, err := alias.Make(rights.Rights(k.order.User), ckpt.RootOf(k.order.Place), k.order.Aliases)
 	if err != nil {
 		return err
 	}
 	options, inherited := k.options()
 	_, err = engine.Run(ctx, engine.Request{
 		Program: k.order.Program, User: k.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
-		Images: k.files[k.order.Images], Stdin: k.file(k.order.Terminal), Inherited: inherited,
+		Images: k.files[k.order.Images], Stdin: k.file(k.order.Terminal), Inherited: inherited, Namespaces: k.namespaces(),
 		Notify: func(script string, _ int) error {
 			if script != "pre-resume" {
 				return nil
@@ -52,7 +53,7 @@ func (k *keeper) restore(ctx context.Context) error {
 // check looks at what the order says of its files.
 func (k *keeper) check() error {
 	indices := []int{k.order.Images, k.order.Socket}
-	indices = append(indices, k.order.Drain...)
+	indices = append(append(indices, k.order.Drain...), k.order.Namespaces...)
 	for _, inherited := range k.order.Inherit {
 		indices = append(indices, inherited.File)
 	}
@@ -108,38 +109,91 @@ func (k *keeper) prepare(ctx context.Context) error {
 func (k *keeper) free(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, burial)
 	defer cancel()
+	for {
+		pid, holder, err := k.taken()
+		if err != nil || pid == 0 {
+			return err
+		}
+		stat, err := procfs.ReadStat(holder)
+		if err == nil && (!stat.Zombie() || ctx.Err() != nil) {
+			return &PIDTaken{
+				PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent, ParentName: process.Identity{PID: stat.Parent}.Name(),
+			}
+		}
+		if err != nil && ctx.Err() != nil {
+			return &PIDTaken{PID: pid, Name: "a thread"}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// taken finds a pid of the tree that somebody has, and who; 0 for none.
+func (k *keeper) taken() (pid, holder int, err error) {
+	if !k.order.Place.Elsewhere("pid") {
+		for _, pid := range k.order.PIDs {
+			if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+				return pid, pid, nil
+			}
+		}
+		return 0, 0, nil
+	}
+	inside, err := procfs.Inside(k.order.Place)
+	if err != nil {
+		return 0, 0, err
+	}
 	for _, pid := range k.order.PIDs {
-		for taken(pid) {
-			stat, err := procfs.ReadStat(pid)
-			if err == nil && (!stat.Zombie() || ctx.Err() != nil) {
-				return &PIDTaken{
-					PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent, ParentName: process.Identity{PID: stat.Parent}.Name(),
-				}
-			}
-			if err != nil && ctx.Err() != nil {
-				return &PIDTaken{PID: pid, Name: "a thread"}
-			}
-			time.Sleep(time.Millisecond)
+		if holder, is := inside[pid]; is {
+			return pid, holder, nil
 		}
 	}
-	return nil
+	return 0, 0, nil
 }
 
 // burial is how long parents may take to ask for their dead.
 const burial = 2 * time.Second
 
-func taken(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
-
 // hold freezes the tree before it has run at all: all its threads are complete, and CRIU still holds them.
 func (k *keeper) hold(ctx context.Context) error {
-	root, err := process.Of(k.order.Root)
-	if err != nil {
+	var err error
+	if k.root, err = k.find(); err != nil {
 		return err
 	}
-	if k.group, err = freezer.Freeze(ctx, root, groupName(k.order.Self)); err != nil {
+	if k.group, err = freezer.Freeze(ctx, k.root, groupName(k.order.Self)); err != nil {
 		return err
 	}
 	return nil
+}
+
+// find finds the root among the keeper's children.
+func (k *keeper) find() (process.Identity, error) {
+	if len(k.order.Namespaces) == 0 {
+		return process.Of(k.order.Root)
+	}
+	tree, err := procfs.Tree(k.self)
+	if err != nil {
+		return process.Identity{}, err
+	}
+	for _, stat := range tree[1:] {
+		if stat.Parent == k.self.PID && stat.Innermost() == k.order.Root {
+			return stat.Identity, nil
+		}
+	}
+	return process.Identity{}, fmt.Errorf("pid %d: %w", k.order.Root, process.ErrGone)
+}
+
+// enter moves the calling thread to the place of the tree; nil where that is the keeper's.
+func (k *keeper) enter() func() error {
+	if len(k.order.Namespaces) == 0 {
+		return nil
+	}
+	return func() error { return engine.Enter(k.namespaces()) }
+}
+
+func (k *keeper) namespaces() (files []*os.File) {
+	for _, index := range k.order.Namespaces {
+		files = append(files, k.files[index])
+	}
+	return files
 }
 
 func (k *keeper) options() (*rpc.CriuOpts, []*os.File) {

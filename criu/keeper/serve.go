@@ -18,7 +18,9 @@ type keeper struct {
 	order Order
 	files []*os.File
 	group *freezer.Group
-	end   *end
+	// root is the tree's, once it is there, as the keeper sees it.
+	root process.Identity
+	end  *end
 }
 
 // Serve is the keeper's whole life. Arguments are those behind its role.

@@ -96,3 +96,32 @@ func Threads(pid int) ([]int, error) {
 	}
 	return threads, nil
 }
+
+// Inside lists the processes and threads of the pid namespace of a process, by the ids that they have in it, with the pids
+// that their processes have here. Those of namespaces below it are not among them.
+func Inside(place process.Identity) (map[int]int, error) {
+	space, err := place.Namespace("pid")
+	if err != nil {
+		return nil, err
+	}
+	pids, err := All()
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]int{}
+	for _, pid := range pids {
+		if its, err := (process.Identity{PID: pid}).Namespace("pid"); err != nil || its != space {
+			continue
+		}
+		threads, err := Threads(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, thread := range threads {
+			if status, err := ReadStatus(thread); err == nil {
+				found[status.InnermostPID()] = pid
+			}
+		}
+	}
+	return found, nil
+}

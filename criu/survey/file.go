@@ -111,7 +111,7 @@ func (s *survey) judgeAccess() error {
 		for _, path := range slices.Sorted(maps.Keys(s.opened)) {
 			file := s.opened[path]
 			// Not access: that goes by the real user, who is root here.
-			if err := unix.Faccessat2(unix.AT_FDCWD, path, file.access, unix.AT_EACCESS); errors.Is(err, unix.EACCES) {
+			if err := unix.Faccessat2(unix.AT_FDCWD, s.outside(path), file.access, unix.AT_EACCESS); errors.Is(err, unix.EACCES) {
 				s.refuse(file.subject, fmt.Sprintf("has %s open, which user %d may not open", path, s.User.UID), "let the user own the file, or pipe the output")
 			}
 		}

@@ -44,11 +44,20 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
 	}
+	options := w.options(order)
+	group, err := os.Open(w.group.Path)
+	if err != nil {
+		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
+	}
+	if len(namespaces) > 0 {
+		// In a container its path may lead nowhere.
+		options.FreezeCgroup = proto.String(fmt.Sprintf("/proc/self/fd/%d", engine.Descriptor(0)))
+	}
 	_, err = engine.Run(ctx, engine.Request{
 		Program: order.Program, User: order.User, Type: rpc.CriuReqType_DUMP, Images: files[0],
-		Options: w.options(order), Namespaces: namespaces,
+		Options: options, Namespaces: namespaces, Inherited: []*os.File{group},
 	})
-	for _, file := range namespaces {
+	for _, file := range append(namespaces, group) {
 		_ = file.Close()
 	}
 	return errors.Join(w.settle(err, before), second.Remove())

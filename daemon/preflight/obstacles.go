@@ -30,8 +30,9 @@ type Machine struct {
 	worked time.Time  // when CPU was last asked and had no complaint
 }
 
-// Obstacles are all things that stand against restoring an image, found without starting anything.
-func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool) (found []ckpt.Obstacle) {
+// Obstacles are all things that stand against restoring an image, found without starting anything. Place is as in
+// ckpt.RestoreOrder.
+func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool, place process.Identity) (found []ckpt.Obstacle) {
 	if m.Partial() {
 		found = append(found, ckpt.Obstacle{
 			Subject: "image", Reason: "it is partial: only " + strings.Join(m.Kinds, ", ") + " were saved, by --target or --skip-target",
@@ -51,10 +52,10 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 			found = append(found, h.gpuObstacles(p)...)
 		}
 		if !newPids {
-			found = append(found, pidObstacle(ctx, p)...)
+			found = append(found, pidObstacle(ctx, p, place)...)
 		}
 	}
-	return append(found, fileObstacles(m)...)
+	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
 }
 
 // workedTime is how long it is remembered that CRIU works: asking it takes longer than a small restore.
@@ -109,10 +110,14 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 // burial is how long parents may take to ask for their dead: those may be the very processes that were saved.
 const burial = 2 * time.Second
 
-func pidObstacle(ctx context.Context, p image.Process) []ckpt.Obstacle {
-	subject, wait := fmt.Sprintf("pid %d", p.PID), time.After(burial)
+func pidObstacle(ctx context.Context, p image.Process, place process.Identity) []ckpt.Obstacle {
+	pid := p.PID
+	if p.Inner != 0 {
+		pid = p.Inner
+	}
+	subject, wait := fmt.Sprintf("pid %d", pid), time.After(burial)
 	for {
-		id, err := process.Of(p.PID)
+		id, err := place.Seen(pid)
 		if err != nil {
 			return nil
 		}
@@ -136,14 +141,14 @@ func pidObstacle(ctx context.Context, p image.Process) []ckpt.Obstacle {
 }
 
 // fileObstacles looks for files that the program will find gone, with the rights of its user.
-func fileObstacles(m *image.Manifest) (found []ckpt.Obstacle) {
+func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 	as := rights.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
 	for _, saved := range m.Files {
 		if saved.Library {
 			continue
 		}
 		var info unix.Stat_t
-		err := as.Do(func() error { return unix.Stat(saved.Path, &info) })
+		err := as.Do(func() error { return unix.Stat(filepath.Join(root, saved.Path), &info) })
 		switch {
 		case err != nil && saved.Hash == "":
 			found = append(found, ckpt.Obstacle{
@@ -153,7 +158,7 @@ func fileObstacles(m *image.Manifest) (found []ckpt.Obstacle) {
 		case err != nil:
 			// Its content comes along; its directory must be there.
 			parent := filepath.Dir(saved.Path)
-			if err := as.Do(func() error { return unix.Access(parent, unix.X_OK) }); err != nil {
+			if err := as.Do(func() error { return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS) }); err != nil {
 				found = append(found, ckpt.Obstacle{Subject: "directory " + parent, Reason: err.Error(), Remedy: "make it"})
 			}
 		case saved.Hash == "" && info.Size < int64(saved.Bytes):

@@ -16,8 +16,11 @@ type Rights struct {
 
 // Do runs work with these rights to files. It must open all that it needs itself: what it leaves to other goroutines is done
 // with phosd's rights. For root it is a plain call.
-func (r Rights) Do(work func() error) error {
-	if r.UID == 0 {
+func (r Rights) Do(work func() error) error { return r.DoAfter(nil, work) }
+
+// DoAfter is Do on a thread that something else is done with before, while it has phosd's rights: it may enter namespaces.
+func (r Rights) DoAfter(before, work func() error) error {
+	if r.UID == 0 && before == nil {
 		return work()
 	}
 	done := make(chan error, 1)
@@ -32,7 +35,15 @@ func (r Rights) Do(work func() error) error {
 			}
 			done <- err
 		}()
-		if err = r.assume(); err == nil {
+		if before != nil {
+			if err = before(); err != nil {
+				return
+			}
+		}
+		if r.UID != 0 {
+			err = r.assume()
+		}
+		if err == nil {
 			err = work()
 		}
 	}()

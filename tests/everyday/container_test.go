@@ -1,0 +1,196 @@
+package everyday
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// container is one whose root has little more than the program needs; phosd is outside, and its runtime directory is
+// mounted in. Its first process only waits.
+type container struct {
+	t    *testing.T
+	init int
+	// dir is a directory outside; inside, it is /data.
+	dir string
+}
+
+// contain is what the first process does. CRIU's own libraries are not among what is mounted: /usr is there without them.
+const contain = `
+set -e
+root=$1; shift
+mount --make-rprivate /
+mount -t tmpfs none $root
+mkdir -p $root/proc $root/dev $root/data $root/old $root/tmp $root/run $root/etc $root/sys
+for part in usr bin lib lib64; do
+	if [ -L /$part ]; then cp -a /$part $root/$part; elif [ -d /$part ]; then mkdir $root/$part; mount --rbind /$part $root/$part; fi
+done
+mount --bind "$1" $root/data; shift
+for path in "$@"; do mkdir -p "$root$path"; mount --rbind "$path" "$root$path"; done
+mount -t proc proc $root/proc
+mount -t tmpfs -o mode=755 none $root/dev
+mkdir $root/dev/shm; mount -t tmpfs -o mode=1777 none $root/dev/shm
+for node in null zero random urandom tty; do touch $root/dev/$node; mount --bind /dev/$node $root/dev/$node; done
+/usr/bin/python3 -c 'import fcntl, socket, struct
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 1))'
+cd $root
+pivot_root . old
+umount -l /old
+echo ready
+exec sleep 100000
+`
+
+func newContainer(t *testing.T, d *lab.Daemon) *container {
+	t.Helper()
+	for _, tool := range []string{"unshare", "nsenter", "pivot_root", "setsid"} {
+		_, err := exec.LookPath(tool)
+		lab.Need(t, "container", err)
+	}
+	c := &container{t: t, dir: home(t, 0)}
+	root := open(t)
+	command := exec.Command("unshare", append([]string{
+		"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "sh", "-c", contain, "sh", root, c.dir, d.Dir,
+	}, lab.Bin())...)
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		lab.Need(t, "container", fmt.Errorf("%q: %w", line, err))
+	}
+	c.init = c.child(command.Process.Pid)
+	return c
+}
+
+// child is the only child of a process, as seen from outside.
+func (c *container) child(pid int) (child int) {
+	c.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &child)
+	}
+	if err != nil {
+		c.t.Fatalf("children of pid %d: %q, %v", pid, text, err)
+	}
+	return child
+}
+
+// exec makes a command one that runs in the container, as "docker exec" does it.
+func (c *container) exec(command *exec.Cmd) *exec.Cmd {
+	arguments := append([]string{
+		"nsenter", "--target", strconv.Itoa(c.init), "--mount", "--pid", "--uts", "--ipc", "--net", "--wdns=/data", "setsid", "--wait", command.Path,
+	}, command.Args[1:]...)
+	inside := exec.Command(arguments[0], arguments[1:]...)
+	inside.Env = command.Env
+	return inside
+}
+
+// inner is the pid that a process has for itself.
+func inner(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nNSpid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	fields := strings.Fields(line)
+	return fields[len(fields)-1]
+}
+
+// TestContainer: phosd on the host, a program in a container, which is saved and restored from inside, into the same
+// container; and from outside.
+func TestContainer(t *testing.T) {
+	for _, gpu := range []string{"gpu", "none"} {
+		t.Run(gpu, func(t *testing.T) {
+			d := start(t)
+			c := newContainer(t, d)
+			writeData(t, c.dir, 0)
+			command := in(d, c.dir, "asked.py", gpu, "files")
+			command.Path = python
+			a := launch(t, c.exec(command))
+			a.hears("ready")
+			a.pid = c.program()
+			a.does(5, 5)
+			seen := inner(t, a.pid)
+			if seen == strconv.Itoa(a.pid) {
+				t.Fatalf("pid %s is the same inside", seen)
+			}
+			c.cli(d, "--pre-dump", "--dir", "/data/image", "--pid", seen)
+			a.does(2, 7)
+			c.cli(d, "--dump", "--dir", "/data/image", "--pid", seen)
+			a.await()
+			for generation, steps := range map[int]int{1: 5, 2: 7} {
+				a = launch(t, c.exec(d.Command("--restore", "--dir", "/data/image", "--generation", strconv.Itoa(generation))))
+				c.runs(d, a)
+				if a.pid != c.program() || inner(t, a.pid) != seen {
+					t.Errorf("pid %d is %s inside, and was %s", a.pid, inner(t, a.pid), seen)
+				}
+				a.does(3, steps+3)
+				// Saved again, from outside, and brought back inside once more.
+				mustCLI(t, d, "--dump", "--dir", filepath.Join(c.dir, fmt.Sprint("again", generation)), "--pid", strconv.Itoa(a.pid))
+				a.await()
+				a = launch(t, c.exec(d.Command("--restore", "--dir", fmt.Sprint("/data/again", generation))))
+				c.runs(d, a)
+				a.does(2, steps+5)
+				a.ends(3)
+				checkData(t, c.dir, steps+5)
+			}
+			d.Empty()
+		})
+	}
+}
+
+// program is the process of the container that runs Python, as seen from outside.
+func (c *container) program() (pid int) {
+	c.t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/root/data/asked.py")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, path := range all {
+		fields := strings.Split(path, "/")
+		name, _ := os.ReadFile("/proc/" + fields[2] + "/comm")
+		if strings.HasPrefix(string(name), "python") {
+			pid, _ = strconv.Atoi(fields[2])
+		}
+	}
+	if pid == 0 {
+		c.t.Fatal("no program in the container")
+	}
+	return pid
+}
+
+// runs waits until the program is back. What pos_cli calls it is its pid inside.
+func (c *container) runs(d *lab.Daemon, a *asked) {
+	c.t.Helper()
+	d.Eventually("it runs again", func() bool {
+		if zombie(a.command.Process.Pid) {
+			c.t.Fatalf("%v: %s", a.command.Args, a.said)
+		}
+		return runsAgain.MatchString(a.said.String())
+	})
+	a.pid = c.program()
+	if got := runsAgain.FindStringSubmatch(a.said.String())[1]; got != inner(c.t, a.pid) {
+		c.t.Errorf("pos_cli says pid %s for %s", got, inner(c.t, a.pid))
+	}
+}
+
+func (c *container) cli(d *lab.Daemon, arguments ...string) {
+	c.t.Helper()
+	if text, err := run(c.t, c.exec(d.Command(arguments...))); err != nil {
+		c.t.Fatalf("pos_cli %v: %v\n%s", arguments, err, text)
+	}
+}
