@@ -37,7 +37,7 @@ type saving struct {
 }
 
 // Checkpoint saves process trees.
-func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]) error {
+func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]) (err error) {
 	actor, err := rpc.ActorOf(stream.Context())
 	if err != nil {
 		return err
@@ -65,6 +65,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 		return err
 	}
 	out := &rpc.Teller[*rpc.CheckpointEvent]{Send: stream.Send}
+	defer func() { err = errors.Join(err, out.Finish()) }()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	commits := make(chan struct{}, 1)

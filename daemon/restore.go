@@ -62,7 +62,8 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rp
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	go r.listen(stream, cancel)
-	return r.run(ctx)
+	err = r.run(ctx)
+	return errors.Join(err, r.out.Finish())
 }
 
 // listen takes what the caller says while the restore goes on.

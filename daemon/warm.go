@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -146,7 +147,8 @@ func (s *service) PreRestore(request *rpc.PreRestoreRequest, stream grpc.ServerS
 		return nil
 	}
 	out := &rpc.Teller[*rpc.RestoreEvent]{Send: stream.Send}
-	return s.daemon.warmUp(ctx, image, actor, out)
+	err = s.daemon.warmUp(ctx, image, actor, out)
+	return errors.Join(err, out.Finish())
 }
 
 // warmUp unpacks an image, has its workers load all memory, and keeps that.

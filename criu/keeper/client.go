@@ -21,6 +21,9 @@ import (
 // patience is how long a keeper may take to answer what it can answer at once.
 const patience = 30 * time.Second
 
+// lastWords is how long it may take a keeper to say why it did not meet its deadline.
+const lastWords = 5 * time.Second
+
 // Client is a keeper as phosd has it.
 type Client struct {
 	socket  string
@@ -76,7 +79,13 @@ func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error
 	if err := c.conn.Deadline(order.Deadline.Add(2 * patience)); err != nil {
 		return fmt.Errorf("keeper: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.conn.Deadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() {
+		giveUp := time.Unix(1, 0)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			giveUp = time.Now().Add(lastWords) // the keeper has the same deadline, and knows what took so long
+		}
+		_ = c.conn.Deadline(giveUp)
+	})
 	defer stop()
 	order.Self = c.id
 	if err := c.conn.Send(order, files...); err != nil {

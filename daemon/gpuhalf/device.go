@@ -59,7 +59,7 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.Devic
 	_, err = d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Begin{Begin: &rpc.SaveBegin{
 		Files: token, BudgetBytes: options.BudgetBytes, BandwidthBytes: options.BandwidthBytes,
 		Compress: options.Compress, Kinds: options.Kinds, StopTheWorld: options.StopTheWorld,
-	}}}, 0)
+	}}}, stallTime)
 	if errors.Is(err, rpc.ErrExhausted) {
 		// Another checkpoint of this program is under way, or has not wholly ended.
 		err = fmt.Errorf("%w: %w", ckpt.ErrBusy, err)
@@ -69,7 +69,7 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.Devic
 
 // Quiesce closes the gate.
 func (d *Device) Quiesce(ctx context.Context, deadline time.Duration) error {
-	_, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Quiesce{Quiesce: &rpc.SaveQuiesce{
+	_, err := d.limited(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Quiesce{Quiesce: &rpc.SaveQuiesce{
 		DeadlineMilliseconds: milliseconds(deadline),
 	}}}, deadline+graceTime)
 	return err
@@ -80,19 +80,19 @@ func (d *Device) Cut(ctx context.Context, deadline time.Duration) error {
 	// Without room for what changed it is written right away: that takes as long as it takes.
 	_, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Cut{Cut: &rpc.SaveCut{
 		DeadlineMilliseconds: milliseconds(deadline),
-	}}}, 0)
+	}}}, max(stallTime, deadline+graceTime))
 	return err
 }
 
 // Resume opens the gate.
 func (d *Device) Resume(ctx context.Context) error {
-	_, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Resume{Resume: &rpc.SaveResume{}}}, graceTime)
+	_, err := d.limited(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Resume{Resume: &rpc.SaveResume{}}}, graceTime)
 	return err
 }
 
 // Finish writes what is left.
 func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
-	done, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Finish{Finish: &rpc.SaveFinish{}}}, 0)
+	done, err := d.do(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Finish{Finish: &rpc.SaveFinish{}}}, stallTime)
 	if err != nil {
 		return image.GPUHalf{}, err
 	}
@@ -155,21 +155,22 @@ func (d *Device) Abort() {
 // errNotBegun means that a command came before Begin, or after Abort.
 var errNotBegun = errors.New("no checkpoint of this program is on its way")
 
-// do gives a command and waits for its answer: until the context ends, for at most limit (0: for as long as the worker tells
-// anything).
-func (d *Device) do(ctx context.Context, command *rpc.SaveCommand, limit time.Duration) (*rpc.SaveDone, error) {
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+// limited is do for at most as long as limit says.
+func (d *Device) limited(ctx context.Context, command *rpc.SaveCommand, limit time.Duration) (*rpc.SaveDone, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return d.do(ctx, command, limit)
+}
+
+// do gives a command and waits for its answer: until the context ends, or the worker gets no further for as long as stall says.
+func (d *Device) do(ctx context.Context, command *rpc.SaveCommand, stall time.Duration) (*rpc.SaveDone, error) {
 	d.mu.Lock()
 	talk := d.talk
 	d.mu.Unlock()
 	if talk == nil {
 		return nil, errNotBegun
 	}
-	done, err := talk.do(ctx, command)
+	done, err := talk.do(ctx, command, stall)
 	if err != nil {
 		return nil, d.lost(err)
 	}

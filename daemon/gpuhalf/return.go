@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/handover"
@@ -72,8 +73,10 @@ func (r *Return) Loaded(ctx context.Context) (uint64, error) {
 	return r.until(ctx, (*rpc.RestoredEvent).GetDone, nil)
 }
 
-// until waits until something has come true.
+// until waits until something has come true, as long as the worker gives a sign of life now and then.
 func (r *Return) until(ctx context.Context, holds func(*rpc.RestoredEvent) bool, progress func(ckpt.Step)) (bytes uint64, err error) {
+	quiet := time.NewTimer(quietTime)
+	defer quiet.Stop()
 	for {
 		r.mu.Lock()
 		now, over, failed, changed := r.now, r.over, r.failed, r.changed
@@ -91,6 +94,9 @@ func (r *Return) until(ctx context.Context, holds func(*rpc.RestoredEvent) bool,
 		}
 		select {
 		case <-changed:
+			quiet.Reset(quietTime)
+		case <-quiet.C:
+			return 0, fmt.Errorf("worker: it has given no sign of life for %v: %w", quietTime, context.DeadlineExceeded)
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
@@ -100,8 +106,13 @@ func (r *Return) until(ctx context.Context, holds func(*rpc.RestoredEvent) bool,
 // Close stops following.
 func (r *Return) Close() { r.cancel() }
 
+// attachTime is how long a worker that is ready may take to take its program.
+const attachTime = 30 * time.Second
+
 // Attach gives a worker its program.
 func Attach(ctx context.Context, worker rpc.WorkerClient, control string, program *process.Handle) error {
+	ctx, cancel := context.WithTimeout(ctx, attachTime)
+	defer cancel()
 	token, err := handover.Send(ctx, control, []*os.File{program.File()})
 	if err != nil {
 		return err

@@ -11,8 +11,12 @@ import (
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
-// stallTime is how long a worker may say nothing at all while it is to do something.
-const stallTime = 2 * time.Minute
+const (
+	// stallTime is how long a worker may get no further while it is to do something.
+	stallTime = 2 * time.Minute
+	// quietTime is how long it may say nothing at all: it gives a sign of life every second.
+	quietTime = 15 * time.Second
+)
 
 // talk is one stream of commands and their answers. Commands come one after the other.
 type talk struct {
@@ -20,8 +24,8 @@ type talk struct {
 	cancel   context.CancelFunc
 	progress func(ckpt.Step)
 	answers  chan *rpc.SaveDone
-	// told is ready when the worker has said anything.
-	told chan struct{}
+	// told is ready when the worker has said anything, moved when it has got further.
+	told, moved chan struct{}
 	// failed is why the stream has ended; it may be read once answers is closed.
 	failed error
 	// owed is how many commands have no answer yet.
@@ -44,16 +48,17 @@ func begin(ctx context.Context, worker rpc.WorkerClient, progress func(ckpt.Step
 	}
 	t := &talk{
 		stream: stream, cancel: cancel, progress: progress,
-		answers: make(chan *rpc.SaveDone, 1), told: make(chan struct{}, 1),
+		answers: make(chan *rpc.SaveDone, 1), told: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 	}
 	go t.listen()
 	return t, nil
 }
 
-// do gives a command. One that is still owed an answer, because its caller gave up, is waited for first.
-func (t *talk) do(ctx context.Context, command *rpc.SaveCommand) (*rpc.SaveDone, error) {
+// do gives a command. One that is still owed an answer, because its caller gave up, is waited for first. The worker may get no
+// further for as long as stall says.
+func (t *talk) do(ctx context.Context, command *rpc.SaveCommand, stall time.Duration) (*rpc.SaveDone, error) {
 	for t.owed > 0 {
-		if _, err := t.await(ctx); err != nil {
+		if _, err := t.await(ctx, stall); err != nil {
 			return nil, err
 		}
 	}
@@ -61,13 +66,14 @@ func (t *talk) do(ctx context.Context, command *rpc.SaveCommand) (*rpc.SaveDone,
 	if err := t.stream.Send(command); err != nil && !errors.Is(err, io.EOF) { // after an EOF Recv knows why
 		return nil, rpc.FromStatus(err)
 	}
-	return t.await(ctx)
+	return t.await(ctx, stall)
 }
 
 // await is the next answer.
-func (t *talk) await(ctx context.Context) (*rpc.SaveDone, error) {
-	stalled := time.NewTimer(stallTime)
+func (t *talk) await(ctx context.Context, stall time.Duration) (*rpc.SaveDone, error) {
+	stalled, quiet := time.NewTimer(stall), time.NewTimer(quietTime)
 	defer stalled.Stop()
+	defer quiet.Stop()
 	for {
 		select {
 		case done, open := <-t.answers:
@@ -77,9 +83,13 @@ func (t *talk) await(ctx context.Context) (*rpc.SaveDone, error) {
 			t.owed--
 			return done, nil
 		case <-t.told:
-			stalled.Reset(stallTime)
+			quiet.Reset(quietTime)
+		case <-t.moved:
+			stalled.Reset(stall)
 		case <-stalled.C:
-			return nil, fmt.Errorf("it has said nothing for %v: %w", stallTime, context.DeadlineExceeded)
+			return nil, fmt.Errorf("it has got no further for %v: %w", stall, context.DeadlineExceeded)
+		case <-quiet.C:
+			return nil, fmt.Errorf("it has given no sign of life for %v: %w", quietTime, context.DeadlineExceeded)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -91,7 +101,7 @@ func (t *talk) end(ctx context.Context) error {
 	if err := t.stream.CloseSend(); err != nil {
 		return rpc.FromStatus(err)
 	}
-	_, err := t.await(ctx)
+	_, err := t.await(ctx, stallTime)
 	if errors.Is(err, errEnded) {
 		return nil
 	}
@@ -104,6 +114,7 @@ var errEnded = errors.New("it has ended the checkpoint")
 // listen takes what the worker says until its stream ends.
 func (t *talk) listen() {
 	defer close(t.answers)
+	var last *rpc.SaveProgress
 	for {
 		event, err := t.stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -114,15 +125,25 @@ func (t *talk) listen() {
 			t.failed = rpc.FromStatus(err)
 			return
 		}
-		select {
-		case t.told <- struct{}{}:
-		default:
+		now := event.GetProgress()
+		ring(t.told)
+		if now.GetPhase() != last.GetPhase() || now.GetDoneBytes() != last.GetDoneBytes() {
+			ring(t.moved)
 		}
-		if now := event.GetProgress(); now != nil && t.progress != nil {
+		last = now
+		if now != nil && t.progress != nil {
 			t.progress(ckpt.Step{Phase: now.GetPhase(), DoneBytes: now.GetDoneBytes(), TotalBytes: now.GetTotalBytes()})
 		}
 		if done := event.GetDone(); done != nil {
 			t.answers <- done
 		}
+	}
+}
+
+// ring makes a channel ready, or leaves it so.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
 	}
 }

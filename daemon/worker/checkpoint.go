@@ -17,8 +17,10 @@ import (
 const (
 	// shutTime is how long the gate may be shut before the cut comes: freezing a program takes milliseconds.
 	shutTime = time.Minute
-	// progressTime is between two reports of how far a command is.
+	// reportTime is between two reports of how far a command is.
 	reportTime = 100 * time.Millisecond
+	// beatTime is between two signs of life: a worker that gives none stands still, whatever it is at.
+	beatTime = time.Second
 )
 
 // errOrder means that a command came before the one that it builds on.
@@ -49,6 +51,8 @@ func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc
 		}
 	}()
 	commands := receive(ctx, stream)
+	go s.events.beat(ctx)
+	defer s.events.end()
 	for {
 		command, err := s.next(ctx, commands)
 		if errors.Is(err, io.EOF) {
@@ -161,8 +165,9 @@ func milliseconds(count uint64) time.Duration {
 type events struct {
 	mu     sync.Mutex
 	stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]
-	phase  string
+	now    *rpc.SaveProgress
 	last   time.Time
+	over   bool
 }
 
 func (e *events) send(event *rpc.SaveEvent) error {
@@ -176,11 +181,40 @@ func (e *events) progress(phase string, done, total uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	if phase == e.phase && done < total && now.Sub(e.last) < reportTime {
+	if phase == e.now.GetPhase() && done < total && now.Sub(e.last) < reportTime {
 		return
 	}
-	e.phase, e.last = phase, now
-	_ = e.stream.Send(&rpc.SaveEvent{Event: &rpc.SaveEvent_Progress{
-		Progress: &rpc.SaveProgress{Phase: phase, DoneBytes: done, TotalBytes: total},
-	}})
+	e.now, e.last = &rpc.SaveProgress{Phase: phase, DoneBytes: done, TotalBytes: total}, now
+	e.tell()
+}
+
+func (e *events) tell() {
+	if !e.over {
+		_ = e.stream.Send(&rpc.SaveEvent{Event: &rpc.SaveEvent_Progress{Progress: e.now}})
+	}
+}
+
+// beat repeats the last report.
+func (e *events) beat(ctx context.Context) {
+	tick := time.NewTicker(beatTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		e.mu.Lock()
+		if e.now != nil {
+			e.tell()
+		}
+		e.mu.Unlock()
+	}
+}
+
+// end is before the stream ends: nothing is sent afterwards.
+func (e *events) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = true
 }

@@ -1,0 +1,178 @@
+package crash
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// stopped sends somebody to sleep until the test wakes him.
+func (r *room) stopped(pid int) (wake func()) {
+	r.t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		r.t.Fatal(err)
+	}
+	wake = func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
+	r.t.Cleanup(wake)
+	return wake
+}
+
+// TestWorkerHangs: a worker that does nothing any more ends the checkpoint, and not the program.
+func TestWorkerHangs(t *testing.T) {
+	r := newRoom(t)
+	r.job.PreDump()
+	steps := []string{"cut"}
+	if full() {
+		steps = []string{"precopy", "quiesce", "cut", "go-on", "finish"}
+	}
+	for _, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			r := r.in(t)
+			before := r.snapshot()
+			r.daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=sleep:300ms")
+			from := r.logged()
+			var text string
+			ended := make(chan error, 1)
+			go func() {
+				var err error
+				text, err = r.save(false)
+				ended <- err
+			}()
+			r.reaches(from, step)
+			wake := r.stopped(r.find("phosd worker "))
+			if err := r.await(ended); err == nil {
+				t.Errorf("the checkpoint succeeds: %s", text)
+			}
+			t.Log(text)
+			wake()
+			r.runsOn()
+			r.alone()
+			r.unchanged(before, false)
+			r.job.PreDump()
+			r.verified()
+		})
+	}
+	r.ends()
+	r.tidy(0, 0)
+}
+
+// await waits for the end of something that must not take for ever.
+func (r *room) await(ended <-chan error) error {
+	r.t.Helper()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(4 * time.Minute):
+		r.t.Fatalf("it does not end\n%s", r.log())
+		return nil
+	}
+}
+
+// TestProgramStopped: a program that was stopped by a signal is saved as what it is.
+func TestProgramStopped(t *testing.T) {
+	r := newRoom(t)
+	wake := r.stopped(r.job.PID)
+	r.job.PreDump()
+	r.verified()
+	lines := r.job.Lines()
+	wake()
+	r.runsOn()
+	r.alone()
+	r.job.Kill()
+	r.tidy(0, 0)
+	r.revive()
+	// Its files are those of that moment again, and it stands still until it is woken.
+	if now := r.job.Lines(); now > lines {
+		t.Errorf("%d lines, %d when it was saved", now, lines)
+	}
+	if err := syscall.Kill(r.job.PID, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r.runsOn()
+	r.ends()
+	r.tidy(0, 0)
+}
+
+// TestCommandStopped: a pos_cli that takes nothing of what it is told holds nobody up.
+func TestCommandStopped(t *testing.T) {
+	r := newRoom(t)
+	before := r.snapshot()
+	r.daemon.Relaunch(ckpt.FailpointsVariable + "=precopy=sleep:300ms")
+	from := r.logged()
+	command := r.daemon.Command("--pre-dump", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID))
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	r.reaches(from, "precopy")
+	wake := r.stopped(command.Process.Pid)
+	r.reaches(from, "end")
+	r.runsOn()
+	r.grown(before)
+	wake()
+	if err := r.await(ended); err != nil {
+		t.Errorf("%v: %s", err, said.String())
+	}
+	r.alone()
+	r.ends()
+	r.tidy(0, 0)
+}
+
+// TestCRIUHangs: a CRIU that never ends is ended.
+func TestCRIUHangs(t *testing.T) {
+	real, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	dir := t.TempDir()
+	wrapper, hangs := filepath.Join(dir, "criu"), filepath.Join(dir, "hangs")
+	script := fmt.Sprintf("#!/bin/sh\n[ -e %s ] && exec sleep 1000\nexec %s \"$@\"\n", hangs, real)
+	if err := os.WriteFile(wrapper, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hang := func() {
+		if err := os.WriteFile(hangs, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work := func() {
+		if err := os.Remove(hangs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRoom(t, "--criu="+wrapper, "--checkpoint-deadline-seconds=2")
+	r.job.PreDump()
+	before := r.snapshot()
+	hang()
+	text, err := r.save(false)
+	if err == nil {
+		t.Errorf("the checkpoint succeeds: %s", text)
+	}
+	t.Log(text)
+	r.runsOn()
+	r.alone()
+	r.unchanged(before, false)
+	work()
+	r.job.Dump()
+	r.tidy(0, 0)
+	r.job.Cli("image", "check", r.job.Image) // phosd remembers that CRIU works
+	hang()
+	if text, err = r.bring(); err == nil || !strings.Contains(text, "CRIU") {
+		t.Errorf("the restore says %q: %v", text, err)
+	}
+	t.Log(text)
+	r.tidy(0, 0)
+	work()
+	r.job.Restore()
+	r.ends()
+	r.tidy(0, 0)
+}
