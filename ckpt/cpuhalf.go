@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -12,10 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
 )
 
 // write puts what CRIU has written into the image. An entry is called ROOT/FILE by the pid of its tree's root.
@@ -26,7 +23,7 @@ func (v *saving) write(ctx context.Context) error {
 	v.gauge.phase(Step{Phase: "write"})
 	tree := &image.Tree{}
 	for i, work := range v.work {
-		entries, err := v.putDirectory(ctx, work.Descriptor(), v.trees[i].Processes[0])
+		entries, err := v.putTree(ctx, work.Descriptor(), v.trees[i].Processes[0])
 		if err != nil {
 			return fmt.Errorf("write the processes: %w", err)
 		}
@@ -45,8 +42,27 @@ func (v *saving) write(ctx context.Context) error {
 	return v.clear()
 }
 
+// putTree stores the files of one tree: those of the dump, and those that were written beforehand.
+func (v *saving) putTree(ctx context.Context, dir *os.File, root Process) ([]image.Entry, error) {
+	prefix := strconv.Itoa(root.PID) + "/"
+	entries, err := v.putDirectory(ctx, dir, root.UID, prefix)
+	if err != nil {
+		return nil, err
+	}
+	earlier, err := openEarlier(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return entries, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer earlier.Close()
+	more, err := v.putDirectory(ctx, earlier, root.UID, prefix+EarlierImages+"/")
+	return append(entries, more...), err
+}
+
 // putDirectory stores the files of one private directory.
-func (v *saving) putDirectory(ctx context.Context, dir *os.File, root Process) ([]image.Entry, error) {
+func (v *saving) putDirectory(ctx context.Context, dir *os.File, uid uint32, prefix string) ([]image.Entry, error) {
 	names, err := namesIn(dir)
 	if err != nil {
 		return nil, err
@@ -55,16 +71,16 @@ func (v *saving) putDirectory(ctx context.Context, dir *os.File, root Process) (
 	var entries []image.Entry
 	var work []func(context.Context) error
 	for _, name := range names {
-		if strings.HasSuffix(name, ".log") {
+		if strings.HasSuffix(name, ".log") || name == EarlierImages {
 			continue
 		}
 		work = append(work, func(ctx context.Context) error {
-			file, err := openPlain(dir, name, root.UID)
+			file, err := openPlain(dir, name, uid)
 			if err != nil {
 				return err
 			}
 			defer file.Close()
-			entry, err := v.image.writer.PutFile(ctx, strconv.Itoa(root.PID)+"/"+name, file)
+			entry, err := v.image.writer.PutFile(ctx, prefix+name, file)
 			mu.Lock()
 			defer mu.Unlock()
 			entries = append(entries, entry)
@@ -72,47 +88,6 @@ func (v *saving) putDirectory(ctx context.Context, dir *os.File, root Process) (
 		})
 	}
 	return entries, parallel(ctx, work...)
-}
-
-func namesIn(dir *os.File) ([]string, error) {
-	if _, err := dir.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return dir.Readdirnames(-1)
-}
-
-// openPlain opens what CRIU wrote as its user: a file of that user's, or of root's, and nothing that only points to one.
-func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	file := os.NewFile(uintptr(fd), name)
-	var info unix.Stat_t
-	err = unix.Fstat(fd, &info)
-	if err == nil && (info.Mode&unix.S_IFMT != unix.S_IFREG || info.Nlink != 1 || info.Uid != uid && info.Uid != 0) {
-		err = errNotPlain
-	}
-	if err != nil {
-		return nil, errors.Join(&os.PathError{Op: "open", Path: name, Err: err}, file.Close())
-	}
-	return file, nil
-}
-
-// errNotPlain means that something in a private directory was not put there by CRIU.
-var errNotPlain = errors.New("not a plain file of its user")
-
-func emptyDirectory(dir *os.File) error {
-	names, err := namesIn(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := unix.Unlinkat(int(dir.Fd()), name, 0); err != nil {
-			return &os.PathError{Op: "remove", Path: name, Err: err}
-		}
-	}
-	return nil
 }
 
 // commit names everything, seals it, and makes it last.
@@ -164,48 +139,4 @@ func (v *saving) described() (processes []image.Process, endpoints []image.Endpo
 		}
 	}
 	return processes, endpoints
-}
-
-// unpack writes the files of one tree's processes into a private directory, verified.
-func unpack(ctx context.Context, reader *store.Reader, hash string, into *os.File, root int) error {
-	name, err := image.ParseHash(hash)
-	if err != nil {
-		return err
-	}
-	tree, err := reader.Tree(name)
-	if err != nil {
-		return err
-	}
-	prefix := strconv.Itoa(root) + "/"
-	var work []func(context.Context) error
-	for _, entry := range tree.Entries {
-		file, mine := strings.CutPrefix(entry.Name, prefix)
-		if !mine {
-			continue
-		}
-		if entry.Kind != image.File || file == "" || file[0] == '.' || strings.ContainsAny(file, "/\x00") {
-			return fmt.Errorf("%w: %q cannot be a file of CRIU's", image.ErrMalformed, entry.Name)
-		}
-		work = append(work, func(ctx context.Context) error {
-			return unpackFile(ctx, reader, entry, into, file)
-		})
-	}
-	return parallel(ctx, work...)
-}
-
-func unpackFile(ctx context.Context, reader *store.Reader, entry image.Entry, into *os.File, name string) error {
-	var owner unix.Stat_t
-	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
-		return err
-	}
-	fd, err := unix.Openat(int(into.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return &os.PathError{Op: "unpack", Path: name, Err: err}
-	}
-	file := os.NewFile(uintptr(fd), name)
-	err = reader.Copy(ctx, entry, file)
-	if err := errors.Join(err, file.Chown(int(owner.Uid), int(owner.Gid)), file.Close()); err != nil {
-		return fmt.Errorf("unpack %s: %w", name, err)
-	}
-	return nil
 }

@@ -26,11 +26,40 @@ const (
 	mostPatience  = 500 * time.Millisecond
 	// dumpSecondBytes is a speed that every disk has: by it CRIU's deadline grows with what it has to write.
 	dumpSecondBytes = 16 << 20
+	// precopiedBytes is how much memory is worth the trouble of a copy beforehand, which stops each process for a moment more.
+	precopiedBytes = 64 << 20
 )
 
 // precopy copies while the programs run.
 func (v *saving) precopy(ctx context.Context) error {
-	return v.patiently(ctx, time.Now().Add(v.order.Deadline), v.beginDevices)
+	work := []func(context.Context) error{func(ctx context.Context) error {
+		return v.patiently(ctx, time.Now().Add(v.order.Deadline), v.beginDevices)
+	}}
+	for i := range v.work {
+		work = append(work, func(ctx context.Context) error { return v.precopyTree(ctx, v.trees[i], v.work[i]) })
+	}
+	return parallel(ctx, work...)
+}
+
+// precopyTree copies the memory of processes beforehand, where that shortens the pause. If it fails, the pause is longer.
+func (v *saving) precopyTree(ctx context.Context, tree *Tree, work Work) error {
+	if v.order.Options.StopTheWorld || residentBytes(tree) < precopiedBytes {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, v.dumpTime(tree))
+	defer cancel()
+	err := v.order.CPU.Precopy(limited, tree, work.Descriptor())
+	if errors.Is(err, ErrUntracked) && v.order.Untracked != nil {
+		v.order.Untracked()
+	}
+	if err == nil || errors.Is(err, ErrUntracked) {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	v.steps.log.Warn("memory of processes is not copied beforehand", "pid", tree.Processes[0].PID, "error", err)
+	return emptyDirectory(work.Descriptor())
 }
 
 // beginDevices begins with all devices that there are and are not begun yet.
@@ -239,16 +268,19 @@ func (v *saving) cut(ctx context.Context, until time.Time) error {
 			return v.dump(ctx, v.frozen[i], work1, v.trees[i])
 		}))
 	}
-	return parallel(ctx, work...)
+	err := parallel(ctx, work...)
+	v.dumped = true
+	return err
 }
 
 // dump has CRIU write the processes of one tree.
 func (v *saving) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
-	limit := v.order.Deadline + time.Duration(dumpBytes(tree)/dumpSecondBytes)*time.Second
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, v.dumpTime(tree))
 	defer cancel()
-	if err := emptyDirectory(work.Descriptor()); err != nil { // an attempt before this one
-		return err
+	if v.dumped { // that attempt has also begun to track anew
+		if err := emptyDirectory(work.Descriptor()); err != nil {
+			return err
+		}
 	}
 	if err := frozen.Dump(ctx, work.Descriptor()); err != nil {
 		return fmt.Errorf("dump: %w", err)

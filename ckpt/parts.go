@@ -11,6 +11,13 @@ import (
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
+// ErrUntracked means that the kernel does not tell which pages a process has written, so that its memory has to be
+// written as a whole while it stands still.
+var ErrUntracked = errors.New("the kernel does not track written pages")
+
+// EarlierImages is the directory, below the images of a dump, with those that a Precopy has written.
+const EarlierImages = "parent"
+
 // ErrBusy means that something is going on that must end before the cut. The step may be tried again until the deadline.
 var ErrBusy = errors.New("busy")
 
@@ -61,6 +68,10 @@ type Obstacle struct {
 type CPU interface {
 	// Inspect looks at the tree of a root, and stops nothing.
 	Inspect(ctx context.Context, root process.Identity) (*Tree, error)
+	// Precopy writes the memory of a running tree into the directory EarlierImages, which it makes in the private directory of
+	// the dump that comes. The next Dump into it then writes only what changed; only that one, for it tracks anew.
+	// ErrUntracked where the kernel cannot tell what changed.
+	Precopy(ctx context.Context, tree *Tree, images *os.File) error
 	// Freeze stops the processes of a tree where they are. Should this phosd die, a watchdog lets them go.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
 	// Restore brings processes back from images that Dump has written. They stand still until Keep.

@@ -40,6 +40,8 @@ type SaveOrder struct {
 	Hold func(context.Context) error
 	// Publish, if not nil, is called with the generation that was written, before a program is ended.
 	Publish func(ctx context.Context, generation uint64) error
+	// Untracked, if not nil, is called when the memory of processes cannot be copied beforehand on this machine.
+	Untracked func()
 	// Notice is told what is worth knowing, once.
 	Notice func(text string)
 	Log    *slog.Logger
@@ -101,9 +103,11 @@ type saving struct {
 	image   *imageWriter
 	work    []Work
 	frozen  []Frozen
-	files   []image.SavedFile
-	halves  map[int]image.GPUHalf
-	cpu     image.CPUHalf
+	// dumped: the processes were written once, in vain.
+	dumped bool
+	files  []image.SavedFile
+	halves map[int]image.GPUHalf
+	cpu    image.CPUHalf
 	// waiting is when the first attempt at the pause began, paused when the last one did.
 	waiting, paused time.Time
 	pause           time.Duration
@@ -236,12 +240,21 @@ func (v *saving) begin(ctx context.Context) (err error) {
 }
 
 // dumpBytes is about what CRIU will write: pages, and its own records of each process.
-func dumpBytes(tree *Tree) (bytes uint64) {
+func dumpBytes(tree *Tree) uint64 {
 	const recordBytes = 4 << 20
+	return residentBytes(tree) + uint64(len(tree.Processes))*recordBytes
+}
+
+func residentBytes(tree *Tree) (bytes uint64) {
 	for _, p := range tree.Processes {
-		bytes += p.ResidentBytes + recordBytes
+		bytes += p.ResidentBytes
 	}
 	return bytes
+}
+
+// dumpTime is how long CRIU may take for a tree.
+func (v *saving) dumpTime(tree *Tree) time.Duration {
+	return v.order.Deadline + time.Duration(dumpBytes(tree)/dumpSecondBytes)*time.Second
 }
 
 func (v *saving) abort() {

@@ -31,8 +31,9 @@ type Options struct {
 
 // CPU saves and restores processes by CRIU.
 type CPU struct {
-	options Options
-	sharing sharing
+	options  Options
+	sharing  sharing
+	tracking tracking
 }
 
 // New makes a CPU.
@@ -106,7 +107,7 @@ func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) 
 	return &frozen{cpu: c, root: root, guard: guard}, nil
 }
 
-// Dump writes images of the frozen tree, as it is now.
+// Dump writes images of the frozen tree, as it is now. Of memory that a Precopy has written there, only what changed.
 func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,6 +127,7 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	return f.guard.Dump(ctx, watchdog.Dump{
 		Program: f.cpu.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
 		Aliases: found.Aliases, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline(ctx, dumpTime),
+		Earlier: earlierIn(images),
 	}, images)
 }
 

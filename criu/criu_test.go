@@ -283,8 +283,16 @@ func (s *subject) freeze(cpu *CPU) (*ckpt.Tree, ckpt.Frozen) {
 // save dumps the tree; then it goes on, or not.
 func (s *subject) save(cpu *CPU, stop bool) *saved {
 	s.t.Helper()
+	status, err := procfs.ReadStatus(s.root.PID)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.saveInto(cpu, images(s.t, int(status.UIDs[0])), stop)
+}
+
+func (s *subject) saveInto(cpu *CPU, dir *os.File, stop bool) *saved {
+	s.t.Helper()
 	tree, frozen := s.freeze(cpu)
-	dir := images(s.t, int(tree.Processes[0].UID))
 	if err := frozen.Dump(within(s.t), dir); err != nil {
 		s.t.Fatal(err)
 	}

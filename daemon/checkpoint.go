@@ -269,7 +269,7 @@ func (d *Daemon) saveOnce(ctx context.Context, want saving, roots []process.Iden
 			StopTheWorld: request.GetStopTheWorld(), Progress: want.progress,
 		},
 		FileBytes: uint64(settings.FileLimit), Deadline: d.deadlineOf(want), Stop: request.GetStop(),
-		Hold: want.hold, Publish: publish, Notice: want.notice, Log: d.log, Fail: d.options.Failpoints,
+		Hold: want.hold, Publish: publish, Untracked: d.untracked, Notice: want.notice, Log: d.log, Fail: d.options.Failpoints,
 	})
 }
 

@@ -64,6 +64,8 @@ type Daemon struct {
 	// records is held while a session's record is written again, or removed.
 	records  sync.Mutex
 	policies policies
+	// untracked says, once, that this kernel does not track written pages.
+	untracked func()
 
 	stop     context.CancelFunc // ends Serve
 	stopping context.Context    //nolint:containedctx // the daemon's own life, not a request's
@@ -82,6 +84,9 @@ func New(options Options) (*Daemon, error) {
 	d := &Daemon{options: options, log: options.Log, started: time.Now(), table: newTable(options.Config.Sessions)}
 	d.desk = handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens})
 	d.metrics = newMetrics(d)
+	d.untracked = sync.OnceFunc(func() {
+		d.log.Info("this kernel does not track written pages: the memory of processes is copied while they stand still", "missing", "CONFIG_MEM_SOFT_DIRTY")
+	})
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())

@@ -27,7 +27,7 @@ func socketPair() (near, far *os.File, err error) {
 
 // converse sends the request and answers notifications until CRIU has said how it went.
 func (r *Request) converse(socket *os.File) (*rpc.CriuResp, error) {
-	message := &rpc.CriuReq{Type: &r.Type, Opts: r.options()}
+	message := &rpc.CriuReq{Type: &r.Type, Opts: r.options(), Features: r.Features}
 	for {
 		response, err := exchange(socket, message)
 		if err != nil {
@@ -76,6 +76,8 @@ func verb(request rpc.CriuReqType) string {
 	switch request {
 	case rpc.CriuReqType_DUMP:
 		return "dump"
+	case rpc.CriuReqType_SINGLE_PRE_DUMP:
+		return "dump memory beforehand"
 	case rpc.CriuReqType_RESTORE:
 		return "restore"
 	case rpc.CriuReqType_CHECK:

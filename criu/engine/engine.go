@@ -32,6 +32,8 @@ type Request struct {
 	User    User
 	Type    rpc.CriuReqType
 	Options *rpc.CriuOpts
+	// Features are asked for by a FEATURE_CHECK.
+	Features *rpc.CriuFeatures
 	// Images is where the images lie. CRIU works with the descriptor and sees no path.
 	Images *os.File
 	// Stdin is the terminal of a shell's job; nil: /dev/null.

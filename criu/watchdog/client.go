@@ -55,6 +55,11 @@ func (c *Client) Dump(ctx context.Context, how Dump, images *os.File) error {
 	return c.ask(ctx, how.Deadline, order{Dump: &how}, images)
 }
 
+// Precopy writes the memory of a tree that runs into a directory, and has the kernel track what is written from then on.
+func (c *Client) Precopy(ctx context.Context, how Precopy, images *os.File) error {
+	return c.ask(ctx, how.Deadline, order{Precopy: &how}, images)
+}
+
 // Thaw lets the tree go on.
 func (c *Client) Thaw() error { return c.ask(context.Background(), time.Now(), order{Thaw: true}) }
 

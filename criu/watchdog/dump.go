@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/damage"
 	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
 
@@ -32,7 +33,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	}
 	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
 	defer cancel()
-	namespaces, err := w.namespaces(order)
+	namespaces, err := namespaces(w.root, order.Namespaces)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}
@@ -64,7 +65,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 }
 
 func (w *watchdog) options(order Dump) *rpc.CriuOpts {
-	return &rpc.CriuOpts{
+	options := &rpc.CriuOpts{
 		Pid: proto.Int32(int32(order.Root)),
 		// They stay as they were before: frozen. Whether they go on is decided when the image is complete.
 		LeaveRunning: proto.Bool(true),
@@ -81,12 +82,16 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 		// Only connections within the tree are saved, and both of their ends stand still.
 		NetworkLock: rpc.CriuNetworkLockMethod_SKIP.Enum(),
 	}
+	if order.Earlier != "" {
+		options.TrackMem, options.ParentImg = proto.Bool(true), proto.String(order.Earlier)
+	}
+	return options
 }
 
 // namespaces are those of the tree, where they are not this process's.
-func (w *watchdog) namespaces(order Dump) (files []*os.File, err error) {
-	for _, kind := range order.Namespaces {
-		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", w.root.PID, kind))
+func namespaces(root process.Identity, kinds []string) (files []*os.File, err error) {
+	for _, kind := range kinds {
+		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", root.PID, kind))
 		if err != nil {
 			return nil, err
 		}

@@ -21,14 +21,22 @@ const orderFD = 3
 type order struct {
 	Freeze *freeze `json:"freeze,omitempty"`
 	Dump   *Dump   `json:"dump,omitempty"`
-	Cancel bool    `json:"cancel,omitempty"`
-	Thaw   bool    `json:"thaw,omitempty"`
-	Kill   bool    `json:"kill,omitempty"`
+	// Precopy is for a tree that runs.
+	Precopy *Precopy `json:"precopy,omitempty"`
+	Cancel  bool     `json:"cancel,omitempty"`
+	Thaw    bool     `json:"thaw,omitempty"`
+	Kill    bool     `json:"kill,omitempty"`
 }
 
 type freeze struct {
 	Root     process.Identity `json:"root"`
 	Deadline time.Time        `json:"deadline"`
+}
+
+// Precopy is how CRIU shall dump the memory of a tree that runs.
+type Precopy struct {
+	Tree process.Identity `json:"tree"`
+	Dump
 }
 
 // Dump is how CRIU shall dump. The images' directory comes beside it.
@@ -49,8 +57,10 @@ type Dump struct {
 	// Aliases are second names that files must have while CRIU looks at them.
 	Aliases []alias.Alias `json:"aliases,omitempty"`
 	// Namespaces are the kinds that CRIU must enter, because the tree has others than this process.
-	Namespaces []string  `json:"namespaces,omitempty"`
-	Deadline   time.Time `json:"deadline"`
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Earlier is the directory among the images in which a Precopy is, from which on changes were tracked.
+	Earlier  string    `json:"earlier,omitempty"`
+	Deadline time.Time `json:"deadline"`
 }
 
 // reply is how it went.

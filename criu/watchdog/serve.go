@@ -77,6 +77,8 @@ func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
 		return w.freeze(next.order.Freeze)
 	case next.order.Dump != nil:
 		return w.whileWatching(orders, func(ctx context.Context) error { return w.dump(ctx, *next.order.Dump, next.files) })
+	case next.order.Precopy != nil:
+		return w.whileWatching(orders, func(ctx context.Context) error { return w.precopy(ctx, *next.order.Precopy, next.files) })
 	case next.order.Thaw:
 		return w.undo()
 	case next.order.Kill:

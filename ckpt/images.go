@@ -1,0 +1,154 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+)
+
+// unpack writes the files of one tree's processes into a private directory, verified.
+func unpack(ctx context.Context, reader *store.Reader, hash string, into *os.File, root int) error {
+	name, err := image.ParseHash(hash)
+	if err != nil {
+		return err
+	}
+	tree, err := reader.Tree(name)
+	if err != nil {
+		return err
+	}
+	prefix := strconv.Itoa(root) + "/"
+	var work []func(context.Context) error
+	var earlier *os.File
+	for _, entry := range tree.Entries {
+		file, mine := strings.CutPrefix(entry.Name, prefix)
+		if !mine {
+			continue
+		}
+		where := into
+		if name, copied := strings.CutPrefix(file, EarlierImages+"/"); copied {
+			if earlier == nil {
+				if earlier, err = makeEarlier(into); err != nil {
+					return err
+				}
+				defer earlier.Close()
+			}
+			where, file = earlier, name
+		}
+		if entry.Kind != image.File || file == "" || file[0] == '.' || strings.ContainsAny(file, "/\x00") {
+			return fmt.Errorf("%w: %q cannot be a file of CRIU's", image.ErrMalformed, entry.Name)
+		}
+		work = append(work, func(ctx context.Context) error {
+			return unpackFile(ctx, reader, entry, where, file)
+		})
+	}
+	return parallel(ctx, work...)
+}
+
+// makeEarlier makes the directory of what was written beforehand, for the owner of the private one.
+func makeEarlier(into *os.File) (*os.File, error) {
+	var owner unix.Stat_t
+	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
+		return nil, err
+	}
+	if err := unix.Mkdirat(int(into.Fd()), EarlierImages, 0o700); err != nil {
+		return nil, &os.PathError{Op: "make", Path: EarlierImages, Err: err}
+	}
+	earlier, err := openEarlier(into)
+	if err != nil {
+		return nil, err
+	}
+	if err := earlier.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+		return nil, errors.Join(err, earlier.Close())
+	}
+	return earlier, nil
+}
+
+func unpackFile(ctx context.Context, reader *store.Reader, entry image.Entry, into *os.File, name string) error {
+	var owner unix.Stat_t
+	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(int(into.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return &os.PathError{Op: "unpack", Path: name, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), name)
+	err = reader.Copy(ctx, entry, file)
+	if err := errors.Join(err, file.Chown(int(owner.Uid), int(owner.Gid)), file.Close()); err != nil {
+		return fmt.Errorf("unpack %s: %w", name, err)
+	}
+	return nil
+}
+
+func openEarlier(dir *os.File) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), EarlierImages, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: EarlierImages, Err: err}
+	}
+	return os.NewFile(uintptr(fd), EarlierImages), nil
+}
+
+func namesIn(dir *os.File) ([]string, error) {
+	if _, err := dir.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return dir.Readdirnames(-1)
+}
+
+// openPlain opens what CRIU wrote as its user: a file of that user's, or of root's, and nothing that only points to one.
+func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), name)
+	var info unix.Stat_t
+	err = unix.Fstat(fd, &info)
+	if err == nil && (info.Mode&unix.S_IFMT != unix.S_IFREG || info.Nlink != 1 || info.Uid != uid && info.Uid != 0) {
+		err = errNotPlain
+	}
+	if err != nil {
+		return nil, errors.Join(&os.PathError{Op: "open", Path: name, Err: err}, file.Close())
+	}
+	return file, nil
+}
+
+// errNotPlain means that something in a private directory was not put there by CRIU.
+var errNotPlain = errors.New("not a plain file of its user")
+
+func emptyDirectory(dir *os.File) error {
+	names, err := namesIn(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		how := 0
+		if name == EarlierImages {
+			if err := emptyEarlier(dir); err != nil {
+				return err
+			}
+			how = unix.AT_REMOVEDIR
+		}
+		if err := unix.Unlinkat(int(dir.Fd()), name, how); err != nil {
+			return &os.PathError{Op: "remove", Path: name, Err: err}
+		}
+	}
+	return nil
+}
+
+func emptyEarlier(dir *os.File) error {
+	earlier, err := openEarlier(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(emptyDirectory(earlier), earlier.Close())
+}

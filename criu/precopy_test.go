@@ -1,0 +1,73 @@
+package criu
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+)
+
+// hoard has much memory, of which it changes a little between two steps, and knows what should be in it.
+const hoard = `
+block = 1 << 20
+memory = [bytearray([i]) * block for i in range(96)]
+step('one')
+for i in range(0, 96, 10): memory[i][7 * i] = 255 - i
+more = [bytearray([i % 251]) * 1000 for i in range(1000)]
+step('two')
+good = all(memory[i][7 * i] == (255 - i if i % 10 == 0 else i) for i in range(96))
+good = good and all(memory[i].count(i) >= block - 1 for i in range(96))
+good = good and all(more[i].count(i % 251) == 1000 for i in range(1000))
+say('done', good)
+sys.exit(7)
+`
+
+// TestPrecopy: memory that was copied while the program ran is not copied again, and what changed since is.
+func TestPrecopy(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), hoard))
+	s.says("at one")
+	tree, err := cpu.Inspect(within(t), s.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := images(t, 0)
+	if err := cpu.Precopy(within(t), tree, dir); errors.Is(err, ckpt.ErrUntracked) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	s.allow("one")
+	s.says("at two")
+	saved := s.saveInto(cpu, dir, true)
+	beforehand, afterwards := pageBytes(t, filepath.Join(dir.Name(), ckpt.EarlierImages)), pageBytes(t, dir.Name())
+	// A huge page is written as a whole.
+	if beforehand < 96<<20 || afterwards > 48<<20 {
+		t.Errorf("%d bytes beforehand, %d afterwards", beforehand, afterwards)
+	}
+	back := saved.restore(t, cpu, saved.order(t))
+	s.allow("two")
+	ends(t, back, 7)
+	s.says("done True")
+}
+
+// pageBytes is how much memory is in a directory of images.
+func pageBytes(t *testing.T, dir string) (bytes int64) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "pages-*.img"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no pages in %s: %v", dir, err)
+	}
+	for _, path := range found {
+		var info unix.Stat_t
+		if err := unix.Stat(path, &info); err != nil {
+			t.Fatal(&os.PathError{Op: "stat", Path: path, Err: err})
+		}
+		bytes += info.Size
+	}
+	return bytes
+}

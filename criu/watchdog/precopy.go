@@ -1,0 +1,72 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/criu/damage"
+	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/criu/procfs"
+)
+
+// precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by ptrace, and writes when it
+// has let it go again.
+func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File) error {
+	if w.group != nil || len(files) != 1 {
+		return fmt.Errorf("precopy: %w", ErrOrder)
+	}
+	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
+	defer cancel()
+	spaces, err := namespaces(order.Tree, order.Namespaces)
+	if err != nil {
+		return fmt.Errorf("precopy: %w", err)
+	}
+	defer parcel.Close(spaces)
+	before, err := imprintRunning(order)
+	if err != nil {
+		return fmt.Errorf("precopy: %w", err)
+	}
+	_, err = engine.Run(ctx, engine.Request{
+		Program: order.Program, User: order.User, Type: rpc.CriuReqType_SINGLE_PRE_DUMP, Images: files[0], Namespaces: spaces,
+		Options: &rpc.CriuOpts{
+			Pid: proto.Int32(int32(order.Root)), TrackMem: proto.Bool(true),
+			Timeout: proto.Uint32(uint32(remaining(order.Deadline).Seconds())),
+		},
+	})
+	if !errors.Is(err, engine.ErrTorn) {
+		return err
+	}
+	return errors.Join(err, w.healRunning(order, before))
+}
+
+func imprintRunning(order Precopy) (*damage.Imprint, error) {
+	tree, err := procfs.Tree(order.Tree)
+	if err != nil {
+		return nil, err
+	}
+	pids := make([]int, len(tree))
+	for i, stat := range tree {
+		pids[i] = stat.PID
+	}
+	return damage.Take(pids)
+}
+
+// healRunning mends what CRIU has left in a tree that ran; for that it stands still once.
+func (w *watchdog) healRunning(order Precopy, before *damage.Imprint) error {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	failure := endSession(w.self.PID)
+	group, err := freezer.Freeze(ctx, order.Tree, groupName(w.self))
+	if err != nil {
+		return errors.Join(failure, err)
+	}
+	w.group, w.root = group, order.Tree
+	return errors.Join(failure, w.heal(ctx, before), w.undo())
+}
