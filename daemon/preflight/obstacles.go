@@ -158,7 +158,9 @@ func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 		case err != nil:
 			// Its content comes along; its directory must be there.
 			parent := filepath.Dir(saved.Path)
-			if err := as.Do(func() error { return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS) }); err != nil {
+			if err := as.Do(func() error {
+				return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS)
+			}); err != nil {
 				found = append(found, ckpt.Obstacle{Subject: "directory " + parent, Reason: err.Error(), Remedy: "make it"})
 			}
 		case saved.Hash == "" && info.Size < int64(saved.Bytes):
