@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -14,10 +16,18 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
+)
+
+const (
+	// anyBytes is the size of an image that nobody knows yet: too large for memory.
+	anyBytes = math.MaxInt64
+	// streamBytes are read and written at a time.
+	streamBytes = 1 << 20
 )
 
 // saving is one checkpoint that somebody wants.
@@ -249,7 +259,7 @@ func (d *Daemon) deadlineOf(want saving) time.Duration {
 }
 
 func (d *Daemon) saveOnce(ctx context.Context, want saving, roots []process.Identity) (*ckpt.Saved, error) {
-	dir, publish, clear, err := d.openTarget(want)
+	dir, publish, clear, err := d.openTarget(ctx, want)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +320,7 @@ func admit(actor rpc.Actor, trees []*ckpt.Tree) error {
 }
 
 // openTarget opens or makes the image directory. An image that goes to a stream is made in a private one first.
-func (d *Daemon) openTarget(want saving) (dir *store.Dir, publish func(context.Context, uint64) error, clear func(), err error) {
+func (d *Daemon) openTarget(ctx context.Context, want saving) (dir *store.Dir, publish func(context.Context, uint64) error, clear func(), err error) {
 	if !want.request.GetStream() {
 		if err := checkDirectory(want.files[0]); err != nil {
 			return nil, nil, nil, err
@@ -327,18 +337,24 @@ func (d *Daemon) openTarget(want saving) (dir *store.Dir, publish func(context.C
 			dir.Close()
 		}, nil
 	}
-	work, err := d.state.NewWork(0, 0, 0, 0)
+	stream, err := handover.OpenStream(ctx, want.files[0], true)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	work, err := d.state.NewWork(anyBytes, 0, 0, 0)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, stream.Close())
+	}
 	dir, err = store.Init(work.File)
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, work.Remove())
+		return nil, nil, nil, errors.Join(err, work.Remove(), stream.Close())
 	}
 	publish = func(ctx context.Context, generation uint64) error {
-		return store.WriteStream(ctx, dir, generation, want.files[0])
+		buffered := bufio.NewWriterSize(stream, streamBytes)
+		return errors.Join(store.WriteStream(ctx, dir, generation, buffered), buffered.Flush())
 	}
 	return dir, publish, func() {
+		_ = stream.Close() // what matters has been written, or reported
 		dir.Close()
 		if err := work.Remove(); err != nil {
 			d.log.Error("clear up after a checkpoint", "error", err)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
@@ -262,7 +265,7 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	d := r.daemon
 	directory := r.files[0]
 	if r.request.GetStream() {
-		unpacked, clear, err := d.receive(ctx, directory)
+		unpacked, clear, err := d.receive(ctx, directory, r.actor)
 		if err != nil {
 			return nil, err
 		}
@@ -306,8 +309,13 @@ func (d *Daemon) prepare(ctx context.Context, image *opened, eager bool, place p
 }
 
 // receive unpacks a stream into a private image directory.
-func (d *Daemon) receive(ctx context.Context, stream *os.File) (*os.File, func(), error) {
-	work, err := d.state.NewWork(0, 0, 0, 0)
+func (d *Daemon) receive(ctx context.Context, from *os.File, actor rpc.Actor) (*os.File, func(), error) {
+	stream, err := handover.OpenStream(ctx, from, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer stream.Close()
+	work, err := d.state.NewWork(anyBytes, 0, 0, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -318,7 +326,8 @@ func (d *Daemon) receive(ctx context.Context, stream *os.File) (*os.File, func()
 	}
 	dir, err := store.Init(work.File)
 	if err == nil {
-		_, err = store.ReadStream(ctx, stream, dir)
+		room := &roomReader{from: stream, disk: work.File, all: actor.Root()}
+		_, err = store.ReadStream(ctx, bufio.NewReaderSize(room, streamBytes), dir)
 		dir.Close()
 	}
 	if err != nil {
@@ -326,6 +335,36 @@ func (d *Daemon) receive(ctx context.Context, stream *os.File) (*os.File, func()
 		return nil, nil, err
 	}
 	return work.File, clear, nil
+}
+
+// roomReader keeps a user from filling phosd's disk with a stream that does not end.
+type roomReader struct {
+	from io.Reader
+	disk *os.File
+	// all is for who may fill it.
+	all    bool
+	before int64
+}
+
+const (
+	// roomBytes are read between two looks at the disk, of which one part in roomPart stays free.
+	roomBytes = 64 << 20
+	roomPart  = 20
+)
+
+// Read reads, or says that there is too little room.
+func (r *roomReader) Read(to []byte) (int, error) {
+	if r.before -= int64(len(to)); r.before < 0 && !r.all {
+		r.before = roomBytes
+		var at unix.Statfs_t
+		if err := unix.Fstatfs(int(r.disk.Fd()), &at); err != nil {
+			return 0, err
+		}
+		if at.Bavail < at.Blocks/roomPart {
+			return 0, fmt.Errorf("%w: the disk of phosd's state directory is nearly full; restore from a directory", rpc.ErrExhausted)
+		}
+	}
+	return r.from.Read(to)
 }
 
 // cgroupOf is the directory of the cgroup (version 2) of a process: a restored program belongs to whoever restores it. It is

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/config"
@@ -33,6 +34,10 @@ const dumpDetails = `
 
 The directory is made (mode 0700) if it is missing. A directory that already holds checkpoints gets one more generation, which
 shares with the others what did not change; see: pos_cli image list DIR. Child processes are saved with the program.
+
+With --dir - the image goes to standard output, whole, and the last line to standard error:
+
+    pos_cli --dump --dir - --pid 4711 | ssh other pos_cli --restore --dir -
 
 --target names the only kinds of state to save, --skip-target those to leave out: cuda_context, cuda_module, cuda_function,
 cuda_var, cuda_device, cuda_memory, cuda_stream, cuda_event; several are separated by commas. Such a generation has no CPU half and no
@@ -138,11 +143,15 @@ func dump(ctx context.Context, to streams, options dumpOptions) error {
 		return err
 	}
 	defer client.Close()
-	dir, clear, err := makeDirectory(options.dir)
+	dir, clear, err := options.target()
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	if options.dir == pipe.Dir {
+		to.out = to.err // its place is the image's
+	} else {
+		defer dir.Close()
+	}
 	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
 	if err != nil {
 		clear()
@@ -164,20 +173,33 @@ func dump(ctx context.Context, to streams, options dumpOptions) error {
 	return err
 }
 
+// target is the image's directory, or, for a stream, standard output.
+func (o *dumpOptions) target() (target *os.File, clear func(), err error) {
+	if o.dir == pipe.Dir {
+		target, err = pipe.Out()
+		return target, func() {}, err
+	}
+	return makeDirectory(o.dir)
+}
+
 // failure is what the user learns. A checkpoint that does not come to its end is taken back by phosd.
 func (o *dumpOptions) failure(ctx context.Context, err error) error {
+	where := fmt.Sprintf(", and %s is as it was", o.dir)
+	if o.dir == pipe.Dir {
+		where = ""
+	}
 	switch {
 	case errors.Is(err, errLeft):
-		return fmt.Errorf("%w: phosd takes the checkpoint back; pid %d runs on then, and %s is as it was", err, o.pid, o.dir)
+		return fmt.Errorf("%w: phosd takes the checkpoint back; pid %d runs on then%s", err, o.pid, where)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return fmt.Errorf("cancelled: pid %d runs on, and %s is as it was", o.pid, o.dir)
+		return fmt.Errorf("cancelled: pid %d runs on%s", o.pid, where)
 	}
 	return err
 }
 
 func (o *dumpOptions) begin(token []byte) *rpc.CheckpointCommand {
 	return &rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Begin{Begin: &rpc.CheckpointBegin{
-		Pids: []uint32{uint32(o.pid)}, Files: token, Stop: o.stop, Targets: o.targets, SkipTargets: o.skipped,
+		Pids: []uint32{uint32(o.pid)}, Files: token, Stream: o.dir == pipe.Dir, Stop: o.stop, Targets: o.targets, SkipTargets: o.skipped,
 		BudgetBytes: uint64(o.budget), BandwidthBytes: uint64(o.bandwidth), Compress: o.compress,
 		DeadlineMilliseconds: uint64(o.deadline.Milliseconds()),
 	}}}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
@@ -34,6 +35,8 @@ so one image can be restored several times at once.
 
     pos_cli --restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt --generation 3 --detach --new-pids
+
+With --dir - the image is read from standard input, where --dump --dir - has written it; the program's own input is empty then.
 
 Ctrl-C before the program runs gives up: no process is left, and the image stays as it is.`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
@@ -72,12 +75,12 @@ func restore(ctx context.Context, to streams, options restoreOptions) error {
 		return err
 	}
 	defer client.Close()
-	dir, err := openDirectory(options.dir)
+	dir, manifest, err := options.open()
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	ends, generation, err := options.ends(dir)
+	ends, err := options.ends(manifest)
 	if err != nil {
 		return err
 	}
@@ -91,34 +94,53 @@ func restore(ctx context.Context, to streams, options restoreOptions) error {
 		return err
 	}
 	begin := &rpc.RestoreBegin{
-		Files: token, Generation: generation, Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, Endpoints: ids,
+		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, Endpoints: ids,
 	}
 	return followRestore(ctx, to, client, begin, ends)
 }
 
-// ends are those that the image asks for, and the generation that it is: a newer one may come meanwhile.
-func (o *restoreOptions) ends(dir *os.File) (*terminal.Ends, uint64, error) {
+// open opens the image, and reads its manifest: of the newest generation now, because a newer one may come meanwhile.
+func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
+	if o.dir == pipe.Dir {
+		if o.generation != 0 {
+			return nil, nil, &usageError{"a stream has one generation"}
+		}
+		manifest, stream, err := pipe.In(o.standard.In)
+		if err != nil {
+			return nil, nil, fmt.Errorf("image from standard input: %w", err)
+		}
+		o.standard.In, err = os.Open(os.DevNull) // the program's own input is none of it
+		return stream, manifest, err
+	}
+	dir, err := openDirectory(o.dir)
+	if err != nil {
+		return nil, nil, err
+	}
 	opened, err := store.Open(dir)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, errors.Join(err, dir.Close())
 	}
 	defer opened.Close()
 	signed, err := opened.Manifest(o.generation)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, errors.Join(err, dir.Close())
 	}
 	// The seal is for phosd to judge, which has the keys.
 	manifest, _, err := image.Inspect(signed)
 	if err != nil {
-		return nil, 0, fmt.Errorf("image %s: %w; another generation may be whole (--generation N): pos_cli image verify %s",
-			opened.ManifestPath(o.generation), err, o.dir)
+		return nil, nil, errors.Join(fmt.Errorf("image %s: %w; another generation may be whole (--generation N): pos_cli image verify %s",
+			opened.ManifestPath(o.generation), err, o.dir), dir.Close())
 	}
+	return dir, manifest, nil
+}
+
+// ends are those that the image asks for.
+func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Ends, error) {
 	described := manifest.Endpoints
 	if o.detach {
 		described = nil
 	}
-	ends, err := terminal.NewEnds(described, o.standard)
-	return ends, manifest.Generation, err
+	return terminal.NewEnds(described, o.standard)
 }
 
 // followRestore brings the program back and stays with it.

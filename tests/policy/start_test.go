@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -41,3 +42,5 @@ func smallDisk(t *testing.T, bytes int) string {
 	})
 	return dir
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,67 @@
+package pipe
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// Dir is the directory's name that stands for standard input or output.
+const Dir = "-"
+
+// ErrTerminal means that an image would be written to a terminal.
+var ErrTerminal = errors.New("standard output is a terminal: send the image into a file or a pipe")
+
+// Out is where an image is written to.
+func Out() (*os.File, error) {
+	if _, err := unix.IoctlGetTermios(int(os.Stdout.Fd()), unix.TCGETS); err == nil {
+		return nil, ErrTerminal
+	}
+	return os.Stdout, nil
+}
+
+// In begins to read an image, and returns its manifest, and a pipe in which all of it comes.
+func In(from io.Reader) (*image.Manifest, *os.File, error) {
+	head := make([]byte, image.StreamHeaderBytes+image.FrameBytes)
+	if _, err := io.ReadFull(from, head); err != nil {
+		return nil, nil, endsEarly(err)
+	}
+	if err := image.CheckStreamHeader(head[:image.StreamHeaderBytes]); err != nil {
+		return nil, nil, err
+	}
+	frame, err := image.DecodeFrame(head[image.StreamHeaderBytes:])
+	if err != nil {
+		return nil, nil, err
+	}
+	signed := make([]byte, frame.N)
+	if _, err := io.ReadFull(from, signed); err != nil {
+		return nil, nil, endsEarly(err)
+	}
+	manifest, _, err := image.Inspect(signed)
+	if err != nil {
+		return nil, nil, err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	go func() {
+		// Whoever reads finds out himself when something is missing.
+		defer write.Close()
+		if _, err := write.Write(append(head, signed...)); err == nil {
+			_, _ = io.Copy(write, from)
+		}
+	}()
+	return manifest, read, nil
+}
+
+func endsEarly(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("standard input ends before there is an image in it")
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestPipe: a program moves from one phosd to another through a pipe between two pos_cli, and nobody can tell.
+func TestPipe(t *testing.T) {
+	here, there := start(t, "--gpus=soft:1,deterministic"), start(t, "--gpus=soft:1,deterministic")
+	want := counting(t, here, "200", "20000", "0").Start()
+	if status := want.Finish(); status != counted {
+		t.Fatalf("the program ends with %d: %s", status, want.Said())
+	}
+	job := counting(t, here, "200", "20000", "20000").Start()
+	job.Reaches(20)
+	command := exec.Command("sh", "-c", `"$1" --dump --dir - --pid "$2" | PHOS_SOCKET="$3" "$1" --restore --dir - --detach`,
+		"sh", filepath.Join(lab.Bin(), "pos_cli"), itoa(job.PID), there.Socket)
+	command.Env = append(os.Environ(), rpc.SocketVariable+"="+here.Socket)
+	said, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	t.Logf("%s", said)
+	if got := programOf(there, job); got.GetPid() == 0 || got.GetCheckpointDir() != "" || got.GetLastCheckpointUnixMilliseconds() == 0 {
+		t.Errorf("the other phosd says %v", got)
+	}
+	job.Finish()
+	if differences := job.Result().Differs(want.Result()); differences != "" {
+		t.Error(differences)
+	}
+	for _, daemon := range []*lab.Daemon{here, there} {
+		daemon.Empty()
+		if left, err := filepath.Glob(daemon.State + "/work/*/*"); err != nil || len(left) > 0 {
+			t.Errorf("left of the stream: %v, %v", left, err)
+		}
+	}
+}
+
+// TestStreamFile: an image goes into a file while the program runs on; the file is complete, or says where it is not.
+func TestStreamFile(t *testing.T) {
+	daemon := start(t)
+	job := counting(t, daemon, "100", "2000", "20000").Start()
+	job.Reaches(5)
+	path := filepath.Join(t.TempDir(), "image")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	c := call(t, daemon)
+	ctx, cancel := patience(t)
+	defer cancel()
+	until(t, c.save(ctx, &rpc.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(out), Stream: true}).Recv, isDone)
+	job.Reaches(job.Lines() + 2)
+	job.Kill()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := func(content []byte) error {
+		stream, err := os.CreateTemp(t.TempDir(), "stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		if _, err := stream.Write(content); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Seek(0, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(stream), Stream: true, Detach: true})
+		_, err = untilEnd(back.Recv)
+		if err == io.EOF {
+			return nil
+		}
+		return rpc.FromStatus(err)
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)/2] ^= 1
+	for name, content := range map[string][]byte{"cut off": whole[:len(whole)/2], "empty": nil, "flipped": flipped, "text": []byte(strings.Repeat("no image ", 100))} {
+		if err := again(content); err == nil {
+			t.Errorf("%s: it came back", name)
+		} else {
+			t.Logf("%s: %v", name, err)
+		}
+		daemon.Empty()
+	}
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	received, err := store.Init(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer received.Close()
+	if _, err := store.ReadStream(ctx, bytes.NewReader(whole), received); err != nil {
+		t.Error(err)
+	}
+	if err := again(whole); err != nil {
+		t.Fatal(err)
+	}
+	job.Reaches(job.Lines() + 2)
+	if got := job.Finish(); got != -1 {
+		t.Errorf("the program ends with %d: %s", got, job.Said())
+	}
+	daemon.Empty()
+}
+
+// TestStreamStuck: who takes nothing of a stream, or gives nothing, holds nobody up for longer than he stays.
+func TestStreamStuck(t *testing.T) {
+	daemon := start(t)
+	job := counting(t, daemon, "200", "200000", "20000").Start()
+	job.Reaches(5)
+	c := call(t, daemon)
+	for _, test := range []struct {
+		name string
+		stop bool
+	}{{"runs on", false}, {"to be stopped", true}} {
+		read, write, err := os.Pipe() // which nobody reads
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		stream := c.save(ctx, &rpc.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(write), Stream: true, Stop: test.stop})
+		until(t, stream.Recv, func(e *rpc.CheckpointEvent) bool { return e.GetStep().GetPhase() == "publish" })
+		leave()
+		job.Reaches(job.Lines() + 3)
+		daemon.Eventually("nothing is under way", func() bool { return !programOf(daemon, job).GetCheckpointRunning() })
+		_, _ = read.Close(), write.Close()
+	}
+	job.PreDump() // another is possible
+	job.Kill()
+	read, write, err := os.Pipe() // which nobody writes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	defer read.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(read), Stream: true})
+	leave()
+	if _, err := untilEnd(back.Recv); err == nil || err == io.EOF {
+		t.Errorf("it ends with %v", err)
+	}
+	daemon.Empty()
+}
