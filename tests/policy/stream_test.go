@@ -2,13 +2,14 @@ package policy
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -134,10 +135,17 @@ func TestStreamStuck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, leave := context.WithCancel(t.Context())
+		ctx, leave := patience(t)
 		stream := c.save(ctx, &rpc.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(write), Stream: true, Stop: test.stop})
-		until(t, stream.Recv, func(e *rpc.CheckpointEvent) bool { return e.GetStep().GetPhase() == "publish" })
+		const most = 64 << 10
+		daemon.Eventually("the pipe is full", func() bool {
+			waiting, err := unix.IoctlGetInt(int(read.Fd()), unix.TIOCINQ)
+			return err == nil && waiting >= most
+		})
 		leave()
+		if _, err := untilEnd(stream.Recv); err == nil || err == io.EOF {
+			t.Errorf("%s: it ends with %v", test.name, err)
+		}
 		job.Reaches(job.Lines() + 3)
 		daemon.Eventually("nothing is under way", func() bool { return !programOf(daemon, job).GetCheckpointRunning() })
 		_, _ = read.Close(), write.Close()
@@ -150,7 +158,7 @@ func TestStreamStuck(t *testing.T) {
 	}
 	defer write.Close()
 	defer read.Close()
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, leave := patience(t)
 	back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(read), Stream: true})
 	leave()
 	if _, err := untilEnd(back.Recv); err == nil || err == io.EOF {
