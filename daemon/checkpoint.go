@@ -66,7 +66,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 	}
 	defer closeAll(files)
 	for i, pid := range begin.GetPids() {
-		if begin.Pids[i], err = pidOf(actor, pid); err != nil {
+		if begin.Pids[i], err = actor.Means(pid); err != nil {
 			return err
 		}
 	}

@@ -184,7 +184,7 @@ func (s *service) CheckImage(ctx context.Context, request *rpc.CheckImageRequest
 	}
 	defer image.close()
 	reply := &rpc.CheckImageReply{}
-	for _, o := range s.daemon.machine.Obstacles(ctx, image.source.Manifest, request.GetNewPids(), placeOf(actor)) {
+	for _, o := range s.daemon.machine.Obstacles(ctx, image.source.Manifest, request.GetNewPids(), actor.Place()) {
 		reply.Obstacles = append(reply.Obstacles, &rpc.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless})
 	}
 	return reply, nil

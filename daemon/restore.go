@@ -121,7 +121,7 @@ func (r *restoring) run(ctx context.Context) error {
 	closeAll(r.files)
 	r.files = nil
 	if err := r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{
-		Pid: pidFor(r.actor, brought.Root), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
+		Pid: r.actor.Calls(brought.Root), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
 	}}}); err != nil {
 		return nil // nobody listens; the program runs
 	}
@@ -220,7 +220,7 @@ func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
 	order := ckpt.BringOrder{
 		Endpoints: endpoints, NewPids: request.GetNewPids(), Detach: request.GetDetach(),
 		Control: r.newKeeper, Cgroup: cgroupOf(int(r.actor.PID)), Output: d.options.WorkerLog, Progress: r.progress,
-		Notice: r.notice, Place: placeOf(r.actor),
+		Notice: r.notice, Place: r.actor.Place(),
 	}
 	if request.GetHold() {
 		order.Hold = func(ctx context.Context) error {
@@ -281,7 +281,7 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if !r.request.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}
-	obstacles := d.machine.Obstacles(ctx, image.source.Manifest, r.request.GetNewPids(), placeOf(r.actor))
+	obstacles := d.machine.Obstacles(ctx, image.source.Manifest, r.request.GetNewPids(), r.actor.Place())
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.notice(o.Subject + ": " + o.Reason)
@@ -295,7 +295,7 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.close()
 		return warm, nil
 	}
-	return d.prepare(ctx, image, r.request.GetEager(), placeOf(r.actor), r.progress)
+	return d.prepare(ctx, image, r.request.GetEager(), r.actor.Place(), r.progress)
 }
 
 // prepare makes everything of an image ready but its processes, and takes the image over.

@@ -20,7 +20,7 @@ func (s *service) TraceResource(ctx context.Context, request *rpc.TraceResourceR
 	if err != nil {
 		return nil, err
 	}
-	pid, err := pidOf(actor, request.GetPid())
+	pid, err := actor.Means(request.GetPid())
 	if err != nil {
 		return nil, err
 	}

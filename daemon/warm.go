@@ -158,7 +158,7 @@ func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out
 		return fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
 	}
 	// A pid that is taken now may be free when the restore comes.
-	if serious := ckpt.Serious(d.machine.Obstacles(ctx, image.source.Manifest, true, placeOf(actor))); len(serious) > 0 {
+	if serious := ckpt.Serious(d.machine.Obstacles(ctx, image.source.Manifest, true, actor.Place())); len(serious) > 0 {
 		image.close()
 		return fmt.Errorf("%w: cannot be restored here: %w", rpc.ErrInvalid, &ckpt.ObstacleError{Obstacles: serious})
 	}
@@ -174,7 +174,7 @@ func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out
 		return err
 	}
 	defer end()
-	prepared, err := d.prepare(ctx, image, true, placeOf(actor), progress)
+	prepared, err := d.prepare(ctx, image, true, actor.Place(), progress)
 	if err != nil {
 		return err
 	}

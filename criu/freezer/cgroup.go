@@ -28,7 +28,8 @@ func findMount(mountinfo string) (mount, error) {
 }
 
 func hierarchy() (mount, error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
+	// Not /proc/self: that is the first thread, which may have entered a container for something else.
+	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return mount{}, err
 	}

@@ -89,11 +89,12 @@ var namespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup
 // errEnding means that a process is about to be a zombie.
 var errEnding = errors.New("it does not end")
 
-func readNamespaces(pid int) (*member, error) {
+// readNamespaces reads those of a process; "thread-self" is this one, whose first thread may be in others.
+func readNamespaces(process string) (*member, error) {
 	m := &member{namespaces: map[string]string{}}
 	for _, kind := range namespaceKinds {
-		target, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
-		if procfs.Gone(err) && procfs.Gone(unix.Kill(pid, 0)) {
+		target, err := os.Readlink(fmt.Sprintf("/proc/%s/ns/%s", process, kind))
+		if _, gone := os.Stat("/proc/" + process); procfs.Gone(err) && procfs.Gone(gone) {
 			return nil, err
 		}
 		if kind == "mnt" && errors.Is(err, unix.ENOENT) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
@@ -117,7 +117,7 @@ func Look(ctx context.Context, root process.Identity, options Options) (*Finding
 
 // gather reads everything about everybody. Who has ended meanwhile is left out.
 func (s *survey) gather(ctx context.Context, root process.Identity) (err error) {
-	if s.self, err = readNamespaces(os.Getpid()); err != nil {
+	if s.self, err = readNamespaces("thread-self"); err != nil {
 		return err
 	}
 	tree, err := procfs.Tree(root)
@@ -169,7 +169,7 @@ func readMember(stat *procfs.Stat) (*member, error) {
 	if stat.Zombie() {
 		return m, nil
 	}
-	spaces, err := readNamespaces(stat.PID)
+	spaces, err := readNamespaces(strconv.Itoa(stat.PID))
 	if err != nil {
 		return nil, err
 	}

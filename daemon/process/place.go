@@ -20,7 +20,8 @@ func (id Identity) Namespace(kind string) (string, error) {
 func (id Identity) Elsewhere(kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool {
 		its, err := id.Namespace(kind)
-		ours, ourErr := os.Readlink("/proc/self/ns/" + kind)
+		// Not /proc/self: that is the first thread, which may have entered another one for something else.
+		ours, ourErr := os.Readlink("/proc/thread-self/ns/" + kind)
 		return err == nil && ourErr == nil && its != ours
 	})
 }

@@ -18,6 +18,8 @@ import (
 type container struct {
 	t    *testing.T
 	init int
+	// uid is the user's who works in it.
+	uid int
 	// dir is a directory outside; inside, it is /data.
 	dir string
 }
@@ -47,13 +49,13 @@ echo ready
 exec sleep 100000
 `
 
-func newContainer(t *testing.T, d *lab.Daemon) *container {
+func newContainer(t *testing.T, d *lab.Daemon, uid int) *container {
 	t.Helper()
-	for _, tool := range []string{"unshare", "nsenter", "pivot_root", "setsid"} {
+	for _, tool := range []string{"unshare", "nsenter", "pivot_root", "setsid", "setpriv"} {
 		_, err := exec.LookPath(tool)
 		lab.Need(t, "container", err)
 	}
-	c := &container{t: t, dir: home(t, 0)}
+	c := &container{t: t, uid: uid, dir: home(t, uid)}
 	root := open(t)
 	command := exec.Command("unshare", append([]string{
 		"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "sh", "-c", contain, "sh", root, c.dir, d.Dir,
@@ -90,7 +92,8 @@ func (c *container) child(pid int) (child int) {
 // exec makes a command one that runs in the container, as "docker exec" does it.
 func (c *container) exec(command *exec.Cmd) *exec.Cmd {
 	arguments := append([]string{
-		"nsenter", "--target", strconv.Itoa(c.init), "--mount", "--pid", "--uts", "--ipc", "--net", "--wdns=/data", "setsid", "--wait", command.Path,
+		"nsenter", "--target", strconv.Itoa(c.init), "--mount", "--pid", "--uts", "--ipc", "--net", "--wdns=/data", "setpriv",
+		fmt.Sprint("--reuid=", c.uid), fmt.Sprint("--regid=", c.uid), "--clear-groups", "setsid", "--wait", command.Path,
 	}, command.Args[1:]...)
 	inside := exec.Command(arguments[0], arguments[1:]...)
 	inside.Env = command.Env
@@ -113,12 +116,15 @@ func inner(t *testing.T, pid int) string {
 // TestContainer: phosd on the host, a program in a container, which is saved and restored from inside, into the same
 // container; and from outside.
 func TestContainer(t *testing.T) {
-	for _, gpu := range []string{"gpu", "none"} {
-		t.Run(gpu, func(t *testing.T) {
+	for _, test := range []struct {
+		what string
+		uid  int
+	}{{"gpu", 0}, {"none", 0}, {"gpu", ordinary}} {
+		t.Run(fmt.Sprint(test.what, " ", test.uid), func(t *testing.T) {
 			d := start(t)
-			c := newContainer(t, d)
-			writeData(t, c.dir, 0)
-			command := in(d, c.dir, "asked.py", gpu, "files")
+			c := newContainer(t, d, test.uid)
+			writeData(t, c.dir, test.uid)
+			command := in(d, c.dir, "asked.py", test.what, "files")
 			command.Path = python
 			a := launch(t, c.exec(command))
 			a.hears("ready")
@@ -140,7 +146,7 @@ func TestContainer(t *testing.T) {
 				}
 				a.does(3, steps+3)
 				// Saved again, from outside, and brought back inside once more.
-				mustCLI(t, d, "--dump", "--dir", filepath.Join(c.dir, fmt.Sprint("again", generation)), "--pid", strconv.Itoa(a.pid))
+				saves(t, d, a, uint32(test.uid), "--dump", filepath.Join(c.dir, fmt.Sprint("again", generation)))
 				a.await()
 				a = launch(t, c.exec(d.Command("--restore", "--dir", fmt.Sprint("/data/again", generation))))
 				c.runs(d, a)
