@@ -12,6 +12,8 @@ type Keep struct {
 	Generations []uint64
 	// AllBut, when there are any, are those that go; the other fields are empty then.
 	AllBut []uint64
+	// Progress, if not nil, is told how far the copying of what is still needed of wasteful packs is, by several goroutines.
+	Progress func(doneBytes, totalBytes uint64)
 }
 
 // has reports whether the generation that is at a place of all that there are stays.
@@ -69,7 +71,7 @@ func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep{dir: d, writer: writer, done: done}
+	s := &sweep{dir: d, writer: writer, done: done, progress: keep.Progress}
 	defer s.close()
 	if err := s.mark(ctx); err != nil {
 		return nil, err

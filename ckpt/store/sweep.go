@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -22,6 +23,8 @@ type sweep struct {
 	reader *Reader
 	// live are the contents that kept generations need. One that stands there in two encodings is kept in both.
 	live map[image.Hash]bool
+	// progress may be nil.
+	progress func(doneBytes, totalBytes uint64)
 	// homes is where each of them will stand.
 	homes map[home]settled
 }
@@ -221,9 +224,20 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 		_ = pack.Chown(int(whose.uid), int(whose.gid))
 	}
 	w := NewWriter(pack, nil, WriterOptions{})
+	var moved atomic.Uint64
+	var total uint64
+	for _, c := range poor {
+		total += c.liveBytes
+	}
 	for _, c := range poor {
 		slices.SortFunc(c.live, func(a, b image.Place) int { return cmp.Compare(a.Offset, b.Offset) })
-		err := inParallel(ctx, len(c.live), func(i int) error { return moveContent(w, c.file, c.live[i]) })
+		err := inParallel(ctx, len(c.live), func(i int) error {
+			now := moved.Add(image.RecordHeaderBytes + uint64(c.live[i].StoredBytes))
+			if s.progress != nil {
+				defer func() { s.progress(now, total) }()
+			}
+			return moveContent(w, c.file, c.live[i])
+		})
 		if err != nil {
 			_ = s.writer.tmp.remove(name)
 			return 0, err

@@ -29,7 +29,7 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 		return err
 	}
 	defer d.Close()
-	keep := store.Keep{Newest: int(min(options.Keep, 1<<30)), AllBut: options.Remove}
+	keep := store.Keep{Newest: int(min(options.Keep, 1<<30)), AllBut: options.Remove, Progress: progress(out, "rewrite")}
 	act, text := d.Prune, "%s: removed %s, kept %s, freed %s\n"
 	if options.DryRun {
 		act, text = d.PlanPrune, "%s: would remove %s, keep %s, and free about %s\n"

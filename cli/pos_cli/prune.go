@@ -59,7 +59,8 @@ var cleanVerb = verb{
 	summary:   "remove an image",
 	about: `Removes the image in a directory, all generations of it, and what checkpoints that were cut off left there. The directory
 itself stays, empty. Only what belongs to the image is removed: when anything else lies in the directory, when it holds no image, or when
-a checkpoint, a restore or a running program that was restored from it still uses it, nothing is removed.
+a checkpoint, a restore, a --pre-restore or another command uses it, nothing is removed. A program that was restored from it and runs does not
+miss it.
 
     pos_cli --clean --dir /data/ckpt --dry-run
     pos_cli --clean --dir /data/ckpt

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -85,7 +86,42 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 	daemon.Empty()
 }
 
-// mount mounts something until the end of the test.
+// TestCleanedWhileLoading removes an image right after a restore that loads memory while the program runs already.
+func TestCleanedWhileLoading(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	want, status := undisturbed(daemon.Job(t, program, "40", "1000000", "0"))
+	job := daemon.Job(t, program, "40", "1000000", "0").Start()
+	job.Reaches(3)
+	job.PreDump()
+	job.Kill()
+	job.Cli("--pre-restore", "--dir", job.Image)
+	if said, err := job.TryCli("--clean", "--dir", job.Image); err == nil || !strings.Contains(said, "in use by") {
+		t.Errorf("while it is kept for a restore: %s, %v", said, err)
+	}
+	job.Cli("--pre-restore", "--cancel", "--dir", job.Image)
+	job.Restore()
+	said, err := job.TryCli("--clean", "--dir", job.Image)
+	t.Log(said, err)
+	if err != nil && !strings.Contains(said, "in use by") {
+		t.Error(said, err)
+	}
+	if got := job.Finish(); got != status {
+		t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
+	}
+	if differences := job.Result().Differs(want); differences != "" {
+		t.Fatal(differences)
+	}
+	if err != nil {
+		job.Cli("--clean", "--dir", job.Image)
+	}
+	if left, err := os.ReadDir(job.Image); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	daemon.Empty()
+}
+
+// mountFor mounts something until the end of the test.
 func mountFor(t *testing.T, source, path, kind string, flags uintptr, data string) {
 	t.Helper()
 	if err := unix.Mount(source, path, kind, flags, data); err != nil {
