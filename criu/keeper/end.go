@@ -82,6 +82,7 @@ func (k *keeper) answerAll(listener *parcel.Listening) {
 			}
 			parcel.Close(files)
 			said := k.answer(asked)
+			_ = conn.Deadline(time.Now().Add(patience))
 			// Who has it killed knows how it ends.
 			if conn.Send(said) == nil && (said.Ended || asked.Kill && said.Error == "") {
 				k.end.tellOnce.Do(func() { close(k.end.told) })

@@ -125,8 +125,8 @@ func unpack(beside []byte) (files []*os.File, err error) {
 	return files, nil
 }
 
-// Deadline is when Receive gives up; the zero time: never.
-func (c *Conn) Deadline(at time.Time) error { return c.socket.SetReadDeadline(at) }
+// Deadline is when Receive and Send give up; the zero time: never.
+func (c *Conn) Deadline(at time.Time) error { return c.socket.SetDeadline(at) }
 
 // Close closes the end. The other one sees it at once.
 func (c *Conn) Close() error { return c.socket.Close() }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func pair(t *testing.T) (near, far *Conn) {
@@ -76,5 +77,27 @@ func TestWrongMessage(t *testing.T) {
 	var number int
 	if _, err := far.Receive(&number); err == nil {
 		t.Error("a text was taken for a number")
+	}
+}
+
+// TestDeadline: neither waits for a peer that does nothing.
+func TestDeadline(t *testing.T) {
+	near, _ := pair(t)
+	if err := near.Deadline(time.Now().Add(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	var number int
+	if _, err := near.Receive(&number); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("receive: %v", err)
+	}
+	long := strings.Repeat("x", 1<<20)
+	var err error
+	for range 1000 {
+		if err = near.Send(long); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("send: %v", err)
 	}
 }

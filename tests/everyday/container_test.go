@@ -72,21 +72,8 @@ func newContainer(t *testing.T, d *lab.Daemon, uid int) *container {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		lab.Need(t, "container", fmt.Errorf("%q: %w", line, err))
 	}
-	c.init = c.child(command.Process.Pid)
+	c.init = onlyChild(t, command.Process.Pid)
 	return c
-}
-
-// child is the only child of a process, as seen from outside.
-func (c *container) child(pid int) (child int) {
-	c.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err == nil {
-		_, err = fmt.Sscan(string(text), &child)
-	}
-	if err != nil {
-		c.t.Fatalf("children of pid %d: %q, %v", pid, text, err)
-	}
-	return child
 }
 
 // exec makes a command one that runs in the container, as "docker exec" does it.
