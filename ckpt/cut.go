@@ -140,6 +140,7 @@ func (v *saving) patiently(ctx context.Context, until time.Time, try func(contex
 
 // pauseAll ends with everything at rest, frozen and cut.
 func (v *saving) pauseAll(ctx context.Context) error {
+	v.prepareAll(ctx)
 	v.waiting = time.Now()
 	until := v.waiting.Add(v.order.Deadline)
 	return v.patiently(ctx, until, func(ctx context.Context) error {
@@ -318,6 +319,9 @@ func (v *saving) goOn(ctx context.Context) error {
 	}
 	err := parallel(ctx, work...)
 	v.pause = time.Since(v.paused)
+	if dropped := v.dropPrepared(); dropped != nil {
+		v.steps.log.Error("clear up after a pause", "error", dropped)
+	}
 	return err
 }
 

@@ -85,6 +85,13 @@ type CPU interface {
 	Check(ctx context.Context) error
 }
 
+// Preparer is a CPU that does beforehand, while the programs run, what needs none of their time.
+type Preparer interface {
+	// Prepare makes the next Freeze of a tree, and its Dump into this directory, quick. Drop takes back what is left of it
+	// once nothing is frozen any more. When it fails, Freeze and Dump only take longer.
+	Prepare(ctx context.Context, tree *Tree, images *os.File) (drop func() error, err error)
+}
+
 // Frozen is a tree that stands still.
 type Frozen interface {
 	// Dump writes the processes' images into a private directory. They stay frozen. The tree may have changed between

@@ -105,9 +105,11 @@ type saving struct {
 	frozen  []Frozen
 	// dumped: the processes were written once, in vain.
 	dumped bool
-	files  []image.SavedFile
-	halves map[int]image.GPUHalf
-	cpu    image.CPUHalf
+	// prepared takes back what was prepared for the pause.
+	prepared []func() error
+	files    []image.SavedFile
+	halves   map[int]image.GPUHalf
+	cpu      image.CPUHalf
 	// waiting is when the first attempt at the pause began, paused when the last one did.
 	waiting, paused time.Time
 	pause           time.Duration
@@ -145,7 +147,7 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	v.steps.keep()
 	err = v.steps.run(context.WithoutCancel(ctx), step{"end", v.end, v.thaw})
 	v.abortDevices()
-	err = errors.Join(err, v.clear())
+	err = errors.Join(err, v.dropPrepared(), v.clear())
 	saved := &Saved{Manifest: &v.order.Manifest, Pause: v.pause, Total: time.Since(begin), Took: v.steps.took, Within: v.within.longest}
 	for _, half := range v.halves {
 		saved.GPUWrittenBytes += half.WrittenBytes
@@ -261,7 +263,7 @@ func (v *saving) abort() {
 	if v.image != nil {
 		v.image.abort()
 	}
-	if err := v.clear(); err != nil {
+	if err := errors.Join(v.dropPrepared(), v.clear()); err != nil {
 		v.steps.log.Error("clear up after a checkpoint", "error", err)
 	}
 }

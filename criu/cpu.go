@@ -34,12 +34,16 @@ type CPU struct {
 	options  Options
 	sharing  sharing
 	tracking tracking
+	prepared preparations
 }
 
 // New makes a CPU.
 func New(options Options) *CPU { return &CPU{options: options} }
 
-var _ ckpt.CPU = (*CPU)(nil)
+var (
+	_ ckpt.CPU      = (*CPU)(nil)
+	_ ckpt.Preparer = (*CPU)(nil)
+)
 
 // Deadlines of those who name none.
 const (
@@ -90,21 +94,22 @@ func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep()
 type frozen struct {
 	cpu   *CPU
 	root  process.Identity
+	from  *preparation // nil: nothing was prepared
 	mu    sync.Mutex
 	guard *watchdog.Client
 }
 
 // Freeze makes a tree stand still.
 func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {
-	guard, err := watchdog.Start(c.options.Roles)
+	root := tree.Processes[0].Identity
+	guard, from, err := c.guard(root)
 	if err != nil {
 		return nil, err
 	}
-	root := tree.Processes[0].Identity
 	if err := guard.Freeze(ctx, root, deadline(ctx, freezeTime)); err != nil {
 		return nil, errors.Join(err, guard.Close())
 	}
-	return &frozen{cpu: c, root: root, guard: guard}, nil
+	return &frozen{cpu: c, root: root, from: from, guard: guard}, nil
 }
 
 // Dump writes images of the frozen tree, as it is now. Of memory that a Precopy has written there, only what changed.
@@ -124,11 +129,16 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	if err := writeRecord(images, newRecord(found)); err != nil {
 		return err
 	}
-	return f.guard.Dump(ctx, watchdog.Dump{
-		Program: f.cpu.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
-		Aliases: found.Aliases, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline(ctx, dumpTime),
+	return f.guard.Dump(ctx, f.cpu.order(found, images, deadline(ctx, dumpTime)), images)
+}
+
+// order is how CRIU shall dump what was found.
+func (c *CPU) order(found *survey.Findings, images *os.File, deadline time.Time) watchdog.Dump {
+	return watchdog.Dump{
+		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
+		Aliases: found.Aliases, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline,
 		Earlier: earlierIn(images),
-	}, images)
+	}
 }
 
 // refusal makes an error of obstacles that are not harmless.
@@ -162,5 +172,8 @@ func (f *frozen) finish(how func(*watchdog.Client) error) error {
 	}
 	guard := f.guard
 	f.guard = nil
+	if f.cpu.giveBack(f.from, guard) {
+		return nil
+	}
 	return guard.Close()
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -280,6 +281,26 @@ func (s *subject) freeze(cpu *CPU) (*ckpt.Tree, ckpt.Frozen) {
 	return tree, frozen
 }
 
+// prepare makes everything ready for a dump into a directory, as the coordinator does.
+func (s *subject) prepare(cpu *CPU, dir *os.File) (drop func()) {
+	s.t.Helper()
+	tree, err := cpu.Inspect(within(s.t), s.root)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	dropped, err := cpu.Prepare(within(s.t), tree, dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	drop = sync.OnceFunc(func() {
+		if err := dropped(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.t.Cleanup(drop)
+	return drop
+}
+
 // save dumps the tree; then it goes on, or not.
 func (s *subject) save(cpu *CPU, stop bool) *saved {
 	s.t.Helper()
@@ -292,6 +313,7 @@ func (s *subject) save(cpu *CPU, stop bool) *saved {
 
 func (s *subject) saveInto(cpu *CPU, dir *os.File, stop bool) *saved {
 	s.t.Helper()
+	defer s.prepare(cpu, dir)()
 	tree, frozen := s.freeze(cpu)
 	if err := frozen.Dump(within(s.t), dir); err != nil {
 		s.t.Fatal(err)

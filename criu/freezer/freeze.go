@@ -35,6 +35,19 @@ type Group struct {
 
 // Freeze makes the tree of a root stand still in a new cgroup of that name. When it fails, nothing has changed.
 func Freeze(ctx context.Context, root process.Identity, name string) (*Group, error) {
+	group, err := Gather(root, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := group.Hold(ctx, root); err != nil {
+		return nil, errors.Join(err, group.Thaw())
+	}
+	return group, nil
+}
+
+// Gather moves the tree of a root into a new cgroup of that name, where it runs on. A move takes the kernel milliseconds; a
+// tree that was gathered is frozen without any. When it fails, nothing has changed.
+func Gather(root process.Identity, name string) (*Group, error) {
 	parent, err := Of(root.PID)
 	if err != nil {
 		return nil, fmt.Errorf("freeze pid %d: %w", root.PID, err)
@@ -43,15 +56,27 @@ func Freeze(ctx context.Context, root process.Identity, name string) (*Group, er
 	if err := os.Mkdir(group.Path, 0o755); err != nil {
 		return nil, fmt.Errorf("freeze pid %d: %w", root.PID, err)
 	}
-	if err := group.gather(ctx, root); err != nil {
+	tree, err := procfs.Tree(root)
+	if err == nil {
+		_, err = group.take(tree)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("freeze pid %d: %w", root.PID, err), group.Thaw())
 	}
 	return group, nil
 }
 
-// gather moves processes until a frozen tree has none outside: what was born while others were moved is found then.
-func (g *Group) gather(ctx context.Context, root process.Identity) error {
-	for ctx.Err() == nil {
+// Hold makes the tree of a root, which was gathered, stand still. When it fails, some of it may.
+func (g *Group) Hold(ctx context.Context, root process.Identity) error {
+	if err := g.hold(ctx, root); err != nil {
+		return fmt.Errorf("freeze pid %d: %w", root.PID, err)
+	}
+	return nil
+}
+
+// hold moves processes until a frozen tree has none outside: what was born while others were moved is found then.
+func (g *Group) hold(ctx context.Context, root process.Identity) error {
+	for frozen := false; ctx.Err() == nil; frozen = true {
 		tree, err := procfs.Tree(root)
 		if err != nil {
 			return err
@@ -60,14 +85,15 @@ func (g *Group) gather(ctx context.Context, root process.Identity) error {
 		if err != nil {
 			return err
 		}
+		// A tree that was listed while it ran may have more processes by now.
+		if moved == 0 && frozen {
+			return g.release(tree)
+		}
 		if err := write(g.Path, "cgroup.freeze", "1"); err != nil {
 			return err
 		}
 		if err := g.await(ctx); err != nil {
 			return err
-		}
-		if moved == 0 {
-			return g.release(tree)
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrRestless, context.Cause(ctx))

@@ -21,6 +21,14 @@ func (g *Group) Thaw() error {
 	return g.remove()
 }
 
+// Loosen lets the processes go on where they are.
+func (g *Group) Loosen() error {
+	if err := write(g.Path, "cgroup.freeze", "0"); err != nil {
+		return fmt.Errorf("thaw: %w", err)
+	}
+	return nil
+}
+
 // Kill ends all processes where they are, without their running once more.
 func (g *Group) Kill() error {
 	if !live(g.Path) {

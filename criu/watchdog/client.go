@@ -45,6 +45,20 @@ func Start(program []string) (*Client, error) {
 // grace is how long a watchdog may take, beyond what it was given, to take back what it could not do.
 const grace = settleTime + 2*freezer.Patience
 
+// Ready gathers a tree, which runs on, and starts the CRIU of a dump that will come, up to where it would look at the tree. If
+// the dump is another one then, this CRIU is of no use and no harm.
+func (c *Client) Ready(ctx context.Context, root process.Identity, how Dump, images *os.File) error {
+	return c.ask(ctx, deadlineOf(ctx, how.Deadline), order{Ready: &ready{Root: root, Dump: how}}, images)
+}
+
+// deadlineOf is a context's, if it has one.
+func deadlineOf(ctx context.Context, otherwise time.Time) time.Time {
+	if at, ok := ctx.Deadline(); ok {
+		return at
+	}
+	return otherwise
+}
+
 // Freeze makes a tree stand still.
 func (c *Client) Freeze(ctx context.Context, root process.Identity, deadline time.Time) error {
 	return c.ask(ctx, deadline, order{Freeze: &freeze{Root: root, Deadline: deadline}})

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/damage"
 	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
@@ -33,10 +34,6 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	}
 	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
 	defer cancel()
-	namespaces, err := namespaces(w.root, order.Namespaces)
-	if err != nil {
-		return fmt.Errorf("dump: %w", err)
-	}
 	second, err := alias.Make(rights.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Aliases)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
@@ -45,23 +42,35 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
 	}
-	options := w.options(order)
+	if first := w.take(order); first != nil {
+		err = first.run(ctx)
+	} else {
+		err = w.run(ctx, engine.Request{Images: files[0]}, order)
+	}
+	return errors.Join(w.settle(err, before), second.Remove())
+}
+
+// run runs CRIU for a dump.
+func (w *watchdog) run(ctx context.Context, request engine.Request, order Dump) error {
+	namespaces, err := namespaces(w.root, order.Namespaces)
+	if err != nil {
+		return err
+	}
+	defer parcel.Close(namespaces)
 	group, err := os.Open(w.group.Path)
 	if err != nil {
-		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
+		return err
 	}
+	defer group.Close()
+	options := w.options(order)
 	if len(namespaces) > 0 {
 		// In a container its path may lead nowhere.
 		options.FreezeCgroup = proto.String(fmt.Sprintf("/proc/self/fd/%d", engine.Descriptor(0)))
 	}
-	_, err = engine.Run(ctx, engine.Request{
-		Program: order.Program, User: order.User, Type: rpc.CriuReqType_DUMP, Images: files[0],
-		Options: options, Namespaces: namespaces, Inherited: []*os.File{group},
-	})
-	for _, file := range append(namespaces, group) {
-		_ = file.Close()
-	}
-	return errors.Join(w.settle(err, before), second.Remove())
+	request.Program, request.User, request.Type, request.Options = order.Program, order.User, rpc.CriuReqType_DUMP, options
+	request.Namespaces, request.Inherited = namespaces, []*os.File{group}
+	_, err = engine.Run(ctx, request)
+	return err
 }
 
 func (w *watchdog) options(order Dump) *rpc.CriuOpts {

@@ -19,6 +19,7 @@ const orderFD = 3
 
 // order is what phosd says. Only one field is set.
 type order struct {
+	Ready  *ready  `json:"ready,omitempty"`
 	Freeze *freeze `json:"freeze,omitempty"`
 	Dump   *Dump   `json:"dump,omitempty"`
 	// Precopy is for a tree that runs.
@@ -26,6 +27,12 @@ type order struct {
 	Cancel  bool     `json:"cancel,omitempty"`
 	Thaw    bool     `json:"thaw,omitempty"`
 	Kill    bool     `json:"kill,omitempty"`
+}
+
+// ready asks for a CRIU that is about to dump. The images' directory comes beside it.
+type ready struct {
+	Root process.Identity `json:"root"`
+	Dump Dump             `json:"dump"`
 }
 
 type freeze struct {

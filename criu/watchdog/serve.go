@@ -21,6 +21,10 @@ type watchdog struct {
 	self  process.Identity
 	group *freezer.Group
 	root  process.Identity
+	// gathered: the tree is in its cgroup whether it is frozen or not, until the watchdog ends.
+	gathered bool
+	// waiting is a CRIU that was started beforehand; nil: none.
+	waiting *waiting
 }
 
 // parcelled is an order with its files.
@@ -56,6 +60,7 @@ func Serve() error {
 			break
 		}
 	}
+	w.dismiss()
 	return w.undo()
 }
 
@@ -73,6 +78,8 @@ func (w *watchdog) receive(orders chan<- parcelled) {
 
 func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
 	switch {
+	case next.order.Ready != nil:
+		return w.whileWatching(orders, func(ctx context.Context) error { return w.makeReady(ctx, next.order.Ready, next.files) })
 	case next.order.Freeze != nil:
 		return w.freeze(next.order.Freeze)
 	case next.order.Dump != nil:
@@ -80,7 +87,7 @@ func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
 	case next.order.Precopy != nil:
 		return w.whileWatching(orders, func(ctx context.Context) error { return w.precopy(ctx, *next.order.Precopy, next.files) })
 	case next.order.Thaw:
-		return w.undo()
+		return w.thaw()
 	case next.order.Kill:
 		return w.kill()
 	}
@@ -110,17 +117,32 @@ func (w *watchdog) whileWatching(orders <-chan parcelled, do func(ctx context.Co
 }
 
 func (w *watchdog) freeze(order *freeze) error {
+	ctx, cancel := context.WithDeadline(context.Background(), order.Deadline)
+	defer cancel()
+	if w.gathered && w.root == order.Root {
+		if err := w.group.Hold(ctx, order.Root); err != nil {
+			return errors.Join(err, w.group.Loosen())
+		}
+		return nil
+	}
 	if w.group != nil {
 		return fmt.Errorf("freeze: %w", ErrOrder)
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), order.Deadline)
-	defer cancel()
 	group, err := freezer.Freeze(ctx, order.Root, groupName(w.self))
 	if err != nil {
 		return err
 	}
 	w.group, w.root = group, order.Root
 	return nil
+}
+
+// thaw lets all go on. To move them back, which the kernel takes its time for, is left to the end where they were moved
+// beforehand.
+func (w *watchdog) thaw() error {
+	if w.gathered {
+		return w.group.Loosen()
+	}
+	return w.undo()
 }
 
 // undo lets all go on as if nothing had been.
@@ -131,7 +153,7 @@ func (w *watchdog) undo() error {
 	if err := w.group.Thaw(); err != nil {
 		return err
 	}
-	w.group = nil
+	w.group, w.gathered = nil, false
 	return nil
 }
 
@@ -142,7 +164,7 @@ func (w *watchdog) kill() error {
 	if err := w.group.Kill(); err != nil {
 		return err
 	}
-	w.group = nil
+	w.group, w.gathered = nil, false
 	return nil
 }
 

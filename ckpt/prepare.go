@@ -1,0 +1,38 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// prepareTime is how long it may take to get ready for a pause.
+const prepareTime = 10 * time.Second
+
+// prepareAll has everything ready that the pause would wait for. What cannot be made ready now is made later.
+func (v *saving) prepareAll(ctx context.Context) {
+	preparer, offers := v.order.CPU.(Preparer)
+	if !offers {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTime)
+	defer cancel()
+	for i, work := range v.work {
+		drop, err := preparer.Prepare(ctx, v.trees[i], work.Descriptor())
+		if err != nil {
+			v.steps.log.Debug("prepare for the pause", "pid", v.trees[i].Processes[0].PID, "error", err)
+			continue
+		}
+		v.prepared = append(v.prepared, drop)
+	}
+}
+
+// dropPrepared takes back what was prepared.
+func (v *saving) dropPrepared() error {
+	var failures []error
+	for _, drop := range v.prepared {
+		failures = append(failures, drop())
+	}
+	v.prepared = nil
+	return errors.Join(failures...)
+}

@@ -1,0 +1,101 @@
+package criu
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/watchdog"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// Prepare starts the watchdog of the next Freeze, and its CRIU, which waits until the tree stands still. When the tree has
+// changed by then in what CRIU must be told of it, another CRIU is started.
+func (c *CPU) Prepare(ctx context.Context, tree *ckpt.Tree, images *os.File) (drop func() error, err error) {
+	root := tree.Processes[0].Identity
+	found, err := c.look(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal(found.Obstacles); err != nil {
+		return nil, err
+	}
+	guard, err := watchdog.Start(c.options.Roles)
+	if err != nil {
+		return nil, err
+	}
+	if err := guard.Ready(ctx, root, c.order(found, images, deadline(ctx, dumpTime)), images); err != nil {
+		return nil, errors.Join(err, guard.Close())
+	}
+	p := &preparation{guard: guard}
+	if !c.keep(root, p) {
+		return nil, errors.Join(watchdog.ErrOrder, guard.Close())
+	}
+	return func() error { return c.drop(root, p) }, nil
+}
+
+// preparation is what waits for a Freeze of a tree. There is one for each tree.
+type preparation struct {
+	// guard is nil while it is in use.
+	guard   *watchdog.Client
+	dropped bool
+}
+
+// preparations are all there are, by the roots of the trees.
+type preparations struct {
+	mu     sync.Mutex
+	byRoot map[process.Identity]*preparation
+}
+
+func (c *CPU) keep(root process.Identity, p *preparation) bool {
+	c.prepared.mu.Lock()
+	defer c.prepared.mu.Unlock()
+	if c.prepared.byRoot[root] != nil {
+		return false
+	}
+	if c.prepared.byRoot == nil {
+		c.prepared.byRoot = make(map[process.Identity]*preparation)
+	}
+	c.prepared.byRoot[root] = p
+	return true
+}
+
+// guard is the watchdog that was prepared for a tree, or a new one.
+func (c *CPU) guard(root process.Identity) (guard *watchdog.Client, from *preparation, err error) {
+	c.prepared.mu.Lock()
+	if from = c.prepared.byRoot[root]; from != nil {
+		guard, from.guard = from.guard, nil
+	}
+	c.prepared.mu.Unlock()
+	if guard == nil {
+		guard, err = watchdog.Start(c.options.Roles)
+	}
+	return guard, from, err
+}
+
+// giveBack keeps a watchdog for the next Freeze, or until it is dropped: its end is waited for when the tree goes on already.
+func (c *CPU) giveBack(from *preparation, guard *watchdog.Client) bool {
+	c.prepared.mu.Lock()
+	defer c.prepared.mu.Unlock()
+	if from == nil || from.dropped || from.guard != nil {
+		return false
+	}
+	from.guard = guard
+	return true
+}
+
+func (c *CPU) drop(root process.Identity, p *preparation) error {
+	c.prepared.mu.Lock()
+	guard := p.guard
+	p.guard, p.dropped = nil, true
+	if c.prepared.byRoot[root] == p {
+		delete(c.prepared.byRoot, root)
+	}
+	c.prepared.mu.Unlock()
+	if guard == nil {
+		return nil
+	}
+	return guard.Close()
+}
