@@ -52,6 +52,9 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rp
 	if begin == nil {
 		return fmt.Errorf("%w: a restore begins with its order", rpc.ErrInvalid)
 	}
+	if err := actor.Seen(); err != nil {
+		return err
+	}
 	files, err := s.daemon.takeFiles(begin.GetFiles(), actor)
 	if err != nil {
 		return err

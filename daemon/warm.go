@@ -132,6 +132,9 @@ func (s *service) PreRestore(request *rpc.PreRestoreRequest, stream grpc.ServerS
 	if err != nil {
 		return err
 	}
+	if err := actor.Seen(); err != nil {
+		return err
+	}
 	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
 	if err != nil {
 		return err

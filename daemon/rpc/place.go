@@ -16,8 +16,21 @@ func (a Actor) Place() process.Identity {
 	return id
 }
 
+// Seen is an error for an actor whom phosd cannot see, as that of another container when phosd runs in one: what he knows by
+// pids and paths is then known to nobody here.
+func (a Actor) Seen() error {
+	if a.PID <= 0 {
+		return fmt.Errorf("%w: the caller is in a pid namespace that phosd cannot see: call from where phosd runs, or from below",
+			ErrNotPermitted)
+	}
+	return nil
+}
+
 // Means is the process that the actor means by a pid.
 func (a Actor) Means(pid uint32) (uint32, error) {
+	if err := a.Seen(); err != nil {
+		return 0, err
+	}
 	place := a.Place()
 	if place.PID == 0 {
 		return pid, nil

@@ -1,0 +1,65 @@
+package policy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestUnseen: a phosd in a pid namespace of its own does not take the pids of a caller outside for its own.
+func TestUnseen(t *testing.T) {
+	lab.Need(t, "root", lab.Root())
+	lab.Need(t, "build", lab.Built())
+	dir, err := os.MkdirTemp("/run", "phos-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "phosd.sock")
+	phosd := exec.Command(filepath.Join(lab.Bin(), "phosd"), "--runtime-dir="+dir, "--socket="+socket,
+		"--state-dir="+filepath.Join(t.TempDir(), "state"), "--gpus=soft:1", "--config="+os.DevNull)
+	phosd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	var said strings.Builder
+	phosd.Stderr = &said
+	if err := phosd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = phosd.Process.Kill()
+		_ = phosd.Wait()
+	})
+	cli := func(arguments ...string) (string, error) {
+		command := exec.Command(filepath.Join(lab.Bin(), "pos_cli"), arguments...)
+		command.Env = append(os.Environ(), rpc.SocketVariable+"="+socket)
+		output, err := command.CombinedOutput()
+		return string(output), err
+	}
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, missing := os.Stat(socket); missing == nil {
+			break
+		}
+		if time.Since(begun) > lab.Patience {
+			t.Fatalf("phosd does not answer: %s", said.String())
+		}
+	}
+	own := itoa(os.Getpid())
+	for _, arguments := range [][]string{
+		{"--pre-dump", "--pid", own, "--dir", filepath.Join(t.TempDir(), "image")},
+		{"--trace-resource", "--subaction", "start", "--pid", own, "--dir", t.TempDir()},
+		{"--trace-resource", "--subaction", "stop", "--pid", own},
+	} {
+		if text, err := cli(arguments...); err == nil || !strings.Contains(text, "pid namespace that phosd cannot see") {
+			t.Errorf("%v: %v: %s", arguments, err, text)
+		}
+	}
+	if text, err := cli("--status"); err != nil {
+		t.Errorf("%v: %s\n%s", err, text, said.String())
+	}
+}
