@@ -46,7 +46,17 @@ func (v victim) at(steps []string) []string {
 	if v.to != "" {
 		to = slices.Index(steps, v.to) + 1
 	}
-	return steps[from:to]
+	return chosen(steps[from:to], len(v.name))
+}
+
+// chosen are all of some steps, or half of them where not everything shall be tried.
+func chosen(steps []string, which int) (some []string) {
+	for i, step := range steps {
+		if full() || i%2 == which%2 {
+			some = append(some, step)
+		}
+	}
+	return some
 }
 
 // held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how the command ends.
