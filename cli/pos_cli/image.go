@@ -12,8 +12,8 @@ var imageVerb = verb{
 	name: "image", word: true,
 	arguments: "list|show|check|verify|diff|prune DIR",
 	summary:   "look at checkpoint images, check them, and thin them out",
-	about: `An image is a directory that --pre-dump and --dump write into and --restore reads. Each checkpoint into it is a generation;
-generations share what did not change between them. FORMAT.md describes every byte.
+	about: `An image is a directory that --pre-dump and --dump write into and --restore reads. Each checkpoint into it is a
+generation; generations share what did not change between them. FORMAT.md describes every byte.
 
     pos_cli image list /data/ckpt          what is in it
     pos_cli image show /data/ckpt          everything about the newest generation
@@ -42,17 +42,18 @@ var imageListVerb = verb{
 	name: "image list", word: true,
 	arguments: "DIR",
 	summary:   "list the generations of an image",
-	about: `Lists the generations of an image, the oldest first, with what each has written and shared with older ones, and how much
-disk space the image takes. A generation that cannot be restored says so in its row: partial (made with --target or
---skip-target) or damaged.
+	about: `Lists the generations of an image, the oldest first, with what each has written and shared with older ones, and how
+much disk space the image takes. A generation that cannot be restored says so in its row: partial (made with --target
+or --skip-target) or damaged.
 
     pos_cli image list /data/ckpt
     pos_cli image list /data/ckpt --json | jq '.generations[-1].created'
 
-With --json it prints one object: dir, store (the image's random name), format, packs, bytes (disk space taken), needed_bytes
-(what generations need of it, null when some is missing) and generations, each with generation, created, phos, host, owner_uid, owner,
-pid, command, processes, gpu_processes, memory_bytes, pinned_bytes, cpu_bytes, written_bytes, shared_bytes, pause_microseconds, kinds
-(of a partial image), group, and damage (why its manifest cannot be read; the other fields are empty then).`,
+With --json it prints one object: dir, store (the image's random name), format, packs, bytes (disk space taken),
+needed_bytes (what generations need of it, null when some is missing) and generations, each with generation, created,
+phos, host, owner_uid, owner, pid, command, processes, gpu_processes, memory_bytes, pinned_bytes, cpu_bytes,
+written_bytes, shared_bytes, pause_microseconds, kinds (of a partial image), group, and damage (why its manifest
+cannot be read; the other fields are empty then).`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		return onImage(flags, func(_ context.Context, out imagecmd.Output, dir string) error { return imagecmd.List(out, dir) })
 	},
@@ -62,15 +63,15 @@ var imageShowVerb = verb{
 	name: "image show", word: true,
 	arguments: "DIR",
 	summary:   "show everything about a generation",
-	about: `Shows one generation of an image: when, where and of what it was made, its processes with what each has on its GPUs, its
-files, and the terminals and pipes that a restore connects again.
+	about: `Shows one generation of an image: when, where and of what it was made, its processes with what each has on its GPUs,
+its files, and the terminals and pipes that a restore connects again.
 
     pos_cli image show /data/ckpt
     pos_cli image show /data/ckpt --generation 2 --json | jq '.manifest.processes[].pid'
 
-With --json it prints one object: dir, store, format, generation, bytes, seal (version, owner_uid and key, the name of the key that
-sealed it; only phosd can tell whether it did) and manifest: the manifest itself, every field, exactly as it stands in the image. Its own
-field version says which; FORMAT.md describes it.`,
+With --json it prints one object: dir, store, format, generation, bytes, seal (version, owner_uid and key, the name of
+the key that sealed it; only phosd can tell whether it did) and manifest: the manifest itself, every field, exactly as
+it stands in the image. Its own field version says which; FORMAT.md describes it.`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		return onImage(flags, func(_ context.Context, out imagecmd.Output, dir string) error {
@@ -83,13 +84,15 @@ var imageCheckVerb = verb{
 	name: "image check", word: true,
 	arguments: "DIR",
 	summary:   "say whether an image can be restored here, and if not, why",
-	about: `Asks phosd whether a restore of the image would succeed on this machine, for this user, at this moment, and tells all that
-stands against it and what to do about it. Nothing is started. The contents are not read: see pos_cli image verify.
+	about: `Asks phosd whether a restore of the image would succeed on this machine, for this user, at this moment, and tells all
+that stands against it and what to do about it. Nothing is started. The contents are not read: see pos_cli image
+verify.
 
     pos_cli image check /data/ckpt && pos_cli --restore --dir /data/ckpt
 
-The exit status is 1 when something stands against a restore. With --json it prints one object: dir, generation, restorable and
-obstacles, each with subject, reason, remedy (may be empty) and harmless (true: it is only worth knowing).`,
+The exit status is 1 when something stands against a restore. With --json it prints one object: dir, generation,
+restorable and obstacles, each with subject, reason, remedy (may be empty) and harmless (true: it is only worth
+knowing).`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		newPIDs := flags.Bool("new-pids", false, "for a restore with --new-pids")
@@ -103,16 +106,17 @@ var imageVerifyVerb = verb{
 	name: "image verify", word: true,
 	arguments: "DIR",
 	summary:   "read an image and check every byte of it",
-	about: `Reads all of an image and compares it with its check sums. Every damaged file is named, with what is wrong at which offset,
-and which generations and processes need what was lost. A content that another file still has is not lost.
+	about: `Reads all of an image and compares it with its check sums. Every damaged file is named, with what is wrong at which
+offset, and which generations and processes need what was lost. A content that another file still has is not lost.
 
     pos_cli image verify /data/ckpt
 
-The exit status is 1 when anything is damaged. A generation that is not touched can be restored all the same; the next checkpoint into
-the directory writes again what is missing. Seals are judged by phosd: see pos_cli image check.
+The exit status is 1 when anything is damaged. A generation that is not touched can be restored all the same; the next
+checkpoint into the directory writes again what is missing. Seals are judged by phosd: see pos_cli image check.
 
-With --json it prints one object: dir, generations, packs, contents, bytes, good_generations, bad_generations and problems, each with file
-(within the directory), what, and touches: generation and parts ("gpu of pid 12, gpu0", "cpu, 12/pages-1.img", "file /data/log").`,
+With --json it prints one object: dir, generations, packs, contents, bytes, good_generations, bad_generations and
+problems, each with file (within the directory), what, and touches: generation and parts ("gpu of pid 12, gpu0", "cpu,
+12/pages-1.img", "file /data/log").`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		return onImage(flags, imagecmd.Verify)
 	},
@@ -122,16 +126,16 @@ var imageDiffVerb = verb{
 	name: "image diff", word: true,
 	arguments: "DIR",
 	summary:   "show what changed between two generations",
-	about: `Compares two generations of an image, the two newest when none is named: how many bytes of GPU memory, of the CPU half and
-of saved files changed, and how many are the same; then which processes, memories, files and objects. Whole chunks of 2 MiB are compared,
-by their names; no content is read.
+	about: `Compares two generations of an image, the two newest when none is named: how many bytes of GPU memory, of the CPU half
+and of saved files changed, and how many are the same; then which processes, memories, files and objects. Whole chunks
+of 2 MiB are compared, by their names; no content is read.
 
     pos_cli image diff /data/ckpt
     pos_cli image diff /data/ckpt --from 1 --to 5 --json | jq .totals.gpu.changed_bytes
 
-With --json it prints one object: dir, from, to, totals (gpu, cpu, files: bytes_before, bytes_after, changed_bytes, shared_bytes), processes
-(pid, command, change, memory with address ranges, files, objects before and after), cpu and files (name, change, bytes_before,
-bytes_after, changed_bytes). A change is added, removed or changed.`,
+With --json it prints one object: dir, from, to, totals (gpu, cpu, files: bytes_before, bytes_after, changed_bytes,
+shared_bytes), processes (pid, command, change, memory with address ranges, files, objects before and after), cpu and
+files (name, change, bytes_before, bytes_after, changed_bytes). A change is added, removed or changed.`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		from := flags.Uint64("from", 0, "the `N`th generation; 0: the one before --to")
 		to := flags.Uint64("to", 0, "the `N`th generation; 0: the newest")

@@ -14,19 +14,21 @@ var imagePruneVerb = verb{
 	name: "image prune", word: true,
 	arguments: "DIR",
 	summary:   "remove old generations of an image",
-	about: `Removes generations of an image, and what only they needed. Name either how many of the newest stay (--keep), or which go
-(--generation, several times or separated by commas). What stays is looked at first: when something of it is missing, nothing is removed.
-Packs of which little is needed are written again, which takes as much free space for a while.
+	about: `Removes generations of an image, and what only they needed. Name either how many of the newest stay (--keep), or which
+go (--generation, several times or separated by commas). What stays is looked at first: when something of it is
+missing, nothing is removed. Packs of which little is needed are written again, which takes as much free space for a
+while.
 
     pos_cli image prune /data/ckpt --keep 3 --dry-run
     pos_cli image prune /data/ckpt --keep 3
     pos_cli image prune /data/ckpt --generation 1,2
 
-A restore that is under way is not disturbed; a checkpoint that is, is waited for by nobody: the command says who has the image. Cut
-off at any moment, it may be called again. The last generation is removed with the image: see pos_cli --clean.
+A restore that is under way is not disturbed. While a checkpoint is, nothing is removed: the command does not wait,
+and says who has the image. Cut off at any moment, it may be called again. The last generation is removed with the
+image: see pos_cli --clean.
 
-With --json it prints one object: dir, dry_run, removed and kept (generations), packs_removed, packs_rewritten, freed_bytes (an estimate with
---dry-run), and damage when something was found on the way that could not be read.`,
+With --json it prints one object: dir, dry_run, removed and kept (generations), packs_removed, packs_rewritten,
+freed_bytes (an estimate with --dry-run), and damage when something was found on the way that could not be read.`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		var options imagecmd.PruneOptions
 		flags.UintVar(&options.Keep, "keep", 0, "keep the `N` newest generations")
@@ -57,16 +59,16 @@ var cleanVerb = verb{
 	name:      "clean",
 	arguments: "--dir DIR",
 	summary:   "remove an image",
-	about: `Removes the image in a directory, all generations of it, and what checkpoints that were cut off left there. The directory
-itself stays, empty. Only what belongs to the image is removed: when anything else lies in the directory, when it holds no image, or when
-a checkpoint, a restore, a --pre-restore or another command uses it, nothing is removed. A program that was restored from it and runs does not
-miss it.
+	about: `Removes the image in a directory, all generations of it, and what checkpoints that were cut off left there. The
+directory itself stays, empty. Only what belongs to the image is removed: when anything else lies in the directory,
+when it holds no image, or when a checkpoint, a restore, a --pre-restore or another command uses it, nothing is
+removed. A program that was restored from it and runs does not miss it.
 
     pos_cli --clean --dir /data/ckpt --dry-run
     pos_cli --clean --dir /data/ckpt
 
-It works without phosd, with the rights of the caller. Cut off at any moment, it may be called again. With --json it prints one object: dir,
-dry_run, generations, packs and bytes.`,
+It works without phosd, with the rights of the caller. Cut off at any moment, it may be called again. With --json it
+prints one object: dir, dry_run, generations, packs and bytes.`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		dir := flags.String("dir", "", "`DIR` of the image")
 		dryRun := flags.Bool("dry-run", false, "say what would be removed, and remove nothing")
