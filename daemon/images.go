@@ -127,8 +127,8 @@ func (d *Daemon) unseal(signed []byte, actor rpc.Actor) (*image.Manifest, error)
 		return m, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: the seal of the image: %w; an image of another machine needs root, or its key in %s",
-			rpc.ErrNotPermitted, err, d.options.Config.StateDir+"/keys")
+		return nil, fmt.Errorf("%w: the seal of the image: %w; an image of another machine needs root, or its key (pos_cli help image key)",
+			rpc.ErrNotPermitted, err)
 	}
 	if !actor.May(seal.OwnerUID) {
 		return nil, fmt.Errorf("%w: the image is of a program of another user", rpc.ErrNotPermitted)
@@ -188,6 +188,34 @@ func (s *service) CheckImage(ctx context.Context, request *rpc.CheckImageRequest
 		reply.Obstacles = append(reply.Obstacles, &rpc.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless})
 	}
 	return reply, nil
+}
+
+// Keys gives, takes and forgets keys.
+func (s *service) Keys(ctx context.Context, request *rpc.KeysRequest) (*rpc.KeysReply, error) {
+	actor, err := rpc.ActorOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := actor.RequireRoot("see and change keys"); err != nil {
+		return nil, err
+	}
+	state, reply := s.daemon.state, &rpc.KeysReply{}
+	switch act := request.GetAct().(type) {
+	case *rpc.KeysRequest_Export:
+		key := state.Key()
+		reply.Key = key[:]
+	case *rpc.KeysRequest_Import:
+		err = state.Import(act.Import.GetName(), act.Import.GetKey())
+		s.daemon.log.Info("key imported", "name", act.Import.GetName(), "error", err)
+	case *rpc.KeysRequest_Remove:
+		err = state.Forget(act.Remove)
+		s.daemon.log.Info("key forgotten", "name", act.Remove, "error", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", rpc.ErrInvalid, err)
+	}
+	reply.Names, err = state.Names()
+	return reply, err
 }
 
 // library keeps a copy of a library that is no longer where it was.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 
 	"github.com/phos-gpu/phos/cli/imagecmd"
 )
 
 var imageVerb = verb{
 	name: "image", word: true,
-	arguments: "list|show|check|verify|diff|prune DIR",
+	arguments: "list|show|check|verify|diff|prune DIR, key",
 	summary:   "look at checkpoint images, check them, and thin them out",
 	about: `An image is a directory that --pre-dump and --dump write into and --restore reads. Each checkpoint into it is a
 generation; generations share what did not change between them. FORMAT.md describes every byte.
@@ -21,9 +22,10 @@ generation; generations share what did not change between them. FORMAT.md descri
     pos_cli image verify /data/ckpt        is every byte of it still what was written
     pos_cli image diff /data/ckpt          what changed between the two newest generations
     pos_cli image prune /data/ckpt --keep 3
+    pos_cli image key list                 which other machines' images their users may restore here
     pos_cli --clean --dir /data/ckpt       removes the whole image
 
-All but check work without phosd, on any machine, and with the rights of the caller. Each takes --json.`,
+All but check and key work without phosd, on any machine, and with the rights of the caller. Each takes --json.`,
 }
 
 // It names the group that it stands for, so it is completed here.
@@ -143,6 +145,38 @@ files (name, change, bytes_before, bytes_after, changed_bytes). A change is adde
 		return onImage(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Diff(ctx, out, dir, imagecmd.DiffOptions{From: *from, To: *to, All: *all})
 		})
+	},
+}
+
+var imageKeyVerb = verb{
+	name: "image key", word: true,
+	arguments: "export | list | import NAME | forget NAME",
+	summary:   "let users restore images of other machines",
+	about: `phosd seals each image with the key of its machine, and restores for a user only what was sealed for that user: by this
+machine, or by one whose key root has imported. Root may restore any image.
+
+    ssh node1 pos_cli image key export | pos_cli image key import node1
+    pos_cli image key list
+    pos_cli image key forget node1
+
+A key is a secret of root's: who has it can make images that are restored as any user, root too, wherever it counts. Import only
+those of machines whose root is trusted as this one's. With --json, list prints an array of names.`,
+	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+		asJSON := flags.Bool("json", false, "print JSON")
+		return func(ctx context.Context, to streams, words []string) error {
+			out := imagecmd.Output{Out: to.out, Err: to.err, JSON: *asJSON}
+			switch {
+			case len(words) == 1 && words[0] == "export":
+				return imagecmd.ExportKey(ctx, out)
+			case len(words) == 1 && words[0] == "list":
+				return imagecmd.ListKeys(ctx, out)
+			case len(words) == 2 && words[0] == "import":
+				return imagecmd.ImportKey(ctx, out, os.Stdin, words[1])
+			case len(words) == 2 && words[0] == "forget":
+				return imagecmd.ForgetKey(ctx, out, words[1])
+			}
+			return &usageError{"say export, list, import NAME or forget NAME"}
+		}
 	},
 }
 

@@ -4,7 +4,7 @@ package main
 func verbs() []*verb {
 	return []*verb{
 		&startVerb, &statusVerb, &stopVerb, &envVerb, &preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
-		&imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb, &imageVerifyVerb, &imageDiffVerb, &imagePruneVerb,
+		&imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb, &imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
 		&versionVerb, &helpVerb, &completionVerb, &manVerb,
 	}
 }

@@ -63,6 +63,35 @@ func TestImportedKeys(t *testing.T) {
 	}
 }
 
+func TestImport(t *testing.T) {
+	dir := open(t, statedir.Options{Path: t.TempDir()})
+	key := bytes.Repeat([]byte{7}, 32)
+	for _, test := range []struct {
+		name string
+		key  []byte
+		want error
+	}{
+		{"node-1.example_x", key, nil}, {"node-1.example_x", bytes.Repeat([]byte{8}, 32), nil}, {"b", key, nil},
+		{"", key, statedir.ErrKeyName}, {".hidden", key, statedir.ErrKeyName}, {"../key/seal", key, statedir.ErrKeyName},
+		{"a b", key, statedir.ErrKeyName}, {strings.Repeat("x", 101), key, statedir.ErrKeyName}, {"short", key[1:], statedir.ErrKey},
+	} {
+		if err := dir.Import(test.name, test.key); !errors.Is(err, test.want) {
+			t.Errorf("%q: %v, want %v", test.name, err, test.want)
+		}
+	}
+	if err := dir.Forget("b"); err != nil {
+		t.Error(err)
+	}
+	if err := dir.Forget("b"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("forgotten twice: %v", err)
+	}
+	names, err := dir.Names()
+	keys, failed := dir.Imported()
+	if err != nil || failed != nil || len(names) != 1 || names[0] != "node-1.example_x" || len(keys) != 1 || keys[0][0] != 8 {
+		t.Errorf("%q %x, %v %v", names, keys, err, failed)
+	}
+}
+
 func TestWorkOfTheDeadIsRemoved(t *testing.T) {
 	path := t.TempDir()
 	var works []*statedir.Work

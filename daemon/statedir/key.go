@@ -44,6 +44,58 @@ func (d *Dir) Imported() ([]Key, error) {
 	return keys, nil
 }
 
+// Names are those of the imported keys.
+func (d *Dir) Names() ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(d.imported(), "*"+keySuffix))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, path := range paths {
+		names = append(names, strings.TrimSuffix(filepath.Base(path), keySuffix))
+	}
+	return names, nil
+}
+
+// ErrKeyName means that a key cannot be called so.
+var ErrKeyName = errors.New("a key's name is made of letters, digits, dots, dashes and underlines, and does not begin with a dot")
+
+const longestKeyName = 100
+
+func (d *Dir) keyPath(name string) (string, error) {
+	fits := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_", r)
+	}
+	if name == "" || len(name) > longestKeyName || name[0] == '.' || strings.ContainsFunc(name, func(r rune) bool { return !fits(r) }) {
+		return "", fmt.Errorf("%q: %w", name, ErrKeyName)
+	}
+	return filepath.Join(d.imported(), name+keySuffix), nil
+}
+
+// Import keeps the key of another machine under a name; one that has the name already is replaced.
+func (d *Dir) Import(name string, key []byte) error {
+	path, err := d.keyPath(name)
+	if err != nil {
+		return err
+	}
+	if len(key) != len(Key{}) {
+		return fmt.Errorf("import key %s: %d bytes: %w", name, len(key), ErrKey)
+	}
+	return writeKey(path, Key(key))
+}
+
+// Forget removes an imported key; fs.ErrNotExist where there is none.
+func (d *Dir) Forget(name string) error {
+	path, err := d.keyPath(name)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("forget key: %w", err)
+	}
+	return syncDirectory(d.imported())
+}
+
 // openKey reads the key, or makes it when there is none yet.
 func openKey(path string) (Key, error) {
 	key, err := readKey(path)
@@ -51,20 +103,25 @@ func openKey(path string) (Key, error) {
 		return key, err
 	}
 	_, _ = rand.Read(key[:]) // it never fails
+	return key, writeKey(path, key)
+}
+
+// writeKey makes or replaces a file with a key, and has it on the disk.
+func writeKey(path string, key Key) error {
 	temporary := path + ".new"
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return Key{}, fmt.Errorf("make key: %w", err)
+		return fmt.Errorf("make key: %w", err)
 	}
 	_, err = fmt.Fprintln(file, hex.EncodeToString(key[:]))
 	// Images that a lost key has sealed are lost to their users.
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return Key{}, fmt.Errorf("make key: %w", err)
+		return fmt.Errorf("make key: %w", err)
 	}
 	if err := os.Rename(temporary, path); err != nil {
-		return Key{}, fmt.Errorf("make key: %w", err)
+		return fmt.Errorf("make key: %w", err)
 	}
-	return key, syncDirectory(filepath.Dir(path))
+	return syncDirectory(filepath.Dir(path))
 }
 
 func readKey(path string) (key Key, err error) {

@@ -260,3 +260,7 @@ func untilEnd[E event](receive func() (E, error)) (last E, err error) {
 		last = event
 	}
 }
+
+func beginRestore(c *caller, image string, eager bool) *rpc.RestoreBegin {
+	return &rpc.RestoreBegin{Files: c.handDirectory(image), Eager: eager, Detach: true}
+}

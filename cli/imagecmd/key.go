@@ -1,0 +1,84 @@
+package imagecmd
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// ErrNoKey means that what was read is no key.
+var ErrNoKey = errors.New("this is no key: 64 hexadecimal digits are expected, as \"image key export\" writes them")
+
+// maxKeyText is more than a key takes.
+const maxKeyText = 1 << 10
+
+// ExportKey writes the key of this machine.
+func ExportKey(ctx context.Context, out Output) error {
+	reply, err := keys(ctx, &rpc.KeysRequest{Act: &rpc.KeysRequest_Export{Export: true}})
+	if err == nil {
+		_, err = fmt.Fprintln(out.Out, hex.EncodeToString(reply.GetKey()))
+	}
+	return err
+}
+
+// ImportKey reads the key of another machine, and keeps it under a name.
+func ImportKey(ctx context.Context, out Output, from io.Reader, name string) error {
+	text, err := io.ReadAll(io.LimitReader(from, maxKeyText))
+	if err != nil {
+		return err
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) == 0 {
+		return ErrNoKey
+	}
+	_, err = keys(ctx, &rpc.KeysRequest{Act: &rpc.KeysRequest_Import{Import: &rpc.KeyImport{Name: name, Key: key}}})
+	if err == nil {
+		_, err = fmt.Fprintf(out.Out, "images of %s can be restored here by their users\n", name)
+	}
+	return err
+}
+
+// ForgetKey removes an imported key.
+func ForgetKey(ctx context.Context, out Output, name string) error {
+	_, err := keys(ctx, &rpc.KeysRequest{Act: &rpc.KeysRequest_Remove{Remove: name}})
+	if err == nil {
+		_, err = fmt.Fprintf(out.Out, "images of %s need root here\n", name)
+	}
+	return err
+}
+
+// ListKeys shows the names of the imported keys.
+func ListKeys(ctx context.Context, out Output) error {
+	reply, err := keys(ctx, &rpc.KeysRequest{})
+	if err != nil {
+		return err
+	}
+	if out.JSON {
+		return out.json(append([]string{}, reply.GetNames()...))
+	}
+	for _, name := range reply.GetNames() {
+		if _, err := fmt.Fprintln(out.Out, wording.Printable(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func keys(ctx context.Context, request *rpc.KeysRequest) (*rpc.KeysReply, error) {
+	client, err := rpc.Dial(rpc.Socket())
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	reply, err := client.Daemon.Keys(ctx, request)
+	if err != nil {
+		return nil, rpc.FromStatus(err)
+	}
+	return reply, nil
+}

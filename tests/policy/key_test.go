@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+const stranger = 4244
+
+func as(uid uint32, command *exec.Cmd) *exec.Cmd {
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	return command
+}
+
+// TestForeignImage: a user's image of another machine counts where root has imported that machine's key, and as long as he does.
+func TestForeignImage(t *testing.T) {
+	here, there := start(t), start(t)
+	job := counting(t, here, "200", "2000", "20000")
+	open(t, job.Dir, stranger)
+	for _, name := range []string{"out", "err"} {
+		if err := os.WriteFile(filepath.Join(job.Dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		open(t, filepath.Dir(job.Dir), stranger)
+		if err := os.Chown(filepath.Join(job.Dir, name), stranger, stranger); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job.Prepare = func(command *exec.Cmd) { as(stranger, command) }
+	job.Start().Reaches(5)
+	run := func(daemon *lab.Daemon, uid uint32, stdin string, arguments ...string) (string, error) {
+		command := as(uid, daemon.Command(arguments...))
+		command.Stdin = strings.NewReader(stdin)
+		said, err := command.CombinedOutput()
+		return string(said), err
+	}
+	if said, err := run(here, stranger, "", "--dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	job.Gone()
+	restore := []string{"--restore", "--detach", "--dir", job.Image}
+	refused := func(when string) {
+		t.Helper()
+		if said, err := run(there, stranger, "", restore...); err == nil || !strings.Contains(said, "another machine needs root, or its key") {
+			t.Errorf("%s: %v: %s", when, err, said)
+		}
+	}
+	refused("without the key")
+	key, err := run(here, 0, "", "image", "key", "export")
+	if err != nil || len(strings.TrimSpace(key)) != 64 {
+		t.Fatalf("%v: %q", err, key)
+	}
+	for _, test := range []struct {
+		uid         uint32
+		stdin, says string
+		arguments   []string
+	}{
+		{stranger, "", "only root", []string{"export"}},
+		{stranger, key, "only root", []string{"import", "here"}},
+		{0, "not a key", "this is no key", []string{"import", "here"}},
+		{0, "0f0f", "no key", []string{"import", "here"}},
+		{0, key, "a key's name", []string{"import", "../here"}},
+		{0, "", "no such file", []string{"forget", "here"}},
+	} {
+		said, err := run(there, test.uid, test.stdin, append([]string{"image", "key"}, test.arguments...)...)
+		if err == nil || !strings.Contains(said, test.says) {
+			t.Errorf("%v as user %d: %v: %s", test.arguments, test.uid, err, said)
+		}
+	}
+	if said, err := run(there, 0, key, "image", "key", "import", "here"); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	there.Kill()
+	there.Launch()
+	if said, err := run(there, 0, "", "image", "key", "list"); err != nil || said != "here\n" {
+		t.Errorf("%v: %q", err, said)
+	}
+	if said, err := run(there, stranger+1, "", restore...); err == nil {
+		t.Errorf("another user: %s", said)
+	}
+	if said, err := run(there, stranger, "", restore...); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	job.Reaches(job.Lines() + 2)
+	job.Kill()
+	if said, err := run(there, 0, "", "image", "key", "forget", "here"); err != nil {
+		t.Errorf("%v: %s", err, said)
+	}
+	refused("after the key was forgotten")
+	if said, err := run(there, 0, "", restore...); err != nil {
+		t.Fatalf("root: %v: %s", err, said)
+	}
+	job.Finish()
+	for _, daemon := range []*lab.Daemon{here, there} {
+		daemon.Empty()
+	}
+}
+
+// TestEager: all memory is back before the program runs.
+func TestEager(t *testing.T) {
+	daemon := start(t, "--gpus=soft:1,deterministic")
+	want := counting(t, daemon, "60", "500000", "0").Start()
+	if status := want.Finish(); status != counted {
+		t.Fatalf("the program ends with %d: %s", status, want.Said())
+	}
+	job := counting(t, daemon, "60", "500000", "20000").Start()
+	job.Reaches(5)
+	job.Dump()
+	c := call(t, daemon)
+	ctx, cancel := patience(t)
+	defer cancel()
+	for _, eager := range []bool{true, false} {
+		stream := c.restore(ctx, beginRestore(c, job.Image, eager))
+		running := until(t, stream.Recv, isRunning).GetRunning()
+		loaded := until(t, stream.Recv, isLoaded).GetLoaded()
+		if running.GetProcesses() != 1 || loaded.GetBytes() < 2_000_000 {
+			t.Errorf("eager %v: %v, %v", eager, running, loaded)
+		}
+		if eager {
+			job.Reaches(job.Lines() + 2)
+			job.Kill()
+		}
+	}
+	job.Finish()
+	if differences := job.Result().Differs(want.Result()); differences != "" {
+		t.Error(differences)
+	}
+	daemon.Empty()
+}
