@@ -101,11 +101,7 @@ func (v *saving) commit(ctx context.Context) error {
 	m.Generation = v.image.transaction.Generation()
 	m.Created = time.Now().UTC()
 	root := v.trees[0].Processes[0]
-	groups, err := root.Groups()
-	if err != nil {
-		return err
-	}
-	m.Owner.UID, m.Owner.GID, m.Owner.Groups = root.UID, root.GID, groups
+	m.Owner.UID, m.Owner.GID, m.Owner.Groups = root.UID, root.GID, v.groups
 	m.CPU = image.CPUHalf{Tree: v.cpu.Tree, Bytes: v.cpu.Bytes, CRIU: m.CPU.CRIU}
 	m.Files = v.files
 	m.Processes, m.Endpoints = v.described()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,21 @@ type device struct {
 	begun  bool
 	// closed: its gate is closed.
 	closed bool
+	// pack is what it writes, since it was begun with.
+	pack *os.File
+}
+
+// giveUp takes back what a device has begun: it may be begun with again.
+func (v *saving) giveUp(d *device) {
+	d.Abort()
+	d.begun = false
+	if d.pack == nil {
+		return
+	}
+	if err := v.image.drop(d.pack); err != nil {
+		v.steps.log.Error("drop a pack", "pid", d.Process(), "error", err)
+	}
+	d.pack = nil
 }
 
 const (
@@ -87,8 +103,9 @@ func (v *saving) beginDevices(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			d.pack = packs[0]
 			if err := d.Begin(ctx, packs, mine); err != nil {
-				d.Abort()
+				v.giveUp(d)
 				return about(d, err)
 			}
 			d.begun = true
@@ -115,7 +132,7 @@ func (v *saving) match(found []Device) {
 		}
 	}
 	for _, gone := range known {
-		gone.Abort()
+		v.giveUp(gone)
 	}
 }
 
@@ -211,8 +228,7 @@ func (v *saving) openGate(ctx context.Context, d *device) {
 	if err := d.Resume(ctx); err != nil {
 		v.steps.log.Error("open a gate", "pid", d.Process(), "error", err)
 		// The worker opens it by itself when its checkpoint is taken back.
-		d.Abort()
-		d.begun = false
+		v.giveUp(d)
 	}
 }
 
@@ -233,6 +249,10 @@ func (v *saving) freeze(ctx context.Context) error {
 		return err
 	}
 	v.trees = trees
+	// Later its owner may have ended.
+	if v.groups, err = trees[0].Processes[0].Groups(); err != nil {
+		return err
+	}
 	found, err := v.order.Devices(trees)
 	if err != nil {
 		return err

@@ -114,6 +114,8 @@ type saving struct {
 	waiting, paused time.Time
 	pause           time.Duration
 	within          within
+	// groups are those of the first tree's root.
+	groups []uint32
 	// noticed are the notices that were given.
 	noticed map[string]bool
 }

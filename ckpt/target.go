@@ -2,8 +2,10 @@ package ckpt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -70,6 +72,14 @@ func (w *imageWriter) packs() ([]*os.File, error) {
 		return nil, err
 	}
 	return append([]*os.File{pack}, w.old...), nil
+}
+
+// drop forgets a device's new pack.
+func (w *imageWriter) drop(pack *os.File) error {
+	w.mu.Lock()
+	w.fresh = slices.DeleteFunc(w.fresh, func(other *os.File) bool { return other == pack })
+	w.mu.Unlock()
+	return errors.Join(w.transaction.Drop(pack), pack.Close())
 }
 
 // putWhole stores a content under one name: that of its only chunk, or of a tree where it has more.

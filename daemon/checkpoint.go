@@ -228,7 +228,7 @@ func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 	}
 	for begun := time.Now(); ; {
 		saved, err := d.saveOnce(ctx, want, roots)
-		if !errors.Is(err, ckpt.ErrEnded) {
+		if err == nil || saved != nil {
 			return saved, err
 		}
 		for _, root := range roots {
@@ -236,7 +236,7 @@ func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 				return nil, fmt.Errorf("%w any more: pid %d ended while it was saved", rpc.ErrNoProgram, root.PID)
 			}
 		}
-		if time.Since(begun) > d.deadlineOf(want) {
+		if !errors.Is(err, ckpt.ErrEnded) || time.Since(begun) > d.deadlineOf(want) {
 			return nil, err
 		}
 		d.log.Info("a process ended while it was saved; again", "error", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -78,6 +79,19 @@ func (t *Transaction) NewPack() (*os.File, error) {
 	}
 	t.packs = append(t.packs, pending{id: id, file: os.NewFile(uintptr(kept), file.Name())})
 	return file, nil
+}
+
+// Drop takes a pack out of the transaction again, whatever was written to it: its writer has given up.
+func (t *Transaction) Drop(pack *os.File) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := slices.IndexFunc(t.packs, func(p pending) bool { return p.file.Name() == pack.Name() })
+	if t.ended || at < 0 {
+		return nil
+	}
+	dropped := t.packs[at]
+	t.packs = slices.Delete(t.packs, at, at+1)
+	return errors.Join(dropped.file.Close(), t.writer.tmp.remove(packName(dropped.id)))
 }
 
 // Commit makes the generation part of the image: packs first, the signed manifest last. All writers must be closed. After

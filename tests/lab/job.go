@@ -199,6 +199,14 @@ func (j *Job) Kill() {
 	j.Gone()
 }
 
+// Signal sends one to the program, if it is there.
+func (j *Job) Signal(signal syscall.Signal) {
+	j.t.Helper()
+	if err := syscall.Kill(j.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		j.t.Fatal(err)
+	}
+}
+
 // look notes the program's descendants.
 func (j *Job) look() {
 	for todo := []int{j.PID}; len(todo) > 0; todo = todo[1:] {

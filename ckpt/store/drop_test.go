@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// TestDrop: a pack whose writer gave up half way does not stand in the way of the others, and is gone.
+func TestDrop(t *testing.T) {
+	ctx, path := context.Background(), t.TempDir()
+	d := initDir(t, path)
+	transaction, err := d.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := transaction.NewPack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer given.Close()
+	if _, err := given.WriteAt(noise(1, 100_000), image.PackHeaderBytes); err != nil {
+		t.Fatal(err)
+	}
+	known, closeKnown, err := d.Reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeKnown()
+	m, err := fill(ctx, transaction, known, saved{memory: [][]byte{noise(2, image.ChunkBytes)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := transaction.Drop(given); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(given.Name()); err == nil {
+		t.Error("the pack that was dropped is there")
+	}
+	signed, err := image.Sign(m, testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := transaction.Commit(ctx, signed); err != nil {
+		t.Fatal(err)
+	}
+	packs, err := os.ReadDir(filepath.Join(path, "packs"))
+	if err != nil || len(packs) == 0 {
+		t.Fatal(packs, err)
+	}
+	for _, pack := range packs {
+		if pack.Name() == filepath.Base(given.Name()) {
+			t.Error("the pack that was dropped is part of the image")
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// few are the CUDA programs that are saved even in a short run.
+var few = []string{"graphs", "memory", "streams"}
+
+// TestAnyProgram saves and restores the CUDA programs of the other tests, which know nothing of it, somewhere on their way.
+// PHOS_ROUNDS above 1 takes all of them, and each so often.
+func TestAnyProgram(t *testing.T) {
+	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
+	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
+	sources, err := filepath.Glob(lab.Workload("cuda", "*.cu"))
+	if err != nil || len(sources) == 0 {
+		t.Fatal("no programs", err)
+	}
+	daemon := start(t)
+	for _, source := range sources {
+		name := strings.TrimSuffix(filepath.Base(source), ".cu")
+		only := os.Getenv("PHOS_SUBJECT")
+		if only != "" && only != name || rounds == 1 && only == "" && !slices.Contains(few, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			program := lab.CompileCUDA(t, "static", source)
+			begun := time.Now()
+			want, status := undisturbed(daemon.Job(t, program))
+			if status != 0 || !strings.Contains("\n"+want["out"], "\nok ") {
+				t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
+			}
+			takes := time.Since(begun)
+			for n := range rounds {
+				random := rand.New(rand.NewPCG(seed, n))
+				savedOnItsWay(t, daemon.Job(t, program), time.Duration(random.Int64N(int64(takes/4*3))), want)
+			}
+		})
+	}
+	daemon.Empty()
+}
+
+// savedOnItsWay stops a program after a while, as somebody does who presses Ctrl-Z, saves it, ends it, and compares what it
+// leaves after it was brought back and goes on. A program that was stopped in the middle of a call cannot be saved; it goes on.
+func savedOnItsWay(t *testing.T, job *lab.Job, after time.Duration, want lab.Result) {
+	t.Helper()
+	job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }
+	job.Start()
+	time.Sleep(after)
+	job.Signal(syscall.SIGSTOP)
+	text, err := job.TryCli("--pre-dump", "--deadline", "1s", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+	switch {
+	case err == nil:
+		job.Kill()
+		job.Restore()
+	case !strings.Contains(text, "no such program") && !strings.Contains(text, "did not come to rest"):
+		t.Errorf("after %v: %v: %s", after, err, text)
+	}
+	job.Signal(syscall.SIGCONT)
+	status := job.Finish()
+	if differences := job.Result().Differs(want); differences != "" || status != 0 {
+		t.Errorf("saved after %v (%v), it ends with status %d: %s: %s", after, err, status, differences, job.Said())
+	}
+	t.Logf("after %v: %v: %s", after, err, text)
+}
