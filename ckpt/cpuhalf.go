@@ -118,6 +118,7 @@ func (v *saving) commit(ctx context.Context) error {
 // described are the processes and the outside ends of all trees; ends are numbered anew, because each tree counts from 1.
 func (v *saving) described() (processes []image.Process, endpoints []image.Endpoint) {
 	for _, tree := range v.trees {
+		v.order.Manifest.Contained = v.order.Manifest.Contained || tree.Contained
 		for _, p := range tree.Processes {
 			described := image.Process{PID: p.PID, Parent: p.Parent, Command: p.Command, Threads: p.Threads}
 			if p.Inner != p.PID {

@@ -32,6 +32,8 @@ type Tree struct {
 	Endpoints []image.Endpoint
 	// Written are regular files that the tree has open for writing.
 	Written []WrittenFile
+	// Contained: its root directory is another one than phosd's.
+	Contained bool
 	// Obstacles are all that stands against saving the tree; empty, or only harmless ones, when it can be saved.
 	Obstacles []Obstacle
 }

@@ -66,7 +66,7 @@ func (d *Daemon) drainAndEnd(ctx context.Context, base *os.File, force bool) (*r
 	reply := &rpc.StopReply{}
 	var pids []int
 	for _, s := range drained {
-		reply.Drained = append(reply.Drained, d.statusOf(ctx, s))
+		reply.Drained = append(reply.Drained, d.statusOf(ctx, rpc.Actor{}, s))
 		pids = append(pids, s.record.Program.PID)
 	}
 	if err != nil && (!force || ctx.Err() != nil) {
@@ -104,7 +104,7 @@ func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
 	reply.Programs = make([]*rpc.Program, len(visible))
 	var asking sync.WaitGroup
 	for i, s := range visible {
-		asking.Go(func() { reply.Programs[i] = d.statusOf(ctx, s) })
+		asking.Go(func() { reply.Programs[i] = d.statusOf(ctx, actor, s) })
 	}
 	asking.Wait()
 	return reply
@@ -127,11 +127,11 @@ func (d *Daemon) gpuStatus() []*rpc.GPU {
 	return gpus
 }
 
-func (d *Daemon) statusOf(ctx context.Context, s *session) *rpc.Program {
+func (d *Daemon) statusOf(ctx context.Context, actor rpc.Actor, s *session) *rpc.Program {
 	program := &rpc.Program{
 		CheckpointRunning:       s.saving.Load() > 0,
 		Session:                 s.record.Session,
-		Pid:                     uint32(s.record.Program.PID),
+		Pid:                     actor.Calls(s.record.Program),
 		Uid:                     s.record.Owner.UID,
 		User:                    userName(s.record.Owner.UID),
 		Command:                 s.record.Command,

@@ -19,6 +19,8 @@ type Manifest struct {
 	// Kinds are what was saved when not everything was: such an image cannot be restored.
 	Kinds     []string  `json:"kinds,omitempty"`
 	Processes []Process `json:"processes"`
+	// Contained: they ran in a container, with another root directory than phosd's.
+	Contained bool `json:"contained,omitempty"`
 	// Endpoints are the ends of things that led out of the tree.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 	CPU       CPUHalf    `json:"cpu"`

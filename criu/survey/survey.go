@@ -186,6 +186,7 @@ func (s *survey) describe() error {
 	root := s.members[0]
 	s.User = engine.User{UID: root.status.UIDs[0], GID: root.status.GIDs[0], Groups: root.status.Groups}
 	s.Root = root.status.InnermostPID()
+	s.Contained = !process.SameRoot(root.Identity)
 	s.ShellJob = root.Session != root.PID
 	for _, m := range s.members {
 		s.Processes = append(s.Processes, ckpt.Process{

@@ -39,6 +39,12 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 			Remedy: "restore another generation, or take a checkpoint without these flags",
 		})
 	}
+	if m.Contained && (place.PID == 0 || process.SameRoot(place)) {
+		found = append(found, ckpt.Obstacle{
+			Subject: "image", Reason: "the program ran in a container", Remedy: "run pos_cli in that container, or in one like it",
+		})
+		return found
+	}
 	if h.CPU == nil {
 		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
 	} else if err := h.checkCPU(ctx); err != nil {

@@ -26,6 +26,13 @@ func (id Identity) Elsewhere(kinds ...string) bool {
 	})
 }
 
+// SameRoot reports whether a process has the root directory that this one has.
+func SameRoot(id Identity) bool {
+	var its, ours unix.Stat_t
+	return unix.Stat(fmt.Sprintf("/proc/%d/root", id.PID), &its) != nil || unix.Stat("/", &ours) != nil ||
+		its.Dev == ours.Dev && its.Ino == ours.Ino
+}
+
 // Seen finds the process that this one, which may be in a container, knows by a pid. The zero Identity knows what phosd does.
 func (id Identity) Seen(pid int) (Identity, error) {
 	if id.PID == 0 || !id.Elsewhere("pid") {

@@ -121,10 +121,17 @@ func TestContainer(t *testing.T) {
 			if seen == strconv.Itoa(a.pid) {
 				t.Fatalf("pid %s is the same inside", seen)
 			}
+			if text := c.cli(d, "--status"); test.what == "gpu" && !strings.Contains(text, "\n"+seen+" ") {
+				t.Errorf("from inside, pid %s is not in the status: %s", seen, text)
+			}
 			c.cli(d, "--pre-dump", "--dir", "/data/image", "--pid", seen)
 			a.does(2, 7)
 			c.cli(d, "--dump", "--dir", "/data/image", "--pid", seen)
 			a.await()
+			outside := filepath.Join(c.dir, "image")
+			if text, err := run(t, as(d.Command("--restore", "--dir", outside), uint32(test.uid))); err == nil || !strings.Contains(text, "in a container") {
+				t.Errorf("restored outside of its container: %v: %s", err, text)
+			}
 			for generation, steps := range map[int]int{1: 5, 2: 7} {
 				a = launch(t, c.exec(d.Command("--restore", "--dir", "/data/image", "--generation", strconv.Itoa(generation))))
 				c.runs(d, a)
@@ -181,9 +188,11 @@ func (c *container) runs(d *lab.Daemon, a *asked) {
 	}
 }
 
-func (c *container) cli(d *lab.Daemon, arguments ...string) {
+func (c *container) cli(d *lab.Daemon, arguments ...string) string {
 	c.t.Helper()
-	if text, err := run(c.t, c.exec(d.Command(arguments...))); err != nil {
+	text, err := run(c.t, c.exec(d.Command(arguments...)))
+	if err != nil {
 		c.t.Fatalf("pos_cli %v: %v\n%s", arguments, err, text)
 	}
+	return text
 }
