@@ -30,6 +30,7 @@ type metrics struct {
 	phaseSeconds          *prometheus.HistogramVec
 	pauseSeconds          prometheus.Histogram
 	writtenBytes          prometheus.Counter
+	sharedBytes           prometheus.Counter
 }
 
 var (
@@ -37,6 +38,9 @@ var (
 	describeGPUUsed    = prometheus.NewDesc("phos_gpu_memory_used_bytes", "Memory of a GPU that programs hold.", []string{"gpu", "name"}, nil)
 	describePrograms   = prometheus.NewDesc("phos_programs", "Programs that run.", nil, nil)
 	describeCalls      = prometheus.NewDesc("phos_program_calls_total", "Driver calls that a program has completed.", []string{"pid", "job"}, nil)
+	describeSaved      = prometheus.NewDesc("phos_program_checkpoint_timestamp_seconds", "When a program was saved last.", []string{"pid", "job"}, nil)
+	describeSaveFailed = prometheus.NewDesc("phos_program_checkpoint_failed", "1 while the last attempt to save a program has failed.", []string{"pid", "job"}, nil)
+	describeDue        = prometheus.NewDesc("phos_program_checkpoint_due_timestamp_seconds", "When a program's policy wants it saved next.", []string{"pid", "job"}, nil)
 	describePendingAge = prometheus.NewDesc("phos_program_pending_seconds", "Age of a program's oldest unfinished call or stream.", []string{"pid", "job"}, nil)
 )
 
@@ -54,7 +58,7 @@ func newMetrics(d *Daemon) *metrics {
 	}
 	m.countCheckpoints()
 	m.registry.MustRegister(m.started, m.ended, m.refused, m.startSeconds, m, m.checkpoints, m.restores, m.phaseSeconds,
-		m.pauseSeconds, m.writtenBytes, collectors.NewGoCollector(),
+		m.pauseSeconds, m.writtenBytes, m.sharedBytes, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -79,6 +83,23 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		progress := program.GetDescription().GetProgress()
 		out <- prometheus.MustNewConstMetric(describeCalls, prometheus.CounterValue, float64(progress.GetCallsCompleted()), labels...)
 		gauge(describePendingAge, float64(progress.GetPendingMilliseconds())/1000, labels...)
+		collectSaves(program, func(desc *prometheus.Desc, value float64) { gauge(desc, value, labels...) })
+	}
+}
+
+// collectSaves yields what became of a program's checkpoints. What never was has no number.
+func collectSaves(program *rpc.Program, gauge func(*prometheus.Desc, float64)) {
+	if last := program.GetLastCheckpointUnixMilliseconds(); last > 0 {
+		gauge(describeSaved, float64(last)/1000)
+	}
+	if due := program.GetNextCheckpointUnixMilliseconds(); due > 0 {
+		gauge(describeDue, float64(due)/1000)
+	}
+	switch {
+	case program.GetCheckpointError() != "":
+		gauge(describeSaveFailed, 1)
+	case program.GetLastCheckpointUnixMilliseconds() > 0 || program.GetPolicy() != nil:
+		gauge(describeSaveFailed, 0)
 	}
 }
 
@@ -129,6 +150,9 @@ func (m *metrics) countCheckpoints() {
 	m.writtenBytes = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "phos_checkpoint_written_bytes_total", Help: "Bytes that checkpoints have written.",
 	})
+	m.sharedBytes = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "phos_checkpoint_shared_bytes_total", Help: "Bytes of checkpoints that were in their images already.",
+	})
 }
 
 func result(err error) string {
@@ -154,6 +178,7 @@ func (m *metrics) checkpointed(saved *ckpt.Saved, err error, byPolicy bool) {
 	}
 	m.pauseSeconds.Observe(saved.Pause.Seconds())
 	m.writtenBytes.Add(float64(saved.Manifest.Stats.WrittenBytes))
+	m.sharedBytes.Add(float64(saved.Manifest.Stats.SharedBytes))
 	m.steps(saved.Took)
 }
 
