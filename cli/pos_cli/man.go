@@ -58,7 +58,10 @@ to read the program's memory; for tests
 configuration of phosd; pos_cli \-\-start \-\-print\-config shows all keys
 .TP
 .B pos.yaml
-in a program's working directory: job_name, daemon_addr, log_path
+in a program's working directory: job_name, daemon_addr, log_path, and checkpoint, the policy of checkpoints that nobody asks for:
+dir (where the program would find it; {job}, {pid} and {rank} stand for what they say), every (10m), keep (3), bandwidth (500MiB
+a second) and on (exit\-signal: phosd is told to end; drain: pos_cli \-\-stop \-\-drain). The table checkpoint of phosd.toml has the same
+for programs that say nothing; there each user gets a directory below dir, and each program one below that
 .TP
 .B %s
 log of a phosd that was started in the background and has no log file of its own

@@ -14,10 +14,10 @@ type Checkpoint struct {
 	FileLimit       Size     `toml:"file_limit" comment:"files that are open for writing are saved with their content up to this size"`
 	DeadlineSeconds int      `toml:"deadline_seconds" comment:"time that a program may take to come to rest"`
 	WarmSeconds     int      `toml:"warm_seconds" comment:"how long what a pre-restore has made ready is kept"`
-	Dir             string   `toml:"dir" comment:"policy: where programs are saved that say nothing themselves; a directory for each is made below; empty: nowhere"`
+	Dir             string   `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; each user gets a directory below, each program one in that; empty: nowhere"`
 	Every           Interval `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
 	Keep            int      `toml:"keep" comment:"policy: how many generations stay; 0: all"`
-	On              Moments  `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end), drain (phosd is told to end the programs)"`
+	On              Moments  `toml:"on" comment:"policy: when else, with a comma between: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
 }
 
 // DefaultKeep is how many generations a policy keeps that does not say.

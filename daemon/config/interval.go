@@ -35,7 +35,7 @@ type Moments string
 const (
 	// ExitSignal is when phosd is told to end by a signal, as at a shutdown of the machine: programs are saved and run on.
 	ExitSignal = "exit-signal"
-	// Drain is when phosd is told to end the sessions of programs: they are saved and stopped before.
+	// Drain is when phosd is told to save all programs and stop them (pos_cli --stop --drain).
 	Drain = "drain"
 )
 
