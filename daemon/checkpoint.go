@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/ckpt"
@@ -319,13 +320,29 @@ func admit(actor rpc.Actor, trees []*ckpt.Tree) error {
 	return nil
 }
 
+// placing are the rights with which names in the image directory are touched: the caller's; but where root saves a user's programs
+// into a directory of that user, they are the user's, who can use the image then, and it together with what he saved himself.
+func (w *saving) placing() rights.Rights {
+	var dir unix.Stat_t
+	if w.as.UID != 0 || unix.Fstat(int(w.files[0].Fd()), &dir) != nil || dir.Uid == 0 {
+		return w.as
+	}
+	for _, pid := range w.request.GetPids() {
+		var program unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &program) != nil || program.Uid != dir.Uid {
+			return w.as
+		}
+	}
+	return rights.Rights{UID: dir.Uid, GID: dir.Gid}
+}
+
 // openTarget opens or makes the image directory. An image that goes to a stream is made in a private one first.
 func (d *Daemon) openTarget(ctx context.Context, want saving) (dir *store.Dir, publish func(context.Context, uint64) error, clear func(), err error) {
 	if !want.request.GetStream() {
 		if err := checkDirectory(want.files[0]); err != nil {
 			return nil, nil, nil, err
 		}
-		dir, err := store.Init(want.files[0], store.As(want.as.Do))
+		dir, err := store.Init(want.files[0], store.As(want.placing().Do))
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -15,6 +15,8 @@ var (
 	ErrLocked = errors.New("in use")
 	// ErrNoLocks means a file system without flock. Images are read there all the same, and not written.
 	ErrNoLocks = errors.New("the file system gives no locks")
+	// ErrOwner means an image of one user that another one would write into, who could not read all of it then, or let him.
+	ErrOwner = errors.New("another user's image")
 	// ErrNoGeneration means a generation that is not there.
 	ErrNoGeneration = errors.New("no such generation")
 	// ErrOlder means a generation that comes before one that is there.

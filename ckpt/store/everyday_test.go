@@ -274,6 +274,24 @@ func TestPruneBesideReaders(t *testing.T) {
 	t.Logf("%d read, %d gone", read, gone)
 }
 
+// TestNoMixOfOwners: an image that is one user's does not get files of another's.
+func TestNoMixOfOwners(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	path := t.TempDir()
+	d := initDir(t, path)
+	put(t, d, small(1))
+	if err := os.Chown(filepath.Join(path, markerName), 12_345, 12_345); err != nil {
+		t.Fatal(err)
+	}
+	before := filesOf(t, path)
+	if _, err := tryPut(d, small(2)); !errors.Is(err, ErrOwner) || !strings.Contains(err.Error(), "uid 12345") {
+		t.Errorf("root writes into a user's image: %v", err)
+	}
+	same(t, before, filesOf(t, path))
+}
+
 // TestRootPrunesForAnother: what root puts together of a user's packs stays that user's.
 func TestRootPrunesForAnother(t *testing.T) {
 	if os.Geteuid() != 0 {

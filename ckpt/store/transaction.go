@@ -71,6 +71,11 @@ func (t *Transaction) NewPack() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.sameOwner(file); err != nil {
+		_ = file.Close()
+		_ = t.writer.tmp.remove(packName(id))
+		return nil, err
+	}
 	kept, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		_ = file.Close()
@@ -92,6 +97,24 @@ func (t *Transaction) Drop(pack *os.File) error {
 	dropped := t.packs[at]
 	t.packs = slices.Delete(t.packs, at, at+1)
 	return errors.Join(dropped.file.Close(), t.writer.tmp.remove(packName(dropped.id)))
+}
+
+// sameOwner refuses to mix files of several users, each of which only its owner can read: then nobody but root could use the
+// image any more.
+func (t *Transaction) sameOwner(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	image, err := t.dir.marker.Stat()
+	if err != nil {
+		return err
+	}
+	if whose, mine := ownerOf(image), ownerOf(info); whose.uid != mine.uid {
+		return fmt.Errorf("write into %s: %w: it belongs to uid %d, and what is written now would belong to uid %d: name another directory",
+			t.dir.Path(), ErrOwner, whose.uid, mine.uid)
+	}
+	return nil
 }
 
 // Commit makes the generation part of the image: packs first, the signed manifest last. All writers must be closed. After
