@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -17,7 +18,7 @@ type Checkpoint struct {
 	Dir             string   `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; each user gets a directory below, each program one in that; empty: nowhere"`
 	Every           Interval `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
 	Keep            int      `toml:"keep" comment:"policy: how many generations stay; 0: all"`
-	On              Moments  `toml:"on" comment:"policy: when else, with a comma between: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
+	On              Moments  `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
 }
 
 // DefaultKeep is how many generations a policy keeps that does not say.
@@ -41,7 +42,7 @@ func (c Checkpoint) Policy() Policy {
 }
 
 func defaultCheckpoint() Checkpoint {
-	return Checkpoint{MemoryBudget: 1 << 30, FileLimit: 256 << 20, DeadlineSeconds: 30, WarmSeconds: 300, Keep: DefaultKeep}
+	return Checkpoint{MemoryBudget: 1 << 30, FileLimit: 256 << 20, DeadlineSeconds: 30, WarmSeconds: 300, Keep: DefaultKeep, On: Moments{}}
 }
 
 // Deadline is DeadlineSeconds.
@@ -64,6 +65,9 @@ func (c Checkpoint) check() error {
 		if !check.holds {
 			return &SettingError{check.key, fmt.Sprint(check.value), check.text}
 		}
+	}
+	if err := c.On.check(); err != nil {
+		return &SettingError{"checkpoint.on", strings.Join(c.On, ","), err.Error()}
 	}
 	return nil
 }

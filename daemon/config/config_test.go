@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -13,12 +14,13 @@ import (
 func TestTextIsAFile(t *testing.T) {
 	want := Default()
 	want.Sessions.ArenaSize = 3 << 20
+	want.Checkpoint.On = Moments{Drain, ExitSignal}
 	want.Metrics.Listen = "unix:/run/phos/metrics.sock"
 	got, err := Parse("test", []byte(want.Text()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("parsed %+v, want %+v", got, want)
 	}
 }
@@ -34,6 +36,7 @@ func TestWrongFilesNameTheirLine(t *testing.T) {
 		{"level", "[log]\nlevel = \"loud\"\n", "f.toml:2:1: log.level \"loud\": it must be"},
 		{"level in a line", "gpus = \"auto\"\nlog = {level = \"loud\"}\n", "f.toml:2:1: log.level \"loud\": it must be"},
 		{"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n", "f.toml:2:1: metrics.listen \"0.0.0.0:9000\": 0.0.0.0 is not a loopback address"},
+		{"occasion", "[checkpoint]\ndir = \"/c\"\non = [\"drain\", \"never\"]\n", "f.toml:3:1: checkpoint.on \"drain,never\": \"never\" is no occasion"},
 		{"negative quota", "[sessions]\nper_user = -1\n", "f.toml:2:1: sessions.per_user \"-1\": it must be at least 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -103,7 +106,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := Parse("again", []byte(config.Text())); err != nil || again != config {
+		if again, err := Parse("again", []byte(config.Text())); err != nil || !reflect.DeepEqual(again, config) {
 			t.Errorf("%+v became %+v: %v", config, again, err)
 		}
 	})

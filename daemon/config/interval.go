@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -28,8 +27,8 @@ func (i *Interval) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Moments are occasions, written with commas between: "exit-signal,drain".
-type Moments string
+// Moments are occasions.
+type Moments []string
 
 // Moments that there are.
 const (
@@ -39,31 +38,12 @@ const (
 	Drain = "drain"
 )
 
-// MarshalText is the text as it is.
-func (m Moments) MarshalText() ([]byte, error) { return []byte(m), nil }
-
-// UnmarshalText refuses occasions that there are not.
-func (m *Moments) UnmarshalText(text []byte) error {
-	for _, each := range Moments(text).List() {
+// check refuses occasions that there are not.
+func (m Moments) check() error {
+	for _, each := range m {
 		if each != ExitSignal && each != Drain {
-			return fmt.Errorf("%w: %q is no occasion; say %s or %s", ErrInvalid, each, ExitSignal, Drain)
+			return fmt.Errorf("%q is no occasion; say %s or %s", each, ExitSignal, Drain)
 		}
 	}
-	*m = Moments(text)
 	return nil
-}
-
-// List is each of them.
-func (m Moments) List() (list []string) {
-	for each := range strings.SplitSeq(string(m), ",") {
-		if each = strings.TrimSpace(each); each != "" {
-			list = append(list, each)
-		}
-	}
-	return list
-}
-
-// Has reports whether a moment is among them.
-func (m Moments) Has(moment string) bool {
-	return slices.Contains(m.List(), moment)
 }

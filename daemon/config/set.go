@@ -35,6 +35,13 @@ func (c *Config) Set(key, value string) error {
 			return fmt.Errorf("%w: %s: %q is neither true nor false", ErrInvalid, key, value)
 		}
 		place.SetBool(truth)
+	case reflect.Slice: // of texts, with commas between
+		place.Set(reflect.MakeSlice(place.Type(), 0, 0))
+		for each := range strings.SplitSeq(value, ",") {
+			if each = strings.TrimSpace(each); each != "" {
+				place.Set(reflect.Append(place, reflect.ValueOf(each)))
+			}
+		}
 	default:
 		return fmt.Errorf("%w: %s is a table, not a setting", ErrInvalid, key)
 	}

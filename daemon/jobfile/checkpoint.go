@@ -27,7 +27,7 @@ const checkpointFields = "dir, every, keep, bandwidth, on"
 
 // Policy is the section in numbers.
 func (c Checkpoint) Policy() (policy config.Policy, err error) {
-	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: config.Moments(strings.Join(c.On, ","))}
+	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: config.Moments(c.On)}
 	if strings.ContainsRune(c.Dir, 0) {
 		return policy, &fieldError{"dir", "it holds a zero byte"}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestCheckpoint(t *testing.T) {
 	}{
 		{
 			"checkpoint: {dir: 'c/{rank}', every: 10m, keep: 5, bandwidth: 500MiB, on: [exit-signal, drain]}\n",
-			config.Policy{Dir: "c/{rank}", Every: config.Interval(10 * time.Minute), Keep: 5, Bandwidth: 500 << 20, On: "exit-signal,drain"},
+			config.Policy{Dir: "c/{rank}", Every: config.Interval(10 * time.Minute), Keep: 5, Bandwidth: 500 << 20, On: config.Moments{"exit-signal", "drain"}},
 		},
 		{"checkpoint:\n  dir: /c\n  every: 1h30m\n", config.Policy{Dir: "/c", Every: config.Interval(90 * time.Minute), Keep: 3}},
 		{"checkpoint: {keep: 0, bandwidth: 1000}\n", config.Policy{Bandwidth: 1000}},
@@ -77,7 +78,7 @@ func TestCheckpoint(t *testing.T) {
 			t.Errorf("%s: %+v, %v", test.text, file, err)
 			continue
 		}
-		if got, err := file.Checkpoint.Policy(); err != nil || got != test.want {
+		if got, err := file.Checkpoint.Policy(); err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %+v, %v; want %+v", test.text, got, err, test.want)
 		}
 	}

@@ -28,7 +28,7 @@ func Of(said *rpc.Policy, otherwise config.Policy) (Policy, bool) {
 	if said == nil {
 		p := Policy{
 			Dir: otherwise.Dir, Every: time.Duration(otherwise.Every), Keep: otherwise.Keep,
-			BandwidthBytes: uint64(otherwise.Bandwidth), On: otherwise.On.List(),
+			BandwidthBytes: uint64(otherwise.Bandwidth), On: otherwise.On,
 		}
 		return p, p.holds()
 	}

@@ -17,7 +17,7 @@ import (
 var start = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestOf(t *testing.T) {
-	otherwise := config.Policy{Dir: "/ckpt", Every: config.Interval(time.Hour), Keep: 2, On: "drain"}
+	otherwise := config.Policy{Dir: "/ckpt", Every: config.Interval(time.Hour), Keep: 2, On: config.Moments{"drain"}}
 	for _, test := range []struct {
 		name      string
 		said      *rpc.Policy

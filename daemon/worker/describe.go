@@ -78,6 +78,6 @@ func progressOf(progress session.Progress) *rpc.Progress {
 func policyOf(policy config.Policy) *rpc.Policy {
 	return &rpc.Policy{
 		Dir: policy.Dir, EveryMilliseconds: uint64(time.Duration(policy.Every).Milliseconds()), Keep: uint64(policy.Keep),
-		BandwidthBytes: uint64(policy.Bandwidth), On: policy.On.List(),
+		BandwidthBytes: uint64(policy.Bandwidth), On: policy.On,
 	}
 }
