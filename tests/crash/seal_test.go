@@ -1,0 +1,96 @@
+package crash
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// ordinary is a user who is nobody else on a machine that tests run on.
+const ordinary = 61235
+
+func asUser(command *exec.Cmd) {
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary, Groups: []uint32{ordinary}}}
+}
+
+// TestSeal: an image that another machine has sealed is root's to restore, or theirs who have that machine's key imported.
+func TestSeal(t *testing.T) {
+	r := newRoom(t)
+	r.ends()
+	own(t, filepath.Dir(r.job.Dir))
+	r.job.Prepare = asUser
+	r.job.Start()
+	r.job.Reaches(3)
+	if text, err := r.asked("--dump", "--dir", r.job.Image, "--pid", strconv.Itoa(r.job.PID)); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	r.job.Finish()
+	r.tidy(0, 0)
+	keys := r.daemon.State
+	other := lab.Start(t, "--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB")
+	first := r.daemon
+	r.daemon = other
+	text, err := r.asked("--restore", "--detach", "--dir", r.job.Image)
+	if err == nil || !strings.Contains(text, "not permitted") || !strings.Contains(text, other.State+"/keys") {
+		t.Errorf("%v: %s", err, text)
+	}
+	if err := os.WriteFile(filepath.Join(other.State, "keys", "other.key"), []byte(read(t, keys+"/key/seal")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := r.asked("--restore", "--detach", "--dir", r.job.Image); err != nil {
+		t.Fatalf("with the key of the other machine: %v: %s", err, text)
+	}
+	r.runsOn()
+	r.job.Kill()
+	// Another user's image is nobody else's, whatever its seal.
+	command := first.Command("--restore", "--detach", "--dir", r.job.Image)
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary + 1, Gid: ordinary}}
+	if err := os.Chmod(r.job.Image, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := command.CombinedOutput(); err == nil {
+		t.Errorf("another user restores it: %s", output)
+	}
+}
+
+func read(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// asked runs pos_cli as the ordinary user.
+func (r *room) asked(arguments ...string) (string, error) {
+	command := r.daemon.Command(arguments...)
+	asUser(command)
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
+
+// own gives a directory and all below to the ordinary user, and lets him pass to it.
+func own(t testing.TB, root string) {
+	t.Helper()
+	for _, dir := range []string{root, filepath.Dir(root)} { // both are the test's
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chown(path, ordinary, ordinary)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
