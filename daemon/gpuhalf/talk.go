@@ -26,6 +26,8 @@ type talk struct {
 	answers  chan *rpc.SaveDone
 	// told is ready when the worker has said anything, moved when it has got further.
 	told, moved chan struct{}
+	// quiet is quietTime, for tests another one.
+	quiet time.Duration
 	// failed is why the stream has ended; it may be read once answers is closed.
 	failed error
 	// owed is how many commands have no answer yet.
@@ -48,7 +50,7 @@ func begin(ctx context.Context, worker rpc.WorkerClient, progress func(ckpt.Step
 	}
 	t := &talk{
 		stream: stream, cancel: cancel, progress: progress,
-		answers: make(chan *rpc.SaveDone, 1), told: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		answers: make(chan *rpc.SaveDone, 1), told: make(chan struct{}, 1), moved: make(chan struct{}, 1), quiet: quietTime,
 	}
 	go t.listen()
 	return t, nil
@@ -71,7 +73,7 @@ func (t *talk) do(ctx context.Context, command *rpc.SaveCommand, stall time.Dura
 
 // await is the next answer.
 func (t *talk) await(ctx context.Context, stall time.Duration) (*rpc.SaveDone, error) {
-	stalled, quiet := time.NewTimer(stall), time.NewTimer(quietTime)
+	stalled, quiet := time.NewTimer(stall), time.NewTimer(t.quiet)
 	defer stalled.Stop()
 	defer quiet.Stop()
 	for {
@@ -83,13 +85,13 @@ func (t *talk) await(ctx context.Context, stall time.Duration) (*rpc.SaveDone, e
 			t.owed--
 			return done, nil
 		case <-t.told:
-			quiet.Reset(quietTime)
+			quiet.Reset(t.quiet)
 		case <-t.moved:
 			stalled.Reset(stall)
 		case <-stalled.C:
 			return nil, fmt.Errorf("it has got no further for %v: %w", stall, context.DeadlineExceeded)
 		case <-quiet.C:
-			return nil, fmt.Errorf("it has given no sign of life for %v: %w", quietTime, context.DeadlineExceeded)
+			return nil, fmt.Errorf("it has given no sign of life for %v: %w", t.quiet, context.DeadlineExceeded)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
