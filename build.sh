@@ -19,7 +19,7 @@ usage() {
 		  test              install what the tests need, build, run every test
 		  install [PREFIX]  install into PREFIX (/usr/local)
 		  lint              golangci-lint, clang-format, shellcheck
-		  bench             print the speed table, as ratios measured in one run
+		  bench [GROUP...]  print the speed table, as ratios measured in one run (bench --help)
 		  generate          write every generated file again
 		  clean             remove bin/ and what was fetched or built aside
 		  help              this text

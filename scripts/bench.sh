@@ -4,4 +4,40 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
 
-PHOS_BENCH=1 exec go test -count=1 -run '^TestSpeed$' -v ./tests/bench
+usage() {
+	cat <<-EOF
+		usage: ./build.sh bench [--size 4GiB] [--rounds 3] [--dir /var/tmp] [--write] [GROUP...]
+
+		GROUP      only these rows: calls interpreter pause tmpfs rate second restore budget growth
+		--size     device memory of the program that is saved; the table of growth goes to twice as much
+		--rounds   how often what is compared is measured by turns; medians are compared
+		--dir      where images are put: a disk
+		--write    leave the table in bench/results, as Markdown and JSON: from a machine that does nothing else
+	EOF
+}
+
+groups=()
+while [ $# -gt 0 ]; do
+	case $1 in
+	--size | --rounds | --dir)
+		[ $# -gt 1 ] || die "$1 wants a value"
+		variable=PHOS_BENCH_${1#--}
+		export "${variable^^}=$2"
+		shift
+		;;
+	--write) export PHOS_BENCH_WRITE=$ROOT/bench/results ;;
+	-h | --help)
+		usage
+		exit 0
+		;;
+	-*) die "there is no $1; see: ./build.sh bench --help" ;;
+	*) groups+=("$1") ;;
+	esac
+	shift
+done
+PHOS_BENCH=$(
+	IFS='|'
+	echo "${groups[*]-}"
+)
+export PHOS_BENCH=${PHOS_BENCH:-1}
+exec go test -count=1 -timeout 3h -run '^TestSpeed$' -v ./tests/bench

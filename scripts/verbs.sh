@@ -101,10 +101,14 @@ verb_lint() {
 }
 
 verb_bench() {
+	case " $* " in
+	*' -h '* | *' --help '*) exec "$ROOT/scripts/bench.sh" --help ;;
+	esac
 	phosd_needs_root
 	verb_build
 	need_cuda
-	exec "$ROOT/scripts/bench.sh"
+	need_criu
+	exec "$ROOT/scripts/bench.sh" "$@"
 }
 
 verb_check() {

@@ -25,6 +25,7 @@ func interpreter(t *testing.T) []row {
 		{name: "naive 256\u00b3 matmul, one core", value: one, unit: "ns", most: 0.7, note: "for a thread-instruction"},
 		{name: "  on two cores", value: one / two, least: 1.8, note: "times as fast"},
 		{name: "a kernel of stores, marking", value: metric(t, output, "Marks", "of-unmarked"), most: 1.1, note: "of its time on memory without marks"},
+		{name: "step rate, marks on / off", value: metric(t, output, "MarksRate", "of-unmarked-rate"), least: 0.97, note: "naive matmul, never checkpointed, by processor time"},
 	}
 }
 

@@ -2,6 +2,8 @@ package simt_test
 
 import (
 	"context"
+	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,4 +63,38 @@ func hugeMemory(b *testing.B, bytes int) []byte {
 	b.Cleanup(func() { _ = unix.Munmap(memory) })
 	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
 	return memory[:bytes]
+}
+
+// BenchmarkMarksRate is the rate of a program that is never checkpointed, with marks over without: a matrix multiplication
+// into device memory, and into memory that is not marked. It goes by processor time, as the machine may be busy.
+func BenchmarkMarksRate(b *testing.B) {
+	const (
+		n    = 256
+		host = 0x6000_0000_0000
+	)
+	x := newMatmul(b, n)
+	if err := x.memory.MapHost(host, hugeMemory(b, gpu.ChunkBytes)); err != nil {
+		b.Fatal(err)
+	}
+	engine := simt.NewEngine(simt.Options{Cores: 1})
+	plain := x.launch
+	plain.Params = slices.Clone(x.launch.Params)
+	binary.LittleEndian.PutUint64(plain.Params[16:], host) // the third parameter is where the product goes
+	run := func(launch simt.Launch) time.Duration {
+		before := processorTime(b)
+		if err := engine.Run(context.Background(), x.kernel, launch, x.memory, nil); err != nil {
+			b.Fatal(err)
+		}
+		return processorTime(b) - before
+	}
+	run(plain)
+	run(x.launch)
+	var marked, unmarked []time.Duration
+	for b.Loop() {
+		marked = append(marked, run(x.launch))
+		unmarked = append(unmarked, run(plain))
+	}
+	slices.Sort(marked)
+	slices.Sort(unmarked)
+	b.ReportMetric(float64(unmarked[len(unmarked)/2])/float64(marked[len(marked)/2]), "of-unmarked-rate")
 }
