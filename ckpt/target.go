@@ -74,8 +74,11 @@ func (w *imageWriter) packs() ([]*os.File, error) {
 	return append([]*os.File{pack}, w.old...), nil
 }
 
-// drop forgets a device's new pack.
+// drop forgets a device's new pack. When the transaction is over, it has none any more.
 func (w *imageWriter) drop(pack *os.File) error {
+	if w.transaction == nil {
+		return nil
+	}
 	w.mu.Lock()
 	w.fresh = slices.DeleteFunc(w.fresh, func(other *os.File) bool { return other == pack })
 	w.mu.Unlock()
