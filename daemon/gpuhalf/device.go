@@ -135,11 +135,7 @@ func (d *Device) lost(err error) error {
 	if _, zombie := id.Zombie(); zombie || id.Check() != nil {
 		return fmt.Errorf("%w: worker: %v", ckpt.ErrEnded, err) //nolint:errorlint // as below
 	}
-	if errors.Is(err, rpc.ErrNoDaemon) {
-		// To whoever asked, no daemon would mean no phosd.
-		return fmt.Errorf("worker: %v", err) //nolint:errorlint // on purpose
-	}
-	return fmt.Errorf("worker: %w", err)
+	return ofWorker(err)
 }
 
 // Abort ends the stream: the worker takes everything back.

@@ -56,7 +56,7 @@ func (r *Return) take(event *rpc.RestoredEvent, err error) {
 	case errors.Is(err, io.EOF):
 		r.over = true
 	default:
-		r.over, r.failed = true, fmt.Errorf("worker: %w", rpc.FromStatus(err))
+		r.over, r.failed = true, ofWorker(rpc.FromStatus(err))
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -121,7 +121,15 @@ func Attach(ctx context.Context, worker rpc.WorkerClient, control string, progra
 		Files: token, Pid: uint32(program.PID), StartTicks: program.StartTicks,
 	})
 	if err != nil {
-		return fmt.Errorf("worker: %w", err)
+		return ofWorker(err)
 	}
 	return nil
+}
+
+// ofWorker says whose error it is. To whoever asked, no daemon would mean no phosd.
+func ofWorker(err error) error {
+	if errors.Is(err, rpc.ErrNoDaemon) {
+		return fmt.Errorf("worker: %v", err) //nolint:errorlint // on purpose
+	}
+	return fmt.Errorf("worker: %w", err)
 }

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -59,6 +60,9 @@ func chosen(steps []string, which int) (some []string) {
 	return some
 }
 
+// noDaemon is the exit status of pos_cli that finds no phosd.
+const noDaemon = 3
+
 // held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how the command ends.
 func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) {
 	r.t.Helper()
@@ -78,6 +82,9 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 	}
 	select {
 	case err := <-done:
+		if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == noDaemon {
+			r.t.Errorf("it takes somebody else's end for phosd's: %s", output)
+		}
 		return string(output), err
 	case <-time.After(2 * time.Minute):
 		r.t.Fatalf("pos_cli does not end\n%s", r.log())
