@@ -25,7 +25,9 @@ func TestKilledAndRestored(t *testing.T) {
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	for _, stop := range []bool{false, true} {
 		t.Run(map[bool]string{false: "pre-dump", true: "dump"}[stop], func(t *testing.T) {
-			job := daemon.Job(t, program, "60", "20000", "40000").Start()
+			job := daemon.Job(t, program, "60", "20000", "10000")
+			job.Held = true
+			job.Start()
 			for n := range generations {
 				job.Reaches(n*10 + 5)
 				if stop {

@@ -65,7 +65,8 @@ func TestAfterwards(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			library := copyLibrary(t)
-			job := daemon.Job(t, program, "60", "20000", "40000")
+			job := daemon.Job(t, program, "60", "20000", "10000")
+			job.Held = true
 			job.Prepare = func(command *exec.Cmd) {
 				command.Env = append(command.Env, "LD_PRELOAD="+library)
 			}
@@ -100,7 +101,9 @@ func copyLibrary(t *testing.T) string {
 // TestNothingNew saves a sleeping program again and again: from the second time on there is next to nothing to write.
 func TestNothingNew(t *testing.T) {
 	daemon := start(t)
-	job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c")), "asleep").Start()
+	job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c")), "asleep")
+	job.Held = true
+	job.Start()
 	job.Says("now")
 	var first, again struct {
 		GPU   uint64 `json:"gpu_written_bytes"`

@@ -93,7 +93,8 @@ func TestEnds(t *testing.T) {
 	for first, give := range ends {
 		for second, giveAgain := range ends {
 			t.Run(first+" and "+second, func(t *testing.T) {
-				job := daemon.Job(t, program, "60", "20000", "30000")
+				job := daemon.Job(t, program, "60", "20000", "10000")
+				job.Held = true
 				var before, after *text
 				job.Prepare = func(command *exec.Cmd) { before = give(t, command) }
 				job.Beside = func(command *exec.Cmd) { after = giveAgain(t, command) }
@@ -123,7 +124,9 @@ func TestPipeline(t *testing.T) {
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
 	want, _ := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	want["log"] = want["out"]
-	job := daemon.Job(t, "/bin/sh", "-c", program+" 60 20000 30000 | tee log; exit 5").Start()
+	job := daemon.Job(t, "/bin/sh", "-c", program+" 60 20000 10000 | tee log; exit 5")
+	job.Held = true
+	job.Start()
 	job.Reaches(3)
 	for range generations {
 		job.PreDump()

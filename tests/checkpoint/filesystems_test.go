@@ -46,6 +46,7 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			job := daemon.Job(t, program, "100", "20000", "20000")
+			job.Held = true
 			if err := os.Mkdir(job.Image, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +92,9 @@ func TestCleanedWhileLoading(t *testing.T) {
 	daemon := start(t)
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "40", "1000000", "0"))
-	job := daemon.Job(t, program, "40", "1000000", "0").Start()
+	job := daemon.Job(t, program, "40", "1000000", "0")
+	job.Held = true
+	job.Start()
 	job.Reaches(3)
 	job.PreDump()
 	job.Kill()

@@ -21,7 +21,9 @@ func TestPartial(t *testing.T) {
 	daemon := start(t)
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
-	job := daemon.Job(t, program, "60", "20000", "20000").Start()
+	job := daemon.Job(t, program, "60", "20000", "20000")
+	job.Held = true
+	job.Start()
 	job.Reaches(5)
 	kinds := []string{"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream", "cuda_event"}
 	for i, test := range []struct {

@@ -29,6 +29,9 @@ type Job struct {
 	t       testing.TB
 	daemon  *Daemon
 	program []string
+	// Held: the program finds in HOLD the name of a file that is there only once Finish was called, and waits for it. So it
+	// does not end too early for the test, however slow the machine is.
+	Held bool
 	// Prepare may change the program before it starts, Beside the pos_cli that restores it and stays with it.
 	Prepare, Beside func(*exec.Cmd)
 	// tree are all processes that were ever seen to descend from the program, and still were there when last looked at.
@@ -75,6 +78,9 @@ func (j *Job) Start() *Job {
 	defer mistakes.Close()
 	command := exec.Command(j.program[0], j.program[1:]...)
 	command.Env, command.Dir, command.Stdout, command.Stderr = j.daemon.Environment(), j.Dir, out, mistakes
+	if j.Held {
+		command.Env = append(command.Env, "HOLD="+j.held())
+	}
 	if j.Prepare != nil {
 		j.Prepare(command)
 	}
@@ -284,10 +290,22 @@ func (j *Job) RestoreDetached(flags ...string) {
 	j.look()
 }
 
+// held is the file that a held program waits for.
+func (j *Job) held() string { return filepath.Join(filepath.Dir(j.Dir), "on") }
+
+// LetGo lets a held program go on.
+func (j *Job) LetGo() {
+	j.t.Helper()
+	if err := os.WriteFile(j.held(), nil, 0o644); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
 // Finish waits for the program's own end and returns its exit status; unknown, -1, when nobody stands beside it.
 func (j *Job) Finish() int {
 	j.t.Helper()
 	status := -1
+	j.LetGo()
 	j.look()
 	if j.life != nil {
 		status = j.await()

@@ -1,5 +1,5 @@
 /* count STEPS ELEMENTS MICROSECONDS [FILE]: integers on the GPU, each step of which the CPU checks. It rests between steps
- * and ends with status 7, after all steps or once there is such a file. Standard output and the file "steps" get a line a step, so that a lost or doubled step shows. */
+ * and ends with status 7, after all steps or once there is such a file, but not before there is the file that HOLD names. Standard output and the file "steps" get a line a step, so that a lost or doubled step shows. */
 #include "../driver/driver.h"
 #include <string.h>
 #include <unistd.h>
@@ -70,6 +70,14 @@ static void step(struct work *w, unsigned number)
 	CHECK(taken == number + 1);
 }
 
+/* hold waits for the file that HOLD names, if it names one. */
+static void hold(void)
+{
+	const char *file = getenv("HOLD");
+	while (file && access(file, F_OK) != 0)
+		usleep(5000);
+}
+
 int main(int count, char **arguments)
 {
 	CHECK(count == 4 || count == 5);
@@ -85,6 +93,7 @@ int main(int count, char **arguments)
 		CHECK(fprintf(log, "%u %08x\n", i, last) > 0 && fflush(log) == 0);
 		usleep(rest);
 	}
+	hold();
 	puts("ok count");
 	return 7;
 }

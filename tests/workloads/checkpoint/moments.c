@@ -2,10 +2,11 @@
  * the program ends with status 7. It says "now" when the moment has begun and "past" when it is over. Which:
  *   kernel     a kernel runs for seconds
  *   wait       the same, and the program waits for it in a synchronise
- *   callback   a host function sleeps, and the program waits for the stream that it is in
- *   capture    a stream is captured for a while
+ *   callback   a host function waits until there is the file that HOLD names, and the program waits for the stream that it is in
+ *   capture    a stream is captured until there is that file
  *   endless    a stream is captured until there is a file "enough"
- *   asleep     the program sleeps */
+ *   asleep     the program sleeps
+ * After the moment it waits for that file in any case. */
 #include "../driver/driver.h"
 #include <string.h>
 #include <time.h>
@@ -27,7 +28,7 @@ static const char ptx[] =
 	" ret;\n"
 	"}\n";
 
-enum { N = 32, LONG = 15000000 };
+enum { N = 32, LONG = 40000000 };
 
 static CUfunction turn;
 static CUdeviceptr numbers;
@@ -55,6 +56,14 @@ static void say(const char *text)
 	CHECK(printf("%s %08x\n", text, want[N - 1]) > 0 && fflush(stdout) == 0);
 }
 
+/* hold waits for the file that HOLD names, if it names one. */
+static void hold(void)
+{
+	const char *file = getenv("HOLD");
+	while (file && access(file, F_OK) != 0)
+		usleep(5000);
+}
+
 static void rest(unsigned milliseconds)
 {
 	struct timespec left = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
@@ -74,7 +83,7 @@ static void steps(void)
 
 static void doze(void *data)
 {
-	rest(2500);
+	hold();
 	++*(unsigned *)data;
 }
 
@@ -87,7 +96,7 @@ static void captured(int endless)
 	launch(5);
 	say("now");
 	if (!endless)
-		rest(2500);
+		hold();
 	while (endless && access("enough", F_OK) != 0)
 		rest(10);
 	CU(D(cuStreamEndCapture)(stream, &graph));
@@ -106,6 +115,7 @@ static void moment(const char *which)
 	if (!strcmp(which, "asleep")) {
 		say("now");
 		rest(2000);
+		hold();
 		return;
 	}
 	if (!strcmp(which, "callback")) {
@@ -138,6 +148,7 @@ int main(int count, char **arguments)
 	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
 	steps();
 	moment(arguments[1]);
+	hold();
 	say("past");
 	steps();
 	puts("ok moments");
