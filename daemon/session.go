@@ -132,8 +132,8 @@ func (d *Daemon) cleanUp(s *session) {
 	d.table.giveBack(s.ticket)
 	d.retire(s)
 	d.records.Lock() // a note that comes now must not write the record again
-	d.table.remove(s)
 	err = errors.Join(err, d.dir.Remove(id))
+	d.table.remove(s)
 	d.records.Unlock()
 	if err != nil {
 		d.log.Error("clean up", "session", id, "error", err)
