@@ -3,5 +3,6 @@
 // of images are damaged, and what should answer hangs.
 //
 // Real programs run under a phosd of the test's own, started again after each crash. Everything that a test starts is in a
-// cgroup of its own, by which what is left behind is found. Read room_test.go first.
+// cgroup of its own, by which what is left behind is found. Every step and many moments are tried with CRASH=full in the
+// environment; without it, as many as fit into three minutes. Read room_test.go first.
 package crash
