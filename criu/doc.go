@@ -7,5 +7,9 @@
 //
 // The images' directory has, beside CRIU's files, a record of how the tree was dumped, because a restore must say the same.
 //
+// A tree may be in a container: CRIU then enters its namespaces, with its own libraries brought along, and restores it where
+// the caller is. A clone has namespaces of pids and mounts, and shared memory, of its own. Files that clones share stay as
+// they are (sharing.go).
+//
 // Read cpu.go first.
 package criu

@@ -31,7 +31,11 @@ and error; passes SIGINT, SIGTERM and SIGHUP on; and ends with the program's exi
 With --detach it returns once the program runs, and what the program writes to a terminal or a pipe goes to the log of phosd.
 
 A pid of the program that is taken by now stands in the way. --new-pids brings the program back in a pid namespace of its own;
-so one image can be restored several times at once.
+so one image can be restored several times at once. Such programs have a /dev/shm of their own; a file that two of them
+write is written by both.
+
+Called inside of a container, into which phosd's runtime directory is mounted, pos_cli takes --pid as the container counts, and
+a program comes back in that container.
 
     pos_cli --restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt --generation 3 --detach --new-pids
