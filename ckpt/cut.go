@@ -352,7 +352,10 @@ func (v *saving) finish(ctx context.Context) error {
 	var work []func(context.Context) error
 	for i, d := range v.devices {
 		work = append(work, func(ctx context.Context) (err error) {
-			halves[i], err = d.Finish(ctx)
+			if halves[i], err = d.Finish(ctx); err == nil {
+				// Its worker has let go: the gate is open, and the pack is the transaction's.
+				d.begun, d.closed, d.pack = false, false, nil
+			}
 			return about(d, err)
 		})
 	}
