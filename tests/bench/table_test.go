@@ -55,8 +55,8 @@ func judge(reached bool) string {
 
 // section is the rows of one group.
 type section struct {
-	Name string
-	Rows []row
+	Name string `json:"name"`
+	Rows []row  `json:"rows"`
 }
 
 // table is the rows as text.
