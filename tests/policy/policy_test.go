@@ -50,7 +50,7 @@ func generationsIn(t *testing.T, job *lab.Job, dir string) []string {
 // TestEvery: a program is saved again and again as its pos.yaml says, old generations go, and what is left brings it back.
 func TestEvery(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "400", "20000", "20000")
+	job := counting(t, daemon, "1500", "20000", "20000") // it must outlive five checkpoints on a busy machine
 	yaml(t, job, "checkpoint:\n  dir: ../image\n  every: 1s\n  keep: 2\n  bandwidth: 1GiB\n")
 	job.Start()
 	daemon.Eventually("five generations are written", func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 5 })
