@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"os/exec"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/lab"
@@ -63,4 +64,52 @@ func same(t *testing.T, job *lab.Job, want lab.Result, status int) {
 			t.Fatalf("generation %d: %s", n, differences)
 		}
 	}
+}
+
+// TestOften saves programs that never rest, one checkpoint after the other, and brings some generations back.
+func TestOften(t *testing.T) {
+	daemon := start(t)
+	for _, test := range []struct {
+		name      string
+		program   string
+		arguments []string
+		lines     int
+	}{
+		{"driver", lab.CompileC(t, true, lab.Workload("checkpoint", "count.c")), []string{"1500", "3000", "0"}, 1500},
+		{"runtime", lab.CompileCUDA(t, "shared", lab.Workload("checkpoint", "mixed.cu")), []string{"300", "0"}, 300},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			prepare := func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }
+			plain := daemon.Job(t, test.program, test.arguments...)
+			plain.Prepare = prepare
+			want, status := undisturbed(plain)
+			job := daemon.Job(t, test.program, test.arguments...)
+			job.Held, job.Prepare = true, prepare
+			job.Start()
+			saved := 0
+			for job.Lines() < test.lines {
+				if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err == nil {
+					saved++
+				} else if job.Lines() < test.lines {
+					t.Fatalf("after %d: %v: %s", saved, err, text)
+				}
+			}
+			t.Logf("saved %d times", saved)
+			if saved == 0 {
+				t.Fatal("it ended too early to be saved")
+			}
+			job.Kill()
+			job.LetGo()
+			for _, n := range []int{saved, 1 + saved/2, 1} {
+				job.Restore("--generation", fmt.Sprint(n))
+				if got := job.Finish(); got != status {
+					t.Fatalf("generation %d ends with status %d, want %d: %s", n, got, status, job.Said())
+				}
+				if differences := job.Result().Differs(want); differences != "" {
+					t.Fatalf("generation %d: %s", n, differences)
+				}
+			}
+		})
+	}
+	daemon.Empty()
 }
