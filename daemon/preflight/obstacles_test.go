@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -66,6 +68,10 @@ func ended(t *testing.T) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Wait() })
+	// It ends, and stays there as long as nobody waits for it.
+	if err := unix.Waitid(unix.P_PID, command.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
 	return command.Process.Pid
 }
 
