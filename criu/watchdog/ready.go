@@ -62,11 +62,12 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 		return nil
 	case err := <-first.ended:
 		cancel(nil)
-		return fmt.Errorf("make ready: %w", errors.Join(err, errNeverWaited))
+		// Whoever killed it has left its children.
+		return fmt.Errorf("make ready: %w", errors.Join(err, errNeverWaited, endSession(w.self.PID)))
 	case <-ctx.Done():
 		cancel(context.Cause(ctx))
 		<-first.ended
-		return fmt.Errorf("make ready: %w", context.Cause(ctx))
+		return fmt.Errorf("make ready: %w", errors.Join(context.Cause(ctx), endSession(w.self.PID)))
 	}
 }
 
@@ -115,4 +116,5 @@ func (w *watchdog) dismiss() {
 	w.waiting.cancel(errNotWanted)
 	<-w.waiting.ended
 	w.waiting = nil
+	_ = endSession(w.self.PID) // its children, had it any: they are no reason to fail
 }
