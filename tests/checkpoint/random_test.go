@@ -46,6 +46,9 @@ func TestRandomMoments(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, n))
 				rest := time.Duration(random.IntN(20)) * time.Millisecond
 				r := &round{Rand: random, t: t, daemon: daemon, job: s.job(t, daemon, program, rest), want: want, status: status, steps: s.steps}
+				if rounds == 1 {
+					r.begin = s.dear
+				}
 				r.play()
 			}
 		})
@@ -62,6 +65,7 @@ type round struct {
 	want        lab.Result
 	status      int
 	steps       int
+	begin       int
 	done        []string
 	generations int
 }
@@ -73,7 +77,7 @@ func (r *round) play() {
 		r.t.Logf("%s; then every of %d generations", strings.Join(r.done, ", "), r.generations)
 	}()
 	r.job.Start()
-	r.job.Reaches(1 + r.IntN(4))
+	r.job.Reaches(r.begin + 1 + r.IntN(4))
 	for range 2 + r.IntN(4) {
 		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
 		if !r.disturb() {

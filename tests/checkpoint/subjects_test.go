@@ -23,6 +23,8 @@ type subject struct {
 	// before comes between steps and rest, after behind them.
 	before, after []string
 	steps         int
+	// dear are first steps that take long: a short run leaves the program alone until they are done.
+	dear int
 }
 
 var subjects = []subject{
@@ -32,7 +34,7 @@ var subjects = []subject{
 	{name: "threads", program: ofPython("threads.py"), seconds: true, steps: 60},
 	{name: "spawn", program: ofPython("pool.py"), seconds: true, after: []string{"spawn"}, steps: 60},
 	{name: "forkserver", program: ofPython("pool.py"), seconds: true, after: []string{"forkserver"}, steps: 60},
-	{name: "tinygrad", program: ofPython("train.py"), seconds: true, steps: 40},
+	{name: "tinygrad", program: ofPython("train.py"), seconds: true, steps: 25, dear: 4},
 }
 
 func ofC(source string) func(*testing.T) []string {
