@@ -126,15 +126,3 @@ func (h *holder) finish() {
 		h.t.Fatalf("the program does not say ok: %q %s", text, h.Said())
 	}
 }
-
-// worker is the pid of the program's worker.
-func (h *holder) worker() int {
-	h.t.Helper()
-	for _, program := range h.daemon.Status().GetPrograms() {
-		if int(program.GetPid()) == h.PID {
-			return int(program.GetWorkerPid())
-		}
-	}
-	h.t.Fatal("phosd does not know the program")
-	return 0
-}
