@@ -97,7 +97,9 @@ func (l *lab) end() {
 	}
 	_ = l.process.Process.Kill()
 	_ = l.process.Wait()
-	_ = unix.Unmount(filepath.Join(l.settings.RuntimeDir, "sessions"), unix.MNT_DETACH)
+	for _, mounted := range []string{"sessions", "work"} {
+		_ = unix.Unmount(filepath.Join(l.settings.RuntimeDir, mounted), unix.MNT_DETACH)
+	}
 	_ = os.RemoveAll(l.settings.RuntimeDir)
 	_ = os.RemoveAll(l.settings.StateDir)
 }
