@@ -9,7 +9,7 @@ type Tracker interface {
 	// Written returns the marks of a range.
 	Written(r Range) []uint64
 	// ClearWritten clears the marks and returns those that it has cleared. Clear first, then copy: a store in between
-	// marks the chunk again.
+	// marks the chunk again. It may clear fewer than there are, even none: those chunks count as written.
 	ClearWritten(r Range) []uint64
 	// Fresh returns which chunks nobody has written since they were mapped: they hold zeros, whatever the range held
 	// before, and are not marked.

@@ -70,7 +70,19 @@ func (r *Reader) Tick() uint64 {
 }
 
 // retire makes all kept spans stale and waits until nobody uses one. The caller must not hold spans itself.
-func retire() {
+func retire() { retireUntil(func() bool { return false }) }
+
+// shortWait is how long those wait for spans who can do without. A span is held for longer by a copy whose other end is a
+// program that stands still.
+const shortWait = 100 * time.Millisecond
+
+// retireSoon is retire for those who can do without: it reports whether nobody uses a stale span any more.
+func retireSoon() bool {
+	end := time.Now().Add(shortWait)
+	return retireUntil(func() bool { return time.Now().After(end) })
+}
+
+func retireUntil(late func() bool) bool {
 	version.Add(1)
 	registry.mu.Lock()
 	readers := registry.readers
@@ -83,9 +95,13 @@ func retire() {
 		for spins := 0; r.count.Load() == seen; spins++ {
 			if spins < 20 {
 				runtime.Gosched()
-			} else {
-				time.Sleep(20 * time.Microsecond) //nolint:forbidigo // readers must stay cheap, so they tell nobody
+				continue
 			}
+			if late() {
+				return false
+			}
+			time.Sleep(20 * time.Microsecond) //nolint:forbidigo // readers must stay cheap, so they tell nobody
 		}
 	}
+	return true
 }

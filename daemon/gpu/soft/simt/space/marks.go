@@ -26,8 +26,9 @@ func (m *Memory) inState(r gpu.Range, state uint32) []uint64 {
 	return found
 }
 
-// ClearWritten clears the marks of a range and returns those that were set. When it returns, every store that was not
-// marked again is in memory, so a copy made from then on misses nothing that is left unmarked.
+// ClearWritten clears the marks of a range and returns those that it has cleared. When it returns, every store that was not
+// marked again is in memory, so a copy made from then on misses nothing that is left unmarked. It clears none while
+// somebody goes on storing without looking for marks: a copy from a program that stands still.
 func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
 	first, end, err := m.chunks(r)
 	if err != nil {
@@ -41,8 +42,13 @@ func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
 			changed = true
 		}
 	}
-	if changed {
-		retire()
+	if !changed || retireSoon() {
+		return cleared
 	}
-	return cleared
+	for i := first; i < end; i++ {
+		if cleared[(i-first)/64]&(1<<((i-first)%64)) != 0 {
+			m.states[i].CompareAndSwap(clean, written)
+		}
+	}
+	return make([]uint64, len(cleared))
 }

@@ -307,3 +307,29 @@ func TestFindConcurrently(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestNothingHeldUpByStanding: whoever keeps a span for good, as a copy from a program that was stopped does, leaves its chunk
+// marked, and holds up neither a clearing nor a recording.
+func TestNothingHeldUpByStanding(t *testing.T) {
+	m := newMemory(t, 2)
+	if err := m.Map(chunk(0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	reader := NewReader()
+	defer reader.Release()
+	reader.Enter()
+	if _, err := m.Find(reader, base, true); err != nil {
+		t.Fatal(err)
+	}
+	m.RecordTouches(true)
+	if cleared := m.ClearWritten(chunk(0, 2)); cleared[0] != 0 {
+		t.Errorf("cleared %b beside a store that goes on", cleared[0])
+	}
+	if marks := m.Written(chunk(0, 2)); marks[0] != 1 {
+		t.Errorf("marks %b", marks[0])
+	}
+	reader.Exit()
+	if cleared := m.ClearWritten(chunk(0, 2)); cleared[0] != 1 {
+		t.Errorf("cleared %b when the store is over", cleared[0])
+	}
+}

@@ -40,7 +40,8 @@ func (m *Memory) RecordTouches(on bool) {
 	}
 	m.last = &record{order: make([]atomic.Uint32, len(m.states))}
 	m.record.Store(m.last)
-	retire() // spans that were found before are wider than what is recorded
+	// Spans that were found before are wider than what is recorded. What they touch is missing in an order that is only advice.
+	retireSoon()
 }
 
 // Touches returns the addresses of the chunks that were touched while touches were recorded last, in that order.
