@@ -149,7 +149,7 @@ func (r *returned) Processes() map[int]process.Identity {
 	return map[int]process.Identity{r.root: {PID: r.root}}
 }
 
-func (r *returned) Keep() error { return r.call(nil, "keep "+r.name) }
+func (r *returned) Keep() error { return r.call(uncancelled, "keep "+r.name) }
 
 func (r *returned) Kill() error {
 	r.close(ofTree, r.name)

@@ -45,9 +45,9 @@ func newPlay(t testing.TB, dir string, wrong fault) *play {
 	opened := openImage(t, dir)
 	p.order = ckpt.SaveOrder{
 		Roots: roots, CPU: c, Work: p.newWork, Deadline: 10 * time.Second,
-		Devices: func([]*ckpt.Tree) ([]ckpt.Device, error) { return devices, p.call(nil, "devices") },
+		Devices: func([]*ckpt.Tree) ([]ckpt.Device, error) { return devices, p.call(uncancelled, "devices") },
 		Image: ckpt.Target{Dir: opened, Seal: func(m *image.Manifest) ([]byte, error) {
-			if err := p.call(nil, "seal"); err != nil {
+			if err := p.call(uncancelled, "seal"); err != nil {
 				return nil, err
 			}
 			return image.Sign(m, image.GenerateKey())

@@ -70,6 +70,9 @@ func newStage(t testing.TB, wrong fault) (*stage, context.Context) {
 	return &stage{t: t, fault: wrong, cancel: cancel, count: make(map[string]int)}, ctx
 }
 
+// uncancelled is the context of calls that nobody can give up.
+var uncancelled context.Context
+
 // call counts a call, and makes it go wrong when it is its turn. ctx is nil for those that have none.
 func (s *stage) call(ctx context.Context, what string) error {
 	s.mu.Lock()
@@ -157,7 +160,7 @@ type work struct {
 }
 
 func (s *stage) newWork(_ uint64, _, _ uint32) (ckpt.Work, error) {
-	if err := s.call(nil, "work"); err != nil {
+	if err := s.call(uncancelled, "work"); err != nil {
 		return nil, err
 	}
 	path, err := os.MkdirTemp(s.t.TempDir(), "work-")
@@ -238,7 +241,7 @@ func (f *frozenTree) Dump(ctx context.Context, images *os.File) error {
 }
 
 func (f *frozenTree) Thaw() error {
-	err := f.call(nil, fmt.Sprintf("thaw %d", f.number))
+	err := f.call(uncancelled, fmt.Sprintf("thaw %d", f.number))
 	if err == nil {
 		f.close(ofFreezer, f.name)
 	}
@@ -246,7 +249,7 @@ func (f *frozenTree) Thaw() error {
 }
 
 func (f *frozenTree) Kill() error {
-	err := f.call(nil, fmt.Sprintf("kill %d", f.number))
+	err := f.call(uncancelled, fmt.Sprintf("kill %d", f.number))
 	if err == nil {
 		f.close(ofFreezer, f.name)
 		f.mu.Lock()

@@ -115,7 +115,7 @@ func (w *imageWriter) commit(ctx context.Context, manifest *image.Manifest) erro
 // abort makes the directory what it was. After a commit it does nothing.
 func (w *imageWriter) abort() {
 	if w.transaction != nil {
-		w.transaction.Abort()
+		_ = w.transaction.Abort() // what it leaves is cleared by the next one
 		w.transaction = nil
 	}
 	w.close()

@@ -254,7 +254,6 @@ type saved struct {
 	tree   *ckpt.Tree
 	groups []uint32
 	images *os.File
-	files  []ckpt.FileContent
 	kept   map[string][]byte
 }
 

@@ -86,11 +86,13 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 		out.TellLatest(now.Phase, &rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Step{Step: stepOf(now)}})
 	}
 	want.notice = func(text string) {
-		out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Notice{Notice: text}})
+		_ = out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Notice{Notice: text}})
 	}
 	if begin.GetHold() {
 		want.hold = func(ctx context.Context) error {
-			out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Held{Held: &rpc.CheckpointHeld{}}})
+			if err := out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Held{Held: &rpc.CheckpointHeld{}}}); err != nil {
+				return err
+			}
 			return awaitCommit(ctx, commits)
 		}
 	}

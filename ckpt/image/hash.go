@@ -5,8 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"github.com/phos-gpu/phos/ckpt/image/treehash"
 	"github.com/zeebo/blake3"
+
+	"github.com/phos-gpu/phos/ckpt/image/treehash"
 )
 
 // Sum names a content. Contents that are all zeros, and empty ones, have the zero Hash.

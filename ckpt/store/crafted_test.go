@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/zeebo/blake3"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // allocated is how many bytes something allocates.

@@ -12,8 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // crashPoint is how a child of this test is told at which of its operations on names it shall die.

@@ -6,8 +6,9 @@ import (
 	"os"
 	"slices"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // Dir is an open image directory. It may be used by several goroutines. As long as it is open, Clean leaves the image alone.

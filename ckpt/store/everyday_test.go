@@ -10,8 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // mounted mounts something for a test; it skips where that is not allowed.

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/zeebo/blake3"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // memoryFile is a file with a content, which nobody else sees.

@@ -8,9 +8,10 @@ import (
 	"os"
 	"slices"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/zeebo/blake3"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // maxContents is how many contents are looked for in all packs together: 8 TiB of chunks. Each takes memory for as long as

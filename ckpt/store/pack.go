@@ -4,8 +4,9 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // newPack makes an empty pack.

@@ -9,9 +9,10 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/zeebo/blake3"
+
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/image/treehash"
-	"github.com/zeebo/blake3"
 )
 
 // Reader finds contents by their names in packs, and verifies what it reads. It may be used by several goroutines.

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // speedChunks is how much is moved: 512 MiB of chunks that differ.

@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/zeebo/blake3"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // loadStored reads what is stored at a place, as it is, and verifies it. content is where it may be unpacked to.

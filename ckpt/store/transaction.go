@@ -8,8 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // Transaction makes one generation. Until Commit has returned without an error, the image is as it was.

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/tests/lab"
-	"golang.org/x/sys/unix"
 )
 
 // everything does all that reads an image, and returns what it read and said.

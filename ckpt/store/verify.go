@@ -9,8 +9,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // Problem is what is wrong with one file of an image.

@@ -83,7 +83,7 @@ func TestLayout(t *testing.T) {
 					t.Errorf("%+v is not found without the index", each)
 				}
 			}
-			if info, err := pack.Stat(); err != nil || diskBytes(info) > uint64(liveBytes(index))+16*image.PageBytes+uint64(len(index))*2*image.PageBytes {
+			if info, err := pack.Stat(); err != nil || diskBytes(info) > liveBytes(index)+16*image.PageBytes+uint64(len(index))*2*image.PageBytes {
 				t.Errorf("%d bytes for %d, %v", diskBytes(info), liveBytes(index), err)
 			}
 		}

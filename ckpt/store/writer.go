@@ -9,9 +9,10 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/zeebo/blake3"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
 )
 
 // WriterOptions are how a Writer writes.

@@ -31,7 +31,7 @@ func (w *Writer) putFile(ctx context.Context, name string, r io.Reader, compress
 		slots  = make(chan struct{}, runtime.GOMAXPROCS(0)+1)
 	)
 	var failed error
-	for failed == nil && ctx.Err() == nil {
+	for ctx.Err() == nil {
 		slots <- struct{}{}
 		buffer := buffers.Get().(*[image.ChunkBytes]byte)
 		n, err := io.ReadFull(r, buffer[:])

@@ -125,6 +125,7 @@ func fileText(f store.FileDifference) string {
 		return fmt.Sprintf("%s: added, %s", name, wording.Bytes(f.BytesAfter))
 	case store.Removed:
 		return fmt.Sprintf("%s: removed, %s", name, wording.Bytes(f.BytesBefore))
+	case store.Changed:
 	}
 	if f.BytesBefore != f.BytesAfter {
 		return fmt.Sprintf("%s: %s of it changed, %s before, %s after", name, wording.Bytes(f.ChangedBytes), wording.Bytes(f.BytesBefore), wording.Bytes(f.BytesAfter))

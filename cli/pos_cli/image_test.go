@@ -26,11 +26,15 @@ func TestImageCheck(t *testing.T) {
 	}{
 		{"good", "image check " + dir, nil, 2, exitDone, dir + ", generation 2: it can be restored here\n", ""},
 		{
-			"harmless", "image check " + dir + " --generation 1", []*rpc.Obstacle{harmless}, 1, exitDone,
+			"harmless", "image check " + dir + " --generation 1",
+			[]*rpc.Obstacle{harmless},
+			1, exitDone,
 			"kernel: tracks no dirty pages (this does not stand in the way)\n" + dir + ", generation 1: it can be restored here\n", "",
 		},
 		{
-			"bad", "image check " + dir, []*rpc.Obstacle{harmless, taken}, 2, exitFailed,
+			"bad", "image check " + dir,
+			[]*rpc.Obstacle{harmless, taken},
+			2, exitFailed,
 			"kernel: tracks no dirty pages (this does not stand in the way)\npid 7: it is taken: ?[31mvi; end that process\n",
 			"pos_cli image check: " + dir + ", generation 2: it cannot be restored here\n",
 		},

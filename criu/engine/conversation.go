@@ -39,17 +39,18 @@ func (r *Request) converse(socket *os.File) (*rpc.CriuResp, error) {
 		err = r.notify(response.GetNotify())
 		message = &rpc.CriuReq{Type: rpc.CriuReqType_NOTIFY.Enum(), NotifySuccess: proto.Bool(err == nil)}
 		if err != nil {
-			return nil, errors.Join(err, r.refuse(socket, message))
+			refuse(socket, message)
+			return nil, err
 		}
 	}
 }
 
 // refuse tells CRIU that a notification was not answered well, and lets it clean up.
-func (r *Request) refuse(socket *os.File, message *rpc.CriuReq) error {
+func refuse(socket *os.File, message *rpc.CriuReq) {
 	for {
 		response, err := exchange(socket, message)
 		if err != nil || response.GetType() != rpc.CriuReqType_NOTIFY {
-			return nil
+			return
 		}
 	}
 }
@@ -82,8 +83,9 @@ func verb(request rpc.CriuReqType) string {
 		return "restore"
 	case rpc.CriuReqType_CHECK:
 		return "work on this machine"
+	default:
+		return request.String()
 	}
-	return request.String()
 }
 
 func exchange(socket *os.File, message *rpc.CriuReq) (*rpc.CriuResp, error) {

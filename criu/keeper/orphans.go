@@ -25,7 +25,7 @@ func (c *Client) endOrphans() error {
 				return err
 			}
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
 	}
 	return errors.New("keeper: processes of a restore that failed do not end")
 }

@@ -123,7 +123,7 @@ func (k *keeper) free(ctx context.Context) error {
 		if err != nil && ctx.Err() != nil {
 			return &PIDTaken{PID: pid, Name: "a thread"}
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
 	}
 }
 
@@ -241,7 +241,7 @@ func (k *keeper) clear() error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("%d processes of the tree do not end: %w", len(tree)-1, ctx.Err())
 		case pid == 0:
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
 		}
 	}
 }
@@ -263,7 +263,7 @@ func (k *keeper) killAll() error {
 		if !alive {
 			return nil
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
 	}
 	return fmt.Errorf("kill the tree: %w", ctx.Err())
 }

@@ -74,7 +74,8 @@ func (k *keeper) keep(conn *parcel.Conn) error {
 	if sent := conn.Send(newAnswer(err)); err != nil {
 		return errors.Join(err, sent)
 	}
-	return k.live(listener, drained)
+	k.live(listener, drained)
+	return nil
 }
 
 // takeSocket becomes the one who listens where later phosds look for this keeper.
@@ -118,7 +119,7 @@ func (k *keeper) committed(orders <-chan request) bool {
 }
 
 // live answers until the tree has ended, and somebody knows how.
-func (k *keeper) live(listener *parcel.Listening, drained <-chan struct{}) error {
+func (k *keeper) live(listener *parcel.Listening, drained <-chan struct{}) {
 	k.closeFiles()
 	go k.answerAll(listener)
 	k.reap()
@@ -129,7 +130,6 @@ func (k *keeper) live(listener *parcel.Listening, drained <-chan struct{}) error
 	if !k.order.Detach {
 		k.end.linger()
 	}
-	return nil
 }
 
 // closeFiles closes what only the restore needed: the end of a pipe held here would never end for its reader.

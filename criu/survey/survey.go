@@ -151,7 +151,7 @@ func readLiving(ctx context.Context, stat *procfs.Stat) (*member, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("pid %d: %w: %w", stat.PID, err, context.Cause(ctx))
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
 		now, err := procfs.ReadStat(stat.PID)
 		if err != nil {
 			return nil, err
@@ -215,11 +215,6 @@ func (s *survey) describe() error {
 // refuse notes an obstacle, once.
 func (s *survey) refuse(subject, reason, remedy string) {
 	s.note(ckpt.Obstacle{Subject: subject, Reason: reason, Remedy: remedy})
-}
-
-// mention notes something harmless.
-func (s *survey) mention(subject, reason string) {
-	s.note(ckpt.Obstacle{Subject: subject, Reason: reason, Harmless: true})
 }
 
 func (s *survey) note(o ckpt.Obstacle) {

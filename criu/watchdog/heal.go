@@ -46,6 +46,6 @@ func (w *watchdog) recover(ctx context.Context, before *damage.Imprint) error {
 		if err := w.group.Start(); err != nil {
 			return err
 		}
-		time.Sleep(recovery)
+		time.Sleep(recovery) //nolint:forbidigo // whether they have left can be seen only when they stand
 	}
 }

@@ -69,10 +69,9 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.Devic
 
 // Quiesce closes the gate.
 func (d *Device) Quiesce(ctx context.Context, deadline time.Duration) error {
-	_, err := d.limited(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Quiesce{Quiesce: &rpc.SaveQuiesce{
+	return d.limited(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Quiesce{Quiesce: &rpc.SaveQuiesce{
 		DeadlineMilliseconds: milliseconds(deadline),
 	}}}, deadline+graceTime)
-	return err
 }
 
 // Cut saves what changed.
@@ -86,8 +85,7 @@ func (d *Device) Cut(ctx context.Context, deadline time.Duration) error {
 
 // Resume opens the gate.
 func (d *Device) Resume(ctx context.Context) error {
-	_, err := d.limited(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Resume{Resume: &rpc.SaveResume{}}}, graceTime)
-	return err
+	return d.limited(ctx, &rpc.SaveCommand{Command: &rpc.SaveCommand_Resume{Resume: &rpc.SaveResume{}}}, graceTime)
 }
 
 // Finish writes what is left.
@@ -152,10 +150,11 @@ func (d *Device) Abort() {
 var errNotBegun = errors.New("no checkpoint of this program is on its way")
 
 // limited is do for at most as long as limit says.
-func (d *Device) limited(ctx context.Context, command *rpc.SaveCommand, limit time.Duration) (*rpc.SaveDone, error) {
+func (d *Device) limited(ctx context.Context, command *rpc.SaveCommand, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return d.do(ctx, command, limit)
+	_, err := d.do(ctx, command, limit)
+	return err
 }
 
 // do gives a command and waits for its answer: until the context ends, or the worker gets no further for as long as stall says.

@@ -125,8 +125,13 @@ func typeOf(number abi.Call) graph.Type {
 		part string
 		kind graph.Type
 	}{
-		{"KernelNode", graph.TypeKernel}, {"MemcpyNode", graph.TypeMemcpy}, {"MemsetNode", graph.TypeMemset}, {"HostNode", graph.TypeHost},
-		{"ChildGraph", graph.TypeChild}, {"EventRecordNode", graph.TypeEventRecord}, {"EventWaitNode", graph.TypeEventWait},
+		{"KernelNode", graph.TypeKernel},
+		{"MemcpyNode", graph.TypeMemcpy},
+		{"MemsetNode", graph.TypeMemset},
+		{"HostNode", graph.TypeHost},
+		{"ChildGraph", graph.TypeChild},
+		{"EventRecordNode", graph.TypeEventRecord},
+		{"EventWaitNode", graph.TypeEventWait},
 	} {
 		if strings.Contains(number.String(), rule.part) {
 			return rule.kind
@@ -219,9 +224,21 @@ func kindsOf(name string) abi.Kind {
 		part string
 		kind abi.Kind
 	}{
-		{"stream", abi.KindStream}, {"event", abi.KindEvent}, {"hstart", abi.KindEvent}, {"hend", abi.KindEvent}, {"exec", abi.KindGraphExec},
-		{"node", abi.KindGraphNode}, {"graph", abi.KindGraph}, {"pool", abi.KindMemoryPool}, {"object", abi.KindUserObject}, {"ctx", abi.KindContext},
-		{"context", abi.KindContext}, {"mod", abi.KindModule}, {"lib", abi.KindLibrary}, {"kernel", abi.KindKernel}, {"func", abi.KindFunction},
+		{"stream", abi.KindStream},
+		{"event", abi.KindEvent},
+		{"hstart", abi.KindEvent},
+		{"hend", abi.KindEvent},
+		{"exec", abi.KindGraphExec},
+		{"node", abi.KindGraphNode},
+		{"graph", abi.KindGraph},
+		{"pool", abi.KindMemoryPool},
+		{"object", abi.KindUserObject},
+		{"ctx", abi.KindContext},
+		{"context", abi.KindContext},
+		{"mod", abi.KindModule},
+		{"lib", abi.KindLibrary},
+		{"kernel", abi.KindKernel},
+		{"func", abi.KindFunction},
 	} {
 		if strings.Contains(name, rule.part) {
 			return rule.kind
@@ -256,6 +273,7 @@ func (c *caller) handle(kind abi.Kind) uint64 {
 		}
 	case abi.KindGraphExec:
 		c.wanted.exec = h
+	default:
 	}
 	return h
 }

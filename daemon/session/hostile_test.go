@@ -60,6 +60,7 @@ func revive(t testing.TB, data []byte) error {
 			p.make(sent{number: abi.CallGraphInstantiateWithFlags, payload: (&wire.GraphInstantiateWithFlags{HGraph: o.Handle()}).Append(nil), context: p.context})
 		case abi.KindGraphExec:
 			p.make(sent{number: abi.CallGraphLaunch, payload: (&wire.GraphLaunch{HGraphExec: o.Handle()}).Append(nil), context: p.context})
+		default:
 		}
 	}
 	return nil

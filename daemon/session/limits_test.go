@@ -62,9 +62,13 @@ func TestHeapLimit(t *testing.T) {
 		bytes uint64
 		want  bool
 	}{
-		{"default", normal, 8 << 20, false}, {"default", normal, 6 << 20, true},
-		{"64 MiB", large, 64 << 20, false}, {"64 MiB", large, 60 << 20, true}, {"64 MiB", large, 60 << 20, false},
-		{"a page", small, 4096, false}, {"a page", small, 2048, true},
+		{"default", normal, 8 << 20, false},
+		{"default", normal, 6 << 20, true},
+		{"64 MiB", large, 64 << 20, false},
+		{"64 MiB", large, 60 << 20, true},
+		{"64 MiB", large, 60 << 20, false},
+		{"a page", small, 4096, false},
+		{"a page", small, 2048, true},
 	} {
 		if got := taken(test.f, test.bytes); got != test.want {
 			t.Errorf("%s: malloc of %d bytes succeeds: %v, want %v", test.name, test.bytes, got, test.want)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -40,7 +39,7 @@ func TestManagedVariable(t *testing.T) {
 func TestManagedWhileDeviceOpens(t *testing.T) {
 	p := newProgram(t)
 	memoryOf := func(device int) *fakeMemory {
-		var c gpu.Context = *p.session.devices[device].opened.Load()
+		c := *p.session.devices[device].opened.Load()
 		return c.Memory().(*fakeMemory)
 	}
 	reached, goOn := make(chan struct{}), make(chan struct{})

@@ -103,7 +103,7 @@ func (t *traced) uses(s *Session, call *Call) {
 		words, isWords := strings.CutSuffix(name, "[]")
 		plain, isBytes := strings.CutSuffix(name, "*")
 		if !isWords && !isBytes {
-			t.use(s, call, name, word)
+			t.use(s, name, word)
 			continue
 		}
 		if word > uint64(len(rest)) || (word+7)&^7 > uint64(len(rest)) {
@@ -113,23 +113,23 @@ func (t *traced) uses(s *Session, call *Call) {
 		rest = rest[(word+7)&^7:]
 		switch {
 		case isWords:
-			t.useAll(s, call, array, func(at int) string { return words + "[" + strconv.Itoa(at/8) + "]" })
+			t.useAll(s, array, func(at int) string { return words + "[" + strconv.Itoa(at/8) + "]" })
 		case call.Number == abi.CallLaunch:
-			t.useAll(s, call, array, func(at int) string { return plain + "+" + strconv.Itoa(at) })
+			t.useAll(s, array, func(at int) string { return plain + "+" + strconv.Itoa(at) })
 		}
 	}
 }
 
-func (t *traced) useAll(s *Session, call *Call, array []byte, name func(at int) string) {
+func (t *traced) useAll(s *Session, array []byte, name func(at int) string) {
 	for at := 0; at+8 <= len(array); at += 8 {
 		if word := binary.LittleEndian.Uint64(array[at:]); word != 0 {
-			t.use(s, call, name(at), word)
+			t.use(s, name(at), word)
 		}
 	}
 }
 
 // use adds what a word names, if it names anything.
-func (t *traced) use(s *Session, call *Call, name string, word uint64) {
+func (t *traced) use(s *Session, name string, word uint64) {
 	if abi.Handle(word).Kind() != abi.KindNone {
 		used := ofHandle(abi.Handle(word))
 		used.As = name
@@ -167,6 +167,7 @@ func describe(o *object.Object) trace.Object {
 		told = trace.Object{Kind: "memory", Address: fmt.Sprintf("%#x", o.ID)}
 	case object.KindPinned:
 		told = trace.Object{Kind: "pinned memory", Address: fmt.Sprintf("%#x", o.ID)}
+	default:
 	}
 	if a, is := o.State.(*allocation); is {
 		told.Bytes = a.bounds.Bytes

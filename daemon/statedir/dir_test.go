@@ -71,9 +71,15 @@ func TestImport(t *testing.T) {
 		key  []byte
 		want error
 	}{
-		{"node-1.example_x", key, nil}, {"node-1.example_x", bytes.Repeat([]byte{8}, 32), nil}, {"b", key, nil},
-		{"", key, statedir.ErrKeyName}, {".hidden", key, statedir.ErrKeyName}, {"../key/seal", key, statedir.ErrKeyName},
-		{"a b", key, statedir.ErrKeyName}, {strings.Repeat("x", 101), key, statedir.ErrKeyName}, {"short", key[1:], statedir.ErrKey},
+		{"node-1.example_x", key, nil},
+		{"node-1.example_x", bytes.Repeat([]byte{8}, 32), nil},
+		{"b", key, nil},
+		{"", key, statedir.ErrKeyName},
+		{".hidden", key, statedir.ErrKeyName},
+		{"../key/seal", key, statedir.ErrKeyName},
+		{"a b", key, statedir.ErrKeyName},
+		{strings.Repeat("x", 101), key, statedir.ErrKeyName},
+		{"short", key[1:], statedir.ErrKey},
 	} {
 		if err := dir.Import(test.name, test.key); !errors.Is(err, test.want) {
 			t.Errorf("%q: %v, want %v", test.name, err, test.want)

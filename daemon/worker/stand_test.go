@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -217,7 +218,7 @@ func (s *stand) dump() *dump {
 }
 
 func (d *dump) do(command *rpc.SaveCommand) (*rpc.SaveDone, error) {
-	if err := d.stream.Send(command); err != nil && err != io.EOF {
+	if err := d.stream.Send(command); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	for {
@@ -308,7 +309,7 @@ func (d *dump) end() {
 	}
 	for {
 		if _, err := d.stream.Recv(); err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				d.s.t.Errorf("end: %v", err)
 			}
 			break

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -134,7 +135,8 @@ func (w *work) serveCallbacks() {
 // thread is one thread of the program.
 func (w *work) thread(seed uint64) {
 	defer func() {
-		if fault := recover(); fault != nil && fault != errStopped {
+		fault := recover()
+		if err, is := fault.(error); fault != nil && (!is || !errors.Is(err, errStopped)) {
 			panic(fault)
 		}
 	}()

@@ -235,14 +235,6 @@ func mustCLI(t testing.TB, d *lab.Daemon, arguments ...string) string {
 	return text
 }
 
-// dump saves a program and ends it; its parent buries it.
-func (a *asked) dump(d *lab.Daemon, dir string) {
-	a.t.Helper()
-	mustCLI(a.t, d, "--dump", "--dir", dir, "--pid", strconv.Itoa(a.pid))
-	a.pid = 0
-	a.await()
-}
-
 func (a *asked) preDump(d *lab.Daemon, dir string) {
 	a.t.Helper()
 	mustCLI(a.t, d, "--pre-dump", "--dir", dir, "--pid", strconv.Itoa(a.pid))

@@ -114,9 +114,11 @@ func isLoaded(e *rpc.RestoreEvent) bool      { return e.GetLoaded() != nil }
 func saveCommit() *rpc.CheckpointCommand {
 	return &rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Commit{Commit: &rpc.CheckpointCommit{}}}
 }
+
 func restoreCommit() *rpc.RestoreCommand {
 	return &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Commit{Commit: &rpc.RestoreCommit{}}}
 }
+
 func patience(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithTimeout(context.Background(), 2*lab.Patience)

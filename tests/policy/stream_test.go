@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -83,7 +84,7 @@ func TestStreamFile(t *testing.T) {
 		}
 		back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(stream), Stream: true, Detach: true})
 		_, err = untilEnd(back.Recv)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		return rpc.FromStatus(err)
@@ -143,7 +144,7 @@ func TestStreamStuck(t *testing.T) {
 			return err == nil && waiting >= most
 		})
 		leave()
-		if _, err := untilEnd(stream.Recv); err == nil || err == io.EOF {
+		if _, err := untilEnd(stream.Recv); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%s: it ends with %v", test.name, err)
 		}
 		job.Reaches(job.Lines() + 3)
@@ -161,7 +162,7 @@ func TestStreamStuck(t *testing.T) {
 	ctx, leave := patience(t)
 	back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(read), Stream: true})
 	leave()
-	if _, err := untilEnd(back.Recv); err == nil || err == io.EOF {
+	if _, err := untilEnd(back.Recv); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("it ends with %v", err)
 	}
 	daemon.Empty()

@@ -32,6 +32,7 @@ func newState(kind abi.Kind) State {
 		return &UserObject{}
 	case object.KindMemory, object.KindPinned:
 		return &Memory{}
+	default:
+		return nil
 	}
-	return nil
 }
