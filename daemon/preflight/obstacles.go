@@ -128,6 +128,9 @@ func pidObstacle(ctx context.Context, p image.Process, place process.Identity) [
 			return nil
 		}
 		parent, zombie := id.Zombie()
+		if !zombie && id.Check() != nil {
+			continue // it was buried between the two looks
+		}
 		if !zombie {
 			return []ckpt.Obstacle{{
 				Subject: subject, Reason: "it is taken: " + id.Command(80), Remedy: "end that process, or restore with --new-pids",
