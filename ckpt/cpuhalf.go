@@ -49,7 +49,7 @@ func (v *saving) putTree(ctx context.Context, dir *os.File, root Process) ([]ima
 	if err != nil {
 		return nil, err
 	}
-	earlier, err := openEarlier(dir)
+	earlier, err := OpenEarlier(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return entries, nil
 	}

@@ -36,7 +36,7 @@ func unpack(ctx context.Context, reader *store.Reader, hash string, into *os.Fil
 		where := into
 		if name, copied := strings.CutPrefix(file, EarlierImages+"/"); copied {
 			if earlier == nil {
-				if earlier, err = makeEarlier(into); err != nil {
+				if earlier, err = MakeEarlier(into); err != nil {
 					return err
 				}
 				defer earlier.Close()
@@ -53,8 +53,8 @@ func unpack(ctx context.Context, reader *store.Reader, hash string, into *os.Fil
 	return parallel(ctx, work...)
 }
 
-// makeEarlier makes the directory of what was written beforehand, for the owner of the private one.
-func makeEarlier(into *os.File) (*os.File, error) {
+// MakeEarlier makes EarlierImages in a private directory, for the owner of that.
+func MakeEarlier(into *os.File) (*os.File, error) {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func makeEarlier(into *os.File) (*os.File, error) {
 	if err := unix.Mkdirat(int(into.Fd()), EarlierImages, 0o700); err != nil {
 		return nil, &os.PathError{Op: "make", Path: EarlierImages, Err: err}
 	}
-	earlier, err := openEarlier(into)
+	earlier, err := OpenEarlier(into)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,8 @@ func unpackFile(ctx context.Context, reader *store.Reader, entry image.Entry, in
 	return nil
 }
 
-func openEarlier(dir *os.File) (*os.File, error) {
+// OpenEarlier opens EarlierImages; fs.ErrNotExist when nothing was written beforehand.
+func OpenEarlier(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), EarlierImages, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: EarlierImages, Err: err}
@@ -146,7 +147,7 @@ func emptyDirectory(dir *os.File) error {
 }
 
 func emptyEarlier(dir *os.File) error {
-	earlier, err := openEarlier(dir)
+	earlier, err := OpenEarlier(dir)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
-	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/phos-gpu/phos/ckpt"
@@ -30,7 +29,7 @@ func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) err
 		// CRIU with a user's rights cannot see whether the kernel tracks, and refuses.
 		return fmt.Errorf("processes of user %d: %w", found.User.UID, ckpt.ErrUntracked)
 	}
-	into, err := makeEarlier(images, found.User)
+	into, err := ckpt.MakeEarlier(images)
 	if err != nil {
 		return fmt.Errorf("precopy: %w", err)
 	}
@@ -72,31 +71,12 @@ func (c *CPU) tracks(ctx context.Context) error {
 	return nil
 }
 
-func makeEarlier(images *os.File, user engine.User) (*os.File, error) {
-	if err := unix.Mkdirat(int(images.Fd()), ckpt.EarlierImages, 0o700); err != nil {
-		return nil, err
-	}
-	fd, err := openEarlier(images)
-	if err != nil {
-		return nil, err
-	}
-	into := os.NewFile(uintptr(fd), ckpt.EarlierImages)
-	if err := into.Chown(int(user.UID), int(user.GID)); err != nil {
-		return nil, errors.Join(err, into.Close())
-	}
-	return into, nil
-}
-
-func openEarlier(images *os.File) (int, error) {
-	return unix.Openat(int(images.Fd()), ckpt.EarlierImages, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-}
-
 // earlierIn is the directory among the images in which a Precopy is; empty for none.
 func earlierIn(images *os.File) string {
-	fd, err := openEarlier(images)
+	earlier, err := ckpt.OpenEarlier(images)
 	if err != nil {
 		return ""
 	}
-	_ = unix.Close(fd)
+	_ = earlier.Close() // only looked for
 	return ckpt.EarlierImages
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -35,35 +36,11 @@ func (e *PIDTaken) Error() string {
 func (e *PIDTaken) Is(target error) bool { return target == ErrPIDTaken }
 
 // kinds are the errors that phosd tells apart.
-var kinds = map[string]error{
-	"torn": engine.ErrTorn, "restless": freezer.ErrRestless, "pid": ErrPIDTaken, "gone": process.ErrGone,
+var kinds = parcel.Kinds{
+	{Name: "pid", Err: ErrPIDTaken}, {Name: "torn", Err: engine.ErrTorn}, {Name: "restless", Err: freezer.ErrRestless},
+	{Name: "gone", Err: process.ErrGone},
 }
 
-func newAnswer(err error) answer {
-	if err == nil {
-		return answer{}
-	}
-	said := answer{Error: err.Error()}
-	for name, kind := range kinds {
-		if errors.Is(err, kind) {
-			said.Kind = name
-		}
-	}
-	return said
-}
+func newAnswer(err error) answer { return answer{Outcome: kinds.Outcome(err)} }
 
-// remote is an error of the keeper's as phosd has it.
-type remote struct {
-	text string
-	kind error
-}
-
-func (e *remote) Error() string { return e.text }
-func (e *remote) Unwrap() error { return e.kind }
-
-func (a *answer) err() error {
-	if a.Error == "" {
-		return nil
-	}
-	return &remote{text: a.Error, kind: kinds[a.Kind]}
-}
+func (a *answer) err() error { return kinds.Err(a.Outcome) }

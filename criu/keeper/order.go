@@ -5,6 +5,7 @@ import (
 
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -93,8 +94,7 @@ type request struct {
 
 // answer is what it says.
 type answer struct {
-	Error string `json:"error,omitempty"`
-	Kind  string `json:"kind,omitempty"`
+	parcel.Outcome
 	// Outside is as in the Order.
 	Outside map[int]int `json:"outside,omitempty"`
 	// Ended says that Status is the root's, as of waitpid.

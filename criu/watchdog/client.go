@@ -115,11 +115,11 @@ func (c *Client) ask(ctx context.Context, deadline time.Time, what order, files 
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.Send(order{Cancel: true}) })
 	defer stop()
-	var answer reply
+	var answer parcel.Outcome
 	if _, err := c.conn.Receive(&answer); err != nil {
 		return c.lost(err)
 	}
-	return answer.err()
+	return kinds.Err(answer)
 }
 
 // lost cleans up after a watchdog that somebody has killed.

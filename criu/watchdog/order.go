@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -70,49 +71,13 @@ type Dump struct {
 	Deadline time.Time `json:"deadline"`
 }
 
-// reply is how it went.
-type reply struct {
-	Error string `json:"error,omitempty"`
-	// Kind says which sentinel Error is.
-	Kind string `json:"kind,omitempty"`
-}
-
 // ErrDamaged means that CRIU died while it worked inside of a process, and left it broken. The tree has been ended.
 var ErrDamaged = errors.New("CRIU died inside of a process; the program was ended, for it could not have gone on")
 
 // kinds are the errors that phosd tells apart.
-var kinds = map[string]error{
-	"torn": engine.ErrTorn, "restless": freezer.ErrRestless, "gone": process.ErrGone,
-	"damaged": ErrDamaged, "cgroups": freezer.ErrNoCgroups,
-}
-
-func newReply(err error) reply {
-	if err == nil {
-		return reply{}
-	}
-	answer := reply{Error: err.Error()}
-	for name, kind := range kinds {
-		if errors.Is(err, kind) && (answer.Kind == "" || name == "damaged") {
-			answer.Kind = name
-		}
-	}
-	return answer
-}
-
-// remote is an error of the watchdog's as phosd has it.
-type remote struct {
-	text string
-	kind error
-}
-
-func (e *remote) Error() string { return e.text }
-func (e *remote) Unwrap() error { return e.kind }
-
-func (r reply) err() error {
-	if r.Error == "" {
-		return nil
-	}
-	return &remote{text: r.Error, kind: kinds[r.Kind]}
+var kinds = parcel.Kinds{
+	{Name: "damaged", Err: ErrDamaged}, {Name: "torn", Err: engine.ErrTorn}, {Name: "restless", Err: freezer.ErrRestless},
+	{Name: "gone", Err: process.ErrGone}, {Name: "cgroups", Err: freezer.ErrNoCgroups},
 }
 
 // groupPattern finds the cgroups of all watchdogs.

@@ -54,7 +54,7 @@ func Serve() error {
 			// What it was meant for has just ended.
 			continue
 		}
-		answer := newReply(w.obey(next, orders))
+		answer := kinds.Outcome(w.obey(next, orders))
 		parcel.Close(next.files)
 		if err := conn.Send(answer); err != nil {
 			break
