@@ -37,7 +37,9 @@ func (e *PIDTaken) Is(target error) bool { return target == ErrPIDTaken }
 
 // kinds are the errors that phosd tells apart.
 var kinds = parcel.Kinds{
-	{Name: "pid", Err: ErrPIDTaken}, {Name: "torn", Err: engine.ErrTorn}, {Name: "restless", Err: freezer.ErrRestless},
+	{Name: "pid", Err: ErrPIDTaken},
+	{Name: "torn", Err: engine.ErrTorn},
+	{Name: "restless", Err: freezer.ErrRestless},
 	{Name: "gone", Err: process.ErrGone},
 }
 

@@ -158,7 +158,7 @@ func (k *keeper) hold(ctx context.Context) error {
 	if k.root, err = k.find(); err != nil {
 		return err
 	}
-	if k.group, err = freezer.Freeze(ctx, k.root, groupName(k.order.Self)); err != nil {
+	if k.group, err = freezer.Freeze(ctx, k.root, freezer.Name(groupKind, k.order.Self)); err != nil {
 		return err
 	}
 	return nil
@@ -268,8 +268,5 @@ func (k *keeper) killAll() error {
 	return fmt.Errorf("kill the tree: %w", ctx.Err())
 }
 
-const groupPattern = "phos.restored.*"
-
-func groupName(id process.Identity) string {
-	return fmt.Sprintf("phos.restored.%d.%d", id.PID, id.StartTicks)
-}
+// groupKind is that of the cgroups in which keepers make trees.
+const groupKind = "restored"

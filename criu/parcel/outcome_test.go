@@ -33,7 +33,7 @@ func TestOutcome(t *testing.T) {
 			t.Errorf("%v arrives as %v", test.err, got)
 		}
 		for _, kind := range kinds {
-			if errors.Is(got, kind.Err) != (kind.Err == test.is) {
+			if errors.Is(got, kind.Err) != errors.Is(kind.Err, test.is) {
 				t.Errorf("%v arrives as %s: %v", test.err, kind.Name, errors.Is(got, kind.Err))
 			}
 		}

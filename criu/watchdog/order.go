@@ -2,7 +2,6 @@ package watchdog
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/phos-gpu/phos/criu/alias"
@@ -76,13 +75,12 @@ var ErrDamaged = errors.New("CRIU died inside of a process; the program was ende
 
 // kinds are the errors that phosd tells apart.
 var kinds = parcel.Kinds{
-	{Name: "damaged", Err: ErrDamaged}, {Name: "torn", Err: engine.ErrTorn}, {Name: "restless", Err: freezer.ErrRestless},
-	{Name: "gone", Err: process.ErrGone}, {Name: "cgroups", Err: freezer.ErrNoCgroups},
+	{Name: "damaged", Err: ErrDamaged},
+	{Name: "torn", Err: engine.ErrTorn},
+	{Name: "restless", Err: freezer.ErrRestless},
+	{Name: "gone", Err: process.ErrGone},
+	{Name: "cgroups", Err: freezer.ErrNoCgroups},
 }
 
-// groupPattern finds the cgroups of all watchdogs.
-const groupPattern = "phos.frozen.*"
-
-func groupName(id process.Identity) string {
-	return fmt.Sprintf("phos.frozen.%d.%d", id.PID, id.StartTicks)
-}
+// groupKind is that of the cgroups of all watchdogs.
+const groupKind = "frozen"

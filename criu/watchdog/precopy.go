@@ -63,7 +63,7 @@ func (w *watchdog) healRunning(order Precopy, before *damage.Imprint) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	failure := endSession(w.self.PID)
-	group, err := freezer.Freeze(ctx, order.Tree, groupName(w.self))
+	group, err := freezer.Freeze(ctx, order.Tree, freezer.Name(groupKind, w.self))
 	if err != nil {
 		return errors.Join(failure, err)
 	}

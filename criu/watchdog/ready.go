@@ -34,7 +34,7 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	if w.group != nil || w.waiting != nil || len(files) != 1 {
 		return fmt.Errorf("make ready: %w", ErrOrder)
 	}
-	group, err := freezer.Gather(order.Root, groupName(w.self))
+	group, err := freezer.Gather(order.Root, freezer.Name(groupKind, w.self))
 	if err != nil {
 		return fmt.Errorf("make ready: %w", err)
 	}

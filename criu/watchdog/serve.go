@@ -128,7 +128,7 @@ func (w *watchdog) freeze(order *freeze) error {
 	if w.group != nil {
 		return fmt.Errorf("freeze: %w", ErrOrder)
 	}
-	group, err := freezer.Freeze(ctx, order.Root, groupName(w.self))
+	group, err := freezer.Freeze(ctx, order.Root, freezer.Name(groupKind, w.self))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package watchdog
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,21 +14,10 @@ import (
 
 // Sweep takes back what watchdogs have left that were killed themselves: for a phosd that starts.
 func Sweep() error {
-	groups, err := freezer.Find(groupPattern)
-	if err != nil {
-		return fmt.Errorf("sweep: %w", err)
-	}
-	var failures []error
-	for _, group := range groups {
-		var owner process.Identity
-		if _, err := fmt.Sscanf(filepath.Base(group.Path), "phos.frozen.%d.%d", &owner.PID, &owner.StartTicks); err != nil {
-			continue
-		}
-		if owner.Check() == nil {
-			// Its watchdog is there, and its phosd: another one's.
-			continue
-		}
-		failures = append(failures, endSession(owner.PID), group.Thaw())
+	orphans, err := freezer.Orphans(groupKind)
+	failures := []error{err}
+	for _, orphan := range orphans {
+		failures = append(failures, endSession(orphan.Owner.PID), orphan.Thaw())
 	}
 	return errors.Join(failures...)
 }
@@ -39,7 +27,7 @@ func sweep(owner process.Identity) error {
 	if owner.Check() == nil {
 		_ = unix.Kill(owner.PID, unix.SIGKILL)
 	}
-	groups, err := freezer.Find(groupName(owner))
+	groups, err := freezer.Find(freezer.Name(groupKind, owner))
 	failures := []error{err, endSession(owner.PID)}
 	for _, group := range groups {
 		failures = append(failures, group.Thaw())
@@ -49,7 +37,7 @@ func sweep(owner process.Identity) error {
 
 // killFor ends the tree that a watchdog has left frozen.
 func killFor(owner process.Identity) error {
-	groups, err := freezer.Find(groupName(owner))
+	groups, err := freezer.Find(freezer.Name(groupKind, owner))
 	if err == nil && len(groups) == 0 {
 		err = fmt.Errorf("kill: %w: the tree is not frozen any more", ErrOrder)
 	}
