@@ -10,6 +10,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/criu.sh
 . scripts/verbs.sh
 
+# CRIU cannot save a program whose session's leader it does not see.
+! leaderless || in_own_session "$CALLED_FROM" "$ROOT/build.sh" "$@"
+
 usage() {
 	cat <<-EOF
 		usage: ./build.sh [VERB]

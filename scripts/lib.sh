@@ -46,6 +46,23 @@ as_root() {
 	fi
 }
 
+# leaderless: the leader of this shell's session is in another pid namespace, as after "unshare --pid --fork".
+leaderless() {
+	local stat
+	read -r stat </proc/self/stat
+	[ "$(cut -d' ' -f4 <<<"${stat##*) }")" = 0 ]
+}
+
+# in_own_session FOLDER COMMAND...: runs it there as the leader of a new session, and ends with it, or it with this shell.
+in_own_session() {
+	cd "$1"
+	setsid "${@:2}" <&0 &
+	# shellcheck disable=SC2064 # this very child
+	trap "kill -- -$!" INT TERM HUP
+	wait $!
+	exit $?
+}
+
 apt_install() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" && return
 	# The lists may be missing or old: fetch them and try once more.

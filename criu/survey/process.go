@@ -124,10 +124,17 @@ func (s *survey) judgeNamespaces() {
 	if slices.Contains(s.Namespaces, "user") {
 		s.refuse(root.String(), "runs in another user namespace (a rootless container)", "run it outside, or in a container without user namespaces")
 	}
-	if len(root.status.PIDs) > 1 && root.status.Session == 0 {
-		s.refuse(root.String(), "belongs to a session whose leader is outside of its pid namespace", "start it in the container with setsid")
-	}
+	s.judgeSessions()
 	if len(root.status.PIDs) > 1 && s.Root == 1 {
 		s.refuse(root.String(), "is the first process of a container; only what it has started can be saved", "name the program in it: --pid of one of its children")
+	}
+}
+
+// judgeSessions wants the leader of every session in sight: CRIU knows a session by its leader's pid, and has none for one of another pid namespace.
+func (s *survey) judgeSessions() {
+	for _, m := range s.members {
+		if m.status.Session == 0 {
+			s.refuse(m.String(), "belongs to a session whose leader is outside of its pid namespace", "start it with setsid, or from a shell that was started so")
+		}
 	}
 }
