@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
@@ -20,7 +20,7 @@ import (
 // Source is an image to restore from: one generation, verified.
 type Source struct {
 	Manifest *image.Manifest
-	Reader   *store.Reader
+	Reader   *contents.Reader
 	// Packs are what Reader reads.
 	Packs []*os.File
 	// Release closes all of it. Prepare calls it when it fails, else the Prepared does when it is brought or dropped.

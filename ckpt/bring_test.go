@@ -184,7 +184,7 @@ func wellBrought(t *testing.T, dir string) *comeback {
 // A call fails, or hangs until whoever asked gives up: each call of a healthy restore in turn.
 func TestBringUndoes(t *testing.T) {
 	dir := savedOnce(t)
-	before := contents(t, dir)
+	before := filesIn(t, dir)
 	for _, how := range []string{"error", "hang"} {
 		for _, call := range wellBrought(t, dir).labels(how == "hang") {
 			if strings.HasPrefix(call, "loaded") {
@@ -197,7 +197,7 @@ func TestBringUndoes(t *testing.T) {
 					t.Errorf("it says %v, want %v", err, want)
 				}
 				c.checkUndone()
-				sameContents(t, before, contents(t, dir))
+				sameContents(t, before, filesIn(t, dir))
 				wellBrought(t, dir)
 			})
 		}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
 
@@ -152,7 +152,7 @@ func openMapped(p Process) (*os.File, error) {
 }
 
 // wholeFile opens what putWhole has stored.
-func wholeFile(reader *store.Reader, saved image.SavedFile) (io.Reader, error) {
+func wholeFile(reader *contents.Reader, saved image.SavedFile) (io.Reader, error) {
 	hash, err := image.ParseHash(saved.Hash)
 	if err != nil {
 		return nil, fmt.Errorf("file %s: %w", saved.Path, err)

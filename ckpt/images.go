@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // unpack writes the files of one tree's processes into a private directory, verified.
-func unpack(ctx context.Context, reader *store.Reader, hash string, into *os.File, root int) error {
+func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.File, root int) error {
 	name, err := image.ParseHash(hash)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func MakeEarlier(into *os.File) (*os.File, error) {
 	return earlier, nil
 }
 
-func unpackFile(ctx context.Context, reader *store.Reader, entry image.Entry, into *os.File, name string) error {
+func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry, into *os.File, name string) error {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
 		return err

@@ -72,8 +72,8 @@ func openImage(t testing.TB, path string) *store.Dir {
 	return opened
 }
 
-// contents are all files below a directory, with what they hold; not the directories.
-func contents(t testing.TB, dir string) map[string]string {
+// filesIn are all files below a directory, with what they hold; not the directories.
+func filesIn(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -120,7 +120,7 @@ func savedOnce(t testing.TB) string {
 func (p *play) checkFailed(before map[string]string) {
 	p.t.Helper()
 	p.checkUndone()
-	sameContents(p.t, before, contents(p.t, p.dir))
+	sameContents(p.t, before, filesIn(p.t, p.dir))
 	again := newPlay(p.t, p.dir, fault{})
 	saved, err := ckpt.Save(again.ctx, again.order)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestSaveUndoes(t *testing.T) {
 				t.Run(fmt.Sprintf("stop=%v/%s/%s", stop, how, call), func(t *testing.T) {
 					p := newPlay(t, savedOnce(t), fault{call, how})
 					p.order.Stop = stop
-					before := contents(t, p.dir)
+					before := filesIn(t, p.dir)
 					_, err := ckpt.Save(p.ctx, p.order)
 					if want := map[string]error{"error": errFault, "hang": context.Canceled}[how]; !errors.Is(err, want) {
 						t.Errorf("it says %v, want %v", err, want)
@@ -206,7 +206,7 @@ func TestSaveFailpoints(t *testing.T) {
 					p := newPlay(t, savedOnce(t), fault{})
 					p.order.Stop = stop
 					want := p.failAt(step, how)
-					before := contents(t, p.dir)
+					before := filesIn(t, p.dir)
 					_, err := ckpt.Save(p.ctx, p.order)
 					if !errors.Is(err, want) {
 						t.Errorf("it says %v, want %v", err, want)
@@ -319,7 +319,7 @@ func TestSaveDeadlines(t *testing.T) {
 			p := newPlay(t, savedOnce(t), fault{})
 			p.order.Deadline = 50 * time.Millisecond
 			test.order(p)
-			before := contents(t, p.dir)
+			before := filesIn(t, p.dir)
 			if _, err := ckpt.Save(p.ctx, p.order); !errors.Is(err, test.want) {
 				t.Errorf("it says %v, want %v", err, test.want)
 			}
@@ -335,7 +335,7 @@ func TestSaveRefuses(t *testing.T) {
 	for _, tree := range c.trees {
 		tree.Obstacles = []ckpt.Obstacle{{Subject: "pid 7", Reason: "is traced"}, {Subject: "file x", Harmless: true}}
 	}
-	before := contents(t, p.dir)
+	before := filesIn(t, p.dir)
 	_, err := ckpt.Save(p.ctx, p.order)
 	var refused *ckpt.ObstacleError
 	if !errors.As(err, &refused) || len(refused.Obstacles) != 2 {
@@ -345,5 +345,5 @@ func TestSaveRefuses(t *testing.T) {
 		t.Errorf("after an obstacle: %s", p.calls[i])
 	}
 	p.checkUndone()
-	sameContents(t, before, contents(t, p.dir))
+	sameContents(t, before, filesIn(t, p.dir))
 }

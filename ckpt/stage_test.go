@@ -15,7 +15,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -315,7 +315,7 @@ func (g *gpu) Finish(ctx context.Context) (image.GPUHalf, error) {
 	if err := g.call(ctx, "finish "+g.name); err != nil {
 		return image.GPUHalf{}, err
 	}
-	writer := store.NewWriter(g.pack, nil, store.WriterOptions{})
+	writer := contents.NewWriter(g.pack, nil, contents.WriterOptions{})
 	entry, err := writer.PutFile(ctx, "session", strings.NewReader(g.name))
 	if err != nil {
 		return image.GPUHalf{}, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // Target is where an image goes.
@@ -24,8 +25,8 @@ type imageWriter struct {
 	target      Target
 	transaction *store.Transaction
 	old         []*os.File
-	known       *store.Reader
-	writer      *store.Writer
+	known       *contents.Reader
+	writer      *contents.Writer
 
 	mu    sync.Mutex // guards fresh
 	fresh []*os.File // new packs, each some writer's
@@ -44,14 +45,14 @@ func (t Target) begin(ctx context.Context, options DeviceOptions) (_ *imageWrite
 	if w.old, err = t.Dir.Packs(); err != nil {
 		return nil, err
 	}
-	if w.known, err = store.NewReader(w.old); err != nil {
+	if w.known, err = contents.NewReader(w.old); err != nil {
 		return nil, err
 	}
 	pack, err := w.newPack()
 	if err != nil {
 		return nil, err
 	}
-	w.writer = store.NewWriter(pack, w.known, store.WriterOptions{Compress: options.Compress})
+	w.writer = contents.NewWriter(pack, w.known, contents.WriterOptions{Compress: options.Compress})
 	return w, nil
 }
 

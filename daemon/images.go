@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/rights"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/statedir"
@@ -107,7 +108,7 @@ func (d *Daemon) openImage(directory *os.File, generation uint64, actor rpc.Acto
 	if o.source.Packs, err = o.dir.Packs(); err != nil {
 		return nil, err
 	}
-	o.source.Reader, err = store.NewReader(o.source.Packs)
+	o.source.Reader, err = contents.NewReader(o.source.Packs)
 	return o, err
 }
 

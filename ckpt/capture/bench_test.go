@@ -13,6 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
@@ -45,7 +46,7 @@ func noisy(b *testing.B, options string) *machine {
 
 // pack is a pack in a real directory.
 type pack struct {
-	*store.Writer
+	*contents.Writer
 	path string
 }
 
@@ -70,9 +71,9 @@ func openPack(b *testing.B, known ...string) *pack {
 		b.Cleanup(func() { _ = f.Close() })
 		old = append(old, f)
 	}
-	reader, err := store.NewReader(old)
+	reader, err := contents.NewReader(old)
 	must(b, err)
-	return &pack{store.NewWriter(file, reader, store.WriterOptions{}), file.Name()}
+	return &pack{contents.NewWriter(file, reader, contents.WriterOptions{}), file.Name()}
 }
 
 // stopTheWorld saves everything while nothing runs.

@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// Target is where contents go: a store.Writer.
+// Target is where contents go: a contents.Writer.
 type Target interface {
 	// Put writes a content unless it is there already, and returns its name. It is called by several goroutines.
 	Put(ctx context.Context, content []byte) (name image.Hash, written bool, err error)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
@@ -50,7 +50,7 @@ type Snapshot struct {
 	target  Target
 	options Options
 	buffers *buffers
-	limit   *store.Limit
+	limit   *contents.Limit
 	hurry   atomic.Bool
 	ended   bool
 
@@ -91,7 +91,7 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	options.Workers = min(options.Workers, buffers.limit)
 	return &Snapshot{
 		capture: c, target: target, options: options, buffers: buffers,
-		limit: store.NewLimit(options.BandwidthBytes), written: map[image.Hash]bool{},
+		limit: contents.NewLimit(options.BandwidthBytes), written: map[image.Hash]bool{},
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
 )
@@ -32,7 +33,7 @@ func span(first, chunks int) gpu.Range {
 
 // saved is an image of one GPU's memory in a pack of a real directory.
 type saved struct {
-	reader *store.Reader
+	reader *contents.Reader
 	tree   *image.Tree
 	pack   *os.File
 	// contents are by chunk.
@@ -55,7 +56,7 @@ func save(t testing.TB, order []int, zero map[int]bool) *saved {
 	s.pack, err = transaction.NewPack()
 	must(t, err)
 	t.Cleanup(func() { _ = s.pack.Close() })
-	writer := store.NewWriter(s.pack, nil, store.WriterOptions{})
+	writer := contents.NewWriter(s.pack, nil, contents.WriterOptions{})
 	entry := image.Entry{Kind: image.Memory, Name: "gpu0"}
 	for _, chunk := range order {
 		content := make([]byte, gpu.ChunkBytes)
@@ -71,7 +72,7 @@ func save(t testing.TB, order []int, zero map[int]bool) *saved {
 	name, err := writer.PutTree(t.Context(), &image.Tree{Entries: []image.Entry{entry}})
 	must(t, err)
 	must(t, writer.Close())
-	s.reader, err = store.NewReader([]*os.File{s.pack})
+	s.reader, err = contents.NewReader([]*os.File{s.pack})
 	must(t, err)
 	s.tree, err = s.reader.Tree(name)
 	must(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Contents is where contents come from: a store.Reader.
+// Contents is where contents come from: a contents.Reader.
 type Contents interface {
 	// Read reads a content and verifies it against its name. An error says in which file it was looked for.
 	Read(name image.Hash, into []byte) (int, error)

@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // allocated is how many bytes something allocates.
@@ -70,11 +71,11 @@ func TestCraftedPacks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pack := craftedPack(t, test.content, test.fileBytes, test.end)
 			took := allocated(func() {
-				reader, err := NewReader([]*os.File{pack})
+				reader, err := contents.NewReader([]*os.File{pack})
 				if err != nil {
 					return
 				}
-				for h := range reader.places {
+				for _, h := range namesIn(pack) {
 					if tree, err := reader.Tree(h); err == nil {
 						t.Errorf("it has a tree: %v", tree)
 					}
@@ -130,9 +131,9 @@ func TestCraftedTrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer pack.Close()
-			w := NewWriter(pack, nil, WriterOptions{})
+			w := contents.NewWriter(pack, nil, contents.WriterOptions{})
 			raw := make()
-			h, err := w.putPlain(t.Context(), raw)
+			h, _, err := w.Put(t.Context(), raw)
 			if err == nil {
 				err = w.Close()
 			}
@@ -145,7 +146,7 @@ func TestCraftedTrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			took := allocated(func() { err = transaction.Commit(t.Context(), signed) })
-			if !errors.Is(err, image.ErrMalformed) && !errors.Is(err, ErrMissing) {
+			if !errors.Is(err, image.ErrMalformed) && !errors.Is(err, contents.ErrMissing) {
 				t.Errorf("committed: %v", err)
 			}
 			if took > uint64(len(raw))*8+8<<20 {
@@ -196,7 +197,7 @@ func TestManyPacks(t *testing.T) {
 	for range maxPacks {
 		overwrite(t, filepath.Join(path, packsName, packName(newID())), nil)
 	}
-	if _, err := d.Packs(); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "pos_cli image prune "+path) {
+	if _, err := d.Packs(); !errors.Is(err, contents.ErrTooLarge) || !strings.Contains(err.Error(), "pos_cli image prune "+path) {
 		t.Errorf("too many packs: %v", err)
 	}
 	if done, err := d.Prune(t.Context(), Keep{Newest: 1}); err != nil || done.PacksRemoved < maxPacks {

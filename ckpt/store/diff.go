@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // Difference is what differs between two generations.
@@ -113,7 +114,7 @@ func (d *Dir) Diff(ctx context.Context, from, to uint64) (*Difference, error) {
 // side is one of two generations.
 type side struct {
 	manifest *image.Manifest
-	reader   *Reader
+	reader   *contents.Reader
 }
 
 // tree reads a tree; an empty one where none is named.

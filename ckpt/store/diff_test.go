@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // TestDiff compares two generations of which it is known what differs.
@@ -36,7 +37,7 @@ func TestDiff(t *testing.T) {
 			func(m *image.Manifest) { m.Processes[0].GPU.Objects = map[string]uint64{"stream": 3, "event": 1} },
 		},
 	} {
-		putWith(t, d, saved{memory: what.memory, files: what.cpu}, func(m *image.Manifest, w *Writer) {
+		putWith(t, d, saved{memory: what.memory, files: what.cpu}, func(m *image.Manifest, w *contents.Writer) {
 			what.tweak(m)
 			for _, path := range sortedNames(what.files) {
 				m.Files = append(m.Files, savedFile(t, w, path, what.files[path]))
@@ -62,7 +63,7 @@ func TestDiff(t *testing.T) {
 }
 
 // putWith writes a generation whose manifest, and a pack of whose, somebody else fills too.
-func putWith(t testing.TB, d *Dir, what saved, more func(m *image.Manifest, w *Writer)) {
+func putWith(t testing.TB, d *Dir, what saved, more func(m *image.Manifest, w *contents.Writer)) {
 	t.Helper()
 	ctx := context.Background()
 	transaction, err := d.Begin(ctx)
@@ -79,7 +80,7 @@ func putWith(t testing.TB, d *Dir, what saved, more func(m *image.Manifest, w *W
 		t.Fatal(err)
 	}
 	defer pack.Close()
-	w := NewWriter(pack, nil, WriterOptions{})
+	w := contents.NewWriter(pack, nil, contents.WriterOptions{})
 	more(m, w)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func putWith(t testing.TB, d *Dir, what saved, more func(m *image.Manifest, w *W
 }
 
 // savedFile stores a file as a checkpoint does: a small one as one content, a large one as a tree.
-func savedFile(t testing.TB, w *Writer, path string, content []byte) image.SavedFile {
+func savedFile(t testing.TB, w *contents.Writer, path string, content []byte) image.SavedFile {
 	t.Helper()
 	entry, err := w.PutFile(t.Context(), path, bytes.NewReader(content))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // Dir is an open image directory. It may be used by several goroutines. As long as it is open, Clean leaves the image alone.
@@ -257,12 +258,12 @@ func (d *Dir) Inspect(n uint64) (_ *image.Manifest, err error) {
 }
 
 // Reader reads all packs. close lets them go.
-func (d *Dir) Reader() (reader *Reader, closePacks func(), err error) {
+func (d *Dir) Reader() (reader *contents.Reader, closePacks func(), err error) {
 	packs, err := d.Packs()
 	if err != nil {
 		return nil, nil, err
 	}
-	if reader, err = NewReader(packs); err != nil {
+	if reader, err = contents.NewReader(packs); err != nil {
 		closeAll(packs)
 		return nil, nil, err
 	}
@@ -293,7 +294,7 @@ func (d *Dir) openPacks(most int) (packs []*os.File, err error) {
 	}
 	if len(names) > most {
 		return nil, fmt.Errorf("open packs of %s: %w: %d packs, and at most %d are opened; remove old generations: pos_cli image prune %s --keep N",
-			d.Path(), ErrTooLarge, len(names), most, d.Path())
+			d.Path(), contents.ErrTooLarge, len(names), most, d.Path())
 	}
 	slices.Sort(names)
 	for _, name := range names {

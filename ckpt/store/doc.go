@@ -8,5 +8,5 @@
 //
 // It knows no processes and no GPUs, and it does not judge seals: package ckpt/image does, with keys that its caller has.
 //
-// Read dir.go and transaction.go first; writer.go and reader.go are what moves the bytes.
+// Read dir.go and transaction.go first; package contents below it is what moves the bytes.
 package store

@@ -21,10 +21,6 @@ var (
 	ErrNoGeneration = errors.New("no such generation")
 	// ErrOlder means a generation that comes before one that is there.
 	ErrOlder = errors.New("older")
-	// ErrMissing means a content that no pack has.
-	ErrMissing = errors.New("content is missing")
-	// ErrTooLarge means an image of more packs or contents than are read.
-	ErrTooLarge = errors.New("the image is too large")
 	// ErrEnded means a transaction that was committed or taken back.
 	ErrEnded = errors.New("the transaction has ended")
 	// ErrNotRegular means that something other than a file of its own kind stands where one belongs.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // writeFull is where TestWriteFull puts a new image in which everything occurs. What is committed in testdata/golden was
@@ -158,14 +159,14 @@ func writeFullGeneration(t *testing.T, d *Dir, n uint64) {
 	for _, part := range []struct {
 		to    *string
 		files map[string][]byte
-		more  func(*Writer) ([]image.Entry, error)
+		more  func(*contents.Writer) ([]image.Entry, error)
 	}{{&m.Processes[0].GPU.Tree, f.gpu, f.putMemories}, {&m.CPU.Tree, f.cpu, nil}} {
 		pack, err := transaction.NewPack()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer pack.Close()
-		w := NewWriter(pack, known, WriterOptions{Compress: f.compress})
+		w := contents.NewWriter(pack, known, contents.WriterOptions{Compress: f.compress})
 		tree := &image.Tree{}
 		if part.more != nil {
 			if tree.Entries, err = part.more(w); err != nil {
@@ -206,7 +207,7 @@ func writeFullGeneration(t *testing.T, d *Dir, n uint64) {
 	}
 }
 
-func (f full) putMemories(w *Writer) (all []image.Entry, err error) {
+func (f full) putMemories(w *contents.Writer) (all []image.Entry, err error) {
 	for _, m := range f.memories {
 		entry := image.Entry{Kind: image.Memory, Name: m.name}
 		for _, chunk := range m.chunks {
@@ -285,7 +286,7 @@ func compareFull(t *testing.T, d *Dir, want []string) {
 	}
 }
 
-func describeTree(t *testing.T, reader *Reader, prefix string, tree *image.Tree) (lines []string) {
+func describeTree(t *testing.T, reader *contents.Reader, prefix string, tree *image.Tree) (lines []string) {
 	t.Helper()
 	buffer := make([]byte, image.ChunkBytes)
 	for _, entry := range tree.Entries {

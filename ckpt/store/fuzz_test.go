@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // memoryFile is a file with a content, which nobody else sees.
@@ -64,11 +65,11 @@ func FuzzPack(f *testing.F) {
 		}
 		pack := memoryFile(t, raw)
 		bounded(t, len(raw), func() {
-			if reader, err := NewReader([]*os.File{pack}); err == nil {
-				readAll(t, reader)
+			if reader, err := contents.NewReader([]*os.File{pack}); err == nil {
+				readAll(t, reader, pack)
 			}
-			for _, each := range scan(pack) {
-				_ = checkPlace(pack, each)
+			for _, each := range contents.Scan(pack) {
+				_ = contents.Check(pack, each)
 			}
 		})
 	})
@@ -85,9 +86,9 @@ func mendPack(raw []byte) {
 }
 
 // readAll reads all contents, also as trees; what is given out must be what it is called.
-func readAll(t *testing.T, reader *Reader) {
+func readAll(t *testing.T, reader *contents.Reader, pack *os.File) {
 	dst := make([]byte, image.ChunkBytes)
-	for h := range reader.places {
+	for _, h := range namesIn(pack) {
 		if n, err := reader.Read(h, dst); err == nil && image.Sum(dst[:n]) != h {
 			t.Errorf("%s is not what was read", h)
 		}
@@ -99,26 +100,16 @@ func readAll(t *testing.T, reader *Reader) {
 	}
 }
 
-// FuzzZstd stores foreign bytes as a compressed content: they may not give more than was announced.
-func FuzzZstd(f *testing.F) {
-	for _, content := range [][]byte{bytes.Repeat([]byte("ab"), 3000), make([]byte, image.ChunkBytes)} {
-		buffer := make([]byte, 0, image.ChunkBytes)
-		if stored, ok := compressed(buffer, content); ok {
-			f.Add(bytes.Clone(stored[image.SumBytes:]), uint32(len(content)))
-			f.Add(bytes.Clone(stored[image.SumBytes:]), uint32(100))
-		}
+// namesIn are the contents of a pack, by its index or without it.
+func namesIn(pack *os.File) (names []image.Hash) {
+	places, err := contents.LoadIndex(pack)
+	if err != nil {
+		places = contents.Scan(pack)
 	}
-	f.Fuzz(func(t *testing.T, frame []byte, length uint32) {
-		length = 1 + length%image.ChunkBytes
-		memory := bytes.Repeat([]byte{0x5a}, int(length)+64)
-		bounded(t, len(frame), func() {
-			stored := append(make([]byte, image.SumBytes), frame...)
-			_ = unpack(image.Hash{1}, stored, memory[:length])
-		})
-		if !bytes.Equal(memory[length:], bytes.Repeat([]byte{0x5a}, 64)) {
-			t.Error("written beyond the end")
-		}
-	})
+	for _, each := range places {
+		names = append(names, each.Hash)
+	}
+	return names
 }
 
 // FuzzStream reads a stream into an empty directory, which must stay empty or hold a good image.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // drawn is a generation of contents from a small stock, so that generations share.
@@ -150,7 +151,7 @@ func TestPruneRefusesDamage(t *testing.T) {
 		if err := os.Rename(pack, pack+".away"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Prune(context.Background(), Keep{Newest: 2}); !errors.Is(err, ErrMissing) {
+		if _, err := d.Prune(context.Background(), Keep{Newest: 2}); !errors.Is(err, contents.ErrMissing) {
 			t.Errorf("prune of an image that lacks a pack: %v", err)
 		}
 		if err := os.Rename(pack+".away", pack); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // openDir opens a directory as a user's command would.
@@ -86,9 +87,9 @@ func tryPut(d *Dir, what saved) (uint64, error) {
 }
 
 // fill writes two packs, as a worker and phosd do.
-func fill(ctx context.Context, transaction *Transaction, known *Reader, what saved) (*image.Manifest, error) {
+func fill(ctx context.Context, transaction *Transaction, known *contents.Reader, what saved) (*image.Manifest, error) {
 	m := &image.Manifest{Version: image.Version, Generation: transaction.Generation(), Phos: "test"}
-	gpu, err := fillTree(ctx, transaction, known, what, func(w *Writer) ([]image.Entry, error) {
+	gpu, err := fillTree(ctx, transaction, known, what, func(w *contents.Writer) ([]image.Entry, error) {
 		memory := image.Entry{Kind: image.Memory, Name: "gpu0"}
 		for i, content := range what.memory {
 			h, _, err := w.Put(ctx, content)
@@ -103,7 +104,7 @@ func fill(ctx context.Context, transaction *Transaction, known *Reader, what sav
 	if err != nil {
 		return nil, err
 	}
-	cpu, err := fillTree(ctx, transaction, known, what, func(w *Writer) (entries []image.Entry, err error) {
+	cpu, err := fillTree(ctx, transaction, known, what, func(w *contents.Writer) (entries []image.Entry, err error) {
 		for _, name := range sortedNames(what.files) {
 			entry, err := w.PutFile(ctx, name, bytes.NewReader(what.files[name]))
 			if err != nil {
@@ -121,13 +122,13 @@ func fill(ctx context.Context, transaction *Transaction, known *Reader, what sav
 	return m, nil
 }
 
-func fillTree(ctx context.Context, transaction *Transaction, known *Reader, what saved, entries func(*Writer) ([]image.Entry, error)) (image.Hash, error) {
+func fillTree(ctx context.Context, transaction *Transaction, known *contents.Reader, what saved, entries func(*contents.Writer) ([]image.Entry, error)) (image.Hash, error) {
 	pack, err := transaction.NewPack()
 	if err != nil {
 		return image.Hash{}, err
 	}
 	defer pack.Close()
-	w := NewWriter(pack, known, WriterOptions{Compress: what.compress})
+	w := contents.NewWriter(pack, known, contents.WriterOptions{Compress: what.compress})
 	all, err := entries(w)
 	if err != nil {
 		return image.Hash{}, err
@@ -177,7 +178,7 @@ func check(t testing.TB, d *Dir, n uint64, want saved) {
 	}
 }
 
-func treeOf(t testing.TB, reader *Reader, name string) *image.Tree {
+func treeOf(t testing.TB, reader *contents.Reader, name string) *image.Tree {
 	t.Helper()
 	h, err := image.ParseHash(name)
 	if err != nil {

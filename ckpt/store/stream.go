@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // WriteStream writes one generation, with all that it needs, so that it can go through a pipe. 0 is the newest.
@@ -43,7 +44,7 @@ func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 
 type sending struct {
 	ctx    context.Context
-	reader *Reader
+	reader *contents.Reader
 	to     io.Writer
 	sent   map[image.Hash]bool
 }
@@ -56,38 +57,10 @@ func (s *sending) send(of string, chunk image.Chunk) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
-	defer buffers.Put(stored)
-	defer buffers.Put(content)
-	record, err := s.reader.stored(chunk.Hash, stored[:], content[:])
-	if err != nil {
+	if err := s.reader.Send(chunk.Hash, s.to); err != nil {
 		return fmt.Errorf("%s: %w", of, err)
 	}
-	if _, err := s.to.Write(record.Encode()); err != nil {
-		return err
-	}
-	_, err = s.to.Write(stored[:record.StoredBytes])
-	return err
-}
-
-// stored reads a content as it is stored, verified; uncompressed where it is that too, because a tree must be.
-func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Record, err error) {
-	first, known := r.places[h]
-	if !known {
-		return record, r.missing(h)
-	}
-	for _, raw := range []bool{true, false} {
-		for _, at := range append([]place{first}, r.more[h]...) {
-			if (at.encoding == image.Raw) != raw {
-				continue
-			}
-			whole := image.Place{Hash: h, Offset: at.offset, StoredBytes: at.storedBytes, ContentBytes: at.contentBytes, Encoding: at.encoding}
-			if err = loadStored(r.packs[at.pack], whole, stored[:at.storedBytes], content[:at.contentBytes]); err == nil {
-				return image.Record{Hash: h, Encoding: at.encoding, ContentBytes: at.contentBytes, StoredBytes: at.storedBytes}, nil
-			}
-		}
-	}
-	return record, err
+	return nil
 }
 
 // ReadStream makes a generation of what WriteStream wrote, with the number that it has there, and returns that. It reads no
@@ -117,7 +90,7 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 		return nil, err
 	}
 	defer pack.Close() // the transaction brings it to the disk
-	in := &receiving{ctx: ctx, from: r, writer: NewWriter(pack, known, WriterOptions{})}
+	in := &receiving{ctx: ctx, from: r, writer: contents.NewWriter(pack, known, contents.WriterOptions{})}
 	if signed, err = in.all(); err != nil {
 		return nil, err
 	}
@@ -138,7 +111,7 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 type receiving struct {
 	ctx     context.Context
 	from    io.Reader
-	writer  *Writer
+	writer  *contents.Writer
 	records uint64
 }
 
@@ -198,15 +171,6 @@ func (in *receiving) record(head []byte) error {
 	if record.PadBytes != 0 {
 		return fmt.Errorf("%w: a record of the stream is padded", image.ErrMalformed)
 	}
-	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
-	defer buffers.Put(stored)
-	defer buffers.Put(content)
-	if err := in.read(stored[:record.StoredBytes]); err != nil {
-		return err
-	}
-	if !genuine(record.Hash, record.Encoding, stored[:record.StoredBytes], content[:record.ContentBytes]) {
-		return fmt.Errorf("%w: content %s of the stream is damaged", image.ErrMalformed, record.Hash)
-	}
 	in.records++
-	return in.writer.putStored(record, stored[:record.StoredBytes])
+	return in.writer.Receive(record, in.read)
 }

@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // sweep is a Prune under way.
@@ -20,7 +22,7 @@ type sweep struct {
 	writer held
 	done   *Pruned
 	files  []*os.File
-	reader *Reader
+	reader *contents.Reader
 	// live are the contents that kept generations need. One that stands there in two encodings is kept in both.
 	live map[image.Hash]bool
 	// progress may be nil.
@@ -64,7 +66,7 @@ func (s *sweep) mark(ctx context.Context) (err error) {
 	if s.files, err = s.dir.packsUpTo(maxNames); err != nil {
 		return err
 	}
-	if s.reader, err = NewReader(s.files); err != nil {
+	if s.reader, err = contents.NewReader(s.files); err != nil {
 		return err
 	}
 	s.live = map[image.Hash]bool{}
@@ -73,7 +75,7 @@ func (s *sweep) mark(ctx context.Context) (err error) {
 		if err == nil {
 			err = walk(ctx, s.reader, m, func(of string, chunk image.Chunk) error {
 				if !s.reader.Has(chunk.Hash) {
-					return fmt.Errorf("%s: %w: %s", of, ErrMissing, chunk.Hash)
+					return fmt.Errorf("%s: %w: %s", of, contents.ErrMissing, chunk.Hash)
 				}
 				s.live[chunk.Hash] = true
 				return nil
@@ -165,7 +167,7 @@ func (s *sweep) candidates() (all []*candidate, err error) {
 		if err != nil {
 			return nil, err
 		}
-		places, err := loadIndex(file)
+		places, err := contents.LoadIndex(file)
 		if errors.Is(err, image.ErrMalformed) && info.Size() > 0 {
 			continue
 		}
@@ -205,7 +207,7 @@ func (s *sweep) settle(c *candidate, p image.Place) bool {
 		s.homes[key] = settled{c.file, p}
 		return true
 	}
-	return checkPlace(other.file, other.place) != nil
+	return contents.Check(other.file, other.place) != nil
 }
 
 // rewrite puts what is needed of some packs into a new one, and returns its length.
@@ -223,7 +225,7 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	if whose := poor[0].owner; whose.uid != uint32(os.Geteuid()) {
 		_ = pack.Chown(int(whose.uid), int(whose.gid))
 	}
-	w := NewWriter(pack, nil, WriterOptions{})
+	w := contents.NewWriter(pack, nil, contents.WriterOptions{})
 	var moved atomic.Uint64
 	var total uint64
 	for _, c := range poor {
@@ -231,12 +233,12 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	}
 	for _, c := range poor {
 		slices.SortFunc(c.live, func(a, b image.Place) int { return cmp.Compare(a.Offset, b.Offset) })
-		err := inParallel(ctx, len(c.live), func(i int) error {
-			now := moved.Add(image.RecordHeaderBytes + uint64(c.live[i].StoredBytes))
+		err := crew.Each(ctx, crew.All(), c.live, func(each image.Place) error {
+			now := moved.Add(image.RecordHeaderBytes + uint64(each.StoredBytes))
 			if s.progress != nil {
 				defer func() { s.progress(now, total) }()
 			}
-			return moveContent(w, c.file, c.live[i])
+			return contents.Move(w, c.file, each)
 		})
 		if err != nil {
 			_ = s.writer.tmp.remove(name)
@@ -261,19 +263,6 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	return diskBytes(info), s.dir.packs.sync()
 }
 
-// moveContent copies what is stored, as it is, after it was verified.
-func moveContent(w *Writer, from *os.File, at image.Place) error {
-	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
-	defer buffers.Put(stored)
-	defer buffers.Put(content)
-	if err := loadStored(from, at, stored[:at.StoredBytes], content[:at.ContentBytes]); err != nil {
-		return err
-	}
-	return w.putStored(image.Record{
-		Hash: at.Hash, Encoding: at.Encoding, ContentBytes: at.ContentBytes, StoredBytes: at.StoredBytes,
-	}, stored[:at.StoredBytes])
-}
-
 // Sizes returns how much disk space is taken, and how much of it the generations need; the rest Prune gets back, in time.
 func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, err error) {
 	s := &sweep{dir: d, done: &Pruned{}}
@@ -285,7 +274,7 @@ func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, 
 		return 0, 0, 0, err
 	}
 	for h := range s.live {
-		neededBytes += uint64(s.reader.places[h].storedBytes)
+		neededBytes += s.reader.StoredLength(h)
 	}
 	return len(s.files), bytesOf(s.files), neededBytes, nil
 }

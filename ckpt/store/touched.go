@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // maxParts is how many parts of a generation one problem names.
@@ -14,26 +15,13 @@ const maxParts = 64
 
 // lose notes what a pack should have, by what is left of its index, when the pack itself cannot be trusted.
 func (v *verifying) lose(problem int, pack *os.File) {
-	info, err := pack.Stat()
-	if err != nil || info.Size() < image.PackHeaderBytes+image.TrailerBytes {
-		return
-	}
-	raw := make([]byte, image.TrailerBytes)
-	if readAt(pack, raw, info.Size()-image.TrailerBytes) != nil {
-		return
-	}
-	trailer, err := image.DecodeTrailer(raw, info.Size())
-	if err != nil {
-		return
-	}
-	places, _, _ := loadPlaces(pack, trailer) // some are better than none
-	for _, each := range places {
+	for _, each := range contents.Remains(pack) {
 		v.lost[each.Hash] = append(v.lost[each.Hash], problem)
 	}
 }
 
 // generation looks at all that one generation needs. The error tells the first thing that is not there, and how many are not.
-func (v *verifying) generation(ctx context.Context, reader *Reader, m *image.Manifest) error {
+func (v *verifying) generation(ctx context.Context, reader *contents.Reader, m *image.Manifest) error {
 	var first error
 	missing := 0
 	miss := func(err error) {
@@ -79,13 +67,13 @@ func (v *verifying) touch(h image.Hash, generation uint64, of string) {
 }
 
 // touchTree does so for a tree that cannot be read: for all of it, or for those of its parts that are lost.
-func (v *verifying) touchTree(reader *Reader, root root, generation uint64) {
+func (v *verifying) touchTree(reader *contents.Reader, root root, generation uint64) {
 	hash, err := image.ParseHash(root.name)
 	if err != nil {
 		return
 	}
 	v.touch(hash, generation, root.of)
-	raw, err := reader.plain(hash)
+	raw, err := reader.Plain(hash)
 	if err != nil || !image.IsList(raw) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // readable are the generations of an image of which everything can be read, found without Verify.
@@ -36,7 +37,7 @@ func readable(t *testing.T, path string) (all []uint64) {
 	return all
 }
 
-func readWhole(reader *Reader, name string) bool {
+func readWhole(reader *contents.Reader, name string) bool {
 	h, err := image.ParseHash(name)
 	if err != nil {
 		return false

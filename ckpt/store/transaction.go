@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // Transaction makes one generation. Until Commit has returned without an error, the image is as it was.
@@ -196,20 +197,20 @@ func (t *Transaction) complete(ctx context.Context, m *image.Manifest) error {
 	for _, pack := range t.packs {
 		files = append(files[:len(files):len(files)], pack.file)
 	}
-	reader, err := NewReader(files)
+	reader, err := contents.NewReader(files)
 	if err != nil {
 		return err
 	}
 	if damaged := reader.Damaged(); len(damaged) > 0 {
 		for _, pack := range t.packs {
-			if _, err := loadIndex(pack.file); err != nil {
+			if _, err := contents.LoadIndex(pack.file); err != nil {
 				return fmt.Errorf("%s: %w", pack.file.Name(), err)
 			}
 		}
 	}
 	return walk(ctx, reader, m, func(_ string, chunk image.Chunk) error {
 		if !reader.Has(chunk.Hash) {
-			return fmt.Errorf("%w: %s", ErrMissing, chunk.Hash)
+			return fmt.Errorf("%w: %s", contents.ErrMissing, chunk.Hash)
 		}
 		return nil
 	})

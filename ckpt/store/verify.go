@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // Problem is what is wrong with one file of an image.
@@ -124,23 +126,23 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 	if err != nil {
 		return err
 	}
-	header, err := loadHeader(pack)
+	header, err := contents.LoadHeader(pack)
 	if id, _ := parsePack(path.Base(pack.Name())); err == nil && header.Pack != id {
 		err = fmt.Errorf("%w: the header is that of pack %s", image.ErrMalformed, header.Pack)
 	}
 	if err != nil {
 		v.lose(v.bad(name, "%v", err), pack)
 	}
-	index, indexErr := loadIndex(pack)
+	index, indexErr := contents.LoadIndex(pack)
 	if indexErr != nil {
 		if err == nil {
 			v.lose(v.bad(name, "%v", indexErr), pack)
 		}
-		index = scan(pack)
+		index = contents.Scan(pack)
 	}
 	records := index
 	if err == nil && indexErr == nil {
-		laid := v.layout(name, pack, header, index, info.Size())
+		laid := contents.Layout(pack, header, index, func(format string, arguments ...any) { v.bad(name, format, arguments...) })
 		v.compare(name, laid, index)
 		records = union(index, laid)
 	}
@@ -148,39 +150,6 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 	v.done.Store(before + uint64(info.Size()))
 	v.progress(v.done.Load(), v.total)
 	return err
-}
-
-// layout goes through the slots of a pack from front to back, and lists what stands where.
-func (v *verifying) layout(name string, pack *os.File, header image.PackHeader, index []image.Place, size int64) (laid []image.Place) {
-	slots := map[int64]image.Place{}
-	for _, each := range index {
-		if each.Slot() {
-			slots[int64(each.Offset)] = each
-		}
-	}
-	end := size - image.TrailerBytes - int64(len(index))*image.IndexEntryBytes
-	for at := int64(0); at < end; {
-		chunk, whole := slots[at]
-		switch {
-		case whole && at+image.ChunkBytes <= end:
-			laid = append(laid, chunk)
-			at += image.ChunkBytes
-		case isRun(pack, header, at):
-			records, next, err := scanRun(pack, at, end)
-			laid = append(laid, records...)
-			at = min(max(at+image.ChunkBytes, image.RoundUp(next, image.ChunkBytes)), end)
-			if err == nil {
-				err = checkZeros(pack, next, at)
-			}
-			if err != nil {
-				v.bad(name, "%v, at %d", err, next)
-			}
-		default:
-			v.bad(name, "neither a chunk nor a run stands at %d", at)
-			at = max(at+image.ChunkBytes, min(nextData(pack, at), end)&^(image.ChunkBytes-1))
-		}
-	}
-	return laid
 }
 
 // compare checks that the index has what stands in the pack.
@@ -218,32 +187,32 @@ func union(a, b []image.Place) []image.Place {
 
 // contents reads what stands at places, with all processors, and notes what is good.
 func (v *verifying) contents(ctx context.Context, pack *os.File, name string, places []image.Place) error {
-	results := make([]error, len(places))
-	err := inParallel(ctx, len(places), func(i int) error {
-		results[i] = checkPlace(pack, places[i])
-		v.progress(v.done.Add(uint64(places[i].StoredBytes)), v.total)
+	type checked struct {
+		place image.Place
+		err   error
+	}
+	all := make([]*checked, len(places))
+	for i := range all {
+		all[i] = &checked{place: places[i]}
+	}
+	err := crew.Each(ctx, crew.All(), all, func(each *checked) error {
+		each.err = contents.Check(pack, each.place)
+		v.progress(v.done.Add(uint64(each.place.StoredBytes)), v.total)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for i, result := range results {
-		if result == nil {
-			v.good[places[i].Hash] = places[i].ContentBytes
+	for _, each := range all {
+		hash := each.place.Hash
+		if each.err == nil {
+			v.good[hash] = each.place.ContentBytes
 			continue
 		}
-		problem := v.bad(name, "%v", result)
-		v.lost[places[i].Hash] = append(v.lost[places[i].Hash], problem)
+		problem := v.bad(name, "%v", each.err)
+		v.lost[hash] = append(v.lost[hash], problem)
 	}
 	return nil
-}
-
-// checkPlace reads a content, and what is stored for it.
-func checkPlace(pack *os.File, at image.Place) error {
-	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
-	defer buffers.Put(stored)
-	defer buffers.Put(content)
-	return loadStored(pack, at, stored[:at.StoredBytes], content[:at.ContentBytes])
 }
 
 // generations checks the manifests and that everything they name is there and good.
@@ -278,7 +247,7 @@ func (v *verifying) needed(of string, chunk image.Chunk) error {
 	bytes, good := v.good[chunk.Hash]
 	switch {
 	case !good:
-		return fmt.Errorf("%s, at %#x: %w or damaged: %s", of, chunk.Address, ErrMissing, chunk.Hash)
+		return fmt.Errorf("%s, at %#x: %w or damaged: %s", of, chunk.Address, contents.ErrMissing, chunk.Hash)
 	case chunk.Bytes != 0 && chunk.Bytes != bytes:
 		return fmt.Errorf("%s, at %#x: %w: a chunk of %d bytes has %d", of, chunk.Address, image.ErrMalformed, chunk.Bytes, bytes)
 	}
@@ -286,16 +255,16 @@ func (v *verifying) needed(of string, chunk image.Chunk) error {
 }
 
 // readerOfGood reads the packs that can be read.
-func readerOfGood(packs []*os.File) *Reader {
+func readerOfGood(packs []*os.File) *contents.Reader {
 	var good []*os.File
 	for _, pack := range packs {
-		if _, err := loadHeader(pack); err == nil {
+		if _, err := contents.LoadHeader(pack); err == nil {
 			good = append(good, pack)
 		}
 	}
-	reader, err := NewReader(good)
+	reader, err := contents.NewReader(good)
 	if err != nil {
-		reader, _ = NewReader(nil)
+		reader, _ = contents.NewReader(nil)
 	}
 	return reader
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // filesOf lists the files of an image, from its directory on.
@@ -70,12 +71,12 @@ func TestLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pack := range packs {
-			index, err := loadIndex(pack)
+			index, err := contents.LoadIndex(pack)
 			if err != nil {
 				t.Fatal(err)
 			}
 			found := map[image.Place]bool{}
-			for _, each := range scan(pack) {
+			for _, each := range contents.Scan(pack) {
 				found[each] = true
 			}
 			for _, each := range index {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
 // root is what a manifest names.
@@ -36,7 +37,7 @@ func roots(m *image.Manifest) (all []root) {
 
 // walk visits all contents that a manifest needs, trees before what they name. A content may come more than once; zeros do not
 // come.
-func walk(ctx context.Context, reader *Reader, m *image.Manifest, visit func(of string, chunk image.Chunk) error) error {
+func walk(ctx context.Context, reader *contents.Reader, m *image.Manifest, visit func(of string, chunk image.Chunk) error) error {
 	for _, root := range roots(m) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -48,7 +49,7 @@ func walk(ctx context.Context, reader *Reader, m *image.Manifest, visit func(of 
 	return nil
 }
 
-func walkRoot(reader *Reader, root root, visit func(of string, chunk image.Chunk) error) error {
+func walkRoot(reader *contents.Reader, root root, visit func(of string, chunk image.Chunk) error) error {
 	hash, err := image.ParseHash(root.name)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func walkRoot(reader *Reader, root root, visit func(of string, chunk image.Chunk
 		}
 		return visit(root.of, image.Chunk{Hash: hash})
 	}
-	tree, own, err := reader.tree(hash)
+	tree, own, err := reader.TreeParts(hash)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/cli/wording"
 )
 
@@ -38,7 +39,7 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("cancelled: what had to be removed may be removed in part; what stays is whole, and the command may be given again (%w)", ctx.Err())
-	case errors.Is(err, store.ErrMissing):
+	case errors.Is(err, contents.ErrMissing):
 		return fmt.Errorf("%w; see: pos_cli image verify %s", err, path)
 	case err != nil:
 		return err

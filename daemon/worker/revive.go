@@ -15,7 +15,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/load"
-	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session"
 	"github.com/phos-gpu/phos/daemon/session/heap"
@@ -40,7 +40,7 @@ type revival struct {
 	loader atomic.Pointer[load.Loader]
 	attach chan attachment
 
-	reader *store.Reader
+	reader *contents.Reader
 	tree   *image.Tree
 	about  about
 	joined *joined
@@ -191,7 +191,7 @@ func (r *revival) openTree(packs []*os.File) error {
 	if err != nil {
 		return fmt.Errorf("%w: tree: %w", errImage, err)
 	}
-	if r.reader, err = store.NewReader(packs); err != nil {
+	if r.reader, err = contents.NewReader(packs); err != nil {
 		return err
 	}
 	if r.tree, err = r.reader.Tree(name); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/capture"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/session"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -48,7 +48,7 @@ type saving struct {
 	joined   *joined
 	gate     *gate
 	files    []*os.File
-	writer   *store.Writer
+	writer   *contents.Writer
 	snapshot *capture.Snapshot // nil in a checkpoint without memory
 	kinds    chosen
 
@@ -100,11 +100,11 @@ func (s *saving) openPacks(in *rpc.SaveBegin) (err error) {
 	if s.files, err = s.worker.desk.Take(in.GetFiles(), actor); err != nil {
 		return err
 	}
-	known, err := store.NewReader(s.files[1:])
+	known, err := contents.NewReader(s.files[1:])
 	if err != nil {
 		return err
 	}
-	s.writer = store.NewWriter(s.files[0], known, store.WriterOptions{Compress: in.GetCompress()})
+	s.writer = contents.NewWriter(s.files[0], known, contents.WriterOptions{Compress: in.GetCompress()})
 	return nil
 }
 

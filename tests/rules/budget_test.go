@@ -103,7 +103,6 @@ func TestInterfaceSize(t *testing.T) {
 
 // largePackages are those that came to saving and making again and have not been cut anew since.
 var largePackages = exceptions{
-	"ckpt/store":     "reading and writing of packs share their index and their checks",
 	"daemon/session": "the handlers of every forwarded call, and beside each how it is saved",
 }
 

@@ -1,12 +1,8 @@
-package store
+package contents
 
 import (
 	"bytes"
-	"context"
 	"os"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/zeebo/blake3"
@@ -46,29 +42,4 @@ func unpack(h image.Hash, stored, content []byte) error {
 		err = image.ErrMalformed
 	}
 	return err
-}
-
-// inParallel does work 0 to n-1 with all processors, up to the first error.
-func inParallel(ctx context.Context, n int, work func(i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var (
-		next    atomic.Int64
-		workers sync.WaitGroup
-	)
-	for range min(runtime.GOMAXPROCS(0), n) {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := work(i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	return context.Cause(ctx)
 }

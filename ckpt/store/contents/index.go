@@ -1,4 +1,4 @@
-package store
+package contents
 
 import (
 	"errors"
@@ -21,8 +21,8 @@ const maxContents = 1 << 22
 // indexPiece is how many entries of an index are read at once.
 const indexPiece = 4096
 
-// loadIndex reads where a pack has what. Memory grows with what is really there, whatever the trailer says.
-func loadIndex(pack *os.File) ([]image.Place, error) {
+// LoadIndex reads where a pack has what. Memory grows with what is really there, whatever the trailer says.
+func LoadIndex(pack *os.File) ([]image.Place, error) {
 	info, err := pack.Stat()
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func loadIndex(pack *os.File) ([]image.Place, error) {
 	if info.Size() < image.PackHeaderBytes+image.TrailerBytes {
 		return nil, fmt.Errorf("%w: the pack has no end", image.ErrMalformed)
 	}
-	if _, err := loadHeader(pack); err != nil {
+	if _, err := LoadHeader(pack); err != nil {
 		return nil, err
 	}
 	raw := make([]byte, image.TrailerBytes)
@@ -80,7 +80,8 @@ func loadPlaces(pack *os.File, trailer image.Trailer) (places []image.Place, sum
 	return places, image.Hash(hasher.Sum(nil)), nil
 }
 
-func loadHeader(pack *os.File) (image.PackHeader, error) {
+// LoadHeader reads the header of a pack.
+func LoadHeader(pack *os.File) (image.PackHeader, error) {
 	raw := make([]byte, image.PackHeaderBytes)
 	if err := readAt(pack, raw, 0); err != nil {
 		return image.PackHeader{}, err
@@ -100,13 +101,13 @@ func encodeIndex(places []image.Place, at int64) []byte {
 	return append(out, sum[:]...)
 }
 
-// scan finds what is in a pack without its index: the records of the runs, and what else fills a slot, by hashing it.
-func scan(pack *os.File) (places []image.Place) {
+// Scan finds what is in a pack without its index: the records of the runs, and what else fills a slot, by hashing it.
+func Scan(pack *os.File) (places []image.Place) {
 	info, err := pack.Stat()
 	if err != nil {
 		return nil
 	}
-	header, err := loadHeader(pack)
+	header, err := LoadHeader(pack)
 	if err != nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package store
+package contents
 
 import (
 	"context"
@@ -54,7 +54,7 @@ type Writer struct {
 func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
 	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{}, room: newRoom()}
 	var err error
-	w.header, err = loadHeader(pack)
+	w.header, err = LoadHeader(pack)
 	if info, bad := pack.Stat(); err == nil {
 		if err = bad; err == nil && info.Size() != image.PackHeaderBytes {
 			err = fmt.Errorf("%w: the pack is not empty", image.ErrMalformed)

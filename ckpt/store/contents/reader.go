@@ -1,4 +1,4 @@
-package store
+package contents
 
 import (
 	"errors"
@@ -37,7 +37,7 @@ func NewReader(packs []*os.File) (*Reader, error) {
 	r := &Reader{packs: packs, places: map[image.Hash]place{}, more: map[image.Hash][]place{}}
 	contents := 0
 	for i, pack := range packs {
-		places, err := loadIndex(pack)
+		places, err := LoadIndex(pack)
 		if err != nil {
 			if !errors.Is(err, image.ErrMalformed) && !errors.Is(err, image.ErrVersion) {
 				return nil, fmt.Errorf("read %s: %w", pack.Name(), err)
@@ -45,7 +45,7 @@ func NewReader(packs []*os.File) (*Reader, error) {
 			// What can be found without the index is verified when it is read, like everything; without the header, nothing
 			// is. Who misses a content is told of this damage.
 			r.damaged = append(r.damaged, fmt.Errorf("read index of %s: %w", pack.Name(), err))
-			places = scan(pack)
+			places = Scan(pack)
 		}
 		if contents += len(places); contents > maxContents {
 			return nil, fmt.Errorf("read %s: %w: more than %d contents; remove old generations", pack.Name(), ErrTooLarge, maxContents)
@@ -100,6 +100,9 @@ func (r *Reader) Bytes(h image.Hash) (int, bool) {
 	at, known := r.places[h]
 	return int(at.contentBytes), known
 }
+
+// StoredLength is how many bytes of a pack a content takes; 0 when it is not there.
+func (r *Reader) StoredLength(h image.Hash) uint64 { return uint64(r.places[h].storedBytes) }
 
 // Read puts a content into dst, which may be longer, verifies it, and returns its length. The zero Hash fills dst with
 // zeros. After an error nothing in dst means anything.
@@ -213,13 +216,13 @@ func readZstd(pack *os.File, h image.Hash, at place, dst []byte) error {
 
 // Tree reads a tree.
 func (r *Reader) Tree(h image.Hash) (*image.Tree, error) {
-	tree, _, err := r.tree(h)
+	tree, _, err := r.TreeParts(h)
 	return tree, err
 }
 
-// tree returns with the tree the contents that it stands in.
-func (r *Reader) tree(h image.Hash) (*image.Tree, []image.Hash, error) {
-	raw, err := r.plain(h)
+// TreeParts returns with the tree the contents that it stands in.
+func (r *Reader) TreeParts(h image.Hash) (*image.Tree, []image.Hash, error) {
+	raw, err := r.Plain(h)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -244,7 +247,7 @@ func (r *Reader) tree(h image.Hash) (*image.Tree, []image.Hash, error) {
 func (r *Reader) join(list *image.List) ([]byte, error) {
 	var raw []byte
 	for i, part := range list.Parts {
-		content, err := r.plain(part)
+		content, err := r.Plain(part)
 		if err != nil {
 			return nil, err
 		}
@@ -259,8 +262,8 @@ func (r *Reader) join(list *image.List) ([]byte, error) {
 	return raw, nil
 }
 
-// plain reads a content that is stored as it is. Trees are, so that reading one takes no more memory than it has on the disk.
-func (r *Reader) plain(h image.Hash) ([]byte, error) {
+// Plain reads a content that is stored as it is. Trees are, so that reading one takes no more memory than it has on the disk.
+func (r *Reader) Plain(h image.Hash) ([]byte, error) {
 	first, known := r.places[h]
 	if !known {
 		return nil, r.missing(h)

@@ -1,0 +1,58 @@
+package contents
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// Send writes a content with its record to a stream.
+func (r *Reader) Send(h image.Hash, to io.Writer) error {
+	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(stored)
+	defer buffers.Put(content)
+	record, err := r.stored(h, stored[:], content[:])
+	if err != nil {
+		return err
+	}
+	if _, err := to.Write(record.Encode()); err != nil {
+		return err
+	}
+	_, err = to.Write(stored[:record.StoredBytes])
+	return err
+}
+
+// stored reads a content as it is stored, verified; uncompressed where it is that too, because a tree must be.
+func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Record, err error) {
+	first, known := r.places[h]
+	if !known {
+		return record, r.missing(h)
+	}
+	for _, raw := range []bool{true, false} {
+		for _, at := range append([]place{first}, r.more[h]...) {
+			if (at.encoding == image.Raw) != raw {
+				continue
+			}
+			whole := image.Place{Hash: h, Offset: at.offset, StoredBytes: at.storedBytes, ContentBytes: at.contentBytes, Encoding: at.encoding}
+			if err = loadStored(r.packs[at.pack], whole, stored[:at.storedBytes], content[:at.contentBytes]); err == nil {
+				return image.Record{Hash: h, Encoding: at.encoding, ContentBytes: at.contentBytes, StoredBytes: at.storedBytes}, nil
+			}
+		}
+	}
+	return record, err
+}
+
+// Receive stores a content whose record came from a stream, once it is verified. read reads what follows there.
+func (w *Writer) Receive(record image.Record, read func([]byte) error) error {
+	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(stored)
+	defer buffers.Put(content)
+	if err := read(stored[:record.StoredBytes]); err != nil {
+		return err
+	}
+	if !genuine(record.Hash, record.Encoding, stored[:record.StoredBytes], content[:record.ContentBytes]) {
+		return fmt.Errorf("%w: content %s of the stream is damaged", image.ErrMalformed, record.Hash)
+	}
+	return w.putStored(record, stored[:record.StoredBytes])
+}
