@@ -19,12 +19,9 @@ type Foreign struct {
 	Path string `json:"path"`
 }
 
-// findForeign looks for files of other mount namespaces. Where the tree has that of phosd, there are none.
+// findForeign looks for files of other mount namespaces. A tree can have them even in that of phosd, from whoever started both.
 func (s *survey) findForeign() error {
 	root := s.members[0]
-	if root.namespaces["mnt"] == s.self.namespaces["mnt"] {
-		return nil
-	}
 	mounts, err := procfs.Mounts(root.PID)
 	if err != nil {
 		return err
@@ -50,9 +47,12 @@ func (s *survey) findForeign() error {
 	return nil
 }
 
+// unmounted are the names of memory that the kernel keeps in file systems of its own, which nobody mounts.
+var unmounted = []string{"/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"}
+
 // addForeign takes a file that a process has, by a path below /proc and by the name that the kernel gives it.
 func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, written bool) {
-	if !strings.HasPrefix(name, "/") || strings.HasPrefix(name, "/memfd:") || strings.HasPrefix(name, "/dev/zero") || strings.HasPrefix(name, "/SYSV") {
+	if !strings.HasPrefix(name, "/") || slices.ContainsFunc(unmounted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return
 	}
 	var info unix.Statx_t
