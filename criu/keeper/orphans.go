@@ -6,22 +6,24 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/criu/remains"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
-// endOrphans ends what a keeper has left that was killed while CRIU was at work: processes with pids of the tree, which were
-// free when the keeper began, and which nobody else has made since.
+// endOrphans ends what a keeper has left that was killed while CRIU was at work: its session, and processes with pids of the
+// tree, which were free when the keeper began, and which nobody else has made since.
 func (c *Client) endOrphans() error {
+	if err := remains.EndSession(c.id); err != nil {
+		return err
+	}
 	for range looks {
 		orphans := c.orphans()
 		if len(orphans) == 0 {
 			return nil
 		}
 		for _, id := range orphans {
-			if err := endProcess(id); err != nil {
+			if err := remains.End(id); err != nil {
 				return err
 			}
 		}
@@ -57,16 +59,4 @@ func ancestors(pid int) (all []int) {
 		all = append(all, pid)
 	}
 	return append(all, 1)
-}
-
-func endProcess(id process.Identity) error {
-	handle, err := process.Open(id)
-	if err != nil {
-		return nil // it has ended
-	}
-	defer handle.Close()
-	if err := handle.Signal(unix.SIGKILL); err != nil && !errors.Is(err, process.ErrGone) {
-		return err
-	}
-	return nil
 }

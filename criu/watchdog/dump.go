@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/criu/damage"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/criu/remains"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
@@ -124,7 +125,7 @@ func (w *watchdog) settle(failure error, before *damage.Imprint) error {
 	defer cancel()
 	if errors.Is(failure, engine.ErrTorn) {
 		// Its children may be at work still.
-		failure = errors.Join(failure, endSession(w.self.PID), w.heal(ctx, before))
+		failure = errors.Join(failure, remains.EndSession(w.self), w.heal(ctx, before))
 	}
 	if w.group == nil || w.group.Frozen() {
 		return failure

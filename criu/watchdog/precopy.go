@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/criu/remains"
 )
 
 // precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by ptrace, and writes when it
@@ -62,7 +63,7 @@ func imprintRunning(order Precopy) (*damage.Imprint, error) {
 func (w *watchdog) healRunning(order Precopy, before *damage.Imprint) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
-	failure := endSession(w.self.PID)
+	failure := remains.EndSession(w.self)
 	group, err := freezer.Freeze(ctx, order.Tree, freezer.Name(groupKind, w.self))
 	if err != nil {
 		return errors.Join(failure, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/criu/remains"
 )
 
 // beforeDump is the moment at which CRIU has found out what the kernel can do, and has looked at no process yet.
@@ -63,11 +64,11 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	case err := <-first.ended:
 		cancel(nil)
 		// Whoever killed it has left its children.
-		return fmt.Errorf("make ready: %w", errors.Join(err, errNeverWaited, endSession(w.self.PID)))
+		return fmt.Errorf("make ready: %w", errors.Join(err, errNeverWaited, remains.EndSession(w.self)))
 	case <-ctx.Done():
 		cancel(context.Cause(ctx))
 		<-first.ended
-		return fmt.Errorf("make ready: %w", errors.Join(context.Cause(ctx), endSession(w.self.PID)))
+		return fmt.Errorf("make ready: %w", errors.Join(context.Cause(ctx), remains.EndSession(w.self)))
 	}
 }
 
@@ -116,5 +117,5 @@ func (w *watchdog) dismiss() {
 	w.waiting.cancel(errNotWanted)
 	<-w.waiting.ended
 	w.waiting = nil
-	_ = endSession(w.self.PID) // its children, had it any: they are no reason to fail
+	_ = remains.EndSession(w.self) // its children, had it any: they are no reason to fail
 }

@@ -3,12 +3,11 @@ package watchdog
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/criu/remains"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -17,7 +16,7 @@ func Sweep() error {
 	orphans, err := freezer.Orphans(groupKind)
 	failures := []error{err}
 	for _, orphan := range orphans {
-		failures = append(failures, endSession(orphan.Owner.PID), orphan.Thaw())
+		failures = append(failures, remains.EndSession(orphan.Owner), orphan.Thaw())
 	}
 	return errors.Join(failures...)
 }
@@ -28,7 +27,7 @@ func sweep(owner process.Identity) error {
 		_ = unix.Kill(owner.PID, unix.SIGKILL)
 	}
 	groups, err := freezer.Find(freezer.Name(groupKind, owner))
-	failures := []error{err, endSession(owner.PID)}
+	failures := []error{err, remains.EndSession(owner)}
 	for _, group := range groups {
 		failures = append(failures, group.Thaw())
 	}
@@ -41,35 +40,9 @@ func killFor(owner process.Identity) error {
 	if err == nil && len(groups) == 0 {
 		err = fmt.Errorf("kill: %w: the tree is not frozen any more", ErrOrder)
 	}
-	failures := []error{err, endSession(owner.PID)}
+	failures := []error{err, remains.EndSession(owner)}
 	for _, group := range groups {
 		failures = append(failures, group.Kill())
 	}
 	return errors.Join(failures...)
-}
-
-// endSession ends CRIU and its helpers: all that is in the session of a watchdog that has ended. While there are such,
-// its pid is given to nobody else.
-func endSession(session int) error {
-	pids, err := procfs.All()
-	if err != nil {
-		return err
-	}
-	for _, pid := range pids {
-		stat, err := procfs.ReadStat(pid)
-		if err != nil || stat.Session != session || stat.Zombie() || pid == session {
-			continue
-		}
-		handle, err := process.Open(stat.Identity)
-		if err != nil {
-			continue
-		}
-		if err := handle.Signal(unix.SIGKILL); err == nil {
-			stop := time.AfterFunc(settleTime, func() { _ = handle.Close() })
-			_ = handle.Wait() // returns when it is closed, too
-			stop.Stop()
-		}
-		_ = handle.Close()
-	}
-	return nil
 }

@@ -28,12 +28,12 @@ func measureRestore(t *testing.T, b *bench) []row {
 	var lazy, eager, running, copied []float64
 	for range b.rounds {
 		program.Kill()
+		copied = append(copied, copyIntoMemory(t, dir))
 		step, _ := program.firstStep(false)
 		lazy = append(lazy, step)
 		program.Kill()
 		step, runs := program.firstStep(true)
 		eager, running = append(eager, step), append(running, runs)
-		copied = append(copied, copyIntoMemory(t, dir))
 	}
 	program.finish()
 	remove(t, dir)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,26 +64,48 @@ func (h *holder) save(dir string, options saveOptions) *rpc.CheckpointDone {
 // seconds of a number of microseconds.
 func seconds(microseconds uint64) float64 { return float64(microseconds) / 1e6 }
 
-// copyTimes is how long cp takes for all packs of an image, to beside where they are, and how long until they are on the disk.
-func copyTimes(t *testing.T, dir string) (copied, synced float64) {
+// replaceByCopy is how long cp takes for all packs of an image, to where the image was, and how long until they are on the
+// disk. They come from memory.
+func (b *bench) replaceByCopy(t *testing.T, dir string) (copied, synced float64) {
 	t.Helper()
-	target := filepath.Join(filepath.Dir(dir), "copy")
-	if err := os.Mkdir(target, 0o700); err != nil {
+	packs, aside := filepath.Join(dir, "packs"), filepath.Join(b.memory, "copy")
+	defer os.RemoveAll(aside)
+	copyTree(t, packs, aside)
+	if err := os.RemoveAll(packs); err != nil {
 		t.Fatal(err)
-	}
-	defer os.RemoveAll(target)
-	packs, err := filepath.Glob(filepath.Join(dir, "packs", "*"))
-	if err != nil || len(packs) == 0 {
-		t.Fatalf("no packs in %s: %v", dir, err)
 	}
 	settle(t, dir)
 	start := time.Now()
-	if output, err := exec.Command("cp", append(append([]string{"--reflink=never"}, packs...), target)...).CombinedOutput(); err != nil {
+	copyTree(t, aside, packs)
+	copied = time.Since(start).Seconds()
+	settle(t, dir)
+	return copied, time.Since(start).Seconds()
+}
+
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	if output, err := exec.Command("cp", "-r", "--reflink=never", from, to).CombinedOutput(); err != nil {
 		t.Fatalf("cp: %v: %s", err, output)
 	}
-	copied = time.Since(start).Seconds()
-	settle(t, target)
-	return copied, time.Since(start).Seconds()
+}
+
+// recycle makes the room of a disk that will be used one that was used before.
+func (b *bench) recycle(t *testing.T, place string, bytes uint64) {
+	t.Helper()
+	path := filepath.Join(place, "recycled")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	piece := slices.Repeat([]byte("phos"), mebibyte/4)
+	for range bytes / mebibyte * 5 / 4 {
+		if _, err := file.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(t, place)
+	remove(t, path)
 }
 
 // settle waits until what was written is on the disk.
