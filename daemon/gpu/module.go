@@ -4,7 +4,8 @@ package gpu
 type Image struct {
 	// PTX is one or more PTX texts that make up one program (more than one after linking).
 	PTX []string
-	// Cubin is machine code for real devices.
+	// Cubin is machine code for real devices. Where it stands beside PTX, the device has the machine code's architecture, while
+	// the PTX is for later ones: for a device that executes PTX only.
 	Cubin []byte
 	// Holds lists, for messages, all code that Cubin was chosen from.
 	Holds string

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,23 @@ func TestBest(t *testing.T) {
 	newer := build(func(b *Builder) { must(t, b.PTX(100, ptxFor("sm_100"), Plain)) })
 	if _, err := newer.Best(90); !errors.Is(err, abi.NoBinaryForGPU) || !strings.Contains(err.Error(), "sm_100") {
 		t.Errorf("only newer code: %v", err)
+	}
+	later := build(func(b *Builder) {
+		for _, sm := range []int{120, 100} {
+			must(t, b.PTX(sm, ptxFor(fmt.Sprintf("sm_%d", sm)), LZ4))
+		}
+		must(t, b.Cubin(86, cubinFor(86, 7), Plain))
+		must(t, b.Cubin(90, cubinFor(90, 7), Plain))
+	})
+	for cc, want := range map[int]string{90: "sm_100", 89: "sm_100", 80: "", 110: "sm_100", 130: "sm_120"} {
+		image, err := later.Best(cc)
+		must(t, err)
+		if got := strings.Join(image.PTX, ""); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("cc %d beside later code: %.60q, want %q", cc, got, want)
+		}
+		if (image.Cubin != nil) != (cc < 100) {
+			t.Errorf("cc %d: %d bytes of machine code", cc, len(image.Cubin))
+		}
 	}
 }
 

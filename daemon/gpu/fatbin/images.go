@@ -38,7 +38,9 @@ type Cubin struct {
 }
 
 // Best picks what a device of compute capability cc (90 for 9.0) should load: PTX of the highest architecture that the
-// device has, linked texts as they are, machine code where there is no PTX. The error's code is abi.NoBinaryForGPU.
+// device has, linked texts as they are, machine code where there is no such PTX. Where the device has the machine code's
+// architecture, PTX for later ones comes with it: a program that brings both runs on such a device, so it must run
+// on one that executes PTX only. The error's code is abi.NoBinaryForGPU.
 func (i *Images) Best(cc int) (gpu.Image, error) {
 	if len(i.Linked) > 0 {
 		return gpu.Image{PTX: i.Linked}, nil
@@ -50,7 +52,11 @@ func (i *Images) Best(cc int) (gpu.Image, error) {
 		return gpu.Image{PTX: texts}, nil
 	}
 	if cubin := i.BestCubin(cc); cubin != nil {
-		return gpu.Image{Cubin: cubin.ELF, Holds: i.Describe()}, nil
+		image := gpu.Image{Cubin: cubin.ELF, Holds: i.Describe()}
+		if text := i.laterText(cc); text != nil && cubin.fits(cc) {
+			image.PTX = []string{text.PTX}
+		}
+		return image, nil
 	}
 	return gpu.Image{}, &gpu.Error{
 		Op: "choose code", Code: abi.NoBinaryForGPU,
@@ -88,6 +94,21 @@ func (i *Images) bestText(cc int) *Text {
 	return best
 }
 
+// laterText is the text for the first architecture after cc that any later device has, too.
+func (i *Images) laterText(cc int) *Text {
+	var first *Text
+	for n := range i.Texts {
+		text := &i.Texts[n]
+		if text.SM > cc && !text.Specific && (first == nil || text.SM < first.SM) {
+			first = text
+		}
+	}
+	return first
+}
+
+// fits says whether a device of capability cc runs it: same major version, minor not above.
+func (c *Cubin) fits(cc int) bool { return c.SM/10 == cc/10 && c.SM <= cc }
+
 // BestCubin picks machine code that runs on a device of capability cc: same major version, highest minor not above it.
 // Where none fits it returns any, so that the refusal can say what the program brought; nil where there is none at all.
 func (i *Images) BestCubin(cc int) *Cubin {
@@ -97,7 +118,7 @@ func (i *Images) BestCubin(cc int) *Cubin {
 		switch {
 		case best == nil:
 			best = cubin
-		case cubin.SM/10 == cc/10 && cubin.SM <= cc && (best.SM/10 != cc/10 || best.SM > cc || cubin.SM > best.SM):
+		case cubin.fits(cc) && (!best.fits(cc) || cubin.SM > best.SM):
 			best = cubin
 		}
 	}

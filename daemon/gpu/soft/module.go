@@ -33,7 +33,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	if len(image.PTX) == 0 {
 		return nil, refuseCubin(image, c.backend.spec.CC)
 	}
-	texts, err := c.parse(image.PTX)
+	texts, err := c.parse(image)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,8 @@ func loadError(err error) error {
 }
 
 // parse parses texts and checks that the device can take them.
-func (c *Context) parse(texts []string) ([]*ptx.Module, error) {
+func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
+	texts := image.PTX
 	modules := make([]*ptx.Module, len(texts))
 	for i, text := range texts {
 		module, err := ptx.Parse(text)
@@ -134,7 +135,7 @@ func (c *Context) parse(texts []string) ([]*ptx.Module, error) {
 			}
 			return nil, &gpu.LoadError{Log: log, Err: fmt.Errorf("%w: %w", abi.InvalidPTX, err)}
 		}
-		if sm := targetSM(module.Target); sm > c.backend.spec.CC {
+		if sm := targetSM(module.Target); sm > c.backend.spec.CC && len(image.Cubin) == 0 {
 			return nil, &gpu.LoadError{
 				Err: abi.NoBinaryForGPU,
 				Log: fmt.Sprintf("code for %s does not run on compute capability %d.%d", module.Target, c.backend.spec.CC/10, c.backend.spec.CC%10),

@@ -51,3 +51,21 @@ func TestRefusedCode(t *testing.T) {
 		})
 	}
 }
+
+// TestLaterCode: PTX for a later device runs where a real one would run the machine code beside it.
+func TestLaterCode(t *testing.T) {
+	b := open(t, "soft:1", Options{})
+	defer b.Close()
+	text := ".version 8.7\n.target sm_100\n.address_size 64\n.visible .entry k() { ret; }\n"
+	m, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text}, Cubin: []byte{0}}, gpu.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := m.Function("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version := f.Info().Attributes[abi.FuncPTXVersion]; version != 100 {
+		t.Errorf("the kernel is said to be for %d", version)
+	}
+}
