@@ -145,7 +145,7 @@ func (v *saving) patiently(ctx context.Context, until time.Time, try func(contex
 		}
 		v.steps.log.Debug("busy", "why", err)
 		if time.Now().Add(wait).After(until) {
-			return fmt.Errorf("the program did not come to rest within %v: %w", v.order.Deadline, err)
+			return &LateError{"the program did not come to rest", v.order.Deadline, err}
 		}
 		select {
 		case <-time.After(wait):
@@ -259,7 +259,7 @@ func (v *saving) freeze(ctx context.Context) error {
 	}
 	defer v.match(slices.Clone(found))
 	if len(found) != len(v.devices) {
-		return fmt.Errorf("%w: a process began or ended to use a GPU", ErrBusy)
+		return Busy(errors.New("a process began or ended to use a GPU"))
 	}
 	return nil
 }
@@ -296,17 +296,22 @@ func (v *saving) cut(ctx context.Context, until time.Time) error {
 
 // dump has CRIU write the processes of one tree.
 func (v *saving) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
-	ctx, cancel := context.WithTimeout(ctx, v.dumpTime(tree))
+	limit := v.dumpTime(tree)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if v.dumped { // that attempt has also begun to track anew
 		if err := emptyDirectory(work.Descriptor()); err != nil {
 			return err
 		}
 	}
-	if err := frozen.Dump(ctx, work.Descriptor()); err != nil {
-		return fmt.Errorf("dump: %w", err)
+	err := frozen.Dump(limited, work.Descriptor())
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() == nil && (limited.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
+		return &LateError{fmt.Sprintf("the processes of pid %d were not written", tree.Processes[0].PID), limit, err}
 	}
-	return nil
+	return fmt.Errorf("dump: %w", err)
 }
 
 func (v *saving) hold(ctx context.Context) error {

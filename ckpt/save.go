@@ -205,7 +205,7 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 	if len(obstacles) > 0 && len(v.order.Manifest.Kinds) == 0 {
 		err := fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
 		if !slices.ContainsFunc(obstacles, func(o Obstacle) bool { return !o.Passing }) {
-			err = fmt.Errorf("%w: %w", ErrBusy, err)
+			err = Busy(err)
 		}
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package criu
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -55,6 +56,37 @@ func TestCRIUKilled(t *testing.T) {
 	outcomes := make(map[string]int)
 	for round := range rounds {
 		outcomes[killedRound(t, cpu, time.Duration(round)*60*time.Millisecond/time.Duration(rounds))]++
+	}
+	t.Log(outcomes)
+}
+
+// TestTimeIsOver: the deadline strikes at any moment of CRIU's work. It comes out of the program by itself, which never ends
+// of it.
+func TestTimeIsOver(t *testing.T) {
+	rounds := 12
+	if testing.Short() {
+		rounds = 4
+	}
+	cpu := newCPU(t)
+	outcomes := make(map[string]int)
+	for round := range rounds {
+		s := begin(t, python(t, directory(t, 0), busy))
+		s.says("at one")
+		tree, frozen := s.freeze(cpu)
+		limited, cancel := context.WithTimeout(within(t), time.Duration(round)*80*time.Millisecond/time.Duration(rounds)+rand.N(5*time.Millisecond))
+		err := frozen.Dump(limited, images(t, int(tree.Processes[0].UID)))
+		cancel()
+		if thawed := frozen.Thaw(); thawed != nil {
+			t.Fatal(thawed)
+		}
+		outcome := "in time"
+		if err != nil {
+			outcome = "given up"
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, watchdog.ErrDamaged) {
+				t.Errorf("it says %v", err)
+			}
+		}
+		outcomes[goesOn(t, s, outcome)]++
 	}
 	t.Log(outcomes)
 }

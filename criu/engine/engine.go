@@ -42,6 +42,9 @@ type Request struct {
 	Inherited []*os.File
 	// Namespaces are entered before CRIU is started.
 	Namespaces []*os.File
+	// Inside, if not nil, reports whether CRIU may be at work inside of processes. It is not killed there when the context
+	// ends, but made to fail, and has LeaveTime to come out of them. SIGXFSZ must be ignored by this process for that.
+	Inside func() bool
 	// Notify is told at which point CRIU is, and the pid of the root where it has one; an error ends the work.
 	Notify func(script string, pid int) error
 }
@@ -55,7 +58,11 @@ const (
 // Descriptor is the number that an inherited file has in CRIU.
 func Descriptor(index int) int32 { return int32(programFD + 1 + index) }
 
-// Run has CRIU carry out a request. When the context ends, CRIU is killed; the error is then ErrTorn.
+// LeaveTime is how long CRIU may take to come out of processes by itself: in what it does there nothing waits for anything.
+const LeaveTime = 5 * time.Second
+
+// Run has CRIU carry out a request. When the context ends, CRIU is killed; the error is then ErrTorn, unless it could come out
+// of processes by itself.
 func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	log, err := newLog()
 	if err != nil {
@@ -90,6 +97,13 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 		_ = near.SetDeadline(time.Now().Add(lastWords))
 	}()
 	stop := context.AfterFunc(ctx, func() {
+		if request.Inside != nil && request.Inside() && fail(command.Process.Pid) == nil {
+			select {
+			case <-gone:
+				return
+			case <-time.After(LeaveTime):
+			}
+		}
 		_ = command.Process.Kill()
 		// Its children may have the other end still.
 		_ = near.SetDeadline(time.Unix(1, 0))
@@ -107,13 +121,35 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	if signaled(ended) || errors.Is(err, ErrTorn) {
 		return nil, fmt.Errorf("%w%w%s", ErrTorn, because(ctx, ended), log.suffix())
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("CRIU gave up%w", because(ctx, nil)) // it says only how it was made to
+	}
 	return nil, fmt.Errorf("%w%s", err, log.suffix())
 }
 
+// fail lets CRIU write no file any longer. It takes that for a full disk, gives all processes back what is theirs, and ends;
+// killed, it would leave them in its own code now and then.
+func fail(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil) }
+
+// cause is why CRIU ended, in words.
+type cause struct {
+	words string
+	error
+}
+
+func (c cause) Error() string { return c.words }
+
+func (c cause) Unwrap() error { return c.error }
+
 func because(ctx context.Context, ended error) error {
+	why := context.Cause(ctx)
 	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf(" (%w)", context.Cause(ctx))
+	case errors.Is(why, context.DeadlineExceeded):
+		return cause{" (its time was over)", why}
+	case errors.Is(why, context.Canceled):
+		return cause{" (it was not wanted any more)", why}
+	case why != nil:
+		return fmt.Errorf(" (%w)", why)
 	case ended != nil:
 		return fmt.Errorf(" (%w)", ended)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/criu/procfs"
@@ -43,7 +44,7 @@ func Start(program []string) (*Client, error) {
 }
 
 // grace is how long a watchdog may take, beyond what it was given, to take back what it could not do.
-const grace = settleTime + 2*freezer.Patience
+const grace = engine.LeaveTime + settleTime + 2*freezer.Patience
 
 // Ready gathers a tree, which runs on, and starts the CRIU of a dump that will come, up to where it would look at the tree. If
 // the dump is another one then, this CRIU is of no use and no harm.
@@ -113,7 +114,9 @@ func (c *Client) ask(ctx context.Context, deadline time.Time, what order, files 
 	if err := errors.Join(c.conn.Deadline(deadline.Add(grace)), c.conn.Send(what, files...)); err != nil {
 		return c.lost(err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.conn.Send(order{Cancel: true}) })
+	stop := context.AfterFunc(ctx, func() {
+		_ = c.conn.Send(order{Cancel: true, Late: errors.Is(context.Cause(ctx), context.DeadlineExceeded)})
+	})
 	defer stop()
 	var answer parcel.Outcome
 	if _, err := c.conn.Receive(&answer); err != nil {

@@ -46,10 +46,13 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if first := w.take(order); first != nil {
 		err = first.run(ctx)
 	} else {
-		err = w.run(ctx, engine.Request{Images: files[0]}, order)
+		err = w.run(ctx, engine.Request{Images: files[0], Inside: anywhere}, order)
 	}
 	return errors.Join(w.settle(err, before), second.Remove())
 }
+
+// anywhere says that CRIU may be inside of processes from its beginning on.
+func anywhere() bool { return true }
 
 // run runs CRIU for a dump.
 func (w *watchdog) run(ctx context.Context, request engine.Request, order Dump) error {
@@ -80,7 +83,7 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 		// They stay as they were before: frozen. Whether they go on is decided when the image is complete.
 		LeaveRunning: proto.Bool(true),
 		FreezeCgroup: proto.String(w.group.Path),
-		Timeout:      proto.Uint32(uint32(remaining(order.Deadline).Seconds())),
+		Timeout:      proto.Uint32(secondsLeft(order.Deadline)),
 		External:     order.External,
 		ShellJob:     proto.Bool(order.ShellJob),
 		FileLocks:    proto.Bool(true),

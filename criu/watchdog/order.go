@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -25,8 +26,10 @@ type order struct {
 	// Precopy is for a tree that runs.
 	Precopy *Precopy `json:"precopy,omitempty"`
 	Cancel  bool     `json:"cancel,omitempty"`
-	Thaw    bool     `json:"thaw,omitempty"`
-	Kill    bool     `json:"kill,omitempty"`
+	// Late says of a Cancel that the time is over.
+	Late bool `json:"late,omitempty"`
+	Thaw bool `json:"thaw,omitempty"`
+	Kill bool `json:"kill,omitempty"`
 }
 
 // ready asks for a CRIU that is about to dump. The images' directory comes beside it.
@@ -76,6 +79,7 @@ var ErrDamaged = errors.New("CRIU died inside of a process; the program was ende
 // kinds are the errors that phosd tells apart.
 var kinds = parcel.Kinds{
 	{Name: "damaged", Err: ErrDamaged},
+	{Name: "late", Err: context.DeadlineExceeded},
 	{Name: "torn", Err: engine.ErrTorn},
 	{Name: "restless", Err: freezer.ErrRestless},
 	{Name: "gone", Err: process.ErrGone},

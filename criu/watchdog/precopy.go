@@ -36,9 +36,10 @@ func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File)
 	}
 	_, err = engine.Run(ctx, engine.Request{
 		Program: order.Program, User: order.User, Type: rpc.CriuReqType_SINGLE_PRE_DUMP, Images: files[0], Namespaces: spaces,
+		Inside: anywhere,
 		Options: &rpc.CriuOpts{
 			Pid: proto.Int32(int32(order.Root)), TrackMem: proto.Bool(true),
-			Timeout: proto.Uint32(uint32(remaining(order.Deadline).Seconds())),
+			Timeout: proto.Uint32(secondsLeft(order.Deadline)),
 		},
 	})
 	if !errors.Is(err, engine.ErrTorn) {

@@ -48,6 +48,7 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	go func() {
 		first.ended <- w.run(lasting, engine.Request{
 			Images: files[0],
+			Inside: first.released,
 			Notify: func(script string, _ int) error {
 				if script != beforeDump {
 					return nil
@@ -74,6 +75,16 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 
 // errNeverWaited means that CRIU did not come to the moment at which it should wait.
 var errNeverWaited = errors.New("CRIU has not waited")
+
+// released reports whether it was let go on.
+func (f *waiting) released() bool {
+	select {
+	case <-f.release:
+		return true
+	default:
+		return false
+	}
+}
 
 func (f *waiting) await(ctx context.Context) error {
 	select {

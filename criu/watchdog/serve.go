@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
@@ -37,6 +40,7 @@ type parcelled struct {
 func Serve() error {
 	// It dies last: a signal to phosd's terminal or group is none to it.
 	parcel.Deafen()
+	signal.Ignore(unix.SIGXFSZ) // by CRIU, which inherits it
 	conn, err := parcel.Inherited(orderFD)
 	if err != nil {
 		return err
@@ -109,6 +113,8 @@ func (w *watchdog) whileWatching(orders <-chan parcelled, do func(ctx context.Co
 			if !ok {
 				cancel(errors.New("phosd is gone"))
 				orders = nil
+			} else if next.order.Late {
+				cancel(context.DeadlineExceeded)
 			} else if next.order.Cancel {
 				cancel(context.Canceled)
 			}
@@ -168,5 +174,7 @@ func (w *watchdog) kill() error {
 	return nil
 }
 
-// remaining is how long it is until a deadline, and never nothing at all.
-func remaining(deadline time.Time) time.Duration { return max(time.Until(deadline), time.Second) }
+// secondsLeft is how long CRIU may wait by its own clock: longer than until the deadline, so that it is the deadline that strikes.
+func secondsLeft(deadline time.Time) uint32 {
+	return uint32(max(time.Until(deadline), 0).Seconds()) + 2
+}

@@ -62,7 +62,7 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.Devic
 	}}}, stallTime)
 	if errors.Is(err, rpc.ErrExhausted) {
 		// Another checkpoint of this program is under way, or has not wholly ended.
-		err = fmt.Errorf("%w: %w", ckpt.ErrBusy, err)
+		err = ckpt.Busy(err)
 	}
 	return err
 }
@@ -170,7 +170,7 @@ func (d *Device) do(ctx context.Context, command *rpc.SaveCommand, stall time.Du
 		return nil, d.lost(err)
 	}
 	if done.GetBusy() != "" {
-		return nil, fmt.Errorf("%w: %s", ckpt.ErrBusy, done.GetBusy())
+		return nil, ckpt.Busy(errors.New(done.GetBusy()))
 	}
 	return done, nil
 }

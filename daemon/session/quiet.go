@@ -14,7 +14,7 @@ import (
 var ErrCapturing = errors.New("a stream is being captured")
 
 // ErrBusy means that calls, work or host functions are not over.
-var ErrBusy = errors.New("the session is busy")
+var ErrBusy = errors.New("what was called is not over")
 
 // Quiet waits until everything that was called is done, frees and host functions included. Nothing new may be called
 // meanwhile, except for what host functions end with. When ctx ends first, the error says what was still going on.
@@ -31,10 +31,23 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", gocontext.Cause(ctx), err)
+			return gaveUp{gocontext.Cause(ctx), err}
 		}
 	}
 }
+
+// gaveUp is a wait that ended without a rest.
+type gaveUp struct{ why, busy error }
+
+// Error says why only where it is news: who set a deadline knows it.
+func (g gaveUp) Error() string {
+	if errors.Is(g.why, gocontext.DeadlineExceeded) {
+		return g.busy.Error()
+	}
+	return fmt.Sprintf("%v: %v", g.why, g.busy)
+}
+
+func (g gaveUp) Unwrap() []error { return []error{g.why, g.busy} }
 
 // Capturing reports whether a stream is being captured.
 func (s *Session) Capturing() bool {

@@ -5,10 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/phos-gpu/phos/daemon/session"
 )
 
 // errBusy means that something must end before the session can be saved; trying again may help.
 var errBusy = errors.New("busy")
+
+// busy is errBusy for a reason, which is all that it says.
+type busy struct{ error }
+
+func (busy) Is(target error) bool { return target == errBusy }
+
+func (b busy) Unwrap() error { return b.error }
+
+// stillBusy is what was going on when a wait ended. That the time was over needs not be said: who set it knows.
+func stillBusy(ctx context.Context, what error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) && !errors.Is(what, cause) {
+		what = fmt.Errorf("%w: %w", cause, what)
+	}
+	return busy{what}
+}
 
 // gate brings a session to rest, and lets it go on.
 type gate struct {
@@ -30,7 +47,7 @@ func (g *gate) shut(ctx context.Context) error {
 	for {
 		// What captures a stream must be let in, or the capture never ends.
 		if err := g.until(ctx, func() bool { return !g.session.Capturing() }); err != nil {
-			return fmt.Errorf("%w: a stream is being captured (%w)", errBusy, err)
+			return stillBusy(ctx, session.ErrCapturing)
 		}
 		g.live.file.SetGate(true)
 		err := g.settle(ctx)
@@ -49,10 +66,10 @@ func (g *gate) shut(ctx context.Context) error {
 func (g *gate) settle(ctx context.Context) error {
 	for {
 		if err := g.until(ctx, g.ring.Empty); err != nil {
-			return fmt.Errorf("%w: calls are not taken yet (%w)", errBusy, err)
+			return stillBusy(ctx, errors.New("calls are not taken yet"))
 		}
 		if err := g.session.Quiet(ctx); err != nil {
-			return fmt.Errorf("%w: %w", errBusy, err)
+			return stillBusy(ctx, err)
 		}
 		if g.ring.Empty() {
 			return nil

@@ -66,7 +66,7 @@ func (s *saving) begin(ctx context.Context, in *rpc.SaveBegin) error {
 		return fmt.Errorf("%w: begun already", errOrder)
 	}
 	if s.joined = s.worker.joined.Load(); s.joined == nil {
-		return fmt.Errorf("%w: the program is just starting", errBusy)
+		return busy{errors.New("the program is just starting")}
 	}
 	s.gate = s.joined.gate()
 	s.kinds = in.GetKinds()
@@ -145,7 +145,7 @@ func (s *saving) cut(ctx context.Context, deadline time.Duration) error {
 	err := s.saveRest()
 	if err = errors.Join(err, <-memory); err != nil {
 		if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrCapturing) {
-			err = fmt.Errorf("%w: %w", errBusy, err)
+			err = busy{err}
 		}
 		return errors.Join(err, s.resume())
 	}

@@ -157,7 +157,11 @@ func TestCRIUHangs(t *testing.T) {
 	if err == nil {
 		t.Errorf("the checkpoint succeeds: %s", text)
 	}
-	t.Log(text)
+	for _, says := range []string{fmt.Sprintf("the processes of pid %d were not written within ", r.job.PID), "CRIU", "its time was over", "--deadline"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("%q lacks %q", text, says)
+		}
+	}
 	r.runsOn()
 	r.alone()
 	r.unchanged(before, false)
