@@ -14,8 +14,8 @@ const (
 	batchPieces = 16
 	// maxPasses bounds the passes of a program whose changes shrink slowly.
 	maxPasses = 8
-	// quietBytes is little enough to be left to the cut.
-	quietBytes = 64 << 20
+	// quietBytes is little enough to be left to the cut, where it takes some milliseconds.
+	quietBytes = 8 << 20
 )
 
 // Precopy copies while the program runs, pass after pass over what has changed, until that is little or shrinks no more.

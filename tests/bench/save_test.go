@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,21 +66,22 @@ func (h *holder) save(dir string, options saveOptions) *rpc.CheckpointDone {
 func seconds(microseconds uint64) float64 { return float64(microseconds) / 1e6 }
 
 // replaceByCopy is how long cp takes for all packs of an image, to where the image was, and how long until they are on the
-// disk. They come from memory.
+// disk. They come from memory. The better of two times counts: the first one may have to wait for free memory.
 func (b *bench) replaceByCopy(t *testing.T, dir string) (copied, synced float64) {
 	t.Helper()
 	packs, aside := filepath.Join(dir, "packs"), filepath.Join(b.memory, "copy")
 	defer os.RemoveAll(aside)
 	copyTree(t, packs, aside)
-	if err := os.RemoveAll(packs); err != nil {
-		t.Fatal(err)
+	copied, synced = math.Inf(1), math.Inf(1)
+	for range 2 {
+		remove(t, packs)
+		start := time.Now()
+		copyTree(t, aside, packs)
+		copied = min(copied, time.Since(start).Seconds())
+		settle(t, dir)
+		synced = min(synced, time.Since(start).Seconds())
 	}
-	settle(t, dir)
-	start := time.Now()
-	copyTree(t, aside, packs)
-	copied = time.Since(start).Seconds()
-	settle(t, dir)
-	return copied, time.Since(start).Seconds()
+	return copied, synced
 }
 
 func copyTree(t *testing.T, from, to string) {

@@ -46,7 +46,8 @@ type Writer struct {
 	err    error
 	closed bool
 
-	early early
+	direct direct
+	early  early
 }
 
 // NewWriter writes into a pack of Transaction.NewPack what neither known nor the pack itself has. known may be nil. The file
@@ -62,6 +63,7 @@ func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
 	}
 	if err != nil {
 		w.err = fmt.Errorf("write %s: %w", pack.Name(), err)
+		return w
 	}
 	return w
 }
@@ -165,8 +167,9 @@ func (w *Writer) write(record image.Record, stored []byte) error {
 	w.mu.Lock()
 	var head []byte
 	at := w.room.slot(record, w.options.Compress)
+	slot := at >= 0
 	place := placeOf(record, at)
-	if at >= 0 {
+	if slot {
 		place.Offset = uint64(at)
 	} else {
 		var newRun bool
@@ -182,6 +185,9 @@ func (w *Writer) write(record image.Record, stored []byte) error {
 	w.stats.WrittenBytes += uint64(record.ContentBytes)
 	w.stats.StoredBytes += uint64(len(head) + len(stored))
 	w.mu.Unlock()
+	if slot && w.direct.write(w.pack, at, stored) {
+		return nil
+	}
 	err := writeAt(w.pack, at, head, stored)
 	if err == nil {
 		w.early.wrote(w.pack, at, int64(len(head)+len(stored)))
