@@ -71,7 +71,7 @@ type BringOrder struct {
 	Control func() string
 	Cgroup  string
 	Output  *os.File
-	// Hold, if not nil, is called when all but the processes is there.
+	// Hold, if not nil, is called when all but the processes is there, and the workers are ready.
 	Hold     func(context.Context) error
 	Progress func(Step)
 	// Notice, if not nil, is told what is worth knowing.
@@ -105,24 +105,31 @@ type Brought struct {
 	returning map[int]Returning
 }
 
-// Prepare unpacks the processes' files, and starts the workers. When it fails nothing is left of it.
+// Prepare unpacks the processes' files, and starts the workers; eager ones have loaded everything when it returns. When it
+// fails nothing is left of it.
 func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 	meter := newGauge(order.Progress)
 	p := &Prepared{
 		order: order, gauge: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
 		roots: rootsOf(order.Source.Manifest), returning: make(map[int]Returning), files: make(map[string]*os.File),
 	}
-	err := p.steps.run(ctx,
-		step{"prepare", p.checkRoots, p.release},
-		step{"unpack", p.unpackAll, p.clear},
-		step{"workers", p.startWorkers, p.endWorkers},
-		step{"ready", p.ready, nil},
-	)
-	if err != nil {
+	steps := []step{
+		{"prepare", p.checkRoots, p.release},
+		{"unpack", p.unpackAll, p.clear},
+		{"workers", p.startWorkers, p.endWorkers},
+	}
+	if order.Eager {
+		steps = append(steps, p.readyStep())
+	}
+	if err := p.steps.run(ctx, steps...); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
+
+// readyStep waits for the workers. Loading everything takes long, and processes do not wait for that: they come afterwards.
+// What else a worker does is over while the processes come, so it is waited for afterwards.
+func (p *Prepared) readyStep() step { return step{"ready", p.ready, nil} }
 
 // release lets the image go.
 func (p *Prepared) release() {
@@ -264,13 +271,7 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 		p.gauge.tell = order.Progress
 	}
 	b := &bringing{Prepared: p, order: order}
-	err := p.steps.run(ctx,
-		step{"restore-hold", b.hold, nil},
-		step{"processes", b.processes, b.kill},
-		step{"attach", b.attach, nil},
-		step{"keep", b.keep, nil},
-	)
-	if err != nil {
+	if err := p.steps.run(ctx, b.inOrder()...); err != nil {
 		return nil, err
 	}
 	p.steps.keep()

@@ -156,10 +156,18 @@ func (r *returned) Kill() error {
 	return nil
 }
 
+// kinds are the restores whose steps come in different orders.
+var kinds = map[string]func(*comeback){
+	"held":  func(*comeback) {},
+	"lazy":  func(c *comeback) { c.bring.Hold = nil },
+	"eager": func(c *comeback) { c.bring.Hold, c.prepare.Eager = nil, true },
+}
+
 // wellBrought is a restore in which nothing goes wrong.
-func wellBrought(t *testing.T, dir string) *comeback {
+func wellBrought(t *testing.T, dir, kind string) *comeback {
 	t.Helper()
 	c := newComeback(t, dir, fault{})
+	kinds[kind](c)
 	brought, err := c.run()
 	if err != nil {
 		t.Fatal(err)
@@ -185,21 +193,24 @@ func wellBrought(t *testing.T, dir string) *comeback {
 func TestBringUndoes(t *testing.T) {
 	dir := savedOnce(t)
 	before := filesIn(t, dir)
-	for _, how := range []string{"error", "hang"} {
-		for _, call := range wellBrought(t, dir).labels(how == "hang") {
-			if strings.HasPrefix(call, "loaded") {
-				continue // the programs run
-			}
-			t.Run(how+"/"+call, func(t *testing.T) {
-				c := newComeback(t, dir, fault{call, how})
-				_, err := c.run()
-				if want := map[string]error{"error": errFault, "hang": context.Canceled}[how]; !errors.Is(err, want) {
-					t.Errorf("it says %v, want %v", err, want)
+	for kind, change := range kinds {
+		for _, how := range []string{"error", "hang"} {
+			for _, call := range wellBrought(t, dir, kind).labels(how == "hang") {
+				if strings.HasPrefix(call, "loaded") {
+					continue // the programs run
 				}
-				c.checkUndone()
-				sameContents(t, before, filesIn(t, dir))
-				wellBrought(t, dir)
-			})
+				t.Run(kind+"/"+how+"/"+call, func(t *testing.T) {
+					c := newComeback(t, dir, fault{call, how})
+					change(c)
+					_, err := c.run()
+					if want := map[string]error{"error": errFault, "hang": context.Canceled}[how]; !errors.Is(err, want) {
+						t.Errorf("it says %v, want %v", err, want)
+					}
+					c.checkUndone()
+					sameContents(t, before, filesIn(t, dir))
+					wellBrought(t, dir, kind)
+				})
+			}
 		}
 	}
 }
@@ -207,22 +218,25 @@ func TestBringUndoes(t *testing.T) {
 // Each step in turn fails as a failpoint, or the caller gives up there.
 func TestBringFailpoints(t *testing.T) {
 	dir := savedOnce(t)
-	for _, step := range ckpt.BringSteps() {
-		for how, action := range map[string]string{"error": "error", "cancel": "sleep:1h"} {
-			t.Run(step+"/"+how, func(t *testing.T) {
-				c := newComeback(t, dir, fault{})
-				points, err := ckpt.ParseFailpoints(step + "=" + action)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c.prepare.Fail, c.prepare.Log = points, c.watch(step, how == "cancel")
-				_, err = c.run()
-				if want := map[string]error{"error": ckpt.ErrFailpoint, "cancel": context.Canceled}[how]; !errors.Is(err, want) {
-					t.Errorf("it says %v, want %v", err, want)
-				}
-				c.checkUndone()
-				wellBrought(t, dir)
-			})
+	for kind, change := range kinds {
+		for _, step := range ckpt.BringSteps() {
+			for how, action := range map[string]string{"error": "error", "cancel": "sleep:1h"} {
+				t.Run(kind+"/"+step+"/"+how, func(t *testing.T) {
+					c := newComeback(t, dir, fault{})
+					change(c)
+					points, err := ckpt.ParseFailpoints(step + "=" + action)
+					if err != nil {
+						t.Fatal(err)
+					}
+					c.prepare.Fail, c.prepare.Log = points, c.watch(step, how == "cancel")
+					_, err = c.run()
+					if want := map[string]error{"error": ckpt.ErrFailpoint, "cancel": context.Canceled}[how]; !errors.Is(err, want) {
+						t.Errorf("it says %v, want %v", err, want)
+					}
+					c.checkUndone()
+					wellBrought(t, dir, kind)
+				})
+			}
 		}
 	}
 }
