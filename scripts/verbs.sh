@@ -39,9 +39,9 @@ verb_demo() {
 	exec "$ROOT/scripts/demo.sh"
 }
 
-# install_tree PREFIX: a shim once installed is never overwritten, because a checkpointed program must find exactly the one it ran with.
+# install_tree PREFIX: into there, or below $DESTDIR for others to put there. A shim once installed is never overwritten, because a checkpointed program must find exactly the one it ran with.
 install_tree() {
-	local prefix=$1 id
+	local prefix=${DESTDIR:-}$1 id
 	id=$(sha256sum "$BIN/libphos.so" | cut -c 1-16)
 	install -d "$prefix/bin" "$prefix/lib/phos/$id"
 	install -m 755 "$BIN/pos_cli" "$BIN/phosd" "$prefix/bin/"
@@ -57,6 +57,7 @@ install_tree() {
 		install -m 755 "$CRIU" "$prefix/lib/phos/criu/criu"
 	fi
 	install_texts "$prefix"
+	install_units "$prefix" "$1"
 }
 
 # install_texts PREFIX: the manual page, and completion for the shells.
@@ -67,6 +68,15 @@ install_texts() {
 	"$cli" completion bash >"$share/bash-completion/completions/pos_cli"
 	"$cli" completion zsh >"$share/zsh/site-functions/_pos_cli"
 	"$cli" completion fish >"$share/fish/vendor_completions.d/pos_cli.fish"
+}
+
+# install_units WHERE PREFIX: for systemd, which looks in /usr/local and in /usr. They do nothing until phosd.service is enabled.
+install_units() {
+	local units=$1/lib/systemd/system
+	install -d "$units/session-.scope.d"
+	sed "s|@PREFIX@|$2|" "$ROOT/scripts/systemd/phosd.service" >"$units/phosd.service"
+	install -m 644 "$ROOT/scripts/systemd/session.conf" "$units/session-.scope.d/phos.conf"
+	[ -n "${DESTDIR:-}" ] || [ ! -d /run/systemd/system ] || [ "$(id -u)" != 0 ] || systemctl daemon-reload
 }
 
 # install_profile PREFIX: puts $phos into login shells.
@@ -80,7 +90,8 @@ verb_install() {
 	prefix=$(cd "$CALLED_FROM" && realpath -m "${1:-/usr/local}")
 	verb_build
 	need_criu
-	step "install into $prefix" install_tree "$prefix"
+	step "install into ${DESTDIR:-}$prefix" install_tree "$prefix"
+	[ -z "${DESTDIR:-}" ] || return 0
 	if [ "$(id -u)" = 0 ]; then
 		step "set \$phos in /etc/profile.d/phos.sh" install_profile "$prefix"
 	else

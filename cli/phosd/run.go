@@ -94,9 +94,14 @@ func (o *options) serve(stdout io.Writer, ready *ready) error {
 	if err != nil {
 		return err
 	}
+	logger := slog.New(settings.Log.Handler(log))
+	above := findSupervisor(logger)
 	phosd, err := daemon.New(daemon.Options{
-		CPU: openCPU(settings), Failpoints: failpoints, Config: settings, Inventory: inventory, Log: slog.New(settings.Log.Handler(log)), WorkerLog: log,
-		Ready: func() { ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File) },
+		CPU: openCPU(settings), Failpoints: failpoints, Config: settings, Inventory: inventory, Log: logger, WorkerLog: log,
+		Ready: func() {
+			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
+			above.ready(settings.Socket)
+		},
 	})
 	if errors.Is(err, rundir.ErrBusy) && alreadyServes(settings.Socket) {
 		ready.say("running\t%s", settings.Socket)
@@ -107,7 +112,10 @@ func (o *options) serve(stdout io.Writer, ready *ready) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	// Programs may be saved at the end, which takes a while: a second signal ends phosd at once, and takes nothing with it.
-	context.AfterFunc(ctx, cancel)
+	context.AfterFunc(ctx, func() {
+		cancel()
+		above.stopping()
+	})
 	return errors.Join(phosd.Serve(ctx), phosd.Close())
 }
 

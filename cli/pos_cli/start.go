@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -116,6 +117,8 @@ func startBehind(ctx context.Context, to streams, phosd string, arguments []stri
 	command := exec.Command(phosd, append([]string{"--ready-fd=3"}, arguments...)...)
 	command.Stderr, command.ExtraFiles, command.Dir = log, []*os.File{readyEnd}, "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// Whoever waits for a word of this command's unit must not take phosd's for it.
+	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "NOTIFY_SOCKET=") })
 	err = command.Start()
 	_ = readyEnd.Close()
 	if err != nil {

@@ -1,0 +1,147 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// job is a program in a machine which counts on the GPU and checks each step. Its steps are in a file and in its output.
+type job struct {
+	m *machine
+	// dir is where it runs; user is who.
+	dir, user string
+}
+
+// counting is the program in a machine.
+const counting = "/srv/count"
+
+// jobs copies the program into a machine.
+func (m *machine) jobs() {
+	m.t.Helper()
+	dir := m.t.TempDir()
+	m.host("cp", lab.CompileC(m.t, true, lab.Workload("checkpoint", "count.c")), filepath.Join(dir, "count"))
+	m.put(dir, "/srv")
+	m.run("chmod 755 /srv " + counting)
+}
+
+// job prepares one of a user's.
+func (m *machine) job(name, user string) *job {
+	m.t.Helper()
+	j := &job{m: m, dir: filepath.Join("/srv", name), user: user}
+	m.run(fmt.Sprintf("install -d -o %s %s", user, j.dir))
+	return j
+}
+
+// command runs it until there is a file in its directory that says so.
+func (j *job) command() string {
+	return fmt.Sprintf("cd %s && exec env $phos %s 100000 5000 50000 finish", j.dir, counting)
+}
+
+// login starts it in a session of its user's, which lasts until the user leaves.
+func (j *job) login() (leave func()) {
+	j.m.t.Helper()
+	leave = j.m.login(j.user, "("+j.command()+" >out 2>&1 </dev/null)")
+	j.reaches(10)
+	return leave
+}
+
+// asUnit makes a unit of it, with more lines for its service, and starts that.
+func (j *job) asUnit(name string, more ...string) {
+	j.m.t.Helper()
+	j.m.run(fmt.Sprintf(`cat >/etc/systemd/system/%s.service <<'END'
+[Unit]
+Wants=phosd.service
+After=phosd.service
+[Service]
+User=%s
+ExecStart=/bin/sh -c '. /etc/profile.d/phos.sh; %s'
+%s
+END
+systemctl daemon-reload; systemctl start %s`, name, j.user, j.command(), strings.Join(more, "\n"), name))
+}
+
+// reaches waits until it has taken so many steps.
+func (j *job) reaches(steps int) {
+	j.m.t.Helper()
+	j.m.eventually(fmt.Sprintf("%s has taken %d steps", j.dir, steps), fmt.Sprintf("[ $(wc -l <%s/steps) -ge %d ]", j.dir, steps))
+}
+
+// goesOn waits until it has taken more steps than it has.
+func (j *job) goesOn() {
+	j.m.t.Helper()
+	j.reaches(j.taken() + 5)
+}
+
+func (j *job) taken() (steps int) {
+	j.m.t.Helper()
+	if _, err := fmt.Sscan(j.m.run("wc -l <"+j.dir+"/steps"), &steps); err != nil {
+		j.m.t.Fatal(err)
+	}
+	return steps
+}
+
+// ends lets it come to its end, and compares its steps with those of a run that nobody disturbs.
+func (j *job) ends() {
+	j.m.t.Helper()
+	j.m.run("touch " + j.dir + "/finish")
+	j.m.eventually("the program ends", fmt.Sprintf("! %s | grep .", j.pids()))
+	j.m.run(fmt.Sprintf(`rm %s/finish; rm -rf /srv/want; mkdir /srv/want; cd /srv/want
+		env $phos %s $(wc -l <%s/steps) 5000 0 >out || [ $? = 7 ]
+		cmp steps %s/steps; [ ! -e %s/out ] || cmp out %s/out`, j.dir, counting, j.dir, j.dir, j.dir, j.dir))
+}
+
+// pids lists the processes of it.
+func (j *job) pids() string {
+	return fmt.Sprintf("for p in $(pgrep -x count); do [ $(readlink /proc/$p/cwd) != %s ] || echo $p; done", j.dir)
+}
+
+// pid is that of the program, by phosd's word.
+func (j *job) pid() (pid int) {
+	j.m.t.Helper()
+	said := j.m.run(j.pids())
+	if _, err := fmt.Sscan(said, &pid); err != nil {
+		j.m.t.Fatalf("%s: %q: %v", j.dir, said, err)
+	}
+	return pid
+}
+
+// cli runs pos_cli as its user.
+func (j *job) cli(arguments ...any) string {
+	j.m.t.Helper()
+	return j.m.runAs(j.user, "pos_cli "+strings.TrimSuffix(fmt.Sprintln(arguments...), "\n"))
+}
+
+// noTrace wants that no checkpoint has left a cgroup behind.
+func (m *machine) noTrace() {
+	m.t.Helper()
+	m.eventually("no cgroup is left", "[ -z \"$(find /sys/fs/cgroup -name 'phos.*')\" ]")
+}
+
+// login is a session of a user's that lasts, in which a script runs.
+func (m *machine) login(user, script string) (leave func()) {
+	m.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	command := m.shell(ctx, user, script)
+	if err := command.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = command.Wait()
+		close(ended)
+	}()
+	leave = func() {
+		cancel()
+		<-ended
+	}
+	m.t.Cleanup(leave)
+	return leave
+}
+
+// fewMoments are times after which something is done to a checkpoint: before it, in it, at its end.
+var fewMoments = []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond}

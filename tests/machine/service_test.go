@@ -1,0 +1,69 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const image = "/srv/image"
+
+// TestService: a program that is a unit, its output in the journal, saved, and brought back as a unit; phosd, a unit too, ends and
+// comes back in every way meanwhile.
+func TestService(t *testing.T) {
+	m := boot(t)
+	m.jobs()
+	j := m.job("job", "root")
+	j.asUnit("job")
+	j.reaches(10)
+	pid := fmt.Sprint(j.pid())
+	if main := strings.TrimSpace(m.run("systemctl show --property=MainPID --value job")); main != pid {
+		t.Fatalf("systemd has pid %s for it, which has %s", main, pid)
+	}
+	j.cli("--pre-dump --dir", image, "--pid", pid)
+	for _, how := range []string{
+		"systemctl restart phosd",
+		"systemctl kill --signal=KILL --kill-whom=main phosd",
+		"systemctl stop phosd; sleep 1; systemctl start phosd",
+		"(pos_cli --pre-dump --dir " + image + " --pid " + pid + " || true) & sleep 1; systemctl restart phosd; wait",
+		"(pos_cli --pre-dump --dir " + image + " --pid " + pid + " || true) & sleep 1; systemctl kill --signal=KILL --kill-whom=main phosd; wait",
+		"systemctl daemon-reexec",
+		"systemctl restart systemd-journald",
+	} {
+		t.Log(how, m.run(how))
+		m.eventually("phosd has the program", "systemctl is-active phosd && pos_cli --status | grep -w "+pid)
+		j.goesOn()
+		m.run("pos_cli image verify " + image)
+		m.noTrace()
+	}
+	t.Log(j.cli("--dump --dir", image, "--pid", pid))
+	t.Log(m.run("systemctl is-active job || systemctl show --property=Result,ExecMainStatus job"))
+	m.run("systemd-run --unit=back --property=After=phosd.service pos_cli --restore --dir " + image)
+	j.goesOn()
+	m.run("systemctl restart phosd")
+	j.goesOn()
+	j.ends()
+	m.eventually("the unit has the program's status", "[ $(systemctl show --property=ExecMainStatus --value back) = 7 ]")
+	m.run("journalctl --sync; journalctl --output=cat _SYSTEMD_UNIT=job.service + _SYSTEMD_UNIT=back.service | grep -E '^(step|ok)' | cmp - /srv/want/out")
+	m.noTrace()
+}
+
+// TestStopWhileSaving: systemd ends a program while it is saved.
+func TestStopWhileSaving(t *testing.T) {
+	m := boot(t)
+	m.jobs()
+	for i, moment := range fewMoments {
+		j := m.job(fmt.Sprint("job", i), "root")
+		j.asUnit("job")
+		j.reaches(10)
+		where := fmt.Sprint(image, i)
+		j.cli("--pre-dump --dir", where, "--pid", j.pid())
+		t.Log(m.run(fmt.Sprintf("(pos_cli --pre-dump --dir %s --pid %d 2>&1 || true) & sleep %f; systemctl stop job; wait", where, j.pid(), moment.Seconds())))
+		m.run("! systemctl is-active --quiet job; ! pgrep -x count")
+		m.eventually("no program is left", "pos_cli --status | grep -q 'no programs'")
+		m.noTrace()
+		t.Log(m.run("pos_cli image verify " + where + "; pos_cli image list " + where))
+		m.run("systemd-run --unit=back --collect pos_cli --restore --dir " + where)
+		j.ends()
+	}
+}
