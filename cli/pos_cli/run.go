@@ -60,6 +60,9 @@ func (v *verb) spoken() string {
 	return "--" + v.name
 }
 
+// errLost means that phosd has ended in the middle of a request.
+var errLost = errors.New("phosd ended before it had answered; what it had not completed is taken back, and programs run on")
+
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
@@ -74,6 +77,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitUsage
 	case errors.Is(err, rpc.ErrNoDaemon):
+		if lost := (*rpc.Error)(nil); errors.As(err, &lost) {
+			err = errLost // gRPC's words for it say nothing to a person
+		}
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitNoDaemon
 	}

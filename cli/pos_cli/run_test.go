@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,5 +91,29 @@ func TestVerbsAreDescribed(t *testing.T) {
 	}
 	if !slices.Contains(completions(&statusVerb), "--json") {
 		t.Error("--json is not completed behind --status")
+	}
+}
+
+// TestLost: a phosd that ends in the middle of a request is spoken of in words.
+func TestLost(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "lost.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Setenv(rpc.SocketVariable, socket)
+	var stdout, stderr bytes.Buffer
+	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon || !strings.Contains(stderr.String(), errLost.Error()) {
+		t.Errorf("status %d: %s", status, stderr.String())
 	}
 }

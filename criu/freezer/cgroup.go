@@ -3,10 +3,13 @@ package freezer
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNoCgroups means that the kernel, or the container in which this process is, has no cgroups of version 2.
@@ -107,6 +110,10 @@ func write(directory, name, text string) error {
 	_, err = file.WriteString(text)
 	return errors.Join(err, file.Close())
 }
+
+// removed says that a cgroup is gone: systemd takes those of a unit away, with what is below, as soon as nobody is in it. A file
+// of it that was open before says ENODEV.
+func removed(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
 // event reads one of the flags in cgroup.events.
 func event(file *os.File, name string) (bool, error) {

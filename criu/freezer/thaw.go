@@ -13,7 +13,7 @@ import (
 
 // Thaw lets the processes go on, moves them back and removes the cgroup. Called again, it does what is left.
 func (g *Group) Thaw() error {
-	if err := write(g.Path, "cgroup.freeze", "0"); errors.Is(err, fs.ErrNotExist) {
+	if err := write(g.Path, "cgroup.freeze", "0"); removed(err) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("thaw: %w", err)
@@ -43,7 +43,7 @@ func (g *Group) Kill() error {
 		populated, err := event(events, "populated")
 		return !populated, err
 	})
-	if err != nil {
+	if err != nil && !removed(err) {
 		return fmt.Errorf("kill: %w", err)
 	}
 	return g.remove()
@@ -51,6 +51,9 @@ func (g *Group) Kill() error {
 
 func (g *Group) kill() error {
 	err := write(g.Path, "cgroup.kill", "1")
+	if !live(g.Path) {
+		return nil
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -73,7 +76,7 @@ func (g *Group) remove() error {
 	defer cancel()
 	for {
 		pids, err := procs(g.Path)
-		if errors.Is(err, fs.ErrNotExist) {
+		if removed(err) {
 			return nil
 		}
 		if err != nil {

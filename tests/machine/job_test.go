@@ -126,7 +126,7 @@ func (m *machine) noTrace() {
 func (m *machine) login(user, script string) (leave func()) {
 	m.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	command := m.shell(ctx, user, script)
+	command := m.shell(ctx, user, script, apart)
 	if err := command.Start(); err != nil {
 		m.t.Fatal(err)
 	}

@@ -24,8 +24,10 @@ type machine struct {
 	// dir has its disk, disk is what has been written to it on top of what scripts/vm.sh has made.
 	dir, disk string
 	port      int
-	process   *exec.Cmd
-	ended     chan struct{}
+	// starts counts them, so that nobody waits on a connection of the time before.
+	starts  int
+	process *exec.Cmd
+	ended   chan struct{}
 }
 
 // made is the folder where scripts/vm.sh has put the parts of a machine.
@@ -71,6 +73,7 @@ func (m *machine) start() {
 	m.t.Helper()
 	from := made(m.t)
 	m.port = freePort(m.t)
+	m.starts++
 	accelerator := os.Getenv("PHOS_VM_ACCEL")
 	if accelerator == "" {
 		accelerator = "kvm:tcg"
@@ -120,25 +123,32 @@ func (m *machine) restart() {
 	m.t.Helper()
 	before := m.run("cat /proc/sys/kernel/random/boot_id")
 	_, _ = m.try("root", "systemctl reboot")
+	m.starts++
 	m.eventually("the machine is up again", fmt.Sprintf(
 		"[ $(cat /proc/sys/kernel/random/boot_id) != %s ] && { systemctl is-system-running --wait >/dev/null; true; }", strings.TrimSpace(before)))
 }
 
-// shell prepares a login of a user's, which runs a script.
-func (m *machine) shell(ctx context.Context, user, script string) *exec.Cmd {
-	command := exec.CommandContext(ctx, "ssh", "-q", "-i", filepath.Join(made(m.t), "key"), "-p", fmt.Sprint(m.port),
-		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=60",
+// shell prepares a script that a user runs, in a session that others of this user's scripts share, or in one of its own.
+func (m *machine) shell(ctx context.Context, user, script string, options ...string) *exec.Cmd {
+	shared := []string{"-o", "ControlMaster=auto", "-o", "ControlPersist=1m", "-S", fmt.Sprintf("%s/%s%d", m.dir, user, m.starts)}
+	if options == nil {
+		options = shared
+	}
+	options = append(options, "-q", "-i", filepath.Join(made(m.t), "key"), "-p", fmt.Sprint(m.port), "-o", "ConnectTimeout=300",
+		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ServerAliveInterval=60",
 		user+"@127.0.0.1", `bash -lc "$(cat)"`)
+	command := exec.CommandContext(ctx, "ssh", options...)
+	command.WaitDelay = time.Second
 	// What runs in it has no input: all of it was read when it begins.
 	command.Stdin = strings.NewReader("set -eu\n" + script)
 	return command
 }
 
 // try runs a script as a user.
-func (m *machine) try(user, script string) (string, error) {
+func (m *machine) try(user, script string, options ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	output, err := m.shell(ctx, user, script).CombinedOutput()
+	output, err := m.shell(ctx, user, script, options...).CombinedOutput()
 	return string(output), err
 }
 
@@ -185,8 +195,11 @@ func (m *machine) eventually(what, script string) {
 	m.t.Fatalf("never: %s: %v: %s\n%s%s", what, err, output, lastOf(string(console)), m.journal())
 }
 
+// apart is for a session of its own.
+const apart = "-Snone"
+
 func (m *machine) journal() string {
-	output, _ := m.try("root", "journalctl --no-pager -n 60 -u phosd -u job -u back; pos_cli --status")
+	output, _ := m.try("root", "journalctl --no-pager -n 400 -u phosd -u job -u back | grep -v ': step ' | tail -n 60; pos_cli --status")
 	return output
 }
 

@@ -16,7 +16,11 @@ func TestSession(t *testing.T) {
 	where := j.dir + "/image"
 	j.cli("--dump --dir", where, "--pid", j.pid())
 	leave()
-	t.Log(j.cli("--restore --detach --dir", where))
+	said, err := m.try(user, "pos_cli --restore --detach --dir "+where, apart)
+	t.Log(said)
+	if err != nil {
+		t.Fatal(err)
+	}
 	m.run("loginctl list-sessions; loginctl --no-legend list-sessions | grep " + user + " | while read s _; do loginctl show-session $s; done")
 	j.goesOn()
 	j.ends()
