@@ -4,12 +4,24 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
-// Name is that of a group of a kind which a process looks after.
+// Name is that of a group of a kind which a process looks after. It has the pid namespace in which the caller sees that process:
+// a phosd in another one, over the same cgroups, cannot tell whether the process is there.
 func Name(kind string, owner process.Identity) string {
-	return fmt.Sprintf("phos.%s.%d.%d", kind, owner.PID, owner.StartTicks)
+	return fmt.Sprintf("phos.%s.in%d.%d.%d", kind, namespace(), owner.PID, owner.StartTicks)
+}
+
+// namespace numbers the caller's pid namespace; 0 where nothing tells it.
+func namespace() uint64 {
+	var stat unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/pid", &stat); err != nil {
+		return 0
+	}
+	return stat.Ino
 }
 
 // Orphan is a group whose owner has ended.
@@ -25,10 +37,12 @@ func Orphans(kind string) ([]Orphan, error) {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	var orphans []Orphan
+	here := namespace()
 	for _, group := range groups {
 		var owner process.Identity
-		_, err := fmt.Sscanf(filepath.Base(group.Path), "phos."+kind+".%d.%d", &owner.PID, &owner.StartTicks)
-		if err == nil && owner.Check() != nil {
+		var seen uint64
+		_, err := fmt.Sscanf(filepath.Base(group.Path), "phos."+kind+".in%d.%d.%d", &seen, &owner.PID, &owner.StartTicks)
+		if err == nil && seen == here && owner.Check() != nil {
 			orphans = append(orphans, Orphan{group, owner})
 		}
 	}

@@ -17,8 +17,8 @@ const orderFD = 3
 
 // Order is what a keeper is for. Fields of type File are indices into the files that come beside it; -1: none.
 type Order struct {
-	// Self is the keeper's process as phosd sees it.
-	Self process.Identity `json:"self"`
+	// Group is the name of the cgroup in which the tree is made. It says what the keeper's process is to phosd.
+	Group string `json:"group"`
 	// Program is CRIU's executable.
 	Program string      `json:"program"`
 	User    engine.User `json:"user"`

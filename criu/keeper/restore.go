@@ -158,7 +158,7 @@ func (k *keeper) hold(ctx context.Context) error {
 	if k.root, err = k.find(); err != nil {
 		return err
 	}
-	if k.group, err = freezer.Freeze(ctx, k.root, freezer.Name(groupKind, k.order.Self)); err != nil {
+	if k.group, err = freezer.Freeze(ctx, k.root, k.order.Group); err != nil {
 		return err
 	}
 	return nil
