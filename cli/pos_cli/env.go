@@ -92,12 +92,13 @@ func (l library) resolve() (library, error) {
 	return library{file: file, driverDir: dir}, nil
 }
 
-// shellCode is for sh and its descendants. What the shell had in the two search variables stays in effect.
+// shellCode is for sh and its descendants. What the shell had in the two search variables stays in effect. CuPy is told to compile
+// into PTX, which every GPU of phos takes, and not into machine code.
 func shellCode(self string) (string, error) {
 	found, err := findLibrary(self)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NUMBA_CUDA_DRIVER=%s\"\n",
+	return fmt.Sprintf("export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1\"\n",
 		found.file, found.driverDir, filepath.Join(found.driverDir, "libcuda.so.1")), nil
 }
