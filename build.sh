@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/go.sh
 . scripts/tinygrad.sh
 . scripts/cuda.sh
+. scripts/frameworks.sh
 . scripts/criu.sh
 . scripts/verbs.sh
 

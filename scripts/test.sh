@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$ROOT"
 
 # What build.sh has just provided may not be missing silently.
-REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad
-[ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc
+REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks
+[ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 export REQUIRE
 

@@ -127,6 +127,8 @@ verb_check() {
 	verb_build
 	need_tinygrad
 	need_cuda
+	need_frameworks
+	need_pycuda
 	need_criu
 	exec "$ROOT/scripts/test.sh" "$@"
 }

@@ -49,6 +49,8 @@ func TestRandomMoments(t *testing.T) {
 				if rounds == 1 {
 					r.begin = s.dear
 				}
+				// Half of them wait for the end of the disturbances, and may be saved while they do; half of them end when they want.
+				r.job.Held = random.IntN(2) == 0
 				r.play()
 			}
 		})
@@ -142,10 +144,10 @@ func (r *round) save(verb string) bool {
 		return true
 	}
 	// Nothing but its last words may come after the last step.
-	if lines := r.job.Lines(); lines < r.steps {
+	if lines := r.job.Lines(); lines < r.steps || r.job.Held {
 		r.t.Fatalf("%s: after %d lines: %v: %s\n%s", strings.Join(r.done, ", "), lines, err, text, r.job.Said())
 	}
-	r.done = append(r.done, "which had ended")
+	r.done = append(r.done, "which had ended ("+strings.TrimSpace(text)+")")
 	return false
 }
 
@@ -162,6 +164,9 @@ func (r *round) restore(generation int) {
 	if r.IntN(5) == 0 {
 		r.done = append(r.done, "pre-restore")
 		r.job.Cli("--pre-restore", "--dir", r.job.Image, flags[0], flags[1])
+	}
+	if r.IntN(4) == 0 {
+		flags = append(flags, "--new-pids")
 	}
 	detached := r.IntN(3) == 0
 	r.done = append(r.done, fmt.Sprintf("restore %v (detached: %v)", flags, detached))

@@ -35,6 +35,10 @@ var subjects = []subject{
 	{name: "spawn", program: ofPython("pool.py"), seconds: true, after: []string{"spawn"}, steps: 60},
 	{name: "forkserver", program: ofPython("pool.py"), seconds: true, after: []string{"forkserver"}, steps: 60},
 	{name: "tinygrad", program: ofPython("train.py"), seconds: true, steps: 25, dear: 4},
+	{name: "eager", program: ofPython("train.py"), seconds: true, after: []string{"eager"}, steps: 12, dear: 1},
+	{name: "numba", program: ofFramework("with_numba.py"), seconds: true, steps: 40, dear: 1},
+	{name: "cupy", program: ofFramework("with_cupy.py"), seconds: true, steps: 40, dear: 1},
+	{name: "pycuda", program: ofPycuda, seconds: true, steps: 40, dear: 1},
 }
 
 func ofC(source string) func(*testing.T) []string {
@@ -57,6 +61,20 @@ func ofPython(script string) func(*testing.T) []string {
 	}
 }
 
+func ofFramework(script string) func(*testing.T) []string {
+	return func(t *testing.T) []string {
+		python, err := lab.Tool("FRAMEWORKS_PYTHON")
+		lab.Need(t, "frameworks", err)
+		return []string{python, lab.Workload("checkpoint", script)}
+	}
+}
+
+func ofPycuda(t *testing.T) []string {
+	python, err := lab.Tool("PYCUDA_PYTHON")
+	lab.Need(t, "pycuda", err)
+	return []string{python, lab.Workload("checkpoint", "with_pycuda.py")}
+}
+
 // job prepares a run of the subject's program.
 func (s *subject) job(t *testing.T, daemon *lab.Daemon, program []string, rest time.Duration) *lab.Job {
 	t.Helper()
@@ -67,11 +85,20 @@ func (s *subject) job(t *testing.T, daemon *lab.Daemon, program []string, rest t
 	arguments := slices.Concat(program[1:], []string{fmt.Sprint(s.steps)}, s.before, []string{between}, s.after)
 	job := daemon.Job(t, program[0], arguments...)
 	job.Prepare = func(command *exec.Cmd) {
-		command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1", "DEV=CUDA:PTX", "LD_LIBRARY_PATH="+libraries(),
-			// What one run leaves there, another need not.
-			"CACHEDB="+filepath.Join(filepath.Dir(job.Dir), "cache.db"))
+		command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1", "DEV=CUDA:PTX", "LD_LIBRARY_PATH="+libraries())
+		command.Env = append(command.Env, compilers(filepath.Dir(job.Dir))...)
 	}
 	return job
+}
+
+// compilers are settings of frameworks that compile when they run. What one run leaves in its cache, another need not.
+func compilers(caches string) []string {
+	return []string{
+		"CACHEDB=" + filepath.Join(caches, "cache.db"), "CUPY_CACHE_DIR=" + filepath.Join(caches, "cupy"), "PYCUDA_DISABLE_CACHE=1",
+		"TMPDIR=" + caches, // pycuda keeps some of what it compiles
+		"PATH=" + filepath.Dir(os.Getenv("NVCC")) + ":" + os.Getenv("PATH"),
+		"NVCC_PREPEND_FLAGS=" + strings.Join(lab.HostCompiler(), " "), "NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",
+	}
 }
 
 func libraries() string {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,9 +24,11 @@ import (
 type Job struct {
 	// Dir has the files out and err and what else the program writes; Image is the directory of its checkpoints.
 	Dir, Image string
-	// PID is what the program had at first, and has after every restore.
+	// PID is what the program had at first, and has after every restore but those with --new-pids: then it is the one that it
+	// has for everybody else.
 	PID int
 
+	first   int // PID at first
 	t       testing.TB
 	daemon  *Daemon
 	program []string
@@ -88,6 +91,7 @@ func (j *Job) Start() *Job {
 		j.t.Fatal(err)
 	}
 	j.PID, j.life, j.restored = command.Process.Pid, follow(command), false
+	j.first = j.PID
 	return j
 }
 
@@ -272,8 +276,7 @@ func (j *Job) Restore(flags ...string) {
 	j.life = follow(command)
 	select {
 	case <-said.runs:
-		j.restored = true
-		j.look()
+		j.back(said.text(), flags)
 	case <-j.life.ended:
 		j.life = nil
 		j.t.Fatalf("%v: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
@@ -285,8 +288,25 @@ func (j *Job) Restore(flags ...string) {
 // RestoreDetached brings the program back and leaves it alone.
 func (j *Job) RestoreDetached(flags ...string) {
 	j.t.Helper()
-	j.Cli(append([]string{"--restore", "--detach", "--dir", j.Image}, flags...)...)
-	j.life, j.restored = nil, true
+	said := j.Cli(append([]string{"--restore", "--detach", "--dir", j.Image}, flags...)...)
+	j.life = nil
+	j.back(said, flags)
+}
+
+var runsAgain = regexp.MustCompile(`pid (\d+) runs again`)
+
+// back learns from what pos_cli said as whom the program has come back.
+func (j *Job) back(said string, flags []string) {
+	j.t.Helper()
+	found := runsAgain.FindStringSubmatch(said)
+	if found == nil {
+		j.t.Fatalf("pos_cli names no pid: %s", said)
+	}
+	pid, _ := strconv.Atoi(found[1]) // it is digits
+	if anew := slices.Contains(flags, "--new-pids"); anew == (pid == j.first) {
+		j.t.Fatalf("restored with %v as pid %d, and was %d", flags, pid, j.first)
+	}
+	j.PID, j.restored = pid, true
 	j.look()
 }
 
@@ -337,7 +357,7 @@ func (h *heard) Write(data []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.buffer.Write(data)
-	if !h.told && strings.Contains(h.buffer.String(), "runs again") {
+	if !h.told && runsAgain.Match(h.buffer.Bytes()) {
 		h.told = true
 		close(h.runs)
 	}

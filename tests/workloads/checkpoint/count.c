@@ -1,6 +1,7 @@
 /* count STEPS ELEMENTS MICROSECONDS [FILE]: integers on the GPU, each step of which the CPU checks. It rests between steps
  * and ends with status 7, after all steps or once there is such a file, but not before there is the file that HOLD names. Standard output and the file "steps" get a line a step, so that a lost or doubled step shows. */
 #include "../driver/driver.h"
+#include "hold.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -68,14 +69,6 @@ static void step(struct work *w, unsigned number)
 	CHECK(memcmp(w->got, w->want, bytes) == 0);
 	CU(D(cuMemcpyDtoH)(&taken, w->taken, sizeof taken));
 	CHECK(taken == number + 1);
-}
-
-/* hold waits for the file that HOLD names, if it names one. */
-static void hold(void)
-{
-	const char *file = getenv("HOLD");
-	while (file && access(file, F_OK) != 0)
-		usleep(5000);
 }
 
 int main(int count, char **arguments)

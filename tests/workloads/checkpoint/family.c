@@ -2,6 +2,7 @@
  * step through pipes. Each has a file. Ends with status 7. */
 #define _GNU_SOURCE
 #include "../driver/driver.h"
+#include "hold.h"
 #include <fcntl.h>
 #include <spawn.h>
 #include <string.h>
@@ -125,6 +126,7 @@ int main(int count, char **arguments)
 		CHECK(putchar('\n') == '\n' && fflush(stdout) == 0);
 		usleep(rest);
 	}
+	hold();
 	for (unsigned c = 0; c < CHILDREN; c++)
 		CHECK(waitpid(pids[c], &status, 0) == pids[c] && WIFEXITED(status) && WEXITSTATUS(status) == (int)c);
 	puts("ok family");

@@ -1,6 +1,7 @@
 // mixed STEPS MICROSECONDS: what programs of the runtime API hold on to between steps: graphs, streams, events and their
 // times, pinned, mapped, managed and pooled memory, globals, host functions. The CPU checks every step. Ends with status 7.
 #include "../cuda/check.h"
+#include "hold.h"
 #include <cstring>
 #include <unistd.h>
 #include <vector>
@@ -166,6 +167,7 @@ int main(int count, char **arguments)
 		std::fflush(stdout);
 		usleep(std::atoi(arguments[2]));
 	}
+	hold();
 	std::puts("ok mixed");
 	return 7;
 }

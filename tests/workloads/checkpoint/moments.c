@@ -8,6 +8,7 @@
  *   asleep     the program sleeps
  * After the moment it waits for that file in any case. */
 #include "../driver/driver.h"
+#include "hold.h"
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,14 +55,6 @@ static void check(void)
 static void say(const char *text)
 {
 	CHECK(printf("%s %08x\n", text, want[N - 1]) > 0 && fflush(stdout) == 0);
-}
-
-/* hold waits for the file that HOLD names, if it names one. */
-static void hold(void)
-{
-	const char *file = getenv("HOLD");
-	while (file && access(file, F_OK) != 0)
-		usleep(5000);
 }
 
 static void rest(unsigned milliseconds)

@@ -5,6 +5,7 @@ import sys
 import time
 
 import driver
+from hold import hold
 
 
 def work(index, tasks, results):
@@ -34,6 +35,7 @@ def main():
         assert [t[:2] for t in theirs] == [(step, 0), (step, 1)], theirs
         print("step", step, f"{mine:08x}", *(f"{t[2]:08x}" for t in theirs), flush=True)
         time.sleep(rest)
+    hold()
     for task in tasks:
         task.put(None)
     for child in children:

@@ -5,6 +5,7 @@ import threading
 import time
 
 import driver
+from hold import hold
 
 STEPS, REST = int(sys.argv[1]), float(sys.argv[2])
 THREADS = 4
@@ -34,5 +35,6 @@ for step in range(STEPS):
     together.wait()
 for thread in threads:
     thread.join()
+hold()
 print("ok threads", flush=True)
 sys.exit(7)

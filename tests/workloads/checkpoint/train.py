@@ -1,10 +1,11 @@
-"""train.py STEPS SECONDS: a small network trained with Adam through tinygrad's JIT. Prints every loss exactly, and leaves the
-final weights in a file. Ends with status 7."""
+"""train.py STEPS SECONDS [eager]: a small network trained with Adam, through tinygrad's JIT, which makes a graph of a step, or without
+it. Prints every loss exactly, and leaves the final weights in a file. Ends with status 7."""
 
 import sys
 import time
 
 import numpy as np
+from hold import hold
 from tinygrad import Tensor, TinyJit, nn
 from tinygrad.helpers import Context
 
@@ -27,7 +28,6 @@ net = Net()
 optimizer = nn.optim.Adam(nn.state.get_parameters(net), lr=0.01)
 
 
-@TinyJit
 def step(x, y):
     optimizer.zero_grad()
     loss = net(x).sparse_categorical_crossentropy(y)
@@ -36,12 +36,15 @@ def step(x, y):
     return loss.realize()
 
 
+if "eager" not in sys.argv:
+    step = TinyJit(step)
 with Context(TRAINING=1):
     for i in range(STEPS):
         at = i * 32 % len(labels)
         loss = step(Tensor(inputs[at:at + 32]).realize(), Tensor(labels[at:at + 32]).realize())
         print("step", i, loss.item().hex(), flush=True)
         time.sleep(REST)
+hold()
 with open("weights", "wb") as file:
     for name, weights in sorted(nn.state.get_state_dict(net).items()):
         file.write(name.encode() + b"\n" + weights.numpy().tobytes())

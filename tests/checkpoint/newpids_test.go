@@ -1,0 +1,49 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestNewPIDs saves programs that were restored in a pid namespace of their own, again and again, and restores what that gives, in
+// another one and without.
+func TestNewPIDs(t *testing.T) {
+	daemon := start(t)
+	for _, s := range subjects {
+		if !slices.Contains([]string{"family", "numba"}, s.name) {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			program := s.program(t)
+			want, status := undisturbed(s.job(t, daemon, program, 0))
+			job := s.job(t, daemon, program, 10*time.Millisecond)
+			job.Held = true
+			job.Start()
+			job.Reaches(s.dear + 3)
+			job.PreDump()
+			job.Kill()
+			job.Restore("--new-pids")
+			job.Reaches(s.dear + 6)
+			job.Dump()
+			job.RestoreDetached("--new-pids", "--eager")
+			job.Reaches(s.dear + 9)
+			job.PreDump()
+			job.Kill()
+			job.Restore()
+			for n := generations + 1; n > 0; n-- {
+				if n <= generations {
+					job.Restore("--new-pids", "--generation", fmt.Sprint(n))
+				}
+				if got := job.Finish(); got != status {
+					t.Fatalf("generation %d ends with status %d, want %d: %s", n, got, status, job.Said())
+				}
+				if differences := job.Result().Differs(want); differences != "" {
+					t.Fatalf("generation %d: %s", n, differences)
+				}
+			}
+		})
+	}
+	daemon.Empty()
+}
