@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -28,8 +29,8 @@ type plan struct {
 	files []*os.File
 	// own are those that were opened for it.
 	own []*os.File
-	// pour fills the pipes that carry contents.
-	pour []func()
+	// flows are the contents that go through pipes.
+	flows []flow
 }
 
 // none stands for no file.
@@ -76,12 +77,13 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	if err != nil {
 		return nil, err
 	}
-	for _, pour := range p.pour {
-		go pour()
+	var dry dryness
+	for _, each := range p.flows {
+		go each.run(&dry)
 	}
 	client, err := keeper.Start(ctx, c.options.Roles, order.Control, p.Order, p.files)
 	if err != nil {
-		return nil, errors.Join(err, forget(order.Control))
+		return nil, errors.Join(dry.cause(err), forget(order.Control))
 	}
 	back := &restored{client: client, control: order.Control, record: r}
 	if back.found, err = back.look(); err != nil {
@@ -263,6 +265,45 @@ func (p *plan) handOver(end image.Endpoint, file *os.File) error {
 // firstSlaveMajor is the device number from which on terminals are pseudo ones.
 const firstSlaveMajor = 136
 
+// flow is the content of a file on its way to the keeper.
+type flow struct {
+	ckpt.FileContent
+	to *os.File
+}
+
+// run ends with the pipe. Who reads too little finds out himself, and why stands in dry before he can.
+func (f flow) run(dry *dryness) {
+	if _, err := io.Copy(f.to, f.Content); err != nil {
+		dry.note(fmt.Errorf("content of %s: %w", f.Path, err))
+	}
+	_ = f.to.Close()
+}
+
+// dryness is why contents did not flow to their ends.
+type dryness struct {
+	mu    sync.Mutex
+	first error
+}
+
+// note keeps what a reading failed with. That nobody takes the content any more is no reason for anything.
+func (d *dryness) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.first == nil && !errors.Is(err, unix.EPIPE) {
+		d.first = err
+	}
+}
+
+// cause is a failure with what it comes from: who reads a content to its end knows only that it is too short.
+func (d *dryness) cause(failure error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.first == nil {
+		return failure
+	}
+	return fmt.Errorf("%w: %w", failure, d.first)
+}
+
 // contents lets the contents of files flow to the keeper, which writes them one after the other.
 func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error {
 	for _, file := range files {
@@ -273,11 +314,7 @@ func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error 
 				return fmt.Errorf("content of %s: %w", file.Path, err)
 			}
 			written.Content = p.addOwn(read)
-			p.pour = append(p.pour, func() {
-				// Who reads too little finds out himself.
-				_, _ = io.Copy(write, file.Content)
-				_ = write.Close()
-			})
+			p.flows = append(p.flows, flow{file, write})
 		}
 		p.Written = append(p.Written, written)
 	}

@@ -54,7 +54,9 @@ func Init(dir *os.File, options ...Option) (*Dir, error) {
 	d := &Dir{root: root}
 	made, err := d.make()
 	if err == nil {
-		err = d.open()
+		if err = d.open(); err != nil && made {
+			d.takeBack()
+		}
 	}
 	if err != nil {
 		d.Close()
@@ -62,6 +64,28 @@ func Init(dir *os.File, options ...Option) (*Dir, error) {
 	}
 	d.fresh = made
 	return d, nil
+}
+
+// takeBack unmakes an image that was just made, and cannot be opened.
+func (d *Dir) takeBack() {
+	if d.marker != nil {
+		_ = d.marker.Close()
+		d.marker = nil
+	}
+	writer, err := d.lock()
+	if err != nil {
+		return // somebody else has it, or the disk does nothing any more
+	}
+	defer writer.close()
+	generations, err := d.root.folder(generationsName)
+	if err != nil {
+		return
+	}
+	names, err := generations.names()
+	generations.close()
+	if err == nil && len(names) == 0 {
+		_ = d.unmake(writer)
+	}
 }
 
 // rootOf takes a descriptor of its own: the caller may close his.

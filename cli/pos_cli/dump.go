@@ -280,14 +280,16 @@ func makeDirectory(path string) (dir *os.File, clear func(), err error) {
 	if made != nil && !errors.Is(made, os.ErrExist) {
 		return nil, nil, made
 	}
-	if dir, err = openDirectory(path); err != nil {
-		return nil, nil, err
-	}
-	return dir, func() {
+	clear = func() {
 		if made == nil {
 			_ = os.Remove(path) // it only succeeds for an empty one
 		}
-	}, nil
+	}
+	if dir, err = openDirectory(path); err != nil {
+		clear()
+		return nil, nil, err
+	}
+	return dir, clear, nil
 }
 
 // openDirectory opens a directory with the caller's rights.

@@ -1,0 +1,126 @@
+package faulty
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// node is a file or a directory.
+type node struct {
+	fs.LoopbackNode
+	disk *Disk
+}
+
+func (d *Disk) node(data *fs.LoopbackRoot) *node {
+	return &node{LoopbackNode: fs.LoopbackNode{RootData: data}, disk: d}
+}
+
+func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	if failure := n.disk.asked(Mkdir); failure != 0 {
+		return nil, failure
+	}
+	return n.LoopbackNode.Mkdir(ctx, name, mode, out)
+}
+
+func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
+	if failure := n.disk.asked(Rename); failure != 0 {
+		return failure
+	}
+	return n.LoopbackNode.Rename(ctx, name, to, newName, flags)
+}
+
+func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
+	if failure := n.disk.asked(Remove); failure != 0 {
+		return failure
+	}
+	return n.LoopbackNode.Unlink(ctx, name)
+}
+
+func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+	if failure := n.disk.asked(Create); failure != 0 {
+		return nil, nil, 0, failure
+	}
+	inode, file, how, failure := n.LoopbackNode.Create(ctx, name, flags, mode, out)
+	return inode, n.handle(file), how | fuse.FOPEN_DIRECT_IO, failure
+}
+
+func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	if failure := n.disk.asked(Open); failure != 0 {
+		return nil, 0, failure
+	}
+	file, _, failure := n.LoopbackNode.Open(ctx, flags)
+	// Nothing is kept: what was written shall be asked for when it is read.
+	return n.handle(file), fuse.FOPEN_DIRECT_IO, failure
+}
+
+func (n *node) Fsync(_ context.Context, file fs.FileHandle, flags uint32) syscall.Errno {
+	if failure := n.disk.asked(Sync); failure != 0 {
+		return failure
+	}
+	if mine, ok := file.(*handle); ok {
+		return mine.whole.Fsync(context.Background(), flags)
+	}
+	return 0
+}
+
+func (n *node) Readdir(ctx context.Context) (fs.DirStream, syscall.Errno) {
+	if failure := n.disk.asked(List); failure != 0 {
+		return nil, failure
+	}
+	return n.LoopbackNode.Readdir(ctx)
+}
+
+func (n *node) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	if failure := n.disk.asked(List); failure != 0 {
+		return nil, 0, failure
+	}
+	return n.LoopbackNode.OpendirHandle(ctx, flags)
+}
+
+// whole is all that can be done with an open file.
+type whole interface {
+	fs.FileReader
+	fs.FileWriter
+	fs.FileFsyncer
+	fs.FileFlusher
+	fs.FileReleaser
+	fs.FileGetattrer
+	fs.FileSetattrer
+	fs.FileLseeker
+}
+
+// handle is an open file.
+type handle struct {
+	whole
+	disk *Disk
+}
+
+func (n *node) handle(file fs.FileHandle) fs.FileHandle {
+	open, ok := file.(whole)
+	if !ok {
+		return nil
+	}
+	return &handle{open, n.disk}
+}
+
+func (h *handle) Read(ctx context.Context, into []byte, at int64) (fuse.ReadResult, syscall.Errno) {
+	if failure := h.disk.asked(Read); failure != 0 {
+		return nil, failure
+	}
+	return h.whole.Read(ctx, into, at)
+}
+
+func (h *handle) Write(ctx context.Context, data []byte, at int64) (uint32, syscall.Errno) {
+	if failure := h.disk.asked(Write); failure != 0 {
+		return 0, failure
+	}
+	return h.whole.Write(ctx, data, at)
+}
+
+// Allocate makes room, or holes.
+func (h *handle) Allocate(ctx context.Context, at, bytes uint64, mode uint32) syscall.Errno {
+	return h.whole.(fs.FileAllocater).Allocate(ctx, at, bytes, mode)
+}
