@@ -45,6 +45,10 @@ func TestService(t *testing.T) {
 	j.ends()
 	m.eventually("the unit has the program's status", "[ $(systemctl show --property=ExecMainStatus --value back) = 7 ]")
 	m.run("journalctl --sync; journalctl --output=cat _SYSTEMD_UNIT=job.service + _SYSTEMD_UNIT=back.service | grep -E '^(step|ok)' | cmp - /srv/want/out")
+	// Stopped, such a unit ends like any other, and leaves nothing.
+	m.run("systemd-run --unit=stopped pos_cli --restore --generation 1 --dir " + image)
+	m.eventually("it runs once more", "pgrep -x count")
+	m.run("systemctl stop stopped; ! pgrep -x count; [ \"$(systemctl show --property=Result --value stopped)\" != timeout ]")
 	m.noTrace()
 }
 
