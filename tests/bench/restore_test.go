@@ -26,8 +26,9 @@ func measureRestore(t *testing.T, b *bench) []row {
 	dir := imageDir(t, b.disk)
 	program.saveForRestore(dir)
 	settle(t, dir)
-	program.firstStep(false) // a first one, that all find the image equally warm
-	var lazy, eager, running, copied, checked []float64
+	copyIntoMemory(t, dir, func([]byte) {}) // so that all find the image equally warm
+	program.firstStep(false)
+	var lazy, eager, running, copied, checked, cold, coldCopy []float64
 	for range b.rounds {
 		program.Kill()
 		copied = append(copied, copyIntoMemory(t, dir, func([]byte) {}))
@@ -37,6 +38,15 @@ func measureRestore(t *testing.T, b *bench) []row {
 		program.Kill()
 		step, runs := program.firstStep(true)
 		eager, running = append(eager, step), append(running, runs)
+		program.Kill()
+		cool(t, dir)
+		coldCopy = append(coldCopy, copyIntoMemory(t, dir, func([]byte) {}))
+		cool(t, dir)
+		_, runs = program.firstStep(true)
+		cold = append(cold, runs)
+		program.Kill()
+		copyIntoMemory(t, dir, func([]byte) {}) // warm again
+		program.firstStep(false)
 	}
 	program.finish()
 	remove(t, dir)
@@ -55,6 +65,29 @@ func measureRestore(t *testing.T, b *bench) []row {
 			name: "eager restore / plain copy", value: median(copied) / median(running),
 			note: fmt.Sprintf("into memory, without checksums: %.2f GB/s", gigabytes/median(copied)),
 		},
+		{
+			name: "eager restore / plain copy, cold", value: median(coldCopy) / median(cold),
+			note: fmt.Sprintf("%.2f of %.2f GB/s: nothing of the image was in the page cache", gigabytes/median(cold), gigabytes/median(coldCopy)),
+		},
+	}
+}
+
+// cool has the kernel forget what it knows of the packs of an image.
+func cool(t *testing.T, dir string) {
+	t.Helper()
+	packs, err := filepath.Glob(filepath.Join(dir, "packs", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range packs {
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -143,20 +143,24 @@ func (r *Reader) readPlace(h image.Hash, at place, dst []byte) error {
 const pieceBytes = 256 << 10
 
 func readRaw(pack *os.File, h image.Hash, offset int64, dst []byte) error {
+	readPiece := readAt
+	if readDirect(pack, dst, offset) {
+		readPiece = func(*os.File, []byte, int64) error { return nil } // all of it is there
+	}
 	var sum image.Hash
 	if treehash.Fast(len(dst)) {
 		tree := treehash.NewTree()
 		defer tree.Release()
 		for done := 0; done < len(dst); done += pieceBytes {
 			piece := dst[done:min(done+pieceBytes, len(dst))]
-			if err := readAt(pack, piece, offset+int64(done)); err != nil {
+			if err := readPiece(pack, piece, offset+int64(done)); err != nil {
 				return err
 			}
 			tree.Add(piece)
 		}
 		sum = tree.Sum()
 	} else if len(dst) <= pieceBytes {
-		if err := readAt(pack, dst, offset); err != nil {
+		if err := readPiece(pack, dst, offset); err != nil {
 			return err
 		}
 		sum = blake3.Sum256(dst)
@@ -166,7 +170,7 @@ func readRaw(pack *os.File, h image.Hash, offset int64, dst []byte) error {
 		hasher.Reset()
 		for done := 0; done < len(dst); {
 			piece := dst[done:min(done+pieceBytes, len(dst))]
-			if err := readAt(pack, piece, offset+int64(done)); err != nil {
+			if err := readPiece(pack, piece, offset+int64(done)); err != nil {
 				return err
 			}
 			_, _ = hasher.Write(piece)

@@ -46,7 +46,7 @@ type Writer struct {
 	err    error
 	closed bool
 
-	direct direct
+	direct directWrites
 	early  early
 }
 
