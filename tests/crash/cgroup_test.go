@@ -86,3 +86,18 @@ func describe(pid int) string {
 	}
 	return strings.ReplaceAll(strings.TrimRight(string(command), "\x00"), "\x00", " ")
 }
+
+// childrenOf tells of the children of a process, wherever they are: their state, and their cgroup.
+func childrenOf(pid int) string {
+	var all []string
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		pids, _ := os.ReadFile(list)
+		for child := range strings.FieldsSeq(string(pids)) {
+			stat, _ := os.ReadFile("/proc/" + child + "/stat")
+			group, _ := os.ReadFile("/proc/" + child + "/cgroup")
+			all = append(all, strings.Join(strings.Fields(string(stat)+" "+string(group)), " "))
+		}
+	}
+	return strings.Join(all, "; ")
+}

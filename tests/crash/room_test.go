@@ -163,7 +163,7 @@ func (r *room) untidy(programs, keepers int) string {
 	want := map[string]int{"workers": programs, "keepers": keepers, "programs": programs, "others": 0}
 	for kind, number := range want {
 		if count[kind] != number {
-			return fmt.Sprintf("%d %s, want %d: %s", count[kind], kind, number, strings.Join(left, "; "))
+			return fmt.Sprintf("%d %s, want %d: %s; phosd's: %s", count[kind], kind, number, strings.Join(left, "; "), childrenOf(r.daemon.PID()))
 		}
 	}
 	if len(groups) > 0 {
