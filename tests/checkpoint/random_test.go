@@ -32,7 +32,7 @@ func TestRandomMoments(t *testing.T) {
 	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
 	daemon := start(t)
-	for _, s := range subjects {
+	for i, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {
 			if only := os.Getenv("PHOS_SUBJECT"); only != "" && only != s.name {
 				t.Skipf("PHOS_SUBJECT is %s", only)
@@ -43,7 +43,7 @@ func TestRandomMoments(t *testing.T) {
 				t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
 			}
 			for n := range rounds {
-				random := rand.New(rand.NewPCG(seed, n))
+				random := rand.New(rand.NewPCG(seed, n<<8|uint64(i)))
 				rest := time.Duration(random.IntN(20)) * time.Millisecond
 				r := &round{Rand: random, t: t, daemon: daemon, job: s.job(t, daemon, program, rest), want: want, status: status, steps: s.steps}
 				if rounds == 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/tests/lab"
 )
 
-// TestPycuda runs the pycuda that the system's Python has (Debian: python3-pycuda, in contrib); build.sh installs none.
+// TestPycuda runs the pycuda that build.sh has built, or the one that the system's Python has (Debian: python3-pycuda, in contrib).
 func TestPycuda(t *testing.T) {
 	compiler := lab.NVCC(t)
 	python, err := withPycuda()
@@ -32,6 +32,9 @@ func TestPycuda(t *testing.T) {
 
 // withPycuda finds a Python that has pycuda, without loading it: without phos it would find no driver.
 func withPycuda() (string, error) {
+	if built, err := lab.Tool("PYCUDA_PYTHON"); err == nil {
+		return built, nil
+	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		return "", err
