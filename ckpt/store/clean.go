@@ -63,7 +63,7 @@ func (d *Dir) alone() (end func(), err error) {
 	}
 	_ = flock(int(d.marker.Fd()), unix.LOCK_UN) // else this one would be in its own way
 	end = func() {
-		_ = marker.Close()
+		unlock(marker)
 		_ = lock(d.marker, d.Path(), unix.LOCK_SH) // of a file that may be gone
 	}
 	if err := lock(marker, d.Path(), unix.LOCK_EX); err != nil {

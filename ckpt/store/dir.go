@@ -69,7 +69,7 @@ func Init(dir *os.File, options ...Option) (*Dir, error) {
 // takeBack unmakes an image that was just made, and cannot be opened.
 func (d *Dir) takeBack() {
 	if d.marker != nil {
-		_ = d.marker.Close()
+		unlock(d.marker)
 		d.marker = nil
 	}
 	writer, err := d.lock()
@@ -206,7 +206,7 @@ func (d *Dir) Close() {
 		each.close()
 	}
 	if d.marker != nil {
-		_ = d.marker.Close()
+		unlock(d.marker)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
@@ -57,5 +59,31 @@ func TestDrop(t *testing.T) {
 		if pack.Name() == filepath.Base(given.Name()) {
 			t.Error("the pack that was dropped is part of the image")
 		}
+	}
+}
+
+// TestUnlock: what is just being started has all files of this process, locks included, until it executes its program.
+func TestUnlock(t *testing.T) {
+	path := t.TempDir()
+	d := initDir(t, path)
+	put(t, d, small(1))
+	transaction, err := d.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited, err := unix.Dup(int(transaction.writer.lock.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inherited)
+	if err := transaction.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := d.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Abort(); err != nil {
+		t.Error(err)
 	}
 }

@@ -29,7 +29,7 @@ func (d *Dir) lock() (held, error) {
 		err = d.stillThere(file)
 	}
 	if err != nil {
-		_ = file.Close()
+		unlock(file)
 		return held{}, err
 	}
 	tmp, err := d.root.makeFolder(tmpName)
@@ -37,7 +37,7 @@ func (d *Dir) lock() (held, error) {
 		if d.marker == nil {
 			_ = d.root.remove(lockName) // an Init that cannot even begin
 		}
-		_ = file.Close()
+		unlock(file)
 		return held{}, err
 	}
 	return held{file, tmp}, nil
@@ -63,7 +63,14 @@ func (d *Dir) stillThere(locked *os.File) error {
 
 func (h held) close() {
 	h.tmp.close()
-	_ = h.lock.Close()
+	unlock(h.lock)
+}
+
+// unlock gives a lock back with its file. Closing would not do it at once: what this process is just starting has the file too,
+// until it executes its program.
+func unlock(file *os.File) {
+	_ = flock(int(file.Fd()), unix.LOCK_UN)
+	_ = file.Close()
 }
 
 // flock is replaced by tests: not every file system has locks.
