@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,12 +17,54 @@ import (
 	"github.com/phos-gpu/phos/daemon/rights"
 )
 
-// saveFiles saves what the frozen trees have open for writing, and the libraries that they have mapped. Files are read with
-// the rights of the process that has them open: what its user may not read does not get into an image of his.
+// hangTime is how much longer than it may take a disk is waited for that does not answer at all.
+const hangTime = time.Second
+
+// saveFiles saves what the frozen trees have open for writing, and the libraries that they have mapped. A disk that does not
+// answer keeps nobody standing for longer than processes may take to be written: what still waits for it then comes to nothing.
 func (v *saving) saveFiles(ctx context.Context) error {
 	if len(v.order.Manifest.Kinds) > 0 {
 		return nil
 	}
+	limit := v.dumpTime(v.trees[0])
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	attempt := &filesSaving{saving: v, writer: v.image, trees: v.trees}
+	ended := make(chan error, 1)
+	go func() { ended <- attempt.all(limited) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-limited.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(hangTime):
+			err = errors.New("the disk does not answer")
+		}
+	}
+	switch {
+	case err == nil:
+		v.files = attempt.files
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case limited.Err() != nil:
+		return &LateError{"files of the program were not saved", limit, err}
+	}
+	return err
+}
+
+// filesSaving is one attempt at it, which touches nothing of the checkpoint's when nobody waits for it any more.
+type filesSaving struct {
+	*saving
+	writer *imageWriter
+	trees  []*Tree
+	files  []image.SavedFile
+}
+
+// all saves the files. They are read with the rights of the process that has them open: what its user may not read does not
+// get into an image of his.
+func (v *filesSaving) all(ctx context.Context) error {
 	saved := make(map[string]bool)
 	for _, tree := range v.trees {
 		as, err := rightsOf(tree.Processes[0])
@@ -55,7 +98,7 @@ func rightsOf(p Process) (rights.Rights, error) {
 	return rights.Rights{UID: p.UID, GID: p.GID, Groups: groups}, err
 }
 
-func (v *saving) saveWritten(ctx context.Context, as rights.Rights, pid int, written WrittenFile) error {
+func (v *filesSaving) saveWritten(ctx context.Context, as rights.Rights, pid int, written WrittenFile) error {
 	file, info, err := openOf(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -78,7 +121,7 @@ func (v *saving) saveWritten(ctx context.Context, as rights.Rights, pid int, wri
 }
 
 // saveLibrary saves the very file that a process has mapped, whatever stands at its path by now.
-func (v *saving) saveLibrary(ctx context.Context, p Process) error {
+func (v *filesSaving) saveLibrary(ctx context.Context, p Process) error {
 	file, err := openMapped(p)
 	if err != nil {
 		return fmt.Errorf("library of pid %d: %w", p.PID, err)
@@ -91,14 +134,14 @@ func (v *saving) saveLibrary(ctx context.Context, p Process) error {
 	return v.putFile(ctx, image.SavedFile{Path: p.Library, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm()), Library: true}, file)
 }
 
-func (v *saving) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
+func (v *filesSaving) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
 	// The writer of a file that grows while it is read is frozen; another program's may not be.
-	entry, err := v.image.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
+	entry, err := v.writer.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
 	if err != nil {
 		return fmt.Errorf("save %s: %w", saved.Path, err)
 	}
 	saved.Bytes = entry.Bytes
-	if saved.Hash, err = v.image.putWhole(ctx, entry); err != nil {
+	if saved.Hash, err = v.writer.putWhole(ctx, entry); err != nil {
 		return fmt.Errorf("save %s: %w", saved.Path, err)
 	}
 	v.files = append(v.files, saved)

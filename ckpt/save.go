@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -116,6 +117,8 @@ type saving struct {
 	within          within
 	// groups are those of the first tree's root.
 	groups []uint32
+
+	mu sync.Mutex // guards noticed
 	// noticed are the notices that were given.
 	noticed map[string]bool
 }
@@ -218,8 +221,11 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 }
 
 func (v *saving) notice(text string) {
-	if v.order.Notice != nil && !v.noticed[text] {
-		v.noticed[text] = true
+	v.mu.Lock()
+	known := v.noticed[text]
+	v.noticed[text] = true
+	v.mu.Unlock()
+	if v.order.Notice != nil && !known {
 		v.order.Notice(text)
 	}
 }

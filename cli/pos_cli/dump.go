@@ -190,7 +190,7 @@ func (o *dumpOptions) failure(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(err, errLeft):
-		return fmt.Errorf("%w: phosd takes the checkpoint back; pid %d runs on then%s", err, o.pid, where)
+		return fmt.Errorf("%w: phosd takes the checkpoint back, unless it was complete; then pid %d runs on%s", err, o.pid, where)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fmt.Errorf("cancelled: pid %d runs on%s", o.pid, where)
 	}

@@ -129,6 +129,8 @@ func (s *saving) cut(ctx context.Context, deadline time.Duration) error {
 	if s.at != shut {
 		return fmt.Errorf("%w: cut", errOrder)
 	}
+	// A disk that does not answer holds up who writes to it, and not the program once the checkpoint is not wanted any more.
+	defer context.AfterFunc(ctx, s.letGo)()
 	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	if err := s.gate.settleFrozen(limited); err != nil {
@@ -172,6 +174,12 @@ func (s *saving) saveRest() (err error) {
 	return wire.CheckSaved(s.content.session)
 }
 
+// letGo opens the gate, whatever the checkpoint is at: nothing will become of it.
+func (s *saving) letGo() {
+	s.gate.thawed()
+	s.gate.open()
+}
+
 // resume lets the program go on. What is saved stays saved, until the next cut.
 func (s *saving) resume() error {
 	if s.gate == nil {
@@ -191,6 +199,7 @@ func (s *saving) finish(ctx context.Context) (*rpc.SaveResult, error) {
 	if s.at != cut || s.writer == nil {
 		return nil, fmt.Errorf("%w: finish", errOrder)
 	}
+	defer context.AfterFunc(ctx, s.letGo)()
 	tree := &image.Tree{}
 	var stats capture.Stats
 	if s.snapshot != nil {

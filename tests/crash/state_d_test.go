@@ -1,0 +1,129 @@
+package crash
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab/faulty"
+)
+
+// TestDiskHangs: what an image lies on does not answer for a while, from any moment on. The program runs on, phosd answers, who
+// waits for the checkpoint can leave, and when the disk answers again nothing is left of it.
+func TestDiskHangs(t *testing.T) {
+	disk := faulty.Mount(t)
+	r := newRoom(t)
+	r.job.Image = filepath.Join(disk.Path, "image")
+	r.job.PreDump()
+	moments := map[faulty.Operation][]int{
+		faulty.Write: {1, 3, 20}, faulty.Sync: {1}, faulty.Rename: {2}, faulty.Open: {2}, faulty.List: {2},
+	}
+	if full() {
+		moments = map[faulty.Operation][]int{
+			faulty.Write: {1, 2, 3, 5, 10, 20, 30}, faulty.Sync: {1, 2, 3, 4}, faulty.Rename: {1, 2}, faulty.Open: {1, 2, 4, 6},
+			faulty.List: {1, 2, 5, 8}, faulty.Create: {1, 2, 3}, faulty.Read: {1, 5, 20},
+		}
+	}
+	for what, all := range moments {
+		for _, nth := range all {
+			t.Run(fmt.Sprintf("%s/%d", what, nth), func(t *testing.T) {
+				r := r.in(t)
+				before := r.behind(disk).snapshot()
+				command, ended := r.hangs(disk, what, nth)
+				defer disk.LetGo()
+				r.eventually(func() string {
+					if len(ended) == 0 {
+						_ = command.Process.Signal(os.Interrupt) // again, for two at once are one
+						return "pos_cli stays"
+					}
+					return ""
+				})
+				if err := <-ended; err == nil {
+					t.Error("the checkpoint succeeds")
+				}
+				disk.LetGo()
+				r.runsOn()
+				r.alone()
+				behind := r.behind(disk)
+				if after := behind.snapshot(); len(after.generations) > len(before.generations) && what == faulty.Rename {
+					behind.grown(before) // it had come to its end when the disk hung
+				} else {
+					behind.unchanged(before, false)
+				}
+				r.job.PreDump()
+				r.behind(disk).verified()
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	r.ends()
+	r.tidy(0, 0)
+}
+
+// hangs begins a checkpoint onto a disk that stops to answer, and insists on what must go on all the same.
+func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int) (command *exec.Cmd, ended <-chan error) {
+	r.t.Helper()
+	disk.Hang(what, nth)
+	command = r.daemon.Command("--pre-dump", "--deadline", "2s", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID))
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	end := make(chan error, 1)
+	go func() {
+		err := command.Wait()
+		r.t.Log(strings.TrimSpace(said.String()))
+		end <- err
+	}()
+	r.eventually(func() string {
+		if disk.Hung() == 0 {
+			return "nothing waits for the disk"
+		}
+		return ""
+	})
+	r.runsOn()
+	r.daemon.Status()
+	return command, end
+}
+
+// TestStopWhileDiskHangs: phosd can be told to end although its disk does not answer. Its process is gone when the kernel lets it;
+// programs run on, and the next phosd takes them over.
+func TestStopWhileDiskHangs(t *testing.T) {
+	disk := faulty.Mount(t)
+	r := newRoom(t)
+	r.job.Image = filepath.Join(disk.Path, "image")
+	r.job.PreDump()
+	before := r.behind(disk).snapshot()
+	_, ended := r.hangs(disk, faulty.Sync, 1)
+	defer disk.LetGo()
+	if err := syscall.Kill(r.daemon.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.await(ended); err == nil {
+		t.Error("the checkpoint succeeds")
+	}
+	r.eventually(func() string {
+		if _, err := os.Lstat(r.daemon.Socket); err == nil {
+			return "phosd still has its socket"
+		}
+		return ""
+	})
+	r.runsOn()
+	disk.LetGo()
+	r.daemon.Await()
+	r.daemon.Launch()
+	r.alone()
+	r.behind(disk).unchanged(before, true)
+	r.job.PreDump()
+	r.behind(disk).verified()
+	r.ends()
+	r.tidy(0, 0)
+}
