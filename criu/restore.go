@@ -184,7 +184,7 @@ func (p *plan) place(place process.Identity) error {
 		return fmt.Errorf("%w: %w", ErrPlace, err)
 	}
 	if p.NewPids && len(p.Namespaces) > 0 {
-		return fmt.Errorf("%w: in a container there are no pid namespaces of a program's own: restore without --new-pids, or outside of it", ErrPlace)
+		return fmt.Errorf("%w: a program that comes back in a container has the container's pid namespace: restore without --new-pids", ErrPlace)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (s *survey) judgeNamespaces() {
 func (s *survey) judgeSessions() {
 	for _, m := range s.members {
 		if m.status.Session == 0 {
-			s.refuse(m.String(), "belongs to a session whose leader is outside of its pid namespace", "start it with setsid, or from a shell that was started so")
+			s.refuse(m.String(), "belongs to a session whose leader is outside of its pid namespace", "start it with setsid, or from a shell that was started so; a shell's job that came back in a container has lost its shell, and can be restored only from the image it came from")
 		}
 	}
 }

@@ -45,6 +45,13 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 		})
 		return found
 	}
+	contained := place.PID != 0 && place.Elsewhere("mnt", "pid", "net", "ipc", "uts", "cgroup")
+	if newPids && contained {
+		found = append(found, ckpt.Obstacle{
+			Subject: "--new-pids", Reason: "a program that comes back in a container has the container's pid namespace, and none of its own",
+			Remedy: "restore without --new-pids, once its pids are free there or in another container like it",
+		})
+	}
 	if h.CPU == nil {
 		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
 	} else if err := h.checkCPU(ctx); err != nil {
@@ -58,7 +65,11 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 			found = append(found, h.gpuObstacles(p)...)
 		}
 		if !newPids {
-			found = append(found, pidObstacle(ctx, p, place)...)
+			remedy := "restore with --new-pids"
+			if contained {
+				remedy = "restore in another container like this one"
+			}
+			found = append(found, pidObstacle(ctx, p, place, remedy)...)
 		}
 	}
 	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
@@ -116,7 +127,8 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 // burial is how long parents may take to ask for their dead: those may be the very processes that were saved.
 const burial = 2 * time.Second
 
-func pidObstacle(ctx context.Context, p image.Process, place process.Identity) []ckpt.Obstacle {
+// pidObstacle is who has a pid. Otherwise is what can be done without ending him.
+func pidObstacle(ctx context.Context, p image.Process, place process.Identity, otherwise string) []ckpt.Obstacle {
 	pid := p.PID
 	if p.Inner != 0 {
 		pid = p.Inner
@@ -133,7 +145,7 @@ func pidObstacle(ctx context.Context, p image.Process, place process.Identity) [
 		}
 		if !zombie {
 			return []ckpt.Obstacle{{
-				Subject: subject, Reason: "it is taken: " + id.Command(80), Remedy: "end that process, or restore with --new-pids",
+				Subject: subject, Reason: "it is taken: " + id.Command(80), Remedy: "end that process, or " + otherwise,
 			}}
 		}
 		select {
@@ -144,7 +156,7 @@ func pidObstacle(ctx context.Context, p image.Process, place process.Identity) [
 		}
 		return []ckpt.Obstacle{{
 			Subject: subject, Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, pid %d (%s), asks how", id.Name(), parent.PID, parent.Name()),
-			Remedy: "have that do so, end it, or restore with --new-pids",
+			Remedy: "have that do so, end it, or " + otherwise,
 		}}
 	}
 }

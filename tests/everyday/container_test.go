@@ -77,11 +77,15 @@ func newContainer(t *testing.T, d *lab.Daemon, uid int) *container {
 }
 
 // exec makes a command one that runs in the container, as "docker exec" does it.
-func (c *container) exec(command *exec.Cmd) *exec.Cmd {
+func (c *container) exec(command *exec.Cmd) *exec.Cmd { return c.within(command, "setsid", "--wait") }
+
+// within makes a command one that something in the container starts, and that belongs to a session outside if nothing there
+// makes one.
+func (c *container) within(command *exec.Cmd, by ...string) *exec.Cmd {
 	arguments := append([]string{
 		"nsenter", "--target", strconv.Itoa(c.init), "--mount", "--pid", "--uts", "--ipc", "--net", "--wdns=/data", "setpriv",
-		fmt.Sprint("--reuid=", c.uid), fmt.Sprint("--regid=", c.uid), "--clear-groups", "setsid", "--wait", command.Path,
-	}, command.Args[1:]...)
+		fmt.Sprint("--reuid=", c.uid), fmt.Sprint("--regid=", c.uid), "--clear-groups",
+	}, append(append(by, command.Path), command.Args[1:]...)...)
 	inside := exec.Command(arguments[0], arguments[1:]...)
 	inside.Env = command.Env
 	return inside
@@ -150,6 +154,64 @@ func TestContainer(t *testing.T) {
 			}
 			d.Empty()
 		})
+	}
+}
+
+// TestContainerSessions: a program whose session is led from outside of its container is named before anything is begun; and a
+// shell's job comes back in a container, but has no shell there any more.
+func TestContainerSessions(t *testing.T) {
+	d := start(t)
+	c := newContainer(t, d, 0)
+	writeData(t, c.dir, 0)
+	command := in(d, c.dir, "asked.py", "gpu", "files")
+	command.Path = python
+	a := launch(t, c.within(command))
+	a.hears("ready")
+	a.pid = c.program()
+	c.refuses(d, a, "session whose leader is outside", "setsid")
+	a.ends(3)
+	writeData(t, c.dir, 0)
+	job := launch(t, c.within(command, "setsid", "--wait", "sh", "-c", `"$@"; exit $?`, "sh"))
+	job.hears("ready")
+	job.pid = c.program()
+	job.does(5, 5)
+	seen := inner(t, job.pid)
+	c.cli(d, "--pre-dump", "--dir", "/data/image", "--pid", seen)
+	c.taken(d, seen)
+	c.cli(d, "--dump", "--dir", "/data/image", "--pid", seen)
+	job.await()
+	back := launch(t, c.exec(d.Command("--restore", "--dir", "/data/image")))
+	c.runs(d, back)
+	back.does(2, 7)
+	c.refuses(d, back, "session whose leader is outside", "has lost its shell")
+	back.does(1, 8)
+	back.ends(3)
+	d.Empty()
+}
+
+// refuses insists that a program is not saved, for a reason, and goes on.
+func (c *container) refuses(d *lab.Daemon, a *asked, why ...string) {
+	c.t.Helper()
+	dir := filepath.Join(c.dir, "refused")
+	text, err := cli(c.t, d, "--pre-dump", "--dir", dir, "--pid", strconv.Itoa(a.pid))
+	for _, each := range append(why, "cannot be saved") {
+		if err == nil || !strings.Contains(text, each) {
+			c.t.Errorf("%v: %q lacks %q", err, text, each)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		c.t.Error("a checkpoint that was refused has left a directory")
+	}
+}
+
+// taken insists that nobody comes back beside the program, and that it is said what can be done.
+func (c *container) taken(d *lab.Daemon, pid string) {
+	c.t.Helper()
+	for flag, why := range map[string]string{"--eager": "pid " + pid + ": it is taken", "--new-pids": "has the container's pid namespace"} {
+		text, err := run(c.t, c.exec(d.Command("--restore", "--dir", "/data/image", flag)))
+		if err == nil || !strings.Contains(text, why) || !strings.Contains(text, "another container like") {
+			c.t.Errorf("%s: %v: %q", flag, err, text)
+		}
 	}
 }
 
