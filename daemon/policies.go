@@ -144,13 +144,13 @@ func (d *Daemon) saveByPolicy(ctx context.Context, s *session, stop bool) error 
 	}
 	d.policies.turn.Lock()
 	defer d.policies.turn.Unlock()
-	return d.saveUnasked(ctx, s, unasked{
+	return d.saveUnasked(ctx, d.familyOf(s), unasked{
 		stop: stop, keep: known.Keep, bandwidth: known.BandwidthBytes,
 		open: func(as rights.Rights) (*os.File, error) { return openPlace(s, known, as) },
 	})
 }
 
-// unasked says how a program is saved that has not asked for it.
+// unasked says how programs are saved that have not asked for it.
 type unasked struct {
 	stop      bool
 	keep      int
@@ -158,9 +158,12 @@ type unasked struct {
 	open      func(as rights.Rights) (*os.File, error)
 }
 
-func (d *Daemon) saveUnasked(ctx context.Context, s *session, how unasked) error {
-	if err := d.awaitOther(ctx, s); err != nil {
-		return err
+func (d *Daemon) saveUnasked(ctx context.Context, all family, how unasked) error {
+	s := all.members[0]
+	for _, each := range all.members {
+		if err := d.awaitOther(ctx, each); err != nil {
+			return err
+		}
 	}
 	as, err := d.rightsOf(s)
 	var dir *os.File
@@ -169,12 +172,12 @@ func (d *Daemon) saveUnasked(ctx context.Context, s *session, how unasked) error
 	}
 	if err == nil {
 		defer dir.Close()
-		err = d.policies.claim(d, s, dir)
+		err = d.policies.claim(d, all, dir)
 	}
-	id := s.record.Program
+	id := all.root
 	if err != nil {
 		d.log.Warn("checkpoint failed", "pid", id.PID, "policy", true, "error", err)
-		d.note([]*session{s}, nil, err)
+		d.note(all.members, nil, err)
 		return err
 	}
 	_, err = d.checkpoint(ctx, saving{
@@ -241,8 +244,8 @@ func openPlace(s *session, known *asked, as rights.Rights) (*os.File, error) {
 	return policy.OpenShared(base, as, known.program.Name())
 }
 
-// claim makes a directory one program's for as long as that runs.
-func (p *policies) claim(d *Daemon, s *session, dir *os.File) error {
+// claim makes a directory one family's for as long as one of it runs.
+func (p *policies) claim(d *Daemon, all family, dir *os.File) error {
 	var info unix.Stat_t
 	if err := unix.Fstat(int(dir.Fd()), &info); err != nil {
 		return err
@@ -259,10 +262,10 @@ func (p *policies) claim(d *Daemon, s *session, dir *os.File) error {
 		}
 	}
 	at := place{info.Dev, info.Ino}
-	if has := p.places[at]; has != nil && has.record.Program != s.record.Program {
+	if has := p.places[at]; has != nil && !all.has(has) {
 		return fmt.Errorf("%s: pid %d: %w", dir.Name(), has.record.Program.PID, errShared)
 	}
-	p.places[at] = s
+	p.places[at] = all.members[0]
 	return nil
 }
 
@@ -271,14 +274,16 @@ func (d *Daemon) saveAtExit() {
 	if d.options.CPU == nil {
 		return
 	}
+	var saved []family
 	for _, s := range d.table.running() {
 		known := d.askPolicy(s)
-		if known == nil || !known.holds || !known.Has(config.ExitSignal) {
+		if known == nil || !known.holds || !known.Has(config.ExitSignal) || slices.ContainsFunc(saved, func(f family) bool { return f.has(s) }) {
 			continue
 		}
 		if d.covered(s, func(above *session) bool { p, holds := d.policyOf(above); return holds && p.Has(config.ExitSignal) }) {
 			continue
 		}
+		saved = append(saved, d.familyOf(s))
 		_ = d.saveByPolicy(context.Background(), s, false) // it is logged, and shown by the next phosd
 	}
 }
@@ -297,11 +302,11 @@ func (d *Daemon) drain(ctx context.Context, base *os.File) (drained []*session, 
 	}()
 	d.policies.turn.Lock()
 	defer d.policies.turn.Unlock()
-	var programs []*session
+	var programs []family
 	var how []unasked
 	var failures []error
 	for _, s := range d.table.running() {
-		if d.covered(s, func(*session) bool { return true }) {
+		if d.covered(s, func(*session) bool { return true }) || slices.ContainsFunc(programs, func(f family) bool { return f.has(s) }) {
 			continue
 		}
 		one, err := d.howToDrain(s, base)
@@ -309,27 +314,27 @@ func (d *Daemon) drain(ctx context.Context, base *os.File) (drained []*session, 
 			failures = append(failures, err)
 			continue
 		}
-		programs, how = append(programs, s), append(how, one)
+		programs, how = append(programs, d.familyOf(s)), append(how, one)
 	}
 	if len(failures) > 0 {
 		return nil, errors.Join(failures...)
 	}
 	errs, slots := make([]error, len(programs)), make(chan struct{}, atOnce)
 	var crew sync.WaitGroup
-	for i, s := range programs {
+	for i, each := range programs {
 		crew.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			errs[i] = d.saveUnasked(ctx, s, how[i])
+			errs[i] = d.saveUnasked(ctx, each, how[i])
 		})
 	}
 	crew.Wait()
-	for i, s := range programs {
+	for i, each := range programs {
 		if errs[i] == nil {
-			drained = append(drained, s)
+			drained = append(drained, each.members...)
 			continue
 		}
-		failures = append(failures, fmt.Errorf("pid %d: %w", s.record.Program.PID, errs[i]))
+		failures = append(failures, fmt.Errorf("pid %d: %w", each.root.PID, errs[i]))
 	}
 	return drained, errors.Join(failures...)
 }

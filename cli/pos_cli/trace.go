@@ -18,7 +18,8 @@ var traceVerb = verb{
 	summary:   "write down which calls make and use which objects",
 	about: `Writes down, from start to stop, which calls of a program and of the processes that it has started make, use and end
 which objects: a file trace-PID-TIME.jsonl in DIR for each process that uses a GPU. The directory is made (mode 0700) if it is
-missing; --subaction stop needs none. A trace ends by itself with its program, at 1 GiB, and when its file takes no more.
+missing; --subaction stop needs none. A trace ends by itself with its program, at 1 GiB, and when its file takes no more. It is
+not part of a checkpoint: a program that was restored is traced when that is asked for again.
 
     pos_cli --trace-resource --subaction start --pid 4711 --dir /tmp/trace
     pos_cli --trace-resource --subaction stop --pid 4711

@@ -125,6 +125,39 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestTraceAndRestore: a checkpoint does not disturb a trace, and a restored program is traced anew.
+func TestTraceAndRestore(t *testing.T) {
+	daemon := start(t)
+	job := counting(t, daemon, "300", "2000", "20000").Start()
+	job.Reaches(3)
+	dir := filepath.Join(t.TempDir(), "trace")
+	pid := fmt.Sprint(job.PID)
+	begin := func() string {
+		said := strings.TrimSpace(job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir))
+		return said[strings.LastIndexByte(said, ' ')+1:]
+	}
+	first := begin()
+	job.PreDump()
+	job.Reaches(job.Lines() + 3)
+	job.Dump()
+	daemon.Empty()
+	if calls := check(t, job.PID, readTrace(t, first)); calls["launch"] == 0 {
+		t.Errorf("no launch among %v", calls)
+	}
+	job.Restore()
+	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "not being traced") {
+		t.Errorf("a restored program is traced: %q %v", said, err)
+	}
+	second := begin()
+	if status := job.Finish(); status != counted {
+		t.Errorf("the program ends with %d: %s", status, job.Said())
+	}
+	daemon.Empty()
+	if calls := check(t, job.PID, readTrace(t, second)); calls["launch"] == 0 {
+		t.Errorf("no launch among %v", calls)
+	}
+}
+
 // TestTraceFull: a file that takes no more ends the trace and not the program.
 func TestTraceFull(t *testing.T) {
 	daemon := lab.Start(t)

@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// launching prepares a program without a GPU that starts two with one, in directories of their own, and waits for both.
+func launching(t *testing.T, daemon *lab.Daemon, policy string) *lab.Job {
+	t.Helper()
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	job := daemon.Job(t, "/bin/sh", "-c", `
+for rank in a b; do (cd $rank && exec "$0" 100000 2000 20000 ../enough >out 2>err) & eval "$rank=$!"; done
+for each in $a $b; do wait $each; [ $? = 7 ] || exit 1; done
+echo ok both; exit 7`, program)
+	for _, rank := range []string{"a", "b"} {
+		if err := os.Mkdir(filepath.Join(job.Dir, rank), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(job.Dir, rank, "pos.yaml"), []byte(policy), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return job
+}
+
+// counts insists that a rank's lines are those of a program that was never disturbed, and says how many there are.
+func counts(t *testing.T, job *lab.Job, rank string) (lines int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(job.Dir, rank, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(strings.TrimSuffix(string(text), "ok count\n")), "\n") {
+		if !strings.HasPrefix(line, fmt.Sprintf("step %d ", i)) {
+			t.Fatalf("line %d of %s: %q", i, rank, line)
+		}
+		lines++
+	}
+	return lines
+}
+
+// enough lets the programs end.
+func enough(t *testing.T, job *lab.Job) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLauncher: programs that one launcher has started, and whose policies name one directory, are saved together with it, and
+// come back together.
+func TestLauncher(t *testing.T) {
+	daemon := start(t)
+	job := launching(t, daemon, "checkpoint: {dir: ../../image, every: 1s, keep: 2}\n")
+	job.Start()
+	var dirs, errors []string
+	daemon.Eventually("both are saved for the second time", func() bool {
+		dirs, errors = nil, nil
+		for _, program := range daemon.Status().GetPrograms() {
+			if program.GetCheckpointGeneration() >= 2 {
+				dirs = append(dirs, program.GetCheckpointDir())
+			}
+			if program.GetCheckpointError() != "" {
+				errors = append(errors, program.GetCheckpointError())
+			}
+		}
+		return len(dirs) == 2
+	})
+	if dirs[0] != job.Image || dirs[1] != job.Image || len(errors) > 0 {
+		t.Errorf("saved in %v: %v", dirs, errors)
+	}
+	if shown := job.Cli("image", "show", job.Image); strings.Count(shown, "program") < 2 || !strings.Contains(shown, fmt.Sprint(job.PID)) {
+		t.Errorf("the image has %s", shown)
+	}
+	job.Kill()
+	daemon.Empty()
+	job.Restore()
+	before := counts(t, job, "a") + counts(t, job, "b")
+	daemon.Eventually("both go on", func() bool { return counts(t, job, "a")+counts(t, job, "b") > before+10 })
+	enough(t, job)
+	if status := job.Finish(); status != counted {
+		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+	}
+	counts(t, job, "a")
+	counts(t, job, "b")
+	daemon.Empty()
+}
+
+// TestLauncherApart: where each has a directory of its own, each is saved alone.
+func TestLauncherApart(t *testing.T) {
+	daemon := start(t)
+	job := launching(t, daemon, "checkpoint: {dir: '../../image-{pid}', every: 1s}\n")
+	job.Start()
+	daemon.Eventually("both are saved", func() bool {
+		saved := map[string]bool{}
+		for _, program := range daemon.Status().GetPrograms() {
+			if program.GetCheckpointGeneration() > 0 {
+				saved[program.GetCheckpointDir()] = true
+			}
+		}
+		return len(saved) == 2
+	})
+	enough(t, job)
+	if status := job.Finish(); status != counted {
+		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+	}
+	daemon.Empty()
+}
+
+// TestLauncherDrain: a launcher is stopped with the programs that it has started.
+func TestLauncherDrain(t *testing.T) {
+	daemon := start(t)
+	job := launching(t, daemon, "checkpoint: {dir: ../../image, on: [drain]}\n")
+	job.Start()
+	daemon.Eventually("both run", func() bool { return len(daemon.Status().GetPrograms()) == 2 })
+	said := job.Cli("--stop", "--drain")
+	if strings.Count(said, "saved and stopped pid") != 2 {
+		t.Errorf("it says %s", said)
+	}
+	job.Gone()
+	daemon.Launch()
+	job.Restore()
+	enough(t, job)
+	if status := job.Finish(); status != counted {
+		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+	}
+	daemon.Empty()
+}
