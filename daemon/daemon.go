@@ -60,6 +60,7 @@ type Daemon struct {
 	served  bool // the socket is ours
 	warm    warmth
 	keepers atomic.Uint64
+	trees   trees
 	machine *preflight.Machine
 	// records is held while a session's record is written again, or removed.
 	records  sync.Mutex

@@ -49,26 +49,31 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rp
 		return err
 	}
 	begin := first.GetBegin()
-	if begin == nil {
+	if begin == nil && first.GetFollow() == nil {
 		return fmt.Errorf("%w: a restore begins with its order", rpc.ErrInvalid)
 	}
 	if err := actor.Seen(); err != nil {
 		return err
 	}
-	files, err := s.daemon.takeFiles(begin.GetFiles(), actor)
-	if err != nil {
-		return err
-	}
 	r := &restoring{
-		daemon: s.daemon, actor: actor, request: begin, files: files,
+		daemon: s.daemon, actor: actor, request: begin,
 		out:     &rpc.Teller[*rpc.RestoreEvent]{Send: stream.Send},
 		commits: make(chan struct{}, 1), signals: make(chan int, 16), unwanted: make(chan struct{}, 1),
+	}
+	if begin != nil {
+		if r.files, err = s.daemon.takeFiles(begin.GetFiles(), actor); err != nil {
+			return err
+		}
 	}
 	defer func() { closeAll(r.files) }()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	go r.listen(stream, cancel)
-	err = r.run(ctx)
+	if again := first.GetFollow(); again != nil {
+		err = r.goOn(ctx, again.GetTree())
+	} else {
+		err = r.run(ctx)
+	}
 	return errors.Join(err, r.out.Finish())
 }
 
@@ -125,6 +130,7 @@ func (r *restoring) run(ctx context.Context) error {
 	r.files = nil
 	if err := r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{
 		Pid: r.actor.Calls(brought.Root), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
+		Tree: trees[0].name(),
 	}}}); err != nil {
 		return nil // nobody listens; the program runs
 	}
@@ -138,6 +144,17 @@ func (r *restoring) run(ctx context.Context) error {
 		return nil
 	}
 	return r.follow(ctx, trees[0], loading)
+}
+
+// goOn follows a tree whose restore an earlier phosd has begun, or this one for somebody who was cut off.
+func (r *restoring) goOn(ctx context.Context, name string) error {
+	root, err := r.daemon.trees.find(name, r.actor)
+	if err != nil {
+		return err
+	}
+	loaded := make(chan struct{})
+	close(loaded)
+	return r.follow(ctx, root, loaded)
 }
 
 // noteOrigin makes the image that a program came from its last checkpoint.
@@ -183,6 +200,9 @@ func (r *restoring) follow(ctx context.Context, root *tree, loading <-chan struc
 	status, err := root.wait(ctx)
 	if ctx.Err() != nil {
 		return nil // the caller has left; the program runs on
+	}
+	if err != nil && r.daemon.stopping.Err() != nil {
+		return fmt.Errorf("%w: this one ends", rpc.ErrNoDaemon) // the next one knows the tree
 	}
 	if err != nil {
 		return fmt.Errorf("wait for the program: %w", err)
@@ -237,7 +257,7 @@ func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
 }
 
 func (r *restoring) newKeeper() string {
-	control := r.daemon.newKeeper()
+	control := r.daemon.newKeeper(r.actor.UID)
 	r.controls = append(r.controls, control)
 	return control
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
@@ -27,7 +28,8 @@ var restoreVerb = verb{
 everything first.
 
 Without --detach, pos_cli stands between the program and this terminal, or the files that pos_cli has as standard input, output
-and error; passes SIGINT, SIGTERM and SIGHUP on; and ends with the program's exit status (128 + n for signal n).
+and error; passes SIGINT, SIGTERM and SIGHUP on; and ends with the program's exit status (128 + n for signal n). It stays
+when phosd ends, and asks the next one.
 With --detach it returns once the program runs, and what the program writes to a terminal or a pipe goes to the log of phosd.
 
 A pid of the program that is taken by now stands in the way. --new-pids brings the program back in a pid namespace of its own;
@@ -159,15 +161,15 @@ func followRestore(ctx context.Context, to streams, client *rpc.Client, begin *r
 	if err != nil {
 		return rpc.FromStatus(err)
 	}
-	v := &visit{to: to, bar: terminal.NewBar(to.err), ends: ends, detach: begin.GetDetach(), began: make(chan struct{})}
+	v := &visit{to: to, bar: terminal.NewBar(to.err), ends: ends, detach: begin.GetDetach(), began: make(chan struct{}), stream: stream}
 	// A failure to send is told, with its reason, by what is received.
 	_ = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Begin{Begin: begin}})
 	passed := make(chan struct{})
 	go func() {
 		defer close(passed)
-		v.pass(lasting, signals, stream.Send, cancel)
+		v.pass(lasting, signals, cancel)
 	}()
-	err = v.follow(stream.Recv)
+	err = v.follow(lasting)
 	left := errors.Is(context.Cause(lasting), errLeft)
 	cancel(nil)
 	<-passed
@@ -190,10 +192,18 @@ type visit struct {
 	began chan struct{}
 	pid   uint32
 	flow  *terminal.Flow
+	// program is what pid means, tree the name by which the next phosd knows it.
+	program process.Identity
+	tree    string
+
+	mu sync.Mutex
+	// stream is the conversation with phosd, client what it goes through where that is another phosd than the first.
+	stream conversation
+	client *rpc.Client
 }
 
 // pass hands signals on to the program. One that comes before it runs gives up, a second one does not wait for that.
-func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, send func(*rpc.RestoreCommand) error, leave context.CancelCauseFunc) {
+func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
 	unwanted := false
 	for {
 		select {
@@ -211,8 +221,9 @@ func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, send func(*r
 				v.bar.Say(givingUp)
 				command = &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Cancel{Cancel: &rpc.RestoreCancel{}}}
 			}
-			if send(command) != nil {
-				return // the stream has ended, and follow knows why
+			if v.conversation().Send(command) != nil && v.begun() {
+				// There is no phosd at the moment.
+				_ = syscall.Kill(int(v.pid), number)
 			}
 		}
 	}
@@ -228,18 +239,21 @@ func (v *visit) begun() bool {
 }
 
 // follow reads events up to the end of the program, or, detached, to its beginning.
-func (v *visit) follow(receive func() (*rpc.RestoreEvent, error)) (err error) {
+func (v *visit) follow(ctx context.Context) (err error) {
 	defer func() {
+		v.leave()
 		v.bar.Clear()
 		if v.flow != nil {
 			err = errors.Join(err, v.flow.Stop())
 		}
 	}()
 	for {
-		event, err := receive()
+		event, err := v.conversation().Recv()
 		switch {
 		case err != nil:
-			return v.broken(err)
+			if err = v.broken(ctx, err); err != nil {
+				return err
+			}
 		case event.GetRunning() != nil && v.pid == 0:
 			if err := v.run(event.GetRunning()); err != nil || v.detach {
 				return err
@@ -256,7 +270,8 @@ func (v *visit) follow(receive func() (*rpc.RestoreEvent, error)) (err error) {
 }
 
 func (v *visit) run(running *rpc.RestoreRunning) (err error) {
-	v.pid = running.GetPid()
+	v.pid, v.tree = running.GetPid(), running.GetTree()
+	v.program, _ = process.Of(int(v.pid)) // one that has ended already is nobody
 	v.bar.Say(fmt.Sprintf("pid %d runs again (processes: %d), after %s", v.pid, running.GetProcesses(), wording.Microseconds(running.GetTotalMicroseconds())))
 	close(v.began)
 	if !v.detach {
@@ -281,15 +296,4 @@ func (v *visit) ended(status syscall.WaitStatus) error {
 		return &programEnded{status.ExitStatus()}
 	}
 	return nil
-}
-
-// broken is the end of a stream without the end of the program.
-func (v *visit) broken(err error) error {
-	if errors.Is(err, io.EOF) {
-		err = errors.New("phosd ended the conversation")
-	}
-	if err = rpc.FromStatus(err); v.pid != 0 {
-		return fmt.Errorf("pid %d runs on without pos_cli: %w", v.pid, err)
-	}
-	return err
 }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// conversation is that of a restore.
+type conversation = grpc.BidiStreamingClient[rpc.RestoreCommand, rpc.RestoreEvent]
+
+func (v *visit) conversation() conversation {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.stream
+}
+
+// errUnknown means that the program has ended, and nobody can say how.
+var errUnknown = errors.New("the program has ended while no phosd ran; its exit status is not known")
+
+const (
+	// lookTime lies between two looks for the next phosd.
+	lookTime = 200 * time.Millisecond
+	// lastTime is how long a phosd is waited for that can say how a program has ended: its keeper is asked for it that long.
+	lastTime = time.Minute
+)
+
+// broken is the end of a conversation without the end of the program. While that runs, its input and output flow on, and the next
+// phosd, which has adopted it, is gone on with.
+func (v *visit) broken(ctx context.Context, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = errors.New("phosd ended the conversation")
+	}
+	err = rpc.FromStatus(err)
+	switch {
+	case v.pid == 0:
+		return err
+	case ctx.Err() == nil && v.tree != "" && errors.Is(err, rpc.ErrNoDaemon):
+		return v.rejoin(ctx)
+	}
+	return fmt.Errorf("pid %d runs on without pos_cli: %w", v.pid, err)
+}
+
+// rejoin waits for the next phosd.
+func (v *visit) rejoin(ctx context.Context) error {
+	var ended time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lookTime):
+		}
+		err := v.dial(ctx)
+		if err == nil || !errors.Is(err, rpc.ErrNoDaemon) {
+			return err
+		}
+		switch {
+		case v.program.Check() == nil:
+		case ended.IsZero():
+			ended = time.Now()
+		case time.Since(ended) > lastTime:
+			return errUnknown
+		}
+	}
+}
+
+// dial goes on with the conversation at whatever phosd there is.
+func (v *visit) dial(ctx context.Context) error {
+	v.leave()
+	client, err := rpc.Dial(rpc.Socket())
+	if err != nil {
+		return err
+	}
+	stream, err := client.Daemon.Restore(ctx)
+	if err == nil {
+		err = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Follow{Follow: &rpc.RestoreFollow{Tree: v.tree}}})
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.client = client
+	if errors.Is(err, io.EOF) {
+		err = nil // why is told to whoever receives
+	}
+	if err != nil {
+		return rpc.FromStatus(err)
+	}
+	v.stream = stream
+	return nil
+}
+
+// leave closes the connection to a phosd that was found again.
+func (v *visit) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.client != nil {
+		_ = v.client.Close() // nothing more is expected of it
+		v.client = nil
+	}
+}
