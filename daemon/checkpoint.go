@@ -305,9 +305,34 @@ func (d *Daemon) rootsOf(want saving) ([]process.Identity, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: pid %d", rpc.ErrNoProgram, pid)
 		}
+		if err := want.mayBegin(id); err != nil {
+			return nil, err
+		}
 		roots = append(roots, id)
 	}
 	return roots, nil
+}
+
+// mayBegin refuses a root before its tree is looked at: nobody learns anything of what is another's, and nobody who asks would stand
+// still himself until somebody lets him go on.
+func (w *saving) mayBegin(root process.Identity) error {
+	owner, err := root.UID()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: pid %d", rpc.ErrNoProgram, root.PID)
+	case !w.actor.May(owner):
+		return notYours(root.PID)
+	case root.PID == 1:
+		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", rpc.ErrInvalid)
+	case !w.byPolicy && descends(int(w.actor.PID), root.PID):
+		return fmt.Errorf("%w: pid %d (%s) has started the very pos_cli that asks, which would have to be saved with it; ask from elsewhere, or name the program itself",
+			rpc.ErrInvalid, root.PID, root.Name())
+	}
+	return nil
+}
+
+func notYours(pid int) error {
+	return fmt.Errorf("%w: pid %d is another user's; ask as that user, or as root", rpc.ErrNotPermitted, pid)
 }
 
 // admit refuses trees that are not wholly the caller's, and those in which nothing runs through phosd.
@@ -315,7 +340,7 @@ func admit(actor rpc.Actor, trees []*ckpt.Tree) error {
 	for _, tree := range trees {
 		for _, p := range tree.Processes {
 			if !actor.May(p.UID) {
-				return fmt.Errorf("%w: pid %d is another user's", rpc.ErrNotPermitted, p.PID)
+				return notYours(p.PID)
 			}
 		}
 	}

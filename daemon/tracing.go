@@ -60,7 +60,7 @@ func (d *Daemon) sessionsBelow(pid int, actor rpc.Actor) ([]*session, error) {
 			continue
 		}
 		if !actor.May(s.record.Owner.UID) {
-			return nil, fmt.Errorf("%w: pid %d is another user's", rpc.ErrNotPermitted, s.record.Program.PID)
+			return nil, notYours(s.record.Program.PID)
 		}
 		found = append(found, s)
 	}

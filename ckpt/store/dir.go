@@ -174,7 +174,7 @@ func (d *Dir) checkEmpty() error {
 	}
 	for _, name := range names {
 		if !slices.Contains([]string{lockName, generationsName, packsName, tmpName, markerName}, name) {
-			return fmt.Errorf("%w: %s", ErrForeign, d.root.path(name))
+			return d.foreign(d.root.path(name))
 		}
 		if name == generationsName || name == packsName {
 			below, err := d.root.folder(name)
@@ -187,11 +187,15 @@ func (d *Dir) checkEmpty() error {
 				return err
 			}
 			if len(inside) > 0 {
-				return fmt.Errorf("%w: %s", ErrForeign, below.path(inside[0]))
+				return d.foreign(below.path(inside[0]))
 			}
 		}
 	}
 	return nil
+}
+
+func (d *Dir) foreign(path string) error {
+	return fmt.Errorf("%w: %s; an image needs a directory that is empty, or not there yet", ErrForeign, path)
 }
 
 // Path is the directory's name, for messages.
@@ -247,7 +251,7 @@ func (d *Dir) Manifest(n uint64) (signed []byte, err error) {
 	}
 	signed, err = d.generations.read(generationName(n), image.MaxSignedBytes)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w: %d", d.Path(), ErrNoGeneration, n)
+		return nil, fmt.Errorf("%s: %w: %d; see: pos_cli image list %s", d.Path(), ErrNoGeneration, n, d.Path())
 	}
 	return signed, err
 }

@@ -8,7 +8,7 @@ import (
 // Errors of image directories. Damage is image.ErrMalformed.
 var (
 	// ErrNoImage means that the directory holds no image.
-	ErrNoImage = errors.New("no image of phos is there")
+	ErrNoImage = errors.New("no image of phos is there; pos_cli --pre-dump and --dump make one")
 	// ErrForeign means that something lies in the directory that is not part of an image.
 	ErrForeign = errors.New("something else is in the directory")
 	// ErrLocked means that somebody else writes into the image, or, for what removes it, uses it.

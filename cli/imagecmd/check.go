@@ -58,7 +58,7 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 		return nil, err
 	}
 	defer client.Close()
-	dir, err := openDirectory(path)
+	dir, err := OpenDirectory(path)
 	if err != nil {
 		return nil, err
 	}

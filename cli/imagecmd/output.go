@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -36,14 +37,21 @@ func (o Output) table() *tabwriter.Writer { return tabwriter.NewWriter(o.Out, 0,
 // now is replaced by tests.
 var now = time.Now
 
-// openDirectory opens a directory with the caller's rights.
-func openDirectory(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+// OpenDirectory opens the directory of an image, with the caller's rights.
+func OpenDirectory(path string) (*os.File, error) {
+	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w; name a directory that pos_cli --pre-dump or --dump has written", err)
+	case errors.Is(err, unix.ENOTDIR):
+		err = fmt.Errorf("%w; an image is a directory, which pos_cli --pre-dump or --dump writes", err)
+	}
+	return dir, err
 }
 
 // open opens the image in a directory.
 func open(path string) (*store.Dir, error) {
-	dir, err := openDirectory(path)
+	dir, err := OpenDirectory(path)
 	if err != nil {
 		return nil, err
 	}

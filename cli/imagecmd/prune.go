@@ -67,7 +67,7 @@ type cleanView struct {
 
 // Clean removes an image.
 func Clean(out Output, path string, dryRun bool) error {
-	dir, err := openDirectory(path)
+	dir, err := OpenDirectory(path)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -113,8 +114,10 @@ func (o *dumpOptions) check() error {
 	switch {
 	case o.dir == "":
 		return &usageError{"name the image's directory: --dir DIR"}
-	case o.pid == 0 || o.pid > math.MaxInt32:
+	case o.pid == 0:
 		return &usageError{"name the program: --pid PID"}
+	case o.pid > math.MaxInt32:
+		return &usageError{fmt.Sprintf("%d is no pid; name the program: --pid PID", o.pid)}
 	case len(o.targets) > 0 && len(o.skipped) > 0:
 		return &usageError{"--target and --skip-target exclude each other"}
 	case len(o.targets)+len(o.skipped) > maxKinds:
@@ -278,21 +281,36 @@ func dumpText(done *rpc.CheckpointDone) string {
 func makeDirectory(path string) (dir *os.File, clear func(), err error) {
 	made := os.Mkdir(path, 0o700)
 	if made != nil && !errors.Is(made, os.ErrExist) {
-		return nil, nil, made
+		return nil, nil, cannotMake(path, made)
 	}
 	clear = func() {
 		if made == nil {
 			_ = os.Remove(path) // it only succeeds for an empty one
 		}
 	}
-	if dir, err = openDirectory(path); err != nil {
+	if dir, err = os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
 		clear()
-		return nil, nil, err
+		return nil, nil, cannotMake(path, err)
 	}
 	return dir, clear, nil
 }
 
-// openDirectory opens a directory with the caller's rights.
-func openDirectory(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+// cannotMake says why a directory can be neither made nor opened, and what to do about it.
+func cannotMake(path string, why error) error {
+	_, nowhere := os.Getwd()
+	_, above := os.Stat(filepath.Dir(path))
+	link, _ := os.Readlink(path)
+	switch {
+	case errors.Is(why, unix.ENOTDIR):
+		return fmt.Errorf("%w; name a directory, which need not be there yet", why)
+	case !errors.Is(why, os.ErrNotExist):
+		return why
+	case link != "":
+		return fmt.Errorf("%w; it is a link to %s, which is missing", why, link)
+	case nowhere != nil && !filepath.IsAbs(path):
+		return fmt.Errorf("%w; the current directory was removed: name the directory by its whole path", why)
+	case above != nil:
+		return fmt.Errorf("%w; %s is missing: make that first", why, filepath.Dir(path))
+	}
+	return why
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/phos-gpu/phos/cli/imagecmd"
 )
@@ -185,7 +186,7 @@ func onImage(flags *flag.FlagSet, act func(context.Context, imagecmd.Output, str
 	asJSON := flags.Bool("json", false, "print JSON, and no progress")
 	return func(ctx context.Context, to streams, arguments []string) error {
 		if len(arguments) != 1 {
-			return &usageError{"name the image's directory, and nothing else"}
+			return &usageError{fmt.Sprintf("name the image's directory, and nothing else; see: pos_cli help %s", strings.TrimPrefix(flags.Name(), "pos_cli "))}
 		}
 		return act(ctx, imagecmd.Output{Out: to.out, Err: to.err, JSON: *asJSON}, arguments[0])
 	}

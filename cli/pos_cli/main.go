@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -112,7 +113,7 @@ func runVerb(ctx context.Context, args []string, to streams) (string, error) {
 	if errors.Is(err, flag.ErrHelp) {
 		return name, helpOn(to.out, chosen)
 	} else if err != nil {
-		return name, &usageError{fmt.Sprintf("%v; see: pos_cli help %s", err, chosen.name)}
+		return name, &usageError{fmt.Sprintf("%s; see: pos_cli help %s", plainly(flags, err), chosen.name)}
 	}
 	if !chosen.word && len(words) > 0 {
 		return name, &usageError{fmt.Sprintf("unexpected argument %q; see: pos_cli help %s", words[0], chosen.name)}
@@ -131,6 +132,36 @@ func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
 		}
 		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
 	}
+}
+
+var (
+	wrongValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-([a-z-]+): (.*)$`)
+	lacksValue = regexp.MustCompile(`^flag needs an argument: -([a-z-]+)$`)
+	noFlag     = regexp.MustCompile(`^flag provided but not defined: -(.*)$`)
+)
+
+// plainly says what is wrong with flags as a person would: package flag knows neither what a value means nor how they are written
+// here.
+func plainly(flags *flag.FlagSet, err error) string {
+	if match := wrongValue.FindStringSubmatch(err.Error()); match != nil {
+		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[2]))
+		if placeholder == "" {
+			placeholder = "true or false"
+		}
+		text := fmt.Sprintf("--%s takes %s (%s), and not %s", match[2], placeholder, meaning, match[1])
+		if why := strings.TrimPrefix(match[3], "invalid configuration: "); why != "parse error" {
+			text += ": " + why
+		}
+		return text
+	}
+	if match := lacksValue.FindStringSubmatch(err.Error()); match != nil {
+		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[1]))
+		return fmt.Sprintf("--%s lacks its %s (%s)", match[1], placeholder, meaning)
+	}
+	if match := noFlag.FindStringSubmatch(err.Error()); match != nil {
+		return fmt.Sprintf("there is no flag --%s", strings.TrimLeft(match[1], "-"))
+	}
+	return err.Error()
 }
 
 // choose finds the one verb among the arguments, wherever a flag-like one stands, and returns the others.

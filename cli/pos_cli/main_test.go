@@ -26,7 +26,7 @@ func TestCommandLines(t *testing.T) {
 		{"help flag of a verb", "--stop --help", exitDone, "--force", ""},
 		{"help on nothing known", "help dance", exitUsage, "", `there is no verb "dance"`},
 		{"unknown verb", "--dance", exitUsage, "", `no verb in "--dance"`},
-		{"unknown flag", "--status --colour", exitUsage, "", "pos_cli --status: flag provided but not defined: -colour"},
+		{"unknown flag", "--status --colour", exitUsage, "", "pos_cli --status: there is no flag --colour"},
 		{"stray word", "--status all", exitUsage, "", `unexpected argument "all"`},
 		{"flag before the verb", "--json --status", exitNoDaemon, "", "no phosd runs at " + socket},
 		{"no daemon", "--status", exitNoDaemon, "", "pos_cli --start --target daemon"},

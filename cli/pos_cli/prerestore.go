@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
@@ -51,7 +52,7 @@ func preRestore(ctx context.Context, to streams, options preRestoreOptions) erro
 		return err
 	}
 	defer client.Close()
-	dir, err := openDirectory(options.dir)
+	dir, err := imagecmd.OpenDirectory(options.dir)
 	if err != nil {
 		return err
 	}

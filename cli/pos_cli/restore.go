@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/wording"
@@ -118,7 +119,7 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 		o.standard.In, err = os.Open(os.DevNull) // the program's own input is none of it
 		return stream, manifest, err
 	}
-	dir, err := openDirectory(o.dir)
+	dir, err := imagecmd.OpenDirectory(o.dir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
@@ -26,7 +27,7 @@ type restoreStream = grpc.BidiStreamingServer[rpc.RestoreCommand, rpc.RestoreEve
 func imageWith(t *testing.T, ends []image.Endpoint) string {
 	t.Helper()
 	path := t.TempDir()
-	dir, err := openDirectory(path)
+	dir, err := imagecmd.OpenDirectory(path)
 	if err != nil {
 		t.Fatal(err)
 	}

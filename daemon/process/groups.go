@@ -8,23 +8,38 @@ import (
 )
 
 // Groups lists the supplementary groups of the process.
-func (id Identity) Groups() ([]uint32, error) {
+func (id Identity) Groups() ([]uint32, error) { return id.numbers("Groups") }
+
+// UID is the user that the process belongs to, by what it may do and not by what its directory in /proc says.
+func (id Identity) UID() (uint32, error) {
+	all, err := id.numbers("Uid")
+	if err != nil {
+		return 0, err
+	}
+	if len(all) < 1 {
+		return 0, fmt.Errorf("status of pid %d: it has no user", id.PID)
+	}
+	return all[0], nil // the real one, which may send signals to whom it started
+}
+
+// numbers reads a line of the process's status.
+func (id Identity) numbers(name string) ([]uint32, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id.PID))
 	if err != nil {
-		return nil, fmt.Errorf("groups of pid %d: %w", id.PID, err)
+		return nil, fmt.Errorf("status of pid %d: %w", id.PID, err)
 	}
-	_, rest, found := strings.Cut(string(status), "\nGroups:")
+	_, rest, found := strings.Cut(string(status), "\n"+name+":")
 	line, _, _ := strings.Cut(rest, "\n")
 	if !found {
-		return nil, fmt.Errorf("groups of pid %d: status has no such line", id.PID)
+		return nil, fmt.Errorf("status of pid %d: it has no line %s", id.PID, name)
 	}
-	var groups []uint32
+	var all []uint32
 	for field := range strings.FieldsSeq(line) {
-		group, err := strconv.ParseUint(field, 10, 32)
+		number, err := strconv.ParseUint(field, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("groups of pid %d: %w", id.PID, err)
+			return nil, fmt.Errorf("status of pid %d: %w", id.PID, err)
 		}
-		groups = append(groups, uint32(group))
+		all = append(all, uint32(number))
 	}
-	return groups, nil
+	return all, nil
 }

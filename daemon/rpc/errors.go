@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -61,13 +62,21 @@ func ToStatus(err error) error {
 	}
 	for _, row := range codeTable {
 		if errors.Is(err, row.err) {
-			return status.Error(row.code, err.Error())
+			return status.Error(row.code, wordsOf(err))
 		}
 	}
 	if _, isStatus := status.FromError(err); isStatus {
 		return err
 	}
 	return status.Error(codes.Unknown, err.Error())
+}
+
+// wordsOf is what a person is told: that a request is invalid is said by what is wrong with it.
+func wordsOf(err error) string {
+	if !errors.Is(err, ErrInvalid) {
+		return err.Error()
+	}
+	return strings.Replace(err.Error(), ErrInvalid.Error()+": ", "", 1)
 }
 
 // FromStatus is the inverse, on the client's side. What is no known code stays as it is.
