@@ -98,11 +98,15 @@ func (d folder) folder(name string) (folder, error) {
 
 // makeFolder makes a directory if it is not there.
 func (d folder) makeFolder(name string) (folder, error) {
-	err := d.as(func() error { return unix.Mkdirat(d.fd(), name, privateDir) })
-	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return folder{}, d.fail("make", name, err)
+	made := d.as(func() error { return unix.Mkdirat(d.fd(), name, privateDir) })
+	if made != nil && !errors.Is(made, unix.EEXIST) {
+		return folder{}, d.fail("make", name, made)
 	}
-	return d.folder(name)
+	opened, err := d.folder(name)
+	if err != nil && made == nil {
+		_ = d.removeFolder(name) // of no use to anybody
+	}
+	return opened, err
 }
 
 // read returns the content of a small regular file.

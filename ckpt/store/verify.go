@@ -221,8 +221,7 @@ func (v *verifying) generations(ctx context.Context, packs []*os.File) error {
 	if err != nil {
 		return err
 	}
-	// Damage of headers and indices was found already.
-	reader := readerOfGood(packs)
+	reader := v.readerOfGood(packs)
 	for _, n := range numbers {
 		name := path.Join(generationsName, generationName(n))
 		v.found.Generations++
@@ -254,16 +253,23 @@ func (v *verifying) needed(of string, chunk image.Chunk) error {
 	return nil
 }
 
-// readerOfGood reads the packs that can be read.
-func readerOfGood(packs []*os.File) *contents.Reader {
+// readerOfGood reads the packs that can be read. Damage of headers and indices was found already; a disk may fail only now.
+func (v *verifying) readerOfGood(packs []*os.File) *contents.Reader {
 	var good []*os.File
 	for _, pack := range packs {
-		if _, err := contents.LoadHeader(pack); err == nil {
+		_, err := contents.LoadHeader(pack)
+		if err == nil {
 			good = append(good, pack)
+			continue
+		}
+		name := path.Join(packsName, path.Base(pack.Name()))
+		if !slices.ContainsFunc(v.found.Problems, func(p Problem) bool { return p.File == name }) {
+			v.bad(name, "%v", err)
 		}
 	}
 	reader, err := contents.NewReader(good)
 	if err != nil {
+		v.bad(packsName, "%v", err)
 		reader, _ = contents.NewReader(nil)
 	}
 	return reader

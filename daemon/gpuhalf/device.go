@@ -45,7 +45,7 @@ func (d *Device) Process() int { return d.session.Program.PID }
 
 // Begin opens the stream and copies.
 func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.DeviceOptions) error {
-	token, err := handover.Send(ctx, d.session.Control, packs)
+	token, err := d.give(ctx, packs)
 	if err != nil {
 		return d.lost(err)
 	}
@@ -65,6 +65,13 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.Devic
 		err = ckpt.Busy(err)
 	}
 	return err
+}
+
+// give hands files to the worker, which takes them at once, or does nothing any more.
+func (d *Device) give(ctx context.Context, files []*os.File) (token []byte, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, quietTime, fmt.Errorf("it has taken no files for %v: %w", quietTime, context.DeadlineExceeded))
+	defer cancel()
+	return handover.Send(ctx, d.session.Control, files)
 }
 
 // Quiesce closes the gate.

@@ -14,8 +14,9 @@ import (
 const (
 	// stallTime is how long a worker may get no further while it is to do something.
 	stallTime = 2 * time.Minute
-	// quietTime is how long it may say nothing at all: it gives a sign of life every second.
-	quietTime = 15 * time.Second
+	// quietTime is how long it may say nothing at all: it gives a sign of life every second. A program that runs gives its worker up
+	// after ten seconds; by then the checkpoint must not be in the way any more.
+	quietTime = 6 * time.Second
 )
 
 // talk is one stream of commands and their answers. Commands come one after the other.
@@ -32,6 +33,8 @@ type talk struct {
 	failed error
 	// owed is how many commands have no answer yet.
 	owed int
+	// silent is why the worker was given up; nil: it was not.
+	silent error
 }
 
 type saveStream interface {
@@ -59,6 +62,9 @@ func begin(ctx context.Context, worker rpc.WorkerClient, progress func(ckpt.Step
 // do gives a command. One that is still owed an answer, because its caller gave up, is waited for first. The worker may get no
 // further for as long as stall says.
 func (t *talk) do(ctx context.Context, command *rpc.SaveCommand, stall time.Duration) (*rpc.SaveDone, error) {
+	if err := t.stillSilent(); err != nil {
+		return nil, err
+	}
 	for t.owed > 0 {
 		if _, err := t.await(ctx, stall); err != nil {
 			return nil, err
@@ -69,6 +75,20 @@ func (t *talk) do(ctx context.Context, command *rpc.SaveCommand, stall time.Dura
 		return nil, rpc.FromStatus(err)
 	}
 	return t.await(ctx, stall)
+}
+
+// stillSilent says that a worker which was given up has said nothing since. What takes a checkpoint back does not wait for it again:
+// the program does not wait that long either.
+func (t *talk) stillSilent() error {
+	if t.silent == nil {
+		return nil
+	}
+	select {
+	case <-t.told:
+		t.silent = nil
+	default:
+	}
+	return t.silent
 }
 
 // await is the next answer.
@@ -91,7 +111,8 @@ func (t *talk) await(ctx context.Context, stall time.Duration) (*rpc.SaveDone, e
 		case <-stalled.C:
 			return nil, fmt.Errorf("it has got no further for %v: %w", stall, context.DeadlineExceeded)
 		case <-quiet.C:
-			return nil, fmt.Errorf("it has given no sign of life for %v: %w", t.quiet, context.DeadlineExceeded)
+			t.silent = fmt.Errorf("it has given no sign of life for %v: %w", t.quiet, context.DeadlineExceeded)
+			return nil, t.silent
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

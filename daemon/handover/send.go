@@ -41,7 +41,7 @@ func Send(ctx context.Context, socket string, files []*os.File) (token []byte, e
 
 func sendError(ctx context.Context, socket string, err error) error {
 	if ctx.Err() != nil {
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	}
 	return fmt.Errorf("hand files over at %s: %w", socket, err)
 }

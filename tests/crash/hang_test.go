@@ -29,7 +29,7 @@ func (r *room) stopped(pid int) (wake func()) {
 func TestWorkerHangs(t *testing.T) {
 	r := newRoom(t)
 	r.job.PreDump()
-	steps := []string{"cut"}
+	steps := []string{"precopy", "cut"}
 	if full() {
 		steps = []string{"precopy", "quiesce", "cut", "go-on", "finish"}
 	}
