@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/daemon/preflight"
 	"github.com/phos-gpu/phos/daemon/rights"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/statedir"
@@ -185,7 +186,12 @@ func (s *service) CheckImage(ctx context.Context, request *rpc.CheckImageRequest
 	}
 	defer image.close()
 	reply := &rpc.CheckImageReply{}
-	for _, o := range s.daemon.machine.Obstacles(ctx, image.source.Manifest, request.GetNewPids(), actor.Place()) {
+	obstacles := s.daemon.machine.Obstacles(ctx, image.source.Manifest, request.GetNewPids(), actor.Place())
+	needed, err := image.source.Needed(s.daemon.options.CPU)
+	if err != nil {
+		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
+	}
+	for _, o := range append(obstacles, preflight.Foreign(needed, image.source.Manifest, actor.Place())...) {
 		reply.Obstacles = append(reply.Obstacles, &rpc.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless})
 	}
 	return reply, nil

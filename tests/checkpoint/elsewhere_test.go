@@ -122,3 +122,51 @@ func TestNothingNew(t *testing.T) {
 	job.Kill()
 	daemon.Empty()
 }
+
+// TestOtherFiles: where a program or a library is another than the one that was running, or none, this is found and named before
+// anything is started, and by a restore that is tried all the same.
+func TestOtherFiles(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := daemon.Job(t, program, "60", "20000", "10000")
+	job.Held = true
+	job.Start().Reaches(3)
+	job.Dump()
+	if said := job.Cli("image", "check", job.Image); !strings.Contains(said, "can be restored here") {
+		t.Errorf("nothing is wrong: %s", said)
+	}
+	put := func(text []byte) {
+		t.Helper()
+		if err := os.Remove(program); err != nil {
+			t.Fatal(err)
+		}
+		if text != nil {
+			if err := os.WriteFile(program, text, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, other := range map[string][]byte{"another": lab.OtherBuild(t, text), "none": nil} {
+		put(other)
+		for _, arguments := range [][]string{{"image", "check", job.Image}, {"--restore", "--detach", "--dir", job.Image}} {
+			if said, err := job.TryCli(arguments...); err == nil || !strings.Contains(said, strings.TrimPrefix(program, "/")) {
+				t.Errorf("%s, %v: %v: %s", name, arguments, err, said)
+			}
+		}
+		if other == nil {
+			if err := os.WriteFile(program, nil, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(text)
+	job.Restore()
+	if got := job.Finish(); got != 7 {
+		t.Errorf("it ends with status %d: %s", got, job.Said())
+	}
+	daemon.Empty()
+}

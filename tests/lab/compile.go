@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,20 @@ func CompileCUDA(t testing.TB, cudart, source string) string {
 	t.Helper()
 	arguments := append(HostCompiler(), "-O2", "-std=c++17", "-arch=compute_75", "-cudart="+cudart, source)
 	return Compile(t, NVCC(t), arguments...)
+}
+
+// OtherBuild is a program that does the same, but by its build id another one.
+func OtherBuild(t testing.TB, program []byte) []byte {
+	t.Helper()
+	// Type and owner of the note, and its content behind them.
+	mark := []byte("\x03\x00\x00\x00GNU\x00")
+	at := bytes.Index(program, mark)
+	if at < 0 {
+		t.Fatal("the program has no build id")
+	}
+	other := bytes.Clone(program)
+	other[at+len(mark)] ^= 1
+	return other
 }
 
 // HostCompiler tells nvcc which compiler to use, where the default one is too new for it.

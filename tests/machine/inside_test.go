@@ -18,7 +18,6 @@ func TestInside(t *testing.T) {
 	m.put(lab.Bin(), "/opt/bin")
 	for _, test := range []struct{ pkg, run, requires string }{
 		{"tests/everyday", "TestSystemd", "systemd,python,criu,root,build"},
-		{"tests/everyday", "TestGenerations|TestWorkers|TestClones", "python,criu,root,build"},
 		{"criu", "TestPrecopy", "criu,root"},
 	} {
 		t.Run(test.pkg+" "+test.run, func(t *testing.T) {

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,13 +21,21 @@ type job struct {
 // counting is the program in a machine.
 const counting = "/srv/count"
 
-// jobs copies the program into a machine.
+// jobs copies the program into a machine, and beside it "other", another build.
 func (m *machine) jobs() {
 	m.t.Helper()
 	dir := m.t.TempDir()
-	m.host("cp", lab.CompileC(m.t, true, lab.Workload("checkpoint", "count.c")), filepath.Join(dir, "count"))
+	text, err := os.ReadFile(lab.CompileC(m.t, true, lab.Workload("checkpoint", "count.c")))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"count": text, "other": lab.OtherBuild(m.t, text)} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+	}
 	m.put(dir, "/srv")
-	m.run("chmod 755 /srv " + counting)
+	m.run("chmod 755 /srv")
 }
 
 // job prepares one of a user's.

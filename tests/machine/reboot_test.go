@@ -1,7 +1,10 @@
 package machine
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +48,8 @@ func TestReboot(t *testing.T) {
 	high.ends()
 }
 
-// TestPowerCut: the power goes while checkpoints are taken. Afterwards each generation is there as a whole or not at all.
+// TestPowerCut: the power goes while checkpoints are taken. Afterwards each generation is there as a whole or not at all, and all are
+// there of which it was said.
 func TestPowerCut(t *testing.T) {
 	m := boot(t)
 	m.jobs()
@@ -59,26 +63,50 @@ func TestPowerCut(t *testing.T) {
 			j.cli("--pre-dump --dir", where, "--pid", j.pid())
 			complete++
 		}
-		m.login("root", fmt.Sprintf("while pos_cli --pre-dump --dir %s --pid %d >>%s/said; do :; done", where, j.pid(), j.dir))
-		time.Sleep(2*time.Second + moment)
-		m.cutPower()
+		complete += m.savesUntilCut(j, where, 3*time.Second+moment)
 		m.start()
-		complete += strings.Count(m.run("cat "+j.dir+"/said 2>/dev/null || true"), "generation")
-		if complete == 0 && m.run("[ -e "+where+" ] || echo none") != "" {
-			continue
-		}
-		said, err := m.try("root", "pos_cli image verify "+where+" && pos_cli image list "+where)
-		t.Log(moment, complete, said, err)
-		if err != nil && complete > 0 {
+		newest := m.newest(where)
+		t.Logf("after %v: %d were said to be complete, %d is the newest", moment, complete, newest)
+		if newest < complete {
 			t.Fatal("an image that was complete is not there")
 		}
-		if err != nil {
+		if newest == 0 {
 			continue
 		}
-		t.Log(j.cli("--restore --detach --dir", where))
-		j.goesOn()
-		j.ends()
-		j.cli("--restore --detach --generation 1 --dir", where)
-		j.ends()
+		t.Log(m.run("pos_cli image verify " + where))
+		for generation := newest; generation > 0; generation = min(generation, 2) - 1 {
+			j.cli("--restore --detach --generation", generation, "--dir", where)
+			j.goesOn()
+			j.ends()
+		}
 	}
+}
+
+// savesUntilCut takes checkpoints until the power goes, and counts those that were said to be complete.
+func (m *machine) savesUntilCut(j *job, where string, after time.Duration) (complete int) {
+	m.t.Helper()
+	script := fmt.Sprintf("while pos_cli --pre-dump --dir %s --pid %d; do :; done", where, j.pid())
+	command := m.shell(m.t.Context(), "root", script, apart)
+	var said bytes.Buffer
+	command.Stdout = &said
+	if err := command.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	time.Sleep(after)
+	m.cutPower()
+	_ = command.Process.Kill()
+	_ = command.Wait()
+	return strings.Count(said.String(), "generation ")
+}
+
+// newest is the number of the newest generation; 0: there is none.
+func (m *machine) newest(where string) (generation int) {
+	m.t.Helper()
+	said := m.run("[ ! -e " + where + " ] || pos_cli image list --json " + where)
+	for _, found := range regexp.MustCompile(`"generation": *"?(\d+)`).FindAllStringSubmatch(said, -1) {
+		if n, err := strconv.Atoi(found[1]); err == nil {
+			generation = max(generation, n)
+		}
+	}
+	return generation
 }

@@ -27,17 +27,16 @@ func TestSecondMachine(t *testing.T) {
 	second.run("pos_cli image key import first <<<" + strings.TrimSpace(key))
 	t.Log(second.runAs(user, check))
 
-	// The same name, another file.
-	libm := "/usr/lib/x86_64-linux-gnu/libm.so.6"
-	second.run("cp -p " + libm + " /srv/libm; cp " + libm + " " + libm + ".new; printf x >>" + libm + ".new; mv " + libm + ".new " + libm)
+	// The same name, another build.
+	second.run("mv /srv/count /srv/away; cp -p /srv/other /srv/count")
 	for _, script := range []string{check, restore} {
-		second.refuses(user, script, "libm.so.6")
+		second.refuses(user, script, "srv/count")
 	}
-	second.run("mv /srv/count /srv/away")
+	second.run("rm /srv/count")
 	for _, script := range []string{check, restore} {
-		second.refuses(user, script, counting)
+		second.refuses(user, script, "srv/count")
 	}
-	second.run("pgrep -x count && exit 1; mv /srv/away /srv/count; mv /srv/libm " + libm)
+	second.run("! pgrep -x count; mv /srv/away /srv/count")
 	t.Log(second.runAs(user, restore))
 	there.goesOn()
 	there.ends()

@@ -68,6 +68,7 @@ func TestStopWhileSaving(t *testing.T) {
 		m.noTrace()
 		t.Log(m.run("pos_cli image verify " + where + "; pos_cli image list " + where))
 		m.run("systemd-run --unit=back --collect pos_cli --restore --dir " + where)
+		m.eventually("it runs again", "journalctl -u back | grep -c 'runs again' | grep -qx "+fmt.Sprint(i+1))
 		j.ends()
 	}
 }

@@ -1,0 +1,68 @@
+package ckpt
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// NeededFile is a program or a library of the machine that the processes of an image open again.
+type NeededFile struct {
+	Path    string
+	BuildID []byte
+}
+
+// Examiner is a CPU that can say of its images, before they are restored, which these are.
+type Examiner interface {
+	// Needed reads files that Dump has written by their names; fs.ErrNotExist where there is none.
+	Needed(read func(name string) ([]byte, error)) ([]NeededFile, error)
+}
+
+// longestList is more than any list of files has.
+const longestList = 64 << 20
+
+// Needed are those of all processes; none where the CPU cannot say.
+func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
+	examiner, can := cpu.(Examiner)
+	if !can || s.Manifest.CPU.Tree == "" {
+		return nil, nil
+	}
+	hash, err := image.ParseHash(s.Manifest.CPU.Tree)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := s.Reader.Tree(hash)
+	if err != nil {
+		return nil, err
+	}
+	for _, root := range rootsOf(s.Manifest) {
+		needed, err := examiner.Needed(func(name string) ([]byte, error) {
+			return s.fileOf(tree, strconv.Itoa(root)+"/"+name)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("files of pid %d: %w", root, err)
+		}
+		found = append(found, needed...)
+	}
+	return found, nil
+}
+
+// fileOf is a small file of a tree.
+func (s *Source) fileOf(tree *image.Tree, name string) ([]byte, error) {
+	for _, entry := range tree.Entries {
+		if entry.Name != name || entry.Kind != image.File {
+			continue
+		}
+		if entry.Bytes > longestList {
+			return nil, fmt.Errorf("%w: %s has %d bytes", image.ErrMalformed, name, entry.Bytes)
+		}
+		content := make([]byte, entry.Bytes)
+		if _, err := s.Reader.Open(entry).ReadAt(content, 0); err != nil {
+			return nil, err
+		}
+		return content, nil
+	}
+	return nil, fs.ErrNotExist
+}
