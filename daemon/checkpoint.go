@@ -49,11 +49,7 @@ type saving struct {
 
 // Checkpoint saves process trees.
 func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]) (err error) {
-	actor, err := rpc.ActorOf(stream.Context())
-	if err != nil {
-		return err
-	}
-	first, err := stream.Recv()
+	actor, first, err := firstOf(stream)
 	if err != nil {
 		return err
 	}
@@ -101,6 +97,18 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 		return err
 	}
 	return out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Done{Done: doneOf(saved)}})
+}
+
+// firstOf receives how a stream of commands begins, and from whom.
+func firstOf[Command, Event any](stream grpc.BidiStreamingServer[Command, Event]) (actor rpc.Actor, first *Command, err error) {
+	if actor, err = rpc.ActorOf(stream.Context()); err != nil {
+		return actor, nil, err
+	}
+	if err := actor.Seen(); err != nil {
+		return actor, nil, err
+	}
+	first, err = stream.Recv()
+	return actor, first, err
 }
 
 // errGivenUp is why something ends that its caller does not want any more.

@@ -40,20 +40,13 @@ type restoring struct {
 
 // Restore brings a saved tree back.
 func (s *service) Restore(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rpc.RestoreEvent]) error {
-	actor, err := rpc.ActorOf(stream.Context())
-	if err != nil {
-		return err
-	}
-	first, err := stream.Recv()
+	actor, first, err := firstOf(stream)
 	if err != nil {
 		return err
 	}
 	begin := first.GetBegin()
 	if begin == nil && first.GetFollow() == nil {
 		return fmt.Errorf("%w: a restore begins with its order", rpc.ErrInvalid)
-	}
-	if err := actor.Seen(); err != nil {
-		return err
 	}
 	r := &restoring{
 		daemon: s.daemon, actor: actor, request: begin,

@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"google.golang.org/grpc"
+
 	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/wording"
@@ -57,15 +59,9 @@ func preRestore(ctx context.Context, to streams, options preRestoreOptions) erro
 		return err
 	}
 	defer dir.Close()
-	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	events, err := options.ask(ctx, client, dir)
 	if err != nil {
 		return err
-	}
-	events, err := client.Daemon.PreRestore(ctx, &rpc.PreRestoreRequest{
-		Files: token, Generation: options.generation, Cancel: options.cancel,
-	})
-	if err != nil {
-		return rpc.FromStatus(err)
 	}
 	loaded, err := followLoad(terminal.NewBar(to.err), events.Recv)
 	switch {
@@ -83,15 +79,22 @@ func preRestore(ctx context.Context, to streams, options preRestoreOptions) erro
 	return err
 }
 
+// ask hands the directory over, and says what shall be done with the image in it.
+func (o preRestoreOptions) ask(ctx context.Context, client *rpc.Client, dir *os.File) (grpc.ServerStreamingClient[rpc.RestoreEvent], error) {
+	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	if err != nil {
+		return nil, err
+	}
+	events, err := client.Daemon.PreRestore(ctx, &rpc.PreRestoreRequest{Files: token, Generation: o.generation, Cancel: o.cancel})
+	return events, rpc.FromStatus(err)
+}
+
 // takeBack gives up what a signal has broken off, and returns when phosd has nothing of it any more.
 func takeBack(client *rpc.Client, dir *os.File, options preRestoreOptions) error {
 	again, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	token, err := handover.Send(again, rpc.Socket(), []*os.File{dir})
-	if err != nil {
-		return fmt.Errorf("cancelled, but not taken back: %w", err)
-	}
-	events, err := client.Daemon.PreRestore(again, &rpc.PreRestoreRequest{Files: token, Generation: options.generation, Cancel: true})
+	options.cancel = true
+	events, err := options.ask(again, client, dir)
 	if err == nil {
 		_, err = events.Recv()
 	}

@@ -233,7 +233,10 @@ func (r *room) snapshot() snapshot {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	dir := r.open()
+	dir, err := r.open()
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	defer dir.Close()
 	if s.generations, err = dir.Generations(); err != nil {
 		r.t.Fatal(err)
@@ -241,29 +244,38 @@ func (r *room) snapshot() snapshot {
 	return s
 }
 
-func (r *room) open() *store.Dir {
-	r.t.Helper()
+func (r *room) open() (*store.Dir, error) {
 	file, err := os.Open(r.job.Image)
 	if err != nil {
-		r.t.Fatal(err)
+		return nil, err
 	}
 	defer file.Close()
-	dir, err := store.Open(file)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return dir
+	return store.Open(file)
 }
 
 // verified insists that an image is whole.
 func (r *room) verified() {
 	r.t.Helper()
-	dir := r.open()
+	if problems := r.problems(); problems != "" {
+		r.t.Errorf("the image: %s", problems)
+	}
+}
+
+// problems are what verify says, or why it cannot look at the image; empty: nothing is wrong.
+func (r *room) problems() string {
+	dir, err := r.open()
+	if err != nil {
+		return err.Error()
+	}
 	defer dir.Close()
 	found, err := dir.Verify(context.Background(), nil)
-	if err != nil || len(found.Problems) > 0 {
-		r.t.Errorf("the image: %v %v", err, found)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(found.Problems) > 0:
+		return fmt.Sprint(found.Problems)
 	}
+	return ""
 }
 
 // unchanged insists that an image holds what it did. What a phosd that was killed has left unfinished may be there.
