@@ -18,9 +18,15 @@ func TestTreesOfOthers(t *testing.T) {
 		uid  uint32
 		may  bool
 	}{
-		{"tree-1000.1-abc", 1000, true}, {"tree-1000.1-abc", 0, true}, {"tree-1000.1-abc", 1001, false},
-		{"tree-0.2-abc", 0, true}, {"tree-0.2-abc", 1000, false},
-		{"tree-7-abc", 0, true}, {"tree-7-abc", 7, false}, {"tree-1000.2-abc", 0, false}, {"", 0, false},
+		{"tree-1000.1-abc", 1000, true},
+		{"tree-1000.1-abc", 0, true},
+		{"tree-1000.1-abc", 1001, false},
+		{"tree-0.2-abc", 0, true},
+		{"tree-0.2-abc", 1000, false},
+		{"tree-7-abc", 0, true},
+		{"tree-7-abc", 7, false},
+		{"tree-1000.2-abc", 0, false},
+		{"", 0, false},
 	} {
 		found, err := all.find(test.name, rpc.Actor{UID: test.uid})
 		if test.may != (err == nil && found.name() == test.name) || !test.may && !errors.Is(err, rpc.ErrNoProgram) {

@@ -111,11 +111,11 @@ func fields(message []byte, each func(number protowire.Number, value uint64, byt
 		if valueBytes < 0 {
 			return fmt.Errorf("%w: %w", ErrMalformed, protowire.ParseError(valueBytes))
 		}
-		switch kind {
-		case protowire.VarintType:
+		if kind == protowire.VarintType {
 			value, _ := protowire.ConsumeVarint(rest[tagBytes:])
 			each(number, value, nil)
-		case protowire.BytesType:
+		}
+		if kind == protowire.BytesType {
 			bytes, _ := protowire.ConsumeBytes(rest[tagBytes:])
 			each(number, 0, bytes)
 		}
