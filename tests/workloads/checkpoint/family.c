@@ -1,5 +1,5 @@
-/* family STEPS MICROSECONDS: processes that share one GPU: two forked, one started anew, and their parent, which hears of every
- * step through pipes. Each has a file. Ends with status 7. */
+/* family STEPS MICROSECONDS: processes that share one GPU: two forked, one started anew, and their
+ * parent, which hears of every step through pipes. Each has a file. Ends with status 7. */
 #define _GNU_SOURCE
 #include "../driver/driver.h"
 #include "hold.h"
@@ -128,7 +128,8 @@ int main(int count, char **arguments)
 	}
 	hold();
 	for (unsigned c = 0; c < CHILDREN; c++)
-		CHECK(waitpid(pids[c], &status, 0) == pids[c] && WIFEXITED(status) && WEXITSTATUS(status) == (int)c);
+		CHECK(waitpid(pids[c], &status, 0) == pids[c] && WIFEXITED(status) &&
+		      WEXITSTATUS(status) == (int)c);
 	puts("ok family");
 	return 7;
 }

@@ -1,4 +1,5 @@
-/* hold waits for the file that the environment variable HOLD names, if it names one: so a program does not end too early for a test. */
+/* hold waits for the file that the environment variable HOLD names, if it names one: so a program
+ * does not end too early for a test. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
-// mixed STEPS MICROSECONDS: what programs of the runtime API hold on to between steps: graphs, streams, events and their
-// times, pinned, mapped, managed and pooled memory, globals, host functions. The CPU checks every step. Ends with status 7.
+// mixed STEPS MICROSECONDS: what programs of the runtime API hold on to between steps: graphs,
+// streams, events and their times, pinned, mapped, managed and pooled memory, globals, host
+// functions. The CPU checks every step. Ends with status 7.
 #include "../cuda/check.h"
 #include "hold.h"
 #include <cstring>

@@ -1,11 +1,14 @@
-/* moments WHICH: ten steps, then a moment at which a program is hard to save, then ten steps more. Each step is checked, and
- * the program ends with status 7. It says "now" when the moment has begun and "past" when it is over. Which:
- *   kernel     a kernel runs for seconds
- *   wait       the same, and the program waits for it in a synchronise
- *   callback   a host function waits until there is the file that HOLD names, and the program waits for the stream that it is in
- *   capture    a stream is captured until there is that file
- *   endless    a stream is captured until there is a file "enough"
- *   asleep     the program sleeps
+/* moments WHICH: ten steps, then a moment at which a program is hard to save, then ten steps more.
+ * Each step is checked, and the program ends with status 7. It says "now" when the moment has begun
+ * and "past" when it is over. Which:
+ * - kernel: a kernel runs for seconds
+ * - wait: the same, and the program waits for it in a synchronise
+ * - callback: a host function waits until there is the file that HOLD names, and the program waits
+ *   for the stream that it is in
+ * - capture: a stream is captured until there is that file
+ * - endless: a stream is captured until there is a file "enough"
+ * - asleep: the program sleeps
+ *
  * After the moment it waits for that file in any case. */
 #include "../driver/driver.h"
 #include "hold.h"
@@ -13,21 +16,20 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char ptx[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n"
-	".visible .entry turn(.param .u64 x, .param .u32 turns)\n"
-	"{\n"
-	" .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;\n"
-	" mov.u32 %r1, %tid.x; ld.param.u32 %r3, [turns];\n"
-	" ld.param.u64 %d1, [x]; cvta.to.global.u64 %d1, %d1;\n"
-	" mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;\n"
-	" ld.global.u32 %r2, [%d1]; mov.u32 %r4, 0;\n"
-	"AGAIN:\n"
-	" mad.lo.u32 %r2, %r2, 1664525, %r1; add.u32 %r2, %r2, 1013904223;\n"
-	" add.u32 %r4, %r4, 1; setp.lt.u32 %p, %r4, %r3; @%p bra AGAIN;\n"
-	" st.global.u32 [%d1], %r2;\n"
-	" ret;\n"
-	"}\n";
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+			  ".visible .entry turn(.param .u64 x, .param .u32 turns)\n"
+			  "{\n"
+			  " .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;\n"
+			  " mov.u32 %r1, %tid.x; ld.param.u32 %r3, [turns];\n"
+			  " ld.param.u64 %d1, [x]; cvta.to.global.u64 %d1, %d1;\n"
+			  " mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;\n"
+			  " ld.global.u32 %r2, [%d1]; mov.u32 %r4, 0;\n"
+			  "AGAIN:\n"
+			  " mad.lo.u32 %r2, %r2, 1664525, %r1; add.u32 %r2, %r2, 1013904223;\n"
+			  " add.u32 %r4, %r4, 1; setp.lt.u32 %p, %r4, %r3; @%p bra AGAIN;\n"
+			  " st.global.u32 [%d1], %r2;\n"
+			  " ret;\n"
+			  "}\n";
 
 enum { N = 32, LONG = 40000000 };
 
