@@ -34,18 +34,10 @@ func TestDiskHangs(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", what, nth), func(t *testing.T) {
 				r := r.in(t)
 				before := r.behind(disk).snapshot()
-				command, ended := r.hangs(disk, what, nth)
+				command, ended := r.hangs(disk, what, nth, "--pre-dump", "--deadline", "2s", "--pid", fmt.Sprint(r.job.PID))
 				defer disk.LetGo()
-				r.eventually(func() string {
-					if len(ended) == 0 {
-						_ = command.Process.Signal(os.Interrupt) // again, for two at once are one
-						return "pos_cli stays"
-					}
-					return ""
-				})
-				if err := <-ended; err == nil {
-					t.Error("the checkpoint succeeds")
-				}
+				r.runsOn()
+				r.walksAway(command, ended)
 				disk.LetGo()
 				r.runsOn()
 				r.alone()
@@ -67,11 +59,26 @@ func TestDiskHangs(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// hangs begins a checkpoint onto a disk that stops to answer, and insists on what must go on all the same.
-func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int) (command *exec.Cmd, ended <-chan error) {
+// walksAway has the user leave, who does not want to wait.
+func (r *room) walksAway(command *exec.Cmd, ended <-chan error) {
+	r.t.Helper()
+	r.eventually(func() string {
+		if len(ended) == 0 {
+			_ = command.Process.Signal(os.Interrupt) // again, for two at once are one
+			return "pos_cli stays"
+		}
+		return ""
+	})
+	if err := <-ended; err == nil {
+		r.t.Error("it succeeds")
+	}
+}
+
+// hangs begins something with a disk that stops to answer. phosd does not.
+func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int, arguments ...string) (command *exec.Cmd, ended <-chan error) {
 	r.t.Helper()
 	disk.Hang(what, nth)
-	command = r.daemon.Command("--pre-dump", "--deadline", "2s", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID))
+	command = r.daemon.Command(append(arguments, "--dir", r.job.Image)...)
 	var said bytes.Buffer
 	command.Stdout, command.Stderr = &said, &said
 	if err := command.Start(); err != nil {
@@ -89,9 +96,40 @@ func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int) (command
 		}
 		return ""
 	})
-	r.runsOn()
 	r.daemon.Status()
 	return command, end
+}
+
+// TestRestoreWhileDiskHangs: an image cannot be read for a while, from any moment of a restore on. Who waits can leave; no process is
+// left.
+func TestRestoreWhileDiskHangs(t *testing.T) {
+	disk := faulty.Mount(t)
+	r := newRoom(t)
+	r.job.Image = filepath.Join(disk.Path, "image")
+	r.job.Dump()
+	r.tidy(0, 0)
+	moments := map[faulty.Operation][]int{faulty.Read: {20, 50}, faulty.Open: {4}}
+	if full() {
+		moments = map[faulty.Operation][]int{faulty.Read: {15, 20, 30, 40, 50, 60}, faulty.Open: {3, 4, 5, 6}, faulty.List: {4, 5}}
+	}
+	for what, all := range moments {
+		for _, nth := range all {
+			t.Run(fmt.Sprintf("%s/%d", what, nth), func(t *testing.T) {
+				r := r.in(t)
+				command, ended := r.hangs(disk, what, nth, "--restore", "--eager", "--detach")
+				defer disk.LetGo()
+				r.walksAway(command, ended)
+				disk.LetGo()
+				r.tidy(0, 0)
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	r.revive()
+	r.ends()
+	r.tidy(0, 0)
 }
 
 // TestStopWhileDiskHangs: phosd can be told to end although its disk does not answer. Its process is gone when the kernel lets it;
@@ -102,8 +140,9 @@ func TestStopWhileDiskHangs(t *testing.T) {
 	r.job.Image = filepath.Join(disk.Path, "image")
 	r.job.PreDump()
 	before := r.behind(disk).snapshot()
-	_, ended := r.hangs(disk, faulty.Sync, 1)
+	_, ended := r.hangs(disk, faulty.Sync, 1, "--pre-dump", "--deadline", "2s", "--pid", fmt.Sprint(r.job.PID))
 	defer disk.LetGo()
+	r.runsOn()
 	if err := syscall.Kill(r.daemon.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func Mount(t testing.TB) *Disk {
 	if err := syscall.Stat(d.Behind, &stat); err != nil {
 		t.Fatal(err)
 	}
-	data := &fs.LoopbackRoot{Path: d.Behind, Dev: uint64(stat.Dev)}
+	data := &fs.LoopbackRoot{Path: d.Behind, Dev: stat.Dev}
 	data.NewNode = func(data *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
 		return d.node(data)
 	}
