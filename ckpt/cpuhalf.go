@@ -112,6 +112,10 @@ func (v *saving) commit(ctx context.Context) error {
 		m.Stats.WrittenBytes += half.WrittenBytes
 		m.Stats.SharedBytes += half.SharedBytes
 	}
+	// What takes its time can still be left; a program that stands still until the end may have to go on.
+	if err := leaving(ctx, v.image.transaction.Flush); err != nil {
+		return err
+	}
 	return v.image.commit(ctx, m)
 }
 

@@ -212,7 +212,7 @@ func about(d *device, err error) error {
 // openGates lets all programs call again.
 func (v *saving) openGates() {
 	// It happens also when whoever asked for the checkpoint has given up.
-	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
 	var all sync.WaitGroup
 	for _, d := range v.devices {
@@ -232,8 +232,8 @@ func (v *saving) openGate(ctx context.Context, d *device) {
 	}
 }
 
-// undoTime is how long it may take to take something back.
-const undoTime = 10 * time.Second
+// openTime is how long a worker may take to open a gate. One that a disk holds up opens it by itself when it is given up.
+const openTime = 3 * time.Second
 
 func (v *saving) freeze(ctx context.Context) error {
 	for _, tree := range v.trees {

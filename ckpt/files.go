@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,9 +15,6 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
-
-// hangTime is how much longer than it may take a disk is waited for that does not answer at all.
-const hangTime = time.Second
 
 // saveFiles saves what the frozen trees have open for writing, and the libraries that they have mapped. A disk that does not
 // answer keeps nobody standing for longer than processes may take to be written: what still waits for it then comes to nothing.
@@ -30,17 +26,9 @@ func (v *saving) saveFiles(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	attempt := &filesSaving{saving: v, writer: v.image, trees: v.trees}
-	ended := make(chan error, 1)
-	go func() { ended <- attempt.all(limited) }()
-	var err error
-	select {
-	case err = <-ended:
-	case <-limited.Done():
-		select {
-		case err = <-ended:
-		case <-time.After(hangTime):
-			err = errors.New("the disk does not answer")
-		}
+	err := leaving(limited, attempt.all)
+	if errors.Is(err, errHangs) {
+		err = errHangs
 	}
 	switch {
 	case err == nil:

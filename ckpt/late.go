@@ -2,6 +2,7 @@ package ckpt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -17,6 +18,30 @@ func (busy) Is(target error) bool { return target == ErrBusy }
 
 // Unwrap is the error that was marked.
 func (b busy) Unwrap() error { return b.error }
+
+// hangTime is how much longer than it may take a disk is waited for that does not answer at all.
+const hangTime = time.Second
+
+// errHangs means that something waits in the kernel, where no context reaches it.
+var errHangs = errors.New("the disk does not answer")
+
+// leaving does something that a disk may hold up. When the context has ended and that does not return all the same, it is left
+// alone: it must touch nothing then that anybody uses.
+func leaving(ctx context.Context, do func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- do(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(hangTime):
+		return fmt.Errorf("%w: %w", errHangs, context.Cause(ctx))
+	}
+}
 
 // LateError means that something took longer than it was given. It is context.DeadlineExceeded too.
 type LateError struct {

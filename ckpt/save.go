@@ -137,7 +137,7 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 		{"precopy", v.precopy, v.abortDevices},
 		{"pause", v.pauseAll, nil},
 		{"go-on", v.goOn, nil},
-		{"write", v.write, nil},
+		{"write", func(ctx context.Context) error { return leaving(ctx, v.write) }, nil},
 		{"finish", v.finish, nil},
 		{"commit", v.commit, nil},
 	}

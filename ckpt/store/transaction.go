@@ -119,6 +119,28 @@ func (t *Transaction) sameOwner(file *os.File) error {
 	return nil
 }
 
+// Flush brings to the disk what was written so far, which is what a Commit spends its time with.
+func (t *Transaction) Flush(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrEnded
+	}
+	return t.flush(ctx)
+}
+
+func (t *Transaction) flush(ctx context.Context) error {
+	for _, pack := range t.packs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := pack.file.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Commit makes the generation part of the image: packs first, the signed manifest last. All writers must be closed. After
 // an error the image is as it was, and the transaction is over too.
 func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
@@ -148,13 +170,8 @@ func (t *Transaction) commit(ctx context.Context, signed []byte) error {
 	if err := t.complete(ctx, m); err != nil {
 		return err
 	}
-	for _, pack := range t.packs {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := pack.file.Sync(); err != nil {
-			return err
-		}
+	if err := t.flush(ctx); err != nil {
+		return err
 	}
 	name := newID().String() + generationSuffix
 	if err := t.writer.tmp.create(name, signed); err != nil {

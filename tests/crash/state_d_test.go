@@ -166,3 +166,34 @@ func TestStopWhileDiskHangs(t *testing.T) {
 	r.ends()
 	r.tidy(0, 0)
 }
+
+// TestDumpWhileDiskHangs: a program that is to end once its image is written stands still while that is tried, and runs on when the
+// user gives up, although the disk does not answer yet.
+func TestDumpWhileDiskHangs(t *testing.T) {
+	disk := faulty.Mount(t)
+	r := newRoom(t)
+	r.job.Image = filepath.Join(disk.Path, "image")
+	r.job.PreDump()
+	for _, moment := range []struct {
+		what faulty.Operation
+		nth  int
+	}{{faulty.Write, 3}, {faulty.Write, 20}, {faulty.Write, 30}, {faulty.Sync, 1}} { // once the manifest is on its way, it is too late
+		t.Run(fmt.Sprintf("%s/%d", moment.what, moment.nth), func(t *testing.T) {
+			r := r.in(t)
+			before := r.behind(disk).snapshot()
+			command, ended := r.hangs(disk, moment.what, moment.nth, "--dump", "--deadline", "2s", "--pid", fmt.Sprint(r.job.PID))
+			defer disk.LetGo()
+			r.walksAway(command, ended)
+			r.runsOn()
+			disk.LetGo()
+			r.alone()
+			r.behind(disk).unchanged(before, false)
+		})
+		if t.Failed() {
+			break
+		}
+	}
+	disk.LetGo()
+	r.ends()
+	r.tidy(0, 0)
+}
