@@ -1,11 +1,13 @@
 package main
 
 import (
+	"log/slog"
 	"path/filepath"
 	"strings"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu"
+	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
@@ -16,4 +18,18 @@ func openCPU(settings config.Config) ckpt.CPU {
 		Roles: []string{"/proc/self/exe"}, Program: criu.Find(settings.Criu),
 		Ours: func(path string) bool { return strings.HasPrefix(path, sessions) || path == settings.Socket },
 	})
+}
+
+// provideCgroups sees to it that programs can be frozen. Where they cannot, they run all the same, and a checkpoint says why.
+func provideCgroups(settings config.Config, log *slog.Logger) (release func()) {
+	back, err := freezer.Provide(filepath.Join(settings.RuntimeDir, "cgroup"))
+	if err != nil {
+		log.Warn("no program can be saved", "error", err)
+		return func() {}
+	}
+	return func() {
+		if err := back(); err != nil {
+			log.Warn("leave the cgroups", "error", err)
+		}
+	}
 }

@@ -96,6 +96,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) error {
 	}
 	logger := slog.New(settings.Log.Handler(log))
 	above := findSupervisor(logger)
+	defer provideCgroups(settings, logger)()
 	phosd, err := daemon.New(daemon.Options{
 		CPU: openCPU(settings), Failpoints: failpoints, Config: settings, Inventory: inventory, Log: logger, WorkerLog: log,
 		Ready: func() {

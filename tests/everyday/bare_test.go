@@ -1,0 +1,54 @@
+package everyday
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// bare is a story in a root in which nobody has mounted cgroups of version 2.
+const bare = `
+set -eu
+for point in $(awk '$3 == "cgroup2" { print $2 }' /proc/self/mounts); do umount -l $point; done
+! grep -w cgroup2 /proc/self/mounts
+says() { until grep -q "^$1" out; do sleep 0.1; done; }
+cd $1
+mkfifo in
+printf 'criu = "%s"\nstate_dir = "%s/state"\n' "$2" "$PWD" >phosd.toml
+pos_cli --start --target daemon --runtime-dir=$PWD/run --config=$PWD/phosd.toml --log-file=$PWD/phosd.log
+eval "$(pos_cli --env)"
+env $phos setsid /usr/bin/python3 -u asked.py files <>in >out 2>&1 &
+says ready
+echo 5 >in; says '5 '
+pos_cli --dump --dir image --pid $!
+wait $! || true
+pos_cli --restore --detach --dir image
+echo 3 >in; says '8 '
+echo end 0 >in
+until pos_cli --status | grep 'no programs'; do sleep 0.1; done
+pos_cli --stop
+! grep -w cgroup2 /proc/self/mounts
+`
+
+// TestBare: phosd brings what a root lacks that was just unpacked, and takes it away again.
+func TestBare(t *testing.T) {
+	lab.Need(t, "root", lab.Root())
+	lab.Need(t, "build", lab.Built())
+	lab.Need(t, "python", missing(python))
+	criu, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	dir := home(t, 0)
+	writeData(t, dir, 0)
+	command := exec.Command("unshare", "--mount", "--propagation=private", "bash", "-c", bare, "bash", dir, criu)
+	command.Env = append(command.Environ(), "PATH="+lab.Bin()+":/usr/sbin:/usr/bin:/sbin:/bin", "PHOS_SOCKET="+filepath.Join(dir, "run/phosd.sock"))
+	if output, err := run(t, command); err != nil {
+		if strings.Contains(output, "unshare failed") {
+			lab.Need(t, "root", err)
+		}
+		t.Fatalf("%v: %s", err, output)
+	}
+	checkData(t, dir, 8)
+}
