@@ -236,7 +236,10 @@ func (f *frozenTree) Dump(ctx context.Context, images *os.File) error {
 		return err
 	}
 	file := os.NewFile(uintptr(fd), "core.img")
-	_, err = fmt.Fprintf(file, "tree %d, try %d", f.number, f.count[fmt.Sprintf("dump %d", f.number)])
+	f.mu.Lock()
+	try := f.count[fmt.Sprintf("dump %d", f.number)]
+	f.mu.Unlock()
+	_, err = fmt.Fprintf(file, "tree %d, try %d", f.number, try)
 	return errors.Join(err, file.Close())
 }
 
