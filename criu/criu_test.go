@@ -18,6 +18,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/keeper"
 	"github.com/phos-gpu/phos/criu/procfs"
 	"github.com/phos-gpu/phos/criu/watchdog"
@@ -34,7 +35,18 @@ func TestMain(m *testing.M) {
 			role(keeper.Serve(os.Args[2:]))
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(inCgroups(m))
+}
+
+// inCgroups runs the tests where processes can be frozen, or in a root in which nobody has seen to that: as phosd does.
+func inCgroups(m *testing.M) int {
+	if dir, err := os.MkdirTemp("", "phos-criu-"); err == nil {
+		defer os.Remove(dir)
+		if release, err := freezer.Provide(filepath.Join(dir, "cgroup")); err == nil {
+			defer func() { _ = release() }()
+		}
+	}
+	return m.Run()
 }
 
 func role(err error) {

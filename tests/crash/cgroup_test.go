@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/phos-gpu/phos/criu/freezer"
 )
 
 // cage is the cgroup that has all that these tests start; empty where there is none.
@@ -23,7 +26,8 @@ func TestMain(m *testing.M) {
 
 // enterCage moves this process into a cgroup of its own.
 func enterCage() (leave func()) {
-	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+	own, away := ownHierarchy()
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", own} {
 		if _, err := os.Stat(filepath.Join(mount, "cgroup.procs")); err != nil || os.Geteuid() != 0 {
 			continue
 		}
@@ -43,13 +47,28 @@ func enterCage() (leave func()) {
 			_ = move(mount)
 			for range 100 {
 				if os.Remove(path) == nil {
-					return
+					break
 				}
 				time.Sleep(10 * time.Millisecond) // what is just ending still counts
 			}
+			away()
 		}
 	}
-	return func() {}
+	return away
+}
+
+// ownHierarchy is one for a root in which nobody has mounted any.
+func ownHierarchy() (path string, away func()) {
+	dir, err := os.MkdirTemp("", "phos-crash-")
+	if err != nil {
+		return "", func() {}
+	}
+	path = filepath.Join(dir, "cgroup")
+	release, err := freezer.Provide(path)
+	if err != nil {
+		release = func() error { return nil }
+	}
+	return path, func() { _ = errors.Join(release(), os.Remove(dir)) }
 }
 
 // caged are the processes in the cage and below, without zombies, by pid with what they are; and the cgroups below it.

@@ -53,8 +53,9 @@ func TestReboot(t *testing.T) {
 func TestPowerCut(t *testing.T) {
 	m := boot(t)
 	m.jobs()
-	m.highPIDs()
+	m.run("sync") // what the machine was given is there to stay
 	for i, moment := range fewMoments {
+		m.highPIDs()
 		j := m.job(fmt.Sprint("job", i), "root")
 		where := j.dir + "/image"
 		j.login()
