@@ -13,7 +13,7 @@ stop() {
 	trap - EXIT
 	for pid in "${trainings[@]}"; do kill -9 -- "-$pid" 2>/dev/null || true; done
 	pos_cli --stop --force >/dev/null 2>&1 || true
-	umount "$run/sessions" 2>/dev/null || true
+	umount "$run/sessions" "$run/cgroup" 2>/dev/null || true
 	rm -rf "$run"
 }
 trap stop EXIT

@@ -42,7 +42,7 @@ fill_root() {
 	ln -sfn /run/systemd/resolve/resolv.conf "$root/etc/resolv.conf"
 	systemctl --root="$root" enable systemd-networkd 2>/dev/null || chroot "$root" systemctl enable systemd-networkd
 	# Nobody is there for whom it would wait.
-	rm -f "$root"/etc/systemd/system/timers.target.wants/*
+	rm -f "$root"/etc/systemd/system/timers.target.wants/* "$root"/etc/systemd/system/multi-user.target.wants/e2scrub_reap.service
 	chroot "$root" useradd --create-home --shell /bin/bash ordinary
 	install -d -m 700 "$root/root/.ssh"
 	install -m 600 "$VM/key.pub" "$root/root/.ssh/authorized_keys"
