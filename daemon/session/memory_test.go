@@ -198,9 +198,7 @@ func TestPinnedMemory(t *testing.T) {
 	p.want(abi.InvalidValue, abi.CallMemFreeHost, &wire.MemFreeHost{P: managed.Dptr}, nil)
 	p.ok(abi.CallMemFree, &wire.MemFree{Dptr: managed.Dptr}, nil)
 	p.ok(abi.CallMemFreeHost, &wire.MemFreeHost{P: pinned.Pp}, nil)
-	if p.punched != 2 || p.session.Progress().PinnedBytes != 0 {
-		t.Errorf("%d frees reached the arena's file, %d bytes left", p.punched, p.session.Progress().PinnedBytes)
-	}
+	p.freesReach(2)
 }
 
 func TestPools(t *testing.T) {
@@ -271,10 +269,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if b.open != 0 || b.events != 0 || b.streams != 0 || b.modules != 0 {
 		t.Errorf("left: %d contexts, %d events, %d streams, %d modules", b.open, b.events, b.streams, b.modules)
 	}
-	progress := p.session.Progress()
-	if progress.PinnedBytes != 0 || p.punched != 2 {
-		t.Errorf("%d pinned bytes left", progress.PinnedBytes)
-	}
+	p.freesReach(2)
 	for o := range p.session.objects.Records() {
 		if o.Kind != abi.KindMemoryPool {
 			t.Errorf("%v is left", o.Handle())

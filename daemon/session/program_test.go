@@ -104,6 +104,22 @@ func (p *program) Punch(offset, bytes uint64) error {
 	return nil
 }
 
+// freesReach waits until so many frees have reached the arena's file: they come when the work that may use the memory is done.
+func (p *program) freesReach(want int) {
+	p.t.Helper()
+	got, left := 0, uint64(1)
+	for range 2000 {
+		p.mu.Lock()
+		got = p.punched
+		p.mu.Unlock()
+		if left = p.session.Progress().PinnedBytes; got == want && left == 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	p.t.Fatalf("%d frees reached the arena's file, want %d; %d bytes are left", got, want, left)
+}
+
 func (p *program) Reply(_ uint32, sequence uint64, code abi.Result, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
