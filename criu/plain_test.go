@@ -45,3 +45,10 @@ func TestDumpAndRestore(t *testing.T) {
 	ends(t, back, 7)
 	s.says("done")
 }
+
+// TestCheck: a CRIU that saves and restores is not said to be unable to.
+func TestCheck(t *testing.T) {
+	if err := newCPU(t).Check(within(t)); err != nil {
+		t.Error(err)
+	}
+}
