@@ -34,6 +34,7 @@ go_test script -timeout 5m ./tests/script
 
 # The rest of tests/ drives real programs through everything; a new package is run without being named here. What needs a whole
 # machine has a script of its own, scripts/vm.sh.
-for package in $(go list ./tests/... | grep -vE '/tests/(rules|script|lab|machine)$'); do
+with_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
+for package in $(go list -f "$with_tests" ./tests/... | grep -vE '/tests/(rules|script|machine)$'); do
 	go_test "${package##*/}" -timeout 15m "$package"
 done
