@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 // inCgroups runs the tests where processes can be frozen, or in a root in which nobody has seen to that: as phosd does.
 func inCgroups(m *testing.M) int {
 	if dir, err := os.MkdirTemp("", "phos-criu-"); err == nil {
+		_ = os.Chmod(dir, 0o755) // users get there too
 		defer os.Remove(dir)
 		if release, err := freezer.Provide(filepath.Join(dir, "cgroup")); err == nil {
 			defer func() { _ = release() }()

@@ -63,6 +63,7 @@ func ownHierarchy() (path string, away func()) {
 	if err != nil {
 		return "", func() {}
 	}
+	_ = os.Chmod(dir, 0o755) // users get there too
 	path = filepath.Join(dir, "cgroup")
 	release, err := freezer.Provide(path)
 	if err != nil {
