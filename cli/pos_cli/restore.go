@@ -213,6 +213,10 @@ func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave contex
 		case got := <-signals:
 			number, _ := got.(syscall.Signal) // all of this system's are
 			command := &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Signal{Signal: uint32(number)}}
+			// Straight, where the caller may: phosd may have ended, and nobody have noticed yet.
+			if v.begun() && v.program.Check() == nil && syscall.Kill(int(v.pid), number) == nil {
+				continue
+			}
 			if !v.begun() {
 				if unwanted {
 					leave(errLeft)
@@ -222,10 +226,7 @@ func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave contex
 				v.bar.Say(givingUp)
 				command = &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Cancel{Cancel: &rpc.RestoreCancel{}}}
 			}
-			if v.conversation().Send(command) != nil && v.begun() {
-				// There is no phosd at the moment.
-				_ = syscall.Kill(int(v.pid), number)
-			}
+			_ = v.conversation().Send(command) // follow knows why the stream has ended
 		}
 	}
 }
