@@ -9,7 +9,17 @@ criu_sources="
 "
 CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu}
 
-criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1; }
+criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1 && criu_knows_sockets "$1"; }
+
+# criu_knows_sockets: before 4.2 it asks every socket for SO_PASSCRED, which Linux 6.16 and later refuse. Its own check does not find that.
+criu_knows_sockets() {
+	local version
+	version=$("$1" --version | awk '/^Version:/ { print $2 }')
+	! at_least 6.16 "$(uname -r)" || at_least 4.2 "$version"
+}
+
+# at_least WANTED VERSION
+at_least() { printf '%s\n%s\n' "$1" "$2" | sort --check=quiet --version-sort; }
 
 fetch_criu() {
 	local conf version suite sum
