@@ -15,11 +15,8 @@ criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1
 criu_knows_sockets() {
 	local version
 	version=$("$1" --version | awk '/^Version:/ { print $2 }')
-	! at_least 6.16 "$(uname -r)" || at_least 4.2 "$version"
+	! at_least "$(uname -r)" 6.16 || at_least "$version" 4.2
 }
-
-# at_least WANTED VERSION
-at_least() { printf '%s\n%s\n' "$1" "$2" | sort --check=quiet --version-sort; }
 
 fetch_criu() {
 	local conf version suite sum
