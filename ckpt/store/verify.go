@@ -67,7 +67,7 @@ func (d *Dir) Verify(ctx context.Context, progress func(doneBytes, totalBytes ui
 			return nil, err
 		}
 	}
-	err = v.generations(ctx, packs)
+	err = v.generations(ctx)
 	v.found.Packs, v.found.Contents, v.found.Bytes = len(packs), len(v.good), v.done.Load()
 	return &v.found, err
 }
@@ -79,6 +79,8 @@ type verifying struct {
 	progress func(doneBytes, totalBytes uint64)
 	total    uint64
 	done     atomic.Uint64
+	// readable are the packs with a header.
+	readable []*os.File
 	// good are contents that were read and are what they are called, with their lengths.
 	good map[image.Hash]uint32
 	// lost are contents that cannot be read somewhere, with the problems that say so.
@@ -127,6 +129,9 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 		return err
 	}
 	header, err := contents.LoadHeader(pack)
+	if err == nil {
+		v.readable = append(v.readable, pack)
+	}
 	if id, _ := parsePack(path.Base(pack.Name())); err == nil && header.Pack != id {
 		err = fmt.Errorf("%w: the header is that of pack %s", image.ErrMalformed, header.Pack)
 	}
@@ -216,12 +221,17 @@ func (v *verifying) contents(ctx context.Context, pack *os.File, name string, pl
 }
 
 // generations checks the manifests and that everything they name is there and good.
-func (v *verifying) generations(ctx context.Context, packs []*os.File) error {
+func (v *verifying) generations(ctx context.Context) error {
 	numbers, err := v.dir.Generations()
 	if err != nil {
 		return err
 	}
-	reader := v.readerOfGood(packs)
+	// Damage of headers and indices was found already; a disk may fail only now.
+	reader, err := contents.NewReader(v.readable)
+	if err != nil {
+		v.bad(packsName, "%v", err)
+		reader, _ = contents.NewReader(nil)
+	}
 	for _, n := range numbers {
 		name := path.Join(generationsName, generationName(n))
 		v.found.Generations++
@@ -251,26 +261,4 @@ func (v *verifying) needed(of string, chunk image.Chunk) error {
 		return fmt.Errorf("%s, at %#x: %w: a chunk of %d bytes has %d", of, chunk.Address, image.ErrMalformed, chunk.Bytes, bytes)
 	}
 	return nil
-}
-
-// readerOfGood reads the packs that can be read. Damage of headers and indices was found already; a disk may fail only now.
-func (v *verifying) readerOfGood(packs []*os.File) *contents.Reader {
-	var good []*os.File
-	for _, pack := range packs {
-		_, err := contents.LoadHeader(pack)
-		if err == nil {
-			good = append(good, pack)
-			continue
-		}
-		name := path.Join(packsName, path.Base(pack.Name()))
-		if !slices.ContainsFunc(v.found.Problems, func(p Problem) bool { return p.File == name }) {
-			v.bad(name, "%v", err)
-		}
-	}
-	reader, err := contents.NewReader(good)
-	if err != nil {
-		v.bad(packsName, "%v", err)
-		reader, _ = contents.NewReader(nil)
-	}
-	return reader
 }

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -72,31 +71,23 @@ func rewrite(file *os.File, paths map[string]bool) error {
 
 // forgetSizes copies a list without the sizes of those files.
 func forgetSizes(list []byte, paths map[string]bool) ([]byte, error) {
-	order := binary.LittleEndian
-	if len(list) < magicBytes || order.Uint32(list) != commonMagic || order.Uint32(list[4:]) != filesMagic {
+	if len(list) < magicBytes || binary.LittleEndian.Uint32(list[magicBytes/2:]) != filesMagic {
 		return nil, fmt.Errorf("%w: it begins with another mark", ErrMalformed)
 	}
 	fresh := append([]byte(nil), list[:magicBytes]...)
-	for rest := list[magicBytes:]; len(rest) > 0; {
-		if len(rest) < frameBytes {
-			return nil, fmt.Errorf("%w: cut off", ErrMalformed)
-		}
-		bytes := order.Uint32(rest)
-		if uint64(bytes) > uint64(len(rest)-frameBytes) || bytes > math.MaxInt32 {
-			return nil, fmt.Errorf("%w: cut off", ErrMalformed)
-		}
-		entry, err := edit(rest[frameBytes:frameBytes+bytes], func(number protowire.Number, value []byte) ([]byte, error) {
+	err := records(list, func(record []byte) error {
+		entry, err := edit(record, func(number protowire.Number, value []byte) ([]byte, error) {
 			if number != entryRegular {
 				return value, nil
 			}
 			return withoutSize(value, paths)
 		})
-		if err != nil {
-			return nil, err
-		}
-		fresh = order.AppendUint32(fresh, uint32(len(entry)))
+		fresh = binary.LittleEndian.AppendUint32(fresh, uint32(len(entry)))
 		fresh = append(fresh, entry...)
-		rest = rest[frameBytes+bytes:]
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return fresh, nil
 }
@@ -104,19 +95,16 @@ func forgetSizes(list []byte, paths map[string]bool) ([]byte, error) {
 // withoutSize copies what is said of a regular file, without its size if it is one of those.
 func withoutSize(regular []byte, paths map[string]bool) ([]byte, error) {
 	ours := false
-	if _, err := edit(regular, func(number protowire.Number, value []byte) ([]byte, error) {
-		ours = ours || number == regularName && paths[string(value)]
-		return value, nil
-	}); err != nil || !ours {
-		return regular, err
-	}
 	var fresh []byte
-	for rest := regular; len(rest) > 0; {
-		number, _, bytes := protowire.ConsumeField(rest)
-		if number != regularSize {
-			fresh = append(fresh, rest[:bytes]...)
+	err := fields(regular, func(f field) error {
+		ours = ours || f.number == regularName && paths[string(f.bytes)]
+		if f.number != regularSize {
+			fresh = append(fresh, f.raw...)
 		}
-		rest = rest[bytes:]
+		return nil
+	})
+	if err != nil || !ours {
+		return regular, err
 	}
 	return fresh, nil
 }
@@ -124,27 +112,17 @@ func withoutSize(regular []byte, paths map[string]bool) ([]byte, error) {
 // edit copies a message; those of its fields that are bytes may change on the way.
 func edit(message []byte, change func(protowire.Number, []byte) ([]byte, error)) ([]byte, error) {
 	var fresh []byte
-	for rest := message; len(rest) > 0; {
-		number, kind, tagBytes := protowire.ConsumeTag(rest)
-		if tagBytes < 0 {
-			return nil, fmt.Errorf("%w: %w", ErrMalformed, protowire.ParseError(tagBytes))
+	err := fields(message, func(f field) error {
+		if f.kind != protowire.BytesType {
+			fresh = append(fresh, f.raw...)
+			return nil
 		}
-		bytes := protowire.ConsumeFieldValue(number, kind, rest[tagBytes:])
-		if bytes < 0 {
-			return nil, fmt.Errorf("%w: %w", ErrMalformed, protowire.ParseError(bytes))
-		}
-		field := rest[:tagBytes+bytes]
-		rest = rest[tagBytes+bytes:]
-		if kind != protowire.BytesType {
-			fresh = append(fresh, field...)
-			continue
-		}
-		value, _ := protowire.ConsumeBytes(field[tagBytes:])
-		changed, err := change(number, value)
-		if err != nil {
-			return nil, err
-		}
-		fresh = protowire.AppendBytes(protowire.AppendTag(fresh, number, kind), changed)
+		changed, err := change(f.number, f.bytes)
+		fresh = protowire.AppendBytes(protowire.AppendTag(fresh, f.number, f.kind), changed)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return fresh, nil
 }

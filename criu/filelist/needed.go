@@ -2,8 +2,6 @@ package filelist
 
 import (
 	"encoding/binary"
-	"fmt"
-	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -39,10 +37,11 @@ func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 	elsewhere := make(map[uint64]bool)
 	if len(replaced) > 0 {
 		if err := records(replaced, func(entry []byte) error {
-			return fields(entry, func(number protowire.Number, value uint64, _ []byte) {
-				if number == replacedFile {
-					elsewhere[value] = true
+			return fields(entry, func(f field) error {
+				if f.number == replacedFile && f.kind == protowire.VarintType {
+					elsewhere[f.value] = true
 				}
+				return nil
 			})
 		}); err != nil {
 			return nil, err
@@ -51,24 +50,26 @@ func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 	var found []Needed
 	err := records(list, func(entry []byte) error {
 		var regular []byte
-		if err := fields(entry, func(number protowire.Number, _ uint64, bytes []byte) {
-			if number == entryRegular {
-				regular = bytes
+		if err := fields(entry, func(f field) error {
+			if f.number == entryRegular {
+				regular = f.bytes
 			}
+			return nil
 		}); err != nil {
 			return err
 		}
 		var id uint64
 		var file Needed
-		err := fields(regular, func(number protowire.Number, value uint64, bytes []byte) {
+		err := fields(regular, func(f field) error {
 			switch {
-			case number == regularID:
-				id = value
-			case number == regularName:
-				file.Path = string(bytes)
-			case number == regularBuildID && len(file.BuildID) < longestBuildID:
-				file.BuildID = binary.LittleEndian.AppendUint32(file.BuildID, uint32(value))
+			case f.number == regularID:
+				id = f.value
+			case f.number == regularName:
+				file.Path = string(f.bytes)
+			case f.number == regularBuildID && len(file.BuildID) < longestBuildID:
+				file.BuildID = binary.LittleEndian.AppendUint32(file.BuildID, uint32(f.value))
 			}
+			return nil
 		})
 		if len(file.BuildID) > 0 && file.Path != "" && !elsewhere[id] {
 			found = append(found, file)
@@ -76,50 +77,4 @@ func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 		return err
 	})
 	return found, err
-}
-
-// records goes through the records of one of CRIU's images.
-func records(text []byte, each func(record []byte) error) error {
-	order := binary.LittleEndian
-	if len(text) < magicBytes || order.Uint32(text) != commonMagic {
-		return fmt.Errorf("%w: it begins with another mark", ErrMalformed)
-	}
-	for rest := text[magicBytes:]; len(rest) > 0; {
-		if len(rest) < frameBytes {
-			return fmt.Errorf("%w: cut off", ErrMalformed)
-		}
-		bytes := order.Uint32(rest)
-		if uint64(bytes) > uint64(len(rest)-frameBytes) || bytes > math.MaxInt32 {
-			return fmt.Errorf("%w: cut off", ErrMalformed)
-		}
-		if err := each(rest[frameBytes : frameBytes+bytes]); err != nil {
-			return err
-		}
-		rest = rest[frameBytes+bytes:]
-	}
-	return nil
-}
-
-// fields goes through those of a message that are numbers or bytes.
-func fields(message []byte, each func(number protowire.Number, value uint64, bytes []byte)) error {
-	for rest := message; len(rest) > 0; {
-		number, kind, tagBytes := protowire.ConsumeTag(rest)
-		if tagBytes < 0 {
-			return fmt.Errorf("%w: %w", ErrMalformed, protowire.ParseError(tagBytes))
-		}
-		valueBytes := protowire.ConsumeFieldValue(number, kind, rest[tagBytes:])
-		if valueBytes < 0 {
-			return fmt.Errorf("%w: %w", ErrMalformed, protowire.ParseError(valueBytes))
-		}
-		if kind == protowire.VarintType {
-			value, _ := protowire.ConsumeVarint(rest[tagBytes:])
-			each(number, value, nil)
-		}
-		if kind == protowire.BytesType {
-			bytes, _ := protowire.ConsumeBytes(rest[tagBytes:])
-			each(number, 0, bytes)
-		}
-		rest = rest[tagBytes+valueBytes:]
-	}
-	return nil
 }
