@@ -72,19 +72,28 @@ func measureRestore(t *testing.T, b *bench) []row {
 	}
 }
 
-// cool has the kernel forget what it knows of the packs of an image.
-func cool(t *testing.T, dir string) {
+// openPacks opens the packs of an image, until the test ends.
+func openPacks(t *testing.T, dir string) (packs []*os.File) {
 	t.Helper()
-	packs, err := filepath.Glob(filepath.Join(dir, "packs", "*"))
+	paths, err := filepath.Glob(filepath.Join(dir, "packs", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range packs {
+	for _, path := range paths {
 		file, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
+		t.Cleanup(func() { file.Close() })
+		packs = append(packs, file)
+	}
+	return packs
+}
+
+// cool has the kernel forget what it knows of the packs of an image.
+func cool(t *testing.T, dir string) {
+	t.Helper()
+	for _, file := range openPacks(t, dir) {
 		if err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 			t.Fatal(err)
 		}
@@ -119,17 +128,8 @@ func (h *holder) firstStep(eager bool) (step, running float64) {
 // processors.
 func copyIntoMemory(t *testing.T, dir string, look func(piece []byte)) float64 {
 	t.Helper()
-	packs, err := filepath.Glob(filepath.Join(dir, "packs", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	start := time.Now()
-	for _, path := range packs {
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
+	for _, file := range openPacks(t, dir) {
 		info, err := file.Stat()
 		if err != nil {
 			t.Fatal(err)

@@ -66,9 +66,7 @@ var writes = []faulty.Operation{faulty.Write, faulty.Sync, faulty.Rename, faulty
 
 // TestDiskFails: what an image lies on fails at any moment, once or for good.
 func TestDiskFails(t *testing.T) {
-	disk := faulty.Mount(t)
-	r := newRoom(t)
-	r.job.Image = filepath.Join(disk.Path, "image")
+	r, disk := newRoomOnFaulty(t)
 	t.Run("first", func(t *testing.T) {
 		r.in(t).sweep(disk, writes, func(r *room, struck func() int) { r.savesOnFaulty(disk, struck, false) })
 	})
@@ -125,9 +123,7 @@ func (r *room) leaves(before snapshot, forGood bool) {
 
 // TestDiskFailsAtTheEnd: a program that is to end with its checkpoint runs on when there is none.
 func TestDiskFailsAtTheEnd(t *testing.T) {
-	disk := faulty.Mount(t)
-	r := newRoom(t)
-	r.job.Image = filepath.Join(disk.Path, "image")
+	r, disk := newRoomOnFaulty(t)
 	behind := r.behind(disk)
 	r.sweep(disk, []faulty.Operation{faulty.Write, faulty.Sync, faulty.Rename}, func(r *room, struck func() int) {
 		behind := behind.in(r.t)
@@ -152,9 +148,7 @@ func TestDiskFailsAtTheEnd(t *testing.T) {
 
 // TestDiskFailsOnRestore: an image cannot be read at any moment of a restore. No process is left, and the image is as it was.
 func TestDiskFailsOnRestore(t *testing.T) {
-	disk := faulty.Mount(t)
-	r := newRoom(t)
-	r.job.Image = filepath.Join(disk.Path, "image")
+	r, disk := newRoomOnFaulty(t)
 	r.job.Dump()
 	r.tidy(0, 0)
 	behind := r.behind(disk)
@@ -186,9 +180,7 @@ func TestDiskFailsOnRestore(t *testing.T) {
 
 // TestDiskFailsUnderTools: what thins an image out leaves one that is whole, and what looks at one says what it could not read.
 func TestDiskFailsUnderTools(t *testing.T) {
-	disk := faulty.Mount(t)
-	r := newRoom(t)
-	r.job.Image = filepath.Join(disk.Path, "image")
+	r, disk := newRoomOnFaulty(t)
 	for range 3 {
 		r.job.PreDump()
 	}
@@ -234,4 +226,13 @@ func TestDiskFailsUnderTools(t *testing.T) {
 	}
 	r.ends()
 	r.tidy(0, 0)
+}
+
+// newRoomOnFaulty is a room whose image lies on a disk that fails when it is told to.
+func newRoomOnFaulty(t *testing.T) (*room, *faulty.Disk) {
+	t.Helper()
+	disk := faulty.Mount(t)
+	r := newRoom(t)
+	r.job.Image = filepath.Join(disk.Path, "image")
+	return r, disk
 }

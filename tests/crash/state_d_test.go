@@ -20,9 +20,7 @@ var last = []faulty.Operation{faulty.Create, faulty.Sync, faulty.Rename}
 // TestDiskHangs: what an image lies on does not answer for a while, from any moment on. The program runs on, phosd answers, who
 // waits for the checkpoint can leave, and when the disk answers again nothing is left of it.
 func TestDiskHangs(t *testing.T) {
-	disk := faulty.Mount(t)
-	r := newRoom(t)
-	r.job.Image = filepath.Join(disk.Path, "image")
+	r, disk := newRoomOnFaulty(t)
 	r.job.PreDump()
 	moments := map[faulty.Operation][]int{
 		faulty.Write: {1, 3, 20}, faulty.Sync: {1}, faulty.Rename: {2}, faulty.Open: {2}, faulty.List: {2},
@@ -121,9 +119,7 @@ func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int, argument
 // TestRestoreWhileDiskHangs: an image cannot be read for a while, from any moment of a restore on. Who waits can leave; no process is
 // left.
 func TestRestoreWhileDiskHangs(t *testing.T) {
-	disk := faulty.Mount(t)
-	r := newRoom(t)
-	r.job.Image = filepath.Join(disk.Path, "image")
+	r, disk := newRoomOnFaulty(t)
 	r.job.Dump()
 	r.tidy(0, 0)
 	moments := map[faulty.Operation][]int{faulty.Read: {20, 50}, faulty.Open: {4}}
@@ -153,9 +149,7 @@ func TestRestoreWhileDiskHangs(t *testing.T) {
 // TestStopWhileDiskHangs: phosd can be told to end although its disk does not answer. Its process is gone when the kernel lets it;
 // programs run on, and the next phosd takes them over.
 func TestStopWhileDiskHangs(t *testing.T) {
-	disk := faulty.Mount(t)
-	r := newRoom(t)
-	r.job.Image = filepath.Join(disk.Path, "image")
+	r, disk := newRoomOnFaulty(t)
 	r.job.PreDump()
 	before := r.behind(disk).snapshot()
 	_, ended := r.hangs(disk, faulty.Sync, 1, "--pre-dump", "--deadline", "2s", "--pid", fmt.Sprint(r.job.PID))
@@ -188,9 +182,7 @@ func TestStopWhileDiskHangs(t *testing.T) {
 // TestDumpWhileDiskHangs: a program that is to end once its image is written stands still while that is tried, and runs on when the
 // user gives up, although the disk does not answer yet.
 func TestDumpWhileDiskHangs(t *testing.T) {
-	disk := faulty.Mount(t)
-	r := newRoom(t)
-	r.job.Image = filepath.Join(disk.Path, "image")
+	r, disk := newRoomOnFaulty(t)
 	r.job.PreDump()
 	for _, moment := range []struct {
 		what faulty.Operation

@@ -89,6 +89,12 @@ func check(t *testing.T, pid int, lines []traced) (calls map[string]int) {
 	return calls
 }
 
+// beginTrace starts a trace of a program, and returns the file that it goes to.
+func beginTrace(job *lab.Job, dir string) string {
+	said := strings.TrimSpace(job.Cli("--trace-resource", "--subaction", "start", "--pid", fmt.Sprint(job.PID), "--dir", dir))
+	return said[strings.LastIndexByte(said, ' ')+1:]
+}
+
 // TestTrace: a program is traced for a while, and again up to its end.
 func TestTrace(t *testing.T) {
 	daemon := lab.Start(t)
@@ -96,10 +102,7 @@ func TestTrace(t *testing.T) {
 	job.Reaches(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
-	begin := func() string {
-		said := strings.TrimSpace(job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir))
-		return said[strings.LastIndexByte(said, ' ')+1:]
-	}
+	begin := func() string { return beginTrace(job, dir) }
 	first := begin()
 	if said, err := job.TryCli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir); err == nil || !strings.Contains(said, "already") {
 		t.Errorf("a second trace at a time: %q %v", said, err)
@@ -132,10 +135,7 @@ func TestTraceAndRestore(t *testing.T) {
 	job.Reaches(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
-	begin := func() string {
-		said := strings.TrimSpace(job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir))
-		return said[strings.LastIndexByte(said, ' ')+1:]
-	}
+	begin := func() string { return beginTrace(job, dir) }
 	first := begin()
 	job.PreDump()
 	job.Reaches(job.Lines() + 3)
