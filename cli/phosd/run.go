@@ -42,14 +42,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	var chosen options
 	flags := flag.NewFlagSet("phosd", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags.SetOutput(io.Discard)
 	chosen.settings.Register(flags)
 	flags.BoolVar(&chosen.printConfig, "print-config", false, "show the configuration that holds, and end")
 	flags.BoolVar(&chosen.version, "version", false, "show the version, and end")
 	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "`descriptor` to tell when phosd answers; for pos_cli")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(stdout)
+		flags.Usage()
 		return exitDone
 	} else if err != nil {
+		// pos_cli hands flags on, so that its user has them before his eyes, and not phosd's.
+		fmt.Fprintf(stderr, "phosd: %v; see: phosd --help\n", err)
 		// pos_cli names the pipe first, so that it learns of this too.
 		readiness(chosen.readyFD).say("%v", err)
 		return exitUsage

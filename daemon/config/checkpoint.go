@@ -36,6 +36,9 @@ type Policy struct {
 	On        Moments
 }
 
+// Aimless reports whether a policy says when, but not where to.
+func (p Policy) Aimless() bool { return p.Dir == "" && (p.Every > 0 || len(p.On) > 0) }
+
 // Policy is that of programs which say nothing themselves.
 func (c Checkpoint) Policy() Policy {
 	return Policy{Dir: c.Dir, Every: c.Every, Keep: c.Keep, Bandwidth: c.Bandwidth, On: c.On}

@@ -29,9 +29,13 @@ func TestWrongFilesNameTheirLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"unknown key", "gpus = \"auto\"\ngpu = 1\n", "f.toml:2:1: unknown key gpu; the keys are gpus, socket"},
 		{"unknown nested key", "[sessions]\n\nper_group = 1\n", "f.toml:3:1: unknown key sessions.per_group"},
-		{"wrong type", "gpus = 7\n", "f.toml:1:8: gpus: it is of type integer, and must be of type string"},
+		{"wrong type", "gpus = 7\n", "f.toml:1:8: gpus: it is a whole number, and must be text"},
+		{"list as text", "[log]\nlevel = [\"info\"]\n", "f.toml:2:1: log.level: it is a list, and must be text"},
+		{"text as list", "[checkpoint]\non = \"drain\"\n", "f.toml:2:6: checkpoint.on: it is text, and must be a list"},
+		{"number as table", "sessions = 3\n", "f.toml:1:12: sessions: it is a whole number, and must be a table"},
+		{"twice", "gpus = \"auto\"\ncriu = \"\"\ngpus = \"soft:1\"\n", "f.toml:3:1: gpus: it is set a second time"},
 		{"syntax", "gpus = auto\n", "f.toml:1:"},
-		{"size", "[sessions]\narena_size = \"many\"\n", "f.toml:2:14: sessions.arena_size: "},
+		{"size", "[sessions]\narena_size = \"many\"\n", "f.toml:2:14: sessions.arena_size: \"many\" is no size"},
 		{"relative socket", "socket = \"phosd.sock\"\n", "f.toml:1:1: socket \"phosd.sock\": it must be an absolute path"},
 		{"level", "[log]\nlevel = \"loud\"\n", "f.toml:2:1: log.level \"loud\": it must be"},
 		{"level in a line", "gpus = \"auto\"\nlog = {level = \"loud\"}\n", "f.toml:2:1: log.level \"loud\": it must be"},
@@ -74,6 +78,18 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	}
 	if got, err = flags.Resolve(); err != nil || got.Sessions.PerUser != 3 {
 		t.Errorf("--set gave %+v, %v", got, err)
+	}
+	if err := set.Parse([]string{"--set", "checkpoint.every=10m"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flags.Resolve(); err == nil || !strings.Contains(err.Error(), "checkpoint.dir") {
+		t.Errorf("checkpoints that go nowhere: %v, want a word on checkpoint.dir", err)
+	}
+	if err := set.Parse([]string{"--checkpoint-dir=/c"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flags.Resolve(); err != nil {
+		t.Error(err)
 	}
 	if err := set.Parse([]string{"--set", "sessions.each=3"}); err == nil || !strings.Contains(err.Error(), "unknown key sessions.each; the keys are gpus") {
 		t.Errorf("--set of an unknown key: %v", err)

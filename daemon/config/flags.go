@@ -43,5 +43,9 @@ func (f *Flags) Resolve() (Config, error) {
 			return Config{}, err
 		}
 	}
+	if config.Checkpoint.Policy().Aimless() {
+		// Only now: a file may say when, and a flag where to.
+		return Config{}, &SettingError{"checkpoint.dir", "", "it is missing, and checkpoint.every and checkpoint.on do nothing without it"}
+	}
 	return config, config.Check()
 }

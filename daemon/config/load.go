@@ -92,13 +92,13 @@ func fileError(path string, text []byte, err error) error {
 	var wrong *toml.DecodeError
 	if errors.As(err, &wrong) {
 		line, column := wrong.Position()
-		said := plain(strings.TrimPrefix(wrong.Error(), "toml: "))
+		said := plain(wrong.Error())
 		if key := keyOn(text, line); key != "" {
 			said = key + ": " + said
 		}
 		return &FileError{Path: path, Line: line, Column: column, Text: said}
 	}
-	return &FileError{Path: path, Text: strings.TrimPrefix(err.Error(), "toml: ")}
+	return unplaced(path, text, err)
 }
 
 // Keys lists every key of the file, in its order.

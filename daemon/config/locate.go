@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -61,13 +62,64 @@ func keyOn(text []byte, line int) string {
 	return ""
 }
 
-// wrongType is how the decoder says that a value is of the wrong type, in words about Go.
-var wrongType = regexp.MustCompile(`^cannot decode TOML (\w+) into (?:a )?(?:struct field \S+ of type |Go (?:value of )?type )?(\S+)$`)
+// unplaced is for what the decoder says without a place: it names a field, or a key that it has seen before.
+func unplaced(path string, text []byte, err error) error {
+	wrong := &FileError{Path: path, Text: plain(err.Error())}
+	if found := goField.FindStringSubmatch(err.Error()); found != nil {
+		key := keyOf(reflect.TypeFor[Config](), found[1], found[2])
+		wrong.Line, wrong.Column = locate(text, key)
+		wrong.Text = key + ": " + wrong.Text
+	}
+	seen := map[string]bool{}
+	for _, each := range settings(text) {
+		if seen[each.key] {
+			return &FileError{Path: path, Line: each.line, Column: each.column, Text: each.key + ": it is set a second time"}
+		}
+		seen[each.key] = true
+	}
+	return wrong
+}
+
+// keyOf is the key of a field of a struct somewhere in a type.
+func keyOf(of reflect.Type, owner, name string) string {
+	for i := range of.NumField() {
+		field := of.Field(i)
+		if of.Name() == owner && field.Name == name {
+			return field.Tag.Get("toml")
+		}
+		if field.Type.Kind() == reflect.Struct {
+			if key := keyOf(field.Type, owner, name); key != "" {
+				return field.Tag.Get("toml") + "." + key
+			}
+		}
+	}
+	return ""
+}
+
+// wrongType is how the decoder says that a value is of the wrong type, and goField how it says of which field, in words about Go.
+var (
+	wrongType = regexp.MustCompile(`^cannot decode TOML (\w+) into (?:a )?(?:struct field \S+ of type |Go (?:value of )?type )?(\S+)$`)
+	goField   = regexp.MustCompile(`struct field config\.(\w+)\.(\w+) `)
+)
+
+// inFile is what types are called in a file.
+var inFile = map[string]string{
+	"string": "text", "integer": "a whole number", "int": "a whole number", "bool": "true or false", "boolean": "true or false", "array": "a list", "table": "a table",
+	"Moments": "a list", "Size": "text, as '8GiB'", "Interval": "text, as '10m'", "Sessions": "a table", "Checkpoint": "a table", "Log": "a table", "Metrics": "a table",
+}
 
 // plain says it in words about the file.
 func plain(text string) string {
-	if found := wrongType.FindStringSubmatch(text); found != nil {
-		return "it is of type " + found[1] + ", and must be of type " + strings.TrimPrefix(found[2], "config.")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "toml: "), ErrInvalid.Error()+": ")
+	found := wrongType.FindStringSubmatch(text)
+	if found == nil {
+		return text
 	}
-	return text
+	for i, word := range found {
+		word = strings.TrimPrefix(word, "config.")
+		if found[i] = inFile[word]; found[i] == "" {
+			found[i] = word
+		}
+	}
+	return "it is " + found[1] + ", and must be " + found[2]
 }

@@ -54,6 +54,9 @@ func (c Checkpoint) Policy() (policy config.Policy, err error) {
 			return policy, &fieldError{"on", fmt.Sprintf("%q is no occasion; say %s or %s", moment, config.ExitSignal, config.Drain)}
 		}
 	}
+	if policy.Aimless() {
+		return policy, &fieldError{"dir", "it is missing, so nothing is saved, whatever else stands here"}
+	}
 	return policy, nil
 }
 

