@@ -130,7 +130,7 @@ func (d *Daemon) openLedger(adopted []*session) (err error) {
 		return err
 	}
 	for _, s := range adopted {
-		if s.record.Gpus != d.options.Config.Gpus {
+		if s.record.Gpus != d.options.Config.Gpus.Offer {
 			return fmt.Errorf("%w: pid %d uses GPUs %q; phosd must be started with these, or that program ended first",
 				rpc.ErrProgramsRunning, s.record.Program.PID, s.record.Gpus)
 		}

@@ -97,11 +97,11 @@ func New(options Options) (*Daemon, error) {
 
 func (d *Daemon) open() (err error) {
 	settings := d.options.Config
-	if d.gpus, err = d.options.Inventory(settings.Gpus); err != nil {
-		return fmt.Errorf("gpus %s: %w", settings.Gpus, err)
+	if d.gpus, err = d.options.Inventory(settings.Gpus.Offer); err != nil {
+		return fmt.Errorf("gpus %s: %w", settings.Gpus.Offer, err)
 	}
 	if len(d.gpus) == 0 || len(d.gpus) > ledger.MaxGPUs {
-		return fmt.Errorf("gpus %s: %d GPUs; 1 to %d can be served", settings.Gpus, len(d.gpus), ledger.MaxGPUs)
+		return fmt.Errorf("gpus %s: %d GPUs; 1 to %d can be served", settings.Gpus.Offer, len(d.gpus), ledger.MaxGPUs)
 	}
 	d.machine = &preflight.Machine{Arch: thisHost().Arch, GPUs: d.gpus, CPU: d.options.CPU}
 	if d.dir, err = rundir.Open(settings.RuntimeDir, tmpfsLimits(settings.Sessions)); err != nil {
@@ -146,7 +146,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	d.watchers.Go(d.watchHoldings)
 	d.watchers.Go(d.followPolicies)
 	running.Go(func() { _ = server.Serve(split) }) // it ends with an error whenever its listener closes
-	d.log.Info("phosd is ready", "version", rpc.Version, "socket", socket, "gpus", d.options.Config.Gpus, "adopted", d.table.count())
+	d.log.Info("phosd is ready", "version", rpc.Version, "socket", socket, "gpus", d.options.Config.Gpus.Offer, "adopted", d.table.count())
 	if d.options.Ready != nil {
 		d.options.Ready()
 	}

@@ -41,7 +41,7 @@ func (d *Daemon) revive(ctx context.Context, half *image.GPUHalf, source ckpt.So
 	r := &returning{daemon: d, half: half, files: make(map[string]*os.File)}
 	r.s = &session{
 		record: rundir.Record{
-			Owner: rundir.Owner{UID: owner.UID, GID: owner.GID}, Gpus: d.options.Config.Gpus, Started: time.Now(),
+			Owner: rundir.Owner{UID: owner.UID, GID: owner.GID}, Gpus: d.options.Config.Gpus.Offer, Started: time.Now(),
 			Ledger: given.slot, ArenaBytes: half.ArenaBytes,
 		},
 		ticket: given, gone: make(chan struct{}), abandoned: make(chan struct{}),

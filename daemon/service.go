@@ -90,7 +90,7 @@ func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
 			Pid:                     uint32(os.Getpid()),
 			Socket:                  d.options.Config.Socket,
 			StartedUnixMilliseconds: d.started.UnixMilli(),
-			Gpus:                    d.options.Config.Gpus,
+			Gpus:                    d.options.Config.Gpus.Offer,
 			Warnings:                d.dir.Warnings,
 		},
 		Gpus: d.gpuStatus(),

@@ -64,7 +64,7 @@ func (d *Daemon) workerConfig(s *session, groups []uint32) worker.Config {
 		UID:          s.record.Owner.UID,
 		GID:          s.record.Owner.GID,
 		Groups:       groups,
-		Gpus:         settings.Gpus,
+		Gpus:         settings.Gpus.Offer,
 		SessionPath:  paths.Session,
 		ArenaPath:    paths.Arena,
 		ArenaBytes:   uint64(settings.Sessions.ArenaSize),

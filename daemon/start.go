@@ -74,7 +74,7 @@ func (d *Daemon) create(conn *net.UnixConn, actor rpc.Actor, program *process.Ha
 			Owner:   rundir.Owner{UID: actor.UID, GID: actor.GID},
 			Program: program.Identity,
 			Command: program.Command(commandBytes),
-			Gpus:    d.options.Config.Gpus,
+			Gpus:    d.options.Config.Gpus.Offer,
 			Started: time.Now(),
 			Ledger:  given.slot,
 

@@ -17,7 +17,7 @@ const DefaultPath = "/etc/phos/phosd.toml"
 
 // Config is everything that phosd can be told.
 type Config struct {
-	Gpus       string   `toml:"gpus" comment:"GPUs to offer: auto, soft:N[,deterministic][,memory=8GiB], cuda"`
+	Gpus       GPUs     `toml:"gpus"`
 	Socket     string   `toml:"socket" comment:"unix socket of programs and of pos_cli"`
 	RuntimeDir string   `toml:"runtime_dir" comment:"where sessions, control sockets and records live; a directory of root's"`
 	StateDir   string   `toml:"state_dir" comment:"what outlives a boot: the key that seals images, unfinished work; a directory of root's"`
@@ -54,7 +54,7 @@ type Metrics struct {
 // Default is the configuration of a phosd that was told nothing.
 func Default() Config {
 	return Config{
-		Gpus:       "auto",
+		Gpus:       GPUs{Offer: "auto"},
 		Socket:     rpc.DefaultSocket,
 		RuntimeDir: filepath.Dir(rpc.DefaultSocket),
 		StateDir:   "/var/lib/phos",
@@ -82,7 +82,7 @@ func (c Config) Check() error {
 		key, text string
 		value     any
 	}{
-		{c.Gpus != "", "gpus", "it is empty; say auto, soft:N or cuda", c.Gpus},
+		{c.Gpus.Offer != "", "gpus.offer", "it is empty; say auto, soft:N or cuda", c.Gpus.Offer},
 		{filepath.IsAbs(c.Socket), "socket", "it must be an absolute path", c.Socket},
 		{len(c.Socket) < 108, "socket", "it is longer than the 107 bytes that a unix socket's path may have", c.Socket},
 		{filepath.IsAbs(c.RuntimeDir), "runtime_dir", "it must be an absolute path", c.RuntimeDir},

@@ -14,6 +14,7 @@ import (
 func TestTextIsAFile(t *testing.T) {
 	want := Default()
 	want.Sessions.ArenaSize = 3 << 20
+	want.Gpus = GPUs{Offer: "soft:3", Exclusive: true}
 	want.Checkpoint.On = Moments{Drain, ExitSignal}
 	want.Metrics.Listen = "unix:/run/phos/metrics.sock"
 	got, err := Parse("test", []byte(want.Text()))
@@ -27,9 +28,13 @@ func TestTextIsAFile(t *testing.T) {
 
 func TestWrongFilesNameTheirLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
-		{"unknown key", "gpus = \"auto\"\ngpu = 1\n", "f.toml:2:1: unknown key gpu; the keys are gpus, socket"},
+		{"unknown key", "gpus = \"auto\"\ngpu = 1\n", "f.toml:2:1: unknown key gpu; the keys are gpus.offer, gpus.exclusive, socket"},
 		{"unknown nested key", "[sessions]\n\nper_group = 1\n", "f.toml:3:1: unknown key sessions.per_group"},
-		{"wrong type", "gpus = 7\n", "f.toml:1:8: gpus: it is a whole number, and must be text"},
+		{"wrong type", "socket = 7\n", "f.toml:1:10: socket: it is a whole number, and must be text"},
+		{"neither name nor table", "gpus = 7\n", "f.toml:1:8: gpus: it is a whole number, and must be text or a table"},
+		{"no GPUs", "gpus = \"\"\n", "f.toml:1:1: gpus.offer \"\": it is empty"},
+		{"no GPUs in a table", "[gpus]\noffer = \"\"\n", "f.toml:2:1: gpus.offer \"\": it is empty"},
+		{"name and table", "gpus = \"auto\"\n[gpus]\nexclusive = true\n", "f.toml: table gpus already exists"},
 		{"list as text", "[log]\nlevel = [\"info\"]\n", "f.toml:2:1: log.level: it is a list, and must be text"},
 		{"text as list", "[checkpoint]\non = \"drain\"\n", "f.toml:2:6: checkpoint.on: it is text, and must be a list"},
 		{"number as table", "sessions = 3\n", "f.toml:1:12: sessions: it is a whole number, and must be a table"},
@@ -70,7 +75,7 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Gpus != "soft:4" || got.Log.Format != "json" || got.Sessions.ArenaSize != 64<<20 {
+	if got.Gpus.Offer != "soft:4" || got.Log.Format != "json" || got.Sessions.ArenaSize != 64<<20 {
 		t.Errorf("resolved %+v", got)
 	}
 	if err := set.Parse([]string{"--set", "sessions.per_user=3"}); err != nil {
@@ -96,6 +101,24 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none.toml")); err == nil {
 		t.Error("a file that was asked for and is missing gave no error")
+	}
+}
+
+// GPUs are a name, or a table that says more; a flag for the name leaves the rest of the table alone.
+func TestGPUs(t *testing.T) {
+	for text, want := range map[string]GPUs{
+		"":                           {Offer: "auto"},
+		"gpus = \"soft:2\"\n":        {Offer: "soft:2"},
+		"[gpus]\nexclusive = true\n": {Offer: "auto", Exclusive: true},
+		"gpus = {offer = \"x\", exclusive = true}": {Offer: "x", Exclusive: true},
+	} {
+		got, err := Parse("f.toml", []byte(text))
+		if err != nil || got.Gpus != want {
+			t.Errorf("%q is %+v (%v), want %+v", text, got.Gpus, err, want)
+		}
+		if err := got.Set("gpus", "soft:9"); err != nil || got.Gpus.Offer != "soft:9" || got.Gpus.Exclusive != want.Exclusive {
+			t.Errorf("%q with another name is %+v, %v", text, got.Gpus, err)
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package config
 
 import (
 	"flag"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -15,7 +17,7 @@ type Flags struct {
 // Register adds one flag for each setting, named as the key with dashes (--sessions-per-user), and --set KEY=VALUE.
 func (f *Flags) Register(flags *flag.FlagSet) {
 	flags.StringVar(&f.File, "config", "", "configuration `FILE` (default "+DefaultPath+")")
-	for _, key := range Keys() {
+	for _, key := range append(slices.Sorted(maps.Keys(short)), Keys()...) {
 		name := strings.NewReplacer(".", "-", "_", "-").Replace(key)
 		flags.Func(name, "sets "+key, func(value string) error { return f.add(key, value) })
 	}

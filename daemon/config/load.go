@@ -64,7 +64,7 @@ func Load(path string) (Config, error) {
 // Parse reads a file's text over the defaults; path is for the errors.
 func Parse(path string, text []byte) (Config, error) {
 	config := Default()
-	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	decoder := toml.NewDecoder(bytes.NewReader(lengthen(text))).DisallowUnknownFields()
 	if err := decoder.Decode(&config); err != nil {
 		return Config{}, fileError(path, text, err)
 	}

@@ -10,6 +10,9 @@ import (
 
 // Set changes one setting by its key.
 func (c *Config) Set(key, value string) error {
+	if within := short[key]; within != "" {
+		key += "." + within
+	}
 	place := reflect.ValueOf(c).Elem()
 	for part := range strings.SplitSeq(key, ".") {
 		place = fieldByKey(place, part)
