@@ -6,12 +6,14 @@ import (
 
 	"github.com/phos-gpu/phos/criu/keeper"
 	"github.com/phos-gpu/phos/criu/watchdog"
+	nvidia "github.com/phos-gpu/phos/daemon/inventory"
 )
 
 // roles are what phosd starts itself as, besides a worker: the first argument, and what then runs.
 var roles = map[string]func(arguments []string) error{
 	watchdog.Role: func([]string) error { return watchdog.Serve() },
 	keeper.Role:   keeper.Serve,
+	nvidia.Role:   serveInventory,
 }
 
 // runRole runs a role; played is false when the arguments name none.
