@@ -12,10 +12,10 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/keeper"
 	"github.com/phos-gpu/phos/criu/survey"
 	"github.com/phos-gpu/phos/criu/watchdog"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -91,7 +91,7 @@ func (c *CPU) Check(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("%s: %w", c.options.Program, err)
 	}
-	_, err = freezer.Of(os.Getpid())
+	_, err = cgroup.Of(os.Getpid())
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 )
 
 // changing becomes another tree when it is told to: one with a connection of its own, and a child that has forgotten its mother.
@@ -99,7 +99,7 @@ func TestPreparedAgain(t *testing.T) {
 
 func (s *subject) cgroup() string {
 	s.t.Helper()
-	where, err := freezer.Of(s.root.PID)
+	where, err := cgroup.Of(s.root.PID)
 	if err != nil {
 		s.t.Fatal(err)
 	}

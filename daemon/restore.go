@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -233,9 +233,11 @@ func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A restored program belongs to whoever restores it; where there are no cgroups it goes to none.
+	place, _ := cgroup.Of(int(r.actor.PID))
 	order := ckpt.BringOrder{
 		Endpoints: endpoints, NewPids: request.GetNewPids(), Detach: request.GetDetach(),
-		Control: r.newKeeper, Cgroup: cgroupOf(int(r.actor.PID)), Output: d.options.WorkerLog, Progress: r.progress,
+		Control: r.newKeeper, Cgroup: place, Output: d.options.WorkerLog, Progress: r.progress,
 		Notice: r.notice, Place: r.actor.Place(),
 	}
 	if request.GetHold() {
@@ -381,28 +383,4 @@ func (r *roomReader) Read(to []byte) (int, error) {
 		}
 	}
 	return r.from.Read(to)
-}
-
-// cgroupOf is the directory of the cgroup (version 2) of a process: a restored program belongs to whoever restores it. It is
-// empty where there is none to be found.
-func cgroupOf(pid int) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		path, found := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !found {
-			continue
-		}
-		for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-			if _, err := os.Stat(mount + "/cgroup.procs"); err == nil && path != "/" {
-				return mount + path
-			}
-			if _, err := os.Stat(mount + path + "/cgroup.procs"); err == nil {
-				return mount + path
-			}
-		}
-	}
-	return ""
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -19,7 +20,7 @@ import (
 var ErrRestless = errors.New("the processes do not come to a stand")
 
 // Patience is how long going back may take: thawing and moving never wait for a program, only for the kernel.
-const Patience = 10 * time.Second
+const Patience = cgroup.Patience
 
 // look is how long to wait for news of a cgroup before looking anyway.
 const look = 20 * time.Millisecond
@@ -48,7 +49,7 @@ func Freeze(ctx context.Context, root process.Identity, name string) (*Group, er
 // Gather moves the tree of a root into a new cgroup of that name, where it runs on. A move takes the kernel milliseconds; a
 // tree that was gathered is frozen without any. When it fails, nothing has changed.
 func Gather(root process.Identity, name string) (*Group, error) {
-	parent, err := Of(root.PID)
+	parent, err := cgroup.Of(root.PID)
 	if err != nil {
 		return nil, fmt.Errorf("freeze pid %d: %w", root.PID, err)
 	}
@@ -89,7 +90,7 @@ func (g *Group) hold(ctx context.Context, root process.Identity) error {
 		if moved == 0 && frozen {
 			return g.release(tree)
 		}
-		if err := write(g.Path, "cgroup.freeze", "1"); err != nil {
+		if err := cgroup.Write(g.Path, "cgroup.freeze", "1"); err != nil {
 			return err
 		}
 		if err := g.await(ctx); err != nil {
@@ -105,7 +106,7 @@ func (g *Group) take(tree []*procfs.Stat) (moved int, err error) {
 		if stat.Zombie() {
 			continue
 		}
-		where, err := Of(stat.PID)
+		where, err := cgroup.Of(stat.PID)
 		if procfs.Gone(err) || where == g.Path {
 			continue
 		}
@@ -116,7 +117,7 @@ func (g *Group) take(tree []*procfs.Stat) (moved int, err error) {
 			g.origin[stat.PID] = where
 		}
 		moved++
-		if err := put(g.Path, stat.PID); err != nil && !procfs.Gone(err) {
+		if err := cgroup.Put(g.Path, stat.PID); err != nil && !procfs.Gone(err) {
 			return moved, fmt.Errorf("move pid %d from %s: %w", stat.PID, where, err)
 		}
 	}
@@ -125,7 +126,7 @@ func (g *Group) take(tree []*procfs.Stat) (moved int, err error) {
 
 // release puts out those that are no longer of the tree: a process whose parent ended meanwhile.
 func (g *Group) release(tree []*procfs.Stat) error {
-	pids, err := procs(g.Path)
+	pids, err := cgroup.Processes(g.Path)
 	if err != nil {
 		return err
 	}
@@ -143,12 +144,12 @@ func (g *Group) release(tree []*procfs.Stat) error {
 // back moves a process where it was.
 func (g *Group) back(pid int) error {
 	if origin := g.origin[pid]; origin != "" {
-		if err := put(origin, pid); err == nil || procfs.Gone(err) && live(origin) {
+		if err := cgroup.Put(origin, pid); err == nil || procfs.Gone(err) && live(origin) {
 			return nil
 		}
 		// Its cgroup was removed while it was away.
 	}
-	if err := put(g.parent, pid); err != nil && !procfs.Gone(err) {
+	if err := cgroup.Put(g.parent, pid); err != nil && !procfs.Gone(err) {
 		return fmt.Errorf("move pid %d back to %s: %w", pid, g.parent, err)
 	}
 	return nil
@@ -161,7 +162,7 @@ func live(directory string) bool {
 
 // await waits until all stand still.
 func (g *Group) await(ctx context.Context) error {
-	return g.expect(ctx, func(events *os.File) (bool, error) { return event(events, "frozen") })
+	return g.expect(ctx, func(events *os.File) (bool, error) { return cgroup.Event(events, "frozen") })
 }
 
 func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, error)) error {
@@ -186,7 +187,7 @@ func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, e
 
 // blame names processes that wait for a device or a file system, and cannot be stopped there.
 func (g *Group) blame() (text string) {
-	pids, _ := procs(g.Path)
+	pids, _ := cgroup.Processes(g.Path)
 	for _, pid := range pids {
 		if stat, err := procfs.ReadStat(pid); err == nil && stat.State == 'D' {
 			text += fmt.Sprintf("; pid %d waits uninterruptibly", pid)
@@ -196,4 +197,4 @@ func (g *Group) blame() (text string) {
 }
 
 // Join moves the calling process into a cgroup.
-func Join(directory string) error { return put(directory, os.Getpid()) }
+func Join(directory string) error { return cgroup.Put(directory, os.Getpid()) }

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/cgroup"
 )
 
 // Thaw lets the processes go on, moves them back and removes the cgroup. Called again, it does what is left.
 func (g *Group) Thaw() error {
-	if err := write(g.Path, "cgroup.freeze", "0"); removed(err) {
+	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); cgroup.Removed(err) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("thaw: %w", err)
@@ -23,7 +25,7 @@ func (g *Group) Thaw() error {
 
 // Loosen lets the processes go on where they are.
 func (g *Group) Loosen() error {
-	if err := write(g.Path, "cgroup.freeze", "0"); err != nil {
+	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); err != nil {
 		return fmt.Errorf("thaw: %w", err)
 	}
 	return nil
@@ -40,17 +42,17 @@ func (g *Group) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	err := g.expect(ctx, func(events *os.File) (bool, error) {
-		populated, err := event(events, "populated")
+		populated, err := cgroup.Event(events, "populated")
 		return !populated, err
 	})
-	if err != nil && !removed(err) {
+	if err != nil && !cgroup.Removed(err) {
 		return fmt.Errorf("kill: %w", err)
 	}
 	return g.remove()
 }
 
 func (g *Group) kill() error {
-	err := write(g.Path, "cgroup.kill", "1")
+	err := cgroup.Write(g.Path, "cgroup.kill", "1")
 	if !live(g.Path) {
 		return nil
 	}
@@ -58,7 +60,7 @@ func (g *Group) kill() error {
 		return err
 	}
 	// A kernel before 5.14. What is frozen makes no new processes.
-	pids, err := procs(g.Path)
+	pids, err := cgroup.Processes(g.Path)
 	if err != nil {
 		return err
 	}
@@ -70,34 +72,8 @@ func (g *Group) kill() error {
 	return nil
 }
 
-// remove moves all out, those that were born meanwhile too, and removes the directory.
-func (g *Group) remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	for {
-		pids, err := procs(g.Path)
-		if removed(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, pid := range pids {
-			if err := g.back(pid); err != nil {
-				return err
-			}
-		}
-		err = unix.Rmdir(g.Path)
-		if err == nil || errors.Is(err, unix.ENOENT) {
-			return nil
-		}
-		if !errors.Is(err, unix.EBUSY) || ctx.Err() != nil {
-			return fmt.Errorf("remove %s: %w", g.Path, err)
-		}
-		// Processes that are just ending still count.
-		pause(ctx)
-	}
-}
+// remove moves all out and removes the directory.
+func (g *Group) remove() error { return cgroup.Dissolve(g.Path, g.back) }
 
 // Frozen reports whether all stand still.
 func (g *Group) Frozen() bool {
@@ -106,13 +82,13 @@ func (g *Group) Frozen() bool {
 		return false
 	}
 	defer events.Close()
-	frozen, err := event(events, "frozen")
+	frozen, err := cgroup.Event(events, "frozen")
 	return err == nil && frozen
 }
 
 // Start lets the processes go on where they are, until the next Stop.
 func (g *Group) Start() error {
-	if err := write(g.Path, "cgroup.freeze", "0"); err != nil {
+	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); err != nil {
 		return fmt.Errorf("let go on: %w", err)
 	}
 	return nil
@@ -120,7 +96,7 @@ func (g *Group) Start() error {
 
 // Stop makes what has been let go on, by CRIU or by whoever may, stand still again.
 func (g *Group) Stop(ctx context.Context) error {
-	if err := write(g.Path, "cgroup.freeze", "1"); err != nil {
+	if err := cgroup.Write(g.Path, "cgroup.freeze", "1"); err != nil {
 		return fmt.Errorf("freeze again: %w", err)
 	}
 	return g.await(ctx)
@@ -132,4 +108,4 @@ func (g *Group) Allow(uid uint32) error {
 }
 
 // Processes lists those that are in the group.
-func (g *Group) Processes() ([]int, error) { return procs(g.Path) }
+func (g *Group) Processes() ([]int, error) { return cgroup.Processes(g.Path) }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/daemon/cgroup"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -23,8 +24,8 @@ func TestTakenAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		group, err := Freeze(t.Context(), id, Name("test", id))
-		if errors.Is(err, ErrNoCgroups) || errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) {
+		group, err := Freeze(t.Context(), id, cgroup.Name("test", id))
+		if errors.Is(err, cgroup.ErrNone) || errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) {
 			t.Skip(err)
 		}
 		if err != nil {

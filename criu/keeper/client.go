@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -88,7 +88,7 @@ func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error
 		_ = c.conn.Deadline(giveUp)
 	})
 	defer stop()
-	order.Group = freezer.Name(groupKind, c.id)
+	order.Group = cgroup.Name(groupKind, c.id)
 	if err := c.conn.Send(order, files...); err != nil {
 		return fmt.Errorf("keeper: %w", err)
 	}

@@ -4,14 +4,15 @@ import (
 	"errors"
 
 	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 )
 
 // Sweep ends trees whose keeper was killed before they had run.
 func Sweep() error {
-	orphans, err := freezer.Orphans(groupKind)
+	orphans, err := cgroup.Orphans(groupKind)
 	failures := []error{err}
 	for _, orphan := range orphans {
-		failures = append(failures, orphan.Kill())
+		failures = append(failures, freezer.At(orphan.Path).Kill())
 	}
 	return errors.Join(failures...)
 }

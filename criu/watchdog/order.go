@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -83,7 +84,7 @@ var kinds = parcel.Kinds{
 	{Name: "torn", Err: engine.ErrTorn},
 	{Name: "restless", Err: freezer.ErrRestless},
 	{Name: "gone", Err: process.ErrGone},
-	{Name: "cgroups", Err: freezer.ErrNoCgroups},
+	{Name: "cgroups", Err: cgroup.ErrNone},
 }
 
 // groupKind is that of the cgroups of all watchdogs.

@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/criu/procfs"
 	"github.com/phos-gpu/phos/criu/remains"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 )
 
 // precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by ptrace, and writes when it
@@ -65,7 +66,7 @@ func (w *watchdog) healRunning(order Precopy, before *damage.Imprint) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	failure := remains.EndSession(w.self)
-	group, err := freezer.Freeze(ctx, order.Tree, freezer.Name(groupKind, w.self))
+	group, err := freezer.Freeze(ctx, order.Tree, cgroup.Name(groupKind, w.self))
 	if err != nil {
 		return errors.Join(failure, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/remains"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 )
 
 // beforeDump is the moment at which CRIU has found out what the kernel can do, and has looked at no process yet.
@@ -35,7 +36,7 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	if w.group != nil || w.waiting != nil || len(files) != 1 {
 		return fmt.Errorf("make ready: %w", ErrOrder)
 	}
-	group, err := freezer.Gather(order.Root, freezer.Name(groupKind, w.self))
+	group, err := freezer.Gather(order.Root, cgroup.Name(groupKind, w.self))
 	if err != nil {
 		return fmt.Errorf("make ready: %w", err)
 	}

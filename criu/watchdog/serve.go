@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/cgroup"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
@@ -134,7 +135,7 @@ func (w *watchdog) freeze(order *freeze) error {
 	if w.group != nil {
 		return fmt.Errorf("freeze: %w", ErrOrder)
 	}
-	group, err := freezer.Freeze(ctx, order.Root, freezer.Name(groupKind, w.self))
+	group, err := freezer.Freeze(ctx, order.Root, cgroup.Name(groupKind, w.self))
 	if err != nil {
 		return err
 	}

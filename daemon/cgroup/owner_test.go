@@ -1,4 +1,4 @@
-package freezer
+package cgroup
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func TestOrphans(t *testing.T) {
 	for name, left := range map[string]bool{
 		Name(kind, alive): false,
 		Name(kind, gone):  true,
-		fmt.Sprintf("phos.%s.in%d.%d.%d", kind, namespace()+1, gone.PID, gone.StartTicks): false, // of another pid namespace
+		fmt.Sprintf("phos.%s.in%d.%d.%d", kind, Namespace()+1, gone.PID, gone.StartTicks): false, // of another pid namespace
 		fmt.Sprintf("phos.%s.%d", kind, gone.PID):                                         false, // of nobody knows whom
 	} {
 		group := filepath.Join(where, name)

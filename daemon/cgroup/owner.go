@@ -1,4 +1,4 @@
-package freezer
+package cgroup
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/process"
 )
 
-// Name is that of a group of a kind which a process looks after. It has the pid namespace in which the caller sees that process:
+// Name is that of a cgroup of a kind which a process looks after. It has the pid namespace in which the caller sees that process:
 // a phosd in another one, over the same cgroups, cannot tell whether the process is there.
 func Name(kind string, owner process.Identity) string {
-	return fmt.Sprintf("phos.%s.in%d.%d.%d", kind, namespace(), owner.PID, owner.StartTicks)
+	return fmt.Sprintf("phos.%s.in%d.%d.%d", kind, Namespace(), owner.PID, owner.StartTicks)
 }
 
-// namespace numbers the caller's pid namespace; 0 where nothing tells it.
-func namespace() uint64 {
+// Namespace numbers the caller's pid namespace; 0 where nothing tells it.
+func Namespace() uint64 {
 	var stat unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/pid", &stat); err != nil {
 		return 0
@@ -24,26 +24,26 @@ func namespace() uint64 {
 	return stat.Ino
 }
 
-// Orphan is a group whose owner has ended.
+// Orphan is a cgroup whose owner has ended.
 type Orphan struct {
-	*Group
+	Path  string
 	Owner process.Identity
 }
 
 // Orphans finds those of a kind. What somebody looks after, for another phosd perhaps, is not among them.
 func Orphans(kind string) ([]Orphan, error) {
-	groups, err := Find("phos." + kind + ".*")
+	paths, err := Find("phos." + kind + ".*")
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	var orphans []Orphan
-	here := namespace()
-	for _, group := range groups {
+	here := Namespace()
+	for _, path := range paths {
 		var owner process.Identity
 		var seen uint64
-		_, err := fmt.Sscanf(filepath.Base(group.Path), "phos."+kind+".in%d.%d.%d", &seen, &owner.PID, &owner.StartTicks)
+		_, err := fmt.Sscanf(filepath.Base(path), "phos."+kind+".in%d.%d.%d", &seen, &owner.PID, &owner.StartTicks)
 		if err == nil && seen == here && owner.Check() != nil {
-			orphans = append(orphans, Orphan{group, owner})
+			orphans = append(orphans, Orphan{path, owner})
 		}
 	}
 	return orphans, nil

@@ -1,0 +1,108 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ErrNone means that the kernel, or the container in which this process is, has no cgroups of version 2.
+var ErrNone = errors.New("no cgroups of version 2 here: mount cgroup2 on /sys/fs/cgroup or /sys/fs/cgroup/unified")
+
+// mount is where the hierarchy of version 2 is mounted, and which cgroup is its top.
+type mount struct{ point, top string }
+
+func findMount(mountinfo string) (mount, error) {
+	for line := range strings.Lines(mountinfo) {
+		// 36 35 0:30 /root /point options - cgroup2 source options
+		before, after, found := strings.Cut(line, " - ")
+		fields := strings.Fields(before)
+		if found && len(fields) >= 5 && strings.HasPrefix(after, "cgroup2 ") {
+			return mount{point: unescape(fields[4]), top: unescape(fields[3])}, nil
+		}
+	}
+	return mount{}, ErrNone
+}
+
+func hierarchy() (mount, error) {
+	// Not /proc/self: that is the first thread, which may have entered a container for something else.
+	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil {
+		return mount{}, err
+	}
+	return findMount(string(text))
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(text string) string {
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+3 < len(text) {
+			if value, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
+				out.WriteByte(byte(value))
+				i += 3
+				continue
+			}
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+// Top is the directory of the topmost cgroup that this process can see: in a container not that of the machine.
+func Top() (string, error) {
+	found, err := hierarchy()
+	return found.point, err
+}
+
+// Of finds the directory of the cgroup in which a process is.
+func Of(pid int) (string, error) {
+	found, err := hierarchy()
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, below := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); below {
+			return found.directory(pid, strings.TrimSuffix(path, " (deleted)"))
+		}
+	}
+	return "", fmt.Errorf("pid %d: %w", pid, ErrNone)
+}
+
+func (m mount) directory(pid int, path string) (string, error) {
+	below, err := filepath.Rel(m.top, path)
+	if err != nil || below == ".." || strings.HasPrefix(below, "../") || strings.HasPrefix(path, "/..") {
+		return "", fmt.Errorf("pid %d is in cgroup %s, which %s does not show", pid, path, m.point)
+	}
+	return filepath.Join(m.point, below), nil
+}
+
+// Find lists the directories of cgroups by a pattern of their names. It does not look into those that it finds.
+func Find(pattern string) (found []string, err error) {
+	top, err := Top()
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if match, err := filepath.Match(pattern, entry.Name()); err != nil || !match {
+			return err
+		}
+		found = append(found, path)
+		return fs.SkipDir
+	})
+	return found, err
+}

@@ -1,0 +1,108 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Patience is how long removing a cgroup may take: it waits for the kernel only, never for a program.
+const Patience = 10 * time.Second
+
+// Processes lists those that are in a cgroup.
+func Processes(directory string) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(directory, "cgroup.procs"))
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for field := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("%s/cgroup.procs: %w", directory, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// Put moves a process, with all its threads, into a cgroup.
+func Put(directory string, pid int) error {
+	return Write(directory, "cgroup.procs", strconv.Itoa(pid))
+}
+
+// Write changes a setting of a cgroup.
+func Write(directory, name, text string) error {
+	// os.WriteFile would create what is not there.
+	file, err := os.OpenFile(filepath.Join(directory, name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
+}
+
+// Removed says that a cgroup is gone: systemd takes those of a unit away, with what is below, as soon as nobody is in it. A file
+// of it that was open before says ENODEV.
+func Removed(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
+
+// Event reads one of the flags in cgroup.events.
+func Event(file *os.File, name string) (bool, error) {
+	var text [4096]byte
+	n, err := file.ReadAt(text[:], 0)
+	if n == 0 && err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(text[:n])) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+" "); found {
+			return value == "1", nil
+		}
+	}
+	return false, fmt.Errorf("%s says nothing of %q", file.Name(), name)
+}
+
+// Dissolve has each process of a cgroup moved out, those that were born meanwhile too, and removes the cgroup.
+func Dissolve(directory string, out func(pid int) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	for {
+		pids, err := Processes(directory)
+		if Removed(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, pid := range pids {
+			if err := out(pid); err != nil {
+				return err
+			}
+		}
+		err = unix.Rmdir(directory)
+		if err == nil || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || ctx.Err() != nil {
+			return fmt.Errorf("remove %s: %w", directory, err)
+		}
+		// Processes that are just ending still count.
+		pause(ctx)
+	}
+}
+
+func pause(ctx context.Context) {
+	timer := time.NewTimer(time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
