@@ -37,7 +37,7 @@ func (v *saving) write(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("write the processes: %w", err)
 	}
-	v.cpu.Tree = hash.String()
+	v.cpu.Tree, v.cpu.CRIU = hash.String(), v.trees[0].CRIU
 	// What lies in memory is not needed any longer.
 	return v.clear()
 }
@@ -102,7 +102,7 @@ func (v *saving) commit(ctx context.Context) error {
 	m.Created = time.Now().UTC()
 	root := v.trees[0].Processes[0]
 	m.Owner.UID, m.Owner.GID, m.Owner.Groups = root.UID, root.GID, v.groups
-	m.CPU = image.CPUHalf{Tree: v.cpu.Tree, Bytes: v.cpu.Bytes, CRIU: m.CPU.CRIU}
+	m.CPU = v.cpu
 	m.Files = v.files
 	m.Processes, m.Endpoints = v.described()
 	m.Stats = image.Stats{

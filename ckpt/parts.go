@@ -34,6 +34,8 @@ type Tree struct {
 	Written []WrittenFile
 	// Contained: its root directory is another one than phosd's.
 	Contained bool
+	// CRIU is the version of the one that will write it; empty when it does not say.
+	CRIU string
 	// Obstacles are all that stands against saving the tree; empty, or only harmless ones, when it can be saved.
 	Obstacles []Obstacle
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 
 	"github.com/phos-gpu/phos/ckpt"
-	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/keeper"
 	"github.com/phos-gpu/phos/criu/survey"
 	"github.com/phos-gpu/phos/criu/watchdog"
@@ -32,6 +31,7 @@ type Options struct {
 // CPU saves and restores processes by CRIU.
 type CPU struct {
 	options  Options
+	version  version
 	sharing  sharing
 	tracking tracking
 	prepared preparations
@@ -66,6 +66,7 @@ func (c *CPU) Inspect(ctx context.Context, root process.Identity) (*ckpt.Tree, e
 	if err != nil {
 		return nil, err
 	}
+	found.CRIU = c.version.of(ctx, c.options.Program)
 	return &found.Tree, nil
 }
 
@@ -80,18 +81,10 @@ func (c *CPU) Check(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	// CRIU 4.1 wants a directory for images here too. In this one it can leave nothing.
-	nowhere, err := os.Open("/proc")
-	if err != nil {
-		return err
-	}
-	defer nowhere.Close()
-	if _, err := engine.Run(ctx, engine.Request{
-		Program: c.options.Program, Type: rpc.CriuReqType_CHECK, Images: nowhere, Options: &rpc.CriuOpts{},
-	}); err != nil {
+	if _, err := ask(ctx, c.options.Program, rpc.CriuReqType_CHECK); err != nil {
 		return fmt.Errorf("%s: %w", c.options.Program, err)
 	}
-	_, err = cgroup.Of(os.Getpid())
+	_, err := cgroup.Of(os.Getpid())
 	return err
 }
 

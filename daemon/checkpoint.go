@@ -281,8 +281,10 @@ func (d *Daemon) saveOnce(ctx context.Context, want saving, roots []process.Iden
 		Roots: roots, CPU: d.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return admit(want.actor, trees) },
 		Devices: d.devicesOf, Work: d.workWithin(budget),
-		Image:    ckpt.Target{Dir: dir, Seal: d.seal},
-		Manifest: image.Manifest{Phos: rpc.Version, Group: request.GetGroup(), Host: thisHost(), Kinds: want.kinds},
+		Image: ckpt.Target{Dir: dir, Seal: d.seal},
+		Manifest: image.Manifest{
+			Phos: rpc.Version, Group: request.GetGroup(), Host: thisHost(), Owner: ownerOf(roots[0]), Kinds: want.kinds,
+		},
 		Options: ckpt.DeviceOptions{
 			BudgetBytes:    budget,
 			BandwidthBytes: orDefault(request.GetBandwidthBytes(), uint64(settings.Bandwidth)),
@@ -292,6 +294,15 @@ func (d *Daemon) saveOnce(ctx context.Context, want saving, roots []process.Iden
 		FileBytes: uint64(settings.FileLimit), Deadline: d.deadlineOf(want), Stop: request.GetStop(),
 		Hold: want.hold, Publish: publish, Untracked: d.untracked, Notice: want.notice, Log: d.log, Fail: d.options.Failpoints,
 	})
+}
+
+// ownerOf has the name alone: the numbers are those of the tree that is saved.
+func ownerOf(root process.Identity) image.Owner {
+	uid, err := root.UID()
+	if err != nil {
+		return image.Owner{} // it has ended, which others find as well
+	}
+	return image.Owner{Name: knownName(uid)}
 }
 
 func orDefault(given, otherwise uint64) uint64 {

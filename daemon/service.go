@@ -183,9 +183,17 @@ func (d *Daemon) endAll(ctx context.Context, force bool) (*rpc.StopReply, error)
 }
 
 func userName(uid uint32) string {
+	if name := knownName(uid); name != "" {
+		return name
+	}
+	return strconv.FormatUint(uint64(uid), 10)
+}
+
+// knownName is empty for a user whom this machine does not know.
+func knownName(uid uint32) string {
 	found, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		return strconv.FormatUint(uint64(uid), 10)
+		return ""
 	}
 	return found.Username
 }

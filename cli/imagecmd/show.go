@@ -79,7 +79,11 @@ func showGeneral(to io.Writer, g generation) {
 	fmt.Fprintf(to, "pause\t%s\n", wording.Microseconds(m.Stats.PauseMicroseconds))
 	fmt.Fprintf(to, "written\t%s, and %s were there already\n", wording.Bytes(m.Stats.WrittenBytes), wording.Bytes(m.Stats.SharedBytes))
 	if m.CPU.Tree != "" {
-		fmt.Fprintf(to, "cpu half\t%s, by CRIU %s\n", wording.Bytes(m.CPU.Bytes), wording.Printable(m.CPU.CRIU))
+		by := ""
+		if m.CPU.CRIU != "" { // some images do not say
+			by = ", by CRIU " + wording.Printable(m.CPU.CRIU)
+		}
+		fmt.Fprintf(to, "cpu half\t%s%s\n", wording.Bytes(m.CPU.Bytes), by)
 	}
 }
 

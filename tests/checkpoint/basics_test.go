@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 	"os/exec"
+	"regexp"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/lab"
@@ -38,12 +39,24 @@ func TestKilledAndRestored(t *testing.T) {
 					t.Log(job.PreDump())
 				}
 			}
+			signed(t, job)
 			job.Reaches(40)
 			job.Kill()
 			same(t, job, want, status)
 		})
 	}
 	daemon.Empty()
+}
+
+// signed: an image says by what it was made, and whose it is.
+func signed(t *testing.T, job *lab.Job) {
+	t.Helper()
+	shown, err := job.TryCli("image", "show", job.Image)
+	for _, want := range []string{`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `by CRIU \d+\.\d+`} {
+		if err != nil || !regexp.MustCompile(want).MatchString(shown) {
+			t.Errorf("image show: %v, and no %q in:\n%s", err, want, shown)
+		}
+	}
 }
 
 // undisturbed is what a job leaves that nobody disturbs.
