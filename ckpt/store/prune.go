@@ -144,7 +144,7 @@ func (k Keep) choose(all []uint64) (*Pruned, error) {
 		}
 	}
 	if len(done.Kept) == 0 {
-		return nil, fmt.Errorf("%w to keep; an image is removed as a whole by Clean", ErrNoGeneration)
+		return nil, fmt.Errorf("%w would stay; the whole image is removed by: pos_cli --clean --dir DIR", ErrNoGeneration)
 	}
 	return done, nil
 }

@@ -28,7 +28,7 @@ func init() {
 			name := trimDashes(strings.Join(arguments, " "))
 			chosen := find(name)
 			if chosen == nil {
-				return &usageError{fmt.Sprintf("there is no verb %q", name)}
+				return &usageError{fmt.Sprintf("there is no verb %q; see: pos_cli --help", name)}
 			}
 			return helpOn(to.out, chosen)
 		}

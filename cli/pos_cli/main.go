@@ -115,7 +115,7 @@ func runVerb(ctx context.Context, args []string, to streams) (string, error) {
 	} else if err != nil {
 		return name, &usageError{fmt.Sprintf("%s; see: pos_cli help %s", plainly(flags, err), chosen.name)}
 	}
-	if !chosen.word && len(words) > 0 {
+	if (!chosen.word || chosen.arguments == "") && len(words) > 0 {
 		return name, &usageError{fmt.Sprintf("unexpected argument %q; see: pos_cli help %s", words[0], chosen.name)}
 	}
 	return name, act(ctx, to, words)
@@ -185,6 +185,10 @@ func choose(args []string) (*verb, []string, error) {
 		if about, known := laterVerbs[name]; known {
 			return nil, nil, fmt.Errorf("--%s (%s): %w in version %s", name, about, rpc.ErrNotBuilt, rpc.Version)
 		}
+	}
+	// Other programs' verbs have no dashes, and one's own may be mistyped as such.
+	if chosen := find(trimDashes(args[0])); chosen != nil {
+		return nil, nil, &usageError{fmt.Sprintf("%q is written %s", args[0], chosen.spoken())}
 	}
 	return nil, nil, &usageError{fmt.Sprintf("no verb in %q; see: pos_cli --help", strings.Join(args, " "))}
 }

@@ -48,11 +48,11 @@ type startOptions struct {
 
 func prepareStart(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 	var options startOptions
-	flags.StringVar(&options.target, "target", "daemon", "what to start: `daemon`")
+	flags.StringVar(&options.target, "target", "daemon", "`WHAT` to start: daemon")
 	flags.BoolVar(&options.foreground, "foreground", false, "stay in the foreground, log to standard error")
 	flags.BoolVar(&options.printConfig, "print-config", false, "show the configuration that holds, and start nothing")
 	for _, passed := range []struct{ name, usage string }{
-		{"gpus", "GPUs to offer: `auto`, soft:N[,deterministic][,memory=8GiB], cuda"},
+		{"gpus", "`GPUS` to offer: auto, soft:N[,deterministic][,memory=8GiB], cuda"},
 		{"config", "configuration `FILE`, instead of /etc/phos/phosd.toml"},
 		{"socket", "`PATH` of the socket"},
 		{"runtime-dir", "`DIR` for sessions and records"},

@@ -88,7 +88,7 @@ func TestImport(t *testing.T) {
 	if err := dir.Forget("b"); err != nil {
 		t.Error(err)
 	}
-	if err := dir.Forget("b"); !errors.Is(err, os.ErrNotExist) {
+	if err := dir.Forget("b"); !errors.Is(err, statedir.ErrNoKey) {
 		t.Errorf("forgotten twice: %v", err)
 	}
 	names, err := dir.Names()

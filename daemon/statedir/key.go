@@ -84,13 +84,18 @@ func (d *Dir) Import(name string, key []byte) error {
 	return writeKey(path, Key(key))
 }
 
-// Forget removes an imported key; fs.ErrNotExist where there is none.
+// ErrNoKey means that nothing was imported under a name.
+var ErrNoKey = errors.New("no key")
+
+// Forget removes an imported key; ErrNoKey where there is none.
 func (d *Dir) Forget(name string) error {
 	path, err := d.keyPath(name)
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil {
+	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w is called %s; see: pos_cli image key list", ErrNoKey, name)
+	} else if err != nil {
 		return fmt.Errorf("forget key: %w", err)
 	}
 	return syncDirectory(d.imported())
