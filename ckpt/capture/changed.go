@@ -2,7 +2,6 @@ package capture
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -63,19 +62,10 @@ func (m *memory) forgetDiffering(ctx context.Context, workers crew.Crew) error {
 
 // digestsOf computes digests of pieces where they lie. A piece that is not mapped any more has one that matches nothing.
 func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers crew.Crew) ([]gpu.Digest, error) {
-	digests := make([]gpu.Digest, len(list))
 	if digester, offers := m.source.Memory.(gpu.Digester); offers {
-		at := 0
-		for _, run := range runs(list) {
-			some, err := digester.Digests(m.key, run)
-			if err != nil && !unmapped(err) {
-				return nil, fmt.Errorf("digest %#x+%#x: %w", run.Address, run.Bytes, err)
-			}
-			copy(digests[at:], some)
-			at += int(run.Bytes / gpu.ChunkBytes)
-		}
-		return digests, nil
+		return digester.Digests(m.key, runs(list))
 	}
+	digests := make([]gpu.Digest, len(list))
 	index := make([]int, len(list))
 	for i := range index {
 		index[i] = i

@@ -25,8 +25,9 @@ type DigestKey [16]byte
 // Digester digests chunks where they lie, faster than they could be copied out. It is the answer to "what changed" of a
 // backend that cannot mark: two contents that differ have the same digest with a probability below 2^-100.
 type Digester interface {
-	// Digests returns the digest of each chunk of a range of whole chunks.
-	Digests(key DigestKey, r Range) ([]Digest, error)
+	// Digests returns the digest of each chunk of a list of ranges of whole chunks, in their order: all in one go, as asking
+	// a device costs more than a chunk. The digest of a chunk that is not mapped is zero; Unmap of one that is being read waits.
+	Digests(key DigestKey, list []Range) ([]Digest, error)
 	// DigestCopy is the same function of a copy. A digest that is compared later must be that of the bytes that were
 	// copied, as the chunk may have changed while they were.
 	DigestCopy(key DigestKey, chunk []byte) Digest

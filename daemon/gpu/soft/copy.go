@@ -98,7 +98,7 @@ func (c *Context) copyDevice(dst, src, bytes uint64) error {
 // split shares a large piece of memory work among the cores that no kernel is using, in parts of whole chunks.
 func (c *Context) split(bytes uint64, do func(at, n uint64) error) error {
 	parts := uint64(c.backend.idleCores())
-	if parts < 2 {
+	if parts < 2 || bytes == 0 {
 		return do(0, bytes)
 	}
 	part := (bytes/parts + gpu.ChunkBytes) &^ (gpu.ChunkBytes - 1)

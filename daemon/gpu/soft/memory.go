@@ -151,21 +151,26 @@ func (m *Memory) releaseAll() error {
 	return errors.Join(errs...)
 }
 
-// Digests returns the digest of each chunk of a range, computed on the cores that no kernel is using.
-func (m *Memory) Digests(key gpu.DigestKey, r gpu.Range) ([]gpu.Digest, error) {
-	if r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
-		return nil, fmt.Errorf("digest %#x+%#x, which is not whole chunks: %w", r.Address, r.Bytes, abi.InvalidValue)
+// Digests returns the digest of each chunk, computed on the cores that no kernel is using.
+func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
+	var chunks []gpu.Range
+	for _, r := range list {
+		if r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
+			return nil, fmt.Errorf("digest %#x+%#x, which is not whole chunks: %w", r.Address, r.Bytes, abi.InvalidValue)
+		}
+		for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+			chunks = append(chunks, gpu.Range{Address: at, Bytes: gpu.ChunkBytes})
+		}
 	}
 	f := digest.New(key)
-	digests := make([]gpu.Digest, r.Bytes/gpu.ChunkBytes)
-	err := m.context.split(r.Bytes, func(at, bytes uint64) error {
-		for end := at + bytes; at < end; at += gpu.ChunkBytes {
-			chunk := gpu.Range{Address: r.Address + at, Bytes: gpu.ChunkBytes}
-			err := m.View(chunk, func(piece []byte) error {
-				digests[at/gpu.ChunkBytes] = f.Of(piece) // a span has whole chunks, so the piece is the chunk
+	digests := make([]gpu.Digest, len(chunks))
+	err := m.context.split(uint64(len(chunks))*gpu.ChunkBytes, func(at, bytes uint64) error {
+		for i := at / gpu.ChunkBytes; i < (at+bytes)/gpu.ChunkBytes; i++ {
+			err := m.View(chunks[i], func(piece []byte) error {
+				digests[i] = f.Of(piece) // what lies in one chunk is one piece
 				return nil
 			})
-			if err != nil {
+			if err != nil && gpu.Code(err) != abi.IllegalAddress {
 				return fmt.Errorf("digest chunk: %w", err)
 			}
 		}

@@ -1,0 +1,149 @@
+package digest
+
+import (
+	_ "embed" // kernel.ptx
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+//go:embed kernel.ptx
+var kernelText string
+
+const threadsPerBlock = 256
+
+// bytesPerChunk is what a chunk takes of a Kernel's memory: its address, and its digest.
+const bytesPerChunk = 8 + 16
+
+// Launcher is what of a gpu.Context runs the kernel.
+type Launcher interface {
+	LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error)
+	NewStream(options gpu.StreamOptions) (gpu.Stream, error)
+}
+
+// Kernel digests chunks on a GPU, where they lie. It is safe for concurrent use.
+type Kernel struct {
+	module   gpu.Module
+	function gpu.Function
+	stream   gpu.Stream
+	// area is device memory for the key stream, the addresses of capacity chunks, and their digests, in this order.
+	area     gpu.Range
+	capacity int
+	blocks   int // that the device runs at once; 0 where that is not known
+
+	mu    sync.Mutex
+	key   gpu.DigestKey // that the key stream in the area is of
+	keyed bool
+}
+
+// Load loads the kernel into a context. area is mapped device memory that nothing else uses: 2 MiB are enough for 160 GiB of
+// chunks at once. multiprocessors is how many the device has, 0 for a block per chunk.
+func Load(context Launcher, area gpu.Range, multiprocessors int) (_ *Kernel, err error) {
+	k := &Kernel{area: area}
+	if room := keysBytes + 8; area.Bytes > uint64(room) { // 8 bytes may be lost between addresses and digests
+		k.capacity = int((area.Bytes - uint64(room)) / bytesPerChunk)
+	}
+	if k.capacity == 0 || area.Address%16 != 0 {
+		return nil, fmt.Errorf("digest kernel: %d bytes of memory at %#x: %w", area.Bytes, area.Address, abi.InvalidValue)
+	}
+	k.module, err = context.LoadModule(gpu.Image{PTX: []string{kernelText}}, gpu.LoadOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("load digest kernel: %w", err)
+	}
+	if err := k.prepare(context, multiprocessors); err != nil {
+		_ = k.Close()
+		return nil, fmt.Errorf("load digest kernel: %w", err)
+	}
+	return k, nil
+}
+
+func (k *Kernel) prepare(context Launcher, multiprocessors int) (err error) {
+	if k.function, err = k.module.Function("digest_chunks"); err != nil {
+		return err
+	}
+	active, err := k.function.ActiveBlocks(threadsPerBlock, 0)
+	if err != nil {
+		return err
+	}
+	k.blocks = active * multiprocessors
+	k.stream, err = context.NewStream(gpu.StreamOptions{NonBlocking: true})
+	return err
+}
+
+// Digests returns the digest of each chunk, given by its address: all of them must be mapped and stay so until it returns.
+// What the kernel cannot read poisons the context.
+func (k *Kernel) Digests(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	digests := make([]gpu.Digest, 0, len(chunks))
+	for len(chunks) > 0 {
+		n := min(len(chunks), k.capacity)
+		some, err := k.launch(key, chunks[:n])
+		if err != nil {
+			k.keyed = false // whether the key has arrived is not known
+			return nil, fmt.Errorf("digest %d chunks: %w", n, err)
+		}
+		digests, chunks = append(digests, some...), chunks[n:]
+	}
+	return digests, nil
+}
+
+func (k *Kernel) launch(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, error) {
+	addresses := make(region, 0, 8*len(chunks))
+	for _, address := range chunks {
+		addresses = binary.LittleEndian.AppendUint64(addresses, address)
+	}
+	results := make(region, 16*len(chunks))
+	list := k.area.Address + keysBytes
+	out := (list + uint64(len(addresses)) + 15) &^ 15
+	params := binary.LittleEndian.AppendUint64(nil, list)
+	params = binary.LittleEndian.AppendUint64(params, out)
+	params = binary.LittleEndian.AppendUint64(params, k.area.Address)
+	params = binary.LittleEndian.AppendUint32(params, uint32(len(chunks)))
+	work := []gpu.Work{
+		addresses.to(list),
+		gpu.Launch{
+			Function: k.function, Params: params,
+			Grid: [3]uint32{k.grid(len(chunks)), 1, 1}, Block: [3]uint32{threadsPerBlock, 1, 1},
+		},
+		results.from(out),
+	}
+	if !k.keyed || k.key != key {
+		work = append([]gpu.Work{region(streamOf(key)).to(k.area.Address)}, work...)
+	}
+	for _, w := range work {
+		if err := k.stream.Submit(w); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.stream.Synchronize(); err != nil {
+		return nil, err
+	}
+	k.key, k.keyed = key, true
+	digests := make([]gpu.Digest, len(chunks))
+	for i := range digests {
+		copy(digests[i][:], results[16*i:])
+	}
+	return digests, nil
+}
+
+// grid is how many blocks share so many chunks.
+func (k *Kernel) grid(chunks int) uint32 {
+	if k.blocks > 0 {
+		return uint32(min(chunks, k.blocks))
+	}
+	return uint32(chunks)
+}
+
+// Close unloads the kernel. The area stays the caller's.
+func (k *Kernel) Close() error {
+	if k.stream != nil {
+		if err := k.stream.Close(); err != nil {
+			return err
+		}
+	}
+	return k.module.Close()
+}

@@ -1,0 +1,97 @@
+package digest_test
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/digest"
+	"github.com/phos-gpu/phos/daemon/gpu/soft"
+)
+
+// device is a software GPU with so many chunks of memory, and one more for the kernel.
+type device struct {
+	t      testing.TB
+	memory gpu.Memory
+	base   uint64
+	kernel *digest.Kernel
+}
+
+func openDevice(t testing.TB, chunks, multiprocessors int, areaBytes uint64) *device {
+	t.Helper()
+	backend, err := soft.Open("soft:1,memory=1GiB", soft.Options{Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	t.Cleanup(func() { must(t, backend.Close()) })
+	context, err := backend.NewContext(0, gpu.ContextOptions{})
+	must(t, err)
+	d := &device{t: t, memory: context.Memory(), base: gpu.DefaultWindow(0).Address}
+	must(t, d.memory.Map(gpu.Range{Address: d.base, Bytes: uint64(chunks+1) * gpu.ChunkBytes}))
+	d.kernel, err = digest.Load(context, gpu.Range{Address: d.at(chunks), Bytes: areaBytes}, multiprocessors)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.kernel.Close()) })
+	return d
+}
+
+func (d *device) at(chunk int) uint64 { return d.base + uint64(chunk)*gpu.ChunkBytes }
+
+func (d *device) write(chunk int, content []byte) {
+	d.t.Helper()
+	_, err := d.memory.WriteAt(content, int64(d.at(chunk)))
+	must(d.t, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func noise(seed uint64) []byte {
+	content := make([]byte, gpu.ChunkBytes)
+	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(content)
+	return content
+}
+
+// TestKernel: the kernel's digests are those of Func, for several keys, contents and orders of chunks; and whatever the size of
+// the grid and however many launches it takes.
+func TestKernel(t *testing.T) {
+	const chunks = 5
+	for name, c := range map[string]struct {
+		multiprocessors int
+		areaBytes       uint64
+	}{
+		"one launch":       {0, gpu.ChunkBytes},
+		"one block":        {1, gpu.ChunkBytes},
+		"several launches": {0, 24656 + 8 + 2*24},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := openDevice(t, chunks, c.multiprocessors, c.areaBytes)
+			contents := [chunks][]byte{1: make([]byte, gpu.ChunkBytes), 2: noise(2), 3: noise(3), 4: noise(4)}
+			contents[0] = make([]byte, gpu.ChunkBytes)
+			for i := range contents[0] {
+				contents[0][i] = 0xff
+			}
+			copy(contents[4][3<<18:], make([]byte, 1<<20))
+			for i, content := range contents {
+				d.write(i, content)
+			}
+			for range 2 {
+				key := digest.NewKey()
+				order := append(rand.Perm(chunks), 2)
+				addresses := make([]uint64, len(order))
+				for i, chunk := range order {
+					addresses[i] = d.at(chunk)
+				}
+				got, err := d.kernel.Digests(key, addresses)
+				must(t, err)
+				for i, chunk := range order {
+					if want := digest.New(key).Of(contents[chunk]); got[i] != want {
+						t.Errorf("chunk %d: %x, want %x", chunk, got[i], want)
+					}
+				}
+			}
+		})
+	}
+}
