@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -98,6 +99,7 @@ func Parse(path string, text []byte) (file File, err error) {
 			file, err = File{}, &Error{Path: path, Text: fmt.Sprintf("it cannot be parsed: %v", fault)}
 		}
 	}()
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file so
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return File{}, parseError(path, text, err)
@@ -117,16 +119,27 @@ func (f *File) check(path string, text []byte) error {
 	if strings.ContainsRune(f.LogPath, 0) {
 		return &Error{Path: path, Line: lineOf(text, "log_path"), Field: "log_path", Text: "it holds a zero byte"}
 	}
-	if !local(f.DaemonAddr) {
-		return &Error{
-			Path: path, Line: lineOf(text, "daemon_addr"), Field: "daemon_addr",
-			Text: fmt.Sprintf("%q is another host; phosd is only reached by a unix path or a loopback address", f.DaemonAddr),
-		}
+	if wrong := f.checkAddress(text); wrong != "" {
+		return &Error{Path: path, Line: lineOf(text, "daemon_addr"), Field: "daemon_addr", Text: wrong}
 	}
 	if f.Checkpoint != nil {
 		return f.Checkpoint.check(path, text)
 	}
 	return nil
+}
+
+// ownLine is how libphos.so, which is no reader of YAML, finds the address.
+var ownLine = regexp.MustCompile(`(?m)^["']?daemon_addr["']?[ \t]*:(\s|$)`)
+
+// checkAddress says what is wrong with the address; nothing when it is good.
+func (f *File) checkAddress(text []byte) string {
+	switch {
+	case !local(f.DaemonAddr):
+		return fmt.Sprintf("%q is another host; phosd is only reached by a unix path or a loopback address", f.DaemonAddr)
+	case f.DaemonAddr != "" && !ownLine.Match(text):
+		return "it must stand at the beginning of a line: so it is not found by the program"
+	}
+	return ""
 }
 
 func (c *Checkpoint) check(path string, text []byte) error {
@@ -144,7 +157,7 @@ func (c *Checkpoint) check(path string, text []byte) error {
 
 // local accepts a path, and host[:port] where the host is this machine by any name for its loopback.
 func local(address string) bool {
-	if address == "" || strings.HasPrefix(address, "/") || strings.HasPrefix(address, "unix:") {
+	if address == "" || strings.ContainsAny(address[:1], "/.") || strings.HasPrefix(address, "unix:") {
 		return true
 	}
 	host, _, err := net.SplitHostPort(address)

@@ -14,10 +14,7 @@ import (
 // describe is what pos_cli --status shows of the program.
 func (w *Worker) describe() *rpc.Description {
 	known := w.currentJob()
-	description := &rpc.Description{JobName: known.name, LogPath: known.logPath}
-	if known.wrong != nil {
-		description.JobFileError = known.wrong.Error()
-	}
+	description := &rpc.Description{JobName: known.name, LogPath: known.logPath, JobFileError: known.complaint()}
 	if known.policy != nil {
 		description.Policy = policyOf(*known.policy)
 	}

@@ -47,9 +47,7 @@ func (w *Worker) welcome(conn net.Conn, hello wire.Hello) error {
 		SessionPath:  w.config.SessionPath,
 		ArenaPath:    w.config.ArenaPath,
 	}
-	if wrong := w.currentJob().wrong; wrong != nil {
-		message.Message = wrong.Error()
-	}
+	message.Message = w.currentJob().complaint()
 	if _, err := conn.Write(message.Append(nil)); err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}

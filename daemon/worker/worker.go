@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -171,6 +172,14 @@ func (w *Worker) getenv(name string) string {
 		return known.getenv(name)
 	}
 	return ""
+}
+
+// complaint is what is wrong with pos.yaml, on one line; empty for nothing.
+func (j job) complaint() string {
+	if j.wrong == nil {
+		return ""
+	}
+	return strings.ReplaceAll(j.wrong.Error(), "\n", "; ")
 }
 
 // readJob reads with the program's rights, because the worker has no others. Nothing in it can fail: a program with a

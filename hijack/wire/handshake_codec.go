@@ -74,6 +74,9 @@ type Welcome struct {
 	Message string
 }
 
+// cutOff ends a message that was too long. Whoever sends one has its whole text in the log, and of a pos.yaml in the status.
+const cutOff = "...; all of it: pos_cli --status, or phosd's log"
+
 // Append writes WelcomeBytes bytes. A text that is too long is cut.
 func (w *Welcome) Append(data []byte) []byte {
 	begin := len(data)
@@ -89,7 +92,9 @@ func (w *Welcome) Append(data []byte) []byte {
 		room  int
 	}{{w.SessionPath, welcomePath}, {w.ArenaPath, welcomePath}, {w.Message, welcomeMessage}} {
 		field := make([]byte, text.room)
-		copy(field[:text.room-1], text.value)
+		if copy(field[:text.room-1], text.value) < len(text.value) && text.room == welcomeMessage {
+			copy(field[text.room-1-len(cutOff):], cutOff)
+		}
 		data = append(data, field...)
 	}
 	return append(data, make([]byte, begin+WelcomeBytes-len(data))...)
