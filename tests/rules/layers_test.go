@@ -29,6 +29,7 @@ var layers = map[string]int{
 	"daemon/ledger":     1,
 	"daemon/gpu/fatbin": 2,
 	"daemon/gpu/digest": 2,
+	"daemon/gpu/shadow": 2,
 	"daemon/cgroup":     1,
 	"daemon/config":     2,
 	"daemon/rpc":        1,

@@ -1,0 +1,208 @@
+package shadow_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/shadow"
+	"github.com/phos-gpu/phos/daemon/gpu/soft"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// device is a software GPU of 640 MiB with a room for shadows behind the program's memory.
+type device struct {
+	t      *testing.T
+	memory gpu.Memory
+	room   *shadow.Room
+	base   uint64
+}
+
+const blockChunks = 32
+
+func openDevice(t *testing.T, chunks int) *device {
+	t.Helper()
+	backend, err := soft.Open("soft:1,memory=640MiB", soft.Options{Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	t.Cleanup(func() { must(t, backend.Close()) })
+	context, err := backend.NewContext(0, gpu.ContextOptions{})
+	must(t, err)
+	stream, err := context.NewStream(gpu.StreamOptions{})
+	must(t, err)
+	d := &device{t: t, memory: context.Memory(), base: gpu.DefaultWindow(0).Address}
+	d.room = shadow.NewRoom(d.memory, stream, gpu.Range{Address: d.base + 1<<39, Bytes: 8 << 30})
+	must(t, d.room.Map(d.chunks(0, chunks)))
+	return d
+}
+
+func (d *device) chunks(first, count int) gpu.Range {
+	return gpu.Range{Address: d.base + uint64(first)*gpu.ChunkBytes, Bytes: uint64(count) * gpu.ChunkBytes}
+}
+
+// used is how many chunks of the device are in use.
+func (d *device) used() int {
+	free, total := d.memory.Usage()
+	return int((total - free) / gpu.ChunkBytes)
+}
+
+// fill gives each chunk a content of its own and returns the beginnings of all.
+func (d *device) fill(chunks int, seed byte) (beginnings [][]byte) {
+	d.t.Helper()
+	random := rand.NewChaCha8([32]byte{seed})
+	for i := range chunks {
+		beginning := make([]byte, 64)
+		_, _ = random.Read(beginning)
+		_, err := d.memory.WriteAt(beginning, int64(d.chunks(i, 1).Address))
+		must(d.t, err)
+		beginnings = append(beginnings, beginning)
+	}
+	return beginnings
+}
+
+func (d *device) copy(s gpu.Shadows, chunks ...int) []gpu.Shadow {
+	d.t.Helper()
+	var addresses []uint64
+	for _, chunk := range chunks {
+		addresses = append(addresses, d.chunks(chunk, 1).Address)
+	}
+	copies, err := s.Copy(addresses)
+	must(d.t, err)
+	return copies
+}
+
+func (d *device) check(copies []gpu.Shadow, beginnings ...[]byte) {
+	d.t.Helper()
+	content := make([]byte, gpu.ChunkBytes)
+	for i, c := range copies {
+		must(d.t, c.Read(content))
+		if !bytes.HasPrefix(content, beginnings[i]) {
+			d.t.Errorf("copy %d begins with %x, want %x", i, content[:8], beginnings[i][:8])
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCopies: shadows keep what chunks held, in any order and beyond what was prepared for, and cost nothing in the end.
+func TestCopies(t *testing.T) {
+	const chunks = 70
+	d := openDevice(t, chunks)
+	before := d.fill(chunks, 1)
+	s, err := d.room.NewShadows(3)
+	must(t, err)
+	if used := d.used(); used != chunks+blockChunks {
+		t.Errorf("prepared: %d chunks in use", used)
+	}
+	first := d.copy(s, 5, 3, 4)
+	order := rand.Perm(chunks)
+	second := d.copy(s, order...)
+	if len(first) != 3 || len(second) != chunks {
+		t.Fatalf("%d and %d copies", len(first), len(second))
+	}
+	d.fill(chunks, 2)
+	d.check(first, before[5], before[3], before[4])
+	for i, chunk := range order {
+		d.check(second[i:i+1], before[chunk])
+	}
+	must(t, s.Close())
+	if used := d.used(); used != chunks {
+		t.Errorf("closed: %d chunks in use", used)
+	}
+}
+
+// TestReleasedAgain: what was released holds other copies, without more memory.
+func TestReleasedAgain(t *testing.T) {
+	const chunks = blockChunks
+	d := openDevice(t, chunks)
+	s, err := d.room.NewShadows(chunks)
+	must(t, err)
+	for round := range byte(3) {
+		before, order := d.fill(chunks, round), rand.Perm(chunks)
+		copies := d.copy(s, order...)
+		for i, chunk := range order {
+			d.check(copies[i:i+1], before[chunk])
+		}
+		if d.used() != chunks+blockChunks {
+			t.Errorf("round %d: %d chunks in use", round, d.used())
+		}
+		for _, c := range copies[1:] {
+			must(t, c.Release())
+		}
+		must(t, copies[0].Release())
+	}
+	must(t, s.Close())
+}
+
+// TestHalf: shadows take no more than they leave to others, and say how far they came.
+func TestHalf(t *testing.T) {
+	const chunks = 160 // of 320: 160 are free, 80 of them for shadows, in whole blocks
+	d := openDevice(t, chunks)
+	before := d.fill(chunks, 1)
+	s, err := d.room.NewShadows(chunks)
+	must(t, err)
+	order := rand.Perm(chunks)
+	copies := d.copy(s, order...)
+	if len(copies) != 2*blockChunks {
+		t.Fatalf("%d copies", len(copies))
+	}
+	for i, chunk := range order[:len(copies)] {
+		d.check(copies[i:i+1], before[chunk])
+	}
+	if more := d.copy(s, 1); len(more) != 0 {
+		t.Errorf("%d copies more", len(more))
+	}
+	must(t, s.Close())
+}
+
+// TestProgramFirst: memory that the program asks for is taken from shadows: at once where they hold nothing, and when what
+// they hold was released.
+func TestProgramFirst(t *testing.T) {
+	const chunks = 160
+	d := openDevice(t, chunks)
+	d.fill(chunks, 1)
+	s, err := d.room.NewShadows(2 * blockChunks)
+	must(t, err)
+	copies := d.copy(s, 1, 2)
+	must(t, d.room.Map(d.chunks(chunks, 160-blockChunks))) // only without the block that holds nothing
+	mapped := make(chan error)
+	rest := d.chunks(320-blockChunks, blockChunks)
+	go func() { mapped <- d.room.Map(rest) }()
+	must(t, copies[1].Release())
+	select {
+	case err := <-mapped:
+		t.Fatalf("mapped while a copy is held: %v", err)
+	default:
+	}
+	must(t, copies[0].Release())
+	must(t, <-mapped)
+	if err := d.room.Map(d.chunks(320, 1)); !errors.Is(err, abi.OutOfMemory) {
+		t.Errorf("more than there is: %v", err)
+	}
+	must(t, d.memory.Unmap(rest))
+	must(t, s.Close())
+	if d.used() != 320-blockChunks {
+		t.Errorf("%d chunks in use", d.used())
+	}
+}
+
+// TestFault: a chunk that cannot be copied is an error, and leaves nothing behind.
+func TestFault(t *testing.T) {
+	d := openDevice(t, 4)
+	s, err := d.room.NewShadows(1)
+	must(t, err)
+	if _, err := s.Copy([]uint64{d.chunks(0, 1).Address, d.chunks(9, 1).Address}); !errors.Is(err, abi.IllegalAddress) {
+		t.Errorf("copied what is not mapped: %v", err)
+	}
+	must(t, s.Close())
+	if d.used() != 4 {
+		t.Errorf("%d chunks in use", d.used())
+	}
+}

@@ -1,0 +1,135 @@
+package shadow
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// shadows are the copies of one checkpoint.
+type shadows struct{ room *Room }
+
+// slot is a place for a chunk in a block, and then its copy.
+type slot struct {
+	block   *block
+	address uint64
+}
+
+// NewShadows gets memory for copies of so many chunks.
+func (r *Room) NewShadows(chunks int) (gpu.Shadows, error) {
+	s := &shadows{r}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for wanted := chunks; wanted > 0; wanted -= blockChunks {
+		b, err := r.lend(s)
+		if err != nil {
+			return nil, errors.Join(err, s.giveAll())
+		}
+		if b == nil {
+			break
+		}
+	}
+	return s, nil
+}
+
+// Copy copies chunks aside.
+func (s *shadows) Copy(chunks []uint64) ([]gpu.Shadow, error) {
+	slots, err := s.reserve(len(chunks))
+	if err == nil {
+		err = s.fill(slots, chunks)
+	}
+	if err != nil {
+		for i := range slots {
+			err = errors.Join(err, slots[i].Release())
+		}
+		return nil, err
+	}
+	out := make([]gpu.Shadow, len(slots))
+	for i := range slots {
+		out[i] = &slots[i]
+	}
+	return out, nil
+}
+
+// reserve hands out as many slots as there are, up to count, those of a block one behind the other.
+func (s *shadows) reserve(count int) (slots []slot, err error) {
+	r := s.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	take := func(b *block) {
+		for ; b.taken < blockChunks && len(slots) < count; b.taken++ {
+			slots = append(slots, slot{b, b.address + uint64(b.taken)*gpu.ChunkBytes})
+			b.held++
+		}
+	}
+	for b := range r.lent {
+		if b.owner == s {
+			take(b)
+		}
+	}
+	for len(slots) < count {
+		b, err := r.lend(s)
+		if b == nil {
+			return slots, err
+		}
+		take(b)
+	}
+	return slots, nil
+}
+
+// fill copies chunks into slots, those that lie one behind the other on both sides at once.
+func (s *shadows) fill(slots []slot, chunks []uint64) error {
+	for first := 0; first < len(slots); {
+		end := first + 1
+		for end < len(slots) && slots[end].address == slots[end-1].address+gpu.ChunkBytes && chunks[end] == chunks[end-1]+gpu.ChunkBytes {
+			end++
+		}
+		err := s.room.stream.Submit(gpu.Copy{
+			Dst: gpu.Place{Address: slots[first].address}, Src: gpu.Place{Address: chunks[first]},
+			Extent: [3]uint64{uint64(end-first) * gpu.ChunkBytes, 1, 1},
+		})
+		if err != nil {
+			return fmt.Errorf("copy %d chunks aside: %w", end-first, err)
+		}
+		first = end
+	}
+	if err := s.room.stream.Synchronize(); err != nil {
+		return fmt.Errorf("copy %d chunks aside: %w", len(slots), err)
+	}
+	return nil
+}
+
+// Close gives all memory back.
+func (s *shadows) Close() error {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	return s.giveAll()
+}
+
+func (s *shadows) giveAll() (err error) {
+	for b := range s.room.lent {
+		if b.owner == s {
+			err = errors.Join(err, s.room.giveBack(b))
+		}
+	}
+	return err
+}
+
+// Read copies a shadow out.
+func (c *slot) Read(into []byte) error {
+	_, err := c.block.owner.room.memory.ReadAt(into[:gpu.ChunkBytes], int64(c.address))
+	return err
+}
+
+// Release lets go of a copy. A block without copies stays mapped for others, until somebody needs the memory.
+func (c *slot) Release() error {
+	r := c.block.owner.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.block.held--; c.block.held == 0 {
+		c.block.taken = 0
+		r.announce()
+	}
+	return nil
+}
