@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -24,6 +26,10 @@ var messages = map[abi.Call]wire.Message{
 	abi.CallMemAllocManaged: &wire.MemAllocManaged{}, abi.CallMemHostAlloc: &wire.MemHostAlloc{}, abi.CallMemFreeHost: &wire.MemFreeHost{},
 	abi.CallMemAllocFromPoolAsync: &wire.MemAllocFromPoolAsync{}, abi.CallMemFreeAsync: &wire.MemFreeAsync{},
 	abi.CallMemPoolCreate: &wire.MemPoolCreate{}, abi.CallMemPoolDestroy: &wire.MemPoolDestroy{}, abi.CallMemPoolTrimTo: &wire.MemPoolTrimTo{},
+	abi.CallMemAddressReserve: &wire.MemAddressReserve{}, abi.CallMemAddressFree: &wire.MemAddressFree{}, abi.CallVmmCreate: &wire.VmmCreate{},
+	abi.CallMemRelease: &wire.MemRelease{}, abi.CallVmmMap: &wire.VmmMap{}, abi.CallMemUnmap: &wire.MemUnmap{},
+	abi.CallVmmSetAccess: &wire.VmmSetAccess{}, abi.CallMemRetainAllocationHandle: &wire.MemRetainAllocationHandle{},
+	abi.CallVmmProperties:       &wire.VmmProperties{},
 	abi.CallMemPoolSetAttribute: &wire.MemPoolSetAttribute{}, abi.CallMemPoolGetAttribute: &wire.MemPoolGetAttribute{},
 	abi.CallEventCreate: &wire.EventCreate{}, abi.CallEventRecord: &wire.EventRecord{}, abi.CallEventQuery: &wire.EventQuery{},
 	abi.CallEventSynchronize: &wire.EventSynchronize{}, abi.CallEventDestroy: &wire.EventDestroy{},
@@ -81,6 +87,7 @@ var destructive = map[abi.Call]int{
 	abi.CallDevicePrimaryCtxReset: 60, abi.CallDevicePrimaryCtxRelease: 20, abi.CallCtxDestroy: 10, abi.CallModuleUnload: 15, abi.CallLibraryUnload: 15,
 	abi.CallGraphDestroy: 6, abi.CallGraphExecDestroy: 6, abi.CallStreamDestroy: 6, abi.CallEventDestroy: 4, abi.CallMemFree: 3,
 	abi.CallMemPoolDestroy: 4, abi.CallGraphDestroyNode: 4, abi.CallStreamBeginCaptureToGraph: 3, abi.CallLinkCheck: 6,
+	abi.CallMemUnmap: 2, abi.CallMemRelease: 2, abi.CallMemAddressFree: 2,
 }
 
 // favourites are made more often.
@@ -90,6 +97,7 @@ var favourites = []abi.Call{
 	abi.CallMemcpyWait, abi.CallMemcpyInline, abi.CallGraphAddChildGraphNode, abi.CallModuleGetFunction, abi.CallLibraryGetKernel, abi.CallGraphClone,
 	abi.CallStreamBeginCapture, abi.CallStreamUpdateCaptureDependencies, abi.CallGraphExecKernelNodeSet, abi.CallGraphNodeSetEnabled, abi.CallGraphExecChildGraphNodeSetParams,
 	abi.CallGraphAddEventRecordNode, abi.CallGraphAddEventWaitNode, abi.CallGraphAddHostNode, abi.CallEventCreate,
+	abi.CallVmmCreate, abi.CallVmmMap, abi.CallVmmSetAccess,
 }
 
 // caller makes up calls that make sense more often than not.
@@ -99,6 +107,7 @@ type caller struct {
 	addresses []uint64 // of device memory and variables
 	pinned    []uint64
 	records   uint64
+	reserved  []uint64
 	// nodes are those that were added, of what type and to which graph; graphs are those of executables.
 	nodes  []madeNode
 	graphs map[uint64]uint64
@@ -107,6 +116,8 @@ type caller struct {
 		node        graph.Type
 		graph, exec uint64
 		child       uint64 // the second graph
+		at          uint64 // among the reserved addresses
+		open        bool   // GPU 0 may read and write there
 	}
 }
 
@@ -142,10 +153,21 @@ func typeOf(number abi.Call) graph.Type {
 
 // made notes what a call has made of what it was about.
 func (c *caller) made(number abi.Call, data []byte) {
+	switch number {
+	case abi.CallVmmSetAccess, abi.CallMemUnmap:
+		at := c.wanted.at
+		c.addresses = slices.DeleteFunc(c.addresses, func(address uint64) bool { return address == at })
+		if c.wanted.open {
+			c.addresses = append(c.addresses, at)
+		}
+	default:
+	}
 	if len(data) < 8 {
 		return
 	}
 	switch h := binary.LittleEndian.Uint64(data); {
+	case number == abi.CallMemAddressReserve:
+		c.reserved = append(c.reserved, h)
 	case number == abi.CallGraphInstantiateWithFlags:
 		c.graphs[h] = c.wanted.graph
 	case strings.Contains(number.String(), "raphAdd") && abi.Handle(h).Kind() == abi.KindGraphNode:
@@ -182,7 +204,7 @@ func (c *caller) learn(data []byte) {
 		switch kind := abi.Handle(v).Kind(); {
 		case kind != abi.KindNone:
 			c.handles[kind] = append(c.handles[kind], v)
-		case v>>44 == 3:
+		case v>>44 == 3 && v>>39&1 == 0: // nothing is at reserved addresses yet
 			c.addresses = append(c.addresses, v)
 		case v>>44 == 6:
 			c.pinned = append(c.pinned, v)
@@ -239,6 +261,7 @@ func kindsOf(name string) abi.Kind {
 		{"lib", abi.KindLibrary},
 		{"kernel", abi.KindKernel},
 		{"func", abi.KindFunction},
+		{"handle", abi.KindAllocation},
 	} {
 		if strings.Contains(name, rule.part) {
 			return rule.kind
@@ -250,7 +273,7 @@ func kindsOf(name string) abi.Kind {
 func (c *caller) handle(kind abi.Kind) uint64 {
 	switch {
 	case c.IntN(50) == 0:
-		return uint64(abi.NewHandle(abi.Kind(1+c.IntN(13)), uint32(1+c.IntN(60))))
+		return uint64(abi.NewHandle(abi.Kind(1+c.IntN(int(abi.LastKind))), uint32(1+c.IntN(60))))
 	case kind == abi.KindStream && c.IntN(4) == 0:
 		return uint64(c.IntN(3))
 	case kind == abi.KindContext && c.IntN(2) == 0:
@@ -303,7 +326,7 @@ func (c *caller) payload(number abi.Call) []byte {
 	if message == nil {
 		return nil
 	}
-	c.wanted.node, c.wanted.graph, c.wanted.exec, c.wanted.child = typeOf(number), 0, 0, 0
+	c.wanted.node, c.wanted.graph, c.wanted.exec, c.wanted.child, c.wanted.open = typeOf(number), 0, 0, 0, false
 	v := reflect.New(reflect.TypeOf(message).Elem()).Elem()
 	for i := range v.NumField() {
 		name := strings.ToLower(v.Type().Field(i).Name)
@@ -328,11 +351,26 @@ func (c *caller) payload(number abi.Call) []byte {
 			field.SetBytes(c.bytes())
 		}
 	}
+	if in, is := v.Addr().Interface().(*wire.VmmSetAccess); is {
+		c.wanted.open = in.Device == 0 && in.Flags == 3
+	}
 	return v.Addr().Interface().(wire.Reply).Append(nil)
 }
 
 func (c *caller) wide(number abi.Call, name string) uint64 {
 	switch name {
+	case "ptr":
+		c.wanted.at = latest(c, c.reserved) + []uint64{0, 0, 0, gpu.ChunkBytes}[c.IntN(4)]
+		return c.wanted.at
+	case "addr":
+		return latest(c, c.reserved)
+	case "alignment":
+		return []uint64{0, 0, 4 * gpu.ChunkBytes, 7}[c.IntN(4)]
+	case "size":
+		if number == abi.CallMemAddressReserve || number == abi.CallMemAddressFree {
+			return []uint64{4, 4, 2, 0}[c.IntN(4)] * gpu.ChunkBytes
+		}
+		return []uint64{1, 1, 2, 3}[c.IntN(4)] * gpu.ChunkBytes
 	case "function":
 		return c.handle(abi.KindFunction)
 	case "owner":
@@ -389,6 +427,10 @@ func (c *caller) narrow(number abi.Call, name string) uint32 {
 		return uint32(1 + c.IntN(9))
 	case name == "kind":
 		return []uint32{wire.CallbackHost, wire.CallbackHost, wire.CallbackStream}[c.IntN(3)]
+	case name == "flags" && number == abi.CallVmmSetAccess:
+		return []uint32{3, 3, 3, 1, 0, 2}[c.IntN(6)]
+	case name == "handletypes", name == "capable":
+		return uint32(c.IntN(4)) / 2
 	case name == "flags" && (number == abi.CallUserObjectCreate || number == abi.CallMemAllocManaged):
 		return 1
 	case name == "flags":

@@ -107,7 +107,7 @@ func span(extent [3]uint64, rowPitch, slicePitch uint64) (bytes uint64, ok bool)
 }
 
 // place checks one end of a copy and makes it one that a device's stream understands.
-func (s *Session) place(d *device, end graph.End, extent [3]uint64, program gpu.HostMemory) (gpu.Place, error) {
+func (s *Session) place(d *device, end graph.End, extent [3]uint64, program gpu.HostMemory, write bool) (gpu.Place, error) {
 	place := s.resolve(d, end, program)
 	if end.Inline != nil || end.Program {
 		return place, nil
@@ -119,14 +119,14 @@ func (s *Session) place(d *device, end graph.End, extent [3]uint64, program gpu.
 	if !ok {
 		return place, invalid("copy", "the box is larger than the address space")
 	}
-	_, err := s.holds(gpu.Range{Address: end.Address, Bytes: bytes})
+	_, err := s.holds(d, gpu.Range{Address: end.Address, Bytes: bytes}, write)
 	return place, err
 }
 
 // resolve makes one end of a copy one that a device's stream understands, whatever is there.
 func (s *Session) resolve(d *device, end graph.End, program gpu.HostMemory) gpu.Place {
 	place := gpu.Place{Address: end.Address, RowPitch: end.RowPitch, SlicePitch: end.SlicePitch}
-	switch holder := s.holder(end.Address); {
+	switch holder := s.reaches(d, end.Address); {
 	case end.Inline != nil:
 		place.Host, place.Address = inline(end.Inline), 0
 	case end.Program:
@@ -140,21 +140,26 @@ func (s *Session) resolve(d *device, end graph.End, program gpu.HostMemory) gpu.
 	return place
 }
 
-// holds returns the device that has a range of memory, nil for the arena; abi.InvalidValue when it is not all allocated.
-func (s *Session) holds(r gpu.Range) (*device, error) {
-	d := s.holder(r.Address)
+// holds returns the device that work of device d finds a range of memory on, nil for the arena; abi.InvalidValue when it is not
+// all allocated.
+func (s *Session) holds(d *device, r gpu.Range, write bool) (*device, error) {
+	if m := s.virtual.At(r.Address); m != nil {
+		through := s.reaches(d, r.Address)
+		return through, s.mayTouch(through, r, write)
+	}
+	holder := s.holder(r.Address)
 	var found gpu.Range
 	var ok bool
 	switch {
-	case d == nil:
+	case holder == nil:
 		found, ok = s.arena.Find(r.Address)
-	case d.heap != nil:
-		found, ok = d.heap.Find(r.Address)
+	case holder.heap != nil:
+		found, ok = holder.heap.Find(r.Address)
 	}
 	if !ok || !found.Contains(r) {
 		return nil, invalid("access device memory", "the range is not part of one allocation")
 	}
-	return d, nil
+	return holder, nil
 }
 
 // copyWork makes work of a copy, also of one of nothing: a graph may make another of it. program is the program's memory, for the ends that lie there.
@@ -162,11 +167,11 @@ func (s *Session) copyWork(d *device, c graph.Copy, program gpu.HostMemory) (gpu
 	if c.Extent[0] == 0 || c.Extent[1] == 0 || c.Extent[2] == 0 {
 		return gpu.Copy{}, nil
 	}
-	dst, err := s.place(d, c.Dst, c.Extent, program)
+	dst, err := s.place(d, c.Dst, c.Extent, program, true)
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.place(d, c.Src, c.Extent, program)
+	src, err := s.place(d, c.Src, c.Extent, program, false)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +256,7 @@ func (s *Session) copyNow(st *stream, c graph.Copy, program *watched) (done bool
 	if c.Dst.Program {
 		end, back = c.Src, true
 	}
-	d, err := s.holds(gpu.Range{Address: end.Address, Bytes: n})
+	d, err := s.holds(st.context.device, gpu.Range{Address: end.Address, Bytes: n}, !back)
 	if err != nil {
 		return true, err
 	}
@@ -289,7 +294,7 @@ func (s *Session) memcpyInline(call *Call, in *wire.MemcpyInline) error {
 		if err := s.uncaptured(st, "copy"); err != nil {
 			return err
 		}
-		d, err := s.holds(gpu.Range{Address: in.Dst, Bytes: n})
+		d, err := s.holds(st.context.device, gpu.Range{Address: in.Dst, Bytes: n}, true)
 		if err != nil {
 			return err
 		}
@@ -319,7 +324,7 @@ func (s *Session) memset(call *Call, in *wire.Memset) error {
 	if err := s.uncaptured(st, "memset"); err != nil {
 		return err
 	}
-	work, err := s.fillWork(fill)
+	work, err := s.fillWork(st.context.device, fill)
 	if err != nil {
 		return err
 	}
@@ -339,7 +344,7 @@ func checkFill(patternBytes uint32, fill gpu.Fill) error {
 }
 
 // fillWork checks that a fill stays inside one allocation.
-func (s *Session) fillWork(fill gpu.Fill) (gpu.Work, error) {
+func (s *Session) fillWork(d *device, fill gpu.Fill) (gpu.Work, error) {
 	if fill.Columns == 0 || fill.Rows == 0 {
 		return gpu.Fill{PatternBytes: fill.PatternBytes}, nil
 	}
@@ -351,7 +356,7 @@ func (s *Session) fillWork(fill gpu.Fill) (gpu.Work, error) {
 	if !ok {
 		return nil, invalid("memset", "the box is larger than the address space")
 	}
-	if _, err := s.holds(gpu.Range{Address: fill.Address, Bytes: bytes}); err != nil {
+	if _, err := s.holds(d, gpu.Range{Address: fill.Address, Bytes: bytes}, true); err != nil {
 		return nil, err
 	}
 	return fill, nil

@@ -12,7 +12,7 @@ import (
 )
 
 // device is one GPU. All contexts of the program on it share one gpu.Context, so that an address means the same memory in
-// all of them; it is open while any of them exists.
+// all of them; it is open while any of them exists, or memory that belongs to none.
 type device struct {
 	ordinal int
 	info    gpu.DeviceInfo
@@ -23,6 +23,7 @@ type device struct {
 	// opened is context once more, for those who hold no lock.
 	opened  atomic.Pointer[gpu.Context]
 	users   int // contexts of the program
+	blocks  int // allocations of the program that belong to no context
 	primary primary
 	// pools: the default one is never destroyed, the current one serves cuMemAllocAsync.
 	defaultPool, currentPool *pool
@@ -61,14 +62,22 @@ func (s *Session) holder(address uint64) *device {
 
 // open makes the device ready for one more context of the program.
 func (s *Session) open(d *device) error {
-	if d.context == nil {
-		err := s.connect(d, gpu.Continuation{}, func(memory gpu.Memory) (*heap.Heap, error) { return heap.New(d.window, memory), nil })
-		if err != nil {
-			return err
-		}
+	err := s.wake(d)
+	if err == nil {
+		d.users++
 	}
-	d.users++
-	return nil
+	return err
+}
+
+// wake opens a device that is not open. Who calls it counts himself in users or blocks, or calls rest.
+func (s *Session) wake(d *device) error {
+	if d.context != nil {
+		return nil
+	}
+	return s.connect(d, gpu.Continuation{}, func(memory gpu.Memory) (*heap.Heap, error) {
+		lower, _ := heap.Split(d.window)
+		return heap.New(lower, memory), nil
+	})
 }
 
 // connect makes the GPU context of a device, and the heap in its memory.
@@ -83,13 +92,18 @@ func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu
 	}
 	d.context = c
 	s.showAll(d, c)
-	return nil
+	return s.showMappings(d)
 }
 
-// leave is open taken back. Everything that lives on the device is gone when its last user leaves.
+// leave is open taken back.
 func (s *Session) leave(d *device) {
 	d.users--
-	if d.users > 0 {
+	s.rest(d)
+}
+
+// rest closes a device that nobody needs any more. Everything that lives on it is gone then.
+func (s *Session) rest(d *device) {
+	if d.users > 0 || d.blocks > 0 || d.context == nil {
 		return
 	}
 	var orphans []*object.Object // what contexts of other devices have from a pool of this one goes with its memory
@@ -101,6 +115,7 @@ func (s *Session) leave(d *device) {
 	for _, o := range orphans {
 		s.objects.Destroy(o, s.release)
 	}
+	s.hideMappings(d)
 	s.showNothing(d)
 	if err := d.context.Close(); err != nil {
 		s.log.Warn("close GPU context", "gpu", d.ordinal, "error", err)
@@ -149,7 +164,8 @@ func (r *restoring) device(d *device, in *saved.Device, open bool) error {
 		if r.s.options.Backing != nil {
 			backing = r.s.options.Backing(d.ordinal, memory)
 		}
-		return heap.Restore(d.window, backing, live, in.Spare)
+		lower, _ := heap.Split(d.window)
+		return heap.Restore(lower, backing, live, in.Spare)
 	})
 }
 

@@ -181,7 +181,7 @@ func (s *Session) work(c *context, op graph.Op) (gpu.Work, error) {
 	case graph.Copy:
 		return s.copyWork(c.device, op, reported{s.program.Memory(NoThread), s})
 	case graph.Memset:
-		return s.fillWork(op.Fill)
+		return s.fillWork(c.device, op.Fill)
 	case graph.Host:
 		return gpu.Call{Func: s.hostFunction(c, wire.Callback{Kind: wire.CallbackHost, Function: op.Function, UserData: op.UserData})}, nil
 	case graph.EventRecord:

@@ -86,9 +86,9 @@ type request struct {
 	placed func(r gpu.Range)
 }
 
-// allocate finds device memory. When there is none, but frees are waiting for the GPU, it waits for them and tries again.
+// allocate finds device memory.
 func (s *Session) allocate(call *Call, d *device, bytes uint64, request request) error {
-	attempt := func() error {
+	return s.persist(call, func() error {
 		if d.heap == nil {
 			return &gpu.Error{Op: "allocate device memory", Code: abi.ContextIsDestroyed}
 		}
@@ -103,33 +103,46 @@ func (s *Session) allocate(call *Call, d *device, bytes uint64, request request)
 		a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindMemory, Maker: request.maker, Owner: request.owner, State: a})
 		request.placed(r)
 		return nil
-	}
+	})
+}
+
+// persist makes an attempt at memory. When there is none, but frees are waiting for the GPU, it waits for them and tries again.
+func (s *Session) persist(call *Call, attempt func() error) error {
 	err := attempt()
 	if !errors.Is(err, abi.OutOfMemory) {
 		return err
 	}
-	var busy []*stream
-	var letGo []func()
+	busy, letGo := s.holdBusy()
+	if len(busy) == 0 {
+		return err
+	}
+	return call.Beside(func() error {
+		await(busy, letGo)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return attempt()
+	})
+}
+
+// holdBusy keeps all streams that have work, until await has waited for them.
+func (s *Session) holdBusy() (busy []*stream, letGo []func()) {
 	for _, c := range s.contexts {
 		if streams := c.busy(); len(streams) > 0 {
 			busy = append(busy, streams...)
 			letGo = append(letGo, c.hold(streams))
 		}
 	}
-	if len(busy) == 0 {
-		return err
+	return busy, letGo
+}
+
+// await needs no lock.
+func await(busy []*stream, letGo []func()) {
+	for _, st := range busy {
+		_ = st.work.Synchronize() // a fault will be the next call's
 	}
-	return call.Beside(func() error {
-		for _, st := range busy {
-			_ = st.work.Synchronize() // a fault will be the next call's
-		}
-		for _, f := range letGo {
-			f()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return attempt()
-	})
+	for _, f := range letGo {
+		f()
+	}
 }
 
 func (s *Session) memGetInfo(call *Call, out *wire.MemGetInfoReply) error {

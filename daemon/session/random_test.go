@@ -19,7 +19,7 @@ type nonsense struct {
 func (n *nonsense) word() uint64 {
 	switch n.IntN(8) {
 	case 0, 1, 2:
-		return uint64(abi.NewHandle(abi.Kind(1+n.IntN(13)), uint32(1+n.IntN(8))))
+		return uint64(abi.NewHandle(abi.Kind(1+n.IntN(int(abi.LastKind))), uint32(1+n.IntN(8))))
 	case 3:
 		return n.memory + uint64(n.IntN(8))*512 - uint64(n.IntN(3))
 	case 4:

@@ -46,6 +46,7 @@ func (s *Session) Save() ([]byte, error) {
 			k.out.Objects = append(k.out.Objects, k.object(o))
 		}
 	}
+	k.out.Reservations = s.saveReservations()
 	if k.err != nil {
 		return nil, k.err
 	}
@@ -140,7 +141,7 @@ func Restore(options Options, data []byte) (*Session, error) {
 func (r *restoring) all() error {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	steps := []func() error{r.counters, r.place, r.devices, r.objects, r.related}
+	steps := []func() error{r.counters, r.place, r.devices, r.objects, r.reservations, r.related}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -172,7 +173,7 @@ func (r *restoring) counters() error {
 		return damaged("it had %d GPUs, there are %d", len(r.in.Devices), len(r.s.devices))
 	}
 	for kind, index := range r.in.Handles {
-		if kind == 0 || kind > int(abi.KindUserObject) || index > indexLimit {
+		if kind == 0 || kind > int(abi.LastKind) || index > indexLimit {
 			if index != 0 {
 				return damaged("%d objects of kind %d were made", index, kind)
 			}
@@ -194,6 +195,10 @@ func (r *restoring) place() error {
 		switch state := o.State.(type) {
 		case *saved.Memory:
 			if err := r.placeAt(gpu.Range{Address: o.ID, Bytes: state.Bytes}, o.Kind == object.KindPinned); err != nil {
+				return err
+			}
+		case *saved.Block:
+			if err := r.placeAt(state.Home, false); err != nil {
 				return err
 			}
 		case *saved.Module:
@@ -222,12 +227,19 @@ func (r *restoring) placeAt(at gpu.Range, inArena bool) error {
 	return nil
 }
 
-// devices opens those that have contexts.
+// devices opens those that have contexts, or memory that belongs to none.
 func (r *restoring) devices() error {
 	open := make([]bool, len(r.s.devices))
 	for i := range r.in.Objects {
-		if c, is := r.in.Objects[i].State.(*saved.Context); is && c.Device >= 0 && int(c.Device) < len(open) {
-			open[c.Device] = true
+		device := int32(-1)
+		switch state := r.in.Objects[i].State.(type) {
+		case *saved.Context:
+			device = state.Device
+		case *saved.Block:
+			device = state.Device
+		}
+		if device >= 0 && int(device) < len(open) {
+			open[device] = true
 		}
 	}
 	for i, d := range r.s.devices {
@@ -259,7 +271,7 @@ func (r *restoring) objects() error {
 }
 
 func name(kind abi.Kind, id uint64) string {
-	if kind > abi.KindUserObject {
+	if kind > abi.LastKind {
 		return fmt.Sprintf("memory at %#x", id)
 	}
 	return abi.Handle(id).String()
@@ -267,7 +279,7 @@ func name(kind abi.Kind, id uint64) string {
 
 func (r *restoring) object(in *saved.Object) error {
 	o := &object.Object{ID: in.ID, Kind: in.Kind}
-	if in.Kind <= abi.KindUserObject {
+	if in.Kind <= abi.LastKind {
 		if o.Handle().Kind() != in.Kind || o.Handle().Index() == 0 || o.Handle().Index() > indexLimit {
 			return damaged("it is no %v", in.Kind)
 		}
@@ -316,6 +328,8 @@ func (r *restoring) state(o *object.Object, in saved.State) (any, error) {
 		return r.executable(o, in)
 	case *saved.UserObject:
 		return r.userObject(o, in)
+	case *saved.Block:
+		return r.block(o, in)
 	}
 	return nil, damaged("it is of an unknown kind")
 }

@@ -29,13 +29,18 @@ func (p *program) quiet() {
 	}
 }
 
-// lazily backs what a restored session has by chunks that are filled when they are touched.
+// lazily backs what a restored session has by chunks that are filled when they are touched. What is mapped once that is
+// settled has nothing of the old.
 type lazily struct {
 	gpu.Memory
-	chunks map[uint64][]byte // by address
+	chunks  map[uint64][]byte // by address
+	settled *bool
 }
 
 func (l lazily) Map(r gpu.Range) error {
+	if *l.settled {
+		return l.Memory.Map(r)
+	}
 	return l.Memory.(gpu.Lazy).MapAbsent(r, func(address uint64, chunk []byte) error {
 		copy(chunk, l.chunks[address])
 		return nil
@@ -81,12 +86,14 @@ func (p *program) twin(spec string, lazy bool) *program {
 	memories := p.session.Memories()
 	chunks := chunksOf(p.t, memories)
 	options := Options{Backend: backend, Program: q, Arena: q, Answers: q}
+	settled := false
 	if lazy {
-		options.Backing = func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks} }
+		options.Backing = func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks, &settled} }
 	}
 	if q.session, err = Restore(options, data); err != nil {
 		p.t.Fatal(err)
 	}
+	settled = true
 	p.t.Cleanup(func() {
 		if err := q.session.Close(); err != nil {
 			p.t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/heap"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/virtual"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -86,6 +87,7 @@ type Session struct {
 	captures  graph.Captures
 	capturing int // what Answers.Capturing was told last
 	devices   []*device
+	virtual   *virtual.Space
 	contexts  map[uint32]*context // by the low half of the handle
 	words     words
 	params    keeper
@@ -125,9 +127,13 @@ func newSession(options Options) (*Session, error) {
 	if len(infos) == 0 {
 		return nil, &gpu.Error{Op: "open session", Code: abi.NoDevice, Detail: "the backend has no GPU"}
 	}
+	var forProgram []gpu.Range
 	for ordinal, info := range infos {
-		s.devices = append(s.devices, &device{ordinal: ordinal, info: info, window: gpu.DefaultWindow(ordinal)})
+		d := &device{ordinal: ordinal, info: info, window: gpu.DefaultWindow(ordinal)}
+		_, upper := heap.Split(d.window)
+		s.devices, forProgram = append(s.devices, d), append(forProgram, upper)
 	}
+	s.virtual = virtual.New(forProgram)
 	return s, nil
 }
 

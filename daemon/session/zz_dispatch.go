@@ -978,6 +978,74 @@ func (s *Session) dispatch(call *Call) {
 			return
 		}
 		s.finish(call, s.graphReleaseUserObject(call, &in), nil)
+	case abi.CallMemAddressReserve:
+		var in wire.MemAddressReserve
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.MemAddressReserveReply)
+		s.finish(call, s.memAddressReserve(call, &in, out), out)
+	case abi.CallMemAddressFree:
+		var in wire.MemAddressFree
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.memAddressFree(call, &in), nil)
+	case abi.CallVmmCreate:
+		var in wire.VmmCreate
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.VmmCreateReply)
+		s.finish(call, s.vmmCreate(call, &in, out), out)
+	case abi.CallMemRelease:
+		var in wire.MemRelease
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.memRelease(call, &in), nil)
+	case abi.CallVmmMap:
+		var in wire.VmmMap
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.VmmMapReply)
+		s.finish(call, s.vmmMap(call, &in, out), out)
+	case abi.CallMemUnmap:
+		var in wire.MemUnmap
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.memUnmap(call, &in), nil)
+	case abi.CallVmmSetAccess:
+		var in wire.VmmSetAccess
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.vmmSetAccess(call, &in), nil)
+	case abi.CallMemRetainAllocationHandle:
+		var in wire.MemRetainAllocationHandle
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.MemRetainAllocationHandleReply)
+		s.finish(call, s.memRetainAllocationHandle(call, &in, out), out)
+	case abi.CallVmmProperties:
+		var in wire.VmmProperties
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.VmmPropertiesReply)
+		s.finish(call, s.vmmProperties(call, &in, out), out)
 	default:
 		s.unknown(call)
 	}

@@ -25,7 +25,12 @@ const (
 	KindKernel
 	KindLink
 	KindUserObject
+	KindAllocation // memory without an address: cuMemCreate
+	kindEnd
 )
+
+// LastKind is the highest of them.
+const LastKind = kindEnd - 1
 
 // The special stream handles of the driver.
 const (
@@ -48,7 +53,7 @@ func PrimaryContext(device int) Handle { return NewHandle(KindContext, uint32(de
 // Kind returns what the handle stands for, KindNone where it is none of ours.
 func (h Handle) Kind() Kind {
 	kind := Kind(h >> 32 & 0xff)
-	if h>>40 != HandleBase>>40 || kind > KindUserObject {
+	if h>>40 != HandleBase>>40 || kind > LastKind {
 		return KindNone
 	}
 	return kind
@@ -59,7 +64,7 @@ func (h Handle) Index() uint32 { return uint32(h) }
 
 var kindNames = [...]string{
 	"none", "context", "module", "function", "stream", "event", "graph", "graph node",
-	"graph exec", "memory pool", "library", "kernel", "link", "user object",
+	"graph exec", "memory pool", "library", "kernel", "link", "user object", "allocation",
 }
 
 func (k Kind) String() string {

@@ -134,6 +134,15 @@ const (
 	CallUserObjectRelease                                  Call = 208
 	CallGraphRetainUserObject                              Call = 209
 	CallGraphReleaseUserObject                             Call = 210
+	CallMemAddressReserve                                  Call = 220
+	CallMemAddressFree                                     Call = 221
+	CallVmmCreate                                          Call = 222
+	CallMemRelease                                         Call = 223
+	CallVmmMap                                             Call = 224
+	CallMemUnmap                                           Call = 225
+	CallVmmSetAccess                                       Call = 226
+	CallMemRetainAllocationHandle                          Call = 228
+	CallVmmProperties                                      Call = 229
 )
 
 var calls = [...]callInfo{
@@ -267,4 +276,13 @@ var calls = [...]callInfo{
 	CallUserObjectRelease:                                  {"cuUserObjectRelease", ClassSync, "object count"},
 	CallGraphRetainUserObject:                              {"cuGraphRetainUserObject", ClassSync, "graph object count flags"},
 	CallGraphReleaseUserObject:                             {"cuGraphReleaseUserObject", ClassSync, "graph object count"},
+	CallMemAddressReserve:                                  {"cuMemAddressReserve", ClassSync, "size alignment addr flags"},
+	CallMemAddressFree:                                     {"cuMemAddressFree", ClassSync, "ptr size"},
+	CallVmmCreate:                                          {"vmmCreate", ClassSync, "size device handleTypes capable"},
+	CallMemRelease:                                         {"cuMemRelease", ClassSync, "handle"},
+	CallVmmMap:                                             {"vmmMap", ClassSync, "ptr size handle"},
+	CallMemUnmap:                                           {"cuMemUnmap", ClassWait, "ptr size"},
+	CallVmmSetAccess:                                       {"vmmSetAccess", ClassSync, "ptr size device flags"},
+	CallMemRetainAllocationHandle:                          {"cuMemRetainAllocationHandle", ClassSync, "addr"},
+	CallVmmProperties:                                      {"vmmProperties", ClassSync, "handle"},
 }

@@ -12,7 +12,7 @@
 #include "post.h"
 #include "zz_layout.h"
 
-#define PHOS_KINDS (PHOS_KIND_USER_OBJECT + 1)
+#define PHOS_KINDS (PHOS_LAST_KIND + 1)
 
 /* The kind of a handle, as package abi defines them; PHOS_KIND_NONE where it is none of ours. */
 static inline unsigned phos_kind_of(uint64_t handle)

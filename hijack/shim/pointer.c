@@ -58,9 +58,6 @@ static bool describe_any(CUpointer_attribute attribute, struct answer *answer)
 	case MAPPED:
 		*answer = number(1);
 		return true;
-	case ACCESS_FLAGS:
-		*answer = number(ACCESS_READ_WRITE);
-		return true;
 	case IS_LEGACY_IPC_CAPABLE:
 	case IS_RDMA_CAPABLE:
 	case IS_DECOMPRESS_CAPABLE:
@@ -69,6 +66,15 @@ static bool describe_any(CUpointer_attribute attribute, struct answer *answer)
 	default:
 		return false;
 	}
+}
+
+/* What the current context's device may do with a range. */
+static unsigned may(const struct phos_range *range)
+{
+	if (range->kind != PHOS_RANGE_MAPPED)
+		return ACCESS_READ_WRITE;
+	struct phos_context *context = phos_context_find(phos_self.current);
+	return phos_range_access(range, context == NULL ? range->device : context->device);
 }
 
 /* Answers about a known range. False: the attribute does not apply to it. */
@@ -117,7 +123,10 @@ static bool describe(const struct phos_range *range, CUpointer_attribute attribu
 		*answer = word(range->pool);
 		return true;
 	case ALLOWED_HANDLE_TYPES:
-		*answer = word(0);
+		*answer = word(range->kind == PHOS_RANGE_MAPPED ? range->flags : 0);
+		return true;
+	case ACCESS_FLAGS:
+		*answer = number(may(range));
 		return true;
 	default:
 		return describe_any(attribute, answer);

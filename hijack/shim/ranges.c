@@ -199,3 +199,27 @@ bool phos_range_set_sync_memops(uint64_t address, bool on)
 	pthread_rwlock_unlock(&lock);
 	return n != NULL;
 }
+
+void phos_range_remove_mapped(uint64_t base, uint64_t bytes)
+{
+	pthread_rwlock_wrlock(&lock);
+	struct node *n;
+	while ((n = at_or_below(base + (bytes - 1))) != NULL && n->range.base >= base &&
+	       n->range.kind == PHOS_RANGE_MAPPED)
+		free(take_out(n->range.base, PHOS_RANGE_MAPPED));
+	pthread_rwlock_unlock(&lock);
+}
+
+void phos_range_set_access(uint64_t base, uint64_t bytes, int device, unsigned access)
+{
+	unsigned shift = 2 * (unsigned)device;
+	pthread_rwlock_wrlock(&lock);
+	struct node *n;
+	for (uint64_t at = base + bytes;
+	     at > base && (n = at_or_below(at - 1)) != NULL && n->range.base >= base;
+	     at = n->range.base)
+		if (n->range.kind == PHOS_RANGE_MAPPED)
+			n->range.access = (n->range.access & ~(UINT64_C(3) << shift)) |
+					  (uint64_t)access << shift;
+	pthread_rwlock_unlock(&lock);
+}

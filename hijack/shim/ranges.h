@@ -11,6 +11,7 @@ enum phos_range_kind {
 	PHOS_RANGE_MANAGED = 4,    /* cuMemAllocManaged: in the arena */
 	PHOS_RANGE_REGISTERED = 8, /* cuMemHostRegister: the program's own pages */
 	PHOS_RANGE_GLOBAL = 16,    /* a variable of a module: device memory that cannot be freed */
+	PHOS_RANGE_MAPPED = 32,    /* cuMemMap */
 };
 
 struct phos_range {
@@ -20,7 +21,10 @@ struct phos_range {
 	uint64_t context; /* handle it was allocated in */
 	uint64_t pool;    /* handle of the memory pool, 0: none */
 	uint32_t kind;    /* one phos_range_kind */
-	uint32_t flags;   /* of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged */
+	uint32_t flags; /* of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged; the handle types
+			   of what is mapped */
+	uint64_t access; /* of what is mapped: two bits for each device, as cuMemSetAccess has them
+			  */
 	int32_t device;
 	bool sync_memops; /* as set by the program; only remembered */
 };
@@ -43,5 +47,16 @@ void phos_range_drop_context(uint64_t context);
 
 /* Remembers CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of the range that holds address. */
 bool phos_range_set_sync_memops(uint64_t address, bool on);
+
+/* Removes what is mapped within [base, base+bytes). */
+void phos_range_remove_mapped(uint64_t base, uint64_t bytes);
+
+/* Notes what a device may do with what is mapped within [base, base+bytes). */
+void phos_range_set_access(uint64_t base, uint64_t bytes, int device, unsigned access);
+
+static inline unsigned phos_range_access(const struct phos_range *range, int device)
+{
+	return range->access >> (2 * (unsigned)device) & 3;
+}
 
 #endif

@@ -19,6 +19,7 @@ typedef uint64_t CUlibrary;
 typedef uint64_t CUkernel;
 typedef uint64_t CUlinkState;
 typedef uint64_t CUuserObject;
+typedef uint64_t CUmemGenericAllocationHandle;
 typedef uint64_t CUdeviceptr;
 typedef int32_t CUdevice;
 typedef uint64_t CUarray;
@@ -50,6 +51,7 @@ typedef int32_t CUlaunchAttributeID;
 typedef int32_t CUgraphInstantiateResult;
 typedef int32_t CUmemAllocationType;
 typedef int32_t CUmemAllocationHandleType;
+typedef int32_t CUmemAllocationGranularity_flags;
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *userData);
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
@@ -78,6 +80,23 @@ typedef struct {
 	int id;
 } CUmemLocation;
 _Static_assert(sizeof(CUmemLocation) == 8, "CUmemLocation");
+
+typedef struct {
+	unsigned char compressionType;
+	unsigned char gpuDirectRDMACapable;
+	unsigned short usage;
+	unsigned char reserved[4];
+} CUmemAllocationFlags;
+_Static_assert(sizeof(CUmemAllocationFlags) == 8, "CUmemAllocationFlags");
+
+typedef struct {
+	CUmemAllocationType type;
+	CUmemAllocationHandleType requestedHandleTypes;
+	CUmemLocation location;
+	void *win32HandleMetaData;
+	CUmemAllocationFlags allocFlags;
+} CUmemAllocationProp;
+_Static_assert(sizeof(CUmemAllocationProp) == 32, "CUmemAllocationProp");
 
 typedef struct {
 	CUmemLocation location;

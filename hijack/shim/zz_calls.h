@@ -141,6 +141,15 @@ enum {
 	PHOS_CALL_cuUserObjectRelease = 208,
 	PHOS_CALL_cuGraphRetainUserObject = 209,
 	PHOS_CALL_cuGraphReleaseUserObject = 210,
+	PHOS_CALL_cuMemAddressReserve = 220,
+	PHOS_CALL_cuMemAddressFree = 221,
+	PHOS_CALL_vmmCreate = 222,
+	PHOS_CALL_cuMemRelease = 223,
+	PHOS_CALL_vmmMap = 224,
+	PHOS_CALL_cuMemUnmap = 225,
+	PHOS_CALL_vmmSetAccess = 226,
+	PHOS_CALL_cuMemRetainAllocationHandle = 228,
+	PHOS_CALL_vmmProperties = 229,
 };
 
 CUresult phos_call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
@@ -207,6 +216,11 @@ CUresult phos_call_graphExecHostNodeSet(CUgraphExec exec, CUgraphNode node, uint
 CUresult phos_call_graphExecUpdate(CUgraphExec exec, CUgraph graph, unsigned int *result, CUgraphNode *errorNode);
 CUresult phos_call_graphDot(CUgraph graph, unsigned int flags, uint64_t address, uint64_t capacity, uint64_t *size);
 CUresult phos_call_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags);
+CUresult phos_call_vmmCreate(size_t size, CUdevice device, unsigned int handleTypes, unsigned int capable, CUmemGenericAllocationHandle *handle);
+CUresult phos_call_vmmMap(CUdeviceptr ptr, size_t size, CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handleTypes);
+CUresult phos_call_cuMemUnmap(CUdeviceptr ptr, size_t size);
+CUresult phos_call_vmmSetAccess(CUdeviceptr ptr, size_t size, CUdevice device, unsigned int flags);
+CUresult phos_call_vmmProperties(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handleTypes, unsigned int *capable);
 
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode);
@@ -569,5 +583,16 @@ PHOS_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback call
 PHOS_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
 PHOS_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData);
 PHOS_EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData);
+PHOS_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option);
+PHOS_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags);
+PHOS_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size);
+PHOS_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags);
+PHOS_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
+PHOS_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags);
+PHOS_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size);
+PHOS_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);
+PHOS_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr);
+PHOS_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
+PHOS_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
 
 #endif

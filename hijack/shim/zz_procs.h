@@ -310,20 +310,9 @@ extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapFilterMod
 extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapLevelBias(void);
 extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapLevelClamp(void);
 extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmappedArray(void);
-extern __attribute__((visibility("default"))) int32_t cuMemAddressFree(void);
-extern __attribute__((visibility("default"))) int32_t cuMemAddressReserve(void);
-extern __attribute__((visibility("default"))) int32_t cuMemCreate(void);
 extern __attribute__((visibility("default"))) int32_t cuMemExportToShareableHandle(void);
-extern __attribute__((visibility("default"))) int32_t cuMemGetAccess(void);
-extern __attribute__((visibility("default"))) int32_t cuMemGetAllocationGranularity(void);
-extern __attribute__((visibility("default"))) int32_t cuMemGetAllocationPropertiesFromHandle(void);
 extern __attribute__((visibility("default"))) int32_t cuMemGetHandleForAddressRange(void);
 extern __attribute__((visibility("default"))) int32_t cuMemImportFromShareableHandle(void);
-extern __attribute__((visibility("default"))) int32_t cuMemMap(void);
-extern __attribute__((visibility("default"))) int32_t cuMemRelease(void);
-extern __attribute__((visibility("default"))) int32_t cuMemRetainAllocationHandle(void);
-extern __attribute__((visibility("default"))) int32_t cuMemSetAccess(void);
-extern __attribute__((visibility("default"))) int32_t cuMemUnmap(void);
 
 static const struct phos_proc phos_procs[] = {
 	{"cuArray3DCreate", 2000, 0, (void (*)(void))cuArray3DCreate},

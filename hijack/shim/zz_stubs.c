@@ -2093,6 +2093,141 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned i
 	return phos_wait(&phos_c);
 }
 
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
+{
+	struct phos_call phos_c;
+	if (ptr == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 220, PHOS_WAIT, PHOS_WORDS(4)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, size);
+	phos_put_u64(&phos_c, alignment);
+	phos_put_u64(&phos_c, addr);
+	phos_put_u64(&phos_c, flags);
+	CUresult phos_r = phos_wait(&phos_c);
+	if (phos_r != CUDA_SUCCESS)
+		return phos_r;
+	uint64_t ptr_word = phos_take_u64(&phos_c);
+	*ptr = (CUdeviceptr)ptr_word;
+	return phos_r;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	struct phos_call phos_c;
+	if (!phos_begin(&phos_c, 221, PHOS_WAIT, PHOS_WORDS(2)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, ptr);
+	phos_put_u64(&phos_c, size);
+	return phos_wait(&phos_c);
+}
+
+CUresult phos_call_vmmCreate(size_t size, CUdevice device, unsigned int handleTypes, unsigned int capable, CUmemGenericAllocationHandle *handle)
+{
+	struct phos_call phos_c;
+	if (handle == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 222, PHOS_WAIT, PHOS_WORDS(4)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, size);
+	phos_put_u64(&phos_c, (uint64_t)(int64_t)device);
+	phos_put_u64(&phos_c, handleTypes);
+	phos_put_u64(&phos_c, capable);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t handle_word = phos_take_u64(&phos_c);
+	*handle = (CUmemGenericAllocationHandle)handle_word;
+	return phos_r;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct phos_call phos_c;
+	if (!phos_begin(&phos_c, 223, PHOS_WAIT, PHOS_WORDS(1)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, handle);
+	return phos_wait(&phos_c);
+}
+
+CUresult phos_call_vmmMap(CUdeviceptr ptr, size_t size, CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handleTypes)
+{
+	struct phos_call phos_c;
+	if (device == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (handleTypes == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 224, PHOS_WAIT, PHOS_WORDS(3)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, ptr);
+	phos_put_u64(&phos_c, size);
+	phos_put_u64(&phos_c, handle);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t device_word = phos_take_u64(&phos_c);
+	*device = (CUdevice)device_word;
+	uint64_t handleTypes_word = phos_take_u64(&phos_c);
+	*handleTypes = (unsigned int)handleTypes_word;
+	return phos_r;
+}
+
+CUresult phos_call_cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	struct phos_call phos_c;
+	if (!phos_begin(&phos_c, 225, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(2)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, ptr);
+	phos_put_u64(&phos_c, size);
+	return phos_wait(&phos_c);
+}
+
+CUresult phos_call_vmmSetAccess(CUdeviceptr ptr, size_t size, CUdevice device, unsigned int flags)
+{
+	struct phos_call phos_c;
+	if (!phos_begin(&phos_c, 226, PHOS_WAIT, PHOS_WORDS(4)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, ptr);
+	phos_put_u64(&phos_c, size);
+	phos_put_u64(&phos_c, (uint64_t)(int64_t)device);
+	phos_put_u64(&phos_c, flags);
+	return phos_wait(&phos_c);
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	struct phos_call phos_c;
+	if (handle == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 228, PHOS_WAIT, PHOS_WORDS(1)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, (uint64_t)(uintptr_t)addr);
+	CUresult phos_r = phos_wait(&phos_c);
+	if (phos_r != CUDA_SUCCESS)
+		return phos_r;
+	uint64_t handle_word = phos_take_u64(&phos_c);
+	*handle = (CUmemGenericAllocationHandle)handle_word;
+	return phos_r;
+}
+
+CUresult phos_call_vmmProperties(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handleTypes, unsigned int *capable)
+{
+	struct phos_call phos_c;
+	if (device == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (handleTypes == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (capable == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 229, PHOS_WAIT, PHOS_WORDS(1)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, handle);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t device_word = phos_take_u64(&phos_c);
+	*device = (CUdevice)device_word;
+	uint64_t handleTypes_word = phos_take_u64(&phos_c);
+	*handleTypes = (unsigned int)handleTypes_word;
+	uint64_t capable_word = phos_take_u64(&phos_c);
+	*capable = (unsigned int)capable_word;
+	return phos_r;
+}
+
 CUresult cuStreamBeginCapture(CUstream hStream)
 {
 	return cuStreamBeginCapture_v2(hStream, 0);

@@ -4795,6 +4795,334 @@ func (m *GraphReleaseUserObject) Decode(payload []byte) error {
 	return nil
 }
 
+// MemAddressReserve is what cuMemAddressReserve sends.
+type MemAddressReserve struct {
+	Size      uint64
+	Alignment uint64
+	Addr      uint64
+	Flags     uint64
+}
+
+// Append encodes the message behind data.
+func (m *MemAddressReserve) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Size)
+	data = binary.LittleEndian.AppendUint64(data, m.Alignment)
+	data = binary.LittleEndian.AppendUint64(data, m.Addr)
+	data = binary.LittleEndian.AppendUint64(data, m.Flags)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *MemAddressReserve) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("MemAddressReserve", len(payload), 32)
+	}
+	m.Size = binary.LittleEndian.Uint64(payload[0:])
+	m.Alignment = binary.LittleEndian.Uint64(payload[8:])
+	m.Addr = binary.LittleEndian.Uint64(payload[16:])
+	m.Flags = binary.LittleEndian.Uint64(payload[24:])
+	return nil
+}
+
+// MemAddressReserveReply is what cuMemAddressReserve gets back.
+type MemAddressReserveReply struct {
+	Ptr uint64
+}
+
+// Append encodes the message behind data.
+func (m *MemAddressReserveReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Ptr)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *MemAddressReserveReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("MemAddressReserveReply", len(payload), 8)
+	}
+	m.Ptr = binary.LittleEndian.Uint64(payload[0:])
+	return nil
+}
+
+// MemAddressFree is what cuMemAddressFree sends.
+type MemAddressFree struct {
+	Ptr  uint64
+	Size uint64
+}
+
+// Append encodes the message behind data.
+func (m *MemAddressFree) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Ptr)
+	data = binary.LittleEndian.AppendUint64(data, m.Size)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *MemAddressFree) Decode(payload []byte) error {
+	if len(payload) != 16 {
+		return wrongLength("MemAddressFree", len(payload), 16)
+	}
+	m.Ptr = binary.LittleEndian.Uint64(payload[0:])
+	m.Size = binary.LittleEndian.Uint64(payload[8:])
+	return nil
+}
+
+// VmmCreate is what vmmCreate sends.
+type VmmCreate struct {
+	Size        uint64
+	Device      int32
+	HandleTypes uint32
+	Capable     uint32
+}
+
+// Append encodes the message behind data.
+func (m *VmmCreate) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Size)
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Device))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.HandleTypes))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Capable))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmCreate) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("VmmCreate", len(payload), 32)
+	}
+	m.Size = binary.LittleEndian.Uint64(payload[0:])
+	m.Device = int32(binary.LittleEndian.Uint64(payload[8:]))
+	m.HandleTypes = uint32(binary.LittleEndian.Uint64(payload[16:]))
+	m.Capable = uint32(binary.LittleEndian.Uint64(payload[24:]))
+	return nil
+}
+
+// VmmCreateReply is what vmmCreate gets back.
+type VmmCreateReply struct {
+	Handle abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *VmmCreateReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Handle))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmCreateReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("VmmCreateReply", len(payload), 8)
+	}
+	m.Handle = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// MemRelease is what cuMemRelease sends.
+type MemRelease struct {
+	Handle abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *MemRelease) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Handle))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *MemRelease) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("MemRelease", len(payload), 8)
+	}
+	m.Handle = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// VmmMap is what vmmMap sends.
+type VmmMap struct {
+	Ptr    uint64
+	Size   uint64
+	Handle abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *VmmMap) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Ptr)
+	data = binary.LittleEndian.AppendUint64(data, m.Size)
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Handle))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmMap) Decode(payload []byte) error {
+	if len(payload) != 24 {
+		return wrongLength("VmmMap", len(payload), 24)
+	}
+	m.Ptr = binary.LittleEndian.Uint64(payload[0:])
+	m.Size = binary.LittleEndian.Uint64(payload[8:])
+	m.Handle = abi.Handle(binary.LittleEndian.Uint64(payload[16:]))
+	return nil
+}
+
+// VmmMapReply is what vmmMap gets back.
+type VmmMapReply struct {
+	Device      int32
+	HandleTypes uint32
+}
+
+// Append encodes the message behind data.
+func (m *VmmMapReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Device))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.HandleTypes))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmMapReply) Decode(payload []byte) error {
+	if len(payload) != 16 {
+		return wrongLength("VmmMapReply", len(payload), 16)
+	}
+	m.Device = int32(binary.LittleEndian.Uint64(payload[0:]))
+	m.HandleTypes = uint32(binary.LittleEndian.Uint64(payload[8:]))
+	return nil
+}
+
+// MemUnmap is what cuMemUnmap sends.
+type MemUnmap struct {
+	Ptr  uint64
+	Size uint64
+}
+
+// Append encodes the message behind data.
+func (m *MemUnmap) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Ptr)
+	data = binary.LittleEndian.AppendUint64(data, m.Size)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *MemUnmap) Decode(payload []byte) error {
+	if len(payload) != 16 {
+		return wrongLength("MemUnmap", len(payload), 16)
+	}
+	m.Ptr = binary.LittleEndian.Uint64(payload[0:])
+	m.Size = binary.LittleEndian.Uint64(payload[8:])
+	return nil
+}
+
+// VmmSetAccess is what vmmSetAccess sends.
+type VmmSetAccess struct {
+	Ptr    uint64
+	Size   uint64
+	Device int32
+	Flags  uint32
+}
+
+// Append encodes the message behind data.
+func (m *VmmSetAccess) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Ptr)
+	data = binary.LittleEndian.AppendUint64(data, m.Size)
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Device))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Flags))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmSetAccess) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("VmmSetAccess", len(payload), 32)
+	}
+	m.Ptr = binary.LittleEndian.Uint64(payload[0:])
+	m.Size = binary.LittleEndian.Uint64(payload[8:])
+	m.Device = int32(binary.LittleEndian.Uint64(payload[16:]))
+	m.Flags = uint32(binary.LittleEndian.Uint64(payload[24:]))
+	return nil
+}
+
+// MemRetainAllocationHandle is what cuMemRetainAllocationHandle sends.
+type MemRetainAllocationHandle struct {
+	Addr uint64
+}
+
+// Append encodes the message behind data.
+func (m *MemRetainAllocationHandle) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Addr)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *MemRetainAllocationHandle) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("MemRetainAllocationHandle", len(payload), 8)
+	}
+	m.Addr = binary.LittleEndian.Uint64(payload[0:])
+	return nil
+}
+
+// MemRetainAllocationHandleReply is what cuMemRetainAllocationHandle gets back.
+type MemRetainAllocationHandleReply struct {
+	Handle abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *MemRetainAllocationHandleReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Handle))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *MemRetainAllocationHandleReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("MemRetainAllocationHandleReply", len(payload), 8)
+	}
+	m.Handle = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// VmmProperties is what vmmProperties sends.
+type VmmProperties struct {
+	Handle abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *VmmProperties) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Handle))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmProperties) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("VmmProperties", len(payload), 8)
+	}
+	m.Handle = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// VmmPropertiesReply is what vmmProperties gets back.
+type VmmPropertiesReply struct {
+	Device      int32
+	HandleTypes uint32
+	Capable     uint32
+}
+
+// Append encodes the message behind data.
+func (m *VmmPropertiesReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Device))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.HandleTypes))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Capable))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmPropertiesReply) Decode(payload []byte) error {
+	if len(payload) != 24 {
+		return wrongLength("VmmPropertiesReply", len(payload), 24)
+	}
+	m.Device = int32(binary.LittleEndian.Uint64(payload[0:]))
+	m.HandleTypes = uint32(binary.LittleEndian.Uint64(payload[8:]))
+	m.Capable = uint32(binary.LittleEndian.Uint64(payload[16:]))
+	return nil
+}
+
 // NewMessage makes the empty message that a call sends, nil for one that sends nothing.
 func NewMessage(call abi.Call) Message {
 	switch call {
@@ -5054,6 +5382,24 @@ func NewMessage(call abi.Call) Message {
 		return new(GraphRetainUserObject)
 	case abi.CallGraphReleaseUserObject:
 		return new(GraphReleaseUserObject)
+	case abi.CallMemAddressReserve:
+		return new(MemAddressReserve)
+	case abi.CallMemAddressFree:
+		return new(MemAddressFree)
+	case abi.CallVmmCreate:
+		return new(VmmCreate)
+	case abi.CallMemRelease:
+		return new(MemRelease)
+	case abi.CallVmmMap:
+		return new(VmmMap)
+	case abi.CallMemUnmap:
+		return new(MemUnmap)
+	case abi.CallVmmSetAccess:
+		return new(VmmSetAccess)
+	case abi.CallMemRetainAllocationHandle:
+		return new(MemRetainAllocationHandle)
+	case abi.CallVmmProperties:
+		return new(VmmProperties)
 	}
 	return nil
 }
@@ -5197,6 +5543,16 @@ func NewReply(call abi.Call) Message {
 		return new(GraphDotReply)
 	case abi.CallUserObjectCreate:
 		return new(UserObjectCreateReply)
+	case abi.CallMemAddressReserve:
+		return new(MemAddressReserveReply)
+	case abi.CallVmmCreate:
+		return new(VmmCreateReply)
+	case abi.CallVmmMap:
+		return new(VmmMapReply)
+	case abi.CallMemRetainAllocationHandle:
+		return new(MemRetainAllocationHandleReply)
+	case abi.CallVmmProperties:
+		return new(VmmPropertiesReply)
 	}
 	return nil
 }

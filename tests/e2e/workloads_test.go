@@ -61,6 +61,9 @@ func TestDriverAPI(t *testing.T) {
 	t.Run("linker", func(t *testing.T) {
 		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "link.c"))).In(t).OK()
 	})
+	t.Run("virtual", func(t *testing.T) {
+		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "virtual.c"))).In(t).OK()
+	})
 	t.Run("go", func(t *testing.T) {
 		t.Setenv("CGO_ENABLED", "1")
 		program := filepath.Join(t.TempDir(), "program")

@@ -68,7 +68,7 @@ func Open(text string, options Options) (*Backend, error) {
 		b.account = &sharedAccount{l, options.Slot}
 	}
 	for ordinal := range spec.Count {
-		b.devices = append(b.devices, &device{ordinal: ordinal, account: b.account, owners: map[uint64]*Context{}, hosts: map[uint64]*hostMapping{}})
+		b.devices = append(b.devices, newDevice(ordinal, b.account))
 	}
 	if spec.Deterministic {
 		b.shared = newLane()

@@ -19,9 +19,17 @@ type device struct {
 	account account
 	space   *space.Memory // set under Backend.mu by the first context, never changed while contexts are open
 
-	mu     sync.Mutex
-	owners map[uint64]*Context     // by address of a chunk
-	hosts  map[uint64]*hostMapping // by address
+	mu      sync.Mutex
+	owners  map[uint64]*Context     // by address of a chunk
+	hosts   map[uint64]*hostMapping // by address
+	aliases map[uint64]*Context     // who made each, by its address
+}
+
+func newDevice(ordinal int, account account) *device {
+	return &device{
+		ordinal: ordinal, account: account,
+		owners: map[uint64]*Context{}, hosts: map[uint64]*hostMapping{}, aliases: map[uint64]*Context{},
+	}
 }
 
 // hostMapping is host memory that one or more contexts have mapped at its address.
@@ -118,6 +126,40 @@ func (m *Memory) UnmapHost(address uint64) error {
 	return m.Memory.UnmapHost(address)
 }
 
+// behind is the memory of a context behind what a session sees of it.
+func behind(m gpu.Memory) (*Memory, bool) {
+	if shown, is := m.(unmarked); is {
+		m = shown.Memory
+	}
+	own, is := m.(*Memory)
+	return own, is
+}
+
+// Alias shows chunks that are mapped, here or on another device, at a further address.
+func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool) error {
+	from, own := behind(home)
+	if !own {
+		return fmt.Errorf("alias memory of another backend: %w", abi.InvalidValue)
+	}
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := m.AddAlias(address, from.Memory, r, write); err != nil {
+		return err
+	}
+	d.aliases[address] = m.context
+	return nil
+}
+
+// Unalias takes one Alias back, whichever context of the device made it.
+func (m *Memory) Unalias(address uint64) error {
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.aliases, address)
+	return m.RemoveAlias(address)
+}
+
 // Usage reports free and total bytes of the device.
 func (m *Memory) Usage() (free, total uint64) {
 	used, capacity := m.device.account.usage(m.device.ordinal)
@@ -127,7 +169,7 @@ func (m *Memory) Usage() (free, total uint64) {
 // releaseAll gives back what the context still has. Nothing of it runs any more.
 func (m *Memory) releaseAll() error {
 	var ranges []gpu.Range
-	var hosts []uint64
+	var hosts, aliases []uint64
 	d := m.device
 	d.mu.Lock()
 	for at, owner := range d.owners {
@@ -140,8 +182,16 @@ func (m *Memory) releaseAll() error {
 			hosts = append(hosts, address)
 		}
 	}
+	for address, owner := range d.aliases {
+		if owner == m.context {
+			aliases = append(aliases, address)
+		}
+	}
 	d.mu.Unlock()
 	var errs []error
+	for _, address := range aliases {
+		errs = append(errs, m.Unalias(address))
+	}
 	for _, r := range joined(ranges) {
 		errs = append(errs, m.Unmap(r))
 	}
@@ -191,6 +241,7 @@ type unmarked struct {
 	gpu.Viewer
 	gpu.Toucher
 	gpu.Digester
+	gpu.Aliaser
 }
 
 // shown is what a session sees of a memory.
@@ -198,7 +249,7 @@ func (m *Memory) shown(marks bool) gpu.Memory {
 	if marks {
 		return m
 	}
-	return unmarked{m, m, m, m, m}
+	return unmarked{m, m, m, m, m, m}
 }
 
 func sameSlice(a, b []byte) bool {

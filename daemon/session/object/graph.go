@@ -67,7 +67,7 @@ type Graph struct {
 	byID           map[uint64]*Object
 	oldest, newest *Object
 	sequence       uint64
-	index          [abi.KindUserObject + 1]uint32
+	index          [abi.LastKind + 1]uint32
 }
 
 // ReservedContexts is how many context indices stand for primary contexts.

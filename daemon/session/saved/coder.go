@@ -16,6 +16,7 @@ var ErrVersion = errors.New("the session was saved by a newer version")
 // coder goes over a session and writes or reads what it meets.
 type coder struct {
 	reading bool
+	version uint32
 	out     []byte // what is written so far
 	in      []byte // what is left to read
 	depth   int    // of graphs in graphs
@@ -112,7 +113,7 @@ func list[T any](c *coder, v *[]T, each func(c *coder, v *T)) {
 }
 
 // numbers is a list of integers.
-func numbers[T ~int | ~int32 | ~uint32 | ~uint64](c *coder, v *[]T) { list(c, v, number[T]) }
+func numbers[T ~int | ~int32 | ~uint8 | ~uint32 | ~uint64](c *coder, v *[]T) { list(c, v, number[T]) }
 
 // deeper runs f one level further down.
 func (c *coder) deeper(most int, f func()) {

@@ -30,6 +30,8 @@ func newState(kind abi.Kind) State {
 		return &Kernel{}
 	case abi.KindUserObject:
 		return &UserObject{}
+	case abi.KindAllocation:
+		return &Block{}
 	case object.KindMemory, object.KindPinned:
 		return &Memory{}
 	default:

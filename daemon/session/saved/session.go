@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Version is the version of the encoding that is written. All older ones are read.
-const Version = 1
+// Version is the version of the encoding that is written. All older ones are read. The second added reservations and blocks.
+const Version = 2
 
 // magic begins every saved session.
 const magic = "phos session\n"
@@ -28,6 +28,8 @@ type Session struct {
 	Devices                   []Device
 	// Objects are the living ones, in the order of creation.
 	Objects []Object
+	// Reservations are by address.
+	Reservations []Reservation
 }
 
 // Words is which completion words of events are free: those in Free, last to first, then those from Next on.
@@ -80,6 +82,9 @@ func (s *Session) code(c *coder) {
 	s.Words.code(c)
 	list(c, &s.Devices, func(c *coder, d *Device) { d.code(c) })
 	list(c, &s.Objects, func(c *coder, o *Object) { o.code(c) })
+	if c.version >= 2 {
+		list(c, &s.Reservations, func(c *coder, r *Reservation) { r.code(c) })
+	}
 }
 
 // Encode writes a session down. It fails when the session is one that Decode would refuse.
@@ -89,8 +94,8 @@ func Encode(s *Session) ([]byte, error) {
 		room += len(image) + 8
 	}
 	c := &coder{out: append(make([]byte, 0, room), magic...)}
-	version := uint32(Version)
-	number(c, &version)
+	c.version = Version
+	number(c, &c.version)
 	s.code(c)
 	return c.out, c.err
 }
@@ -101,9 +106,8 @@ func Decode(data []byte) (*Session, error) {
 		return nil, fmt.Errorf("%w: it does not begin like one", ErrDamaged)
 	}
 	c := &coder{reading: true, in: data[len(magic):]}
-	var version uint32
-	if number(c, &version); c.err == nil && version != Version {
-		return nil, fmt.Errorf("%w: %d, the newest known is %d", ErrVersion, version, Version)
+	if number(c, &c.version); c.err == nil && (c.version < 1 || c.version > Version) {
+		return nil, fmt.Errorf("%w: %d, the newest known is %d", ErrVersion, c.version, Version)
 	}
 	s := &Session{}
 	s.code(c)

@@ -21,11 +21,11 @@ const reachChunks = 64
 // it exits and enters again, so afterwards older spans may be stale: compare Reader.Version.
 func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) {
 	if address-m.window.Address < m.window.Bytes {
-		return m.findChunk(reader, address, write)
+		return m.findInWindow(m, reader, address, write)
 	}
 	for _, peer := range *m.peers.Load() {
 		if address-peer.window.Address < peer.window.Bytes {
-			return peer.findChunk(reader, address, write)
+			return m.findInWindow(peer, reader, address, write)
 		}
 	}
 	regions := *m.hosts.Load()
@@ -33,7 +33,15 @@ func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) 
 	if at < len(regions) && regions[at].Address <= address {
 		return Span{regions[at].Address, regions[at].memory}, nil
 	}
-	return Span{}, abi.IllegalAddress
+	return m.findAlias(reader, address, write)
+}
+
+// findInWindow looks into the window of home, and where that has nothing, among the aliases.
+func (m *Memory) findInWindow(home *Memory, reader *Reader, address uint64, write bool) (Span, error) {
+	if home.states[(address-home.window.Address)/gpu.ChunkBytes].Load() == unmapped {
+		return m.findAlias(reader, address, write)
+	}
+	return home.findChunk(reader, address, write)
 }
 
 func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, error) {

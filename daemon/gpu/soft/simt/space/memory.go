@@ -28,8 +28,9 @@ type Memory struct {
 	reserved, data []byte
 	states         []atomic.Uint32
 
-	hosts atomic.Pointer[[]hostRegion]
-	peers atomic.Pointer[[]*Memory]
+	hosts   atomic.Pointer[[]hostRegion]
+	peers   atomic.Pointer[[]*Memory]
+	aliases atomic.Pointer[[]alias]
 
 	// record is the order of touches while it is being recorded.
 	record atomic.Pointer[record]
@@ -65,6 +66,7 @@ func New(window gpu.Range) (*Memory, error) {
 	}
 	m.hosts.Store(&[]hostRegion{})
 	m.peers.Store(&[]*Memory{})
+	m.aliases.Store(&[]alias{})
 	return m, nil
 }
 
@@ -96,6 +98,9 @@ func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.aliased(r) {
+		return fmt.Errorf("map %#x+%#x, where other memory is shown: %w", r.Address, r.Bytes, abi.AlreadyMapped)
+	}
 	for i := first; i < end; i++ {
 		if m.states[i].Load() != unmapped {
 			return fmt.Errorf("map %#x+%#x: chunk %d is mapped: %w", r.Address, r.Bytes, i, abi.AlreadyMapped)

@@ -1,0 +1,146 @@
+package session
+
+import (
+	"math"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/daemon/session/saved"
+	"github.com/phos-gpu/phos/daemon/session/virtual"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// block is memory that the program maps where it likes. It lies in the heap of its device, at an address that the program
+// is not told; mappings show it at others.
+type block struct {
+	object      *object.Object
+	device      *device
+	home        gpu.Range
+	handleTypes uint32
+	capable     bool // of direct access by other hardware, says the program; remembered only
+	// references counts what cuMemRelease has to take back; at 0 the handle means nothing, though mappings may live on.
+	references uint32
+	mappings   int
+}
+
+func (s *Session) vmmCreate(call *Call, in *wire.VmmCreate, out *wire.VmmCreateReply) error {
+	const posix = 1
+	d, err := s.device(in.Device)
+	if err != nil {
+		return err
+	}
+	if in.Size == 0 || in.Size%gpu.ChunkBytes != 0 || in.HandleTypes&^posix != 0 {
+		return invalid("create memory", "size or handle types")
+	}
+	maker := call.maker()
+	return s.persist(call, func() error {
+		if err := s.wake(d); err != nil {
+			return err
+		}
+		b, err := s.newBlock(d, in, maker)
+		if err != nil {
+			s.rest(d)
+			return err
+		}
+		out.Handle = b.object.Handle()
+		return nil
+	})
+}
+
+func (s *Session) newBlock(d *device, in *wire.VmmCreate, maker object.Maker) (*block, error) {
+	if _, can := d.context.Memory().(gpu.Aliaser); !can {
+		return nil, cannotMap(d)
+	}
+	home, err := d.heap.Allocate(in.Size)
+	if err != nil {
+		return nil, err
+	}
+	b := &block{device: d, home: home, handleTypes: in.HandleTypes, capable: in.Capable != 0, references: 1}
+	b.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindAllocation)), Kind: abi.KindAllocation, Maker: maker, State: b})
+	d.blocks++
+	return b, nil
+}
+
+// block returns what a handle stands for that the program has not released.
+func (s *Session) block(h abi.Handle) (*block, error) {
+	if o, err := s.objects.Find(abi.KindAllocation, h); err == nil && o.State.(*block).references > 0 {
+		return o.State.(*block), nil
+	}
+	return nil, invalid("find allocation", h.String()+" does not exist")
+}
+
+// mapped is what a mapping shows. It lives as long as the mapping.
+func (s *Session) mapped(m *virtual.Mapping) *block {
+	return s.objects.Get(uint64(m.Allocation)).State.(*block)
+}
+
+func (s *Session) memRelease(_ *Call, in *wire.MemRelease) error {
+	b, err := s.block(in.Handle)
+	if err != nil {
+		return err
+	}
+	b.references--
+	s.dropBlock(b)
+	return nil
+}
+
+// dropBlock frees memory that nothing leads to any more.
+func (s *Session) dropBlock(b *block) {
+	if b.references > 0 || b.mappings > 0 {
+		return
+	}
+	s.objects.Destroy(b.object, func(*object.Object) {})
+	if err := b.device.heap.Free(b.home.Address); err != nil {
+		s.log.Warn("free memory", "address", b.home.Address, "error", err)
+	}
+	b.device.blocks--
+	s.rest(b.device)
+}
+
+func (s *Session) memRetainAllocationHandle(_ *Call, in *wire.MemRetainAllocationHandle, out *wire.MemRetainAllocationHandleReply) error {
+	m := s.virtual.At(in.Addr)
+	if m == nil {
+		return invalid("retain allocation", "nothing is mapped there")
+	}
+	b := s.mapped(m)
+	if b.references == math.MaxUint32 {
+		return abi.OutOfMemory
+	}
+	b.references++
+	out.Handle = b.object.Handle()
+	return nil
+}
+
+func (s *Session) vmmProperties(_ *Call, in *wire.VmmProperties, out *wire.VmmPropertiesReply) error {
+	b, err := s.block(in.Handle)
+	if err != nil {
+		return err
+	}
+	out.Device, out.HandleTypes = int32(b.device.ordinal), b.handleTypes
+	if b.capable {
+		out.Capable = 1
+	}
+	return nil
+}
+
+func (b *block) save(*saving) saved.State {
+	return &saved.Block{
+		Device: int32(b.device.ordinal), Home: b.home, HandleTypes: b.handleTypes, Capable: b.capable, References: b.references,
+	}
+}
+
+// block finds memory that place has taken already.
+func (r *restoring) block(o *object.Object, in *saved.Block) (*block, error) {
+	d, err := r.s.device(in.Device)
+	if err != nil {
+		return nil, err
+	}
+	if r.s.holder(in.Home.Address) != d || in.Home.Bytes == 0 || (in.Home.Address|in.Home.Bytes)%gpu.ChunkBytes != 0 || o.Owner != nil {
+		return nil, damaged("it is no memory of GPU %d", in.Device)
+	}
+	d.blocks++
+	return &block{
+		object: o, device: d, home: in.Home, handleTypes: in.HandleTypes, capable: in.Capable, references: in.References,
+	}, nil
+}

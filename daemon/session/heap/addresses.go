@@ -1,0 +1,55 @@
+package heap
+
+import (
+	"math/bits"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Split divides the window of a GPU: below, the heap's memory lies where the session says, above, the program reserves
+// addresses and says itself what lies there.
+func Split(window gpu.Range) (heap, program gpu.Range) {
+	half := window.Bytes / 2 &^ (gpu.ChunkBytes - 1)
+	return gpu.Range{Address: window.Address, Bytes: half}, gpu.Range{Address: window.Address + half, Bytes: window.Bytes - half}
+}
+
+// Addresses hands out ranges of whole chunks in which there is no memory. It is not safe for concurrent use.
+type Addresses struct{ free freeList }
+
+// NewAddresses makes an allocator of a range that begins and ends at chunk boundaries.
+func NewAddresses(whole gpu.Range) *Addresses {
+	a := &Addresses{}
+	a.free.add(whole)
+	return a
+}
+
+// Take returns a free range at a multiple of align, a power of two.
+func (a *Addresses) Take(bytes, align uint64) (gpu.Range, error) {
+	if bytes == 0 || bytes > 1<<62 || bits.OnesCount64(align) > 1 || align > 1<<62 {
+		return gpu.Range{}, &gpu.Error{Op: "reserve addresses", Code: abi.InvalidValue, Detail: "size or alignment"}
+	}
+	bytes, align = roundUp(bytes, gpu.ChunkBytes), max(align, gpu.ChunkBytes)
+	for _, free := range a.free.bySize {
+		if free.Bytes < bytes {
+			continue
+		}
+		at := gpu.Range{Address: roundUp(free.Address, align), Bytes: bytes}
+		if free.Contains(at) {
+			a.free.takeAt(at)
+			return at, nil
+		}
+	}
+	return gpu.Range{}, &gpu.Error{Op: "reserve addresses", Code: abi.OutOfMemory, Detail: "no range is free"}
+}
+
+// TakeAt takes exactly this range of whole chunks, and reports whether it was free.
+func (a *Addresses) TakeAt(r gpu.Range) bool {
+	if r.Bytes == 0 || (r.Address|r.Bytes)%gpu.ChunkBytes != 0 || r.Address+r.Bytes < r.Address {
+		return false
+	}
+	return a.free.takeAt(r)
+}
+
+// Give takes a range back.
+func (a *Addresses) Give(r gpu.Range) { a.free.add(r) }
