@@ -28,7 +28,9 @@ func TestHardMoments(t *testing.T) {
 		{"asleep", ""},
 	} {
 		t.Run(test.which, func(t *testing.T) {
-			want, status := undisturbed(daemon.Job(t, program, test.which))
+			plain := daemon.Job(t, program, test.which)
+			enough(t, plain)
+			want, status := undisturbed(plain)
 			job := daemon.Job(t, program, test.which)
 			job.Held = true
 			job.Start()
@@ -44,9 +46,10 @@ func TestHardMoments(t *testing.T) {
 			}
 			if test.busy != "" {
 				// The program comes to rest while the checkpoint waits for it.
-				time.AfterFunc(300*time.Millisecond, job.LetGo)
+				time.AfterFunc(300*time.Millisecond, func() { enough(t, job) })
 			}
-			t.Log(job.PreDump())
+			t.Log(job.PreDump("--deadline", "5m")) // a slow machine takes long for a kernel
+			enough(t, job)
 			job.Kill()
 			job.Restore()
 			if got := job.Finish(); got != status {
@@ -60,11 +63,18 @@ func TestHardMoments(t *testing.T) {
 	daemon.Empty()
 }
 
+// enough lets a program end its moment.
+func enough(t *testing.T, job *lab.Job) {
+	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestEndlessCapture tries to save a program inside a capture that does not end, and lets the program end it afterwards.
 func TestEndlessCapture(t *testing.T) {
 	daemon := start(t)
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c"))
-	job := daemon.Job(t, program, "endless").Start()
+	job := daemon.Job(t, program, "capture").Start()
 	job.Says("now")
 	for _, verb := range []string{"--pre-dump", "--dump"} {
 		text, err := job.TryCli(verb, "--deadline", "300ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
@@ -72,9 +82,7 @@ func TestEndlessCapture(t *testing.T) {
 			t.Errorf("%s inside a capture: %v: %s", verb, err, text)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	enough(t, job)
 	if status := job.Finish(); status != 7 || job.Lines() != 23 {
 		t.Errorf("it ends with status %d after %d lines: %s", status, job.Lines(), job.Said())
 	}
