@@ -2,7 +2,8 @@ package gpu
 
 import "io"
 
-// Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, Record, Await, Call and Nothing.
+// Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, MemoryOps, Record, Await, Call and
+// Nothing.
 // Values are plain data, so that a captured graph can be kept, copied and replayed.
 type Work interface{ isWork() }
 
@@ -49,6 +50,51 @@ type Fill struct {
 	Columns, Rows     uint64
 }
 
+// MemoryOps writes words of device memory, and waits until words have a value, one after the other. Whoever else writes
+// such a word, a kernel, a copy or the program's processor, is seen without further ado.
+type MemoryOps struct{ Ops []MemoryOp }
+
+// MemoryOp is one step of MemoryOps.
+type MemoryOp struct {
+	// Wait says that the step waits; else it writes.
+	Wait bool
+	// Until is what a step that waits compares by.
+	Until Comparison
+	// Bytes is 4 or 8; Address is a multiple of it.
+	Bytes          uint8
+	Address, Value uint64
+}
+
+// Comparison is a CUstreamWaitValue_flags number.
+type Comparison uint8
+
+// Comparisons of a word with a value.
+const (
+	UntilReached Comparison = 0 // the word minus the value is not negative, as a signed number
+	UntilEqual   Comparison = 1
+	UntilAnyBit  Comparison = 2 // word and value have a bit in common
+	UntilZeroBit Comparison = 3 // a bit is in neither
+)
+
+// Met reports whether a word has what a step waits for.
+func (o *MemoryOp) Met(word uint64) bool {
+	switch o.Until {
+	case UntilReached:
+		if o.Bytes == 4 {
+			return int32(uint32(word)-uint32(o.Value)) >= 0
+		}
+		return int64(word-o.Value) >= 0
+	case UntilEqual:
+		return word == o.Value
+	case UntilAnyBit:
+		return word&o.Value != 0
+	}
+	if o.Bytes == 4 {
+		return ^uint32(word|o.Value) != 0
+	}
+	return ^(word | o.Value) != 0
+}
+
 // Record marks an event once everything before it in the stream is done.
 type Record struct{ Event Event }
 
@@ -62,13 +108,14 @@ type Call struct{ Func func() }
 // Nothing is an empty node, for joining dependencies in a graph.
 type Nothing struct{}
 
-func (Launch) isWork()  {}
-func (Copy) isWork()    {}
-func (Fill) isWork()    {}
-func (Record) isWork()  {}
-func (Await) isWork()   {}
-func (Call) isWork()    {}
-func (Nothing) isWork() {}
+func (Launch) isWork()    {}
+func (Copy) isWork()      {}
+func (Fill) isWork()      {}
+func (MemoryOps) isWork() {}
+func (Record) isWork()    {}
+func (Await) isWork()     {}
+func (Call) isWork()      {}
+func (Nothing) isWork()   {}
 
 // Graph is work with dependencies, as data: node i runs after the nodes that After names. Child graphs are already inlined.
 type Graph struct {

@@ -182,6 +182,8 @@ func (s *Session) work(c *context, op graph.Op) (gpu.Work, error) {
 		return s.copyWork(c.device, op, reported{s.program.Memory(NoThread), s})
 	case graph.Memset:
 		return s.fillWork(c.device, op.Fill)
+	case graph.MemoryOps:
+		return op.MemoryOps, s.checkWords(c.device, op.MemoryOps)
 	case graph.Host:
 		return gpu.Call{Func: s.hostFunction(c, wire.Callback{Kind: wire.CallbackHost, Function: op.Function, UserData: op.UserData})}, nil
 	case graph.EventRecord:
@@ -519,6 +521,8 @@ func (r *restoring) work(x *executable, op graph.Op) (gpu.Work, error) {
 			return gpu.Fill{PatternBytes: op.PatternBytes}, nil
 		}
 		return op.Fill, nil
+	case graph.MemoryOps:
+		return op.MemoryOps, nil
 	case graph.EventRecord:
 		e, err := r.eventWork(d, op.Event)
 		return gpu.Record{Event: e}, err

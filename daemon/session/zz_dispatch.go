@@ -1046,6 +1046,43 @@ func (s *Session) dispatch(call *Call) {
 		}
 		out := new(wire.VmmPropertiesReply)
 		s.finish(call, s.vmmProperties(call, &in, out), out)
+	case abi.CallStreamMemOps:
+		var in wire.StreamMemOps
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.streamMemOps(call, &in), nil)
+	case abi.CallGraphAddMemOpsNode:
+		var in wire.GraphAddMemOpsNode
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.GraphAddMemOpsNodeReply)
+		s.finish(call, s.graphAddMemOpsNode(call, &in, out), out)
+	case abi.CallGraphMemOpsNodeGet:
+		var in wire.GraphMemOpsNodeGet
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.GraphMemOpsNodeGetReply)
+		s.finish(call, s.graphMemOpsNodeGet(call, &in, out), out)
+	case abi.CallGraphMemOpsNodeSet:
+		var in wire.GraphMemOpsNodeSet
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.graphMemOpsNodeSet(call, &in), nil)
+	case abi.CallGraphExecMemOpsNodeSet:
+		var in wire.GraphExecMemOpsNodeSet
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.graphExecMemOpsNodeSet(call, &in), nil)
 	default:
 		s.unknown(call)
 	}

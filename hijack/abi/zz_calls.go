@@ -143,6 +143,11 @@ const (
 	CallVmmSetAccess                                       Call = 226
 	CallMemRetainAllocationHandle                          Call = 228
 	CallVmmProperties                                      Call = 229
+	CallStreamMemOps                                       Call = 240
+	CallGraphAddMemOpsNode                                 Call = 241
+	CallGraphMemOpsNodeGet                                 Call = 242
+	CallGraphMemOpsNodeSet                                 Call = 243
+	CallGraphExecMemOpsNodeSet                             Call = 244
 )
 
 var calls = [...]callInfo{
@@ -285,4 +290,9 @@ var calls = [...]callInfo{
 	CallVmmSetAccess:                                       {"vmmSetAccess", ClassSync, "ptr size device flags"},
 	CallMemRetainAllocationHandle:                          {"cuMemRetainAllocationHandle", ClassSync, "addr"},
 	CallVmmProperties:                                      {"vmmProperties", ClassSync, "handle"},
+	CallStreamMemOps:                                       {"streamMemOps", ClassAsync, "stream ops[]"},
+	CallGraphAddMemOpsNode:                                 {"graphAddMemOpsNode", ClassSync, "graph dependencies[] ops[]"},
+	CallGraphMemOpsNodeGet:                                 {"graphMemOpsNodeGet", ClassSync, "node address capacity"},
+	CallGraphMemOpsNodeSet:                                 {"graphMemOpsNodeSet", ClassSync, "node ops[]"},
+	CallGraphExecMemOpsNodeSet:                             {"graphExecMemOpsNodeSet", ClassSync, "exec node ops[]"},
 }

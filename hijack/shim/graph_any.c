@@ -2,7 +2,7 @@
 #include "session.h"
 #include "zz_calls.h"
 
-enum node_type { KERNEL, MEMCPY, MEMSET, HOST, GRAPH, EMPTY, WAIT_EVENT, EVENT_RECORD };
+enum node_type { KERNEL, MEMCPY, MEMSET, HOST, GRAPH, EMPTY, WAIT_EVENT, EVENT_RECORD, MEMORY_OPS = 12 };
 
 static CUDA_MEMSET_NODE_PARAMS fill_of(const CUgraphNodeParams *p)
 {
@@ -40,9 +40,11 @@ CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dep
 		return cuGraphAddEventWaitNode(node, graph, dependencies, count, p->event.event);
 	case EVENT_RECORD:
 		return cuGraphAddEventRecordNode(node, graph, dependencies, count, p->event.event);
+	case MEMORY_OPS:
+		return cuGraphAddBatchMemOpNode(node, graph, dependencies, count, &p->memOp);
 	}
 	return phos_refuse("cuGraphAddNode of a type beyond kernel, memcpy, memset, host, graph, "
-			   "empty and event");
+			   "empty, event and batch memory operation");
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
@@ -73,6 +75,8 @@ CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
 		return cuGraphEventWaitNodeSetEvent(node, p->event.event);
 	case EVENT_RECORD:
 		return cuGraphEventRecordNodeSetEvent(node, p->event.event);
+	case MEMORY_OPS:
+		return cuGraphBatchMemOpNodeSetParams(node, &p->memOp);
 	case GRAPH:
 	case EMPTY:
 		return CUDA_ERROR_INVALID_VALUE;
@@ -101,6 +105,8 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
 		return cuGraphExecEventWaitNodeSetEvent(exec, node, p->event.event);
 	case EVENT_RECORD:
 		return cuGraphExecEventRecordNodeSetEvent(exec, node, p->event.event);
+	case MEMORY_OPS:
+		return cuGraphExecBatchMemOpNodeSetParams(exec, node, &p->memOp);
 	case EMPTY:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

@@ -259,6 +259,33 @@ typedef struct {
 _Static_assert(sizeof(CUDA_MEMCPY_NODE_PARAMS) == 216, "CUDA_MEMCPY_NODE_PARAMS");
 
 typedef struct {
+	unsigned int operation;
+	CUdeviceptr address;
+	uint64_t value;
+	unsigned int flags;
+	CUdeviceptr alias;
+} CUstreamBatchMemOpValue;
+_Static_assert(sizeof(CUstreamBatchMemOpValue) == 40, "CUstreamBatchMemOpValue");
+
+typedef struct {
+	union {
+		unsigned int operation;
+		unsigned int barrier[2];
+		CUstreamBatchMemOpValue value;
+		uint64_t pad[6];
+	};
+} CUstreamBatchMemOpParams;
+_Static_assert(sizeof(CUstreamBatchMemOpParams) == 48, "CUstreamBatchMemOpParams");
+
+typedef struct {
+	CUcontext ctx;
+	unsigned int count;
+	CUstreamBatchMemOpParams *paramArray;
+	unsigned int flags;
+} CUDA_BATCH_MEM_OP_NODE_PARAMS;
+_Static_assert(sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS) == 32, "CUDA_BATCH_MEM_OP_NODE_PARAMS");
+
+typedef struct {
 	CUgraph graph;
 	int ownership;
 } CUDA_CHILD_GRAPH_NODE_PARAMS;
@@ -280,6 +307,7 @@ typedef struct {
 		CUDA_HOST_NODE_PARAMS host;
 		CUDA_CHILD_GRAPH_NODE_PARAMS graph;
 		CUDA_EVENT_NODE_PARAMS event;
+		CUDA_BATCH_MEM_OP_NODE_PARAMS memOp;
 	};
 	long long reserved2;
 } CUgraphNodeParams;

@@ -150,6 +150,11 @@ enum {
 	PHOS_CALL_vmmSetAccess = 226,
 	PHOS_CALL_cuMemRetainAllocationHandle = 228,
 	PHOS_CALL_vmmProperties = 229,
+	PHOS_CALL_streamMemOps = 240,
+	PHOS_CALL_graphAddMemOpsNode = 241,
+	PHOS_CALL_graphMemOpsNodeGet = 242,
+	PHOS_CALL_graphMemOpsNodeSet = 243,
+	PHOS_CALL_graphExecMemOpsNodeSet = 244,
 };
 
 CUresult phos_call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
@@ -221,6 +226,11 @@ CUresult phos_call_vmmMap(CUdeviceptr ptr, size_t size, CUmemGenericAllocationHa
 CUresult phos_call_cuMemUnmap(CUdeviceptr ptr, size_t size);
 CUresult phos_call_vmmSetAccess(CUdeviceptr ptr, size_t size, CUdevice device, unsigned int flags);
 CUresult phos_call_vmmProperties(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handleTypes, unsigned int *capable);
+CUresult phos_call_streamMemOps(CUstream stream, const uint64_t *ops, size_t words);
+CUresult phos_call_graphAddMemOpsNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t numDependencies, const uint64_t *ops, size_t words);
+CUresult phos_call_graphMemOpsNodeGet(CUgraphNode node, uint64_t address, uint64_t capacity, uint64_t *words);
+CUresult phos_call_graphMemOpsNodeSet(CUgraphNode node, const uint64_t *ops, size_t words);
+CUresult phos_call_graphExecMemOpsNodeSet(CUgraphExec exec, CUgraphNode node, const uint64_t *ops, size_t words);
 
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode);
@@ -457,6 +467,10 @@ PHOS_EXPORT CUresult cuUserObjectRetain(CUuserObject object, unsigned int count)
 PHOS_EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned int count);
 PHOS_EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags);
 PHOS_EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count);
+PHOS_EXPORT CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
+PHOS_EXPORT CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out);
+PHOS_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
+PHOS_EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
 PHOS_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
 PHOS_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
 PHOS_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
@@ -579,6 +593,18 @@ PHOS_EXPORT CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, 
 PHOS_EXPORT CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
 PHOS_EXPORT CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
 PHOS_EXPORT CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+PHOS_EXPORT CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
 PHOS_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
 PHOS_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
 PHOS_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData);

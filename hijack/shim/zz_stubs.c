@@ -2228,6 +2228,89 @@ CUresult phos_call_vmmProperties(CUmemGenericAllocationHandle handle, CUdevice *
 	return phos_r;
 }
 
+CUresult phos_call_streamMemOps(CUstream stream, const uint64_t *ops, size_t words)
+{
+	struct phos_call phos_c;
+	if (words > PHOS_INLINE_MAX / 8 || (ops == NULL && words > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ops != NULL)
+		phos_touch(ops, 8 * words);
+	if (!phos_begin(&phos_c, 240, PHOS_CONTEXT, PHOS_WORDS(1) + PHOS_ARRAY(8 * words)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, stream);
+	phos_put_bytes(&phos_c, ops, 8 * words);
+	return phos_post(&phos_c);
+}
+
+CUresult phos_call_graphAddMemOpsNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t numDependencies, const uint64_t *ops, size_t words)
+{
+	struct phos_call phos_c;
+	if (node == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (numDependencies > PHOS_INLINE_MAX / 8 || (dependencies == NULL && numDependencies > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (words > PHOS_INLINE_MAX / 8 || (ops == NULL && words > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (dependencies != NULL)
+		phos_touch(dependencies, 8 * numDependencies);
+	if (ops != NULL)
+		phos_touch(ops, 8 * words);
+	if (!phos_begin(&phos_c, 241, PHOS_WAIT, PHOS_WORDS(1) + PHOS_ARRAY(8 * numDependencies) + PHOS_ARRAY(8 * words)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, graph);
+	phos_put_bytes(&phos_c, dependencies, 8 * numDependencies);
+	phos_put_bytes(&phos_c, ops, 8 * words);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t node_word = phos_take_u64(&phos_c);
+	*node = (CUgraphNode)node_word;
+	return phos_r;
+}
+
+CUresult phos_call_graphMemOpsNodeGet(CUgraphNode node, uint64_t address, uint64_t capacity, uint64_t *words)
+{
+	struct phos_call phos_c;
+	if (words == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 242, PHOS_WAIT, PHOS_WORDS(3)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, node);
+	phos_put_u64(&phos_c, address);
+	phos_put_u64(&phos_c, capacity);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t words_word = phos_take_u64(&phos_c);
+	*words = (uint64_t)words_word;
+	return phos_r;
+}
+
+CUresult phos_call_graphMemOpsNodeSet(CUgraphNode node, const uint64_t *ops, size_t words)
+{
+	struct phos_call phos_c;
+	if (words > PHOS_INLINE_MAX / 8 || (ops == NULL && words > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ops != NULL)
+		phos_touch(ops, 8 * words);
+	if (!phos_begin(&phos_c, 243, PHOS_WAIT, PHOS_WORDS(1) + PHOS_ARRAY(8 * words)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, node);
+	phos_put_bytes(&phos_c, ops, 8 * words);
+	return phos_wait(&phos_c);
+}
+
+CUresult phos_call_graphExecMemOpsNodeSet(CUgraphExec exec, CUgraphNode node, const uint64_t *ops, size_t words)
+{
+	struct phos_call phos_c;
+	if (words > PHOS_INLINE_MAX / 8 || (ops == NULL && words > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ops != NULL)
+		phos_touch(ops, 8 * words);
+	if (!phos_begin(&phos_c, 244, PHOS_WAIT, PHOS_WORDS(2) + PHOS_ARRAY(8 * words)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, exec);
+	phos_put_u64(&phos_c, node);
+	phos_put_bytes(&phos_c, ops, 8 * words);
+	return phos_wait(&phos_c);
+}
+
 CUresult cuStreamBeginCapture(CUstream hStream)
 {
 	return cuStreamBeginCapture_v2(hStream, 0);
@@ -2414,26 +2497,29 @@ CUresult cuStreamDestroy(CUstream hStream)
 	return cuStreamDestroy_v2(hStream);
 }
 
-CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
-{
-	(void)flags;
-	return phos_call_memset(addr, 0, value, 4, 1, 1, stream);
-}
-
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
 {
 	return cuStreamWriteValue32_v2(stream, addr, value, flags);
 }
 
-CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
-{
-	(void)flags;
-	return phos_call_memcpyInline(addr, stream, (const unsigned char *)&value, sizeof value);
-}
-
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
 {
 	return cuStreamWriteValue64_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
+{
+	return cuStreamWaitValue32_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	return cuStreamWaitValue64_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	return cuStreamBatchMemOp_v2(stream, count, paramArray, flags);
 }
 
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
@@ -2827,6 +2913,36 @@ CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_
 CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
 {
 	return cuStreamWriteValue64(stream == 0 ? 2 : stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
+{
+	return cuStreamWaitValue32_v2(stream == 0 ? 2 : stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, uint32_t value, unsigned int flags)
+{
+	return cuStreamWaitValue32(stream == 0 ? 2 : stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	return cuStreamWaitValue64_v2(stream == 0 ? 2 : stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)
+{
+	return cuStreamWaitValue64(stream == 0 ? 2 : stream, addr, value, flags);
+}
+
+CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	return cuStreamBatchMemOp_v2(stream == 0 ? 2 : stream, count, paramArray, flags);
+}
+
+CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	return cuStreamBatchMemOp(stream == 0 ? 2 : stream, count, paramArray, flags);
 }
 
 CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)

@@ -5123,6 +5123,174 @@ func (m *VmmPropertiesReply) Decode(payload []byte) error {
 	return nil
 }
 
+// StreamMemOps is what streamMemOps sends.
+type StreamMemOps struct {
+	Stream abi.Handle
+	Ops    Words
+}
+
+// Append encodes the message behind data.
+func (m *StreamMemOps) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Stream))
+	data = appendArray(data, m.Ops)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *StreamMemOps) Decode(payload []byte) error {
+	if len(payload) < 16 {
+		return wrongLength("StreamMemOps", len(payload), 16)
+	}
+	m.Stream = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	r := arrayReader{rest: payload[8:]}
+	m.Ops = r.array(8)
+	return r.end("StreamMemOps")
+}
+
+// GraphAddMemOpsNode is what graphAddMemOpsNode sends.
+type GraphAddMemOpsNode struct {
+	Graph        abi.Handle
+	Dependencies Words
+	Ops          Words
+}
+
+// Append encodes the message behind data.
+func (m *GraphAddMemOpsNode) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Graph))
+	data = appendArray(data, m.Dependencies)
+	data = appendArray(data, m.Ops)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphAddMemOpsNode) Decode(payload []byte) error {
+	if len(payload) < 24 {
+		return wrongLength("GraphAddMemOpsNode", len(payload), 24)
+	}
+	m.Graph = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	r := arrayReader{rest: payload[8:]}
+	m.Dependencies = r.array(8)
+	m.Ops = r.array(8)
+	return r.end("GraphAddMemOpsNode")
+}
+
+// GraphAddMemOpsNodeReply is what graphAddMemOpsNode gets back.
+type GraphAddMemOpsNodeReply struct {
+	Node abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *GraphAddMemOpsNodeReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Node))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphAddMemOpsNodeReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("GraphAddMemOpsNodeReply", len(payload), 8)
+	}
+	m.Node = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// GraphMemOpsNodeGet is what graphMemOpsNodeGet sends.
+type GraphMemOpsNodeGet struct {
+	Node     abi.Handle
+	Address  uint64
+	Capacity uint64
+}
+
+// Append encodes the message behind data.
+func (m *GraphMemOpsNodeGet) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Node))
+	data = binary.LittleEndian.AppendUint64(data, m.Address)
+	data = binary.LittleEndian.AppendUint64(data, m.Capacity)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphMemOpsNodeGet) Decode(payload []byte) error {
+	if len(payload) != 24 {
+		return wrongLength("GraphMemOpsNodeGet", len(payload), 24)
+	}
+	m.Node = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	m.Address = binary.LittleEndian.Uint64(payload[8:])
+	m.Capacity = binary.LittleEndian.Uint64(payload[16:])
+	return nil
+}
+
+// GraphMemOpsNodeGetReply is what graphMemOpsNodeGet gets back.
+type GraphMemOpsNodeGetReply struct {
+	Words uint64
+}
+
+// Append encodes the message behind data.
+func (m *GraphMemOpsNodeGetReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Words)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphMemOpsNodeGetReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("GraphMemOpsNodeGetReply", len(payload), 8)
+	}
+	m.Words = binary.LittleEndian.Uint64(payload[0:])
+	return nil
+}
+
+// GraphMemOpsNodeSet is what graphMemOpsNodeSet sends.
+type GraphMemOpsNodeSet struct {
+	Node abi.Handle
+	Ops  Words
+}
+
+// Append encodes the message behind data.
+func (m *GraphMemOpsNodeSet) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Node))
+	data = appendArray(data, m.Ops)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphMemOpsNodeSet) Decode(payload []byte) error {
+	if len(payload) < 16 {
+		return wrongLength("GraphMemOpsNodeSet", len(payload), 16)
+	}
+	m.Node = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	r := arrayReader{rest: payload[8:]}
+	m.Ops = r.array(8)
+	return r.end("GraphMemOpsNodeSet")
+}
+
+// GraphExecMemOpsNodeSet is what graphExecMemOpsNodeSet sends.
+type GraphExecMemOpsNodeSet struct {
+	Exec abi.Handle
+	Node abi.Handle
+	Ops  Words
+}
+
+// Append encodes the message behind data.
+func (m *GraphExecMemOpsNodeSet) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Exec))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Node))
+	data = appendArray(data, m.Ops)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphExecMemOpsNodeSet) Decode(payload []byte) error {
+	if len(payload) < 24 {
+		return wrongLength("GraphExecMemOpsNodeSet", len(payload), 24)
+	}
+	m.Exec = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	m.Node = abi.Handle(binary.LittleEndian.Uint64(payload[8:]))
+	r := arrayReader{rest: payload[16:]}
+	m.Ops = r.array(8)
+	return r.end("GraphExecMemOpsNodeSet")
+}
+
 // NewMessage makes the empty message that a call sends, nil for one that sends nothing.
 func NewMessage(call abi.Call) Message {
 	switch call {
@@ -5400,6 +5568,16 @@ func NewMessage(call abi.Call) Message {
 		return new(MemRetainAllocationHandle)
 	case abi.CallVmmProperties:
 		return new(VmmProperties)
+	case abi.CallStreamMemOps:
+		return new(StreamMemOps)
+	case abi.CallGraphAddMemOpsNode:
+		return new(GraphAddMemOpsNode)
+	case abi.CallGraphMemOpsNodeGet:
+		return new(GraphMemOpsNodeGet)
+	case abi.CallGraphMemOpsNodeSet:
+		return new(GraphMemOpsNodeSet)
+	case abi.CallGraphExecMemOpsNodeSet:
+		return new(GraphExecMemOpsNodeSet)
 	}
 	return nil
 }
@@ -5553,6 +5731,10 @@ func NewReply(call abi.Call) Message {
 		return new(MemRetainAllocationHandleReply)
 	case abi.CallVmmProperties:
 		return new(VmmPropertiesReply)
+	case abi.CallGraphAddMemOpsNode:
+		return new(GraphAddMemOpsNodeReply)
+	case abi.CallGraphMemOpsNodeGet:
+		return new(GraphMemOpsNodeGetReply)
 	}
 	return nil
 }

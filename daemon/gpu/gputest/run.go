@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"stream/order", testOrder},
 		{"stream/concurrency", testConcurrency},
 		{"stream/query", testQuery},
+		{"stream/words", testWords},
 		{"stream/close", testStreamClose},
 		{"event/await", testAwait},
 		{"event/rerecord", testRerecord},

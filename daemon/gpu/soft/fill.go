@@ -1,7 +1,10 @@
 package soft
 
 import (
+	"encoding/binary"
 	"fmt"
+	"runtime"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -50,4 +53,85 @@ func (c *Context) fillLine(address uint64, w gpu.Fill, bytes uint64) error {
 	return c.split(bytes, func(at, n uint64) error {
 		return c.memory.Fill(address+at, w.Pattern, w.PatternBytes, n/size)
 	})
+}
+
+// A step that waits looks lookSpins times in a row and then every lookEvery, as kernels and programs that set the word tell nobody.
+const (
+	lookSpins = 200
+	lookEvery = 20 * time.Microsecond
+)
+
+func checkMemoryOps(work gpu.MemoryOps) error {
+	for _, op := range work.Ops {
+		if op.Bytes != 4 && op.Bytes != 8 || op.Address%uint64(op.Bytes) != 0 || op.Until > gpu.UntilZeroBit {
+			return &gpu.Error{Op: "submit memory operations", Code: abi.InvalidValue, Detail: fmt.Sprintf("%+v", op)}
+		}
+	}
+	return nil
+}
+
+func (c *Context) memoryOps(work gpu.MemoryOps) error {
+	for _, op := range work.Ops {
+		do := c.writeWord
+		if op.Wait {
+			do = c.awaitWord
+		}
+		if err := do(&op); err != nil {
+			return fmt.Errorf("memory operation: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *Context) writeWord(op *gpu.MemoryOp) error {
+	return c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, true, func(piece []byte) error {
+		storeWord(piece, op.Value)
+		return nil
+	})
+}
+
+// awaitWord ends early when the context is poisoned or closed.
+func (c *Context) awaitWord(op *gpu.MemoryOp) error {
+	for spins := 0; ; spins++ {
+		var word uint64
+		err := c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, false, func(piece []byte) error {
+			word = loadWord(piece)
+			return nil
+		})
+		if err != nil || op.Met(word) {
+			return err
+		}
+		if spins < lookSpins {
+			runtime.Gosched()
+			continue
+		}
+		select {
+		case <-c.running.Done():
+			return nil
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// loadWord reads a word that others write at the same time, which is what it is for. It is one load.
+//
+//go:norace
+//go:noinline
+func loadWord(piece []byte) uint64 {
+	if len(piece) == 4 {
+		return uint64(binary.LittleEndian.Uint32(piece))
+	}
+	return binary.LittleEndian.Uint64(piece)
+}
+
+// storeWord is one store.
+//
+//go:norace
+//go:noinline
+func storeWord(piece []byte, value uint64) {
+	if len(piece) == 4 {
+		binary.LittleEndian.PutUint32(piece, uint32(value))
+		return
+	}
+	binary.LittleEndian.PutUint64(piece, value)
 }

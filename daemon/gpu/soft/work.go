@@ -34,6 +34,8 @@ func (c *Context) check(work gpu.Work) error {
 		return checkCopy(work)
 	case gpu.Fill:
 		return checkFill(work)
+	case gpu.MemoryOps:
+		return checkMemoryOps(work)
 	case gpu.Call:
 		if work.Func == nil {
 			return &gpu.Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}
@@ -60,6 +62,8 @@ func (c *Context) perform(work gpu.Work, m *mark) error {
 		return c.copy(work)
 	case gpu.Fill:
 		return c.fill(work)
+	case gpu.MemoryOps:
+		return c.memoryOps(work)
 	case gpu.Record:
 		m.complete()
 	case gpu.Await:

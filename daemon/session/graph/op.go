@@ -18,14 +18,20 @@ const (
 	TypeEmpty       Type = 5
 	TypeEventWait   Type = 6
 	TypeEventRecord Type = 7
+	TypeMemoryOps   Type = 12
 )
 
-var typeNames = [...]string{"kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "event record"}
+var typeNames = [...]string{
+	"kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "event record",
+	TypeMemoryOps: "batch memory operation",
+}
+
+func (t Type) known() bool { return int(t) < len(typeNames) && typeNames[t] != "" }
 
 func (t Type) String() string { return typeNames[t] }
 
-// Op is what a node does. The set is closed: Kernel, Copy, Memset, Host, Child, Empty, EventWait and EventRecord. Ops are
-// plain data that hold handles and addresses, never live objects, so that a graph outlives what it names.
+// Op is what a node does. The set is closed: Kernel, Copy, Memset, Host, Child, Empty, EventWait, EventRecord and MemoryOps.
+// Ops are plain data that hold handles and addresses, never live objects, so that a graph outlives what it names.
 type Op interface{ Type() Type }
 
 // Kernel launches a function.
@@ -71,6 +77,12 @@ type EventWait struct{ Event abi.Handle }
 
 // EventRecord records an event that others outside the graph may wait for.
 type EventRecord struct{ Event abi.Handle }
+
+// MemoryOps writes words and waits for words.
+type MemoryOps struct{ gpu.MemoryOps }
+
+// Type returns TypeMemoryOps.
+func (MemoryOps) Type() Type { return TypeMemoryOps }
 
 // Type returns TypeKernel.
 func (Kernel) Type() Type { return TypeKernel }

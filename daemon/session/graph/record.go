@@ -271,7 +271,7 @@ func (p *Plan) restoreShape(r *ShapeRecord, depth int) (*shape, error) {
 	s := &shape{nodes: make([]shapeNode, len(r.Nodes))}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		if _, known := p.Index[n.Handle]; !known || n.Type > TypeEventRecord || (n.Child != nil) != (n.Type == TypeChild) {
+		if _, known := p.Index[n.Handle]; !known || !n.Type.known() || (n.Child != nil) != (n.Type == TypeChild) {
 			return nil, damaged("%v is no node of the executable", n.Handle)
 		}
 		after, err := widen(n.After, len(r.Nodes))

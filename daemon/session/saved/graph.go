@@ -1,6 +1,7 @@
 package saved
 
 import (
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 )
 
@@ -72,6 +73,8 @@ func codeOp(c *coder, op *graph.Op) {
 		codeAs(c, op, func(c *coder, e *graph.EventWait) { number(c, &e.Event) })
 	case graph.TypeEventRecord:
 		codeAs(c, op, func(c *coder, e *graph.EventRecord) { number(c, &e.Event) })
+	case graph.TypeMemoryOps:
+		codeAs(c, op, func(c *coder, m *graph.MemoryOps) { list(c, &m.Ops, codeMemoryOp) })
 	default:
 		c.fail("nodes of type %d are unknown", uint32(kind))
 	}
@@ -121,6 +124,14 @@ func codeMemset(c *coder, m *graph.Memset) {
 	number(c, &m.PatternBytes)
 	number(c, &m.Columns)
 	number(c, &m.Rows)
+}
+
+func codeMemoryOp(c *coder, o *gpu.MemoryOp) {
+	c.flag(&o.Wait)
+	number(c, &o.Until)
+	number(c, &o.Bytes)
+	number(c, &o.Address)
+	number(c, &o.Value)
 }
 
 // Executable is a graph made ready to run.

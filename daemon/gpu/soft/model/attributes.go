@@ -61,6 +61,11 @@ var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrUnifiedFunctionPointers:           1,
 	abi.AttrCanFlushRemoteWrites:              0,
 	abi.AttrMemSyncDomainCount:                1,
+	abi.AttrCanUseStreamMemOpsV1:              1,
+	abi.AttrCanUse64BitStreamMemOpsV1:         1,
+	abi.AttrCanUseStreamWaitValueNORV1:        1,
+	abi.AttrCanUse64BitStreamMemOps:           1,
+	abi.AttrCanUseStreamWaitValueNOR:          1,
 
 	// What does not: refused by the calls, so not promised here.
 	abi.AttrKernelExecTimeout:                      0,
@@ -70,11 +75,6 @@ var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrCanUseHostPointerForRegisteredMem:      0,
 	abi.AttrReadOnlyHostRegisterSupported:          0,
 	abi.AttrCooperativeMultiDeviceLaunch:           0,
-	abi.AttrCanUseStreamMemOpsV1:                   0,
-	abi.AttrCanUse64BitStreamMemOpsV1:              0,
-	abi.AttrCanUseStreamWaitValueNORV1:             0,
-	abi.AttrCanUse64BitStreamMemOps:                0,
-	abi.AttrCanUseStreamWaitValueNOR:               0,
 	abi.AttrHandleTypePOSIXFileDescriptorSupported: 0,
 	abi.AttrHandleTypeWIN32HandleSupported:         0,
 	abi.AttrHandleTypeWIN32KMTHandleSupported:      0,

@@ -1,0 +1,27 @@
+package checkpoint
+
+import (
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestCallsSurvive saves programs that use a group of calls each, halfway: what the calls have made is there afterwards.
+func TestCallsSurvive(t *testing.T) {
+	_, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	daemon := lab.Start(t, "--gpus=soft:2")
+	for _, name := range []string{"memops"} {
+		t.Run(name, func(t *testing.T) {
+			job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("driver", name+".c")))
+			job.Held = true
+			job.Start().Reaches(1)
+			t.Log(job.Dump())
+			job.Restore()
+			if status := job.Finish(); status != 0 {
+				t.Fatalf("it ends with status %d: %s", status, job.Said())
+			}
+		})
+	}
+	daemon.Empty()
+}

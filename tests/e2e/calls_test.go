@@ -1,0 +1,18 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestCalls runs the programs that check a group of calls each: those that frameworks ask for beyond the first.
+func TestCalls(t *testing.T) {
+	daemon := lab.Start(t, "--gpus=soft:2")
+	for _, name := range []string{"memops"} {
+		t.Run(name, func(t *testing.T) {
+			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
+		})
+	}
+	daemon.Empty()
+}
