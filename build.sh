@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/tinygrad.sh
 . scripts/cuda.sh
 . scripts/frameworks.sh
+. scripts/nvml.sh
 . scripts/criu.sh
 . scripts/verbs.sh
 

@@ -29,7 +29,7 @@ const (
 	handedTokens = 4
 )
 
-// demux sorts connections by their first four bytes: the handshake of a program, files handed over, or gRPC. For gRPC it
+// demux sorts connections by their first four bytes: the handshake of a program, its question about the GPUs, files handed over, or gRPC. For gRPC it
 // is a net.Listener.
 type demux struct {
 	daemon   *Daemon
@@ -83,6 +83,8 @@ func (m *demux) sort(conn *net.UnixConn) {
 		_ = conn.Close()
 	case first == wire.Magic:
 		m.daemon.welcome(conn, actor)
+	case first == wire.InquiryMagic:
+		m.daemon.answer(conn, actor)
 	case first == handover.Magic:
 		if err := m.daemon.desk.Accept(conn); err != nil {
 			m.daemon.log.Warn("handover", "error", err)

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/user"
@@ -110,23 +109,6 @@ func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
 	return reply
 }
 
-func (d *Daemon) gpuStatus() []*rpc.GPU {
-	sessions := d.table.all()
-	gpus := make([]*rpc.GPU, len(d.gpus))
-	for i, info := range d.gpus {
-		used, capacity := d.ledger.Usage(i)
-		gpus[i] = &rpc.GPU{
-			Index: uint32(i), Name: info.Name, Uuid: uuidText(info.UUID), MemoryBytes: capacity, UsedBytes: used,
-		}
-		for _, s := range sessions {
-			if d.ledger.SlotUsage(i, s.ticket.slot) > 0 {
-				gpus[i].Programs++
-			}
-		}
-	}
-	return gpus
-}
-
 func (d *Daemon) statusOf(ctx context.Context, actor rpc.Actor, s *session) *rpc.Program {
 	program := &rpc.Program{
 		CheckpointRunning:       s.saving.Load() > 0,
@@ -196,10 +178,4 @@ func knownName(uid uint32) string {
 		return ""
 	}
 	return found.Username
-}
-
-// uuidText writes a GPU's identity as the driver's tools do.
-func uuidText(id [16]byte) string {
-	text := hex.EncodeToString(id[:])
-	return "GPU-" + text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }

@@ -8,7 +8,7 @@ linter=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 
 # golangci-lint refuses sources of a newer Go than it was built with itself.
 install_linter() { GOTOOLCHAIN=$(go env GOVERSION) GOBIN=$CACHE/bin go install "$linter"; }
-c_sources() { find hijack/shim tests \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) ! -name 'zz_*'; }
+c_sources() { find hijack/shim hijack/nvml tests \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) ! -name 'zz_*'; }
 format_c() { c_sources | xargs clang-format --dry-run -Werror; }
 no_drift() { go mod tidy -diff && go test ./hijack/gen/...; }
 

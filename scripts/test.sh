@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$ROOT"
 
 # What build.sh has just provided may not be missing silently.
-REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks
+REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
 [ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 export REQUIRE

@@ -17,6 +17,7 @@ build_shim() {
 	mkdir -p "$BIN/lib"
 	ln -sfn ../libphos.so "$BIN/lib/libcuda.so.1"
 	ln -sfn ../libphos.so "$BIN/lib/libcuda.so"
+	ln -sfn ../libphos.so "$BIN/lib/libnvidia-ml.so.1"
 }
 
 # phosd_needs_root ends a verb that cannot end well before it begins.
@@ -50,6 +51,7 @@ install_tree() {
 		mv "$prefix/lib/phos/$id/.libphos.so.new" "$prefix/lib/phos/$id/libphos.so"
 		ln -sfn libphos.so "$prefix/lib/phos/$id/libcuda.so.1"
 		ln -sfn libphos.so "$prefix/lib/phos/$id/libcuda.so"
+		ln -sfn libphos.so "$prefix/lib/phos/$id/libnvidia-ml.so.1"
 	fi
 	ln -sfn "$id" "$prefix/lib/phos/current"
 	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "$CACHE/criu/sbin/criu" ]; then
@@ -129,6 +131,7 @@ verb_check() {
 	need_cuda
 	need_frameworks
 	need_pycuda
+	need_nvml
 	need_criu
 	exec "$ROOT/scripts/test.sh" "$@"
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// driverVersion is what cuDriverGetVersion says: CUDA 12.4.
-const driverVersion = 12040
+// DriverVersion is what cuDriverGetVersion says: CUDA 12.4.
+const DriverVersion = 12040
 
 // errFault means that the worker itself is broken: the session cannot go on.
 var errFault = errors.New("internal fault")
@@ -79,7 +79,7 @@ func (w *Worker) begin(live *link) error {
 		Session:       w.config.Session,
 		ArenaBase:     live.arena.Address(),
 		ArenaBytes:    w.config.ArenaBytes,
-		DriverVersion: driverVersion,
+		DriverVersion: DriverVersion,
 	}
 	for _, info := range w.backend.Devices() {
 		header.Devices = append(header.Devices, wire.Device{

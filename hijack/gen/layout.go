@@ -25,7 +25,7 @@ type constant struct {
 func loadLayout(root string) ([]constant, error) {
 	fset := token.NewFileSet()
 	var files []*ast.File
-	for _, name := range []string{"wire/layout.go", "wire/handshake.go", "abi/handle.go"} {
+	for _, name := range []string{"wire/layout.go", "wire/handshake.go", "wire/inquiry.go", "abi/handle.go"} {
 		f, err := parser.ParseFile(fset, filepath.Join(root, "hijack", name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err

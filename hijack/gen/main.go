@@ -60,6 +60,7 @@ var outputs = []struct {
 	{"hijack/shim/zz_refuse.c", cRefuse},
 	{"hijack/shim/zz_symbols.map", cSymbols},
 	{"hijack/shim/zz_procs.h", cProcs},
+	{"hijack/nvml/zz_refuse.c", nvmlRefuse},
 	{"hijack/spec/COVERAGE.md", coverage},
 }
 
@@ -70,6 +71,9 @@ func generate(root string) ([]file, error) {
 		return nil, err
 	}
 	if s.layout, err = loadLayout(root); err != nil {
+		return nil, err
+	}
+	if s.nvml, err = loadNVML(root); err != nil {
 		return nil, err
 	}
 	var files []file

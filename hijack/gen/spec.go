@@ -13,6 +13,7 @@ type spec struct {
 	structs []cstruct
 	results []result
 	layout  []constant
+	nvml    nvml
 	wire    map[string]string // how a scalar type travels
 }
 

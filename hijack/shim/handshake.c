@@ -6,19 +6,16 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "address.h"
+#include "connection.h"
 #include "log.h"
 #include "zz_layout.h"
 
 #define ARENA_CANDIDATE  UINT64_C(0x600000000000)
 #define ARENA_STRIDE     (UINT64_C(1) << 40)
 #define ARENA_CANDIDATES 16
-#define ANSWER_SECONDS   30
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -45,76 +42,6 @@ _Static_assert(offsetof(struct welcome, session_path) == 40 &&
 /* The worker looks at this word in our memory: exec makes it vanish while the process lives on. */
 static volatile uint64_t cookie;
 
-static bool send_all(int fd, const void *data, size_t bytes)
-{
-	const unsigned char *at = data;
-	while (bytes > 0) {
-		ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return false;
-		at += sent;
-		bytes -= (size_t)sent;
-	}
-	return true;
-}
-
-static bool receive_all(int fd, void *data, size_t bytes)
-{
-	unsigned char *at = data;
-	while (bytes > 0) {
-		ssize_t got = recv(fd, at, bytes, 0);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return false;
-		at += got;
-		bytes -= (size_t)got;
-	}
-	return true;
-}
-
-#define HINT_START "start it with: pos_cli --start --target daemon"
-#define HINT_LOG   "see its log"
-#define HINT_MODE  "ask who runs it"
-
-/* Says what keeps us from a daemon, the first time; programs ask again and again. */
-static CUresult no_device(const char *what, const char *path, const char *hint)
-{
-	if (phos_first_time(what))
-		phos_log(PHOS_ERROR, "%s %s; %s", what, path, hint);
-	return CUDA_ERROR_NO_DEVICE;
-}
-
-static CUresult connect_socket(const char *path, int *connected)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0) {
-		phos_log(PHOS_ERROR, "no socket for reaching phosd: %s", strerror(errno));
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	}
-	struct timeval patience = {.tv_sec = ANSWER_SECONDS};
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	int got;
-	do
-		got = connect(fd, (struct sockaddr *)&address, sizeof address);
-	while (got != 0 && errno == EINTR);
-	if (got != 0) {
-		int why = errno;
-		close(fd);
-		if (why == EACCES || why == EPERM)
-			return no_device("no permission to use the daemon's socket", path,
-					 HINT_MODE);
-		return no_device("no daemon listens at", path, HINT_START);
-	}
-	*connected = fd;
-	return CUDA_SUCCESS;
-}
-
 static uint64_t hello_flags(void)
 {
 	const char *copy = getenv("PHOS_COPY");
@@ -138,8 +65,9 @@ static CUresult exchange(int fd, const char *path, struct welcome *welcome)
 		.cookie = cookie,
 		.pid = (uint32_t)getpid(),
 	};
-	if (!send_all(fd, &hello, sizeof hello) || !receive_all(fd, &answer, sizeof answer))
-		return no_device("no answer comes from the daemon at", path, HINT_LOG);
+	if (!phos_send_all(fd, &hello, sizeof hello) ||
+	    !phos_receive_all(fd, &answer, sizeof answer))
+		return phos_no_daemon("no answer comes from the daemon at", path, PHOS_HINT_LOG);
 	*welcome = answer.welcome;
 	welcome->session_path[sizeof welcome->session_path - 1] = '\0';
 	welcome->arena_path[sizeof welcome->arena_path - 1] = '\0';
@@ -214,8 +142,8 @@ static CUresult place_arena(int socket, int fd, const char *path, struct phos_sh
 		uint64_t got = (uint64_t)(uintptr_t)at;
 		uint32_t taken = 1;
 		/* Kernels before 4.17 take the address as a hint. */
-		bool talks = got != wanted || (send_all(socket, &got, sizeof got) &&
-					       receive_all(socket, &taken, sizeof taken));
+		bool talks = got != wanted || (phos_send_all(socket, &got, sizeof got) &&
+					       phos_receive_all(socket, &taken, sizeof taken));
 		if (talks && got == wanted && taken == 0) {
 			shared->inherited |= madvise(at, shared->arena_bytes, MADV_DONTFORK) != 0;
 			shared->arena = got;
@@ -223,10 +151,11 @@ static CUresult place_arena(int socket, int fd, const char *path, struct phos_sh
 		}
 		munmap(at, shared->arena_bytes);
 		if (!talks)
-			return no_device("the connection broke to the daemon at", path, HINT_LOG);
+			return phos_no_daemon("the connection broke to the daemon at", path,
+					      PHOS_HINT_LOG);
 	}
 	uint64_t none = 0;
-	send_all(socket, &none, sizeof none);
+	phos_send_all(socket, &none, sizeof none);
 	phos_log(PHOS_ERROR,
 		 "no room to map %llu bytes of pinned memory; is the address space limited (ulimit "
 		 "-v)?",
@@ -268,18 +197,12 @@ static CUresult map_all(int socket, const char *path, struct phos_shared *shared
 
 CUresult phos_shake_hands(struct phos_shared *shared)
 {
-	char problem[512];
-	char path[sizeof((struct sockaddr_un *)0)->sun_path];
-	if (!phos_find_socket(path, sizeof path, problem, sizeof problem)) {
-		phos_log(PHOS_ERROR, "%s", problem);
-		return CUDA_ERROR_NO_DEVICE;
-	}
-	int fd = -1;
-	CUresult result = connect_socket(path, &fd);
+	struct phos_connection to;
+	CUresult result = phos_connect(&to);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = map_all(fd, path, shared);
-	close(fd);
+	result = map_all(to.fd, to.path, shared);
+	close(to.fd);
 	return result;
 }
 

@@ -1,0 +1,136 @@
+#include "answer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../shim/connection.h"
+
+/* Places in the device table that the session file has too. */
+enum { DEVICE_ATTRIBUTES = 280, ATTRIBUTE_COUNT = 300 };
+
+uint32_t phos_u32(const unsigned char *entry, size_t place)
+{
+	uint32_t v;
+	memcpy(&v, entry + place, sizeof v);
+	return v;
+}
+
+uint64_t phos_u64(const unsigned char *entry, size_t place)
+{
+	uint64_t v;
+	memcpy(&v, entry + place, sizeof v);
+	return v;
+}
+
+int32_t phos_attribute(const unsigned char *entry, unsigned number)
+{
+	if (number >= ATTRIBUTE_COUNT)
+		return 0;
+	return (int32_t)phos_u32(entry, DEVICE_ATTRIBUTES + 4 * (size_t)number);
+}
+
+const unsigned char *phos_entry(const struct phos_answer *answer, uint32_t index)
+{
+	return answer->bytes + PHOS_ANSWER_HEAD_BYTES + (size_t)index * PHOS_ANSWER_DEVICE_BYTES;
+}
+
+/* Reads the head, checks it, and then reads what it announces. */
+static nvmlReturn_t receive(int fd, struct phos_answer *answer)
+{
+	unsigned char head[PHOS_ANSWER_HEAD_BYTES];
+	if (!phos_receive_all(fd, head, sizeof head) ||
+	    phos_u32(head, PHOS_ANSWER_MAGIC) != PHOS_INQUIRY_MAGIC)
+		return NVML_DRIVER_NOT_LOADED; /* no phosd, or one that does not know the question
+						*/
+	if (phos_u32(head, PHOS_ANSWER_VERSION) != PHOS_VERSION)
+		return NVML_VERSION_MISMATCH;
+	uint64_t devices = phos_u32(head, PHOS_ANSWER_DEVICES);
+	uint64_t holdings = phos_u32(head, PHOS_ANSWER_HOLDINGS);
+	uint64_t rest = devices * PHOS_ANSWER_DEVICE_BYTES + holdings * PHOS_ANSWER_HOLDING_BYTES;
+	if (devices > PHOS_DEVICE_MAX || rest > PHOS_ANSWER_MOST)
+		return NVML_UNKNOWN;
+	unsigned char *bytes = malloc(sizeof head + rest);
+	if (bytes == NULL)
+		return NVML_MEMORY;
+	memcpy(bytes, head, sizeof head);
+	if (!phos_receive_all(fd, bytes + sizeof head, rest)) {
+		free(bytes);
+		return NVML_UNKNOWN;
+	}
+	bytes[PHOS_ANSWER_DRIVER + PHOS_ANSWER_TEXT - 1] = '\0';
+	*answer = (struct phos_answer){
+		.bytes = bytes,
+		.devices = (uint32_t)devices,
+		.holdings = (uint32_t)holdings,
+		.cuda = phos_u32(head, PHOS_ANSWER_SERVES),
+		.driver = (const char *)bytes + PHOS_ANSWER_DRIVER,
+	};
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t phos_ask(struct phos_answer *answer)
+{
+	*answer = (struct phos_answer){0};
+	if (!phos_started())
+		return NVML_UNINITIALIZED;
+	struct phos_connection to;
+	int saved = errno, cancelling;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+	nvmlReturn_t result = NVML_DRIVER_NOT_LOADED;
+	if (phos_connect(&to) == 0) {
+		const uint32_t inquiry[PHOS_INQUIRY_BYTES / 4] = {PHOS_INQUIRY_MAGIC, PHOS_VERSION};
+		if (phos_send_all(to.fd, inquiry, sizeof inquiry))
+			result = receive(to.fd, answer);
+		close(to.fd);
+	}
+	pthread_setcancelstate(cancelling, NULL);
+	errno = saved;
+	return result;
+}
+
+void phos_forget(struct phos_answer *answer)
+{
+	free(answer->bytes);
+	*answer = (struct phos_answer){0};
+}
+
+nvmlDevice_t phos_handle(uint32_t index)
+{
+	return (nvmlDevice_t)((uintptr_t)index + 1);
+}
+
+bool phos_index(nvmlDevice_t handle, uint32_t *index)
+{
+	uintptr_t number = (uintptr_t)handle;
+	*index = (uint32_t)number - 1;
+	return number >= 1 && number <= PHOS_DEVICE_MAX;
+}
+
+nvmlReturn_t phos_gpu_of(nvmlDevice_t handle, struct phos_gpu *gpu)
+{
+	struct phos_answer answer;
+	bool valid = phos_index(handle, &gpu->index);
+	nvmlReturn_t result = phos_ask(&answer);
+	if (result != NVML_SUCCESS)
+		return result;
+	if (!valid || gpu->index >= answer.devices)
+		result = NVML_INVALID_ARGUMENT;
+	else
+		memcpy(gpu->entry, phos_entry(&answer, gpu->index), sizeof gpu->entry);
+	phos_forget(&answer);
+	return result;
+}
+
+nvmlReturn_t phos_text(const char *text, char *to, unsigned bytes)
+{
+	size_t length = strlen(text);
+	if (to == NULL)
+		return NVML_INVALID_ARGUMENT;
+	if (length >= bytes)
+		return NVML_INSUFFICIENT_SIZE;
+	memcpy(to, text, length + 1);
+	return NVML_SUCCESS;
+}

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/inventory"
+	"github.com/phos-gpu/phos/daemon/inventory/nvml"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// held is what hold.py prints.
+type held struct {
+	Free, Total uint64
+	BusID       string `json:"bus_id"`
+}
+
+// hold starts a program that holds memory of a GPU until the test is over.
+func hold(t *testing.T, daemon *lab.Daemon, python, gpu, mebibytes string) (said held, pid uint32) {
+	t.Helper()
+	program := daemon.Program(python, lab.Workload("nvml", "hold.py"), gpu, mebibytes)
+	program.Stdout = nil
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		if err := program.Wait(); err != nil {
+			t.Errorf("hold.py: %v", err)
+		}
+	})
+	if err := json.NewDecoder(out).Decode(&said); err != nil {
+		_, _ = io.Copy(&program.Output, out)
+		t.Fatalf("hold.py: %v\n%s", err, program.Output.String())
+	}
+	return said, uint32(program.Process.Pid)
+}
+
+// seen is what look.py prints.
+type seen struct {
+	Driver string
+	CUDA   int
+	GPUs   []struct {
+		Index                         int
+		Name, UUID                    string
+		BusID                         string `json:"bus_id"`
+		Total, Used, Free             uint64
+		Capability                    []int
+		Processes                     []struct{ PID, Used uint64 }
+		Drawing                       int
+		Temperature, Power, Fan, Link *int
+	}
+}
+
+// TestNVML holds what NVIDIA's own bindings list against what pos_cli and the driver's calls say.
+func TestNVML(t *testing.T) {
+	python, err := lab.Tool("NVML_PYTHON")
+	lab.Need(t, "nvml", err)
+	daemon := lab.Start(t, "--gpus", "soft:2,memory=1GiB")
+	t.Cleanup(daemon.Empty)
+	driver, pid := hold(t, daemon, python, "1", "48")
+
+	monitor := daemon.Program(python, lab.Workload("nvml", "look.py"))
+	if err := monitor.Run(); err != nil {
+		t.Fatalf("look.py: %v\n%s", err, monitor.Output.String())
+	}
+	var got seen
+	if err := json.Unmarshal([]byte(monitor.Output.String()), &got); err != nil {
+		t.Fatalf("%v\n%s", err, monitor.Output.String())
+	}
+	text, err := daemon.Command("--status", "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		GPUs []struct {
+			Index                  int
+			Name, UUID             string
+			MemoryBytes, UsedBytes uint64
+		}
+		Programs []struct{ PID, Session uint64 }
+	}
+	// Field names in JSON have underlines that these have not.
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), "_", "")), &want); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.GPUs) != 2 || len(want.GPUs) != 2 || got.CUDA != 12040 || got.Driver == "" {
+		t.Fatalf("NVML says %+v, pos_cli %+v", got, want)
+	}
+	for i, g := range got.GPUs {
+		w := want.GPUs[i]
+		if g.Index != w.Index || g.Name != w.Name || g.UUID != w.UUID || g.Total != w.MemoryBytes || g.Used != w.UsedBytes || g.Free != w.MemoryBytes-w.UsedBytes {
+			t.Errorf("NVML says %+v, pos_cli %+v", g, w)
+		}
+		if g.Drawing != 0 || g.Temperature != nil || g.Power != nil || g.Fan != nil || g.Link != nil || !reflect.DeepEqual(g.Capability, []int{9, 0}) {
+			t.Errorf("NVML makes something up: %+v", g)
+		}
+	}
+	used := got.GPUs[1]
+	if used.Total != driver.Total || used.Free != driver.Free || !strings.EqualFold(used.BusID, "0000"+driver.BusID) {
+		t.Errorf("NVML says %+v, cuMemGetInfo %+v", used, driver)
+	}
+	if len(got.GPUs[0].Processes) != 0 || len(used.Processes) != 1 || used.Processes[0].PID != uint64(pid) || used.Processes[0].Used != 48<<20 {
+		t.Errorf("processes: %+v and %+v", got.GPUs[0].Processes, used.Processes)
+	}
+	// Who only looks gets no session.
+	if len(want.Programs) != 1 || want.Programs[0].Session != 1 {
+		t.Errorf("programs: %+v", want.Programs)
+	}
+	again, _ := hold(t, daemon, python, "0", "1")
+	for _, program := range daemon.Status().GetPrograms() {
+		if program.GetSession() > 2 {
+			t.Errorf("session %d; looking has made one (%+v)", program.GetSession(), again)
+		}
+	}
+}
+
+// TestNVMLWithoutDaemon: as on a machine whose driver is not loaded.
+func TestNVMLWithoutDaemon(t *testing.T) {
+	python, err := lab.Tool("NVML_PYTHON")
+	lab.Need(t, "nvml", err)
+	daemon := lab.Start(t)
+	program := daemon.Program(python, "-c", "import pynvml\ntry: pynvml.nvmlInit()\nexcept pynvml.NVMLError_DriverNotLoaded: print('ok none')")
+	program.Env = append(program.Env, rpc.SocketVariable+"="+filepath.Join(t.TempDir(), "none"))
+	program.OK()
+}
+
+// TestInventoryOfSoftwareGPUs has phosd's own asking, by go-nvml, ask libphos.so: so it goes where there are no GPUs.
+func TestInventoryOfSoftwareGPUs(t *testing.T) {
+	lab.Need(t, "build", lab.Built())
+	daemon := lab.Start(t, "--gpus", "soft:2,memory=1GiB")
+	t.Setenv(rpc.SocketVariable, daemon.Socket)
+	source, err := nvml.Open(filepath.Join(lab.Bin(), "lib", "libnvidia-ml.so.1"))
+	if errors.Is(err, inventory.ErrUnsupported) {
+		t.Skip("needs cgo: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	found, err := source.Inventory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := daemon.Status().GetGpus()
+	if len(found.GPUs) != len(status) || found.CUDAVersion != 12040 || inventory.Refusals(found, nil) != nil {
+		t.Fatalf("found %+v", found)
+	}
+	for i, g := range found.GPUs {
+		want := inventory.GPU{
+			Index: i, Name: status[i].GetName(), UUID: status[i].GetUuid(), BusID: g.BusID, ComputeCapability: 90, ComputeMode: inventory.ModeDefault,
+			Memory: &inventory.Memory{TotalBytes: 1 << 30, FreeBytes: 1 << 30},
+		}
+		if !reflect.DeepEqual(g, want) {
+			t.Errorf("found %+v, want %+v", g, want)
+		}
+	}
+	if err := source.Events(t.Context(), nil); !errors.Is(err, inventory.ErrNoEvents) {
+		t.Errorf("events: %v", err)
+	}
+}
