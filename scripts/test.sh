@@ -10,6 +10,11 @@ REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 export REQUIRE
 
+# Many tests run the same programs: each is compiled once.
+PHOS_COMPILED=$(mktemp -d)
+export PHOS_COMPILED
+trap 'rm -rf "$PHOS_COMPILED"' EXIT
+
 step "go vet" go vet ./...
 step "shim: unit tests with sanitizers" make -C hijack/shim OUT="$CACHE/shim" test
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -62,14 +61,7 @@ func copies(m map[string]float64) (rows []row) {
 // runSpeed runs the C program up to the point where it idles.
 func runSpeed(t *testing.T, daemon *lab.Daemon) (measured map[string]float64, program *lab.Program, release func()) {
 	t.Helper()
-	nvcc, err := lab.Tool("NVCC")
-	lab.Need(t, "nvcc", err)
-	path := filepath.Join(t.TempDir(), "speed")
-	compile := exec.Command("gcc", "-O2", "-I", filepath.Join(filepath.Dir(nvcc), "../include"), "testdata/speed.c", "-o", path,
-		"-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
-	if output, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	path := lab.Compile(t, lab.GCC, "-O2", "testdata/speed.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
 	program = daemon.Program(path)
 	program.Stdout = nil
 	input, err := program.StdinPipe()

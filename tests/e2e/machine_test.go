@@ -9,9 +9,8 @@ import (
 
 // TestMachineCodeOnly runs a program that holds no PTX: it must be told why that cannot work here, and what to do.
 func TestMachineCodeOnly(t *testing.T) {
-	compiler := lab.NVCC(t)
 	daemon := lab.Start(t)
-	program := daemon.Program(lab.Compile(t, compiler, append(lab.HostCompiler(), "-gencode", "arch=compute_75,code=sm_75", lab.Workload("cuda", "scan.cu"))...))
+	program := daemon.Program(lab.Compile(t, lab.CUDA, "-gencode", "arch=compute_75,code=sm_75", lab.Workload("cuda", "scan.cu")))
 	if err := program.Run(); err == nil {
 		t.Error("the program says that it succeeded")
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"os"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/lab"
@@ -17,10 +16,7 @@ func TestSeparateCompilation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			arguments := append([]string{"-O2", "-std=c++17", "-rdc=true", lab.Workload("cuda", "separate", "main.cu"), lab.Workload("cuda", "separate", "twist.cu")}, target...)
-			if host := os.Getenv("NVCC_CCBIN"); host != "" {
-				arguments = append(arguments, "-ccbin", host)
-			}
-			daemon.Program(lab.Compile(t, lab.NVCC(t), arguments...)).In(t).OK()
+			daemon.Program(lab.Compile(t, lab.CUDA, arguments...)).In(t).OK()
 		})
 	}
 }

@@ -2,9 +2,13 @@ package lab
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -21,41 +25,99 @@ func NVCC(t testing.TB) string {
 	return path
 }
 
-// Compile runs a compiler and returns the program it made, which other users may run too.
-func Compile(t testing.TB, compiler string, arguments ...string) string {
+// Compiler is one of those that tests use.
+type Compiler string
+
+// The compilers: the system's for C, and NVIDIA's.
+const (
+	GCC Compiler = "gcc"
+	// CUDA is nvcc with the host's compiler that it can work with.
+	CUDA Compiler = "nvcc"
+)
+
+// Compile returns the program that a compiler makes, which other users may run too. Where PHOS_COMPILED names a directory, programs
+// are kept there, and taken from there: on a machine without compilers too.
+func Compile(t testing.TB, compiler Compiler, arguments ...string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "program")
-	command := exec.Command(compiler, append(arguments, "-o", program)...)
+	program := keptProgram(t, compiler, arguments)
+	if program == "" {
+		program = filepath.Join(t.TempDir(), "program")
+		reachable(t, filepath.Dir(filepath.Dir(program)))
+	}
+	reachable(t, filepath.Dir(program))
+	if _, err := os.Stat(program); err != nil {
+		compile(t, program, compiler, arguments)
+	}
+	return program
+}
+
+// reachable lets other users go through a directory of the test's.
+func reachable(t testing.TB, dir string) {
+	t.Helper()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func compile(t testing.TB, program string, compiler Compiler, arguments []string) {
+	t.Helper()
+	// The headers of CUDA are beside its compiler.
+	path, more := string(compiler), []string{"-I", filepath.Join(filepath.Dir(NVCC(t)), "../include")}
+	if compiler == CUDA {
+		path, more = NVCC(t), HostCompiler()
+	}
+	// Nobody may take it for a program before it is whole.
+	command := exec.Command(path, append(append(more, arguments...), "-o", program+".new")...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", command.Args, err, output)
 	}
-	for _, dir := range []string{filepath.Dir(program), filepath.Dir(filepath.Dir(program))} {
-		if err := os.Chmod(dir, 0o755); err != nil {
+	if err := os.Rename(program+".new", program); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keptProgram is where a program is kept, by what it is made of: the arguments, and everything that is there to be compiled.
+func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
+	t.Helper()
+	dir := os.Getenv("PHOS_COMPILED")
+	if dir == "" {
+		return ""
+	}
+	name := sha256.New()
+	fmt.Fprintln(name, compiler, strings.ReplaceAll(strings.Join(arguments, " "), repository()+"/", ""))
+	for _, place := range []string{"tests/workloads", "tests/bench/testdata"} {
+		err := filepath.WalkDir(Path(place), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			fmt.Fprintf(name, "%x\n", sha256.Sum256(text))
+			return err
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return program
+	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]))
 }
 
 // CompileC makes a program of the driver API: linked with libcuda.so.1, or opening it by name.
 func CompileC(t testing.TB, linked bool, source string) string {
 	t.Helper()
-	include := filepath.Join(filepath.Dir(NVCC(t)), "../include")
 	Need(t, "build", Built())
-	arguments := []string{"-std=gnu11", "-O1", "-Wall", "-I", include, source, "-lm"}
+	arguments := []string{"-std=gnu11", "-O1", "-Wall", source, "-lm"}
 	if linked {
 		arguments = append(arguments, "-L"+filepath.Join(Bin(), "lib"), "-l:libcuda.so.1")
 	} else {
 		arguments = append(arguments, "-DDLOPEN", "-ldl")
 	}
-	return Compile(t, "gcc", arguments...)
+	return Compile(t, GCC, arguments...)
 }
 
 // CompileCUDA makes a program of the runtime API; cudart is "shared" or "static".
 func CompileCUDA(t testing.TB, cudart, source string) string {
 	t.Helper()
-	arguments := append(HostCompiler(), "-O2", "-std=c++17", "-arch=compute_75", "-cudart="+cudart, source)
-	return Compile(t, NVCC(t), arguments...)
+	return Compile(t, CUDA, "-O2", "-std=c++17", "-arch=compute_75", "-cudart="+cudart, source)
 }
 
 // OtherBuild is a program that does the same, but by its build id another one.

@@ -69,8 +69,11 @@ func CRIU() (string, error) {
 	return "", err
 }
 
-// repository is the root of the source tree.
+// repository is the root of the source tree, or, for tests that were compiled elsewhere, of what stands for it.
 func repository() string {
+	if root := os.Getenv("PHOS_ROOT"); root != "" {
+		return root
+	}
 	_, self, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(self), "../..")
 }
