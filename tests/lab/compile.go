@@ -42,8 +42,11 @@ func Compile(t testing.TB, compiler Compiler, arguments ...string) string {
 	program := keptProgram(t, compiler, arguments)
 	if program == "" {
 		program = filepath.Join(t.TempDir(), "program")
-		reachable(t, filepath.Dir(filepath.Dir(program)))
 	}
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	reachable(t, filepath.Dir(filepath.Dir(program)))
 	reachable(t, filepath.Dir(program))
 	if _, err := os.Stat(program); err != nil {
 		compile(t, program, compiler, arguments)
@@ -98,7 +101,7 @@ func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
 			t.Fatal(err)
 		}
 	}
-	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]))
+	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]), "program")
 }
 
 // CompileC makes a program of the driver API: linked with libcuda.so.1, or opening it by name.
