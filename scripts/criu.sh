@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# A CRIU that passes its own check on this kernel: the installed one, the distribution's, or one built from Debian's
-# newer sources into a prefix of phos's own.
+# A CRIU that passes its own check on this kernel: the installed one, the distribution's, or one built from the sources of
+# the distribution's newer release into a prefix of phos's own.
 
-# Version of Debian's source package, its suite, and the SHA-256 of the upstream archive in it. The first that the mirror still has is taken.
+# Distribution, version of its source package, suite, component, and the SHA-256 of the upstream archive in it. The first that the mirror still has is taken.
 criu_sources="
-4.2.1-1 sid 29ec0ee09e296479fe7048c80980e8ef1d0684d0b0204c2b101dfea19f6725b9
-4.1.1-1 trixie f80a66cb3726bb2116266d4759ce3bcbfab7abdb6b6d430bf20dd41911717afe
+debian 4.2.1-1 sid main 29ec0ee09e296479fe7048c80980e8ef1d0684d0b0204c2b101dfea19f6725b9
+debian 4.1.1-1 trixie main f80a66cb3726bb2116266d4759ce3bcbfab7abdb6b6d430bf20dd41911717afe
+ubuntu 4.2-1ubuntu2 resolute universe 3ac6196e19a8117571b81b291547788da7d9f46d2bf8721c81f82cdbc8f59740
 "
 CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu}
 
@@ -19,20 +20,27 @@ criu_knows_sockets() {
 }
 
 fetch_criu() {
-	local conf version suite sum
-	conf=$(apt_aside "$CACHE/apt-criu" "$(debian_source deb-src sid main && debian_source deb-src trixie main)") || return 1
+	local conf version suite component sum
+	conf=$(apt_aside "$CACHE/apt-criu" "$(criu_archives)") || return 1
 	rm -rf "$CACHE/criu-source"
 	mkdir -p "$CACHE/criu-source" && cd "$CACHE/criu-source" || return 1
-	while read -r version suite sum; do
-		[ -n "$version" ] || continue
+	while read -r version suite component sum; do
 		echo "criu $version of $suite"
 		APT_CONFIG=$conf apt-get source --tar-only --download-only "criu=$version" || continue
 		echo "$sum  criu_${version%-*}.orig.tar.xz" | sha256sum -c || return 1
 		tar -x --strip-components=1 -f "criu_${version%-*}.orig.tar.xz"
 		return
-	done <<<"$criu_sources"
+	done < <(of_distribution <<<"$criu_sources")
 	echo "the mirror has none of these versions any more; write down a newer one in scripts/criu.sh"
 	return 1
+}
+
+# criu_archives: where the sources are.
+criu_archives() {
+	local version suite component sum
+	while read -r version suite component sum; do
+		archive_source deb-src "$suite" "$component" || return 1
+	done < <(of_distribution <<<"$criu_sources")
 }
 
 build_criu() {
@@ -64,8 +72,8 @@ need_criu() {
 			return
 		fi
 	done
-	if ! debian_mirror >/dev/null; then
-		without_criu "no criu that passes 'criu check': install one >= 4.1 and run this again (Ubuntu: apt-get install software-properties-common && add-apt-repository -y ppa:criu/ppa && apt-get install criu)"
+	if ! archive_mirror >/dev/null; then
+		without_criu "no criu that passes 'criu check': install one >= 4.2 and run this again (nothing can be built here, as apt knows no archive of Debian or Ubuntu)"
 		return
 	fi
 	if [[ $(apt-cache policy criu) == *'Candidate: '[1-9]* ]]; then

@@ -1,32 +1,45 @@
 # shellcheck shell=bash
-# nvcc 12.4 and its runtime, for the C++ workloads: Debian's own packages, unpacked beside the system, never installed.
+# nvcc 12.4 and its runtime, for the C++ workloads: the distribution's own packages, of a release that has them, unpacked beside the
+# system, never installed.
 
 CUDA=$CACHE/cuda
 
-# Package, version and SHA-256 of its file.
+# Distribution, suite, and the components that have nvcc and its headers.
+cuda_archives="
+debian trixie main non-free
+ubuntu resolute universe multiverse
+"
+
+# Distribution, package, version and SHA-256 of its file.
 cuda_debs="
-nvidia-cuda-toolkit 12.4.131~12.4.1-2 cd5fe85aee38d108b315f408a688641478f2402622a10c677478eb7a6c4e5319
-nvidia-cuda-dev 12.4.127~12.4.1-2 d846838f914a0176948d48a8bcade5d6dbcccb5c9374343f6475f5503f173ee0
-libcudart12 12.4.127~12.4.1-2 361b3721cf84bf068e111ff013c819de61cb475268b0d38db99839471f1b4130
+debian nvidia-cuda-toolkit 12.4.131~12.4.1-2 cd5fe85aee38d108b315f408a688641478f2402622a10c677478eb7a6c4e5319
+debian nvidia-cuda-dev 12.4.127~12.4.1-2 d846838f914a0176948d48a8bcade5d6dbcccb5c9374343f6475f5503f173ee0
+debian libcudart12 12.4.127~12.4.1-2 361b3721cf84bf068e111ff013c819de61cb475268b0d38db99839471f1b4130
+ubuntu nvidia-cuda-toolkit 12.4.131~12.4.1-8 b6a5ab9cc9ef1e24e6d8b160766fd5ce7711ed846fb8a3566cd557a3608305af
+ubuntu nvidia-cuda-dev 12.4.127~12.4.1-8 9088fe38a4d1e073a8c96e5f1c3f50c5ab464c67b2df091817549eab05345e96
+ubuntu libcudart12 12.4.127~12.4.1-8 235dd2ee90178ee617f88823fac7283e134933343488e1cd520654653ef07d6f
 "
 
 # thrust, cub and libcu++, which are headers.
 cccl_debs="
-libthrust-dev 2.3.2-2 61fe44b65834efad9b079452ebec7396d4b37712d251421f4218b3bc652a3147
-libcub-dev 2.3.2-2 4a7e7c24ef2994140e47dba59507db60e281f968f17c18cf1cadc9c27c17c26b
-libcu++-dev 2.3.2-2 30e911c1909265591b5ea793df0e49e56bed631238b68b3e75c97590c4985686
+debian libthrust-dev 2.3.2-2 61fe44b65834efad9b079452ebec7396d4b37712d251421f4218b3bc652a3147
+debian libcub-dev 2.3.2-2 4a7e7c24ef2994140e47dba59507db60e281f968f17c18cf1cadc9c27c17c26b
+debian libcu++-dev 2.3.2-2 30e911c1909265591b5ea793df0e49e56bed631238b68b3e75c97590c4985686
+ubuntu libthrust-dev 2.5.0-1 cdc33dbd4dae99a733135872fb5ab7ac202d031c1d4c9737ce7311f96ec91d47
+ubuntu libcub-dev 2.5.0-1 3d914fd7f7bcb2fe1e170facdcd37092a911031ab30fe83e203cfafa49f2c8f7
+ubuntu libcu++-dev 2.5.0-1 e85dc8d40cd6c8dffe5c004d2f15f5ca16098d228b4cc4537549604b04af0f25
 "
 
 # fetch_debs LIST: into $CACHE/debs.
 fetch_debs() {
 	local conf package version sum
-	conf=$(apt_aside "$CACHE/apt-cuda" "$(debian_source deb trixie main non-free)") || return 1
+	# shellcheck disable=SC2046 # a suite and components
+	conf=$(apt_aside "$CACHE/apt-cuda" "$(archive_source deb $(of_distribution <<<"$cuda_archives"))") || return 1
 	mkdir -p "$CACHE/debs" && cd "$CACHE/debs" || return 1
 	while read -r package version sum; do
-		[ -n "$package" ] || continue
 		APT_CONFIG=$conf apt-get download "$package=$version" || return 1
 		echo "$sum  $(echo "${package}_${version}_"*.deb)" | sha256sum -c || return 1
-	done <<<"$1"
+	done < <(of_distribution <<<"$1")
 }
 
 # deb_files DEB DIR PATTERN...: the files of a package whose names match.
@@ -121,7 +134,7 @@ need_cuda() {
 	if [ -x "$CUDA/bin/nvcc" ]; then
 		cuda_mended || step "mend the headers of nvcc 12.4" mend_cuda "$CUDA"
 		say ok "nvcc 12.4 (found)"
-	elif [ "$(uname -m)" = x86_64 ] && debian_mirror >/dev/null; then
+	elif [ "$(uname -m)" = x86_64 ] && archive_mirror >/dev/null; then
 		step "fetch nvcc 12.4 (1 GB)" fetch_debs "$cuda_debs"
 		step "unpack nvcc 12.4" unpack_cuda
 	elif command -v nvcc >/dev/null; then

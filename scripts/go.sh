@@ -16,7 +16,7 @@ newest_installed_go() {
 
 install_go() {
 	if [ "$(os ID)" = debian ] && [ "$(os VERSION_ID)" = 12 ]; then
-		debian_source deb bookworm-backports main | as_root tee /etc/apt/sources.list.d/phos-backports.list
+		archive_source deb bookworm-backports main | as_root tee /etc/apt/sources.list.d/phos-backports.list
 		as_root apt-get update
 		apt_install -t bookworm-backports golang-go
 	else

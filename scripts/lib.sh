@@ -80,9 +80,9 @@ need() {
 	step "install ${missing[*]}" apt_install "${missing[@]}"
 }
 
-# debian_mirror: the address of the Debian archive this machine is already set up with; fails where there is none (Ubuntu).
-debian_mirror() {
-	[ "$(os ID)" = debian ] || return 1
+# archive_mirror: the address of the archive of Debian or Ubuntu this machine is already set up with; fails where there is none.
+archive_mirror() {
+	case $(os ID) in debian | ubuntu) ;; *) return 1 ;; esac
 	known_mirror && return
 	# Images come without apt's lists, and only these say which source is which.
 	as_root apt-get update >/dev/null 2>&1 && known_mirror
@@ -91,16 +91,19 @@ debian_mirror() {
 known_mirror() {
 	# shellcheck disable=SC2016 # apt expands these
 	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(ORIGIN)' 'Created-By: Packages' 2>/dev/null |
-		awk -v suite="$(os VERSION_CODENAME)" '$1 !~ /^cdrom:/ && $2 == suite && ($3 == "" || $3 == "Debian") && !found { print $1; found = 1 } END { exit !found }'
+		awk -v suite="$(os VERSION_CODENAME)" '$1 !~ /^cdrom:/ && $2 == suite && ($3 == "" || $3 == "Debian" || $3 == "Ubuntu") && !found { print $1; found = 1 } END { exit !found }'
 }
 
-# debian_source TYPE SUITE COMPONENT...: a line for apt's sources, checked with the archive's own keys.
-debian_source() {
+# archive_source TYPE SUITE COMPONENT...: a line for apt's sources, checked with the archive's own keys.
+archive_source() {
 	local type=$1 mirror
 	shift
-	mirror=$(debian_mirror) || { echo "no Debian mirror among apt's sources" >&2; return 1; }
-	echo "$type [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $*"
+	mirror=$(archive_mirror) || { echo "no archive of Debian or Ubuntu among apt's sources" >&2; return 1; }
+	echo "$type [signed-by=/usr/share/keyrings/$(os ID)-archive-keyring.gpg] $mirror $*"
 }
+
+# of_distribution: those lines of a table on standard input that begin with the name of this distribution, without it.
+of_distribution() { sed -n "s/^$(os ID) //p"; }
 
 # apt_aside DIR SOURCES: an apt with its own sources and lists under DIR, so that the system's stay as they are.
 # Prints the file for APT_CONFIG.

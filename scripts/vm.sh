@@ -35,7 +35,7 @@ criu_libraries() {
 fill_root() {
 	local root=$1 packages
 	packages=systemd-sysv,dbus,libpam-systemd,openssh-server,python3,linux-image-cloud-amd64,initramfs-tools,$(criu_libraries)
-	debootstrap --variant=minbase --include="$packages" "$(os VERSION_CODENAME)" "$root" "$(debian_mirror)"
+	debootstrap --variant=minbase --include="$packages" "$(os VERSION_CODENAME)" "$root" "$(archive_mirror)"
 	echo phos >"$root/etc/hostname"
 	echo '/dev/vda / ext4 defaults 0 1' >"$root/etc/fstab"
 	printf '[Match]\nName=en*\n[Network]\nDHCP=yes\n' >"$root/etc/systemd/network/all.network"
@@ -71,7 +71,7 @@ need_machine() {
 	[ -n "$CRIU" ] || die "what is shown in a machine needs CRIU: $CRIU_MISSING"
 	[ "${1:-}" != anew ] || rm -f "$VM/disk"
 	[ ! -e "$VM/disk" ] || return 0
-	debian_mirror >/dev/null || die "a machine is made of the Debian archive that this one is set up with"
+	archive_mirror >/dev/null || die "a machine is made of the Debian archive that this one is set up with"
 	need debootstrap qemu-system-x86 qemu-utils e2fsprogs openssh-client
 	step "make the disk $VM/disk" make_disk
 }
