@@ -266,6 +266,9 @@ func (m *module) find(s *Session, name string, maker object.Maker) (*function, e
 	}
 	code, err := m.code.Function(name)
 	if err != nil {
+		if refused := (*gpu.LoadError)(nil); errors.As(err, &refused) {
+			s.log.Info("code refused", "error", err)
+		}
 		return nil, err
 	}
 	f := &function{module: m, code: code, info: code.Info()}

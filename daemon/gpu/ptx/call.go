@@ -3,7 +3,7 @@ package ptx
 // labelled parses the directives that a label names; false if the current directive is none of them.
 func (p *parser) labelled(name string, pos Pos) bool {
 	s := symbol{pos: pos}
-	switch p.lex.text {
+	switch p.lex.Text {
 	case ".branchtargets":
 		p.next()
 		s.kind, s.targets = targetsSymbol, p.labelList()

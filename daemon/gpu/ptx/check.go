@@ -1,5 +1,7 @@
 package ptx
 
+import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+
 // guarded parses @p or @!p and the instruction behind it.
 func (p *parser) guarded() {
 	p.next()
@@ -18,20 +20,20 @@ func (p *parser) guarded() {
 		p.errorAt(pos, "'%s' is not a predicate", name)
 	default:
 		guard.Reg = s.reg.Index
-		p.instruction(p.lex.pos(), p.opcode(), guard)
+		p.instruction(p.lex.Pos(), p.opcode(), guard)
 	}
 }
 
 // labelOrInstruction parses what begins with an identifier.
 func (p *parser) labelOrInstruction() {
-	pos := p.lex.pos()
+	pos := p.lex.Pos()
 	word := p.opcode()
 	if !p.at(':') {
 		p.instruction(pos, word, Guard{Reg: -1})
 		return
 	}
 	p.next()
-	if p.at(tokenDot) && p.labelled(word, pos) {
+	if p.at(token.Dot) && p.labelled(word, pos) {
 		return
 	}
 	p.declare(word, symbol{kind: labelSymbol, label: int32(len(p.fn.insts)), pos: pos})
@@ -40,14 +42,14 @@ func (p *parser) labelOrInstruction() {
 
 // opcode takes an opcode with all its modifiers.
 func (p *parser) opcode() string {
-	if !p.at(tokenIdent) {
+	if !p.at(token.Ident) {
 		p.errorf("expected an instruction, found %s", p.found())
 		return ""
 	}
-	word := p.lex.opcode()
+	word := p.lex.Opcode()
 	p.next()
-	for p.at(tokenDot) && typeOrModifier(word) { // blanks inside an opcode
-		word += p.lex.opcode()
+	for p.at(token.Dot) && typeOrModifier(word) { // blanks inside an opcode
+		word += p.lex.Opcode()
 		p.next()
 	}
 	return word

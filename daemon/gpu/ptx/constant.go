@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 )
 
 // value is a constant: an integer of 64 bits, signed or not, or a float.
@@ -155,7 +157,7 @@ func (p *parser) constExpr() value {
 
 // constInt parses a constant expression that must be an integer.
 func (p *parser) constInt() int64 {
-	pos := p.lex.pos()
+	pos := p.lex.Pos()
 	v := p.constExpr()
 	if v.float {
 		p.errorAt(pos, "expected an integer")
@@ -167,12 +169,12 @@ func (p *parser) constInt() int64 {
 func (p *parser) binary(min int) value {
 	left := p.unary()
 	for !p.bad {
-		op := p.lex.text
+		op := p.lex.Text
 		strength := power[op]
-		if strength == 0 || strength < min || p.at(tokenString) {
+		if strength == 0 || strength < min || p.at(token.String) {
 			break
 		}
-		pos := p.lex.pos()
+		pos := p.lex.Pos()
 		p.next()
 		left = p.apply(op, left, p.binary(strength+1), pos)
 	}
@@ -185,17 +187,17 @@ func (p *parser) unary() value {
 		return value{}
 	}
 	defer p.leave()
-	switch p.lex.kind {
+	switch p.lex.Kind {
 	case '+':
 		p.next()
 		return p.unary()
 	case '-', '~', '!':
-		op, pos := p.lex.kind, p.lex.pos()
+		op, pos := p.lex.Kind, p.lex.Pos()
 		p.next()
 		return p.applyUnary(op, p.unary(), pos)
 	case '(':
 		p.next()
-		if p.at(tokenDot) { // a cast, (.u64) or (.s64)
+		if p.at(token.Dot) { // a cast, (.u64) or (.s64)
 			t := p.typeName()
 			p.expect(')')
 			v := p.unary()
@@ -211,13 +213,13 @@ func (p *parser) unary() value {
 
 func (p *parser) literal() value {
 	v, ok := value{}, false
-	switch p.lex.kind {
-	case tokenInt:
-		v, ok = parseInt(p.lex.text)
-	case tokenFloat:
-		v, ok = parseFloat(p.lex.text)
-	case tokenIdent:
-		v, ok = intValue(32), p.lex.text == "WARP_SZ"
+	switch p.lex.Kind {
+	case token.Int:
+		v, ok = parseInt(p.lex.Text)
+	case token.Float:
+		v, ok = parseFloat(p.lex.Text)
+	case token.Ident:
+		v, ok = intValue(32), p.lex.Text == "WARP_SZ"
 	default:
 		p.errorf("expected a constant, found %s", p.found())
 	}
@@ -228,7 +230,7 @@ func (p *parser) literal() value {
 	return v
 }
 
-func (p *parser) applyUnary(op tokenKind, v value, pos Pos) value {
+func (p *parser) applyUnary(op token.Kind, v value, pos Pos) value {
 	switch {
 	case op == '!':
 		return boolValue(!v.isTrue())

@@ -1,12 +1,16 @@
 package ptx
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+)
 
 // parseModule parses the whole text.
 func (p *parser) parseModule() {
 	p.next()
 	p.version()
-	for !p.at(tokenEOF) {
+	for !p.at(token.EOF) {
 		if p.at('{') || p.at('}') {
 			p.errorf("unexpected %s", p.found())
 			p.bad = false
@@ -30,7 +34,7 @@ func (p *parser) version() {
 		p.recover()
 		return
 	}
-	major, minor, ok := strings.Cut(p.lex.text, ".")
+	major, minor, ok := strings.Cut(p.lex.Text, ".")
 	v, okMajor := parseInt(major)
 	w, okMinor := parseInt(minor)
 	if !ok || !okMajor || !okMinor || v.bits > 99 || w.bits > 99 {
@@ -43,13 +47,13 @@ func (p *parser) version() {
 
 // moduleStatement parses one directive outside functions.
 func (p *parser) moduleStatement() {
-	pos := p.lex.pos()
+	pos := p.lex.Pos()
 	linkage := p.linkage()
-	switch word := p.lex.text; {
+	switch word := p.lex.Text; {
 	case p.accept(';'):
-	case p.lex.kind == '@': // @@DWARF lines
+	case p.lex.Kind == '@': // @@DWARF lines
 		p.skipLine()
-	case p.lex.kind != tokenDot:
+	case p.lex.Kind != token.Dot:
 		p.errorf("expected a directive, found %s", p.found())
 		p.next()
 	case word == ".entry" || word == ".func":
@@ -73,14 +77,14 @@ func (p *parser) moduleSetting(word string) bool {
 		p.target()
 	case ".address_size":
 		p.next()
-		pos := p.lex.pos()
+		pos := p.lex.Pos()
 		if n := p.constInt(); n != 64 {
 			p.errorAt(pos, "address size %d is not supported, only 64", n)
 		}
 	case ".file", ".loc":
 		p.skipLine()
 	case ".section":
-		for !p.at('{') && !p.at(tokenEOF) {
+		for !p.at('{') && !p.at(token.EOF) {
 			p.next()
 		}
 		p.skipBraces()
@@ -111,7 +115,7 @@ func (p *parser) target() {
 // pragma skips hints.
 func (p *parser) pragma() {
 	p.next()
-	for p.accept(tokenString) && p.accept(',') {
+	for p.accept(token.String) && p.accept(',') {
 	}
 	p.expect(';')
 }
@@ -119,8 +123,8 @@ func (p *parser) pragma() {
 // linkage parses the linkage words in front of a declaration.
 func (p *parser) linkage() Linkage {
 	linkage := Internal
-	for p.at(tokenDot) {
-		switch p.lex.text {
+	for p.at(token.Dot) {
+		switch p.lex.Text {
 		case ".visible":
 			linkage = Visible
 		case ".extern":
@@ -139,7 +143,7 @@ func (p *parser) linkage() Linkage {
 
 // variableSpace is the state space that the current directive declares variables in, Generic if it does not.
 func (p *parser) variableSpace() Space {
-	switch p.lex.text {
+	switch p.lex.Text {
 	case ".global":
 		return Global
 	case ".shared":
@@ -190,11 +194,11 @@ func (p *parser) variables(linkage Linkage) {
 func (p *parser) variableHead(d *declaration) {
 	d.vector = 1
 	pointee := false // what follows .ptr describes what the parameter points to
-	for p.at(tokenDot) && !p.bad {
-		switch word := p.lex.text; word {
+	for p.at(token.Dot) && !p.bad {
+		switch word := p.lex.Text; word {
 		case ".align":
 			p.next()
-			pos := p.lex.pos()
+			pos := p.lex.Pos()
 			align := p.constInt()
 			if pointee {
 				continue
@@ -241,8 +245,8 @@ func (p *parser) attribute(d *declaration) {
 // typeName takes a type directive.
 func (p *parser) typeName() Type {
 	t, ok := NoType, false
-	if p.at(tokenDot) {
-		t, ok = typesByName[p.lex.text[1:]]
+	if p.at(token.Dot) {
+		t, ok = typesByName[p.lex.Text[1:]]
 	}
 	if !ok || t == TF32 { // which is a way to read 32 bits, and no type of variables
 		p.errorf("expected a type, found %s", p.found())
@@ -265,7 +269,7 @@ func (p *parser) declarator(d *declaration) {
 			d.dims = append(d.dims, 0)
 			continue
 		}
-		pos := p.lex.pos()
+		pos := p.lex.Pos()
 		n := p.constInt()
 		if n < 0 || n > maxArrayBytes || len(d.dims) >= 16 {
 			p.errorAt(pos, "bad dimension %d", n)

@@ -2,6 +2,8 @@ package ptx
 
 import (
 	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 )
 
 // funcState is the function being parsed.
@@ -44,7 +46,9 @@ func (p *parser) function(entry bool, linkage Linkage, pos Pos) {
 		return
 	}
 	p.fn.f = declared
-	p.body()
+	if !p.outline || !p.passOver() {
+		p.body()
+	}
 }
 
 // instBuffer takes the buffer of the last function.
@@ -137,8 +141,8 @@ func (p *parser) param() (*Var, Reg) {
 
 // performance parses the directives between head and body.
 func (p *parser) performance(f *Func) {
-	for p.at(tokenDot) && !p.bad {
-		word := p.lex.text
+	for p.at(token.Dot) && !p.bad {
+		word := p.lex.Text
 		p.next()
 		switch word {
 		case ".maxntid":
@@ -153,7 +157,7 @@ func (p *parser) performance(f *Func) {
 			p.constInt()
 		case ".noreturn":
 		case ".pragma":
-			for p.accept(tokenString) && p.accept(',') {
+			for p.accept(token.String) && p.accept(',') {
 			}
 			p.expect(';')
 		default:
@@ -166,7 +170,7 @@ func (p *parser) performance(f *Func) {
 func (p *parser) threads() [3]uint32 {
 	dims := [3]uint32{1, 1, 1}
 	for i := range dims {
-		pos := p.lex.pos()
+		pos := p.lex.Pos()
 		n := p.constInt()
 		if n <= 0 || n > 1<<31 {
 			p.errorAt(pos, "bad block dimension %d", n)
@@ -187,7 +191,7 @@ func (p *parser) body() {
 	f := p.fn.f
 	if n := len(p.fn.insts); n == 0 || !p.fn.insts[n-1].endsFlow() || p.labelAtEnd {
 		// The end of a body is a return, so that no executor has to look for it.
-		p.fn.insts = append(p.fn.insts, Inst{Op: OpRet, Guard: Guard{Reg: -1}, Addr: Address{Reg: NoReg}, Target: -1, Pos: p.lex.pos()})
+		p.fn.insts = append(p.fn.insts, Inst{Op: OpRet, Guard: Guard{Reg: -1}, Addr: Address{Reg: NoReg}, Target: -1, Pos: p.lex.Pos()})
 	}
 	f.Insts = slices.Clone(p.fn.insts)
 	clear(p.fn.insts)
@@ -207,7 +211,7 @@ func (i *Inst) endsFlow() bool {
 
 // statements parses up to a closing brace, which stays.
 func (p *parser) statements() {
-	for !p.at('}') && !p.at(tokenEOF) {
+	for !p.at('}') && !p.at(token.EOF) {
 		p.statement()
 		p.recover()
 	}
@@ -215,12 +219,12 @@ func (p *parser) statements() {
 
 // statement parses one directive, label, scope or instruction of a body.
 func (p *parser) statement() {
-	switch p.lex.kind {
-	case tokenIdent:
+	switch p.lex.Kind {
+	case token.Ident:
 		p.labelOrInstruction()
 	case '@':
 		p.guarded()
-	case tokenDot:
+	case token.Dot:
 		p.bodyDirective()
 	case '{':
 		if !p.enter() {
@@ -244,11 +248,11 @@ func (p *parser) statement() {
 
 // bodyDirective parses a directive inside a function.
 func (p *parser) bodyDirective() {
-	switch word := p.lex.text; word {
+	switch word := p.lex.Text; word {
 	case ".reg":
 		p.next()
-		if p.at(tokenDot) && (p.lex.text == ".v2" || p.lex.text == ".v4") {
-			p.errorf("vector registers ('.reg %s') are not supported", p.lex.text)
+		if p.at(token.Dot) && (p.lex.Text == ".v2" || p.lex.Text == ".v4") {
+			p.errorf("vector registers ('.reg %s') are not supported", p.lex.Text)
 			return
 		}
 		t := p.typeName()

@@ -31,7 +31,9 @@ func FuzzParse(f *testing.F) {
 		for _, fn := range m.Funcs {
 			checkFunc(t, fn)
 		}
-		_ = m.Dump()
+		if dump := completed(t, text).Dump(); dump != m.Dump() {
+			t.Fatalf("by its outline: %s", firstDifference(dump, m.Dump()))
+		}
 	})
 }
 

@@ -1,6 +1,10 @@
 package ptx
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+)
 
 // initialiser parses the value of a variable into d.v.Init.
 func (p *parser) initialiser(d *declaration) {
@@ -110,7 +114,7 @@ func (p *parser) pad(in *initial, end uint64) {
 
 // initElement parses one value: a constant, symbol+offset or generic(symbol)+offset.
 func (p *parser) initElement(in *initial) {
-	pos := p.lex.pos()
+	pos := p.lex.Pos()
 	if uint64(len(in.data))+in.width > in.limit {
 		p.errorAt(pos, "too many values for '%s'", in.v.Name)
 		return
@@ -119,7 +123,7 @@ func (p *parser) initElement(in *initial) {
 		return
 	}
 	var bits uint64
-	if p.at(tokenIdent) && p.lex.text != "WARP_SZ" {
+	if p.at(token.Ident) && p.lex.Text != "WARP_SZ" {
 		p.initSymbol(in)
 	} else {
 		v := p.constExpr()

@@ -1,7 +1,9 @@
 package ptx
 
-// Pos is a place in PTX text, both counted from 1.
-type Pos struct{ Line, Column int32 }
+import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+
+// Pos is a place in PTX text.
+type Pos = token.Pos
 
 // Module is one parsed and checked PTX text.
 type Module struct {
@@ -9,6 +11,8 @@ type Module struct {
 	Target  string // "sm_90"
 	Globals []*Var // .global, .const and module-scope .shared, in order of appearance
 	Funcs   []*Func
+
+	parser *parser // of an outline, to go on with
 }
 
 // Version is the PTX ISA version of a text.
@@ -89,11 +93,13 @@ type Func struct {
 	LocalBytes            uint64
 	SharedBytes           uint64 // static, function scope only
 	CallParamBytes        uint64
-	Insts                 []Inst // empty for a declaration
+	Insts                 []Inst // empty for a declaration, and before Complete
 	// Performance directives, zero where absent.
 	MaxThreads, RequiredThreads [3]uint32
 	MinBlocks, MaxRegisters     uint32
 	Pos                         Pos
+
+	unread *unread // where Outline has left the body
 }
 
 // Class is a register class.

@@ -1,5 +1,7 @@
 package ptx
 
+import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+
 // rawKind tells the forms of an operand as it is written.
 type rawKind uint8
 
@@ -53,8 +55,8 @@ func (p *parser) operands() {
 
 // operand parses one operand.
 func (p *parser) operand(o *rawOperand) {
-	o.pos = p.lex.pos()
-	switch p.lex.kind {
+	o.pos = p.lex.Pos()
+	switch p.lex.Kind {
 	case '{':
 		p.vector(o)
 	case '[':
@@ -66,19 +68,19 @@ func (p *parser) operand(o *rawOperand) {
 
 // simple parses what may also stand in a vector: a name or a constant.
 func (p *parser) simple(o *rawOperand) {
-	o.pos = p.lex.pos()
+	o.pos = p.lex.Pos()
 	if p.at('!') {
 		ahead := p.lex
-		if ahead.next(); ahead.kind == tokenIdent {
+		if ahead.Next(); ahead.Kind == token.Ident {
 			p.next()
 			o.negated = true
 		}
 	}
-	if !p.at(tokenIdent) || p.lex.text == "WARP_SZ" {
+	if !p.at(token.Ident) || p.lex.Text == "WARP_SZ" {
 		o.kind, o.val = rawConst, p.constExpr()
 		return
 	}
-	o.name = p.lex.text
+	o.name = p.lex.Text
 	p.next()
 	p.resolve(o)
 	if o.kind == rawSymbol && p.accept('[') {
@@ -154,8 +156,8 @@ func (p *parser) vector(o *rawOperand) {
 func (p *parser) memory(o *rawOperand) {
 	o.kind, o.reg = rawMemory, NoReg
 	p.next()
-	pos := p.lex.pos()
-	if p.at(tokenIdent) && p.lex.text != "WARP_SZ" {
+	pos := p.lex.Pos()
+	if p.at(token.Ident) && p.lex.Text != "WARP_SZ" {
 		var base rawOperand
 		base.name, base.pos = p.name()
 		p.resolve(&base)

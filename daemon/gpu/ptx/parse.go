@@ -3,6 +3,8 @@ package ptx
 import (
 	"fmt"
 	"strings"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 )
 
 // Limits that bound the memory a text can make the parser or an executor take.
@@ -18,7 +20,8 @@ const (
 // parser holds the state of one Parse. A statement that has an error sets bad; every loop ends on it, and the nearest
 // enclosing list of statements gets back in step with recover.
 type parser struct {
-	lex    lexer
+	text   string
+	lex    token.Lexer
 	errors ErrorList
 	bad    bool
 	depth  int
@@ -38,56 +41,72 @@ type parser struct {
 	insts   []Inst              // buffer that functions take turns with
 	// labelAtEnd: a label stands behind the last instruction so far.
 	labelAtEnd bool
+	outline    bool
 }
 
 // Parse reads one PTX text. The error is an ErrorList.
-func Parse(text string) (module *Module, err error) {
+func Parse(text string) (*Module, error) { return parse(text, false) }
+
+func parse(text string, outline bool) (module *Module, err error) {
 	// The driver takes text with its final NUL counted in.
 	text = strings.TrimRight(text, "\x00")
 	p := &parser{
-		lex:      newLexer(text),
+		text:     text,
+		lex:      token.New(text),
 		module:   &Module{},
 		decoded:  map[string]*decoded{},
 		initLeft: maxInitBytes + 8*uint64(len(text)),
+		outline:  outline,
 	}
 	p.scope = &p.global
 	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(tooMany); !ok {
-				panic(r)
-			}
-			module, err = nil, p.errors
+		if caught := p.caught(recover()); caught != nil {
+			module, err = nil, caught
 		}
 	}()
 	p.parseModule()
 	if len(p.errors) > 0 {
 		return nil, p.errors
 	}
+	if outline {
+		p.module.parser = p
+	}
 	return p.module, nil
 }
 
-func (p *parser) next() { p.lex.next() }
+// caught makes an error of the panic that ends a parse after too many.
+func (p *parser) caught(r any) error {
+	switch r.(type) {
+	case nil:
+		return nil
+	case tooMany:
+		return p.errors
+	}
+	panic(r)
+}
 
-func (p *parser) at(kind tokenKind) bool { return p.lex.kind == kind }
+func (p *parser) next() { p.lex.Next() }
+
+func (p *parser) at(kind token.Kind) bool { return p.lex.Kind == kind }
 
 // accept steps over a token if it is the one given.
-func (p *parser) accept(kind tokenKind) bool {
-	if p.lex.kind != kind || p.bad {
+func (p *parser) accept(kind token.Kind) bool {
+	if p.lex.Kind != kind || p.bad {
 		return false
 	}
-	p.lex.next()
+	p.lex.Next()
 	return true
 }
 
 func (p *parser) acceptDot(word string) bool {
-	if p.lex.kind != tokenDot || p.lex.text != word || p.bad {
+	if p.lex.Kind != token.Dot || p.lex.Text != word || p.bad {
 		return false
 	}
-	p.lex.next()
+	p.lex.Next()
 	return true
 }
 
-func (p *parser) expect(kind tokenKind) {
+func (p *parser) expect(kind token.Kind) {
 	if !p.accept(kind) {
 		p.errorf("expected '%c', found %s", rune(kind), p.found())
 	}
@@ -96,22 +115,22 @@ func (p *parser) expect(kind tokenKind) {
 // found describes the current token for a message.
 func (p *parser) found() string {
 	switch {
-	case p.at(tokenEOF):
+	case p.at(token.EOF):
 		return "end of text"
-	case p.at(tokenBad) && strings.HasPrefix(p.lex.text, "/*"):
+	case p.at(token.Bad) && strings.HasPrefix(p.lex.Text, "/*"):
 		return "a comment without end"
-	case p.at(tokenBad) && p.lex.text == `"`:
+	case p.at(token.Bad) && p.lex.Text == `"`:
 		return "a string without end"
-	case len(p.lex.text) > 40:
-		return "'" + strings.ToValidUTF8(p.lex.text[:40], "?") + "...'"
+	case len(p.lex.Text) > 40:
+		return "'" + strings.ToValidUTF8(p.lex.Text[:40], "?") + "...'"
 	}
-	return "'" + strings.ToValidUTF8(p.lex.text, "?") + "'"
+	return "'" + strings.ToValidUTF8(p.lex.Text, "?") + "'"
 }
 
 // name takes an identifier.
 func (p *parser) name() (string, Pos) {
-	pos, text := p.lex.pos(), p.lex.text
-	if !p.accept(tokenIdent) {
+	pos, text := p.lex.Pos(), p.lex.Text
+	if !p.accept(token.Ident) {
 		p.errorf("expected a name, found %s", p.found())
 	}
 	return text, pos
@@ -144,7 +163,7 @@ func (p *parser) recover() {
 	p.bad = false
 	open := p.braces
 	p.braces = 0
-	for ; !p.at(tokenEOF); p.next() {
+	for ; !p.at(token.EOF); p.next() {
 		switch {
 		case p.accept(';'):
 			return
@@ -164,10 +183,10 @@ func (p *parser) recover() {
 func (p *parser) vectorAhead() bool {
 	ahead := p.lex
 	for {
-		switch ahead.next(); ahead.kind {
+		switch ahead.Next(); ahead.Kind {
 		case '}':
 			return true
-		case ';', '{', tokenEOF, tokenDot:
+		case ';', '{', token.EOF, token.Dot:
 			return false
 		}
 	}
@@ -175,7 +194,7 @@ func (p *parser) vectorAhead() bool {
 
 // skipBraces skips a balanced { ... }.
 func (p *parser) skipBraces() {
-	for depth := 0; !p.at(tokenEOF); p.next() {
+	for depth := 0; !p.at(token.EOF); p.next() {
 		if p.at('{') {
 			depth++
 		} else if p.at('}') {
@@ -189,7 +208,7 @@ func (p *parser) skipBraces() {
 
 // skipLine skips the rest of the line that the current token is on.
 func (p *parser) skipLine() {
-	p.lex.skipLine()
+	p.lex.SkipLine()
 	p.next()
 }
 
@@ -203,8 +222,6 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Pos.String() + ": " + e.Msg }
-
-func (p Pos) String() string { return fmt.Sprintf("line %d, column %d", p.Line, p.Column) }
 
 // ErrorList is what Parse returns: the first errors of a text, in its order, never empty.
 type ErrorList []*Error
@@ -246,4 +263,4 @@ func (p *parser) errorAt(pos Pos, format string, args ...any) {
 }
 
 // errorf is errorAt the current token.
-func (p *parser) errorf(format string, args ...any) { p.errorAt(p.lex.pos(), format, args...) }
+func (p *parser) errorf(format string, args ...any) { p.errorAt(p.lex.Pos(), format, args...) }

@@ -99,7 +99,7 @@ func TestDecoding(t *testing.T) {
 		t.Errorf("ld: %+v", inst.Addr)
 	}
 	inst = only(t, "add.rn .ftz\n.f32 %f1, %f2, %f3;")
-	if inst.Op != OpAdd || inst.Round != RN || inst.Flags != FTZ || inst.Pos != (Pos{7, 1}) {
+	if inst.Op != OpAdd || inst.Round != RN || inst.Flags != FTZ || inst.Pos != (Pos{Line: 7, Column: 1}) {
 		t.Errorf("add: %+v", inst)
 	}
 }

@@ -1,6 +1,10 @@
 package ptx
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+)
 
 // symbolKind tells what a name stands for.
 type symbolKind uint8
@@ -77,8 +81,8 @@ func (s *scope) find(name string) (symbol, bool) {
 	if name == "" { // where a name was expected and not found
 		return symbol{}, false
 	}
-	if n := len(name) - 1; classes[name[n]] == classDigit {
-		for n > 0 && classes[name[n-1]] == classDigit {
+	if n := len(name) - 1; token.IsDigit(name[n]) {
+		for n > 0 && token.IsDigit(name[n-1]) {
 			n--
 		}
 		if r, ok := s.findRange(name[:n], name[n:]); ok {
@@ -187,7 +191,7 @@ func (p *parser) declareRange(prefix string, t Type, pos Pos) {
 	if p.bad {
 		return
 	}
-	limit, numbered := int64(maxRegisters), classes[prefix[len(prefix)-1]] == classDigit
+	limit, numbered := int64(maxRegisters), token.IsDigit(prefix[len(prefix)-1])
 	if numbered {
 		limit = maxNumbered - p.fn.numbered
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -19,11 +20,18 @@ var newestPTX = ptx.Version{Major: 9, Minor: 0}
 
 // Module is linked PTX.
 type Module struct {
-	context   *Context
-	program   *simt.Program
-	functions map[string]*Function
-	closed    atomic.Bool
+	context *Context
+	program *simt.Program
+	texts   []*ptx.Module
+	closed  atomic.Bool
+
+	mu        sync.Mutex
+	functions map[string]*Function // that somebody has looked for
 }
+
+// outlineBytes is the length from which a text is taken for a library's: what is in its kernels is looked at when they are
+// looked for, so loading it takes no longer than what is used of it. Mistakes in shorter ones are found at once.
+const outlineBytes = 256 << 10
 
 // LoadModule parses and links PTX texts. The error is a *gpu.LoadError where the code is at fault.
 func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error) {
@@ -46,12 +54,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 		return nil, loadError(err)
 	}
 	program.LimitHeap(heapBytes(options))
-	m := &Module{context: c, program: program, functions: map[string]*Function{}}
-	for _, name := range program.Kernels() {
-		kernel, _ := program.Kernel(name)
-		m.functions[name] = newFunction(m, kernel, texts)
-	}
-	return m, nil
+	return &Module{context: c, program: program, texts: texts, functions: map[string]*Function{}}, nil
 }
 
 // placer finds memory for each variable where it belongs.
@@ -121,7 +124,7 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 	texts := image.PTX
 	modules := make([]*ptx.Module, len(texts))
 	for i, text := range texts {
-		module, err := ptx.Parse(text)
+		module, err := read(text, len(texts) == 1)
 		if newer, version := tooNew(module, text); newer {
 			return nil, &gpu.LoadError{
 				Err: abi.UnsupportedPTXVersion,
@@ -146,6 +149,14 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 	return modules, nil
 }
 
+// read parses a text, or its outline only, where nothing but its kernels can need its functions.
+func read(text string, alone bool) (*ptx.Module, error) {
+	if alone && len(text) >= outlineBytes && !strings.Contains(text, ".callprototype") && !strings.Contains(text, ".calltargets") {
+		return ptx.Outline(text)
+	}
+	return ptx.Parse(text)
+}
+
 // tooNew looks at the version of a text that may not have parsed, because a newer version may well have what is unknown.
 func tooNew(module *ptx.Module, text string) (newer bool, version string) {
 	var v ptx.Version
@@ -167,12 +178,22 @@ func targetSM(target string) int {
 // Functions lists the kernels.
 func (m *Module) Functions() []string { return m.program.Kernels() }
 
-// Function finds a kernel.
+// Function finds a kernel. The error is a *gpu.LoadError where its code is at fault.
 func (m *Module) Function(name string) (gpu.Function, error) {
-	f, found := m.functions[name]
-	if !found {
-		return nil, &gpu.Error{Op: "find function", Code: abi.NotFound, Detail: fmt.Sprintf("no kernel %q", name)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.functions[name]; f != nil {
+		return f, nil
 	}
+	kernel, err := m.program.Kernel(name)
+	switch {
+	case errors.Is(err, abi.NotFound):
+		return nil, err
+	case err != nil:
+		return nil, loadError(fmt.Errorf("kernel %s: %w", name, err))
+	}
+	f := newFunction(m, kernel, m.texts)
+	m.functions[name] = f
 	return f, nil
 }
 

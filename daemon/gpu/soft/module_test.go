@@ -69,3 +69,48 @@ func TestLaterCode(t *testing.T) {
 		t.Errorf("the kernel is said to be for %d", version)
 	}
 }
+
+// TestLibraryCode: of a text as long as a library's only what is looked for is looked at, and answers for itself.
+func TestLibraryCode(t *testing.T) {
+	b := open(t, "soft:1", Options{})
+	defer b.Close()
+	const library = ".version 8.0\n.target sm_90\n.address_size 64\n.global .b32 x;\n" +
+		".extern .func (.param .b64 p) malloc (.param .b64 n);\n.func wrong() { frob.u32 1; }\n" +
+		".visible .entry good(.param .u64 p, .param .u32 n) { .reg .b32 %r; mov.u32 %r, %envreg2; ret; }\n" +
+		".visible .entry bad() { frob.u32; ret; }\n.visible .entry calls() { call wrong; ret; }\n"
+	text := library + strings.Repeat("// as long as the code of many more kernels\n", outlineBytes/40)
+	var placed []string
+	place := func(name string, bytes, _ uint64) (uint64, error) {
+		placed = append(placed, name)
+		return gpu.DefaultWindow(0).Address + uint64(len(placed))<<24, nil
+	}
+	m, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text}}, gpu.LoadOptions{Place: place})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(placed, " "); len(placed) != 3 || placed[0] != "x" {
+		t.Errorf("placed %s; want the variable, a heap for malloc, and workspaces of cooperative launches", got)
+	}
+	if got := strings.Join(m.Functions(), " "); got != "bad calls good" {
+		t.Errorf("kernels: %s", got)
+	}
+	f, err := m.Function("good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := m.Function("good"); again != f || f.Info().ParamBytes != 12 || len(f.Info().Params) != 2 {
+		t.Errorf("%v, then %v", f.Info(), again)
+	}
+	for _, name := range []string{"bad", "calls", "bad"} {
+		var refused *gpu.LoadError
+		if _, err := m.Function(name); gpu.Code(err) != abi.InvalidPTX || !errors.As(err, &refused) || !strings.Contains(refused.Log, "kernel "+name+": line") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := m.Function("none"); gpu.Code(err) != abi.NotFound {
+		t.Errorf("a kernel that does not exist: %v", err)
+	}
+	if _, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text + ".frob"}}, gpu.LoadOptions{Place: place}); gpu.Code(err) != abi.InvalidPTX {
+		t.Errorf("a mistake outside of kernels: %v", err)
+	}
+}

@@ -108,9 +108,9 @@ func params(values ...uint64) []byte {
 
 func (m *machine) kernel(program *simt.Program, name string) *simt.Kernel {
 	m.t.Helper()
-	k, found := program.Kernel(name)
-	if !found {
-		m.t.Fatalf("no kernel %s in %v", name, program.Kernels())
+	k, err := program.Kernel(name)
+	if err != nil {
+		m.t.Fatalf("%v in %v", err, program.Kernels())
 	}
 	return k
 }

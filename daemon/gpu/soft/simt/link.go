@@ -3,6 +3,7 @@ package simt
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
@@ -65,7 +66,7 @@ func (l *linker) run(steps ...func() error) (*Program, error) {
 func (l *linker) collect() error {
 	for _, m := range l.modules {
 		for _, f := range m.Funcs {
-			if len(f.Insts) == 0 {
+			if !f.Defined() {
 				continue
 			}
 			if known := l.linked.Functions[f.Name]; known != nil {
@@ -81,11 +82,7 @@ func (l *linker) collect() error {
 	}
 	for _, m := range l.modules {
 		for _, f := range m.Funcs {
-			for i := range f.Insts {
-				for _, o := range f.Insts[i].Src {
-					l.takeAddress(o.Func)
-				}
-			}
+			l.takeAddresses(f)
 		}
 		for _, v := range m.Globals {
 			for _, r := range v.Relocs {
@@ -94,6 +91,15 @@ func (l *linker) collect() error {
 		}
 	}
 	return nil
+}
+
+// takeAddresses looks through a body for functions whose address is wanted.
+func (l *linker) takeAddresses(f *ptx.Func) {
+	for i := range f.Insts {
+		for _, o := range f.Insts[i].Src {
+			l.takeAddress(o.Func)
+		}
+	}
 }
 
 // takeAddress gives a function an address that cannot be loaded from, only called.
@@ -167,22 +173,31 @@ func (l *linker) placeVariable(v *ptx.Var) error {
 
 // placeHeap finds memory for malloc in kernels, where it is called.
 func (l *linker) placeHeap() error {
-	for _, m := range l.modules {
-		for _, f := range m.Funcs {
-			for i := range f.Insts {
-				call := f.Insts[i].Call
-				if call == nil || call.Func == nil || call.Func.Name != "malloc" || l.linked.Heap {
-					continue
-				}
-				address, err := l.place(HeapName, HeapBytes, 16)
-				if err != nil {
-					return fmt.Errorf("place the device heap: %w", err)
-				}
-				l.program.heap, l.linked.Heap = address, true
+	if !slices.ContainsFunc(l.modules, mallocs) {
+		return nil
+	}
+	address, err := l.place(HeapName, HeapBytes, 16)
+	if err != nil {
+		return fmt.Errorf("place the device heap: %w", err)
+	}
+	l.program.heap, l.linked.Heap = address, true
+	return nil
+}
+
+// mallocs reports whether a kernel of the module may call malloc. Compilers declare it where it is called, so that is what
+// counts where bodies are not read yet.
+func mallocs(m *ptx.Module) bool {
+	if m.Outlined() {
+		return m.Declares("malloc")
+	}
+	for _, f := range m.Funcs {
+		for i := range f.Insts {
+			if call := f.Insts[i].Call; call != nil && call.Func != nil && call.Func.Name == "malloc" {
+				return true
 			}
 		}
 	}
-	return nil
+	return false
 }
 
 // initialise writes the initial values, with addresses filled in.
@@ -226,22 +241,44 @@ func (l *linker) relocate(v *ptx.Var, r ptx.Relocation, image []byte) error {
 	return nil
 }
 
-// lower makes the kernels.
+// lower makes the kernels whose bodies are read; the others follow when somebody looks for them.
 func (l *linker) lower() error {
 	for _, m := range l.modules {
 		for _, f := range m.Funcs {
 			if !f.Entry || l.linked.Functions[f.Name] != f {
 				continue
 			}
-			lowered, err := code.Lower(f, &l.linked)
-			if err != nil {
+			k := &Kernel{program: l.program}
+			k.lower = func() error { return l.lowerKernel(k, m, f) }
+			l.program.kernels[f.Name] = k
+			l.program.names = append(l.program.names, f.Name)
+			if m.Outlined() {
+				continue
+			}
+			if _, err := l.program.Kernel(f.Name); err != nil {
 				return err
 			}
-			k := &Kernel{code: lowered, program: l.program}
-			k.info = l.describe(m, f, lowered)
-			l.program.kernels[f.Name] = k
 		}
 	}
+	slices.Sort(l.program.names)
+	return nil
+}
+
+func (l *linker) lowerKernel(k *Kernel, m *ptx.Module, f *ptx.Func) error {
+	complete := func(reached *ptx.Func) error {
+		if reached.Insts != nil {
+			return nil
+		}
+		err := m.Complete(reached)
+		l.takeAddresses(reached)
+		return err
+	}
+	lowered, err := code.Lower(f, &l.linked, complete)
+	if err != nil {
+		return err
+	}
+	k.code = lowered
+	k.info = l.describe(m, f, lowered)
 	return nil
 }
 
@@ -276,6 +313,9 @@ type Kernel struct {
 	code    *code.Kernel
 	program *Program
 	info    gpu.FunctionInfo
+	// lower makes the above; nil when it has, or could not for this reason.
+	lower  func() error
+	refuse error
 }
 
 // Info is what programs ask about a kernel.

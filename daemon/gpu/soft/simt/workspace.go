@@ -17,13 +17,7 @@ const (
 
 // placeWorkspaces finds memory for the workspaces, where a kernel looks for one.
 func (l *linker) placeWorkspaces() error {
-	wanted := false
-	for _, k := range l.program.kernels {
-		for _, s := range k.code.Specials {
-			wanted = wanted || s.Special == ptx.Envreg1 || s.Special == ptx.Envreg2
-		}
-	}
-	if !wanted {
+	if !l.workspacesWanted() {
 		return nil
 	}
 	address, err := l.place(workspaceName, workspaceBytes*workspaceCount, workspaceBytes)
@@ -35,6 +29,25 @@ func (l *linker) placeWorkspaces() error {
 		l.program.workspaces <- address + i*workspaceBytes
 	}
 	return nil
+}
+
+func (l *linker) workspacesWanted() bool {
+	for _, m := range l.modules {
+		if m.Outlined() && (m.Mentions("%envreg1") || m.Mentions("%envreg2")) {
+			return true
+		}
+	}
+	for _, k := range l.program.kernels {
+		if k.code == nil {
+			continue
+		}
+		for _, s := range k.code.Specials {
+			if s.Special == ptx.Envreg1 || s.Special == ptx.Envreg2 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // takeWorkspace waits for a free workspace and clears it: a launch that was cut off may have left it in any state. It

@@ -76,6 +76,9 @@ func (l *lowering) reach(f *ptx.Func) (*function, error) {
 	}
 	fn := &function{ptx: f, out: &Function{Name: f.Name}, state: 1}
 	l.functions[f] = fn
+	if err := l.complete(f); err != nil {
+		return nil, err
+	}
 	for i := range f.Insts {
 		in := &f.Insts[i]
 		if in.Op != ptx.OpCall {

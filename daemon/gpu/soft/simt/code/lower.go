@@ -9,6 +9,7 @@ import (
 // lowering is the state of lowering one kernel.
 type lowering struct {
 	linked    *Linked
+	complete  func(*ptx.Func) error
 	kernel    *Kernel
 	functions map[*ptx.Func]*function
 	order     []*function // callees first
@@ -37,10 +38,10 @@ type patch struct {
 	fn   *function
 }
 
-// Lower makes a kernel of an entry point.
-func Lower(entry *ptx.Func, linked *Linked) (*Kernel, error) {
+// Lower makes a kernel of an entry point. Before it looks at the body of a function, complete must have read it.
+func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Kernel, error) {
 	l := &lowering{
-		linked: linked,
+		linked: linked, complete: complete,
 		kernel: &Kernel{
 			Name: entry.Name, ParamBytes: entry.ParamBytes, Params: entry.Params, Functions: map[uint64]*Function{},
 			MaxThreads: entry.MaxThreads, RequiredThreads: entry.RequiredThreads,

@@ -1,36 +1,46 @@
-package ptx
+package token
 
-import "strings"
-
-// tokenKind tells tokens apart. Single-character tokens have their character as kind.
-type tokenKind uint8
-
-const (
-	tokenEOF    tokenKind = 0
-	tokenIdent  tokenKind = iota + 128 // name, %name, $name, %name.x
-	tokenDot                           // .word
-	tokenInt                           // 12, 0x1F, 017, 0b1, each with or without U
-	tokenFloat                         // 1.5, 1e3, 0f3F800000, 0d3FF0000000000000
-	tokenString                        // "text"
-	tokenOp                            // an operator of two characters
-	tokenBad
+import (
+	"fmt"
+	"strings"
 )
 
-// lexer cuts a text into tokens. The fields kind, text and start describe the current one.
-type lexer struct {
+// Pos is a place in a text, both counted from 1.
+type Pos struct{ Line, Column int32 }
+
+func (p Pos) String() string { return fmt.Sprintf("line %d, column %d", p.Line, p.Column) }
+
+// Kind tells tokens apart. Single-character tokens have their character as kind.
+type Kind uint8
+
+// The kinds of tokens of more than one character, and of none.
+const (
+	EOF    Kind = 0
+	Ident  Kind = iota + 128 // name, %name, $name, %name.x
+	Dot                      // .word
+	Int                      // 12, 0x1F, 017, 0b1, each with or without U
+	Float                    // 1.5, 1e3, 0f3F800000, 0d3FF0000000000000
+	String                   // "text"
+	Op                       // an operator of two characters
+	Bad
+)
+
+// Lexer cuts a text into tokens. The fields Kind, Text and start describe the current one.
+type Lexer struct {
 	src       string
 	off       int // of the first unread byte
 	line      int32
 	lineStart int
 
-	kind  tokenKind
-	text  string
+	Kind  Kind
+	Text  string
 	start int
 	// startLine and startColumn belong to the current token: a string or comment can move line on.
 	startLine, startColumn int32
 }
 
-func newLexer(src string) lexer { return lexer{src: src, line: 1} }
+// New makes a lexer that stands before the first token of a text.
+func New(src string) Lexer { return Lexer{src: src, line: 1} }
 
 // Character classes.
 const (
@@ -58,10 +68,17 @@ var classes = func() (table [256]uint8) {
 
 const classWord = classLetter | classDigit | classSymbol
 
-func (l *lexer) pos() Pos { return Pos{l.startLine, l.startColumn} }
+// InWord reports whether a byte may stand within a name.
+func InWord(c byte) bool { return classes[c]&classWord != 0 }
+
+// IsDigit reports whether a byte is a decimal digit.
+func IsDigit(c byte) bool { return classes[c] == classDigit }
+
+// Pos is where the current token starts.
+func (l *Lexer) Pos() Pos { return Pos{l.startLine, l.startColumn} }
 
 // skipSpace skips blanks, comments and lines of a C preprocessor. It returns false in an unended comment.
-func (l *lexer) skipSpace() bool {
+func (l *Lexer) skipSpace() bool {
 	for l.off < len(l.src) {
 		c := l.src[l.off]
 		switch {
@@ -72,9 +89,9 @@ func (l *lexer) skipSpace() bool {
 			l.line++
 			l.lineStart = l.off
 		case c == '#' && l.off == l.lineStart:
-			l.skipLine()
+			l.SkipLine()
 		case c == '/' && l.following() == '/':
-			l.skipLine()
+			l.SkipLine()
 		case c == '/' && l.following() == '*':
 			if !l.skipComment() {
 				return false
@@ -86,7 +103,8 @@ func (l *lexer) skipSpace() bool {
 	return true
 }
 
-func (l *lexer) skipLine() {
+// SkipLine moves to the end of the line.
+func (l *Lexer) SkipLine() {
 	if n := strings.IndexByte(l.src[l.off:], '\n'); n >= 0 {
 		l.off += n
 	} else {
@@ -94,7 +112,7 @@ func (l *lexer) skipLine() {
 	}
 }
 
-func (l *lexer) skipComment() bool {
+func (l *Lexer) skipComment() bool {
 	n := strings.Index(l.src[l.off+2:], "*/")
 	if n < 0 {
 		return false
@@ -104,7 +122,7 @@ func (l *lexer) skipComment() bool {
 }
 
 // advanceOver moves to offset end and counts the lines in between.
-func (l *lexer) advanceOver(end int) {
+func (l *Lexer) advanceOver(end int) {
 	for i := l.off; i < end; i++ {
 		if l.src[i] == '\n' {
 			l.line++
@@ -115,7 +133,7 @@ func (l *lexer) advanceOver(end int) {
 }
 
 // following is the byte behind the current one, 0 at the end.
-func (l *lexer) following() byte {
+func (l *Lexer) following() byte {
 	if l.off+1 < len(l.src) {
 		return l.src[l.off+1]
 	}
@@ -123,22 +141,22 @@ func (l *lexer) following() byte {
 }
 
 // mark makes the next byte the start of the current token.
-func (l *lexer) mark() {
+func (l *Lexer) mark() {
 	l.start = l.off
 	l.startLine = l.line
 	l.startColumn = int32(l.off-l.lineStart) + 1
 }
 
-// next moves to the next token.
-func (l *lexer) next() {
+// Next moves to the next token.
+func (l *Lexer) Next() {
 	ended := l.skipSpace()
 	l.mark()
 	if !ended {
-		l.finish(tokenBad, len(l.src))
+		l.finish(Bad, len(l.src))
 		return
 	}
 	if l.off >= len(l.src) {
-		l.kind, l.text = tokenEOF, ""
+		l.Kind, l.Text = EOF, ""
 		return
 	}
 	c := l.src[l.off]
@@ -146,9 +164,9 @@ func (l *lexer) next() {
 	case class == classDigit:
 		l.number()
 	case class&(classLetter|classSymbol) != 0, c == '%' && classes[l.following()]&classWord != 0:
-		l.finish(tokenIdent, l.identEnd())
+		l.finish(Ident, l.identEnd())
 	case c == '.' && classes[l.following()]&(classLetter|classSymbol) != 0:
-		l.finish(tokenDot, l.wordEnd(l.off+1))
+		l.finish(Dot, l.wordEnd(l.off+1))
 	case c == '.' && classes[l.following()] == classDigit:
 		l.number()
 	case c == '"':
@@ -158,11 +176,11 @@ func (l *lexer) next() {
 	}
 }
 
-func (l *lexer) finish(kind tokenKind, end int) {
-	l.kind, l.text, l.off = kind, l.src[l.off:end], end
+func (l *Lexer) finish(kind Kind, end int) {
+	l.Kind, l.Text, l.off = kind, l.src[l.off:end], end
 }
 
-func (l *lexer) wordEnd(i int) int {
+func (l *Lexer) wordEnd(i int) int {
 	for i < len(l.src) && classes[l.src[i]]&classWord != 0 {
 		i++
 	}
@@ -170,7 +188,7 @@ func (l *lexer) wordEnd(i int) int {
 }
 
 // identEnd includes the component of a special register: %tid.x.
-func (l *lexer) identEnd() int {
+func (l *Lexer) identEnd() int {
 	end := l.wordEnd(l.off + 1)
 	if l.src[l.off] == '%' && end+1 < len(l.src) && l.src[end] == '.' && classes[l.src[end+1]] == classLetter {
 		end = l.wordEnd(end + 1)
@@ -178,8 +196,8 @@ func (l *lexer) identEnd() int {
 	return end
 }
 
-// opcode extends the current identifier over its modifiers, "ld.global.L1::evict_last.u32", and returns the whole.
-func (l *lexer) opcode() string {
+// Opcode extends the current identifier over its modifiers, "ld.global.L1::evict_last.u32", and returns the whole.
+func (l *Lexer) Opcode() string {
 	i := l.off
 	for i < len(l.src) {
 		switch c := l.src[i]; {
@@ -189,22 +207,22 @@ func (l *lexer) opcode() string {
 			i += 2
 		default:
 			l.off = i
-			l.text = l.src[l.start:i]
-			return l.text
+			l.Text = l.src[l.start:i]
+			return l.Text
 		}
 	}
 	l.off = i
-	l.text = l.src[l.start:i]
-	return l.text
+	l.Text = l.src[l.start:i]
+	return l.Text
 }
 
 // number takes a literal as far as it looks like one; literal.go finds out whether it is.
-func (l *lexer) number() {
-	kind, i := tokenInt, l.off
+func (l *Lexer) number() {
+	kind, i := Int, l.off
 	hexFloat := l.src[i] == '0' && (l.following()|0x20 == 'f' || l.following()|0x20 == 'd')
 	hex := l.src[i] == '0' && l.following()|0x20 == 'x'
 	if hexFloat {
-		l.finish(tokenFloat, l.wordEnd(i))
+		l.finish(Float, l.wordEnd(i))
 		return
 	}
 	for i < len(l.src) {
@@ -213,14 +231,14 @@ func (l *lexer) number() {
 		case classes[c]&(classLetter|classDigit) != 0:
 			exponent := !hex && c|0x20 == 'e'
 			if exponent {
-				kind = tokenFloat
+				kind = Float
 			}
 			i++
 			if exponent && i < len(l.src) && (l.src[i] == '+' || l.src[i] == '-') {
 				i++
 			}
 		case c == '.' && !hex:
-			kind = tokenFloat
+			kind = Float
 			i++
 		default:
 			l.finish(kind, i)
@@ -230,27 +248,27 @@ func (l *lexer) number() {
 	l.finish(kind, i)
 }
 
-func (l *lexer) quoted() {
+func (l *Lexer) quoted() {
 	for i := l.off + 1; i < len(l.src) && l.src[i] != '\n'; i++ {
 		switch l.src[i] {
 		case '\\':
 			i++
 		case '"':
-			l.finish(tokenString, i+1)
+			l.finish(String, i+1)
 			return
 		}
 	}
-	l.finish(tokenBad, l.off+1)
+	l.finish(Bad, l.off+1)
 }
 
-func (l *lexer) operator(c byte) {
+func (l *Lexer) operator(c byte) {
 	switch d := l.following(); {
 	case (c == '<' || c == '>' || c == '&' || c == '|') && d == c,
 		(c == '<' || c == '>' || c == '=' || c == '!') && d == '=':
-		l.finish(tokenOp, l.off+2)
+		l.finish(Op, l.off+2)
 	case c < 128 && strings.IndexByte("+-*/%~!<>&|^?:()[]{},;=@", c) >= 0:
-		l.finish(tokenKind(c), l.off+1)
+		l.finish(Kind(c), l.off+1)
 	default:
-		l.finish(tokenBad, l.off+1)
+		l.finish(Bad, l.off+1)
 	}
 }

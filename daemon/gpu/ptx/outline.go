@@ -1,0 +1,92 @@
+package ptx
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+)
+
+// unread is a body that Outline has passed over: where the parser goes on, and in which state.
+type unread struct {
+	lex   token.Lexer
+	fn    *funcState
+	scope *scope
+	err   error // why it could not be read
+}
+
+// Outline reads a text as Parse does, but passes over the bodies of functions: libraries bring megabytes of them, of which
+// a program runs a few. Complete reads one. What is wrong within a body is found only there.
+func Outline(text string) (*Module, error) { return parse(text, true) }
+
+// Defined reports whether a function has a body, read or not.
+func (f *Func) Defined() bool { return len(f.Insts) > 0 || f.unread != nil }
+
+// Complete reads the body of a function where Outline has left it. The error is an ErrorList. Nothing else may use the
+// module meanwhile.
+func (m *Module) Complete(f *Func) error {
+	u := f.unread
+	if u == nil {
+		return nil
+	}
+	if u.err == nil {
+		u.err = m.parser.resume(u)
+	}
+	if u.err == nil {
+		f.unread = nil
+	}
+	return u.err
+}
+
+// Outlined reports whether Outline made the module, so that bodies may be unread.
+func (m *Module) Outlined() bool { return m.parser != nil }
+
+// Declares reports whether the text declares or defines a function of that name.
+func (m *Module) Declares(function string) bool {
+	return slices.ContainsFunc(m.Funcs, func(f *Func) bool { return f.Name == function })
+}
+
+// Mentions reports whether an outlined text holds a word, in whatever place, comments too.
+func (m *Module) Mentions(word string) bool {
+	for text := m.parser.text; ; {
+		_, rest, found := strings.Cut(text, word)
+		if !found || rest == "" || !token.InWord(rest[0]) {
+			return found
+		}
+		text = rest
+	}
+}
+
+// resume parses a body that was passed over.
+func (p *parser) resume(u *unread) (err error) {
+	p.errors, p.bad, p.braces, p.depth = nil, false, 0, 0
+	p.lex, p.fn, p.scope = u.lex, u.fn, u.scope
+	p.fn.insts = p.instBuffer()
+	defer func() {
+		p.fn, p.scope = nil, &p.global
+		if caught := p.caught(recover()); caught != nil {
+			err = caught
+		}
+	}()
+	p.body()
+	if len(p.errors) > 0 {
+		return p.errors
+	}
+	return nil
+}
+
+// passOver leaves the body that starts here for later. It declines one that declares variables of the module: linkers
+// must know of them.
+func (p *parser) passOver() bool {
+	ahead := p.lex
+	if !ahead.SkipBody() {
+		return false
+	}
+	f := p.fn.f
+	f.unread = &unread{lex: p.lex, fn: p.fn, scope: p.scope}
+	p.insts = p.fn.insts // the buffer is the next function's
+	p.fn.insts = nil
+	p.lex = ahead
+	p.next()
+	return true
+}
