@@ -86,7 +86,7 @@ need_criu() {
 		fi
 	fi
 	# One that does not even start lacks its libraries: the cache came from another machine.
-	"$CRIU_PREFIX/sbin/criu" --version >/dev/null 2>&1 || need_built_criu
+	"$CRIU_PREFIX/sbin/criu" --version >/dev/null 2>&1 || need_built_criu || return 0
 	if ! criu_passes "$CRIU_PREFIX/sbin/criu"; then
 		without_criu "this machine or container is not one for criu: $("$CRIU_PREFIX/sbin/criu" check 2>&1 | grep Error | tail -n 1)"
 		return
@@ -98,6 +98,14 @@ need_criu() {
 need_built_criu() {
 	need gcc make libc6-dev pkg-config xz-utils dpkg-dev libbsd-dev libcap-dev libnet1-dev libnftables-dev libnl-3-dev \
 		libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler protobuf-compiler uuid-dev python3
-	step "fetch criu's source" fetch_criu
+	if [ "$(os ID)" = ubuntu ]; then
+		# Not every mirror of Ubuntu has sources.
+		(step "fetch criu's source" fetch_criu) || {
+			without_criu "no criu that passes its own check: install one >= 4.2 and run this again (apt-get install software-properties-common && add-apt-repository -y ppa:criu/ppa && apt-get install criu)"
+			return 1
+		}
+	else
+		step "fetch criu's source" fetch_criu
+	fi
 	step "build criu" build_criu
 }
