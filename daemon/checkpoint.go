@@ -414,7 +414,10 @@ func (d *Daemon) openTarget(ctx context.Context, want saving) (dir *store.Dir, p
 	}
 	publish = func(ctx context.Context, generation uint64) error {
 		buffered := bufio.NewWriterSize(stream, streamBytes)
-		return errors.Join(store.WriteStream(ctx, dir, generation, buffered), buffered.Flush())
+		if err := store.WriteStream(ctx, dir, generation, buffered); err != nil {
+			return err // what could not be flushed before says the same once more
+		}
+		return buffered.Flush()
 	}
 	return dir, publish, func() {
 		_ = stream.Close() // what matters has been written, or reported

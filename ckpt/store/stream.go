@@ -49,7 +49,7 @@ type sending struct {
 	sent   map[image.Hash]bool
 }
 
-func (s *sending) send(of string, chunk image.Chunk) error {
+func (s *sending) send(_ string, chunk image.Chunk) error {
 	if s.sent[chunk.Hash] {
 		return nil
 	}
@@ -57,10 +57,7 @@ func (s *sending) send(of string, chunk image.Chunk) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.reader.Send(chunk.Hash, s.to); err != nil {
-		return fmt.Errorf("%s: %w", of, err)
-	}
-	return nil
+	return s.reader.Send(chunk.Hash, s.to)
 }
 
 // ReadStream makes a generation of what WriteStream wrote, with the number that it has there, and returns that. It reads no

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -84,5 +85,31 @@ func TestBrokenStream(t *testing.T) {
 		flipped := bytes.Clone(raw)
 		flipped[at] ^= 1 << (at % 8)
 		try("flip", at, flipped)
+	}
+}
+
+// narrow takes so many bytes and no more.
+type narrow struct{ room int }
+
+func (f *narrow) Write(bytes []byte) (int, error) {
+	if f.room -= len(bytes); f.room < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(bytes), nil
+}
+
+// TestStreamNowhere: whoever cannot take all of a stream is named, with what it was that he got, once.
+func TestStreamNowhere(t *testing.T) {
+	from := initDir(t, t.TempDir())
+	put(t, from, sample(2))
+	var whole bytes.Buffer
+	if err := WriteStream(context.Background(), from, 0, &whole); err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range []int{0, whole.Len() / 2, whole.Len() - 1} {
+		err := WriteStream(context.Background(), from, 0, &narrow{room: room})
+		if !errors.Is(err, io.ErrShortWrite) || strings.Count(err.Error(), "gpu of pid") > 1 {
+			t.Errorf("with room for %d of %d bytes: %v", room, whole.Len(), err)
+		}
 	}
 }
