@@ -1,0 +1,79 @@
+package guard
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/cgroup"
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// Holder is a process that has a GPU open although it is not in the room: it was there first.
+type Holder struct {
+	process.Identity
+	Command string
+	// Devices are the paths by which it has opened them.
+	Devices []string
+}
+
+const commandBytes = 128
+
+// Holders finds them.
+func (g *Guard) Holders() ([]Holder, error) {
+	g.mu.Lock()
+	guarded := maps.Clone(g.guarded)
+	g.mu.Unlock()
+	inside, err := cgroup.Processes(g.room)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	var found []Holder
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(filepath.Base(entry))
+		if err != nil || slices.Contains(inside, pid) {
+			continue
+		}
+		id, err := process.Of(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		if devices := guarded.openIn(pid); len(devices) > 0 {
+			found = append(found, Holder{id, id.Command(commandBytes), devices})
+		}
+	}
+	return found, nil
+}
+
+// openIn lists the guarded devices that a process has open.
+func (m majors) openIn(pid int) (devices []string) {
+	directory := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		path := filepath.Join(directory, entry.Name())
+		var stat unix.Statx_t
+		// Without asking a file server that may never answer.
+		if unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat) != nil {
+			continue
+		}
+		if stat.Mode&unix.S_IFMT != unix.S_IFCHR || m[stat.Rdev_major] == "" {
+			continue
+		}
+		if name, err := os.Readlink(path); err == nil && !slices.Contains(devices, name) {
+			devices = append(devices, name)
+		}
+	}
+	return devices
+}
