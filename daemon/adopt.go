@@ -45,6 +45,11 @@ func (d *Daemon) adopt() error {
 		return err
 	}
 	for _, s := range found {
+		if d.options.Guard != nil {
+			if err := d.options.Guard.Admit(s.record.Worker.PID); err != nil {
+				d.log.Error("adopt", "session", s.record.Session, "error", err)
+			}
+		}
 		d.log.Info("adopted", "session", s.record.Session, "pid", s.record.Program.PID, "worker", s.record.Worker.PID)
 		d.watch(s)
 	}

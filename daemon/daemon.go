@@ -18,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/guard"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/daemon/preflight"
@@ -36,6 +37,8 @@ type Options struct {
 	Log    *slog.Logger
 	// WorkerLog is the standard error of workers.
 	WorkerLog *os.File
+	// Guard keeps other processes from opening GPUs; nil: none does.
+	Guard *guard.Guard
 	// CPU saves and restores processes; nil: checkpoints are refused.
 	CPU ckpt.CPU
 	// Failpoints make steps of checkpoints and restores fail, for tests.
@@ -117,7 +120,10 @@ func (d *Daemon) open() (err error) {
 		return err
 	}
 	d.sweep()
-	return d.adopt()
+	if err := d.adopt(); err != nil || d.options.Guard == nil {
+		return err
+	}
+	return d.options.Guard.Begin()
 }
 
 // Serve answers at the socket until the context is done or a Stop request came. Workers stay: unless that request

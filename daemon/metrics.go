@@ -36,6 +36,7 @@ type metrics struct {
 var (
 	describeGPUBytes   = prometheus.NewDesc("phos_gpu_memory_bytes", "Memory of a GPU.", []string{"gpu", "name"}, nil)
 	describeGPUUsed    = prometheus.NewDesc("phos_gpu_memory_used_bytes", "Memory of a GPU that programs hold.", []string{"gpu", "name"}, nil)
+	describeDenied     = prometheus.NewDesc("phos_gpu_opens_denied_total", "Opens of GPUs by other processes that were refused (gpus.exclusive).", nil, nil)
 	describePrograms   = prometheus.NewDesc("phos_programs", "Programs that run.", nil, nil)
 	describeCalls      = prometheus.NewDesc("phos_program_calls_total", "Driver calls that a program has completed.", []string{"pid", "job"}, nil)
 	describeSaved      = prometheus.NewDesc("phos_program_checkpoint_timestamp_seconds", "When a program was saved last.", []string{"pid", "job"}, nil)
@@ -76,6 +77,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		labels := []string{strconv.Itoa(int(gpu.GetIndex())), gpu.GetName()}
 		gauge(describeGPUBytes, float64(gpu.GetMemoryBytes()), labels...)
 		gauge(describeGPUUsed, float64(gpu.GetUsedBytes()), labels...)
+	}
+	if guard := m.daemon.options.Guard; guard != nil {
+		out <- prometheus.MustNewConstMetric(describeDenied, prometheus.CounterValue, float64(guard.Denied()))
 	}
 	gauge(describePrograms, float64(len(status.GetPrograms())))
 	for _, program := range status.GetPrograms() {

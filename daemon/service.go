@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -90,7 +91,7 @@ func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
 			Socket:                  d.options.Config.Socket,
 			StartedUnixMilliseconds: d.started.UnixMilli(),
 			Gpus:                    d.options.Config.Gpus.Offer,
-			Warnings:                d.dir.Warnings,
+			Warnings:                d.warnings(),
 		},
 		Gpus: d.gpuStatus(),
 	}
@@ -107,6 +108,15 @@ func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
 	}
 	asking.Wait()
 	return reply
+}
+
+// warnings are what an administrator may want to change.
+func (d *Daemon) warnings() []string {
+	all := slices.Clone(d.dir.Warnings)
+	if d.options.Guard != nil {
+		all = append(all, d.options.Guard.Warnings()...)
+	}
+	return all
 }
 
 func (d *Daemon) statusOf(ctx context.Context, actor rpc.Actor, s *session) *rpc.Program {

@@ -87,6 +87,9 @@ func (d *Daemon) command(s *session, inherited []*os.File) *exec.Cmd {
 	command.Stderr = d.options.WorkerLog
 	command.ExtraFiles = inherited
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if d.options.Guard != nil {
+		d.options.Guard.Enter(command)
+	}
 	return command
 }
 

@@ -77,7 +77,7 @@ func (o *options) run(stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-func (o *options) serve(stdout io.Writer, ready *ready) error {
+func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if o.version {
 		fmt.Fprintf(stdout, "phosd %s\n", rpc.Version)
 		return nil
@@ -101,8 +101,13 @@ func (o *options) serve(stdout io.Writer, ready *ready) error {
 	logger := slog.New(settings.Log.Handler(log))
 	above := findSupervisor(logger)
 	defer provideCgroups(settings, logger)()
+	guard, endGuard, err := openGuard(settings, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endGuard()) }()
 	phosd, err := daemon.New(daemon.Options{
-		CPU: openCPU(settings), Failpoints: failpoints, Config: settings, Inventory: inventory, Log: logger, WorkerLog: log,
+		CPU: openCPU(settings), Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Log: logger, WorkerLog: log,
 		Ready: func() {
 			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
 			above.ready(settings.Socket)

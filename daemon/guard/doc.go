@@ -5,7 +5,7 @@
 // all cgroups above a process, and each must agree: those of systemd and of container runtimes stay, and count as before.
 //
 // Nothing of it is pinned: it ends with phosd, however that ends, and GPUs are then open as they were. Workers that outlive phosd stay in
-// the room, which Sweep of the next phosd removes. What was open before stays open: Holders names who has it.
+// the room, which Sweep of the next phosd removes. What was open before stays open: Warnings names who has it.
 //
 // It is no protection from root, who may take it off, and knows no GPU backend.
 //

@@ -48,6 +48,7 @@ type Guard struct {
 	entry    *os.File
 	attached link.Link
 	denied   atomic.Uint64
+	holders  holders
 	stop     chan struct{}
 	running  sync.WaitGroup
 
@@ -143,7 +144,7 @@ func (g *Guard) Begin() error {
 	}
 	g.attached = attached
 	g.running.Go(g.follow)
-	return g.listen()
+	return errors.Join(g.listen(), g.note())
 }
 
 // follow guards the majors of modules that are loaded while phosd runs.

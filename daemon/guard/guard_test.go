@@ -325,7 +325,7 @@ func TestOthers(t *testing.T) {
 // TestHolders: who was there first is named, and so is who comes too late.
 func TestHolders(t *testing.T) {
 	g := newGround(t)
-	log := &waiting{heard: make(chan string, 64)}
+	log := &waiting{heard: make(chan string, 4096)}
 	made := g.open(log)
 	early := g.in(g.outside, exec.Command("sh", "-c", "exec 5<"+g.null+"; echo; read go"))
 	in, err := early.StdinPipe()
@@ -352,16 +352,16 @@ func TestHolders(t *testing.T) {
 	if at < 0 || !slices.Contains(holders[at].Devices, g.null) {
 		t.Errorf("holders %+v, want pid %d among them with %s", holders, early.Process.Pid, g.null)
 	}
+	named := func(text string) bool { return strings.Contains(text, fmt.Sprintf("pid %d (", early.Process.Pid)) }
+	if warnings := made.Warnings(); !slices.ContainsFunc(warnings, named) {
+		t.Errorf("warnings %q, want pid %d in them", warnings, early.Process.Pid)
+	}
 	late := g.in(g.outside, reading(g.null))
 	g.expect("too late", late, refused)
-	for line := range log.heard {
-		if strings.Contains(line, "kept a process") {
-			for _, want := range []string{"uid=0", "process=dd", "device=nvidia-made-up", "minor=3"} {
-				if !strings.Contains(line, want) {
-					t.Errorf("%s: want %q in it", line, want)
-				}
-			}
-			break
+	line := log.await("kept a process")
+	for _, want := range []string{"uid=0", "process=dd", "device=nvidia-made-up", "minor=3"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%s: want %q in it", line, want)
 		}
 	}
 	if made.Denied() != 1 {
@@ -369,6 +369,10 @@ func TestHolders(t *testing.T) {
 	}
 	_ = in.Close()
 	_ = early.Wait() // read has come to the end of its input
+	log.await(fmt.Sprintf("has ended\" pid=%d ", early.Process.Pid))
+	if warnings := made.Warnings(); slices.ContainsFunc(warnings, named) {
+		t.Errorf("warnings after its end: %q", warnings)
+	}
 	if err := made.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -377,42 +381,18 @@ func TestHolders(t *testing.T) {
 // waiting passes on what is logged.
 type waiting struct{ heard chan string }
 
+// await returns the first line, from here on, that has a text in it.
+func (w *waiting) await(text string) string {
+	for {
+		if line := <-w.heard; strings.Contains(line, text) {
+			return line
+		}
+	}
+}
+
 func (w *waiting) Write(line []byte) (int, error) {
 	w.heard <- string(bytes.Clone(line))
 	return len(line), nil
-}
-
-// TestMachine: the real top, the real list, and the major that NVIDIA has where no driver serves it.
-func TestMachine(t *testing.T) {
-	g := newGround(t)
-	if text, err := os.ReadFile("/proc/devices"); err != nil || strings.Contains(string(text), vendor) {
-		t.Skip("this machine has an NVIDIA driver, which others use", err)
-	}
-	early := filepath.Join(t.TempDir(), "nvidia200")
-	if err := unix.Mknod(early, unix.S_IFCHR|0o666, int(unix.Mkdev(registered, 200))); err != nil {
-		t.Fatal(err)
-	}
-	made, err := Open(Options{Place: g.top, Log: slog.New(slog.DiscardHandler)})
-	if errors.Is(err, ErrForbidden) || errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, ErrContainer) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.expect("before", reading(early), noDevice)
-	if err := made.Begin(); errors.Is(err, ErrTaken) {
-		t.Skip(errors.Join(err, made.Close()))
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	g.expect("anybody", reading(early), refused)
-	within := reading(early)
-	made.Enter(within)
-	g.expect("in the room", within, noDevice)
-	if err := made.Close(); err != nil {
-		t.Fatal(err)
-	}
-	g.expect("after", reading(early), noDevice)
 }
 
 func TestParseMajors(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +25,63 @@ type Holder struct {
 }
 
 const commandBytes = 128
+
+// note says who has GPUs open that are to be phosd's, and follows them to their end: nobody is killed for it.
+func (g *Guard) note() error {
+	found, err := g.Holders()
+	if err != nil {
+		return err
+	}
+	for _, holder := range found {
+		handle, err := process.Open(holder.Identity)
+		if err != nil {
+			continue // it has ended
+		}
+		g.options.Log.Warn("a process that is not phosd's has a GPU open, and keeps it (gpus.exclusive)",
+			"pid", holder.PID, "command", holder.Command, "devices", holder.Devices)
+		g.holders.add(holder)
+		g.running.Go(func() {
+			<-g.stop
+			_ = handle.Close() // which ends the waiting
+		})
+		g.running.Go(func() {
+			if err := handle.Wait(); err == nil {
+				g.holders.remove(holder)
+				g.options.Log.Info("a process that had a GPU open has ended", "pid", holder.PID, "command", holder.Command)
+			}
+		})
+	}
+	return nil
+}
+
+// holders are those that were there at the beginning and are still.
+type holders struct {
+	mu  sync.Mutex // guards all
+	all []Holder
+}
+
+func (h *holders) add(holder Holder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, holder)
+}
+
+func (h *holders) remove(holder Holder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = slices.DeleteFunc(h.all, func(each Holder) bool { return each.Identity == holder.Identity })
+}
+
+// Warnings name those who had GPUs open at the beginning and live.
+func (g *Guard) Warnings() (texts []string) {
+	g.holders.mu.Lock()
+	defer g.holders.mu.Unlock()
+	for _, each := range g.holders.all {
+		texts = append(texts, fmt.Sprintf("gpus.exclusive: pid %d (%s) has had %s open since before phosd began",
+			each.PID, each.Command, strings.Join(each.Devices, ", ")))
+	}
+	return texts
+}
 
 // Holders finds them.
 func (g *Guard) Holders() ([]Holder, error) {

@@ -29,6 +29,9 @@ var ErrNoAnswer = errors.New("NVML does not answer")
 
 // Watch is phosd's end: it runs the process that asks, and another when that has ended.
 type Watch struct {
+	// Enter, if not nil, prepares the process before it starts: where GPUs are kept for phosd's own, it must be one of these.
+	Enter func(command *exec.Cmd)
+
 	command []string
 	// tell is called for each event, one at a time.
 	tell func(Event)
@@ -85,12 +88,21 @@ func (w *Watch) start() error {
 		return fmt.Errorf("%w: the process that asks has ended", ErrNoAnswer)
 	}
 	w.before = time.Now()
-	started, err := startChild(w.command, w.tell)
+	started, err := startChild(w.prepared(), w.tell)
 	if err != nil {
 		return err
 	}
 	w.child = started
 	return nil
+}
+
+func (w *Watch) prepared() *exec.Cmd {
+	command := exec.Command(w.command[0], w.command[1:]...)
+	command.Stderr = os.Stderr
+	if w.Enter != nil {
+		w.Enter(command)
+	}
+	return command
 }
 
 // Close ends the process.
@@ -113,10 +125,8 @@ type child struct {
 	done    chan struct{}
 }
 
-func startChild(command []string, tell func(Event)) (*child, error) {
-	c := &child{answers: make(chan message, 1), done: make(chan struct{})}
-	c.command = exec.Command(command[0], command[1:]...)
-	c.command.Stderr = os.Stderr
+func startChild(command *exec.Cmd, tell func(Event)) (*child, error) {
+	c := &child{command: command, answers: make(chan message, 1), done: make(chan struct{})}
 	in, err := c.command.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("ask NVML: %w", err)
