@@ -8,21 +8,21 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// forgetChanged forgets the names of all pieces whose content may not be what it was when it was named.
-func (m *memory) forgetChanged(ctx context.Context, workers crew.Crew) error {
+// forgetChanged forgets the names of pieces whose content may not be what it was when it was named.
+func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers crew.Crew) error {
 	if tracker, marks := m.source.Memory.(gpu.Tracker); marks {
-		m.forgetMarked(tracker)
+		m.forgetMarked(tracker, pieces)
 		return nil
 	}
-	return wrap("compare", m, m.forgetDiffering(ctx, workers))
+	return wrap("compare", m, m.forgetDiffering(ctx, pieces, workers))
 }
 
 func bit(bitmap []uint64, i uint64) bool {
 	return i/64 < uint64(len(bitmap)) && bitmap[i/64]>>(i%64)&1 == 1
 }
 
-func (m *memory) forgetMarked(tracker gpu.Tracker) {
-	for _, run := range runs(m.pieces) {
+func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
+	for _, run := range runs(pieces) {
 		// Fresh chunks first: one that is written in between is then found written, and never taken for zeros that it
 		// no longer has.
 		fresh, written := tracker.Fresh(run), tracker.Written(run)
@@ -39,9 +39,9 @@ func (m *memory) forgetMarked(tracker gpu.Tracker) {
 }
 
 // forgetDiffering compares what was digested before. A name without a digest is good for nothing here.
-func (m *memory) forgetDiffering(ctx context.Context, workers crew.Crew) error {
+func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers crew.Crew) error {
 	var compare []gpu.Range
-	for _, r := range m.pieces {
+	for _, r := range pieces {
 		if c, known := m.lookUp(r); known && c.digested {
 			compare = append(compare, r)
 		} else {

@@ -2,216 +2,122 @@ package capture
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/phos-gpu/phos/ckpt/crew"
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
+
+// comparePieces is how many pieces are compared at once at the cut, while what changed of those before is copied: so many that
+// asking a device costs little beside.
+const comparePieces = 2048
 
 // Cut takes the state of all memories at this instant: nothing may write them until it returns. Afterwards the program
 // may go on. It may be called again, when the first instant turned out not to be one for others that are saved with it.
 func (s *Snapshot) Cut(ctx context.Context) error {
 	s.recordTouches(false)
-	s.giveBack()
+	if err := s.giveBack(); err != nil {
+		return err
+	}
 	memories, err := s.capture.present()
 	if err != nil {
 		return err
 	}
-	var work []*taking
 	for _, m := range memories {
-		missing, err := s.missing(ctx, m, crew.All())
-		if err != nil {
-			return err
-		}
-		// Nothing runs, so that all marks may be cleared at once.
-		for _, run := range runs(missing) {
-			one := batch{m, []gpu.Range{run}}
-			one.clear()
-		}
-		taken := newCutMemory(m)
-		s.memories = append(s.memories, taken)
-		work = append(work, taken.takings(missing)...)
+		s.memories = append(s.memories, newCutMemory(m))
 	}
-	return s.take(ctx, work)
+	ctx, stop := context.WithCancel(ctx)
+	found := make(chan finding, 1)
+	var failed error
+	go func() {
+		defer close(found)
+		failed = s.find(ctx, found)
+	}()
+	err = s.take(ctx, found)
+	stop()
+	for range found { // until nobody looks for more
+	}
+	if err == nil {
+		err = failed
+	}
+	return err
 }
 
 // giveBack drops what an earlier cut has put aside. Its names were forgotten when it was taken.
-func (s *Snapshot) giveBack() {
+func (s *Snapshot) giveBack() error {
 	for _, m := range s.memories {
 		for i := range m.pieces {
-			if shadow := m.pieces[i].shadow; shadow != nil {
-				s.buffers.give(shadow)
+			piece := &m.pieces[i]
+			if piece.copied != nil {
+				s.buffers.give(piece.copied)
+			}
+			if piece.shadow != nil {
+				if err := piece.shadow.Release(); err != nil {
+					return wrap("drop an earlier copy", m.memory, err)
+				}
 			}
 		}
 	}
 	s.memories = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.CutBytes, s.stats.DeviceBytes, s.done, s.total = 0, 0, 0, 0
+	return nil
 }
 
-// taking is a piece that is taken at the cut.
-type taking struct {
+// finding is pieces of a memory that must be taken.
+type finding struct {
 	memory *memory
-	piece  *cutPiece
+	pieces []*cutPiece
 }
 
 func newCutMemory(m *memory) *cutMemory {
 	c := &cutMemory{memory: m, pieces: make([]cutPiece, len(m.pieces))}
 	for i, r := range m.pieces {
-		known, _ := m.lookUp(r)
-		c.pieces[i] = cutPiece{Range: r, hash: known.hash}
+		c.pieces[i] = cutPiece{Range: r}
 	}
 	return c
 }
 
-// takings lists what of a memory must be taken.
-func (c *cutMemory) takings(missing []gpu.Range) (work []*taking) {
-	for i := range c.pieces {
-		piece := &c.pieces[i]
-		if len(missing) > 0 && missing[0] == piece.Range {
-			missing = missing[1:]
-			piece.hash = image.Hash{}
-			work = append(work, &taking{c.memory, piece})
+// find looks for what must be taken, memory after memory, and names the rest. Where it compares, it does so some pieces at a
+// time.
+func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
+	for _, c := range s.memories {
+		step := len(c.pieces)
+		if c.memory.compares() {
+			step = comparePieces
 		}
-	}
-	return work
-}
-
-// take copies pieces aside as long as there are buffers, and puts the others.
-func (s *Snapshot) take(ctx context.Context, work []*taking) error {
-	var bytes, done uint64
-	for _, t := range work {
-		bytes += t.piece.Bytes
-	}
-	s.mu.Lock()
-	s.stats.CutBytes = bytes
-	s.mu.Unlock()
-	return crew.Each(ctx, crew.All(), work, func(t *taking) error {
-		if err := s.takeOne(ctx, t); err != nil {
-			return wrap("cut", t.memory, err)
-		}
-		s.mu.Lock()
-		done += t.piece.Bytes
-		now := done
-		s.mu.Unlock()
-		s.options.Progress("cut", now, bytes)
-		return nil
-	})
-}
-
-func (s *Snapshot) takeOne(ctx context.Context, t *taking) error {
-	r := t.piece.Range
-	if shadow := s.shadow(); shadow != nil {
-		if err := readInto(t.memory.source.Memory, r, shadow.bytes); err != nil {
-			s.buffers.give(shadow)
-			return err
-		}
-		t.piece.shadow = shadow
-		return nil
-	}
-	// Only a memory that cannot be viewed needs this, and then a chunk or so for each processor is beyond the budget.
-	spare := func() []byte { return make([]byte, image.ChunkBytes) }
-	return inPlace(t.memory.source.Memory, r, spare, func(bytes []byte) error {
-		err := s.put(ctx, t.memory, r, bytes, &s.stats.DirectBytes)
-		if known, found := t.memory.lookUp(r); found {
-			t.piece.hash = known.hash
-		}
-		return err
-	})
-}
-
-func (s *Snapshot) shadow() *buffer {
-	if s.options.Direct {
-		return nil
-	}
-	return s.buffers.take()
-}
-
-// Finish writes what Cut has put aside and returns an entry for each memory, by name. The program may run meanwhile, and the
-// next checkpoint begin when it has returned.
-func (s *Snapshot) Finish(ctx context.Context) ([]image.Entry, error) {
-	defer s.Abort()
-	var work []*taking
-	var bytes, done uint64
-	for _, m := range s.memories {
-		for i := range m.pieces {
-			if m.pieces[i].shadow != nil {
-				work = append(work, &taking{m.memory, &m.pieces[i]})
-				bytes += m.pieces[i].Bytes
+		for at := 0; at < len(c.pieces); at += step {
+			end := min(at+step, len(c.pieces))
+			missing, err := s.missing(ctx, c.memory, c.memory.pieces[at:end], crew.All())
+			if err != nil {
+				return err
+			}
+			// Nothing runs, so that all marks may be cleared at once.
+			for _, run := range runs(missing) {
+				one := batch{c.memory, []gpu.Range{run}}
+				one.clear()
+			}
+			select {
+			case found <- finding{c.memory, c.sort(c.pieces[at:end], missing)}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
 			}
 		}
 	}
-	err := crew.Each(ctx, s.background(), work, func(t *taking) error {
-		if err := s.finishOne(ctx, t); err != nil {
-			return wrap("write", t.memory, err)
-		}
-		s.mu.Lock()
-		done += t.piece.Bytes
-		now := done
-		s.mu.Unlock()
-		s.options.Progress("write", now, bytes)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.entries(), nil
-}
-
-func (s *Snapshot) finishOne(ctx context.Context, t *taking) error {
-	if !s.hurry.Load() {
-		if err := s.limit.Wait(ctx, int(t.piece.Bytes)); err != nil {
-			return err
-		}
-	}
-	if err := s.put(ctx, t.memory, t.piece.Range, t.piece.shadow.bytes[:t.piece.Bytes], nil); err != nil {
-		return err
-	}
-	known, _ := t.memory.lookUp(t.piece.Range)
-	t.piece.hash = known.hash
 	return nil
 }
 
-// entries names what was saved, the pieces of each memory in the order in which they were used first.
-func (s *Snapshot) entries() []image.Entry {
-	var list []image.Entry
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.memories {
-		entry := image.Entry{Kind: image.Memory, Name: m.memory.source.Name, Chunks: make([]image.Chunk, 0, len(m.pieces))}
-		for _, piece := range s.byUse(m) {
-			entry.Bytes += piece.Bytes
-			if !piece.hash.IsZero() && !s.written[piece.hash] {
-				s.stats.SharedBytes += piece.Bytes
-			}
-			entry.Chunks = append(entry.Chunks, image.Chunk{Address: piece.Address, Bytes: uint32(piece.Bytes), Hash: piece.hash})
+// sort names pieces that are known and returns those that are missing.
+func (c *cutMemory) sort(pieces []cutPiece, missing []gpu.Range) (work []*cutPiece) {
+	for i := range pieces {
+		piece := &pieces[i]
+		if len(missing) > 0 && missing[0] == piece.Range {
+			missing = missing[1:]
+			work = append(work, piece)
+			continue
 		}
-		s.stats.MemoryBytes += entry.Bytes
-		list = append(list, entry)
+		known, _ := c.memory.lookUp(piece.Range)
+		piece.hash = known.hash
 	}
-	slices.SortFunc(list, func(a, b image.Entry) int { return strings.Compare(a.Name, b.Name) })
-	return list
-}
-
-// byUse orders the pieces of a memory.
-func (s *Snapshot) byUse(m *cutMemory) []cutPiece {
-	toucher, offers := m.memory.source.Memory.(gpu.Toucher)
-	if !offers || !s.touchers[toucher] {
-		return m.pieces
-	}
-	touches := toucher.Touches()
-	place := make(map[uint64]int, len(touches))
-	for i, address := range touches {
-		place[address] = i + 1
-	}
-	last := len(touches) + 1
-	rank := func(p cutPiece) int {
-		if at := place[p.Address]; at > 0 {
-			return at
-		}
-		return last
-	}
-	ordered := slices.Clone(m.pieces)
-	slices.SortStableFunc(ordered, func(a, b cutPiece) int { return rank(a) - rank(b) })
-	return ordered
+	return work
 }

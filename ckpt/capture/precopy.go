@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/phos-gpu/phos/ckpt/crew"
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
@@ -23,27 +22,45 @@ func (s *Snapshot) Precopy(ctx context.Context) error {
 	s.recordTouches(true)
 	before := ^uint64(0)
 	for pass := 0; ; pass++ {
-		work, bytes, err := s.changes(ctx)
+		found, err := s.changes(ctx)
 		if err != nil {
 			return err
 		}
+		bytes := found.bytes
 		if pass >= maxPasses || bytes <= min(quietBytes, s.options.BudgetBytes/2) || bytes > before/4*3 {
-			s.prepare(bytes)
+			if err := s.prepare(found.wanted); err != nil {
+				return err
+			}
 			return ctx.Err()
 		}
 		s.mu.Lock()
 		s.stats.Passes++
 		s.mu.Unlock()
-		if err := s.pass(ctx, work, bytes); err != nil {
+		if err := s.pass(ctx, found.work, bytes); err != nil {
 			return err
 		}
 		before = bytes
 	}
 }
 
-// prepare gets memory for what the cut will find, and as much again, as the program goes on until then.
-func (s *Snapshot) prepare(changedBytes uint64) {
-	s.buffers.prepare(int(2*changedBytes/image.ChunkBytes) + 2*batchPieces)
+// prepare gets memory for what the cut will find, and as much again, as the program goes on until then: the device's own
+// where it can be had.
+func (s *Snapshot) prepare(wanted map[*memory]int) error {
+	buffers := 0
+	for m, pieces := range wanted {
+		pieces = 2*pieces + batchPieces
+		aside := 0
+		if shadower, offers := m.source.Memory.(gpu.Shadower); offers {
+			shadows, room, err := shadower.NewShadows(pieces)
+			if err != nil {
+				return wrap("prepare to copy", m, err)
+			}
+			s.shadows[m], aside = shadows, room
+		}
+		buffers += max(pieces-aside, 0)
+	}
+	s.buffers.prepare(buffers)
+	return nil
 }
 
 // batch is pieces of one memory that are copied after one clearing of marks.
@@ -52,34 +69,43 @@ type batch struct {
 	pieces []gpu.Range
 }
 
-// changes lists what must be copied, with its bytes.
-func (s *Snapshot) changes(ctx context.Context) (work []batch, bytes uint64, err error) {
+// changed is what must be copied.
+type changed struct {
+	work   []batch
+	wanted map[*memory]int // pieces, of every memory
+	bytes  uint64
+}
+
+// changes lists what must be copied.
+func (s *Snapshot) changes(ctx context.Context) (*changed, error) {
 	memories, err := s.capture.present()
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
+	c := &changed{wanted: map[*memory]int{}}
 	for _, m := range memories {
-		list, err := s.missing(ctx, m, s.background())
+		list, err := s.missing(ctx, m, m.pieces, s.background())
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		bytes += total(list)
+		c.wanted[m] = len(list)
+		c.bytes += total(list)
 		for len(list) > 0 {
 			n := min(len(list), batchPieces)
-			work = append(work, batch{m, list[:n]})
+			c.work = append(c.work, batch{m, list[:n]})
 			list = list[n:]
 		}
 	}
-	return work, bytes, nil
+	return c, nil
 }
 
-// missing lists the pieces of a memory that have changed, or that the target does not have.
-func (s *Snapshot) missing(ctx context.Context, m *memory, workers crew.Crew) ([]gpu.Range, error) {
-	if err := m.forgetChanged(ctx, workers); err != nil {
+// missing lists those pieces of a memory that have changed, or that the target does not have.
+func (s *Snapshot) missing(ctx context.Context, m *memory, pieces []gpu.Range, workers crew.Crew) ([]gpu.Range, error) {
+	if err := m.forgetChanged(ctx, pieces, workers); err != nil {
 		return nil, err
 	}
 	var list []gpu.Range
-	for _, r := range m.pieces {
+	for _, r := range pieces {
 		if c, known := m.lookUp(r); !known || !c.hash.IsZero() && !s.target.Has(c.hash) {
 			list = append(list, r)
 		}

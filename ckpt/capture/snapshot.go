@@ -36,8 +36,9 @@ type Stats struct {
 	// Passes is how often Precopy went over the memory; CopiedBytes what it has put.
 	Passes      int
 	CopiedBytes uint64
-	// CutBytes were found to have changed at the cut; DirectBytes of them had to be written there, beyond the budget.
-	CutBytes, DirectBytes uint64
+	// CutBytes were found to have changed at the cut; DeviceBytes of them were put aside in the device's own memory, DirectBytes
+	// had to be written there and then, beyond the budget.
+	CutBytes, DeviceBytes, DirectBytes uint64
 	// WrittenBytes are contents that the target did not have; SharedBytes, known after Finish, those of the image that it had.
 	WrittenBytes, SharedBytes uint64
 	// BufferBytes is the most memory that copies had.
@@ -50,15 +51,19 @@ type Snapshot struct {
 	target  Target
 	options Options
 	buffers *buffers
+	staging *buffers // one for each goroutine that writes what it cannot view
 	limit   *contents.Limit
 	hurry   atomic.Bool
 	ended   bool
+	shadows map[*memory]gpu.Shadows // by whose device they are in; those that offer it
 
-	mu       sync.Mutex
-	stats    Stats
-	written  map[image.Hash]bool  // contents that were new to the target
-	touchers map[gpu.Toucher]bool // those that record
-	memories []*cutMemory
+	mu    sync.Mutex
+	stats Stats
+	// done and total are bytes of what is under way.
+	done, total uint64
+	written     map[image.Hash]bool  // contents that were new to the target
+	touchers    map[gpu.Toucher]bool // those that record
+	memories    []*cutMemory
 }
 
 // cutMemory is a memory as it was at the cut.
@@ -67,11 +72,12 @@ type cutMemory struct {
 	pieces []cutPiece // in the order in which they were used first; what was not used comes last
 }
 
-// cutPiece is a piece of it: its name, or else the copy that has none yet.
+// cutPiece is a piece of it: its name, or else the copy that has none yet, here or on the device.
 type cutPiece struct {
 	gpu.Range
 	hash   image.Hash
-	shadow *buffer
+	copied *buffer
+	shadow gpu.Shadow
 }
 
 func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) {
@@ -89,8 +95,13 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 		return nil, err
 	}
 	options.Workers = min(options.Workers, buffers.limit)
+	staging, err := newBuffers(uint64(max(options.Workers, takers().Count)) * image.ChunkBytes)
+	if err != nil {
+		buffers.close()
+		return nil, err
+	}
 	return &Snapshot{
-		capture: c, target: target, options: options, buffers: buffers,
+		capture: c, target: target, options: options, buffers: buffers, staging: staging, shadows: map[*memory]gpu.Shadows{},
 		limit: contents.NewLimit(options.BandwidthBytes), written: map[image.Hash]bool{},
 	}, nil
 }
@@ -116,6 +127,10 @@ func (s *Snapshot) Abort() {
 	s.ended = true
 	s.recordTouches(false)
 	s.buffers.close()
+	s.staging.close()
+	for _, shadows := range s.shadows {
+		_ = shadows.Close() // it fails when the device does, and then nothing of it is of use any more
+	}
 	s.capture.ended()
 }
 
@@ -137,6 +152,26 @@ func (s *Snapshot) count(r gpu.Range, name image.Hash, written bool, into *uint6
 	if into != nil {
 		*into += r.Bytes
 	}
+}
+
+// add adds the bytes of pieces to some figures.
+func (s *Snapshot) add(pieces []*cutPiece, figures ...*uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, figure := range figures {
+		for _, piece := range pieces {
+			*figure += piece.Bytes
+		}
+	}
+}
+
+// progress tells that pieces are done.
+func (s *Snapshot) progress(phase string, pieces ...*cutPiece) {
+	s.add(pieces, &s.done)
+	s.mu.Lock()
+	done, total := s.done, s.total
+	s.mu.Unlock()
+	s.options.Progress(phase, done, total)
 }
 
 // recordTouches lets the memories that can do so record in which order they are touched.

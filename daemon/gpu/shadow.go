@@ -3,9 +3,9 @@ package gpu
 // Shadower puts copies of chunks aside in the device's own memory, which takes a small part of the time of copying them out.
 // So a program stands still for no longer than that. A Memory may offer it, as it may offer what track.go lists.
 type Shadower interface {
-	// NewShadows gets memory for copies of so many chunks, or of fewer where the device has no more to spare. It is called while
-	// the program runs, as it may take its time.
-	NewShadows(chunks int) (Shadows, error)
+	// NewShadows gets memory for copies of so many chunks, or of fewer where the device has no more to spare, and says of how
+	// many. It is called while the program runs, as it may take its time.
+	NewShadows(chunks int) (s Shadows, room int, err error)
 }
 
 // Shadows are the copies of one checkpoint. A Map that finds no memory but theirs takes what holds no copy, and waits for the

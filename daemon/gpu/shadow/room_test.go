@@ -96,8 +96,11 @@ func TestCopies(t *testing.T) {
 	const chunks = 70
 	d := openDevice(t, chunks)
 	before := d.fill(chunks, 1)
-	s, err := d.room.NewShadows(3)
+	s, room, err := d.room.NewShadows(3)
 	must(t, err)
+	if room != blockChunks {
+		t.Errorf("prepared: room for %d", room)
+	}
 	if used := d.used(); used != chunks+blockChunks {
 		t.Errorf("prepared: %d chunks in use", used)
 	}
@@ -122,7 +125,7 @@ func TestCopies(t *testing.T) {
 func TestReleasedAgain(t *testing.T) {
 	const chunks = blockChunks
 	d := openDevice(t, chunks)
-	s, err := d.room.NewShadows(chunks)
+	s, _, err := d.room.NewShadows(chunks)
 	must(t, err)
 	for round := range byte(3) {
 		before, order := d.fill(chunks, round), rand.Perm(chunks)
@@ -146,8 +149,11 @@ func TestHalf(t *testing.T) {
 	const chunks = 160 // of 320: 160 are free, 80 of them for shadows, in whole blocks
 	d := openDevice(t, chunks)
 	before := d.fill(chunks, 1)
-	s, err := d.room.NewShadows(chunks)
+	s, room, err := d.room.NewShadows(chunks)
 	must(t, err)
+	if room != 2*blockChunks {
+		t.Errorf("room for %d", room)
+	}
 	order := rand.Perm(chunks)
 	copies := d.copy(s, order...)
 	if len(copies) != 2*blockChunks {
@@ -168,7 +174,7 @@ func TestProgramFirst(t *testing.T) {
 	const chunks = 160
 	d := openDevice(t, chunks)
 	d.fill(chunks, 1)
-	s, err := d.room.NewShadows(2 * blockChunks)
+	s, _, err := d.room.NewShadows(2 * blockChunks)
 	must(t, err)
 	copies := d.copy(s, 1, 2)
 	must(t, d.room.Map(d.chunks(chunks, 160-blockChunks))) // only without the block that holds nothing
@@ -196,7 +202,7 @@ func TestProgramFirst(t *testing.T) {
 // TestFault: a chunk that cannot be copied is an error, and leaves nothing behind.
 func TestFault(t *testing.T) {
 	d := openDevice(t, 4)
-	s, err := d.room.NewShadows(1)
+	s, _, err := d.room.NewShadows(1)
 	must(t, err)
 	if _, err := s.Copy([]uint64{d.chunks(0, 1).Address, d.chunks(9, 1).Address}); !errors.Is(err, abi.IllegalAddress) {
 		t.Errorf("copied what is not mapped: %v", err)

@@ -17,20 +17,20 @@ type slot struct {
 }
 
 // NewShadows gets memory for copies of so many chunks.
-func (r *Room) NewShadows(chunks int) (gpu.Shadows, error) {
+func (r *Room) NewShadows(chunks int) (_ gpu.Shadows, room int, err error) {
 	s := &shadows{r}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for wanted := chunks; wanted > 0; wanted -= blockChunks {
+	for ; room < chunks; room += blockChunks {
 		b, err := r.lend(s)
 		if err != nil {
-			return nil, errors.Join(err, s.giveAll())
+			return nil, 0, errors.Join(err, s.giveAll())
 		}
 		if b == nil {
 			break
 		}
 	}
-	return s, nil
+	return s, room, nil
 }
 
 // Copy copies chunks aside.

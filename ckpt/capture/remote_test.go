@@ -1,0 +1,199 @@
+package capture
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/digest"
+	"github.com/phos-gpu/phos/daemon/gpu/shadow"
+)
+
+// remote is a software GPU's memory as a real GPU's is: it can be read and digested, and copies put aside in it, but it
+// neither marks nor shows anything.
+type remote struct {
+	gpu.Memory
+	gpu.Digester
+	*shadow.Room
+	read atomic.Uint64 // bytes that were copied out
+}
+
+// remoteOptions are what may be different.
+type remoteOptions struct {
+	kernel bool // digests are computed by the kernel; else by the processor, which is faster on this GPU
+	blocks int  // of 64 MiB for shadows; 0 for many, less for none
+}
+
+// Map gives the program memory before shadows.
+func (r *remote) Map(m gpu.Range) error { return r.Room.Map(m) }
+
+func (r *remote) ReadAt(p []byte, address int64) (int, error) {
+	r.read.Add(uint64(len(p)))
+	return r.Memory.ReadAt(p, address)
+}
+
+// unshadowed is one without shadows.
+type unshadowed struct {
+	gpu.Memory
+	gpu.Digester
+}
+
+func openRemote(t testing.TB, chunks int, options remoteOptions) *machine {
+	t.Helper()
+	m := openMachine(t, specs["digests"], 0)
+	if _, marks := m.memory.(gpu.Tracker); marks {
+		t.Fatal("the memory tells which chunks were written")
+	}
+	digester := m.memory.(gpu.Digester)
+	const far = 1 << 39 // from the program's memory
+	base := gpu.DefaultWindow(0).Address
+	if options.kernel {
+		area := gpu.Range{Address: base + far - gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
+		must(t, m.memory.Map(area))
+		kernel, err := digest.Load(m.context, area, 0)
+		must(t, err)
+		digester = byKernel{digester, kernel}
+	}
+	if options.blocks < 0 {
+		m.memory = &unshadowed{m.memory, digester}
+	} else {
+		stream, err := m.context.NewStream(gpu.StreamOptions{})
+		must(t, err)
+		bytes := uint64(1 << 39)
+		if options.blocks > 0 {
+			bytes = uint64(options.blocks) * 64 << 20
+		}
+		room := shadow.NewRoom(m.memory, stream, gpu.Range{Address: base + far, Bytes: bytes})
+		m.memory = &remote{Memory: m.memory, Digester: digester, Room: room}
+	}
+	if chunks > 0 {
+		m.grow(chunks)
+	}
+	return m
+}
+
+// byKernel digests with the kernel what is mapped.
+type byKernel struct {
+	gpu.Digester
+	kernel *digest.Kernel
+}
+
+func (b byKernel) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
+	var chunks []uint64
+	for _, r := range list {
+		for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+			chunks = append(chunks, at)
+		}
+	}
+	return b.kernel.Digests(key, chunks)
+}
+
+// TestRemoteExact: kernels store at random around checkpoints of a GPU that only digests: by its kernel, with shadows that
+// suffice, with too few, and with none.
+func TestRemoteExact(t *testing.T) {
+	for name, options := range map[string]remoteOptions{
+		"by the kernel": {kernel: true},
+		"some shadows":  {blocks: 1},
+		"no shadows":    {blocks: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chunks := 48
+			if options.kernel {
+				chunks = 9
+			}
+			m := openRemote(t, chunks, options)
+			target := newShelf()
+			c := New(m.sources)
+			for round := range 3 {
+				stop := m.scribble(2)
+				s, err := c.Begin(target, Options{BudgetBytes: 8 << 20, Workers: 2})
+				must(t, err)
+				must(t, s.Precopy(t.Context()))
+				stop()
+				must(t, s.Cut(t.Context()))
+				want := m.contents()
+				stop = m.scribble(2)
+				entries, err := s.Finish(t.Context())
+				must(t, err)
+				stop()
+				m.same("image", m.saved(target, entries), want)
+				stats := s.Stats()
+				if gotAside := stats.DeviceBytes > 0; gotAside != (options.blocks >= 0) || stats.CutBytes == 0 {
+					t.Errorf("round %d: %+v", round, stats)
+				}
+			}
+		})
+	}
+}
+
+// TestAsideOnDevice: what changed is put aside without a byte leaving the device, as far as its memory goes; then in buffers,
+// then straight to the target; and all of it is right.
+func TestAsideOnDevice(t *testing.T) {
+	const chunks, block = 100, 64 << 20
+	for name, want := range map[string]struct {
+		blocks         int
+		device, direct uint64
+	}{
+		"all":  {0, chunks * gpu.ChunkBytes, 0},
+		"some": {1, block, chunks*gpu.ChunkBytes - block - 16<<20},
+		"none": {-1, 0, chunks*gpu.ChunkBytes - 16<<20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := openRemote(t, chunks, remoteOptions{blocks: want.blocks})
+			must(t, fillAll(m, 1))
+			target := newShelf()
+			s, err := New(m.sources).Begin(target, Options{BudgetBytes: 16 << 20})
+			must(t, err)
+			must(t, s.Precopy(t.Context()))
+			must(t, fillAll(m, 2))
+			far, offers := m.memory.(*remote)
+			if offers {
+				far.read.Store(0)
+			}
+			must(t, s.Cut(t.Context()))
+			if offers && want.direct == 0 && far.read.Load() > 0 {
+				t.Errorf("%d bytes were copied out at the cut", far.read.Load())
+			}
+			before := m.contents()
+			must(t, fillAll(m, 3))
+			entries, err := s.Finish(t.Context())
+			must(t, err)
+			m.same("image", m.saved(target, entries), before)
+			if stats := s.Stats(); stats.DeviceBytes != want.device || stats.DirectBytes != want.direct || stats.CutBytes != chunks*gpu.ChunkBytes {
+				t.Errorf("%+v", stats)
+			}
+			m.nothingAside()
+		})
+	}
+}
+
+// nothingAside checks that the device's memory is the program's alone.
+func (m *machine) nothingAside() {
+	m.t.Helper()
+	if free, all := m.memory.Usage(); all-free != total(m.ranges) {
+		m.t.Errorf("%d bytes of the device are in use, of them %d by the program", all-free, total(m.ranges))
+	}
+}
+
+// TestRemoteReads: what did not change is digested, and not copied out; what little did only from where it was put aside.
+func TestRemoteReads(t *testing.T) {
+	m := openRemote(t, 100, remoteOptions{})
+	c, target := New(m.sources), newShelf()
+	must(t, fillAll(m, 1))
+	for i, want := range []struct{ read, written uint64 }{{100, 100}, {0, 0}, {0, 1}} {
+		if i == 2 {
+			must(t, write(m, m.ranges[0].Address+77*gpu.ChunkBytes, 9))
+		}
+		far := m.memory.(*remote)
+		far.read.Store(0)
+		s, err := c.Begin(target, Options{Workers: 1})
+		must(t, err)
+		must(t, s.Precopy(t.Context()))
+		must(t, s.Cut(t.Context()))
+		_, err = s.Finish(t.Context())
+		must(t, err)
+		if got, stats := far.read.Load(), s.Stats(); got != want.read*gpu.ChunkBytes || stats.WrittenBytes != want.written*gpu.ChunkBytes {
+			t.Errorf("checkpoint %d read %d bytes and wrote %d, want %+v chunks", i, got, stats.WrittenBytes, want)
+		}
+	}
+}
