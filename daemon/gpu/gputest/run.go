@@ -16,6 +16,8 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"devices", testDevices},
 		{"memory/map", testMap},
 		{"memory/out of memory", testOutOfMemory},
+		{"memory/alias", testAlias},
+		{"memory/alias marks", testAliasMarks},
 		{"memory/host", testHostMemory},
 		{"memory/marks", testMarks},
 		{"memory/absent", testAbsent},

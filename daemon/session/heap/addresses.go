@@ -26,10 +26,11 @@ func NewAddresses(whole gpu.Range) *Addresses {
 
 // Take returns a free range at a multiple of align, a power of two.
 func (a *Addresses) Take(bytes, align uint64) (gpu.Range, error) {
-	if bytes == 0 || bytes > 1<<62 || bits.OnesCount64(align) > 1 || align > 1<<62 {
+	if bytes == 0 || bits.OnesCount64(align) > 1 {
 		return gpu.Range{}, &gpu.Error{Op: "reserve addresses", Code: abi.InvalidValue, Detail: "size or alignment"}
 	}
-	bytes, align = roundUp(bytes, gpu.ChunkBytes), max(align, gpu.ChunkBytes)
+	const limit = 1 << 62 // far beyond all windows, and rounding up does not overflow
+	bytes, align = roundUp(min(bytes, limit), gpu.ChunkBytes), min(max(align, gpu.ChunkBytes), limit)
 	for _, free := range a.free.bySize {
 		if free.Bytes < bytes {
 			continue
