@@ -29,7 +29,7 @@ var messages = map[abi.Call]wire.Message{
 	abi.CallMemAddressReserve: &wire.MemAddressReserve{}, abi.CallMemAddressFree: &wire.MemAddressFree{}, abi.CallVmmCreate: &wire.VmmCreate{},
 	abi.CallMemRelease: &wire.MemRelease{}, abi.CallVmmMap: &wire.VmmMap{}, abi.CallMemUnmap: &wire.MemUnmap{},
 	abi.CallVmmSetAccess: &wire.VmmSetAccess{}, abi.CallMemRetainAllocationHandle: &wire.MemRetainAllocationHandle{},
-	abi.CallVmmProperties:       &wire.VmmProperties{},
+	abi.CallVmmProperties: &wire.VmmProperties{}, abi.CallHostRegister: &wire.HostRegister{}, abi.CallHostUnregister: &wire.HostUnregister{},
 	abi.CallMemPoolSetAttribute: &wire.MemPoolSetAttribute{}, abi.CallMemPoolGetAttribute: &wire.MemPoolGetAttribute{},
 	abi.CallEventCreate: &wire.EventCreate{}, abi.CallEventRecord: &wire.EventRecord{}, abi.CallEventQuery: &wire.EventQuery{},
 	abi.CallEventSynchronize: &wire.EventSynchronize{}, abi.CallEventDestroy: &wire.EventDestroy{},
@@ -84,7 +84,7 @@ var messages = map[abi.Call]wire.Message{
 
 // destructive calls take much away; a program that makes them as often as others has nothing.
 var destructive = map[abi.Call]int{
-	abi.CallDevicePrimaryCtxReset: 60, abi.CallDevicePrimaryCtxRelease: 20, abi.CallCtxDestroy: 10, abi.CallModuleUnload: 15, abi.CallLibraryUnload: 15,
+	abi.CallDevicePrimaryCtxReset: 60, abi.CallDevicePrimaryCtxRelease: 20, abi.CallCtxDestroy: 3, abi.CallModuleUnload: 15, abi.CallLibraryUnload: 15,
 	abi.CallGraphDestroy: 6, abi.CallGraphExecDestroy: 6, abi.CallStreamDestroy: 6, abi.CallEventDestroy: 4, abi.CallMemFree: 3,
 	abi.CallMemPoolDestroy: 4, abi.CallGraphDestroyNode: 4, abi.CallStreamBeginCaptureToGraph: 3, abi.CallLinkCheck: 6,
 	abi.CallMemUnmap: 2, abi.CallMemRelease: 2, abi.CallMemAddressFree: 2,
@@ -116,7 +116,7 @@ type caller struct {
 		node        graph.Type
 		graph, exec uint64
 		child       uint64 // the second graph
-		at          uint64 // among the reserved addresses
+		at          uint64 // among the reserved addresses, or of memory to register
 		open        bool   // GPU 0 may read and write there
 	}
 }
@@ -154,7 +154,7 @@ func typeOf(number abi.Call) graph.Type {
 // made notes what a call has made of what it was about.
 func (c *caller) made(number abi.Call, data []byte) {
 	switch number {
-	case abi.CallVmmSetAccess, abi.CallMemUnmap:
+	case abi.CallVmmSetAccess, abi.CallMemUnmap, abi.CallHostRegister, abi.CallHostUnregister:
 		at := c.wanted.at
 		c.addresses = slices.DeleteFunc(c.addresses, func(address uint64) bool { return address == at })
 		if c.wanted.open {
@@ -376,6 +376,11 @@ func (c *caller) wide(number abi.Call, name string) uint64 {
 	case "owner":
 		return c.handle([]abi.Kind{abi.KindModule, abi.KindLibrary}[c.IntN(2)])
 	case "address", "second":
+		if number == abi.CallHostRegister || number == abi.CallHostUnregister {
+			c.wanted.at = programBase + dataAt + uint64(c.IntN(3))*16384
+			c.wanted.open = number == abi.CallHostRegister
+			return c.wanted.at
+		}
 		if answersInMemory[number] {
 			return programBase + answersAt
 		}
@@ -389,6 +394,8 @@ func (c *caller) wide(number abi.Call, name string) uint64 {
 		return c.address()
 	case "p":
 		return latest(c, c.pinned)
+	case "bytes":
+		return []uint64{4096, 16384, 5000, 20000}[c.IntN(4)]
 	case "bytesize":
 		return []uint64{8192, 5000, 70000, 1 << 20, 1<<20 + 1, 3 << 20, 0}[c.IntN(7)]
 	case "width", "columns", "widthinbytes":

@@ -152,7 +152,9 @@ func (s *Session) holds(d *device, r gpu.Range, write bool) (*device, error) {
 	var ok bool
 	switch {
 	case holder == nil:
-		found, ok = s.arena.Find(r.Address)
+		if found, ok = s.arena.Find(r.Address); !ok {
+			found, ok = s.registeredAt(r)
+		}
 	case holder.heap != nil:
 		found, ok = holder.heap.Find(r.Address)
 	}

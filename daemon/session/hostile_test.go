@@ -47,7 +47,7 @@ func revive(t testing.TB, data []byte) error {
 		}
 	}()
 	p := &program{t: t, memory: make([]byte, 1<<16), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{}}
-	s, err := Restore(Options{Backend: backend, Program: p, Arena: p, Answers: p}, data)
+	s, err := Restore(Options{Backend: backend, Program: p, Arena: p, Answers: p, Share: p.share}, data)
 	if err != nil {
 		return err
 	}

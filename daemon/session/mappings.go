@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/saved"
@@ -51,15 +52,20 @@ func (s *Session) memUnmap(call *Call, in *wire.MemUnmap) error {
 	if _, err := s.virtual.Whole(r); err != nil {
 		return err
 	}
+	return s.behind(call, func() error { return s.unmap(r) })
+}
+
+// behind does something with the lock when the work is done that was submitted before.
+func (s *Session) behind(call *Call, do func() error) error {
 	busy, letGo := s.holdBusy()
 	if len(busy) == 0 {
-		return s.unmap(r)
+		return do()
 	}
 	return call.Beside(func() error {
 		await(busy, letGo)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.unmap(r)
+		return do()
 	})
 }
 
@@ -82,7 +88,7 @@ func (s *Session) unmap(r gpu.Range) error {
 	return nil
 }
 
-func (s *Session) vmmSetAccess(_ *Call, in *wire.VmmSetAccess) error {
+func (s *Session) vmmSetAccess(call *Call, in *wire.VmmSetAccess) error {
 	d, err := s.device(in.Device)
 	if err != nil {
 		return err
@@ -91,16 +97,26 @@ func (s *Session) vmmSetAccess(_ *Call, in *wire.VmmSetAccess) error {
 	if uint32(access) != in.Flags || access != virtual.None && access != virtual.Read && access != virtual.ReadWrite {
 		return invalid("set access", "flags")
 	}
-	mappings, err := s.virtual.Whole(gpu.Range{Address: in.Ptr, Bytes: in.Size})
+	r := gpu.Range{Address: in.Ptr, Bytes: in.Size}
+	mappings, err := s.virtual.Whole(r)
 	if err != nil {
 		return err
 	}
+	less := func(m *virtual.Mapping) bool { return m.Access[d.ordinal] > access }
+	if !slices.ContainsFunc(mappings, less) {
+		return s.allowAll(d, r, access)
+	}
+	return s.behind(call, func() error { return s.allowAll(d, r, access) })
+}
+
+func (s *Session) allowAll(d *device, r gpu.Range, access virtual.Access) error {
+	mappings, err := s.virtual.Whole(r)
 	for _, m := range mappings {
 		if err := s.allow(d, m, access); err != nil {
 			return err
 		}
 	}
-	return nil
+	return err
 }
 
 // allow lets a device do what it may, and no more, from now on.

@@ -255,7 +255,8 @@ func (s *Session) allocatePinned(call *Call, bytes uint64, managed bool) (gpu.Ra
 // shown keeps pages of the arena and open devices in step: every device that is open has every allocation mapped. Modules
 // with managed variables are loaded while no lock of the session is held, and devices open and close meanwhile.
 type shown struct {
-	mu sync.Mutex // guards the devices' opened, and what is mapped in them
+	mu         sync.Mutex             // guards the devices' opened, and what is mapped in them
+	registered map[uint64]*registered // the program's own memory, by address
 }
 
 // showArena takes pages of the arena and maps them in every device that is open. It needs no lock of the session.
@@ -287,12 +288,16 @@ func (s *Session) freePinned(r gpu.Range) error {
 }
 
 func (s *Session) hideAndFree(r gpu.Range) error {
+	s.hideEverywhere(r.Address)
+	return s.arena.Free(r.Address)
+}
+
+func (s *Session) hideEverywhere(address uint64) {
 	for _, d := range s.devices {
 		if c := d.opened.Load(); c != nil {
-			_ = (*c).Memory().UnmapHost(r.Address) // was perhaps never mapped there
+			_ = (*c).Memory().UnmapHost(address) // was perhaps never mapped there
 		}
 	}
-	return s.arena.Free(r.Address)
 }
 
 // showAll makes a device one of those that are open.
@@ -303,6 +308,11 @@ func (s *Session) showAll(d *device, c gpu.Context) {
 	for r := range s.arena.Allocations() {
 		if err := mapHost(c, s.options.Arena, r); err != nil {
 			s.log.Error("pinned memory is not visible on a GPU", "gpu", d.ordinal, "error", err)
+		}
+	}
+	for address, g := range s.shown.registered {
+		if err := c.Memory().MapHost(address, g.shared.Memory()); err != nil {
+			s.log.Error("registered memory is not visible on a GPU", "gpu", d.ordinal, "error", err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func newProgram(t testing.TB) *program {
 func startProgram(t testing.TB, backend gpu.Backend, bytes int) *program {
 	t.Helper()
 	p := &program{t: t, memory: make([]byte, bytes), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{}}
-	s, err := New(Options{Backend: backend, Program: p, Arena: p, Answers: p})
+	s, err := New(Options{Backend: backend, Program: p, Arena: p, Answers: p, Share: p.share})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +72,21 @@ func startProgram(t testing.TB, backend gpu.Backend, bytes int) *program {
 	p.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, &out)
 	p.context = out.Pctx
 	return p
+}
+
+// sharedMemory is part of a program's memory.
+type sharedMemory []byte
+
+func (m sharedMemory) Memory() []byte { return m }
+
+func (m sharedMemory) Close() error { return nil }
+
+func (p *program) share(r gpu.Range) (Shared, error) {
+	if !(gpu.Range{Address: programBase, Bytes: uint64(len(p.memory))}).Contains(r) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	at := r.Address - programBase
+	return sharedMemory(p.memory[at : at+r.Bytes : at+r.Bytes]), nil
 }
 
 func (p *program) Memory(uint32) gpu.HostMemory { return p }

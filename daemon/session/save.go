@@ -330,6 +330,8 @@ func (r *restoring) state(o *object.Object, in saved.State) (any, error) {
 		return r.userObject(o, in)
 	case *saved.Block:
 		return r.block(o, in)
+	case *saved.Registered:
+		return r.registered(o, in)
 	}
 	return nil, damaged("it is of an unknown kind")
 }
@@ -404,6 +406,8 @@ func (s *Session) Counts() map[string]uint64 {
 			counts["memory"]++
 		case o.Kind == object.KindPinned:
 			counts["pinned memory"]++
+		case o.Kind == object.KindRegistered:
+			counts["registered memory"]++
 		default:
 			counts[o.Kind.String()]++
 		}

@@ -85,12 +85,15 @@ func (p *program) twin(spec string, lazy bool) *program {
 	p.mu.Unlock()
 	memories := p.session.Memories()
 	chunks := chunksOf(p.t, memories)
-	options := Options{Backend: backend, Program: q, Arena: q, Answers: q}
+	options := Options{Backend: backend, Program: q, Arena: q, Answers: q, Share: q.share}
 	settled := false
 	if lazy {
 		options.Backing = func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks, &settled} }
 	}
 	if q.session, err = Restore(options, data); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := q.session.Return(); err != nil {
 		p.t.Fatal(err)
 	}
 	settled = true

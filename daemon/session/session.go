@@ -26,6 +26,8 @@ type Options struct {
 	Answers Answers
 	// Backing puts what a restored session has in memory behind its addresses; nil for a backend's plain memory.
 	Backing func(ordinal int, memory gpu.Memory) heap.Backing
+	// Share maps memory of the program in this process, where it is shared with a file; nil where there is no way.
+	Share func(r gpu.Range) (Shared, error)
 	// Getenv reads the program's environment, for rank and world size; nil for none.
 	Getenv func(name string) string
 	Logger *slog.Logger
@@ -162,6 +164,10 @@ func (s *Session) Close() error {
 			d.context = nil
 		}
 	}
+	for _, g := range s.shown.registered {
+		_ = g.shared.Close()
+	}
+	clear(s.shown.registered)
 	return first
 }
 

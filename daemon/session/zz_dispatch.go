@@ -1046,6 +1046,21 @@ func (s *Session) dispatch(call *Call) {
 		}
 		out := new(wire.VmmPropertiesReply)
 		s.finish(call, s.vmmProperties(call, &in, out), out)
+	case abi.CallHostRegister:
+		var in wire.HostRegister
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.HostRegisterReply)
+		s.finish(call, s.hostRegister(call, &in, out), out)
+	case abi.CallHostUnregister:
+		var in wire.HostUnregister
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.hostUnregister(call, &in), nil)
 	case abi.CallStreamMemOps:
 		var in wire.StreamMemOps
 		if err := in.Decode(call.Payload); err != nil {

@@ -137,7 +137,7 @@ func (r *revival) offer(ctx context.Context, program *process.Handle) error {
 }
 
 // take makes a program that has come back the session's.
-func (r *revival) take(a attachment) {
+func (r *revival) take(a attachment) error {
 	w, live := r.worker, r.joined.link
 	w.program = a.program
 	live.memory.program = a.program.Identity
@@ -149,9 +149,13 @@ func (r *revival) take(a attachment) {
 	w.job.Store(&found)
 	r.log.Set(found.logger(w.phosdLog(a.program.PID), w.config.Log).Handler())
 	go w.followProgram(w.log)
+	if err := r.joined.session.Return(); err != nil {
+		return err
+	}
 	r.state.attach()
 	w.log.Info("program is back", "backend", w.config.Gpus)
 	live.file.SetGate(false)
+	return nil
 }
 
 // visiblePid is the pid of this process as a program sees it, 0 where it sees other pids.

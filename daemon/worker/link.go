@@ -7,6 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/daemon/worker/mirror"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -48,6 +49,15 @@ func (l *link) Memory(slot uint32) gpu.HostMemory {
 		return l.slots.Memory(slot)
 	}
 	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot), unhelped: &l.unhelped, frozen: &l.frozen}
+}
+
+// share maps memory of the program here, where it is a file's.
+func (l *link) share(r gpu.Range) (session.Shared, error) {
+	m, err := mirror.Open(l.memory.program, r.Address, r.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // Reply completes a waiting call.

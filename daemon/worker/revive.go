@@ -94,8 +94,11 @@ func (r *revival) run(packs []*os.File) error {
 	go r.loadRest(ctx)
 	select {
 	case a := <-r.attach:
-		r.take(a)
-		a.answer <- nil
+		err := r.take(a)
+		a.answer <- err
+		if err != nil {
+			return err
+		}
 		return w.run(r.joined)
 	case <-w.over:
 		w.log.Info("session ends before its program came", "why", w.why)
@@ -271,7 +274,7 @@ func (r *revival) openSession(live *link, loader *load.Loader) (*session.Session
 	return session.Restore(session.Options{
 		Backend: r.worker.backend, Program: live, Arena: live.arena, Answers: live,
 		Backing: func(ordinal int, memory gpu.Memory) heap.Backing { return loader.Backing(gpuEntry(ordinal), memory) },
-		Getenv:  r.worker.getenv, Logger: r.worker.log,
+		Share:   live.share, Getenv: r.worker.getenv, Logger: r.worker.log,
 	}, objects)
 }
 

@@ -87,7 +87,7 @@ func (w *Worker) begin(live *link) error {
 		})
 	}
 	made, err := session.New(session.Options{
-		Backend: w.backend, Program: live, Arena: live.arena, Answers: live, Getenv: w.getenv, Logger: w.log,
+		Backend: w.backend, Program: live, Arena: live.arena, Answers: live, Share: live.share, Getenv: w.getenv, Logger: w.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)

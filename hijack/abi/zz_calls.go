@@ -143,6 +143,8 @@ const (
 	CallVmmSetAccess                                       Call = 226
 	CallMemRetainAllocationHandle                          Call = 228
 	CallVmmProperties                                      Call = 229
+	CallHostRegister                                       Call = 230
+	CallHostUnregister                                     Call = 231
 	CallStreamMemOps                                       Call = 240
 	CallGraphAddMemOpsNode                                 Call = 241
 	CallGraphMemOpsNodeGet                                 Call = 242
@@ -287,9 +289,11 @@ var calls = [...]callInfo{
 	CallMemRelease:                                         {"cuMemRelease", ClassSync, "handle"},
 	CallVmmMap:                                             {"vmmMap", ClassSync, "ptr size handle"},
 	CallMemUnmap:                                           {"cuMemUnmap", ClassWait, "ptr size"},
-	CallVmmSetAccess:                                       {"vmmSetAccess", ClassSync, "ptr size device flags"},
+	CallVmmSetAccess:                                       {"vmmSetAccess", ClassWait, "ptr size device flags"},
 	CallMemRetainAllocationHandle:                          {"cuMemRetainAllocationHandle", ClassSync, "addr"},
 	CallVmmProperties:                                      {"vmmProperties", ClassSync, "handle"},
+	CallHostRegister:                                       {"hostRegister", ClassWait, "address bytes"},
+	CallHostUnregister:                                     {"hostUnregister", ClassWait, "address"},
 	CallStreamMemOps:                                       {"streamMemOps", ClassAsync, "stream ops[]"},
 	CallGraphAddMemOpsNode:                                 {"graphAddMemOpsNode", ClassSync, "graph dependencies[] ops[]"},
 	CallGraphMemOpsNodeGet:                                 {"graphMemOpsNodeGet", ClassSync, "node address capacity"},

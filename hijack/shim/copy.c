@@ -14,7 +14,14 @@ enum memory_type { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3, TYPE_UNIFIED 
 
 static uint32_t is_program(uint64_t address)
 {
-	return phos_in_window(address) || phos_in_arena(address) ? 0 : 1;
+	return phos_in_window(address) || phos_in_arena(address) || phos_range_shown(address) ? 0
+											      : 1;
+}
+
+/* Host memory that the worker can address. */
+static bool is_pinned(uint64_t address)
+{
+	return phos_in_arena(address) || phos_range_shown(address);
 }
 
 static struct phos_end end_at(uint64_t address)
@@ -73,7 +80,7 @@ CUresult phos_copy_run(const struct phos_copy *c, CUstream stream, bool async)
 	}
 	/* The driver too returns early from a copy within device memory, but not from one with host
 	 * memory. */
-	if (!async && (phos_in_arena(c->to.address) || phos_in_arena(c->from.address)))
+	if (!async && (is_pinned(c->to.address) || is_pinned(c->from.address)))
 		return post_waiting(c, stream);
 	return phos_call_memcpy(c->to.address, c->to.pitch, c->to.slice, c->from.address,
 				c->from.pitch, c->from.slice, c->width, c->height, c->depth,

@@ -13,10 +13,15 @@ enum host_flag { HOST_PORTABLE = 1, HOST_DEVICEMAP = 2, HOST_WRITECOMBINED = 4 }
 enum register_flag { REGISTER_IOMEMORY = 4, REGISTER_KNOWN = 15 };
 enum managed_flag { MANAGED_GLOBAL = 1, MANAGED_HOST = 2 };
 
+static int current_device(void)
+{
+	struct phos_context *context = phos_context_find(phos_self.current);
+	return context == NULL ? 0 : context->device;
+}
+
 /* Notes memory that the current context has just been given. */
 static CUresult note(uint64_t base, uint64_t bytes, uint32_t kind, uint32_t flags, uint64_t pool)
 {
-	struct phos_context *context = phos_context_find(phos_self.current);
 	struct phos_range range = {
 		.base = base,
 		.bytes = bytes,
@@ -24,7 +29,7 @@ static CUresult note(uint64_t base, uint64_t bytes, uint32_t kind, uint32_t flag
 		.pool = pool,
 		.kind = kind,
 		.flags = flags,
-		.device = context == NULL ? 0 : context->device,
+		.device = current_device(),
 	};
 	return phos_range_add(&range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -138,10 +143,12 @@ static bool is_mapped(const void *address, size_t bytes)
 	return mapped;
 }
 
-/* Registered memory stays where it is: copies treat it like any other, kernels cannot reach it. */
+/* Registered memory stays where it is. Kernels reach what is shared with a file; copies treat the
+ * rest like any other. */
 CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 {
 	uint64_t base = (uintptr_t)address;
+	unsigned shown = 0;
 	if (address == NULL || bytes == 0 || (flags & ~(unsigned)REGISTER_KNOWN) != 0 ||
 	    base + bytes < base)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -154,18 +161,36 @@ CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (phos_range_overlaps(base, bytes))
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-	return note(base, bytes, PHOS_RANGE_REGISTERED, flags, 0);
+	result = phos_call_hostRegister(base, bytes, &shown);
+	if (result != CUDA_SUCCESS)
+		return result;
+	struct phos_range range = {
+		.base = base,
+		.bytes = bytes,
+		.context = phos_self.current,
+		.kind = PHOS_RANGE_REGISTERED,
+		.flags = flags,
+		.device = current_device(),
+		.shown = shown != 0,
+	};
+	if (phos_range_add(&range))
+		return CUDA_SUCCESS;
+	if (shown)
+		phos_call_hostUnregister(base);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuMemHostUnregister(void *address)
 {
+	struct phos_range range;
+	uint64_t base = (uintptr_t)address;
 	CUresult result = phos_enter_context();
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (phos_range_remove((uintptr_t)address, PHOS_RANGE_REGISTERED))
-		return CUDA_SUCCESS;
-	return phos_in_arena((uintptr_t)address) ? CUDA_ERROR_INVALID_VALUE
-						 : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	if (!phos_range_find(base, &range) || !phos_range_remove(base, PHOS_RANGE_REGISTERED))
+		return phos_in_arena(base) ? CUDA_ERROR_INVALID_VALUE
+					   : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	return range.shown ? phos_call_hostUnregister(base) : CUDA_SUCCESS;
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_address, void *address,
@@ -180,8 +205,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_address, void *address
 	if (!phos_range_find((uintptr_t)address, &range) ||
 	    (range.kind & (PHOS_RANGE_HOST | PHOS_RANGE_MANAGED | PHOS_RANGE_REGISTERED)) == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (range.kind == PHOS_RANGE_REGISTERED)
-		return phos_refuse("cuMemHostGetDevicePointer of registered memory");
+	if (range.kind == PHOS_RANGE_REGISTERED && !range.shown)
+		return phos_refuse("cuMemHostGetDevicePointer of registered private memory");
 	*device_address = (uintptr_t)address;
 	return CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include "ranges.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ struct node {
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct node *root;
 static uint64_t last_id;
+static atomic_uint shown; /* ranges that are */
 static uint32_t random_state = 2463534242u;
 
 static uint32_t next_priority(void)
@@ -109,6 +111,8 @@ static struct node *take_out(uint64_t base, uint32_t kinds)
 	if (found == NULL || (found->range.kind & kinds) == 0)
 		return NULL;
 	*link = join(found->left, found->right);
+	if (found->range.shown)
+		atomic_fetch_sub(&shown, 1);
 	return found;
 }
 
@@ -134,6 +138,8 @@ bool phos_range_add(const struct phos_range *range)
 		fresh->range.id = ++last_id;
 		fresh->priority = next_priority();
 		insert(fresh);
+		if (range->shown)
+			atomic_fetch_add(&shown, 1);
 	}
 	pthread_rwlock_unlock(&lock);
 	if (!room)
@@ -149,6 +155,12 @@ bool phos_range_find(uint64_t address, struct phos_range *range)
 		*range = n->range;
 	pthread_rwlock_unlock(&lock);
 	return n != NULL;
+}
+
+bool phos_range_shown(uint64_t address)
+{
+	struct phos_range range;
+	return atomic_load(&shown) > 0 && phos_range_find(address, &range) && range.shown;
 }
 
 bool phos_range_overlaps(uint64_t base, uint64_t bytes)

@@ -27,6 +27,7 @@ struct phos_range {
 			  */
 	int32_t device;
 	bool sync_memops; /* as set by the program; only remembered */
+	bool shown;       /* registered, and kernels reach it */
 };
 
 /* Adds a range. Memory of the session replaces what is known there; variables and the program's own
@@ -47,6 +48,9 @@ void phos_range_drop_context(uint64_t context);
 
 /* Remembers CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of the range that holds address. */
 bool phos_range_set_sync_memops(uint64_t address, bool on);
+
+/* Whether an address is in registered memory that kernels reach. */
+bool phos_range_shown(uint64_t address);
 
 /* Removes what is mapped within [base, base+bytes). */
 void phos_range_remove_mapped(uint64_t base, uint64_t bytes);

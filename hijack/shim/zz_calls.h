@@ -150,6 +150,8 @@ enum {
 	PHOS_CALL_vmmSetAccess = 226,
 	PHOS_CALL_cuMemRetainAllocationHandle = 228,
 	PHOS_CALL_vmmProperties = 229,
+	PHOS_CALL_hostRegister = 230,
+	PHOS_CALL_hostUnregister = 231,
 	PHOS_CALL_streamMemOps = 240,
 	PHOS_CALL_graphAddMemOpsNode = 241,
 	PHOS_CALL_graphMemOpsNodeGet = 242,
@@ -226,6 +228,8 @@ CUresult phos_call_vmmMap(CUdeviceptr ptr, size_t size, CUmemGenericAllocationHa
 CUresult phos_call_cuMemUnmap(CUdeviceptr ptr, size_t size);
 CUresult phos_call_vmmSetAccess(CUdeviceptr ptr, size_t size, CUdevice device, unsigned int flags);
 CUresult phos_call_vmmProperties(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handleTypes, unsigned int *capable);
+CUresult phos_call_hostRegister(uint64_t address, uint64_t bytes, unsigned int *shown);
+CUresult phos_call_hostUnregister(uint64_t address);
 CUresult phos_call_streamMemOps(CUstream stream, const uint64_t *ops, size_t words);
 CUresult phos_call_graphAddMemOpsNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t numDependencies, const uint64_t *ops, size_t words);
 CUresult phos_call_graphMemOpsNodeGet(CUgraphNode node, uint64_t address, uint64_t capacity, uint64_t *words);

@@ -2181,7 +2181,7 @@ CUresult phos_call_cuMemUnmap(CUdeviceptr ptr, size_t size)
 CUresult phos_call_vmmSetAccess(CUdeviceptr ptr, size_t size, CUdevice device, unsigned int flags)
 {
 	struct phos_call phos_c;
-	if (!phos_begin(&phos_c, 226, PHOS_WAIT, PHOS_WORDS(4)))
+	if (!phos_begin(&phos_c, 226, PHOS_WAIT | PHOS_BLOCKS, PHOS_WORDS(4)))
 		return phos_c.result;
 	phos_put_u64(&phos_c, ptr);
 	phos_put_u64(&phos_c, size);
@@ -2226,6 +2226,30 @@ CUresult phos_call_vmmProperties(CUmemGenericAllocationHandle handle, CUdevice *
 	uint64_t capable_word = phos_take_u64(&phos_c);
 	*capable = (unsigned int)capable_word;
 	return phos_r;
+}
+
+CUresult phos_call_hostRegister(uint64_t address, uint64_t bytes, unsigned int *shown)
+{
+	struct phos_call phos_c;
+	if (shown == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 230, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(2)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, address);
+	phos_put_u64(&phos_c, bytes);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t shown_word = phos_take_u64(&phos_c);
+	*shown = (unsigned int)shown_word;
+	return phos_r;
+}
+
+CUresult phos_call_hostUnregister(uint64_t address)
+{
+	struct phos_call phos_c;
+	if (!phos_begin(&phos_c, 231, PHOS_WAIT | PHOS_BLOCKS | PHOS_CONTEXT, PHOS_WORDS(1)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, address);
+	return phos_wait(&phos_c);
 }
 
 CUresult phos_call_streamMemOps(CUstream stream, const uint64_t *ops, size_t words)

@@ -5123,6 +5123,69 @@ func (m *VmmPropertiesReply) Decode(payload []byte) error {
 	return nil
 }
 
+// HostRegister is what hostRegister sends.
+type HostRegister struct {
+	Address uint64
+	Bytes   uint64
+}
+
+// Append encodes the message behind data.
+func (m *HostRegister) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Address)
+	data = binary.LittleEndian.AppendUint64(data, m.Bytes)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *HostRegister) Decode(payload []byte) error {
+	if len(payload) != 16 {
+		return wrongLength("HostRegister", len(payload), 16)
+	}
+	m.Address = binary.LittleEndian.Uint64(payload[0:])
+	m.Bytes = binary.LittleEndian.Uint64(payload[8:])
+	return nil
+}
+
+// HostRegisterReply is what hostRegister gets back.
+type HostRegisterReply struct {
+	Shown uint32
+}
+
+// Append encodes the message behind data.
+func (m *HostRegisterReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Shown))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *HostRegisterReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("HostRegisterReply", len(payload), 8)
+	}
+	m.Shown = uint32(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// HostUnregister is what hostUnregister sends.
+type HostUnregister struct {
+	Address uint64
+}
+
+// Append encodes the message behind data.
+func (m *HostUnregister) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Address)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *HostUnregister) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("HostUnregister", len(payload), 8)
+	}
+	m.Address = binary.LittleEndian.Uint64(payload[0:])
+	return nil
+}
+
 // StreamMemOps is what streamMemOps sends.
 type StreamMemOps struct {
 	Stream abi.Handle
@@ -5568,6 +5631,10 @@ func NewMessage(call abi.Call) Message {
 		return new(MemRetainAllocationHandle)
 	case abi.CallVmmProperties:
 		return new(VmmProperties)
+	case abi.CallHostRegister:
+		return new(HostRegister)
+	case abi.CallHostUnregister:
+		return new(HostUnregister)
 	case abi.CallStreamMemOps:
 		return new(StreamMemOps)
 	case abi.CallGraphAddMemOpsNode:
@@ -5731,6 +5798,8 @@ func NewReply(call abi.Call) Message {
 		return new(MemRetainAllocationHandleReply)
 	case abi.CallVmmProperties:
 		return new(VmmPropertiesReply)
+	case abi.CallHostRegister:
+		return new(HostRegisterReply)
 	case abi.CallGraphAddMemOpsNode:
 		return new(GraphAddMemOpsNodeReply)
 	case abi.CallGraphMemOpsNodeGet:

@@ -61,9 +61,11 @@ func TestDriverAPI(t *testing.T) {
 	t.Run("linker", func(t *testing.T) {
 		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "link.c"))).In(t).OK()
 	})
-	t.Run("virtual", func(t *testing.T) {
-		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "virtual.c"))).In(t).OK()
-	})
+	for _, name := range []string{"virtual", "shared"} {
+		t.Run(name, func(t *testing.T) {
+			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
+		})
+	}
 	t.Run("go", func(t *testing.T) {
 		t.Setenv("CGO_ENABLED", "1")
 		program := filepath.Join(t.TempDir(), "program")

@@ -15,6 +15,8 @@ const (
 	KindMemory abi.Kind = 0x40 + iota
 	// KindPinned is memory in the arena, pinned or managed.
 	KindPinned
+	// KindRegistered is the program's own memory that kernels reach.
+	KindRegistered
 )
 
 // Maker is the call that made an object, as it came over the wire.

@@ -34,6 +34,8 @@ func newState(kind abi.Kind) State {
 		return &Block{}
 	case object.KindMemory, object.KindPinned:
 		return &Memory{}
+	case object.KindRegistered:
+		return &Registered{}
 	default:
 		return nil
 	}

@@ -17,6 +17,11 @@ func (m *Memory) code(c *coder) {
 	c.flag(&m.Managed)
 }
 
+// Registered is memory of the program's own, at its address, that kernels reach.
+type Registered struct{ Bytes uint64 }
+
+func (r *Registered) code(c *coder) { number(c, &r.Bytes) }
+
 // Pool is a memory pool.
 type Pool struct {
 	Device   int32

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Version is the version of the encoding that is written. All older ones are read. The second added reservations and blocks.
+// Version is the version of the encoding that is written. All older ones are read. The second added reservations,
+// blocks and registered memory.
 const Version = 2
 
 // magic begins every saved session.

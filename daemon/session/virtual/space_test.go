@@ -18,7 +18,9 @@ func chunks(first, n int) gpu.Range {
 	return gpu.Range{Address: base + uint64(first)*chunk, Bytes: uint64(n) * chunk}
 }
 
-func window() []gpu.Range { return []gpu.Range{chunks(0, 64), {Address: base + 1<<40, Bytes: 64 * chunk}} }
+func window() []gpu.Range {
+	return []gpu.Range{chunks(0, 64), {Address: base + 1<<40, Bytes: 64 * chunk}}
+}
 
 // model says of each chunk which reservation and which mapping it belongs to, by the first chunk of each plus one.
 type model struct{ reserved, mapped [64]int }

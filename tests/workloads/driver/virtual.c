@@ -313,6 +313,6 @@ int main(void)
 	refused_mappings();
 	CHECK(free_bytes() == before);
 	fault();
-	puts("virtual ok");
+	puts("ok virtual");
 	return 0;
 }

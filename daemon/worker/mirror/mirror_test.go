@@ -1,0 +1,147 @@
+package mirror
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+const fileBytes = 16 * pageBytes
+
+// share maps part of a file, as a program would.
+func share(t *testing.T, file *os.File, prot, flags int) []byte {
+	t.Helper()
+	if err := file.Truncate(fileBytes); err != nil {
+		t.Fatal(err)
+	}
+	memory, err := unix.Mmap(int(file.Fd()), 2*pageBytes, 8*pageBytes, prot, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(memory) })
+	return memory
+}
+
+func create(t *testing.T, name string) *os.File {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	return file
+}
+
+func self(t *testing.T) process.Identity {
+	t.Helper()
+	id, err := process.Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// Files are found by a name, strange ones too, and without one as long as they are open; what this process maps of itself
+// lies elsewhere, and is the same memory.
+func TestOpen(t *testing.T) {
+	const both = unix.PROT_READ | unix.PROT_WRITE
+	removed := create(t, "removed")
+	for _, file := range []*os.File{create(t, "file"), create(t, "a name\nof two lines"), removed} {
+		memory := share(t, file, both, unix.MAP_SHARED)
+		if file == removed {
+			if err := os.Remove(file.Name()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const at, bytes = pageBytes + 100, 3*pageBytes + 7
+		m, err := Open(self(t), addressOf(memory)+at, bytes)
+		if err != nil {
+			t.Fatalf("%q: %v", file.Name(), err)
+		}
+		memory[at], memory[at+bytes-1] = 11, 12
+		seen := m.Memory()
+		if len(seen) != bytes || seen[0] != 11 || seen[bytes-1] != 12 {
+			t.Errorf("%q: %d bytes, which are not those of the program", file.Name(), len(seen))
+		}
+		seen[5] = 13
+		if memory[at+5] != 13 {
+			t.Errorf("%q: a store here is not seen there", file.Name())
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	const both = unix.PROT_READ | unix.PROT_WRITE
+	gone := create(t, "gone")
+	lost := share(t, gone, both, unix.MAP_SHARED)
+	if err := errors.Join(os.Remove(gone.Name()), gone.Close()); err != nil {
+		t.Fatal(err)
+	}
+	replaced := create(t, "replaced")
+	old := share(t, replaced, both, unix.MAP_SHARED)
+	if err := errors.Join(os.Remove(replaced.Name()), os.WriteFile(replaced.Name(), make([]byte, fileBytes), 0o600), replaced.Close()); err != nil {
+		t.Fatal(err)
+	}
+	short := create(t, "short")
+	cut := share(t, short, both, unix.MAP_SHARED)
+	if err := short.Truncate(4 * pageBytes); err != nil {
+		t.Fatal(err)
+	}
+	anonymous, err := unix.Mmap(-1, 0, 8*pageBytes, both, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(anonymous) })
+	file := create(t, "file")
+	for name, memory := range map[string][]byte{
+		"no name, not open": lost, "another file of that name": old, "shorter than what is mapped": cut, "no file": anonymous,
+		"private":     share(t, file, both, unix.MAP_PRIVATE),
+		"not written": share(t, file, unix.PROT_READ, unix.MAP_SHARED),
+	} {
+		if _, err := Open(self(t), addressOf(memory), 8*pageBytes); !errors.Is(err, ErrPrivate) {
+			t.Errorf("%s: %v, want ErrPrivate", name, err)
+		}
+	}
+	for _, r := range [][2]uint64{{0, pageBytes}, {^uint64(0) - 10, 100}, {addressOf(old), 0}} {
+		if _, err := Open(self(t), r[0], r[1]); !errors.Is(err, ErrPrivate) {
+			t.Errorf("%#x+%#x: %v, want ErrPrivate", r[0], r[1], err)
+		}
+	}
+}
+
+// Areas that touch, of one file or of several, are one range; with a gap they are not.
+func TestAreas(t *testing.T) {
+	const maps = "1000-3000 rw-s 00001000 00:1a 77 /a b\n3000-4000 rw-s 00000000 00:1a 78 /c\n5000-6000 rw-p 00000000 00:00 0 \n"
+	for _, c := range []struct{ start, end, areas uint64 }{
+		{0x1000, 0x3000, 1}, {0x2000, 0x4000, 2}, {0x3000, 0x5000, 0}, {0x3000, 0x6000, 0}, {0x5000, 0x6000, 1}, {0x0, 0x2000, 0}, {0x6000, 0x7000, 0},
+	} {
+		found, err := areasOf(strings.NewReader(maps), c.start, c.end)
+		if uint64(len(found)) != c.areas || (err == nil) != (c.areas > 0) {
+			t.Errorf("%#x to %#x: %v, %v", c.start, c.end, found, err)
+		}
+	}
+	a, err := parseArea("1000-3000 rw-s 00001000 103:1a 77                         /a b")
+	if want := (area{0x1000, 0x3000, true, true, true, 0x1000, unix.Mkdev(0x103, 0x1a), 77, "/a b"}); err != nil || a != want {
+		t.Errorf("%+v, %v, want %+v", a, err, want)
+	}
+}
+
+func FuzzParseArea(f *testing.F) {
+	f.Add("7f41a8645000-7f41a866d000 rw-s 00014000 00:19 1107 /dev/shm/x (deleted)")
+	f.Add("7ffc1000-7ffc2000 r-xp 00000000 00:00 0                          [vdso]")
+	f.Add("1-2 rwxs 0 ffffffff:0 18446744073709551615 ")
+	f.Fuzz(func(t *testing.T, line string) {
+		if a, err := parseArea(line); err == nil && strings.Count(line, " ") < 4 {
+			t.Errorf("%q became %+v", line, a)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+/* Memory of files that the program shares, registered so that kernels reach it: a file with a name,
+ * one without but still open, and those that have neither. */
+#define _GNU_SOURCE
+#include "driver.h"
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry add(.param .u64 x, .param .u32 a, .param .u32 n)\n"
+	"{\n"
+	" .reg .pred %p; .reg .b32 %r<7>; .reg .b64 %d<4>;\n"
+	" mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;\n"
+	" mad.lo.s32 %r1, %r1, %r2, %r3;\n"
+	" ld.param.u32 %r4, [n]; setp.ge.u32 %p, %r1, %r4; @%p bra DONE;\n"
+	" ld.param.u64 %d1, [x]; ld.param.u32 %r5, [a];\n"
+	" mul.wide.u32 %d2, %r1, 4; add.s64 %d3, %d1, %d2;\n"
+	" ld.global.u32 %r6, [%d3]; add.u32 %r6, %r6, %r5; st.global.u32 [%d3], %r6;\n"
+	"DONE: ret;\n"
+	"}\n";
+
+enum { PAGE = 4096, PAGES = 40, BYTES = PAGES * PAGE, WORDS = BYTES / 4 };
+
+static CUfunction add;
+
+static void run_add(CUdeviceptr address, unsigned amount, unsigned count)
+{
+	void *parameters[] = {&address, &amount, &count};
+	CU(D(cuLaunchKernel)(add, (count + 255) / 256, 1, 1, 256, 1, 1, 0, 0, parameters, NULL));
+}
+
+static unsigned *share(int fd)
+{
+	CHECK(ftruncate(fd, 2 * BYTES) == 0);
+	unsigned *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BYTES / 2);
+	CHECK(memory != MAP_FAILED);
+	return memory;
+}
+
+/* Kernels and the program see each other's stores at one address. */
+static void reach(unsigned *memory, int fd)
+{
+	CUdeviceptr device = 0;
+	unsigned flags = 0, word = 0;
+	for (unsigned i = 0; i < WORDS; i++)
+		memory[i] = i;
+	CU(D(cuMemHostRegister)(memory, BYTES, CU_MEMHOSTREGISTER_DEVICEMAP));
+	CU(D(cuMemHostGetDevicePointer)(&device, memory, 0));
+	CHECK(device == (CUdeviceptr)(uintptr_t)memory);
+	CU(D(cuMemHostGetFlags)(&flags, memory));
+	CHECK((flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0);
+	run_add(device, 1000, WORDS);
+	CU(D(cuCtxSynchronize)());
+	for (unsigned i = 0; i < WORDS; i++)
+		CHECK(memory[i] == i + 1000);
+	memory[7] = 1;
+	run_add(device + 28, 1, 1);
+	CU(D(cuCtxSynchronize)());
+	CHECK(memory[7] == 2);
+	CHECK(pread(fd, &word, 4, BYTES / 2 + 28) == 4 && word == 2);
+
+	CUdeviceptr plain;
+	CU(D(cuMemAlloc)(&plain, BYTES));
+	CU(D(cuMemcpyHtoDAsync)(plain, memory, BYTES, 0));
+	run_add(plain, 5, WORDS);
+	CU(D(cuMemcpyDtoHAsync)(memory, plain, BYTES, 0));
+	CU(D(cuMemsetD32Async)(device + 8, 77, 2, 0));
+	CU(D(cuCtxSynchronize)());
+	CHECK(memory[0] == 1005 && memory[7] == 7 && memory[2] == 77 && memory[3] == 77 &&
+	      memory[4] == 1009);
+	CU(D(cuMemcpyDtoH)(&word, device + 8, 4));
+	CHECK(word == 77);
+	CU(D(cuMemFree)(plain));
+
+	CHECK(D(cuMemHostRegister)(memory + 1, 8, 0) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	CHECK(D(cuMemHostUnregister)(memory + 1) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	CU(D(cuMemHostUnregister)(memory));
+	CHECK(D(cuMemHostUnregister)(memory) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	CHECK(D(cuMemHostGetDevicePointer)(&device, memory, 0) == CUDA_ERROR_INVALID_VALUE);
+
+	/* Parts that neither begin nor end at pages, in one page too. */
+	CU(D(cuMemHostRegister)(memory + 3, 100, 0));
+	CU(D(cuMemHostRegister)(memory + 500, 8000, 0));
+	memory[3] = memory[500] = memory[2499] = 10;
+	run_add((CUdeviceptr)(uintptr_t)(memory + 3), 1, 25);
+	run_add((CUdeviceptr)(uintptr_t)(memory + 500), 2, 2000);
+	CU(D(cuCtxSynchronize)());
+	CHECK(memory[3] == 11 && memory[500] == 12 && memory[2499] == 12);
+	CU(D(cuMemHostUnregister)(memory + 3));
+	CU(D(cuMemHostUnregister)(memory + 500));
+}
+
+/* Memory that cannot be shared is registered all the same; copies go by staging. */
+static void staged(unsigned *memory)
+{
+	CUdeviceptr device, plain;
+	CU(D(cuMemHostRegister)(memory, BYTES, CU_MEMHOSTREGISTER_DEVICEMAP));
+	CHECK(D(cuMemHostGetDevicePointer)(&device, memory, 0) == CUDA_ERROR_NOT_SUPPORTED);
+	CU(D(cuMemAlloc)(&plain, BYTES));
+	memory[5] = 99;
+	CU(D(cuMemcpyHtoDAsync)(plain, memory, BYTES, 0));
+	run_add(plain, 1, WORDS);
+	CU(D(cuMemcpyDtoHAsync)(memory, plain, BYTES, 0));
+	CU(D(cuCtxSynchronize)());
+	CHECK(memory[5] == 100);
+	CU(D(cuMemFree)(plain));
+	CU(D(cuMemHostUnregister)(memory));
+}
+
+/* A child shares the memory, and not the GPU. */
+static void forked(unsigned *memory)
+{
+	CU(D(cuMemHostRegister)(memory, BYTES, 0));
+	memory[1] = 0;
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		if (D(cuMemHostUnregister)(memory) != CUDA_ERROR_NOT_INITIALIZED)
+			_exit(1);
+		memory[1] = 40;
+		_exit(0);
+	}
+	int status = 1;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	run_add((CUdeviceptr)(uintptr_t)memory, 2, 2);
+	CU(D(cuCtxSynchronize)());
+	CHECK(memory[1] == 42);
+	CU(D(cuMemHostUnregister)(memory));
+}
+
+int main(void)
+{
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+	char name[] = "/dev/shm/phos-shared-XXXXXX";
+	CU(D(cuInit)(0));
+	CU(D(cuDeviceGet)(&device, 0));
+	CU(D(cuCtxCreate)(&context, 0, device));
+	CU(D(cuModuleLoadData)(&module, ptx));
+	CU(D(cuModuleGetFunction)(&add, module, "add"));
+
+	int named = mkstemp(name), nameless = memfd_create("a name", 0);
+	CHECK(named >= 0 && nameless >= 0);
+	unsigned *memory = share(named), *other = share(nameless);
+	reach(memory, named);
+	reach(other, nameless);
+	forked(memory);
+	close(nameless); /* now nothing leads to it */
+	staged(other);
+	CHECK(unlink(name) == 0);
+	reach(memory, named);
+	unsigned *mine = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, named, 0);
+	CHECK(mine != MAP_FAILED);
+	staged(mine);
+	unsigned *nowhere =
+		mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(nowhere != MAP_FAILED);
+	staged(nowhere);
+	/* It ends with memory registered, and a stray store to what is not any more. */
+	CU(D(cuMemHostRegister)(memory, PAGE, 0));
+	run_add((CUdeviceptr)(uintptr_t)memory, 1, PAGE / 4 + 1);
+	CHECK(D(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
+	puts("ok shared");
+	return 0;
+}
