@@ -105,6 +105,9 @@ func (v *saving) commit(ctx context.Context) error {
 	m.CPU = v.cpu
 	m.Files = v.files
 	m.Processes, m.Endpoints = v.described()
+	if v.order.Stop {
+		v.pause = time.Since(v.paused) // it ends with the program, right after this
+	}
 	m.Stats = image.Stats{
 		PauseMicroseconds: uint64(v.pause.Microseconds()), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
 	}

@@ -52,7 +52,7 @@ func TestKilledAndRestored(t *testing.T) {
 func signed(t *testing.T, job *lab.Job) {
 	t.Helper()
 	shown, err := job.TryCli("image", "show", job.Image)
-	for _, want := range []string{`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `by CRIU \d+\.\d+`} {
+	for _, want := range []string{`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `pause +[1-9]`, `by CRIU \d+\.\d+`} {
 		if err != nil || !regexp.MustCompile(want).MatchString(shown) {
 			t.Errorf("image show: %v, and no %q in:\n%s", err, want, shown)
 		}
