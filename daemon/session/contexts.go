@@ -131,6 +131,8 @@ func (s *Session) release(o *object.Object) {
 		state.close(s)
 	case *allocation:
 		state.free(s)
+	case *imported:
+		state.drop(s)
 	case *executable:
 		state.close(s)
 	case *hosted:

@@ -147,6 +147,12 @@ func (s *Session) holds(d *device, r gpu.Range, write bool) (*device, error) {
 		through := s.reaches(d, r.Address)
 		return through, s.mayTouch(through, r, write)
 	}
+	if i := s.importAt(r.Address); i != nil {
+		if !i.bounds.Contains(r) {
+			return nil, invalid("access shared memory", "the range is not part of one allocation")
+		}
+		return i.context.device, nil
+	}
 	holder := s.holder(r.Address)
 	var found gpu.Range
 	var ok bool

@@ -10,6 +10,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/session/heap"
 	"github.com/phos-gpu/phos/daemon/session/object"
 	"github.com/phos-gpu/phos/daemon/session/saved"
+	"github.com/phos-gpu/phos/daemon/sharing"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -24,10 +25,15 @@ type allocation struct {
 	pool *pool
 	// managed memory is freed as device memory is, though it lies in the arena.
 	managed bool
+	// export is the key under which other processes can have it; zero for none.
+	export sharing.ID
 }
 
 // free gives the memory back at once. It needs no lock.
 func (a *allocation) free(s *Session) {
+	if a.export != (sharing.ID{}) {
+		s.shares.withdraw(a.export)
+	}
 	var err error
 	if a.heap == nil {
 		err = s.freePinned(a.bounds)
@@ -340,7 +346,7 @@ func (s *Session) memFreeHost(call *Call, in *wire.MemFreeHost) error {
 }
 
 func (a *allocation) save(*saving) saved.State {
-	out := &saved.Memory{Bytes: a.bounds.Bytes, Managed: a.managed}
+	out := &saved.Memory{Bytes: a.bounds.Bytes, Managed: a.managed, Export: a.export}
 	if a.pool != nil && a.pool.object.State == a.pool {
 		out.Pool = a.pool.object.Handle()
 	}
@@ -362,6 +368,9 @@ func (r *restoring) allocation(o *object.Object, in *saved.Memory) (*allocation,
 			return nil, err
 		}
 		a.pool = p
+	}
+	if in.Export != (sharing.ID{}) {
+		return a, r.export(a, in.Export)
 	}
 	return a, nil
 }

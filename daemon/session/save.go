@@ -46,7 +46,7 @@ func (s *Session) Save() ([]byte, error) {
 			k.out.Objects = append(k.out.Objects, k.object(o))
 		}
 	}
-	k.out.Reservations = s.saveReservations()
+	k.out.Reservations, k.out.Exporter = s.saveReservations(), s.shares.name()
 	if k.err != nil {
 		return nil, k.err
 	}
@@ -132,7 +132,11 @@ func Restore(options Options, data []byte) (*Session, error) {
 		return nil, err
 	}
 	r := &restoring{s: s, in: in, memory: map[*device][]gpu.Range{}, children: map[abi.Handle]*graph.Graph{}}
-	if err := r.all(); err != nil {
+	err = r.all()
+	if err == nil {
+		err = r.rejoin()
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore session: %w", err), s.Close())
 	}
 	return s, nil
@@ -332,6 +336,8 @@ func (r *restoring) state(o *object.Object, in saved.State) (any, error) {
 		return r.block(o, in)
 	case *saved.Registered:
 		return r.registered(o, in)
+	case *saved.Import:
+		return r.imported(o, in)
 	}
 	return nil, damaged("it is of an unknown kind")
 }
@@ -404,6 +410,8 @@ func (s *Session) Counts() map[string]uint64 {
 		case o.Retired():
 		case o.Kind == object.KindMemory:
 			counts["memory"]++
+		case o.Kind == object.KindImported:
+			counts["shared memory"]++
 		case o.Kind == object.KindPinned:
 			counts["pinned memory"]++
 		case o.Kind == object.KindRegistered:

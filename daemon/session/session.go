@@ -80,6 +80,7 @@ type Session struct {
 	callbacks callbacks
 	backlog   backlog
 	shown     shown
+	shares    shares
 	made      atomic.Uint64
 	completed atomic.Uint64
 
@@ -90,6 +91,7 @@ type Session struct {
 	capturing int // what Answers.Capturing was told last
 	devices   []*device
 	virtual   *virtual.Space
+	imports   []*imported
 	contexts  map[uint32]*context // by the low half of the handle
 	words     words
 	params    keeper
@@ -148,6 +150,7 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	s.callbacks.close()
+	s.shares.close()
 	var first error
 	for _, handle := range slices.Sorted(maps.Keys(s.contexts)) {
 		if c := s.contexts[handle]; c != nil {

@@ -1098,6 +1098,30 @@ func (s *Session) dispatch(call *Call) {
 			return
 		}
 		s.finish(call, s.graphExecMemOpsNodeSet(call, &in), nil)
+	case abi.CallIpcExport:
+		var in wire.IpcExport
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.IpcExportReply)
+		s.finish(call, s.ipcExport(call, &in, out), out)
+	case abi.CallIpcOpen:
+		var in wire.IpcOpen
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.IpcOpenReply)
+		s.finish(call, s.ipcOpen(call, &in, out), out)
+	case abi.CallIpcClose:
+		var in wire.IpcClose
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.IpcCloseReply)
+		s.finish(call, s.ipcClose(call, &in, out), out)
 	default:
 		s.unknown(call)
 	}

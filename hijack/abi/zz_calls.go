@@ -150,6 +150,9 @@ const (
 	CallGraphMemOpsNodeGet                                 Call = 242
 	CallGraphMemOpsNodeSet                                 Call = 243
 	CallGraphExecMemOpsNodeSet                             Call = 244
+	CallIpcExport                                          Call = 245
+	CallIpcOpen                                            Call = 246
+	CallIpcClose                                           Call = 247
 )
 
 var calls = [...]callInfo{
@@ -299,4 +302,7 @@ var calls = [...]callInfo{
 	CallGraphMemOpsNodeGet:                                 {"graphMemOpsNodeGet", ClassSync, "node address capacity"},
 	CallGraphMemOpsNodeSet:                                 {"graphMemOpsNodeSet", ClassSync, "node ops[]"},
 	CallGraphExecMemOpsNodeSet:                             {"graphExecMemOpsNodeSet", ClassSync, "exec node ops[]"},
+	CallIpcExport:                                          {"ipcExport", ClassSync, "dptr"},
+	CallIpcOpen:                                            {"ipcOpen", ClassWait, "exporter0 exporter1 key0 key1"},
+	CallIpcClose:                                           {"ipcClose", ClassWait, "dptr"},
 }

@@ -2,7 +2,17 @@
 #include "session.h"
 #include "zz_calls.h"
 
-enum node_type { KERNEL, MEMCPY, MEMSET, HOST, GRAPH, EMPTY, WAIT_EVENT, EVENT_RECORD, MEMORY_OPS = 12 };
+enum node_type {
+	KERNEL,
+	MEMCPY,
+	MEMSET,
+	HOST,
+	GRAPH,
+	EMPTY,
+	WAIT_EVENT,
+	EVENT_RECORD,
+	MEMORY_OPS = 12
+};
 
 static CUDA_MEMSET_NODE_PARAMS fill_of(const CUgraphNodeParams *p)
 {

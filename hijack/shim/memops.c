@@ -8,10 +8,10 @@
 enum op { WAIT_32 = 1, WRITE_32 = 2, FLUSH = 3, WAIT_64 = 4, WRITE_64 = 5, BARRIER = 6 };
 enum { MOST = 256, WORDS = 3 };
 
-#define WAIT_FLUSHES   (1u << 30)
-#define WAIT_COMPARES  3u
-#define NO_BARRIER     1u
-#define BARRIER_KNOWN  1u
+#define WAIT_FLUSHES  (1u << 30)
+#define WAIT_COMPARES 3u
+#define NO_BARRIER    1u
+#define BARRIER_KNOWN 1u
 
 /* Operations as they travel. */
 struct packed {
@@ -70,8 +70,8 @@ static CUresult pack(const CUstreamBatchMemOpParams *all, unsigned int count, st
 	return CUDA_SUCCESS;
 }
 
-CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
-			       CUstreamBatchMemOpParams *all, unsigned int flags)
+CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *all,
+			       unsigned int flags)
 {
 	struct packed packed;
 	CUresult result = phos_enter_context();
@@ -85,10 +85,8 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 static CUresult one(CUstream stream, enum op op, CUdeviceptr address, uint64_t value,
 		    unsigned int flags)
 {
-	CUstreamBatchMemOpParams p = {.value = {.operation = op,
-						.address = address,
-						.value = value,
-						.flags = flags}};
+	CUstreamBatchMemOpParams p = {
+		.value = {.operation = op, .address = address, .value = value, .flags = flags}};
 	return cuStreamBatchMemOp_v2(stream, 1, &p, 0);
 }
 
@@ -123,9 +121,8 @@ static CUresult pack_node(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct packed 
 	return pack(p->paramArray, p->count, out);
 }
 
-CUresult cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph,
-				  const CUgraphNode *dependencies, size_t count,
-				  const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
+CUresult cuGraphAddBatchMemOpNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+				  size_t count, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
 {
 	struct packed packed;
 	CUresult result = pack_node(p, &packed);
@@ -139,8 +136,9 @@ CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_O
 {
 	struct packed packed;
 	CUresult result = pack_node(p, &packed);
-	return result == CUDA_SUCCESS ? phos_call_graphMemOpsNodeSet(node, packed.each, packed.words)
-				      : result;
+	return result == CUDA_SUCCESS
+		       ? phos_call_graphMemOpsNodeSet(node, packed.each, packed.words)
+		       : result;
 }
 
 CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,

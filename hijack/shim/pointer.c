@@ -58,7 +58,6 @@ static bool describe_any(CUpointer_attribute attribute, struct answer *answer)
 	case MAPPED:
 		*answer = number(1);
 		return true;
-	case IS_LEGACY_IPC_CAPABLE:
 	case IS_RDMA_CAPABLE:
 	case IS_DECOMPRESS_CAPABLE:
 		*answer = number(0);
@@ -124,6 +123,9 @@ static bool describe(const struct phos_range *range, CUpointer_attribute attribu
 		return true;
 	case ALLOWED_HANDLE_TYPES:
 		*answer = word(range->kind == PHOS_RANGE_MAPPED ? range->flags : 0);
+		return true;
+	case IS_LEGACY_IPC_CAPABLE:
+		*answer = number(range->kind == PHOS_RANGE_DEVICE && range->pool == 0);
 		return true;
 	case ACCESS_FLAGS:
 		*answer = number(may(range));

@@ -12,6 +12,7 @@ enum phos_range_kind {
 	PHOS_RANGE_REGISTERED = 8, /* cuMemHostRegister: the program's own pages */
 	PHOS_RANGE_GLOBAL = 16,    /* a variable of a module: device memory that cannot be freed */
 	PHOS_RANGE_MAPPED = 32,    /* cuMemMap */
+	PHOS_RANGE_IMPORTED = 64,  /* cuIpcOpenMemHandle */
 };
 
 struct phos_range {

@@ -57,6 +57,11 @@ typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *userDat
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
 
 typedef struct {
+	char reserved[64];
+} CUipcMemHandle;
+_Static_assert(sizeof(CUipcMemHandle) == 64, "CUipcMemHandle");
+
+typedef struct {
 	unsigned char bytes[16];
 } CUuuid;
 _Static_assert(sizeof(CUuuid) == 16, "CUuuid");

@@ -157,6 +157,9 @@ enum {
 	PHOS_CALL_graphMemOpsNodeGet = 242,
 	PHOS_CALL_graphMemOpsNodeSet = 243,
 	PHOS_CALL_graphExecMemOpsNodeSet = 244,
+	PHOS_CALL_ipcExport = 245,
+	PHOS_CALL_ipcOpen = 246,
+	PHOS_CALL_ipcClose = 247,
 };
 
 CUresult phos_call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
@@ -235,6 +238,9 @@ CUresult phos_call_graphAddMemOpsNode(CUgraphNode *node, CUgraph graph, const CU
 CUresult phos_call_graphMemOpsNodeGet(CUgraphNode node, uint64_t address, uint64_t capacity, uint64_t *words);
 CUresult phos_call_graphMemOpsNodeSet(CUgraphNode node, const uint64_t *ops, size_t words);
 CUresult phos_call_graphExecMemOpsNodeSet(CUgraphExec exec, CUgraphNode node, const uint64_t *ops, size_t words);
+CUresult phos_call_ipcExport(CUdeviceptr dptr, uint64_t *exporter0, uint64_t *exporter1, uint64_t *key0, uint64_t *key1);
+CUresult phos_call_ipcOpen(uint64_t exporter0, uint64_t exporter1, uint64_t key0, uint64_t key1, CUdeviceptr *dptr, uint64_t *bytes);
+CUresult phos_call_ipcClose(CUdeviceptr dptr, int *closed);
 
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode);
@@ -475,6 +481,10 @@ PHOS_EXPORT CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph 
 PHOS_EXPORT CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out);
 PHOS_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
 PHOS_EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
+PHOS_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);
+PHOS_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
+PHOS_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
+PHOS_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr);
 PHOS_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
 PHOS_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
 PHOS_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);

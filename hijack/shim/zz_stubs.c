@@ -2335,6 +2335,67 @@ CUresult phos_call_graphExecMemOpsNodeSet(CUgraphExec exec, CUgraphNode node, co
 	return phos_wait(&phos_c);
 }
 
+CUresult phos_call_ipcExport(CUdeviceptr dptr, uint64_t *exporter0, uint64_t *exporter1, uint64_t *key0, uint64_t *key1)
+{
+	struct phos_call phos_c;
+	if (exporter0 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (exporter1 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (key0 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (key1 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 245, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, dptr);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t exporter0_word = phos_take_u64(&phos_c);
+	*exporter0 = (uint64_t)exporter0_word;
+	uint64_t exporter1_word = phos_take_u64(&phos_c);
+	*exporter1 = (uint64_t)exporter1_word;
+	uint64_t key0_word = phos_take_u64(&phos_c);
+	*key0 = (uint64_t)key0_word;
+	uint64_t key1_word = phos_take_u64(&phos_c);
+	*key1 = (uint64_t)key1_word;
+	return phos_r;
+}
+
+CUresult phos_call_ipcOpen(uint64_t exporter0, uint64_t exporter1, uint64_t key0, uint64_t key1, CUdeviceptr *dptr, uint64_t *bytes)
+{
+	struct phos_call phos_c;
+	if (dptr == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (bytes == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 246, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(4)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, exporter0);
+	phos_put_u64(&phos_c, exporter1);
+	phos_put_u64(&phos_c, key0);
+	phos_put_u64(&phos_c, key1);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t dptr_word = phos_take_u64(&phos_c);
+	*dptr = (CUdeviceptr)dptr_word;
+	uint64_t bytes_word = phos_take_u64(&phos_c);
+	*bytes = (uint64_t)bytes_word;
+	return phos_r;
+}
+
+CUresult phos_call_ipcClose(CUdeviceptr dptr, int *closed)
+{
+	struct phos_call phos_c;
+	if (closed == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 247, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, dptr);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t closed_word = phos_take_u64(&phos_c);
+	*closed = (int)closed_word;
+	return phos_r;
+}
+
 CUresult cuStreamBeginCapture(CUstream hStream)
 {
 	return cuStreamBeginCapture_v2(hStream, 0);
@@ -2469,6 +2530,11 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraph
 	(void)logBuffer;
 	(void)bufferSize;
 	return cuGraphInstantiateWithFlags(phGraphExec, hGraph, 0);
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+{
+	return cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)

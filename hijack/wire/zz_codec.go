@@ -5354,6 +5354,147 @@ func (m *GraphExecMemOpsNodeSet) Decode(payload []byte) error {
 	return r.end("GraphExecMemOpsNodeSet")
 }
 
+// IpcExport is what ipcExport sends.
+type IpcExport struct {
+	Dptr uint64
+}
+
+// Append encodes the message behind data.
+func (m *IpcExport) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Dptr)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcExport) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("IpcExport", len(payload), 8)
+	}
+	m.Dptr = binary.LittleEndian.Uint64(payload[0:])
+	return nil
+}
+
+// IpcExportReply is what ipcExport gets back.
+type IpcExportReply struct {
+	Exporter0 uint64
+	Exporter1 uint64
+	Key0      uint64
+	Key1      uint64
+}
+
+// Append encodes the message behind data.
+func (m *IpcExportReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter0)
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter1)
+	data = binary.LittleEndian.AppendUint64(data, m.Key0)
+	data = binary.LittleEndian.AppendUint64(data, m.Key1)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcExportReply) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("IpcExportReply", len(payload), 32)
+	}
+	m.Exporter0 = binary.LittleEndian.Uint64(payload[0:])
+	m.Exporter1 = binary.LittleEndian.Uint64(payload[8:])
+	m.Key0 = binary.LittleEndian.Uint64(payload[16:])
+	m.Key1 = binary.LittleEndian.Uint64(payload[24:])
+	return nil
+}
+
+// IpcOpen is what ipcOpen sends.
+type IpcOpen struct {
+	Exporter0 uint64
+	Exporter1 uint64
+	Key0      uint64
+	Key1      uint64
+}
+
+// Append encodes the message behind data.
+func (m *IpcOpen) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter0)
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter1)
+	data = binary.LittleEndian.AppendUint64(data, m.Key0)
+	data = binary.LittleEndian.AppendUint64(data, m.Key1)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcOpen) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("IpcOpen", len(payload), 32)
+	}
+	m.Exporter0 = binary.LittleEndian.Uint64(payload[0:])
+	m.Exporter1 = binary.LittleEndian.Uint64(payload[8:])
+	m.Key0 = binary.LittleEndian.Uint64(payload[16:])
+	m.Key1 = binary.LittleEndian.Uint64(payload[24:])
+	return nil
+}
+
+// IpcOpenReply is what ipcOpen gets back.
+type IpcOpenReply struct {
+	Dptr  uint64
+	Bytes uint64
+}
+
+// Append encodes the message behind data.
+func (m *IpcOpenReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Dptr)
+	data = binary.LittleEndian.AppendUint64(data, m.Bytes)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcOpenReply) Decode(payload []byte) error {
+	if len(payload) != 16 {
+		return wrongLength("IpcOpenReply", len(payload), 16)
+	}
+	m.Dptr = binary.LittleEndian.Uint64(payload[0:])
+	m.Bytes = binary.LittleEndian.Uint64(payload[8:])
+	return nil
+}
+
+// IpcClose is what ipcClose sends.
+type IpcClose struct {
+	Dptr uint64
+}
+
+// Append encodes the message behind data.
+func (m *IpcClose) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Dptr)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcClose) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("IpcClose", len(payload), 8)
+	}
+	m.Dptr = binary.LittleEndian.Uint64(payload[0:])
+	return nil
+}
+
+// IpcCloseReply is what ipcClose gets back.
+type IpcCloseReply struct {
+	Closed int32
+}
+
+// Append encodes the message behind data.
+func (m *IpcCloseReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Closed))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcCloseReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("IpcCloseReply", len(payload), 8)
+	}
+	m.Closed = int32(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
 // NewMessage makes the empty message that a call sends, nil for one that sends nothing.
 func NewMessage(call abi.Call) Message {
 	switch call {
@@ -5645,6 +5786,12 @@ func NewMessage(call abi.Call) Message {
 		return new(GraphMemOpsNodeSet)
 	case abi.CallGraphExecMemOpsNodeSet:
 		return new(GraphExecMemOpsNodeSet)
+	case abi.CallIpcExport:
+		return new(IpcExport)
+	case abi.CallIpcOpen:
+		return new(IpcOpen)
+	case abi.CallIpcClose:
+		return new(IpcClose)
 	}
 	return nil
 }
@@ -5804,6 +5951,12 @@ func NewReply(call abi.Call) Message {
 		return new(GraphAddMemOpsNodeReply)
 	case abi.CallGraphMemOpsNodeGet:
 		return new(GraphMemOpsNodeGetReply)
+	case abi.CallIpcExport:
+		return new(IpcExportReply)
+	case abi.CallIpcOpen:
+		return new(IpcOpenReply)
+	case abi.CallIpcClose:
+		return new(IpcCloseReply)
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ var layers = map[string]int{
 	"daemon/rpc":        1,
 	"daemon/guard":      2,
 	"daemon/handover":   2,
+	"daemon/sharing":    1,
 	"ckpt/store":        1,
 	"cluster/api":       1,
 	"cluster/state":     1,

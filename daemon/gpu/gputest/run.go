@@ -24,6 +24,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"memory/fresh", testFresh},
 		{"memory/digests", testDigests},
 		{"memory/touches", testTouches},
+		{"memory/shared", testShared},
 		{"copy/lines", testCopyLines},
 		{"copy/boxes", testCopyBoxes},
 		{"copy/host error", testCopyHostError},

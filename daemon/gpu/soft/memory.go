@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 
@@ -23,12 +24,14 @@ type device struct {
 	owners  map[uint64]*Context     // by address of a chunk
 	hosts   map[uint64]*hostMapping // by address
 	aliases map[uint64]*Context     // who made each, by its address
+	adopted map[uint64]struct{}     // chunks that are accounted to somebody else, by address
 }
 
 func newDevice(ordinal int, account account) *device {
 	return &device{
 		ordinal: ordinal, account: account,
 		owners: map[uint64]*Context{}, hosts: map[uint64]*hostMapping{}, aliases: map[uint64]*Context{},
+		adopted: map[uint64]struct{}{},
 	}
 }
 
@@ -70,18 +73,37 @@ func (m *Memory) mapWith(r gpu.Range, back func(gpu.Range) error) error {
 	return nil
 }
 
+// Adopt backs a range with what another memory has shared, whose account it is on.
+func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
+	if err := m.Memory.Adopt(r, file, offset); err != nil {
+		return err
+	}
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+		d.owners[at], d.adopted[at] = m.context, struct{}{}
+	}
+	return nil
+}
+
 // Unmap gives memory back, whichever context of the device mapped it.
 func (m *Memory) Unmap(r gpu.Range) error {
 	d := m.device
 	if err := m.Memory.Unmap(r); err != nil {
 		return err
 	}
+	ours := r.Bytes
 	d.mu.Lock()
 	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
 		delete(d.owners, at)
+		if _, adopted := d.adopted[at]; adopted {
+			delete(d.adopted, at)
+			ours -= gpu.ChunkBytes
+		}
 	}
 	d.mu.Unlock()
-	d.account.release(d.ordinal, r.Bytes)
+	d.account.release(d.ordinal, ours)
 	return nil
 }
 
@@ -242,6 +264,7 @@ type unmarked struct {
 	gpu.Toucher
 	gpu.Digester
 	gpu.Aliaser
+	gpu.Sharer
 }
 
 // shown is what a session sees of a memory.
@@ -249,7 +272,7 @@ func (m *Memory) shown(marks bool) gpu.Memory {
 	if marks {
 		return m
 	}
-	return unmarked{m, m, m, m, m, m}
+	return unmarked{m, m, m, m, m, m, m}
 }
 
 func sameSlice(a, b []byte) bool {

@@ -17,6 +17,8 @@ const (
 	KindPinned
 	// KindRegistered is the program's own memory that kernels reach.
 	KindRegistered
+	// KindImported is device memory of another process.
+	KindImported
 )
 
 // Maker is the call that made an object, as it came over the wire.

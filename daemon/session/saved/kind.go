@@ -32,6 +32,8 @@ func newState(kind abi.Kind) State {
 		return &UserObject{}
 	case abi.KindAllocation:
 		return &Block{}
+	case object.KindImported:
+		return &Import{}
 	case object.KindMemory, object.KindPinned:
 		return &Memory{}
 	case object.KindRegistered:

@@ -1,6 +1,9 @@
 package saved
 
-import "github.com/phos-gpu/phos/hijack/abi"
+import (
+	"github.com/phos-gpu/phos/daemon/sharing"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
 
 // Memory is an allocation, in a GPU's window or in the arena.
 type Memory struct {
@@ -9,12 +12,17 @@ type Memory struct {
 	Pool abi.Handle
 	// Managed says of memory in the arena that it is managed, and not only pinned.
 	Managed bool
+	// Export is the number under which other processes can have it; zero for none.
+	Export sharing.ID
 }
 
 func (m *Memory) code(c *coder) {
 	number(c, &m.Bytes)
 	number(c, &m.Pool)
 	c.flag(&m.Managed)
+	if c.version >= 3 {
+		codeID(c, &m.Export)
+	}
 }
 
 // Registered is memory of the program's own, at its address, that kernels reach.

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/sharing"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Version is the version of the encoding that is written. All older ones are read. The second added reservations,
-// blocks and registered memory.
-const Version = 2
+// Version is the version of the encoding that is written. All older ones are read. The second added reservations, blocks and
+// registered memory, the third memory shared with other processes.
+const Version = 3
 
 // magic begins every saved session.
 const magic = "phos session\n"
@@ -31,6 +32,8 @@ type Session struct {
 	Objects []Object
 	// Reservations are by address.
 	Reservations []Reservation
+	// Exporter is the session's name for those who share its memory; zero for none.
+	Exporter sharing.ID
 }
 
 // Words is which completion words of events are free: those in Free, last to first, then those from Next on.
@@ -85,6 +88,9 @@ func (s *Session) code(c *coder) {
 	list(c, &s.Objects, func(c *coder, o *Object) { o.code(c) })
 	if c.version >= 2 {
 		list(c, &s.Reservations, func(c *coder, r *Reservation) { r.code(c) })
+	}
+	if c.version >= 3 {
+		codeID(c, &s.Exporter)
 	}
 }
 

@@ -79,8 +79,7 @@ static void comparisons(void)
 	}
 	for (size_t i = 0; i < sizeof not_met / sizeof not_met[0]; i++) {
 		CU(D(cuStreamWriteValue32)(first, words, not_met[i].word, 0));
-		CU(D(cuStreamWaitValue32)(first, words, not_met[i].value,
-					  not_met[i].flags));
+		CU(D(cuStreamWaitValue32)(first, words, not_met[i].value, not_met[i].flags));
 		CU(D(cuStreamWriteValue32)(first, words + 4, (cuuint32_t)i + 1, 0));
 		for (int looks = 0; looks < 20; looks++)
 			CHECK(D(cuStreamQuery)(first) == CUDA_ERROR_NOT_READY);
@@ -178,7 +177,8 @@ int main(void)
 	int can = 0;
 	CU(D(cuInit)(0));
 	CU(D(cuDeviceGet)(&device, 0));
-	CU(D(cuDeviceGetAttribute)(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device));
+	CU(D(cuDeviceGetAttribute)(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+				   device));
 	CHECK(can);
 	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
 	CU(D(cuCtxSetCurrent)(context));

@@ -57,7 +57,7 @@ func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, er
 			if err != nil {
 				return Span{}, err
 			}
-		case write && state != written:
+		case write && state < written:
 			m.states[i].CompareAndSwap(state, written)
 		default:
 			return m.spanAround(i, write, m.touched(reader, i)), nil

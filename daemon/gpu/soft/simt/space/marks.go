@@ -7,19 +7,19 @@ import "github.com/phos-gpu/phos/daemon/gpu"
 func (m *Memory) Unmarked() { m.mapped = written }
 
 // Written returns the marks of a range; bit i is chunk i of it. Chunks outside the window read as clean.
-func (m *Memory) Written(r gpu.Range) []uint64 { return m.inState(r, written) }
+func (m *Memory) Written(r gpu.Range) []uint64 { return m.inStates(r, written, adopted) }
 
 // Fresh returns which chunks nobody has written since they were mapped.
-func (m *Memory) Fresh(r gpu.Range) []uint64 { return m.inState(r, fresh) }
+func (m *Memory) Fresh(r gpu.Range) []uint64 { return m.inStates(r, fresh, fresh) }
 
-func (m *Memory) inState(r gpu.Range, state uint32) []uint64 {
+func (m *Memory) inStates(r gpu.Range, least, most uint32) []uint64 {
 	first, end, err := m.chunks(r)
 	if err != nil {
 		return nil
 	}
 	found := make([]uint64, (end-first+63)/64)
 	for i := first; i < end; i++ {
-		if m.states[i].Load() == state {
+		if state := m.states[i].Load(); state >= least && state <= most {
 			found[(i-first)/64] |= 1 << ((i - first) % 64)
 		}
 	}

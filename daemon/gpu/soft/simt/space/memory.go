@@ -18,6 +18,8 @@ const (
 	fresh           // present, all zeros, not written since it was mapped
 	clean           // present, not written since the mark was cleared
 	written         // present and written
+	shared          // present, and others may write it without our seeing it: always counts as written
+	adopted         // the same, of another's memory
 )
 
 // Memory is one address space. All methods may be called at once from several goroutines; accesses of different
@@ -36,6 +38,8 @@ type Memory struct {
 	record atomic.Pointer[record]
 	// mapped is the state of memory that was just mapped.
 	mapped uint32
+
+	sharing sharing
 
 	mu      sync.Mutex
 	last    *record                  // what was recorded last
@@ -76,6 +80,9 @@ func (m *Memory) Window() gpu.Range { return m.window }
 // Close gives the window back. Nothing may run in the memory any more, its peers must have removed it.
 func (m *Memory) Close() error {
 	retire()
+	if m.sharing.file != nil {
+		_ = m.sharing.file.Close() // who has adopted its memory keeps it
+	}
 	return unix.Munmap(m.reserved)
 }
 
@@ -131,11 +138,19 @@ func (m *Memory) Unmap(r gpu.Range) error {
 			return fmt.Errorf("unmap %#x+%#x: chunk %d: %w", r.Address, r.Bytes, i, abi.NotMapped)
 		}
 	}
+	others := map[uint64]uint32{} // states of chunks whose memory is not this window's own
 	for i := first; i < end; i++ {
-		m.states[i].Store(unmapped)
+		if state := m.states[i].Swap(unmapped); state >= shared {
+			others[i] = state
+		}
 		delete(m.pending, i)
 	}
 	retire()
+	for i, state := range others {
+		if err := m.giveBack(i, state); err != nil {
+			return fmt.Errorf("give back %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
+		}
+	}
 	if err := unix.Madvise(m.data[first*gpu.ChunkBytes:end*gpu.ChunkBytes], unix.MADV_DONTNEED); err != nil {
 		return fmt.Errorf("give back %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
 	}

@@ -1,0 +1,246 @@
+/* Two processes have the same device memory: what either stores, by copies, fills and kernels, the
+ * other one sees. Halfway both wait for the file that HOLD names. */
+#include "../checkpoint/hold.h"
+#include "driver.h"
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry add(.param .u64 x, .param .u32 by)\n"
+	"{\n"
+	" .reg .b32 %r<4>; .reg .b64 %d<3>;\n"
+	" mov.u32 %r1, %tid.x; ld.param.u64 %d1, [x]; ld.param.u32 %r2, [by];\n"
+	" cvta.to.global.u64 %d1, %d1; mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d1, %d2;\n"
+	" ld.global.u32 %r3, [%d1]; add.u32 %r3, %r3, %r2; st.global.u32 [%d1], %r3;\n"
+	" ret;\n"
+	"}\n";
+
+enum { SMALL = 4096, LARGE = 5 << 20, N = 256 };
+
+static CUfunction add;
+static int to_other[2], from_other[2];
+
+static void put(const void *what, size_t bytes)
+{
+	CHECK(write(to_other[1], what, bytes) == (ssize_t)bytes);
+}
+
+static void get(void *what, size_t bytes)
+{
+	for (size_t done = 0; done < bytes;) {
+		ssize_t n = read(from_other[0], (char *)what + done, bytes - done);
+		CHECK(n > 0);
+		done += (size_t)n;
+	}
+}
+
+/* Says that it has come here, and waits until the other one has, too. */
+static void meet(char where)
+{
+	char there = 0;
+	put(&where, 1);
+	get(&there, 1);
+	CHECK(there == where);
+}
+
+static void start(void)
+{
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+	CU(D(cuInit)(0));
+	CU(D(cuDeviceGet)(&device, 0));
+	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
+	CU(D(cuCtxSetCurrent)(context));
+	CU(D(cuModuleLoadData)(&module, ptx));
+	CU(D(cuModuleGetFunction)(&add, module, "add"));
+}
+
+/* Every word of the memory is to be this one. */
+static void all_are(CUdeviceptr memory, size_t bytes, unsigned word)
+{
+	unsigned *copy = malloc(bytes);
+	CHECK(copy);
+	CU(D(cuMemcpyDtoH)(copy, memory, bytes));
+	for (size_t i = 0; i < bytes / 4; i++)
+		CHECK(copy[i] == word);
+	free(copy);
+}
+
+static void kernel(CUdeviceptr memory, unsigned by)
+{
+	void *parameters[] = {&memory, &by};
+	CU(D(cuLaunchKernel)(add, 1, 1, 1, N, 1, 1, 0, NULL, parameters, NULL));
+	CU(D(cuCtxSynchronize)());
+}
+
+/* One half, in which the importer has the same steps as the exporter, and stores where that one
+ * looks. */
+static void take_turns(CUdeviceptr small, CUdeviceptr large, int exporter)
+{
+	if (exporter) {
+		CU(D(cuMemsetD32)(small, 100, N));
+		CU(D(cuMemsetD32)(large, 7, LARGE / 4));
+		CU(D(cuCtxSynchronize)());
+	}
+	meet('a');
+	all_are(small, N * 4, 100);
+	all_are(large, LARGE, 7);
+	meet('b');
+	if (!exporter) {
+		kernel(small, 11);
+		CU(D(cuMemsetD32)(large + LARGE / 2, 8, LARGE / 8));
+		CU(D(cuCtxSynchronize)());
+	}
+	meet('c');
+	all_are(small, N * 4, 111);
+	all_are(large, LARGE / 2, 7);
+	all_are(large + LARGE / 2, LARGE / 2, 8);
+	meet('d');
+	if (exporter) {
+		kernel(small, 4);
+		CU(D(cuMemcpyDtoD)(large, large + LARGE / 2, LARGE / 2));
+		CU(D(cuCtxSynchronize)());
+	}
+	meet('e');
+	all_are(small, N * 4, 115);
+	all_are(large, LARGE, 8);
+	meet('f');
+}
+
+static void wait_here(int exporter)
+{
+	meet('h');
+	if (exporter)
+		CHECK(puts("ready") >= 0 && fflush(stdout) == 0);
+	hold();
+	meet('i');
+}
+
+static void refused_to_export(CUdeviceptr small)
+{
+	CUipcMemHandle handle, again;
+	CUdeviceptr managed, opened;
+	void *pinned;
+	CU(D(cuMemAllocManaged)(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+	CU(D(cuMemHostAlloc)(&pinned, 4096, 0));
+	CHECK(D(cuIpcGetMemHandle)(&handle, managed) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(D(cuIpcGetMemHandle)(&handle, (CUdeviceptr)(uintptr_t)pinned) ==
+	      CUDA_ERROR_INVALID_VALUE);
+	CHECK(D(cuIpcGetMemHandle)(&handle, (CUdeviceptr)12345) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(D(cuIpcGetMemHandle)(NULL, small) == CUDA_ERROR_INVALID_VALUE);
+	CU(D(cuIpcGetMemHandle)(&handle, small));
+	CU(D(cuIpcGetMemHandle)(&again, small + 8));
+	CHECK(memcmp(&handle, &again, sizeof handle) == 0);
+	CHECK(D(cuIpcOpenMemHandle)(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ==
+	      CUDA_ERROR_INVALID_CONTEXT);
+}
+
+static void export(void)
+{
+	CUdeviceptr before, small, large;
+	CUipcMemHandle handles[2];
+	start();
+	/* small begins inside a chunk. */
+	CU(D(cuMemAlloc)(&before, SMALL));
+	CU(D(cuMemAlloc)(&small, SMALL));
+	CU(D(cuMemAlloc)(&large, LARGE));
+	CU(D(cuMemsetD32)(before, 0xabcdef, SMALL / 4));
+	CU(D(cuCtxSynchronize)());
+	refused_to_export(small);
+	CU(D(cuIpcGetMemHandle)(&handles[0], small));
+	CU(D(cuIpcGetMemHandle)(&handles[1], large));
+	put(handles, sizeof handles);
+	for (int half = 0; half < 2; half++) {
+		take_turns(small, large, 1);
+		if (half == 0)
+			wait_here(1);
+	}
+	all_are(before, SMALL, 0xabcdef);
+	meet('x'); /* the other one has closed */
+	CU(D(cuMemFree)(small));
+	CU(D(cuMemFree)(large));
+	CU(D(cuCtxSynchronize)()); /* which frees before it answers */
+	meet('y');
+	meet('z');
+}
+
+static void described(CUdeviceptr address, size_t bytes)
+{
+	CUdeviceptr base = 0;
+	size_t size = 0;
+	unsigned type = 0;
+	CU(D(cuMemGetAddressRange)(&base, &size, address + 100));
+	CHECK(base == address && size == bytes);
+	CU(D(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+	CHECK(type == CU_MEMORYTYPE_DEVICE);
+}
+
+static void import(void)
+{
+	CUdeviceptr own, small, large, again;
+	CUipcMemHandle handles[2], wrong;
+	start();
+	CU(D(cuMemAlloc)(&own, SMALL));
+	get(handles, sizeof handles);
+	CU(D(cuIpcOpenMemHandle)(&small, handles[0], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	CU(D(cuIpcOpenMemHandle)(&large, handles[1], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	described(small, SMALL);
+	described(large, LARGE);
+	CU(D(cuIpcOpenMemHandle)(&again, handles[1], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	CHECK(again == large);
+	CU(D(cuIpcCloseMemHandle)(again));
+
+	wrong = handles[0];
+	wrong.reserved[9] ^= 1;
+	CHECK(D(cuIpcOpenMemHandle)(&again, wrong, 1) == CUDA_ERROR_INVALID_HANDLE);
+	wrong = handles[0];
+	wrong.reserved[30] ^= 1;
+	CHECK(D(cuIpcOpenMemHandle)(&again, wrong, 1) == CUDA_ERROR_INVALID_HANDLE);
+	memset(&wrong, 0, sizeof wrong);
+	CHECK(D(cuIpcOpenMemHandle)(&again, wrong, 1) == CUDA_ERROR_INVALID_HANDLE);
+	CHECK(D(cuIpcOpenMemHandle)(&again, handles[0], 2) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(D(cuMemFree)(small) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(D(cuIpcCloseMemHandle)(own) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(D(cuMemsetD8)(small + SMALL, 1, 1) == CUDA_ERROR_INVALID_VALUE ||
+	      D(cuCtxSynchronize)() == CUDA_ERROR_INVALID_VALUE);
+	for (int half = 0; half < 2; half++) {
+		take_turns(small, large, 0);
+		if (half == 0)
+			wait_here(0);
+	}
+	CU(D(cuIpcCloseMemHandle)(small));
+	CU(D(cuIpcCloseMemHandle)(large));
+	CHECK(D(cuIpcCloseMemHandle)(large) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(D(cuMemGetAddressRange)(NULL, NULL, large) != CUDA_SUCCESS);
+	meet('x');
+	meet('y'); /* the other one has freed the memory */
+	CHECK(D(cuIpcOpenMemHandle)(&small, handles[0], 1) == CUDA_ERROR_INVALID_HANDLE);
+	meet('z');
+}
+
+int main(void)
+{
+	int status = 0;
+	CHECK(pipe(to_other) == 0 && pipe(from_other) == 0);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		int swapped[2];
+		memcpy(swapped, to_other, sizeof swapped);
+		memcpy(to_other, from_other, sizeof swapped);
+		memcpy(from_other, swapped, sizeof swapped);
+		close(to_other[0]);
+		close(from_other[1]);
+		import();
+		return 0;
+	}
+	close(to_other[0]);
+	close(from_other[1]);
+	export();
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	puts("ok ipc");
+	return 0;
+}
