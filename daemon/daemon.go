@@ -20,6 +20,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/guard"
 	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/inventory"
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/daemon/preflight"
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -32,6 +33,9 @@ type Options struct {
 	Config config.Config
 	// Inventory lists the GPUs that a backend's name stands for.
 	Inventory func(gpus string) ([]gpu.DeviceInfo, error)
+	// Driver asks NVIDIA's driver about the real GPUs that a backend's name stands for, and tells of what goes wrong with them. Nil, or a
+	// nil result: there are none.
+	Driver func(gpus string, tell func(inventory.Event)) Driver
 	// Worker is the command that becomes a worker; nil: this program with the argument "worker".
 	Worker []string
 	Log    *slog.Logger
@@ -68,6 +72,9 @@ type Daemon struct {
 	// records is held while a session's record is written again, or removed.
 	records  sync.Mutex
 	policies policies
+	// driver is nil where there are no real GPUs.
+	driver Driver
+	health inventory.Health
 	// untracked says, once, that this kernel does not track written pages.
 	untracked func()
 
@@ -91,6 +98,9 @@ func New(options Options) (*Daemon, error) {
 	d.untracked = sync.OnceFunc(func() {
 		d.log.Info("this kernel does not track written pages: the memory of processes is copied while they stand still", "missing", "CONFIG_MEM_SOFT_DIRTY")
 	})
+	if options.Driver != nil {
+		d.driver = options.Driver(options.Config.Gpus.Offer, d.heard)
+	}
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -151,6 +161,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	running.Go(func() { split.accept() })
 	d.watchers.Go(d.watchHoldings)
 	d.watchers.Go(d.followPolicies)
+	d.watchers.Go(d.watchDriver)
 	running.Go(func() { _ = server.Serve(split) }) // it ends with an error whenever its listener closes
 	d.log.Info("phosd is ready", "version", rpc.Version, "socket", socket, "gpus", d.options.Config.Gpus.Offer, "adopted", d.table.count())
 	if d.options.Ready != nil {
@@ -193,6 +204,9 @@ func (d *Daemon) Close() error {
 	d.watchers.Wait()
 	d.retired.close()
 	failures := []error{d.desk.Close()}
+	if d.driver != nil {
+		failures = append(failures, d.driver.Close())
+	}
 	if d.ledger != nil {
 		failures = append(failures, d.ledger.Close())
 	}

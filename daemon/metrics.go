@@ -31,12 +31,20 @@ type metrics struct {
 	pauseSeconds          prometheus.Histogram
 	writtenBytes          prometheus.Counter
 	sharedBytes           prometheus.Counter
+	xids                  *prometheus.CounterVec
 }
 
 var (
 	describeGPUBytes   = prometheus.NewDesc("phos_gpu_memory_bytes", "Memory of a GPU.", []string{"gpu", "name"}, nil)
 	describeGPUUsed    = prometheus.NewDesc("phos_gpu_memory_used_bytes", "Memory of a GPU that programs hold.", []string{"gpu", "name"}, nil)
 	describeDenied     = prometheus.NewDesc("phos_gpu_opens_denied_total", "Opens of GPUs by other processes that were refused (gpus.exclusive).", nil, nil)
+	describeGPUBusy    = prometheus.NewDesc("phos_gpu_busy_ratio", "How much of the last moments something ran on a real GPU.", []string{"gpu", "name"}, nil)
+	describeGPUHeat    = prometheus.NewDesc("phos_gpu_temperature_celsius", "Temperature of a real GPU.", []string{"gpu", "name"}, nil)
+	describeGPUPower   = prometheus.NewDesc("phos_gpu_power_watts", "Power that a real GPU draws.", []string{"gpu", "name"}, nil)
+	describeGPUHeld    = prometheus.NewDesc("phos_gpu_memory_held_bytes", "Memory of a real GPU that anybody holds, as its driver says.", []string{"gpu", "name"}, nil)
+	describeGPUForeign = prometheus.NewDesc("phos_gpu_foreign_processes", "Processes on a real GPU that are not phos's.", []string{"gpu", "name"}, nil)
+	describeGPUErrors  = prometheus.NewDesc("phos_gpu_uncorrected_errors", "Uncorrected memory errors of a real GPU since its driver was loaded.", []string{"gpu", "name"}, nil)
+	describeGPULost    = prometheus.NewDesc("phos_gpu_lost", "1 for a real GPU that serves nobody any more.", []string{"gpu", "name"}, nil)
 	describePrograms   = prometheus.NewDesc("phos_programs", "Programs that run.", nil, nil)
 	describeCalls      = prometheus.NewDesc("phos_program_calls_total", "Driver calls that a program has completed.", []string{"pid", "job"}, nil)
 	describeSaved      = prometheus.NewDesc("phos_program_checkpoint_timestamp_seconds", "When a program was saved last.", []string{"pid", "job"}, nil)
@@ -57,8 +65,11 @@ func newMetrics(d *Daemon) *metrics {
 			Buckets: []float64{.005, .01, .02, .05, .1, .2, .5, 1},
 		}),
 	}
+	m.xids = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "phos_gpu_errors_total", Help: "Errors (Xids) of real GPUs that their driver has reported.",
+	}, []string{"bus", "xid"})
 	m.countCheckpoints()
-	m.registry.MustRegister(m.started, m.ended, m.refused, m.startSeconds, m, m.checkpoints, m.restores, m.phaseSeconds,
+	m.registry.MustRegister(m.xids, m.started, m.ended, m.refused, m.startSeconds, m, m.checkpoints, m.restores, m.phaseSeconds,
 		m.pauseSeconds, m.writtenBytes, m.sharedBytes, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -77,6 +88,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		labels := []string{strconv.Itoa(int(gpu.GetIndex())), gpu.GetName()}
 		gauge(describeGPUBytes, float64(gpu.GetMemoryBytes()), labels...)
 		gauge(describeGPUUsed, float64(gpu.GetUsedBytes()), labels...)
+		collectHardware(gpu.GetHardware(), func(desc *prometheus.Desc, value float64) { gauge(desc, value, labels...) })
 	}
 	if guard := m.daemon.options.Guard; guard != nil {
 		out <- prometheus.MustNewConstMetric(describeDenied, prometheus.CounterValue, float64(guard.Denied()))
@@ -89,6 +101,33 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		gauge(describePendingAge, float64(progress.GetPendingMilliseconds())/1000, labels...)
 		collectSaves(program, func(desc *prometheus.Desc, value float64) { gauge(desc, value, labels...) })
 	}
+}
+
+// collectHardware yields what the driver says of a real GPU. What it does not say has no number.
+func collectHardware(hardware *rpc.Hardware, gauge func(*prometheus.Desc, float64)) {
+	if hardware == nil {
+		return
+	}
+	yield := func(desc *prometheus.Desc, value *uint32, unit float64) {
+		if value != nil {
+			gauge(desc, float64(*value)*unit)
+		}
+	}
+	yield(describeGPUBusy, hardware.BusyPercent, .01)
+	yield(describeGPUHeat, hardware.TemperatureCelsius, 1)
+	yield(describeGPUPower, hardware.PowerMilliwatts, .001)
+	if hardware.UsedBytes != nil {
+		gauge(describeGPUHeld, float64(hardware.GetUsedBytes()))
+	}
+	if hardware.UncorrectedErrors != nil {
+		gauge(describeGPUErrors, float64(hardware.GetUncorrectedErrors()))
+	}
+	gauge(describeGPUForeign, float64(len(hardware.GetForeign())))
+	lost := 0.0
+	if hardware.GetLost() != "" {
+		lost = 1
+	}
+	gauge(describeGPULost, lost)
 }
 
 // collectSaves yields what became of a program's checkpoints. What never was has no number.

@@ -76,7 +76,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "worker":
-		err = worker.Run(func(worker.BackendOptions) (gpu.Backend, error) { return idle{}, nil })
+		err = worker.Run(openIdle)
 	case os.Getenv(phosdRole) != "":
 		err = playPhosd(os.Getenv(phosdRole))
 	case os.Getenv(requesterRole) != "":
@@ -113,6 +113,7 @@ func playPhosd(text string) error {
 	phosd, err := daemon.New(daemon.Options{
 		Config:    settings,
 		Inventory: func(string) ([]gpu.DeviceInfo, error) { return idle{}.Devices(), nil },
+		Driver:    openMadeDriver,
 		Log:       slog.New(settings.Log.Handler(os.Stderr)),
 		WorkerLog: os.Stderr,
 		Ready:     func() { fmt.Println("ready") },
@@ -144,6 +145,11 @@ func playProgram(socket string) error {
 				time.Sleep(time.Millisecond)
 			}
 			fmt.Println("dead")
+		case "sticky?":
+			for file.Word32(wire.WordSticky).Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			fmt.Println("sticky", abi.Result(file.Word32(wire.WordSticky).Load()))
 		case "exec":
 			return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 		case "sleep":

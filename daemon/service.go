@@ -93,8 +93,8 @@ func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
 			Gpus:                    d.options.Config.Gpus.Offer,
 			Warnings:                d.warnings(),
 		},
-		Gpus: d.gpuStatus(),
 	}
+	d.describeGPUs(ctx, actor, reply)
 	var visible []*session
 	for _, s := range d.table.all() {
 		if actor.May(s.record.Owner.UID) {
@@ -139,6 +139,9 @@ func (d *Daemon) statusOf(ctx context.Context, actor rpc.Actor, s *session) *rpc
 		if noted.Error != "" {
 			program.CheckpointError, program.CheckpointFailedUnixMilliseconds = noted.Error, noted.Tried.UnixMilli()
 		}
+	}
+	if failure := s.failure.Load(); failure != nil {
+		program.Failure = *failure
 	}
 	if p, holds := d.policyOf(s); holds {
 		program.Policy = p.Message()

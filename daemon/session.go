@@ -39,6 +39,8 @@ type session struct {
 	noted atomic.Pointer[rundir.Checkpoint]
 	// saving counts the checkpoints of the program that are under way.
 	saving atomic.Int32
+	// failure is why phosd takes the program for failed; nil: it does not.
+	failure atomic.Pointer[string]
 	// known is since when this phosd looks after the session.
 	known time.Time
 	// asked is nil until the worker has said what the program wants; asking is set while it is asked.

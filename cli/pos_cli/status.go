@@ -19,6 +19,10 @@ which, where and at what address, and every later call of the program fails) or 
 What a program has waited for longer than 10 seconds stands behind its state. CHECKPOINT is how long ago it was saved; below the
 table stands where to, what went wrong when it was tried last, and what the policy in its pos.yaml or phosd.toml asks for.
 
+Of real GPUs it shows what nvidia-smi does: memory that anybody holds, and of it what phos's programs do (OURS), use, temperature,
+power, and processes that are not phos's. A GPU's state is ok, lost (it needs a reset, and programs that held its memory have failed), MIG,
+a compute mode that keeps programs out, or the last error (Xid) that its driver has reported.
+
 With --json it prints one object with daemon, gpus and programs. Times are RFC 3339, sizes are bytes, and null stands where
 there is nothing. What a program is doing is told by:
 
@@ -28,7 +32,7 @@ there is nothing. What a program is doing is told by:
     rank, world_size              its place in a distributed job, from RANK and WORLD_SIZE or the variables of
                                   Open MPI and Slurm
     memory_bytes, pinned_bytes    what it holds on all GPUs; pinned and managed memory
-    fault                         what the failed kernel did
+    fault                         what the failed kernel did, or that the GPU is lost
     last_checkpoint, checkpoint   when it was saved last; age_seconds, dir and generation of that, error and failed when a
                                   later attempt failed, running, next, and the policy that asks for it
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -19,10 +20,7 @@ func (v statusView) table(to io.Writer) error {
 	for _, warning := range v.Daemon.Warnings {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
-	fmt.Fprintf(out, "\nGPU\tNAME\tMEMORY\tPROGRAMS\n")
-	for _, gpu := range v.GPUs {
-		fmt.Fprintf(out, "%d\t%s\t%s / %s\t%d\n", gpu.Index, gpu.Name, wording.Bytes(gpu.UsedBytes), wording.Bytes(gpu.MemoryBytes), gpu.Programs)
-	}
+	v.gpuTable(out)
 	if len(v.Programs) == 0 {
 		fmt.Fprintf(out, "\nno programs\n")
 		return out.Flush()
@@ -30,7 +28,7 @@ func (v statusView) table(to io.Writer) error {
 	fmt.Fprintf(out, "\nPID\tJOB\tUSER\tGPU\tMEMORY\tCALLS\tCHECKPOINT\tAGE\tSTATE\n")
 	for _, program := range v.Programs {
 		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", program.PID, wording.Shorten(program.Job, 24), program.User,
-			gpusText(program.GPUs), wording.Bytes(program.MemoryBytes), program.CallsCompleted,
+			numbersText(program.GPUs), wording.Bytes(program.MemoryBytes), program.CallsCompleted,
 			program.checkpointText(), wording.Age(program.age), program.stateText())
 	}
 	lead := "\n"
@@ -43,6 +41,121 @@ func (v statusView) table(to io.Writer) error {
 		}
 	}
 	return out.Flush()
+}
+
+// gpuTable has a line for each GPU. Real ones have more to tell.
+func (v statusView) gpuTable(out io.Writer) {
+	switch {
+	case v.Daemon.DriverError != "":
+		fmt.Fprintf(out, "warning: the driver cannot be asked: %s\n", v.Daemon.DriverError)
+	case v.Daemon.DriverVersion != "":
+		fmt.Fprintf(out, "driver %s, CUDA %s\n", v.Daemon.DriverVersion, v.Daemon.CUDAVersion)
+	}
+	if !slices.ContainsFunc(v.GPUs, func(g gpuView) bool { return g.Hardware != nil }) {
+		fmt.Fprintf(out, "\nGPU\tNAME\tMEMORY\tPROGRAMS\n")
+		for _, gpu := range v.GPUs {
+			fmt.Fprintf(out, "%d\t%s\t%s\t%d\n", gpu.Index, gpu.Name, usageText(gpu.UsedBytes, gpu.MemoryBytes), gpu.Programs)
+		}
+		return
+	}
+	fmt.Fprintf(out, "\nGPU\tNAME\tBUS ID\tMEMORY\tOURS\tUSE\tTEMP\tPOWER\tPROGRAMS\tSTATE\n")
+	for _, gpu := range v.GPUs {
+		hardware := gpu.Hardware
+		if hardware == nil {
+			hardware = &hardwareView{State: "unknown"}
+		}
+		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", gpu.Index, gpu.Name, orDash(hardware.BusID), hardware.memoryText(),
+			wording.Bytes(gpu.UsedBytes), numberText(hardware.BusyPercent, " %%"), numberText(hardware.Temperature, " C"),
+			hardware.powerText(), gpu.programsText(), hardware.State)
+	}
+	v.foreignTable(out)
+	lead := "\n"
+	for _, gpu := range v.GPUs {
+		for _, text := range gpu.Hardware.texts() {
+			fmt.Fprintf(out, "%sGPU %d: %s\n", lead, gpu.Index, text)
+			lead = ""
+		}
+	}
+}
+
+// foreignTable lists who else is on the GPUs.
+func (v statusView) foreignTable(out io.Writer) {
+	lead := "\nGPU\tNOT OURS: PID\tMEMORY\tUSER\tCOMMAND\n"
+	for _, gpu := range v.GPUs {
+		if gpu.Hardware == nil {
+			continue
+		}
+		for _, p := range gpu.Hardware.Foreign {
+			held := "-"
+			if p.UsedBytes != nil {
+				held = wording.Bytes(*p.UsedBytes)
+			}
+			fmt.Fprintf(out, "%s%d\t%d\t%s\t%s\t%s\n", lead, gpu.Index, p.PID, held, orDash(p.User), wording.Shorten(orDash(p.Command), 48))
+			lead = ""
+		}
+	}
+}
+
+func usageText(used, of uint64) string { return wording.Bytes(used) + " / " + wording.Bytes(of) }
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// numberText is a dash for what is not known; %% stands for a percent sign.
+func numberText(value *uint32, unit string) string {
+	if value == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d"+unit, *value)
+}
+
+func (v *hardwareView) memoryText() string {
+	if v.UsedBytes == nil || v.MemoryBytes == nil {
+		return "-"
+	}
+	return usageText(*v.UsedBytes, *v.MemoryBytes)
+}
+
+func (v *hardwareView) powerText() string {
+	const milli = 1000
+	switch {
+	case v.PowerMilliwatts == nil:
+		return "-"
+	case v.PowerLimit == nil:
+		return fmt.Sprintf("%d W", *v.PowerMilliwatts/milli)
+	}
+	return fmt.Sprintf("%d / %d W", *v.PowerMilliwatts/milli, *v.PowerLimit/milli)
+}
+
+// programsText lists the caller's programs, and counts those of others.
+func (g gpuView) programsText() string {
+	text := numbersText(g.PIDs)
+	if others := int(g.Programs) - len(g.PIDs); others > 0 {
+		text += fmt.Sprintf(" and %d", others)
+	}
+	return text
+}
+
+// texts are why the GPU is lost, and what happened to it last.
+func (v *hardwareView) texts() (texts []string) {
+	if v == nil {
+		return nil
+	}
+	if v.Lost != "" {
+		texts = append(texts, v.Lost)
+	}
+	if n := len(v.Events); n > 0 {
+		last := v.Events[n-1]
+		texts = append(texts, fmt.Sprintf("%s ago: %s", wording.Age(last.age), last.Text))
+	}
+	if v.UncorrectedErrors != nil && *v.UncorrectedErrors > 0 {
+		texts = append(texts, fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", *v.UncorrectedErrors))
+	}
+	return texts
 }
 
 func (p programView) checkpointText() string {
@@ -100,13 +213,14 @@ func (p programView) stateText() string {
 	return fmt.Sprintf("%s, in %s for %s", p.State, p.Pending.Call, wording.Age(time.Duration(p.Pending.Milliseconds)*time.Millisecond))
 }
 
-func gpusText(gpus []uint32) string {
-	if len(gpus) == 0 {
+// numbersText writes ordinals of GPUs, or pids.
+func numbersText(numbers []uint32) string {
+	if len(numbers) == 0 {
 		return "-"
 	}
-	texts := make([]string, len(gpus))
-	for i, gpu := range gpus {
-		texts[i] = strconv.Itoa(int(gpu))
+	texts := make([]string, len(numbers))
+	for i, number := range numbers {
+		texts[i] = strconv.Itoa(int(number))
 	}
 	return strings.Join(texts, ",")
 }

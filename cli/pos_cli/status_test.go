@@ -112,6 +112,13 @@ func TestEmptyStatusJSON(t *testing.T) {
 
 func inUTC(view *statusView) {
 	view.Daemon.Started = view.Daemon.Started.UTC()
+	for _, gpu := range view.GPUs {
+		if gpu.Hardware != nil {
+			for _, e := range gpu.Hardware.Events {
+				*e.Time = e.Time.UTC()
+			}
+		}
+	}
 	for i := range view.Programs {
 		program := &view.Programs[i]
 		program.Started = program.Started.UTC()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -23,6 +25,9 @@ type daemonView struct {
 	Started       time.Time `json:"started"`
 	UptimeSeconds int64     `json:"uptime_seconds"`
 	Warnings      []string  `json:"warnings"`
+	DriverVersion string    `json:"driver_version"`
+	CUDAVersion   string    `json:"cuda_version"`
+	DriverError   string    `json:"driver_error"`
 }
 
 type gpuView struct {
@@ -32,6 +37,50 @@ type gpuView struct {
 	MemoryBytes uint64 `json:"memory_bytes"`
 	UsedBytes   uint64 `json:"used_bytes"`
 	Programs    uint32 `json:"programs"`
+	// PIDs are the caller's programs among them.
+	PIDs     []uint32      `json:"pids"`
+	Hardware *hardwareView `json:"hardware"`
+}
+
+// hardwareView is a real GPU as its driver sees it; null stands for what it does not say.
+type hardwareView struct {
+	BusID             string        `json:"bus_id"`
+	State             string        `json:"state"`
+	Lost              string        `json:"lost"`
+	MemoryBytes       *uint64       `json:"memory_bytes"`
+	UsedBytes         *uint64       `json:"used_bytes"`
+	FreeBytes         *uint64       `json:"free_bytes"`
+	BusyPercent       *uint32       `json:"busy_percent"`
+	MemoryBusyPercent *uint32       `json:"memory_busy_percent"`
+	Temperature       *uint32       `json:"temperature_celsius"`
+	PowerMilliwatts   *uint32       `json:"power_milliwatts"`
+	PowerLimit        *uint32       `json:"power_limit_milliwatts"`
+	ComputeMode       string        `json:"compute_mode"`
+	MIG               *bool         `json:"mig"`
+	ECC               *bool         `json:"ecc"`
+	UncorrectedErrors *uint64       `json:"uncorrected_errors"`
+	Links             uint32        `json:"links"`
+	ActiveLinks       uint32        `json:"active_links"`
+	Foreign           []foreignView `json:"foreign"`
+	Events            []eventView   `json:"events"`
+}
+
+// foreignView is a process on a GPU that is not phos's.
+type foreignView struct {
+	PID       uint32  `json:"pid"`
+	User      string  `json:"user"`
+	Command   string  `json:"command"`
+	UsedBytes *uint64 `json:"used_bytes"`
+	Graphics  bool    `json:"graphics"`
+}
+
+type eventView struct {
+	Xid          uint64     `json:"xid"`
+	Text         string     `json:"text"`
+	Time         *time.Time `json:"time"`
+	ProgramFault bool       `json:"program_fault"`
+
+	age time.Duration
 }
 
 type programView struct {
@@ -97,6 +146,7 @@ func viewOf(reply *rpc.StatusReply, now time.Time) statusView {
 		Daemon: daemonView{
 			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
 			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Warnings: list(daemon.GetWarnings()),
+			DriverVersion: printable(daemon.GetDriverVersion()), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: printable(daemon.GetDriverError()),
 		},
 		GPUs:     []gpuView{},
 		Programs: []programView{},
@@ -105,12 +155,67 @@ func viewOf(reply *rpc.StatusReply, now time.Time) statusView {
 		view.GPUs = append(view.GPUs, gpuView{
 			Index: gpu.GetIndex(), Name: gpu.GetName(), UUID: gpu.GetUuid(),
 			MemoryBytes: gpu.GetMemoryBytes(), UsedBytes: gpu.GetUsedBytes(), Programs: gpu.GetPrograms(),
+			PIDs: append([]uint32{}, gpu.GetPids()...), Hardware: hardwareOf(gpu.GetHardware(), now),
 		})
 	}
 	for _, program := range reply.GetPrograms() {
 		view.Programs = append(view.Programs, programOf(program, now))
 	}
 	return view
+}
+
+// hardwareOf is nil for a GPU that no driver knows.
+func hardwareOf(hardware *rpc.Hardware, now time.Time) *hardwareView {
+	if hardware == nil {
+		return nil
+	}
+	view := &hardwareView{
+		BusID: printable(hardware.GetBusId()), Lost: printable(hardware.GetLost()),
+		MemoryBytes: hardware.MemoryBytes, UsedBytes: hardware.UsedBytes, FreeBytes: hardware.FreeBytes,
+		BusyPercent: hardware.BusyPercent, MemoryBusyPercent: hardware.MemoryBusyPercent, Temperature: hardware.TemperatureCelsius,
+		PowerMilliwatts: hardware.PowerMilliwatts, PowerLimit: hardware.PowerLimitMilliwatts,
+		ComputeMode: printable(hardware.GetComputeMode()), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
+		Links: hardware.GetLinks(), ActiveLinks: hardware.GetActiveLinks(), Foreign: []foreignView{}, Events: []eventView{},
+	}
+	for _, p := range hardware.GetForeign() {
+		view.Foreign = append(view.Foreign, foreignView{p.GetPid(), printable(p.GetUser()), printable(p.GetCommand()), p.UsedBytes, p.GetGraphics()})
+	}
+	for _, e := range hardware.GetEvents() {
+		at := moment(e.GetUnixMilliseconds())
+		each := eventView{Xid: e.GetXid(), Text: printable(e.GetText()), Time: at, ProgramFault: e.GetProgramFault()}
+		if at != nil {
+			each.age = max(now.Sub(*at), 0)
+		}
+		view.Events = append(view.Events, each)
+	}
+	view.State = view.stateText()
+	return view
+}
+
+// stateText is the worst that can be said of a GPU.
+func (v *hardwareView) stateText() string {
+	switch {
+	case v.Lost != "":
+		return "lost"
+	case v.MIG != nil && *v.MIG:
+		return "MIG"
+	case v.ComputeMode != "" && v.ComputeMode != "Default":
+		return v.ComputeMode
+	}
+	for _, e := range slices.Backward(v.Events) {
+		if !e.ProgramFault {
+			return fmt.Sprintf("Xid %d", e.Xid)
+		}
+	}
+	return "ok"
+}
+
+// cudaText writes 12040 as 12.4.
+func cudaText(version uint32) string {
+	if version == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", version/1000, version%1000/10)
 }
 
 func programOf(program *rpc.Program, now time.Time) programView {
@@ -120,12 +225,15 @@ func programOf(program *rpc.Program, now time.Time) programView {
 	view := programView{
 		PID: program.GetPid(), Session: program.GetSession(), Job: printable(description.GetJobName()),
 		User: program.GetUser(), UID: program.GetUid(), Command: printable(program.GetCommand()),
-		State: stateOf(description), GPUs: []uint32{},
+		State: stateOf(program), GPUs: []uint32{},
 		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(), Kernels: list(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
 		LogPath: printable(description.GetLogPath()), JobFileError: printable(description.GetJobFileError()),
 		PinnedBytes: progress.GetPinnedBytes(), Fault: printable(progress.GetFault()),
 		age: now.Sub(started),
+	}
+	if failure := program.GetFailure(); failure != "" {
+		view.Fault = printable(failure)
 	}
 	for _, memory := range progress.GetMemory() {
 		if memory.GetBytes() > 0 {
@@ -179,8 +287,11 @@ func moment(milliseconds int64) *time.Time {
 	return &at
 }
 
-func stateOf(description *rpc.Description) string {
+func stateOf(program *rpc.Program) string {
+	description := program.GetDescription()
 	switch {
+	case program.GetFailure() != "":
+		return "failed"
 	case description == nil:
 		return "unresponsive"
 	case !description.GetLive():

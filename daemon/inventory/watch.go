@@ -16,8 +16,9 @@ import (
 const (
 	// freshFor is how long an inventory is good for whoever asks next: many may.
 	freshFor = 500 * time.Millisecond
-	// answerTime is how long NVML may take; with a lost GPU it may take for ever.
-	answerTime = 5 * time.Second
+	// answerTime is how long NVML may take. It begins with waking GPUs that nobody uses, a second or two each; with a lost one it
+	// may take for ever.
+	answerTime = 30 * time.Second
 	// longestLine is more than 64 GPUs with a thousand processes each.
 	longestLine = 16 << 20
 	// pauseBetween processes that end at once.
@@ -36,10 +37,13 @@ type Watch struct {
 	// tell is called for each event, one at a time.
 	tell func(Event)
 
-	mu     sync.Mutex // guards all below
-	child  *child
+	mu sync.Mutex // guards all below
+	// asking is closed when the question under way is answered; nil: there is none.
+	asking chan struct{}
 	latest *Inventory
+	failed error
 	taken  time.Time
+	child  *child
 	// before is when the last process was started.
 	before time.Time
 	closed bool
@@ -53,28 +57,57 @@ func NewWatch(command []string, tell func(Event)) *Watch {
 	return &Watch{command: command, tell: tell}
 }
 
-// Inventory is how things stand now, or stood a moment ago.
+// Inventory is how things stand now, or stood a moment ago. When the context is done before the driver has answered, it is how they
+// stood last.
 func (w *Watch) Inventory(ctx context.Context) (*Inventory, error) {
+	asked := w.ask()
+	select {
+	case <-asked:
+	case <-ctx.Done():
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.latest == nil && w.failed == nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
+	}
+	return w.latest, w.failed
+}
+
+// ask sees to it that there is a question under way, or a fresh answer; the channel is closed when there is an answer.
+func (w *Watch) ask() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asking != nil {
+		return w.asking
+	}
+	answered := make(chan struct{})
 	if w.latest != nil && time.Since(w.taken) < freshFor {
-		return w.latest, nil
+		close(answered)
+		return answered
 	}
 	if err := w.start(); err != nil {
-		return nil, err
+		w.latest, w.failed = nil, err
+		close(answered)
+		return answered
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	w.asking = answered
+	go w.finish(w.child)
+	return answered
+}
+
+// finish asks, and ends a process that does not answer: its next line would be the answer to this question.
+func (w *Watch) finish(c *child) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
-	found, err := w.child.ask(ctx)
+	found, err := c.ask(ctx)
 	if _, said := errors.AsType[*failure](err); err != nil && !said {
-		// Its next line would be the answer to this question.
-		w.child.kill()
+		c.kill()
 	}
-	if err != nil {
-		return nil, err
-	}
-	w.latest, w.taken = found, time.Now()
-	return found, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.latest, w.failed, w.taken = found, err, time.Now()
+	close(w.asking)
+	w.asking = nil
 }
 
 // start sees to a process that can be asked.
@@ -105,14 +138,15 @@ func (w *Watch) prepared() *exec.Cmd {
 	return command
 }
 
-// Close ends the process.
+// Close ends the process, and any question.
 func (w *Watch) Close() error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.closed = true
-	if w.child != nil {
-		w.child.kill()
-		<-w.child.done
+	c := w.child
+	w.mu.Unlock()
+	if c != nil {
+		c.kill()
+		<-c.done
 	}
 	return nil
 }

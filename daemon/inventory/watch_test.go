@@ -122,16 +122,39 @@ func TestWatchFails(t *testing.T) {
 	}
 }
 
-// A driver that hangs keeps nobody: the question is given up with its context, and the process is ended.
+// A driver that hangs keeps nobody waiting for longer than he wants, and the end neither.
 func TestWatchHangs(t *testing.T) {
 	w := watch(t, "hangs", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.Inventory(ctx); !errors.Is(err, inventory.ErrNoAnswer) || !errors.Is(err, context.Canceled) {
+	for range 2 {
+		if _, err := w.Inventory(ctx); !errors.Is(err, inventory.ErrNoAnswer) || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	}
+	asked := make(chan error)
+	go func() {
+		_, err := w.Inventory(context.Background())
+		asked <- err
+	}()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-asked; !errors.Is(err, inventory.ErrNoAnswer) {
 		t.Errorf("got %v", err)
 	}
-	// Another is not started at once, lest one after the other hangs in the driver.
-	if _, err := w.Inventory(t.Context()); !errors.Is(err, inventory.ErrNoAnswer) {
-		t.Errorf("got %v", err)
+}
+
+// Who does not wait gets what was known before.
+func TestWatchKnowsTheLast(t *testing.T) {
+	w := watch(t, "all is well", nil)
+	want, err := w.Inventory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := w.Inventory(ctx); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
@@ -66,7 +67,14 @@ func createFile(path string, owner Owner, bytes uint64, allocate bool) error {
 
 // MarkDead tells a program that its worker is gone. It is a plain write: the file is never mapped here, because its
 // owner may shorten it at any time.
-func (d *Dir) MarkDead(id uint64) error {
+func (d *Dir) MarkDead(id uint64) error { return d.mark(id, wire.WordDead, 1) }
+
+// MarkFailed makes every later call of a program return this result, in the same way.
+func (d *Dir) MarkFailed(id uint64, result abi.Result) error {
+	return d.mark(id, wire.WordSticky, uint32(result))
+}
+
+func (d *Dir) mark(id uint64, word int64, value uint32) error {
 	file, err := os.OpenFile(d.Paths(id).Session, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -75,7 +83,7 @@ func (d *Dir) MarkDead(id uint64) error {
 		return fmt.Errorf("session %d: %w", id, err)
 	}
 	defer file.Close()
-	if _, err := file.WriteAt(binary.LittleEndian.AppendUint32(nil, 1), wire.HeaderOffset+wire.WordDead); err != nil {
+	if _, err := file.WriteAt(binary.LittleEndian.AppendUint32(nil, value), wire.HeaderOffset+word); err != nil {
 		return fmt.Errorf("session %d: %w", id, err)
 	}
 	return nil

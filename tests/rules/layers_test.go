@@ -25,7 +25,7 @@ var layers = map[string]int{
 	"hijack/wire":       1,
 	"cgo/cudadrv":       1,
 	"daemon/gpu":        1,
-	"daemon/inventory":  1,
+	"daemon/inventory":  2,
 	"daemon/ledger":     1,
 	"daemon/gpu/fatbin": 2,
 	"daemon/gpu/digest": 2,

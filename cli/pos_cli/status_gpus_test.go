@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/inventory"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// mockedInventory is what package inventory/nvml has got out of go-nvml's server of made-up GPUs: one that tells everything, one that tells
+// little, one in MIG mode, one that is lost.
+const mockedInventory = "../../daemon/inventory/nvml/testdata/inventory.json"
+
+// realGPUs is a phosd with those; one more GPU of it is unknown to the driver.
+func realGPUs(t *testing.T) (*rpc.StatusReply, time.Time) {
+	t.Helper()
+	text, err := os.ReadFile(mockedInventory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found inventory.Inventory
+	if err := json.Unmarshal(text, &found); err != nil {
+		t.Fatal(err)
+	}
+	reply, now := example()
+	reply.Programs = reply.Programs[2:3]
+	reply.Programs[0].Failure = "GPU 3 (Mock NVIDIA A100-SXM4-40GB, 00000000:03:00.0): the GPU is lost: Xid 79, it has fallen off the bus"
+	reply.Daemon.Gpus, reply.Daemon.Warnings = "cuda", nil
+	reply.Daemon.DriverVersion, reply.Daemon.CudaVersion = found.DriverVersion, uint32(found.CUDAVersion)
+	reply.Gpus = nil
+	for i := range found.GPUs {
+		g := &found.GPUs[i]
+		reply.Gpus = append(reply.Gpus, &rpc.GPU{Index: uint32(i), Name: g.Name, Uuid: g.UUID, MemoryBytes: 40 << 30, Hardware: g.Message()})
+	}
+	first := reply.Gpus[0]
+	first.UsedBytes, first.Programs, first.Pids = 1<<30, 3, []uint32{100, 400}
+	held := uint64(5 << 20)
+	first.Hardware.Foreign = []*rpc.ForeignProcess{
+		{Pid: 200, User: "ann", Command: "python3 -c evil\x1b[2J"},
+		{Pid: 300, User: "root", Command: "/usr/lib/xorg/Xorg", UsedBytes: &held, Graphics: true},
+	}
+	reply.Gpus[1].Hardware.Events = []*rpc.HardwareEvent{
+		{Xid: 63, Text: "Xid 63, a row of memory is to be remapped", UnixMilliseconds: now.Add(-time.Hour).UnixMilli()},
+		{Xid: 31, Text: "Xid 31, a kernel touched memory that is not mapped", UnixMilliseconds: now.Add(-time.Minute).UnixMilli(), ProgramFault: true},
+	}
+	reply.Gpus[3].Name, reply.Gpus[3].Hardware.Lost = "Mock NVIDIA A100-SXM4-40GB", "the GPU is lost: Xid 79, it has fallen off the bus"
+	reply.Gpus = append(reply.Gpus, &rpc.GPU{Index: 4, Name: "NVIDIA T4", MemoryBytes: 16 << 30})
+	return reply, now
+}
+
+func TestRealGPUsTable(t *testing.T) {
+	reply, now := realGPUs(t)
+	var text bytes.Buffer
+	if err := viewOf(reply, now).table(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "status_gpus.txt", text.Bytes())
+}
+
+func TestRealGPUsJSON(t *testing.T) {
+	reply, now := realGPUs(t)
+	view := viewOf(reply, now)
+	inUTC(&view)
+	text, err := json.MarshalIndent(view, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "status_gpus.json", append(text, '\n'))
+}
+
+// Why the driver says nothing is said where its words would stand.
+func TestSilentDriverTable(t *testing.T) {
+	reply, now := example()
+	reply.Daemon.DriverError = "NVML does not answer"
+	var text bytes.Buffer
+	if err := viewOf(reply, now).table(&text); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(text.Bytes(), []byte("warning: the driver cannot be asked: NVML does not answer\n")) {
+		t.Errorf("%s", text.Bytes())
+	}
+}
