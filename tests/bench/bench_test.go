@@ -45,6 +45,7 @@ func groups() []group {
 	return []group{
 		{"calls", measureCalls},
 		{"interpreter", func(t *testing.T, _ *bench) []row { return interpreter(t) }},
+		{"digests", measureDigests},
 		{"pause", measurePause},
 		{"tmpfs", measureTmpfs},
 		{"rate", measureRate},
@@ -120,7 +121,7 @@ func TestSmall(t *testing.T) {
 	}
 	b := newBench(t)
 	b.bytes, b.largest, b.rounds, b.while = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond
-	for _, name := range []string{"pause", "rate", "second", "restore", "budget", "growth"} {
+	for _, name := range []string{"digests", "pause", "rate", "second", "restore", "budget", "growth"} {
 		t.Run(name, func(t *testing.T) {
 			at := slices.IndexFunc(groups(), func(g group) bool { return g.name == name })
 			if rows := groups()[at].measure(t, b); len(rows) == 0 {

@@ -1,13 +1,18 @@
 package digest_test
 
 import (
+	"bytes"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
+	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 // device is a software GPU with so many chunks of memory, and one more for the kernel.
@@ -93,5 +98,48 @@ func TestKernel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAssembles: NVIDIA's own assembler takes the kernel, for the oldest GPUs and newer ones, and spills no register.
+func TestAssembles(t *testing.T) {
+	nvcc := os.Getenv("NVCC")
+	if nvcc == "" {
+		t.Skip("NVCC is not set; ./build.sh test installs it and sets it")
+	}
+	for _, target := range []string{"sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90"} {
+		output, err := exec.Command(filepath.Join(filepath.Dir(nvcc), "ptxas"), "-v", "-arch="+target, "-o", "/dev/null", "kernel.ptx").CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", target, err, output)
+		}
+		if !bytes.Contains(output, []byte("0 bytes spill stores, 0 bytes spill loads")) {
+			t.Errorf("%s:\n%s", target, output)
+		}
+	}
+}
+
+// TestFault: a chunk that is not mapped is a fault of the device, and what comes after it fails too.
+func TestFault(t *testing.T) {
+	d := openDevice(t, 2, 0, gpu.ChunkBytes)
+	if _, err := d.kernel.Digests(digest.NewKey(), []uint64{d.at(0), d.at(7)}); gpu.Code(err) != abi.IllegalAddress {
+		t.Errorf("digested what is not mapped: %v", err)
+	}
+	if _, err := d.kernel.Digests(digest.NewKey(), []uint64{d.at(0)}); gpu.Code(err) != abi.IllegalAddress {
+		t.Errorf("after a fault: %v", err)
+	}
+}
+
+// TestArea: memory that is too small for the kernel, or lies askew, is refused.
+func TestArea(t *testing.T) {
+	backend, err := soft.Open("soft:1,memory=64MiB", soft.Options{Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	defer backend.Close()
+	context, err := backend.NewContext(0, gpu.ContextOptions{})
+	must(t, err)
+	base := gpu.DefaultWindow(0).Address
+	for _, area := range []gpu.Range{{}, {Address: base, Bytes: 24656}, {Address: base + 8, Bytes: gpu.ChunkBytes}} {
+		if _, err := digest.Load(context, area, 0); gpu.Code(err) != abi.InvalidValue {
+			t.Errorf("%+v: %v", area, err)
+		}
 	}
 }

@@ -32,6 +32,7 @@ TEXT ·addLines(SB), NOSPLIT, $0-32
 	VMOVDQU 224(DI), Y7
 
 row:
+	PREFETCHT0     8192(SI) // the same line of the next burst
 	VMOVDQU        (SI), Y8
 	VMOVDQU        32(SI), Y9
 	VPSRLQ         $32, Y8, Y10

@@ -23,6 +23,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"memory/absent", testAbsent},
 		{"memory/fresh", testFresh},
 		{"memory/digests", testDigests},
+		{"memory/shadows", testShadows},
 		{"memory/touches", testTouches},
 		{"memory/shared", testShared},
 		{"copy/lines", testCopyLines},

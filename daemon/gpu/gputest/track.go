@@ -1,6 +1,7 @@
 package gputest
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
@@ -106,6 +107,42 @@ func testDigests(t *testing.T, b *bench) {
 	r.Address += 512
 	if _, err := digester.Digests(key, []gpu.Range{r}); err == nil {
 		t.Error("digested parts of chunks")
+	}
+}
+
+func testShadows(t *testing.T, b *bench) {
+	shadower, offers := b.context.Memory().(gpu.Shadower)
+	if !offers {
+		t.Skip("this backend puts no copies aside")
+	}
+	const chunks = 3
+	data := noise(12, chunks*gpu.ChunkBytes)
+	address := b.load(data)
+	before, _ := b.context.Memory().Usage()
+	shadows, room, err := shadower.NewShadows(1)
+	b.must(err)
+	order := []uint64{2, 0, 1}
+	var addresses []uint64
+	for _, chunk := range order {
+		addresses = append(addresses, address+chunk*gpu.ChunkBytes)
+	}
+	copies, err := shadows.Copy(addresses)
+	b.must(err)
+	if len(copies) > chunks || len(copies) < min(room, chunks) {
+		t.Fatalf("room for %d, %d copies of %d chunks", room, len(copies), chunks)
+	}
+	b.write(address, noise(13, chunks*gpu.ChunkBytes))
+	content := make([]byte, gpu.ChunkBytes)
+	for i, c := range copies {
+		b.must(c.Read(content))
+		if !bytes.Equal(content, data[order[i]*gpu.ChunkBytes:][:gpu.ChunkBytes]) {
+			t.Errorf("the copy of chunk %d is not what it held", order[i])
+		}
+		b.must(c.Release())
+	}
+	b.must(shadows.Close())
+	if after, _ := b.context.Memory().Usage(); after != before {
+		t.Errorf("%d bytes are free, %d were before", after, before)
 	}
 }
 

@@ -1,0 +1,122 @@
+package shadow_test
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/digest"
+	"github.com/phos-gpu/phos/daemon/gpu/gputest"
+	"github.com/phos-gpu/phos/daemon/gpu/shadow"
+	"github.com/phos-gpu/phos/daemon/gpu/soft"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// remote is software GPUs whose memory offers what that of a real one can: digests by the kernel, and shadows.
+type remote struct{ gpu.Backend }
+
+type remoteContext struct {
+	gpu.Context
+	memory gpu.Memory
+}
+
+type remoteMemory struct {
+	gpu.Memory // the program's
+	*shadow.Room
+	context gpu.Context
+
+	mu     sync.Mutex
+	kernel *digest.Kernel // from the first time on that it is needed
+	mapped map[uint64]bool
+}
+
+// far is where memory lies that is not the program's.
+var far = gpu.DefaultWindow(0).Address + 1<<39
+
+func (b remote) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {
+	c, err := b.Backend.NewContext(ordinal, options)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := c.NewStream(gpu.StreamOptions{})
+	if err != nil {
+		return nil, err
+	}
+	m := &remoteMemory{Memory: c.Memory(), context: c, mapped: map[uint64]bool{}}
+	m.Room = shadow.NewRoom(m.Memory, stream, gpu.Range{Address: far, Bytes: 1 << 38})
+	return &remoteContext{c, m}, nil
+}
+
+func (c *remoteContext) Memory() gpu.Memory { return c.memory }
+
+func (m *remoteMemory) Map(r gpu.Range) error {
+	err := m.Room.Map(r)
+	m.note(r, err == nil)
+	return err
+}
+
+func (m *remoteMemory) Unmap(r gpu.Range) error {
+	err := m.Memory.Unmap(r)
+	m.note(r, err != nil)
+	return err
+}
+
+func (m *remoteMemory) note(r gpu.Range, mapped bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+		m.mapped[at] = mapped
+	}
+}
+
+func (m *remoteMemory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kernel == nil {
+		area := gpu.Range{Address: far + 1<<38, Bytes: gpu.ChunkBytes}
+		if err := m.Memory.Map(area); err != nil {
+			return nil, err
+		}
+		kernel, err := digest.Load(m.context, area, 2)
+		if err != nil {
+			return nil, err
+		}
+		m.kernel = kernel
+	}
+	var chunks []uint64
+	var places []int
+	n := 0
+	for _, r := range list {
+		if r.Address%gpu.ChunkBytes != 0 {
+			return nil, abi.InvalidValue
+		}
+		for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+			if m.mapped[at] {
+				chunks, places = append(chunks, at), append(places, n)
+			}
+			n++
+		}
+	}
+	some, err := m.kernel.Digests(key, chunks)
+	digests := make([]gpu.Digest, n)
+	for i, d := range some {
+		digests[places[i]] = d
+	}
+	return digests, err
+}
+
+func (m *remoteMemory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
+	return digest.New(key).Of(chunk)
+}
+
+// TestConformance: a backend with digests and shadows, and no marks, keeps the contract.
+func TestConformance(t *testing.T) {
+	gputest.Run(t, func(t testing.TB) gpu.Backend {
+		backend, err := soft.Open("soft:1,marks=off", soft.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return remote{backend}
+	})
+}
