@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon"
@@ -113,7 +114,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 			above.ready(settings.Socket)
 		},
 	})
-	if errors.Is(err, rundir.ErrBusy) && alreadyServes(settings.Socket) {
+	if errors.Is(err, rundir.ErrBusy) && ready.pipe != nil && alreadyServes(settings.Socket) {
 		ready.say("running\t%s", settings.Socket)
 	}
 	if err != nil {
@@ -129,13 +130,15 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	return errors.Join(phosd.Serve(ctx), phosd.Close())
 }
 
-// alreadyServes reports whether the phosd that holds the directory is the one that was asked for.
+// alreadyServes reports whether the phosd that holds the directory is the one that was asked for. It may just be starting too.
 func alreadyServes(socket string) bool {
-	client, err := rpc.Dial(socket)
-	if err != nil {
-		return false
+	for range 60 {
+		if client, err := rpc.Dial(socket); err == nil {
+			return client.Close() == nil
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	return client.Close() == nil
+	return false
 }
 
 func runWorker(stderr io.Writer) int {

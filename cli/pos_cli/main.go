@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"regexp"
@@ -63,8 +64,25 @@ func (v *verb) spoken() string {
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// errLost means that phosd has ended in the middle of a request.
-var errLost = errors.New("phosd ended before it had answered; what it had not completed is taken back, and programs run on")
+// What gRPC says of a phosd that is lost says nothing to a person.
+var (
+	// errLost means that phosd has ended in the middle of a request.
+	errLost = errors.New("phosd ended before it had answered; what it had not completed is taken back, and programs run on")
+	// errMute means that somebody has the socket and says nothing.
+	errMute = errors.New("phosd does not answer: it is stopped or stuck, and its log may say why; programs run on")
+)
+
+// lost says it in words, where the connection was there.
+func lost(err error) error {
+	received := (*rpc.Error)(nil)
+	switch {
+	case !errors.As(err, &received):
+		return err
+	case strings.Contains(received.Text, "reading server preface") && strings.Contains(received.Text, net.ErrClosed.Error()):
+		return errMute // gRPC has hung up
+	}
+	return errLost
+}
 
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -80,10 +98,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitUsage
 	case errors.Is(err, rpc.ErrNoDaemon):
-		if lost := (*rpc.Error)(nil); errors.As(err, &lost) {
-			err = errLost // gRPC's words for it say nothing to a person
-		}
-		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		fmt.Fprintf(stderr, "%s: %v\n", name, lost(err))
 		return exitNoDaemon
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", name, err)

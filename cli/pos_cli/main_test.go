@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -119,5 +121,16 @@ func TestLost(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon || !strings.Contains(stderr.String(), errLost.Error()) {
 		t.Errorf("status %d: %s", status, stderr.String())
+	}
+}
+
+// TestMute: the words are those that gRPC has after 20 seconds of silence.
+func TestMute(t *testing.T) {
+	text := `connection error: desc = "error reading server preface: read unix @->/run/x.sock: use of closed network connection"`
+	if err := lost(&rpc.Error{Text: text, Err: rpc.ErrNoDaemon}); !errors.Is(err, errMute) {
+		t.Error(err)
+	}
+	if err := lost(&rpc.NoDaemonError{Socket: "/x", Err: os.ErrPermission}); !errors.Is(err, os.ErrPermission) {
+		t.Error(err)
 	}
 }

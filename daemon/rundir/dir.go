@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -51,13 +52,32 @@ func Open(path string, limits Limits) (*Dir, error) {
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = ErrBusy
+			err = fmt.Errorf("%w%s: stop it, or choose another directory by runtime_dir", ErrBusy, holder(lock))
 		}
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), lock.Close())
 	}
 	dir.lock = lock
+	if err := errors.Join(lock.Truncate(0), named(lock)); err != nil {
+		dir.Warnings = append(dir.Warnings, fmt.Sprintf("nobody will be told who holds %s: %v", path, err))
+	}
 	dir.mount(limits)
 	return dir, nil
+}
+
+// named writes into a lock who has it, for people.
+func named(lock *os.File) error {
+	_, err := lock.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
+	return err
+}
+
+// holder says who has a lock; nothing where that is not known.
+func holder(lock *os.File) string {
+	text := make([]byte, len("2147483647"))
+	n, _ := lock.ReadAt(text, 0)
+	if pid, err := strconv.Atoi(string(text[:n])); err == nil {
+		return fmt.Sprintf(" (pid %d)", pid)
+	}
+	return ""
 }
 
 // ownDirectory makes a directory of this user's, or refuses one that is somebody else's.
