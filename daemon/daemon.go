@@ -36,6 +36,8 @@ type Options struct {
 	// Driver asks NVIDIA's driver about the real GPUs that a backend's name stands for, and tells of what goes wrong with them. Nil, or a
 	// nil result: there are none.
 	Driver func(gpus string, tell func(inventory.Event)) Driver
+	// Environment is what workers have besides a PATH.
+	Environment []string
 	// Worker is the command that becomes a worker; nil: this program with the argument "worker".
 	Worker []string
 	Log    *slog.Logger

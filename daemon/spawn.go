@@ -75,14 +75,14 @@ func (d *Daemon) workerConfig(s *session, groups []uint32) worker.Config {
 }
 
 // command is the worker's process, in a session of its own, so that a signal from phosd's terminal does not reach it, and
-// with nothing of phosd's environment. It starts as root and becomes the program's user itself: started as that user, it
+// with nothing of phosd's environment but what a GPU driver needs. It starts as root and becomes the program's user itself: started as that user, it
 // could be looked into, and robbed of its descriptors, until it forbids that.
 func (d *Daemon) command(s *session, inherited []*os.File) *exec.Cmd {
 	command := exec.Command(d.options.Worker[0], d.options.Worker[1:]...)
 	// For whoever looks at a list of processes.
 	command.Args[0] = "phosd"
 	command.Args = append(command.Args, filepath.Dir(d.dir.Paths(s.record.Session).Session))
-	command.Env = []string{"PATH=/usr/bin:/bin"}
+	command.Env = append([]string{"PATH=/usr/bin:/bin"}, d.options.Environment...)
 	command.Dir = "/"
 	command.Stderr = d.options.WorkerLog
 	command.ExtraFiles = inherited

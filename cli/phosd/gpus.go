@@ -3,38 +3,85 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"strings"
 
+	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/model"
+	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/worker"
+	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// automatic is what "auto" means while there is one backend.
-const automatic = "soft:1"
+// withoutGPUs is what "auto" means on a machine that has none.
+const withoutGPUs = "soft:1"
 
-// errNoCUDA means that somebody asked for real GPUs.
-var errNoCUDA = errors.New("the cuda backend is not built yet; use soft:N")
+// errKind means that somebody asked for GPUs that do not exist.
+var errKind = errors.New("no kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
 
-// resolve turns what a person says into the name of a backend that exists.
-func resolve(gpus string) (string, error) {
-	switch {
-	case gpus == "auto":
-		return automatic, nil
-	case gpus == "soft" || strings.HasPrefix(gpus, "soft:"):
-		return gpus, nil
-	case gpus == "cuda" || strings.HasPrefix(gpus, "cuda:"):
-		return "", errNoCUDA
+// choose makes "auto" the name of a backend: real GPUs where there are any. GPUs that are there and cannot be used are an error:
+// nobody wants a software GPU instead without being told.
+func choose(offer string, log *slog.Logger) (string, error) {
+	if offer != "auto" {
+		return offer, nil
 	}
-	return "", fmt.Errorf("%q is no kind of GPU; say auto, soft:N or cuda", gpus)
+	devices, err := probe("")
+	switch {
+	case err == nil:
+		log.Info("GPUs found", "count", len(devices), "first", devices[0].Name)
+		return "cuda", nil
+	case errors.Is(err, cudadrv.ErrLibrary), errors.Is(err, abi.NoDevice), errors.Is(err, cudadrv.ErrNoCgo):
+		log.Debug("no GPU is used", "why", err)
+		return withoutGPUs, nil
+	}
+	return "", fmt.Errorf("%w; --gpus=%s does without it", err, withoutGPUs)
 }
 
-// inventory lists the GPUs without opening them.
-func inventory(gpus string) ([]gpu.DeviceInfo, error) {
-	name, err := resolve(gpus)
-	if err != nil {
-		return nil, err
+// realGPUs is the driver of "cuda" and "cuda:driver=PATH".
+func realGPUs(name string) (library string, is bool) {
+	kind, rest, more := strings.Cut(name, ":")
+	if kind != "cuda" {
+		return "", false
+	}
+	library, named := strings.CutPrefix(rest, "driver=")
+	return library, !more || named && library != ""
+}
+
+// softGPUs tells software GPUs, to be parsed.
+func softGPUs(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
+
+// driverEnvironment is what a worker with these GPUs has of this process's environment.
+func driverEnvironment(name string) []string {
+	library, is := realGPUs(name)
+	if !is {
+		return nil
+	}
+	return environmentOf(library)
+}
+
+// environmentOf is what a driver may look at: its own settings, and for a library that was named, which may be our own libphos.so,
+// the way to the phosd behind it. Never LD_PRELOAD or LD_LIBRARY_PATH, by which the machine's driver would be that library too.
+func environmentOf(library string) []string {
+	var kept []string
+	for _, variable := range os.Environ() {
+		if strings.HasPrefix(variable, "CUDA_") || library != "" && strings.HasPrefix(variable, rpc.SocketVariable+"=") {
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}
+
+// inventory lists the GPUs without opening them here.
+func inventory(name string) ([]gpu.DeviceInfo, error) {
+	if library, is := realGPUs(name); is {
+		return probe(library)
+	}
+	if !softGPUs(name) {
+		return nil, fmt.Errorf("%q is %w", name, errKind)
 	}
 	spec, err := model.Parse(name)
 	if err != nil {
@@ -45,9 +92,11 @@ func inventory(gpus string) ([]gpu.DeviceInfo, error) {
 
 // openBackend is for a worker.
 func openBackend(options worker.BackendOptions) (gpu.Backend, error) {
-	name, err := resolve(options.Gpus)
-	if err != nil {
-		return nil, err
+	if library, is := realGPUs(options.Gpus); is {
+		return cuda.Open(cuda.Options{Library: library, Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 	}
-	return soft.Open(name, soft.Options{Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
+	if !softGPUs(options.Gpus) {
+		return nil, fmt.Errorf("%q is %w", options.Gpus, errKind)
+	}
+	return soft.Open(options.Gpus, soft.Options{Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 }

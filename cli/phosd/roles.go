@@ -14,6 +14,7 @@ var roles = map[string]func(arguments []string) error{
 	watchdog.Role: func([]string) error { return watchdog.Serve() },
 	keeper.Role:   keeper.Serve,
 	nvidia.Role:   serveInventory,
+	probeRole:     probeGPUs,
 }
 
 // runRole runs a role; played is false when the arguments name none.

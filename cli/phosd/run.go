@@ -95,6 +95,9 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err != nil {
 		return err
 	}
+	if settings.Gpus.Offer, err = choose(settings.Gpus.Offer, slog.New(settings.Log.Handler(log))); err != nil {
+		return err
+	}
 	failpoints, err := ckpt.ParseFailpoints(os.Getenv(ckpt.FailpointsVariable))
 	if err != nil {
 		return err
@@ -108,7 +111,8 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	}
 	defer func() { err = errors.Join(err, endGuard()) }()
 	phosd, err := daemon.New(daemon.Options{
-		CPU: openCPU(settings), Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Log: logger, WorkerLog: log,
+		CPU: openCPU(settings), Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory,
+		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
 		Ready: func() {
 			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
 			above.ready(settings.Socket)

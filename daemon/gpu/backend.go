@@ -21,6 +21,8 @@ type DeviceInfo struct {
 	MemoryBytes uint64
 	// Attributes holds the driver's device attributes by number; a missing one reads as 0.
 	Attributes map[abi.DeviceAttribute]int32
+	// Window is where the backend can place this device's memory; the zero value means DefaultWindow.
+	Window Range
 }
 
 // ContextOptions says where a context's memory lies and where its side effects go.
@@ -76,6 +78,7 @@ type Memory interface {
 	// Unmap gives the memory back; touching the range is a fault afterwards.
 	Unmap(r Range) error
 	// MapHost makes host memory (the pinned arena) visible to kernels at address, which is also its address in the program.
+	// A backend may insist that it lies there in this process too, and is a mapping of a file.
 	MapHost(address uint64, memory []byte) error
 	// UnmapHost takes one MapHost back.
 	UnmapHost(address uint64) error

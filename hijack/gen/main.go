@@ -61,6 +61,8 @@ var outputs = []struct {
 	{"hijack/shim/zz_symbols.map", cSymbols},
 	{"hijack/shim/zz_procs.h", cProcs},
 	{"hijack/nvml/zz_refuse.c", nvmlRefuse},
+	{"cgo/cudadrv/zz_calls.go", goDriver},
+	{"cgo/cudadrv/zz_nocgo.go", goNoDriver},
 	{"hijack/spec/COVERAGE.md", coverage},
 }
 

@@ -24,7 +24,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T, backend gpu.Backend) *bench {
-	b := &bench{t: t, backend: backend, next: gpu.DefaultWindow(0).Address}
+	b := &bench{t: t, backend: backend, next: windowOf(backend).Address}
 	t.Cleanup(func() {
 		if err := backend.Close(); err != nil {
 			t.Errorf("close backend: %v", err)
@@ -32,6 +32,14 @@ func newBench(t *testing.T, backend gpu.Backend) *bench {
 	})
 	b.context = b.newContext()
 	return b
+}
+
+// windowOf is where the first device can have its memory.
+func windowOf(backend gpu.Backend) gpu.Range {
+	if w := backend.Devices()[0].Window; w != (gpu.Range{}) {
+		return w
+	}
+	return gpu.DefaultWindow(0)
 }
 
 func (b *bench) newContext() gpu.Context {

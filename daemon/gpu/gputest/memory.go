@@ -90,7 +90,7 @@ func testOutOfMemory(t *testing.T, b *bench) {
 func testHostMemory(t *testing.T, b *bench) {
 	m := b.context.Memory()
 	const address = 0x6100_0000_0000
-	arena := make([]byte, 1<<20)
+	arena := b.hostMemory(address, 1<<20)
 	b.must(m.MapHost(address, arena))
 	data := noise(2, 1<<20)
 	src := b.load(data)

@@ -1,0 +1,89 @@
+/* What the Go side needs of the driver, without the driver's headers: its entry points by number, and the current context. */
+#ifndef PHOS_CUDADRV_H
+#define PHOS_CUDADRV_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* A call that this driver does not have. */
+#define PHOS_NO_SUCH_CALL 801
+
+enum { PHOS_DRIVER_CALLS = 128 };
+
+/* The entry points, in the order of names in Go; 0 where the driver lacks an optional one. */
+extern void *phos_driver[PHOS_DRIVER_CALLS];
+
+/* Opens a library, 0 or an error text to be freed. */
+char *phos_open(const char *path, void **library);
+void *phos_find(void *library, const char *name);
+
+/* Writes out what C holds back of standard output. */
+void phos_flush(void);
+
+/* Makes a context current on this thread, unless it is. */
+int32_t phos_enter(uint64_t context);
+
+/* Forgets, for all threads, which context is current: a context has ended, and its handle may come again. */
+void phos_forget(void);
+
+int32_t phos_context_create(uint64_t *context, uint32_t flags, int32_t device);
+
+/* Virtual memory. */
+int32_t phos_reserve(uint64_t *address, uint64_t bytes, uint64_t wanted);
+int32_t phos_unreserve(uint64_t address, uint64_t bytes);
+int32_t phos_granularity(uint64_t *bytes, int32_t device);
+int32_t phos_create(uint64_t *allocation, uint64_t bytes, int32_t device);
+int32_t phos_release(uint64_t allocation);
+int32_t phos_map(uint64_t address, uint64_t bytes, uint64_t allocation);
+int32_t phos_unmap(uint64_t address, uint64_t bytes);
+int32_t phos_allow(uint64_t address, uint64_t bytes, const int32_t *devices, int32_t count);
+
+struct phos_box {
+	uint64_t dst, src;
+	uint64_t extent[3];
+	uint64_t dst_pitch, src_pitch, dst_height, src_height;
+};
+
+int32_t phos_copy_box(uint64_t context, const struct phos_box *box, uint64_t stream);
+
+/* Code. The logs are cut to what fits, and end with 0. */
+int32_t phos_load(uint64_t context, const void *image, char *log, size_t log_bytes, uint64_t *module);
+int32_t phos_link(uint64_t context, const char *const *texts, const size_t *bytes, uint32_t count, char *log,
+		  size_t log_bytes, uint64_t *module);
+int32_t phos_list_functions(uint64_t context, uint64_t module, uint64_t *functions, uint32_t count);
+
+/* A kernel's parameters: one block, and where each lies in it. */
+struct phos_arguments {
+	const void *block;
+	size_t bytes;
+	const uint32_t *offsets;
+	uint32_t count;
+};
+
+struct phos_shape {
+	uint32_t grid[3], block[3];
+	uint32_t shared_bytes;
+};
+
+int32_t phos_launch(uint64_t context, uint64_t function, const struct phos_shape *shape, uint64_t stream,
+		    const void *block, size_t bytes);
+int32_t phos_launch_cooperative(uint64_t context, uint64_t function, const struct phos_shape *shape, uint64_t stream,
+				const struct phos_arguments *arguments);
+
+/* Nodes of graphs. exec is 0 for a new node, or that in which the node changes. */
+int32_t phos_kernel_node(uint64_t context, uint64_t graph, uint64_t exec, uint64_t *node, const uint64_t *after,
+			 size_t after_count, uint64_t function, const struct phos_shape *shape, const void *block,
+			 size_t bytes);
+int32_t phos_copy_node(uint64_t context, uint64_t graph, uint64_t exec, uint64_t *node, const uint64_t *after,
+		       size_t after_count, const struct phos_box *box);
+
+struct phos_fill {
+	uint64_t address, pitch, width, height;
+	uint32_t value, element_bytes;
+};
+
+int32_t phos_fill_node(uint64_t context, uint64_t graph, uint64_t exec, uint64_t *node, const uint64_t *after,
+		       size_t after_count, const struct phos_fill *fill);
+
+#endif

@@ -1,0 +1,98 @@
+//go:build cgo
+
+package cudadrv
+
+// #include "driver.h"
+import "C"
+
+import "unsafe"
+
+// Reserve takes a range of addresses, at an address if the driver likes. The range is another where that is taken.
+func (d *Driver) Reserve(bytes, wanted uint64) (address uint64, err error) {
+	err = result(C.phos_reserve((*C.uint64_t)(&address), C.uint64_t(bytes), C.uint64_t(wanted)))
+	return address, err
+}
+
+// Unreserve gives a range of addresses back.
+func (d *Driver) Unreserve(address, bytes uint64) error {
+	return result(C.phos_unreserve(C.uint64_t(address), C.uint64_t(bytes)))
+}
+
+// Granularity is what sizes of allocations on a device are multiples of.
+func (d *Driver) Granularity(device int32) (bytes uint64, err error) {
+	err = result(C.phos_granularity((*C.uint64_t)(&bytes), C.int32_t(device)))
+	return bytes, err
+}
+
+// Create makes memory on a device.
+func (d *Driver) Create(bytes uint64, device int32) (a Allocation, err error) {
+	err = result(C.phos_create((*C.uint64_t)(&a), C.uint64_t(bytes), C.int32_t(device)))
+	return a, err
+}
+
+// Release gives memory up; what is mapped of it stays until it is unmapped.
+func (d *Driver) Release(a Allocation) error { return result(C.phos_release(C.uint64_t(a))) }
+
+// Map puts memory at reserved addresses. Nobody may touch it before Allow.
+func (d *Driver) Map(address, bytes uint64, a Allocation) error {
+	return result(C.phos_map(C.uint64_t(address), C.uint64_t(bytes), C.uint64_t(a)))
+}
+
+// Unmap takes what was mapped from its addresses: whole mappings only.
+func (d *Driver) Unmap(address, bytes uint64) error {
+	return result(C.phos_unmap(C.uint64_t(address), C.uint64_t(bytes)))
+}
+
+// Allow lets devices read and write a mapping.
+func (d *Driver) Allow(address, bytes uint64, devices []int32) error {
+	return result(C.phos_allow(C.uint64_t(address), C.uint64_t(bytes), (*C.int32_t)(unsafe.SliceData(devices)), C.int32_t(len(devices))))
+}
+
+// HostRegister pins host memory and shows it to devices at its own address.
+func (d *Driver) HostRegister(ctx Context, memory []byte) error {
+	return d.MemHostRegister(ctx, unsafe.Pointer(unsafe.SliceData(memory)), uint64(len(memory)), HostRegisterFlags)
+}
+
+// HostUnregister takes HostRegister back.
+func (d *Driver) HostUnregister(ctx Context, memory []byte) error {
+	return d.MemHostUnregister(ctx, unsafe.Pointer(unsafe.SliceData(memory)))
+}
+
+// HostAlloc is pinned memory.
+func (d *Driver) HostAlloc(ctx Context, bytes int) ([]byte, error) {
+	at, err := d.MemHostAlloc(ctx, uint64(bytes), HostAllocPortable)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(at), bytes), nil
+}
+
+// HostFree gives pinned memory back.
+func (d *Driver) HostFree(ctx Context, memory []byte) error {
+	return d.MemFreeHost(ctx, unsafe.Pointer(unsafe.SliceData(memory)))
+}
+
+// CopyIn copies to the device, in a stream. From memory that is not pinned, the driver has taken the bytes when it returns.
+func (d *Driver) CopyIn(ctx Context, to uint64, from []byte, stream Stream) error {
+	return d.MemcpyHtoDAsync(ctx, to, unsafe.Pointer(unsafe.SliceData(from)), uint64(len(from)), stream)
+}
+
+// CopyOut copies from the device, in a stream.
+func (d *Driver) CopyOut(ctx Context, to []byte, from uint64, stream Stream) error {
+	return d.MemcpyDtoHAsync(ctx, unsafe.Pointer(unsafe.SliceData(to)), from, uint64(len(to)), stream)
+}
+
+func (b *Box) c() C.struct_phos_box {
+	return C.struct_phos_box{
+		dst: C.uint64_t(b.Dst), src: C.uint64_t(b.Src),
+		extent:    [3]C.uint64_t{C.uint64_t(b.Extent[0]), C.uint64_t(b.Extent[1]), C.uint64_t(b.Extent[2])},
+		dst_pitch: C.uint64_t(b.DstPitch), src_pitch: C.uint64_t(b.SrcPitch),
+		dst_height: C.uint64_t(b.DstHeight), src_height: C.uint64_t(b.SrcHeight),
+	}
+}
+
+// CopyBox copies rows and slices, in a stream.
+func (d *Driver) CopyBox(ctx Context, box Box, stream Stream) error {
+	c := box.c()
+	return result(C.phos_copy_box(C.uint64_t(ctx), &c, C.uint64_t(stream)))
+}

@@ -1,0 +1,137 @@
+//go:build cgo
+
+package cudadrv
+
+// #include "driver.h"
+import "C"
+
+import (
+	"bytes"
+	"unsafe"
+)
+
+// logBytes is what there is room for of a compiler's complaints.
+const logBytes = 8192
+
+// errorText is what stands in a log.
+func errorText(log []byte) string {
+	text, _, _ := bytes.Cut(log, []byte{0})
+	return string(text)
+}
+
+// ModuleLoad loads an image: machine code, a fat binary, or PTX text that ends with 0. The log is the compiler's.
+func (d *Driver) ModuleLoad(ctx Context, image []byte) (m Module, log string, err error) {
+	var text [logBytes]byte
+	err = result(C.phos_load(C.uint64_t(ctx), unsafe.Pointer(unsafe.SliceData(image)),
+		(*C.char)(unsafe.Pointer(&text)), logBytes, (*C.uint64_t)(&m)))
+	return m, errorText(text[:]), err
+}
+
+// ModuleLink loads several PTX texts as one program.
+func (d *Driver) ModuleLink(ctx Context, texts []string) (m Module, log string, err error) {
+	// The texts lie in C's memory, as Go's must not hold pointers to Go's when C looks at it.
+	list := make([]*C.char, len(texts))
+	sizes := make([]C.size_t, len(texts))
+	for i, text := range texts {
+		list[i], sizes[i] = C.CString(text), C.size_t(len(text)+1)
+		defer C.free(unsafe.Pointer(list[i]))
+	}
+	var text [logBytes]byte
+	err = result(C.phos_link(C.uint64_t(ctx), unsafe.SliceData(list), unsafe.SliceData(sizes), C.uint32_t(len(texts)),
+		(*C.char)(unsafe.Pointer(&text)), logBytes, (*C.uint64_t)(&m)))
+	return m, errorText(text[:]), err
+}
+
+// ModuleFunctions lists the kernels of a module; abi.NotSupported where the driver cannot.
+func (d *Driver) ModuleFunctions(ctx Context, m Module) ([]Function, error) {
+	count, err := d.ModuleGetFunctionCount(ctx, m)
+	if err != nil || count == 0 {
+		return nil, err
+	}
+	functions := make([]Function, count)
+	err = result(C.phos_list_functions(C.uint64_t(ctx), C.uint64_t(m), (*C.uint64_t)(unsafe.SliceData(functions)), C.uint32_t(count)))
+	return functions, err
+}
+
+// FunctionName is a kernel's name; abi.NotSupported where the driver cannot say.
+func (d *Driver) FunctionName(ctx Context, f Function) (string, error) {
+	text, err := d.FuncGetName(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	return C.GoString((*C.char)(text)), nil
+}
+
+func (s *Shape) c() C.struct_phos_shape {
+	three := func(n [3]uint32) [3]C.uint32_t {
+		return [3]C.uint32_t{C.uint32_t(n[0]), C.uint32_t(n[1]), C.uint32_t(n[2])}
+	}
+	return C.struct_phos_shape{grid: three(s.Grid), block: three(s.Block), shared_bytes: C.uint32_t(s.SharedBytes)}
+}
+
+// Launch runs a kernel with one block of parameters.
+func (d *Driver) Launch(ctx Context, f Function, shape Shape, params []byte, stream Stream) error {
+	if shape.Offsets != nil {
+		return d.launchCooperative(ctx, f, shape, params, stream)
+	}
+	c := shape.c()
+	return result(C.phos_launch(C.uint64_t(ctx), C.uint64_t(f), &c, C.uint64_t(stream),
+		unsafe.Pointer(unsafe.SliceData(params)), C.size_t(len(params))))
+}
+
+func (d *Driver) launchCooperative(ctx Context, f Function, shape Shape, params []byte, stream Stream) error {
+	block := C.CBytes(params)
+	defer C.free(block)
+	places := C.CBytes(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(shape.Offsets))), 4*len(shape.Offsets)))
+	defer C.free(places)
+	c := shape.c()
+	arguments := C.struct_phos_arguments{
+		block: block, bytes: C.size_t(len(params)), offsets: (*C.uint32_t)(places), count: C.uint32_t(len(shape.Offsets)),
+	}
+	return result(C.phos_launch_cooperative(C.uint64_t(ctx), C.uint64_t(f), &c, C.uint64_t(stream), &arguments))
+}
+
+// Placing is where a node goes: into a graph, behind others; or for Exec not zero, it is Node there that changes.
+type Placing struct {
+	Graph Graph
+	After []GraphNode
+	Exec  GraphExec
+	Node  GraphNode
+}
+
+func (p *Placing) after() *C.uint64_t { return (*C.uint64_t)(unsafe.SliceData(p.After)) }
+
+// KernelNode is a launch in a graph.
+func (d *Driver) KernelNode(ctx Context, p Placing, f Function, shape Shape, params []byte) (GraphNode, error) {
+	c := shape.c()
+	node := p.Node
+	err := result(C.phos_kernel_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
+		C.size_t(len(p.After)), C.uint64_t(f), &c, unsafe.Pointer(unsafe.SliceData(params)), C.size_t(len(params))))
+	return node, err
+}
+
+// CopyNode is a copy in a graph.
+func (d *Driver) CopyNode(ctx Context, p Placing, box Box) (GraphNode, error) {
+	c := box.c()
+	node := p.Node
+	err := result(C.phos_copy_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
+		C.size_t(len(p.After)), &c))
+	return node, err
+}
+
+// FillNode is a fill in a graph.
+func (d *Driver) FillNode(ctx Context, p Placing, fill MemsetNode) (GraphNode, error) {
+	c := C.struct_phos_fill{
+		address: C.uint64_t(fill.Address), pitch: C.uint64_t(fill.Pitch), width: C.uint64_t(fill.Width),
+		height: C.uint64_t(fill.Height), value: C.uint32_t(fill.Value), element_bytes: C.uint32_t(fill.ElementBytes),
+	}
+	node := p.Node
+	err := result(C.phos_fill_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
+		C.size_t(len(p.After)), &c))
+	return node, err
+}
+
+// EmptyNode joins what it comes after.
+func (d *Driver) EmptyNode(ctx Context, p Placing) (GraphNode, error) {
+	return d.GraphAddEmptyNode(ctx, p.Graph, unsafe.Pointer(unsafe.SliceData(p.After)), uint64(len(p.After)))
+}

@@ -1,0 +1,48 @@
+/* Calls that are made by hand, because they take structures or come in pairs. */
+#ifndef PHOS_CUDADRV_TABLE_H
+#define PHOS_CUDADRV_TABLE_H
+
+#include "driver.h"
+
+#define PHOS_SPECIALS(X)                                                                           \
+	X(PHOS_CTX_SET_CURRENT, "cuCtxSetCurrent")                                                 \
+	X(PHOS_CTX_CREATE, "cuCtxCreate_v2")                                                       \
+	X(PHOS_RESERVE, "cuMemAddressReserve")                                                     \
+	X(PHOS_UNRESERVE, "cuMemAddressFree")                                                      \
+	X(PHOS_GRANULARITY, "cuMemGetAllocationGranularity")                                       \
+	X(PHOS_CREATE, "cuMemCreate")                                                              \
+	X(PHOS_RELEASE, "cuMemRelease")                                                            \
+	X(PHOS_MAP, "cuMemMap")                                                                    \
+	X(PHOS_UNMAP, "cuMemUnmap")                                                                \
+	X(PHOS_SET_ACCESS, "cuMemSetAccess")                                                       \
+	X(PHOS_COPY_3D, "cuMemcpy3DAsync_v2")                                                      \
+	X(PHOS_LOAD, "cuModuleLoadDataEx")                                                         \
+	X(PHOS_LINK_CREATE, "cuLinkCreate_v2")                                                     \
+	X(PHOS_LINK_ADD, "cuLinkAddData_v2")                                                       \
+	X(PHOS_LINK_COMPLETE, "cuLinkComplete")                                                    \
+	X(PHOS_LINK_DESTROY, "cuLinkDestroy")                                                      \
+	X(PHOS_LAUNCH, "cuLaunchKernel")                                                           \
+	X(PHOS_LAUNCH_COOPERATIVE, "cuLaunchCooperativeKernel")                                    \
+	X(PHOS_ADD_KERNEL, "cuGraphAddKernelNode_v2")                                              \
+	X(PHOS_ADD_COPY, "cuGraphAddMemcpyNode")                                                   \
+	X(PHOS_ADD_FILL, "cuGraphAddMemsetNode")                                                   \
+	X(PHOS_SET_KERNEL, "cuGraphExecKernelNodeSetParams_v2")                                    \
+	X(PHOS_SET_COPY, "cuGraphExecMemcpyNodeSetParams")                                         \
+	X(PHOS_SET_FILL, "cuGraphExecMemsetNodeSetParams")                                         \
+	X(PHOS_ENUMERATE, "cuModuleEnumerateFunctions")
+
+enum phos_special {
+#define PHOS_NUMBER(number, name) number,
+	PHOS_SPECIALS(PHOS_NUMBER)
+#undef PHOS_NUMBER
+		PHOS_SPECIAL_CALLS
+};
+
+extern void *phos_special[PHOS_SPECIAL_CALLS];
+
+const char *phos_special_name(int index);
+
+/* A call through the table, by its argument types. */
+#define CALL(number, ...) ((int32_t(*)(__VA_ARGS__))phos_special[number])
+
+#endif

@@ -1,0 +1,138 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Options connect a backend to its surroundings.
+type Options struct {
+	// Library is the driver to open; empty for the machine's.
+	Library string
+	// Ledger accounts memory that other processes share, in the row of Slot; nil means that nobody keeps accounts.
+	Ledger *ledger.Ledger
+	Slot   int
+	// Logger gets a line for each fault; nil means slog.Default.
+	Logger *slog.Logger
+}
+
+// Backend is the GPUs of a driver.
+type Backend struct {
+	driver  *cudadrv.Driver
+	options Options
+	infos   []gpu.DeviceInfo
+	devices []*device
+	// lost: a fault has taken the driver from this process, with all that it has there.
+	lost atomic.Bool
+
+	mu       sync.Mutex
+	contexts map[*Context]struct{}
+	closed   bool
+}
+
+// Open opens the driver and reserves a window of addresses on each device.
+func Open(options Options) (*Backend, error) {
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	driver, err := cudadrv.Open(options.Library)
+	if err != nil {
+		return nil, err
+	}
+	if err := TakeOutput(); err != nil {
+		return nil, fmt.Errorf("take what kernels print: %w", err)
+	}
+	b := &Backend{driver: driver, options: options, contexts: map[*Context]struct{}{}}
+	if b.infos, err = describe(driver); err != nil {
+		return nil, err
+	}
+	if l := options.Ledger; l != nil && l.GPUs() < len(b.infos) {
+		return nil, fmt.Errorf("ledger has %d gpus, the driver %d: %w", l.GPUs(), len(b.infos), abi.InvalidValue)
+	}
+	for ordinal := range b.infos {
+		d, err := b.newDevice(int32(ordinal))
+		if err != nil {
+			_ = b.Close()
+			return nil, fmt.Errorf("GPU %d: %w", ordinal, err)
+		}
+		b.infos[ordinal].Window = d.window
+	}
+	return b, nil
+}
+
+// Devices lists the devices.
+func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
+
+// FaultsAreFinal says that after a fault nothing of the process's memory can be read any more, by the driver's rule, and
+// that nobody knows at which address the fault was.
+func (b *Backend) FaultsAreFinal() bool { return true }
+
+// NewContext makes a context on a device.
+func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {
+	if ordinal < 0 || ordinal >= len(b.devices) {
+		return nil, &gpu.Error{Op: "create context", Code: abi.InvalidDevice, Detail: fmt.Sprintf("no device %d", ordinal)}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, &gpu.Error{Op: "create context", Code: abi.Deinitialized}
+	}
+	d := b.devices[ordinal]
+	if w := options.Window; w != (gpu.Range{}) && w != d.window {
+		if err := b.move(d, w); err != nil {
+			return nil, fmt.Errorf("create context: %w", err)
+		}
+	}
+	c, err := newContext(b, d, options)
+	if err != nil {
+		return nil, err
+	}
+	b.contexts[c] = struct{}{}
+	return c, nil
+}
+
+// Close closes all contexts and gives all addresses back.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	var open []*Context
+	for c := range b.contexts {
+		open = append(open, c)
+	}
+	b.mu.Unlock()
+	var errs []error
+	for _, c := range open {
+		errs = append(errs, c.Close())
+	}
+	for _, d := range b.devices {
+		if d.window.Bytes > 0 && !b.lost.Load() {
+			errs = append(errs, b.driver.Unreserve(d.window.Address, d.window.Bytes))
+			d.window = gpu.Range{}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Backend) forget(c *Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.contexts, c)
+}
+
+// using reports whether a device has a context. mu is held.
+func (b *Backend) using(d *device) bool {
+	for c := range b.contexts {
+		if c.device == d {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package codeinfo
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Params reads the layout of a kernel's parameters from its code.
+func Params(image gpu.Image, kernel string) ([]gpu.Param, error) {
+	if len(image.Cubin) > 0 {
+		return cubinParams(image.Cubin, kernel)
+	}
+	for _, text := range image.PTX {
+		module, err := ptx.Parse(text)
+		if err != nil {
+			continue
+		}
+		for _, f := range module.Funcs {
+			if f.Entry && f.Name == kernel {
+				return entryParams(f), nil
+			}
+		}
+	}
+	return nil, unknownParams(kernel, "its PTX cannot be read here, and this driver does not say; one of CUDA 12.4 or later does")
+}
+
+func unknownParams(kernel, why string) error {
+	return &gpu.Error{Op: "find parameters of " + kernel, Code: abi.NotSupported, Detail: why}
+}
+
+func cubinParams(cubin []byte, kernel string) ([]gpu.Param, error) {
+	file, err := elf.NewFile(bytes.NewReader(cubin))
+	if err != nil {
+		return nil, unknownParams(kernel, err.Error())
+	}
+	section := file.Section(".nv.info." + kernel)
+	if section == nil {
+		return nil, unknownParams(kernel, "the machine code has no description of it")
+	}
+	data, err := section.Data()
+	if err != nil {
+		return nil, unknownParams(kernel, err.Error())
+	}
+	params, err := parseInfo(data)
+	if err != nil {
+		return nil, unknownParams(kernel, err.Error())
+	}
+	return params, nil
+}
+
+// Records of a section .nv.info: a byte that says how long it is, one that says what it is, and a value or a length.
+const (
+	infoSized      = 4
+	infoParam      = 0x17 // index, ordinal, offset, and a word with the size in its upper bits
+	infoLargeParam = 0x45 // index, ordinal, offset, size
+	infoParamBytes = 12
+	infoSizeShift  = 18
+)
+
+func parseInfo(data []byte) ([]gpu.Param, error) {
+	var params []gpu.Param
+	for len(data) >= 4 {
+		form, kind := data[0], data[1]
+		var value []byte
+		if form == infoSized {
+			n := int(binary.LittleEndian.Uint16(data[2:]))
+			if len(data)-4 < n {
+				return nil, fmt.Errorf("a record of %d bytes in %d", n, len(data)-4)
+			}
+			value = data[4 : 4+n]
+		}
+		data = data[4+len(value):]
+		if kind != infoParam && kind != infoLargeParam {
+			continue
+		}
+		if len(value) != infoParamBytes {
+			return nil, fmt.Errorf("a parameter's record has %d bytes", len(value))
+		}
+		size := binary.LittleEndian.Uint32(value[8:])
+		if kind == infoParam {
+			size >>= infoSizeShift
+		}
+		params = append(params, gpu.Param{Offset: uint32(binary.LittleEndian.Uint16(value[6:])), Bytes: size})
+	}
+	slices.SortFunc(params, func(a, b gpu.Param) int { return cmp.Compare(a.Offset, b.Offset) })
+	return params, nil
+}
+
+// entryParams is the layout that the parser of PTX has found.
+func entryParams(f *ptx.Func) []gpu.Param {
+	params := make([]gpu.Param, len(f.Params))
+	for i, p := range f.Params {
+		params[i] = gpu.Param{Offset: uint32(p.Offset), Bytes: uint32(p.Bytes)}
+	}
+	return params
+}

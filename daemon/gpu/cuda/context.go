@@ -1,0 +1,234 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Context is a context of the driver.
+type Context struct {
+	backend *Backend
+	driver  *cudadrv.Driver
+	device  *device
+	native  cudadrv.Context
+	memory  *Memory
+	// aside is the stream of what is done at once, whatever the session's streams do.
+	aside  cudadrv.Stream
+	output func([]byte)
+	// prints: a module has been loaded whose kernels can print.
+	prints atomic.Bool
+	fault  atomic.Pointer[error]
+	// stop is closed when the context is poisoned or closed: nobody waits for the driver any longer.
+	stop     chan struct{}
+	stopOnce sync.Once
+	launches atomic.Uint64
+	recent   recent
+	clock    clock
+	events   eventPool
+	buffers  bufferPool
+
+	mu      sync.Mutex
+	streams map[*Stream]struct{} // open, or closed and not yet done
+	closed  bool
+}
+
+func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, error) {
+	c := &Context{
+		backend: b, driver: b.driver, device: d, output: options.Output,
+		stop: make(chan struct{}), streams: map[*Stream]struct{}{},
+	}
+	c.launches.Store(options.Resumed.Launches)
+	c.memory = &Memory{context: c, device: d}
+	var err error
+	if c.native, err = b.driver.CtxCreate(0, d.ordinal); err != nil {
+		return nil, &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: gpu.Code(err), Detail: hint(err)}
+	}
+	if c.aside, err = b.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0); err == nil {
+		err = c.clock.start(c, options.Resumed.Clock)
+	}
+	if err != nil {
+		_ = b.driver.End(c.native)
+		return nil, fmt.Errorf("create context on GPU %d: %w", d.ordinal, err)
+	}
+	if c.output != nil {
+		prints.add(c)
+	}
+	return c, nil
+}
+
+// hint says what to do about an error of the driver, where that is known.
+func hint(err error) string {
+	switch gpu.Code(err) {
+	case abi.DeviceUnavailable:
+		return "another process has the GPU for itself, or its compute mode forbids it"
+	case abi.ECCUncorrectable:
+		return "the GPU's memory has an uncorrectable error; it needs a reset"
+	case abi.OutOfMemory:
+		return "a context takes some hundred MiB, and the GPU has them no more"
+	}
+	return ""
+}
+
+// Memory is the device's memory.
+func (c *Context) Memory() gpu.Memory { return c.memory }
+
+// recent is the names of the kernels that were launched last.
+type recent struct {
+	next  atomic.Uint32
+	names [8]atomic.Pointer[string]
+}
+
+func (r *recent) note(name *string) {
+	r.names[r.next.Add(1)%uint32(len(r.names))].Store(name)
+}
+
+// list has each name once, the latest first.
+func (r *recent) list() []string {
+	var names []string
+	at := r.next.Load()
+	for i := range uint32(len(r.names)) {
+		name := r.names[(at-i)%uint32(len(r.names))].Load()
+		if name != nil && !slices.Contains(names, *name) {
+			names = append(names, *name)
+		}
+	}
+	return names
+}
+
+// noted passes an error of the driver on, as the context's fault if it is one, and nil as nil.
+func (c *Context) noted(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	code := gpu.Code(err)
+	if !code.Sticky() {
+		return &gpu.Error{Op: op, Code: code}
+	}
+	detail := fmt.Sprintf("on GPU %d, %s", c.device.ordinal, c.backend.infos[c.device.ordinal].Name)
+	if names := c.recent.list(); len(names) > 0 {
+		detail += "; the last kernels were " + strings.Join(names, ", ")
+	}
+	c.poison(&gpu.Error{Op: op, Code: code, Detail: detail})
+	return c.Fault()
+}
+
+// poison makes err the context's fault if it is the first, and lets go whoever waits.
+func (c *Context) poison(err error) {
+	if c.stopping() && c.fault.Load() == nil {
+		return // closed: what ended then is no fault
+	}
+	if !c.fault.CompareAndSwap(nil, &err) {
+		return
+	}
+	c.backend.lost.Store(true)
+	c.backend.options.Logger.Error("fault on GPU", "device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
+	c.halt()
+}
+
+func (c *Context) halt() { c.stopOnce.Do(func() { close(c.stop) }) }
+
+// stopping says that what is queued is to be passed over.
+func (c *Context) stopping() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// Fault returns the sticky error.
+func (c *Context) Fault() error {
+	if err := c.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// usable returns why nothing new can be made.
+func (c *Context) usable(op string) error {
+	if err := c.Fault(); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return &gpu.Error{Op: op, Code: abi.ContextIsDestroyed}
+	}
+	return nil
+}
+
+// Synchronize waits for all streams.
+func (c *Context) Synchronize() error {
+	for _, s := range c.openStreams() {
+		_ = s.Synchronize()
+	}
+	return c.Fault()
+}
+
+func (c *Context) openStreams() []*Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	open := make([]*Stream, 0, len(c.streams))
+	for s := range c.streams {
+		open = append(open, s)
+	}
+	return open
+}
+
+// closePatience is how long Close waits for a driver that waits for a kernel. Longer, and only the end of the process helps.
+const closePatience = 5 * time.Second
+
+// ErrStuck means that a kernel does not end, and the driver does not end it.
+var ErrStuck = errors.New("the GPU is still at work; the driver ends that with the process")
+
+// Close passes over what is queued and gives everything back. It waits for calls of the session that are queued in streams:
+// they run all the same.
+func (c *Context) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.mu.Unlock()
+	c.halt()
+	streams := c.openStreams()
+	lost := c.backend.lost.Load()
+	busy := lost
+	for _, s := range streams {
+		s.end()
+		busy = busy || c.driver.StreamQuery(c.native, s.native) != nil
+	}
+	defer c.backend.forget(c)
+	defer prints.remove(c)
+	var errs []error
+	if !busy {
+		errs = append(errs, c.memory.hideAll(), c.memory.releaseAll())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.driver.End(c.native) }()
+	select {
+	case err := <-ended:
+		if !lost {
+			errs = append(errs, err)
+		}
+	case <-time.After(closePatience):
+		c.backend.lost.Store(true)
+		return errors.Join(append(errs, ErrStuck)...)
+	}
+	if busy {
+		_ = c.memory.hideAll() // went with the context, or cannot be had back at all
+		_ = c.memory.releaseAll()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,176 @@
+package cuda
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// device is one GPU, its window of addresses, and what lies there.
+type device struct {
+	ordinal int32
+	driver  *cudadrv.Driver
+	window  gpu.Range
+	// reach are the devices that can read and write memory of this one, itself among them.
+	reach []int32
+
+	mu    sync.Mutex // guards what follows
+	table table
+	hosts map[uint64]*hostMapping
+}
+
+// ErrNoDevice means that there is a driver, and no GPU.
+var ErrNoDevice = fmt.Errorf("the driver has no GPU: %w", abi.NoDevice)
+
+// ErrUnfit is in the chain of the error about a device that cannot be used.
+var ErrUnfit = fmt.Errorf("GPU cannot be used: %w", abi.NotSupported)
+
+// describe asks the driver for all that programs may ask about its devices.
+func describe(driver *cudadrv.Driver) ([]gpu.DeviceInfo, error) {
+	count, err := driver.DeviceGetCount()
+	if err != nil {
+		return nil, fmt.Errorf("count GPUs: %w", err)
+	}
+	if count == 0 {
+		return nil, ErrNoDevice
+	}
+	infos := make([]gpu.DeviceInfo, count)
+	for i := range infos {
+		if infos[i], err = describeOne(driver, int32(i)); err != nil {
+			return nil, fmt.Errorf("describe GPU %d: %w", i, err)
+		}
+	}
+	return infos, nil
+}
+
+// lastAttribute is beyond all numbers of device attributes that are known.
+const lastAttribute = 160
+
+func describeOne(driver *cudadrv.Driver, device int32) (info gpu.DeviceInfo, err error) {
+	if info.Name, err = driver.DeviceName(device); err != nil {
+		return info, err
+	}
+	if info.UUID, err = driver.DeviceUUID(device); err != nil {
+		return info, err
+	}
+	if info.MemoryBytes, err = driver.DeviceTotalMem(device); err != nil {
+		return info, err
+	}
+	info.Attributes = map[abi.DeviceAttribute]int32{}
+	for a := range int32(lastAttribute) {
+		if value, err := driver.DeviceGetAttribute(a, device); err == nil {
+			info.Attributes[abi.DeviceAttribute(a)] = value
+		}
+	}
+	if err := fit(&info); err != nil {
+		return info, err
+	}
+	withhold(info.Attributes)
+	return info, nil
+}
+
+// computeModeProhibited and computeModeExclusive are values of abi.AttrComputeMode.
+const (
+	computeModeProhibited = 2
+	computeModeExclusive  = 3
+)
+
+// fit refuses devices that phos cannot use.
+func fit(info *gpu.DeviceInfo) error {
+	switch {
+	case info.Attributes[abi.AttrVirtualAddressManagementSupported] == 0:
+		return fmt.Errorf("%w: %s has no virtual memory management; the driver must be 11.2 or later", ErrUnfit, info.Name)
+	case info.Attributes[abi.AttrUnifiedAddressing] == 0:
+		return fmt.Errorf("%w: %s does not share addresses with the host", ErrUnfit, info.Name)
+	case info.Attributes[abi.AttrComputeMode] == computeModeProhibited:
+		return fmt.Errorf("%w: %s is in compute mode prohibited; nvidia-smi -c 0 lets programs use it", ErrUnfit, info.Name)
+	case info.Attributes[abi.AttrComputeMode] == computeModeExclusive:
+		return fmt.Errorf("%w: %s is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it", ErrUnfit, info.Name)
+	}
+	return nil
+}
+
+// Probe lists the GPUs of a driver without using them.
+func Probe(library string) ([]gpu.DeviceInfo, error) {
+	driver, err := cudadrv.Open(library)
+	if err != nil {
+		return nil, err
+	}
+	return describe(driver)
+}
+
+func (b *Backend) newDevice(ordinal int32) (*device, error) {
+	d := &device{ordinal: ordinal, driver: b.driver, hosts: map[uint64]*hostMapping{}, reach: []int32{ordinal}}
+	b.devices = append(b.devices, d)
+	granule, err := b.driver.Granularity(ordinal)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the granularity of memory: %w", err)
+	}
+	if granule == 0 || gpu.ChunkBytes%granule != 0 {
+		return nil, fmt.Errorf("%w: memory comes in pieces of %d bytes", ErrUnfit, granule)
+	}
+	for other := range int32(len(b.infos)) {
+		if can, err := b.driver.DeviceCanAccessPeer(other, ordinal); other != ordinal && err == nil && can != 0 {
+			d.reach = append(d.reach, other)
+		}
+	}
+	return d, d.reserve()
+}
+
+// The sizes of windows that are tried.
+const (
+	mostWindowBytes  = 1 << 40
+	leastWindowBytes = 64 << 30
+)
+
+// reserve finds a window of addresses: the default one if it can be had, then smaller ones, then others.
+func (d *device) reserve() error {
+	normal := gpu.DefaultWindow(int(d.ordinal)).Address
+	for bytes := uint64(mostWindowBytes); bytes >= leastWindowBytes; bytes /= 2 {
+		for _, address := range []uint64{normal, normal + mostWindowBytes/2, normal - 0x1000_0000_0000, normal + 0x1000_0000_0000} {
+			if d.take(gpu.Range{Address: address, Bytes: bytes}) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: no range of %d bytes of addresses is free", ErrUnfit, uint64(leastWindowBytes))
+}
+
+// take reserves exactly a range, or nothing.
+func (d *device) take(want gpu.Range) bool {
+	got, err := d.driver.Reserve(want.Bytes, want.Address)
+	if err != nil {
+		return false
+	}
+	if got != want.Address {
+		_ = d.driver.Unreserve(got, want.Bytes)
+		return false
+	}
+	d.window = want
+	return true
+}
+
+// move gives a device the window that a session needs. The backend's mu is held.
+func (b *Backend) move(d *device, want gpu.Range) error {
+	if b.using(d) {
+		return fmt.Errorf("GPU %d has another address window already: %w", d.ordinal, abi.InvalidValue)
+	}
+	had := d.window
+	if err := b.driver.Unreserve(had.Address, had.Bytes); err != nil {
+		return fmt.Errorf("give up the addresses of GPU %d: %w", d.ordinal, err)
+	}
+	if d.take(want) {
+		b.infos[d.ordinal].Window = want
+		return nil
+	}
+	if !d.take(had) {
+		d.window = gpu.Range{}
+	}
+	return &gpu.Error{
+		Op: fmt.Sprintf("reserve addresses %#x to %#x on GPU %d", want.Address, want.End(), d.ordinal), Code: abi.OutOfMemory,
+		Detail: "the driver has given them to somebody else in this process",
+	}
+}

@@ -1,0 +1,104 @@
+package cuda
+
+import (
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// lane does what is queued, in order, and ends when nothing is left. While it runs, everything submitted queues behind it.
+func (s *Stream) lane() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) > 0 {
+		it := s.queue[0]
+		s.queue[0] = item{} // what is done must not be kept alive
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		s.perform(it)
+		it.drop()
+		s.mu.Lock()
+		s.completed++
+		s.progress.Broadcast()
+	}
+	s.queue, s.running = nil, false
+	s.progress.Broadcast()
+}
+
+// perform does one item, or once the context stops, only what others may wait for.
+func (s *Stream) perform(it item) {
+	c := s.context
+	call, isCall := it.work.(gpu.Call)
+	if isCall {
+		s.drain()
+		call.Func()
+		return
+	}
+	if _, awaits := it.work.(gpu.Await); awaits && it.mark != nil {
+		select {
+		case <-it.mark.wait():
+		case <-c.stop:
+		}
+	}
+	if c.stopping() {
+		it.abandon()
+		return
+	}
+	var err error
+	if copied, is := it.work.(gpu.Copy); is && !it.native() {
+		err = s.ferry(copied)
+	} else {
+		err = s.issue(it)
+	}
+	if err != nil && !c.stopping() {
+		// The program has been told long ago that it was accepted, so this is how it learns of it.
+		c.poison(err)
+	}
+}
+
+// drain waits until the driver is done with the stream, or the context stops.
+func (s *Stream) drain() {
+	c := s.context
+	if c.stopping() {
+		return
+	}
+	err := c.driver.StreamQuery(c.native, s.native)
+	if gpu.Code(err) == abi.NotReady {
+		done := make(chan error, 1)
+		go func() { done <- c.driver.StreamSynchronize(c.native, s.native) }()
+		select {
+		case err = <-done:
+		case <-c.stop:
+			return
+		}
+	}
+	if !c.stopping() {
+		_ = c.noted("wait for stream", err)
+	}
+}
+
+// native reports whether the driver can be given the item now.
+func (it *item) native() bool {
+	switch work := it.work.(type) {
+	case gpu.Call:
+		return false
+	case gpu.Copy:
+		return onDevices(work)
+	case gpu.Await:
+		if it.mark == nil {
+			return true
+		}
+		_, settled := it.mark.known()
+		return settled
+	}
+	return true
+}
+
+// abandon lets go whoever waits for what will not be done.
+func (it *item) abandon() {
+	if _, records := it.work.(gpu.Record); records {
+		it.mark.abandon()
+	}
+}
+
+// drop gives up the item's mark.
+func (it *item) drop() { it.mark.drop() }

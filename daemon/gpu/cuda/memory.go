@@ -1,0 +1,331 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// hostMapping is host memory that one or more contexts show at its address. The driver pins it once.
+type hostMapping struct {
+	memory []byte
+	users  map[*Context]struct{}
+}
+
+// Memory is a context's view of its device's memory.
+type Memory struct {
+	context *Context
+	device  *device
+}
+
+// whole refuses what are not whole chunks in the window.
+func (m *Memory) whole(op string, r gpu.Range) error {
+	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.device.window.Contains(r) {
+		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("%#x+%#x is not whole chunks of the window", r.Address, r.Bytes)}
+	}
+	return nil
+}
+
+// Map backs a range with zeroed memory.
+func (m *Memory) Map(r gpu.Range) error {
+	if err := m.whole("map memory", r); err != nil {
+		return err
+	}
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.table.free(r) {
+		return &gpu.Error{Op: "map memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
+	}
+	if err := m.reserve(r.Bytes); err != nil {
+		return err
+	}
+	if err := m.back(r); err != nil {
+		m.release(r.Bytes)
+		return err
+	}
+	return nil
+}
+
+// back makes memory and puts it at a range. The device's mu is held.
+func (m *Memory) back(r gpu.Range) error {
+	d, c := m.device, m.context
+	allocation, err := d.driver.Create(r.Bytes, d.ordinal)
+	if err != nil {
+		return &gpu.Error{Op: "map memory", Code: gpu.Code(err), Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes)}
+	}
+	if err = d.driver.Map(r.Address, r.Bytes, allocation); err == nil {
+		if err = d.driver.Allow(r.Address, r.Bytes, d.reach); err == nil {
+			err = c.clear(r)
+		}
+		if err != nil {
+			_ = d.driver.Unmap(r.Address, r.Bytes)
+		}
+	}
+	if err != nil {
+		_ = d.driver.Release(allocation)
+		return c.noted("map memory", err)
+	}
+	d.table.add(piece{Range: r, allocation: allocation, owner: c})
+	return nil
+}
+
+// reserve takes bytes off the account that all workers share.
+func (m *Memory) reserve(bytes uint64) error {
+	if o := m.context.backend.options; o.Ledger != nil {
+		return o.Ledger.Reserve(int(m.device.ordinal), o.Slot, bytes)
+	}
+	return nil
+}
+
+func (m *Memory) release(bytes uint64) {
+	if o := m.context.backend.options; o.Ledger != nil {
+		o.Ledger.Release(int(m.device.ordinal), o.Slot, bytes)
+	}
+}
+
+// Unmap gives memory back, whichever context of the device mapped it.
+func (m *Memory) Unmap(r gpu.Range) error {
+	if err := m.whole("unmap memory", r); err != nil {
+		return err
+	}
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.table.covered(r.Address, r.Bytes) < r.Bytes {
+		return &gpu.Error{Op: "unmap memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
+	}
+	for _, p := range slices.Clone(d.table.within(r)) {
+		if !r.Contains(p.Range) {
+			if err := m.split(p, r); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range slices.Clone(d.table.within(r)) {
+		if err := m.unback(p); err != nil {
+			return err
+		}
+		m.release(p.Bytes)
+	}
+	return nil
+}
+
+// unback takes one piece from its addresses. The device's mu is held.
+func (m *Memory) unback(p piece) error {
+	d := m.device
+	if err := d.driver.Unmap(p.Address, p.Bytes); err != nil {
+		return m.context.noted("unmap memory", err)
+	}
+	d.table.remove(p.Address)
+	return m.context.noted("unmap memory", d.driver.Release(p.allocation))
+}
+
+// split makes of one piece those that lie inside r and outside, with the same content. The driver unmaps whole mappings only,
+// so that what stays is copied.
+func (m *Memory) split(p piece, r gpu.Range) error {
+	content := make([]byte, p.Bytes)
+	if _, err := m.context.copyOut(content, p.Address); err != nil {
+		return err
+	}
+	if err := m.unback(p); err != nil {
+		return err
+	}
+	cuts := []uint64{p.Address, max(p.Address, r.Address), min(p.End(), r.End()), p.End()}
+	for i, from := range cuts[:3] {
+		part := gpu.Range{Address: from, Bytes: cuts[i+1] - from}
+		if part.Bytes == 0 {
+			continue
+		}
+		if err := m.back(part); err != nil {
+			return err
+		}
+		if _, err := m.context.copyIn(part.Address, content[from-p.Address:][:part.Bytes]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MapHost makes host memory visible to kernels. It must lie at its address in this process.
+func (m *Memory) MapHost(address uint64, memory []byte) error {
+	if addressOf(memory) != address {
+		return &gpu.Error{
+			Op: "map host memory", Code: abi.NotSupported,
+			Detail: fmt.Sprintf("it lies at %#x, and is to be seen at %#x", addressOf(memory), address),
+		}
+	}
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.hosts[address]
+	if known == nil {
+		p := piece{Range: gpu.Range{Address: address, Bytes: uint64(len(memory))}, host: memory}
+		if !d.table.free(p.Range) {
+			return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+		}
+		if err := d.driver.HostRegister(m.context.native, memory); err != nil && !errors.Is(err, abi.HostMemoryAlreadyRegistered) {
+			return m.context.noted("map host memory", err)
+		}
+		d.table.add(p)
+		known = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
+		d.hosts[address] = known
+	}
+	if _, mine := known.users[m.context]; mine || len(known.memory) != len(memory) {
+		return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+	}
+	known.users[m.context] = struct{}{}
+	return nil
+}
+
+// UnmapHost takes one MapHost of this context back.
+func (m *Memory) UnmapHost(address uint64) error {
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.hosts[address]
+	if known == nil {
+		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
+	}
+	if _, mine := known.users[m.context]; !mine {
+		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
+	}
+	delete(known.users, m.context)
+	if len(known.users) > 0 {
+		return nil
+	}
+	delete(d.hosts, address)
+	d.table.remove(address)
+	if err := d.driver.HostUnregister(m.context.native, known.memory); !errors.Is(err, abi.HostMemoryNotRegistered) {
+		return m.context.noted("unmap host memory", err)
+	}
+	return nil // another device's context had registered it, and has taken that back
+}
+
+// reach is how much of n bytes at an address has memory behind it, and why not all.
+func (m *Memory) reach(op string, address int64, n int) (int, error) {
+	if err := m.context.usable(op); err != nil {
+		return 0, err
+	}
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if have := int(d.table.covered(uint64(address), uint64(n))); have < n {
+		return have, &gpu.Error{Op: op, Code: abi.IllegalAddress, Detail: fmt.Sprintf("nothing is at %#x", uint64(address)+uint64(have))}
+	}
+	return n, nil
+}
+
+// ReadAt copies device memory out.
+func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
+	n, short := m.reach("read memory", address, len(p))
+	if n == 0 {
+		return 0, short
+	}
+	if n, err := m.context.copyOut(p[:n], uint64(address)); err != nil {
+		return n, err
+	}
+	return n, short
+}
+
+// WriteAt copies into device memory.
+func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
+	n, short := m.reach("write memory", address, len(p))
+	if n == 0 {
+		return 0, short
+	}
+	if n, err := m.context.copyIn(uint64(address), p[:n]); err != nil {
+		return n, err
+	}
+	return n, short
+}
+
+// Usage reports free and total bytes of the device, as the driver has it.
+func (m *Memory) Usage() (free, total uint64) {
+	total = m.context.backend.infos[m.device.ordinal].MemoryBytes
+	free, have, err := m.device.driver.MemGetInfo(m.context.native)
+	if err != nil {
+		_ = m.context.noted("ask for free memory", err)
+		return 0, total
+	}
+	return free, max(have, total)
+}
+
+// copyOut copies at once, beside all streams of the session.
+func (c *Context) copyOut(p []byte, from uint64) (int, error) {
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	pins.Pin(&p[0])
+	err := c.driver.CopyOut(c.native, p, from, c.aside)
+	if err == nil {
+		err = c.driver.StreamSynchronize(c.native, c.aside)
+	}
+	if err != nil {
+		return 0, c.noted("read memory", err)
+	}
+	return len(p), nil
+}
+
+// copyIn is copyOut the other way.
+func (c *Context) copyIn(to uint64, p []byte) (int, error) {
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	pins.Pin(&p[0])
+	err := c.driver.CopyIn(c.native, to, p, c.aside)
+	if err == nil {
+		err = c.driver.StreamSynchronize(c.native, c.aside)
+	}
+	if err != nil {
+		return 0, c.noted("write memory", err)
+	}
+	return len(p), nil
+}
+
+// clear zeroes memory at once.
+func (c *Context) clear(r gpu.Range) error {
+	if err := c.driver.MemsetD8Async(c.native, r.Address, 0, r.Bytes, c.aside); err != nil {
+		return err
+	}
+	return c.driver.StreamSynchronize(c.native, c.aside)
+}
+
+// releaseAll gives back what the context still has. Nothing of it runs any more.
+func (m *Memory) releaseAll() error {
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, p := range slices.Clone(d.table.pieces) {
+		switch {
+		case p.owner != m.context:
+		case p.allocation == 0:
+			d.table.remove(p.Address) // a variable, which goes with its module
+		default:
+			errs = append(errs, m.unback(p))
+			m.release(p.Bytes)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hideAll unmaps all host memory of the context.
+func (m *Memory) hideAll() error {
+	d := m.device
+	d.mu.Lock()
+	var mine []uint64
+	for address, mapping := range d.hosts {
+		if _, is := mapping.users[m.context]; is {
+			mine = append(mine, address)
+		}
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, address := range mine {
+		errs = append(errs, m.UnmapHost(address))
+	}
+	return errors.Join(errs...)
+}

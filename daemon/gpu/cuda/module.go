@@ -1,0 +1,198 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda/codeinfo"
+	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Module is code that the driver has loaded.
+type Module struct {
+	context *Context
+	native  cudadrv.Module
+	image   gpu.Image
+	globals map[string]gpu.Range
+	closed  atomic.Bool
+
+	mu        sync.Mutex
+	functions map[string]*Function
+	names     []string // of all kernels, once somebody has asked
+}
+
+// LoadModule loads machine code if there is any for this device, else PTX. The driver places the variables.
+func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error) {
+	if err := c.usable("load module"); err != nil {
+		return nil, err
+	}
+	if name := codeinfo.Managed(image); name != "" {
+		return nil, &gpu.LoadError{Log: fmt.Sprintf("managed variable %s: a real GPU shares it with no other process", name), Err: abi.NotSupported}
+	}
+	if options.HeapBytes != 0 {
+		if err := c.driver.CtxSetLimit(c.native, cudadrv.LimitMallocHeapSize, options.HeapBytes); err != nil {
+			c.backend.options.Logger.Warn("the heap of kernels keeps its size", "bytes", options.HeapBytes, "error", err)
+		}
+	}
+	m := &Module{context: c, image: image, functions: map[string]*Function{}, globals: map[string]gpu.Range{}}
+	if err := m.load(); err != nil {
+		return nil, err
+	}
+	m.findGlobals()
+	if codeinfo.Mentions(image, "vprintf") {
+		c.prints.Store(true)
+	}
+	return m, nil
+}
+
+// load hands the code to the driver.
+func (m *Module) load() (err error) {
+	d, ctx := m.context.driver, m.context.native
+	var log string
+	switch {
+	case len(m.image.Cubin) > 0:
+		m.native, log, err = d.ModuleLoad(ctx, m.image.Cubin)
+		if errors.Is(err, abi.NoBinaryForGPU) && len(m.image.PTX) > 0 {
+			m.image.Cubin = nil
+			return m.load()
+		}
+	case len(m.image.PTX) == 1:
+		m.native, log, err = d.ModuleLoad(ctx, append([]byte(m.image.PTX[0]), 0))
+	case len(m.image.PTX) > 1:
+		m.native, log, err = d.ModuleLink(ctx, m.image.PTX)
+	default:
+		return &gpu.LoadError{Log: "the image holds no code", Err: abi.InvalidImage}
+	}
+	if err == nil {
+		return nil
+	}
+	if fault := m.context.noted("load module", err); gpu.Code(err).Sticky() {
+		return fault
+	}
+	return &gpu.LoadError{Log: m.explain(log, gpu.Code(err)), Err: refusal(gpu.Code(err), log)}
+}
+
+// refusal marks what may be loaded when it is linked with more.
+func refusal(code abi.Result, log string) error {
+	for _, phrase := range []string{"Unresolved extern", "Undefined reference", "not defined", "Unresolved symbol"} {
+		if strings.Contains(log, phrase) {
+			return fmt.Errorf("%w: %w", code, gpu.ErrUndefined)
+		}
+	}
+	return code
+}
+
+// explain is the compiler's log, or what else there is to say.
+func (m *Module) explain(log string, code abi.Result) string {
+	if log != "" {
+		return strings.TrimRight(log, "\n")
+	}
+	info := m.context.backend.infos[m.context.device.ordinal]
+	cc := fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor], info.Attributes[abi.AttrComputeCapabilityMinor])
+	if code == abi.NoBinaryForGPU {
+		what := "the code has no PTX"
+		if len(m.image.Cubin) > 0 {
+			what = fmt.Sprintf("the code is for sm_%d", fatbin.CubinSM(m.image.Cubin))
+		}
+		if m.image.Holds != "" {
+			what += " (it holds " + m.image.Holds + ")"
+		}
+		return fmt.Sprintf("%s: %s does not run on GPU %d, %s, of compute capability %s", code, what, m.context.device.ordinal, info.Name, cc)
+	}
+	return fmt.Sprintf("%s: the driver says no more (GPU %d, %s, compute capability %s)", code, m.context.device.ordinal, info.Name, cc)
+}
+
+// findGlobals asks where the driver has put the variables.
+func (m *Module) findGlobals() {
+	d := m.context.device
+	for _, name := range codeinfo.Variables(m.image) {
+		address, size, err := m.context.driver.ModuleGetGlobal(m.context.native, m.native, name)
+		if err != nil || size == 0 {
+			continue // it was not kept
+		}
+		r := gpu.Range{Address: address, Bytes: size}
+		m.globals[name] = r
+		d.mu.Lock()
+		d.table.add(piece{Range: r, owner: m.context})
+		d.mu.Unlock()
+	}
+}
+
+// Functions lists the kernels.
+func (m *Module) Functions() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.names == nil {
+		m.names = m.listFunctions()
+	}
+	return m.names
+}
+
+func (m *Module) listFunctions() []string {
+	d, ctx := m.context.driver, m.context.native
+	functions, err := d.ModuleFunctions(ctx, m.native)
+	names := []string{}
+	for _, f := range functions {
+		name, failed := d.FunctionName(ctx, f)
+		if failed != nil {
+			err = failed
+			break
+		}
+		names = append(names, name)
+	}
+	if err != nil { // an old driver: the code says it too
+		names = codeinfo.Kernels(m.image)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Function finds a kernel.
+func (m *Module) Function(name string) (gpu.Function, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.functions[name]; f != nil {
+		return f, nil
+	}
+	c := m.context
+	native, err := c.driver.ModuleGetFunction(c.native, m.native, name)
+	if err != nil {
+		if gpu.Code(err) == abi.NotFound {
+			return nil, &gpu.Error{Op: "find function", Code: abi.NotFound, Detail: fmt.Sprintf("no kernel %q", name)}
+		}
+		return nil, c.noted("find function "+name, err)
+	}
+	f, err := newFunction(m, native, name)
+	if err != nil {
+		return nil, err
+	}
+	m.functions[name] = f
+	return f, nil
+}
+
+// Globals lists the variables.
+func (m *Module) Globals() map[string]gpu.Range { return m.globals }
+
+// Close unloads the code. The driver lets launches that are queued still run.
+func (m *Module) Close() error {
+	if m.closed.Swap(true) {
+		return &gpu.Error{Op: "unload module", Code: abi.InvalidHandle, Detail: "the module is unloaded"}
+	}
+	c := m.context
+	c.device.mu.Lock()
+	for _, r := range m.globals {
+		c.device.table.remove(r.Address)
+	}
+	c.device.mu.Unlock()
+	if c.stopping() {
+		return nil // it goes with the context
+	}
+	return c.noted("unload module", c.driver.ModuleUnload(c.native, m.native))
+}

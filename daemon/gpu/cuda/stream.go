@@ -1,0 +1,190 @@
+package cuda
+
+import (
+	"sync"
+
+	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Stream is a stream of the driver, with a lane for what the driver cannot do alone.
+type Stream struct {
+	context *Context
+	native  cudadrv.Stream
+
+	mu       sync.Mutex
+	progress sync.Cond
+	queue    []item // for the lane
+	running  bool   // the lane is at work: what is submitted must queue behind it
+	// submitted and completed count what went through the lane.
+	submitted, completed uint64
+	closed, gone         bool // gone: the driver has it no more
+}
+
+// item is one thing submitted.
+type item struct {
+	work gpu.Work
+	// mark is what a Record settles or an Await waits for; nil for an event never recorded.
+	mark *mark
+}
+
+// NewStream makes a stream. The session orders it with the default stream, so to the driver they are all apart.
+func (c *Context) NewStream(options gpu.StreamOptions) (gpu.Stream, error) {
+	if err := c.usable("create stream"); err != nil {
+		return nil, err
+	}
+	native, err := c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, options.Priority)
+	if err != nil {
+		return nil, c.noted("create stream", err)
+	}
+	s := &Stream{context: c, native: native}
+	s.progress.L = &s.mu
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams[s] = struct{}{}
+	return s, nil
+}
+
+// Submit checks work and gives it to the driver, or to the lane.
+func (s *Stream) Submit(work gpu.Work) error {
+	c := s.context
+	if err := c.Fault(); err != nil {
+		if _, isCall := work.(gpu.Call); !isCall {
+			return err
+		}
+	}
+	if s.isClosed() {
+		return errClosedStream()
+	}
+	it, err := c.prepare(work)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(it)
+}
+
+func errClosedStream() error {
+	return &gpu.Error{Op: "submit work", Code: abi.InvalidHandle, Detail: "the stream is closed"}
+}
+
+func (s *Stream) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// put gives one item to the driver where that can be, else to the lane. mu is held.
+func (s *Stream) put(it item) error {
+	if s.closed {
+		it.abandon()
+		it.drop()
+		return errClosedStream()
+	}
+	if !s.running && !s.context.stopping() && it.native() {
+		defer it.drop()
+		return s.issue(it)
+	}
+	s.queue = append(s.queue, it)
+	s.submitted++
+	if !s.running {
+		s.running = true
+		go s.lane()
+	}
+	return nil
+}
+
+// Query tells whether all work is done.
+func (s *Stream) Query() error {
+	if err := s.context.Fault(); err != nil {
+		return err
+	}
+	if !s.Idle() {
+		return abi.NotReady
+	}
+	return s.context.Fault() // what the driver has just said
+}
+
+// Idle tells whether all work is over.
+func (s *Stream) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running {
+		return false
+	}
+	if s.gone || s.context.stopping() {
+		return true
+	}
+	err := s.context.driver.StreamQuery(s.context.native, s.native)
+	if gpu.Code(err) == abi.NotReady {
+		return false
+	}
+	_ = s.context.noted("query stream", err)
+	return true
+}
+
+// Synchronize waits for all work submitted before the call.
+func (s *Stream) Synchronize() error {
+	c := s.context
+	gone := s.awaitLane()
+	if gone || c.stopping() {
+		return c.Fault()
+	}
+	err := c.noted("synchronize stream", c.driver.StreamSynchronize(c.native, s.native))
+	if c.stopping() {
+		return c.Fault() // what the driver says of a context that is being closed is no fault
+	}
+	c.flush()
+	return err
+}
+
+// awaitLane waits until the lane has done what was submitted before.
+func (s *Stream) awaitLane() (gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for target := s.submitted; s.completed < target; {
+		s.progress.Wait()
+	}
+	return s.gone
+}
+
+// Close lets the stream end once its work is done, without waiting for it.
+func (s *Stream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return &gpu.Error{Op: "destroy stream", Code: abi.InvalidHandle, Detail: "the stream is closed"}
+	}
+	s.closed = true
+	go func() {
+		_ = s.Synchronize()
+		s.forget()
+	}()
+	return nil
+}
+
+// forget gives the driver's stream back, and takes this one out of the context's.
+func (s *Stream) forget() {
+	c := s.context
+	s.mu.Lock()
+	if !s.gone && !c.stopping() {
+		_ = c.noted("destroy stream", c.driver.StreamDestroy(c.native, s.native))
+	}
+	s.gone = true
+	s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		delete(c.streams, s)
+	}
+}
+
+// end is for a context that is being closed: it waits for the lane, which passes over what is no Call.
+func (s *Stream) end() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.awaitLane()
+}

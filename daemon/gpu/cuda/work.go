@@ -1,0 +1,200 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// prepare checks work at submission, where an error still belongs to the call, and takes note of what events stand for now.
+func (c *Context) prepare(work gpu.Work) (item, error) {
+	it := item{work: work}
+	if err := c.check(work); err != nil {
+		return it, err
+	}
+	switch work := work.(type) {
+	case gpu.Record:
+		m, err := c.newMark(work.Event)
+		it.mark = m
+		return it, err
+	case gpu.Await:
+		e, err := ours(work.Event, "wait for event")
+		if err == nil {
+			it.mark = e.mark()
+		}
+		return it, err
+	}
+	return it, nil
+}
+
+// check finds fault with work.
+func (c *Context) check(work gpu.Work) error {
+	switch work := work.(type) {
+	case gpu.Launch:
+		return c.checkLaunch(work)
+	case gpu.Copy:
+		return checkCopy(work)
+	case gpu.Fill:
+		return checkFill(work)
+	case gpu.Call:
+		if work.Func == nil {
+			return &gpu.Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}
+		}
+		return nil
+	case gpu.MemoryOps:
+		return checkWords(work)
+	case gpu.Nothing:
+		return nil
+	case gpu.Record:
+		_, err := ours(work.Event, "record event")
+		return err
+	case gpu.Await:
+		_, err := ours(work.Event, "wait for event")
+		return err
+	}
+	return &gpu.Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is no work", work)}
+}
+
+// issue gives an item to the driver.
+func (s *Stream) issue(it item) error {
+	c := s.context
+	switch work := it.work.(type) {
+	case gpu.Launch:
+		return s.launch(work)
+	case gpu.Copy:
+		return c.noted("copy", s.copyOnDevices(work))
+	case gpu.Fill:
+		return c.noted("fill", s.fill(work))
+	case gpu.MemoryOps:
+		return c.noted("write or wait for words", s.words(work))
+	case gpu.Record:
+		return c.noted("record event", it.mark.record(s))
+	case gpu.Await:
+		return s.await(it.mark)
+	}
+	return nil
+}
+
+func (s *Stream) await(m *mark) error {
+	if m == nil {
+		return nil
+	}
+	native, _ := m.known()
+	if native == 0 {
+		return nil
+	}
+	return s.context.noted("wait for event", s.context.driver.StreamWaitEvent(s.context.native, s.native, native, 0))
+}
+
+func (s *Stream) launch(w gpu.Launch) error {
+	c, f := s.context, w.Function.(*Function) // as checkLaunch found it
+	c.launches.Add(1)
+	c.recent.note(&f.info.Name)
+	shape := cudadrv.Shape{Grid: w.Grid, Block: w.Block, SharedBytes: w.SharedBytes}
+	params := w.Params[:f.info.ParamBytes]
+	if w.Cooperative {
+		shape.Offsets = f.offsets()
+	}
+	return c.noted("launch "+f.info.Name, c.driver.Launch(c.native, f.native, shape, params, s.native))
+}
+
+// checkWords refuses what the driver would.
+func checkWords(w gpu.MemoryOps) error {
+	for _, op := range w.Ops {
+		if op.Bytes != 4 && op.Bytes != 8 || op.Address%uint64(op.Bytes) != 0 || op.Wait && op.Until > gpu.UntilZeroBit {
+			return &gpu.Error{Op: "write or wait for words", Code: abi.InvalidValue, Detail: fmt.Sprintf("%+v", op)}
+		}
+	}
+	return nil
+}
+
+func (s *Stream) words(w gpu.MemoryOps) error {
+	d, ctx := s.context.driver, s.context.native
+	for _, op := range w.Ops {
+		var err error
+		switch {
+		case op.Wait && op.Bytes == 4:
+			err = d.StreamWaitValue32(ctx, s.native, op.Address, uint32(op.Value), uint32(op.Until))
+		case op.Wait:
+			err = d.StreamWaitValue64(ctx, s.native, op.Address, op.Value, uint32(op.Until))
+		case op.Bytes == 4:
+			err = d.StreamWriteValue32(ctx, s.native, op.Address, uint32(op.Value), 0)
+		default:
+			err = d.StreamWriteValue64(ctx, s.native, op.Address, op.Value, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stream) fill(w gpu.Fill) error {
+	if w.Columns == 0 || w.Rows == 0 {
+		return nil
+	}
+	size := uint64(w.PatternBytes)
+	if w.Rows > 1 && w.RowPitch == w.Columns*size {
+		w.Columns, w.Rows = w.Columns*w.Rows, 1
+	}
+	d, ctx := s.context.driver, s.context.native
+	switch {
+	case w.Rows == 1 && size == 1:
+		return d.MemsetD8Async(ctx, w.Address, uint8(w.Pattern), w.Columns, s.native)
+	case w.Rows == 1 && size == 2:
+		return d.MemsetD16Async(ctx, w.Address, uint16(w.Pattern), w.Columns, s.native)
+	case w.Rows == 1:
+		return d.MemsetD32Async(ctx, w.Address, w.Pattern, w.Columns, s.native)
+	case size == 1:
+		return d.MemsetD2D8Async(ctx, w.Address, w.RowPitch, uint8(w.Pattern), w.Columns, w.Rows, s.native)
+	case size == 2:
+		return d.MemsetD2D16Async(ctx, w.Address, w.RowPitch, uint16(w.Pattern), w.Columns, w.Rows, s.native)
+	}
+	return d.MemsetD2D32Async(ctx, w.Address, w.RowPitch, w.Pattern, w.Columns, w.Rows, s.native)
+}
+
+// checkLaunch refuses what the driver refuses at the call: in a lane it would be too late.
+func (c *Context) checkLaunch(w gpu.Launch) error {
+	f, known := w.Function.(*Function)
+	if !known || f.module.context != c || f.module.closed.Load() {
+		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "no function of a loaded module of this context"}
+	}
+	refuse := func(code abi.Result, format string, args ...any) error {
+		return &gpu.Error{Op: "launch " + f.info.Name, Code: code, Detail: fmt.Sprintf(format, args...)}
+	}
+	limit := c.backend.infos[c.device.ordinal].Attributes
+	blocks := uint64(w.Grid[0]) * uint64(w.Grid[1]) * uint64(w.Grid[2])
+	threads := uint64(w.Block[0]) * uint64(w.Block[1]) * uint64(w.Block[2])
+	switch {
+	case blocks == 0 || !within(w.Grid, limit, abi.AttrMaxGridDimX, abi.AttrMaxGridDimY, abi.AttrMaxGridDimZ):
+		return refuse(abi.InvalidValue, "grid %v", w.Grid)
+	case threads == 0 || threads > uint64(limit[abi.AttrMaxThreadsPerBlock]) ||
+		!within(w.Block, limit, abi.AttrMaxBlockDimX, abi.AttrMaxBlockDimY, abi.AttrMaxBlockDimZ):
+		return refuse(abi.InvalidValue, "block %v", w.Block)
+	case threads > uint64(f.maxThreads.Load()):
+		return refuse(abi.InvalidValue, "%d threads, the kernel allows %d", threads, f.maxThreads.Load())
+	case w.SharedBytes > f.maxDynamic.Load():
+		return refuse(abi.InvalidValue, "%d bytes of dynamic shared memory, at most %d", w.SharedBytes, f.maxDynamic.Load())
+	case uint64(len(w.Params)) < uint64(f.info.ParamBytes):
+		return refuse(abi.InvalidValue, "%d bytes of parameters, not %d", len(w.Params), f.info.ParamBytes)
+	}
+	if w.Cooperative {
+		most := uint64(limit[abi.AttrMultiprocessorCount])
+		if fit, err := f.ActiveBlocks(int(threads), uint64(w.SharedBytes)); err != nil || blocks > uint64(fit)*most {
+			return refuse(abi.CooperativeLaunchTooLarge, "%d blocks, %d fit", blocks, uint64(fit)*most)
+		}
+	}
+	return nil
+}
+
+// within compares three dimensions with three attributes.
+func within(size [3]uint32, limit map[abi.DeviceAttribute]int32, names ...abi.DeviceAttribute) bool {
+	for i, name := range names {
+		if int64(size[i]) > int64(limit[name]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,24 @@
+package gputest
+
+import (
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hostMemory is memory that lies at an address in this process and can be shared with others: a mapped file, as the arena of
+// a session is.
+func (b *bench) hostMemory(address uintptr, bytes int) []byte {
+	b.t.Helper()
+	file, err := os.Create(filepath.Join(b.t.TempDir(), "host"))
+	b.must(err)
+	defer file.Close()
+	b.must(file.Truncate(int64(bytes)))
+	at, err := unix.MmapPtr(int(file.Fd()), 0, unsafe.Add(nil, address), uintptr(bytes),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED_NOREPLACE)
+	b.must(err)
+	b.t.Cleanup(func() { _ = unix.MunmapPtr(at, uintptr(bytes)) })
+	return unsafe.Slice((*byte)(at), bytes)
+}

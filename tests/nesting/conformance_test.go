@@ -1,0 +1,71 @@
+package nesting
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/daemon/gpu/gputest"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestMain takes what kernels print before the tests begin, which print themselves.
+func TestMain(m *testing.M) {
+	if err := cuda.TakeOutput(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// library is our own libphos.so, as a driver.
+func library() string { return filepath.Join(lab.Bin(), "libphos.so") }
+
+// innerSocket names the socket of the phosd behind the driver, in the processes that are started for single tests.
+const innerSocket = "PHOS_TEST_INNER"
+
+// TestConformance runs the suite that every backend passes. A fault ends the driver's work for the whole process, so the tests
+// of faults have a process each.
+func TestConformance(t *testing.T) {
+	socket := os.Getenv(innerSocket)
+	if socket == "" {
+		socket = lab.Start(t).Socket
+		for _, name := range []string{"address", "calls", "endless_kernel"} {
+			t.Run("process/"+name, func(t *testing.T) { alone(t, socket, "^TestConformance$/^fault$/^"+name+"$") })
+		}
+	}
+	t.Setenv(rpc.SocketVariable, socket)
+	gputest.Run(t, func(t testing.TB) gpu.Backend {
+		if strings.Contains(t.Name(), "/fault/") && os.Getenv(innerSocket) == "" {
+			t.Skip("in a process of its own")
+		}
+		if strings.HasSuffix(t.Name(), "/memory/host") {
+			t.Skip("the driver behind does not show kernels registered memory of a mapped file yet")
+		}
+		b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+}
+
+// alone runs one test of this binary in a process of its own.
+func alone(t *testing.T, socket, name string) {
+	command := exec.Command(os.Args[0], "-test.run="+name, "-test.v", "-test.timeout=3m")
+	command.Env = append(os.Environ(), innerSocket+"="+socket)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+	if !strings.Contains(string(output), "--- PASS") {
+		t.Errorf("nothing was tested:\n%s", output)
+	}
+}
