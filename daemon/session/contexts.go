@@ -32,6 +32,8 @@ type context struct {
 	legacy    *stream
 	perThread map[uint32]*stream
 	streams   []*stream // in the order of creation, the two kinds above included
+	// peers are the contexts of other devices whose memory kernels may touch; nil for none.
+	peers map[*context]struct{}
 	// blocking counts what was submitted to blocking streams, for the order with the legacy stream.
 	blocking uint64
 	// ending is set when the context is being destroyed: nothing new may use it. waiters are calls that still do.
@@ -92,6 +94,7 @@ func (s *Session) newContext(call *Call, d *device, h abi.Handle, flags uint32) 
 
 // endContext destroys a context once its work is over.
 func (s *Session) endContext(call *Call, c *context) error {
+	s.unpeer(c)
 	delete(s.contexts, c.object.Handle().Index())
 	c.ending = true
 	streams := slices.Clone(c.streams)
@@ -294,33 +297,10 @@ func (s *Session) ctxSynchronize(call *Call, in *wire.CtxSynchronize) error {
 	})
 }
 
-// ctxEnablePeerAccess: no backend maps one device's memory into another yet, and cuDeviceCanAccessPeer says so.
-func (s *Session) ctxEnablePeerAccess(call *Call, in *wire.CtxEnablePeerAccess) error {
-	c, err := s.current(call)
-	if err != nil {
-		return err
-	}
-	peer, err := s.context(call, in.PeerContext)
-	if err != nil {
-		return err
-	}
-	if peer.device == c.device {
-		return &gpu.Error{Op: "enable peer access", Code: abi.InvalidDevice, Detail: "both contexts are on the same GPU"}
-	}
-	return &gpu.Error{Op: "enable peer access", Code: abi.PeerAccessUnsupported}
-}
-
-func (s *Session) ctxDisablePeerAccess(call *Call, in *wire.CtxDisablePeerAccess) error {
-	if _, err := s.context(call, in.PeerContext); err != nil {
-		return err
-	}
-	return &gpu.Error{Op: "disable peer access", Code: abi.PeerAccessNotEnabled}
-}
-
 func (c *context) save(*saving) saved.State {
 	return &saved.Context{
 		Device: int32(c.device.ordinal), Flags: c.flags, Limits: c.limits[:], HeapBytes: c.heapBytes.Load(),
-		Legacy: c.legacy != nil, PerThread: slices.Sorted(maps.Keys(c.perThread)),
+		Legacy: c.legacy != nil, PerThread: slices.Sorted(maps.Keys(c.perThread)), Peers: c.savePeers(),
 	}
 }
 
@@ -351,5 +331,8 @@ func (r *restoring) context(o *object.Object, in *saved.Context) (*context, erro
 	}
 	d.users++
 	s.contexts[h.Index()] = c
+	if len(in.Peers) > 0 {
+		r.settle = append(r.settle, func() error { return r.peers(c, in.Peers) })
+	}
 	return c, nil
 }

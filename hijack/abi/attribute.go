@@ -146,4 +146,8 @@ const (
 	AttrGPUPCIDeviceID                         DeviceAttribute = 139
 	AttrGPUPCISubsystemID                      DeviceAttribute = 140
 	AttrHostNUMAMultinodeIPCSupported          DeviceAttribute = 143
+
+	// AttrPeers is none of the driver's, and programs are not told it: a bit for each device whose memory the kernels of
+	// this one can be allowed to reach.
+	AttrPeers DeviceAttribute = 299
 )

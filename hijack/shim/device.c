@@ -22,7 +22,10 @@ enum attribute {
 	PCI_DOMAIN_ID = 50,
 	COMPUTE_CAPABILITY_MAJOR = 75,
 	COMPUTE_CAPABILITY_MINOR = 76,
+	PEERS = 299, /* none of the driver's: a bit for each device that can be a peer */
 };
+
+enum { P2P_ACCESS_SUPPORTED = 2, P2P_NATIVE_ATOMICS = 3 };
 
 #define PCI_ID_BYTES 13 /* "dddd:bb:dd.f" and its end */
 
@@ -108,8 +111,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 {
 	const struct phos_device *device;
 	unsigned index = (unsigned)attribute;
-	if (value == NULL || index == 0 ||
-	    index >= sizeof device->attributes / sizeof device->attributes[0])
+	if (value == NULL || index == 0 || index >= PEERS)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = find(ordinal, &device);
 	if (result == CUDA_SUCCESS)
@@ -195,6 +197,13 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *ordinal, const char *id)
 
 /* Devices of one session share an address space in the worker; what one may reach of another is the
  * backend's business, and is not offered yet. */
+/* Whether the kernels of one device can be allowed to touch the memory of another one. Both exist.
+ */
+static int is_peer(CUdevice ordinal, CUdevice peer)
+{
+	return phos_device_find(ordinal)->attributes[PEERS] >> peer & 1;
+}
+
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer)
 {
 	const struct phos_device *device;
@@ -204,7 +213,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer)
 	if (result == CUDA_SUCCESS)
 		result = find(peer, &device);
 	if (result == CUDA_SUCCESS)
-		*can = 0;
+		*can = is_peer(ordinal, peer);
 	return result;
 }
 
@@ -217,9 +226,11 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CU
 	CUresult result = find(source, &device);
 	if (result == CUDA_SUCCESS)
 		result = find(destination, &device);
-	if (result == CUDA_SUCCESS)
-		*value = 0;
-	return result;
+	if (result != CUDA_SUCCESS)
+		return result;
+	bool supported = attribute == P2P_ACCESS_SUPPORTED || attribute == P2P_NATIVE_ATOMICS;
+	*value = supported ? is_peer(source, destination) : 0;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type, CUdevice ordinal)

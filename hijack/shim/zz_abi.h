@@ -52,6 +52,10 @@ typedef int32_t CUgraphInstantiateResult;
 typedef int32_t CUmemAllocationType;
 typedef int32_t CUmemAllocationHandleType;
 typedef int32_t CUmemAllocationGranularity_flags;
+typedef int32_t CUmem_range_attribute;
+typedef int32_t CUgraphMem_attribute;
+typedef int32_t CUmemcpySrcAccessOrder;
+typedef int32_t CUmemcpy3DOperandType;
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *userData);
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
@@ -197,6 +201,37 @@ typedef struct {
 	size_t Depth;
 } CUDA_MEMCPY3D_PEER;
 _Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == 200, "CUDA_MEMCPY3D_PEER");
+
+typedef struct {
+	CUmemcpySrcAccessOrder srcAccessOrder;
+	CUmemLocation srcLocHint;
+	CUmemLocation dstLocHint;
+	unsigned int flags;
+} CUmemcpyAttributes;
+_Static_assert(sizeof(CUmemcpyAttributes) == 24, "CUmemcpyAttributes");
+
+typedef struct {
+	CUdeviceptr ptr;
+	size_t rowLength;
+	size_t layerHeight;
+	CUmemLocation locHint;
+} CUmemcpy3DPointer;
+_Static_assert(sizeof(CUmemcpy3DPointer) == 32, "CUmemcpy3DPointer");
+
+typedef struct {
+	CUmemcpy3DOperandType type;
+	CUmemcpy3DPointer ptr;
+} CUmemcpy3DOperand;
+_Static_assert(sizeof(CUmemcpy3DOperand) == 40, "CUmemcpy3DOperand");
+
+typedef struct {
+	CUmemcpy3DOperand src;
+	CUmemcpy3DOperand dst;
+	size_t extent[3];
+	CUmemcpySrcAccessOrder srcAccessOrder;
+	unsigned int flags;
+} CUDA_MEMCPY3D_BATCH_OP;
+_Static_assert(sizeof(CUDA_MEMCPY3D_BATCH_OP) == 112, "CUDA_MEMCPY3D_BATCH_OP");
 
 typedef struct {
 	CUfunction func;

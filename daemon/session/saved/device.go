@@ -50,6 +50,8 @@ type Context struct {
 	// their own.
 	Legacy    bool
 	PerThread []uint32
+	// Peers are contexts of other GPUs whose memory kernels may touch.
+	Peers []abi.Handle
 }
 
 func (x *Context) code(c *coder) {
@@ -59,4 +61,7 @@ func (x *Context) code(c *coder) {
 	number(c, &x.HeapBytes)
 	c.flag(&x.Legacy)
 	numbers(c, &x.PerThread)
+	if c.version >= 3 {
+		numbers(c, &x.Peers)
+	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Version is the version of the encoding that is written. All older ones are read. The second added reservations, blocks and
-// registered memory, the third memory shared with other processes.
+// registered memory, the third memory shared with other processes and peers.
 const Version = 3
 
 // magic begins every saved session.

@@ -41,6 +41,7 @@ func (s Spec) attributes(ordinal int) map[abi.DeviceAttribute]int32 {
 	for attribute, value := range fixedAttributes {
 		table[attribute] = value
 	}
+	table[abi.AttrPeers] = int32(1<<s.Count-1) &^ (1 << ordinal)
 	l := s.Limits()
 	table[abi.AttrComputeCapabilityMajor] = int32(s.CC / 10)
 	table[abi.AttrComputeCapabilityMinor] = int32(s.CC % 10)
