@@ -18,7 +18,7 @@ import (
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/filelist"
 	"github.com/phos-gpu/phos/criu/keeper"
-	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 )

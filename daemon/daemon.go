@@ -25,6 +25,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/preflight"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
+	"github.com/phos-gpu/phos/daemon/standby"
 	"github.com/phos-gpu/phos/daemon/statedir"
 )
 
@@ -68,6 +69,7 @@ type Daemon struct {
 	desk    *handover.Desk
 	served  bool // the socket is ours
 	warm    warmth
+	pool    *standby.Pool
 	keepers atomic.Uint64
 	trees   trees
 	machine *preflight.Machine
@@ -132,10 +134,16 @@ func (d *Daemon) open() (err error) {
 		return err
 	}
 	d.sweep()
-	if err := d.adopt(); err != nil || d.options.Guard == nil {
+	if err := d.adopt(); err != nil {
 		return err
 	}
-	return d.options.Guard.Begin()
+	if d.options.Guard != nil {
+		if err := d.options.Guard.Begin(); err != nil {
+			return err
+		}
+	}
+	d.openPool()
+	return nil
 }
 
 // Serve answers at the socket until the context is done or a Stop request came. Workers stay: unless that request
@@ -199,13 +207,17 @@ func stopGently(server *grpc.Server) {
 
 // Close gives everything back except running workers.
 func (d *Daemon) Close() error {
+	var failures []error
 	d.stop()
 	d.warm.drop()
+	if d.pool != nil {
+		failures = append(failures, d.pool.Close())
+	}
 	left := d.table.count()
 	d.table.abandon()
 	d.watchers.Wait()
 	d.retired.close()
-	failures := []error{d.desk.Close()}
+	failures = append(failures, d.desk.Close())
 	if d.driver != nil {
 		failures = append(failures, d.driver.Close())
 	}

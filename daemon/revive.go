@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -33,11 +32,10 @@ type returning struct {
 // revive starts a worker that brings a session back. It belongs to nobody until Attach.
 func (d *Daemon) revive(ctx context.Context, half *image.GPUHalf, source ckpt.Source, eager bool) (_ ckpt.Returning, err error) {
 	owner := source.Manifest.Owner
-	given, err := d.table.take(owner.UID)
+	given, err := d.admit(owner.UID)
 	if err != nil {
 		return nil, err
 	}
-	d.ledger.Clear(given.slot)
 	r := &returning{daemon: d, half: half, files: make(map[string]*os.File)}
 	r.s = &session{
 		record: rundir.Record{
@@ -70,39 +68,19 @@ func (d *Daemon) revive(ctx context.Context, half *image.GPUHalf, source ckpt.So
 	return r, err
 }
 
-// spawn starts the worker with the packs of the image.
+// spawn gives the session its worker, with the packs of the image.
 func (r *returning) spawn(source ckpt.Source, eager bool) error {
 	d := r.daemon
-	var all []*os.File
-	defer func() { closeAll(all) }()
 	lifeRead, lifeWrite, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	all, r.life = append(all, lifeRead), lifeWrite
-	control, err := controlSocket(d.dir.Control(r.s.record.Session))
-	if err != nil {
-		return err
-	}
-	all = append(all, control)
-	read, write, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	all = append(all, read, write)
-	// In the order of worker.LifeFD and the following.
-	command := d.command(r.s, append([]*os.File{lifeRead, control, d.ledger.File(), read}, source.Packs...))
-	if err := command.Start(); err != nil {
-		return err
-	}
-	r.s.reap = command.Wait
+	defer lifeRead.Close()
+	r.life = lifeWrite
 	config := d.workerConfig(r.s, source.Manifest.Owner.Groups)
 	config.ArenaBytes = r.half.ArenaBytes
 	config.Restore = &worker.Restore{Tree: r.half.Tree, Packs: len(source.Packs), Eager: eager}
-	if err := d.brief(r.s, command.Process.Pid, config, write); err != nil {
-		return errors.Join(err, command.Process.Kill())
-	}
-	return nil
+	return d.man(r.s, config, lifeRead, source.Packs...)
 }
 
 // Files take the place of those that the process had mapped.
@@ -175,8 +153,7 @@ func (r *returning) Abort() {
 	if s.control != nil {
 		_ = s.control.Close()
 	}
-	d.ledger.Clear(s.ticket.slot)
-	d.table.giveBack(s.ticket)
+	d.refund(s.ticket)
 	if s.record.Session == 0 {
 		return
 	}

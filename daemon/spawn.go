@@ -8,38 +8,76 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
+	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/standby"
 	"github.com/phos-gpu/phos/daemon/worker"
 )
 
-// spawn starts the worker of a session. It waits for its configuration until the record is written, so that a phosd
-// that dies in between leaves no worker that the next one does not know.
+// spawn gives a session that a program has asked for its worker.
 func (d *Daemon) spawn(s *session, conn *net.UnixConn) error {
-	files, err := d.openFor(s, conn)
-	defer closeAll(files.all)
+	program, err := conn.File()
 	if err != nil {
 		return err
 	}
+	defer program.Close()
 	groups, err := s.program.Groups()
 	if err != nil {
 		return err
 	}
-	command := d.command(s, files.inherited)
+	return d.man(s, d.workerConfig(s, groups), program, s.program.File())
+}
+
+// man gives a session its worker: the one that has waited for it, or a new one. What it works with are first and rest, in the order of
+// worker.ProgramFD and worker.PidfdFD, or of worker.LifeFD and worker.PacksFD.
+func (d *Daemon) man(s *session, config worker.Config, first *os.File, rest ...*os.File) error {
+	control, err := controlSocket(d.dir.Control(s.record.Session))
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+	if waiting := s.ticket.waiting; waiting != nil && len(rest) < parcel.MostFiles-1 {
+		s.ticket.waiting = nil
+		err := d.brief(s, waiting.PID(), func() error {
+			return waiting.Assign(config, append([]*os.File{first, control}, rest...)...)
+		})
+		if err == nil {
+			s.reap = waiting.Reap
+			return nil
+		}
+		waiting.End()
+		d.ledger.Clear(s.ticket.slot)
+		d.log.Warn("a worker that has waited cannot be used; a new one is started", "session", s.record.Session, "error", err)
+	}
+	return d.manAnew(s, config, []*os.File{first, control, d.ledger.File()}, rest)
+}
+
+// manAnew starts a new worker. It waits for its configuration until the record is written, so that a phosd that dies in between leaves
+// no worker that the next one does not know.
+func (d *Daemon) manAnew(s *session, config worker.Config, before, rest []*os.File) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer closeAll([]*os.File{read, write})
+	command := d.command(filepath.Dir(d.dir.Paths(s.record.Session).Session), slices.Concat(before, []*os.File{read}, rest))
 	if err := command.Start(); err != nil {
 		return err
 	}
 	s.reap = command.Wait
-	if err := d.brief(s, command.Process.Pid, d.workerConfig(s, groups), files.config); err != nil {
+	err = d.brief(s, command.Process.Pid, func() error { return json.NewEncoder(write).Encode(config) })
+	if err != nil {
 		return errors.Join(err, command.Process.Kill(), s.reap())
 	}
 	return nil
 }
 
-// brief tells a worker that has been started what it is for.
-func (d *Daemon) brief(s *session, pid int, config worker.Config, pipe *os.File) (err error) {
+// brief writes down which worker a session has, and then lets it know.
+func (d *Daemon) brief(s *session, pid int, tell func() error) (err error) {
 	if s.worker, err = process.OpenPID(pid); err != nil {
 		return err
 	}
@@ -53,7 +91,7 @@ func (d *Daemon) brief(s *session, pid int, config worker.Config, pipe *os.File)
 	if err := d.dir.Save(s.record); err != nil {
 		return err
 	}
-	return json.NewEncoder(pipe).Encode(config)
+	return tell()
 }
 
 func (d *Daemon) workerConfig(s *session, groups []uint32) worker.Config {
@@ -77,11 +115,11 @@ func (d *Daemon) workerConfig(s *session, groups []uint32) worker.Config {
 // command is the worker's process, in a session of its own, so that a signal from phosd's terminal does not reach it, and
 // with nothing of phosd's environment but what a GPU driver needs. It starts as root and becomes the program's user itself: started as that user, it
 // could be looked into, and robbed of its descriptors, until it forbids that.
-func (d *Daemon) command(s *session, inherited []*os.File) *exec.Cmd {
+func (d *Daemon) command(name string, inherited []*os.File) *exec.Cmd {
 	command := exec.Command(d.options.Worker[0], d.options.Worker[1:]...)
 	// For whoever looks at a list of processes.
 	command.Args[0] = "phosd"
-	command.Args = append(command.Args, filepath.Dir(d.dir.Paths(s.record.Session).Session))
+	command.Args = append(command.Args, name)
 	command.Env = append([]string{"PATH=/usr/bin:/bin"}, d.options.Environment...)
 	command.Dir = "/"
 	command.Stderr = d.options.WorkerLog
@@ -93,34 +131,28 @@ func (d *Daemon) command(s *session, inherited []*os.File) *exec.Cmd {
 	return command
 }
 
-// workerFiles are what a worker inherits, and phosd's end of the pipe with its configuration.
-type workerFiles struct {
-	inherited []*os.File
-	config    *os.File
-	// all are to be closed here once the worker has them.
-	all []*os.File
+// waiter is the process of a worker that waits.
+func (d *Daemon) waiter(far *os.File) *exec.Cmd {
+	command := d.command(d.dir.Waiting(), []*os.File{far})
+	command.Args = slices.Insert(command.Args, len(command.Args)-1, worker.StandbyArgument)
+	return command
 }
 
-func (d *Daemon) openFor(s *session, conn *net.UnixConn) (files workerFiles, err error) {
-	program, err := conn.File()
-	if err != nil {
-		return files, err
-	}
-	files.all = append(files.all, program)
-	control, err := controlSocket(d.dir.Control(s.record.Session))
-	if err != nil {
-		return files, err
-	}
-	files.all = append(files.all, control)
-	read, write, err := os.Pipe()
-	if err != nil {
-		return files, err
-	}
-	files.all = append(files.all, read, write)
-	files.config = write
-	// In the order of worker.ProgramFD and the following.
-	files.inherited = []*os.File{program, control, d.ledger.File(), read, s.program.File()}
-	return files, nil
+// openPool begins to fill the pool of workers that wait.
+func (d *Daemon) openPool() {
+	settings := d.options.Config
+	d.pool = standby.New(standby.Options{
+		Want: settings.Workers.Warm, Command: d.waiter, Seat: d.table.seat, Log: d.log,
+		Leave: func(slot int) {
+			d.ledger.Clear(slot)
+			d.table.leave(slot)
+		},
+		Order: func(slot int) (any, []*os.File) {
+			return worker.Preparation{
+				Gpus: settings.Gpus.Offer, LedgerSlot: slot, MemoryBytes: uint64(settings.Workers.Memory), Log: settings.Log,
+			}, []*os.File{d.ledger.File()}
+		},
+	})
 }
 
 // controlSocket listens where only root gets to: its directory is root's.

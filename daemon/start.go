@@ -48,18 +48,45 @@ func (d *Daemon) start(conn *net.UnixConn, actor rpc.Actor) (*session, error) {
 	for _, old := range d.table.of(program.Identity) {
 		old.end(context.Background(), "the program was replaced by exec")
 	}
-	given, err := d.table.take(actor.UID)
+	given, err := d.admit(actor.UID)
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
 	}
-	d.ledger.Clear(given.slot)
 	s, err := d.create(conn, actor, program, given)
 	if err != nil {
-		d.table.giveBack(given)
+		d.refund(given)
 		return nil, errors.Join(err, program.Close())
 	}
 	d.watch(s)
 	return s, nil
+}
+
+// admit gives a program of a user's its place, with a worker that has waited for it if there is one.
+func (d *Daemon) admit(uid uint32) (ticket, error) {
+	waiting, seated := d.pool.Take(), -1
+	if waiting != nil {
+		seated = waiting.Slot
+	}
+	given, err := d.table.take(uid, seated)
+	if err != nil {
+		if waiting != nil {
+			d.pool.Drop(waiting)
+		}
+		return ticket{}, err
+	}
+	given.waiting = waiting
+	// What a worker has accounted while it waited is its session's to take.
+	d.ledger.Clear(given.slot)
+	return given, nil
+}
+
+// refund takes a ticket back of which no session has come.
+func (d *Daemon) refund(given ticket) {
+	if given.waiting != nil {
+		given.waiting.End()
+	}
+	d.ledger.Clear(given.slot)
+	d.table.giveBack(given)
 }
 
 // create makes the files and the worker of a session; on an error nothing is left of it.

@@ -10,6 +10,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/standby"
 )
 
 // table holds the sessions and hands out the slots of the ledger.
@@ -20,6 +21,8 @@ type table struct {
 	sessions map[uint64]*session
 	slots    [ledger.Slots]bool
 	perUser  map[uint32]int
+	// given counts the tickets that are out; the other slots that are taken are those of workers that wait.
+	given int
 	// closed refuses new programs: phosd is being stopped.
 	closed bool
 }
@@ -32,10 +35,12 @@ func newTable(limits config.Sessions) *table {
 type ticket struct {
 	uid  uint32
 	slot int
+	// waiting is the worker that shall have the session; nil: a new one.
+	waiting *standby.Worker
 }
 
-// take gives out a ticket, or says which limit is reached.
-func (t *table) take(uid uint32) (ticket, error) {
+// take gives out a ticket, or says which limit is reached. seated is the slot of a worker that has waited; negative: any.
+func (t *table) take(uid uint32, seated int) (ticket, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -44,14 +49,34 @@ func (t *table) take(uid uint32) (ticket, error) {
 	if uid != 0 && t.perUser[uid] >= t.limits.PerUser {
 		return ticket{}, fmt.Errorf("%w: this user already runs %d programs (sessions.per_user)", rpc.ErrExhausted, t.limits.PerUser)
 	}
-	for slot := range min(t.limits.Total, len(t.slots)) {
-		if !t.slots[slot] {
-			t.slots[slot] = true
-			t.perUser[uid]++
-			return ticket{uid: uid, slot: slot}, nil
-		}
+	if seated < 0 {
+		seated = slices.Index(t.slots[:], false)
 	}
-	return ticket{}, fmt.Errorf("%w: %d programs already run (sessions.total)", rpc.ErrExhausted, t.limits.Total)
+	if t.given >= t.limits.Total || seated < 0 {
+		return ticket{}, fmt.Errorf("%w: %d programs already run (sessions.total)", rpc.ErrExhausted, t.given)
+	}
+	t.slots[seated] = true
+	t.perUser[uid]++
+	t.given++
+	return ticket{uid: uid, slot: seated}, nil
+}
+
+// seat takes a slot for a worker that waits.
+func (t *table) seat() (slot int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slot = slices.Index(t.slots[:], false); slot < 0 {
+		return 0, fmt.Errorf("%w: no place in the memory accounting is left", rpc.ErrExhausted)
+	}
+	t.slots[slot] = true
+	return slot, nil
+}
+
+// leave gives a slot back that seat has taken. It must be cleared.
+func (t *table) leave(slot int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.slots[slot] = false
 }
 
 // refuseAll gives out no more tickets.
@@ -77,6 +102,7 @@ func (t *table) claim(uid uint32, slot int) (ticket, error) {
 	}
 	t.slots[slot] = true
 	t.perUser[uid]++
+	t.given++
 	return ticket{uid: uid, slot: slot}, nil
 }
 
@@ -85,6 +111,7 @@ func (t *table) giveBack(given ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.slots[given.slot] = false
+	t.given--
 	if t.perUser[given.uid]--; t.perUser[given.uid] <= 0 {
 		delete(t.perUser, given.uid)
 	}

@@ -36,7 +36,7 @@ type options struct {
 
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "worker" {
-		return runWorker(stderr)
+		return runWorker(args[1:], stderr)
 	}
 	if status, played := runRole(args, stderr); played {
 		return status
@@ -145,8 +145,12 @@ func alreadyServes(socket string) bool {
 	return false
 }
 
-func runWorker(stderr io.Writer) int {
-	if err := worker.Run(openBackend); err != nil {
+func runWorker(args []string, stderr io.Writer) int {
+	life := worker.Run
+	if len(args) > 0 && args[0] == worker.StandbyArgument {
+		life = worker.Standby
+	}
+	if err := life(openBackend); err != nil {
 		fmt.Fprintf(stderr, "phosd worker: %v\n", err)
 		return exitFailed
 	}

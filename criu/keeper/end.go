@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/parcel"
 )
 
 // lingering is how long a keeper waits for somebody to ask how the tree has ended.

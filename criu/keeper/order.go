@@ -5,7 +5,7 @@ import (
 
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/parcel"
+	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 

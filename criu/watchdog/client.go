@@ -12,8 +12,8 @@ import (
 
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 

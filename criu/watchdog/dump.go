@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/damage"
 	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/criu/remains"
+	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 )

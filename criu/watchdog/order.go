@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/cgroup"
+	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 

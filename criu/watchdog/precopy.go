@@ -12,10 +12,10 @@ import (
 	"github.com/phos-gpu/phos/criu/damage"
 	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/criu/procfs"
 	"github.com/phos-gpu/phos/criu/remains"
 	"github.com/phos-gpu/phos/daemon/cgroup"
+	"github.com/phos-gpu/phos/daemon/parcel"
 )
 
 // precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by ptrace, and writes when it

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/parcel"
 	"github.com/phos-gpu/phos/daemon/cgroup"
+	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 )
 

@@ -23,6 +23,7 @@ type Config struct {
 	StateDir   string   `toml:"state_dir" comment:"what outlives a boot: the key that seals images, unfinished work; a directory of root's"`
 	Criu       string   `toml:"criu" comment:"the program that saves and restores processes: a path, or a name to look for"`
 	Sessions   Sessions `toml:"sessions"`
+	Workers    Workers  `toml:"workers"`
 
 	Checkpoint Checkpoint `toml:"checkpoint"`
 
@@ -39,6 +40,12 @@ type Sessions struct {
 	StartSeconds int  `toml:"start_seconds" comment:"time a program has for the handshake"`
 }
 
+// Workers says which wait for programs.
+type Workers struct {
+	Warm   int  `toml:"warm" comment:"workers that wait for the next programs, each with a context made on every GPU"`
+	Memory Size `toml:"memory" comment:"memory of each GPU that is accounted to a worker while it waits; 0: what it holds"`
+}
+
 // Log says what phosd and its workers write down, and where.
 type Log struct {
 	Level  string `toml:"level" comment:"debug, info, warn or error"`
@@ -50,6 +57,9 @@ type Log struct {
 type Metrics struct {
 	Listen string `toml:"listen" comment:"unix:/path or a loopback host:port; empty: none"`
 }
+
+// maxWarm bounds the workers that wait: more than that start no faster.
+const maxWarm = 64
 
 // Default is the configuration of a phosd that was told nothing.
 func Default() Config {
@@ -93,6 +103,7 @@ func (c Config) Check() error {
 		{c.Sessions.PerUser > 0, "sessions.per_user", "it must be at least 1", c.Sessions.PerUser},
 		{c.Sessions.Total > 0, "sessions.total", "it must be at least 1", c.Sessions.Total},
 		{c.Sessions.StartSeconds > 0, "sessions.start_seconds", "it must be at least 1", c.Sessions.StartSeconds},
+		{c.Workers.Warm >= 0 && c.Workers.Warm <= maxWarm, "workers.warm", fmt.Sprintf("it must be 0 to %d", maxWarm), c.Workers.Warm},
 		{oneOf(c.Log.Level, "debug", "info", "warn", "error"), "log.level", "it must be debug, info, warn or error", c.Log.Level},
 		{oneOf(c.Log.Format, "text", "json"), "log.format", "it must be text or json", c.Log.Format},
 		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file", "it must be an absolute path", c.Log.File},

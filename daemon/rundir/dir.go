@@ -136,6 +136,9 @@ func mountPoint(path string) bool {
 // Ledger is the path of the memory accounting.
 func (d *Dir) Ledger() string { return filepath.Join(d.path, "ledger") }
 
+// Waiting is what workers are called that wait for a session.
+func (d *Dir) Waiting() string { return filepath.Join(d.sessions(), "none") }
+
 // Work is where phosd may mount a file system for its own work.
 func (d *Dir) Work() string { return filepath.Join(d.path, "work") }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 
 	"google.golang.org/grpc"
 
@@ -26,7 +25,7 @@ type control struct {
 
 // serveControl answers on the listening socket that phosd made; it may come and go.
 func (w *Worker) serveControl() error {
-	file := os.NewFile(ControlFD, "control")
+	file := w.files.control
 	listener, err := net.FileListener(file)
 	if err != nil {
 		return err

@@ -126,7 +126,7 @@ func sendRefusal(conn net.Conn, reason error) error {
 
 // connection is the program's socket, for as long as the handshake may take.
 func (w *Worker) connection() (net.Conn, error) {
-	file := os.NewFile(ProgramFD, "program")
+	file := w.files.first
 	conn, err := net.FileConn(file)
 	if err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)

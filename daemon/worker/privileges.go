@@ -54,6 +54,35 @@ func notDumpable() error {
 	return nil
 }
 
+// firstStranger is where the users begin that workers are while they wait: nobody's on a machine whose users are numbered by hand or
+// by systemd. Each has one of its own, so that the driver tells them apart by it, as it does programs of several users.
+const firstStranger = 0x7e00_0000
+
+// stepAside makes this process of root's act as a stranger, without capabilities: whatever the driver notes of whoever opens it is not
+// root's. It stays able to step forward.
+func stepAside() error {
+	stranger := firstStranger + os.Getpid()
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("wait as user %d: groups: %w", stranger, err)
+	}
+	if err := syscall.Setresgid(stranger, stranger, 0); err != nil {
+		return fmt.Errorf("wait as user %d: group: %w", stranger, err)
+	}
+	// With the effective user the capabilities go; as the saved one is root, they can be had again.
+	if err := syscall.Setresuid(stranger, stranger, 0); err != nil {
+		return fmt.Errorf("wait as user %d: %w", stranger, err)
+	}
+	return notDumpable()
+}
+
+// stepForward makes this process root's again, for as long as it takes to become a program's user.
+func stepForward() error {
+	if err := syscall.Setresuid(0, 0, 0); err != nil {
+		return fmt.Errorf("become root: %w", err)
+	}
+	return nil
+}
+
 // become turns this process of root's into one of the program's user, for good.
 func become(config Config) error {
 	groups := make([]int, len(config.Groups))

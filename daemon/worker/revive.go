@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/ckpt/image"
@@ -49,11 +50,11 @@ type revival struct {
 // revive is the life of a worker that makes a session again.
 func (w *Worker) revive(open Open) error {
 	r := newRevival(w)
-	go r.followLife(os.NewFile(LifeFD, "life line"))
+	go r.followLife(w.files.first)
 	if err := w.serveControl(); err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
-	packs, err := inheritedPacks(w.config.Restore.Packs)
+	packs, err := named(w.files.packs)
 	if err == nil {
 		err = w.openBackend(open)
 	}
@@ -176,14 +177,20 @@ func (r *revival) bringBack(ctx context.Context, packs []*os.File) error {
 	return nil
 }
 
-func inheritedPacks(count int) ([]*os.File, error) {
-	packs := make([]*os.File, count)
-	for i := range packs {
-		path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(PacksFD+i))
+// named gives packs the names of their files.
+func named(files []*os.File) ([]*os.File, error) {
+	packs := make([]*os.File, len(files))
+	for i, file := range files {
+		fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return nil, fmt.Errorf("pack %d: %w", i, err)
 		}
-		packs[i] = os.NewFile(uintptr(PacksFD+i), path)
+		path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+		if err != nil {
+			return nil, fmt.Errorf("pack %d: %w", i, err)
+		}
+		packs[i] = os.NewFile(uintptr(fd), path)
+		_ = file.Close()
 	}
 	return packs, nil
 }

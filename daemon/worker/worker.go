@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/daemon/config"
@@ -17,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/jobfile"
 	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/session"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
@@ -36,10 +38,14 @@ type Open func(options BackendOptions) (gpu.Backend, error)
 // Worker serves one program.
 type Worker struct {
 	config  Config
+	files   handed
 	log     *slog.Logger
 	program *process.Handle
 	job     atomic.Pointer[job] // nil as long as the program is not known
 	backend gpu.Backend
+	// early is the log of a backend that was opened before its session was known.
+	early    joblog.Late
+	accounts *ledger.Ledger
 	// session is nil until the handshake is over.
 	session atomic.Pointer[session.Session]
 	// joined is nil until the program uses the session.
@@ -73,15 +79,22 @@ func Run(open Open) error {
 	if err != nil {
 		return err
 	}
+	w := newWorker(config)
+	w.files = inherited(config)
+	return w.live(open)
+}
+
+// live is the life of a worker from the moment in which it knows what for.
+func (w *Worker) live(open Open) (err error) {
+	config := w.config
 	if err := become(config); err != nil {
 		return err
 	}
-	w := newWorker(config)
 	if config.Restore != nil {
 		return w.revive(open)
 	}
 	w.log = w.phosdLog(config.Program.PID)
-	if w.program, err = process.Inherit(config.Program, PidfdFD); err != nil {
+	if w.program, err = process.Take(config.Program, w.files.pidfd); err != nil {
 		return err
 	}
 	go w.followProgram(w.log)
@@ -95,6 +108,86 @@ func Run(open Open) error {
 		return errors.Join(err, w.refuse(err))
 	}
 	return w.serve()
+}
+
+// Standby is the whole life of a worker that is there before its program: it waits with GPUs that are open.
+func Standby(open Open) error {
+	if err := renounce(); err != nil {
+		return err
+	}
+	phosd, err := parcel.Inherited(StandbyFD)
+	if err != nil {
+		return err
+	}
+	var order Preparation
+	files, err := phosd.Receive(&order)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil || len(files) != 1 {
+		return errors.Join(err, errConfig)
+	}
+	w := newWorker(Config{Gpus: order.Gpus, LedgerSlot: order.LedgerSlot, Log: order.Log})
+	w.files.ledger = files[0]
+	ready, err := w.warmUp(open, order)
+	if err != nil {
+		return errors.Join(err, phosd.Send(Prepared{Error: err.Error()}))
+	}
+	if err := phosd.Send(ready); err != nil {
+		return err
+	}
+	return w.await(phosd, open)
+}
+
+// warmUp opens the GPUs and does what takes long, with few rights: it is nobody's yet.
+func (w *Worker) warmUp(open Open, order Preparation) (ready Prepared, err error) {
+	if err := stepAside(); err != nil {
+		return ready, err
+	}
+	w.early = joblog.NewLate(order.Log.Handler(os.Stderr))
+	if err := w.openAs(open, slog.New(w.early)); err != nil {
+		return ready, err
+	}
+	warmer, warms := w.backend.(gpu.Warmer)
+	for ordinal := range w.backend.Devices() {
+		bytes := uint64(0)
+		if warms {
+			if bytes, err = warmer.Warm(ordinal); err != nil {
+				return ready, fmt.Errorf("warm up GPU %d: %w", ordinal, err)
+			}
+		}
+		if order.MemoryBytes > 0 {
+			bytes = order.MemoryBytes
+		}
+		if err := w.accounts.Reserve(ordinal, order.LedgerSlot, bytes); err != nil {
+			return ready, err
+		}
+		ready.MemoryBytes = append(ready.MemoryBytes, bytes)
+	}
+	return ready, nil
+}
+
+// await waits for a session. When phosd ends, nobody needs this worker any more.
+func (w *Worker) await(phosd *parcel.Conn, open Open) error {
+	var config Config
+	files, err := phosd.Receive(&config)
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := phosd.Close(); err != nil {
+		return err
+	}
+	w.config = config
+	if w.files, err = sent(config, files); err != nil {
+		return err
+	}
+	if err := stepForward(); err != nil {
+		return err
+	}
+	return w.live(open)
 }
 
 func newWorker(config Config) *Worker {
@@ -113,12 +206,22 @@ func (w *Worker) phosdLog(pid int) *slog.Logger {
 	return log
 }
 
+// openBackend does nothing in a worker that has waited with it.
 func (w *Worker) openBackend(open Open) error {
-	accounts, err := ledger.Open(os.NewFile(LedgerFD, "ledger"))
+	if w.backend != nil {
+		w.early.Set(w.log.Handler())
+		return nil
+	}
+	return w.openAs(open, w.log)
+}
+
+func (w *Worker) openAs(open Open, log *slog.Logger) error {
+	accounts, err := ledger.Open(w.files.ledger)
 	if err != nil {
 		return err
 	}
-	w.backend, err = open(BackendOptions{Gpus: w.config.Gpus, Ledger: accounts, Slot: w.config.LedgerSlot, Logger: w.log})
+	w.accounts = accounts
+	w.backend, err = open(BackendOptions{Gpus: w.config.Gpus, Ledger: accounts, Slot: w.config.LedgerSlot, Logger: log})
 	if err != nil {
 		return fmt.Errorf("open GPUs %s: %w", w.config.Gpus, err)
 	}

@@ -36,6 +36,8 @@ var layers = map[string]int{
 	"daemon/guard":      2,
 	"daemon/handover":   2,
 	"daemon/sharing":    1,
+	"daemon/parcel":     1,
+	"daemon/standby":    3,
 	"ckpt/store":        1,
 	"cluster/api":       1,
 	"cluster/state":     1,

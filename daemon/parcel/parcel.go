@@ -1,4 +1,4 @@
-// Package parcel sends messages with open files between phosd and the processes that it starts for CRIU. Each message is
+// Package parcel sends messages with open files between phosd and processes that it starts. Each message is
 // one packet of JSON; its files travel beside it. Both ends are root's.
 package parcel
 
@@ -14,12 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// longest is more than any message has; the kernel refuses packets of more than its send buffer.
-	longest = 4 << 20
-	// mostFiles is as many as the kernel passes in one packet.
-	mostFiles = 253
-)
+// longest is more than any message has; the kernel refuses packets of more than its send buffer.
+const longest = 4 << 20
+
+// MostFiles is as many as the kernel passes in one packet.
+const MostFiles = 253
 
 // Conn is one end.
 type Conn struct{ socket *net.UnixConn }
@@ -66,7 +65,7 @@ func (c *Conn) Send(message any, files ...*os.File) error {
 	if err != nil {
 		return fmt.Errorf("parcel: %w", err)
 	}
-	if len(text) > longest || len(files) > mostFiles {
+	if len(text) > longest || len(files) > MostFiles {
 		return fmt.Errorf("parcel: %d bytes and %d files are too many", len(text), len(files))
 	}
 	fds := make([]int, len(files))
@@ -85,7 +84,7 @@ func (c *Conn) Send(message any, files ...*os.File) error {
 
 // Receive waits for a message; io.EOF when the other end is gone. The files are the caller's.
 func (c *Conn) Receive(message any) ([]*os.File, error) {
-	text, beside := make([]byte, longest), make([]byte, unix.CmsgSpace(mostFiles*4))
+	text, beside := make([]byte, longest), make([]byte, unix.CmsgSpace(MostFiles*4))
 	n, besides, flags, _, err := c.socket.ReadMsgUnix(text, beside)
 	if err != nil {
 		return nil, err
