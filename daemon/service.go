@@ -95,6 +95,8 @@ func (d *Daemon) status(ctx context.Context, actor rpc.Actor) *rpc.StatusReply {
 		},
 	}
 	d.describeGPUs(ctx, actor, reply)
+	waiting, bytes := d.pool.Waiting()
+	reply.Daemon.WaitingWorkers, reply.Daemon.WaitingBytes = uint32(waiting), bytes
 	var visible []*session
 	for _, s := range d.table.all() {
 		if actor.May(s.record.Owner.UID) {

@@ -20,6 +20,9 @@ func (v statusView) table(to io.Writer) error {
 	for _, warning := range v.Daemon.Warnings {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
+	if v.Daemon.Waiting > 0 {
+		fmt.Fprintf(out, "%s\n", v.Daemon.waitingText())
+	}
 	v.gpuTable(out)
 	if len(v.Programs) == 0 {
 		fmt.Fprintf(out, "\nno programs\n")
@@ -41,6 +44,24 @@ func (v statusView) table(to io.Writer) error {
 		}
 	}
 	return out.Flush()
+}
+
+// waitingText is about workers that wait: "2 workers wait for programs; held is 512.0 MiB of GPU 0".
+func (d daemonView) waitingText() string {
+	text := fmt.Sprintf("%d workers wait for programs", d.Waiting)
+	if d.Waiting == 1 {
+		text = "1 worker waits for a program"
+	}
+	var held []string
+	for gpu, bytes := range d.WaitingBytes {
+		if bytes > 0 {
+			held = append(held, fmt.Sprintf("%s of GPU %d", wording.Bytes(bytes), gpu))
+		}
+	}
+	if len(held) == 0 {
+		return text
+	}
+	return text + "; held is " + strings.Join(held, ", ")
 }
 
 // gpuTable has a line for each GPU. Real ones have more to tell.

@@ -40,6 +40,7 @@ func example() (*rpc.StatusReply, time.Time) {
 		Daemon: &rpc.DaemonStatus{
 			Version: "1.2.3", Pid: 7, Socket: "/run/phos/phosd.sock", Gpus: "soft:2",
 			StartedUnixMilliseconds: ago(26*time.Hour + 5*time.Minute), Warnings: []string{"no tmpfs"},
+			WaitingWorkers: 2, WaitingBytes: []uint64{1 << 29, 0},
 		},
 		Gpus: []*rpc.GPU{
 			{Index: 0, Name: "phos software GPU", Uuid: "GPU-0", MemoryBytes: 8 << 30, UsedBytes: 3 << 29, Programs: 2},

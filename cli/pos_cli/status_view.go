@@ -28,6 +28,9 @@ type daemonView struct {
 	DriverVersion string    `json:"driver_version"`
 	CUDAVersion   string    `json:"cuda_version"`
 	DriverError   string    `json:"driver_error"`
+	// Waiting counts the workers that wait for programs, and WaitingBytes what they hold of each GPU.
+	Waiting      uint32   `json:"waiting_workers"`
+	WaitingBytes []uint64 `json:"waiting_bytes"`
 }
 
 type gpuView struct {
@@ -145,7 +148,8 @@ func viewOf(reply *rpc.StatusReply, now time.Time) statusView {
 	view := statusView{
 		Daemon: daemonView{
 			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
-			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Warnings: list(daemon.GetWarnings()),
+			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Waiting: daemon.GetWaitingWorkers(), WaitingBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
+			Warnings:      list(daemon.GetWarnings()),
 			DriverVersion: printable(daemon.GetDriverVersion()), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: printable(daemon.GetDriverError()),
 		},
 		GPUs:     []gpuView{},
