@@ -35,12 +35,6 @@ func TestForeignImage(t *testing.T) {
 	}
 	job.Prepare = func(command *exec.Cmd) { as(stranger, command) }
 	job.Start().Reaches(5)
-	run := func(daemon *lab.Daemon, uid uint32, stdin string, arguments ...string) (string, error) {
-		command := as(uid, daemon.Command(arguments...))
-		command.Stdin = strings.NewReader(stdin)
-		said, err := command.CombinedOutput()
-		return string(said), err
-	}
 	if said, err := run(here, stranger, "", "--dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
@@ -57,23 +51,7 @@ func TestForeignImage(t *testing.T) {
 	if err != nil || len(strings.TrimSpace(key)) != 64 {
 		t.Fatalf("%v: %q", err, key)
 	}
-	for _, test := range []struct {
-		uid         uint32
-		stdin, says string
-		arguments   []string
-	}{
-		{stranger, "", "only root", []string{"export"}},
-		{stranger, key, "only root", []string{"import", "here"}},
-		{0, "not a key", "this is no key", []string{"import", "here"}},
-		{0, "0f0f", "no key", []string{"import", "here"}},
-		{0, key, "a key's name", []string{"import", "../here"}},
-		{0, "", "no such file", []string{"forget", "here"}},
-	} {
-		said, err := run(there, test.uid, test.stdin, append([]string{"image", "key"}, test.arguments...)...)
-		if err == nil || !strings.Contains(said, test.says) {
-			t.Errorf("%v as user %d: %v: %s", test.arguments, test.uid, err, said)
-		}
-	}
+	refusesKeys(t, there, key)
 	if said, err := run(there, 0, key, "image", "key", "import", "here"); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
@@ -100,6 +78,36 @@ func TestForeignImage(t *testing.T) {
 	job.Finish()
 	for _, daemon := range []*lab.Daemon{here, there} {
 		daemon.Empty()
+	}
+}
+
+// run runs pos_cli as a user who writes something into it.
+func run(daemon *lab.Daemon, uid uint32, stdin string, arguments ...string) (string, error) {
+	command := as(uid, daemon.Command(arguments...))
+	command.Stdin = strings.NewReader(stdin)
+	said, err := command.CombinedOutput()
+	return string(said), err
+}
+
+// refusesKeys: mistakes with keys are named, and nothing comes of them.
+func refusesKeys(t *testing.T, daemon *lab.Daemon, key string) {
+	t.Helper()
+	for _, test := range []struct {
+		uid         uint32
+		stdin, says string
+		arguments   []string
+	}{
+		{stranger, "", "only root", []string{"export"}},
+		{stranger, key, "only root", []string{"import", "here"}},
+		{0, "not a key", "this is no key", []string{"import", "here"}},
+		{0, "0f0f", "no key", []string{"import", "here"}},
+		{0, key, "a key's name", []string{"import", "../here"}},
+		{0, "", "no key is called here; see: pos_cli image key list", []string{"forget", "here"}},
+	} {
+		said, err := run(daemon, test.uid, test.stdin, append([]string{"image", "key"}, test.arguments...)...)
+		if err == nil || !strings.Contains(said, test.says) {
+			t.Errorf("%v as user %d: %v: %s", test.arguments, test.uid, err, said)
+		}
 	}
 }
 
