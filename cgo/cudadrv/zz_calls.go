@@ -84,12 +84,28 @@ static int32_t phos_cuMemGetInfo_v2(uint64_t phos_context, uint64_t * a0, uint64
 	return ((int32_t (*)(uint64_t *, uint64_t *))phos_driver[12])(a0, a1);
 }
 
+static int32_t phos_cuMemAlloc_v2(uint64_t phos_context, uint64_t * a0, uint64_t a1)
+{
+	int32_t result = phos_enter(phos_context);
+	if (result != 0)
+		return result;
+	return ((int32_t (*)(uint64_t *, uint64_t))phos_driver[13])(a0, a1);
+}
+
+static int32_t phos_cuMemFree_v2(uint64_t phos_context, uint64_t a0)
+{
+	int32_t result = phos_enter(phos_context);
+	if (result != 0)
+		return result;
+	return ((int32_t (*)(uint64_t))phos_driver[14])(a0);
+}
+
 static int32_t phos_cuMemHostAlloc(uint64_t phos_context, void ** a0, uint64_t a1, uint32_t a2)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void **, uint64_t, uint32_t))phos_driver[13])(a0, a1, a2);
+	return ((int32_t (*)(void **, uint64_t, uint32_t))phos_driver[15])(a0, a1, a2);
 }
 
 static int32_t phos_cuMemFreeHost(uint64_t phos_context, void * a0)
@@ -97,7 +113,7 @@ static int32_t phos_cuMemFreeHost(uint64_t phos_context, void * a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *))phos_driver[14])(a0);
+	return ((int32_t (*)(void *))phos_driver[16])(a0);
 }
 
 static int32_t phos_cuMemHostRegister_v2(uint64_t phos_context, void * a0, uint64_t a1, uint32_t a2)
@@ -105,7 +121,7 @@ static int32_t phos_cuMemHostRegister_v2(uint64_t phos_context, void * a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *, uint64_t, uint32_t))phos_driver[15])(a0, a1, a2);
+	return ((int32_t (*)(void *, uint64_t, uint32_t))phos_driver[17])(a0, a1, a2);
 }
 
 static int32_t phos_cuMemHostUnregister(uint64_t phos_context, void * a0)
@@ -113,7 +129,7 @@ static int32_t phos_cuMemHostUnregister(uint64_t phos_context, void * a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *))phos_driver[16])(a0);
+	return ((int32_t (*)(void *))phos_driver[18])(a0);
 }
 
 static int32_t phos_cuMemcpyAsync(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
@@ -121,7 +137,7 @@ static int32_t phos_cuMemcpyAsync(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[17])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[19])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyDtoHAsync_v2(uint64_t phos_context, void * a0, uint64_t a1, uint64_t a2, uint64_t a3)
@@ -129,7 +145,7 @@ static int32_t phos_cuMemcpyDtoHAsync_v2(uint64_t phos_context, void * a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *, uint64_t, uint64_t, uint64_t))phos_driver[18])(a0, a1, a2, a3);
+	return ((int32_t (*)(void *, uint64_t, uint64_t, uint64_t))phos_driver[20])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyHtoDAsync_v2(uint64_t phos_context, uint64_t a0, void * a1, uint64_t a2, uint64_t a3)
@@ -137,7 +153,7 @@ static int32_t phos_cuMemcpyHtoDAsync_v2(uint64_t phos_context, uint64_t a0, voi
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, void *, uint64_t, uint64_t))phos_driver[19])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, void *, uint64_t, uint64_t))phos_driver[21])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyPeerAsync(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -145,7 +161,7 @@ static int32_t phos_cuMemcpyPeerAsync(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[20])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[22])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD8Async(uint64_t phos_context, uint64_t a0, uint8_t a1, uint64_t a2, uint64_t a3)
@@ -153,7 +169,7 @@ static int32_t phos_cuMemsetD8Async(uint64_t phos_context, uint64_t a0, uint8_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint8_t, uint64_t, uint64_t))phos_driver[21])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint8_t, uint64_t, uint64_t))phos_driver[23])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD16Async(uint64_t phos_context, uint64_t a0, uint16_t a1, uint64_t a2, uint64_t a3)
@@ -161,7 +177,7 @@ static int32_t phos_cuMemsetD16Async(uint64_t phos_context, uint64_t a0, uint16_
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint16_t, uint64_t, uint64_t))phos_driver[22])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint16_t, uint64_t, uint64_t))phos_driver[24])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD32Async(uint64_t phos_context, uint64_t a0, uint32_t a1, uint64_t a2, uint64_t a3)
@@ -169,7 +185,7 @@ static int32_t phos_cuMemsetD32Async(uint64_t phos_context, uint64_t a0, uint32_
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint32_t, uint64_t, uint64_t))phos_driver[23])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint32_t, uint64_t, uint64_t))phos_driver[25])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD2D8Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint8_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -177,7 +193,7 @@ static int32_t phos_cuMemsetD2D8Async(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint8_t, uint64_t, uint64_t, uint64_t))phos_driver[24])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint8_t, uint64_t, uint64_t, uint64_t))phos_driver[26])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD2D16Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint16_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -185,7 +201,7 @@ static int32_t phos_cuMemsetD2D16Async(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint16_t, uint64_t, uint64_t, uint64_t))phos_driver[25])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint16_t, uint64_t, uint64_t, uint64_t))phos_driver[27])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD2D32Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -193,7 +209,7 @@ static int32_t phos_cuMemsetD2D32Async(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint64_t, uint64_t, uint64_t))phos_driver[26])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint64_t, uint64_t, uint64_t))phos_driver[28])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuStreamCreateWithPriority(uint64_t phos_context, uint64_t * a0, uint32_t a1, int32_t a2)
@@ -201,7 +217,7 @@ static int32_t phos_cuStreamCreateWithPriority(uint64_t phos_context, uint64_t *
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t, int32_t))phos_driver[27])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint32_t, int32_t))phos_driver[29])(a0, a1, a2);
 }
 
 static int32_t phos_cuStreamDestroy_v2(uint64_t phos_context, uint64_t a0)
@@ -209,7 +225,7 @@ static int32_t phos_cuStreamDestroy_v2(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[28])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[30])(a0);
 }
 
 static int32_t phos_cuStreamQuery(uint64_t phos_context, uint64_t a0)
@@ -217,7 +233,7 @@ static int32_t phos_cuStreamQuery(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[29])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[31])(a0);
 }
 
 static int32_t phos_cuStreamSynchronize(uint64_t phos_context, uint64_t a0)
@@ -225,7 +241,7 @@ static int32_t phos_cuStreamSynchronize(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[30])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[32])(a0);
 }
 
 static int32_t phos_cuStreamWaitEvent(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2)
@@ -233,30 +249,10 @@ static int32_t phos_cuStreamWaitEvent(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t))phos_driver[31])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t))phos_driver[33])(a0, a1, a2);
 }
 
 static int32_t phos_cuStreamWriteValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	if (phos_driver[32] == 0)
-		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[32])(a0, a1, a2, a3);
-}
-
-static int32_t phos_cuStreamWriteValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	if (phos_driver[33] == 0)
-		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[33])(a0, a1, a2, a3);
-}
-
-static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
@@ -266,7 +262,7 @@ static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, u
 	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[34])(a0, a1, a2, a3);
 }
 
-static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
+static int32_t phos_cuStreamWriteValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
@@ -276,12 +272,32 @@ static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, u
 	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[35])(a0, a1, a2, a3);
 }
 
+static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
+{
+	int32_t result = phos_enter(phos_context);
+	if (result != 0)
+		return result;
+	if (phos_driver[36] == 0)
+		return PHOS_NO_SUCH_CALL;
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[36])(a0, a1, a2, a3);
+}
+
+static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
+{
+	int32_t result = phos_enter(phos_context);
+	if (result != 0)
+		return result;
+	if (phos_driver[37] == 0)
+		return PHOS_NO_SUCH_CALL;
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[37])(a0, a1, a2, a3);
+}
+
 static int32_t phos_cuEventCreate(uint64_t phos_context, uint64_t * a0, uint32_t a1)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[36])(a0, a1);
+	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[38])(a0, a1);
 }
 
 static int32_t phos_cuEventDestroy_v2(uint64_t phos_context, uint64_t a0)
@@ -289,7 +305,7 @@ static int32_t phos_cuEventDestroy_v2(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[37])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[39])(a0);
 }
 
 static int32_t phos_cuEventRecord(uint64_t phos_context, uint64_t a0, uint64_t a1)
@@ -297,7 +313,7 @@ static int32_t phos_cuEventRecord(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[38])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[40])(a0, a1);
 }
 
 static int32_t phos_cuEventQuery(uint64_t phos_context, uint64_t a0)
@@ -305,7 +321,7 @@ static int32_t phos_cuEventQuery(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[39])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[41])(a0);
 }
 
 static int32_t phos_cuEventSynchronize(uint64_t phos_context, uint64_t a0)
@@ -313,7 +329,7 @@ static int32_t phos_cuEventSynchronize(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[40])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[42])(a0);
 }
 
 static int32_t phos_cuEventElapsedTime(uint64_t phos_context, float * a0, uint64_t a1, uint64_t a2)
@@ -321,7 +337,7 @@ static int32_t phos_cuEventElapsedTime(uint64_t phos_context, float * a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(float *, uint64_t, uint64_t))phos_driver[41])(a0, a1, a2);
+	return ((int32_t (*)(float *, uint64_t, uint64_t))phos_driver[43])(a0, a1, a2);
 }
 
 static int32_t phos_cuModuleUnload(uint64_t phos_context, uint64_t a0)
@@ -329,7 +345,7 @@ static int32_t phos_cuModuleUnload(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[42])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[44])(a0);
 }
 
 static int32_t phos_cuModuleGetFunction(uint64_t phos_context, uint64_t * a0, uint64_t a1, const char * a2)
@@ -337,7 +353,7 @@ static int32_t phos_cuModuleGetFunction(uint64_t phos_context, uint64_t * a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, const char *))phos_driver[43])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint64_t, const char *))phos_driver[45])(a0, a1, a2);
 }
 
 static int32_t phos_cuModuleGetGlobal_v2(uint64_t phos_context, uint64_t * a0, uint64_t * a1, uint64_t a2, const char * a3)
@@ -345,7 +361,7 @@ static int32_t phos_cuModuleGetGlobal_v2(uint64_t phos_context, uint64_t * a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t *, uint64_t, const char *))phos_driver[44])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t *, uint64_t *, uint64_t, const char *))phos_driver[46])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuModuleGetFunctionCount(uint64_t phos_context, uint32_t * a0, uint64_t a1)
@@ -353,9 +369,9 @@ static int32_t phos_cuModuleGetFunctionCount(uint64_t phos_context, uint32_t * a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[45] == 0)
+	if (phos_driver[47] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint32_t *, uint64_t))phos_driver[45])(a0, a1);
+	return ((int32_t (*)(uint32_t *, uint64_t))phos_driver[47])(a0, a1);
 }
 
 static int32_t phos_cuFuncGetName(uint64_t phos_context, void ** a0, uint64_t a1)
@@ -363,9 +379,9 @@ static int32_t phos_cuFuncGetName(uint64_t phos_context, void ** a0, uint64_t a1
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[46] == 0)
+	if (phos_driver[48] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(void **, uint64_t))phos_driver[46])(a0, a1);
+	return ((int32_t (*)(void **, uint64_t))phos_driver[48])(a0, a1);
 }
 
 static int32_t phos_cuFuncGetAttribute(uint64_t phos_context, int32_t * a0, int32_t a1, uint64_t a2)
@@ -373,7 +389,7 @@ static int32_t phos_cuFuncGetAttribute(uint64_t phos_context, int32_t * a0, int3
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t *, int32_t, uint64_t))phos_driver[47])(a0, a1, a2);
+	return ((int32_t (*)(int32_t *, int32_t, uint64_t))phos_driver[49])(a0, a1, a2);
 }
 
 static int32_t phos_cuFuncSetAttribute(uint64_t phos_context, uint64_t a0, int32_t a1, int32_t a2)
@@ -381,7 +397,7 @@ static int32_t phos_cuFuncSetAttribute(uint64_t phos_context, uint64_t a0, int32
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, int32_t, int32_t))phos_driver[48])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t, int32_t, int32_t))phos_driver[50])(a0, a1, a2);
 }
 
 static int32_t phos_cuFuncGetParamInfo(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t * a2, uint64_t * a3)
@@ -389,9 +405,9 @@ static int32_t phos_cuFuncGetParamInfo(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[49] == 0)
+	if (phos_driver[51] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t *, uint64_t *))phos_driver[49])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t *, uint64_t *))phos_driver[51])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(uint64_t phos_context, int32_t * a0, uint64_t a1, int32_t a2, uint64_t a3)
@@ -399,7 +415,7 @@ static int32_t phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(uint64_t phos_co
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t *, uint64_t, int32_t, uint64_t))phos_driver[50])(a0, a1, a2, a3);
+	return ((int32_t (*)(int32_t *, uint64_t, int32_t, uint64_t))phos_driver[52])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuGraphCreate(uint64_t phos_context, uint64_t * a0, uint32_t a1)
@@ -407,7 +423,7 @@ static int32_t phos_cuGraphCreate(uint64_t phos_context, uint64_t * a0, uint32_t
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[51])(a0, a1);
+	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[53])(a0, a1);
 }
 
 static int32_t phos_cuGraphDestroy(uint64_t phos_context, uint64_t a0)
@@ -415,7 +431,7 @@ static int32_t phos_cuGraphDestroy(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[52])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[54])(a0);
 }
 
 static int32_t phos_cuGraphAddEmptyNode(uint64_t phos_context, uint64_t * a0, uint64_t a1, void * a2, uint64_t a3)
@@ -423,7 +439,7 @@ static int32_t phos_cuGraphAddEmptyNode(uint64_t phos_context, uint64_t * a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, void *, uint64_t))phos_driver[53])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t *, uint64_t, void *, uint64_t))phos_driver[55])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuGraphInstantiateWithFlags(uint64_t phos_context, uint64_t * a0, uint64_t a1, uint64_t a2)
@@ -431,7 +447,7 @@ static int32_t phos_cuGraphInstantiateWithFlags(uint64_t phos_context, uint64_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, uint64_t))phos_driver[54])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint64_t, uint64_t))phos_driver[56])(a0, a1, a2);
 }
 
 static int32_t phos_cuGraphLaunch(uint64_t phos_context, uint64_t a0, uint64_t a1)
@@ -439,7 +455,7 @@ static int32_t phos_cuGraphLaunch(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[55])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[57])(a0, a1);
 }
 
 static int32_t phos_cuGraphExecDestroy(uint64_t phos_context, uint64_t a0)
@@ -447,7 +463,7 @@ static int32_t phos_cuGraphExecDestroy(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[56])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[58])(a0);
 }
 
 */
@@ -470,6 +486,8 @@ var names = [...]name{
 	{"cuCtxSetLimit", false},
 	{"cuCtxGetLimit", false},
 	{"cuMemGetInfo_v2", false},
+	{"cuMemAlloc_v2", false},
+	{"cuMemFree_v2", false},
 	{"cuMemHostAlloc", false},
 	{"cuMemFreeHost", false},
 	{"cuMemHostRegister_v2", false},
@@ -591,6 +609,18 @@ func (d *Driver) CtxGetLimit(ctx Context, limit int32) (pvalue uint64, err error
 // MemGetInfo is cuMemGetInfo_v2.
 func (d *Driver) MemGetInfo(ctx Context) (free uint64, total uint64, err error) {
 	err = result(C.phos_cuMemGetInfo_v2(C.uint64_t(ctx), (*C.uint64_t)(&free), (*C.uint64_t)(&total)))
+	return
+}
+
+// MemAlloc is cuMemAlloc_v2.
+func (d *Driver) MemAlloc(ctx Context, bytesize uint64) (dptr uint64, err error) {
+	err = result(C.phos_cuMemAlloc_v2(C.uint64_t(ctx), (*C.uint64_t)(&dptr), C.uint64_t(bytesize)))
+	return
+}
+
+// MemFree is cuMemFree_v2.
+func (d *Driver) MemFree(ctx Context, dptr uint64) (err error) {
+	err = result(C.phos_cuMemFree_v2(C.uint64_t(ctx), C.uint64_t(dptr)))
 	return
 }
 

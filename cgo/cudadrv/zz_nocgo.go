@@ -84,6 +84,18 @@ func (d *Driver) MemGetInfo(ctx Context) (free uint64, total uint64, err error) 
 	return
 }
 
+// MemAlloc is cuMemAlloc_v2.
+func (d *Driver) MemAlloc(ctx Context, bytesize uint64) (dptr uint64, err error) {
+	err = ErrNoCgo
+	return
+}
+
+// MemFree is cuMemFree_v2.
+func (d *Driver) MemFree(ctx Context, dptr uint64) (err error) {
+	err = ErrNoCgo
+	return
+}
+
 // MemHostAlloc is cuMemHostAlloc.
 func (d *Driver) MemHostAlloc(ctx Context, bytesize uint64, Flags uint32) (pp unsafe.Pointer, err error) {
 	err = ErrNoCgo

@@ -1,12 +1,15 @@
 package capture
 
 import (
+	"cmp"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
 	"github.com/phos-gpu/phos/daemon/gpu/shadow"
+	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 // remote is a software GPU's memory as a real GPU's is: it can be read and digested, and copies put aside in it, but it
@@ -25,7 +28,41 @@ type remoteOptions struct {
 }
 
 // Map gives the program memory before shadows.
-func (r *remote) Map(m gpu.Range) error { return r.Room.Map(m) }
+func (r *remote) Map(m gpu.Range) error {
+	return r.Insist(func() error { return r.Memory.Map(m) })
+}
+
+// apart is memory for shadows, at addresses that are not used twice.
+type apart struct {
+	gpu.Memory
+	limit int // of allocations at a time
+
+	mu        sync.Mutex
+	next      uint64
+	allocated map[uint64]uint64
+}
+
+func (a *apart) Alloc(bytes uint64) (uint64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := gpu.Range{Address: a.next, Bytes: bytes}
+	if len(a.allocated) == a.limit {
+		return 0, abi.OutOfMemory
+	}
+	if err := a.Map(r); err != nil {
+		return 0, err
+	}
+	a.next, a.allocated[r.Address] = r.End(), bytes
+	return r.Address, nil
+}
+
+func (a *apart) Free(address uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := gpu.Range{Address: address, Bytes: a.allocated[address]}
+	delete(a.allocated, address)
+	return a.Unmap(r)
+}
 
 func (r *remote) ReadAt(p []byte, address int64) (int, error) {
 	r.read.Add(uint64(len(p)))
@@ -59,12 +96,8 @@ func openRemote(t testing.TB, chunks int, options remoteOptions) *machine {
 	} else {
 		stream, err := m.context.NewStream(gpu.StreamOptions{})
 		must(t, err)
-		bytes := uint64(1 << 39)
-		if options.blocks > 0 {
-			bytes = uint64(options.blocks) * 64 << 20
-		}
-		room := shadow.NewRoom(m.memory, stream, gpu.Range{Address: base + far, Bytes: bytes})
-		m.memory = &remote{Memory: m.memory, Digester: digester, Room: room}
+		place := &apart{Memory: m.memory, next: base + far, limit: cmp.Or(options.blocks, 1<<10), allocated: map[uint64]uint64{}}
+		m.memory = &remote{Memory: m.memory, Digester: digester, Room: shadow.NewRoom(place, stream)}
 	}
 	if chunks > 0 {
 		m.grow(chunks)

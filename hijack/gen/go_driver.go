@@ -30,6 +30,8 @@ var driverCalls = []driverCall{
 	{name: "cuCtxSetLimit"},
 	{name: "cuCtxGetLimit"},
 	{name: "cuMemGetInfo_v2"},
+	{name: "cuMemAlloc_v2"},
+	{name: "cuMemFree_v2"},
 	{name: "cuMemHostAlloc"},
 	{name: "cuMemFreeHost"},
 	{name: "cuMemHostRegister_v2"},

@@ -24,15 +24,13 @@ type remoteContext struct {
 type remoteMemory struct {
 	gpu.Memory // the program's
 	*shadow.Room
+	apart   *apart
 	context gpu.Context
 
 	mu     sync.Mutex
 	kernel *digest.Kernel // from the first time on that it is needed
 	mapped map[uint64]bool
 }
-
-// far is where memory lies that is not the program's.
-var far = gpu.DefaultWindow(0).Address + 1<<39
 
 func (b remote) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {
 	c, err := b.Backend.NewContext(ordinal, options)
@@ -44,14 +42,15 @@ func (b remote) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context
 		return nil, err
 	}
 	m := &remoteMemory{Memory: c.Memory(), context: c, mapped: map[uint64]bool{}}
-	m.Room = shadow.NewRoom(m.Memory, stream, gpu.Range{Address: far, Bytes: 1 << 38})
+	m.apart = &apart{Memory: m.Memory}
+	m.Room = shadow.NewRoom(m.apart, stream)
 	return &remoteContext{c, m}, nil
 }
 
 func (c *remoteContext) Memory() gpu.Memory { return c.memory }
 
 func (m *remoteMemory) Map(r gpu.Range) error {
-	err := m.Room.Map(r)
+	err := m.Insist(func() error { return m.Memory.Map(r) })
 	m.note(r, err == nil)
 	return err
 }
@@ -74,11 +73,11 @@ func (m *remoteMemory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Diges
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kernel == nil {
-		area := gpu.Range{Address: far + 1<<38, Bytes: gpu.ChunkBytes}
-		if err := m.Memory.Map(area); err != nil {
+		area, err := m.apart.Alloc(gpu.ChunkBytes)
+		if err != nil {
 			return nil, err
 		}
-		kernel, err := digest.Load(m.context, area, 2)
+		kernel, err := digest.Load(m.context, gpu.Range{Address: area, Bytes: gpu.ChunkBytes}, 2)
 		if err != nil {
 			return nil, err
 		}

@@ -10,15 +10,17 @@ import (
 )
 
 const (
-	// blockChunks is how many chunks are mapped and unmapped together.
+	// blockChunks is how many chunks are got and given back together.
 	blockChunks = 32
 	blockBytes  = blockChunks * gpu.ChunkBytes
 )
 
-// Memory is what of a gpu.Memory a Room is made of.
+// Memory is memory of a device apart from the program's.
 type Memory interface {
-	Map(r gpu.Range) error
-	Unmap(r gpu.Range) error
+	// Alloc returns the address of so many bytes; abi.OutOfMemory where there are none. It does not wait for
+	// shadows.
+	Alloc(bytes uint64) (address uint64, err error)
+	Free(address uint64) error
 	ReadAt(p []byte, address int64) (int, error)
 	Usage() (free, total uint64)
 }
@@ -28,14 +30,12 @@ type Room struct {
 	memory Memory
 	stream gpu.Stream
 
-	mu sync.Mutex
-	// vacant are the addresses of blocks that are not mapped.
-	vacant []uint64
-	lent   map[*block]struct{}
-	freed  chan struct{} // closed, and made anew, when a block holds no copy any more
+	mu    sync.Mutex
+	lent  map[*block]struct{}
+	freed chan struct{} // closed, and made anew, when a block holds no copy any more
 }
 
-// block is mapped memory for some chunks.
+// block is memory for some chunks.
 type block struct {
 	address uint64
 	owner   *shadows
@@ -43,23 +43,16 @@ type block struct {
 	held    int // of them that have not been released
 }
 
-func (b *block) memory() gpu.Range { return gpu.Range{Address: b.address, Bytes: blockBytes} }
-
-// NewRoom makes a room of addresses in which nothing is mapped. memory is the device's, without the waiting of Room.Map;
-// stream is one that nothing else uses.
-func NewRoom(memory Memory, stream gpu.Stream, area gpu.Range) *Room {
-	r := &Room{memory: memory, stream: stream, lent: map[*block]struct{}{}, freed: make(chan struct{})}
-	for at := area.Address; at+blockBytes <= area.End(); at += blockBytes {
-		r.vacant = append(r.vacant, at)
-	}
-	return r
+// NewRoom makes a room. stream is one that nothing else uses.
+func NewRoom(memory Memory, stream gpu.Stream) *Room {
+	return &Room{memory: memory, stream: stream, lent: map[*block]struct{}{}, freed: make(chan struct{})}
 }
 
-// Map maps memory for the program. Where there is none but what shadows hold, it gives up their blocks without copies, and
-// waits for those with copies.
-func (r *Room) Map(m gpu.Range) error {
+// Insist calls allocate, which gives the program memory. Where there is none but what shadows hold, it gives up their blocks
+// without copies, waits for those with copies, and calls it again.
+func (r *Room) Insist(allocate func() error) error {
 	for {
-		err := r.memory.Map(m)
+		err := allocate()
 		if !errors.Is(err, abi.OutOfMemory) {
 			return err
 		}
@@ -79,7 +72,7 @@ func (r *Room) Map(m gpu.Range) error {
 	}
 }
 
-// reclaim unmaps the blocks that hold no copy.
+// reclaim gives back the blocks that hold no copy.
 func (r *Room) reclaim() (some bool, err error) {
 	for b := range r.lent {
 		if b.held == 0 {
@@ -93,11 +86,10 @@ func (r *Room) reclaim() (some bool, err error) {
 }
 
 func (r *Room) giveBack(b *block) error {
-	if err := r.memory.Unmap(b.memory()); err != nil {
+	if err := r.memory.Free(b.address); err != nil {
 		return fmt.Errorf("give back memory of shadows: %w", err)
 	}
 	delete(r.lent, b)
-	r.vacant = append(r.vacant, b.address)
 	r.announce()
 	return nil
 }
@@ -108,22 +100,19 @@ func (r *Room) announce() {
 	r.freed = make(chan struct{})
 }
 
-// lend maps one more block, unless that left others less than shadows have.
+// lend gets one more block, unless that left others less than shadows have.
 func (r *Room) lend(to *shadows) (*block, error) {
-	free, _ := r.memory.Usage()
-	last := len(r.vacant) - 1
-	if last < 0 || free < uint64(len(r.lent)+2)*blockBytes {
+	if free, _ := r.memory.Usage(); free < uint64(len(r.lent)+2)*blockBytes {
 		return nil, nil
 	}
-	b := &block{address: r.vacant[last], owner: to}
-	err := r.memory.Map(b.memory())
+	address, err := r.memory.Alloc(blockBytes)
 	if errors.Is(err, abi.OutOfMemory) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("map memory for shadows: %w", err)
+		return nil, fmt.Errorf("get memory for shadows: %w", err)
 	}
-	r.vacant = r.vacant[:last]
+	b := &block{address: address, owner: to}
 	r.lent[b] = struct{}{}
 	return b, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -13,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// device is a software GPU of 640 MiB with a room for shadows behind the program's memory.
+// device is a software GPU of 640 MiB with a room for shadows.
 type device struct {
 	t      *testing.T
 	memory gpu.Memory
@@ -33,9 +35,49 @@ func openDevice(t *testing.T, chunks int) *device {
 	stream, err := context.NewStream(gpu.StreamOptions{})
 	must(t, err)
 	d := &device{t: t, memory: context.Memory(), base: gpu.DefaultWindow(0).Address}
-	d.room = shadow.NewRoom(d.memory, stream, gpu.Range{Address: d.base + 1<<39, Bytes: 8 << 30})
-	must(t, d.room.Map(d.chunks(0, chunks)))
+	d.room = shadow.NewRoom(&apart{Memory: d.memory}, stream)
+	must(t, d.mapped(d.chunks(0, chunks)))
 	return d
+}
+
+// mapped gives the program memory.
+func (d *device) mapped(r gpu.Range) error {
+	return d.room.Insist(func() error { return d.memory.Map(r) })
+}
+
+// apart is memory far from the program's.
+type apart struct {
+	gpu.Memory
+	mu        sync.Mutex
+	allocated []gpu.Range // at each place, the bytes there; none where it is free
+}
+
+// far is where it lies.
+var far = gpu.DefaultWindow(0).Address + 1<<39
+
+func (a *apart) Alloc(bytes uint64) (uint64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := slices.IndexFunc(a.allocated, func(r gpu.Range) bool { return r.Bytes == 0 })
+	if at < 0 {
+		at = len(a.allocated)
+		a.allocated = append(a.allocated, gpu.Range{})
+	}
+	r := gpu.Range{Address: far + uint64(at)<<30, Bytes: bytes}
+	if err := a.Map(r); err != nil {
+		return 0, err
+	}
+	a.allocated[at] = r
+	return r.Address, nil
+}
+
+func (a *apart) Free(address uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := (address - far) >> 30
+	r := a.allocated[at]
+	a.allocated[at] = gpu.Range{}
+	return a.Unmap(r)
 }
 
 func (d *device) chunks(first, count int) gpu.Range {
@@ -177,10 +219,10 @@ func TestProgramFirst(t *testing.T) {
 	s, _, err := d.room.NewShadows(2 * blockChunks)
 	must(t, err)
 	copies := d.copy(s, 1, 2)
-	must(t, d.room.Map(d.chunks(chunks, 160-blockChunks))) // only without the block that holds nothing
+	must(t, d.mapped(d.chunks(chunks, 160-blockChunks))) // only without the block that holds nothing
 	mapped := make(chan error)
 	rest := d.chunks(320-blockChunks, blockChunks)
-	go func() { mapped <- d.room.Map(rest) }()
+	go func() { mapped <- d.mapped(rest) }()
 	must(t, copies[1].Release())
 	select {
 	case err := <-mapped:
@@ -189,7 +231,7 @@ func TestProgramFirst(t *testing.T) {
 	}
 	must(t, copies[0].Release())
 	must(t, <-mapped)
-	if err := d.room.Map(d.chunks(320, 1)); !errors.Is(err, abi.OutOfMemory) {
+	if err := d.mapped(d.chunks(320, 1)); !errors.Is(err, abi.OutOfMemory) {
 		t.Errorf("more than there is: %v", err)
 	}
 	must(t, d.memory.Unmap(rest))

@@ -122,7 +122,7 @@ func (c *slot) Read(into []byte) error {
 	return err
 }
 
-// Release lets go of a copy. A block without copies stays mapped for others, until somebody needs the memory.
+// Release lets go of a copy. A block without copies stays for others, until somebody needs the memory.
 func (c *slot) Release() error {
 	r := c.block.owner.room
 	r.mu.Lock()
