@@ -165,7 +165,7 @@ func verifyCvt(d *decoded) bool {
 		return false
 	}
 	switch {
-	case to == F16X2 || to == BF16X2 || to == TF32 || i.Flags&Relu != 0:
+	case to == F16X2 || to == BF16X2 || to >= TF32 || i.Flags&Relu != 0:
 		return true
 	case !to.IsFloat() && !from.IsFloat():
 		return i.Round == RoundDefault

@@ -248,7 +248,7 @@ func (p *parser) typeName() Type {
 	if p.at(token.Dot) {
 		t, ok = typesByName[p.lex.Text[1:]]
 	}
-	if !ok || t == TF32 { // which is a way to read 32 bits, and no type of variables
+	if !ok || t >= TF32 { // which are ways to read 16 or 32 bits, and no types of variables
 		p.errorf("expected a type, found %s", p.found())
 		return NoType
 	}

@@ -60,6 +60,7 @@ var statementErrors = []struct {
 	{"cp.async.ca.shared.global [%r1], 16;", "line 7, column 1: 'cp.async' takes 3 to 4 operands, found 2", false},
 	{"cp.async.wait_group %r1;", "line 7, column 21: expected a number of groups", false},
 	{"cp.async.bulk.commit_group;", "line 7, column 1: instruction 'cp.async.bulk.commit_group' is not supported", true},
+	{".reg .e4m3x2 %t;", "line 7, column 6: expected a type, found '.e4m3x2'", false},
 	{".reg .tf32 %t;", "line 7, column 6: expected a type, found '.tf32'", false},
 	{"cvt.rna.tf32.f32 %f1, %f2;", "line 7, column 18: '%f1' of type .f32 cannot be a .tf32 operand", false},
 	{"add.foo.f32 %f1, %f2, %f3;", "line 7, column 1: illegal modifier '.foo' in 'add.foo.f32'", false},

@@ -34,8 +34,8 @@ var types = [...]typeFacts{
 	U16X2: {"u16x2", familyFloat, 32, false}, S16X2: {"s16x2", familyFloat, 32, false},
 	F16: {"f16", familyFloat, 16, false}, F16X2: {"f16x2", familyFloat, 32, false},
 	BF16: {"bf16", familyFloat, 16, false}, BF16X2: {"bf16x2", familyFloat, 32, false},
-	TF32: {"tf32", familyFloat, 32, false},
-	F32:  {"f32", familyFloat, 32, false}, F64: {"f64", familyFloat, 64, false},
+	TF32: {"tf32", familyFloat, 32, false}, E4M3X2: {"e4m3x2", familyFloat, 16, false}, E5M2X2: {"e5m2x2", familyFloat, 16, false},
+	F32: {"f32", familyFloat, 32, false}, F64: {"f64", familyFloat, 64, false},
 	PredType: {"pred", familyPredicate, 1, false},
 }
 

@@ -11,6 +11,10 @@ import (
 func convert(in *ptx.Inst) Func {
 	from, to := in.SrcType, in.Type
 	switch {
+	case eighths[from] != nil:
+		return convertFromEighths(in)
+	case eighths[to] != nil:
+		return convertToEighths(in)
 	case to == ptx.F16X2 || to == ptx.BF16X2:
 		return convertPair(in)
 	case !from.IsFloat() && !to.IsFloat():

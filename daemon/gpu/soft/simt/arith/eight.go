@@ -1,0 +1,99 @@
+package arith
+
+import (
+	"math"
+	"sort"
+
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+)
+
+// eight is a floating point format of 8 bits, small enough to be a table.
+type eight struct {
+	// positive are the values of the codes from 0 to the largest finite one, rising.
+	positive []float64
+	infinite bool // the code behind the largest one is infinity; those behind that one are no numbers
+}
+
+// eightNaN is the one code without a value that conversions make.
+const eightNaN = 0x7f
+
+// eighths are the formats of packed pairs.
+var eighths = map[ptx.Type]*eight{ptx.E4M3X2: newEight(4, 0x7e, false), ptx.E5M2X2: newEight(5, 0x7b, true)}
+
+// newEight lists the values of a format with so many bits of exponent.
+func newEight(exponent, largest int, infinite bool) *eight {
+	f := format{mantissa: 7 - exponent, exponent: exponent}
+	e := &eight{infinite: infinite}
+	for code := range largest + 1 {
+		// The exponent that is all ones, where others have infinity, is one more of numbers here.
+		hidden, shift := 1<<f.mantissa, max(code>>f.mantissa, 1)-f.bias()-f.mantissa
+		if code < hidden {
+			hidden = 0
+		}
+		e.positive = append(e.positive, math.Ldexp(float64(code&(1<<f.mantissa-1)|hidden), shift))
+	}
+	return e
+}
+
+// round is the code of the value next to x, of two the even one. What is too large becomes the largest.
+func (e *eight) round(x float64) uint64 {
+	if x != x {
+		return eightNaN
+	}
+	sign := math.Float64bits(x) >> 63 << 7
+	x = math.Abs(x)
+	above := sort.Search(len(e.positive), func(i int) bool { return e.positive[i] > x })
+	code := above - 1
+	if above < len(e.positive) {
+		middle := (e.positive[code] + e.positive[above]) / 2
+		if x > middle || x == middle && code&1 == 1 {
+			code = above
+		}
+	}
+	return sign | uint64(code)
+}
+
+func (e *eight) value(code uint64) float64 {
+	magnitude := int(code & 0x7f)
+	x := math.NaN()
+	switch {
+	case magnitude < len(e.positive):
+		x = e.positive[magnitude]
+	case magnitude == len(e.positive) && e.infinite:
+		x = math.Inf(1)
+	}
+	if code&0x80 != 0 {
+		return -x
+	}
+	return x
+}
+
+// convertToEighths packs two float32, a into the upper half, or the two halves of a.
+func convertToEighths(in *ptx.Inst) Func {
+	e, positive := eighths[in.Type], in.Flags&ptx.Relu != 0
+	each := func(x float64) uint64 {
+		if positive && x <= 0 {
+			x = 0
+		}
+		return e.round(x)
+	}
+	if in.SrcType == ptx.F16X2 {
+		return func(a, _, _, _ uint64) uint64 {
+			return each(half.value(a>>16&0xffff))<<8 | each(half.value(a&0xffff))
+		}
+	}
+	return func(a, b, _, _ uint64) uint64 { return each(float64(f32(a)))<<8 | each(float64(f32(b))) }
+}
+
+// convertFromEighths makes two float16, which have all of their values.
+func convertFromEighths(in *ptx.Inst) Func {
+	e, positive := eighths[in.SrcType], in.Flags&ptx.Relu != 0
+	each := func(code uint64) uint64 {
+		x := e.value(code)
+		if positive && x <= 0 {
+			x = 0
+		}
+		return half.round(x, ptx.RN)
+	}
+	return func(a, _, _, _ uint64) uint64 { return each(a>>8&0xff)<<16 | each(a&0xff) }
+}
