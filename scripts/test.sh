@@ -9,6 +9,7 @@ REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
 [ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 export REQUIRE
+export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
 
 # Many tests run the same programs: each is compiled once.
 PHOS_COMPILED=$(mktemp -d)

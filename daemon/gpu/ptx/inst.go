@@ -143,6 +143,8 @@ const (
 	OpSub
 	OpSubc
 	OpSzext
+	OpVshl // the sum of a shifted a and c
+	OpVshr
 	OpTestp
 	// Floating point functions.
 	OpCos
@@ -320,8 +322,8 @@ const (
 	TestpNormal
 	TestpSubnormal
 	BfindShiftAmt
-	ClampMode // szext/bmsk .clamp
-	WrapMode  // szext/bmsk .wrap
+	ClampMode // szext, bmsk, vshl, vshr .clamp
+	WrapMode  // and .wrap
 	CvtaTo    // cvta.to.space
 	DpLo
 	DpHi

@@ -42,6 +42,9 @@ var arithmeticRows = []row{
 	{OpBfe, "bfe", "$wide", "d a a.u32 a.u32"},
 	{OpBfi, "bfi", "b32|b64", "d a a a.u32 a.u32"},
 	{OpSzext, "szext", "$clamp u32|s32", "d a a.u32"},
+	// Of the video instructions those that cub sorts by.
+	{OpVshl, "vshl", "u32 u32 u32 $clamp $then", "d a a a"},
+	{OpVshr, "vshr", "u32 u32 u32 $clamp $then", "d a a a"},
 	{OpBmsk, "bmsk", "$clamp b32", "d a a"},
 	{OpDp4a, "dp4a", "u32|s32 u32|s32", "d a a.src a"},
 	{OpDp2a, "dp2a", "$dp u32|s32 u32|s32", "d a a.src a"},
@@ -201,7 +204,7 @@ var unsupported = []string{
 	"movmatrix", "multimem", "setmaxnreg", "sign", "sparse", "stackrestore", "stacksave", "stmatrix", "suld", "suq",
 	"sured", "sust", "tcgen05", "tensormap", "tex", "tld4", "txq", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2",
 	"vadd4", "vavrg2", "vavrg4", "vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vset", "vset2", "vset4",
-	"vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma",
+	"vshl", "vsub", "vsub2", "vsub4", "wgmma", "wmma",
 }
 
 // atomicRows are atom, red and the fences.

@@ -227,6 +227,7 @@ var groups = map[string][]choice{
 	"wmul":   modes(pair[Mode]{"wide", MulWide}),
 	"dp":     modes(pair[Mode]{"lo", DpLo}, pair[Mode]{"hi", DpHi}),
 	"clamp":  modes(pair[Mode]{"clamp", ClampMode}, pair[Mode]{"wrap", WrapMode}),
+	"then":   {{"add", nothing}},
 	"shf":    modes(pair[Mode]{"l", ShfLeft}, pair[Mode]{"r", ShfRight}),
 	"shfw":   {{"clamp", nothing}, {"wrap", setFlag(Wrap)}},
 	"shfl": modes(pair[Mode]{"up", ShflUp}, pair[Mode]{"down", ShflDown}, pair[Mode]{"bfly", ShflBfly},

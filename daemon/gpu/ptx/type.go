@@ -191,7 +191,7 @@ var opNames = [...]string{
 	OpBmsk: "bmsk", OpBrev: "brev", OpClz: "clz", OpCnot: "cnot", OpCopysign: "copysign", OpDiv: "div", OpDp2a: "dp2a",
 	OpDp4a: "dp4a", OpFma: "fma", OpFns: "fns", OpMad: "mad", OpMad24: "mad24", OpMadc: "madc", OpMax: "max",
 	OpMin: "min", OpMul: "mul", OpMul24: "mul24", OpNeg: "neg", OpPopc: "popc", OpRem: "rem", OpSad: "sad", OpSub: "sub",
-	OpSubc: "subc", OpSzext: "szext", OpTestp: "testp", OpCos: "cos", OpEx2: "ex2", OpLg2: "lg2", OpRcp: "rcp",
+	OpSubc: "subc", OpSzext: "szext", OpVshl: "vshl", OpVshr: "vshr", OpTestp: "testp", OpCos: "cos", OpEx2: "ex2", OpLg2: "lg2", OpRcp: "rcp",
 	OpRsqrt: "rsqrt", OpSin: "sin", OpSqrt: "sqrt", OpTanh: "tanh", OpSelp: "selp", OpSet: "set", OpSetp: "setp",
 	OpSlct: "slct", OpAnd: "and", OpLop3: "lop3", OpNot: "not", OpOr: "or", OpPrmt: "prmt", OpShf: "shf", OpShl: "shl",
 	OpShr: "shr", OpXor: "xor", OpCvt: "cvt", OpCvta: "cvta", OpCopyAsync: "cp.async", OpIsspacep: "isspacep", OpLd: "ld", OpMov: "mov",

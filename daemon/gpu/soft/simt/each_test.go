@@ -185,6 +185,19 @@ func TestExtendAndMask(t *testing.T) {
 	}
 }
 
+func TestShiftAndAdd(t *testing.T) {
+	for _, mode := range []string{"clamp", "wrap"} {
+		amount := func(b uint32) uint32 {
+			if mode == "wrap" {
+				return b % 32
+			}
+			return b // Go's shifts clamp
+		}
+		wantResults(t, "vshr.u32.u32.u32."+mode+".add %y, %a, %b, %c;", words(512), func(a, b, c uint32) uint32 { return a>>amount(b) + c })
+		wantResults(t, "vshl.u32.u32.u32."+mode+".add %y, %a, %b, %c;", words(512), func(a, b, c uint32) uint32 { return a<<amount(b) + c })
+	}
+}
+
 func TestIndexedBranch(t *testing.T) {
 	// Every lane goes its own way; two targets are the same, and code falls from one to the next.
 	wantResults(t, `

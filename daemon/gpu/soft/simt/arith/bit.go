@@ -212,3 +212,19 @@ func dot(aw, bw width, parts int, upper bool) Func {
 		return sum
 	}
 }
+
+// shiftAdd is vshl and vshr on 32 bits: the sum of the shifted a and c.
+func shiftAdd(in *ptx.Inst) Func {
+	left, wrap := in.Op == ptx.OpVshl, in.Mode == ptx.WrapMode
+	return func(a, b, c, _ uint64) uint64 {
+		a, b = a&0xffffffff, b&0xffffffff
+		if wrap {
+			b &= 31
+		}
+		b = min(b, 32)
+		if left {
+			return a<<b + c
+		}
+		return a>>b + c
+	}
+}

@@ -235,6 +235,8 @@ func bitFunc(in *ptx.Inst) Func {
 		return bitmask(in.Mode == ptx.WrapMode)
 	case ptx.OpSzext:
 		return signExtend(w, in.Mode == ptx.WrapMode)
+	case ptx.OpVshl, ptx.OpVshr:
+		return shiftAdd(in)
 	case ptx.OpBrev:
 		return reverse(w)
 	case ptx.OpClz:
