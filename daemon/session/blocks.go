@@ -1,12 +1,14 @@
 package session
 
 import (
+	"errors"
 	"math"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/object"
 	"github.com/phos-gpu/phos/daemon/session/saved"
 	"github.com/phos-gpu/phos/daemon/session/virtual"
+	"github.com/phos-gpu/phos/daemon/sharing"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -22,6 +24,20 @@ type block struct {
 	// references counts what cuMemRelease has to take back; at 0 the handle means nothing, though mappings may live on.
 	references uint32
 	mappings   int
+	// token is how other sessions have it, or this one from another; the exporter is zero for what is this session's own.
+	token sharing.Token
+}
+
+// foreign says that the memory is another session's.
+func (b *block) foreign() bool { return b.token.Exporter != (sharing.ID{}) }
+
+// retain counts one more thing that cuMemRelease has to take back.
+func (b *block) retain() error {
+	if b.references == math.MaxUint32 {
+		return abi.OutOfMemory
+	}
+	b.references++
+	return nil
 }
 
 func (s *Session) vmmCreate(call *Call, in *wire.VmmCreate, out *wire.VmmCreateReply) error {
@@ -91,11 +107,21 @@ func (s *Session) dropBlock(b *block) {
 		return
 	}
 	s.objects.Destroy(b.object, func(*object.Object) {})
-	if err := b.device.heap.Free(b.home.Address); err != nil {
+	if err := s.freeBlock(b); err != nil {
 		s.log.Warn("free memory", "address", b.home.Address, "error", err)
 	}
 	b.device.blocks--
 	s.rest(b.device)
+}
+
+func (s *Session) freeBlock(b *block) error {
+	if b.foreign() {
+		return errors.Join(b.device.context.Memory().Unmap(b.home), s.virtual.Free(b.home))
+	}
+	if b.token.Key != (sharing.ID{}) {
+		s.shares.withdraw(b.token.Key)
+	}
+	return b.device.heap.Free(b.home.Address)
 }
 
 func (s *Session) memRetainAllocationHandle(_ *Call, in *wire.MemRetainAllocationHandle, out *wire.MemRetainAllocationHandleReply) error {
@@ -104,12 +130,8 @@ func (s *Session) memRetainAllocationHandle(_ *Call, in *wire.MemRetainAllocatio
 		return invalid("retain allocation", "nothing is mapped there")
 	}
 	b := s.mapped(m)
-	if b.references == math.MaxUint32 {
-		return abi.OutOfMemory
-	}
-	b.references++
 	out.Handle = b.object.Handle()
-	return nil
+	return b.retain()
 }
 
 func (s *Session) vmmProperties(_ *Call, in *wire.VmmProperties, out *wire.VmmPropertiesReply) error {
@@ -124,9 +146,16 @@ func (s *Session) vmmProperties(_ *Call, in *wire.VmmProperties, out *wire.VmmPr
 	return nil
 }
 
-func (b *block) save(*saving) saved.State {
+func (b *block) save(k *saving) saved.State {
+	if b.foreign() && !sharing.Alive(b.token.Exporter) {
+		k.fail(&gpu.Error{
+			Op: "save session", Code: abi.NotSupported,
+			Detail: b.object.Handle().String() + " is shared by a program that has ended: release it first",
+		})
+	}
 	return &saved.Block{
 		Device: int32(b.device.ordinal), Home: b.home, HandleTypes: b.handleTypes, Capable: b.capable, References: b.references,
+		Token: b.token,
 	}
 }
 
@@ -140,7 +169,16 @@ func (r *restoring) block(o *object.Object, in *saved.Block) (*block, error) {
 		return nil, damaged("it is no memory of GPU %d", in.Device)
 	}
 	d.blocks++
-	return &block{
+	b := &block{
 		object: o, device: d, home: in.Home, handleTypes: in.HandleTypes, capable: in.Capable, references: in.References,
-	}, nil
+		token: in.Token,
+	}
+	if b.foreign() || b.token.Key == (sharing.ID{}) {
+		return b, nil
+	}
+	what, err := b.shared()
+	if err != nil {
+		return nil, err
+	}
+	return b, r.export(b.token.Key, what)
 }

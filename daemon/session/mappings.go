@@ -143,6 +143,9 @@ func (s *Session) showMapping(d *device, m *virtual.Mapping, access virtual.Acce
 		return cannotMap(d)
 	}
 	b := s.mapped(m)
+	if b.device.context == nil {
+		return &gpu.Error{Op: "map memory", Code: abi.ContextIsDestroyed}
+	}
 	return memory.Alias(m.Address, b.device.context.Memory(), gpu.Range{Address: b.home.Address, Bytes: m.Bytes}, access == virtual.ReadWrite)
 }
 
@@ -261,6 +264,8 @@ func (r *restoring) mapping(in *saved.Mapping) error {
 	for ordinal, access := range in.Access {
 		if a := virtual.Access(access); a != virtual.None && a != virtual.Read && a != virtual.ReadWrite {
 			return damaged("access %d", access)
+		} else if b.foreign() {
+			m.Access[ordinal] = a // shown when the memory is there
 		} else if err := r.s.allow(r.s.devices[ordinal], m, a); err != nil {
 			return err
 		}

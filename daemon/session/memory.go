@@ -370,7 +370,7 @@ func (r *restoring) allocation(o *object.Object, in *saved.Memory) (*allocation,
 		a.pool = p
 	}
 	if in.Export != (sharing.ID{}) {
-		return a, r.export(a, in.Export)
+		return a, r.exportAgain(a, in.Export)
 	}
 	return a, nil
 }

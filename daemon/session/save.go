@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/session/heap"
 	"github.com/phos-gpu/phos/daemon/session/object"
 	"github.com/phos-gpu/phos/daemon/session/saved"
+	"github.com/phos-gpu/phos/daemon/sharing"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -202,6 +203,9 @@ func (r *restoring) place() error {
 				return err
 			}
 		case *saved.Block:
+			if state.Token.Exporter != (sharing.ID{}) {
+				continue // it is not the heap's
+			}
 			if err := r.placeAt(state.Home, false); err != nil {
 				return err
 			}

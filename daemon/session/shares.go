@@ -141,21 +141,32 @@ func (s *Session) exportable(address uint64) (*allocation, *device) {
 	return nil, nil
 }
 
-// export offers memory again that had a key when it was saved. The name comes when all is there.
-func (r *restoring) export(a *allocation, key sharing.ID) error {
-	if r.in.Exporter == (sharing.ID{}) || a.heap == nil {
+// exportAgain offers an allocation again that had a key when it was saved.
+func (r *restoring) exportAgain(a *allocation, key sharing.ID) error {
+	if a.heap == nil {
 		return damaged("it cannot have been exported")
 	}
 	a.export = key
+	what, err := share(a, r.s.holder(a.bounds.Address))
+	if err != nil {
+		return err
+	}
+	return r.export(key, what)
+}
+
+// export offers memory under a key. The name comes when all is there.
+func (r *restoring) export(key sharing.ID, what exported) error {
+	if r.in.Exporter == (sharing.ID{}) {
+		return damaged("it cannot have been exported")
+	}
 	x := &r.s.shares
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.memory == nil {
 		x.memory = map[sharing.ID]exported{}
 	}
-	what, err := share(a, r.s.holder(a.bounds.Address))
 	x.memory[key] = what
-	return err
+	return nil
 }
 
 // share is an allocation as others can have it.
@@ -367,6 +378,13 @@ func (r *restoring) rejoin() error {
 	for _, i := range s.imports {
 		if err := i.rejoin(ctx); err != nil {
 			return fmt.Errorf("memory at %#x of another program: %w", i.bounds.Address, err)
+		}
+	}
+	for o := range s.objects.Records() {
+		if b, is := o.State.(*block); is && b.foreign() {
+			if err := b.rejoin(ctx, s); err != nil {
+				return fmt.Errorf("%v of another program: %w", o.Handle(), err)
+			}
 		}
 	}
 	return nil

@@ -1061,6 +1061,22 @@ func (s *Session) dispatch(call *Call) {
 			return
 		}
 		s.finish(call, s.hostUnregister(call, &in), nil)
+	case abi.CallVmmExport:
+		var in wire.VmmExport
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.VmmExportReply)
+		s.finish(call, s.vmmExport(call, &in, out), out)
+	case abi.CallVmmImport:
+		var in wire.VmmImport
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.VmmImportReply)
+		s.finish(call, s.vmmImport(call, &in, out), out)
 	case abi.CallStreamMemOps:
 		var in wire.StreamMemOps
 		if err := in.Decode(call.Payload); err != nil {

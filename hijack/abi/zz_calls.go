@@ -145,6 +145,8 @@ const (
 	CallVmmProperties                                      Call = 229
 	CallHostRegister                                       Call = 230
 	CallHostUnregister                                     Call = 231
+	CallVmmExport                                          Call = 232
+	CallVmmImport                                          Call = 233
 	CallStreamMemOps                                       Call = 240
 	CallGraphAddMemOpsNode                                 Call = 241
 	CallGraphMemOpsNodeGet                                 Call = 242
@@ -297,6 +299,8 @@ var calls = [...]callInfo{
 	CallVmmProperties:                                      {"vmmProperties", ClassSync, "handle"},
 	CallHostRegister:                                       {"hostRegister", ClassWait, "address bytes"},
 	CallHostUnregister:                                     {"hostUnregister", ClassWait, "address"},
+	CallVmmExport:                                          {"vmmExport", ClassSync, "handle"},
+	CallVmmImport:                                          {"vmmImport", ClassWait, "exporter0 exporter1 key0 key1"},
 	CallStreamMemOps:                                       {"streamMemOps", ClassAsync, "stream ops[]"},
 	CallGraphAddMemOpsNode:                                 {"graphAddMemOpsNode", ClassSync, "graph dependencies[] ops[]"},
 	CallGraphMemOpsNodeGet:                                 {"graphMemOpsNodeGet", ClassSync, "node address capacity"},

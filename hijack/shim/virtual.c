@@ -1,5 +1,10 @@
 /* Memory that the program places itself: structs are taken apart here, and mappings noted for
  * questions about pointers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "objects.h"
 #include "ranges.h"
 #include "session.h"
@@ -143,4 +148,64 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 		return CUDA_ERROR_INVALID_VALUE;
 	*flags = phos_range_access(&range, location->id);
 	return CUDA_SUCCESS;
+}
+
+/* What a program passes on as a descriptor is a file that holds this, and cannot be changed. */
+struct token {
+	uint64_t magic;
+	uint64_t exporter[2], key[2];
+	uint64_t zero[3];
+};
+
+#define TOKEN_MAGIC UINT64_C(0x6b636f6c62736f68)
+
+/* Makes the file. The descriptor, or -1. */
+static int write_token(const struct token *token)
+{
+	int fd = memfd_create("phos-allocation", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -1;
+	if (write(fd, token, sizeof *token) == (ssize_t)sizeof *token &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+				      CUmemAllocationHandleType type, unsigned long long flags)
+{
+	struct token token = {.magic = TOKEN_MAGIC};
+	if (shareable == NULL || flags != 0 || type == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type != HANDLE_POSIX)
+		return phos_refuse("cuMemExportToShareableHandle but for file descriptors");
+	CUresult result = phos_call_vmmExport(handle, &token.exporter[0], &token.exporter[1],
+					      &token.key[0], &token.key[1]);
+	if (result != CUDA_SUCCESS)
+		return result;
+	int saved = errno;
+	int fd = write_token(&token);
+	errno = saved;
+	if (fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	*(int *)shareable = fd;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
+					CUmemAllocationHandleType type)
+{
+	struct token token;
+	if (handle == NULL || type == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (type != HANDLE_POSIX)
+		return phos_refuse("cuMemImportFromShareableHandle but of file descriptors");
+	int saved = errno;
+	ssize_t got = pread((int)(intptr_t)shareable, &token, sizeof token, 0);
+	errno = saved;
+	if (got != (ssize_t)sizeof token || token.magic != TOKEN_MAGIC)
+		return CUDA_ERROR_INVALID_VALUE;
+	return phos_call_vmmImport(token.exporter[0], token.exporter[1], token.key[0], token.key[1],
+				   handle);
 }

@@ -152,6 +152,8 @@ enum {
 	PHOS_CALL_vmmProperties = 229,
 	PHOS_CALL_hostRegister = 230,
 	PHOS_CALL_hostUnregister = 231,
+	PHOS_CALL_vmmExport = 232,
+	PHOS_CALL_vmmImport = 233,
 	PHOS_CALL_streamMemOps = 240,
 	PHOS_CALL_graphAddMemOpsNode = 241,
 	PHOS_CALL_graphMemOpsNodeGet = 242,
@@ -233,6 +235,8 @@ CUresult phos_call_vmmSetAccess(CUdeviceptr ptr, size_t size, CUdevice device, u
 CUresult phos_call_vmmProperties(CUmemGenericAllocationHandle handle, CUdevice *device, unsigned int *handleTypes, unsigned int *capable);
 CUresult phos_call_hostRegister(uint64_t address, uint64_t bytes, unsigned int *shown);
 CUresult phos_call_hostUnregister(uint64_t address);
+CUresult phos_call_vmmExport(CUmemGenericAllocationHandle handle, uint64_t *exporter0, uint64_t *exporter1, uint64_t *key0, uint64_t *key1);
+CUresult phos_call_vmmImport(uint64_t exporter0, uint64_t exporter1, uint64_t key0, uint64_t key1, CUmemGenericAllocationHandle *handle);
 CUresult phos_call_streamMemOps(CUstream stream, const uint64_t *ops, size_t words);
 CUresult phos_call_graphAddMemOpsNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t numDependencies, const uint64_t *ops, size_t words);
 CUresult phos_call_graphMemOpsNodeGet(CUgraphNode node, uint64_t address, uint64_t capacity, uint64_t *words);
@@ -662,5 +666,7 @@ PHOS_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAcc
 PHOS_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr);
 PHOS_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
 PHOS_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
+PHOS_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags);
+PHOS_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType);
 
 #endif

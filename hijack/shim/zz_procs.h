@@ -262,9 +262,7 @@ extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapFilterMod
 extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapLevelBias(void);
 extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmapLevelClamp(void);
 extern __attribute__((visibility("default"))) int32_t cuTexRefSetMipmappedArray(void);
-extern __attribute__((visibility("default"))) int32_t cuMemExportToShareableHandle(void);
 extern __attribute__((visibility("default"))) int32_t cuMemGetHandleForAddressRange(void);
-extern __attribute__((visibility("default"))) int32_t cuMemImportFromShareableHandle(void);
 
 static const struct phos_proc phos_procs[] = {
 	{"cuArray3DCreate", 2000, 0, (void (*)(void))cuArray3DCreate},

@@ -2252,6 +2252,49 @@ CUresult phos_call_hostUnregister(uint64_t address)
 	return phos_wait(&phos_c);
 }
 
+CUresult phos_call_vmmExport(CUmemGenericAllocationHandle handle, uint64_t *exporter0, uint64_t *exporter1, uint64_t *key0, uint64_t *key1)
+{
+	struct phos_call phos_c;
+	if (exporter0 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (exporter1 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (key0 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (key1 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 232, PHOS_WAIT, PHOS_WORDS(1)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, handle);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t exporter0_word = phos_take_u64(&phos_c);
+	*exporter0 = (uint64_t)exporter0_word;
+	uint64_t exporter1_word = phos_take_u64(&phos_c);
+	*exporter1 = (uint64_t)exporter1_word;
+	uint64_t key0_word = phos_take_u64(&phos_c);
+	*key0 = (uint64_t)key0_word;
+	uint64_t key1_word = phos_take_u64(&phos_c);
+	*key1 = (uint64_t)key1_word;
+	return phos_r;
+}
+
+CUresult phos_call_vmmImport(uint64_t exporter0, uint64_t exporter1, uint64_t key0, uint64_t key1, CUmemGenericAllocationHandle *handle)
+{
+	struct phos_call phos_c;
+	if (handle == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 233, PHOS_WAIT, PHOS_WORDS(4)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, exporter0);
+	phos_put_u64(&phos_c, exporter1);
+	phos_put_u64(&phos_c, key0);
+	phos_put_u64(&phos_c, key1);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t handle_word = phos_take_u64(&phos_c);
+	*handle = (CUmemGenericAllocationHandle)handle_word;
+	return phos_r;
+}
+
 CUresult phos_call_streamMemOps(CUstream stream, const uint64_t *ops, size_t words)
 {
 	struct phos_call phos_c;

@@ -5186,6 +5186,104 @@ func (m *HostUnregister) Decode(payload []byte) error {
 	return nil
 }
 
+// VmmExport is what vmmExport sends.
+type VmmExport struct {
+	Handle abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *VmmExport) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Handle))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmExport) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("VmmExport", len(payload), 8)
+	}
+	m.Handle = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// VmmExportReply is what vmmExport gets back.
+type VmmExportReply struct {
+	Exporter0 uint64
+	Exporter1 uint64
+	Key0      uint64
+	Key1      uint64
+}
+
+// Append encodes the message behind data.
+func (m *VmmExportReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter0)
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter1)
+	data = binary.LittleEndian.AppendUint64(data, m.Key0)
+	data = binary.LittleEndian.AppendUint64(data, m.Key1)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmExportReply) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("VmmExportReply", len(payload), 32)
+	}
+	m.Exporter0 = binary.LittleEndian.Uint64(payload[0:])
+	m.Exporter1 = binary.LittleEndian.Uint64(payload[8:])
+	m.Key0 = binary.LittleEndian.Uint64(payload[16:])
+	m.Key1 = binary.LittleEndian.Uint64(payload[24:])
+	return nil
+}
+
+// VmmImport is what vmmImport sends.
+type VmmImport struct {
+	Exporter0 uint64
+	Exporter1 uint64
+	Key0      uint64
+	Key1      uint64
+}
+
+// Append encodes the message behind data.
+func (m *VmmImport) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter0)
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter1)
+	data = binary.LittleEndian.AppendUint64(data, m.Key0)
+	data = binary.LittleEndian.AppendUint64(data, m.Key1)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmImport) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("VmmImport", len(payload), 32)
+	}
+	m.Exporter0 = binary.LittleEndian.Uint64(payload[0:])
+	m.Exporter1 = binary.LittleEndian.Uint64(payload[8:])
+	m.Key0 = binary.LittleEndian.Uint64(payload[16:])
+	m.Key1 = binary.LittleEndian.Uint64(payload[24:])
+	return nil
+}
+
+// VmmImportReply is what vmmImport gets back.
+type VmmImportReply struct {
+	Handle abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *VmmImportReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Handle))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *VmmImportReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("VmmImportReply", len(payload), 8)
+	}
+	m.Handle = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
 // StreamMemOps is what streamMemOps sends.
 type StreamMemOps struct {
 	Stream abi.Handle
@@ -5776,6 +5874,10 @@ func NewMessage(call abi.Call) Message {
 		return new(HostRegister)
 	case abi.CallHostUnregister:
 		return new(HostUnregister)
+	case abi.CallVmmExport:
+		return new(VmmExport)
+	case abi.CallVmmImport:
+		return new(VmmImport)
 	case abi.CallStreamMemOps:
 		return new(StreamMemOps)
 	case abi.CallGraphAddMemOpsNode:
@@ -5947,6 +6049,10 @@ func NewReply(call abi.Call) Message {
 		return new(VmmPropertiesReply)
 	case abi.CallHostRegister:
 		return new(HostRegisterReply)
+	case abi.CallVmmExport:
+		return new(VmmExportReply)
+	case abi.CallVmmImport:
+		return new(VmmImportReply)
 	case abi.CallGraphAddMemOpsNode:
 		return new(GraphAddMemOpsNodeReply)
 	case abi.CallGraphMemOpsNodeGet:

@@ -61,6 +61,18 @@ func testShared(t *testing.T, b *bench) {
 	_, _, err = m.Share(gpu.Range{Address: there.End(), Bytes: gpu.ChunkBytes})
 	b.want("share nothing", err, abi.NotMapped)
 
+	// It lives as long as anybody has it.
+	first := gpu.Range{Address: b.load(noise(2, gpu.ChunkBytes)), Bytes: gpu.ChunkBytes}
+	second := gpu.Range{Address: first.Address + 64*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
+	freed, at, err := m.Share(first)
+	b.must(err)
+	b.must(m.Adopt(second, freed, at))
+	_ = freed.Close()
+	b.must(b.context.Memory().Unmap(first))
+	b.must(b.context.Memory().Map(first))
+	b.same("what the exporter has given back", b.read(second.Address, gpu.ChunkBytes), noise(2, gpu.ChunkBytes))
+	b.same("new memory in its place", b.read(first.Address, 200), make([]byte, 200))
+
 	kept := b.read(there.Address, 200)
 	memory := b.context.Memory()
 	used, _ := memory.Usage()

@@ -2,6 +2,7 @@ package saved
 
 import (
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/sharing"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -14,6 +15,8 @@ type Block struct {
 	Capable     bool
 	// References is 0 when the program has released the handle and only mappings are left.
 	References uint32
+	// Token is how other sessions have it; with an exporter, how this one has another's. Its content is saved there then.
+	Token sharing.Token
 }
 
 func (b *Block) code(c *coder) {
@@ -22,6 +25,10 @@ func (b *Block) code(c *coder) {
 	number(c, &b.HandleTypes)
 	c.flag(&b.Capable)
 	number(c, &b.References)
+	if c.version >= 4 {
+		codeID(c, &b.Token.Exporter)
+		codeID(c, &b.Token.Key)
+	}
 }
 
 // Reservation is a range of addresses that the program asked for.

@@ -80,8 +80,8 @@ func (m *Memory) Window() gpu.Range { return m.window }
 // Close gives the window back. Nothing may run in the memory any more, its peers must have removed it.
 func (m *Memory) Close() error {
 	retire()
-	if m.sharing.file != nil {
-		_ = m.sharing.file.Close() // who has adopted its memory keeps it
+	for _, f := range m.sharing.files {
+		_ = f.file.Close() // who has adopted its memory keeps it; it may stand there for several chunks
 	}
 	return unix.Munmap(m.reserved)
 }

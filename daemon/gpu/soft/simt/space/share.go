@@ -12,11 +12,22 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// sharing is the file that has the content of the chunks that other processes may have too, each at its place in the window.
+// sharing is the files that have the content of chunks that other processes may have too. What is shared at once has a file
+// of its own, so that it lives on for the others when it is unmapped here.
 type sharing struct {
-	mu   sync.Mutex
-	file *os.File // nil while nothing was ever shared
+	mu sync.Mutex // one moves chunks at a time
+	// files is by chunk; Memory.mu guards it.
+	files map[uint64]*sharedFile
 }
+
+// sharedFile has chunks one after the other from chunk first on.
+type sharedFile struct {
+	file  *os.File
+	first uint64
+	left  uint64 // chunks that are there and mapped here
+}
+
+func (f *sharedFile) offset(chunk uint64) int64 { return int64((chunk - f.first) * gpu.ChunkBytes) }
 
 // Share moves chunks into memory that others can map. Who touches one meanwhile waits for it, as for one that is absent.
 func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
@@ -26,21 +37,51 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	}
 	m.sharing.mu.Lock()
 	defer m.sharing.mu.Unlock()
-	if m.sharing.file == nil {
-		if m.sharing.file, err = newSharedFile(m.window.Bytes); err != nil {
-			return nil, 0, fmt.Errorf("share %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OutOfMemory)
-		}
+	f, err := m.fileFor(first, end)
+	if err != nil {
+		return nil, 0, fmt.Errorf("share %#x+%#x: %w", r.Address, r.Bytes, err)
 	}
-	for i := first; i < end; i++ {
-		if err := m.shareChunk(i); err != nil {
-			return nil, 0, fmt.Errorf("share %#x+%#x: %w", r.Address, r.Bytes, err)
-		}
+	for i := first; i < end && err == nil; i++ {
+		err = m.shareChunk(i, f)
 	}
-	fd, err := unix.FcntlInt(m.sharing.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		m.mu.Lock()
+		f.lose(0)
+		m.mu.Unlock()
+		return nil, 0, fmt.Errorf("share %#x+%#x: %w", r.Address, r.Bytes, err)
+	}
+	fd, err := unix.FcntlInt(f.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("share %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
 	}
-	return os.NewFile(uintptr(fd), "shared device memory"), int64(first * gpu.ChunkBytes), nil
+	return os.NewFile(uintptr(fd), "shared device memory"), f.offset(first), nil
+}
+
+// fileFor is the file that the chunks are in already, else a new one.
+func (m *Memory) fileFor(first, end uint64) (*sharedFile, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := m.sharing.files[first]
+	for i := first; i < end; i++ {
+		if m.sharing.files[i] != found {
+			return nil, fmt.Errorf("part of it was shared before: %w", abi.NotSupported)
+		}
+	}
+	if found != nil {
+		return found, nil
+	}
+	file, err := newSharedFile((end - first) * gpu.ChunkBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, abi.OutOfMemory)
+	}
+	return &sharedFile{file: file, first: first}, nil
+}
+
+// lose takes chunks out of a file, and closes it when it has none. Memory.mu is held.
+func (f *sharedFile) lose(chunks uint64) {
+	if f.left -= chunks; f.left == 0 {
+		_ = f.file.Close()
+	}
 }
 
 func newSharedFile(bytes uint64) (*os.File, error) {
@@ -56,7 +97,7 @@ func newSharedFile(bytes uint64) (*os.File, error) {
 }
 
 // shareChunk moves one chunk. sharing.mu is held.
-func (m *Memory) shareChunk(i uint64) error {
+func (m *Memory) shareChunk(i uint64, f *sharedFile) error {
 	for {
 		switch state := m.states[i].Load(); {
 		case state == unmapped:
@@ -69,7 +110,7 @@ func (m *Memory) shareChunk(i uint64) error {
 			}
 		default:
 			if p := m.takeAway(i, state); p != nil {
-				return m.moveChunk(i, state, p)
+				return m.moveChunk(i, state, p, f)
 			}
 		}
 	}
@@ -88,12 +129,12 @@ func (m *Memory) takeAway(i uint64, state uint32) *pendingChunk {
 }
 
 // moveChunk brings the chunk back as it was, in the file. When it fails the chunk is what it was.
-func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk) error {
+func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFile) error {
 	retire()
-	at, chunk := int64(i*gpu.ChunkBytes), m.data[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes]
-	err := m.copyToFile(at, chunk, state)
+	at, chunk := f.offset(i), m.data[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes]
+	err := f.put(at, chunk, state)
 	if err == nil {
-		err = mapFixed(chunk, m.sharing.file, at)
+		err = mapFixed(chunk, f.file, at)
 	}
 	if err == nil {
 		state = shared
@@ -103,21 +144,28 @@ func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk) error {
 	m.states[i].Store(state)
 	delete(m.pending, i)
 	close(p.done)
+	if err == nil {
+		if m.sharing.files == nil {
+			m.sharing.files = map[uint64]*sharedFile{}
+		}
+		m.sharing.files[i] = f
+		f.left++
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, abi.OutOfMemory)
 	}
 	return nil
 }
 
-func (m *Memory) copyToFile(at int64, chunk []byte, state uint32) error {
+func (f *sharedFile) put(at int64, chunk []byte, state uint32) error {
 	// Allocated now: touching it later must not be the first to find that there is no memory.
-	if err := unix.Fallocate(int(m.sharing.file.Fd()), 0, at, int64(len(chunk))); err != nil {
+	if err := unix.Fallocate(int(f.file.Fd()), 0, at, int64(len(chunk))); err != nil {
 		return err
 	}
 	if state == fresh {
 		return nil // zeros, as the file has there
 	}
-	_, err := m.sharing.file.WriteAt(chunk, at)
+	_, err := f.file.WriteAt(chunk, at)
 	return err
 }
 
@@ -145,15 +193,14 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	return nil
 }
 
-// giveBack drops the content of chunks that are unmapped now and were in a state.
+// giveBack drops the content of chunks that are unmapped now and were in a state. mu is held.
 func (m *Memory) giveBack(i uint64, state uint32) error {
 	chunk := m.data[i*gpu.ChunkBytes : (i+1)*gpu.ChunkBytes]
 	switch state {
 	case shared:
-		punch := uint32(unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE)
-		if err := unix.Fallocate(int(m.sharing.file.Fd()), punch, int64(i*gpu.ChunkBytes), gpu.ChunkBytes); err != nil {
-			return err
-		}
+		f := m.sharing.files[i]
+		delete(m.sharing.files, i)
+		f.lose(1)
 		return mapFixed(chunk, nil, 0)
 	case adopted:
 		return mapFixed(chunk, nil, 0)
