@@ -84,6 +84,8 @@ var statementErrors = []struct {
 	{"mov.u32 %r01, 0;", "line 7, column 9: undeclared name '%r01' cannot be a destination", false},
 	{"mov.u32 5, %r1;", "line 7, column 9: a constant cannot be a destination", false},
 	{"mov.f32 %f1, g;", "line 7, column 14: the address of 'g' does not fit type .f32", false},
+	{"mov.u32 , 5;", "line 7, column 9: an operand is missing before ','", false},
+	{"add.u32 %r1, %r2, ;", "line 7, column 19: an operand is missing before ';'", false},
 	{"lop3.b32 %r1, %r1, %r2, %r3, %r0;", "line 7, column 30: expected a constant from 0 to 255", false},
 	{"add.u32 %r1|%p1, %r2, %r3;", "line 7, column 9: unexpected '|'", false},
 	{"add.u32 %r1, !%r2, %r3;", "line 7, column 14: '!' needs a predicate", false},

@@ -76,6 +76,9 @@ func (p *parser) simple(o *rawOperand) {
 			o.negated = true
 		}
 	}
+	if p.at(',') || p.at(';') || p.at('}') {
+		p.errorf("an operand is missing before %s", p.found())
+	}
 	if !p.at(token.Ident) || p.lex.Text == "WARP_SZ" {
 		o.kind, o.val = rawConst, p.constExpr()
 		return
