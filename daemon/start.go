@@ -64,6 +64,10 @@ func (d *Daemon) start(conn *net.UnixConn, actor rpc.Actor) (*session, error) {
 // admit gives a program of a user's its place, with a worker that has waited for it if there is one.
 func (d *Daemon) admit(uid uint32) (ticket, error) {
 	waiting, seated := d.pool.Take(), -1
+	for waiting != nil && !d.ledger.Claim(waiting.Slot) {
+		d.pool.Drop(waiting) // it is about to end, to make room
+		waiting = d.pool.Take()
+	}
 	if waiting != nil {
 		seated = waiting.Slot
 	}

@@ -122,14 +122,14 @@ func (l *Ledger) Close() error {
 // so the bound is met only where a worker died undecided and phosd has not cleared its slot.
 const attempts = 2000
 
-// Reserve takes bytes of a GPU for a slot, or returns a *FullError.
+// reserve takes bytes of a GPU for a slot, or returns a *FullError.
 //
 // A claim is written into the slot's claim word before the sum over all slots is taken. Of two claims that race, the one
 // that sums later sees the other, so both cannot pass where there is room for one. When neither passes although one
 // could, both have seen an undecided claim; they step back and try again after a random time. They also do where
 // another reservation was granted during the sum, which may then count bytes twice: as the one slot had them and as the
 // other has them now.
-func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
+func (l *Ledger) reserve(gpu, slot int, bytes uint64) error {
 	if err := l.check(gpu, slot); err != nil {
 		return err
 	}
@@ -227,6 +227,10 @@ func (l *Ledger) Clear(slot int) {
 	defer l.mu.Unlock()
 	if l.closed || slot < 0 || slot >= Slots {
 		return
+	}
+	for _, first := range []int{spareWord, wantedWord} {
+		word, bit := l.bit(first, slot)
+		word.And(^bit)
 	}
 	for gpu := range l.gpus {
 		l.held(gpu, slot).Store(0)

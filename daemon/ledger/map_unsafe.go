@@ -3,6 +3,7 @@ package ledger
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"unsafe"
 
@@ -12,12 +13,15 @@ import (
 // word is one 64-bit word of the file. Atomic operations on it order the processes that share the mapping.
 type word = atomic.Uint64
 
-// The header: magic, version and number of GPUs, then the capacities, the counts of grants and the number of slots ever
-// used. Cells follow at headerBytes.
+// The header: magic, version and number of GPUs, then the capacities, the counts of grants, the number of slots ever
+// used, and of each slot a bit that it is spare, and one that it is wanted, with a count of such wishes. Cells follow at headerBytes.
 const (
 	capacityWord = 2
 	grantsWord   = capacityWord + MaxGPUs
 	seatsWord    = grantsWord + MaxGPUs
+	spareWord    = seatsWord + 1
+	wantedWord   = spareWord + Slots/64
+	callsWord    = wantedWord + Slots/64
 )
 
 func readHeader(header [16]byte) (gpus int, err error) {
@@ -58,5 +62,33 @@ func (l *Ledger) held(gpu, slot int) *word { return &l.words[cell(gpu, slot)] }
 
 // claim is what a slot is about to take, while that is undecided.
 func (l *Ledger) claim(gpu, slot int) *word { return &l.words[cell(gpu, slot)+1] }
+
+// bit is that of a slot in a table of bits.
+func (l *Ledger) bit(first, slot int) (*word, uint64) {
+	return &l.words[first+slot/64], 1 << (slot % 64)
+}
+
+// calls counts the wishes for memory of spare slots.
+func (l *Ledger) calls() uint32 { return uint32(l.words[callsWord].Load()) }
+
+// callsWait is the half of the word that counts, on which processes sleep: machines that phos runs on have it first.
+func (l *Ledger) callsWait() *uint32 { return (*uint32)(unsafe.Pointer(&l.words[callsWord])) }
+
+// call wakes all who sleep.
+func (l *Ledger) call() {
+	l.words[callsWord].Add(1)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(l.callsWait())), futexWake, math.MaxInt32, 0, 0, 0)
+}
+
+// sleep returns when there is another count than was seen, or for no reason.
+func (l *Ledger) sleep(seen uint32) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(l.callsWait())), futexWait, uintptr(seen), 0, 0, 0)
+}
+
+// Between processes: neither is a private one.
+const (
+	futexWait = 0
+	futexWake = 1
+)
 
 func cell(gpu, slot int) int { return (headerBytes + (gpu*Slots+slot)*cellBytes) / 8 }

@@ -136,7 +136,21 @@ func Standby(open Open) error {
 	if err := phosd.Send(ready); err != nil {
 		return err
 	}
+	go w.makeRoom(order.LedgerSlot, ready.MemoryBytes)
 	return w.await(phosd, open)
+}
+
+// makeRoom ends a worker that waits when a program needs its memory.
+func (w *Worker) makeRoom(slot int, held []uint64) {
+	if !w.accounts.AwaitWanted(slot) {
+		return
+	}
+	err := w.backend.Close()
+	for ordinal, bytes := range held {
+		w.accounts.Release(ordinal, slot, bytes)
+	}
+	slog.New(w.early).Info("a worker that waited makes room for a program", "bytes", held, "error", err)
+	os.Exit(0)
 }
 
 // warmUp opens the GPUs and does what takes long, with few rights: it is nobody's yet.
@@ -148,6 +162,7 @@ func (w *Worker) warmUp(open Open, order Preparation) (ready Prepared, err error
 	if err := w.openAs(open, slog.New(w.early)); err != nil {
 		return ready, err
 	}
+	w.accounts.Stand(order.LedgerSlot)
 	warmer, warms := w.backend.(gpu.Warmer)
 	for ordinal := range w.backend.Devices() {
 		bytes := uint64(0)
@@ -180,6 +195,7 @@ func (w *Worker) await(phosd *parcel.Conn, open Open) error {
 	if err := phosd.Close(); err != nil {
 		return err
 	}
+	w.accounts.Wake() // the slot is not spare any more
 	w.config = config
 	if w.files, err = sent(config, files); err != nil {
 		return err

@@ -3,6 +3,7 @@ package everyday
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -131,4 +132,32 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("worker %d waits for nobody", ready)
 	}
 	d.Launch()
+}
+
+// allocates takes memory of a GPU and says how that fares.
+const allocates = `
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+context, address = ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+for mebibytes in 100, 150, 10:
+    print(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(mebibytes << 20)), flush=True)
+`
+
+// TestWaitingMakesRoom: workers that wait end when a program needs their memory, as many as it takes, and not where that would not help.
+func TestWaitingMakesRoom(t *testing.T) {
+	d := start(t, "--gpus=soft:1,memory=256MiB", "--workers-warm=3", "--workers-memory=40MiB")
+	d.Eventually("three workers wait", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 3 })
+	command := exec.Command(python, "-c", allocates)
+	command.Env = d.Environment()
+	text, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 256 MiB, of which 80 to 120 are held: 100 fit or make one end, 150 more make the others end, 10 more are not there.
+	if want := "0\n0\n2\n"; string(text) != want {
+		t.Errorf("results %q, want %q", text, want)
+	}
+	d.LogContains("makes room for a program")
+	d.Eventually("none waits", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 0 })
 }

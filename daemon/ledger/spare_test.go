@@ -1,0 +1,91 @@
+package ledger
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// again maps the same ledger once more, as another process does.
+func again(t *testing.T, path string) *Ledger {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// TestSpare: memory of spare slots is given up for a reservation that it helps, by as few as it takes, and for no other.
+func TestSpare(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	phosd, err := Create(path, []uint64{100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = phosd.Close() })
+	const spares = 3
+	var ended [spares]chan bool
+	for slot := range spares {
+		waiter := again(t, path)
+		waiter.Stand(slot)
+		if err := waiter.Reserve(0, slot, 20); err != nil {
+			t.Fatal(err)
+		}
+		ended[slot] = make(chan bool, 1)
+		go func() {
+			wanted := waiter.AwaitWanted(slot)
+			if wanted {
+				waiter.Release(0, slot, 20)
+			}
+			ended[slot] <- wanted
+		}()
+	}
+	program := again(t, path)
+	const own = 7
+	for _, step := range []struct {
+		bytes uint64
+		fits  bool
+		used  uint64
+	}{
+		{101, false, 60}, // it would not help
+		{40, true, 100},  // nobody need end
+		{1, true, 81},
+		{20, true, 81},
+	} {
+		err := program.Reserve(0, own, step.bytes)
+		if (err == nil) != step.fits || err != nil && !errors.Is(err, abi.OutOfMemory) {
+			t.Fatalf("%d bytes: %v", step.bytes, err)
+		}
+		if used, _ := phosd.Usage(0); used != step.used {
+			t.Errorf("after %d bytes %d are used, want %d", step.bytes, used, step.used)
+		}
+	}
+	// The slots 2 and 1 were asked, in this order; the last one gets a session.
+	for slot := 1; slot < spares; slot++ {
+		if !<-ended[slot] {
+			t.Errorf("slot %d was not wanted", slot)
+		}
+	}
+	if !phosd.Claim(0) {
+		t.Error("slot 0 is not spare any more")
+	}
+	phosd.Wake()
+	if <-ended[0] {
+		t.Error("slot 0 was wanted although it has a session")
+	}
+	if phosd.Claim(0) || phosd.Claim(1) {
+		t.Error("a slot is claimed twice")
+	}
+	if err := program.Reserve(0, own, 30); !errors.Is(err, abi.OutOfMemory) {
+		t.Errorf("what a session has is taken: %v", err)
+	}
+}
