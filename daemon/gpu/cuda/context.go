@@ -47,7 +47,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 		stop: make(chan struct{}), streams: map[*Stream]struct{}{},
 	}
 	c.launches.Store(options.Resumed.Launches)
-	c.memory = &Memory{context: c, device: d}
+	c.memory = newMemory(c, d)
 	var err error
 	if c.native, err = b.driver.CtxCreate(0, d.ordinal); err != nil {
 		return nil, &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: gpu.Code(err), Detail: hint(err)}

@@ -16,6 +16,8 @@ type device struct {
 	window  gpu.Range
 	// reach are the devices that can read and write memory of this one, itself among them.
 	reach []int32
+	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until it ends.
+	reading sync.RWMutex
 
 	mu    sync.Mutex // guards what follows
 	table table

@@ -3,6 +3,8 @@
 // Memory lies where the session wants it: a window of addresses is reserved for each device when the backend opens, and what
 // Map backs is physical memory put there. Variables of modules are the exception; the driver places them.
 //
+// A checkpoint finds changes by digests that a kernel of ours computes, and puts copies aside in memory of the device (changes.go).
+//
 // Work goes to the driver's own streams at once, as long as the driver can order it: launches, copies and fills of device
 // memory, events. What needs the host in the middle of a stream, a Call or a copy with the program's own memory, goes to the
 // stream's lane (lane.go), a goroutine that waits for the driver, does it, and lets what follows go on. So no function of ours

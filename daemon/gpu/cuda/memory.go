@@ -20,6 +20,13 @@ type hostMapping struct {
 type Memory struct {
 	context *Context
 	device  *device
+	changes *changes
+}
+
+func newMemory(c *Context, d *device) *Memory {
+	m := &Memory{context: c, device: d}
+	m.changes = newChanges(m)
+	return m
 }
 
 // whole refuses what are not whole chunks in the window.
@@ -35,6 +42,10 @@ func (m *Memory) Map(r gpu.Range) error {
 	if err := m.whole("map memory", r); err != nil {
 		return err
 	}
+	return m.changes.insist(func() error { return m.mapNow(r) })
+}
+
+func (m *Memory) mapNow(r gpu.Range) error {
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,6 +105,8 @@ func (m *Memory) Unmap(r gpu.Range) error {
 		return err
 	}
 	d := m.device
+	d.reading.Lock()
+	defer d.reading.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.table.covered(r.Address, r.Bytes) < r.Bytes {
@@ -295,6 +308,7 @@ func (c *Context) clear(r gpu.Range) error {
 
 // releaseAll gives back what the context still has. Nothing of it runs any more.
 func (m *Memory) releaseAll() error {
+	m.changes.apart.releaseAll()
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,0 +1,121 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/digest"
+	"github.com/phos-gpu/phos/daemon/gpu/shadow"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// changes is what finds changes in a device's memory and puts copies aside there. It is made when the first checkpoint asks.
+type changes struct {
+	apart *apart
+
+	mu     sync.Mutex
+	kernel *digest.Kernel
+	room   *shadow.Room
+}
+
+func newChanges(m *Memory) *changes {
+	return &changes{apart: &apart{memory: m, allocated: map[uint64]uint64{}}}
+}
+
+// digester returns the kernel, loaded.
+func (s *changes) digester() (*digest.Kernel, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kernel != nil {
+		return s.kernel, nil
+	}
+	c := s.apart.memory.context
+	address, err := s.apart.Alloc(gpu.ChunkBytes)
+	if err != nil {
+		return nil, fmt.Errorf("memory for digests: %w", err)
+	}
+	multiprocessors := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMultiprocessorCount]
+	s.kernel, err = digest.Load(c, gpu.Range{Address: address, Bytes: gpu.ChunkBytes}, int(multiprocessors))
+	if err != nil {
+		return nil, errors.Join(err, s.apart.Free(address))
+	}
+	return s.kernel, nil
+}
+
+// shadows returns the room for them; nil, where there never was one, unless it is to be made.
+func (s *changes) shadows(make bool) (*shadow.Room, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.room != nil || !make {
+		return s.room, nil
+	}
+	stream, err := s.apart.memory.context.NewStream(gpu.StreamOptions{NonBlocking: true})
+	if err != nil {
+		return nil, fmt.Errorf("stream for shadows: %w", err)
+	}
+	s.room = shadow.NewRoom(s.apart, stream)
+	return s.room, nil
+}
+
+// insist calls allocate, which gets memory for the program: what shadows have is the program's first.
+func (s *changes) insist(allocate func() error) error {
+	room, err := s.shadows(false)
+	if room == nil || err != nil {
+		return allocate()
+	}
+	return room.Insist(allocate)
+}
+
+// Digests returns the digest of each chunk of a list of ranges, computed by the device.
+func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
+	for _, r := range list {
+		if err := m.whole("digest", r); err != nil {
+			return nil, err
+		}
+	}
+	kernel, err := m.changes.digester()
+	if err != nil {
+		return nil, err
+	}
+	m.device.reading.RLock()
+	defer m.device.reading.RUnlock()
+	chunks, places, count := m.mapped(list)
+	digests := make([]gpu.Digest, count)
+	some, err := kernel.Digests(key, chunks)
+	for i, d := range some {
+		digests[places[i]] = d
+	}
+	return digests, err
+}
+
+// mapped lists those chunks of ranges that have memory behind them, with the place of each among all, and counts all.
+func (m *Memory) mapped(list []gpu.Range) (chunks []uint64, places []int, count int) {
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range list {
+		for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
+			if d.table.covered(at, gpu.ChunkBytes) == gpu.ChunkBytes {
+				chunks, places = append(chunks, at), append(places, count)
+			}
+			count++
+		}
+	}
+	return chunks, places, count
+}
+
+// DigestCopy is the digest of a copy of a chunk.
+func (m *Memory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
+	return digest.New(key).Of(chunk)
+}
+
+// NewShadows gets memory for copies of chunks.
+func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
+	room, err := m.changes.shadows(true)
+	if err != nil {
+		return nil, 0, err
+	}
+	return room.NewShadows(chunks)
+}
