@@ -19,6 +19,8 @@ type primary struct {
 	retained uint32
 	flags    uint32
 	context  *context
+	// ending is closed when one that is being destroyed is gone; nil for none.
+	ending chan struct{}
 }
 
 // context is a driver context: an owner of streams, modules and memory on a device.
@@ -94,7 +96,6 @@ func (s *Session) newContext(call *Call, d *device, h abi.Handle, flags uint32) 
 
 // endContext destroys a context once its work is over.
 func (s *Session) endContext(call *Call, c *context) error {
-	s.unpeer(c)
 	delete(s.contexts, c.object.Handle().Index())
 	c.ending = true
 	streams := slices.Clone(c.streams)
@@ -113,11 +114,16 @@ func (s *Session) endContext(call *Call, c *context) error {
 		c.waiters.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.unpeer(c)
 		s.objects.Destroy(c.object, s.release)
 		for _, st := range slices.Clone(c.streams) {
 			st.close() // the default streams, which are nobody's
 		}
 		s.leave(c.device)
+		if c.object.Handle() == abi.PrimaryContext(c.device.ordinal) {
+			close(c.device.primary.ending)
+			c.device.primary.ending = nil
+		}
 		return nil
 	})
 }
@@ -148,6 +154,23 @@ func (s *Session) devicePrimaryCtxRetain(call *Call, in *wire.DevicePrimaryCtxRe
 	if err != nil {
 		return err
 	}
+	if d.primary.ending == nil {
+		return s.retain(call, d, out)
+	}
+	return call.Beside(func() error { // its handle is given out again when it is free
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for d.primary.ending != nil {
+			ending := d.primary.ending
+			s.mu.Unlock()
+			<-ending
+			s.mu.Lock()
+		}
+		return s.retain(call, d, out)
+	})
+}
+
+func (s *Session) retain(call *Call, d *device, out *wire.DevicePrimaryCtxRetainReply) error {
 	if d.primary.context == nil {
 		c, err := s.newContext(call, d, abi.PrimaryContext(d.ordinal), d.primary.flags)
 		if err != nil {
@@ -186,7 +209,7 @@ func (s *Session) devicePrimaryCtxReset(call *Call, in *wire.DevicePrimaryCtxRes
 
 func (s *Session) endPrimary(call *Call, d *device) error {
 	c := d.primary.context
-	d.primary.context, d.primary.flags = nil, 0
+	d.primary.context, d.primary.flags, d.primary.ending = nil, 0, make(chan struct{})
 	return s.endContext(call, c)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/daemon/session/object"
 	"github.com/phos-gpu/phos/daemon/session/saved"
+	"github.com/phos-gpu/phos/daemon/sharing"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -29,6 +30,12 @@ type event struct {
 	captured graph.Mark
 	// users counts the program's handle and the records that are under way; the last one frees word and event.
 	users atomic.Int32
+	// counter is what other processes have too of an event that is for them, nil of any other. ours is the last recording
+	// that was made here. export is the key under which others can have it, token where it was had from; zero for none.
+	counter *sharing.Counter
+	ours    uint64
+	export  sharing.ID
+	token   sharing.Token
 
 	mu sync.Mutex // streams use what follows
 	// counted is the last count that the program gave, also of a record that was refused: its queries compare the word
@@ -101,24 +108,37 @@ func (s *Session) eventCreate(call *Call, in *wire.EventCreate, out *wire.EventC
 	case in.Flags&^(eventBlocking|eventDisableTiming|eventInterprocess) != 0,
 		in.Flags&(eventDisableTiming|eventInterprocess) == eventInterprocess:
 		return invalid("create event", fmt.Sprintf("unknown flags %#x", in.Flags))
-	case in.Flags&eventInterprocess != 0:
-		return &gpu.Error{Op: "create event", Code: abi.NotSupported, Detail: "events between processes are not built"}
 	}
-	timing := in.Flags&eventDisableTiming == 0
-	work, err := c.device.context.NewEvent(gpu.EventOptions{Timing: timing})
-	if err != nil {
+	e := &event{context: c, device: c.device, timing: in.Flags&eventDisableTiming == 0, word: noWord}
+	if in.Flags&eventInterprocess == 0 {
+		e.word = s.words.take()
+	} else if e.counter, err = sharing.NewCounter(0); err != nil {
 		return err
 	}
-	e := &event{context: c, device: c.device, work: work, timing: timing, word: s.words.take()}
-	e.users.Store(1)
+	if err := s.addEvent(call, e); err != nil {
+		return err
+	}
 	if e.word != noWord {
 		s.answers.Complete(e.word, 0)
 	}
+	out.Event, out.Word = e.object.Handle(), e.word
+	return nil
+}
+
+// addEvent makes the backend's half of an event and enters it.
+func (s *Session) addEvent(call *Call, e *event) (err error) {
+	if e.work, err = e.device.context.NewEvent(gpu.EventOptions{Timing: e.timing}); err != nil {
+		s.words.give(e.word)
+		if e.counter != nil {
+			_ = e.counter.Close() // the first error says more
+		}
+		return err
+	}
+	e.users.Store(1)
 	e.object = s.objects.Add(&object.Object{
 		ID: uint64(s.objects.NextHandle(abi.KindEvent)), Kind: abi.KindEvent,
-		Maker: call.maker(), Owner: c.object, State: e,
+		Maker: call.maker(), Owner: e.context.object, State: e,
 	})
-	out.Event, out.Word = e.object.Handle(), e.word
 	return nil
 }
 
@@ -127,6 +147,7 @@ func (e *event) drop(s *Session) {
 	if e.users.Add(-1) == 0 {
 		s.words.give(e.word)
 		_ = e.work.Close()
+		e.unshare(s)
 	}
 }
 
@@ -216,6 +237,9 @@ func (s *Session) record(call *Call, e *event, in *wire.EventRecord) error {
 		return &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "event and stream are on different GPUs"}
 	}
 	if st.line.Capturing() {
+		if e.counter != nil {
+			return notInGraphs("record event")
+		}
 		if in.Flags&recordExternal != 0 {
 			_, err := st.line.Add(graph.EventRecord{Event: in.Event})
 			return err
@@ -235,18 +259,24 @@ func (s *Session) record(call *Call, e *event, in *wire.EventRecord) error {
 	e.captured = graph.Mark{}
 	e.recorded = max(in.Count, e.recorded+1)
 	e.ask(e.recorded)
+	if e.counter != nil {
+		e.ours = e.counter.Ask()
+	}
 	return st.submit(gpu.Call{Func: s.reached(e, e.recorded)})
 }
 
 // reached is what a stream runs after it has recorded an event.
 func (s *Session) reached(e *event, count uint64) func() {
 	e.users.Add(1)
-	context := e.device.context
+	context, ours := e.device.context, e.ours
 	return func() {
 		if err := context.Fault(); err != nil {
 			s.answers.Fail(gpu.Code(err)) // before the program believes the word
 		}
 		e.reach(s, count)
+		if e.counter != nil {
+			e.counter.Reach(ours)
+		}
 		e.drop(s)
 	}
 }
@@ -271,6 +301,9 @@ func (s *Session) eventQuery(call *Call, in *wire.EventQuery) error {
 	if err := s.captures.Unsafe(call.Slot, call.mode()); err != nil {
 		return err
 	}
+	if e.counter != nil {
+		return e.queryShared()
+	}
 	return e.settled(s, e.recorded, e.work.Query())
 }
 
@@ -284,6 +317,9 @@ func (s *Session) eventSynchronize(call *Call, in *wire.EventSynchronize) error 
 	}
 	if err := s.captures.Unsafe(call.Slot, call.mode()); err != nil {
 		return err
+	}
+	if e.counter != nil {
+		return s.synchronizeShared(call, e)
 	}
 	count := e.recorded
 	if err := e.work.Query(); gpu.Code(err) != abi.NotReady {
@@ -339,6 +375,7 @@ func (w *words) restore(in *saved.Words) error {
 }
 
 func (e *event) save(k *saving) saved.State {
+	shared := e.saveShared()
 	moment, err := k.resumable(e.device).Moment(e.work)
 	if err != nil {
 		k.fail(err)
@@ -348,7 +385,7 @@ func (e *event) save(k *saving) saved.State {
 	return &saved.Event{
 		Timing: e.timing, Moment: moment, Word: e.word, Recorded: e.recorded,
 		Counted: e.counted, Asked: e.asked, Reached: e.reached,
-		InGraph: e.inGraph, Captured: e.captured.Captured(),
+		InGraph: e.inGraph, Captured: e.captured.Captured(), Shared: shared,
 	}
 }
 
@@ -373,5 +410,5 @@ func (r *restoring) event(o *object.Object, in *saved.Event) (*event, error) {
 		e.captured = graph.PastCapture()
 	}
 	e.users.Store(1)
-	return e, nil
+	return e, r.shared(e, in.Shared)
 }

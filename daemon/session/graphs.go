@@ -191,6 +191,9 @@ func (s *Session) work(c *context, op graph.Op) (gpu.Work, error) {
 		if err != nil {
 			return nil, err
 		}
+		if e.counter != nil {
+			return nil, notInGraphs("record event in a graph")
+		}
 		e.recorded = max(e.recorded, 1)
 		e.joinGraph(s)
 		return gpu.Record{Event: e.work}, nil
@@ -198,6 +201,9 @@ func (s *Session) work(c *context, op graph.Op) (gpu.Work, error) {
 		e, err := s.event(op.Event)
 		if err != nil {
 			return nil, err
+		}
+		if e.counter != nil {
+			return nil, notInGraphs("wait for event in a graph")
 		}
 		return gpu.Await{Event: e.work}, nil
 	}

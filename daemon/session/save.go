@@ -106,6 +106,8 @@ type restoring struct {
 	memory map[*device][]gpu.Range
 	// children are the graphs of child nodes that no object names yet.
 	children map[abi.Handle]*graph.Graph
+	// events are those of other processes, which are not there yet.
+	events []*event
 	// instantiate makes executables ready, settle gives functions their attributes: when everything is there.
 	instantiate, settle []func() error
 }

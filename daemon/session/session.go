@@ -100,6 +100,7 @@ type Session struct {
 	pending   map[uint64]*pendingCall // calls that wait, by sequence
 	traced    *traced                 // nil: nobody wants to know
 	closed    bool
+	ended     chan struct{} // closed when the session closes
 }
 
 // New makes the session of a program that has just started.
@@ -118,7 +119,7 @@ func New(options Options) (*Session, error) {
 func newSession(options Options) (*Session, error) {
 	s := &Session{
 		options: options, log: options.Logger, program: options.Program, answers: options.Answers,
-		objects: object.NewGraph(), contexts: map[uint32]*context{}, pending: map[uint64]*pendingCall{},
+		objects: object.NewGraph(), contexts: map[uint32]*context{}, ended: make(chan struct{}), pending: map[uint64]*pendingCall{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -149,6 +150,7 @@ func (s *Session) Close() error {
 		return nil
 	}
 	s.closed = true
+	close(s.ended)
 	s.callbacks.close()
 	s.shares.close()
 	var first error

@@ -23,15 +23,17 @@ type shares struct {
 	mu       sync.Mutex
 	exporter sharing.ID // zero while nothing was ever exported
 	server   *sharing.Server
-	memory   map[sharing.ID]exported
+	things   map[sharing.ID]exported
 }
 
-// exported is an allocation that others can have.
+// exported is an allocation, or an event, that others can have.
 type exported struct {
 	ordinal       int
 	memory        gpu.Sharer
 	chunks        gpu.Range // which are shared as a whole
 	within, bytes uint64
+	// counter is set for an event, and nothing else then.
+	counter *sharing.Counter
 }
 
 // serve begins to answer, under a name that is new or was this session's before.
@@ -52,17 +54,31 @@ func (x *shares) offer(key sharing.ID, what exported) error {
 		if err := x.serve(sharing.NewID()); err != nil {
 			return err
 		}
-		x.memory = map[sharing.ID]exported{}
 	}
-	x.memory[key] = what
+	x.enter(key, what)
 	return nil
+}
+
+// enter notes what a key stands for. mu is held.
+func (x *shares) enter(key sharing.ID, what exported) {
+	if x.things == nil {
+		x.things = map[sharing.ID]exported{}
+	}
+	x.things[key] = what
+}
+
+// put is enter for what had its key before. The name comes when all is there.
+func (x *shares) put(key sharing.ID, what exported) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.enter(key, what)
 }
 
 // withdraw is for memory that is freed. Who has it keeps it.
 func (x *shares) withdraw(key sharing.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.memory, key)
+	delete(x.things, key)
 }
 
 func (x *shares) name() sharing.ID {
@@ -83,9 +99,14 @@ func (x *shares) close() {
 // grant answers another session.
 func (x *shares) grant(kind sharing.Kind, key sharing.ID) (sharing.Grant, error) {
 	x.mu.Lock()
-	what, known := x.memory[key]
+	what, known := x.things[key]
+	if known && kind == sharing.Event && what.counter != nil {
+		defer x.mu.Unlock() // so that it is not closed meanwhile
+		file, err := what.counter.File()
+		return sharing.Grant{Kind: kind, File: file}, err
+	}
 	x.mu.Unlock()
-	if !known || kind != sharing.Memory {
+	if !known || kind != sharing.Memory || what.counter != nil {
 		return sharing.Grant{}, abi.InvalidHandle
 	}
 	file, offset, err := what.memory.Share(what.chunks)
@@ -159,13 +180,7 @@ func (r *restoring) export(key sharing.ID, what exported) error {
 	if r.in.Exporter == (sharing.ID{}) {
 		return damaged("it cannot have been exported")
 	}
-	x := &r.s.shares
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.memory == nil {
-		x.memory = map[sharing.ID]exported{}
-	}
-	x.memory[key] = what
+	r.s.shares.put(key, what)
 	return nil
 }
 
@@ -385,6 +400,11 @@ func (r *restoring) rejoin() error {
 			if err := b.rejoin(ctx, s); err != nil {
 				return fmt.Errorf("%v of another program: %w", o.Handle(), err)
 			}
+		}
+	}
+	for _, e := range r.events {
+		if err := e.rejoinShared(ctx); err != nil {
+			return fmt.Errorf("%v of another program: %w", e.object.Handle(), err)
 		}
 	}
 	return nil

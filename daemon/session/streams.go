@@ -373,6 +373,9 @@ func (s *Session) streamWaitEvent(call *Call, in *wire.StreamWaitEvent) error {
 	if err := s.uncaptured(st, "wait for event"); err != nil {
 		return err
 	}
+	if e.counter != nil {
+		return s.waitShared(st, e)
+	}
 	if e.recorded == 0 {
 		return nil
 	}

@@ -1138,6 +1138,22 @@ func (s *Session) dispatch(call *Call) {
 		}
 		out := new(wire.IpcCloseReply)
 		s.finish(call, s.ipcClose(call, &in, out), out)
+	case abi.CallIpcExportEvent:
+		var in wire.IpcExportEvent
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.IpcExportEventReply)
+		s.finish(call, s.ipcExportEvent(call, &in, out), out)
+	case abi.CallIpcOpenEvent:
+		var in wire.IpcOpenEvent
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.IpcOpenEventReply)
+		s.finish(call, s.ipcOpenEvent(call, &in, out), out)
 	default:
 		s.unknown(call)
 	}

@@ -155,6 +155,8 @@ const (
 	CallIpcExport                                          Call = 245
 	CallIpcOpen                                            Call = 246
 	CallIpcClose                                           Call = 247
+	CallIpcExportEvent                                     Call = 248
+	CallIpcOpenEvent                                       Call = 249
 )
 
 var calls = [...]callInfo{
@@ -309,4 +311,6 @@ var calls = [...]callInfo{
 	CallIpcExport:                                          {"ipcExport", ClassSync, "dptr"},
 	CallIpcOpen:                                            {"ipcOpen", ClassWait, "exporter0 exporter1 key0 key1"},
 	CallIpcClose:                                           {"ipcClose", ClassWait, "dptr"},
+	CallIpcExportEvent:                                     {"ipcExportEvent", ClassSync, "event"},
+	CallIpcOpenEvent:                                       {"ipcOpenEvent", ClassWait, "exporter0 exporter1 key0 key1"},
 }

@@ -16,7 +16,30 @@ struct event {
 	uint32_t word;
 	_Atomic uint64_t records;
 	_Atomic bool ask; /* last recorded while a stream was captured: only the session knows */
+	bool shared;      /* other processes may have it */
 };
+
+enum { INTERPROCESS = 4 };
+
+/* An event of another process, without a word. */
+CUresult phos_event_enter(CUevent handle)
+{
+	struct event *event = calloc(1, sizeof *event);
+	if (event == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	event->word = NO_WORD;
+	event->shared = true;
+	if (phos_object_enter(handle, event) != event)
+		free(event);
+	return CUDA_SUCCESS;
+}
+
+/* What was posted about a shared event must have been taken before the call returns: the program
+ * may tell another process of it, by ways that the worker does not know. */
+static CUresult settle(const struct event *event, CUresult result)
+{
+	return result == CUDA_SUCCESS && event != NULL && event->shared ? phos_call_ping() : result;
+}
 
 CUresult cuEventCreate(CUevent *handle, unsigned int flags)
 {
@@ -32,6 +55,7 @@ CUresult cuEventCreate(CUevent *handle, unsigned int flags)
 		return result;
 	}
 	event->word = word < PHOS_EVENT_COUNT ? word : NO_WORD;
+	event->shared = (flags & INTERPROCESS) != 0;
 	if (phos_object_enter(*handle, event) != event)
 		free(event); /* then every query asks the session */
 	return CUDA_SUCCESS;
@@ -57,7 +81,14 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int fl
 	phos_put_u64(&c, stream);
 	phos_put_u64(&c, flags);
 	phos_put_u64(&c, count);
-	return phos_post(&c);
+	return settle(event, phos_post(&c));
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned int flags)
+{
+	CUresult result = phos_call_cuStreamWaitEvent(stream, handle, flags);
+	bool is_event = phos_kind_of(handle) == PHOS_KIND_EVENT;
+	return settle(is_event ? phos_object_find(handle) : NULL, result);
 }
 
 /* Whether the completion word answers for the event, and what it says. */

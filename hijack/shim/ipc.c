@@ -6,7 +6,10 @@
 #include "thread.h"
 #include "zz_calls.h"
 
-#define MEMORY_MAGIC UINT64_C(0x6d656d736f687000) /* the first word of a handle */
+/* The first word of a handle. */
+#define MEMORY_MAGIC UINT64_C(0x6d656d736f687000)
+#define EVENT_MAGIC  UINT64_C(0x747665736f687000)
+
 enum { LAZY_PEER_ACCESS = 1 };
 
 struct token {
@@ -62,4 +65,29 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 	if (result == CUDA_SUCCESS && closed)
 		phos_range_remove(address, PHOS_RANGE_IMPORTED);
 	return result;
+}
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+	struct token token = {.magic = EVENT_MAGIC};
+	if (handle == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = phos_call_ipcExportEvent(event, &token.exporter[0], &token.exporter[1],
+						   &token.key[0], &token.key[1]);
+	if (result == CUDA_SUCCESS)
+		memcpy(handle, &token, sizeof token);
+	return result;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
+{
+	struct token token;
+	if (event == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&token, &handle, sizeof token);
+	if (token.magic != EVENT_MAGIC)
+		return CUDA_ERROR_INVALID_HANDLE;
+	CUresult result = phos_call_ipcOpenEvent(token.exporter[0], token.exporter[1], token.key[0],
+						 token.key[1], event);
+	return result == CUDA_SUCCESS ? phos_event_enter(*event) : result;
 }

@@ -75,6 +75,9 @@ CUresult phos_local_put(CUcontext context, void *key, void *value,
 CUresult phos_local_get(void **value, CUcontext context, void *key);
 CUresult phos_local_delete(CUcontext context, void *key);
 
+/* Makes an event of another process known. */
+CUresult phos_event_enter(CUevent handle);
+
 /* A device as the session's header describes it. */
 struct phos_device {
 	char name[256];

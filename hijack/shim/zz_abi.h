@@ -66,6 +66,11 @@ typedef struct {
 _Static_assert(sizeof(CUipcMemHandle) == 64, "CUipcMemHandle");
 
 typedef struct {
+	char reserved[64];
+} CUipcEventHandle;
+_Static_assert(sizeof(CUipcEventHandle) == 64, "CUipcEventHandle");
+
+typedef struct {
 	unsigned char bytes[16];
 } CUuuid;
 _Static_assert(sizeof(CUuuid) == 16, "CUuuid");

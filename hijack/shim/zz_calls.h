@@ -162,6 +162,8 @@ enum {
 	PHOS_CALL_ipcExport = 245,
 	PHOS_CALL_ipcOpen = 246,
 	PHOS_CALL_ipcClose = 247,
+	PHOS_CALL_ipcExportEvent = 248,
+	PHOS_CALL_ipcOpenEvent = 249,
 };
 
 CUresult phos_call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
@@ -186,6 +188,7 @@ CUresult phos_call_eventRecord(CUevent event, CUstream stream, unsigned int flag
 CUresult phos_call_eventQuery(CUevent event);
 CUresult phos_call_eventSynchronize(CUevent event);
 CUresult phos_call_cuEventDestroy_v2(CUevent hEvent);
+CUresult phos_call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags);
 CUresult phos_call_hostFunc(CUstream stream, unsigned int kind, uint64_t function, uint64_t userData);
 CUresult phos_call_callbackDone(uint64_t id);
 CUresult phos_call_ping(void);
@@ -245,6 +248,8 @@ CUresult phos_call_graphExecMemOpsNodeSet(CUgraphExec exec, CUgraphNode node, co
 CUresult phos_call_ipcExport(CUdeviceptr dptr, uint64_t *exporter0, uint64_t *exporter1, uint64_t *key0, uint64_t *key1);
 CUresult phos_call_ipcOpen(uint64_t exporter0, uint64_t exporter1, uint64_t key0, uint64_t key1, CUdeviceptr *dptr, uint64_t *bytes);
 CUresult phos_call_ipcClose(CUdeviceptr dptr, int *closed);
+CUresult phos_call_ipcExportEvent(CUevent event, uint64_t *exporter0, uint64_t *exporter1, uint64_t *key0, uint64_t *key1);
+CUresult phos_call_ipcOpenEvent(uint64_t exporter0, uint64_t exporter1, uint64_t key0, uint64_t key1, CUevent *event);
 
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode);
@@ -500,6 +505,8 @@ PHOS_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr
 PHOS_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
 PHOS_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
 PHOS_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr);
+PHOS_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event);
+PHOS_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle);
 PHOS_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
 PHOS_EXPORT CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
 PHOS_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);

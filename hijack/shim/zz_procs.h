@@ -107,8 +107,6 @@ extern __attribute__((visibility("default"))) int32_t cuGreenCtxWaitEvent(void);
 extern __attribute__((visibility("default"))) int32_t cuStreamGetCtx_v2(void);
 extern __attribute__((visibility("default"))) int32_t cuStreamGetCtx_v2_ptsz(void);
 extern __attribute__((visibility("default"))) int32_t cuStreamGetGreenCtx(void);
-extern __attribute__((visibility("default"))) int32_t cuIpcGetEventHandle(void);
-extern __attribute__((visibility("default"))) int32_t cuIpcOpenEventHandle(void);
 extern __attribute__((visibility("default"))) int32_t cuMemPoolExportPointer(void);
 extern __attribute__((visibility("default"))) int32_t cuMemPoolExportToShareableHandle(void);
 extern __attribute__((visibility("default"))) int32_t cuMemPoolImportFromShareableHandle(void);

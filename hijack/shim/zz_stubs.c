@@ -510,7 +510,7 @@ CUresult cuStreamSynchronize(CUstream hStream)
 	return phos_wait(&phos_c);
 }
 
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+CUresult phos_call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
 	struct phos_call phos_c;
 	if (!phos_begin(&phos_c, 64, PHOS_CONTEXT, PHOS_WORDS(3)))
@@ -2436,6 +2436,49 @@ CUresult phos_call_ipcClose(CUdeviceptr dptr, int *closed)
 	CUresult phos_r = phos_wait(&phos_c);
 	uint64_t closed_word = phos_take_u64(&phos_c);
 	*closed = (int)closed_word;
+	return phos_r;
+}
+
+CUresult phos_call_ipcExportEvent(CUevent event, uint64_t *exporter0, uint64_t *exporter1, uint64_t *key0, uint64_t *key1)
+{
+	struct phos_call phos_c;
+	if (exporter0 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (exporter1 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (key0 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (key1 == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 248, PHOS_WAIT, PHOS_WORDS(1)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, event);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t exporter0_word = phos_take_u64(&phos_c);
+	*exporter0 = (uint64_t)exporter0_word;
+	uint64_t exporter1_word = phos_take_u64(&phos_c);
+	*exporter1 = (uint64_t)exporter1_word;
+	uint64_t key0_word = phos_take_u64(&phos_c);
+	*key0 = (uint64_t)key0_word;
+	uint64_t key1_word = phos_take_u64(&phos_c);
+	*key1 = (uint64_t)key1_word;
+	return phos_r;
+}
+
+CUresult phos_call_ipcOpenEvent(uint64_t exporter0, uint64_t exporter1, uint64_t key0, uint64_t key1, CUevent *event)
+{
+	struct phos_call phos_c;
+	if (event == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!phos_begin(&phos_c, 249, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(4)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, exporter0);
+	phos_put_u64(&phos_c, exporter1);
+	phos_put_u64(&phos_c, key0);
+	phos_put_u64(&phos_c, key1);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t event_word = phos_take_u64(&phos_c);
+	*event = (CUevent)event_word;
 	return phos_r;
 }
 

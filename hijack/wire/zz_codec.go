@@ -5593,6 +5593,104 @@ func (m *IpcCloseReply) Decode(payload []byte) error {
 	return nil
 }
 
+// IpcExportEvent is what ipcExportEvent sends.
+type IpcExportEvent struct {
+	Event abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *IpcExportEvent) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Event))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcExportEvent) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("IpcExportEvent", len(payload), 8)
+	}
+	m.Event = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// IpcExportEventReply is what ipcExportEvent gets back.
+type IpcExportEventReply struct {
+	Exporter0 uint64
+	Exporter1 uint64
+	Key0      uint64
+	Key1      uint64
+}
+
+// Append encodes the message behind data.
+func (m *IpcExportEventReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter0)
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter1)
+	data = binary.LittleEndian.AppendUint64(data, m.Key0)
+	data = binary.LittleEndian.AppendUint64(data, m.Key1)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcExportEventReply) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("IpcExportEventReply", len(payload), 32)
+	}
+	m.Exporter0 = binary.LittleEndian.Uint64(payload[0:])
+	m.Exporter1 = binary.LittleEndian.Uint64(payload[8:])
+	m.Key0 = binary.LittleEndian.Uint64(payload[16:])
+	m.Key1 = binary.LittleEndian.Uint64(payload[24:])
+	return nil
+}
+
+// IpcOpenEvent is what ipcOpenEvent sends.
+type IpcOpenEvent struct {
+	Exporter0 uint64
+	Exporter1 uint64
+	Key0      uint64
+	Key1      uint64
+}
+
+// Append encodes the message behind data.
+func (m *IpcOpenEvent) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter0)
+	data = binary.LittleEndian.AppendUint64(data, m.Exporter1)
+	data = binary.LittleEndian.AppendUint64(data, m.Key0)
+	data = binary.LittleEndian.AppendUint64(data, m.Key1)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcOpenEvent) Decode(payload []byte) error {
+	if len(payload) != 32 {
+		return wrongLength("IpcOpenEvent", len(payload), 32)
+	}
+	m.Exporter0 = binary.LittleEndian.Uint64(payload[0:])
+	m.Exporter1 = binary.LittleEndian.Uint64(payload[8:])
+	m.Key0 = binary.LittleEndian.Uint64(payload[16:])
+	m.Key1 = binary.LittleEndian.Uint64(payload[24:])
+	return nil
+}
+
+// IpcOpenEventReply is what ipcOpenEvent gets back.
+type IpcOpenEventReply struct {
+	Event abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *IpcOpenEventReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Event))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *IpcOpenEventReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("IpcOpenEventReply", len(payload), 8)
+	}
+	m.Event = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
 // NewMessage makes the empty message that a call sends, nil for one that sends nothing.
 func NewMessage(call abi.Call) Message {
 	switch call {
@@ -5894,6 +5992,10 @@ func NewMessage(call abi.Call) Message {
 		return new(IpcOpen)
 	case abi.CallIpcClose:
 		return new(IpcClose)
+	case abi.CallIpcExportEvent:
+		return new(IpcExportEvent)
+	case abi.CallIpcOpenEvent:
+		return new(IpcOpenEvent)
 	}
 	return nil
 }
@@ -6063,6 +6165,10 @@ func NewReply(call abi.Call) Message {
 		return new(IpcOpenReply)
 	case abi.CallIpcClose:
 		return new(IpcCloseReply)
+	case abi.CallIpcExportEvent:
+		return new(IpcExportEventReply)
+	case abi.CallIpcOpenEvent:
+		return new(IpcOpenEventReply)
 	}
 	return nil
 }

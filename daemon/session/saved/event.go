@@ -1,6 +1,9 @@
 package saved
 
-import "github.com/phos-gpu/phos/daemon/gpu"
+import (
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/sharing"
+)
 
 // Event is a driver event.
 type Event struct {
@@ -14,6 +17,24 @@ type Event struct {
 	InGraph bool
 	// Captured ones were last recorded in a capture, which has ended since.
 	Captured bool
+	// Shared is what other processes have of it, nil for an event that is not for them.
+	Shared *SharedEvent
+}
+
+// SharedEvent is an event between processes.
+type SharedEvent struct {
+	// Count is how often it was recorded, by whomever.
+	Count uint64
+	// Export is the number under which others can have it, Token where it was had from; zero for none.
+	Export sharing.ID
+	Token  sharing.Token
+}
+
+func codeShared(c *coder, e *SharedEvent) {
+	number(c, &e.Count)
+	codeID(c, &e.Export)
+	codeID(c, &e.Token.Exporter)
+	codeID(c, &e.Token.Key)
 }
 
 func (e *Event) code(c *coder) {
@@ -27,4 +48,7 @@ func (e *Event) code(c *coder) {
 	number(c, &e.Reached)
 	c.flag(&e.InGraph)
 	c.flag(&e.Captured)
+	if c.version >= 3 {
+		optional(c, &e.Shared, codeShared)
+	}
 }

@@ -110,6 +110,32 @@ static void take_turns(CUdeviceptr small, CUdeviceptr large, int exporter)
 	meet('f');
 }
 
+/* Each waits in its stream for what the other one does in his: nobody synchronizes but at the end.
+ */
+static void ping_pong(CUdeviceptr word, CUevent mine, CUevent his, int first)
+{
+	enum { TURNS = 20 };
+	CUstream stream;
+	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		unsigned by = 1;
+		void *parameters[] = {&word, &by};
+		if (turn % 2 == (first ? 0 : 1)) {
+			CU(D(cuLaunchKernel)(add, 1, 1, 1, N, 1, 1, 0, stream, parameters, NULL));
+			CU(D(cuEventRecord)(mine, stream));
+		}
+		meet('p');
+		if (turn % 2 == (first ? 1 : 0))
+			CU(D(cuStreamWaitEvent)(stream, his, 0));
+	}
+	CU(D(cuEventSynchronize)(mine));
+	CU(D(cuEventSynchronize)(his));
+	CU(D(cuEventQuery)(his));
+	CU(D(cuStreamSynchronize)(stream));
+	meet('q');
+	CU(D(cuStreamDestroy)(stream));
+}
+
 static void wait_here(int exporter)
 {
 	meet('h');
@@ -138,10 +164,25 @@ static void refused_to_export(CUdeviceptr small)
 	      CUDA_ERROR_INVALID_CONTEXT);
 }
 
+static void refused_events(CUevent event)
+{
+	CUipcEventHandle handle;
+	CUevent plain, opened;
+	CU(D(cuEventCreate)(&plain, CU_EVENT_DISABLE_TIMING));
+	CHECK(D(cuIpcGetEventHandle)(&handle, plain) == CUDA_ERROR_INVALID_HANDLE);
+	CHECK(D(cuIpcGetEventHandle)(NULL, event) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(D(cuEventCreate)(&opened, CU_EVENT_INTERPROCESS) == CUDA_ERROR_INVALID_VALUE);
+	memset(&handle, 7, sizeof handle);
+	CHECK(D(cuIpcOpenEventHandle)(&opened, handle) == CUDA_ERROR_INVALID_HANDLE);
+	CU(D(cuEventDestroy)(plain));
+}
+
 static void export(void)
 {
 	CUdeviceptr before, small, large;
 	CUipcMemHandle handles[2];
+	CUipcEventHandle events[2];
+	CUevent mine, his;
 	start();
 	/* small begins inside a chunk. */
 	CU(D(cuMemAlloc)(&before, SMALL));
@@ -153,8 +194,17 @@ static void export(void)
 	CU(D(cuIpcGetMemHandle)(&handles[0], small));
 	CU(D(cuIpcGetMemHandle)(&handles[1], large));
 	put(handles, sizeof handles);
+	CU(D(cuEventCreate)(&mine, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	CU(D(cuEventCreate)(&his, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	CU(D(cuIpcGetEventHandle)(&events[0], mine));
+	CU(D(cuIpcGetEventHandle)(&events[1], his));
+	put(events, sizeof events);
+	refused_events(mine);
 	for (int half = 0; half < 2; half++) {
 		take_turns(small, large, 1);
+		ping_pong(small, mine, his, 1);
+		all_are(small, N * 4, 115 + 20);
+		meet('r');
 		if (half == 0)
 			wait_here(1);
 	}
@@ -182,9 +232,14 @@ static void import(void)
 {
 	CUdeviceptr own, small, large, again;
 	CUipcMemHandle handles[2], wrong;
+	CUipcEventHandle events[2];
+	CUevent mine, his;
 	start();
 	CU(D(cuMemAlloc)(&own, SMALL));
 	get(handles, sizeof handles);
+	get(events, sizeof events);
+	CU(D(cuIpcOpenEventHandle)(&his, events[0]));
+	CU(D(cuIpcOpenEventHandle)(&mine, events[1]));
 	CU(D(cuIpcOpenMemHandle)(&small, handles[0], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 	CU(D(cuIpcOpenMemHandle)(&large, handles[1], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 	described(small, SMALL);
@@ -208,9 +263,14 @@ static void import(void)
 	      D(cuCtxSynchronize)() == CUDA_ERROR_INVALID_VALUE);
 	for (int half = 0; half < 2; half++) {
 		take_turns(small, large, 0);
+		ping_pong(small, mine, his, 0);
+		all_are(small, N * 4, 115 + 20);
+		meet('r');
 		if (half == 0)
 			wait_here(0);
 	}
+	CU(D(cuEventDestroy)(mine));
+	CU(D(cuEventDestroy)(his));
 	CU(D(cuIpcCloseMemHandle)(small));
 	CU(D(cuIpcCloseMemHandle)(large));
 	CHECK(D(cuIpcCloseMemHandle)(large) == CUDA_ERROR_INVALID_VALUE);

@@ -67,6 +67,7 @@ var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrCanUseStreamWaitValueNORV1:             1,
 	abi.AttrCanUse64BitStreamMemOps:                1,
 	abi.AttrCanUseStreamWaitValueNOR:               1,
+	abi.AttrIPCEventSupported:                      1,
 
 	// What does not: refused by the calls, so not promised here.
 	abi.AttrKernelExecTimeout:                      0,
@@ -92,7 +93,6 @@ var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrTimelineSemaphoreInteropSupported:      0,
 	abi.AttrClusterLaunch:                          0,
 	abi.AttrDMABufSupported:                        0,
-	abi.AttrIPCEventSupported:                      0,
 	abi.AttrTensorMapAccessSupported:               0,
 	abi.AttrMulticastSupported:                     0,
 	abi.AttrD3D12CIGSupported:                      0,
