@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/nvml.sh
 . scripts/criu.sh
 . scripts/verbs.sh
+. scripts/gpu.sh
 
 # CRIU cannot save a program whose session's leader it does not see.
 ! leaderless || in_own_session "$CALLED_FROM" "$ROOT/build.sh" "$@"
@@ -25,6 +26,8 @@ usage() {
 		  install [PREFIX]  install into PREFIX (/usr/local)
 		  lint              golangci-lint, clang-format, shellcheck
 		  bench [GROUP...]  print the speed table, as ratios measured in one run (bench --help)
+		  gpu [PART...]     what only a machine with an NVIDIA GPU can show: correctness, checkpoints, speed (gpu --help)
+		  gpu-bundle        pack what "gpu" needs for a machine without Go, compilers and the internet
 		  generate          write every generated file again
 		  clean             remove bin/ and what was fetched or built aside
 		  help              this text
@@ -36,7 +39,8 @@ usage() {
 verb=${1:-build}
 [ $# = 0 ] || shift
 case $verb in
-build | demo | lint | bench | generate | clean | install) "verb_$verb" "$@" ;;
+build | demo | lint | bench | generate | clean | install | gpu) "verb_$verb" "$@" ;;
+gpu-bundle) verb_gpu_bundle "$@" ;;
 test) verb_check "$@" ;;
 help | -h | --help) usage ;;
 *)

@@ -53,6 +53,8 @@ func groups() []group {
 		{"restore", measureRestore},
 		{"budget", measureBudget},
 		{"growth", measureGrowth},
+		{"steps", measureSteps},
+		{"driver", measureDriver},
 	}
 }
 

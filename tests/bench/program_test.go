@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -45,6 +46,12 @@ const (
 // hold starts a program with so much device memory, and waits until all of it is written.
 func (b *bench) hold(t *testing.T, daemon *lab.Daemon, bytes uint64) *holder {
 	t.Helper()
+	return b.holdAs(t, daemon, bytes, nil)
+}
+
+// holdAs lets the caller change the program before it starts.
+func (b *bench) holdAs(t *testing.T, daemon *lab.Daemon, bytes uint64, prepare func(*exec.Cmd)) *holder {
+	t.Helper()
 	if b.memoryProgram == "" {
 		// It must outlive this subtest.
 		compiled, err := os.ReadFile(lab.CompileC(t, true, "testdata/memory.c"))
@@ -72,6 +79,7 @@ func (b *bench) hold(t *testing.T, daemon *lab.Daemon, bytes uint64) *holder {
 	h := &holder{
 		Job: daemon.Job(t, b.memoryProgram, path, fmt.Sprint(bytes/mebibyte)), t: t, daemon: daemon, page: page, bytes: bytes,
 	}
+	h.Prepare = prepare
 	t.Cleanup(func() { _ = unix.Munmap(page) })
 	t.Cleanup(func() { _ = syscall.Kill(h.PID, syscall.SIGKILL) })
 	h.Start()

@@ -104,6 +104,9 @@ func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
 	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]), "program")
 }
 
+// onlyCompiling: the tests run for the sake of the programs that they compile, which are kept.
+func onlyCompiling() bool { return os.Getenv("PHOS_ONLY_COMPILE") != "" }
+
 // CompileC makes a program of the driver API: linked with libcuda.so.1, or opening it by name.
 func CompileC(t testing.TB, linked bool, source string) string {
 	t.Helper()

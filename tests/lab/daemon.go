@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,8 +55,8 @@ func Start(t testing.TB, arguments ...string) *Daemon {
 		State: filepath.Join(t.TempDir(), "state"),
 	}
 	d.arguments = append([]string{
-		"--gpus=soft:1", "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
-	}, arguments...)
+		"--gpus=" + cmp.Or(os.Getenv(GPUsVariable), "soft:1"), "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
+	}, onGPUs(arguments)...)
 	if criu, err := CRIU(); err == nil {
 		d.arguments = append([]string{"--criu=" + criu}, d.arguments...)
 	}
@@ -65,6 +67,25 @@ func Start(t testing.TB, arguments ...string) *Daemon {
 	t.Cleanup(d.end)
 	d.Launch()
 	return d
+}
+
+// GPUsVariable names the GPUs of all daemons of tests, in place of software ones: "cuda", on a machine that has such.
+const GPUsVariable = "PHOS_TEST_GPUS"
+
+// onGPUs leaves out which software GPU a test wants, where another kind was asked for.
+func onGPUs(arguments []string) []string {
+	if os.Getenv(GPUsVariable) == "" {
+		return arguments
+	}
+	return slices.DeleteFunc(slices.Clone(arguments), func(a string) bool { return strings.HasPrefix(a, "--gpus=soft") })
+}
+
+// NativeEnvironment is what a program gets that runs by the driver alone, beside those that run under phos.
+func NativeEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return name == "LD_PRELOAD" || name == rpc.SocketVariable
+	})
 }
 
 // Launch starts the daemon's process; Start has done so already, but a test may have killed it.
@@ -294,6 +315,9 @@ func (d *Daemon) Program(path string, arguments ...string) *Program {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	d.t.Cleanup(cancel)
 	p := &Program{Cmd: exec.CommandContext(ctx, path, arguments...), t: d.t}
+	if onlyCompiling() {
+		p.Path = "/bin/false"
+	}
 	p.Env, p.Stdout, p.Stderr = d.Environment(), &p.Output, &p.Output
 	p.WaitDelay = time.Second
 	return p

@@ -54,6 +54,9 @@ type life struct {
 // Job prepares a program and its empty directories.
 func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	t.Helper()
+	if onlyCompiling() {
+		t.Skip("the program is compiled, and no more was asked for")
+	}
 	root := t.TempDir()
 	j := &Job{
 		Dir: filepath.Join(root, "run"), Image: filepath.Join(root, "image"), t: t, daemon: d,

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// journal keeps outcomes, a line each, as soon as there are any: a run that is cut off loses only the row it was at.
+type journal struct {
+	file *os.File
+	done map[string]outcome // by part and name, the last one
+}
+
+// openJournal reads what earlier runs on the same machine have shown. Of another one (other GPU, driver or phos) it begins anew.
+func openJournal(path string, of identity) (*journal, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{file: file, done: map[string]outcome{}}
+	lines := bufio.NewScanner(file)
+	var was identity
+	if lines.Scan() {
+		_ = json.Unmarshal(lines.Bytes(), &was)
+	}
+	if was != of {
+		if err := file.Truncate(0); err != nil {
+			return nil, err
+		}
+		return j, j.line(of)
+	}
+	for lines.Scan() {
+		var o outcome
+		// A torn last line is a row that was not shown.
+		if json.Unmarshal(lines.Bytes(), &o) == nil {
+			j.done[o.Part+" "+o.Name] = o
+		}
+	}
+	return j, lines.Err()
+}
+
+func (j *journal) line(of any) error {
+	encoded, err := json.Marshal(of)
+	if err != nil {
+		return err
+	}
+	if _, err := j.file.Write(append(encoded, '\n')); err != nil {
+		return fmt.Errorf("keep what was shown: %w", err)
+	}
+	return nil
+}
+
+// add keeps an outcome.
+func (j *journal) add(o outcome) error {
+	j.done[o.Part+" "+o.Name] = o
+	return j.line(o)
+}
+
+// shown is the outcome of a row that need not be looked at again; a failed one need, when it is asked for.
+func (j *journal) shown(r row, again bool) bool {
+	o, there := j.done[r.part+" "+r.name]
+	return there && (o.Verdict == passed || o.Verdict == skipped || !again)
+}

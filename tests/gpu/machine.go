@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fact is something about the machine that rows need.
+type fact string
+
+const (
+	hasGPU    fact = "gpu"
+	isRoot    fact = "root"
+	hasCRIU   fact = "criu"
+	mayTrace  fact = "ptrace"
+	mayMount  fact = "mount"
+	mayFreeze fact = "freeze"
+	hasTorch  fact = "torch"
+)
+
+// identity is what the outcomes are of: another GPU, driver or phos has to show everything anew.
+type identity struct {
+	GPU    string `json:"gpu"`
+	UUID   string `json:"uuid"`
+	Driver string `json:"driver"`
+	Phos   string `json:"phos"`
+}
+
+// machine is where the rows run.
+type machine struct {
+	identity
+	root    string // of the repository, or of the bundle
+	library string // opened as the driver; empty for the system's
+	python  string
+	criu    string
+
+	deviceBytes uint64
+	hostBytes   uint64
+	lacks       map[fact]string // why a fact does not hold
+}
+
+// missing says why a row is impossible here; nothing where it is possible.
+func (m *machine) missing(r row) string {
+	var why []string
+	for _, need := range r.needs {
+		if reason, lacks := m.lacks[need]; lacks {
+			why = append(why, fmt.Sprintf("%s: %s", need, reason))
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+// look asks the machine what it is and allows.
+func look(ctx context.Context, root, library string) *machine {
+	m := &machine{
+		root: root, library: library, lacks: map[fact]string{}, criu: os.Getenv("CRIU"),
+		python: cmp.Or(os.Getenv("PHOS_GPU_PYTHON"), "python3"),
+	}
+	var info unix.Sysinfo_t
+	_ = unix.Sysinfo(&info)
+	m.hostBytes = info.Totalram * uint64(info.Unit)
+	for _, each := range []struct {
+		fact fact
+		ask  func(context.Context, *machine) error
+	}{
+		{isRoot, askRoot}, {hasGPU, askGPU}, {hasCRIU, askCRIU}, {mayTrace, askTrace},
+		{mayMount, askMount}, {mayFreeze, askFreeze}, {hasTorch, askTorch},
+	} {
+		within, cancel := context.WithTimeout(ctx, time.Minute)
+		if err := each.ask(within, m); err != nil {
+			m.lacks[each.fact] = err.Error()
+		}
+		cancel()
+	}
+	return m
+}
+
+func askRoot(context.Context, *machine) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("this is user %d", os.Geteuid())
+	}
+	return nil
+}
+
+// askGPU has phosd look, in a process of its own.
+func askGPU(ctx context.Context, m *machine) error {
+	text, err := said(ctx, filepath.Join(m.root, "bin/pos_cli"), "--version")
+	if err != nil {
+		return fmt.Errorf("%w; run ./build.sh, or unpack the bundle whole", err)
+	}
+	m.Phos = text
+	text, err = said(ctx, filepath.Join(m.root, "bin/phosd"), "probe-gpus", m.library)
+	if err != nil {
+		return err
+	}
+	var found struct {
+		Failed  string
+		Devices []struct {
+			Name        string
+			UUID        [16]byte
+			MemoryBytes uint64
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		return fmt.Errorf("what phosd says of the GPUs: %w", err)
+	}
+	if found.Failed != "" {
+		return errors.New(found.Failed)
+	}
+	if len(found.Devices) == 0 {
+		return errors.New("the driver shows no device")
+	}
+	first := found.Devices[0]
+	m.Driver, m.GPU, m.UUID, m.deviceBytes = m.driverVersion(), first.Name, fmt.Sprintf("%x", first.UUID), first.MemoryBytes
+	return nil
+}
+
+// driverVersion is what the kernel's half of NVIDIA's driver says it is, or which library stands for it.
+func (m *machine) driverVersion() string {
+	if m.library != "" {
+		return filepath.Base(m.library)
+	}
+	text, err := os.ReadFile("/sys/module/nvidia/version")
+	if err != nil {
+		return "of unknown version"
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// driverSuffix is what follows "cuda" where phosd is told which GPUs to take.
+func (m *machine) driverSuffix() string {
+	if m.library == "" {
+		return ""
+	}
+	return ":driver=" + m.library
+}
+
+func askCRIU(ctx context.Context, m *machine) error {
+	if m.criu == "" {
+		found, err := exec.LookPath("criu")
+		if err != nil {
+			return errors.New("there is no criu, and CRIU names none")
+		}
+		m.criu = found
+	}
+	_, err := said(ctx, m.criu, "check")
+	return err
+}
+
+// askTrace stops a child of ours from outside, as CRIU does.
+func askTrace(ctx context.Context, _ *machine) error {
+	child := exec.CommandContext(ctx, "sleep", "60")
+	if err := child.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	if err := unix.PtraceSeize(child.Process.Pid); err != nil {
+		return fmt.Errorf("seize a child: %w", err)
+	}
+	return nil
+}
+
+// askMount mounts a tmpfs where nobody else sees it.
+func askMount(ctx context.Context, _ *machine) error {
+	_, err := said(ctx, "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
+	return err
+}
+
+// askFreeze looks for a cgroup of version 2 that can be frozen; phosd mounts the hierarchy itself where nobody has.
+func askFreeze(ctx context.Context, _ *machine) error {
+	_, err := said(ctx, "unshare", "--mount", "sh", "-ec",
+		`mount -t cgroup2 none /mnt; mkdir /mnt/phos-probe-$$; trap 'rmdir /mnt/phos-probe-$$' EXIT; test -e /mnt/phos-probe-$$/cgroup.freeze`)
+	return err
+}
+
+func askTorch(ctx context.Context, m *machine) error {
+	_, err := said(ctx, m.python, "-c", "import torch; assert torch.version.cuda, 'this PyTorch is without CUDA'; print(torch.__version__)")
+	return err
+}
+
+// said is what a command prints, and in an error the last thing it complained of.
+func said(ctx context.Context, name string, arguments ...string) (string, error) {
+	var complaint strings.Builder
+	command := exec.CommandContext(ctx, name, arguments...)
+	command.Stderr = &complaint
+	text, err := command.Output()
+	if err != nil {
+		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(append([]string{filepath.Base(name)}, arguments...), " "), err, lines[len(lines)-1])
+	}
+	return strings.TrimSpace(string(text)), nil
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// row is one thing to be shown.
+type row struct {
+	part, name string
+	// needs are facts about the machine without which the row is impossible.
+	needs []fact
+	limit time.Duration
+	// show returns the figures that were measured, or what went wrong.
+	show func(ctx context.Context, m *machine) ([]figure, error)
+}
+
+// figure is a measured value beside what it should be: at most Most, or at least Least, where these are not 0.
+type figure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit,omitempty"`
+	Most  float64 `json:"most,omitempty"`
+	Least float64 `json:"least,omitempty"`
+	Note  string  `json:"note,omitempty"`
+}
+
+// reached reports whether a figure is what it should be; a figure without a target is.
+func (f figure) reached() bool {
+	return (f.Most == 0 || f.Value <= f.Most) && (f.Least == 0 || f.Value >= f.Least)
+}
+
+// verdict is what became of a row.
+type verdict string
+
+const (
+	passed     verdict = "passed"
+	failed     verdict = "FAILED"
+	skipped    verdict = "skipped" // by itself, and it said why
+	impossible verdict = "impossible"
+)
+
+// outcome is a row that was looked at.
+type outcome struct {
+	Part    string    `json:"part"`
+	Name    string    `json:"name"`
+	Verdict verdict   `json:"verdict"`
+	Why     string    `json:"why,omitempty"`
+	Seconds float64   `json:"seconds"`
+	Figures []figure  `json:"figures,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// skip is the error of a row that finds that it cannot be shown here.
+type skip struct{ why string }
+
+func (s skip) Error() string { return s.why }
