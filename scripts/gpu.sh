@@ -2,7 +2,7 @@
 # What only a machine with a GPU can show: compiled here, run there.
 
 CHECKS=$BIN/checks
-check_packages=(tests/e2e tests/checkpoint tests/bench)
+check_packages=(tests/nesting tests/e2e tests/checkpoint tests/bench)
 
 # build_checks: the tests as programs, and the command that runs them.
 build_checks() {
@@ -73,8 +73,9 @@ pack_bundle() {
 	rm -rf "$stage"
 	mkdir -p "$stage/$name/bin"
 	cp -r "$BIN"/{pos_cli,phosd,libphos.so,lib,checks} "$stage/$name/bin/"
+	strip "$stage/$name/bin"/{pos_cli,phosd}
 	# What the tests read of the repository, and what runs them.
-	git -C "$ROOT" ls-files build.sh scripts tests/workloads tests/e2e tests/checkpoint tests/bench go.mod |
+	git -C "$ROOT" ls-files build.sh scripts tests/workloads tests/e2e tests/checkpoint tests/bench tests/nesting go.mod |
 		(cd "$ROOT" && xargs cp --parents -t "$stage/$name" --)
 	[ -z "$CRIU" ] || bundle_criu "$stage/$name/bin/checks/criu"
 	bundle_tinygrad "$stage/$name/bin/checks/tinygrad"
@@ -87,7 +88,8 @@ pack_bundle() {
 		export TINYGRAD_PYTHON=$CHECKS/tinygrad/python NVCC_MISSING="the bundle has no compilers"
 		export LD_LIBRARY_PATH=$CHECKS/cuda/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	EOF
-	tar -C "$stage" --zstd -cf "$ROOT/$name.tar.zst" "$name"
+	# The programs have much in common, as each holds the same runtime library.
+	tar -C "$stage" -c "$name" | zstd -12 --long=27 -T0 -q -f -o "$ROOT/$name.tar.zst"
 	rm -rf "$stage"
 	local bytes
 	bytes=$(stat -c %s "$ROOT/$name.tar.zst")
@@ -105,5 +107,5 @@ verb_gpu_bundle() {
 	step "compile the checks" build_checks
 	step "compile the programs that they start" compile_workloads
 	step "pack phos-gpu-bundle.tar.zst" pack_bundle
-	say ok "on the other machine: tar --zstd -xf phos-gpu-bundle.tar.zst && phos-gpu-bundle/build.sh gpu"
+	say ok "on the other machine: zstd -dc --long=27 phos-gpu-bundle.tar.zst | tar -x && phos-gpu-bundle/build.sh gpu"
 }

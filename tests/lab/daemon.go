@@ -80,12 +80,18 @@ func onGPUs(arguments []string) []string {
 	return slices.DeleteFunc(slices.Clone(arguments), func(a string) bool { return strings.HasPrefix(a, "--gpus=soft") })
 }
 
+// Driver is the library that GPUsVariable has phosd take for the driver: nothing for the system's; ok is false for software GPUs.
+func Driver() (library string, ok bool) {
+	kind, options, _ := strings.Cut(os.Getenv(GPUsVariable), ":")
+	return strings.TrimPrefix(options, "driver="), kind == "cuda"
+}
+
 // NativeEnvironment is what a program gets that runs by the driver alone, beside those that run under phos.
 func NativeEnvironment() []string {
-	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=")
-		return name == "LD_PRELOAD" || name == rpc.SocketVariable
-	})
+	if library, _ := Driver(); library != "" {
+		return append(os.Environ(), "LD_PRELOAD="+library)
+	}
+	return os.Environ()
 }
 
 // Launch starts the daemon's process; Start has done so already, but a test may have killed it.

@@ -25,8 +25,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// library is our own libphos.so, as a driver.
-func library() string { return filepath.Join(lab.Bin(), "libphos.so") }
+// library is our own libphos.so, as a driver; or, where the tests are to run on real GPUs, theirs.
+func library() string {
+	if real, ok := lab.Driver(); ok {
+		return real
+	}
+	return filepath.Join(lab.Bin(), "libphos.so")
+}
+
+// inner starts the phosd behind the driver, unless there is a driver that needs none, and returns its socket.
+func inner(t *testing.T) string {
+	if _, ok := lab.Driver(); ok {
+		return os.Getenv(rpc.SocketVariable) // of whoever has started this, if any
+	}
+	return lab.Start(t).Socket
+}
 
 // innerSocket names the socket of the phosd behind the driver, in the processes that are started for single tests.
 const innerSocket = "PHOS_TEST_INNER"
@@ -34,16 +47,16 @@ const innerSocket = "PHOS_TEST_INNER"
 // TestConformance runs the suite that every backend passes. A fault ends the driver's work for the whole process, so the tests
 // of faults have a process each.
 func TestConformance(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		socket = lab.Start(t).Socket
+	socket, single := os.LookupEnv(innerSocket)
+	if !single {
+		socket = inner(t)
 		for _, name := range []string{"address", "calls", "endless_kernel"} {
 			t.Run("process/"+name, func(t *testing.T) { alone(t, socket, "^TestConformance$/^fault$/^"+name+"$") })
 		}
 	}
 	t.Setenv(rpc.SocketVariable, socket)
 	gputest.Run(t, func(t testing.TB) gpu.Backend {
-		if strings.Contains(t.Name(), "/fault/") && os.Getenv(innerSocket) == "" {
+		if strings.Contains(t.Name(), "/fault/") && !single {
 			t.Skip("in a process of its own")
 		}
 		if strings.HasSuffix(t.Name(), "/memory/host") {
