@@ -46,7 +46,9 @@ func line(o outcome) string {
 	return text
 }
 
-func indented(text string) string { return "           " + strings.ReplaceAll(text, "\n", "\n           ") }
+func indented(text string) string {
+	return "           " + strings.ReplaceAll(text, "\n", "\n           ")
+}
 
 func (f figure) String() string {
 	text := fmt.Sprintf("%s: %.4g %s", f.Name, f.Value, f.Unit)
