@@ -12,7 +12,7 @@ func TestTorch(t *testing.T) {
 	python, err := lab.Tool("TORCH_PYTHON")
 	lab.Need(t, "torch", err)
 	daemon := lab.Start(t, "--gpus=soft:1,cc=12.0")
-	for _, name := range []string{"operators", "training", "machinery"} {
+	for _, name := range []string{"operators", "training", "machinery", "expandable"} {
 		t.Run(name, func(t *testing.T) {
 			program := daemon.Program(python, lab.Workload("torch", name+".py")).In(t)
 			program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1")

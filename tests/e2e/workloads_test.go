@@ -61,7 +61,7 @@ func TestDriverAPI(t *testing.T) {
 	t.Run("linker", func(t *testing.T) {
 		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "link.c"))).In(t).OK()
 	})
-	for _, name := range []string{"virtual", "shared", "handles"} {
+	for _, name := range []string{"virtual", "shared", "handles", "expandable"} {
 		t.Run(name, func(t *testing.T) {
 			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
 		})

@@ -1,0 +1,189 @@
+/* Segments that grow and shrink, by the calls and in the order in which PyTorch's allocator makes
+ * them: more addresses than there is memory, pieces of 2 and of 20 MiB, until there is none left.
+ */
+#include "driver.h"
+#include <stdbool.h>
+#include <string.h>
+
+static const char ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	/* x[i * stride] += i + 1 */
+	".visible .entry add(.param .u64 x, .param .u32 stride, .param .u32 n)\n"
+	"{\n"
+	" .reg .pred %p; .reg .b32 %r<7>; .reg .b64 %d<4>;\n"
+	" mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;\n"
+	" mad.lo.s32 %r1, %r1, %r2, %r3;\n"
+	" ld.param.u32 %r4, [n]; setp.ge.u32 %p, %r1, %r4; @%p bra DONE;\n"
+	" ld.param.u64 %d1, [x]; ld.param.u32 %r2, [stride];\n"
+	" mul.wide.u32 %d2, %r1, %r2; add.s64 %d3, %d1, %d2; add.u32 %r1, %r1, 1;\n"
+	" ld.global.u32 %r6, [%d3]; add.u32 %r6, %r6, %r1; st.global.u32 [%d3], %r6;\n"
+	"DONE: ret;\n"
+	"}\n";
+
+#define MIB ((size_t)1 << 20)
+enum { MOST = 600, PROBE = 512 << 10 };
+
+struct segment {
+	CUdeviceptr base;
+	size_t piece, reserved;
+	unsigned end;                               /* pieces up to the last that was ever mapped */
+	CUmemGenericAllocationHandle handles[MOST]; /* 0: not mapped */
+};
+
+static CUstream stream;
+static CUfunction add;
+static CUmemAllocationProp where = {
+	.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+};
+static CUmemAccessDesc both = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+			       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+static size_t left(void)
+{
+	size_t bytes, total;
+	CU(D(cuMemGetInfo)(&bytes, &total));
+	return bytes;
+}
+
+static void open_segment(struct segment *s, size_t piece, size_t total)
+{
+	memset(s, 0, sizeof *s);
+	s->piece = piece;
+	s->reserved = (total + total / 8) / piece * piece;
+	CU(D(cuMemAddressReserve)(&s->base, s->reserved, 0, 0, 0));
+}
+
+/* Maps pieces that are not. False, and all as before: there is not so much memory. */
+static bool map(struct segment *s, unsigned first, unsigned end)
+{
+	CHECK(end <= MOST && end * s->piece <= s->reserved);
+	for (unsigned i = first; i < end; i++) {
+		CUresult result = D(cuMemCreate)(&s->handles[i], s->piece, &where, 0);
+		if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+			for (s->handles[i] = 0; i-- > first; s->handles[i] = 0)
+				CU(D(cuMemRelease)(s->handles[i]));
+			return false;
+		}
+		CU(result);
+	}
+	for (unsigned i = first; i < end; i++)
+		CU(D(cuMemMap)(s->base + i * s->piece, s->piece, 0, s->handles[i], 0));
+	CU(D(cuMemSetAccess)(s->base + first * s->piece, (end - first) * s->piece, &both, 1));
+	s->end = end > s->end ? end : s->end;
+	return true;
+}
+
+static void unmap(struct segment *s, unsigned first, unsigned end)
+{
+	CU(D(cuStreamSynchronize)(stream));
+	for (unsigned i = first; i < end; i++) {
+		CU(D(cuMemUnmap)(s->base + i * s->piece, s->piece));
+		CU(D(cuMemRelease)(s->handles[i]));
+		s->handles[i] = 0;
+	}
+}
+
+static void close_segment(struct segment *s)
+{
+	for (unsigned i = 0; i < s->end; i++)
+		if (s->handles[i] != 0)
+			unmap(s, i, i + 1);
+	CU(D(cuMemAddressFree)(s->base, s->reserved));
+}
+
+/* Uses pieces as one tensor: a word of each PROBE bytes is set, added to by one kernel, and read.
+ */
+static void use(const struct segment *s, unsigned first, unsigned end, unsigned value)
+{
+	CUdeviceptr x = s->base + first * s->piece;
+	unsigned stride = PROBE, n = (unsigned)((end - first) * s->piece / PROBE);
+	unsigned *got = malloc(n * sizeof *got);
+	void *parameters[] = {&x, &stride, &n};
+	CUDA_MEMCPY2D copy = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = x,
+		.srcPitch = stride,
+		.dstMemoryType = CU_MEMORYTYPE_HOST,
+		.dstHost = got,
+		.dstPitch = 4,
+		.WidthInBytes = 4,
+		.Height = n,
+	};
+	CHECK(got);
+	CU(D(cuMemsetD2D32Async)(x, stride, value, 1, n, stream));
+	CU(D(cuLaunchKernel)(add, (n + 63) / 64, 1, 1, 64, 1, 1, 0, stream, parameters, NULL));
+	CU(D(cuMemcpy2DAsync)(&copy, stream));
+	CU(D(cuStreamSynchronize)(stream));
+	for (unsigned i = 0; i < n; i++)
+		CHECK(got[i] == value + i + 1);
+	free(got);
+}
+
+static void grow_and_shrink(struct segment *small, struct segment *large)
+{
+	size_t before = left();
+	CHECK(map(small, 0, 10) && map(large, 0, 5));
+	CHECK(left() == before - 120 * MIB);
+	use(small, 0, 10, 1000);
+	use(large, 0, 5, 2000);
+	CHECK(map(small, 10, 30) && map(large, 5, 8));
+	use(small, 0, 30, 3000); /* over what was mapped at different times */
+	unmap(small, 4, 9);
+	unmap(large, 1, 3);
+	CHECK(left() == before - 25 * 2 * MIB - 6 * 20 * MIB);
+	use(small, 9, 30, 4000);
+	use(large, 3, 8, 5000);
+	CHECK(map(large, 1, 2) && map(small, 4, 9));
+	use(large, 0, 2, 6000);
+	use(small, 0, 30, 7000);
+}
+
+/* Fills all memory, finds out that there is no more, and goes on with what one segment gives. */
+static void run_out(struct segment *small, struct segment *large)
+{
+	unsigned at = large->end;
+	while (map(large, at, at + 1))
+		at++;
+	CHECK(left() < large->piece);
+	CHECK(!map(large, at, at + 1));
+	while (map(small, small->end, small->end + 1))
+		;
+	CHECK(left() < small->piece);
+	CHECK(!map(large, at, at + 1));
+	unmap(small, 0, 9);
+	CHECK(!map(large, at, at + 1));
+	unmap(small, 9, 20);
+	CHECK(map(large, at, at + 1));
+	use(large, at - 2, at + 1, 8000);
+}
+
+int main(void)
+{
+	static struct segment small, large;
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+	size_t total;
+	CU(D(cuInit)(0));
+	CU(D(cuDeviceGet)(&device, 0));
+	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
+	CU(D(cuCtxSetCurrent)(context));
+	CU(D(cuModuleLoadData)(&module, ptx));
+	CU(D(cuModuleGetFunction)(&add, module, "add"));
+	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+	CU(D(cuDeviceTotalMem)(&total, device));
+	size_t before = left();
+	for (int turn = 0; turn < 2; turn++) {
+		open_segment(&small, 2 * MIB, total);
+		open_segment(&large, 20 * MIB, total);
+		grow_and_shrink(&small, &large);
+		run_out(&small, &large);
+		close_segment(&small);
+		close_segment(&large);
+		CHECK(left() == before);
+	}
+	puts("ok expandable");
+	return 0;
+}
