@@ -84,8 +84,20 @@ func lost(err error) error {
 	return errLost
 }
 
+// heeded are the signals that end a command, or are a restored program's. What it was started to ignore, by nohup or in the
+// background of a script, it ignores.
+func heeded() []os.Signal {
+	signals := []os.Signal{syscall.SIGTERM}
+	for _, each := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if !signal.Ignored(each) {
+			signals = append(signals, each)
+		}
+	}
+	return signals
+}
+
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, cancel := signal.NotifyContext(context.Background(), heeded()...)
 	defer cancel()
 	name, err := runVerb(ctx, args, streams{out: stdout, err: stderr})
 	var ended *programEnded
@@ -229,7 +241,7 @@ func onGivingUp(ctx context.Context, leave context.CancelCauseFunc, tell func() 
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		again := make(chan os.Signal, 1)
-		signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
+		signal.Notify(again, heeded()...)
 		defer signal.Stop(again)
 		if tell() != nil {
 			return // the stream has ended, and whoever receives knows why

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"syscall"
 
 	"google.golang.org/grpc"
 
@@ -91,7 +90,7 @@ func (o preRestoreOptions) ask(ctx context.Context, client *rpc.Client, dir *os.
 
 // takeBack gives up what a signal has broken off, and returns when phosd has nothing of it any more.
 func takeBack(client *rpc.Client, dir *os.File, options preRestoreOptions) error {
-	again, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	again, stop := signal.NotifyContext(context.Background(), heeded()...)
 	defer stop()
 	options.cancel = true
 	events, err := options.ask(again, client, dir)

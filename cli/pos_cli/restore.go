@@ -29,8 +29,8 @@ var restoreVerb = verb{
 everything first.
 
 Without --detach, pos_cli stands between the program and this terminal, or the files that pos_cli has as standard input, output
-and error; passes SIGINT, SIGTERM and SIGHUP on; and ends with the program's exit status (128 + n for signal n). It stays
-when phosd ends, and asks the next one.
+and error; passes SIGINT, SIGTERM and SIGHUP on, but for those that it was started to ignore, as by nohup; and ends with the
+program's exit status (128 + n for signal n). It stays when phosd ends, and asks the next one.
 With --detach it returns once the program runs, and what the program writes to a terminal or a pipe goes to the log of phosd.
 
 A pid of the program that is taken by now stands in the way. --new-pids brings the program back in a pid namespace of its own;
@@ -154,7 +154,7 @@ func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Ends, error) 
 func followRestore(ctx context.Context, to streams, client *rpc.Client, begin *rpc.RestoreBegin, ends *terminal.Ends) error {
 	// Signals end the attempt as long as nothing runs, and are the program's from then on.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, heeded()...)
 	defer signal.Stop(signals)
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)

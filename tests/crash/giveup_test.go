@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// interrupted starts a command of pos_cli that is held up at a step, interrupts it there as Ctrl-C does, and returns what it says.
+// interrupted starts a command of pos_cli that is held up at a step, interrupts it there as Ctrl-C, kill, or the end of a terminal does, and returns what it says.
 // When it has ended, phosd must have taken everything back.
 func (r *room) interrupted(step string, command *exec.Cmd) string {
 	r.t.Helper()
@@ -27,7 +27,8 @@ func (r *room) interrupted(step string, command *exec.Cmd) string {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	r.reaches(from, step)
-	if err := command.Process.Signal(syscall.SIGINT); err != nil {
+	how := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[len(step)%3]
+	if err := command.Process.Signal(how); err != nil {
 		r.t.Fatal(err)
 	}
 	select {

@@ -62,3 +62,25 @@ func TestAttended(t *testing.T) {
 		}
 	}
 }
+
+// TestNohup: a pos_cli that was started to ignore a signal does, and does not hand it to the program either.
+func TestNohup(t *testing.T) {
+	d, dir := start(t), home(t, 0)
+	a := ask(t, quiet(t, in(d, dir, "asked.py"), 0))
+	a.does(3, 3)
+	saves(t, d, a, 0, "--dump", dir+"/image")
+	a.pid = 0
+	a.await()
+	command := d.Command("--restore", "--dir", dir+"/image")
+	command.Args = append([]string{"sh", "-c", `trap '' HUP INT; exec "$@"`, "sh", command.Path}, command.Args[1:]...)
+	command.Path = "/bin/sh"
+	a = restoreBy(t, d, command)
+	for _, ignored := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if err := a.command.Process.Signal(ignored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.does(2, 5)
+	a.ends(9)
+	d.Empty()
+}
