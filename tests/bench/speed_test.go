@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +25,36 @@ func measureCalls(t *testing.T, _ *bench) []row {
 	if err := program.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	return append(calls(measured, idle), copies(measured)...)
+	return slices.Concat(calls(measured, idle), copies(measured), starts(t))
+}
+
+// starts compares programs that get a new worker with such that get one which has waited, by turns.
+func starts(t *testing.T) []row {
+	const rounds = 15
+	program := lab.Compile(t, lab.GCC, "-O2", "testdata/start.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
+	cold, warm := lab.Start(t, "--log-level=warn"), lab.Start(t, "--log-level=warn", "--workers-warm=1")
+	var took [2][]float64
+	for range rounds {
+		for i, d := range []*lab.Daemon{cold, warm} {
+			d.Eventually("the worker waits", func() bool { return int(d.Status().GetDaemon().GetWaitingWorkers()) == i })
+			command := exec.Command(program)
+			command.Env = d.Environment()
+			text, err := command.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			each, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			took[i] = append(took[i], each)
+		}
+	}
+	anew, waited := median(took[0]), median(took[1])
+	return []row{{
+		name: "start of a program", value: waited / anew, most: 1,
+		note: fmt.Sprintf("cuInit and a context, with workers.warm, of %.1f ms with a new worker", anew),
+	}}
 }
 
 // calls are the rows of calls, and of what runs between them.

@@ -113,6 +113,10 @@ func (b *Backend) Close() error {
 		errs = append(errs, c.Close())
 	}
 	for _, d := range b.devices {
+		if d.spare != 0 && !b.lost.Load() {
+			errs = append(errs, b.driver.End(d.spare))
+			d.spare = 0
+		}
 		if d.window.Bytes > 0 && !b.lost.Load() {
 			errs = append(errs, b.driver.Unreserve(d.window.Address, d.window.Bytes))
 			d.window = gpu.Range{}

@@ -49,7 +49,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 	c.launches.Store(options.Resumed.Launches)
 	c.memory = newMemory(c, d)
 	var err error
-	if c.native, err = b.driver.CtxCreate(0, d.ordinal); err != nil {
+	if c.native, err = b.native(d); err != nil {
 		return nil, &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: gpu.Code(err), Detail: hint(err)}
 	}
 	if c.aside, err = b.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0); err == nil {
@@ -63,6 +63,31 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 		prints.add(c)
 	}
 	return c, nil
+}
+
+// contextBytes is about what a context takes of a GPU. What the driver says to be free changes by what others do, too.
+const contextBytes = 512 << 20
+
+// Warm makes the context that the next NewContext on a device takes. Nothing of it depends on what that one is for.
+func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := b.devices[ordinal]
+	if d.spare == 0 {
+		d.spare, err = b.driver.CtxCreate(0, d.ordinal)
+	}
+	if err != nil {
+		return 0, &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: gpu.Code(err), Detail: hint(err)}
+	}
+	return contextBytes, nil
+}
+
+// native is a new context of the driver's, or the one that was made beforehand. mu is held.
+func (b *Backend) native(d *device) (made cudadrv.Context, err error) {
+	if made, d.spare = d.spare, 0; made != 0 {
+		return made, nil
+	}
+	return b.driver.CtxCreate(0, d.ordinal)
 }
 
 // hint says what to do about an error of the driver, where that is known.

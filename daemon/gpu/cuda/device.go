@@ -14,6 +14,8 @@ type device struct {
 	ordinal int32
 	driver  *cudadrv.Driver
 	window  gpu.Range
+	// spare is a context that nobody uses yet, or 0. The backend's mu guards it.
+	spare cudadrv.Context
 	// reach are the devices that can read and write memory of this one, itself among them.
 	reach []int32
 	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until it ends.

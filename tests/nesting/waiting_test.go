@@ -1,0 +1,52 @@
+package nesting
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestWarm: the context that is made beforehand is the first one that is asked for, and is ended where nobody asks.
+func TestWarm(t *testing.T) {
+	d := lab.Start(t, "--gpus=soft:2")
+	t.Setenv(rpc.SocketVariable, d.Socket)
+	b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := func() uint64 {
+		return d.Status().GetPrograms()[0].GetDescription().GetProgress().GetCallsCompleted()
+	}
+	for ordinal := range b.Devices() {
+		for range 2 {
+			if held, err := b.Warm(ordinal); err != nil || held == 0 {
+				t.Fatalf("GPU %d: %d bytes, %v", ordinal, held, err)
+			}
+		}
+	}
+	before := calls()
+	warm, err := b.NewContext(0, gpu.ContextOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := calls() - before
+	cold, err := b.NewContext(0, gpu.ContextOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second := calls() - before - first; second != first+1 {
+		t.Errorf("a context that was made beforehand takes %d calls of the driver, another one %d; want one more", first, second)
+	}
+	for _, each := range []gpu.Context{warm, cold} {
+		if err := each.Synchronize(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
