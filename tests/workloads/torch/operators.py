@@ -38,7 +38,7 @@ def cases():
     yield "index", lambda x, at: (x[at], x[:, 3:9], x[x > 0]), (X, AT), {}
     yield "gather", lambda x: x.gather(1, (x > 0).long()), (X,), {}
     yield "scatter_add", lambda x: torch.zeros_like(x).scatter_add_(1, (x > 0).long() * 3, x), (X,), {}
-    yield "index_put", lambda x, at: x.clone().index_put_((at,), x[0], accumulate=True), (X, AT), {}
+    yield "index_put", lambda x, at: x.clone().index_put_((at,), torch.ones(1, device=x.device), accumulate=True), (X, AT), {}
     yield "shapes", lambda x, y: (torch.cat([x, y], 1), torch.stack([x, y]), x.t().contiguous(), x.roll(3, 0), x.repeat(2, 3)), (X, Y), {}
     yield "bits", lambda at: (at & 3 | at << 2 ^ at >> 1, at // 3, at % 3, torch.bincount(at)), (AT,), {}
     yield "complex", lambda x, y: torch.view_as_real(torch.complex(x, y) * torch.complex(y, x)), (X, Y), {}
