@@ -3,9 +3,12 @@ package sharing
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,4 +125,44 @@ func FuzzParseRequest(f *testing.F) {
 			t.Errorf("%x is not what it was made of", frame)
 		}
 	})
+}
+
+// TestOtherUser asks as another user, who knows the token.
+func TestOtherUser(t *testing.T) {
+	const nobody = 65534
+	if text := os.Getenv("SHARING_TOKEN"); text != "" {
+		var token Token
+		raw, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(token.Exporter[:], raw)
+		copy(token.Key[:], raw[16:])
+		if g, err := Fetch(Memory, token); !errors.Is(err, abi.NotPermitted) {
+			t.Errorf("%+v, %v", g, err)
+		}
+		if Alive(token.Exporter) {
+			t.Error("he sees that it is there")
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	token := Token{NewID(), NewID()}
+	server, err := Serve(token.Exporter, func(Kind, ID) (Grant, error) {
+		t.Error("the server was asked for a grant")
+		return Grant{}, abi.InvalidHandle
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	other := exec.Command("/proc/self/exe", "-test.run=^TestOtherUser$")
+	other.Env = append(os.Environ(), "SHARING_TOKEN="+hex.EncodeToString(append(token.Exporter[:], token.Key[:]...)))
+	other.Dir = "/"
+	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if output, err := other.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
 }

@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/lab"
@@ -22,6 +24,25 @@ func TestCallsSurvive(t *testing.T) {
 				t.Fatalf("it ends with status %d: %s", status, job.Said())
 			}
 		})
+	}
+	daemon.Empty()
+}
+
+// TestOrphanedMemory: what a program has of another one's memory is saved with that one. When that one has ended, the
+// checkpoint is refused, and the program goes on.
+func TestOrphanedMemory(t *testing.T) {
+	_, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	daemon := lab.Start(t)
+	job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("driver", "orphan.c")))
+	job.Held = true
+	job.Start().Reaches(1)
+	text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+	if err == nil || !strings.Contains(text, "is shared by a program that has ended") {
+		t.Errorf("%v: %s", err, text)
+	}
+	if status := job.Finish(); status != 0 {
+		t.Errorf("it ends with status %d: %s", status, job.Said())
 	}
 	daemon.Empty()
 }
