@@ -13,11 +13,13 @@ import (
 // after the checkpoint, and zero them, and they must be touched before the program stands still.
 type buffers struct {
 	limit int
+	pin   func(memory []byte) (unpin func() error, err error) // nil where no device wants it
 
 	mu       sync.Mutex
 	reserved []byte
 	free     []*buffer
 	grown    int // how many have been given memory
+	unpins   []func() error
 }
 
 // buffer is one of them.
@@ -55,7 +57,22 @@ func (b *buffers) take() *buffer {
 	bytes := b.reserved[at*image.ChunkBytes:][:image.ChunkBytes:image.ChunkBytes]
 	// Where the kernel cannot do it beforehand (before 5.14), the copy does.
 	_ = unix.Madvise(bytes, unix.MADV_POPULATE_WRITE)
+	b.pinned(bytes)
 	return &buffer{bytes}
+}
+
+// pinned pins a buffer. One that cannot be, as a limit may be reached, serves too: copies into it are slower.
+func (b *buffers) pinned(bytes []byte) {
+	if b.pin == nil {
+		return
+	}
+	unpin, err := b.pin(bytes)
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unpins = append(b.unpins, unpin)
 }
 
 func (b *buffers) give(one *buffer) {
@@ -90,6 +107,10 @@ func (b *buffers) peakBytes() uint64 {
 func (b *buffers) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, unpin := range b.unpins {
+		_ = unpin() // it fails when the device does, and then nothing copies any more
+	}
+	b.unpins = nil
 	if b.reserved != nil {
 		_ = unix.Munmap(b.reserved)
 		b.reserved, b.free, b.limit = nil, nil, b.grown // nothing more is to be had

@@ -18,7 +18,23 @@ type remote struct {
 	gpu.Memory
 	gpu.Digester
 	*shadow.Room
-	read atomic.Uint64 // bytes that were copied out
+	read   atomic.Uint64 // bytes that were copied out
+	pinned atomic.Int64  // buffers
+}
+
+func (r *remote) Pin(memory []byte) (func() error, error) {
+	if len(memory) != gpu.ChunkBytes {
+		return nil, abi.InvalidValue
+	}
+	if r.pinned.Add(1) > 6 {
+		r.pinned.Add(-1)
+		return nil, abi.OutOfMemory
+	}
+	return func() error {
+		memory[0]++ // it must still be there
+		r.pinned.Add(-1)
+		return nil
+	}, nil
 }
 
 // remoteOptions are what may be different.
@@ -187,6 +203,9 @@ func TestAsideOnDevice(t *testing.T) {
 			if offers && want.direct == 0 && far.read.Load() > 0 {
 				t.Errorf("%d bytes were copied out at the cut", far.read.Load())
 			}
+			if offers && far.pinned.Load() == 0 {
+				t.Error("no buffer is pinned")
+			}
 			before := m.contents()
 			must(t, fillAll(m, 3))
 			entries, err := s.Finish(t.Context())
@@ -205,6 +224,9 @@ func (m *machine) nothingAside() {
 	m.t.Helper()
 	if free, all := m.memory.Usage(); all-free != total(m.ranges) {
 		m.t.Errorf("%d bytes of the device are in use, of them %d by the program", all-free, total(m.ranges))
+	}
+	if far, is := m.memory.(*remote); is && far.pinned.Load() != 0 {
+		m.t.Errorf("%d buffers are pinned", far.pinned.Load())
 	}
 }
 

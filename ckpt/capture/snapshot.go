@@ -100,10 +100,22 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 		buffers.close()
 		return nil, err
 	}
+	buffers.pin = pinner(c.sources())
+	staging.pin = buffers.pin
 	return &Snapshot{
 		capture: c, target: target, options: options, buffers: buffers, staging: staging, shadows: map[*memory]gpu.Shadows{},
 		limit: contents.NewLimit(options.BandwidthBytes), written: map[image.Hash]bool{},
 	}, nil
+}
+
+// pinner returns how buffers are pinned: for the first device that wants it, as what one has pinned serves all.
+func pinner(sources []Source) func([]byte) (func() error, error) {
+	for _, source := range sources {
+		if p, offers := source.Memory.(gpu.Pinner); offers {
+			return p.Pin
+		}
+	}
+	return nil
 }
 
 // Hurry says that the program will not run again: what is left may take all processors.

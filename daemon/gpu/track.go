@@ -33,6 +33,13 @@ type Digester interface {
 	DigestCopy(key DigestKey, chunk []byte) Digest
 }
 
+// Pinner makes memory of this process known to the device, for copies out of it to go as fast as the link between them. That
+// takes its time, so that it is worth it only for memory that is used often.
+type Pinner interface {
+	// Pin pins memory until unpin is called, which must be before the memory is given up.
+	Pin(memory []byte) (unpin func() error, err error)
+}
+
 // Viewer shows memory where it lies.
 type Viewer interface {
 	// View calls do for the memory of a range, piece by piece in order. It counts as no touch, but waits for absent

@@ -176,3 +176,12 @@ func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
 	}
 	return room.NewShadows(chunks)
 }
+
+// Pin pins memory of this process.
+func (m *Memory) Pin(memory []byte) (unpin func() error, err error) {
+	c := m.context
+	if err := c.driver.HostRegister(c.native, memory); err != nil {
+		return nil, c.noted("pin memory", err)
+	}
+	return func() error { return c.noted("unpin memory", c.driver.HostUnregister(c.native, memory)) }, nil
+}

@@ -146,6 +146,28 @@ func testShadows(t *testing.T, b *bench) {
 	}
 }
 
+func testPinned(t *testing.T, b *bench) {
+	pinner, offers := b.context.Memory().(gpu.Pinner)
+	if !offers {
+		t.Skip("this backend has no use for pinned memory")
+	}
+	data := noise(14, gpu.ChunkBytes)
+	address := b.load(data)
+	into := b.hostMemory(0x6200_0000_0000, 2*gpu.ChunkBytes)
+	for range 2 {
+		clear(into)
+		unpin, err := pinner.Pin(into[:gpu.ChunkBytes])
+		b.must(err)
+		_, err = b.context.Memory().ReadAt(into[:gpu.ChunkBytes], int64(address))
+		b.must(err)
+		b.same("read into pinned memory", into[:gpu.ChunkBytes], data)
+		b.must(unpin())
+	}
+	_, err := b.context.Memory().ReadAt(into[gpu.ChunkBytes:], int64(address))
+	b.must(err)
+	b.same("read beside it", into[gpu.ChunkBytes:], data)
+}
+
 func testTouches(t *testing.T, b *bench) {
 	toucher, offers := b.context.Memory().(gpu.Toucher)
 	if !offers {
