@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -51,7 +50,7 @@ func (d *Daemon) hardwareOf(gpu int, found *inventory.Inventory) *inventory.GPU 
 	if found == nil {
 		return nil
 	}
-	id := uuidText(d.gpus[gpu].UUID)
+	id := inventory.UUIDText(d.gpus[gpu].UUID)
 	for i := range found.GPUs {
 		if found.GPUs[i].UUID == id {
 			return &found.GPUs[i]
@@ -89,7 +88,7 @@ func (d *Daemon) heard(e inventory.Event) {
 	d.metrics.xids.WithLabelValues(e.BusID, strconv.FormatUint(e.Xid, 10)).Inc()
 	d.log.Warn("the driver reports an error of a GPU", "gpu", e.Index, "bus", e.BusID, "xid", e.Xid, "what", e.Text())
 	for i, info := range d.gpus {
-		if e.Is(&inventory.GPU{Index: i, UUID: uuidText(info.UUID), BusID: busText(info.Attributes)}) && e.Fatal() {
+		if e.Is(&inventory.GPU{Index: i, UUID: inventory.UUIDText(info.UUID), BusID: busText(info.Attributes)}) && e.Fatal() {
 			d.lose(i, e.Text())
 		}
 	}
@@ -126,7 +125,7 @@ func (d *Daemon) describeGPUs(ctx context.Context, actor rpc.Actor, reply *rpc.S
 	sessions := d.table.all()
 	for i, info := range d.gpus {
 		used, capacity := d.ledger.Usage(i)
-		gpu := &rpc.GPU{Index: uint32(i), Name: info.Name, Uuid: uuidText(info.UUID), MemoryBytes: capacity, UsedBytes: used}
+		gpu := &rpc.GPU{Index: uint32(i), Name: info.Name, Uuid: inventory.UUIDText(info.UUID), MemoryBytes: capacity, UsedBytes: used}
 		for _, s := range sessions {
 			if d.ledger.SlotUsage(i, s.ticket.slot) == 0 {
 				continue
@@ -257,10 +256,4 @@ const softDriver = "550.0"
 // busText writes a GPU's place on the PCI bus as the driver's tools do.
 func busText(attributes map[abi.DeviceAttribute]int32) string {
 	return fmt.Sprintf("%08X:%02X:%02X.0", uint32(attributes[abi.AttrPCIDomainID]), uint32(attributes[abi.AttrPCIBusID]), uint32(attributes[abi.AttrPCIDeviceID]))
-}
-
-// uuidText writes a GPU's identity as the driver's tools do.
-func uuidText(id [16]byte) string {
-	text := hex.EncodeToString(id[:])
-	return "GPU-" + text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }

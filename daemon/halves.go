@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpuhalf"
+	"github.com/phos-gpu/phos/daemon/inventory"
 	"github.com/phos-gpu/phos/daemon/preflight"
 	"github.com/phos-gpu/phos/daemon/rundir"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -41,7 +42,7 @@ func (d *Daemon) deviceOf(s *session) ckpt.Device {
 	}
 	for ordinal, info := range d.gpus {
 		half.Devices = append(half.Devices, image.Device{
-			Ordinal: ordinal, Name: info.Name, UUID: uuidText(info.UUID), MemoryBytes: info.MemoryBytes, Capability: preflight.Capability(info),
+			Ordinal: ordinal, Name: info.Name, UUID: inventory.UUIDText(info.UUID), MemoryBytes: info.MemoryBytes, Capability: preflight.Capability(info),
 		})
 	}
 	return gpuhalf.New(gpuhalf.Session{

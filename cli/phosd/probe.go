@@ -62,8 +62,8 @@ func (r *refusal) Unwrap() error {
 	return r.Code
 }
 
-// probe asks the driver of a library, in a process of its own.
-func probe(library string) ([]gpu.DeviceInfo, error) {
+// probeCUDA asks the driver of a library, in a process of its own.
+func probeCUDA(library string) ([]gpu.DeviceInfo, error) {
 	if !cudadrv.Built {
 		return nil, cudadrv.ErrNoCgo
 	}

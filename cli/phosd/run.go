@@ -111,7 +111,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	}
 	defer func() { err = errors.Join(err, endGuard()) }()
 	phosd, err := daemon.New(daemon.Options{
-		CPU: openCPU(settings), Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory,
+		CPU: openCPU(settings), Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
 		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
 		Ready: func() {
 			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)

@@ -34,8 +34,9 @@ Settings come from /etc/phos/phosd.toml; flags win. --print-config shows what ho
 
     pos_cli --start --gpus soft:2 --print-config > /etc/phos/phosd.toml
 
-GPUs: auto takes what the machine has (in this version one software GPU). soft:N is N software GPUs; behind N, and separated by
-commas, may stand deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR and cores=N. cuda, real GPUs, is not built yet.`,
+GPUs: auto takes what the machine has, real GPUs or else one software GPU. soft:N is N software GPUs; behind N, and separated by
+commas, may stand deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR and cores=N. cuda is the real GPUs. What keeps those from being
+served is said with what to do about it: no driver, one from before CUDA 12, MIG mode, a compute mode other than Default, a lost GPU.`,
 	prepare: prepareStart,
 }
 

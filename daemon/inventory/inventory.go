@@ -2,8 +2,10 @@ package inventory
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Inventory is all GPUs that the driver knows, at one moment.
@@ -109,6 +111,24 @@ type Source interface {
 
 // ErrNoEvents means that the driver reports no events here.
 var ErrNoEvents = errors.New("the driver reports no Xid events")
+
+// Among is the inventory of those GPUs alone that have one of the UUIDs, and of all where none has: parts of a GPU have others.
+func (v *Inventory) Among(uuids [][16]byte) *Inventory {
+	among := *v
+	among.GPUs = slices.DeleteFunc(slices.Clone(v.GPUs), func(g GPU) bool {
+		return !slices.ContainsFunc(uuids, func(id [16]byte) bool { return UUIDText(id) == g.UUID })
+	})
+	if len(among.GPUs) == 0 {
+		return v
+	}
+	return &among
+}
+
+// UUIDText writes a GPU's identity as the driver's tools do.
+func UUIDText(id [16]byte) string {
+	text := hex.EncodeToString(id[:])
+	return "GPU-" + text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
 
 // CUDAText writes 12040 as 12.4.
 func CUDAText(version int) string { return fmt.Sprintf("%d.%d", version/1000, version%1000/10) }

@@ -69,7 +69,7 @@ func Serve(open func() (Source, error), in io.Reader, out io.Writer) error {
 	var telling sync.WaitGroup
 	telling.Go(func() {
 		// Without events the inventory is as good; a lost GPU shows there too.
-		_ = source.Events(ctx, func(e Event) { lines.write(message{Event: &e}) })
+		_ = source.Events(ctx, func(e Event) { _ = lines.write(message{Event: &e}) })
 	})
 	err = answer(in, lines, func() message {
 		found, err := source.Inventory()

@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,27 +18,29 @@ const mostLinks = 18
 // notAvailable is NVML's word for a number that it does not have.
 const notAvailable = ^uint64(0)
 
-// keep puts what a question yields into place, if it yields something. It returns what the driver said.
-func keep[T any](place *T, ask func() (T, nvml.Return)) nvml.Return {
+// keep puts what a question yields into place, if it yields something. It says why the GPU is lost, if it is.
+func keep[T any](place *T, ask func() (T, nvml.Return)) (lost string) {
 	value, got := ask()
-	if got == nvml.SUCCESS {
+	switch got {
+	case nvml.SUCCESS:
 		*place = value
+	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_RESET_REQUIRED:
+		return got.Error()
 	}
-	return got
+	return ""
 }
 
 // keepNew is keep for what may be missing.
-func keepNew[T any](place **T, ask func() (T, nvml.Return)) nvml.Return {
-	value, got := ask()
-	if got == nvml.SUCCESS {
-		*place = &value
-	}
-	return got
+func keepNew[T any](place **T, ask func() (T, nvml.Return)) (lost string) {
+	return keep(place, func() (*T, nvml.Return) {
+		value, got := ask()
+		return &value, got
+	})
 }
 
 // describe asks a GPU for all but its place.
 func (s *source) describe(device nvml.Device, g *inventory.GPU) {
-	for _, got := range []nvml.Return{
+	for _, lost := range []string{
 		keep(&g.Name, device.GetName),
 		keep(&g.UUID, device.GetUUID),
 		keep(&g.ComputeCapability, func() (int, nvml.Return) {
@@ -60,9 +63,7 @@ func (s *source) describe(device nvml.Device, g *inventory.GPU) {
 		keepNew(&g.PowerMilliwatts, device.GetPowerUsage),
 		keepNew(&g.PowerLimitMilliwatts, device.GetEnforcedPowerLimit),
 	} {
-		if got == nvml.ERROR_GPU_IS_LOST || got == nvml.ERROR_RESET_REQUIRED {
-			g.Lost = got.Error()
-		}
+		g.Lost = cmp.Or(g.Lost, lost)
 	}
 	if g.Lost == "" {
 		s.describeHealth(device, g)

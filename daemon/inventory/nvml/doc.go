@@ -3,3 +3,6 @@
 //
 // NVML runs the driver's code in the process that opens it: only phosd's role "inventory" does. Read source.go, then ask.go.
 package nvml
+
+// Library is NVML's name, by which the loader finds it.
+const Library = "libnvidia-ml.so.1"

@@ -12,9 +12,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/inventory"
 )
 
-// libraryName is what the loader is asked for.
-const libraryName = "libnvidia-ml.so.1"
-
 // eventMilliseconds is how often a wait for events looks whether it is to end.
 const eventMilliseconds = 1000
 
@@ -25,7 +22,7 @@ func Open(path string) (inventory.Source, error) {
 	if path != "" {
 		options = append(options, nvml.WithLibraryPath(path))
 	} else {
-		path = libraryName
+		path = Library
 	}
 	return open(nvml.New(options...), path)
 }
@@ -98,7 +95,7 @@ func (s *source) Events(ctx context.Context, tell func(inventory.Event)) error {
 	if got != nvml.SUCCESS {
 		return fmt.Errorf("%w: %w", inventory.ErrNoEvents, got)
 	}
-	defer set.Free()
+	defer func() { _ = set.Free() }() // nothing of ours is left in it
 	if !s.register(set) {
 		return inventory.ErrNoEvents
 	}

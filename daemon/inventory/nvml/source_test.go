@@ -91,7 +91,7 @@ func server(devices ...nvml.Device) *dgxa100.Server {
 
 func opened(t *testing.T, library nvml.Interface) inventory.Source {
 	t.Helper()
-	source, err := open(library, libraryName)
+	source, err := open(library, Library)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestOpenFails(t *testing.T) {
 	} {
 		s := server()
 		s.InitFunc = func() nvml.Return { return test.got }
-		if _, err := open(s, libraryName); err == nil || errors.Is(err, inventory.ErrNoDriver) != test.noDriver {
+		if _, err := open(s, Library); err == nil || errors.Is(err, inventory.ErrNoDriver) != test.noDriver {
 			t.Errorf("%v: %v", test.got, err)
 		}
 	}

@@ -1,0 +1,71 @@
+package nesting
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestStatus: what a phosd says of its real GPUs is what NVML says of them, here libphos.so over a second phosd, of which a program is a
+// stranger to the first.
+func TestStatus(t *testing.T) {
+	python, err := lab.Tool("NVML_PYTHON")
+	lab.Need(t, "nvml", err)
+	inner := lab.Start(t, "--gpus", "soft:1,memory=1GiB")
+	stranger := hold(t, inner, python, "16")
+	t.Setenv(rpc.SocketVariable, inner.Socket)
+	outer := lab.Start(t, "--gpus", "cuda:driver="+filepath.Join(lab.Bin(), "lib", "libcuda.so.1"))
+
+	driver := inner.Status().GetGpus()
+	status := outer.Status()
+	if got := status.GetDaemon(); got.GetDriverVersion() != "550.0" || got.GetCudaVersion() != 12040 || got.GetDriverError() != "" {
+		t.Errorf("daemon: %v", got)
+	}
+	gpus := status.GetGpus()
+	if len(gpus) != 1 || gpus[0].GetPrograms() != 0 || len(gpus[0].GetPids()) != 0 {
+		t.Fatalf("GPUs: %v", gpus)
+	}
+	for i, g := range gpus {
+		h := g.GetHardware()
+		if g.GetUuid() != driver[i].GetUuid() || h.GetMemoryBytes() != 1<<30 || h.GetUsedBytes() != driver[i].GetUsedBytes() || h.GetComputeMode() != "Default" || h.GetLost() != "" {
+			t.Errorf("GPU %d: %v, and its driver %v", i, g, driver[i])
+		}
+		if h.TemperatureCelsius != nil || h.PowerMilliwatts != nil || h.BusyPercent != nil {
+			t.Errorf("GPU %d: made up: %v", i, h)
+		}
+	}
+	foreign := gpus[0].GetHardware().GetForeign()
+	if len(foreign) != 1 || foreign[0].GetPid() != stranger || foreign[0].GetUsedBytes() != 16<<20 || foreign[0].GetUser() != "root" {
+		t.Errorf("strangers: %v", foreign)
+	}
+}
+
+// hold starts a program that holds memory of a GPU until the test is over.
+func hold(t *testing.T, daemon *lab.Daemon, python, mebibytes string) (pid uint32) {
+	t.Helper()
+	program := daemon.Program(python, lab.Workload("nvml", "hold.py"), "0", mebibytes)
+	program.Stdout = nil
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = program.Wait()
+	})
+	var said any
+	if err := json.NewDecoder(out).Decode(&said); err != nil {
+		t.Fatalf("hold.py: %v\n%s", err, program.Output.String())
+	}
+	return uint32(program.Process.Pid)
+}
