@@ -355,7 +355,7 @@ func (d *Daemon) howToDrain(s *session, base *os.File) (unasked, error) {
 		open := func(as rights.Rights) (*os.File, error) { return policy.OpenShared(base, as, known.program.Name()) }
 		return unasked{stop: true, open: open}, nil
 	}
-	return unasked{}, fmt.Errorf("%w: pid %d (%s) has no policy with \"on: [drain]\"; name a directory for such programs",
+	return unasked{}, fmt.Errorf("%w: pid %d (%s) has no policy with \"on: [drain]\"; name a directory for such programs by --dir",
 		rpc.ErrProgramsRunning, s.record.Program.PID, s.record.Command)
 }
 

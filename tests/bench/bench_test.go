@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,11 +60,31 @@ func groups() []group {
 	}
 }
 
+func groupNames() (names []string) {
+	for _, each := range groups() {
+		names = append(names, each.name)
+	}
+	return names
+}
+
+// TestGroupsAreNamed: the help of ./build.sh bench has all groups, in their order.
+func TestGroupsAreNamed(t *testing.T) {
+	help, err := exec.Command("../../scripts/bench.sh", "--help").Output()
+	if err != nil || !strings.Contains(string(help), ": "+strings.Join(groupNames(), " ")+"\n") {
+		t.Errorf("%v: %q are not all in\n%s", err, groupNames(), help)
+	}
+}
+
 // newBench takes the settings from the environment.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{rows: regexp.MustCompile("."), bytes: 4 << 30, largest: 8 << 30, rounds: 3, while: 4 * time.Second}
 	if names := os.Getenv("PHOS_BENCH"); names != "" && names != "1" {
+		for name := range strings.SplitSeq(names, "|") {
+			if !slices.Contains(groupNames(), name) {
+				t.Fatalf("there is no group %q; there are %s", name, strings.Join(groupNames(), ", "))
+			}
+		}
 		b.rows = regexp.MustCompile("^(" + names + ")$")
 	}
 	if rounds := os.Getenv("PHOS_BENCH_ROUNDS"); rounds != "" {
