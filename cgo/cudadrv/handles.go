@@ -63,3 +63,13 @@ type MemsetNode struct {
 	Address, Pitch, Width, Height uint64
 	Value, ElementBytes           uint32
 }
+
+// Access is what a device may do with a mapping, in the driver's numbers.
+type Access int32
+
+// What a device may do.
+const (
+	AccessNone      Access = 0
+	AccessRead      Access = 1
+	AccessReadWrite Access = 3
+)

@@ -103,6 +103,12 @@ int32_t phos_allow(uint64_t address, uint64_t bytes, const int32_t *devices, int
 	return CALL(PHOS_SET_ACCESS, uint64_t, size_t, const void *, size_t)(address, bytes, list, (size_t)count);
 }
 
+int32_t phos_grant(uint64_t address, uint64_t bytes, int32_t device, int32_t access)
+{
+	struct access one = {{ON_DEVICE, device}, access};
+	return CALL(PHOS_SET_ACCESS, uint64_t, size_t, const void *, size_t)(address, bytes, &one, 1);
+}
+
 /* Whether an end is memory of a device or of the host, the driver knows by its address. */
 static struct copy_3d box_copy(const struct phos_box *box)
 {

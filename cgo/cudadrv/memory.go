@@ -48,6 +48,11 @@ func (d *Driver) Allow(address, bytes uint64, devices []int32) error {
 	return result(C.phos_allow(C.uint64_t(address), C.uint64_t(bytes), (*C.int32_t)(unsafe.SliceData(devices)), C.int32_t(len(devices))))
 }
 
+// Grant sets what a device may do with a mapping: what Access says.
+func (d *Driver) Grant(address, bytes uint64, device int32, access Access) error {
+	return result(C.phos_grant(C.uint64_t(address), C.uint64_t(bytes), C.int32_t(device), C.int32_t(access)))
+}
+
 // HostRegister pins host memory and shows it to devices at its own address.
 func (d *Driver) HostRegister(ctx Context, memory []byte) error {
 	return d.MemHostRegister(ctx, unsafe.Pointer(unsafe.SliceData(memory)), uint64(len(memory)), HostRegisterFlags)

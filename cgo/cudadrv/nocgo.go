@@ -63,6 +63,9 @@ func (d *Driver) Unmap(_, _ uint64) error { return ErrNoCgo }
 // Allow lets devices read and write a mapping.
 func (d *Driver) Allow(_, _ uint64, _ []int32) error { return ErrNoCgo }
 
+// Grant sets what a device may do with a mapping.
+func (d *Driver) Grant(_, _ uint64, _ int32, _ Access) error { return ErrNoCgo }
+
 // HostRegister pins host memory.
 func (d *Driver) HostRegister(Context, []byte) error { return ErrNoCgo }
 

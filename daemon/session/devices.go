@@ -92,7 +92,12 @@ func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu
 	}
 	d.context = c
 	s.showAll(d, c)
-	return s.showMappings(d)
+	if err = s.showMappings(d); err != nil {
+		s.showNothing(d)
+		_ = c.Close()
+		d.context, d.heap = nil, nil
+	}
+	return err
 }
 
 // leave is open taken back.

@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 	socket, single := os.LookupEnv(innerSocket)
 	if !single {
 		socket = inner(t)
-		for _, name := range []string{"address", "calls", "endless_kernel"} {
+		for _, name := range []string{"address", "calls", "alias", "endless_kernel"} {
 			t.Run("process/"+name, func(t *testing.T) { alone(t, socket, "^TestConformance$/^fault$/^"+name+"$") })
 		}
 	}

@@ -31,7 +31,8 @@ type Backend struct {
 	infos   []gpu.DeviceInfo
 	devices []*device
 	// lost: a fault has taken the driver from this process, with all that it has there.
-	lost atomic.Bool
+	lost    atomic.Bool
+	aliases aliases
 
 	mu       sync.Mutex
 	contexts map[*Context]struct{}

@@ -309,10 +309,10 @@ func (c *Context) clear(r gpu.Range) error {
 // releaseAll gives back what the context still has. Nothing of it runs any more.
 func (m *Memory) releaseAll() error {
 	m.changes.apart.releaseAll()
+	errs := []error{m.hideAliases()}
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var errs []error
 	for _, p := range slices.Clone(d.table.pieces) {
 		switch {
 		case p.owner != m.context:

@@ -56,6 +56,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"module/graph", testKernelGraph},
 		{"fault/address", testFault},
 		{"fault/calls", testCallsAfterFault},
+		{"fault/alias", testAliasFault},
 		{"fault/endless kernel", testEndlessKernel},
 		{"close", testClose},
 	} {
