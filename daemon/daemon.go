@@ -17,6 +17,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/exits"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/guard"
 	"github.com/phos-gpu/phos/daemon/handover"
@@ -70,6 +71,7 @@ type Daemon struct {
 	served  bool // the socket is ours
 	warm    warmth
 	pool    *standby.Pool
+	exits   *exits.Watch // nil where the kernel tells no earlier than pidfds do
 	keepers atomic.Uint64
 	trees   trees
 	machine *preflight.Machine
@@ -134,6 +136,10 @@ func (d *Daemon) open() (err error) {
 		return err
 	}
 	d.sweep()
+	if d.exits, err = exits.Open(); err != nil {
+		d.log.Debug("ends of programs are told by pidfds alone", "why", err)
+		d.exits = nil
+	}
 	if err := d.adopt(); err != nil {
 		return err
 	}
@@ -216,6 +222,9 @@ func (d *Daemon) Close() error {
 	left := d.table.count()
 	d.table.abandon()
 	d.watchers.Wait()
+	if d.exits != nil {
+		failures = append(failures, d.exits.Close())
+	}
 	d.retired.close()
 	failures = append(failures, d.desk.Close())
 	if d.driver != nil {

@@ -92,9 +92,11 @@ func (s *session) abandon() {
 func (d *Daemon) watch(s *session) {
 	s.known = time.Now()
 	d.table.add(s)
+	forget := d.hear(s)
 	d.watchers.Go(func() { d.followProgram(s) })
 	d.watchers.Go(func() {
 		err := s.worker.Wait()
+		forget()
 		select {
 		case <-s.abandoned:
 			return
@@ -105,6 +107,25 @@ func (d *Daemon) watch(s *session) {
 		}
 		d.cleanUp(s)
 	})
+}
+
+// hear ends the worker of a program as soon as the kernel begins to take the program away, where it tells of that: what the worker holds
+// is free earlier by the time that the program's memory takes. The worker sees the end itself in any case.
+func (d *Daemon) hear(s *session) (forget func()) {
+	if d.exits == nil {
+		return func() {}
+	}
+	forget, err := d.exits.Add(s.record.Program.PID, func() {
+		ctx, cancel := context.WithTimeout(d.stopping, endTime)
+		defer cancel()
+		// A worker that does not hear of it sees it a moment later.
+		_, _ = s.control.Worker.Stop(ctx, &rpc.WorkerStopRequest{Reason: "the program has ended"})
+	})
+	if err != nil {
+		d.log.Debug("an end is heard of late", "session", s.record.Session, "error", err)
+		return func() {}
+	}
+	return forget
 }
 
 // followProgram kills a worker that survives its program: one that hangs would hold GPU memory for nobody.

@@ -86,6 +86,7 @@ func Run(open Open) error {
 
 // live is the life of a worker from the moment in which it knows what for.
 func (w *Worker) live(open Open) (err error) {
+	defer w.flushTrace()
 	config := w.config
 	if err := become(config); err != nil {
 		return err

@@ -33,6 +33,7 @@ var layers = map[string]int{
 	"daemon/cgroup":     1,
 	"daemon/config":     2,
 	"daemon/rpc":        1,
+	"daemon/exits":      2,
 	"daemon/guard":      2,
 	"daemon/handover":   2,
 	"daemon/sharing":    1,
