@@ -3,7 +3,7 @@
 //
 // Read Session and Call first. Each handler is a method named after its call in hijack/spec and stands in the file of
 // its topic; zz_dispatch.go leads there. Leaf packages hold what needs no backend: heap the allocators, object the graph
-// of everything the program has made, graph the graphs and the rules of capture.
+// of everything the program has made, graph the graphs and the rules of capture, virtual what the program maps where.
 //
 // # Locking
 //
