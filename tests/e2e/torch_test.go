@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"errors"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/lab"
@@ -19,5 +22,23 @@ func TestTorch(t *testing.T) {
 			program.OK()
 		})
 	}
+	daemon.Empty()
+}
+
+// TestTriton runs what Triton compiles, for itself and for torch.compile. It would make machine code; instead its last step is
+// passed over. Its LLVM knows capability 9.0 and not 12.0.
+func TestTriton(t *testing.T) {
+	python, err := lab.Tool("TORCH_PYTHON")
+	lab.Need(t, "torch", err)
+	if exec.Command(python, "-c", "import triton").Run() != nil {
+		err = errors.New(python + " has no triton")
+	}
+	lab.Need(t, "triton", err)
+	daemon := lab.Start(t, "--gpus=soft:1,cc=9.0")
+	program := daemon.Program(python, lab.Workload("torch", "compiled.py")).In(t)
+	program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "TRITON_PTXAS_PATH="+lab.Path("scripts", "ptxas-for-triton.sh"),
+		"TRITON_LIBCUDA_PATH="+filepath.Join(lab.Bin(), "lib"), "TRITON_CACHE_DIR="+t.TempDir(), "TORCHINDUCTOR_CACHE_DIR="+t.TempDir(),
+		"TORCHINDUCTOR_COMPILE_THREADS=1", "CC=gcc")
+	program.OK()
 	daemon.Empty()
 }
