@@ -108,7 +108,7 @@ func newPool(t *testing.T, want int) (*Pool, *seats) {
 // until waits for what another goroutine does.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for begun := time.Now(); !holds(); time.Sleep(time.Millisecond) { //nolint:forbidigo // nobody tells
+	for begun := time.Now(); !holds(); time.Sleep(time.Millisecond) {
 		if time.Since(begun) > time.Minute {
 			t.Fatal("never: " + what)
 		}
