@@ -140,7 +140,7 @@ func alreadyServes(socket string) bool {
 		if client, err := rpc.Dial(socket); err == nil {
 			return client.Close() == nil
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // who starts tells nobody but whoever has started it
 	}
 	return false
 }
