@@ -88,11 +88,13 @@ func (o *MemoryOp) Met(word uint64) bool {
 		return word == o.Value
 	case UntilAnyBit:
 		return word&o.Value != 0
+	case UntilZeroBit:
+		if o.Bytes == 4 {
+			return ^uint32(word|o.Value) != 0
+		}
+		return ^(word | o.Value) != 0
 	}
-	if o.Bytes == 4 {
-		return ^uint32(word|o.Value) != 0
-	}
-	return ^(word | o.Value) != 0
+	return false
 }
 
 // Record marks an event once everything before it in the stream is done.

@@ -45,7 +45,9 @@ func testWords(t *testing.T, b *bench) {
 	}
 	s := b.stream()
 	for _, bad := range []gpu.MemoryOp{
-		{Bytes: 2, Address: word}, {Bytes: 8, Address: word + 4}, {Bytes: 4, Address: word + 1},
+		{Bytes: 2, Address: word},
+		{Bytes: 8, Address: word + 4},
+		{Bytes: 4, Address: word + 1},
 		{Wait: true, Until: 4, Bytes: 4, Address: word},
 	} {
 		b.want("bad operation", s.Submit(gpu.MemoryOps{Ops: []gpu.MemoryOp{bad}}), abi.InvalidValue)
