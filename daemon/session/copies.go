@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math/bits"
 	"sync"
@@ -161,11 +162,15 @@ func (s *Session) holds(d *device, r gpu.Range, write bool) (*device, error) {
 		if found, ok = s.arena.Find(r.Address); !ok {
 			found, ok = s.registeredAt(r)
 		}
-	case holder.heap != nil:
+	case holder.heap != nil && holder.window.Contains(r):
 		found, ok = holder.heap.Find(r.Address)
+	default:
+		var v placedRange
+		v, ok = s.placed.at(r.Address)
+		found = v.Range
 	}
 	if !ok || !found.Contains(r) {
-		return nil, invalid("access device memory", "the range is not part of one allocation")
+		return nil, invalid("access device memory", fmt.Sprintf("%#x+%#x is not part of one allocation", r.Address, r.Bytes))
 	}
 	return holder, nil
 }

@@ -50,12 +50,15 @@ func (s *Session) device(ordinal int32) (*device, error) {
 	return s.devices[ordinal], nil
 }
 
-// holder returns the device in whose window an address lies, nil for the arena and everything else.
+// holder returns the device in whose window an address lies, or that has a variable there, nil for the arena and everything else.
 func (s *Session) holder(address uint64) *device {
 	for _, d := range s.devices {
 		if d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
 			return d
 		}
+	}
+	if v, found := s.placed.at(address); found {
+		return v.device
 	}
 	return nil
 }

@@ -28,7 +28,9 @@ type module struct {
 	functions map[string]*function
 	// variables have memory, in the order in which the backend asked for it.
 	variables []variable
-	heap      *heap.Heap
+	// placed are variables that the backend has found a place for.
+	placed []variable
+	heap   *heap.Heap
 	// heapBytes is the heap of its kernels, as gpu.LoadOptions has it: loaded again, it must get the same.
 	heapBytes uint64
 }
@@ -58,6 +60,7 @@ const (
 
 // close unloads the code. It needs no lock.
 func (m *module) close(s *Session) {
+	s.placed.remove(m)
 	if err := m.code.Close(); err != nil {
 		s.log.Warn("unload module", "error", err)
 	}
@@ -125,6 +128,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 		m.free(s)
 		return nil, err
 	}
+	s.placed.add(s, m)
 	return m, nil
 }
 
@@ -455,6 +459,7 @@ func (m *module) save(k *saving) saved.State {
 	} else {
 		out.Library = m.library.object.Handle()
 	}
+	out.Placed = m.savePlaced(k)
 	for _, v := range m.variables {
 		out.Variables = append(out.Variables, saved.Variable{Name: v.name, Range: v.bounds, Managed: v.managed})
 	}
@@ -511,6 +516,9 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 	})
 	if err == nil && len(m.variables) < len(in.Variables) {
 		err = damaged("it had more variables than its code has")
+	}
+	if err == nil {
+		err = r.placed(m, in.Placed)
 	}
 	return m, err
 }

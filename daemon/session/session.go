@@ -92,6 +92,7 @@ type Session struct {
 	devices   []*device
 	virtual   *virtual.Space
 	imports   []*imported
+	placed    placed
 	contexts  map[uint32]*context // by the low half of the handle
 	words     words
 	params    keeper
@@ -134,7 +135,10 @@ func newSession(options Options) (*Session, error) {
 	}
 	var forProgram []gpu.Range
 	for ordinal, info := range infos {
-		d := &device{ordinal: ordinal, info: info, window: gpu.DefaultWindow(ordinal)}
+		d := &device{ordinal: ordinal, info: info, window: info.Window}
+		if d.window == (gpu.Range{}) {
+			d.window = gpu.DefaultWindow(ordinal)
+		}
 		_, upper := heap.Split(d.window)
 		s.devices, forProgram = append(s.devices, d), append(forProgram, upper)
 	}

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "objects.h"
+#include "ranges.h"
 #include "session.h"
 #include "zz_calls.h"
 
@@ -46,9 +47,10 @@ static CUresult check(const CUstreamBatchMemOpParams *p)
 	}
 	if (p->value.address % bytes != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	return phos_in_window(p->value.address) || phos_in_arena(p->value.address)
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+	uint64_t address = p->value.address;
+	bool known = phos_in_window(address) || phos_in_arena(address) ||
+		     phos_range_shown(address) || phos_range_placed(address);
+	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult pack(const CUstreamBatchMemOpParams *all, unsigned int count, struct packed *out)

@@ -140,6 +140,7 @@ void phos_note_variable(uint64_t address, uint64_t bytes)
 		.context = phos_self.current,
 		.kind = phos_in_arena(address) ? PHOS_RANGE_MANAGED : PHOS_RANGE_GLOBAL,
 		.device = context == NULL ? 0 : context->device,
+		.placed = !phos_in_arena(address) && !phos_in_window(address),
 	};
 	/* Asked for again, it is there already. */
 	phos_range_add(&range);

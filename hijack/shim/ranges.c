@@ -16,7 +16,7 @@ struct node {
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct node *root;
 static uint64_t last_id;
-static atomic_uint shown; /* ranges that are */
+static atomic_uint shown, placed; /* ranges that are */
 static uint32_t random_state = 2463534242u;
 
 static uint32_t next_priority(void)
@@ -113,6 +113,8 @@ static struct node *take_out(uint64_t base, uint32_t kinds)
 	*link = join(found->left, found->right);
 	if (found->range.shown)
 		atomic_fetch_sub(&shown, 1);
+	if (found->range.placed)
+		atomic_fetch_sub(&placed, 1);
 	return found;
 }
 
@@ -140,6 +142,8 @@ bool phos_range_add(const struct phos_range *range)
 		insert(fresh);
 		if (range->shown)
 			atomic_fetch_add(&shown, 1);
+		if (range->placed)
+			atomic_fetch_add(&placed, 1);
 	}
 	pthread_rwlock_unlock(&lock);
 	if (!room)
@@ -161,6 +165,12 @@ bool phos_range_shown(uint64_t address)
 {
 	struct phos_range range;
 	return atomic_load(&shown) > 0 && phos_range_find(address, &range) && range.shown;
+}
+
+bool phos_range_placed(uint64_t address)
+{
+	struct phos_range range;
+	return atomic_load(&placed) > 0 && phos_range_find(address, &range) && range.placed;
 }
 
 bool phos_range_overlaps(uint64_t base, uint64_t bytes)

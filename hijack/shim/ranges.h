@@ -29,6 +29,7 @@ struct phos_range {
 	int32_t device;
 	bool sync_memops; /* as set by the program; only remembered */
 	bool shown;       /* registered, and kernels reach it */
+	bool placed;      /* a variable that lies where a GPU's driver wants it */
 };
 
 /* Adds a range. Memory of the session replaces what is known there; variables and the program's own
@@ -52,6 +53,9 @@ bool phos_range_set_sync_memops(uint64_t address, bool on);
 
 /* Whether an address is in registered memory that kernels reach. */
 bool phos_range_shown(uint64_t address);
+
+/* Whether an address is in a variable outside of all windows. */
+bool phos_range_placed(uint64_t address);
 
 /* Removes what is mapped within [base, base+bytes). */
 void phos_range_remove_mapped(uint64_t base, uint64_t bytes);

@@ -37,11 +37,41 @@ type Daemon struct {
 
 	t         testing.TB
 	arguments []string
-	process   *exec.Cmd
+	// behind is what the driver of a nested daemon needs in its environment.
+	behind  []string
+	process *exec.Cmd
 }
+
+// NestedVariable makes every Start a StartNested.
+const NestedVariable = "PHOS_TEST_NESTED"
 
 // Start starts a phosd with a software GPU and ends it with the test. Arguments are flags of phosd and win.
 func Start(t testing.TB, arguments ...string) *Daemon {
+	t.Helper()
+	if os.Getenv(NestedVariable) != "" {
+		return StartNested(t, arguments...)
+	}
+	return start(t, nil, arguments)
+}
+
+// StartNested starts two: a phosd with the backend for real GPUs, whose driver is our own libphos.so, and the one behind that
+// driver, which has the software GPU that the arguments ask for.
+func StartNested(t testing.TB, arguments ...string) *Daemon {
+	t.Helper()
+	inner := []string{}
+	outer := []string{"--gpus=cuda:driver=" + filepath.Join(Bin(), "libphos.so")}
+	for _, argument := range arguments {
+		if strings.HasPrefix(argument, "--gpus=") {
+			inner = append(inner, argument)
+		} else {
+			outer = append(outer, argument)
+		}
+	}
+	behind := start(t, nil, inner)
+	return start(t, []string{rpc.SocketVariable + "=" + behind.Socket}, outer)
+}
+
+func start(t testing.TB, behind, arguments []string) *Daemon {
 	t.Helper()
 	Need(t, "root", Root())
 	Need(t, "build", Built())
@@ -52,7 +82,7 @@ func Start(t testing.TB, arguments ...string) *Daemon {
 	}
 	d := &Daemon{
 		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
-		State: filepath.Join(t.TempDir(), "state"),
+		State: filepath.Join(t.TempDir(), "state"), behind: behind,
 	}
 	d.arguments = append([]string{
 		"--gpus=" + cmp.Or(os.Getenv(GPUsVariable), "soft:1"), "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
@@ -110,7 +140,7 @@ func (d *Daemon) Launch() {
 	arguments := append([]string{"--socket=" + d.Socket, "--runtime-dir=" + d.Dir, "--ready-fd=3"}, d.arguments...)
 	d.process = exec.Command(filepath.Join(Bin(), "phosd"), arguments...)
 	d.process.Stderr, d.process.Stdout, d.process.ExtraFiles = log, log, []*os.File{readyEnd}
-	d.process.Env = append(os.Environ(), d.Extra...)
+	d.process.Env = slices.Concat(os.Environ(), d.behind, d.Extra)
 	err = d.process.Start()
 	readyEnd.Close()
 	if err != nil {

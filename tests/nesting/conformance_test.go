@@ -59,9 +59,6 @@ func TestConformance(t *testing.T) {
 		if strings.Contains(t.Name(), "/fault/") && !single {
 			t.Skip("in a process of its own")
 		}
-		if strings.HasSuffix(t.Name(), "/memory/host") {
-			t.Skip("the driver behind does not show kernels registered memory of a mapped file yet")
-		}
 		b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)

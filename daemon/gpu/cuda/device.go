@@ -128,14 +128,17 @@ func (b *Backend) newDevice(ordinal int32) (*device, error) {
 const (
 	mostWindowBytes  = 1 << 40
 	leastWindowBytes = 64 << 30
+	// Windows lie where programs look for memory of GPUs: in one of so many places, each device's first choice its own.
+	mostWindows = 24
+	windowStep  = 8
 )
 
 // reserve finds a window of addresses: the default one if it can be had, then smaller ones, then others.
 func (d *device) reserve() error {
-	normal := gpu.DefaultWindow(int(d.ordinal)).Address
 	for bytes := uint64(mostWindowBytes); bytes >= leastWindowBytes; bytes /= 2 {
-		for _, address := range []uint64{normal, normal + mostWindowBytes/2, normal - 0x1000_0000_0000, normal + 0x1000_0000_0000} {
-			if d.take(gpu.Range{Address: address, Bytes: bytes}) {
+		for slot := int(d.ordinal); slot < mostWindows; slot += windowStep {
+			address := gpu.DefaultWindow(slot).Address
+			if d.take(gpu.Range{Address: address, Bytes: bytes}) || d.take(gpu.Range{Address: address + mostWindowBytes/2, Bytes: min(bytes, mostWindowBytes/2)}) {
 				return nil
 			}
 		}

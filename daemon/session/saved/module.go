@@ -27,6 +27,8 @@ type Module struct {
 	HeapBytes uint64
 	// Variables have memory, in the order in which the linker asked for it.
 	Variables []Variable
+	// Placed are the variables that lie where the backend has put them.
+	Placed []Placed
 }
 
 // Variable is memory of a module: the range is that of the allocation.
@@ -35,6 +37,13 @@ type Variable struct {
 	Range gpu.Range
 	// Managed ones lie in the arena.
 	Managed bool
+}
+
+// Placed is a variable that the backend found a place for, with its content.
+type Placed struct {
+	Name    string
+	Address uint64
+	Content []byte
 }
 
 func (m *Module) code(c *coder) {
@@ -46,6 +55,13 @@ func (m *Module) code(c *coder) {
 		codeRange(c, &v.Range)
 		c.flag(&v.Managed)
 	})
+	if c.version >= 5 {
+		list(c, &m.Placed, func(c *coder, v *Placed) {
+			c.text(&v.Name)
+			number(c, &v.Address)
+			c.bytes(&v.Content)
+		})
+	}
 }
 
 // Function is a kernel of a module.

@@ -10,8 +10,9 @@ import (
 )
 
 // Version is the version of the encoding that is written. All older ones are read. The second added reservations, blocks and
-// registered memory, the third memory shared with other processes and peers, the fourth blocks that are shared.
-const Version = 4
+// registered memory, the third memory shared with other processes and peers, the fourth blocks that are shared, the fifth variables
+// that the backend has placed.
+const Version = 5
 
 // magic begins every saved session.
 const magic = "phos session\n"
