@@ -1,0 +1,18 @@
+package nesting
+
+import (
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestPrograms runs programs of users by the backend for real GPUs.
+func TestPrograms(t *testing.T) {
+	daemon := lab.StartNested(t)
+	for _, name := range []string{"vector", "link", "memops"} {
+		t.Run(name, func(t *testing.T) {
+			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
+		})
+	}
+	daemon.Empty()
+}
