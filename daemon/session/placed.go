@@ -12,9 +12,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// placed are variables of modules where the backend has put them: the driver of a real GPU chooses their addresses, outside of
+// placements are variables of modules where the backend has put them: the driver of a real GPU chooses their addresses, outside of
 // all windows. It has a lock of its own, as modules are loaded and unloaded without the session's.
-type placed struct {
+type placements struct {
 	mu     sync.Mutex
 	ranges []placedRange // by address
 }
@@ -25,7 +25,7 @@ type placedRange struct {
 }
 
 // add enters a module's variables as far as they lie outside.
-func (p *placed) add(s *Session, m *module) {
+func (p *placements) add(s *Session, m *module) {
 	for _, name := range slices.Sorted(maps.Keys(m.code.Globals())) {
 		r := m.code.Globals()[name]
 		if s.inWindow(r.Address) || s.inArena(r) || r.Bytes == 0 {
@@ -39,11 +39,11 @@ func (p *placed) add(s *Session, m *module) {
 	}
 }
 
-func (p *placed) find(address uint64) (int, bool) {
+func (p *placements) find(address uint64) (int, bool) {
 	return slices.BinarySearchFunc(p.ranges, address, func(r placedRange, address uint64) int { return cmp.Compare(r.Address, address) })
 }
 
-func (p *placed) remove(m *module) {
+func (p *placements) remove(m *module) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, v := range m.placed {
@@ -54,7 +54,7 @@ func (p *placed) remove(m *module) {
 }
 
 // at is the variable that an address lies in, and whether there is one.
-func (p *placed) at(address uint64) (placedRange, bool) {
+func (p *placements) at(address uint64) (placedRange, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, exact := p.find(address)

@@ -92,7 +92,7 @@ type Session struct {
 	devices   []*device
 	virtual   *virtual.Space
 	imports   []*imported
-	placed    placed
+	placed    placements
 	contexts  map[uint32]*context // by the low half of the handle
 	words     words
 	params    keeper
