@@ -226,9 +226,9 @@ func TestInquiry(t *testing.T) {
 	if _, err := conn.Write(inquiry); err != nil {
 		t.Fatal(err)
 	}
-	got, err := io.ReadAll(conn)
-	if err != nil || len(got) != wire.AnswerHeadBytes+wire.AnswerDeviceBytes+wire.AnswerHoldingBytes {
-		t.Fatalf("%d bytes, %v", len(got), err)
+	got := make([]byte, wire.AnswerHeadBytes+wire.AnswerDeviceBytes+wire.AnswerHoldingBytes)
+	if _, err := io.ReadFull(conn, got); err != nil {
+		t.Fatal(err)
 	}
 	device, holding := got[wire.AnswerHeadBytes:], got[wire.AnswerHeadBytes+wire.AnswerDeviceBytes:]
 	if driver := string(got[wire.AnswerDriver:][:10]); driver != "550.54.15\x00" || order.Uint32(got[wire.AnswerServes:]) != 12040 {

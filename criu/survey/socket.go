@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -24,8 +25,10 @@ type socket struct {
 	listening    bool
 	// local and remote are empty for unix sockets and where there is none.
 	local, remote netip.AddrPort
-	peerPID       int
-	gone          bool
+	// peerName is the name of a unix socket's other end, which the kernel knows also before that is accepted and after it is closed.
+	peerName string
+	peerPID  int
+	gone     bool
 }
 
 func (s *survey) addSocket(m *member, d *procfs.Descriptor) {
@@ -55,6 +58,11 @@ func (k *socket) ask(pid, number int) error {
 	accepts, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	k.listening = accepts == 1
 	k.local, k.remote = name(unix.Getsockname(fd)), name(unix.Getpeername(fd))
+	if peer, err := unix.Getpeername(fd); err == nil {
+		if at, is := peer.(*unix.SockaddrUnix); is {
+			k.peerName = at.Name
+		}
+	}
 	if who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 		k.peerPID = int(who.Pid)
 	}
@@ -142,7 +150,7 @@ func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 		who = fmt.Sprintf("to pid %d (%s)", k.peerPID, processName(k.peerPID))
 	}
 	switch {
-	case s.Ours(peer.name):
+	case s.Ours(cmp.Or(peer.name, k.peerName)):
 		s.note(ckpt.Obstacle{Subject: s.subject(&k.places), Reason: "is connecting to phosd", Passing: true})
 	case k.kind == unix.SOCK_DGRAM && strings.HasPrefix(peer.name, "/"):
 		s.Datagrams = true

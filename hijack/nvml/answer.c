@@ -58,7 +58,7 @@ static nvmlReturn_t receive(int fd, struct phos_answer *answer)
 	memcpy(bytes, head, sizeof head);
 	if (!phos_receive_all(fd, bytes + sizeof head, rest)) {
 		free(bytes);
-		return NVML_UNKNOWN;
+		return NVML_DRIVER_NOT_LOADED;
 	}
 	bytes[PHOS_ANSWER_DRIVER + PHOS_ANSWER_TEXT - 1] = '\0';
 	*answer = (struct phos_answer){
@@ -71,24 +71,42 @@ static nvmlReturn_t receive(int fd, struct phos_answer *answer)
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t phos_ask(struct phos_answer *answer)
+static nvmlReturn_t ask_once(struct phos_answer *answer, bool quiet)
 {
+	struct phos_connection to;
+	if (phos_connect(&to, quiet) != 0)
+		return NVML_DRIVER_NOT_LOADED;
+	const uint32_t inquiry[PHOS_INQUIRY_BYTES / 4] = {PHOS_INQUIRY_MAGIC, PHOS_VERSION};
+	nvmlReturn_t result = NVML_DRIVER_NOT_LOADED;
+	if (phos_send_all(to.fd, inquiry, sizeof inquiry))
+		result = receive(to.fd, answer);
+	close(to.fd);
+	return result;
+}
+
+nvmlReturn_t phos_ask_now(struct phos_answer *answer, int patience_milliseconds)
+{
+	enum { PAUSE_MILLISECONDS = 20 };
 	*answer = (struct phos_answer){0};
 	if (!phos_started())
 		return NVML_UNINITIALIZED;
-	struct phos_connection to;
 	int saved = errno, cancelling;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-	nvmlReturn_t result = NVML_DRIVER_NOT_LOADED;
-	if (phos_connect(&to) == 0) {
-		const uint32_t inquiry[PHOS_INQUIRY_BYTES / 4] = {PHOS_INQUIRY_MAGIC, PHOS_VERSION};
-		if (phos_send_all(to.fd, inquiry, sizeof inquiry))
-			result = receive(to.fd, answer);
-		close(to.fd);
+	nvmlReturn_t result = ask_once(answer, patience_milliseconds > 0);
+	while (result == NVML_DRIVER_NOT_LOADED && patience_milliseconds > 0) {
+		usleep(PAUSE_MILLISECONDS * 1000);
+		patience_milliseconds -= PAUSE_MILLISECONDS;
+		result = ask_once(answer, patience_milliseconds > 0);
 	}
 	pthread_setcancelstate(cancelling, NULL);
 	errno = saved;
 	return result;
+}
+
+nvmlReturn_t phos_ask(struct phos_answer *answer)
+{
+	enum { RESTART_MILLISECONDS = 5000 };
+	return phos_ask_now(answer, RESTART_MILLISECONDS);
 }
 
 void phos_forget(struct phos_answer *answer)

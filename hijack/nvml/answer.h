@@ -18,8 +18,10 @@ struct phos_answer {
 	const char *driver;
 };
 
-/* Asks. UNINITIALIZED: nobody called nvmlInit. Who gets SUCCESS gives the answer back by
- * phos_forget. */
+/* Asks. UNINITIALIZED: nobody called nvmlInit. Where phosd does not answer, it may be that it is
+ * started anew, which takes a moment: phos_ask has patience with that. Who gets SUCCESS gives the
+ * answer back by phos_forget. */
+nvmlReturn_t phos_ask_now(struct phos_answer *answer, int patience_milliseconds);
 nvmlReturn_t phos_ask(struct phos_answer *answer);
 void phos_forget(struct phos_answer *answer);
 

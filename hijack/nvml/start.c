@@ -34,7 +34,7 @@ nvmlReturn_t nvmlInit_v2(void)
 {
 	struct phos_answer answer;
 	atomic_fetch_add(&users, 1);
-	nvmlReturn_t result = phos_ask(&answer);
+	nvmlReturn_t result = phos_ask_now(&answer, 0);
 	phos_forget(&answer);
 	if (result != NVML_SUCCESS)
 		atomic_fetch_sub(&users, 1);

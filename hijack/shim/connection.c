@@ -51,7 +51,7 @@ CUresult phos_no_daemon(const char *what, const char *path, const char *hint)
 	return CUDA_ERROR_NO_DEVICE;
 }
 
-static CUresult connect_socket(const char *path, int *connected)
+static CUresult connect_socket(const char *path, bool quiet, int *connected)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	memcpy(address.sun_path, path, strlen(path) + 1);
@@ -70,6 +70,8 @@ static CUresult connect_socket(const char *path, int *connected)
 	if (got != 0) {
 		int why = errno;
 		close(fd);
+		if (quiet)
+			return CUDA_ERROR_NO_DEVICE;
 		if (why == EACCES || why == EPERM)
 			return phos_no_daemon("no permission to use the daemon's socket", path,
 					      HINT_MODE);
@@ -79,12 +81,12 @@ static CUresult connect_socket(const char *path, int *connected)
 	return CUDA_SUCCESS;
 }
 
-CUresult phos_connect(struct phos_connection *to)
+CUresult phos_connect(struct phos_connection *to, bool quiet)
 {
 	char problem[512];
 	if (!phos_find_socket(to->path, sizeof to->path, problem, sizeof problem)) {
 		phos_log(PHOS_ERROR, "%s", problem);
 		return CUDA_ERROR_NO_DEVICE;
 	}
-	return connect_socket(to->path, &to->fd);
+	return connect_socket(to->path, quiet, &to->fd);
 }

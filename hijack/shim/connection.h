@@ -16,8 +16,8 @@ struct phos_connection {
 #define PHOS_HINT_LOG "see its log"
 
 /* Connects with the daemon that serves this program. On failure one line on stderr, the first time,
- * says what is wrong and what to do. The caller closes fd. */
-CUresult phos_connect(struct phos_connection *to);
+ * says what is wrong and what to do; quiet: not that nobody listens. The caller closes fd. */
+CUresult phos_connect(struct phos_connection *to, bool quiet);
 
 /* Whole messages; false: the other end is gone, or silent for too long. */
 bool phos_send_all(int fd, const void *data, size_t bytes);

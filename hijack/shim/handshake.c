@@ -198,7 +198,7 @@ static CUresult map_all(int socket, const char *path, struct phos_shared *shared
 CUresult phos_shake_hands(struct phos_shared *shared)
 {
 	struct phos_connection to;
-	CUresult result = phos_connect(&to);
+	CUresult result = phos_connect(&to, false);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = map_all(to.fd, to.path, shared);

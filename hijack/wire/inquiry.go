@@ -1,7 +1,7 @@
 package wire
 
 // An inquiry is what libphos asks for programs that look at GPUs and do not compute (NVML): over the same socket as the handshake, without
-// a session. phosd answers at once, from what it knows, and closes the connection.
+// a session. phosd answers at once, from what it knows, and the program closes the connection.
 //
 //	program  Inquiry  magic "PHOI", version, pad
 //	phosd    Answer   head, then an entry for each GPU, then one for each holding: a GPU and a program that holds memory on it

@@ -33,6 +33,7 @@ var subjects = []subject{
 	{name: "runtime", program: ofCUDA("mixed.cu"), steps: 60},
 	{name: "family", program: ofC("family.c"), steps: 60},
 	{name: "threads", program: ofPython("threads.py"), seconds: true, steps: 60},
+	{name: "monitor", program: ofPython("monitor.py"), seconds: true, steps: 60},
 	{name: "spawn", program: ofPython("pool.py"), seconds: true, after: []string{"spawn"}, steps: 60},
 	{name: "forkserver", program: ofPython("pool.py"), seconds: true, after: []string{"forkserver"}, steps: 60},
 	{name: "tinygrad", program: ofPython("train.py"), seconds: true, steps: 25, dear: 4},

@@ -90,7 +90,7 @@ static void test_start(void)
 		{SILENT, NVML_DRIVER_NOT_LOADED},
 		{TOO_MANY, NVML_UNKNOWN},
 		{TOO_LONG, NVML_UNKNOWN},
-		{CUT, NVML_UNKNOWN},
+		{CUT, NVML_DRIVER_NOT_LOADED},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		manner = cases[i].how;
