@@ -2,6 +2,7 @@ package nesting
 
 import (
 	"log/slog"
+	"os"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -12,14 +13,29 @@ import (
 
 // TestWarm: the context that is made beforehand is the first one that is asked for, and is ended where nobody asks.
 func TestWarm(t *testing.T) {
-	d := lab.Start(t, "--gpus=soft:2")
-	t.Setenv(rpc.SocketVariable, d.Socket)
+	socket := os.Getenv(innerSocket)
+	if socket == "" {
+		// A process has one session behind the driver, which ends with the phosd there.
+		alone(t, lab.Start(t, "--gpus=soft:2").Socket, "^TestWarm$")
+		return
+	}
+	t.Setenv(rpc.SocketVariable, socket)
+	inner, err := rpc.Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
 	b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := func() uint64 {
-		return d.Status().GetPrograms()[0].GetDescription().GetProgress().GetCallsCompleted()
+		t.Helper()
+		status, err := inner.Daemon.Status(t.Context(), &rpc.StatusRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.GetPrograms()[0].GetDescription().GetProgress().GetCallsCompleted()
 	}
 	for ordinal := range b.Devices() {
 		for range 2 {
