@@ -21,11 +21,11 @@ const notAvailable = ^uint64(0)
 // keep puts what a question yields into place, if it yields something. It says why the GPU is lost, if it is.
 func keep[T any](place *T, ask func() (T, nvml.Return)) (lost string) {
 	value, got := ask()
-	switch got {
-	case nvml.SUCCESS:
-		*place = value
-	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_RESET_REQUIRED:
+	if got == nvml.ERROR_GPU_IS_LOST || got == nvml.ERROR_RESET_REQUIRED {
 		return got.Error()
+	}
+	if got == nvml.SUCCESS {
+		*place = value
 	}
 	return ""
 }
