@@ -44,3 +44,7 @@ with_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 for package in $(go list -f "$with_tests" ./tests/... | grep -vE '/tests/(rules|script|machine)$'); do
 	go_test "${package##*/}" -timeout 15m "$package"
 done
+
+# The same by the backend for real GPUs, whose driver is libphos.so over a second phosd: a few of each.
+PHOS_TEST_NESTED=1 go_test nested-programs -timeout 5m ./tests/e2e -run 'TestCUDA/(matmul|graphs|streams|memory)/shared|TestTinygrad/operators'
+PHOS_TEST_NESTED=1 PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 5m ./tests/checkpoint -run TestRandomMoments
