@@ -92,15 +92,13 @@ func (b *Backend) native(d *device) (made cudadrv.Context, err error) {
 
 // hint says what to do about an error of the driver, where that is known.
 func hint(err error) string {
-	switch gpu.Code(err) {
-	case abi.DeviceUnavailable:
-		return "another process has the GPU for itself, or its compute mode forbids it"
-	case abi.ECCUncorrectable:
-		return "the GPU's memory has an uncorrectable error; it needs a reset"
-	case abi.OutOfMemory:
-		return "a context takes some hundred MiB, and the GPU has them no more"
-	}
-	return ""
+	return hints[gpu.Code(err)]
+}
+
+var hints = map[abi.Result]string{
+	abi.DeviceUnavailable: "another process has the GPU for itself, or its compute mode forbids it",
+	abi.ECCUncorrectable:  "the GPU's memory has an uncorrectable error; it needs a reset",
+	abi.OutOfMemory:       "a context takes some hundred MiB, and the GPU has them no more",
 }
 
 // Memory is the device's memory.

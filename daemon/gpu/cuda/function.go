@@ -114,12 +114,7 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 }
 
 func changeable(a abi.FunctionAttribute) bool {
-	switch a {
-	case abi.FuncPreferredSharedCarveout, abi.FuncNonPortableClusterSizeAllowed, abi.FuncClusterSchedulingPolicy,
-		abi.FuncRequiredClusterWidth, abi.FuncRequiredClusterHeight, abi.FuncRequiredClusterDepth:
-		return true
-	}
-	return false
+	return a > abi.FuncMaxDynamicSharedBytes && a != abi.FuncClusterSizeMustBeSet
 }
 
 // ActiveBlocks is the number of blocks of this shape that fit one multiprocessor; 0 where not even one does.

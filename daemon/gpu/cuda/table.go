@@ -49,24 +49,18 @@ func (t *table) free(r gpu.Range) bool {
 	return i == len(t.pieces) || t.pieces[i].Address >= r.End()
 }
 
-// add puts a piece into a free range; false where it is not free.
-func (t *table) add(p piece) bool {
-	if !t.free(p.Range) {
-		return false
+// add puts a piece into a range, if it is free.
+func (t *table) add(p piece) {
+	if t.free(p.Range) {
+		t.pieces = slices.Insert(t.pieces, t.at(p.Address), p)
 	}
-	t.pieces = slices.Insert(t.pieces, t.at(p.Address), p)
-	return true
 }
 
-// remove takes a piece out by its first address.
-func (t *table) remove(address uint64) (piece, bool) {
-	i := t.at(address)
-	if i == len(t.pieces) || t.pieces[i].Address != address {
-		return piece{}, false
+// remove takes a piece out by its first address, if there is one.
+func (t *table) remove(address uint64) {
+	if i := t.at(address); i < len(t.pieces) && t.pieces[i].Address == address {
+		t.pieces = slices.Delete(t.pieces, i, i+1)
 	}
-	p := t.pieces[i]
-	t.pieces = slices.Delete(t.pieces, i, i+1)
-	return p, true
 }
 
 // covered is how many bytes from an address on, at most so many, have something behind them without a gap.
