@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
 	"github.com/phos-gpu/phos/daemon/session/saved"
@@ -47,7 +48,7 @@ func revive(t testing.TB, data []byte) error {
 		}
 	}()
 	p := &program{t: t, memory: make([]byte, 1<<16), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{}}
-	s, err := Restore(Options{Backend: backend, Program: p, Arena: p, Answers: p, Share: p.share}, data)
+	s, err := Restore(Options{Backend: backend, Program: p, Arena: p, Answers: p, Share: p.share, Patience: time.Nanosecond}, data)
 	if err != nil {
 		return err
 	}

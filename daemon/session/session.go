@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
@@ -28,6 +29,8 @@ type Options struct {
 	Backing func(ordinal int, memory gpu.Memory) heap.Backing
 	// Share maps memory of the program in this process, where it is shared with a file; nil where there is no way.
 	Share func(r gpu.Range) (Shared, error)
+	// Patience is how long a restored session waits for others whose memory it has; 0 for a minute.
+	Patience time.Duration
 	// Getenv reads the program's environment, for rank and world size; nil for none.
 	Getenv func(name string) string
 	Logger *slog.Logger

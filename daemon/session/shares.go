@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	gocontext "context"
 	"encoding/binary"
 	"errors"
@@ -388,7 +389,7 @@ func (r *restoring) rejoin() error {
 			return err
 		}
 	}
-	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), rejoinTime)
+	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), cmp.Or(s.options.Patience, rejoinTime))
 	defer cancel()
 	for _, i := range s.imports {
 		if err := i.rejoin(ctx); err != nil {
