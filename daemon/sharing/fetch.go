@@ -18,6 +18,9 @@ var ErrGone = errors.New("the session that shares it is not there")
 
 // Fetch asks for what a token stands for.
 func Fetch(kind Kind, token Token) (Grant, error) {
+	if token.Exporter == (ID{}) {
+		return Grant{}, fmt.Errorf("a token of nobody: %w", abi.InvalidHandle) // nor will there ever be anybody
+	}
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: address(token.Exporter)})
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
