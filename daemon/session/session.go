@@ -138,10 +138,7 @@ func newSession(options Options) (*Session, error) {
 	}
 	var forProgram []gpu.Range
 	for ordinal, info := range infos {
-		d := &device{ordinal: ordinal, info: info, window: info.Window}
-		if d.window == (gpu.Range{}) {
-			d.window = gpu.DefaultWindow(ordinal)
-		}
+		d := &device{ordinal: ordinal, info: info, window: info.Place(ordinal)}
 		_, upper := heap.Split(d.window)
 		s.devices, forProgram = append(s.devices, d), append(forProgram, upper)
 	}

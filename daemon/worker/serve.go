@@ -81,9 +81,11 @@ func (w *Worker) begin(live *link) error {
 		ArenaBytes:    w.config.ArenaBytes,
 		DriverVersion: DriverVersion,
 	}
-	for _, info := range w.backend.Devices() {
+	for ordinal, info := range w.backend.Devices() {
+		window := info.Place(ordinal)
 		header.Devices = append(header.Devices, wire.Device{
 			Name: info.Name, UUID: info.UUID, MemoryBytes: info.MemoryBytes, Attributes: info.Attributes,
+			Window: window.Address, WindowBytes: window.Bytes,
 		})
 	}
 	made, err := session.New(session.Options{

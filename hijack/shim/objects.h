@@ -84,6 +84,7 @@ struct phos_device {
 	uint8_t uuid[16];
 	uint64_t memory_bytes;
 	int32_t attributes[300];
+	uint64_t window, window_bytes;
 };
 
 /* NULL: not initialised, or no such device. */

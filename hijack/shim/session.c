@@ -6,6 +6,7 @@
 
 #include "handshake.h"
 #include "log.h"
+#include "objects.h"
 #include "thread.h"
 
 struct phos_session phos;
@@ -45,6 +46,11 @@ static CUresult adopt(void)
 	phos.device_count = atomic_load(phos_word(PHOS_WORD_DEVICE_COUNT));
 	if (phos.device_count > PHOS_DEVICE_MAX)
 		phos.device_count = PHOS_DEVICE_MAX;
+	for (uint32_t i = 0; i < phos.device_count; i++) {
+		const struct phos_device *device = phos_device_find((int)i);
+		phos.windows[i].base = device->window;
+		phos.windows[i].bytes = device->window_bytes;
+	}
 	phos.head = atomic_load(phos_word64(PHOS_WORD_HEAD));
 	phos.tail = atomic_load(phos_word64(PHOS_WORD_TAIL));
 	phos.sequence = 0;

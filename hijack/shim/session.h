@@ -26,6 +26,9 @@ struct phos_session {
 	unsigned char *file; /* the session file */
 	uint64_t arena;      /* address of the pinned arena, the same in the worker */
 	uint64_t arena_bytes;
+	struct {
+		uint64_t base, bytes;
+	} windows[PHOS_DEVICE_MAX]; /* where each device's memory lies */
 	_Atomic uint64_t number; /* another one after a restore */
 	/* Under the ring's lock. */
 	uint64_t head;     /* bytes posted */
@@ -92,10 +95,7 @@ void phos_drain_output(void);
 /* Registers the fork handlers; called once by phos_start. */
 void phos_watch_fork(void);
 
-/* Whether an address is in the window of device memory, or in the pinned arena. */
-#define PHOS_WINDOW_BASE  UINT64_C(0x300000000000)
-#define PHOS_WINDOW_BYTES (UINT64_C(1) << 40)
-
+/* Whether an address is in the pinned arena, or in the window of a device's memory. */
 static inline bool phos_in_arena(uint64_t address)
 {
 	return address - phos.arena < phos.arena_bytes;
@@ -103,7 +103,10 @@ static inline bool phos_in_arena(uint64_t address)
 
 static inline bool phos_in_window(uint64_t address)
 {
-	return address - PHOS_WINDOW_BASE < PHOS_WINDOW_BYTES * PHOS_DEVICE_MAX;
+	for (uint32_t i = 0; i < phos.device_count; i++)
+		if (address - phos.windows[i].base < phos.windows[i].bytes)
+			return true;
+	return false;
 }
 
 #endif

@@ -20,7 +20,7 @@ func TestHeader(t *testing.T) {
 	want := wire.Header{
 		Session: 7, ArenaBase: 1 << 45, ArenaBytes: 1 << 34, DriverVersion: 12040,
 		Devices: []wire.Device{
-			{Name: "phos soft GPU", UUID: [16]byte{1, 15: 2}, MemoryBytes: 8 << 30, Attributes: map[abi.DeviceAttribute]int32{1: 1024, 75: 9, 299: -1}},
+			{Name: "phos soft GPU", UUID: [16]byte{1, 15: 2}, MemoryBytes: 8 << 30, Attributes: map[abi.DeviceAttribute]int32{1: 1024, 75: 9, 299: -1}, Window: 3 << 44, WindowBytes: 1 << 40},
 			{Name: strings.Repeat("x", 255), MemoryBytes: 1, Attributes: map[abi.DeviceAttribute]int32{}},
 		},
 	}

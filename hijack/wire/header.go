@@ -22,6 +22,8 @@ type Device struct {
 	MemoryBytes uint64
 	// Attributes by number; those from DeviceAttributes on do not fit and are left out.
 	Attributes map[abi.DeviceAttribute]int32
+	// Window is where the device's memory lies in the program's eyes: an address and a number of bytes.
+	Window, WindowBytes uint64
 }
 
 // Places inside an entry of the device table.
@@ -32,6 +34,8 @@ const (
 	DeviceMemory     = 272
 	DeviceAttribute  = 280
 	DeviceAttributes = 300
+	DeviceWindow     = 1480
+	DeviceWindowSize = 1488
 )
 
 // SetHeader writes the header. Devices past DeviceMax are left out.
@@ -68,6 +72,8 @@ func (d *Device) encode(entry []byte) {
 	copy(entry[DeviceName:DeviceNameBytes-1], d.Name)
 	copy(entry[DeviceUUID:], d.UUID[:])
 	binary.LittleEndian.PutUint64(entry[DeviceMemory:], d.MemoryBytes)
+	binary.LittleEndian.PutUint64(entry[DeviceWindow:], d.Window)
+	binary.LittleEndian.PutUint64(entry[DeviceWindowSize:], d.WindowBytes)
 	for attribute, value := range d.Attributes {
 		if attribute >= 0 && attribute < DeviceAttributes {
 			binary.LittleEndian.PutUint32(entry[DeviceAttribute+4*int(attribute):], uint32(value))
@@ -80,6 +86,8 @@ func decodeDevice(entry []byte) Device {
 		Name:        text(entry[DeviceName:DeviceNameBytes]),
 		MemoryBytes: binary.LittleEndian.Uint64(entry[DeviceMemory:]),
 		Attributes:  map[abi.DeviceAttribute]int32{},
+		Window:      binary.LittleEndian.Uint64(entry[DeviceWindow:]),
+		WindowBytes: binary.LittleEndian.Uint64(entry[DeviceWindowSize:]),
 	}
 	copy(d.UUID[:], entry[DeviceUUID:])
 	for i := range DeviceAttributes {

@@ -50,7 +50,7 @@ const (
 	WordOutputHead    = 640 // u64 bytes ever printed; written by the worker
 	WordOutputTail    = 704 // u64 written by the program
 	DeviceTable       = 4096
-	DeviceBytes       = 2048 // per device: name 256, uuid 16, u64 memory, u32 attributes[300]
+	DeviceBytes       = 2048 // per device: name 256, uuid 16, u64 memory, u32 attributes[300], u64 window and its size
 	DeviceMax         = 24
 )
 

@@ -13,7 +13,7 @@
 
 #define EVENT         (PHOS_HANDLE_BASE | (uint64_t)PHOS_KIND_EVENT << 32 | 9)
 #define FUNCTION      (PHOS_HANDLE_BASE | (uint64_t)PHOS_KIND_FUNCTION << 32 | 5)
-#define MEMORY        (PHOS_WINDOW_BASE + 0x10000)
+#define MEMORY        (LAB_WINDOW + 0x10000)
 #define WORD_OF_EVENT 17
 
 static uint16_t last_call;

@@ -167,6 +167,8 @@ void lab_begin(lab_handler handler)
 	phos.arena = (uintptr_t)arena;
 	phos.arena_bytes = ARENA_BYTES;
 	phos.device_count = 1;
+	phos.windows[0].base = LAB_WINDOW;
+	phos.windows[0].bytes = UINT64_C(1) << 40;
 	describe_device();
 	handle = handler;
 	atomic_store(&phos.state, PHOS_LIVE);

@@ -9,6 +9,9 @@
 #include "../thread.h"
 #include "../zz_calls.h"
 
+/* Where the memory of the one device lies. */
+#define LAB_WINDOW UINT64_C(0x300000000000)
+
 struct lab_frame {
 	uint16_t call, flags;
 	uint32_t slot, context;
