@@ -29,7 +29,7 @@ struct phos_session {
 	struct {
 		uint64_t base, bytes;
 	} windows[PHOS_DEVICE_MAX]; /* where each device's memory lies */
-	_Atomic uint64_t number; /* another one after a restore */
+	_Atomic uint64_t number;    /* another one after a restore */
 	/* Under the ring's lock. */
 	uint64_t head;     /* bytes posted */
 	uint64_t tail;     /* bytes consumed, as last seen */

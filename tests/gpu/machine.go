@@ -73,8 +73,13 @@ func look(ctx context.Context, root, library string) *machine {
 		fact fact
 		ask  func(context.Context, *machine) error
 	}{
-		{isRoot, askRoot}, {hasGPU, askGPU}, {hasCRIU, askCRIU}, {mayTrace, askTrace},
-		{mayMount, askMount}, {mayFreeze, askFreeze}, {hasTorch, askTorch},
+		{isRoot, askRoot},
+		{hasGPU, askGPU},
+		{hasCRIU, askCRIU},
+		{mayTrace, askTrace},
+		{mayMount, askMount},
+		{mayFreeze, askFreeze},
+		{hasTorch, askTorch},
 	} {
 		within, cancel := context.WithTimeout(ctx, time.Minute)
 		if err := each.ask(within, m); err != nil {

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As the driver has them: 64 bytes of arguments for each call, zero where there is nothing to say. */
+/* As the driver has them: 64 bytes of arguments for each call, zero where there is nothing to say.
+ */
 typedef int (*process_call)(int pid, uint64_t arguments[8]);
 
 static void *library;
@@ -30,7 +31,8 @@ int main(int argc, char **argv)
 {
 	enum { MILLISECONDS = 60000 };
 	if (argc != 3 || !(library = dlopen("libcuda.so.1", RTLD_NOW))) {
-		fprintf(stderr, "usage: driver_checkpoint save|restore PID; %s\n", argc == 3 ? dlerror() : "");
+		fprintf(stderr, "usage: driver_checkpoint save|restore PID; %s\n",
+			argc == 3 ? dlerror() : "");
 		return 1;
 	}
 	int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
