@@ -224,7 +224,7 @@ func withRemains(dir *os.File, options []Option, whole func(*Dir) (Cleaned, erro
 	d = &Dir{root: rest}
 	defer d.Close()
 	names, listErr := d.root.names()
-	if listErr != nil || !slices.ContainsFunc(names, isTopName) {
+	if listErr != nil || len(names) == 0 {
 		return Cleaned{}, errors.Join(err, listErr)
 	}
 	if bad := d.checkEmpty(); bad != nil {
