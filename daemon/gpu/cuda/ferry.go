@@ -49,7 +49,7 @@ func (s *Stream) ferry(w gpu.Copy) error {
 		return s.context.noted("pin a buffer", err)
 	}
 	defer s.context.buffers.put(buffer)
-	err = eachPlane(w, func(dst, src gpu.Place, width, rows uint64) error {
+	err = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
 		return eachPart(width, rows, func(at, row, width, rows uint64) error {
 			d, s1 := dst, src
 			d.Address += row*d.RowPitch + at
@@ -92,13 +92,13 @@ func (s *Stream) ferryPart(dst, src gpu.Place, width uint64, buffer []byte) erro
 		if err := s.copyAndWait(gpu.Copy{Dst: packed, Src: src, Extent: [3]uint64{width, rows, 1}}); err != nil {
 			return err
 		}
-	} else if !hostRows(src, buffer, width, src.Host.ReadAt) {
+	} else if !src.HostRows(buffer, width, src.Host.ReadAt) {
 		return errHost
 	}
 	if dst.Host == nil {
 		return s.copyAndWait(gpu.Copy{Dst: dst, Src: packed, Extent: [3]uint64{width, rows, 1}})
 	}
-	if !hostRows(dst, buffer, width, dst.Host.WriteAt) {
+	if !dst.HostRows(buffer, width, dst.Host.WriteAt) {
 		return errHost
 	}
 	return nil
@@ -111,18 +111,4 @@ func (s *Stream) copyAndWait(w gpu.Copy) error {
 		err = c.driver.StreamSynchronize(c.native, s.native)
 	}
 	return c.noted("copy", err)
-}
-
-// hostRows passes the rows of a buffer to ReadAt or WriteAt of host memory, all at once where they are contiguous there.
-func hostRows(p gpu.Place, buffer []byte, width uint64, access func([]byte, int64) (int, error)) bool {
-	if p.RowPitch == width || uint64(len(buffer)) == width {
-		n, _ := access(buffer, int64(p.Address))
-		return n == len(buffer)
-	}
-	for row := uint64(0); row*width < uint64(len(buffer)); row++ {
-		if n, _ := access(buffer[row*width:(row+1)*width], int64(p.Address+row*p.RowPitch)); uint64(n) < width {
-			return false
-		}
-	}
-	return true
 }

@@ -35,16 +35,16 @@ func (c *Context) check(work gpu.Work) error {
 	case gpu.Launch:
 		return c.checkLaunch(work)
 	case gpu.Copy:
-		return checkCopy(work)
+		return work.Check()
 	case gpu.Fill:
-		return checkFill(work)
+		return work.Check()
 	case gpu.Call:
 		if work.Func == nil {
 			return &gpu.Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}
 		}
 		return nil
 	case gpu.MemoryOps:
-		return checkWords(work)
+		return work.Check()
 	case gpu.Nothing:
 		return nil
 	case gpu.Record:
@@ -98,16 +98,6 @@ func (s *Stream) launch(w gpu.Launch) error {
 		shape.Offsets = f.offsets()
 	}
 	return c.noted("launch "+f.info.Name, c.driver.Launch(c.native, f.native, shape, params, s.native))
-}
-
-// checkWords refuses what the driver would.
-func checkWords(w gpu.MemoryOps) error {
-	for _, op := range w.Ops {
-		if op.Bytes != 4 && op.Bytes != 8 || op.Address%uint64(op.Bytes) != 0 || op.Wait && op.Until > gpu.UntilZeroBit {
-			return &gpu.Error{Op: "write or wait for words", Code: abi.InvalidValue, Detail: fmt.Sprintf("%+v", op)}
-		}
-	}
-	return nil
 }
 
 func (s *Stream) words(w gpu.MemoryOps) error {

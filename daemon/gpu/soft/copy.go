@@ -3,74 +3,21 @@ package soft
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 // splitBytes is the least size of a device copy that is shared among cores: below it, starting goroutines costs more.
 const splitBytes = 4 << 20
 
-// maxBytes bounds extents and pitches, so that sums and products of checked values cannot overflow.
-const maxBytes = 1 << 48
-
-// checkCopy refuses boxes whose rows or slices overlap, and sizes that are beyond any memory.
-func checkCopy(w gpu.Copy) error {
-	high, total := bits.Mul64(w.Extent[0], w.Extent[1])
-	high2, total := bits.Mul64(total, w.Extent[2])
-	if high|high2 != 0 || total > maxBytes {
-		return &gpu.Error{Op: "copy", Code: abi.InvalidValue, Detail: fmt.Sprintf("extent %v is beyond any memory", w.Extent)}
-	}
-	if total == 0 || w.Extent[1] == 1 && w.Extent[2] == 1 {
-		return nil
-	}
-	for _, p := range [...]gpu.Place{w.Dst, w.Src} {
-		if w.Extent[1] > 1 && p.RowPitch < w.Extent[0] || p.RowPitch > maxBytes || p.SlicePitch > maxBytes ||
-			w.Extent[2] > 1 && p.SlicePitch < (w.Extent[1]-1)*p.RowPitch+w.Extent[0] {
-			return &gpu.Error{
-				Op: "copy", Code: abi.InvalidValue,
-				Detail: fmt.Sprintf("pitches %d, %d are too small for extent %v", p.RowPitch, p.SlicePitch, w.Extent),
-			}
-		}
-	}
-	return nil
-}
-
-// flatten joins rows, and then slices, that lie one behind the other on both sides, so that most copies become linear.
-func flatten(w gpu.Copy) gpu.Copy {
-	if w.Extent[1] == 1 {
-		// A row per slice: the slices are the rows.
-		w.Extent = [3]uint64{w.Extent[0], w.Extent[2], 1}
-		w.Dst.RowPitch, w.Src.RowPitch = w.Dst.SlicePitch, w.Src.SlicePitch
-	}
-	if w.Extent[1] > 1 && w.Dst.RowPitch == w.Extent[0] && w.Src.RowPitch == w.Extent[0] {
-		w.Extent = [3]uint64{w.Extent[0] * w.Extent[1], 1, w.Extent[2]}
-		if w.Extent[2] > 1 {
-			return flatten(w)
-		}
-	}
-	return w
-}
-
 func (c *Context) copy(w gpu.Copy) error {
-	if w.Extent[0] == 0 || w.Extent[1] == 0 || w.Extent[2] == 0 {
-		return nil
-	}
-	w = flatten(w)
-	if w.Extent[1] == 1 && w.Extent[2] == 1 {
-		return c.copyLine(w.Dst, w.Src, w.Extent[0])
-	}
-	for slice := range w.Extent[2] {
-		dst, src := w.Dst, w.Src
-		dst.Address += slice * dst.SlicePitch
-		src.Address += slice * src.SlicePitch
-		if err := c.copyRows(dst, src, w.Extent[0], w.Extent[1]); err != nil {
-			return err
+	return w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
+		if rows == 1 {
+			return c.copyLine(dst, src, width)
 		}
-	}
-	return nil
+		return c.copyRows(dst, src, width, rows)
+	})
 }
 
 // copyLine copies bytes that are contiguous on both sides.

@@ -7,26 +7,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/hijack/abi"
 )
-
-// checkFill refuses patterns that do not exist or do not fit.
-func checkFill(w gpu.Fill) error {
-	size := uint64(w.PatternBytes)
-	if size != 1 && size != 2 && size != 4 {
-		return &gpu.Error{Op: "fill", Code: abi.InvalidValue, Detail: fmt.Sprintf("pattern of %d bytes", size)}
-	}
-	if w.Columns > maxBytes || w.Rows > maxBytes || w.RowPitch > maxBytes {
-		return &gpu.Error{Op: "fill", Code: abi.InvalidValue, Detail: "the size is beyond any memory"}
-	}
-	if w.Address%size != 0 || w.Rows > 1 && (w.RowPitch < w.Columns*size || w.RowPitch%size != 0) {
-		return &gpu.Error{
-			Op: "fill", Code: abi.InvalidValue,
-			Detail: fmt.Sprintf("address %#x or pitch %d does not fit patterns of %d bytes", w.Address, w.RowPitch, size),
-		}
-	}
-	return nil
-}
 
 func (c *Context) fill(w gpu.Fill) error {
 	size := uint64(w.PatternBytes)
@@ -60,15 +41,6 @@ const (
 	lookSpins = 200
 	lookEvery = 20 * time.Microsecond
 )
-
-func checkMemoryOps(work gpu.MemoryOps) error {
-	for _, op := range work.Ops {
-		if op.Bytes != 4 && op.Bytes != 8 || op.Address%uint64(op.Bytes) != 0 || op.Until > gpu.UntilZeroBit {
-			return &gpu.Error{Op: "submit memory operations", Code: abi.InvalidValue, Detail: fmt.Sprintf("%+v", op)}
-		}
-	}
-	return nil
-}
 
 func (c *Context) memoryOps(work gpu.MemoryOps) error {
 	for _, op := range work.Ops {

@@ -56,12 +56,12 @@ func (c *Context) stageRows(dst, src gpu.Place, width, rows uint64) error {
 			if err := c.deviceRows(s, piece, width, false); err != nil {
 				return err
 			}
-			if !hostRows(d, piece, width, dst.Host.WriteAt) {
+			if !d.HostRows(piece, width, dst.Host.WriteAt) {
 				return nil
 			}
 			continue
 		}
-		if !hostRows(s, piece, width, src.Host.ReadAt) {
+		if !s.HostRows(piece, width, src.Host.ReadAt) {
 			return nil
 		}
 		if err := c.deviceRows(d, piece, width, true); err != nil {
@@ -90,18 +90,4 @@ func (c *Context) deviceRows(p gpu.Place, buffer []byte, width uint64, scatter b
 		}
 	}
 	return nil
-}
-
-// hostRows passes the rows of a buffer to ReadAt or WriteAt of host memory, all at once where they are contiguous there.
-func hostRows(p gpu.Place, buffer []byte, width uint64, access func([]byte, int64) (int, error)) bool {
-	if p.RowPitch == width {
-		n, _ := access(buffer, int64(p.Address))
-		return n == len(buffer)
-	}
-	for row := uint64(0); row*width < uint64(len(buffer)); row++ {
-		if n, _ := access(buffer[row*width:(row+1)*width], int64(p.Address+row*p.RowPitch)); uint64(n) < width {
-			return false
-		}
-	}
-	return true
 }

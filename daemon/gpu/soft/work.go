@@ -31,11 +31,11 @@ func (c *Context) check(work gpu.Work) error {
 	case gpu.Launch:
 		return c.checkLaunch(work)
 	case gpu.Copy:
-		return checkCopy(work)
+		return work.Check()
 	case gpu.Fill:
-		return checkFill(work)
+		return work.Check()
 	case gpu.MemoryOps:
-		return checkMemoryOps(work)
+		return work.Check()
 	case gpu.Call:
 		if work.Func == nil {
 			return &gpu.Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}

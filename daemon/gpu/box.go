@@ -1,0 +1,49 @@
+package gpu
+
+// EachPlane calls do for each slice of a copy, of which there are as few as can be.
+func (w Copy) EachPlane(do func(dst, src Place, width, rows uint64) error) error {
+	if w.Extent[0] == 0 || w.Extent[1] == 0 || w.Extent[2] == 0 {
+		return nil
+	}
+	w = w.flat()
+	for slice := range w.Extent[2] {
+		dst, src := w.Dst, w.Src
+		dst.Address += slice * dst.SlicePitch
+		src.Address += slice * src.SlicePitch
+		if err := do(dst, src, w.Extent[0], w.Extent[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flat joins rows, and then slices, that lie one behind the other on both sides, so that most copies become linear.
+func (w Copy) flat() Copy {
+	if w.Extent[1] == 1 {
+		// A row per slice: the slices are the rows.
+		w.Extent = [3]uint64{w.Extent[0], w.Extent[2], 1}
+		w.Dst.RowPitch, w.Src.RowPitch = w.Dst.SlicePitch, w.Src.SlicePitch
+	}
+	if w.Extent[1] > 1 && w.Dst.RowPitch == w.Extent[0] && w.Src.RowPitch == w.Extent[0] {
+		w.Extent = [3]uint64{w.Extent[0] * w.Extent[1], 1, w.Extent[2]}
+		if w.Extent[2] > 1 {
+			return w.flat()
+		}
+	}
+	return w
+}
+
+// HostRows passes the rows of a buffer to ReadAt or WriteAt of the place's host memory, all at once where they are contiguous
+// there. It reports whether all were accessed.
+func (p Place) HostRows(buffer []byte, width uint64, access func([]byte, int64) (int, error)) bool {
+	if p.RowPitch == width || uint64(len(buffer)) == width {
+		n, _ := access(buffer, int64(p.Address))
+		return n == len(buffer)
+	}
+	for row := uint64(0); row*width < uint64(len(buffer)); row++ {
+		if n, _ := access(buffer[row*width:(row+1)*width], int64(p.Address+row*p.RowPitch)); uint64(n) < width {
+			return false
+		}
+	}
+	return true
+}
