@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
@@ -25,20 +26,41 @@ var errKind = errors.New("no kind of GPU; say auto, soft:N, cuda or cuda:driver=
 
 // choose makes "auto" the name of a backend: real GPUs where there are any. GPUs that are there and cannot be used are an error:
 // nobody wants a software GPU instead without being told.
-func choose(offer string, log *slog.Logger) (string, error) {
-	if offer != "auto" {
-		return offer, nil
+func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
+	named, err := byDriver(gpus)
+	if gpus.Offer == "cuda" || err != nil {
+		return named, err
 	}
-	devices, err := probe("")
+	if gpus.Offer != "auto" {
+		return gpus.Offer, nil
+	}
+	devices, err := probe(gpus.Driver)
 	switch {
 	case err == nil:
 		log.Info("GPUs found", "count", len(devices), "first", devices[0].Name)
-		return "cuda", nil
+		return named, nil
+	case gpus.Driver != "":
+		// Whoever names a driver wants its GPUs.
 	case errors.Is(err, cudadrv.ErrLibrary), errors.Is(err, abi.NoDevice), errors.Is(err, cudadrv.ErrNoCgo):
 		log.Debug("no GPU is used", "why", err)
 		return withoutGPUs, nil
 	}
 	return "", fmt.Errorf("%w; --gpus=%s does without it", err, withoutGPUs)
+}
+
+// byDriver names real GPUs by the driver that the settings say. One that is to be opened and is not there is an error.
+func byDriver(gpus config.GPUs) (string, error) {
+	if gpus.Driver == "" {
+		return "cuda", nil
+	}
+	if gpus.Offer == "cuda" || gpus.Offer == "auto" {
+		if info, err := os.Stat(gpus.Driver); err != nil {
+			return "", fmt.Errorf("gpus.driver: %w", err)
+		} else if !info.Mode().IsRegular() {
+			return "", fmt.Errorf("gpus.driver: %s is no file", gpus.Driver)
+		}
+	}
+	return "cuda:driver=" + gpus.Driver, nil
 }
 
 // realGPUs is the driver of "cuda" and "cuda:driver=PATH".

@@ -95,7 +95,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err != nil {
 		return err
 	}
-	if settings.Gpus.Offer, err = choose(settings.Gpus.Offer, slog.New(settings.Log.Handler(log))); err != nil {
+	if settings.Gpus.Offer, err = choose(settings.Gpus, slog.New(settings.Log.Handler(log))); err != nil {
 		return err
 	}
 	failpoints, err := ckpt.ParseFailpoints(os.Getenv(ckpt.FailpointsVariable))

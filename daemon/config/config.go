@@ -93,6 +93,7 @@ func (c Config) Check() error {
 		value     any
 	}{
 		{c.Gpus.Offer != "", "gpus.offer", "it is empty; say auto, soft:N or cuda", c.Gpus.Offer},
+		{c.Gpus.Driver == "" || filepath.IsAbs(c.Gpus.Driver), "gpus.driver", "it must be an absolute path", c.Gpus.Driver},
 		{filepath.IsAbs(c.Socket), "socket", "it must be an absolute path", c.Socket},
 		{len(c.Socket) < 108, "socket", "it is longer than the 107 bytes that a unix socket's path may have", c.Socket},
 		{filepath.IsAbs(c.RuntimeDir), "runtime_dir", "it must be an absolute path", c.RuntimeDir},

@@ -14,7 +14,7 @@ import (
 func TestTextIsAFile(t *testing.T) {
 	want := Default()
 	want.Sessions.ArenaSize = 3 << 20
-	want.Gpus = GPUs{Offer: "soft:3", Exclusive: true}
+	want.Gpus = GPUs{Offer: "soft:3", Driver: "/opt/libcuda.so.1", Exclusive: true}
 	want.Checkpoint.On = Moments{Drain, ExitSignal}
 	want.Metrics.Listen = "unix:/run/phos/metrics.sock"
 	got, err := Parse("test", []byte(want.Text()))
@@ -28,7 +28,7 @@ func TestTextIsAFile(t *testing.T) {
 
 func TestWrongFilesNameTheirLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
-		{"unknown key", "gpus = \"auto\"\ngpu = 1\n", "f.toml:2:1: unknown key gpu; the keys are gpus.offer, gpus.exclusive, socket"},
+		{"unknown key", "gpus = \"auto\"\ngpu = 1\n", "f.toml:2:1: unknown key gpu; the keys are gpus.offer, gpus.driver, gpus.exclusive, socket"},
 		{"unknown nested key", "[sessions]\n\nper_group = 1\n", "f.toml:3:1: unknown key sessions.per_group"},
 		{"wrong type", "socket = 7\n", "f.toml:1:10: socket: it is a whole number, and must be text"},
 		{"neither name nor table", "gpus = 7\n", "f.toml:1:8: gpus: it is a whole number, and must be text or a table"},
@@ -41,6 +41,7 @@ func TestWrongFilesNameTheirLine(t *testing.T) {
 		{"twice", "gpus = \"auto\"\ncriu = \"\"\ngpus = \"soft:1\"\n", "f.toml:3:1: gpus: it is set a second time"},
 		{"syntax", "gpus = auto\n", "f.toml:1:"},
 		{"size", "[sessions]\narena_size = \"many\"\n", "f.toml:2:14: sessions.arena_size: \"many\" is no size"},
+		{"relative driver", "[gpus]\ndriver = \"libcuda.so.1\"\n", "f.toml:2:1: gpus.driver \"libcuda.so.1\": it must be an absolute path"},
 		{"relative socket", "socket = \"phosd.sock\"\n", "f.toml:1:1: socket \"phosd.sock\": it must be an absolute path"},
 		{"level", "[log]\nlevel = \"loud\"\n", "f.toml:2:1: log.level \"loud\": it must be"},
 		{"level in a line", "gpus = \"auto\"\nlog = {level = \"loud\"}\n", "f.toml:2:1: log.level \"loud\": it must be"},
