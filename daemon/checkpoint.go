@@ -343,7 +343,7 @@ func (w *saving) mayBegin(root process.Identity) error {
 		return notYours(root.PID)
 	case root.PID == 1:
 		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", rpc.ErrInvalid)
-	case !w.byPolicy && descends(int(w.actor.PID), root.PID):
+	case !w.byPolicy && process.Descends(int(w.actor.PID), root.PID):
 		return fmt.Errorf("%w: pid %d (%s) has started the very pos_cli that asks, which would have to be saved with it; ask from elsewhere, or name the program itself",
 			rpc.ErrInvalid, root.PID, root.Name())
 	}

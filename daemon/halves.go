@@ -2,9 +2,7 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpuhalf"
 	"github.com/phos-gpu/phos/daemon/inventory"
 	"github.com/phos-gpu/phos/daemon/preflight"
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rundir"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -105,7 +104,7 @@ func (d *Daemon) keepNote(s *session) {
 // below are the sessions of processes and of those that they have started.
 func (d *Daemon) below(pids []uint32) (found []*session) {
 	for _, s := range d.table.all() {
-		if slices.ContainsFunc(pids, func(pid uint32) bool { return descends(s.record.Program.PID, int(pid)) }) {
+		if slices.ContainsFunc(pids, func(pid uint32) bool { return process.Descends(s.record.Program.PID, int(pid)) }) {
 			found = append(found, s)
 		}
 	}
@@ -119,34 +118,4 @@ func pathOf(file *os.File) string {
 		return file.Name()
 	}
 	return path
-}
-
-// descends reports whether a process is another one, or was started below it.
-func descends(pid, ancestor int) bool {
-	const deepest = 64
-	for range deepest {
-		if pid == ancestor {
-			return true
-		}
-		if pid <= 1 {
-			return false
-		}
-		pid = parentOf(pid)
-	}
-	return false
-}
-
-func parentOf(pid int) int {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name in parentheses may hold anything; state and parent come behind it.
-	rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
-	var state string
-	var parent int
-	if _, err := fmt.Sscan(rest, &state, &parent); err != nil && !errors.Is(err, io.EOF) {
-		return 0
-	}
-	return parent
 }

@@ -135,7 +135,7 @@ func (d *Daemon) mostOverdue(now time.Time) (first *session) {
 // covered reports whether a program is saved together with one that has started it.
 func (d *Daemon) covered(s *session, counts func(*session) bool) bool {
 	return slices.ContainsFunc(d.table.all(), func(above *session) bool {
-		return above.record.Program != s.record.Program && descends(s.record.Program.PID, above.record.Program.PID) && counts(above)
+		return above.record.Program != s.record.Program && process.Descends(s.record.Program.PID, above.record.Program.PID) && counts(above)
 	})
 }
 
@@ -368,7 +368,7 @@ type family struct {
 
 // has reports whether a program is saved with the family.
 func (f family) has(s *session) bool {
-	return s.record.Program == f.root || descends(s.record.Program.PID, f.root.PID)
+	return s.record.Program == f.root || process.Descends(s.record.Program.PID, f.root.PID)
 }
 
 // familyOf finds the family of a program whose policy says where to. A launcher is the program's user's, and was started under
@@ -382,14 +382,14 @@ func (d *Daemon) familyOf(s *session) family {
 			others = append(others, other)
 		}
 	}
-	for pid := parentOf(f.root.PID); len(others) > 0 && pid > 1; pid = parentOf(pid) {
+	for pid := process.Parent(f.root.PID); len(others) > 0 && pid > 1; pid = process.Parent(pid) {
 		above, err := process.Of(pid)
 		if err != nil || !launched(above, s.record.Owner.UID) {
 			break
 		}
 		var rest []*session
 		for _, other := range others {
-			if descends(other.record.Program.PID, pid) {
+			if process.Descends(other.record.Program.PID, pid) {
 				f.root, f.members = above, append(f.members, other)
 			} else {
 				rest = append(rest, other)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
@@ -56,7 +57,7 @@ func (s *service) TraceResource(ctx context.Context, request *rpc.TraceResourceR
 func (d *Daemon) sessionsBelow(pid int, actor rpc.Actor) ([]*session, error) {
 	var found []*session
 	for _, s := range d.table.all() {
-		if !descends(s.record.Program.PID, pid) {
+		if !process.Descends(s.record.Program.PID, pid) {
 			continue
 		}
 		if !actor.May(s.record.Owner.UID) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 )
 
@@ -21,11 +20,11 @@ type Identity struct {
 
 // Of finds the identity of the process that has a pid now.
 func Of(pid int) (Identity, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Identity{}, fmt.Errorf("%w: pid %d: %w", ErrGone, pid, err)
 	}
-	ticks, err := startTicks(stat)
+	ticks, err := startTicks(line)
 	if err != nil {
 		return Identity{}, fmt.Errorf("pid %d: %w", pid, err)
 	}
@@ -85,15 +84,4 @@ func (id Identity) Environment() (map[string]string, error) {
 		}
 	}
 	return variables, nil
-}
-
-// startTicks reads field 22 of a stat line. The name in field 2 may hold anything, so counting starts after its last parenthesis.
-func startTicks(stat []byte) (uint64, error) {
-	end := bytes.LastIndexByte(stat, ')')
-	fields := strings.Fields(string(stat[end+1:]))
-	const afterName = 22 - 3
-	if end < 0 || len(fields) <= afterName {
-		return 0, errors.New("stat line is too short")
-	}
-	return strconv.ParseUint(fields[afterName], 10, 64)
 }
