@@ -206,7 +206,7 @@ func (d *Daemon) checkpoint(ctx context.Context, want saving) (*ckpt.Saved, erro
 		defer s.saving.Add(-1)
 	}
 	saved, err := d.save(ctx, want)
-	d.metrics.checkpointed(saved, err, want.byPolicy)
+	d.metrics.Checkpointed(saved, err, want.byPolicy)
 	if err != nil {
 		d.log.Warn("checkpoint failed", "pids", pids, "uid", want.actor.UID, "policy", want.byPolicy, "error", err)
 		if !errors.Is(err, context.Canceled) {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,17 +14,25 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/door"
 	"github.com/phos-gpu/phos/daemon/exits"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/guard"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/inventory"
 	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/daemon/metrics"
 	"github.com/phos-gpu/phos/daemon/preflight"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
 	"github.com/phos-gpu/phos/daemon/standby"
 	"github.com/phos-gpu/phos/daemon/statedir"
+)
+
+// What a user may hand over at a time: an image directory, and all that leads out of a process tree.
+const (
+	handedFiles  = 256
+	handedTokens = 4
 )
 
 // Options are what a Daemon is made of.
@@ -65,7 +70,7 @@ type Daemon struct {
 	ledger  *ledger.Ledger
 	table   *table
 	started time.Time
-	metrics *metrics
+	metrics *metrics.Metrics
 	retired retired
 	desk    *handover.Desk
 	served  bool // the socket is ours
@@ -100,7 +105,11 @@ func New(options Options) (*Daemon, error) {
 	}
 	d := &Daemon{options: options, log: options.Log, started: time.Now(), table: newTable(options.Config.Sessions)}
 	d.desk = handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens})
-	d.metrics = newMetrics(d)
+	numbers := metrics.Source{Status: func() *rpc.StatusReply { return d.status(context.Background(), rpc.Actor{}) }}
+	if options.Guard != nil {
+		numbers.Denied = options.Guard.Denied
+	}
+	d.metrics = metrics.New(numbers)
 	d.untracked = sync.OnceFunc(func() {
 		d.log.Info("this kernel does not track written pages: the memory of processes is copied while they stand still", "missing", "CONFIG_MEM_SOFT_DIRTY")
 	})
@@ -156,7 +165,7 @@ func (d *Daemon) open() (err error) {
 // ended them, running programs go on and the next phosd adopts them.
 func (d *Daemon) Serve(ctx context.Context) error {
 	socket := d.options.Config.Socket
-	listener, err := listen(socket)
+	listener, err := door.Listen(socket)
 	if err != nil {
 		return err
 	}
@@ -168,17 +177,17 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.MaxConcurrentStreams(64))
 	rpc.RegisterDaemonServer(server, &service{daemon: d})
-	closeMetrics, err := d.metrics.serve(d.options.Config.Metrics)
+	closeMetrics, err := d.metrics.Serve(d.options.Config.Metrics)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	split := newDemux(d, listener)
+	entrance := door.New(listener, door.Options{Program: d.welcome, Inquiry: d.answer, Files: d.desk.Accept, Log: d.log})
 	var running sync.WaitGroup
-	running.Go(func() { split.accept() })
+	running.Go(entrance.Open)
 	d.watchers.Go(d.watchHoldings)
 	d.watchers.Go(d.followPolicies)
 	d.watchers.Go(d.watchDriver)
-	running.Go(func() { _ = server.Serve(split) }) // it ends with an error whenever its listener closes
+	running.Go(func() { _ = server.Serve(entrance) }) // it ends with an error whenever its listener closes
 	d.log.Info("phosd is ready", "version", rpc.Version, "socket", socket, "gpus", d.options.Config.Gpus.Offer, "adopted", d.table.count())
 	if d.options.Ready != nil {
 		d.options.Ready()
@@ -192,7 +201,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	err = listener.Close()
 	stopGently(server)
 	running.Wait()
-	split.wait()
+	entrance.Wait()
 	d.log.Info("phosd ends", "programs left running", d.table.count())
 	return errors.Join(err, closeMetrics())
 }
@@ -246,37 +255,4 @@ func (d *Daemon) Close() error {
 		failures = append(failures, d.dir.Close())
 	}
 	return errors.Join(failures...)
-}
-
-// errSocketTaken means that a phosd with another runtime directory listens at the socket.
-var errSocketTaken = errors.New("something listens there already; stop it, or choose another socket")
-
-// errNoSocket means that the path of the socket names something else.
-var errNoSocket = errors.New("something else than a socket is there, and stays")
-
-func listen(socket string) (*net.UnixListener, error) {
-	if taken, err := net.DialTimeout("unix", socket, time.Second); err == nil {
-		return nil, errors.Join(fmt.Errorf("listen at %s: %w", socket, errSocketTaken), taken.Close())
-	}
-	// Only a socket that a killed phosd left behind may go: the path is an administrator's, who may have mistyped it.
-	if info, err := os.Lstat(socket); err == nil && info.Mode().Type() != fs.ModeSocket {
-		return nil, fmt.Errorf("listen at %s: %w", socket, errNoSocket)
-	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	if _, err := os.Stat(filepath.Dir(socket)); err != nil {
-		return nil, fmt.Errorf("listen at %s: its directory must exist: %w", socket, err)
-	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	// The path goes last of all, in Close: who waits for it to go may start the next phosd then.
-	listener.SetUnlinkOnClose(false)
-	// Everybody may connect: who it is decides what he may do.
-	if err := os.Chmod(socket, 0o666); err != nil {
-		return nil, errors.Join(fmt.Errorf("listen: %w", err), listener.Close())
-	}
-	return listener, nil
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/inventory"
@@ -85,7 +84,7 @@ func (d *Daemon) watchDriver() {
 // heard takes an event. It asks the driver nothing: the answer would come by where the event comes from.
 func (d *Daemon) heard(e inventory.Event) {
 	d.health.Note(e, time.Now())
-	d.metrics.xids.WithLabelValues(e.BusID, strconv.FormatUint(e.Xid, 10)).Inc()
+	d.metrics.GPUFailed(e.BusID, e.Xid)
 	d.log.Warn("the driver reports an error of a GPU", "gpu", e.Index, "bus", e.BusID, "xid", e.Xid, "what", e.Text())
 	for i, info := range d.gpus {
 		if e.Is(&inventory.GPU{Index: i, UUID: inventory.UUIDText(info.UUID), BusID: busText(info.Attributes)}) && e.Fatal() {

@@ -110,12 +110,11 @@ func (r *restoring) run(ctx context.Context) error {
 			r.noteOrigin(each)
 		}
 	}
-	r.daemon.metrics.restores.WithLabelValues(result(err)).Inc()
+	r.daemon.metrics.Restored(brought, err)
 	if err != nil {
 		r.daemon.log.Warn("restore failed", "uid", r.actor.UID, "error", err)
 		return err
 	}
-	r.daemon.metrics.steps(brought.Took)
 	took := time.Since(begun)
 	r.daemon.log.Info("restored", "pid", brought.Root.PID, "uid", r.actor.UID, "processes", brought.Processes, "total", took)
 	// The caller's terminal and pipes are the program's now; here they would only keep pipes open.

@@ -103,7 +103,7 @@ func (r *returning) Attach(ctx context.Context, id process.Identity) error {
 		return err
 	}
 	r.once.Do(func() {
-		r.daemon.metrics.started.Inc()
+		r.daemon.metrics.Returned()
 		r.daemon.watch(r.s)
 		r.release()
 		r.daemon.log.Info("session restored", "session", r.s.record.Session, "pid", id.PID, "uid", r.s.record.Owner.UID,

@@ -161,7 +161,7 @@ func (d *Daemon) cleanUp(s *session) {
 	if err != nil {
 		d.log.Error("clean up", "session", id, "error", err)
 	}
-	d.metrics.ended.Inc()
+	d.metrics.Ended()
 	d.log.Info("session ended", "session", id, "pid", s.record.Program.PID, "uid", s.record.Owner.UID)
 	close(s.gone)
 	s.abandon()

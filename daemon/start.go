@@ -26,12 +26,11 @@ func (d *Daemon) welcome(conn *net.UnixConn, actor rpc.Actor) {
 	s, err := d.start(conn, actor)
 	if err != nil {
 		d.log.Warn("program refused", "pid", actor.PID, "uid", actor.UID, "error", err)
-		d.metrics.refused.Inc()
+		d.metrics.Refused()
 		refuse(conn, err)
 		return
 	}
-	d.metrics.started.Inc()
-	d.metrics.startSeconds.Observe(time.Since(begin).Seconds())
+	d.metrics.Started(time.Since(begin))
 	d.log.Info("session started", "session", s.record.Session, "pid", actor.PID, "uid", actor.UID,
 		"worker", s.record.Worker.PID, "command", s.record.Command)
 }

@@ -39,6 +39,8 @@ var layers = map[string]int{
 	"daemon/sharing":    1,
 	"daemon/parcel":     1,
 	"daemon/standby":    3,
+	"daemon/door":       3,
+	"daemon/metrics":    3,
 	"ckpt/store":        1,
 	"cluster/api":       1,
 	"cluster/state":     1,

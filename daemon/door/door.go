@@ -1,0 +1,166 @@
+package door
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// maxUndecided is how many connections of one user may be saying nothing, or be starting a program, at a time.
+const maxUndecided = 64
+
+// maxRequesters is how many connections of one user may be open for requests. Some more get an error for an answer, and
+// are closed after refusedTime.
+const (
+	maxRequesters = 64
+	maxRefused    = 16
+	refusedTime   = 5 * time.Second
+)
+
+// Options say who takes what comes in.
+type Options struct {
+	// Program serves a program that wants a session, Inquiry one that only asks about the GPUs.
+	Program, Inquiry func(*net.UnixConn, rpc.Actor)
+	// Files takes files that are handed over.
+	Files func(*net.UnixConn) error
+	Log   *slog.Logger
+}
+
+// Door sorts connections. For gRPC it is a net.Listener.
+type Door struct {
+	options  Options
+	listener *net.UnixListener
+	requests chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+	running  sync.WaitGroup
+
+	mu sync.Mutex // guards all below
+	// By user: connections that say nothing yet, and those that are open for requests.
+	undecided, requesters map[uint32]int
+}
+
+// New makes a door of a socket; nobody comes in before Open.
+func New(listener *net.UnixListener, options Options) *Door {
+	return &Door{
+		options: options, listener: listener, requests: make(chan net.Conn), closed: make(chan struct{}),
+		undecided: make(map[uint32]int), requesters: make(map[uint32]int),
+	}
+}
+
+// Open sorts connections until the listener closes.
+func (d *Door) Open() {
+	defer d.Close()
+	for {
+		conn, err := d.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// Out of descriptors, most likely: they come back.
+			d.options.Log.Error("accept", "error", err)
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // nothing tells when descriptors are free again
+			continue
+		}
+		d.running.Go(func() { d.sort(conn) })
+	}
+}
+
+func (d *Door) sort(conn *net.UnixConn) {
+	actor, err := rpc.PeerOf(conn)
+	if err != nil || !d.enter(actor.UID) {
+		d.options.Log.Warn("connection refused", "uid", actor.UID, "error", err)
+		_ = conn.Close()
+		return
+	}
+	defer d.leave(d.undecided, actor.UID)
+	first, err := handover.Peek(conn)
+	switch {
+	case err != nil:
+		_ = conn.Close()
+	case first == wire.Magic:
+		d.options.Program(conn, actor)
+	case first == wire.InquiryMagic:
+		d.options.Inquiry(conn, actor)
+	case first == handover.Magic:
+		if err := d.options.Files(conn); err != nil {
+			d.options.Log.Warn("handover", "error", err)
+		}
+	default:
+		d.handOver(conn, actor)
+	}
+}
+
+// handOver gives a connection to gRPC, which keeps it for as long as its other end wants to. Each costs memory and a
+// descriptor, so a user has no more than some.
+func (d *Door) handOver(accepted *net.UnixConn, actor rpc.Actor) {
+	conn := &rpc.CountedConn{UnixConn: accepted, Closed: func() { d.leave(d.requesters, actor.UID) }}
+	switch open := d.count(d.requesters, actor.UID); {
+	case actor.Root() || open <= maxRequesters:
+	case open > maxRequesters+maxRefused:
+		_ = conn.Close()
+		return
+	default:
+		d.options.Log.Warn("too many connections of a user", "uid", actor.UID, "pid", actor.PID)
+		conn.Refused = fmt.Errorf("%w: this user has %d connections to phosd open already", rpc.ErrExhausted, maxRequesters)
+		time.AfterFunc(refusedTime, func() { _ = conn.Close() })
+	}
+	select {
+	case d.requests <- conn:
+	case <-d.closed:
+		_ = conn.Close()
+	}
+}
+
+func (d *Door) enter(uid uint32) bool {
+	if d.count(d.undecided, uid) > maxUndecided && uid != 0 {
+		d.leave(d.undecided, uid)
+		return false
+	}
+	return true
+}
+
+// count adds a connection of a user, and returns how many he has.
+func (d *Door) count(connections map[uint32]int, uid uint32) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	connections[uid]++
+	return connections[uid]
+}
+
+func (d *Door) leave(connections map[uint32]int, uid uint32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if connections[uid]--; connections[uid] == 0 {
+		delete(connections, uid)
+	}
+}
+
+// Wait returns when every connection is sorted.
+func (d *Door) Wait() { d.running.Wait() }
+
+// Accept is the next gRPC connection.
+func (d *Door) Accept() (net.Conn, error) {
+	select {
+	case conn := <-d.requests:
+		return conn, nil
+	case <-d.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept; the socket itself stays.
+func (d *Door) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return nil
+}
+
+// Addr is the socket's.
+func (d *Door) Addr() net.Addr { return d.listener.Addr() }

@@ -1,0 +1,73 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+)
+
+// Started counts a program that has got a worker, and how long it has waited for it.
+func (m *Metrics) Started(took time.Duration) {
+	m.started.Inc()
+	m.startSeconds.Observe(took.Seconds())
+}
+
+// Returned counts a program that was brought back with its worker.
+func (m *Metrics) Returned() { m.started.Inc() }
+
+// Refused counts a program that has got no worker.
+func (m *Metrics) Refused() { m.refused.Inc() }
+
+// Ended counts a worker that is gone.
+func (m *Metrics) Ended() { m.ended.Inc() }
+
+// GPUFailed counts an error that the driver reports of a real GPU.
+func (m *Metrics) GPUFailed(bus string, xid uint64) {
+	m.xids.WithLabelValues(bus, strconv.FormatUint(xid, 10)).Inc()
+}
+
+// Restored counts a restore.
+func (m *Metrics) Restored(brought *ckpt.Brought, err error) {
+	m.restores.WithLabelValues(result(err)).Inc()
+	if err == nil {
+		m.steps(brought.Took)
+	}
+}
+
+func result(err error) string {
+	switch {
+	case err == nil:
+		return "done"
+	case errors.Is(err, ckpt.ErrBusy):
+		return "busy"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	}
+	return "failed"
+}
+
+// Checkpointed counts a checkpoint.
+func (m *Metrics) Checkpointed(saved *ckpt.Saved, err error, byPolicy bool) {
+	by := "request"
+	if byPolicy {
+		by = "policy"
+	}
+	m.checkpoints.WithLabelValues(result(err), by).Inc()
+	if saved == nil {
+		return
+	}
+	m.pauseSeconds.Observe(saved.Pause.Seconds())
+	m.writtenBytes.Add(float64(saved.Manifest.Stats.WrittenBytes))
+	m.sharedBytes.Add(float64(saved.Manifest.Stats.SharedBytes))
+	m.steps(saved.Took)
+}
+
+// steps notes how long each took.
+func (m *Metrics) steps(took map[string]time.Duration) {
+	for step, each := range took {
+		m.phaseSeconds.WithLabelValues(step).Observe(each.Seconds())
+	}
+}
