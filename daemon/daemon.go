@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,6 +26,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/rundir"
 	"github.com/phos-gpu/phos/daemon/standby"
 	"github.com/phos-gpu/phos/daemon/statedir"
+	"github.com/phos-gpu/phos/daemon/trees"
 )
 
 // What a user may hand over at a time: an image directory, and all that leads out of a process tree.
@@ -77,8 +77,7 @@ type Daemon struct {
 	warm    warmth
 	pool    *standby.Pool
 	exits   *exits.Watch // nil where the kernel tells no earlier than pidfds do
-	keepers atomic.Uint64
-	trees   trees
+	trees   *trees.Trees
 	machine *preflight.Machine
 	// records is held while a session's record is written again, or removed.
 	records  sync.Mutex
@@ -117,6 +116,7 @@ func New(options Options) (*Daemon, error) {
 		d.driver = options.Driver(options.Config.Gpus.Offer, d.heard)
 	}
 	d.stopping, d.stop = context.WithCancel(context.Background())
+	d.trees = trees.New(trees.Options{Life: d.stopping, Keepers: options.CPU, Path: func(name string) string { return d.dir.Keeper(name) }})
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -231,6 +231,7 @@ func (d *Daemon) Close() error {
 	left := d.table.count()
 	d.table.abandon()
 	d.watchers.Wait()
+	d.trees.Wait()
 	if d.exits != nil {
 		failures = append(failures, d.exits.Close())
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
+	"github.com/phos-gpu/phos/daemon/trees"
 )
 
 // restoring is one restore that somebody wants.
@@ -103,10 +104,10 @@ func (r *restoring) listen(stream grpc.BidiStreamingServer[rpc.RestoreCommand, r
 func (r *restoring) run(ctx context.Context) error {
 	begun := time.Now()
 	brought, err := r.bringUnlessUnwanted(ctx)
-	var trees []*tree
+	var restored []*trees.Tree
 	if err == nil {
 		for i, each := range brought.Trees {
-			trees = append(trees, r.daemon.watchTree(each, r.controls[i]))
+			restored = append(restored, r.daemon.trees.Watch(each, r.controls[i]))
 			r.noteOrigin(each)
 		}
 	}
@@ -122,7 +123,7 @@ func (r *restoring) run(ctx context.Context) error {
 	r.files = nil
 	if err := r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{
 		Pid: r.actor.Calls(brought.Root), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
-		Tree: trees[0].name(),
+		Tree: restored[0].Name(),
 	}}}); err != nil {
 		return nil // nobody listens; the program runs
 	}
@@ -135,12 +136,12 @@ func (r *restoring) run(ctx context.Context) error {
 		<-loading
 		return nil
 	}
-	return r.follow(ctx, trees[0], loading)
+	return r.follow(ctx, restored[0], loading)
 }
 
 // goOn follows a tree whose restore an earlier phosd has begun, or this one for somebody who was cut off.
 func (r *restoring) goOn(ctx context.Context, name string) error {
-	root, err := r.daemon.trees.find(name, r.actor)
+	root, err := r.daemon.trees.Find(name, r.actor)
 	if err != nil {
 		return err
 	}
@@ -174,14 +175,14 @@ func (r *restoring) tellLoaded(ctx context.Context, brought *ckpt.Brought, begun
 }
 
 // follow passes signals on until the root of the tree has ended.
-func (r *restoring) follow(ctx context.Context, root *tree, loading <-chan struct{}) error {
+func (r *restoring) follow(ctx context.Context, root *trees.Tree, loading <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		for {
 			select {
 			case signal := <-r.signals:
-				if err := root.restored.Signal(signal); err != nil {
+				if err := root.Signal(signal); err != nil {
 					r.daemon.log.Debug("pass a signal on", "signal", signal, "error", err)
 				}
 			case <-ctx.Done():
@@ -189,7 +190,7 @@ func (r *restoring) follow(ctx context.Context, root *tree, loading <-chan struc
 			}
 		}
 	}()
-	status, err := root.wait(ctx)
+	status, err := root.Wait(ctx)
 	if ctx.Err() != nil {
 		return nil // the caller has left; the program runs on
 	}
@@ -251,7 +252,7 @@ func (r *restoring) bring(ctx context.Context) (*ckpt.Brought, error) {
 }
 
 func (r *restoring) newKeeper() string {
-	control := r.daemon.newKeeper(r.actor.UID)
+	control := r.daemon.trees.NewKeeper(r.actor.UID)
 	r.controls = append(r.controls, control)
 	return control
 }

@@ -1,4 +1,4 @@
-package daemon
+package trees
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 
 // A restored tree is followed by who has restored it, and by root.
 func TestTreesOfOthers(t *testing.T) {
-	var all trees
+	all := New(Options{})
 	for _, name := range []string{"tree-1000.1-abc", "tree-0.2-abc", "tree-7-abc"} {
-		all.add(&tree{control: "/run/phos/control/" + name})
+		all.add(&Tree{control: "/run/phos/control/" + name})
 	}
 	for _, test := range []struct {
 		name string
@@ -28,8 +28,8 @@ func TestTreesOfOthers(t *testing.T) {
 		{"tree-1000.2-abc", 0, false},
 		{"", 0, false},
 	} {
-		found, err := all.find(test.name, rpc.Actor{UID: test.uid})
-		if test.may != (err == nil && found.name() == test.name) || !test.may && !errors.Is(err, rpc.ErrNoProgram) {
+		found, err := all.Find(test.name, rpc.Actor{UID: test.uid})
+		if test.may != (err == nil && found.Name() == test.name) || !test.may && !errors.Is(err, rpc.ErrNoProgram) {
 			t.Errorf("%q for user %d: %v", test.name, test.uid, err)
 		}
 	}
