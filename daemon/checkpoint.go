@@ -1,12 +1,10 @@
 package daemon
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"time"
@@ -16,19 +14,11 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
-	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/archive"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
-)
-
-const (
-	// anyBytes is the size of an image that nobody knows yet: too large for memory.
-	anyBytes = math.MaxInt64
-	// streamBytes are read and written at a time.
-	streamBytes = 1 << 20
 )
 
 // saving is one checkpoint that somebody wants.
@@ -77,7 +67,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 	defer cancel(nil)
 	commits := make(chan struct{}, 1)
 	go listenToSaver(stream, commits, cancel)
-	want := saving{actor: actor, request: begin, files: files, as: rightsOf(actor), kinds: kinds}
+	want := saving{actor: actor, request: begin, files: files, as: archive.RightsOf(actor), kinds: kinds}
 	want.progress = func(now ckpt.Step) {
 		out.TellLatest(now.Phase, &rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Step{Step: stepOf(now)}})
 	}
@@ -270,18 +260,18 @@ func (d *Daemon) deadlineOf(want saving) time.Duration {
 }
 
 func (d *Daemon) saveOnce(ctx context.Context, want saving, roots []process.Identity) (*ckpt.Saved, error) {
-	dir, publish, clear, err := d.openTarget(ctx, want)
+	target, err := d.target(ctx, want)
 	if err != nil {
 		return nil, err
 	}
-	defer clear()
+	defer target.Close()
 	settings, request := d.options.Config.Checkpoint, want.request
 	budget := orDefault(request.GetBudgetBytes(), uint64(settings.MemoryBudget))
 	return ckpt.Save(ctx, ckpt.SaveOrder{
 		Roots: roots, CPU: d.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return admit(want.actor, trees) },
-		Devices: d.devicesOf, Work: d.workWithin(budget),
-		Image: ckpt.Target{Dir: dir, Seal: d.seal},
+		Devices: d.devicesOf, Work: d.archive.WorkWithin(budget),
+		Image: ckpt.Target{Dir: target.Dir, Seal: d.archive.Seal},
 		Manifest: image.Manifest{
 			Phos: rpc.Version, Group: request.GetGroup(), Host: thisHost(), Owner: ownerOf(roots[0]), Kinds: want.kinds,
 		},
@@ -292,7 +282,7 @@ func (d *Daemon) saveOnce(ctx context.Context, want saving, roots []process.Iden
 			StopTheWorld: request.GetStopTheWorld(), Progress: want.progress,
 		},
 		FileBytes: uint64(settings.FileLimit), Deadline: d.deadlineOf(want), Stop: request.GetStop(),
-		Hold: want.hold, Publish: publish, Untracked: d.untracked, Notice: want.notice, Log: d.log, Fail: d.options.Failpoints,
+		Hold: want.hold, Publish: target.Publish, Untracked: d.untracked, Notice: want.notice, Log: d.log, Fail: d.options.Failpoints,
 	})
 }
 
@@ -382,48 +372,10 @@ func (w *saving) placing() rights.Rights {
 	return rights.Rights{UID: dir.Uid, GID: dir.Gid}
 }
 
-// openTarget opens or makes the image directory. An image that goes to a stream is made in a private one first.
-func (d *Daemon) openTarget(ctx context.Context, want saving) (dir *store.Dir, publish func(context.Context, uint64) error, clear func(), err error) {
-	if !want.request.GetStream() {
-		if err := checkDirectory(want.files[0]); err != nil {
-			return nil, nil, nil, err
-		}
-		dir, err := store.Init(want.files[0], store.As(want.placing().Do))
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		return dir, nil, func() {
-			// One that never began has left the directory as it was, too.
-			if err := dir.Discard(); err != nil {
-				d.log.Error("clear up after a checkpoint", "error", err)
-			}
-			dir.Close()
-		}, nil
+// target is the image directory that is named, or the stream.
+func (d *Daemon) target(ctx context.Context, want saving) (*archive.Target, error) {
+	if want.request.GetStream() {
+		return d.archive.IntoStream(ctx, want.files[0])
 	}
-	stream, err := handover.OpenStream(ctx, want.files[0], true)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	work, err := d.state.NewWork(anyBytes, 0, 0, 0)
-	if err != nil {
-		return nil, nil, nil, errors.Join(err, stream.Close())
-	}
-	dir, err = store.Init(work.File)
-	if err != nil {
-		return nil, nil, nil, errors.Join(err, work.Remove(), stream.Close())
-	}
-	publish = func(ctx context.Context, generation uint64) error {
-		buffered := bufio.NewWriterSize(stream, streamBytes)
-		if err := store.WriteStream(ctx, dir, generation, buffered); err != nil {
-			return err // what could not be flushed before says the same once more
-		}
-		return buffered.Flush()
-	}
-	return dir, publish, func() {
-		_ = stream.Close() // what matters has been written, or reported
-		dir.Close()
-		if err := work.Remove(); err != nil {
-			d.log.Error("clear up after a checkpoint", "error", err)
-		}
-	}, nil
+	return d.archive.Into(want.files[0], want.placing())
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/daemon/archive"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/door"
 	"github.com/phos-gpu/phos/daemon/exits"
@@ -66,6 +67,7 @@ type Daemon struct {
 	log     *slog.Logger
 	dir     *rundir.Dir
 	state   *statedir.Dir
+	archive *archive.Archive
 	gpus    []gpu.DeviceInfo
 	ledger  *ledger.Ledger
 	table   *table

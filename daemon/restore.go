@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +8,11 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/ckpt"
-	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/archive"
 	"github.com/phos-gpu/phos/daemon/cgroup"
-	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
@@ -283,7 +280,7 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	d := r.daemon
 	directory := r.files[0]
 	if r.request.GetStream() {
-		unpacked, clear, err := d.receive(ctx, directory, r.actor)
+		unpacked, clear, err := d.archive.Receive(ctx, directory, r.actor)
 		if err != nil {
 			return nil, err
 		}
@@ -291,96 +288,37 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		defer clear()
 		directory = unpacked
 	}
-	image, err := d.openImage(directory, r.request.GetGeneration(), r.actor)
+	image, err := d.archive.Open(directory, r.request.GetGeneration(), r.actor)
 	if err != nil {
 		return nil, err
 	}
-	r.origin = rundir.Checkpoint{Last: image.source.Manifest.Created, Generation: image.source.Manifest.Generation}
+	r.origin = rundir.Checkpoint{Last: image.Manifest.Created, Generation: image.Manifest.Generation}
 	if !r.request.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}
-	obstacles := d.machine.Obstacles(ctx, image.source.Manifest, r.request.GetNewPids(), r.actor.Place())
+	obstacles := d.machine.Obstacles(ctx, image.Manifest, r.request.GetNewPids(), r.actor.Place())
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.notice(o.Subject + ": " + o.Reason)
 		}
 	}
 	if serious := ckpt.Serious(obstacles); len(serious) > 0 {
-		image.close()
+		image.Close()
 		return nil, fmt.Errorf("%w: cannot be restored here: %w", rpc.ErrInvalid, &ckpt.ObstacleError{Obstacles: serious})
 	}
 	if warm := d.warm.take(image, r.actor); warm != nil {
-		image.close()
+		image.Close()
 		return warm, nil
 	}
 	return d.prepare(ctx, image, r.request.GetEager(), r.actor.Place(), r.progress)
 }
 
 // prepare makes everything of an image ready but its processes, and takes the image over.
-func (d *Daemon) prepare(ctx context.Context, image *opened, eager bool, place process.Identity, progress func(ckpt.Step)) (*ckpt.Prepared, error) {
+func (d *Daemon) prepare(ctx context.Context, image *archive.Image, eager bool, place process.Identity, progress func(ckpt.Step)) (*ckpt.Prepared, error) {
 	settings := d.options.Config.Checkpoint
 	return ckpt.Prepare(ctx, ckpt.PrepareOrder{
-		Source: image.source, CPU: d.options.CPU, Worker: d.revive, Work: d.workWithin(uint64(settings.MemoryBudget)),
-		Library: d.library, Eager: eager, Deadline: settings.Deadline(), Progress: progress, Log: d.log, Fail: d.options.Failpoints,
+		Source: image.Source, CPU: d.options.CPU, Worker: d.revive, Work: d.archive.WorkWithin(uint64(settings.MemoryBudget)),
+		Library: d.archive.Library, Eager: eager, Deadline: settings.Deadline(), Progress: progress, Log: d.log, Fail: d.options.Failpoints,
 		Place: place,
 	})
-}
-
-// receive unpacks a stream into a private image directory.
-func (d *Daemon) receive(ctx context.Context, from *os.File, actor rpc.Actor) (*os.File, func(), error) {
-	stream, err := handover.OpenStream(ctx, from, false)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer stream.Close()
-	work, err := d.state.NewWork(anyBytes, 0, 0, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	clear := func() {
-		if err := work.Remove(); err != nil {
-			d.log.Error("clear up after a restore", "error", err)
-		}
-	}
-	dir, err := store.Init(work.File)
-	if err == nil {
-		room := &roomReader{from: stream, disk: work.File, all: actor.Root()}
-		_, err = store.ReadStream(ctx, bufio.NewReaderSize(room, streamBytes), dir)
-		dir.Close()
-	}
-	if err != nil {
-		clear()
-		return nil, nil, err
-	}
-	return work.File, clear, nil
-}
-
-// roomReader keeps a user from filling phosd's disk with a stream that does not end.
-type roomReader struct {
-	from io.Reader
-	disk *os.File
-	// all is for who may fill it.
-	all    bool
-	before int64
-}
-
-const (
-	// roomBytes are read between two looks at the disk, of which one part in roomPart stays free.
-	roomBytes = 64 << 20
-	roomPart  = 20
-)
-
-// Read reads, or says that there is too little room.
-func (r *roomReader) Read(to []byte) (int, error) {
-	if r.before -= int64(len(to)); r.before < 0 && !r.all {
-		r.before = roomBytes
-		var at unix.Statfs_t
-		if err := unix.Fstatfs(int(r.disk.Fd()), &at); err != nil {
-			return 0, err
-		}
-		if at.Bavail < at.Blocks/roomPart {
-			return 0, fmt.Errorf("%w: the disk of phosd's state directory is nearly full; restore from a directory", rpc.ErrExhausted)
-		}
-	}
-	return r.from.Read(to)
 }

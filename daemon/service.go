@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/phos-gpu/phos/daemon/archive"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -52,7 +53,7 @@ func (s *service) Stop(ctx context.Context, request *rpc.StopRequest) (*rpc.Stop
 			return nil, err
 		}
 		defer closeAll(files)
-		if err := checkDirectory(files[0]); err != nil {
+		if err := archive.CheckDirectory(files[0]); err != nil {
 			return nil, err
 		}
 		base = files[0]

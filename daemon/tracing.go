@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/daemon/archive"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
@@ -37,12 +38,12 @@ func (s *service) TraceResource(ctx context.Context, request *rpc.TraceResourceR
 		return nil, err
 	}
 	defer closeAll(files)
-	if err := checkDirectory(files[0]); err != nil {
+	if err := archive.CheckDirectory(files[0]); err != nil {
 		return nil, err
 	}
 	reply := &rpc.TraceReply{}
 	for _, each := range sessions {
-		name, err := s.daemon.beginTrace(ctx, each, files[0], rightsOf(actor))
+		name, err := s.daemon.beginTrace(ctx, each, files[0], archive.RightsOf(actor))
 		if err != nil {
 			// All of the tree, or nothing.
 			_, undone := endTraces(ctx, sessions[:len(reply.Names)])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/archive"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
@@ -40,12 +41,12 @@ type warmImage struct {
 	forget *time.Timer
 }
 
-func keyOf(image *opened, actor rpc.Actor) warmKey {
-	return warmKey{image.dir.Store(), image.source.Manifest.Generation, actor.UID}
+func keyOf(image *archive.Image, actor rpc.Actor) warmKey {
+	return warmKey{image.Store(), image.Manifest.Generation, actor.UID}
 }
 
 // take is what was made ready of an image; nil: nothing.
-func (w *warmth) take(image *opened, actor rpc.Actor) *ckpt.Prepared {
+func (w *warmth) take(image *archive.Image, actor rpc.Actor) *ckpt.Prepared {
 	return w.remove(keyOf(image, actor))
 }
 
@@ -140,12 +141,12 @@ func (s *service) PreRestore(request *rpc.PreRestoreRequest, stream grpc.ServerS
 		return err
 	}
 	defer closeAll(files)
-	image, err := s.daemon.openImage(files[0], request.GetGeneration(), actor)
+	image, err := s.daemon.archive.Open(files[0], request.GetGeneration(), actor)
 	if err != nil {
 		return err
 	}
 	if request.GetCancel() {
-		defer image.close()
+		defer image.Close()
 		s.daemon.warm.cancel(keyOf(image, actor))
 		return nil
 	}
@@ -155,14 +156,14 @@ func (s *service) PreRestore(request *rpc.PreRestoreRequest, stream grpc.ServerS
 }
 
 // warmUp unpacks an image, has its workers load all memory, and keeps that.
-func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out *rpc.Teller[*rpc.RestoreEvent]) error {
+func (d *Daemon) warmUp(ctx context.Context, image *archive.Image, actor rpc.Actor, out *rpc.Teller[*rpc.RestoreEvent]) error {
 	if d.options.CPU == nil {
-		image.close()
+		image.Close()
 		return fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
 	}
 	// A pid that is taken now may be free when the restore comes.
-	if serious := ckpt.Serious(d.machine.Obstacles(ctx, image.source.Manifest, true, actor.Place())); len(serious) > 0 {
-		image.close()
+	if serious := ckpt.Serious(d.machine.Obstacles(ctx, image.Manifest, true, actor.Place())); len(serious) > 0 {
+		image.Close()
 		return fmt.Errorf("%w: cannot be restored here: %w", rpc.ErrInvalid, &ckpt.ObstacleError{Obstacles: serious})
 	}
 	progress := func(now ckpt.Step) {
@@ -173,7 +174,7 @@ func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out
 	defer giveUp(nil)
 	end, err := d.warm.begin(key, giveUp)
 	if err != nil {
-		image.close()
+		image.Close()
 		return err
 	}
 	defer end()
@@ -187,7 +188,7 @@ func (d *Daemon) warmUp(ctx context.Context, image *opened, actor rpc.Actor, out
 		return fmt.Errorf("%w: this image is ready already", rpc.ErrInvalid)
 	}
 	var bytes uint64
-	for _, p := range image.source.Manifest.Processes {
+	for _, p := range image.Manifest.Processes {
 		if p.GPU != nil {
 			bytes += p.GPU.MemoryBytes
 		}

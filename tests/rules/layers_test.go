@@ -40,6 +40,7 @@ var layers = map[string]int{
 	"daemon/parcel":     1,
 	"daemon/standby":    3,
 	"daemon/door":       3,
+	"daemon/archive":    3,
 	"daemon/trees":      3,
 	"daemon/metrics":    3,
 	"ckpt/store":        1,
