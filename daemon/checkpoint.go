@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,9 +56,9 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 			return err
 		}
 	}
-	kinds, err := chooseKinds(begin.GetTargets(), begin.GetSkipTargets())
+	kinds, err := image.ChooseKinds(begin.GetTargets(), begin.GetSkipTargets())
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", rpc.ErrInvalid, err)
 	}
 	out := &rpc.Teller[*rpc.CheckpointEvent]{Send: stream.Send}
 	defer func() { err = errors.Join(err, out.Finish()) }()
@@ -158,33 +157,6 @@ func tookOf(saved *ckpt.Saved) map[string]uint64 {
 		took["cut."+part] = uint64(each.Microseconds())
 	}
 	return took
-}
-
-// kindsOfState are those that --target and --skip-target name.
-var kindsOfState = []string{
-	"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream", "cuda_event",
-}
-
-// chooseKinds is what is to be saved; nil: everything.
-func chooseKinds(targets, skipped []string) ([]string, error) {
-	if len(targets) > 0 && len(skipped) > 0 {
-		return nil, fmt.Errorf("%w: targets and skipped targets exclude each other", rpc.ErrInvalid)
-	}
-	for _, kind := range slices.Concat(targets, skipped) {
-		if !slices.Contains(kindsOfState, kind) {
-			return nil, fmt.Errorf("%w: %.40q is no kind of state; the kinds are %v", rpc.ErrInvalid, kind, kindsOfState)
-		}
-	}
-	chosen := slices.DeleteFunc(slices.Clone(kindsOfState), func(kind string) bool {
-		return slices.Contains(skipped, kind) || len(targets) > 0 && !slices.Contains(targets, kind)
-	})
-	switch len(chosen) {
-	case 0:
-		return nil, fmt.Errorf("%w: nothing is left to be saved", rpc.ErrInvalid)
-	case len(kindsOfState):
-		return nil, nil
-	}
-	return chosen, nil
 }
 
 // checkpoint carries a checkpoint out, and keeps count of it.

@@ -9,12 +9,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/wording"
@@ -25,11 +25,6 @@ import (
 
 // maxKinds is how many kinds of state one command may name.
 const maxKinds = 16
-
-// stateKinds are the kinds of state that can be chosen.
-var stateKinds = []string{
-	"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream", "cuda_event",
-}
 
 const dumpDetails = `
 
@@ -82,6 +77,8 @@ type dumpOptions struct {
 	deadline          time.Duration
 	compress, asJSON  bool
 	stop              bool
+	// partial says that some kind of state is left out.
+	partial bool
 }
 
 func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, streams, []string) error {
@@ -125,19 +122,12 @@ func (o *dumpOptions) check() error {
 	case o.deadline < 0:
 		return &usageError{"the deadline lies in the past"}
 	}
-	for _, kind := range slices.Concat(o.targets, o.skipped) {
-		if !slices.Contains(stateKinds, kind) {
-			return &usageError{fmt.Sprintf("%q is no kind of state; there are %s", kind, strings.Join(stateKinds, ", "))}
-		}
+	kinds, err := image.ChooseKinds(o.targets, o.skipped)
+	if err != nil {
+		return &usageError{err.Error()}
 	}
+	o.partial = len(kinds) > 0
 	return nil
-}
-
-// partial reports whether some kind of state is left out.
-func (o *dumpOptions) partial() bool {
-	return slices.ContainsFunc(stateKinds, func(kind string) bool {
-		return slices.Contains(o.skipped, kind) || len(o.targets) > 0 && !slices.Contains(o.targets, kind)
-	})
 }
 
 func dump(ctx context.Context, to streams, options dumpOptions) error {
@@ -169,7 +159,7 @@ func dump(ctx context.Context, to streams, options dumpOptions) error {
 		return json.NewEncoder(to.out).Encode(dumpViewOf(options.dir, done))
 	}
 	text := dumpText(done)
-	if options.partial() {
+	if options.partial {
 		text += "; partial: it cannot be restored"
 	}
 	_, err = fmt.Fprintln(to.out, text)
