@@ -3,7 +3,9 @@ package load
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -173,7 +175,7 @@ func TestDamage(t *testing.T) {
 	if gpu.Code(err) != abi.ECCUncorrectable {
 		t.Errorf("touch: %v", err)
 	}
-	for _, part := range []string{image.Sum(s.contents[1]).String(), "0x300000200000", s.pack.Name(), "gpu0"} {
+	for _, part := range []string{image.Sum(s.contents[1]).String(), fmt.Sprintf("%#x", at(1)), s.pack.Name(), "gpu0"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not name %s", err, part)
 		}
@@ -206,7 +208,7 @@ func TestKernelTouchesDamage(t *testing.T) {
 	stream, err := c.NewStream(gpu.StreamOptions{})
 	must(t, err)
 	must(t, stream.Submit(gpu.Launch{
-		Function: touch, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: []byte{0, 0, 0, 0, 0, 0x30, 0, 0},
+		Function: touch, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, at(0)),
 	}))
 	err = stream.Synchronize()
 	if gpu.Code(err) != abi.ECCUncorrectable || !strings.Contains(err.Error(), s.pack.Name()) || !strings.Contains(err.Error(), "touch") {

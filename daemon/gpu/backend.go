@@ -44,11 +44,6 @@ type ContextOptions struct {
 	Resumed Continuation
 }
 
-// DefaultWindow is the range of device addresses of a GPU where nothing was negotiated: 1 TiB each.
-func DefaultWindow(ordinal int) Range {
-	return Range{Address: 0x3000_0000_0000 + uint64(ordinal)<<40, Bytes: 1 << 40}
-}
-
 // Context is an address space on one device. A sticky fault poisons it: every later call returns that fault.
 type Context interface {
 	Memory() Memory

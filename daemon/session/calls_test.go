@@ -204,7 +204,7 @@ func (c *caller) learn(data []byte) {
 		switch kind := abi.Handle(v).Kind(); {
 		case kind != abi.KindNone:
 			c.handles[kind] = append(c.handles[kind], v)
-		case v>>44 == 3 && v>>39&1 == 0: // nothing is at reserved addresses yet
+		case v>>44 == gpu.DefaultWindow(0).Address>>44 && v>>39&1 == 0: // nothing is at reserved addresses yet
 			c.addresses = append(c.addresses, v)
 		case v>>44 == 6:
 			c.pinned = append(c.pinned, v)

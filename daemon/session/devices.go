@@ -154,11 +154,31 @@ func (d *device) save(k *saving) saved.Device {
 	return out
 }
 
+// windows gives the devices the addresses that they had, which need not be those that a new session gets: the program knows
+// pointers into them.
+func (r *restoring) windows() error {
+	taken := []gpu.Range{{Address: r.s.options.Arena.Address(), Bytes: uint64(len(r.s.options.Arena.Bytes()))}}
+	for i, d := range r.s.devices {
+		w := r.in.Devices[i].Window
+		if w.Bytes == 0 || w.Bytes > gpu.WindowBytes || w.Address > addressLimit-w.Bytes || (w.Address|w.Bytes)%gpu.ChunkBytes != 0 {
+			return damaged("GPU %d cannot have had addresses %#x+%#x", i, w.Address, w.Bytes)
+		}
+		for _, other := range taken {
+			if w.Address < other.End() && other.Address < w.End() {
+				return damaged("GPU %d had addresses of something else, %#x+%#x", i, w.Address, w.Bytes)
+			}
+		}
+		d.window, taken = w, append(taken, w)
+	}
+	r.s.newSpace()
+	return nil
+}
+
+// addressLimit is beyond all addresses that a process can have.
+const addressLimit = 1 << 47
+
 // device makes a device what it was, but for its objects: it is open if any context is on it.
 func (r *restoring) device(d *device, in *saved.Device, open bool) error {
-	if in.Window != d.window {
-		return damaged("GPU %d had other addresses", d.ordinal)
-	}
 	d.primary.retained, d.primary.flags = in.Retained, in.Flags
 	live := r.memory[d]
 	if !open {

@@ -101,7 +101,7 @@ func leaves(v reflect.Value, found []reflect.Value) []reflect.Value {
 // spoil changes one value of a saved session.
 func spoil(r *rand.Rand, all []reflect.Value) {
 	v := all[r.IntN(len(all))]
-	odd := []uint64{0, 1, 2, 1 << 20, 1<<31 - 1, 1<<32 - 1, 1 << 40, 1 << 62, ^uint64(0), 0x3000_0000_0000, 0x6000_0000_0000, r.Uint64N(40), uint64(abi.NewHandle(abi.Kind(1+r.IntN(13)), uint32(r.IntN(9))))}
+	odd := []uint64{0, 1, 2, 1 << 20, 1<<31 - 1, 1<<32 - 1, 1 << 40, 1 << 62, ^uint64(0), 0x3000_0000_0000, 0x4100_0000_0000, 0x6000_0000_0000, r.Uint64N(40), uint64(abi.NewHandle(abi.Kind(1+r.IntN(13)), uint32(r.IntN(9))))}
 	switch {
 	case v.CanUint():
 		if v.SetUint(odd[r.IntN(len(odd))]); r.IntN(3) == 0 {

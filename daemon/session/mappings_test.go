@@ -10,11 +10,13 @@ import (
 )
 
 // placed is memory of GPU 1 at addresses of GPU 0's window. No context of GPU 1 keeps it open.
-func placed(p *program) (at uint64, handle abi.Handle) {
+func placed(p *program) (at uint64, handle abi.Handle) { return placedOn(p, 1) }
+
+func placedOn(p *program, device int32) (at uint64, handle abi.Handle) {
 	var place wire.MemAddressReserveReply
 	var made wire.VmmCreateReply
 	p.ok(abi.CallMemAddressReserve, &wire.MemAddressReserve{Size: 2 * gpu.ChunkBytes}, &place)
-	p.ok(abi.CallVmmCreate, &wire.VmmCreate{Size: 2 * gpu.ChunkBytes, Device: 1}, &made)
+	p.ok(abi.CallVmmCreate, &wire.VmmCreate{Size: 2 * gpu.ChunkBytes, Device: device}, &made)
 	p.ok(abi.CallVmmMap, &wire.VmmMap{Ptr: place.Ptr, Size: 2 * gpu.ChunkBytes, Handle: made.Handle}, &wire.VmmMapReply{})
 	return place.Ptr, made.Handle
 }

@@ -148,7 +148,7 @@ func Restore(options Options, data []byte) (*Session, error) {
 func (r *restoring) all() error {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	steps := []func() error{r.counters, r.place, r.devices, r.objects, r.reservations, r.related}
+	steps := []func() error{r.counters, r.windows, r.place, r.devices, r.objects, r.reservations, r.related}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err

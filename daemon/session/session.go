@@ -136,14 +136,21 @@ func newSession(options Options) (*Session, error) {
 	if len(infos) == 0 {
 		return nil, &gpu.Error{Op: "open session", Code: abi.NoDevice, Detail: "the backend has no GPU"}
 	}
-	var forProgram []gpu.Range
 	for ordinal, info := range infos {
-		d := &device{ordinal: ordinal, info: info, window: info.Place(ordinal)}
+		s.devices = append(s.devices, &device{ordinal: ordinal, info: info, window: info.Place(ordinal)})
+	}
+	s.newSpace()
+	return s, nil
+}
+
+// newSpace gives the program its part of each device's window, to reserve addresses there.
+func (s *Session) newSpace() {
+	var forProgram []gpu.Range
+	for _, d := range s.devices {
 		_, upper := heap.Split(d.window)
-		s.devices, forProgram = append(s.devices, d), append(forProgram, upper)
+		forProgram = append(forProgram, upper)
 	}
 	s.virtual = virtual.New(forProgram)
-	return s, nil
 }
 
 // Close ends everything, waiting for nothing longer than a kernel takes to be cancelled.

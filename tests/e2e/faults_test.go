@@ -61,7 +61,7 @@ func TestAddressInLog(t *testing.T) {
 	program := faultProgram(t)
 	daemon := lab.Start(t)
 	daemon.Program(program, "bounds").OK()
-	daemon.LogContains("0x308000000000")
+	daemon.LogContains("0x418000000000")
 	daemon.LogContains("st.global")
 }
 

@@ -6,8 +6,8 @@
 //
 //	{"trace":1,"pid":4711,"session":3,"begun":"2026-01-02T15:04:05Z"}
 //	{"have":{"kind":"context","id":1},"call":"cuDevicePrimaryCtxRetain"}
-//	{"n":1,"us":5120,"call":"cuMemAlloc_v2","context":1,"thread":0,"makes":[{"kind":"memory","address":"0x300000000000","bytes":4096,"owner":"context 1"}]}
-//	{"n":2,"us":5190,"call":"launch","context":1,"thread":0,"uses":[{"as":"function","kind":"function","id":4},{"as":"params+8","kind":"memory","address":"0x300000000000","bytes":4096}]}
+//	{"n":1,"us":5120,"call":"cuMemAlloc_v2","context":1,"thread":0,"makes":[{"kind":"memory","address":"0x410000000000","bytes":4096,"owner":"context 1"}]}
+//	{"n":2,"us":5190,"call":"launch","context":1,"thread":0,"uses":[{"as":"function","kind":"function","id":4},{"as":"params+8","kind":"memory","address":"0x410000000000","bytes":4096}]}
 //	{"n":3,"us":5200,"call":"cuStreamDestroy_v2","context":1,"thread":0,"uses":[...],"ends":[{"kind":"stream","id":3}]}
 //	{"calls":3}
 //

@@ -10,7 +10,7 @@
 #include "../zz_calls.h"
 
 /* Where the memory of the one device lies. */
-#define LAB_WINDOW UINT64_C(0x300000000000)
+#define LAB_WINDOW UINT64_C(0x410000000000)
 
 struct lab_frame {
 	uint16_t call, flags;

@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "refused") == 0)
 		CHECK(cuInit(0) != CUDA_SUCCESS);
 	else if (strcmp(what, "bounds") == 0)
-		fault("store", (CUdeviceptr)0x300000000000 + (1ull << 39),
+		fault("store", (CUdeviceptr)0x410000000000 + (1ull << 39),
 		      CUDA_ERROR_ILLEGAL_ADDRESS);
 	else if (strcmp(what, "null") == 0)
 		fault("store", 0, CUDA_ERROR_ILLEGAL_ADDRESS);
