@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/inventory"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/daemon/worker"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -203,10 +203,11 @@ func (d *Daemon) answer(conn *net.UnixConn, actor rpc.Actor) {
 
 // answerFor holds all GPUs, and of the programs those that the actor may see.
 func (d *Daemon) answerFor(actor rpc.Actor) *wire.Answer {
-	answer := &wire.Answer{DriverVersion: softDriver, CUDAVersion: worker.DriverVersion}
+	version := gpu.Driver(d.gpus)
+	answer := &wire.Answer{DriverVersion: softDriver(version), CUDAVersion: uint32(version)}
 	found, _ := d.hardware(d.stopping) // without it there is less to tell
 	if found != nil {
-		answer.DriverVersion, answer.CUDAVersion = found.DriverVersion, uint32(found.CUDAVersion)
+		answer.DriverVersion = found.DriverVersion
 	}
 	sessions := d.table.all()
 	for i, info := range d.gpus {
@@ -252,8 +253,13 @@ func (d *Daemon) addState(to *wire.AnsweredDevice, g *inventory.GPU) {
 	}
 }
 
-// softDriver is the version of the driver that the software GPU stands for, by worker.DriverVersion: tools take it apart at the dot.
-const softDriver = "550.0"
+// softDriver is the name of the driver that the software GPU stands for, by the version of CUDA: tools take it apart at the dot.
+func softDriver(version int32) string {
+	if version >= 13000 {
+		return "580.0"
+	}
+	return "550.0"
+}
 
 // busText writes a GPU's place on the PCI bus as the driver's tools do.
 func busText(attributes map[abi.DeviceAttribute]int32) string {

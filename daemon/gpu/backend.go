@@ -23,6 +23,23 @@ type DeviceInfo struct {
 	Attributes map[abi.DeviceAttribute]int32
 	// Window is where the backend can place this device's memory; the zero value means DefaultWindow.
 	Window Range
+	// DriverVersion is what cuDriverGetVersion says, the same for all devices; 0 means DefaultDriver.
+	DriverVersion int32
+}
+
+// Versions of the driver, as 1000 * major + 10 * minor. A newer one than NewestDriver says that it is that: a runtime that is told
+// more looks for calls that libphos.so does not have.
+const (
+	DefaultDriver = 12040
+	NewestDriver  = 13000
+)
+
+// Driver is the version of the driver behind devices.
+func Driver(devices []DeviceInfo) int32 {
+	if len(devices) == 0 || devices[0].DriverVersion == 0 {
+		return DefaultDriver
+	}
+	return min(devices[0].DriverVersion, NewestDriver)
 }
 
 // Place is where the memory of the device with this ordinal lies.

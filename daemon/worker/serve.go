@@ -7,12 +7,10 @@ import (
 	"net"
 	"runtime/debug"
 
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
-
-// DriverVersion is what cuDriverGetVersion says: CUDA 12.4.
-const DriverVersion = 12040
 
 // errFault means that the worker itself is broken: the session cannot go on.
 var errFault = errors.New("internal fault")
@@ -79,7 +77,7 @@ func (w *Worker) begin(live *link) error {
 		Session:       w.config.Session,
 		ArenaBase:     live.arena.Address(),
 		ArenaBytes:    w.config.ArenaBytes,
-		DriverVersion: DriverVersion,
+		DriverVersion: uint32(gpu.Driver(w.backend.Devices())),
 	}
 	for ordinal, info := range w.backend.Devices() {
 		window := info.Place(ordinal)

@@ -84,12 +84,9 @@ static nvmlReturn_t ask_once(struct phos_answer *answer, bool quiet)
 	return result;
 }
 
-nvmlReturn_t phos_ask_now(struct phos_answer *answer, int patience_milliseconds)
+static nvmlReturn_t ask(struct phos_answer *answer, int patience_milliseconds)
 {
 	enum { PAUSE_MILLISECONDS = 20 };
-	*answer = (struct phos_answer){0};
-	if (!phos_started())
-		return NVML_UNINITIALIZED;
 	int saved = errno, cancelling;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
 	nvmlReturn_t result = ask_once(answer, patience_milliseconds > 0);
@@ -101,6 +98,21 @@ nvmlReturn_t phos_ask_now(struct phos_answer *answer, int patience_milliseconds)
 	pthread_setcancelstate(cancelling, NULL);
 	errno = saved;
 	return result;
+}
+
+nvmlReturn_t phos_ask_now(struct phos_answer *answer, int patience_milliseconds)
+{
+	*answer = (struct phos_answer){0};
+	return phos_started() ? ask(answer, patience_milliseconds) : NVML_UNINITIALIZED;
+}
+
+uint32_t phos_ask_version(void)
+{
+	enum { RESTART_MILLISECONDS = 1000 };
+	struct phos_answer answer = {0};
+	uint32_t version = ask(&answer, RESTART_MILLISECONDS) == NVML_SUCCESS ? answer.cuda : 0;
+	phos_forget(&answer);
+	return version;
 }
 
 nvmlReturn_t phos_ask(struct phos_answer *answer)

@@ -23,6 +23,11 @@ struct phos_answer {
  * answer back by phos_forget. */
 nvmlReturn_t phos_ask_now(struct phos_answer *answer, int patience_milliseconds);
 nvmlReturn_t phos_ask(struct phos_answer *answer);
+
+/* The driver's version, which may be asked for before anything is started; 0 where phosd does not
+ * say. */
+uint32_t phos_ask_version(void);
+
 void phos_forget(struct phos_answer *answer);
 
 /* The entry of a GPU, and a number in it. */

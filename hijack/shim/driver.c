@@ -1,10 +1,13 @@
 /* The driver as a whole: start, version, tables, profiler. */
+#include <stdatomic.h>
+
+#include "../nvml/answer.h"
 #include "log.h"
 #include "session.h"
 #include "tables.h"
 #include "zz_calls.h"
 
-/* Before a session says otherwise. Runtimes ask for the version before they initialise. */
+/* Where nobody says otherwise. Runtimes ask for the version before they initialise. */
 #define DRIVER_VERSION 12040
 #define LOADING_LAZY   2
 
@@ -18,16 +21,26 @@ CUresult cuInit(unsigned int flags)
 	return result;
 }
 
+/* What phosd says, once: to start a session for it would make a fork afterwards an error. */
+static int version_of_phosd(void)
+{
+	static _Atomic int known;
+	int version = atomic_load(&known);
+	if (version == 0) {
+		version = (int)phos_ask_version();
+		atomic_store(&known, version);
+	}
+	return version;
+}
+
 CUresult cuDriverGetVersion(int *version)
 {
 	if (version == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	*version = DRIVER_VERSION;
-	if (phos_live()) {
-		uint32_t told = atomic_load(phos_word(PHOS_WORD_DRIVER_VERSION));
-		if (told != 0)
-			*version = (int)told;
-	}
+	*version = phos_live() ? (int)atomic_load(phos_word(PHOS_WORD_DRIVER_VERSION))
+			       : version_of_phosd();
+	if (*version == 0)
+		*version = DRIVER_VERSION;
 	return CUDA_SUCCESS;
 }
 

@@ -46,6 +46,7 @@ func describe(driver *cudadrv.Driver) ([]gpu.DeviceInfo, error) {
 		if infos[i], err = describeOne(driver, int32(i)); err != nil {
 			return nil, fmt.Errorf("describe GPU %d: %w", i, err)
 		}
+		infos[i].DriverVersion = driver.Version
 	}
 	return infos, nil
 }

@@ -50,13 +50,30 @@ static void make_session(enum manner manner)
 	close(fd);
 }
 
+/* What phosd says without a session: no GPUs, CUDA 12.8. */
+static void answer(int fd)
+{
+	uint32_t head[PHOS_ANSWER_HEAD_BYTES / 4] = {PHOS_INQUIRY_MAGIC, PHOS_VERSION};
+	head[PHOS_ANSWER_SERVES / 4] = 12080;
+	send(fd, head, sizeof head, MSG_NOSIGNAL);
+}
+
 /* Serves one program. The answers to Mapped are its whole state. */
 static void serve(int fd, enum manner manner)
 {
 	unsigned char hello[PHOS_HELLO_BYTES];
+	uint32_t asked = 0;
+	if (recv(fd, hello, PHOS_INQUIRY_BYTES, MSG_WAITALL) != PHOS_INQUIRY_BYTES)
+		return;
+	memcpy(&asked, hello, sizeof asked);
+	if (asked == PHOS_INQUIRY_MAGIC) {
+		answer(fd);
+		return;
+	}
 	struct welcome welcome = {PHOS_MAGIC,  PHOS_VERSION, 0,  0,  7, PHOS_SESSION_BYTES,
 				  ARENA_BYTES, "",           "", "", ""};
-	if (recv(fd, hello, sizeof hello, MSG_WAITALL) != (ssize_t)sizeof hello ||
+	const size_t rest = sizeof hello - PHOS_INQUIRY_BYTES;
+	if (recv(fd, hello + PHOS_INQUIRY_BYTES, rest, MSG_WAITALL) != (ssize_t)rest ||
 	    manner == HANGS_UP)
 		return;
 	make_session(manner);
@@ -186,6 +203,7 @@ static void no_cuda_here(void)
 	EXPECT_EQUAL(cuEventQuery(1), CUDA_ERROR_NOT_INITIALIZED);
 	EXPECT_EQUAL(cuCtxSynchronize(), CUDA_ERROR_NOT_INITIALIZED);
 	EXPECT_EQUAL(cuDriverGetVersion(&count), CUDA_SUCCESS);
+	EXPECT_EQUAL(count, 12080);
 }
 
 static void forks_after_init(void)

@@ -20,6 +20,8 @@ func (s Spec) Devices() []gpu.DeviceInfo {
 			UUID:        uuid(s.Name, ordinal),
 			MemoryBytes: s.MemoryBytes,
 			Attributes:  s.attributes(ordinal),
+
+			DriverVersion: s.Driver,
 		}
 	}
 	return devices

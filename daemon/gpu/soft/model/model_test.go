@@ -18,6 +18,8 @@ func TestParse(t *testing.T) {
 		"soft:1,memory=512MiB,cores=3": func(s *Spec) { s.MemoryBytes, s.Cores = 512<<20, 3 },
 		"soft:1,name=My GPU,cc=7.5":    func(s *Spec) { s.Name, s.CC = "My GPU", 75 },
 		"soft:1,cc=12.0":               func(s *Spec) { s.CC = 120 },
+		"soft:1,cuda=12.8":             func(s *Spec) { s.Driver = 12080 },
+		"soft:1,cuda=13.0":             func(s *Spec) { s.Driver = 13000 },
 		"soft:1,marks=off":             func(s *Spec) { s.Unmarked = true },
 		"soft:1,marks=on":              func(*Spec) {},
 	} {
@@ -42,6 +44,9 @@ func TestParse(t *testing.T) {
 		"soft:1,cc=9":           "7.0, 7.5, 8.0",
 		"soft:1,cc=6.1":         "7.0, 7.5, 8.0",
 		"soft:1,cores=0":        "1 to 1024",
+		"soft:1,cuda=13.1":      "12.0 to 13.0",
+		"soft:1,cuda=11.8":      "12.0 to 13.0",
+		"soft:1,cuda=12":        "12.0 to 13.0",
 		"soft:1,name=":          "a name has",
 		"soft:1,marks":          "on or off",
 	} {

@@ -20,6 +20,9 @@ type Spec struct {
 	Name        string
 	// CC is the compute capability times ten: 90 for 9.0.
 	CC int
+	// Driver is the version of the driver that the devices pretend to have, 0 for the default: a runtime refuses an older one than
+	// its own. Calls are answered alike whatever it is.
+	Driver int32
 	// Cores bounds the processors that one kernel uses; 0 means all.
 	Cores int
 	// Unmarked devices do not say which memory was written; what saves them compares digests, as it does on real ones.
@@ -37,7 +40,7 @@ const (
 // ErrSpec is in the chain of every error of Parse.
 var ErrSpec = errors.New("bad specification of software GPUs")
 
-const specForm = "soft:N[,deterministic][,memory=8GiB][,name=TEXT][,cc=9.0][,cores=K][,marks=off]"
+const specForm = "soft:N[,deterministic][,memory=8GiB][,name=TEXT][,cc=9.0][,cuda=12.4][,cores=K][,marks=off]"
 
 // Parse reads "soft:N" with its options.
 func Parse(text string) (Spec, error) {
@@ -85,6 +88,8 @@ func (s *Spec) set(option string) (err error) {
 		s.Name = value
 	case "cc":
 		s.CC, err = capability(value)
+	case "cuda":
+		s.Driver, err = driverVersion(value)
 	case "cores":
 		s.Cores, err = number(value, 1, 1024)
 	case "marks":
@@ -93,7 +98,7 @@ func (s *Spec) set(option string) (err error) {
 		}
 		s.Unmarked = value == "off"
 	default:
-		return errors.New("no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cores=N, marks=off")
+		return errors.New("no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N, marks=off")
 	}
 	return err
 }
@@ -136,4 +141,16 @@ func capability(text string) (int, error) {
 		known = append(known, name)
 	}
 	return 0, fmt.Errorf("%q is none of %s", text, strings.Join(known, ", "))
+}
+
+// driverVersion reads "12.4", a version of CUDA that libphos.so has the calls of.
+func driverVersion(text string) (int32, error) {
+	major, minor, found := strings.Cut(text, ".")
+	m, err := number(major, 12, gpu.NewestDriver/1000)
+	n, err2 := number(minor, 0, 9)
+	version := int32(1000*m + 10*n)
+	if !found || err != nil || err2 != nil || version > gpu.NewestDriver {
+		return 0, fmt.Errorf("%q is no version from 12.0 to 13.0", text)
+	}
+	return version, nil
 }
