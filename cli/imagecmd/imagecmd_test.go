@@ -3,7 +3,6 @@ package imagecmd
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +13,8 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files of this package anew")
 
 // goldenImage is an image that was committed with the first version of the format.
 const goldenImage = "../../ckpt/store/testdata/golden/v1/image"
@@ -69,14 +67,7 @@ func TestTexts(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			got = strings.ReplaceAll(diskSpace.ReplaceAllString(got, "SPACE"), "/"+"home/", "/users/")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want, err := os.ReadFile(file); err != nil || got != string(want) {
-				t.Errorf("%s (%v): it says\n%s", file, err, got)
-			}
+			golden.Check(t, file, []byte(got))
 		}
 	}
 }

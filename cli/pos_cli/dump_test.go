@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/golden"
 )
 
 type checkpointStream = grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]
@@ -70,7 +71,7 @@ func TestDump(t *testing.T) {
 			if status := run(append(strings.Fields(test.flags), "--dir", dir), &stdout, &stderr); status != exitDone {
 				t.Fatalf("status %d: %s", status, stderr.String())
 			}
-			golden(t, test.stdout, bytes.ReplaceAll(stdout.Bytes(), []byte(dir), []byte("/data/image")))
+			golden.Check(t, filepath.Join("testdata", test.stdout), bytes.ReplaceAll(stdout.Bytes(), []byte(dir), []byte("/data/image")))
 			if stderr.String() != test.stderr {
 				t.Errorf("progress is %q, want %q", stderr.String(), test.stderr)
 			}

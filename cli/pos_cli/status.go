@@ -6,6 +6,7 @@ import (
 	"flag"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/status"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
@@ -39,11 +40,11 @@ there is nothing. What a program is doing is told by:
     pos_cli --status --json | jq '.programs[] | select(.state == "failed") | .pid, .fault'`,
 	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
 		asJSON := flags.Bool("json", false, "print JSON")
-		return func(ctx context.Context, to streams, _ []string) error { return status(ctx, to, *asJSON) }
+		return func(ctx context.Context, to streams, _ []string) error { return showStatus(ctx, to, *asJSON) }
 	},
 }
 
-func status(ctx context.Context, to streams, asJSON bool) error {
+func showStatus(ctx context.Context, to streams, asJSON bool) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
 		return err
@@ -53,11 +54,11 @@ func status(ctx context.Context, to streams, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	view := viewOf(reply, time.Now())
+	view := status.Of(reply, time.Now())
 	if asJSON {
 		encoder := json.NewEncoder(to.out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(view)
 	}
-	return view.table(to.out)
+	return view.Table(to.out)
 }

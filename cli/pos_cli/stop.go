@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
@@ -79,10 +80,10 @@ func stop(ctx context.Context, to streams, options stopOptions) error {
 	}
 	for _, program := range reply.GetDrained() {
 		fmt.Fprintf(to.out, "saved and stopped pid %d (%s, %s): %s, generation %d\n", program.GetPid(), program.GetUser(),
-			printable(program.GetCommand()), printable(program.GetCheckpointDir()), program.GetCheckpointGeneration())
+			wording.Printable(program.GetCommand()), wording.Printable(program.GetCheckpointDir()), program.GetCheckpointGeneration())
 	}
 	for _, program := range reply.GetEnded() {
-		fmt.Fprintf(to.out, "ended the session of pid %d (%s, %s)\n", program.GetPid(), program.GetUser(), printable(program.GetCommand()))
+		fmt.Fprintf(to.out, "ended the session of pid %d (%s, %s)\n", program.GetPid(), program.GetUser(), wording.Printable(program.GetCommand()))
 	}
 	if err := waitGone(ctx, rpc.Socket()); err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/phos-gpu/phos/tests/golden"
 )
 
 // TestDependencyLists keeps the list of everything linked into each program in the repository, so that an addition is seen in review.
@@ -23,18 +25,6 @@ func TestDependencyLists(t *testing.T) {
 		}
 		slices.Sort(names)
 		got := strings.Join(names, "\n") + "\n"
-		golden := filepath.Join("testdata", main+".deps")
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != string(want) {
-			t.Errorf("%s links other packages than %s lists; look at them, then run this test with -update", main, golden)
-		}
+		golden.Check(t, filepath.Join("testdata", main+".deps"), []byte(got))
 	}
 }

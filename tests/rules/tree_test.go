@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -18,8 +17,6 @@ import (
 	"sync"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "write the expected files again")
 
 const (
 	root   = "../.."

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/phos-gpu/phos/tests/golden"
 )
 
 // FuzzParse feeds foreign text: it must never panic, and what it accepts must hold together.
@@ -32,7 +34,7 @@ func FuzzParse(f *testing.F) {
 			checkFunc(t, fn)
 		}
 		if dump := completed(t, text).Dump(); dump != m.Dump() {
-			t.Fatalf("by its outline: %s", firstDifference(dump, m.Dump()))
+			t.Fatalf("by its outline: %s", golden.Difference(dump, m.Dump()))
 		}
 	})
 }

@@ -1,15 +1,14 @@
 package ptx
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"github.com/phos-gpu/phos/tests/golden"
+)
 
 // texts are the PTX files of testdata: written by hand to have every instruction once, or made by compilers.
 func texts(t testing.TB) []string {
@@ -37,29 +36,9 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s:\n%v", file, err)
 			}
-			golden := strings.TrimSuffix(file, ".ptx") + ".golden"
-			got := m.Dump()
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := read(t, golden); got != want {
-				t.Errorf("%s differs from %s, first at:\n%s", file, golden, firstDifference(got, want))
-			}
+			golden.Check(t, strings.TrimSuffix(file, ".ptx")+".golden", []byte(m.Dump()))
 		})
 	}
-}
-
-func firstDifference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) || g[i] != w[i] {
-			return "got  " + g[i] + "\nwant " + strings.Join(w[min(i, len(w)):min(i+1, len(w))], "")
-		}
-	}
-	return "the golden file is longer"
 }
 
 // TestEveryOpcode keeps testdata complete: each opcode and each sub-operation stands in some file.

@@ -3,6 +3,8 @@ package ptx
 import (
 	"strings"
 	"testing"
+
+	"github.com/phos-gpu/phos/tests/golden"
 )
 
 // completed is an outline with all of its bodies read.
@@ -25,7 +27,7 @@ func TestOutline(t *testing.T) {
 	for _, file := range texts(t) {
 		m := completed(t, read(t, file))
 		if got, want := m.Dump(), read(t, strings.TrimSuffix(file, ".ptx")+".golden"); got != want {
-			t.Errorf("%s by its outline, first difference:\n%s", file, firstDifference(got, want))
+			t.Errorf("%s by its outline, first difference:\n%s", file, golden.Difference(got, want))
 		}
 	}
 }

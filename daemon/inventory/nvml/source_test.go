@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -17,9 +15,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 
 	"github.com/phos-gpu/phos/daemon/inventory"
+	"github.com/phos-gpu/phos/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden file")
 
 // bare is a GPU of go-nvml's server that supports nothing beyond what that server answers.
 func bare(index int) *dgxa100.Device {
@@ -121,19 +118,7 @@ func TestInventory(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = append(text, '\n')
-	golden := filepath.Join("testdata", "inventory.json")
-	if *update {
-		if err := os.WriteFile(golden, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != string(text) {
-		t.Errorf("got:\n%s\nwant:\n%s", text, want)
-	}
+	golden.Check(t, "testdata/inventory.json", text)
 }
 
 // A GPU that is lost later keeps its name, which the driver no longer tells.

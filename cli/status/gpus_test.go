@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/inventory"
 	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/golden"
 )
 
 // mockedInventory is what package inventory/nvml has got out of go-nvml's server of made-up GPUs: one that tells everything, one that tells
@@ -55,21 +56,21 @@ func realGPUs(t *testing.T) (*rpc.StatusReply, time.Time) {
 func TestRealGPUsTable(t *testing.T) {
 	reply, now := realGPUs(t)
 	var text bytes.Buffer
-	if err := viewOf(reply, now).table(&text); err != nil {
+	if err := Of(reply, now).Table(&text); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "status_gpus.txt", text.Bytes())
+	golden.Check(t, "testdata/status_gpus.txt", text.Bytes())
 }
 
 func TestRealGPUsJSON(t *testing.T) {
 	reply, now := realGPUs(t)
-	view := viewOf(reply, now)
+	view := Of(reply, now)
 	inUTC(&view)
 	text, err := json.MarshalIndent(view, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "status_gpus.json", append(text, '\n'))
+	golden.Check(t, "testdata/status_gpus.json", append(text, '\n'))
 }
 
 // Why the driver says nothing is said where its words would stand.
@@ -77,7 +78,7 @@ func TestSilentDriverTable(t *testing.T) {
 	reply, now := example()
 	reply.Daemon.DriverError = "NVML does not answer"
 	var text bytes.Buffer
-	if err := viewOf(reply, now).table(&text); err != nil {
+	if err := Of(reply, now).Table(&text); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(text.Bytes(), []byte("warning: the driver cannot be asked: NVML does not answer\n")) {

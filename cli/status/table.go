@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/cli/wording"
 )
 
-// table writes the view for people.
-func (v statusView) table(to io.Writer) error {
+// Table writes the view for people.
+func (v View) Table(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(out, "phosd %s, pid %d, up %s, %s\n", v.Daemon.Version, v.Daemon.PID,
 		wording.Age(time.Duration(v.Daemon.UptimeSeconds)*time.Second), v.Daemon.Socket)
@@ -65,7 +65,7 @@ func (d daemonView) waitingText() string {
 }
 
 // gpuTable has a line for each GPU. Real ones have more to tell.
-func (v statusView) gpuTable(out io.Writer) {
+func (v View) gpuTable(out io.Writer) {
 	switch {
 	case v.Daemon.DriverError != "":
 		fmt.Fprintf(out, "warning: the driver cannot be asked: %s\n", v.Daemon.DriverError)
@@ -100,7 +100,7 @@ func (v statusView) gpuTable(out io.Writer) {
 }
 
 // foreignTable lists who else is on the GPUs.
-func (v statusView) foreignTable(out io.Writer) {
+func (v View) foreignTable(out io.Writer) {
 	lead := "\nGPU\tNOT OURS: PID\tMEMORY\tUSER\tCOMMAND\n"
 	for _, gpu := range v.GPUs {
 		if gpu.Hardware == nil {

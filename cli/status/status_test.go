@@ -1,36 +1,14 @@
-package main
+package status
 
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-// golden compares with a committed file.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs:\n%s\nwant:\n%s", path, got, want)
-	}
-}
 
 // example has one program of each kind; one of them tries to write to the terminal.
 func example() (*rpc.StatusReply, time.Time) {
@@ -78,29 +56,29 @@ func example() (*rpc.StatusReply, time.Time) {
 
 func TestStatusJSON(t *testing.T) {
 	reply, now := example()
-	view := viewOf(reply, now)
+	view := Of(reply, now)
 	// The golden file must not depend on where the test runs.
 	inUTC(&view)
 	text, err := json.MarshalIndent(view, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "status.json", append(text, '\n'))
+	golden.Check(t, "testdata/status.json", append(text, '\n'))
 }
 
 func TestStatusTable(t *testing.T) {
 	reply, now := example()
-	view := viewOf(reply, now)
+	view := Of(reply, now)
 	var text bytes.Buffer
-	if err := view.table(&text); err != nil {
+	if err := view.Table(&text); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "status.txt", text.Bytes())
+	golden.Check(t, "testdata/status.txt", text.Bytes())
 }
 
 // What is empty is an empty list for scripts, not null.
 func TestEmptyStatusJSON(t *testing.T) {
-	text, err := json.Marshal(viewOf(&rpc.StatusReply{}, time.UnixMilli(0)))
+	text, err := json.Marshal(Of(&rpc.StatusReply{}, time.UnixMilli(0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +89,7 @@ func TestEmptyStatusJSON(t *testing.T) {
 	}
 }
 
-func inUTC(view *statusView) {
+func inUTC(view *View) {
 	view.Daemon.Started = view.Daemon.Started.UTC()
 	for _, gpu := range view.GPUs {
 		if gpu.Hardware != nil {

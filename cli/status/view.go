@@ -1,17 +1,16 @@
-package main
+package status
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
+	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
-// statusView is what --status --json prints. Scripts read it: fields may be added, never renamed or taken away.
-type statusView struct {
+// View is what --status --json prints. Scripts read it: fields may be added, never renamed or taken away.
+type View struct {
 	Daemon   daemonView    `json:"daemon"`
 	GPUs     []gpuView     `json:"gpus"`
 	Programs []programView `json:"programs"`
@@ -142,15 +141,16 @@ type pendingView struct {
 	Milliseconds uint64 `json:"milliseconds"`
 }
 
-func viewOf(reply *rpc.StatusReply, now time.Time) statusView {
+// Of makes an answer of phosd's a view.
+func Of(reply *rpc.StatusReply, now time.Time) View {
 	daemon := reply.GetDaemon()
 	started := time.UnixMilli(daemon.GetStartedUnixMilliseconds())
-	view := statusView{
+	view := View{
 		Daemon: daemonView{
 			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
 			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Waiting: daemon.GetWaitingWorkers(), WaitingBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
 			Warnings:      list(daemon.GetWarnings()),
-			DriverVersion: printable(daemon.GetDriverVersion()), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: printable(daemon.GetDriverError()),
+			DriverVersion: wording.Printable(daemon.GetDriverVersion()), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: wording.Printable(daemon.GetDriverError()),
 		},
 		GPUs:     []gpuView{},
 		Programs: []programView{},
@@ -174,19 +174,19 @@ func hardwareOf(hardware *rpc.Hardware, now time.Time) *hardwareView {
 		return nil
 	}
 	view := &hardwareView{
-		BusID: printable(hardware.GetBusId()), Lost: printable(hardware.GetLost()),
+		BusID: wording.Printable(hardware.GetBusId()), Lost: wording.Printable(hardware.GetLost()),
 		MemoryBytes: hardware.MemoryBytes, UsedBytes: hardware.UsedBytes, FreeBytes: hardware.FreeBytes,
 		BusyPercent: hardware.BusyPercent, MemoryBusyPercent: hardware.MemoryBusyPercent, Temperature: hardware.TemperatureCelsius,
 		PowerMilliwatts: hardware.PowerMilliwatts, PowerLimit: hardware.PowerLimitMilliwatts,
-		ComputeMode: printable(hardware.GetComputeMode()), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
+		ComputeMode: wording.Printable(hardware.GetComputeMode()), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
 		Links: hardware.GetLinks(), ActiveLinks: hardware.GetActiveLinks(), Foreign: []foreignView{}, Events: []eventView{},
 	}
 	for _, p := range hardware.GetForeign() {
-		view.Foreign = append(view.Foreign, foreignView{p.GetPid(), printable(p.GetUser()), printable(p.GetCommand()), p.UsedBytes, p.GetGraphics()})
+		view.Foreign = append(view.Foreign, foreignView{p.GetPid(), wording.Printable(p.GetUser()), wording.Printable(p.GetCommand()), p.UsedBytes, p.GetGraphics()})
 	}
 	for _, e := range hardware.GetEvents() {
 		at := moment(e.GetUnixMilliseconds())
-		each := eventView{Xid: e.GetXid(), Text: printable(e.GetText()), Time: at, ProgramFault: e.GetProgramFault()}
+		each := eventView{Xid: e.GetXid(), Text: wording.Printable(e.GetText()), Time: at, ProgramFault: e.GetProgramFault()}
 		if at != nil {
 			each.age = max(now.Sub(*at), 0)
 		}
@@ -227,17 +227,17 @@ func programOf(program *rpc.Program, now time.Time) programView {
 	progress := description.GetProgress()
 	started := time.UnixMilli(program.GetStartedUnixMilliseconds())
 	view := programView{
-		PID: program.GetPid(), Session: program.GetSession(), Job: printable(description.GetJobName()),
-		User: program.GetUser(), UID: program.GetUid(), Command: printable(program.GetCommand()),
+		PID: program.GetPid(), Session: program.GetSession(), Job: wording.Printable(description.GetJobName()),
+		User: program.GetUser(), UID: program.GetUid(), Command: wording.Printable(program.GetCommand()),
 		State: stateOf(program), GPUs: []uint32{},
 		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(), Kernels: list(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
-		LogPath: printable(description.GetLogPath()), JobFileError: printable(description.GetJobFileError()),
-		PinnedBytes: progress.GetPinnedBytes(), Fault: printable(progress.GetFault()),
+		LogPath: wording.Printable(description.GetLogPath()), JobFileError: wording.Printable(description.GetJobFileError()),
+		PinnedBytes: progress.GetPinnedBytes(), Fault: wording.Printable(progress.GetFault()),
 		age: now.Sub(started),
 	}
 	if failure := program.GetFailure(); failure != "" {
-		view.Fault = printable(failure)
+		view.Fault = wording.Printable(failure)
 	}
 	for _, memory := range progress.GetMemory() {
 		if memory.GetBytes() > 0 {
@@ -246,7 +246,7 @@ func programOf(program *rpc.Program, now time.Time) programView {
 		}
 	}
 	if progress.GetPendingMilliseconds() > 0 || progress.GetPendingCall() != "" {
-		view.Pending = &pendingView{printable(progress.GetPendingCall()), progress.GetPendingStream(), progress.GetPendingMilliseconds()}
+		view.Pending = &pendingView{wording.Printable(progress.GetPendingCall()), progress.GetPendingStream(), progress.GetPendingMilliseconds()}
 	}
 	if size := description.GetWorldSize(); size > 0 {
 		rank := description.GetRank()
@@ -259,7 +259,7 @@ func programOf(program *rpc.Program, now time.Time) programView {
 
 func saveOf(program *rpc.Program, now time.Time) saveView {
 	view := saveView{
-		Dir: printable(program.GetCheckpointDir()), Running: program.GetCheckpointRunning(), Error: printable(program.GetCheckpointError()),
+		Dir: wording.Printable(program.GetCheckpointDir()), Running: program.GetCheckpointRunning(), Error: wording.Printable(program.GetCheckpointError()),
 		Failed: moment(program.GetCheckpointFailedUnixMilliseconds()), Next: moment(program.GetNextCheckpointUnixMilliseconds()),
 	}
 	if last := moment(program.GetLastCheckpointUnixMilliseconds()); last != nil {
@@ -275,7 +275,7 @@ func saveOf(program *rpc.Program, now time.Time) saveView {
 	}
 	if policy := program.GetPolicy(); policy != nil {
 		view.Policy = &policyView{
-			Dir: printable(policy.GetDir()), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
+			Dir: wording.Printable(policy.GetDir()), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
 			BandwidthBytes: policy.GetBandwidthBytes(), On: list(policy.GetOn()),
 		}
 	}
@@ -306,21 +306,11 @@ func stateOf(program *rpc.Program) string {
 	return "running"
 }
 
-// printable keeps what a program says about itself from steering the reader's terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
-}
-
 // list is never null in JSON.
 func list(texts []string) []string {
 	cleaned := make([]string, len(texts))
 	for i, text := range texts {
-		cleaned[i] = printable(text)
+		cleaned[i] = wording.Printable(text)
 	}
 	return cleaned
 }

@@ -1,0 +1,40 @@
+// Package golden compares what a test has got with a committed file; -update writes the file anew, to be looked at before it is committed.
+package golden
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// Check fails a test unless a file holds what was got, and names the first line that differs.
+func Check(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s differs: %s; -update writes it anew, to be looked at", path, Difference(string(got), string(want)))
+	}
+}
+
+// Difference names the first line in which two different texts differ.
+func Difference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Sprintf("line %d is %q and was %q", i+1, g[i], w[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, and there were %d", len(g), len(w))
+}
