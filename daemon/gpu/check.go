@@ -52,6 +52,17 @@ func (w Fill) Check() error {
 	return nil
 }
 
+// Check refuses a call of nothing.
+func (w Call) Check() error {
+	if w.Func == nil {
+		return &Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}
+	}
+	return nil
+}
+
+// Check is that of a Call.
+func (w Tell) Check() error { return Call(w).Check() }
+
 // Check refuses words that do not exist, and waits of an unknown kind.
 func (w MemoryOps) Check() error {
 	for _, op := range w.Ops {

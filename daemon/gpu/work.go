@@ -2,7 +2,7 @@ package gpu
 
 import "io"
 
-// Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, MemoryOps, Record, Await, Call and
+// Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, MemoryOps, Record, Await, Call, Tell and
 // Nothing.
 // Values are plain data, so that a captured graph can be kept, copied and replayed.
 type Work interface{ isWork() }
@@ -107,6 +107,21 @@ type Await struct{ Event Event }
 // poisoned or closing, so that a session can always release what waits for it. It must not wait for the stream it is in.
 type Call struct{ Func func() }
 
+// Tell runs a function of the session once everything before it in the stream is done, but what comes after it need not
+// wait: it may run meanwhile, and may be done first. Those of a stream run one after the other, in order, and before a
+// Call that comes later. Synchronize waits for them, and a stream is not idle while one is left. Otherwise it is as Call.
+// Func may be run by who asks for the stream's state, and must not ask for it itself.
+type Tell struct{ Func func() }
+
+// Always reports whether work is run even when the context is poisoned or closing.
+func Always(work Work) bool {
+	switch work.(type) {
+	case Call, Tell:
+		return true
+	}
+	return false
+}
+
 // Nothing is an empty node, for joining dependencies in a graph.
 type Nothing struct{}
 
@@ -117,6 +132,7 @@ func (MemoryOps) isWork() {}
 func (Record) isWork()    {}
 func (Await) isWork()     {}
 func (Call) isWork()      {}
+func (Tell) isWork()      {}
 func (Nothing) isWork()   {}
 
 // Graph is work with dependencies, as data: node i runs after the nodes that After names. Child graphs are already inlined.

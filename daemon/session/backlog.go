@@ -53,7 +53,7 @@ func (st *stream) count() {
 	units := st.units
 	st.units = 0
 	st.backlog.add(units)
-	if st.work.Submit(gpu.Call{Func: func() { st.backlog.done(units) }}) != nil {
+	if st.work.Submit(gpu.Tell{Func: func() { st.backlog.done(units) }}) != nil {
 		st.backlog.done(units)
 	}
 }

@@ -8,6 +8,6 @@
 // # Locking
 //
 // Handlers run one at a time, in the order of the ring, with Session.mu held, and must not wait for a GPU or for the
-// program. What has to wait is handed to Call.Beside and runs without the lock. Functions that streams run (gpu.Call)
-// never take Session.mu: someone who holds it may be waiting for them.
+// program. What has to wait is handed to Call.Beside and runs without the lock. Functions that streams run (gpu.Call,
+// gpu.Tell) never take Session.mu: someone who holds it may be waiting for them.
 package session

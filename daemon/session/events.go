@@ -262,7 +262,7 @@ func (s *Session) record(call *Call, e *event, in *wire.EventRecord) error {
 	if e.counter != nil {
 		e.ours = e.counter.Ask()
 	}
-	return st.submit(gpu.Call{Func: s.reached(e, e.recorded)})
+	return st.submit(gpu.Tell{Func: s.reached(e, e.recorded)})
 }
 
 // reached is what a stream runs after it has recorded an event.

@@ -225,8 +225,12 @@ func (st *fakeStream) Submit(work gpu.Work) error {
 }
 
 func (c *fakeContext) run(work gpu.Work) {
-	if call, is := work.(gpu.Call); is {
-		call.Func()
+	switch work := work.(type) {
+	case gpu.Call:
+		work.Func()
+		return
+	case gpu.Tell:
+		work.Func()
 		return
 	}
 	if c.Fault() != nil {

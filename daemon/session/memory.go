@@ -74,7 +74,7 @@ func (s *Session) afterAll(d *device, f func()) {
 		}
 	}
 	for _, st := range busy {
-		if st.submit(gpu.Call{Func: arrive}) != nil {
+		if st.submit(gpu.Tell{Func: arrive}) != nil {
 			arrive()
 		}
 	}

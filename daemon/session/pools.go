@@ -222,7 +222,7 @@ func (s *Session) memFreeAsync(call *Call, in *wire.MemFreeAsync) error {
 		a.free(s)
 		return nil
 	}
-	return s.enqueue(st, gpu.Call{Func: func() { a.free(s) }})
+	return s.enqueue(st, gpu.Tell{Func: func() { a.free(s) }})
 }
 
 func (p *pool) save(*saving) saved.State {

@@ -7,8 +7,9 @@
 //
 // Work goes to the driver's own streams at once, as long as the driver can order it: launches, copies and fills of device
 // memory, events. What needs the host in the middle of a stream, a Call or a copy with the program's own memory, goes to the
-// stream's lane (lane.go), a goroutine that waits for the driver, does it, and lets what follows go on. So no function of ours
-// ever runs on a thread of the driver's, and a fault never loses a Call.
+// stream's lane (lane.go), a goroutine that waits for the driver, does it, and lets what follows go on. What a Tell runs waits
+// beside the stream, which goes on (tell.go). So no function of ours ever runs on a thread of the driver's, and a fault never
+// loses a Call.
 //
 // It knows no sessions, no images of checkpoints and no transport. Read backend.go, then stream.go and lane.go.
 package cuda

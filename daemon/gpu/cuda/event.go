@@ -74,7 +74,7 @@ func (m *mark) drop() {
 	}
 }
 
-// record has the driver record the mark, in a stream.
+// record has the driver record the mark, in a stream, whose mu is held.
 func (m *mark) record(s *Stream) error {
 	c := m.context
 	native, err := c.events.take(c, m.timing)
@@ -86,6 +86,7 @@ func (m *mark) record(s *Stream) error {
 		return err
 	}
 	m.settle(native, 0)
+	s.endsWith(m)
 	return nil
 }
 
@@ -193,14 +194,21 @@ func (e *Event) Synchronize() error {
 	}
 	defer m.drop()
 	<-m.wait()
-	if native, _ := m.known(); native != 0 && !e.context.stopping() {
-		err := e.context.driver.EventSynchronize(e.context.native, native)
-		if err := e.context.noted("synchronize event", err); err != nil && !e.context.stopping() {
+	for asked := time.Now(); time.Since(asked) < eagerness; {
+		if err := m.query(); err != abi.NotReady {
 			return err
 		}
 	}
+	m.await()
+	if err := m.query(); err != abi.NotReady {
+		return err
+	}
 	return e.context.Fault()
 }
+
+// eagerness is how long who waits for an event keeps asking: the driver wakes a sleeper some ten microseconds late. All our events
+// let him sleep, as most who wait are in no hurry; a driver that spins would spend a processor on each.
+const eagerness = 200 * time.Microsecond
 
 // ElapsedSince returns the milliseconds from start to e.
 func (e *Event) ElapsedSince(start gpu.Event) (float32, error) {
@@ -269,9 +277,9 @@ func (p *eventPool) take(c *Context, timing bool) (cudadrv.Event, error) {
 		return event, nil
 	}
 	p.mu.Unlock()
-	var flags uint32 = cudadrv.EventDisableTiming
-	if timing {
-		flags = 0
+	var flags uint32 = cudadrv.EventBlockingSync
+	if !timing {
+		flags |= cudadrv.EventDisableTiming
 	}
 	return c.driver.EventCreate(c.native, flags)
 }

@@ -106,7 +106,10 @@ func (s *Stream) ferryPart(dst, src gpu.Place, width uint64, buffer []byte) erro
 
 func (s *Stream) copyAndWait(w gpu.Copy) error {
 	c := s.context
+	s.mu.Lock()
+	s.endsWith(nil)
 	err := s.copyOnDevices(w)
+	s.mu.Unlock()
 	if err == nil {
 		err = c.driver.StreamSynchronize(c.native, s.native)
 	}

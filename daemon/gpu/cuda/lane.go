@@ -27,10 +27,14 @@ func (s *Stream) lane() {
 // perform does one item, or once the context stops, only what others may wait for.
 func (s *Stream) perform(it item) {
 	c := s.context
-	call, isCall := it.work.(gpu.Call)
-	if isCall {
+	switch work := it.work.(type) {
+	case gpu.Call:
 		s.drain()
-		call.Func()
+		s.awaitTells(it.after)
+		work.Func()
+		return
+	case gpu.Tell:
+		s.tellLate(work)
 		return
 	}
 	if _, awaits := it.work.(gpu.Await); awaits && it.mark != nil {
@@ -47,12 +51,28 @@ func (s *Stream) perform(it item) {
 	if copied, is := it.work.(gpu.Copy); is && !it.native() {
 		err = s.ferry(copied)
 	} else {
+		s.mu.Lock()
 		err = s.issue(it)
+		s.mu.Unlock()
 	}
 	if err != nil && !c.stopping() {
 		// The program has been told long ago that it was accepted, so this is how it learns of it.
 		c.poison(err)
 	}
+}
+
+// tellLate is tell in the lane. What it belongs behind, the driver has by now.
+func (s *Stream) tellLate(work gpu.Tell) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tell(work.Func) == nil {
+		return
+	}
+	s.mu.Unlock() // there is no event to be had
+	s.drain()
+	s.mu.Lock()
+	s.tells = append(s.tells, tell{do: work.Func})
+	s.tellDue()
 }
 
 // drain waits until the driver is done with the stream, or the context stops.

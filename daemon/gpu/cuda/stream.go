@@ -20,6 +20,13 @@ type Stream struct {
 	// submitted and completed count what went through the lane.
 	submitted, completed uint64
 	closed, gone         bool // gone: the driver has it no more
+	// tail is the mark that is the last thing the driver was given; nil when that is something else.
+	tail *mark
+	// tells is what the driver was asked to get to before it is run; watched: a goroutine waits for that; telling: somebody
+	// is running some. toTell and told count those submitted and those run.
+	tells            []tell
+	watched, telling bool
+	toTell, told     uint64
 }
 
 // item is one thing submitted.
@@ -27,6 +34,8 @@ type item struct {
 	work gpu.Work
 	// mark is what a Record settles or an Await waits for; nil for an event never recorded.
 	mark *mark
+	// after is how many functions a Call in the lane comes after.
+	after uint64
 }
 
 // NewStream makes a stream. The session orders it with the default stream, so to the driver they are all apart.
@@ -50,7 +59,7 @@ func (c *Context) NewStream(options gpu.StreamOptions) (gpu.Stream, error) {
 func (s *Stream) Submit(work gpu.Work) error {
 	c := s.context
 	if err := c.Fault(); err != nil {
-		if _, isCall := work.(gpu.Call); !isCall {
+		if !gpu.Always(work) {
 			return err
 		}
 	}
@@ -83,10 +92,19 @@ func (s *Stream) put(it item) error {
 		it.drop()
 		return errClosedStream()
 	}
+	_, tells := it.work.(gpu.Tell)
 	if !s.running && !s.context.stopping() && it.native() {
 		defer it.drop()
-		return s.issue(it)
+		err := s.issue(it)
+		if tells && err == nil {
+			s.toTell++
+		}
+		return err
 	}
+	if tells {
+		s.toTell++
+	}
+	it.after = s.toTell
 	s.queue = append(s.queue, it)
 	s.submitted++
 	if !s.running {
@@ -115,24 +133,26 @@ func (s *Stream) Idle() bool {
 		return false
 	}
 	if s.gone || s.context.stopping() {
-		return true
+		return s.quiet()
 	}
 	err := s.context.driver.StreamQuery(s.context.native, s.native)
 	if gpu.Code(err) == abi.NotReady {
 		return false
 	}
 	_ = s.context.noted("query stream", err)
-	return true
+	return s.quiet()
 }
 
 // Synchronize waits for all work submitted before the call.
 func (s *Stream) Synchronize() error {
 	c := s.context
-	gone := s.awaitLane()
+	gone, tells := s.awaitLane()
 	if gone || c.stopping() {
+		s.awaitTells(tells)
 		return c.Fault()
 	}
 	err := c.noted("synchronize stream", c.driver.StreamSynchronize(c.native, s.native))
+	s.awaitTells(tells)
 	if c.stopping() {
 		return c.Fault() // what the driver says of a context that is being closed is no fault
 	}
@@ -140,14 +160,15 @@ func (s *Stream) Synchronize() error {
 	return err
 }
 
-// awaitLane waits until the lane has done what was submitted before.
-func (s *Stream) awaitLane() (gone bool) {
+// awaitLane waits until the lane has done what was submitted before. tells is how many functions were, in all.
+func (s *Stream) awaitLane() (gone bool, tells uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	tells = s.toTell
 	for target := s.submitted; s.completed < target; {
 		s.progress.Wait()
 	}
-	return s.gone
+	return s.gone, tells
 }
 
 // Close lets the stream end once its work is done, without waiting for it.
@@ -169,6 +190,10 @@ func (s *Stream) Close() error {
 func (s *Stream) forget() {
 	c := s.context
 	s.mu.Lock()
+	for s.watched {
+		s.progress.Wait() // its marks are in this stream
+	}
+	s.endsWith(nil)
 	if !s.gone && !c.stopping() {
 		_ = c.noted("destroy stream", c.driver.StreamDestroy(c.native, s.native))
 	}
@@ -186,5 +211,6 @@ func (s *Stream) end() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.awaitLane()
+	_, tells := s.awaitLane()
+	s.awaitTells(tells)
 }

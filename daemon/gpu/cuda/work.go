@@ -39,10 +39,9 @@ func (c *Context) check(work gpu.Work) error {
 	case gpu.Fill:
 		return work.Check()
 	case gpu.Call:
-		if work.Func == nil {
-			return &gpu.Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}
-		}
-		return nil
+		return work.Check()
+	case gpu.Tell:
+		return work.Check()
 	case gpu.MemoryOps:
 		return work.Check()
 	case gpu.Nothing:
@@ -57,9 +56,16 @@ func (c *Context) check(work gpu.Work) error {
 	return &gpu.Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is no work", work)}
 }
 
-// issue gives an item to the driver.
+// issue gives an item to the driver. mu is held.
 func (s *Stream) issue(it item) error {
 	c := s.context
+	switch work := it.work.(type) {
+	case gpu.Tell:
+		return s.tell(work.Func)
+	case gpu.Record:
+		return c.noted("record event", it.mark.record(s))
+	}
+	s.endsWith(nil)
 	switch work := it.work.(type) {
 	case gpu.Launch:
 		return s.launch(work)
@@ -69,8 +75,6 @@ func (s *Stream) issue(it item) error {
 		return c.noted("fill", s.fill(work))
 	case gpu.MemoryOps:
 		return c.noted("write or wait for words", s.words(work))
-	case gpu.Record:
-		return c.noted("record event", it.mark.record(s))
 	case gpu.Await:
 		return s.await(it.mark)
 	}

@@ -60,17 +60,18 @@ func testFault(t *testing.T, b *bench) {
 func testCallsAfterFault(t *testing.T, b *bench) {
 	s := b.stream()
 	work, reached, open := gate()
-	var ran atomic.Bool
-	b.submit(s, work, launch(b.kernel("store"), 1, 1, uint64(8), uint32(1)), gpu.Call{Func: func() { ran.Store(true) }})
+	var told, ran atomic.Bool
+	b.submit(s, work, launch(b.kernel("store"), 1, 1, uint64(8), uint32(1)), gpu.Tell{Func: func() { told.Store(true) }},
+		gpu.Call{Func: func() { ran.Store(told.Load()) }})
 	b.arrives("gate", reached)
 	open()
 	b.want("null address", s.Synchronize(), abi.IllegalAddress)
 	if !ran.Load() {
 		t.Error("a call of the session was dropped")
 	}
-	b.submit(s, gpu.Call{Func: func() { ran.Store(false) }})
+	b.submit(s, gpu.Call{Func: func() { ran.Store(false) }}, gpu.Tell{Func: func() { told.Store(false) }})
 	_ = s.Synchronize()
-	if ran.Load() {
+	if ran.Load() || told.Load() {
 		t.Error("a call of the session was refused after the fault")
 	}
 }

@@ -36,6 +36,8 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"stream/concurrency", testConcurrency},
 		{"stream/query", testQuery},
 		{"stream/words", testWords},
+		{"stream/tell", testTell},
+		{"stream/tell left", testTellLeft},
 		{"stream/close", testStreamClose},
 		{"event/await", testAwait},
 		{"event/rerecord", testRerecord},

@@ -177,7 +177,8 @@ func testClose(t *testing.T, b *bench) {
 	b.must(c.Memory().Map(gpu.Range{Address: b.next, Bytes: 4 * gpu.ChunkBytes}))
 	work, reached, open := gate()
 	var ran atomic.Bool
-	b.submit(s, work, gpu.Record{Event: e}, gpu.Call{Func: func() { ran.Store(true) }})
+	var told atomic.Bool
+	b.submit(s, work, gpu.Record{Event: e}, gpu.Call{Func: func() { ran.Store(true) }}, gpu.Tell{Func: func() { told.Store(true) }})
 	b.arrives("gate", reached)
 	closed := make(chan struct{})
 	go func() {
@@ -188,7 +189,7 @@ func testClose(t *testing.T, b *bench) {
 	}()
 	open()
 	b.arrives("end of close", closed)
-	if !ran.Load() {
+	if !ran.Load() || !told.Load() {
 		t.Error("a call of the session was dropped")
 	}
 	b.must(e.Synchronize()) // whoever waits for an event of a closed context is let go

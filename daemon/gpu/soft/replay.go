@@ -127,6 +127,8 @@ func (r *replay) release(nodes []int) {
 			}
 		case gpu.Call:
 			work.Func()
+		case gpu.Tell:
+			work.Func()
 		}
 	}
 }

@@ -32,7 +32,7 @@ func newStream(c *Context, l *lane) *Stream {
 func (s *Stream) Submit(work gpu.Work) error {
 	c := s.context
 	if err := c.Fault(); err != nil {
-		if _, isCall := work.(gpu.Call); !isCall {
+		if !gpu.Always(work) {
 			return err
 		}
 	}
@@ -57,6 +57,8 @@ func (s *Stream) run(it *item) {
 	case gpu.Record:
 		it.mark.complete()
 	case gpu.Call:
+		work.Func()
+	case gpu.Tell:
 		work.Func()
 	default:
 		if c.stopping() {

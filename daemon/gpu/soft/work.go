@@ -37,10 +37,9 @@ func (c *Context) check(work gpu.Work) error {
 	case gpu.MemoryOps:
 		return work.Check()
 	case gpu.Call:
-		if work.Func == nil {
-			return &gpu.Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}
-		}
-		return nil
+		return work.Check()
+	case gpu.Tell:
+		return work.Check()
 	case gpu.Nothing:
 		return nil
 	case gpu.Record:
@@ -74,6 +73,8 @@ func (c *Context) perform(work gpu.Work, m *mark) error {
 			}
 		}
 	case gpu.Call:
+		work.Func()
+	case gpu.Tell:
 		work.Func()
 	}
 	return nil

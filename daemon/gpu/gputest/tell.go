@@ -1,0 +1,83 @@
+package gputest
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// testTell: each function runs after the work before it, once, in order, and before what comes later and holds the stream.
+func testTell(t *testing.T, b *bench) {
+	const n = 500
+	s, e := b.stream(), b.event(false)
+	address := b.alloc(n)
+	var told []int
+	for i := range n {
+		b.submit(s, gpu.Fill{Address: address + uint64(i), Pattern: uint32(i%250 + 1), PatternBytes: 1, Columns: 1, Rows: 1})
+		if i%3 == 0 {
+			b.submit(s, gpu.Record{Event: e})
+		}
+		b.submit(s, gpu.Tell{Func: func() {
+			if got := b.read(address+uint64(i), 1)[0]; got != byte(i%250+1) {
+				t.Errorf("function %d saw %d", i, got)
+			}
+			told = append(told, i)
+		}})
+		if i%50 == 49 {
+			b.submit(s, gpu.Call{Func: func() {
+				if len(told) != i+1 {
+					t.Errorf("%d of %d functions ran before a call", len(told), i+1)
+				}
+			}})
+		}
+	}
+	b.must(s.Synchronize())
+	if len(told) != n {
+		t.Fatalf("%d of %d functions ran", len(told), n)
+	}
+	for i, j := range told {
+		if i != j {
+			t.Fatalf("function %d ran as number %d", j, i)
+		}
+	}
+}
+
+// testTellLeft: a stream is not over before its functions are, and none runs before its turn.
+func testTellLeft(t *testing.T, b *bench) {
+	s := b.stream()
+	held, reached, open := gate()
+	in, out := make(chan struct{}), make(chan struct{})
+	var early atomic.Bool
+	early.Store(true)
+	b.submit(s, held, gpu.Tell{Func: func() {
+		if early.Load() {
+			t.Error("a function ran before what it comes after")
+		}
+		close(in)
+		<-out
+	}})
+	b.arrives("gate", reached)
+	b.want("query before a function", s.Query(), abi.NotReady)
+	early.Store(false)
+	open()
+	b.arrives("function", in)
+	b.want("query while a function runs", s.Query(), abi.NotReady)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Synchronize()
+	}()
+	select {
+	case <-ended:
+		t.Error("synchronized while a function runs")
+	default:
+	}
+	close(out)
+	b.arrives("end of synchronize", ended)
+	if !s.Idle() {
+		t.Error("not idle when all is done")
+	}
+	b.want("no function", s.Submit(gpu.Tell{}), abi.InvalidValue)
+}
