@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/handover"
@@ -44,27 +45,27 @@ Ctrl-C gives up: the program runs on, and the directory is as it was. So does ev
 Progress goes to standard error. The last line, on standard output, says how long the program stood still, how long it all took,
 and how many bytes were written and how many were there already; with --json it is one object.`
 
-var preDumpVerb = verb{
-	name:      "pre-dump",
-	arguments: "--dir DIR --pid PID",
-	summary:   "checkpoint a program that keeps running",
-	about: `Saves a program and its GPU state while it runs. It stands still once, briefly, and goes on.
+var preDumpVerb = verb.Verb{
+	Name:      "pre-dump",
+	Arguments: "--dir DIR --pid PID",
+	Summary:   "checkpoint a program that keeps running",
+	About: `Saves a program and its GPU state while it runs. It stands still once, briefly, and goes on.
 
     pos_cli --pre-dump --dir /data/ckpt --pid 4711` + dumpDetails,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return prepareDump(flags, false)
 	},
 }
 
-var dumpVerb = verb{
-	name:      "dump",
-	arguments: "--dir DIR --pid PID",
-	summary:   "checkpoint a program and stop it",
-	about: `Saves a program and its GPU state, and ends it once the image is complete.
+var dumpVerb = verb.Verb{
+	Name:      "dump",
+	Arguments: "--dir DIR --pid PID",
+	Summary:   "checkpoint a program and stop it",
+	About: `Saves a program and its GPU state, and ends it once the image is complete.
 
     pos_cli --dump --dir /data/ckpt --pid 4711
     pos_cli --restore --dir /data/ckpt` + dumpDetails,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return prepareDump(flags, true)
 	},
 }
@@ -81,7 +82,7 @@ type dumpOptions struct {
 	partial bool
 }
 
-func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, streams, []string) error {
+func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, verb.Streams, []string) error {
 	options := dumpOptions{stop: stop}
 	flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 	flags.UintVar(&options.pid, "pid", 0, "`PID` of the program")
@@ -92,7 +93,7 @@ func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, streams, 
 	flags.TextVar(&options.budget, "budget", config.Size(0), "use at most `BYTES` of memory for copies, as 1GiB; 0: phosd's setting")
 	flags.DurationVar(&options.deadline, "deadline", 0, "give up after `TIME`, as 90s; 0: phosd's setting")
 	flags.BoolVar(&options.asJSON, "json", false, "print the result as JSON, and no progress")
-	return func(ctx context.Context, to streams, _ []string) error {
+	return func(ctx context.Context, to verb.Streams, _ []string) error {
 		if err := options.check(); err != nil {
 			return err
 		}
@@ -110,27 +111,27 @@ func appendTo(list *[]string) func(string) error {
 func (o *dumpOptions) check() error {
 	switch {
 	case o.dir == "":
-		return &usageError{"name the image's directory: --dir DIR"}
+		return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
 	case o.pid == 0:
-		return &usageError{"name the program: --pid PID"}
+		return &verb.UsageError{Text: "name the program: --pid PID"}
 	case o.pid > math.MaxInt32:
-		return &usageError{fmt.Sprintf("%d is no pid; name the program: --pid PID", o.pid)}
+		return &verb.UsageError{Text: fmt.Sprintf("%d is no pid; name the program: --pid PID", o.pid)}
 	case len(o.targets) > 0 && len(o.skipped) > 0:
-		return &usageError{"--target and --skip-target exclude each other"}
+		return &verb.UsageError{Text: "--target and --skip-target exclude each other"}
 	case len(o.targets)+len(o.skipped) > maxKinds:
-		return &usageError{fmt.Sprintf("at most %d kinds of state can be named", maxKinds)}
+		return &verb.UsageError{Text: fmt.Sprintf("at most %d kinds of state can be named", maxKinds)}
 	case o.deadline < 0:
-		return &usageError{"the deadline lies in the past"}
+		return &verb.UsageError{Text: "the deadline lies in the past"}
 	}
 	kinds, err := image.ChooseKinds(o.targets, o.skipped)
 	if err != nil {
-		return &usageError{err.Error()}
+		return &verb.UsageError{Text: err.Error()}
 	}
 	o.partial = len(kinds) > 0
 	return nil
 }
 
-func dump(ctx context.Context, to streams, options dumpOptions) error {
+func dump(ctx context.Context, to verb.Streams, options dumpOptions) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func dump(ctx context.Context, to streams, options dumpOptions) error {
 		return err
 	}
 	if options.dir == pipe.Dir {
-		to.out = to.err // its place is the image's
+		to.Out = to.Err // its place is the image's
 	} else {
 		defer dir.Close()
 	}
@@ -156,13 +157,13 @@ func dump(ctx context.Context, to streams, options dumpOptions) error {
 		return options.failure(ctx, err)
 	}
 	if options.asJSON {
-		return json.NewEncoder(to.out).Encode(dumpViewOf(options.dir, done))
+		return json.NewEncoder(to.Out).Encode(dumpViewOf(options.dir, done))
 	}
 	text := dumpText(done)
 	if options.partial {
 		text += "; partial: it cannot be restored"
 	}
-	_, err = fmt.Fprintln(to.out, text)
+	_, err = fmt.Fprintln(to.Out, text)
 	return err
 }
 
@@ -199,7 +200,7 @@ func (o *dumpOptions) begin(token []byte) *rpc.CheckpointCommand {
 }
 
 // followDump asks for a checkpoint and shows how far it is. When the context ends, phosd is told to take it back, and waited for.
-func followDump(ctx context.Context, to streams, client *rpc.Client, options *dumpOptions, token []byte) (*rpc.CheckpointDone, error) {
+func followDump(ctx context.Context, to verb.Streams, client *rpc.Client, options *dumpOptions, token []byte) (*rpc.CheckpointDone, error) {
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	stream, err := client.Daemon.Checkpoint(lasting)
@@ -211,7 +212,7 @@ func followDump(ctx context.Context, to streams, client *rpc.Client, options *du
 		_, err = stream.Recv()
 		return nil, rpc.FromStatus(err)
 	}
-	bar := terminal.NewBar(to.err)
+	bar := terminal.NewBar(to.Err)
 	defer bar.Clear()
 	defer onGivingUp(ctx, cancel, func() error {
 		bar.Say(givingUp)

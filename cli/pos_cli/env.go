@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
+
+	"github.com/phos-gpu/phos/cli/verb"
 )
 
-var envVerb = verb{
-	name:    "env",
-	summary: "print shell code that sets $phos",
-	about: `Prints shell code for: eval "$(pos_cli --env)". After it,
+var envVerb = verb.Verb{
+	Name:    "env",
+	Summary: "print shell code that sets $phos",
+	About: `Prints shell code for: eval "$(pos_cli --env)". After it,
 
     env $phos python3 train.py
 
@@ -26,8 +28,8 @@ fish splits at lines only:
     bash -c 'eval "$(pos_cli --env)"; env $phos python3 train.py'
 
 libphos.so reads from the program's environment PHOS_SOCKET, PHOS_LOG and PHOS_COPY; see the manual page.`,
-	prepare: func(*flag.FlagSet) func(context.Context, streams, []string) error {
-		return func(_ context.Context, to streams, _ []string) error {
+	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+		return func(_ context.Context, to verb.Streams, _ []string) error {
 			self, err := os.Executable()
 			if err != nil {
 				return err
@@ -36,7 +38,7 @@ libphos.so reads from the program's environment PHOS_SOCKET, PHOS_LOG and PHOS_C
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(to.out, code)
+			_, err = fmt.Fprint(to.Out, code)
 			return err
 		}
 	},

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/cli/imagecmd"
+	"github.com/phos-gpu/phos/cli/verb"
 )
 
-var imageVerb = verb{
-	name: "image", word: true,
-	arguments: "list|show|check|verify|diff|prune DIR, key",
-	summary:   "look at checkpoint images, check them, and thin them out",
-	about: `An image is a directory that --pre-dump and --dump write into and --restore reads. Each checkpoint into it is a
+var imageVerb = verb.Verb{
+	Name: "image", Word: true,
+	Arguments: "list|show|check|verify|diff|prune DIR, key",
+	Summary:   "look at checkpoint images, check them, and thin them out",
+	About: `An image is a directory that --pre-dump and --dump write into and --restore reads. Each checkpoint into it is a
 generation; generations share what did not change between them. FORMAT.md describes every byte.
 
     pos_cli image list /data/ckpt          what is in it
@@ -31,21 +32,21 @@ All but check and key work without phosd, on any machine, and with the rights of
 
 // It names the group that it stands for, so it is completed here.
 func init() {
-	imageVerb.prepare = func(*flag.FlagSet) func(context.Context, streams, []string) error {
-		return func(_ context.Context, to streams, arguments []string) error {
+	imageVerb.Prepare = func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+		return func(_ context.Context, to verb.Streams, arguments []string) error {
 			if len(arguments) == 0 {
-				return helpOn(to.out, &imageVerb)
+				return verb.Help(to.Out, &imageVerb)
 			}
-			return &usageError{fmt.Sprintf("there is no verb \"image %s\"; see: pos_cli help image", arguments[0])}
+			return &verb.UsageError{Text: fmt.Sprintf("there is no verb \"image %s\"; see: pos_cli help image", arguments[0])}
 		}
 	}
 }
 
-var imageListVerb = verb{
-	name: "image list", word: true,
-	arguments: "DIR",
-	summary:   "list the generations of an image",
-	about: `Lists the generations of an image, the oldest first, with what each has written and shared with older ones, and how
+var imageListVerb = verb.Verb{
+	Name: "image list", Word: true,
+	Arguments: "DIR",
+	Summary:   "list the generations of an image",
+	About: `Lists the generations of an image, the oldest first, with what each has written and shared with older ones, and how
 much disk space the image takes. A generation that cannot be restored says so in its row: partial (made with --target
 or --skip-target) or damaged.
 
@@ -57,16 +58,16 @@ needed_bytes (what generations need of it, null when some is missing) and genera
 phos, host, owner_uid, owner, pid, command, processes, gpu_processes, memory_bytes, pinned_bytes, cpu_bytes,
 written_bytes, shared_bytes, pause_microseconds, kinds (of a partial image), group, and damage (why its manifest
 cannot be read; the other fields are empty then).`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return onImage(flags, func(_ context.Context, out imagecmd.Output, dir string) error { return imagecmd.List(out, dir) })
 	},
 }
 
-var imageShowVerb = verb{
-	name: "image show", word: true,
-	arguments: "DIR",
-	summary:   "show everything about a generation",
-	about: `Shows one generation of an image: when, where and of what it was made, its processes with what each has on its GPUs,
+var imageShowVerb = verb.Verb{
+	Name: "image show", Word: true,
+	Arguments: "DIR",
+	Summary:   "show everything about a generation",
+	About: `Shows one generation of an image: when, where and of what it was made, its processes with what each has on its GPUs,
 its files, and the terminals and pipes that a restore connects again.
 
     pos_cli image show /data/ckpt
@@ -75,7 +76,7 @@ its files, and the terminals and pipes that a restore connects again.
 With --json it prints one object: dir, store, format, generation, bytes, seal (version, owner_uid and key, the name of
 the key that sealed it; only phosd can tell whether it did) and manifest: the manifest itself, every field, exactly as
 it stands in the image. Its own field version says which; FORMAT.md describes it.`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		return onImage(flags, func(_ context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Show(out, dir, *generation)
@@ -83,11 +84,11 @@ it stands in the image. Its own field version says which; FORMAT.md describes it
 	},
 }
 
-var imageCheckVerb = verb{
-	name: "image check", word: true,
-	arguments: "DIR",
-	summary:   "say whether an image can be restored here, and if not, why",
-	about: `Asks phosd whether a restore of the image would succeed on this machine, for this user, at this moment, and tells all
+var imageCheckVerb = verb.Verb{
+	Name: "image check", Word: true,
+	Arguments: "DIR",
+	Summary:   "say whether an image can be restored here, and if not, why",
+	About: `Asks phosd whether a restore of the image would succeed on this machine, for this user, at this moment, and tells all
 that stands against it and what to do about it. Nothing is started. The contents are not read: see pos_cli image
 verify.
 
@@ -96,7 +97,7 @@ verify.
 The exit status is 1 when something stands against a restore. With --json it prints one object: dir, generation,
 restorable and obstacles, each with subject, reason, remedy (may be empty) and harmless (true: it is only worth
 knowing).`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		newPIDs := flags.Bool("new-pids", false, "for a restore with --new-pids")
 		return onImage(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
@@ -105,11 +106,11 @@ knowing).`,
 	},
 }
 
-var imageVerifyVerb = verb{
-	name: "image verify", word: true,
-	arguments: "DIR",
-	summary:   "read an image and check every byte of it",
-	about: `Reads all of an image and compares it with its check sums. Every damaged file is named, with what is wrong at which
+var imageVerifyVerb = verb.Verb{
+	Name: "image verify", Word: true,
+	Arguments: "DIR",
+	Summary:   "read an image and check every byte of it",
+	About: `Reads all of an image and compares it with its check sums. Every damaged file is named, with what is wrong at which
 offset, and which generations and processes need what was lost. A content that another file still has is not lost.
 
     pos_cli image verify /data/ckpt
@@ -120,16 +121,16 @@ checkpoint into the directory writes again what is missing. Seals are judged by 
 With --json it prints one object: dir, generations, packs, contents, bytes, good_generations, bad_generations and
 problems, each with file (within the directory), what, and touches: generation and parts ("gpu of pid 12, gpu0", "cpu,
 12/pages-1.img", "file /data/log").`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return onImage(flags, imagecmd.Verify)
 	},
 }
 
-var imageDiffVerb = verb{
-	name: "image diff", word: true,
-	arguments: "DIR",
-	summary:   "show what changed between two generations",
-	about: `Compares two generations of an image, the two newest when none is named: how many bytes of GPU memory, of the CPU half
+var imageDiffVerb = verb.Verb{
+	Name: "image diff", Word: true,
+	Arguments: "DIR",
+	Summary:   "show what changed between two generations",
+	About: `Compares two generations of an image, the two newest when none is named: how many bytes of GPU memory, of the CPU half
 and of saved files changed, and how many are the same; then which processes, memories, files and objects. Whole chunks
 of 2 MiB are compared, by their names; no content is read.
 
@@ -139,7 +140,7 @@ of 2 MiB are compared, by their names; no content is read.
 With --json it prints one object: dir, from, to, totals (gpu, cpu, files: bytes_before, bytes_after, changed_bytes,
 shared_bytes), processes (pid, command, change, memory with address ranges, files, objects before and after), cpu and
 files (name, change, bytes_before, bytes_after, changed_bytes). A change is added, removed or changed.`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		from := flags.Uint64("from", 0, "the `N`th generation; 0: the one before --to")
 		to := flags.Uint64("to", 0, "the `N`th generation; 0: the newest")
 		all := flags.Bool("all", false, "list every range of memory that changed")
@@ -149,11 +150,11 @@ files (name, change, bytes_before, bytes_after, changed_bytes). A change is adde
 	},
 }
 
-var imageKeyVerb = verb{
-	name: "image key", word: true,
-	arguments: "export | list | import NAME | forget NAME",
-	summary:   "let users restore images of other machines",
-	about: `phosd seals each image with the key of its machine, and restores for a user only what was sealed for that user: by this
+var imageKeyVerb = verb.Verb{
+	Name: "image key", Word: true,
+	Arguments: "export | list | import NAME | forget NAME",
+	Summary:   "let users restore images of other machines",
+	About: `phosd seals each image with the key of its machine, and restores for a user only what was sealed for that user: by this
 machine, or by one whose key root has imported. Root may restore any image.
 
     ssh node1 pos_cli image key export | pos_cli image key import node1
@@ -162,10 +163,10 @@ machine, or by one whose key root has imported. Root may restore any image.
 
 A key is a secret of root's: who has it can make images that are restored as any user, root too, wherever it counts. Import only
 those of machines whose root is trusted as this one's. With --json, list prints an array of names.`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		asJSON := flags.Bool("json", false, "print JSON")
-		return func(ctx context.Context, to streams, words []string) error {
-			out := imagecmd.Output{Out: to.out, Err: to.err, JSON: *asJSON}
+		return func(ctx context.Context, to verb.Streams, words []string) error {
+			out := imagecmd.Output{Out: to.Out, Err: to.Err, JSON: *asJSON}
 			switch {
 			case len(words) == 1 && words[0] == "export":
 				return imagecmd.ExportKey(ctx, out)
@@ -176,18 +177,18 @@ those of machines whose root is trusted as this one's. With --json, list prints 
 			case len(words) == 2 && words[0] == "forget":
 				return imagecmd.ForgetKey(ctx, out, words[1])
 			}
-			return &usageError{"say export, list, import NAME or forget NAME"}
+			return &verb.UsageError{Text: "say export, list, import NAME or forget NAME"}
 		}
 	},
 }
 
 // onImage registers --json and returns what runs a verb on the one directory that is named.
-func onImage(flags *flag.FlagSet, act func(context.Context, imagecmd.Output, string) error) func(context.Context, streams, []string) error {
+func onImage(flags *flag.FlagSet, act func(context.Context, imagecmd.Output, string) error) func(context.Context, verb.Streams, []string) error {
 	asJSON := flags.Bool("json", false, "print JSON, and no progress")
-	return func(ctx context.Context, to streams, arguments []string) error {
+	return func(ctx context.Context, to verb.Streams, arguments []string) error {
 		if len(arguments) != 1 {
-			return &usageError{fmt.Sprintf("name the image's directory, and nothing else; see: pos_cli help %s", strings.TrimPrefix(flags.Name(), "pos_cli "))}
+			return &verb.UsageError{Text: fmt.Sprintf("name the image's directory, and nothing else; see: pos_cli help %s", strings.TrimPrefix(flags.Name(), "pos_cli "))}
 		}
-		return act(ctx, imagecmd.Output{Out: to.out, Err: to.err, JSON: *asJSON}, arguments[0])
+		return act(ctx, imagecmd.Output{Out: to.Out, Err: to.Err, JSON: *asJSON}, arguments[0])
 	}
 }

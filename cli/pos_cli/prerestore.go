@@ -13,28 +13,29 @@ import (
 
 	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
-var preRestoreVerb = verb{
-	name:      "pre-restore",
-	arguments: "--dir DIR",
-	summary:   "make the next restore of an image fast",
-	about: `Starts what a restore of the image needs and loads its memory, so that the next --restore of it takes little time.
+var preRestoreVerb = verb.Verb{
+	Name:      "pre-restore",
+	Arguments: "--dir DIR",
+	Summary:   "make the next restore of an image fast",
+	About: `Starts what a restore of the image needs and loads its memory, so that the next --restore of it takes little time.
 --cancel takes that back.
 
     pos_cli --pre-restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options preRestoreOptions
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
 		flags.BoolVar(&options.cancel, "cancel", false, "take it back")
-		return func(ctx context.Context, to streams, _ []string) error {
+		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if options.dir == "" {
-				return &usageError{"name the image's directory: --dir DIR"}
+				return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
 			}
 			return preRestore(ctx, to, options)
 		}
@@ -47,7 +48,7 @@ type preRestoreOptions struct {
 	cancel     bool
 }
 
-func preRestore(ctx context.Context, to streams, options preRestoreOptions) error {
+func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
 		return err
@@ -62,18 +63,18 @@ func preRestore(ctx context.Context, to streams, options preRestoreOptions) erro
 	if err != nil {
 		return err
 	}
-	loaded, err := followLoad(terminal.NewBar(to.err), events.Recv)
+	loaded, err := followLoad(terminal.NewBar(to.Err), events.Recv)
 	switch {
 	case err != nil && ctx.Err() != nil && !options.cancel:
 		return takeBack(client, dir, options)
 	case err != nil:
 		return err
 	case options.cancel:
-		_, err = fmt.Fprintln(to.out, "nothing is kept for a restore any more")
+		_, err = fmt.Fprintln(to.Out, "nothing is kept for a restore any more")
 	case loaded != nil:
-		_, err = fmt.Fprintf(to.out, "ready: %s loaded in %s\n", wording.Bytes(loaded.GetBytes()), wording.Microseconds(loaded.GetTotalMicroseconds()))
+		_, err = fmt.Fprintf(to.Out, "ready: %s loaded in %s\n", wording.Bytes(loaded.GetBytes()), wording.Microseconds(loaded.GetTotalMicroseconds()))
 	default:
-		_, err = fmt.Fprintln(to.out, "ready")
+		_, err = fmt.Fprintln(to.Out, "ready")
 	}
 	return err
 }

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/cli/imagecmd"
+	"github.com/phos-gpu/phos/cli/verb"
 )
 
-var imagePruneVerb = verb{
-	name: "image prune", word: true,
-	arguments: "DIR",
-	summary:   "remove old generations of an image",
-	about: `Removes generations of an image, and what only they needed. Name either how many of the newest stay (--keep), or which
+var imagePruneVerb = verb.Verb{
+	Name: "image prune", Word: true,
+	Arguments: "DIR",
+	Summary:   "remove old generations of an image",
+	About: `Removes generations of an image, and what only they needed. Name either how many of the newest stay (--keep), or which
 go (--generation, several times or separated by commas). What stays is looked at first: when something of it is
 missing, nothing is removed. Packs of which little is needed are written again, which takes as much free space for a
 while.
@@ -29,7 +30,7 @@ image: see pos_cli --clean.
 
 With --json it prints one object: dir, dry_run, removed and kept (generations), packs_removed, packs_rewritten,
 freed_bytes (an estimate with --dry-run), and damage when something was found on the way that could not be read.`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options imagecmd.PruneOptions
 		flags.UintVar(&options.Keep, "keep", 0, "keep the `N` newest generations")
 		flags.Func("generation", "remove these `GENERATIONS`, separated by commas", func(value string) error {
@@ -46,20 +47,20 @@ freed_bytes (an estimate with --dry-run), and damage when something was found on
 		run := onImage(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Prune(ctx, out, dir, options)
 		})
-		return func(ctx context.Context, to streams, arguments []string) error {
+		return func(ctx context.Context, to verb.Streams, arguments []string) error {
 			if (options.Keep == 0) == (len(options.Remove) == 0) {
-				return &usageError{"say either how many generations stay, --keep N, or which go, --generation N; the whole image goes with --clean --dir DIR"}
+				return &verb.UsageError{Text: "say either how many generations stay, --keep N, or which go, --generation N; the whole image goes with --clean --dir DIR"}
 			}
 			return run(ctx, to, arguments)
 		}
 	},
 }
 
-var cleanVerb = verb{
-	name:      "clean",
-	arguments: "--dir DIR",
-	summary:   "remove an image",
-	about: `Removes the image in a directory, all generations of it, and what checkpoints that were cut off left there. The
+var cleanVerb = verb.Verb{
+	Name:      "clean",
+	Arguments: "--dir DIR",
+	Summary:   "remove an image",
+	About: `Removes the image in a directory, all generations of it, and what checkpoints that were cut off left there. The
 directory itself stays, empty. Only what belongs to the image is removed: when anything else lies in the directory,
 when it holds no image, or when a checkpoint, a restore, a --pre-restore or another command uses it, nothing is
 removed. A program that was restored from it and runs does not miss it.
@@ -69,15 +70,15 @@ removed. A program that was restored from it and runs does not miss it.
 
 It works without phosd, with the rights of the caller. Cut off at any moment, it may be called again. With --json it
 prints one object: dir, dry_run, generations, packs and bytes.`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		dir := flags.String("dir", "", "`DIR` of the image")
 		dryRun := flags.Bool("dry-run", false, "say what would be removed, and remove nothing")
 		asJSON := flags.Bool("json", false, "print JSON")
-		return func(_ context.Context, to streams, _ []string) error {
+		return func(_ context.Context, to verb.Streams, _ []string) error {
 			if *dir == "" {
-				return &usageError{"name the image's directory: --dir DIR"}
+				return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
 			}
-			return imagecmd.Clean(imagecmd.Output{Out: to.out, Err: to.err, JSON: *asJSON}, *dir, *dryRun)
+			return imagecmd.Clean(imagecmd.Output{Out: to.Out, Err: to.Err, JSON: *asJSON}, *dir, *dryRun)
 		}
 	},
 }

@@ -15,17 +15,18 @@ import (
 	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
-var restoreVerb = verb{
-	name:      "restore",
-	arguments: "--dir DIR",
-	summary:   "bring a checkpointed program back",
-	about: `Brings a program back as it was when it was saved. It runs again before all its memory is back; --eager loads
+var restoreVerb = verb.Verb{
+	Name:      "restore",
+	Arguments: "--dir DIR",
+	Summary:   "bring a checkpointed program back",
+	About: `Brings a program back as it was when it was saved. It runs again before all its memory is back; --eager loads
 everything first.
 
 Without --detach, pos_cli stands between the program and this terminal, or the files that pos_cli has as standard input, output
@@ -46,16 +47,16 @@ a program comes back in that container.
 With --dir - the image is read from standard input, where --dump --dir - has written it; the program's own input is empty then.
 
 Ctrl-C before the program runs gives up: no process is left, and the image stays as it is.`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		options := restoreOptions{standard: terminal.Standard{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
 		flags.BoolVar(&options.detach, "detach", false, "return once the program runs")
 		flags.BoolVar(&options.newPIDs, "new-pids", false, "give the program a pid namespace of its own")
 		flags.BoolVar(&options.eager, "eager", false, "load all memory before the program runs")
-		return func(ctx context.Context, to streams, _ []string) error {
+		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if options.dir == "" {
-				return &usageError{"name the image's directory: --dir DIR"}
+				return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
 			}
 			return restore(ctx, to, options)
 		}
@@ -76,7 +77,7 @@ func (e *programEnded) Error() string {
 	return fmt.Sprintf("the program ended with status %d", e.status)
 }
 
-func restore(ctx context.Context, to streams, options restoreOptions) error {
+func restore(ctx context.Context, to verb.Streams, options restoreOptions) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func restore(ctx context.Context, to streams, options restoreOptions) error {
 func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	if o.dir == pipe.Dir {
 		if o.generation != 0 {
-			return nil, nil, &usageError{"a stream has one generation"}
+			return nil, nil, &verb.UsageError{Text: "a stream has one generation"}
 		}
 		manifest, stream, err := pipe.In(o.standard.In)
 		if err != nil {
@@ -151,7 +152,7 @@ func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Ends, error) 
 }
 
 // followRestore brings the program back and stays with it.
-func followRestore(ctx context.Context, to streams, client *rpc.Client, begin *rpc.RestoreBegin, ends *terminal.Ends) error {
+func followRestore(ctx context.Context, to verb.Streams, client *rpc.Client, begin *rpc.RestoreBegin, ends *terminal.Ends) error {
 	// Signals end the attempt as long as nothing runs, and are the program's from then on.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, heeded()...)
@@ -162,7 +163,7 @@ func followRestore(ctx context.Context, to streams, client *rpc.Client, begin *r
 	if err != nil {
 		return rpc.FromStatus(err)
 	}
-	v := &visit{to: to, bar: terminal.NewBar(to.err), ends: ends, detach: begin.GetDetach(), began: make(chan struct{}), stream: stream}
+	v := &visit{to: to, bar: terminal.NewBar(to.Err), ends: ends, detach: begin.GetDetach(), began: make(chan struct{}), stream: stream}
 	// A failure to send is told, with its reason, by what is received.
 	_ = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Begin{Begin: begin}})
 	passed := make(chan struct{})
@@ -185,7 +186,7 @@ func followRestore(ctx context.Context, to streams, client *rpc.Client, begin *r
 
 // visit is the time that pos_cli spends with a restored program.
 type visit struct {
-	to     streams
+	to     verb.Streams
 	bar    *terminal.Bar
 	ends   *terminal.Ends
 	detach bool
@@ -266,7 +267,7 @@ func (v *visit) follow(ctx context.Context) (err error) {
 			showRestore(v.bar, event)
 		case event.GetNotice() != "":
 			// The terminal may be in raw mode.
-			fmt.Fprintf(v.to.err, "\rpos_cli: %s\r\n", event.GetNotice())
+			fmt.Fprintf(v.to.Err, "\rpos_cli: %s\r\n", event.GetNotice())
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
@@ -117,7 +118,7 @@ func restoreThrough(t *testing.T, options restoreOptions, input string) outcome 
 	}
 	options.standard = terminal.Standard{In: files[0], Out: files[3], Err: files[5]}
 	var stderr bytes.Buffer
-	err := restore(context.WithoutCancel(t.Context()), streams{out: io.Discard, err: &stderr}, options)
+	err := restore(context.WithoutCancel(t.Context()), verb.Streams{Out: io.Discard, Err: &stderr}, options)
 	got := outcome{stderr: stderr.String()}
 	var ended *programEnded
 	switch {

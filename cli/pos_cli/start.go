@@ -13,17 +13,18 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
 // daemonLog receives the standard error of a phosd in the background.
 const daemonLog = "/var/log/phosd.log"
 
-var startVerb = verb{
-	name:      "start",
-	arguments: "--target daemon",
-	summary:   "start phosd",
-	about: `Starts phosd in the background, as root, and waits until it answers. Where its log is, is printed.
+var startVerb = verb.Verb{
+	Name:      "start",
+	Arguments: "--target daemon",
+	Summary:   "start phosd",
+	About: `Starts phosd in the background, as root, and waits until it answers. Where its log is, is printed.
 Programs that a former phosd left running go on and are adopted.
 
     pos_cli --start --target daemon
@@ -37,7 +38,7 @@ Settings come from /etc/phos/phosd.toml; flags win. --print-config shows what ho
 GPUs: auto takes what the machine has, real GPUs or else one software GPU. soft:N is N software GPUs; behind N, and separated by
 commas, may stand deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR and cores=N. cuda is the real GPUs. What keeps those from being
 served is said with what to do about it: no driver, one from before CUDA 12, MIG mode, a compute mode other than Default, a lost GPU.`,
-	prepare: prepareStart,
+	Prepare: prepareStart,
 }
 
 type startOptions struct {
@@ -47,7 +48,7 @@ type startOptions struct {
 	settings []string
 }
 
-func prepareStart(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+func prepareStart(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	var options startOptions
 	flags.StringVar(&options.target, "target", "daemon", "`WHAT` to start: daemon")
 	flags.BoolVar(&options.foreground, "foreground", false, "stay in the foreground, log to standard error")
@@ -68,12 +69,12 @@ func prepareStart(flags *flag.FlagSet) func(context.Context, streams, []string) 
 			return nil
 		})
 	}
-	return func(ctx context.Context, to streams, _ []string) error { return start(ctx, to, options) }
+	return func(ctx context.Context, to verb.Streams, _ []string) error { return start(ctx, to, options) }
 }
 
-func start(ctx context.Context, to streams, options startOptions) error {
+func start(ctx context.Context, to verb.Streams, options startOptions) error {
 	if options.target != "daemon" {
-		return &usageError{fmt.Sprintf("target %q is not known; this version starts: daemon", options.target)}
+		return &verb.UsageError{Text: fmt.Sprintf("target %q is not known; this version starts: daemon", options.target)}
 	}
 	phosd, err := findPhosd()
 	if err != nil {
@@ -94,14 +95,14 @@ func start(ctx context.Context, to streams, options startOptions) error {
 }
 
 // runThrough runs phosd for what it prints.
-func runThrough(ctx context.Context, to streams, phosd string, arguments []string) error {
+func runThrough(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
 	command := exec.CommandContext(ctx, phosd, arguments...)
-	command.Stdout, command.Stderr = to.out, to.err
+	command.Stdout, command.Stderr = to.Out, to.Err
 	return quietly(command.Run())
 }
 
 // startBehind starts phosd in the background and waits until it is ready or dead.
-func startBehind(ctx context.Context, to streams, phosd string, arguments []string) error {
+func startBehind(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: phosd must be started as root", rpc.ErrNotPermitted)
 	}
@@ -138,19 +139,19 @@ func startBehind(ctx context.Context, to streams, phosd string, arguments []stri
 }
 
 // reportReady reads what phosd says on its pipe: its socket and its log file, if it has one of its own.
-func reportReady(to streams, line string) error {
+func reportReady(to verb.Streams, line string) error {
 	fields := strings.Split(line, "\t")
 	switch {
 	case fields[0] == "running" && len(fields) == 2:
-		fmt.Fprintf(to.out, "phosd already runs at %s\n", fields[1])
+		fmt.Fprintf(to.Out, "phosd already runs at %s\n", fields[1])
 	case fields[0] == "ready" && len(fields) == 3:
 		log := fields[2]
 		if log == "" {
 			log = daemonLog
 		}
-		fmt.Fprintf(to.out, "phosd is ready at %s; its log is %s\n", fields[1], log)
+		fmt.Fprintf(to.Out, "phosd is ready at %s; its log is %s\n", fields[1], log)
 		if fields[1] != rpc.Socket() {
-			fmt.Fprintf(to.out, "that is not where programs look; tell them with: export %s=%s\n", rpc.SocketVariable, fields[1])
+			fmt.Fprintf(to.Out, "that is not where programs look; tell them with: export %s=%s\n", rpc.SocketVariable, fields[1])
 		}
 	default:
 		return errors.New(line)

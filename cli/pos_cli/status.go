@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cli/status"
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
-var statusVerb = verb{
-	name:    "status",
-	summary: "show phosd, its GPUs, and the programs that run",
-	about: `Shows phosd, its GPUs with the memory that all users' programs hold, and the caller's programs (root: everybody's).
+var statusVerb = verb.Verb{
+	Name:    "status",
+	Summary: "show phosd, its GPUs, and the programs that run",
+	About: `Shows phosd, its GPUs with the memory that all users' programs hold, and the caller's programs (root: everybody's).
 
 A program's state is running, starting (its handshake is not over), failed (a kernel faulted; the line below the table says
 which, where and at what address, and every later call of the program fails) or unresponsive (its worker does not answer).
@@ -38,13 +39,13 @@ there is nothing. What a program is doing is told by:
                                   later attempt failed, running, next, and the policy that asks for it
 
     pos_cli --status --json | jq '.programs[] | select(.state == "failed") | .pid, .fault'`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		asJSON := flags.Bool("json", false, "print JSON")
-		return func(ctx context.Context, to streams, _ []string) error { return showStatus(ctx, to, *asJSON) }
+		return func(ctx context.Context, to verb.Streams, _ []string) error { return showStatus(ctx, to, *asJSON) }
 	},
 }
 
-func showStatus(ctx context.Context, to streams, asJSON bool) error {
+func showStatus(ctx context.Context, to verb.Streams, asJSON bool) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
 		return err
@@ -56,9 +57,9 @@ func showStatus(ctx context.Context, to streams, asJSON bool) error {
 	}
 	view := status.Of(reply, time.Now())
 	if asJSON {
-		encoder := json.NewEncoder(to.out)
+		encoder := json.NewEncoder(to.Out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(view)
 	}
-	return view.Table(to.out)
+	return view.Table(to.Out)
 }

@@ -9,15 +9,16 @@ import (
 	"os"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cli/wording"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
-var stopVerb = verb{
-	name:    "stop",
-	summary: "stop phosd",
-	about: `Stops phosd. While programs run it refuses and names one; with --force their sessions end first, and every
+var stopVerb = verb.Verb{
+	Name:    "stop",
+	Summary: "stop phosd",
+	About: `Stops phosd. While programs run it refuses and names one; with --force their sessions end first, and every
 CUDA call they make from then on fails. (A phosd that is ended by a signal leaves programs running, for
 the next phosd to adopt: that is how to update it. Programs whose checkpoint policy says "on: [exit-signal]" are saved then,
 and run on.)
@@ -30,14 +31,14 @@ that are not complete run on.
     pos_cli --stop
     pos_cli --stop --drain --dir /data/drained
     pos_cli --stop --force`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options stopOptions
 		flags.BoolVar(&options.force, "force", false, "end the sessions of running programs")
 		flags.BoolVar(&options.drain, "drain", false, "save running programs and stop them")
 		flags.StringVar(&options.dir, "dir", "", "`DIR` for the images of programs that have no policy, with --drain")
-		return func(ctx context.Context, to streams, _ []string) error {
+		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if options.dir != "" && !options.drain {
-				return &usageError{"--dir is for --drain"}
+				return &verb.UsageError{Text: "--dir is for --drain"}
 			}
 			return stop(ctx, to, options)
 		}
@@ -64,7 +65,7 @@ func (o *stopOptions) begin(ctx context.Context) (*rpc.StopRequest, error) {
 	return request, err
 }
 
-func stop(ctx context.Context, to streams, options stopOptions) error {
+func stop(ctx context.Context, to verb.Streams, options stopOptions) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
 		return err
@@ -79,16 +80,16 @@ func stop(ctx context.Context, to streams, options stopOptions) error {
 		return err
 	}
 	for _, program := range reply.GetDrained() {
-		fmt.Fprintf(to.out, "saved and stopped pid %d (%s, %s): %s, generation %d\n", program.GetPid(), program.GetUser(),
+		fmt.Fprintf(to.Out, "saved and stopped pid %d (%s, %s): %s, generation %d\n", program.GetPid(), program.GetUser(),
 			wording.Printable(program.GetCommand()), wording.Printable(program.GetCheckpointDir()), program.GetCheckpointGeneration())
 	}
 	for _, program := range reply.GetEnded() {
-		fmt.Fprintf(to.out, "ended the session of pid %d (%s, %s)\n", program.GetPid(), program.GetUser(), wording.Printable(program.GetCommand()))
+		fmt.Fprintf(to.Out, "ended the session of pid %d (%s, %s)\n", program.GetPid(), program.GetUser(), wording.Printable(program.GetCommand()))
 	}
 	if err := waitGone(ctx, rpc.Socket()); err != nil {
 		return err
 	}
-	fmt.Fprintln(to.out, "phosd has stopped")
+	fmt.Fprintln(to.Out, "phosd has stopped")
 	return nil
 }
 

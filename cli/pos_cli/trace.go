@@ -8,15 +8,16 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
-var traceVerb = verb{
-	name:      "trace-resource",
-	arguments: "--subaction start|stop --pid PID [--dir DIR]",
-	summary:   "write down which calls make and use which objects",
-	about: `Writes down, from start to stop, which calls of a program and of the processes that it has started make, use and end
+var traceVerb = verb.Verb{
+	Name:      "trace-resource",
+	Arguments: "--subaction start|stop --pid PID [--dir DIR]",
+	Summary:   "write down which calls make and use which objects",
+	About: `Writes down, from start to stop, which calls of a program and of the processes that it has started make, use and end
 which objects: a file trace-PID-TIME.jsonl in DIR for each process that uses a GPU. The directory is made (mode 0700) if it is
 missing; --subaction stop needs none. A trace ends by itself with its program, at 1 GiB, and when its file takes no more. It is
 not part of a checkpoint: a program that was restored is traced when that is asked for again.
@@ -36,12 +37,12 @@ had made them. Then comes a line for each call, in order:
     error            the driver's name of what went wrong
 
 The last line has the number of calls, and under error why the trace did not go on.`,
-	prepare: func(flags *flag.FlagSet) func(context.Context, streams, []string) error {
+	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options traceOptions
 		flags.StringVar(&options.subaction, "subaction", "", "`ACTION`: start or stop")
 		flags.UintVar(&options.pid, "pid", 0, "`PID` of the program")
 		flags.StringVar(&options.dir, "dir", "", "`DIR` that the trace is written into")
-		return func(ctx context.Context, to streams, _ []string) error {
+		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if err := options.check(); err != nil {
 				return err
 			}
@@ -58,16 +59,16 @@ type traceOptions struct {
 func (o *traceOptions) check() error {
 	switch {
 	case o.subaction != "start" && o.subaction != "stop":
-		return &usageError{"say what to do: --subaction start or --subaction stop"}
+		return &verb.UsageError{Text: "say what to do: --subaction start or --subaction stop"}
 	case o.pid == 0 || o.pid > math.MaxInt32:
-		return &usageError{"name the program: --pid PID"}
+		return &verb.UsageError{Text: "name the program: --pid PID"}
 	case o.subaction == "start" && o.dir == "":
-		return &usageError{"name the trace's directory: --dir DIR"}
+		return &verb.UsageError{Text: "name the trace's directory: --dir DIR"}
 	}
 	return nil
 }
 
-func trace(ctx context.Context, to streams, options traceOptions) error {
+func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 	client, err := rpc.Dial(rpc.Socket())
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func trace(ctx context.Context, to streams, options traceOptions) error {
 		if reply.GetError() != "" {
 			return fmt.Errorf("the trace of pid %d had ended before, after %d calls: %s", options.pid, reply.GetCalls(), reply.GetError())
 		}
-		_, err = fmt.Fprintf(to.out, "the trace of pid %d has ended, after %d calls\n", options.pid, reply.GetCalls())
+		_, err = fmt.Fprintf(to.Out, "the trace of pid %d has ended, after %d calls\n", options.pid, reply.GetCalls())
 		return err
 	}
 	dir, clear, err := makeDirectory(options.dir)
@@ -99,7 +100,7 @@ func trace(ctx context.Context, to streams, options traceOptions) error {
 		return err
 	}
 	for _, name := range reply.GetNames() {
-		fmt.Fprintf(to.out, "pid %d is traced into %s\n", options.pid, filepath.Join(options.dir, name))
+		fmt.Fprintf(to.Out, "pid %d is traced into %s\n", options.pid, filepath.Join(options.dir, name))
 	}
 	return nil
 }

@@ -1,15 +1,22 @@
 package main
 
-// verbs are all that this version can do, in the order of the help text.
-func verbs() []*verb {
-	return []*verb{
-		&startVerb, &statusVerb, &stopVerb, &envVerb, &preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
-		&imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb, &imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
-		&versionVerb, &helpVerb, &completionVerb, &manVerb,
-	}
-}
+import (
+	"fmt"
 
-// laterVerbs are known by name, so that asking for one gets a clear answer.
-var laterVerbs = map[string]string{
-	"migrate": "move a program to another GPU or machine; comes with the cluster",
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// commands are all that this version can do, in the order of the help text.
+func commands() *verb.Set {
+	all := verb.Set{
+		Verbs: []*verb.Verb{
+			&startVerb, &statusVerb, &stopVerb, &envVerb, &preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
+			&imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb, &imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
+			&versionVerb,
+		},
+		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
+		ManualEnd: fmt.Sprintf(manualEnd, rpc.DefaultSocket, daemonLog),
+	}
+	return all.Introspective()
 }

@@ -5,16 +5,17 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
-var versionVerb = verb{
-	name:    "version",
-	summary: "print the versions of pos_cli and of the phosd that runs",
-	about:   `Prints this command's version and, where a phosd answers, its version.`,
-	prepare: func(*flag.FlagSet) func(context.Context, streams, []string) error {
-		return func(ctx context.Context, to streams, _ []string) error {
-			fmt.Fprintf(to.out, "pos_cli %s\n", rpc.Version)
+var versionVerb = verb.Verb{
+	Name:    "version",
+	Summary: "print the versions of pos_cli and of the phosd that runs",
+	About:   `Prints this command's version and, where a phosd answers, its version.`,
+	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+		return func(ctx context.Context, to verb.Streams, _ []string) error {
+			fmt.Fprintf(to.Out, "pos_cli %s\n", rpc.Version)
 			client, err := rpc.Dial(rpc.Socket())
 			if err != nil {
 				// A version can be asked for where no phosd runs.
@@ -25,7 +26,7 @@ var versionVerb = verb{
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(to.out, "phosd %s (wire %d)\n", reply.GetVersion(), reply.GetWire())
+			fmt.Fprintf(to.Out, "phosd %s (wire %d)\n", reply.GetVersion(), reply.GetWire())
 			return nil
 		}
 	},

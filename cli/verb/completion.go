@@ -1,4 +1,4 @@
-package main
+package verb
 
 import (
 	"context"
@@ -8,48 +8,46 @@ import (
 	"strings"
 )
 
-var completionVerb = verb{
-	name: "completion", word: true,
-	arguments: "bash|zsh|fish",
-	summary:   "print shell completion",
-	about: `Prints completion for a shell:
+func (s *Set) completion() *Verb {
+	return &Verb{
+		Name: "completion", Word: true,
+		Arguments: "bash|zsh|fish",
+		Summary:   "print shell completion",
+		About: `Prints completion for a shell:
 
     bash   eval "$(pos_cli completion bash)"
     zsh    eval "$(pos_cli completion zsh)"
     fish   pos_cli completion fish | source`,
-}
-
-// It lists the table that it stands in, so it is completed here.
-func init() {
-	completionVerb.prepare = func(*flag.FlagSet) func(context.Context, streams, []string) error {
-		return func(_ context.Context, to streams, arguments []string) error {
-			if len(arguments) != 1 {
-				return &usageError{"name one shell: bash, zsh or fish"}
+		Prepare: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
+			return func(_ context.Context, to Streams, arguments []string) error {
+				if len(arguments) != 1 {
+					return &UsageError{"name one shell: bash, zsh or fish"}
+				}
+				return s.complete(to.Out, arguments[0])
 			}
-			return complete(to.out, arguments[0])
-		}
+		},
 	}
 }
 
-func complete(to io.Writer, shell string) error {
+func (s *Set) complete(to io.Writer, shell string) error {
 	switch shell {
 	case "bash":
-		return completeBash(to)
+		return s.completeBash(to)
 	case "zsh":
-		return completeZsh(to)
+		return s.completeZsh(to)
 	case "fish":
-		return completeFish(to)
+		return s.completeFish(to)
 	}
-	return &usageError{fmt.Sprintf("no completion for %q; there is bash, zsh and fish", shell)}
+	return &UsageError{fmt.Sprintf("no completion for %q; there is bash, zsh and fish", shell)}
 }
 
 // completeBash writes one function: the verbs at first, then the flags of the verb that has been said.
-func completeBash(to io.Writer) error {
+func (s *Set) completeBash(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(spokenVerbs(), " "))
+	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(s.spokenVerbs(), " "))
 	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $word in\n")
-	for _, each := range verbs() {
-		fmt.Fprintf(&text, "\t\t%s) words=%q ;;\n", each.lastWord(), strings.Join(completions(each), " "))
+	for _, each := range s.Verbs {
+		fmt.Fprintf(&text, "\t\t%s) words=%q ;;\n", each.lastWord(), strings.Join(s.completions(each), " "))
 	}
 	text.WriteString("\t\tesac\n\tdone\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n")
 	text.WriteString("complete -o default -F _pos_cli pos_cli\n")
@@ -58,13 +56,13 @@ func completeBash(to io.Writer) error {
 }
 
 // completeZsh does the same with zsh's own means. The text serves as a file in fpath and for eval.
-func completeZsh(to io.Writer) error {
+func (s *Set) completeZsh(to io.Writer) error {
 	var text strings.Builder
 	text.WriteString("#compdef pos_cli\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word\n")
-	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(spokenVerbs(), " "))
+	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(s.spokenVerbs(), " "))
 	text.WriteString("\tfor word in \"${(@)words[2,CURRENT-1]}\"; do\n\t\tcase $word in\n")
-	for _, each := range verbs() {
-		fmt.Fprintf(&text, "\t\t%s) candidates=(%s) ;;\n", each.lastWord(), strings.Join(completions(each), " "))
+	for _, each := range s.Verbs {
+		fmt.Fprintf(&text, "\t\t%s) candidates=(%s) ;;\n", each.lastWord(), strings.Join(s.completions(each), " "))
 	}
 	text.WriteString("\t\tesac\n\tdone\n\tcompadd -- $candidates\n}\n")
 	text.WriteString("if [[ $funcstack[1] == _pos_cli ]]; then\n\t_pos_cli\nelse\n")
@@ -73,12 +71,12 @@ func completeZsh(to io.Writer) error {
 	return err
 }
 
-func completeFish(to io.Writer) error {
+func (s *Set) completeFish(to io.Writer) error {
 	var text strings.Builder
 	text.WriteString("complete -c pos_cli -f\n")
-	for _, each := range verbs() {
-		quoted := strings.ReplaceAll(each.summary, "'", "\\'")
-		group, own, inGroup := strings.Cut(each.name, " ")
+	for _, each := range s.Verbs {
+		quoted := strings.ReplaceAll(each.Summary, "'", "\\'")
+		group, own, inGroup := strings.Cut(each.Name, " ")
 		if inGroup {
 			fmt.Fprintf(&text, "complete -c pos_cli -n '__fish_seen_subcommand_from %s' -a %s -d '%s'\n", group, own, quoted)
 			for _, each := range flagsOf(each) {
@@ -86,11 +84,11 @@ func completeFish(to io.Writer) error {
 			}
 			continue
 		}
-		if each.word {
-			fmt.Fprintf(&text, "complete -c pos_cli -n __fish_use_subcommand -a %s -d '%s'\n", each.name, quoted)
+		if each.Word {
+			fmt.Fprintf(&text, "complete -c pos_cli -n __fish_use_subcommand -a %s -d '%s'\n", each.Name, quoted)
 			continue
 		}
-		fmt.Fprintf(&text, "complete -c pos_cli -l %s -d '%s'\n", each.name, quoted)
+		fmt.Fprintf(&text, "complete -c pos_cli -l %s -d '%s'\n", each.Name, quoted)
 		for _, each := range flagsOf(each) {
 			fmt.Fprintf(&text, "complete -c pos_cli -l %s\n", each.Name)
 		}
@@ -100,20 +98,20 @@ func completeFish(to io.Writer) error {
 }
 
 // completions are the words that can follow a verb.
-func completions(v *verb) []string {
-	switch v.name {
-	case "help":
+func (s *Set) completions(v *Verb) []string {
+	switch v.Name {
+	case helpName:
 		var names []string
-		for _, each := range verbs() {
-			names = append(names, each.name)
+		for _, each := range s.Verbs {
+			names = append(names, each.Name)
 		}
 		return names
 	case "completion":
 		return []string{"bash", "zsh", "fish"}
 	}
 	var words []string
-	for _, each := range verbs() {
-		if own, inGroup := strings.CutPrefix(each.name, v.name+" "); inGroup {
+	for _, each := range s.Verbs {
+		if own, inGroup := strings.CutPrefix(each.Name, v.Name+" "); inGroup {
 			words = append(words, own)
 		}
 	}
@@ -124,15 +122,15 @@ func completions(v *verb) []string {
 }
 
 // lastWord is the one behind which the verb's own words and flags stand.
-func (v *verb) lastWord() string {
-	spoken := v.spoken()
+func (v *Verb) lastWord() string {
+	spoken := v.Spoken()
 	return spoken[strings.LastIndex(spoken, " ")+1:]
 }
 
-func spokenVerbs() []string {
+func (s *Set) spokenVerbs() []string {
 	var words []string
-	for _, each := range verbs() {
-		if spoken := each.spoken(); !strings.Contains(spoken, " ") {
+	for _, each := range s.Verbs {
+		if spoken := each.Spoken(); !strings.Contains(spoken, " ") {
 			words = append(words, spoken)
 		}
 	}

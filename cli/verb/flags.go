@@ -1,0 +1,51 @@
+package verb
+
+import (
+	"flag"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// parse takes flags wherever they stand among the words.
+func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			return words, nil
+		}
+		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
+	}
+}
+
+var (
+	wrongValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-([a-z-]+): (.*)$`)
+	lacksValue = regexp.MustCompile(`^flag needs an argument: -([a-z-]+)$`)
+	noFlag     = regexp.MustCompile(`^flag provided but not defined: -(.*)$`)
+)
+
+// plainly says what is wrong with flags as a person would: package flag knows neither what a value means nor how they are written
+// here.
+func plainly(flags *flag.FlagSet, err error) string {
+	if match := wrongValue.FindStringSubmatch(err.Error()); match != nil {
+		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[2]))
+		if placeholder == "" {
+			placeholder = "true or false"
+		}
+		text := fmt.Sprintf("--%s takes %s (%s), and not %s", match[2], placeholder, meaning, match[1])
+		if why := strings.TrimPrefix(match[3], "invalid configuration: "); why != "parse error" {
+			text += ": " + why
+		}
+		return text
+	}
+	if match := lacksValue.FindStringSubmatch(err.Error()); match != nil {
+		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[1]))
+		return fmt.Sprintf("--%s lacks its %s (%s)", match[1], placeholder, meaning)
+	}
+	if match := noFlag.FindStringSubmatch(err.Error()); match != nil {
+		return fmt.Sprintf("there is no flag --%s", strings.TrimLeft(match[1], "-"))
+	}
+	return err.Error()
+}

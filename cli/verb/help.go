@@ -1,0 +1,94 @@
+package verb
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/phos-gpu/phos/daemon/rpc"
+)
+
+// helpName is the verb that takes other verbs for its words.
+const helpName = "help"
+
+func (s *Set) help() *Verb {
+	return &Verb{
+		Name: helpName, Word: true,
+		Arguments: "[VERB]",
+		Summary:   "explain pos_cli or one of its verbs",
+		About:     `Explains a verb and its flags; without one, lists the verbs.`,
+		Prepare: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
+			return func(_ context.Context, to Streams, arguments []string) error { return s.explain(to.Out, arguments) }
+		},
+	}
+}
+
+func (s *Set) explain(to io.Writer, arguments []string) error {
+	if len(arguments) == 0 {
+		return s.overview(to)
+	}
+	name := trimDashes(strings.Join(arguments, " "))
+	chosen := s.find(name)
+	if chosen == nil {
+		return &UsageError{fmt.Sprintf("there is no verb %q; see: pos_cli --help", name)}
+	}
+	return Help(to, chosen)
+}
+
+func trimDashes(name string) string {
+	for len(name) > 0 && name[0] == '-' {
+		name = name[1:]
+	}
+	return name
+}
+
+func (s *Set) overview(to io.Writer) error {
+	out := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
+	fmt.Fprintf(out, "pos_cli %s: run CUDA programs through phosd\n\n", rpc.Version)
+	for _, each := range s.Verbs {
+		fmt.Fprintf(out, "  pos_cli %s\t%s\n", synopsis(each), each.Summary)
+	}
+	fmt.Fprintf(out, "\nA program runs through phosd with:\n\n  eval \"$(pos_cli --env)\"\n  env $phos PROGRAM\n\n"+
+		"The socket is %s, or what %s says.\n"+
+		"Exit status: 0 done, 1 failed, 2 wrong command line, 3 no phosd answers. More: pos_cli help VERB\n",
+		rpc.DefaultSocket, rpc.SocketVariable)
+	return out.Flush()
+}
+
+func synopsis(v *Verb) string {
+	if v.Arguments == "" {
+		return v.Spoken()
+	}
+	return v.Spoken() + " " + v.Arguments
+}
+
+// Help explains a verb.
+func Help(to io.Writer, v *Verb) error {
+	out := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
+	fmt.Fprintf(out, "pos_cli %s: %s\n\n%s\n", synopsis(v), v.Summary, v.About)
+	first := true
+	for _, each := range flagsOf(v) {
+		if first {
+			fmt.Fprintf(out, "\nFlags:\n")
+			first = false
+		}
+		value, usage := flag.UnquoteUsage(each)
+		if value != "" {
+			value = " " + value
+		}
+		fmt.Fprintf(out, "  --%s%s\t%s\n", each.Name, value, usage)
+	}
+	return out.Flush()
+}
+
+// flagsOf lists a verb's flags in the order of the alphabet.
+func flagsOf(v *Verb) []*flag.Flag {
+	flags := flag.NewFlagSet(v.Name, flag.ContinueOnError)
+	v.Prepare(flags)
+	var all []*flag.Flag
+	flags.VisitAll(func(each *flag.Flag) { all = append(all, each) })
+	return all
+}
