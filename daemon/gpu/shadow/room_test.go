@@ -35,7 +35,7 @@ func openDevice(t *testing.T, chunks int) *device {
 	stream, err := context.NewStream(gpu.StreamOptions{})
 	must(t, err)
 	d := &device{t: t, memory: context.Memory(), base: gpu.DefaultWindow(0).Address}
-	d.room = shadow.NewRoom(&apart{Memory: d.memory}, stream)
+	d.room = shadow.NewRoom(&apart{Memory: d.memory}, strict{stream})
 	must(t, d.mapped(d.chunks(0, chunks)))
 	return d
 }
@@ -44,6 +44,19 @@ func openDevice(t *testing.T, chunks int) *device {
 func (d *device) mapped(r gpu.Range) error {
 	return d.room.Insist(func() error { return d.memory.Map(r) })
 }
+
+// strict is a stream that copies into one allocation only, as a driver does.
+type strict struct{ gpu.Stream }
+
+func (s strict) Submit(work gpu.Work) error {
+	if c, ok := work.(gpu.Copy); ok && (c.Dst.Address-far)>>strideBits != (c.Dst.Address+c.Extent[0]-1-far)>>strideBits {
+		return abi.InvalidValue
+	}
+	return s.Stream.Submit(work)
+}
+
+// strideBits puts allocations of a block's size one behind the other.
+const strideBits = 26
 
 // apart is memory far from the program's.
 type apart struct {
@@ -63,7 +76,7 @@ func (a *apart) Alloc(bytes uint64) (uint64, error) {
 		at = len(a.allocated)
 		a.allocated = append(a.allocated, gpu.Range{})
 	}
-	r := gpu.Range{Address: far + uint64(at)<<30, Bytes: bytes}
+	r := gpu.Range{Address: far + uint64(at)<<strideBits, Bytes: bytes}
 	if err := a.Map(r); err != nil {
 		return 0, err
 	}
@@ -74,7 +87,7 @@ func (a *apart) Alloc(bytes uint64) (uint64, error) {
 func (a *apart) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := (address - far) >> 30
+	at := (address - far) >> strideBits
 	r := a.allocated[at]
 	a.allocated[at] = gpu.Range{}
 	return a.Unmap(r)
@@ -242,6 +255,23 @@ func TestProgramFirst(t *testing.T) {
 }
 
 // TestFault: a chunk that cannot be copied is an error, and leaves nothing behind.
+// TestAcrossBlocks copies more chunks than a block has, again and again, as blocks are taken in any order.
+func TestAcrossBlocks(t *testing.T) {
+	const chunks = 3 * blockChunks
+	d := openDevice(t, chunks)
+	beginnings := d.fill(chunks, 5)
+	var all []int
+	for i := range chunks {
+		all = append(all, i)
+	}
+	for range 8 {
+		s, _, err := d.room.NewShadows(chunks)
+		must(t, err)
+		d.check(d.copy(s, all...), beginnings...)
+		must(t, s.Close())
+	}
+}
+
 func TestFault(t *testing.T) {
 	d := openDevice(t, 4)
 	s, _, err := d.room.NewShadows(1)

@@ -78,11 +78,12 @@ func (s *shadows) reserve(count int) (slots []slot, err error) {
 	return slots, nil
 }
 
-// fill copies chunks into slots, those that lie one behind the other on both sides at once.
+// fill copies chunks into slots, those that lie one behind the other on both sides at once. Blocks may lie so too, but are memory that
+// was got at different times: a driver does not copy across.
 func (s *shadows) fill(slots []slot, chunks []uint64) error {
 	for first := 0; first < len(slots); {
 		end := first + 1
-		for end < len(slots) && slots[end].address == slots[end-1].address+gpu.ChunkBytes && chunks[end] == chunks[end-1]+gpu.ChunkBytes {
+		for end < len(slots) && slots[end].block == slots[end-1].block && slots[end].address == slots[end-1].address+gpu.ChunkBytes && chunks[end] == chunks[end-1]+gpu.ChunkBytes {
 			end++
 		}
 		err := s.room.stream.Submit(gpu.Copy{
