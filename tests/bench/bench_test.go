@@ -34,7 +34,8 @@ type bench struct {
 	// disk and memory are where images are put.
 	disk, memory string
 
-	memoryProgram string // compiled, or empty
+	memoryProgram string   // compiled, or empty
+	link          hostLink // measured, or zero
 }
 
 // group is some rows that are measured together.
@@ -100,7 +101,10 @@ func newBench(t *testing.T) *bench {
 		}
 		b.bytes, b.largest = uint64(bytes), 2*uint64(bytes)
 	}
-	b.disk, b.memory = b.place(t, cmp.Or(os.Getenv("PHOS_BENCH_DIR"), "/var/tmp")), b.place(t, "/dev/shm")
+	b.disk, b.memory = b.place(t, cmp.Or(os.Getenv("PHOS_BENCH_DIR"), "/var/tmp")), b.place(t, cmp.Or(os.Getenv("PHOS_BENCH_MEMORY"), "/dev/shm"))
+	if _, real := lab.Driver(); real {
+		mountMemory(t, b.memory)
+	}
 	return b
 }
 
@@ -134,6 +138,14 @@ func TestSpeed(t *testing.T) {
 	}
 	if path := os.Getenv("PHOS_BENCH_WRITE"); path != "" && !t.Failed() {
 		write(t, path, b, all)
+	}
+}
+
+// onGPU skips what means nothing on the software GPU.
+func onGPU(t *testing.T) {
+	t.Helper()
+	if _, real := lab.Driver(); !real {
+		t.Skip("it compares phos with the driver alone: run it by ./build.sh gpu")
 	}
 }
 

@@ -1,121 +1,228 @@
 package bench
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/tests/lab"
 )
 
-// measureDriver compares phos with what NVIDIA's driver does by itself: it moves a process's GPU memory into the host's, with
-// the process standing still, and then CRIU dumps it all. A tenth of the memory is rewritten in a second.
-func measureDriver(t *testing.T, b *bench) []row {
-	onGPU(t)
-	daemon := b.daemon(t)
-	theirs := b.byDriver(t, daemon)
-	program := b.hold(t, daemon, b.bytes)
-	program.set(rewriteBytesPerSecond, b.bytes/10)
-	dir := imageDir(t, b.disk)
-	saved := program.save(dir, saveOptions{})
-	pause, stopped := seconds(saved.GetPauseMicroseconds()), 0.0
-	program.set(rewriteBytesPerSecond, 0)
-	remove(t, dir)
-	dir = imageDir(t, b.disk)
-	stopped = seconds(program.save(dir, saveOptions{stopTheWorld: true}).GetTotalMicroseconds())
-	program.saveForRestore(dir)
-	back, _ := program.firstStep(false)
-	program.finish()
-	remove(t, dir)
-	gigabytes := float64(b.bytes) / 1e9
-	return []row{
-		{
-			name: "pre-dump's pause / the driver's stop", value: pause / theirs.saved, most: 1.0 / 20,
-			note: fmt.Sprintf("%s of %.2f s, 10 %%/s rewritten", milliseconds(pause), theirs.saved),
-		},
-		{
-			name: "dump, in the driver's time", value: stopped / theirs.saved, most: 1,
-			note: fmt.Sprintf("%.2f GB/s; the driver and CRIU: %.2f GB/s", gigabytes/stopped, gigabytes/theirs.saved),
-		},
-		{
-			name: "first step after a restore, in the driver's time", value: back / theirs.restored, most: 1,
-			note: fmt.Sprintf("%.2f s of %.2f s", back, theirs.restored),
-		},
-	}
+// driverTool is testdata/driver_checkpoint.c, which calls what NVIDIA's driver has to save processes.
+type driverTool struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Scanner
 }
 
-// byDriver is how long the driver and CRIU take, in seconds.
-type byDriver struct{ saved, restored float64 }
+// errUnsupported means that the driver has no checkpoints of its own.
+var errUnsupported = errors.New("the driver has no checkpoints of its own (they came with 570)")
 
-func (b *bench) byDriver(t *testing.T, daemon *lab.Daemon) (took byDriver) {
+func newDriverTool(t *testing.T, environment []string) (*driverTool, error) {
 	t.Helper()
-	criu, err := lab.CRIU()
-	lab.Need(t, "criu", err)
-	tool := lab.Compile(t, lab.GCC, "-O1", "testdata/driver_checkpoint.c", "-ldl")
-	program := b.holdNative(t, daemon, b.bytes)
-	program.set(rewriteBytesPerSecond, b.bytes/10)
-	program.moves()
-	dir, pid := imageDir(t, b.disk), fmt.Sprint(program.PID)
+	command := exec.Command(lab.Compile(t, lab.GCC, "-O1", "testdata/driver_checkpoint.c", "-ldl"))
+	command.Env = environment
+	in, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	tool := &driverTool{command, in, bufio.NewScanner(out)}
+	t.Cleanup(func() { _ = in.Close(); _ = command.Wait() })
+	if said := tool.answer(); said != "ready" {
+		return nil, fmt.Errorf("the driver's tool: %s", said)
+	}
+	return tool, nil
+}
 
+func (d *driverTool) answer() string {
+	if !d.out.Scan() {
+		return "it has ended"
+	}
+	return d.out.Text()
+}
+
+// do has the driver do something with a process, and says how many seconds it took.
+func (d *driverTool) do(verb string, pid int) (tookSeconds float64, err error) {
+	if _, err := fmt.Fprintln(d.in, verb, pid); err != nil {
+		return 0, fmt.Errorf("the driver's %s: %w", verb, err)
+	}
+	said := d.answer()
+	var microseconds float64
+	if _, err := fmt.Sscanf(said, "ok %g", &microseconds); err == nil {
+		return microseconds / 1e6, nil
+	}
+	if said == "unsupported" {
+		return 0, errUnsupported
+	}
+	return 0, fmt.Errorf("the driver's %s: %s", verb, said)
+}
+
+// byDriver is how long the driver and CRIU take, in seconds. Without CRIU it is less than what a user would have to wait.
+type byDriver struct {
+	lock, checkpoint, dump                float64
+	processes, restore, unlock            float64
+	where                                 string  // the images are
+	stopped                               float64 // from the lock to the end of the dump
+	restored                              float64 // from the beginning of CRIU's restore to a step of the program
+	withoutDump, withoutRestore, notBegun error
+}
+
+// note says where the stop went.
+func (d *byDriver) note() string {
+	text := fmt.Sprintf("the driver's stop: lock %s, checkpoint %.2f s", milliseconds(d.lock), d.checkpoint)
+	if d.withoutDump != nil {
+		return text + fmt.Sprintf(", and no dump, so that it is shorter than a user's: %v", d.withoutDump)
+	}
+	return text + fmt.Sprintf(", CRIU %.2f s", d.dump)
+}
+
+// saveByDriver saves a program that runs without phos, ends it, and brings it back: lock, checkpoint, dump, and the same backwards.
+// Without a directory, or where CRIU fails, the program stays, and only the driver's own part is measured.
+func saveByDriver(tool *driverTool, criu string, program *holder, dir string) (d byDriver) {
+	pid := program.PID
 	start := time.Now()
-	byTool(t, tool, "save", pid)
-	run(t, criu, "dump", "--tree", pid, "--images-dir", dir, "--shell-job")
-	settle(t, dir)
-	took.saved = time.Since(start).Seconds()
+	if d.lock, d.notBegun = tool.do("lock", pid); d.notBegun != nil {
+		return d
+	}
+	if d.checkpoint, d.notBegun = tool.do("checkpoint", pid); d.notBegun != nil {
+		_, _ = tool.do("unlock", pid)
+		return d
+	}
+	if dir == "" {
+		d.withoutDump = errors.New("there is no room for the images")
+	} else {
+		d.dump, d.withoutDump = timed(func() error { return criuDump(criu, pid, dir) })
+	}
+	d.stopped = time.Since(start).Seconds()
 
 	before := program.get(steps)
 	start = time.Now()
-	run(t, criu, "restore", "--images-dir", dir, "--shell-job", "--restore-detached")
-	byTool(t, tool, "restore", pid)
-	for program.get(steps) < before+2 {
-		time.Sleep(500 * time.Microsecond)
+	if d.withoutDump == nil {
+		d.processes, d.withoutRestore = timed(func() error {
+			return run(criu, "restore", "--images-dir", dir, "--shell-job", "--restore-detached", "--libdir", dir)
+		})
 	}
-	took.restored = time.Since(start).Seconds()
-	program.set(quit, 1)
-	for start := time.Now(); program.get(verified) == 0; time.Sleep(10 * time.Millisecond) {
+	if d.withoutRestore == nil {
+		d.restore, d.withoutRestore = tool.do("restore", pid)
+	}
+	if d.withoutRestore == nil {
+		d.unlock, d.withoutRestore = tool.do("unlock", pid)
+	}
+	if d.withoutRestore != nil {
+		return d
+	}
+	if err := program.reaches(before + 2); err != nil {
+		d.withoutRestore = err
+	}
+	d.restored = time.Since(start).Seconds()
+	return d
+}
+
+// criuDump ends when what it has written is on the disk. CRIU's plugin that calls the driver itself is kept out of it: there is none
+// in the directory of images.
+func criuDump(criu string, pid int, dir string) error {
+	if err := run(criu, "dump", "--tree", fmt.Sprint(pid), "--images-dir", dir, "--shell-job", "--libdir", dir); err != nil {
+		return err
+	}
+	return syncDisk(dir)
+}
+
+func timed(do func() error) (tookSeconds float64, err error) {
+	start := time.Now()
+	err = do()
+	return time.Since(start).Seconds(), err
+}
+
+// run is for what may fail; its error has the end of what was said.
+func run(name string, arguments ...string) error {
+	output, err := exec.Command(name, arguments...).CombinedOutput()
+	if err != nil {
+		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(name), arguments[0], err, strings.Join(lines[max(0, len(lines)-3):], "; "))
+	}
+	return nil
+}
+
+// end has a program that nobody of this process waits for look at its memory, and end.
+func (h *holder) end() error {
+	h.set(quit, 1)
+	for start := time.Now(); h.get(verified) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > lab.Patience {
-			t.Fatal("the program that the driver brought back does not end well")
+			return fmt.Errorf("the program that the driver brought back does not end well: %s", h.Said())
 		}
 	}
-	remove(t, dir)
-	return took
+	return nil
 }
 
-// byTool has the driver do something, or skips the group where it cannot.
-func byTool(t *testing.T, tool, verb, pid string) {
-	t.Helper()
-	command := exec.Command(tool, verb, pid)
-	command.Env = lab.NativeEnvironment()
-	output, err := command.CombinedOutput()
-	var status *exec.ExitError
-	if errors.As(err, &status) && status.ExitCode() == 2 {
-		t.Skipf("the driver has no checkpoints of its own: %s", output)
+// reaches waits for a step.
+func (h *holder) reaches(step uint64) error {
+	for start := time.Now(); h.get(steps) < step; time.Sleep(500 * time.Microsecond) {
+		if time.Since(start) > lab.Patience {
+			return fmt.Errorf("the program that the driver brought back does no step: %s", h.Said())
+		}
 	}
-	if err != nil {
-		t.Fatalf("%s: %v: %s", verb, err, output)
+	return nil
+}
+
+// TestSavedByDriver has a driver that was made up save a program without a GPU, with the real CRIU: the calls come in the order that
+// the driver wants, with its arguments, and the program is in the end what it should be.
+func TestSavedByDriver(t *testing.T) {
+	lab.Need(t, "root", lab.Root())
+	criu, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	library := filepath.Join(filepath.Dir(lab.Compile(t, lab.GCC, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "testdata/made_up_driver.c")), "libcuda.so.1")
+	if err := os.Symlink("program", library); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
 	}
-}
-
-func run(t *testing.T, name string, arguments ...string) {
-	t.Helper()
-	if output, err := exec.Command(name, arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", append([]string{name}, arguments...), err, output)
-	}
-}
-
-// holdNative is hold without phos.
-func (b *bench) holdNative(t *testing.T, daemon *lab.Daemon, bytes uint64) *holder {
-	t.Helper()
-	return b.holdAs(t, daemon, bytes, func(c *exec.Cmd) { c.Env = lab.NativeEnvironment() })
-}
-
-// onGPU skips what means nothing on the software GPU.
-func onGPU(t *testing.T) {
-	t.Helper()
-	if os.Getenv(lab.GPUsVariable) == "" {
-		t.Skip("it compares phos with the driver alone: run it by ./build.sh gpu")
+	stepping := lab.Compile(t, lab.GCC, "-O1", "testdata/steps.c")
+	daemon, b := lab.Start(t), newBench(t)
+	for name, test := range map[string]struct {
+		extra   []string
+		dir     string
+		calls   string // %d stands for the pid
+		failure error
+	}{
+		"with CRIU":    {nil, imageDir(t, b.disk), "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
+		"without room": {nil, "", "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
+		"an old one":   {[]string{"MADE_UP_WITHOUT=1"}, "", "lock %d 60000\n", errUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "calls")
+			tool, err := newDriverTool(t, append(append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(library), "MADE_UP_CALLS="+log), test.extra...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := b.holdProgram(t, daemon, stepping, 8*mebibyte, func(c *exec.Cmd) { c.Env = os.Environ() })
+			first := program.PID
+			d := saveByDriver(tool, criu, program, test.dir)
+			if !errors.Is(d.notBegun, test.failure) || d.withoutRestore != nil || (d.withoutDump != nil) != (test.dir == "" && test.failure == nil) {
+				t.Errorf("%+v", d)
+			}
+			if test.failure == nil && (d.stopped < d.lock+d.checkpoint+d.dump || d.restored < d.processes+d.restore+d.unlock) {
+				t.Errorf("the whole is less than its parts: %+v", d)
+			}
+			if err := program.end(); err != nil {
+				t.Error(err)
+			}
+			got, _ := os.ReadFile(log)
+			if want := strings.ReplaceAll(test.calls, "%d", fmt.Sprint(first)); string(got) != want {
+				t.Errorf("the driver was told\n%swant\n%s", got, want)
+			}
+			t.Log(d.note())
+		})
 	}
 }

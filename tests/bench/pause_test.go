@@ -61,16 +61,7 @@ type pausing struct {
 func (h *holder) comparePauses(b *bench, place string, copies bool) (p pausing) {
 	for range b.rounds {
 		dir := imageDir(h.t, place)
-		settle(h.t, place)
-		h.moves()
-		h.set(longestStepNs, 0)
-		before, start := h.get(rewrittenBytes), time.Now()
-		p.last = h.save(dir, saveOptions{})
-		h.moves()
-		p.rewrites = append(p.rewrites, float64(h.get(rewrittenBytes)-before)/time.Since(start).Seconds())
-		p.seen = append(p.seen, float64(h.get(longestStepNs))/1e9)
-		p.pauses = append(p.pauses, seconds(p.last.GetPauseMicroseconds()))
-		p.totals = append(p.totals, seconds(p.last.GetTotalMicroseconds()))
+		p.measure(h, dir)
 		remove(h.t, dir)
 
 		dir = imageDir(h.t, place)
@@ -82,6 +73,20 @@ func (h *holder) comparePauses(b *bench, place string, copies bool) (p pausing) 
 		remove(h.t, dir)
 	}
 	return p
+}
+
+// measure saves a program once, while it runs.
+func (p *pausing) measure(h *holder, dir string) {
+	settle(h.t, dir)
+	h.moves()
+	h.set(longestStepNs, 0)
+	before, start := h.get(rewrittenBytes), time.Now()
+	p.last = h.save(dir, saveOptions{})
+	h.moves()
+	p.rewrites = append(p.rewrites, float64(h.get(rewrittenBytes)-before)/time.Since(start).Seconds())
+	p.seen = append(p.seen, float64(h.get(longestStepNs))/1e9)
+	p.pauses = append(p.pauses, seconds(p.last.GetPauseMicroseconds()))
+	p.totals = append(p.totals, seconds(p.last.GetTotalMicroseconds()))
 }
 
 // note says where the pause went.

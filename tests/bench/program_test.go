@@ -63,6 +63,12 @@ func (b *bench) holdAs(t *testing.T, daemon *lab.Daemon, bytes uint64, prepare f
 			t.Fatal(err)
 		}
 	}
+	return b.holdProgram(t, daemon, b.memoryProgram, bytes, prepare)
+}
+
+// holdProgram starts a program that is told by a page what to do.
+func (b *bench) holdProgram(t *testing.T, daemon *lab.Daemon, program string, bytes uint64, prepare func(*exec.Cmd)) *holder {
+	t.Helper()
 	path := filepath.Join(daemon.Dir, "page")
 	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
 		t.Fatal(err)
@@ -77,7 +83,7 @@ func (b *bench) holdAs(t *testing.T, daemon *lab.Daemon, bytes uint64, prepare f
 		t.Fatal(err)
 	}
 	h := &holder{
-		Job: daemon.Job(t, b.memoryProgram, path, fmt.Sprint(bytes/mebibyte)), t: t, daemon: daemon, page: page, bytes: bytes,
+		Job: daemon.Job(t, program, path, fmt.Sprint(bytes/mebibyte)), t: t, daemon: daemon, page: page, bytes: bytes,
 	}
 	h.Prepare = prepare
 	t.Cleanup(func() { _ = unix.Munmap(page) })

@@ -113,14 +113,18 @@ func (b *bench) recycle(t *testing.T, place string, bytes uint64) {
 // settle waits until what was written is on the disk.
 func settle(t *testing.T, dir string) {
 	t.Helper()
+	if err := syncDisk(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func syncDisk(dir string) error {
 	file, err := os.Open(dir)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer file.Close()
-	if err := unix.Syncfs(int(file.Fd())); err != nil {
-		t.Fatal(err)
-	}
+	return unix.Syncfs(int(file.Fd()))
 }
 
 // remove deletes an image, and waits until the disk has done so.

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"os/exec"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,55 +18,63 @@ func measureSteps(t *testing.T, b *bench) (rows []row) {
 	python, err := lab.Tool("TORCH_PYTHON")
 	lab.Need(t, "torch", err)
 	daemon := lab.Start(t)
-	for _, kind := range []string{"gpt2", "resnet50", "decode"} {
-		var native, under []float64
-		var sums []string
+	for kind := range strings.FieldsSeq(cmp.Or(os.Getenv("PHOS_BENCH_MODELS"), "gpt2 resnet50 decode")) {
+		var s steppers
 		for range b.rounds {
-			alone := exec.Command(python, lab.Workload("torch", "step_time.py"), kind, "50")
-			alone.Env = lab.NativeEnvironment()
-			text, err := alone.Output()
-			if err != nil {
-				rows = append(rows, row{name: kind + ": not measured", note: fmt.Sprintf("the driver alone: %v", err)})
-				break
-			}
-			program := daemon.Program(python, lab.Workload("torch", "step_time.py"), kind, "50")
-			if err := program.Run(); err != nil {
-				t.Fatalf("%s under phos: %v\n%s", kind, err, program.Output.String())
-			}
-			one, two := said(t, string(text)), said(t, program.Output.String())
-			native, under = append(native, one.median), append(under, two.median)
-			sums = append(sums, one.sum, two.sum)
+			alone := stepping(python, kind)
+			alone.Env = append(lab.NativeEnvironment(), alone.Env...)
+			under := stepping(python, kind)
+			under.Env = append(daemon.Environment(), under.Env...)
+			s.alone, s.under = append(s.alone, took(t, kind+" by the driver alone", alone)), append(s.under, took(t, kind+" under phos", under))
 		}
-		if len(native) == 0 {
-			continue
-		}
-		rows = append(rows, row{
-			name: kind + ": step, in the driver's time", value: median(under) / median(native), most: 1.03,
-			note: fmt.Sprintf("%.3f of %.3f ms; sums of losses: %s", median(under), median(native), strings.Join(sums, " ")),
-		})
+		rows = append(rows, s.rows(kind)...)
 	}
+	daemon.Empty()
 	return rows
 }
 
-// stepTime is what step_time.py says.
-type stepTime struct {
-	median float64 // in milliseconds
-	sum    string
+// stepping prepares a program; its environment has yet to be that of where it runs.
+func stepping(python, kind string) *exec.Cmd {
+	command := exec.Command(python, lab.Workload("torch", "step_time.py"), kind,
+		cmp.Or(os.Getenv("PHOS_TORCH_STEPS"), "50"), cmp.Or(os.Getenv("PHOS_TORCH_SCALE"), "1"))
+	command.Env = []string{"PYTHONDONTWRITEBYTECODE=1"}
+	return command
 }
 
-func said(t *testing.T, text string) (s stepTime) {
+// steppers are runs of the same program, by turns.
+type steppers struct{ alone, under []stepTime }
+
+// stepTime is what step_time.py says.
+type stepTime struct{ median, slow, sum float64 } // the times in milliseconds
+
+func took(t *testing.T, what string, command *exec.Cmd) stepTime {
 	t.Helper()
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch name {
-		case "median_ms":
-			s.median, _ = strconv.ParseFloat(value, 64)
-		case "sum":
-			s.sum = value
-		}
+	var complaint strings.Builder
+	command.Stderr = &complaint
+	text, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", what, err, text, complaint.String())
 	}
-	if s.median == 0 {
-		t.Fatalf("no time is said: %s", text)
+	said := numbers(t, string(text))
+	if said["median_ms"] == 0 {
+		t.Fatalf("%s: no time is said: %s", what, text)
 	}
-	return s
+	return stepTime{said["median_ms"], said["p90_ms"], said["sum"]}
+}
+
+func (s steppers) rows(kind string) []row {
+	var alone, under, slow, ratios, sums []float64
+	for i := range s.alone {
+		alone, under = append(alone, s.alone[i].median), append(under, s.under[i].median)
+		slow = append(slow, s.under[i].slow/s.alone[i].slow)
+		ratios = append(ratios, s.under[i].median/s.alone[i].median)
+		sums = append(sums, s.alone[i].sum, s.under[i].sum)
+	}
+	return []row{
+		{
+			name: kind + ": step, in the driver's time", value: median(under) / median(alone), most: 1.03,
+			note: fmt.Sprintf("%.3f of %.3f ms; the results of %d runs differ by %.1g", median(under), median(alone), len(sums), slices.Max(sums)-slices.Min(sums)),
+		},
+		{name: "  " + kind + ": the worst of all turns", value: slices.Max(ratios), most: 1.05, note: fmt.Sprintf("90th percentiles: %.3f", median(slow))},
+	}
 }

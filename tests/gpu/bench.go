@@ -7,75 +7,74 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// speeds are groups of rows of tests/bench, each with so much device memory.
+// speeds are groups of rows of tests/bench; those with a checkpoint are measured for each size of device memory.
 var speeds = []struct {
-	group string
-	sizes []uint64 // in GiB; none: the size does not matter
-	needs []fact
-	limit time.Duration
+	name, group string
+	model       string // of PyTorch, whose steps are measured
+	sized       bool
+	needs       []fact
+	about       time.Duration
 }{
-	{"calls", nil, []fact{hasGPU, isRoot}, 2 * time.Minute},
-	{"steps", nil, []fact{hasGPU, isRoot, hasTorch}, 8 * time.Minute},
-	{"digest", nil, []fact{hasGPU, isRoot}, 2 * time.Minute},
-	{"pause", []uint64{1, 8, 32, 80}, []fact{hasGPU, isRoot, hasCRIU, mayTrace, mayMount, mayFreeze}, 9 * time.Minute},
-	{"driver", []uint64{1, 8, 32, 80}, []fact{hasGPU, isRoot, hasCRIU, mayTrace, mayMount}, 9 * time.Minute},
-	{"restore", []uint64{1, 8, 32, 80}, []fact{hasGPU, isRoot, hasCRIU, mayTrace, mayMount, mayFreeze}, 9 * time.Minute},
+	{name: "calls", group: "calls", needs: running, about: 40 * time.Second},
+	{name: "steps-gpt2", group: "steps", model: "gpt2", needs: append([]fact{hasTorch}, running...), about: 2 * time.Minute},
+	{name: "steps-decode", group: "steps", model: "decode", needs: append([]fact{hasTorch}, running...), about: time.Minute},
+	{name: "steps-resnet50", group: "steps", model: "resnet50", needs: append([]fact{hasTorch}, running...), about: 90 * time.Second},
+	{name: "driver", group: "driver", sized: true, needs: append([]fact{hasShared}, saving...)},
 }
 
 // measured is the suite that the groups belong to.
 var measured = suite{part: "bench", directory: "tests/bench"}
 
 // benchRows are the groups, by size where it matters.
-func benchRows() (rows []row) {
+func benchRows(m *machine) []row {
+	rows := []row{{"bench", "digests", []fact{hasGPU}, 20 * time.Second, 3 * time.Minute, digestRate}}
 	for _, s := range speeds {
-		if s.sizes == nil {
-			rows = append(rows, row{"bench", s.group, s.needs, s.limit, func(ctx context.Context, m *machine) ([]figure, error) {
-				return measure(ctx, m, s.group, 1)
+		if !s.sized {
+			rows = append(rows, row{"bench", s.name, s.needs, s.about, 9 * time.Minute, func(ctx context.Context, m *machine) ([]figure, error) {
+				return measure(ctx, m, s.group, "PHOS_BENCH_MODELS="+s.model)
 			}})
+			continue
 		}
-		for _, size := range s.sizes {
-			rows = append(rows, row{"bench", fmt.Sprintf("%s-%dGiB", s.group, size), s.needs, s.limit, func(ctx context.Context, m *machine) ([]figure, error) {
-				if why := m.tooSmall(size << 30); why != "" {
-					return nil, skip{why}
+		for _, bytes := range m.sizes {
+			size, _ := config.Size(bytes).MarshalText()
+			// What is about to be saved is written, saved and read several times over.
+			about := 40*time.Second + time.Duration(bytes>>30)*4*time.Second
+			rows = append(rows, row{"bench", s.name + "-" + string(size), s.needs, about, 9 * time.Minute, func(ctx context.Context, m *machine) ([]figure, error) {
+				if bytes > m.deviceBytes/10*9 {
+					return nil, skip{fmt.Sprintf("the GPU has %d MiB", m.deviceBytes>>20)}
 				}
-				return measure(ctx, m, s.group, size)
+				return measure(ctx, m, s.group, "PHOS_BENCH_SIZE="+string(size))
 			}})
 		}
 	}
 	return rows
 }
 
-// tooSmall says why so much device memory cannot be had, or saved.
-func (m *machine) tooSmall(bytes uint64) string {
-	if bytes > m.deviceBytes/10*9 {
-		return fmt.Sprintf("the GPU has %d GiB", m.deviceBytes>>30)
-	}
-	// The driver's own checkpoint keeps device memory in the host's.
-	if bytes > m.hostBytes/10*8 {
-		return fmt.Sprintf("the host has %d GiB of memory", m.hostBytes>>30)
-	}
-	return ""
-}
-
 // measure runs one group and reads the figures that it writes.
-func measure(ctx context.Context, m *machine, group string, gibibytes uint64) ([]figure, error) {
+func measure(ctx context.Context, m *machine, group string, settings ...string) ([]figure, error) {
 	dir, err := os.MkdirTemp("", "phos-gpu-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	command := measured.command(ctx, m, "-test.v", "-test.run=^TestSpeed$")
-	command.Env = append(command.Env, "PHOS_BENCH="+group, "PHOS_BENCH_WRITE="+dir, "PHOS_BENCH_ROUNDS=1",
-		fmt.Sprintf("PHOS_BENCH_SIZE=%dGiB", gibibytes))
+	command, err := measured.command(ctx, m, "-test.run=^TestSpeed$")
+	if err != nil {
+		return nil, err
+	}
+	command.Env = append(command.Env, "PHOS_BENCH="+group, "PHOS_BENCH_WRITE="+dir, "PHOS_BENCH_ROUNDS=2",
+		fmt.Sprintf("PHOS_BENCH_HOST_MEMORY=%d", m.hostBytes))
+	command.Env = append(command.Env, settings...)
 	output, err := command.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, complaint(output))
 	}
 	written, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(written) != 1 {
-		return nil, skip{complaint(output)}
+		return nil, fmt.Errorf("the bench wrote %d results\n%s", len(written), complaint(output))
 	}
 	text, err := os.ReadFile(written[0])
 	if err != nil {
@@ -92,6 +91,32 @@ func measure(ctx context.Context, m *machine, group string, gibibytes uint64) ([
 	var figures []figure
 	for _, s := range result.Sections {
 		figures = append(figures, s.Rows...)
+	}
+	if len(figures) == 0 {
+		return nil, skip{complaint(output)}
+	}
+	return figures, nil
+}
+
+// digestRate runs the test of digests over a quarter of the smallest size that is saved, or as much as tells something.
+func digestRate(ctx context.Context, m *machine) ([]figure, error) {
+	file, err := os.CreateTemp("", "phos-gpu-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	command, err := suites[0].command(ctx, m, "-test.run=^TestDigestRate$")
+	if err != nil {
+		return nil, err
+	}
+	command.Env = append(command.Env, "PHOS_FIGURES="+file.Name(), fmt.Sprintf("PHOS_FIGURES_MIB=%d", min(m.sizes[0]>>20, m.deviceBytes>>22)))
+	if output, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, complaint(output))
+	}
+	var figures []figure
+	if err := json.NewDecoder(file).Decode(&figures); err != nil {
+		return nil, fmt.Errorf("what the test wrote: %w", err)
 	}
 	return figures, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -11,52 +12,126 @@ import (
 type course struct {
 	machine *machine
 	journal *journal
+	report  report
 	again   bool
-	limit   time.Duration
-	left    []row // what did not fit in its part's time
+	part    time.Duration // for all rows of a part
+	whole   time.Duration // for all parts; 0: as long as it takes
+	began   time.Time
+	left    []row // what did not fit
+}
+
+// errInterrupted is that of a course that the caller has ended.
+var errInterrupted = errors.New("interrupted; run it again to go on")
+
+// plan says what is to be done, and how long it may take.
+func (c *course) plan(w io.Writer, rows []row) {
+	for _, part := range parts(rows) {
+		var about time.Duration
+		var todo, done int
+		for _, r := range rows {
+			switch {
+			case r.part != part:
+			case c.journal.shown(r, c.again):
+				done++
+			default:
+				todo++
+				if c.machine.missing(r) == "" {
+					about += c.journal.about(r)
+				}
+			}
+		}
+		fmt.Fprintf(w, "%-10s %-11s %2d rows, about %s", "plan", part, todo, minutes(about))
+		if done > 0 {
+			fmt.Fprintf(w, "; %d were shown before", done)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// minutes of a duration that is only guessed.
+func minutes(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	}
+	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
 func (c *course) run(ctx context.Context, rows []row) error {
-	began := map[string]time.Time{}
+	partBegan := map[string]time.Time{}
 	for _, r := range rows {
 		if c.journal.shown(r, c.again) {
 			continue
 		}
-		start, running := began[r.part]
-		if running && time.Since(start) > c.limit-r.limit {
+		if _, running := partBegan[r.part]; !running {
+			partBegan[r.part] = time.Now()
+		}
+		ends := c.ends(partBegan[r.part])
+		// One that has all the time of a part is tried in any case: if that is not enough, it never is.
+		alone := time.Until(ends) > c.part-time.Second
+		if !alone && time.Until(ends) < c.journal.about(r) {
 			c.left = append(c.left, r)
 			continue
 		}
-		if !running {
-			began[r.part] = time.Now()
-		}
-		o := c.show(ctx, r)
+		o := c.show(ctx, r, ends, alone)
 		if ctx.Err() != nil {
-			return errors.New("interrupted; run it again to go on with the row " + r.part + "/" + r.name)
+			return errInterrupted
 		}
-		if err := c.journal.add(o); err != nil {
+		if err := c.keep(o, rows); err != nil {
 			return err
 		}
-		fmt.Println(line(o))
+		if o.Verdict == cutOff {
+			c.left = append(c.left, r)
+		}
 	}
 	return nil
 }
 
-// show runs one row.
-func (c *course) show(ctx context.Context, r row) outcome {
+// ends is when the time for a part is over.
+func (c *course) ends(partBegan time.Time) time.Time {
+	ends := partBegan.Add(c.part)
+	if whole := c.began.Add(c.whole); c.whole > 0 && whole.Before(ends) {
+		return whole
+	}
+	return ends
+}
+
+// keep notes an outcome where the next run finds it, and in the table.
+func (c *course) keep(o outcome, rows []row) error {
+	if err := c.journal.add(o); err != nil {
+		return err
+	}
+	fmt.Println(line(o))
+	return c.report.write(c.journal.of(rows))
+}
+
+// show runs one row. One that is cut off by the end of its part's time is for the next run, unless it had all of that time.
+func (c *course) show(ctx context.Context, r row, ends time.Time, alone bool) outcome {
 	o := outcome{Part: r.part, Name: r.name, At: time.Now().UTC().Truncate(time.Second)}
 	if o.Why = c.machine.missing(r); o.Why != "" {
 		o.Verdict = impossible
 		return o
 	}
-	fmt.Printf("%-10s %s/%s …\n", "run", r.part, r.name)
-	within, cancel := context.WithTimeout(ctx, r.limit)
-	defer cancel()
+	fmt.Printf("%-10s %s/%s, about %s …\n", "run", r.part, r.name, minutes(c.journal.about(r)))
 	start := time.Now()
+	own := start.Add(r.limit)
+	deadline := own
+	if ends.Before(own) {
+		deadline = ends
+	}
+	within, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
 	figures, err := r.show(within, c.machine)
 	o.Seconds, o.Figures, o.Verdict = time.Since(start).Seconds(), figures, passed
 	var s skip
 	switch {
+	case within.Err() != nil && ctx.Err() == nil:
+		o.Verdict, o.Why = failed, fmt.Sprintf("not done after %.0f s", o.Seconds)
+		if ends.Before(own) && !alone {
+			o.Verdict = cutOff
+		}
+		if err != nil {
+			o.Why += "\n" + err.Error()
+		}
 	case errors.As(err, &s):
 		o.Verdict, o.Why = skipped, s.why
 	case err != nil:

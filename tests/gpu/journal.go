@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 )
 
 // journal keeps outcomes, a line each, as soon as there are any: a run that is cut off loses only the row it was at.
@@ -21,6 +22,7 @@ func openJournal(path string, of identity) (*journal, error) {
 	}
 	j := &journal{file: file, done: map[string]outcome{}}
 	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 16<<20) // what a test complains of
 	var was identity
 	if lines.Scan() {
 		_ = json.Unmarshal(lines.Bytes(), &was)
@@ -58,8 +60,29 @@ func (j *journal) add(o outcome) error {
 	return j.line(o)
 }
 
-// shown is the outcome of a row that need not be looked at again; a failed one need, when it is asked for.
+// shown says that a row need not be looked at again: what was impossible or skipped may be possible by now, and a failed one is for
+// whoever asks for it.
 func (j *journal) shown(r row, again bool) bool {
-	o, there := j.done[r.part+" "+r.name]
-	return there && (o.Verdict == passed || o.Verdict == skipped || !again)
+	o := j.done[r.part+" "+r.name]
+	return r.part != probes && (o.Verdict == passed || o.Verdict == failed && !again)
+}
+
+// about is how long a row is thought to take: as long as it took the last time, if that was longer.
+func (j *journal) about(r row) time.Duration {
+	o := j.done[r.part+" "+r.name]
+	last := time.Duration(o.Seconds * float64(time.Second))
+	if o.Verdict == passed {
+		return last
+	}
+	return max(r.about, last)
+}
+
+// of are the outcomes of rows, as far as there are any.
+func (j *journal) of(rows []row) (outcomes []outcome) {
+	for _, r := range rows {
+		if o, there := j.done[r.part+" "+r.name]; there {
+			outcomes = append(outcomes, o)
+		}
+	}
+	return outcomes
 }

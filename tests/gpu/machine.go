@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +25,7 @@ const (
 	mayMount  fact = "mount"
 	mayFreeze fact = "freeze"
 	hasTorch  fact = "torch"
+	hasShared fact = "shm"
 )
 
 // identity is what the outcomes are of: another GPU, driver or phos has to show everything anew.
@@ -39,14 +39,28 @@ type identity struct {
 // machine is where the rows run.
 type machine struct {
 	identity
-	root    string // of the repository, or of the bundle
-	library string // opened as the driver; empty for the system's
-	python  string
-	criu    string
+	options
+	criu   string
+	places places
 
 	deviceBytes uint64
-	hostBytes   uint64
+	diskBytes   uint64
 	lacks       map[fact]string // why a fact does not hold
+}
+
+// facts are asked for in this order.
+var facts = []struct {
+	fact fact
+	ask  func(context.Context, *machine) error
+}{
+	{isRoot, askRoot},
+	{hasGPU, askGPU},
+	{hasCRIU, askCRIU},
+	{mayTrace, askTrace},
+	{mayMount, askMount},
+	{mayFreeze, askFreeze},
+	{hasTorch, askTorch},
+	{hasShared, askShared},
 }
 
 // missing says why a row is impossible here; nothing where it is possible.
@@ -61,33 +75,38 @@ func (m *machine) missing(r row) string {
 }
 
 // look asks the machine what it is and allows.
-func look(ctx context.Context, root, library string) *machine {
-	m := &machine{
-		root: root, library: library, lacks: map[fact]string{}, criu: os.Getenv("CRIU"),
-		python: cmp.Or(os.Getenv("PHOS_GPU_PYTHON"), "python3"),
+func look(ctx context.Context, o options) *machine {
+	m := &machine{options: o, lacks: map[fact]string{}, criu: os.Getenv("CRIU")}
+	if m.hostBytes == 0 {
+		var info unix.Sysinfo_t
+		_ = unix.Sysinfo(&info)
+		m.hostBytes = info.Totalram * uint64(info.Unit)
 	}
-	var info unix.Sysinfo_t
-	_ = unix.Sysinfo(&info)
-	m.hostBytes = info.Totalram * uint64(info.Unit)
-	for _, each := range []struct {
-		fact fact
-		ask  func(context.Context, *machine) error
-	}{
-		{isRoot, askRoot},
-		{hasGPU, askGPU},
-		{hasCRIU, askCRIU},
-		{mayTrace, askTrace},
-		{mayMount, askMount},
-		{mayFreeze, askFreeze},
-		{hasTorch, askTorch},
-	} {
-		within, cancel := context.WithTimeout(ctx, time.Minute)
+	var disk unix.Statfs_t
+	if unix.Statfs(m.scratch, &disk) == nil {
+		m.diskBytes = disk.Bavail * uint64(disk.Bsize)
+	}
+	for _, each := range facts {
+		within, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		if err := each.ask(within, m); err != nil {
 			m.lacks[each.fact] = err.Error()
 		}
 		cancel()
 	}
 	return m
+}
+
+// probes is the part whose rows are the facts.
+const probes = "probe"
+
+// probeRows have been asked already.
+func probeRows() (rows []row) {
+	for _, each := range facts {
+		rows = append(rows, row{probes, string(each.fact), []fact{each.fact}, 0, time.Minute, func(context.Context, *machine) ([]figure, error) {
+			return nil, nil
+		}})
+	}
+	return rows
 }
 
 func askRoot(context.Context, *machine) error {
@@ -163,8 +182,8 @@ func askCRIU(ctx context.Context, m *machine) error {
 }
 
 // askTrace stops a child of ours from outside, as CRIU does.
-func askTrace(ctx context.Context, _ *machine) error {
-	child := exec.CommandContext(ctx, "sleep", "60")
+func askTrace(context.Context, *machine) error {
+	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
 		return err
 	}
@@ -188,6 +207,20 @@ func askFreeze(ctx context.Context, _ *machine) error {
 	return err
 }
 
+// askShared looks whether memory can be had as files, where images are put that no disk is to slow down.
+func askShared(context.Context, *machine) error {
+	file, err := os.CreateTemp("/dev/shm", "phos-probe-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if err := unix.Fallocate(int(file.Fd()), 0, 0, 64<<20); err != nil {
+		return fmt.Errorf("64 MiB in /dev/shm: %w", err)
+	}
+	return nil
+}
+
 func askTorch(ctx context.Context, m *machine) error {
 	_, err := said(ctx, m.python, "-c", "import torch; assert torch.version.cuda, 'this PyTorch is without CUDA'; print(torch.__version__)")
 	return err
@@ -197,11 +230,11 @@ func askTorch(ctx context.Context, m *machine) error {
 func said(ctx context.Context, name string, arguments ...string) (string, error) {
 	var complaint strings.Builder
 	command := exec.CommandContext(ctx, name, arguments...)
-	command.Stderr = &complaint
+	command.Stderr, command.WaitDelay = &complaint, time.Second
 	text, err := command.Output()
 	if err != nil {
 		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(append([]string{filepath.Base(name)}, arguments...), " "), err, lines[len(lines)-1])
+		return "", fmt.Errorf("%s: %w: %s", filepath.Base(name), err, lines[len(lines)-1])
 	}
 	return strings.TrimSpace(string(text)), nil
 }

@@ -15,11 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// partLimit is how long a part may take: rows that do not fit are left for the next run.
-const partLimit = 10 * time.Minute
-
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	if len(os.Args) > 5 && os.Args[1] == attendant {
+		status, err := attend(os.Args[2:])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "gpu:", err)
+		}
+		os.Exit(status)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "gpu:", err)
@@ -27,47 +31,8 @@ func main() {
 	}
 }
 
-// options are what the caller wants.
-type options struct {
-	root, library, results string
-	list, again            bool
-	limit                  time.Duration
-	wanted                 []string
-}
-
-const help = `usage: ./build.sh gpu [FLAG...] [PART | PART/ROW ...]
-
-Runs what only a machine with an NVIDIA GPU can show, and writes a table and JSON. Rows that were shown before, on the same
-GPU by the same driver and build, are not run again. Without arguments every part runs.
-
-`
-
-func parse(arguments []string) (o options, err error) {
-	flags := flag.NewFlagSet("gpu", flag.ContinueOnError)
-	flags.StringVar(&o.root, "root", ".", "the repository, or the bundle as it was unpacked")
-	flags.StringVar(&o.library, "driver", "", "`library` to open as the driver instead of libcuda.so.1")
-	flags.StringVar(&o.results, "results", "", "`directory` for table, JSON and what was shown so far (bench/results)")
-	flags.BoolVar(&o.list, "list", false, "say which rows there are, and which are impossible here")
-	flags.BoolVar(&o.again, "again", false, "run rows again that failed")
-	flags.DurationVar(&o.limit, "limit", partLimit, "time for one part; rows that do not fit are left for the next run")
-	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), help)
-		flags.PrintDefaults()
-	}
-	if err := flags.Parse(arguments); err != nil {
-		return o, err
-	}
-	if o.root, err = filepath.Abs(o.root); err != nil {
-		return o, err
-	}
-	if o.results == "" {
-		o.results = filepath.Join(o.root, "bench/results")
-	}
-	o.wanted = flags.Args()
-	return o, nil
-}
-
 func run(ctx context.Context, arguments []string) error {
+	began := time.Now()
 	o, err := parse(arguments)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -75,18 +40,18 @@ func run(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	m := look(ctx, o.root, o.library)
+	m := look(ctx, o)
 	m.describe(os.Stdout)
 	rows, err := choose(allRows(ctx, m), o.wanted)
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	if o.list {
 		list(os.Stdout, m, rows)
 		return nil
-	}
-	if why, lacks := m.lacks[hasGPU]; lacks {
-		return fmt.Errorf("there is no GPU to show anything on: %s", why)
 	}
 	if err := os.MkdirAll(o.results, 0o755); err != nil {
 		return err
@@ -95,11 +60,22 @@ func run(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	c := course{machine: m, journal: j, again: o.again, limit: o.limit}
+	if m.places, err = newPlaces(o.scratch); err != nil {
+		return err
+	}
+	defer m.places.remove()
+	c := course{machine: m, journal: j, report: newReport(m, o.results), again: o.again, part: o.part, whole: o.whole, began: began}
+	c.plan(os.Stdout, rows)
 	if err := c.run(ctx, rows); err != nil {
 		return err
 	}
-	return c.report(o.results, rows)
+	if err := c.report.write(j.of(rows)); err != nil {
+		return err
+	}
+	if why, lacks := m.lacks[hasGPU]; lacks {
+		return fmt.Errorf("there is no GPU to show anything on: %s", why)
+	}
+	return c.conclude(j.of(rows))
 }
 
 // choose keeps the rows that are wanted, by part or by part and row.

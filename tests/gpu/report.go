@@ -6,18 +6,24 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 )
 
 // describe says what the machine is, and what it does not allow.
 func (m *machine) describe(w io.Writer) {
-	fmt.Fprintf(w, "%-10s %s, %d GiB, driver %s; %d GiB of memory; %s\n", "machine", m.GPU, m.deviceBytes>>30, m.Driver, m.hostBytes>>30, m.Phos)
-	for _, each := range []fact{isRoot, hasGPU, hasCRIU, mayTrace, mayMount, mayFreeze, hasTorch} {
-		if why, lacks := m.lacks[each]; lacks {
-			fmt.Fprintf(w, "%-10s no %s: %s\n", "", each, why)
+	fmt.Fprintf(w, "%-10s %s\n", "machine", m)
+	for _, each := range facts {
+		if why, lacks := m.lacks[each.fact]; lacks {
+			fmt.Fprintf(w, "%-10s no %s: %s\n", "", each.fact, why)
 		}
 	}
+}
+
+func (m *machine) String() string {
+	return fmt.Sprintf("%s, %d GiB, driver %s; %d cores, %d GiB of memory, %d GiB free in %s; %s", m.GPU, m.deviceBytes>>30, m.Driver,
+		runtime.NumCPU(), m.hostBytes>>30, m.diskBytes>>30, m.scratch, strings.ReplaceAll(m.Phos, "\n", ", "))
 }
 
 // list says which rows there are.
@@ -61,54 +67,60 @@ func (f figure) String() string {
 	return strings.TrimSpace(text + " " + f.Note)
 }
 
-func (f figure) judged() string {
-	if f.reached() {
-		return "ok"
-	}
-	return "missed"
+// report is the table and the JSON of a run, which are whole after every row.
+type report struct {
+	machine *machine
+	base    string // path without the ending
 }
 
-// report writes what is known of the rows, from this run and those before, and says what failed and what is left.
-func (c *course) report(directory string, rows []row) error {
-	var shown []outcome
-	for _, r := range rows {
-		if o, there := c.journal.done[r.part+" "+r.name]; there {
-			shown = append(shown, o)
-		}
-	}
-	base := filepath.Join(directory, "gpu-"+time.Now().UTC().Format("2006-01-02-150405"))
+func newReport(m *machine, directory string) report {
+	return report{m, filepath.Join(directory, "gpu-"+time.Now().UTC().Format("2006-01-02-150405"))}
+}
+
+// write says what is known of the rows, from this run and those before.
+func (r report) write(outcomes []outcome) error {
 	encoded, err := json.MarshalIndent(struct {
-		Machine  identity  `json:"machine"`
-		Bytes    uint64    `json:"device_bytes"`
-		Outcomes []outcome `json:"outcomes"`
-	}{c.machine.identity, c.machine.deviceBytes, shown}, "", "  ")
+		Date     time.Time       `json:"date"`
+		Machine  identity        `json:"machine"`
+		Bytes    uint64          `json:"device_bytes"`
+		Host     uint64          `json:"host_bytes"`
+		Lacks    map[fact]string `json:"lacks"`
+		Outcomes []outcome       `json:"outcomes"`
+	}{time.Now().UTC().Truncate(time.Second), r.machine.identity, r.machine.deviceBytes, r.machine.hostBytes, r.machine.lacks, outcomes}, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(base+".json", append(encoded, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(r.base+".json", append(encoded, '\n'), 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(base+".md", []byte(c.machine.markdown(shown)), 0o644); err != nil {
-		return err
-	}
-	fmt.Printf("%-10s %s.md and .json\n", "written", base)
-	return c.verdict(shown)
+	return os.WriteFile(r.base+".md", []byte(r.machine.markdown(outcomes)), 0o644)
 }
 
-// verdict is an error when something failed, and says how to go on where rows are left.
-func (c *course) verdict(shown []outcome) error {
+// conclude is an error when something failed, and says how to go on where rows are left.
+func (c *course) conclude(outcomes []outcome) error {
+	fmt.Printf("%-10s %s.md and .json\n", "written", c.report.base)
 	if len(c.left) > 0 {
-		fmt.Printf("%-10s %d rows did not fit into %s a part: run it again for them\n", "left", len(c.left), c.limit)
+		var names []string
+		for _, r := range c.left {
+			names = append(names, r.part+"/"+r.name)
+		}
+		fmt.Printf("%-10s no time was left for %s: run it again for them\n", "left", strings.Join(names, ", "))
 	}
 	count := map[verdict]int{}
 	var failures []string
-	for _, o := range shown {
+	for _, o := range outcomes {
 		count[o.Verdict]++
 		if o.Verdict == failed {
 			failures = append(failures, o.Part+"/"+o.Name)
 		}
+		for _, f := range o.Figures {
+			if f.judged() == "missed" {
+				fmt.Printf("%-10s %s/%s: %s\n", "missed", o.Part, o.Name, f)
+			}
+		}
 	}
-	fmt.Printf("%-10s %d passed, %d failed, %d skipped, %d impossible here\n", "rows", count[passed], count[failed], count[skipped], count[impossible])
+	fmt.Printf("%-10s %d passed, %d failed, %d skipped, %d cut off, %d impossible here\n", "rows",
+		count[passed], count[failed], count[skipped], count[cutOff], count[impossible])
 	if len(failures) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(failures, ", "))
 	}
@@ -118,8 +130,8 @@ func (c *course) verdict(shown []outcome) error {
 // markdown is the table for people.
 func (m *machine) markdown(shown []outcome) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# On a real GPU, %s\n\n%s, %d GiB, driver %s; %d GiB of host memory; %s.\n\n| row | verdict | seconds | figures |\n| --- | --- | ---: | --- |\n",
-		time.Now().UTC().Format(time.DateOnly), m.GPU, m.deviceBytes>>30, m.Driver, m.hostBytes>>30, m.Phos)
+	fmt.Fprintf(&text, "# On a GPU, %s\n\n%s.\n\n| row | verdict | seconds | figures |\n| --- | --- | ---: | --- |\n",
+		time.Now().UTC().Format(time.DateOnly), m)
 	for _, o := range shown {
 		var cells []string
 		for _, f := range o.Figures {

@@ -10,7 +10,8 @@ type row struct {
 	part, name string
 	// needs are facts about the machine without which the row is impossible.
 	needs []fact
-	limit time.Duration
+	// about is how long it is thought to take; after limit it is cut off.
+	about, limit time.Duration
 	// show returns the figures that were measured, or what went wrong.
 	show func(ctx context.Context, m *machine) ([]figure, error)
 }
@@ -25,9 +26,15 @@ type figure struct {
 	Note  string  `json:"note,omitempty"`
 }
 
-// reached reports whether a figure is what it should be; a figure without a target is.
-func (f figure) reached() bool {
-	return (f.Most == 0 || f.Value <= f.Most) && (f.Least == 0 || f.Value >= f.Least)
+// judged is whether a figure is what it should be; nothing for one without a target.
+func (f figure) judged() string {
+	switch {
+	case f.Most == 0 && f.Least == 0:
+		return ""
+	case (f.Most == 0 || f.Value <= f.Most) && (f.Least == 0 || f.Value >= f.Least):
+		return "met"
+	}
+	return "missed"
 }
 
 // verdict is what became of a row.
@@ -38,6 +45,7 @@ const (
 	failed     verdict = "FAILED"
 	skipped    verdict = "skipped" // by itself, and it said why
 	impossible verdict = "impossible"
+	cutOff     verdict = "cut off" // the time of its part was over
 )
 
 // outcome is a row that was looked at.

@@ -2,31 +2,30 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // suite is a package of tests that was compiled beforehand; each of its tests is a row.
 type suite struct {
 	part, directory string
-	// only are the tests that mean something on a real GPU, as -test.list understands it.
-	only  string
-	needs []fact
-	limit time.Duration
-}
-
-var suites = []suite{
-	{"gputest", "tests/nesting", ".", []fact{hasGPU}, 5 * time.Minute},
-	{"programs", "tests/e2e", ".", []fact{hasGPU, isRoot}, 3 * time.Minute},
-	{"checkpoint", "tests/checkpoint", ".", []fact{hasGPU, isRoot, hasCRIU, mayTrace, mayMount, mayFreeze}, 4 * time.Minute},
+	// prefix is what the rows' names begin with, where a part has tests of the same name.
+	prefix string
+	// only and leave are as -test.list understands them: the tests that mean something on a real GPU.
+	only, leave string
+	// first are those that come before the others.
+	first        []string
+	needs        []fact
+	about, limit time.Duration
 }
 
 // binary is where build.sh puts the compiled tests.
@@ -36,51 +35,85 @@ func (s suite) binary(m *machine) string {
 
 // rows are the tests that the binary says it has.
 func (s suite) rows(ctx context.Context, m *machine) []row {
-	listed, err := s.command(ctx, m, "-test.list="+s.only).Output()
+	listed, err := exec.CommandContext(ctx, s.binary(m), "-test.list="+s.only).Output()
 	if err != nil {
-		return []row{{part: s.part, name: "all", limit: time.Second, show: func(context.Context, *machine) ([]figure, error) {
+		return []row{{part: s.part, name: s.prefix + "all", limit: time.Second, show: func(context.Context, *machine) ([]figure, error) {
 			return nil, fmt.Errorf("list the tests of %s: %w; run ./build.sh gpu, which compiles them", s.directory, err)
 		}}}
 	}
+	leave := regexp.MustCompile(cmp.Or(s.leave, "^$"))
+	names := slices.DeleteFunc(strings.Fields(string(listed)), func(name string) bool {
+		return !strings.HasPrefix(name, "Test") || leave.MatchString(name)
+	})
+	slices.SortStableFunc(names, func(a, b string) int { return s.place(a) - s.place(b) })
 	var rows []row
-	for _, name := range strings.Fields(string(listed)) {
-		if !strings.HasPrefix(name, "Test") {
-			continue
-		}
-		rows = append(rows, row{s.part, name, s.needs, s.limit, func(ctx context.Context, m *machine) ([]figure, error) {
-			return nil, s.test(ctx, m, name)
+	for _, name := range names {
+		rows = append(rows, row{s.part, s.prefix + name, s.needs, s.about, s.limit, func(ctx context.Context, m *machine) ([]figure, error) {
+			return s.test(ctx, m, name)
 		}})
 	}
 	return rows
 }
 
-// command runs the binary where "go test" would, against the machine's driver.
-func (s suite) command(ctx context.Context, m *machine, arguments ...string) *exec.Cmd {
-	command := exec.CommandContext(ctx, s.binary(m), arguments...)
-	command.Dir = filepath.Join(m.root, s.directory)
-	command.Env = append(os.Environ(), "PHOS_ROOT="+m.root, "PHOS_TEST_GPUS=cuda"+m.driverSuffix(),
-		"PHOS_COMPILED="+filepath.Join(m.root, "bin/checks/compiled"), "CRIU="+m.criu, "TORCH_PYTHON="+m.python)
-	// A test that hangs has started things; they go with it.
-	command.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	command.Cancel = func() error { return unix.Kill(-command.Process.Pid, unix.SIGKILL) }
-	return command
+// place of a test in the order: one that is not among the first is behind them all.
+func (s suite) place(name string) int {
+	if at := slices.Index(s.first, name); at >= 0 {
+		return at
+	}
+	return len(s.first)
 }
 
-// test runs one test. What it prints is kept in a file beside the results only when it fails.
-func (s suite) test(ctx context.Context, m *machine, name string) error {
-	output, err := s.command(ctx, m, "-test.v", "-test.run=^"+name+"$").CombinedOutput()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("not done after %s", s.limit)
+// command runs the binary where "go test" would, against the machine's driver.
+func (s suite) command(ctx context.Context, m *machine, arguments ...string) (*exec.Cmd, error) {
+	command := exec.CommandContext(ctx, s.binary(m), append([]string{"-test.v", "-test.short", "-test.timeout=0"}, arguments...)...)
+	command.Dir = filepath.Join(m.root, s.directory)
+	command.Env = append(os.Environ(), "PHOS_ROOT="+m.root, "PHOS_TEST_GPUS=cuda"+m.driverSuffix(),
+		"PHOS_COMPILED="+filepath.Join(m.root, "bin/checks/compiled"), "CRIU="+m.criu,
+		fmt.Sprintf("PHOS_TORCH_SCALE=%g", m.scale), fmt.Sprintf("PHOS_TORCH_STEPS=%d", m.steps))
+	if _, lacks := m.lacks[hasTorch]; !lacks {
+		command.Env = append(command.Env, "TORCH_PYTHON="+m.python)
 	}
+	return command, attended(command, m.places)
+}
+
+// test runs one test. What it prints is kept only when it fails.
+func (s suite) test(ctx context.Context, m *machine, name string) ([]figure, error) {
+	command, err := s.command(ctx, m, "-test.run=^"+name+"$")
+	if err != nil {
+		return nil, err
+	}
+	output, err := command.CombinedOutput()
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w\n%s", err, complaint(output))
+		return nil, fmt.Errorf("%w\n%s", err, complaint(output))
 	case bytes.Contains(output, []byte("\n--- SKIP: "+name)):
-		return skip{complaint(output)}
+		return nil, skip{complaint(output)}
 	case !bytes.Contains(output, []byte("--- PASS: "+name)):
-		return errors.New("the test neither passed nor failed nor skipped")
+		return nil, errors.New("the test neither passed nor failed nor skipped")
 	}
-	return nil
+	return subtests(output)
+}
+
+// left is the line of a subtest that was skipped, and why is what such a test says.
+var (
+	left = regexp.MustCompile(`(?m)^ +--- SKIP: [^/]+/(\S+)`)
+	done = regexp.MustCompile(`(?m)^ +--- PASS: `)
+)
+
+// subtests says how many parts of a test have passed, and which were skipped: all of them may have been.
+func subtests(output []byte) ([]figure, error) {
+	skips, passes := left.FindAllSubmatch(output, -1), len(done.FindAll(output, -1))
+	if len(skips) == 0 {
+		return nil, nil
+	}
+	if passes == 0 {
+		return nil, skip{complaint(output)}
+	}
+	var names []string
+	for _, each := range skips {
+		names = append(names, string(each[1]))
+	}
+	return []figure{{Name: "parts passed", Value: float64(passes), Note: "skipped: " + strings.Join(names, ", ")}}, nil
 }
 
 // complaint is the end of what a test printed, which says why it failed or skipped.

@@ -13,7 +13,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // contents keeps contents by their names.
@@ -33,9 +32,9 @@ func (c *contents) Has(name image.Hash) bool {
 // TestCapture copies the memory of a GPU that marks nothing, while it changes: what changed is found by our kernel's digests, and
 // put aside on the device. The second time, only what changed is written.
 func TestCapture(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		alone(t, lab.Start(t).Socket, "^TestCapture$") // the driver stays with its phosd for as long as the process lives
+	socket, single := os.LookupEnv(innerSocket)
+	if !single {
+		alone(t, inner(t), "^TestCapture$") // the driver stays with its phosd for as long as the process lives
 		return
 	}
 	t.Setenv(rpc.SocketVariable, socket)

@@ -1,52 +1,77 @@
-/* Has NVIDIA's driver take a process's GPU state into that process's memory, or put it back: what
- * phos is compared with.
+/* Has NVIDIA's driver move a process's GPU state into that process's memory and back: what phos is
+ * compared with. It came with driver 570.
  *
- * usage: driver_checkpoint save|restore PID
- *
- * Exits with 2 where the driver cannot: it came with version 570. */
+ * Reads lines "lock PID", "checkpoint PID", "restore PID", "unlock PID", and answers each by
+ * "ok MICROSECONDS", "error NUMBER", or "unsupported". Says "ready" first, or why it is not. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-/* As the driver has them: 64 bytes of arguments for each call, zero where there is nothing to say.
- */
+enum { NOT_SUPPORTED = 801, CALL_REQUIRES_NEWER_DRIVER = 36, LOCK_MILLISECONDS = 60000 };
+
+/* The arguments of each call are 64 bytes, zero where there is nothing to say. Those of the lock
+ * begin with how long it may take. */
 typedef int (*process_call)(int pid, uint64_t arguments[8]);
+
+static const struct {
+	const char *verb, *name;
+	uint64_t first;
+} verbs[] = {
+	{"lock", "cuCheckpointProcessLock", LOCK_MILLISECONDS},
+	{"checkpoint", "cuCheckpointProcessCheckpoint", 0},
+	{"restore", "cuCheckpointProcessRestore", 0},
+	{"unlock", "cuCheckpointProcessUnlock", 0},
+};
 
 static void *library;
 
-static void call(const char *name, int pid, uint32_t first)
+static double now(void)
 {
-	uint64_t arguments[8] = {first};
-	process_call function = (process_call)dlsym(library, name);
-	int result = function ? function(pid, arguments) : 801;
-	if (result == 0)
-		return;
-	fprintf(stderr, "%s: error %d\n", name, result);
-	exit(result == 801 ? 2 : 1);
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-int main(int argc, char **argv)
+static void answer(const char *verb, int pid)
 {
-	enum { MILLISECONDS = 60000 };
-	if (argc != 3 || !(library = dlopen("libcuda.so.1", RTLD_NOW))) {
-		fprintf(stderr, "usage: driver_checkpoint save|restore PID; %s\n",
-			argc == 3 ? dlerror() : "");
+	for (unsigned i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+		if (strcmp(verbs[i].verb, verb) != 0)
+			continue;
+		process_call call = (process_call)dlsym(library, verbs[i].name);
+		uint64_t arguments[8] = {verbs[i].first};
+		double start = now();
+		int result = call ? call(pid, arguments) : NOT_SUPPORTED;
+		if (result == 0)
+			printf("ok %.0f\n", now() - start);
+		else if (result == NOT_SUPPORTED || result == CALL_REQUIRES_NEWER_DRIVER)
+			puts("unsupported");
+		else
+			printf("error %d\n", result);
+		return;
+	}
+	printf("error 1\n");
+}
+
+int main(void)
+{
+	char verb[16];
+	int pid;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (!(library = dlopen("libcuda.so.1", RTLD_NOW))) {
+		printf("no driver: %s\n", dlerror());
 		return 1;
 	}
+	/* A restore wants a caller for whom the driver is at work. */
 	int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
-	if (!init || init(0) != 0) {
-		fprintf(stderr, "cuInit fails\n");
+	int result = init ? init(0) : NOT_SUPPORTED;
+	if (result != 0) {
+		printf("cuInit: error %d\n", result);
 		return 1;
 	}
-	int pid = atoi(argv[2]);
-	if (strcmp(argv[1], "save") == 0) {
-		call("cuCheckpointProcessLock", pid, MILLISECONDS);
-		call("cuCheckpointProcessCheckpoint", pid, 0);
-	} else {
-		call("cuCheckpointProcessRestore", pid, 0);
-		call("cuCheckpointProcessUnlock", pid, 0);
-	}
+	puts("ready");
+	while (scanf("%15s %d", verb, &pid) == 2)
+		answer(verb, pid);
 	return 0;
 }

@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// withoutPhos are programs that run by the driver alone, beside the same ones under phos.
+func withoutPhos(path string, arguments ...string) *exec.Cmd {
+	command := exec.Command(path, arguments...)
+	command.Env = lab.NativeEnvironment()
+	return command
+}
+
+// hostLink is what testdata/link.c measures by the driver alone, in gigabytes a second: copies of pinned memory to the device and
+// from it, which is all that the host's link carries, and copies on the device, counted by what they read.
+type hostLink struct{ to, from, device float64 }
+
+// measureLink measures it once for all groups.
+func (b *bench) measureLink(t *testing.T) hostLink {
+	t.Helper()
+	if b.link != (hostLink{}) {
+		return b.link
+	}
+	program := lab.Compile(t, lab.GCC, "-O2", "testdata/link.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
+	command := withoutPhos(program, strconv.FormatUint(min(b.bytes, 1<<30), 10))
+	text, err := command.Output()
+	if err != nil {
+		t.Fatalf("the host's link: %v\n%s", err, text)
+	}
+	figures := numbers(t, string(text))
+	b.link = hostLink{figures["to"], figures["from"], figures["device"]}
+	if b.link.to == 0 || b.link.from == 0 || b.link.device == 0 {
+		t.Fatalf("the host's link: %s", text)
+	}
+	return b.link
+}
+
+// numbers are lines of a name and a number.
+func numbers(t *testing.T, text string) map[string]float64 {
+	t.Helper()
+	found := map[string]float64{}
+	for line := range strings.Lines(text) {
+		name, value, isPair := strings.Cut(strings.TrimSpace(line), " ")
+		if !isPair {
+			continue
+		}
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		found[name] = number
+	}
+	return found
+}
+
+// callsBeside are what calls and copies cost under phos, beside what they cost by the driver alone.
+func callsBeside(t *testing.T, under map[string]float64) (rows []row) {
+	t.Helper()
+	program := lab.Compile(t, lab.GCC, "-O2", "testdata/speed.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
+	text, err := withoutPhos(program).Output() // its input is empty, so that it does not idle
+	if err != nil {
+		t.Fatalf("by the driver alone: %v\n%s", err, text)
+	}
+	alone := numbers(t, string(text))
+	for _, each := range []struct{ name, figure, unit string }{
+		{"cuLaunchKernel, 8 arguments", "launch_ns", "ns"},
+		{"  launched and done, one of 100", "launched_and_done_ns", "ns"},
+		{"synchronous call", "sync_ns", "ns"},
+		{"cuInit", "start_ms", "ms"},
+	} {
+		rows = append(rows, row{
+			name: each.name + ", in the driver's time", value: under[each.figure] / alone[each.figure],
+			note: fmt.Sprintf("%.4g of %.4g %s", under[each.figure], alone[each.figure], each.unit),
+		})
+	}
+	for _, mib := range []string{"16", "128"} {
+		for _, memory := range []string{"pageable", "pinned"} {
+			for _, way := range []string{"to", "from"} {
+				figure := memory + "_" + way + "_" + mib
+				rows = append(rows, row{
+					name: fmt.Sprintf("%s %s device, %s MiB", memory, way, mib), value: under[figure] / alone[figure],
+					note: fmt.Sprintf("%.1f of the driver's %.1f GB/s", under[figure], alone[figure]),
+				})
+			}
+		}
+	}
+	return rows
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// attendant is the word by which this program starts itself to stand beside another one.
+const attendant = "attend"
+
+// attended prepares a command in the care of an attendant: whatever the command leaves when it ends, or is cut off, goes with it.
+func attended(command *exec.Cmd, p places) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	command.Args = slices.Concat([]string{self, attendant}, p.arguments(), []string{command.Path}, command.Args[1:])
+	command.Env = append(command.Env, p.environment()...)
+	command.Path = self
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM}
+	command.Cancel = func() error { return command.Process.Signal(unix.SIGTERM) }
+	command.WaitDelay = time.Minute
+	return nil
+}
+
+// attend is told the places and the program with its arguments. It runs the program to its end, or until it is told to end, and returns the status to exit with. Orphans become its children, so
+// that it finds daemons that have outlived whoever started them, and nobody waits for the end of one that has ended.
+func attend(arguments []string) (int, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 1, fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	p := places{arguments[0], arguments[1], arguments[2]}
+	arguments = arguments[3:]
+	// An interrupt at the terminal reaches this process too; who started it says when to end.
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	child, err := syscall.ForkExec(arguments[0], arguments, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return 1, fmt.Errorf("start %s: %w", arguments[0], err)
+	}
+	go func() {
+		for got := range told {
+			if got != unix.SIGINT {
+				_ = unix.Kill(child, unix.SIGKILL)
+			}
+		}
+	}()
+	defer p.clean()
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 1, fmt.Errorf("wait for %s: %w", arguments[0], err)
+		case pid == child && status.Signaled():
+			return 128 + int(status.Signal()), nil
+		case pid == child:
+			return status.ExitStatus(), nil
+		}
+	}
+}

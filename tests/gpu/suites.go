@@ -1,0 +1,38 @@
+package main
+
+import "time"
+
+// running and saving are what programs under phos need, and their checkpoints besides.
+var (
+	running = []fact{hasGPU, isRoot}
+	saving  = []fact{hasGPU, isRoot, hasCRIU, mayTrace, mayMount, mayFreeze}
+)
+
+// suites are in the order in which a failure is cheapest to learn of, and in each what tells most comes first.
+var suites = []suite{
+	{
+		part: "gputest", directory: "tests/nesting", only: "^(TestConformance|TestCapture)$",
+		needs: []fact{hasGPU}, about: 30 * time.Second, limit: 5 * time.Minute,
+	},
+	{
+		part: "programs", directory: "tests/e2e", only: ".",
+		first: []string{"TestDriverAPI", "TestCUDA", "TestCalls", "TestTinygrad", "TestSeparateCompilation", "TestFrameworks"},
+		// They are about the software GPU, or about PyTorch.
+		leave: "^(TestAddressInLog|TestFlood|TestMachineCodeOnly|TestInventoryOfSoftwareGPUs|TestNVML|TestTorch|TestTriton)$",
+		needs: running, about: 20 * time.Second, limit: 4 * time.Minute,
+	},
+	{
+		part: "torch", directory: "tests/e2e", only: "^(TestTorch|TestTriton)$",
+		needs: append([]fact{hasTorch}, running...), about: time.Minute, limit: 8 * time.Minute,
+	},
+	{
+		part: "torch", prefix: "saved-", directory: "tests/checkpoint", only: "^TestTorch",
+		needs: append([]fact{hasTorch}, saving...), about: 90 * time.Second, limit: 8 * time.Minute,
+	},
+	{
+		part: "checkpoint", directory: "tests/checkpoint", only: ".",
+		first: []string{"TestKilledAndRestored", "TestRandomMoments", "TestHardMoments", "TestCallsSurvive", "TestAfterwards"},
+		leave: "^TestTorch",
+		needs: saving, about: 30 * time.Second, limit: 5 * time.Minute,
+	},
+}
