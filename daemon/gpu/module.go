@@ -24,6 +24,10 @@ type LoadOptions struct {
 	HeapBytes uint64
 }
 
+// Placer is a Context whose driver finds the places of variables itself. It puts them where they were if, in a fresh context,
+// the same code comes and goes in the same order before anything else happens; more can nobody do, and no driver promises even that.
+type Placer interface{ PlacesVariables() }
+
 // LoadError says why an image was refused, with the text for the program's JIT error log.
 type LoadError struct {
 	// Log is what the driver's JIT log would hold: "line 12, column 7: unknown instruction 'foo.b32'".

@@ -68,7 +68,7 @@ func (s *Session) newBlock(d *device, in *wire.VmmCreate, maker object.Maker) (*
 	if _, can := d.context.Memory().(gpu.Aliaser); !can {
 		return nil, cannotMap(d)
 	}
-	home, err := d.heap.Allocate(in.Size)
+	home, err := d.heap.AllocateHome(in.Size)
 	if err != nil {
 		return nil, err
 	}

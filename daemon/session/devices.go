@@ -20,6 +20,8 @@ type device struct {
 	// context and heap are nil while the program has no context on the device.
 	context gpu.Context
 	heap    *heap.Heap
+	// loads is how code came and went in the context, nil where the session itself places variables.
+	loads *loads
 	// opened is context once more, for those who hold no lock.
 	opened  atomic.Pointer[gpu.Context]
 	users   int // contexts of the program
@@ -89,11 +91,15 @@ func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu
 	if err != nil {
 		return err
 	}
+	d.context, d.loads = c, nil
+	if _, places := c.(gpu.Placer); places {
+		d.loads = &loads{}
+	}
 	if d.heap, err = makeHeap(c.Memory()); err != nil {
 		_ = c.Close() // the first error says more
+		d.context = nil
 		return err
 	}
-	d.context = c
 	s.showAll(d, c)
 	if err = s.showMappings(d); err != nil {
 		s.showNothing(d)
@@ -146,7 +152,7 @@ func (d *device) save(k *saving) saved.Device {
 	if d.context == nil {
 		return out
 	}
-	out.Spare = d.heap.Spare()
+	out.Spare, out.Loads = d.heap.Spare(), d.loads.save(k)
 	out.Continuation = k.resumable(d).Continuation()
 	if err := d.context.Fault(); err != nil {
 		out.Fault = saved.Fault{Code: gpu.Code(err), Text: err.Error()}
@@ -188,6 +194,9 @@ func (r *restoring) device(d *device, in *saved.Device, open bool) error {
 		return nil
 	}
 	return r.s.connect(d, in.Continuation, func(memory gpu.Memory) (*heap.Heap, error) {
+		if err := r.reload(d, in.Loads); err != nil {
+			return nil, err
+		}
 		var backing heap.Backing = memory
 		if r.s.options.Backing != nil {
 			backing = r.s.options.Backing(d.ordinal, memory)

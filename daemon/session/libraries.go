@@ -32,6 +32,7 @@ func (s *Session) addLibrary(maker object.Maker, images *fatbin.Images, m *modul
 	l := &library{images: images, modules: map[*context]*module{}, kernels: map[string]*kernel{}}
 	l.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindLibrary)), Kind: abi.KindLibrary, Maker: maker, State: l})
 	if m != nil {
+		m.know(maker.Image)
 		s.addModule(m, object.Maker{Call: maker.Call}, l.object)
 		m.library, l.modules[m.context] = l, m
 	}
@@ -55,6 +56,7 @@ func (l *library) in(s *Session, c *context) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.know(l.object.Maker.Image)
 	s.addModule(m, object.Maker{Call: abi.CallLibraryGetModule}, l.object)
 	m.library, l.modules[c] = l, m
 	return m, nil

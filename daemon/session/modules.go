@@ -28,8 +28,10 @@ type module struct {
 	functions map[string]*function
 	// variables have memory, in the order in which the backend asked for it.
 	variables []variable
-	// placed are variables that the backend has found a place for.
+	// placed are variables that the backend has found a place for; load is when the code came, where it does that.
 	placed []variable
+	load   *load
+	loads  *loads
 	heap   *heap.Heap
 	// heapBytes is the heap of its kernels, as gpu.LoadOptions has it: loaded again, it must get the same.
 	heapBytes uint64
@@ -61,7 +63,7 @@ const (
 // close unloads the code. It needs no lock.
 func (m *module) close(s *Session) {
 	s.placed.remove(m)
-	if err := m.code.Close(); err != nil {
+	if err := m.loads.unloaded(m.load, m.code.Close); err != nil {
 		s.log.Warn("unload module", "error", err)
 	}
 	m.free(s)
@@ -102,7 +104,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, heapBytes: c.heapBytes.Load()}
+	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, loads: d.loads, heapBytes: c.heapBytes.Load()}
 	place := func(name string, bytes, align uint64) (uint64, error) {
 		// What needs more than the heap's own alignment gets a chunk, which has every alignment.
 		if align > heap.Align {
@@ -123,7 +125,10 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 		m.variables = append(m.variables, variable{name, r, true})
 		return r.Address, nil
 	}
-	m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place, PlaceManaged: placeManaged, HeapBytes: m.heapBytes})
+	err = m.loads.loaded(m, func() (err error) {
+		m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place, PlaceManaged: placeManaged, HeapBytes: m.heapBytes})
+		return err
+	})
 	if err != nil {
 		m.free(s)
 		return nil, err
@@ -193,6 +198,7 @@ func (s *Session) loadImage(c *context, content []byte, maker object.Maker, asLi
 	if asLibrary {
 		return s.addLibrary(maker, images, m), nil
 	}
+	m.know(maker.Image)
 	s.addModule(m, maker)
 	return m.object.Handle(), nil
 }
@@ -480,7 +486,7 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 	if err != nil {
 		return nil, err
 	}
-	m := &module{object: o, context: c, functions: map[string]*function{}, heap: c.device.heap, heapBytes: in.HeapBytes}
+	m := &module{object: o, context: c, functions: map[string]*function{}, heap: c.device.heap, loads: c.device.loads, heapBytes: in.HeapBytes}
 	var images *fatbin.Images
 	if in.Library != 0 {
 		if m.library, err = r.s.library(in.Library); err != nil {
@@ -493,9 +499,20 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 	} else if images, err = r.image(o, in.Image); err != nil {
 		return nil, err
 	}
-	image, err := images.Best(c.device.capability())
+	if beforehand := r.reloaded[o.Handle()]; beforehand != nil {
+		if err := m.take(beforehand); err != nil {
+			return nil, err
+		}
+		return m, r.placed(m, in.Placed)
+	}
+	return m, r.code(m, images, in)
+}
+
+// code loads a module's code with its variables where they were.
+func (r *restoring) code(m *module, images *fatbin.Images, in *saved.Module) error {
+	image, err := images.Best(m.context.device.capability())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	again := func(name string, bytes uint64, managed bool) (uint64, error) {
 		n := len(m.variables)
@@ -509,18 +526,26 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 		m.variables = append(m.variables, variable{name, v.Range, managed})
 		return v.Range.Address, nil
 	}
-	m.code, err = c.device.context.LoadModule(image, gpu.LoadOptions{
-		Filled: true, HeapBytes: in.HeapBytes,
-		Place:        func(name string, bytes, _ uint64) (uint64, error) { return again(name, bytes, false) },
-		PlaceManaged: func(name string, bytes uint64) (uint64, error) { return again(name, bytes, true) },
+	err = m.loads.loaded(m, func() (err error) {
+		m.code, err = m.context.device.context.LoadModule(image, gpu.LoadOptions{
+			Filled: true, HeapBytes: in.HeapBytes,
+			Place:        func(name string, bytes, _ uint64) (uint64, error) { return again(name, bytes, false) },
+			PlaceManaged: func(name string, bytes uint64) (uint64, error) { return again(name, bytes, true) },
+		})
+		return err
 	})
 	if err == nil && len(m.variables) < len(in.Variables) {
 		err = damaged("it had more variables than its code has")
 	}
-	if err == nil {
-		err = r.placed(m, in.Placed)
+	if err != nil {
+		return err
 	}
-	return m, err
+	if m.library != nil {
+		m.know(m.library.object.Maker.Image)
+	} else {
+		m.know(m.object.Maker.Image)
+	}
+	return r.placed(m, in.Placed)
 }
 
 // settable are the attributes of functions that can be set.

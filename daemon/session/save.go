@@ -104,6 +104,8 @@ type restoring struct {
 	images []restoredImage
 	// memory is what is allocated on each device, by address.
 	memory map[*device][]gpu.Range
+	// reloaded is code that was loaded before anything else, by the handles of its modules.
+	reloaded map[abi.Handle]*module
 	// children are the graphs of child nodes that no object names yet.
 	children map[abi.Handle]*graph.Graph
 	// events are those of other processes, which are not there yet.
@@ -134,7 +136,7 @@ func Restore(options Options, data []byte) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &restoring{s: s, in: in, memory: map[*device][]gpu.Range{}, children: map[abi.Handle]*graph.Graph{}}
+	r := &restoring{s: s, in: in, memory: map[*device][]gpu.Range{}, children: map[abi.Handle]*graph.Graph{}, reloaded: map[abi.Handle]*module{}}
 	err = r.all()
 	if err == nil {
 		err = r.rejoin()
@@ -148,7 +150,7 @@ func Restore(options Options, data []byte) (*Session, error) {
 func (r *restoring) all() error {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	steps := []func() error{r.counters, r.windows, r.place, r.devices, r.objects, r.reservations, r.related}
+	steps := []func() error{r.counters, r.windows, r.place, r.parse, r.devices, r.objects, r.reservations, r.related}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -260,8 +262,8 @@ func (r *restoring) devices() error {
 	return nil
 }
 
-// objects makes every object, in the order in which they were made.
-func (r *restoring) objects() error {
+// parse takes apart all code.
+func (r *restoring) parse() error {
 	for _, image := range r.in.Images {
 		parsed, err := fatbin.Parse(image)
 		if err != nil {
@@ -269,6 +271,11 @@ func (r *restoring) objects() error {
 		}
 		r.images = append(r.images, restoredImage{r.s.objects.Images.Keep(image), parsed})
 	}
+	return nil
+}
+
+// objects makes every object, in the order in which they were made.
+func (r *restoring) objects() error {
 	for i := range r.in.Objects {
 		if err := r.object(&r.in.Objects[i]); err != nil {
 			return fmt.Errorf("%s: %w", name(r.in.Objects[i].Kind, r.in.Objects[i].ID), err)

@@ -11,82 +11,38 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// apart is memory of the device that the program is told nothing of, where the driver likes: what finding changes takes.
-type apart struct {
-	memory *Memory
-
-	mu        sync.Mutex
-	allocated map[uint64]uint64 // bytes, by address
-}
-
-// Alloc gets memory.
-func (a *apart) Alloc(bytes uint64) (uint64, error) {
-	c := a.memory.context
-	if err := a.memory.reserve(bytes); err != nil {
-		return 0, err
-	}
-	address, err := c.driver.MemAlloc(c.native, bytes)
-	if err != nil {
-		a.memory.release(bytes)
-		return 0, c.noted("get memory for a checkpoint", err)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.allocated[address] = bytes
-	return address, nil
-}
-
-// Free gives it back.
-func (a *apart) Free(address uint64) error {
-	c := a.memory.context
-	a.mu.Lock()
-	bytes := a.allocated[address]
-	delete(a.allocated, address)
-	a.mu.Unlock()
-	if err := c.driver.MemFree(c.native, address); err != nil {
-		return c.noted("give back memory of a checkpoint", err)
-	}
-	a.memory.release(bytes)
-	return nil
-}
-
-// ReadAt copies out of it.
-func (a *apart) ReadAt(p []byte, address int64) (int, error) {
-	return a.memory.context.copyOut(p, uint64(address))
-}
-
-// Usage reports free and total bytes of the device.
-func (a *apart) Usage() (free, total uint64) { return a.memory.Usage() }
-
-// releaseAll forgets what the context had. The driver takes it back with the context.
-func (a *apart) releaseAll() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for address, bytes := range a.allocated {
-		a.memory.release(bytes)
-		delete(a.allocated, address)
-	}
-}
-
 // changes is what finds changes in a device's memory and puts copies aside there. It is made when the first checkpoint asks.
 type changes struct {
 	apart *apart
 
 	mu     sync.Mutex
+	code   gpu.Module // of the kernel
 	kernel *digest.Kernel
 	room   *shadow.Room
 }
 
 func newChanges(m *Memory) *changes {
-	return &changes{apart: &apart{memory: m, allocated: map[uint64]uint64{}}}
+	return &changes{apart: &apart{memory: m}}
 }
 
-// digester returns the kernel, loaded.
+// load loads the kernel's code, if it is not there. It comes before all code of the program's, so that it comes at the same time
+// in each life of a program, whenever its checkpoints are. mu is held, or nobody else knows of s.
+func (s *changes) load() (err error) {
+	if s.code == nil {
+		s.code, err = s.apart.memory.context.LoadModule(digest.Image(), gpu.LoadOptions{})
+	}
+	return err
+}
+
+// digester returns the kernel, with memory to work on.
 func (s *changes) digester() (*digest.Kernel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kernel != nil {
 		return s.kernel, nil
+	}
+	if err := s.load(); err != nil {
+		return nil, err
 	}
 	c := s.apart.memory.context
 	address, err := s.apart.Alloc(gpu.ChunkBytes)
@@ -94,11 +50,13 @@ func (s *changes) digester() (*digest.Kernel, error) {
 		return nil, fmt.Errorf("memory for digests: %w", err)
 	}
 	multiprocessors := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMultiprocessorCount]
-	s.kernel, err = digest.Load(c, gpu.Range{Address: address, Bytes: gpu.ChunkBytes}, int(multiprocessors))
+	kernel, err := digest.Load(&digestCode{c, s.code}, gpu.Range{Address: address, Bytes: gpu.ChunkBytes}, int(multiprocessors))
 	if err != nil {
+		s.code = nil // unloaded
 		return nil, errors.Join(err, s.apart.Free(address))
 	}
-	return s.kernel, nil
+	s.kernel = kernel
+	return kernel, nil
 }
 
 // shadows returns the room for them; nil, where there never was one, unless it is to be made.

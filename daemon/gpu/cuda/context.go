@@ -59,6 +59,9 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 		_ = b.driver.End(c.native)
 		return nil, fmt.Errorf("create context on GPU %d: %w", d.ordinal, err)
 	}
+	if err := c.memory.changes.load(); err != nil {
+		b.options.Logger.Warn("checkpoints will not be able to find changes", "gpu", d.ordinal, "error", err)
+	}
 	if c.output != nil {
 		prints.add(c)
 	}
@@ -100,6 +103,9 @@ var hints = map[abi.Result]string{
 	abi.ECCUncorrectable:  "the GPU's memory has an uncorrectable error; it needs a reset",
 	abi.OutOfMemory:       "a context takes some hundred MiB, and the GPU has them no more",
 }
+
+// PlacesVariables says that the driver does.
+func (c *Context) PlacesVariables() {}
 
 // Memory is the device's memory.
 func (c *Context) Memory() gpu.Memory { return c.memory }

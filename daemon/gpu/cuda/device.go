@@ -139,7 +139,8 @@ func (d *device) reserve() error {
 	for bytes := uint64(mostWindowBytes); bytes >= leastWindowBytes; bytes /= 2 {
 		for slot := int(d.ordinal); slot < mostWindows; slot += windowStep {
 			address := gpu.DefaultWindow(slot).Address
-			if d.take(gpu.Range{Address: address, Bytes: bytes}) || d.take(gpu.Range{Address: address + mostWindowBytes/2, Bytes: min(bytes, mostWindowBytes/2)}) {
+			// Under another phosd, addresses can be had in the upper half only; half of that is left for memory apart.
+			if d.take(gpu.Range{Address: address, Bytes: bytes}) || d.take(gpu.Range{Address: address + mostWindowBytes/2, Bytes: min(bytes, mostWindowBytes/4)}) {
 				return nil
 			}
 		}

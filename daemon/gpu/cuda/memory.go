@@ -317,8 +317,7 @@ func (c *Context) clear(r gpu.Range) error {
 
 // releaseAll gives back what the context still has. Nothing of it runs any more.
 func (m *Memory) releaseAll() error {
-	m.changes.apart.releaseAll()
-	errs := []error{m.hideAliases()}
+	errs := []error{m.changes.apart.releaseAll(), m.hideAliases()}
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()

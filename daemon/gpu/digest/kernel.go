@@ -39,6 +39,9 @@ type Kernel struct {
 	keyed bool
 }
 
+// Image is the kernel's code, which Load has its context load.
+func Image() gpu.Image { return gpu.Image{PTX: []string{kernelText}} }
+
 // Load loads the kernel into a context. area is mapped device memory that nothing else uses: 2 MiB are enough for 160 GiB of
 // chunks at once. multiprocessors is how many the device has, 0 for a block per chunk.
 func Load(context Launcher, area gpu.Range, multiprocessors int) (_ *Kernel, err error) {
@@ -49,7 +52,7 @@ func Load(context Launcher, area gpu.Range, multiprocessors int) (_ *Kernel, err
 	if k.capacity == 0 || area.Address%16 != 0 {
 		return nil, fmt.Errorf("digest kernel: %d bytes of memory at %#x: %w", area.Bytes, area.Address, abi.InvalidValue)
 	}
-	k.module, err = context.LoadModule(gpu.Image{PTX: []string{kernelText}}, gpu.LoadOptions{})
+	k.module, err = context.LoadModule(Image(), gpu.LoadOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("load digest kernel: %w", err)
 	}

@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"fmt"
 	"iter"
 	"sync"
 
@@ -29,6 +30,7 @@ type Heap struct {
 
 	mu     sync.Mutex
 	chunks freeList // addresses without memory, in whole chunks
+	homes  freeList // the same, in the part of the window that is for homes
 	small  freeList // backed spans inside shared chunks
 	live   live
 	backed uint64 // bytes of chunks that are mapped
@@ -38,8 +40,49 @@ type Heap struct {
 // New makes a heap for a window, which must begin and end at a chunk boundary.
 func New(window gpu.Range, backing Backing) *Heap {
 	h := &Heap{window: window, backing: backing, small: freeList{wall: gpu.ChunkBytes}}
-	h.chunks.add(window)
+	border := h.border()
+	h.chunks.add(gpu.Range{Address: window.Address, Bytes: border - window.Address})
+	h.homes.add(gpu.Range{Address: border, Bytes: window.End() - border})
 	return h
+}
+
+// border is where the part for homes begins: 3/8 of the window.
+func (h *Heap) border() uint64 {
+	return h.window.End() - h.window.Bytes/8*3&^(gpu.ChunkBytes-1)
+}
+
+// part is the list that chunks of an address belong to.
+func (h *Heap) part(address uint64) *freeList {
+	if address >= h.border() {
+		return &h.homes
+	}
+	return &h.chunks
+}
+
+// takeChunks cuts exactly r out of what has no memory.
+func (h *Heap) takeChunks(r gpu.Range) bool {
+	border := h.border()
+	if r.Address >= border || r.End() <= border {
+		return h.part(r.Address).takeAt(r)
+	}
+	low := gpu.Range{Address: r.Address, Bytes: border - r.Address}
+	if !h.chunks.takeAt(low) {
+		return false
+	}
+	if h.homes.takeAt(gpu.Range{Address: border, Bytes: r.End() - border}) {
+		return true
+	}
+	h.chunks.add(low)
+	return false
+}
+
+// giveChunks is takeChunks undone.
+func (h *Heap) giveChunks(r gpu.Range) {
+	if border := h.border(); r.Address < border && r.End() > border {
+		h.homes.add(gpu.Range{Address: border, Bytes: r.End() - border})
+		r.Bytes = border - r.Address
+	}
+	h.part(r.Address).add(r)
 }
 
 // Allocate returns backed memory of at least the given size. What the backing says, abi.OutOfMemory for one, passes through.
@@ -54,6 +97,23 @@ func (h *Heap) Allocate(bytes uint64) (gpu.Range, error) {
 		place = h.allocateSmall
 	}
 	address, err := place(bytes)
+	if err != nil {
+		return gpu.Range{}, err
+	}
+	r := gpu.Range{Address: address, Bytes: bytes}
+	h.live.add(r)
+	return r, nil
+}
+
+// AllocateHome is Allocate for whole chunks whose address no program is told. They come from a part of the window of their own,
+// so that where other memory lies does not depend on them; only when a part is full, the other one helps.
+func (h *Heap) AllocateHome(bytes uint64) (gpu.Range, error) {
+	if bytes == 0 || bytes%gpu.ChunkBytes != 0 {
+		return gpu.Range{}, &gpu.Error{Op: fmt.Sprintf("allocate %d bytes in whole chunks", bytes), Code: abi.InvalidValue}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	address, err := h.allocateChunks(bytes, &h.homes, &h.chunks)
 	if err != nil {
 		return gpu.Range{}, err
 	}
@@ -85,10 +145,17 @@ func (h *Heap) useChunk(address uint64) {
 }
 
 func (h *Heap) allocateLarge(bytes uint64) (uint64, error) {
+	return h.allocateChunks(bytes, &h.chunks, &h.homes)
+}
+
+func (h *Heap) allocateChunks(bytes uint64, first, second *freeList) (uint64, error) {
 	if bytes > 1<<62 { // rounding up must not overflow
 		return 0, abi.OutOfMemory
 	}
-	r, found := h.chunks.take(roundUp(bytes, gpu.ChunkBytes))
+	r, found := first.take(roundUp(bytes, gpu.ChunkBytes))
+	if !found {
+		r, found = second.take(roundUp(bytes, gpu.ChunkBytes))
+	}
 	if !found {
 		return 0, &gpu.Error{Op: "allocate device memory", Code: abi.OutOfMemory, Detail: "no address range is free"}
 	}
@@ -101,7 +168,7 @@ func (h *Heap) mapChunks(r gpu.Range) error {
 		err = h.backing.Map(r)
 	}
 	if err != nil {
-		h.chunks.add(r)
+		h.giveChunks(r)
 		return err
 	}
 	h.backed += r.Bytes
@@ -132,7 +199,7 @@ func (h *Heap) Free(address uint64) error {
 }
 
 func (h *Heap) unmap(r gpu.Range) error {
-	h.chunks.add(r)
+	h.giveChunks(r)
 	h.backed -= r.Bytes
 	return h.backing.Unmap(r)
 }

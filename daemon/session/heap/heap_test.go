@@ -74,7 +74,7 @@ func TestHeapAgainstModel(t *testing.T) {
 					t.Fatalf("seed %d: free %#x: %v", seed, model[at].Address, err)
 				}
 				model = slices.Delete(model, at, at+1)
-			} else if got, err := h.Allocate(randomBytes(r)); err == nil {
+			} else if got, err := allocateSome(h, r); err == nil {
 				checkNew(t, got, model, chunks)
 				model = append(model, got)
 			} else if !errors.Is(err, abi.OutOfMemory) {
@@ -94,6 +94,54 @@ func TestHeapAgainstModel(t *testing.T) {
 		if whole, err := h.Allocate(40 * gpu.ChunkBytes); err != nil || whole.Address != base {
 			t.Fatalf("seed %d: addresses did not join again: %#x, %v", seed, whole.Address, err)
 		}
+	}
+}
+
+func allocateSome(h *Heap, r *rand.Rand) (gpu.Range, error) {
+	if r.IntN(5) == 0 {
+		return h.AllocateHome((1 + r.Uint64N(4)) * gpu.ChunkBytes)
+	}
+	return h.Allocate(randomBytes(r))
+}
+
+// TestHomesAreApart: where memory comes to lie does not depend on the homes that there are, as long as there is room for both.
+func TestHomesAreApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	wide := gpu.Range{Address: base, Bytes: 1 << 40}
+	with, without := New(wide, freeBacking{}), New(wide, freeBacking{})
+	var live, homes []gpu.Range
+	for range 5000 {
+		switch {
+		case len(homes) > 0 && r.IntN(4) == 0:
+			at := r.IntN(len(homes))
+			if err := with.Free(homes[at].Address); err != nil {
+				t.Fatal(err)
+			}
+			homes = slices.Delete(homes, at, at+1)
+		case r.IntN(2) == 0:
+			home, err := with.AllocateHome((1 + r.Uint64N(9)) * gpu.ChunkBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			homes = append(homes, home)
+		case len(live) > 0 && r.IntN(2) == 0:
+			at := r.IntN(len(live))
+			if err := errors.Join(with.Free(live[at].Address), without.Free(live[at].Address)); err != nil {
+				t.Fatal(err)
+			}
+			live = slices.Delete(live, at, at+1)
+		default:
+			bytes := randomBytes(r)
+			a, err := with.Allocate(bytes)
+			b, failed := without.Allocate(bytes)
+			if err != nil || failed != nil || a != b {
+				t.Fatalf("%#x, %v with homes; without %#x, %v", a.Address, err, b.Address, failed)
+			}
+			live = append(live, a)
+		}
+	}
+	if len(homes) == 0 || len(live) == 0 {
+		t.Error("nothing was compared")
 	}
 }
 

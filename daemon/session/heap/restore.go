@@ -22,7 +22,7 @@ func (h *Heap) Mapped() iter.Seq[gpu.Range] {
 	defer h.mu.Unlock()
 	var mapped []gpu.Range
 	at := h.window.Address
-	for _, free := range h.chunks.byAddress {
+	for _, free := range slices.Concat(h.chunks.byAddress, h.homes.byAddress) {
 		if free.Address > at {
 			mapped = append(mapped, gpu.Range{Address: at, Bytes: free.Address - at})
 		}
@@ -64,7 +64,7 @@ func (h *Heap) restore(r gpu.Range, shared *uint64) error {
 	}
 	if r.Bytes > SmallBytes {
 		whole := gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, gpu.ChunkBytes)}
-		if r.Address%gpu.ChunkBytes != 0 || !h.chunks.takeAt(whole) {
+		if r.Address%gpu.ChunkBytes != 0 || !h.takeChunks(whole) {
 			return misplaced("the chunks are in use")
 		}
 		if err := h.mapChunks(whole); err != nil {
@@ -89,7 +89,7 @@ func (h *Heap) restore(r gpu.Range, shared *uint64) error {
 // share maps a chunk for small allocations.
 func (h *Heap) share(address uint64) error {
 	chunk := gpu.Range{Address: address, Bytes: gpu.ChunkBytes}
-	if address%gpu.ChunkBytes != 0 || !h.chunks.takeAt(chunk) {
+	if address%gpu.ChunkBytes != 0 || !h.takeChunks(chunk) {
 		return misplaced("the chunk is in use")
 	}
 	if err := h.mapChunks(chunk); err != nil {

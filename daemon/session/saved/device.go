@@ -17,6 +17,25 @@ type Device struct {
 	// Continuation is the backend's; of meaning while there are contexts on the device.
 	Continuation gpu.Continuation
 	Fault        Fault
+	// Loads are how code came and went, where the driver places variables.
+	Loads []Load
+}
+
+// Load is code that was loaded, or unloaded.
+type Load struct {
+	// Module is what was loaded, if it is still there; else there are Image and HeapBytes, as a Module has them.
+	Module    abi.Handle
+	Image     int
+	HeapBytes uint64
+	// Unloads is the number of the load, the first of all being 1, that is taken back; 0 for a load.
+	Unloads int
+}
+
+func (l *Load) code(c *coder) {
+	number(c, &l.Module)
+	number(c, &l.Image)
+	number(c, &l.HeapBytes)
+	number(c, &l.Unloads)
 }
 
 // Fault is what poisoned a device's contexts; abi.Success while they are healthy.
@@ -36,6 +55,9 @@ func (d *Device) code(c *coder) {
 	number(c, &d.Continuation.Launches)
 	number(c, &d.Fault.Code)
 	c.text(&d.Fault.Text)
+	if c.version >= 6 {
+		list(c, &d.Loads, func(c *coder, l *Load) { l.code(c) })
+	}
 }
 
 // Context is a driver context.

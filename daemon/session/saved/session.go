@@ -11,8 +11,8 @@ import (
 
 // Version is the version of the encoding that is written. All older ones are read. The second added reservations, blocks and
 // registered memory, the third memory shared with other processes and peers, the fourth blocks that are shared, the fifth variables
-// that the backend has placed.
-const Version = 5
+// that the backend has placed, the sixth in which order code came and went where it does so.
+const Version = 6
 
 // magic begins every saved session.
 const magic = "phos session\n"
