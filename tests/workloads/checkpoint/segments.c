@@ -3,7 +3,7 @@
  * any; and memory of files that kernels reach. Each step is checked. It rests between steps and
  * ends with status 7, but not before there is the file that HOLD names. */
 #define _GNU_SOURCE
-#include "../driver/driver.h"
+#include "../driver/mapping.h"
 #include "hold.h"
 #include <fcntl.h>
 #include <stdbool.h>
@@ -39,12 +39,6 @@ static CUfunction add;
 static CUstream stream;
 static CUdeviceptr base;
 static struct piece pieces[PIECES];
-static CUmemAllocationProp where = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-static CUmemAccessDesc both = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
-			       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-static CUmemAccessDesc reading = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
-				  .flags = CU_MEM_ACCESS_FLAGS_PROT_READ};
 
 /* One allocation that is mapped at one of two places for writing, and at a third for reading. */
 static struct {
@@ -104,20 +98,6 @@ static void check(CUdeviceptr x, unsigned stride, const unsigned *want)
 static CUdeviceptr place_of(unsigned piece)
 {
 	return base + piece * PIECE * MIB;
-}
-
-static CUmemGenericAllocationHandle memory(size_t bytes)
-{
-	CUmemGenericAllocationHandle handle;
-	CU(D(cuMemCreate)(&handle, bytes, &where, 0));
-	return handle;
-}
-
-static void map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle,
-		const CUmemAccessDesc *access)
-{
-	CU(D(cuMemMap)(address, bytes, 0, handle, 0));
-	CU(D(cuMemSetAccess)(address, bytes, access, 1));
 }
 
 static void grow(unsigned piece)

@@ -161,12 +161,7 @@ static void settings(void)
 
 int main(void)
 {
-	CUdevice ordinal;
-	CUcontext context;
-	CU(D(cuInit)(0));
-	CU(D(cuDeviceGet)(&ordinal, 0));
-	CU(D(cuDevicePrimaryCtxRetain)(&context, ordinal));
-	CU(D(cuCtxSetCurrent)(context));
+	use_gpu();
 	CU(D(cuMemAlloc)(&device, 2 * N));
 	CU(D(cuMemAlloc)(&more, N));
 	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));

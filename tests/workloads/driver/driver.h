@@ -50,3 +50,25 @@ static void *driver_symbol(const char *name)
 #else
 #define D(symbol) symbol
 #endif
+
+/* The first GPU, with its primary context current. */
+static inline CUdevice use_gpu(void)
+{
+	CUdevice device;
+	CUcontext context;
+	CU(D(cuInit)(0));
+	CU(D(cuDeviceGet)(&device, 0));
+	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
+	CU(D(cuCtxSetCurrent)(context));
+	return device;
+}
+
+/* The kernel of PTX that has one. */
+static inline CUfunction kernel_of(const char *ptx, const char *name)
+{
+	CUmodule module;
+	CUfunction function;
+	CU(D(cuModuleLoadData)(&module, ptx));
+	CU(D(cuModuleGetFunction)(&function, module, name));
+	return function;
+}

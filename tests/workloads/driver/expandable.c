@@ -162,16 +162,9 @@ static void run_out(struct segment *small, struct segment *large)
 int main(void)
 {
 	static struct segment small, large;
-	CUdevice device;
-	CUcontext context;
-	CUmodule module;
+	CUdevice device = use_gpu();
 	size_t total;
-	CU(D(cuInit)(0));
-	CU(D(cuDeviceGet)(&device, 0));
-	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
-	CU(D(cuCtxSetCurrent)(context));
-	CU(D(cuModuleLoadData)(&module, ptx));
-	CU(D(cuModuleGetFunction)(&add, module, "add"));
+	add = kernel_of(ptx, "add");
 	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
 	CU(D(cuDeviceTotalMem)(&total, device));
 	size_t before = left();

@@ -3,13 +3,10 @@
  * that HOLD names. */
 #define _GNU_SOURCE
 #include "../checkpoint/hold.h"
-#include "driver.h"
+#include "pair.h"
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const char ptx[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -30,37 +27,11 @@ static CUmemAllocationProp where = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 static CUmemAccessDesc both = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
 			       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-static int to_other[2], from_other[2];
-
-static void put(const void *what, size_t bytes)
-{
-	CHECK(write(to_other[1], what, bytes) == (ssize_t)bytes);
-}
-
-static void get(void *what, size_t bytes)
-{
-	CHECK(read(from_other[0], what, bytes) == (ssize_t)bytes);
-}
-
-static void meet(char where_now)
-{
-	char there = 0;
-	put(&where_now, 1);
-	get(&there, 1);
-	CHECK(there == where_now);
-}
 
 static void start(void)
 {
-	CUdevice device;
-	CUcontext context;
-	CUmodule module;
-	CU(D(cuInit)(0));
-	CU(D(cuDeviceGet)(&device, 0));
-	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
-	CU(D(cuCtxSetCurrent)(context));
-	CU(D(cuModuleLoadData)(&module, ptx));
-	CU(D(cuModuleGetFunction)(&add, module, "add"));
+	use_gpu();
+	add = kernel_of(ptx, "add");
 }
 
 static CUdeviceptr map(CUmemGenericAllocationHandle handle)
@@ -200,24 +171,7 @@ static void import(void)
 
 int main(void)
 {
-	int status = 0;
-	CHECK(pipe(to_other) == 0 && pipe(from_other) == 0);
-	pid_t child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		int swapped[2];
-		memcpy(swapped, to_other, sizeof swapped);
-		memcpy(to_other, from_other, sizeof swapped);
-		memcpy(from_other, swapped, sizeof swapped);
-		close(to_other[0]);
-		close(from_other[1]);
-		import();
-		return 0;
-	}
-	close(to_other[0]);
-	close(from_other[1]);
-	export();
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	pair(export, import);
 	puts("ok handles");
 	return 0;
 }

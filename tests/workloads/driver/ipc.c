@@ -1,10 +1,7 @@
 /* Two processes have the same device memory: what either stores, by copies, fills and kernels, the
  * other one sees. Halfway both wait for the file that HOLD names. */
 #include "../checkpoint/hold.h"
-#include "driver.h"
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "pair.h"
 
 static const char ptx[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -20,42 +17,11 @@ static const char ptx[] =
 enum { SMALL = 4096, LARGE = 5 << 20, N = 256 };
 
 static CUfunction add;
-static int to_other[2], from_other[2];
-
-static void put(const void *what, size_t bytes)
-{
-	CHECK(write(to_other[1], what, bytes) == (ssize_t)bytes);
-}
-
-static void get(void *what, size_t bytes)
-{
-	for (size_t done = 0; done < bytes;) {
-		ssize_t n = read(from_other[0], (char *)what + done, bytes - done);
-		CHECK(n > 0);
-		done += (size_t)n;
-	}
-}
-
-/* Says that it has come here, and waits until the other one has, too. */
-static void meet(char where)
-{
-	char there = 0;
-	put(&where, 1);
-	get(&there, 1);
-	CHECK(there == where);
-}
 
 static void start(void)
 {
-	CUdevice device;
-	CUcontext context;
-	CUmodule module;
-	CU(D(cuInit)(0));
-	CU(D(cuDeviceGet)(&device, 0));
-	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
-	CU(D(cuCtxSetCurrent)(context));
-	CU(D(cuModuleLoadData)(&module, ptx));
-	CU(D(cuModuleGetFunction)(&add, module, "add"));
+	use_gpu();
+	add = kernel_of(ptx, "add");
 }
 
 /* Every word of the memory is to be this one. */
@@ -283,24 +249,7 @@ static void import(void)
 
 int main(void)
 {
-	int status = 0;
-	CHECK(pipe(to_other) == 0 && pipe(from_other) == 0);
-	pid_t child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		int swapped[2];
-		memcpy(swapped, to_other, sizeof swapped);
-		memcpy(to_other, from_other, sizeof swapped);
-		memcpy(from_other, swapped, sizeof swapped);
-		close(to_other[0]);
-		close(from_other[1]);
-		import();
-		return 0;
-	}
-	close(to_other[0]);
-	close(from_other[1]);
-	export();
-	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	pair(export, import);
 	puts("ok ipc");
 	return 0;
 }

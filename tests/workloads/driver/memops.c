@@ -172,16 +172,11 @@ static void refusals(void)
 
 int main(void)
 {
-	CUdevice device;
-	CUcontext context;
+	CUdevice device = use_gpu();
 	int can = 0;
-	CU(D(cuInit)(0));
-	CU(D(cuDeviceGet)(&device, 0));
 	CU(D(cuDeviceGetAttribute)(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
 				   device));
 	CHECK(can);
-	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
-	CU(D(cuCtxSetCurrent)(context));
 	CU(D(cuMemAlloc)(&words, 64));
 	CU(D(cuMemAlloc)(&copies, 64));
 	CU(D(cuMemHostAlloc)((void **)&pinned, 64, 0));

@@ -7,16 +7,6 @@
 
 enum { N = 3 << 20 };
 
-static void start(void)
-{
-	CUdevice device;
-	CUcontext context;
-	CU(D(cuInit)(0));
-	CU(D(cuDeviceGet)(&device, 0));
-	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
-	CU(D(cuCtxSetCurrent)(context));
-}
-
 static void all_are(CUdeviceptr memory, unsigned char want)
 {
 	static unsigned char copy[N];
@@ -31,7 +21,7 @@ static void export(int to, int from)
 	CUdeviceptr memory;
 	CUipcMemHandle handle;
 	char go;
-	start();
+	use_gpu();
 	CU(D(cuMemAlloc)(&memory, N));
 	CU(D(cuMemsetD8)(memory, 42, N));
 	CU(D(cuCtxSynchronize)());
@@ -52,7 +42,7 @@ int main(void)
 	if (child == 0)
 		export(back[1], there[0]);
 	close(back[1]);
-	start();
+	use_gpu();
 	CHECK(read(back[0], &handle, sizeof handle) == sizeof handle);
 	CU(D(cuIpcOpenMemHandle)(&memory, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 	CHECK(write(there[1], "x", 1) == 1);

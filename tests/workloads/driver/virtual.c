@@ -1,27 +1,15 @@
 /* Memory that the program places itself: addresses reserved, memory made, mapped, moved, shared by
  * two mappings, taken away; what wrong orders and sizes are answered with. */
-#include "driver.h"
+#include "add.h"
+#include "mapping.h"
 #include <string.h>
 
-static const char ptx[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n"
-	".visible .entry add(.param .u64 x, .param .u32 a, .param .u32 n)\n"
-	"{\n"
-	" .reg .pred %p; .reg .b32 %r<7>; .reg .b64 %d<4>;\n"
-	" mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;\n"
-	" mad.lo.s32 %r1, %r1, %r2, %r3;\n"
-	" ld.param.u32 %r4, [n]; setp.ge.u32 %p, %r1, %r4; @%p bra DONE;\n"
-	" ld.param.u64 %d1, [x]; ld.param.u32 %r5, [a];\n"
-	" mul.wide.u32 %d2, %r1, 4; add.s64 %d3, %d1, %d2;\n"
-	" ld.global.u32 %r6, [%d3]; add.u32 %r6, %r6, %r5; st.global.u32 [%d3], %r6;\n"
-	"DONE: ret;\n"
-	"}\n"
-	".visible .entry take(.param .u64 to, .param .u64 from)\n"
-	"{\n"
-	" .reg .b32 %r; .reg .b64 %d<3>;\n"
-	" ld.param.u64 %d1, [to]; ld.param.u64 %d2, [from];\n"
-	" ld.global.u32 %r, [%d2]; st.global.u32 [%d1], %r; ret;\n"
-	"}\n";
+static const char ptx[] = ADD_PTX ".visible .entry take(.param .u64 to, .param .u64 from)\n"
+				  "{\n"
+				  " .reg .b32 %r; .reg .b64 %d<3>;\n"
+				  " ld.param.u64 %d1, [to]; ld.param.u64 %d2, [from];\n"
+				  " ld.global.u32 %r, [%d2]; st.global.u32 [%d1], %r; ret;\n"
+				  "}\n";
 
 #define MIB ((size_t)1 << 20)
 /* Of a call that may say later what was wrong. */
@@ -31,40 +19,8 @@ static const char ptx[] =
 #define WRONG(call) CHECK((call) == CUDA_ERROR_INVALID_VALUE)
 
 static CUdevice device;
-static CUfunction add, take;
+static CUfunction take;
 static size_t grain;
-static CUmemAllocationProp where = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-static CUmemAccessDesc both = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
-			       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-static CUmemAccessDesc reading = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
-				  .flags = CU_MEM_ACCESS_FLAGS_PROT_READ};
-
-static CUmemGenericAllocationHandle memory(size_t bytes)
-{
-	CUmemGenericAllocationHandle handle;
-	CU(D(cuMemCreate)(&handle, bytes, &where, 0));
-	return handle;
-}
-
-static CUdeviceptr addresses(size_t bytes)
-{
-	CUdeviceptr address;
-	CU(D(cuMemAddressReserve)(&address, bytes, 0, 0, 0));
-	return address;
-}
-
-static void map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle)
-{
-	CU(D(cuMemMap)(address, bytes, 0, handle, 0));
-	CU(D(cuMemSetAccess)(address, bytes, &both, 1));
-}
-
-static void run_add(CUdeviceptr address, unsigned amount, unsigned count)
-{
-	void *parameters[] = {&address, &amount, &count};
-	CU(D(cuLaunchKernel)(add, (count + 255) / 256, 1, 1, 256, 1, 1, 0, 0, parameters, NULL));
-}
 
 static unsigned at(CUdeviceptr address)
 {
@@ -87,7 +43,7 @@ static void pieces(void)
 	CUdeviceptr base = addresses(64 * grain);
 	for (int i = 0; i < 5; i++) {
 		CUmemGenericAllocationHandle handle = memory(2 * grain);
-		map(base + (size_t)i * 2 * grain, 2 * grain, handle);
+		map(base + (size_t)i * 2 * grain, 2 * grain, handle, &both);
 		CU(D(cuMemRelease)(handle));
 	}
 	CHECK(free_bytes() == before - bytes);
@@ -111,7 +67,7 @@ static void pieces(void)
 	CHECK(free_bytes() == before - 8 * grain);
 	WRONG(D(cuMemcpyDtoH)(got, base, bytes));
 	CUmemGenericAllocationHandle other = memory(2 * grain);
-	map(base + 4 * grain, 2 * grain, other);
+	map(base + 4 * grain, 2 * grain, other, &both);
 	CU(D(cuMemRelease)(other));
 	CHECK(at(base + 4 * grain - 4) == ((unsigned)grain - 1) * 3 + 1);
 	CU(D(cuMemsetD32)(base + 4 * grain, 9, 2 * grain / 4));
@@ -128,13 +84,13 @@ static void moves(void)
 {
 	CUmemGenericAllocationHandle handle = memory(2 * grain), same;
 	CUdeviceptr one = addresses(2 * grain), two = addresses(4 * grain);
-	map(one, 2 * grain, handle);
+	map(one, 2 * grain, handle, &both);
 	CU(D(cuMemsetD32)(one, 100, 2 * grain / 4));
 	run_add(one, 11, (unsigned)(2 * grain / 4));
 	CU(D(cuMemUnmap)(one, 2 * grain));
-	map(two + grain, 2 * grain, handle);
+	map(two + grain, 2 * grain, handle, &both);
 	CHECK(at(two + grain) == 111 && at(two + 3 * grain - 4) == 111);
-	map(one, grain, handle); /* its first half, once more */
+	map(one, grain, handle, &both); /* its first half, once more */
 	run_add(one, 1, (unsigned)(grain / 4));
 	run_add(two + grain, 1, (unsigned)(2 * grain / 4));
 	CHECK(at(one) == 113 && at(two + grain) == 113 && at(two + 2 * grain) == 112);
@@ -155,7 +111,7 @@ static void moves(void)
 	      got.location.type == CU_MEM_LOCATION_TYPE_DEVICE);
 	CU(D(cuMemUnmap)(two + grain, 2 * grain));
 	CU(D(cuMemUnmap)(one, grain));
-	map(two, 2 * grain, same);
+	map(two, 2 * grain, same, &both);
 	CHECK(at(two) == 112);
 	CU(D(cuMemUnmap)(two, 2 * grain));
 	CU(D(cuMemRelease)(same));
@@ -278,7 +234,7 @@ static void fault(void)
 	CUmemGenericAllocationHandle handle = memory(grain);
 	CUdeviceptr address = addresses(grain), plain;
 	CU(D(cuMemAlloc)(&plain, 4));
-	map(address, grain, handle);
+	map(address, grain, handle, &both);
 	CU(D(cuMemsetD32)(address, 5, 1));
 	CU(D(cuMemSetAccess)(address, grain, &reading, 1));
 	void *inwards[] = {&plain, &address}, *outwards[] = {&address, &plain};
