@@ -113,22 +113,45 @@ func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 		order: order, gauge: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
 		roots: rootsOf(order.Source.Manifest), returning: make(map[int]Returning), files: make(map[string]*os.File),
 	}
-	steps := []step{
-		{"prepare", p.checkRoots, p.release},
-		{"unpack", p.unpackAll, p.clear},
-		{"workers", p.startWorkers, p.endWorkers},
-	}
-	if order.Eager {
-		steps = append(steps, p.readyStep())
-	}
-	if err := p.steps.run(ctx, steps...); err != nil {
+	if err := p.steps.run(ctx, p.preparing()...); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// readyStep waits for the workers. Loading everything takes long, and processes do not wait for that: they come afterwards.
-// What else a worker does is over while the processes come, so it is waited for afterwards.
+// The steps of a restore come in two halves: what makes everything of an image ready but its processes, which a pre-restore does ahead, and
+// what brings the processes.
+//
+// The workers are waited for once, by the step "ready", as late as may be. Eager ones load everything, which takes long, and processes do
+// not wait for that: it is the end of the first half. Who holds wants to know that nothing but the processes is missing: it
+// comes before. Else what a worker does is over while the processes come, so it is waited for afterwards.
+
+// preparing is the first half.
+func (p *Prepared) preparing() []step {
+	steps := []step{
+		{"prepare", p.checkRoots, p.release},
+		{"unpack", p.unpackAll, p.clear},
+		{"workers", p.startWorkers, p.endWorkers},
+	}
+	if p.order.Eager {
+		steps = append(steps, p.readyStep())
+	}
+	return steps
+}
+
+// bringing is the second half.
+func (b *bringing) bringing() (steps []step) {
+	eager, held := b.Prepared.order.Eager, b.order.Hold != nil
+	if held && !eager {
+		steps = append(steps, b.readyStep())
+	}
+	steps = append(steps, step{"restore-hold", b.hold, nil}, step{"processes", b.processes, b.kill})
+	if !held && !eager {
+		steps = append(steps, b.readyStep())
+	}
+	return append(steps, step{"attach", b.attach, nil}, step{"keep", b.keep, nil})
+}
+
 func (p *Prepared) readyStep() step { return step{"ready", p.ready, nil} }
 
 // release lets the image go.
@@ -271,7 +294,7 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 		p.gauge.tell = order.Progress
 	}
 	b := &bringing{Prepared: p, order: order}
-	if err := p.steps.run(ctx, b.inOrder()...); err != nil {
+	if err := p.steps.run(ctx, b.bringing()...); err != nil {
 		return nil, err
 	}
 	p.steps.keep()

@@ -19,19 +19,6 @@ type bringing struct {
 	trees []Restored
 }
 
-// inOrder are the steps. Who holds wants to know that nothing but the processes is missing.
-func (b *bringing) inOrder() (steps []step) {
-	hold, processes := step{"restore-hold", b.hold, nil}, step{"processes", b.processes, b.kill}
-	attach, keep := step{"attach", b.attach, nil}, step{"keep", b.keep, nil}
-	switch {
-	case b.Prepared.order.Eager:
-		return []step{hold, processes, attach, keep}
-	case b.order.Hold != nil:
-		return []step{b.readyStep(), hold, processes, attach, keep}
-	}
-	return []step{hold, processes, b.readyStep(), attach, keep}
-}
-
 func (b *bringing) hold(ctx context.Context) error {
 	if b.order.Hold == nil {
 		return nil
