@@ -21,6 +21,10 @@ type Stream interface {
 	Close() error
 }
 
+// Stager is what a Stream offers that takes copies of up to EarlyBytes out of host memory without a wait, so that nothing is
+// gained by writing the device's memory without the stream when that is idle.
+type Stager interface{ Stages() bool }
+
 // EventOptions describe an event.
 type EventOptions struct {
 	// Timing events remember when they happened.

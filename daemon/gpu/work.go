@@ -35,12 +35,16 @@ type Place struct {
 }
 
 // HostMemory is memory that is not mapped here: the program's own pages, or bytes that came with a call.
+// What a copy of at most EarlyBytes reads may be read when it is submitted, as the driver does with memory that is not pinned.
 // An error of it ends the copy but does not poison the context, as it is no fault of the device: who needs to know,
 // remembers it in the HostMemory.
 type HostMemory interface {
 	io.ReaderAt
 	io.WriterAt
 }
+
+// EarlyBytes is the size of the largest copy that may read host memory when it is submitted.
+const EarlyBytes = 64 << 10
 
 // Fill repeats a pattern of 1, 2 or 4 bytes: Columns patterns a row, Rows rows RowPitch bytes apart.
 type Fill struct {

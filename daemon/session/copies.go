@@ -14,7 +14,7 @@ import (
 )
 
 // quickBytes is the largest copy that is done at once, without the stream, when the stream has nothing to do.
-const quickBytes = 64 << 10
+const quickBytes = gpu.EarlyBytes
 
 // inline is memory that came with a call. It can only be read.
 type inline []byte
@@ -293,6 +293,12 @@ func (s *Session) copyNow(st *stream, c graph.Copy, program *watched) (done bool
 	return true, program.failure()
 }
 
+// stages reports whether the stream takes small copies as quickly as memory is written without it.
+func (st *stream) stages() bool {
+	stager, offers := st.work.(gpu.Stager)
+	return offers && stager.Stages()
+}
+
 // memcpyInline writes bytes that came with the call.
 func (s *Session) memcpyInline(call *Call, in *wire.MemcpyInline) error {
 	st, err := s.stream(call, in.Stream)
@@ -303,7 +309,7 @@ func (s *Session) memcpyInline(call *Call, in *wire.MemcpyInline) error {
 	if n == 0 {
 		return nil
 	}
-	if !st.line.Capturing() && st.quiet() && st.context.device.context.Fault() == nil {
+	if !st.line.Capturing() && !st.stages() && st.quiet() && st.context.device.context.Fault() == nil {
 		if err := s.uncaptured(st, "copy"); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package nesting
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -135,5 +136,112 @@ func TestTellHoldsNothing(t *testing.T) {
 	b.must(s.Synchronize())
 	if !s.Idle() {
 		t.Error("not idle when all is done")
+	}
+}
+
+// paced is host memory of which each access is told of before it is done.
+type paced struct {
+	bytes    []byte
+	accessed func(at int64)
+}
+
+func (p *paced) ReadAt(into []byte, at int64) (int, error) {
+	p.accessed(at)
+	return copy(into, p.bytes[at:]), nil
+}
+
+func (p *paced) WriteAt(from []byte, at int64) (int, error) {
+	p.accessed(at)
+	return copy(p.bytes[at:], from), nil
+}
+
+// pattern is bytes of which no two parts are the same.
+func pattern(n int) []byte {
+	bytes := make([]byte, n)
+	for i := range bytes {
+		bytes[i] = byte(i) ^ byte(i>>8)*3 ^ byte(i>>16)*7
+	}
+	return bytes
+}
+
+func (b *behind) place(at uint64) gpu.Place { return gpu.Place{Address: b.memory.Address + at} }
+
+// TestCopiesOverlap: the program's memory is read and written while the driver copies what was read before, or is to be
+// written next; and small copies are taken at once.
+func TestCopiesOverlap(t *testing.T) {
+	socket := os.Getenv(innerSocket)
+	if socket == "" {
+		alone(t, lab.Start(t).Socket, "^TestCopiesOverlap$")
+		return
+	}
+	b := openBehind(t, socket)
+	t.Run("small", b.smallCopies)
+	t.Run("up", b.upload)
+	t.Run("down", b.download)
+}
+
+// smallCopies: their bytes are those of the submission, and the driver has the copies before the stream gets there.
+func (b *behind) smallCopies(t *testing.T) {
+	const count, size = 40, 50000 // more than there is staging memory for at first
+	s, open := b.held()
+	before := b.calls()
+	for i := range count {
+		memory := bytes.Repeat([]byte{byte(i + 1)}, size)
+		b.submit(s, gpu.Copy{
+			Dst: b.place(uint64(i * size)), Src: gpu.Place{Host: &paced{memory, func(int64) {}}}, Extent: [3]uint64{size, 1, 1},
+		})
+		clear(memory)
+	}
+	b.within("the copies do not come to the driver", func() bool { return b.completed() >= before+count })
+	open()
+	b.must(s.Synchronize())
+	got := make([]byte, count*size)
+	_, err := b.context.Memory().ReadAt(got, int64(b.memory.Address))
+	b.must(err)
+	for i, v := range got {
+		if v != byte(i/size+1) {
+			t.Fatalf("byte %d of copy %d is %d", i%size, i/size, v)
+		}
+	}
+}
+
+// upload: both buffers are filled while the stream is held.
+func (b *behind) upload(t *testing.T) {
+	const size = 3*gpu.ChunkBytes - 5000
+	s, open := b.held()
+	var reads atomic.Int32
+	source := &paced{pattern(size), func(int64) { reads.Add(1) }}
+	b.submit(s, gpu.Copy{Dst: b.place(0), Src: gpu.Place{Host: source}, Extent: [3]uint64{size, 1, 1}}, b.fill(7, 0xee))
+	b.within("memory is read only when the stream gets there", func() bool { return reads.Load() == 2 })
+	open()
+	b.must(s.Synchronize())
+	got := make([]byte, size)
+	_, err := b.context.Memory().ReadAt(got, int64(b.memory.Address))
+	b.must(err)
+	want := bytes.Clone(source.bytes)
+	want[7] = 0xee
+	if !bytes.Equal(got, want) {
+		t.Error("the copy differs")
+	}
+}
+
+// download: when the first part is written, the driver has been given the second.
+func (b *behind) download(t *testing.T) {
+	const size = 3*gpu.ChunkBytes - 5000
+	want := pattern(size)
+	_, err := b.context.Memory().WriteAt(want, int64(b.memory.Address))
+	b.must(err)
+	s := b.stream()
+	before := b.calls()
+	target := &paced{bytes: make([]byte, size)}
+	target.accessed = func(at int64) {
+		if at == 0 { // a copy and an event for each of two
+			b.within("the second part waits for the first", func() bool { return b.completed() >= before+4 })
+		}
+	}
+	b.submit(s, gpu.Copy{Dst: gpu.Place{Host: target}, Src: b.place(0), Extent: [3]uint64{size, 1, 1}})
+	b.must(s.Synchronize())
+	if !bytes.Equal(target.bytes, want) {
+		t.Error("the copy differs")
 	}
 }

@@ -34,7 +34,8 @@ type Context struct {
 	recent   recent
 	clock    clock
 	events   eventPool
-	buffers  bufferPool
+	buffers  bufferPool // of bufferBytes
+	stages   bufferPool // of stageBytes
 
 	mu      sync.Mutex
 	streams map[*Stream]struct{} // open, or closed and not yet done
@@ -45,6 +46,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 	c := &Context{
 		backend: b, driver: b.driver, device: d, output: options.Output,
 		stop: make(chan struct{}), streams: map[*Stream]struct{}{},
+		buffers: bufferPool{bytes: bufferBytes}, stages: bufferPool{bytes: stageBytes},
 	}
 	c.launches.Store(options.Resumed.Launches)
 	c.memory = newMemory(c, d)

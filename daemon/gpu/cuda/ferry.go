@@ -2,73 +2,54 @@ package cuda
 
 import (
 	"errors"
-	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// bufferBytes is the size of the pinned buffers between the device and memory that is not pinned.
-const bufferBytes = 1 << 20
-
-// bufferPool keeps pinned buffers that are not in use. They go with the context.
-type bufferPool struct {
-	mu   sync.Mutex
-	free [][]byte
-}
-
-func (p *bufferPool) take(c *Context) ([]byte, error) {
-	p.mu.Lock()
-	if n := len(p.free); n > 0 {
-		b := p.free[n-1]
-		p.free = p.free[:n-1]
-		p.mu.Unlock()
-		return b, nil
-	}
-	p.mu.Unlock()
-	return c.driver.HostAlloc(c.native, bufferBytes)
-}
-
-func (p *bufferPool) put(b []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free = append(p.free, b)
-}
-
 // errHost ends a copy whose host side failed. It is no fault of the device; see gpu.HostMemory.
 var errHost = errors.New("the program's memory cannot be accessed")
 
-// ferry copies between the device and memory that the driver does not know. The stream's earlier work is over first: it may
-// have to do with that memory.
-func (s *Stream) ferry(w gpu.Copy) error {
-	s.drain()
-	if s.context.stopping() {
-		return nil
+// errStopping ends a copy in a context that stops, where nobody waits for the driver.
+var errStopping = errors.New("the context stops")
+
+// ferry copies between the device and memory that the driver does not know, by way of pinned buffers: while the driver
+// copies from or to one, the other one is filled or emptied. It returns when the host's side is over.
+func (s *Stream) ferry(w gpu.Copy) (err error) {
+	var carry func(dst, src gpu.Place, width, rows uint64) error
+	r := &relay{stream: s}
+	switch {
+	case w.Dst.Host == nil:
+		carry = r.upload
+	case w.Src.Host == nil:
+		carry = r.download
+	default:
+		s.drain() // another device's memory may be what earlier work has written
+		carry = r.between
 	}
-	buffer, err := s.context.buffers.take(s.context)
-	if err != nil {
-		return s.context.noted("pin a buffer", err)
-	}
-	defer s.context.buffers.put(buffer)
 	err = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
-		return eachPart(width, rows, func(at, row, width, rows uint64) error {
-			d, s1 := dst, src
-			d.Address += row*d.RowPitch + at
-			s1.Address += row*s1.RowPitch + at
-			return s.ferryPart(d, s1, width, buffer[:width*rows])
-		})
+		return eachPart(dst, src, width, rows, carry)
 	})
-	if errors.Is(err, errHost) {
+	if ended := r.end(); err == nil {
+		err = ended
+	}
+	if errors.Is(err, errHost) || errors.Is(err, errStopping) {
 		return nil
 	}
 	return err
 }
 
 // eachPart cuts rows into pieces that fit a buffer: many rows, or a part of one.
-func eachPart(width, rows uint64, do func(at, row, width, rows uint64) error) error {
+func eachPart(dst, src gpu.Place, width, rows uint64, do func(dst, src gpu.Place, width, rows uint64) error) error {
+	part := func(at, row, width, rows uint64) error {
+		d, s := dst, src
+		d.Address += row*d.RowPitch + at
+		s.Address += row*s.RowPitch + at
+		return do(d, s, width, rows)
+	}
 	if width > bufferBytes {
 		for row := range rows {
 			for at := uint64(0); at < width; at += bufferBytes {
-				if err := do(at, row, min(bufferBytes, width-at), 1); err != nil {
+				if err := part(at, row, min(bufferBytes, width-at), 1); err != nil {
 					return err
 				}
 			}
@@ -77,41 +58,150 @@ func eachPart(width, rows uint64, do func(at, row, width, rows uint64) error) er
 	}
 	group := bufferBytes / width
 	for row := uint64(0); row < rows; row += group {
-		if err := do(0, row, width, min(group, rows-row)); err != nil {
+		if err := part(0, row, width, min(group, rows-row)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ferryPart copies rows by way of a buffer, where they lie without gaps.
-func (s *Stream) ferryPart(dst, src gpu.Place, width uint64, buffer []byte) error {
-	rows := uint64(len(buffer)) / width
-	packed := gpu.Place{Address: addressOf(buffer), RowPitch: width}
-	if src.Host == nil {
-		if err := s.copyAndWait(gpu.Copy{Dst: packed, Src: src, Extent: [3]uint64{width, rows, 1}}); err != nil {
-			return err
-		}
-	} else if !src.HostRows(buffer, width, src.Host.ReadAt) {
-		return errHost
-	}
-	if dst.Host == nil {
-		return s.copyAndWait(gpu.Copy{Dst: dst, Src: packed, Extent: [3]uint64{width, rows, 1}})
-	}
-	if !dst.HostRows(buffer, width, dst.Host.WriteAt) {
-		return errHost
-	}
-	return nil
+// relay is the two buffers that a copy goes through, in turn. More would not help: the driver is faster than the host.
+type relay struct {
+	stream *Stream
+	slots  [2]slot
+	at     int
 }
 
-func (s *Stream) copyAndWait(w gpu.Copy) error {
-	c := s.context
+// slot is one of them.
+type slot struct {
+	buffer []byte
+	// mark is where the driver is done with it; nil when it is not at it.
+	mark *mark
+	// empty is what is to be done with what the driver has put there; nil where nothing is.
+	empty func() error
+}
+
+// next is the slot that was used longest ago, ready to be used again.
+func (r *relay) next() (*slot, error) {
+	t := &r.slots[r.at%len(r.slots)]
+	r.at++
+	if err := r.settle(t); err != nil {
+		return nil, err
+	}
+	if t.buffer == nil {
+		c := r.stream.context
+		buffer, err := c.buffers.take(c)
+		if err != nil {
+			return nil, c.noted("pin a buffer", err)
+		}
+		t.buffer = buffer
+	}
+	return t, nil
+}
+
+// settle waits until the driver is done with a slot, and empties it.
+func (r *relay) settle(t *slot) error {
+	if t.mark == nil {
+		return nil
+	}
+	t.mark.await()
+	err := t.mark.query()
+	t.mark.drop()
+	empty := t.empty
+	t.mark, t.empty = nil, nil
+	switch {
+	case r.stream.context.stopping():
+		return errStopping
+	case err == nil && empty != nil:
+		return empty()
+	}
+	return err
+}
+
+// copy gives the driver a copy from or to a slot.
+func (r *relay) copy(t *slot, w gpu.Copy) error {
+	s := r.stream
+	if s.context.stopping() {
+		return errStopping
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.endsWith(nil)
-	err := s.copyOnDevices(w)
-	s.mu.Unlock()
+	err := s.context.noted("copy", s.copyOnDevices(w))
 	if err == nil {
-		err = c.driver.StreamSynchronize(c.native, s.native)
+		t.mark, err = s.here()
 	}
-	return c.noted("copy", err)
+	return err
+}
+
+// end empties what is not empty yet, oldest first, and gives the buffers back: those that the driver still reads when it is done
+// with them.
+func (r *relay) end() (err error) {
+	for range r.slots {
+		t := &r.slots[r.at%len(r.slots)]
+		r.at++
+		if t.empty != nil && err == nil {
+			err = r.settle(t)
+		}
+		if t.buffer != nil {
+			r.release(t)
+		}
+	}
+	return err
+}
+
+func (r *relay) release(t *slot) {
+	s, buffer := r.stream, t.buffer
+	if t.mark == nil {
+		s.context.buffers.put(buffer)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tellAt(tell{mark: t.mark, do: func() { s.context.buffers.put(buffer) }, own: true})
+}
+
+// packed is rows in a buffer, without gaps.
+func packed(buffer []byte, width uint64) gpu.Place {
+	return gpu.Place{Address: addressOf(buffer), RowPitch: width}
+}
+
+func (r *relay) upload(dst, src gpu.Place, width, rows uint64) error {
+	t, err := r.next()
+	if err != nil {
+		return err
+	}
+	buffer := t.buffer[:width*rows]
+	if !src.HostRows(buffer, width, src.Host.ReadAt) {
+		return errHost
+	}
+	return r.copy(t, gpu.Copy{Dst: dst, Src: packed(buffer, width), Extent: [3]uint64{width, rows, 1}})
+}
+
+func (r *relay) download(dst, src gpu.Place, width, rows uint64) error {
+	t, err := r.next()
+	if err != nil {
+		return err
+	}
+	buffer := t.buffer[:width*rows]
+	t.empty = func() error {
+		if !dst.HostRows(buffer, width, dst.Host.WriteAt) {
+			return errHost
+		}
+		return nil
+	}
+	return r.copy(t, gpu.Copy{Dst: packed(buffer, width), Src: src, Extent: [3]uint64{width, rows, 1}})
+}
+
+// between copies from host memory to host memory; one of them may be another device's.
+func (r *relay) between(dst, src gpu.Place, width, rows uint64) error {
+	t, err := r.next()
+	if err != nil {
+		return err
+	}
+	buffer := t.buffer[:width*rows]
+	if !src.HostRows(buffer, width, src.Host.ReadAt) || !dst.HostRows(buffer, width, dst.Host.WriteAt) {
+		return errHost
+	}
+	return nil
 }

@@ -34,7 +34,7 @@ func (s *Stream) perform(it item) {
 		work.Func()
 		return
 	case gpu.Tell:
-		s.tellLate(work)
+		s.tellLate(work, it.own)
 		return
 	}
 	if _, awaits := it.work.(gpu.Await); awaits && it.mark != nil {
@@ -62,17 +62,16 @@ func (s *Stream) perform(it item) {
 }
 
 // tellLate is tell in the lane. What it belongs behind, the driver has by now.
-func (s *Stream) tellLate(work gpu.Tell) {
+func (s *Stream) tellLate(work gpu.Tell, own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tell(work.Func) == nil {
+	if s.tell(work.Func, own) == nil {
 		return
 	}
 	s.mu.Unlock() // there is no event to be had
 	s.drain()
 	s.mu.Lock()
-	s.tells = append(s.tells, tell{do: work.Func})
-	s.tellDue()
+	s.tellAt(tell{do: work.Func, own: own})
 }
 
 // drain waits until the driver is done with the stream, or the context stops.

@@ -27,6 +27,9 @@ type Stream struct {
 	tells            []tell
 	watched, telling bool
 	toTell, told     uint64
+	// stage is pinned memory for small copies, of which staged bytes were handed out.
+	stage  []byte
+	staged int
 }
 
 // item is one thing submitted.
@@ -34,6 +37,8 @@ type item struct {
 	work gpu.Work
 	// mark is what a Record settles or an Await waits for; nil for an event never recorded.
 	mark *mark
+	// own says of a Tell that it is not the session's.
+	own bool
 	// after is how many functions a Call in the lane comes after.
 	after uint64
 }
@@ -72,6 +77,9 @@ func (s *Stream) Submit(work gpu.Work) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if done, err := s.early(&it); done || err != nil {
+		return err
+	}
 	return s.put(it)
 }
 
@@ -93,6 +101,7 @@ func (s *Stream) put(it item) error {
 		return errClosedStream()
 	}
 	_, tells := it.work.(gpu.Tell)
+	tells = tells && !it.own
 	if !s.running && !s.context.stopping() && it.native() {
 		defer it.drop()
 		err := s.issue(it)
@@ -194,6 +203,10 @@ func (s *Stream) forget() {
 		s.progress.Wait() // its marks are in this stream
 	}
 	s.endsWith(nil)
+	if s.stage != nil {
+		c.stages.put(s.stage)
+		s.stage = nil
+	}
 	if !s.gone && !c.stopping() {
 		_ = c.noted("destroy stream", c.driver.StreamDestroy(c.native, s.native))
 	}

@@ -10,22 +10,29 @@ import "github.com/phos-gpu/phos/hijack/abi"
 type tell struct {
 	mark *mark
 	do   func()
+	// own ones are not the session's: nobody waits for them.
+	own bool
 }
 
 // due reports whether its time has come. In a context that stops, nobody waits for the driver.
 func (t *tell) due() bool { return t.mark == nil || t.mark.query() != abi.NotReady }
 
 // tell has a function run once the driver has done all that it was given so far. mu is held.
-func (s *Stream) tell(do func()) error {
+func (s *Stream) tell(do func(), own bool) error {
 	m, err := s.here()
 	if err == nil {
-		s.tells = append(s.tells, tell{m, do})
-		if !s.watched {
-			s.watched = true
-			go s.watch()
-		}
+		s.tellAt(tell{m, do, own})
 	}
 	return err
+}
+
+// tellAt has a function run at a mark, which comes after those of earlier ones or was reached. mu is held.
+func (s *Stream) tellAt(t tell) {
+	s.tells = append(s.tells, t)
+	if !s.watched {
+		s.watched = true
+		go s.watch()
+	}
 }
 
 // here is a mark at the end of what the driver was given, to be dropped by who has asked: the latest recording of an event, if
@@ -117,7 +124,9 @@ func (s *Stream) tellDue() (some bool) {
 		t.do()
 		t.mark.drop()
 		s.mu.Lock()
-		s.told++
+		if !t.own {
+			s.told++
+		}
 		due--
 		some = true
 	}
