@@ -28,7 +28,7 @@ func TestHelpOnlyWithMemory(t *testing.T) {
 		t.Error("the program was asked")
 		return len(p), nil
 	}
-	m := eitherMemory{direct: direct, unhelped: new(atomic.Int32), frozen: new(atomic.Bool)}
+	m := eitherMemory{direct: direct, patience: new(patience), frozen: new(atomic.Bool)}
 	for what, address := range map[string]int64{
 		"begins at no memory": 16,
 		"ends at no memory":   environmentStart(t, id.PID), // just below the end of the stack
@@ -56,7 +56,7 @@ func TestHelpPauses(t *testing.T) {
 		}
 		return len(p), nil
 	}
-	m := eitherMemory{unhelped: new(atomic.Int32), frozen: new(atomic.Bool)}
+	m := eitherMemory{patience: new(patience), frozen: new(atomic.Bool)}
 	copyAll := func(times, bytes int) {
 		for range times {
 			if _, err := m.move(make([]byte, bytes), 0, move, help); err != nil {
@@ -64,20 +64,22 @@ func TestHelpPauses(t *testing.T) {
 			}
 		}
 	}
-	copyAll(1, servedBytes)
-	copyAll(pauseCopies, servedBytes)
-	if own != pauseCopies || helped != 1 {
-		t.Errorf("%d copies alone, %d with help; want %d, 1", own, helped, pauseCopies)
+	expect := func(wantOwn, wantHelped int) {
+		t.Helper()
+		if own != wantOwn || helped != wantHelped {
+			t.Errorf("%d copies alone, %d with help; want %d, %d", own, helped, wantOwn, wantHelped)
+		}
+		own, helped = 0, 0
 	}
+	copyAll(2, servedBytes)
+	expect(1, 1)
 	copyAll(1, servedBytes)
 	copyAll(3, servedBytes-1) // too small for help, and no part of the pause
-	copyAll(pauseCopies-1, servedBytes)
-	if helped != 2 {
-		t.Errorf("%d copies with help, want 2", helped)
-	}
-	slow = false
 	copyAll(2, servedBytes)
-	if helped != 3 {
-		t.Errorf("%d copies with help, want 3: the pause lasts %d copies", helped, pauseCopies)
-	}
+	expect(3+2, 1)
+	copyAll(100, servedBytes)
+	expect(4+8+5*mostPauses, 8) // 4 alone after the first, 8 after the second, then never more than mostPauses
+	slow = false
+	copyAll(mostPauses+10, servedBytes)
+	expect(mostPauses, 10)
 }

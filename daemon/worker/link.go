@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session"
@@ -23,7 +21,7 @@ type link struct {
 	output    *wire.Output
 	arena     *wire.Arena
 	memory    processMemory
-	unhelped  atomic.Int32 // how many more large copies do without the program's help
+	patience  patience
 	// frozen: the program stands still and can copy nothing.
 	frozen atomic.Bool
 	// copyByShim makes the program copy everything itself.
@@ -48,7 +46,7 @@ func (l *link) Memory(slot uint32) gpu.HostMemory {
 	case l.copyByShim:
 		return l.slots.Memory(slot)
 	}
-	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot), unhelped: &l.unhelped, frozen: &l.frozen}
+	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot), patience: &l.patience, frozen: &l.frozen}
 }
 
 // share maps memory of the program here, where it is a file's.
@@ -84,64 +82,6 @@ func (l *link) Callback(callback wire.Callback) error {
 
 // Print passes on what kernels print. The ring never blocks and never fails.
 func (l *link) Print(text []byte) { _, _ = l.output.Write(text) }
-
-// eitherMemory copies small pieces by itself, and asks the program's help for large ones, or once the kernel has refused.
-type eitherMemory struct {
-	direct   processMemory
-	served   *wire.SlotMemory
-	unhelped *atomic.Int32
-	frozen   *atomic.Bool
-}
-
-// servedBytes is the least size of a copy that the waiting thread helps with: it copies at the speed of memory, beside
-// this process, while the kernel's way looks every page up, which takes twice as long as the copy itself.
-const servedBytes = 512 << 10
-
-// Where two threads do not get two cores, they wait for each other, and the kernel's way is the faster one: after a
-// helped copy below slowRate, the next pauseCopies are done without help.
-const (
-	slowRate    = 2 // bytes a nanosecond
-	pauseCopies = 16
-)
-
-func (m eitherMemory) ReadAt(p []byte, address int64) (int, error) {
-	return m.move(p, address, m.direct.ReadAt, m.served.ReadAt)
-}
-
-func (m eitherMemory) WriteAt(p []byte, address int64) (int, error) {
-	return m.move(p, address, m.direct.WriteAt, m.served.WriteAt)
-}
-
-type moving func(p []byte, address int64) (int, error)
-
-func (m eitherMemory) move(p []byte, address int64, direct, served moving) (int, error) {
-	if len(p) >= servedBytes && !m.frozen.Load() && m.unhelped.Add(-1) < 0 {
-		m.unhelped.Store(0)
-		began := time.Now()
-		defer func() {
-			if time.Since(began).Nanoseconds() > int64(len(p))/slowRate {
-				m.unhelped.Store(pauseCopies)
-			}
-		}()
-		return moveServed(p, address, direct, served)
-	}
-	count, err := direct(p, address)
-	if errors.Is(err, ErrRefused) {
-		return served(p, address)
-	}
-	return count, err
-}
-
-// moveServed moves the first and the last byte the kernel's way first: a range that may not be touched is an error then,
-// where it would end the helping program by a signal, as the driver does. Holes between them the helping thread finds.
-func moveServed(p []byte, address int64, direct, served moving) (int, error) {
-	for _, at := range [...]int{0, len(p) - 1} {
-		if _, err := direct(p[at:at+1], address+int64(at)); err != nil && !errors.Is(err, ErrRefused) {
-			return 0, err
-		}
-	}
-	return served(p, address)
-}
 
 // refusedMemory stands for memory that nobody can copy.
 type refusedMemory struct{}

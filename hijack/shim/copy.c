@@ -9,6 +9,7 @@
 
 #include "ranges.h"
 #include "session.h"
+#include "thread.h"
 
 enum memory_type { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3, TYPE_UNIFIED = 4 };
 
@@ -41,6 +42,7 @@ static bool is_device_pointer(uint64_t address)
 
 static CUresult post_waiting(const struct phos_copy *c, CUstream stream)
 {
+	phos_self.copied_bytes = c->width * c->height * c->depth;
 	return phos_call_memcpyWait(c->to.program, c->to.address, c->to.pitch, c->to.slice,
 				    c->from.program, c->from.address, c->from.pitch, c->from.slice,
 				    c->width, c->height, c->depth, stream);

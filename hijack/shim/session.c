@@ -54,6 +54,7 @@ static CUresult adopt(void)
 	phos.head = atomic_load(phos_word64(PHOS_WORD_HEAD));
 	phos.tail = atomic_load(phos_word64(PHOS_WORD_TAIL));
 	phos.sequence = 0;
+	atomic_store(phos_word(PHOS_WORD_COPIES), PHOS_COPIES_IN_PIECES);
 	atomic_store_explicit(&phos.state, PHOS_LIVE, memory_order_release);
 	phos_log(PHOS_DEBUG, "session %llu, %u devices, arena at %#llx",
 		 (unsigned long long)atomic_load(&phos.number), phos.device_count,

@@ -83,6 +83,12 @@ bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds);
 /* Sleeps. Keeps errno. */
 void phos_nap(long milliseconds);
 
+/* The monotonic clock. */
+int64_t phos_nanoseconds(void);
+
+/* Does the copy that the worker asks for in a slot, by its state. */
+void phos_serve_copy(unsigned char *slot, uint32_t asked);
+
 /* Publishes a frame and unlocks the ring: what phos_post and phos_wait begin with. */
 void phos_publish(struct phos_call *c);
 

@@ -19,6 +19,7 @@ struct phos_thread {
 	uint64_t *below;         /* the stack, without its top */
 	uint64_t *capture_nodes; /* what cuStreamGetCaptureInfo last pointed the program to */
 	uint64_t capture_room;
+	uint64_t copied_bytes;  /* of the last copy with the program's memory */
 	unsigned char *private; /* copy of a reply, when the slot is shared */
 };
 

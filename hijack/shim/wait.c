@@ -1,7 +1,5 @@
-/* Waiting for replies: the thread's slot, copies that the worker asks for, and noticing that the
- * worker is gone. */
+/* Waiting for replies: the thread's slot, and noticing that the worker is gone. */
 #include <sched.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,12 +9,12 @@
 #include "thread.h"
 
 #define SPIN_NANOSECONDS     30000
-#define COPY_NANOSECONDS     1000000
+#define COPIED_NANOSECONDS   1000000
 #define TURNS_PER_LOOK       32
 #define SLICE_MILLISECONDS   100
 #define SILENCE_MILLISECONDS 10000
 
-static int64_t now_nanoseconds(void)
+int64_t phos_nanoseconds(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -55,62 +53,29 @@ bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds)
 	return false;
 }
 
-/* Whether pages are mapped everywhere in a range: the driver answers a copy of one with a hole by
- * an error, and copying it here would end the program. Looking costs a fiftieth of the copy; what
- * may not be read or written although it is mapped would cost more than the copy to find. */
-static bool mapped(const unsigned char *program, size_t bytes)
+static bool asks_for_copy(uint32_t state)
 {
-	enum { LEAST_PAGE = 4096 };
-	unsigned char present[PHOS_BOUNCE_BYTES / LEAST_PAGE + 2];
-	size_t before = (uintptr_t)program & ((size_t)sysconf(_SC_PAGESIZE) - 1);
-	int saved = errno;
-	bool hole = bytes != 0 &&
-		    mincore((void *)(uintptr_t)(program - before), bytes + before, present) != 0 &&
-		    errno == ENOMEM;
-	errno = saved;
-	return !hole;
+	return state == PHOS_SLOT_SERVICE || state == PHOS_SLOT_PIECES;
 }
 
-/* The worker may not read or write this process itself: copy for it. */
-static void serve_copy(unsigned char *slot)
-{
-	uint32_t answer = PHOS_SLOT_SERVED;
-	uint64_t request[4];
-	memcpy(request, slot + PHOS_SLOT_HEADER, sizeof request);
-	unsigned char *program = (unsigned char *)(uintptr_t)request[1];
-	uint64_t bytes = request[2], offset = request[3];
-	if (offset <= PHOS_BOUNCE_BYTES && bytes <= PHOS_BOUNCE_BYTES - offset) {
-		unsigned char *bounce = phos.file + PHOS_BOUNCE_OFFSET + offset;
-		if (!mapped(program, bytes))
-			answer = PHOS_SLOT_ABSENT;
-		else if (request[0] == 0)
-			memcpy(bounce, program, bytes);
-		else
-			memcpy(program, bounce, bytes);
-	}
-	_Atomic uint32_t *state = (_Atomic uint32_t *)(void *)slot;
-	atomic_store_explicit(state, answer, memory_order_release);
-	phos_futex_wake(state, 1);
-}
-
-/* Spins for a while, or until the state asks for something. copying: the worker is about to ask for
- * the next piece of a copy. That takes about as long as sleeping and being woken would, but on a
- * busy machine it may need this very core. */
-static void spin(_Atomic uint32_t *state, bool copying)
+/* Spins for a while, or until the state asks for something. copied: after a copy for the worker the
+ * reply or the next copy is near. That takes about as long as sleeping and being woken would, but
+ * on a busy machine the worker may need this very core. */
+static void spin(_Atomic uint32_t *state, bool copied)
 {
 	int64_t until = 0;
 	for (;;) {
 		for (int turn = 0; turn < TURNS_PER_LOOK; turn++) {
 			uint32_t seen = atomic_load_explicit(state, memory_order_acquire);
-			if (seen == PHOS_SLOT_DONE || seen == PHOS_SLOT_SERVICE)
+			if (seen == PHOS_SLOT_DONE || asks_for_copy(seen))
 				return;
 			phos_relax();
 		}
-		if (copying)
+		if (copied)
 			sched_yield();
-		int64_t now = now_nanoseconds();
+		int64_t now = phos_nanoseconds();
 		if (until == 0)
-			until = now + (copying ? COPY_NANOSECONDS : SPIN_NANOSECONDS);
+			until = now + (copied ? COPIED_NANOSECONDS : SPIN_NANOSECONDS);
 		else if (now >= until)
 			return;
 	}
@@ -126,8 +91,8 @@ static bool await_reply(unsigned char *slot)
 		uint32_t seen = atomic_load_explicit(state, memory_order_acquire);
 		if (seen == PHOS_SLOT_DONE)
 			return true;
-		if (seen == PHOS_SLOT_SERVICE) {
-			serve_copy(slot);
+		if (asks_for_copy(seen)) {
+			phos_serve_copy(slot, seen);
 			spin(state, true);
 			continue;
 		}

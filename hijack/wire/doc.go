@@ -36,6 +36,10 @@
 //	            state to 3 and goes on waiting
 //	3 served    the program did the copy
 //	4 asleep    as 0, and the thread sleeps: whoever changes the state wakes it
+//	5 absent    in place of 3: a part of the range is no memory of the program
+//	6 pieces    as 2, for a program that has set WordCopies, in pieces of BouncePiece: piece n lies at n modulo
+//	            BouncePieces in the bounce area. Each side counts those that it has done; who fills the area stays at
+//	            most BouncePieces ahead of who empties it, so that both copy at the same time
 //
 // Both sides spin, then sleep in a shared futex: the program on its slot's state, which it changes from 0 to 4 first so
 // that a reply to a spinning thread costs no system call, the worker on the ring's doorbell.

@@ -180,7 +180,13 @@ func (b bytesAt) WriteAt(p []byte, at int64) (int, error) {
 
 // TestServedCopy has the worker read and write more of the program's memory than the bounce area holds.
 func TestServedCopy(t *testing.T) {
+	t.Run("at once", func(t *testing.T) { testServedCopy(t, 0) })
+	t.Run("in pieces", func(t *testing.T) { testServedCopy(t, wire.CopiesInPieces) })
+}
+
+func testServedCopy(t *testing.T, way uint32) {
 	file := newFile(t)
+	file.Word32(wire.WordCopies).Store(way)
 	memory := make(bytesAt, 3*wire.BounceBytes)
 	for i := range memory {
 		memory[i] = byte(i * 7 / 5)

@@ -28,3 +28,9 @@ func Wake(word *atomic.Uint32) {
 
 // yield lets another thread have the core.
 func yield() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// currentCore is the core that this thread runs on.
+func currentCore() (core uint32) {
+	_, _, _ = unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&core)), 0, 0)
+	return core
+}

@@ -43,6 +43,7 @@ const (
 	WordCapturing     = 336 // u32 number of streams being captured in this process
 	WordEpoch         = 340 // u32 how often the session was restored
 	WordWorker        = 344 // u32 after a restore, the worker's pid as the program sees it; 0: in another pid namespace
+	WordCopies        = 348 // u32 CopiesInPieces where the program knows SlotPieces; set by the program
 	WordHeartbeat     = 384 // u64 the worker increments it while alive
 	WordCompleted     = 448 // u64 sequence of the last completed frame
 	WordCallbackHead  = 512 // u64 bytes ever posted to the callback ring; written by the worker; futex on the low half
@@ -86,6 +87,23 @@ const (
 	SlotServed  = 3
 	SlotAsleep  = 4 // as idle, and the thread sleeps on the state
 	SlotAbsent  = 5 // in place of served: a part of the range is no memory of the program
+	SlotPieces  = 6 // as service, and the worker copies its half meanwhile
+)
+
+// CopiesInPieces says that the program knows SlotPieces. Programs of old images have a libphos that does not.
+const CopiesInPieces = 1
+
+// Words of a slot while its thread copies in pieces: offsets in the slot, on cache lines of their own.
+const (
+	SlotProgramPieces = 128 // u32 how many pieces the program has done
+	SlotProgramCore   = 132 // u32 the core that it did the last one on
+	SlotWorkerPieces  = 192 // u32 how many pieces the worker has done
+)
+
+// The bounce area of a copy in pieces.
+const (
+	BouncePiece  = 128 << 10
+	BouncePieces = 4 // all of them fit a core's cache
 )
 
 // The callback ring: records of CallbackRecord bytes.

@@ -61,7 +61,7 @@ func numbers(t *testing.T, text string) map[string]float64 {
 }
 
 // callsBeside are what calls and copies cost under phos, beside what they cost by the driver alone.
-func callsBeside(t *testing.T, under map[string]float64) (rows []row) {
+func callsBeside(t *testing.T, under speeds) (rows []row) {
 	t.Helper()
 	program := lab.Compile(t, lab.GCC, "-O2", "testdata/speed.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
 	text, err := withoutPhos(program).Output() // its input is empty, so that it does not idle
@@ -76,8 +76,8 @@ func callsBeside(t *testing.T, under map[string]float64) (rows []row) {
 		{"cuInit", "start_ms", "ms"},
 	} {
 		rows = append(rows, row{
-			name: each.name + ", in the driver's time", value: under[each.figure] / alone[each.figure],
-			note: fmt.Sprintf("%.4g of %.4g %s", under[each.figure], alone[each.figure], each.unit),
+			name: each.name + ", in the driver's time", value: under.of(each.figure) / alone[each.figure],
+			note: fmt.Sprintf("%.4g of %.4g %s", under.of(each.figure), alone[each.figure], each.unit),
 		})
 	}
 	for _, mib := range []string{"16", "128"} {
@@ -85,8 +85,8 @@ func callsBeside(t *testing.T, under map[string]float64) (rows []row) {
 			for _, way := range []string{"to", "from"} {
 				figure := memory + "_" + way + "_" + mib
 				rows = append(rows, row{
-					name: fmt.Sprintf("%s %s device, %s MiB", memory, way, mib), value: under[figure] / alone[figure],
-					note: fmt.Sprintf("%.1f of the driver's %.1f GB/s", under[figure], alone[figure]),
+					name: fmt.Sprintf("%s %s device, %s MiB", memory, way, mib), value: under.of(figure) / alone[figure],
+					note: fmt.Sprintf("%.1f of the driver's %.1f GB/s", under.of(figure), alone[figure]),
 				})
 			}
 		}

@@ -59,6 +59,39 @@ void lab_reply(const struct lab_frame *frame, CUresult result, const uint64_t *w
 	set_state(frame, PHOS_SLOT_DONE);
 }
 
+uint32_t lab_copy_pieces(const struct lab_frame *frame, uint64_t direction, void *program,
+			 unsigned char *far, uint64_t bytes)
+{
+	uint64_t words[4] = {direction, (uintptr_t)program, bytes, 0};
+	unsigned char *slot = slot_of(frame), *bounce = phos.file + PHOS_BOUNCE_OFFSET;
+	_Atomic uint32_t *here = (_Atomic uint32_t *)(void *)(slot + PHOS_SLOT_WORKER_PIECES);
+	_Atomic uint32_t *there = (_Atomic uint32_t *)(void *)(slot + PHOS_SLOT_PROGRAM_PIECES);
+	_Atomic uint32_t *state = (_Atomic uint32_t *)(void *)slot;
+	memcpy(slot + PHOS_SLOT_HEADER, words, sizeof words);
+	atomic_store(here, 0);
+	atomic_store(there, 0);
+	set_state(frame, PHOS_SLOT_PIECES);
+	for (uint32_t n = 0; (uint64_t)n * PHOS_BOUNCE_PIECE < bytes; n++) {
+		uint64_t at = (uint64_t)n * PHOS_BOUNCE_PIECE, left = bytes - at;
+		unsigned char *area = bounce + n % PHOS_BOUNCE_PIECES * PHOS_BOUNCE_PIECE;
+		while (atomic_load(there) + (direction == 0 ? 0 : PHOS_BOUNCE_PIECES) <= n) {
+			if (atomic_load(state) != PHOS_SLOT_PIECES)
+				return atomic_load(state);
+			sched_yield();
+		}
+		if (left > PHOS_BOUNCE_PIECE)
+			left = PHOS_BOUNCE_PIECE;
+		if (direction == 0)
+			memcpy(far + at, area, left);
+		else
+			memcpy(area, far + at, left);
+		atomic_store(here, n + 1);
+	}
+	while (atomic_load(state) == PHOS_SLOT_PIECES)
+		sched_yield();
+	return atomic_load(state);
+}
+
 uint32_t lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
 		  uint64_t offset)
 {

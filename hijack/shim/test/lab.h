@@ -42,6 +42,10 @@ void lab_reply(const struct lab_frame *frame, CUresult result, const uint64_t *w
 uint32_t lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
 		  uint64_t offset);
 
+/* The same in pieces, with the worker's half: what is copied comes from or goes to far. */
+uint32_t lab_copy_pieces(const struct lab_frame *frame, uint64_t direction, void *program,
+			 unsigned char *far, uint64_t bytes);
+
 /* Word i of a frame's payload. */
 uint64_t lab_word(const struct lab_frame *frame, size_t i);
 

@@ -7,11 +7,22 @@
 #include "expect.h"
 #include "lab.h"
 
-enum { OP_ECHO = 1, OP_COPY = 2, OP_SLOW = 3, OP_LOG = 4, OP_NEVER = 5, OP_WRONG = 6, OP_HOLE = 7 };
+enum {
+	OP_ECHO = 1,
+	OP_COPY = 2,
+	OP_SLOW = 3,
+	OP_LOG = 4,
+	OP_NEVER = 5,
+	OP_WRONG = 6,
+	OP_HOLE = 7,
+	OP_PIECES = 8
+};
 
 static unsigned char source[5000], target[5000];
 static unsigned char *holed; /* three pages, the one in the middle of which is not there */
 static uint32_t holed_state[2];
+enum { MANY = 11 * PHOS_BOUNCE_PIECE + 77 }; /* more pieces than the area holds, and a short one */
+static unsigned char many[MANY], taken[MANY], back[MANY];
 
 static void handle(const struct lab_frame *frame)
 {
@@ -20,6 +31,11 @@ static void handle(const struct lab_frame *frame)
 	case OP_COPY:
 		lab_copy(frame, 0, source, sizeof source, 128);
 		lab_copy(frame, 1, target, sizeof target, 128);
+		break;
+	case OP_PIECES:
+		EXPECT_EQUAL(lab_copy_pieces(frame, 0, many, taken, MANY), PHOS_SLOT_SERVED);
+		EXPECT_EQUAL(lab_copy_pieces(frame, 1, back, taken, MANY), PHOS_SLOT_SERVED);
+		EXPECT_EQUAL(lab_copy_pieces(frame, 0, holed, taken, 3 * 4096), PHOS_SLOT_ABSENT);
 		break;
 	case OP_HOLE:
 		for (uint64_t direction = 0; direction < 2; direction++)
@@ -70,6 +86,22 @@ static void test_hole(void)
 	EXPECT_EQUAL(errno, 55);
 	EXPECT_EQUAL(holed_state[0], PHOS_SLOT_ABSENT);
 	EXPECT_EQUAL(holed_state[1], PHOS_SLOT_ABSENT);
+}
+
+/* Both sides copy at the same time. */
+static void test_pieces(void)
+{
+	struct phos_call c;
+	for (size_t i = 0; i < MANY; i++)
+		many[i] = (unsigned char)(i * 7 + i / 1000);
+	EXPECT_EQUAL(call(OP_PIECES, PHOS_WAIT, &c), CUDA_SUCCESS);
+	EXPECT(memcmp(many, taken, MANY) == 0);
+	EXPECT(memcmp(many, back, MANY) == 0);
+	memset(back, 0, MANY);
+	phos_self.copied_bytes = UINT64_C(1) << 30; /* another way for what no cache holds */
+	EXPECT_EQUAL(call(OP_PIECES, PHOS_WAIT, &c), CUDA_SUCCESS);
+	EXPECT(memcmp(many, back, MANY) == 0);
+	phos_self.copied_bytes = 0;
 }
 
 static void test_sleep(void)
@@ -176,6 +208,7 @@ int main(void)
 	lab_begin(handle);
 	test_copies();
 	test_hole();
+	test_pieces();
 	test_sleep();
 	test_take();
 	test_errors();

@@ -50,7 +50,8 @@ type Memory interface {
 	io.WriterAt
 }
 
-// New makes the program of a session file; memory may be nil.
+// New makes the program of a session file; memory may be nil. It copies at once what it is asked for, as old programs do,
+// unless the file's WordCopies is set.
 func New(file *wire.File, memory Memory) *Program {
 	p := &Program{memory: memory, position: file.Word64(wire.WordHead).Load()}
 	p.view.Store(newView(file))
@@ -185,6 +186,9 @@ func (t *Thread) await(v *view) {
 		case seen == wire.SlotService:
 			t.serve(v)
 			start = time.Now()
+		case seen == wire.SlotPieces:
+			t.servePieces(v)
+			start = time.Now()
 		case turn%64 != 0 || time.Since(start) < 30*time.Microsecond:
 		case seen == wire.SlotIdle:
 			state.CompareAndSwap(wire.SlotIdle, wire.SlotAsleep)
@@ -200,12 +204,41 @@ func (t *Thread) serve(v *view) {
 	direction, address := binary.LittleEndian.Uint64(request), binary.LittleEndian.Uint64(request[8:])
 	bytes, offset := binary.LittleEndian.Uint64(request[16:]), binary.LittleEndian.Uint64(request[24:])
 	bounce := v.file.Region(wire.BounceOffset, wire.BounceBytes)[offset:][:bytes]
-	copyPart := t.memory.WriteAt
-	if direction == wire.CopyOut {
-		copyPart = t.memory.ReadAt
+	t.served(v, t.copyPart(direction, bounce, address))
+}
+
+// servePieces does the program's half of a copy, as libphos does.
+func (t *Thread) servePieces(v *view) {
+	at := wire.SlotsOffset + int(t.slot)*wire.SlotBytes
+	request := v.file.Region(at+wire.SlotHeader, 32)
+	direction, address, bytes := binary.LittleEndian.Uint64(request), binary.LittleEndian.Uint64(request[8:]), binary.LittleEndian.Uint64(request[16:])
+	here, there := v.file.Word32(at+wire.SlotProgramPieces), v.file.Word32(at+wire.SlotWorkerPieces)
+	var err error
+	for n := uint32(0); uint64(n)*wire.BouncePiece < bytes && err == nil; n++ {
+		for direction == wire.CopyOut && n >= there.Load()+wire.BouncePieces || direction == wire.CopyIn && n >= there.Load() {
+			runtime.Gosched()
+		}
+		done := uint64(n) * wire.BouncePiece
+		bounce := v.file.Region(wire.BounceOffset+int(n)%wire.BouncePieces*wire.BouncePiece, int(min(wire.BouncePiece, bytes-done)))
+		if err = t.copyPart(direction, bounce, address+done); err == nil {
+			here.Store(n + 1)
+		}
 	}
+	t.served(v, err)
+}
+
+func (t *Thread) copyPart(direction uint64, bounce []byte, address uint64) (err error) {
+	if direction == wire.CopyOut {
+		_, err = t.memory.ReadAt(bounce, int64(address))
+	} else {
+		_, err = t.memory.WriteAt(bounce, int64(address))
+	}
+	return err
+}
+
+func (t *Thread) served(v *view, err error) {
 	answer := uint32(wire.SlotServed)
-	if _, err := copyPart(bounce, int64(address)); err != nil {
+	if err != nil {
 		answer = wire.SlotAbsent
 	}
 	state := t.state(v)
