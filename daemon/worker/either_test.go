@@ -41,45 +41,44 @@ func TestHelpOnlyWithMemory(t *testing.T) {
 
 // After a helped copy that was slow, some go without help; the next one tries again.
 func TestHelpPauses(t *testing.T) {
-	var own, helped int
-	slow := true
-	move := func(p []byte, _ int64) (int, error) {
-		if len(p) > 1 {
-			own++
-		}
-		return len(p), nil
-	}
-	help := func(p []byte, _ int64) (int, error) {
-		helped++
-		if slow {
-			time.Sleep(time.Duration(len(p)/slowRate) * time.Nanosecond)
-		}
-		return len(p), nil
-	}
-	m := eitherMemory{patience: new(patience), frozen: new(atomic.Bool)}
-	copyAll := func(times, bytes int) {
-		for range times {
-			if _, err := m.move(make([]byte, bytes), 0, move, help); err != nil {
-				t.Fatal(err)
+	var p patience
+	expect := func(copies, wantHelped int, fast bool) {
+		t.Helper()
+		helped := 0
+		for range copies {
+			if p.asks() {
+				helped++
+				p.note(fast)
 			}
 		}
-	}
-	expect := func(wantOwn, wantHelped int) {
-		t.Helper()
-		if own != wantOwn || helped != wantHelped {
-			t.Errorf("%d copies alone, %d with help; want %d, %d", own, helped, wantOwn, wantHelped)
+		if helped != wantHelped {
+			t.Errorf("%d of %d copies with help, want %d", helped, copies, wantHelped)
 		}
-		own, helped = 0, 0
 	}
-	copyAll(2, servedBytes)
-	expect(1, 1)
-	copyAll(1, servedBytes)
-	copyAll(3, servedBytes-1) // too small for help, and no part of the pause
-	copyAll(2, servedBytes)
-	expect(3+2, 1)
-	copyAll(100, servedBytes)
-	expect(4+8+5*mostPauses, 8) // 4 alone after the first, 8 after the second, then never more than mostPauses
-	slow = false
-	copyAll(mostPauses+10, servedBytes)
-	expect(mostPauses, 10)
+	expect(2, 1, false)   // one goes without
+	expect(3, 1, false)   // then two
+	expect(100, 8, false) // then 4, 8, and never more than mostPauses
+	expect(mostPauses+10, 10, true)
+	expect(3, 2, false) // as if there had been none before
+}
+
+// Copies that are too small for help are not asked about; slow is what takes longer than slowRate.
+func TestHelpMeasures(t *testing.T) {
+	m := eitherMemory{patience: new(patience), frozen: new(atomic.Bool)}
+	helped := false
+	own := func(p []byte, _ int64) (int, error) { return len(p), nil }
+	slow := func(p []byte, _ int64) (int, error) {
+		helped = true
+		time.Sleep(2 * time.Duration(len(p)/slowRate) * time.Nanosecond)
+		return len(p), nil
+	}
+	for i, c := range []struct {
+		bytes int
+		want  bool
+	}{{servedBytes - 1, false}, {servedBytes, true}, {servedBytes - 1, false}, {servedBytes, false}, {servedBytes, true}} {
+		helped = false
+		if _, err := m.move(make([]byte, c.bytes), 0, own, slow); err != nil || helped != c.want {
+			t.Errorf("copy %d of %d bytes: helped %t, %v; want %t", i, c.bytes, helped, err, c.want)
+		}
+	}
 }
