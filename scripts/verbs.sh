@@ -139,5 +139,5 @@ verb_check() {
 }
 
 verb_clean() {
-	rm -rf "$BIN" "$CACHE" "$ROOT/phos-gpu-bundle.tar.zst"
+	rm -rf "$BIN" "$CACHE" "$ROOT/phos-gpu-bundle.sh"
 }

@@ -108,5 +108,8 @@ func libraries() string {
 	if nvcc := os.Getenv("NVCC"); nvcc != "" {
 		paths = append(paths, filepath.Join(filepath.Dir(nvcc), "../lib"))
 	}
+	if others := os.Getenv("CUDA_LIBRARIES"); others != "" {
+		paths = append(paths, others)
+	}
 	return strings.Join(paths, ":")
 }

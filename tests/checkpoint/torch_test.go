@@ -1,8 +1,14 @@
 package checkpoint
 
 import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"os/exec"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/tests/lab"
 )
@@ -31,5 +37,37 @@ func TestTorch(t *testing.T) {
 	saved.Reaches(15)
 	t.Log(saved.Dump())
 	same(t, saved, want, status)
+	daemon.Empty()
+}
+
+// TestTorchModels saves, kills and restores at random moments what the steps of PyTorch are measured with: a training of GPT-2's kind,
+// one of a ResNet-50, and a decoding loop. PHOS_TORCH_SAVED_SCALE is how large they are.
+func TestTorchModels(t *testing.T) {
+	python, err := lab.Tool("TORCH_PYTHON")
+	lab.Need(t, "torch", err)
+	seed := setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
+	t.Logf("PHOS_SEED=%d", seed)
+	daemon := start(t, "--gpus=soft:1,deterministic,cc=12.0")
+	for i, kind := range []string{"gpt2", "resnet50", "decode"} {
+		t.Run(kind, func(t *testing.T) {
+			const steps = 12
+			job := func(rest string) *lab.Job {
+				job := daemon.Job(t, python, lab.Workload("checkpoint", "with_models.py"), kind, fmt.Sprint(steps), rest,
+					cmp.Or(os.Getenv("PHOS_TORCH_SAVED_SCALE"), "0.02"))
+				job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1") }
+				return job
+			}
+			want, status := undisturbed(job("0"))
+			if !strings.Contains(want["out"], "\nok ") || status != 7 {
+				t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
+			}
+			r := &round{
+				Rand: rand.New(rand.NewPCG(seed, uint64(i))), t: t, daemon: daemon, job: job("0.05"), want: want, status: status,
+				steps: steps, begin: 1,
+			}
+			r.job.Held = true
+			r.play()
+		})
+	}
 	daemon.Empty()
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -22,8 +23,7 @@ func TestCUDA(t *testing.T) {
 			name := strings.TrimSuffix(filepath.Base(source), ".cu")
 			t.Run(name+"/"+cudart, func(t *testing.T) {
 				program := daemon.Program(lab.CompileCUDA(t, cudart, source))
-				libraries := filepath.Join(filepath.Dir(lab.NVCC(t)), "../lib")
-				program.Env = append(program.Env, "LD_LIBRARY_PATH="+filepath.Join(lab.Bin(), "lib")+":"+libraries)
+				program.Env = append(program.Env, "LD_LIBRARY_PATH="+filepath.Join(lab.Bin(), "lib")+":"+lab.CUDALibraries(t))
 				program.In(t).OK()
 				expectLines(t, source, program.Output.String())
 			})
@@ -67,6 +67,8 @@ func TestDriverAPI(t *testing.T) {
 		})
 	}
 	t.Run("go", func(t *testing.T) {
+		_, missing := exec.LookPath("go")
+		lab.Need(t, "go", missing)
 		t.Setenv("CGO_ENABLED", "1")
 		program := filepath.Join(t.TempDir(), "program")
 		build := lab.Command("go", "build", "-o", program, "./tests/workloads/driver/_go")

@@ -70,7 +70,7 @@ func measure(ctx context.Context, m *machine, group string, settings ...string) 
 	command.Env = append(command.Env, settings...)
 	output, err := command.CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, complaint(output))
+		return nil, m.failure("bench-"+group, err, output)
 	}
 	written, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(written) != 1 {
@@ -112,7 +112,7 @@ func digestRate(ctx context.Context, m *machine) ([]figure, error) {
 	}
 	command.Env = append(command.Env, "PHOS_FIGURES="+file.Name(), fmt.Sprintf("PHOS_FIGURES_MIB=%d", min(m.sizes[0]>>20, m.deviceBytes>>22)))
 	if output, err := command.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, complaint(output))
+		return nil, m.failure("bench-digests", err, output)
 	}
 	var figures []figure
 	if err := json.NewDecoder(file).Decode(&figures); err != nil {

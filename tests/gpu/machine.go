@@ -222,19 +222,24 @@ func askShared(context.Context, *machine) error {
 }
 
 func askTorch(ctx context.Context, m *machine) error {
-	_, err := said(ctx, m.python, "-c", "import torch; assert torch.version.cuda, 'this PyTorch is without CUDA'; print(torch.__version__)")
+	path, err := exec.LookPath(m.python)
+	if err != nil {
+		return err
+	}
+	m.python = path
+	_, err = said(ctx, m.python, "-c", "import torch; assert torch.version.cuda, 'this PyTorch is without CUDA'; print(torch.__version__)")
 	return err
 }
 
-// said is what a command prints, and in an error the last thing it complained of.
+// said is what a command prints, and in an error the last things it complained of.
 func said(ctx context.Context, name string, arguments ...string) (string, error) {
 	var complaint strings.Builder
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Stderr, command.WaitDelay = &complaint, time.Second
 	text, err := command.Output()
 	if err != nil {
-		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
-		return "", fmt.Errorf("%s: %w: %s", filepath.Base(name), err, lines[len(lines)-1])
+		lines := strings.FieldsFunc(complaint.String()+"\n"+string(text), func(r rune) bool { return r == '\n' })
+		return "", fmt.Errorf("%s: %w: %s", filepath.Base(name), err, strings.Join(lines[max(0, len(lines)-2):], "; "))
 	}
 	return strings.TrimSpace(string(text)), nil
 }

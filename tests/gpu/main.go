@@ -23,6 +23,13 @@ func main() {
 		}
 		os.Exit(status)
 	}
+	if len(os.Args) == 2 && os.Args[1] == "unpack" {
+		if err := unpack(os.Stdout, os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, "gpu:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {

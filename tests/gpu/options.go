@@ -28,6 +28,7 @@ type options struct {
 	hostBytes uint64
 	scale     float64 // of PyTorch's models
 	steps     int
+	slowness  float64 // of the GPU: rows may take so many times as long
 }
 
 const help = `usage: ./build.sh gpu [FLAG...] [PART | PART/ROW ...]
@@ -50,6 +51,7 @@ func parse(arguments []string) (o options, err error) {
 	flags.StringVar(&o.python, "python", cmp.Or(os.Getenv("PHOS_GPU_PYTHON"), "python3"), "a `Python` that has PyTorch")
 	flags.Float64Var(&o.scale, "scale", 1, "of the models whose steps are measured: below 1 for what is slower than a GPU")
 	flags.IntVar(&o.steps, "steps", 50, "that are measured of each model")
+	flags.Float64Var(&o.slowness, "slowness", 1, "rows may take so many times as long as on a GPU")
 	sizes := flags.String("sizes", "1GiB,8GiB,32GiB,80GiB", "of device memory that is saved")
 	host := flags.String("host-memory", "", "that the machine has, where it shows less than can be used")
 	flags.Usage = func() {

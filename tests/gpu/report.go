@@ -22,7 +22,11 @@ func (m *machine) describe(w io.Writer) {
 }
 
 func (m *machine) String() string {
-	return fmt.Sprintf("%s, %d GiB, driver %s; %d cores, %d GiB of memory, %d GiB free in %s; %s", m.GPU, m.deviceBytes>>30, m.Driver,
+	device := "no GPU"
+	if m.GPU != "" {
+		device = fmt.Sprintf("%s, %d GiB, driver %s", m.GPU, m.deviceBytes>>30, m.Driver)
+	}
+	return fmt.Sprintf("%s; %d cores, %d GiB of memory, %d GiB free in %s; %s", device,
 		runtime.NumCPU(), m.hostBytes>>30, m.diskBytes>>30, m.scratch, strings.ReplaceAll(m.Phos, "\n", ", "))
 }
 

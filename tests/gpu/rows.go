@@ -1,6 +1,9 @@
 package main
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // allRows are the rows in the order in which a failure is cheapest to learn of.
 func allRows(ctx context.Context, m *machine) []row {
@@ -8,5 +11,10 @@ func allRows(ctx context.Context, m *machine) []row {
 	for _, s := range suites {
 		rows = append(rows, s.rows(ctx, m)...)
 	}
-	return append(rows, benchRows(m)...)
+	rows = append(rows, benchRows(m)...)
+	for i := range rows {
+		rows[i].about = time.Duration(float64(rows[i].about) * m.slowness)
+		rows[i].limit = time.Duration(float64(rows[i].limit) * m.slowness)
+	}
+	return rows
 }

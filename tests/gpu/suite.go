@@ -69,7 +69,7 @@ func (s suite) command(ctx context.Context, m *machine, arguments ...string) (*e
 	command.Dir = filepath.Join(m.root, s.directory)
 	command.Env = append(os.Environ(), "PHOS_ROOT="+m.root, "PHOS_TEST_GPUS=cuda"+m.driverSuffix(),
 		"PHOS_COMPILED="+filepath.Join(m.root, "bin/checks/compiled"), "CRIU="+m.criu,
-		fmt.Sprintf("PHOS_TORCH_SCALE=%g", m.scale), fmt.Sprintf("PHOS_TORCH_STEPS=%d", m.steps))
+		fmt.Sprintf("PHOS_TORCH_SCALE=%g", m.scale), fmt.Sprintf("PHOS_TORCH_SAVED_SCALE=%g", m.scale/2), fmt.Sprintf("PHOS_TORCH_STEPS=%d", m.steps))
 	if _, lacks := m.lacks[hasTorch]; !lacks {
 		command.Env = append(command.Env, "TORCH_PYTHON="+m.python)
 	}
@@ -85,7 +85,7 @@ func (s suite) test(ctx context.Context, m *machine, name string) ([]figure, err
 	output, err := command.CombinedOutput()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w\n%s", err, complaint(output))
+		return nil, m.failure(s.part+"-"+s.prefix+name, err, output)
 	case bytes.Contains(output, []byte("\n--- SKIP: "+name)):
 		return nil, skip{complaint(output)}
 	case !bytes.Contains(output, []byte("--- PASS: "+name)):
@@ -116,9 +116,22 @@ func subtests(output []byte) ([]figure, error) {
 	return []figure{{Name: "parts passed", Value: float64(passes), Note: "skipped: " + strings.Join(names, ", ")}}, nil
 }
 
-// complaint is the end of what a test printed, which says why it failed or skipped.
+// tedious are lines that say nothing of a failure.
+var tedious = regexp.MustCompile(`^ *(=== |--- PASS|--- SKIP|PASS$)|level=(DEBUG|INFO)`)
+
+// complaint is the end of what a test printed that says why it failed or skipped.
 func complaint(output []byte) string {
 	const most = 40
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	lines = slices.DeleteFunc(lines, tedious.MatchString)
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
+}
+
+// failure keeps all that a row has printed in a file beside the table, and tells the end of it.
+func (m *machine) failure(name string, err error, output []byte) error {
+	path := filepath.Join(m.results, "gpu-failed", name+".log")
+	if mkdir := os.MkdirAll(filepath.Dir(path), 0o755); mkdir == nil {
+		_ = os.WriteFile(path, output, 0o644)
+	}
+	return fmt.Errorf("%w (all of it: %s)\n%s", err, path, complaint(output))
 }
