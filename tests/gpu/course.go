@@ -57,21 +57,23 @@ func minutes(d time.Duration) string {
 }
 
 func (c *course) run(ctx context.Context, rows []row) error {
-	partBegan := map[string]time.Time{}
+	began, spent := map[string]time.Time{}, map[string]bool{}
 	for _, r := range rows {
 		if c.journal.shown(r, c.again) {
 			continue
 		}
-		if _, running := partBegan[r.part]; !running {
-			partBegan[r.part] = time.Now()
+		if _, running := began[r.part]; !running {
+			began[r.part] = time.Now()
 		}
-		ends := c.ends(partBegan[r.part])
+		ends, whole := c.ends(began[r.part])
 		// One that has all the time of a part is tried in any case: if that is not enough, it never is.
-		alone := time.Until(ends) > c.part-time.Second
-		if !alone && time.Until(ends) < c.journal.about(r) {
+		alone := whole && !spent[r.part]
+		possible := c.machine.missing(r) == ""
+		if possible && !alone && time.Until(ends) < c.journal.about(r) {
 			c.left = append(c.left, r)
 			continue
 		}
+		spent[r.part] = spent[r.part] || possible
 		o := c.show(ctx, r, ends, alone)
 		if ctx.Err() != nil {
 			return errInterrupted
@@ -86,13 +88,13 @@ func (c *course) run(ctx context.Context, rows []row) error {
 	return nil
 }
 
-// ends is when the time for a part is over.
-func (c *course) ends(partBegan time.Time) time.Time {
-	ends := partBegan.Add(c.part)
-	if whole := c.began.Add(c.whole); c.whole > 0 && whole.Before(ends) {
-		return whole
+// ends is when the time for a part is over, and whether that is as late as it can be.
+func (c *course) ends(partBegan time.Time) (ends time.Time, whole bool) {
+	ends = partBegan.Add(c.part)
+	if all := c.began.Add(c.whole); c.whole > 0 && all.Before(ends) {
+		return all, false
 	}
-	return ends
+	return ends, true
 }
 
 // keep notes an outcome where the next run finds it, and in the table.

@@ -24,10 +24,7 @@ func openJournal(path string, of identity) (*journal, error) {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 16<<20) // what a test complains of
 	var was identity
-	if lines.Scan() {
-		_ = json.Unmarshal(lines.Bytes(), &was)
-	}
-	if was != of {
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &was) != nil || was != of {
 		if err := file.Truncate(0); err != nil {
 			return nil, err
 		}
