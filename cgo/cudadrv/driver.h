@@ -32,8 +32,10 @@ int32_t phos_context_create(uint64_t *context, uint32_t flags, int32_t device);
 /* Virtual memory. */
 int32_t phos_reserve(uint64_t *address, uint64_t bytes, uint64_t wanted);
 int32_t phos_unreserve(uint64_t address, uint64_t bytes);
-int32_t phos_granularity(uint64_t *bytes, int32_t device);
-int32_t phos_create(uint64_t *allocation, uint64_t bytes, int32_t device);
+int32_t phos_granularity(uint64_t *bytes, int32_t device, int32_t handle_types);
+int32_t phos_create(uint64_t *allocation, uint64_t bytes, int32_t device, int32_t handle_types);
+int32_t phos_export(int *descriptor, uint64_t allocation);
+int32_t phos_import(uint64_t *allocation, int descriptor);
 int32_t phos_release(uint64_t allocation);
 int32_t phos_map(uint64_t address, uint64_t bytes, uint64_t allocation);
 int32_t phos_unmap(uint64_t address, uint64_t bytes);
@@ -47,6 +49,10 @@ struct phos_box {
 };
 
 int32_t phos_copy_box(uint64_t context, const struct phos_box *box, uint64_t stream);
+
+/* The same between devices: what each end is in, a context says. */
+int32_t phos_copy_peers(uint64_t context, const struct phos_box *box, uint64_t dst_context, uint64_t src_context,
+			uint64_t stream);
 
 /* Code. The logs are cut to what fits, and end with 0. */
 int32_t phos_load(uint64_t context, const void *image, char *log, size_t log_bytes, uint64_t *module);

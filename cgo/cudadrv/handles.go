@@ -73,3 +73,12 @@ const (
 	AccessRead      Access = 1
 	AccessReadWrite Access = 3
 )
+
+// HandleTypes are kinds of handles by which other processes can have memory, in the driver's numbers.
+type HandleTypes int32
+
+// Kinds of handles.
+const (
+	HandleNone       HandleTypes = 0
+	HandleDescriptor HandleTypes = 1
+)

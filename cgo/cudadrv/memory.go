@@ -5,7 +5,13 @@ package cudadrv
 // #include "driver.h"
 import "C"
 
-import "unsafe"
+import (
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // Reserve takes a range of addresses, at an address if the driver likes. The range is another where that is taken.
 func (d *Driver) Reserve(bytes, wanted uint64) (address uint64, err error) {
@@ -19,14 +25,31 @@ func (d *Driver) Unreserve(address, bytes uint64) error {
 }
 
 // Granularity is what sizes of allocations on a device are multiples of.
-func (d *Driver) Granularity(device int32) (bytes uint64, err error) {
-	err = result(C.phos_granularity((*C.uint64_t)(&bytes), C.int32_t(device)))
+func (d *Driver) Granularity(device int32, kinds HandleTypes) (bytes uint64, err error) {
+	err = result(C.phos_granularity((*C.uint64_t)(&bytes), C.int32_t(device), C.int32_t(kinds)))
 	return bytes, err
 }
 
-// Create makes memory on a device.
-func (d *Driver) Create(bytes uint64, device int32) (a Allocation, err error) {
-	err = result(C.phos_create((*C.uint64_t)(&a), C.uint64_t(bytes), C.int32_t(device)))
+// Create makes memory on a device, of which other processes can have handles of some kinds.
+func (d *Driver) Create(bytes uint64, device int32, kinds HandleTypes) (a Allocation, err error) {
+	err = result(C.phos_create((*C.uint64_t)(&a), C.uint64_t(bytes), C.int32_t(device), C.int32_t(kinds)))
+	return a, err
+}
+
+// Export makes a file of memory, by which other processes can import it. It is the caller's to close.
+func (d *Driver) Export(a Allocation) (*os.File, error) {
+	var fd C.int
+	if err := result(C.phos_export(&fd, C.uint64_t(a))); err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(int(fd)) // the driver promises nothing
+	return os.NewFile(uintptr(fd), "exported device memory"), nil
+}
+
+// Import is memory that another process has exported. It needs the file no longer.
+func (d *Driver) Import(file *os.File) (a Allocation, err error) {
+	err = result(C.phos_import((*C.uint64_t)(&a), C.int(file.Fd())))
+	runtime.KeepAlive(file)
 	return a, err
 }
 
@@ -100,4 +123,10 @@ func (b *Box) c() C.struct_phos_box {
 func (d *Driver) CopyBox(ctx Context, box Box, stream Stream) error {
 	c := box.c()
 	return result(C.phos_copy_box(C.uint64_t(ctx), &c, C.uint64_t(stream)))
+}
+
+// CopyPeers copies rows and slices from one device to another, in a stream.
+func (d *Driver) CopyPeers(ctx Context, box Box, dst, src Context, stream Stream) error {
+	c := box.c()
+	return result(C.phos_copy_peers(C.uint64_t(ctx), &c, C.uint64_t(dst), C.uint64_t(src), C.uint64_t(stream)))
 }

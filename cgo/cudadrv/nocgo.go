@@ -2,6 +2,8 @@
 
 package cudadrv
 
+import "os"
+
 // Built says whether this program can open a driver at all.
 const Built = false
 
@@ -46,10 +48,16 @@ func (d *Driver) Reserve(_, _ uint64) (uint64, error) { return 0, ErrNoCgo }
 func (d *Driver) Unreserve(_, _ uint64) error { return ErrNoCgo }
 
 // Granularity is what sizes of allocations are multiples of.
-func (d *Driver) Granularity(int32) (uint64, error) { return 0, ErrNoCgo }
+func (d *Driver) Granularity(int32, HandleTypes) (uint64, error) { return 0, ErrNoCgo }
 
 // Create makes memory on a device.
-func (d *Driver) Create(uint64, int32) (Allocation, error) { return 0, ErrNoCgo }
+func (d *Driver) Create(uint64, int32, HandleTypes) (Allocation, error) { return 0, ErrNoCgo }
+
+// Export makes a file of memory.
+func (d *Driver) Export(Allocation) (*os.File, error) { return nil, ErrNoCgo }
+
+// Import is memory that another process has exported.
+func (d *Driver) Import(*os.File) (Allocation, error) { return 0, ErrNoCgo }
 
 // Release gives memory up.
 func (d *Driver) Release(Allocation) error { return ErrNoCgo }
@@ -86,6 +94,9 @@ func (d *Driver) CopyOut(Context, []byte, uint64, Stream) error { return ErrNoCg
 
 // CopyBox copies rows and slices.
 func (d *Driver) CopyBox(Context, Box, Stream) error { return ErrNoCgo }
+
+// CopyPeers copies rows and slices from one device to another.
+func (d *Driver) CopyPeers(Context, Box, Context, Context, Stream) error { return ErrNoCgo }
 
 // ModuleLoad loads an image.
 func (d *Driver) ModuleLoad(Context, []byte) (Module, string, error) { return 0, "", ErrNoCgo }

@@ -15,7 +15,10 @@
 	X(PHOS_MAP, "cuMemMap")                                                                    \
 	X(PHOS_UNMAP, "cuMemUnmap")                                                                \
 	X(PHOS_SET_ACCESS, "cuMemSetAccess")                                                       \
+	X(PHOS_EXPORT, "cuMemExportToShareableHandle")                                             \
+	X(PHOS_IMPORT, "cuMemImportFromShareableHandle")                                           \
 	X(PHOS_COPY_3D, "cuMemcpy3DAsync_v2")                                                      \
+	X(PHOS_COPY_3D_PEER, "cuMemcpy3DPeerAsync")                                                \
 	X(PHOS_LOAD, "cuModuleLoadDataEx")                                                         \
 	X(PHOS_LINK_CREATE, "cuLinkCreate_v2")                                                     \
 	X(PHOS_LINK_ADD, "cuLinkAddData_v2")                                                       \

@@ -47,9 +47,14 @@ static int32_t phos_cuDeviceCanAccessPeer(int32_t * a0, int32_t a1, int32_t a2)
 	return ((int32_t (*)(int32_t *, int32_t, int32_t))phos_driver[7])(a0, a1, a2);
 }
 
+static int32_t phos_cuDeviceGetP2PAttribute(int32_t * a0, int32_t a1, int32_t a2, int32_t a3)
+{
+	return ((int32_t (*)(int32_t *, int32_t, int32_t, int32_t))phos_driver[8])(a0, a1, a2, a3);
+}
+
 static int32_t phos_cuCtxDestroy_v2(uint64_t a0)
 {
-	return ((int32_t (*)(uint64_t))phos_driver[8])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[9])(a0);
 }
 
 static int32_t phos_cuCtxSynchronize(uint64_t phos_context)
@@ -57,7 +62,7 @@ static int32_t phos_cuCtxSynchronize(uint64_t phos_context)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)())phos_driver[9])();
+	return ((int32_t (*)())phos_driver[10])();
 }
 
 static int32_t phos_cuCtxSetLimit(uint64_t phos_context, int32_t a0, uint64_t a1)
@@ -65,7 +70,7 @@ static int32_t phos_cuCtxSetLimit(uint64_t phos_context, int32_t a0, uint64_t a1
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t, uint64_t))phos_driver[10])(a0, a1);
+	return ((int32_t (*)(int32_t, uint64_t))phos_driver[11])(a0, a1);
 }
 
 static int32_t phos_cuCtxGetLimit(uint64_t phos_context, uint64_t * a0, int32_t a1)
@@ -73,26 +78,18 @@ static int32_t phos_cuCtxGetLimit(uint64_t phos_context, uint64_t * a0, int32_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, int32_t))phos_driver[11])(a0, a1);
+	return ((int32_t (*)(uint64_t *, int32_t))phos_driver[12])(a0, a1);
 }
 
-static int32_t phos_cuMemGetInfo_v2(uint64_t phos_context, uint64_t * a0, uint64_t * a1)
+static int32_t phos_cuCtxEnablePeerAccess(uint64_t phos_context, uint64_t a0, uint32_t a1)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t *))phos_driver[12])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint32_t))phos_driver[13])(a0, a1);
 }
 
-static int32_t phos_cuMemAlloc_v2(uint64_t phos_context, uint64_t * a0, uint64_t a1)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t))phos_driver[13])(a0, a1);
-}
-
-static int32_t phos_cuMemFree_v2(uint64_t phos_context, uint64_t a0)
+static int32_t phos_cuCtxDisablePeerAccess(uint64_t phos_context, uint64_t a0)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
@@ -100,12 +97,36 @@ static int32_t phos_cuMemFree_v2(uint64_t phos_context, uint64_t a0)
 	return ((int32_t (*)(uint64_t))phos_driver[14])(a0);
 }
 
+static int32_t phos_cuMemGetInfo_v2(uint64_t phos_context, uint64_t * a0, uint64_t * a1)
+{
+	int32_t result = phos_enter(phos_context);
+	if (result != 0)
+		return result;
+	return ((int32_t (*)(uint64_t *, uint64_t *))phos_driver[15])(a0, a1);
+}
+
+static int32_t phos_cuMemAlloc_v2(uint64_t phos_context, uint64_t * a0, uint64_t a1)
+{
+	int32_t result = phos_enter(phos_context);
+	if (result != 0)
+		return result;
+	return ((int32_t (*)(uint64_t *, uint64_t))phos_driver[16])(a0, a1);
+}
+
+static int32_t phos_cuMemFree_v2(uint64_t phos_context, uint64_t a0)
+{
+	int32_t result = phos_enter(phos_context);
+	if (result != 0)
+		return result;
+	return ((int32_t (*)(uint64_t))phos_driver[17])(a0);
+}
+
 static int32_t phos_cuMemHostAlloc(uint64_t phos_context, void ** a0, uint64_t a1, uint32_t a2)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void **, uint64_t, uint32_t))phos_driver[15])(a0, a1, a2);
+	return ((int32_t (*)(void **, uint64_t, uint32_t))phos_driver[18])(a0, a1, a2);
 }
 
 static int32_t phos_cuMemFreeHost(uint64_t phos_context, void * a0)
@@ -113,7 +134,7 @@ static int32_t phos_cuMemFreeHost(uint64_t phos_context, void * a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *))phos_driver[16])(a0);
+	return ((int32_t (*)(void *))phos_driver[19])(a0);
 }
 
 static int32_t phos_cuMemHostRegister_v2(uint64_t phos_context, void * a0, uint64_t a1, uint32_t a2)
@@ -121,7 +142,7 @@ static int32_t phos_cuMemHostRegister_v2(uint64_t phos_context, void * a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *, uint64_t, uint32_t))phos_driver[17])(a0, a1, a2);
+	return ((int32_t (*)(void *, uint64_t, uint32_t))phos_driver[20])(a0, a1, a2);
 }
 
 static int32_t phos_cuMemHostUnregister(uint64_t phos_context, void * a0)
@@ -129,7 +150,7 @@ static int32_t phos_cuMemHostUnregister(uint64_t phos_context, void * a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *))phos_driver[18])(a0);
+	return ((int32_t (*)(void *))phos_driver[21])(a0);
 }
 
 static int32_t phos_cuMemcpyAsync(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
@@ -137,7 +158,7 @@ static int32_t phos_cuMemcpyAsync(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[19])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[22])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyDtoHAsync_v2(uint64_t phos_context, void * a0, uint64_t a1, uint64_t a2, uint64_t a3)
@@ -145,7 +166,7 @@ static int32_t phos_cuMemcpyDtoHAsync_v2(uint64_t phos_context, void * a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *, uint64_t, uint64_t, uint64_t))phos_driver[20])(a0, a1, a2, a3);
+	return ((int32_t (*)(void *, uint64_t, uint64_t, uint64_t))phos_driver[23])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyHtoDAsync_v2(uint64_t phos_context, uint64_t a0, void * a1, uint64_t a2, uint64_t a3)
@@ -153,7 +174,7 @@ static int32_t phos_cuMemcpyHtoDAsync_v2(uint64_t phos_context, uint64_t a0, voi
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, void *, uint64_t, uint64_t))phos_driver[21])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, void *, uint64_t, uint64_t))phos_driver[24])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyPeerAsync(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -161,7 +182,7 @@ static int32_t phos_cuMemcpyPeerAsync(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[22])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[25])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD8Async(uint64_t phos_context, uint64_t a0, uint8_t a1, uint64_t a2, uint64_t a3)
@@ -169,7 +190,7 @@ static int32_t phos_cuMemsetD8Async(uint64_t phos_context, uint64_t a0, uint8_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint8_t, uint64_t, uint64_t))phos_driver[23])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint8_t, uint64_t, uint64_t))phos_driver[26])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD16Async(uint64_t phos_context, uint64_t a0, uint16_t a1, uint64_t a2, uint64_t a3)
@@ -177,7 +198,7 @@ static int32_t phos_cuMemsetD16Async(uint64_t phos_context, uint64_t a0, uint16_
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint16_t, uint64_t, uint64_t))phos_driver[24])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint16_t, uint64_t, uint64_t))phos_driver[27])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD32Async(uint64_t phos_context, uint64_t a0, uint32_t a1, uint64_t a2, uint64_t a3)
@@ -185,7 +206,7 @@ static int32_t phos_cuMemsetD32Async(uint64_t phos_context, uint64_t a0, uint32_
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint32_t, uint64_t, uint64_t))phos_driver[25])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint32_t, uint64_t, uint64_t))phos_driver[28])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD2D8Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint8_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -193,7 +214,7 @@ static int32_t phos_cuMemsetD2D8Async(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint8_t, uint64_t, uint64_t, uint64_t))phos_driver[26])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint8_t, uint64_t, uint64_t, uint64_t))phos_driver[29])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD2D16Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint16_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -201,7 +222,7 @@ static int32_t phos_cuMemsetD2D16Async(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint16_t, uint64_t, uint64_t, uint64_t))phos_driver[27])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint16_t, uint64_t, uint64_t, uint64_t))phos_driver[30])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD2D32Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -209,7 +230,7 @@ static int32_t phos_cuMemsetD2D32Async(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint64_t, uint64_t, uint64_t))phos_driver[28])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint64_t, uint64_t, uint64_t))phos_driver[31])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuStreamCreateWithPriority(uint64_t phos_context, uint64_t * a0, uint32_t a1, int32_t a2)
@@ -217,7 +238,7 @@ static int32_t phos_cuStreamCreateWithPriority(uint64_t phos_context, uint64_t *
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t, int32_t))phos_driver[29])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint32_t, int32_t))phos_driver[32])(a0, a1, a2);
 }
 
 static int32_t phos_cuStreamDestroy_v2(uint64_t phos_context, uint64_t a0)
@@ -225,7 +246,7 @@ static int32_t phos_cuStreamDestroy_v2(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[30])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[33])(a0);
 }
 
 static int32_t phos_cuStreamQuery(uint64_t phos_context, uint64_t a0)
@@ -233,7 +254,7 @@ static int32_t phos_cuStreamQuery(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[31])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[34])(a0);
 }
 
 static int32_t phos_cuStreamSynchronize(uint64_t phos_context, uint64_t a0)
@@ -241,7 +262,7 @@ static int32_t phos_cuStreamSynchronize(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[32])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[35])(a0);
 }
 
 static int32_t phos_cuStreamWaitEvent(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2)
@@ -249,7 +270,7 @@ static int32_t phos_cuStreamWaitEvent(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t))phos_driver[33])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t))phos_driver[36])(a0, a1, a2);
 }
 
 static int32_t phos_cuStreamWriteValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
@@ -257,9 +278,9 @@ static int32_t phos_cuStreamWriteValue32_v2(uint64_t phos_context, uint64_t a0, 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[34] == 0)
+	if (phos_driver[37] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[34])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[37])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWriteValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
@@ -267,9 +288,9 @@ static int32_t phos_cuStreamWriteValue64_v2(uint64_t phos_context, uint64_t a0, 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[35] == 0)
+	if (phos_driver[38] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[35])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[38])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
@@ -277,9 +298,9 @@ static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[36] == 0)
+	if (phos_driver[39] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[36])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[39])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
@@ -287,9 +308,9 @@ static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[37] == 0)
+	if (phos_driver[40] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[37])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[40])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuEventCreate(uint64_t phos_context, uint64_t * a0, uint32_t a1)
@@ -297,7 +318,7 @@ static int32_t phos_cuEventCreate(uint64_t phos_context, uint64_t * a0, uint32_t
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[38])(a0, a1);
+	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[41])(a0, a1);
 }
 
 static int32_t phos_cuEventDestroy_v2(uint64_t phos_context, uint64_t a0)
@@ -305,7 +326,7 @@ static int32_t phos_cuEventDestroy_v2(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[39])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[42])(a0);
 }
 
 static int32_t phos_cuEventRecord(uint64_t phos_context, uint64_t a0, uint64_t a1)
@@ -313,7 +334,7 @@ static int32_t phos_cuEventRecord(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[40])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[43])(a0, a1);
 }
 
 static int32_t phos_cuEventQuery(uint64_t phos_context, uint64_t a0)
@@ -321,7 +342,7 @@ static int32_t phos_cuEventQuery(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[41])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[44])(a0);
 }
 
 static int32_t phos_cuEventSynchronize(uint64_t phos_context, uint64_t a0)
@@ -329,7 +350,7 @@ static int32_t phos_cuEventSynchronize(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[42])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[45])(a0);
 }
 
 static int32_t phos_cuEventElapsedTime(uint64_t phos_context, float * a0, uint64_t a1, uint64_t a2)
@@ -337,7 +358,7 @@ static int32_t phos_cuEventElapsedTime(uint64_t phos_context, float * a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(float *, uint64_t, uint64_t))phos_driver[43])(a0, a1, a2);
+	return ((int32_t (*)(float *, uint64_t, uint64_t))phos_driver[46])(a0, a1, a2);
 }
 
 static int32_t phos_cuModuleUnload(uint64_t phos_context, uint64_t a0)
@@ -345,7 +366,7 @@ static int32_t phos_cuModuleUnload(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[44])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[47])(a0);
 }
 
 static int32_t phos_cuModuleGetFunction(uint64_t phos_context, uint64_t * a0, uint64_t a1, const char * a2)
@@ -353,7 +374,7 @@ static int32_t phos_cuModuleGetFunction(uint64_t phos_context, uint64_t * a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, const char *))phos_driver[45])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint64_t, const char *))phos_driver[48])(a0, a1, a2);
 }
 
 static int32_t phos_cuModuleGetGlobal_v2(uint64_t phos_context, uint64_t * a0, uint64_t * a1, uint64_t a2, const char * a3)
@@ -361,7 +382,7 @@ static int32_t phos_cuModuleGetGlobal_v2(uint64_t phos_context, uint64_t * a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t *, uint64_t, const char *))phos_driver[46])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t *, uint64_t *, uint64_t, const char *))phos_driver[49])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuModuleGetFunctionCount(uint64_t phos_context, uint32_t * a0, uint64_t a1)
@@ -369,9 +390,9 @@ static int32_t phos_cuModuleGetFunctionCount(uint64_t phos_context, uint32_t * a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[47] == 0)
+	if (phos_driver[50] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint32_t *, uint64_t))phos_driver[47])(a0, a1);
+	return ((int32_t (*)(uint32_t *, uint64_t))phos_driver[50])(a0, a1);
 }
 
 static int32_t phos_cuFuncGetName(uint64_t phos_context, void ** a0, uint64_t a1)
@@ -379,9 +400,9 @@ static int32_t phos_cuFuncGetName(uint64_t phos_context, void ** a0, uint64_t a1
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[48] == 0)
+	if (phos_driver[51] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(void **, uint64_t))phos_driver[48])(a0, a1);
+	return ((int32_t (*)(void **, uint64_t))phos_driver[51])(a0, a1);
 }
 
 static int32_t phos_cuFuncGetAttribute(uint64_t phos_context, int32_t * a0, int32_t a1, uint64_t a2)
@@ -389,7 +410,7 @@ static int32_t phos_cuFuncGetAttribute(uint64_t phos_context, int32_t * a0, int3
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t *, int32_t, uint64_t))phos_driver[49])(a0, a1, a2);
+	return ((int32_t (*)(int32_t *, int32_t, uint64_t))phos_driver[52])(a0, a1, a2);
 }
 
 static int32_t phos_cuFuncSetAttribute(uint64_t phos_context, uint64_t a0, int32_t a1, int32_t a2)
@@ -397,7 +418,7 @@ static int32_t phos_cuFuncSetAttribute(uint64_t phos_context, uint64_t a0, int32
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, int32_t, int32_t))phos_driver[50])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t, int32_t, int32_t))phos_driver[53])(a0, a1, a2);
 }
 
 static int32_t phos_cuFuncGetParamInfo(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t * a2, uint64_t * a3)
@@ -405,9 +426,9 @@ static int32_t phos_cuFuncGetParamInfo(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[51] == 0)
+	if (phos_driver[54] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t *, uint64_t *))phos_driver[51])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t *, uint64_t *))phos_driver[54])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(uint64_t phos_context, int32_t * a0, uint64_t a1, int32_t a2, uint64_t a3)
@@ -415,7 +436,7 @@ static int32_t phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(uint64_t phos_co
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t *, uint64_t, int32_t, uint64_t))phos_driver[52])(a0, a1, a2, a3);
+	return ((int32_t (*)(int32_t *, uint64_t, int32_t, uint64_t))phos_driver[55])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuGraphCreate(uint64_t phos_context, uint64_t * a0, uint32_t a1)
@@ -423,7 +444,7 @@ static int32_t phos_cuGraphCreate(uint64_t phos_context, uint64_t * a0, uint32_t
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[53])(a0, a1);
+	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[56])(a0, a1);
 }
 
 static int32_t phos_cuGraphDestroy(uint64_t phos_context, uint64_t a0)
@@ -431,7 +452,7 @@ static int32_t phos_cuGraphDestroy(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[54])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[57])(a0);
 }
 
 static int32_t phos_cuGraphAddEmptyNode(uint64_t phos_context, uint64_t * a0, uint64_t a1, void * a2, uint64_t a3)
@@ -439,7 +460,7 @@ static int32_t phos_cuGraphAddEmptyNode(uint64_t phos_context, uint64_t * a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, void *, uint64_t))phos_driver[55])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t *, uint64_t, void *, uint64_t))phos_driver[58])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuGraphInstantiateWithFlags(uint64_t phos_context, uint64_t * a0, uint64_t a1, uint64_t a2)
@@ -447,7 +468,7 @@ static int32_t phos_cuGraphInstantiateWithFlags(uint64_t phos_context, uint64_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, uint64_t))phos_driver[56])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint64_t, uint64_t))phos_driver[59])(a0, a1, a2);
 }
 
 static int32_t phos_cuGraphLaunch(uint64_t phos_context, uint64_t a0, uint64_t a1)
@@ -455,7 +476,7 @@ static int32_t phos_cuGraphLaunch(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[57])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[60])(a0, a1);
 }
 
 static int32_t phos_cuGraphExecDestroy(uint64_t phos_context, uint64_t a0)
@@ -463,7 +484,7 @@ static int32_t phos_cuGraphExecDestroy(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[58])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[61])(a0);
 }
 
 */
@@ -481,10 +502,13 @@ var names = [...]name{
 	{"cuDeviceTotalMem_v2", false},
 	{"cuDeviceGetAttribute", false},
 	{"cuDeviceCanAccessPeer", false},
+	{"cuDeviceGetP2PAttribute", false},
 	{"cuCtxDestroy_v2", false},
 	{"cuCtxSynchronize", false},
 	{"cuCtxSetLimit", false},
 	{"cuCtxGetLimit", false},
+	{"cuCtxEnablePeerAccess", false},
+	{"cuCtxDisablePeerAccess", false},
 	{"cuMemGetInfo_v2", false},
 	{"cuMemAlloc_v2", false},
 	{"cuMemFree_v2", false},
@@ -582,6 +606,12 @@ func (d *Driver) DeviceCanAccessPeer(dev int32, peerDev int32) (canAccessPeer in
 	return
 }
 
+// DeviceGetP2PAttribute is cuDeviceGetP2PAttribute.
+func (d *Driver) DeviceGetP2PAttribute(attrib int32, srcDevice int32, dstDevice int32) (value int32, err error) {
+	err = result(C.phos_cuDeviceGetP2PAttribute((*C.int32_t)(&value), C.int32_t(attrib), C.int32_t(srcDevice), C.int32_t(dstDevice)))
+	return
+}
+
 // CtxDestroy is cuCtxDestroy_v2.
 func (d *Driver) CtxDestroy(ctx_ Context) (err error) {
 	err = result(C.phos_cuCtxDestroy_v2(C.uint64_t(ctx_)))
@@ -603,6 +633,18 @@ func (d *Driver) CtxSetLimit(ctx Context, limit int32, value uint64) (err error)
 // CtxGetLimit is cuCtxGetLimit.
 func (d *Driver) CtxGetLimit(ctx Context, limit int32) (pvalue uint64, err error) {
 	err = result(C.phos_cuCtxGetLimit(C.uint64_t(ctx), (*C.uint64_t)(&pvalue), C.int32_t(limit)))
+	return
+}
+
+// CtxEnablePeerAccess is cuCtxEnablePeerAccess.
+func (d *Driver) CtxEnablePeerAccess(ctx Context, peerContext Context, Flags uint32) (err error) {
+	err = result(C.phos_cuCtxEnablePeerAccess(C.uint64_t(ctx), C.uint64_t(peerContext), C.uint32_t(Flags)))
+	return
+}
+
+// CtxDisablePeerAccess is cuCtxDisablePeerAccess.
+func (d *Driver) CtxDisablePeerAccess(ctx Context, peerContext Context) (err error) {
+	err = result(C.phos_cuCtxDisablePeerAccess(C.uint64_t(ctx), C.uint64_t(peerContext)))
 	return
 }
 

@@ -54,6 +54,12 @@ func (d *Driver) DeviceCanAccessPeer(dev int32, peerDev int32) (canAccessPeer in
 	return
 }
 
+// DeviceGetP2PAttribute is cuDeviceGetP2PAttribute.
+func (d *Driver) DeviceGetP2PAttribute(attrib int32, srcDevice int32, dstDevice int32) (value int32, err error) {
+	err = ErrNoCgo
+	return
+}
+
 // CtxDestroy is cuCtxDestroy_v2.
 func (d *Driver) CtxDestroy(ctx_ Context) (err error) {
 	err = ErrNoCgo
@@ -74,6 +80,18 @@ func (d *Driver) CtxSetLimit(ctx Context, limit int32, value uint64) (err error)
 
 // CtxGetLimit is cuCtxGetLimit.
 func (d *Driver) CtxGetLimit(ctx Context, limit int32) (pvalue uint64, err error) {
+	err = ErrNoCgo
+	return
+}
+
+// CtxEnablePeerAccess is cuCtxEnablePeerAccess.
+func (d *Driver) CtxEnablePeerAccess(ctx Context, peerContext Context, Flags uint32) (err error) {
+	err = ErrNoCgo
+	return
+}
+
+// CtxDisablePeerAccess is cuCtxDisablePeerAccess.
+func (d *Driver) CtxDisablePeerAccess(ctx Context, peerContext Context) (err error) {
 	err = ErrNoCgo
 	return
 }

@@ -34,11 +34,15 @@ func (b *Backing) Map(r gpu.Range) error {
 	if b.image == nil || b.loader.settled.Load() || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
 		return b.memory.Map(r)
 	}
+	lazy, offers := b.memory.(gpu.Lazy)
+	if !offers {
+		return b.mapFilled(r)
+	}
 	for done := r.Address; done < r.End(); {
 		run, saved := b.run(done, r.End())
 		back := b.memory.Map
 		if saved {
-			back = b.mapSaved
+			back = func(r gpu.Range) error { return lazy.MapAbsent(r, b.fill) }
 		}
 		if err := back(run); err != nil {
 			if done > r.Address {
@@ -67,19 +71,21 @@ func (b *Backing) run(address, end uint64) (run gpu.Range, saved bool) {
 	return run, saved
 }
 
-// mapSaved backs chunks that the image knows: lazily where the memory can do that, else with their content at once.
-func (b *Backing) mapSaved(r gpu.Range) error {
-	if lazy, offers := b.memory.(gpu.Lazy); offers {
-		return lazy.MapAbsent(r, b.fill)
-	}
+// mapFilled backs a range at once, as it was backed before: of some memories, what is mapped in pieces can only be shared and
+// shown elsewhere in pieces.
+func (b *Backing) mapFilled(r gpu.Range) error {
 	if err := b.memory.Map(r); err != nil {
 		return err
 	}
 	content := make([]byte, gpu.ChunkBytes)
 	for address := r.Address; address < r.End(); address += gpu.ChunkBytes {
+		chunk, saved := b.image.at[address]
+		if !saved {
+			continue
+		}
 		err := b.fill(address, content)
 		if err == nil {
-			_, err = b.memory.WriteAt(content[:b.image.at[address].Bytes], int64(address))
+			_, err = b.memory.WriteAt(content[:chunk.Bytes], int64(address))
 		}
 		if err != nil {
 			return errors.Join(err, b.memory.Unmap(r))

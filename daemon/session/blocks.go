@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -48,6 +49,9 @@ func (s *Session) vmmCreate(call *Call, in *wire.VmmCreate, out *wire.VmmCreateR
 	}
 	if in.Size == 0 || in.Size%gpu.ChunkBytes != 0 || in.HandleTypes&^posix != 0 {
 		return invalid("create memory", "size or handle types")
+	}
+	if in.HandleTypes != 0 && !d.shares() {
+		return &gpu.Error{Op: "create memory", Code: abi.NotSupported, Detail: fmt.Sprintf("GPU %d, %s, cannot share memory", in.Device, d.info.Name)}
 	}
 	maker := call.maker()
 	return s.persist(call, func() error {

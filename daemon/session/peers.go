@@ -24,13 +24,18 @@ func (s *Session) ctxEnablePeerAccess(call *Call, in *wire.CtxEnablePeerAccess) 
 		return invalid(op, "flags must be 0")
 	case peer.device == c.device:
 		return &gpu.Error{Op: op, Code: abi.InvalidDevice, Detail: "both contexts are on the same GPU"}
-	case c.device.info.Attributes[abi.AttrPeers]>>peer.device.ordinal&1 == 0:
+	case !c.device.canReach(peer.device.ordinal):
 		return &gpu.Error{Op: op, Code: abi.PeerAccessUnsupported}
 	}
 	if _, enabled := c.peers[peer]; enabled {
 		return &gpu.Error{Op: op, Code: abi.PeerAccessAlreadyEnabled}
 	}
 	return s.enablePeer(c, peer)
+}
+
+// canReach reports whether the device's kernels can be allowed to touch the memory of another one.
+func (d *device) canReach(ordinal int) bool {
+	return ordinal >= 0 && d.info.Attributes[abi.AttrPeers]>>ordinal&1 != 0
 }
 
 // enablePeer tells the backend where the context is the first of its GPU.
@@ -89,8 +94,12 @@ func (s *Session) ctxDisablePeerAccess(call *Call, in *wire.CtxDisablePeerAccess
 	if _, enabled := c.peers[peer]; !enabled {
 		return &gpu.Error{Op: "disable peer access", Code: abi.PeerAccessNotEnabled}
 	}
-	s.disablePeer(c, peer)
-	return nil
+	return s.behind(call, func() error { // kernels that were submitted before may still
+		if _, enabled := c.peers[peer]; enabled {
+			s.disablePeer(c, peer)
+		}
+		return nil
+	})
 }
 
 // unpeer ends all access by and to a context that ends.

@@ -287,6 +287,10 @@ func (s *Session) adopt(c *context, token sharing.Token, g *sharing.Grant) (*imp
 	if err != nil {
 		return nil, err
 	}
+	if int(g.Ordinal) != c.device.ordinal && !c.device.canReach(int(g.Ordinal)) {
+		detail := fmt.Sprintf("it is memory of GPU %d, which GPU %d cannot reach", g.Ordinal, c.device.ordinal)
+		return nil, &gpu.Error{Op: "open shared memory", Code: abi.PeerAccessUnsupported, Detail: detail}
+	}
 	place, err := s.virtual.Reserve(c.device.ordinal, g.FileBytes, 0, 0)
 	if err != nil {
 		return nil, err
@@ -304,10 +308,15 @@ func (s *Session) adopt(c *context, token sharing.Token, g *sharing.Grant) (*imp
 	return i, nil
 }
 
+// shares reports whether other processes can have the device's memory at all.
+func (d *device) shares() bool {
+	return d.info.Attributes[abi.AttrHandleTypePOSIXFileDescriptorSupported] != 0
+}
+
 func (d *device) sharer() (gpu.Sharer, error) {
 	memory, can := d.context.Memory().(gpu.Sharer)
-	if !can {
-		return nil, &gpu.Error{Op: "open shared memory", Code: abi.NotSupported, Detail: d.info.Name + " cannot share memory"}
+	if !can || !d.shares() {
+		return nil, &gpu.Error{Op: "share memory", Code: abi.NotSupported, Detail: fmt.Sprintf("GPU %d, %s, cannot share memory", d.ordinal, d.info.Name)}
 	}
 	return memory, nil
 }

@@ -147,7 +147,9 @@ const (
 	AttrGPUPCISubsystemID                      DeviceAttribute = 140
 	AttrHostNUMAMultinodeIPCSupported          DeviceAttribute = 143
 
-	// AttrPeers is none of the driver's, and programs are not told it: a bit for each device whose memory the kernels of
-	// this one can be allowed to reach.
+	// AttrPeerAtomics and AttrPeers are none of the driver's, and programs are not told them. AttrPeerAtomics is a bit for
+	// each device in whose memory atomic operations of this one's kernels work.
+	AttrPeerAtomics DeviceAttribute = 298
+	// AttrPeers is a bit for each device whose memory the kernels of this one can be allowed to reach.
 	AttrPeers DeviceAttribute = 299
 )

@@ -22,7 +22,9 @@ enum attribute {
 	PCI_DOMAIN_ID = 50,
 	COMPUTE_CAPABILITY_MAJOR = 75,
 	COMPUTE_CAPABILITY_MINOR = 76,
-	PEERS = 299, /* none of the driver's: a bit for each device that can be a peer */
+	/* None of the driver's: a bit for each device, where atomic operations work, and that can be a peer. */
+	PEER_ATOMICS = 298,
+	PEERS = 299,
 };
 
 enum { P2P_ACCESS_SUPPORTED = 2, P2P_NATIVE_ATOMICS = 3 };
@@ -111,7 +113,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 {
 	const struct phos_device *device;
 	unsigned index = (unsigned)attribute;
-	if (value == NULL || index == 0 || index >= PEERS)
+	if (value == NULL || index == 0 || index >= PEER_ATOMICS)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = find(ordinal, &device);
 	if (result == CUDA_SUCCESS)
@@ -195,13 +197,10 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *ordinal, const char *id)
 	return CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* Devices of one session share an address space in the worker; what one may reach of another is the
- * backend's business, and is not offered yet. */
-/* Whether the kernels of one device can be allowed to touch the memory of another one. Both exist.
- */
-static int is_peer(CUdevice ordinal, CUdevice peer)
+/* What the backend says of the kernels of one device and the memory of another one. Both exist. */
+static int is_peer(CUdevice ordinal, CUdevice peer, int how)
 {
-	return phos_device_find(ordinal)->attributes[PEERS] >> peer & 1;
+	return phos_device_find(ordinal)->attributes[how] >> peer & 1;
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer)
@@ -213,7 +212,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice ordinal, CUdevice peer)
 	if (result == CUDA_SUCCESS)
 		result = find(peer, &device);
 	if (result == CUDA_SUCCESS)
-		*can = is_peer(ordinal, peer);
+		*can = is_peer(ordinal, peer, PEERS);
 	return result;
 }
 
@@ -228,8 +227,11 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CU
 		result = find(destination, &device);
 	if (result != CUDA_SUCCESS)
 		return result;
-	bool supported = attribute == P2P_ACCESS_SUPPORTED || attribute == P2P_NATIVE_ATOMICS;
-	*value = supported ? is_peer(source, destination) : 0;
+	*value = 0;
+	if (attribute == P2P_ACCESS_SUPPORTED)
+		*value = is_peer(source, destination, PEERS);
+	if (attribute == P2P_NATIVE_ATOMICS)
+		*value = is_peer(source, destination, PEER_ATOMICS);
 	return CUDA_SUCCESS;
 }
 

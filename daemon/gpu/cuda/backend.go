@@ -141,3 +141,15 @@ func (b *Backend) using(d *device) bool {
 	}
 	return false
 }
+
+// contextsOf lists the contexts of a device.
+func (b *Backend) contextsOf(d *device) (contexts []*Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.contexts {
+		if c.device == d {
+			contexts = append(contexts, c)
+		}
+	}
+	return contexts
+}

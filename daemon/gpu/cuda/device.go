@@ -16,14 +16,17 @@ type device struct {
 	window  gpu.Range
 	// spare is a context that nobody uses yet, or 0. The backend's mu guards it.
 	spare cudadrv.Context
-	// reach are the devices that can read and write memory of this one, itself among them.
-	reach []int32
 	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until it ends.
 	reading sync.RWMutex
 
 	mu    sync.Mutex // guards what follows
 	table table
 	hosts map[uint64]*hostMapping
+	// reached are the devices whose kernels may touch the memory of this one, itself among them.
+	reached []int32
+	// handles are by which other processes can have its memory, and refusal why there are none.
+	handles cudadrv.HandleTypes
+	refusal error
 }
 
 // ErrNoDevice means that there is a driver, and no GPU.
@@ -47,6 +50,7 @@ func describe(driver *cudadrv.Driver) ([]gpu.DeviceInfo, error) {
 			return nil, fmt.Errorf("describe GPU %d: %w", i, err)
 		}
 		infos[i].DriverVersion = driver.Version
+		describePeers(driver, int32(i), count, infos[i].Attributes)
 	}
 	return infos, nil
 }
@@ -74,6 +78,7 @@ func describeOne(driver *cudadrv.Driver, device int32) (info gpu.DeviceInfo, err
 		return info, err
 	}
 	withhold(info.Attributes)
+	info.Attributes[abi.AttrIPCEventSupported] = 1 // by what is no business of the driver's
 	return info, nil
 }
 
@@ -108,19 +113,17 @@ func Probe(library string) ([]gpu.DeviceInfo, error) {
 }
 
 func (b *Backend) newDevice(ordinal int32) (*device, error) {
-	d := &device{ordinal: ordinal, driver: b.driver, hosts: map[uint64]*hostMapping{}, reach: []int32{ordinal}}
+	d := &device{ordinal: ordinal, driver: b.driver, hosts: map[uint64]*hostMapping{}, reached: []int32{ordinal}}
 	b.devices = append(b.devices, d)
-	granule, err := b.driver.Granularity(ordinal)
+	if b.infos[ordinal].Attributes[abi.AttrHandleTypePOSIXFileDescriptorSupported] != 0 {
+		d.handles = cudadrv.HandleDescriptor
+	}
+	granule, err := b.driver.Granularity(ordinal, d.handles)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the granularity of memory: %w", err)
 	}
 	if granule == 0 || gpu.ChunkBytes%granule != 0 {
 		return nil, fmt.Errorf("%w: memory comes in pieces of %d bytes", ErrUnfit, granule)
-	}
-	for other := range int32(len(b.infos)) {
-		if can, err := b.driver.DeviceCanAccessPeer(other, ordinal); other != ordinal && err == nil && can != 0 {
-			d.reach = append(d.reach, other)
-		}
 	}
 	return d, d.reserve()
 }
@@ -188,12 +191,11 @@ func (b *Backend) move(d *device, want gpu.Range) error {
 var withheld = []abi.DeviceAttribute{
 	abi.AttrPageableMemoryAccess, abi.AttrPageableMemoryAccessUsesHostPageTables, abi.AttrDirectManagedMemAccessFromHost,
 	abi.AttrCanUseHostPointerForRegisteredMem, abi.AttrReadOnlyHostRegisterSupported, abi.AttrCooperativeMultiDeviceLaunch,
-	abi.AttrHandleTypePOSIXFileDescriptorSupported,
 	abi.AttrHandleTypeWIN32HandleSupported, abi.AttrHandleTypeWIN32KMTHandleSupported, abi.AttrHandleTypeFabricSupported,
 	abi.AttrMemPoolSupportedHandleTypes, abi.AttrGenericCompressionSupported, abi.AttrMaxPersistingL2CacheSize,
 	abi.AttrMaxAccessPolicyWindowSize, abi.AttrGPUDirectRDMAWithCUDAVMMSupported, abi.AttrGPUDirectRDMASupported,
 	abi.AttrSparseCUDAArraySupported, abi.AttrDeferredMappingCUDAArraySupported, abi.AttrTimelineSemaphoreInteropSupported,
-	abi.AttrClusterLaunch, abi.AttrDMABufSupported, abi.AttrIPCEventSupported, abi.AttrTensorMapAccessSupported,
+	abi.AttrClusterLaunch, abi.AttrDMABufSupported, abi.AttrTensorMapAccessSupported,
 	abi.AttrMulticastSupported, abi.AttrD3D12CIGSupported, abi.AttrVulkanCIGSupported, abi.AttrMemDecompressAlgorithmMask,
 	abi.AttrMemDecompressMaxLength,
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -64,13 +65,25 @@ func (m *Memory) mapNow(r gpu.Range) error {
 // back makes memory and puts it at a range. The device's mu is held.
 func (m *Memory) back(r gpu.Range) error {
 	d, c := m.device, m.context
-	allocation, err := d.driver.Create(r.Bytes, d.ordinal)
+	allocation, err := d.create(r.Bytes)
 	if err != nil {
 		return &gpu.Error{Op: "map memory", Code: gpu.Code(err), Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes)}
 	}
-	if err = d.driver.Map(r.Address, r.Bytes, allocation); err == nil {
-		if err = d.driver.Allow(r.Address, r.Bytes, d.reach); err == nil {
-			err = c.clear(r)
+	err = d.show(r, allocation, d.reached, func() error { return c.clear(r) })
+	if err != nil {
+		return c.noted("map memory", err)
+	}
+	d.table.add(piece{Range: r, allocation: allocation, owner: c})
+	return nil
+}
+
+// show puts memory at a range, lets devices touch it, and calls ready for what is still to be done. If that fails, the memory
+// is given back.
+func (d *device) show(r gpu.Range, allocation cudadrv.Allocation, devices []int32, ready func() error) error {
+	err := d.driver.Map(r.Address, r.Bytes, allocation)
+	if err == nil {
+		if err = d.driver.Allow(r.Address, r.Bytes, devices); err == nil {
+			err = ready()
 		}
 		if err != nil {
 			_ = d.driver.Unmap(r.Address, r.Bytes)
@@ -78,10 +91,8 @@ func (m *Memory) back(r gpu.Range) error {
 	}
 	if err != nil {
 		_ = d.driver.Release(allocation)
-		return c.noted("map memory", err)
 	}
-	d.table.add(piece{Range: r, allocation: allocation, owner: c})
-	return nil
+	return err
 }
 
 // reserve takes bytes off the account that all workers share.
@@ -122,9 +133,16 @@ func (m *Memory) Unmap(r gpu.Range) error {
 		if err := m.unback(p); err != nil {
 			return err
 		}
-		m.release(p.Bytes)
+		m.discount(p)
 	}
 	return nil
+}
+
+// discount takes a piece that is gone off the account, if it was on it.
+func (m *Memory) discount(p piece) {
+	if !p.foreign {
+		m.release(p.Bytes)
+	}
 }
 
 // unback takes one piece from its addresses. The device's mu is held.
@@ -140,6 +158,9 @@ func (m *Memory) unback(p piece) error {
 // split makes of one piece those that lie inside r and outside, with the same content. The driver unmaps whole mappings only,
 // so that what stays is copied.
 func (m *Memory) split(p piece, r gpu.Range) error {
+	if p.foreign || p.shared {
+		return &gpu.Error{Op: "unmap memory", Code: abi.NotSupported, Detail: "other processes have it, and this is a part of it"}
+	}
 	content := make([]byte, p.Bytes)
 	if _, err := m.context.copyOut(content, p.Address); err != nil {
 		return err
@@ -328,7 +349,7 @@ func (m *Memory) releaseAll() error {
 			d.table.remove(p.Address) // a variable, which goes with its module
 		default:
 			errs = append(errs, m.unback(p))
-			m.release(p.Bytes)
+			m.discount(p)
 		}
 	}
 	return errors.Join(errs...)

@@ -18,6 +18,8 @@ type piece struct {
 	allocation cudadrv.Allocation
 	owner      *Context
 	host       []byte
+	// foreign is memory that another process has made, shared what other processes can have of this one's.
+	foreign, shared bool
 }
 
 // table is all that lies somewhere on a device, by address. Ranges do not overlap.

@@ -226,7 +226,8 @@ func plane(dst, src gpu.Place, width, rows uint64) cudadrv.Box {
 	}
 }
 
-// copyPeers copies between devices, row by row.
+// copyPeers copies between devices. The driver finds a way, whether they are allowed to reach each other or not; without
+// being told the contexts it would take the memory for its stream's own device's.
 func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 	c := s.context
 	end := func(p gpu.Place) cudadrv.Context {
@@ -235,11 +236,8 @@ func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 		}
 		return c.native
 	}
-	for row := range rows {
-		err := c.driver.MemcpyPeerAsync(c.native, dst.Address+row*dst.RowPitch, end(dst), src.Address+row*src.RowPitch, end(src), width, s.native)
-		if err != nil {
-			return err
-		}
+	if rows == 1 {
+		return c.driver.MemcpyPeerAsync(c.native, dst.Address, end(dst), src.Address, end(src), width, s.native)
 	}
-	return nil
+	return c.driver.CopyPeers(c.native, plane(dst, src, width, rows), end(dst), end(src), s.native)
 }

@@ -44,6 +44,7 @@ func (s Spec) attributes(ordinal int) map[abi.DeviceAttribute]int32 {
 		table[attribute] = value
 	}
 	table[abi.AttrPeers] = int32(1<<s.Count-1) &^ (1 << ordinal)
+	table[abi.AttrPeerAtomics] = table[abi.AttrPeers]
 	l := s.Limits()
 	table[abi.AttrComputeCapabilityMajor] = int32(s.CC / 10)
 	table[abi.AttrComputeCapabilityMinor] = int32(s.CC % 10)

@@ -1,0 +1,177 @@
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// create makes memory on the device, such that other processes can have it: it costs nothing, and what was made otherwise
+// can never be shared, whatever the program asks for later. Where the driver makes none of that kind, it is made without.
+// The device's mu is held.
+func (d *device) create(bytes uint64) (cudadrv.Allocation, error) {
+	allocation, err := d.driver.Create(bytes, d.ordinal, d.handles)
+	if code := gpu.Code(err); err == nil || d.handles == cudadrv.HandleNone || code == abi.OutOfMemory || code.Sticky() {
+		return allocation, err
+	}
+	plain, failed := d.driver.Create(bytes, d.ordinal, cudadrv.HandleNone)
+	if failed != nil {
+		return plain, err
+	}
+	d.handles, d.refusal = cudadrv.HandleNone, err
+	return plain, nil
+}
+
+// Share exports what one Map has backed, as the driver does: a file that stands for the whole of it. Nothing moves.
+func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
+	if err := m.whole("share memory", r); err != nil {
+		return nil, 0, err
+	}
+	d := m.device
+	refuse := func(code abi.Result, detail string) (*os.File, int64, error) {
+		return nil, 0, &gpu.Error{Op: "share memory", Code: code, Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail)}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.table.find(r.Address)
+	switch {
+	case p == nil || d.table.covered(r.Address, r.Bytes) < r.Bytes:
+		return refuse(abi.NotMapped, "not all of it is mapped")
+	case p.allocation == 0 || p.Range != r:
+		return refuse(abi.NotSupported, "it is not what was mapped at once")
+	case d.refusal != nil:
+		return refuse(abi.NotSupported, fmt.Sprintf("the driver makes no memory there that other processes can have (%v)", d.refusal))
+	case d.handles == cudadrv.HandleNone:
+		return refuse(abi.NotSupported, "the driver says that other processes cannot have memory of this GPU")
+	}
+	file, err := d.driver.Export(p.allocation)
+	if err != nil {
+		return refuse(gpu.Code(err), "the driver does not export it")
+	}
+	p.shared = true
+	return file, 0, nil
+}
+
+// Adopt backs a range with what another process has exported.
+func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
+	if err := m.whole("adopt memory", r); err != nil {
+		return err
+	}
+	d := m.device
+	refuse := func(code abi.Result, detail string) error {
+		return &gpu.Error{Op: "adopt memory", Code: code, Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail)}
+	}
+	if offset != 0 {
+		return refuse(abi.InvalidValue, "what is shared begins where its file does")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.table.free(r) {
+		return refuse(abi.AlreadyMapped, "something lies there")
+	}
+	allocation, err := d.driver.Import(file)
+	if err != nil {
+		return refuse(gpu.Code(err), "the driver does not import it: the process that shares it must have the same GPU, whole, with the same driver")
+	}
+	if err := d.show(r, allocation, []int32{d.ordinal}, func() error { return nil }); err != nil {
+		if code := gpu.Code(err); !code.Sticky() {
+			return refuse(code, "the driver does not map it; on another GPU it must be one that this one can reach")
+		}
+		return m.context.noted("adopt memory", err)
+	}
+	for _, other := range d.reached[1:] {
+		// Where the memory is on a third GPU, these may be unable to reach it, and then their kernels are told so.
+		_ = d.driver.Grant(r.Address, r.Bytes, other, cudadrv.AccessReadWrite)
+	}
+	d.table.add(piece{Range: r, allocation: allocation, owner: m.context, foreign: true})
+	return nil
+}
+
+// describePeers says which devices a device's kernels can be allowed to reach.
+func describePeers(driver *cudadrv.Driver, device int32, count int32, attributes map[abi.DeviceAttribute]int32) {
+	for other := range min(count, 31) {
+		can, err := driver.DeviceCanAccessPeer(device, other)
+		if other == device || err != nil || can == 0 {
+			continue
+		}
+		attributes[abi.AttrPeers] |= 1 << other
+		if atomics, err := driver.DeviceGetP2PAttribute(nativeAtomics, device, other); err == nil && atomics != 0 {
+			attributes[abi.AttrPeerAtomics] |= 1 << other
+		}
+	}
+}
+
+// nativeAtomics is an attribute of two devices: that atomic operations of one work in the other's memory.
+const nativeAtomics = 3
+
+// AllowPeer lets the context's kernels touch the memory of another device, or not any more. What this package has mapped has
+// rights by device; for variables of modules, which the driver has placed, it asks that contexts may reach each other.
+func (c *Context) AllowPeer(ordinal int, allow bool) error {
+	const op = "allow peer access"
+	if ordinal < 0 || ordinal >= len(c.backend.devices) || ordinal == int(c.device.ordinal) {
+		return &gpu.Error{Op: op, Code: abi.InvalidDevice}
+	}
+	if c.backend.infos[c.device.ordinal].Attributes[abi.AttrPeers]>>ordinal&1 == 0 {
+		return &gpu.Error{Op: op, Code: abi.PeerAccessUnsupported}
+	}
+	peer := c.backend.devices[ordinal]
+	if err := peer.open(c.device.ordinal, allow); err != nil {
+		return c.noted(op, err)
+	}
+	err := c.join(peer, allow)
+	if err != nil && allow {
+		_ = peer.open(c.device.ordinal, false) // the first error says more
+	}
+	return c.noted(op, err)
+}
+
+// open gives another device the right to all memory of this one, now and later, or takes it away.
+func (d *device) open(other int32, allow bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	access, before := cudadrv.AccessNone, cudadrv.AccessReadWrite
+	if allow {
+		access, before = before, access
+	}
+	var done []piece
+	for _, p := range d.table.pieces {
+		if p.allocation == 0 {
+			continue
+		}
+		err := d.driver.Grant(p.Address, p.Bytes, other, access)
+		if err != nil && !p.foreign { // which may lie on a third one
+			for _, p := range done {
+				_ = d.driver.Grant(p.Address, p.Bytes, other, before)
+			}
+			return err
+		}
+		done = append(done, p)
+	}
+	d.reached = slices.DeleteFunc(d.reached, func(reached int32) bool { return reached == other })
+	if allow {
+		d.reached = append(d.reached, other)
+	}
+	return nil
+}
+
+// join lets the context reach those of another device, or not any more, by the driver's own rules.
+func (c *Context) join(peer *device, allow bool) error {
+	for _, other := range c.backend.contextsOf(peer) {
+		var err error
+		if allow {
+			err = c.driver.CtxEnablePeerAccess(c.native, other.native, 0)
+		} else {
+			err = c.driver.CtxDisablePeerAccess(c.native, other.native)
+		}
+		switch gpu.Code(err) {
+		case abi.Success, abi.PeerAccessAlreadyEnabled, abi.PeerAccessNotEnabled:
+		default:
+			return err
+		}
+	}
+	return nil
+}
