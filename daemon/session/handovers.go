@@ -125,15 +125,15 @@ func (s *Session) adoptAt(d *device, g *sharing.Grant) (gpu.Range, error) {
 	if err != nil {
 		return gpu.Range{}, err
 	}
-	place, err := s.virtual.Reserve(d.ordinal, g.FileBytes, 0, 0)
+	place, err := s.virtual.Admit(d.ordinal, g.FileBytes)
 	if err != nil {
 		return gpu.Range{}, err
 	}
-	if err := memory.Adopt(place.Range, g.File, int64(g.Offset)); err != nil {
-		_ = s.virtual.Free(place.Range) // the first error says more
+	if err := memory.Adopt(place, g.File, int64(g.Offset)); err != nil {
+		_ = s.virtual.Free(place) // the first error says more
 		return gpu.Range{}, err
 	}
-	return place.Range, nil
+	return place, nil
 }
 
 // rejoin brings the memory of another session back, and shows it where it was mapped.

@@ -143,14 +143,17 @@ func newSession(options Options) (*Session, error) {
 	return s, nil
 }
 
-// newSpace gives the program its part of each device's window, to reserve addresses there.
+// newSpace gives the program its part of each device's window, to reserve addresses there, but for the last part of that.
 func (s *Session) newSpace() {
-	var forProgram []gpu.Range
+	var forProgram, forGuests []gpu.Range
 	for _, d := range s.devices {
 		_, upper := heap.Split(d.window)
+		guests := upper.Bytes / 16 &^ (gpu.ChunkBytes - 1)
+		upper.Bytes -= guests
 		forProgram = append(forProgram, upper)
+		forGuests = append(forGuests, gpu.Range{Address: upper.End(), Bytes: guests})
 	}
-	s.virtual = virtual.New(forProgram)
+	s.virtual = virtual.New(forProgram, forGuests)
 }
 
 // Close ends everything, waiting for nothing longer than a kernel takes to be cancelled.

@@ -291,16 +291,16 @@ func (s *Session) adopt(c *context, token sharing.Token, g *sharing.Grant) (*imp
 		detail := fmt.Sprintf("it is memory of GPU %d, which GPU %d cannot reach", g.Ordinal, c.device.ordinal)
 		return nil, &gpu.Error{Op: "open shared memory", Code: abi.PeerAccessUnsupported, Detail: detail}
 	}
-	place, err := s.virtual.Reserve(c.device.ordinal, g.FileBytes, 0, 0)
+	place, err := s.virtual.Admit(c.device.ordinal, g.FileBytes)
 	if err != nil {
 		return nil, err
 	}
-	if err := memory.Adopt(place.Range, g.File, int64(g.Offset)); err != nil {
-		_ = s.virtual.Free(place.Range) // the first error says more
+	if err := memory.Adopt(place, g.File, int64(g.Offset)); err != nil {
+		_ = s.virtual.Free(place) // the first error says more
 		return nil, err
 	}
 	i := &imported{
-		context: c, token: token, home: place.Range, references: 1,
+		context: c, token: token, home: place, references: 1,
 		bounds: gpu.Range{Address: place.Address + g.Within, Bytes: g.Bytes},
 	}
 	i.object = s.objects.Add(&object.Object{ID: i.bounds.Address, Kind: object.KindImported, Owner: c.object, State: i})

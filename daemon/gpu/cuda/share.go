@@ -175,3 +175,68 @@ func (c *Context) join(peer *device, allow bool) error {
 	}
 	return nil
 }
+
+// beyond returns a context of the device that has the memory at an address, where this one's device may not touch it; nil
+// where it may, and where there is no memory.
+func (c *Context) beyond(address uint64) *Context {
+	if len(c.backend.devices) == 1 || c.device.has(address) {
+		return nil
+	}
+	for _, d := range c.backend.devices {
+		if d == c.device || d.letsIn(c.device.ordinal) || !d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
+			continue
+		}
+		if contexts := c.backend.contextsOf(d); len(contexts) > 0 {
+			return contexts[0]
+		}
+	}
+	return nil
+}
+
+// has reports whether an address is the device's own, or shown to it.
+func (d *device) has(address uint64) bool {
+	if d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.table.find(address) != nil
+}
+
+// letsIn reports whether another device may touch the memory of this one.
+func (d *device) letsIn(other int32) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.reached, other)
+}
+
+// visit has work done by another device's context, in this stream's order: what a driver does by itself for memory that it has
+// placed, whoever may touch it.
+func (s *Stream) visit(c *Context, work func(cudadrv.Stream) error) error {
+	there, err := c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
+	if err != nil {
+		return err
+	}
+	// It ends once it is done.
+	defer func() { _ = c.driver.StreamDestroy(c.native, there) }()
+	if err := s.context.follow(s.native, c, there); err != nil {
+		return err
+	}
+	if err := work(there); err != nil {
+		return err
+	}
+	return c.follow(there, s.context, s.native)
+}
+
+// follow lets a stream of another context wait for what is in one of this one's now.
+func (c *Context) follow(stream cudadrv.Stream, other *Context, waits cudadrv.Stream) error {
+	event, err := c.events.take(c, false)
+	if err != nil {
+		return err
+	}
+	defer c.events.put(event, false) // a later recording is none of the waiting stream's business
+	if err := c.driver.EventRecord(c.native, event, stream); err != nil {
+		return err
+	}
+	return c.driver.StreamWaitEvent(other.native, waits, event, 0)
+}

@@ -129,24 +129,32 @@ func (s *Stream) fill(w gpu.Fill) error {
 	if w.Columns == 0 || w.Rows == 0 {
 		return nil
 	}
+	if c := s.context.beyond(w.Address); c != nil {
+		return s.visit(c, func(stream cudadrv.Stream) error { return c.fill(w, stream) })
+	}
+	return s.context.fill(w, s.native)
+}
+
+// fill gives a fill of something to the driver.
+func (c *Context) fill(w gpu.Fill, stream cudadrv.Stream) error {
 	size := uint64(w.PatternBytes)
 	if w.Rows > 1 && w.RowPitch == w.Columns*size {
 		w.Columns, w.Rows = w.Columns*w.Rows, 1
 	}
-	d, ctx := s.context.driver, s.context.native
+	d, ctx := c.driver, c.native
 	switch {
 	case w.Rows == 1 && size == 1:
-		return d.MemsetD8Async(ctx, w.Address, uint8(w.Pattern), w.Columns, s.native)
+		return d.MemsetD8Async(ctx, w.Address, uint8(w.Pattern), w.Columns, stream)
 	case w.Rows == 1 && size == 2:
-		return d.MemsetD16Async(ctx, w.Address, uint16(w.Pattern), w.Columns, s.native)
+		return d.MemsetD16Async(ctx, w.Address, uint16(w.Pattern), w.Columns, stream)
 	case w.Rows == 1:
-		return d.MemsetD32Async(ctx, w.Address, w.Pattern, w.Columns, s.native)
+		return d.MemsetD32Async(ctx, w.Address, w.Pattern, w.Columns, stream)
 	case size == 1:
-		return d.MemsetD2D8Async(ctx, w.Address, w.RowPitch, uint8(w.Pattern), w.Columns, w.Rows, s.native)
+		return d.MemsetD2D8Async(ctx, w.Address, w.RowPitch, uint8(w.Pattern), w.Columns, w.Rows, stream)
 	case size == 2:
-		return d.MemsetD2D16Async(ctx, w.Address, w.RowPitch, uint16(w.Pattern), w.Columns, w.Rows, s.native)
+		return d.MemsetD2D16Async(ctx, w.Address, w.RowPitch, uint16(w.Pattern), w.Columns, w.Rows, stream)
 	}
-	return d.MemsetD2D32Async(ctx, w.Address, w.RowPitch, w.Pattern, w.Columns, w.Rows, s.native)
+	return d.MemsetD2D32Async(ctx, w.Address, w.RowPitch, w.Pattern, w.Columns, w.Rows, stream)
 }
 
 // checkLaunch refuses what the driver refuses at the call: in a lane it would be too late.

@@ -40,18 +40,29 @@ type Reservation struct {
 
 // Space is everything of one program. The session's lock guards it.
 type Space struct {
-	addresses    []*heap.Addresses // by GPU
-	windows      []gpu.Range
+	gpus         int
+	program      []part         // by GPU
+	guests       []part         // by GPU
 	reservations []*Reservation // by address
 }
 
-// New makes the space of a program that has reserved nothing, in one range of addresses for each GPU.
-func New(windows []gpu.Range) *Space {
-	s := &Space{windows: windows}
+// part is a range of addresses, and which of them are free.
+type part struct {
+	gpu.Range
+	*heap.Addresses
+}
+
+func parts(windows []gpu.Range) (out []part) {
 	for _, window := range windows {
-		s.addresses = append(s.addresses, heap.NewAddresses(window))
+		out = append(out, part{window, heap.NewAddresses(window)})
 	}
-	return s
+	return out
+}
+
+// New makes the space of a program that has reserved nothing, in one range of addresses for each GPU. In another range for
+// each, the program cannot reserve any: they are for memory of other processes, however much the program takes.
+func New(windows, guests []gpu.Range) *Space {
+	return &Space{gpus: len(windows), program: parts(windows), guests: parts(guests)}
 }
 
 func invalid(op, format string, args ...any) error {
@@ -65,28 +76,44 @@ func (s *Space) Reserve(device int, bytes, align, wish uint64) (*Reservation, er
 		return nil, invalid(op, "size %#x, address %#x: not whole pages", bytes, wish)
 	}
 	r := gpu.Range{Address: wish, Bytes: bytes}
-	if wish != 0 && align&(align-1) == 0 && (align == 0 || wish%align == 0) && s.ReserveAt(r) == nil {
+	if wish != 0 && align&(align-1) == 0 && (align == 0 || wish%align == 0) && s.reserveIn(s.program, r) {
 		return s.reservationAt(wish), nil
 	}
-	taken, err := s.addresses[device].Take(bytes, align)
+	taken, err := s.program[device].Take(bytes, align)
 	if err != nil {
 		return nil, err
 	}
 	return s.add(gpu.Range{Address: taken.Address, Bytes: bytes}), nil
 }
 
+// Admit takes addresses for whole chunks of another process.
+func (s *Space) Admit(device int, bytes uint64) (gpu.Range, error) {
+	taken, err := s.program[device].Take(bytes, 0)
+	if err != nil {
+		taken, err = s.guests[device].Take(bytes, 0)
+	}
+	if err != nil {
+		return gpu.Range{}, err
+	}
+	return s.add(taken).Range, nil
+}
+
 // ReserveAt takes exactly these addresses, abi.InvalidValue where they are not free.
 func (s *Space) ReserveAt(r gpu.Range) error {
-	for i, window := range s.windows {
-		if window.Contains(r) {
-			if r.Bytes == 0 || !s.addresses[i].TakeAt(taken(r)) {
-				break
-			}
-			s.add(r)
-			return nil
-		}
+	if s.reserveIn(s.program, r) || s.reserveIn(s.guests, r) {
+		return nil
 	}
 	return invalid("reserve addresses", "%#x+%#x is not free", r.Address, r.Bytes)
+}
+
+func (s *Space) reserveIn(parts []part, r gpu.Range) bool {
+	for _, p := range parts {
+		if p.Contains(r) && r.Bytes > 0 && p.TakeAt(taken(r)) {
+			s.add(r)
+			return true
+		}
+	}
+	return false
 }
 
 // taken is what a reservation takes of its window.
@@ -120,9 +147,9 @@ func (s *Space) Free(r gpu.Range) error {
 	if len(found.Mappings) > 0 {
 		return invalid("free addresses", "memory is mapped at %#x", found.Mappings[0].Address)
 	}
-	for i, window := range s.windows {
-		if window.Contains(r) {
-			s.addresses[i].Give(taken(r))
+	for _, p := range slices.Concat(s.program, s.guests) {
+		if p.Contains(r) {
+			p.Give(taken(r))
 		}
 	}
 	s.reservations = slices.DeleteFunc(s.reservations, func(other *Reservation) bool { return other == found })
@@ -143,7 +170,7 @@ func (s *Space) Map(r gpu.Range, allocation abi.Handle) (*Mapping, error) {
 	if at < len(found.Mappings) && found.Mappings[at].Address < r.End() {
 		return nil, invalid(op, "%#x is mapped", found.Mappings[at].Address)
 	}
-	m := &Mapping{Range: r, Allocation: allocation, Access: make([]Access, len(s.windows))}
+	m := &Mapping{Range: r, Allocation: allocation, Access: make([]Access, s.gpus)}
 	found.Mappings = slices.Insert(found.Mappings, at, m)
 	return m, nil
 }

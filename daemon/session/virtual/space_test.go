@@ -82,7 +82,7 @@ func fill(table *[64]int, first, n, with int) {
 func TestSpaceAgainstModel(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 5))
-		s, m := New(window()), &model{}
+		s, m := New(window(), nil), &model{}
 		for step := range 3000 {
 			first, n := r.IntN(64), r.IntN(7)
 			at := chunks(first, n)
@@ -145,7 +145,7 @@ func check(t *testing.T, s *Space, m *model) {
 }
 
 func TestReserve(t *testing.T) {
-	s := New(window())
+	s := New(window(), nil)
 	first, err := s.Reserve(1, 3*chunk-4096, 0, 0)
 	if err != nil || first.Address != base+1<<40 || first.Bytes != 3*chunk-4096 {
 		t.Fatalf("%+v, %v", first, err)
@@ -178,5 +178,34 @@ func TestReserve(t *testing.T) {
 		if _, err := s.Reserve(0, c.bytes, c.align, c.wish); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
+	}
+}
+
+// TestAdmit has a program that reserves all it can.
+func TestAdmit(t *testing.T) {
+	s := New([]gpu.Range{chunks(0, 60)}, []gpu.Range{chunks(60, 4)})
+	first, err := s.Admit(0, chunk)
+	if err != nil || first != chunks(0, 1) {
+		t.Errorf("%+v, %v", first, err)
+	}
+	all, err := s.Reserve(0, 59*chunk, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reserve(0, chunk, 0, base+60*chunk); !errors.Is(err, abi.OutOfMemory) {
+		t.Errorf("the program gets what is not for it: %v", err)
+	}
+	second, err := s.Admit(0, 3*chunk)
+	if err != nil || second != chunks(60, 3) {
+		t.Errorf("%+v, %v", second, err)
+	}
+	if _, err := s.Admit(0, 2*chunk); !errors.Is(err, abi.OutOfMemory) {
+		t.Errorf("more than there is: %v", err)
+	}
+	if err := errors.Join(s.Free(second), s.ReserveAt(chunks(61, 2)), s.Free(all.Range), s.Free(first)); err != nil {
+		t.Error(err)
+	}
+	if err := s.ReserveAt(chunks(60, 2)); !errors.Is(err, abi.InvalidValue) {
+		t.Errorf("a place that is taken: %v", err)
 	}
 }
