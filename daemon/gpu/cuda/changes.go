@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
 	"github.com/phos-gpu/phos/daemon/gpu/shadow"
@@ -193,7 +194,7 @@ func (a *apart) get(bytes uint64) (p piece, err error) {
 	if p.Address, err = d.driver.Reserve(bytes, wanted); err != nil {
 		return p, err
 	}
-	if p.allocation, err = d.driver.Create(bytes, d.ordinal); err != nil {
+	if p.allocation, err = d.driver.Create(bytes, d.ordinal, cudadrv.HandleNone); err != nil {
 		return p, errors.Join(err, d.driver.Unreserve(p.Address, bytes))
 	}
 	if err = d.driver.Map(p.Address, bytes, p.allocation); err == nil {
