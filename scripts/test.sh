@@ -47,4 +47,6 @@ done
 
 # The same by the backend for real GPUs, whose driver is libphos.so over a second phosd: a few of each.
 PHOS_TEST_NESTED=1 go_test nested-programs -timeout 5m ./tests/e2e -run 'TestCUDA/(matmul|graphs|streams|memory)/shared|TestTinygrad/operators'
-PHOS_TEST_NESTED=1 PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 5m ./tests/checkpoint -run TestRandomMoments
+for subject in tinygrad modules; do
+	PHOS_TEST_NESTED=1 PHOS_SUBJECT=$subject go_test "nested-checkpoints-$subject" -timeout 5m ./tests/checkpoint -run TestRandomMoments
+done

@@ -82,13 +82,15 @@ func driverEnvironment(name string) []string {
 	if !is {
 		return nil
 	}
-	return environmentOf(library)
+	return append(environmentOf(library), fixedVariable+"=1")
 }
 
 // environmentOf is what a driver may look at: its own settings, and for a library that was named, which may be our own libphos.so,
 // the way to the phosd behind it. Never LD_PRELOAD or LD_LIBRARY_PATH, by which the machine's driver would be that library too.
 func environmentOf(library string) []string {
-	var kept []string
+	// Code is loaded when a program loads it, and not when it first runs: then the driver's memory looks the same whenever that is
+	// done again. Who sets it otherwise has his way.
+	kept := []string{"CUDA_MODULE_LOADING=EAGER"}
 	for _, variable := range os.Environ() {
 		if strings.HasPrefix(variable, "CUDA_") || library != "" && strings.HasPrefix(variable, rpc.SocketVariable+"=") {
 			kept = append(kept, variable)

@@ -146,6 +146,7 @@ func alreadyServes(socket string) bool {
 }
 
 func runWorker(args []string, stderr io.Writer) int {
+	fixAddresses()
 	life := worker.Run
 	if len(args) > 0 && args[0] == worker.StandbyArgument {
 		life = worker.Standby

@@ -277,6 +277,7 @@ func (s *Session) linkCheck(call *Call, in *wire.LinkCheck, out *wire.LinkCheckR
 		if err == nil && c != nil {
 			var m *module
 			if m, err = s.load(c, images); err == nil {
+				m.know(object.NewImage(content))
 				m.close(s)
 			}
 		}

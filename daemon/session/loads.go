@@ -31,8 +31,11 @@ type load struct {
 // here says that the step is code that has not gone.
 func (x *load) here() bool { return x.module != nil }
 
-// mostSteps is how many steps are remembered, beside those of code that is there.
-const mostSteps = 512
+// How much is remembered of code that has gone: so many loads, with so much code.
+const (
+	mostGone      = 256
+	mostGoneBytes = 64 << 20
+)
 
 // loaded calls come, which loads the module's code.
 func (l *loads) loaded(m *module, come func() error) error {
@@ -62,31 +65,44 @@ func (l *loads) unloaded(x *load, leave func() error) error {
 	return leave()
 }
 
-// forget takes out what leaves no gap: what came after everything that is there, and is gone; and the oldest of too many.
+// forget takes out the oldest of too much that has gone. What came and went without leaving a gap is remembered too: a driver may
+// have kept memory of it.
 func (l *loads) forget() {
-	last := 0 // behind what is there
-	gone := 0
-	for i, x := range l.steps {
-		if gone++; x.here() {
-			last, gone = i+1, gone-1
+	for {
+		var oldest *load
+		gone, bytes := 0, 0
+		seen := map[*object.Image]bool{}
+		for _, x := range l.steps {
+			if x.here() || x.unloads != nil {
+				continue
+			}
+			if gone++; oldest == nil {
+				oldest = x
+			}
+			if x.image != nil && !seen[x.image] {
+				seen[x.image] = true
+				bytes += len(x.image.Bytes)
+			}
 		}
-	}
-	before := l.steps[:last]
-	if !slices.ContainsFunc(l.steps[last:], func(x *load) bool { return slices.Contains(before, x.unloads) }) {
-		gone -= len(l.steps) - last
-		l.steps = slices.Clip(before)
-	}
-	if gone > mostSteps {
-		oldest := l.steps[slices.IndexFunc(l.steps, func(x *load) bool { return x.unloads != nil })].unloads
+		if gone <= mostGone && bytes <= mostGoneBytes {
+			return
+		}
 		l.steps = slices.DeleteFunc(l.steps, func(x *load) bool { return x == oldest || x.unloads == oldest })
 	}
 }
 
-// know tells whose code came.
+// know tells whose code came. Of each content, one copy is kept.
 func (m *module) know(image *object.Image) {
-	if m.load != nil {
-		m.load.image = image
+	if m.load == nil {
+		return
 	}
+	m.loads.mu.Lock()
+	defer m.loads.mu.Unlock()
+	same := func(x *load) bool { return x.image != nil && x.image.Hash == image.Hash }
+	if at := slices.IndexFunc(m.loads.steps, same); at >= 0 {
+		image = m.loads.steps[at].image
+	}
+	m.load.image = image
 }
 
 // save writes down what can be repeated.
@@ -103,7 +119,7 @@ func (l *loads) save(k *saving) (out []saved.Load) {
 		case x.unloads != nil && numbers[x.unloads] != 0:
 			step.Unloads = numbers[x.unloads]
 		case x.image == nil:
-			continue // nobody has kept the code: linkCheck's
+			continue // it could not be told: the session has ended its context meanwhile
 		case x.here():
 			step.Module = x.module.object.Handle()
 		default:
@@ -120,7 +136,7 @@ func (r *restoring) reload(d *device, in []saved.Load) error {
 	if d.loads == nil {
 		return nil
 	}
-	if len(in) > len(r.in.Objects)+mostSteps {
+	if len(in) > len(r.in.Objects)+2*mostGone {
 		return damaged("code was loaded and unloaded %d times", len(in))
 	}
 	came := make([]*module, len(in))

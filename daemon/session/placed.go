@@ -114,7 +114,8 @@ type MovedError struct {
 }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("the GPU driver has put variable %s at %#x; it was at %#x, which the program may remember", e.Name, e.Now, e.Was)
+	return fmt.Sprintf("the GPU driver has put variable %s at %#x; it was at %#x, which the program may remember: "+
+		"try again, or restore it by the driver and on the kind of GPU that it had", e.Name, e.Now, e.Was)
 }
 
 // Unwrap makes it a code of the driver's.

@@ -31,6 +31,7 @@ var subjects = []subject{
 	{name: "integers", program: ofC("count.c"), before: []string{"50000"}, steps: 60},
 	{name: "segments", program: ofC("segments.c"), steps: 60},
 	{name: "runtime", program: ofCUDA("mixed.cu"), steps: 60},
+	{name: "modules", program: ofCUDA("modules.cu"), steps: 40},
 	{name: "family", program: ofC("family.c"), steps: 60},
 	{name: "threads", program: ofPython("threads.py"), seconds: true, steps: 60},
 	{name: "monitor", program: ofPython("monitor.py"), seconds: true, steps: 60},

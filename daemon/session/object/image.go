@@ -21,6 +21,9 @@ type Image struct {
 	users int
 }
 
+// NewImage is an image that nobody keeps. It has the content for its own.
+func NewImage(content []byte) *Image { return &Image{Hash: sha256.Sum256(content), Bytes: content} }
+
 // Images keeps one copy of each content. Frameworks load the same code again and again.
 type Images struct {
 	byHash map[Hash]*Image
