@@ -9,6 +9,91 @@ import (
 
 // What every backend refuses at submission, where an error still belongs to the call.
 
+// Checks are what a backend knows of its own things.
+type Checks struct {
+	Launch func(w Launch) error
+	// Event refuses what is none of the backend's events; op says what for.
+	Event func(event Event, op string) error
+}
+
+// Work refuses what no stream can do.
+func (c Checks) Work(work Work) error {
+	switch work := work.(type) {
+	case Launch:
+		return c.Launch(work)
+	case Record:
+		return c.Event(work.Event, "record event")
+	case Await:
+		return c.Event(work.Event, "wait for event")
+	case interface{ Check() error }:
+		return work.Check()
+	case Nothing:
+		return nil
+	}
+	return &Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is no work", work)}
+}
+
+// Graph makes the works of a graph's nodes a list that updates may change.
+func (c Checks) Graph(graph *Graph) ([]Work, error) {
+	works := make([]Work, len(graph.Nodes))
+	for i, node := range graph.Nodes {
+		if err := c.Work(node.Work); err != nil {
+			return nil, fmt.Errorf("graph node %d: %w", i, err)
+		}
+		works[i] = node.Work
+	}
+	return works, nil
+}
+
+// LaunchLimits are what a kernel and its device allow.
+type LaunchLimits struct {
+	Kernel      string
+	Grid, Block [3]uint32
+	// DeviceThreads and KernelThreads are the most a block can have. Required is the only block that the kernel allows; zero
+	// where it does not care.
+	DeviceThreads, KernelThreads uint32
+	Required                     [3]uint32
+	DynamicSharedBytes           uint32
+	ParamBytes                   uint32
+	// Resident is how many blocks of a cooperative launch fit the device at once.
+	Resident func(threadsPerBlock int, dynamicSharedBytes uint64) (uint64, error)
+}
+
+// Check refuses what the driver refuses at the call.
+func (w Launch) Check(limit LaunchLimits) error {
+	refuse := func(code abi.Result, format string, args ...any) error {
+		return &Error{Op: "launch " + limit.Kernel, Code: code, Detail: fmt.Sprintf(format, args...)}
+	}
+	blocks := uint64(w.Grid[0]) * uint64(w.Grid[1]) * uint64(w.Grid[2])
+	threads := uint64(w.Block[0]) * uint64(w.Block[1]) * uint64(w.Block[2])
+	required := limit.Required
+	switch {
+	case blocks == 0 || !within(w.Grid, limit.Grid):
+		return refuse(abi.InvalidValue, "grid %v", w.Grid)
+	case threads == 0 || !within(w.Block, limit.Block) || threads > uint64(limit.DeviceThreads):
+		return refuse(abi.InvalidValue, "block %v", w.Block)
+	case threads > uint64(limit.KernelThreads):
+		return refuse(abi.InvalidValue, "%d threads, the kernel allows %d", threads, limit.KernelThreads)
+	case required[0] != 0 && w.Block != [3]uint32{required[0], max(required[1], 1), max(required[2], 1)}:
+		return refuse(abi.InvalidValue, "block %v, the kernel requires %v", w.Block, required)
+	case w.SharedBytes > limit.DynamicSharedBytes:
+		return refuse(abi.InvalidValue, "%d bytes of dynamic shared memory, at most %d", w.SharedBytes, limit.DynamicSharedBytes)
+	case uint64(len(w.Params)) < uint64(limit.ParamBytes):
+		return refuse(abi.InvalidValue, "%d bytes of parameters, not %d", len(w.Params), limit.ParamBytes)
+	}
+	if w.Cooperative {
+		if fit, err := limit.Resident(int(threads), uint64(w.SharedBytes)); err != nil || blocks > fit {
+			return refuse(abi.CooperativeLaunchTooLarge, "%d blocks, %d fit", blocks, fit)
+		}
+	}
+	return nil
+}
+
+// within compares three dimensions with their limits.
+func within(size, limit [3]uint32) bool {
+	return size[0] <= limit[0] && size[1] <= limit[1] && size[2] <= limit[2]
+}
+
 // maxBytes bounds extents and pitches, so that sums and products of checked values cannot overflow.
 const maxBytes = 1 << 48
 

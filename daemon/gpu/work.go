@@ -138,23 +138,3 @@ func (Await) isWork()     {}
 func (Call) isWork()      {}
 func (Tell) isWork()      {}
 func (Nothing) isWork()   {}
-
-// Graph is work with dependencies, as data: node i runs after the nodes that After names. Child graphs are already inlined.
-type Graph struct {
-	Nodes []Node
-}
-
-// Node is one step of a graph.
-type Node struct {
-	Work  Work
-	After []int
-}
-
-// Executable is a graph made ready to run.
-type Executable interface {
-	// Launch runs the whole graph as one piece of work in the stream.
-	Launch(stream Stream) error
-	// Update replaces the work of a node, by its index, with work of the same kind, from the next launch on.
-	Update(node int, work Work) error
-	Close() error
-}

@@ -99,11 +99,13 @@ func (b *behind) held() (s gpu.Stream, open func()) {
 	b.Helper()
 	s = b.stream()
 	word := b.memory.End() - 8
-	b.submit(s, gpu.MemoryOps{Ops: []gpu.MemoryOp{{Wait: true, Until: gpu.UntilEqual, Bytes: 4, Address: word, Value: 1}}})
-	return s, func() {
-		_, err := b.context.Memory().WriteAt([]byte{1, 0, 0, 0}, int64(word))
+	write := func(value byte) {
+		_, err := b.context.Memory().WriteAt([]byte{value, 0, 0, 0}, int64(word))
 		b.must(err)
 	}
+	write(0)
+	b.submit(s, gpu.MemoryOps{Ops: []gpu.MemoryOp{{Wait: true, Until: gpu.UntilEqual, Bytes: 4, Address: word, Value: 1}}})
+	return s, func() { write(1) }
 }
 
 func (b *behind) fill(at uint64, value byte) gpu.Work {
@@ -243,5 +245,64 @@ func (b *behind) download(t *testing.T) {
 	b.must(s.Synchronize())
 	if !bytes.Equal(target.bytes, want) {
 		t.Error("the copy differs")
+	}
+}
+
+// TestGraphIsOneCall: what the driver can do alone, it gets as a graph, and a launch of that is one call of it. Where something is
+// changed, it is changed in the driver's graph.
+func TestGraphIsOneCall(t *testing.T) {
+	socket := os.Getenv(innerSocket)
+	if socket == "" {
+		alone(t, lab.Start(t).Socket, "^TestGraphIsOneCall$")
+		return
+	}
+	b := openBehind(t, socket)
+	const count = 200
+	var nodes []gpu.Node
+	for i := range count {
+		node := gpu.Node{Work: b.fill(uint64(i), byte(i))}
+		if i%4 == 3 {
+			node.Work = gpu.Copy{Dst: b.place(uint64(i)), Src: b.place(uint64(i - 1)), Extent: [3]uint64{1, 1, 1}}
+			node.After = []int{i - 3, i - 2, i - 1}
+		}
+		nodes = append(nodes, node)
+	}
+	e, err := b.context.Instantiate(&gpu.Graph{Nodes: nodes})
+	b.must(err)
+	s := b.stream()
+	before := b.calls()
+	const launches = 10
+	for range launches {
+		b.must(e.Launch(s))
+	}
+	if got := b.calls() - before; got != launches {
+		t.Errorf("%d launches of %d nodes are %d calls of the driver", launches, count, got)
+	}
+	before = b.calls()
+	b.must(e.Update(2, b.fill(2, 0xaa)))
+	b.must(e.Launch(s))
+	if got := b.calls() - before; got != 2 {
+		t.Errorf("a change and a launch are %d calls of the driver", got)
+	}
+	b.must(s.Synchronize())
+	got := make([]byte, count)
+	_, err = b.context.Memory().ReadAt(got, int64(b.memory.Address))
+	b.must(err)
+	for i, v := range got {
+		want := byte(i)
+		switch {
+		case i == 2 || i == 3:
+			want = 0xaa
+		case i%4 == 3:
+			want--
+		}
+		if v != want {
+			t.Errorf("byte %d is %d, not %d", i, v, want)
+		}
+	}
+	before = b.calls()
+	b.must(e.Close())
+	if got := b.calls() - before; got < 2 {
+		t.Errorf("the driver's graph is not given back: %d calls", got)
 	}
 }

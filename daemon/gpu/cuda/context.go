@@ -31,6 +31,7 @@ type Context struct {
 	stop     chan struct{}
 	stopOnce sync.Once
 	launches atomic.Uint64
+	checks   gpu.Checks
 	recent   recent
 	clock    clock
 	events   eventPool
@@ -49,7 +50,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 		buffers: bufferPool{bytes: bufferBytes}, stages: bufferPool{bytes: stageBytes},
 	}
 	c.launches.Store(options.Resumed.Launches)
-	c.memory = newMemory(c, d)
+	c.memory, c.checks = newMemory(c, d), checks(c.checkLaunch)
 	var err error
 	if c.native, err = b.native(d); err != nil {
 		return nil, &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: gpu.Code(err), Detail: hint(err)}

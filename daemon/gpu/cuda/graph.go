@@ -2,54 +2,29 @@ package cuda
 
 import (
 	"fmt"
-	"reflect"
 	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Executable is a checked graph with an order to run it in.
+// Executable is a checked graph: the driver's own where the driver can do all of it alone, else work to be queued node by node.
 type Executable struct {
 	context *Context
-	order   []int // topological
+	plan    *gpu.Plan
+	nodes   []gpu.Node // whose work is what it was at first
 
 	mu    sync.Mutex
 	works []gpu.Work // by node
-	// last is reached when the latest launch is done: launches of one graph do not overlap.
+	// native is the graph as the driver has it; nil where the driver cannot, or stale says that it is to be made anew.
+	native *driverGraph
+	stale  bool
+	// stream is that of the latest launch of native.
+	stream *Stream
+	// last is reached when the latest launch is done: launches of one graph do not overlap. It is nil when the driver knows
+	// of that launch, and keeps them apart itself.
 	last   *mark
 	closed bool
-}
-
-// sorted orders a graph, or says what is wrong with it.
-func sorted(nodes []gpu.Node) ([]int, error) {
-	next, left := make([][]int, len(nodes)), make([]int, len(nodes))
-	for i, node := range nodes {
-		for _, before := range node.After {
-			if before < 0 || before >= len(nodes) || before == i {
-				return nil, &gpu.Error{Op: "instantiate graph", Code: abi.InvalidValue, Detail: fmt.Sprintf("node %d depends on node %d", i, before)}
-			}
-			next[before] = append(next[before], i)
-			left[i]++
-		}
-	}
-	var order []int
-	for i := range nodes {
-		if left[i] == 0 {
-			order = append(order, i)
-		}
-	}
-	for at := 0; at < len(order); at++ {
-		for _, after := range next[order[at]] {
-			if left[after]--; left[after] == 0 {
-				order = append(order, after)
-			}
-		}
-	}
-	if len(order) < len(nodes) {
-		return nil, &gpu.Error{Op: "instantiate graph", Code: abi.InvalidValue, Detail: "the dependencies form a circle"}
-	}
-	return order, nil
 }
 
 // Instantiate checks a graph and makes it ready.
@@ -57,16 +32,18 @@ func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
 	if err := c.usable("instantiate graph"); err != nil {
 		return nil, err
 	}
-	order, err := sorted(graph.Nodes)
+	plan, err := graph.Plan()
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{context: c, order: order, works: make([]gpu.Work, len(graph.Nodes))}
-	for i, node := range graph.Nodes {
-		if err := c.check(node.Work); err != nil {
-			return nil, fmt.Errorf("graph node %d: %w", i, err)
-		}
-		e.works[i] = node.Work
+	works, err := c.checks.Graph(graph)
+	if err != nil {
+		return nil, err
+	}
+	e := &Executable{context: c, plan: plan, nodes: graph.Nodes, works: works}
+	e.native = c.newDriverGraph(e)
+	if err := c.Fault(); err != nil {
+		return nil, err
 	}
 	return e, nil
 }
@@ -75,23 +52,24 @@ func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
 func (e *Executable) Update(node int, work gpu.Work) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	refuse := func(detail string) error {
-		return &gpu.Error{Op: "update graph", Code: abi.InvalidValue, Detail: fmt.Sprintf("node %d: %s", node, detail)}
+	if err := gpu.CheckUpdate(e.works, node, work); err != nil {
+		return err
 	}
-	if node < 0 || node >= len(e.works) {
-		return refuse("there is none")
-	}
-	if reflect.TypeOf(work) != reflect.TypeOf(e.works[node]) {
-		return refuse(fmt.Sprintf("%T cannot become %T", e.works[node], work))
-	}
-	if err := e.context.check(work); err != nil {
+	if err := e.context.checks.Work(work); err != nil {
 		return fmt.Errorf("update graph, node %d: %w", node, err)
 	}
+	before := e.works[node]
 	e.works[node] = work
+	if e.native != nil && !e.native.update(node, before, work) {
+		e.retire()
+	}
+	if e.native == nil {
+		e.stale = true // perhaps the driver can do all of it now
+	}
 	return nil
 }
 
-// Launch queues the whole graph in a stream, node after node.
+// Launch queues the whole graph in a stream.
 func (e *Executable) Launch(stream gpu.Stream) error {
 	s, known := stream.(*Stream)
 	if !known || s.context != e.context {
@@ -105,6 +83,12 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 	if e.closed {
 		return &gpu.Error{Op: "launch graph", Code: abi.InvalidHandle, Detail: "the graph is destroyed"}
 	}
+	if e.stale {
+		e.native, e.stale = e.context.newDriverGraph(e), false
+	}
+	if e.native != nil {
+		return e.launchNative(s)
+	}
 	items, err := e.items()
 	if err != nil {
 		return err
@@ -112,12 +96,39 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 	return s.putAll(items)
 }
 
+// launchNative is one call of the driver, unless the lane comes first. mu is held.
+func (e *Executable) launchNative(s *Stream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.last != nil {
+		if err := s.put(item{work: gpu.Await{}, mark: e.last}); err != nil {
+			e.last = nil // put has dropped it
+			return err
+		}
+		e.last = nil
+	}
+	e.native.use()
+	e.stream = s
+	if err := s.put(item{work: gpu.Nothing{}, graph: e.native}); err != nil || !s.running {
+		return err
+	}
+	e.last = e.newLast()
+	return s.put(item{work: gpu.Record{}, mark: e.last})
+}
+
+// newLast is a mark for the end of a launch, used by this graph's next launch and the stream.
+func (e *Executable) newLast() *mark {
+	m := &mark{context: e.context}
+	m.users.Store(2)
+	return m
+}
+
 // items is what one launch submits. mu is held.
 func (e *Executable) items() (items []item, err error) {
 	if e.last != nil {
 		items = append(items, item{work: gpu.Await{}, mark: e.last})
 	}
-	for _, i := range e.order {
+	for _, i := range e.plan.Order {
 		it, err := e.context.prepare(e.works[i])
 		if err != nil {
 			for _, it := range items {
@@ -129,8 +140,7 @@ func (e *Executable) items() (items []item, err error) {
 		}
 		items = append(items, it)
 	}
-	e.last = &mark{context: e.context}
-	e.last.users.Store(2) // this graph's next launch, and the stream
+	e.last = e.newLast()
 	return append(items, item{work: gpu.Record{}, mark: e.last}), nil
 }
 
@@ -149,6 +159,34 @@ func (s *Stream) putAll(items []item) (err error) {
 	return err
 }
 
+// retire gives the driver's graph up once its launches are done, for which another one has to wait. mu is held.
+func (e *Executable) retire() {
+	native, s := e.native, e.stream
+	e.native, e.stream = nil, nil
+	if native == nil {
+		return
+	}
+	if s == nil {
+		native.drop()
+		return
+	}
+	s.mu.Lock()
+	if s.gone {
+		s.mu.Unlock()
+		native.drop() // its launches are done
+		return
+	}
+	defer s.mu.Unlock()
+	if e.last == nil {
+		m := e.newLast()
+		if s.accept(item{work: gpu.Record{}, mark: m}) == nil {
+			e.last = m
+		}
+	}
+	// Where not even an event is to be had, the graph stays with the driver until the context ends.
+	_ = s.accept(item{work: gpu.Tell{Func: native.drop}, own: true})
+}
+
 // Close ends the graph. Launches that are queued still run.
 func (e *Executable) Close() error {
 	e.mu.Lock()
@@ -157,6 +195,7 @@ func (e *Executable) Close() error {
 		return &gpu.Error{Op: "destroy graph", Code: abi.InvalidHandle, Detail: "the graph is destroyed"}
 	}
 	e.closed = true
+	e.retire()
 	e.last.drop()
 	return nil
 }

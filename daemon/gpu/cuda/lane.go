@@ -119,5 +119,8 @@ func (it *item) abandon() {
 	}
 }
 
-// drop gives up the item's mark.
-func (it *item) drop() { it.mark.drop() }
+// drop gives up what the item uses.
+func (it *item) drop() {
+	it.mark.drop()
+	it.graph.unuse()
+}

@@ -37,6 +37,8 @@ type item struct {
 	work gpu.Work
 	// mark is what a Record settles or an Await waits for; nil for an event never recorded.
 	mark *mark
+	// graph is launched, with work that is Nothing; nil in most.
+	graph *driverGraph
 	// own says of a Tell that it is not the session's.
 	own bool
 	// after is how many functions a Call in the lane comes after.
@@ -100,6 +102,11 @@ func (s *Stream) put(it item) error {
 		it.drop()
 		return errClosedStream()
 	}
+	return s.accept(it)
+}
+
+// accept is put for a stream that may be closed, but is not gone. mu is held.
+func (s *Stream) accept(it item) error {
 	_, tells := it.work.(gpu.Tell)
 	tells = tells && !it.own
 	if !s.running && !s.context.stopping() && it.native() {
@@ -199,7 +206,7 @@ func (s *Stream) Close() error {
 func (s *Stream) forget() {
 	c := s.context
 	s.mu.Lock()
-	for s.watched {
+	for s.watched || s.running {
 		s.progress.Wait() // its marks are in this stream
 	}
 	s.endsWith(nil)

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -11,7 +9,7 @@ import (
 // prepare checks work at submission, where an error still belongs to the call, and takes note of what events stand for now.
 func (c *Context) prepare(work gpu.Work) (item, error) {
 	it := item{work: work}
-	if err := c.check(work); err != nil {
+	if err := c.checks.Work(work); err != nil {
 		return it, err
 	}
 	switch work := work.(type) {
@@ -29,31 +27,12 @@ func (c *Context) prepare(work gpu.Work) (item, error) {
 	return it, nil
 }
 
-// check finds fault with work.
-func (c *Context) check(work gpu.Work) error {
-	switch work := work.(type) {
-	case gpu.Launch:
-		return c.checkLaunch(work)
-	case gpu.Copy:
-		return work.Check()
-	case gpu.Fill:
-		return work.Check()
-	case gpu.Call:
-		return work.Check()
-	case gpu.Tell:
-		return work.Check()
-	case gpu.MemoryOps:
-		return work.Check()
-	case gpu.Nothing:
-		return nil
-	case gpu.Record:
-		_, err := ours(work.Event, "record event")
+// checks are those of work for a context.
+func checks(launch func(gpu.Launch) error) gpu.Checks {
+	return gpu.Checks{Launch: launch, Event: func(event gpu.Event, op string) error {
+		_, err := ours(event, op)
 		return err
-	case gpu.Await:
-		_, err := ours(work.Event, "wait for event")
-		return err
-	}
-	return &gpu.Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is no work", work)}
+	}}
 }
 
 // issue gives an item to the driver. mu is held.
@@ -66,6 +45,9 @@ func (s *Stream) issue(it item) error {
 		return c.noted("record event", it.mark.record(s))
 	}
 	s.endsWith(nil)
+	if it.graph != nil {
+		return it.graph.launch(s)
+	}
 	switch work := it.work.(type) {
 	case gpu.Launch:
 		return s.launch(work)
@@ -163,42 +145,20 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 	if !known || f.module.context != c || f.module.closed.Load() {
 		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "no function of a loaded module of this context"}
 	}
-	refuse := func(code abi.Result, format string, args ...any) error {
-		return &gpu.Error{Op: "launch " + f.info.Name, Code: code, Detail: fmt.Sprintf(format, args...)}
-	}
 	limit := c.backend.infos[c.device.ordinal].Attributes
-	blocks := uint64(w.Grid[0]) * uint64(w.Grid[1]) * uint64(w.Grid[2])
-	threads := uint64(w.Block[0]) * uint64(w.Block[1]) * uint64(w.Block[2])
-	switch {
-	case blocks == 0 || !within(w.Grid, limit, abi.AttrMaxGridDimX, abi.AttrMaxGridDimY, abi.AttrMaxGridDimZ):
-		return refuse(abi.InvalidValue, "grid %v", w.Grid)
-	case threads == 0 || threads > uint64(limit[abi.AttrMaxThreadsPerBlock]) ||
-		!within(w.Block, limit, abi.AttrMaxBlockDimX, abi.AttrMaxBlockDimY, abi.AttrMaxBlockDimZ):
-		return refuse(abi.InvalidValue, "block %v", w.Block)
-	case threads > uint64(f.maxThreads.Load()):
-		return refuse(abi.InvalidValue, "%d threads, the kernel allows %d", threads, f.maxThreads.Load())
-	case w.SharedBytes > f.maxDynamic.Load():
-		return refuse(abi.InvalidValue, "%d bytes of dynamic shared memory, at most %d", w.SharedBytes, f.maxDynamic.Load())
-	case uint64(len(w.Params)) < uint64(f.info.ParamBytes):
-		return refuse(abi.InvalidValue, "%d bytes of parameters, not %d", len(w.Params), f.info.ParamBytes)
+	three := func(x, y, z abi.DeviceAttribute) [3]uint32 {
+		return [3]uint32{uint32(limit[x]), uint32(limit[y]), uint32(limit[z])}
 	}
-	if w.Cooperative {
-		most := uint64(limit[abi.AttrMultiprocessorCount])
-		if fit, err := f.ActiveBlocks(int(threads), uint64(w.SharedBytes)); err != nil || blocks > uint64(fit)*most {
-			return refuse(abi.CooperativeLaunchTooLarge, "%d blocks, %d fit", blocks, uint64(fit)*most)
-		}
-	}
-	return nil
-}
-
-// within compares three dimensions with three attributes.
-func within(size [3]uint32, limit map[abi.DeviceAttribute]int32, names ...abi.DeviceAttribute) bool {
-	for i, name := range names {
-		if int64(size[i]) > int64(limit[name]) {
-			return false
-		}
-	}
-	return true
+	return w.Check(gpu.LaunchLimits{
+		Kernel: f.info.Name, Grid: three(abi.AttrMaxGridDimX, abi.AttrMaxGridDimY, abi.AttrMaxGridDimZ),
+		Block:         three(abi.AttrMaxBlockDimX, abi.AttrMaxBlockDimY, abi.AttrMaxBlockDimZ),
+		DeviceThreads: uint32(limit[abi.AttrMaxThreadsPerBlock]), KernelThreads: f.maxThreads.Load(),
+		DynamicSharedBytes: f.maxDynamic.Load(), ParamBytes: f.info.ParamBytes,
+		Resident: func(threads int, shared uint64) (uint64, error) {
+			fit, err := f.ActiveBlocks(threads, shared)
+			return uint64(fit) * uint64(limit[abi.AttrMultiprocessorCount]), err
+		},
+	})
 }
 
 // peer is the memory of another device, if that is what a place means.

@@ -77,6 +77,59 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 	b.want("no such node", e.Update(2, gpu.Nothing{}), abi.InvalidValue)
 }
 
+// testGraphQueued updates a graph of every kind of node while launches of it wait behind a gate, and has it launched in two
+// streams: each launch does what the graph did then, one after the other.
+func testGraphQueued(_ *testing.T, b *bench) {
+	data := b.load(noise(9, 1000))
+	address, log := b.alloc(1000), b.alloc(8000)
+	store := b.kernel("store")
+	work := func(i int) []gpu.Work {
+		pitched := func(at uint64, pitch uint64) gpu.Place { return gpu.Place{Address: at, RowPitch: pitch} }
+		return []gpu.Work{
+			gpu.Fill{Address: address, Pattern: uint32(i), PatternBytes: 4, Columns: uint64(i), Rows: 1},
+			gpu.Fill{Address: address + 100, Pattern: uint32(i), PatternBytes: 2, Columns: 3, Rows: uint64(i), RowPitch: 10},
+			linear(device(address+300), device(data+uint64(i)), 90+i%2),
+			gpu.Copy{Dst: pitched(address+500, 20), Src: pitched(data, 30), Extent: [3]uint64{uint64(10 + i), uint64(i), 1}},
+			launch(store, 1, 1, address+800, uint32(i)),
+			linear(device(log+uint64(i)*1000), device(address), 1000),
+		}
+	}
+	const launches = 8
+	for i := range launches {
+		b.run(work(i)...)
+	}
+	want := b.read(log, launches*1000)
+	b.run(
+		gpu.Fill{Address: log, PatternBytes: 1, Columns: launches * 1000, Rows: 1},
+		gpu.Fill{Address: address, PatternBytes: 1, Columns: 1000, Rows: 1},
+	)
+	var nodes []gpu.Node
+	for i, w := range work(1) {
+		nodes = append(nodes, gpu.Node{Work: w, After: []int{i - 1, i - 1}})
+	}
+	nodes[0].After = nil
+	e, first, second := b.instantiate(nodes...), b.stream(), b.stream()
+	held, reached, open := gate()
+	for i := range launches {
+		for node, w := range work(i) {
+			b.must(e.Update(node, w))
+		}
+		stream := first
+		if i == 1 || i == 5 {
+			stream = second
+		}
+		if i == 3 {
+			b.submit(first, held)
+			b.arrives("gate", reached)
+		}
+		b.must(e.Launch(stream))
+	}
+	b.must(e.Close())
+	open()
+	b.must(b.context.Synchronize())
+	b.same("what each launch did", b.read(log, len(want)), want)
+}
+
 func testGraphRefused(_ *testing.T, b *bench) {
 	for name, nodes := range map[string][]gpu.Node{
 		"circle":       {{Work: gpu.Nothing{}, After: []int{1}}, {Work: gpu.Nothing{}, After: []int{0}}},

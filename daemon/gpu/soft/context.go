@@ -22,6 +22,7 @@ type Context struct {
 	running context.Context
 	end     context.CancelFunc
 	fault   atomic.Pointer[error]
+	checks  gpu.Checks
 	// launches numbers kernel launches, for %gridid.
 	launches atomic.Uint64
 	// zero is when the context's clock said 0.
@@ -38,6 +39,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) *Context {
 		zero: time.Now().Add(-options.Resumed.Clock),
 	}
 	c.launches.Store(options.Resumed.Launches)
+	c.checks = checks(c.checkLaunch)
 	c.memory = &Memory{Memory: d.space, device: d, context: c}
 	c.shown = c.memory.shown(!b.spec.Unmarked)
 	c.running, c.end = context.WithCancel(context.Background())

@@ -2,7 +2,6 @@ package soft
 
 import (
 	"fmt"
-	"reflect"
 	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -12,7 +11,7 @@ import (
 // Executable is a checked graph with an order to run it in.
 type Executable struct {
 	context *Context
-	plan    plan
+	plan    *gpu.Plan
 
 	mu    sync.Mutex
 	works []gpu.Work // by node; never changed once a replay has it
@@ -22,86 +21,30 @@ type Executable struct {
 	closed bool
 }
 
-// plan is a graph's shape, which never changes.
-type plan struct {
-	order []int   // topological, by index where there is a choice
-	next  [][]int // by node: the nodes that wait for it
-	needs []int32 // by node: how many it waits for
-	width int     // the most nodes at one depth
-}
-
-// newPlan orders a graph, or says what is wrong with it.
-func newPlan(nodes []gpu.Node) (plan, error) {
-	p := plan{next: make([][]int, len(nodes)), needs: make([]int32, len(nodes))}
-	depth := make([]int, len(nodes))
-	for i, node := range nodes {
-		for _, before := range node.After {
-			if before < 0 || before >= len(nodes) || before == i {
-				return plan{}, &gpu.Error{Op: "instantiate graph", Code: abi.InvalidValue, Detail: fmt.Sprintf("node %d depends on node %d", i, before)}
-			}
-			p.next[before] = append(p.next[before], i)
-			p.needs[i]++
-		}
-	}
-	left := append([]int32(nil), p.needs...)
-	for i := range nodes {
-		if left[i] == 0 {
-			p.order = append(p.order, i)
-		}
-	}
-	for at := 0; at < len(p.order); at++ {
-		i := p.order[at]
-		for _, after := range p.next[i] {
-			depth[after] = max(depth[after], depth[i]+1)
-			if left[after]--; left[after] == 0 {
-				p.order = append(p.order, after)
-			}
-		}
-	}
-	if len(p.order) < len(nodes) {
-		return plan{}, &gpu.Error{Op: "instantiate graph", Code: abi.InvalidValue, Detail: "the dependencies form a circle"}
-	}
-	counts := make([]int, len(nodes))
-	for _, d := range depth {
-		counts[d]++
-		p.width = max(p.width, counts[d])
-	}
-	return p, nil
-}
-
 // Instantiate checks a graph and makes it ready.
 func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
 	if err := c.usable("instantiate graph"); err != nil {
 		return nil, err
 	}
-	p, err := newPlan(graph.Nodes)
+	plan, err := graph.Plan()
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{context: c, plan: p, works: make([]gpu.Work, len(graph.Nodes))}
-	for i, node := range graph.Nodes {
-		if err := c.check(node.Work); err != nil {
-			return nil, fmt.Errorf("graph node %d: %w", i, err)
-		}
-		e.works[i] = node.Work
+	works, err := c.checks.Graph(graph)
+	if err != nil {
+		return nil, err
 	}
-	return e, nil
+	return &Executable{context: c, plan: plan, works: works}, nil
 }
 
 // Update replaces the work of a node from the next launch on.
 func (e *Executable) Update(node int, work gpu.Work) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	refuse := func(detail string) error {
-		return &gpu.Error{Op: "update graph", Code: abi.InvalidValue, Detail: fmt.Sprintf("node %d: %s", node, detail)}
+	if err := gpu.CheckUpdate(e.works, node, work); err != nil {
+		return err
 	}
-	if node < 0 || node >= len(e.works) {
-		return refuse("there is none")
-	}
-	if reflect.TypeOf(work) != reflect.TypeOf(e.works[node]) {
-		return refuse(fmt.Sprintf("%T cannot become %T", e.works[node], work))
-	}
-	if err := e.context.check(work); err != nil {
+	if err := e.context.checks.Work(work); err != nil {
 		return fmt.Errorf("update graph, node %d: %w", node, err)
 	}
 	if e.taken {

@@ -16,31 +16,19 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 	if !known || f.module.context != c || f.module.closed.Load() {
 		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "no function of a loaded module of this context"}
 	}
-	refuse := func(code abi.Result, format string, args ...any) error {
-		return &gpu.Error{Op: "launch " + f.info.Name, Code: code, Detail: fmt.Sprintf(format, args...)}
+	if len(w.Params) > model.MaxParamBytes {
+		return &gpu.Error{Op: "launch " + f.info.Name, Code: abi.InvalidValue, Detail: fmt.Sprintf("%d bytes of parameters", len(w.Params))}
 	}
-	blocks := uint64(w.Grid[0]) * uint64(w.Grid[1]) * uint64(w.Grid[2])
-	threads := uint64(w.Block[0]) * uint64(w.Block[1]) * uint64(w.Block[2])
-	switch {
-	case blocks == 0 || w.Grid[0] > model.MaxGridX || w.Grid[1] > model.MaxGridYZ || w.Grid[2] > model.MaxGridYZ:
-		return refuse(abi.InvalidValue, "grid %v", w.Grid)
-	case threads == 0 || w.Block[0] > model.MaxBlockThreads || w.Block[1] > model.MaxBlockThreads || w.Block[2] > model.MaxBlockZ || threads > model.MaxBlockThreads:
-		return refuse(abi.InvalidValue, "block %v", w.Block)
-	case threads > uint64(f.maxThreads.Load()):
-		return refuse(abi.InvalidValue, "%d threads, the kernel allows %d", threads, f.maxThreads.Load())
-	case f.required[0] != 0 && (w.Block[0] != f.required[0] || w.Block[1] != max(f.required[1], 1) || w.Block[2] != max(f.required[2], 1)):
-		return refuse(abi.InvalidValue, "block %v, the kernel requires %v", w.Block, f.required)
-	case w.SharedBytes > f.maxDynamic.Load():
-		return refuse(abi.InvalidValue, "%d bytes of dynamic shared memory, at most %d", w.SharedBytes, f.maxDynamic.Load())
-	case uint64(len(w.Params)) < uint64(f.info.ParamBytes) || len(w.Params) > model.MaxParamBytes:
-		return refuse(abi.InvalidValue, "%d bytes of parameters, not %d", len(w.Params), f.info.ParamBytes)
-	}
-	if w.Cooperative {
-		if fit, err := f.ActiveBlocks(int(threads), uint64(w.SharedBytes)); err != nil || blocks > uint64(fit)*model.Multiprocessors {
-			return refuse(abi.CooperativeLaunchTooLarge, "%d blocks, %d fit", blocks, fit*model.Multiprocessors)
-		}
-	}
-	return nil
+	return w.Check(gpu.LaunchLimits{
+		Kernel: f.info.Name, Grid: [3]uint32{model.MaxGridX, model.MaxGridYZ, model.MaxGridYZ},
+		Block:         [3]uint32{model.MaxBlockThreads, model.MaxBlockThreads, model.MaxBlockZ},
+		DeviceThreads: model.MaxBlockThreads, KernelThreads: f.maxThreads.Load(), Required: f.required,
+		DynamicSharedBytes: f.maxDynamic.Load(), ParamBytes: f.info.ParamBytes,
+		Resident: func(threads int, shared uint64) (uint64, error) {
+			fit, err := f.ActiveBlocks(threads, shared)
+			return uint64(fit) * model.Multiprocessors, err
+		},
+	})
 }
 
 func (c *Context) launch(w gpu.Launch) error {

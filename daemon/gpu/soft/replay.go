@@ -10,7 +10,7 @@ import (
 // replay is one launch of a graph.
 type replay struct {
 	context *Context
-	plan    *plan
+	plan    *gpu.Plan
 	works   []gpu.Work
 	marks   []*mark // by node, of records and awaits; nil where the graph has none
 	before  *mark   // the end of the launch before this one; may be nil
@@ -20,8 +20,8 @@ type replay struct {
 // newReplay takes note of what events stand for, in the order in which the nodes would run one by one. The executable's
 // mu is held.
 func newReplay(e *Executable) (*replay, error) {
-	r := &replay{context: e.context, plan: &e.plan, works: e.works, before: e.last, done: &mark{}}
-	for _, i := range e.plan.order {
+	r := &replay{context: e.context, plan: e.plan, works: e.works, before: e.last, done: &mark{}}
+	for _, i := range e.plan.Order {
 		it := item{work: e.works[i]}
 		switch it.work.(type) {
 		case gpu.Record, gpu.Await:
@@ -55,16 +55,16 @@ func (r *replay) run() error {
 		}
 	}
 	b := r.context.backend
-	if workers := min(r.plan.width, b.idleCores()); workers > 1 && !b.spec.Deterministic {
+	if workers := min(r.plan.Width, b.idleCores()); workers > 1 && !b.spec.Deterministic {
 		return r.runWide(workers)
 	}
-	for at, i := range r.plan.order {
+	for at, i := range r.plan.Order {
 		if r.context.stopping() {
-			r.release(r.plan.order[at:])
+			r.release(r.plan.Order[at:])
 			return nil
 		}
 		if err := r.context.perform(r.works[i], r.mark(i)); err != nil {
-			r.release(r.plan.order[at+1:])
+			r.release(r.plan.Order[at+1:])
 			return err
 		}
 	}
@@ -73,9 +73,9 @@ func (r *replay) run() error {
 
 // runWide runs branches that do not depend on each other at the same time.
 func (r *replay) runWide(workers int) error {
-	left := append([]int32(nil), r.plan.needs...)
+	left := append([]int32(nil), r.plan.Needs...)
 	ready := make(chan int, len(r.works))
-	for _, i := range r.plan.order {
+	for _, i := range r.plan.Order {
 		if left[i] == 0 {
 			ready <- i
 		}
@@ -90,7 +90,7 @@ func (r *replay) runWide(workers int) error {
 				if err := r.step(i, failed.Load() != nil); err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
-				for _, after := range r.plan.next[i] {
+				for _, after := range r.plan.Next[i] {
 					if atomic.AddInt32(&left[after], -1) == 0 {
 						ready <- after
 					}
@@ -145,6 +145,6 @@ func (r *replay) forget() {
 
 // abandon is for a launch that is passed over.
 func (r *replay) abandon() {
-	r.release(r.plan.order)
+	r.release(r.plan.Order)
 	r.done.complete()
 }

@@ -1,8 +1,6 @@
 package soft
 
 import (
-	"fmt"
-
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -22,34 +20,15 @@ func (c *Context) prepare(it *item) error {
 		it.mark = event.latest.Load()
 		return nil
 	}
-	return c.check(it.work)
+	return c.checks.Work(it.work)
 }
 
-// check finds fault with work that needs no preparation.
-func (c *Context) check(work gpu.Work) error {
-	switch work := work.(type) {
-	case gpu.Launch:
-		return c.checkLaunch(work)
-	case gpu.Copy:
-		return work.Check()
-	case gpu.Fill:
-		return work.Check()
-	case gpu.MemoryOps:
-		return work.Check()
-	case gpu.Call:
-		return work.Check()
-	case gpu.Tell:
-		return work.Check()
-	case gpu.Nothing:
-		return nil
-	case gpu.Record:
-		_, err := ours(work.Event, "record event")
+// checks are those of work for a context.
+func checks(launch func(gpu.Launch) error) gpu.Checks {
+	return gpu.Checks{Launch: launch, Event: func(event gpu.Event, op string) error {
+		_, err := ours(event, op)
 		return err
-	case gpu.Await:
-		_, err := ours(work.Event, "wait for event")
-		return err
-	}
-	return &gpu.Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is no work", work)}
+	}}
 }
 
 // perform does one piece of work and returns the context's fault if it went wrong.
