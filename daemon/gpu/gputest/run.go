@@ -27,6 +27,8 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"memory/pinned", testPinned},
 		{"memory/touches", testTouches},
 		{"memory/shared", testShared},
+		{"peer/copies", testPeerCopies},
+		{"peer/access", testPeerAccess},
 		{"copy/lines", testCopyLines},
 		{"copy/boxes", testCopyBoxes},
 		{"copy/host error", testCopyHostError},
@@ -60,6 +62,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"fault/address", testFault},
 		{"fault/calls", testCallsAfterFault},
 		{"fault/alias", testAliasFault},
+		{"fault/peer", testPeerFault},
 		{"fault/endless kernel", testEndlessKernel},
 		{"close", testClose},
 	} {

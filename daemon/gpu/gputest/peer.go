@@ -1,0 +1,122 @@
+package gputest
+
+import (
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// neighbour is the second device, with some memory.
+type neighbour struct {
+	context gpu.Context
+	memory  gpu.Memory
+	home    gpu.Range
+}
+
+func newNeighbour(t *testing.T, b *bench) *neighbour {
+	devices := b.backend.Devices()
+	if len(devices) < 2 {
+		t.Skip("this backend has one device")
+	}
+	c, err := b.backend.NewContext(1, gpu.ContextOptions{})
+	b.must(err)
+	n := &neighbour{c, c.Memory(), gpu.Range{Address: devices[1].Place(1).Address, Bytes: 2 * gpu.ChunkBytes}}
+	b.must(n.memory.Map(n.home))
+	return n
+}
+
+func (n *neighbour) holds(b *bench, what string, offset uint64, want []byte) {
+	b.t.Helper()
+	got := make([]byte, len(want))
+	_, err := n.memory.ReadAt(got, int64(n.home.Address+offset))
+	b.must(err)
+	b.same(what, got, want)
+}
+
+func (n *neighbour) place(offset uint64) gpu.Place {
+	return gpu.Place{Host: n.memory, Address: n.home.Address + offset}
+}
+
+// testPeerCopies has copies and fills, which work whether or not the devices may touch each other's memory.
+func testPeerCopies(t *testing.T, b *bench) {
+	n := newNeighbour(t, b)
+	data := noise(31, 1<<20)
+	_, err := n.memory.WriteAt(data, int64(n.home.Address))
+	b.must(err)
+	at := b.alloc(len(data))
+	b.run(linear(device(at), n.place(0), len(data)))
+	b.same("a copy from the other device", b.read(at, len(data)), data)
+
+	b.write(at, []byte("from here, in this order"))
+	b.run(linear(n.place(100), device(at), 24), linear(n.place(105), n.place(100), 4),
+		gpu.Fill{Address: n.home.Address + 111, Pattern: '-', PatternBytes: 1, Columns: 2, Rows: 1},
+		linear(device(at), n.place(100), 24))
+	b.same("copies and a fill, one after the other", b.read(at, 24), []byte("from from, -- this order"))
+	n.holds(b, "the other device's memory", 100, []byte("from from, -- this order"))
+
+	box := gpu.Copy{Dst: n.place(1 << 19), Src: device(at), Extent: [3]uint64{300, 7, 2}}
+	box.Dst.RowPitch, box.Dst.SlicePitch, box.Src.RowPitch, box.Src.SlicePitch = 512, 8192, 300, 2100
+	b.run(box)
+	content := b.read(at, 4200)
+	for slice := range uint64(2) {
+		for row := range uint64(7) {
+			n.holds(b, "a row of a box", 1<<19+slice*8192+row*512, content[slice*2100+row*300:][:300])
+		}
+	}
+	box.Dst, box.Src = box.Src, box.Dst
+	box.Dst.Address = b.alloc(4200)
+	b.run(box)
+	b.same("the box copied back", b.read(box.Dst.Address, 4200), content)
+}
+
+// testPeerAccess has kernels of one device that touch the memory of another.
+func testPeerAccess(t *testing.T, b *bench) {
+	n := newNeighbour(t, b)
+	b.mayReach(t)
+	peering, asks := b.context.(gpu.Peering)
+	if asks {
+		b.want("a device and itself", peering.AllowPeer(0, true), abi.InvalidDevice)
+		b.want("no device", peering.AllowPeer(99, true), abi.InvalidDevice)
+		b.must(peering.AllowPeer(1, true))
+		b.must(peering.AllowPeer(1, true))
+	}
+	store := b.kernel("store")
+	b.run(launch(store, 1, 1, n.home.Address+64, uint32(77)))
+	n.holds(b, "a store of another device's kernel", 64, words(77))
+	later := gpu.Range{Address: n.home.End(), Bytes: gpu.ChunkBytes}
+	b.must(n.memory.Map(later))
+	b.run(launch(store, 1, 1, later.Address, uint32(78)),
+		gpu.Fill{Address: later.Address + 4, Pattern: 79, PatternBytes: 4, Columns: 1, Rows: 1})
+	n.holds(b, "in memory that came later", n.home.Bytes, words(78, 79))
+	if asks {
+		b.must(peering.AllowPeer(1, false))
+		b.must(peering.AllowPeer(1, true))
+		b.run(launch(store, 1, 1, later.Address, uint32(80)))
+		n.holds(b, "allowed again", n.home.Bytes, words(80))
+	}
+}
+
+// mayReach skips the test where the first device cannot be allowed to touch the second one's memory.
+func (b *bench) mayReach(t *testing.T) {
+	if b.backend.Devices()[0].Attributes[abi.AttrPeers]&2 == 0 {
+		t.Skip("these devices cannot touch each other's memory")
+	}
+}
+
+// testPeerFault ends with a kernel that touches what it is not allowed to any more.
+func testPeerFault(t *testing.T, b *bench) {
+	n := newNeighbour(t, b)
+	b.mayReach(t)
+	peering, asks := b.context.(gpu.Peering)
+	if !asks {
+		t.Skip("kernels of this backend always reach other devices")
+	}
+	store := b.kernel("store")
+	b.must(peering.AllowPeer(1, true))
+	b.run(launch(store, 1, 1, n.home.Address, uint32(77)))
+	b.must(peering.AllowPeer(1, false))
+	s := b.stream()
+	_ = s.Submit(launch(store, 1, 1, n.home.Address, uint32(78)))
+	b.want("a store that is not allowed any more", s.Synchronize(), abi.IllegalAddress)
+}
