@@ -79,25 +79,6 @@ int32_t phos_launch(uint64_t context, uint64_t function, const struct phos_shape
 						s->block[2], s->shared_bytes, stream, NULL, bytes > 0 ? extra : NULL);
 }
 
-/* The call takes a pointer a parameter, and no block. */
-int32_t phos_launch_cooperative(uint64_t context, uint64_t function, const struct phos_shape *s, uint64_t stream,
-				const struct phos_arguments *a)
-{
-	void **each = calloc(a->count + 1, sizeof *each);
-	if (each == NULL)
-		return 2;
-	for (uint32_t i = 0; i < a->count; i++)
-		each[i] = (char *)a->block + a->offsets[i];
-	int32_t result = phos_enter(context);
-	if (result == 0)
-		result = CALL(PHOS_LAUNCH_COOPERATIVE, uint64_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
-			      uint32_t, uint32_t, uint64_t,
-			      void **)(function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1],
-				       s->block[2], s->shared_bytes, stream, each);
-	free(each);
-	return result;
-}
-
 struct kernel_node {
 	uint64_t function;
 	uint32_t grid[3], block[3];

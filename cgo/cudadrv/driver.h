@@ -60,14 +60,6 @@ int32_t phos_link(uint64_t context, const char *const *texts, const size_t *byte
 		  size_t log_bytes, uint64_t *module);
 int32_t phos_list_functions(uint64_t context, uint64_t module, uint64_t *functions, uint32_t count);
 
-/* A kernel's parameters: one block, and where each lies in it. */
-struct phos_arguments {
-	const void *block;
-	size_t bytes;
-	const uint32_t *offsets;
-	uint32_t count;
-};
-
 struct phos_shape {
 	uint32_t grid[3], block[3];
 	uint32_t shared_bytes;
@@ -75,8 +67,29 @@ struct phos_shape {
 
 int32_t phos_launch(uint64_t context, uint64_t function, const struct phos_shape *shape, uint64_t stream,
 		    const void *block, size_t bytes);
-int32_t phos_launch_cooperative(uint64_t context, uint64_t function, const struct phos_shape *shape, uint64_t stream,
-				const struct phos_arguments *arguments);
+/* The same with attributes, laid out as CUlaunchAttribute. */
+int32_t phos_launch_with(uint64_t context, uint64_t function, const struct phos_shape *shape, uint64_t stream,
+			 const void *block, size_t bytes, const void *attributes, uint32_t count);
+
+enum { PHOS_ACTIVE_CLUSTERS, PHOS_LARGEST_CLUSTER };
+int32_t phos_clusters(uint64_t context, int what, uint64_t function, const struct phos_shape *shape,
+		      const void *attributes, uint32_t count, int32_t *clusters);
+
+/* abi.TensorMap. */
+struct phos_tensor {
+	uint64_t kind, type, rank, address;
+	uint64_t sizes[5], strides[4], box[5], steps[5];
+	int64_t lower[3], upper[3];
+	uint64_t channels, pixels, mode;
+	uint64_t interleave, swizzle, promotion, fill;
+};
+
+/* encoded is 128 bytes, at any address. */
+int32_t phos_tensor_map(uint64_t context, const struct phos_tensor *tensor, void *encoded);
+int32_t phos_tensor_replace(uint64_t context, void *encoded, uint64_t address);
+
+/* What a kernel node has besides its shape. Attributes that nodes cannot have are left out. */
+int32_t phos_node_attributes(uint64_t context, uint64_t node, const void *attributes, uint32_t count);
 
 /* Nodes of graphs. exec is 0 for a new node, or that in which the node changes. */
 int32_t phos_kernel_node(uint64_t context, uint64_t graph, uint64_t exec, uint64_t *node, const uint64_t *after,

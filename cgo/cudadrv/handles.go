@@ -1,6 +1,10 @@
 package cudadrv
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
 
 // ErrNoCgo means that this program was built without cgo.
 var ErrNoCgo = errors.New("this build has no cgo and cannot open a GPU driver")
@@ -54,8 +58,7 @@ type Box struct {
 type Shape struct {
 	Grid, Block [3]uint32
 	SharedBytes uint32
-	// Offsets says where each parameter lies, for a cooperative launch: one whose blocks run all at once. Else it is nil.
-	Offsets []uint32
+	Attributes  []abi.LaunchAttribute
 }
 
 // MemsetNode is a fill in a graph.

@@ -8,6 +8,8 @@ import "C"
 import (
 	"bytes"
 	"unsafe"
+
+	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 // logBytes is what there is room for of a compiler's complaints.
@@ -69,26 +71,48 @@ func (s *Shape) c() C.struct_phos_shape {
 	return C.struct_phos_shape{grid: three(s.Grid), block: three(s.Block), shared_bytes: C.uint32_t(s.SharedBytes)}
 }
 
+// attributes are as the driver has them.
+func (s *Shape) attributes() (first unsafe.Pointer, count C.uint32_t) {
+	return unsafe.Pointer(unsafe.SliceData(s.Attributes)), C.uint32_t(len(s.Attributes))
+}
+
 // Launch runs a kernel with one block of parameters.
 func (d *Driver) Launch(ctx Context, f Function, shape Shape, params []byte, stream Stream) error {
-	if shape.Offsets != nil {
-		return d.launchCooperative(ctx, f, shape, params, stream)
-	}
 	c := shape.c()
+	if first, count := shape.attributes(); count > 0 {
+		return result(C.phos_launch_with(C.uint64_t(ctx), C.uint64_t(f), &c, C.uint64_t(stream),
+			unsafe.Pointer(unsafe.SliceData(params)), C.size_t(len(params)), first, count))
+	}
 	return result(C.phos_launch(C.uint64_t(ctx), C.uint64_t(f), &c, C.uint64_t(stream),
 		unsafe.Pointer(unsafe.SliceData(params)), C.size_t(len(params))))
 }
 
-func (d *Driver) launchCooperative(ctx Context, f Function, shape Shape, params []byte, stream Stream) error {
-	block := C.CBytes(params)
-	defer C.free(block)
-	places := C.CBytes(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(shape.Offsets))), 4*len(shape.Offsets)))
-	defer C.free(places)
+// ActiveClusters is how many clusters of a launch fit a device.
+func (d *Driver) ActiveClusters(ctx Context, f Function, shape Shape) (n int32, err error) {
+	return d.clusters(ctx, f, shape, C.PHOS_ACTIVE_CLUSTERS)
+}
+
+// LargestCluster is how many blocks of a launch a cluster can have.
+func (d *Driver) LargestCluster(ctx Context, f Function, shape Shape) (n int32, err error) {
+	return d.clusters(ctx, f, shape, C.PHOS_LARGEST_CLUSTER)
+}
+
+func (d *Driver) clusters(ctx Context, f Function, shape Shape, what int) (n int32, err error) {
 	c := shape.c()
-	arguments := C.struct_phos_arguments{
-		block: block, bytes: C.size_t(len(params)), offsets: (*C.uint32_t)(places), count: C.uint32_t(len(shape.Offsets)),
-	}
-	return result(C.phos_launch_cooperative(C.uint64_t(ctx), C.uint64_t(f), &c, C.uint64_t(stream), &arguments))
+	first, count := shape.attributes()
+	err = result(C.phos_clusters(C.uint64_t(ctx), C.int(what), C.uint64_t(f), &c, first, count, (*C.int32_t)(&n)))
+	return n, err
+}
+
+// TensorMap encodes what a kernel is told of a tensor.
+func (d *Driver) TensorMap(ctx Context, tensor *abi.TensorMap) (encoded [abi.EncodedTensorMapBytes]byte, err error) {
+	err = result(C.phos_tensor_map(C.uint64_t(ctx), (*C.struct_phos_tensor)(unsafe.Pointer(tensor)), unsafe.Pointer(&encoded)))
+	return encoded, err
+}
+
+// TensorMapReplace gives an encoded tensor another address.
+func (d *Driver) TensorMapReplace(ctx Context, encoded *[abi.EncodedTensorMapBytes]byte, address uint64) error {
+	return result(C.phos_tensor_replace(C.uint64_t(ctx), unsafe.Pointer(encoded), C.uint64_t(address)))
 }
 
 // Placing is where a node goes: into a graph, behind others; or for Exec not zero, it is Node there that changes.
@@ -101,12 +125,15 @@ type Placing struct {
 
 func (p *Placing) after() *C.uint64_t { return (*C.uint64_t)(unsafe.SliceData(p.After)) }
 
-// KernelNode is a launch in a graph.
+// KernelNode is a launch in a graph. Attributes are for good: a node that changes in an executable graph keeps its own.
 func (d *Driver) KernelNode(ctx Context, p Placing, f Function, shape Shape, params []byte) (GraphNode, error) {
 	c := shape.c()
 	node := p.Node
 	err := result(C.phos_kernel_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
 		C.size_t(len(p.After)), C.uint64_t(f), &c, unsafe.Pointer(unsafe.SliceData(params)), C.size_t(len(params))))
+	if first, count := shape.attributes(); err == nil && count > 0 && p.Exec == 0 {
+		err = result(C.phos_node_attributes(C.uint64_t(ctx), C.uint64_t(node), first, count))
+	}
 	return node, err
 }
 

@@ -2,7 +2,11 @@
 
 package cudadrv
 
-import "os"
+import (
+	"os"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
 
 // Built says whether this program can open a driver at all.
 const Built = false
@@ -112,6 +116,22 @@ func (d *Driver) FunctionName(Context, Function) (string, error) { return "", Er
 
 // Launch runs a kernel.
 func (d *Driver) Launch(Context, Function, Shape, []byte, Stream) error { return ErrNoCgo }
+
+// ActiveClusters is how many clusters of a launch fit a device.
+func (d *Driver) ActiveClusters(Context, Function, Shape) (int32, error) { return 0, ErrNoCgo }
+
+// LargestCluster is how many blocks of a launch a cluster can have.
+func (d *Driver) LargestCluster(Context, Function, Shape) (int32, error) { return 0, ErrNoCgo }
+
+// TensorMap encodes what a kernel is told of a tensor.
+func (d *Driver) TensorMap(Context, *abi.TensorMap) (encoded [abi.EncodedTensorMapBytes]byte, err error) {
+	return encoded, ErrNoCgo
+}
+
+// TensorMapReplace gives an encoded tensor another address.
+func (d *Driver) TensorMapReplace(Context, *[abi.EncodedTensorMapBytes]byte, uint64) error {
+	return ErrNoCgo
+}
 
 // KernelNode is a launch in a graph.
 func (d *Driver) KernelNode(Context, Placing, Function, Shape, []byte) (GraphNode, error) {

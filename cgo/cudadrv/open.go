@@ -99,7 +99,7 @@ func find(library unsafe.Pointer, path string) error {
 		C.phos_driver[i] = look(n.symbol, n.optional)
 	}
 	for i := range C.int(C.PHOS_SPECIAL_CALLS) {
-		C.phos_special[i] = look(C.GoString(C.phos_special_name(i)), i == C.PHOS_ENUMERATE)
+		C.phos_special[i] = look(C.GoString(C.phos_special_name(i)), i == C.PHOS_ENUMERATE || i == C.PHOS_TENSOR_WIDE)
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%w: %s is too old: it lacks %s", ErrLibrary, path, strings.Join(missing, ", "))

@@ -25,7 +25,14 @@
 	X(PHOS_LINK_COMPLETE, "cuLinkComplete")                                                    \
 	X(PHOS_LINK_DESTROY, "cuLinkDestroy")                                                      \
 	X(PHOS_LAUNCH, "cuLaunchKernel")                                                           \
-	X(PHOS_LAUNCH_COOPERATIVE, "cuLaunchCooperativeKernel")                                    \
+	X(PHOS_LAUNCH_EX, "cuLaunchKernelEx")                                                      \
+	X(PHOS_CLUSTERS, "cuOccupancyMaxActiveClusters")                                           \
+	X(PHOS_CLUSTER_SIZE, "cuOccupancyMaxPotentialClusterSize")                                 \
+	X(PHOS_NODE_ATTRIBUTE, "cuGraphKernelNodeSetAttribute")                                    \
+	X(PHOS_TENSOR_TILED, "cuTensorMapEncodeTiled")                                             \
+	X(PHOS_TENSOR_IM2COL, "cuTensorMapEncodeIm2col")                                           \
+	X(PHOS_TENSOR_REPLACE, "cuTensorMapReplaceAddress")                                        \
+	X(PHOS_TENSOR_WIDE, "cuTensorMapEncodeIm2colWide")                                         \
 	X(PHOS_ADD_KERNEL, "cuGraphAddKernelNode_v2")                                              \
 	X(PHOS_ADD_COPY, "cuGraphAddMemcpyNode")                                                   \
 	X(PHOS_ADD_FILL, "cuGraphAddMemsetNode")                                                   \

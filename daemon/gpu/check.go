@@ -55,6 +55,8 @@ type LaunchLimits struct {
 	Required                     [3]uint32
 	DynamicSharedBytes           uint32
 	ParamBytes                   uint32
+	// Clusters says that the device runs clusters of several blocks.
+	Clusters bool
 	// Resident is how many blocks of a cooperative launch fit the device at once.
 	Resident func(threadsPerBlock int, dynamicSharedBytes uint64) (uint64, error)
 }
@@ -80,6 +82,9 @@ func (w Launch) Check(limit LaunchLimits) error {
 		return refuse(abi.InvalidValue, "%d bytes of dynamic shared memory, at most %d", w.SharedBytes, limit.DynamicSharedBytes)
 	case uint64(len(w.Params)) < uint64(limit.ParamBytes):
 		return refuse(abi.InvalidValue, "%d bytes of parameters, not %d", len(w.Params), limit.ParamBytes)
+	}
+	if cluster := w.Cluster(); cluster != [3]uint32{1, 1, 1} && !limit.Clusters {
+		return refuse(abi.NotSupported, "clusters of %v blocks, which the device has not", cluster)
 	}
 	if w.Cooperative {
 		if fit, err := limit.Resident(int(threads), uint64(w.SharedBytes)); err != nil || blocks > fit {

@@ -1,6 +1,11 @@
 package gpu
 
-import "io"
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
 
 // Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, MemoryOps, Record, Await, Call, Tell and
 // Nothing.
@@ -16,6 +21,22 @@ type Launch struct {
 	// Params is the packed parameter block; see FunctionInfo.Params for its layout. The stream may keep it.
 	Params      []byte
 	Cooperative bool
+	// Attributes ask for more, such as clusters of blocks; most launches have none. LaunchCooperative is not among them.
+	Attributes []abi.LaunchAttribute
+}
+
+// Cluster is how many blocks make a cluster, by dimension; 1, 1, 1 where no attribute says.
+func (l *Launch) Cluster() [3]uint32 {
+	for _, a := range l.Attributes {
+		if a.ID == abi.LaunchCluster {
+			var size [3]uint32
+			for i := range size {
+				size[i] = max(binary.LittleEndian.Uint32(a.Value[4*i:]), 1)
+			}
+			return size
+		}
+	}
+	return [3]uint32{1, 1, 1}
 }
 
 // Copy moves a box of bytes: Extent[0] bytes a row, Extent[1] rows, Extent[2] slices. A linear copy has Extent {n, 1, 1}.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/model"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -79,6 +80,9 @@ var messages = map[abi.Call]wire.Message{
 	abi.CallGraphExecUpdate: &wire.GraphExecUpdate{}, abi.CallGraphDot: &wire.GraphDot{}, abi.CallUserObjectCreate: &wire.UserObjectCreate{},
 	abi.CallUserObjectRetain: &wire.UserObjectRetain{}, abi.CallUserObjectRelease: &wire.UserObjectRelease{},
 	abi.CallGraphRetainUserObject: &wire.GraphRetainUserObject{}, abi.CallGraphReleaseUserObject: &wire.GraphReleaseUserObject{},
+	abi.CallLaunchWith: &wire.LaunchWith{}, abi.CallOccupancyClusters: &wire.OccupancyClusters{}, abi.CallTensorMap: &wire.TensorMap{},
+	abi.CallTensorMapReplace: &wire.TensorMapReplace{}, abi.CallGraphNodeAttributeGet: &wire.GraphNodeAttributeGet{},
+	abi.CallGraphNodeAttributeSet: &wire.GraphNodeAttributeSet{}, abi.CallGraphKernelNodeCopyAttributes: &wire.GraphKernelNodeCopyAttributes{},
 	abi.CallMemGetInfo: nil, abi.CallPing: nil,
 }
 
@@ -137,6 +141,7 @@ func typeOf(number abi.Call) graph.Type {
 		kind graph.Type
 	}{
 		{"KernelNode", graph.TypeKernel},
+		{"NodeAttribute", graph.TypeKernel},
 		{"MemcpyNode", graph.TypeMemcpy},
 		{"MemsetNode", graph.TypeMemset},
 		{"HostNode", graph.TypeHost},
@@ -348,7 +353,7 @@ func (c *caller) payload(number abi.Call) []byte {
 		case string:
 			field.SetString([]string{"double", "triple", "calls", "both", "table", "nothing"}[c.IntN(6)])
 		case []byte:
-			field.SetBytes(c.bytes())
+			field.SetBytes(c.bytes(name))
 		}
 	}
 	if in, is := v.Addr().Interface().(*wire.VmmSetAccess); is {
@@ -385,6 +390,8 @@ func (c *caller) wide(number abi.Call, name string) uint64 {
 			return programBase + answersAt
 		}
 		return c.address()
+	case "into":
+		return programBase + answersAt
 	case "dptr":
 		return latest(c, c.addresses)
 	case "dst", "src":
@@ -452,6 +459,8 @@ func (c *caller) signed(name string) int32 {
 		return []int32{0, 0, 0, 1, 1, 2}[c.IntN(6)]
 	case "limit":
 		return int32(c.IntN(8))
+	case "id":
+		return int32(c.IntN(18))
 	case "attrib":
 		return int32(7 + c.IntN(9))
 	case "value":
@@ -464,8 +473,49 @@ func (c *caller) signed(name string) int32 {
 	return int32(c.IntN(200))
 }
 
-// bytes are the parameters of the kernels that are loaded: an address and a count.
-func (c *caller) bytes() []byte {
+// attributes are of launches, made of any numbers; clusters are of one block mostly.
+func (c *caller) attributes(n int) (data []byte) {
+	for range n {
+		one := make([]byte, abi.LaunchAttributeBytes)
+		one[0] = []byte{2, 4, 5, 6, 8, 9, 10, 14, 16, 7}[c.IntN(10)]
+		for at := abi.LaunchAttributeBytes - abi.LaunchValueBytes; at < abi.LaunchAttributeBytes; at += 4 {
+			one[at] = []byte{1, 1, 1, 1, 0, 2}[c.IntN(6)]
+		}
+		data = append(data, one...)
+	}
+	return data[:len(data)-c.IntN(20)/19]
+}
+
+// tensor is a description that is a good one, unless a word of it is not.
+func (c *caller) tensor() []byte {
+	words := make([]uint64, abi.TensorMapBytes/8)
+	words[0], words[1], words[2], words[3] = uint64(c.IntN(3)), uint64(c.IntN(14)), uint64(1+c.IntN(5)), c.address()&^15
+	for i := range 5 {
+		words[4+i], words[13+i], words[18+i] = uint64(1+c.IntN(100)), uint64(1+c.IntN(16)), uint64(1+c.IntN(8))
+	}
+	for i := range 4 {
+		words[9+i] = 16 * uint64(1+c.IntN(100))
+	}
+	if c.IntN(4) == 0 {
+		words[c.IntN(len(words))] = uint64(c.IntN(1000)) << c.IntN(50)
+	}
+	data, _ := binary.Append(nil, binary.LittleEndian, words)
+	return data
+}
+
+// bytes are the parameters of the kernels that are loaded, an address and a count, unless the name says what else.
+func (c *caller) bytes(name string) []byte {
+	switch name {
+	case "attributes":
+		return c.attributes(1 + c.IntN(3))
+	case "attribute":
+		return c.attributes(1)
+	case "description":
+		return c.tensor()
+	case "map":
+		encoded, _ := model.EncodeTensor(&abi.TensorMap{Rank: 1, Sizes: [5]uint64{1}, Box: [5]uint64{1}, Steps: [5]uint64{1}})
+		return encoded[:]
+	}
 	count := []uint32{4, 30, 1000}[c.IntN(3)]
 	b := binary.LittleEndian.AppendUint64(nil, c.address()&^3)
 	return binary.LittleEndian.AppendUint32(b, count)

@@ -277,6 +277,9 @@ func (s *Session) graphKernelNodeSet(_ *Call, in *wire.GraphKernelNodeSet) error
 	if err != nil {
 		return err
 	}
+	if n, err := s.graphs.Node(in.Node); err == nil {
+		op = op.As(n.Op)
+	}
 	return s.setNode(in.Node, op)
 }
 
@@ -284,6 +287,11 @@ func (s *Session) graphExecKernelNodeSet(_ *Call, in *wire.GraphExecKernelNodeSe
 	op, err := s.kernelOp(in.Function, [3]uint32{in.GridX, in.GridY, in.GridZ}, [3]uint32{in.BlockX, in.BlockY, in.BlockZ}, in.SharedBytes, in.Params)
 	if err != nil {
 		return err
+	}
+	if x, err := s.executable(in.Exec); err == nil {
+		if step, found := x.plan.Index[in.Node]; found {
+			op = op.As(x.ops[step])
+		}
 	}
 	return s.replaceNode(in.Exec, in.Node, op)
 }

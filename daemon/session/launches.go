@@ -1,34 +1,74 @@
 package session
 
 import (
+	"encoding/binary"
+	"fmt"
+
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-const launchCooperative = 1
+const (
+	launchCooperative    = 1
+	mostLaunchAttributes = 16
+)
 
 // launch runs a kernel. This is the call that programs make most; what it costs here they pay a million times.
 func (s *Session) launch(call *Call, in *wire.Launch) error {
-	st, err := s.stream(call, in.Stream)
-	if err != nil {
-		return err
-	}
-	f, err := s.function(st.context, abi.Handle(in.Function))
-	if err != nil {
-		return err
-	}
-	k := graph.Kernel{
+	return s.launchKernel(call, in.Stream, &graph.Kernel{
 		Function: abi.Handle(in.Function), SharedBytes: in.SharedBytes, Cooperative: in.Flags&launchCooperative != 0,
 		Grid: [3]uint32{in.GridX, in.GridY, in.GridZ}, Block: [3]uint32{in.BlockX, in.BlockY, in.BlockZ},
-	}
-	if err := f.accepts(&k, len(in.Params)); err != nil {
+		Params: in.Params,
+	})
+}
+
+func (s *Session) launchWith(call *Call, in *wire.LaunchWith) error {
+	attributes, err := launchAttributes(in.Attributes)
+	if err != nil {
 		return err
 	}
-	k.Params = s.params.keep(in.Params)
+	return s.launchKernel(call, in.Stream, &graph.Kernel{
+		Function: abi.Handle(in.Function), SharedBytes: in.SharedBytes, Cooperative: in.Flags&launchCooperative != 0,
+		Grid: [3]uint32{in.GridX, in.GridY, in.GridZ}, Block: [3]uint32{in.BlockX, in.BlockY, in.BlockZ},
+		Params: in.Params, Attributes: attributes,
+	})
+}
+
+// launchAttributes reads what the program wrote. Of what it names, all must be something that a backend can be trusted with.
+func launchAttributes(data []byte) ([]abi.LaunchAttribute, error) {
+	if len(data)%abi.LaunchAttributeBytes != 0 || len(data) > mostLaunchAttributes*abi.LaunchAttributeBytes {
+		return nil, invalid("launch", "attributes of no possible size")
+	}
+	attributes := make([]abi.LaunchAttribute, len(data)/abi.LaunchAttributeBytes)
+	for i := range attributes {
+		each := data[i*abi.LaunchAttributeBytes:][:abi.LaunchAttributeBytes]
+		attributes[i].ID = abi.LaunchAttributeID(binary.LittleEndian.Uint32(each))
+		copy(attributes[i].Value[:], each[abi.LaunchAttributeBytes-abi.LaunchValueBytes:])
+		if id := attributes[i].ID; !id.Passed() || id == abi.LaunchCooperative {
+			return nil, &gpu.Error{Op: "launch", Code: abi.NotSupported, Detail: fmt.Sprintf("launch attribute %d", id)}
+		}
+	}
+	return attributes, nil
+}
+
+// launchKernel runs a kernel whose parameters lie in the frame.
+func (s *Session) launchKernel(call *Call, stream abi.Handle, k *graph.Kernel) error {
+	st, err := s.stream(call, stream)
+	if err != nil {
+		return err
+	}
+	f, err := s.function(st.context, k.Function)
+	if err != nil {
+		return err
+	}
+	if err := f.accepts(k, len(k.Params)); err != nil {
+		return err
+	}
+	k.Params = s.params.keep(k.Params)
 	if st.line.Capturing() {
-		_, err := st.line.Add(k)
+		_, err := st.line.Add(*k)
 		return err
 	}
 	if st.line.Legacy && s.capturing > 0 {
@@ -38,7 +78,7 @@ func (s *Session) launch(call *Call, in *wire.Launch) error {
 	}
 	s.recent.note(f)
 	st.keeps(len(k.Params))
-	return s.enqueue(st, f.work(&k))
+	return s.enqueue(st, f.work(k))
 }
 
 // accepts checks what every backend would have to check. Shapes that only some devices can run are theirs to refuse.
@@ -56,7 +96,10 @@ func (f *function) accepts(k *graph.Kernel, paramBytes int) error {
 
 // work makes work of a kernel that f accepts.
 func (f *function) work(k *graph.Kernel) gpu.Launch {
-	return gpu.Launch{Function: f.code, Grid: k.Grid, Block: k.Block, SharedBytes: k.SharedBytes, Params: k.Params, Cooperative: k.Cooperative}
+	return gpu.Launch{
+		Function: f.code, Grid: k.Grid, Block: k.Block, SharedBytes: k.SharedBytes, Params: k.Params, Cooperative: k.Cooperative,
+		Attributes: k.Attributes,
+	}
 }
 
 func (s *Session) funcSetAttribute(call *Call, in *wire.FuncSetAttribute) error {

@@ -1154,6 +1154,56 @@ func (s *Session) dispatch(call *Call) {
 		}
 		out := new(wire.IpcOpenEventReply)
 		s.finish(call, s.ipcOpenEvent(call, &in, out), out)
+	case abi.CallLaunchWith:
+		var in wire.LaunchWith
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.launchWith(call, &in), nil)
+	case abi.CallOccupancyClusters:
+		var in wire.OccupancyClusters
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		out := new(wire.OccupancyClustersReply)
+		s.finish(call, s.occupancyClusters(call, &in, out), out)
+	case abi.CallTensorMap:
+		var in wire.TensorMap
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.tensorMap(call, &in), nil)
+	case abi.CallTensorMapReplace:
+		var in wire.TensorMapReplace
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.tensorMapReplace(call, &in), nil)
+	case abi.CallGraphNodeAttributeGet:
+		var in wire.GraphNodeAttributeGet
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.graphNodeAttributeGet(call, &in), nil)
+	case abi.CallGraphNodeAttributeSet:
+		var in wire.GraphNodeAttributeSet
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.graphNodeAttributeSet(call, &in), nil)
+	case abi.CallGraphKernelNodeCopyAttributes:
+		var in wire.GraphKernelNodeCopyAttributes
+		if err := in.Decode(call.Payload); err != nil {
+			s.finish(call, err, nil)
+			return
+		}
+		s.finish(call, s.graphKernelNodeCopyAttributes(call, &in), nil)
 	default:
 		s.unknown(call)
 	}

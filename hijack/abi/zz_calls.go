@@ -157,6 +157,13 @@ const (
 	CallIpcClose                                           Call = 247
 	CallIpcExportEvent                                     Call = 248
 	CallIpcOpenEvent                                       Call = 249
+	CallLaunchWith                                         Call = 280
+	CallOccupancyClusters                                  Call = 281
+	CallTensorMap                                          Call = 282
+	CallTensorMapReplace                                   Call = 283
+	CallGraphNodeAttributeGet                              Call = 284
+	CallGraphNodeAttributeSet                              Call = 285
+	CallGraphKernelNodeCopyAttributes                      Call = 286
 )
 
 var calls = [...]callInfo{
@@ -313,4 +320,11 @@ var calls = [...]callInfo{
 	CallIpcClose:                                           {"ipcClose", ClassWait, "dptr"},
 	CallIpcExportEvent:                                     {"ipcExportEvent", ClassSync, "event"},
 	CallIpcOpenEvent:                                       {"ipcOpenEvent", ClassWait, "exporter0 exporter1 key0 key1"},
+	CallLaunchWith:                                         {"launchWith", ClassAsync, "function gridX gridY gridZ blockX blockY blockZ sharedBytes stream flags attributes* params*"},
+	CallOccupancyClusters:                                  {"occupancyClusters", ClassSync, "what function gridX gridY gridZ blockX blockY blockZ sharedBytes attributes*"},
+	CallTensorMap:                                          {"tensorMap", ClassSync, "into description*"},
+	CallTensorMapReplace:                                   {"tensorMapReplace", ClassSync, "address into map*"},
+	CallGraphNodeAttributeGet:                              {"graphNodeAttributeGet", ClassSync, "node id into"},
+	CallGraphNodeAttributeSet:                              {"graphNodeAttributeSet", ClassSync, "node attribute*"},
+	CallGraphKernelNodeCopyAttributes:                      {"cuGraphKernelNodeCopyAttributes", ClassSync, "dst src"},
 }

@@ -19,19 +19,30 @@ enum device_attribute {
 
 /* Attributes of cuLaunchKernelEx. */
 enum launch_attribute {
+	ATTRIBUTE_IGNORE = 0,
+	ATTRIBUTE_ACCESS_POLICY = 1,
 	ATTRIBUTE_COOPERATIVE = 2,
-	ATTRIBUTE_CLUSTER = 4,
+	ATTRIBUTE_SYNCHRONIZATION = 3,
 	ATTRIBUTE_EVENT = 7,
 	ATTRIBUTE_COMPLETION_EVENT = 12,
 	ATTRIBUTE_UPDATABLE = 13,
-	ATTRIBUTE_KNOWN = 14,
+	ATTRIBUTE_KNOWN = 16,
 };
 
 /* What is launched besides the function. */
 struct shape {
 	uint32_t grid[3], block[3];
 	uint32_t shared_bytes, flags;
+	const struct attributes *attributes; /* NULL: none */
 };
+
+/* Attributes that the session is told. */
+struct attributes {
+	uint32_t count;
+	CUlaunchAttribute each[16];
+};
+
+#define ATTRIBUTE_BYTES(a) ((size_t)(a)->count * sizeof(a)->each[0])
 
 static bool within(const uint32_t size[3], const int32_t *limits)
 {
@@ -61,7 +72,7 @@ static CUresult check_shape(const struct phos_function *f, const struct shape *s
 	return CUDA_SUCCESS;
 }
 
-/* Posts the frame of "launch" (hijack/spec): ten scalars and the parameter block. */
+/* Posts the frame of "launch" or "launchWith" (hijack/spec): ten scalars and the parameter block. */
 static CUresult post_launch(CUfunction function, const struct phos_function *f,
 			    const struct shape *s, CUstream stream,
 			    const struct phos_arguments *arguments)
@@ -81,7 +92,13 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 		for (uint32_t i = 0; i < f->parameter_count; i++)
 			phos_touch(arguments->each[i], f->parameters[i].bytes);
 	}
-	if (!phos_begin(&c, PHOS_CALL_launch, PHOS_CONTEXT, PHOS_WORDS(10) + PHOS_ARRAY(bytes)))
+	const struct attributes *more = s->attributes;
+	bool begun =
+		__builtin_expect(more == NULL, 1)
+			? phos_begin(&c, PHOS_CALL_launch, PHOS_CONTEXT, PHOS_WORDS(10) + PHOS_ARRAY(bytes))
+			: phos_begin(&c, PHOS_CALL_launchWith, PHOS_CONTEXT,
+				     PHOS_WORDS(10) + PHOS_ARRAY(ATTRIBUTE_BYTES(more)) + PHOS_ARRAY(bytes));
+	if (!begun)
 		return c.result;
 	phos_put_u64(&c, function);
 	for (int i = 0; i < 3; i++)
@@ -91,6 +108,8 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 	phos_put_u64(&c, s->shared_bytes);
 	phos_put_u64(&c, stream);
 	phos_put_u64(&c, s->flags);
+	if (more != NULL)
+		phos_put_bytes(&c, more->each, ATTRIBUTE_BYTES(more));
 	if (block != NULL) {
 		phos_put_bytes(&c, block, bytes);
 	} else {
@@ -123,7 +142,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 			void **kernel_parameters, void **extra)
 {
 	struct shape shape = {
-		{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0};
+		{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0, NULL};
 	return launch(function, &shape, stream, kernel_parameters, extra);
 }
 
@@ -135,24 +154,26 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, uns
 	struct shape shape = {{grid_x, grid_y, grid_z},
 			      {block_x, block_y, block_z},
 			      shared_bytes,
-			      LAUNCH_COOPERATIVE};
+			      LAUNCH_COOPERATIVE,
+			      NULL};
 	return launch(function, &shape, stream, kernel_parameters, NULL);
 }
 
-/* Applies the attributes of a launch. Most are hints, or permissions to overlap that need not be
- * used. */
-static CUresult apply_attributes(const CUlaunchConfig *config, struct shape *shape)
+/* Takes the attributes of a launch apart. Those that are left out are hints, and such that have nothing to
+ * say: a policy of waiting, a window of a cache that no device is said to have. */
+static CUresult take_attributes(const CUlaunchConfig *config, struct shape *shape,
+				struct attributes *more)
 {
+	more->count = 0;
 	for (unsigned int i = 0; i < config->numAttrs; i++) {
 		const CUlaunchAttribute *a = &config->attrs[i];
 		switch (a->id) {
+		case ATTRIBUTE_IGNORE:
+		case ATTRIBUTE_ACCESS_POLICY:
+		case ATTRIBUTE_SYNCHRONIZATION:
+			break;
 		case ATTRIBUTE_COOPERATIVE:
 			shape->flags |= a->value.cooperative != 0 ? LAUNCH_COOPERATIVE : 0;
-			break;
-		case ATTRIBUTE_CLUSTER:
-			if (a->value.cluster[0] > 1 || a->value.cluster[1] > 1 ||
-			    a->value.cluster[2] > 1)
-				return phos_refuse("cuLaunchKernelEx with clusters of blocks");
 			break;
 		case ATTRIBUTE_EVENT:
 		case ATTRIBUTE_COMPLETION_EVENT:
@@ -162,42 +183,69 @@ static CUresult apply_attributes(const CUlaunchConfig *config, struct shape *sha
 		default:
 			if (a->id < 0 || a->id > ATTRIBUTE_KNOWN)
 				return phos_refuse(
-					"cuLaunchKernelEx with an attribute unknown to CUDA 12.4");
+					"cuLaunchKernelEx with an attribute unknown to CUDA 13.0");
+			if (more->count == sizeof more->each / sizeof more->each[0])
+				return CUDA_ERROR_INVALID_VALUE;
+			more->each[more->count++] = *a;
 		}
 	}
+	shape->attributes = more->count > 0 ? more : NULL;
 	return CUDA_SUCCESS;
+}
+
+static CUresult take_config(const CUlaunchConfig *config, struct shape *shape,
+			    struct attributes *more)
+{
+	if (config == NULL || (config->numAttrs > 0 && config->attrs == NULL))
+		return CUDA_ERROR_INVALID_VALUE;
+	*shape = (struct shape){
+		{config->gridDimX, config->gridDimY, config->gridDimZ},
+		{config->blockDimX, config->blockDimY, config->blockDimZ},
+		config->sharedMemBytes,
+		0,
+		NULL,
+	};
+	return take_attributes(config, shape, more);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
 			  void **kernel_parameters, void **extra)
 {
-	if (config == NULL || (config->numAttrs > 0 && config->attrs == NULL))
-		return CUDA_ERROR_INVALID_VALUE;
-	struct shape shape = {
-		{config->gridDimX, config->gridDimY, config->gridDimZ},
-		{config->blockDimX, config->blockDimY, config->blockDimZ},
-		config->sharedMemBytes,
-		0,
-	};
-	CUresult result = apply_attributes(config, &shape);
+	struct attributes more;
+	struct shape shape;
+	CUresult result = take_config(config, &shape, &more);
 	return result == CUDA_SUCCESS
 		       ? launch(function, &shape, config->hStream, kernel_parameters, extra)
 		       : result;
 }
 
-CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function,
-				      const CUlaunchConfig *config)
+enum { CLUSTERS_THAT_FIT, LARGEST_CLUSTER };
+
+static CUresult clusters(int *count, unsigned what, CUfunction function,
+			 const CUlaunchConfig *config)
 {
-	uint32_t cluster[3] = {1, 1, 1};
-	if (clusters == NULL || config == NULL || (config->numAttrs > 0 && config->attrs == NULL))
+	struct attributes more;
+	struct shape s;
+	if (count == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < config->numAttrs; i++)
-		if (config->attrs[i].id == ATTRIBUTE_CLUSTER)
-			memcpy(cluster, config->attrs[i].value.cluster, sizeof cluster);
-	return phos_call_occupancyMaxActiveClusters(
-		function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
-		config->blockDimY, config->blockDimZ, config->sharedMemBytes, cluster[0],
-		cluster[1], cluster[2], clusters);
+	CUresult result = take_config(config, &s, &more);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return phos_call_occupancyClusters(what, function, s.grid[0], s.grid[1], s.grid[2],
+					   s.block[0], s.block[1], s.block[2], s.shared_bytes,
+					   (const unsigned char *)more.each, ATTRIBUTE_BYTES(&more),
+					   count);
+}
+
+CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function, const CUlaunchConfig *config)
+{
+	return clusters(count, CLUSTERS_THAT_FIT, function, config);
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
+					    const CUlaunchConfig *config)
+{
+	return clusters(size, LARGEST_CLUSTER, function, config);
 }
 
 /* The block size that keeps most threads on a multiprocessor; of equals the largest. */

@@ -56,6 +56,14 @@ typedef int32_t CUmem_range_attribute;
 typedef int32_t CUgraphMem_attribute;
 typedef int32_t CUmemcpySrcAccessOrder;
 typedef int32_t CUmemcpy3DOperandType;
+typedef int32_t CUdevResourceType;
+typedef uint64_t CUgreenCtx;
+typedef int32_t CUtensorMapDataType;
+typedef int32_t CUtensorMapInterleave;
+typedef int32_t CUtensorMapSwizzle;
+typedef int32_t CUtensorMapL2promotion;
+typedef int32_t CUtensorMapFloatOOBfill;
+typedef int32_t CUtensorMapIm2ColWideMode;
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *userData);
 typedef size_t (*CUoccupancyB2DSize)(int blockSize);
@@ -365,6 +373,24 @@ typedef struct {
 	unsigned char reserved[5];
 } CUgraphEdgeData;
 _Static_assert(sizeof(CUgraphEdgeData) == 8, "CUgraphEdgeData");
+
+typedef struct {
+	uint64_t opaque[16];
+} CUtensorMap;
+_Static_assert(sizeof(CUtensorMap) == 128, "CUtensorMap");
+
+typedef struct {
+	unsigned char bytes[64];
+} CUlaunchAttributeValue;
+_Static_assert(sizeof(CUlaunchAttributeValue) == 64, "CUlaunchAttributeValue");
+
+typedef struct {
+	int type;
+	unsigned char internal[92];
+	unsigned int smCount;
+	unsigned char more[44];
+} CUdevResource;
+_Static_assert(sizeof(CUdevResource) == 144, "CUdevResource");
 
 typedef struct {
 	CUlaunchAttributeID id;

@@ -164,6 +164,13 @@ enum {
 	PHOS_CALL_ipcClose = 247,
 	PHOS_CALL_ipcExportEvent = 248,
 	PHOS_CALL_ipcOpenEvent = 249,
+	PHOS_CALL_launchWith = 280,
+	PHOS_CALL_occupancyClusters = 281,
+	PHOS_CALL_tensorMap = 282,
+	PHOS_CALL_tensorMapReplace = 283,
+	PHOS_CALL_graphNodeAttributeGet = 284,
+	PHOS_CALL_graphNodeAttributeSet = 285,
+	PHOS_CALL_cuGraphKernelNodeCopyAttributes = 286,
 };
 
 CUresult phos_call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
@@ -250,6 +257,12 @@ CUresult phos_call_ipcOpen(uint64_t exporter0, uint64_t exporter1, uint64_t key0
 CUresult phos_call_ipcClose(CUdeviceptr dptr, int *closed);
 CUresult phos_call_ipcExportEvent(CUevent event, uint64_t *exporter0, uint64_t *exporter1, uint64_t *key0, uint64_t *key1);
 CUresult phos_call_ipcOpenEvent(uint64_t exporter0, uint64_t exporter1, uint64_t key0, uint64_t key1, CUevent *event);
+CUresult phos_call_launchWith(uint64_t function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream stream, unsigned int flags, const unsigned char *attributes, size_t attributeBytes, const unsigned char *params, size_t paramBytes);
+CUresult phos_call_occupancyClusters(unsigned int what, uint64_t function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, const unsigned char *attributes, size_t attributeBytes, int *count);
+CUresult phos_call_tensorMap(const unsigned char *description, size_t descriptionBytes, uint64_t into);
+CUresult phos_call_tensorMapReplace(const unsigned char *map, size_t mapBytes, uint64_t address, uint64_t into);
+CUresult phos_call_graphNodeAttributeGet(CUgraphNode node, CUlaunchAttributeID id, uint64_t into);
+CUresult phos_call_graphNodeAttributeSet(CUgraphNode node, const unsigned char *attribute, size_t attributeBytes);
 
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode);
@@ -501,6 +514,14 @@ PHOS_EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, 
 PHOS_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
 PHOS_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
 PHOS_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device);
+PHOS_EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, CUlaunchAttributeValue *value);
+PHOS_EXPORT CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUlaunchAttributeID attr, const CUlaunchAttributeValue *value);
+PHOS_EXPORT CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src);
+PHOS_EXPORT CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type);
+PHOS_EXPORT CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type);
+PHOS_EXPORT CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx);
+PHOS_EXPORT CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx);
+PHOS_EXPORT CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx);
 PHOS_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);
 PHOS_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
 PHOS_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
@@ -519,6 +540,7 @@ PHOS_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize,
 PHOS_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit);
 PHOS_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize);
 PHOS_EXPORT CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config);
+PHOS_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config);
 PHOS_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
 PHOS_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
 PHOS_EXPORT CUresult cuLibraryUnload(CUlibrary library);
@@ -662,6 +684,10 @@ PHOS_EXPORT CUresult cuStreamSetAttribute(CUstream hStream, CUlaunchAttributeID 
 PHOS_EXPORT CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUlaunchAttributeID attr, const void *value);
 PHOS_EXPORT CUresult cuStreamCopyAttributes(CUstream dst, CUstream src);
 PHOS_EXPORT CUresult cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src);
+PHOS_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, unsigned int tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const uint32_t *boxDim, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
+PHOS_EXPORT CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, unsigned int tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, unsigned int channelsPerPixel, unsigned int pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
+PHOS_EXPORT CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, unsigned int tensorRank, void *globalAddress, const uint64_t *globalDim, const uint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, unsigned int channelsPerPixel, unsigned int pixelsPerColumn, const uint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
+PHOS_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress);
 PHOS_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option);
 PHOS_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags);
 PHOS_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size);

@@ -2482,6 +2482,125 @@ CUresult phos_call_ipcOpenEvent(uint64_t exporter0, uint64_t exporter1, uint64_t
 	return phos_r;
 }
 
+CUresult phos_call_launchWith(uint64_t function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream stream, unsigned int flags, const unsigned char *attributes, size_t attributeBytes, const unsigned char *params, size_t paramBytes)
+{
+	struct phos_call phos_c;
+	if (attributeBytes > PHOS_INLINE_MAX / 1 || (attributes == NULL && attributeBytes > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (paramBytes > PHOS_INLINE_MAX / 1 || (params == NULL && paramBytes > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attributes != NULL)
+		phos_touch(attributes, attributeBytes);
+	if (params != NULL)
+		phos_touch(params, paramBytes);
+	if (!phos_begin(&phos_c, 280, PHOS_CONTEXT, PHOS_WORDS(10) + PHOS_ARRAY(attributeBytes) + PHOS_ARRAY(paramBytes)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, function);
+	phos_put_u64(&phos_c, gridX);
+	phos_put_u64(&phos_c, gridY);
+	phos_put_u64(&phos_c, gridZ);
+	phos_put_u64(&phos_c, blockX);
+	phos_put_u64(&phos_c, blockY);
+	phos_put_u64(&phos_c, blockZ);
+	phos_put_u64(&phos_c, sharedBytes);
+	phos_put_u64(&phos_c, stream);
+	phos_put_u64(&phos_c, flags);
+	phos_put_bytes(&phos_c, attributes, attributeBytes);
+	phos_put_bytes(&phos_c, params, paramBytes);
+	return phos_post(&phos_c);
+}
+
+CUresult phos_call_occupancyClusters(unsigned int what, uint64_t function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, const unsigned char *attributes, size_t attributeBytes, int *count)
+{
+	struct phos_call phos_c;
+	if (count == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attributeBytes > PHOS_INLINE_MAX / 1 || (attributes == NULL && attributeBytes > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attributes != NULL)
+		phos_touch(attributes, attributeBytes);
+	if (!phos_begin(&phos_c, 281, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(9) + PHOS_ARRAY(attributeBytes)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, what);
+	phos_put_u64(&phos_c, function);
+	phos_put_u64(&phos_c, gridX);
+	phos_put_u64(&phos_c, gridY);
+	phos_put_u64(&phos_c, gridZ);
+	phos_put_u64(&phos_c, blockX);
+	phos_put_u64(&phos_c, blockY);
+	phos_put_u64(&phos_c, blockZ);
+	phos_put_u64(&phos_c, sharedBytes);
+	phos_put_bytes(&phos_c, attributes, attributeBytes);
+	CUresult phos_r = phos_wait(&phos_c);
+	uint64_t count_word = phos_take_u64(&phos_c);
+	*count = (int)count_word;
+	return phos_r;
+}
+
+CUresult phos_call_tensorMap(const unsigned char *description, size_t descriptionBytes, uint64_t into)
+{
+	struct phos_call phos_c;
+	if (descriptionBytes > PHOS_INLINE_MAX / 1 || (description == NULL && descriptionBytes > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (description != NULL)
+		phos_touch(description, descriptionBytes);
+	if (!phos_begin(&phos_c, 282, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(1) + PHOS_ARRAY(descriptionBytes)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, into);
+	phos_put_bytes(&phos_c, description, descriptionBytes);
+	return phos_wait(&phos_c);
+}
+
+CUresult phos_call_tensorMapReplace(const unsigned char *map, size_t mapBytes, uint64_t address, uint64_t into)
+{
+	struct phos_call phos_c;
+	if (mapBytes > PHOS_INLINE_MAX / 1 || (map == NULL && mapBytes > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (map != NULL)
+		phos_touch(map, mapBytes);
+	if (!phos_begin(&phos_c, 283, PHOS_WAIT | PHOS_CONTEXT, PHOS_WORDS(2) + PHOS_ARRAY(mapBytes)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, address);
+	phos_put_u64(&phos_c, into);
+	phos_put_bytes(&phos_c, map, mapBytes);
+	return phos_wait(&phos_c);
+}
+
+CUresult phos_call_graphNodeAttributeGet(CUgraphNode node, CUlaunchAttributeID id, uint64_t into)
+{
+	struct phos_call phos_c;
+	if (!phos_begin(&phos_c, 284, PHOS_WAIT, PHOS_WORDS(3)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, node);
+	phos_put_u64(&phos_c, (uint64_t)(int64_t)id);
+	phos_put_u64(&phos_c, into);
+	return phos_wait(&phos_c);
+}
+
+CUresult phos_call_graphNodeAttributeSet(CUgraphNode node, const unsigned char *attribute, size_t attributeBytes)
+{
+	struct phos_call phos_c;
+	if (attributeBytes > PHOS_INLINE_MAX / 1 || (attribute == NULL && attributeBytes > 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute != NULL)
+		phos_touch(attribute, attributeBytes);
+	if (!phos_begin(&phos_c, 285, PHOS_WAIT, PHOS_WORDS(1) + PHOS_ARRAY(attributeBytes)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, node);
+	phos_put_bytes(&phos_c, attribute, attributeBytes);
+	return phos_wait(&phos_c);
+}
+
+CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	struct phos_call phos_c;
+	if (!phos_begin(&phos_c, 286, PHOS_WAIT, PHOS_WORDS(2)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, dst);
+	phos_put_u64(&phos_c, src);
+	return phos_wait(&phos_c);
+}
+
 CUresult cuStreamBeginCapture(CUstream hStream)
 {
 	return cuStreamBeginCapture_v2(hStream, 0);
@@ -3000,6 +3119,11 @@ CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 {
 	return cuGraphLaunch(hGraphExec, hStream == 0 ? 2 : hStream);
+}
+
+CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+{
+	return cuStreamGetCtx_v2(hStream == 0 ? 2 : hStream, pCtx, pGreenCtx);
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)

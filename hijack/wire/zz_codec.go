@@ -5691,6 +5691,252 @@ func (m *IpcOpenEventReply) Decode(payload []byte) error {
 	return nil
 }
 
+// LaunchWith is what launchWith sends.
+type LaunchWith struct {
+	Function    uint64
+	GridX       uint32
+	GridY       uint32
+	GridZ       uint32
+	BlockX      uint32
+	BlockY      uint32
+	BlockZ      uint32
+	SharedBytes uint32
+	Stream      abi.Handle
+	Flags       uint32
+	Attributes  []byte
+	Params      []byte
+}
+
+// Append encodes the message behind data.
+func (m *LaunchWith) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Function)
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.GridX))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.GridY))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.GridZ))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.BlockX))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.BlockY))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.BlockZ))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.SharedBytes))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Stream))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Flags))
+	data = appendArray(data, m.Attributes)
+	data = appendArray(data, m.Params)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *LaunchWith) Decode(payload []byte) error {
+	if len(payload) < 96 {
+		return wrongLength("LaunchWith", len(payload), 96)
+	}
+	m.Function = binary.LittleEndian.Uint64(payload[0:])
+	m.GridX = uint32(binary.LittleEndian.Uint64(payload[8:]))
+	m.GridY = uint32(binary.LittleEndian.Uint64(payload[16:]))
+	m.GridZ = uint32(binary.LittleEndian.Uint64(payload[24:]))
+	m.BlockX = uint32(binary.LittleEndian.Uint64(payload[32:]))
+	m.BlockY = uint32(binary.LittleEndian.Uint64(payload[40:]))
+	m.BlockZ = uint32(binary.LittleEndian.Uint64(payload[48:]))
+	m.SharedBytes = uint32(binary.LittleEndian.Uint64(payload[56:]))
+	m.Stream = abi.Handle(binary.LittleEndian.Uint64(payload[64:]))
+	m.Flags = uint32(binary.LittleEndian.Uint64(payload[72:]))
+	r := arrayReader{rest: payload[80:]}
+	m.Attributes = r.array(1)
+	m.Params = r.array(1)
+	return r.end("LaunchWith")
+}
+
+// OccupancyClusters is what occupancyClusters sends.
+type OccupancyClusters struct {
+	What        uint32
+	Function    uint64
+	GridX       uint32
+	GridY       uint32
+	GridZ       uint32
+	BlockX      uint32
+	BlockY      uint32
+	BlockZ      uint32
+	SharedBytes uint32
+	Attributes  []byte
+}
+
+// Append encodes the message behind data.
+func (m *OccupancyClusters) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.What))
+	data = binary.LittleEndian.AppendUint64(data, m.Function)
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.GridX))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.GridY))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.GridZ))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.BlockX))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.BlockY))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.BlockZ))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.SharedBytes))
+	data = appendArray(data, m.Attributes)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *OccupancyClusters) Decode(payload []byte) error {
+	if len(payload) < 80 {
+		return wrongLength("OccupancyClusters", len(payload), 80)
+	}
+	m.What = uint32(binary.LittleEndian.Uint64(payload[0:]))
+	m.Function = binary.LittleEndian.Uint64(payload[8:])
+	m.GridX = uint32(binary.LittleEndian.Uint64(payload[16:]))
+	m.GridY = uint32(binary.LittleEndian.Uint64(payload[24:]))
+	m.GridZ = uint32(binary.LittleEndian.Uint64(payload[32:]))
+	m.BlockX = uint32(binary.LittleEndian.Uint64(payload[40:]))
+	m.BlockY = uint32(binary.LittleEndian.Uint64(payload[48:]))
+	m.BlockZ = uint32(binary.LittleEndian.Uint64(payload[56:]))
+	m.SharedBytes = uint32(binary.LittleEndian.Uint64(payload[64:]))
+	r := arrayReader{rest: payload[72:]}
+	m.Attributes = r.array(1)
+	return r.end("OccupancyClusters")
+}
+
+// OccupancyClustersReply is what occupancyClusters gets back.
+type OccupancyClustersReply struct {
+	Count int32
+}
+
+// Append encodes the message behind data.
+func (m *OccupancyClustersReply) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Count))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *OccupancyClustersReply) Decode(payload []byte) error {
+	if len(payload) != 8 {
+		return wrongLength("OccupancyClustersReply", len(payload), 8)
+	}
+	m.Count = int32(binary.LittleEndian.Uint64(payload[0:]))
+	return nil
+}
+
+// TensorMap is what tensorMap sends.
+type TensorMap struct {
+	Into        uint64
+	Description []byte
+}
+
+// Append encodes the message behind data.
+func (m *TensorMap) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Into)
+	data = appendArray(data, m.Description)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *TensorMap) Decode(payload []byte) error {
+	if len(payload) < 16 {
+		return wrongLength("TensorMap", len(payload), 16)
+	}
+	m.Into = binary.LittleEndian.Uint64(payload[0:])
+	r := arrayReader{rest: payload[8:]}
+	m.Description = r.array(1)
+	return r.end("TensorMap")
+}
+
+// TensorMapReplace is what tensorMapReplace sends.
+type TensorMapReplace struct {
+	Address uint64
+	Into    uint64
+	Map     []byte
+}
+
+// Append encodes the message behind data.
+func (m *TensorMapReplace) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, m.Address)
+	data = binary.LittleEndian.AppendUint64(data, m.Into)
+	data = appendArray(data, m.Map)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *TensorMapReplace) Decode(payload []byte) error {
+	if len(payload) < 24 {
+		return wrongLength("TensorMapReplace", len(payload), 24)
+	}
+	m.Address = binary.LittleEndian.Uint64(payload[0:])
+	m.Into = binary.LittleEndian.Uint64(payload[8:])
+	r := arrayReader{rest: payload[16:]}
+	m.Map = r.array(1)
+	return r.end("TensorMapReplace")
+}
+
+// GraphNodeAttributeGet is what graphNodeAttributeGet sends.
+type GraphNodeAttributeGet struct {
+	Node abi.Handle
+	Id   int32
+	Into uint64
+}
+
+// Append encodes the message behind data.
+func (m *GraphNodeAttributeGet) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Node))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Id))
+	data = binary.LittleEndian.AppendUint64(data, m.Into)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphNodeAttributeGet) Decode(payload []byte) error {
+	if len(payload) != 24 {
+		return wrongLength("GraphNodeAttributeGet", len(payload), 24)
+	}
+	m.Node = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	m.Id = int32(binary.LittleEndian.Uint64(payload[8:]))
+	m.Into = binary.LittleEndian.Uint64(payload[16:])
+	return nil
+}
+
+// GraphNodeAttributeSet is what graphNodeAttributeSet sends.
+type GraphNodeAttributeSet struct {
+	Node      abi.Handle
+	Attribute []byte
+}
+
+// Append encodes the message behind data.
+func (m *GraphNodeAttributeSet) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Node))
+	data = appendArray(data, m.Attribute)
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphNodeAttributeSet) Decode(payload []byte) error {
+	if len(payload) < 16 {
+		return wrongLength("GraphNodeAttributeSet", len(payload), 16)
+	}
+	m.Node = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	r := arrayReader{rest: payload[8:]}
+	m.Attribute = r.array(1)
+	return r.end("GraphNodeAttributeSet")
+}
+
+// GraphKernelNodeCopyAttributes is what cuGraphKernelNodeCopyAttributes sends.
+type GraphKernelNodeCopyAttributes struct {
+	Dst abi.Handle
+	Src abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *GraphKernelNodeCopyAttributes) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Dst))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Src))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *GraphKernelNodeCopyAttributes) Decode(payload []byte) error {
+	if len(payload) != 16 {
+		return wrongLength("GraphKernelNodeCopyAttributes", len(payload), 16)
+	}
+	m.Dst = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	m.Src = abi.Handle(binary.LittleEndian.Uint64(payload[8:]))
+	return nil
+}
+
 // NewMessage makes the empty message that a call sends, nil for one that sends nothing.
 func NewMessage(call abi.Call) Message {
 	switch call {
@@ -5996,6 +6242,20 @@ func NewMessage(call abi.Call) Message {
 		return new(IpcExportEvent)
 	case abi.CallIpcOpenEvent:
 		return new(IpcOpenEvent)
+	case abi.CallLaunchWith:
+		return new(LaunchWith)
+	case abi.CallOccupancyClusters:
+		return new(OccupancyClusters)
+	case abi.CallTensorMap:
+		return new(TensorMap)
+	case abi.CallTensorMapReplace:
+		return new(TensorMapReplace)
+	case abi.CallGraphNodeAttributeGet:
+		return new(GraphNodeAttributeGet)
+	case abi.CallGraphNodeAttributeSet:
+		return new(GraphNodeAttributeSet)
+	case abi.CallGraphKernelNodeCopyAttributes:
+		return new(GraphKernelNodeCopyAttributes)
 	}
 	return nil
 }
@@ -6169,6 +6429,8 @@ func NewReply(call abi.Call) Message {
 		return new(IpcExportEventReply)
 	case abi.CallIpcOpenEvent:
 		return new(IpcOpenEventReply)
+	case abi.CallOccupancyClusters:
+		return new(OccupancyClustersReply)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ func TestCallsSurvive(t *testing.T) {
 	_, err := lab.CRIU()
 	lab.Need(t, "criu", err)
 	daemon := lab.Start(t, "--gpus=soft:2")
-	for _, name := range []string{"memops", "ipc", "peers", "batch", "handles"} {
+	for _, name := range []string{"memops", "ipc", "peers", "batch", "handles", "attributes"} {
 		t.Run(name, func(t *testing.T) {
 			job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("driver", name+".c")))
 			job.Held = true

@@ -9,7 +9,7 @@ import (
 // TestCalls runs the programs that check a group of calls each: those that frameworks ask for beyond the first.
 func TestCalls(t *testing.T) {
 	daemon := lab.Start(t, "--gpus=soft:2")
-	for _, name := range []string{"memops", "ipc", "peers", "batch", "orphan"} {
+	for _, name := range []string{"memops", "ipc", "peers", "batch", "orphan", "attributes"} {
 		t.Run(name, func(t *testing.T) {
 			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
 		})

@@ -264,3 +264,15 @@ func (c *Context) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// EncodeTensorMap has the driver describe a tensor.
+func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapBytes]byte, error) {
+	encoded, err := c.driver.TensorMap(c.native, tensor)
+	return encoded, c.noted("encode tensor map", err)
+}
+
+// ReplaceAddress has the driver describe the same tensor elsewhere.
+func (c *Context) ReplaceAddress(encoded [abi.EncodedTensorMapBytes]byte, address uint64) ([abi.EncodedTensorMapBytes]byte, error) {
+	err := c.driver.TensorMapReplace(c.native, &encoded, address)
+	return encoded, c.noted("replace address of tensor map", err)
+}

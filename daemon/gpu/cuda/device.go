@@ -195,7 +195,7 @@ var withheld = []abi.DeviceAttribute{
 	abi.AttrMemPoolSupportedHandleTypes, abi.AttrGenericCompressionSupported, abi.AttrMaxPersistingL2CacheSize,
 	abi.AttrMaxAccessPolicyWindowSize, abi.AttrGPUDirectRDMAWithCUDAVMMSupported, abi.AttrGPUDirectRDMASupported,
 	abi.AttrSparseCUDAArraySupported, abi.AttrDeferredMappingCUDAArraySupported, abi.AttrTimelineSemaphoreInteropSupported,
-	abi.AttrClusterLaunch, abi.AttrDMABufSupported, abi.AttrTensorMapAccessSupported,
+	abi.AttrDMABufSupported,
 	abi.AttrMulticastSupported, abi.AttrD3D12CIGSupported, abi.AttrVulkanCIGSupported, abi.AttrMemDecompressAlgorithmMask,
 	abi.AttrMemDecompressMaxLength,
 }

@@ -80,7 +80,7 @@ func nodeOf(work gpu.Work) (place, bool) {
 	case gpu.Nothing:
 		return emptyNode, true
 	case gpu.Launch:
-		return launchNode(w), !w.Cooperative
+		return launchNode(w), true
 	case gpu.Copy:
 		return copyNode(w)
 	case gpu.Fill:
@@ -97,8 +97,7 @@ func emptyNode(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error) {
 func launchNode(w gpu.Launch) place {
 	return func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error) {
 		f := w.Function.(*Function) // as checkLaunch found it
-		shape := cudadrv.Shape{Grid: w.Grid, Block: w.Block, SharedBytes: w.SharedBytes}
-		return c.driver.KernelNode(c.native, p, f.native, shape, w.Params[:f.info.ParamBytes])
+		return c.driver.KernelNode(c.native, p, f.native, shapeOf(&w), w.Params[:f.info.ParamBytes])
 	}
 }
 
@@ -142,7 +141,7 @@ func fillNode(w gpu.Fill) place {
 // update changes a node from the next launch on; false where that needs another graph: the driver changes less than it makes, and
 // a launch that it has not got yet would change too.
 func (g *driverGraph) update(node int, before, work gpu.Work) bool {
-	if nothing(before) != nothing(work) || g.queued.Load() > 0 {
+	if nothing(before) != nothing(work) || !sameAttributes(before, work) || g.queued.Load() > 0 {
 		return false
 	}
 	place, is := nodeOf(work)
@@ -162,6 +161,16 @@ func (g *driverGraph) update(node int, before, work gpu.Work) bool {
 		g.note(&launch.Function.(*Function).info.Name)
 	}
 	return true
+}
+
+// sameAttributes reports whether two launches differ in shape and parameters only: the driver changes no more in a node.
+func sameAttributes(before, work gpu.Work) bool {
+	old, launched := before.(gpu.Launch)
+	if !launched {
+		return true
+	}
+	w, launches := work.(gpu.Launch)
+	return launches && old.Cooperative == w.Cooperative && slices.Equal(old.Attributes, w.Attributes)
 }
 
 // nothing reports whether work is an empty node to the driver.

@@ -257,15 +257,6 @@ func (f *Function) params() ([]gpu.Param, error) {
 	}
 }
 
-// offsets says where each parameter lies.
-func (f *Function) offsets() []uint32 {
-	out := make([]uint32, len(f.info.Params))
-	for i, p := range f.info.Params {
-		out[i] = p.Offset
-	}
-	return out
-}
-
 // Info is what programs ask about the kernel.
 func (f *Function) Info() gpu.FunctionInfo {
 	f.mu.Lock()

@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"slices"
+
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -78,12 +80,19 @@ func (s *Stream) launch(w gpu.Launch) error {
 	c, f := s.context, w.Function.(*Function) // as checkLaunch found it
 	c.launches.Add(1)
 	c.recent.note(&f.info.Name)
-	shape := cudadrv.Shape{Grid: w.Grid, Block: w.Block, SharedBytes: w.SharedBytes}
 	params := w.Params[:f.info.ParamBytes]
+	return c.noted("launch "+f.info.Name, c.driver.Launch(c.native, f.native, shapeOf(&w), params, s.native))
+}
+
+// shapeOf is what the driver is told of a launch, or of a node that launches.
+func shapeOf(w *gpu.Launch) cudadrv.Shape {
+	shape := cudadrv.Shape{Grid: w.Grid, Block: w.Block, SharedBytes: w.SharedBytes, Attributes: w.Attributes}
 	if w.Cooperative {
-		shape.Offsets = f.offsets()
+		shape.Attributes = append(slices.Clip(shape.Attributes), abi.LaunchAttribute{
+			ID: abi.LaunchCooperative, Value: [abi.LaunchValueBytes]byte{1},
+		})
 	}
-	return c.noted("launch "+f.info.Name, c.driver.Launch(c.native, f.native, shape, params, s.native))
+	return shape
 }
 
 func (s *Stream) words(w gpu.MemoryOps) error {
@@ -153,7 +162,7 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 		Kernel: f.info.Name, Grid: three(abi.AttrMaxGridDimX, abi.AttrMaxGridDimY, abi.AttrMaxGridDimZ),
 		Block:         three(abi.AttrMaxBlockDimX, abi.AttrMaxBlockDimY, abi.AttrMaxBlockDimZ),
 		DeviceThreads: uint32(limit[abi.AttrMaxThreadsPerBlock]), KernelThreads: f.maxThreads.Load(),
-		DynamicSharedBytes: f.maxDynamic.Load(), ParamBytes: f.info.ParamBytes,
+		DynamicSharedBytes: f.maxDynamic.Load(), ParamBytes: f.info.ParamBytes, Clusters: limit[abi.AttrClusterLaunch] != 0,
 		Resident: func(threads int, shared uint64) (uint64, error) {
 			fit, err := f.ActiveBlocks(threads, shared)
 			return uint64(fit) * uint64(limit[abi.AttrMultiprocessorCount]), err
@@ -208,4 +217,18 @@ func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 		return c.driver.MemcpyPeerAsync(c.native, dst.Address, end(dst), src.Address, end(src), width, s.native)
 	}
 	return c.driver.CopyPeers(c.native, plane(dst, src, width, rows), end(dst), end(src), s.native)
+}
+
+// ActiveClusters is how many clusters of the launch's size fit the device at once.
+func (f *Function) ActiveClusters(launch gpu.Launch) (int, error) {
+	c := f.module.context
+	n, err := c.driver.ActiveClusters(c.native, f.native, shapeOf(&launch))
+	return int(n), c.noted("occupancy by clusters", err)
+}
+
+// LargestCluster is how many blocks of the launch's shape a cluster can have.
+func (f *Function) LargestCluster(launch gpu.Launch) (int, error) {
+	c := f.module.context
+	n, err := c.driver.LargestCluster(c.native, f.native, shapeOf(&launch))
+	return int(n), c.noted("size of clusters", err)
 }

@@ -55,3 +55,25 @@ func (b *Backend) idleCores() int {
 	}
 	return runtime.GOMAXPROCS(0)
 }
+
+// EncodeTensorMap describes a tensor.
+func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapBytes]byte, error) {
+	return model.EncodeTensor(tensor)
+}
+
+// ReplaceAddress describes the same tensor elsewhere.
+func (c *Context) ReplaceAddress(encoded [abi.EncodedTensorMapBytes]byte, address uint64) ([abi.EncodedTensorMapBytes]byte, error) {
+	return model.MoveTensor(encoded, address)
+}
+
+// ActiveClusters counts clusters of one block, as there are no others here.
+func (f *Function) ActiveClusters(launch gpu.Launch) (int, error) {
+	blocks, err := f.ActiveBlocks(int(launch.Block[0]*launch.Block[1]*launch.Block[2]), uint64(launch.SharedBytes))
+	if launch.Cluster() != [3]uint32{1, 1, 1} {
+		blocks = 0
+	}
+	return blocks * model.Multiprocessors, err
+}
+
+// LargestCluster is one block.
+func (f *Function) LargestCluster(gpu.Launch) (int, error) { return 1, nil }

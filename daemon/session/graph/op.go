@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"slices"
+
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -42,6 +44,8 @@ type Kernel struct {
 	Cooperative bool
 	// Params is the packed parameter block; nobody writes into it once it is part of an op.
 	Params []byte
+	// Attributes are gpu.Launch's.
+	Attributes []abi.LaunchAttribute
 }
 
 // Copy moves a box of bytes, as gpu.Copy does.
@@ -83,6 +87,19 @@ type MemoryOps struct{ gpu.MemoryOps }
 
 // Type returns TypeMemoryOps.
 func (MemoryOps) Type() Type { return TypeMemoryOps }
+
+// Attribute is the place of an attribute among Attributes, -1 where it is missing.
+func (k *Kernel) Attribute(id abi.LaunchAttributeID) int {
+	return slices.IndexFunc(k.Attributes, func(a abi.LaunchAttribute) bool { return a.ID == id })
+}
+
+// As is the launch with what another one has besides shape and parameters, which calls that change nodes do not name.
+func (k Kernel) As(other Op) Kernel {
+	if before, is := other.(Kernel); is {
+		k.Cooperative, k.Attributes = before.Cooperative, before.Attributes
+	}
+	return k
+}
 
 // Type returns TypeKernel.
 func (Kernel) Type() Type { return TypeKernel }

@@ -3,6 +3,7 @@ package saved
 import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/graph"
+	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 // Graph is a graph that the program can name.
@@ -99,6 +100,20 @@ func codeKernel(c *coder, k *graph.Kernel) {
 	number(c, &k.SharedBytes)
 	c.flag(&k.Cooperative)
 	c.bytes(&k.Params)
+	if c.version >= 7 {
+		list(c, &k.Attributes, codeLaunchAttribute)
+	}
+}
+
+func codeLaunchAttribute(c *coder, a *abi.LaunchAttribute) {
+	number(c, &a.ID)
+	value := a.Value[:]
+	c.shared(&value)
+	if len(value) != len(a.Value) {
+		c.fail("a launch attribute of %d bytes", len(value))
+		return
+	}
+	copy(a.Value[:], value)
 }
 
 func codeCopy(c *coder, v *graph.Copy) {

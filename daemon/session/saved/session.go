@@ -11,8 +11,9 @@ import (
 
 // Version is the version of the encoding that is written. All older ones are read. The second added reservations, blocks and
 // registered memory, the third memory shared with other processes and peers, the fourth blocks that are shared, the fifth variables
-// that the backend has placed, the sixth in which order code came and went where it does so.
-const Version = 6
+// that the backend has placed, the sixth in which order code came and went where it does so,
+// the seventh attributes of launches in graphs.
+const Version = 7
 
 // magic begins every saved session.
 const magic = "phos session\n"
