@@ -51,7 +51,7 @@ verb_gpu() {
 
 # compiled_from: what tells whether compiled programs are those of this tree: the tests that ask for them, and their sources.
 compiled_from() {
-	cat "$CHECKS"/tests-{e2e,checkpoint,bench}.test "$BIN/libphos.so" | sha256sum
+	cat "$CHECKS"/tests-{e2e,checkpoint,bench}.test | sha256sum
 	git -C "$ROOT" ls-files -co --exclude-standard tests/workloads tests/bench/testdata | (cd "$ROOT" && xargs sha256sum --)
 	"$NVCC" --version
 }

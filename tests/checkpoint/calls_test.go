@@ -15,6 +15,9 @@ func TestCallsSurvive(t *testing.T) {
 	daemon := lab.Start(t, "--gpus=soft:2")
 	for _, name := range []string{"memops", "ipc", "peers", "batch", "handles", "attributes"} {
 		t.Run(name, func(t *testing.T) {
+			if name == "peers" {
+				daemon.NeedGPUs(t, 2)
+			}
 			job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("driver", name+".c")))
 			job.Held = true
 			job.Start().Reaches(1)

@@ -11,6 +11,9 @@ func TestCalls(t *testing.T) {
 	daemon := lab.Start(t, "--gpus=soft:2")
 	for _, name := range []string{"memops", "ipc", "peers", "batch", "orphan", "attributes"} {
 		t.Run(name, func(t *testing.T) {
+			if name == "peers" {
+				daemon.NeedGPUs(t, 2)
+			}
 			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
 		})
 	}

@@ -44,7 +44,9 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			daemon.LogContains(test.log)
+			if _, real := lab.Driver(); !real { // which says the kernel, and no instruction
+				daemon.LogContains(test.log)
+			}
 		})
 	}
 	if err := os.WriteFile(done, nil, 0o600); err != nil {

@@ -4,7 +4,8 @@
 //
 // It asks the machine first what it allows, and names the rows that are impossible there. What a row has shown is kept at once,
 // so that a run that was cut off goes on where it ended. It is no test of the repository: without a GPU it says so and ends;
-// with --driver, the driver may be libphos.so itself, before another phosd with a software GPU.
+// with --driver, the driver may be libphos.so itself, before another phosd with a software GPU; then --sizes, --scale and --slowness
+// make the rows small enough for it.
 //
-// Read row.go, then machine.go.
+// Read row.go, then course.go, then attend.go.
 package main

@@ -93,10 +93,10 @@ func compile(t testing.TB, program string, compiler Compiler, arguments []string
 	}
 }
 
-// sources is what can be compiled, or included.
-var sources = regexp.MustCompile(`\.(c|cu|h|cuh)$`)
+// headers are what any program may include.
+var headers = regexp.MustCompile(`\.(h|cuh)$`)
 
-// keptProgram is where a program is kept, by what it is made of: the arguments, and everything that is there to be compiled.
+// keptProgram is where a program is kept, by what it is made of: the arguments, the files among them, and all headers.
 func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
 	t.Helper()
 	dir := os.Getenv("PHOS_COMPILED")
@@ -105,14 +105,24 @@ func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
 	}
 	name := sha256.New()
 	fmt.Fprintln(name, compiler, strings.ReplaceAll(strings.Join(arguments, " "), repository()+"/", ""))
+	add := func(path string) error {
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(name, "%x\n", sha256.Sum256(text))
+		return err
+	}
+	for _, argument := range arguments {
+		if info, err := os.Stat(argument); err == nil && info.Mode().IsRegular() {
+			if err := add(argument); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for _, place := range []string{"tests/workloads", "tests/bench/testdata"} {
 		err := filepath.WalkDir(Path(place), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() || !sources.MatchString(path) {
+			if err != nil || !entry.Type().IsRegular() || !headers.MatchString(path) {
 				return err
 			}
-			text, err := os.ReadFile(path)
-			fmt.Fprintf(name, "%x\n", sha256.Sum256(text))
-			return err
+			return add(path)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -244,6 +244,14 @@ func (d *Daemon) Status() *rpc.StatusReply {
 	return status
 }
 
+// NeedGPUs skips a test where the daemon has fewer of them; a test that asks for software ones gets as many as it wants.
+func (d *Daemon) NeedGPUs(t testing.TB, count int) {
+	t.Helper()
+	if has := len(d.Status().GetGpus()); has < count {
+		Need(t, "gpus", fmt.Errorf("%d of them, and there are %d", count, has))
+	}
+}
+
 // Empty waits until no program is left: no session, no worker, no GPU memory.
 func (d *Daemon) Empty() {
 	d.t.Helper()
