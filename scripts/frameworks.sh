@@ -5,10 +5,8 @@ FRAMEWORKS=$CACHE/frameworks
 
 make_frameworks() {
 	local new=$FRAMEWORKS.new
-	rm -rf "$new" "$FRAMEWORKS"
-	python3 -m venv "$new" || return 1
-	"$new/bin/pip" install --disable-pip-version-check --only-binary :all: \
-		--require-hashes -r "$ROOT/scripts/frameworks.txt" || return 1
+	rm -rf "$FRAMEWORKS"
+	make_venv "$new" frameworks.txt || return 1
 	cp "$ROOT/scripts/frameworks.txt" "$new/holds.txt" || return 1
 	mv "$new" "$FRAMEWORKS"
 }

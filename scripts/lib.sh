@@ -126,3 +126,10 @@ apt_aside() {
 	APT_CONFIG=$dir/apt.conf apt-get update >&2
 	printf '%s' "$dir/apt.conf"
 }
+
+# make_venv DIR LIST: a virtual environment of Python with the packages of scripts/LIST, which names them by their hashes.
+make_venv() {
+	rm -rf "$1"
+	python3 -m venv "$1" || return 1
+	"$1/bin/pip" install --disable-pip-version-check --only-binary :all: --require-hashes -r "$ROOT/scripts/$2"
+}

@@ -5,10 +5,8 @@ NVML=$CACHE/nvidia-ml-py-12.575.51
 
 make_nvml() {
 	local new=$NVML.new
-	rm -rf "$new" "$NVML"
-	python3 -m venv "$new" || return 1
-	"$new/bin/pip" install --disable-pip-version-check --only-binary :all: \
-		--require-hashes -r "$ROOT/scripts/nvml.txt" || return 1
+	rm -rf "$NVML"
+	make_venv "$new" nvml.txt || return 1
 	mv "$new" "$NVML"
 }
 

@@ -4,12 +4,9 @@
 TINYGRAD=$CACHE/tinygrad-0.14.0
 tinygrad_source=437be6bb7481ec26e332e4f4342f6ea09e41258e62c5c09f4a9ed7aeb7829a07
 
-make_venv() {
+make_tinygrad() {
 	local new=$TINYGRAD.new
-	rm -rf "$new"
-	python3 -m venv "$new" || return 1
-	"$new/bin/pip" install --disable-pip-version-check --only-binary :all: \
-		--require-hashes -r "$ROOT/scripts/tinygrad.txt" || return 1
+	make_venv "$new" tinygrad.txt || return 1
 	# The release's own tests are in its source archive only.
 	"$new/bin/pip" download --disable-pip-version-check --no-deps --no-binary :all: -d "$new/source" tinygrad==0.14.0 || return 1
 	cd "$new/source" || return 1
@@ -27,6 +24,6 @@ need_tinygrad() {
 		say ok "tinygrad 0.14.0 (found)"
 	else
 		need ca-certificates
-		step "install tinygrad 0.14.0" make_venv
+		step "install tinygrad 0.14.0" make_tinygrad
 	fi
 }
