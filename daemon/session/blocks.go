@@ -84,10 +84,11 @@ func (s *Session) newBlock(d *device, in *wire.VmmCreate, maker object.Maker) (*
 
 // block returns what a handle stands for that the program has not released.
 func (s *Session) block(h abi.Handle) (*block, error) {
-	if o, err := s.objects.Find(abi.KindAllocation, h); err == nil && o.State.(*block).references > 0 {
-		return o.State.(*block), nil
+	b, err := find[*block](s, abi.KindAllocation, h)
+	if err == nil && b.references == 0 {
+		return nil, object.Missing(abi.KindAllocation, h)
 	}
-	return nil, invalid("find allocation", h.String()+" does not exist")
+	return b, err
 }
 
 // mapped is what a mapping shows. It lives as long as the mapping.

@@ -197,11 +197,7 @@ type userObject struct {
 }
 
 func (s *Session) userObject(h abi.Handle) (*userObject, error) {
-	o, err := s.objects.Find(abi.KindUserObject, h)
-	if err != nil {
-		return nil, &gpu.Error{Op: "find user object", Code: abi.InvalidValue, Detail: h.String() + " does not exist"}
-	}
-	return o.State.(*userObject), nil
+	return find[*userObject](s, abi.KindUserObject, h)
 }
 
 func (s *Session) userObjectCreate(call *Call, in *wire.UserObjectCreate, out *wire.UserObjectCreateReply) error {

@@ -88,11 +88,10 @@ func (w *words) give(word uint32) {
 }
 
 func (s *Session) event(h abi.Handle) (*event, error) {
-	o, err := s.objects.Find(abi.KindEvent, h)
+	e, err := find[*event](s, abi.KindEvent, h)
 	if err != nil {
 		return nil, err
 	}
-	e := o.State.(*event)
 	if e.context.ending {
 		return nil, &gpu.Error{Op: "find event", Code: abi.ContextIsDestroyed}
 	}

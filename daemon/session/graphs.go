@@ -62,20 +62,10 @@ func (h *hosted) release(s *Session) {
 	h.graph.Release()
 }
 
-func (s *Session) hosted(h abi.Handle) (*hosted, error) {
-	o, err := s.objects.Find(abi.KindGraph, h)
-	if err != nil {
-		return nil, &gpu.Error{Op: "find graph", Code: abi.InvalidValue, Detail: h.String() + " does not exist"}
-	}
-	return o.State.(*hosted), nil
-}
+func (s *Session) hosted(h abi.Handle) (*hosted, error) { return find[*hosted](s, abi.KindGraph, h) }
 
 func (s *Session) executable(h abi.Handle) (*executable, error) {
-	o, err := s.objects.Find(abi.KindGraphExec, h)
-	if err != nil {
-		return nil, &gpu.Error{Op: "find executable graph", Code: abi.InvalidValue, Detail: h.String() + " does not exist"}
-	}
-	return o.State.(*executable), nil
+	return find[*executable](s, abi.KindGraphExec, h)
 }
 
 func (s *Session) graphCreate(call *Call, in *wire.GraphCreate, out *wire.GraphCreateReply) error {

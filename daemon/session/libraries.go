@@ -40,11 +40,7 @@ func (s *Session) addLibrary(maker object.Maker, images *fatbin.Images, m *modul
 }
 
 func (s *Session) library(h abi.Handle) (*library, error) {
-	o, err := s.objects.Find(abi.KindLibrary, h)
-	if err != nil {
-		return nil, err
-	}
-	return o.State.(*library), nil
+	return find[*library](s, abi.KindLibrary, h)
 }
 
 // in returns the library's code in a context.
@@ -223,13 +219,7 @@ func (s *Session) libraryGetKernelCount(call *Call, in *wire.LibraryGetKernelCou
 	return err
 }
 
-func (s *Session) kernel(h abi.Handle) (*kernel, error) {
-	o, err := s.objects.Find(abi.KindKernel, h)
-	if err != nil {
-		return nil, err
-	}
-	return o.State.(*kernel), nil
-}
+func (s *Session) kernel(h abi.Handle) (*kernel, error) { return find[*kernel](s, abi.KindKernel, h) }
 
 func (s *Session) kernelGetFunction(call *Call, in *wire.KernelGetFunction, out *wire.KernelGetFunctionReply) error {
 	k, err := s.kernel(in.Kernel)

@@ -215,13 +215,7 @@ func (m *module) hasManaged(name string) bool {
 	return slices.ContainsFunc(m.variables, func(v variable) bool { return v.managed && v.name == name })
 }
 
-func (s *Session) module(h abi.Handle) (*module, error) {
-	o, err := s.objects.Find(abi.KindModule, h)
-	if err != nil {
-		return nil, err
-	}
-	return o.State.(*module), nil
-}
+func (s *Session) module(h abi.Handle) (*module, error) { return find[*module](s, abi.KindModule, h) }
 
 // moduleUnload unloads code when nothing runs any more.
 func (s *Session) moduleUnload(_ *Call, in *wire.ModuleUnload) error {
@@ -451,9 +445,9 @@ func encodeInfo(info gpu.FunctionInfo) []byte {
 }
 
 func (s *Session) funcGetModule(_ *Call, in *wire.FuncGetModule, out *wire.FuncGetModuleReply) error {
-	o, err := s.objects.Find(abi.KindFunction, in.Hfunc)
+	f, err := find[*function](s, abi.KindFunction, in.Hfunc)
 	if err == nil {
-		out.Hmod = o.State.(*function).module.object.Handle()
+		out.Hmod = f.module.object.Handle()
 	}
 	return err
 }

@@ -50,13 +50,7 @@ func (p *pool) usage() (used, high uint64) {
 	return p.used, p.high
 }
 
-func (s *Session) pool(h abi.Handle) (*pool, error) {
-	o, err := s.objects.Find(abi.KindMemoryPool, h)
-	if err != nil {
-		return nil, &gpu.Error{Op: "find memory pool", Code: abi.InvalidValue, Detail: err.Error()}
-	}
-	return o.State.(*pool), nil
-}
+func (s *Session) pool(h abi.Handle) (*pool, error) { return find[*pool](s, abi.KindMemoryPool, h) }
 
 func (s *Session) deviceGetDefaultMemPool(_ *Call, in *wire.DeviceGetDefaultMemPool, out *wire.DeviceGetDefaultMemPoolReply) error {
 	d, err := s.device(in.Dev)

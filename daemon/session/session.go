@@ -228,3 +228,12 @@ func (k *keeper) keep(b []byte) []byte {
 	k.room = k.room[(n+7)&^7:]
 	return kept
 }
+
+// find returns what a handle stands for.
+func find[T any](s *Session, kind abi.Kind, h abi.Handle) (state T, err error) {
+	o, err := s.objects.Find(kind, h)
+	if err != nil {
+		return state, err
+	}
+	return o.State.(T), nil
+}

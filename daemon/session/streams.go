@@ -40,11 +40,10 @@ const streamNonBlocking = 1
 // stream returns the stream of a handle, as the calling thread means it.
 func (s *Session) stream(call *Call, h abi.Handle) (*stream, error) {
 	if h > abi.StreamPerThread {
-		o, err := s.objects.Find(abi.KindStream, h)
+		st, err := find[*stream](s, abi.KindStream, h)
 		if err != nil {
 			return nil, err
 		}
-		st := o.State.(*stream)
 		if st.context.ending {
 			return nil, &gpu.Error{Op: "find stream", Code: abi.ContextIsDestroyed}
 		}

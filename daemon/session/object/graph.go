@@ -151,12 +151,24 @@ func (o *Object) disown(child *Object) {
 // Get returns the living object of an ID, nil where there is none.
 func (g *Graph) Get(id uint64) *Object { return g.byID[id] }
 
-// Find returns the living object of a handle; abi.InvalidHandle where there is none or it is of another kind.
+// Find returns the living object of a handle; Missing where there is none or it is of another kind.
 func (g *Graph) Find(kind abi.Kind, h abi.Handle) (*Object, error) {
 	if o := g.byID[uint64(h)]; o != nil && o.Kind == kind {
 		return o, nil
 	}
-	return nil, &gpu.Error{Op: "find " + kind.String(), Code: abi.InvalidHandle, Detail: h.String() + " does not exist"}
+	return nil, Missing(kind, h)
+}
+
+// values are the kinds of which the driver takes a wrong handle for a wrong value.
+var values = []abi.Kind{abi.KindAllocation, abi.KindGraph, abi.KindGraphExec, abi.KindMemoryPool, abi.KindUserObject}
+
+// Missing says that a handle stands for nothing of its kind, in the driver's way.
+func Missing(kind abi.Kind, h abi.Handle) error {
+	code := abi.InvalidHandle
+	if slices.Contains(values, kind) {
+		code = abi.InvalidValue
+	}
+	return &gpu.Error{Op: "find " + kind.String(), Code: code, Detail: h.String() + " does not exist"}
 }
 
 // Destroy takes an object away with all that it owns, newest first, and calls release for each as it goes. Destroying
