@@ -1,13 +1,15 @@
 package gpu
 
-// Image is code to load: exactly one of PTX and Cubin is set. The session has already unpacked fat binaries.
+// Image is code to load: PTX, Cubin, or both, which are the same program then. The session has already unpacked fat binaries.
 type Image struct {
-	// PTX is one or more PTX texts that make up one program (more than one after linking).
+	// PTX is one or more PTX texts that make up one program (more than one after linking). Beside Cubin it may be for later
+	// architectures: for a device that executes PTX only.
 	PTX []string
-	// Cubin is machine code for real devices. Where it stands beside PTX, the device has the machine code's architecture, while
-	// the PTX is for later ones: for a device that executes PTX only.
+	// Cubin is machine code for real devices, the one that a driver takes.
 	Cubin []byte
-	// Holds lists, for messages, all code that Cubin was chosen from.
+	// Whole is the fat binary that both were unpacked from, for a driver, which chooses itself; nil where there was none.
+	Whole []byte
+	// Holds lists, for messages, all code that there was to choose from.
 	Holds string
 }
 

@@ -57,12 +57,14 @@ func (m *Module) load() (err error) {
 	d, ctx := m.context.driver, m.context.native
 	var log string
 	switch {
-	case len(m.image.Cubin) > 0:
-		m.native, log, err = d.ModuleLoad(ctx, m.image.Cubin)
-		if errors.Is(err, abi.NoBinaryForGPU) && len(m.image.PTX) > 0 {
-			m.image.Cubin = nil
+	case len(m.image.Whole) > 0:
+		m.native, log, err = d.ModuleLoad(ctx, m.image.Whole)
+		if errors.Is(err, abi.NoBinaryForGPU) && len(m.image.PTX) > 1 {
+			m.image.Whole, m.image.Cubin = nil, nil // what it was linked from is not in it
 			return m.load()
 		}
+	case len(m.image.Cubin) > 0:
+		m.native, log, err = d.ModuleLoad(ctx, m.image.Cubin)
 	case len(m.image.PTX) == 1:
 		m.native, log, err = d.ModuleLoad(ctx, append([]byte(m.image.PTX[0]), 0))
 	case len(m.image.PTX) > 1:

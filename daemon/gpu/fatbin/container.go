@@ -12,8 +12,10 @@ const (
 	kindPTX = 1
 	kindELF = 2
 
-	flagLZ4  = 0x2000
-	flagZstd = 0x8000
+	flagLZ4      = 0x2000
+	flagZstd     = 0x8000
+	flagSpecific = 0x10_0000 // for sm_90a, not sm_90
+	flagFamily   = 0x20_0000 // for sm_100f
 )
 
 // binBytes is the length of the fat binary that starts with this header of at least 16 bytes.
@@ -57,7 +59,7 @@ func parseFatbin(data []byte) (*Images, error) {
 		return nil, refuse(8, ErrTruncated, "%d of %d bytes", len(data), size)
 	}
 	data = data[:size]
-	images := &Images{}
+	images := &Images{Whole: data}
 	var total uint64
 	count := 0
 	for at := uint64(binary.LittleEndian.Uint16(data[6:])); at < size; count++ {
@@ -126,13 +128,17 @@ func (i *Images) add(e *entry) error {
 		return err
 	}
 	if e.kind == kindPTX {
-		i.Texts = append(i.Texts, newText(code, e.sm))
+		text := newText(code, e.sm)
+		text.Specific = text.Specific || e.flags&flagSpecific != 0
+		text.Family = text.Family || e.flags&flagFamily != 0
+		i.Texts = append(i.Texts, text)
 		return nil
 	}
-	sm := e.sm
-	if sm == 0 {
-		sm = CubinSM(code)
+	cubin := newCubin(code)
+	cubin.Specific = cubin.Specific || e.flags&flagSpecific != 0
+	if e.sm != 0 {
+		cubin.SM = e.sm
 	}
-	i.Cubins = append(i.Cubins, Cubin{SM: sm, ELF: code})
+	i.Cubins = append(i.Cubins, cubin)
 	return nil
 }

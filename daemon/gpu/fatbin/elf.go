@@ -1,11 +1,16 @@
 package fatbin
 
-import "encoding/binary"
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+)
 
 // The parts of ELF64 that matter here.
 const (
 	elfHeaderBytes  = 64
 	elfMachineCUDA  = 190
+	elfVersionAt    = 20
 	elfABIVersionV2 = 8 // since then the architecture stands in the second byte of the flags
 )
 
@@ -20,7 +25,81 @@ func parseELF(data []byte) (*Images, error) {
 	if machine := binary.LittleEndian.Uint16(data[18:]); machine != elfMachineCUDA {
 		return nil, refuse(18, ErrUnknownFormat, "ELF file for machine %d, not a GPU's", machine)
 	}
-	return &Images{Cubins: []Cubin{{SM: CubinSM(data), ELF: data[:size]}}}, nil
+	return &Images{Cubins: []Cubin{newCubin(data[:size])}}, nil
+}
+
+// The mark of code for exactly its architecture (sm_90a) in the flags, by the version of the ABI. Compilers of CUDA 13 write it into
+// a record of the section .nv.compat in their place.
+const (
+	elfSpecificV1     = 0x800
+	firstSpecific     = 90 // before, the bit says something else
+	elfSpecificV2     = 0x8
+	compatSection     = ".nv.compat"
+	compatSpecific    = 0x09
+	compatSized       = 4
+	compatHeaderBytes = 4
+)
+
+func newCubin(code []byte) Cubin {
+	cubin := Cubin{SM: CubinSM(code), ELF: code}
+	if cubin.SM == 0 {
+		return cubin
+	}
+	flags := binary.LittleEndian.Uint32(code[48:])
+	if code[8] < elfABIVersionV2 {
+		cubin.Specific = cubin.SM >= firstSpecific && flags&elfSpecificV1 != 0
+	} else {
+		cubin.Specific = flags&elfSpecificV2 != 0 || compatible(code)[compatSpecific] == 1
+	}
+	return cubin
+}
+
+// OpenCubin reads machine code as an ELF file. Its header has the compiler's version where others have the format's, which would be
+// refused.
+func OpenCubin(code []byte) (*elf.File, error) {
+	if CubinSM(code) == 0 {
+		return nil, refuse(0, ErrUnknownFormat, "no machine code of a GPU")
+	}
+	header := bytes.Clone(code[:elfHeaderBytes])
+	binary.LittleEndian.PutUint32(header[elfVersionAt:], uint32(elf.EV_CURRENT))
+	return elf.NewFile(&headed{header, code})
+}
+
+// headed are bytes that begin otherwise.
+type headed struct{ head, all []byte }
+
+func (h *headed) ReadAt(p []byte, at int64) (n int, err error) {
+	if n, err = bytes.NewReader(h.all).ReadAt(p, at); at >= 0 && at < int64(len(h.head)) {
+		copy(p[:n], h.head[at:])
+	}
+	return n, err
+}
+
+// compatible reads the records of what code needs of its architecture; those that have a length of their own are passed over.
+func compatible(code []byte) map[byte]byte {
+	file, err := OpenCubin(code)
+	if err != nil {
+		return nil
+	}
+	section := file.Section(compatSection)
+	if section == nil {
+		return nil
+	}
+	data, err := section.Data()
+	if err != nil {
+		return nil
+	}
+	found := map[byte]byte{}
+	for len(data) >= compatHeaderBytes {
+		next := compatHeaderBytes
+		if data[0] == compatSized {
+			next += int(binary.LittleEndian.Uint16(data[2:]))
+		} else {
+			found[data[1]] = data[2]
+		}
+		data = data[min(next, len(data)):]
+	}
+	return found
 }
 
 // CubinSM reads the architecture from a cubin's header, 90 for sm_90; 0 where the bytes are no cubin.

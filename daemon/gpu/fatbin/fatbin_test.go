@@ -199,17 +199,19 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// fatbins packs what a separately compiled program brings.
+func fatbins(binaries ...[]byte) []byte {
+	texts := make([]string, len(binaries))
+	for i, each := range binaries {
+		texts[i] = string(each)
+	}
+	out := Link(texts)
+	binary.LittleEndian.PutUint32(out[8:], linkFatbins)
+	return out
+}
+
 // TestParts takes a separately compiled program apart: linked machine code, and the PTX that it was linked from.
 func TestParts(t *testing.T) {
-	container := func(binaries ...[]byte) []byte {
-		texts := make([]string, len(binaries))
-		for i, each := range binaries {
-			texts[i] = string(each)
-		}
-		out := Link(texts)
-		binary.LittleEndian.PutUint32(out[8:], linkFatbins)
-		return out
-	}
 	var cubin, first, second, newer Builder
 	must(t, cubin.Cubin(75, cubinFor(75, 7), Plain))
 	must(t, first.PTX(70, ptxFor("sm_70"), LZ4))
@@ -220,11 +222,11 @@ func TestParts(t *testing.T) {
 		data  []byte
 		texts []string
 	}{
-		"linked code and parts": {container(cubin.Bytes(), first.Bytes(), second.Bytes()), []string{ptxFor("sm_80"), ptxFor("sm_75")}},
-		"parts alone":           {container(nil, second.Bytes()), []string{ptxFor("sm_75")}},
-		"linked text":           {container(second.Bytes(), first.Bytes()), []string{ptxFor("sm_75")}},
-		"a part for nobody":     {container(cubin.Bytes(), first.Bytes(), newer.Bytes()), nil},
-		"no parts":              {container(cubin.Bytes()), nil},
+		"linked code and parts": {fatbins(cubin.Bytes(), first.Bytes(), second.Bytes()), []string{ptxFor("sm_80"), ptxFor("sm_75")}},
+		"parts alone":           {fatbins(nil, second.Bytes()), []string{ptxFor("sm_75")}},
+		"linked text":           {fatbins(second.Bytes(), first.Bytes()), []string{ptxFor("sm_75")}},
+		"a part for nobody":     {fatbins(cubin.Bytes(), first.Bytes(), newer.Bytes()), nil},
+		"no parts":              {fatbins(cubin.Bytes()), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			images, err := Parse(c.data)
@@ -236,7 +238,7 @@ func TestParts(t *testing.T) {
 			}
 		})
 	}
-	for _, damaged := range [][]byte{container([]byte("no fat binary")), container(first.Bytes())[:60]} {
+	for _, damaged := range [][]byte{fatbins([]byte("no fat binary")), fatbins(first.Bytes())[:60]} {
 		if _, err := Parse(damaged); err == nil {
 			t.Error("a damaged container is accepted")
 		}
@@ -263,8 +265,12 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, cc := range []int{0, 75, 90} {
-			if image, err := images.Best(cc); err == nil && (image.PTX == nil) == (image.Cubin == nil) {
-				t.Fatalf("image with both or neither: %+v", image)
+			image, err := images.Best(cc)
+			if err == nil && len(image.PTX)+len(image.Cubin) == 0 {
+				t.Fatalf("image with neither: %+v", image)
+			}
+			if parts := len(images.Linked) + len(images.Parts); parts == 0 && Runs(images.Targets(), cc, true) != (len(image.PTX) > 0) {
+				t.Fatalf("targets %v and image %+v for %d", images.Targets(), image, cc)
 			}
 		}
 	})

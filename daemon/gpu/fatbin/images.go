@@ -1,6 +1,7 @@
 package fatbin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,42 +21,50 @@ type Images struct {
 	// Parts are what the above was linked from, each with its own alternatives; only separately compiled programs have
 	// them, whose linked code is often machine code alone.
 	Parts []*Images
+	// Whole is the fat binary as it came, for drivers, which choose themselves; nil for other forms.
+	Whole []byte
 }
 
 // Text is one PTX text.
 type Text struct {
 	// SM is the architecture that the text needs at least, times ten: 90 for sm_90. 0 where the text does not say.
 	SM int
-	// Specific marks texts for exactly that architecture (sm_90a).
-	Specific bool
-	PTX      string
+	// Specific marks texts for exactly that architecture (sm_90a), Family those for the later ones of its major version (sm_100f).
+	Specific, Family bool
+	PTX              string
 }
 
 // Cubin is one machine code file.
 type Cubin struct {
-	SM  int
-	ELF []byte
+	SM int
+	// Specific marks code for exactly that architecture (sm_90a).
+	Specific bool
+	ELF      []byte
 }
 
-// Best picks what a device of compute capability cc (90 for 9.0) should load: PTX of the highest architecture that the
-// device has, linked texts as they are, machine code where there is no such PTX. Where the device has the machine code's
-// architecture, PTX for later ones comes with it: a program that brings both runs on such a device, so it must run
-// on one that executes PTX only. The error's code is abi.NoBinaryForGPU.
+// Best picks what a device of compute capability cc (90 for 9.0) should load: the machine code that a driver would take, and PTX of
+// the highest architecture that the device has, linked texts as they are. Where the device has the machine code's
+// architecture, PTX for later ones comes with it for want of another: a program that brings both runs on such a device, so it must run
+// on one that executes PTX only. Where nothing fits, it is any machine code, for the refusal to name. The error's code is
+// abi.NoBinaryForGPU.
 func (i *Images) Best(cc int) (gpu.Image, error) {
 	if len(i.Linked) > 0 {
 		return gpu.Image{PTX: i.Linked}, nil
 	}
+	image := gpu.Image{Whole: i.Whole, Holds: i.Describe()}
+	cubin := i.BestCubin(cc)
+	fits := cubin != nil && cubin.fits(cc)
 	if text := i.bestText(cc); text != nil {
-		return gpu.Image{PTX: []string{text.PTX}}, nil
-	}
-	if texts := i.partTexts(cc); len(texts) > 0 {
-		return gpu.Image{PTX: texts}, nil
-	}
-	if cubin := i.BestCubin(cc); cubin != nil {
-		image := gpu.Image{Cubin: cubin.ELF, Holds: i.Describe()}
-		if text := i.laterText(cc); text != nil && cubin.fits(cc) {
+		image.PTX = []string{text.PTX}
+	} else if image.PTX = i.partTexts(cc); len(image.PTX) == 0 && fits {
+		if text := i.laterText(cc); text != nil {
 			image.PTX = []string{text.PTX}
 		}
+	}
+	if fits || cubin != nil && len(image.PTX) == 0 {
+		image.Cubin = cubin.ELF
+	}
+	if len(image.PTX) > 0 || len(image.Cubin) > 0 {
 		return image, nil
 	}
 	return gpu.Image{}, &gpu.Error{
@@ -83,11 +92,11 @@ func (i *Images) bestText(cc int) *Text {
 	var best *Text
 	for n := range i.Texts {
 		text := &i.Texts[n]
-		if text.SM > cc || text.Specific && text.SM != cc {
+		if !text.fits(cc) {
 			continue
 		}
 		// Of equals the portable one wins: a text for sm_90a uses what is in no other ISA.
-		if best == nil || text.SM > best.SM || text.SM == best.SM && best.Specific && !text.Specific {
+		if best == nil || text.SM > best.SM || text.SM == best.SM && !best.portable() && text.portable() {
 			best = text
 		}
 	}
@@ -99,15 +108,25 @@ func (i *Images) laterText(cc int) *Text {
 	var first *Text
 	for n := range i.Texts {
 		text := &i.Texts[n]
-		if text.SM > cc && !text.Specific && (first == nil || text.SM < first.SM) {
+		if text.SM > cc && text.portable() && (first == nil || text.SM < first.SM) {
 			first = text
 		}
 	}
 	return first
 }
 
-// fits says whether a device of capability cc runs it: same major version, minor not above.
-func (c *Cubin) fits(cc int) bool { return c.SM/10 == cc/10 && c.SM <= cc }
+// fits says whether a device of capability cc runs it: same major version, minor not above; code for exactly one, on that.
+func (c *Cubin) fits(cc int) bool {
+	return c.SM/10 == cc/10 && (c.SM == cc || c.SM < cc && !c.Specific)
+}
+
+// fits says whether it can be compiled for a device of capability cc.
+func (t *Text) fits(cc int) bool {
+	return t.SM == cc || t.SM < cc && !t.Specific && (!t.Family || t.SM/10 == cc/10)
+}
+
+// portable texts are for all later architectures.
+func (t *Text) portable() bool { return !t.Specific && !t.Family }
 
 // BestCubin picks machine code that runs on a device of capability cc: same major version, highest minor not above it.
 // Where none fits it returns any, so that the refusal can say what the program brought; nil where there is none at all.
@@ -118,34 +137,57 @@ func (i *Images) BestCubin(cc int) *Cubin {
 		switch {
 		case best == nil:
 			best = cubin
-		case cubin.fits(cc) && (!best.fits(cc) || cubin.SM > best.SM):
+		case cubin.fits(cc) && (!best.fits(cc) || cubin.SM > best.SM || cubin.SM == best.SM && cubin.Specific):
 			best = cubin
 		}
 	}
 	return best
 }
 
+// architecture is one as it is written: sm_90a.
+type architecture struct {
+	sm     int
+	suffix string
+}
+
+func (t *Text) suffix() string {
+	switch {
+	case t.Specific:
+		return "a"
+	case t.Family:
+		return "f"
+	}
+	return ""
+}
+
+func (c *Cubin) suffix() string {
+	if c.Specific {
+		return "a"
+	}
+	return ""
+}
+
 // Describe lists what there is, for messages: "PTX sm_75, machine code sm_80 sm_90".
 func (i *Images) Describe() string {
-	var texts, cubins []int
+	var texts, cubins []architecture
 	for _, text := range i.Texts {
-		texts = append(texts, text.SM)
+		texts = append(texts, architecture{text.SM, text.suffix()})
 	}
 	for _, cubin := range i.Cubins {
-		cubins = append(cubins, cubin.SM)
+		cubins = append(cubins, architecture{cubin.SM, cubin.suffix()})
 	}
 	var parts []string
 	for _, group := range []struct {
 		name string
-		sms  []int
+		sms  []architecture
 	}{{"PTX", texts}, {"machine code", cubins}} {
 		if len(group.sms) == 0 {
 			continue
 		}
-		slices.Sort(group.sms)
+		slices.SortFunc(group.sms, func(a, b architecture) int { return cmp.Or(a.sm-b.sm, strings.Compare(a.suffix, b.suffix)) })
 		part := group.name
-		for _, sm := range slices.Compact(group.sms) {
-			part += fmt.Sprintf(" sm_%d", sm)
+		for _, each := range slices.Compact(group.sms) {
+			part += fmt.Sprintf(" sm_%d%s", each.sm, each.suffix)
 		}
 		parts = append(parts, part)
 	}

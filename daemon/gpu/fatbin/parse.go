@@ -51,23 +51,23 @@ func newText(data []byte, sm int) Text {
 		data = data[:end]
 	}
 	text := Text{SM: sm, PTX: string(data)}
-	target, specific := targetOf(text.PTX)
-	text.Specific = specific
+	target := targetOf(text.PTX)
+	text.Specific, text.Family = target.Specific, target.Family
 	if sm == 0 {
-		text.SM = target
+		text.SM = target.SM
 	}
 	return text
 }
 
-// targetOf reads the .target directive: 90 and true for sm_90a. A text without a readable one gives 0.
-func targetOf(ptx string) (sm int, specific bool) {
+// targetOf reads the .target directive: what it says of the architecture, without the text. One that cannot be read gives 0.
+func targetOf(ptx string) (target Text) {
 	_, rest, found := strings.Cut(ptx, ".target")
 	if !found {
-		return 0, false
+		return target
 	}
 	_, rest, found = strings.Cut(rest[:min(len(rest), 64)], "sm_")
 	if !found {
-		return 0, false
+		return target
 	}
 	digits := 0
 	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
@@ -75,7 +75,9 @@ func targetOf(ptx string) (sm int, specific bool) {
 	}
 	sm, err := strconv.Atoi(rest[:digits])
 	if err != nil || sm > 9999 {
-		return 0, false
+		return target
 	}
-	return sm, digits < len(rest) && (rest[digits] == 'a' || rest[digits] == 'f')
+	target.SM = sm
+	target.Specific, target.Family = strings.HasPrefix(rest[digits:], "a"), strings.HasPrefix(rest[digits:], "f")
+	return target
 }

@@ -1,14 +1,13 @@
 package codeinfo
 
 import (
-	"bytes"
 	"cmp"
-	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -37,7 +36,7 @@ func unknownParams(kernel, why string) error {
 }
 
 func cubinParams(cubin []byte, kernel string) ([]gpu.Param, error) {
-	file, err := elf.NewFile(bytes.NewReader(cubin))
+	file, err := fatbin.OpenCubin(cubin)
 	if err != nil {
 		return nil, unknownParams(kernel, err.Error())
 	}

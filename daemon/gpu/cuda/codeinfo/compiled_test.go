@@ -1,0 +1,124 @@
+package codeinfo
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// assemblersVariable names more assemblers to look at than nvcc's own, with colons between: those of other versions of CUDA.
+const assemblersVariable = "PHOS_TEST_PTXAS"
+
+// TestCompiled reads machine code of real compilers, and holds what it finds to the declarations in the text that it was made from.
+func TestCompiled(t *testing.T) {
+	nvcc, err := lab.Tool("NVCC")
+	lab.Need(t, "nvcc", err)
+	assemblers := []string{filepath.Join(filepath.Dir(nvcc), "ptxas")}
+	if more := os.Getenv(assemblersVariable); more != "" {
+		assemblers = append(assemblers, strings.Split(more, ":")...)
+	}
+	for _, source := range []string{"signatures", "large"} {
+		text := filepath.Join(t.TempDir(), source+".ptx")
+		compile(t, nvcc, "-ptx", "-arch=compute_75", "-o", text, filepath.Join("testdata", source+".cu"))
+		for _, assembler := range assemblers {
+			for _, target := range targets(t, assembler) {
+				for _, option := range []string{"-O3", "-g", "-c"} {
+					t.Run(strings.Join([]string{source, target, option}, " "), func(t *testing.T) { testAssembled(t, assembler, text, target, option) })
+				}
+			}
+		}
+	}
+}
+
+// TestLinked is for kernels that were compiled apart and linked, which have other names and other symbols.
+func TestLinked(t *testing.T) {
+	nvcc, err := lab.Tool("NVCC")
+	lab.Need(t, "nvcc", err)
+	dir := t.TempDir()
+	source, object, linked := filepath.Join("testdata", "large.cu"), filepath.Join(dir, "large.o"), filepath.Join(dir, "large.cubin")
+	text := filepath.Join(dir, "large.ptx")
+	compile(t, nvcc, "-ptx", "-rdc=true", "-arch=compute_80", "-o", text, source)
+	compile(t, nvcc, "-dc", "-arch=sm_80", "-o", object, source)
+	compile(t, nvcc, "-dlink", "-cubin", "-arch=sm_80", "-o", linked, object)
+	agree(t, read(t, text), read(t, linked))
+}
+
+func compile(t *testing.T, program string, arguments ...string) {
+	t.Helper()
+	if said, err := exec.Command(program, arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(arguments, " "), err, said)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// targets are those of many that an assembler knows.
+func targets(t *testing.T, assembler string) (known []string) {
+	t.Helper()
+	help, err := exec.Command(assembler, "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_103", "sm_110", "sm_120", "sm_120a", "sm_121"} {
+		if strings.Contains(string(help), "'"+target+"'") {
+			known = append(known, target)
+		}
+	}
+	if len(known) < 3 {
+		t.Fatalf("%s knows only %v", assembler, known)
+	}
+	return known
+}
+
+func testAssembled(t *testing.T, assembler, text, target, option string) {
+	cubin := filepath.Join(t.TempDir(), "cubin")
+	compile(t, assembler, "-arch="+target, option, "-o", cubin, text)
+	agree(t, read(t, text), read(t, cubin))
+}
+
+// agree holds machine code to its text.
+func agree(t *testing.T, text, cubin []byte) {
+	t.Helper()
+	module, err := ptx.Parse(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, code := gpu.Image{PTX: []string{string(text)}}, gpu.Image{Cubin: cubin}
+	for what, list := range map[string]func(gpu.Image) []string{"variables": Variables, "kernels": Kernels} {
+		want, got := slices.Sorted(slices.Values(list(source))), slices.Sorted(slices.Values(list(code)))
+		if !slices.Equal(want, got) || len(want) == 0 {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	if want, got := Managed(source), Managed(code); want != got {
+		t.Errorf("managed: %q, want %q", got, want)
+	}
+	kernels := 0
+	for _, f := range module.Funcs {
+		if !f.Entry {
+			continue
+		}
+		kernels++
+		got, err := Params(code, f.Name)
+		if want := entryParams(f); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v", f.Name, got, err, want)
+		}
+	}
+	if len(Kernels(code)) != kernels {
+		t.Errorf("%d kernels, want %d", len(Kernels(code)), kernels)
+	}
+}

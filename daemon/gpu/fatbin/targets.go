@@ -1,0 +1,98 @@
+package fatbin
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// How a Target begins: PTX for a virtual architecture and all later ones, machine code for a real one.
+const (
+	targetPTX    = "compute_"
+	targetBinary = "sm_"
+)
+
+// Targets lists what the code is for, each once, as nvcc names it: "compute_75" for PTX, "sm_90a" for machine code. Runs judges
+// by it whether a device can load the code, without the code.
+func (i *Images) Targets() []string {
+	if len(i.Linked) > 0 {
+		linked := Images{}
+		for _, ptx := range i.Linked {
+			linked.Texts = append(linked.Texts, targetOf(ptx))
+		}
+		return []string{linked.latestText()}
+	}
+	var targets []string
+	for _, text := range i.Texts {
+		targets = append(targets, text.target())
+	}
+	for _, cubin := range i.Cubins {
+		targets = append(targets, targetBinary+strconv.Itoa(cubin.SM)+cubin.suffix())
+	}
+	if whole := i.partsTarget(); whole != "" {
+		targets = append(targets, whole)
+	}
+	slices.Sort(targets)
+	return slices.Compact(targets)
+}
+
+func (t *Text) target() string {
+	return targetPTX + strconv.Itoa(t.SM) + t.suffix()
+}
+
+// latestText is the target of that text which needs the latest architecture.
+func (i *Images) latestText() string {
+	latest := slices.MaxFunc(i.Texts, func(a, b Text) int { return cmp.Or(a.SM-b.SM, len(a.suffix())-len(b.suffix())) })
+	return latest.target()
+}
+
+// partsTarget is the PTX that all parts have together, empty where one of them has none: the earliest of each, of these the latest.
+func (i *Images) partsTarget() string {
+	var needed Images
+	for _, part := range i.Parts {
+		if len(part.Texts)+len(part.Cubins) == 0 {
+			continue
+		}
+		if len(part.Texts) == 0 {
+			return ""
+		}
+		needed.Texts = append(needed.Texts, slices.MinFunc(part.Texts, func(a, b Text) int { return a.SM - b.SM }))
+	}
+	if len(needed.Texts) == 0 {
+		return ""
+	}
+	return needed.latestText()
+}
+
+// Runs reports whether code with these targets runs on a device of capability cc (90 for 9.0). ptxOnly says that the device runs no
+// machine code; where it has that of the device's architecture, PTX for later ones serves, as in Best.
+func Runs(targets []string, cc int, ptxOnly bool) bool {
+	var images Images
+	for _, target := range targets {
+		images.addTarget(target)
+	}
+	if images.bestText(cc) != nil {
+		return true
+	}
+	cubin := images.BestCubin(cc)
+	return cubin != nil && cubin.fits(cc) && (!ptxOnly || images.laterText(cc) != nil)
+}
+
+// addTarget passes over what it does not know: nothing is known to run that.
+func (i *Images) addTarget(target string) {
+	if number, is := strings.CutPrefix(target, targetPTX); is {
+		number, specific := strings.CutSuffix(number, "a")
+		number, family := strings.CutSuffix(number, "f")
+		if sm, err := strconv.Atoi(number); err == nil {
+			i.Texts = append(i.Texts, Text{SM: sm, Specific: specific, Family: family})
+		}
+		return
+	}
+	if number, is := strings.CutPrefix(target, targetBinary); is {
+		number, specific := strings.CutSuffix(number, "a")
+		if sm, err := strconv.Atoi(number); err == nil {
+			i.Cubins = append(i.Cubins, Cubin{SM: sm, Specific: specific})
+		}
+	}
+}
