@@ -133,7 +133,7 @@ func (d *Daemon) open() (err error) {
 	if len(d.gpus) == 0 || len(d.gpus) > ledger.MaxGPUs {
 		return fmt.Errorf("gpus %s: %d GPUs; 1 to %d can be served", settings.Gpus.Offer, len(d.gpus), ledger.MaxGPUs)
 	}
-	d.machine = &preflight.Machine{Arch: thisHost().Arch, GPUs: d.gpus, CPU: d.options.CPU}
+	d.machine = &preflight.Machine{Arch: thisHost().Arch, GPUs: d.gpus, CPU: d.options.CPU, Room: d.room}
 	if d.dir, err = rundir.Open(settings.RuntimeDir, tmpfsLimits(settings.Sessions)); err != nil {
 		return err
 	}

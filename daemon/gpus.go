@@ -44,6 +44,21 @@ func (d *Daemon) hardware(ctx context.Context) (*inventory.Inventory, error) {
 	return d.driver.Inventory(ctx)
 }
 
+// room is how much memory of a GPU a program that comes back can have, and the whole. Of a real one others than our programs may have some.
+func (d *Daemon) room(ctx context.Context, gpu int) (free, capacity uint64) {
+	free, capacity = d.ledger.Room(gpu)
+	used, _ := d.ledger.Usage(gpu)
+	spare := free - min(free, capacity-used) // is given back when it is needed
+	found, err := d.hardware(ctx)
+	if err != nil {
+		return free, capacity // the driver does not say
+	}
+	if g := d.hardwareOf(gpu, found); g != nil && g.Memory != nil {
+		free = min(free, g.Memory.FreeBytes+spare)
+	}
+	return free, capacity
+}
+
 // hardwareOf finds one of our GPUs in what the driver says; nil: it is none of the driver's.
 func (d *Daemon) hardwareOf(gpu int, found *inventory.Inventory) *inventory.GPU {
 	if found == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpuhalf"
 	"github.com/phos-gpu/phos/daemon/inventory"
 	"github.com/phos-gpu/phos/daemon/preflight"
@@ -42,6 +43,7 @@ func (d *Daemon) deviceOf(s *session) ckpt.Device {
 	for ordinal, info := range d.gpus {
 		half.Devices = append(half.Devices, image.Device{
 			Ordinal: ordinal, Name: info.Name, UUID: inventory.UUIDText(info.UUID), MemoryBytes: info.MemoryBytes, Capability: preflight.Capability(info),
+			CUDA: int(gpu.Driver(d.gpus)),
 		})
 	}
 	return gpuhalf.New(gpuhalf.Session{

@@ -55,6 +55,9 @@ func (s *service) CheckImage(ctx context.Context, request *rpc.CheckImageRequest
 	defer image.Close()
 	reply := &rpc.CheckImageReply{}
 	obstacles := s.daemon.machine.Obstacles(ctx, image.Manifest, request.GetNewPids(), actor.Place())
+	if !s.daemon.warm.has(image, actor) {
+		obstacles = append(obstacles, s.daemon.machine.RoomObstacles(ctx, image.Manifest)...)
+	}
 	needed, err := image.Needed(s.daemon.options.CPU)
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})

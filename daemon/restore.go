@@ -297,6 +297,9 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		r.origin.Dir = pathOf(directory)
 	}
 	obstacles := d.machine.Obstacles(ctx, image.Manifest, r.request.GetNewPids(), r.actor.Place())
+	if !d.warm.has(image, r.actor) {
+		obstacles = append(obstacles, d.machine.RoomObstacles(ctx, image.Manifest)...)
+	}
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.notice(o.Subject + ": " + o.Reason)

@@ -50,6 +50,13 @@ func (w *warmth) take(image *archive.Image, actor rpc.Actor) *ckpt.Prepared {
 	return w.remove(keyOf(image, actor))
 }
 
+// has reports whether an image is ready: then its memory is there.
+func (w *warmth) has(image *archive.Image, actor rpc.Actor) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ready[keyOf(image, actor)] != nil
+}
+
 func (w *warmth) remove(key warmKey) *ckpt.Prepared {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,7 +169,11 @@ func (d *Daemon) warmUp(ctx context.Context, image *archive.Image, actor rpc.Act
 		return fmt.Errorf("%w: this phosd was built without checkpoints", rpc.ErrNotBuilt)
 	}
 	// A pid that is taken now may be free when the restore comes.
-	if serious := ckpt.Serious(d.machine.Obstacles(ctx, image.Manifest, true, actor.Place())); len(serious) > 0 {
+	obstacles := d.machine.Obstacles(ctx, image.Manifest, true, actor.Place())
+	if !d.warm.has(image, actor) {
+		obstacles = append(obstacles, d.machine.RoomObstacles(ctx, image.Manifest)...)
+	}
+	if serious := ckpt.Serious(obstacles); len(serious) > 0 {
 		image.Close()
 		return fmt.Errorf("%w: cannot be restored here: %w", rpc.ErrInvalid, &ckpt.ObstacleError{Obstacles: serious})
 	}

@@ -79,6 +79,8 @@ type GPUHalf struct {
 	MemoryBytes uint64            `json:"memory_bytes"`
 	PinnedBytes uint64            `json:"pinned_bytes"`
 	Objects     map[string]uint64 `json:"objects"`
+	// Code is what the process has loaded; nil in images of before it was written down.
+	Code []Code `json:"code"`
 	// Bytes that this generation had to write, and that were there already.
 	WrittenBytes uint64 `json:"written_bytes"`
 	SharedBytes  uint64 `json:"shared_bytes"`
@@ -93,6 +95,21 @@ type Device struct {
 	UUID        string `json:"uuid"`
 	MemoryBytes uint64 `json:"memory_bytes"`
 	Capability  string `json:"capability"`
+	// UsedBytes is the process's memory there.
+	UsedBytes uint64 `json:"used_bytes,omitempty"`
+	// CUDA is the newest version that the driver served: 12040 for 12.4.
+	CUDA int `json:"cuda,omitempty"`
+}
+
+// Code is code for GPUs: all modules of a process that can run on the same ones.
+type Code struct {
+	// Name is the first module's: "module 3".
+	Name string `json:"name"`
+	// Targets are what it is for, of which one is enough: "sm_90" for machine code, "compute_80" for PTX.
+	Targets []string `json:"targets"`
+	// Kernels are the names of some that the process uses.
+	Kernels []string `json:"kernels,omitempty"`
+	Modules int      `json:"modules"`
 }
 
 // CPUHalf is what CRIU saved.

@@ -25,6 +25,8 @@ type DeviceInfo struct {
 	Window Range
 	// DriverVersion is what cuDriverGetVersion says, the same for all devices; 0 means DefaultDriver.
 	DriverVersion int32
+	// PTXOnly devices execute no machine code.
+	PTXOnly bool
 }
 
 // Versions of the driver, as 1000 * major + 10 * minor. A newer one than NewestDriver says that it is that: a runtime that is told

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,7 +113,16 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 	half.Tree = hex.EncodeToString(result.GetTree())
 	half.MemoryBytes, half.PinnedBytes = result.GetMemoryBytes(), result.GetArenaBytes()
 	half.WrittenBytes, half.SharedBytes = result.GetWrittenBytes(), result.GetSharedBytes()
-	half.Objects = result.GetObjects()
+	half.Objects, half.Code = result.GetObjects(), []image.Code{}
+	for _, c := range result.GetCode() {
+		half.Code = append(half.Code, image.Code{Name: c.GetName(), Targets: c.GetTargets(), Kernels: c.GetKernels(), Modules: int(c.GetModules())})
+	}
+	half.Devices = slices.Clone(half.Devices)
+	for i, bytes := range result.GetGpuBytes() {
+		if i < len(half.Devices) {
+			half.Devices[i].UsedBytes = bytes
+		}
+	}
 	return half, nil
 }
 

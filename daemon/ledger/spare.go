@@ -87,3 +87,19 @@ func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
 		}
 	}
 }
+
+// Room reports how much of a GPU a reservation can have, and the whole: what workers have that wait for a session counts as free.
+func (l *Ledger) Room(gpu int) (free, capacity uint64) {
+	used, capacity := l.Usage(gpu)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, 0
+	}
+	for slot := range l.seated() {
+		if spare, bit := l.bit(spareWord, slot); spare.Load()&bit != 0 {
+			used -= min(used, l.held(gpu, slot).Load())
+		}
+	}
+	return capacity - used, capacity
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type Machine struct {
 	GPUs []gpu.DeviceInfo
 	// CPU is nil where nothing can be restored.
 	CPU ckpt.CPU
+	// Room is how much memory of a GPU is free, and the whole; nil: nobody knows.
+	Room func(ctx context.Context, ordinal int) (free, total uint64)
 
 	mu     sync.Mutex // guards worked
 	worked time.Time  // when CPU was last asked and had no complaint
@@ -102,7 +105,7 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	if len(p.GPU.Devices) > len(h.GPUs) {
 		found = append(found, ckpt.Obstacle{
 			Subject: subject, Reason: fmt.Sprintf("it saw %d GPUs, and here are %d", len(p.GPU.Devices), len(h.GPUs)),
-			Remedy: "start phosd with as many",
+			Remedy: "restore on a machine with as many; of software GPUs, start phosd with as many (--gpus soft:" + strconv.Itoa(len(p.GPU.Devices)) + ")",
 		})
 	}
 	for i, had := range p.GPU.Devices {
@@ -110,14 +113,15 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 			break
 		}
 		has, subject := h.GPUs[i], fmt.Sprintf("GPU %d", i)
-		if now := Capability(has); now != had.Capability {
-			found = append(found, ckpt.Obstacle{
-				Subject: subject, Reason: fmt.Sprintf("its compute capability is %s, and pid %d was started on %s", now, p.PID, had.Capability),
-			})
+		found = append(found, codeObstacles(p, had, &has)...)
+		if o := driverObstacle(p.PID, had, &has); o != nil {
+			o.Subject = subject
+			found = append(found, *o)
 		}
-		if has.MemoryBytes < had.MemoryBytes {
+		if has.MemoryBytes < had.MemoryBytes && used(p.GPU, i) <= has.MemoryBytes {
 			found = append(found, ckpt.Obstacle{
-				Subject: subject, Reason: fmt.Sprintf("it has %d bytes of memory, and pid %d was started with %d", has.MemoryBytes, p.PID, had.MemoryBytes),
+				Subject: subject, Harmless: true,
+				Reason: fmt.Sprintf("it has %s of memory, and pid %d was started with %s: what the program has fits, what it gets later may not", sizeText(has.MemoryBytes), p.PID, sizeText(had.MemoryBytes)),
 			})
 		}
 	}

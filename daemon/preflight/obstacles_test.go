@@ -54,7 +54,7 @@ func saved(t *testing.T) *image.Manifest {
 	return &image.Manifest{
 		Host: image.Host{Arch: "x86_64"}, Owner: image.Owner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())},
 		Processes: []image.Process{{PID: free, GPU: &image.GPUHalf{
-			Wire: wire.Version, Devices: []image.Device{{Capability: "8.9", MemoryBytes: 1000}},
+			Wire: wire.Version, Devices: []image.Device{{Name: "made", Capability: "8.9", MemoryBytes: 1000}},
 		}}, {PID: free + 1}},
 		Files: []image.SavedFile{{Path: written, Bytes: 100}},
 	}
@@ -91,8 +91,7 @@ func TestObstacles(t *testing.T) {
 		{name: "wire", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[0].GPU.Wire++ }, says: "libphos.so speaks version"},
 		{name: "fewer GPUs", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs = nil }, says: "it saw 1 GPUs, and here are 0"},
 		{name: "more GPUs", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs = append(h.GPUs, device(7, 0, 1)) }},
-		{name: "capability", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(9, 0, 1000) }, says: "compute capability is 9.0"},
-		{name: "less memory", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(8, 9, 999) }, says: "999 bytes of memory"},
+		{name: "capability", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(9, 0, 1000) }, says: "of compute capability 9.0, and pid 8388608 was started on made, of 8.9; what code"},
 		{name: "more memory", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(8, 9, 1001) }},
 		{name: "pid", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = os.Getpid() }, says: "it is taken: "},
 		{name: "new pids", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = os.Getpid() }, newPids: true},

@@ -33,6 +33,8 @@ type module struct {
 	load   *load
 	loads  *loads
 	heap   *heap.Heap
+	// targets are what its code is for, as package fatbin says it.
+	targets []string
 	// heapBytes is the heap of its kernels, as gpu.LoadOptions has it: loaded again, it must get the same.
 	heapBytes uint64
 }
@@ -104,7 +106,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, loads: d.loads, heapBytes: c.heapBytes.Load()}
+	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, loads: d.loads, heapBytes: c.heapBytes.Load(), targets: images.Targets()}
 	place := func(name string, bytes, align uint64) (uint64, error) {
 		// What needs more than the heap's own alignment gets a chunk, which has every alignment.
 		if align > heap.Align {
@@ -504,6 +506,7 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 
 // code loads a module's code with its variables where they were.
 func (r *restoring) code(m *module, images *fatbin.Images, in *saved.Module) error {
+	m.targets = images.Targets()
 	image, err := images.Best(m.context.device.capability())
 	if err != nil {
 		return err

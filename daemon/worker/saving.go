@@ -57,6 +57,8 @@ type saving struct {
 		session, objects []byte
 		counts           map[string]uint64
 		arenaBytes       uint64
+		gpuBytes         []uint64
+		code             []*rpc.LoadedCode
 	}
 }
 
@@ -163,12 +165,22 @@ func (s *saving) saveRest() (err error) {
 		for _, r := range j.session.ArenaRanges() {
 			s.content.arenaBytes += r.Bytes
 		}
+		s.content.gpuBytes = make([]uint64, len(s.worker.backend.Devices()))
+		for _, m := range j.session.Memories() {
+			for _, r := range m.Mapped {
+				s.content.gpuBytes[m.Ordinal] += r.Bytes
+			}
+		}
 	}
 	if !s.kinds.objects() {
 		return nil
 	}
 	if s.content.objects, err = j.session.Save(); err != nil {
 		return fmt.Errorf("save session: %w", err)
+	}
+	s.content.code = s.content.code[:0]
+	for _, c := range j.session.Code() {
+		s.content.code = append(s.content.code, &rpc.LoadedCode{Name: c.Name, Targets: c.Targets, Kernels: c.Kernels, Modules: uint32(c.Modules)})
 	}
 	s.content.session = j.link.file.Save()
 	return wire.CheckSaved(s.content.session)
@@ -228,6 +240,7 @@ func (s *saving) finish(ctx context.Context) (*rpc.SaveResult, error) {
 	return &rpc.SaveResult{
 		Tree: name[:], MemoryBytes: stats.MemoryBytes, WrittenBytes: written.StoredBytes, SharedBytes: stats.SharedBytes,
 		CutBytes: stats.CutBytes, Objects: s.content.counts, ArenaBytes: s.content.arenaBytes,
+		GpuBytes: s.content.gpuBytes, Code: s.content.code,
 	}, nil
 }
 

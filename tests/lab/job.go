@@ -69,6 +69,9 @@ func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	return j
 }
 
+// Move has another daemon bring the program back from now on.
+func (j *Job) Move(daemon *Daemon) { j.daemon = daemon }
+
 // Start runs the program from its beginning.
 func (j *Job) Start() *Job {
 	j.t.Helper()

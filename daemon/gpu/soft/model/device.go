@@ -22,6 +22,7 @@ func (s Spec) Devices() []gpu.DeviceInfo {
 			Attributes:  s.attributes(ordinal),
 
 			DriverVersion: s.Driver,
+			PTXOnly:       true,
 		}
 	}
 	return devices

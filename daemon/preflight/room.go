@@ -1,0 +1,82 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+)
+
+// RoomObstacles finds GPUs without the memory that an image needs on them. A program that has just been saved and ended may have some of
+// it for a moment yet.
+func (h *Machine) RoomObstacles(ctx context.Context, m *image.Manifest) []ckpt.Obstacle {
+	if h.Room == nil {
+		return nil
+	}
+	over := time.After(burial)
+	for {
+		found, final := h.roomNow(ctx, m)
+		if final {
+			return found
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+			continue
+		case <-over:
+		case <-ctx.Done():
+		}
+		return found
+	}
+}
+
+// roomNow looks once. final: it will not be otherwise in a moment.
+func (h *Machine) roomNow(ctx context.Context, m *image.Manifest) (found []ckpt.Obstacle, final bool) {
+	final = true
+	for ordinal := range h.GPUs {
+		needed := uint64(0)
+		for _, p := range m.Processes {
+			if p.GPU != nil {
+				needed += used(p.GPU, ordinal)
+			}
+		}
+		if needed == 0 {
+			continue
+		}
+		free, total := h.Room(ctx, ordinal)
+		if needed <= free {
+			continue
+		}
+		o := ckpt.Obstacle{
+			Subject: fmt.Sprintf("GPU %d", ordinal),
+			Reason: fmt.Sprintf("the image needs %s of its memory, and %s of %s are free (%s)",
+				sizeText(needed), sizeText(free), sizeText(total), h.GPUs[ordinal].Name),
+			Remedy: "restore on a GPU with more memory",
+		}
+		if needed <= total {
+			final = false
+			o.Remedy = "end other programs that use it, or save them with pos_cli --dump; pos_cli --status lists them"
+		}
+		found = append(found, o)
+	}
+	return found, final
+}
+
+// used is what a process had of a GPU's memory, as far as the image says it: older ones only say how much it had of all.
+func used(half *image.GPUHalf, ordinal int) uint64 {
+	if ordinal >= len(half.Devices) {
+		return 0
+	}
+	if half.Devices[ordinal].UsedBytes == 0 && len(half.Devices) == 1 {
+		return half.MemoryBytes
+	}
+	return half.Devices[ordinal].UsedBytes
+}
+
+func sizeText(bytes uint64) string {
+	if bytes >= 10<<30 || bytes >= 1<<30 && bytes%(1<<30) == 0 {
+		return fmt.Sprintf("%.4g GiB", float64(bytes)/(1<<30))
+	}
+	return fmt.Sprintf("%.4g MiB", float64(bytes)/(1<<20))
+}

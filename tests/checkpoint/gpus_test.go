@@ -1,0 +1,82 @@
+package checkpoint
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestOtherGPUs takes an image to machines with other GPUs. What stands against it is said before anything is made, by "image check" and by
+// a restore alike, and the image is as good as before: in the end it comes back on another model whose memory is enough.
+func TestOtherGPUs(t *testing.T) {
+	daemon := start(t, "--gpus=soft:1,deterministic,memory=128MiB,cc=8.0,name=Example 80")
+	program := lab.CompileC(t, true, later(t, lab.Workload("checkpoint", "count.c")))
+	const elements = "4000000" // 16 MB
+	want, status := undisturbed(daemon.Job(t, program, "6", elements, "0"))
+	job := daemon.Job(t, program, "6", elements, "10000")
+	job.Held = true
+	job.Start().Reaches(3)
+	job.Dump()
+
+	for _, test := range []struct{ name, gpus, says string }{
+		{
+			"older", "soft:1,cc=7.0,name=Old", `GPU 0: module 1 \(kernel step\) does not run on it: it is PTX for compute_80; here is Old, of compute capability 7\.0, ` +
+				`and pid \d+ was started on Example 80, of 8\.0(;| \() ?restore `,
+		},
+		{"too small", "soft:1,cc=8.0,memory=16MiB", `GPU 0: the image needs 18 MiB of its memory, and 16 MiB of 16 MiB are free \(phos software GPU\)(;| \() ?restore on a GPU with more memory`},
+	} {
+		t.Run(test.name, func(t *testing.T) { notHere(t, lab.Start(t, "--gpus="+test.gpus), job, test.says) })
+	}
+
+	other := start(t, "--gpus=soft:1,deterministic,memory=32MiB,cc=9.0,name=Example 90")
+	t.Run("taken", func(t *testing.T) {
+		holder := other.Job(t, program, "6", elements, "10000")
+		holder.Held = true
+		holder.Start().Reaches(1)
+		notHere(t, other, job, `GPU 0: the image needs 18 MiB of its memory, and 14 MiB of 32 MiB are free \(Example 90\)(;| \() ?end other programs that use it, .*pos_cli --status`)
+		holder.Kill()
+		other.Empty()
+	})
+	daemon.Empty()
+	job.Move(other)
+	job.Restore()
+	if got := job.Finish(); got != status {
+		t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
+	}
+	if differences := job.Result().Differs(want); differences != "" {
+		t.Error(differences)
+	}
+	other.Empty()
+}
+
+// later is the source of a program whose code is for capability 8.0 and later.
+func later(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.NewReplacer(".target sm_70", ".target sm_80", `"../driver/`, `"`+filepath.Join(filepath.Dir(path), "../driver")+"/",
+		`"hold.h"`, `"`+filepath.Join(filepath.Dir(path), "hold.h")+`"`).Replace(string(text))
+	source := filepath.Join(t.TempDir(), "later.c")
+	if err := os.WriteFile(source, []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// notHere: an image cannot come back at a daemon, for this reason.
+func notHere(t *testing.T, daemon *lab.Daemon, job *lab.Job, reason string) {
+	t.Helper()
+	for _, command := range [][]string{{"image", "check", job.Image}, {"--restore", "--dir", job.Image}} {
+		output, err := daemon.Command(command...).CombinedOutput()
+		if err == nil || !regexp.MustCompile(reason).Match(output) {
+			t.Errorf("%v: %v, want %s:\n%s", command, err, reason, output)
+		}
+		t.Logf("%s", output)
+	}
+}
