@@ -2,11 +2,14 @@ package session
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/session/object"
+	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 // Code is code that the program has loaded: all modules and libraries that can run on the same GPUs.
@@ -24,6 +27,9 @@ const (
 	mostKernels = 4
 	// mostCode is more than any program has; the rest is left out.
 	mostCode = 256
+	// imageBytes limits what is read of a program's memory as code, against lengths that are lies.
+	imageBytes = 2 << 30
+	readBytes  = 16 << 20
 )
 
 // Code lists what the program has loaded, in the order in which it did.
@@ -65,4 +71,21 @@ func codeOf(o *object.Object) (Code, bool) {
 		return Code{Name: name, Targets: state.images.Targets(), Kernels: slices.Sorted(maps.Keys(state.kernels))}, true
 	}
 	return Code{}, false
+}
+
+// readImage reads code from the program's memory.
+func readImage(memory io.ReaderAt, address, bytes uint64) ([]byte, error) {
+	if bytes == 0 || bytes > imageBytes {
+		return nil, &gpu.Error{Op: "read image", Code: abi.InvalidImage, Detail: fmt.Sprintf("%d bytes", bytes)}
+	}
+	image := make([]byte, 0, min(bytes, readBytes))
+	for uint64(len(image)) < bytes {
+		// Piece by piece: a length that is a lie fails at the first page that is not there.
+		n := len(image)
+		image = append(image, make([]byte, min(bytes-uint64(n), readBytes))...)
+		if _, err := memory.ReadAt(image[n:], int64(address)+int64(n)); err != nil {
+			return nil, &gpu.Error{Op: "read image", Code: abi.InvalidValue, Detail: err.Error()}
+		}
+	}
+	return image, nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sort"
 
@@ -55,12 +54,7 @@ type function struct {
 	info   gpu.FunctionInfo
 }
 
-const (
-	logBytes = 800 // what a reply slot has room for
-	// imageBytes limits what is read of a program's memory as code, against lengths that are lies.
-	imageBytes = 2 << 30
-	readBytes  = 16 << 20
-)
+const logBytes = 800 // what a reply slot has room for
 
 // close unloads the code. It needs no lock.
 func (m *module) close(s *Session) {
@@ -80,23 +74,6 @@ func (m *module) free(s *Session) {
 			_ = m.heap.Free(v.bounds.Address) // with the device gone, it is free already
 		}
 	}
-}
-
-// readImage reads code from the program's memory.
-func readImage(memory io.ReaderAt, address, bytes uint64) ([]byte, error) {
-	if bytes == 0 || bytes > imageBytes {
-		return nil, &gpu.Error{Op: "read image", Code: abi.InvalidImage, Detail: fmt.Sprintf("%d bytes", bytes)}
-	}
-	image := make([]byte, 0, min(bytes, readBytes))
-	for uint64(len(image)) < bytes {
-		// Piece by piece: a length that is a lie fails at the first page that is not there.
-		n := len(image)
-		image = append(image, make([]byte, min(bytes-uint64(n), readBytes))...)
-		if _, err := memory.ReadAt(image[n:], int64(address)+int64(n)); err != nil {
-			return nil, &gpu.Error{Op: "read image", Code: abi.InvalidValue, Detail: err.Error()}
-		}
-	}
-	return image, nil
 }
 
 // load brings code onto the context's device. It needs no lock, but the context must stay.
