@@ -53,6 +53,7 @@ func TestCutFiles(t *testing.T) {
 		t.Fatalf("the bystander: %v: %s", err, bystander.Output.String())
 	}
 	daemon.Empty()
+	lab.RealGPU(t, "pinned pages stay in memory when their file is cut, and workers do not touch them")
 	daemon.LogContains("worker died")
 }
 

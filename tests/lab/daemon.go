@@ -48,7 +48,7 @@ const NestedVariable = "PHOS_TEST_NESTED"
 // Start starts a phosd with a software GPU and ends it with the test. Arguments are flags of phosd and win.
 func Start(t testing.TB, arguments ...string) *Daemon {
 	t.Helper()
-	if os.Getenv(NestedVariable) != "" {
+	if Nested() {
 		return StartNested(t, arguments...)
 	}
 	return start(t, nil, arguments)
@@ -59,7 +59,7 @@ func Start(t testing.TB, arguments ...string) *Daemon {
 func StartNested(t testing.TB, arguments ...string) *Daemon {
 	t.Helper()
 	inner := []string{}
-	outer := []string{"--gpus=cuda:driver=" + filepath.Join(Bin(), "libphos.so")}
+	outer := []string{}
 	for _, argument := range arguments {
 		if strings.HasPrefix(argument, "--gpus=") {
 			inner = append(inner, argument)
@@ -67,8 +67,19 @@ func StartNested(t testing.TB, arguments ...string) *Daemon {
 			outer = append(outer, argument)
 		}
 	}
-	behind := start(t, nil, inner)
-	return start(t, []string{rpc.SocketVariable + "=" + behind.Socket}, outer)
+	return StartOver(t, StartAlone(t, inner...), filepath.Join(Bin(), "libphos.so"), outer...)
+}
+
+// StartAlone starts a phosd with a software GPU, whatever else the tests run on.
+func StartAlone(t testing.TB, arguments ...string) *Daemon {
+	t.Helper()
+	return start(t, nil, arguments)
+}
+
+// StartOver starts a phosd whose GPUs are those that a library shows, which takes another phosd for its own.
+func StartOver(t testing.TB, inner *Daemon, library string, arguments ...string) *Daemon {
+	t.Helper()
+	return start(t, []string{rpc.SocketVariable + "=" + inner.Socket}, append([]string{"--gpus=cuda:driver=" + library}, arguments...))
 }
 
 func start(t testing.TB, behind, arguments []string) *Daemon {

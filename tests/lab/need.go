@@ -23,6 +23,17 @@ func Need(t testing.TB, need string, missing error) {
 	t.Skipf("needs %s: %v", need, missing)
 }
 
+// RealGPU skips a test that asks for something that real GPUs, and their backend with them, do not do: a property of theirs.
+func RealGPU(t testing.TB, property string) {
+	t.Helper()
+	if _, real := Driver(); real || Nested() {
+		t.Skipf("on real GPUs, %s", property)
+	}
+}
+
+// Nested says that every Start is a StartNested.
+func Nested() bool { return os.Getenv(NestedVariable) != "" }
+
 // Root is nil when the test runs as root.
 func Root() error {
 	if os.Geteuid() != 0 {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -69,12 +70,20 @@ func describeOne(driver *cudadrv.Driver, device int32) (info gpu.DeviceInfo, err
 		return info, err
 	}
 	info.Attributes = map[abi.DeviceAttribute]int32{}
+	var failed error
 	for a := range int32(lastAttribute) {
-		if value, err := driver.DeviceGetAttribute(a, device); err == nil {
+		value, err := driver.DeviceGetAttribute(a, device)
+		switch {
+		case err == nil:
 			info.Attributes[abi.DeviceAttribute(a)] = value
+		case gpu.Code(err) != abi.InvalidValue: // that is how a driver says that it does not know one
+			failed = err
 		}
 	}
 	if err := fit(&info); err != nil {
+		if failed != nil {
+			return info, fmt.Errorf("ask for attributes: %w", failed)
+		}
 		return info, err
 	}
 	withhold(info.Attributes)
@@ -139,30 +148,38 @@ const (
 
 // reserve finds a window of addresses: the default one if it can be had, then smaller ones, then others.
 func (d *device) reserve() error {
+	var failed error
 	for bytes := uint64(mostWindowBytes); bytes >= leastWindowBytes; bytes /= 2 {
 		for slot := int(d.ordinal); slot < mostWindows; slot += windowStep {
-			address := gpu.DefaultWindow(slot).Address
+			first := gpu.DefaultWindow(slot).Address
 			// Under another phosd, addresses can be had in the upper half only; half of that is left for memory apart.
-			if d.take(gpu.Range{Address: address, Bytes: bytes}) || d.take(gpu.Range{Address: address + mostWindowBytes/2, Bytes: min(bytes, mostWindowBytes/4)}) {
-				return nil
+			for _, most := range []gpu.Range{{Address: first, Bytes: mostWindowBytes}, {Address: first + mostWindowBytes/2, Bytes: mostWindowBytes / 4}} {
+				if failed = d.take(gpu.Range{Address: most.Address, Bytes: min(bytes, most.Bytes)}); failed == nil {
+					return nil
+				}
+			}
+			if gpu.Code(failed).Sticky() {
+				return fmt.Errorf("reserve addresses: %w", failed)
 			}
 		}
 	}
 	return fmt.Errorf("%w: no range of %d bytes of addresses is free", ErrUnfit, uint64(leastWindowBytes))
 }
 
+// errTaken means that the driver has given addresses to somebody else in this process.
+var errTaken = fmt.Errorf("the addresses are taken: %w", abi.OutOfMemory)
+
 // take reserves exactly a range, or nothing.
-func (d *device) take(want gpu.Range) bool {
+func (d *device) take(want gpu.Range) error {
 	got, err := d.driver.Reserve(want.Bytes, want.Address)
 	if err != nil {
-		return false
+		return err
 	}
 	if got != want.Address {
-		_ = d.driver.Unreserve(got, want.Bytes)
-		return false
+		return errors.Join(errTaken, d.driver.Unreserve(got, want.Bytes))
 	}
 	d.window = want
-	return true
+	return nil
 }
 
 // move gives a device the window that a session needs. The backend's mu is held.
@@ -174,16 +191,16 @@ func (b *Backend) move(d *device, want gpu.Range) error {
 	if err := b.driver.Unreserve(had.Address, had.Bytes); err != nil {
 		return fmt.Errorf("give up the addresses of GPU %d: %w", d.ordinal, err)
 	}
-	if d.take(want) {
+	err := d.take(want)
+	if err == nil {
 		b.infos[d.ordinal].Window = want
 		return nil
 	}
-	if !d.take(had) {
+	if d.take(had) != nil {
 		d.window = gpu.Range{}
 	}
 	return &gpu.Error{
-		Op: fmt.Sprintf("reserve addresses %#x to %#x on GPU %d", want.Address, want.End(), d.ordinal), Code: abi.OutOfMemory,
-		Detail: "the driver has given them to somebody else in this process",
+		Op: fmt.Sprintf("reserve addresses %#x to %#x on GPU %d", want.Address, want.End(), d.ordinal), Code: gpu.Code(err), Detail: err.Error(),
 	}
 }
 

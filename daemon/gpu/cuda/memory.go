@@ -46,6 +46,9 @@ func (m *Memory) Map(r gpu.Range) error {
 }
 
 func (m *Memory) mapNow(r gpu.Range) error {
+	if err := m.context.usable("map memory"); err != nil {
+		return err // what has failed may have left things where they were
+	}
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()

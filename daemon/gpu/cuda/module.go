@@ -45,7 +45,9 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	if err := m.load(); err != nil {
 		return nil, err
 	}
-	m.findGlobals()
+	if err := m.findGlobals(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	if codeinfo.Mentions(image, "vprintf") {
 		c.prints.Store(true)
 	}
@@ -112,12 +114,15 @@ func (m *Module) explain(log string, code abi.Result) string {
 }
 
 // findGlobals asks where the driver has put the variables.
-func (m *Module) findGlobals() {
+func (m *Module) findGlobals() error {
 	d := m.context.device
 	for _, name := range codeinfo.Variables(m.image) {
 		address, size, err := m.context.driver.ModuleGetGlobal(m.context.native, m.native, name)
-		if err != nil || size == 0 {
+		if gpu.Code(err) == abi.NotFound || err == nil && size == 0 {
 			continue // it was not kept
+		}
+		if err != nil {
+			return m.context.noted("find variable "+name, err)
 		}
 		r := gpu.Range{Address: address, Bytes: size}
 		m.globals[name] = r
@@ -125,6 +130,7 @@ func (m *Module) findGlobals() {
 		d.table.add(piece{Range: r, owner: m.context})
 		d.mu.Unlock()
 	}
+	return nil
 }
 
 // Functions lists the kernels.
@@ -223,12 +229,10 @@ func newFunction(m *Module, native cudadrv.Function, name string) (*Function, er
 	c := m.context
 	for i := range f.info.Attributes {
 		value, err := c.driver.FuncGetAttribute(c.native, int32(i), native)
-		if gpu.Code(err).Sticky() {
+		if code := gpu.Code(err); err != nil && code != abi.InvalidValue && code != abi.NotSupported { // an older driver knows fewer
 			return nil, c.noted("ask for attributes of "+name, err)
 		}
-		if err == nil { // an older driver knows fewer
-			f.info.Attributes[i] = value
-		}
+		f.info.Attributes[i] = value
 	}
 	f.limit()
 	return f, nil

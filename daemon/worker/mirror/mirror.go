@@ -21,13 +21,21 @@ const pageBytes = 4096
 type Mirror struct {
 	pages  []byte
 	memory []byte
+	// files stay open: a driver that is itself a phosd finds them there, where their names are gone.
+	files []*os.File
 }
 
 // Memory is exactly the range that was asked for. It lies at the program's address where that was free here.
 func (m *Mirror) Memory() []byte { return m.memory }
 
 // Close unmaps it.
-func (m *Mirror) Close() error { return unmap(m.pages) }
+func (m *Mirror) Close() error {
+	errs := []error{unmap(m.pages)}
+	for _, file := range m.files {
+		errs = append(errs, file.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // Open maps the files behind a range of a program's memory. The error is ErrPrivate where there is none, or not for all.
 func Open(program process.Identity, address, bytes uint64) (*Mirror, error) {
@@ -68,7 +76,7 @@ func (m *Mirror) place(program process.Identity, a area, start uint64) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	m.files = append(m.files, file)
 	first, end := max(a.start, start), min(a.end, start+uint64(len(m.pages)))
 	offset := a.offset + first - a.start
 	info, err := file.Stat()

@@ -35,15 +35,29 @@ static void launch(const char *name, CUdeviceptr argument)
 }
 
 /* A fault on the GPU: reported by the next waiting call, and by every later one. */
-static void fault(const char *kernel, CUdeviceptr argument, CUresult want)
+static void faults(const char *kernel, CUdeviceptr argument, CUresult want)
 {
 	CUdeviceptr other;
-	begin();
 	launch(kernel, argument);
 	CHECK(cuCtxSynchronize() == want);
 	CHECK(cuMemAlloc(&other, 64) == want);
 	CHECK(cuMemcpyHtoD(memory, &other, sizeof other) == want);
 	CHECK(cuCtxSynchronize() == want);
+}
+
+static void fault(const char *kernel, CUdeviceptr argument, CUresult want)
+{
+	begin();
+	faults(kernel, argument, want);
+}
+
+/* A store to where nothing is, though between addresses of memory of GPUs. */
+static void stray(void)
+{
+	begin();
+	CUdeviceptr nowhere = memory + (1ull << 38);
+	printf("stray %#llx\n", nowhere);
+	faults("store", nowhere, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 static void bad_ptx(const char *text, const char *mention)
@@ -199,8 +213,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "refused") == 0)
 		CHECK(cuInit(0) != CUDA_SUCCESS);
 	else if (strcmp(what, "bounds") == 0)
-		fault("store", (CUdeviceptr)0x410000000000 + (1ull << 39),
-		      CUDA_ERROR_ILLEGAL_ADDRESS);
+		stray();
 	else if (strcmp(what, "null") == 0)
 		fault("store", 0, CUDA_ERROR_ILLEGAL_ADDRESS);
 	else if (strcmp(what, "misaligned") == 0) {

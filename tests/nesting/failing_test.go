@@ -1,0 +1,78 @@
+package nesting
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestFailingDriver runs a program with work of every kind over a driver of which one call fails: each that it makes, the first
+// and the last time. The program must be told the driver's error by one of its own calls, or not be concerned at all; it must end,
+// and unless the error ends everything, go on working.
+func TestFailingDriver(t *testing.T) {
+	program := lab.CompileC(t, true, lab.Workload("fault", "course.c"))
+	o := newOrders(t)
+	daemon := lab.StartOver(t, lab.StartAlone(t, "--gpus=soft:1"), o.library)
+	o.none()
+	daemon.Program(program).OK()
+	daemon.Empty()
+	made := o.counts()
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		for _, nth := range slices.Compact([]uint64{1, made[name]}) {
+			t.Run(fmt.Sprintf("%s/%d", name, nth), func(t *testing.T) {
+				for how, code := range map[mode]abi.Result{once: abi.OutOfMemory, fromThenOn: abi.IllegalAddress} {
+					o.fail(name, nth, how, code)
+					course(t, daemon, o, program, code)
+				}
+			})
+		}
+	}
+	daemon.Empty()
+}
+
+var failedWith = regexp.MustCompile(`(?m)^failed (\d+) at (.*)$`)
+
+// course runs the program, and says what is wrong with how it ends.
+func course(t *testing.T, daemon *lab.Daemon, o *orders, path string, code abi.Result) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	program := daemon.Program(path)
+	command := exec.CommandContext(ctx, path)
+	command.Env, command.WaitDelay = program.Env, time.Second
+	output, err := command.CombinedOutput()
+	said := string(output)
+	told := failedWith.FindStringSubmatch(said)
+	describe := func() string { return fmt.Sprintf("%s: %v, %d failed:\n%s", code, err, o.failed(), said) }
+	switch {
+	case ctx.Err() != nil:
+		t.Errorf("it does not end: %s", describe())
+	case o.failed() == 0:
+		t.Errorf("nothing has failed: %s", describe())
+	case told == nil && err == nil:
+		t.Logf("%s is no matter", code)
+	case told == nil:
+		t.Errorf("it is not told: %s", describe())
+	default:
+		if got, _ := strconv.Atoi(told[1]); abi.Result(got) != code {
+			t.Errorf("it is told otherwise: %s", describe())
+		}
+		if err != nil || strings.Contains(said, "\nthen ") {
+			t.Errorf("it cannot go on: %s", describe())
+		}
+		if code == abi.OutOfMemory && strings.Contains(said, "poisoned") {
+			t.Logf("%s poisons the context", code)
+		}
+		t.Logf("%s is told by %s", code, told[2])
+	}
+}
