@@ -30,6 +30,8 @@ type orders struct {
 	file  *os.File
 	// library is the failing driver.
 	library string
+	// nth is what was last asked for.
+	nth uint64
 }
 
 // ordersVariable names the file. Workers get it because its name begins as the settings of drivers do.
@@ -113,6 +115,7 @@ func (o *orders) none() {
 func (o *orders) fail(name string, nth uint64, how mode, code abi.Result) {
 	o.t.Helper()
 	o.none()
+	o.nth = nth
 	o.words(atCall, uint32(slices.Index(o.calls, name)), uint32(code), uint32(how))
 	o.write(atNth, binary.LittleEndian.AppendUint64(nil, nth))
 	o.words(atArmed, 1)

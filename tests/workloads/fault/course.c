@@ -1,5 +1,6 @@
-/* course [WORDS...]: every kind of work, a call after the other. The first call that fails is named with its error, and then,
- * unless the error ends everything, a little work must succeed all the same. Parts are left out that are not named. */
+/* course [WORDS...]: every kind of work, a call after the other. The first call that fails is named
+ * with its error, and then, unless the error ends everything, a little work must succeed all the
+ * same. Parts are left out that are not named. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/mman.h>
@@ -21,15 +22,14 @@ static const char ptx[] =
 static const char called[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 			     ".visible .func (.param .u32 r) seven()\n"
 			     "{ .reg .b32 %r; mov.u32 %r, 7; st.param.u32 [r], %r; ret; }\n";
-static const char calls[] =
-	".version 7.0\n.target sm_70\n.address_size 64\n"
-	".extern .func (.param .u32 r) seven();\n"
-	".visible .entry ask(.param .u64 x)\n"
-	"{\n"
-	" .reg .b32 %r; .reg .b64 %d; .param .u32 got;\n"
-	" call (got), seven; ld.param.u32 %r, [got];\n"
-	" ld.param.u64 %d, [x]; st.global.u32 [%d], %r; ret;\n"
-	"}\n";
+static const char calls[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+			    ".extern .func (.param .u32 r) seven();\n"
+			    ".visible .entry ask(.param .u64 x)\n"
+			    "{\n"
+			    " .reg .b32 %r; .reg .b64 %d; .param .u32 got;\n"
+			    " call (got), seven; ld.param.u32 %r, [got];\n"
+			    " ld.param.u64 %d, [x]; st.global.u32 [%d], %r; ret;\n"
+			    "}\n";
 
 enum { N = 256, ROWS = 5, PITCH = 512, LARGE = 3 << 20 };
 
@@ -47,10 +47,10 @@ static CUresult note(CUresult result, const char *name)
 }
 
 /* Ends a part at the first call that fails. */
-#define T(call)                                       \
-	do {                                          \
+#define T(call)                                          \
+	do {                                             \
 		if (note((call), #call) != CUDA_SUCCESS) \
-			return;                       \
+			return;                          \
 	} while (0)
 
 static CUdevice device;
@@ -103,13 +103,19 @@ static void copies(void)
 	T(cuStreamSynchronize(first));
 	CHECK(memcmp(pinned, from, 64) == 0);
 	T(cuMemcpyDtoD(memory + LARGE / 2, memory, 4 * N));
-	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = memory, .srcPitch = PITCH,
-			     .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = memory + LARGE / 2,
-			     .dstPitch = 2 * PITCH, .WidthInBytes = 100, .Height = ROWS};
+	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .srcDevice = memory,
+			     .srcPitch = PITCH,
+			     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .dstDevice = memory + LARGE / 2,
+			     .dstPitch = 2 * PITCH,
+			     .WidthInBytes = 100,
+			     .Height = ROWS};
 	T(cuMemcpy2D(&box));
 	T(cuMemcpyDtoH(back, memory + LARGE / 2, LARGE / 2));
 	for (int row = 0; row < ROWS; row++)
-		CHECK(memcmp((char *)back + row * 2 * PITCH, (char *)pinned + row * PITCH, 100) == 0);
+		CHECK(memcmp((char *)back + row * 2 * PITCH, (char *)pinned + row * PITCH, 100) ==
+		      0);
 }
 
 static void fills(void)
@@ -126,7 +132,10 @@ static void fills(void)
 	CHECK(got[2048 + 128] == 0xa && got[3072 + 128 + 19] == 0xb);
 }
 
-static void CUDA_CB host(void *at) { ++*(int *)at; }
+static void CUDA_CB host(void *at)
+{
+	++*(int *)at;
+}
 
 static void order(void)
 {
@@ -190,8 +199,10 @@ static void code(void)
 	size_t bytes;
 	void *parameters[] = {&memory};
 	T(cuLinkCreate(0, NULL, NULL, &link));
-	T(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)called, sizeof called, "called", 0, NULL, NULL));
-	T(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)calls, sizeof calls, "calls", 0, NULL, NULL));
+	T(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)called, sizeof called, "called", 0, NULL,
+			NULL));
+	T(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)calls, sizeof calls, "calls", 0, NULL,
+			NULL));
 	T(cuLinkComplete(link, &image, &bytes));
 	T(cuModuleLoadData(&linked, image));
 	T(cuLinkDestroy(link));
@@ -211,9 +222,11 @@ static void code(void)
 
 static void places(void)
 {
-	CUmemAllocationProp where = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				     .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
-	CUmemAccessDesc both = {.location = where.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemAllocationProp where = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+	CUmemAccessDesc both = {.location = where.location,
+				.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr at;
 	size_t grain, available, total;
@@ -290,8 +303,8 @@ static void again(void)
 
 int main(void)
 {
-	void (*const parts[])(void) = {beginning, copies, fills,	order, graphs,
-				       code,	  places, host_memory, end,   again};
+	void (*const parts[])(void) = {beginning, copies, fills,       order, graphs,
+				       code,      places, host_memory, end,   again};
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	note(cuInit(0), "cuInit(0)");
 	if (error == CUDA_SUCCESS)

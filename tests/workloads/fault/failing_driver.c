@@ -1,6 +1,7 @@
-/* A driver that fails when it is told to, and else is the one that it is linked with. Its calls are named by CALLS, a list of
- * X(name); those that are not are the other driver's own. It is told in a file that tests write while it works: see struct
- * orders. What real drivers do when a GPU has failed, it does too: from then on, every call fails in the same way. */
+/* A driver that fails when it is told to, and else is the one that it is linked with. Its calls are
+ * named by CALLS, a list of X(name); those that are not are the other driver's own. It is told in a
+ * file that tests write while it works: see struct orders. What real drivers do when a GPU has
+ * failed, it does too: from then on, every call fails in the same way. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -85,11 +86,11 @@ static entry *behind(enum call call)
 }
 
 /* Every argument of every call is a word or less, and none has more than twelve. */
-#define X(name)                                                                                \
-	uint32_t name(word a, word b, word c, word d, word e, word f, word g, word h, word i,  \
-		      word j, word k, word l)                                                  \
-	{                                                                                      \
-		uint32_t code = failure(CALL_##name);                                          \
+#define X(name)                                                                               \
+	uint32_t name(word a, word b, word c, word d, word e, word f, word g, word h, word i, \
+		      word j, word k, word l)                                                 \
+	{                                                                                     \
+		uint32_t code = failure(CALL_##name);                                         \
 		return code ? code : behind(CALL_##name)(a, b, c, d, e, f, g, h, i, j, k, l); \
 	}
 CALLS
