@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 // lane does what is queued, in order, and ends when nothing is left. While it runs, everything submitted queues behind it.
@@ -81,7 +80,7 @@ func (s *Stream) drain() {
 		return
 	}
 	err := c.driver.StreamQuery(c.native, s.native)
-	if gpu.Code(err) == abi.NotReady {
+	if err != nil { // it is not ready, or the driver cannot say
 		done := make(chan error, 1)
 		go func() { done <- c.driver.StreamSynchronize(c.native, s.native) }()
 		select {
@@ -90,8 +89,8 @@ func (s *Stream) drain() {
 			return
 		}
 	}
-	if !c.stopping() {
-		_ = c.noted("wait for stream", err)
+	if err := c.noted("wait for stream", err); err != nil && !c.stopping() {
+		c.poison(err) // nobody knows what of the stream's work is done
 	}
 }
 

@@ -135,28 +135,35 @@ func (s *Stream) Query() error {
 	if err := s.context.Fault(); err != nil {
 		return err
 	}
-	if !s.Idle() {
+	idle, err := s.idle()
+	if err == nil && !idle {
 		return abi.NotReady
 	}
-	return s.context.Fault() // what the driver has just said
+	return err
 }
 
 // Idle tells whether all work is over.
 func (s *Stream) Idle() bool {
+	idle, err := s.idle()
+	return idle && (err == nil || s.context.stopping())
+}
+
+// idle is Idle, or what the driver says instead. After a fault all work is over.
+func (s *Stream) idle() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running {
-		return false
+		return false, nil
 	}
-	if s.gone || s.context.stopping() {
-		return s.quiet()
+	var err error
+	if !s.gone && !s.context.stopping() {
+		err = s.context.driver.StreamQuery(s.context.native, s.native)
+		if gpu.Code(err) == abi.NotReady {
+			return false, nil
+		}
+		err = s.context.noted("query stream", err)
 	}
-	err := s.context.driver.StreamQuery(s.context.native, s.native)
-	if gpu.Code(err) == abi.NotReady {
-		return false
-	}
-	_ = s.context.noted("query stream", err)
-	return s.quiet()
+	return s.quiet(), err
 }
 
 // Synchronize waits for all work submitted before the call.
