@@ -87,7 +87,11 @@ func (w Launch) Check(limit LaunchLimits) error {
 		return refuse(abi.NotSupported, "clusters of %v blocks, which the device has not", cluster)
 	}
 	if w.Cooperative {
-		if fit, err := limit.Resident(int(threads), uint64(w.SharedBytes)); err != nil || blocks > fit {
+		fit, err := limit.Resident(int(threads), uint64(w.SharedBytes))
+		if err != nil {
+			return fmt.Errorf("launch %s: %w", limit.Kernel, err)
+		}
+		if blocks > fit {
 			return refuse(abi.CooperativeLaunchTooLarge, "%d blocks, %d fit", blocks, fit)
 		}
 	}
