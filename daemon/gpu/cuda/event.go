@@ -199,11 +199,7 @@ func (e *Event) Synchronize() error {
 			return err
 		}
 	}
-	m.await()
-	if err := m.query(); err != abi.NotReady {
-		return err
-	}
-	return e.context.Fault()
+	return m.await()
 }
 
 // eagerness is how long who waits for an event keeps asking: the driver wakes a sleeper some ten microseconds late. All our events

@@ -105,8 +105,7 @@ func (r *relay) settle(t *slot) error {
 	if t.mark == nil {
 		return nil
 	}
-	t.mark.await()
-	err := t.mark.query()
+	err := t.mark.await()
 	t.mark.drop()
 	empty := t.empty
 	t.mark, t.empty = nil, nil

@@ -75,7 +75,7 @@ func (s *Stream) watch() {
 		if m := s.tells[0].mark; m != nil {
 			m.users.Add(1)
 			s.mu.Unlock()
-			m.await()
+			_ = m.await() // what is wrong, who asks next is told
 			m.drop()
 			s.mu.Lock()
 		}
@@ -87,21 +87,21 @@ func (s *Stream) watch() {
 	s.progress.Broadcast()
 }
 
-// await returns when the driver has come to a mark that it was given, or the context stops.
-func (m *mark) await() {
+// await returns when the driver has come to a mark that it was given, or the context stops. The error is what the driver says
+// instead of having come there.
+func (m *mark) await() error {
 	c := m.context
-	if m.query() != abi.NotReady {
-		return
+	if err := m.query(); err != abi.NotReady {
+		return err
 	}
 	native, _ := m.known()
-	reached := make(chan struct{})
-	go func() {
-		defer close(reached)
-		_ = c.driver.EventSynchronize(c.native, native) // what is wrong, who asks next is told
-	}()
+	reached := make(chan error, 1)
+	go func() { reached <- c.driver.EventSynchronize(c.native, native) }()
 	select {
-	case <-reached:
+	case err := <-reached:
+		return c.noted("wait for event", err)
 	case <-c.stop:
+		return c.Fault()
 	}
 }
 
