@@ -25,9 +25,14 @@ type driverTool struct {
 // errUnsupported means that the driver has no checkpoints of its own.
 var errUnsupported = errors.New("the driver has no checkpoints of its own (they came with 570)")
 
+func compiledTool(t *testing.T) string {
+	t.Helper()
+	return lab.Compile(t, lab.GCC, "-O1", "testdata/driver_checkpoint.c", "-ldl")
+}
+
 func newDriverTool(t *testing.T, environment []string) (*driverTool, error) {
 	t.Helper()
-	command := exec.Command(lab.Compile(t, lab.GCC, "-O1", "testdata/driver_checkpoint.c", "-ldl"))
+	command := exec.Command(compiledTool(t))
 	command.Env = environment
 	in, err := command.StdinPipe()
 	if err != nil {

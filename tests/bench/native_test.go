@@ -18,6 +18,19 @@ func withoutPhos(path string, arguments ...string) *exec.Cmd {
 	return command
 }
 
+// linked is a program of the driver's calls.
+func linked(t *testing.T, source string) string {
+	t.Helper()
+	return lab.Compile(t, lab.GCC, "-O2", source, "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
+}
+
+// TestCompiled compiles what only runs on a real GPU: a machine with one may have no compiler, and brings all from here.
+func TestCompiled(t *testing.T) {
+	linked(t, "testdata/link.c")
+	compiledTool(t)
+	lab.CompileC(t, true, "testdata/memory.c")
+}
+
 // hostLink is what testdata/link.c measures by the driver alone, in gigabytes a second: copies of pinned memory to the device and
 // from it, which is all that the host's link carries, and copies on the device, counted by what they read.
 type hostLink struct{ to, from, device float64 }
@@ -28,8 +41,7 @@ func (b *bench) measureLink(t *testing.T) hostLink {
 	if b.link != (hostLink{}) {
 		return b.link
 	}
-	program := lab.Compile(t, lab.GCC, "-O2", "testdata/link.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
-	command := withoutPhos(program, strconv.FormatUint(min(b.bytes, 1<<30), 10))
+	command := withoutPhos(linked(t, "testdata/link.c"), strconv.FormatUint(min(b.bytes, 1<<30), 10))
 	text, err := command.Output()
 	if err != nil {
 		t.Fatalf("the host's link: %v\n%s", err, text)
@@ -63,8 +75,7 @@ func numbers(t *testing.T, text string) map[string]float64 {
 // callsBeside are what calls and copies cost under phos, beside what they cost by the driver alone.
 func callsBeside(t *testing.T, under speeds) (rows []row) {
 	t.Helper()
-	program := lab.Compile(t, lab.GCC, "-O2", "testdata/speed.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
-	text, err := withoutPhos(program).Output() // its input is empty, so that it does not idle
+	text, err := withoutPhos(linked(t, "testdata/speed.c")).Output() // its input is empty, so that it does not idle
 	if err != nil {
 		t.Fatalf("by the driver alone: %v\n%s", err, text)
 	}

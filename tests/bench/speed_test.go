@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +61,7 @@ func (s speeds) median(of func(m map[string]float64) float64) float64 {
 // starts compares programs that get a new worker with such that get one which has waited, by turns.
 func starts(t *testing.T) []row {
 	const rounds = 15
-	program := lab.Compile(t, lab.GCC, "-O2", "testdata/start.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
+	program := linked(t, "testdata/start.c")
 	cold, warm := lab.Start(t, "--log-level=warn"), lab.Start(t, "--log-level=warn", "--workers-warm=1")
 	var took [2][]float64
 	for range rounds {
@@ -123,7 +122,7 @@ func copies(m speeds) (rows []row) {
 // runSpeed runs the C program up to the point where it idles.
 func runSpeed(t *testing.T, daemon *lab.Daemon) (measured map[string]float64, program *lab.Program, release func()) {
 	t.Helper()
-	path := lab.Compile(t, lab.GCC, "-O2", "testdata/speed.c", "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
+	path := linked(t, "testdata/speed.c")
 	program = daemon.Program(path)
 	program.Stdout = nil
 	input, err := program.StdinPipe()
