@@ -10,6 +10,7 @@ import "C"
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -102,9 +103,27 @@ func find(library unsafe.Pointer, path string) error {
 		C.phos_special[i] = look(C.GoString(C.phos_special_name(i)), i == C.PHOS_ENUMERATE || i == C.PHOS_TENSOR_WIDE)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%w: %s is too old: it lacks %s", ErrLibrary, path, strings.Join(missing, ", "))
+		return fmt.Errorf("%w: %s is too old: it lacks %s; phos needs a driver of CUDA 12.0 (525) or newer", ErrLibrary, path, some(missing))
 	}
 	return nil
+}
+
+// some names a few of what is missing, first what tells most of a driver's age: an old one lacks dozens.
+func some(missing []string) string {
+	const most = 4
+	slices.SortStableFunc(missing, func(a, b string) int { return telling(a) - telling(b) })
+	text := strings.Join(missing[:min(len(missing), most)], ", ")
+	if more := len(missing) - most; more > 0 {
+		text += fmt.Sprintf(" and %d other calls", more)
+	}
+	return text
+}
+
+func telling(symbol string) int {
+	if symbol == "cuMemAddressReserve" || symbol == "cuMemMap" {
+		return 0
+	}
+	return 1
 }
 
 // result makes an error of what the driver returned.
