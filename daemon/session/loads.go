@@ -164,7 +164,9 @@ func (r *restoring) reloadOne(d *device, in *saved.Load, came []*module) error {
 			return damaged("%v is loaded twice", in.Module)
 		}
 		m, err := r.again(d, in.Module)
-		r.reloaded[in.Module] = m
+		if err == nil {
+			r.reloaded[in.Module] = m
+		}
 		return err
 	case in.Image < 0 || in.Image >= len(r.images):
 		return damaged("its code is not there")
@@ -203,14 +205,18 @@ func (r *restoring) again(d *device, handle abi.Handle) (*module, error) {
 	if code < 0 || code >= len(r.images) {
 		return nil, damaged("its code is not there")
 	}
-	return r.meet(d, in, r.images[code])
+	m, err := r.meet(d, in, r.images[code])
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", handle, err)
+	}
+	return m, nil
 }
 
 // mostCopies is how often code is loaded until its variables lie where they were.
 const mostCopies = 8
 
-// meet loads code so that its variables lie where they were, as far as it can: where a gap before them is unknown, copies of the
-// code fill it. Where nothing helps, they lie somewhere, and who needs them elsewhere says so.
+// meet loads code so that its variables lie where they were: where a gap before them is unknown, copies of the code fill it. Where
+// nothing helps, the error is a MovedError about where they lay at first.
 func (r *restoring) meet(d *device, in *saved.Module, image restoredImage) (*module, error) {
 	m, err := r.load(d, in.HeapBytes, image)
 	if err != nil {
@@ -230,8 +236,8 @@ func (r *restoring) meet(d *device, in *saved.Module, image restoredImage) (*mod
 			return nil, err
 		}
 	}
-	if first != nil {
-		r.s.log.Info("variables were not where they had been", "first", first, "copies", len(misplaced), "last", moved(m, in.Placed))
+	if moved(m, in.Placed) != nil {
+		return nil, first
 	}
 	return m, nil
 }
