@@ -225,6 +225,20 @@ func pipes(t *testing.T) (inner, outer [2]*os.File) {
 	return inner, outer
 }
 
+// sockets are pairs of them instead.
+func sockets(t *testing.T) (inner, outer [2]*os.File) {
+	t.Helper()
+	for i := range inner {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner[i], outer[i] = os.NewFile(uintptr(pair[0]), "inner"), os.NewFile(uintptr(pair[1]), "outer")
+	}
+	t.Cleanup(func() { outer[0].Close(); outer[1].Close() })
+	return inner, outer
+}
+
 // TestOutput: what a program writes to goes on where the restore says, or nowhere.
 func TestOutput(t *testing.T) {
 	const code = `
@@ -236,17 +250,6 @@ print('after', flush=True)
 say('done', repr(sys.stdin.read()))
 sys.exit(7)
 `
-	sockets := func(t *testing.T) (inner, outer [2]*os.File) {
-		for i := range inner {
-			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			inner[i], outer[i] = os.NewFile(uintptr(pair[0]), "inner"), os.NewFile(uintptr(pair[1]), "outer")
-		}
-		t.Cleanup(func() { outer[0].Close(); outer[1].Close() })
-		return inner, outer
-	}
 	for _, c := range []struct {
 		name  string
 		ends  func(t *testing.T) (inner, outer [2]*os.File)
@@ -269,12 +272,7 @@ sys.exit(7)
 			if n := len(saved.tree.Endpoints); n != 2 {
 				t.Fatalf("%d endpoints: %+v", n, saved.tree.Endpoints)
 			}
-			order := saved.order(t)
-			log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer log.Close()
+			order, log := saved.order(t), logFile(t)
 			order.Log = log
 			inner, outer = c.ends(t)
 			if c.given {
@@ -307,6 +305,17 @@ sys.exit(7)
 			}
 		})
 	}
+}
+
+// logFile takes what nobody else does.
+func logFile(t *testing.T) *os.File {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	return log
 }
 
 // console is a pseudo terminal of the test's.

@@ -257,60 +257,62 @@ func TestRestoreTimes(t *testing.T) {
 	}
 }
 
+// disturbances keep a session busy.
+var disturbances = []struct {
+	name, says string
+	// begin makes the session busy, the function that it returns lets that end.
+	begin func(p *program) (end func())
+}{
+	{"a kernel", "stream 1 is not done; the last kernels were gate", func(p *program) func() {
+		st := p.stream(0)
+		f, open := p.gate()
+		p.ok(abi.CallLaunch, launchOf(f, st, 0), nil)
+		return open
+	}},
+	{"a kernel in the default stream", "the default stream of context 1 is not done", func(p *program) func() {
+		f, open := p.gate()
+		p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
+		return open
+	}},
+	{"a call that waits", "cuCtxSynchronize_v2 has waited", func(p *program) func() {
+		f, open := p.gate()
+		p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
+		p.post(1, graph.ModeGlobal, abi.CallCtxSynchronize, &wire.CtxSynchronize{})
+		return open
+	}},
+	{"a stream being destroyed", "is not done", func(p *program) func() {
+		st := p.stream(0)
+		f, open := p.gate()
+		p.ok(abi.CallLaunch, launchOf(f, st, 0), nil)
+		p.ok(abi.CallStreamDestroy, &wire.StreamDestroy{HStream: st}, nil)
+		return open
+	}},
+	{"memory being freed", "is not done", func(p *program) func() {
+		address := p.alloc(100)
+		f, open := p.gate()
+		p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
+		p.ok(abi.CallMemFree, &wire.MemFree{Dptr: address}, nil)
+		return open
+	}},
+	{"a host function", "1 host functions have not returned", func(p *program) func() {
+		asked := make(chan uint64, 1)
+		p.callback = func(callback wire.Callback) { asked <- callback.ID }
+		p.ok(abi.CallHostFunc, &wire.HostFunc{Kind: wire.CallbackHost, Function: 1}, nil)
+		id := <-asked
+		return func() { p.ok(abi.CallCallbackDone, &wire.CallbackDone{Id: id}, nil) }
+	}},
+	{"a handler that is held up", "a call is being handled", func(p *program) func() {
+		p.session.mu.Lock()
+		return p.session.mu.Unlock
+	}},
+}
+
 // TestQuiet: it waits for all that is going on, names it when its time is over, and leaves it alone.
 func TestQuiet(t *testing.T) {
 	soon := func() (gocontext.Context, gocontext.CancelFunc) {
 		return gocontext.WithTimeout(gocontext.Background(), 30*time.Millisecond)
 	}
-	cases := []struct {
-		name, says string
-		// begin makes the session busy, the function that it returns lets that end.
-		begin func(p *program) (end func())
-	}{
-		{"a kernel", "stream 1 is not done; the last kernels were gate", func(p *program) func() {
-			st := p.stream(0)
-			f, open := p.gate()
-			p.ok(abi.CallLaunch, launchOf(f, st, 0), nil)
-			return open
-		}},
-		{"a kernel in the default stream", "the default stream of context 1 is not done", func(p *program) func() {
-			f, open := p.gate()
-			p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
-			return open
-		}},
-		{"a call that waits", "cuCtxSynchronize_v2 has waited", func(p *program) func() {
-			f, open := p.gate()
-			p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
-			p.post(1, graph.ModeGlobal, abi.CallCtxSynchronize, &wire.CtxSynchronize{})
-			return open
-		}},
-		{"a stream being destroyed", "is not done", func(p *program) func() {
-			st := p.stream(0)
-			f, open := p.gate()
-			p.ok(abi.CallLaunch, launchOf(f, st, 0), nil)
-			p.ok(abi.CallStreamDestroy, &wire.StreamDestroy{HStream: st}, nil)
-			return open
-		}},
-		{"memory being freed", "is not done", func(p *program) func() {
-			address := p.alloc(100)
-			f, open := p.gate()
-			p.ok(abi.CallLaunch, launchOf(f, 0, 0), nil)
-			p.ok(abi.CallMemFree, &wire.MemFree{Dptr: address}, nil)
-			return open
-		}},
-		{"a host function", "1 host functions have not returned", func(p *program) func() {
-			asked := make(chan uint64, 1)
-			p.callback = func(callback wire.Callback) { asked <- callback.ID }
-			p.ok(abi.CallHostFunc, &wire.HostFunc{Kind: wire.CallbackHost, Function: 1}, nil)
-			id := <-asked
-			return func() { p.ok(abi.CallCallbackDone, &wire.CallbackDone{Id: id}, nil) }
-		}},
-		{"a handler that is held up", "a call is being handled", func(p *program) func() {
-			p.session.mu.Lock()
-			return p.session.mu.Unlock
-		}},
-	}
-	for _, c := range cases {
+	for _, c := range disturbances {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProgram(t)
 			p.quiet()

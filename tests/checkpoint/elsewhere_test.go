@@ -64,14 +64,8 @@ func TestAfterwards(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			library := copyLibrary(t)
 			job := daemon.Job(t, program, "60", "20000", "10000")
-			job.Held = true
-			job.Prepare = func(command *exec.Cmd) {
-				command.Env = append(command.Env, "LD_PRELOAD="+library)
-			}
-			job.Start().Reaches(3)
-			job.Dump()
+			library := savedWithLibrary(t, job)
 			test.happens(t, job, library)
 			job.Restore()
 			if got := job.Finish(); got != status {
@@ -83,6 +77,19 @@ func TestAfterwards(t *testing.T) {
 		})
 	}
 	daemon.Empty()
+}
+
+// savedWithLibrary starts a program with a libphos.so of its own, and saves it.
+func savedWithLibrary(t *testing.T, job *lab.Job) (library string) {
+	t.Helper()
+	library = copyLibrary(t)
+	job.Held = true
+	job.Prepare = func(command *exec.Cmd) {
+		command.Env = append(command.Env, "LD_PRELOAD="+library)
+	}
+	job.Start().Reaches(3)
+	job.Dump()
+	return library
 }
 
 func copyLibrary(t *testing.T) string {

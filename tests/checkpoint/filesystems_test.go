@@ -12,38 +12,41 @@ import (
 	"github.com/phos-gpu/phos/tests/lab"
 )
 
+// otherPlaces are file systems that tests do not run on.
+var otherPlaces = []struct {
+	name string
+	// place mounts what the image is made on; copy makes what is restored from of it.
+	place func(t *testing.T, path string)
+	copy  func(t *testing.T, from, to string)
+}{
+	{"tmpfs", func(t *testing.T, path string) { mountFor(t, "phos-test", path, "tmpfs", 0, "size=256m") }, nil},
+	{"overlay", func(t *testing.T, path string) {
+		below := t.TempDir()
+		mountFor(t, "phos-test", below, "tmpfs", 0, "size=256m")
+		for _, sub := range []string{"lower", "upper", "work"} {
+			if err := os.Mkdir(filepath.Join(below, sub), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mountFor(t, "overlay", path, "overlay", 0, "lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work")
+	}, nil},
+	{"a copy that cannot be written", nil, func(t *testing.T, from, to string) {
+		shell(t, `cp -r --sparse=never "$0/." "$1"`, from, to)
+		mountFor(t, to, to, "", unix.MS_BIND, "")
+		mountFor(t, "", to, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	}},
+	{"a tar", nil, func(t *testing.T, from, to string) {
+		shell(t, `tar -C "$0" -cf - . | tar -C "$1" -xf -`, from, to)
+	}},
+}
+
 // TestImageOnOtherFileSystems saves a program onto other file systems than that of the tests, and restores it from copies of the image and
 // from where nothing can be written.
 func TestImageOnOtherFileSystems(t *testing.T) {
 	daemon := start(t)
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "100", "20000", "0"))
-	for _, test := range []struct {
-		name string
-		// place mounts what the image is made on; copy makes what is restored from of it.
-		place func(t *testing.T, path string)
-		copy  func(t *testing.T, from, to string)
-	}{
-		{"tmpfs", func(t *testing.T, path string) { mountFor(t, "phos-test", path, "tmpfs", 0, "size=256m") }, nil},
-		{"overlay", func(t *testing.T, path string) {
-			below := t.TempDir()
-			mountFor(t, "phos-test", below, "tmpfs", 0, "size=256m")
-			for _, sub := range []string{"lower", "upper", "work"} {
-				if err := os.Mkdir(filepath.Join(below, sub), 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
-			mountFor(t, "overlay", path, "overlay", 0, "lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work")
-		}, nil},
-		{"a copy that cannot be written", nil, func(t *testing.T, from, to string) {
-			shell(t, `cp -r --sparse=never "$0/." "$1"`, from, to)
-			mountFor(t, to, to, "", unix.MS_BIND, "")
-			mountFor(t, "", to, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
-		}},
-		{"a tar", nil, func(t *testing.T, from, to string) {
-			shell(t, `tar -C "$0" -cf - . | tar -C "$1" -xf -`, from, to)
-		}},
-	} {
+	for _, test := range otherPlaces {
 		t.Run(test.name, func(t *testing.T) {
 			job := daemon.Job(t, program, "100", "20000", "20000")
 			job.Held = true

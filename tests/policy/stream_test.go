@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -70,29 +71,10 @@ func TestStreamFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := func(content []byte) error {
-		stream, err := os.CreateTemp(t.TempDir(), "stream")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer stream.Close()
-		if _, err := stream.Write(content); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := stream.Seek(0, io.SeekStart); err != nil {
-			t.Fatal(err)
-		}
-		back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(stream), Stream: true, Detach: true})
-		_, err = untilEnd(back.Recv)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		return rpc.FromStatus(err)
-	}
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1
 	for name, content := range map[string][]byte{"cut off": whole[:len(whole)/2], "empty": nil, "flipped": flipped, "text": []byte(strings.Repeat("no image ", 100))} {
-		if err := again(content); err == nil {
+		if err := c.bringBack(ctx, content); err == nil {
 			t.Errorf("%s: it came back", name)
 		} else {
 			t.Logf("%s: %v", name, err)
@@ -112,7 +94,7 @@ func TestStreamFile(t *testing.T) {
 	if _, err := store.ReadStream(ctx, bytes.NewReader(whole), received); err != nil {
 		t.Error(err)
 	}
-	if err := again(whole); err != nil {
+	if err := c.bringBack(ctx, whole); err != nil {
 		t.Fatal(err)
 	}
 	job.Reaches(job.Lines() + 2)
@@ -120,6 +102,28 @@ func TestStreamFile(t *testing.T) {
 		t.Errorf("the program ends with %d: %s", got, job.Said())
 	}
 	daemon.Empty()
+}
+
+// bringBack restores from a stream.
+func (c *caller) bringBack(ctx context.Context, content []byte) error {
+	c.t.Helper()
+	stream, err := os.CreateTemp(c.t.TempDir(), "stream")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer stream.Close()
+	if _, err := stream.Write(content); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := stream.Seek(0, io.SeekStart); err != nil {
+		c.t.Fatal(err)
+	}
+	back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(stream), Stream: true, Detach: true})
+	_, err = untilEnd(back.Recv)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return rpc.FromStatus(err)
 }
 
 // TestStreamStuck: who takes nothing of a stream, or gives nothing, holds nobody up for longer than he stays.
