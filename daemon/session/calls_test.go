@@ -101,7 +101,7 @@ var favourites = []abi.Call{
 	abi.CallMemcpyWait, abi.CallMemcpyInline, abi.CallGraphAddChildGraphNode, abi.CallModuleGetFunction, abi.CallLibraryGetKernel, abi.CallGraphClone,
 	abi.CallStreamBeginCapture, abi.CallStreamUpdateCaptureDependencies, abi.CallGraphExecKernelNodeSet, abi.CallGraphNodeSetEnabled, abi.CallGraphExecChildGraphNodeSetParams,
 	abi.CallGraphAddEventRecordNode, abi.CallGraphAddEventWaitNode, abi.CallGraphAddHostNode, abi.CallEventCreate,
-	abi.CallVmmCreate, abi.CallVmmMap, abi.CallVmmSetAccess,
+	abi.CallVmmCreate, abi.CallVmmMap, abi.CallVmmSetAccess, abi.CallGraphExecMemsetNodeSet, abi.CallGraphKernelNodeCopyAttributes,
 }
 
 // caller makes up calls that make sense more often than not.
@@ -267,6 +267,8 @@ func kindsOf(name string) abi.Kind {
 		{"kernel", abi.KindKernel},
 		{"func", abi.KindFunction},
 		{"handle", abi.KindAllocation},
+		{"dst", abi.KindGraphNode},
+		{"src", abi.KindGraphNode},
 	} {
 		if strings.Contains(name, rule.part) {
 			return rule.kind

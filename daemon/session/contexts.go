@@ -275,7 +275,7 @@ func (s *Session) ctxGetLimit(call *Call, in *wire.CtxGetLimit, out *wire.CtxGet
 	return nil
 }
 
-// ctxSetLimit remembers the value. The software GPU has no such limits but that of the heap.
+// ctxSetLimit remembers the value, and tells the device where it has such limits.
 func (s *Session) ctxSetLimit(call *Call, in *wire.CtxSetLimit) error {
 	c, err := s.current(call)
 	if err != nil {
@@ -284,7 +284,39 @@ func (s *Session) ctxSetLimit(call *Call, in *wire.CtxSetLimit) error {
 	if in.Limit < 0 || in.Limit >= limitCount {
 		return &gpu.Error{Op: "set limit", Code: abi.UnsupportedLimit}
 	}
-	c.setLimit(in.Limit, in.Value)
+	limiter, limited := c.device.context.(gpu.Limiter)
+	if !limited || !ofKernels(in.Limit) {
+		c.setLimit(in.Limit, in.Value)
+		return nil
+	}
+	limit, value := in.Limit, in.Value
+	return call.Beside(func() error {
+		if err := limiter.SetLimit(limit, value); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		c.setLimit(limit, value)
+		return nil
+	})
+}
+
+// ofKernels reports whether a limit is one that gpu.Limiter has.
+func ofKernels(limit int32) bool {
+	return limit == limitStack || limit == limitSyncDepth || limit == limitLaunches
+}
+
+// limit sets again what the program had set: the device's contexts share their limits, so the last one that differs from the
+// default counts.
+func (c *context) limit() error {
+	limiter, limited := c.device.context.(gpu.Limiter)
+	for limit, value := range c.limits {
+		if limited && ofKernels(int32(limit)) && value != defaultLimits[limit] {
+			if err := limiter.SetLimit(int32(limit), value); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -339,6 +371,9 @@ func (r *restoring) context(o *object.Object, in *saved.Context) (*context, erro
 	}
 	c := &context{object: o, device: d, flags: in.Flags, limits: limits(in.Limits), perThread: map[uint32]*stream{}}
 	c.heapBytes.Store(in.HeapBytes)
+	if err := c.limit(); err != nil {
+		return nil, err
+	}
 	if in.Legacy {
 		if c.legacy, err = s.newLegacy(c); err != nil {
 			return nil, err

@@ -37,6 +37,8 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *found);
 nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, int *brand);
 nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, int *mode);
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t peer, int capability,
+				    int *status);
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *use);

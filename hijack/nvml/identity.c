@@ -301,3 +301,26 @@ nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, int *mode)
 {
 	return yield(device, COMPUTE_MODE, 0, mode);
 }
+
+/* What a GPU may do with the memory of another, or its own. NCCL asks, and starts without no
+ * answer. */
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t peer, int capability,
+				    int *status)
+{
+	enum { READ = 0, WRITE = 1, UNKNOWN = 5 };
+	enum { STATUS_OK = 0, STATUS_NOT_SUPPORTED = 5 };
+	enum { PEERS = 299 }; /* abi.AttrPeers */
+	struct phos_gpu from, to;
+	if (status == NULL || capability < READ || capability > UNKNOWN)
+		return NVML_INVALID_ARGUMENT;
+	nvmlReturn_t result = phos_gpu_of(device, &from);
+	if (result == NVML_SUCCESS)
+		result = phos_gpu_of(peer, &to);
+	if (result != NVML_SUCCESS)
+		return result;
+	bool reaches = from.index == to.index ||
+		       ((uint32_t)phos_attribute(from.entry, PEERS) >> to.index & 1) != 0;
+	*status = reaches && (capability == READ || capability == WRITE) ? STATUS_OK
+									 : STATUS_NOT_SUPPORTED;
+	return NVML_SUCCESS;
+}

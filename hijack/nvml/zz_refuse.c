@@ -2,11 +2,11 @@
 /* Calls of NVML that are not built. */
 #include "nvml.h"
 
-#define REFUSE(name) \
+#define REFUSE(name)                                                    \
 	__attribute__((visibility("default"))) nvmlReturn_t name(void); \
-	nvmlReturn_t name(void) \
-	{ \
-		return phos_nvml_refuse(#name); \
+	nvmlReturn_t name(void)                                         \
+	{                                                               \
+		return phos_nvml_refuse(#name);                         \
 	}
 
 REFUSE(nvmlComputeInstanceDestroy)
@@ -144,7 +144,6 @@ REFUSE(nvmlDeviceGetNvLinkVersion)
 REFUSE(nvmlDeviceGetNvlinkBwMode)
 REFUSE(nvmlDeviceGetNvlinkSupportedBwModes)
 REFUSE(nvmlDeviceGetOfaUtilization)
-REFUSE(nvmlDeviceGetP2PStatus)
 REFUSE(nvmlDeviceGetPcieLinkMaxSpeed)
 REFUSE(nvmlDeviceGetPcieReplayCounter)
 REFUSE(nvmlDeviceGetPcieSpeed)

@@ -4,7 +4,13 @@
 #include "session.h"
 #include "zz_calls.h"
 
-enum { ACCESS_POLICY = 1, PROGRAMMATIC_EVENT = 7, COMPLETION_EVENT = 12, UPDATABLE = 13, KNOWN = 16 };
+enum {
+	ACCESS_POLICY = 1,
+	PROGRAMMATIC_EVENT = 7,
+	COMPLETION_EVENT = 12,
+	UPDATABLE = 13,
+	KNOWN = 16
+};
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUlaunchAttributeID id,
 				       CUlaunchAttributeValue *value)

@@ -72,7 +72,8 @@ static CUresult check_shape(const struct phos_function *f, const struct shape *s
 	return CUDA_SUCCESS;
 }
 
-/* Posts the frame of "launch" or "launchWith" (hijack/spec): ten scalars and the parameter block. */
+/* Posts the frame of "launch" or "launchWith" (hijack/spec): ten scalars and the parameter block.
+ */
 static CUresult post_launch(CUfunction function, const struct phos_function *f,
 			    const struct shape *s, CUstream stream,
 			    const struct phos_arguments *arguments)
@@ -93,11 +94,12 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 			phos_touch(arguments->each[i], f->parameters[i].bytes);
 	}
 	const struct attributes *more = s->attributes;
-	bool begun =
-		__builtin_expect(more == NULL, 1)
-			? phos_begin(&c, PHOS_CALL_launch, PHOS_CONTEXT, PHOS_WORDS(10) + PHOS_ARRAY(bytes))
-			: phos_begin(&c, PHOS_CALL_launchWith, PHOS_CONTEXT,
-				     PHOS_WORDS(10) + PHOS_ARRAY(ATTRIBUTE_BYTES(more)) + PHOS_ARRAY(bytes));
+	bool begun = __builtin_expect(more == NULL, 1)
+			     ? phos_begin(&c, PHOS_CALL_launch, PHOS_CONTEXT,
+					  PHOS_WORDS(10) + PHOS_ARRAY(bytes))
+			     : phos_begin(&c, PHOS_CALL_launchWith, PHOS_CONTEXT,
+					  PHOS_WORDS(10) + PHOS_ARRAY(ATTRIBUTE_BYTES(more)) +
+						  PHOS_ARRAY(bytes));
 	if (!begun)
 		return c.result;
 	phos_put_u64(&c, function);
@@ -159,8 +161,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, uns
 	return launch(function, &shape, stream, kernel_parameters, NULL);
 }
 
-/* Takes the attributes of a launch apart. Those that are left out are hints, and such that have nothing to
- * say: a policy of waiting, a window of a cache that no device is said to have. */
+/* Takes the attributes of a launch apart. Those that are left out are hints, and such that have
+ * nothing to say: a policy of waiting, a window of a cache that no device is said to have. */
 static CUresult take_attributes(const CUlaunchConfig *config, struct shape *shape,
 				struct attributes *more)
 {
@@ -231,10 +233,9 @@ static CUresult clusters(int *count, unsigned what, CUfunction function,
 	CUresult result = take_config(config, &s, &more);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return phos_call_occupancyClusters(what, function, s.grid[0], s.grid[1], s.grid[2],
-					   s.block[0], s.block[1], s.block[2], s.shared_bytes,
-					   (const unsigned char *)more.each, ATTRIBUTE_BYTES(&more),
-					   count);
+	return phos_call_occupancyClusters(
+		what, function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
+		s.shared_bytes, (const unsigned char *)more.each, ATTRIBUTE_BYTES(&more), count);
 }
 
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function, const CUlaunchConfig *config)

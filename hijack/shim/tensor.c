@@ -44,7 +44,8 @@ static CUresult describe(struct description *d, const CUtensorMap *map, const ui
 static CUresult encode(const struct description *d, CUtensorMap *map)
 {
 	CUtensorMap made;
-	CUresult result = phos_call_tensorMap((const unsigned char *)d, sizeof *d, (uintptr_t)&made);
+	CUresult result =
+		phos_call_tensorMap((const unsigned char *)d, sizeof *d, (uintptr_t)&made);
 	if (result == CUDA_SUCCESS)
 		*map = made;
 	return result;

@@ -276,3 +276,8 @@ func (c *Context) ReplaceAddress(encoded [abi.EncodedTensorMapBytes]byte, addres
 	err := c.driver.TensorMapReplace(c.native, &encoded, address)
 	return encoded, c.noted("replace address of tensor map", err)
 }
+
+// SetLimit bounds what kernels take.
+func (c *Context) SetLimit(limit int32, value uint64) error {
+	return c.noted("set limit", c.driver.CtxSetLimit(c.native, limit, value))
+}

@@ -49,6 +49,7 @@ static size_t compose(enum manner how, unsigned char *to)
 		put32(gpu + PHOS_ANSWER_TEMPERATURE, 40 + (uint32_t)i);
 		put32(gpu + PHOS_ANSWER_POWER, 7);
 		put32(gpu + 280 + 4 * 33, 0x40 + (uint32_t)i);
+		put32(gpu + 280 + 4 * 299, i == 0 ? 2 : 0); /* who reaches whom */
 	}
 	for (uint32_t i = 0; i < 2; i++, gpu += PHOS_ANSWER_HOLDING_BYTES) {
 		put32(gpu + PHOS_ANSWER_HOLDING_DEVICE, 1);
@@ -117,6 +118,19 @@ static void test_texts(void)
 	EXPECT(nvmlSystemGetDriverVersion(text, sizeof text) == NVML_SUCCESS);
 	EXPECT(strlen(text) == PHOS_ANSWER_TEXT - 1);
 	EXPECT(strcmp(nvmlErrorString(NVML_NOT_SUPPORTED), "Not Supported") == 0);
+}
+
+static void test_peers(void)
+{
+	nvmlDevice_t first = phos_handle(0), second = phos_handle(1), none = phos_handle(2);
+	int status = 9;
+	EXPECT(nvmlDeviceGetP2PStatus(first, first, 0, &status) == NVML_SUCCESS && status == 0);
+	EXPECT(nvmlDeviceGetP2PStatus(first, first, 2, &status) == NVML_SUCCESS && status == 5);
+	EXPECT(nvmlDeviceGetP2PStatus(first, second, 1, &status) == NVML_SUCCESS && status == 0);
+	EXPECT(nvmlDeviceGetP2PStatus(second, first, 1, &status) == NVML_SUCCESS && status == 5);
+	EXPECT(nvmlDeviceGetP2PStatus(first, none, 0, &status) == NVML_INVALID_ARGUMENT);
+	EXPECT(nvmlDeviceGetP2PStatus(first, second, 6, &status) == NVML_INVALID_ARGUMENT);
+	EXPECT(nvmlDeviceGetP2PStatus(first, second, 0, NULL) == NVML_INVALID_ARGUMENT);
 }
 
 static void test_handles(void)
@@ -215,6 +229,7 @@ int main(void)
 	test_start();
 	test_texts();
 	test_handles();
+	test_peers();
 	test_state();
 	test_processes();
 	shutdown(listener, SHUT_RDWR);

@@ -76,7 +76,8 @@ static void launches(void)
 	CUlaunchConfig config = {BLOCKS, 1, 1, 1, 1, 1, 0, stream, all + 2, 1};
 	CUresult could = D(cuOccupancyMaxActiveClusters)(&fit, add, &config);
 	CU(D(cuOccupancyMaxPotentialClusterSize)(&largest, add, &config));
-	CHECK(clusters ? could == CUDA_SUCCESS && fit > 0 && largest > 1 : fit == 0 && largest == 1);
+	CHECK(clusters ? could == CUDA_SUCCESS && fit > 0 && largest > 1
+		       : fit == 0 && largest == 1);
 	CUresult result = launch(all, 3);
 	CHECK(result == (clusters ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED));
 	expected += clusters ? 3 : 0;
@@ -133,11 +134,10 @@ static CUresult encode(CUtensorMap *map, CUdeviceptr address, unsigned rank)
 {
 	cuuint64_t sizes[] = {64, 128, 2}, strides[] = {256, 32768};
 	cuuint32_t box[] = {16, 64, 1}, steps[] = {1, 1, 1};
-	return D(cuTensorMapEncodeTiled)(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank,
-					 (void *)(uintptr_t)address, sizes, strides, box, steps,
-					 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-					 CU_TENSOR_MAP_L2_PROMOTION_NONE,
-					 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+	return D(cuTensorMapEncodeTiled)(
+		map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, (void *)(uintptr_t)address, sizes,
+		strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+		CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 /* What was encoded before a restore must be what is encoded after it. */
@@ -161,9 +161,10 @@ static void tensors(int half)
 	cuuint64_t sizes[] = {64, 128, 2}, strides[] = {256, 32768};
 	cuuint32_t steps[] = {1, 1, 1};
 	CU(D(cuTensorMapEncodeIm2col)(&moved, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3,
-				      (void *)(uintptr_t)words, sizes, strides, lower, upper, 16, 8, steps,
-				      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-				      CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+				      (void *)(uintptr_t)words, sizes, strides, lower, upper, 16, 8,
+				      steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+				      CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+				      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
 	CHECK(memcmp(&moved, &map[0], sizeof moved) != 0);
 }
 
@@ -175,7 +176,8 @@ static void questions(int version)
 	int now = 0, multiprocessors = 0;
 	CU(D(cuDriverGetVersion)(&now));
 	CHECK(now == version && now >= 12000);
-	CU(D(cuDeviceGetAttribute)(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+	CU(D(cuDeviceGetAttribute)(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+				   device));
 	CU(D(cuCtxGetDevResource)(NULL, &whole, CU_DEV_RESOURCE_TYPE_SM));
 	CHECK((int)whole.sm.smCount == multiprocessors);
 	CU(D(cuCtxGetCurrent)(&current));

@@ -17,3 +17,10 @@ type TensorMapper interface {
 	// ReplaceAddress makes an encoded one over that describes the same tensor elsewhere.
 	ReplaceAddress(encoded [abi.EncodedTensorMapBytes]byte, address uint64) ([abi.EncodedTensorMapBytes]byte, error)
 }
+
+// Limiter is a Context of a device whose kernels are bounded by what the program allows them: stacks and launches of their own. The
+// heap is LoadOptions' matter, and what kernels print goes to ContextOptions.Output without bound.
+type Limiter interface {
+	// SetLimit sets a CUlimit. It may wait for kernels that run.
+	SetLimit(limit int32, value uint64) error
+}
