@@ -24,7 +24,7 @@ type driverGraph struct {
 // newDriverGraph has the driver make a graph of an executable's works; nil where it cannot, for whatever reason: then the works
 // are given to it one by one, which may do better, or says what is wrong.
 func (c *Context) newDriverGraph(e *Executable) *driverGraph {
-	if len(e.works) == 0 || slices.ContainsFunc(e.works, func(w gpu.Work) bool { _, is := nodeOf(w); return !is }) {
+	if len(e.works) == 0 || slices.ContainsFunc(e.works, func(w gpu.Work) bool { _, is := c.nodeOf(w); return !is }) {
 		return nil
 	}
 	g := &driverGraph{context: c, nodes: make([]cudadrv.GraphNode, len(e.works))}
@@ -51,7 +51,7 @@ func (g *driverGraph) build(e *Executable) (err error) {
 		}
 		slices.Sort(after)
 		placing := cudadrv.Placing{Graph: g.graph, After: slices.Compact(after)}
-		node, _ := nodeOf(e.works[i])
+		node, _ := c.nodeOf(e.works[i])
 		if g.nodes[i], err = node(c, placing); err != nil {
 			return err
 		}
@@ -73,9 +73,9 @@ func (g *driverGraph) note(kernel *string) {
 // place makes a node, or changes one.
 type place func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error)
 
-// nodeOf is the node of the driver's that does some work; false where there is none, as the host has its part in it, or the driver
-// would need several.
-func nodeOf(work gpu.Work) (place, bool) {
+// nodeOf is the node of the driver's that does some work; false where there is none, as the host or another device has its part in it,
+// or the driver would need several.
+func (c *Context) nodeOf(work gpu.Work) (place, bool) {
 	switch w := work.(type) {
 	case gpu.Nothing:
 		return emptyNode, true
@@ -84,7 +84,7 @@ func nodeOf(work gpu.Work) (place, bool) {
 	case gpu.Copy:
 		return copyNode(w)
 	case gpu.Fill:
-		return fillNode(w), true
+		return fillNode(w), c.beyond(w.Address) == nil
 	}
 	return nil, false
 }
@@ -144,7 +144,7 @@ func (g *driverGraph) update(node int, before, work gpu.Work) bool {
 	if nothing(before) != nothing(work) || !sameAttributes(before, work) || g.queued.Load() > 0 {
 		return false
 	}
-	place, is := nodeOf(work)
+	place, is := g.context.nodeOf(work)
 	if !is {
 		return false
 	}

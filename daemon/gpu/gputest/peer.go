@@ -55,6 +55,15 @@ func testPeerCopies(t *testing.T, b *bench) {
 	b.same("copies and a fill, one after the other", b.read(at, 24), []byte("from from, -- this order"))
 	n.holds(b, "the other device's memory", 100, []byte("from from, -- this order"))
 
+	fill := gpu.Fill{Address: n.home.Address + 100, Pattern: '+', PatternBytes: 1, Columns: 4, Rows: 1}
+	graph, err := b.context.Instantiate(&gpu.Graph{Nodes: []gpu.Node{{Work: fill}, {Work: linear(device(at), n.place(100), 24), After: []int{0}}}})
+	b.must(err)
+	s := b.stream()
+	b.must(graph.Launch(s))
+	b.must(s.Synchronize())
+	b.same("a fill and a copy in a graph", b.read(at, 24), []byte("++++ from, -- this order"))
+	b.must(graph.Close())
+
 	box := gpu.Copy{Dst: n.place(1 << 19), Src: device(at), Extent: [3]uint64{300, 7, 2}}
 	box.Dst.RowPitch, box.Dst.SlicePitch, box.Src.RowPitch, box.Src.SlicePitch = 512, 8192, 300, 2100
 	b.run(box)
