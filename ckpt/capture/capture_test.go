@@ -48,6 +48,23 @@ func (m *machine) take(c *Capture, target *shelf, options Options) ([]image.Entr
 	return entries, s.Stats()
 }
 
+// exact takes a checkpoint around which kernels store; stop ends those that store already. The image must be what was there at the cut.
+func (m *machine) exact(c *Capture, target *shelf, options Options, stop func()) Stats {
+	m.t.Helper()
+	s, err := c.Begin(target, options)
+	must(m.t, err)
+	must(m.t, s.Precopy(m.t.Context()))
+	stop()
+	must(m.t, s.Cut(m.t.Context()))
+	want := m.contents()
+	stop = m.scribble(3)
+	entries, err := s.Finish(m.t.Context())
+	must(m.t, err)
+	stop()
+	m.same("image", m.saved(target, entries), want)
+	return s.Stats()
+}
+
 // TestCutIsExact: kernels of several streams store at random, into device memory and the arena, before, while and after a
 // checkpoint is taken. Its image must be the content at the moment of the cut, byte for byte, time after time.
 func TestCutIsExact(t *testing.T) {
@@ -66,18 +83,7 @@ func TestCutIsExact(t *testing.T) {
 					m.arena.Memory[offset*4096+offset] = byte(round + 1)
 				}
 			}
-			s, err := c.Begin(target, options)
-			must(t, err)
-			must(t, s.Precopy(t.Context()))
-			stop()
-			must(t, s.Cut(t.Context()))
-			want := m.contents()
-			stop = m.scribble(3)
-			entries, err := s.Finish(t.Context())
-			must(t, err)
-			stop()
-			m.same("image", m.saved(target, entries), want)
-			if stats := s.Stats(); stats.BufferBytes > options.BudgetBytes || stats.CutBytes == 0 {
+			if stats := m.exact(c, target, options, stop); stats.BufferBytes > options.BudgetBytes || stats.CutBytes == 0 {
 				t.Errorf("round %d: %+v", round, stats)
 			}
 		}

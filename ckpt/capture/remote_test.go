@@ -154,19 +154,7 @@ func TestRemoteExact(t *testing.T) {
 			target := newShelf()
 			c := New(m.sources)
 			for round := range 3 {
-				stop := m.scribble(2)
-				s, err := c.Begin(target, Options{BudgetBytes: 8 << 20, Workers: 2})
-				must(t, err)
-				must(t, s.Precopy(t.Context()))
-				stop()
-				must(t, s.Cut(t.Context()))
-				want := m.contents()
-				stop = m.scribble(2)
-				entries, err := s.Finish(t.Context())
-				must(t, err)
-				stop()
-				m.same("image", m.saved(target, entries), want)
-				stats := s.Stats()
+				stats := m.exact(c, target, Options{BudgetBytes: 8 << 20, Workers: 2}, m.scribble(2))
 				if gotAside := stats.DeviceBytes > 0; gotAside != (options.blocks >= 0) || stats.CutBytes == 0 {
 					t.Errorf("round %d: %+v", round, stats)
 				}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -14,41 +13,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/tests/lab"
 )
-
-// held is what hold.py prints.
-type held struct {
-	Free, Total uint64
-	BusID       string `json:"bus_id"`
-}
-
-// hold starts a program that holds memory of a GPU until the test is over.
-func hold(t *testing.T, daemon *lab.Daemon, python, gpu, mebibytes string) (said held, pid uint32) {
-	t.Helper()
-	program := daemon.Program(python, lab.Workload("nvml", "hold.py"), gpu, mebibytes)
-	program.Stdout = nil
-	out, err := program.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := program.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		if err := program.Wait(); err != nil {
-			t.Errorf("hold.py: %v", err)
-		}
-	})
-	if err := json.NewDecoder(out).Decode(&said); err != nil {
-		_, _ = io.Copy(&program.Output, out)
-		t.Fatalf("hold.py: %v\n%s", err, program.Output.String())
-	}
-	return said, uint32(program.Process.Pid)
-}
 
 // seen is what look.py prints.
 type seen struct {
@@ -72,7 +36,7 @@ func TestNVML(t *testing.T) {
 	lab.Need(t, "nvml", err)
 	daemon := lab.Start(t, "--gpus", "soft:2,memory=1GiB")
 	t.Cleanup(daemon.Empty)
-	driver, pid := hold(t, daemon, python, "1", "48")
+	driver := daemon.HoldMemory(t, python, "1", "48")
 
 	monitor := daemon.Program(python, lab.Workload("nvml", "look.py"))
 	if err := monitor.Run(); err != nil {
@@ -114,14 +78,14 @@ func TestNVML(t *testing.T) {
 	if used.Total != driver.Total || used.Free != driver.Free || !strings.EqualFold(used.BusID, "0000"+driver.BusID) {
 		t.Errorf("NVML says %+v, cuMemGetInfo %+v", used, driver)
 	}
-	if len(got.GPUs[0].Processes) != 0 || len(used.Processes) != 1 || used.Processes[0].PID != uint64(pid) || used.Processes[0].Used != 48<<20 {
+	if len(got.GPUs[0].Processes) != 0 || len(used.Processes) != 1 || used.Processes[0].PID != uint64(driver.PID) || used.Processes[0].Used != 48<<20 {
 		t.Errorf("processes: %+v and %+v", got.GPUs[0].Processes, used.Processes)
 	}
 	// Who only looks gets no session.
 	if len(want.Programs) != 1 || want.Programs[0].Session != 1 {
 		t.Errorf("programs: %+v", want.Programs)
 	}
-	again, _ := hold(t, daemon, python, "0", "1")
+	again := daemon.HoldMemory(t, python, "0", "1")
 	for _, program := range daemon.Status().GetPrograms() {
 		if program.GetSession() > 2 {
 			t.Errorf("session %d; looking has made one (%+v)", program.GetSession(), again)

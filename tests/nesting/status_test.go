@@ -1,7 +1,6 @@
 package nesting
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"testing"
 
@@ -15,7 +14,7 @@ func TestStatus(t *testing.T) {
 	python, err := lab.Tool("NVML_PYTHON")
 	lab.Need(t, "nvml", err)
 	inner := lab.Start(t, "--gpus", "soft:1,memory=1GiB")
-	stranger := hold(t, inner, python, "16")
+	stranger := inner.HoldMemory(t, python, "0", "16").PID
 	t.Setenv(rpc.SocketVariable, inner.Socket)
 	outer := lab.Start(t, "--gpus", "cuda:driver="+filepath.Join(lab.Bin(), "lib", "libcuda.so.1"))
 
@@ -41,31 +40,4 @@ func TestStatus(t *testing.T) {
 	if len(foreign) != 1 || foreign[0].GetPid() != stranger || foreign[0].GetUsedBytes() != 16<<20 || foreign[0].GetUser() != "root" {
 		t.Errorf("strangers: %v", foreign)
 	}
-}
-
-// hold starts a program that holds memory of a GPU until the test is over.
-func hold(t *testing.T, daemon *lab.Daemon, python, mebibytes string) (pid uint32) {
-	t.Helper()
-	program := daemon.Program(python, lab.Workload("nvml", "hold.py"), "0", mebibytes)
-	program.Stdout = nil
-	out, err := program.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := program.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = program.Wait()
-	})
-	var said any
-	if err := json.NewDecoder(out).Decode(&said); err != nil {
-		t.Fatalf("hold.py: %v\n%s", err, program.Output.String())
-	}
-	return uint32(program.Process.Pid)
 }
