@@ -45,3 +45,16 @@ func TestTriton(t *testing.T) {
 	program.OK()
 	daemon.Empty()
 }
+
+// TestTorchWheel runs what PyTorch of PyPI, made for CUDA 13.0, does without its machine code: TORCH_WHEEL_PYTHON is a Python that has
+// it (pip install torch==2.11.0).
+func TestTorchWheel(t *testing.T) {
+	python, err := lab.Tool("TORCH_WHEEL_PYTHON")
+	lab.Need(t, "torchwheel", err)
+	daemon := lab.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
+	program := daemon.Program(python, lab.Workload("torch", "wheel.py")).In(t)
+	program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "TRITON_PTXAS_PATH="+lab.Path("scripts", "ptxas-for-triton.sh"),
+		"TRITON_LIBCUDA_PATH="+filepath.Join(lab.Bin(), "lib"), "TRITON_CACHE_DIR="+t.TempDir(), "CC=gcc")
+	program.OK()
+	daemon.Empty()
+}
