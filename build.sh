@@ -23,7 +23,7 @@ usage() {
 		  (none)            build pos_cli, phosd and libphos.so into bin/
 		  demo              train a small network on the software GPU, save it, kill it, bring it back, compare
 		  test              install what the tests need, build, run every test
-		  install [PREFIX]  install into PREFIX (/usr/local)
+		  install [PREFIX]  install into PREFIX (/usr/local); "uninstall [PREFIX]" takes that away again
 		  lint              golangci-lint, clang-format, shellcheck
 		  bench [GROUP...]  print the speed table, as ratios measured in one run (bench --help)
 		  gpu [PART...]     what only a machine with an NVIDIA GPU can show: correctness, checkpoints, speed (gpu --help)
@@ -39,7 +39,7 @@ usage() {
 verb=${1:-build}
 [ $# = 0 ] || shift
 case $verb in
-build | demo | lint | bench | generate | clean | install | gpu) "verb_$verb" "$@" ;;
+build | demo | lint | bench | generate | clean | install | uninstall | gpu) "verb_$verb" "$@" ;;
 gpu-bundle) verb_gpu_bundle "$@" ;;
 test) verb_check "$@" ;;
 help | -h | --help) usage ;;

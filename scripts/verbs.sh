@@ -103,6 +103,27 @@ verb_install() {
 	fi
 }
 
+# uninstall_tree PREFIX: takes away what install_tree puts there, all versions of libphos.so, and what $phos in the login profile names.
+# Directories that others may use stay.
+uninstall_tree() {
+	local prefix=${DESTDIR:-}$1
+	rm -rf "$prefix/lib/phos"
+	rm -f "$prefix/bin/pos_cli" "$prefix/bin/phosd" "$prefix/share/man/man1/pos_cli.1" \
+		"$prefix/share/bash-completion/completions/pos_cli" "$prefix/share/zsh/site-functions/_pos_cli" \
+		"$prefix/share/fish/vendor_completions.d/pos_cli.fish" "$prefix/lib/systemd/system/phosd.service" \
+		"$prefix/lib/systemd/system/session-.scope.d/phos.conf"
+	rmdir --ignore-fail-on-non-empty "$prefix/lib/systemd/system/session-.scope.d"
+	if [ -z "${DESTDIR:-}" ] && grep -qs "$1/" /etc/profile.d/phos.sh; then
+		as_root rm -f /etc/profile.d/phos.sh
+	fi
+}
+
+verb_uninstall() {
+	local prefix
+	prefix=$(cd "$CALLED_FROM" && realpath -m "${1:-/usr/local}")
+	step "uninstall from ${DESTDIR:-}$prefix" uninstall_tree "$prefix"
+}
+
 verb_generate() {
 	need gcc libc6-dev make protobuf-compiler
 	need_go

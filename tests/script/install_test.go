@@ -1,0 +1,75 @@
+package script
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestInstall installs what build.sh has built into a prefix, works with it from there, and takes it away again.
+func TestInstall(t *testing.T) {
+	lab.Need(t, "build", lab.Built())
+	lab.Need(t, "root", lab.Root())
+	prefix := filepath.Join(t.TempDir(), "prefix")
+	install := func(function string) {
+		t.Helper()
+		shell := exec.Command("bash", "-euc", ". scripts/lib.sh; . scripts/verbs.sh; BIN=$1; "+function+` "$2"`, "bash", lab.Bin(), prefix)
+		shell.Dir = lab.Path()
+		shell.Env = append(os.Environ(), "PHOS_CACHE="+t.TempDir(), "DESTDIR=")
+		if output, err := shell.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", function, err, output)
+		}
+	}
+	install("install_tree")
+	install("install_tree") // a second time, as for a new version
+	for _, file := range []string{
+		"lib/phos/current/libphos.so", "lib/phos/current/libcuda.so.1", "lib/phos/current/libnvidia-ml.so.1", "share/man/man1/pos_cli.1",
+		"share/bash-completion/completions/pos_cli", "lib/systemd/system/phosd.service",
+	} {
+		if _, err := os.Stat(filepath.Join(prefix, file)); err != nil {
+			t.Error(err)
+		}
+	}
+	works(t, prefix)
+	install("uninstall_tree")
+	if err := filepath.WalkDir(prefix, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			t.Errorf("%s is left", path)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// works runs a program with an installation, which finds its own parts.
+func works(t *testing.T, prefix string) {
+	t.Helper()
+	run, err := os.MkdirTemp("/run", "phos-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(run)
+	defer func() { _ = unix.Unmount(filepath.Join(run, "sessions"), unix.MNT_DETACH) }()
+	program := lab.CompileC(t, false, lab.Workload("checkpoint", "count.c"))
+	cli := func(want string, command ...string) {
+		t.Helper()
+		shell := exec.Command("/usr/bin/env", command...)
+		shell.Dir = t.TempDir()
+		shell.Env = []string{"PATH=" + filepath.Join(prefix, "bin") + ":/usr/bin:/bin", "PHOS_SOCKET=" + filepath.Join(run, "phosd.sock"), "HOME=" + run}
+		if output, err := shell.CombinedOutput(); err != nil || !strings.Contains(string(output), want) {
+			t.Errorf("%v: %v, want %q:\n%s", command, err, want, output)
+		}
+	}
+	cli(filepath.Join(prefix, "lib/phos"), "pos_cli", "--env")
+	cli("phosd", "pos_cli", "--start", "--config="+os.DevNull, "--runtime-dir="+run, "--set", "state_dir="+filepath.Join(run, "state"), "--gpus=soft:1")
+	cli("3", "sh", "-c", `eval "$(pos_cli --env)"; env $phos "$0" 4 1000 0; test $? = 7`, program)
+	cli("", "pos_cli", "--stop")
+}
