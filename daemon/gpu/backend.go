@@ -63,7 +63,8 @@ type ContextOptions struct {
 	Resumed Continuation
 }
 
-// Context is an address space on one device. A sticky fault poisons it: every later call returns that fault.
+// Context is an address space on one device. A sticky fault poisons it: every later call returns that fault. What else
+// it harms, FaultContainer says.
 type Context interface {
 	Memory() Memory
 	NewStream(options StreamOptions) (Stream, error)

@@ -72,10 +72,6 @@ func Open(options Options) (*Backend, error) {
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
 
-// FaultsAreFinal says that after a fault nothing of the process's memory can be read any more, by the driver's rule, and
-// that nobody knows at which address the fault was.
-func (b *Backend) FaultsAreFinal() bool { return true }
-
 // NewContext makes a context on a device.
 func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {
 	if ordinal < 0 || ordinal >= len(b.devices) {

@@ -11,5 +11,8 @@
 // beside the stream, which goes on (tell.go). So no function of ours ever runs on a thread of the driver's, and a fault never
 // loses a Call.
 //
+// A fault ends all contexts of the process, with their memory, and nobody says at which address it was: that is the driver's rule,
+// and why this is no gpu.FaultContainer.
+//
 // It knows no sessions, no images of checkpoints and no transport. Read backend.go, then stream.go and lane.go.
 package cuda

@@ -76,6 +76,9 @@ func Open(text string, options Options) (*Backend, error) {
 	return b, nil
 }
 
+// ContainsFaults says that they do: see gpu.FaultContainer.
+func (b *Backend) ContainsFaults() {}
+
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
 
