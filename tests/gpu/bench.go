@@ -98,7 +98,7 @@ func measure(ctx context.Context, m *machine, group string, settings ...string) 
 	return figures, nil
 }
 
-// digestRate runs the test of digests over a quarter of the smallest size that is saved, or as much as tells something.
+// digestRate runs the test of digests over several times the smallest size that is saved, as far as the device has room.
 func digestRate(ctx context.Context, m *machine) ([]figure, error) {
 	file, err := os.CreateTemp("", "phos-gpu-")
 	if err != nil {
@@ -110,7 +110,7 @@ func digestRate(ctx context.Context, m *machine) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	command.Env = append(command.Env, "PHOS_FIGURES="+file.Name(), fmt.Sprintf("PHOS_FIGURES_MIB=%d", min(m.sizes[0]>>20, m.deviceBytes>>22)))
+	command.Env = append(command.Env, "PHOS_FIGURES="+file.Name(), fmt.Sprintf("PHOS_FIGURES_MIB=%d", min(4*m.sizes[0]>>20, m.deviceBytes>>22)))
 	if output, err := command.CombinedOutput(); err != nil {
 		return nil, m.failure("bench-digests", err, output)
 	}
