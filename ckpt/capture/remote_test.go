@@ -2,10 +2,13 @@ package capture
 
 import (
 	"cmp"
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
 	"github.com/phos-gpu/phos/daemon/gpu/shadow"
@@ -238,5 +241,39 @@ func TestRemoteReads(t *testing.T) {
 		if got, stats := far.read.Load(), s.Stats(); got != want.read*gpu.ChunkBytes || stats.WrittenBytes != want.written*gpu.ChunkBytes {
 			t.Errorf("checkpoint %d read %d bytes and wrote %d, want %+v chunks", i, got, stats.WrittenBytes, want)
 		}
+	}
+}
+
+// slowShelf is a target whose first Put waits until more than one chunk was copied out.
+type slowShelf struct {
+	*shelf
+	far  *remote
+	once sync.Once
+	late atomic.Bool
+}
+
+func (s *slowShelf) Put(ctx context.Context, content []byte) (image.Hash, bool, error) {
+	s.once.Do(func() {
+		for limit := time.Now().Add(time.Minute); s.far.read.Load() <= gpu.ChunkBytes; time.Sleep(time.Millisecond) {
+			if time.Now().After(limit) {
+				s.late.Store(true)
+				return
+			}
+		}
+	})
+	return s.shelf.Put(ctx, content)
+}
+
+// TestReadsOverlapWriting: while a chunk is digested and written, the next one is copied out, however few processors there are.
+func TestReadsOverlapWriting(t *testing.T) {
+	m := openRemote(t, 3*batchPieces, remoteOptions{})
+	must(t, fillAll(m, 1))
+	target := &slowShelf{shelf: newShelf(), far: m.memory.(*remote)}
+	s, err := New(m.sources).Begin(target, Options{})
+	must(t, err)
+	defer s.Abort()
+	must(t, s.Precopy(t.Context()))
+	if target.late.Load() {
+		t.Error("nothing is copied out while a chunk is written")
 	}
 }

@@ -21,7 +21,8 @@ type Options struct {
 	BudgetBytes uint64
 	// BandwidthBytes bounds how much is copied a second while the program runs; 0: no bound.
 	BandwidthBytes uint64
-	// Workers copy while the program runs; 0 means one for every two processors.
+	// Workers copy while the program runs; 0 means one for every two processors, and enough for copying from a device, digesting and
+	// writing to overlap.
 	Workers int
 	// Direct writes everything at the cut and puts nothing aside: for a program that is stopped without a Precopy.
 	Direct bool
@@ -86,6 +87,9 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	}
 	if options.Workers <= 0 {
 		options.Workers = crew.Some().Count
+		if pinner(c.sources()) != nil {
+			options.Workers = max(options.Workers, takers().Count) // who reads from a device waits for it most of the time
+		}
 	}
 	if options.Progress == nil {
 		options.Progress = func(string, uint64, uint64) {}

@@ -1,9 +1,12 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 
+	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -77,19 +80,29 @@ func (b *Backing) mapFilled(r gpu.Range) error {
 	if err := b.memory.Map(r); err != nil {
 		return err
 	}
-	content := make([]byte, gpu.ChunkBytes)
+	var saved []uint64
 	for address := r.Address; address < r.End(); address += gpu.ChunkBytes {
-		chunk, saved := b.image.at[address]
-		if !saved {
-			continue
+		if _, is := b.image.at[address]; is {
+			saved = append(saved, address)
 		}
-		err := b.fill(address, content)
-		if err == nil {
-			_, err = b.memory.WriteAt(content[:chunk.Bytes], int64(address))
+	}
+	// While one waits for the device, another reads.
+	loaders := crew.Crew{Count: max(crew.All().Count, 2)}
+	var spare sync.Pool
+	err := crew.Each(context.Background(), loaders, saved, func(address uint64) error {
+		content, _ := spare.Get().(*[gpu.ChunkBytes]byte)
+		if content == nil {
+			content = new([gpu.ChunkBytes]byte)
 		}
-		if err != nil {
-			return errors.Join(err, b.memory.Unmap(r))
+		defer spare.Put(content)
+		if err := b.fill(address, content[:]); err != nil {
+			return err
 		}
+		_, err := b.memory.WriteAt(content[:b.image.at[address].Bytes], int64(address))
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, b.memory.Unmap(r))
 	}
 	return nil
 }

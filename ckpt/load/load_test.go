@@ -10,7 +10,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -155,6 +158,45 @@ func TestSettled(t *testing.T) {
 	}
 	other := l.Backing("gpu7", openGPU(t, spec).Memory())
 	must(t, other.Map(span(0, 1)))
+}
+
+// slowMemory is one whose first write waits until a second content is read.
+type slowMemory struct {
+	plain
+	contents *watched
+	once     sync.Once
+	late     atomic.Bool
+}
+
+func (m *slowMemory) WriteAt(p []byte, address int64) (int, error) {
+	m.once.Do(func() {
+		for limit := time.Now().Add(time.Minute); m.contents.reads() < 2; time.Sleep(time.Millisecond) {
+			if time.Now().After(limit) {
+				m.late.Store(true)
+				return
+			}
+		}
+	})
+	return m.plain.WriteAt(p, address)
+}
+
+// TestReadsOverlapUploads: where memory has to be filled at once, a chunk is read while the one before goes to the device.
+func TestReadsOverlapUploads(t *testing.T) {
+	s := save(t, []int{0, 1, 2, 3}, map[int]bool{2: true})
+	contents := &watched{Contents: s.reader}
+	m := &slowMemory{plain: plain{openGPU(t, spec).Memory()}, contents: contents}
+	must(t, New(contents, s.tree).Backing("gpu0", m).Map(span(0, 6)))
+	if m.late.Load() {
+		t.Error("no chunk is read while another is written")
+	}
+	for chunk, want := range s.contents {
+		if !bytes.Equal(read(t, m, chunk), want) {
+			t.Errorf("chunk %d differs", chunk)
+		}
+	}
+	if !bytes.Equal(read(t, m, 5), make([]byte, gpu.ChunkBytes)) {
+		t.Error("what the image does not know is no zeros")
+	}
 }
 
 // TestDamage: a chunk that cannot be read is named, poisons whoever touches it, and never passes for zeros.

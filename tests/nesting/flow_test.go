@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -304,5 +306,42 @@ func TestGraphIsOneCall(t *testing.T) {
 	b.must(e.Close())
 	if got := b.calls() - before; got < 2 {
 		t.Errorf("the driver's graph is not given back: %d calls", got)
+	}
+}
+
+// TestPinnedIsDirect: what is copied out to pinned memory goes there at once, in one copy.
+func TestPinnedIsDirect(t *testing.T) {
+	socket := os.Getenv(innerSocket)
+	if socket == "" {
+		alone(t, lab.Start(t).Socket, "^TestPinnedIsDirect$")
+		return
+	}
+	b := openBehind(t, socket)
+	const size = 3 * gpu.ChunkBytes
+	memory := b.context.Memory()
+	want := pattern(size)
+	_, err := memory.WriteAt(want, int64(b.memory.Address))
+	b.must(err)
+	got, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	b.must(err)
+	defer func() { b.must(unix.Munmap(got)) }()
+	unpin, err := memory.(gpu.Pinner).Pin(got)
+	b.must(err)
+	read := func() uint64 {
+		before := b.calls()
+		_, err := memory.ReadAt(got, int64(b.memory.Address))
+		b.must(err)
+		if !bytes.Equal(got, want) {
+			t.Error("the copy differs")
+		}
+		clear(got)
+		return b.calls() - before
+	}
+	if calls := read(); calls != 2 { // the copy, and waiting for it
+		t.Errorf("%d calls of the driver for memory that is pinned", calls)
+	}
+	b.must(unpin())
+	if calls := read(); calls <= 2 {
+		t.Errorf("%d calls of the driver for memory that is not pinned any more", calls)
 	}
 }

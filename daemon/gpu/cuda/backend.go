@@ -33,6 +33,7 @@ type Backend struct {
 	// lost: a fault has taken the driver from this process, with all that it has there.
 	lost    atomic.Bool
 	aliases aliases
+	pinned  pins
 
 	mu       sync.Mutex
 	contexts map[*Context]struct{}

@@ -144,7 +144,11 @@ func (m *Memory) Pin(memory []byte) (unpin func() error, err error) {
 	if err := c.driver.HostRegister(c.native, memory); err != nil {
 		return nil, c.noted("pin memory", err)
 	}
-	return func() error { return c.noted("unpin memory", c.driver.HostUnregister(c.native, memory)) }, nil
+	c.backend.pinned.note(memory)
+	return func() error {
+		c.backend.pinned.forget(memory)
+		return c.noted("unpin memory", c.driver.HostUnregister(c.native, memory))
+	}, nil
 }
 
 // apart is memory of the device that the program is told nothing of: what finding changes takes. It is got as the program's is,

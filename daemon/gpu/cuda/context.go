@@ -21,7 +21,7 @@ type Context struct {
 	device  *device
 	native  cudadrv.Context
 	memory  *Memory
-	// aside is the stream of what is done at once, whatever the session's streams do.
+	// aside is a stream of our own, for what is done at once, whatever the session's streams do, and is no copy.
 	aside  cudadrv.Stream
 	output func([]byte)
 	// prints: a module has been loaded whose kernels can print.
@@ -35,6 +35,7 @@ type Context struct {
 	recent   recent
 	clock    clock
 	events   eventPool
+	asides   asidePool
 	buffers  bufferPool // of bufferBytes
 	stages   bufferPool // of stageBytes
 

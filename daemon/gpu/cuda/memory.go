@@ -291,46 +291,6 @@ func (m *Memory) Usage() (free, total uint64) {
 	return free, max(have, total)
 }
 
-// copyOut copies at once, beside all streams of the session, by way of a pinned buffer: the driver never sees memory of Go's,
-// which may move, and lie where the driver looks for a device's.
-func (c *Context) copyOut(p []byte, from uint64) (int, error) {
-	return c.through("read memory", p, func(piece, buffer []byte, at uint64) error {
-		err := c.driver.CopyOut(c.native, buffer, from+at, c.aside)
-		if err == nil {
-			err = c.driver.StreamSynchronize(c.native, c.aside)
-		}
-		copy(piece, buffer)
-		return err
-	})
-}
-
-// copyIn is copyOut the other way.
-func (c *Context) copyIn(to uint64, p []byte) (int, error) {
-	return c.through("write memory", p, func(piece, buffer []byte, at uint64) error {
-		copy(buffer, piece)
-		if err := c.driver.CopyIn(c.native, to+at, buffer, c.aside); err != nil {
-			return err
-		}
-		return c.driver.StreamSynchronize(c.native, c.aside)
-	})
-}
-
-// through calls do for each piece of p with a pinned buffer of its size, and how far in p it is.
-func (c *Context) through(op string, p []byte, do func(piece, buffer []byte, at uint64) error) (int, error) {
-	buffer, err := c.buffers.take(c)
-	if err != nil {
-		return 0, c.noted("pin a buffer", err)
-	}
-	defer c.buffers.put(buffer)
-	for at := 0; at < len(p); at += bufferBytes {
-		piece := p[at:min(at+bufferBytes, len(p))]
-		if err := do(piece, buffer[:len(piece)], uint64(at)); err != nil {
-			return at, c.noted(op, err)
-		}
-	}
-	return len(p), nil
-}
-
 // clear zeroes memory at once.
 func (c *Context) clear(r gpu.Range) error {
 	if err := c.driver.MemsetD8Async(c.native, r.Address, 0, r.Bytes, c.aside); err != nil {
