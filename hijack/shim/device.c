@@ -22,7 +22,8 @@ enum attribute {
 	PCI_DOMAIN_ID = 50,
 	COMPUTE_CAPABILITY_MAJOR = 75,
 	COMPUTE_CAPABILITY_MINOR = 76,
-	/* None of the driver's: a bit for each device, where atomic operations work, and that can be a peer. */
+	/* None of the driver's: a bit for each device, where atomic operations work, and that can
+	   be a peer. */
 	PEER_ATOMICS = 298,
 	PEERS = 299,
 };

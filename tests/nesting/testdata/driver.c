@@ -1,5 +1,6 @@
-/* A driver with one GPU, and its management library, that answer what phosd asks at its start. The macros say what is wrong with them.
- * All other entry points come from another file, and are not supported. */
+/* A driver with one GPU, and its management library, that answer what phosd asks at its start. The
+ * macros say what is wrong with them. All other entry points come from another file, and are not
+ * supported. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-// modules STEPS MICROSECONDS: variables of code, initialised and not, in modules that come and go all
-// the time, and pointers to them that the CPU and device memory keep. The CPU checks every step.
-// Ends with status 7.
+// modules STEPS MICROSECONDS: variables of code, initialised and not, in modules that come and go
+// all the time, and pointers to them that the CPU and device memory keep. The CPU checks every
+// step. Ends with status 7.
 #include "../cuda/check.h"
 #include "hold.h"
 #include <cuda.h>
@@ -37,9 +37,14 @@ template <class F> static void find_call(F &call, const char *name)
 static std::string code(unsigned value, unsigned bytes)
 {
 	return ".version 7.0\n.target sm_70\n.address_size 64\n"
-	       ".visible .global .align 4 .u32 value = " + std::to_string(value) + ";\n"
-	       ".visible .global .align 256 .b8 room[" + std::to_string(bytes) + "];\n"
-	       ".visible .entry fill() { .reg .b32 %r; mov.u32 %r, 1; st.global.u32 [room], %r; ret; }\n";
+	       ".visible .global .align 4 .u32 value = " +
+	       std::to_string(value) +
+	       ";\n"
+	       ".visible .global .align 256 .b8 room[" +
+	       std::to_string(bytes) +
+	       "];\n"
+	       ".visible .entry fill() { .reg .b32 %r; mov.u32 %r, 1; st.global.u32 [room], %r; "
+	       "ret; }\n";
 }
 
 struct Extra {
@@ -81,7 +86,11 @@ static void step(Work &w, unsigned number)
 	std::vector<CUdeviceptr> list;
 	for (unsigned i = 0; i < n; i++) {
 		list.push_back(w.extras[i].address);
-		w.extras[i].value += (i % 4 == 0 ? 3 : i % 4 == 1 ? 5 : i % 4 == 2 ? 7 : 11) * (number + 1);
+		w.extras[i].value += (i % 4 == 0   ? 3
+				      : i % 4 == 1 ? 5
+				      : i % 4 == 2 ? 7
+						   : 11) *
+				     (number + 1);
 	}
 	CUDA(cudaMemcpy(w.list, list.data(), n * 8, cudaMemcpyHostToDevice));
 	touch<<<1, 1>>>(w.list, n, number);
@@ -90,7 +99,8 @@ static void step(Work &w, unsigned number)
 	w.table[number % 1000] += factor[number % 4];
 	unsigned got[1000], sum = 0;
 	for (unsigned i = 0; i < n; i++) {
-		CUDA(cudaMemcpy(got, reinterpret_cast<void *>(w.extras[i].address), 4, cudaMemcpyDeviceToHost));
+		CUDA(cudaMemcpy(got, reinterpret_cast<void *>(w.extras[i].address), 4,
+				cudaMemcpyDeviceToHost));
 		CHECK(got[0] == w.extras[i].value);
 		sum = sum * 31 + got[0];
 	}
