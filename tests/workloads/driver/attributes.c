@@ -88,15 +88,17 @@ static void launches(void)
 	as_expected();
 }
 
-/* One node that was captured with a priority. */
+/* One node that was captured with a priority, its blocks all at once. */
 static void build_graph(void)
 {
-	CUlaunchAttribute priority = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY};
+	CUlaunchAttribute all[2] = {{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY},
+				    {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE}};
 	unsigned what = 3;
 	size_t count = 1;
 	void *parameters[] = {&words, &what};
-	CUlaunchConfig config = {BLOCKS, 1, 1, 1, 1, 1, 0, stream, &priority, 1};
-	priority.value.priority = -2;
+	CUlaunchConfig config = {BLOCKS, 1, 1, 1, 1, 1, 0, stream, all, 2};
+	all[0].value.priority = -2;
+	all[1].value.cooperative = 1;
 	CU(D(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
 	CU(D(cuLaunchKernelEx)(&config, add, parameters, NULL));
 	CU(D(cuStreamEndCapture)(stream, &graph));
@@ -113,6 +115,8 @@ static void run_graph(int half)
 	memset(&value, 1, sizeof value);
 	CU(D(cuGraphKernelNodeGetAttribute)(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
 	CHECK(value.priority == -2);
+	CU(D(cuGraphKernelNodeGetAttribute)(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
+	CHECK(value.cooperative == 1);
 	CU(D(cuGraphKernelNodeGetAttribute)(node, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
 	CHECK((int)value.memSyncDomain == (half == 0 ? 0 : 1));
 	value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
