@@ -50,10 +50,12 @@ func (b *bench) saveByPhos(t *testing.T, daemon *lab.Daemon, place string) (s sa
 	s.stopped = seconds(program.save(dir, saveOptions{stopTheWorld: true}).GetTotalMicroseconds())
 	remove(t, dir)
 
-	p := program.preDump(b, place, uint64(float64(b.bytes)/rewrittenPart/s.stopped))
+	fast := program.preDump(b, place, b.bytes/rewrittenPart)
+	s.fastPause = fast.pauses[0]
+	// Now at a pace at which that part is rewritten while it takes about as long.
+	p := program.preDump(b, place, uint64(float64(b.bytes)/rewrittenPart/fast.totals[0]))
 	s.pause, s.total, s.seen, s.phases = p.pauses[0], p.totals[0], p.seen[0], p.note()
 	s.rewritten = p.rewrites[0] * s.total / float64(b.bytes)
-	s.fastPause = program.preDump(b, place, b.bytes/rewrittenPart).pauses[0]
 	program.set(rewriteBytesPerSecond, 0)
 
 	dir = imageDir(t, place)
