@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -323,7 +324,8 @@ func (m *mark) moment() (time.Duration, error) {
 	if err != nil {
 		return 0, c.noted("ask when an event happened", err)
 	}
-	return c.clock.origin + time.Duration(float64(ms)*float64(time.Millisecond)), nil
+	// The driver counts in whole nanoseconds, and says them as a fraction.
+	return c.clock.origin + time.Duration(math.Round(float64(ms)*float64(time.Millisecond))), nil
 }
 
 // Continuation is what a context that takes this one's place has to know.
