@@ -2,7 +2,6 @@ package session
 
 import (
 	gocontext "context"
-	"errors"
 	"fmt"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -138,19 +137,8 @@ func (s *Session) adoptAt(d *device, g *sharing.Grant) (gpu.Range, error) {
 
 // rejoin brings the memory of another session back, and shows it where it was mapped.
 func (b *block) rejoin(ctx gocontext.Context, s *Session) error {
-	memory, err := b.device.sharer()
-	if err != nil {
-		return err
-	}
-	g, err := sharing.Await(ctx, sharing.Memory, b.token)
-	if err != nil {
-		return err
-	}
-	defer g.File.Close()
-	if g.FileBytes != b.home.Bytes || g.Bytes != b.home.Bytes || g.Within != 0 {
-		return errors.New("it is another one than it was")
-	}
-	if err := memory.Adopt(b.home, g.File, int64(g.Offset)); err != nil {
+	whole := func(g *sharing.Grant) bool { return g.Bytes == b.home.Bytes && g.Within == 0 }
+	if err := b.device.adoptAgain(ctx, b.token, b.home, whole); err != nil {
 		return err
 	}
 	for m := range s.virtual.Mappings() {

@@ -428,17 +428,24 @@ func (x *shares) resume(name sharing.ID) error {
 }
 
 func (i *imported) rejoin(ctx gocontext.Context) error {
-	memory, err := i.context.device.sharer()
+	return i.context.device.adoptAgain(ctx, i.token, i.home, func(g *sharing.Grant) bool {
+		return i.home.Address+g.Within == i.bounds.Address && g.Bytes == i.bounds.Bytes
+	})
+}
+
+// adoptAgain has memory of another session where it was, once that session is back; same says whether it is what it was.
+func (d *device) adoptAgain(ctx gocontext.Context, token sharing.Token, home gpu.Range, same func(*sharing.Grant) bool) error {
+	memory, err := d.sharer()
 	if err != nil {
 		return err
 	}
-	g, err := sharing.Await(ctx, sharing.Memory, i.token)
+	g, err := sharing.Await(ctx, sharing.Memory, token)
 	if err != nil {
 		return err
 	}
 	defer g.File.Close()
-	if g.FileBytes != i.home.Bytes || i.home.Address+g.Within != i.bounds.Address || g.Bytes != i.bounds.Bytes {
+	if g.FileBytes != home.Bytes || !same(&g) {
 		return errors.New("it is another one than it was")
 	}
-	return memory.Adopt(i.home, g.File, int64(g.Offset))
+	return memory.Adopt(home, g.File, int64(g.Offset))
 }
