@@ -2,11 +2,11 @@
 /* Calls of NVML that are not built. */
 #include "nvml.h"
 
-#define REFUSE(name)                                                    \
+#define REFUSE(name) \
 	__attribute__((visibility("default"))) nvmlReturn_t name(void); \
-	nvmlReturn_t name(void)                                         \
-	{                                                               \
-		return phos_nvml_refuse(#name);                         \
+	nvmlReturn_t name(void) \
+	{ \
+		return phos_nvml_refuse(#name); \
 	}
 
 REFUSE(nvmlComputeInstanceDestroy)
