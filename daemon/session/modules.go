@@ -472,6 +472,7 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 	} else if images, err = r.image(o, in.Image); err != nil {
 		return nil, err
 	}
+	m.targets = images.Targets()
 	if beforehand := r.reloaded[o.Handle()]; beforehand != nil {
 		if err := m.take(beforehand); err != nil {
 			return nil, err
@@ -483,7 +484,6 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 
 // code loads a module's code with its variables where they were.
 func (r *restoring) code(m *module, images *fatbin.Images, in *saved.Module) error {
-	m.targets = images.Targets()
 	image, err := images.Best(m.context.device.capability())
 	if err != nil {
 		return err
