@@ -117,9 +117,9 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 	for _, c := range result.GetCode() {
 		half.Code = append(half.Code, image.Code{Name: c.GetName(), Targets: c.GetTargets(), Kernels: c.GetKernels(), Modules: int(c.GetModules())})
 	}
-	half.Devices = slices.Clone(half.Devices)
-	for i, bytes := range result.GetGpuBytes() {
-		if i < len(half.Devices) {
+	if known := len(result.GetGpuBytes()); known > 0 && known <= len(half.Devices) {
+		half.Devices = slices.Clone(half.Devices[:known]) // one that was restored may know fewer than there are
+		for i, bytes := range result.GetGpuBytes() {
 			half.Devices[i].UsedBytes = bytes
 		}
 	}

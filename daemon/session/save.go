@@ -178,9 +178,10 @@ func (r *restoring) all() error {
 const indexLimit = 1 << 31
 
 func (r *restoring) counters() error {
-	if len(r.in.Devices) != len(r.s.devices) {
+	if len(r.in.Devices) == 0 || len(r.in.Devices) > len(r.s.devices) {
 		return damaged("it had %d GPUs, there are %d", len(r.in.Devices), len(r.s.devices))
 	}
+	r.s.devices = r.s.devices[:len(r.in.Devices)] // the program knows no others
 	for kind, index := range r.in.Handles {
 		if kind == 0 || kind > int(abi.LastKind) || index > indexLimit {
 			if index != 0 {
@@ -389,6 +390,9 @@ type Memory struct {
 	// Mapped are the ranges of chunks that have memory, by address.
 	Mapped []gpu.Range
 }
+
+// GPUs is how many the program knows.
+func (s *Session) GPUs() int { return len(s.devices) }
 
 // Memories lists the memory of the GPUs that are open.
 func (s *Session) Memories() []Memory {

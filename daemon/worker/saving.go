@@ -165,7 +165,7 @@ func (s *saving) saveRest() (err error) {
 		for _, r := range j.session.ArenaRanges() {
 			s.content.arenaBytes += r.Bytes
 		}
-		s.content.gpuBytes = make([]uint64, len(s.worker.backend.Devices()))
+		s.content.gpuBytes = make([]uint64, j.session.GPUs())
 		for _, m := range j.session.Memories() {
 			for _, r := range m.Mapped {
 				s.content.gpuBytes[m.Ordinal] += r.Bytes

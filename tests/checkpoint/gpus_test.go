@@ -11,7 +11,7 @@ import (
 )
 
 // TestOtherGPUs takes an image to machines with other GPUs. What stands against it is said before anything is made, by "image check" and by
-// a restore alike, and the image is as good as before: in the end it comes back on another model whose memory is enough.
+// a restore alike, and the image is as good as before: in the end it comes back on another model whose memory is enough, one of two GPUs.
 func TestOtherGPUs(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic,memory=128MiB,cc=8.0,name=Example 80")
 	program := lab.CompileC(t, true, later(t, lab.Workload("checkpoint", "count.c")))
@@ -32,7 +32,7 @@ func TestOtherGPUs(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) { notHere(t, lab.Start(t, "--gpus="+test.gpus), job, test.says) })
 	}
 
-	other := start(t, "--gpus=soft:1,deterministic,memory=32MiB,cc=9.0,name=Example 90")
+	other := start(t, "--gpus=soft:2,deterministic,memory=32MiB,cc=9.0,name=Example 90")
 	t.Run("taken", func(t *testing.T) {
 		holder := other.Job(t, program, "6", elements, "10000")
 		holder.Held = true
