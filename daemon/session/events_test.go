@@ -3,6 +3,7 @@ package session
 import (
 	"testing"
 
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -41,6 +42,31 @@ func TestRefusedRecord(t *testing.T) {
 	said(3)
 	refused(4)
 	said(4)
+}
+
+// TestTellingHoldsNothing: recording events, freeing memory and counting what is under way holds no stream.
+func TestTellingHoldsNothing(t *testing.T) {
+	p := newProgram(t)
+	event, word := p.event()
+	stream, address := p.stream(streamNonBlocking), p.alloc(4096)
+	gate, open := p.gate()
+	defer open()
+	p.ok(abi.CallLaunch, launchOf(gate, stream, 0), nil)
+	const rounds = 2 * markUnits
+	nothing := p.kernel("nothing", func(gpu.Memory, []byte) error { return nil })
+	for i := range uint64(rounds) {
+		p.ok(abi.CallLaunch, launchOf(nothing, stream, 0), nil)
+		p.ok(abi.CallEventRecord, &wire.EventRecord{Event: event, Stream: stream, Count: i + 1}, nil)
+	}
+	p.ok(abi.CallMemFree, &wire.MemFree{Dptr: address}, nil)
+	open()
+	syncContext(p)
+	if got := p.word(word); got != rounds {
+		t.Errorf("the word says %d, want %d", got, rounds)
+	}
+	if held := p.backend.held; held != 0 {
+		t.Errorf("the stream was held %d times", held)
+	}
 }
 
 // TestEventOfGraph: a launch of a graph is no record that the program counts, so the word must not answer for it.

@@ -24,6 +24,7 @@ type fakeGPU struct {
 	events  int
 	streams int
 	modules int
+	held    int // streams have been, for a function
 }
 
 func (b *fakeGPU) Devices() []gpu.DeviceInfo {
@@ -227,6 +228,7 @@ func (st *fakeStream) Submit(work gpu.Work) error {
 func (c *fakeContext) run(work gpu.Work) {
 	switch work := work.(type) {
 	case gpu.Call:
+		c.backend.change(&c.backend.held, 1)
 		work.Func()
 		return
 	case gpu.Tell:
