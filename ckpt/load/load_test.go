@@ -97,6 +97,32 @@ func TestTouchWaitsForItsChunkOnly(t *testing.T) {
 	}
 }
 
+// mapped counts what it is asked to back.
+type mapped struct {
+	plain
+	ranges []gpu.Range
+}
+
+func (m *mapped) Map(r gpu.Range) error {
+	m.ranges = append(m.ranges, r)
+	return m.plain.Map(r)
+}
+
+// TestBackedAtOnce: what is backed in pieces, some memories can share and show elsewhere in pieces only.
+func TestBackedAtOnce(t *testing.T) {
+	s := save(t, []int{0, 3}, nil)
+	m := &mapped{plain: plain{openGPU(t, spec).Memory()}}
+	must(t, New(s.reader, s.tree).Backing("gpu0", m).Map(span(0, 5)))
+	if !slices.Equal(m.ranges, []gpu.Range{span(0, 5)}) {
+		t.Errorf("backed as %+v", m.ranges)
+	}
+	for chunk, want := range [][]byte{s.contents[0], make([]byte, gpu.ChunkBytes), make([]byte, gpu.ChunkBytes), s.contents[3]} {
+		if !bytes.Equal(read(t, m, chunk), want) {
+			t.Errorf("chunk %d differs", chunk)
+		}
+	}
+}
+
 func TestEager(t *testing.T) {
 	for name, hide := range map[string]func(gpu.Memory) gpu.Memory{
 		"lazy memory":  func(m gpu.Memory) gpu.Memory { return m },
