@@ -32,25 +32,25 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	d := m.device
-	refuse := func(code abi.Result, detail string) (*os.File, int64, error) {
-		return nil, 0, &gpu.Error{Op: "share memory", Code: code, Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail)}
+	refuse := func(code abi.Result, detail string) error {
+		return &gpu.Error{Op: "share memory", Code: code, Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail)}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.table.find(r.Address)
 	switch {
 	case p == nil || d.table.covered(r.Address, r.Bytes) < r.Bytes:
-		return refuse(abi.NotMapped, "not all of it is mapped")
+		return nil, 0, refuse(abi.NotMapped, "not all of it is mapped")
 	case p.allocation == 0 || p.Range != r:
-		return refuse(abi.NotSupported, "it is not what was mapped at once")
+		return nil, 0, refuse(abi.NotSupported, "it is not what was mapped at once")
 	case d.refusal != nil:
-		return refuse(abi.NotSupported, fmt.Sprintf("the driver makes no memory there that other processes can have (%v)", d.refusal))
+		return nil, 0, refuse(abi.NotSupported, fmt.Sprintf("the driver makes no memory there that other processes can have (%v)", d.refusal))
 	case d.handles == cudadrv.HandleNone:
-		return refuse(abi.NotSupported, "the driver says that other processes cannot have memory of this GPU")
+		return nil, 0, refuse(abi.NotSupported, "the driver says that other processes cannot have memory of this GPU")
 	}
 	file, err := d.driver.Export(p.allocation)
 	if err != nil {
-		return refuse(gpu.Code(err), "the driver does not export it")
+		return nil, 0, refuse(gpu.Code(err), "the driver does not export it")
 	}
 	p.shared = true
 	return file, 0, nil
