@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ const (
 	mayFreeze fact = "freeze"
 	hasTorch  fact = "torch"
 	hasShared fact = "shm"
+	mayBecome fact = "setuid"
 )
 
 // identity is what the outcomes are of: another GPU, driver or phos has to show everything anew.
@@ -54,6 +56,7 @@ var facts = []struct {
 	ask  func(context.Context, *machine) error
 }{
 	{isRoot, askRoot},
+	{mayBecome, askBecome},
 	{hasGPU, askGPU},
 	{hasCRIU, askCRIU},
 	{mayTrace, askTrace},
@@ -114,6 +117,13 @@ func askRoot(context.Context, *machine) error {
 		return fmt.Errorf("this is user %d", os.Geteuid())
 	}
 	return nil
+}
+
+// askBecome becomes a user, as workers do; root without its capabilities may not.
+func askBecome(ctx context.Context, _ *machine) error {
+	command := exec.CommandContext(ctx, "true")
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{}}
+	return command.Run()
 }
 
 // askGPU has phosd look, in a process of its own.

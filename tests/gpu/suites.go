@@ -4,8 +4,8 @@ import "time"
 
 // running and saving are what programs under phos need, and their checkpoints besides.
 var (
-	running = []fact{hasGPU, isRoot}
-	saving  = []fact{hasGPU, isRoot, hasCRIU, mayTrace, mayMount, mayFreeze}
+	running = []fact{hasGPU, isRoot, mayBecome}
+	saving  = []fact{hasGPU, isRoot, mayBecome, hasCRIU, mayTrace, mayMount, mayFreeze}
 )
 
 // suites are in the order in which a failure is cheapest to learn of, and in each what tells most comes first.
