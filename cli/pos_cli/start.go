@@ -65,6 +65,13 @@ func prepareStart(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 		{"set", "any `KEY=VALUE` of phosd.toml: --set sessions.per_user=8"},
 	} {
 		flags.Func(passed.name, passed.usage, func(value string) error {
+			if passed.name == "config" { // phosd starts in another directory
+				absolute, err := filepath.Abs(value)
+				if err != nil {
+					return err
+				}
+				value = absolute
+			}
 			options.settings = append(options.settings, "--"+passed.name+"="+value)
 			return nil
 		})
