@@ -196,7 +196,7 @@ func (e *Event) Synchronize() error {
 	defer m.drop()
 	<-m.wait()
 	for asked := time.Now(); time.Since(asked) < eagerness; {
-		if err := m.query(); err != abi.NotReady {
+		if err := m.query(); gpu.Code(err) != abi.NotReady {
 			return err
 		}
 	}

@@ -1,6 +1,9 @@
 package cuda
 
-import "github.com/phos-gpu/phos/hijack/abi"
+import (
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
 
 // What a Tell runs is run behind the driver's back: an event of the driver's says where in the stream it belongs, a goroutine
 // waits for that, and the stream goes on meanwhile. Who waits for the stream himself runs what is due without waiting for the
@@ -15,7 +18,7 @@ type tell struct {
 }
 
 // due reports whether its time has come. In a context that stops, nobody waits for the driver.
-func (t *tell) due() bool { return t.mark == nil || t.mark.query() != abi.NotReady }
+func (t *tell) due() bool { return t.mark == nil || gpu.Code(t.mark.query()) != abi.NotReady }
 
 // tell has a function run once the driver has done all that it was given so far. mu is held.
 func (s *Stream) tell(do func(), own bool) error {
@@ -91,7 +94,7 @@ func (s *Stream) watch() {
 // instead of having come there.
 func (m *mark) await() error {
 	c := m.context
-	if err := m.query(); err != abi.NotReady {
+	if err := m.query(); gpu.Code(err) != abi.NotReady {
 		return err
 	}
 	native, _ := m.known()
