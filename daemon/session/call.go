@@ -28,7 +28,12 @@ type Call struct {
 	beside func() error
 	// waitsFor is the stream that beside waits for, for people who look.
 	waitsFor abi.Handle
+	long     bool
 }
+
+// Long reports, after Dispatch, whether the program waits for work that takes all cores for longer than falling asleep and
+// waking does.
+func (c *Call) Long() bool { return c.long }
 
 // mode is the capture mode of the calling thread.
 func (c *Call) mode() graph.Mode { return graph.Mode(c.Flags >> wire.FlagModeShift & 3) }

@@ -16,6 +16,9 @@ import (
 // quickBytes is the largest copy that is done at once, without the stream, when the stream has nothing to do.
 const quickBytes = gpu.EarlyBytes
 
+// longBytes is the least size of a copy that keeps all cores busy for a while.
+const longBytes = 1 << 20
+
 // inline is memory that came with a call. It can only be read.
 type inline []byte
 
@@ -247,6 +250,7 @@ func (s *Session) memcpyWait(call *Call, in *wire.MemcpyWait) error {
 	if err := s.submitCopy(st, c, program); err != nil {
 		return err
 	}
+	call.long = c.Extent[0]*c.Extent[1]*c.Extent[2] >= longBytes
 	return st.beside(call, func() error {
 		if err := st.work.Synchronize(); err != nil {
 			return err

@@ -139,5 +139,8 @@ func (w *Worker) dispatchAll(ctx context.Context, j *joined) (err error) {
 			Sequence: frame.Sequence, Payload: frame.Payload,
 		}
 		j.session.Dispatch(&call)
+		if call.Long() {
+			j.ring.Rest()
+		}
 	})
 }

@@ -57,6 +57,7 @@ type Ring struct {
 	heartbeat  *atomic.Uint64
 	doorbell   *atomic.Uint32
 	stopped    atomic.Bool
+	rests      bool // the next wait is a sleep from the start
 
 	data      []byte
 	consumed  uint64        // what tail will be
@@ -152,10 +153,14 @@ func (r *Ring) publish() {
 	}
 }
 
+// Rest is for a handler whose call keeps the program waiting for long: looking for more frames would keep a core from the work.
+func (r *Ring) Rest() { r.rests = true }
+
 // await returns when there may be a frame.
 func (r *Ring) await() {
-	start := time.Now()
-	for time.Since(start) < spinTime {
+	start, rests := time.Now(), r.rests
+	r.rests = false
+	for !rests && time.Since(start) < spinTime {
 		for range spinLooks {
 			if r.head.Load() != r.consumed {
 				return
