@@ -100,8 +100,10 @@ func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu
 		d.context = nil
 		return err
 	}
-	s.showAll(d, c)
-	if err = s.showMappings(d); err != nil {
+	if err = s.showAll(d, c); err == nil {
+		err = s.showMappings(d)
+	}
+	if err != nil {
 		s.showNothing(d)
 		_ = c.Close()
 		d.context, d.heap = nil, nil

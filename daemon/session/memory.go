@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -306,21 +307,22 @@ func (s *Session) hideEverywhere(address uint64) {
 	}
 }
 
-// showAll makes a device one of those that are open.
-func (s *Session) showAll(d *device, c gpu.Context) {
+// showAll makes a device one of those that are open. A kernel finds there what the program has pinned, or there is no device.
+func (s *Session) showAll(d *device, c gpu.Context) error {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
 	d.opened.Store(&c)
 	for r := range s.arena.Allocations() {
 		if err := mapHost(c, s.options.Arena, r); err != nil {
-			s.log.Error("pinned memory is not visible on a GPU", "gpu", d.ordinal, "error", err)
+			return fmt.Errorf("show pinned memory to GPU %d: %w", d.ordinal, err)
 		}
 	}
 	for address, g := range s.shown.registered {
 		if err := c.Memory().MapHost(address, g.shared.Memory()); err != nil {
-			s.log.Error("registered memory is not visible on a GPU", "gpu", d.ordinal, "error", err)
+			return fmt.Errorf("show registered memory to GPU %d: %w", d.ordinal, err)
 		}
 	}
+	return nil
 }
 
 // showNothing comes before a device is closed: nobody maps anything there any more.
