@@ -45,8 +45,18 @@ for package in $(go list -f "$with_tests" ./tests/... | grep -vE '/tests/(rules|
 	go_test "${package##*/}" -timeout 15m "$package"
 done
 
-# The same by the backend for real GPUs, whose driver is libphos.so over a second phosd: a few of each.
-PHOS_TEST_NESTED=1 go_test nested-programs -timeout 5m ./tests/e2e -run 'TestCUDA/(matmul|graphs|streams|memory)/shared|TestTinygrad/operators'
-for subject in tinygrad modules; do
-	PHOS_TEST_NESTED=1 PHOS_SUBJECT=$subject go_test "nested-checkpoints-$subject" -timeout 5m ./tests/checkpoint -run TestRandomMoments
-done
+# The same by the backend for real GPUs, whose driver is libphos.so over a second phosd. NESTED=full takes all of it, for an hour;
+# else it is what runs most of that backend's code in two minutes, besides tests/nesting, which is made for it.
+export PHOS_TEST_NESTED=1
+if [ "${NESTED:-}" = full ]; then
+	for suite in e2e checkpoint everyday policy crash; do
+		go_test "nested-$suite" -timeout 40m "./tests/$suite"
+	done
+else
+	programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'
+	go_test nested-programs -timeout 5m ./tests/e2e \
+		-run "TestCUDA/$programs/shared|TestTinygrad/operators|TestAbuse|TestFaults|TestDriverAPI/(virtual|linker|expandable)"
+	PHOS_SUBJECT=modules go_test nested-modules -timeout 5m ./tests/checkpoint -run TestRandomMoments
+	PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 5m ./tests/checkpoint \
+		-run 'TestRandomMoments|TestKilledAndRestored|TestJustStarting|TestEndlessCapture|TestPartial'
+fi
