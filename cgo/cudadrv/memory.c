@@ -24,24 +24,8 @@ struct access {
 	int32_t flags;
 };
 
+/* Contexts are for copies between devices; others have something reserved there. */
 struct copy_3d {
-	size_t src_x, src_y, src_z, src_lod;
-	int32_t src_type;
-	const void *src_host;
-	uint64_t src_device;
-	void *src_array, *reserved0;
-	size_t src_pitch, src_height;
-	size_t dst_x, dst_y, dst_z, dst_lod;
-	int32_t dst_type;
-	void *dst_host;
-	uint64_t dst_device;
-	void *dst_array, *reserved1;
-	size_t dst_pitch, dst_height;
-	size_t width, height, depth;
-};
-
-/* Contexts stand where copy_3d has something reserved. */
-struct copy_3d_peer {
 	size_t src_x, src_y, src_z, src_lod;
 	int32_t src_type;
 	const void *src_host;
@@ -61,8 +45,7 @@ struct copy_3d_peer {
 
 _Static_assert(sizeof(struct allocation_properties) == 32, "CUmemAllocationProp");
 _Static_assert(sizeof(struct access) == 12, "CUmemAccessDesc");
-_Static_assert(sizeof(struct copy_3d) == 200, "CUDA_MEMCPY3D");
-_Static_assert(sizeof(struct copy_3d_peer) == 200, "CUDA_MEMCPY3D_PEER");
+_Static_assert(sizeof(struct copy_3d) == 200, "CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER");
 
 static struct allocation_properties on(int32_t device, int32_t handle_types)
 {
@@ -172,20 +155,10 @@ int32_t phos_copy_box(uint64_t context, const struct phos_box *box, uint64_t str
 int32_t phos_copy_peers(uint64_t context, const struct phos_box *box, uint64_t dst_context, uint64_t src_context,
 			uint64_t stream)
 {
-	struct copy_3d_peer c;
-	memset(&c, 0, sizeof c);
+	struct copy_3d c = box_copy(box);
 	c.src_type = c.dst_type = DEVICE_MEMORY;
 	c.src_context = src_context;
 	c.dst_context = dst_context;
-	c.src_device = box->src;
-	c.dst_device = box->dst;
-	c.src_pitch = box->src_pitch;
-	c.dst_pitch = box->dst_pitch;
-	c.src_height = box->src_height;
-	c.dst_height = box->dst_height;
-	c.width = box->extent[0];
-	c.height = box->extent[1];
-	c.depth = box->extent[2];
 	int32_t result = phos_enter(context);
 	if (result != 0)
 		return result;
