@@ -11,30 +11,6 @@ import (
 // writing overlap. The driver never sees memory of Go's, which may move, and lie where the driver looks for a device's: copies
 // go through pinned buffers, two in turn, unless the memory is pinned itself.
 
-// asidePool keeps streams that are not in use. They go with the context.
-type asidePool struct {
-	mu   sync.Mutex
-	free []cudadrv.Stream
-}
-
-func (p *asidePool) take(c *Context) (cudadrv.Stream, error) {
-	p.mu.Lock()
-	if n := len(p.free); n > 0 {
-		s := p.free[n-1]
-		p.free = p.free[:n-1]
-		p.mu.Unlock()
-		return s, nil
-	}
-	p.mu.Unlock()
-	return c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
-}
-
-func (p *asidePool) put(s cudadrv.Stream) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free = append(p.free, s)
-}
-
 // copyOut copies at once.
 func (c *Context) copyOut(p []byte, from uint64) (int, error) {
 	return c.through("read memory", p, way{
@@ -109,12 +85,12 @@ type turn struct {
 func (t *turn) start(piece []byte, at uint64) (err error) {
 	c := t.context
 	if t.stream == 0 {
-		if t.stream, err = c.asides.take(c); err != nil {
+		if t.stream, err = c.asides.take(); err != nil {
 			return err
 		}
 	}
 	if t.buffer == nil {
-		if t.buffer, err = c.buffers.take(c); err != nil {
+		if t.buffer, err = c.buffers.take(); err != nil {
 			return err
 		}
 	}

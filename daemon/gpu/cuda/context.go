@@ -34,10 +34,11 @@ type Context struct {
 	checks   gpu.Checks
 	recent   recent
 	clock    clock
-	events   eventPool
-	asides   asidePool
-	buffers  bufferPool // of bufferBytes
-	stages   bufferPool // of stageBytes
+
+	// What the driver makes is used again. It goes with the context.
+	timed, untimed  pool[cudadrv.Event]
+	asides          pool[cudadrv.Stream]
+	buffers, stages pool[[]byte] // of bufferBytes, and of stageBytes
 
 	mu      sync.Mutex
 	streams map[*Stream]struct{} // open, or closed and not yet done
@@ -48,8 +49,8 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 	c := &Context{
 		backend: b, driver: b.driver, device: d, output: options.Output,
 		stop: make(chan struct{}), streams: map[*Stream]struct{}{},
-		buffers: bufferPool{bytes: bufferBytes}, stages: bufferPool{bytes: stageBytes},
 	}
+	c.preparePools()
 	c.launches.Store(options.Resumed.Launches)
 	c.memory, c.checks = newMemory(c, d), checks(c.checkLaunch)
 	var err error
@@ -70,6 +71,45 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 		prints.add(c)
 	}
 	return c, nil
+}
+
+// pool keeps what is not in use.
+type pool[T any] struct {
+	make func() (T, error)
+
+	mu   sync.Mutex
+	free []T
+}
+
+func (p *pool[T]) take() (T, error) {
+	p.mu.Lock()
+	if n := len(p.free); n > 0 {
+		one := p.free[n-1]
+		p.free = p.free[:n-1]
+		p.mu.Unlock()
+		return one, nil
+	}
+	p.mu.Unlock()
+	return p.make()
+}
+
+func (p *pool[T]) put(one T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, one)
+}
+
+// preparePools says how each pool gets what it has not.
+func (c *Context) preparePools() {
+	pinned := func(bytes int) func() ([]byte, error) {
+		return func() ([]byte, error) { return c.driver.HostAlloc(c.native, bytes) }
+	}
+	c.buffers.make, c.stages.make = pinned(bufferBytes), pinned(stageBytes)
+	c.timed.make = func() (cudadrv.Event, error) { return c.newEvent(true) }
+	c.untimed.make = func() (cudadrv.Event, error) { return c.newEvent(false) }
+	c.asides.make = func() (cudadrv.Stream, error) {
+		return c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
+	}
 }
 
 // contextBytes is about what a context takes of a GPU. What the driver says to be free changes by what others do, too.

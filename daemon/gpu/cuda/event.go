@@ -71,14 +71,14 @@ func (m *mark) drop() {
 		return
 	}
 	if m.native != 0 {
-		m.context.events.put(m.native, m.timing)
+		m.context.eventsFor(m.timing).put(m.native)
 	}
 }
 
 // record has the driver record the mark, in a stream, whose mu is held.
 func (m *mark) record(s *Stream) error {
 	c := m.context
-	native, err := c.events.take(c, m.timing)
+	native, err := c.eventsFor(m.timing).take()
 	if err == nil {
 		err = c.driver.EventRecord(c.native, native, s.native)
 	}
@@ -251,29 +251,8 @@ func (e *Event) Close() error {
 	return nil
 }
 
-// eventPool keeps events of the driver that are not in use, with timing and without.
-type eventPool struct {
-	mu   sync.Mutex
-	free [2][]cudadrv.Event
-}
-
-func poolOf(timing bool) int {
-	if timing {
-		return 1
-	}
-	return 0
-}
-
-func (p *eventPool) take(c *Context, timing bool) (cudadrv.Event, error) {
-	p.mu.Lock()
-	free := &p.free[poolOf(timing)]
-	if n := len(*free); n > 0 {
-		event := (*free)[n-1]
-		*free = (*free)[:n-1]
-		p.mu.Unlock()
-		return event, nil
-	}
-	p.mu.Unlock()
+// newEvent makes an event of the driver's, for marks with timing or without.
+func (c *Context) newEvent(timing bool) (cudadrv.Event, error) {
 	var flags uint32 = cudadrv.EventBlockingSync
 	if !timing {
 		flags |= cudadrv.EventDisableTiming
@@ -281,10 +260,12 @@ func (p *eventPool) take(c *Context, timing bool) (cudadrv.Event, error) {
 	return c.driver.EventCreate(c.native, flags)
 }
 
-func (p *eventPool) put(event cudadrv.Event, timing bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free[poolOf(timing)] = append(p.free[poolOf(timing)], event)
+// eventsFor are the driver's events for marks with timing, or without.
+func (c *Context) eventsFor(timing bool) *pool[cudadrv.Event] {
+	if timing {
+		return &c.timed
+	}
+	return &c.untimed
 }
 
 // clock is what a context's events are timed by: the driver's timer, counted from an event of its own, which was reached when

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"errors"
-	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -91,7 +90,7 @@ func (r *relay) next() (*slot, error) {
 	}
 	if t.buffer == nil {
 		c := r.stream.context
-		buffer, err := c.buffers.take(c)
+		buffer, err := c.buffers.take()
 		if err != nil {
 			return nil, c.noted("pin a buffer", err)
 		}
@@ -215,32 +214,6 @@ const (
 	stageBytes = 4 * gpu.EarlyBytes
 )
 
-// bufferPool keeps pinned memory of some size that is not in use. It goes with the context.
-type bufferPool struct {
-	bytes int
-
-	mu   sync.Mutex
-	free [][]byte
-}
-
-func (p *bufferPool) take(c *Context) ([]byte, error) {
-	p.mu.Lock()
-	if n := len(p.free); n > 0 {
-		b := p.free[n-1]
-		p.free = p.free[:n-1]
-		p.mu.Unlock()
-		return b, nil
-	}
-	p.mu.Unlock()
-	return c.driver.HostAlloc(c.native, p.bytes)
-}
-
-func (p *bufferPool) put(b []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free = append(p.free, b)
-}
-
 // Stages says that small copies out of host memory are as quick as can be: their bytes are taken at once.
 func (s *Stream) Stages() bool { return true }
 
@@ -279,7 +252,7 @@ func (s *Stream) room(bytes int) ([]byte, error) {
 		}
 	}
 	if s.stage == nil {
-		stage, err := s.context.stages.take(s.context)
+		stage, err := s.context.stages.take()
 		if err != nil {
 			return nil, s.context.noted("pin a buffer", err)
 		}

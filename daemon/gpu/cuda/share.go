@@ -230,11 +230,11 @@ func (s *Stream) visit(c *Context, work func(cudadrv.Stream) error) error {
 
 // follow lets a stream of another context wait for what is in one of this one's now.
 func (c *Context) follow(stream cudadrv.Stream, other *Context, waits cudadrv.Stream) error {
-	event, err := c.events.take(c, false)
+	event, err := c.untimed.take()
 	if err != nil {
 		return err
 	}
-	defer c.events.put(event, false) // a later recording is none of the waiting stream's business
+	defer c.untimed.put(event) // a later recording is none of the waiting stream's business
 	if err := c.driver.EventRecord(c.native, event, stream); err != nil {
 		return err
 	}
