@@ -29,6 +29,20 @@ func (c *contents) Has(name image.Hash) bool {
 	return found || name.IsZero()
 }
 
+// opened is the backend, whose driver is libphos.so, and a context of its first GPU.
+func opened(t *testing.T) (*cuda.Backend, gpu.Context) {
+	t.Helper()
+	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := backend.NewContext(0, gpu.ContextOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backend, device
+}
+
 // TestCapture copies the memory of a GPU that marks nothing, while it changes: what changed is found by our kernel's digests, and
 // put aside on the device. The second time, only what changed is written.
 func TestCapture(t *testing.T) {
@@ -44,11 +58,8 @@ func TestCapture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
-	must(err)
+	backend, device := opened(t)
 	defer func() { must(backend.Close()) }()
-	device, err := backend.NewContext(0, gpu.ContextOptions{})
-	must(err)
 	const chunks = 20
 	memory := device.Memory()
 	r := gpu.Range{Address: backend.Devices()[0].Window.Address, Bytes: chunks * gpu.ChunkBytes}

@@ -3,13 +3,11 @@ package nesting
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
@@ -35,11 +33,8 @@ func TestDigestRate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
-	must(err)
+	backend, device := opened(t)
 	defer func() { must(backend.Close()) }()
-	device, err := backend.NewContext(0, gpu.ContextOptions{})
-	must(err)
 	memory, mebibytes := device.Memory(), uint64(16)
 	if text := os.Getenv(sizeVariable); text != "" {
 		_, err := fmt.Sscan(text, &mebibytes)
@@ -53,7 +48,7 @@ func TestDigestRate(t *testing.T) {
 	for i := range content {
 		content[i] = byte(i>>11) ^ byte(i)*7
 	}
-	_, err = memory.WriteAt(content, int64(one.Address))
+	_, err := memory.WriteAt(content, int64(one.Address))
 	must(err)
 
 	stream, err := device.NewStream(gpu.StreamOptions{NonBlocking: true})
