@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Phase says where in its life a job is.
+type Phase uint8
+
+const (
+	// Held jobs have arrived and are not admitted yet.
+	Held Phase = iota
+	// Waiting jobs are admitted and have no GPUs.
+	Waiting
+	// Running jobs have their GPUs. They may still be loading what a checkpoint saved of them.
+	Running
+	// Ended jobs have finished, failed for good or been withdrawn.
+	Ended
+)
+
+// Job is a job as a policy sees it: what its owner said of it, and what has become of it. Only the engine changes one.
+type Job struct {
+	facts cluster.Job
+	phase Phase
+
+	// placement is where it runs, and since when: from is when its work goes on, which is later than since by what loading takes.
+	placement   cluster.Placement
+	since, from time.Duration
+	speed       float64 // work done in a second, in seconds of the job on the GPUs that it asked for
+
+	// What earlier runs came to.
+	attained, service, done time.Duration
+	first, waitingSince     time.Duration
+	runs, preemptions       int
+}
+
+// ID is its number.
+func (j *Job) ID() cluster.JobID { return j.facts.ID }
+
+// Submitted is when it arrived.
+func (j *Job) Submitted() time.Duration { return j.facts.Submit }
+
+// GPUs is how many it asks for.
+func (j *Job) GPUs() int { return j.facts.GPUs }
+
+// Bounds are the fewest and the most GPUs that it can run on; both are GPUs for a job that is not elastic.
+func (j *Job) Bounds() (fewest, most int) {
+	if j.facts.MaxGPUs == 0 {
+		return j.facts.GPUs, j.facts.GPUs
+	}
+	return j.facts.MinGPUs, j.facts.MaxGPUs
+}
+
+// Share is how much of its GPU it wants, in thousandths.
+func (j *Job) Share() int { return j.facts.Share }
+
+// GPUType is the model that it needs, or empty.
+func (j *Job) GPUType() string { return j.facts.GPUType }
+
+// GPUMemoryBytes is what it holds on each of its GPUs, or 0 where nobody said.
+func (j *Job) GPUMemoryBytes() int64 { return j.facts.GPUMemoryBytes }
+
+// User owns it.
+func (j *Job) User() string { return j.facts.User }
+
+// Priority: more goes first.
+func (j *Job) Priority() int { return j.facts.Priority }
+
+// Model names what it computes.
+func (j *Job) Model() string { return j.facts.Model }
+
+// Estimate is how long its owner says that it runs, all in all, on the GPUs that it asks for.
+func (j *Job) Estimate() time.Duration { return j.facts.Estimate }
+
+// Phase says where in its life it is.
+func (j *Job) Phase() Phase { return j.phase }
+
+// Placement is where it runs; empty while it does not. It must not be changed.
+func (j *Job) Placement() cluster.Placement { return j.placement }
+
+// Since is when it got the GPUs that it has.
+func (j *Job) Since() time.Duration { return j.since }
+
+// FirstStart is when it first got GPUs; ok is false as long as it never did.
+func (j *Job) FirstStart() (at time.Duration, ok bool) { return j.first, j.runs > 0 }
+
+// Waited is how long it has been waiting since it last had GPUs or arrived.
+func (j *Job) Waited(now time.Duration) time.Duration {
+	if j.phase == Running || j.phase == Ended {
+		return 0
+	}
+	return now - j.waitingSince
+}
+
+// Preemptions counts how often it was stopped for others.
+func (j *Job) Preemptions() int { return j.preemptions }
+
+// progress is how long it has been working in the run that is on; loading does not count.
+func (j *Job) progress(now time.Duration) time.Duration {
+	if j.phase != Running || now <= j.from {
+		return 0
+	}
+	return now - j.from
+}
+
+// Attained is how long it has been running, over all runs, whatever it had of GPUs.
+func (j *Job) Attained(now time.Duration) time.Duration { return j.attained + j.progress(now) }
+
+// Service is the GPU-time that it has had: each GPU counts, and a share of one counts as that share.
+func (j *Job) Service(now time.Duration) time.Duration {
+	return j.service + j.width(j.progress(now))
+}
+
+// width is what a time of running comes to in GPU-time.
+func (j *Job) width(ran time.Duration) time.Duration {
+	return ran * time.Duration(len(j.placement)) * time.Duration(j.facts.Share) / cluster.WholeGPU
+}
+
+// Remaining is how much longer it runs on the GPUs that it asks for if its estimate is right; 0 when it is overdue.
+func (j *Job) Remaining(now time.Duration) time.Duration {
+	done := j.done + time.Duration(float64(j.progress(now))*j.speed)
+	return max(0, j.facts.Estimate-done)
+}

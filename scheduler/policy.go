@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"iter"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// View is what a policy may know. It is read-only and holds for the one call that it is handed to.
+type View interface {
+	Now() time.Duration
+
+	// Nodes are all nodes that the cluster ever had; the index is the node's number. It must not be changed.
+	Nodes() []cluster.Node
+
+	// Free tells what is free of them.
+	Free() *Free
+
+	// Waiting are the admitted jobs without GPUs, the first to get some first.
+	Waiting() iter.Seq[*Job]
+
+	// Running are the jobs with GPUs, by number.
+	Running() iter.Seq[*Job]
+
+	// User tells what a user holds and has had.
+	User(name string) Usage
+
+	// Demand is how many GPUs the admitted jobs ask for, running ones included.
+	Demand() int
+}
+
+// Usage is what a user has of the cluster.
+type Usage struct {
+	Running, Waiting int           // jobs
+	GPUs             float64       // that he holds; shares count as such
+	Service          time.Duration // GPU-time that all of his jobs have had
+}
+
+// Orderer says who is first. It is all that a new policy must write.
+type Orderer interface {
+	// Rank is asked when a job arrives, starts, stops, and when the rank's Until has come.
+	Rank(v View, j *Job) Rank
+}
+
+// Preemptive is an Orderer after which a running job makes room for a waiting one of a lesser rank.
+type Preemptive interface {
+	Orderer
+	Preempts() bool
+}
+
+// Grouper is an Orderer that ranks groups of jobs first, users mostly, and jobs within their group. A group is asked for again whenever
+// one of its jobs, or of a group under the same root (the name up to the first slash), starts or stops.
+type Grouper interface {
+	Orderer
+	Group(j *Job) string
+	RankGroup(v View, group string) Rank
+}
+
+// Admitter lets jobs in.
+type Admitter interface {
+	// Admit is asked when a job arrives and when one ends. It sees the held jobs in their order of arrival and answers how many of the
+	// first ones are let in, so that admission never changes an order.
+	Admit(v View, held []*Job) int
+}
+
+// Placer finds GPUs.
+type Placer interface {
+	// Place finds free GPUs for n of a job's processes; ok is false where there are none that it likes.
+	Place(v View, j *Job, n int) (on cluster.Placement, ok bool)
+}
+
+// Backfiller says who may overtake a job that has to wait.
+type Backfiller interface {
+	// Overtake gets the first job that does not fit and says what those behind it may take now without making it wait longer.
+	Overtake(v View, first *Job) Gap
+}
+
+// Gap is what is left for the jobs behind one that has to wait: whoever is done by End may have every free GPU, and whoever is not
+// may have Spare of them.
+type Gap struct {
+	End   time.Duration
+	Spare int
+}
+
+// Preemptor chooses victims.
+type Preemptor interface {
+	// Choose names running jobs that stop to make room for one that needs GPUs, out of candidates that rank behind it, the last first.
+	// Who is named without need keeps its GPUs.
+	Choose(v View, need Demand, candidates iter.Seq[*Job]) []*Job
+}
+
+// Demand is what a waiting job lacks.
+type Demand struct {
+	Job  *Job
+	GPUs int // how many more must become free, at least
+}
+
+// Allocator gives out GPUs by number: an elastic policy. It is asked in rounds and in place of an Orderer's walk.
+type Allocator interface {
+	// Allocate says how many GPUs each job is to have from now on; jobs that it leaves out get none.
+	Allocate(v View) []Allocation
+}
+
+// Allocation is a number of GPUs for a job, of one type if it names one.
+type Allocation struct {
+	Job     *Job
+	GPUs    int
+	GPUType string
+}
+
+// Costs says what it takes to stop a job and to let it go on.
+type Costs interface {
+	// Save is how long a stopped job keeps its GPUs.
+	Save(j *Job) time.Duration
+	// Load is how long a job holds the GPUs before it works.
+	Load(j *Job, on cluster.Placement) time.Duration
+	// Lost is the work that a stop at now throws away.
+	Lost(j *Job, now time.Duration) time.Duration
+}
+
+// Speeds says how fast a job runs on given GPUs: 1 is as fast as on those that it asks for.
+type Speeds interface {
+	Speed(j *Job, on cluster.Placement, nodes []cluster.Node) float64
+}
