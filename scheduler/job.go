@@ -86,10 +86,13 @@ func (j *Job) Since() time.Duration { return j.since }
 // FirstStart is when it first got GPUs; ok is false as long as it never did.
 func (j *Job) FirstStart() (at time.Duration, ok bool) { return j.first, j.runs > 0 }
 
-// Waited is how long it has been waiting since it last had GPUs or arrived.
+// Waited is how long it has been waiting since it last had GPUs or arrived; of a running one, how long it had waited for those that it has.
 func (j *Job) Waited(now time.Duration) time.Duration {
-	if j.phase == Running || j.phase == Ended {
+	switch j.phase {
+	case Ended:
 		return 0
+	case Running:
+		return j.since - j.waitingSince
 	}
 	return now - j.waitingSince
 }

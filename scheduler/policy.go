@@ -23,17 +23,26 @@ type View interface {
 	// Running are the jobs with GPUs, by number.
 	Running() iter.Seq[*Job]
 
-	// User tells what a user holds and has had.
+	// Capacity is what the nodes that are up have.
+	Capacity() Amount
+
+	// User tells what a user holds and has had, together with all whose names begin with his and a slash.
 	User(name string) Usage
 
 	// Demand is how many GPUs the admitted jobs ask for, running ones included.
 	Demand() int
 }
 
+// Amount is so much of a cluster.
+type Amount struct {
+	GPUs        float64 // shares of a GPU count as such
+	MemoryBytes int64   // on GPUs; of jobs, what their owners say
+}
+
 // Usage is what a user has of the cluster.
 type Usage struct {
 	Running, Waiting int           // jobs
-	GPUs             float64       // that he holds; shares count as such
+	Amount                         // that he holds
 	Service          time.Duration // GPU-time that all of his jobs have had
 }
 
@@ -54,7 +63,10 @@ type Preemptive interface {
 type Grouper interface {
 	Orderer
 	Group(j *Job) string
-	RankGroup(v View, group string) Rank
+	// RankGroup ranks a group as if it held so much more: nothing when it is about who is first. Where it is about making room, a waiting
+	// job's group counts with what the job asks for, and a running job's without what has been taken from it already: who takes
+	// must still be ahead afterwards, so that two groups never take the same GPUs from each other in turn.
+	RankGroup(v View, group string, more Amount) Rank
 }
 
 // Admitter lets jobs in.
