@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"cmp"
+	"math"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -118,11 +120,56 @@ func (j *Job) Service(now time.Duration) time.Duration {
 
 // width is what a time of running comes to in GPU-time.
 func (j *Job) width(ran time.Duration) time.Duration {
-	return ran * time.Duration(len(j.placement)) * time.Duration(j.facts.Share) / cluster.WholeGPU
+	if j.facts.Share == cluster.WholeGPU {
+		return ran * time.Duration(len(j.placement))
+	}
+	return ran / cluster.WholeGPU * time.Duration(len(j.placement)*j.facts.Share)
 }
 
 // Remaining is how much longer it runs on the GPUs that it asks for if its estimate is right; 0 when it is overdue.
 func (j *Job) Remaining(now time.Duration) time.Duration {
-	done := j.done + time.Duration(float64(j.progress(now))*j.speed)
-	return max(0, j.facts.Estimate-done)
+	return max(0, j.facts.Estimate-j.Done(now))
+}
+
+// Done is the work that is behind it, in time on the GPUs that it asks for.
+func (j *Job) Done(now time.Duration) time.Duration { return j.done + Work(j.progress(now), j.speed) }
+
+// Speed is how fast it works on the GPUs that it has: 1 is as fast as on those that it asks for. 0 while it has none.
+func (j *Job) Speed() float64 {
+	if j.phase != Running {
+		return 0
+	}
+	return j.speed
+}
+
+// Due is when a running job ends if its estimate is right. It lies in the past for one that is overdue.
+func (j *Job) Due() time.Duration { return j.from + Span(j.facts.Estimate-j.done, j.speed) }
+
+// Work is what is done in a time at a speed.
+func Work(ran time.Duration, speed float64) time.Duration {
+	if speed == 1 {
+		return ran
+	}
+	return time.Duration(float64(ran) * speed)
+}
+
+// Span is how long work takes at a speed: the least time after which Work has done it, to the precision of a float64.
+func Span(work time.Duration, speed float64) time.Duration {
+	if speed == 1 || work <= 0 {
+		return max(0, work)
+	}
+	exact := float64(work) / speed
+	if !(exact < math.MaxInt64/2) {
+		return math.MaxInt64 / 2
+	}
+	took := time.Duration(exact)
+	for Work(took, speed) < work {
+		took++
+	}
+	return took
+}
+
+// sooner sorts running jobs by when they are expected to end.
+func sooner(a, b *Job) int {
+	return cmp.Or(cmp.Compare(a.Due(), b.Due()), cmp.Compare(a.facts.Submit, b.facts.Submit), cmp.Compare(a.facts.ID, b.facts.ID))
 }

@@ -27,14 +27,21 @@ const (
 	Checkpoint How = iota
 	// Kill throws away what the program has not saved itself.
 	Kill
-	// Withdraw ends the job for good.
+	// Withdraw ends the job for good: its owner wants it no more, or it failed too often. It may be a job that does not run.
 	Withdraw
 )
 
 // Start lets a job run, or go on, on GPUs. A job that moves or changes its size has a Stop in the same plan.
+// What the engine expects of the run stands beside it: its work goes on at Ready+Load, and ends when Speed has brought Done to its length.
 type Start struct {
 	Job cluster.JobID
+	Run int // 1 for its first run
 	On  cluster.Placement
+
+	Ready time.Duration // when the last of its GPUs is free: those that a checkpoint is being taken of are not yet
+	Load  time.Duration // what it takes then until its work goes on
+	Done  time.Duration // the work that is behind it, on the GPUs that it asks for
+	Speed float64       // work done per time
 }
 
 // Kind says what has happened.
@@ -43,6 +50,8 @@ type Kind uint8
 const (
 	// Submitted: Facts arrived.
 	Submitted Kind = iota
+	// Working: the job has loaded, its work goes on from now. Where nobody says so, the engine trusts its costs.
+	Working
 	// Finished: the job is done.
 	Finished
 	// Failed: the job ended badly; what it had not saved is lost.
@@ -59,10 +68,12 @@ const (
 
 // Event is something that happened outside of the scheduler.
 type Event struct {
-	Kind  Kind
-	Job   cluster.JobID
-	Node  cluster.NodeID
-	Facts *cluster.Job // of Submitted
+	Kind    Kind
+	Job     cluster.JobID
+	Run     int // the run that it is about; an event of an earlier run than the job's last one comes too late. 0: whatever run
+	Node    cluster.NodeID
+	Facts   *cluster.Job  // of Submitted
+	Machine *cluster.Node // of NodeUp, where the node is new or not the same as before
 }
 
 // Executor makes plans come true.

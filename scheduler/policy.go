@@ -20,7 +20,7 @@ type View interface {
 	// Waiting are the admitted jobs without GPUs, the first to get some first.
 	Waiting() iter.Seq[*Job]
 
-	// Running are the jobs with GPUs, by number.
+	// Running are the jobs with GPUs; the one that is Due first comes first.
 	Running() iter.Seq[*Job]
 
 	// Capacity is what the nodes that are up have.
@@ -33,17 +33,12 @@ type View interface {
 	Demand() int
 }
 
-// Amount is so much of a cluster.
-type Amount struct {
-	GPUs        float64 // shares of a GPU count as such
-	MemoryBytes int64   // on GPUs; of jobs, what their owners say
-}
-
 // Usage is what a user has of the cluster.
 type Usage struct {
-	Running, Waiting int           // jobs
-	Amount                         // that he holds
-	Service          time.Duration // GPU-time that all of his jobs have had
+	Running, Waiting int     // jobs
+	Amount                   // that he holds
+	Demand           int     // GPUs that his admitted jobs ask for, running ones included
+	Service          float64 // GPU-seconds that all of his jobs have had; too many for a time.Duration on a large cluster
 }
 
 // Orderer says who is first. It is all that a new policy must write.
@@ -71,9 +66,16 @@ type Grouper interface {
 
 // Admitter lets jobs in.
 type Admitter interface {
-	// Admit is asked when a job arrives and when one ends. It sees the held jobs in their order of arrival and answers how many of the
-	// first ones are let in, so that admission never changes an order.
-	Admit(v View, held []*Job) int
+	// Admit is asked for the job that has been held longest whenever one arrives or ends, and for the next one after each that it lets in:
+	// admission never changes an order. Whoever was let in counts in View.Demand and User at once.
+	Admit(v View, first *Job) bool
+}
+
+// Laner is an Admitter that holds jobs in lanes, so that those of one user do not hold up another's. Admit is then asked for the first
+// job of a lane when one of the lane arrives or ends.
+type Laner interface {
+	Admitter
+	Lane(j *Job) string
 }
 
 // Placer finds GPUs.

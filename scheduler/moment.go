@@ -1,0 +1,153 @@
+package scheduler
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Moment is a View of a made-up moment. Policies are tested with it, without an engine around them.
+type Moment struct {
+	now   time.Duration
+	nodes []cluster.Node
+	free  *Free
+	jobs  []*Job
+}
+
+// Made is a job of a Moment: what its owner said, and what has become of it so far.
+type Made struct {
+	cluster.Job
+	Phase Phase
+
+	// On is where a running job runs, since Since; it loaded nothing.
+	On    cluster.Placement
+	Since time.Duration
+
+	// Speed is how fast it runs; 0 stands for 1.
+	Speed float64
+
+	// Attained, Service and Done are what earlier runs came to: time, GPU-time and work.
+	Attained, Service, Done time.Duration
+
+	// WaitingSince is when a waiting job lost its GPUs or arrived.
+	WaitingSince time.Duration
+
+	Runs, Preemptions int
+}
+
+// Trial makes a moment up. Waiting and held jobs stand in their queues in the order in which they are given. The nodes' numbers must be
+// their indices, and running jobs must not overlap; a Share of 0 stands for whole GPUs.
+func Trial(now time.Duration, nodes []cluster.Node, jobs ...Made) *Moment {
+	m := &Moment{now: now, nodes: nodes, free: newFree(nodes)}
+	for _, made := range jobs {
+		j := made.job()
+		if j.phase == Running {
+			m.free.take(j.placement, j.facts.Share)
+		}
+		m.jobs = append(m.jobs, j)
+	}
+	return m
+}
+
+func (m *Made) job() *Job {
+	j := &Job{
+		facts: m.Job, phase: m.Phase, placement: m.On, since: m.Since, from: m.Since, speed: m.Speed, attained: m.Attained,
+		service: m.Service, done: m.Done, waitingSince: m.WaitingSince, runs: m.Runs, preemptions: m.Preemptions,
+	}
+	if j.facts.Share == 0 {
+		j.facts.Share = cluster.WholeGPU
+	}
+	if j.speed == 0 {
+		j.speed = 1
+	}
+	if j.phase == Running {
+		j.runs = max(1, j.runs)
+	}
+	return j
+}
+
+// Now is the time that the moment was made for.
+func (m *Moment) Now() time.Duration { return m.now }
+
+// Nodes are the moment's nodes.
+func (m *Moment) Nodes() []cluster.Node { return m.nodes }
+
+// Free is what the running jobs leave.
+func (m *Moment) Free() *Free { return m.free }
+
+// Job finds a job by its number, or nil.
+func (m *Moment) Job(id cluster.JobID) *Job {
+	for _, j := range m.jobs {
+		if j.ID() == id {
+			return j
+		}
+	}
+	return nil
+}
+
+// Held are the jobs that wait for admission.
+func (m *Moment) Held() []*Job { return m.in(Held) }
+
+// Waiting are the waiting jobs.
+func (m *Moment) Waiting() iter.Seq[*Job] { return slices.Values(m.in(Waiting)) }
+
+// Running are the running jobs; the one that is expected to end first comes first.
+func (m *Moment) Running() iter.Seq[*Job] {
+	jobs := m.in(Running)
+	slices.SortFunc(jobs, sooner)
+	return slices.Values(jobs)
+}
+
+func (m *Moment) in(phase Phase) []*Job {
+	var jobs []*Job
+	for _, j := range m.jobs {
+		if j.phase == phase {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// Capacity is what all the nodes have.
+func (m *Moment) Capacity() Amount {
+	var all Amount
+	for _, node := range m.nodes {
+		all.add(capacity(&node), +1)
+	}
+	return all
+}
+
+// User counts what a user has, and all below him.
+func (m *Moment) User(name string) Usage {
+	var u Usage
+	for _, j := range m.jobs {
+		if user := j.User(); user != name && !strings.HasPrefix(user, name+"/") {
+			continue
+		}
+		u.Service += j.Service(m.now).Seconds()
+		switch j.phase {
+		case Running:
+			u.Running++
+			u.Amount.add(j.holds(), +1)
+			u.Demand += j.GPUs()
+		case Waiting:
+			u.Waiting++
+			u.Demand += j.GPUs()
+		}
+	}
+	return u
+}
+
+// Demand is what the waiting and the running jobs ask for.
+func (m *Moment) Demand() int {
+	demand := 0
+	for _, j := range m.jobs {
+		if j.phase == Waiting || j.phase == Running {
+			demand += j.GPUs()
+		}
+	}
+	return demand
+}
