@@ -18,15 +18,14 @@ const assemblersVariable = "PHOS_TEST_PTXAS"
 
 // TestCompiled reads machine code of real compilers, and holds what it finds to the declarations in the text that it was made from.
 func TestCompiled(t *testing.T) {
-	nvcc, err := lab.Tool("NVCC")
-	lab.Need(t, "nvcc", err)
+	nvcc := needNVCC(t)
 	assemblers := []string{filepath.Join(filepath.Dir(nvcc), "ptxas")}
 	if more := os.Getenv(assemblersVariable); more != "" {
 		assemblers = append(assemblers, strings.Split(more, ":")...)
 	}
 	for _, source := range []string{"signatures", "large"} {
 		text := filepath.Join(t.TempDir(), source+".ptx")
-		compile(t, nvcc, "-ptx", "-arch=compute_75", "-o", text, filepath.Join("testdata", source+".cu"))
+		runNVCC(t, nvcc, "-ptx", "-arch=compute_75", "-o", text, filepath.Join("testdata", source+".cu"))
 		for _, assembler := range assemblers {
 			for _, target := range targets(t, assembler) {
 				for _, option := range []string{"-O3", "-g", "-c"} {
@@ -39,18 +38,29 @@ func TestCompiled(t *testing.T) {
 
 // TestLinked is for kernels that were compiled apart and linked, which have other names and other symbols.
 func TestLinked(t *testing.T) {
-	nvcc, err := lab.Tool("NVCC")
-	lab.Need(t, "nvcc", err)
+	nvcc := needNVCC(t)
 	dir := t.TempDir()
 	source, object, linked := filepath.Join("testdata", "large.cu"), filepath.Join(dir, "large.o"), filepath.Join(dir, "large.cubin")
 	text := filepath.Join(dir, "large.ptx")
-	compile(t, nvcc, "-ptx", "-rdc=true", "-arch=compute_80", "-o", text, source)
-	compile(t, nvcc, "-dc", "-arch=sm_80", "-o", object, source)
-	compile(t, nvcc, "-dlink", "-cubin", "-arch=sm_80", "-o", linked, object)
+	runNVCC(t, nvcc, "-ptx", "-rdc=true", "-arch=compute_80", "-o", text, source)
+	runNVCC(t, nvcc, "-dc", "-arch=sm_80", "-o", object, source)
+	runNVCC(t, nvcc, "-dlink", "-cubin", "-arch=sm_80", "-o", linked, object)
 	agree(t, read(t, text), read(t, linked))
 }
 
-func compile(t *testing.T, program string, arguments ...string) {
+func needNVCC(t *testing.T) string {
+	t.Helper()
+	nvcc, err := lab.Tool("NVCC")
+	lab.Need(t, "nvcc", err)
+	return nvcc
+}
+
+func runNVCC(t *testing.T, nvcc string, arguments ...string) {
+	t.Helper()
+	run(t, nvcc, append(lab.HostCompiler(), arguments...)...)
+}
+
+func run(t *testing.T, program string, arguments ...string) {
 	t.Helper()
 	if said, err := exec.Command(program, arguments...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", program, strings.Join(arguments, " "), err, said)
@@ -86,7 +96,7 @@ func targets(t *testing.T, assembler string) (known []string) {
 
 func testAssembled(t *testing.T, assembler, text, target, option string) {
 	cubin := filepath.Join(t.TempDir(), "cubin")
-	compile(t, assembler, "-arch="+target, option, "-o", cubin, text)
+	run(t, assembler, "-arch="+target, option, "-o", cubin, text)
 	agree(t, read(t, text), read(t, cubin))
 }
 
