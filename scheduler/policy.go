@@ -116,11 +116,15 @@ type Allocator interface {
 	Allocate(v View) []Allocation
 }
 
-// Allocation is a number of GPUs for a job, of one type if it names one.
+// Allocation is a number of GPUs for a job, of one type if it names one. A job that has what it is to have keeps it.
 type Allocation struct {
 	Job     *Job
 	GPUs    int
 	GPUType string
+
+	// On is where, for a policy that decides that too: GPUs many, free once everything has stopped that does not keep what it has.
+	// Empty leaves it to the Placer.
+	On cluster.Placement
 }
 
 // Costs says what it takes to stop a job and to let it go on.
