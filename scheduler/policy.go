@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"iter"
+	"math"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -84,18 +85,26 @@ type Placer interface {
 	Place(v View, j *Job, n int) (on cluster.Placement, ok bool)
 }
 
-// Backfiller says who may overtake a job that has to wait.
+// Backfiller lets jobs overtake others that have to wait, where that makes none of those late that were promised a time.
 type Backfiller interface {
-	// Overtake gets the first job that does not fit and says what those behind it may take now without making it wait longer.
-	Overtake(v View, first *Job) Gap
+	// Open begins a walk through the waiting jobs, at the first one that does not fit. The Book holds for that walk only, and reads what
+	// is free and who is expected to end when from the view's Free: jobs that the walk starts count as soon as they are started.
+	Open(v View) Book
 }
 
-// Gap is what is left for the jobs behind one that has to wait: whoever is done by End may have every free GPU, and whoever is not
-// may have Spare of them.
-type Gap struct {
-	End   time.Duration
-	Spare int
+// Book is what waiting jobs are promised in one walk.
+type Book interface {
+	// Promise enters a job that cannot start now, at the earliest time that breaks no promise made before. More is false once enough
+	// jobs have a promise: those behind are promised nothing. Until then the walk must offer every job in its order.
+	Promise(j *Job) (more bool)
+
+	// Longest is how long the job may run if it starts now, without breaking a promise: 0 if it must not start, Forever if it does not matter.
+	// It is the same for all jobs that want the same GPUs.
+	Longest(j *Job) time.Duration
 }
+
+// Forever is longer than anything lasts.
+const Forever = time.Duration(math.MaxInt64)
 
 // Preemptor chooses victims.
 type Preemptor interface {
