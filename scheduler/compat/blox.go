@@ -1,0 +1,269 @@
+package compat
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+const (
+	// bloxRound is Blox's default.
+	bloxRound = 300 * time.Second
+	// bloxStarved is how long a job waits before it goes first for the rest of its life, Blox's only measure against starvation.
+	bloxStarved = 3_600_000 * time.Second
+)
+
+// Blox simulates as the simulator of Blox does: in rounds, at whose beginning what ran is credited with a whole round. Of its habits:
+// finish and start times are round boundaries, and the start is the first boundary after the launch; LAS counts time and not GPU-time;
+// a running job never moves; scattered placement takes up to as many GPUs of each node as the job wants, and fails unless the sum hits
+// the number exactly; victims are stopped from the end of the order, even if the job they made room for does not fit then; the first
+// job that does not fit ends the walk; stopping costs nothing.
+func Blox(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, error) {
+	if err := checkOrder("blox", o.Order); err != nil {
+		return nil, err
+	}
+	load, err := ParseAdmission(o.Admission)
+	if err != nil {
+		return nil, err
+	}
+	if err := plain("blox", jobs, capacity(o.Nodes)); err != nil {
+		return nil, err
+	}
+	if o.Round == 0 {
+		o.Round = bloxRound
+	}
+	b := &blox{Options: o, load: load, jobs: jobs, states: make([]bloxJob, len(jobs)), arrivals: arrivals(jobs),
+		rec: sim.NewRecorder(jobs, o.Nodes, o.Track)}
+	for _, node := range o.Nodes {
+		b.free = append(b.free, 1<<node.GPUs-1)
+	}
+	return b.run(ctx)
+}
+
+type blox struct {
+	Options
+	load     float64
+	jobs     []cluster.Job
+	states   []bloxJob
+	rec      *sim.Recorder
+	now      time.Duration
+	arrivals []int    // not yet arrived, the next first
+	held     []int    // arrived, and not admitted
+	active   []int    // in the order of admission
+	free     []uint64 // per node, a bit for each free GPU
+
+	victims, launched []int // of the round
+	idle              int   // rounds since anything could change
+}
+
+type bloxJob struct {
+	attained, waited  time.Duration
+	running, launched bool // launched in this round
+	starved           bool
+	on                cluster.Placement
+}
+
+func (b *blox) run(ctx context.Context) (*sim.Result, error) {
+	for ; ; b.now += b.Round {
+		b.credit()
+		if b.rec.Left() == 0 {
+			return b.rec.Result(b.now, false), nil
+		}
+		if ctx.Err() != nil {
+			return b.rec.Result(b.now, true), nil
+		}
+		b.admit()
+		order := b.order()
+		b.walk(order)
+		b.commit()
+		b.rec.Moment(b.moment())
+		if b.Progress != nil {
+			b.Progress(b.rec.Ended(), len(b.jobs))
+		}
+		if err := b.stuck(order); err != nil {
+			return nil, err
+		}
+		b.skip()
+	}
+}
+
+// credit lets what is placed run for a round.
+func (b *blox) credit() {
+	b.active = slices.DeleteFunc(b.active, func(i int) bool {
+		s := &b.states[i]
+		if !s.running {
+			return false
+		}
+		s.attained += b.Round
+		b.rec.Started(i, b.now)
+		if s.attained < b.jobs[i].Length {
+			return false
+		}
+		b.rec.Finished(i, b.now, sim.Done)
+		b.release(i)
+		return true
+	})
+}
+
+// admit asks for the demand of those who are active and of those that it admits now, before each.
+func (b *blox) admit() {
+	for len(b.arrivals) > 0 && b.jobs[b.arrivals[0]].Submit <= b.now {
+		b.held, b.arrivals = append(b.held, b.arrivals[0]), b.arrivals[1:]
+	}
+	demand := b.demand()
+	threshold := b.load * float64(capacity(b.Nodes))
+	for len(b.held) > 0 && (b.load == 0 || float64(demand) <= threshold) {
+		i := b.held[0]
+		b.held, b.active = b.held[1:], append(b.active, i)
+		demand += b.jobs[i].GPUs
+	}
+}
+
+func (b *blox) demand() (gpus int) {
+	for _, i := range b.active {
+		gpus += b.jobs[i].GPUs
+	}
+	return gpus
+}
+
+// order sorts what is active; equals stay in the order of admission.
+func (b *blox) order() []int {
+	key := func(i int) time.Duration {
+		switch b.Order {
+		case "fifo":
+			return b.jobs[i].Submit
+		case "srtf":
+			return b.jobs[i].Length - b.states[i].attained
+		}
+		return b.states[i].attained // las, and tiresias, whose queues Blox fills and then forgets
+	}
+	order := slices.Clone(b.active)
+	slices.SortStableFunc(order, func(x, y int) int {
+		if sx, sy := b.states[x].starved, b.states[y].starved; sx != sy {
+			if sx {
+				return -1
+			}
+			return +1
+		}
+		return cmp.Compare(key(x), key(y))
+	})
+	return order
+}
+
+// walk places what waits until something does not fit.
+func (b *blox) walk(order []int) {
+	b.victims, b.launched = b.victims[:0], b.launched[:0]
+	for place, i := range order {
+		if b.states[i].running {
+			continue
+		}
+		on, found := b.scattered(b.jobs[i].GPUs)
+		for last := len(order) - 1; !found && last > place; last-- {
+			if victim := order[last]; b.states[victim].running {
+				b.victims = append(b.victims, victim)
+				b.release(victim)
+				on, found = b.scattered(b.jobs[i].GPUs)
+			}
+		}
+		if !found {
+			return
+		}
+		b.take(i, on)
+	}
+}
+
+// scattered goes through the nodes, adding up to n free GPUs of each, until it has exactly n.
+func (b *blox) scattered(n int) (on cluster.Placement, found bool) {
+	for node, free := range b.free {
+		for index, left := 0, n; free>>index != 0 && left > 0; index++ {
+			if free>>index&1 != 0 {
+				on = append(on, cluster.GPU{Node: cluster.NodeID(node), Index: int32(index)})
+				left--
+			}
+		}
+		if len(on) == n {
+			return on, true
+		}
+		if len(on) > n {
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+func (b *blox) take(i int, on cluster.Placement) {
+	for _, gpu := range on {
+		b.free[gpu.Node] &^= 1 << gpu.Index
+	}
+	b.states[i].on = on
+	b.launched = append(b.launched, i)
+}
+
+func (b *blox) release(i int) {
+	s := &b.states[i]
+	for _, gpu := range s.on {
+		b.free[gpu.Node] |= 1 << gpu.Index
+	}
+	s.on, s.running = nil, false
+}
+
+// commit makes a round's decisions true: a job that was stopped and placed again was preempted all the same.
+func (b *blox) commit() {
+	for _, i := range b.victims {
+		b.rec.Preempted(i, b.now)
+	}
+	for _, i := range b.launched {
+		b.states[i].running = true
+		b.rec.Ran(i, b.now, b.states[i].on)
+	}
+	for _, i := range b.active {
+		s := &b.states[i]
+		if s.running || slices.Contains(b.victims, i) {
+			s.waited = 0
+		} else if s.waited += b.Round; s.waited >= bloxStarved {
+			s.starved = true
+		}
+	}
+}
+
+func (b *blox) moment() sim.Moment {
+	m := sim.Moment{At: b.now, Held: len(b.held), Demand: b.demand(), Capacity: capacity(b.Nodes)}
+	for _, i := range b.active {
+		if b.states[i].running {
+			m.Running++
+			m.BusyMilli += int64(b.jobs[i].GPUs) * cluster.WholeGPU
+		} else {
+			m.Waiting++
+		}
+	}
+	return m
+}
+
+// stuck finds that nothing will ever change: nothing runs, nothing will arrive, and who has waited long enough to go first already does.
+func (b *blox) stuck(order []int) error {
+	b.idle++
+	if len(b.launched) > 0 || len(b.arrivals) > 0 || slices.ContainsFunc(b.active, func(i int) bool { return b.states[i].running }) {
+		b.idle = 0
+	}
+	if time.Duration(b.idle) <= bloxStarved/b.Round+1 {
+		return nil
+	}
+	first := &b.jobs[order[0]]
+	return fmt.Errorf("profile blox: %w: job %d wants %d GPUs, and Blox's scattered rule, which adds up to %d of each node, never comes to just that",
+		ErrStuck, first.ID, first.GPUs, first.GPUs)
+}
+
+// skip passes over rounds in which there is nobody.
+func (b *blox) skip() {
+	if len(b.active) > 0 || len(b.held) > 0 || len(b.arrivals) == 0 {
+		return
+	}
+	if rounds := (b.jobs[b.arrivals[0]].Submit - b.now - 1) / b.Round; rounds > 0 {
+		b.now += rounds * b.Round
+	}
+}

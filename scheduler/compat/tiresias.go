@@ -1,0 +1,295 @@
+package compat
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+// never is later than everything.
+const never = time.Duration(math.MaxInt64)
+
+// Tiresias simulates as the simulator of Tiresias does with placement by count: a job fits where enough GPUs are free, wherever they are.
+// Of its habits: times are whole seconds, and fractions are cut off; whoever fits goes, with fifo alone the first who does not ends the
+// walk; sjf means the fewest GPUs first; and a demotion is looked for at (limit - executed)/GPUs from now, rounded down, where executed is
+// time even for dlas-gpu, so that a job of several GPUs may be demoted late. Stopping costs nothing.
+func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, error) {
+	if err := checkOrder("tiresias", o.Order); err != nil {
+		return nil, err
+	}
+	if load, err := ParseAdmission(o.Admission); err != nil || load != 0 {
+		return nil, cmp.Or(err, errors.New("profile tiresias: it admits all jobs"))
+	}
+	gpus := capacity(o.Nodes)
+	if err := plain("tiresias", jobs, gpus); err != nil {
+		return nil, err
+	}
+	if err := checkLimits(o); err != nil {
+		return nil, err
+	}
+	whole := slices.Clone(jobs)
+	for i := range whole {
+		whole[i].Submit = whole[i].Submit.Truncate(time.Second)
+		whole[i].Length = whole[i].Length.Truncate(time.Second)
+	}
+	t := &tiresias{Options: o, jobs: whole, gpus: gpus, states: make([]tiresiasJob, len(jobs)), arrivals: arrivals(whole),
+		queues: make([][]int, len(o.Limits)+1), rec: sim.NewRecorder(whole, o.Nodes, o.Track), demotion: never}
+	return t.run(ctx)
+}
+
+func checkLimits(o Options) error {
+	if o.Order != "dlas" && o.Order != "dlas-gpu" {
+		return nil
+	}
+	if len(o.Limits) == 0 {
+		return fmt.Errorf("profile tiresias: order %s needs its limits, as --limits 3250,7200", o.Order)
+	}
+	for i, limit := range o.Limits {
+		if limit < time.Second || limit%time.Second != 0 || i > 0 && limit <= o.Limits[i-1] {
+			return fmt.Errorf("profile tiresias: limits are whole seconds and each is larger than the one before it, and not %v", o.Limits)
+		}
+	}
+	return nil
+}
+
+type tiresias struct {
+	Options
+	jobs     []cluster.Job
+	gpus     int
+	states   []tiresiasJob
+	rec      *sim.Recorder
+	arrivals []int
+	active   []int   // in the order of arrival, or as it was sorted last
+	queues   [][]int // of dlas and dlas-gpu; all indices of active are in one
+	last     time.Duration
+	demotion time.Duration // when the next is due
+	ending   []int         // who ends next
+}
+
+type tiresiasJob struct {
+	executed time.Duration
+	queue    int
+	running  bool
+}
+
+func (t *tiresias) run(ctx context.Context) (*sim.Result, error) {
+	for t.rec.Left() > 0 {
+		if ctx.Err() != nil {
+			return t.rec.Result(t.last, true), nil
+		}
+		now, end := t.next()
+		arrival := never
+		if len(t.arrivals) > 0 {
+			arrival = t.jobs[t.arrivals[0]].Submit
+		}
+		if now == end {
+			t.finish(now)
+		}
+		if now == arrival {
+			t.arrive(now)
+		}
+		t.advance(now)
+		t.schedule(now)
+		t.wake(now)
+		t.rec.Moment(t.moment(now))
+		if t.Progress != nil {
+			t.Progress(t.rec.Ended(), len(t.jobs))
+		}
+	}
+	return t.rec.Result(t.last, false), nil
+}
+
+// next is when something happens: an end, an arrival or, if it comes before both, a demotion alone.
+func (t *tiresias) next() (now, end time.Duration) {
+	end = never
+	if len(t.ending) > 0 {
+		end = t.endOf(t.ending[0], t.last)
+	}
+	now = end
+	if len(t.arrivals) > 0 {
+		now = min(now, t.jobs[t.arrivals[0]].Submit)
+	}
+	return min(now, t.demotion), end
+}
+
+func (t *tiresias) endOf(i int, now time.Duration) time.Duration {
+	return now + t.jobs[i].Length - t.states[i].executed
+}
+
+func (t *tiresias) finish(now time.Duration) {
+	for _, i := range t.ending {
+		t.states[i].running = false
+		t.rec.Finished(i, now, sim.Done)
+		is := func(each int) bool { return each == i }
+		t.active = slices.DeleteFunc(t.active, is)
+		queue := &t.queues[t.states[i].queue]
+		*queue = slices.DeleteFunc(*queue, is)
+	}
+}
+
+func (t *tiresias) arrive(now time.Duration) {
+	for len(t.arrivals) > 0 && t.jobs[t.arrivals[0]].Submit == now {
+		t.active, t.queues[0] = append(t.active, t.arrivals[0]), append(t.queues[0], t.arrivals[0])
+		t.arrivals = t.arrivals[1:]
+	}
+}
+
+// advance lets what runs run until now, and moves who has had enough to the end of the next queue.
+func (t *tiresias) advance(now time.Duration) {
+	elapsed := now - t.last
+	t.last = now
+	for _, i := range t.active {
+		s := &t.states[i]
+		if !s.running {
+			continue
+		}
+		s.executed += elapsed
+		if s.queue < len(t.Limits) && t.service(i) >= t.Limits[s.queue] {
+			queue := &t.queues[s.queue]
+			*queue = slices.DeleteFunc(*queue, func(each int) bool { return each == i })
+			s.queue++
+			t.queues[s.queue] = append(t.queues[s.queue], i)
+		}
+	}
+}
+
+func (t *tiresias) service(i int) time.Duration {
+	if t.Order == "dlas" {
+		return t.states[i].executed
+	}
+	return t.states[i].executed * time.Duration(t.jobs[i].GPUs)
+}
+
+// schedule gives the GPUs out anew, from the first to the last in order.
+func (t *tiresias) schedule(now time.Duration) {
+	switch t.Order {
+	case "fifo", "fjf":
+		t.start(now)
+		return
+	case "dlas", "dlas-gpu":
+		t.share(now, slices.Concat(t.queues...))
+		for _, queue := range t.queues {
+			t.runningFirst(queue)
+		}
+		return
+	}
+	// The order in which equals stood stays.
+	slices.SortStableFunc(t.active, func(a, b int) int { return cmp.Compare(t.key(a), t.key(b)) })
+	t.share(now, t.active)
+}
+
+func (t *tiresias) key(i int) time.Duration {
+	remaining := t.jobs[i].Length - t.states[i].executed
+	switch t.Order {
+	case "sjf":
+		return time.Duration(t.jobs[i].GPUs)
+	case "srsf":
+		return remaining * time.Duration(t.jobs[i].GPUs)
+	}
+	return remaining // srtf
+}
+
+// start is for policies that never stop a job.
+func (t *tiresias) start(now time.Duration) {
+	free := t.gpus - t.busy()
+	for _, i := range t.active {
+		if t.states[i].running {
+			continue
+		}
+		switch {
+		case t.jobs[i].GPUs <= free:
+			free -= t.jobs[i].GPUs
+			t.give(i, now)
+		case t.Order == "fifo":
+			return
+		}
+	}
+}
+
+// share is for those that do: whoever does not get what it wants is stopped, and the next may fit.
+func (t *tiresias) share(now time.Duration, order []int) {
+	free := t.gpus
+	for _, i := range order {
+		s := &t.states[i]
+		if t.jobs[i].GPUs <= free {
+			free -= t.jobs[i].GPUs
+			if !s.running {
+				t.give(i, now)
+			}
+		} else if s.running {
+			s.running = false
+			t.rec.Preempted(i, now)
+		}
+	}
+}
+
+func (t *tiresias) give(i int, now time.Duration) {
+	t.states[i].running = true
+	t.rec.Started(i, now)
+	t.rec.Ran(i, now, nil)
+}
+
+// runningFirst moves waiting jobs behind running ones.
+func (t *tiresias) runningFirst(queue []int) {
+	rank := func(i int) int {
+		if t.states[i].running {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(queue, func(a, b int) int { return rank(a) - rank(b) })
+}
+
+// wake finds who ends next and when the next demotion is to be looked for.
+func (t *tiresias) wake(now time.Duration) {
+	first := never
+	t.ending, t.demotion = t.ending[:0], never
+	for _, i := range t.active {
+		s := &t.states[i]
+		if !s.running {
+			continue
+		}
+		if end := t.endOf(i, now); end < first {
+			first, t.ending = end, append(t.ending[:0], i)
+		} else if end == first {
+			t.ending = append(t.ending, i)
+		}
+		if s.queue < len(t.Limits) {
+			left := t.Limits[s.queue] - s.executed
+			if t.Order == "dlas-gpu" {
+				left = (left / time.Duration(t.jobs[i].GPUs)).Truncate(time.Second)
+			}
+			// The original stays at one moment for ever where this comes to nothing.
+			t.demotion = min(t.demotion, now+max(left, time.Second))
+		}
+	}
+}
+
+func (t *tiresias) busy() (gpus int) {
+	for _, i := range t.active {
+		if t.states[i].running {
+			gpus += t.jobs[i].GPUs
+		}
+	}
+	return gpus
+}
+
+func (t *tiresias) moment(now time.Duration) sim.Moment {
+	m := sim.Moment{At: now, BusyMilli: int64(t.busy()) * cluster.WholeGPU, Capacity: t.gpus}
+	for _, i := range t.active {
+		m.Demand += t.jobs[i].GPUs
+		if t.states[i].running {
+			m.Running++
+		} else {
+			m.Waiting++
+		}
+	}
+	return m
+}

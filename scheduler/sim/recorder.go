@@ -1,0 +1,184 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Bounds of what a result keeps.
+const (
+	// momentsUpTo is how long a timeline may get before every second moment of it goes.
+	momentsUpTo = 100_000
+	// RunsUpTo is how many jobs a trace may have for its runs to be kept where nobody asks otherwise.
+	RunsUpTo = 20_000
+)
+
+// Recorder writes down what becomes of jobs. Jobs are named by their index in the slice that NewRecorder was given.
+type Recorder struct {
+	jobs  []JobResult
+	track Track
+	left  int // jobs that count and have not ended
+	ended int // of all
+	stops int // preemptions of all jobs
+
+	keepRuns bool
+	runs     []Run
+	open     []int32 // per job, its open run plus one
+
+	timeline []Moment
+	stride   int // of moments, one of so many is kept
+	skipped  int
+	latest   Moment
+	any      bool
+
+	busy, had float64 // GPU-seconds held, and there to be held
+	nodes     []cluster.Node
+	first     time.Duration
+}
+
+// NewRecorder starts with jobs that have yet to arrive.
+func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorder {
+	r := &Recorder{jobs: make([]JobResult, len(jobs)), track: track, nodes: nodes, stride: 1, keepRuns: len(jobs) <= RunsUpTo}
+	if r.keepRuns {
+		r.open = make([]int32, len(jobs))
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		r.jobs[i] = JobResult{ID: j.ID, Name: j.Name, User: j.User, GPUs: j.GPUs, Submit: j.Submit}
+		if track.Counts(j.ID) {
+			r.left++
+		}
+		if i == 0 || j.Submit < r.first {
+			r.first = j.Submit
+		}
+	}
+	return r
+}
+
+// Left is how many jobs that count have not ended.
+func (r *Recorder) Left() int { return r.left }
+
+// Ended is how many jobs have, whether they count or not.
+func (r *Recorder) Ended() int { return r.ended }
+
+// Started notes a job's first start.
+func (r *Recorder) Started(i int, at time.Duration) {
+	if j := &r.jobs[i]; !j.Started {
+		j.Started, j.Start = true, at
+	}
+}
+
+// Ran opens a run of a job.
+func (r *Recorder) Ran(i int, at time.Duration, on cluster.Placement) {
+	if !r.keepRuns {
+		return
+	}
+	r.runs = append(r.runs, Run{Job: r.jobs[i].ID, From: at, To: -1, On: slices.Clone(on)})
+	r.open[i] = int32(len(r.runs))
+}
+
+func (r *Recorder) closeRun(i int, at time.Duration, preempted bool) {
+	if !r.keepRuns || r.open[i] == 0 {
+		return
+	}
+	run := &r.runs[r.open[i]-1]
+	run.To, run.Preempted = at, preempted
+	r.open[i] = 0
+}
+
+// Preempted notes that a job lost its GPUs to others; at is when they were free.
+func (r *Recorder) Preempted(i int, at time.Duration) {
+	r.jobs[i].Preemptions++
+	r.stops++
+	r.closeRun(i, at, true)
+}
+
+// Stopped notes that a job lost its GPUs for another reason: they failed, it changes its size.
+func (r *Recorder) Stopped(i int, at time.Duration) { r.closeRun(i, at, false) }
+
+// Failed counts a failure.
+func (r *Recorder) Failed(i int) { r.jobs[i].Failures++ }
+
+// Finished notes the end of a job.
+func (r *Recorder) Finished(i int, at time.Duration, outcome Outcome) {
+	j := &r.jobs[i]
+	j.Finish, j.Outcome = at, outcome
+	r.closeRun(i, at, false)
+	r.ended++
+	if r.track.Counts(j.ID) {
+		r.left--
+	}
+}
+
+// Moment notes the state of the cluster from now on. Of several at one time the last counts.
+func (r *Recorder) Moment(m Moment) {
+	if r.any {
+		r.hold(m.At)
+	}
+	switch same := r.any && m.At == r.latest.At && len(r.timeline) > 0 && r.timeline[len(r.timeline)-1].At == m.At; {
+	case same:
+		r.timeline[len(r.timeline)-1] = m
+	case r.any && m.At == r.latest.At:
+		// Its first state was left out, so is this one.
+	case r.skipped+1 < r.stride:
+		r.skipped++
+	default:
+		r.skipped = 0
+		r.timeline = append(r.timeline, m)
+		if len(r.timeline) >= momentsUpTo {
+			r.thin()
+		}
+	}
+	r.latest, r.any = m, true
+}
+
+// hold adds up what was held until now.
+func (r *Recorder) hold(until time.Duration) {
+	if from := max(r.latest.At, r.first); until > from {
+		seconds := (until - from).Seconds()
+		r.busy += seconds * float64(r.latest.BusyMilli) / cluster.WholeGPU
+		r.had += seconds * float64(r.latest.Capacity)
+	}
+}
+
+// thin leaves every second moment out.
+func (r *Recorder) thin() {
+	kept := r.timeline[:0]
+	for i, m := range r.timeline {
+		if i%2 == 0 {
+			kept = append(kept, m)
+		}
+	}
+	r.timeline, r.stride, r.skipped = kept, r.stride*2, 0
+}
+
+// Result ends the recording at a time. A partial one was cut off.
+func (r *Recorder) Result(end time.Duration, partial bool) *Result {
+	if r.any {
+		r.hold(end)
+		if last := len(r.timeline) - 1; last < 0 || r.timeline[last].At < r.latest.At {
+			r.timeline = append(r.timeline, r.latest)
+		}
+	}
+	for i := range r.runs {
+		if r.runs[i].To < 0 {
+			r.runs[i].To = max(end, r.runs[i].From)
+		}
+	}
+	counted := make([]JobResult, 0, len(r.jobs))
+	for i := range r.jobs {
+		if r.track.Counts(r.jobs[i].ID) {
+			counted = append(counted, r.jobs[i])
+		}
+	}
+	slices.SortFunc(counted, func(a, b JobResult) int { return cmp.Compare(a.ID, b.ID) })
+	result := &Result{Jobs: counted, Summary: summarize(counted), Timeline: r.timeline, Runs: r.runs, Nodes: r.nodes}
+	result.Summary.Partial, result.Summary.Preemptions = partial, r.stops
+	if r.had > 0 {
+		result.Summary.GPUUtilisation = r.busy / r.had
+	}
+	return result
+}
