@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Seconds writes a duration in seconds, exactly and no longer than it takes: 300, 0.5, 1.000000001.
+func Seconds(d time.Duration) string {
+	if d%time.Second == 0 {
+		return strconv.FormatInt(int64(d/time.Second), 10)
+	}
+	sign := ""
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	text := fmt.Sprintf("%s%d.%09d", sign, d/time.Second, d%time.Second)
+	return strings.TrimRight(text, "0")
+}
+
+// JobsCSV writes a line for each job, by number: job_id, submit_s, start_s, finish_s, preemptions. What has not happened is empty.
+// Where a trace names its jobs, the name stands in a column of its own behind them.
+func (r *Result) JobsCSV(to io.Writer) error {
+	out := bufio.NewWriter(to)
+	named := false
+	for i := range r.Jobs {
+		named = named || r.Jobs[i].Name != ""
+	}
+	out.WriteString("job_id,submit_s,start_s,finish_s,preemptions")
+	if named {
+		out.WriteString(",name")
+	}
+	out.WriteByte('\n')
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		start, finish := "", ""
+		if j.Started {
+			start = Seconds(j.Start)
+		}
+		if j.Outcome != Unfinished {
+			finish = Seconds(j.Finish)
+		}
+		fmt.Fprintf(out, "%d,%s,%s,%s,%d", j.ID, Seconds(j.Submit), start, finish, j.Preemptions)
+		if named {
+			out.WriteString("," + quoted(j.Name))
+		}
+		out.WriteByte('\n')
+	}
+	return out.Flush()
+}
+
+// quoted is a field of a CSV file.
+func quoted(text string) string {
+	if !strings.ContainsAny(text, ",\"\r\n") {
+		return text
+	}
+	return `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
+}
+
+// TimelineCSV writes what the cluster did: time_s, running, waiting, held, gpus_demanded, gpus_busy, gpus.
+func (r *Result) TimelineCSV(to io.Writer) error {
+	out := bufio.NewWriter(to)
+	out.WriteString("time_s,running,waiting,held,gpus_demanded,gpus_busy,gpus\n")
+	for i := range r.Timeline {
+		m := &r.Timeline[i]
+		busy := strconv.FormatFloat(float64(m.BusyMilli)/cluster.WholeGPU, 'f', -1, 64)
+		fmt.Fprintf(out, "%s,%d,%d,%d,%d,%s,%d\n", Seconds(m.At), m.Running, m.Waiting, m.Held, m.Demand, busy, m.Capacity)
+	}
+	return out.Flush()
+}
+
+// SummaryJSON writes the summary.
+func (r *Result) SummaryJSON(to io.Writer) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(&r.Summary)
+}
+
+// Write puts the three files into a folder.
+func (r *Result) Write(dir string) error {
+	for _, each := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{"jobs.csv", r.JobsCSV}, {"summary.json", r.SummaryJSON}, {"timeline.csv", r.TimelineCSV}} {
+		if err := writeFile(dir, each.name, each.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 300 * time.Second: "300", 1500 * time.Millisecond: "1.5", time.Second + 1: "1.000000001", -1500 * time.Millisecond: "-1.5",
+		35424347198087: "35424.347198087", 10: "0.00000001",
+	} {
+		if got := Seconds(d); got != want {
+			t.Errorf("%d ns are %q s, want %q", d, got, want)
+		}
+	}
+}
+
+// TestRecorder follows two jobs on one node of two GPUs by hand.
+func TestRecorder(t *testing.T) {
+	const s = time.Second
+	jobs := []cluster.Job{{ID: 7, Submit: 2 * s, GPUs: 2}, {ID: 3, Submit: 0, GPUs: 1, Name: `a "b", c`}, {ID: 9, Submit: 8 * s, GPUs: 1}}
+	r := NewRecorder(jobs, []cluster.Node{{GPUs: 2}}, Track{Lo: 3, Hi: 9})
+	at := func(at time.Duration, running, waiting int, busy int64) {
+		r.Moment(Moment{At: at, Running: running, Waiting: waiting, BusyMilli: busy * cluster.WholeGPU, Capacity: 2})
+	}
+	r.Started(1, 0)
+	r.Ran(1, 0, cluster.Placement{{Node: 0, Index: 0}})
+	at(0, 1, 0, 1)
+	r.Preempted(1, 2*s)
+	r.Started(0, 2*s)
+	r.Ran(0, 2*s, cluster.Placement{{Node: 0, Index: 0}, {Node: 0, Index: 1}})
+	at(2*s, 1, 1, 2)
+	r.Finished(0, 6*s, Done)
+	r.Ran(1, 6*s, cluster.Placement{{Node: 0, Index: 1}})
+	r.Started(1, 6*s)
+	at(6*s, 1, 0, 1)
+	r.Finished(1, 8*s, Done)
+	if r.Left() != 0 || r.Ended() != 2 {
+		t.Errorf("%d left, %d ended", r.Left(), r.Ended())
+	}
+	got := r.Result(8*s, false)
+	var text strings.Builder
+	if err := got.JobsCSV(&text); err != nil {
+		t.Fatal(err)
+	}
+	if want := "job_id,submit_s,start_s,finish_s,preemptions,name\n3,0,0,8,1,\"a \"\"b\"\", c\"\n7,2,2,6,0,\n"; text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
+	// 1 GPU for 2 s, 2 for 4, 1 for 2: 12 of 16 GPU-seconds.
+	want := Summary{N: 2, AvgJCT: 6, MedianJCT: 6, P99JCT: 7.96, Makespan: 8, Preemptions: 1, TrackedPreemptions: 1, GPUUtilisation: 0.75}
+	if got.Summary != want {
+		t.Errorf("%+v, want %+v", got.Summary, want)
+	}
+	if len(got.Runs) != 3 || got.Runs[0].To != 2*s || !got.Runs[0].Preempted || got.Runs[2].To != 8*s {
+		t.Errorf("runs %+v", got.Runs)
+	}
+}
+
+func TestTimelineStaysBounded(t *testing.T) {
+	r := NewRecorder(nil, nil, Track{})
+	const n = 5*momentsUpTo + 3
+	for i := range n {
+		r.Moment(Moment{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 2})
+		r.Moment(Moment{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 4})
+	}
+	got := r.Result(n*time.Second, false)
+	if len(got.Timeline) > momentsUpTo || got.Timeline[0].At != 0 || got.Timeline[len(got.Timeline)-1].At != (n-1)*time.Second {
+		t.Errorf("%d moments", len(got.Timeline))
+	}
+	if got.Summary.GPUUtilisation != 0.25 {
+		t.Errorf("utilisation %v, which leaving moments out has changed", got.Summary.GPUUtilisation)
+	}
+}
+
+func TestDeliver(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	broken := errors.New("broken")
+	fill := func(staging string) error { return os.WriteFile(filepath.Join(staging, "x"), []byte("new"), 0o644) }
+	if err := Deliver(dir, func(staging string) error { return errors.Join(fill(staging), broken) }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder is left: %v", err)
+	}
+	if err := Deliver(dir, fill); err != nil {
+		t.Fatal(err)
+	}
+	if err := Deliver(dir, func(string) error { return broken }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != 1 || entries[0].Name() != "x" {
+		t.Errorf("%v, want x alone", entries)
+	}
+	if err := Deliver(filepath.Join(dir, "x", "y"), fill); err == nil {
+		t.Error("a file served as a folder")
+	}
+}
+
+func TestParseTrack(t *testing.T) {
+	if got, err := ParseTrack("1000:1301"); err != nil || got != (Track{1000, 1301}) || got.String() != "1000:1301" {
+		t.Error(got, err)
+	}
+	for _, text := range []string{"", "5", "5:", ":5", "5:5", "6:5", "-1:5", "a:b", "1:2:3"} {
+		if _, err := ParseTrack(text); err == nil {
+			t.Errorf("%q passed", text)
+		}
+	}
+}
