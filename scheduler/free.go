@@ -1,34 +1,49 @@
 package scheduler
 
 import (
-	"iter"
 	"math/bits"
 
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Free is what is free of a cluster, kept so that "which node has exactly three free GPUs" is not a search.
-// Nodes that are down or draining have nothing free. Policies only read it.
-type Free struct {
-	nodes  []cluster.Node
-	whole  []uint64           // per node, a bit for each GPU that nobody uses
-	shares [][]int            // per node and GPU, the free thousandths; nil for a node whose GPUs were never shared
-	closed []bool             // per node
-	levels map[string]*levels // by GPU type; "" holds all nodes
-}
+// MaxGPUsPerNode is what one node can have at most.
+const MaxGPUsPerNode = 64
 
-// levels sorts nodes by how many whole GPUs they have free: exact[n] are those with n.
-type levels struct {
-	exact []nodeSet
-	total int
+// Free is what is free of a cluster, and when the rest is expected to be, kept so that "which node has exactly three free GPUs" is not
+// a search. Nodes that are down or draining have nothing free. Policies only read it.
+type Free struct {
+	nodes    []cluster.Node
+	whole    []uint64 // per node, a bit for each GPU that nobody uses
+	shares   [][]int  // per node and GPU, the free thousandths of those in use; nil for a node whose GPUs were never shared
+	closed   []bool   // per node
+	versions []uint32 // per node, how often it has changed
+	rackOf   []int32  // per node
+	racks    map[string]int32
+	kindOf   []*kind // per node
+	kinds    []*kind
+	agenda   agenda
 }
 
 // Whole is how many GPUs of a type nobody uses; of any where the type is empty.
 func (f *Free) Whole(gpuType string) int {
-	if l := f.levels[gpuType]; l != nil {
-		return l.total
+	whole := 0
+	for _, k := range f.kinds {
+		if gpuType == "" || gpuType == k.gpuType {
+			whole += k.whole
+		}
 	}
-	return 0
+	return whole
+}
+
+// WholeFor is how many GPUs nobody uses that a job can run on.
+func (f *Free) WholeFor(j *Job) int {
+	whole := 0
+	for _, k := range f.kinds {
+		if k.suits(j) {
+			whole += k.whole
+		}
+	}
+	return whole
 }
 
 // On is how many GPUs of a node nobody uses.
@@ -37,6 +52,14 @@ func (f *Free) On(node cluster.NodeID) int {
 		return 0
 	}
 	return bits.OnesCount64(f.whole[node])
+}
+
+// Mask has a bit for each GPU of a node that nobody uses.
+func (f *Free) Mask(node cluster.NodeID) uint64 {
+	if f.closed[node] {
+		return 0
+	}
+	return f.whole[node]
 }
 
 // Share is how much of a GPU is free, in thousandths.
@@ -52,32 +75,25 @@ func (f *Free) Share(gpu cluster.GPU) int {
 	return f.shares[gpu.Node][gpu.Index]
 }
 
-// Largest is the most GPUs that one node of a type has free.
-func (f *Free) Largest(gpuType string) int {
-	l := f.levels[gpuType]
-	if l == nil {
-		return 0
-	}
-	for n := len(l.exact) - 1; n > 0; n-- {
-		if l.exact[n].size > 0 {
-			return n
-		}
-	}
-	return 0
-}
+// Closed reports whether a node is down or draining.
+func (f *Free) Closed(node cluster.NodeID) bool { return f.closed[node] }
 
-// With are the nodes of a type that have exactly n free GPUs, by number.
-func (f *Free) With(gpuType string, n int) iter.Seq[cluster.NodeID] {
-	l := f.levels[gpuType]
-	if l == nil || n < 0 || n >= len(l.exact) {
-		return func(func(cluster.NodeID) bool) {}
-	}
-	return l.exact[n].all()
-}
+// Version changes whenever something of a node is taken, given back, closed or opened: what was worked out about the node holds until then.
+func (f *Free) Version(node cluster.NodeID) uint32 { return f.versions[node] }
+
+// Rack numbers the rack of a node, from 0 to Racks()-1. Nodes without a rack are in one together.
+func (f *Free) Rack(node cluster.NodeID) int { return int(f.rackOf[node]) }
+
+// Racks is how many there are.
+func (f *Free) Racks() int { return len(f.racks) }
 
 // Pick are n free GPUs of a node, the lowest indices first. It must have that many.
 func (f *Free) Pick(to cluster.Placement, node cluster.NodeID, n int) cluster.Placement {
-	for mask := f.whole[node]; n > 0; n-- {
+	return pick(to, node, f.whole[node], n)
+}
+
+func pick(to cluster.Placement, node cluster.NodeID, mask uint64, n int) cluster.Placement {
+	for ; n > 0; n-- {
 		to = append(to, cluster.GPU{Node: node, Index: int32(bits.TrailingZeros64(mask))})
 		mask &= mask - 1
 	}
@@ -85,15 +101,11 @@ func (f *Free) Pick(to cluster.Placement, node cluster.NodeID, n int) cluster.Pl
 }
 
 // Suits reports whether a job can run on a node's GPUs at all, were they free.
-func (f *Free) Suits(j *Job, node cluster.NodeID) bool {
-	n := &f.nodes[node]
-	return (j.facts.GPUType == "" || j.facts.GPUType == n.GPUType) &&
-		(n.GPUMemoryBytes == 0 || j.facts.GPUMemoryBytes <= n.GPUMemoryBytes)
-}
+func (f *Free) Suits(j *Job, node cluster.NodeID) bool { return f.kindOf[node].suits(j) }
 
 // newFree is a cluster of which everything is free.
 func newFree(nodes []cluster.Node) *Free {
-	f := &Free{levels: map[string]*levels{"": {}}}
+	f := &Free{racks: map[string]int32{}}
 	for _, node := range nodes {
 		f.add(node)
 	}
@@ -106,30 +118,54 @@ func (f *Free) add(node cluster.Node) {
 	f.whole = append(f.whole, 1<<node.GPUs-1)
 	f.shares = append(f.shares, nil)
 	f.closed = append(f.closed, false)
-	if f.levels[node.GPUType] == nil {
-		f.levels[node.GPUType] = &levels{}
-	}
+	f.versions = append(f.versions, 0)
+	f.rackOf = append(f.rackOf, f.rack(node.Rack))
+	f.kindOf = append(f.kindOf, f.kind(&node))
 	f.count(node.ID, +1)
 }
 
-// count enters a node at the level that it is on, or takes it from there.
-func (f *Free) count(node cluster.NodeID, sign int) {
-	n := f.On(node)
-	f.levels[""].count(node, n, sign)
-	if gpuType := f.nodes[node].GPUType; gpuType != "" {
-		f.levels[gpuType].count(node, n, sign)
-	}
+// replace is a node that has come back as another one. It must be closed, and nobody may use anything of it.
+func (f *Free) replace(node cluster.Node) {
+	f.nodes[node.ID] = node
+	f.whole[node.ID] = 1<<node.GPUs - 1
+	f.shares[node.ID] = nil
+	f.rackOf[node.ID] = f.rack(node.Rack)
+	f.kindOf[node.ID] = f.kind(&node)
+	f.versions[node.ID]++
 }
 
-func (l *levels) count(node cluster.NodeID, n, sign int) {
-	for len(l.exact) <= n {
-		l.exact = append(l.exact, nodeSet{})
+func (f *Free) rack(name string) int32 {
+	rack, known := f.racks[name]
+	if !known {
+		rack = int32(len(f.racks))
+		f.racks[name] = rack
 	}
-	l.total += n * sign
-	if sign > 0 {
-		l.exact[n].put(node)
-	} else {
-		l.exact[n].drop(node)
+	return rack
+}
+
+// kind finds the kind of a node, a new one if it is the first of its kind.
+func (f *Free) kind(node *cluster.Node) *kind {
+	for _, k := range f.kinds {
+		if k.gpuType == node.GPUType && k.memoryBytes == node.GPUMemoryBytes && k.gpus == node.GPUs {
+			return k
+		}
+	}
+	k := &kind{gpuType: node.GPUType, memoryBytes: node.GPUMemoryBytes, gpus: node.GPUs, exact: make([]nodeSet, node.GPUs+1)}
+	f.kinds = append(f.kinds, k)
+	return k
+}
+
+// count enters a node with its kind as it is now, or takes it out.
+func (f *Free) count(node cluster.NodeID, sign int) {
+	if f.closed[node] {
+		return
+	}
+	k := f.kindOf[node]
+	k.count(node, bits.OnesCount64(f.whole[node]), sign)
+	for _, share := range f.shares[node] {
+		if share > 0 {
+			k.part(node, share, sign)
+		}
 	}
 }
 
@@ -150,6 +186,7 @@ func (f *Free) move(on cluster.Placement, share int) {
 		for _, gpu := range on[from:to] {
 			f.moveOne(gpu, share)
 		}
+		f.versions[node]++
 		f.count(node, +1)
 		from = to
 	}
@@ -182,38 +219,12 @@ func (f *Free) moveOne(gpu cluster.GPU, share int) {
 
 // close makes a node's GPUs unavailable, or available again.
 func (f *Free) close(node cluster.NodeID, closed bool) {
+	if f.closed[node] == closed {
+		return
+	}
 	f.count(node, -1)
 	f.closed[node] = closed
+	f.versions[node]++
 	f.count(node, +1)
-}
-
-// nodeSet is a set of nodes that is walked in the order of their numbers.
-type nodeSet struct {
-	words []uint64
-	size  int
-}
-
-func (s *nodeSet) put(node cluster.NodeID) {
-	for len(s.words) <= int(node)/64 {
-		s.words = append(s.words, 0)
-	}
-	s.words[node/64] |= 1 << (node % 64)
-	s.size++
-}
-
-func (s *nodeSet) drop(node cluster.NodeID) {
-	s.words[node/64] &^= 1 << (node % 64)
-	s.size--
-}
-
-func (s *nodeSet) all() iter.Seq[cluster.NodeID] {
-	return func(yield func(cluster.NodeID) bool) {
-		for i, word := range s.words {
-			for ; word != 0; word &= word - 1 {
-				if !yield(cluster.NodeID(i*64 + bits.TrailingZeros64(word))) {
-					return
-				}
-			}
-		}
-	}
+	f.agenda.disturb()
 }
