@@ -46,6 +46,7 @@ func Trial(now time.Duration, nodes []cluster.Node, jobs ...Made) *Moment {
 		j := made.job()
 		if j.phase == Running {
 			m.free.take(j.placement, j.facts.Share)
+			m.free.expect(j)
 		}
 		m.jobs = append(m.jobs, j)
 	}
