@@ -1,0 +1,40 @@
+package admit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+var (
+	// ErrUnknown is in the chain of an error about a name that no admission policy has.
+	ErrUnknown = errors.New("unknown admission policy")
+	// ErrParameter is in the chain of an error about what stands behind a name's colon.
+	ErrParameter = errors.New("bad parameter of an admission policy")
+)
+
+// Names are the policies there are, with what they are told.
+func Names() []string { return []string{"all", "load:X", "quota:F"} }
+
+// ByName makes a policy: "all", "load:1.2", "quota:0.25".
+func ByName(name string) (scheduler.Admitter, error) {
+	kind, argument, given := strings.Cut(name, ":")
+	switch {
+	case kind == "all" && !given:
+		return All{}, nil
+	case kind != "load" && kind != "quota":
+		return nil, fmt.Errorf("%w %q; there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+	}
+	factor, err := strconv.ParseFloat(argument, 64)
+	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {
+		return nil, fmt.Errorf("%w: %q, expected %s and a number above 0, as %s:1.2", ErrParameter, name, kind, kind)
+	}
+	if kind == "load" {
+		return Load{factor}, nil
+	}
+	return Quota{factor}, nil
+}

@@ -1,0 +1,50 @@
+package order
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// ErrGroups refuses to age jobs whose users are ranked first: no rank of a job lifts it over another user's.
+var ErrGroups = errors.New("aging does not go with an order that ranks users: their shares are what keeps a job from starving")
+
+// Aging bounds how long anybody waits under another order. A job that has waited for the bound goes before all that have not, those that wait
+// longest first, and keeps its place in that run for as long as the bound again. So jobs take turns at worst.
+// It is the classic remedy for starvation: A. Silberschatz et al., "Operating System Concepts", chapter on CPU scheduling.
+// Where the order is not preemptive, the engine's walk must be strict, or small jobs pass by a large one for ever.
+func Aging(of scheduler.Orderer, bound time.Duration) (scheduler.Preemptive, error) {
+	if _, groups := of.(scheduler.Grouper); groups {
+		return nil, ErrGroups
+	}
+	return aging{of, bound}, nil
+}
+
+type aging struct {
+	of    scheduler.Orderer
+	bound time.Duration
+}
+
+// Rank is the other order's until the job has waited too long.
+func (a aging) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
+	now, waited := v.Now(), j.Waited(v.Now())
+	if j.Phase() == scheduler.Running {
+		if until := j.Since() + a.bound; waited >= a.bound && now < until {
+			return scheduler.Rank{Tier: math.MinInt, Value: (j.Since() - waited).Seconds(), Until: until}
+		}
+		return a.of.Rank(v, j)
+	}
+	if waited >= a.bound {
+		return scheduler.Rank{Tier: math.MinInt, Value: (now - waited).Seconds()}
+	}
+	rank := a.of.Rank(v, j)
+	if old := now - waited + a.bound; rank.Until == 0 || old < rank.Until {
+		rank.Until = old
+	}
+	return rank
+}
+
+// Preempts is as the other order does.
+func (a aging) Preempts() bool { return preempts(a.of) }
