@@ -1,0 +1,73 @@
+package workload
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// defaultBurst is how Blox makes its bursts: in two of six hours four times as many jobs come, of ten minutes to an hour.
+func defaultBurst() Burst {
+	return Burst{Period: 6 * time.Hour, Lasting: 2 * time.Hour, Factor: 4, Lengths: Uniform(10*time.Minute, time.Hour)}
+}
+
+// bursting is the generator "burst": a steady stream of jobs, and at regular times many short ones on top of it. The rate is the
+// average over all times.
+func bursting(p Parameters) (generator, error) {
+	b := p.Burst
+	if b.Period == 0 && b.Lasting == 0 && b.Factor == 0 && b.Lengths.draw == nil {
+		b = defaultBurst()
+	}
+	if b.Lasting <= 0 || b.Period < b.Lasting || !(b.Factor > 0) || b.Lengths.draw == nil {
+		return generator{}, errors.New("generate: want bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths")
+	}
+	share := b.Lasting.Seconds() / b.Period.Seconds()
+	extra := b.Factor * share // short jobs for each of the others
+	c := &bursts{
+		Burst: b, arrivals: newStream(p.Seed, forArrivals), which: newStream(p.Seed, forBursts),
+	}
+	lengths, sizes := newStream(p.Seed, forLengths), newStream(p.Seed, forSizes)
+	return generator{
+		work:   p.Sizes.mean() * (p.Lengths.mean + extra*b.Lengths.mean) / (1 + extra),
+		arrive: func(rate float64, last time.Duration) time.Duration { return c.next(rate/(1+extra), last) },
+		fill: func(j *cluster.Job) {
+			law := p.Lengths
+			if c.short {
+				law = b.Lengths
+			}
+			j.Length = law.next(lengths)
+			wide(j, p.Sizes.next(sizes))
+		},
+	}, nil
+}
+
+// bursts draws arrivals whose rate jumps.
+type bursts struct {
+	Burst
+	arrivals, which *stream
+	short           bool // the last one came with a burst
+}
+
+// next is the next arrival: a stretch of an exponential variable is used up by the time that passes, faster while a burst lasts.
+func (b *bursts) next(rate float64, at time.Duration) time.Duration {
+	left := b.arrivals.exponential()
+	for {
+		within := at % b.Period
+		now, change := rate, b.Period-within
+		if within < b.Lasting {
+			now, change = rate*(1+b.Factor), b.Lasting-within
+		}
+		if used := now * change.Seconds(); used < left {
+			left -= used
+			if at > math.MaxInt64-2*b.Period {
+				return -1
+			}
+			at += change
+			continue
+		}
+		b.short = within < b.Lasting && b.which.uniform() < b.Factor/(1+b.Factor)
+		return later(at, left/now)
+	}
+}

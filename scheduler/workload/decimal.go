@@ -1,0 +1,140 @@
+package workload
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// longestNumber bounds how many digits a number may have.
+const longestNumber = 400
+
+// Wants of numbers, as errors name them.
+const (
+	wantSeconds = "seconds, a decimal number from 0 to 9.2e9"
+	wantCount   = "a whole number from 1 to 1000000"
+	wantNumber  = "a whole number"
+)
+
+// seconds reads a decimal number of seconds exactly to the nanosecond; digits beyond that are rounded, halves up.
+// A float would do that to most numbers too, but not to all, and a result that is compared job by job minds.
+func seconds(text []byte) (time.Duration, bool) {
+	ns, ok := decimal(text, 9)
+	return time.Duration(ns), ok
+}
+
+// decimal reads a number of 0 or more, scaled by ten to the power of places, rounded to the nearest, halves up.
+func decimal(text []byte, places int) (int64, bool) {
+	mantissa, exponent := split(text)
+	var room [48]byte
+	digits, point, any := room[:0], -1, false
+	for _, c := range mantissa {
+		switch {
+		case c == '.' && point < 0:
+			point = len(digits)
+			continue
+		case c < '0' || c > '9' || len(digits) > longestNumber:
+			return 0, false
+		}
+		any = true
+		if len(digits) > 0 || c != '0' || point >= 0 {
+			digits = append(digits, c)
+		}
+	}
+	if point < 0 {
+		point = len(digits)
+	}
+	if !any {
+		return 0, false
+	}
+	return shift(digits, point+exponent+places)
+}
+
+// shift is the whole number that the first digits make, rounded by the one behind them; zeros follow where there are too few.
+func shift(digits []byte, first int) (int64, bool) {
+	var value int64
+	if first < 0 {
+		return 0, true
+	}
+	for i := range first {
+		digit := byte('0')
+		if i < len(digits) {
+			digit = digits[i]
+		} else if value == 0 {
+			break
+		}
+		high, low := bits.Mul64(uint64(value), 10)
+		if high > 0 || low > math.MaxInt64-10 {
+			return 0, false
+		}
+		value = int64(low) + int64(digit-'0')
+	}
+	if first < len(digits) && digits[first] >= '5' {
+		value++
+	}
+	return value, true
+}
+
+// split takes the exponent off a number, as Python writes it in 1e-05. One that is out of all proportion makes the number unreadable.
+func split(text []byte) (mantissa []byte, exponent int) {
+	for i, c := range text {
+		if c != 'e' && c != 'E' {
+			continue
+		}
+		exponent, err := strconv.Atoi(string(text[i+1:]))
+		if err != nil || exponent < -400 || exponent > 400 {
+			return nil, 0
+		}
+		return text[:i], exponent
+	}
+	return text, 0
+}
+
+// whole reads an integer that may be written as "4.0", as tables that went through a data frame do.
+func whole(text []byte) (int64, bool) {
+	if len(text) > 0 && text[0] == '-' {
+		n, ok := whole(text[1:])
+		return -n, ok && len(text) > 1 && text[1] != '-'
+	}
+	for i, c := range text {
+		if c == '.' {
+			if strings.Trim(string(text[i+1:]), "0") != "" {
+				return 0, false
+			}
+			text = text[:i]
+			break
+		}
+	}
+	if len(text) == 0 || len(text) > 18 {
+		return 0, false
+	}
+	var n int64
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
+}
+
+// written is a duration in seconds, without a digit too many.
+func written(to []byte, d time.Duration) []byte {
+	to = strconv.AppendInt(to, int64(d/time.Second), 10)
+	return fraction(to, int64(d%time.Second), 9)
+}
+
+// fraction appends places decimal digits without the zeros at their end.
+func fraction(to []byte, value int64, places int) []byte {
+	if value == 0 {
+		return to
+	}
+	to = append(to, '.')
+	for unit := int64(math.Pow10(places - 1)); value > 0; unit /= 10 {
+		to = append(to, byte('0'+value/unit))
+		value %= unit
+	}
+	return to
+}

@@ -1,0 +1,137 @@
+package workload
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// gavelLine says where in a line of so many words what stands.
+type gavelLine struct{ model, steps, gpus, length, arrival int }
+
+// gavelLines are the lines of Gavel's traces: the older ones, and those since commands run in a folder and jobs have a weight and a deadline;
+// Shockwave's have a mode and a length more.
+var gavelLines = map[int]gavelLine{
+	7:  {model: 0, steps: 4, arrival: 5, gpus: 6},
+	10: {model: 0, steps: 5, gpus: 6, arrival: 9},
+	12: {model: 0, steps: 5, gpus: 6, length: 10, arrival: 11},
+}
+
+// guessGavel: nothing else has tabs between words that hold spaces.
+func guessGavel(h head) bool {
+	_, known := gavelLines[strings.Count(h.first, "\t")+1]
+	return known
+}
+
+// readGavel reads a trace of Gavel: a job is a model and a number of steps. How long they take says the table of throughputs beside it,
+// for the kind of GPU that Gavel itself refers to.
+func readGavel(s *source) (Trace, error) {
+	var trace Trace
+	var rates map[string]float64
+	for {
+		line, err := s.nextFilled()
+		if errors.Is(err, io.EOF) {
+			return trace, nil
+		}
+		if err != nil {
+			return Trace{}, err
+		}
+		words := bytes.Split(line, []byte("\t"))
+		if rates == nil && gavelLines[len(words)].length == 0 {
+			var gpuType string
+			if rates, gpuType, err = s.gavelRates(); err != nil {
+				return Trace{}, err
+			}
+			trace.Notes = append(trace.Notes, "lengths are those on a "+gpuType)
+		}
+		job, err := s.gavelJob(words, rates)
+		if err != nil {
+			return Trace{}, err
+		}
+		trace.Jobs = append(trace.Jobs, job)
+	}
+}
+
+// gavelJob is a line as a job. Jobs have no names: what is equal in all is the same job twice, and both run.
+func (s *source) gavelJob(words [][]byte, rates map[string]float64) (j cluster.Job, err error) {
+	at, known := gavelLines[len(words)]
+	if !known {
+		return j, s.wrong("", string(bytes.Join(words, []byte(" "))), fmt.Sprintf("7, 10 or 12 words between tabs; there are %d", len(words)))
+	}
+	steps, ok := whole(words[at.steps])
+	if !ok || steps < 1 {
+		return j, s.wrong("total steps", string(words[at.steps]), "a whole number of 1 or more")
+	}
+	gpus, ok := whole(words[at.gpus])
+	if !ok || gpus < 1 || gpus > mostGPUs {
+		return j, s.wrong("scale factor", string(words[at.gpus]), wantCount)
+	}
+	j = cluster.Job{Model: string(words[at.model]), GPUs: int(gpus), Share: cluster.WholeGPU}
+	if j.Submit, ok = seconds(words[at.arrival]); !ok {
+		return j, s.wrong("arrival time", string(words[at.arrival]), wantSeconds)
+	}
+	if at.length > 0 {
+		if j.Length, ok = seconds(words[at.length]); !ok {
+			return j, s.wrong("duration", string(words[at.length]), wantSeconds)
+		}
+		j.Estimate = j.Length
+		return j, nil
+	}
+	key := fmt.Sprintf("('%s', %d)", j.Model, j.GPUs)
+	rate, known := rates[key]
+	length := float64(steps) / rate * float64(time.Second)
+	if !known || !(length < math.MaxInt64) {
+		return j, s.wrong("model", j.Model, "one that the table of throughputs has, as "+key)
+	}
+	j.Length = time.Duration(length)
+	j.Estimate = j.Length
+	return j, nil
+}
+
+// gavelReference is the kind of GPU by which Gavel makes its traces.
+const gavelReference = "v100"
+
+// gavelRates reads how many steps a second models make alone, by Gavel's keys: ('ResNet-18 (batch size 16)', 1).
+func (s *source) gavelRates() (rates map[string]float64, gpuType string, err error) {
+	in, done, err := s.neighbour("*throughputs*.json*")
+	if err != nil {
+		return nil, "", err
+	}
+	if in == nil {
+		return nil, "", &Error{File: s.file, Want: "a table of throughputs beside it, as Gavel's simulation_throughputs.json: the trace counts steps, not seconds"}
+	}
+	defer done()
+	var table map[string]map[string]map[string]json.RawMessage
+	if err := json.NewDecoder(in.in).Decode(&table); err != nil {
+		return nil, "", &Error{File: in.file, Want: "JSON, by kind of GPU and model; " + err.Error()}
+	}
+	if len(table) == 0 {
+		return nil, "", &Error{File: in.file, Want: "at least one kind of GPU"}
+	}
+	gpuType = gavelReference
+	if table[gpuType] == nil {
+		gpuType = slices.Sorted(maps.Keys(table))[0]
+	}
+	rates = map[string]float64{}
+	for key, alone := range table[gpuType] {
+		var rate float64
+		if raw := alone["null"]; raw != nil {
+			if err := json.Unmarshal(raw, &rate); err != nil || rate < 0 {
+				return nil, "", &Error{File: in.file, Column: gpuType + "." + key + ".null", Value: shown(string(raw)), Has: true, Want: "steps a second"}
+			}
+		}
+		if rate > 0 {
+			rates[key] = rate
+		}
+	}
+	return rates, gpuType, nil
+}

@@ -1,0 +1,186 @@
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Parameters say what jobs are made up.
+type Parameters struct {
+	// Seed decides everything that is random. The same seed makes the same trace.
+	Seed uint64
+
+	// Jobs is how many.
+	Jobs int
+
+	// GPUs is how many the cluster has that Load refers to.
+	GPUs int
+
+	// Load is how much of the cluster the jobs need on average, 1 being all of it. JobsPerHour says the same in another way; one of them
+	// is set.
+	Load, JobsPerHour float64
+
+	// Lengths and Sizes are BloxLaw and SingleGPU where they are empty.
+	Lengths Law
+	Sizes   Mix
+
+	// EstimateError is by how much owners misjudge their jobs: an estimate is the length times or divided by up to 1 plus it.
+	EstimateError float64
+
+	// GPUTypes are the models of GPUs that jobs insist on, Models what they compute; nothing where they are empty.
+	GPUTypes, Models Choice
+
+	// Tenants are the users of the generator "tenants"; empty means Tenants().
+	Tenants []Tenant
+
+	// Burst shapes the generator "burst"; empty means its defaults.
+	Burst Burst
+}
+
+// Tenant is a user with jobs of his own kind.
+type Tenant struct {
+	Name     string
+	Weight   float64 // of his jobs among all
+	Lengths  Law
+	Sizes    Mix
+	Priority int
+}
+
+// Burst says when many short jobs come at once, on top of a steady stream.
+type Burst struct {
+	Period  time.Duration // from the beginning of one to that of the next
+	Lasting time.Duration
+	Factor  float64 // how many of the short jobs come for each of the others meanwhile
+	Lengths Law
+}
+
+// generators by name.
+var generators = map[string]func(p Parameters) (generator, error){
+	"poisson": steady,
+	"burst":   bursting,
+	"tenants": mixed,
+}
+
+// Generators are the names of what Generate knows.
+func Generators() []string { return slices.Sorted(maps.Keys(generators)) }
+
+// generator makes jobs one after the other.
+type generator struct {
+	// work is how much GPU time a job needs on average, in seconds.
+	work float64
+
+	// arrive moves on to the next job's arrival when so many arrive in a second on average, all in all.
+	arrive func(rate float64, last time.Duration) time.Duration
+
+	// fill says what the job is.
+	fill func(j *cluster.Job)
+}
+
+// Generate makes a trace up. Arrivals, lengths and sizes are drawn from streams of their own, so that two traces of one seed at two loads
+// have the same jobs.
+func Generate(name string, p Parameters) (Trace, error) {
+	if p.Lengths.draw == nil {
+		p.Lengths = BloxLaw()
+	}
+	if p.Sizes == nil {
+		p.Sizes = SingleGPU()
+	}
+	if err := p.check(); err != nil {
+		return Trace{}, err
+	}
+	begin, known := generators[name]
+	if !known {
+		return Trace{}, fmt.Errorf("no generator %q; there are %s", name, strings.Join(Generators(), ", "))
+	}
+	g, err := begin(p)
+	if err != nil {
+		return Trace{}, err
+	}
+	rate := p.JobsPerHour / 3600
+	if p.Load > 0 {
+		rate = p.Load * float64(p.GPUs) / g.work
+	}
+	guesses, types, models := newStream(p.Seed, forEstimates), newStream(p.Seed, forTypes), newStream(p.Seed, forModels)
+	trace := Trace{Format: name, Jobs: make([]cluster.Job, p.Jobs)}
+	var now time.Duration
+	for i := range trace.Jobs {
+		if now = g.arrive(rate, now); now < 0 {
+			return Trace{}, fmt.Errorf("generate: job %d would arrive more than 292 years after the first", i)
+		}
+		j := &trace.Jobs[i]
+		*j = cluster.Job{ID: cluster.JobID(i), Submit: now, Share: cluster.WholeGPU}
+		g.fill(j)
+		j.GPUType, j.Model = p.GPUTypes.next(types), p.Models.next(models)
+		j.Estimate = guess(guesses, j.Length, p.EstimateError)
+	}
+	return trace, nil
+}
+
+// check refuses parameters that make no sense.
+func (p Parameters) check() error {
+	for _, c := range []struct {
+		wrong bool
+		want  string
+	}{
+		{p.Jobs < 1 || p.Jobs > 100_000_000, "1 to 100,000,000 jobs"},
+		{(p.Load > 0) == (p.JobsPerHour > 0), "either a load or a number of jobs an hour, more than 0"},
+		{p.Load > 0 && p.GPUs < 1, "the number of GPUs that the load refers to"},
+		{!(p.Load >= 0 && p.Load <= 1000), "a load from 0 to 1000, 1 being all GPUs"},
+		{!(p.JobsPerHour >= 0 && p.JobsPerHour <= 1e9), "from 0 to 1e9 jobs an hour"},
+		{!(p.EstimateError >= 0 && p.EstimateError <= 1000), "an error of estimates from 0 to 1000"},
+	} {
+		if c.wrong {
+			return fmt.Errorf("generate: want %s", c.want)
+		}
+	}
+	return nil
+}
+
+// guess is what an owner says of a length.
+func guess(s *stream, length time.Duration, wrong float64) time.Duration {
+	if wrong == 0 {
+		return length
+	}
+	by := math.Exp(float64(s.between(-1, 1) * math.Log1p(wrong)))
+	return max(milliseconds(length.Seconds()*by), time.Millisecond)
+}
+
+// poisson draws independent arrivals.
+func poisson(s *stream) func(rate float64, last time.Duration) time.Duration {
+	return func(rate float64, last time.Duration) time.Duration { return later(last, s.exponential()/rate) }
+}
+
+// later is a time so many seconds after another, or negative where that is beyond all times.
+func later(at time.Duration, seconds float64) time.Duration {
+	if seconds > 9e9 || at > math.MaxInt64-time.Duration(seconds*1e9)-time.Second {
+		return -1
+	}
+	return at + milliseconds(seconds)
+}
+
+// wide sets how many GPUs a job needs.
+func wide(j *cluster.Job, gpus float64) {
+	j.GPUs = max(int(gpus), 1)
+	if gpus < 1 {
+		j.Share = int(math.Round(gpus * cluster.WholeGPU))
+	}
+}
+
+// steady is the generator "poisson": independent arrivals of equal jobs.
+func steady(p Parameters) (generator, error) {
+	lengths, sizes := newStream(p.Seed, forLengths), newStream(p.Seed, forSizes)
+	return generator{
+		work:   p.Lengths.mean * p.Sizes.mean(),
+		arrive: poisson(newStream(p.Seed, forArrivals)),
+		fill: func(j *cluster.Job) {
+			j.Length = p.Lengths.next(lengths)
+			wide(j, p.Sizes.next(sizes))
+		},
+	}, nil
+}

@@ -1,0 +1,61 @@
+package workload
+
+import (
+	"errors"
+	"io"
+	"math"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+func guessHelios(h head) bool { return h.has("gpu_num", "submit_time", "duration") }
+
+// readHelios reads cluster_log.csv of one cluster. Jobs of every end are kept: those that failed held their GPUs too.
+func readHelios(s *source) (Trace, error) {
+	t, err := newTable(s.lines, nil)
+	if err != nil {
+		return Trace{}, err
+	}
+	if err := t.require("job_id", "user", "vc", "gpu_num", "submit_time", "duration"); err != nil {
+		return Trace{}, err
+	}
+	var trace Trace
+	var at []int32
+	for {
+		err := t.row()
+		if errors.Is(err, io.EOF) {
+			return trace, unique(&t.lines, trace.Jobs, at)
+		}
+		if err != nil {
+			return Trace{}, err
+		}
+		job, err := heliosJob(t)
+		if err != nil {
+			return Trace{}, err
+		}
+		if job.GPUs == 0 {
+			s.left["jobs left out: they need no GPU"]++
+			continue
+		}
+		trace.Jobs = append(trace.Jobs, job)
+		at = append(at, int32(t.line))
+	}
+}
+
+func heliosJob(t *table) (j cluster.Job, err error) {
+	id, err := t.number("job_id", 0, math.MaxInt64, "a whole number of 0 or more")
+	if err != nil {
+		return j, err
+	}
+	gpus, err := t.number("gpu_num", 0, mostGPUs, "a whole number from 0 to 1000000")
+	if err != nil || gpus == 0 {
+		return j, err
+	}
+	j = cluster.Job{ID: cluster.JobID(id), GPUs: int(gpus), Share: cluster.WholeGPU, User: owner(t.word("vc"), t.word("user"))}
+	if j.Submit, err = t.clock("submit_time"); err != nil {
+		return j, err
+	}
+	j.Length, err = t.seconds("duration")
+	j.Estimate = j.Length
+	return j, err
+}

@@ -1,0 +1,123 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// longestLine bounds a line of a table, in bytes. What is longer is not one, and need not fit into memory.
+const longestLine = 64 << 10
+
+// lines hands a text out line by line, without their ends, and knows the number of each.
+type lines struct {
+	file string
+	in   *bufio.Reader
+	line int
+}
+
+// open makes a text readable: unpacked where it is compressed by gzip, and without a byte order mark.
+func open(file string, r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, longestLine)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("unpack %s: %w", file, err)
+		}
+		in = bufio.NewReaderSize(unpacked, longestLine)
+	}
+	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		in.Discard(3)
+	}
+	return in, nil
+}
+
+// next is the next line, good until the one after it is asked for; io.EOF ends them.
+func (l *lines) next() ([]byte, error) {
+	text, err := l.in.ReadSlice('\n')
+	if len(text) > 0 {
+		l.line++
+	}
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, l.wrong("", string(text), fmt.Sprintf("a line of at most %d bytes", longestLine))
+	case errors.Is(err, io.EOF) && len(text) > 0:
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("read %s, behind line %d: %w", l.file, l.line, err)
+	case err != nil:
+		return nil, io.EOF
+	}
+	text = bytes.TrimSuffix(text, []byte("\n"))
+	return bytes.TrimSuffix(text, []byte("\r")), nil
+}
+
+// nextFilled is the next line that is not blank.
+func (l *lines) nextFilled() ([]byte, error) {
+	for {
+		text, err := l.next()
+		if err != nil || len(bytes.TrimSpace(text)) > 0 {
+			return text, err
+		}
+	}
+}
+
+// wrong is an error about the line that was read last.
+func (l *lines) wrong(column, value, want string) error {
+	return &Error{File: l.file, Line: l.line, Column: column, Value: shown(value), Has: true, Want: want}
+}
+
+// lacks is an error about something that is not there.
+func (l *lines) lacks(column, want string) error {
+	return &Error{File: l.file, Line: l.line, Column: column, Want: want}
+}
+
+// fields cuts a line of comma-separated values into to. A value that begins with a quote ends with one, and has its own quotes doubled;
+// ok is false where such a value does not end in the line.
+func fields(to [][]byte, line []byte) (cut [][]byte, ok bool) {
+	to = to[:0]
+	for {
+		if len(line) > 0 && line[0] == '"' {
+			value, rest, ok := quoted(line[1:])
+			if !ok {
+				return to, false
+			}
+			to = append(to, value)
+			if rest == nil {
+				return to, true
+			}
+			line = rest
+			continue
+		}
+		comma := bytes.IndexByte(line, ',')
+		if comma < 0 {
+			return append(to, bytes.TrimSpace(line)), true
+		}
+		to = append(to, bytes.TrimSpace(line[:comma]))
+		line = line[comma+1:]
+	}
+}
+
+// quoted reads a value up to its closing quote. rest is what comes behind the comma, nil where the line ends.
+func quoted(line []byte) (value, rest []byte, ok bool) {
+	for i := 0; i < len(line); i++ {
+		if line[i] != '"' {
+			value = append(value, line[i])
+			continue
+		}
+		switch {
+		case i+1 == len(line):
+			return value, nil, true
+		case line[i+1] == '"':
+			value = append(value, '"')
+			i++
+		case line[i+1] == ',':
+			return value, line[i+2:], true
+		default:
+			return nil, nil, false
+		}
+	}
+	return nil, nil, false
+}

@@ -1,0 +1,149 @@
+package workload
+
+import (
+	"errors"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Columns are those of our form, in the order in which Write writes them. The first four must be there.
+func Columns() []string { return append([]string(nil), columns...) }
+
+var columns = []string{
+	"job_id", "submit_s", "duration_s", "num_gpus",
+	"name", "user", "model", "gpu_type", "priority", "estimate_s", "share", "min_gpus", "max_gpus", "memory_gib",
+}
+
+// arrival is the other name of submit_s.
+const arrival = "arrival_s"
+
+// readOurs reads our form.
+func readOurs(s *source) (Trace, error) {
+	t, err := newTable(s.lines, nil)
+	if err != nil {
+		return Trace{}, err
+	}
+	if t.has(arrival) && t.has("submit_s") {
+		return Trace{}, t.wrong("", strings.Join(t.names, ","), "one of submit_s and arrival_s")
+	}
+	if err := errors.Join(t.only(append([]string{arrival}, columns...))); err != nil {
+		return Trace{}, err
+	}
+	submit := "submit_s"
+	if t.has(arrival) {
+		submit = arrival
+	}
+	if err := t.require("job_id", submit, "duration_s", "num_gpus"); err != nil {
+		return Trace{}, err
+	}
+	var trace Trace
+	var at []int32
+	for {
+		err := t.row()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Trace{}, err
+		}
+		job, err := ourJob(t, submit)
+		if err != nil {
+			return Trace{}, err
+		}
+		trace.Jobs = append(trace.Jobs, job)
+		at = append(at, int32(t.line))
+	}
+	return trace, unique(&t.lines, trace.Jobs, at)
+}
+
+// ourJob is a row.
+func ourJob(t *table, submit string) (j cluster.Job, err error) {
+	id, err := t.number("job_id", 0, math.MaxInt64, "a whole number of 0 or more")
+	if err != nil {
+		return j, err
+	}
+	j = cluster.Job{ID: cluster.JobID(id), Share: cluster.WholeGPU}
+	if j.Submit, err = t.seconds(submit); err != nil {
+		return j, err
+	}
+	if j.Length, err = t.seconds("duration_s"); err != nil {
+		return j, err
+	}
+	if j.GPUs, err = t.count("num_gpus"); err != nil {
+		return j, err
+	}
+	j.Estimate = j.Length
+	if t.has("estimate_s") && !t.absent("estimate_s") {
+		if j.Estimate, err = t.seconds("estimate_s"); err != nil {
+			return j, err
+		}
+	}
+	if len(t.names) > 4 {
+		err = ourOptions(t, &j)
+	}
+	return j, err
+}
+
+// ourOptions reads what a row need not have. An empty value is as good as a missing column.
+func ourOptions(t *table, j *cluster.Job) (err error) {
+	j.Name, j.User, j.Model, j.GPUType = string(t.raw("name")), t.word("user"), t.word("model"), t.word("gpu_type")
+	if !t.absent("priority") {
+		priority, err := t.number("priority", math.MinInt32, math.MaxInt32, wantNumber)
+		if err != nil {
+			return err
+		}
+		j.Priority = int(priority)
+	}
+	if !t.absent("memory_gib") {
+		gib, ok := decimal(t.raw("memory_gib"), 9)
+		if !ok {
+			return t.wrong("memory_gib", string(t.raw("memory_gib")), "GiB, a decimal number of 0 or more")
+		}
+		j.GPUMemoryBytes = int64(math.Round(float64(gib) / 1e9 * (1 << 30)))
+	}
+	if err := ourShare(t, j); err != nil {
+		return err
+	}
+	return ourBounds(t, j)
+}
+
+// ourShare reads the part of a GPU that is enough for a job.
+func ourShare(t *table, j *cluster.Job) error {
+	if t.absent("share") {
+		return nil
+	}
+	share, ok := decimal(t.raw("share"), 3)
+	if !ok || share < 1 || share > cluster.WholeGPU || share < cluster.WholeGPU && j.GPUs != 1 {
+		return t.wrong("share", string(t.raw("share")), "a part of a GPU from 0.001 to 1, and less than 1 only with one GPU")
+	}
+	j.Share = int(share)
+	return nil
+}
+
+// ourBounds reads between how many GPUs an elastic job may be given.
+func ourBounds(t *table, j *cluster.Job) (err error) {
+	if t.absent("min_gpus") && t.absent("max_gpus") {
+		return nil
+	}
+	j.MinGPUs, j.MaxGPUs = j.GPUs, j.GPUs
+	if !t.absent("min_gpus") {
+		if j.MinGPUs, err = t.count("min_gpus"); err != nil {
+			return err
+		}
+	}
+	if !t.absent("max_gpus") {
+		if j.MaxGPUs, err = t.count("max_gpus"); err != nil {
+			return err
+		}
+	}
+	if j.MinGPUs > j.GPUs {
+		return t.wrong("min_gpus", string(t.raw("min_gpus")), "at most num_gpus")
+	}
+	if j.MaxGPUs < j.GPUs {
+		return t.wrong("max_gpus", string(t.raw("max_gpus")), "at least num_gpus")
+	}
+	return nil
+}

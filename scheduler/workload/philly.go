@@ -1,0 +1,243 @@
+package workload
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// guessPhilly: nothing else is JSON.
+func guessPhilly(h head) bool {
+	return strings.HasPrefix(h.text, "[") || strings.HasPrefix(h.text, "{")
+}
+
+// phillyJob is an entry of cluster_job_log. Its clocks are the wall's, without a zone, and are taken for UTC's; an attempt across the end of
+// summer time is an hour too short.
+type phillyJob struct {
+	VC        string `json:"vc"`
+	ID        string `json:"jobid"`
+	Submitted string `json:"submitted_time"`
+	User      string `json:"user"`
+	Attempts  []phillyAttempt
+}
+
+type phillyAttempt struct {
+	Start  string `json:"start_time"`
+	End    string `json:"end_time"`
+	Detail []struct {
+		GPUs []string `json:"gpus"`
+	}
+}
+
+// readPhilly reads cluster_job_log: a job is as long as its attempts together and as wide as the last of them.
+func readPhilly(s *source) (Trace, error) {
+	in := &elements{lines: &s.lines, count: newlines{in: s.in}}
+	in.dec = json.NewDecoder(&in.count)
+	if err := in.begin(); err != nil {
+		return Trace{}, err
+	}
+	var trace Trace
+	seen := map[string]int{}
+	for {
+		var entry phillyJob
+		err := in.next(&entry)
+		if errors.Is(err, io.EOF) {
+			return trace, nil
+		}
+		if err != nil {
+			return Trace{}, err
+		}
+		if first, twice := seen[entry.ID]; twice {
+			return Trace{}, in.wrong("jobid", entry.ID, fmt.Sprintf("a name of its own; line %d has the same", first))
+		}
+		seen[entry.ID] = in.line
+		job, why, err := entry.job(in)
+		switch {
+		case err != nil:
+			return Trace{}, err
+		case why != "":
+			s.left[why]++
+		default:
+			trace.Jobs = append(trace.Jobs, job)
+		}
+	}
+}
+
+// job is the entry as a job, or why it is left out.
+func (p *phillyJob) job(in *elements) (j cluster.Job, why string, err error) {
+	if p.ID == "" {
+		return j, "", in.wrong("jobid", "", "a name")
+	}
+	j = cluster.Job{Name: p.ID, User: owner(p.VC, p.User), Share: cluster.WholeGPU}
+	if unknown(p.Submitted) {
+		return j, "jobs left out: they have no time of submission", nil
+	}
+	if j.Submit, err = in.clock("submitted_time", p.Submitted); err != nil {
+		return j, "", err
+	}
+	for n, a := range p.Attempts {
+		length, gpus, err := a.length(in, n)
+		if err != nil {
+			return j, "", err
+		}
+		if length > 0 && gpus > 0 {
+			j.Length += length
+			j.GPUs = gpus
+		}
+	}
+	if j.GPUs == 0 {
+		return j, "jobs left out: no attempt of theirs has GPUs, a start and a later end", nil
+	}
+	j.Estimate = j.Length
+	return j, "", nil
+}
+
+// length is how long an attempt ran on how many GPUs; 0 where it has no end or no beginning.
+func (a *phillyAttempt) length(in *elements, n int) (length time.Duration, gpus int, err error) {
+	if unknown(a.Start) || unknown(a.End) {
+		return 0, 0, nil
+	}
+	from, err := in.clock(fmt.Sprintf("attempts[%d].start_time", n), a.Start)
+	if err != nil {
+		return 0, 0, err
+	}
+	to, err := in.clock(fmt.Sprintf("attempts[%d].end_time", n), a.End)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, d := range a.Detail {
+		gpus += len(d.GPUs)
+	}
+	return to - from, gpus, nil
+}
+
+// unknown is a time that the log does not know.
+func unknown(text string) bool { return text == "" || strings.Contains(text, "None") }
+
+// owner is a user as a team of a virtual cluster.
+func owner(organisation, user string) string {
+	switch {
+	case organisation == "":
+		return user
+	case user == "":
+		return organisation
+	}
+	return organisation + "/" + user
+}
+
+// elements reads the entries of a JSON list one after the other, and knows the line of each.
+type elements struct {
+	*lines
+	dec   *json.Decoder
+	count newlines
+	entry json.RawMessage
+	n     int // of the entry, from 0
+}
+
+// begin reads up to the first entry.
+func (e *elements) begin() error {
+	token, err := e.dec.Token()
+	if errors.Is(err, io.EOF) {
+		return &Error{File: e.file, Want: "a JSON list of jobs; the file is empty"}
+	}
+	if err == nil && token != json.Delim('[') {
+		e.line = 1
+		return e.wrong("", fmt.Sprint(token), "a JSON list of jobs, [{…}, …]")
+	}
+	return e.syntax(err)
+}
+
+// next reads the next entry; io.EOF is the list's end.
+func (e *elements) next(to any) error {
+	if !e.dec.More() {
+		if _, err := e.dec.Token(); err != nil {
+			return e.syntax(err)
+		}
+		return io.EOF
+	}
+	if err := e.dec.Decode(&e.entry); err != nil {
+		return e.syntax(err)
+	}
+	e.line = e.count.line(e.dec.InputOffset() - int64(len(e.entry)))
+	err := json.Unmarshal(e.entry, to)
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		e.line += bytes.Count(e.entry[:min(int(kind.Offset), len(e.entry))], []byte("\n"))
+		return e.wrong(fmt.Sprintf("[%d].%s", e.n, kind.Field), kind.Value, "a "+kind.Type.String())
+	}
+	e.n++
+	return err
+}
+
+// syntax says in which line something is not JSON.
+func (e *elements) syntax(err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &syntax):
+		e.line = e.count.line(syntax.Offset)
+		return e.lacks("", "JSON; "+syntax.Error())
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		e.line = e.count.line(e.count.read)
+		return e.lacks("", "the rest of the list; the file ends within it")
+	}
+	return fmt.Errorf("read %s: %w", e.file, err)
+}
+
+// clock reads a time of the current entry.
+func (e *elements) clock(key, text string) (time.Duration, error) {
+	at, ok := clock([]byte(text))
+	if !ok {
+		return 0, e.wrong(key, text, wantClock)
+	}
+	return at, nil
+}
+
+// wrong is an error about a value of the current entry, in the line where that value stands.
+func (e *elements) wrong(key, value, want string) error {
+	at := *e.lines
+	if quoted, _ := json.Marshal(value); len(value) > 0 {
+		before, _, found := bytes.Cut(e.entry, quoted)
+		if found {
+			at.line += bytes.Count(before, []byte("\n"))
+		}
+	}
+	return at.wrong(key, value, want)
+}
+
+// newlines remembers where the lines of a stream end, as far as nobody has asked for them.
+type newlines struct {
+	in   io.Reader
+	read int64
+	ends []int64 // offsets behind which a line begins
+	past int     // how many were dropped from ends
+}
+
+func (n *newlines) Read(to []byte) (int, error) {
+	got, err := n.in.Read(to)
+	for i, c := range to[:got] {
+		if c == '\n' {
+			n.ends = append(n.ends, n.read+int64(i))
+		}
+	}
+	n.read += int64(got)
+	return got, err
+}
+
+// line is the number of the line of an offset, which must not be less than the one asked for before.
+func (n *newlines) line(offset int64) int {
+	passed := 0
+	for passed < len(n.ends) && n.ends[passed] < offset {
+		passed++
+	}
+	n.past += passed
+	n.ends = append(n.ends[:0], n.ends[passed:]...)
+	return n.past + 1
+}

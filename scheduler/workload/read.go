@@ -1,0 +1,190 @@
+package workload
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Options say what a file does not.
+type Options struct {
+	// Format is the name of a form; where it is empty it is guessed.
+	Format string
+
+	// Beside is the second file that some forms need, as a table of throughputs. Where it is empty, it is looked for in the folder of
+	// the first one by its usual name.
+	Beside string
+}
+
+// format is a form that can be read.
+type format struct {
+	name string
+
+	// guess says whether a file is of this form by its name and its first bytes.
+	guess func(h head) bool
+
+	// read reads it. Jobs without numbers, and times that count from elsewhere, are seen to by Read.
+	read func(s *source) (Trace, error)
+
+	// named is set where jobs have names in place of numbers, kept where times stay as they are written.
+	named, kept bool
+}
+
+// formats are asked in this order. Ours takes what nobody wants, so that the error tells what ours would be.
+var formats = []format{
+	{name: "philly", guess: guessPhilly, read: readPhilly, named: true},
+	{name: "helios", guess: guessHelios, read: readHelios},
+	{name: "alibaba2020", guess: guessPAI, read: readPAI, named: true},
+	{name: "alibaba2023", guess: guessOpenB, read: readOpenB, named: true},
+	{name: "gavel", guess: guessGavel, read: readGavel, named: true},
+	{name: "pollux", guess: guessPollux, read: readPollux, named: true},
+	{name: "swf", guess: guessSWF, read: readSWF},
+	{name: "csv", guess: func(head) bool { return true }, read: readOurs, kept: true},
+}
+
+// Formats are the names of the forms.
+func Formats() []string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// source is a file that is being read.
+type source struct {
+	lines
+	path   string // empty where it did not come from a file
+	beside string
+	left   omissions
+}
+
+// Read reads a trace from a file, which may be compressed by gzip.
+func Read(path string, o Options) (Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Trace{}, fmt.Errorf("open trace: %w", err)
+	}
+	defer f.Close()
+	s := &source{lines: lines{file: filepath.Base(path)}, path: path, beside: o.Beside}
+	return s.read(f, o.Format)
+}
+
+// ReadFrom reads a trace from a stream. name is what errors call it.
+func ReadFrom(r io.Reader, name string, o Options) (Trace, error) {
+	s := &source{lines: lines{file: name}, beside: o.Beside}
+	return s.read(r, o.Format)
+}
+
+// read guesses the form if it must, and brings jobs into order.
+func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
+	s.left = omissions{}
+	if s.in, err = open(s.file, r); err != nil {
+		return Trace{}, err
+	}
+	f, err := s.format(name)
+	if err != nil {
+		return Trace{}, err
+	}
+	if trace, err = f.read(s); err != nil {
+		return Trace{}, err
+	}
+	if len(trace.Jobs) == 0 {
+		return Trace{}, s.none()
+	}
+	if !f.kept {
+		trace.fromZero()
+	}
+	if f.named {
+		trace.number()
+	}
+	trace.sort()
+	trace.Format = f.name
+	trace.Notes = append(s.left.notes(), trace.Notes...)
+	return trace, nil
+}
+
+// none is the error about a file without a job: only a header, or only jobs that had to be left out.
+func (s *source) none() error {
+	want := "at least one job"
+	if notes := s.left.notes(); notes != nil {
+		want += "; " + strings.Join(notes, "; ")
+	}
+	return &Error{File: s.file, Want: want}
+}
+
+// format finds a form by its name, or by what the file looks like.
+func (s *source) format(name string) (format, error) {
+	var h head
+	if name == "" {
+		h = newHead(s.file, s.in)
+	}
+	for _, f := range formats {
+		if name == f.name || name == "" && f.guess(h) {
+			return f, nil
+		}
+	}
+	return format{}, fmt.Errorf("no trace format %q; there are %s", name, strings.Join(Formats(), ", "))
+}
+
+// neighbour opens the second file: the one that was asked for, or the first in the folder that fits a pattern. Without one, in is nil.
+func (s *source) neighbour(patterns ...string) (in *lines, close func(), err error) {
+	path := s.beside
+	for _, pattern := range patterns {
+		if path != "" || s.path == "" {
+			break
+		}
+		found, _ := filepath.Glob(filepath.Join(filepath.Dir(s.path), pattern))
+		for _, f := range found {
+			if f != filepath.Clean(s.path) && path == "" {
+				path = f
+			}
+		}
+	}
+	if path == "" {
+		return nil, func() {}, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open what belongs to the trace: %w", err)
+	}
+	text, err := open(filepath.Base(path), f)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return &lines{file: filepath.Base(path), in: text}, func() { f.Close() }, nil
+}
+
+// head is what a form is guessed by.
+type head struct {
+	file    string
+	text    string          // the first bytes
+	first   string          // the first line
+	columns map[string]bool // its words between commas
+}
+
+// newHead looks at the beginning of a file without taking it away.
+func newHead(file string, in *bufio.Reader) head {
+	text, _ := in.Peek(longestLine)
+	h := head{file: file, text: strings.TrimLeft(string(text), " \t\r\n"), columns: map[string]bool{}}
+	h.first, _, _ = strings.Cut(h.text, "\n")
+	h.first = strings.TrimSuffix(h.first, "\r")
+	for _, c := range strings.Split(h.first, ",") {
+		h.columns[strings.Trim(c, `" `)] = true
+	}
+	return h
+}
+
+// has reports whether all of some columns are in the header.
+func (h head) has(columns ...string) bool {
+	for _, c := range columns {
+		if !h.columns[c] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,126 @@
+package workload
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// The fields of the Standard Workload Format that are used, counted from 0. -1 stands for what nobody knows.
+const (
+	swfFields     = 18
+	swfID         = 0
+	swfSubmit     = 1
+	swfRun        = 3
+	swfAllocated  = 4
+	swfRequested  = 7
+	swfAsked      = 8
+	swfMemory     = 9
+	swfUser       = 11
+	swfGroup      = 12
+	swfMemoryUnit = 1 << 10 // bytes, a processor
+)
+
+var swfNames = [swfFields]string{
+	"job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory", "requested processors",
+	"requested time", "requested memory", "status", "user", "group", "executable", "queue", "partition", "preceding job", "think time",
+}
+
+// guessSWF: comments begin with a semicolon, and jobs are 18 numbers.
+func guessSWF(h head) bool {
+	return strings.HasPrefix(h.text, ";") || !strings.Contains(h.first, ",") && len(strings.Fields(h.first)) == swfFields
+}
+
+// readSWF reads a log of the Parallel Workloads Archive.
+func readSWF(s *source) (Trace, error) {
+	var trace Trace
+	var at []int32
+	for {
+		line, err := s.nextFilled()
+		if errors.Is(err, io.EOF) {
+			return trace, unique(&s.lines, trace.Jobs, at)
+		}
+		if err != nil {
+			return Trace{}, err
+		}
+		line = bytes.TrimSpace(line)
+		if line[0] == ';' {
+			continue
+		}
+		job, why, err := s.swfJob(bytes.Fields(line))
+		switch {
+		case err != nil:
+			return Trace{}, err
+		case why != "":
+			s.left[why]++
+		default:
+			trace.Jobs = append(trace.Jobs, job)
+			at = append(at, int32(s.line))
+		}
+	}
+}
+
+// swfJob is a line as a job, or why it is left out.
+func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) {
+	if len(values) != swfFields {
+		return j, "", s.wrong("", string(bytes.Join(values, []byte(" "))), fmt.Sprintf("%d numbers; there are %d", swfFields, len(values)))
+	}
+	var whole [swfFields]int64
+	for _, field := range []int{swfID, swfAllocated, swfRequested, swfUser, swfGroup} {
+		if whole[field], err = s.swfWhole(values, field); err != nil {
+			return j, "", err
+		}
+	}
+	j = cluster.Job{ID: cluster.JobID(whole[swfID]), Share: cluster.WholeGPU, GPUs: int(whole[swfRequested])}
+	if j.GPUs <= 0 {
+		j.GPUs = int(whole[swfAllocated])
+	}
+	if whole[swfUser] >= 0 {
+		j.User = fmt.Sprintf("user%d", whole[swfUser])
+	}
+	if whole[swfGroup] >= 0 {
+		j.User = owner(fmt.Sprintf("group%d", whole[swfGroup]), j.User)
+	}
+	switch {
+	case j.GPUs <= 0:
+		return j, "jobs left out: nobody knows their processors", nil
+	case string(values[swfRun]) == "-1":
+		return j, "jobs left out: nobody knows how long they ran", nil
+	}
+	return s.swfTimes(j, values)
+}
+
+// swfTimes fills in when a job came, how long it ran and what was said of it before.
+func (s *source) swfTimes(j cluster.Job, values [][]byte) (_ cluster.Job, why string, err error) {
+	var ok bool
+	if j.Submit, ok = seconds(values[swfSubmit]); !ok {
+		return j, "", s.wrong(swfNames[swfSubmit], string(values[swfSubmit]), wantSeconds)
+	}
+	if j.Length, ok = seconds(values[swfRun]); !ok {
+		return j, "", s.wrong(swfNames[swfRun], string(values[swfRun]), wantSeconds+", or -1")
+	}
+	j.Estimate = j.Length
+	if string(values[swfAsked]) != "-1" {
+		if j.Estimate, ok = seconds(values[swfAsked]); !ok {
+			return j, "", s.wrong(swfNames[swfAsked], string(values[swfAsked]), wantSeconds+", or -1")
+		}
+	}
+	if kib, ok := decimal(values[swfMemory], 0); ok && kib <= math.MaxInt64/swfMemoryUnit {
+		j.GPUMemoryBytes = kib * swfMemoryUnit
+	}
+	return j, "", nil
+}
+
+// swfWhole reads a field that counts something.
+func (s *source) swfWhole(values [][]byte, field int) (int64, error) {
+	n, ok := whole(values[field])
+	if !ok || n < -1 || field != swfID && n > mostGPUs || field == swfID && n < 0 {
+		return 0, s.wrong(swfNames[field], string(values[field]), wantNumber+", or -1 where nobody knows")
+	}
+	return n, nil
+}

@@ -1,0 +1,162 @@
+package workload
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// table is a file of comma-separated values whose columns are found by name.
+type table struct {
+	lines
+	names  []string
+	at     map[string]int
+	values [][]byte
+	words  map[string]string
+}
+
+// newTable reads the header, unless names tells what it would say.
+func newTable(l lines, names []string) (*table, error) {
+	t := &table{lines: l, names: names, at: map[string]int{}, words: map[string]string{}}
+	if names == nil {
+		head, err := t.nextFilled()
+		if errors.Is(err, io.EOF) {
+			return nil, &Error{File: l.file, Want: "a header and jobs; the file is empty"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		cut, ok := fields(nil, head)
+		if !ok {
+			return nil, t.wrong("", string(head), "names of columns, each quote closed")
+		}
+		for _, name := range cut {
+			t.names = append(t.names, string(name))
+		}
+	}
+	for i, name := range t.names {
+		if _, twice := t.at[name]; twice {
+			return nil, t.wrong("", name, "each column once")
+		}
+		t.at[name] = i
+	}
+	return t, nil
+}
+
+// has reports whether there is such a column.
+func (t *table) has(name string) bool { _, has := t.at[name]; return has }
+
+// require demands columns.
+func (t *table) require(names ...string) error {
+	for _, name := range names {
+		if !t.has(name) {
+			return t.wrong("", strings.Join(t.names, ","), fmt.Sprintf("a column %s", name))
+		}
+	}
+	return nil
+}
+
+// only refuses columns that are not among some, since a misspelt one would be passed over in silence.
+func (t *table) only(names []string) error {
+	for _, name := range t.names {
+		if !slices.Contains(names, name) {
+			return t.wrong("", name, "a column out of "+strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// row reads the next line; io.EOF ends them.
+func (t *table) row() error {
+	line, err := t.nextFilled()
+	if err != nil {
+		return err
+	}
+	var ok bool
+	if t.values, ok = fields(t.values, line); !ok {
+		return t.wrong("", string(line), "each quote closed in its line, and a comma behind it")
+	}
+	if len(t.values) != len(t.names) {
+		return t.wrong("", string(line), fmt.Sprintf("%d values, one for each column; there are %d", len(t.names), len(t.values)))
+	}
+	return nil
+}
+
+// raw is a value of the row, empty where the column is missing.
+func (t *table) raw(column string) []byte {
+	if i, has := t.at[column]; has {
+		return t.values[i]
+	}
+	return nil
+}
+
+// word is a value as a string; equal ones share their memory, since a million jobs have few users.
+func (t *table) word(column string) string {
+	raw := t.raw(column)
+	if word, known := t.words[string(raw)]; known {
+		return word
+	}
+	word := string(raw)
+	if len(t.words) < 1<<16 {
+		t.words[word] = word
+	}
+	return word
+}
+
+// seconds is a value as a time.
+func (t *table) seconds(column string) (time.Duration, error) {
+	d, ok := seconds(t.raw(column))
+	if !ok {
+		return 0, t.wrong(column, string(t.raw(column)), wantSeconds)
+	}
+	return d, nil
+}
+
+// number is a value as an integer within bounds.
+func (t *table) number(column string, least, most int64, want string) (int64, error) {
+	n, ok := whole(t.raw(column))
+	if !ok || n < least || n > most {
+		return 0, t.wrong(column, string(t.raw(column)), want)
+	}
+	return n, nil
+}
+
+// count is a value as a number of GPUs of which a job needs at least one.
+func (t *table) count(column string) (int, error) {
+	n, err := t.number(column, 1, mostGPUs, wantCount)
+	return int(n), err
+}
+
+// clock is a value as a point in time, counted from the year 1970 as if the clock that wrote it had been UTC's.
+func (t *table) clock(column string) (time.Duration, error) {
+	at, ok := clock(t.raw(column))
+	if !ok {
+		return 0, t.wrong(column, string(t.raw(column)), wantClock)
+	}
+	return at, nil
+}
+
+// absent reports whether a value is missing, in one of the ways in which tables say so.
+func (t *table) absent(column string) bool {
+	raw := t.raw(column)
+	return len(raw) == 0 || bytes.EqualFold(raw, []byte("nan")) || bytes.EqualFold(raw, []byte("none")) || bytes.EqualFold(raw, []byte("null"))
+}
+
+// mostGPUs bounds a job. More is a mistake in the file.
+const mostGPUs = 1_000_000
+
+// wantClock is what clock reads.
+const wantClock = "a time as 2006-01-02 15:04:05"
+
+// clock reads a time of day with its date.
+func clock(text []byte) (time.Duration, bool) {
+	at, err := time.Parse(time.DateTime, string(text))
+	if err != nil || at.Year() < 1970 || at.Year() > 2200 {
+		return 0, false
+	}
+	return time.Duration(at.UnixNano()), true
+}

@@ -1,0 +1,123 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// column is how a value of our form is written, and whether a job has one that is worth a column.
+type column struct {
+	name   string
+	put    func(to []byte, j *cluster.Job) []byte
+	needed func(j *cluster.Job) bool
+}
+
+var writers = []column{
+	{"job_id", func(to []byte, j *cluster.Job) []byte { return strconv.AppendInt(to, int64(j.ID), 10) }, nil},
+	{"submit_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Submit) }, nil},
+	{"duration_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Length) }, nil},
+	{"num_gpus", func(to []byte, j *cluster.Job) []byte { return strconv.AppendInt(to, int64(j.GPUs), 10) }, nil},
+	textColumn("name", func(j *cluster.Job) string { return j.Name }),
+	textColumn("user", func(j *cluster.Job) string { return j.User }),
+	textColumn("model", func(j *cluster.Job) string { return j.Model }),
+	textColumn("gpu_type", func(j *cluster.Job) string { return j.GPUType }),
+	intColumn("priority", func(j *cluster.Job) int { return j.Priority }),
+	{
+		"estimate_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Estimate) },
+		func(j *cluster.Job) bool { return j.Estimate != j.Length },
+	},
+	{
+		"share", func(to []byte, j *cluster.Job) []byte {
+			to = strconv.AppendInt(to, int64(j.Share/cluster.WholeGPU), 10)
+			return fraction(to, int64(j.Share%cluster.WholeGPU), 3)
+		},
+		func(j *cluster.Job) bool { return j.Share != cluster.WholeGPU },
+	},
+	intColumn("min_gpus", func(j *cluster.Job) int { return j.MinGPUs }),
+	intColumn("max_gpus", func(j *cluster.Job) int { return j.MaxGPUs }),
+	{"memory_gib", putMemory, func(j *cluster.Job) bool { return j.GPUMemoryBytes != 0 }},
+}
+
+// putMemory writes bytes in GiB, to the byte: a byte is 0.93e-9 GiB, so nine places tell it from its neighbours.
+func putMemory(to []byte, j *cluster.Job) []byte {
+	if j.GPUMemoryBytes == 0 {
+		return to
+	}
+	return strconv.AppendFloat(to, math.Round(float64(j.GPUMemoryBytes)/(1<<30)*1e9)/1e9, 'f', -1, 64)
+}
+
+func textColumn(name string, of func(j *cluster.Job) string) column {
+	return column{
+		name, func(to []byte, j *cluster.Job) []byte { return putText(to, of(j)) },
+		func(j *cluster.Job) bool { return of(j) != "" },
+	}
+}
+
+func intColumn(name string, of func(j *cluster.Job) int) column {
+	return column{
+		name, func(to []byte, j *cluster.Job) []byte {
+			if of(j) == 0 {
+				return to
+			}
+			return strconv.AppendInt(to, int64(of(j)), 10)
+		},
+		func(j *cluster.Job) bool { return of(j) != 0 },
+	}
+}
+
+// putText quotes a value if it must be. A line cannot hold the end of one, so that becomes a space.
+func putText(to []byte, text string) []byte {
+	text = strings.NewReplacer("\n", " ", "\r", " ").Replace(text)
+	if !strings.ContainsAny(text, "\",") && strings.TrimSpace(text) == text {
+		return append(to, text...)
+	}
+	to = append(to, '"')
+	to = append(to, strings.ReplaceAll(text, `"`, `""`)...)
+	return append(to, '"')
+}
+
+// Write writes jobs in our form, exactly, with those columns that any of them needs.
+func Write(w io.Writer, jobs []cluster.Job) error {
+	var used []column
+	for _, c := range writers {
+		if c.needed == nil || anyJob(jobs, c.needed) {
+			used = append(used, c)
+		}
+	}
+	out := bufio.NewWriter(w)
+	var line []byte
+	for i, c := range used {
+		line = append(append(line, commaBefore(i)...), c.name...)
+	}
+	out.Write(append(line, '\n'))
+	for i := range jobs {
+		line = line[:0]
+		for n, c := range used {
+			line = c.put(append(line, commaBefore(n)...), &jobs[i])
+		}
+		out.Write(append(bytes.TrimSpace(line), '\n'))
+	}
+	return out.Flush()
+}
+
+func commaBefore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ","
+}
+
+func anyJob(jobs []cluster.Job, is func(j *cluster.Job) bool) bool {
+	for i := range jobs {
+		if is(&jobs[i]) {
+			return true
+		}
+	}
+	return false
+}
