@@ -1,4 +1,4 @@
-package workload
+package generator
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
 // Parameters say what jobs are made up.
@@ -67,8 +68,8 @@ var generators = map[string]func(p Parameters) (generator, error){
 	"tenants": mixed,
 }
 
-// Generators are the names of what Generate knows.
-func Generators() []string { return slices.Sorted(maps.Keys(generators)) }
+// Names are the generators.
+func Names() []string { return slices.Sorted(maps.Keys(generators)) }
 
 // generator makes jobs one after the other.
 type generator struct {
@@ -82,9 +83,9 @@ type generator struct {
 	fill func(j *cluster.Job)
 }
 
-// Generate makes a trace up. Arrivals, lengths and sizes are drawn from streams of their own, so that two traces of one seed at two loads
+// Make makes a trace up. Arrivals, lengths and sizes are drawn from streams of their own, so that two traces of one seed at two loads
 // have the same jobs.
-func Generate(name string, p Parameters) (Trace, error) {
+func Make(name string, p Parameters) (workload.Trace, error) {
 	if p.Lengths.draw == nil {
 		p.Lengths = BloxLaw()
 	}
@@ -92,26 +93,26 @@ func Generate(name string, p Parameters) (Trace, error) {
 		p.Sizes = SingleGPU()
 	}
 	if err := p.check(); err != nil {
-		return Trace{}, err
+		return workload.Trace{}, err
 	}
 	begin, known := generators[name]
 	if !known {
-		return Trace{}, fmt.Errorf("no generator %q; there are %s", name, strings.Join(Generators(), ", "))
+		return workload.Trace{}, fmt.Errorf("no generator %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	g, err := begin(p)
 	if err != nil {
-		return Trace{}, err
+		return workload.Trace{}, err
 	}
 	rate := p.JobsPerHour / 3600
 	if p.Load > 0 {
 		rate = p.Load * float64(p.GPUs) / g.work
 	}
 	guesses, types, models := newStream(p.Seed, forEstimates), newStream(p.Seed, forTypes), newStream(p.Seed, forModels)
-	trace := Trace{Format: name, Jobs: make([]cluster.Job, p.Jobs)}
+	trace := workload.Trace{Format: name, Jobs: make([]cluster.Job, p.Jobs)}
 	var now time.Duration
 	for i := range trace.Jobs {
 		if now = g.arrive(rate, now); now < 0 {
-			return Trace{}, fmt.Errorf("generate: job %d would arrive more than 292 years after the first", i)
+			return workload.Trace{}, fmt.Errorf("generate: job %d would arrive more than 292 years after the first", i)
 		}
 		j := &trace.Jobs[i]
 		*j = cluster.Job{ID: cluster.JobID(i), Submit: now, Share: cluster.WholeGPU}

@@ -1,4 +1,4 @@
-package workload
+package generator
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func ParseMix(text string) (Mix, error) {
 		if err == nil && weighted {
 			p.Weight, err = strconv.ParseFloat(strings.TrimSpace(weight), 64)
 		}
-		whole := p.GPUs >= 1 && p.GPUs == math.Trunc(p.GPUs) && p.GPUs <= mostGPUs
+		whole := p.GPUs >= 1 && p.GPUs == math.Trunc(p.GPUs) && p.GPUs <= 1e6
 		if err != nil || !(whole || p.GPUs >= 0.001 && p.GPUs < 1) || !(p.Weight > 0 && p.Weight < 1e9) {
 			return nil, fmt.Errorf("mix of GPUs: %q is no size with a weight, as 4:15 or 0.5:20", item)
 		}

@@ -1,4 +1,4 @@
-package workload
+package generator
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/workload"
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
@@ -31,16 +32,16 @@ func TestGoldenHeads(t *testing.T) {
 	} {
 		trace := generated(t, name, p)
 		var out bytes.Buffer
-		if err := Write(&out, trace.Jobs); err != nil {
+		if err := workload.Write(&out, trace.Jobs); err != nil {
 			t.Fatal(err)
 		}
-		golden.Check(t, filepath.Join("testdata", "generated", name+".csv"), out.Bytes())
+		golden.Check(t, filepath.Join("testdata", name+".csv"), out.Bytes())
 	}
 }
 
-func generated(t *testing.T, name string, p Parameters) Trace {
+func generated(t *testing.T, name string, p Parameters) workload.Trace {
 	t.Helper()
-	trace, err := Generate(name, p)
+	trace, err := Make(name, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestArrivals(t *testing.T) {
 
 // TestLoad checks for every generator that the jobs need as much of the cluster as was asked for.
 func TestLoad(t *testing.T) {
-	for _, name := range Generators() {
+	for _, name := range Names() {
 		for _, load := range []float64{0.3, 1.2} {
 			p := Parameters{Seed: 5, Jobs: 200_000, GPUs: 256, Load: load, Sizes: MultiGPU()}
 			trace := generated(t, name, p)
@@ -224,11 +225,11 @@ func TestBadParameters(t *testing.T) {
 	} {
 		q := good
 		p(&q)
-		if _, err := Generate("poisson", q); err == nil {
+		if _, err := Make("poisson", q); err == nil {
 			t.Errorf("%s: taken", what)
 		}
 	}
-	if _, err := Generate("zipf", good); err == nil {
+	if _, err := Make("zipf", good); err == nil {
 		t.Error("an unknown generator was taken")
 	}
 	for _, mix := range []string{"", "0", "1.5", "-1", "1:0", "1:x", "NaN:1", "1:NaN", "1e99"} {
