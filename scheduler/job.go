@@ -8,6 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
+const wholeGPU = cluster.WholeGPU
+
 // Phase says where in its life a job is.
 type Phase uint8
 
@@ -36,6 +38,25 @@ type Job struct {
 	attained, service, done time.Duration
 	first, waitingSince     time.Duration
 	runs, preemptions       int
+	failures                int
+
+	// Where the engine keeps it.
+	shape    *shape
+	account  *account
+	group    *group
+	lane     *lane
+	rank     Rank // as it was at ranked; it grows from then while the job runs
+	ranked   time.Duration
+	asked    int           // how often it was ranked
+	ripe     time.Duration // when it may be stopped for others
+	isRipe   bool          // and that time has come
+	saved    time.Duration // when the checkpoint of its last stop is complete
+	only     string        // the GPU type that an allocation names
+	offered  int           // the last preemption that it was a candidate of
+	inQueue  *leaf         // while it waits
+	inSeries *leaf         // while it runs and may be stopped
+	inDue    *leaf         // while it runs
+	series   *series
 }
 
 // ID is its number.
@@ -58,8 +79,13 @@ func (j *Job) Bounds() (fewest, most int) {
 // Share is how much of its GPU it wants, in thousandths.
 func (j *Job) Share() int { return j.facts.Share }
 
-// GPUType is the model that it needs, or empty.
-func (j *Job) GPUType() string { return j.facts.GPUType }
+// GPUType is the model that it needs, or that an Allocator chose for it; or empty.
+func (j *Job) GPUType() string {
+	if j.only != "" {
+		return j.only
+	}
+	return j.facts.GPUType
+}
 
 // GPUMemoryBytes is what it holds on each of its GPUs, or 0 where nobody said.
 func (j *Job) GPUMemoryBytes() int64 { return j.facts.GPUMemoryBytes }
@@ -120,10 +146,10 @@ func (j *Job) Service(now time.Duration) time.Duration {
 
 // width is what a time of running comes to in GPU-time.
 func (j *Job) width(ran time.Duration) time.Duration {
-	if j.facts.Share == cluster.WholeGPU {
+	if j.facts.Share == wholeGPU {
 		return ran * time.Duration(len(j.placement))
 	}
-	return ran / cluster.WholeGPU * time.Duration(len(j.placement)*j.facts.Share)
+	return ran / wholeGPU * time.Duration(len(j.placement)*j.facts.Share)
 }
 
 // Remaining is how much longer it runs on the GPUs that it asks for if its estimate is right; 0 when it is overdue.

@@ -1,0 +1,68 @@
+package scheduler
+
+import (
+	"strings"
+	"time"
+)
+
+// account is what a user has, together with all below him. It counts in whole numbers wherever it can, so that giving back what was
+// taken always ends at nothing.
+type account struct {
+	parent           *account
+	running, waiting int
+	demand           int
+	shares           int // thousandths of GPUs that are held
+	memory           int64
+	service          float64 // GPU-seconds until at
+	at               time.Duration
+}
+
+// account finds a user's account, or opens it. "a/b" counts in "a" too.
+func (e *Engine) account(name string) *account {
+	if a := e.accounts[name]; a != nil {
+		return a
+	}
+	a := &account{}
+	if i := strings.LastIndexByte(name, '/'); i > 0 {
+		a.parent = e.account(name[:i])
+	}
+	e.accounts[name] = a
+	return a
+}
+
+// Usage is what the account holds at a time.
+func (a *account) usage(now time.Duration) Usage {
+	if a == nil {
+		return Usage{}
+	}
+	return Usage{
+		Running: a.running, Waiting: a.waiting, Demand: a.demand,
+		Amount:  Amount{GPUs: float64(a.shares) / wholeGPU, MemoryBytes: a.memory},
+		Service: a.service + float64(a.shares)/wholeGPU*(now-a.at).Seconds(),
+	}
+}
+
+// hold enters that a job got its GPUs, or takes out that it had them.
+func (a *account) hold(j *Job, sign int, now time.Duration) {
+	for ; a != nil; a = a.parent {
+		a.service = a.usage(now).Service
+		a.at = now
+		a.running += sign
+		a.shares += sign * len(j.placement) * j.facts.Share
+		a.memory += int64(sign*len(j.placement)) * j.facts.GPUMemoryBytes
+	}
+}
+
+// wait enters that a job waits, or takes that out.
+func (a *account) wait(sign int) {
+	for ; a != nil; a = a.parent {
+		a.waiting += sign
+	}
+}
+
+// ask enters what an admitted job asks for, or takes it out.
+func (a *account) ask(gpus int) {
+	for ; a != nil; a = a.parent {
+		a.demand += gpus
+	}
+}

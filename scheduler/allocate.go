@@ -1,0 +1,154 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// change is what an allocation means for one job: it is to run on other GPUs than it has now, or on none.
+type resize struct {
+	job  *Job
+	gpus int
+	only string
+	on   cluster.Placement // found for it
+	pace float64
+}
+
+// allocate makes what an elastic policy says come true: who loses GPUs, moves or changes its size stops, and starts again in the same plan.
+func (e *Engine) allocate() {
+	wanted := e.wanted(ask(e, "allocate", func() []Allocation { return e.policies.Allocate.Allocate(e) }))
+	changes := e.changes(wanted)
+	e.findPlaces(changes)
+	for _, c := range changes {
+		if c.job.phase == Running && !sameGPUs(c.job.placement, c.on) {
+			e.stop(c.job)
+		}
+	}
+	for _, c := range changes {
+		if c.on == nil || c.job.phase != Waiting {
+			continue
+		}
+		c.job.only = c.only
+		e.launch(c.job, c.on, c.pace)
+	}
+}
+
+// wanted is what makes sense of an answer.
+func (e *Engine) wanted(answer []Allocation) []Allocation {
+	e.offers++
+	sound := answer[:0:0]
+	for _, a := range answer {
+		if err := e.allocable(a); err != nil {
+			e.wrong("allocate", err)
+			continue
+		}
+		a.Job.offered = e.offers
+		if a.GPUs > 0 {
+			sound = append(sound, a)
+		}
+	}
+	return sound
+}
+
+func (e *Engine) allocable(a Allocation) error {
+	if a.Job == nil || e.jobs[a.Job.ID()] != a.Job || a.Job.phase == Held {
+		return errors.New("a job that is not there")
+	}
+	if a.Job.offered == e.offers {
+		return fmt.Errorf("job %d twice", a.Job.ID())
+	}
+	fewest, most := a.Job.Bounds()
+	if a.GPUs != 0 && (a.GPUs < fewest || a.GPUs > most) {
+		return fmt.Errorf("%d GPUs for job %d, which runs on %d to %d", a.GPUs, a.Job.ID(), fewest, most)
+	}
+	if a.GPUType != "" && a.Job.facts.GPUType != "" && a.GPUType != a.Job.facts.GPUType {
+		return fmt.Errorf("GPUs of type %q for job %d, which needs %q", a.GPUType, a.Job.ID(), a.Job.facts.GPUType)
+	}
+	return nil
+}
+
+// changes are the jobs that do not have what they are to have, those first that are to have nothing. Who may not be stopped yet stays.
+func (e *Engine) changes(wanted []Allocation) []*resize {
+	var changes []*resize
+	keeps := map[cluster.JobID]bool{}
+	for _, a := range wanted {
+		keeps[a.Job.ID()] = true
+	}
+	for j := range e.Running() {
+		if !keeps[j.ID()] && j.isRipe {
+			changes = append(changes, &resize{job: j})
+		}
+	}
+	for _, a := range wanted {
+		running := a.Job.phase == Running
+		if running && (!a.Job.isRipe || len(a.Job.placement) == a.GPUs && e.isOf(a.Job.placement, a.GPUType)) {
+			continue
+		}
+		changes = append(changes, &resize{job: a.Job, gpus: a.GPUs, only: a.GPUType})
+	}
+	return changes
+}
+
+// isOf reports whether all GPUs of a placement are of a type.
+func (e *Engine) isOf(on cluster.Placement, gpuType string) bool {
+	for _, gpu := range on {
+		if gpuType != "" && e.nodes[gpu.Node].GPUType != gpuType {
+			return false
+		}
+	}
+	return true
+}
+
+// findPlaces looks for GPUs for all that change, as if they had none, and leaves everything as it was. Who finds none keeps what it has,
+// if nobody took that before him.
+func (e *Engine) findPlaces(changes []*resize) {
+	for _, c := range changes {
+		if c.job.phase == Running {
+			e.free.give(c.job.placement, c.job.facts.Share)
+		}
+	}
+	for _, c := range changes {
+		if c.gpus > 0 {
+			e.findPlace(c)
+		}
+	}
+	for _, c := range changes {
+		if c.on != nil {
+			e.free.give(c.on, c.job.facts.Share)
+		}
+	}
+	for _, c := range changes {
+		if c.job.phase == Running {
+			e.free.take(c.job.placement, c.job.facts.Share)
+		}
+	}
+}
+
+func (e *Engine) findPlace(c *resize) {
+	was := c.job.only
+	c.job.only = c.only
+	c.on, c.pace = e.place(c.job, c.gpus)
+	c.job.only = was
+	if c.on == nil && c.job.phase == Running {
+		if on, err := e.checked(c.job, c.job.placement, len(c.job.placement)); err == nil {
+			c.on, c.pace, c.only = on, c.job.speed, was
+		}
+	}
+	if c.on != nil {
+		e.free.take(c.on, c.job.facts.Share)
+	}
+}
+
+func sameGPUs(a, b cluster.Placement) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,241 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Policies is what an engine is put together from. Order and Place must be there.
+type Policies struct {
+	Order    Orderer
+	Place    Placer
+	Admit    Admitter   // nil: everybody is let in at once
+	Backfill Backfiller // nil: nobody overtakes a job that blocks a strict walk
+	Preempt  Preemptor  // nil: nobody is stopped for others
+	Allocate Allocator  // nil: every job gets the GPUs that it asks for
+	Costs    Costs      // nil: stopping and going on take no time
+	Speeds   Speeds     // nil: a job is as fast as its share of the GPUs that it asks for
+
+	// Walk says what happens when the first waiting job does not fit.
+	Walk Walk
+
+	// Depth is how many jobs are tried in the place of one that blocks, each time; 0 means all.
+	Depth int
+
+	// Round is how often the engine decides; 0 means whenever something happens.
+	Round time.Duration
+
+	// Quantum is how long a job that was started keeps its GPUs at least.
+	Quantum time.Duration
+
+	// CostShare is the most that stopping and going on may cost of the time between them: a job whose save and load take 10 s is not
+	// stopped in its first 200 s of work where it is 0.05. 0 means that the price does not matter.
+	CostShare float64
+
+	// Retries is how often a job may fail and be tried again.
+	Retries int
+}
+
+// Walk is a way to go through the queue.
+type Walk uint8
+
+const (
+	// ByOrder is Fill for orders that are preemptive or rank groups, and Strict for others.
+	ByOrder Walk = iota
+	// Strict ends at the first job that does not fit, so that it gets the next GPUs that become free.
+	Strict
+	// Fill goes on with whoever fits.
+	Fill
+)
+
+// Engine keeps the state of a cluster and its jobs and decides by its policies. It does not act and has no clock.
+// It is not safe for concurrent use.
+type Engine struct {
+	policies Policies
+	grouper  Grouper
+	fill     bool // the walk does not end at the first job that does not fit
+	preempts bool
+
+	now      time.Duration
+	round    time.Duration // when the next round begins
+	nodes    []cluster.Node
+	free     *Free
+	ready    [][]time.Duration // per node and GPU, when the last checkpoint of it is complete; nil where none was ever taken
+	capacity Amount
+	demand   int
+
+	jobs     map[cluster.JobID]*Job
+	accounts map[string]*account
+	lanes    map[string]*lane
+	asking   []*lane // lanes whose first job may be let in now
+	groups   []*group
+	named    map[string]*group
+	due      tree // running jobs, the one first that ends first
+	waiting  int
+	ripe     alarms
+	until    alarms
+	shapes   map[want]*shape
+	single   []*shape // those that have a bit for themselves
+	walks    uint64
+	offers   int
+	blocked  []*Job // the first of each shape that found no place in the last walk
+
+	plan Plan
+	errs []error
+}
+
+// New makes an engine for a cluster of which everything is up and free.
+func New(nodes []cluster.Node, p Policies) (*Engine, error) {
+	if p.Order == nil || p.Place == nil {
+		return nil, errors.New("a scheduler needs an order and a placement")
+	}
+	e := &Engine{
+		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
+		named: map[string]*group{}, shapes: map[want]*shape{}, round: -1,
+	}
+	for i, node := range nodes {
+		if int(node.ID) != i {
+			return nil, fmt.Errorf("node %d stands at place %d: %w", node.ID, i, ErrBadNode)
+		}
+		if err := e.addNode(node); err != nil {
+			return nil, err
+		}
+	}
+	e.grouper, _ = p.Order.(Grouper)
+	preemptive, ok := p.Order.(Preemptive)
+	e.preempts = ok && preemptive.Preempts() && p.Preempt != nil
+	e.fill = p.Walk == Fill || p.Walk == ByOrder && (ok && preemptive.Preempts() || e.grouper != nil)
+	return e, nil
+}
+
+// Step tells the engine what has happened until now, all at once, and asks what to do. Time must not go backwards.
+//
+// An error is a list of EventError and PolicyError, each of something that made no sense and of which no notice was taken:
+// the plan is good all the same, and must be carried out.
+func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
+	if now < e.now {
+		return Plan{}, fmt.Errorf("%w: %v after %v", ErrBackwards, now, e.now)
+	}
+	e.now, e.plan, e.errs = now, Plan{}, nil
+	for _, ev := range inOrder(events) {
+		if err := e.take(&ev); err != nil {
+			e.errs = append(e.errs, &EventError{ev, err})
+		}
+	}
+	e.ring()
+	e.letIn()
+	if e.isTurn() {
+		e.decide()
+	}
+	return e.plan, errors.Join(e.errs...)
+}
+
+// isTurn reports whether it is time to decide. Rounds begin at multiples of their length; one that nobody woke the engine for in time
+// is caught up with.
+func (e *Engine) isTurn() bool {
+	r := e.policies.Round
+	if r == 0 {
+		return true
+	}
+	if e.round < 0 {
+		e.round = (e.now + r - 1) / r * r
+	}
+	if e.now < e.round {
+		return false
+	}
+	e.round = (e.now/r + 1) * r
+	return true
+}
+
+func (e *Engine) decide() {
+	if e.policies.Allocate != nil {
+		e.allocate()
+		return
+	}
+	e.walk()
+}
+
+// ring does what has become due.
+func (e *Engine) ring() {
+	for {
+		a, ok := e.until.due(e.now, current)
+		if !ok {
+			break
+		}
+		e.rerank(a.job)
+	}
+	for {
+		a, ok := e.ripe.due(e.now, ripening)
+		if !ok {
+			return
+		}
+		a.job.isRipe = true
+		e.enqueue(a.job)
+	}
+}
+
+// Wake is when the engine wants to be asked though nothing has happened; ok is false where it does not.
+func (e *Engine) Wake() (at time.Duration, ok bool) {
+	if e.policies.Round > 0 {
+		return e.round, e.waiting > 0 || e.policies.Allocate != nil && len(e.jobs) > 0
+	}
+	consider := func(t time.Duration, valid bool) {
+		if valid && (!ok || t < at) {
+			at, ok = t, true
+		}
+	}
+	consider(e.until.next(current))
+	if e.preempts && e.waiting > 0 || e.policies.Allocate != nil {
+		consider(e.ripe.next(ripening))
+		consider(e.overtaken())
+	}
+	return max(at, e.now), ok
+}
+
+// Job finds a job that has not ended, or nil.
+func (e *Engine) Job(id cluster.JobID) *Job { return e.jobs[id] }
+
+// Live is how many jobs have not ended.
+func (e *Engine) Live() int { return len(e.jobs) }
+
+// Queued is how many of them are admitted and wait.
+func (e *Engine) Queued() int { return e.waiting }
+
+// Now is the time of the last step.
+func (e *Engine) Now() time.Duration { return e.now }
+
+// Nodes are all nodes that there ever were.
+func (e *Engine) Nodes() []cluster.Node { return e.nodes }
+
+// Free tells what is free.
+func (e *Engine) Free() *Free { return e.free }
+
+// Capacity is what the nodes that take jobs have.
+func (e *Engine) Capacity() Amount { return e.capacity }
+
+// Demand is what the admitted jobs ask for.
+func (e *Engine) Demand() int { return e.demand }
+
+// User tells what a user has.
+func (e *Engine) User(name string) Usage { return e.accounts[name].usage(e.now) }
+
+// Waiting are the admitted jobs without GPUs, group by group.
+func (e *Engine) Waiting() iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		for _, g := range slices.Clone(e.groups) {
+			if !g.waiting.root.each(yield) {
+				return
+			}
+		}
+	}
+}
+
+// Running are the jobs with GPUs, by when they are due.
+func (e *Engine) Running() iter.Seq[*Job] {
+	return func(yield func(*Job) bool) { e.due.root.each(yield) }
+}

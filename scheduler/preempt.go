@@ -1,0 +1,227 @@
+package scheduler
+
+import (
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// makeRoom stops jobs that rank behind a waiting one, if it fits then, and starts it.
+func (e *Engine) makeRoom(j *Job, w *walk) bool {
+	if !e.anyBehind(j) {
+		// In one group, nobody ranks behind those who come later either.
+		w.victims = e.grouper != nil
+		return false
+	}
+	need := max(1, j.least()-e.free.WholeFor(j))
+	for named := 0; ; need *= 2 {
+		victims := e.choose(j, need)
+		if len(victims) <= named {
+			return false
+		}
+		named = len(victims)
+		if on, speed, stopped := e.without(j, victims); on != nil {
+			for _, v := range stopped {
+				e.stop(v)
+			}
+			e.launch(j, on, speed)
+			w.again(e, j, stopped)
+			return true
+		}
+	}
+}
+
+// again lets the walk begin anew where more has become free than was needed.
+func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
+	freed := 0
+	for _, v := range stopped {
+		freed += v.GPUs()
+	}
+	if freed > j.GPUs() {
+		*w = *e.newWalk()
+	}
+}
+
+// choose asks for victims, and leaves out who is none.
+func (e *Engine) choose(j *Job, need int) []*Job {
+	e.offers++
+	named := ask(e, "victims", func() []*Job {
+		return e.policies.Preempt.Choose(e, Demand{Job: j, GPUs: need}, e.candidates(j))
+	})
+	victims := named[:0:0]
+	for _, v := range named {
+		if v == nil || v.offered != e.offers {
+			e.wrong("victims", errors.New("a job that is not a candidate, or twice the same"))
+			continue
+		}
+		v.offered = 0
+		victims = append(victims, v)
+	}
+	return victims
+}
+
+// without finds a place for a job once victims are gone. It answers who of them must go, and changes nothing.
+func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed float64, stopped []*Job) {
+	gone := 0
+	for on == nil && gone < len(victims) {
+		v := victims[gone]
+		e.free.give(v.placement, v.facts.Share)
+		gone++
+		on, speed = e.place(j, j.GPUs())
+	}
+	for _, v := range victims[:gone] {
+		e.free.take(v.placement, v.facts.Share)
+	}
+	for _, v := range victims[:gone] {
+		if slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
+			return e.free.Share(gpu) < j.facts.Share && slices.Contains(v.placement, gpu)
+		}) {
+			stopped = append(stopped, v)
+		}
+	}
+	return on, speed, stopped
+}
+
+// anyBehind reports whether there is a candidate.
+func (e *Engine) anyBehind(j *Job) bool {
+	for range e.candidates(j) {
+		return true
+	}
+	return false
+}
+
+// candidates are the running jobs that may be stopped for a waiting one, the last first.
+func (e *Engine) candidates(j *Job) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		offer := func(v *Job) bool {
+			if !e.helps(v, j) {
+				return true
+			}
+			v.offered = e.offers
+			return yield(v)
+		}
+		if e.grouper == nil || e.otherGroups(j, offer) {
+			e.ownGroup(j, offer)
+		}
+	}
+}
+
+// helps reports whether a job has a GPU that another could use.
+func (e *Engine) helps(v, j *Job) bool {
+	return slices.ContainsFunc(v.placement, func(gpu cluster.GPU) bool { return e.free.Suits(j, gpu.Node) && !e.free.closed[gpu.Node] })
+}
+
+// ownGroup offers the jobs of a job's own group that rank behind it.
+func (e *Engine) ownGroup(j *Job, offer func(*Job) bool) bool {
+	for v := range j.group.last(e.now) {
+		if v.rankAt(e.now).Compare(j.rank) <= 0 {
+			return true
+		}
+		if !offer(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// otherGroups offers the jobs of groups that rank behind a job's own even when that has what the job asks for. What is offered counts
+// as taken, so that no group loses so much that it would be its turn to take.
+func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
+	mine := e.groupRank(j.group, j.amount(j.GPUs()))
+	type source struct {
+		group *group
+		rank  Rank
+		taken Amount
+		next  func() (*Job, bool)
+	}
+	var sources []*source
+	for _, g := range e.groups {
+		if g == j.group {
+			continue
+		}
+		next, stop := iter.Pull(g.last(e.now))
+		defer stop()
+		sources = append(sources, &source{group: g, rank: g.rank, next: next})
+	}
+	for len(sources) > 0 {
+		last := slices.MaxFunc(sources, func(a, b *source) int { return a.rank.Compare(b.rank) })
+		v, ok := last.next()
+		if !ok || mine.Compare(last.rank) >= 0 {
+			sources = slices.DeleteFunc(sources, func(s *source) bool { return s == last })
+			continue
+		}
+		if !offer(v) {
+			return false
+		}
+		last.taken.add(v.holds(), -1)
+		last.rank = e.groupRank(last.group, last.taken)
+	}
+	return true
+}
+
+// last walks the jobs of a group that may be stopped, the one of the greatest rank first.
+func (g *group) last(now time.Duration) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		heads := make([]*leaf, len(g.series))
+		for i, s := range g.series {
+			heads[i] = s.jobs.root.before(nil)
+		}
+		for {
+			at := -1
+			for i, head := range heads {
+				if head != nil && (at < 0 || behind(head.job, heads[at].job, now)) {
+					at = i
+				}
+			}
+			if at < 0 || !yield(heads[at].job) {
+				return
+			}
+			heads[at] = g.series[at].jobs.root.before(&heads[at].key)
+		}
+	}
+}
+
+// behind reports whether running job a ranks behind b.
+func behind(a, b *Job, now time.Duration) bool {
+	if c := a.rankAt(now).Compare(b.rankAt(now)); c != 0 {
+		return c > 0
+	}
+	return sooner(a, b) > 0
+}
+
+// overtaken is when a running job's rank will have grown behind that of a job that found no place.
+func (e *Engine) overtaken() (at time.Duration, ok bool) {
+	for _, j := range e.blocked {
+		if j.phase != Waiting {
+			continue
+		}
+		for _, s := range j.group.series {
+			if t, will := s.crossing(j, e.now); will && (!ok || t < at) {
+				at, ok = t, true
+			}
+		}
+	}
+	return at, ok
+}
+
+// crossing is when the next job of a series will rank behind a waiting one.
+func (s *series) crossing(j *Job, now time.Duration) (time.Duration, bool) {
+	if s.growth <= 0 {
+		return 0, false
+	}
+	// Who has the waiting job's rank now started from here.
+	level := key{j.rank.Tier, j.rank.Value - s.growth*now.Seconds(), math.MaxInt64, math.MaxInt64}
+	next := s.jobs.root.before(&level)
+	if next == nil || next.tier != j.rank.Tier {
+		return 0, false
+	}
+	seconds := (j.rank.Value - next.value) / s.growth
+	if !(seconds < math.MaxInt64/2e9) {
+		return 0, false
+	}
+	return max(now, time.Duration(math.Ceil(seconds*1e9))) + 1, true
+}

@@ -1,0 +1,151 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// group is the jobs that a Grouper ranks together; without one, all jobs are one group.
+type group struct {
+	name    string
+	rank    Rank
+	waiting tree      // by rank
+	series  []*series // running jobs that may be stopped
+	passed  *key      // how far the walk has come
+}
+
+// series is the running jobs of a group whose ranks grow at one rate, so that their order never changes.
+type series struct {
+	growth float64
+	jobs   tree // by what the rank's value would have been at time 0
+}
+
+// groupOf finds the group of a job that has been admitted.
+func (e *Engine) groupOf(j *Job) *group {
+	name := ""
+	if e.grouper != nil {
+		name = ask(e, "order", func() string { return e.grouper.Group(j) })
+	}
+	g := e.named[name]
+	if g == nil {
+		g = &group{name: name}
+		e.named[name] = g
+		e.groups = append(e.groups, g)
+	}
+	return g
+}
+
+// regroup asks for the ranks of all groups under a job's root again, and sorts.
+func (e *Engine) regroup(j *Job) {
+	if e.grouper == nil {
+		return
+	}
+	root := rootOf(j.group.name)
+	for _, g := range e.groups {
+		if rootOf(g.name) == root {
+			g.rank = e.groupRank(g, Amount{})
+		}
+	}
+	slices.SortFunc(e.groups, func(a, b *group) int { return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name)) })
+}
+
+func rootOf(group string) string {
+	root, _, _ := strings.Cut(group, "/")
+	return root
+}
+
+// groupRank ranks a group as if it held so much more.
+func (e *Engine) groupRank(g *group, more Amount) Rank {
+	return e.sane(ask(e, "order", func() Rank { return e.grouper.RankGroup(e, g.name, more) }))
+}
+
+// sane is a rank that can be compared and reckoned with.
+func (e *Engine) sane(r Rank) Rank {
+	if math.IsNaN(r.Value) || math.IsInf(r.Value, 0) || math.IsNaN(r.Growth) || math.IsInf(r.Growth, 0) {
+		e.wrong("order", fmt.Errorf("a rank of value %v that grows by %v", r.Value, r.Growth))
+		return Rank{Tier: r.Tier}
+	}
+	if r.Until != 0 && r.Until <= e.now {
+		e.wrong("order", fmt.Errorf("a rank that holds until %v, which is over", r.Until))
+		r.Until = 0
+	}
+	return r
+}
+
+// rerank asks for a job's rank, and puts it where it belongs.
+func (e *Engine) rerank(j *Job) {
+	e.unqueue(j)
+	j.rank = e.sane(ask(e, "order", func() Rank { return e.policies.Order.Rank(e, j) }))
+	j.ranked = e.now
+	if j.phase == Running {
+		j.ranked = max(e.now, j.from)
+	}
+	j.asked++
+	if j.rank.Until != 0 {
+		e.until.set(alarm{j.rank.Until, j, j.asked}, len(e.jobs), current)
+	}
+	e.enqueue(j)
+}
+
+// current reports whether an alarm is for the rank that its job has.
+func current(a alarm) bool { return a.job.phase != Ended && a.job.asked == a.mark }
+
+// ripening reports whether an alarm is for the run that its job is in, and the job is not ripe yet.
+func ripening(a alarm) bool {
+	return a.job.phase == Running && a.job.runs == a.mark && a.job.ripe == a.at && !a.job.isRipe
+}
+
+// enqueue puts a job among those that wait, or among those that may be stopped.
+func (e *Engine) enqueue(j *Job) {
+	k := key{j.rank.Tier, j.rank.Value, j.facts.Submit, j.facts.ID}
+	switch {
+	case j.phase == Waiting:
+		j.inQueue = j.group.waiting.add(k, j)
+		j.shape.queued++
+	case j.phase == Running && j.isRipe:
+		j.series = j.group.seriesOf(j.rank.Growth)
+		k.value = j.series.start(j)
+		j.inSeries = j.series.jobs.add(k, j)
+	}
+}
+
+// unqueue takes it out.
+func (e *Engine) unqueue(j *Job) {
+	if j.inQueue != nil {
+		j.group.waiting.remove(j.inQueue)
+		j.shape.queued--
+		j.inQueue = nil
+	}
+	if j.inSeries != nil {
+		j.series.jobs.remove(j.inSeries)
+		j.inSeries, j.series = nil, nil
+	}
+}
+
+func (g *group) seriesOf(growth float64) *series {
+	i, found := slices.BinarySearchFunc(g.series, growth, func(s *series, growth float64) int { return cmp.Compare(s.growth, growth) })
+	if !found {
+		empty := slices.IndexFunc(g.series, func(s *series) bool { return s.jobs.size == 0 })
+		if empty >= 0 && len(g.series) > 64 {
+			g.series = slices.DeleteFunc(g.series, func(s *series) bool { return s.jobs.size == 0 })
+			return g.seriesOf(growth)
+		}
+		g.series = slices.Insert(g.series, i, &series{growth: growth})
+	}
+	return g.series[i]
+}
+
+// start is what the value of a job's rank would have been at time 0.
+func (s *series) start(j *Job) float64 { return j.rank.Value - s.growth*j.ranked.Seconds() }
+
+// now is a job's rank at a time.
+func (j *Job) rankAt(now time.Duration) Rank {
+	if j.phase != Running || now <= j.ranked {
+		return j.rank
+	}
+	return j.rank.after(now - j.ranked)
+}

@@ -1,0 +1,196 @@
+package scheduler
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// key is a job's place in a tree.
+type key struct {
+	tier  int
+	value float64
+	at    time.Duration
+	id    cluster.JobID
+}
+
+func (k *key) compare(other *key) int {
+	switch {
+	case k.tier != other.tier:
+		return cmp.Compare(k.tier, other.tier)
+	case k.value != other.value:
+		return cmp.Compare(k.value, other.value)
+	case k.at != other.at:
+		return cmp.Compare(k.at, other.at)
+	}
+	return cmp.Compare(k.id, other.id)
+}
+
+// leaf is a job in a tree, with what is known of all jobs below it.
+type leaf struct {
+	key
+	job         *Job
+	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
+	left, right *leaf
+
+	shapes uint64        // the shapes of the jobs below
+	least  int           // the fewest GPUs that one of them needs
+	brief  time.Duration // the shortest time that one of them still takes
+}
+
+// tree holds jobs in an order. Its operations take time with the log of its size.
+type tree struct {
+	root *leaf
+	size int
+}
+
+// add puts a job in. The job must not be in the tree.
+func (t *tree) add(k key, j *Job) *leaf {
+	n := &leaf{key: k, job: j, heap: scramble(uint64(k.id))}
+	n.gather()
+	t.root = insert(t.root, n)
+	t.size++
+	return n
+}
+
+// remove takes a leaf of the tree out.
+func (t *tree) remove(n *leaf) {
+	t.root = drop(t.root, n)
+	t.size--
+}
+
+func insert(t, n *leaf) *leaf {
+	if t == nil {
+		return n
+	}
+	if n.heap > t.heap {
+		n.left, n.right = split(t, &n.key)
+		n.gather()
+		return n
+	}
+	if n.compare(&t.key) < 0 {
+		t.left = insert(t.left, n)
+	} else {
+		t.right = insert(t.right, n)
+	}
+	t.gather()
+	return t
+}
+
+// split divides a tree into what is before a key and what is not.
+func split(t *leaf, k *key) (before, behind *leaf) {
+	if t == nil {
+		return nil, nil
+	}
+	if t.compare(k) < 0 {
+		t.right, behind = split(t.right, k)
+		before = t
+	} else {
+		before, t.left = split(t.left, k)
+		behind = t
+	}
+	t.gather()
+	return before, behind
+}
+
+func drop(t, n *leaf) *leaf {
+	if t == n {
+		return join(t.left, t.right)
+	}
+	if n.compare(&t.key) < 0 {
+		t.left = drop(t.left, n)
+	} else {
+		t.right = drop(t.right, n)
+	}
+	t.gather()
+	return t
+}
+
+func join(a, b *leaf) *leaf {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case a.heap > b.heap:
+		a.right = join(a.right, b)
+		a.gather()
+		return a
+	}
+	b.left = join(a, b.left)
+	b.gather()
+	return b
+}
+
+// gather works out what is known of the jobs at and below a leaf.
+func (n *leaf) gather() {
+	n.shapes, n.least, n.brief = n.job.shape.bit, n.job.least(), n.job.left()
+	for _, below := range [2]*leaf{n.left, n.right} {
+		if below != nil {
+			n.shapes |= below.shapes
+			n.least = min(n.least, below.least)
+			n.brief = min(n.brief, below.brief)
+		}
+	}
+}
+
+// wish is what the walk looks for in the queue.
+type wish struct {
+	skip  uint64        // shapes that found no place
+	most  int           // the most GPUs that a job may need
+	hasty uint64        // shapes that must not take longer
+	brief time.Duration // than this
+}
+
+// anything is a wish that every job meets.
+var anything = wish{most: math.MaxInt}
+
+func (w *wish) met(shapes uint64, least int, brief time.Duration) bool {
+	shapes &^= w.skip
+	return shapes != 0 && least <= w.most && (shapes&^w.hasty != 0 || brief <= w.brief)
+}
+
+// first finds the first job behind a key that meets a wish, as far as leaves know.
+func (n *leaf) first(after *key, w *wish) *leaf {
+	if n == nil || !w.met(n.shapes, n.least, n.brief) {
+		return nil
+	}
+	if after != nil && n.compare(after) <= 0 {
+		return n.right.first(after, w)
+	}
+	if found := n.left.first(after, w); found != nil {
+		return found
+	}
+	if w.met(n.job.shape.bit, n.job.least(), n.job.left()) {
+		return n
+	}
+	return n.right.first(nil, w)
+}
+
+// before finds the last job before a key, or the last of all.
+func (n *leaf) before(k *key) *leaf {
+	var found *leaf
+	for n != nil {
+		if k == nil || n.compare(k) < 0 {
+			found, n = n, n.right
+		} else {
+			n = n.left
+		}
+	}
+	return found
+}
+
+// each walks a tree in order.
+func (n *leaf) each(yield func(*Job) bool) bool {
+	return n == nil || n.left.each(yield) && yield(n.job) && n.right.each(yield)
+}
+
+// scramble is a bijection that leaves no pattern (the last steps of splitmix64).
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,136 @@
+package scheduler
+
+import "github.com/phos-gpu/phos/cluster"
+
+// walk is one way through the queue.
+type walk struct {
+	wish    wish
+	book    Book // since the first job was blocked in a strict walk with backfill
+	more    bool // everybody who cannot start is promised a time
+	tried   int
+	victims bool // whether somebody may still be stopped for a waiting job
+}
+
+// walk gives GPUs to waiting jobs, in their order.
+func (e *Engine) walk() {
+	w := e.newWalk()
+	for e.waiting > 0 {
+		j := e.nextInLine(w)
+		if j == nil {
+			return
+		}
+		started, placed := e.tryStart(j, w)
+		if started || w.victims && e.makeRoom(j, w) {
+			continue
+		}
+		if !e.goOn(j, w, placed) {
+			return
+		}
+	}
+}
+
+func (e *Engine) newWalk() *walk {
+	e.walks++
+	e.blocked = e.blocked[:0]
+	for _, g := range e.groups {
+		g.passed = nil
+	}
+	return &walk{wish: anything, victims: e.preempts}
+}
+
+// nextInLine is the first job that has not been tried and is worth it.
+func (e *Engine) nextInLine(w *walk) *Job {
+	if !w.victims && !w.more && (e.fill || w.book != nil) {
+		w.wish.most = e.free.Whole("")
+	}
+	for _, g := range e.groups {
+		for {
+			found := g.waiting.root.first(g.passed, &w.wish)
+			if found == nil {
+				break
+			}
+			g.passed = &found.key
+			if found.job.shape.failed != e.walks {
+				return found.job
+			}
+		}
+	}
+	return nil
+}
+
+// tryStart starts a job if it fits; placed says that there would have been a place for it.
+func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
+	on, speed := e.place(j, j.GPUs())
+	if on == nil {
+		return false, false
+	}
+	if w.book != nil && e.span(j, on, speed) > e.longest(w, j) {
+		return false, true
+	}
+	e.launch(j, on, speed)
+	if w.book != nil && !w.more {
+		e.hurry(w)
+	}
+	return true, true
+}
+
+// place finds GPUs for a job, or nil, and says how fast it will be on them.
+func (e *Engine) place(j *Job, n int) (cluster.Placement, float64) {
+	if j.facts.Share == wholeGPU && n > e.free.WholeFor(j) {
+		return nil, 0
+	}
+	type answer struct {
+		on cluster.Placement
+		ok bool
+	}
+	a := ask(e, "place", func() (a answer) {
+		a.on, a.ok = e.policies.Place.Place(e, j, n)
+		return a
+	})
+	if !a.ok {
+		return nil, 0
+	}
+	on, err := e.checked(j, a.on, n)
+	if err != nil {
+		e.wrong("place", err)
+		return nil, 0
+	}
+	speed := e.speed(j, on)
+	if speed == 0 {
+		return nil, 0
+	}
+	return on, speed
+}
+
+// goOn decides what happens after a job was not started.
+func (e *Engine) goOn(j *Job, w *walk, placed bool) bool {
+	if w.book == nil {
+		e.block(j)
+		if !e.fill {
+			return e.overtake(j, w)
+		}
+	}
+	if w.more {
+		e.promise(j, w)
+		return true
+	}
+	if !placed {
+		e.noPlace(j, w)
+	}
+	w.tried++
+	return e.policies.Depth == 0 || w.tried < e.policies.Depth
+}
+
+// noPlace keeps the walk from trying others like a job.
+func (e *Engine) noPlace(j *Job, w *walk) {
+	j.shape.failed = e.walks
+	if j.shape.bit != common {
+		w.wish.skip |= j.shape.bit
+	}
+}
+
+func (e *Engine) block(j *Job) {
+	if len(e.blocked) < 64 {
+		e.blocked = append(e.blocked, j)
+	}
+}
