@@ -2,7 +2,10 @@ package scheduler
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster"
 )
@@ -52,4 +55,92 @@ func sound(f *cluster.Job) bool {
 		return false
 	}
 	return f.Submit >= 0 && f.Estimate >= 0 && f.GPUMemoryBytes >= 0
+}
+
+// What can be wrong with where a policy wants a job to run.
+var (
+	ErrTwice     = errors.New("a GPU is named twice")
+	ErrTaken     = errors.New("the GPU is not free")
+	ErrGang      = errors.New("not as many GPUs as the job needs")
+	ErrUnsuited  = errors.New("the job cannot run on a GPU of this type or memory")
+	ErrClosed    = errors.New("the node takes no jobs")
+	ErrNoSuchGPU = errors.New("no such GPU")
+)
+
+// What can be wrong with an event.
+var (
+	ErrUnknownJob = errors.New("no such job")
+	ErrDuplicate  = errors.New("the job's number is in use")
+	ErrTooLarge   = errors.New("the cluster has no such GPUs in this number")
+	ErrBadFacts   = errors.New("the job's description makes no sense")
+	ErrBadNode    = errors.New("no such node, or not one that this can happen to")
+	ErrBackwards  = errors.New("time went backwards")
+)
+
+// PlanError says why a placement is refused.
+type PlanError struct {
+	Job cluster.JobID
+	GPU cluster.GPU // where it is about one GPU
+	Err error
+}
+
+func (e *PlanError) Error() string {
+	return fmt.Sprintf("job %d on node %d, GPU %d: %v", e.Job, e.GPU.Node, e.GPU.Index, e.Err)
+}
+
+func (e *PlanError) Unwrap() error { return e.Err }
+
+// PolicyError is a policy's answer that makes no sense. The engine goes on as if the policy had said no.
+type PolicyError struct {
+	Policy string // order, admit, place, ...
+	At     time.Duration
+	Err    error
+}
+
+func (e *PolicyError) Error() string {
+	return fmt.Sprintf("policy %s at %v: %v", e.Policy, e.At, e.Err)
+}
+
+func (e *PolicyError) Unwrap() error { return e.Err }
+
+// EventError is an event that cannot have happened. The engine takes no notice of it.
+type EventError struct {
+	Event Event
+	Err   error
+}
+
+func (e *EventError) Error() string {
+	ev := &e.Event
+	if ev.Facts != nil {
+		return fmt.Sprintf("%v of job %d: %v", ev.Kind, ev.Facts.ID, e.Err)
+	}
+	return fmt.Sprintf("%v (job %d, node %d): %v", ev.Kind, ev.Job, ev.Node, e.Err)
+}
+
+func (e *EventError) Unwrap() error { return e.Err }
+
+// String is the kind's name.
+func (k Kind) String() string {
+	names := [...]string{"submitted", "working", "finished", "failed", "withdrawn", "node down", "node up", "drained"}
+	if int(k) >= len(names) {
+		return fmt.Sprintf("event %d", uint8(k))
+	}
+	return names[k]
+}
+
+// wrong notes a policy's bad answer.
+func (e *Engine) wrong(policy string, err error) {
+	e.errs = append(e.errs, &PolicyError{Policy: policy, At: e.now, Err: err})
+}
+
+// ask calls a policy. One that panics has said no: the zero answer.
+func ask[T any](e *Engine, policy string, call func() T) (answer T) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.wrong(policy, fmt.Errorf("panic: %v", r))
+			var no T
+			answer = no
+		}
+	}()
+	return call()
 }
