@@ -1,0 +1,56 @@
+package pipeline
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseMilliseconds reads a decimal number of milliseconds, exactly to the nanosecond; halves of one are rounded up. Floating point
+// would give different nodes different plans where a tie of two is decided by the last bit.
+func ParseMilliseconds(text string) (time.Duration, error) {
+	ns, err := parseScaled(text, 1_000_000)
+	return time.Duration(ns), err
+}
+
+// parseScaled is a decimal number times scale, rounded.
+func parseScaled(text string, scale int64) (int64, error) {
+	if !isDecimal(text) {
+		return 0, fmt.Errorf("%q is not a number", text)
+	}
+	value, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return 0, fmt.Errorf("%q is not a number", text)
+	}
+	value.Mul(value, new(big.Rat).SetInt64(scale)).Add(value, big.NewRat(1, 2))
+	whole := new(big.Int).Div(value.Num(), value.Denom())
+	if !whole.IsInt64() {
+		return 0, fmt.Errorf("%q is too large", text)
+	}
+	return whole.Int64(), nil
+}
+
+// isDecimal keeps fractions, infinities and exponents that fill the memory out.
+func isDecimal(text string) bool {
+	if text == "" || len(text) > 40 || strings.Trim(text, "+-.0123456789eE") != "" {
+		return false
+	}
+	_, exponent, has := strings.Cut(strings.ToLower(text), "e")
+	if !has {
+		return true
+	}
+	n, err := strconv.Atoi(exponent)
+	return err == nil && n >= -40 && n <= 40
+}
+
+// Milliseconds writes nanoseconds as milliseconds, exactly.
+func Milliseconds(ns int64) string {
+	sign := ""
+	if ns < 0 {
+		sign, ns = "-", -ns
+	}
+	text := fmt.Sprintf("%s%d.%06d", sign, ns/1_000_000, ns%1_000_000)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}

@@ -1,0 +1,190 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// A plan's file holds everything that planning on from it takes, the profile included, so that a node needs no other file.
+type planFile struct {
+	Pipelines   []pipelineFile   `json:"pipelines"`
+	Spare       []cluster.NodeID `json:"spare,omitempty"`
+	Iteration   json.Number      `json:"iteration_ms"`
+	Hash        Hash             `json:"hash"`
+	Spec        specFile         `json:"spec"`
+	Templates   []TemplateFile   `json:"templates"`
+	ProfileHash Hash             `json:"profile_hash"`
+	Profile     profileFile      `json:"profile"`
+}
+
+type pipelineFile struct {
+	Nodes        []cluster.NodeID `json:"nodes"`
+	Template     int              `json:"template"`
+	Microbatches int              `json:"microbatches"`
+}
+
+type specFile struct {
+	Nodes          int   `json:"nodes"`
+	GPUsPerNode    int   `json:"gpus_per_node"`
+	GPUMemoryBytes int64 `json:"gpu_memory_bytes"`
+	Faults         int   `json:"faults"`
+	Microbatches   int   `json:"microbatches"`
+}
+
+// TemplateFile is a template in JSON.
+type TemplateFile struct {
+	Nodes        int         `json:"nodes"`
+	Cuts         []int       `json:"cuts"`
+	Time         json.Number `json:"t_ms"`
+	Microbatches int         `json:"microbatches"` // that t_ms is for
+	Stages       []StageFile `json:"stages"`
+}
+
+// StageFile is a stage in JSON.
+type StageFile struct {
+	From int         `json:"from"`
+	To   int         `json:"to"`
+	Node int         `json:"node"`
+	GPUs int         `json:"gpus"`
+	Time json.Number `json:"time_ms"`
+}
+
+func milliseconds(ns int64) json.Number { return json.Number(Milliseconds(ns)) }
+
+// File is a template as files have it.
+func (t *Template) File() TemplateFile {
+	f := TemplateFile{Nodes: t.Nodes, Cuts: t.Cuts(), Time: milliseconds(t.Time()), Microbatches: t.Microbatches}
+	for _, s := range t.Stages {
+		f.Stages = append(f.Stages, StageFile{s.From, s.To, s.Node, s.GPUs, milliseconds(s.Time)})
+	}
+	return f
+}
+
+func (f *TemplateFile) template() (*Template, error) {
+	t := &Template{Nodes: f.Nodes, Microbatches: f.Microbatches}
+	for i, s := range f.Stages {
+		took, err := ParseMilliseconds(s.Time.String())
+		if err != nil {
+			return nil, &InputError{Where: fmt.Sprintf("template for %d nodes, stage %d", f.Nodes, i), Problem: "time_ms: " + err.Error()}
+		}
+		t.Stages = append(t.Stages, Stage{From: s.From, To: s.To, Node: s.Node, GPUs: s.GPUs, Time: int64(took)})
+	}
+	return t, nil
+}
+
+// Encode writes a plan, with a line's end.
+func (p *Plan) Encode() ([]byte, error) {
+	f := planFile{
+		Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(), Spec: specFile(p.Spec),
+		ProfileHash: p.Profile.Hash(), Profile: p.Profile.file(),
+	}
+	for _, each := range p.Pipelines {
+		f.Pipelines = append(f.Pipelines, pipelineFile{each.Nodes, each.Template, each.Microbatches})
+	}
+	for _, t := range p.Templates {
+		f.Templates = append(f.Templates, t.File())
+	}
+	text, err := json.MarshalIndent(f, "", " ")
+	return append(text, '\n'), err
+}
+
+func (p *Profile) file() (f profileFile) {
+	for i := range p.Layers {
+		l := &p.Layers[i]
+		f.Layers = append(f.Layers, layerFile{Name: l.Name, Forward: milliseconds(int64(l.Forward)), Backward: milliseconds(int64(l.Backward)),
+			StateBytes: l.StateBytes, ActivationBytes: l.ActivationBytes, InNode: timesFile(l.InNode), Across: timesFile(l.Across)})
+	}
+	return f
+}
+
+func timesFile(times map[int]time.Duration) map[string]json.Number {
+	if len(times) == 0 {
+		return nil
+	}
+	f := map[string]json.Number{}
+	for members, took := range times {
+		f[fmt.Sprint(members)] = milliseconds(int64(took))
+	}
+	return f
+}
+
+// DecodePlan reads a plan and believes nothing of it: what does not fit together, or is not what its hash says, is refused.
+func DecodePlan(text []byte) (*Plan, error) {
+	var f planFile
+	if err := decodeStrictly(text, &f); err != nil {
+		return nil, err
+	}
+	layers, err := f.Profile.layers()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Spec: Spec(f.Spec), Spare: f.Spare}
+	if p.Profile, err = NewProfile(layers); err != nil {
+		return nil, err
+	}
+	if p.Profile.Hash() != f.ProfileHash {
+		return nil, &InputError{Where: "profile", Problem: fmt.Sprintf("has the hash %s, the plan is of %s", p.Profile.Hash(), f.ProfileHash),
+			Want: "the profile that the plan was made for"}
+	}
+	for i := range f.Templates {
+		t, err := f.Templates[i].template()
+		if err != nil {
+			return nil, err
+		}
+		p.Templates = append(p.Templates, t)
+	}
+	for _, each := range f.Pipelines {
+		p.Pipelines = append(p.Pipelines, Pipeline{each.Template, each.Nodes, each.Microbatches})
+	}
+	if err := p.check(); err != nil {
+		return nil, &InputError{Problem: err.Error(), Want: "a plan as it was written"}
+	}
+	if p.Hash() != f.Hash {
+		return nil, &InputError{Where: "hash", Problem: fmt.Sprintf("the plan is %s, not %s: it was changed", p.Hash(), f.Hash)}
+	}
+	return p, nil
+}
+
+// check holds a plan to what must be true of every plan.
+func (p *Plan) check() error {
+	if len(p.Templates) == 0 || len(p.Pipelines) == 0 {
+		return fmt.Errorf("%d templates, %d pipelines", len(p.Templates), len(p.Pipelines))
+	}
+	for i, t := range p.Templates {
+		if t.Nodes != p.Templates[0].Nodes+i {
+			return fmt.Errorf("the templates' sizes are not consecutive: %d after %d", t.Nodes, p.Templates[0].Nodes+i-1)
+		}
+		if len(t.Stages) == 0 {
+			return fmt.Errorf("the template for %d nodes has no stages", t.Nodes)
+		}
+		if err := t.check(p.Profile, p.Spec.GPUsPerNode); err != nil {
+			return err
+		}
+	}
+	for i, each := range p.Pipelines {
+		if p.Template(each.Template) == nil || len(each.Nodes) != each.Template || each.Microbatches < 1 || each.Microbatches > MostMicrobatches {
+			return fmt.Errorf("pipeline %d: template %d, %d nodes, %d microbatches", i, each.Template, len(each.Nodes), each.Microbatches)
+		}
+	}
+	nodes := p.Nodes()
+	for i, node := range nodes {
+		if node < 0 || i > 0 && nodes[i-1] == node {
+			return fmt.Errorf("node %d is there twice, or below 0", node)
+		}
+	}
+	return nil
+}
+
+// Find is the pipeline that a node is in; -1 for a spare one, ok is false where the plan does not know it.
+func (p *Plan) Find(node cluster.NodeID) (at int, ok bool) {
+	for i, each := range p.Pipelines {
+		if slices.Contains(each.Nodes, node) {
+			return i, true
+		}
+	}
+	return -1, slices.Contains(p.Spare, node)
+}

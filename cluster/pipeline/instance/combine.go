@@ -1,0 +1,231 @@
+package instance
+
+import (
+	"math"
+
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
+
+// Combination is how many pipelines there are of each template, and what each of them gets of the batch.
+type Combination struct {
+	Counts []int // by template
+	Split  []int // by template; 0 where there is none
+	Time   int64 // of an iteration
+
+	// AtLeast is Time where no combination is faster. It is less where there were too many that can do the batch in time but cannot
+	// split it evenly; then none is faster than AtLeast.
+	AtLeast int64
+}
+
+// Problem is what combinations are looked for.
+type Problem struct {
+	Smallest     int             // nodes of the first template; the others are one larger each
+	Lines        []pipeline.Line // of the templates
+	Nodes        int
+	Pipelines    int // at least so many
+	Microbatches int
+	AllReduce    func(pipelines int) int64
+}
+
+// How much is looked at, in states and corners of bounds: until there is a combination at all for each number of pipelines, and then in
+// all. It is far more than a hundred nodes need, and some ten milliseconds.
+const (
+	firstEffort = 50_000
+	mostEffort  = 20_000_000
+)
+
+func (p *Problem) largest() int { return p.Smallest + len(p.Lines) - 1 }
+
+// counts are the numbers of pipelines that the nodes can make; none when fewest > most.
+func (p *Problem) counts() (fewest, most int) {
+	return max(p.Pipelines, (p.Nodes+p.largest()-1)/p.largest()), p.Nodes / p.Smallest
+}
+
+// caps are the microbatches that a pipeline of each size does within a time.
+func (p *Problem) caps(limit int64) []int {
+	caps := make([]int, len(p.Lines))
+	for i, line := range p.Lines {
+		caps[i] = min(line.Most(limit), p.Microbatches)
+	}
+	return caps
+}
+
+// could reports whether so many pipelines might do the batch within a time. No is certain, yes is not.
+func (p *Problem) could(pipelines int, limit int64) bool {
+	all, ok := hullOf(p.Smallest, p.caps(limit)).most(pipelines, p.Nodes)
+	return ok && all >= p.Microbatches
+}
+
+// Solve finds the combination of least iteration time; nil where the nodes make none, or none that the batch can be split over.
+func (p *Problem) Solve() *Combination {
+	fewest, most := p.counts()
+	order := p.promising(fewest, min(most, p.Microbatches))
+	best := &Combination{Time: math.MaxInt64}
+	for _, pipelines := range order {
+		if p.improve(best, pipelines, firstEffort); best.Counts != nil {
+			break
+		}
+	}
+	best.AtLeast = best.Time
+	effort := mostEffort
+	for _, pipelines := range order {
+		if best.Counts == nil || p.could(pipelines, best.Time-1-p.AllReduce(pipelines)) {
+			var surely int64
+			effort, surely = p.improve(best, pipelines, effort)
+			best.AtLeast = min(best.AtLeast, surely)
+		}
+	}
+	if best.Counts == nil {
+		return nil
+	}
+	best.AtLeast = min(best.AtLeast, best.Time)
+	return best
+}
+
+// promising orders numbers of pipelines so that a fast combination is found early: those that could be fastest first.
+func (p *Problem) promising(fewest, most int) (order []int) {
+	if fewest > most {
+		return nil
+	}
+	limit := bisect(0, p.enough(), func(limit int64) bool {
+		for pipelines := fewest; pipelines <= most; pipelines++ {
+			if p.could(pipelines, limit-p.AllReduce(pipelines)) {
+				return true
+			}
+		}
+		return false
+	})
+	var others []int
+	for pipelines := most; pipelines >= fewest; pipelines-- {
+		if p.could(pipelines, limit-p.AllReduce(pipelines)) {
+			order = append(order, pipelines)
+		} else {
+			others = append(others, pipelines)
+		}
+	}
+	return append(order, others...)
+}
+
+// enough is a time in which any pipeline does the whole batch, and all wait for one another.
+func (p *Problem) enough() (limit int64) {
+	for _, line := range p.Lines {
+		limit = max(limit, line.At(p.Microbatches))
+	}
+	fewest, most := p.counts()
+	var reduce int64
+	for pipelines := fewest; pipelines <= most; pipelines++ {
+		reduce = max(reduce, p.AllReduce(pipelines))
+	}
+	return limit + reduce
+}
+
+// bisect finds the least value from low to high for which a condition holds that stays true once it is.
+func bisect(low, high int64, holds func(int64) bool) int64 {
+	for low < high {
+		if middle := low + (high-low)/2; holds(middle) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low
+}
+
+// improve looks for a faster combination of so many pipelines, one time that might do after the other, with so much effort. It answers
+// what effort is left, and a time that no combination of so many pipelines is faster than.
+func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, surely int64) {
+	reduce, enough := p.AllReduce(pipelines), p.enough()
+	limit := bisect(0, enough, func(limit int64) bool { return p.could(pipelines, limit) })
+	for ; limit <= enough && limit+reduce < best.Time; limit = p.next(limit) {
+		w := p.walk(limit, effort-len(p.Lines)*len(p.Lines))
+		found := w.down(0, pipelines, p.Nodes, 0)
+		effort = w.effort
+		if found {
+			best.Counts, best.Split, best.Time = w.counts, w.split, w.slowest+reduce
+			return effort, best.Time
+		}
+		if effort < 0 {
+			return effort, limit + reduce
+		}
+	}
+	return effort, best.Time
+}
+
+// next is the next time at which some pipeline has done one more.
+func (p *Problem) next(limit int64) int64 {
+	next := int64(math.MaxInt64)
+	for _, line := range p.Lines {
+		next = min(next, line.At(max(1, line.Most(limit)+1)))
+	}
+	return next
+}
+
+// walk goes through the combinations that the bounds leave, for one time.
+type walk struct {
+	*Problem
+	limit   int64
+	caps    []int
+	hulls   []hull // of the templates from one on
+	counts  []int
+	split   []int
+	slowest int64
+	effort  int
+}
+
+func (p *Problem) walk(limit int64, effort int) *walk {
+	w := &walk{Problem: p, limit: limit, caps: p.caps(limit), counts: make([]int, len(p.Lines)), effort: effort}
+	for i := range w.caps {
+		w.hulls = append(w.hulls, hullOf(p.Smallest+i, w.caps[i:]))
+	}
+	return w
+}
+
+// down decides how many pipelines there are of template i and of those behind it, for what is left of pipelines and nodes.
+func (w *walk) down(i, pipelines, nodes, done int) bool {
+	if pipelines == 0 {
+		return nodes == 0 && done >= w.Microbatches && w.leaf()
+	}
+	if w.effort--; w.effort < 0 || i == len(w.Lines) {
+		return false
+	}
+	most, ok := w.hulls[i].most(pipelines, nodes)
+	if !ok || done+most < w.Microbatches {
+		return false
+	}
+	size := w.Smallest + i
+	few := 0
+	if w.caps[i] > 0 {
+		few = min(pipelines, nodes/size)
+	}
+	for n := few; n >= 0; n-- {
+		w.counts[i] = n
+		if w.down(i+1, pipelines-n, nodes-n*size, done+n*w.caps[i]) {
+			return true
+		}
+	}
+	w.counts[i] = 0
+	return false
+}
+
+// leaf splits the batch over the combination at hand.
+func (w *walk) leaf() bool {
+	var shares []Share
+	for i, n := range w.counts {
+		if n > 0 {
+			shares = append(shares, Share{w.Lines[i], n})
+		}
+	}
+	w.effort -= 10 * len(shares)
+	split := within(shares, w.Microbatches, w.limit)
+	if split == nil {
+		return false
+	}
+	w.slowest = slowestOf(shares, split)
+	w.split = make([]int, len(w.counts))
+	for i, n := range w.counts {
+		if n > 0 {
+			w.split[i], split = split[0], split[1:]
+		}
+	}
+	return true
+}

@@ -1,0 +1,52 @@
+package instance
+
+// hull bounds what pipelines of given sizes can do together: the least concave function that is nowhere below the capacities.
+// Of a concave function the sum over pipelines is largest when they are equal, so that one number bounds every combination.
+type hull struct {
+	sizes []int // its corners
+	caps  []int
+}
+
+// hullOf takes capacities of consecutive sizes; those below 1 are sizes that cannot be used.
+func hullOf(smallest int, caps []int) (h hull) {
+	for i, c := range caps {
+		if c < 1 {
+			continue
+		}
+		for len(h.sizes) > 1 && !h.corner(smallest+i, c) {
+			h.sizes, h.caps = h.sizes[:len(h.sizes)-1], h.caps[:len(h.caps)-1]
+		}
+		h.sizes, h.caps = append(h.sizes, smallest+i), append(h.caps, c)
+	}
+	return h
+}
+
+// corner reports whether the last corner stays one when another point is added.
+func (h hull) corner(size, c int) bool {
+	a, b := len(h.sizes)-2, len(h.sizes)-1
+	return (h.caps[b]-h.caps[a])*(size-h.sizes[b]) > (c-h.caps[b])*(h.sizes[b]-h.sizes[a])
+}
+
+// most bounds what pipelines on so many nodes in all can do; ok is false where the sizes do not allow that many.
+func (h hull) most(pipelines, nodes int) (all int, ok bool) {
+	last := len(h.sizes) - 1
+	if last < 0 || nodes < pipelines*h.sizes[0] || nodes > pipelines*h.sizes[last] {
+		return 0, false
+	}
+	at := 0
+	for at < last && nodes > pipelines*h.sizes[at+1] {
+		at++
+	}
+	if at == last {
+		return pipelines * h.caps[last], true
+	}
+	over := (h.caps[at+1] - h.caps[at]) * (nodes - pipelines*h.sizes[at])
+	return pipelines*h.caps[at] + floorDivide(over, h.sizes[at+1]-h.sizes[at]), true
+}
+
+func floorDivide(a, b int) int {
+	if a < 0 {
+		return -((-a + b - 1) / b)
+	}
+	return a / b
+}

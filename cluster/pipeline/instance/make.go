@@ -1,0 +1,91 @@
+package instance
+
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/template"
+)
+
+// Templates are a plan without pipelines: those of all sizes that its nodes and faults call for.
+func Templates(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error) {
+	search := template.Search{Profile: profile, GPUsPerNode: spec.GPUsPerNode, GPUMemoryBytes: spec.GPUMemoryBytes}
+	smallest, largest, err := search.Sizes(spec.Nodes, spec.Faults)
+	if err != nil {
+		return nil, err
+	}
+	templates, err := search.Templates(smallest, largest)
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline.Plan{Profile: profile, Spec: spec, Templates: templates}, nil
+}
+
+// Make plans for nodes numbered from 0: the smaller pipelines have the lower numbers.
+func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error) {
+	if spec.Microbatches < 1 || spec.Microbatches > pipeline.MostMicrobatches {
+		return nil, &pipeline.InputError{Where: "microbatches", Problem: fmt.Sprint(spec.Microbatches),
+			Want: fmt.Sprintf("1 to %d, over all pipelines", pipeline.MostMicrobatches)}
+	}
+	plan, err := Templates(profile, spec)
+	if err != nil {
+		return nil, err
+	}
+	used, best := Combine(plan, spec.Nodes)
+	if best == nil {
+		return nil, nearest(plan)
+	}
+	next := cluster.NodeID(0)
+	for i, n := range best.Counts {
+		for range n {
+			each := pipeline.Pipeline{Template: plan.Templates[i].Nodes, Microbatches: best.Split[i]}
+			for range each.Template {
+				each.Nodes = append(each.Nodes, next)
+				next++
+			}
+			plan.Pipelines = append(plan.Pipelines, each)
+		}
+	}
+	for ; used < spec.Nodes; used++ {
+		plan.Spare = append(plan.Spare, cluster.NodeID(used))
+	}
+	return plan, nil
+}
+
+// Combine finds the best combination of a plan's templates for a number of nodes. Where no number of pipelines uses all of them it
+// leaves as few as possible: used is how many are not. It is nil where the batch cannot be split, or the nodes are too few.
+func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
+	p := &Problem{Smallest: plan.Smallest(), Nodes: nodes, Pipelines: plan.Spec.Faults + 1, Microbatches: plan.Spec.Microbatches,
+		AllReduce: plan.Profile.AllReduce}
+	for _, t := range plan.Templates {
+		p.Lines = append(p.Lines, t.Line())
+	}
+	for ; p.Nodes >= p.Pipelines*p.Smallest; p.Nodes-- {
+		if fewest, most := p.counts(); fewest <= most {
+			return p.Nodes, p.Solve()
+		}
+	}
+	return 0, nil
+}
+
+// nearest says which batch could be split where one cannot: that of some number of equal pipelines is near.
+func nearest(plan *pipeline.Plan) error {
+	wanted := plan.Spec.Microbatches
+	trial := *plan
+	for away := 1; away <= 2*plan.Spec.Nodes; away++ {
+		for _, batch := range []int{wanted - away, wanted + away} {
+			trial.Spec.Microbatches = batch
+			if batch < 1 {
+				continue
+			}
+			if _, best := Combine(&trial, plan.Spec.Nodes); best != nil {
+				return &pipeline.InfeasibleError{
+					Problem: fmt.Sprintf("%d microbatches cannot be split over %d nodes with at least %d pipelines, equal ones alike and one for each",
+						wanted, plan.Spec.Nodes, plan.Spec.Faults+1),
+					Instead: fmt.Sprintf("the nearest number that can is %d", batch)}
+			}
+		}
+	}
+	return &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d microbatches cannot be split over %d nodes", wanted, plan.Spec.Nodes)}
+}

@@ -1,0 +1,87 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Hash is a digest as text. Equal plans have equal ones, on every node.
+type Hash string
+
+// Spec is what a plan is made for.
+type Spec struct {
+	Nodes          int // how many there were when it was made first
+	GPUsPerNode    int
+	GPUMemoryBytes int64 // of one GPU; 0 means that memory does not matter
+	Faults         int   // simultaneous losses of nodes that at least one copy of every layer survives
+	Microbatches   int   // of an iteration, over all pipelines
+}
+
+// Pipeline is a template on nodes: Nodes[i] is the template's node i.
+type Pipeline struct {
+	Template     int // its number of nodes
+	Nodes        []cluster.NodeID
+	Microbatches int
+}
+
+// Plan is who trains what.
+type Plan struct {
+	Profile   *Profile
+	Spec      Spec
+	Templates []*Template // consecutive sizes, the smallest first
+
+	Pipelines []Pipeline
+	// Spare nodes have no layers: no number of pipelines fits them in.
+	Spare []cluster.NodeID
+}
+
+// Smallest is the fewest nodes that a pipeline can have: n0.
+func (p *Plan) Smallest() int { return p.Templates[0].Nodes }
+
+// Largest is the most.
+func (p *Plan) Largest() int { return p.Templates[len(p.Templates)-1].Nodes }
+
+// Template is the one for a number of nodes, nil where there is none.
+func (p *Plan) Template(nodes int) *Template {
+	if nodes < p.Smallest() || nodes > p.Largest() {
+		return nil
+	}
+	return p.Templates[nodes-p.Smallest()]
+}
+
+// Nodes are all nodes of the plan, by number.
+func (p *Plan) Nodes() []cluster.NodeID {
+	all := slices.Clone(p.Spare)
+	for _, each := range p.Pipelines {
+		all = append(all, each.Nodes...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// IterationTime is the slowest pipeline's and the all-reduce at the end.
+func (p *Plan) IterationTime() int64 {
+	var slowest int64
+	for _, each := range p.Pipelines {
+		slowest = max(slowest, p.Template(each.Template).Line().At(each.Microbatches))
+	}
+	return slowest + p.Profile.AllReduce(len(p.Pipelines))
+}
+
+// Hash covers all that a node needs to know to do its part.
+func (p *Plan) Hash() Hash {
+	h := blake3.New()
+	fmt.Fprintln(h, p.Profile.Hash(), p.Spec)
+	for _, t := range p.Templates {
+		fmt.Fprintln(h, t.Nodes, t.Stages)
+	}
+	for _, each := range p.Pipelines {
+		fmt.Fprintln(h, each)
+	}
+	fmt.Fprintln(h, p.Spare)
+	return Hash(fmt.Sprintf("%x", h.Sum(nil)[:16]))
+}

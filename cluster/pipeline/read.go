@@ -1,0 +1,245 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ReadProfile reads a profile: JSON where the first character is a brace, else CSV.
+func ReadProfile(from io.Reader) (*Profile, error) {
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
+	if len(text) == 0 {
+		return nil, &InputError{Problem: "the profile is empty", Want: `JSON as {"layers": [...]} or CSV with a header`}
+	}
+	var layers []Layer
+	if text[0] == '{' {
+		layers, err = readJSON(text)
+	} else {
+		layers, err = readCSV(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return NewProfile(layers)
+}
+
+// layerFile is a layer in JSON. What must be there is a pointer or a text, so that its absence shows.
+type layerFile struct {
+	Name            string                 `json:"name"`
+	Forward         json.Number            `json:"forward_ms"`
+	Backward        json.Number            `json:"backward_ms"`
+	StateBytes      int64                  `json:"state_bytes"`
+	ActivationBytes int64                  `json:"activation_bytes"`
+	InNode          map[string]json.Number `json:"allreduce_in_node_ms,omitempty"`
+	Across          map[string]json.Number `json:"allreduce_across_ms,omitempty"`
+}
+
+type profileFile struct {
+	Layers []layerFile `json:"layers"`
+}
+
+func readJSON(text []byte) ([]Layer, error) {
+	var file profileFile
+	if err := decodeStrictly(text, &file); err != nil {
+		return nil, err
+	}
+	return file.layers()
+}
+
+// decodeStrictly takes one JSON value without unknown fields and nothing behind it, and says where it is wrong.
+func decodeStrictly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			return &InputError{Where: position(text, d.InputOffset()), Problem: "more text behind the end", Want: "one JSON object"}
+		}
+		return nil
+	}
+	at := d.InputOffset()
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		return &InputError{Where: position(text, wrongType.Offset), Problem: fmt.Sprintf("%s is a %s", wrongType.Field, wrongType.Value),
+			Want: "a " + wrongType.Type.String()}
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		at = syntax.Offset
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return &InputError{Where: position(text, int64(len(text))), Problem: "the file ends in the middle", Want: "the rest of the JSON"}
+	}
+	return &InputError{Where: position(text, at), Problem: strings.TrimPrefix(err.Error(), "json: ")}
+}
+
+// position is an offset as people look for it.
+func position(text []byte, offset int64) string {
+	before := text[:min(offset, int64(len(text)))]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n'))
+}
+
+func (file *profileFile) layers() ([]Layer, error) {
+	var layers []Layer
+	for i, each := range file.Layers {
+		at := fmt.Sprintf("layer %d (%s)", i, each.Name)
+		l := Layer{Name: each.Name, StateBytes: each.StateBytes, ActivationBytes: each.ActivationBytes}
+		var err error
+		if l.Forward, err = requiredTime(at, "forward_ms", each.Forward.String()); err != nil {
+			return nil, err
+		}
+		if l.Backward, err = requiredTime(at, "backward_ms", each.Backward.String()); err != nil {
+			return nil, err
+		}
+		if l.InNode, err = readTimes(at, "allreduce_in_node_ms", each.InNode); err != nil {
+			return nil, err
+		}
+		if l.Across, err = readTimes(at, "allreduce_across_ms", each.Across); err != nil {
+			return nil, err
+		}
+		layers = append(layers, l)
+	}
+	return layers, nil
+}
+
+func requiredTime(at, field, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, &InputError{Where: at, Problem: "has no " + field, Want: "milliseconds for one microbatch on one GPU"}
+	}
+	took, err := ParseMilliseconds(text)
+	if err != nil {
+		return 0, &InputError{Where: at, Problem: fmt.Sprintf("%s: %v", field, err), Want: "milliseconds"}
+	}
+	return took, nil
+}
+
+func readTimes(at, field string, from map[string]json.Number) (map[int]time.Duration, error) {
+	if len(from) == 0 {
+		return nil, nil
+	}
+	times := map[int]time.Duration{}
+	for key, value := range from {
+		members, err := strconv.Atoi(key)
+		if err != nil {
+			return nil, &InputError{Where: at, Problem: fmt.Sprintf("%s has a key %q", field, key), Want: "a number of members"}
+		}
+		if times[members], err = requiredTime(at, field+"."+key, value.String()); err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
+}
+
+// columns of a CSV profile; behind the all-reduce columns' names comes the number of members: allreduce_in_node_ms_2.
+const (
+	inNodeColumn = "allreduce_in_node_ms_"
+	acrossColumn = "allreduce_across_ms_"
+)
+
+var profileColumns = []string{"name", "forward_ms", "backward_ms", "state_bytes", "activation_bytes"}
+
+func readCSV(text []byte) ([]Layer, error) {
+	r := csv.NewReader(bytes.NewReader(text))
+	r.TrimLeadingSpace = true
+	header, err := r.Read()
+	if err != nil {
+		return nil, &InputError{Where: "line 1", Problem: err.Error(), Want: "a header"}
+	}
+	if err := checkHeader(header); err != nil {
+		return nil, err
+	}
+	var layers []Layer
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return layers, nil
+		}
+		if err != nil {
+			return nil, &InputError{Problem: err.Error(), Want: fmt.Sprintf("%d columns", len(header))}
+		}
+		line, _ := r.FieldPos(0)
+		l, err := readRow(header, row, fmt.Sprintf("line %d", line))
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, l)
+	}
+}
+
+func checkHeader(header []string) error {
+	for i, name := range header {
+		_, inNode := strings.CutPrefix(name, inNodeColumn)
+		_, across := strings.CutPrefix(name, acrossColumn)
+		if !inNode && !across && !slices.Contains(profileColumns, name) {
+			return &InputError{Where: "line 1", Problem: fmt.Sprintf("unknown column %q", name),
+				Want: strings.Join(profileColumns, ", ") + ", " + inNodeColumn + "N, " + acrossColumn + "N"}
+		}
+		if slices.Contains(header[:i], name) {
+			return &InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is there twice", name)}
+		}
+	}
+	for _, name := range []string{"forward_ms", "backward_ms"} {
+		if !slices.Contains(header, name) {
+			return &InputError{Where: "line 1", Problem: "no column " + name, Want: "the layers' times"}
+		}
+	}
+	return nil
+}
+
+func readRow(header, row []string, at string) (l Layer, err error) {
+	l.InNode, l.Across = map[int]time.Duration{}, map[int]time.Duration{}
+	for i, name := range header {
+		if err := l.set(name, row[i]); err != nil {
+			return l, &InputError{Where: at, Problem: fmt.Sprintf("%s: %v", name, err)}
+		}
+	}
+	return l, nil
+}
+
+// set is one field of a row. All but the times may be empty.
+func (l *Layer) set(column, text string) (err error) {
+	if text == "" && column != "forward_ms" && column != "backward_ms" {
+		return nil
+	}
+	switch column {
+	case "name":
+		l.Name = text
+	case "forward_ms":
+		l.Forward, err = ParseMilliseconds(text)
+	case "backward_ms":
+		l.Backward, err = ParseMilliseconds(text)
+	case "state_bytes":
+		l.StateBytes, err = parseScaled(text, 1)
+	case "activation_bytes":
+		l.ActivationBytes, err = parseScaled(text, 1)
+	default:
+		err = l.setTime(column, text)
+	}
+	return err
+}
+
+func (l *Layer) setTime(column, text string) error {
+	times, number := l.InNode, strings.TrimPrefix(column, inNodeColumn)
+	if rest, across := strings.CutPrefix(column, acrossColumn); across {
+		times, number = l.Across, rest
+	}
+	members, err := strconv.Atoi(number)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of members", number)
+	}
+	times[members], err = ParseMilliseconds(text)
+	return err
+}

@@ -1,0 +1,96 @@
+package template
+
+import "github.com/phos-gpu/phos/cluster/pipeline"
+
+// cut is what single finds: the slowest stage holds the layers from..to-1 and is number place.
+type cut struct {
+	time            int64
+	from, to, place int
+}
+
+// single finds the best cuts into smallest..largest stages of one GPU each, without regard to memory, in O(L³ + S·L²) for all sizes.
+//
+// Each run of layers is tried as the slowest stage. Those before it may take as long, those behind it may not (of equals the last is
+// the slowest), and no more of them matters: how they are cut changes nothing but the slowest stage's place, which is best early.
+// Filling stages up gives the fewest before it, cutting layers off gives any larger number.
+func single(p *pipeline.Profile, smallest, largest int) []*pipeline.Template {
+	best := make([]cut, largest+1)
+	for from := 0; from < p.Len(); from++ {
+		for to := from + 1; to <= p.Len(); to++ {
+			try(p, best, smallest, from, to)
+		}
+	}
+	var found []*pipeline.Template
+	for stages := smallest; stages <= largest; stages++ {
+		found = append(found, best[stages].template(p, stages))
+	}
+	return found
+}
+
+// try takes a run of layers for the slowest stage, in any number of stages.
+func try(p *pipeline.Profile, best []cut, smallest, from, to int) {
+	slowest := p.Time(from, to, 1)
+	before, ok := fewest(p, 0, from, slowest)
+	if !ok {
+		return
+	}
+	behind, ok := fewest(p, to, p.Len(), slowest-1)
+	if !ok {
+		return
+	}
+	fixed := p.Time(0, p.Len(), 1) + p.Time(from, p.Len(), 1)
+	for stages := smallest; stages < len(best); stages++ {
+		place := max(before, stages-1-(p.Len()-to))
+		if place > from || stages-1-place < behind {
+			continue
+		}
+		time := fixed + int64(PlanningMicrobatches*stages-stages+place-1)*slowest
+		if best[stages].time == 0 || time < best[stages].time {
+			best[stages] = cut{time, from, to, place}
+		}
+	}
+}
+
+// fewest is how many stages no slower than limit the layers from..to-1 take at least.
+func fewest(p *pipeline.Profile, from, to int, limit int64) (stages int, ok bool) {
+	for at := from; at < to; stages++ {
+		end := fill(p, at, to, limit)
+		if end == at {
+			return 0, false
+		}
+		at = end
+	}
+	return stages, true
+}
+
+// fill is where a stage from a layer on ends that is no slower than limit.
+func fill(p *pipeline.Profile, from, to int, limit int64) int {
+	for end := from; ; end++ {
+		if end == to || p.Time(from, end+1, 1) > limit {
+			return end
+		}
+	}
+}
+
+func (c cut) template(p *pipeline.Profile, stages int) *pipeline.Template {
+	t := &pipeline.Template{Nodes: stages, Microbatches: PlanningMicrobatches * stages}
+	slowest := p.Time(c.from, c.to, 1)
+	t.Stages = divide(t.Stages, p, 0, c.from, c.place, slowest)
+	t.Stages = append(t.Stages, stageOf(p, c.from, c.to, c.place))
+	t.Stages = divide(t.Stages, p, c.to, p.Len(), stages-1-c.place, slowest-1)
+	return t
+}
+
+// divide appends a number of stages no slower than limit that hold the layers from..to-1, the first as full as can be.
+func divide(to []pipeline.Stage, p *pipeline.Profile, from, end, stages int, limit int64) []pipeline.Stage {
+	for ; stages > 0; stages-- {
+		next := min(fill(p, from, end, limit), end-stages+1)
+		to = append(to, stageOf(p, from, next, len(to)))
+		from = next
+	}
+	return to
+}
+
+func stageOf(p *pipeline.Profile, from, to, node int) pipeline.Stage {
+	return pipeline.Stage{From: from, To: to, Node: node, GPUs: 1, Time: p.Time(from, to, 1)}
+}

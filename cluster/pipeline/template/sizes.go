@@ -1,0 +1,119 @@
+package template
+
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
+
+// Search is what templates are searched for.
+type Search struct {
+	Profile        *pipeline.Profile
+	GPUsPerNode    int
+	GPUMemoryBytes int64 // of one GPU; 0 means that memory does not matter
+}
+
+// PlanningMicrobatches is how many microbatches for each of its GPUs a template is made best for.
+const PlanningMicrobatches = 4
+
+// Sizes are the numbers of nodes that templates are made for: from the smallest that holds the model to the one that is left when
+// faults other pipelines have the smallest. With these, any number of nodes from (faults+1)·smallest on makes faults+1 pipelines:
+// faults of the smallest, and one of the rest. Sizes of more nodes than the model has layers cannot be; they are left out.
+func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
+	if err := s.check(nodes, faults); err != nil {
+		return 0, 0, err
+	}
+	smallest, err = s.smallest(nodes)
+	if err != nil {
+		return 0, 0, err
+	}
+	if needed := (faults + 1) * smallest; nodes < needed {
+		feasible := nodes/smallest - 1
+		return 0, 0, &pipeline.InfeasibleError{
+			Problem: fmt.Sprintf("%d nodes are too few: to survive %d failures takes %d pipelines of at least %d nodes each, %d nodes in all",
+				nodes, faults, faults+1, smallest, needed),
+			Instead: fmt.Sprintf("with %d nodes the most is --faults %d", nodes, feasible),
+		}
+	}
+	return smallest, min(nodes-faults*smallest, s.Profile.Len()/s.stagesOfANode()), nil
+}
+
+// stagesOfANode is the fewest stages that use all GPUs of a node.
+func (s Search) stagesOfANode() int {
+	fewest := make([]int, s.GPUsPerNode+1)
+	for gpus := 1; gpus <= s.GPUsPerNode; gpus++ {
+		fewest[gpus] = gpus
+		for _, width := range s.Profile.Widths(gpus) {
+			fewest[gpus] = min(fewest[gpus], fewest[gpus-width]+1)
+		}
+	}
+	return fewest[s.GPUsPerNode]
+}
+
+func (s Search) check(nodes, faults int) error {
+	switch {
+	case nodes < 1:
+		return &pipeline.InputError{Where: "nodes", Problem: fmt.Sprint(nodes), Want: "at least 1"}
+	case faults < 0:
+		return &pipeline.InputError{Where: "faults", Problem: fmt.Sprint(faults), Want: "at least 0: how many simultaneous failures of nodes to survive"}
+	case s.GPUsPerNode < 1 || s.GPUsPerNode > 64:
+		return &pipeline.InputError{Where: "GPUs per node", Problem: fmt.Sprint(s.GPUsPerNode), Want: "1 to 64"}
+	case s.GPUMemoryBytes < 0:
+		return &pipeline.InputError{Where: "GPU memory", Problem: fmt.Sprint(s.GPUMemoryBytes), Want: "bytes of one GPU, or 0 to leave memory out"}
+	}
+	return nil
+}
+
+// smallest is the fewest nodes that hold the model, each stage with what its place keeps in flight.
+func (s Search) smallest(nodes int) (int, error) {
+	most := min(nodes, s.Profile.Len()/s.stagesOfANode())
+	if most == 0 {
+		return 0, &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d GPUs of a node are at least %d stages, more than the profile's %d layers",
+			s.GPUsPerNode, s.stagesOfANode(), s.Profile.Len()), Instead: "all-reduce times among more GPUs of a node would let stages be wider"}
+	}
+	if s.GPUMemoryBytes == 0 {
+		return 1, nil
+	}
+	from := int((s.Profile.StateBytes(0, s.Profile.Len()) - 1) / s.GPUMemoryBytes / int64(s.GPUsPerNode))
+	for n := max(1, from); n <= most; n++ {
+		if s.fits(n) {
+			return n, nil
+		}
+	}
+	return 0, s.tooLarge(nodes, most)
+}
+
+// tooLarge says why no number of nodes is enough.
+func (s Search) tooLarge(nodes, most int) error {
+	worst, layers := 0, s.Profile.Layers
+	for i := range layers {
+		if s.Profile.Bytes(i, i+1, 1, 1) > s.Profile.Bytes(worst, worst+1, 1, 1) {
+			worst = i
+		}
+	}
+	widths := s.Profile.Widths(s.GPUsPerNode)
+	widest := widths[len(widths)-1]
+	if needs := s.Profile.Bytes(worst, worst+1, widest, 1); needs > s.GPUMemoryBytes {
+		return &pipeline.InfeasibleError{Problem: fmt.Sprintf("layer %d (%s) alone needs %d bytes on each of %d GPUs, and a GPU has %d",
+			worst, layers[worst].Name, needs, widest, s.GPUMemoryBytes)}
+	}
+	all := s.Profile.StateBytes(0, len(layers))
+	if most < nodes {
+		return &pipeline.InfeasibleError{Problem: fmt.Sprintf("it would take more stages than there are layers: %d layers on at most %d nodes of %d GPUs "+
+			"do not fit, %d bytes of state and the activations in flight into %d bytes a GPU", len(layers), most, s.GPUsPerNode, all, s.GPUMemoryBytes)}
+	}
+	return &pipeline.InfeasibleError{Problem: fmt.Sprintf("no cut fits on %d nodes: %d bytes of state and the activations in flight on GPUs of %d bytes, %d a node",
+		nodes, all, s.GPUMemoryBytes, s.GPUsPerNode), Instead: fmt.Sprintf("the state alone takes %d nodes", (all-1)/(s.GPUMemoryBytes*int64(s.GPUsPerNode))+1)}
+}
+
+// Templates are the best cuts for every size from smallest to largest.
+func (s Search) Templates(smallest, largest int) ([]*pipeline.Template, error) {
+	found := s.best(smallest, largest)
+	for i, t := range found {
+		if t == nil {
+			return nil, &pipeline.InfeasibleError{Problem: fmt.Sprintf("no cut for %d nodes fits into GPUs of %d bytes, though one for %d does: "+
+				"more stages keep more microbatches in flight", smallest+i, s.GPUMemoryBytes, smallest)}
+		}
+	}
+	return found, nil
+}
