@@ -73,24 +73,29 @@ func fill(p *pipeline.Profile, from, to int, limit int64) int {
 }
 
 func (c cut) template(p *pipeline.Profile, stages int) *pipeline.Template {
-	t := &pipeline.Template{Nodes: stages, Microbatches: PlanningMicrobatches * stages}
 	slowest := p.Time(c.from, c.to, 1)
-	t.Stages = divide(t.Stages, p, 0, c.from, c.place, slowest)
-	t.Stages = append(t.Stages, stageOf(p, c.from, c.to, c.place))
-	t.Stages = divide(t.Stages, p, c.to, p.Len(), stages-1-c.place, slowest-1)
-	return t
+	b := builder{profile: p}
+	b.divide(0, c.from, c.place, slowest)
+	b.add(c.from, c.to)
+	b.divide(c.to, p.Len(), stages-1-c.place, slowest-1)
+	return &pipeline.Template{Nodes: stages, Stages: b.stages, Microbatches: PlanningMicrobatches * stages}
 }
 
-// divide appends a number of stages no slower than limit that hold the layers from..to-1, the first as full as can be.
-func divide(to []pipeline.Stage, p *pipeline.Profile, from, end, stages int, limit int64) []pipeline.Stage {
+// builder appends stages of one GPU and node each.
+type builder struct {
+	profile *pipeline.Profile
+	stages  []pipeline.Stage
+}
+
+// divide adds a number of stages no slower than limit that hold the layers from..end-1, the first as full as can be.
+func (b *builder) divide(from, end, stages int, limit int64) {
 	for ; stages > 0; stages-- {
-		next := min(fill(p, from, end, limit), end-stages+1)
-		to = append(to, stageOf(p, from, next, len(to)))
+		next := min(fill(b.profile, from, end, limit), end-stages+1)
+		b.add(from, next)
 		from = next
 	}
-	return to
 }
 
-func stageOf(p *pipeline.Profile, from, to, node int) pipeline.Stage {
-	return pipeline.Stage{From: from, To: to, Node: node, GPUs: 1, Time: p.Time(from, to, 1)}
+func (b *builder) add(from, to int) {
+	b.stages = append(b.stages, pipeline.Stage{From: from, To: to, Node: len(b.stages), GPUs: 1, Time: b.profile.Time(from, to, 1)})
 }

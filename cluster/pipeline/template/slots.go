@@ -176,42 +176,56 @@ func (c *slots) atLeast(bound int64, microbatches int) int64 {
 	return int64(microbatches-c.gpus)*bound + c.Profile.Time(0, c.Profile.Len(), 1)/widest
 }
 
-// trace follows the least cost back from the whole to its stages.
-func (c *slots) trace(bound int64) (stages []pipeline.Stage) {
-	gpus, layer, met := c.gpus, 0, false
-	cost, count := c.whole()
-	for gpus > 0 {
-		s, wasMet, rest := c.step(gpus, count, layer, met, cost, bound)
-		stages = append(stages, s)
-		gpus, layer, met, cost, count = gpus-s.GPUs, s.To, wasMet, rest, max(0, count-1)
-	}
-	return stages
+// state is where the way back has come to.
+type state struct {
+	gpus, stages, layer int
+	met                 bool // the slowest stage lies before it
+	cost                int64
 }
 
-// step finds a stage that the cost of a state comes from. met says that the slowest stage lies before the state.
-func (c *slots) step(gpus, count, layer int, met bool, cost, bound int64) (s pipeline.Stage, nowMet bool, rest int64) {
+// trace follows the least cost back from the whole to its stages.
+func (c *slots) trace(bound int64) (found []pipeline.Stage) {
+	cost, stages := c.whole()
+	for at := (state{gpus: c.gpus, stages: stages, cost: cost}); at.gpus > 0; {
+		var s pipeline.Stage
+		s, at = c.step(at, bound)
+		found = append(found, s)
+	}
+	return found
+}
+
+// step finds a stage that the cost of a state comes from, and the state behind it.
+func (c *slots) step(at state, bound int64) (pipeline.Stage, state) {
 	for _, width := range c.widths {
-		if (gpus-1)%c.GPUsPerNode+1 < width {
+		if (at.gpus-1)%c.GPUsPerNode+1 < width {
 			continue
 		}
-		for to := layer + 1; to <= c.Profile.Len(); to++ {
-			time := c.Profile.Time(layer, to, width)
-			if time > bound || !c.holds(layer, to, width, c.inFlight(gpus, count-1)) {
+		for to := at.layer + 1; to <= c.Profile.Len(); to++ {
+			time := c.Profile.Time(at.layer, to, width)
+			if time > bound || !c.holds(at.layer, to, width, c.inFlight(at.gpus, at.stages-1)) {
 				break
 			}
-			s = pipeline.Stage{From: layer, To: to, GPUs: width, Time: time, Node: c.nodes - 1 - (gpus-1)/c.GPUsPerNode}
-			state := c.at(gpus-width, count-1, to)
-			switch {
-			case met && time < bound && c.behind[state]+2*time-bound == cost:
-				return s, true, c.behind[state]
-			case !met && time == bound && c.behind[state]+bound == cost:
-				return s, true, c.behind[state]
-			case !met && c.through[state]+time == cost:
-				return s, false, c.through[state]
+			if next, comes := c.comesFrom(at, width, to, time, bound); comes {
+				return pipeline.Stage{From: at.layer, To: to, GPUs: width, Time: time, Node: c.nodes - 1 - (at.gpus-1)/c.GPUsPerNode}, next
 			}
 		}
 	}
 	panic("template: a cost without a stage that it comes from")
+}
+
+// comesFrom reports whether a state's cost is that of a stage of width GPUs up to a layer, and what lies behind the stage.
+func (c *slots) comesFrom(at state, width, to int, time, bound int64) (next state, comes bool) {
+	next = state{gpus: at.gpus - width, stages: max(0, at.stages-1), layer: to, met: true}
+	from := c.at(next.gpus, next.stages, to)
+	next.cost = c.behind[from]
+	if at.met {
+		return next, time < bound && next.cost+2*time-bound == at.cost
+	}
+	if time == bound && next.cost+bound == at.cost {
+		return next, true
+	}
+	next.met, next.cost = false, c.through[from]
+	return next, next.cost+time == at.cost
 }
 
 // fits reports whether any cut for a number of nodes fits into memory.
