@@ -161,7 +161,7 @@ func (f *Free) count(node cluster.NodeID, sign int) {
 		return
 	}
 	k := f.kindOf[node]
-	k.count(node, bits.OnesCount64(f.whole[node]), sign)
+	k.count(node, f.rackOf[node], bits.OnesCount64(f.whole[node]), sign)
 	for _, share := range f.shares[node] {
 		if share > 0 {
 			k.part(node, share, sign)

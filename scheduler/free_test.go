@@ -162,9 +162,13 @@ func recount(t *testing.T, f *Free, l *ledger, j *Job, at time.Duration) {
 		}
 	}
 	whole := l.gpus(j, cluster.WholeGPU)
-	by := map[cluster.NodeID]int{}
+	by, racks := map[cluster.NodeID]int{}, map[int]int{}
 	for _, gpu := range whole {
 		by[gpu.Node]++
+		racks[f.Rack(gpu.Node)]++
+	}
+	for rack := range f.Racks() {
+		same("free GPUs of a rack", f.OnRack(j, rack), racks[rack])
 	}
 	same("free GPUs", f.WholeFor(j), len(whole))
 	same("free GPUs of a type", f.Whole(j.GPUType()), len(l.gpus(&Job{facts: cluster.Job{GPUType: j.GPUType()}}, cluster.WholeGPU)))

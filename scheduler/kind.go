@@ -15,6 +15,7 @@ type kind struct {
 
 	open  int       // nodes
 	whole int       // GPUs that nobody uses
+	racks []int     // by rack, GPUs that nobody uses
 	exact []nodeSet // by how many of its GPUs nobody uses
 	parts *parts    // nil until a GPU is shared
 }
@@ -46,7 +47,11 @@ func (k *kind) suits(j *Job) bool {
 }
 
 // count enters a node that has n whole GPUs free, or takes it out.
-func (k *kind) count(node cluster.NodeID, n, sign int) {
+func (k *kind) count(node cluster.NodeID, rack int32, n, sign int) {
+	for len(k.racks) <= int(rack) {
+		k.racks = append(k.racks, 0)
+	}
+	k.racks[rack] += n * sign
 	k.open += sign
 	k.whole += n * sign
 	if sign > 0 {
@@ -135,6 +140,17 @@ func (f *Free) Count(j *Job, n int) int {
 		}
 	}
 	return count
+}
+
+// OnRack is how many GPUs of a rack nobody uses that a job can run on.
+func (f *Free) OnRack(j *Job, rack int) int {
+	n := 0
+	for _, k := range f.kinds {
+		if rack < len(k.racks) && k.suits(j) {
+			n += k.racks[rack]
+		}
+	}
+	return n
 }
 
 // Largest is the most GPUs that nobody uses on one node that suits a job.

@@ -53,6 +53,9 @@ func Trial(now time.Duration, nodes []cluster.Node, jobs ...Made) *Moment {
 	return m
 }
 
+// Close makes a node unavailable, as one that is down or draining.
+func (m *Moment) Close(node cluster.NodeID) { m.free.close(node, true) }
+
 func (m *Made) job() *Job {
 	j := &Job{
 		facts: m.Job, phase: m.Phase, placement: m.On, since: m.Since, from: m.Since, speed: m.Speed, attained: m.Attained,

@@ -1,0 +1,257 @@
+package place
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// FGD places a job where it makes the fewest free GPUs useless for the jobs that are usual here: fragmentation gradient descent (Weng et
+// al., Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent, ATC 2023, §4). What is free of
+// a node is a fragment for a task that the node cannot take now; for one that it can take, what is free of those GPUs that
+// have too little for it. Fragmentation is that, averaged over the mix of tasks, and a job goes to the node and the GPU where it grows least.
+// Of nodes only GPUs count here. A job for several nodes gets those with the most free GPUs, by the same rule.
+type FGD struct {
+	mix     []Task
+	free    *scheduler.Free // that the columns are about
+	columns map[demand]*column
+}
+
+// Task is what many jobs ask for.
+type Task struct {
+	GPUs    int
+	Share   int // in thousandths of a GPU
+	GPUType string
+	Jobs    int // how many ask for it
+}
+
+// ErrNoMix is the answer where nothing is known of what jobs ask for.
+var ErrNoMix = errors.New("placement fgd needs the mix of jobs that it places for")
+
+// Mix counts what jobs ask for.
+func Mix(jobs []cluster.Job) []Task {
+	counts := map[Task]int{}
+	for i := range jobs {
+		j := &jobs[i]
+		task := Task{GPUs: j.GPUs, Share: j.Share, GPUType: j.GPUType}
+		if task.Share == 0 {
+			task.Share = cluster.WholeGPU
+		}
+		counts[task]++
+	}
+	var mix []Task
+	for task, n := range counts {
+		task.Jobs = n
+		mix = append(mix, task)
+	}
+	slices.SortFunc(mix, func(a, b Task) int {
+		return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Share, b.Share), cmp.Compare(a.GPUType, b.GPUType))
+	})
+	return mix
+}
+
+// demand is what a job asks for on one node.
+type demand struct {
+	gpus, share int
+	gpuType     string
+	memoryBytes int64
+}
+
+// column is what one demand would do to each node. It holds while a node's version is the same.
+type column struct {
+	versions []uint32 // plus 1; 0 where nothing is known
+	effects  []effect
+}
+
+// effect is what a demand does to a node.
+type effect struct {
+	possible bool
+	growth   int64 // of fragmentation, in thousandths of a GPU times jobs
+	gpu      int32 // that a share goes to
+}
+
+// NewFGD makes one for a mix of jobs.
+func NewFGD(mix []Task) (*FGD, error) {
+	if len(mix) == 0 {
+		return nil, ErrNoMix
+	}
+	return &FGD{mix: mix}, nil
+}
+
+// Place finds n GPUs, or a share of one.
+func (g *FGD) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
+	f := v.Free()
+	if f != g.free {
+		g.free, g.columns = f, map[demand]*column{}
+	}
+	whole := j.Share() == cluster.WholeGPU
+	if whole && f.WholeFor(j) < n {
+		return nil, false
+	}
+	if whole && n > f.Largest(j) {
+		return pickAll(f, g.across(v, j, n)), true
+	}
+	node, best := g.best(v, j, n, nil)
+	switch {
+	case !best.possible:
+		return nil, false
+	case whole:
+		return f.Pick(nil, node, n), true
+	}
+	return cluster.Placement{{Node: node, Index: best.gpu}}, true
+}
+
+// best is the node where a demand does least harm, out of those that are not taken.
+func (g *FGD) best(v scheduler.View, j *scheduler.Job, n int, taken []part) (node cluster.NodeID, best effect) {
+	c := g.column(v, j, n)
+	for i := range c.effects {
+		e := &c.effects[i]
+		if version := g.free.Version(cluster.NodeID(i)) + 1; c.versions[i] != version {
+			c.versions[i] = version
+			*e = g.effect(v, j, n, cluster.NodeID(i))
+		}
+		if !e.possible || best.possible && e.growth >= best.growth {
+			continue
+		}
+		if !slices.ContainsFunc(taken, func(p part) bool { return p.node == cluster.NodeID(i) }) {
+			node, best = cluster.NodeID(i), *e
+		}
+	}
+	return node, best
+}
+
+// mostColumns bounds what is remembered; beyond it, everything is worked out again.
+const mostColumns = 256
+
+func (g *FGD) column(v scheduler.View, j *scheduler.Job, n int) *column {
+	d := demand{n, j.Share(), j.GPUType(), j.GPUMemoryBytes()}
+	c, known := g.columns[d]
+	if !known {
+		if len(g.columns) >= mostColumns {
+			clear(g.columns)
+		}
+		c = &column{}
+		g.columns[d] = c
+	}
+	if short := len(v.Nodes()) - len(c.effects); short > 0 {
+		c.effects = append(c.effects, make([]effect, short)...)
+		c.versions = append(c.versions, make([]uint32, short)...)
+	}
+	return c
+}
+
+// effect works out what a demand does to a node.
+func (g *FGD) effect(v scheduler.View, j *scheduler.Job, n int, node cluster.NodeID) effect {
+	s := g.state(v, node)
+	if g.free.Closed(node) || !g.free.Suits(j, node) {
+		return effect{}
+	}
+	before := g.fragments(&s)
+	if j.Share() == cluster.WholeGPU {
+		if s.whole < n {
+			return effect{}
+		}
+		s.whole -= n
+		return effect{possible: true, growth: g.fragments(&s) - before}
+	}
+	best := effect{}
+	consider := func(gpu int32, s *state) {
+		growth := g.fragments(s) - before
+		if !best.possible || growth < best.growth || growth == best.growth && gpu < best.gpu {
+			best = effect{true, growth, gpu}
+		}
+	}
+	for i, p := range s.parts {
+		if p.free >= j.Share() {
+			s.parts[i].free -= j.Share()
+			consider(p.gpu, &s)
+			s.parts[i].free = p.free
+		}
+	}
+	if s.whole > 0 {
+		gpu := g.free.Pick(nil, node, 1)[0].Index
+		s.whole--
+		s.parts = append(s.parts, gpuPart{gpu, cluster.WholeGPU - j.Share()})
+		consider(gpu, &s)
+	}
+	return best
+}
+
+// state is what is free of a node.
+type state struct {
+	node  *cluster.Node
+	whole int
+	parts []gpuPart
+}
+
+// gpuPart is what is free of a shared GPU.
+type gpuPart struct {
+	gpu  int32
+	free int
+}
+
+func (g *FGD) state(v scheduler.View, node cluster.NodeID) state {
+	s := state{node: &v.Nodes()[node], whole: g.free.On(node)}
+	for i := range int32(s.node.GPUs) {
+		if free := g.free.Share(cluster.GPU{Node: node, Index: i}); free > 0 && free < cluster.WholeGPU {
+			s.parts = append(s.parts, gpuPart{i, free})
+		}
+	}
+	return s
+}
+
+// fragments is how much of what is free of a node is useless, summed over the mix.
+func (g *FGD) fragments(s *state) int64 {
+	sum := int64(0)
+	for i := range g.mix {
+		task := &g.mix[i]
+		sum += int64(task.Jobs) * int64(s.useless(task))
+	}
+	return sum
+}
+
+// useless is how much of what is free is of no use to a task, in thousandths of a GPU. A task for more GPUs than a node has
+// wants all of it.
+func (s *state) useless(task *Task) int {
+	fits := task.GPUType == "" || task.GPUType == s.node.GPUType
+	useless := 0
+	for _, p := range s.parts {
+		if !fits || p.free < task.Share {
+			useless += p.free
+		}
+	}
+	if !fits || s.whole < min(task.GPUs, s.node.GPUs) && task.Share == cluster.WholeGPU {
+		useless += s.whole * cluster.WholeGPU
+	}
+	return useless
+}
+
+// across lays out a job that no single node can take.
+func (g *FGD) across(v scheduler.View, j *scheduler.Job, n int) (parts []part) {
+	f := g.free
+	for level := f.Largest(j); n > 0; level-- {
+		all := g.leastHarm(v, j, level)
+		full := min(len(all), n/level)
+		parts, n = append(parts, all[:full]...), n-full*level
+		if n > 0 && full < len(all) {
+			node, _ := g.best(v, j, n, parts)
+			parts, n = append(parts, part{node, n}), 0
+		}
+	}
+	return sorted(parts)
+}
+
+// leastHarm are the nodes with exactly n free GPUs, those first where taking all of them does least harm.
+func (g *FGD) leastHarm(v scheduler.View, j *scheduler.Job, n int) []part {
+	var all []part
+	growth := map[cluster.NodeID]int64{}
+	for node, ok := g.free.Next(j, 0, n, n); ok; node, ok = g.free.Next(j, node+1, n, n) {
+		all = append(all, part{node, n})
+		growth[node] = g.effect(v, j, n, node).growth
+	}
+	slices.SortStableFunc(all, func(a, b part) int { return cmp.Compare(growth[a.node], growth[b.node]) })
+	return all
+}

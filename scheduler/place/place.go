@@ -1,0 +1,170 @@
+package place
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// Parameters are what some placements want to know beforehand. The zero value does for all but fgd.
+type Parameters struct {
+	// PackLimit is the skew above which a model's job is not spread; 0 stands for DefaultPackLimit.
+	PackLimit float64
+
+	// Mix is what jobs usually ask for. fgd cannot do without: Mix(jobs) is that of a trace.
+	Mix []Task
+}
+
+var makers = []struct {
+	name string
+	make func(Parameters) (scheduler.Placer, error)
+}{
+	{"first-free", func(Parameters) (scheduler.Placer, error) { return FirstFree{}, nil }},
+	{"best-fit", func(Parameters) (scheduler.Placer, error) { return BestFit{}, nil }},
+	{"skew", func(p Parameters) (scheduler.Placer, error) { return Skew{PackLimit: p.PackLimit}, nil }},
+	{"topology", func(Parameters) (scheduler.Placer, error) { return Topology{}, nil }},
+	{"bandwidth", func(Parameters) (scheduler.Placer, error) { return NewBandwidth(), nil }},
+	{"fgd", func(p Parameters) (scheduler.Placer, error) { return NewFGD(p.Mix) }},
+}
+
+// Names are the placements that ByName knows.
+func Names() []string {
+	var names []string
+	for _, m := range makers {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// ByName makes a placement. It belongs to one engine.
+func ByName(name string, p Parameters) (scheduler.Placer, error) {
+	for _, m := range makers {
+		if m.name == name {
+			return m.make(p)
+		}
+	}
+	return nil, fmt.Errorf("no placement %q: there are %s", name, strings.Join(Names(), ", "))
+}
+
+// FirstFree takes the free GPUs of the lowest numbers, node after node. It is what a scheduler does that only counts.
+type FirstFree struct{}
+
+// Place finds n GPUs, or a share of one.
+func (FirstFree) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
+	f := v.Free()
+	if j.Share() < cluster.WholeGPU {
+		gpu, ok := f.FirstShare(j)
+		return cluster.Placement{gpu}, ok
+	}
+	if f.WholeFor(j) < n {
+		return nil, false
+	}
+	on := make(cluster.Placement, 0, n)
+	for node := cluster.NodeID(0); n > 0; node++ {
+		node, _ = f.Next(j, node, 1, scheduler.MaxGPUsPerNode)
+		part := min(n, f.On(node))
+		on, n = f.Pick(on, node, part), n-part
+	}
+	return on, true
+}
+
+// BestFit takes the fewest nodes: a node with exactly so many free GPUs if there is one, else the one where the fewest are left over.
+// A job that no single node can take now gets the nodes with the most free GPUs, and its last part the best fit. A share goes to the GPU
+// with the least that suffices.
+type BestFit struct{}
+
+// Place finds n GPUs, or a share of one.
+func (BestFit) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
+	f := v.Free()
+	if j.Share() < cluster.WholeGPU {
+		return tightestShare(f, j)
+	}
+	if f.WholeFor(j) < n {
+		return nil, false
+	}
+	return pickAll(f, fewest(f, j, n, nil)), true
+}
+
+func tightestShare(f *scheduler.Free, j *scheduler.Job) (cluster.Placement, bool) {
+	if gpu, ok := f.TightestShare(j); ok {
+		return cluster.Placement{gpu}, true
+	}
+	node, ok := tightest(f, j, 1, nil)
+	if !ok {
+		return nil, false
+	}
+	return f.Pick(nil, node, 1), true
+}
+
+// part is so many GPUs of a node.
+type part struct {
+	node cluster.NodeID
+	gpus int
+}
+
+// fewest lays n free GPUs on as few nodes as possible, out of some racks. They must have so many.
+func fewest(f *scheduler.Free, j *scheduler.Job, n int, racks []bool) []part {
+	if n <= f.Largest(j) {
+		if node, ok := tightest(f, j, n, racks); ok {
+			return []part{{node, n}}
+		}
+	}
+	var parts []part
+	for level := f.Largest(j); n > 0; level-- {
+		node, ok := next(f, j, 0, level, racks)
+		for ; ok && n >= level; node, ok = next(f, j, node+1, level, racks) {
+			parts, n = append(parts, part{node, level}), n-level
+		}
+		if ok && n > 0 {
+			// The rest fits on one node of this level or of a lower one, of which none is in use yet.
+			if least, below := tightest(f, j, n, racks); below && f.On(least) < level {
+				node = least
+			}
+			parts, n = append(parts, part{node, n}), 0
+		}
+	}
+	return sorted(parts)
+}
+
+// sorted puts parts into the order of a placement.
+func sorted(parts []part) []part {
+	slices.SortFunc(parts, func(a, b part) int { return int(a.node - b.node) })
+	return parts
+}
+
+// tightest is the first of the nodes with the fewest free GPUs among those that have n.
+func tightest(f *scheduler.Free, j *scheduler.Job, n int, racks []bool) (cluster.NodeID, bool) {
+	for level, largest := n, f.Largest(j); level <= largest; level++ {
+		if node, ok := next(f, j, 0, level, racks); ok {
+			return node, true
+		}
+	}
+	return 0, false
+}
+
+// next is the first node, from a number on, with exactly n free GPUs in one of the racks; in any if racks is nil.
+func next(f *scheduler.Free, j *scheduler.Job, from cluster.NodeID, n int, racks []bool) (cluster.NodeID, bool) {
+	if f.Count(j, n) == 0 {
+		return 0, false
+	}
+	node, ok := f.Next(j, from, n, n)
+	for ok && racks != nil && !racks[f.Rack(node)] {
+		node, ok = f.Next(j, node+1, n, n)
+	}
+	return node, ok
+}
+
+func pickAll(f *scheduler.Free, parts []part) cluster.Placement {
+	n := 0
+	for _, p := range parts {
+		n += p.gpus
+	}
+	on := make(cluster.Placement, 0, n)
+	for _, p := range parts {
+		on = f.Pick(on, p.node, p.gpus)
+	}
+	return on
+}
