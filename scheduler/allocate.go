@@ -3,15 +3,17 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// change is what an allocation means for one job: it is to run on other GPUs than it has now, or on none.
+// resize is what an allocation means for one job: it is to run on other GPUs than it has now, or on none.
 type resize struct {
 	job  *Job
 	gpus int
 	only string
+	at   cluster.Placement // where the policy wants it, if it says
 	on   cluster.Placement // found for it
 	pace float64
 }
@@ -22,7 +24,7 @@ func (e *Engine) allocate() {
 	changes := e.changes(wanted)
 	e.findPlaces(changes)
 	for _, c := range changes {
-		if c.job.phase == Running && !sameGPUs(c.job.placement, c.on) {
+		if c.job.phase == Running && !slices.Equal(c.job.placement, c.on) {
 			e.stop(c.job)
 		}
 	}
@@ -83,22 +85,23 @@ func (e *Engine) changes(wanted []Allocation) []*resize {
 	}
 	for _, a := range wanted {
 		running := a.Job.phase == Running
-		if running && (!a.Job.isRipe || len(a.Job.placement) == a.GPUs && e.isOf(a.Job.placement, a.GPUType)) {
+		if running && (!a.Job.isRipe || e.has(a)) {
 			continue
 		}
-		changes = append(changes, &resize{job: a.Job, gpus: a.GPUs, only: a.GPUType})
+		changes = append(changes, &resize{job: a.Job, gpus: a.GPUs, only: a.GPUType, at: a.On})
 	}
 	return changes
 }
 
-// isOf reports whether all GPUs of a placement are of a type.
-func (e *Engine) isOf(on cluster.Placement, gpuType string) bool {
-	for _, gpu := range on {
-		if gpuType != "" && e.nodes[gpu.Node].GPUType != gpuType {
-			return false
-		}
+// has reports whether a running job has what it is to have.
+func (e *Engine) has(a Allocation) bool {
+	on := a.Job.placement
+	if len(a.On) > 0 {
+		return slices.Equal(on, a.On)
 	}
-	return true
+	return len(on) == a.GPUs && !slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
+		return a.GPUType != "" && e.nodes[gpu.Node].GPUType != a.GPUType
+	})
 }
 
 // findPlaces looks for GPUs for all that change, as if they had none, and leaves everything as it was. Who finds none keeps what it has,
@@ -129,7 +132,11 @@ func (e *Engine) findPlaces(changes []*resize) {
 func (e *Engine) findPlace(c *resize) {
 	was := c.job.only
 	c.job.only = c.only
-	c.on, c.pace = e.place(c.job, c.gpus)
+	if len(c.at) > 0 {
+		c.on, c.pace = e.fit(c.job, c.at, c.gpus, "allocate")
+	} else {
+		c.on, c.pace = e.place(c.job, c.gpus)
+	}
 	c.job.only = was
 	if c.on == nil && c.job.phase == Running {
 		if on, err := e.checked(c.job, c.job.placement, len(c.job.placement)); err == nil {
@@ -139,16 +146,4 @@ func (e *Engine) findPlace(c *resize) {
 	if c.on != nil {
 		e.free.take(c.on, c.job.facts.Share)
 	}
-}
-
-func sameGPUs(a, b cluster.Placement) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"math"
+	"path"
+	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -31,10 +33,21 @@ func audit(t testing.TB, e *Engine) {
 		}
 		if j.phase == Waiting || j.phase == Running {
 			demand += j.GPUs()
-			u := users[j.User()]
-			u.Demand += j.GPUs()
-			u.GPUs += float64(len(j.placement)*j.Share()) / 1000
-			users[j.User()] = u
+			for name := j.User(); ; name = path.Dir(name) {
+				u := users[name]
+				u.Demand += j.GPUs()
+				u.GPUs += float64(len(j.placement)*j.Share()) / 1000
+				u.MemoryBytes += int64(len(j.placement)) * j.GPUMemoryBytes()
+				if j.phase == Running {
+					u.Running++
+				} else {
+					u.Waiting++
+				}
+				users[name] = u
+				if !strings.Contains(name, "/") {
+					break
+				}
+			}
 		}
 	}
 	compare(t, e, [3]int{waiting, running, demand}, users)
@@ -81,7 +94,10 @@ func compare(t testing.TB, e *Engine, counts [3]int, users map[string]Usage) {
 	}
 	for name, want := range users {
 		got := e.User(name)
-		if got.Demand != want.Demand || math.Abs(got.GPUs-want.GPUs) > 1e-6 {
+		if math.Abs(got.GPUs-want.GPUs) < 1e-6 {
+			want.GPUs, want.Service = got.GPUs, got.Service
+		}
+		if got != want {
 			t.Fatalf("user %q has %+v, want %+v", name, got, want)
 		}
 	}

@@ -188,8 +188,8 @@ func Span(work time.Duration, speed float64) time.Duration {
 	if !(exact < math.MaxInt64/2) {
 		return math.MaxInt64 / 2
 	}
-	took := time.Duration(exact)
-	for Work(took, speed) < work {
+	took := time.Duration(math.Ceil(exact))
+	if Work(took, speed) < work {
 		took++
 	}
 	return took

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -50,13 +49,19 @@ func (e *Engine) follow(j *Job) {
 	e.ripe.set(alarm{j.ripe, j, j.runs}, len(e.jobs), ripening)
 }
 
+// Beyond these, a policy's answer is taken for a mistake: times could not be added up any more.
+const (
+	longestCost = 10_000 * time.Hour
+	fastest     = 1e6
+)
+
 // cost asks for a cost. None is negative.
 func (e *Engine) cost(of func(Costs) time.Duration) time.Duration {
 	if e.policies.Costs == nil {
 		return 0
 	}
 	cost := ask(e, "costs", func() time.Duration { return of(e.policies.Costs) })
-	if cost < 0 || cost > math.MaxInt64/4 {
+	if cost < 0 || cost > longestCost {
 		e.wrong("costs", fmt.Errorf("a cost of %v", cost))
 		return 0
 	}
@@ -69,7 +74,7 @@ func (e *Engine) speed(j *Job, on cluster.Placement) float64 {
 		return float64(len(on)) / float64(j.facts.GPUs)
 	}
 	speed := ask(e, "speeds", func() float64 { return e.policies.Speeds.Speed(j, on, e.nodes) })
-	if !(speed >= 0) || math.IsInf(speed, 0) {
+	if !(speed >= 0) || speed > fastest {
 		e.wrong("speeds", fmt.Errorf("a speed of %v for job %d", speed, j.ID()))
 		return 0
 	}

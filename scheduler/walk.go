@@ -95,9 +95,14 @@ func (e *Engine) place(j *Job, n int) (cluster.Placement, float64) {
 	if !a.ok {
 		return nil, 0
 	}
-	on, err := e.checked(j, a.on, n)
+	return e.fit(j, a.on, n, "place")
+}
+
+// fit is a policy's placement and the job's speed on it, or nothing where that makes no sense.
+func (e *Engine) fit(j *Job, on cluster.Placement, n int, policy string) (cluster.Placement, float64) {
+	on, err := e.checked(j, on, n)
 	if err != nil {
-		e.wrong("place", err)
+		e.wrong(policy, err)
 		return nil, 0
 	}
 	speed := e.speed(j, on)

@@ -1,0 +1,271 @@
+package scheduler
+
+import (
+	"errors"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// garbage is every policy at once, and answers whatever comes to its mind. What it must not do is change what it is shown.
+type garbage struct {
+	r     *rand.Rand
+	group bool
+	books int
+}
+
+func (g *garbage) odd() bool { return g.r.IntN(8) == 0 }
+
+func (g *garbage) maybePanic() {
+	if g.r.IntN(50) == 0 {
+		panic("garbage")
+	}
+}
+
+func (g *garbage) number() float64 {
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 0}
+	if g.odd() {
+		return odd[g.r.IntN(len(odd))]
+	}
+	return float64(g.r.IntN(20) - 10)
+}
+
+func (g *garbage) length() time.Duration {
+	odd := []time.Duration{-1, math.MaxInt64, math.MinInt64, 0}
+	if g.odd() {
+		return odd[g.r.IntN(len(odd))]
+	}
+	return time.Duration(g.r.IntN(20)) * s
+}
+
+func (g *garbage) Preempts() bool { return true }
+
+func (g *garbage) Rank(v View, j *Job) Rank {
+	g.maybePanic()
+	r := Rank{Tier: g.r.IntN(3) - 1, Value: g.number(), Growth: g.number()}
+	if g.odd() {
+		r.Until = v.Now() + g.length()
+	}
+	return r
+}
+
+func (g *garbage) Admit(View, *Job) bool { g.maybePanic(); return g.r.IntN(3) > 0 }
+func (g *garbage) Lane(j *Job) string    { g.maybePanic(); return j.User() }
+
+func (g *garbage) Place(v View, j *Job, n int) (cluster.Placement, bool) {
+	g.maybePanic()
+	if !g.odd() {
+		return anywhere{}.Place(v, j, n)
+	}
+	on := make(cluster.Placement, g.r.IntN(n+2))
+	for i := range on {
+		on[i] = cluster.GPU{Node: cluster.NodeID(g.r.IntN(len(v.Nodes())+2) - 1), Index: int32(g.r.IntN(6) - 1)}
+	}
+	return on, g.r.IntN(4) > 0
+}
+
+func (g *garbage) Open(View) Book {
+	g.maybePanic()
+	if g.odd() {
+		return nil
+	}
+	g.books = g.r.IntN(5)
+	return g
+}
+
+func (g *garbage) Promise(*Job) bool          { g.maybePanic(); g.books--; return g.books > 0 }
+func (g *garbage) Longest(*Job) time.Duration { g.maybePanic(); return g.length() }
+
+func (g *garbage) Choose(v View, _ Demand, candidates iter.Seq[*Job]) []*Job {
+	g.maybePanic()
+	var some []*Job
+	if g.odd() {
+		some = append(some, nil)
+	}
+	for j := range v.Running() {
+		if g.odd() {
+			some = append(some, j)
+		}
+	}
+	for j := range candidates {
+		if g.r.IntN(3) == 0 {
+			some = append(some, j, j)
+		}
+		g.maybePanic()
+	}
+	return some
+}
+
+func (g *garbage) Allocate(v View) []Allocation {
+	g.maybePanic()
+	some := []Allocation{{GPUs: 1}}
+	for j := range v.Waiting() {
+		a := Allocation{Job: j, GPUs: g.r.IntN(6) - 1}
+		if g.odd() {
+			a.GPUType = "B"
+		}
+		if g.odd() {
+			a.On, _ = g.Place(v, j, max(1, a.GPUs))
+		}
+		some = append(some, a)
+	}
+	for j := range v.Running() {
+		some = append(some, Allocation{Job: j, GPUs: g.r.IntN(6) - 1})
+	}
+	return some
+}
+
+func (g *garbage) Save(*Job) time.Duration                               { g.maybePanic(); return g.length() }
+func (g *garbage) Load(*Job, cluster.Placement) time.Duration            { return g.length() }
+func (g *garbage) Lost(*Job, time.Duration) time.Duration                { return g.length() }
+func (g *garbage) Speed(*Job, cluster.Placement, []cluster.Node) float64 { return g.number() }
+
+// grouping is garbage that ranks groups too.
+type grouping struct{ *garbage }
+
+func (g grouping) Group(j *Job) string { g.maybePanic(); return j.User() }
+func (g grouping) RankGroup(View, string, Amount) Rank {
+	g.maybePanic()
+	return Rank{Tier: g.r.IntN(3), Value: g.number()}
+}
+
+// policies puts an engine together that believes in garbage here and there.
+func (g *garbage) policies() Policies {
+	p := Policies{Order: byNothing{}, Place: anywhere{}, Walk: Walk(g.r.IntN(3)), Depth: g.r.IntN(3), Retries: g.r.IntN(3)}
+	orders := []Orderer{g, grouping{g}, byRemaining{}, byService{}, byNothing{}}
+	p.Order = orders[g.r.IntN(len(orders))]
+	maybe := func(set func()) {
+		if g.r.IntN(2) == 0 {
+			set()
+		}
+	}
+	maybe(func() { p.Place = g })
+	maybe(func() { p.Admit = g })
+	maybe(func() { p.Backfill = g })
+	maybe(func() { p.Preempt = g })
+	maybe(func() { p.Costs = g })
+	maybe(func() { p.Speeds = g })
+	maybe(func() { p.Quantum = time.Duration(g.r.IntN(5)) * s })
+	maybe(func() { p.CostShare = g.r.Float64() })
+	if g.r.IntN(4) == 0 {
+		p.Allocate = g
+	}
+	if g.r.IntN(4) == 0 {
+		p.Round = 3 * s
+	}
+	return p
+}
+
+// history makes up what happens: mostly what could.
+func (g *garbage) history(e *Engine, next *cluster.JobID) []Event {
+	var events []Event
+	for range g.r.IntN(4) {
+		kind := Kind(g.r.IntN(int(Drained) + 2))
+		ev := Event{Kind: kind, Job: cluster.JobID(g.r.IntN(int(*next) + 1)), Node: cluster.NodeID(g.r.IntN(5)), Run: g.r.IntN(3)}
+		if kind == Submitted || g.r.IntN(3) == 0 {
+			ev = Event{Kind: Submitted, Facts: g.job(*next, e.now)}
+			*next++
+		}
+		if kind == NodeUp && g.odd() {
+			ev.Machine = &cluster.Node{ID: ev.Node, GPUs: g.r.IntN(5), GPUType: "B"}
+		}
+		events = append(events, ev)
+	}
+	return events
+}
+
+func (g *garbage) job(id cluster.JobID, now time.Duration) *cluster.Job {
+	j := &cluster.Job{
+		ID: id, Submit: now, Estimate: time.Duration(g.r.IntN(30)) * s, GPUs: 1 + g.r.IntN(4), User: []string{"", "a", "a/b", "a/c", "d"}[g.r.IntN(5)],
+		GPUType: []string{"", "", "A", "B"}[g.r.IntN(4)], GPUMemoryBytes: int64(g.r.IntN(3)),
+	}
+	if g.odd() {
+		j.GPUs, j.Share = 1, 1+g.r.IntN(1000)
+	} else if g.odd() {
+		j.MinGPUs, j.MaxGPUs = 1, 4
+	}
+	if g.odd() {
+		j.GPUs = g.r.IntN(40) - 20
+	}
+	return j
+}
+
+// FuzzPolicies lets policies answer garbage to whatever happens, and works the state out anew after each step.
+func FuzzPolicies(f *testing.F) {
+	for seed := range uint64(40) {
+		f.Add(seed, uint8(60))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, steps uint8) {
+		g := &garbage{r: rand.New(rand.NewPCG(seed, 1))}
+		nodes := machines(4, 4)
+		nodes[1].GPUType, nodes[2].GPUMemoryBytes, nodes[3].GPUs = "B", 1, 2
+		e, err := New(nodes, g.policies())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := cluster.JobID(0)
+		for now := time.Duration(0); steps > 0; steps-- {
+			before := running(e)
+			events := g.history(e, &next)
+			for _, ev := range events {
+				if ev.Kind == Failed && (ev.Run == 0 || ev.Run == before[ev.Job]) {
+					delete(before, ev.Job)
+				}
+			}
+			p, err := e.Step(now, events)
+			explained(t, err)
+			audit(t, e)
+			follows(t, e, before, p)
+			now += time.Duration(g.r.IntN(3)) * s / 2
+			if at, ok := e.Wake(); ok && g.r.IntN(2) == 0 {
+				now = max(now, min(at, now+10*s))
+			}
+		}
+	})
+}
+
+// explained fails where an error is not one of those that a caller can expect.
+func explained(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var policy *PolicyError
+		var event *EventError
+		if !errors.As(err, &policy) && !errors.As(err, &event) {
+			t.Fatalf("%v is a %T", err, err)
+		}
+	}
+}
+
+func running(e *Engine) map[cluster.JobID]int {
+	runs := map[cluster.JobID]int{}
+	for j := range e.Running() {
+		runs[j.ID()] = j.runs
+	}
+	return runs
+}
+
+// follows fails where an executor that does what a plan says does not have running what the engine thinks is running.
+func follows(t testing.TB, e *Engine, runs map[cluster.JobID]int, p Plan) {
+	t.Helper()
+	for _, stop := range p.Stops {
+		delete(runs, stop.Job)
+	}
+	for _, start := range p.Starts {
+		if _, is := runs[start.Job]; is {
+			t.Fatalf("job %d is started while it runs", start.Job)
+		}
+		runs[start.Job] = start.Run
+	}
+	for j := range e.Running() {
+		if runs[j.ID()] != j.runs {
+			t.Fatalf("run %d of job %d is not in the plan", j.runs, j.ID())
+		}
+	}
+}
