@@ -32,8 +32,11 @@ type Made struct {
 	// Attained, Service and Done are what earlier runs came to: time, GPU-time and work.
 	Attained, Service, Done time.Duration
 
-	// WaitingSince is when a waiting job lost its GPUs or arrived.
+	// WaitingSince is when a waiting job lost its GPUs or arrived; of a running one, when it began to wait for those that it has.
 	WaitingSince time.Duration
+
+	// First is when it first got GPUs, if it had any Runs.
+	First time.Duration
 
 	Runs, Preemptions int
 }
@@ -59,7 +62,7 @@ func (m *Moment) Close(node cluster.NodeID) { m.free.close(node, true) }
 func (m *Made) job() *Job {
 	j := &Job{
 		facts: m.Job, phase: m.Phase, placement: m.On, since: m.Since, from: m.Since, speed: m.Speed, attained: m.Attained,
-		service: m.Service, done: m.Done, waitingSince: m.WaitingSince, runs: m.Runs, preemptions: m.Preemptions,
+		service: m.Service, done: m.Done, waitingSince: m.WaitingSince, first: m.First, runs: m.Runs, preemptions: m.Preemptions,
 	}
 	if j.facts.Share == 0 {
 		j.facts.Share = cluster.WholeGPU
