@@ -85,12 +85,15 @@ func driverEnvironment(name string) []string {
 	return append(environmentOf(library), fixedVariable+"=1")
 }
 
-// environmentOf is what a driver may look at: its own settings, and for a library that was named, which may be our own libphos.so,
-// the way to the phosd behind it. Never LD_PRELOAD or LD_LIBRARY_PATH, by which the machine's driver would be that library too.
+// environmentOf is what a driver may look at: its own settings, where it lies, and for a library that was named, which may be our own
+// libphos.so, the way to the phosd behind it. Never LD_PRELOAD, by which the machine's driver would be that library too.
 func environmentOf(library string) []string {
 	// Code is loaded when a program loads it, and not when it first runs: then the driver's memory looks the same whenever that is
 	// done again. Who sets it otherwise has his way.
 	kept := []string{"CUDA_MODULE_LOADING=EAGER"}
+	if path := libraryPath(library); path != "" {
+		kept = append(kept, pathVariable+"="+path)
+	}
 	for _, variable := range os.Environ() {
 		if strings.HasPrefix(variable, "CUDA_") || library != "" && strings.HasPrefix(variable, rpc.SocketVariable+"=") {
 			kept = append(kept, variable)

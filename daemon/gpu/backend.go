@@ -59,6 +59,9 @@ type ContextOptions struct {
 	Window Range
 	// Output receives what kernels print, whole lines or parts of them, in order, before the stream reports the launch done.
 	Output func(text []byte)
+	// Late hears of work that was accepted and then refused, which is no fault: nothing of it was done, and all else goes on. Without
+	// it such an error poisons the context, as the program must hear of it somehow.
+	Late func(error)
 	// Resumed is what an earlier context knew that this one takes the place of; zero for a new one.
 	Resumed Continuation
 }

@@ -87,7 +87,9 @@ func (s *Session) wake(d *device) error {
 
 // connect makes the GPU context of a device, and the heap in its memory.
 func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu.Memory) (*heap.Heap, error)) error {
-	c, err := s.options.Backend.NewContext(d.ordinal, gpu.ContextOptions{Window: d.window, Output: s.answers.Print, Resumed: resumed})
+	c, err := s.options.Backend.NewContext(d.ordinal, gpu.ContextOptions{
+		Window: d.window, Output: s.answers.Print, Late: s.failLater, Resumed: resumed,
+	})
 	if err != nil {
 		return err
 	}

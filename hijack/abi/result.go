@@ -28,8 +28,10 @@ const (
 	ContextAlreadyInUse         Result = 216
 	PeerAccessUnsupported       Result = 217
 	InvalidPTX                  Result = 218
+	NVLinkUncorrectable         Result = 220
 	JITCompilerNotFound         Result = 221
 	UnsupportedPTXVersion       Result = 222
+	Contained                   Result = 226
 	InvalidSource               Result = 300
 	FileNotFound                Result = 301
 	SharedObjectSymbolNotFound  Result = 302
@@ -55,9 +57,11 @@ const (
 	InvalidPC                   Result = 718
 	LaunchFailed                Result = 719
 	CooperativeLaunchTooLarge   Result = 720
+	TensorMemoryLeak            Result = 721
 	NotPermitted                Result = 800
 	NotSupported                Result = 801
 	SystemNotReady              Result = 802
+	MPSClientTerminated         Result = 810
 	StreamCaptureUnsupported    Result = 900
 	StreamCaptureInvalidated    Result = 901
 	StreamCaptureMerge          Result = 902
@@ -68,6 +72,7 @@ const (
 	CapturedEvent               Result = 907
 	StreamCaptureWrongThread    Result = 908
 	GraphExecUpdateFailure      Result = 910
+	ExternalDevice              Result = 911
 	Unknown                     Result = 999
 )
 
@@ -75,7 +80,8 @@ const (
 func (r Result) Sticky() bool {
 	switch r {
 	case IllegalAddress, LaunchTimeout, Assert, HardwareStackError, IllegalInstruction,
-		MisalignedAddress, InvalidAddressSpace, InvalidPC, LaunchFailed, ECCUncorrectable:
+		MisalignedAddress, InvalidAddressSpace, InvalidPC, LaunchFailed, ECCUncorrectable,
+		NVLinkUncorrectable, Contained, TensorMemoryLeak, MPSClientTerminated, ExternalDevice:
 		return true
 	default:
 		return false

@@ -47,20 +47,54 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			driver := makeDriver(t, test.says, test.nvml)
-			run, err := os.MkdirTemp("/run", "phos-test-") // t.TempDir's are too long
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(run)
-			start := exec.Command(filepath.Join(lab.Bin(), "pos_cli"), "--start", "--config="+os.DevNull, "--runtime-dir="+run,
-				"--socket="+filepath.Join(run, "s"), "--gpus=cuda", "--set", "gpus.driver="+driver)
-			output, err := start.CombinedOutput()
+			output, err := startPhosd(t, "--gpus=cuda", "--set", "gpus.driver="+driver).CombinedOutput()
 			if err == nil || !regexp.MustCompile(`^pos_cli --start: gpus cuda:driver=\S*: `+test.want).Match(output) || strings.Count(string(output), "\n") != 1 {
 				t.Errorf("%v: got\n%s\nwant %s", err, output, test.want)
 			}
 			t.Logf("%s", output)
 		})
 	}
+}
+
+// TestDriverFound starts phosd where the driver lies in a folder that only LD_LIBRARY_PATH names, behind one where our own library has
+// the driver's name, as for a program under phos: it is the driver that answers, by both its libraries.
+func TestDriverFound(t *testing.T) {
+	lab.Need(t, "root", lab.Root())
+	lab.Need(t, "build", lab.Built())
+	if _, real := lab.Driver(); real {
+		t.Skip("drivers that are made up")
+	}
+	for _, test := range []struct {
+		name, says string
+		nvml       bool
+		want       string
+	}{
+		{"by CUDA", "COMPUTE_MODE=2", false, `Made Up is in compute mode prohibited`},
+		{"by NVML", "NVML_MIG=1", true, `GPU 0 \(Made Up\) is in MIG mode`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			driver := makeDriver(t, test.says, test.nvml)
+			start := startPhosd(t, "--gpus=cuda")
+			start.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(lab.Bin(), "lib")+":"+filepath.Dir(driver))
+			output, err := start.CombinedOutput()
+			if err == nil || !regexp.MustCompile(test.want).Match(output) {
+				t.Errorf("%v: got\n%s\nwant %s", err, output, test.want)
+			}
+		})
+	}
+}
+
+// startPhosd is a phosd that is expected not to start.
+func startPhosd(t *testing.T, arguments ...string) *exec.Cmd {
+	t.Helper()
+	run, err := os.MkdirTemp("/run", "phos-test-") // t.TempDir's are too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	return exec.Command(filepath.Join(lab.Bin(), "pos_cli"), append([]string{
+		"--start", "--config=" + os.DevNull, "--runtime-dir=" + run, "--socket=" + filepath.Join(run, "s"),
+	}, arguments...)...)
 }
 
 // makeDriver compiles libcuda.so.1, and libnvidia-ml.so.1 beside it, and returns the first.

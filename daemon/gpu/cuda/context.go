@@ -24,6 +24,7 @@ type Context struct {
 	// aside is a stream of our own, for what is done at once, whatever the session's streams do, and is no copy.
 	aside  cudadrv.Stream
 	output func([]byte)
+	late   func(error)
 	// prints: a module has been loaded whose kernels can print.
 	prints atomic.Bool
 	fault  atomic.Pointer[error]
@@ -47,7 +48,7 @@ type Context struct {
 
 func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, error) {
 	c := &Context{
-		backend: b, driver: b.driver, device: d, output: options.Output,
+		backend: b, driver: b.driver, device: d, output: options.Output, late: options.Late,
 		stop: make(chan struct{}), streams: map[*Stream]struct{}{},
 	}
 	c.preparePools()
@@ -192,6 +193,18 @@ func (c *Context) noted(op string, err error) error {
 	}
 	c.poison(&gpu.Error{Op: op, Code: code, Detail: detail})
 	return c.Fault()
+}
+
+// failLater is for an error of work that was accepted. A driver that has refused something goes on with the rest, and so does the
+// program, once it has been told.
+func (c *Context) failLater(err error) {
+	switch {
+	case err == nil || c.stopping():
+	case c.late == nil || gpu.Code(err).Sticky():
+		c.poison(err)
+	default:
+		c.late(err)
+	}
 }
 
 // poison makes err the context's fault if it is the first, and lets go whoever waits.

@@ -54,10 +54,7 @@ func (s *Stream) perform(it item) {
 		err = s.issue(it)
 		s.mu.Unlock()
 	}
-	if err != nil && !c.stopping() {
-		// The program has been told long ago that it was accepted, so this is how it learns of it.
-		c.poison(err)
-	}
+	c.failLater(err)
 }
 
 // tellLate is tell in the lane. What it belongs behind, the driver has by now.
