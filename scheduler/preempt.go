@@ -18,12 +18,8 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 		return false
 	}
 	need := max(1, j.least()-e.free.WholeFor(j))
-	for named := 0; ; need *= 2 {
+	for ; ; need *= 2 {
 		victims := e.choose(j, need)
-		if len(victims) <= named {
-			return false
-		}
-		named = len(victims)
 		if on, speed, stopped := e.without(j, victims); on != nil {
 			for _, v := range stopped {
 				e.stop(v)
@@ -32,7 +28,18 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 			w.again(e, j, stopped)
 			return true
 		}
+		if held(victims) < need {
+			return false
+		}
 	}
+}
+
+// held counts the GPUs of running jobs.
+func held(jobs []*Job) (gpus int) {
+	for _, j := range jobs {
+		gpus += len(j.placement)
+	}
+	return gpus
 }
 
 // again lets the walk begin anew where more has become free than was needed.
