@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,9 +15,9 @@ func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement
 		return nil, &PlanError{Job: j.ID(), Err: ErrGang}
 	}
 	on = slices.Clone(on)
-	slices.SortFunc(on, func(a, b cluster.GPU) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index))
-	})
+	if !slices.IsSortedFunc(on, byNumber) {
+		slices.SortFunc(on, byNumber)
+	}
 	for i, gpu := range on {
 		err := e.usable(j, gpu)
 		if i > 0 && on[i-1] == gpu {
@@ -29,6 +28,13 @@ func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement
 		}
 	}
 	return on, nil
+}
+
+func byNumber(a, b cluster.GPU) int {
+	if a.Node != b.Node {
+		return int(a.Node) - int(b.Node)
+	}
+	return int(a.Index) - int(b.Index)
 }
 
 // usable says why a job cannot have a GPU.

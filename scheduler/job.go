@@ -56,6 +56,7 @@ type Job struct {
 	inQueue  *leaf         // while it waits
 	inSeries *leaf         // while it runs and may be stopped
 	inDue    *leaf         // while it runs
+	seats    [2]leaf       // what these point at: it is never in the queue and in a series at once
 	series   *series
 }
 

@@ -93,12 +93,14 @@ func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed fl
 	return on, speed, stopped
 }
 
-// anyBehind reports whether there is a candidate.
+// anyBehind reports whether there may be a candidate.
 func (e *Engine) anyBehind(j *Job) bool {
-	for range e.candidates(j) {
-		return true
+	for _, s := range j.group.series {
+		if last := s.jobs.root.before(nil); last != nil && last.job.rankAt(e.now).Compare(j.rank) > 0 {
+			return true
+		}
 	}
-	return false
+	return e.grouper != nil
 }
 
 // candidates are the running jobs that may be stopped for a waiting one, the last first.

@@ -15,7 +15,8 @@ type group struct {
 	rank    Rank
 	waiting tree      // by rank
 	series  []*series // running jobs that may be stopped
-	passed  *key      // how far the walk has come
+	passed  key       // how far the walk has come
+	walked  uint64    // the walk of which passed tells
 }
 
 // series is the running jobs of a group whose ranks grow at one rate, so that their order never changes.
@@ -104,12 +105,12 @@ func (e *Engine) enqueue(j *Job) {
 	k := key{j.rank.Tier, j.rank.Value, j.facts.Submit, j.facts.ID}
 	switch {
 	case j.phase == Waiting:
-		j.inQueue = j.group.waiting.add(k, j)
+		j.inQueue = j.group.waiting.add(&j.seats[0], k, j)
 		j.shape.queued++
 	case j.phase == Running && j.isRipe:
 		j.series = j.group.seriesOf(j.rank.Growth)
 		k.value = j.series.start(j)
-		j.inSeries = j.series.jobs.add(k, j)
+		j.inSeries = j.series.jobs.add(&j.seats[0], k, j)
 	}
 }
 

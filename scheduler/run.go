@@ -31,7 +31,7 @@ func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 
 // follow expects a run's end, and the time from which it may be stopped.
 func (e *Engine) follow(j *Job) {
-	j.inDue = e.due.add(key{at: j.Due(), id: j.ID()}, j)
+	j.inDue = e.due.add(&j.seats[1], key{at: j.Due(), id: j.ID()}, j)
 	if e.policies.Backfill != nil {
 		e.free.expect(j)
 	}

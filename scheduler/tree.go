@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"slices"
 	"time"
@@ -48,9 +47,9 @@ type tree struct {
 	size int
 }
 
-// add puts a job in. The job must not be in the tree.
-func (t *tree) add(k key, j *Job) *leaf {
-	n := &leaf{key: k, job: j, heap: scramble(uint64(k.id))}
+// add puts a job in, at a seat of its own that is in no tree.
+func (t *tree) add(n *leaf, k key, j *Job) *leaf {
+	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id))}
 	n.gather()
 	t.root = insert(t.root, n)
 	t.size++
@@ -204,27 +203,15 @@ type alarm struct {
 	mark int // what the alarm is valid for: one that was set for another run or rank of the job is void
 }
 
-// alarms are sorted by time; those of one time by the job's number.
-type alarms []alarm
+func (a alarm) before(b alarm) bool { return a.at < b.at || a.at == b.at && a.job.facts.ID < b.job.facts.ID }
 
-func (a alarms) Len() int { return len(a) }
-func (a alarms) Less(i, k int) bool {
-	return a[i].at < a[k].at || a[i].at == a[k].at && a[i].job.facts.ID < a[k].job.facts.ID
-}
-func (a alarms) Swap(i, k int) { a[i], a[k] = a[k], a[i] }
-func (a *alarms) Push(x any)   { *a = append(*a, x.(alarm)) }
-func (a *alarms) Pop() any {
-	last := len(*a) - 1
-	x := (*a)[last]
-	(*a)[last] = alarm{}
-	*a = (*a)[:last]
-	return x
-}
+// alarms are a heap, sorted by time; those of one time by the job's number.
+type alarms []alarm
 
 // due takes the first alarm if it is for now or earlier and still means something.
 func (a *alarms) due(now time.Duration, valid func(alarm) bool) (alarm, bool) {
 	for len(*a) > 0 && (*a)[0].at <= now {
-		if x := heap.Pop(a).(alarm); valid(x) {
+		if x := a.pop(); valid(x) {
 			return x, true
 		}
 	}
@@ -237,7 +224,7 @@ func (a *alarms) next(valid func(alarm) bool) (time.Duration, bool) {
 		if valid((*a)[0]) {
 			return (*a)[0].at, true
 		}
-		heap.Pop(a)
+		a.pop()
 	}
 	return 0, false
 }
@@ -246,7 +233,38 @@ func (a *alarms) next(valid func(alarm) bool) (time.Duration, bool) {
 func (a *alarms) set(x alarm, jobs int, valid func(alarm) bool) {
 	if len(*a) > 64+4*jobs {
 		*a = slices.DeleteFunc(*a, func(x alarm) bool { return !valid(x) })
-		heap.Init(a)
+		for i := len(*a) - 1; i >= 0; i-- {
+			a.down(i)
+		}
 	}
-	heap.Push(a, x)
+	*a = append(*a, x)
+	h := *a
+	for i := len(h) - 1; i > 0 && h[i].before(h[(i-1)/2]); i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+}
+
+func (a *alarms) pop() alarm {
+	h := *a
+	top, last := h[0], len(h)-1
+	h[0], h[last] = h[last], alarm{}
+	*a = h[:last]
+	a.down(0)
+	return top
+}
+
+func (a alarms) down(i int) {
+	for {
+		least := i
+		for below := 2*i + 1; below <= 2*i+2 && below < len(a); below++ {
+			if a[below].before(a[least]) {
+				least = below
+			}
+		}
+		if least == i {
+			return
+		}
+		a[i], a[least] = a[least], a[i]
+		i = least
+	}
 }

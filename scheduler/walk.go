@@ -37,9 +37,6 @@ func (e *Engine) walk() {
 func (e *Engine) newWalk() *walk {
 	e.walks++
 	e.blocked = e.blocked[:0]
-	for _, g := range e.groups {
-		g.passed = nil
-	}
 	return &walk{wish: anything, victims: e.preempts}
 }
 
@@ -50,17 +47,25 @@ func (e *Engine) nextInLine(w *walk) *Job {
 	}
 	for _, g := range e.groups {
 		for {
-			found := g.waiting.root.first(g.passed, &w.wish)
+			found := g.waiting.root.first(g.reached(e.walks), &w.wish)
 			if found == nil {
 				break
 			}
-			g.passed = &found.key
+			g.passed, g.walked = found.key, e.walks
 			if found.job.shape.failed != e.walks {
 				return found.job
 			}
 		}
 	}
 	return nil
+}
+
+// reached is the last job of a group that a walk has seen, or nil.
+func (g *group) reached(walk uint64) *key {
+	if g.walked != walk {
+		return nil
+	}
+	return &g.passed
 }
 
 // tryStart starts a job if it fits; placed says that there would have been a place for it.
