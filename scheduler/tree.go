@@ -203,7 +203,9 @@ type alarm struct {
 	mark int // what the alarm is valid for: one that was set for another run or rank of the job is void
 }
 
-func (a alarm) before(b alarm) bool { return a.at < b.at || a.at == b.at && a.job.facts.ID < b.job.facts.ID }
+func (a alarm) before(b alarm) bool {
+	return a.at < b.at || a.at == b.at && a.job.facts.ID < b.job.facts.ID
+}
 
 // alarms are a heap, sorted by time; those of one time by the job's number.
 type alarms []alarm
