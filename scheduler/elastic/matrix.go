@@ -1,0 +1,156 @@
+package elastic
+
+import "slices"
+
+// row is how many GPUs a job has on each node.
+type row []int
+
+func (r row) gpus() int {
+	n := 0
+	for _, gpus := range r {
+		n += gpus
+	}
+	return n
+}
+
+func (r row) spans() int {
+	n := 0
+	for _, gpus := range r {
+		if gpus > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (r row) equal(other row) bool { return slices.Equal(r, other) }
+
+// matrix is what Pollux decides: a row for each job. The rules (what the paper's implementation repairs its candidates by):
+//
+//   - no node gives more GPUs than it has;
+//   - on a node there is at most one job of several nodes, so that two do not share its network;
+//   - a job has no GPUs, or from its fewest to its most, on at most 16 nodes that it can use.
+type matrix struct {
+	nodes []int // GPUs
+	jobs  []*entry
+}
+
+// entry is a job.
+type entry struct {
+	fewest, most int
+	base         row // what it has
+	barred       []bool
+	penalty      float64      // on what is not its base
+	speedup      [2][]float64 // on one node and on several, by GPUs
+}
+
+func (e *entry) usable(node int) bool { return e.barred == nil || !e.barred[node] }
+
+// state is a matrix filled in.
+type state struct {
+	m      *matrix
+	rows   []row
+	free   []int // GPUs, by node
+	wide   []int // the job of several nodes that is on a node, or -1
+	misfit []float64
+	sum    float64 // of misfits
+}
+
+func (m *matrix) empty() *state {
+	s := &state{m: m, rows: make([]row, len(m.jobs)), free: slices.Clone(m.nodes), misfit: make([]float64, len(m.jobs))}
+	s.wide = slices.Repeat([]int{-1}, len(m.nodes))
+	for i := range s.rows {
+		s.rows[i] = make(row, len(m.nodes))
+		s.misfit[i] = m.jobs[i].misfit(s.rows[i])
+		s.sum += s.misfit[i]
+	}
+	return s
+}
+
+// fits reports whether a job that has nothing may have a row.
+func (s *state) fits(job int, r row) bool {
+	e, gpus, spans := s.m.jobs[job], r.gpus(), r.spans()
+	if gpus < e.fewest || gpus > e.most || spans > polluxNodes {
+		return false
+	}
+	for node, n := range r {
+		if n > 0 && (n > s.free[node] || !e.usable(node) || (spans > 1 && s.wide[node] >= 0)) {
+			return false
+		}
+	}
+	return true
+}
+
+// set gives a job that has nothing a row that fits.
+func (s *state) set(job int, r row) {
+	wide := r.spans() > 1
+	for node, n := range r {
+		s.free[node] -= n
+		if wide && n > 0 {
+			s.wide[node] = job
+		}
+	}
+	copy(s.rows[job], r)
+	s.score(job)
+}
+
+// clear takes everything from a job.
+func (s *state) clear(job int) {
+	for node, n := range s.rows[job] {
+		s.free[node] += n
+		s.rows[job][node] = 0
+		if s.wide[node] == job {
+			s.wide[node] = -1
+		}
+	}
+	s.score(job)
+}
+
+func (s *state) score(job int) {
+	s.sum -= s.misfit[job]
+	s.misfit[job] = s.m.jobs[job].misfit(s.rows[job])
+	s.sum += s.misfit[job]
+}
+
+// place finds a row of so many GPUs for a job that has nothing: the one that it has now if that is as many; else the node where it leaves the
+// fewest GPUs over; else as few nodes as there are. It writes into r.
+func (s *state) place(job, gpus int, r row) bool {
+	e := s.m.jobs[job]
+	if e.base.gpus() == gpus && s.fits(job, e.base) {
+		copy(r, e.base)
+		return true
+	}
+	clear(r)
+	best := -1
+	for node, free := range s.free {
+		if free >= gpus && e.usable(node) && (best < 0 || free < s.free[best]) {
+			best = node
+		}
+	}
+	if best >= 0 {
+		r[best] = gpus
+		return true
+	}
+	return s.widen(job, gpus, r)
+}
+
+// widen goes over several nodes, those with most free GPUs first.
+func (s *state) widen(job, gpus int, r row) bool {
+	e := s.m.jobs[job]
+	for range polluxNodes {
+		best := -1
+		for node, free := range s.free {
+			if r[node] == 0 && free > 0 && s.wide[node] < 0 && e.usable(node) && (best < 0 || free > s.free[best]) {
+				best = node
+			}
+		}
+		if best < 0 {
+			return false
+		}
+		r[best] = min(gpus, s.free[best])
+		if gpus -= r[best]; gpus == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package elastic
+
+import (
+	"cmp"
+	"slices"
+)
+
+// measured is throughput that somebody has measured, by type of GPU, on one node or on several.
+type measured struct {
+	reference string // the type that was named first
+	curves    map[layout][]point
+}
+
+type layout struct {
+	gpuType string
+	spread  bool // over several nodes
+}
+
+// point is a throughput on a number of GPUs.
+type point struct {
+	gpus int
+	rate float64
+}
+
+// add enters a point; false where there is one already.
+func (m *measured) add(at layout, p point) bool {
+	i, there := slices.BinarySearchFunc(m.curves[at], p, func(a, b point) int { return cmp.Compare(a.gpus, b.gpus) })
+	if !there {
+		m.curves[at] = slices.Insert(m.curves[at], i, p)
+	}
+	return !there
+}
+
+// curve is what was measured nearest to a layout; nothing of a type that was not measured at all.
+func (m *measured) curve(gpuType string, nodes int) []point {
+	if points := m.curves[layout{gpuType, nodes > 1}]; points != nil {
+		return points
+	}
+	return m.curves[layout{gpuType, nodes <= 1}]
+}
+
+// rate is the throughput on a type; on the first that was measured where the type is empty.
+func (m *measured) rate(gpuType string, nodes, gpus int) float64 {
+	return between(m.curve(cmp.Or(gpuType, m.reference), nodes), gpus)
+}
+
+// faster is how fast a type is against the first one; known is false where it was not measured.
+func (m *measured) faster(gpuType string, nodes, gpus int) (ratio float64, known bool) {
+	points := m.curve(gpuType, nodes)
+	if points == nil {
+		return 0, false
+	}
+	return between(points, gpus) / m.rate("", nodes, gpus), true
+}
+
+// between draws straight lines through the points. With fewer GPUs than were measured, speed falls in proportion; with more it stays
+// what it was, because nobody has seen it grow.
+func between(points []point, gpus int) float64 {
+	i, there := slices.BinarySearchFunc(points, gpus, func(p point, n int) int { return cmp.Compare(p.gpus, n) })
+	switch {
+	case there:
+		return points[i].rate
+	case i == len(points):
+		return points[i-1].rate
+	}
+	var before point // none, on none
+	if i > 0 {
+		before = points[i-1]
+	}
+	part := float64(gpus-before.gpus) / float64(points[i].gpus-before.gpus)
+	return before.rate + part*(points[i].rate-before.rate)
+}

@@ -1,0 +1,152 @@
+package elastic
+
+import (
+	"cmp"
+	"container/heap"
+	"math/bits"
+	"slices"
+
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// Optimus gives each GPU to the job that it brings furthest: Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning
+// Clusters", EuroSys 2018, §4.1. Every job gets the fewest GPUs that it can run on, the shortest first; then the one GPU more goes, again and again, to the job
+// whose remaining time it shortens most, as long as it shortens any. A job's remaining time comes from its estimate and
+// from a Curve that is fitted to what its model does on 1, 2, 4, ... GPUs.
+//
+// Those curves are convex in time, so nothing that respects the same bounds has a smaller sum of remaining times than what the second step comes to.
+// As in the paper, priorities do not count. A job that is overdue counts as having a tenth of its estimate before it.
+type Optimus struct {
+	table  *Table
+	curves map[curveKey]Curve
+}
+
+type curveKey struct {
+	model *Model
+	node  int // GPUs of the largest node
+	most  int // GPUs, up to which the curve is to be right
+}
+
+// NewOptimus is an Optimus that knows models by a table.
+func NewOptimus(t *Table) *Optimus { return &Optimus{table: t, curves: map[curveKey]Curve{}} }
+
+// claim is what Optimus knows of a job.
+type claim struct {
+	job          *scheduler.Job
+	gpuType      string
+	fewest, most int
+	left         float64 // seconds that remain on a GPU count that takes Curve 1 second
+	curve        Curve
+
+	gpus int // given
+	gain float64
+}
+
+// Allocate gives GPUs out. See scheduler.Allocator.
+func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
+	room := roomOf(v)
+	var claims []*claim
+	for _, j := range active(v) {
+		claims = append(claims, o.claim(v, j, room.largest))
+	}
+	share(claims, room)
+	var out []scheduler.Allocation
+	for _, c := range claims {
+		if c.gpus > 0 {
+			out = append(out, scheduler.Allocation{Job: c.job, GPUs: c.gpus, GPUType: c.gpuType})
+		}
+	}
+	return out
+}
+
+func (o *Optimus) claim(v scheduler.View, j *scheduler.Job, node int) *claim {
+	c := &claim{job: j, gpuType: j.GPUType()}
+	c.fewest, c.most = bounds(j)
+	c.curve = o.curve(o.table.Model(j.Model()), max(1, node), max(c.most, j.GPUs()))
+	remaining := j.Remaining(v.Now())
+	if remaining == 0 {
+		remaining = j.Estimate() / 10
+	}
+	c.left = remaining.Seconds() / c.curve.Seconds(j.GPUs())
+	return c
+}
+
+// curve fits a model's curve to as many GPUs as a job may get, on as few nodes as they fit on.
+func (o *Optimus) curve(m *Model, node, most int) Curve {
+	key := curveKey{m, node, max(8, 1<<bits.Len(uint(most-1)))}
+	if c, known := o.curves[key]; known {
+		return c
+	}
+	var samples []sample
+	for n := 1; n <= key.most; n *= 2 {
+		samples = append(samples, sample{n, m.Batch / m.Rate(needs(n, node), n)})
+	}
+	o.curves[key] = fit(samples)
+	return o.curves[key]
+}
+
+// share gives out what there is.
+func share(claims []*claim, room *room) {
+	order := slices.Clone(claims)
+	slices.SortStableFunc(order, func(a, b *claim) int { return cmp.Compare(a.on(a.fewest), b.on(b.fewest)) })
+	var growing gains
+	for _, c := range order {
+		if room.take(c.gpuType, c.fewest) {
+			c.gpus = c.fewest
+			growing.enter(c)
+		}
+	}
+	heap.Init(&growing)
+	for len(growing) > 0 && room.total > 0 {
+		c := growing[0]
+		if !room.take(c.gpuType, 1) {
+			heap.Pop(&growing)
+			continue
+		}
+		c.gpus++
+		if c.grow() {
+			heap.Fix(&growing, 0)
+		} else {
+			heap.Pop(&growing)
+		}
+	}
+}
+
+// on is how long the job has to run on so many GPUs, in seconds.
+func (c *claim) on(gpus int) float64 { return c.left * c.curve.Seconds(gpus) }
+
+// grow works out what one more GPU gains; false where nothing.
+func (c *claim) grow() bool {
+	c.gain = c.on(c.gpus) - c.on(c.gpus+1)
+	return c.gpus < c.most && c.gain > 0
+}
+
+// gains is a heap of the jobs that may get more, the one that gains most on top; of equal ones, the one of the smaller number.
+type gains []*claim
+
+func (g *gains) enter(c *claim) {
+	if c.grow() {
+		*g = append(*g, c)
+	}
+}
+
+func (g gains) Len() int { return len(g) }
+
+func (g gains) Less(a, b int) bool {
+	if g[a].gain != g[b].gain {
+		return g[a].gain > g[b].gain
+	}
+	return g[a].job.ID() < g[b].job.ID()
+}
+
+func (g gains) Swap(a, b int) { g[a], g[b] = g[b], g[a] }
+
+// Push adds a job; heap asks for it.
+func (g *gains) Push(c any) { *g = append(*g, c.(*claim)) }
+
+// Pop takes the last one; heap asks for it.
+func (g *gains) Pop() any {
+	last := (*g)[len(*g)-1]
+	*g = (*g)[:len(*g)-1]
+	return last
+}

@@ -1,0 +1,158 @@
+package elastic
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// InputError says what is wrong with a table of models, and where.
+type InputError struct {
+	Line   int
+	Column string // empty where it is about the whole line
+	Value  string
+	Want   string
+}
+
+func (e *InputError) Error() string {
+	if e.Column == "" {
+		return fmt.Sprintf("line %d: %s", e.Line, e.Want)
+	}
+	return fmt.Sprintf("line %d: %s is %q, not %s", e.Line, e.Column, e.Value, e.Want)
+}
+
+// Read reads models from a CSV file whose first row names the columns, in any order. There are two kinds.
+//
+// Measured throughput has a row for each measurement: model, gpus, rate, and optionally gpu_type and nodes (1 where it is not said). Rates are in any unit that is the
+// same for all rows of a model. The type that a model names first is its reference type.
+//
+// Parameters have a row for each model: model, batch, alpha_c, beta_c, alpha_n, beta_n, alpha_r, beta_r, gamma, and optionally
+// max_batch, local_batch and noise, together with a column on:TYPE for each type of GPU whose speed against the reference type is known.
+func Read(r io.Reader) ([]*Model, error) {
+	rows := csv.NewReader(r)
+	rows.FieldsPerRecord = -1
+	header, err := rows.Read()
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	t := &reading{rows: rows, columns: map[string]int{}}
+	for i, name := range header {
+		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
+		if _, twice := t.columns[name]; twice {
+			return nil, &InputError{1, "", "", fmt.Sprintf("column %s is there twice", name)}
+		}
+		t.columns[name] = i
+	}
+	if _, ok := t.columns["alpha_c"]; ok {
+		return t.all(t.parameters, parameterColumns...)
+	}
+	return t.all(t.measurement, "model", "gpus", "rate")
+}
+
+func unreadable(err error) error {
+	var bad *csv.ParseError
+	switch {
+	case errors.Is(err, io.EOF):
+		return &InputError{Line: 1, Want: "a row of column names is missing: the file is empty"}
+	case errors.As(err, &bad):
+		return &InputError{Line: bad.Line, Want: bad.Err.Error()}
+	}
+	return fmt.Errorf("table of models: %w", err)
+}
+
+// reading is a file being read.
+type reading struct {
+	rows    *csv.Reader
+	columns map[string]int
+	models  []*Model
+	row     []string
+	line    int
+	err     error // the first one of this row
+}
+
+// all reads every row.
+func (t *reading) all(one func(), needed ...string) ([]*Model, error) {
+	for _, name := range needed {
+		if _, ok := t.columns[name]; !ok {
+			return nil, &InputError{Line: 1, Want: fmt.Sprintf("column %s is missing; needed are %s", name, strings.Join(needed, ", "))}
+		}
+	}
+	for {
+		row, err := t.rows.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		t.row = row
+		t.line, _ = t.rows.FieldPos(0)
+		if len(row) != len(t.columns) {
+			return nil, &InputError{Line: t.line, Want: fmt.Sprintf("%d fields, and the first row names %d columns", len(row), len(t.columns))}
+		}
+		if one(); t.err != nil {
+			return nil, t.err
+		}
+	}
+	if len(t.models) == 0 {
+		return nil, &InputError{Line: 1, Want: "no rows after the names of the columns"}
+	}
+	return t.models, nil
+}
+
+func (t *reading) text(column string) string {
+	if i, ok := t.columns[column]; ok {
+		return strings.TrimSpace(t.row[i])
+	}
+	return ""
+}
+
+// number is a finite number of at least some value; or, where the column is missing or empty, another.
+func (t *reading) number(column string, least, otherwise float64) float64 {
+	text := t.text(column)
+	if text == "" && !math.IsNaN(otherwise) {
+		return otherwise
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x >= least && x <= math.MaxFloat32) {
+		t.bad(column, fmt.Sprintf("a number of at least %g", least))
+	}
+	return x
+}
+
+// count is a whole number from 1 on.
+func (t *reading) count(column string, otherwise int) int {
+	text := t.text(column)
+	if text == "" && otherwise > 0 {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1<<20 {
+		t.bad(column, "a whole number from 1 on")
+	}
+	return n
+}
+
+func (t *reading) bad(column, want string) {
+	if t.err == nil {
+		t.err = &InputError{t.line, column, t.text(column), want}
+	}
+}
+
+// name is the row's model, and the model itself if an earlier row had it.
+func (t *reading) name() (string, *Model) {
+	name := t.text("model")
+	if name == "" {
+		t.bad("model", "a name")
+	}
+	for _, m := range t.models {
+		if strings.EqualFold(m.Name, name) {
+			return name, m
+		}
+	}
+	return name, nil
+}

@@ -1,0 +1,85 @@
+package elastic
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// room is what there is to give out: what is free and what running jobs have, as if all of them were stopped.
+type room struct {
+	nodes   []int          // GPUs, by node; none on those that take no jobs
+	byType  map[string]int // GPUs
+	total   int
+	largest int // the most that a node has
+}
+
+// roomOf counts it.
+func roomOf(v scheduler.View) *room {
+	nodes := v.Nodes()
+	r := &room{nodes: make([]int, len(nodes)), byType: map[string]int{}}
+	for i := range nodes {
+		r.nodes[i] = v.Free().On(nodes[i].ID)
+	}
+	shared := map[cluster.GPU]bool{}
+	for j := range v.Running() {
+		for _, gpu := range j.Placement() {
+			if !v.Free().Open(gpu.Node) {
+				continue
+			}
+			if j.Share() < cluster.WholeGPU {
+				if shared[gpu] {
+					continue
+				}
+				shared[gpu] = true
+			}
+			r.nodes[gpu.Node]++
+		}
+	}
+	for i, gpus := range r.nodes {
+		r.byType[nodes[i].GPUType] += gpus
+		r.total += gpus
+		r.largest = max(r.largest, gpus)
+	}
+	return r
+}
+
+// types are the types of GPU that there are, in order.
+func (r *room) types() []string {
+	var types []string
+	for gpuType, gpus := range r.byType {
+		if gpus > 0 {
+			types = append(types, gpuType)
+		}
+	}
+	slices.Sort(types)
+	return types
+}
+
+// take gives out so many GPUs of a type, of whatever type where it is empty; false where there are not so many.
+func (r *room) take(gpuType string, gpus int) bool {
+	if gpus > r.total || (gpuType != "" && gpus > r.byType[gpuType]) {
+		return false
+	}
+	r.total -= gpus
+	if gpuType != "" {
+		r.byType[gpuType] -= gpus
+	}
+	return true
+}
+
+// active are the jobs that want GPUs, waiting or running, by number.
+func active(v scheduler.View) []*scheduler.Job {
+	jobs := slices.AppendSeq(slices.Collect(v.Waiting()), v.Running())
+	slices.SortFunc(jobs, func(a, b *scheduler.Job) int { return cmp.Compare(a.ID(), b.ID()) })
+	return jobs
+}
+
+// bounds are the fewest and the most GPUs that a job can run on, at least one.
+func bounds(j *scheduler.Job) (fewest, most int) {
+	fewest, most = j.Bounds()
+	fewest = max(1, fewest)
+	return fewest, max(fewest, most)
+}

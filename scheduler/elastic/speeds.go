@@ -1,0 +1,76 @@
+package elastic
+
+import (
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// Speeds tells how fast jobs run by a Table: what a simulation believes. It is a scheduler.Speeds.
+//
+// A job's length is what it takes on the GPUs that it asks for: as many as it asks for, on as few nodes as they fit on, of the type that it asks for or
+// else of the reference type. Its GPUs exchange what they have computed after every step, so the slowest of them sets the pace.
+type Speeds struct {
+	table *Table
+
+	// adaptive: every job uses the batch that is best on what it has, as Pollux makes it do.
+	adaptive bool
+}
+
+// NewSpeeds is how fast jobs run that keep their batch.
+func NewSpeeds(t *Table) *Speeds { return &Speeds{table: t} }
+
+// NewAdaptiveSpeeds is how fast jobs run whose batch is fitted to what they have. On what a job asks for it is at least 1, too.
+func NewAdaptiveSpeeds(t *Table) *Speeds { return &Speeds{table: t, adaptive: true} }
+
+// Speed is how fast a job runs on given GPUs; 1 is as fast as on those that it asks for.
+func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.Node) float64 {
+	if len(on) == 0 {
+		return 0
+	}
+	m, spread, gpus := s.table.Model(j.Model()), on.Nodes(), len(on)
+	rate := m.Rate
+	if s.adaptive {
+		rate = func(nodes, gpus int) float64 { return s.table.goodput(m, nodes, gpus) }
+	}
+	return rate(spread, gpus) * slowest(m, on, nodes) / s.asked(m, j, nodes)
+}
+
+// asked is the throughput on what a job asks for.
+func (s *Speeds) asked(m *Model, j *scheduler.Job, nodes []cluster.Node) float64 {
+	fewest := fewestNodes(j, nodes)
+	rate := m.Rate(fewest, j.GPUs())
+	if j.GPUType() == "" {
+		return rate
+	}
+	return rate * m.On(j.GPUType(), fewest, j.GPUs())
+}
+
+// slowest is the rate of the slowest type in a placement.
+func slowest(m *Model, on cluster.Placement, nodes []cluster.Node) float64 {
+	spread, rate, last := on.Nodes(), 0.0, "-"
+	for i, gpu := range on {
+		gpuType := nodes[gpu.Node].GPUType
+		if i > 0 && gpuType == last {
+			continue
+		}
+		if r := m.On(gpuType, spread, len(on)); i == 0 || r < rate {
+			rate = r
+		}
+		last = gpuType
+	}
+	return rate
+}
+
+// fewestNodes is how many nodes a job needs at least, on nodes of the largest size that it can use.
+func fewestNodes(j *scheduler.Job, nodes []cluster.Node) int {
+	largest := 1
+	for i := range nodes {
+		if j.GPUType() == "" || j.GPUType() == nodes[i].GPUType {
+			largest = max(largest, nodes[i].GPUs)
+		}
+	}
+	return needs(j.GPUs(), largest)
+}
+
+// needs is how many nodes of a size so many GPUs are.
+func needs(gpus, size int) int { return (gpus + size - 1) / size }
