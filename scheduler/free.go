@@ -62,9 +62,6 @@ func (f *Free) Mask(node cluster.NodeID) uint64 {
 	return f.whole[node]
 }
 
-// Open reports whether a node takes jobs: it is neither down nor being emptied.
-func (f *Free) Open(node cluster.NodeID) bool { return !f.closed[node] }
-
 // Share is how much of a GPU is free, in thousandths.
 func (f *Free) Share(gpu cluster.GPU) int {
 	switch {

@@ -88,6 +88,9 @@ func (j *Job) GPUType() string {
 	return j.facts.GPUType
 }
 
+// OwnGPUType is the model that its owner says that it needs, or empty, whatever an Allocator chose.
+func (j *Job) OwnGPUType() string { return j.facts.GPUType }
+
 // GPUMemoryBytes is what it holds on each of its GPUs, or 0 where nobody said.
 func (j *Job) GPUMemoryBytes() int64 { return j.facts.GPUMemoryBytes }
 

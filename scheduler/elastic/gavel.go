@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
 // Gavel shares types of GPU out: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
@@ -20,7 +21,7 @@ import (
 // What a job has received and should have is added up from when Gavel first sees it, so that a new job has nothing to catch up on, and so that
 // targets may change. Jobs get as many GPUs as they ask for.
 type Gavel struct {
-	table    *Table
+	table    *throughput.Table
 	now      time.Duration // of the last call
 	accounts map[cluster.JobID]*account
 
@@ -44,11 +45,13 @@ type kind struct {
 }
 
 func kindOf(j *scheduler.Job) kind {
-	return kind{j.Model(), j.GPUs(), j.GPUType(), j.GPUMemoryBytes()}
+	return kind{j.Model(), j.GPUs(), j.OwnGPUType(), j.GPUMemoryBytes()}
 }
 
 // NewGavel is a Gavel that knows models by a table.
-func NewGavel(t *Table) *Gavel { return &Gavel{table: t, accounts: map[cluster.JobID]*account{}} }
+func NewGavel(t *throughput.Table) *Gavel {
+	return &Gavel{table: t, accounts: map[cluster.JobID]*account{}}
+}
 
 // negligible is a share that rounding left.
 const negligible = 1e-6
@@ -160,13 +163,13 @@ func (g *Gavel) rates(v scheduler.View, j *scheduler.Job, types []string) []floa
 	m, rates, largest := g.table.Model(j.Model()), make([]float64, len(types)), make([]int, len(types))
 	nodes := v.Nodes()
 	for i := range nodes {
-		if t, ok := slices.BinarySearch(types, nodes[i].GPUType); ok && v.Free().Open(nodes[i].ID) && v.Free().Suits(j, nodes[i].ID) {
+		if t, ok := slices.BinarySearch(types, nodes[i].GPUType); ok && !v.Free().Closed(nodes[i].ID) && suits(j, &nodes[i]) {
 			largest[t] = max(largest[t], nodes[i].GPUs)
 		}
 	}
 	for t, gpuType := range types {
 		if largest[t] > 0 {
-			n := needs(j.GPUs(), largest[t])
+			n := throughput.Nodes(j.GPUs(), largest[t])
 			rates[t] = m.Rate(n, j.GPUs()) * m.On(gpuType, n, j.GPUs())
 		}
 	}

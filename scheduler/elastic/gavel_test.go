@@ -3,11 +3,13 @@ package elastic
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
 // The example of the paper's §5: shares and rounds received so far, and who runs where in the next round.
@@ -87,17 +89,20 @@ func rounds(t *testing.T, g *Gavel, nodes []cluster.Node, jobs []cluster.Job, n 
 	return had
 }
 
-func paperTable(t *testing.T) *Table {
+func paperTable(t *testing.T) *throughput.Table {
 	t.Helper()
-	var models []*Model
-	for i, rate := range [][2]float64{{40, 10}, {12, 4}, {100, 50}} {
-		m := &measured{reference: "V100", curves: map[layout][]point{
-			{"V100", false}: {{1, rate[0]}},
-			{"K80", false}:  {{1, rate[1]}},
-		}}
-		models = append(models, &Model{Name: fmt.Sprint("m", i), Batch: 1, MaxBatch: 1, Local: 1, measured: m})
+	models, err := throughput.Read(strings.NewReader(`model,gpus,gpu_type,rate
+m0,1,V100,40
+m0,1,K80,10
+m1,1,V100,12
+m1,1,K80,4
+m2,1,V100,100
+m2,1,K80,50
+`))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return NewTable(models...)
+	return throughput.NewTable(models...)
 }
 
 // Over many rounds each job really gets the share that the paper's example gives it.
@@ -123,7 +128,7 @@ func TestRoundsAreFairOnOneType(t *testing.T) {
 	for id := range cluster.JobID(5) {
 		jobs = append(jobs, cluster.Job{ID: id, GPUs: 2, Model: "bert"})
 	}
-	for id, had := range rounds(t, NewGavel(NewTable()), machines(1, 4, "V100"), jobs, 200) {
+	for id, had := range rounds(t, NewGavel(throughput.NewTable()), machines(1, 4, "V100"), jobs, 200) {
 		if math.Abs(had["V100"]-0.4) > 0.02 {
 			t.Errorf("job %d had %.3f of its time, not 0.4", id, had["V100"])
 		}
@@ -139,7 +144,7 @@ func TestGavelMindsWhereJobsCanRun(t *testing.T) {
 		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 3, GPUs: 4, Model: "bert"}},
 		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 4, GPUs: 5, Model: "bert"}})
 	got := map[cluster.JobID]string{}
-	for _, a := range NewGavel(NewTable()).Allocate(v) {
+	for _, a := range NewGavel(throughput.NewTable()).Allocate(v) {
 		got[a.Job.ID()] = a.GPUType
 	}
 	if got[1] != "H100" || (got[2] != "V100") == (got[3] != "V100") || got[4] != "" {

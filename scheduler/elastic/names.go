@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
 // Parameters are what the policies of this package can be told.
 type Parameters struct {
-	Table *Table // of models; nil stands for our own
-	Seed  uint64 // of Pollux's search
+	Table *throughput.Table // of models; nil stands for our own
+	Seed  uint64            // of Pollux's search
 }
 
 // Names are the policies of this package.
@@ -21,15 +22,15 @@ func Names() []string { return []string{"gavel", "optimus", "pollux"} }
 func ByName(name string, p Parameters) (scheduler.Allocator, scheduler.Speeds, error) {
 	t := p.Table
 	if t == nil {
-		t = NewTable()
+		t = throughput.NewTable()
 	}
 	switch name {
 	case "gavel":
-		return NewGavel(t), NewSpeeds(t), nil
+		return NewGavel(t), throughput.NewSpeeds(t), nil
 	case "optimus":
-		return NewOptimus(t), NewSpeeds(t), nil
+		return NewOptimus(t), throughput.NewSpeeds(t), nil
 	case "pollux":
-		return NewPollux(t, p.Seed), NewAdaptiveSpeeds(t), nil
+		return NewPollux(t, p.Seed), throughput.NewAdaptiveSpeeds(t), nil
 	}
 	return nil, nil, fmt.Errorf("%w %q: there are %s", ErrUnknown, name, strings.Join(slices.Sorted(slices.Values(Names())), ", "))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
 // Optimus gives each GPU to the job that it brings furthest: Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning
@@ -17,18 +18,20 @@ import (
 // Those curves are convex in time, so nothing that respects the same bounds has a smaller sum of remaining times than what the second step comes to.
 // As in the paper, priorities do not count. A job that is overdue counts as having a tenth of its estimate before it.
 type Optimus struct {
-	table  *Table
+	table  *throughput.Table
 	curves map[curveKey]Curve
 }
 
 type curveKey struct {
-	model *Model
+	model *throughput.Model
 	node  int // GPUs of the largest node
 	most  int // GPUs, up to which the curve is to be right
 }
 
 // NewOptimus is an Optimus that knows models by a table.
-func NewOptimus(t *Table) *Optimus { return &Optimus{table: t, curves: map[curveKey]Curve{}} }
+func NewOptimus(t *throughput.Table) *Optimus {
+	return &Optimus{table: t, curves: map[curveKey]Curve{}}
+}
 
 // claim is what Optimus knows of a job.
 type claim struct {
@@ -60,7 +63,7 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 }
 
 func (o *Optimus) claim(v scheduler.View, j *scheduler.Job, node int) *claim {
-	c := &claim{job: j, gpuType: j.GPUType()}
+	c := &claim{job: j, gpuType: j.OwnGPUType()}
 	c.fewest, c.most = bounds(j)
 	c.curve = o.curve(o.table.Model(j.Model()), max(1, node), max(c.most, j.GPUs()))
 	remaining := j.Remaining(v.Now())
@@ -72,14 +75,14 @@ func (o *Optimus) claim(v scheduler.View, j *scheduler.Job, node int) *claim {
 }
 
 // curve fits a model's curve to as many GPUs as a job may get, on as few nodes as they fit on.
-func (o *Optimus) curve(m *Model, node, most int) Curve {
+func (o *Optimus) curve(m *throughput.Model, node, most int) Curve {
 	key := curveKey{m, node, max(8, 1<<bits.Len(uint(most-1)))}
 	if c, known := o.curves[key]; known {
 		return c
 	}
 	var samples []sample
 	for n := 1; n <= key.most; n *= 2 {
-		samples = append(samples, sample{n, m.Batch / m.Rate(needs(n, node), n)})
+		samples = append(samples, sample{n, m.Batch / m.Rate(throughput.Nodes(n, node), n)})
 	}
 	o.curves[key] = fit(samples)
 	return o.curves[key]

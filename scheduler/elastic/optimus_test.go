@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
 // cheapest is the least sum of remaining times that any way to give out GPUs comes to, by trying all.
@@ -84,7 +85,7 @@ func given(v scheduler.View, a scheduler.Allocator) map[cluster.JobID]int {
 }
 
 func TestOptimusGivesWhereItHelps(t *testing.T) {
-	o := NewOptimus(NewTable())
+	o := NewOptimus(throughput.NewTable())
 	// Alone, a job gets what it can use; a longer one gets more than a shorter one; the shortest are first where there is too little.
 	v := scheduler.Trial(0, machines(1, 8, "V100"), elasticJob(1, "resnet50", 8, time.Hour))
 	if got := given(v, o); got[1] != 8 {
@@ -114,7 +115,7 @@ func scene(random *rand.Rand) *scheduler.Moment {
 	}
 	free := map[cluster.NodeID]int{}
 	var jobs []scheduler.Made
-	names := NewTable().Models()
+	names := throughput.NewTable().Models()
 	now := 10 * time.Hour
 	for id := range cluster.JobID(random.IntN(15)) {
 		j := scheduler.Made{Phase: scheduler.Waiting, Preemptions: random.IntN(20)}
@@ -183,7 +184,7 @@ func breach(v scheduler.View, answer []scheduler.Allocation) string {
 }
 
 func TestBudgetsAndBoundsAreNeverBroken(t *testing.T) {
-	table := NewTable()
+	table := throughput.NewTable()
 	for seed := range uint64(400) {
 		v := scene(rand.New(rand.NewPCG(seed, 0)))
 		for _, name := range Names() {

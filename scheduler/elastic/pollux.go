@@ -6,6 +6,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
 // Pollux gives GPUs out so that training gets on: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021,
@@ -15,9 +16,9 @@ import (
 // and keeps what is better (search.go). The numbers are drawn from the seed and the time: the same moment gets the same answer.
 //
 // A job may have at most twice the GPUs that it ever had, because nobody knows how it does on more. It is meant for jobs whose batch size is adapted to
-// what they have: simulate it with NewAdaptiveSpeeds. All types of GPU are alike to it, but a job gets none that it cannot run on.
+// what they have: simulate it with throughput.NewAdaptiveSpeeds. All types of GPU are alike to it, but a job gets none that it cannot run on.
 type Pollux struct {
-	table  *Table
+	table  *throughput.Table
 	seed   uint64
 	effort int
 
@@ -35,7 +36,7 @@ const (
 )
 
 // NewPollux is a Pollux that knows models by a table.
-func NewPollux(t *Table, seed uint64) *Pollux {
+func NewPollux(t *throughput.Table, seed uint64) *Pollux {
 	return &Pollux{table: t, seed: seed, effort: 12, Delta: polluxRestart, most: map[cluster.JobID]int{}}
 }
 
@@ -91,13 +92,13 @@ func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *room, jobs int)
 		e.penalty = restart(v.Now()-j.Submitted(), j.Preemptions(), p.Delta)
 	}
 	model := p.table.Model(j.Model())
-	fair := min(max(needs(room.total, jobs), fewest), most)
-	unit := p.table.goodput(model, needs(fair, max(1, room.largest)), fair)
+	fair := min(max(throughput.Nodes(room.total, jobs), fewest), most)
+	unit := p.table.Goodput(model, throughput.Nodes(fair, max(1, room.largest)), fair)
 	for spread := range e.speedup {
 		for gpus := range e.most + 1 {
 			s := 0.0
 			if gpus > 0 {
-				s = p.table.goodput(model, spread+1, gpus) / unit
+				s = p.table.Goodput(model, spread+1, gpus) / unit
 			}
 			e.speedup[spread] = append(e.speedup[spread], s)
 		}
@@ -107,13 +108,13 @@ func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *room, jobs int)
 
 // barred are the nodes whose GPUs a job cannot use; nil where it can use all.
 func barred(v scheduler.View, j *scheduler.Job) []bool {
-	if j.GPUType() == "" && j.GPUMemoryBytes() == 0 {
+	if j.OwnGPUType() == "" && j.GPUMemoryBytes() == 0 {
 		return nil
 	}
 	nodes := v.Nodes()
 	out := make([]bool, len(nodes))
 	for i := range nodes {
-		out[i] = !v.Free().Suits(j, nodes[i].ID)
+		out[i] = !suits(j, &nodes[i])
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
 func TestRestartPenaltyByHand(t *testing.T) {
@@ -105,7 +106,7 @@ func exhaust(m *matrix) float64 {
 // small is a random problem that can be exhausted.
 func small(random *rand.Rand, nodes, gpus, jobs int) *matrix {
 	m := &matrix{}
-	table := NewTable()
+	table := throughput.NewTable()
 	names := table.Models()
 	for range 1 + random.IntN(nodes) {
 		m.nodes = append(m.nodes, 1+random.IntN(gpus))
@@ -190,7 +191,7 @@ func TestPolluxSearchKeepsTheRulesOnManyNodes(t *testing.T) {
 }
 
 func TestPolluxGrowsByDoubling(t *testing.T) {
-	p := NewPollux(NewTable(), 1)
+	p := NewPollux(throughput.NewTable(), 1)
 	nodes := machines(2, 8, "")
 	j := elasticJob(1, "resnet50", 16, 10*time.Hour)
 	for i, want := range []int{2, 4, 8, 16, 16} {
@@ -208,7 +209,7 @@ func TestPolluxWeighsRestarts(t *testing.T) {
 	move := func(preemptions int) int {
 		j := elasticJob(1, "resnet50", 4, 10*time.Hour)
 		j.Phase, j.On, j.Preemptions = scheduler.Running, cluster.Placement{{Node: 0, Index: 0}, {Node: 0, Index: 1}}, preemptions
-		return NewPollux(NewTable(), 1).Allocate(scheduler.Trial(time.Hour, machines(1, 4, ""), j))[0].GPUs
+		return NewPollux(throughput.NewTable(), 1).Allocate(scheduler.Trial(time.Hour, machines(1, 4, ""), j))[0].GPUs
 	}
 	if n := move(0); n != 4 {
 		t.Errorf("a job that was never restarted has %d GPUs", n)

@@ -26,7 +26,7 @@ func roomOf(v scheduler.View) *room {
 	shared := map[cluster.GPU]bool{}
 	for j := range v.Running() {
 		for _, gpu := range j.Placement() {
-			if !v.Free().Open(gpu.Node) {
+			if v.Free().Closed(gpu.Node) {
 				continue
 			}
 			if j.Share() < cluster.WholeGPU {
@@ -82,4 +82,9 @@ func bounds(j *scheduler.Job) (fewest, most int) {
 	fewest, most = j.Bounds()
 	fewest = max(1, fewest)
 	return fewest, max(fewest, most)
+}
+
+// suits reports whether a job can run on a node's GPUs. What an allocation named for the run that is on does not count, as it would for Free.Suits.
+func suits(j *scheduler.Job, node *cluster.Node) bool {
+	return (j.OwnGPUType() == "" || j.OwnGPUType() == node.GPUType) && (node.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= node.GPUMemoryBytes)
 }

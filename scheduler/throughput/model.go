@@ -1,4 +1,4 @@
-package elastic
+package throughput
 
 import "math"
 

@@ -1,4 +1,4 @@
-package elastic
+package throughput
 
 // builtin are models with numbers of our own: round ones, of the size that published measurements of such trainings have, on a V100.
 // They are meant for comparing policies. Who wants to know about his own jobs measures them (see Read).

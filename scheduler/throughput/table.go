@@ -1,4 +1,4 @@
-package elastic
+package throughput
 
 import (
 	"slices"
@@ -59,8 +59,8 @@ func (t *Table) Models() []string {
 	return names
 }
 
-// goodput is the model's goodput, which is worked out once.
-func (t *Table) goodput(m *Model, nodes, gpus int) float64 {
+// Goodput is a model's goodput, which is worked out once.
+func (t *Table) Goodput(m *Model, nodes, gpus int) float64 {
 	q := question{m, nodes > 1, gpus}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-package elastic
+package throughput
 
 import (
 	"github.com/phos-gpu/phos/cluster"
@@ -30,7 +30,7 @@ func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.N
 	m, spread, gpus := s.table.Model(j.Model()), on.Nodes(), len(on)
 	rate := m.Rate
 	if s.adaptive {
-		rate = func(nodes, gpus int) float64 { return s.table.goodput(m, nodes, gpus) }
+		rate = func(nodes, gpus int) float64 { return s.table.Goodput(m, nodes, gpus) }
 	}
 	return rate(spread, gpus) * slowest(m, on, nodes) / s.asked(m, j, nodes)
 }
@@ -39,10 +39,10 @@ func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.N
 func (s *Speeds) asked(m *Model, j *scheduler.Job, nodes []cluster.Node) float64 {
 	fewest := fewestNodes(j, nodes)
 	rate := m.Rate(fewest, j.GPUs())
-	if j.GPUType() == "" {
+	if j.OwnGPUType() == "" {
 		return rate
 	}
-	return rate * m.On(j.GPUType(), fewest, j.GPUs())
+	return rate * m.On(j.OwnGPUType(), fewest, j.GPUs())
 }
 
 // slowest is the rate of the slowest type in a placement.
@@ -65,12 +65,12 @@ func slowest(m *Model, on cluster.Placement, nodes []cluster.Node) float64 {
 func fewestNodes(j *scheduler.Job, nodes []cluster.Node) int {
 	largest := 1
 	for i := range nodes {
-		if j.GPUType() == "" || j.GPUType() == nodes[i].GPUType {
+		if j.OwnGPUType() == "" || j.OwnGPUType() == nodes[i].GPUType {
 			largest = max(largest, nodes[i].GPUs)
 		}
 	}
-	return needs(j.GPUs(), largest)
+	return Nodes(j.GPUs(), largest)
 }
 
-// needs is how many nodes of a size so many GPUs are.
-func needs(gpus, size int) int { return (gpus + size - 1) / size }
+// Nodes is how many nodes of a size so many GPUs are, at least.
+func Nodes(gpus, size int) int { return (gpus + size - 1) / size }
