@@ -1,6 +1,7 @@
 package nesting
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -30,8 +31,11 @@ func library() string {
 	if real, ok := lab.Driver(); ok {
 		return real
 	}
-	return filepath.Join(lab.Bin(), "libphos.so")
+	return cmp.Or(os.Getenv(otherLibrary), filepath.Join(lab.Bin(), "libphos.so"))
 }
+
+// otherLibrary names a driver in front of ours.
+const otherLibrary = "PHOS_TEST_LIBRARY"
 
 // inner starts the phosd behind the driver, unless there is a driver that needs none, and returns its socket.
 func inner(t *testing.T) string {

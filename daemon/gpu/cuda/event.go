@@ -33,6 +33,7 @@ type mark struct {
 	settled bool
 	native  cudadrv.Event // zero: it is over since clock
 	clock   time.Duration
+	epoch   *epoch        // from which native is timed; nil where nobody asks when it was
 	ready   chan struct{} // made by the first who waits for settled
 }
 
@@ -70,14 +71,21 @@ func (m *mark) drop() {
 	if m == nil || m.users.Add(-1) > 0 {
 		return
 	}
+	c := m.context
 	if m.native != 0 {
-		m.context.eventsFor(m.timing).put(m.native)
+		c.eventsFor(m.timing).put(m.native)
+	}
+	if m.epoch != nil {
+		c.clock.leave(c, m.epoch)
 	}
 }
 
-// record has the driver record the mark, in a stream, whose mu is held.
+// record has the driver record the mark, once, in a stream, whose mu is held.
 func (m *mark) record(s *Stream) error {
 	c := m.context
+	if m.timing {
+		m.epoch = c.clock.epoch(c)
+	}
 	native, err := c.eventsFor(m.timing).take()
 	if err == nil {
 		err = c.driver.EventRecord(c.native, native, s.native)
@@ -268,31 +276,122 @@ func (c *Context) eventsFor(timing bool) *pool[cudadrv.Event] {
 	return &c.untimed
 }
 
-// clock is what a context's events are timed by: the driver's timer, counted from an event of its own, which was reached when
-// the clock said origin.
+// clock is what a context's events are timed by: the driver's timer. The driver says times between two events only, as a float of
+// milliseconds, which tells microseconds apart for some seconds; so each recording is timed from an epoch that is not much older.
 type clock struct {
-	base   cudadrv.Event
-	origin time.Duration
-	zero   time.Time // when the clock said 0, by this machine's
+	zero time.Time // when the clock said 0, by this machine's
+
+	mu     sync.Mutex
+	latest *epoch
 }
 
+// epoch is an event of our own, from which later ones are timed. The clock's mu guards it.
+type epoch struct {
+	native cudadrv.Event
+	made   time.Time
+	// before is the epoch that this one is timed from; nil once at, what the clock said here, is known.
+	before *epoch
+	at     time.Duration
+	users  int // marks, a later epoch, and the clock
+}
+
+// epochAge is how old an epoch is before there is another. A float has 24 bits: 61 nanoseconds at this age.
+const epochAge = time.Second
+
 // start lets a clock go on from what an earlier one said.
-func (k *clock) start(c *Context, from time.Duration) (err error) {
-	if k.base, err = c.driver.EventCreate(c.native, 0); err != nil {
+func (k *clock) start(c *Context, from time.Duration) error {
+	first, err := c.newEpoch()
+	if err != nil {
 		return err
 	}
-	if err := c.driver.EventRecord(c.native, k.base, c.aside); err != nil {
+	if err := c.driver.EventSynchronize(c.native, first.native); err != nil {
 		return err
 	}
-	if err := c.driver.EventSynchronize(c.native, k.base); err != nil {
-		return err
-	}
-	k.origin, k.zero = from, time.Now().Add(-from)
+	first.at = from
+	k.latest, k.zero = first, time.Now().Add(-from)
 	return nil
+}
+
+func (c *Context) newEpoch() (*epoch, error) {
+	native, err := c.timed.take()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.driver.EventRecord(c.native, native, c.aside); err != nil {
+		c.timed.put(native)
+		return nil, err
+	}
+	return &epoch{native: native, made: time.Now(), users: 1}, nil
 }
 
 // now is what the clock says for what no event of the driver was recorded.
 func (k *clock) now() time.Duration { return time.Since(k.zero) }
+
+// epoch is what a recording that is made now is to be timed from; whoever asks gives it back by leave. Where the driver makes no
+// new one, an old one does, less precisely.
+func (k *clock) epoch(c *Context) *epoch {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// An epoch comes only after the one before is timed, so that there are never more than two whose time is unknown.
+	if old := k.latest; time.Since(old.made) > epochAge && c.driver.EventQuery(c.native, old.native) == nil && k.settle(c, old) == nil {
+		if next, err := c.newEpoch(); err == nil {
+			next.before, k.latest = old, next // old's use by the clock is next's now
+		}
+	}
+	k.latest.users++
+	return k.latest
+}
+
+// settle finds out when an epoch was, which it must have been. mu is held.
+func (k *clock) settle(c *Context, e *epoch) error {
+	if e.before == nil {
+		return nil
+	}
+	ms, err := c.driver.EventElapsedTime(c.native, e.before.native, e.native)
+	if err != nil {
+		return err
+	}
+	e.at = e.before.at + duration(ms)
+	k.release(c, e.before)
+	e.before = nil
+	return nil
+}
+
+// leave gives up one use of an epoch.
+func (k *clock) leave(c *Context, e *epoch) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.release(c, e)
+}
+
+// release is leave with mu held.
+func (k *clock) release(c *Context, e *epoch) {
+	if e.users--; e.users == 0 {
+		c.timed.put(e.native)
+	}
+}
+
+// time is what the clock said when something happened that was timed from an epoch.
+func (k *clock) time(c *Context, from *epoch, happened cudadrv.Event) (time.Duration, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if from.before != nil {
+		// It was recorded before what has happened, but in another stream.
+		if err := c.driver.EventSynchronize(c.native, from.native); err != nil {
+			return 0, err
+		}
+	}
+	if err := k.settle(c, from); err != nil {
+		return 0, err
+	}
+	ms, err := c.driver.EventElapsedTime(c.native, from.native, happened)
+	return from.at + duration(ms), err
+}
+
+// duration is a time as the driver says it, who counts in whole nanoseconds.
+func duration(ms float32) time.Duration {
+	return time.Duration(math.Round(float64(ms) * float64(time.Millisecond)))
+}
 
 // moment is what the clock said when the mark was reached, which it is.
 func (m *mark) moment() (time.Duration, error) {
@@ -301,12 +400,8 @@ func (m *mark) moment() (time.Duration, error) {
 		return m.clock, nil
 	}
 	c := m.context
-	ms, err := c.driver.EventElapsedTime(c.native, c.clock.base, native)
-	if err != nil {
-		return 0, c.noted("ask when an event happened", err)
-	}
-	// The driver counts in whole nanoseconds, and says them as a fraction.
-	return c.clock.origin + time.Duration(math.Round(float64(ms)*float64(time.Millisecond))), nil
+	at, err := c.clock.time(c, m.epoch, native)
+	return at, c.noted("ask when an event happened", err)
 }
 
 // Continuation is what a context that takes this one's place has to know.
