@@ -35,7 +35,7 @@ func TestWalks(t *testing.T) {
 		{"the shortest goes first", machines(1, 1), Policies{Order: byRemaining{}, Preempt: enough{}},
 			[]cluster.Job{task(0, 0, 10*s, 1), task(1, 2*s, 3*s, 1), task(2, 3*s, 9*s, 1)}, []time.Duration{13 * s, 5 * s, 22 * s}, 1},
 		{"the least served goes first, a quantum at a time", machines(1, 1), Policies{Order: byService{}, Preempt: enough{}, Quantum: 4 * s},
-			[]cluster.Job{task(0, 0, 8*s, 1), task(1, 0, 8*s, 1)}, []time.Duration{12*s + 1, 16 * s}, 2},
+			[]cluster.Job{task(0, 0, 8*s, 1), task(1, 0, 8*s, 1)}, []time.Duration{12 * s, 16 * s}, 2},
 		{"decisions in rounds", machines(1, 1), Policies{Order: byNothing{}, Round: 10 * s},
 			[]cluster.Job{task(0, 1*s, 12*s, 1), task(1, 2*s, 1*s, 1)}, []time.Duration{22 * s, 31 * s}, 0},
 	}

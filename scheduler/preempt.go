@@ -42,13 +42,15 @@ func held(jobs []*Job) (gpus int) {
 	return gpus
 }
 
-// again lets the walk begin anew where more has become free than was needed.
+// again lets the walk begin anew where more has become free than was needed, or where it has passed the place of a stopped job: one of
+// equal rank that was submitted earlier.
 func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
-	freed := 0
+	freed, passed := 0, false
 	for _, v := range stopped {
 		freed += v.GPUs()
+		passed = passed || v.rank.Compare(j.rank) == 0
 	}
-	if freed > j.GPUs() {
+	if freed > j.GPUs() || passed {
 		*w = *e.newWalk()
 	}
 }
@@ -96,7 +98,7 @@ func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed fl
 // anyBehind reports whether there may be a candidate.
 func (e *Engine) anyBehind(j *Job) bool {
 	for _, s := range j.group.series {
-		if last := s.jobs.root.before(nil); last != nil && last.job.rankAt(e.now).Compare(j.rank) > 0 {
+		if last := s.jobs.root.before(nil); last != nil && e.hadTurn(last.job, j) {
 			return true
 		}
 	}
@@ -127,7 +129,7 @@ func (e *Engine) helps(v, j *Job) bool {
 // ownGroup offers the jobs of a job's own group that rank behind it.
 func (e *Engine) ownGroup(j *Job, offer func(*Job) bool) bool {
 	for v := range j.group.last(e.now) {
-		if v.rankAt(e.now).Compare(j.rank) <= 0 {
+		if !e.hadTurn(v, j) {
 			return true
 		}
 		if !offer(v) {
@@ -135,6 +137,13 @@ func (e *Engine) ownGroup(j *Job, offer func(*Job) bool) bool {
 		}
 	}
 	return true
+}
+
+// hadTurn reports whether a running job ranks behind a waiting one. Where jobs keep their GPUs for a quantum, one that is only just level
+// and will rank behind at the next moment does already: so equals take turns at whole quanta.
+func (e *Engine) hadTurn(v, j *Job) bool {
+	order := v.rankAt(e.now).Compare(j.rank)
+	return order > 0 || order == 0 && v.rank.Growth > 0 && e.policies.Quantum > 0
 }
 
 // otherGroups offers the jobs of groups that rank behind a job's own even when that has what the job asks for. What is offered counts
@@ -209,7 +218,7 @@ func (e *Engine) overtaken() (at time.Duration, ok bool) {
 			continue
 		}
 		for _, s := range j.group.series {
-			if t, will := s.crossing(j, e.now); will && (!ok || t < at) {
+			if t, will := s.crossing(j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
 				at, ok = t, true
 			}
 		}
@@ -217,8 +226,8 @@ func (e *Engine) overtaken() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// crossing is when the next job of a series will rank behind a waiting one.
-func (s *series) crossing(j *Job, now time.Duration) (time.Duration, bool) {
+// crossing is when the next job of a series will rank behind a waiting one; where jobs take turns, when they are level.
+func (s *series) crossing(j *Job, now time.Duration, turns bool) (time.Duration, bool) {
 	if s.growth <= 0 {
 		return 0, false
 	}
@@ -232,5 +241,9 @@ func (s *series) crossing(j *Job, now time.Duration) (time.Duration, bool) {
 	if !(seconds < math.MaxInt64/2e9) {
 		return 0, false
 	}
-	return max(now, time.Duration(math.Ceil(seconds*1e9))) + 1, true
+	at := time.Duration(math.Ceil(seconds * 1e9))
+	if turns {
+		return max(now+1, at), true
+	}
+	return max(now, at) + 1, true
 }

@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// Faults say what goes wrong. Every draw depends on the seed and on whom it is about, and on nothing else: two policies see the same
+// nodes fail at the same times.
+type Faults struct {
+	Seed uint64
+	// JobMTBF is how long a job works on average until it fails; 0 means that none does.
+	JobMTBF time.Duration
+	// NodeMTBF and NodeRepair are how long a node is up and down on average; 0 means that none fails.
+	NodeMTBF, NodeRepair time.Duration
+	// Nodes are failures by name and time, in any order.
+	Nodes []NodeEvent
+}
+
+// NodeEvent is something that happens to a node.
+type NodeEvent struct {
+	At   time.Duration
+	Node cluster.NodeID
+	Kind scheduler.Kind // NodeDown, NodeUp or Drained
+}
+
+// Streams of random numbers, one for each kind of thing that fails.
+const (
+	jobStream = iota + 1
+	nodeStream
+)
+
+type faults struct {
+	Faults
+	listed  []NodeEvent // yet to come
+	drawn   []draw      // per node, when its state changes next
+	soonest int         // of drawn
+	down    []bool
+	downs   int
+}
+
+type draw struct {
+	at     time.Duration
+	random *rand.Rand
+}
+
+func newFaults(f Faults, nodes []cluster.Node) *faults {
+	all := &faults{Faults: f, listed: slices.Clone(f.Nodes), down: make([]bool, len(nodes))}
+	slices.SortStableFunc(all.listed, func(a, b NodeEvent) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Node, b.Node)) })
+	if f.NodeMTBF > 0 {
+		for i := range nodes {
+			random := rand.New(rand.NewPCG(f.Seed, nodeStream<<56|uint64(i)))
+			all.drawn = append(all.drawn, draw{exponential(random, f.NodeMTBF), random})
+		}
+		all.find()
+	}
+	return all
+}
+
+// exponential draws a time of at least a nanosecond, and at most what can be added to another.
+func exponential(random *rand.Rand, mean time.Duration) time.Duration {
+	return time.Duration(min(max(1, random.ExpFloat64()*float64(mean)), math.MaxInt64/4))
+}
+
+func (f *faults) find() {
+	for i := range f.drawn {
+		if f.drawn[i].at < f.drawn[f.soonest].at {
+			f.soonest = i
+		}
+	}
+}
+
+// next is when something happens to a node.
+func (f *faults) next() (at time.Duration, more bool) {
+	if len(f.listed) > 0 {
+		at, more = f.listed[0].At, true
+	}
+	if len(f.drawn) > 0 && (!more || f.drawn[f.soonest].at < at) {
+		at, more = f.drawn[f.soonest].at, true
+	}
+	return at, more
+}
+
+// mayHelp reports whether jobs that wait while nothing else happens may start because of what is to come: a node returns.
+func (f *faults) mayHelp() bool { return f.downs > 0 }
+
+// happen adds what happens until now to events. A node that is down does not fail again.
+func (f *faults) happen(events []scheduler.Event, now time.Duration) []scheduler.Event {
+	for len(f.listed) > 0 && f.listed[0].At <= now {
+		events = f.enter(events, f.listed[0])
+		f.listed = f.listed[1:]
+	}
+	for len(f.drawn) > 0 && f.drawn[f.soonest].at <= now {
+		each := &f.drawn[f.soonest]
+		event := NodeEvent{At: each.at, Node: cluster.NodeID(f.soonest), Kind: scheduler.NodeDown}
+		mean := f.NodeRepair
+		if f.down[f.soonest] {
+			event.Kind, mean = scheduler.NodeUp, f.NodeMTBF
+		}
+		events = f.enter(events, event)
+		each.at += exponential(each.random, mean)
+		f.find()
+	}
+	return events
+}
+
+func (f *faults) enter(events []scheduler.Event, e NodeEvent) []scheduler.Event {
+	up := e.Kind == scheduler.NodeUp
+	if f.down[e.Node] != up {
+		return events
+	}
+	f.down[e.Node] = !up
+	if up {
+		f.downs--
+	} else {
+		f.downs++
+	}
+	return append(events, scheduler.Event{Kind: e.Kind, Node: e.Node})
+}
+
+// failure draws when a run of a job fails, if it works from some time on.
+func (f *faults) failure(job cluster.JobID, run int, from time.Duration) (at time.Duration, fails bool) {
+	if f.JobMTBF <= 0 {
+		return 0, false
+	}
+	random := rand.New(rand.NewPCG(f.Seed^uint64(job)*0x9e3779b97f4a7c15, jobStream<<56|uint64(run)))
+	return from + exponential(random, f.JobMTBF), true
+}
+
+// Misjudge makes every estimate wrong by a factor of up to 1+by, in either direction, as the seed decides for each job.
+func Misjudge(jobs []cluster.Job, by float64, seed uint64) {
+	for i := range jobs {
+		random := rand.New(rand.NewPCG(seed, uint64(jobs[i].ID)))
+		factor := math.Exp((2*random.Float64() - 1) * math.Log1p(by))
+		jobs[i].Estimate = max(time.Nanosecond, time.Duration(float64(jobs[i].Length)*factor))
+	}
+}

@@ -1,0 +1,247 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// Options say what a simulation is of.
+type Options struct {
+	Nodes    []cluster.Node
+	Policies scheduler.Policies
+	Track    Track
+	Faults   Faults
+	// Until ends the simulation before all jobs have; 0 is never.
+	Until time.Duration
+	// Progress is told now and then how many jobs have ended.
+	Progress func(ended, total int)
+}
+
+// look is how many steps pass between two looks at the context.
+const look = 256
+
+// Play plays jobs to an engine until those that count have ended. When the context ends before, or Until comes, the result is what there is
+// by then, marked as partial. Jobs that can never start again, because nodes are gone for good, stay unfinished.
+func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
+	s, err := newSimulation(jobs, o)
+	if err != nil {
+		return nil, err
+	}
+	for steps := 0; s.rec.Left() > 0; steps++ {
+		if steps%look == 0 {
+			if ctx.Err() != nil {
+				return s.rec.Result(s.now, true), nil
+			}
+			if o.Progress != nil {
+				o.Progress(s.rec.Ended(), len(jobs))
+			}
+		}
+		at, any := s.next()
+		if !any {
+			break
+		}
+		if o.Until > 0 && at > o.Until {
+			return s.rec.Result(o.Until, true), nil
+		}
+		if err := s.step(at); err != nil {
+			return nil, fmt.Errorf("at %s s: %w", Seconds(at), err)
+		}
+	}
+	if o.Progress != nil {
+		o.Progress(s.rec.Ended(), len(jobs))
+	}
+	return s.rec.Result(s.now, false), nil
+}
+
+// simulation is the executor in virtual time: it knows when what runs will end.
+type simulation struct {
+	jobs   []cluster.Job
+	engine *scheduler.Engine
+	rec    *Recorder
+	faults *faults
+
+	now      time.Duration
+	arrivals []int32 // yet to come, the next first
+	index    map[cluster.JobID]int32
+	states   []state
+	ends     queue // of runs, some of which were stopped meanwhile
+	events   []scheduler.Event
+
+	arrived, ended, running int
+	busy                    int64 // thousandths of a GPU
+	futile                  int   // steps for the engine's sake alone, in which it did nothing, since anything else happened
+}
+
+// state is what the executor knows of a job.
+type state struct {
+	run      int32 // that is on; 0 while there is none
+	failures int32
+	gpus     int32 // of the run
+}
+
+func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
+	engine, err := scheduler.New(o.Nodes, o.Policies)
+	if err != nil {
+		return nil, err
+	}
+	s := &simulation{
+		jobs: jobs, engine: engine, rec: NewRecorder(jobs, o.Nodes, o.Track), states: make([]state, len(jobs)),
+		index: make(map[cluster.JobID]int32, len(jobs)), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
+	}
+	for i := range jobs {
+		s.arrivals[i] = int32(i)
+		s.index[jobs[i].ID] = int32(i)
+	}
+	if len(s.index) < len(jobs) {
+		return nil, fmt.Errorf("two jobs have the same number")
+	}
+	slices.SortFunc(s.arrivals, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(jobs[a].Submit, jobs[b].Submit), cmp.Compare(jobs[a].ID, jobs[b].ID))
+	})
+	return s, nil
+}
+
+// patience is how often the engine may look again at jobs that wait while nothing runs and nothing is to come.
+const patience = 1000
+
+// next is when something happens: an arrival, the end of a run, something with a node, or what the engine waits for. Where all that is
+// left are jobs that wait and an engine that has looked at them again and again, nothing will ever happen.
+func (s *simulation) next() (at time.Duration, any bool) {
+	consider := func(t time.Duration) {
+		if !any || t < at {
+			at, any = t, true
+		}
+	}
+	if len(s.arrivals) > 0 {
+		consider(s.jobs[s.arrivals[0]].Submit)
+	}
+	for s.ends.len() > 0 && s.states[s.ends.first().job].run != s.ends.first().run {
+		s.ends.pop()
+	}
+	if s.ends.len() > 0 {
+		consider(s.ends.first().at)
+	}
+	if t, more := s.faults.next(); more && (any || s.faults.mayHelp()) {
+		consider(t)
+	}
+	if t, wants := s.engine.Wake(); wants && (any || s.futile < patience) {
+		consider(t)
+	}
+	return max(at, s.now), any
+}
+
+// step tells the engine all that happens at one time, and does what it says.
+func (s *simulation) step(at time.Duration) error {
+	s.now, s.events = at, s.events[:0]
+	for len(s.arrivals) > 0 && s.jobs[s.arrivals[0]].Submit <= at {
+		s.events = append(s.events, scheduler.Event{Kind: scheduler.Submitted, Facts: &s.jobs[s.arrivals[0]]})
+		s.arrivals = s.arrivals[1:]
+		s.arrived++
+	}
+	for s.ends.len() > 0 && s.ends.first().at <= at {
+		if end := s.ends.pop(); s.states[end.job].run == end.run {
+			s.finish(end)
+		}
+	}
+	s.events = s.faults.happen(s.events, at)
+	plan, err := s.engine.Step(at, s.events)
+	if err != nil {
+		return err
+	}
+	s.stop(plan.Stops)
+	s.start(plan.Starts)
+	if len(s.events)+len(plan.Stops)+len(plan.Starts) == 0 {
+		s.futile++
+		return nil
+	}
+	s.futile = 0
+	s.note()
+	return nil
+}
+
+// finish ends a run, well or badly.
+func (s *simulation) finish(end ending) {
+	id := s.jobs[end.job].ID
+	if end.fails {
+		s.states[end.job].failures++
+		s.rec.Failed(int(end.job))
+		s.events = append(s.events, scheduler.Event{Kind: scheduler.Failed, Job: id, Run: int(end.run)})
+		s.leave(end.job)
+		s.rec.Stopped(int(end.job), s.now)
+		return
+	}
+	s.events = append(s.events, scheduler.Event{Kind: scheduler.Finished, Job: id, Run: int(end.run)})
+	s.leave(end.job)
+	s.rec.Finished(int(end.job), s.now, Done)
+	s.ended++
+}
+
+// leave takes a job off its GPUs.
+func (s *simulation) leave(job int32) {
+	state := &s.states[job]
+	if state.run == 0 {
+		return
+	}
+	s.busy -= int64(state.gpus) * s.share(job)
+	state.run, state.gpus = 0, 0
+	s.running--
+}
+
+func (s *simulation) share(job int32) int64 {
+	if share := s.jobs[job].Share; share > 0 {
+		return int64(share)
+	}
+	return cluster.WholeGPU
+}
+
+func (s *simulation) stop(stops []scheduler.Stop) {
+	for _, stop := range stops {
+		i := s.index[stop.Job]
+		ran := s.states[i].run != 0
+		s.leave(i)
+		switch {
+		case stop.How == scheduler.Withdraw:
+			s.rec.Finished(int(i), s.now, Lost)
+			s.ended++
+		case stop.How == scheduler.Checkpoint:
+			s.rec.Preempted(int(i), s.now)
+		case ran: // its node is lost
+			s.rec.Failed(int(i))
+			s.rec.Stopped(int(i), s.now)
+		}
+	}
+}
+
+// start lets jobs run: the work goes on once the GPUs are free and the job has loaded.
+func (s *simulation) start(starts []scheduler.Start) {
+	for i := range starts {
+		start := &starts[i]
+		job := s.index[start.Job]
+		state := &s.states[job]
+		state.run, state.gpus = int32(start.Run), int32(len(start.On))
+		s.busy += int64(state.gpus) * s.share(job)
+		s.running++
+		s.rec.Started(int(job), s.now)
+		s.rec.Ran(int(job), s.now, start.On)
+		from := start.Ready + start.Load
+		end := ending{at: from + scheduler.Span(s.jobs[job].Length-start.Done, start.Speed), job: job, run: state.run}
+		if at, fails := s.faults.failure(start.Job, start.Run, from); fails && at < end.at {
+			end.at, end.fails = at, true
+		}
+		s.ends.push(end)
+	}
+}
+
+func (s *simulation) note() {
+	waiting := s.engine.Queued()
+	s.rec.Moment(Moment{
+		At: s.now, Running: s.running, Waiting: waiting, Held: s.arrived - s.ended - s.running - waiting,
+		Demand: s.engine.Demand(), BusyMilli: s.busy, Capacity: int(s.engine.Capacity().GPUs),
+	})
+}

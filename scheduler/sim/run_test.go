@@ -1,0 +1,161 @@
+package sim_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/sim"
+	"github.com/phos-gpu/phos/scheduler/victims"
+)
+
+const s = time.Second
+
+// counting places jobs wherever GPUs are free.
+type counting struct{}
+
+func (counting) Place(v scheduler.View, _ *scheduler.Job, n int) (on cluster.Placement, ok bool) {
+	for _, node := range v.Nodes() {
+		on = v.Free().Pick(on, node.ID, min(n-len(on), v.Free().On(node.ID)))
+		if len(on) == n {
+			return on, true
+		}
+	}
+	return nil, false
+}
+
+func oneNode(gpus int) []cluster.Node { return []cluster.Node{{GPUs: gpus}} }
+
+// random jobs of whole seconds, so that an independent simulator can go second by second.
+func random(seed uint64, n, gpus int, every time.Duration) (jobs []cluster.Job) {
+	draw := rand.New(rand.NewPCG(seed, 0))
+	var now time.Duration
+	for i := range n {
+		now += time.Duration(draw.Int64N(int64(2*every/s))) * s
+		length := time.Duration(1+draw.Int64N(200)) * s
+		jobs = append(jobs, cluster.Job{ID: cluster.JobID(i), Submit: now, Length: length, Estimate: length, GPUs: 1 + draw.IntN(gpus), Share: cluster.WholeGPU})
+	}
+	return jobs
+}
+
+// life is what the reference knows of a job.
+type life struct {
+	cluster.Job
+	start, finish, ran, since time.Duration
+	running                   bool
+	preemptions               int
+}
+
+// reference plays jobs second by second by the words of the help text: jobs of one GPU each, or FIFO.
+func reference(jobs []cluster.Job, gpus int, order string, quantum time.Duration) []*life {
+	var lives []*life
+	for _, j := range jobs {
+		lives = append(lives, &life{Job: j, start: -1, finish: -1})
+	}
+	left := len(lives)
+	for now := time.Duration(0); left > 0; now += s {
+		var active []*life
+		for _, l := range lives {
+			if l.running && l.ran == l.Length {
+				l.running, l.finish = false, now
+				left--
+			}
+			if l.Submit <= now && l.finish < 0 {
+				active = append(active, l)
+			}
+		}
+		choose(active, gpus, order, quantum, now)
+		for _, l := range active {
+			if l.running {
+				l.ran += s
+			}
+		}
+	}
+	return lives
+}
+
+// choose lets jobs run from now on.
+func choose(active []*life, gpus int, order string, quantum, now time.Duration) {
+	key := func(l *life) time.Duration {
+		switch order {
+		case "srtf":
+			return l.Length - l.ran
+		case "las":
+			return l.ran
+		}
+		return 0
+	}
+	slices.SortStableFunc(active, func(a, b *life) int {
+		return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
+	})
+	free := gpus
+	for _, l := range active {
+		if l.running {
+			free -= l.GPUs
+		}
+	}
+	// The first in line that waits is served, until one cannot be.
+	for at := 0; at < len(active); at++ {
+		l := active[at]
+		if l.running {
+			continue
+		}
+		for last := len(active) - 1; order != "fifo" && free < l.GPUs && last >= 0; last-- {
+			v := active[last]
+			if v.running && now >= v.since+quantum && (key(v) > key(l) || order == "las" && key(v) == key(l)) {
+				v.running = false
+				v.preemptions++
+				free += v.GPUs
+				at = -1
+			}
+		}
+		if free < l.GPUs {
+			return
+		}
+		free -= l.GPUs
+		l.running, l.since = true, now
+		if l.start < 0 {
+			l.start = now
+		}
+	}
+}
+
+// TestTextbook holds FIFO with jobs of several GPUs, and SRTF and LAS with jobs of one, against the reference, job by job.
+func TestTextbook(t *testing.T) {
+	for _, test := range []struct {
+		order     string
+		gpus, cap int
+		quantum   time.Duration
+	}{
+		{"fifo", 1, 4, 0}, {"fifo", 4, 4, 0}, {"srtf", 1, 1, 0}, {"srtf", 1, 4, 0}, {"las", 1, 1, 60 * s}, {"las", 1, 3, 60 * s}, {"las", 1, 3, 7 * s},
+	} {
+		for seed := range uint64(8) {
+			jobs := random(seed, 120, test.gpus, time.Duration(int64(105*s)*int64(1+test.gpus)/2/int64(test.cap)))
+			ranked, err := order.ByName(test.order, order.Parameters{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: oneNode(test.cap), Policies: scheduler.Policies{
+				Order: ranked, Place: counting{}, Preempt: victims.Tail{}, Quantum: test.quantum,
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("%s of %d, quantum %v, seed %d", test.order, test.cap, test.quantum, seed)
+			for i, want := range reference(jobs, test.cap, test.order, test.quantum) {
+				j := got.Jobs[i]
+				if j.ID != want.ID || j.Start != want.start || j.Finish != want.finish || j.Preemptions != want.preemptions {
+					t.Fatalf("%s: job %d from %v to %v with %d preemptions, want %v to %v with %d", name, j.ID, j.Start, j.Finish, j.Preemptions,
+						want.start, want.finish, want.preemptions)
+				}
+			}
+		}
+	}
+}
