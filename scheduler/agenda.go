@@ -64,8 +64,12 @@ func (a *agenda) disturb() {
 	a.lists = nil
 }
 
+// Changes counts whatever happens to what is free, now or later: answers hold as long as it stays the same.
+func (f *Free) Changes() uint64 { return f.changes }
+
 // book enters a run everywhere, or takes it out.
 func (f *Free) book(b booked, in bool) {
+	f.changes++
 	if b.share == cluster.WholeGPU {
 		for _, l := range f.agenda.lists {
 			l.set(release{b.due, int64(b.job), f.of(l, b.on)}, in)

@@ -22,6 +22,7 @@ type Free struct {
 	kindOf   []*kind // per node
 	kinds    []*kind
 	agenda   agenda
+	changes  uint64
 }
 
 // Whole is how many GPUs of a type nobody uses; of any where the type is empty.
@@ -121,6 +122,7 @@ func (f *Free) add(node cluster.Node) {
 	f.versions = append(f.versions, 0)
 	f.rackOf = append(f.rackOf, f.rack(node.Rack))
 	f.kindOf = append(f.kindOf, f.kind(&node))
+	f.changes++
 	f.count(node.ID, +1)
 }
 
@@ -187,6 +189,7 @@ func (f *Free) move(on cluster.Placement, share int) {
 			f.moveOne(gpu, share)
 		}
 		f.versions[node]++
+		f.changes++
 		f.count(node, +1)
 		from = to
 	}
@@ -225,6 +228,7 @@ func (f *Free) close(node cluster.NodeID, closed bool) {
 	f.count(node, -1)
 	f.closed[node] = closed
 	f.versions[node]++
+	f.changes++
 	f.count(node, +1)
 	f.agenda.disturb()
 }

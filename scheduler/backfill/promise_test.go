@@ -1,0 +1,204 @@
+package backfill_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/backfill"
+	"github.com/phos-gpu/phos/scheduler/place"
+)
+
+// twoTypes is a cluster of two types of GPUs, and jobs each for one of them.
+func twoTypes(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
+	nodes := oneKind(4, 4)
+	for i := range nodes {
+		nodes[i].GPUType = []string{"A", "A", "B", "B"}[i]
+	}
+	jobs := workload(r, n, 8, "right")
+	for i := range jobs {
+		jobs[i].GPUType = []string{"A", "B"}[r.IntN(2)]
+	}
+	return nodes, jobs
+}
+
+// overlapping is a cluster of several types and sizes of memory, and jobs for it: some for one type, some for any, some for shares of GPUs.
+func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
+	nodes := oneKind(4, 4)
+	for i := range nodes {
+		nodes[i].GPUType = []string{"A", "A", "B", "B"}[i]
+		nodes[i].GPUMemoryBytes = []int64{16, 80, 80, 80}[i]
+	}
+	jobs := workload(r, n, 8, "right")
+	for i := range jobs {
+		j := &jobs[i]
+		switch r.IntN(6) {
+		case 0:
+			j.GPUType = "A"
+		case 1:
+			j.GPUType = "B"
+		case 2:
+			j.GPUMemoryBytes = 40
+		case 3:
+			j.GPUs, j.Share = 1, 250*(1+r.IntN(3))
+		}
+	}
+	return nodes, jobs
+}
+
+// TestPromisesAreKept: where estimates are right, nobody starts later than he was ever promised. That of the first one holds though
+// jobs want overlapping sets of GPUs, and shares.
+func TestPromisesAreKept(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		depth int
+		make  func(*rand.Rand, int) ([]cluster.Node, []cluster.Job)
+	}{
+		{"one of one of two types", 1, twoTypes}, {"three of one of two types", 3, twoTypes}, {"all of one of two types", 0, twoTypes}, {"one of overlapping sets", 1, overlapping},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kept := 0
+			for seed := range uint64(60) {
+				nodes, jobs := tt.make(rand.New(rand.NewPCG(seed, 4)), 60)
+				kept += keeps(t, nodes, jobs, backfill.Conservative(tt.depth))
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+			if kept < 500 {
+				t.Errorf("%d promises only", kept)
+			}
+		})
+	}
+}
+
+// keeps counts the promises that are kept, and complains of others.
+func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Reservations) (kept int) {
+	t.Helper()
+	promised := map[cluster.JobID]time.Duration{}
+	starts := play(t, nodes, jobs, b, func(e *scheduler.Engine) {
+		for j := range e.Waiting() {
+			if at, ok := b.Promised(j); ok {
+				if before, known := promised[j.ID()]; known && at > before {
+					t.Errorf("job %d was promised %d and then %d", j.ID(), before, at)
+				}
+				promised[j.ID()] = at
+			}
+		}
+	})
+	for i, at := range starts {
+		if when, ok := promised[jobs[i].ID]; ok && at > when {
+			t.Errorf("job %d started at %d, was promised %d", jobs[i].ID, at, when)
+		} else if ok {
+			kept++
+		}
+	}
+	return kept
+}
+
+// TestNobodyBehindMatters: with conservative backfill and right estimates, each job starts when it would start if those behind it did not exist.
+func TestNobodyBehindMatters(t *testing.T) {
+	for seed := range uint64(8) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		nodes := oneKind(2, 4)
+		jobs := workload(r, 40, 8, "right")
+		all := play(t, nodes, jobs, backfill.Conservative(0), nothing)
+		for n := 1; n < len(jobs); n++ {
+			alone := play(t, nodes, jobs[:n], backfill.Conservative(0), nothing)
+			if all[n-1] != alone[n-1] {
+				t.Fatalf("seed %d: job %d starts at %d, and at %d if there is nobody behind it", seed, n-1, all[n-1], alone[n-1])
+			}
+		}
+	}
+}
+
+// TestTheFirstIsNotDelayed: with EASY and right estimates, a job that is the first one waiting starts no later than if nobody came after it.
+func TestTheFirstIsNotDelayed(t *testing.T) {
+	for seed := range uint64(20) {
+		nodes := oneKind(2, 4)
+		jobs := workload(rand.New(rand.NewPCG(seed, 6)), 40, 8, "right")
+		first := map[cluster.JobID]time.Duration{}
+		b := backfill.EASY()
+		starts := play(t, nodes, jobs, b, func(e *scheduler.Engine) {
+			for j := range e.Waiting() {
+				if _, known := first[j.ID()]; !known {
+					first[j.ID()] = soonest(e, j)
+				}
+				return
+			}
+		})
+		for id, at := range first {
+			if starts[id] > at {
+				t.Errorf("seed %d: job %d could have started at %d, did at %d", seed, id, at, starts[id])
+			}
+		}
+	}
+}
+
+// soonest is when a job could start if only those ended that run now.
+func soonest(e *scheduler.Engine, j *scheduler.Job) time.Duration {
+	free := e.Free().Whole("")
+	for r := range e.Running() {
+		if free += r.GPUs(); free >= j.GPUs() {
+			return r.Due()
+		}
+	}
+	return -1
+}
+
+func TestSurprises(t *testing.T) {
+	nodes := oneKind(2, 4)
+	e, err := scheduler.New(nodes, scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: backfill.Conservative(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(id cluster.JobID, gpus int, long time.Duration) scheduler.Event {
+		return scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Estimate: long}}
+	}
+	for _, step := range []struct {
+		name   string
+		at     time.Duration
+		events []scheduler.Event
+		starts string
+	}{
+		{"two run, one waits for both, one for nothing", 0, []scheduler.Event{job(1, 4, 100), job(2, 4, 50), job(3, 8, 10), job(4, 4, 60)}, "[1 2]"},
+		{"a small one that is done in time goes, on nothing", 10, []scheduler.Event{job(5, 4, 10)}, "[]"},
+		{"a run ends early: who is done in time goes", 20, []scheduler.Event{{Kind: scheduler.Finished, Job: 2}}, "[4]"},
+		{"a run is overdue: nobody goes", 85, nil, "[]"},
+		{"a node is lost with the run on it: the large job cannot start, but others can", 90, []scheduler.Event{{Kind: scheduler.NodeDown, Node: 1}}, "[]"},
+		{"the other run ends", 101, []scheduler.Event{{Kind: scheduler.Finished, Job: 1}}, "[4]"},
+		{"the node comes back", 110, []scheduler.Event{{Kind: scheduler.NodeUp, Node: 1}}, "[5]"},
+		{"one is withdrawn", 115, []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 3}}, "[]"},
+	} {
+		plan, err := e.Step(step.at, step.events)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		var started []cluster.JobID
+		for _, s := range plan.Starts {
+			started = append(started, s.Job)
+		}
+		if got := fmt.Sprint(started); got != step.starts {
+			t.Errorf("%s: %s, want %s", step.name, got, step.starts)
+		}
+	}
+}
+
+func TestByName(t *testing.T) {
+	for _, name := range append(backfill.Names(), "conservative:20") {
+		if b, err := backfill.ByName(name); err != nil || (b == nil) != (name == "none") {
+			t.Errorf("%q: %v, %v", name, b, err)
+		}
+	}
+	for _, name := range []string{"", "eesy", "conservative:0", "conservative:x", "easy:2"} {
+		if _, err := backfill.ByName(name); err == nil {
+			t.Errorf("%q is no backfill", name)
+		} else if !strings.Contains(err.Error(), "backfill") {
+			t.Error(err)
+		}
+	}
+}
