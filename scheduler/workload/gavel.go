@@ -46,7 +46,7 @@ func readGavel(s *source) (Trace, error) {
 			return Trace{}, err
 		}
 		words := bytes.Split(line, []byte("\t"))
-		if rates == nil && gavelLines[len(words)].length == 0 {
+		if at, known := gavelLines[len(words)]; known && rates == nil && at.length == 0 {
 			var gpuType string
 			if rates, gpuType, err = s.gavelRates(); err != nil {
 				return Trace{}, err

@@ -29,6 +29,9 @@ func open(file string, r io.Reader) (*bufio.Reader, error) {
 		}
 		in = bufio.NewReaderSize(unpacked, longestLine)
 	}
+	if start, _ := in.Peek(262); len(start) == 262 && string(start[257:]) == "ustar" {
+		return nil, &Error{File: file, Want: "a file, not an archive of files; unpack it first"}
+	}
 	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
 		in.Discard(3)
 	}

@@ -17,6 +17,9 @@ var columns = []string{
 	"name", "user", "model", "gpu_type", "priority", "estimate_s", "share", "min_gpus", "max_gpus", "memory_gib",
 }
 
+// memoryPlaces is how exactly GiB are read: the ninth place is about a byte.
+const memoryPlaces = 12
+
 // arrival is the other name of submit_s.
 const arrival = "arrival_s"
 
@@ -98,11 +101,11 @@ func ourOptions(t *table, j *cluster.Job) (err error) {
 		j.Priority = int(priority)
 	}
 	if !t.absent("memory_gib") {
-		gib, ok := decimal(t.raw("memory_gib"), 9)
+		gib, ok := decimal(t.raw("memory_gib"), memoryPlaces)
 		if !ok {
 			return t.wrong("memory_gib", string(t.raw("memory_gib")), "GiB, a decimal number of 0 or more")
 		}
-		j.GPUMemoryBytes = int64(math.Round(float64(gib) / 1e9 * (1 << 30)))
+		j.GPUMemoryBytes = int64(math.Round(float64(gib) / math.Pow10(memoryPlaces) * (1 << 30)))
 	}
 	if err := ourShare(t, j); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 
@@ -44,12 +43,12 @@ var writers = []column{
 	{"memory_gib", putMemory, func(j *cluster.Job) bool { return j.GPUMemoryBytes != 0 }},
 }
 
-// putMemory writes bytes in GiB, to the byte: a byte is 0.93e-9 GiB, so nine places tell it from its neighbours.
+// putMemory writes bytes in GiB, to the byte.
 func putMemory(to []byte, j *cluster.Job) []byte {
 	if j.GPUMemoryBytes == 0 {
 		return to
 	}
-	return strconv.AppendFloat(to, math.Round(float64(j.GPUMemoryBytes)/(1<<30)*1e9)/1e9, 'f', -1, 64)
+	return strconv.AppendFloat(to, float64(j.GPUMemoryBytes)/(1<<30), 'f', -1, 64)
 }
 
 func textColumn(name string, of func(j *cluster.Job) string) column {

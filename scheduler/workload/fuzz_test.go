@@ -1,0 +1,87 @@
+package workload
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Any bytes are a trace whose jobs make sense, or an error; and what was read can be written and read again.
+func fuzz(f *testing.F, format string, files ...string) {
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	for _, b := range badFiles {
+		if len(b.text) < 1000 {
+			f.Add([]byte(b.text))
+		}
+	}
+	beside := map[string]string{"gavel": "testdata/gavel/my_throughputs.json", "pollux": "testdata/pollux/durations.csv"}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		trace, err := ReadFrom(bytes.NewReader(text), "fuzzed", Options{Format: format, Beside: beside[format]})
+		if err != nil {
+			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Fatalf("the file's end got out: %v", err)
+			}
+			return
+		}
+		sound(t, trace)
+		var out bytes.Buffer
+		if err := Write(&out, trace.Jobs); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadFrom(&out, "written", Options{Format: "csv"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(again.Jobs) != len(trace.Jobs) {
+			t.Fatalf("%d jobs were written, %d read again", len(trace.Jobs), len(again.Jobs))
+		}
+		for i, j := range again.Jobs {
+			if was := trace.Jobs[i]; j.ID != was.ID || j.Submit != was.Submit || j.Length != was.Length || j.GPUs != was.GPUs || j.Share != was.Share {
+				t.Fatalf("%+v was written, %+v read again", was, j)
+			}
+		}
+	})
+}
+
+// sound checks what every reader promises of jobs.
+func sound(t *testing.T, trace Trace) {
+	t.Helper()
+	ids := map[cluster.JobID]bool{}
+	for i, j := range trace.Jobs {
+		if j.Submit < 0 || j.Length < 0 || j.Estimate < 0 || j.GPUs < 1 || j.Share < 1 || j.Share > cluster.WholeGPU || ids[j.ID] {
+			t.Fatalf("job %+v", j)
+		}
+		if j.MaxGPUs != 0 && (j.MinGPUs < 1 || j.MinGPUs > j.GPUs || j.MaxGPUs < j.GPUs) {
+			t.Fatalf("bounds of job %+v", j)
+		}
+		if i > 0 && j.Submit < trace.Jobs[i-1].Submit {
+			t.Fatalf("job %+v comes before its predecessor", j)
+		}
+		ids[j.ID] = true
+	}
+}
+
+func FuzzGuessed(f *testing.F) { fuzz(f, "", "csv/all.csv", "swf/sample.swf") }
+func FuzzCSV(f *testing.F)     { fuzz(f, "csv", "csv/all.csv") }
+func FuzzPhilly(f *testing.F)  { fuzz(f, "philly", "philly/cluster_job_log") }
+func FuzzHelios(f *testing.F)  { fuzz(f, "helios", "helios/cluster_log.csv") }
+func FuzzPAI(f *testing.F) {
+	fuzz(f, "alibaba2020", "alibaba2020/pai_task_table.csv", "alibaba2020/pai_job_table.csv")
+}
+func FuzzOpenB(f *testing.F) { fuzz(f, "alibaba2023", "alibaba2023/openb_pod_list_sample.csv") }
+func FuzzGavel(f *testing.F) {
+	fuzz(f, "gavel", "gavel/old.trace", "gavel/new.trace", "gavel/shockwave.trace")
+}
+func FuzzPollux(f *testing.F) { fuzz(f, "pollux", "pollux/workload-1.csv", "pollux/philly.csv") }
+func FuzzSWF(f *testing.F)    { fuzz(f, "swf", "swf/sample.swf") }

@@ -1,0 +1,313 @@
+package workload
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// samples are files of every form, made up for this test, and what they mean.
+var samples = []struct {
+	file, format string
+	jobs         []cluster.Job
+	nodes        []cluster.Node
+	notes        []string
+}{
+	{
+		file: "csv/all.csv", format: "csv",
+		jobs: []cluster.Job{
+			{ID: 3, Submit: 500 * ms, Length: 60 * s, Estimate: 60 * s, GPUs: 1, Share: 250},
+			{
+				ID: 7, Name: `first, "quoted"`, Submit: 10*s + 1, Length: 35424347198088, Estimate: 1000 * s, GPUs: 2, Share: 1000,
+				MinGPUs: 1, MaxGPUs: 8, GPUType: "A100", GPUMemoryBytes: 79<<30 + 1<<29, User: "a/b", Priority: -3, Model: "resnet50",
+			},
+		},
+	},
+	{
+		file: "philly/cluster_job_log", format: "philly",
+		jobs: []cluster.Job{
+			{ID: 0, Name: "application_1_0001", Length: 10 * s, Estimate: 10 * s, GPUs: 1, Share: 1000, User: "bb22/u2"},
+			{ID: 1, Name: "application_1_0002", Submit: 120 * s, Length: 3690 * s, Estimate: 3690 * s, GPUs: 4, Share: 1000, User: "aa11/u1"},
+		},
+		notes: []string{"1 jobs left out: no attempt of theirs has GPUs, a start and a later end", "1 jobs left out: they have no time of submission"},
+	},
+	{
+		file: "helios/cluster_log.csv", format: "helios",
+		jobs: []cluster.Job{
+			{ID: 900, Length: 36848 * s, Estimate: 36848 * s, GPUs: 1, Share: 1000, User: "vcY/uB"},
+			{ID: 901, Submit: 26 * s, Length: 249 * s, Estimate: 249 * s, GPUs: 4, Share: 1000, User: "vcX/uA"},
+		},
+		notes: []string{"1 jobs left out: they need no GPU"},
+	},
+	{
+		file: "alibaba2020/pai_task_table.csv", format: "alibaba2020", jobs: paiJobs, nodes: paiNodes, notes: paiNotes,
+	},
+	{
+		file: "alibaba2020/pai_job_table.csv", format: "alibaba2020", jobs: paiJobs, nodes: paiNodes, notes: paiNotes,
+	},
+	{
+		file: "alibaba2023/openb_pod_list_sample.csv", format: "alibaba2023",
+		jobs: []cluster.Job{
+			{ID: 0, Name: "pod-1", Length: 495 * s, Estimate: 495 * s, GPUs: 1, Share: 220, GPUType: "T4"},
+			{ID: 1, Name: "pod-2", Submit: 300 * s, Length: 100 * s, Estimate: 100 * s, GPUs: 1, Share: 1000},
+			{ID: 2, Name: "pod-3", Submit: 600 * s, Length: 3990 * s, Estimate: 3990 * s, GPUs: 8, Share: 1000},
+		},
+		nodes: []cluster.Node{{ID: 0, Name: "node-1", GPUs: 8, GPUType: "V100M32"}, {ID: 1, Name: "node-2", GPUs: 2, GPUType: "T4"}},
+		notes: []string{
+			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran", "1 jobs name several GPU models; here they run on any",
+		},
+	},
+	{file: "gavel/old.trace", format: "gavel", jobs: gavelJobs(4500*ms, 250*s, 300*s), notes: []string{"lengths are those on a v100"}},
+	{file: "gavel/new.trace", format: "gavel", jobs: gavelJobs(3750*ms, 250*s, 300*s), notes: []string{"lengths are those on a v100"}},
+	{file: "gavel/shockwave.trace", format: "gavel", jobs: gavelJobs(3750*ms, 333*s, 1418*s)},
+	{
+		file: "pollux/workload-1.csv", format: "pollux",
+		jobs: []cluster.Job{
+			{ID: 0, Name: "bert-1", Length: 7200 * s, Estimate: 7200 * s, GPUs: 4, Share: 1000, Model: "bert"},
+			{ID: 1, Name: "cifar10-0", Submit: 17 * s, Length: 3600*s + 500*ms, Estimate: 3600*s + 500*ms, GPUs: 1, Share: 1000, Model: "cifar10"},
+		},
+	},
+	{
+		file: "pollux/philly.csv", format: "pollux",
+		jobs: []cluster.Job{
+			{ID: 0, Length: 2951 * s, Estimate: 2951 * s, GPUs: 2, Share: 1000, User: "6214e9"},
+			{ID: 1, Submit: 2932 * s, Length: 66 * s, Estimate: 66 * s, GPUs: 1, Share: 1000, User: "11cb48"},
+		},
+	},
+	{
+		file: "swf/sample.swf", format: "swf",
+		jobs: []cluster.Job{
+			{ID: 1, Length: 100 * s, Estimate: 200 * s, GPUs: 8, Share: 1000, User: "group2/user3", GPUMemoryBytes: 1 << 20},
+			{ID: 3, Submit: 40*s + 500*ms, Length: 60 * s, Estimate: 60 * s, GPUs: 16, Share: 1000},
+		},
+		notes: []string{"1 jobs left out: nobody knows how long they ran", "1 jobs left out: nobody knows their processors"},
+	},
+}
+
+const (
+	s  = time.Second
+	ms = time.Millisecond
+)
+
+var (
+	paiJobs = []cluster.Job{
+		{ID: 0, Name: "job-a", Length: 100*s + 500*ms, Estimate: 100*s + 500*ms, GPUs: 1, Share: 500, User: "user1"},
+		{ID: 1, Name: "job-b", Submit: 18 * s, Length: 300 * s, Estimate: 300 * s, GPUs: 2, Share: 1000, User: "user2"},
+		{ID: 2, Name: "job-c", Submit: 199 * s, Length: 700 * s, Estimate: 700 * s, GPUs: 2, Share: 1000, User: "user1"},
+	}
+	paiNodes = []cluster.Node{{ID: 0, Name: "mach1", GPUs: 2, GPUType: "T4"}, {ID: 1, Name: "mach3", GPUs: 8, GPUType: "V100"}}
+	paiNotes = []string{"1 jobs left out: a task of theirs has no start, no end or no length", "1 jobs left out: they need no GPU"}
+)
+
+func gavelJobs(second, first, last time.Duration) []cluster.Job {
+	return []cluster.Job{
+		{ID: 0, Length: first, Estimate: first, GPUs: 2, Share: 1000, Model: "LM (batch size 10)"},
+		{ID: 1, Submit: second, Length: last, Estimate: last, GPUs: 1, Share: 1000, Model: "ResNet-18 (batch size 16)"},
+	}
+}
+
+// TestRead reads every form as it is, guessed and named, and as it comes from other systems: compressed, marked, with their ends of lines.
+func TestRead(t *testing.T) {
+	for _, sample := range samples {
+		path := filepath.Join("testdata", sample.file)
+		for _, name := range []string{"", sample.format} {
+			trace, err := Read(path, Options{Format: name})
+			if err != nil {
+				t.Errorf("%s as %q: %v", sample.file, name, err)
+				continue
+			}
+			if trace.Format != sample.format {
+				t.Errorf("%s is taken for %s", sample.file, trace.Format)
+			}
+			same(t, sample.file+": jobs", trace.Jobs, sample.jobs)
+			same(t, sample.file+": nodes", trace.Nodes, sample.nodes)
+			same(t, sample.file+": notes", trace.Notes, sample.notes)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, changed := range map[string][]byte{
+			"gzip": packed(t, text),
+			"BOM":  append([]byte("\xef\xbb\xbf"), text...),
+			"CRLF": bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n")),
+			"end":  bytes.TrimSuffix(text, []byte("\n")),
+		} {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(filepath.Dir(path))); err != nil {
+				t.Fatal(err)
+			}
+			other := filepath.Join(dir, filepath.Base(path))
+			if err := os.WriteFile(other, changed, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			trace, err := Read(other, Options{})
+			if err != nil {
+				t.Errorf("%s with %s: %v", sample.file, what, err)
+				continue
+			}
+			same(t, sample.file+" with "+what, trace.Jobs, sample.jobs)
+		}
+	}
+}
+
+func same[T any](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+		t.Errorf("%s are\n%+v\nwant\n%+v", what, got, want)
+	}
+}
+
+func packed(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	w.Write(text)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestOrderOfLines: the order of a file's lines decides nothing.
+func TestOrderOfLines(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, file := range []string{"csv/all.csv", "helios/cluster_log.csv", "alibaba2023/openb_pod_list_sample.csv", "pollux/philly.csv", "swf/sample.swf"} {
+		path := filepath.Join("testdata", file)
+		want, err := Read(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := os.ReadFile(path)
+		rows := strings.Split(strings.TrimSpace(string(text)), "\n")
+		for range 10 {
+			random.Shuffle(len(rows)-1, func(a, b int) { rows[a+1], rows[b+1] = rows[b+1], rows[a+1] })
+			got, err := ReadFrom(strings.NewReader(strings.Join(rows, "\n")), file, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, file, got.Jobs, want.Jobs)
+		}
+	}
+}
+
+// TestDecimals compares with arbitrary precision.
+func TestDecimals(t *testing.T) {
+	texts := []string{
+		"0", "0.0", "00012", "1.", ".5", "35424.3471980879", "0.1", "0.0000000005", "0.00000000049", "1e3", "1.5E-3", "1e-10", "12e-9",
+		"9223372035.9999999999", "123456789.123456789", "0e400", "1e-400", "100e-2",
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		texts = append(texts, fmt.Sprintf("%d.%0*d", random.Int64N(1e9), 1+random.IntN(14), random.Int64N(1e14)))
+	}
+	for _, text := range texts {
+		exact, ok := new(big.Rat).SetString(text)
+		if !ok {
+			t.Fatalf("%s is no number", text)
+		}
+		exact.Mul(exact, big.NewRat(2e9, 1)).Add(exact, big.NewRat(1, 1)) // Halves up: floor((2x+1)/2).
+		want := new(big.Int).Div(exact.Num(), new(big.Int).Mul(exact.Denom(), big.NewInt(2)))
+		got, ok := seconds([]byte(text))
+		if !ok || int64(got) != want.Int64() {
+			t.Errorf("%s s are %d ns (%v), want %v", text, int64(got), ok, want)
+		}
+	}
+	for _, text := range []string{
+		"", ".", "-1", "+1", "1,5", "1.2.3", "NaN", "nan", "inf", "1e", "e5", "1e5000", "0x10", " 1", "9223372037", "1e30", strings.Repeat("9", 500),
+	} {
+		if got, ok := seconds([]byte(text)); ok {
+			t.Errorf("%q was taken for %v", text, got)
+		}
+	}
+}
+
+// TestWriteRead writes jobs of all kinds and reads the same ones.
+func TestWriteRead(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		var jobs []cluster.Job
+		for i := range 1 + random.IntN(5) {
+			j := cluster.Job{
+				ID: cluster.JobID(i * 3), Submit: time.Duration(i)*time.Hour + time.Duration(random.Int64N(1e12)),
+				Length: time.Duration(random.Int64N(1e15)), GPUs: 1, Share: cluster.WholeGPU,
+			}
+			j.Estimate = j.Length
+			if random.IntN(2) == 0 {
+				j.Share, j.Name, j.Priority = 1+random.IntN(1000), `a "b", c`, random.IntN(9)-4
+			} else if random.IntN(2) == 0 {
+				j.GPUs, j.MinGPUs, j.MaxGPUs, j.User, j.Model = 4, 2, 8, "x/y", " m"
+				j.GPUType, j.GPUMemoryBytes, j.Estimate = "H100", random.Int64N(1<<37), time.Duration(random.Int64N(1e15))
+			}
+			jobs = append(jobs, j)
+		}
+		var out bytes.Buffer
+		if err := Write(&out, jobs); err != nil {
+			t.Fatal(err)
+		}
+		trace, err := ReadFrom(bytes.NewReader(out.Bytes()), "written", Options{Format: "csv"})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out.Bytes())
+		}
+		same(t, "jobs that were written", trace.Jobs, jobs)
+	}
+}
+
+// TestMillionJobs reads a million jobs and keeps little more than the jobs themselves.
+func TestMillionJobs(t *testing.T) {
+	const jobs = 1_000_000
+	in := &endless{left: []byte("job_id,submit_s,duration_s,num_gpus,user\n"), jobs: jobs}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	trace, err := ReadFrom(in, "million.csv", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if len(trace.Jobs) != jobs || trace.Jobs[jobs-1].User != "user9" {
+		t.Fatalf("%d jobs, the last %+v", len(trace.Jobs), trace.Jobs[len(trace.Jobs)-1])
+	}
+	// Growing a slice by quarters copies it a few times; anything that was allocated for each job or value would show.
+	if allocations := after.Mallocs - before.Mallocs; allocations > 10_000 {
+		t.Errorf("%d allocations for %d jobs", allocations, jobs)
+	}
+	if each := (after.TotalAlloc - before.TotalAlloc) / jobs; each > 2000 {
+		t.Errorf("%d bytes were allocated for each job", each)
+	}
+}
+
+// endless is a long file that is written while it is read.
+type endless struct {
+	left, row  []byte
+	next, jobs int
+}
+
+func (e *endless) Read(to []byte) (int, error) {
+	if len(e.left) == 0 {
+		if e.next == e.jobs {
+			return 0, io.EOF
+		}
+		e.row = strconv.AppendInt(e.row[:0], int64(e.next), 10)
+		e.row = append(strconv.AppendInt(append(e.row, ','), int64(e.next), 10), ".25,3600.125,"...)
+		e.row = append(strconv.AppendInt(e.row, int64(1+e.next%8), 10), ",user"...)
+		e.row = append(strconv.AppendInt(e.row, int64(e.next%10), 10), '\n')
+		e.left = e.row
+		e.next++
+	}
+	n := copy(to, e.left)
+	e.left = e.left[n:]
+	return n, nil
+}
