@@ -58,6 +58,7 @@ var layers = map[string]int{
 	"ckpt/capture":       3,
 	"ckpt/load":          3,
 	"scheduler/sim":      2,
+	"scheduler/picture":  3,
 	"scheduler/compat":   3,
 	"hijack/gen":         2,
 
