@@ -1,0 +1,197 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/victims"
+)
+
+// site is a loop at work, and what it is told.
+type site struct {
+	*processes
+	requests chan scheduler.Event
+	ended    chan error
+	stop     context.CancelFunc
+
+	complaints sync.Map
+}
+
+func newSite(t *testing.T, gpus int, p scheduler.Policies, script string) *site {
+	t.Helper()
+	engine, err := scheduler.New([]cluster.Node{{GPUs: gpus}}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s := &site{processes: newProcesses(t, script), requests: make(chan scheduler.Event), ended: make(chan error, 1), stop: stop}
+	loop := &Loop{
+		Engine: engine, Executor: s, Clock: NewWall(), Requests: s.requests,
+		Report: func(err error) { s.complaints.Store(err.Error(), true) },
+	}
+	go func() { s.ended <- loop.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-s.ended; !t.Failed() && !errors.Is(err, context.Canceled) {
+			t.Errorf("the loop ended with %v", err)
+		}
+	})
+	return s
+}
+
+func (s *site) submit(j cluster.Job) {
+	s.tell(scheduler.Event{Kind: scheduler.Submitted, Facts: &j})
+}
+
+func (s *site) tell(ev scheduler.Event) {
+	select {
+	case s.requests <- ev:
+	case err := <-s.ended:
+		s.ended <- err
+		s.t.Fatalf("the loop ended with %v", err)
+	}
+}
+
+// next is the next process that is spawned, once it works.
+func (s *site) next(t *testing.T) *process {
+	t.Helper()
+	job := <-s.started
+	if !job.hear.Scan() || job.hear.Text() != "at work" {
+		t.Fatalf("job %d says %q", job.id, job.hear.Text())
+	}
+	return job
+}
+
+// is waits until a process is in a state of /proc.
+func (p *process) is(state byte) {
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		if _, after, ok := bytes.Cut(stat, []byte(") ")); err == nil && ok && after[0] == state {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+const stopped, asleep = 'T', 'S'
+
+func policies(p scheduler.Policies) scheduler.Policies {
+	p.Place = place.FirstFree{}
+	if p.Order == nil {
+		p.Order = order.FIFO{}
+	}
+	return p
+}
+
+// TestUrgentJobTakesTheGPU has one GPU and real processes: the urgent one stops the other, which goes on when the urgent one is done.
+func TestUrgentJobTakesTheGPU(t *testing.T) {
+	s := newSite(t, 1, policies(scheduler.Policies{Order: order.Priority{Preemptive: true}, Preempt: victims.Tail{}}), "echo at work; read line")
+	s.submit(cluster.Job{ID: 1, GPUs: 1})
+	slow := s.next(t)
+	slow.is(asleep)
+
+	s.submit(cluster.Job{ID: 2, GPUs: 1, Priority: 1})
+	urgent := s.next(t)
+	slow.is(stopped)
+	urgent.is(asleep)
+
+	fmt.Fprintln(urgent.say)
+	slow.is(asleep)
+	fmt.Fprintln(slow.say)
+	s.submit(cluster.Job{ID: 3, GPUs: 1})
+	s.next(t)
+	if s.isLeft(1) || s.isLeft(2) {
+		t.Error("a job that has ended is still there")
+	}
+}
+
+func (s *site) isLeft(id cluster.JobID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.jobs[id].ended
+}
+
+// TestFailedJobIsTriedAgain gives a job that exits with an error a second process, and no third.
+func TestFailedJobIsTriedAgain(t *testing.T) {
+	s := newSite(t, 1, policies(scheduler.Policies{Retries: 1}), `echo at work; read line; test "$0" != 1`)
+	s.submit(cluster.Job{ID: 1, GPUs: 1})
+	s.submit(cluster.Job{ID: 2, GPUs: 1})
+	for attempt := 1; attempt <= 2; attempt++ {
+		job := s.next(t)
+		if job.id != 1 || job.run != attempt {
+			t.Fatalf("run %d of job %d, want run %d of job 1", job.run, job.id, attempt)
+		}
+		fmt.Fprintln(job.say)
+	}
+	if job := s.next(t); job.id != 2 {
+		t.Fatalf("job %d is next, want 2", job.id)
+	}
+}
+
+// TestWithdrawnJobIsKilled takes a running job away, and one that waits.
+func TestWithdrawnJobIsKilled(t *testing.T) {
+	s := newSite(t, 1, policies(scheduler.Policies{}), "echo at work; read line")
+	for id := range cluster.JobID(3) {
+		s.submit(cluster.Job{ID: id, GPUs: 1})
+	}
+	first := s.next(t)
+	s.tell(scheduler.Event{Kind: scheduler.Withdrawn, Job: 1})
+	s.tell(scheduler.Event{Kind: scheduler.Withdrawn, Job: 0})
+	if job := s.next(t); job.id != 2 {
+		t.Fatalf("job %d is next, want 2", job.id)
+	}
+	if first.hear.Scan() {
+		t.Errorf("a killed job says %q", first.hear.Text())
+	}
+}
+
+// TestManyProcesses runs more jobs than there are GPUs. The executor refuses a plan that gives a GPU away twice.
+func TestManyProcesses(t *testing.T) {
+	const jobs = 60
+	s := newSite(t, 4, policies(scheduler.Policies{Order: order.LAS{}, Preempt: victims.Tail{}, Quantum: time.Millisecond}), "for i in 1 2 3; do echo $i; done")
+	for id := range cluster.JobID(jobs) {
+		s.submit(cluster.Job{ID: id, GPUs: 1 + int(id)%4})
+	}
+	for range jobs {
+		job := <-s.started
+		for job.hear.Scan() {
+		}
+	}
+	s.submit(cluster.Job{ID: 1, GPUs: 5})
+	s.tell(scheduler.Event{Kind: scheduler.Finished, Job: 1000})
+	s.tell(scheduler.Event{Kind: scheduler.NodeUp, Node: 0})
+	complaints := 0
+	s.complaints.Range(func(any, any) bool { complaints++; return true })
+	if complaints == 0 {
+		t.Error("nobody was told of an event that cannot have happened")
+	}
+}
+
+// TestGoneExecutor ends the loop.
+func TestGoneExecutor(t *testing.T) {
+	engine, err := scheduler.New([]cluster.Node{{GPUs: 1}}, policies(scheduler.Policies{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan scheduler.Event)
+	close(gone)
+	loop := &Loop{Engine: engine, Executor: closed{gone}, Clock: NewWall()}
+	if err := loop.Run(t.Context()); !errors.Is(err, ErrExecutorGone) {
+		t.Errorf("the loop ended with %v", err)
+	}
+}
+
+type closed struct{ events chan scheduler.Event }
+
+func (c closed) Apply(context.Context, scheduler.Plan) error { return nil }
+func (c closed) Events() <-chan scheduler.Event              { return c.events }
