@@ -140,6 +140,9 @@ func (j *Job) progress(now time.Duration) time.Duration {
 	return now - j.from
 }
 
+// Worked is how long it has been working in the run that it is in; loading does not count.
+func (j *Job) Worked(now time.Duration) time.Duration { return j.progress(now) }
+
 // Attained is how long it has been running, over all runs, whatever it had of GPUs.
 func (j *Job) Attained(now time.Duration) time.Duration { return j.attained + j.progress(now) }
 
