@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,6 +189,9 @@ func askCRIU(ctx context.Context, m *machine) error {
 		m.criu = found
 	}
 	_, err := said(ctx, m.criu, "check")
+	if lo, failed := net.InterfaceByName("lo"); err != nil && failed == nil && lo.Flags&net.FlagUp == 0 {
+		return fmt.Errorf("%w; CRIU connects to itself, and the loopback interface is down: ip link set lo up", err)
+	}
 	return err
 }
 
