@@ -1,6 +1,9 @@
 package scheduler
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // lane is a queue for admission.
 type lane struct {
@@ -50,6 +53,18 @@ func (e *Engine) consultAll() {
 	for _, l := range lanes {
 		e.consult(l)
 	}
+}
+
+// Held are the jobs that wait for admission, by submission.
+func (e *Engine) Held() []*Job {
+	var held []*Job
+	for _, l := range e.lanes {
+		held = append(held, l.held...)
+	}
+	slices.SortFunc(held, func(a, b *Job) int {
+		return cmp.Or(cmp.Compare(a.facts.Submit, b.facts.Submit), cmp.Compare(a.facts.ID, b.facts.ID))
+	})
+	return held
 }
 
 // letIn lets jobs in.

@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
+	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -157,4 +160,83 @@ func (m *Moment) Demand() int {
 		}
 	}
 	return demand
+}
+
+// Fork is an engine that goes on from a moment under other policies, so that a policy can look ahead: nothing that happens to it touches the
+// moment. It knows of jobs what policies know. One that is overdue is given a tenth more than what it has done, so that it ends some day.
+func Fork(v View, p Policies) (*Engine, error) {
+	var jobs []*Job
+	ready := make([][]time.Duration, len(v.Nodes()))
+	switch v := v.(type) {
+	case *Engine:
+		jobs = slices.Collect(maps.Values(v.jobs))
+		copy(ready, v.ready)
+	case *Moment:
+		jobs = slices.Clone(v.jobs)
+	default:
+		return nil, errors.New("a fork of a view that is neither an engine nor a moment")
+	}
+	e, err := New(slices.Clone(v.Nodes()), p)
+	if err != nil {
+		return nil, err
+	}
+	e.now = v.Now()
+	for node := range e.nodes {
+		if id := cluster.NodeID(node); v.Free().Closed(id) {
+			e.free.close(id, true)
+			e.capacity.add(capacity(&e.nodes[node]), -1)
+		}
+		e.ready[node] = slices.Clone(ready[node])
+	}
+	slices.SortFunc(jobs, func(a, b *Job) int {
+		return cmp.Or(cmp.Compare(a.facts.Submit, b.facts.Submit), cmp.Compare(a.facts.ID, b.facts.ID))
+	})
+	e.adopt(v, jobs)
+	return e, nil
+}
+
+// adopt takes jobs over as they are. Ranks are asked for once all of them are there.
+func (e *Engine) adopt(v View, jobs []*Job) {
+	var inside []*Job
+	for _, j := range jobs {
+		c := &Job{
+			facts: j.facts, attained: j.attained, service: j.service, done: j.done, first: j.first, waitingSince: j.waitingSince,
+			runs: j.runs, preemptions: j.preemptions, failures: j.failures, saved: j.saved, only: j.only,
+		}
+		if done := j.Done(e.now); done >= c.facts.Estimate {
+			c.facts.Estimate = done + max(time.Second, done/10)
+		}
+		c.shape, c.account = e.shapeOf(c), e.account(c.facts.User)
+		e.jobs[c.ID()] = c
+		e.hold(c)
+		if j.phase != Held {
+			c.lane.held = c.lane.held[:len(c.lane.held)-1]
+			e.settle(c, j)
+			inside = append(inside, c)
+		}
+	}
+	for name, a := range e.accounts {
+		a.service, a.at = v.User(name).Service, e.now
+	}
+	for _, c := range inside {
+		e.rerank(c)
+		e.regroup(c)
+	}
+}
+
+// settle makes a copy wait or run like the job that it was made of.
+func (e *Engine) settle(c, j *Job) {
+	c.phase = j.phase
+	e.demand += c.GPUs()
+	c.account.ask(c.GPUs())
+	c.group = e.groupOf(c)
+	if c.phase == Waiting {
+		e.waiting++
+		c.account.wait(+1)
+		return
+	}
+	c.placement, c.since, c.from, c.speed = slices.Clone(j.placement), j.since, j.from, j.speed
+	e.free.take(c.placement, c.facts.Share)
+	c.account.hold(c, +1, e.now)
+	e.follow(c)
 }
