@@ -115,6 +115,9 @@ func (j *Job) Placement() cluster.Placement { return j.placement }
 // Since is when it got the GPUs that it has.
 func (j *Job) Since() time.Duration { return j.since }
 
+// Works is when its work goes on, or has gone on, with the GPUs that it has: later than Since by what loading takes.
+func (j *Job) Works() time.Duration { return j.from }
+
 // FirstStart is when it first got GPUs; ok is false as long as it never did.
 func (j *Job) FirstStart() (at time.Duration, ok bool) { return j.first, j.runs > 0 }
 

@@ -56,7 +56,7 @@ func (g Gittins) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	}
 	rank := scheduler.Rank{Value: value, Growth: slope * rate}
 	if j.Phase() == scheduler.Running {
-		rank.Until = v.Now() + max(1, time.Duration(math.Ceil(holds/rate*1e9)))
+		rank.Until = max(v.Now(), j.Works()) + max(1, time.Duration(math.Ceil(holds/rate*1e9)))
 	}
 	return rank
 }
