@@ -75,6 +75,7 @@ var layers = map[string]int{
 
 	"daemon": 6,
 	"cli":    7,
+	"docs":   8,
 }
 
 // forbidden imports go beyond the order of layers: importer prefix, imported prefix, reason.

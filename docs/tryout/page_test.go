@@ -1,0 +1,38 @@
+package tryout
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestPage: the Go code of docs/policy.md is that of this folder, so that it compiles and is tested.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, name := range []string{"tryout.go", "tryout_test.go"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, string(text))
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	whole := false
+	for _, block := range blocks {
+		whole = whole || block[1] == files[0]
+		if !strings.Contains(files[0], block[1]) && !strings.Contains(files[1], block[1]) {
+			t.Errorf("the page has code that no file has:\n%s", block[1])
+		}
+	}
+	if !whole {
+		t.Error("the page lacks tryout.go")
+	}
+	if lines := strings.Count(files[0], "\n"); lines >= 50 {
+		t.Errorf("the example takes %d lines", lines)
+	}
+}
