@@ -22,6 +22,7 @@ const (
 type Bar struct {
 	to    io.Writer
 	moves bool
+	unit  string // of what is counted; empty for bytes
 	now   func() time.Time
 
 	mu      sync.Mutex // guards all below
@@ -36,6 +37,13 @@ type Bar struct {
 func NewBar(to io.Writer) *Bar {
 	file, isFile := to.(*os.File)
 	return &Bar{to: to, moves: isFile && IsTerminal(file), now: time.Now}
+}
+
+// NewCounter makes a bar of things that are counted, as "jobs", in place of bytes.
+func NewCounter(to io.Writer, unit string) *Bar {
+	b := NewBar(to)
+	b.unit = unit
+	return b
 }
 
 // Step shows where the work is. A total of 0 is not known.
@@ -96,17 +104,18 @@ func (b *Bar) text(now time.Time, done, total uint64) string {
 	} else {
 		text.WriteByte(':')
 	}
-	fmt.Fprintf(&text, " %.2f", gigabytes(done))
+	amount, unit := b.scale()
+	fmt.Fprintf(&text, " "+amount, unit.of(done))
 	if total > 0 {
-		fmt.Fprintf(&text, " of %.2f", gigabytes(total))
+		fmt.Fprintf(&text, " of "+amount, unit.of(total))
 	}
-	text.WriteString(" GB")
+	text.WriteString(" " + unit.name)
 	elapsed := now.Sub(b.began).Seconds()
 	if elapsed <= 0 || done <= b.first {
 		return text.String()
 	}
 	rate := float64(done-b.first) / elapsed
-	fmt.Fprintf(&text, ", %.2f GB/s", rate/1e9)
+	fmt.Fprintf(&text, ", "+amount+" %s/s", rate/unit.size, unit.name)
 	if total > done {
 		left := time.Duration(float64(total-done) / rate * float64(time.Second))
 		fmt.Fprintf(&text, ", %s left", left.Round(time.Second))
@@ -114,7 +123,21 @@ func (b *Bar) text(now time.Time, done, total uint64) string {
 	return text.String()
 }
 
-func gigabytes(bytes uint64) float64 { return float64(bytes) / 1e9 }
+// measure is a unit with its size.
+type measure struct {
+	name string
+	size float64
+}
+
+func (m measure) of(n uint64) float64 { return float64(n) / m.size }
+
+// scale is what amounts are written in, and how.
+func (b *Bar) scale() (format string, unit measure) {
+	if b.unit == "" {
+		return "%.2f", measure{"GB", 1e9}
+	}
+	return "%.0f", measure{b.unit, 1}
+}
 
 // IsTerminal reports whether a file is a terminal.
 func IsTerminal(file *os.File) bool {

@@ -56,6 +56,11 @@ func readOurs(s *source) (Trace, error) {
 		if err != nil {
 			return Trace{}, err
 		}
+		if s.fits != nil {
+			if want := s.fits(&job); want != "" {
+				return Trace{}, t.wrong("num_gpus", string(t.raw("num_gpus")), want)
+			}
+		}
 		trace.Jobs = append(trace.Jobs, job)
 		at = append(at, int32(t.line))
 	}

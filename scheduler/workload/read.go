@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/phos-gpu/phos/cluster"
 )
 
 // Options say what a file does not.
@@ -17,6 +19,9 @@ type Options struct {
 	// Beside is the second file that some forms need, as a table of throughputs. Where it is empty, it is looked for in the folder of
 	// the first one by its usual name.
 	Beside string
+
+	// Fits says what is wanted of a job that the cluster could never run, or nothing, so that a wrong line of our form is named. Nil asks nobody.
+	Fits func(*cluster.Job) (want string)
 }
 
 // format is a form that can be read.
@@ -60,6 +65,7 @@ type source struct {
 	path   string // empty where it did not come from a file
 	beside string
 	left   omissions
+	fits   func(*cluster.Job) string
 }
 
 // Read reads a trace from a file, which may be compressed by gzip.
@@ -69,13 +75,13 @@ func Read(path string, o Options) (Trace, error) {
 		return Trace{}, fmt.Errorf("open trace: %w", err)
 	}
 	defer f.Close()
-	s := &source{lines: lines{file: filepath.Base(path)}, path: path, beside: o.Beside}
+	s := &source{lines: lines{file: filepath.Base(path)}, path: path, beside: o.Beside, fits: o.Fits}
 	return s.read(f, o.Format)
 }
 
 // ReadFrom reads a trace from a stream. name is what errors call it.
 func ReadFrom(r io.Reader, name string, o Options) (Trace, error) {
-	s := &source{lines: lines{file: name}, beside: o.Beside}
+	s := &source{lines: lines{file: name}, beside: o.Beside, fits: o.Fits}
 	return s.read(r, o.Format)
 }
 

@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/sim"
+	"github.com/phos-gpu/phos/scheduler/workload"
+)
+
+func formats() []string { return workload.Formats() }
+
+// input is what a simulation is of.
+type input struct {
+	jobs   []cluster.Job
+	nodes  []cluster.Node
+	events []sim.NodeEvent
+	tables tables
+}
+
+// load reads all that the settings name, and looks at whether it goes together.
+func (s *settings) load(notes io.Writer) (in input, err error) {
+	if s.Jobs == "" {
+		return in, &verb.UsageError{Text: "name the jobs: --jobs FILE; pos_cli sim generate makes some up"}
+	}
+	if in.nodes, err = s.cluster(); err != nil {
+		return in, err
+	}
+	trace, err := workload.Read(s.Jobs, workload.Options{Format: s.Format, Beside: s.Beside, Fits: fits(in.nodes)})
+	if err != nil {
+		return in, err
+	}
+	for _, note := range trace.Notes {
+		fmt.Fprintf(notes, "%s: %s\n", filepath.Base(s.Jobs), note)
+	}
+	in.jobs = trace.Jobs
+	if in.nodes == nil {
+		in.nodes = trace.Nodes
+	}
+	if len(in.nodes) == 0 {
+		return in, &verb.UsageError{Text: "say the cluster: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE"}
+	}
+	return in, s.complete(&in)
+}
+
+// complete checks jobs against the cluster and reads the rest.
+func (s *settings) complete(in *input) (err error) {
+	fit := fits(in.nodes)
+	counted := false
+	for i := range in.jobs {
+		j := &in.jobs[i]
+		if want := fit(j); want != "" {
+			return fmt.Errorf("%s: job %d: num_gpus: got \"%d\", want %s", filepath.Base(s.Jobs), j.ID, j.GPUs, want)
+		}
+		counted = counted || s.track.Counts(j.ID)
+	}
+	if !counted {
+		return fmt.Errorf("--track %s counts no job: those of %s are numbered otherwise", s.track, filepath.Base(s.Jobs))
+	}
+	if s.EstimateError > 0 {
+		sim.Misjudge(in.jobs, s.EstimateError, s.Seed)
+	}
+	if s.NodeEvents != "" {
+		if in.events, err = readNodeEvents(s.NodeEvents, in.nodes); err != nil {
+			return err
+		}
+	}
+	in.tables, err = s.read()
+	return err
+}
+
+// fits says what is wanted of a job that is too large for a cluster; nil where there is none yet.
+func fits(nodes []cluster.Node) func(*cluster.Job) string {
+	if len(nodes) == 0 {
+		return nil
+	}
+	type kind struct {
+		gpuType string
+		bytes   int64
+	}
+	kinds := map[kind]int{}
+	for i := range nodes {
+		kinds[kind{nodes[i].GPUType, nodes[i].GPUMemoryBytes}] += nodes[i].GPUs
+	}
+	return func(j *cluster.Job) string {
+		gpus := 0
+		for k, n := range kinds {
+			if (j.GPUType == "" || j.GPUType == k.gpuType) && (k.bytes == 0 || j.GPUMemoryBytes <= k.bytes) {
+				gpus += n
+			}
+		}
+		switch {
+		case j.GPUs <= gpus:
+			return ""
+		case j.GPUType == "" && j.GPUMemoryBytes == 0:
+			return fmt.Sprintf("at most %d, which is all that the cluster has", gpus)
+		}
+		return fmt.Sprintf("at most %d, which is all that the cluster has of that type and memory", gpus)
+	}
+}
+
+// readNodeEvents reads what happens to nodes.
+func readNodeEvents(path string, nodes []cluster.Node) (events []sim.NodeEvent, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open events of nodes: %w", err)
+	}
+	defer file.Close()
+	s, err := openSheet(path, file, []string{"time_s", "node", "event"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]cluster.NodeID{}
+	for i := range nodes {
+		names[strconv.Itoa(i)] = nodes[i].ID
+	}
+	for i := range nodes {
+		names[nodes[i].Name] = nodes[i].ID
+	}
+	kinds := map[string]scheduler.Kind{"down": scheduler.NodeDown, "up": scheduler.NodeUp, "drain": scheduler.Drained}
+	for {
+		if err := s.read(); err == io.EOF {
+			return events, nil
+		} else if err != nil {
+			return nil, err
+		}
+		at, err := parseSeconds(s.value("time_s"))
+		if err != nil {
+			return nil, s.wrong("time_s", "seconds from 0")
+		}
+		node, known := names[s.value("node")]
+		if !known {
+			return nil, s.wrong("node", fmt.Sprintf("a node's number, 0 to %d, or its name", len(nodes)-1))
+		}
+		kind, known := kinds[s.value("event")]
+		if !known {
+			return nil, s.wrong("event", "down, up or drain")
+		}
+		events = append(events, sim.NodeEvent{At: at, Node: node, Kind: kind})
+	}
+}

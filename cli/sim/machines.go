@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Bounds of a cluster.
+const (
+	mostGPUsOfNode = 64
+	mostNodes      = 1_000_000
+)
+
+// machines are the flags that say what the cluster is.
+type machines struct {
+	Nodes       int    `json:"nodes,omitempty"`
+	GPUsPerNode int    `json:"gpus_per_node,omitempty"`
+	GPUTypes    string `json:"gpu_types,omitempty"`
+	NodesFile   string `json:"nodes_file,omitempty"`
+}
+
+// cluster makes the nodes, or none where nothing was said.
+func (m *machines) cluster() ([]cluster.Node, error) {
+	said := 0
+	for _, each := range []bool{m.Nodes != 0 || m.GPUsPerNode != 0, m.GPUTypes != "", m.NodesFile != ""} {
+		if each {
+			said++
+		}
+	}
+	switch {
+	case said > 1:
+		return nil, &verb.UsageError{Text: "say the cluster in one way: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE"}
+	case said == 0:
+		return nil, nil
+	case m.GPUTypes != "":
+		return m.typed()
+	case m.NodesFile != "":
+		return readNodes(m.NodesFile)
+	case m.Nodes < 1 || m.Nodes > mostNodes:
+		return nil, &verb.UsageError{Text: fmt.Sprintf("--nodes takes 1 to %d, and not %d", mostNodes, m.Nodes)}
+	case m.GPUsPerNode < 1 || m.GPUsPerNode > mostGPUsOfNode:
+		return nil, &verb.UsageError{Text: fmt.Sprintf("--gpus-per-node takes 1 to %d, and not %d", mostGPUsOfNode, m.GPUsPerNode)}
+	}
+	return alike(nil, m.Nodes, m.GPUsPerNode, ""), nil
+}
+
+func alike(nodes []cluster.Node, n, gpus int, gpuType string) []cluster.Node {
+	for range n {
+		id := cluster.NodeID(len(nodes))
+		nodes = append(nodes, cluster.Node{ID: id, Name: fmt.Sprintf("node%d", id), GPUs: gpus, GPUType: gpuType})
+	}
+	return nodes
+}
+
+// typed reads H100:16x8,A100:32x4: 16 nodes of 8 GPUs, then 32 of 4.
+func (m *machines) typed() (nodes []cluster.Node, err error) {
+	for part := range strings.SplitSeq(m.GPUTypes, ",") {
+		gpuType, counts, _ := strings.Cut(part, ":")
+		n, gpus, _ := strings.Cut(counts, "x")
+		count, errCount := strconv.Atoi(n)
+		each, errEach := strconv.Atoi(gpus)
+		if gpuType == "" || errCount != nil || errEach != nil || count < 1 || count > mostNodes || each < 1 || each > mostGPUsOfNode {
+			return nil, &verb.UsageError{Text: fmt.Sprintf("--gpu-types takes TYPE:NODESxGPUS, as H100:16x8,A100:32x4, with up to %d GPUs on a node, and not %q",
+				mostGPUsOfNode, part)}
+		}
+		nodes = alike(nodes, count, each, gpuType)
+	}
+	return nodes, nil
+}
+
+// fileError is something in a file of ours that cannot be understood.
+type fileError struct {
+	file   string
+	line   int
+	column string
+	value  string
+	want   string
+}
+
+func (e *fileError) Error() string {
+	return fmt.Sprintf("%s:%d: %s: got %q, want %s", e.file, e.line, e.column, e.value, e.want)
+}
+
+// sheet reads a small CSV file whose first row names the columns.
+type sheet struct {
+	file    string
+	in      *csv.Reader
+	columns []string
+	row     []string
+	line    int
+}
+
+func openSheet(file string, in io.Reader, required, optional []string) (*sheet, error) {
+	s := &sheet{file: filepath.Base(file), in: csv.NewReader(in)}
+	s.in.FieldsPerRecord = -1
+	err := s.read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: the file is empty, want a row of columns: %s", s.file, strings.Join(required, ","))
+	} else if err != nil {
+		return nil, err
+	}
+	s.columns = slices.Clone(s.row)
+	for _, column := range required {
+		if !slices.Contains(s.columns, column) {
+			return nil, &fileError{s.file, 1, "columns", strings.Join(s.columns, ","), "a column " + column}
+		}
+	}
+	for _, column := range s.columns {
+		if !slices.Contains(required, column) && !slices.Contains(optional, column) {
+			return nil, &fileError{s.file, 1, "columns", column, "one out of " + strings.Join(slices.Concat(required, optional), ", ")}
+		}
+	}
+	return s, nil
+}
+
+func (s *sheet) read() error {
+	row, err := s.in.Read()
+	if errors.Is(err, io.EOF) {
+		return err
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", s.file, err)
+	}
+	s.row = row
+	s.line, _ = s.in.FieldPos(0)
+	if s.columns != nil && len(row) != len(s.columns) {
+		return &fileError{s.file, s.line, "row", strings.Join(row, ","), fmt.Sprintf("%d values", len(s.columns))}
+	}
+	return nil
+}
+
+func (s *sheet) value(column string) string {
+	if i := slices.Index(s.columns, column); i >= 0 {
+		return strings.TrimSpace(s.row[i])
+	}
+	return ""
+}
+
+func (s *sheet) wrong(column, want string) error {
+	return &fileError{s.file, s.line, column, s.value(column), want}
+}
+
+// readNodes reads a cluster: a row for each kind of node, as many of them as count says.
+func readNodes(path string) (nodes []cluster.Node, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open nodes: %w", err)
+	}
+	defer file.Close()
+	s, err := openSheet(path, file, []string{"gpus"}, []string{"name", "gpu_type", "memory_gib", "rack", "count"})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err := s.read(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		if nodes, err = s.node(nodes); err != nil {
+			return nil, err
+		}
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("%s: want at least one node", s.file)
+	}
+	return nodes, nil
+}
+
+func (s *sheet) node(nodes []cluster.Node) ([]cluster.Node, error) {
+	gpus, err := strconv.Atoi(s.value("gpus"))
+	if err != nil || gpus < 0 || gpus > mostGPUsOfNode {
+		return nil, s.wrong("gpus", fmt.Sprintf("0 to %d", mostGPUsOfNode))
+	}
+	count := 1
+	if text := s.value("count"); text != "" {
+		if count, err = strconv.Atoi(text); err != nil || count < 1 || count+len(nodes) > mostNodes {
+			return nil, s.wrong("count", "how many such nodes there are")
+		}
+	}
+	var bytes int64
+	if text := s.value("memory_gib"); text != "" {
+		gib, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(gib >= 0) || gib > 1e6 {
+			return nil, s.wrong("memory_gib", "what one GPU holds, in GiB")
+		}
+		bytes = int64(math.Round(gib * (1 << 30)))
+	}
+	from := len(nodes)
+	nodes = alike(nodes, count, gpus, s.value("gpu_type"))
+	for i := from; i < len(nodes); i++ {
+		nodes[i].GPUMemoryBytes, nodes[i].Rack = bytes, s.value("rack")
+		if name := s.value("name"); name != "" {
+			nodes[i].Name = name
+			if count > 1 {
+				nodes[i].Name = fmt.Sprintf("%s-%d", name, i-from)
+			}
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+// output is where results go.
+type output struct {
+	dir        string
+	json       bool
+	noPictures bool
+}
+
+func (o *output) flags(flags *flag.FlagSet) {
+	flags.StringVar(&o.dir, "out", "", "`DIR` for what comes of it; without, only the summary is shown")
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	flags.BoolVar(&o.noPictures, "no-pictures", false, "write no pictures")
+}
+
+// interrupted is the end of a simulation that was cut off.
+func (o *output) interrupted() error {
+	if o.dir == "" {
+		return errors.New("interrupted: what was shown is partial")
+	}
+	return fmt.Errorf("interrupted: what there was by then is in %s, marked partial", o.dir)
+}
+
+// deliver writes a result's files, all or none.
+func (o *output) deliver(result *sim.Result, s *settings) error {
+	if o.dir == "" {
+		return nil
+	}
+	return sim.Deliver(o.dir, func(staging string) error {
+		if err := result.Write(staging); err != nil {
+			return err
+		}
+		return o.draw(result, s, staging)
+	})
+}
+
+// report shows the summary.
+func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error {
+	if o.json {
+		return printJSON(to.Out, &result.Summary)
+	}
+	m := &result.Summary
+	gpus := 0
+	for i := range result.Nodes {
+		gpus += result.Nodes[i].GPUs
+	}
+	out := &lines{to: to.Out}
+	out.line("%s, profile %s, on %s", s.label(), s.Profile, counted(gpus, "GPU", "GPUs")+" of "+counted(len(result.Nodes), "node", "nodes"))
+	jobs := counted(m.N, "job", "jobs")
+	if m.Unfinished > 0 {
+		jobs += fmt.Sprintf(", and %d that did not end", m.Unfinished)
+	}
+	if m.Lost > 0 {
+		jobs += fmt.Sprintf(", of which %d failed too often", m.Lost)
+	}
+	if m.Partial {
+		jobs += "; PARTIAL, it was cut off"
+	}
+	out.line("jobs              %s", jobs)
+	out.line("mean JCT          %s", span(m.AvgJCT))
+	out.line("median JCT        %s", span(m.MedianJCT))
+	out.line("99th percentile   %s", span(m.P99JCT))
+	out.line("mean start delay  %s", span(m.AvgStartDelay))
+	out.line("makespan          %s", span(m.Makespan))
+	out.line("preemptions       %d", m.Preemptions)
+	out.line("GPU utilisation   %.1f %%", 100*m.GPUUtilisation)
+	if o.dir != "" {
+		out.line("written           %s", o.dir)
+	}
+	return out.err
+}
+
+// label names the policies in short.
+func (s *settings) label() string {
+	text := s.Order
+	for _, each := range []struct{ name, usual string }{{s.Placement, "first-free"}, {s.Admission, "all"}, {s.Backfill, "none"}} {
+		if each.name != "" && each.name != each.usual {
+			text += " + " + each.name
+		}
+	}
+	return text
+}
+
+// span is a time in seconds, and for people.
+func span(seconds float64) string {
+	text := fmt.Sprintf("%.3f s", seconds)
+	if seconds >= 120 && seconds < 1e9 {
+		text += fmt.Sprintf(" (%s)", time.Duration(seconds*1e9).Round(time.Second))
+	}
+	return text
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// lines writes lines until one cannot be written.
+type lines struct {
+	to  io.Writer
+	err error
+}
+
+func (l *lines) line(format string, values ...any) {
+	if l.err == nil {
+		_, l.err = fmt.Fprintf(l.to, format+"\n", values...)
+	}
+}
+
+func printJSON(to io.Writer, value any) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// slow is how long work takes before a bar shows it.
+const slow = time.Second
+
+// bar shows how far long work is.
+type bar struct {
+	shown *terminal.Bar
+	began time.Time
+}
+
+func (o *output) bar(to verb.Streams) *bar {
+	return &bar{terminal.NewCounter(to.Err, "jobs"), time.Now()}
+}
+
+func (b *bar) progress(phase string) func(done, total int) {
+	return func(done, total int) {
+		if time.Since(b.began) > slow {
+			b.shown.Step(phase, uint64(done), uint64(total))
+		}
+	}
+}
+
+func (b *bar) clear() { b.shown.Clear() }

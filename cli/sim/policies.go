@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/admit"
+	"github.com/phos-gpu/phos/scheduler/backfill"
+	"github.com/phos-gpu/phos/scheduler/elastic"
+	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/throughput"
+	"github.com/phos-gpu/phos/scheduler/victims"
+)
+
+// orders are all names that --order takes for our own engine.
+func orders() []string { return slices.Concat(order.Names(), elastic.Names()) }
+
+// policies puts a scheduler together for some jobs. Each simulation needs one of its own: some policies remember.
+func (s *settings) policies(jobs []cluster.Job, t tables) (p scheduler.Policies, err error) {
+	p = scheduler.Policies{Round: s.round, Quantum: s.quantum, CostShare: s.CostShare, Retries: s.Retries}
+	if p.Walk, err = s.walk(); err != nil {
+		return p, err
+	}
+	if p.Place, err = placement(s.Placement, jobs); err != nil {
+		return p, usage(err)
+	}
+	if p.Admit, err = admit.ByName(s.Admission); err != nil {
+		return p, usage(err)
+	}
+	if p.Backfill, err = backfill.ByName(s.Backfill); err != nil {
+		return p, usage(err)
+	}
+	if t.models != nil {
+		p.Speeds = throughput.NewSpeeds(t.models)
+	}
+	if p.Preempt, err = victims.ByName(s.Victims, p.Costs); err != nil {
+		return p, usage(err)
+	}
+	return p, s.ordering(&p, t)
+}
+
+// ordering sets who is first, or for elastic policies how many GPUs each job has.
+func (s *settings) ordering(p *scheduler.Policies, t tables) (err error) {
+	if slices.Contains(elastic.Names(), s.Order) {
+		p.Order = order.FIFO{}
+		if p.Round == 0 {
+			p.Round = elasticRound
+		}
+		return s.elastic(p, t)
+	}
+	p.Order, err = order.ByName(s.Order, order.Parameters{
+		Limits: s.limits, Promote: s.Promote, Lease: s.lease, Weights: s.Weights, Quotas: s.Quotas, Preemptive: s.PreemptivePriority, Aging: s.age,
+	})
+	if err != nil && !slices.Contains(order.Names(), s.Order) {
+		err = fmt.Errorf("no order %q; there are %s", s.Order, strings.Join(orders(), ", "))
+	}
+	return usage(err)
+}
+
+// elasticRound is how often elastic policies look anew where nobody says otherwise.
+const elasticRound = time.Minute
+
+func (s *settings) walk() (scheduler.Walk, error) {
+	switch s.Walk {
+	case "":
+		return scheduler.ByOrder, nil
+	case "strict":
+		return scheduler.Strict, nil
+	case "fill":
+		return scheduler.Fill, nil
+	}
+	return 0, usage(fmt.Errorf("--walk takes strict or fill, and not %q", s.Walk))
+}
+
+// usage makes an error one of the command line.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &verb.UsageError{Text: err.Error()}
+}
+
+// usageOf makes an error one of the command line if it is of a kind.
+func usageOf(err, kind error) error {
+	if errors.Is(err, kind) {
+		return usage(err)
+	}
+	return err
+}
+
+// defaultQuantum is how long jobs keep their GPUs under orders that need to know, where nobody said.
+const defaultQuantum = time.Minute
+
+// grows reports whether an order puts jobs back for every moment in which they run.
+func grows(name string) bool { return slices.Contains([]string{"las", "las2d", "gittins", "gittins2d"}, name) }
+
+func isElastic(name string) bool { return slices.Contains(elastic.Names(), name) }
+
+// names lists what a flag takes.
+func names(all []string) string { return strings.Join(all, ", ") }

@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/scheduler/compat"
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+// runVerb is sim run.
+func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	s := &settings{}
+	s.inputs(flags)
+	flags.StringVar(&s.Profile, "profile", native, "`WHOSE` rules: native (our engine), blox or tiresias (their simulators, job by job)")
+	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that says who is first: "+names(orders()))
+	s.chosen(flags)
+	s.times(flags)
+	s.world(flags)
+	out := output{}
+	out.flags(flags)
+	return func(ctx context.Context, to verb.Streams, _ []string) error {
+		return out.run(ctx, to, s)
+	}
+}
+
+// chosen registers the flags of the policies beside the order.
+func (s *settings) chosen(flags *flag.FlagSet) {
+	flags.StringVar(&s.Placement, "placement", "", "`POLICY` that finds GPUs: "+names(place.Names())+"; first-free otherwise")
+	flags.StringVar(&s.Admission, "admission", "all", "`POLICY` that lets jobs in: all, load:X (until they ask for X times the GPUs), quota:F")
+	s.beside(flags)
+}
+
+// beside registers the flags of policies that a grid of simulations has in common.
+func (s *settings) beside(flags *flag.FlagSet) {
+	flags.StringVar(&s.Backfill, "backfill", "", "`POLICY` that lets jobs overtake: none, easy, conservative or conservative:N; none otherwise")
+	flags.StringVar(&s.Victims, "victims", "", "`POLICY` that says who is stopped: "+names(victims.Names())+"; tail otherwise")
+	flags.StringVar(&s.Walk, "walk", "", "`HOW` the queue is gone through: strict ends at the first job that does not fit, fill goes on; fill otherwise where the order preempts")
+}
+
+func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	in, err := s.load(to.Err)
+	if err != nil {
+		return err
+	}
+	bar := o.bar(to)
+	result, err := s.simulate(ctx, in, bar.progress("simulate"))
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	result.Summary.Configuration = s.configuration()
+	if err := o.deliver(result, s); err != nil {
+		return err
+	}
+	if err := o.report(to, result, s); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return o.interrupted()
+	}
+	return nil
+}
+
+// simulate runs one simulation by its profile.
+func (s *settings) simulate(ctx context.Context, in input, progress func(done, total int)) (*sim.Result, error) {
+	if s.Profile != native {
+		return s.imitate(ctx, in, progress)
+	}
+	s.defaults()
+	policies, err := s.policies(in.jobs, in.tables)
+	if err != nil {
+		return nil, err
+	}
+	return sim.Play(ctx, in.jobs, sim.Options{
+		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until, Progress: progress,
+		Faults: sim.Faults{Seed: s.Seed, JobMTBF: s.jobMTBF, NodeMTBF: s.nodeMTBF, NodeRepair: s.nodeRepair, Nodes: in.events},
+	})
+}
+
+// imitate refuses what another simulator does not know, and runs it.
+func (s *settings) imitate(ctx context.Context, in input, progress func(done, total int)) (*sim.Result, error) {
+	if err := s.foreign(); err != nil {
+		return nil, err
+	}
+	result, err := compat.Run(ctx, s.Profile, in.jobs, compat.Options{
+		Nodes: in.nodes, Order: s.Order, Admission: s.Admission, Round: s.round, Limits: s.limits, Track: s.track, Progress: progress,
+	})
+	return result, usageOf(err, compat.ErrUnknown)
+}
+
+// foreign refuses settings that a profile would pass over.
+func (s *settings) foreign() error {
+	for _, each := range []struct {
+		set  bool
+		flag string
+	}{
+		{s.Backfill != "" && s.Backfill != "none", "backfill"}, {s.Victims != "" && s.Victims != "tail", "victims"}, {s.Walk != "", "walk"},
+		{s.Placement != "" && s.Placement != "first-free", "placement"},
+		{s.quantum != 0, "quantum"}, {s.age != 0, "age"}, {s.lease != 0, "lease"}, {s.until != 0, "until"}, {s.Promote != 0, "promote"},
+		{s.Quotas != nil, "quotas"}, {s.Weights != nil, "weights"}, {s.PreemptivePriority, "preemptive-priority"}, {s.Cost != "", "cost"},
+		{s.CostShare != 0, "cost-share"}, {s.Models != "", "models"}, {s.jobMTBF != 0, "job-mtbf"}, {s.nodeMTBF != 0, "node-mtbf"},
+		{s.NodeEvents != "", "node-events"}, {s.EstimateError != 0, "estimate-error"},
+		{s.round != 0 && s.Profile == "tiresias", "round"}, {s.limits != nil && s.Profile == "blox", "limits"},
+	} {
+		if each.set {
+			return &verb.UsageError{Text: fmt.Sprintf("profile %s knows no --%s", s.Profile, each.flag)}
+		}
+	}
+	return nil
+}
+
+// defaults fills in what was not said, so that summary.json tells it.
+func (s *settings) defaults() {
+	orDefault(&s.Placement, "first-free")
+	orDefault(&s.Backfill, "none")
+	orDefault(&s.Victims, "tail")
+	if s.round == 0 && isElastic(s.Order) {
+		s.round = elasticRound
+	}
+	// Jobs of equal service would push each other aside without end.
+	if s.quantum == 0 && s.round == 0 && grows(s.Order) {
+		s.quantum = defaultQuantum
+	}
+}
+
+func orDefault(to *string, value string) {
+	if *to == "" {
+		*to = value
+	}
+}
+

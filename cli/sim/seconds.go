@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parseSeconds reads a time as people write it on a command line: seconds, exact to the nanosecond, or a number with its unit, as 5m.
+func parseSeconds(text string) (time.Duration, error) {
+	wrong := fmt.Errorf("%q is no time: want seconds, as 300 or 0.5, or a number with its unit, as 5m or 1h30m", text)
+	if strings.ContainsAny(text, "nuµmsh") {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return 0, wrong
+		}
+		return d, nil
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	if whole+fraction == "" || len(fraction) > 9 || strings.Trim(whole+fraction, "0123456789") != "" {
+		return 0, wrong
+	}
+	seconds, err := strconv.ParseInt("0"+whole, 10, 64)
+	nanos, _ := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+	if err != nil || seconds > math.MaxInt64/int64(time.Second)-1 {
+		return 0, wrong
+	}
+	return time.Duration(seconds)*time.Second + time.Duration(nanos), nil
+}
+
+// parseSecondsList reads several, with commas between them.
+func parseSecondsList(text string) (all []time.Duration, err error) {
+	for each := range strings.SplitSeq(text, ",") {
+		d, err := parseSeconds(each)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// secondsFlag is a flag.Value of a time.
+type secondsFlag struct{ to *time.Duration }
+
+func (f secondsFlag) String() string {
+	if f.to == nil {
+		return ""
+	}
+	return strconv.FormatFloat(f.to.Seconds(), 'f', -1, 64)
+}
+
+func (f secondsFlag) Set(text string) (err error) {
+	*f.to, err = parseSeconds(text)
+	return err
+}

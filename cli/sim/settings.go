@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/scheduler/compat"
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+// native is the profile of our own engine.
+const native = "native"
+
+// settings are the flags of a simulation. run writes them into summary.json: fields may be added, never renamed.
+type settings struct {
+	machines
+	Jobs   string `json:"jobs,omitempty"`
+	Format string `json:"format,omitempty"`
+	Beside string `json:"beside,omitempty"`
+
+	Profile   string `json:"profile"`
+	Order     string `json:"order"`
+	Placement string `json:"placement,omitempty"`
+	Admission string `json:"admission"`
+	Backfill  string `json:"backfill,omitempty"`
+	Victims   string `json:"victims,omitempty"`
+	Walk      string `json:"walk,omitempty"`
+
+	round, quantum, age, lease, until time.Duration
+	limits                            []time.Duration
+	track                             sim.Track
+	Promote                           float64 `json:"promote,omitempty"`
+	Quotas                            shares  `json:"quotas,omitempty"`
+	Weights                           shares  `json:"weights,omitempty"`
+	PreemptivePriority                bool    `json:"preemptive_priority,omitempty"`
+
+	Cost      string  `json:"cost,omitempty"`
+	CostShare float64 `json:"cost_share,omitempty"`
+	Models    string  `json:"models,omitempty"`
+
+	Seed                          uint64  `json:"seed"`
+	EstimateError                 float64 `json:"estimate_error,omitempty"`
+	jobMTBF, nodeMTBF, nodeRepair time.Duration
+	NodeEvents                    string `json:"node_events,omitempty"`
+	Retries                       int    `json:"retries"`
+}
+
+// configuration is what summary.json says of the settings: times in seconds, as all of its times.
+type configuration struct {
+	*settings
+	Round      float64   `json:"round_s,omitempty"`
+	Quantum    float64   `json:"quantum_s,omitempty"`
+	Age        float64   `json:"age_s,omitempty"`
+	Lease      float64   `json:"lease_s,omitempty"`
+	Until      float64   `json:"until_s,omitempty"`
+	Limits     []float64 `json:"limits_s,omitempty"`
+	Track      string    `json:"track,omitempty"`
+	JobMTBF    float64   `json:"job_mtbf_s,omitempty"`
+	NodeMTBF   float64   `json:"node_mtbf_s,omitempty"`
+	NodeRepair float64   `json:"node_repair_s,omitempty"`
+}
+
+func (s *settings) configuration() *configuration {
+	c := &configuration{
+		settings: s, Round: s.round.Seconds(), Quantum: s.quantum.Seconds(), Age: s.age.Seconds(), Lease: s.lease.Seconds(),
+		Until: s.until.Seconds(), Track: s.track.String(), JobMTBF: s.jobMTBF.Seconds(), NodeMTBF: s.nodeMTBF.Seconds(),
+	}
+	if s.nodeMTBF > 0 {
+		c.NodeRepair = s.nodeRepair.Seconds()
+	}
+	for _, limit := range s.limits {
+		c.Limits = append(c.Limits, limit.Seconds())
+	}
+	return c
+}
+
+// shares are numbers by users.
+type shares map[string]float64
+
+func (s *shares) String() string { return "" }
+
+// Set reads USER=NUMBER,USER=NUMBER.
+func (s *shares) Set(text string) error {
+	*s = shares{}
+	for each := range strings.SplitSeq(text, ",") {
+		user, number, _ := strings.Cut(each, "=")
+		value, err := strconv.ParseFloat(number, 64)
+		if err != nil || user == "" || !(value > 0) || value > 1e9 {
+			return fmt.Errorf("%q is no USER=NUMBER above 0", each)
+		}
+		(*s)[user] = value
+	}
+	return nil
+}
+
+// inputs registers the flags that say which jobs run on which machines.
+func (s *settings) inputs(flags *flag.FlagSet) {
+	flags.StringVar(&s.Jobs, "jobs", "", "`FILE` of jobs")
+	flags.StringVar(&s.Format, "format", "", "`FORM` of that file: "+strings.Join(formats(), ", ")+"; it is guessed otherwise")
+	flags.StringVar(&s.Beside, "beside", "", "second `FILE` of a trace that comes in two, if it does not lie beside the first by its usual name")
+	flags.IntVar(&s.Nodes, "nodes", 0, "`N` nodes, all alike")
+	flags.IntVar(&s.GPUsPerNode, "gpus-per-node", 0, "`N` GPUs on each")
+	flags.StringVar(&s.GPUTypes, "gpu-types", "", "a cluster of several kinds in place of those, a `LIST` of TYPE:NODESxGPUS, as H100:16x8,A100:32x4")
+	flags.StringVar(&s.NodesFile, "nodes-file", "", "a cluster out of a CSV `FILE`: gpus, and optionally name, gpu_type, memory_gib, rack, count")
+	s.Seed = 1
+	flags.Uint64Var(&s.Seed, "seed", s.Seed, "`NUMBER` that decides everything that is random")
+}
+
+// times registers the flags of times and of what else a policy can be told.
+func (s *settings) times(flags *flag.FlagSet) {
+	flags.Var(secondsFlag{&s.round}, "round", "decide every so many `SECONDS`; without, whenever something happens (blox: 300)")
+	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started keeps its GPUs for so many `SECONDS`")
+	flags.Var(secondsFlag{&s.age}, "age", "after waiting so many `SECONDS` a job goes before all others, whatever the order")
+	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
+	flags.Func("limits", "attained service at which jobs of dlas (`SECONDS`) and dlas-gpu (GPU-seconds) go to the next queue, as 3250,7200", func(text string) (err error) {
+		s.limits, err = parseSecondsList(text)
+		return err
+	})
+	flags.Func("track", "count only jobs `LO:HI`, LO and above and below HI, and stop when they are done", func(text string) (err error) {
+		s.track, err = sim.ParseTrack(text)
+		return err
+	})
+	flags.Var(secondsFlag{&s.until}, "until", "stop at so many `SECONDS`, with a result that is marked partial")
+	flags.Float64Var(&s.Promote, "promote", 0, "dlas: a job that waited so many `TIMES` as long as it ran goes back to the first queue")
+	flags.Var(&s.Quotas, "quotas", "GPUs that users own, for order quota, as `USER=GPUS,...`")
+	flags.Var(&s.Weights, "weights", "users' weights for order drf, as `USER=WEIGHT,...`")
+	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority stops jobs of lower priority")
+}
+
+// world registers the flags of what stopping costs and of what goes wrong.
+func (s *settings) world(flags *flag.FlagSet) {
+	flags.StringVar(&s.Cost, "cost", "", "`FILE` that says what stopping a job and letting it go on takes; without, nothing")
+	flags.Float64Var(&s.CostShare, "cost-share", 0, "`SHARE` of its running time that a job's stops may cost: one of 10 s is not done before 200 s at 0.05")
+	flags.StringVar(&s.Models, "models", "", "`FILE` of how fast models run on which GPUs, for optimus, pollux, gavel and --speeds")
+	flags.Float64Var(&s.EstimateError, "estimate-error", 0, "owners misjudge their jobs by a factor of up to 1+`ERROR`, either way")
+	flags.Var(secondsFlag{&s.jobMTBF}, "job-mtbf", "mean working time, in `SECONDS`, after which a job fails")
+	flags.IntVar(&s.Retries, "retries", 1000, "a job may fail `N` times and be tried again")
+	flags.Var(secondsFlag{&s.nodeMTBF}, "node-mtbf", "mean time, in `SECONDS`, after which a node fails")
+	s.nodeRepair = time.Hour
+	flags.Var(secondsFlag{&s.nodeRepair}, "node-repair", "mean time, in `SECONDS`, until it is back")
+	flags.StringVar(&s.NodeEvents, "node-events", "", "CSV `FILE` of what happens to nodes: time_s, node (number or name), event (down, up, drain)")
+}
+
+// check refuses what makes no sense whatever the jobs are.
+func (s *settings) check() error {
+	if s.Profile != native && !slices.Contains(compat.Names(), s.Profile) {
+		return &verb.UsageError{Text: fmt.Sprintf("--profile takes native, %s, and not %q", strings.Join(compat.Names(), " or "), s.Profile)}
+	}
+	for _, each := range []struct {
+		wrong bool
+		text  string
+	}{
+		{!(s.CostShare >= 0 && s.CostShare <= 1), "--cost-share takes 0 to 1"},
+		{!(s.EstimateError >= 0 && s.EstimateError <= 1000), "--estimate-error takes 0 to 1000"},
+		{s.Retries < 0, "--retries takes 0 or more"},
+		{s.nodeMTBF > 0 && s.nodeRepair <= 0, "--node-repair takes more than 0 s"},
+	} {
+		if each.wrong {
+			return &verb.UsageError{Text: each.text}
+		}
+	}
+	return nil
+}
