@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/phos-gpu/phos/cli/sim"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
@@ -18,5 +20,7 @@ func commands() *verb.Set {
 		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
 		ManualEnd: fmt.Sprintf(manualEnd, rpc.DefaultSocket, daemonLog),
 	}
+	last := len(all.Verbs) - 1
+	all.Verbs = slices.Insert(all.Verbs, last, sim.Verbs()...)
 	return all.Introspective()
 }

@@ -98,7 +98,9 @@ func usageOf(err, kind error) error {
 const defaultQuantum = time.Minute
 
 // grows reports whether an order puts jobs back for every moment in which they run.
-func grows(name string) bool { return slices.Contains([]string{"las", "las2d", "gittins", "gittins2d"}, name) }
+func grows(name string) bool {
+	return slices.Contains([]string{"las", "las2d", "gittins", "gittins2d"}, name)
+}
 
 func isElastic(name string) bool { return slices.Contains(elastic.Names(), name) }
 

@@ -7,7 +7,9 @@ import (
 
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/compat"
+	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
+	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
 // runVerb is sim run.
@@ -134,4 +136,3 @@ func orDefault(to *string, value string) {
 		*to = value
 	}
 }
-

@@ -85,12 +85,15 @@ func (r *Result) SummaryJSON(to io.Writer) error {
 }
 
 // Write puts the three files into a folder.
-func (r *Result) Write(dir string) error {
+func (r *Result) Write(dir string) error { return r.WriteAs(dir, "") }
+
+// WriteAs puts a prefix before their names.
+func (r *Result) WriteAs(dir, prefix string) error {
 	for _, each := range []struct {
 		name  string
 		write func(io.Writer) error
 	}{{"jobs.csv", r.JobsCSV}, {"summary.json", r.SummaryJSON}, {"timeline.csv", r.TimelineCSV}} {
-		if err := writeFile(dir, each.name, each.write); err != nil {
+		if err := writeFile(dir, prefix+each.name, each.write); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,281 @@
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/sim"
+	"github.com/phos-gpu/phos/scheduler/workload/generator"
+)
+
+// grid is many simulations.
+type grid struct {
+	base                           settings
+	orders, placements, admissions []string
+	loads                          []float64
+	workers                        int
+	made                           made
+	cells                          []cell
+}
+
+// cell is one of them.
+type cell struct {
+	settings settings
+	load     float64 // 0: as the trace is
+	input    input
+	result   *sim.Result // nil: it was never begun
+	err      error
+}
+
+func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	g := &grid{}
+	s := &g.base
+	s.inputs(flags)
+	flags.StringVar(&s.Profile, "profile", native, "`WHOSE` rules: native, blox or tiresias")
+	list(flags, &g.orders, "order", "fifo,srtf,las", "`POLICIES`, out of "+names(orders()))
+	list(flags, &g.placements, "placement", "", "`POLICIES`, out of "+names(place.Names())+"; first-free otherwise")
+	list(flags, &g.admissions, "admission", "all", "`POLICIES`, out of all, load:X, quota:F")
+	flags.Func("load", "`LOADS` of the cluster, 1 being all of it, as 0.6,0.8,1.0; without, the trace as it is", g.parseLoads)
+	s.beside(flags)
+	s.times(flags)
+	s.world(flags)
+	flags.StringVar(&g.made.kind, "generate", "poisson", "without --jobs, make jobs up: `KIND` "+names(generator.Names()))
+	g.made.flags(flags)
+	flags.IntVar(&g.workers, "workers", 0, "simulate `N` at a time; as many as there are processors otherwise")
+	out := &output{}
+	out.flags(flags)
+	return func(ctx context.Context, to verb.Streams, _ []string) error { return out.compare(ctx, to, g) }
+}
+
+// list is a flag of several words.
+func list(flags *flag.FlagSet, to *[]string, name, value, usage string) {
+	set := func(text string) error {
+		*to = strings.Split(text, ",")
+		if slices.Contains(*to, "") {
+			return fmt.Errorf("an empty name in %q", text)
+		}
+		return nil
+	}
+	*to = []string{""}
+	if value != "" {
+		_ = set(value)
+		usage += "; " + value + " otherwise"
+	}
+	flags.Func(name, usage, set)
+}
+
+func (g *grid) parseLoads(text string) error {
+	g.loads = nil
+	for each := range strings.SplitSeq(text, ",") {
+		load, err := strconv.ParseFloat(each, 64)
+		if err != nil || !(load > 0) || load > 1000 {
+			return fmt.Errorf("%q is no load above 0", each)
+		}
+		g.loads = append(g.loads, load)
+	}
+	return nil
+}
+
+func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
+	if err := g.prepare(to); err != nil {
+		return err
+	}
+	bar := o.bar(to)
+	err := g.run(ctx, bar.progress("simulate "+counted(len(g.cells), "scheduler", "schedulers")))
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	table := g.table()
+	if o.dir != "" {
+		err := sim.Deliver(o.dir, func(staging string) error { return g.write(staging, table, o.noPictures) })
+		if err != nil {
+			return err
+		}
+	}
+	if o.json {
+		err = printJSON(to.Out, table)
+	} else {
+		err = table.show(to.Out, o.dir)
+	}
+	if err == nil && ctx.Err() != nil {
+		return o.interrupted()
+	}
+	return err
+}
+
+// prepare makes the cells and looks at whether each can run, before any does.
+func (g *grid) prepare(to verb.Streams) error {
+	if err := g.base.check(); err != nil {
+		return err
+	}
+	if g.workers < 0 {
+		return &verb.UsageError{Text: "--workers takes 1 or more"}
+	}
+	loads := g.loads
+	if loads == nil {
+		loads = []float64{0}
+	}
+	inputs, err := g.inputs(to, loads)
+	if err != nil {
+		return err
+	}
+	for l, load := range loads {
+		for _, order := range g.orders {
+			for _, placement := range g.placements {
+				for _, admission := range g.admissions {
+					c := cell{settings: g.base, load: load, input: inputs[l]}
+					c.settings.Order, c.settings.Placement, c.settings.Admission = order, placement, admission
+					if err := c.try(); err != nil {
+						return err
+					}
+					g.cells = append(g.cells, c)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// try makes the cell's policies, for what is wrong with their names.
+func (c *cell) try() error {
+	if c.settings.Profile != native {
+		return c.settings.foreign()
+	}
+	c.settings.defaults()
+	_, err := c.settings.policies(c.input.jobs, c.input.tables)
+	return err
+}
+
+// inputs are the jobs at each load: a trace's, closer together or farther apart, or made-up ones.
+func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error) {
+	if g.base.Jobs != "" {
+		in, err := g.base.load(to.Err)
+		if err != nil {
+			return nil, err
+		}
+		for _, load := range loads {
+			each := in
+			if load > 0 {
+				each.jobs, err = stretched(in, load)
+			}
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, each)
+		}
+		return all, nil
+	}
+	nodes, err := g.base.cluster()
+	if err != nil {
+		return nil, err
+	}
+	if nodes == nil || loads[0] == 0 && g.made.to.JobsPerHour == 0 {
+		return nil, &verb.UsageError{Text: "name the jobs, --jobs FILE, or say which to make up: --generate KIND --load 0.6,0.8,1.0 --nodes N --gpus-per-node G"}
+	}
+	g.base.Jobs = "made up: " + g.made.kind
+	for _, load := range loads {
+		trace, err := g.made.make(g.base.Seed, gpusOf(nodes), load)
+		if err != nil {
+			return nil, err
+		}
+		in := input{jobs: trace.Jobs, nodes: nodes}
+		if err := g.base.complete(&in); err != nil {
+			return nil, err
+		}
+		all = append(all, in)
+	}
+	return all, nil
+}
+
+func gpusOf(nodes []cluster.Node) (gpus int) {
+	for i := range nodes {
+		gpus += nodes[i].GPUs
+	}
+	return gpus
+}
+
+// offered is how much of the cluster a trace needs while jobs arrive.
+func offered(in input) float64 {
+	need, first, last := 0.0, in.jobs[0].Submit, in.jobs[0].Submit
+	for i := range in.jobs {
+		j := &in.jobs[i]
+		need += j.Length.Seconds() * float64(j.GPUs) * float64(max(1, j.Share)) / cluster.WholeGPU
+		first, last = min(first, j.Submit), max(last, j.Submit)
+	}
+	if last == first {
+		return 0
+	}
+	return need / (last - first).Seconds() / float64(gpusOf(in.nodes))
+}
+
+// stretched are the jobs of a trace with other times between them.
+func stretched(in input, load float64) ([]cluster.Job, error) {
+	is := offered(in)
+	if is == 0 {
+		return nil, fmt.Errorf("--load: the jobs all arrive at once, and no times between them could be stretched")
+	}
+	jobs := slices.Clone(in.jobs)
+	first := slices.MinFunc(jobs, func(a, b cluster.Job) int { return int(min(1, max(-1, a.Submit-b.Submit))) }).Submit
+	for i := range jobs {
+		jobs[i].Submit = first + scaled(jobs[i].Submit-first, is/load)
+	}
+	return jobs, nil
+}
+
+// run simulates the cells, several at a time. Each writes to its own place, so that nothing depends on who is first.
+func (g *grid) run(ctx context.Context, progress func(done, total int)) error {
+	workers := g.workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var next, done atomic.Int64
+	var total int
+	for i := range g.cells {
+		total += len(g.cells[i].input.jobs)
+	}
+	var crew sync.WaitGroup
+	for range min(workers, len(g.cells)) {
+		crew.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(g.cells) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				c, before := &g.cells[i], 0
+				c.result, c.err = c.settings.simulate(ctx, c.input, func(ended, _ int) {
+					sum := done.Add(int64(ended - before))
+					before = ended
+					progress(int(sum), total)
+				})
+				if c.err != nil {
+					stop()
+				}
+			}
+		})
+	}
+	crew.Wait()
+	for i := range g.cells {
+		if g.cells[i].err != nil {
+			return fmt.Errorf("%s: %w", g.cells[i].name(), g.cells[i].err)
+		}
+	}
+	return nil
+}
+
+// name tells a cell from the others, and is good for a file.
+func (c *cell) name() string {
+	parts := []string{c.settings.Order, c.settings.Placement, c.settings.Admission}
+	if c.load > 0 {
+		parts = append(parts, strconv.FormatFloat(c.load, 'f', -1, 64))
+	}
+	return strings.ReplaceAll(strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "_"), ":", "-")
+}

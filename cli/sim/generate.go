@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/scheduler/workload"
+	"github.com/phos-gpu/phos/scheduler/workload/generator"
+)
+
+// made are the flags that say which jobs are made up.
+type made struct {
+	kind string
+	to   generator.Parameters
+}
+
+// flags registers all but the load, which one verb takes one of and another many.
+func (m *made) flags(flags *flag.FlagSet) {
+	flags.IntVar(&m.to.Jobs, "count", 1000, "make `N` jobs")
+	flags.Float64Var(&m.to.JobsPerHour, "jobs-per-hour", 0, "so many jobs arrive in an hour, in place of a load")
+	flags.Func("lengths", "`LAW` of how long jobs run: blox, exponential:MEAN, uniform:LEAST-MOST, fixed:LENGTH, with times as 90m; blox otherwise", func(text string) (err error) {
+		m.to.Lengths, err = generator.ParseLaw(text)
+		return err
+	})
+	flags.Func("sizes", "`MIX` of GPUs that jobs want, by weight, as 1:70,2:10,4:15,8:5; one each otherwise", func(text string) (err error) {
+		m.to.Sizes, err = generator.ParseMix(text)
+		return err
+	})
+	flags.Func("types", "GPU `TYPES` that jobs insist on, by weight, as A100:30,H100:20,:50", func(text string) (err error) {
+		m.to.GPUTypes, err = generator.ParseChoice(text)
+		return err
+	})
+	flags.Func("model-mix", "`MODELS` that jobs train, by weight, as resnet50:60,bert:40", func(text string) (err error) {
+		m.to.Models, err = generator.ParseChoice(text)
+		return err
+	})
+	flags.Func("tenants", "`USERS` of the generator tenants, by weight, as a:50,b:30", func(text string) (err error) {
+		m.to.Tenants, err = generator.ParseTenants(text)
+		return err
+	})
+}
+
+// make makes the jobs for a load; 0 leaves it to the rate.
+func (m *made) make(seed uint64, gpus int, load float64) (workload.Trace, error) {
+	p := m.to
+	p.Seed, p.GPUs, p.Load = seed, gpus, load
+	trace, err := generator.Make(m.kind, p)
+	if err != nil {
+		return trace, usage(err)
+	}
+	return trace, nil
+}
+
+// generateVerb is sim generate.
+func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	m, hardware := &made{}, &machines{}
+	flags.StringVar(&m.kind, "kind", "poisson", "`KIND` of arrivals: "+names(generator.Names()))
+	m.flags(flags)
+	seed := flags.Uint64("seed", 1, "`NUMBER` that decides everything that is random")
+	load := flags.Float64("load", 0, "how much of the cluster the jobs need on average, 1 being all of it: `LOAD`")
+	flags.IntVar(&hardware.Nodes, "nodes", 0, "the load is that of `N` nodes")
+	flags.IntVar(&hardware.GPUsPerNode, "gpus-per-node", 0, "with `N` GPUs each")
+	flags.Float64Var(&m.to.EstimateError, "estimate-error", 0, "owners misjudge their jobs by a factor of up to 1+`ERROR`, either way")
+	out := flags.String("out", "", "write into `FILE` and not to standard output")
+	return func(_ context.Context, to verb.Streams, _ []string) error {
+		if (*load > 0) == (m.to.JobsPerHour > 0) {
+			return &verb.UsageError{Text: "say how many jobs come: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N"}
+		}
+		gpus := 0
+		if *load > 0 {
+			nodes, err := hardware.cluster()
+			if err != nil {
+				return err
+			}
+			for i := range nodes {
+				gpus += nodes[i].GPUs
+			}
+			if gpus == 0 {
+				return &verb.UsageError{Text: "--load needs the cluster that it is a load of: --nodes N --gpus-per-node G"}
+			}
+		}
+		trace, err := m.make(*seed, gpus, *load)
+		if err != nil {
+			return err
+		}
+		if *out == "" {
+			return workload.Write(to.Out, trace.Jobs)
+		}
+		if err := writeTrace(*out, trace); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(to.Err, "%s: %s\n", *out, counted(len(trace.Jobs), "job", "jobs"))
+		return err
+	}
+}
+
+// writeTrace writes a file whole or not at all.
+func writeTrace(path string, trace workload.Trace) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".unfinished-")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(file.Name()) // it is gone once it has its name
+	defer file.Close()
+	if err := workload.Write(file, trace.Jobs); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := file.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+// table is what compare prints and writes. Scripts read it: fields may be added, never renamed.
+type table struct {
+	Partial bool  `json:"partial"`
+	Rows    []row `json:"rows"`
+}
+
+// row is one simulation.
+type row struct {
+	Name      string  `json:"name"`
+	Order     string  `json:"order"`
+	Placement string  `json:"placement,omitempty"`
+	Admission string  `json:"admission"`
+	Load      float64 `json:"load,omitempty"`
+	// Offered is how much of the cluster the jobs need while they arrive.
+	Offered float64 `json:"offered_load"`
+	// Summary is null where the simulation was cut off before it began.
+	Summary *sim.Summary `json:"summary"`
+}
+
+func (g *grid) table() *table {
+	t := &table{}
+	for i := range g.cells {
+		c := &g.cells[i]
+		r := row{
+			Name: c.name(), Order: c.settings.Order, Placement: c.settings.Placement, Admission: c.settings.Admission, Load: c.load,
+			Offered: offered(c.input),
+		}
+		t.Partial = t.Partial || c.result == nil
+		if c.result != nil {
+			c.result.Summary.Configuration = c.settings.configuration()
+			r.Summary = &c.result.Summary
+			t.Partial = t.Partial || r.Summary.Partial
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t
+}
+
+func (t *table) show(to io.Writer, dir string) error {
+	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(out, "ORDER\tPLACEMENT\tADMISSION\tLOAD\tJOBS\tMEAN JCT\tMEDIAN\t99TH\tSTART DELAY\tPREEMPTIONS\tGPU USE\t")
+	for _, r := range t.Rows {
+		placement := r.Placement
+		if placement == "" {
+			placement = "-"
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t", r.Order, placement, r.Admission, r.Offered)
+		m := r.Summary
+		if m == nil {
+			fmt.Fprint(out, "-\t-\t-\t-\t-\t-\t-\tnot simulated\n")
+			continue
+		}
+		note := ""
+		if m.Partial {
+			note = "PARTIAL"
+		}
+		fmt.Fprintf(out, "%d\t%.1f s\t%.1f s\t%.1f s\t%.1f s\t%d\t%.1f %%\t%s\n", m.N, m.AvgJCT, m.MedianJCT, m.P99JCT, m.AvgStartDelay,
+			m.Preemptions, 100*m.GPUUtilisation, note)
+	}
+	if dir != "" {
+		fmt.Fprintf(out, "\nwritten: %s\n", dir)
+	}
+	return out.Flush()
+}
+
+// write fills a folder.
+func (g *grid) write(dir string, t *table, noPictures bool) error {
+	for i := range g.cells {
+		if c := &g.cells[i]; c.result != nil {
+			if err := c.result.WriteAs(dir, c.name()+"."); err != nil {
+				return err
+			}
+		}
+	}
+	for name, write := range map[string]func(io.Writer) error{
+		"compare.json": func(to io.Writer) error { return printJSON(to, t) },
+		"compare.csv":  t.csv,
+	} {
+		if err := writeFile(filepath.Join(dir, name), write); err != nil {
+			return err
+		}
+	}
+	if noPictures {
+		return nil
+	}
+	return g.draw(dir)
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(file); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+func (t *table) csv(to io.Writer) error {
+	out := csv.NewWriter(to)
+	_ = out.Write([]string{"name", "order", "placement", "admission", "offered_load", "n", "avg_jct_s", "median_jct_s", "p99_jct_s", "makespan_s",
+		"avg_start_delay_s", "preemptions", "gpu_utilisation", "partial"}) // Flush tells
+	for _, r := range t.Rows {
+		if m := r.Summary; m != nil {
+			_ = out.Write([]string{r.Name, r.Order, r.Placement, r.Admission, decimal(r.Offered), strconv.Itoa(m.N), decimal(m.AvgJCT), decimal(m.MedianJCT),
+				decimal(m.P99JCT), decimal(m.Makespan), decimal(m.AvgStartDelay), strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial)})
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func decimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// scaled is a time by a factor, to the millisecond.
+func scaled(d time.Duration, by float64) time.Duration {
+	return time.Duration(float64(d) * by).Round(time.Millisecond)
+}
