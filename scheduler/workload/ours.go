@@ -56,12 +56,12 @@ func readOurs(s *source) (Trace, error) {
 		if err != nil {
 			return Trace{}, err
 		}
+		trace.Jobs = append(trace.Jobs, job)
 		if s.fits != nil {
-			if want := s.fits(&job); want != "" {
+			if want := s.fits(&trace.Jobs[len(trace.Jobs)-1]); want != "" {
 				return Trace{}, t.wrong("num_gpus", string(t.raw("num_gpus")), want)
 			}
 		}
-		trace.Jobs = append(trace.Jobs, job)
 		at = append(at, int32(t.line))
 	}
 	return trace, unique(&t.lines, trace.Jobs, at)
