@@ -281,6 +281,60 @@ func TestQuotaReclaims(t *testing.T) {
 	}
 }
 
+// TestQuotaBounds: an idle cluster of eight does not give organisation x more than five GPUs, nor its team a more than two and a half; a job that is
+// too wide for what is left is passed by smaller ones, and one that can never start holds nobody up.
+func TestQuotaBounds(t *testing.T) {
+	jobs := []cluster.Job{
+		{ID: 0, User: "x/a", GPUs: 2},
+		{ID: 1, User: "x/a", GPUs: 1, Submit: seconds(1)}, // no room in a until 0 has ended
+		{ID: 2, User: "x/a", GPUs: 1, Share: 500, Submit: seconds(2)},
+		{ID: 3, User: "x/b", GPUs: 4, Submit: seconds(3)}, // no room in x until 0 has ended
+		{ID: 4, User: "x/b", GPUs: 2, Submit: seconds(4)},
+		{ID: 5, User: "y", GPUs: 3, Submit: seconds(5)},
+	}
+	for i := range jobs {
+		jobs[i].Length = seconds(100)
+	}
+	o := order.Quota{GPUs: map[string]float64{"x": 5, "y": 3}, Most: map[string]float64{"x": 5, "x/a": 2.5}}
+	got := play(t, jobs, machines(1, 8), scheduler.Policies{Order: o})
+	// At 100 s x holds two and a half: 1 starts. 3 has its four when 4 has ended, and x holds but the one of 1.
+	for i, want := range []int{0, 100, 2, 104, 4, 5} {
+		if got.Jobs[i].Start != seconds(want) {
+			t.Errorf("job %d starts at %v, expected %v", i, got.Jobs[i].Start, seconds(want))
+		}
+	}
+}
+
+// TestQuotaOfTeams has eight GPUs of two organisations. Team a of x comes late, to its own two, which team b of x has borrowed with all that y left idle:
+// what y needs it takes first from b, whose organisation is over its own; then a takes from b, too, and nobody from y.
+func TestQuotaOfTeams(t *testing.T) {
+	var jobs []cluster.Job
+	add := func(user string, at, n int) {
+		for range n {
+			jobs = append(jobs, cluster.Job{ID: cluster.JobID(len(jobs)), User: user, Submit: seconds(at), Length: seconds(500), GPUs: 1})
+		}
+	}
+	add("x/b", 0, 8)
+	add("y", 10, 4)
+	add("x/a", 20, 2)
+	o := order.Quota{GPUs: map[string]float64{"x": 4, "x/a": 2, "x/b": 2, "y": 4}}
+	got := play(t, jobs, machines(1, 8), scheduler.Policies{Order: o})
+	for _, j := range got.Jobs {
+		want, stops := 0, 0
+		switch {
+		case j.ID >= 12:
+			want = 20
+		case j.ID >= 8:
+			want = 10
+		case j.ID >= 2:
+			stops = 1
+		}
+		if j.Start != seconds(want) || j.Preemptions != stops {
+			t.Errorf("job %d of %s starts at %v and is stopped %d times, expected %v and %d", j.ID, j.User, j.Start, j.Preemptions, seconds(want), stops)
+		}
+	}
+}
+
 // TestAgingPlayed bounds waiting in the engine, where SRTF alone does not.
 func TestAgingPlayed(t *testing.T) {
 	jobs := []cluster.Job{{ID: 0, Length: seconds(300), Estimate: seconds(300), GPUs: 4}}

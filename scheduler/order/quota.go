@@ -16,6 +16,9 @@ type Quota struct {
 	// GPUs are what each owns. Who is not named owns nothing and borrows.
 	GPUs map[string]float64
 
+	// Most are what users and organisations may hold at the very most, borrowed GPUs included. Who is not named may hold anything.
+	Most map[string]float64
+
 	// Within orders the jobs of one user; nil is FIFO. Unless it is preemptive, jobs of one user never make room for each other.
 	Within scheduler.Orderer
 }
@@ -43,7 +46,7 @@ func (Quota) Group(j *scheduler.Job) string { return j.User() }
 // RankGroup is on whose GPUs the user would run, and how full his own and his organisation's are.
 func (q Quota) RankGroup(v scheduler.View, user string, more scheduler.Amount) scheduler.Rank {
 	rank := scheduler.Rank{Tier: ownsNothing, Value: v.User(user).GPUs + more.GPUs}
-	for name := user; name != ""; name = name[:max(0, strings.LastIndexByte(name, '/'))] {
+	for name := user; name != ""; name = parent(name) {
 		quota := q.GPUs[name]
 		if quota <= 0 {
 			continue
@@ -61,6 +64,20 @@ func (q Quota) RankGroup(v scheduler.View, user string, more scheduler.Amount) s
 	}
 	return rank
 }
+
+// Room is what is left until the user or one of his organisations has the most that it may.
+func (q Quota) Room(v scheduler.View, user string) float64 {
+	room := math.Inf(+1)
+	for name := user; name != "" && len(q.Most) > 0; name = parent(name) {
+		if most, bound := q.Most[name]; bound {
+			room = min(room, most-v.User(name).GPUs)
+		}
+	}
+	return room
+}
+
+// parent is a team's organisation, or nothing.
+func parent(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
 
 // Preempts is true.
 func (Quota) Preempts() bool { return true }
