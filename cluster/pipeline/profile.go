@@ -40,6 +40,9 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		return nil, &InputError{Problem: "no layers", Want: "at least one"}
 	}
 	p := &Profile{Layers: layers, work: []int64{0}, state: []int64{0}, activation: []int64{0}, reduces: map[int][]int64{}}
+	if len(layers) > 1<<12 {
+		return nil, &InputError{Problem: fmt.Sprintf("%d layers", len(layers)), Want: "at most 4096"}
+	}
 	for i := range layers {
 		l := &layers[i]
 		if err := l.check(i); err != nil {
@@ -52,6 +55,9 @@ func NewProfile(layers []Layer) (*Profile, error) {
 	if p.work[len(layers)] > int64(longest) {
 		return nil, &InputError{Problem: fmt.Sprintf("all layers take %v for a microbatch", time.Duration(p.work[len(layers)])),
 			Want: "at most 18 minutes"}
+	}
+	if all := p.state[len(layers)] + p.activation[len(layers)]; all > 1<<50 {
+		return nil, &InputError{Problem: fmt.Sprintf("all layers have %d bytes", all), Want: "at most 2^50"}
 	}
 	for width := range layers[0].InNode {
 		if sums, all := p.reduceSums(width); all {
@@ -73,9 +79,9 @@ func (l *Layer) check(i int) error {
 		return &InputError{Where: at, Problem: fmt.Sprintf("forward %v, backward %v", l.Forward, l.Backward),
 			Want: "a forward time above 0 and a backward time of at least 0, not over 18 minutes"}
 	}
-	if l.StateBytes < 0 || l.ActivationBytes < 0 || l.StateBytes > 1<<50 || l.ActivationBytes > 1<<50 {
+	if l.StateBytes < 0 || l.ActivationBytes < 0 || l.StateBytes > 1<<49 || l.ActivationBytes > 1<<49 {
 		return &InputError{Where: at, Problem: fmt.Sprintf("%d bytes of state, %d of activations", l.StateBytes, l.ActivationBytes),
-			Want: "from 0 to 2^50 bytes"}
+			Want: "from 0 to 2^49 bytes"}
 	}
 	for _, times := range []map[int]time.Duration{l.InNode, l.Across} {
 		for members, took := range times {
