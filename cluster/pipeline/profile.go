@@ -29,7 +29,7 @@ type Profile struct {
 	Layers []Layer
 
 	// Sums from the first layer on: work[i] is that of the layers before i.
-	work, state, activation []int64
+	work, forward, state, activation []int64
 	// reduces are, by number of GPUs, the sums of both directions of InNode; a number that some layer lacks is not there.
 	reduces map[int][]int64
 }
@@ -39,7 +39,7 @@ func NewProfile(layers []Layer) (*Profile, error) {
 	if len(layers) == 0 {
 		return nil, &InputError{Problem: "no layers", Want: "at least one"}
 	}
-	p := &Profile{Layers: layers, work: []int64{0}, state: []int64{0}, activation: []int64{0}, reduces: map[int][]int64{}}
+	p := &Profile{Layers: layers, work: []int64{0}, forward: []int64{0}, state: []int64{0}, activation: []int64{0}, reduces: map[int][]int64{}}
 	if len(layers) > 1<<12 {
 		return nil, &InputError{Problem: fmt.Sprintf("%d layers", len(layers)), Want: "at most 4096"}
 	}
@@ -49,6 +49,7 @@ func NewProfile(layers []Layer) (*Profile, error) {
 			return nil, err
 		}
 		p.work = append(p.work, p.work[i]+int64(l.Forward+l.Backward))
+		p.forward = append(p.forward, p.forward[i]+int64(l.Forward))
 		p.state = append(p.state, p.state[i]+l.StateBytes)
 		p.activation = append(p.activation, p.activation[i]+l.ActivationBytes)
 	}
@@ -134,6 +135,16 @@ func (p *Profile) Time(from, to, width int) int64 {
 	}
 	sums := p.reduces[width]
 	return (work+int64(width)-1)/int64(width) + sums[to] - sums[from]
+}
+
+// Forward is the forward half of Time.
+func (p *Profile) Forward(from, to, width int) int64 {
+	work := p.forward[to] - p.forward[from]
+	if width == 1 {
+		return work
+	}
+	sums := p.reduces[width]
+	return work/int64(width) + (sums[to]-sums[from])/2
 }
 
 // StateBytes is the state of the layers from..to-1.
