@@ -86,6 +86,11 @@ func (d *Driver) HostUnregister(ctx Context, memory []byte) error {
 	return d.MemHostUnregister(ctx, unsafe.Pointer(unsafe.SliceData(memory)))
 }
 
+// HostAddress is where devices see memory that was registered.
+func (d *Driver) HostAddress(ctx Context, memory []byte) (uint64, error) {
+	return d.MemHostGetDevicePointer(ctx, unsafe.Pointer(unsafe.SliceData(memory)), 0)
+}
+
 // HostAlloc is pinned memory.
 func (d *Driver) HostAlloc(ctx Context, bytes int) ([]byte, error) {
 	at, err := d.MemHostAlloc(ctx, uint64(bytes), HostAllocPortable)

@@ -84,6 +84,9 @@ func (d *Driver) HostRegister(Context, []byte) error { return ErrNoCgo }
 // HostUnregister takes HostRegister back.
 func (d *Driver) HostUnregister(Context, []byte) error { return ErrNoCgo }
 
+// HostAddress is where devices see memory that was registered.
+func (d *Driver) HostAddress(Context, []byte) (uint64, error) { return 0, ErrNoCgo }
+
 // HostAlloc is pinned memory.
 func (d *Driver) HostAlloc(Context, int) ([]byte, error) { return nil, ErrNoCgo }
 

@@ -153,12 +153,20 @@ static int32_t phos_cuMemHostUnregister(uint64_t phos_context, void * a0)
 	return ((int32_t (*)(void *))phos_driver[21])(a0);
 }
 
+static int32_t phos_cuMemHostGetDevicePointer_v2(uint64_t phos_context, uint64_t * a0, void * a1, uint32_t a2)
+{
+	int32_t result = phos_enter(phos_context);
+	if (result != 0)
+		return result;
+	return ((int32_t (*)(uint64_t *, void *, uint32_t))phos_driver[22])(a0, a1, a2);
+}
+
 static int32_t phos_cuMemcpyAsync(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[22])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[23])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyDtoHAsync_v2(uint64_t phos_context, void * a0, uint64_t a1, uint64_t a2, uint64_t a3)
@@ -166,7 +174,7 @@ static int32_t phos_cuMemcpyDtoHAsync_v2(uint64_t phos_context, void * a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *, uint64_t, uint64_t, uint64_t))phos_driver[23])(a0, a1, a2, a3);
+	return ((int32_t (*)(void *, uint64_t, uint64_t, uint64_t))phos_driver[24])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyHtoDAsync_v2(uint64_t phos_context, uint64_t a0, void * a1, uint64_t a2, uint64_t a3)
@@ -174,7 +182,7 @@ static int32_t phos_cuMemcpyHtoDAsync_v2(uint64_t phos_context, uint64_t a0, voi
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, void *, uint64_t, uint64_t))phos_driver[24])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, void *, uint64_t, uint64_t))phos_driver[25])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyPeerAsync(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -182,7 +190,7 @@ static int32_t phos_cuMemcpyPeerAsync(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[25])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[26])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD8Async(uint64_t phos_context, uint64_t a0, uint8_t a1, uint64_t a2, uint64_t a3)
@@ -190,7 +198,7 @@ static int32_t phos_cuMemsetD8Async(uint64_t phos_context, uint64_t a0, uint8_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint8_t, uint64_t, uint64_t))phos_driver[26])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint8_t, uint64_t, uint64_t))phos_driver[27])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD16Async(uint64_t phos_context, uint64_t a0, uint16_t a1, uint64_t a2, uint64_t a3)
@@ -198,7 +206,7 @@ static int32_t phos_cuMemsetD16Async(uint64_t phos_context, uint64_t a0, uint16_
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint16_t, uint64_t, uint64_t))phos_driver[27])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint16_t, uint64_t, uint64_t))phos_driver[28])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD32Async(uint64_t phos_context, uint64_t a0, uint32_t a1, uint64_t a2, uint64_t a3)
@@ -206,7 +214,7 @@ static int32_t phos_cuMemsetD32Async(uint64_t phos_context, uint64_t a0, uint32_
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint32_t, uint64_t, uint64_t))phos_driver[28])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint32_t, uint64_t, uint64_t))phos_driver[29])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD2D8Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint8_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -214,7 +222,7 @@ static int32_t phos_cuMemsetD2D8Async(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint8_t, uint64_t, uint64_t, uint64_t))phos_driver[29])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint8_t, uint64_t, uint64_t, uint64_t))phos_driver[30])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD2D16Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint16_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -222,7 +230,7 @@ static int32_t phos_cuMemsetD2D16Async(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint16_t, uint64_t, uint64_t, uint64_t))phos_driver[30])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint16_t, uint64_t, uint64_t, uint64_t))phos_driver[31])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD2D32Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -230,7 +238,7 @@ static int32_t phos_cuMemsetD2D32Async(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint64_t, uint64_t, uint64_t))phos_driver[31])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint64_t, uint64_t, uint64_t))phos_driver[32])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuStreamCreateWithPriority(uint64_t phos_context, uint64_t * a0, uint32_t a1, int32_t a2)
@@ -238,7 +246,7 @@ static int32_t phos_cuStreamCreateWithPriority(uint64_t phos_context, uint64_t *
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t, int32_t))phos_driver[32])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint32_t, int32_t))phos_driver[33])(a0, a1, a2);
 }
 
 static int32_t phos_cuStreamDestroy_v2(uint64_t phos_context, uint64_t a0)
@@ -246,7 +254,7 @@ static int32_t phos_cuStreamDestroy_v2(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[33])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[34])(a0);
 }
 
 static int32_t phos_cuStreamQuery(uint64_t phos_context, uint64_t a0)
@@ -254,7 +262,7 @@ static int32_t phos_cuStreamQuery(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[34])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[35])(a0);
 }
 
 static int32_t phos_cuStreamSynchronize(uint64_t phos_context, uint64_t a0)
@@ -262,7 +270,7 @@ static int32_t phos_cuStreamSynchronize(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[35])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[36])(a0);
 }
 
 static int32_t phos_cuStreamWaitEvent(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2)
@@ -270,7 +278,7 @@ static int32_t phos_cuStreamWaitEvent(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t))phos_driver[36])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t))phos_driver[37])(a0, a1, a2);
 }
 
 static int32_t phos_cuStreamWriteValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
@@ -278,9 +286,9 @@ static int32_t phos_cuStreamWriteValue32_v2(uint64_t phos_context, uint64_t a0, 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[37] == 0)
+	if (phos_driver[38] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[37])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[38])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWriteValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
@@ -288,9 +296,9 @@ static int32_t phos_cuStreamWriteValue64_v2(uint64_t phos_context, uint64_t a0, 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[38] == 0)
+	if (phos_driver[39] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[38])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[39])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
@@ -298,9 +306,9 @@ static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[39] == 0)
+	if (phos_driver[40] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[39])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[40])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
@@ -308,9 +316,9 @@ static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[40] == 0)
+	if (phos_driver[41] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[40])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[41])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuEventCreate(uint64_t phos_context, uint64_t * a0, uint32_t a1)
@@ -318,7 +326,7 @@ static int32_t phos_cuEventCreate(uint64_t phos_context, uint64_t * a0, uint32_t
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[41])(a0, a1);
+	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[42])(a0, a1);
 }
 
 static int32_t phos_cuEventDestroy_v2(uint64_t phos_context, uint64_t a0)
@@ -326,7 +334,7 @@ static int32_t phos_cuEventDestroy_v2(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[42])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[43])(a0);
 }
 
 static int32_t phos_cuEventRecord(uint64_t phos_context, uint64_t a0, uint64_t a1)
@@ -334,7 +342,7 @@ static int32_t phos_cuEventRecord(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[43])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[44])(a0, a1);
 }
 
 static int32_t phos_cuEventQuery(uint64_t phos_context, uint64_t a0)
@@ -342,7 +350,7 @@ static int32_t phos_cuEventQuery(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[44])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[45])(a0);
 }
 
 static int32_t phos_cuEventSynchronize(uint64_t phos_context, uint64_t a0)
@@ -350,7 +358,7 @@ static int32_t phos_cuEventSynchronize(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[45])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[46])(a0);
 }
 
 static int32_t phos_cuEventElapsedTime(uint64_t phos_context, float * a0, uint64_t a1, uint64_t a2)
@@ -358,7 +366,7 @@ static int32_t phos_cuEventElapsedTime(uint64_t phos_context, float * a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(float *, uint64_t, uint64_t))phos_driver[46])(a0, a1, a2);
+	return ((int32_t (*)(float *, uint64_t, uint64_t))phos_driver[47])(a0, a1, a2);
 }
 
 static int32_t phos_cuModuleUnload(uint64_t phos_context, uint64_t a0)
@@ -366,7 +374,7 @@ static int32_t phos_cuModuleUnload(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[47])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[48])(a0);
 }
 
 static int32_t phos_cuModuleGetFunction(uint64_t phos_context, uint64_t * a0, uint64_t a1, const char * a2)
@@ -374,7 +382,7 @@ static int32_t phos_cuModuleGetFunction(uint64_t phos_context, uint64_t * a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, const char *))phos_driver[48])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint64_t, const char *))phos_driver[49])(a0, a1, a2);
 }
 
 static int32_t phos_cuModuleGetGlobal_v2(uint64_t phos_context, uint64_t * a0, uint64_t * a1, uint64_t a2, const char * a3)
@@ -382,7 +390,7 @@ static int32_t phos_cuModuleGetGlobal_v2(uint64_t phos_context, uint64_t * a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t *, uint64_t, const char *))phos_driver[49])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t *, uint64_t *, uint64_t, const char *))phos_driver[50])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuModuleGetFunctionCount(uint64_t phos_context, uint32_t * a0, uint64_t a1)
@@ -390,9 +398,9 @@ static int32_t phos_cuModuleGetFunctionCount(uint64_t phos_context, uint32_t * a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[50] == 0)
+	if (phos_driver[51] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint32_t *, uint64_t))phos_driver[50])(a0, a1);
+	return ((int32_t (*)(uint32_t *, uint64_t))phos_driver[51])(a0, a1);
 }
 
 static int32_t phos_cuFuncGetName(uint64_t phos_context, void ** a0, uint64_t a1)
@@ -400,9 +408,9 @@ static int32_t phos_cuFuncGetName(uint64_t phos_context, void ** a0, uint64_t a1
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[51] == 0)
+	if (phos_driver[52] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(void **, uint64_t))phos_driver[51])(a0, a1);
+	return ((int32_t (*)(void **, uint64_t))phos_driver[52])(a0, a1);
 }
 
 static int32_t phos_cuFuncGetAttribute(uint64_t phos_context, int32_t * a0, int32_t a1, uint64_t a2)
@@ -410,7 +418,7 @@ static int32_t phos_cuFuncGetAttribute(uint64_t phos_context, int32_t * a0, int3
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t *, int32_t, uint64_t))phos_driver[52])(a0, a1, a2);
+	return ((int32_t (*)(int32_t *, int32_t, uint64_t))phos_driver[53])(a0, a1, a2);
 }
 
 static int32_t phos_cuFuncSetAttribute(uint64_t phos_context, uint64_t a0, int32_t a1, int32_t a2)
@@ -418,7 +426,7 @@ static int32_t phos_cuFuncSetAttribute(uint64_t phos_context, uint64_t a0, int32
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, int32_t, int32_t))phos_driver[53])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t, int32_t, int32_t))phos_driver[54])(a0, a1, a2);
 }
 
 static int32_t phos_cuFuncGetParamInfo(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t * a2, uint64_t * a3)
@@ -426,9 +434,9 @@ static int32_t phos_cuFuncGetParamInfo(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[54] == 0)
+	if (phos_driver[55] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t *, uint64_t *))phos_driver[54])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t *, uint64_t *))phos_driver[55])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(uint64_t phos_context, int32_t * a0, uint64_t a1, int32_t a2, uint64_t a3)
@@ -436,7 +444,7 @@ static int32_t phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(uint64_t phos_co
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t *, uint64_t, int32_t, uint64_t))phos_driver[55])(a0, a1, a2, a3);
+	return ((int32_t (*)(int32_t *, uint64_t, int32_t, uint64_t))phos_driver[56])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuGraphCreate(uint64_t phos_context, uint64_t * a0, uint32_t a1)
@@ -444,7 +452,7 @@ static int32_t phos_cuGraphCreate(uint64_t phos_context, uint64_t * a0, uint32_t
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[56])(a0, a1);
+	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[57])(a0, a1);
 }
 
 static int32_t phos_cuGraphDestroy(uint64_t phos_context, uint64_t a0)
@@ -452,7 +460,7 @@ static int32_t phos_cuGraphDestroy(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[57])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[58])(a0);
 }
 
 static int32_t phos_cuGraphAddEmptyNode(uint64_t phos_context, uint64_t * a0, uint64_t a1, void * a2, uint64_t a3)
@@ -460,7 +468,7 @@ static int32_t phos_cuGraphAddEmptyNode(uint64_t phos_context, uint64_t * a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, void *, uint64_t))phos_driver[58])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t *, uint64_t, void *, uint64_t))phos_driver[59])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuGraphInstantiateWithFlags(uint64_t phos_context, uint64_t * a0, uint64_t a1, uint64_t a2)
@@ -468,7 +476,7 @@ static int32_t phos_cuGraphInstantiateWithFlags(uint64_t phos_context, uint64_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, uint64_t))phos_driver[59])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint64_t, uint64_t))phos_driver[60])(a0, a1, a2);
 }
 
 static int32_t phos_cuGraphLaunch(uint64_t phos_context, uint64_t a0, uint64_t a1)
@@ -476,7 +484,7 @@ static int32_t phos_cuGraphLaunch(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[60])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[61])(a0, a1);
 }
 
 static int32_t phos_cuGraphExecDestroy(uint64_t phos_context, uint64_t a0)
@@ -484,7 +492,7 @@ static int32_t phos_cuGraphExecDestroy(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[61])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[62])(a0);
 }
 
 */
@@ -516,6 +524,7 @@ var names = [...]name{
 	{"cuMemFreeHost", false},
 	{"cuMemHostRegister_v2", false},
 	{"cuMemHostUnregister", false},
+	{"cuMemHostGetDevicePointer_v2", false},
 	{"cuMemcpyAsync", false},
 	{"cuMemcpyDtoHAsync_v2", false},
 	{"cuMemcpyHtoDAsync_v2", false},
@@ -687,6 +696,12 @@ func (d *Driver) MemHostRegister(ctx Context, p unsafe.Pointer, bytesize uint64,
 // MemHostUnregister is cuMemHostUnregister.
 func (d *Driver) MemHostUnregister(ctx Context, p unsafe.Pointer) (err error) {
 	err = result(C.phos_cuMemHostUnregister(C.uint64_t(ctx), p))
+	return
+}
+
+// MemHostGetDevicePointer is cuMemHostGetDevicePointer_v2.
+func (d *Driver) MemHostGetDevicePointer(ctx Context, p unsafe.Pointer, Flags uint32) (pdptr uint64, err error) {
+	err = result(C.phos_cuMemHostGetDevicePointer_v2(C.uint64_t(ctx), (*C.uint64_t)(&pdptr), p, C.uint32_t(Flags)))
 	return
 }
 

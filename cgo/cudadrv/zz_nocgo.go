@@ -138,6 +138,12 @@ func (d *Driver) MemHostUnregister(ctx Context, p unsafe.Pointer) (err error) {
 	return
 }
 
+// MemHostGetDevicePointer is cuMemHostGetDevicePointer_v2.
+func (d *Driver) MemHostGetDevicePointer(ctx Context, p unsafe.Pointer, Flags uint32) (pdptr uint64, err error) {
+	err = ErrNoCgo
+	return
+}
+
 // MemcpyAsync is cuMemcpyAsync.
 func (d *Driver) MemcpyAsync(ctx Context, dst uint64, src uint64, ByteCount uint64, hStream Stream) (err error) {
 	err = ErrNoCgo

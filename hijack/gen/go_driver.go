@@ -39,6 +39,7 @@ var driverCalls = []driverCall{
 	{name: "cuMemFreeHost"},
 	{name: "cuMemHostRegister_v2"},
 	{name: "cuMemHostUnregister"},
+	{name: "cuMemHostGetDevicePointer_v2"},
 	{name: "cuMemcpyAsync"},
 	{name: "cuMemcpyDtoHAsync_v2"},
 	{name: "cuMemcpyHtoDAsync_v2"},

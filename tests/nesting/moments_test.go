@@ -2,7 +2,6 @@ package nesting
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,12 +14,7 @@ import (
 func TestMomentsOfOldContexts(t *testing.T) {
 	socket := os.Getenv(innerSocket)
 	if socket == "" {
-		if _, real := lab.Driver(); real {
-			t.Skip("no GPU is made older")
-		}
-		libraries := filepath.Join(lab.Bin(), "lib")
-		t.Setenv(otherLibrary, lab.Compile(t, lab.GCC, "-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC", lab.Workload("fault", "old_context.c"),
-			"-L"+libraries, "-Wl,--no-as-needed,-rpath,"+libraries, "-l:libcuda.so.1", "-ldl"))
+		t.Setenv(otherLibrary, inFront(t, "old_context.c"))
 		alone(t, lab.Start(t).Socket, "^TestMomentsOfOldContexts$")
 		return
 	}

@@ -204,8 +204,8 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 		if !d.table.free(p.Range) {
 			return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
 		}
-		if err := d.driver.HostRegister(m.context.native, memory); err != nil && !errors.Is(err, abi.HostMemoryAlreadyRegistered) {
-			return m.context.noted("map host memory", err)
+		if err := m.register(memory); err != nil {
+			return err
 		}
 		d.table.add(p)
 		known = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
@@ -216,6 +216,30 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 	}
 	known.users[m.context] = struct{}{}
 	return nil
+}
+
+// register has the driver show host memory at its own address, unless it does already.
+func (m *Memory) register(memory []byte) error {
+	const op = "map host memory"
+	c := m.context
+	err := c.driver.HostRegister(c.native, memory)
+	known := errors.Is(err, abi.HostMemoryAlreadyRegistered)
+	if err != nil && !known {
+		return c.noted(op, err)
+	}
+	// Where a device cannot use host pointers, the driver shows the memory elsewhere, and the program's pointers would lead nowhere.
+	at, err := c.driver.HostAddress(c.native, memory)
+	if err == nil && at == addressOf(memory) {
+		return nil
+	}
+	if !known {
+		_ = c.driver.HostUnregister(c.native, memory) // the first error says more
+	}
+	if err != nil {
+		return c.noted(op, err)
+	}
+	return &gpu.Error{Op: op, Code: abi.NotSupported, Detail: fmt.Sprintf(
+		"the driver shows devices at %#x what lies at %#x: a GPU here cannot use host pointers", at, addressOf(memory))}
 }
 
 // UnmapHost takes one MapHost of this context back.
