@@ -47,7 +47,7 @@ func held(jobs []*Job) (gpus int) {
 func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
 	freed, passed := 0, false
 	for _, v := range stopped {
-		freed += v.GPUs()
+		freed += v.GPUs() * v.Share()
 		passed = passed || v.rank.Compare(j.rank) == 0
 	}
 	if freed > j.GPUs() || passed {
