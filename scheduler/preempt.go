@@ -48,9 +48,9 @@ func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
 	freed, passed := 0, false
 	for _, v := range stopped {
 		freed += v.GPUs() * v.Share()
-		passed = passed || v.rank.Compare(j.rank) == 0
+		passed = passed || v.rank.Compare(j.rank) <= 0
 	}
-	if freed > j.GPUs() || passed {
+	if freed > j.GPUs()*j.Share() || passed {
 		*w = *e.newWalk()
 	}
 }

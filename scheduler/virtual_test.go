@@ -176,7 +176,7 @@ type byService struct{ perGPU bool }
 func (o byService) Preempts() bool { return true }
 func (o byService) Rank(v View, j *Job) Rank {
 	if o.perGPU {
-		return Rank{Value: j.Service(v.Now()).Seconds(), Growth: float64(j.GPUs())}
+		return Rank{Value: j.Service(v.Now()).Seconds(), Growth: float64(j.GPUs()*j.Share()) / 1000}
 	}
 	return Rank{Value: j.Attained(v.Now()).Seconds(), Growth: 1}
 }
