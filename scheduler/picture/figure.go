@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image/color"
 	"io"
+	"slices"
 
 	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
@@ -30,8 +31,22 @@ var (
 	gray  = color.RGBA{0x77, 0x77, 0x77, 0xff}
 )
 
-// pen is the line of the n-th result.
-func pen(n int) draw.LineStyle {
+// names are those of results and curves, each once: what has the same name has the same colour everywhere.
+func (a Album) names() (names []string) {
+	for _, r := range a.Runs {
+		names = append(names, r.Name)
+	}
+	for _, c := range a.Curves {
+		if !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// pen is the line of a name.
+func (a Album) pen(name string) draw.LineStyle {
+	n := slices.Index(a.names(), name)
 	return draw.LineStyle{Color: palette[n%len(palette)], Width: vg.Points(1.4), Dashes: dashes[n/len(palette)%len(dashes)]}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"strconv"
+	"sync"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -63,11 +64,12 @@ type chart struct {
 }
 
 // Plot draws bars and the lines between nodes. What would not be seen beside the bar before it is passed over: one narrower than a third
-// of a dot that begins where another one of its row has just been drawn.
+// of a dot that begins where another one of its row has just been drawn. All bars of a colour are one path, which keeps files small.
 func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	most := float64(g.first[len(g.first)-1])
 	drawn := make([]vg.Length, int(most)) // up to where each row is painted
+	paths := map[color.RGBA]*vg.Path{}
 	const seen = vg.Length(0.15)
 	for _, b := range g.bars {
 		run := &g.result.Runs[b.run]
@@ -77,14 +79,23 @@ func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		drawn[b.row] = right
 		top, bottom := y(most-float64(b.row)), y(most-float64(b.row+b.rows))
-		c.SetColor(shade(run.Job))
-		c.Fill(box(left, bottom, max(right, left+seen), top))
 		if right-left > 3 && top-bottom > 3 {
-			c.StrokeLines(draw.LineStyle{Color: color.White, Width: 0.4}, corners(left, bottom, right, top))
+			right, top = right-0.5, top-0.5
+		}
+		hue := shade(run.Job)
+		if paths[hue] == nil {
+			paths[hue] = &vg.Path{}
+		}
+		box(paths[hue], left, bottom, max(right, left+seen), top)
+	}
+	for _, hue := range shades() {
+		if paths[hue] != nil {
+			c.SetColor(hue)
+			c.Fill(*paths[hue])
 		}
 	}
 	line := draw.LineStyle{Color: faint, Width: 0.5}
-	if len(g.first) > 2 && y(1)-y(0) < 2 {
+	if y(1)-y(0) < 2 {
 		line.Width = 0.2
 	}
 	for _, row := range g.first[1 : len(g.first)-1] {
@@ -102,26 +113,24 @@ func (g *chart) DataRange() (xmin, xmax, ymin, ymax float64) {
 }
 
 // shade is a job's colour: neighbours in number differ.
-func shade(id cluster.JobID) color.RGBA {
-	c := palette[int(id)%(len(palette)-1)]
-	if int(id)/(len(palette)-1)%2 == 1 { // A paler one, so that twelve jobs in a row differ.
-		c.R, c.G, c.B = pale(c.R), pale(c.G), pale(c.B)
+func shade(id cluster.JobID) color.RGBA { return shades()[uint64(id)%uint64(len(shades()))] }
+
+// shades are six colours, and the same ones paler.
+var shades = sync.OnceValue(func() (all []color.RGBA) {
+	all = append(all, palette[:len(palette)-1]...)
+	for _, c := range all[:len(palette)-1] {
+		all = append(all, color.RGBA{pale(c.R), pale(c.G), pale(c.B), 0xff})
 	}
-	return c
-}
+	return all
+})
 
 func pale(part uint8) uint8 { return part + (255-part)/3 }
 
-func box(left, bottom, right, top vg.Length) vg.Path {
-	var p vg.Path
+// box adds a rectangle to a path.
+func box(p *vg.Path, left, bottom, right, top vg.Length) {
 	p.Move(vg.Point{X: left, Y: bottom})
 	p.Line(vg.Point{X: right, Y: bottom})
 	p.Line(vg.Point{X: right, Y: top})
 	p.Line(vg.Point{X: left, Y: top})
 	p.Close()
-	return p
-}
-
-func corners(left, bottom, right, top vg.Length) []vg.Point {
-	return []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}, {X: left, Y: bottom}}
 }

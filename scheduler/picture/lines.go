@@ -39,7 +39,7 @@ func (a Album) completion() *Figure {
 	f := newFigure("jct", "How long jobs take", "completion time, from submission to end (logarithmic)", "jobs done within it")
 	f.grid()
 	least, most := math.Inf(1), 0.0
-	for i, r := range a.Runs {
+	for _, r := range a.Runs {
 		jcts := completions(r.Result)
 		if len(jcts) == 0 {
 			continue
@@ -50,7 +50,7 @@ func (a Album) completion() *Figure {
 			least, most = min(least, x), max(most, x)
 			s.x, s.y = append(s.x, math.Log(x)), append(s.y, float64(k+1)/float64(len(jcts)))
 		}
-		f.steps(s.thin(columns), pen(i), r.Name)
+		f.steps(s.thin(columns), a.pen(r.Name), r.Name)
 	}
 	p := f.plot
 	if most == 0 {
@@ -67,8 +67,8 @@ func (a Album) completion() *Figure {
 // queue is how many jobs wait, over time.
 func (a Album) queue() *Figure {
 	f := a.overTime("queue", "Jobs that wait", "waiting jobs")
-	for i, r := range a.Runs {
-		f.steps(over(r.Result, waiting).thin(columns), pen(i), r.Name)
+	for _, r := range a.Runs {
+		f.steps(over(r.Result, waiting).thin(columns), a.pen(r.Name), r.Name)
 	}
 	f.fromZero()
 	return f
@@ -78,8 +78,8 @@ func (a Album) queue() *Figure {
 func (a Album) use() *Figure {
 	f := a.overTime("use", "GPUs in use", "GPUs")
 	most := 0.0
-	for i, r := range a.Runs {
-		f.steps(over(r.Result, busy).thin(columns), pen(i), r.Name)
+	for _, r := range a.Runs {
+		f.steps(over(r.Result, busy).thin(columns), a.pen(r.Name), r.Name)
 		for _, m := range r.Result.Timeline {
 			most = max(most, capacity(&m))
 		}
@@ -137,7 +137,7 @@ func (a Album) overLoad() *Figure {
 		for k, p := range c.Points {
 			points[k] = plotter.XY{X: p.Load, Y: p.MeanJCT.Seconds()}
 		}
-		line := pen(i)
+		line := a.pen(c.Name)
 		dots := draw.GlyphStyle{Color: line.Color, Radius: vg.Points(3), Shape: shapes[i%len(shapes)]}
 		f.plot.Add(&plotter.Line{XYs: points, LineStyle: line}, &plotter.Scatter{XYs: points, GlyphStyle: dots})
 		f.legend = append(f.legend, entry{c.Name, line, dots})

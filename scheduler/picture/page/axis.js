@@ -1,0 +1,56 @@
+// Numbers and times as people read them, and where an axis has its ticks.
+
+const UNITS = [['s', 1], ['min', 60], ['h', 3600], ['days', 86400]];
+
+/** The unit in which a span of seconds is a handsome number. */
+function unitFor(span) {
+	let fit = UNITS[0];
+	for (const u of UNITS) if (span >= 4 * u[1]) fit = u;
+	return fit;
+}
+
+/** A number with at most so many digits that count. */
+function number(v, digits = 4) {
+	if (!isFinite(v)) return '–';
+	if (Math.abs(v) >= 1e15) return v.toExponential(2);
+	return v.toLocaleString('en', {maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(Math.abs(v) + 1)))});
+}
+
+/** A time in a unit that suits it. */
+function duration(s) {
+	if (s === null || !isFinite(s)) return '–';
+	if (s !== 0 && Math.abs(s) < 1) return number(s * 1000, 3) + ' ms';
+	const [name, long] = Math.abs(s) < 120 ? UNITS[0] : Math.abs(s) < 7200 ? UNITS[1] : Math.abs(s) < 172800 ? UNITS[2] : UNITS[3];
+	return number(s / long, 4) + ' ' + name;
+}
+
+/** Round numbers between two others, about as many as asked for. */
+function few(least, most, about) {
+	if (!(most > least)) return [least];
+	const rough = (most - least) / Math.max(about, 1);
+	const power = 10 ** Math.floor(Math.log10(rough));
+	const step = power * ([1, 2, 2.5, 5, 10].find(t => t * power >= rough) || 10);
+	const at = [];
+	for (let k = Math.ceil(least / step - 1e-9); k * step <= most + step * 1e-9; k++) at.push(k * step + 0);
+	return at;
+}
+
+const MARKS = [[.001, '1 ms'], [.01, '10 ms'], [.1, '0.1 s'], [1, '1 s'], [10, '10 s'], [60, '1 min'], [600, '10 min'], [3600, '1 h'], [21600, '6 h'],
+	[86400, '1 day'], [604800, '1 week'], [2592000, '30 days'], [31536000, '1 year'], [315360000, '10 years'], [3153600000, '100 years']];
+
+/** Ticks of an axis of logarithms of seconds: the well-known times, or round ones where few of those are in view. */
+function logTicks(least, most, about) {
+	const known = MARKS.map(([s, label]) => [Math.log(s), label]).filter(([x]) => x >= least && x <= most);
+	if (known.length >= 3) return known;
+	return few(Math.exp(least), Math.exp(most), about).filter(s => s > 0).map(s => [Math.log(s), duration(s)]);
+}
+
+/** The first index at which rising numbers exceed x. */
+function above(rising, x) {
+	let low = 0, high = rising.length;
+	while (low < high) {
+		const mid = (low + high) >> 1;
+		if (rising[mid] > x) high = mid; else low = mid + 1;
+	}
+	return low;
+}
