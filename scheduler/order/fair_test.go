@@ -185,11 +185,11 @@ func TestQuotaKeepsOwnJobs(t *testing.T) {
 // TestAgingEndsStarvation has short jobs coming for ever, and a long one.
 func TestAgingEndsStarvation(t *testing.T) {
 	jobs := []cluster.Job{{Length: seconds(40)}}
-	for at := range 200 {
+	for at := range 60 {
 		jobs = append(jobs, cluster.Job{Submit: seconds(2 * at), Length: seconds(2)})
 	}
 	for _, of := range []scheduler.Orderer{SJF{}, SRTF{}, SRSF{}} {
-		if end := newToy(of, 1, jobs).play(t).jobs[0].end; end != seconds(440) {
+		if end := newToy(of, 1, jobs).play(t).jobs[0].end; end != seconds(160) {
 			t.Errorf("%T alone ends the long job at %v", of, end)
 		}
 		aged, err := Aging(of, seconds(20))
