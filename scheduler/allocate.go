@@ -104,8 +104,8 @@ func (e *Engine) has(a Allocation) bool {
 	})
 }
 
-// findPlaces looks for GPUs for all that change, as if they had none, and leaves everything as it was. Who finds none keeps what it has,
-// if nobody took that before him.
+// findPlaces looks for GPUs for all that change, as if they had none, and leaves everything as it was. Where the policy says where, that
+// comes first. Who finds none keeps what it has, if nobody took that before him.
 func (e *Engine) findPlaces(changes []*resize) {
 	for _, c := range changes {
 		if c.job.phase == Running {
@@ -113,8 +113,15 @@ func (e *Engine) findPlaces(changes []*resize) {
 		}
 	}
 	for _, c := range changes {
-		if c.gpus > 0 {
+		if len(c.at) > 0 && !e.inTheWay(c) {
+			c.on, c.pace = e.fit(c.job, c.at, c.gpus, "allocate")
+			e.reserve(c)
+		}
+	}
+	for _, c := range changes {
+		if c.gpus > 0 && c.on == nil {
 			e.findPlace(c)
+			e.reserve(c)
 		}
 	}
 	for _, c := range changes {
@@ -129,20 +136,25 @@ func (e *Engine) findPlaces(changes []*resize) {
 	}
 }
 
+// inTheWay reports whether somebody has the GPUs that a policy wants for a job: one that may not be stopped yet. That is nobody's fault.
+func (e *Engine) inTheWay(c *resize) bool {
+	_, err := e.checked(c.job, c.at, c.gpus)
+	return errors.Is(err, ErrTaken)
+}
+
 func (e *Engine) findPlace(c *resize) {
 	was := c.job.only
 	c.job.only = c.only
-	if len(c.at) > 0 {
-		c.on, c.pace = e.fit(c.job, c.at, c.gpus, "allocate")
-	} else {
-		c.on, c.pace = e.place(c.job, c.gpus)
-	}
+	c.on, c.pace = e.place(c.job, c.gpus)
 	c.job.only = was
 	if c.on == nil && c.job.phase == Running {
 		if on, err := e.checked(c.job, c.job.placement, len(c.job.placement)); err == nil {
 			c.on, c.pace, c.only = on, c.job.speed, was
 		}
 	}
+}
+
+func (e *Engine) reserve(c *resize) {
 	if c.on != nil {
 		e.free.take(c.on, c.job.facts.Share)
 	}

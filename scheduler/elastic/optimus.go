@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
@@ -16,7 +17,7 @@ import (
 // from a Curve that is fitted to what its model does on 1, 2, 4, ... GPUs.
 //
 // Those curves are convex in time, so nothing that respects the same bounds has a smaller sum of remaining times than what the second step comes to.
-// As in the paper, priorities do not count. A job that is overdue counts as having a tenth of its estimate before it.
+// Where the GPUs are is decided here, too, by the paper's rule of the fewest nodes (pack.go). As in the paper, priorities do not count. A job that is overdue counts as having a tenth of its estimate before it.
 type Optimus struct {
 	table  *throughput.Table
 	curves map[curveKey]Curve
@@ -40,9 +41,11 @@ type claim struct {
 	fewest, most int
 	left         float64 // seconds that remain on a GPU count that takes Curve 1 second
 	curve        Curve
+	model        *throughput.Model
 
 	gpus int // given
 	gain float64
+	at   cluster.Placement
 }
 
 // Allocate gives GPUs out. See scheduler.Allocator.
@@ -52,20 +55,22 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 	for _, j := range active(v) {
 		claims = append(claims, o.claim(v, j, room.largest))
 	}
+	packer := newPacker(v, room)
 	share(claims, room)
+	packer.pack(claims)
 	var out []scheduler.Allocation
 	for _, c := range claims {
 		if c.gpus > 0 {
-			out = append(out, scheduler.Allocation{Job: c.job, GPUs: c.gpus, GPUType: c.gpuType})
+			out = append(out, scheduler.Allocation{Job: c.job, GPUs: c.gpus, GPUType: c.gpuType, On: c.at})
 		}
 	}
 	return out
 }
 
 func (o *Optimus) claim(v scheduler.View, j *scheduler.Job, node int) *claim {
-	c := &claim{job: j, gpuType: j.OwnGPUType()}
+	c := &claim{job: j, gpuType: j.OwnGPUType(), model: o.table.Model(j.Model())}
 	c.fewest, c.most = bounds(j)
-	c.curve = o.curve(o.table.Model(j.Model()), max(1, node), max(c.most, j.GPUs()))
+	c.curve = o.curve(c.model, max(1, node), max(c.most, j.GPUs()))
 	remaining := j.Remaining(v.Now())
 	if remaining == 0 {
 		remaining = j.Estimate() / 10

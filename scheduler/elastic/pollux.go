@@ -46,7 +46,7 @@ func (p *Pollux) Allocate(v scheduler.View) []scheduler.Allocation {
 	p.remember(jobs)
 	m := p.matrix(v, jobs)
 	rows := m.search(rand.New(rand.NewPCG(p.seed, uint64(v.Now()))), p.effort)
-	free := unused(v, m, rows)
+	free := unused(jobs, m, rows)
 	var out []scheduler.Allocation
 	for i, row := range rows {
 		if gpus := row.gpus(); gpus > 0 {

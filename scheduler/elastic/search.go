@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 )
 
@@ -133,38 +132,15 @@ func (s *state) step(job int) step {
 	return out
 }
 
-// hands picks GPUs of nodes that nobody keeps.
-type hands struct {
-	taken []map[int32]bool
-}
-
 // unused are the GPUs that are left when those jobs that keep their row keep their GPUs.
-func unused(v scheduler.View, m *matrix, rows []row) *hands {
-	h := &hands{taken: make([]map[int32]bool, len(m.nodes))}
-	for i := range h.taken {
-		h.taken[i] = map[int32]bool{}
-	}
-	for i, j := range active(v) {
+func unused(jobs []*scheduler.Job, m *matrix, rows []row) *hands {
+	h := newHands(len(m.nodes))
+	for i, j := range jobs {
 		if rows[i].equal(m.jobs[i].base) {
 			for _, gpu := range j.Placement() {
-				h.taken[gpu.Node][gpu.Index] = true
+				h.hold(gpu)
 			}
 		}
 	}
 	return h
-}
-
-// pick takes GPUs, of each node those of the lowest indices.
-func (h *hands) pick(r row) cluster.Placement {
-	var on cluster.Placement
-	for node, n := range r {
-		for index := int32(0); n > 0; index++ {
-			if !h.taken[node][index] {
-				h.taken[node][index] = true
-				on = append(on, cluster.GPU{Node: cluster.NodeID(node), Index: index})
-				n--
-			}
-		}
-	}
-	return on
 }
