@@ -10,9 +10,6 @@ import (
 
 // testWords has one stream wait, by each comparison, for what another one writes.
 func testWords(t *testing.T, b *bench) {
-	if serial, asks := b.backend.(interface{ Serial() bool }); asks && serial.Serial() {
-		t.Skip("this backend runs all streams in one order")
-	}
 	word := b.alloc(16)
 	for _, c := range []struct {
 		until              gpu.Comparison

@@ -72,6 +72,7 @@ func Open(text string, options Options) (*Backend, error) {
 	}
 	if spec.Deterministic {
 		b.shared = newLane()
+		b.shared.parked = &parked{}
 	}
 	return b, nil
 }
@@ -82,7 +83,8 @@ func (b *Backend) ContainsFaults() {}
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
 
-// Serial says that all streams run in one order, that of submission, as they do in deterministic mode.
+// Serial says that all streams run in one order, that of submission, as they do in deterministic mode: one after the other, except
+// those that wait for what comes later.
 func (b *Backend) Serial() bool { return b.spec.Deterministic }
 
 // NewContext makes a context on a device.

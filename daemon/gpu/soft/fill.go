@@ -55,6 +55,32 @@ func (c *Context) memoryOps(work gpu.MemoryOps) error {
 	return nil
 }
 
+// words does operations up to the first that has to wait, and returns the rest, which begins with one that failed if there is an error.
+func (c *Context) words(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
+	for ; len(ops) > 0; ops = ops[1:] {
+		op := &ops[0]
+		if !op.Wait {
+			if err := c.writeWord(op); err != nil {
+				return ops, err
+			}
+			continue
+		}
+		if word, err := c.word(op); err != nil || !op.Met(word) {
+			return ops, err
+		}
+	}
+	return nil, nil
+}
+
+// word is what stands where an operation looks.
+func (c *Context) word(op *gpu.MemoryOp) (word uint64, err error) {
+	err = c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, false, func(piece []byte) error {
+		word = loadWord(piece)
+		return nil
+	})
+	return word, err
+}
+
 func (c *Context) writeWord(op *gpu.MemoryOp) error {
 	return c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, true, func(piece []byte) error {
 		storeWord(piece, op.Value)
@@ -65,11 +91,7 @@ func (c *Context) writeWord(op *gpu.MemoryOp) error {
 // awaitWord ends early when the context is poisoned or closed.
 func (c *Context) awaitWord(op *gpu.MemoryOp) error {
 	for spins := 0; ; spins++ {
-		var word uint64
-		err := c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, false, func(piece []byte) error {
-			word = loadWord(piece)
-			return nil
-		})
+		word, err := c.word(op)
 		if err != nil || op.Met(word) {
 			return err
 		}

@@ -30,6 +30,8 @@ const batchItems = 128
 type lane struct {
 	// pending says that something is queued, readable without mu by the spinning goroutine.
 	pending atomic.Bool
+	// parked is of the lane that all streams share in deterministic mode, nil in others.
+	parked *parked
 
 	mu               sync.Mutex
 	wake             sync.Cond
@@ -111,8 +113,11 @@ func (l *lane) loop() {
 		for ; ; b = b.next {
 			for i := range b.items {
 				it := &b.items[i]
-				it.stream.run(it)
-				it.stream.finished()
+				if l.parked == nil {
+					it.do()
+				} else {
+					l.parked.do(it)
+				}
 				*it = item{} // what ran must not be kept alive by the queue's memory
 			}
 			b.items = b.items[:0]
@@ -127,6 +132,9 @@ func (l *lane) loop() {
 func (l *lane) take(spare *batch) *batch {
 	for spin := 0; !l.pending.Load() && spin < idleSpins; spin++ {
 		runtime.Gosched()
+	}
+	for !l.pending.Load() && l.parked.waiting() {
+		runtime.Gosched() // what they wait for may come from outside
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
