@@ -20,10 +20,10 @@ type agenda struct {
 
 // booked is a run as the agenda knows it.
 type booked struct {
-	job   cluster.JobID
-	due   time.Duration
-	on    cluster.Placement
-	share int
+	job        cluster.JobID
+	since, due time.Duration
+	on         cluster.Placement
+	share      int
 }
 
 // expect enters a job that has started, or of which it has become known that it ends at another time.
@@ -36,7 +36,7 @@ func (f *Free) expect(j *Job) {
 		a.surprises++
 		f.book(b, false)
 	}
-	b := booked{j.facts.ID, j.Due(), j.placement, j.facts.Share}
+	b := booked{j.facts.ID, j.since, j.Due(), j.placement, j.facts.Share}
 	a.runs[b.job] = b
 	f.book(b, true)
 }
@@ -52,6 +52,33 @@ func (f *Free) forget(j *Job, now time.Duration) {
 	}
 	delete(f.agenda.runs, b.job)
 	f.book(b, false)
+}
+
+// postpone expects those runs that should have ended by now to go on for as long again as they have gone on yet: to expect them to end at
+// any moment would promise their GPUs again and again, and let everybody overtake whoever waits for them.
+func (f *Free) postpone(now time.Duration) {
+	all := f.list(gpuWant{})
+	for len(all.blocks) > 0 && all.blocks[0].all[0].at <= now {
+		r := all.blocks[0].all[0]
+		if r.from >= 0 {
+			f.prolong(f.agenda.runs[cluster.JobID(r.from)], now)
+			continue
+		}
+		number := -1 - r.from
+		for _, b := range f.agenda.sharers[cluster.GPU{Node: cluster.NodeID(number / MaxGPUsPerNode), Index: int32(number % MaxGPUsPerNode)}] {
+			if b.due <= now {
+				f.prolong(b, now)
+			}
+		}
+	}
+}
+
+func (f *Free) prolong(b booked, now time.Duration) {
+	f.agenda.surprises++
+	f.book(b, false)
+	b.due = now + max(1, now-b.since)
+	f.agenda.runs[b.job] = b
+	f.book(b, true)
 }
 
 // Surprises changes whenever a run ends otherwise than expected, or a node is closed or opened: as long as it does not,
@@ -110,9 +137,8 @@ func (f *Free) of(l *releases, on cluster.Placement) int {
 	return n
 }
 
-// list finds what is known of the GPUs that a job can run on.
-func (f *Free) list(j *Job) *releases {
-	w := gpuWant{j.GPUType(), j.facts.GPUMemoryBytes}
+// list finds what is known of the GPUs that somebody wants.
+func (f *Free) list(w gpuWant) *releases {
 	for _, l := range f.agenda.lists {
 		if l.want == w {
 			return l
@@ -134,19 +160,19 @@ func (f *Free) list(j *Job) *releases {
 	return l
 }
 
-// When is from when on n GPUs that a job can run on are expected to be free; long ago where they are. It is later than Now at the most
-// where a run is overdue: what should have ended is expected to end at once. ok is false where the open nodes have not so many.
+// When is from when on n GPUs that a job can run on are expected to be free: not after now where they are. ok is false where the open nodes
+// have not so many.
 func (f *Free) When(j *Job, n int) (at time.Duration, ok bool) {
 	n -= f.WholeFor(j)
 	if n <= 0 {
 		return 0, true
 	}
-	return f.list(j).when(n)
+	return f.list(j.want()).when(n)
 }
 
 // Expected is how many GPUs that a job can run on are expected to be free at a time.
 func (f *Free) Expected(j *Job, at time.Duration) int {
-	return f.WholeFor(j) + f.list(j).until(at)
+	return f.WholeFor(j) + f.list(j.want()).until(at)
 }
 
 // Overlap reports whether there are GPUs that two jobs can both run on.

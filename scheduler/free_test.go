@@ -99,6 +99,8 @@ func TestFreeAgainstRecount(t *testing.T) {
 			case r.IntN(12) == 0:
 				l.closed[node] = !l.closed[node]
 				f.close(node, l.closed[node])
+			case r.IntN(12) == 0:
+				postponeAll(f, l, at)
 			case r.IntN(3) == 0 && len(l.runs) > 0:
 				endOne(r, f, l, at)
 			default:
@@ -112,6 +114,30 @@ func TestFreeAgainstRecount(t *testing.T) {
 	}
 }
 
+// postponeAll moves who is overdue, and with whom no other on the same GPU is expected to stay longer; the ledger knows a run's end by its
+// job, which is made to start later.
+func postponeAll(f *Free, l *ledger, at time.Duration) {
+	f.postpone(at)
+	var overdue []*Job
+	for _, j := range l.runs {
+		stays := func(gpu cluster.GPU) bool {
+			for _, other := range l.runs {
+				if other.Due() > at && slices.Contains(other.placement, gpu) {
+					return true
+				}
+			}
+			return false
+		}
+		onOpen := slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return !l.closed[gpu.Node] })
+		if onOpen && !slices.ContainsFunc(j.placement, stays) {
+			overdue = append(overdue, j)
+		}
+	}
+	for _, j := range overdue {
+		j.from += at + max(1, at-j.since) - j.Due()
+	}
+}
+
 func startOne(r *rand.Rand, f *Free, l *ledger, step int) {
 	j := anyJob(r, step)
 	all := l.gpus(j, j.facts.Share)
@@ -121,7 +147,7 @@ func startOne(r *rand.Rand, f *Free, l *ledger, step int) {
 	r.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
 	on := cluster.Placement(all[:j.facts.GPUs])
 	slices.SortFunc(on, func(a, b cluster.GPU) int { return int(a.Node-b.Node)*100 + int(a.Index-b.Index) })
-	j.placement, j.phase, j.from = on, Running, time.Duration(step)
+	j.placement, j.phase, j.since, j.from = on, Running, time.Duration(step), time.Duration(step)
 	for _, gpu := range on {
 		l.free[gpu] -= j.facts.Share
 	}

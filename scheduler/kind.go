@@ -38,12 +38,14 @@ type gpuWant struct {
 	memoryBytes int64
 }
 
+func (j *Job) want() gpuWant { return gpuWant{j.GPUType(), j.facts.GPUMemoryBytes} }
+
 func (w gpuWant) takes(k *kind) bool {
 	return (w.gpuType == "" || w.gpuType == k.gpuType) && (k.memoryBytes == 0 || w.memoryBytes <= k.memoryBytes)
 }
 
 func (k *kind) suits(j *Job) bool {
-	return gpuWant{j.GPUType(), j.facts.GPUMemoryBytes}.takes(k)
+	return j.want().takes(k)
 }
 
 // count enters a node that has n whole GPUs free, or takes it out.

@@ -174,6 +174,7 @@ func (e *Engine) overtake(first *Job, w *walk) bool {
 	if e.policies.Backfill == nil {
 		return false
 	}
+	e.free.postpone(e.now)
 	w.book = ask(e, "backfill", func() Book { return e.policies.Backfill.Open(e) })
 	w.victims = false
 	if w.book == nil {

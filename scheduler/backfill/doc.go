@@ -7,7 +7,7 @@
 //
 // All of it is one algorithm with another number of promises. What is promised depends on how long the running and the promised jobs are
 // expected to take: where these estimates are right, nobody starts later than promised, and with conservative nobody starts later
-// than if those behind him did not exist. A job that runs longer than estimated is expected to end at any moment.
+// than if those behind him did not exist. A job that runs longer than estimated is expected to go on for as long again as it has.
 //
 // GPUs are counted, by type and memory; whether a placement likes those that will be free, nobody knows beforehand. Where sets of GPUs that
 // jobs can run on overlap, or GPUs are shared, the count is on the safe side: a job may then start before its time, and what

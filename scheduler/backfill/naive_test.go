@@ -66,6 +66,15 @@ func (b *textbook) start(i int) {
 	b.running = append(b.running, run{j, b.now + j.Estimate, b.now + j.Length, b.now})
 }
 
+// postpone expects who is overdue to go on for as long again.
+func (b *textbook) postpone() {
+	for i := range b.running {
+		if r := &b.running[i]; r.expected <= b.now {
+			r.expected = b.now + b.now - r.beginning
+		}
+	}
+}
+
 // easy is EASY as Lifka's paper tells it, worked out from nothing each time.
 func easy(b *textbook) {
 	for len(b.waiting) > 0 && b.waiting[0].GPUs <= b.free {
@@ -75,10 +84,8 @@ func easy(b *textbook) {
 		if len(b.waiting) == 0 {
 			return
 		}
+		b.postpone()
 		ends := slices.Clone(b.running)
-		for i := range ends {
-			ends[i].expected = max(ends[i].expected, b.now)
-		}
 		sort.SliceStable(ends, func(i, k int) bool { return ends[i].expected < ends[k].expected })
 		shadow, there := b.now, b.free
 		for _, r := range ends {
@@ -127,6 +134,9 @@ func conservative(depth int) func(*textbook) {
 		}
 		for i := 0; i < len(b.waiting); {
 			j := b.waiting[i]
+			if j.GPUs > b.free && len(slots) == 0 {
+				b.postpone()
+			}
 			if j.GPUs <= b.free && (len(slots) == 0 || fits(j, b.now)) {
 				b.start(i)
 				continue
