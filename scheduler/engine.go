@@ -81,7 +81,7 @@ type Engine struct {
 	ripe     alarms
 	until    alarms
 	shapes   map[want]*shape
-	single   []*shape // those that have a bit for themselves
+	likes    []*likes
 	walks    uint64
 	offers   int
 	blocked  []*Job // the first of each shape that found no place in the last walk

@@ -106,7 +106,7 @@ func (e *Engine) enqueue(j *Job) {
 	switch {
 	case j.phase == Waiting:
 		j.inQueue = j.group.waiting.add(&j.seats[0], k, j)
-		j.shape.queued++
+		j.shape.like.queued++
 	case j.phase == Running && j.isRipe:
 		j.series = j.group.seriesOf(j.rank.Growth)
 		k.value = j.series.start(j)
@@ -118,7 +118,7 @@ func (e *Engine) enqueue(j *Job) {
 func (e *Engine) unqueue(j *Job) {
 	if j.inQueue != nil {
 		j.group.waiting.remove(j.inQueue)
-		j.shape.queued--
+		j.shape.like.queued--
 		j.inQueue = nil
 	}
 	if j.inSeries != nil {
@@ -166,8 +166,17 @@ type shape struct {
 	bit    uint64
 	fits   bool   // whether the whole cluster, were it free, would do
 	failed uint64 // the number of the last walk that found no place for it
-	probe  *Job   // one that wants it
-	queued int    // how many such jobs wait
+	least  int    // how many whole GPUs must be free before it is worth asking for a place
+	like   *likes
+	probe  *Job // one that wants it
+}
+
+// likes is all shapes that want the same GPUs, whatever their jobs compute: a Backfiller has one answer for them.
+type likes struct {
+	want
+	probe   *Job
+	queued  int           // how many such jobs wait
+	longest time.Duration // that one may take if it starts now
 }
 
 // common is the bit of all shapes beyond the 63rd; it is never skipped.
@@ -183,15 +192,26 @@ func (e *Engine) shapeOf(j *Job) *shape {
 	}
 	s := e.shapes[w]
 	if s == nil {
-		s = &shape{bit: common, probe: &Job{facts: j.facts}}
+		s = &shape{bit: common, least: j.least(), like: e.likesOf(w, j), probe: &Job{facts: j.facts}}
 		if len(e.shapes) < 63 {
 			s.bit = 1 << len(e.shapes)
-			e.single = append(e.single, s)
 		}
 		s.fits = e.couldHold(s.probe, w.fewest)
 		e.shapes[w] = s
 	}
 	return s
+}
+
+func (e *Engine) likesOf(w want, j *Job) *likes {
+	w.model, w.fewest = "", 0
+	for _, l := range e.likes {
+		if l.want == w {
+			return l
+		}
+	}
+	l := &likes{want: w, probe: &Job{facts: j.facts}}
+	e.likes = append(e.likes, l)
+	return l
 }
 
 // couldHold reports whether the cluster has so many GPUs that suit a job, whoever uses them now.

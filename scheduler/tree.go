@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -36,10 +37,19 @@ type leaf struct {
 	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
 	left, right *leaf
 
-	shapes uint64        // the shapes of the jobs below
-	least  int           // the fewest GPUs that one of them needs
-	brief  time.Duration // the shortest time that one of them still takes
+	shapes uint64               // the shapes of the jobs below
+	least  int                  // the fewest GPUs that one of them needs
+	brief  [sizes]time.Duration // the shortest time that one of each size still takes
 }
+
+// sizes is into how many sizes jobs are sorted: 1 GPU, 2, up to 4, up to 8 and so on. A short job is worth looking for only where it is
+// small, too; a tree that knew the shortest job and the smallest one below a leaf could not tell whether they are the same.
+const sizes = 8
+
+// none stands for the shortest time where there is no job.
+const none = time.Duration(math.MaxInt64)
+
+func sizeOf(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))) }
 
 // tree holds jobs in an order. Its operations take time with the log of its size.
 type tree struct {
@@ -127,35 +137,58 @@ func join(a, b *leaf) *leaf {
 
 // gather works out what is known of the jobs at and below a leaf.
 func (n *leaf) gather() {
-	n.shapes, n.least, n.brief = n.job.shape.bit, n.job.least(), n.job.left()
+	shape := n.job.shape
+	n.shapes, n.least = shape.bit, shape.least
+	for i := range n.brief {
+		n.brief[i] = none
+	}
+	n.brief[sizeOf(shape.least)] = n.job.left()
 	for _, below := range [2]*leaf{n.left, n.right} {
 		if below != nil {
 			n.shapes |= below.shapes
 			n.least = min(n.least, below.least)
-			n.brief = min(n.brief, below.brief)
+			for i := range n.brief {
+				n.brief[i] = min(n.brief[i], below.brief[i])
+			}
 		}
 	}
 }
 
 // wish is what the walk looks for in the queue.
 type wish struct {
-	skip  uint64        // shapes that found no place
-	most  int           // the most GPUs that a job may need
-	hasty uint64        // shapes that must not take longer
-	brief time.Duration // than this
+	skip    uint64               // shapes that found no place
+	most    int                  // the most GPUs that a job may need
+	hurried bool                 // jobs must not take longer than their shapes' longest, which is
+	brief   [sizes]time.Duration // at most so long for those of a size; below 0 where none of them may start
 }
 
 // anything is a wish that every job meets.
 var anything = wish{most: math.MaxInt}
 
-func (w *wish) met(shapes uint64, least int, brief time.Duration) bool {
-	shapes &^= w.skip
-	return shapes != 0 && least <= w.most && (shapes&^w.hasty != 0 || brief <= w.brief)
+// below reports whether there may be a job at or below a leaf that meets the wish.
+func (w *wish) below(n *leaf) bool {
+	if n.shapes&^w.skip == 0 || n.least > w.most {
+		return false
+	}
+	if !w.hurried {
+		return true
+	}
+	for i := range n.brief {
+		if n.brief[i] != none && n.brief[i] <= w.brief[i] {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *wish) met(j *Job) bool {
+	s := j.shape
+	return s.bit&^w.skip != 0 && s.least <= w.most && (!w.hurried || j.left() <= s.like.longest)
 }
 
 // first finds the first job behind a key that meets a wish, as far as leaves know.
 func (n *leaf) first(after *key, w *wish) *leaf {
-	if n == nil || !w.met(n.shapes, n.least, n.brief) {
+	if n == nil || !w.below(n) {
 		return nil
 	}
 	if after != nil && n.compare(after) <= 0 {
@@ -164,7 +197,7 @@ func (n *leaf) first(after *key, w *wish) *leaf {
 	if found := n.left.first(after, w); found != nil {
 		return found
 	}
-	if w.met(n.job.shape.bit, n.job.least(), n.job.left()) {
+	if w.met(n.job) {
 		return n
 	}
 	return n.right.first(nil, w)

@@ -89,6 +89,9 @@ func (g *group) reached(walk uint64) *key {
 
 // tryStart starts a job if it fits; placed says that there would have been a place for it.
 func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
+	if w.more && e.longest(w, j) <= 0 {
+		return false, true
+	}
 	on, speed := e.place(j, j.GPUs())
 	if on == nil {
 		return false, false
@@ -197,21 +200,23 @@ func (e *Engine) longest(w *walk, j *Job) time.Duration {
 	return ask(e, "backfill", func() time.Duration { return w.book.Longest(j) })
 }
 
-// hurry works out which jobs are worth trying: the answer is the same for all of a shape.
+// hurry works out which jobs are worth trying.
 func (e *Engine) hurry(w *walk) {
-	w.wish.hasty, w.wish.brief = 0, 0
+	w.wish.hurried = true
+	for i := range w.wish.brief {
+		w.wish.brief[i] = -1
+	}
 	free := e.free.Whole("")
-	for _, s := range e.single {
-		if s.queued == 0 || s.bit&w.wish.skip != 0 || s.probe.least() > free {
+	for _, l := range e.likes {
+		l.longest = -1
+		if l.queued == 0 || l.probe.least() > free {
 			continue
 		}
-		switch most := e.longest(w, s.probe); {
-		case most <= 0:
-			w.wish.skip |= s.bit
-		case most < Forever:
-			w.wish.hasty |= s.bit
-			w.wish.brief = max(w.wish.brief, most)
+		if l.longest = e.longest(w, l.probe); l.longest <= 0 {
+			l.longest = -1
 		}
+		size := sizeOf(l.probe.least())
+		w.wish.brief[size] = max(w.wish.brief[size], l.longest)
 	}
 }
 
