@@ -31,6 +31,8 @@ type bench struct {
 	rounds int
 	// while is how long a rate is measured.
 	while time.Duration
+	// jobs are how many a scheduler is given.
+	jobs int
 	// disk and memory are where images are put.
 	disk, memory string
 
@@ -58,6 +60,8 @@ func groups() []group {
 		{"growth", measureGrowth},
 		{"steps", measureSteps},
 		{"driver", measureDriver},
+		{"scheduler", measureScheduler},
+		{"peers", measurePeers},
 	}
 }
 
@@ -79,7 +83,7 @@ func TestGroupsAreNamed(t *testing.T) {
 // newBench takes the settings from the environment.
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{rows: regexp.MustCompile("."), bytes: 4 << 30, largest: 8 << 30, rounds: 3, while: 4 * time.Second}
+	b := &bench{rows: regexp.MustCompile("."), bytes: 4 << 30, largest: 8 << 30, rounds: 3, while: 4 * time.Second, jobs: 100_000}
 	if names := os.Getenv("PHOS_BENCH"); names != "" && names != "1" {
 		for name := range strings.SplitSeq(names, "|") {
 			if !slices.Contains(groupNames(), name) {
@@ -156,8 +160,8 @@ func TestSmall(t *testing.T) {
 		t.Skip("it takes half a minute")
 	}
 	b := newBench(t)
-	b.bytes, b.largest, b.rounds, b.while = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond
-	for _, name := range []string{"digests", "pause", "rate", "second", "restore", "budget", "growth"} {
+	b.bytes, b.largest, b.rounds, b.while, b.jobs = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond, 1000
+	for _, name := range []string{"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "peers"} {
 		t.Run(name, func(t *testing.T) {
 			at := slices.IndexFunc(groups(), func(g group) bool { return g.name == name })
 			if rows := groups()[at].measure(t, b); len(rows) == 0 {

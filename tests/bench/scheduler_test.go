@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/backfill"
+	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/sim"
+	"github.com/phos-gpu/phos/scheduler/victims"
+	"github.com/phos-gpu/phos/scheduler/workload/generator"
+)
+
+// The cluster and the jobs of all rows: nodes of eight GPUs, and jobs of the lengths of Blox's workload and of all sizes, as many as keep
+// the cluster busy.
+const (
+	clusterNodes, gpusPerNode = 1250, 8
+	sizesOfJobs               = "1:60,2:10,4:12,8:10,16:4,32:3,64:1"
+	loadOfJobs                = 1.0
+	quantum                   = 300 * time.Second
+)
+
+// discipline is a scheduler that is timed.
+type discipline struct {
+	name     string
+	policies func() scheduler.Policies
+	most     float64 // seconds that 100,000 jobs may take on one core
+	fewer    int     // by this factor, where all come at once: preemption takes its time then
+}
+
+func disciplines() []discipline {
+	return []discipline{
+		{"FIFO", func() scheduler.Policies {
+			return scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}}
+		}, 2, 1},
+		{fmt.Sprintf("LAS, quantum %.0f s", quantum.Seconds()), func() scheduler.Policies {
+			return scheduler.Policies{Order: order.LAS{}, Place: place.BestFit{}, Preempt: victims.Tail{}, Quantum: quantum}
+		}, 10, 5},
+		{"FIFO, EASY backfill", func() scheduler.Policies {
+			return scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.EASY()}
+		}, 10, 1},
+	}
+}
+
+// measureScheduler times simulations on one core, by the time that the core works: what else the machine does is not in it.
+func measureScheduler(t *testing.T, b *bench) (rows []row) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	jobs := trace(t, b.jobs)
+	for _, d := range disciplines() {
+		took, r := simulated(t, d, jobs)
+		rows = append(rows, row{
+			name: fmt.Sprintf("%d jobs: %s", len(jobs), d.name), value: took.Seconds(), unit: "s", most: d.most,
+			note: fmt.Sprintf("%d preemptions, %.0f jobs/s", r.Summary.Preemptions, float64(len(jobs))/took.Seconds()),
+		})
+	}
+	for _, d := range disciplines() {
+		rows = append(rows, longQueue(t, d, b.jobs/d.fewer))
+	}
+	return append(rows, manyJobs(t, 10*b.jobs))
+}
+
+// trace makes jobs up.
+func trace(t *testing.T, n int) []cluster.Job {
+	t.Helper()
+	sizes, err := generator.ParseMix(sizesOfJobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := generator.Make("poisson", generator.Parameters{
+		Seed: 1, Jobs: n, GPUs: clusterNodes * gpusPerNode, Load: loadOfJobs, Sizes: sizes, EstimateError: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Jobs
+}
+
+// simulated plays jobs, and says how long the core worked for that.
+func simulated(t *testing.T, d discipline, jobs []cluster.Job) (time.Duration, *sim.Result) {
+	t.Helper()
+	nodes := make([]cluster.Node, clusterNodes)
+	for i := range nodes {
+		nodes[i] = cluster.Node{ID: cluster.NodeID(i), GPUs: gpusPerNode}
+	}
+	runtime.GC()
+	before := worked(t)
+	r, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: nodes, Policies: d.policies()})
+	took := worked(t) - before
+	if err != nil || r.Summary.N != len(jobs) {
+		t.Fatalf("%s: %v", d.name, err)
+	}
+	return took, r
+}
+
+// worked is the time that this process has had of the processor.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// longQueue compares what an event costs when so many wait, and when ten times as many do: all come at once. The logarithm grows by a
+// quarter then; the rest is that the processor's caches hold less of it.
+func longQueue(t *testing.T, d discipline, n int) row {
+	t.Helper()
+	perEvent := func(n int) float64 {
+		jobs := trace(t, n)
+		for i := range jobs {
+			jobs[i].Submit = 0
+		}
+		took, r := simulated(t, d, jobs)
+		return took.Seconds() / float64(2*n+2*r.Summary.Preemptions)
+	}
+	short, long := perEvent(n/10), perEvent(n)
+	return row{
+		name: "ten times the queue: " + d.name, value: long / short, unit: "x", most: 2,
+		note: fmt.Sprintf("%.1f us for each start and end where %d jobs wait, %.1f us where %d do", short*1e6, n/10, long*1e6, n),
+	}
+}
+
+// manyJobs is the most memory that a trace takes, with the trace itself and its result.
+func manyJobs(t *testing.T, n int) row {
+	t.Helper()
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak counts from now
+		t.Fatal(err)
+	}
+	took, _ := simulated(t, disciplines()[0], trace(t, n))
+	return row{
+		name: fmt.Sprintf("%d jobs: memory", n), value: float64(peak(t)) / (1 << 30), unit: "GiB", most: 2,
+		note: fmt.Sprintf("FIFO, in %.1f s", took.Seconds()),
+	}
+}
+
+// peak is the most memory that this process had since that was last forgotten, in bytes.
+func peak(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(after)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
