@@ -54,3 +54,18 @@ func Milliseconds(ns int64) string {
 	text := fmt.Sprintf("%s%d.%06d", sign, ns/1_000_000, ns%1_000_000)
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
+
+// ParseSeconds reads a decimal number of seconds.
+func ParseSeconds(text string) (time.Duration, error) {
+	ns, err := parseScaled(text, int64(time.Second))
+	return time.Duration(ns), err
+}
+
+// ParseMillionths reads a decimal number as millionths.
+func ParseMillionths(text string) (int64, error) { return parseScaled(text, 1_000_000) }
+
+// Seconds writes a time as seconds, exactly.
+func Seconds(d time.Duration) string {
+	text := fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}

@@ -36,21 +36,26 @@ func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error)
 	if best == nil {
 		return nil, nearest(plan)
 	}
-	next := cluster.NodeID(0)
-	for i, n := range best.Counts {
+	var nodes []cluster.NodeID
+	for node := range spec.Nodes {
+		nodes = append(nodes, cluster.NodeID(node))
+	}
+	plan = Place(plan, best, nodes[:used])
+	plan.Spare = nodes[used:]
+	return plan, nil
+}
+
+// Place is a plan like another one, with the pipelines of a combination on nodes in their order, the smaller pipelines first.
+func Place(like *pipeline.Plan, c *Combination, nodes []cluster.NodeID) *pipeline.Plan {
+	plan := &pipeline.Plan{Profile: like.Profile, Spec: like.Spec, Templates: like.Templates}
+	for i, n := range c.Counts {
 		for range n {
-			each := pipeline.Pipeline{Template: plan.Templates[i].Nodes, Microbatches: best.Split[i]}
-			for range each.Template {
-				each.Nodes = append(each.Nodes, next)
-				next++
-			}
-			plan.Pipelines = append(plan.Pipelines, each)
+			size := like.Templates[i].Nodes
+			plan.Pipelines = append(plan.Pipelines, pipeline.Pipeline{Template: size, Nodes: nodes[:size:size], Microbatches: c.Split[i]})
+			nodes = nodes[size:]
 		}
 	}
-	for ; used < spec.Nodes; used++ {
-		plan.Spare = append(plan.Spare, cluster.NodeID(used))
-	}
-	return plan, nil
+	return plan
 }
 
 // Combine finds the best combination of a plan's templates for a number of nodes. Where no number of pipelines uses all of them it

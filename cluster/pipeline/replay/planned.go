@@ -1,0 +1,265 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+	"github.com/phos-gpu/phos/cluster/pipeline/recover"
+)
+
+// Costs are what a change of nodes takes, besides the iteration that it interrupts.
+type Costs struct {
+	Detect         time.Duration // until a death is known
+	Pause          time.Duration // to plan and to make new groups of communication
+	BytesPerSecond int64         // of a node's link, in each direction
+	Checkpoint     time.Duration // between two checkpoints, which training does not wait for; 0 for none
+	Restart        time.Duration // from a checkpoint
+}
+
+// Planned is what is replayed by planning: every event is answered as package recover would.
+type Planned struct {
+	Plan  *pipeline.Plan
+	Trace []Event
+	Costs Costs
+}
+
+// Spent says where the time went.
+type Spent struct {
+	Training   time.Duration // iterations that count, and the last one, which the trace's end cuts off
+	InFlight   time.Duration // iterations that a change interrupted
+	RolledBack time.Duration // iterations that were done again because no node had some layer any more
+	Detecting  time.Duration
+	Pausing    time.Duration
+	Copying    time.Duration
+	Restarting time.Duration
+	Stopped    time.Duration // too few nodes
+}
+
+// Sum is all of it.
+func (s *Spent) Sum() time.Duration {
+	return s.Training + s.InFlight + s.RolledBack + s.Detecting + s.Pausing + s.Copying + s.Restarting + s.Stopped
+}
+
+// Outcome is what became of a planned run.
+type Outcome struct {
+	Steps, Replans, Restarts int
+	Spent                    Spent
+	Bytes                    int64 // copied between nodes
+	End                      time.Duration
+}
+
+// phase is a part of a recovery that is still to come.
+type phase struct {
+	left time.Duration
+	of   *time.Duration
+}
+
+// training is a planned run at a moment.
+type training struct {
+	Planned
+	out   Outcome
+	now   time.Duration // begin of the iteration under way, or how far a recovery has come
+	saved int           // iterations that the last checkpoint has
+
+	// base is the plan that ran last, change what has happened since, next the plan that comes of it. While a recovery is on, phases are
+	// what is left of it.
+	base, next *pipeline.Plan
+	change     recover.Change
+	phases     []phase
+	stopped    bool
+
+	// Nodes that come back are new ones, and get a number that no node had.
+	numbers map[cluster.NodeID]cluster.NodeID
+	unused  cluster.NodeID
+}
+
+// Replay runs a trace to its last event, which does not act any more.
+func (p Planned) Replay() (*Outcome, error) {
+	if p.Costs.BytesPerSecond < 1 {
+		return nil, &pipeline.InputError{Where: "bandwidth", Problem: fmt.Sprint(p.Costs.BytesPerSecond), Want: "bytes a second, at least 1"}
+	}
+	s := &training{Planned: p, base: p.Plan, next: p.Plan, numbers: map[cluster.NodeID]cluster.NodeID{}}
+	for _, node := range p.Plan.Nodes() {
+		s.numbers[node] = node
+		s.unused = max(s.unused, node+1)
+	}
+	for i := 0; i < len(p.Trace); {
+		at, end := p.Trace[i].At, i
+		for end < len(p.Trace) && p.Trace[end].At == at {
+			end++
+		}
+		s.until(at)
+		if end == len(p.Trace) {
+			s.finish(at)
+			break
+		}
+		if err := s.happen(at, p.Trace[i:end]); err != nil {
+			return nil, fmt.Errorf("at %s s: %w", pipeline.Seconds(at), err)
+		}
+		i = end
+	}
+	return &s.out, nil
+}
+
+// until lets time pass: what is left of a recovery first, then whole iterations.
+func (s *training) until(at time.Duration) {
+	if s.stopped {
+		s.out.Spent.Stopped += at - s.now
+		s.now = at
+		return
+	}
+	for len(s.phases) > 0 && s.now < at {
+		took := min(s.phases[0].left, at-s.now)
+		*s.phases[0].of += took
+		s.now += took
+		if s.phases[0].left -= took; s.phases[0].left == 0 {
+			s.phases = s.phases[1:]
+		}
+	}
+	if len(s.phases) > 0 {
+		return
+	}
+	s.base, s.change = s.next, recover.Change{}
+	step := time.Duration(s.base.IterationTime())
+	steps := (at - s.now) / step
+	s.out.Steps += int(steps)
+	s.out.Spent.Training += steps * step
+	s.now += steps * step
+	s.checkpoint(step)
+}
+
+// checkpoint counts the iterations that had been done at the last multiple of the time between checkpoints.
+func (s *training) checkpoint(step time.Duration) {
+	if every := s.Costs.Checkpoint; every > 0 {
+		s.saved = max(s.saved, s.out.Steps-int((s.now%every)/step)-1)
+	}
+}
+
+// happen answers the events of one moment, together with all that has happened since the plan that ran last.
+func (s *training) happen(at time.Duration, events []Event) error {
+	died := false
+	for _, e := range events {
+		if e.Up {
+			s.join(e.Node)
+			continue
+		}
+		number, present := s.numbers[e.Node]
+		if !present {
+			return &pipeline.InputError{Problem: fmt.Sprintf("node %d goes down", e.Node), Want: "a node of the plan, or one that came up before"}
+		}
+		s.leave(number)
+		delete(s.numbers, e.Node)
+		died = true
+	}
+	if s.stopped {
+		return s.resume(at)
+	}
+	if len(s.phases) == 0 {
+		s.out.Spent.InFlight += at - s.now
+	}
+	s.now = at
+	return s.replan(died)
+}
+
+func (s *training) join(node cluster.NodeID) {
+	s.numbers[node] = s.unused
+	s.change.Joined = append(s.change.Joined, s.unused)
+	s.unused++
+}
+
+func (s *training) leave(number cluster.NodeID) {
+	if i := slices.Index(s.change.Joined, number); i >= 0 {
+		s.change.Joined = slices.Delete(s.change.Joined, i, i+1)
+		return
+	}
+	s.change.Dead = append(s.change.Dead, number)
+}
+
+func (s *training) replan(died bool) error {
+	r, err := recover.Recover(s.base, s.change)
+	var infeasible *pipeline.InfeasibleError
+	if errors.As(err, &infeasible) {
+		s.stopped, s.phases = true, nil
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.next, s.phases = r.Plan, nil
+	s.out.Replans++
+	s.out.Bytes += r.Bytes
+	if died {
+		s.phases = append(s.phases, phase{s.Costs.Detect, &s.out.Spent.Detecting})
+	}
+	s.phases = append(s.phases, phase{s.Costs.Pause, &s.out.Spent.Pausing}, phase{s.copying(r), &s.out.Spent.Copying})
+	if len(r.Lost) > 0 {
+		s.rollBack()
+	}
+	s.drop()
+	return nil
+}
+
+// drop leaves phases out that take no time.
+func (s *training) drop() {
+	s.phases = slices.DeleteFunc(s.phases, func(p phase) bool { return p.left == 0 })
+}
+
+// rollBack goes back to the last checkpoint.
+func (s *training) rollBack() {
+	lost := time.Duration(s.out.Steps-s.saved) * time.Duration(s.base.IterationTime())
+	lost = min(lost, s.out.Spent.Training)
+	s.out.Spent.Training -= lost
+	s.out.Spent.RolledBack += lost
+	s.out.Steps = s.saved
+	s.out.Restarts++
+	s.phases = append(s.phases, phase{s.Costs.Restart, &s.out.Spent.Restarting})
+}
+
+// copying is how long the busiest link takes.
+func (s *training) copying(r *recover.Result) time.Duration {
+	in, out := map[cluster.NodeID]int64{}, map[cluster.NodeID]int64{}
+	var most int64
+	for _, each := range r.Transfers {
+		for _, stripe := range each.Stripes {
+			in[each.To] += stripe.Bytes
+			out[stripe.From] += stripe.Bytes
+			most = max(most, in[each.To], out[stripe.From])
+		}
+	}
+	return time.Duration(math.Ceil(float64(most) / float64(s.Costs.BytesPerSecond) * 1e9))
+}
+
+// resume goes on from a checkpoint as soon as there are enough nodes.
+func (s *training) resume(at time.Duration) error {
+	var nodes []cluster.NodeID
+	for _, number := range s.numbers {
+		nodes = append(nodes, number)
+	}
+	slices.Sort(nodes)
+	used, best := instance.Combine(s.base, len(nodes))
+	if best == nil {
+		return nil
+	}
+	s.next = instance.Place(s.base, best, nodes[:used])
+	s.next.Spare = nodes[used:]
+	s.stopped, s.now = false, at
+	s.phases = []phase{{s.Costs.Pause, &s.out.Spent.Pausing}}
+	s.out.Replans++
+	s.rollBack()
+	s.drop()
+	return nil
+}
+
+// finish books what the trace's end cuts off.
+func (s *training) finish(at time.Duration) {
+	s.out.End = at
+	if len(s.phases) == 0 && !s.stopped {
+		s.out.Spent.Training += at - s.now
+	}
+}

@@ -1,0 +1,96 @@
+package replay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+)
+
+func plan(t *testing.T, nodes, faults int) *pipeline.Plan {
+	t.Helper()
+	var layers []pipeline.Layer
+	for i := range 24 {
+		layers = append(layers, pipeline.Layer{Name: fmt.Sprint(i), Forward: time.Millisecond, Backward: 2 * time.Millisecond, StateBytes: 1 << 20})
+	}
+	p, err := pipeline.NewProfile(layers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := instance.Make(p, pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: 10 << 20, Faults: faults, Microbatches: 96})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+var costs = Costs{Detect: time.Second, Pause: 2 * time.Second, BytesPerSecond: 1 << 20, Checkpoint: time.Minute, Restart: 30 * time.Second}
+
+func outcome(t *testing.T, p *pipeline.Plan, c Costs, events ...Event) *Outcome {
+	t.Helper()
+	out, err := Planned{Plan: p, Trace: events, Costs: c}.Replay()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Spent.Sum() != out.End {
+		t.Errorf("%v accounted for of %v: %+v", out.Spent.Sum(), out.End, out)
+	}
+	return out
+}
+
+func down(at time.Duration, node cluster.NodeID) Event { return Event{At: at, Node: node} }
+func up(at time.Duration, node cluster.NodeID) Event   { return Event{At: at, Node: node, Up: true} }
+
+func TestUndisturbed(t *testing.T) {
+	p := plan(t, 8, 1)
+	out := outcome(t, p, costs, up(time.Hour, 99))
+	if want := int(int64(time.Hour) / p.IterationTime()); out.Steps != want || out.Spent.Training != time.Hour {
+		t.Errorf("%+v, want %d steps", out, want)
+	}
+}
+
+func TestOneDeath(t *testing.T) {
+	p := plan(t, 8, 1)
+	out := outcome(t, p, costs, down(time.Minute+time.Millisecond, 3), up(time.Hour, 3))
+	inFlight := (time.Minute + time.Millisecond) % time.Duration(p.IterationTime())
+	if out.Replans != 1 || out.Spent.Detecting != time.Second || out.Spent.Pausing != 2*time.Second || out.Spent.InFlight != inFlight ||
+		out.Bytes == 0 || out.Spent.Copying < time.Second || out.Restarts != 0 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestDeathsTogether: one that comes while the other is being answered gives the plan of both; there is one more pause for the new answer.
+func TestDeathsTogether(t *testing.T) {
+	p := plan(t, 9, 1)
+	out := outcome(t, p, costs, down(time.Minute, 3), down(time.Minute+1500*time.Millisecond, 7), up(time.Hour, 3))
+	if out.Replans != 2 || out.Spent.Detecting != 2*time.Second || out.Spent.Pausing != 2500*time.Millisecond {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestStoppedAndResumed(t *testing.T) {
+	p := plan(t, 6, 1)
+	out := outcome(t, p, costs, down(10*time.Minute+50*time.Second, 5), up(20*time.Minute, 5), up(time.Hour, 40))
+	if out.Spent.Stopped != 20*time.Minute-(10*time.Minute+50*time.Second) || out.Restarts != 1 || out.Spent.Restarting != 30*time.Second ||
+		out.Spent.RolledBack < 45*time.Second || out.Spent.RolledBack > 55*time.Second {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestEveryTrace: for any trace all time is accounted for, and less disturbance is never worse than a tenth.
+func TestEveryTrace(t *testing.T) {
+	p := plan(t, 14, 1)
+	for seed := range uint64(20) {
+		f := Failures{Nodes: 14, Between: 3 * time.Hour, BackAfter: 20 * time.Minute, Together: 1 + int(seed%3), Length: 24 * time.Hour, Seed: seed}
+		events := f.Make()
+		dear := outcome(t, p, costs, events...)
+		cheap := costs
+		cheap.Detect, cheap.Pause, cheap.BytesPerSecond, cheap.Restart = 0, 0, 1<<40, 0
+		if free := outcome(t, p, cheap, events...); free.Steps*11 < dear.Steps*10 {
+			t.Errorf("seed %d: %d steps at no cost, %d at some", seed, free.Steps, dear.Steps)
+		}
+	}
+}

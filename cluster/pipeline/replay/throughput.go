@@ -1,0 +1,194 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
+
+// Throughput is what was measured for each number of nodes, in millionths of a sample a second.
+type Throughput map[int]int64
+
+// ReadThroughput reads CSV with the columns nodes and samples_per_s.
+func ReadThroughput(from io.Reader) (Throughput, error) {
+	measured := Throughput{}
+	err := readTable(from, []string{"nodes", "samples_per_s"}, func(at string, fields []string) error {
+		nodes, err := strconv.Atoi(fields[0])
+		if err != nil || nodes < 0 {
+			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%q nodes", fields[0]), Want: "a number of nodes"}
+		}
+		if _, twice := measured[nodes]; twice {
+			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%d nodes are there twice", nodes), Want: "each number once"}
+		}
+		samples, err := pipeline.ParseMillionths(fields[1])
+		if err != nil || samples < 0 {
+			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%q samples a second", fields[1]), Want: "a number, 0 where nothing runs"}
+		}
+		measured[nodes] = samples
+		return nil
+	})
+	if err == nil && len(measured) == 0 {
+		err = &pipeline.InputError{Problem: "no throughput was measured", Want: "a line for each number of nodes"}
+	}
+	return measured, err
+}
+
+// Largest is the number of nodes that a run starts with.
+func (t Throughput) Largest() (nodes int) {
+	for n := range t {
+		nodes = max(nodes, n)
+	}
+	return nodes
+}
+
+// Run is what is replayed by throughput.
+type Run struct {
+	Throughput     Throughput
+	Trace          []Event
+	Ready          time.Duration // until the nodes are there
+	Pause          time.Duration // of a start, and of each re-plan
+	SamplesPerStep int64
+}
+
+// Report is what became of a run. Useful, Lost and Unfinished are the time from the first step's start to the trace's end.
+type Report struct {
+	Steps, LostSteps               int
+	First, Last, End               time.Duration // the first step's start, the last one's end, the trace's end
+	Useful, Lost, Idle, Unfinished time.Duration
+	SamplesPerSecond               float64
+}
+
+// never is later than anything.
+const never = time.Duration(1) << 62
+
+// replaying is a run at a moment.
+type replaying struct {
+	*Run
+	nodes   int // that the step under way runs on
+	present int
+	began   time.Duration // the step under way
+	ends    time.Duration
+	report  Report
+}
+
+// Replay runs a trace.
+func (r *Run) Replay() (*Report, error) {
+	s := &replaying{Run: r, nodes: r.Throughput.Largest(), present: r.Throughput.Largest()}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	s.report.First, s.report.Last = r.Ready+r.Pause, r.Ready+r.Pause
+	s.begin(s.report.First)
+	replanned := never
+	for i, e := range r.Trace {
+		if replanned < e.At {
+			s.until(replanned)
+			s.replan(replanned)
+			replanned = never
+		}
+		s.until(e.At)
+		if i == len(r.Trace)-1 {
+			s.finish(e.At)
+			break
+		}
+		if s.present += change(e); !s.measured() {
+			return nil, &pipeline.InputError{Where: fmt.Sprintf("event at %s s", pipeline.Seconds(e.At)),
+				Problem: fmt.Sprintf("leaves %d nodes", s.present), Want: fmt.Sprintf("a number that has a throughput: %v", s.Throughput.counts())}
+		}
+		replanned = e.At + r.Pause
+	}
+	return &s.report, nil
+}
+
+func (r *Run) check() error {
+	if r.SamplesPerStep < 1 || r.SamplesPerStep > 1<<30 {
+		return &pipeline.InputError{Where: "samples per step", Problem: fmt.Sprint(r.SamplesPerStep), Want: "1 to 2^30"}
+	}
+	if r.Pause < 0 || r.Ready < 0 {
+		return &pipeline.InputError{Problem: fmt.Sprintf("a pause of %v, ready after %v", r.Pause, r.Ready), Want: "at least 0"}
+	}
+	for nodes, samples := range r.Throughput {
+		if samples > 0 && r.stepOf(samples) == 0 {
+			return &pipeline.InputError{Where: fmt.Sprintf("%d nodes", nodes), Problem: "a step takes less than a millisecond",
+				Want: "a lower throughput, or more samples a step"}
+		}
+	}
+	return nil
+}
+
+// stepOf is how long a step takes, in whole milliseconds.
+func (r *Run) stepOf(samples int64) time.Duration {
+	return time.Duration(1000*1_000_000*r.SamplesPerStep/samples) * time.Millisecond
+}
+
+func change(e Event) int {
+	if e.Up {
+		return +1
+	}
+	return -1
+}
+
+func (s *replaying) measured() bool {
+	_, known := s.Throughput[s.present]
+	return known
+}
+
+func (t Throughput) counts() (counts []int) {
+	for n := range t {
+		counts = append(counts, n)
+	}
+	slices.Sort(counts)
+	return counts
+}
+
+// begin starts a step.
+func (s *replaying) begin(at time.Duration) {
+	s.began, s.ends = at, never
+	if samples := s.Throughput[s.nodes]; samples > 0 {
+		s.ends = at + s.stepOf(samples)
+	}
+}
+
+// until counts the steps that end before a time; each is followed by the next.
+func (s *replaying) until(at time.Duration) {
+	if s.ends == never || s.ends >= at {
+		return
+	}
+	step := s.ends - s.began
+	steps := (at - 1 - s.began) / step
+	s.report.Steps += int(steps)
+	s.report.Useful += steps * step
+	s.report.Last = s.began + steps*step
+	s.begin(s.report.Last)
+}
+
+// replan throws the step under way away and begins one with the nodes that there are. Before the first step there is nothing to lose.
+func (s *replaying) replan(at time.Duration) {
+	if at > s.report.First {
+		s.away(at)
+	}
+	s.nodes = s.present
+	s.begin(max(at, s.report.First))
+}
+
+// away accounts for a step that does not come to its end: one that never would is no loss.
+func (s *replaying) away(at time.Duration) {
+	if s.ends == never {
+		s.report.Idle += at - s.began
+		return
+	}
+	s.report.LostSteps++
+	s.report.Lost += at - s.began
+}
+
+func (s *replaying) finish(at time.Duration) {
+	s.report.End = at
+	s.report.Unfinished = max(0, at-s.began)
+	if took := s.report.Last - s.report.First; took > 0 {
+		s.report.SamplesPerSecond = float64(int64(s.report.Steps)*s.SamplesPerStep) / took.Seconds()
+	}
+}

@@ -1,0 +1,172 @@
+package replay
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
+
+// Event is a node that goes or comes.
+type Event struct {
+	At   time.Duration
+	Node cluster.NodeID
+	Up   bool
+}
+
+// ReadTrace reads events from CSV with the columns time_s, node and event, which is up or down. Times must not go back, and a node is up
+// and down in turns.
+func ReadTrace(from io.Reader) (events []Event, err error) {
+	err = readTable(from, []string{"time_s", "node", "event"}, func(at string, fields []string) error {
+		e, err := parseEvent(fields)
+		if err != nil {
+			return &pipeline.InputError{Where: at, Problem: err.Error(), Want: "seconds, a node's number, up or down"}
+		}
+		if n := len(events); n > 0 && events[n-1].At > e.At {
+			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%v comes after %v", e.At, events[n-1].At), Want: "times in ascending order"}
+		}
+		if last := lastOf(events, e.Node); last != nil && last.Up == e.Up {
+			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("node %d is %s for the second time", e.Node, fields[2]), Want: "up and down in turns"}
+		}
+		events = append(events, e)
+		return nil
+	})
+	if err == nil && len(events) == 0 {
+		err = &pipeline.InputError{Problem: "the trace has no events", Want: "at least one: the run ends at the last"}
+	}
+	return events, err
+}
+
+func lastOf(events []Event, node cluster.NodeID) *Event {
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Node == node {
+			return &events[i]
+		}
+	}
+	return nil
+}
+
+func parseEvent(fields []string) (e Event, err error) {
+	if e.At, err = pipeline.ParseSeconds(fields[0]); err != nil {
+		return e, err
+	}
+	node, err := strconv.ParseInt(fields[1], 10, 32)
+	if err != nil || node < 0 {
+		return e, fmt.Errorf("%q is no node's number", fields[1])
+	}
+	e.Node = cluster.NodeID(node)
+	switch fields[2] {
+	case "up":
+		e.Up = true
+	case "down":
+	default:
+		return e, fmt.Errorf("%q is no event", fields[2])
+	}
+	if e.At < 0 {
+		return e, fmt.Errorf("time %s is before the start", fields[0])
+	}
+	return e, nil
+}
+
+// readTable reads CSV whose header names columns in any order, and hands their fields over in the order asked for.
+func readTable(from io.Reader, columns []string, each func(at string, fields []string) error) error {
+	r := csv.NewReader(from)
+	r.TrimLeadingSpace = true
+	header, err := r.Read()
+	if err != nil {
+		return &pipeline.InputError{Where: "line 1", Problem: "no header", Want: strings.Join(columns, ",")}
+	}
+	header[0] = strings.TrimPrefix(header[0], "\ufeff")
+	var places []int
+	for _, column := range columns {
+		place := slices.Index(header, column)
+		if place < 0 {
+			return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("no column %s", column), Want: strings.Join(columns, ",")}
+		}
+		places = append(places, place)
+	}
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return &pipeline.InputError{Problem: err.Error(), Want: fmt.Sprintf("%d columns", len(header))}
+		}
+		line, _ := r.FieldPos(0)
+		fields := make([]string, len(places))
+		for i, place := range places {
+			fields[i] = row[place]
+		}
+		if err := each(fmt.Sprintf("line %d", line), fields); err != nil {
+			return err
+		}
+	}
+}
+
+// WriteTrace writes events as ReadTrace reads them.
+func WriteTrace(to io.Writer, events []Event) error {
+	if _, err := fmt.Fprintln(to, "time_s,node,event"); err != nil {
+		return err
+	}
+	for _, e := range events {
+		what := "down"
+		if e.Up {
+			what = "up"
+		}
+		if _, err := fmt.Fprintf(to, "%s,%d,%s\n", pipeline.Seconds(e.At), e.Node, what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Failures are what traces are made up from: nodes fail independently, and are back after a while; where BackAfter is 0 they never are.
+type Failures struct {
+	Nodes     int
+	Between   time.Duration // mean time between two failures of one node
+	BackAfter time.Duration // mean time that a node is away
+	Together  int           // nodes that go at once, as spot instances do; 1 for single failures
+	Length    time.Duration
+	Seed      uint64
+}
+
+// Make makes a trace up. The same seed gives the same trace.
+func (f Failures) Make() []Event {
+	random := rand.New(rand.NewPCG(f.Seed, 0))
+	after := func(mean time.Duration) time.Duration {
+		return (time.Duration(-math.Log(1-random.Float64())*float64(mean)) / time.Millisecond) * time.Millisecond
+	}
+	var events []Event
+	for first := 0; first < f.Nodes; first += f.Together {
+		for at := after(f.Between); at < f.Length; at += after(f.Between) {
+			back := at + max(time.Millisecond, after(f.BackAfter))
+			for node := first; node < min(first+f.Together, f.Nodes); node++ {
+				events = append(events, Event{At: at, Node: cluster.NodeID(node)})
+				if f.BackAfter > 0 && back < f.Length {
+					events = append(events, Event{At: back, Node: cluster.NodeID(node), Up: true})
+				}
+			}
+			if f.BackAfter == 0 {
+				break
+			}
+			at = back
+		}
+	}
+	slices.SortStableFunc(events, func(a, b Event) int {
+		if a.At != b.At {
+			return int((a.At - b.At) / time.Millisecond)
+		}
+		return int(a.Node - b.Node)
+	})
+	return events
+}
