@@ -2,12 +2,18 @@ package sim
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/admit"
+	"github.com/phos-gpu/phos/scheduler/choose"
+	"github.com/phos-gpu/phos/scheduler/costs"
 	"github.com/phos-gpu/phos/scheduler/elastic"
+	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
@@ -15,24 +21,67 @@ import (
 // tables are what was read from files for a simulation. Many simulations share them.
 type tables struct {
 	models *throughput.Table // nil: nobody asked for speeds
+	costs  *costs.Table      // nil: stopping and going on takes no time
 }
 
 // read reads the files of tables.
 func (s *settings) read() (t tables, err error) {
-	if s.Models == "" {
-		return t, nil
+	if s.Models != "" {
+		err = reading(s.Models, func(in io.Reader, _ string) error {
+			models, err := throughput.Read(in)
+			t.models = throughput.NewTable(models...)
+			return err
+		})
 	}
-	file, err := os.Open(s.Models)
+	if s.Cost != "" && err == nil {
+		err = reading(s.Cost, func(in io.Reader, name string) (err error) {
+			t.costs, err = costs.Read(in, name)
+			return err
+		})
+	}
+	return t, err
+}
+
+// reading opens a file of a table.
+func reading(path string, read func(in io.Reader, name string) error) error {
+	file, err := os.Open(path)
 	if err != nil {
-		return t, fmt.Errorf("open models: %w", err)
+		return fmt.Errorf("open table: %w", err)
 	}
 	defer file.Close()
-	models, err := throughput.Read(file)
-	if err != nil {
-		return t, fmt.Errorf("%s: %w", filepath.Base(s.Models), err)
+	name := filepath.Base(path)
+	if err := read(file, name); err != nil && !strings.HasPrefix(err.Error(), name) {
+		return fmt.Errorf("%s: %w", name, err)
+	} else if err != nil {
+		return err
 	}
-	t.models = throughput.NewTable(models...)
-	return t, nil
+	return nil
+}
+
+// synthesizer is the order that picks orders, with admissions.
+const synthesizer = "synthesizer"
+
+// choosing makes a scheduler that simulates ahead: of fifo, las and srtf with three admissions each, as Blox's, base being all the rest.
+func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies, error) {
+	var candidates []choose.Candidate
+	for _, each := range []string{"fifo", "las", "srtf"} {
+		for _, admission := range []string{"all", "load:1.2", "load:1.4"} {
+			ranked, err := order.ByName(each, order.Parameters{Aging: s.age})
+			if err != nil {
+				return scheduler.Policies{}, usage(err)
+			}
+			admitter, err := admit.ByName(admission)
+			if err != nil {
+				return scheduler.Policies{}, usage(err)
+			}
+			candidates = append(candidates, choose.Candidate{Name: each + " " + admission, Order: ranked, Admit: admitter})
+		}
+	}
+	chooser, err := choose.New(base, candidates, choose.Options{Every: s.chooseEvery, Margin: choose.DefaultMargin})
+	if err != nil {
+		return scheduler.Policies{}, usage(err)
+	}
+	return chooser.Policies(), nil
 }
 
 // elastic makes a policy that says how many GPUs each job has, and how fast jobs are on them.

@@ -1,9 +1,61 @@
 package sim
 
-import "github.com/phos-gpu/phos/scheduler/sim"
+import (
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/scheduler/picture"
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+// runsInPictures is how many simulations of a comparison are drawn one over the other; more could not be told apart.
+const runsInPictures = 8
 
 // draw makes the pictures of a result.
-func (o *output) draw(*sim.Result, *settings, string) error { return nil }
+func (o *output) draw(result *sim.Result, s *settings, dir string) error {
+	if o.noPictures || len(result.Jobs) == 0 {
+		return nil
+	}
+	title := s.label()
+	if s.Profile != native {
+		title += ", profile " + s.Profile
+	}
+	_, err := picture.Album{Title: title, Runs: []picture.Run{{Name: s.label(), Result: result}}}.Write(dir)
+	return err
+}
 
-// draw makes the pictures of a comparison.
-func (g *grid) draw(string) error { return nil }
+// draw makes the pictures of a comparison: what it came to over load, and of the highest load the first simulations.
+func (g *grid) draw(dir string) error {
+	album := picture.Album{Title: "comparison of " + counted(len(g.cells), "scheduler", "schedulers")}
+	curves := map[string]int{}
+	for i := range g.cells {
+		c := &g.cells[i]
+		if c.result == nil || c.result.Summary.N == 0 {
+			continue
+		}
+		if c.load == slices.Max(append([]float64{0}, g.loads...)) && len(album.Runs) < runsInPictures {
+			album.Runs = append(album.Runs, picture.Run{Name: c.name(), Result: c.result})
+		}
+		if len(g.loads) < 2 {
+			continue
+		}
+		name := (&cell{settings: c.settings}).name()
+		at, known := curves[name]
+		if !known {
+			at = len(album.Curves)
+			curves[name] = at
+			album.Curves = append(album.Curves, picture.Curve{Name: name})
+		}
+		album.Curves[at].Points = append(album.Curves[at].Points, picture.Point{
+			Load: c.load, MeanJCT: time.Duration(c.result.Summary.AvgJCT * float64(time.Second)),
+		})
+	}
+	if len(album.Curves) > 0 {
+		album.LoadLabel = "load (share of GPUs)"
+	}
+	if len(album.Runs) == 0 {
+		return nil
+	}
+	_, err := album.Write(dir)
+	return err
+}

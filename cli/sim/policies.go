@@ -19,10 +19,25 @@ import (
 )
 
 // orders are all names that --order takes for our own engine.
-func orders() []string { return slices.Concat(order.Names(), elastic.Names()) }
+func orders() []string { return slices.Concat(order.Names(), elastic.Names(), []string{synthesizer}) }
 
 // policies puts a scheduler together for some jobs. Each simulation needs one of its own: some policies remember.
-func (s *settings) policies(jobs []cluster.Job, t tables) (p scheduler.Policies, err error) {
+func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, error) {
+	p, err := s.base(jobs, t)
+	if err != nil {
+		return p, err
+	}
+	if s.Order == synthesizer {
+		return s.choosing(func() scheduler.Policies {
+			again, _ := s.base(jobs, t) // it went well just now
+			return again
+		})
+	}
+	return p, s.ordering(&p, t)
+}
+
+// base is all but the order.
+func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err error) {
 	p = scheduler.Policies{Round: s.round, Quantum: s.quantum, CostShare: s.CostShare, Retries: s.Retries}
 	if p.Walk, err = s.walk(); err != nil {
 		return p, err
@@ -39,10 +54,11 @@ func (s *settings) policies(jobs []cluster.Job, t tables) (p scheduler.Policies,
 	if t.models != nil {
 		p.Speeds = throughput.NewSpeeds(t.models)
 	}
-	if p.Preempt, err = victims.ByName(s.Victims, p.Costs); err != nil {
-		return p, usage(err)
+	if t.costs != nil {
+		p.Costs = t.costs.For(s.Tier)
 	}
-	return p, s.ordering(&p, t)
+	p.Preempt, err = victims.ByName(s.Victims, p.Costs)
+	return p, usage(err)
 }
 
 // ordering sets who is first, or for elastic policies how many GPUs each job has.
@@ -99,7 +115,7 @@ const defaultQuantum = time.Minute
 
 // grows reports whether an order puts jobs back for every moment in which they run.
 func grows(name string) bool {
-	return slices.Contains([]string{"las", "las2d", "gittins", "gittins2d"}, name)
+	return slices.Contains([]string{"las", "las2d", "gittins", "gittins2d", synthesizer}, name)
 }
 
 func isElastic(name string) bool { return slices.Contains(elastic.Names(), name) }

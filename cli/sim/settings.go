@@ -31,15 +31,16 @@ type settings struct {
 	Victims   string `json:"victims,omitempty"`
 	Walk      string `json:"walk,omitempty"`
 
-	round, quantum, age, lease, until time.Duration
-	limits                            []time.Duration
-	track                             sim.Track
-	Promote                           float64 `json:"promote,omitempty"`
-	Quotas                            shares  `json:"quotas,omitempty"`
-	Weights                           shares  `json:"weights,omitempty"`
-	PreemptivePriority                bool    `json:"preemptive_priority,omitempty"`
+	round, quantum, age, lease, until, chooseEvery time.Duration
+	limits                                         []time.Duration
+	track                                          sim.Track
+	Promote                                        float64 `json:"promote,omitempty"`
+	Quotas                                         shares  `json:"quotas,omitempty"`
+	Weights                                        shares  `json:"weights,omitempty"`
+	PreemptivePriority                             bool    `json:"preemptive_priority,omitempty"`
 
 	Cost      string  `json:"cost,omitempty"`
+	Tier      string  `json:"tier,omitempty"`
 	CostShare float64 `json:"cost_share,omitempty"`
 	Models    string  `json:"models,omitempty"`
 
@@ -57,6 +58,7 @@ type configuration struct {
 	Quantum    float64   `json:"quantum_s,omitempty"`
 	Age        float64   `json:"age_s,omitempty"`
 	Lease      float64   `json:"lease_s,omitempty"`
+	Choose     float64   `json:"choose_every_s,omitempty"`
 	Until      float64   `json:"until_s,omitempty"`
 	Limits     []float64 `json:"limits_s,omitempty"`
 	Track      string    `json:"track,omitempty"`
@@ -69,6 +71,9 @@ func (s *settings) configuration() *configuration {
 	c := &configuration{
 		settings: s, Round: s.round.Seconds(), Quantum: s.quantum.Seconds(), Age: s.age.Seconds(), Lease: s.lease.Seconds(),
 		Until: s.until.Seconds(), Track: s.track.String(), JobMTBF: s.jobMTBF.Seconds(), NodeMTBF: s.nodeMTBF.Seconds(),
+	}
+	if s.Order == synthesizer {
+		c.Choose = s.chooseEvery.Seconds()
 	}
 	if s.nodeMTBF > 0 {
 		c.NodeRepair = s.nodeRepair.Seconds()
@@ -117,6 +122,8 @@ func (s *settings) times(flags *flag.FlagSet) {
 	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started keeps its GPUs for so many `SECONDS`")
 	flags.Var(secondsFlag{&s.age}, "age", "after waiting so many `SECONDS` a job goes before all others, whatever the order")
 	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
+	s.chooseEvery = time.Hour
+	flags.Var(secondsFlag{&s.chooseEvery}, "choose-every", "order synthesizer simulates ahead every so many `SECONDS`")
 	flags.Func("limits", "attained service at which jobs of dlas (`SECONDS`) and dlas-gpu (GPU-seconds) go to the next queue, as 3250,7200", func(text string) (err error) {
 		s.limits, err = parseSecondsList(text)
 		return err
@@ -134,9 +141,10 @@ func (s *settings) times(flags *flag.FlagSet) {
 
 // world registers the flags of what stopping costs and of what goes wrong.
 func (s *settings) world(flags *flag.FlagSet) {
-	flags.StringVar(&s.Cost, "cost", "", "`FILE` that says what stopping a job and letting it go on takes; without, nothing")
+	flags.StringVar(&s.Cost, "cost", "", "CSV `FILE` of what stopping a job and letting it go on takes: save_s, load_s, and optionally model, tier, bytes, self_save_s; without, no time")
 	flags.Float64Var(&s.CostShare, "cost-share", 0, "`SHARE` of its running time that a job's stops may cost: one of 10 s is not done before 200 s at 0.05")
-	flags.StringVar(&s.Models, "models", "", "`FILE` of how fast models run on which GPUs, for optimus, pollux, gavel and --speeds")
+	flags.StringVar(&s.Tier, "tier", "", "where checkpoints are kept, a `TIER` of that file, as ram or disk")
+	flags.StringVar(&s.Models, "models", "", "`FILE` of how fast models run on which GPUs, for all orders; optimus, pollux and gavel have a table of their own otherwise")
 	flags.Float64Var(&s.EstimateError, "estimate-error", 0, "owners misjudge their jobs by a factor of up to 1+`ERROR`, either way")
 	flags.Var(secondsFlag{&s.jobMTBF}, "job-mtbf", "mean working time, in `SECONDS`, after which a job fails")
 	flags.IntVar(&s.Retries, "retries", 1000, "a job may fail `N` times and be tried again")
