@@ -97,7 +97,7 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	}
 	e := &Engine{
 		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
-		named: map[string]*group{}, shapes: map[want]*shape{}, round: -1,
+		named: map[string]*group{}, shapes: map[want]*shape{}, round: -1, due: tree{plain: true},
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {

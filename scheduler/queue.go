@@ -135,7 +135,7 @@ func (g *group) seriesOf(growth float64) *series {
 			g.series = slices.DeleteFunc(g.series, func(s *series) bool { return s.jobs.size == 0 })
 			return g.seriesOf(growth)
 		}
-		g.series = slices.Insert(g.series, i, &series{growth: growth})
+		g.series = slices.Insert(g.series, i, &series{growth: growth, jobs: tree{plain: true}})
 	}
 	return g.series[i]
 }

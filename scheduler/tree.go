@@ -37,6 +37,7 @@ type leaf struct {
 	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
 	left, right *leaf
 
+	plain  bool                 // nothing is known of the jobs below
 	shapes uint64               // the shapes of the jobs below
 	least  int                  // the fewest GPUs that one of them needs
 	brief  [sizes]time.Duration // the shortest time that one of each size still takes
@@ -53,13 +54,14 @@ func sizeOf(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))
 
 // tree holds jobs in an order. Its operations take time with the log of its size.
 type tree struct {
-	root *leaf
-	size int
+	root  *leaf
+	size  int
+	plain bool // nobody searches it for jobs of a kind
 }
 
 // add puts a job in, at a seat of its own that is in no tree.
 func (t *tree) add(n *leaf, k key, j *Job) *leaf {
-	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id))}
+	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id)), plain: t.plain}
 	n.gather()
 	t.root = insert(t.root, n)
 	t.size++
@@ -137,6 +139,9 @@ func join(a, b *leaf) *leaf {
 
 // gather works out what is known of the jobs at and below a leaf.
 func (n *leaf) gather() {
+	if n.plain {
+		return
+	}
 	shape := n.job.shape
 	n.shapes, n.least = shape.bit, shape.least
 	for i := range n.brief {
