@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ type account struct {
 	running, waiting int
 	demand           int
 	shares           int // thousandths of GPUs that are held
+	most             int // that may be
 	memory           int64
 	service          float64 // GPU-seconds until at
 	at               time.Duration
@@ -24,12 +26,25 @@ func (e *Engine) account(name string) *account {
 	if a := e.accounts[name]; a != nil {
 		return a
 	}
-	a := &account{}
+	a := &account{most: math.MaxInt}
+	if most, capped := e.policies.Caps[name]; capped {
+		a.most = most * wholeGPU
+	}
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
 		a.parent = e.account(name[:i])
 	}
 	e.accounts[name] = a
 	return a
+}
+
+// allows reports whether a job may have so many GPUs in place of those that it has.
+func (a *account) allows(j *Job, gpus int) bool {
+	for ; a != nil; a = a.parent {
+		if a.shares+(gpus-len(j.placement))*j.facts.Share > a.most {
+			return false
+		}
+	}
+	return true
 }
 
 // Usage is what the account holds at a time.

@@ -29,7 +29,7 @@ func (e *Engine) allocate() {
 		}
 	}
 	for _, c := range changes {
-		if c.on == nil || c.job.phase != Waiting {
+		if c.on == nil || c.job.phase != Waiting || !c.job.account.allows(c.job, len(c.on)) {
 			continue
 		}
 		c.job.only = c.only

@@ -93,6 +93,9 @@ func compare(t testing.TB, e *Engine, counts [3]int, users map[string]Usage) {
 		t.Fatalf("waiting, running and demand are %v (%d and %d in the trees), want %v", got, queued, due, counts)
 	}
 	for name, want := range users {
+		if most, capped := e.policies.Caps[name]; capped && want.GPUs > float64(most)+1e-6 {
+			t.Fatalf("user %q has %v GPUs of at most %d", name, want.GPUs, most)
+		}
 		got := e.User(name)
 		if math.Abs(got.GPUs-want.GPUs) < 1e-6 {
 			want.GPUs, want.Service = got.GPUs, got.Service

@@ -14,6 +14,9 @@ func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement
 	if len(on) != n || n <= 0 {
 		return nil, &PlanError{Job: j.ID(), Err: ErrGang}
 	}
+	if !j.account.allows(j, n) {
+		return nil, &PlanError{Job: j.ID(), Err: ErrQuota}
+	}
 	on = slices.Clone(on)
 	if !slices.IsSortedFunc(on, byNumber) {
 		slices.SortFunc(on, byNumber)
@@ -69,6 +72,7 @@ var (
 	ErrTaken     = errors.New("the GPU is not free")
 	ErrGang      = errors.New("not as many GPUs as the job needs")
 	ErrUnsuited  = errors.New("the job cannot run on a GPU of this type or memory")
+	ErrQuota     = errors.New("its user may not have so many GPUs")
 	ErrClosed    = errors.New("the node takes no jobs")
 	ErrNoSuchGPU = errors.New("no such GPU")
 )

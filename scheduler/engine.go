@@ -21,6 +21,10 @@ type Policies struct {
 	Costs    Costs      // nil: stopping and going on take no time
 	Speeds   Speeds     // nil: a job is as fast as its share of the GPUs that it asks for
 
+	// Caps are the most GPUs that users may hold at once, each with all below him; who is not in it has no bound. No policy can break
+	// one: a waiting job that would is passed over, blocking nobody, and a plan that would is refused.
+	Caps map[string]int
+
 	// Walk says what happens when the first waiting job does not fit.
 	Walk Walk
 
@@ -76,6 +80,7 @@ type Engine struct {
 	asking   []*lane // lanes whose first job may be let in now
 	groups   []*group
 	named    map[string]*group
+	roots    map[string][]*group
 	due      tree // running jobs, the one first that ends first
 	waiting  int
 	ripe     alarms
@@ -97,7 +102,7 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	}
 	e := &Engine{
 		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
-		named: map[string]*group{}, shapes: map[want]*shape{}, round: -1, due: tree{plain: true},
+		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1, due: tree{plain: true},
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {

@@ -15,6 +15,11 @@ func task(id cluster.JobID, submit, length time.Duration, gpus int) cluster.Job 
 	return cluster.Job{ID: id, Submit: submit, Length: length, Estimate: length, GPUs: gpus}
 }
 
+// owned is somebody's job of 10 s.
+func owned(user string, id cluster.JobID, gpus int) cluster.Job {
+	return cluster.Job{ID: id, Length: 10 * s, GPUs: gpus, User: user}
+}
+
 func TestWalks(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -36,6 +41,8 @@ func TestWalks(t *testing.T) {
 			[]cluster.Job{task(0, 0, 10*s, 1), task(1, 2*s, 3*s, 1), task(2, 3*s, 9*s, 1)}, []time.Duration{13 * s, 5 * s, 22 * s}, 1},
 		{"the least served goes first, a quantum at a time", machines(1, 1), Policies{Order: byService{}, Preempt: enough{}, Quantum: 4 * s},
 			[]cluster.Job{task(0, 0, 8*s, 1), task(1, 0, 8*s, 1)}, []time.Duration{12 * s, 16 * s}, 2},
+		{"a user's cap blocks nobody", machines(1, 4), Policies{Order: byNothing{}, Caps: map[string]int{"a": 2}},
+			[]cluster.Job{owned("a/x", 0, 2), owned("a/y", 1, 1), owned("b", 2, 2), owned("a", 3, 1)}, []time.Duration{10 * s, 20 * s, 10 * s, 20 * s}, 0},
 		{"decisions in rounds", machines(1, 1), Policies{Order: byNothing{}, Round: 10 * s},
 			[]cluster.Job{task(0, 1*s, 12*s, 1), task(1, 2*s, 1*s, 1)}, []time.Duration{22 * s, 31 * s}, 0},
 	}

@@ -149,6 +149,7 @@ func (g *garbage) policies() Policies {
 	maybe(func() { p.Preempt = g })
 	maybe(func() { p.Costs = g })
 	maybe(func() { p.Speeds = g })
+	maybe(func() { p.Caps = map[string]int{"a": g.r.IntN(8), "a/b": g.r.IntN(4), "d": 0} })
 	maybe(func() { p.Quantum = time.Duration(g.r.IntN(5)) * s })
 	maybe(func() { p.CostShare = g.r.Float64() })
 	if g.r.IntN(4) == 0 {

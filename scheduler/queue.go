@@ -12,6 +12,7 @@ import (
 // group is the jobs that a Grouper ranks together; without one, all jobs are one group.
 type group struct {
 	name    string
+	root    string // the name up to the first slash
 	rank    Rank
 	waiting tree      // by rank
 	series  []*series // running jobs that may be stopped
@@ -33,31 +34,39 @@ func (e *Engine) groupOf(j *Job) *group {
 	}
 	g := e.named[name]
 	if g == nil {
-		g = &group{name: name}
+		root, _, _ := strings.Cut(name, "/")
+		g = &group{name: name, root: root}
 		e.named[name] = g
-		e.groups = append(e.groups, g)
+		e.roots[root] = append(e.roots[root], g)
+		e.line(g)
 	}
 	return g
 }
 
-// regroup asks for the ranks of all groups under a job's root again, and sorts.
+// regroup asks for the ranks of all groups under a job's root again.
 func (e *Engine) regroup(j *Job) {
 	if e.grouper == nil {
 		return
 	}
-	root := rootOf(j.group.name)
-	for _, g := range e.groups {
-		if rootOf(g.name) == root {
-			g.rank = e.groupRank(g, Amount{})
+	for _, g := range e.roots[j.group.root] {
+		rank := e.groupRank(g, Amount{})
+		if rank.Compare(g.rank) == 0 {
+			continue
 		}
+		at, _ := slices.BinarySearchFunc(e.groups, g, before)
+		e.groups = slices.Delete(e.groups, at, at+1)
+		g.rank = rank
+		e.line(g)
 	}
-	slices.SortFunc(e.groups, func(a, b *group) int { return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name)) })
 }
 
-func rootOf(group string) string {
-	root, _, _ := strings.Cut(group, "/")
-	return root
+// line puts a group where its rank belongs.
+func (e *Engine) line(g *group) {
+	at, _ := slices.BinarySearchFunc(e.groups, g, before)
+	e.groups = slices.Insert(e.groups, at, g)
 }
+
+func before(a, b *group) int { return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name)) }
 
 // groupRank ranks a group as if it held so much more.
 func (e *Engine) groupRank(g *group, more Amount) Rank {

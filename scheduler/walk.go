@@ -24,6 +24,9 @@ func (e *Engine) walk() {
 		if j == nil {
 			return
 		}
+		if !j.account.allows(j, j.GPUs()) {
+			continue
+		}
 		started, placed := e.tryStart(j, w)
 		if started || w.victims && e.makeRoom(j, w) {
 			continue
@@ -108,7 +111,7 @@ func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
 
 // place finds GPUs for a job, or nil, and says how fast it will be on them.
 func (e *Engine) place(j *Job, n int) (cluster.Placement, float64) {
-	if j.facts.Share == wholeGPU && n > e.free.WholeFor(j) {
+	if j.facts.Share == wholeGPU && n > e.free.WholeFor(j) || !j.account.allows(j, n) {
 		return nil, 0
 	}
 	type answer struct {
