@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 
-	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/text"
@@ -49,6 +48,9 @@ func (a Album) pen(name string) draw.LineStyle {
 	n := slices.Index(a.names(), name)
 	return draw.LineStyle{Color: palette[n%len(palette)], Width: vg.Points(1.4), Dashes: dashes[n/len(palette)%len(dashes)]}
 }
+
+// bold is the weight of bold letters in golang.org/x/image/font.
+const bold = 3
 
 // Size of a picture, and the dots of an inch of a PNG.
 const (
@@ -116,7 +118,7 @@ func (f *Figure) draw(on vg.CanvasSizer) {
 	c.Fill(c.Rectangle.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	title := style(12)
-	title.Font.Weight = xfont.WeightBold
+	title.Font.Weight = bold
 	title.YAlign = text.YTop
 	c.FillText(title, vg.Point{X: c.Min.X, Y: c.Max.Y}, f.title)
 	c = draw.Crop(c, 0, 0, 0, -titleHeight)

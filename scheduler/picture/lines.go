@@ -14,6 +14,9 @@ import (
 // columns is how many columns of dots a picture has for data, roughly.
 const columns = 1000
 
+// piece is how many steps are painted as one line. The time for a line of dots grows with the square of how often it goes up and down.
+const piece = 60
+
 // grid adds faint lines behind the data.
 func (f *Figure) grid() {
 	g := plotter.NewGrid()
@@ -28,7 +31,9 @@ func (f *Figure) steps(s series, line draw.LineStyle, name string) {
 	for i := range points {
 		points[i] = plotter.XY{X: s.x[i], Y: s.y[i]}
 	}
-	f.plot.Add(&plotter.Line{XYs: points, StepStyle: plotter.PostStep, LineStyle: line})
+	for from := 0; from < max(len(points)-1, 1); from += piece {
+		f.plot.Add(&plotter.Line{XYs: points[from:min(from+piece+1, len(points))], StepStyle: plotter.PostStep, LineStyle: line})
+	}
 	if name != "" {
 		f.legend = append(f.legend, entry{name: name, line: line})
 	}

@@ -301,7 +301,7 @@ func TestMany(t *testing.T) {
 	a := Album{Runs: []Run{{"many", r}}}
 	for _, f := range a.figures() {
 		var out bytes.Buffer
-		if err := f.SVG(&out); err != nil {
+		if err := errors.Join(f.PNG(io.Discard), f.SVG(&out)); err != nil {
 			t.Fatal(err)
 		}
 		if out.Len() > 100*100_000 { // A bar takes at most so many bytes; lines take next to none.
