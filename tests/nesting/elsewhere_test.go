@@ -1,6 +1,7 @@
 package nesting
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -47,4 +48,32 @@ func TestShownElsewhere(t *testing.T) {
 		}
 	}
 	b.must(b.context.Fault())
+}
+
+// TestNoWishes: with a driver that places what is reserved where it likes, programs run all the same, and checkpoints find changes.
+func TestNoWishes(t *testing.T) {
+	socket := os.Getenv(innerSocket)
+	if socket == "" {
+		t.Setenv(otherLibrary, inFront(t, "no_wishes.c"))
+		alone(t, lab.Start(t).Socket, "^TestNoWishes$")
+		return
+	}
+	b := openBehind(t, socket) // which maps memory
+	want := pattern(gpu.ChunkBytes)
+	memory := b.context.Memory()
+	_, err := memory.WriteAt(want, int64(b.memory.Address))
+	b.must(err)
+	got := make([]byte, len(want))
+	_, err = memory.ReadAt(got, int64(b.memory.Address))
+	b.must(err)
+	if !bytes.Equal(got, want) {
+		t.Error("memory differs")
+	}
+	digester := memory.(gpu.Digester)
+	var key gpu.DigestKey
+	digests, err := digester.Digests(key, []gpu.Range{{Address: b.memory.Address, Bytes: gpu.ChunkBytes}})
+	b.must(err)
+	if digests[0] != digester.DigestCopy(key, want) {
+		t.Error("the digest differs")
+	}
 }

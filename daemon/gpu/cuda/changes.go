@@ -195,7 +195,10 @@ func (a *apart) get(bytes uint64) (p piece, err error) {
 		}
 	}
 	p.Bytes = bytes
-	if p.Address, err = d.driver.Reserve(bytes, wanted); err != nil {
+	if p.Address, err = d.driver.Reserve(bytes, wanted); err != nil && !gpu.Code(err).Sticky() {
+		p.Address, err = d.driver.Reserve(bytes, 0) // some drivers refuse wishes that they cannot fulfil
+	}
+	if err != nil {
 		return p, err
 	}
 	if p.allocation, err = d.driver.Create(bytes, d.ordinal, cudadrv.HandleNone); err != nil {

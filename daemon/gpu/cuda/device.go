@@ -163,7 +163,31 @@ func (d *device) reserve() error {
 			}
 		}
 	}
-	return fmt.Errorf("%w: no range of %d bytes of addresses is free", ErrUnfit, uint64(leastWindowBytes))
+	if d.reserveAnywhere() {
+		return nil
+	}
+	return fmt.Errorf("%w: no range of %d bytes of addresses is free below those of programs (%v)", ErrUnfit, uint64(leastWindowBytes), failed)
+}
+
+// programs is from where on programs have their code and what the kernel places.
+const programs = 0x5555_5555_4000
+
+// reserveAnywhere takes what a driver likes to give, of one that takes no wishes. Where programs may have something of their own, a window
+// is of no use.
+func (d *device) reserveAnywhere() bool {
+	for bytes := uint64(mostWindowBytes); bytes >= leastWindowBytes; bytes /= 2 {
+		address, err := d.driver.Reserve(bytes, 0)
+		if err != nil {
+			continue
+		}
+		window := gpu.Range{Address: address, Bytes: bytes}
+		if address%gpu.ChunkBytes == 0 && window.End() <= programs {
+			d.window = window
+			return true
+		}
+		_ = d.driver.Unreserve(address, bytes) // it is of no use to anybody
+	}
+	return false
 }
 
 // errTaken means that the driver has given addresses to somebody else in this process.
