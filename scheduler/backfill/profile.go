@@ -56,9 +56,6 @@ func (r *Reservations) touched(j *scheduler.Job) []*profile {
 
 // enter makes a promise count, or takes it out.
 func (r *Reservations) enter(p promise, sign int) {
-	if p.from >= p.to {
-		return
-	}
 	r.profile(p.job)
 	for _, other := range r.profiles {
 		if other.like == p.job || r.free.Overlap(other.like, p.job) {
@@ -67,8 +64,11 @@ func (r *Reservations) enter(p promise, sign int) {
 	}
 }
 
-// add promises so many GPUs more from one time to another.
+// add promises so many GPUs more from one time to another: nothing where the first is never.
 func (p *profile) add(from, to time.Duration, gpus int) {
+	if from >= to {
+		return
+	}
 	first, last := p.cut(from), p.cut(to)
 	for i := first; i < last; i++ {
 		p.steps[i].gpus += gpus

@@ -47,9 +47,12 @@ var skews = map[string]float64{
 	"deepspeech":  0.073, // a row of like recurrent layers
 }
 
+// unpunctuated makes "ResNet-50" and "resnet_50" the same.
+var unpunctuated = strings.NewReplacer("-", "", "_", "", " ", "")
+
 // SkewOf is the share of a model's parameters that its largest tensor holds, as far as is known.
 func SkewOf(model string) float64 {
-	model = strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(model))
+	model = unpunctuated.Replace(strings.ToLower(model))
 	skew, longest := UnknownSkew, 0
 	for name, s := range skews {
 		if len(name) > longest && strings.HasPrefix(model, name) {
