@@ -62,7 +62,6 @@ const (
 type Engine struct {
 	policies Policies
 	grouper  Grouper
-	capper   Capper
 	fill     bool // the walk does not end at the first job that does not fit
 	preempts bool
 
@@ -113,7 +112,6 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 		}
 	}
 	e.grouper, _ = p.Order.(Grouper)
-	e.capper, _ = p.Order.(Capper)
 	preemptive, ok := p.Order.(Preemptive)
 	e.preempts = ok && preemptive.Preempts() && p.Preempt != nil
 	e.fill = p.Walk == Fill || p.Walk == ByOrder && (ok && preemptive.Preempts() || e.grouper != nil)

@@ -65,13 +65,6 @@ type Grouper interface {
 	RankGroup(v View, group string, more Amount) Rank
 }
 
-// Capper is a Grouper whose groups may not hold more than so much, whoever else wants it or not. The engine starts no job of a group that would.
-type Capper interface {
-	Grouper
-	// Room is how many GPUs more a group may have now; math.Inf(1) where nothing bounds it.
-	Room(v View, group string) float64
-}
-
 // Admitter lets jobs in.
 type Admitter interface {
 	// Admit is asked for the job that has been held longest whenever one arrives or ends, and for the next one after each that it lets in:

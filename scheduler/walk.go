@@ -50,7 +50,7 @@ func (e *Engine) nextInLine(w *walk) *Job {
 	}
 	for _, g := range e.groups {
 		for {
-			found := e.firstOf(g, w)
+			found := g.waiting.root.first(g.reached(e.walks), &w.wish)
 			if found == nil {
 				break
 			}
@@ -61,25 +61,6 @@ func (e *Engine) nextInLine(w *walk) *Job {
 		}
 	}
 	return nil
-}
-
-// firstOf is the first job of a group that is worth trying: one that does not make the group hold more than it may.
-func (e *Engine) firstOf(g *group, w *walk) *leaf {
-	found := g.waiting.root.first(g.reached(e.walks), &w.wish)
-	if found == nil || e.capper == nil {
-		return found
-	}
-	room := ask(e, "order", func() float64 { return e.capper.Room(e, g.name) })
-	within := w.wish
-	within.most = min(within.most, int(min(room, math.MaxInt32)))
-	after := g.reached(e.walks)
-	for found != nil && found.job.amount(found.job.facts.GPUs).GPUs > room {
-		found = g.waiting.root.first(after, &within)
-		if found != nil {
-			after = &found.key
-		}
-	}
-	return found
 }
 
 // reached is the last job of a group that a walk has seen, or nil.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
@@ -16,16 +17,25 @@ import (
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/throughput"
+	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
 // tables are what was read from files for a simulation. Many simulations share them.
 type tables struct {
-	models *throughput.Table // nil: nobody asked for speeds
-	costs  *costs.Table      // nil: stopping and going on takes no time
+	models  *throughput.Table // nil: nobody asked for speeds
+	costs   *costs.Table      // nil: stopping and going on takes no time
+	history []cluster.Job     // nil: nobody knows of any
 }
 
 // read reads the files of tables.
 func (s *settings) read() (t tables, err error) {
+	if s.History != "" {
+		past, err := workload.Read(s.History, workload.Options{})
+		if err != nil {
+			return t, err
+		}
+		t.history = past.Jobs
+	}
 	if s.Models != "" {
 		err = reading(s.Models, func(in io.Reader, _ string) error {
 			models, err := throughput.Read(in)
@@ -88,6 +98,20 @@ func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies,
 func (s *settings) elastic(p *scheduler.Policies, t tables) (err error) {
 	p.Allocate, p.Speeds, err = elastic.ByName(s.Order, elastic.Parameters{Table: t.models, Seed: s.Seed})
 	return usage(err)
+}
+
+// lengths are how long past jobs ran, in GPU-time for orders in two dimensions.
+func (t *tables) lengths(gpuTime bool) (lengths []time.Duration) {
+	for i := range t.history {
+		length := t.history[i].Length
+		if gpuTime {
+			length = length / cluster.WholeGPU * time.Duration(t.history[i].GPUs*t.history[i].Share)
+		}
+		if length > 0 {
+			lengths = append(lengths, length)
+		}
+	}
+	return lengths
 }
 
 // placement makes a policy that finds GPUs; jobs are those that it will be asked for.

@@ -38,7 +38,7 @@ func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, e
 
 // base is all but the order.
 func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err error) {
-	p = scheduler.Policies{Round: s.round, Quantum: s.quantum, CostShare: s.CostShare, Retries: s.Retries}
+	p = scheduler.Policies{Round: s.round, Quantum: s.quantum, CostShare: s.CostShare, Retries: s.Retries, Caps: s.Caps.whole()}
 	if p.Walk, err = s.walk(); err != nil {
 		return p, err
 	}
@@ -71,7 +71,8 @@ func (s *settings) ordering(p *scheduler.Policies, t tables) (err error) {
 		return s.elastic(p, t)
 	}
 	p.Order, err = order.ByName(s.Order, order.Parameters{
-		Limits: s.limits, Promote: s.Promote, Lease: s.lease, Weights: s.Weights, Quotas: s.Quotas, Preemptive: s.PreemptivePriority, Aging: s.age,
+		Limits: s.limits, Promote: s.Promote, Lease: s.lease, Weights: s.Weights, Quotas: s.Quotas, Preemptive: s.PreemptivePriority,
+		Aging: s.age, Lengths: t.lengths(s.Order == "gittins2d"),
 	})
 	if err != nil && !slices.Contains(order.Names(), s.Order) {
 		err = fmt.Errorf("no order %q; there are %s", s.Order, strings.Join(orders(), ", "))

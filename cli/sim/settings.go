@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,8 @@ type settings struct {
 	limits                                         []time.Duration
 	track                                          sim.Track
 	Promote                                        float64 `json:"promote,omitempty"`
+	History                                        string  `json:"history,omitempty"`
+	Caps                                           shares  `json:"caps,omitempty"`
 	Quotas                                         shares  `json:"quotas,omitempty"`
 	Weights                                        shares  `json:"weights,omitempty"`
 	PreemptivePriority                             bool    `json:"preemptive_priority,omitempty"`
@@ -103,6 +106,17 @@ func (s *shares) Set(text string) error {
 	return nil
 }
 
+// whole are the numbers that have no fractions.
+func (s shares) whole() map[string]int {
+	numbers := map[string]int{}
+	for user, share := range s {
+		if share == math.Trunc(share) {
+			numbers[user] = int(share)
+		}
+	}
+	return numbers
+}
+
 // inputs registers the flags that say which jobs run on which machines.
 func (s *settings) inputs(flags *flag.FlagSet) {
 	flags.StringVar(&s.Jobs, "jobs", "", "`FILE` of jobs")
@@ -135,6 +149,8 @@ func (s *settings) times(flags *flag.FlagSet) {
 	flags.Var(secondsFlag{&s.until}, "until", "stop at so many `SECONDS`, with a result that is marked partial")
 	flags.Float64Var(&s.Promote, "promote", 0, "dlas: a job that waited so many `TIMES` as long as it ran goes back to the first queue")
 	flags.Var(&s.Quotas, "quotas", "GPUs that users own, for order quota, as `USER=GPUS,...`")
+	flags.Var(&s.Caps, "caps", "GPUs that users hold at the very most, under whatever order, as `USER=GPUS,...`")
+	flags.StringVar(&s.History, "history", "", "`FILE` of past jobs, in any form of --jobs: gittins and gittins2d expect lengths like theirs")
 	flags.Var(&s.Weights, "weights", "users' weights for order drf, as `USER=WEIGHT,...`")
 	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority stops jobs of lower priority")
 }
@@ -165,6 +181,7 @@ func (s *settings) check() error {
 	}{
 		{!(s.CostShare >= 0 && s.CostShare <= 1), "--cost-share takes 0 to 1"},
 		{!(s.EstimateError >= 0 && s.EstimateError <= 1000), "--estimate-error takes 0 to 1000"},
+		{len(s.Caps.whole()) < len(s.Caps), "--caps takes whole GPUs"},
 		{s.Retries < 0, "--retries takes 0 or more"},
 		{s.nodeMTBF > 0 && s.nodeRepair <= 0, "--node-repair takes more than 0 s"},
 	} {

@@ -34,8 +34,6 @@ type Parameters struct {
 	Weights map[string]float64
 	// Quotas are the GPUs that users and organisations own, for quota.
 	Quotas map[string]float64
-	// Most bounds what users and organisations hold at all, for quota.
-	Most map[string]float64
 	// Preemptive lets priority stop jobs.
 	Preemptive bool
 	// Aging bounds waiting under whatever order it is; 0 means no bound.
@@ -56,7 +54,7 @@ var orders = map[string]func(Parameters) scheduler.Orderer{
 	"gittins2d": func(p Parameters) scheduler.Orderer { return NewGittins(p.Lengths, true) },
 	"themis":    func(p Parameters) scheduler.Orderer { return Themis{p.Lease, p.Contention} },
 	"drf":       func(p Parameters) scheduler.Orderer { return DRF{Weights: p.Weights} },
-	"quota":     func(p Parameters) scheduler.Orderer { return Quota{GPUs: p.Quotas, Most: p.Most} },
+	"quota":     func(p Parameters) scheduler.Orderer { return Quota{GPUs: p.Quotas} },
 }
 
 // Names are all orders there are.
@@ -98,7 +96,7 @@ func (p *Parameters) check(name string) error {
 			return wrong("length", length, "more than 0")
 		}
 	}
-	for _, shares := range []map[string]float64{p.Weights, p.Quotas, p.Most} {
+	for _, shares := range []map[string]float64{p.Weights, p.Quotas} {
 		for _, user := range slices.Sorted(maps.Keys(shares)) {
 			if share := shares[user]; !(share > 0) || share > 1e9 {
 				return wrong("share of "+user, share, "more than 0")

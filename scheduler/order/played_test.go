@@ -282,24 +282,24 @@ func TestQuotaReclaims(t *testing.T) {
 	}
 }
 
-// TestQuotaBounds: an idle cluster of eight does not give organisation x more than five GPUs, nor its team a more than two and a half; a job that is
-// too wide for what is left is passed by smaller ones, and one that can never start holds nobody up.
+// TestQuotaBounds: an idle cluster of eight does not give organisation x more than five GPUs, nor its team a more than two; a job that is too wide for
+// what is left is passed by smaller ones, and those of others.
 func TestQuotaBounds(t *testing.T) {
 	jobs := []cluster.Job{
 		{ID: 0, User: "x/a", GPUs: 2},
 		{ID: 1, User: "x/a", GPUs: 1, Submit: seconds(1)}, // no room in a until 0 has ended
-		{ID: 2, User: "x/a", GPUs: 1, Share: 500, Submit: seconds(2)},
-		{ID: 3, User: "x/b", GPUs: 4, Submit: seconds(3)}, // no room in x until 0 has ended
+		{ID: 2, User: "x/a", GPUs: 1, Submit: seconds(2), Share: 500},
+		{ID: 3, User: "x/b", GPUs: 4, Submit: seconds(3)}, // no room in x
 		{ID: 4, User: "x/b", GPUs: 2, Submit: seconds(4)},
 		{ID: 5, User: "y", GPUs: 3, Submit: seconds(5)},
 	}
 	for i := range jobs {
 		jobs[i].Length = seconds(100)
 	}
-	o := order.Quota{GPUs: map[string]float64{"x": 5, "y": 3}, Most: map[string]float64{"x": 5, "x/a": 2.5}}
-	got := play(t, jobs, machines(1, 8), scheduler.Policies{Order: o})
-	// At 100 s x holds two and a half: 1 starts. 3 has its four when 4 has ended, and x holds but the one of 1.
-	for i, want := range []int{0, 100, 2, 104, 4, 5} {
+	p := scheduler.Policies{Order: order.Quota{GPUs: map[string]float64{"x": 5, "y": 3}}, Caps: map[string]int{"x": 5, "x/a": 2}}
+	got := play(t, jobs, machines(1, 8), p)
+	// At 100 s x holds two: 1 and 2 start. Four and one and a half are more than five: 3 starts when they have ended.
+	for i, want := range []int{0, 100, 100, 200, 4, 5} {
 		if got.Jobs[i].Start != seconds(want) {
 			t.Errorf("job %d starts at %v, expected %v", i, got.Jobs[i].Start, seconds(want))
 		}

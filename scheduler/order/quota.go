@@ -10,14 +10,11 @@ import (
 // Quota gives organisations and their teams ("a" and "a/b") GPUs of their own. What an owner leaves idle others borrow, and he takes it back by
 // preemption when he needs it: hierarchical queues with guaranteed capacity, as in Hadoop's capacity scheduler, with who may take from whom as in
 // M. Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters", SOSP 2009 (fair sharing with preemption): only who is
-// below his own from who is above his, and never so that they would change places. The teams' quotas should add up to no more than
+// below his own from who is above his, and never so that they would change places. What an owner may borrow at most is the engine's to bound: scheduler.Policies.Caps. The teams' quotas should add up to no more than
 // their organisation's, and the organisations' to no more than the cluster.
 type Quota struct {
 	// GPUs are what each owns. Who is not named owns nothing and borrows.
 	GPUs map[string]float64
-
-	// Most are what users and organisations may hold at the very most, borrowed GPUs included. Who is not named may hold anything.
-	Most map[string]float64
 
 	// Within orders the jobs of one user; nil is FIFO. Unless it is preemptive, jobs of one user never make room for each other.
 	Within scheduler.Orderer
@@ -63,17 +60,6 @@ func (q Quota) RankGroup(v scheduler.View, user string, more scheduler.Amount) s
 		rank.Value += held / quota
 	}
 	return rank
-}
-
-// Room is what is left until the user or one of his organisations has the most that it may.
-func (q Quota) Room(v scheduler.View, user string) float64 {
-	room := math.Inf(+1)
-	for name := user; name != "" && len(q.Most) > 0; name = parent(name) {
-		if most, bound := q.Most[name]; bound {
-			room = min(room, most-v.User(name).GPUs)
-		}
-	}
-	return room
 }
 
 // parent is a team's organisation, or nothing.
