@@ -1,0 +1,184 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cli/verb"
+)
+
+const header = "job_id,submit_s,duration_s,num_gpus\n"
+
+// say runs a command line as pos_cli does.
+func say(ctx context.Context, args ...string) (out string, err error) {
+	var stdout, stderr bytes.Buffer
+	set := verb.Set{Verbs: Verbs()}
+	_, err = set.Run(ctx, append([]string{"sim"}, args...), verb.Streams{Out: &stdout, Err: &stderr})
+	return stdout.String(), err
+}
+
+func file(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestMistakes names what is wrong, what is allowed, and leaves nothing behind.
+func TestMistakes(t *testing.T) {
+	dir := t.TempDir()
+	good := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
+	run := []string{"run", "--nodes", "1", "--gpus-per-node", "2", "--out", filepath.Join(dir, "out", "deep"), "--jobs"}
+	for _, test := range []struct {
+		name  string
+		jobs  string // text of the file; empty: the good one
+		flags []string
+		usage bool
+		want  []string
+	}{
+		{"column", "job_id,submit_s,duration_s,gpus\n0,0,1,1\n", nil, false, []string{"bad.csv:1", `"gpus"`, "num_gpus"}},
+		{"negative time", header + "0,0,10,2\n1,-2,9,1\n", nil, false, []string{"bad.csv:3", "submit_s", `"-2"`, "from 0"}},
+		{"larger than the cluster", header + "0,0,10,2\n1,2,9,3\n", nil, false, []string{"bad.csv:3", "num_gpus", `"3"`, "at most 2"}},
+		{"duplicate", header + "0,0,10,2\n0,2,9,1\n", nil, false, []string{"bad.csv:3", "job_id", "line 2"}},
+		{"empty", " ", nil, false, []string{"bad.csv", "empty"}},
+		{"truncated", `[{"status": "Pass", "vc": "a", "jobid": "x", "att`, nil, false, []string{"bad.csv:1", "ends"}},
+		{"order", "", []string{"--order", "frob"}, true, []string{`"frob"`, "fifo", "srtf", "pollux"}},
+		{"placement", "", []string{"--placement", "frob"}, true, []string{`"frob"`, "first-free"}},
+		{"admission", "", []string{"--admission", "load:x"}, true, []string{`"load:x"`, "load:1.2"}},
+		{"backfill", "", []string{"--backfill", "frob"}, true, []string{`"frob"`, "easy"}},
+		{"victims", "", []string{"--victims", "frob"}, true, []string{`"frob"`, "cheapest"}},
+		{"walk", "", []string{"--walk", "frob"}, true, []string{`"frob"`, "strict"}},
+		{"profile", "", []string{"--profile", "frob"}, true, []string{`"frob"`, "blox"}},
+		{"order of a profile", "", []string{"--profile", "blox", "--order", "srsf"}, true, []string{`"srsf"`, "fifo, las, srtf"}},
+		{"flag of a profile", "", []string{"--profile", "tiresias", "--round", "5"}, true, []string{"tiresias", "--round"}},
+		{"time", "", []string{"--quantum", "-3"}, true, []string{"--quantum", `"-3"`, "0.5"}},
+		{"track", "", []string{"--track", "9:5"}, true, []string{"--track", `"9:5"`, "LO:HI"}},
+		{"nobody is tracked", "", []string{"--track", "7:9"}, false, []string{"7:9"}},
+		{"limits", "", []string{"--order", "dlas", "--limits", "7,3"}, true, []string{"limits", "ascend"}},
+		{"two clusters", "", []string{"--gpu-types", "A:1x2"}, true, []string{"--nodes", "--gpu-types"}},
+		{"events", "", []string{"--node-events", file(t, dir, "e.csv", "time_s,node,event\n5,7,down\n")}, false, []string{"e.csv:2", "node", `"7"`}},
+		{"costs", "", []string{"--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false, []string{"c.csv:2", "save_s", `"-1"`}},
+	} {
+		path := good
+		if test.jobs != "" {
+			path = file(t, dir, "bad.csv", strings.TrimPrefix(test.jobs, " "))
+		}
+		_, err := say(context.Background(), append(append(run[:len(run):len(run)], path), test.flags...)...)
+		if err == nil || errors.Is(err, verb.ErrUsage) != test.usage {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q does not tell %s", test.name, err, want)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something was written: %v", err)
+	}
+}
+
+// TestInterrupted cuts a simulation and a comparison off: what there is by then is whole, and marked.
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, test := range []struct{ verb, profile, summary string }{
+		{"run", "native", "summary.json"}, {"run", "blox", "summary.json"}, {"run", "tiresias", "summary.json"}, {"compare", "native", "compare.json"},
+	} {
+		out := filepath.Join(dir, test.verb+test.profile)
+		_, err := say(ctx, test.verb, "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo", "--profile", test.profile, "--out", out)
+		if err == nil || !strings.Contains(err.Error(), "partial") {
+			t.Errorf("%s %s: %v", test.verb, test.profile, err)
+		}
+		text, err := os.ReadFile(filepath.Join(out, test.summary))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var view struct{ Partial bool }
+		if err := json.Unmarshal(text, &view); err != nil || !view.Partial {
+			t.Errorf("%s %s: %s, %v", test.verb, test.profile, text, err)
+		}
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "runnative", "jobs.csv"))
+	if want := "job_id,submit_s,start_s,finish_s,preemptions\n0,0,,,0\n1,2,,,0\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestLoads stretches a trace to a load: 20 GPU-seconds in 10 s on 2 GPUs are all of it.
+func TestLoads(t *testing.T) {
+	dir := t.TempDir()
+	jobs := file(t, dir, "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
+	out, err := say(context.Background(), "compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo", "--load", "1,0.5,0.25", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var view struct {
+		Rows []struct {
+			Offered float64 `json:"offered_load"`
+			Summary struct {
+				Makespan float64 `json:"makespan_s"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &view); err != nil || len(view.Rows) != 3 {
+		t.Fatal(out, err)
+	}
+	for i, want := range []struct{ offered, makespan float64 }{{1, 20}, {0.5, 30}, {0.25, 50}} {
+		if got := view.Rows[i]; got.Offered != want.offered || got.Summary.Makespan != want.makespan {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
+func TestParseSeconds(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"300": 300 * time.Second, "0.5": time.Second / 2, ".25": time.Second / 4, "1.000000001": time.Second + 1, "5m": 5 * time.Minute, "1h30m": 90 * time.Minute,
+	} {
+		if got, err := parseSeconds(text); err != nil || got != want {
+			t.Errorf("%q is %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", ".", "-1", "1e3", "x", "1.0000000001", "99999999999999999999", "-5m", "5x"} {
+		if got, err := parseSeconds(text); err == nil {
+			t.Errorf("%q passed as %v", text, got)
+		}
+	}
+}
+
+// TestClusters reads clusters of several kinds.
+func TestClusters(t *testing.T) {
+	dir := t.TempDir()
+	both := machines{NodesFile: file(t, dir, "n.csv", "name,gpus,gpu_type,memory_gib,rack,count\nbig,8,H100,80,r1,2\n,4,T4,,,1\n")}
+	nodes, err := both.cluster()
+	if err != nil || len(nodes) != 3 || nodes[1].Name != "big-1" || nodes[1].GPUMemoryBytes != 80<<30 || nodes[2].GPUs != 4 || nodes[2].Name != "node2" {
+		t.Errorf("%+v, %v", nodes, err)
+	}
+	typed := machines{GPUTypes: "H100:2x8,T4:1x4"}
+	if nodes, err := typed.cluster(); err != nil || len(nodes) != 3 || nodes[2].GPUType != "T4" || nodes[2].ID != 2 {
+		t.Errorf("%+v, %v", nodes, err)
+	}
+	for _, text := range []string{"H100", "H100:2", "H100:2x", ":2x8", "H100:0x8", "H100:2x65", "H100:2x8,"} {
+		if _, err := (&machines{GPUTypes: text}).cluster(); !errors.Is(err, verb.ErrUsage) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, text := range []string{"", "name\nx\n", "gpus\n", "gpus\n65\n", "gpus,count\n4,0\n", "gpus,size\n4,1\n", "gpus,rack\n4\n"} {
+		if _, err := (&machines{NodesFile: file(t, dir, "bad.csv", text)}).cluster(); err == nil || !strings.Contains(err.Error(), "bad.csv") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
