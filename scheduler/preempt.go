@@ -82,10 +82,14 @@ func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed fl
 		gone++
 		on, speed = e.place(j, j.GPUs())
 	}
-	for _, v := range victims[:gone] {
+	victims = victims[:gone]
+	if on != nil {
+		on, speed, victims = e.spared(j, victims, on, speed)
+	}
+	for _, v := range victims {
 		e.free.take(v.placement, v.facts.Share)
 	}
-	for _, v := range victims[:gone] {
+	for _, v := range victims {
 		if slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
 			return e.free.Share(gpu) < j.facts.Share && slices.Contains(v.placement, gpu)
 		}) {
@@ -93,6 +97,23 @@ func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed fl
 		}
 	}
 	return on, speed, stopped
+}
+
+// spared leaves out of victims, whose GPUs are free for now, those without whom there is a place as well: the last one brought the place
+// about, and with it some of those before it may not be needed.
+func (e *Engine) spared(j *Job, victims []*Job, on cluster.Placement, speed float64) (cluster.Placement, float64, []*Job) {
+	for i := 0; i < len(victims)-1; {
+		v := victims[i]
+		e.free.take(v.placement, v.facts.Share)
+		without, itsSpeed := e.place(j, j.GPUs())
+		if without == nil {
+			e.free.give(v.placement, v.facts.Share)
+			i++
+			continue
+		}
+		on, speed, victims = without, itsSpeed, slices.Delete(victims, i, i+1)
+	}
+	return on, speed, victims
 }
 
 // anyBehind reports whether there may be a candidate.
