@@ -28,6 +28,7 @@ func audit(t testing.TB, e *Engine) {
 		case Running:
 			running++
 			countGPUs(t, e, j, used)
+		case Held:
 		case Ended:
 			t.Fatalf("job %d has ended", id)
 		}

@@ -29,22 +29,62 @@ func TestWalks(t *testing.T) {
 		ends  []time.Duration // by job's number, from 0
 		stops int
 	}{
-		{"one after the other", machines(1, 1), Policies{Order: byNothing{}},
-			[]cluster.Job{task(0, 0, 10*s, 1), task(1, 0, 5*s, 1), task(2, 1*s, 1, 1)}, []time.Duration{10 * s, 15 * s, 15*s + 1}, 0},
-		{"strict: the first blocks", machines(1, 4), Policies{Order: byNothing{}},
-			[]cluster.Job{task(0, 0, 10*s, 2), task(1, 1*s, 10*s, 4), task(2, 2*s, 1*s, 1)}, []time.Duration{10 * s, 20 * s, 21 * s}, 0},
-		{"fill: whoever fits goes", machines(1, 4), Policies{Order: byNothing{}, Walk: Fill},
-			[]cluster.Job{task(0, 0, 10*s, 2), task(1, 1*s, 10*s, 4), task(2, 2*s, 1*s, 1)}, []time.Duration{10 * s, 20 * s, 3 * s}, 0},
-		{"priority takes GPUs", machines(1, 2), Policies{Order: byPriority{}, Preempt: enough{}},
-			[]cluster.Job{task(0, 0, 10*s, 2), {ID: 1, Submit: 4 * s, Length: 3 * s, GPUs: 1, Priority: 1}}, []time.Duration{13 * s, 7 * s}, 1},
-		{"the shortest goes first", machines(1, 1), Policies{Order: byRemaining{}, Preempt: enough{}},
-			[]cluster.Job{task(0, 0, 10*s, 1), task(1, 2*s, 3*s, 1), task(2, 3*s, 9*s, 1)}, []time.Duration{13 * s, 5 * s, 22 * s}, 1},
-		{"the least served goes first, a quantum at a time", machines(1, 1), Policies{Order: byService{}, Preempt: enough{}, Quantum: 4 * s},
-			[]cluster.Job{task(0, 0, 8*s, 1), task(1, 0, 8*s, 1)}, []time.Duration{12 * s, 16 * s}, 2},
-		{"a user's cap blocks nobody", machines(1, 4), Policies{Order: byNothing{}, Caps: map[string]int{"a": 2}},
-			[]cluster.Job{owned("a/x", 0, 2), owned("a/y", 1, 1), owned("b", 2, 2), owned("a", 3, 1)}, []time.Duration{10 * s, 20 * s, 10 * s, 20 * s}, 0},
-		{"decisions in rounds", machines(1, 1), Policies{Order: byNothing{}, Round: 10 * s},
-			[]cluster.Job{task(0, 1*s, 12*s, 1), task(1, 2*s, 1*s, 1)}, []time.Duration{22 * s, 31 * s}, 0},
+		{
+			"one after the other", machines(1, 1),
+			Policies{Order: byNothing{}},
+			[]cluster.Job{task(0, 0, 10*s, 1), task(1, 0, 5*s, 1), task(2, 1*s, 1, 1)},
+			[]time.Duration{10 * s, 15 * s, 15*s + 1},
+			0,
+		},
+		{
+			"strict: the first blocks", machines(1, 4),
+			Policies{Order: byNothing{}},
+			[]cluster.Job{task(0, 0, 10*s, 2), task(1, 1*s, 10*s, 4), task(2, 2*s, 1*s, 1)},
+			[]time.Duration{10 * s, 20 * s, 21 * s},
+			0,
+		},
+		{
+			"fill: whoever fits goes", machines(1, 4),
+			Policies{Order: byNothing{}, Walk: Fill},
+			[]cluster.Job{task(0, 0, 10*s, 2), task(1, 1*s, 10*s, 4), task(2, 2*s, 1*s, 1)},
+			[]time.Duration{10 * s, 20 * s, 3 * s},
+			0,
+		},
+		{
+			"priority takes GPUs", machines(1, 2),
+			Policies{Order: byPriority{}, Preempt: enough{}},
+			[]cluster.Job{task(0, 0, 10*s, 2), {ID: 1, Submit: 4 * s, Length: 3 * s, GPUs: 1, Priority: 1}},
+			[]time.Duration{13 * s, 7 * s},
+			1,
+		},
+		{
+			"the shortest goes first", machines(1, 1),
+			Policies{Order: byRemaining{}, Preempt: enough{}},
+			[]cluster.Job{task(0, 0, 10*s, 1), task(1, 2*s, 3*s, 1), task(2, 3*s, 9*s, 1)},
+			[]time.Duration{13 * s, 5 * s, 22 * s},
+			1,
+		},
+		{
+			"the least served goes first, a quantum at a time", machines(1, 1),
+			Policies{Order: byService{}, Preempt: enough{}, Quantum: 4 * s},
+			[]cluster.Job{task(0, 0, 8*s, 1), task(1, 0, 8*s, 1)},
+			[]time.Duration{12 * s, 16 * s},
+			2,
+		},
+		{
+			"a user's cap blocks nobody", machines(1, 4),
+			Policies{Order: byNothing{}, Caps: map[string]int{"a": 2}},
+			[]cluster.Job{owned("a/x", 0, 2), owned("a/y", 1, 1), owned("b", 2, 2), owned("a", 3, 1)},
+			[]time.Duration{10 * s, 20 * s, 10 * s, 20 * s},
+			0,
+		},
+		{
+			"decisions in rounds", machines(1, 1),
+			Policies{Order: byNothing{}, Round: 10 * s},
+			[]cluster.Job{task(0, 1*s, 12*s, 1), task(1, 2*s, 1*s, 1)},
+			[]time.Duration{22 * s, 31 * s},
+			0,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -27,8 +27,9 @@ func (ev *Event) class() int {
 		return 0
 	case NodeDown, NodeUp, Drained:
 		return 2
+	default:
+		return 1
 	}
-	return 1
 }
 
 func (ev *Event) number() int64 {
@@ -129,6 +130,7 @@ func (e *Engine) end(j *Job) {
 		j.account.wait(-1)
 	case Running:
 		e.takeBack(j, 0)
+	case Ended:
 	}
 	if j.phase != Held {
 		e.demand -= j.GPUs()

@@ -14,7 +14,6 @@ import (
 // garbage is every policy at once, and answers whatever comes to its mind. What it must not do is change what it is shown.
 type garbage struct {
 	r     *rand.Rand
-	group bool
 	books int
 }
 

@@ -20,6 +20,7 @@ func (c flat) Load(j *Job, _ cluster.Placement) time.Duration {
 	}
 	return c.load
 }
+
 func (c flat) Lost(j *Job, now time.Duration) time.Duration {
 	if c.selfSave == 0 {
 		return j.progress(now)
@@ -46,19 +47,52 @@ func TestCosts(t *testing.T) {
 		{"not worth it", minimum, 1, []cluster.Job{task(0, 0, 20*s, 1), urgent}, nil, []time.Duration{20 * s, 25 * s}},
 		{"just worth it", minimum, 1, []cluster.Job{task(0, 0, 60*s, 1), urgent}, nil, []time.Duration{70 * s, 57 * s}},
 		// Saved until 12, free at once elsewhere: the other GPU need not wait for the first.
-		{"moved", Policies{Order: byNothing{}, Costs: flat{save: 2 * s, load: 3 * s}}, 1, []cluster.Job{task(0, 0, 20*s, 1)},
-			map[time.Duration][]Event{10 * s: {{Kind: Drained, Node: 0}}}, []time.Duration{25 * s}},
-		{"node lost", Policies{Order: byNothing{}, Costs: flat{load: 3 * s, selfSave: 4 * s}}, 1, []cluster.Job{task(0, 0, 20*s, 1)},
-			map[time.Duration][]Event{10 * s: {{Kind: NodeDown, Node: 0}}}, []time.Duration{25 * s}},
-		{"node lost, nothing saved", Policies{Order: byNothing{}}, 1, []cluster.Job{task(0, 0, 20*s, 1)},
-			map[time.Duration][]Event{10 * s: {{Kind: NodeDown, Node: 0}}}, []time.Duration{30 * s}},
-		{"all nodes lost, one comes back", Policies{Order: byNothing{}}, 1, []cluster.Job{task(0, 0, 20*s, 1)},
+		{
+			"moved",
+			Policies{Order: byNothing{}, Costs: flat{save: 2 * s, load: 3 * s}},
+			1,
+			[]cluster.Job{task(0, 0, 20*s, 1)},
+			map[time.Duration][]Event{10 * s: {{Kind: Drained, Node: 0}}},
+			[]time.Duration{25 * s},
+		},
+		{
+			"node lost",
+			Policies{Order: byNothing{}, Costs: flat{load: 3 * s, selfSave: 4 * s}},
+			1,
+			[]cluster.Job{task(0, 0, 20*s, 1)},
+			map[time.Duration][]Event{10 * s: {{Kind: NodeDown, Node: 0}}},
+			[]time.Duration{25 * s},
+		},
+		{
+			"node lost, nothing saved",
+			Policies{Order: byNothing{}},
+			1,
+			[]cluster.Job{task(0, 0, 20*s, 1)},
+			map[time.Duration][]Event{10 * s: {{Kind: NodeDown, Node: 0}}},
+			[]time.Duration{30 * s},
+		},
+		{
+			"all nodes lost, one comes back",
+			Policies{Order: byNothing{}},
+			1,
+			[]cluster.Job{task(0, 0, 20*s, 1)},
 			map[time.Duration][]Event{10 * s: {{Kind: NodeDown, Node: 0}, {Kind: NodeDown, Node: 1}}, 15 * s: {{Kind: NodeUp, Node: 1}}},
-			[]time.Duration{35 * s}},
-		{"a new node", Policies{Order: byNothing{}}, 1, []cluster.Job{task(0, 0, 20*s, 2), task(1, 1*s, 5*s, 1)},
-			map[time.Duration][]Event{3 * s: {{Kind: NodeUp, Node: 2, Machine: &cluster.Node{ID: 2, GPUs: 1}}}}, []time.Duration{20 * s, 8 * s}},
-		{"it worked later than expected", preempt, 1, []cluster.Job{task(0, 0, 20*s, 1)},
-			map[time.Duration][]Event{5 * s: {{Kind: Working, Job: 0, Run: 1}}}, []time.Duration{20 * s}},
+			[]time.Duration{35 * s},
+		},
+		{
+			"a new node",
+			Policies{Order: byNothing{}},
+			1,
+			[]cluster.Job{task(0, 0, 20*s, 2), task(1, 1*s, 5*s, 1)},
+			map[time.Duration][]Event{3 * s: {{Kind: NodeUp, Node: 2, Machine: &cluster.Node{ID: 2, GPUs: 1}}}},
+			[]time.Duration{20 * s, 8 * s},
+		},
+		{
+			"it worked later than expected", preempt, 1,
+			[]cluster.Job{task(0, 0, 20*s, 1)},
+			map[time.Duration][]Event{5 * s: {{Kind: Working, Job: 0, Run: 1}}},
+			[]time.Duration{20 * s},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

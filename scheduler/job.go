@@ -128,8 +128,9 @@ func (j *Job) Waited(now time.Duration) time.Duration {
 		return 0
 	case Running:
 		return j.since - j.waitingSince
+	default:
+		return now - j.waitingSince
 	}
-	return now - j.waitingSince
 }
 
 // Preemptions counts how often it was stopped for others.

@@ -146,6 +146,7 @@ func (m *Moment) User(name string) Usage {
 		case Waiting:
 			u.Waiting++
 			u.Demand += j.GPUs()
+		default:
 		}
 	}
 	return u

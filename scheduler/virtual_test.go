@@ -49,13 +49,6 @@ func (h *endings) Pop() any {
 	return x
 }
 
-func play(t testing.TB, nodes []cluster.Node, p Policies, jobs []cluster.Job) *virtual {
-	t.Helper()
-	v := prepare(t, nodes, p, jobs)
-	v.run()
-	return v
-}
-
 func prepare(t testing.TB, nodes []cluster.Node, p Policies, jobs []cluster.Job) *virtual {
 	t.Helper()
 	e, err := New(nodes, p)
@@ -149,19 +142,6 @@ func (v *virtual) apply(now time.Duration, p Plan) {
 		v.runs[s.Job] = s.Run
 		heap.Push(&v.ends, ending{s.Ready + s.Load + Span(v.lengths[s.Job]-s.Done, s.Speed), s.Job, s.Run})
 	}
-}
-
-// meanJCT is the mean time from submission to end.
-func (v *virtual) meanJCT(jobs []cluster.Job) float64 {
-	sum := 0.0
-	for _, j := range jobs {
-		at, ok := v.finished[j.ID]
-		if !ok {
-			v.t.Fatalf("job %d never finished", j.ID)
-		}
-		sum += (at - j.Submit).Seconds()
-	}
-	return sum / float64(len(jobs))
 }
 
 // The simplest policies there are.
