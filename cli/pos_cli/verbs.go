@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/phos-gpu/phos/cli/plan"
 	"github.com/phos-gpu/phos/cli/sim"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/rpc"
@@ -21,6 +22,6 @@ func commands() *verb.Set {
 		ManualEnd: fmt.Sprintf(manualEnd, rpc.DefaultSocket, daemonLog),
 	}
 	last := len(all.Verbs) - 1
-	all.Verbs = slices.Insert(all.Verbs, last, sim.Verbs()...)
+	all.Verbs = slices.Insert(all.Verbs, last, append(sim.Verbs(), plan.Verbs()...)...)
 	return all.Introspective()
 }

@@ -19,6 +19,16 @@ type planFile struct {
 	Templates   []TemplateFile   `json:"templates"`
 	ProfileHash Hash             `json:"profile_hash"`
 	Profile     profileFile      `json:"profile"`
+
+	*Recovery
+}
+
+// Recovery says in a plan's file how it came of the one before, for who has to make it so. It is not part of the plan.
+type Recovery struct {
+	Steps     any   `json:"steps"`
+	Transfers any   `json:"transfers"`
+	Lost      any   `json:"lost"`
+	Bytes     int64 `json:"bytes"`
 }
 
 type pipelineFile struct {
@@ -76,10 +86,10 @@ func (f *TemplateFile) template() (*Template, error) {
 	return t, nil
 }
 
-// Encode writes a plan, with a line's end.
-func (p *Plan) Encode() ([]byte, error) {
+// Encode writes a plan, with a line's end, and how it came about if recovery is not nil.
+func (p *Plan) Encode(recovery *Recovery) ([]byte, error) {
 	f := planFile{
-		Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(), Spec: specFile(p.Spec),
+		Recovery: recovery, Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(), Spec: specFile(p.Spec),
 		ProfileHash: p.Profile.Hash(), Profile: p.Profile.file(),
 	}
 	for _, each := range p.Pipelines {

@@ -74,23 +74,60 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	return 0, nil
 }
 
-// nearest says which batch could be split where one cannot: that of some number of equal pipelines is near.
+// nearest says which batch could be split where one cannot.
 func nearest(plan *pipeline.Plan) error {
-	wanted := plan.Spec.Microbatches
+	e := &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d microbatches cannot be split over %d nodes with at least %d pipelines, equal ones alike and one for each",
+		plan.Spec.Microbatches, plan.Spec.Nodes, plan.Spec.Faults+1)}
+	if batch, _, best := Nearest(plan, plan.Spec.Nodes); best != nil {
+		e.Instead = fmt.Sprintf("the nearest number that can is %d", batch)
+	}
+	return e
+}
+
+// Nearest is the best combination for the batch nearest to a plan's that can be split evenly: that of some number of equal pipelines is
+// near. It is nil where the nodes are too few.
+func Nearest(plan *pipeline.Plan, nodes int) (batch, used int, best *Combination) {
 	trial := *plan
-	for away := 1; away <= 2*plan.Spec.Nodes; away++ {
-		for _, batch := range []int{wanted - away, wanted + away} {
-			trial.Spec.Microbatches = batch
-			if batch < 1 {
+	for away := range 2*nodes + 1 {
+		for _, batch := range []int{plan.Spec.Microbatches - away, plan.Spec.Microbatches + away} {
+			if trial.Spec.Microbatches = batch; batch < 1 {
 				continue
 			}
-			if _, best := Combine(&trial, plan.Spec.Nodes); best != nil {
-				return &pipeline.InfeasibleError{
-					Problem: fmt.Sprintf("%d microbatches cannot be split over %d nodes with at least %d pipelines, equal ones alike and one for each",
-						wanted, plan.Spec.Nodes, plan.Spec.Faults+1),
-					Instead: fmt.Sprintf("the nearest number that can is %d", batch)}
+			if used, best := Combine(&trial, nodes); best != nil {
+				return batch, used, best
 			}
 		}
 	}
-	return &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d microbatches cannot be split over %d nodes", wanted, plan.Spec.Nodes)}
+	return 0, 0, nil
+}
+
+// Split divides the batch over the pipelines that a plan has. Equal ones get equally much where that can be; where it cannot, training goes
+// on all the same, and some of them get one more than others.
+func Split(plan *pipeline.Plan) error {
+	if plan.Spec.Microbatches < len(plan.Pipelines) {
+		return &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d pipelines, and only %d microbatches", len(plan.Pipelines), plan.Spec.Microbatches)}
+	}
+	var kinds, each []Share
+	kindOf := map[int]int{}
+	for _, p := range plan.Pipelines {
+		line := plan.Template(p.Template).Line()
+		if _, known := kindOf[p.Template]; !known {
+			kindOf[p.Template] = len(kinds)
+			kinds = append(kinds, Share{Line: line})
+		}
+		kinds[kindOf[p.Template]].Count++
+		each = append(each, Share{line, 1})
+	}
+	split, _, err := Distribute(kinds, plan.Spec.Microbatches)
+	if err == nil {
+		for i, p := range plan.Pipelines {
+			plan.Pipelines[i].Microbatches = split[kindOf[p.Template]]
+		}
+		return nil
+	}
+	split, _, err = Distribute(each, plan.Spec.Microbatches)
+	for i := range split {
+		plan.Pipelines[i].Microbatches = split[i]
+	}
+	return err
 }

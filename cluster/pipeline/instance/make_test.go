@@ -33,7 +33,7 @@ func TestMake(t *testing.T) {
 	if plan.Smallest() != 2 || plan.Largest() != 9 || len(plan.Pipelines) < 3 || len(plan.Nodes()) != 13 {
 		t.Errorf("templates %d to %d, %+v", plan.Smallest(), plan.Largest(), plan.Pipelines)
 	}
-	text, err := plan.Encode()
+	text, err := plan.Encode(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

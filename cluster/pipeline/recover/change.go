@@ -26,10 +26,10 @@ type Result struct {
 
 // Step is what was done for a pipeline.
 type Step struct {
-	Pipeline int // its number in the plan before; -1 for a new one
-	What     What
-	Before   int // nodes that it had
-	After    int // nodes that it has; 0 when it is no more
+	Pipeline int  `json:"pipeline"` // its number in the plan before; -1 for a new one
+	What     What `json:"what"`
+	Before   int  `json:"nodes_before"`
+	After    int  `json:"nodes_after"` // 0 when it is no more
 }
 
 // What names the ways to go on.
@@ -43,7 +43,6 @@ const (
 	Merged         What = "merged"         // with others that were too small
 	Made           What = "made"           // of new nodes
 	Split          What = "split"          // made of nodes that others had to spare, so that there are enough copies
-	Replanned      What = "replanned"      // all anew, because the batch cannot be split otherwise
 	Gone           What = "gone"           // no node of it is left
 )
 

@@ -22,10 +22,8 @@ func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	s := newShape(plan, c)
 	s.settle()
 	next := s.arrange()
-	if err := split(next); err != nil {
-		if s, next, err = replanned(plan, c, left); err != nil {
-			return nil, err
-		}
+	if err := instance.Split(next); err != nil {
+		return nil, err
 	}
 	r := &Result{Plan: next, Steps: s.steps()}
 	r.copies(plan, &c)
@@ -103,75 +101,6 @@ func (s *shape) slots(live []*target, group int) (slots []slot, nodes []cluster.
 		}
 	}
 	return slots, set(append(nodes, s.given[group]...))
-}
-
-// split divides the batch over the pipelines that a plan has, equal ones alike.
-func split(plan *pipeline.Plan) error {
-	lines, counts := map[int]pipeline.Line{}, map[int]int{}
-	var sizes []int
-	for _, each := range plan.Pipelines {
-		if counts[each.Template]++; counts[each.Template] == 1 {
-			sizes = append(sizes, each.Template)
-			lines[each.Template] = plan.Template(each.Template).Line()
-		}
-	}
-	slices.Sort(sizes)
-	var shares []instance.Share
-	for _, size := range sizes {
-		shares = append(shares, instance.Share{Line: lines[size], Count: counts[size]})
-	}
-	each, _, err := instance.Distribute(shares, plan.Spec.Microbatches)
-	if err != nil {
-		return err
-	}
-	for i := range plan.Pipelines {
-		at, _ := slices.BinarySearch(sizes, plan.Pipelines[i].Template)
-		plan.Pipelines[i].Microbatches = each[at]
-	}
-	return nil
-}
-
-// replanned chooses the templates anew, for as many of the nodes as a batch can be split over. Pipelines that can stay as they are do.
-func replanned(plan *pipeline.Plan, c Change, left int) (*shape, *pipeline.Plan, error) {
-	for nodes := left; nodes >= (plan.Spec.Faults+1)*plan.Smallest(); nodes-- {
-		used, best := instance.Combine(plan, nodes)
-		if best == nil {
-			continue
-		}
-		s := newShape(plan, c)
-		s.replan(best.Counts)
-		next := s.arrange()
-		if err := split(next); err != nil {
-			return nil, nil, fmt.Errorf("plan for %d nodes: %w", used, err)
-		}
-		return s, next, nil
-	}
-	return nil, nil, &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d microbatches cannot be split over any pipelines of the %d nodes that are left",
-		plan.Spec.Microbatches, left)}
-}
-
-// replan gives the targets the sizes of a combination: whole pipelines of a wanted size stay, the others share what is left.
-func (s *shape) replan(counts []int) {
-	counts = slices.Clone(counts)
-	all := s.another(Replanned)
-	for _, t := range s.targets {
-		at := t.before - s.plan.Smallest()
-		if t != all && t.what == "" && counts[at] > 0 {
-			counts[at]--
-			continue
-		}
-		t.size, t.what = 0, Replanned
-		s.join(all, t)
-	}
-	s.given[all.group] = append(s.given[all.group], s.pool...)
-	s.pool = nil
-	for i, n := range counts {
-		for ; n > 0; n-- {
-			t := s.another(Replanned)
-			t.size = s.plan.Smallest() + i
-			s.join(all, t)
-		}
-	}
 }
 
 // steps tells what was done.

@@ -429,6 +429,21 @@ func TestJoinsAndDrains(t *testing.T) {
 	}
 }
 
+// TestUneven: three equal pipelines go on with a batch that is not a multiple of three.
+func TestUneven(t *testing.T) {
+	plan := planOf(t, model(t, 12), 2, 4, 5, 4, 4, 5)
+	plan.Spec.Microbatches = 512
+	r := recovered(t, plan, Change{Dead: ids(12)})
+	sound(t, plan, Change{Dead: ids(12)}, r)
+	var got []int
+	for _, each := range r.Plan.Pipelines {
+		got = append(got, each.Microbatches)
+	}
+	if slices.Sort(got); !slices.Equal(got, []int{170, 171, 171}) {
+		t.Errorf("%v microbatches", got)
+	}
+}
+
 func TestLost(t *testing.T) {
 	plan := planOf(t, model(t, 12), 1, 1, 6, 2, 2)
 	r := recovered(t, plan, Change{Dead: ids(0, 2)})

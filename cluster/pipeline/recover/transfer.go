@@ -9,22 +9,23 @@ import (
 
 // Transfer is a layer that a node is sent, in stripes from all nodes that have it.
 type Transfer struct {
-	Layer   int
-	To      cluster.NodeID
-	Stripes []Stripe
+	Layer   int            `json:"layer"`
+	To      cluster.NodeID `json:"to"`
+	Stripes []Stripe       `json:"stripes"`
 }
 
 // Stripe is a piece of a layer's state: Bytes from Offset on.
 type Stripe struct {
-	From          cluster.NodeID
-	Offset, Bytes int64
+	From   cluster.NodeID `json:"from"`
+	Offset int64          `json:"offset"`
+	Bytes  int64          `json:"bytes"`
 }
 
 // Lost is a layer that no node has any more. A checkpoint must supply it to all of these.
 type Lost struct {
-	Layer int
-	Bytes int64
-	To    []cluster.NodeID
+	Layer int              `json:"layer"`
+	Bytes int64            `json:"bytes"`
+	To    []cluster.NodeID `json:"to"`
 }
 
 // holdings are the layers that each node of a plan has.

@@ -242,12 +242,15 @@ func (s *training) resume(at time.Duration) error {
 		nodes = append(nodes, number)
 	}
 	slices.Sort(nodes)
-	used, best := instance.Combine(s.base, len(nodes))
+	_, used, best := instance.Nearest(s.base, len(nodes))
 	if best == nil {
 		return nil
 	}
 	s.next = instance.Place(s.base, best, nodes[:used])
 	s.next.Spare = nodes[used:]
+	if err := instance.Split(s.next); err != nil {
+		return err
+	}
 	s.stopped, s.now = false, at
 	s.phases = []phase{{s.Costs.Pause, &s.out.Spent.Pausing}}
 	s.out.Replans++

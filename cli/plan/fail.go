@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/draw"
+	"github.com/phos-gpu/phos/cluster/pipeline/recover"
+)
+
+// failing are the flags of plan fail.
+type failing struct {
+	output
+	plan, profile      string
+	dead, join, leaves nodesValue
+}
+
+func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	f := &failing{}
+	flags.StringVar(&f.plan, "plan", "", "`FILE` with the plan that runs, from plan make --json or plan fail --json")
+	flags.StringVar(&f.profile, "profile", "", "`FILE` that the plan must have been made for; without, the plan's own is taken")
+	flags.Var(&f.dead, "dead", "`NODES` that have died, as 2,6 or 4-7")
+	flags.Var(&f.join, "join", "`NODES` that have joined, by new numbers")
+	flags.Var(&f.leaves, "drain", "`NODES` that are to leave, and can still be copied from")
+	f.flags(flags, "pipelines and nodes before and after")
+	return func(_ context.Context, to verb.Streams, _ []string) error { return f.run(to) }
+}
+
+func (f *failing) run(to verb.Streams) error {
+	plan, err := f.load()
+	if err != nil {
+		return err
+	}
+	change := recover.Change{Dead: f.dead, Leaving: f.leaves, Joined: f.join}
+	r, err := recover.Recover(plan, change)
+	if err != nil {
+		return err
+	}
+	if err := f.draw(func(to io.Writer) error { return draw.Change(to, plan, change, r) }); err != nil {
+		return err
+	}
+	if f.json {
+		return printPlan(to, r.Plan, &pipeline.Recovery{Steps: listed(r.Steps), Transfers: listed(r.Transfers), Lost: listed(r.Lost), Bytes: r.Bytes})
+	}
+	return tell(to, r)
+}
+
+// listed makes an empty list of none, which JSON would call null.
+func listed[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
+func (f *failing) load() (*pipeline.Plan, error) {
+	if f.plan == "" {
+		return nil, &verb.UsageError{Text: "--plan names no file; make one with: pos_cli plan make ... --json"}
+	}
+	if len(f.dead)+len(f.join)+len(f.leaves) == 0 {
+		return nil, &verb.UsageError{Text: "nothing has happened: name nodes with --dead, --join or --drain"}
+	}
+	text, err := os.ReadFile(f.plan)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := pipeline.DecodePlan(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.plan, err)
+	}
+	if f.profile == "" {
+		return plan, nil
+	}
+	p, err := readProfile(f.profile)
+	if err != nil {
+		return nil, err
+	}
+	if p.Hash() != plan.Profile.Hash() {
+		return nil, &pipeline.InputError{Where: f.plan, Problem: fmt.Sprintf("was made for the profile %s, and %s is %s", plan.Profile.Hash(), f.profile, p.Hash()),
+			Want: "the profile that the plan was made for"}
+	}
+	return plan, nil
+}
+
+// tell shows a recovery to people.
+func tell(to verb.Streams, r *recover.Result) error {
+	if err := describe(to, r.Plan); err != nil {
+		return err
+	}
+	for _, step := range r.Steps {
+		name := "a new pipeline"
+		if step.Pipeline >= 0 {
+			name = fmt.Sprintf("pipeline %d of before", step.Pipeline)
+		}
+		fmt.Fprintf(to.Out, "%s: %s, %d nodes before, %d after\n", name, step.What, step.Before, step.After)
+	}
+	if len(r.Transfers) > 0 {
+		if err := rows(to, "LAYER\tTO NODE\tBYTES\tFROM NODES", func(row func(string, ...any)) {
+			for _, each := range r.Transfers {
+				var bytes int64
+				from := nodesValue{}
+				for _, stripe := range each.Stripes {
+					bytes += stripe.Bytes
+					from = append(from, stripe.From)
+				}
+				row("%d\t%d\t%d\t%s", each.Layer, each.To, bytes, nodeList(from))
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	for _, each := range r.Lost {
+		fmt.Fprintf(to.Out, "layer %d is on no node any more: a checkpoint must supply its %d bytes to node %s\n", each.Layer, each.Bytes, nodeList(each.To))
+	}
+	_, err := fmt.Fprintf(to.Out, "%d bytes are copied between nodes\n", r.Bytes)
+	return err
+}

@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
+
+// settings are the flags that say what is planned for.
+type settings struct {
+	profile string
+	spec    pipeline.Spec
+	memory  bytesValue
+}
+
+func (s *settings) flags(flags *flag.FlagSet) {
+	flags.StringVar(&s.profile, "profile", "", "`FILE` with what the model's layers cost, JSON or CSV")
+	flags.IntVar(&s.spec.Nodes, "nodes", 0, "`N` nodes that there are")
+	flags.IntVar(&s.spec.GPUsPerNode, "gpus-per-node", 1, "`M` GPUs of each node")
+	flags.Var(&s.memory, "gpu-memory", "`BYTES` of one GPU, as 80GiB; without, memory does not matter")
+	flags.IntVar(&s.spec.Faults, "faults", 0, "`F` simultaneous failures of nodes that a copy of every layer survives")
+}
+
+func (s *settings) batchFlag(flags *flag.FlagSet) {
+	flags.IntVar(&s.spec.Microbatches, "microbatches", 0, "`NB` microbatches of an iteration, over all pipelines")
+}
+
+// load reads the profile and completes what is planned for.
+func (s *settings) load() (*pipeline.Profile, pipeline.Spec, error) {
+	s.spec.GPUMemoryBytes = int64(s.memory)
+	if s.profile == "" {
+		return nil, s.spec, &verb.UsageError{Text: "--profile names no file; see: pos_cli help plan"}
+	}
+	if s.spec.Nodes == 0 {
+		return nil, s.spec, &verb.UsageError{Text: "--nodes is missing: how many nodes there are"}
+	}
+	p, err := readProfile(s.profile)
+	return p, s.spec, err
+}
+
+func readProfile(path string) (*pipeline.Profile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := pipeline.ReadProfile(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// bytesValue is a number of bytes with an optional unit.
+type bytesValue int64
+
+var units = []struct {
+	name  string
+	bytes int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+}
+
+// Set reads a number as people write it: 80GiB, 25GB, 1000.
+func (b *bytesValue) Set(text string) error {
+	number, scale := text, int64(1)
+	for _, unit := range units {
+		if rest, found := strings.CutSuffix(text, unit.name); found {
+			number, scale = rest, unit.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || n < 0 || n*float64(scale) > 1<<60 {
+		return fmt.Errorf("not a number of bytes")
+	}
+	*b = bytesValue(n * float64(scale))
+	return nil
+}
+
+func (b *bytesValue) String() string { return strconv.FormatInt(int64(*b), 10) }
+
+// nodesValue is a list of nodes: 2,6 or 0-3,9.
+type nodesValue []cluster.NodeID
+
+// mostNodes bounds what a range can mean.
+const mostNodes = 1 << 20
+
+func (v *nodesValue) Set(text string) error {
+	*v = nil
+	for _, each := range strings.Split(text, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(each), "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil || from < 0 || to < from || to >= mostNodes {
+			return fmt.Errorf("%q is no node and no range of nodes", each)
+		}
+		for node := from; node <= to; node++ {
+			*v = append(*v, cluster.NodeID(node))
+		}
+	}
+	return nil
+}
+
+func (v *nodesValue) String() string { return nodeList(*v) }
+
+func nodeList(nodes []cluster.NodeID) string {
+	var words []string
+	for _, node := range nodes {
+		words = append(words, strconv.Itoa(int(node)))
+	}
+	return strings.Join(words, ",")
+}

@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/draw"
+	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+)
+
+func makeVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	s, out := &settings{}, &output{}
+	s.flags(flags)
+	s.batchFlag(flags)
+	out.flags(flags, "the pipelines and their nodes")
+	return func(_ context.Context, to verb.Streams, _ []string) error {
+		p, spec, err := s.load()
+		if err != nil {
+			return err
+		}
+		plan, err := instance.Make(p, spec)
+		if err != nil {
+			return err
+		}
+		if err := out.draw(func(to io.Writer) error { return draw.Nodes(to, plan) }); err != nil {
+			return err
+		}
+		if out.json {
+			return printPlan(to, plan, nil)
+		}
+		return describe(to, plan)
+	}
+}
+
+func printPlan(to verb.Streams, plan *pipeline.Plan, recovery *pipeline.Recovery) error {
+	text, err := plan.Encode(recovery)
+	if err != nil {
+		return err
+	}
+	_, err = to.Out.Write(text)
+	return err
+}
+
+// describe shows a plan to people.
+func describe(to verb.Streams, plan *pipeline.Plan) error {
+	err := rows(to, "PIPELINE\tNODES\tMICROBATCHES\tTIME (ms)\tLAYERS OF EACH NODE", func(row func(string, ...any)) {
+		for i, each := range plan.Pipelines {
+			t := plan.Template(each.Template)
+			row("%d\t%s\t%d\t%s\t%s", i, nodeList(each.Nodes), each.Microbatches, pipeline.Milliseconds(t.Line().At(each.Microbatches)), layersText(t))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if len(plan.Spare) > 0 {
+		fmt.Fprintf(to.Out, "spare: %s\n", nodeList(plan.Spare))
+	}
+	_, err = fmt.Fprintf(to.Out, "an iteration takes %s ms, %s ms of them the all-reduce; the plan is %s\n", pipeline.Milliseconds(plan.IterationTime()),
+		pipeline.Milliseconds(plan.Profile.AllReduce(len(plan.Pipelines))), plan.Hash())
+	return err
+}
+
+func layersText(t *pipeline.Template) string {
+	var words []string
+	for node := range t.Nodes {
+		var runs []string
+		for _, run := range t.NodeLayers(node) {
+			runs = append(runs, cutsText([]int{run[0], run[1]}))
+		}
+		words = append(words, strings.Join(runs, "+"))
+	}
+	return strings.Join(words, " ")
+}
+
+// batchView is what plan batch --json prints.
+type batchView struct {
+	Split   []int       `json:"split"`
+	Times   []jsonMilli `json:"times_ms"`
+	Slowest jsonMilli   `json:"slowest_ms"`
+}
+
+// jsonMilli are nanoseconds that JSON shows as milliseconds.
+type jsonMilli int64
+
+// MarshalJSON writes a number.
+func (m jsonMilli) MarshalJSON() ([]byte, error) { return []byte(pipeline.Milliseconds(int64(m))), nil }
+
+func batchVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	var slices, counts string
+	microbatches, out := 0, &output{}
+	flags.StringVar(&slices, "slices", "", "`MS,MS,...` that a microbatch takes in each kind of pipeline")
+	flags.StringVar(&counts, "counts", "", "`N,N,...` pipelines of each kind; one of each otherwise")
+	flags.IntVar(&microbatches, "microbatches", 0, "`NB` microbatches to split")
+	out.flags(flags, "")
+	return func(_ context.Context, to verb.Streams, _ []string) error {
+		shares, err := readShares(slices, counts)
+		if err != nil {
+			return err
+		}
+		if microbatches < 1 || microbatches > pipeline.MostMicrobatches {
+			return &verb.UsageError{Text: fmt.Sprintf("--microbatches is %d; it is 1 to %d", microbatches, pipeline.MostMicrobatches)}
+		}
+		split, slowest, err := instance.Distribute(shares, microbatches)
+		if err != nil {
+			return err
+		}
+		view := batchView{Split: split, Slowest: jsonMilli(slowest)}
+		for i, s := range shares {
+			view.Times = append(view.Times, jsonMilli(s.Line.At(split[i])))
+		}
+		if out.json {
+			return printJSON(to, view)
+		}
+		return view.print(to, shares)
+	}
+}
+
+func (v *batchView) print(to verb.Streams, shares []instance.Share) error {
+	if err := rows(to, "PIPELINES\tMS A MICROBATCH\tMICROBATCHES EACH\tTIME (ms)", func(row func(string, ...any)) {
+		for i, s := range shares {
+			row("%d\t%s\t%d\t%s", s.Count, pipeline.Milliseconds(s.Line.Each), v.Split[i], pipeline.Milliseconds(int64(v.Times[i])))
+		}
+	}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(to.Out, "the slowest takes %s ms\n", pipeline.Milliseconds(int64(v.Slowest)))
+	return err
+}
+
+func readShares(slices, counts string) (shares []instance.Share, err error) {
+	if slices == "" {
+		return nil, &verb.UsageError{Text: "--slices is missing: the milliseconds that a microbatch takes in each kind of pipeline"}
+	}
+	for i, text := range strings.Split(slices, ",") {
+		took, err := pipeline.ParseMilliseconds(strings.TrimSpace(text))
+		if err != nil || took <= 0 || took > 1<<40 {
+			return nil, &verb.UsageError{Text: fmt.Sprintf("--slices: number %d is %q; it is milliseconds above 0, up to 18 minutes", i+1, text)}
+		}
+		shares = append(shares, instance.Share{Line: pipeline.Line{Each: int64(took)}, Count: 1})
+	}
+	if counts == "" {
+		return shares, nil
+	}
+	words := strings.Split(counts, ",")
+	if len(words) != len(shares) {
+		return nil, &verb.UsageError{Text: fmt.Sprintf("--counts has %d numbers, --slices %d", len(words), len(shares))}
+	}
+	for i, text := range words {
+		if shares[i].Count, err = strconv.Atoi(strings.TrimSpace(text)); err != nil || shares[i].Count < 1 || shares[i].Count > pipeline.MostMicrobatches {
+			return nil, &verb.UsageError{Text: fmt.Sprintf("--counts: number %d is %q; it is pipelines, at least 1", i+1, text)}
+		}
+	}
+	return shares, nil
+}

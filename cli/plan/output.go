@@ -1,0 +1,56 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
+
+// output says in which forms an answer is wanted.
+type output struct {
+	json bool
+	svg  string
+}
+
+func (o *output) flags(flags *flag.FlagSet, picture string) {
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	if picture != "" {
+		flags.StringVar(&o.svg, "svg", "", "`FILE` for a picture: "+picture)
+	}
+}
+
+// draw writes the picture, if one is wanted, whole or not at all.
+func (o *output) draw(picture func(to io.Writer) error) error {
+	if o.svg == "" {
+		return nil
+	}
+	var whole bytes.Buffer
+	if err := picture(&whole); err != nil {
+		return err
+	}
+	return os.WriteFile(o.svg, whole.Bytes(), 0o644)
+}
+
+func printJSON(to verb.Streams, value any) error {
+	e := json.NewEncoder(to.Out)
+	e.SetIndent("", " ")
+	return e.Encode(value)
+}
+
+// rows is a table for people.
+func rows(to verb.Streams, head string, each func(row func(format string, values ...any))) error {
+	w := tabwriter.NewWriter(to.Out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, head)
+	each(func(format string, values ...any) { fmt.Fprintf(w, format+"\n", values...) })
+	return w.Flush()
+}
+
+// milliseconds is a time as a number in JSON.
+func milliseconds(ns int64) json.Number { return json.Number(pipeline.Milliseconds(ns)) }

@@ -1,0 +1,198 @@
+package plan
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+	"github.com/phos-gpu/phos/cluster/pipeline/replay"
+)
+
+// replaying are the flags of plan replay.
+type replaying struct {
+	settings
+	output
+	throughput, trace string
+	ready, pause      time.Duration
+	samples           int64
+	costs             replay.Costs
+	bandwidth         bytesValue
+}
+
+func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	r := &replaying{bandwidth: 25e9}
+	flags.StringVar(&r.trace, "trace", "", "`FILE` with the failures: time_s,node,event")
+	flags.StringVar(&r.throughput, "throughput", "", "`FILE` with measured throughputs: nodes,samples_per_s; without, it is planned for --profile")
+	flags.DurationVar(&r.pause, "pause", 2*time.Second, "`TIME` that a re-plan takes, and a start")
+	flags.DurationVar(&r.ready, "ready", 45*time.Second, "`TIME` until the nodes are there (with --throughput)")
+	flags.Int64Var(&r.samples, "samples-per-step", 0, "`SAMPLES` of a step; one for each microbatch otherwise (with --profile)")
+	r.settings.flags(flags)
+	r.batchFlag(flags)
+	flags.DurationVar(&r.costs.Detect, "detect", time.Second, "`TIME` until a death is known (with --profile)")
+	flags.Var(&r.bandwidth, "bandwidth", "`BYTES` a second of a node's link, as 25GB (with --profile)")
+	flags.DurationVar(&r.costs.Checkpoint, "checkpoint", 10*time.Minute, "`TIME` between checkpoints, 0 for none (with --profile)")
+	flags.DurationVar(&r.costs.Restart, "restart", time.Minute, "`TIME` to start from a checkpoint (with --profile)")
+	r.output.flags(flags, "")
+	return func(_ context.Context, to verb.Streams, _ []string) error { return r.run(to) }
+}
+
+func (r *replaying) run(to verb.Streams) error {
+	if r.trace == "" {
+		return &verb.UsageError{Text: "--trace names no file; make one up with: pos_cli plan trace"}
+	}
+	if (r.throughput == "") == (r.profile == "") {
+		return &verb.UsageError{Text: "name either --throughput, what was measured, or --profile, what is to be planned for"}
+	}
+	if r.pause < 0 || r.ready < 0 || r.costs.Detect < 0 || r.costs.Checkpoint < 0 || r.costs.Restart < 0 {
+		return &verb.UsageError{Text: "a time is below 0"}
+	}
+	events, err := readFile(r.trace, replay.ReadTrace)
+	if err != nil {
+		return err
+	}
+	if r.throughput != "" {
+		return r.measured(to, events)
+	}
+	return r.planned(to, events)
+}
+
+// readFile reads a file with a reader of its format.
+func readFile[T any](path string, read func(io.Reader) (T, error)) (value T, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return value, err
+	}
+	defer f.Close()
+	if value, err = read(f); err != nil {
+		return value, fmt.Errorf("%s: %w", path, err)
+	}
+	return value, nil
+}
+
+// measuredView is what a replay by throughput prints as JSON.
+type measuredView struct {
+	SamplesPerSecond float64 `json:"samples_per_s"`
+	Steps            int     `json:"steps"`
+	LostSteps        int     `json:"lost_steps"`
+	Useful           seconds `json:"useful_s"`
+	Lost             seconds `json:"lost_s"`
+	Idle             seconds `json:"idle_s"`
+	Unfinished       seconds `json:"unfinished_s"`
+	First            seconds `json:"first_step_s"`
+	Last             seconds `json:"last_step_end_s"`
+	End              seconds `json:"end_s"`
+}
+
+// seconds is a time that JSON shows as seconds.
+type seconds time.Duration
+
+// MarshalJSON writes a number.
+func (s seconds) MarshalJSON() ([]byte, error) {
+	return []byte(pipeline.Seconds(time.Duration(s))), nil
+}
+
+func (r *replaying) measured(to verb.Streams, events []replay.Event) error {
+	if r.samples == 0 {
+		return &verb.UsageError{Text: "--samples-per-step is missing: how many samples a step trains"}
+	}
+	table, err := readFile(r.throughput, replay.ReadThroughput)
+	if err != nil {
+		return err
+	}
+	run := replay.Run{Throughput: table, Trace: events, Ready: r.ready, Pause: r.pause, SamplesPerStep: r.samples}
+	report, err := run.Replay()
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.trace, err)
+	}
+	if r.json {
+		return printJSON(to, measuredView{report.SamplesPerSecond, report.Steps, report.LostSteps, seconds(report.Useful), seconds(report.Lost), seconds(report.Idle),
+			seconds(report.Unfinished), seconds(report.First), seconds(report.Last), seconds(report.End)})
+	}
+	fmt.Fprintf(to.Out, "%.2f samples/s\n", report.SamplesPerSecond)
+	return r.times(to, report.End-report.First, []share{
+		{fmt.Sprintf("%d steps", report.Steps), report.Useful}, {fmt.Sprintf("%d steps lost to changes of nodes", report.LostSteps), report.Lost},
+		{"nothing, for want of nodes", report.Idle}, {"the step that the end cut off", report.Unfinished}})
+}
+
+// share is a part of the time.
+type share struct {
+	what string
+	took time.Duration
+}
+
+func (r *replaying) times(to verb.Streams, all time.Duration, shares []share) error {
+	return rows(to, "SECONDS\tSHARE\tSPENT ON", func(row func(string, ...any)) {
+		for _, each := range shares {
+			row("%s\t%.2f %%\t%s", pipeline.Seconds(each.took), 100*float64(each.took)/float64(max(all, 1)), each.what)
+		}
+	})
+}
+
+// plannedView is what a replay by planning prints as JSON.
+type plannedView struct {
+	SamplesPerSecond float64 `json:"samples_per_s"`
+	Steps            int     `json:"steps"`
+	Replans          int     `json:"replans"`
+	Restarts         int     `json:"restarts"`
+	Bytes            int64   `json:"bytes"`
+	Training         seconds `json:"training_s"`
+	InFlight         seconds `json:"in_flight_s"`
+	RolledBack       seconds `json:"rolled_back_s"`
+	Detecting        seconds `json:"detecting_s"`
+	Pausing          seconds `json:"pausing_s"`
+	Copying          seconds `json:"copying_s"`
+	Restarting       seconds `json:"restarting_s"`
+	Stopped          seconds `json:"stopped_s"`
+	End              seconds `json:"end_s"`
+}
+
+func (r *replaying) planned(to verb.Streams, events []replay.Event) error {
+	p, spec, err := r.load()
+	if err != nil {
+		return err
+	}
+	plan, err := instance.Make(p, spec)
+	if err != nil {
+		return err
+	}
+	r.costs.Pause, r.costs.BytesPerSecond = r.pause, int64(r.bandwidth)
+	out, err := replay.Planned{Plan: plan, Trace: events, Costs: r.costs}.Replay()
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.trace, err)
+	}
+	if r.samples == 0 {
+		r.samples = int64(spec.Microbatches)
+	}
+	rate := float64(int64(out.Steps)*r.samples) / max(out.End.Seconds(), 1e-9)
+	if r.json {
+		s := &out.Spent
+		return printJSON(to, plannedView{rate, out.Steps, out.Replans, out.Restarts, out.Bytes, seconds(s.Training), seconds(s.InFlight), seconds(s.RolledBack),
+			seconds(s.Detecting), seconds(s.Pausing), seconds(s.Copying), seconds(s.Restarting), seconds(s.Stopped), seconds(out.End)})
+	}
+	fmt.Fprintf(to.Out, "%.2f samples/s, with %d re-plans, %d restarts from checkpoints and %d bytes copied\n", rate, out.Replans, out.Restarts, out.Bytes)
+	return r.times(to, out.End, []share{{fmt.Sprintf("%d iterations", out.Steps), out.Spent.Training}, {"iterations that a change interrupted", out.Spent.InFlight},
+		{"iterations that were done again", out.Spent.RolledBack}, {"noticing deaths", out.Spent.Detecting}, {"planning and new groups", out.Spent.Pausing},
+		{"copying layers", out.Spent.Copying}, {"restarts from checkpoints", out.Spent.Restarting}, {"waiting for nodes", out.Spent.Stopped}})
+}
+
+func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	f := replay.Failures{}
+	flags.IntVar(&f.Nodes, "nodes", 0, "`N` nodes")
+	flags.DurationVar(&f.Between, "between", 0, "`TIME` between two failures of a node, on average")
+	flags.DurationVar(&f.BackAfter, "back-after", 0, "`TIME` that a node is away, on average; 0: for good")
+	flags.IntVar(&f.Together, "together", 1, "`K` nodes that go and come at once")
+	flags.DurationVar(&f.Length, "length", 24*time.Hour, "`TIME` that the trace covers")
+	flags.Uint64Var(&f.Seed, "seed", 1, "`SEED` that decides")
+	return func(_ context.Context, to verb.Streams, _ []string) error {
+		if f.Nodes < 1 || f.Nodes >= mostNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 || f.Length <= 0 {
+			return &verb.UsageError{Text: "a trace takes --nodes of at least 1, --between of at least 1s, --back-after of at least 0, --together of at least 1 and a --length"}
+		}
+		return replay.WriteTrace(to.Out, f.Make())
+	}
+}

@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/draw"
+	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+	"github.com/phos-gpu/phos/cluster/pipeline/template"
+)
+
+// templatesView is what plan templates --json prints. Scripts read it: fields may be added, never renamed.
+type templatesView struct {
+	Templates   []templateView `json:"templates"`
+	ProfileHash pipeline.Hash  `json:"profile_hash"`
+	// LeftOut are the sizes that would take more stages than the model has layers.
+	LeftOut []int `json:"left_out"`
+}
+
+type templateView struct {
+	pipeline.TemplateFile
+	// ReleasedTime is what Oobleck's released planner says of a template, with --compat oobleck.
+	ReleasedTime json.Number `json:"released_t_ms,omitempty"`
+}
+
+func templatesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	s, out, compat := &settings{}, &output{}, ""
+	s.flags(flags)
+	out.flags(flags, "the largest template's iteration, stages over time")
+	flags.StringVar(&compat, "compat", "", "`WHOSE` search: oobleck for the published one, which is not exact")
+	return func(_ context.Context, to verb.Streams, _ []string) error {
+		if compat != "" && compat != "oobleck" {
+			return &verb.UsageError{Text: fmt.Sprintf("--compat %q: there is oobleck", compat)}
+		}
+		plan, err := s.templates(compat)
+		if err != nil {
+			return err
+		}
+		if err := out.draw(func(to io.Writer) error {
+			largest := plan.Template(plan.Largest())
+			return draw.Iteration(to, plan.Profile, largest, largest.Microbatches)
+		}); err != nil {
+			return err
+		}
+		view := viewOf(plan, compat)
+		if out.json {
+			return printJSON(to, view)
+		}
+		return view.print(to)
+	}
+}
+
+func (s *settings) templates(compat string) (*pipeline.Plan, error) {
+	p, spec, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := instance.Templates(p, spec)
+	if err != nil || compat == "" {
+		return plan, err
+	}
+	r := template.Recursive{Profile: p, GPUsPerNode: spec.GPUsPerNode}
+	for i, t := range plan.Templates {
+		if plan.Templates[i], err = r.Template(t.Nodes); err != nil {
+			return nil, err
+		}
+	}
+	return plan, nil
+}
+
+func viewOf(plan *pipeline.Plan, compat string) *templatesView {
+	v := &templatesView{ProfileHash: plan.Profile.Hash(), LeftOut: []int{}}
+	for _, t := range plan.Templates {
+		each := templateView{TemplateFile: t.File()}
+		if compat != "" {
+			each.ReleasedTime = milliseconds(template.ReleasedTime(t))
+		}
+		v.Templates = append(v.Templates, each)
+	}
+	for size := plan.Largest() + 1; size <= plan.Spec.Nodes-plan.Spec.Faults*plan.Smallest(); size++ {
+		v.LeftOut = append(v.LeftOut, size)
+	}
+	return v
+}
+
+func (v *templatesView) print(to verb.Streams) error {
+	err := rows(to, "NODES\tSTAGES\tCUTS\tSTAGE TIMES (ms)\tT (ms)", func(row func(string, ...any)) {
+		for _, t := range v.Templates {
+			times := ""
+			for i, s := range t.Stages {
+				if i > 0 {
+					times += " "
+				}
+				if times += s.Time.String(); s.GPUs > 1 {
+					times += fmt.Sprintf("×%d", s.GPUs)
+				}
+			}
+			row("%d\t%d\t%s\t%s\t%s", t.Nodes, len(t.Stages), cutsText(t.Cuts), times, t.Time)
+		}
+	})
+	if n := len(v.LeftOut); err == nil && n > 0 {
+		_, err = fmt.Fprintf(to.Err, "pos_cli: no templates for %d to %d nodes: that takes more stages than the model has layers\n", v.LeftOut[0], v.LeftOut[n-1])
+	}
+	return err
+}
+
+// cutsText writes cuts as ranges of layers: 0-3 4-5.
+func cutsText(cuts []int) (text string) {
+	for i := 0; i+1 < len(cuts); i++ {
+		if i > 0 {
+			text += " "
+		}
+		if text += fmt.Sprint(cuts[i]); cuts[i+1]-1 > cuts[i] {
+			text += fmt.Sprintf("-%d", cuts[i+1]-1)
+		}
+	}
+	return text
+}

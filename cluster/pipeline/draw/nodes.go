@@ -1,0 +1,85 @@
+package draw
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/recover"
+)
+
+const (
+	nodeWidth  = 44
+	pipeHeight = 34
+)
+
+// Nodes draws a plan: a row for each pipeline, a box for each of its nodes.
+func Nodes(to io.Writer, plan *pipeline.Plan) error {
+	c := &canvas{}
+	c.plan(margin, "Pipelines", plan, func(cluster.NodeID) (string, string) { return grey, "" })
+	return c.write(to)
+}
+
+// Change draws the plans before and after one, with who is gone and who is sent layers.
+func Change(to io.Writer, before *pipeline.Plan, change recover.Change, r *recover.Result) error {
+	sent := map[cluster.NodeID]int64{}
+	for _, each := range r.Transfers {
+		for _, stripe := range each.Stripes {
+			sent[each.To] += stripe.Bytes
+		}
+	}
+	for _, each := range r.Lost {
+		for _, node := range each.To {
+			sent[node] += each.Bytes
+		}
+	}
+	c := &canvas{}
+	y := c.plan(margin, "Before", before, func(node cluster.NodeID) (string, string) {
+		if slices.Contains(change.Dead, node) || slices.Contains(change.Leaving, node) {
+			return orange, "goes"
+		}
+		return grey, "stays"
+	})
+	y = c.plan(y+20, "After", r.Plan, func(node cluster.NodeID) (string, string) {
+		switch {
+		case slices.Contains(change.Joined, node):
+			return green, fmt.Sprintf("joins, gets %d bytes", sent[node])
+		case sent[node] > 0:
+			return sky, fmt.Sprintf("gets %d bytes", sent[node])
+		}
+		return grey, "has all it needs"
+	})
+	x := float64(margin)
+	for _, each := range []struct{ fill, words string }{{orange, "goes"}, {green, "joins"}, {sky, "gets layers"}, {grey, "as it was"}} {
+		c.box(box{x: x, y: y + 14, width: 12, height: 12, fill: each.fill, title: each.words})
+		c.text(x+18, y+24, "start", pale, each.words)
+		x += 120
+	}
+	return c.write(to)
+}
+
+// plan draws rows from y on and answers where they end.
+func (c *canvas) plan(y float64, title string, plan *pipeline.Plan, look func(cluster.NodeID) (fill, title string)) float64 {
+	c.text(margin, y+12, "start", ink, fmt.Sprintf("%s: %d pipelines, an iteration takes %s ms", title, len(plan.Pipelines), pipeline.Milliseconds(plan.IterationTime())))
+	y += 24
+	row := func(label string, nodes []cluster.NodeID, layers func(i int) string) {
+		c.text(margin+150, y+pipeHeight/2+2, "end", ink, label)
+		for i, node := range nodes {
+			fill, said := look(node)
+			x := float64(margin + 160 + i*nodeWidth)
+			c.box(box{x: x, y: y, width: nodeWidth - 3, height: pipeHeight - 4, fill: fill, title: fmt.Sprintf("node %d%s: %s", node, layers(i), said)})
+			c.text(x+nodeWidth/2-2, y+pipeHeight/2+2, "middle", ink, fmt.Sprint(node))
+		}
+		y += pipeHeight
+	}
+	for i, each := range plan.Pipelines {
+		template := plan.Template(each.Template)
+		row(fmt.Sprintf("%d: %d microbatches", i, each.Microbatches), each.Nodes, func(i int) string { return fmt.Sprintf(", layers %v", template.NodeLayers(i)) })
+	}
+	if len(plan.Spare) > 0 {
+		row("spare", plan.Spare, func(int) string { return "" })
+	}
+	return y
+}
