@@ -188,6 +188,72 @@ func TestSurprises(t *testing.T) {
 	}
 }
 
+// TestWithdrawnJobsGiveTheirTimeBack: what was promised behind a job that is wanted no more is worked out anew.
+func TestWithdrawnJobsGiveTheirTimeBack(t *testing.T) {
+	b := backfill.Conservative(0)
+	e, err := scheduler.New(oneKind(2, 4), scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(id cluster.JobID, gpus int, long time.Duration) scheduler.Event {
+		return scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Estimate: long}}
+	}
+	promised := func(want ...time.Duration) {
+		t.Helper()
+		var got []time.Duration
+		for j := range e.Waiting() {
+			at, _ := b.Promised(j)
+			got = append(got, at)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("promised %v, want %v", got, want)
+		}
+	}
+	if _, err := e.Step(0, []scheduler.Event{job(1, 4, 100), job(2, 8, 50), job(3, 8, 10), job(4, 4, 140)}); err != nil {
+		t.Fatal(err)
+	}
+	promised(100, 150, 160)
+	if _, err := e.Step(20, []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	promised(100, 110)
+}
+
+// TestRefusedByThePlacement: a job for which there are GPUs, but none that its placement likes, keeps so many from those behind it for as long as it waits.
+func TestRefusedByThePlacement(t *testing.T) {
+	e, err := scheduler.New(oneKind(2, 4), scheduler.Policies{Order: fifo{}, Place: place.Skew{}, Backfill: backfill.EASY()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(id cluster.JobID, gpus int, long time.Duration, model string) scheduler.Event {
+		return scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Estimate: long, Model: model}}
+	}
+	for _, step := range []struct {
+		name   string
+		at     time.Duration
+		events []scheduler.Event
+		starts string
+	}{
+		{"each node has one GPU left", 0, []scheduler.Event{job(1, 3, 1000, "vgg16"), job(2, 3, 1000, "vgg16")}, "[1 2]"},
+		{"two for a job that wants them on one node", 1, []scheduler.Event{job(3, 2, 10, "vgg16")}, "[]"},
+		{"they are kept", 5, []scheduler.Event{job(4, 1, 500, "")}, "[]"},
+		{"still, though it would be done by now", 20, []scheduler.Event{job(5, 1, 500, "")}, "[]"},
+		{"until it gets others", 30, []scheduler.Event{{Kind: scheduler.Finished, Job: 1}}, "[3 4 5]"},
+	} {
+		plan, err := e.Step(step.at, step.events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var started []cluster.JobID
+		for _, s := range plan.Starts {
+			started = append(started, s.Job)
+		}
+		if got := fmt.Sprint(started); got != step.starts {
+			t.Errorf("%s: %s, want %s", step.name, got, step.starts)
+		}
+	}
+}
+
 func TestByName(t *testing.T) {
 	for _, name := range append(backfill.Names(), "conservative:20") {
 		if b, err := backfill.ByName(name); err != nil || (b == nil) != (name == "none") {

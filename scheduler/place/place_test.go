@@ -46,7 +46,7 @@ func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scen
 			if r.IntN(10) >= busy {
 				continue
 			}
-			share := []int{cluster.WholeGPU, cluster.WholeGPU, 250, 700, 950}[r.IntN(5)]
+			share := []int{cluster.WholeGPU, cluster.WholeGPU, 250, 500, 700, 950}[r.IntN(6)]
 			s.free[gpu] -= share
 			jobs = append(jobs, scheduler.Made{
 				Job: cluster.Job{ID: cluster.JobID(1000 + len(jobs)), GPUs: 1, Share: share}, Phase: scheduler.Running, On: cluster.Placement{gpu},
@@ -115,7 +115,7 @@ func randomLinks(r *rand.Rand, gpus int) [][]float64 {
 }
 
 func randomJob(r *rand.Rand) scheduler.Made {
-	j := cluster.Job{ID: 1, GPUs: 1 + r.IntN(10), Model: []string{"", "vgg16", "resnet50"}[r.IntN(3)]}
+	j := cluster.Job{ID: 1, GPUs: 1 + r.IntN(14), Model: []string{"", "vgg16", "resnet50"}[r.IntN(3)]}
 	j.GPUType = []string{"", "", "A"}[r.IntN(3)]
 	j.GPUMemoryBytes = []int64{0, 0, 40}[r.IntN(3)]
 	if r.IntN(3) == 0 {
@@ -129,7 +129,7 @@ func scenes(t *testing.T, n uint64, types []string, test func(t *testing.T, s *s
 	t.Helper()
 	for seed := range n {
 		r := rand.New(rand.NewPCG(seed, 7))
-		s := makeScene(r, randomNodes(r, 1+r.IntN(7), types), randomJob(r))
+		s := makeScene(r, randomNodes(r, 1+r.IntN(9), types), randomJob(r))
 		test(t, s, s.Job(1))
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
