@@ -133,7 +133,7 @@ func openMachine(t testing.TB, spec string, chunks int) *machine {
 // grow maps a range more, with a hole before it.
 func (m *machine) grow(chunks int) gpu.Range {
 	m.t.Helper()
-	at := gpu.DefaultWindow(0).Address
+	at := gpu.DefaultWindow(0, 1).Address
 	if n := len(m.ranges); n > 0 {
 		at = m.ranges[n-1].End() + gpu.ChunkBytes
 	}

@@ -102,7 +102,7 @@ func openRemote(t testing.TB, chunks int, options remoteOptions) *machine {
 	}
 	digester := m.memory.(gpu.Digester)
 	const far = 1 << 39 // from the program's memory
-	base := gpu.DefaultWindow(0).Address
+	base := gpu.DefaultWindow(0, 1).Address
 	if options.kernel {
 		area := gpu.Range{Address: base + far - gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 		must(t, m.memory.Map(area))

@@ -23,7 +23,7 @@ func must(t testing.TB, err error) {
 }
 
 // base is where the memory of the tests lies.
-var base = gpu.DefaultWindow(0).Address
+var base = gpu.DefaultWindow(0, 1).Address
 
 func at(chunk int) uint64 { return base + uint64(chunk)*gpu.ChunkBytes }
 

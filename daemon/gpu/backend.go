@@ -44,14 +44,6 @@ func Driver(devices []DeviceInfo) int32 {
 	return min(devices[0].DriverVersion, NewestDriver)
 }
 
-// Place is where the memory of the device with this ordinal lies.
-func (d DeviceInfo) Place(ordinal int) Range {
-	if d.Window == (Range{}) {
-		return DefaultWindow(ordinal)
-	}
-	return d.Window
-}
-
 // ContextOptions says where a context's memory lies and where its side effects go.
 type ContextOptions struct {
 	// Window is where the session will place device memory: whole chunks, the same for all contexts of a device, apart

@@ -204,12 +204,13 @@ func (c *caller) node(anyType bool) uint64 {
 
 // learn remembers what a reply or an answer in memory names.
 func (c *caller) learn(data []byte) {
+	allocated, _ := gpu.Split(gpu.DefaultWindow(0, 1))
 	for ; len(data) >= 8; data = data[8:] {
 		v := binary.LittleEndian.Uint64(data)
 		switch kind := abi.Handle(v).Kind(); {
 		case kind != abi.KindNone:
 			c.handles[kind] = append(c.handles[kind], v)
-		case v>>44 == gpu.DefaultWindow(0).Address>>44 && v>>39&1 == 0: // nothing is at reserved addresses yet
+		case allocated.Contains(gpu.Range{Address: v, Bytes: 1}): // nothing is at reserved addresses yet
 			c.addresses = append(c.addresses, v)
 		case v>>44 == 6:
 			c.pinned = append(c.pinned, v)

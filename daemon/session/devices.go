@@ -80,7 +80,7 @@ func (s *Session) wake(d *device) error {
 		return nil
 	}
 	return s.connect(d, gpu.Continuation{}, func(memory gpu.Memory) (*heap.Heap, error) {
-		lower, _ := heap.Split(d.window)
+		lower, _ := gpu.Split(d.window)
 		return heap.New(lower, memory), nil
 	})
 }
@@ -170,7 +170,7 @@ func (r *restoring) windows() error {
 	taken := []gpu.Range{{Address: r.s.options.Arena.Address(), Bytes: uint64(len(r.s.options.Arena.Bytes()))}}
 	for i, d := range r.s.devices {
 		w := r.in.Devices[i].Window
-		if w.Bytes == 0 || w.Bytes > gpu.WindowBytes || w.Address > addressLimit-w.Bytes || (w.Address|w.Bytes)%gpu.ChunkBytes != 0 {
+		if w.Bytes == 0 || w.Bytes > gpu.MostWindowBytes || w.Address > addressLimit-w.Bytes || (w.Address|w.Bytes)%gpu.ChunkBytes != 0 {
 			return damaged("GPU %d cannot have had addresses %#x+%#x", i, w.Address, w.Bytes)
 		}
 		for _, other := range taken {
@@ -205,7 +205,7 @@ func (r *restoring) device(d *device, in *saved.Device, open bool) error {
 		if r.s.options.Backing != nil {
 			backing = r.s.options.Backing(d.ordinal, memory)
 		}
-		lower, _ := heap.Split(d.window)
+		lower, _ := gpu.Split(d.window)
 		return heap.Restore(lower, backing, live, in.Spare)
 	})
 }

@@ -21,7 +21,7 @@ func (chunkless) Map(gpu.Range) error   { return nil }
 func (chunkless) Unmap(gpu.Range) error { return nil }
 
 func newModelDriver() *modelDriver {
-	return &modelDriver{heap.New(gpu.DefaultWindow(0), chunkless{})}
+	return &modelDriver{heap.New(gpu.DefaultWindow(0, 1), chunkless{})}
 }
 
 // come loads code of a size and returns where it lies.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -54,20 +55,24 @@ func TestRandomCalls(t *testing.T) {
 		sessions = 4
 	}
 	for seed := range uint64(sessions) {
-		p := softProgram(t, "soft:1,memory=256MiB", 8<<20)
-		n := &nonsense{Rand: rand.New(rand.NewPCG(seed, 1)), memory: p.alloc(1 << 20)}
-		p.callback = func(callback wire.Callback) { p.session.callbacks.finish(callback.ID) }
-		module := p.load(doubleText)
-		p.ok(abi.CallModuleGetFunction, &wire.ModuleGetFunction{Hmod: module, Name: "double"}, &wire.ModuleGetFunctionReply{})
-		p.stream(0)
-		p.event()
-		all := abi.Calls()
-		for range calls {
-			p.postRaw(all[n.IntN(len(all))], n)
-		}
-		// It may have lost its context, not its life.
-		p.ok(abi.CallPing, nil, nil)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { randomCalls(t, seed, calls) })
 	}
+}
+
+func randomCalls(t *testing.T, seed uint64, calls int) {
+	p := softProgram(t, "soft:1,memory=256MiB", 8<<20)
+	n := &nonsense{Rand: rand.New(rand.NewPCG(seed, 1)), memory: p.alloc(1 << 20)}
+	p.callback = func(callback wire.Callback) { p.session.callbacks.finish(callback.ID) }
+	module := p.load(doubleText)
+	p.ok(abi.CallModuleGetFunction, &wire.ModuleGetFunction{Hmod: module, Name: "double"}, &wire.ModuleGetFunctionReply{})
+	p.stream(0)
+	p.event()
+	all := abi.Calls()
+	for range calls {
+		p.postRaw(all[n.IntN(len(all))], n)
+	}
+	// It may have lost its context, not its life.
+	p.ok(abi.CallPing, nil, nil)
 }
 
 // postRaw sends bytes as a call.

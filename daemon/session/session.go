@@ -137,7 +137,7 @@ func newSession(options Options) (*Session, error) {
 		return nil, &gpu.Error{Op: "open session", Code: abi.NoDevice, Detail: "the backend has no GPU"}
 	}
 	for ordinal, info := range infos {
-		s.devices = append(s.devices, &device{ordinal: ordinal, info: info, window: info.Place(ordinal)})
+		s.devices = append(s.devices, &device{ordinal: ordinal, info: info, window: gpu.WindowOf(infos, ordinal)})
 	}
 	s.newSpace()
 	return s, nil
@@ -147,7 +147,7 @@ func newSession(options Options) (*Session, error) {
 func (s *Session) newSpace() {
 	var forProgram, forGuests []gpu.Range
 	for _, d := range s.devices {
-		_, upper := heap.Split(d.window)
+		_, upper := gpu.Split(d.window)
 		guests := upper.Bytes / 16 &^ (gpu.ChunkBytes - 1)
 		upper.Bytes -= guests
 		forProgram = append(forProgram, upper)

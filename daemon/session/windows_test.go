@@ -123,7 +123,7 @@ func reviveOld(t *testing.T, data []byte, chunks map[uint64][]byte) (*program, e
 func TestRestoreOldWindow(t *testing.T) {
 	data, chunks := readOld(t)
 	in, err := saved.Decode(data)
-	if err != nil || in.Devices[0].Window != oldWindow || oldWindow == gpu.DefaultWindow(0) {
+	if err != nil || in.Devices[0].Window != oldWindow || oldWindow == gpu.DefaultWindow(0, 1) {
 		t.Fatalf("%v, %v: no old session", in.Devices, err)
 	}
 	q, err := reviveOld(t, data, chunks)
@@ -173,12 +173,12 @@ func TestRestoreRefusesWindows(t *testing.T) {
 	data, chunks := readOld(t)
 	for name, window := range map[string]gpu.Range{
 		"none":           {},
-		"too large":      {Address: oldWindow.Address, Bytes: 2 << 40},
+		"too large":      {Address: oldWindow.Address, Bytes: 2 * gpu.MostWindowBytes},
 		"beyond all":     {Address: 1 << 47, Bytes: 1 << 40},
 		"around the end": {Address: 1<<64 - 1<<40, Bytes: 1 << 40},
 		"half a chunk":   {Address: oldWindow.Address + gpu.ChunkBytes/2, Bytes: 1 << 39},
 		"on the arena":   {Address: arenaBase - 1<<39, Bytes: 1 << 40},
-		"elsewhere":      gpu.DefaultWindow(0),
+		"elsewhere":      gpu.DefaultWindow(0, 1),
 	} {
 		in, err := saved.Decode(data)
 		if err != nil {

@@ -80,7 +80,7 @@ func (w *Worker) begin(live *link) error {
 		DriverVersion: uint32(gpu.Driver(w.backend.Devices())),
 	}
 	for ordinal, info := range w.backend.Devices() {
-		window := info.Place(ordinal)
+		window := gpu.WindowOf(w.backend.Devices(), ordinal)
 		header.Devices = append(header.Devices, wire.Device{
 			Name: info.Name, UUID: info.UUID, MemoryBytes: info.MemoryBytes, Attributes: info.Attributes,
 			Window: window.Address, WindowBytes: window.Bytes,

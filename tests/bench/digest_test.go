@@ -68,7 +68,7 @@ func kernelAgrees(t *testing.T, f digest.Func, key gpu.DigestKey) (chunks int) {
 	defer backend.Close()
 	device, err := backend.NewContext(0, gpu.ContextOptions{})
 	must(err)
-	area := gpu.Range{Address: gpu.DefaultWindow(0).Address, Bytes: gpu.ChunkBytes}
+	area := gpu.Range{Address: gpu.DefaultWindow(0, 1).Address, Bytes: gpu.ChunkBytes}
 	must(device.Memory().Map(area))
 	kernel, err := digest.Load(device, area, 0)
 	must(err)

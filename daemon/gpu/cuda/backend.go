@@ -84,8 +84,11 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 		return nil, &gpu.Error{Op: "create context", Code: abi.Deinitialized}
 	}
 	d := b.devices[ordinal]
-	if w := options.Window; w != (gpu.Range{}) && w != d.window {
-		if err := b.move(d, w); err != nil {
+	if options.Window == (gpu.Range{}) {
+		options.Window = b.infos[ordinal].Window
+	}
+	if options.Window != d.window {
+		if err := b.move(d, options.Window); err != nil {
 			return nil, fmt.Errorf("create context: %w", err)
 		}
 	}
@@ -111,14 +114,14 @@ func (b *Backend) Close() error {
 		errs = append(errs, c.Close())
 	}
 	for _, d := range b.devices {
-		if d.spare != 0 && !b.lost.Load() {
+		if b.lost.Load() {
+			break
+		}
+		if d.spare != 0 {
 			errs = append(errs, b.driver.End(d.spare))
 			d.spare = 0
 		}
-		if d.window.Bytes > 0 && !b.lost.Load() {
-			errs = append(errs, b.driver.Unreserve(d.window.Address, d.window.Bytes))
-			d.window = gpu.Range{}
-		}
+		errs = append(errs, d.giveUp())
 	}
 	return errors.Join(errs...)
 }

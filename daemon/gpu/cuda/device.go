@@ -134,27 +134,25 @@ func (b *Backend) newDevice(ordinal int32) (*device, error) {
 	if granule == 0 || gpu.ChunkBytes%granule != 0 {
 		return nil, fmt.Errorf("%w: memory comes in pieces of %d bytes", ErrUnfit, granule)
 	}
-	return d, d.reserve()
+	return d, d.reserve(len(b.infos))
 }
 
-// The sizes of windows that are tried.
-const (
-	mostWindowBytes  = 1 << 40
-	leastWindowBytes = 64 << 30
-	// Windows lie where programs look for memory of GPUs: in one of so many places, each device's first choice its own.
-	mostWindows = 24
-	windowStep  = 8
-)
+// leastWindowBytes is the smallest window that is tried.
+const leastWindowBytes = 64 << 30
 
-// reserve finds a window of addresses: the default one if it can be had, then smaller ones, then others.
-func (d *device) reserve() error {
+// reserve finds a window of addresses for one of so many devices: the default one if it can be had, then others of its size, each
+// device's first choice its own, then smaller ones.
+func (d *device) reserve(count int) error {
+	most := gpu.DefaultWindow(int(d.ordinal), count).Bytes
+	places := gpu.Windows(most)
 	var failed error
-	for bytes := uint64(mostWindowBytes); bytes >= leastWindowBytes; bytes /= 2 {
-		for slot := int(d.ordinal); slot < mostWindows; slot += windowStep {
-			first := gpu.DefaultWindow(slot).Address
-			// Under another phosd, addresses can be had in the upper half only; half of that is left for memory apart.
-			for _, most := range []gpu.Range{{Address: first, Bytes: mostWindowBytes}, {Address: first + mostWindowBytes/2, Bytes: mostWindowBytes / 4}} {
-				if failed = d.take(gpu.Range{Address: most.Address, Bytes: min(bytes, most.Bytes)}); failed == nil {
+	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
+		for slot := int(d.ordinal); slot < len(places); slot += count {
+			place := places[slot]
+			// Under another phosd, addresses can be had in the upper part only; half of that is left for memory apart.
+			_, upper := gpu.Split(place)
+			for _, r := range []gpu.Range{{Address: place.Address, Bytes: bytes}, {Address: upper.Address, Bytes: min(bytes, upper.Bytes/2)}} {
+				if failed = d.take(r); failed == nil {
 					return nil
 				}
 			}
@@ -206,26 +204,44 @@ func (d *device) take(want gpu.Range) error {
 	return nil
 }
 
-// move gives a device the window that a session needs. The backend's mu is held.
+// move gives a device the window that a session needs, and takes it from devices that are not in use: a session that was saved
+// where there were fewer GPUs had wider ones. The backend's mu is held.
 func (b *Backend) move(d *device, want gpu.Range) error {
 	if b.using(d) {
 		return fmt.Errorf("GPU %d has another address window already: %w", d.ordinal, abi.InvalidValue)
 	}
-	had := d.window
-	if err := b.driver.Unreserve(had.Address, had.Bytes); err != nil {
-		return fmt.Errorf("give up the addresses of GPU %d: %w", d.ordinal, err)
+	had := map[*device]gpu.Range{}
+	for _, other := range b.devices {
+		if w := other.window; other == d || w.Address < want.End() && want.Address < w.End() && !b.using(other) {
+			had[other] = w
+			if err := other.giveUp(); err != nil {
+				return fmt.Errorf("give up the addresses of GPU %d: %w", other.ordinal, err)
+			}
+		}
 	}
 	err := d.take(want)
 	if err == nil {
 		b.infos[d.ordinal].Window = want
 		return nil
 	}
-	if d.take(had) != nil {
-		d.window = gpu.Range{}
+	for other, w := range had {
+		if w.Bytes > 0 {
+			_ = other.take(w) // where it cannot be had again, a session that wants it is told
+		}
 	}
 	return &gpu.Error{
 		Op: fmt.Sprintf("reserve addresses %#x to %#x on GPU %d", want.Address, want.End(), d.ordinal), Code: gpu.Code(err), Detail: err.Error(),
 	}
+}
+
+// giveUp gives the window back, if there is one.
+func (d *device) giveUp() error {
+	had := d.window
+	d.window = gpu.Range{}
+	if had.Bytes == 0 {
+		return nil
+	}
+	return d.driver.Unreserve(had.Address, had.Bytes)
 }
 
 // withheld are attributes that say of a device what programs under phos cannot have of it: the session refuses the calls.

@@ -30,7 +30,7 @@ func openDevice(t testing.TB, chunks, multiprocessors int, areaBytes uint64) *de
 	t.Cleanup(func() { must(t, backend.Close()) })
 	context, err := backend.NewContext(0, gpu.ContextOptions{})
 	must(t, err)
-	d := &device{t: t, memory: context.Memory(), base: gpu.DefaultWindow(0).Address}
+	d := &device{t: t, memory: context.Memory(), base: gpu.DefaultWindow(0, 1).Address}
 	must(t, d.memory.Map(gpu.Range{Address: d.base, Bytes: uint64(chunks+1) * gpu.ChunkBytes}))
 	d.kernel, err = digest.Load(context, gpu.Range{Address: d.at(chunks), Bytes: areaBytes}, multiprocessors)
 	must(t, err)
@@ -136,7 +136,7 @@ func TestArea(t *testing.T) {
 	defer backend.Close()
 	context, err := backend.NewContext(0, gpu.ContextOptions{})
 	must(t, err)
-	base := gpu.DefaultWindow(0).Address
+	base := gpu.DefaultWindow(0, 1).Address
 	for _, area := range []gpu.Range{{}, {Address: base, Bytes: 24656}, {Address: base + 8, Bytes: gpu.ChunkBytes}} {
 		if _, err := digest.Load(context, area, 0); gpu.Code(err) != abi.InvalidValue {
 			t.Errorf("%+v: %v", area, err)

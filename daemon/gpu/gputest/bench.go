@@ -36,10 +36,7 @@ func newBench(t *testing.T, backend gpu.Backend) *bench {
 
 // windowOf is where the first device can have its memory.
 func windowOf(backend gpu.Backend) gpu.Range {
-	if w := backend.Devices()[0].Window; w != (gpu.Range{}) {
-		return w
-	}
-	return gpu.DefaultWindow(0)
+	return gpu.WindowOf(backend.Devices(), 0)
 }
 
 func (b *bench) newContext() gpu.Context {

@@ -21,7 +21,7 @@ func newNeighbour(t *testing.T, b *bench) *neighbour {
 	}
 	c, err := b.backend.NewContext(1, gpu.ContextOptions{})
 	b.must(err)
-	n := &neighbour{c, c.Memory(), gpu.Range{Address: devices[1].Place(1).Address, Bytes: 2 * gpu.ChunkBytes}}
+	n := &neighbour{c, c.Memory(), gpu.Range{Address: gpu.WindowOf(devices, 1).Address, Bytes: 2 * gpu.ChunkBytes}}
 	b.must(n.memory.Map(n.home))
 	return n
 }

@@ -34,7 +34,7 @@ func openDevice(t *testing.T, chunks int) *device {
 	must(t, err)
 	stream, err := context.NewStream(gpu.StreamOptions{})
 	must(t, err)
-	d := &device{t: t, memory: context.Memory(), base: gpu.DefaultWindow(0).Address}
+	d := &device{t: t, memory: context.Memory(), base: gpu.DefaultWindow(0, 1).Address}
 	d.room = shadow.NewRoom(&apart{Memory: d.memory}, strict{stream})
 	must(t, d.mapped(d.chunks(0, chunks)))
 	return d
@@ -66,7 +66,7 @@ type apart struct {
 }
 
 // far is where it lies.
-var far = gpu.DefaultWindow(0).Address + 1<<39
+var far = gpu.DefaultWindow(0, 1).Address + 1<<39
 
 func (a *apart) Alloc(bytes uint64) (uint64, error) {
 	a.mu.Lock()

@@ -93,7 +93,7 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 		return nil, &gpu.Error{Op: "create context", Code: abi.InvalidDevice, Detail: fmt.Sprintf("no device %d", ordinal)}
 	}
 	if options.Window == (gpu.Range{}) {
-		options.Window = gpu.DefaultWindow(ordinal)
+		options.Window = gpu.WindowOf(b.infos, ordinal)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,7 +36,7 @@ func newTestStream(t testing.TB, c gpu.Context) gpu.Stream {
 }
 
 func chunks(ordinal, first, n int) gpu.Range {
-	return gpu.Range{Address: gpu.DefaultWindow(ordinal).Address + uint64(first)*gpu.ChunkBytes, Bytes: uint64(n) * gpu.ChunkBytes}
+	return gpu.Range{Address: gpu.DefaultWindow(ordinal, 2).Address + uint64(first)*gpu.ChunkBytes, Bytes: uint64(n) * gpu.ChunkBytes}
 }
 
 // TestLedger has two backends on one ledger, as two workers are.

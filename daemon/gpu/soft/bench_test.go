@@ -75,7 +75,7 @@ func (p plain) WriteAt(in []byte, at int64) (int, error) { return copy(p[at:], i
 func BenchmarkCopy(b *testing.B) {
 	c, s := benchContext(b)
 	for _, size := range []uint64{64 << 10, 1 << 20, 16 << 20, 64 << 20} {
-		base := gpu.DefaultWindow(0).Address
+		base := gpu.DefaultWindow(0, 1).Address
 		span := (size + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
 		r := gpu.Range{Address: base, Bytes: 2 * span}
 		if err := c.Memory().Map(r); err != nil {

@@ -82,7 +82,7 @@ func TestLibraryCode(t *testing.T) {
 	var placed []string
 	place := func(name string, bytes, _ uint64) (uint64, error) {
 		placed = append(placed, name)
-		return gpu.DefaultWindow(0).Address + uint64(len(placed))<<24, nil
+		return gpu.DefaultWindow(0, 1).Address + uint64(len(placed))<<24, nil
 	}
 	m, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text}}, gpu.LoadOptions{Place: place})
 	if err != nil {

@@ -7,13 +7,6 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Split divides the window of a GPU: below, the heap's memory lies where the session says, above, the program reserves
-// addresses and says itself what lies there.
-func Split(window gpu.Range) (heap, program gpu.Range) {
-	half := window.Bytes / 2 &^ (gpu.ChunkBytes - 1)
-	return gpu.Range{Address: window.Address, Bytes: half}, gpu.Range{Address: window.Address + half, Bytes: window.Bytes - half}
-}
-
 // Addresses hands out ranges of whole chunks in which there is no memory. It is not safe for concurrent use.
 type Addresses struct{ free freeList }
 

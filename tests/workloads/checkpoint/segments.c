@@ -1,6 +1,7 @@
 /* segments STEPS MICROSECONDS: memory that grows, shrinks and moves at addresses which the program
  * has reserved, as the allocators of frameworks do it; one allocation at two addresses, one without
- * any; and memory of files that kernels reach. Each step is checked. It rests between steps and
+ * any; segments of more addresses than a large GPU has memory, with memory here and there; and
+ * memory of files that kernels reach. Each step is checked. It rests between steps and
  * ends with status 7, but not before there is the file that HOLD names. */
 #define _GNU_SOURCE
 #include "../driver/mapping.h"
@@ -27,6 +28,8 @@ static const char ptx[] =
 #define MIB ((size_t)1 << 20)
 enum { PIECES = 24, WORDS = 64 };
 enum { RESERVED = 512, PIECE = 2, MOVING = 4, PAGES = 20, PAGE = 4096 };
+/* As on a GPU of 141 GiB: 9/8 of that for each stream, and for small and for large memory. */
+enum { WIDES = 6, WIDE = 159 * 1024 };
 #define STRIDE ((unsigned)(PIECE * MIB / WORDS))
 
 /* Words of one piece of memory that kernels touch, as they must be. */
@@ -53,6 +56,13 @@ static struct {
 	CUdeviceptr place;
 	unsigned want[WORDS];
 } hidden;
+
+/* Reservations with one piece each, somewhere. */
+static struct {
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr base, at;
+	unsigned want[WORDS];
+} wide[WIDES];
 
 /* Memory of files: one without a name keeps its content, one with a name is filled at each step. */
 static unsigned *nameless, *named;
@@ -173,6 +183,21 @@ static void step_moving(unsigned number)
 	}
 }
 
+static void step_wide(unsigned number)
+{
+	unsigned one = pick(WIDES);
+	if (pick(2)) {
+		CU(D(cuMemUnmap)(wide[one].at, PIECE * MIB));
+		wide[one].at = wide[one].base + pick(WIDE / PIECE) * PIECE * MIB;
+		map(wide[one].at, PIECE * MIB, wide[one].handle, &both);
+	}
+	run_add(wide[one].at, STRIDE, number);
+	expect_add(wide[one].want, number);
+	CU(D(cuStreamSynchronize)(stream));
+	for (unsigned i = 0; i < WIDES; i++)
+		check(wide[i].at, STRIDE, wide[i].want);
+}
+
 static void step_files(unsigned number)
 {
 	const unsigned stride = PAGES * PAGE / WORDS;
@@ -205,6 +230,20 @@ static unsigned *share(int fd)
 	return memory;
 }
 
+static void begin_wide(void)
+{
+	for (unsigned i = 0; i < WIDES; i++) {
+		wide[i].handle = memory(PIECE * MIB);
+		wide[i].base = reserve(WIDE);
+		/* The first at the beginning, the last at the end. */
+		wide[i].at = wide[i].base + WIDE / PIECE * i / (WIDES - 1) * PIECE * MIB;
+		if (i == WIDES - 1)
+			wide[i].at -= PIECE * MIB;
+		map(wide[i].at, PIECE * MIB, wide[i].handle, &both);
+		CU(D(cuMemsetD2D32)(wide[i].at, STRIDE, 0, 1, WORDS));
+	}
+}
+
 static void begin(void)
 {
 	CUdevice device;
@@ -229,6 +268,7 @@ static void begin(void)
 	map(hidden.place, PIECE * MIB, hidden.handle, &both);
 	CU(D(cuMemsetD2D32)(hidden.place, STRIDE, 0, 1, WORDS));
 	CU(D(cuMemUnmap)(hidden.place, PIECE * MIB));
+	begin_wide();
 	nameless = share(memfd_create("nameless", 0));
 	named = share(open("named", O_RDWR | O_CREAT, 0600));
 	CU(D(cuCtxSynchronize)());
@@ -242,6 +282,7 @@ int main(int count, char **arguments)
 	for (unsigned number = 0; number < steps; number++) {
 		step_pieces(number);
 		step_moving(number);
+		step_wide(number);
 		step_files(number);
 		CHECK(printf("step %u %08x\n", number, random_state + moving.want[5]) > 0);
 		CHECK(fflush(stdout) == 0);

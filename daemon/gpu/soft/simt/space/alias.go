@@ -76,7 +76,7 @@ func find(aliases []alias, address uint64) (int, bool) {
 // anyMapped reports whether any chunk of a range has memory of its own. mu is held.
 func (m *Memory) anyMapped(r gpu.Range) bool {
 	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
-		if i := at - m.window.Address; i < m.window.Bytes && m.states[i/gpu.ChunkBytes].Load() != unmapped {
+		if i := at - m.window.Address; i < m.window.Bytes && m.states.load(i/gpu.ChunkBytes) != unmapped {
 			return true
 		}
 	}

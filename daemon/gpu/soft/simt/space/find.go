@@ -38,7 +38,7 @@ func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) 
 
 // findInWindow looks into the window of home, and where that has nothing, among the aliases.
 func (m *Memory) findInWindow(home *Memory, reader *Reader, address uint64, write bool) (Span, error) {
-	if home.states[(address-home.window.Address)/gpu.ChunkBytes].Load() == unmapped {
+	if home.states.load((address-home.window.Address)/gpu.ChunkBytes) == unmapped {
 		return m.findAlias(reader, address, write)
 	}
 	return home.findChunk(reader, address, write)
@@ -47,7 +47,7 @@ func (m *Memory) findInWindow(home *Memory, reader *Reader, address uint64, writ
 func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, error) {
 	i := (address - m.window.Address) / gpu.ChunkBytes
 	for {
-		switch state := m.states[i].Load(); {
+		switch state := m.states.load(i); {
 		case state == unmapped:
 			return Span{}, abi.IllegalAddress
 		case state == absent:
@@ -58,7 +58,7 @@ func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, er
 				return Span{}, err
 			}
 		case write && state < written:
-			m.states[i].CompareAndSwap(state, written)
+			m.states.at(i).CompareAndSwap(state, written)
 		default:
 			return m.spanAround(i, write, m.touched(reader, i)), nil
 		}
@@ -73,10 +73,10 @@ func (m *Memory) spanAround(i uint64, write bool, touches *record) Span {
 		need = written
 	}
 	first, end := i, i+1
-	for first > 0 && i-first < reachChunks && m.states[first-1].Load() >= need && touches.has(first-1) {
+	for first > 0 && i-first < reachChunks && m.states.load(first-1) >= need && touches.has(first-1) {
 		first--
 	}
-	for end < uint64(len(m.states)) && end-i < reachChunks && m.states[end].Load() >= need && touches.has(end) {
+	for end < m.window.Bytes/gpu.ChunkBytes && end-i < reachChunks && m.states.load(end) >= need && touches.has(end) {
 		end++
 	}
 	return Span{m.window.Address + first*gpu.ChunkBytes, m.data[first*gpu.ChunkBytes : end*gpu.ChunkBytes]}

@@ -50,7 +50,7 @@ func (m *Memory) bring(i uint64) error {
 	if err != nil {
 		p.err = fmt.Errorf("fill chunk at %#x: %w", address, err)
 	} else {
-		m.states[i].Store(max(clean, m.mapped))
+		m.states.at(i).Store(max(clean, m.mapped))
 		delete(m.pending, i)
 	}
 	close(p.done)

@@ -19,7 +19,7 @@ func (m *Memory) inStates(r gpu.Range, least, most uint32) []uint64 {
 	}
 	found := make([]uint64, (end-first+63)/64)
 	for i := first; i < end; i++ {
-		if state := m.states[i].Load(); state >= least && state <= most {
+		if state := m.states.load(i); state >= least && state <= most {
 			found[(i-first)/64] |= 1 << ((i - first) % 64)
 		}
 	}
@@ -37,7 +37,7 @@ func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
 	cleared := make([]uint64, (end-first+63)/64)
 	changed := false
 	for i := first; i < end; i++ {
-		if m.states[i].CompareAndSwap(written, clean) {
+		if m.states.load(i) == written && m.states.at(i).CompareAndSwap(written, clean) {
 			cleared[(i-first)/64] |= 1 << ((i - first) % 64)
 			changed = true
 		}
@@ -47,7 +47,7 @@ func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
 	}
 	for i := first; i < end; i++ {
 		if cleared[(i-first)/64]&(1<<((i-first)%64)) != 0 {
-			m.states[i].CompareAndSwap(clean, written)
+			m.states.at(i).CompareAndSwap(clean, written)
 		}
 	}
 	return make([]uint64, len(cleared))

@@ -28,7 +28,7 @@ type Memory struct {
 	window gpu.Range
 	// reserved is the whole reservation, data the part of it that is aligned to chunks and as long as the window.
 	reserved, data []byte
-	states         []atomic.Uint32
+	states         table
 
 	hosts   atomic.Pointer[[]hostRegion]
 	peers   atomic.Pointer[[]*Memory]
@@ -64,7 +64,7 @@ func New(window gpu.Range) (*Memory, error) {
 		window:   window,
 		reserved: reserved,
 		data:     reserved[skip : skip+window.Bytes],
-		states:   make([]atomic.Uint32, window.Bytes/gpu.ChunkBytes),
+		states:   newTable(window.Bytes / gpu.ChunkBytes),
 		mapped:   fresh,
 		pending:  map[uint64]*pendingChunk{},
 	}
@@ -109,7 +109,7 @@ func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
 		return fmt.Errorf("map %#x+%#x, where other memory is shown: %w", r.Address, r.Bytes, abi.AlreadyMapped)
 	}
 	for i := first; i < end; i++ {
-		if m.states[i].Load() != unmapped {
+		if m.states.load(i) != unmapped {
 			return fmt.Errorf("map %#x+%#x: chunk %d is mapped: %w", r.Address, r.Bytes, i, abi.AlreadyMapped)
 		}
 	}
@@ -119,7 +119,7 @@ func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
 		if fill != nil {
 			m.pending[i] = &pendingChunk{fill: fill, done: make(chan struct{})}
 		}
-		m.states[i].Store(state)
+		m.states.at(i).Store(state)
 	}
 	return nil
 }
@@ -134,13 +134,13 @@ func (m *Memory) Unmap(r gpu.Range) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := first; i < end; i++ {
-		if m.states[i].Load() == unmapped {
+		if m.states.load(i) == unmapped {
 			return fmt.Errorf("unmap %#x+%#x: chunk %d: %w", r.Address, r.Bytes, i, abi.NotMapped)
 		}
 	}
 	others := map[uint64]uint32{} // states of chunks whose memory is not this window's own
 	for i := first; i < end; i++ {
-		if state := m.states[i].Swap(unmapped); state >= shared {
+		if state := m.states.at(i).Swap(unmapped); state >= shared {
 			others[i] = state
 		}
 		delete(m.pending, i)

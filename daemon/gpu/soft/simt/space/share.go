@@ -99,7 +99,7 @@ func newSharedFile(bytes uint64) (*os.File, error) {
 // shareChunk moves one chunk. sharing.mu is held.
 func (m *Memory) shareChunk(i uint64, f *sharedFile) error {
 	for {
-		switch state := m.states[i].Load(); {
+		switch state := m.states.load(i); {
 		case state == unmapped:
 			return abi.NotMapped
 		case state >= shared:
@@ -120,7 +120,7 @@ func (m *Memory) shareChunk(i uint64, f *sharedFile) error {
 func (m *Memory) takeAway(i uint64, state uint32) *pendingChunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.states[i].CompareAndSwap(state, absent) {
+	if !m.states.at(i).CompareAndSwap(state, absent) {
 		return nil
 	}
 	p := &pendingChunk{started: true, done: make(chan struct{})}
@@ -141,7 +141,7 @@ func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.states[i].Store(state)
+	m.states.at(i).Store(state)
 	delete(m.pending, i)
 	close(p.done)
 	if err == nil {
@@ -188,7 +188,7 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 		return fmt.Errorf("adopt %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.MapFailed)
 	}
 	for i := first; i < end; i++ {
-		m.states[i].Store(adopted)
+		m.states.at(i).Store(adopted)
 	}
 	return nil
 }

@@ -333,3 +333,41 @@ func TestNothingHeldUpByStanding(t *testing.T) {
 		t.Errorf("cleared %b when the store is over", cleared[0])
 	}
 }
+
+// TestWideWindow: what a window costs goes by the memory in it, at both ends of the addresses.
+func TestWideWindow(t *testing.T) {
+	const chunks = gpu.MostWindowBytes / gpu.ChunkBytes
+	m := newMemory(t, chunks)
+	for _, first := range []uint64{0, 7*partChunks - 1, chunks - 2} { // the second lies in two parts of the table
+		r, at := chunk(first, 2), int64(base+(first+1)*gpu.ChunkBytes-1)
+		if _, err := m.ReadAt(make([]byte, 1), at); !errors.Is(err, abi.IllegalAddress) {
+			t.Errorf("read of unmapped memory: %v", err)
+		}
+		if err := m.Map(r); err != nil {
+			t.Fatal(err)
+		}
+		m.RecordTouches(true)
+		if _, err := m.WriteAt([]byte{1, 2}, at); err != nil {
+			t.Error(err)
+		}
+		if got := m.Touches(); len(got) != 2 || got[0] != r.Address || got[1] != r.Address+gpu.ChunkBytes {
+			t.Errorf("touched were %#x", got)
+		}
+		m.RecordTouches(false)
+		if marks := m.Written(chunk(0, chunks)); marks[first/64]>>(first%64)&1 == 0 || marks[(first+1)/64]>>((first+1)%64)&1 == 0 {
+			t.Errorf("chunks %d and %d are not marked", first, first+1)
+		}
+		if err := m.Unmap(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := 0
+	for i := range m.states {
+		if m.states[i].Load() != nil {
+			made++
+		}
+	}
+	if made != 4 {
+		t.Errorf("%d parts of the table were made for 6 chunks", made)
+	}
+}

@@ -13,10 +13,10 @@ import (
 type record struct {
 	next atomic.Uint32
 	// order is 0 for a chunk that was not touched, else its place, from 1.
-	order []atomic.Uint32
+	order table
 }
 
-func (r *record) has(i uint64) bool { return r == nil || r.order[i].Load() != 0 }
+func (r *record) has(i uint64) bool { return r == nil || r.order.load(i) != 0 }
 
 // touched records the touch of a chunk, and returns the record that is being made, nil for none.
 func (m *Memory) touched(reader *Reader, i uint64) *record {
@@ -24,8 +24,8 @@ func (m *Memory) touched(reader *Reader, i uint64) *record {
 	if r == nil || reader.viewing {
 		return nil
 	}
-	if r.order[i].Load() == 0 {
-		r.order[i].CompareAndSwap(0, r.next.Add(1))
+	if place := r.order.at(i); place.Load() == 0 {
+		place.CompareAndSwap(0, r.next.Add(1))
 	}
 	return r
 }
@@ -38,7 +38,7 @@ func (m *Memory) RecordTouches(on bool) {
 		m.record.Store(nil)
 		return
 	}
-	m.last = &record{order: make([]atomic.Uint32, len(m.states))}
+	m.last = &record{order: newTable(m.window.Bytes / gpu.ChunkBytes)}
 	m.record.Store(m.last)
 	// Spans that were found before are wider than what is recorded. What they touch is missing in an order that is only advice.
 	retireSoon()
@@ -56,11 +56,9 @@ func (m *Memory) Touches() []uint64 {
 		address uint64
 	}
 	var touches []touch
-	for i := range m.last.order {
-		if place := m.last.order[i].Load(); place != 0 {
-			touches = append(touches, touch{place, m.window.Address + uint64(i)*gpu.ChunkBytes})
-		}
-	}
+	m.last.order.each(func(i uint64, place uint32) {
+		touches = append(touches, touch{place, m.window.Address + i*gpu.ChunkBytes})
+	})
 	slices.SortFunc(touches, func(a, b touch) int { return cmp.Compare(a.place, b.place) })
 	addresses := make([]uint64, len(touches))
 	for i, t := range touches {

@@ -1,0 +1,83 @@
+package nesting
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestWindowsMove: a session that was saved elsewhere has the windows that it had there, which may lie where those of other GPUs
+// do that nobody uses yet.
+func TestWindowsMove(t *testing.T) {
+	if _, real := lab.Driver(); real {
+		t.Skip("which addresses a driver refuses is known of our own only")
+	}
+	socket, single := os.LookupEnv(innerSocket)
+	if !single {
+		alone(t, inner(t), "^TestWindowsMove$") // the driver stays with its phosd for as long as the process lives
+		return
+	}
+	t.Setenv(rpc.SocketVariable, socket)
+	b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	first, second := b.Devices()[0].Window, b.Devices()[1].Window
+	wide := gpu.Range{Address: first.Address, Bytes: second.End() - first.Address}
+
+	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x3000_0000_0000, Bytes: 1 << 40}}); err == nil {
+		t.Error("a window where the driver has no addresses was granted")
+	}
+	works(t, b, 0, first)() // as if nobody had asked
+	if c, err := b.NewContext(0, gpu.ContextOptions{Window: wide}); err == nil {
+		t.Error("a window over addresses that the driver has not was granted")
+		_ = c.Close()
+	}
+	closeOne := works(t, b, 0, second)
+	if _, err := b.NewContext(1, gpu.ContextOptions{Window: second}); err == nil {
+		t.Error("two GPUs in use have one window")
+	}
+	if _, err := b.NewContext(0, gpu.ContextOptions{Window: first}); err == nil {
+		t.Error("a GPU in use has changed its window")
+	}
+	works(t, b, 1, first)()
+	closeOne()
+	works(t, b, 1, second)()
+	works(t, b, 0, first)()
+}
+
+// works uses a GPU with a window, both ends of it; what it returns closes the context.
+func works(t *testing.T, b gpu.Backend, ordinal int, window gpu.Range) (closeContext func()) {
+	t.Helper()
+	c, err := b.NewContext(ordinal, gpu.ContextOptions{Window: window})
+	if err != nil {
+		t.Fatalf("GPU %d at %#x+%#x: %v", ordinal, window.Address, window.Bytes, err)
+	}
+	for i, at := range []uint64{window.Address, window.End() - gpu.ChunkBytes} {
+		if err := c.Memory().Map(gpu.Range{Address: at, Bytes: gpu.ChunkBytes}); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 2)
+		if _, err := c.Memory().WriteAt([]byte{byte(i), 7}, int64(at)); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Memory().ReadAt(got, int64(at)); err != nil || got[0] != byte(i) || got[1] != 7 {
+			t.Errorf("GPU %d at %#x: %v, %v", ordinal, at, got, err)
+		}
+	}
+	return func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
