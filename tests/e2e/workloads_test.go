@@ -69,6 +69,10 @@ func TestDriverAPI(t *testing.T) {
 			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
 		})
 	}
+	t.Run("page", func(t *testing.T) {
+		lab.RealGPU(t, "a page of the program's is registered once")
+		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "shared.c")), "page").In(t).OK()
+	})
 	t.Run("go", func(t *testing.T) {
 		_, missing := exec.LookPath("go")
 		lab.Need(t, "go", missing)

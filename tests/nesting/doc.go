@@ -1,3 +1,9 @@
 // Package nesting tests the backend for real GPUs without one: its driver is libphos.so, and behind that stands a second phosd
 // with a software GPU.
+//
+// Any other suite runs so with PHOS_TEST_NESTED=1. What cannot hold there is passed over by lab.RealGPU, because it would not hold
+// on real GPUs either: a fault's place is not told, managed variables are refused, the memory that checkpoints keep on a GPU is
+// counted as the program's, and pages that the program registers are registered once, not for each of two parts in one. Nor does an
+// image restore that was made on a software GPU alone, or with windows of another size: the addresses that it needs belong to
+// the inner phosd's own heap, and no driver gives them away. TestRestoreOldWindow in daemon/session has the old windows.
 package nesting

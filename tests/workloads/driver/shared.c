@@ -1,5 +1,6 @@
 /* Memory of files that the program shares, registered so that kernels reach it: a file with a name,
- * one without but still open, and those that have neither. */
+ * one without but still open, and those that have neither. With the argument "page", two parts are
+ * registered that have one in common. */
 #define _GNU_SOURCE
 #include "add.h"
 #include <string.h>
@@ -58,7 +59,18 @@ static void reach(unsigned *memory, int fd)
 	CHECK(D(cuMemHostUnregister)(memory) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 	CHECK(D(cuMemHostGetDevicePointer)(&device, memory, 0) == CUDA_ERROR_INVALID_VALUE);
 
-	/* Parts that neither begin nor end at pages, in one page too. */
+	/* A part that neither begins nor ends at a page. */
+	CU(D(cuMemHostRegister)(memory + 500, 8000, 0));
+	memory[500] = memory[2499] = 10;
+	run_add((CUdeviceptr)(uintptr_t)(memory + 500), 2, 2000);
+	CU(D(cuCtxSynchronize)());
+	CHECK(memory[500] == 12 && memory[2499] == 12);
+	CU(D(cuMemHostUnregister)(memory + 500));
+}
+
+/* Two parts that have a page in common. */
+static void one_page(unsigned *memory)
+{
 	CU(D(cuMemHostRegister)(memory + 3, 100, 0));
 	CU(D(cuMemHostRegister)(memory + 500, 8000, 0));
 	memory[3] = memory[500] = memory[2499] = 10;
@@ -108,7 +120,7 @@ static void forked(unsigned *memory)
 	CU(D(cuMemHostUnregister)(memory));
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
 	CUdevice device;
 	CUcontext context;
@@ -125,6 +137,8 @@ int main(void)
 	unsigned *memory = share(named), *other = share(nameless);
 	reach(memory, named);
 	reach(other, nameless);
+	if (count > 1 && strcmp(arguments[1], "page") == 0)
+		one_page(memory);
 	forked(memory);
 	close(nameless); /* now nothing leads to it */
 	staged(other);
