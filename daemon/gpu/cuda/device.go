@@ -161,7 +161,7 @@ func (d *device) reserve(count int) error {
 			}
 		}
 	}
-	if d.reserveAnywhere() {
+	if d.reserveAnywhere(most) {
 		return nil
 	}
 	return fmt.Errorf("%w: no range of %d bytes of addresses is free below those of programs (%v)", ErrUnfit, uint64(leastWindowBytes), failed)
@@ -170,10 +170,10 @@ func (d *device) reserve(count int) error {
 // programs is from where on programs have their code and what the kernel places.
 const programs = 0x5555_5555_4000
 
-// reserveAnywhere takes what a driver likes to give, of one that takes no wishes. Where programs may have something of their own, a window
-// is of no use.
-func (d *device) reserveAnywhere() bool {
-	for bytes := uint64(mostWindowBytes); bytes >= leastWindowBytes; bytes /= 2 {
+// reserveAnywhere takes what a driver likes to give, at most so much, of one that takes no wishes. Where programs may have something of
+// their own, a window is of no use.
+func (d *device) reserveAnywhere(most uint64) bool {
+	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
 		address, err := d.driver.Reserve(bytes, 0)
 		if err != nil {
 			continue
