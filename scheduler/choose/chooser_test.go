@@ -367,21 +367,3 @@ func TestWhatCannotBeMixed(t *testing.T) {
 		}
 	}
 }
-
-func TestGrid(t *testing.T) {
-	of, err := Grid(DefaultOrders, DefaultAdmissions, order.Parameters{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(of) != 9 || of[0].Name != "las+all" || of[8].Name != "srtf+load:1.4" {
-		t.Errorf("the grid is %+v", of)
-	}
-	if _, err := New(base(0, 0), of, Options{}); err != nil {
-		t.Error(err)
-	}
-	for _, bad := range [][2]string{{"fifo,last", "all"}, {"fifo", "all,load"}, {"", "all"}} {
-		if _, err := Grid(bad[0], bad[1], order.Parameters{}); !errors.Is(err, ErrCandidate) {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
-}
