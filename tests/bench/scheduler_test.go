@@ -59,7 +59,7 @@ func measureScheduler(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jobs := trace(t, b.jobs)
 	for _, d := range disciplines() {
-		took, r := simulated(t, d, jobs)
+		took, r := simulated(t, d, clusterNodes, jobs)
 		rows = append(rows, row{
 			name: fmt.Sprintf("%d jobs: %s", len(jobs), d.name), value: took.Seconds(), unit: "s", most: d.most,
 			note: fmt.Sprintf("%d preemptions, %.0f jobs/s", r.Summary.Preemptions, float64(len(jobs))/took.Seconds()),
@@ -88,7 +88,7 @@ func trace(t *testing.T, n int) []cluster.Job {
 }
 
 // simulated plays jobs, and says how long the core worked for that.
-func simulated(t *testing.T, d discipline, jobs []cluster.Job) (time.Duration, *sim.Result) {
+func simulated(t *testing.T, d discipline, clusterNodes int, jobs []cluster.Job) (time.Duration, *sim.Result) {
 	t.Helper()
 	nodes := make([]cluster.Node, clusterNodes)
 	for i := range nodes {
@@ -114,8 +114,8 @@ func worked(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// longQueue compares what an event costs when so many wait, and when ten times as many do: all come at once. The logarithm grows by a
-// quarter then; the rest is that the processor's caches hold less of it.
+// longQueue compares what an event costs when so many wait, and when ten times as many do: all come at once, to a tenth of the cluster.
+// The logarithm grows by a quarter then; the rest is that the processor's caches hold less of it.
 func longQueue(t *testing.T, d discipline, n int) row {
 	t.Helper()
 	perEvent := func(n int) float64 {
@@ -123,7 +123,7 @@ func longQueue(t *testing.T, d discipline, n int) row {
 		for i := range jobs {
 			jobs[i].Submit = 0
 		}
-		took, r := simulated(t, d, jobs)
+		took, r := simulated(t, d, clusterNodes/10, jobs)
 		return took.Seconds() / float64(2*n+2*r.Summary.Preemptions)
 	}
 	short, long := perEvent(n/10), perEvent(n)
@@ -140,7 +140,7 @@ func manyJobs(t *testing.T, n int) row {
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak counts from now
 		t.Fatal(err)
 	}
-	took, _ := simulated(t, disciplines()[0], trace(t, n))
+	took, _ := simulated(t, disciplines()[0], clusterNodes, trace(t, n))
 	return row{
 		name: fmt.Sprintf("%d jobs: memory", n), value: float64(peak(t)) / (1 << 30), unit: "GiB", most: 2,
 		note: fmt.Sprintf("FIFO, in %.1f s", took.Seconds()),
