@@ -68,7 +68,7 @@ func (s suite) command(ctx context.Context, m *machine, arguments ...string) (*e
 	command := exec.CommandContext(ctx, s.binary(m), append([]string{"-test.v", "-test.short", "-test.timeout=0"}, arguments...)...)
 	command.Dir = filepath.Join(m.root, s.directory)
 	command.Env = append(os.Environ(), "PHOS_ROOT="+m.root, "PHOS_TEST_GPUS=cuda"+m.driverSuffix(),
-		"PHOS_COMPILED="+filepath.Join(m.root, "bin/checks/compiled"), "CRIU="+m.criu,
+		"PHOS_COMPILED="+filepath.Join(m.root, "bin/checks/compiled"), "CRIU="+m.criu, fmt.Sprintf("PHOS_TEST_SLOWNESS=%g", m.slowness),
 		fmt.Sprintf("PHOS_TORCH_SCALE=%g", m.scale), fmt.Sprintf("PHOS_TORCH_SAVED_SCALE=%g", m.scale/2), fmt.Sprintf("PHOS_TORCH_STEPS=%d", m.steps))
 	if _, lacks := m.lacks[hasTorch]; !lacks {
 		command.Env = append(command.Env, "TORCH_PYTHON="+m.python)
