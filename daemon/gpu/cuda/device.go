@@ -164,7 +164,7 @@ func (d *device) reserve(count int) error {
 	if d.reserveAnywhere(most) {
 		return nil
 	}
-	return fmt.Errorf("%w: no range of %d bytes of addresses is free below those of programs (%v)", ErrUnfit, uint64(leastWindowBytes), failed)
+	return fmt.Errorf("%w: no range of %d bytes of addresses is free below those of programs (%w)", ErrUnfit, uint64(leastWindowBytes), failed)
 }
 
 // programs is from where on programs have their code and what the kernel places.

@@ -203,7 +203,7 @@ func (p *parked) waiting() bool {
 	if p == nil || len(p.streams) == 0 {
 		return false
 	}
-	time.Sleep(lookEvery)
+	<-time.After(lookEvery) // words say nothing when they change
 	p.look()
 	return len(p.streams) > 0
 }
