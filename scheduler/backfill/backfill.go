@@ -77,13 +77,8 @@ func (r *Reservations) Open(v scheduler.View) scheduler.Book {
 // broken reports whether a job that was promised a time started at another one, or wants it no more. What others were promised may
 // not be true any longer.
 func broken(p promise) bool {
-	switch p.job.Phase() {
-	case scheduler.Waiting:
-		return false
-	case scheduler.Running:
-		return p.job.Since() != p.from
-	}
-	return true
+	phase := p.job.Phase()
+	return phase != scheduler.Waiting && (phase != scheduler.Running || p.job.Since() != p.from)
 }
 
 // settle takes promises out that have been kept: what their jobs have of GPUs is known by now to whoever asks what is free.

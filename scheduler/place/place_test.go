@@ -1,6 +1,7 @@
 package place_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,8 +22,12 @@ type scene struct {
 
 // mix is what the tests tell fgd of the workload.
 var mix = []place.Task{
-	{GPUs: 1, Share: 250, Jobs: 5}, {GPUs: 1, Share: 500, Jobs: 3}, {GPUs: 1, Share: cluster.WholeGPU, Jobs: 7},
-	{GPUs: 2, Share: cluster.WholeGPU, Jobs: 4}, {GPUs: 4, Share: cluster.WholeGPU, GPUType: "A", Jobs: 2}, {GPUs: 16, Share: cluster.WholeGPU, Jobs: 1},
+	{GPUs: 1, Share: 250, Jobs: 5},
+	{GPUs: 1, Share: 500, Jobs: 3},
+	{GPUs: 1, Share: cluster.WholeGPU, Jobs: 7},
+	{GPUs: 2, Share: cluster.WholeGPU, Jobs: 4},
+	{GPUs: 4, Share: cluster.WholeGPU, GPUType: "A", Jobs: 2},
+	{GPUs: 16, Share: cluster.WholeGPU, Jobs: 1},
 }
 
 func placer(t testing.TB, name string) scheduler.Placer {
@@ -298,7 +303,7 @@ func TestNames(t *testing.T) {
 	if _, err := place.ByName("worst-fit", place.Parameters{}); err == nil || !strings.Contains(err.Error(), "best-fit") {
 		t.Errorf("an unknown name answers with those that exist: %v", err)
 	}
-	if _, err := place.ByName("fgd", place.Parameters{}); err != place.ErrNoMix {
+	if _, err := place.ByName("fgd", place.Parameters{}); !errors.Is(err, place.ErrNoMix) {
 		t.Errorf("fgd without a mix: %v", err)
 	}
 }
