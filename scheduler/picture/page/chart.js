@@ -3,6 +3,7 @@
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colour = i => css('--c' + i % 7);
 const charts = [];
+const LEFT = 88; // pixels beside the frame, the same in all diagrams, so that their times stand below each other
 
 /** An element with its text, properties and children. */
 function make(tag, text, more = {}, ...children) {
@@ -47,6 +48,7 @@ class Chart {
 		this.section = make('section', '', {}, make('div', '', {className: 'head'}, make('h2', o.title), ...(o.controls || []), ...buttons), this.canvas);
 		document.getElementById('main').append(this.section);
 		this.view = {...o.full()};
+		this.back = make('canvas');
 		charts.push(this);
 		this.listen();
 		new ResizeObserver(() => this.draw()).observe(this.canvas);
@@ -58,7 +60,7 @@ class Chart {
 		c.onpointermove = e => this.moved(e);
 		c.onpointerup = e => this.released(e);
 		c.onpointercancel = () => { this.from = null; this.draw(); };
-		c.onpointerleave = () => { this.pointer = null; say(null); this.draw(); };
+		c.onpointerleave = () => { this.pointer = null; say(null); this.pointed(); };
 		c.ondblclick = () => this.reset();
 		c.onwheel = e => {
 			if (!e.ctrlKey && !e.metaKey) return;
@@ -93,7 +95,7 @@ class Chart {
 			this.show({x0: v.x0 - dx, x1: v.x1 - dx, ...(this.o.both ? {y0: v.y0 + dy, y1: v.y1 + dy} : {})});
 			return;
 		}
-		this.draw();
+		this.pointed();
 		this.o.hover(this, e, p.x, p.y);
 	}
 
@@ -142,7 +144,7 @@ class Chart {
 		const g = this.g = c.getContext('2d');
 		g.setTransform(dpr, 0, 0, dpr, 0, 0);
 		g.clearRect(0, 0, w, h);
-		this.frame = {left: 64, top: 10, w: Math.max(w - 64 - 14, 10), h: Math.max(h - 10 - 44, 10)};
+		this.frame = {left: LEFT, top: 10, w: Math.max(w - LEFT - 14, 10), h: Math.max(h - 10 - 44, 10)};
 		if (this.o.fit) this.o.fit(this);
 		this.axes();
 		g.save();
@@ -150,8 +152,22 @@ class Chart {
 		g.rect(this.frame.left, this.frame.top - 1, this.frame.w, this.frame.h + 2);
 		g.clip();
 		this.o.paint(this);
-		this.picked();
 		g.restore();
+		this.back.width = c.width;
+		this.back.height = c.height;
+		this.back.getContext('2d').drawImage(c, 0, 0);
+		this.picked();
+	}
+
+	/** Draws only what follows the pointer, over what was drawn before. */
+	pointed() {
+		const g = this.g;
+		g.setTransform(1, 0, 0, 1, 0, 0);
+		g.clearRect(0, 0, this.canvas.width, this.canvas.height);
+		g.drawImage(this.back, 0, 0);
+		const dpr = devicePixelRatio || 1;
+		g.setTransform(dpr, 0, 0, dpr, 0, 0);
+		this.picked();
 	}
 
 	axes() {
@@ -175,7 +191,7 @@ class Chart {
 		for (const [at, label] of this.o.yTicks(v.y0, v.y1, f.h / 50)) {
 			const y = this.y(at);
 			if (!this.o.noRules) line(g, f.left, y, f.left + f.w, y);
-			g.fillText(label, f.left - 7, y);
+			g.fillText(label, f.left - 7, y, LEFT - 30);
 		}
 		g.strokeStyle = css('--axis');
 		line(g, f.left, f.top + f.h, f.left + f.w, f.top + f.h);

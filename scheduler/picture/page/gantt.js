@@ -81,6 +81,6 @@ function ganttChart(runs) {
 			say(event, 'job ' + b.job[i] + ' on ' + place, rows.map(([name, value]) => [name, value, name === 'from' ? jobColour(paints, b.job[i]) : '']));
 		},
 	});
-	chart.canvas.addEventListener('pointerleave', () => { marked = null; chart.draw(); });
+	chart.canvas.addEventListener('pointerleave', () => { if (marked !== null) { marked = null; chart.draw(); } });
 	choose.onchange = () => { run = runs[choose.value]; marked = null; chart.show({...chart.o.full(), x0: chart.view.x0, x1: chart.view.x1}); };
 }

@@ -5,13 +5,14 @@ const hidden = new Set();
 /** Draws steps: for each column of pixels only from its least to its greatest value, however many steps there are in it. */
 function steps(chart, s) {
 	const {g, frame: f, view: v} = chart;
-	let i = Math.max(above(s.x, v.x0) - 1, 0), last = -1, low = 0, high = 0, end = 0;
+	const dashed = g.getLineDash().length > 0;
+	let i = Math.max(above(s.x, v.x0) - 1, 0), last = -Infinity, low = 0, high = 0, end = 0, columns = 0;
 	const n = s.x.length;
 	if (!n) return;
 	g.beginPath();
 	g.moveTo(chart.x(s.x[i]), chart.y(s.y[i]));
 	const flush = () => {
-		if (last < 0) return;
+		if (last === -Infinity) return;
 		if (low !== high) { g.lineTo(last, low); g.lineTo(last, high); }
 		g.lineTo(last, end);
 	};
@@ -19,10 +20,14 @@ function steps(chart, s) {
 		const x = Math.round(chart.x(s.x[i]) * 2) / 2, y = chart.y(s.y[i]);
 		if (x !== last) {
 			flush();
-			if (last >= 0) g.lineTo(x, end);
+			if (last !== -Infinity) g.lineTo(x, end);
+			if (++columns % 60 === 0 && !dashed) { // The time for one long line grows with the square of its ups and downs.
+				g.stroke();
+				g.beginPath();
+				g.moveTo(x, end);
+			}
+			low = high = last === -Infinity ? y : end;
 			last = x;
-			low = high = last >= 0 && i > 0 ? chart.y(s.y[i - 1]) : y;
-			if (i === 0) { low = high = y; }
 		}
 		low = Math.max(low, y);
 		high = Math.min(high, y);
