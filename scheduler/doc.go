@@ -6,6 +6,7 @@
 //	order      who is first            admit      who is let in           place      on which GPUs
 //	backfill   who may overtake        victims    who makes room          elastic    how many GPUs each
 //	choose     a policy that picks policies by simulating ahead
+//	costs      what preemption costs      live       the loop in real time
 //	workload   traces and generators   sim        virtual time, results   picture    what it looked like
 //
 // The Engine keeps the state. It is given the time and what has happened, asks the policies, and answers with a Plan:

@@ -34,7 +34,8 @@ type Policies struct {
 	// Round is how often the engine decides; 0 means whenever something happens.
 	Round time.Duration
 
-	// Quantum is how long a job that was started keeps its GPUs at least.
+	// Quantum is how long a job that was started keeps its GPUs at least. 0 means no time, but a minute where ranks grow while jobs run:
+	// two jobs of equal attained service would take the GPUs from each other at every moment.
 	Quantum time.Duration
 
 	// CostShare is the most that stopping and going on may cost of the time between them: a job whose save and load take 10 s is not
@@ -56,6 +57,9 @@ const (
 	// Fill goes on with whoever fits.
 	Fill
 )
+
+// turn is the least quantum where ranks grow.
+const turn = time.Minute
 
 // Engine keeps the state of a cluster and its jobs and decides by its policies. It does not act and has no clock.
 // It is not safe for concurrent use.
@@ -178,6 +182,11 @@ func (e *Engine) ring() {
 		a, ok := e.ripe.due(e.now, ripening)
 		if !ok {
 			return
+		}
+		if at := a.job.since + turn; e.policies.Quantum == 0 && a.job.rank.Growth > 0 && e.now < at {
+			a.job.ripe = at
+			e.ripe.set(alarm{at, a.job, a.job.runs}, len(e.jobs), ripening)
+			continue
 		}
 		a.job.isRipe = true
 		e.enqueue(a.job)

@@ -72,6 +72,13 @@ func TestWalks(t *testing.T) {
 			2,
 		},
 		{
+			"equals take turns of a minute where nobody says how long", machines(1, 1),
+			Policies{Order: byService{}, Preempt: enough{}},
+			[]cluster.Job{task(0, 0, 80*s, 1), task(1, 0, 30*s, 1)},
+			[]time.Duration{110 * s, 90 * s},
+			1,
+		},
+		{
 			"a user's cap blocks nobody", machines(1, 4),
 			Policies{Order: byNothing{}, Caps: map[string]int{"a": 2}},
 			[]cluster.Job{owned("a/x", 0, 2), owned("a/y", 1, 1), owned("b", 2, 2), owned("a", 3, 1)},
