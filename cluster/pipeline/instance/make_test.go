@@ -81,3 +81,29 @@ func TestSpare(t *testing.T) {
 		t.Errorf("11 nodes, three in each pipeline: %v %+v", err, plan)
 	}
 }
+
+// TestCoverage: with the sizes from the smallest to what faults smallest pipelines leave, any number of nodes that is enough makes faults+1
+// pipelines, and one node less does not.
+func TestCoverage(t *testing.T) {
+	p := equalLayers(t, 28)
+	for smallest := 1; smallest <= 7; smallest++ {
+		for faults := 0; faults <= 4; faults++ {
+			needed := (faults + 1) * smallest
+			for nodes := needed; nodes < needed+12; nodes++ {
+				spec := pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: int64(28+smallest-1) / int64(smallest) * 100, Faults: faults, Microbatches: 5040}
+				plan, err := Templates(p, spec)
+				if err != nil || plan.Smallest() != smallest || plan.Largest() != min(28, nodes-faults*smallest) {
+					t.Fatalf("%d nodes, %d faults: %v %+v", nodes, faults, err, plan)
+				}
+				for left := needed; left <= nodes; left++ {
+					if used, best := Combine(plan, left); best == nil || used != left {
+						t.Fatalf("smallest %d, %d faults, made for %d nodes: none for %d", smallest, faults, nodes, left)
+					}
+				}
+				if used, _ := Combine(plan, needed-1); used != 0 {
+					t.Fatalf("smallest %d, %d faults: a plan for %d nodes", smallest, faults, needed-1)
+				}
+			}
+		}
+	}
+}
