@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -125,7 +126,7 @@ func readNodeEvents(path string, nodes []cluster.Node) (events []sim.NodeEvent, 
 	}
 	kinds := map[string]scheduler.Kind{"down": scheduler.NodeDown, "up": scheduler.NodeUp, "drain": scheduler.Drained}
 	for {
-		if err := s.read(); err == io.EOF {
+		if err := s.read(); errors.Is(err, io.EOF) {
 			return events, nil
 		} else if err != nil {
 			return nil, err

@@ -102,13 +102,29 @@ func (s *settings) foreign() error {
 		set  bool
 		flag string
 	}{
-		{s.Backfill != "" && s.Backfill != "none", "backfill"}, {s.Victims != "" && s.Victims != "tail", "victims"}, {s.Walk != "", "walk"},
+		{s.Backfill != "" && s.Backfill != "none", "backfill"},
+		{s.Victims != "" && s.Victims != "tail", "victims"},
+		{s.Walk != "", "walk"},
 		{s.Placement != "" && s.Placement != "first-free", "placement"},
-		{s.quantum != 0, "quantum"}, {s.age != 0, "age"}, {s.lease != 0, "lease"}, {s.until != 0, "until"}, {s.Promote != 0, "promote"},
-		{s.Quotas != nil, "quotas"}, {s.Caps != nil, "caps"}, {s.History != "", "history"}, {s.Weights != nil, "weights"}, {s.PreemptivePriority, "preemptive-priority"}, {s.Cost != "", "cost"},
-		{s.CostShare != 0, "cost-share"}, {s.Models != "", "models"}, {s.jobMTBF != 0, "job-mtbf"}, {s.nodeMTBF != 0, "node-mtbf"},
-		{s.NodeEvents != "", "node-events"}, {s.EstimateError != 0, "estimate-error"},
-		{s.round != 0 && s.Profile == "tiresias", "round"}, {s.limits != nil && s.Profile == "blox", "limits"},
+		{s.quantum != 0, "quantum"},
+		{s.age != 0, "age"},
+		{s.lease != 0, "lease"},
+		{s.until != 0, "until"},
+		{s.Promote != 0, "promote"},
+		{s.Quotas != nil, "quotas"},
+		{s.Caps != nil, "caps"},
+		{s.History != "", "history"},
+		{s.Weights != nil, "weights"},
+		{s.PreemptivePriority, "preemptive-priority"},
+		{s.Cost != "", "cost"},
+		{s.CostShare != 0, "cost-share"},
+		{s.Models != "", "models"},
+		{s.jobMTBF != 0, "job-mtbf"},
+		{s.nodeMTBF != 0, "node-mtbf"},
+		{s.NodeEvents != "", "node-events"},
+		{s.EstimateError != 0, "estimate-error"},
+		{s.round != 0 && s.Profile == "tiresias", "round"},
+		{s.limits != nil && s.Profile == "blox", "limits"},
 	} {
 		if each.set {
 			return &verb.UsageError{Text: fmt.Sprintf("profile %s knows no --%s", s.Profile, each.flag)}

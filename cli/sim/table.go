@@ -115,12 +115,16 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 func (t *table) csv(to io.Writer) error {
 	out := csv.NewWriter(to)
-	_ = out.Write([]string{"name", "order", "placement", "admission", "offered_load", "n", "avg_jct_s", "median_jct_s", "p99_jct_s", "makespan_s",
-		"avg_start_delay_s", "preemptions", "gpu_utilisation", "partial"}) // Flush tells
+	_ = out.Write([]string{
+		"name", "order", "placement", "admission", "offered_load", "n", "avg_jct_s", "median_jct_s", "p99_jct_s", "makespan_s",
+		"avg_start_delay_s", "preemptions", "gpu_utilisation", "partial",
+	}) // Flush tells
 	for _, r := range t.Rows {
 		if m := r.Summary; m != nil {
-			_ = out.Write([]string{r.Name, r.Order, r.Placement, r.Admission, decimal(r.Offered), strconv.Itoa(m.N), decimal(m.AvgJCT), decimal(m.MedianJCT),
-				decimal(m.P99JCT), decimal(m.Makespan), decimal(m.AvgStartDelay), strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial)})
+			_ = out.Write([]string{
+				r.Name, r.Order, r.Placement, r.Admission, decimal(r.Offered), strconv.Itoa(m.N), decimal(m.AvgJCT), decimal(m.MedianJCT),
+				decimal(m.P99JCT), decimal(m.Makespan), decimal(m.AvgStartDelay), strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial),
+			})
 		}
 	}
 	out.Flush()
