@@ -37,8 +37,10 @@ func Blox(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, erro
 	if o.Round == 0 {
 		o.Round = bloxRound
 	}
-	b := &blox{Options: o, load: load, jobs: jobs, states: make([]bloxJob, len(jobs)), arrivals: arrivals(jobs),
-		rec: sim.NewRecorder(jobs, o.Nodes, o.Track)}
+	b := &blox{
+		Options: o, load: load, jobs: jobs, states: make([]bloxJob, len(jobs)), arrivals: arrivals(jobs),
+		rec: sim.NewRecorder(jobs, o.Nodes, o.Track),
+	}
 	for _, node := range o.Nodes {
 		b.free = append(b.free, 1<<node.GPUs-1)
 	}
@@ -62,10 +64,10 @@ type blox struct {
 }
 
 type bloxJob struct {
-	attained, waited  time.Duration
-	running, launched bool // launched in this round
-	starved           bool
-	on                cluster.Placement
+	attained, waited time.Duration
+	running          bool
+	starved          bool
+	on               cluster.Placement
 }
 
 func (b *blox) run(ctx context.Context) (*sim.Result, error) {

@@ -39,8 +39,10 @@ func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, 
 		whole[i].Submit = whole[i].Submit.Truncate(time.Second)
 		whole[i].Length = whole[i].Length.Truncate(time.Second)
 	}
-	t := &tiresias{Options: o, jobs: whole, gpus: gpus, states: make([]tiresiasJob, len(jobs)), arrivals: arrivals(whole),
-		queues: make([][]int, len(o.Limits)+1), rec: sim.NewRecorder(whole, o.Nodes, o.Track), demotion: never}
+	t := &tiresias{
+		Options: o, jobs: whole, gpus: gpus, states: make([]tiresiasJob, len(jobs)), arrivals: arrivals(whole),
+		queues: make([][]int, len(o.Limits)+1), rec: sim.NewRecorder(whole, o.Nodes, o.Track), demotion: never,
+	}
 	return t.run(ctx)
 }
 

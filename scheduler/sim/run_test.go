@@ -198,7 +198,8 @@ func TestTextbook(t *testing.T) {
 // TestNobodyStopsInVain has a short job of two GPUs stop the one job that makes room, and not the longer one that would not.
 func TestNobodyStopsInVain(t *testing.T) {
 	jobs := []cluster.Job{
-		{ID: 0, Length: 100 * s, Estimate: 100 * s, GPUs: 2}, {ID: 1, Length: 200 * s, Estimate: 200 * s, GPUs: 1},
+		{ID: 0, Length: 100 * s, Estimate: 100 * s, GPUs: 2},
+		{ID: 1, Length: 200 * s, Estimate: 200 * s, GPUs: 1},
 		{ID: 2, Submit: 5 * s, Length: 10 * s, Estimate: 10 * s, GPUs: 2},
 	}
 	got, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: oneNode(3), Policies: scheduler.Policies{

@@ -33,11 +33,11 @@ func (r *Result) JobsCSV(to io.Writer) error {
 	for i := range r.Jobs {
 		named = named || r.Jobs[i].Name != ""
 	}
-	out.WriteString("job_id,submit_s,start_s,finish_s,preemptions")
+	columns := "job_id,submit_s,start_s,finish_s,preemptions"
 	if named {
-		out.WriteString(",name")
+		columns += ",name"
 	}
-	out.WriteByte('\n')
+	fmt.Fprintln(out, columns) // Flush tells what went wrong, here and below
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		start, finish := "", ""
@@ -47,11 +47,11 @@ func (r *Result) JobsCSV(to io.Writer) error {
 		if j.Outcome != Unfinished {
 			finish = Seconds(j.Finish)
 		}
-		fmt.Fprintf(out, "%d,%s,%s,%s,%d", j.ID, Seconds(j.Submit), start, finish, j.Preemptions)
+		name := ""
 		if named {
-			out.WriteString("," + quoted(j.Name))
+			name = "," + quoted(j.Name)
 		}
-		out.WriteByte('\n')
+		fmt.Fprintf(out, "%d,%s,%s,%s,%d%s\n", j.ID, Seconds(j.Submit), start, finish, j.Preemptions, name)
 	}
 	return out.Flush()
 }
@@ -67,7 +67,7 @@ func quoted(text string) string {
 // TimelineCSV writes what the cluster did: time_s, running, waiting, held, gpus_demanded, gpus_busy, gpus.
 func (r *Result) TimelineCSV(to io.Writer) error {
 	out := bufio.NewWriter(to)
-	out.WriteString("time_s,running,waiting,held,gpus_demanded,gpus_busy,gpus\n")
+	fmt.Fprintln(out, "time_s,running,waiting,held,gpus_demanded,gpus_busy,gpus")
 	for i := range r.Timeline {
 		m := &r.Timeline[i]
 		busy := strconv.FormatFloat(float64(m.BusyMilli)/cluster.WholeGPU, 'f', -1, 64)
