@@ -136,7 +136,8 @@ func decoded(t *testing.T, page []byte) (d struct {
 		Load []float64
 		Mean []float64 `json:"mean_s"`
 	}
-}) {
+},
+) {
 	t.Helper()
 	_, rest, _ := bytes.Cut(page, []byte(`<script id="data" type="application/json">`))
 	data, _, found := bytes.Cut(rest, []byte("</script>"))

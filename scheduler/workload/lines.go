@@ -33,7 +33,9 @@ func open(file string, r io.Reader) (*bufio.Reader, error) {
 		return nil, &Error{File: file, Want: "a file, not an archive of files; unpack it first"}
 	}
 	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		in.Discard(3)
+		if _, err := in.Discard(3); err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
 	}
 	return in, nil
 }

@@ -92,28 +92,29 @@ func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) 
 	case string(values[swfRun]) == "-1":
 		return j, "jobs left out: nobody knows how long they ran", nil
 	}
-	return s.swfTimes(j, values)
+	j, err = s.swfTimes(j, values)
+	return j, "", err
 }
 
 // swfTimes fills in when a job came, how long it ran and what was said of it before.
-func (s *source) swfTimes(j cluster.Job, values [][]byte) (_ cluster.Job, why string, err error) {
+func (s *source) swfTimes(j cluster.Job, values [][]byte) (cluster.Job, error) {
 	var ok bool
 	if j.Submit, ok = seconds(values[swfSubmit]); !ok {
-		return j, "", s.wrong(swfNames[swfSubmit], string(values[swfSubmit]), wantSeconds)
+		return j, s.wrong(swfNames[swfSubmit], string(values[swfSubmit]), wantSeconds)
 	}
 	if j.Length, ok = seconds(values[swfRun]); !ok {
-		return j, "", s.wrong(swfNames[swfRun], string(values[swfRun]), wantSeconds+", or -1")
+		return j, s.wrong(swfNames[swfRun], string(values[swfRun]), wantSeconds+", or -1")
 	}
 	j.Estimate = j.Length
 	if string(values[swfAsked]) != "-1" {
 		if j.Estimate, ok = seconds(values[swfAsked]); !ok {
-			return j, "", s.wrong(swfNames[swfAsked], string(values[swfAsked]), wantSeconds+", or -1")
+			return j, s.wrong(swfNames[swfAsked], string(values[swfAsked]), wantSeconds+", or -1")
 		}
 	}
 	if kib, ok := decimal(values[swfMemory], 0); ok && kib <= math.MaxInt64/swfMemoryUnit {
 		j.GPUMemoryBytes = kib * swfMemoryUnit
 	}
-	return j, "", nil
+	return j, nil
 }
 
 // swfWhole reads a field that counts something.

@@ -94,13 +94,17 @@ func Write(w io.Writer, jobs []cluster.Job) error {
 	for i, c := range used {
 		line = append(append(line, commaBefore(i)...), c.name...)
 	}
-	out.Write(append(line, '\n'))
+	if _, err := out.Write(append(line, '\n')); err != nil {
+		return err
+	}
 	for i := range jobs {
 		line = line[:0]
 		for n, c := range used {
 			line = c.put(append(line, commaBefore(n)...), &jobs[i])
 		}
-		out.Write(append(bytes.TrimSpace(line), '\n'))
+		if _, err := out.Write(append(bytes.TrimSpace(line), '\n')); err != nil {
+			return err
+		}
 	}
 	return out.Flush()
 }

@@ -63,7 +63,7 @@ type Burst struct {
 
 // generators by name.
 var generators = map[string]func(p Parameters) (generator, error){
-	"poisson": steady,
+	"poisson": func(p Parameters) (generator, error) { return steady(p), nil },
 	"burst":   bursting,
 	"tenants": mixed,
 }
@@ -174,7 +174,7 @@ func wide(j *cluster.Job, gpus float64) {
 }
 
 // steady is the generator "poisson": independent arrivals of equal jobs.
-func steady(p Parameters) (generator, error) {
+func steady(p Parameters) generator {
 	lengths, sizes := newStream(p.Seed, forLengths), newStream(p.Seed, forSizes)
 	return generator{
 		work:   p.Lengths.mean * p.Sizes.mean(),
@@ -183,5 +183,5 @@ func steady(p Parameters) (generator, error) {
 			j.Length = p.Lengths.next(lengths)
 			wide(j, p.Sizes.next(sizes))
 		},
-	}, nil
+	}
 }
