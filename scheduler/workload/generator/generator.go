@@ -63,7 +63,7 @@ type Burst struct {
 
 // generators by name.
 var generators = map[string]func(p Parameters) (generator, error){
-	"poisson": func(p Parameters) (generator, error) { return steady(p), nil },
+	"poisson": func(p Parameters) (generator, error) { return steady(p), nil }, //nolint:unparam // other generators can fail
 	"burst":   bursting,
 	"tenants": mixed,
 }
