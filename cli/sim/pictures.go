@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -33,13 +34,13 @@ func (g *grid) draw(dir string) error {
 		if c.result == nil || c.result.Summary.N == 0 {
 			continue
 		}
+		name := (&cell{settings: c.settings}).name() // without the load, so that one scheduler has one colour
 		if c.load == slices.Max(append([]float64{0}, g.loads...)) && len(album.Runs) < runsInPictures {
-			album.Runs = append(album.Runs, picture.Run{Name: c.name(), Result: c.result})
+			album.Runs = append(album.Runs, picture.Run{Name: name, Result: c.result})
 		}
 		if len(g.loads) < 2 {
 			continue
 		}
-		name := (&cell{settings: c.settings}).name()
 		at, known := curves[name]
 		if !known {
 			at = len(album.Curves)
@@ -52,6 +53,7 @@ func (g *grid) draw(dir string) error {
 	}
 	if len(album.Curves) > 0 {
 		album.LoadLabel = "load (share of GPUs)"
+		album.Title += fmt.Sprintf(", over time at load %v", slices.Max(g.loads))
 	}
 	if len(album.Runs) == 0 {
 		return nil

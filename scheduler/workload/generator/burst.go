@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"errors"
 	"math"
 	"time"
 
@@ -15,13 +14,10 @@ func defaultBurst() Burst {
 
 // bursting is the generator "burst": a steady stream of jobs, and at regular times many short ones on top of it. The rate is the
 // average over all times.
-func bursting(p Parameters) (generator, error) {
+func bursting(p Parameters) generator {
 	b := p.Burst
-	if b.Period == 0 && b.Lasting == 0 && b.Factor == 0 && b.Lengths.draw == nil {
+	if b.unset() {
 		b = defaultBurst()
-	}
-	if b.Lasting <= 0 || b.Period < b.Lasting || !(b.Factor > 0) || b.Lengths.draw == nil {
-		return generator{}, errors.New("generate: want bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths")
 	}
 	share := b.Lasting.Seconds() / b.Period.Seconds()
 	extra := b.Factor * share // short jobs for each of the others
@@ -40,7 +36,17 @@ func bursting(p Parameters) (generator, error) {
 			j.Length = law.next(lengths)
 			wide(j, p.Sizes.next(sizes))
 		},
-	}, nil
+	}
+}
+
+// unset reports whether nobody said anything of bursts.
+func (b Burst) unset() bool {
+	return b.Period == 0 && b.Lasting == 0 && b.Factor == 0 && b.Lengths.draw == nil
+}
+
+// sound reports whether there can be such bursts.
+func (b Burst) sound() bool {
+	return b.Lasting > 0 && b.Period >= b.Lasting && b.Factor > 0 && b.Lengths.draw != nil
 }
 
 // bursts draws arrivals whose rate jumps.

@@ -62,8 +62,8 @@ type Burst struct {
 }
 
 // generators by name.
-var generators = map[string]func(p Parameters) (generator, error){
-	"poisson": func(p Parameters) (generator, error) { return steady(p), nil }, //nolint:unparam // other generators can fail
+var generators = map[string]func(p Parameters) generator{
+	"poisson": steady,
 	"burst":   bursting,
 	"tenants": mixed,
 }
@@ -99,10 +99,7 @@ func Make(name string, p Parameters) (workload.Trace, error) {
 	if !known {
 		return workload.Trace{}, fmt.Errorf("no generator %q; there are %s", name, strings.Join(Names(), ", "))
 	}
-	g, err := begin(p)
-	if err != nil {
-		return workload.Trace{}, err
-	}
+	g := begin(p)
 	rate := p.JobsPerHour / 3600
 	if p.Load > 0 {
 		rate = p.Load * float64(p.GPUs) / g.work
@@ -135,6 +132,8 @@ func (p Parameters) check() error {
 		{!(p.Load >= 0 && p.Load <= 1000), "a load from 0 to 1000, 1 being all GPUs"},
 		{!(p.JobsPerHour >= 0 && p.JobsPerHour <= 1e9), "from 0 to 1e9 jobs an hour"},
 		{!(p.EstimateError >= 0 && p.EstimateError <= 1000), "an error of estimates from 0 to 1000"},
+		{!p.Burst.unset() && !p.Burst.sound(), "bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths"},
+		{slices.ContainsFunc(p.Tenants, func(t Tenant) bool { return !(t.Weight > 0) }), "tenants with weights above 0"},
 	} {
 		if c.wrong {
 			return fmt.Errorf("generate: want %s", c.want)

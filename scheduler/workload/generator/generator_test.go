@@ -214,14 +214,16 @@ func TestEstimates(t *testing.T) {
 func TestBadParameters(t *testing.T) {
 	good := Parameters{Jobs: 1, GPUs: 1, Load: 1}
 	for what, p := range map[string]func(p *Parameters){
-		"no jobs":        func(p *Parameters) { p.Jobs = 0 },
-		"no load":        func(p *Parameters) { p.Load = 0 },
-		"two loads":      func(p *Parameters) { p.JobsPerHour = 1 },
-		"no GPUs":        func(p *Parameters) { p.GPUs = 0 },
-		"NaN":            func(p *Parameters) { p.Load = math.NaN() },
-		"infinite":       func(p *Parameters) { p.Load = math.Inf(1) },
-		"negative error": func(p *Parameters) { p.EstimateError = -1 },
-		"no end":         func(p *Parameters) { p.Load, p.JobsPerHour, p.Jobs = 0, 1e-9, 10 },
+		"no jobs":          func(p *Parameters) { p.Jobs = 0 },
+		"no load":          func(p *Parameters) { p.Load = 0 },
+		"two loads":        func(p *Parameters) { p.JobsPerHour = 1 },
+		"no GPUs":          func(p *Parameters) { p.GPUs = 0 },
+		"NaN":              func(p *Parameters) { p.Load = math.NaN() },
+		"infinite":         func(p *Parameters) { p.Load = math.Inf(1) },
+		"a burst too long": func(p *Parameters) { p.Burst = Burst{Period: 1, Lasting: 2, Factor: 1, Lengths: BloxLaw()} },
+		"no weight":        func(p *Parameters) { p.Tenants = []Tenant{{Name: "a"}} },
+		"negative error":   func(p *Parameters) { p.EstimateError = -1 },
+		"no end":           func(p *Parameters) { p.Load, p.JobsPerHour, p.Jobs = 0, 1e-9, 10 },
 	} {
 		q := good
 		p(&q)

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -42,7 +41,7 @@ func ParseTenants(text string) ([]Tenant, error) {
 }
 
 // mixed is the generator "tenants": each job is one of some tenant's.
-func mixed(p Parameters) (generator, error) {
+func mixed(p Parameters) generator {
 	tenants := p.Tenants
 	if len(tenants) == 0 {
 		tenants = Tenants()
@@ -52,9 +51,6 @@ func mixed(p Parameters) (generator, error) {
 	weights := make([]float64, len(tenants))
 	for i := range tenants {
 		t := &tenants[i]
-		if !(t.Weight > 0) {
-			return generator{}, errors.New("generate: want tenants with weights above 0")
-		}
 		if t.Lengths.draw == nil {
 			t.Lengths = p.Lengths
 		}
@@ -74,5 +70,5 @@ func mixed(p Parameters) (generator, error) {
 			j.User, j.Priority, j.Length = t.Name, t.Priority, t.Lengths.next(lengths)
 			wide(j, t.Sizes.next(sizes))
 		},
-	}, nil
+	}
 }
