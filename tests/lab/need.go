@@ -31,6 +31,14 @@ func RealGPU(t testing.TB, property string) {
 	}
 }
 
+// NotNested skips a test of something that goes on real GPUs, and not over a second phosd.
+func NotNested(t testing.TB, why string) {
+	t.Helper()
+	if Nested() {
+		t.Skipf("over a second phosd, %s", why)
+	}
+}
+
 // Nested says that every Start is a StartNested.
 func Nested() bool { return os.Getenv(NestedVariable) != "" }
 
