@@ -81,8 +81,10 @@ func (f *failing) load() (*pipeline.Plan, error) {
 		return nil, err
 	}
 	if p.Hash() != plan.Profile.Hash() {
-		return nil, &pipeline.InputError{Where: f.plan, Problem: fmt.Sprintf("was made for the profile %s, and %s is %s", plan.Profile.Hash(), f.profile, p.Hash()),
-			Want: "the profile that the plan was made for"}
+		return nil, &pipeline.InputError{
+			Where: f.plan, Problem: fmt.Sprintf("was made for the profile %s, and %s is %s", plan.Profile.Hash(), f.profile, p.Hash()),
+			Want: "the profile that the plan was made for",
+		}
 	}
 	return plan, nil
 }

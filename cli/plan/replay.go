@@ -111,13 +111,18 @@ func (r *replaying) measured(to verb.Streams, events []replay.Event) error {
 		return fmt.Errorf("%s: %w", r.trace, err)
 	}
 	if r.json {
-		return printJSON(to, measuredView{report.SamplesPerSecond, report.Steps, report.LostSteps, seconds(report.Useful), seconds(report.Lost), seconds(report.Idle),
-			seconds(report.Unfinished), seconds(report.First), seconds(report.Last), seconds(report.End)})
+		return printJSON(to, measuredView{
+			report.SamplesPerSecond, report.Steps, report.LostSteps, seconds(report.Useful), seconds(report.Lost), seconds(report.Idle),
+			seconds(report.Unfinished), seconds(report.First), seconds(report.Last), seconds(report.End),
+		})
 	}
 	fmt.Fprintf(to.Out, "%.2f samples/s\n", report.SamplesPerSecond)
 	return r.times(to, report.End-report.First, []share{
-		{fmt.Sprintf("%d steps", report.Steps), report.Useful}, {fmt.Sprintf("%d steps lost to changes of nodes", report.LostSteps), report.Lost},
-		{"nothing, for want of nodes", report.Idle}, {"the step that the end cut off", report.Unfinished}})
+		{fmt.Sprintf("%d steps", report.Steps), report.Useful},
+		{fmt.Sprintf("%d steps lost to changes of nodes", report.LostSteps), report.Lost},
+		{"nothing, for want of nodes", report.Idle},
+		{"the step that the end cut off", report.Unfinished},
+	})
 }
 
 // share is a part of the time.
@@ -172,13 +177,22 @@ func (r *replaying) planned(to verb.Streams, events []replay.Event) error {
 	rate := float64(int64(out.Steps)*r.samples) / max(out.End.Seconds(), 1e-9)
 	if r.json {
 		s := &out.Spent
-		return printJSON(to, plannedView{rate, out.Steps, out.Replans, out.Restarts, out.Bytes, seconds(s.Training), seconds(s.InFlight), seconds(s.RolledBack),
-			seconds(s.Detecting), seconds(s.Pausing), seconds(s.Copying), seconds(s.Restarting), seconds(s.Stopped), seconds(out.End)})
+		return printJSON(to, plannedView{
+			rate, out.Steps, out.Replans, out.Restarts, out.Bytes, seconds(s.Training), seconds(s.InFlight), seconds(s.RolledBack),
+			seconds(s.Detecting), seconds(s.Pausing), seconds(s.Copying), seconds(s.Restarting), seconds(s.Stopped), seconds(out.End),
+		})
 	}
 	fmt.Fprintf(to.Out, "%.2f samples/s, with %d re-plans, %d restarts from checkpoints and %d bytes copied\n", rate, out.Replans, out.Restarts, out.Bytes)
-	return r.times(to, out.End, []share{{fmt.Sprintf("%d iterations", out.Steps), out.Spent.Training}, {"iterations that a change interrupted", out.Spent.InFlight},
-		{"iterations that were done again", out.Spent.RolledBack}, {"noticing deaths", out.Spent.Detecting}, {"planning and new groups", out.Spent.Pausing},
-		{"copying layers", out.Spent.Copying}, {"restarts from checkpoints", out.Spent.Restarting}, {"waiting for nodes", out.Spent.Stopped}})
+	return r.times(to, out.End, []share{
+		{fmt.Sprintf("%d iterations", out.Steps), out.Spent.Training},
+		{"iterations that a change interrupted", out.Spent.InFlight},
+		{"iterations that were done again", out.Spent.RolledBack},
+		{"noticing deaths", out.Spent.Detecting},
+		{"planning and new groups", out.Spent.Pausing},
+		{"copying layers", out.Spent.Copying},
+		{"restarts from checkpoints", out.Spent.Restarting},
+		{"waiting for nodes", out.Spent.Stopped},
+	})
 }
 
 func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {

@@ -10,7 +10,8 @@ import (
 
 // Verbs are what pos_cli does with plans, in the order of the help text.
 func Verbs() []*verb.Verb {
-	return []*verb.Verb{group(),
+	return []*verb.Verb{
+		group(),
 		{Name: "plan templates", Word: true, Summary: "cut a model into stages for each number of nodes", About: aboutTemplates, Prepare: templatesVerb},
 		{Name: "plan make", Word: true, Summary: "plan pipelines and their shares of the batch", About: aboutMake, Prepare: makeVerb},
 		{Name: "plan batch", Word: true, Summary: "split a batch over pipelines of different speeds", About: aboutBatch, Prepare: batchVerb},
@@ -22,8 +23,10 @@ func Verbs() []*verb.Verb {
 
 // group explains the verbs. It names itself, so it is completed here.
 func group() *verb.Verb {
-	v := &verb.Verb{Name: "plan", Word: true, Arguments: "templates|make|batch|fail|replay|trace",
-		Summary: "plan pipeline-parallel training that survives failures", About: aboutGroup}
+	v := &verb.Verb{
+		Name: "plan", Word: true, Arguments: "templates|make|batch|fail|replay|trace",
+		Summary: "plan pipeline-parallel training that survives failures", About: aboutGroup,
+	}
 	v.Prepare = func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return func(_ context.Context, to verb.Streams, arguments []string) error {
 			if len(arguments) == 0 {

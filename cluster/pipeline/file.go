@@ -105,8 +105,10 @@ func (p *Plan) Encode(recovery *Recovery) ([]byte, error) {
 func (p *Profile) file() (f profileFile) {
 	for i := range p.Layers {
 		l := &p.Layers[i]
-		f.Layers = append(f.Layers, layerFile{Name: l.Name, Forward: milliseconds(int64(l.Forward)), Backward: milliseconds(int64(l.Backward)),
-			StateBytes: l.StateBytes, ActivationBytes: l.ActivationBytes, InNode: timesFile(l.InNode), Across: timesFile(l.Across)})
+		f.Layers = append(f.Layers, layerFile{
+			Name: l.Name, Forward: milliseconds(int64(l.Forward)), Backward: milliseconds(int64(l.Backward)),
+			StateBytes: l.StateBytes, ActivationBytes: l.ActivationBytes, InNode: timesFile(l.InNode), Across: timesFile(l.Across),
+		})
 	}
 	return f
 }
@@ -137,8 +139,10 @@ func DecodePlan(text []byte) (*Plan, error) {
 		return nil, err
 	}
 	if p.Profile.Hash() != f.ProfileHash {
-		return nil, &InputError{Where: "profile", Problem: fmt.Sprintf("has the hash %s, the plan is of %s", p.Profile.Hash(), f.ProfileHash),
-			Want: "the profile that the plan was made for"}
+		return nil, &InputError{
+			Where: "profile", Problem: fmt.Sprintf("has the hash %s, the plan is of %s", p.Profile.Hash(), f.ProfileHash),
+			Want: "the profile that the plan was made for",
+		}
 	}
 	for i := range f.Templates {
 		t, err := f.Templates[i].template()

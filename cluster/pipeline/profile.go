@@ -54,8 +54,10 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		p.activation = append(p.activation, p.activation[i]+l.ActivationBytes)
 	}
 	if p.work[len(layers)] > int64(longest) {
-		return nil, &InputError{Problem: fmt.Sprintf("all layers take %v for a microbatch", time.Duration(p.work[len(layers)])),
-			Want: "at most 18 minutes"}
+		return nil, &InputError{
+			Problem: fmt.Sprintf("all layers take %v for a microbatch", time.Duration(p.work[len(layers)])),
+			Want:    "at most 18 minutes",
+		}
 	}
 	if all := p.state[len(layers)] + p.activation[len(layers)]; all > 1<<50 {
 		return nil, &InputError{Problem: fmt.Sprintf("all layers have %d bytes", all), Want: "at most 2^50"}
@@ -77,18 +79,24 @@ const (
 func (l *Layer) check(i int) error {
 	at := fmt.Sprintf("layer %d (%s)", i, l.Name)
 	if l.Forward <= 0 || l.Backward < 0 || l.Forward > longest || l.Backward > longest {
-		return &InputError{Where: at, Problem: fmt.Sprintf("forward %v, backward %v", l.Forward, l.Backward),
-			Want: "a forward time above 0 and a backward time of at least 0, not over 18 minutes"}
+		return &InputError{
+			Where: at, Problem: fmt.Sprintf("forward %v, backward %v", l.Forward, l.Backward),
+			Want: "a forward time above 0 and a backward time of at least 0, not over 18 minutes",
+		}
 	}
 	if l.StateBytes < 0 || l.ActivationBytes < 0 || l.StateBytes > 1<<49 || l.ActivationBytes > 1<<49 {
-		return &InputError{Where: at, Problem: fmt.Sprintf("%d bytes of state, %d of activations", l.StateBytes, l.ActivationBytes),
-			Want: "from 0 to 2^49 bytes"}
+		return &InputError{
+			Where: at, Problem: fmt.Sprintf("%d bytes of state, %d of activations", l.StateBytes, l.ActivationBytes),
+			Want: "from 0 to 2^49 bytes",
+		}
 	}
 	for _, times := range []map[int]time.Duration{l.InNode, l.Across} {
 		for members, took := range times {
 			if members < 1 || took < 0 || took > longest {
-				return &InputError{Where: at, Problem: fmt.Sprintf("an all-reduce of %v among %d", took, members),
-					Want: "at least 1 member and a time from 0 to 18 minutes"}
+				return &InputError{
+					Where: at, Problem: fmt.Sprintf("an all-reduce of %v among %d", took, members),
+					Want: "at least 1 member and a time from 0 to 18 minutes",
+				}
 			}
 		}
 	}

@@ -72,8 +72,10 @@ func decodeStrictly(text []byte, into any) error {
 	at := d.InputOffset()
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
-		return &InputError{Where: position(text, wrongType.Offset), Problem: fmt.Sprintf("%s is a %s", wrongType.Field, wrongType.Value),
-			Want: "a " + wrongType.Type.String()}
+		return &InputError{
+			Where: position(text, wrongType.Offset), Problem: fmt.Sprintf("%s is a %s", wrongType.Field, wrongType.Value),
+			Want: "a " + wrongType.Type.String(),
+		}
 	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -184,8 +186,10 @@ func checkHeader(header []string) error {
 		_, inNode := strings.CutPrefix(name, inNodeColumn)
 		_, across := strings.CutPrefix(name, acrossColumn)
 		if !inNode && !across && !slices.Contains(profileColumns, name) {
-			return &InputError{Where: "line 1", Problem: fmt.Sprintf("unknown column %q", name),
-				Want: strings.Join(profileColumns, ", ") + ", " + inNodeColumn + "N, " + acrossColumn + "N"}
+			return &InputError{
+				Where: "line 1", Problem: fmt.Sprintf("unknown column %q", name),
+				Want: strings.Join(profileColumns, ", ") + ", " + inNodeColumn + "N, " + acrossColumn + "N",
+			}
 		}
 		if slices.Contains(header[:i], name) {
 			return &InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is there twice", name)}

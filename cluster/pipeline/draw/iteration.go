@@ -34,8 +34,10 @@ func Iteration(to io.Writer, p *pipeline.Profile, t *pipeline.Template, microbat
 		c.text(leftSide-8, y+15, "end", ink, label)
 	}
 	for _, op := range ops {
-		b := box{x: leftSide + float64(op.From)*scale, y: float64(headHeight + op.Stage*rowHeight + 2), height: rowHeight - 4,
-			width: float64(op.To-op.From) * scale, fill: blue}
+		b := box{
+			x: leftSide + float64(op.From)*scale, y: float64(headHeight + op.Stage*rowHeight + 2), height: rowHeight - 4,
+			width: float64(op.To-op.From) * scale, fill: blue,
+		}
 		what := "forward"
 		if op.Microbatch%2 == 1 {
 			b.fill = sky

@@ -210,8 +210,10 @@ func BenchmarkThousandNodes(b *testing.B) {
 		smallest, microbatches int
 	}{{"small", 1, 4096}, {"four", 4, 4096}, {"seven", 7, 8191}, {"ten", 10, 16384}} {
 		b.Run(each.name, func(b *testing.B) {
-			p := &Problem{Smallest: each.smallest, Lines: lines(each.smallest, 96), Nodes: 1000, Pipelines: 3, Microbatches: each.microbatches,
-				AllReduce: func(pipelines int) int64 { return 1_000_000 * int64(math.Log2(float64(pipelines))) }}
+			p := &Problem{
+				Smallest: each.smallest, Lines: lines(each.smallest, 96), Nodes: 1000, Pipelines: 3, Microbatches: each.microbatches,
+				AllReduce: func(pipelines int) int64 { return 1_000_000 * int64(math.Log2(float64(pipelines))) },
+			}
 			for b.Loop() {
 				c := p.Solve()
 				b.ReportMetric(float64(c.Time)/float64(c.AtLeast), "of-bound")

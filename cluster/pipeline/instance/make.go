@@ -25,8 +25,10 @@ func Templates(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, e
 // Make plans for nodes numbered from 0: the smaller pipelines have the lower numbers.
 func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error) {
 	if spec.Microbatches < 1 || spec.Microbatches > pipeline.MostMicrobatches {
-		return nil, &pipeline.InputError{Where: "microbatches", Problem: fmt.Sprint(spec.Microbatches),
-			Want: fmt.Sprintf("1 to %d, over all pipelines", pipeline.MostMicrobatches)}
+		return nil, &pipeline.InputError{
+			Where: "microbatches", Problem: fmt.Sprint(spec.Microbatches),
+			Want: fmt.Sprintf("1 to %d, over all pipelines", pipeline.MostMicrobatches),
+		}
 	}
 	plan, err := Templates(profile, spec)
 	if err != nil {
@@ -61,8 +63,10 @@ func Place(like *pipeline.Plan, c *Combination, nodes []cluster.NodeID) *pipelin
 // Combine finds the best combination of a plan's templates for a number of nodes. Where no number of pipelines uses all of them it
 // leaves as few as possible: used is how many are not. It is nil where the batch cannot be split, or the nodes are too few.
 func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
-	p := &Problem{Smallest: plan.Smallest(), Nodes: nodes, Pipelines: plan.Spec.Faults + 1, Microbatches: plan.Spec.Microbatches,
-		AllReduce: plan.Profile.AllReduce}
+	p := &Problem{
+		Smallest: plan.Smallest(), Nodes: nodes, Pipelines: plan.Spec.Faults + 1, Microbatches: plan.Spec.Microbatches,
+		AllReduce: plan.Profile.AllReduce,
+	}
 	for _, t := range plan.Templates {
 		p.Lines = append(p.Lines, t.Line())
 	}

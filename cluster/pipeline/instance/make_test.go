@@ -14,8 +14,10 @@ func equalLayers(t testing.TB, n int) *pipeline.Profile {
 	t.Helper()
 	var layers []pipeline.Layer
 	for i := range n {
-		layers = append(layers, pipeline.Layer{Name: fmt.Sprint("layer ", i), Forward: 1e6, Backward: 2e6, StateBytes: 100,
-			Across: map[int]time.Duration{2: 1e5, 8: 3e5}})
+		layers = append(layers, pipeline.Layer{
+			Name: fmt.Sprint("layer ", i), Forward: 1e6, Backward: 2e6, StateBytes: 100,
+			Across: map[int]time.Duration{2: 1e5, 8: 3e5},
+		})
 	}
 	p, err := pipeline.NewProfile(layers)
 	if err != nil {

@@ -55,15 +55,19 @@ func (c Change) check(plan *pipeline.Plan) (Change, error) {
 	}{{"dead", c.Dead}, {"leaving", c.Leaving}} {
 		for _, node := range each.nodes {
 			if _, known := plan.Find(node); !known {
-				return c, &pipeline.InputError{Where: fmt.Sprintf("%s node %d", each.what, node), Problem: "is not in the plan",
-					Want: fmt.Sprintf("some of %s", ranges(plan.Nodes()))}
+				return c, &pipeline.InputError{
+					Where: fmt.Sprintf("%s node %d", each.what, node), Problem: "is not in the plan",
+					Want: fmt.Sprintf("some of %s", ranges(plan.Nodes())),
+				}
 			}
 		}
 	}
 	for _, node := range c.Joined {
 		if _, known := plan.Find(node); known || node < 0 {
-			return c, &pipeline.InputError{Where: fmt.Sprintf("joining node %d", node), Problem: "is in the plan already, or below 0",
-				Want: "numbers of new nodes"}
+			return c, &pipeline.InputError{
+				Where: fmt.Sprintf("joining node %d", node), Problem: "is in the plan already, or below 0",
+				Want: "numbers of new nodes",
+			}
 		}
 	}
 	// Who is dead does not leave.

@@ -31,8 +31,10 @@ func model(t testing.TB, layers int) *pipeline.Profile {
 // planOf puts pipelines of given sizes on nodes from 0 on, with templates from smallest to largest.
 func planOf(t testing.TB, p *pipeline.Profile, faults, smallest, largest int, sizes ...int) *pipeline.Plan {
 	t.Helper()
-	plan := &pipeline.Plan{Profile: p, Templates: templatesOf(t, p)[smallest-1 : largest],
-		Spec: pipeline.Spec{Nodes: sum(sizes), GPUsPerNode: 1, Faults: faults, Microbatches: 5040}}
+	plan := &pipeline.Plan{
+		Profile: p, Templates: templatesOf(t, p)[smallest-1 : largest],
+		Spec: pipeline.Spec{Nodes: sum(sizes), GPUsPerNode: 1, Faults: faults, Microbatches: 5040},
+	}
 	next := cluster.NodeID(0)
 	for _, size := range sizes {
 		each := pipeline.Pipeline{Template: size, Microbatches: 1}

@@ -88,7 +88,6 @@ func (r *Run) Replay() (*Report, error) {
 		if replanned < e.At {
 			s.until(replanned)
 			s.replan(replanned)
-			replanned = never
 		}
 		s.until(e.At)
 		if i == len(r.Trace)-1 {
@@ -96,8 +95,10 @@ func (r *Run) Replay() (*Report, error) {
 			break
 		}
 		if s.present += change(e); !s.measured() {
-			return nil, &pipeline.InputError{Where: fmt.Sprintf("event at %s s", pipeline.Seconds(e.At)),
-				Problem: fmt.Sprintf("leaves %d nodes", s.present), Want: fmt.Sprintf("a number that has a throughput: %v", s.Throughput.counts())}
+			return nil, &pipeline.InputError{
+				Where:   fmt.Sprintf("event at %s s", pipeline.Seconds(e.At)),
+				Problem: fmt.Sprintf("leaves %d nodes", s.present), Want: fmt.Sprintf("a number that has a throughput: %v", s.Throughput.counts()),
+			}
 		}
 		replanned = e.At + r.Pause
 	}
@@ -113,8 +114,10 @@ func (r *Run) check() error {
 	}
 	for nodes, samples := range r.Throughput {
 		if samples > 0 && r.stepOf(samples) == 0 {
-			return &pipeline.InputError{Where: fmt.Sprintf("%d nodes", nodes), Problem: "a step takes less than a millisecond",
-				Want: "a lower throughput, or more samples a step"}
+			return &pipeline.InputError{
+				Where: fmt.Sprintf("%d nodes", nodes), Problem: "a step takes less than a millisecond",
+				Want: "a lower throughput, or more samples a step",
+			}
 		}
 	}
 	return nil

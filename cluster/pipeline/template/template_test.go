@@ -208,8 +208,10 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 	for range 250 {
 		var layers []pipeline.Layer
 		for range 2 + r.Intn(5) {
-			l := pipeline.Layer{Forward: time.Duration(1 + r.Intn(30)), Backward: time.Duration(r.Intn(60)),
-				StateBytes: r.Int63n(40), ActivationBytes: r.Int63n(20), InNode: map[int]time.Duration{2: time.Duration(r.Intn(5))}}
+			l := pipeline.Layer{
+				Forward: time.Duration(1 + r.Intn(30)), Backward: time.Duration(r.Intn(60)),
+				StateBytes: r.Int63n(40), ActivationBytes: r.Int63n(20), InNode: map[int]time.Duration{2: time.Duration(r.Intn(5))},
+			}
 			if r.Intn(2) == 0 {
 				l.InNode[4] = time.Duration(r.Intn(9))
 			}
@@ -313,8 +315,10 @@ func BenchmarkEightGPUs(b *testing.B) {
 	r := rand.New(rand.NewSource(5))
 	var layers []pipeline.Layer
 	for range 96 {
-		layers = append(layers, pipeline.Layer{Forward: time.Duration(1e6 + r.Int63n(1e5)), Backward: time.Duration(2e6 + r.Int63n(1e5)),
-			InNode: map[int]time.Duration{2: 20_000, 4: 30_000, 8: 50_000}})
+		layers = append(layers, pipeline.Layer{
+			Forward: time.Duration(1e6 + r.Int63n(1e5)), Backward: time.Duration(2e6 + r.Int63n(1e5)),
+			InNode: map[int]time.Duration{2: 20_000, 4: 30_000, 8: 50_000},
+		})
 	}
 	p, err := pipeline.NewProfile(layers)
 	if err != nil {
