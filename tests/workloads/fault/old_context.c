@@ -1,5 +1,6 @@
-/* A driver that is the one it is linked with, except that what was recorded first in the process, it says, was ten thousand seconds
- * earlier: as it is in a program that has run for hours. Times it says as drivers do, as a float. */
+/* A driver that is the one it is linked with, except that what was recorded first in the process,
+ * it says, was ten thousand seconds earlier: as it is in a program that has run for hours. Times it
+ * says as drivers do, as a float. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -14,7 +15,8 @@ uint32_t cuEventRecord(uint64_t event, uint64_t stream)
 	uint64_t none = 0;
 	if (!atomic_compare_exchange_strong(&first, &none, event) && first == event)
 		first = UINT64_MAX; /* it is recorded anew */
-	uint32_t (*next)(uint64_t, uint64_t) = (uint32_t(*)(uint64_t, uint64_t))dlsym(RTLD_NEXT, "cuEventRecord");
+	uint32_t (*next)(uint64_t, uint64_t) =
+		(uint32_t(*)(uint64_t, uint64_t))dlsym(RTLD_NEXT, "cuEventRecord");
 	return next(event, stream);
 }
 

@@ -1,5 +1,5 @@
-/* A driver that is the one it is linked with, except that registered memory, it says, is shown to devices at other addresses: as where
- * a device cannot use host pointers. */
+/* A driver that is the one it is linked with, except that registered memory, it says, is shown to
+ * devices at other addresses: as where a device cannot use host pointers. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -7,7 +7,8 @@
 uint32_t cuMemHostGetDevicePointer_v2(uint64_t *at, void *memory, uint32_t flags)
 {
 	uint32_t (*next)(uint64_t *, void *, uint32_t) =
-		(uint32_t(*)(uint64_t *, void *, uint32_t))dlsym(RTLD_NEXT, "cuMemHostGetDevicePointer_v2");
+		(uint32_t(*)(uint64_t *, void *, uint32_t))dlsym(RTLD_NEXT,
+								 "cuMemHostGetDevicePointer_v2");
 	uint32_t result = next(at, memory, flags);
 	*at += UINT64_C(1) << 40;
 	return result;
