@@ -59,6 +59,9 @@ func (s *settings) complete(in *input) (err error) {
 		if want := fit(j); want != "" {
 			return fmt.Errorf("%s: job %d: num_gpus: got \"%d\", want %s", filepath.Base(s.Jobs), j.ID, j.GPUs, want)
 		}
+		if err := sim.CheckTimes(j); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(s.Jobs), err)
+		}
 		counted = counted || s.track.Counts(j.ID)
 	}
 	if !counted {

@@ -79,6 +79,9 @@ func (b *blox) run(ctx context.Context) (*sim.Result, error) {
 		if ctx.Err() != nil {
 			return b.rec.Result(b.now, true), nil
 		}
+		if b.now > sim.Horizon {
+			return nil, fmt.Errorf("profile blox: %w", sim.ErrHorizon)
+		}
 		b.admit()
 		order := b.order()
 		b.walk(order)

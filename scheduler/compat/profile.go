@@ -113,6 +113,9 @@ func plain(profile string, jobs []cluster.Job, gpus int) error {
 		case j.GPUs > gpus:
 			return fmt.Errorf("profile %s: job %d wants %d GPUs, and the cluster has %d", profile, j.ID, j.GPUs, gpus)
 		}
+		if err := sim.CheckTimes(j); err != nil {
+			return fmt.Errorf("profile %s: %w", profile, err)
+		}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package compat
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -25,7 +24,7 @@ func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, 
 		return nil, err
 	}
 	if load, err := ParseAdmission(o.Admission); err != nil || load != 0 {
-		return nil, cmp.Or(err, errors.New("profile tiresias: it admits all jobs"))
+		return nil, cmp.Or(err, fmt.Errorf("profile tiresias: admission %q: %w; it admits all jobs", o.Admission, ErrUnknown))
 	}
 	gpus := capacity(o.Nodes)
 	if err := plain("tiresias", jobs, gpus); err != nil {
@@ -87,6 +86,9 @@ func (t *tiresias) run(ctx context.Context) (*sim.Result, error) {
 			return t.rec.Result(t.last, true), nil
 		}
 		now, end := t.next()
+		if now > sim.Horizon {
+			return nil, fmt.Errorf("profile tiresias: %w", sim.ErrHorizon)
+		}
 		arrival := never
 		if len(t.arrivals) > 0 {
 			arrival = t.jobs[t.arrivals[0]].Submit

@@ -49,6 +49,9 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 		if o.Until > 0 && at > o.Until {
 			return s.rec.Result(o.Until, true), nil
 		}
+		if at > Horizon {
+			return nil, fmt.Errorf("%d of %d jobs have ended: %w", s.rec.Ended(), len(jobs), ErrHorizon)
+		}
 		if err := s.step(at); err != nil {
 			return nil, fmt.Errorf("at %s s: %w", Seconds(at), err)
 		}
@@ -95,6 +98,9 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 		index: make(map[cluster.JobID]int32, len(jobs)), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
 	}
 	for i := range jobs {
+		if err := CheckTimes(&jobs[i]); err != nil {
+			return nil, err
+		}
 		s.arrivals[i] = int32(i)
 		s.index[jobs[i].ID] = int32(i)
 	}
