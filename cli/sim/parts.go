@@ -73,6 +73,9 @@ const synthesizer = "synthesizer"
 
 // choosing makes a scheduler that simulates ahead: of fifo, las and srtf with three admissions each, as Blox's, base being all the rest.
 func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies, error) {
+	if s.Admission != "all" {
+		return scheduler.Policies{}, usage(fmt.Errorf("order %s tries admissions of its own, and takes no --admission", synthesizer))
+	}
 	var candidates []choose.Candidate
 	for _, each := range []string{"fifo", "las", "srtf"} {
 		for _, admission := range []string{"all", "load:1.2", "load:1.4"} {

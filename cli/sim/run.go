@@ -110,6 +110,7 @@ func (s *settings) foreign() error {
 		{s.age != 0, "age"},
 		{s.lease != 0, "lease"},
 		{s.until != 0, "until"},
+		{s.chooseEvery != defaultChoice, "choose-every"},
 		{s.Promote != 0, "promote"},
 		{s.Quotas != nil, "quotas"},
 		{s.Caps != nil, "caps"},

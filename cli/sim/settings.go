@@ -136,7 +136,7 @@ func (s *settings) times(flags *flag.FlagSet) {
 	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started keeps its GPUs for so many `SECONDS`; without, none but a minute under las, las2d and others that count what running jobs get")
 	flags.Var(secondsFlag{&s.age}, "age", "after waiting so many `SECONDS` a job goes before all others, whatever the order")
 	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
-	s.chooseEvery = time.Hour
+	s.chooseEvery = defaultChoice
 	flags.Var(secondsFlag{&s.chooseEvery}, "choose-every", "order synthesizer simulates ahead every so many `SECONDS`")
 	flags.Func("limits", "attained service at which jobs of dlas (`SECONDS`) and dlas-gpu (GPU-seconds) go to the next queue, as 3250,7200", func(text string) (err error) {
 		s.limits, err = parseSecondsList(text)
@@ -183,6 +183,8 @@ func (s *settings) check() error {
 		{!(s.EstimateError >= 0 && s.EstimateError <= 1000), "--estimate-error takes 0 to 1000"},
 		{len(s.Caps.whole()) < len(s.Caps), "--caps takes whole GPUs"},
 		{s.Retries < 0, "--retries takes 0 or more"},
+		{s.Tier != "" && s.Cost == "", "--tier is one of those in --cost FILE, and there is none"},
+		{s.Format != "" && !slices.Contains(formats(), s.Format), fmt.Sprintf("--format takes %s, and not %q", names(formats()), s.Format)},
 		{s.nodeMTBF > 0 && s.nodeRepair <= 0, "--node-repair takes more than 0 s"},
 	} {
 		if each.wrong {
@@ -191,3 +193,6 @@ func (s *settings) check() error {
 	}
 	return nil
 }
+
+// defaultChoice is how often the synthesizer simulates ahead where nobody says otherwise.
+const defaultChoice = time.Hour

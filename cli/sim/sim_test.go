@@ -67,6 +67,15 @@ func TestMistakes(t *testing.T) {
 		{"limits", "", []string{"--order", "dlas", "--limits", "7,3"}, true, []string{"limits", "ascend"}},
 		{"two clusters", "", []string{"--gpu-types", "A:1x2"}, true, []string{"--nodes", "--gpu-types"}},
 		{"events", "", []string{"--node-events", file(t, dir, "e.csv", "time_s,node,event\n5,7,down\n")}, false, []string{"e.csv:2", "node", `"7"`}},
+		{"too far", header + "0,9000000000,9000000000,1\n", nil, false, []string{"bad.csv", "job 0", "9000000000", "4000000000 s"}},
+		{"too far in all", header + "0,0,3000000000,2\n1,0,3000000000,2\n", nil, false, []string{"1 of 2 jobs", "4000000000 s"}},
+		{"too far for blox", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "blox", "--round", "1000000"}, false, []string{"4000000000 s"}},
+		{"too far for tiresias", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "tiresias"}, false, []string{"4000000000 s"}},
+		{"admission of a profile", "", []string{"--profile", "tiresias", "--admission", "load:1"}, true, []string{`"load:1"`, "all jobs"}},
+		{"admission of the synthesizer", "", []string{"--order", "synthesizer", "--admission", "load:1"}, true, []string{"--admission"}},
+		{"format", "", []string{"--format", "frob"}, true, []string{`"frob"`, "philly"}},
+		{"tier of nothing", "", []string{"--tier", "ram"}, true, []string{"--tier", "--cost"}},
+		{"choice of a profile", "", []string{"--profile", "blox", "--choose-every", "5"}, true, []string{"--choose-every"}},
 		{"costs", "", []string{"--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false, []string{"c.csv:2", "save_s", `"-1"`}},
 	} {
 		path := good
