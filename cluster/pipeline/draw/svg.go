@@ -37,9 +37,15 @@ func (c *canvas) box(b box) {
 	c.grow(b.x+b.width, b.y+b.height)
 }
 
+// letterWidth is what a letter takes at most, on average: how wide a text is only the browser knows.
+const letterWidth = 7
+
 // text is written at a point; anchor is start, middle or end.
 func (c *canvas) text(x, y float64, anchor, colour, words string) {
 	fmt.Fprintf(&c.body, `<text x="%.2f" y="%.2f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, colour, html.EscapeString(words))
+	if anchor == "start" {
+		x += letterWidth * float64(len([]rune(words)))
+	}
 	c.grow(x, y)
 }
 
