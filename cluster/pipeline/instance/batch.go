@@ -31,7 +31,7 @@ func Distribute(shares []Share, microbatches int) (split []int, slowest int64, e
 	if !splits(shares, microbatches) {
 		return nil, 0, unsplittable(shares, microbatches)
 	}
-	for limit := leastLimit(shares, microbatches); ; limit = nextLimit(shares, limit) {
+	for limit := leastLimit(shares, microbatches); ; limit = nextLimit(shares, microbatches, limit) {
 		if split := within(shares, microbatches, limit); split != nil {
 			return split, slowestOf(shares, split), nil
 		}
@@ -71,14 +71,26 @@ func leastLimit(shares []Share, microbatches int) int64 {
 	return low
 }
 
-// nextLimit is the next time in which some pipeline can do one microbatch more.
-func nextLimit(shares []Share, limit int64) int64 {
-	next := int64(math.MaxInt64)
+// nextLimit is the next time in which some pipeline can do one microbatch more, of those that are left for it.
+func nextLimit(shares []Share, microbatches int, limit int64) int64 {
+	next, least := int64(math.MaxInt64), pipelines(shares)
 	for _, s := range shares {
-		next = min(next, s.Line.At(s.Line.Most(limit)+1))
+		if most := s.Line.Most(limit); most < s.atMost(microbatches, least) {
+			next = min(next, s.Line.At(most+1))
+		}
 	}
 	return next
 }
+
+func pipelines(shares []Share) (all int) {
+	for _, s := range shares {
+		all += s.Count
+	}
+	return all
+}
+
+// atMost is what is left for each of a share's pipelines when every other one, of pipelines in all, does one.
+func (s Share) atMost(microbatches, pipelines int) int { return 1 + (microbatches-pipelines)/s.Count }
 
 // within is a split in which nobody takes longer than a limit, nil where there is none. It begins with what each could do and takes away
 // what is too much, where it saves most.
@@ -87,10 +99,13 @@ func within(shares []Share, microbatches int, limit int64) []int {
 	if !ok || all < microbatches {
 		return nil
 	}
-	excess := all - microbatches
-	caps := make([]int, len(shares))
+	caps, least, excess := make([]int, len(shares)), pipelines(shares), -microbatches
 	for i, s := range shares {
-		caps[i] = min(s.Line.Most(limit), pipeline.MostMicrobatches)
+		caps[i] = max(0, min(s.Line.Most(limit), s.atMost(microbatches, least)))
+		excess += caps[i] * s.Count
+	}
+	if excess < 0 || microbatches < least {
+		return nil
 	}
 	removed := remove(shares, caps, excess)
 	if removed == nil {
@@ -102,31 +117,18 @@ func within(shares []Share, microbatches int, limit int64) []int {
 	return caps
 }
 
+const unreachable = -1
+
 // remove finds how many microbatches to take from each share's pipelines so that excess go in all and one is left to each; the most time
 // is saved. It is a knapsack that must be filled to the brim.
 func remove(shares []Share, caps []int, excess int) []int {
-	const unreachable = -1
 	saved := make([]int64, excess+1)
 	for i := 1; i <= excess; i++ {
 		saved[i] = unreachable
 	}
 	choices := make([][]int32, len(shares))
 	for i, s := range shares {
-		next := make([]int64, excess+1)
-		choices[i] = make([]int32, excess+1)
-		for sum := range next {
-			next[sum] = unreachable
-			for n := 0; n < caps[i] && n*s.Count <= sum; n++ {
-				before := saved[sum-n*s.Count]
-				if before == unreachable {
-					continue
-				}
-				if value := before + int64(n*s.Count)*s.Line.Each; value > next[sum] {
-					next[sum], choices[i][sum] = value, int32(n)
-				}
-			}
-		}
-		saved = next
+		saved, choices[i] = s.take(saved, caps[i]-1)
 	}
 	if saved[excess] == unreachable {
 		return nil
@@ -137,6 +139,35 @@ func remove(shares []Share, caps []int, excess int) []int {
 		excess -= removed[i] * shares[i].Count
 	}
 	return removed
+}
+
+// take adds a share to the knapsack: up to most microbatches may be taken from each of its pipelines. Sums that differ by whole rounds are
+// one line, along which the best of the last most+1 is kept at hand; of equals the latest, that is, the fewest taken.
+func (s Share) take(saved []int64, most int) (next []int64, taken []int32) {
+	next, taken = make([]int64, len(saved)), make([]int32, len(saved))
+	round := int64(s.Count) * s.Line.Each
+	var window []int // rounds, what they are worth descending
+	worth := func(rest, rounds int) int64 { return saved[rest+rounds*s.Count] - int64(rounds)*round }
+	for rest := 0; rest < s.Count && rest < len(saved); rest++ {
+		window = window[:0]
+		for rounds, sum := 0, rest; sum < len(saved); rounds, sum = rounds+1, sum+s.Count {
+			if saved[sum] != unreachable {
+				for len(window) > 0 && worth(rest, window[len(window)-1]) <= worth(rest, rounds) {
+					window = window[:len(window)-1]
+				}
+				window = append(window, rounds)
+			}
+			if len(window) > 0 && window[0] < rounds-most {
+				window = window[1:]
+			}
+			next[sum] = unreachable
+			if len(window) > 0 {
+				n := rounds - window[0]
+				next[sum], taken[sum] = saved[sum-n*s.Count]+int64(n)*round, int32(n)
+			}
+		}
+	}
+	return next, taken
 }
 
 // splits reports whether a batch can be split at all.

@@ -215,7 +215,7 @@ func (w *walk) leaf() bool {
 			shares = append(shares, Share{w.Lines[i], n})
 		}
 	}
-	w.effort -= 10 * len(shares)
+	w.effort -= len(shares) * (10 + (w.capacity()-w.Microbatches)/4)
 	split := within(shares, w.Microbatches, w.limit)
 	if split == nil {
 		return false
@@ -228,4 +228,12 @@ func (w *walk) leaf() bool {
 		}
 	}
 	return true
+}
+
+// capacity is what the combination at hand does in time; how much of that is too much decides what a split costs to find.
+func (w *walk) capacity() (all int) {
+	for i, n := range w.counts {
+		all += n * w.caps[i]
+	}
+	return all
 }
