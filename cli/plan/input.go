@@ -84,7 +84,7 @@ func (b *bytesValue) Set(text string) error {
 		}
 	}
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || n < 0 || n*float64(scale) > 1<<60 {
+	if err != nil || !(n >= 0 && n*float64(scale) <= 1<<60) {
 		return fmt.Errorf("not a number of bytes")
 	}
 	*b = bytesValue(n * float64(scale))

@@ -207,6 +207,9 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 		if f.Nodes < 1 || f.Nodes >= mostNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 || f.Length <= 0 {
 			return &verb.UsageError{Text: "a trace takes --nodes of at least 1, --between of at least 1s, --back-after of at least 0, --together of at least 1 and a --length"}
 		}
+		if err := f.Check(); err != nil {
+			return err
+		}
 		return replay.WriteTrace(to.Out, f.Make())
 	}
 }

@@ -168,6 +168,9 @@ func (p *Plan) check() error {
 	if len(p.Templates) == 0 || len(p.Pipelines) == 0 {
 		return fmt.Errorf("%d templates, %d pipelines", len(p.Templates), len(p.Pipelines))
 	}
+	if s := p.Spec; s.Faults < 0 || s.Faults >= MostNodes || s.GPUsPerNode < 1 || s.Microbatches < 1 || s.Microbatches > MostMicrobatches {
+		return fmt.Errorf("the specification has %d faults, %d GPUs a node, %d microbatches", s.Faults, s.GPUsPerNode, s.Microbatches)
+	}
 	for i, t := range p.Templates {
 		if t.Nodes != p.Templates[0].Nodes+i {
 			return fmt.Errorf("the templates' sizes are not consecutive: %d after %d", t.Nodes, p.Templates[0].Nodes+i-1)

@@ -40,8 +40,8 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		return nil, &InputError{Problem: "no layers", Want: "at least one"}
 	}
 	p := &Profile{Layers: layers, work: []int64{0}, forward: []int64{0}, state: []int64{0}, activation: []int64{0}, reduces: map[int][]int64{}}
-	if len(layers) > 1<<12 {
-		return nil, &InputError{Problem: fmt.Sprintf("%d layers", len(layers)), Want: "at most 4096"}
+	if len(layers) > 1<<10 {
+		return nil, &InputError{Problem: fmt.Sprintf("%d layers", len(layers)), Want: "at most 1024"}
 	}
 	for i := range layers {
 		l := &layers[i]

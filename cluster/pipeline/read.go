@@ -135,7 +135,7 @@ func readTimes(at, field string, from map[string]json.Number) (map[int]time.Dura
 	times := map[int]time.Duration{}
 	for key, value := range from {
 		members, err := strconv.Atoi(key)
-		if err != nil {
+		if err != nil || strconv.Itoa(members) != key {
 			return nil, &InputError{Where: at, Problem: fmt.Sprintf("%s has a key %q", field, key), Want: "a number of members"}
 		}
 		if times[members], err = requiredTime(at, field+"."+key, value.String()); err != nil {
@@ -241,7 +241,7 @@ func (l *Layer) setTime(column, text string) error {
 		times, number = l.Across, rest
 	}
 	members, err := strconv.Atoi(number)
-	if err != nil {
+	if err != nil || strconv.Itoa(members) != number {
 		return fmt.Errorf("%q is not a number of members", number)
 	}
 	times[members], err = ParseMilliseconds(text)

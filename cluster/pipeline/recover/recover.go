@@ -16,6 +16,9 @@ func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 		return nil, err
 	}
 	left := len(plan.Nodes()) - len(c.Dead) - len(c.Leaving) + len(c.Joined)
+	if left > pipeline.MostNodes {
+		return nil, &pipeline.InputError{Where: "joining nodes", Problem: fmt.Sprintf("%d nodes with them", left), Want: fmt.Sprintf("at most %d", pipeline.MostNodes)}
+	}
 	if err := enough(plan, left); err != nil {
 		return nil, err
 	}

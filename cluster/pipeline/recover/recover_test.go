@@ -490,3 +490,23 @@ func BenchmarkThousandNodes(b *testing.B) {
 		recovered(b, plan, Change{Dead: ids(dead...)})
 	}
 }
+
+// Where nodes join, there is no pipeline more than there are microbatches: they make others larger, or are spare.
+func TestJoinsBeyondTheBatch(t *testing.T) {
+	plan := planOf(t, model(t, 12), 1, 2, 4, 2, 2)
+	plan.Spec.Microbatches = 2
+	r, err := Recover(plan, Change{Joined: []cluster.NodeID{100, 101, 102}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Plan.Pipelines) != 2 || len(r.Plan.Nodes()) != 7 {
+		t.Errorf("%d pipelines of %d nodes, wanted 2 of 7", len(r.Plan.Pipelines), len(r.Plan.Nodes()))
+	}
+	var many []cluster.NodeID
+	for node := range pipeline.MostNodes {
+		many = append(many, cluster.NodeID(node+1000))
+	}
+	if _, err := Recover(plan, Change{Joined: many}); err == nil {
+		t.Error("more nodes than can be planned for join")
+	}
+}

@@ -188,9 +188,9 @@ func (s *shape) smallest() (smallest *target) {
 	return smallest
 }
 
-// make makes pipelines of nodes that no pipeline has lost.
+// make makes pipelines of nodes that no pipeline has lost, as long as there is a microbatch for each.
 func (s *shape) make() {
-	for len(s.pool) >= s.plan.Smallest() {
+	for len(s.pool) >= s.plan.Smallest() && len(s.live()) < s.plan.Spec.Microbatches {
 		t := s.another(Made)
 		for size := min(len(s.pool), s.plan.Largest()); t.size < size; {
 			s.give(t)

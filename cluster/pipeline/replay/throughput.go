@@ -65,6 +65,9 @@ type Report struct {
 // never is later than anything.
 const never = time.Duration(1) << 62
 
+// longest bounds every time that is read, so that sums of a few are before never: 36 years.
+const longest = time.Duration(1) << 60
+
 // replaying is a run at a moment.
 type replaying struct {
 	*Run
@@ -109,8 +112,8 @@ func (r *Run) check() error {
 	if r.SamplesPerStep < 1 || r.SamplesPerStep > 1<<30 {
 		return &pipeline.InputError{Where: "samples per step", Problem: fmt.Sprint(r.SamplesPerStep), Want: "1 to 2^30"}
 	}
-	if r.Pause < 0 || r.Ready < 0 {
-		return &pipeline.InputError{Problem: fmt.Sprintf("a pause of %v, ready after %v", r.Pause, r.Ready), Want: "at least 0"}
+	if r.Pause < 0 || r.Ready < 0 || r.Pause > longest || r.Ready > longest {
+		return &pipeline.InputError{Problem: fmt.Sprintf("a pause of %v, ready after %v", r.Pause, r.Ready), Want: "0 to 36 years"}
 	}
 	for nodes, samples := range r.Throughput {
 		if samples > 0 && r.stepOf(samples) == 0 {
@@ -125,7 +128,7 @@ func (r *Run) check() error {
 
 // stepOf is how long a step takes, in whole milliseconds.
 func (r *Run) stepOf(samples int64) time.Duration {
-	return time.Duration(1000*1_000_000*r.SamplesPerStep/samples) * time.Millisecond
+	return min(time.Duration(1000*1_000_000*r.SamplesPerStep/samples), never/time.Millisecond) * time.Millisecond
 }
 
 func change(e Event) int {
@@ -151,7 +154,7 @@ func (t Throughput) counts() (counts []int) {
 // begin starts a step.
 func (s *replaying) begin(at time.Duration) {
 	s.began, s.ends = at, never
-	if samples := s.Throughput[s.nodes]; samples > 0 {
+	if samples := s.Throughput[s.nodes]; samples > 0 && s.stepOf(samples) < never-at {
 		s.ends = at + s.stepOf(samples)
 	}
 }

@@ -26,6 +26,7 @@ type Event struct {
 // ReadTrace reads events from CSV with the columns time_s, node and event, which is up or down. Times must not go back, and a node is up
 // and down in turns.
 func ReadTrace(from io.Reader) (events []Event, err error) {
+	up := map[cluster.NodeID]bool{}
 	err = readTable(from, []string{"time_s", "node", "event"}, func(at string, fields []string) error {
 		e, err := parseEvent(fields)
 		if err != nil {
@@ -34,9 +35,10 @@ func ReadTrace(from io.Reader) (events []Event, err error) {
 		if n := len(events); n > 0 && events[n-1].At > e.At {
 			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%v comes after %v", e.At, events[n-1].At), Want: "times in ascending order"}
 		}
-		if last := lastOf(events, e.Node); last != nil && last.Up == e.Up {
+		if last, known := up[e.Node]; known && last == e.Up {
 			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("node %d is %s for the second time", e.Node, fields[2]), Want: "up and down in turns"}
 		}
+		up[e.Node] = e.Up
 		events = append(events, e)
 		return nil
 	})
@@ -44,15 +46,6 @@ func ReadTrace(from io.Reader) (events []Event, err error) {
 		err = &pipeline.InputError{Problem: "the trace has no events", Want: "at least one: the run ends at the last"}
 	}
 	return events, err
-}
-
-func lastOf(events []Event, node cluster.NodeID) *Event {
-	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].Node == node {
-			return &events[i]
-		}
-	}
-	return nil
 }
 
 func parseEvent(fields []string) (e Event, err error) {
@@ -73,6 +66,9 @@ func parseEvent(fields []string) (e Event, err error) {
 	}
 	if e.At < 0 {
 		return e, fmt.Errorf("time %s is before the start", fields[0])
+	}
+	if e.At > longest {
+		return e, fmt.Errorf("time %s is later than 36 years", fields[0])
 	}
 	return e, nil
 }
@@ -140,11 +136,30 @@ type Failures struct {
 	Seed      uint64
 }
 
+// mostEvents bounds what is made up.
+const mostEvents = 1 << 20
+
+// Check refuses what would have no end, or nearly none.
+func (f Failures) Check() error {
+	if f.Between > longest || f.BackAfter > longest || f.Length > longest {
+		return &pipeline.InputError{Where: "trace", Problem: fmt.Sprintf("times of %v, %v and %v", f.Between, f.BackAfter, f.Length), Want: "none over 36 years"}
+	}
+	each := 1.0
+	if f.BackAfter > 0 {
+		each += 2 * float64(f.Length) / (float64(f.Between) + float64(f.BackAfter))
+	}
+	if all := float64(f.Nodes) * each; all > mostEvents {
+		return &pipeline.InputError{Where: "trace", Problem: fmt.Sprintf("about %.0f events", all), Want: fmt.Sprintf("at most %d", mostEvents)}
+	}
+	return nil
+}
+
 // Make makes a trace up. The same seed gives the same trace.
 func (f Failures) Make() []Event {
 	random := rand.New(rand.NewPCG(f.Seed, 0))
 	after := func(mean time.Duration) time.Duration {
-		return (time.Duration(-math.Log(1-random.Float64())*float64(mean)) / time.Millisecond) * time.Millisecond
+		took := min(-math.Log(1-random.Float64())*float64(mean), float64(longest))
+		return (time.Duration(took) / time.Millisecond) * time.Millisecond
 	}
 	var events []Event
 	for first := 0; first < f.Nodes; first += f.Together {

@@ -23,6 +23,9 @@ func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	if err := s.check(nodes, faults); err != nil {
 		return 0, 0, err
 	}
+	if err := s.searchable(nodes); err != nil {
+		return 0, 0, err
+	}
 	smallest, err = s.smallest(nodes)
 	if err != nil {
 		return 0, 0, err
@@ -36,6 +39,23 @@ func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 		}
 	}
 	return smallest, min(nodes-faults*smallest, s.Profile.Len()/s.stagesOfANode()), nil
+}
+
+// mostCells bounds the tables of the search with memory and stages of several GPUs: half a gigabyte.
+const mostCells = 1 << 25
+
+// searchable refuses what the exact search would take gigabytes for.
+func (s Search) searchable(nodes int) error {
+	gpus := min(nodes, s.Profile.Len()/s.stagesOfANode()) * s.GPUsPerNode
+	cells := (gpus + 1) * (s.Profile.Len() + 1)
+	if s.GPUMemoryBytes > 0 && len(s.Profile.Widths(s.GPUsPerNode)) > 1 {
+		cells *= gpus + 1
+	}
+	if s.GPUsPerNode == 1 || cells <= mostCells {
+		return nil
+	}
+	return &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d layers on %d GPUs take a search over %d states, more than %d",
+		s.Profile.Len(), gpus, cells, mostCells), Instead: "fewer nodes, or layers joined to blocks, make it smaller"}
 }
 
 // stagesOfANode is the fewest stages that use all GPUs of a node.
@@ -52,9 +72,9 @@ func (s Search) stagesOfANode() int {
 
 func (s Search) check(nodes, faults int) error {
 	switch {
-	case nodes < 1:
-		return &pipeline.InputError{Where: "nodes", Problem: fmt.Sprint(nodes), Want: "at least 1"}
-	case faults < 0:
+	case nodes < 1 || nodes > pipeline.MostNodes:
+		return &pipeline.InputError{Where: "nodes", Problem: fmt.Sprint(nodes), Want: fmt.Sprintf("1 to %d", pipeline.MostNodes)}
+	case faults < 0 || faults >= pipeline.MostNodes:
 		return &pipeline.InputError{Where: "faults", Problem: fmt.Sprint(faults), Want: "at least 0: how many simultaneous failures of nodes to survive"}
 	case s.GPUsPerNode < 1 || s.GPUsPerNode > 64:
 		return &pipeline.InputError{Where: "GPUs per node", Problem: fmt.Sprint(s.GPUsPerNode), Want: "1 to 64"}
