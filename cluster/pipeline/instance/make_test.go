@@ -109,3 +109,16 @@ func TestCoverage(t *testing.T) {
 		}
 	}
 }
+
+// Three stages would keep more in flight than a GPU holds, two do not: there are templates for two nodes only, and what is over is spare.
+func TestLargerSizesThatDoNotFit(t *testing.T) {
+	layer := pipeline.Layer{Forward: 1000, StateBytes: 1, ActivationBytes: 10}
+	p, err := pipeline.NewProfile([]pipeline.Layer{layer, layer, layer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := Make(p, pipeline.Spec{Nodes: 7, GPUsPerNode: 1, GPUMemoryBytes: 30, Faults: 1, Microbatches: 12})
+	if err != nil || plan.Smallest() != 2 || plan.Largest() != 2 || len(plan.Pipelines) != 3 || len(plan.Spare) != 1 {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+}

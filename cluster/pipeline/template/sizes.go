@@ -126,10 +126,14 @@ func (s Search) tooLarge(nodes, most int) error {
 		nodes, all, s.GPUMemoryBytes, s.GPUsPerNode), Instead: fmt.Sprintf("the state alone takes %d nodes", (all-1)/(s.GPUMemoryBytes*int64(s.GPUsPerNode))+1)}
 }
 
-// Templates are the best cuts for every size from smallest to largest.
+// Templates are the best cuts for every size from smallest to largest, or to the one before the first that does not fit into memory: more
+// stages keep more microbatches in flight.
 func (s Search) Templates(smallest, largest int) ([]*pipeline.Template, error) {
 	found := s.best(smallest, largest)
 	for i, t := range found {
+		if t == nil && i > 0 {
+			return found[:i], nil
+		}
 		if t == nil {
 			return nil, &pipeline.InfeasibleError{Problem: fmt.Sprintf("no cut for %d nodes fits into GPUs of %d bytes, though one for %d does: "+
 				"more stages keep more microbatches in flight", smallest+i, s.GPUMemoryBytes, smallest)}
