@@ -274,6 +274,33 @@ static void host_memory(void)
 	close(file);
 }
 
+/* Questions about clusters, descriptions of tensors, and bounds of what kernels take. */
+static void descriptions(void)
+{
+	static CUtensorMap map, moved;
+	cuuint64_t sizes[] = {64, 128}, strides[] = {256};
+	cuuint32_t box[] = {16, 64}, steps[] = {1, 1};
+	CUlaunchConfig config = {1, 1, 1, N, 1, 1, 0, first, NULL, 0};
+	int fit = -1, largest = -1;
+	size_t stack = 0;
+	T(cuOccupancyMaxActiveClusters(&fit, add, &config));
+	T(cuOccupancyMaxPotentialClusterSize(&largest, add, &config));
+	CHECK(fit > 0 && largest > 0);
+	T(cuTensorMapEncodeTiled(
+		&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, (void *)(uintptr_t)memory, sizes, strides,
+		box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+		CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+	moved = map;
+	T(cuTensorMapReplaceAddress(&moved, (void *)(uintptr_t)(memory + LARGE / 2)));
+	CHECK(memcmp(&moved, &map, sizeof map) != 0);
+	T(cuTensorMapReplaceAddress(&moved, (void *)(uintptr_t)memory));
+	CHECK(memcmp(&moved, &map, sizeof map) == 0);
+	T(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
+	T(cuCtxGetLimit(&stack, CU_LIMIT_STACK_SIZE));
+	CHECK(stack >= 4096);
+	T(cuCtxSynchronize());
+}
+
 static void end(void)
 {
 	T(cuStreamDestroy(first));
@@ -303,8 +330,8 @@ static void again(void)
 
 int main(void)
 {
-	void (*const parts[])(void) = {beginning, copies, fills,       order, graphs,
-				       code,      places, host_memory, end,   again};
+	void (*const parts[])(void) = {beginning, copies,      fills,        order, graphs, code,
+				       places,    host_memory, descriptions, end,   again};
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	note(cuInit(0), "cuInit(0)");
 	if (error == CUDA_SUCCESS)
