@@ -63,6 +63,9 @@ func describe(to verb.Streams, plan *pipeline.Plan) error {
 	}
 	_, err = fmt.Fprintf(to.Out, "an iteration takes %s ms, %s ms of them the all-reduce; the plan is %s\n", pipeline.Milliseconds(plan.IterationTime()),
 		pipeline.Milliseconds(plan.Profile.AllReduce(len(plan.Pipelines))), plan.Hash())
+	if err == nil && 0 < plan.AtLeast && plan.AtLeast < plan.IterationTime() {
+		_, err = fmt.Fprintf(to.Out, "not all combinations were looked at; none takes less than %s ms\n", pipeline.Milliseconds(plan.AtLeast))
+	}
 	return err
 }
 

@@ -72,7 +72,8 @@ With --svg the largest template's iteration is drawn, stage by stage. --json: {"
 
 const aboutMake = `Chooses how many pipelines there are of each template, and how many microbatches each gets, so that an iteration takes least:
 as long as the slowest pipeline, and the all-reduce among them. There are at least --faults + 1 pipelines, so that every
-layer is on so many nodes. Equal pipelines get equally many microbatches.
+layer is on so many nodes. Equal pipelines get equally many microbatches. The plan is the best there is, or, where a thousand
+nodes allow more combinations than can be looked at, near it; then it says which time none can be below.
 
     pos_cli plan make --profile model.json --nodes 13 --gpu-memory 80GiB --faults 2 --microbatches 512
     pos_cli plan make --profile model.json --nodes 13 --faults 2 --microbatches 512 --json > plan.json

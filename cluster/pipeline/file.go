@@ -14,6 +14,7 @@ type planFile struct {
 	Pipelines   []pipelineFile   `json:"pipelines"`
 	Spare       []cluster.NodeID `json:"spare,omitempty"`
 	Iteration   json.Number      `json:"iteration_ms"`
+	AtLeast     json.Number      `json:"at_least_ms,omitempty"`
 	Hash        Hash             `json:"hash"`
 	Spec        specFile         `json:"spec"`
 	Templates   []TemplateFile   `json:"templates"`
@@ -91,6 +92,9 @@ func (p *Plan) Encode(recovery *Recovery) ([]byte, error) {
 	f := planFile{
 		Recovery: recovery, Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(), Spec: specFile(p.Spec),
 		ProfileHash: p.Profile.Hash(), Profile: p.Profile.file(),
+	}
+	if p.AtLeast > 0 {
+		f.AtLeast = milliseconds(p.AtLeast)
 	}
 	for _, each := range p.Pipelines {
 		f.Pipelines = append(f.Pipelines, pipelineFile{each.Nodes, each.Template, each.Microbatches})

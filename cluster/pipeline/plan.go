@@ -40,6 +40,10 @@ type Plan struct {
 	Pipelines []Pipeline
 	// Spare nodes have no layers: no number of pipelines fits them in.
 	Spare []cluster.NodeID
+
+	// AtLeast is a time that no iteration of these templates on as many nodes is below, 0 where nobody looked. It is the iteration's own
+	// where the plan is proven to be the best. It says something of the search and is no part of what nodes must agree on.
+	AtLeast int64
 }
 
 // Smallest is the fewest nodes that a pipeline can have: n0.

@@ -43,7 +43,7 @@ func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error)
 		nodes = append(nodes, cluster.NodeID(node))
 	}
 	plan = Place(plan, best, nodes[:used])
-	plan.Spare = nodes[used:]
+	plan.Spare, plan.AtLeast = nodes[used:], best.AtLeast
 	return plan, nil
 }
 
