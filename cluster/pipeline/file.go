@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -111,11 +112,13 @@ func (p *Profile) file() (f profileFile) {
 		l := &p.Layers[i]
 		f.Layers = append(f.Layers, layerFile{
 			Name: l.Name, Forward: milliseconds(int64(l.Forward)), Backward: milliseconds(int64(l.Backward)),
-			StateBytes: l.StateBytes, ActivationBytes: l.ActivationBytes, InNode: timesFile(l.InNode), Across: timesFile(l.Across),
+			StateBytes: bytesNumber(l.StateBytes), ActivationBytes: bytesNumber(l.ActivationBytes), InNode: timesFile(l.InNode), Across: timesFile(l.Across),
 		})
 	}
 	return f
 }
+
+func bytesNumber(n int64) json.Number { return json.Number(strconv.FormatInt(n, 10)) }
 
 func timesFile(times map[int]time.Duration) map[string]json.Number {
 	if len(times) == 0 {

@@ -48,6 +48,23 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
+// TestBytesAsProgramsWriteThem: 1e9 and 1000000000.0 are numbers of bytes.
+func TestBytesAsProgramsWriteThem(t *testing.T) {
+	p, err := ReadProfile(bytes.NewReader([]byte(`{"layers":[{"forward_ms":1,"backward_ms":1,"state_bytes":1e9,"activation_bytes":33554432.0}]}`)))
+	if err != nil || p.Layers[0].StateBytes != 1e9 || p.Layers[0].ActivationBytes != 1<<25 {
+		t.Errorf("%v", err)
+	}
+	for text, want := range map[string]string{
+		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":"many"}]}`: "",
+		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":-1}]}`:     "layer 0 (a): -1 bytes of state, 0 of activations; wanted from 0 to 2^49 bytes",
+		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":1e40}]}`:   `layer 0 (a): state_bytes: "1e40" is too large; wanted a number of bytes`,
+	} {
+		if _, err := ReadProfile(bytes.NewReader([]byte(text))); err == nil || want != "" && err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestParseMilliseconds(t *testing.T) {
 	for text, want := range map[string]int64{"1": 1_000_000, "0.0000005": 1, "0.00000049": 0, "1e-3": 1000, "2.5E2": 250_000_000, "-1": -1_000_000} {
 		if got, err := ParseMilliseconds(text); err != nil || int64(got) != want {

@@ -40,8 +40,8 @@ type layerFile struct {
 	Name            string                 `json:"name"`
 	Forward         json.Number            `json:"forward_ms"`
 	Backward        json.Number            `json:"backward_ms"`
-	StateBytes      int64                  `json:"state_bytes"`
-	ActivationBytes int64                  `json:"activation_bytes"`
+	StateBytes      json.Number            `json:"state_bytes"`
+	ActivationBytes json.Number            `json:"activation_bytes"`
 	InNode          map[string]json.Number `json:"allreduce_in_node_ms,omitempty"`
 	Across          map[string]json.Number `json:"allreduce_across_ms,omitempty"`
 }
@@ -98,8 +98,14 @@ func (file *profileFile) layers() ([]Layer, error) {
 	var layers []Layer
 	for i, each := range file.Layers {
 		at := fmt.Sprintf("layer %d (%s)", i, each.Name)
-		l := Layer{Name: each.Name, StateBytes: each.StateBytes, ActivationBytes: each.ActivationBytes}
+		l := Layer{Name: each.Name}
 		var err error
+		if l.StateBytes, err = readBytes(at, "state_bytes", each.StateBytes.String()); err != nil {
+			return nil, err
+		}
+		if l.ActivationBytes, err = readBytes(at, "activation_bytes", each.ActivationBytes.String()); err != nil {
+			return nil, err
+		}
 		if l.Forward, err = requiredTime(at, "forward_ms", each.Forward.String()); err != nil {
 			return nil, err
 		}
@@ -115,6 +121,18 @@ func (file *profileFile) layers() ([]Layer, error) {
 		layers = append(layers, l)
 	}
 	return layers, nil
+}
+
+// readBytes is a number of bytes, which programs write as 1e9 and 1000000000.0, too; 0 where there is none.
+func readBytes(at, field, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	bytes, err := parseScaled(text, 1)
+	if err != nil {
+		return 0, &InputError{Where: at, Problem: fmt.Sprintf("%s: %v", field, err), Want: "a number of bytes"}
+	}
+	return bytes, nil
 }
 
 func requiredTime(at, field, text string) (time.Duration, error) {
