@@ -28,7 +28,11 @@ func TestProcessMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	memory := processMemory{program: id}
+	// Start returns as soon as the child has closed what it inherited, a little before its environment is in place.
 	begin := environmentStart(t, id.PID)
+	for begin == 0 {
+		begin = environmentStart(t, id.PID)
+	}
 	got := make([]byte, len(secret))
 	if count, err := memory.ReadAt(got, begin); err != nil || count != len(got) || string(got) != secret {
 		t.Fatalf("read %q, %d, %v", got, count, err)
