@@ -10,8 +10,9 @@ import (
 // TestUnknowingDriver runs programs over a driver that does not say what kernels there are, or what their parameters are, as those of
 // CUDA 12.0 do not: the code says it, as text, and as machine code of which the driver has the text, too.
 func TestUnknowingDriver(t *testing.T) {
+	// The machine code is for what software GPUs say to be, else it would be passed over for the text.
 	programs := map[string]string{}
-	for name, target := range map[string]string{"text": "arch=compute_80,code=compute_80", "machine code": "arch=compute_80,code=[sm_80,compute_80]"} {
+	for name, target := range map[string]string{"text": "arch=compute_90,code=compute_90", "machine code": "arch=compute_90,code=[sm_90,compute_90]"} {
 		programs[name] = lab.Compile(t, lab.CUDA, "-O2", "-std=c++17", "-cudart=static", "-gencode="+target, lab.Workload("cuda", "layouts.cu"))
 	}
 	o := newOrders(t)
