@@ -96,8 +96,11 @@ func (d *Dir) recordPath(id uint64) string {
 	return filepath.Join(d.state(), fmt.Sprintf("%d.json", id))
 }
 
+// unfinished ends the name of a file that is being written. A phosd that is killed then leaves it behind.
+const unfinished = ".new"
+
 func replaceFile(path string, text []byte) error {
-	temporary := path + ".new"
+	temporary := path + unfinished
 	if err := os.WriteFile(temporary, text, 0o600); err != nil {
 		return err
 	}

@@ -185,3 +185,22 @@ func TestSessionNumbersAtOnce(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+// TestUnfinishedRecord: a phosd that is killed while it writes a record leaves a session that is found and can be removed.
+func TestUnfinishedRecord(t *testing.T) {
+	needRoot(t)
+	dir := openTest(t, t.TempDir(), 0)
+	left := dir.recordPath(28) + unfinished
+	if err := os.WriteFile(left, []byte(`{"session": 2`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := dir.Sessions(); err != nil || len(found) != 1 || found[0] != 28 {
+		t.Errorf("sessions %v, %v", found, err)
+	}
+	if err := dir.Remove(28); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", left, err)
+	}
+}

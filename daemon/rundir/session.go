@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -94,25 +95,23 @@ func (d *Dir) Remove(id uint64) error {
 	return errors.Join(
 		os.RemoveAll(d.sessionDir(id)),
 		removeIfThere(d.Control(id)),
-		removeIfThere(d.recordPath(id)))
+		removeIfThere(d.recordPath(id)),
+		removeIfThere(d.recordPath(id)+unfinished))
 }
 
 // Sessions lists the numbers of all sessions that have left anything here.
 func (d *Dir) Sessions() ([]uint64, error) {
 	var found []uint64
 	seen := make(map[uint64]bool)
-	for _, where := range []struct{ dir, suffix string }{{d.sessions(), ""}, {d.control(), ".sock"}, {d.state(), ".json"}} {
+	for _, where := range []struct{ dir, suffix string }{{d.sessions(), ""}, {d.control(), ".sock"}, {d.state(), ".json"}, {d.state(), ".json" + unfinished}} {
 		entries, err := os.ReadDir(where.dir)
 		if err != nil {
 			return nil, fmt.Errorf("list sessions: %w", err)
 		}
 		for _, entry := range entries {
-			name := entry.Name()
-			if filepath.Ext(name) != where.suffix {
-				continue
-			}
-			id, err := strconv.ParseUint(name[:len(name)-len(where.suffix)], 10, 64)
-			if err == nil && !seen[id] {
+			name, ours := strings.CutSuffix(entry.Name(), where.suffix)
+			id, err := strconv.ParseUint(name, 10, 64)
+			if ours && err == nil && !seen[id] {
 				seen[id] = true
 				found = append(found, id)
 			}
