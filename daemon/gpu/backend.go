@@ -52,7 +52,8 @@ type ContextOptions struct {
 	// Output receives what kernels print, whole lines or parts of them, in order, before the stream reports the launch done.
 	Output func(text []byte)
 	// Late hears of work that was accepted and then refused, which is no fault: nothing of it was done, and all else goes on. Without
-	// it such an error poisons the context, as the program must hear of it somehow.
+	// it such an error poisons the context, as the program must hear of it somehow; and so it does where the work was there to put other
+	// work in order (Record, Await, MemoryOps).
 	Late func(error)
 	// Resumed is what an earlier context knew that this one takes the place of; zero for a new one.
 	Resumed Continuation

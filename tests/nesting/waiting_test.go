@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
@@ -21,12 +20,8 @@ func TestWarm(t *testing.T) {
 		return
 	}
 	t.Setenv(rpc.SocketVariable, socket)
-	inner, err := rpc.Dial(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer inner.Close()
-	b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
+	o := newOrders(t)
+	b, err := cuda.Open(cuda.Options{Library: o.library, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,57 +32,32 @@ func TestWarm(t *testing.T) {
 			}
 		}
 	}
-	witness, err := b.NewContext(1, gpu.ContextOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := func() uint64 {
+	expect := func(what string, want uint64) {
 		t.Helper()
-		if err := witness.Synchronize(); err != nil {
-			t.Fatal(err)
+		if got := o.counts()["cuCtxCreate_v2"]; got != want {
+			t.Errorf("%s: the driver was asked for %d contexts; want %d", what, got, want)
 		}
-		status, err := inner.Daemon.Status(t.Context(), &rpc.StatusRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return status.GetPrograms()[0].GetDescription().GetProgress().GetCallsMade()
 	}
-	// Some of the calls are made behind the caller's back: they are counted once none has come for half a second. The witness's own, one each
-	// time, are left out.
-	looked := uint64(0)
-	calls := func() uint64 {
-		t.Helper()
-		last := made() - looked
-		looked++
-		for quiet := 0; quiet < 10; quiet++ {
-			time.Sleep(50 * time.Millisecond)
-			now := made() - looked
-			looked++
-			if now != last {
-				last, quiet = now, 0
-			}
-		}
-		return last
-	}
-	before := calls()
+	expect("one beforehand for each GPU", 2)
 	warm, err := b.NewContext(0, gpu.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := calls() - before
+	expect("the one that was there", 2)
 	cold, err := b.NewContext(0, gpu.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second := calls() - before - first; second != first+1 {
-		t.Errorf("a context that was made beforehand takes %d calls of the driver, another one %d; want one more", first, second)
-	}
-	for _, each := range []gpu.Context{warm, cold, witness} {
+	expect("another one", 3)
+	for _, each := range []gpu.Context{warm, cold} {
 		if err := each.Synchronize(); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
+	}
+	if ended := o.counts()["cuCtxDestroy_v2"]; ended != 3 {
+		t.Errorf("the driver has ended %d contexts of 3", ended)
 	}
 }

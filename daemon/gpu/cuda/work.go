@@ -37,8 +37,26 @@ func checks(launch func(gpu.Launch) error) gpu.Checks {
 	}}
 }
 
-// issue gives an item to the driver. mu is held.
+// issue gives an item to the driver. mu is held. Refused work is left out, and what comes behind it goes on; but where that was to wait
+// for something, or others wait for it, it would go on too early or they would wait for ever, so that the context ends instead.
 func (s *Stream) issue(it item) error {
+	err := s.give(it)
+	if err != nil && orders(it.work) {
+		s.context.poison(err)
+	}
+	return err
+}
+
+// orders reports whether other work relies on this to know when it may be done.
+func orders(work gpu.Work) bool {
+	switch work.(type) {
+	case gpu.Record, gpu.Await, gpu.MemoryOps:
+		return true
+	}
+	return false
+}
+
+func (s *Stream) give(it item) error {
 	c := s.context
 	switch work := it.work.(type) {
 	case gpu.Tell:
