@@ -153,6 +153,7 @@ int main(int count, char **arguments)
 	CU(D(cuModuleGetFunction)(&turn, module, "turn"));
 	CU(D(cuMemAlloc)(&numbers, sizeof want));
 	CU(D(cuMemsetD32)(numbers, 0, N));
+	CU(D(cuCtxSynchronize)()); /* the stream does not wait for it */
 	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
 	steps();
 	moment(arguments[1]);

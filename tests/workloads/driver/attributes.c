@@ -205,6 +205,7 @@ int main(void)
 	CU(D(cuModuleGetFunction)(&add, module, "add"));
 	CU(D(cuMemAlloc)(&words, 4096));
 	CU(D(cuMemsetD32)(words, 0, 1024));
+	CU(D(cuCtxSynchronize)()); /* the stream does not wait for it */
 	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
 	build_graph();
 	for (int half = 0; half < 2; half++) {

@@ -83,6 +83,9 @@ static void comparisons(void)
 		CU(D(cuStreamWriteValue32)(first, words + 4, (cuuint32_t)i + 1, 0));
 		for (int looks = 0; looks < 20; looks++)
 			CHECK(D(cuStreamQuery)(first) == CUDA_ERROR_NOT_READY);
+		/* Else the first write could come after what ends the wait. */
+		while ((uint32_t)word_at(words) != not_met[i].word)
+			;
 		CU(D(cuStreamWriteValue32)(second, words, not_met[i].then, 0));
 		CU(D(cuStreamSynchronize)(first));
 		CHECK((uint32_t)(word_at(words) >> 32) == i + 1);
