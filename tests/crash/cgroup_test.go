@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/criu/freezer"
 )
 
-// cage is the cgroup that has all that these tests start; empty where there is none.
-var cage string
+// cage is the cgroup that has all that these tests start; empty where there is none. outside is the one around it.
+var cage, outside string
 
 func TestMain(m *testing.M) {
 	leave := enterCage()
@@ -32,19 +32,16 @@ func enterCage() (leave func()) {
 			continue
 		}
 		path := filepath.Join(mount, fmt.Sprintf("phos-crash-%d", os.Getpid()))
-		move := func(into string) error {
-			return os.WriteFile(filepath.Join(into, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
-		}
 		if os.Mkdir(path, 0o755) != nil {
 			continue
 		}
-		if move(path) != nil {
+		if move(os.Getpid(), path) != nil {
 			_ = os.Remove(path)
 			continue
 		}
-		cage = path
+		cage, outside = path, mount
 		return func() {
-			_ = move(mount)
+			_ = move(os.Getpid(), mount)
 			for range 100 {
 				if os.Remove(path) == nil {
 					break
@@ -55,6 +52,11 @@ func enterCage() (leave func()) {
 		}
 	}
 	return away
+}
+
+// move puts a process into a cgroup, where its children begin then.
+func move(pid int, group string) error {
+	return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
 // ownHierarchy is one for a root in which nobody has mounted any.

@@ -34,11 +34,23 @@ func newRoom(t *testing.T, arguments ...string) *room {
 	if cage == "" {
 		lab.Need(t, "criu", errors.New("no cgroup of version 2 can be made here"))
 	}
-	r := &room{t: t, keepers: new(int), daemon: lab.Start(t, append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)}
+	r := &room{t: t, keepers: new(int), daemon: startDaemon(t, arguments...)}
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
 	r.job = r.daemon.Job(t, program, "1000000", fmt.Sprint(elements), "5000", "enough").Start()
 	r.job.Reaches(3)
 	return r
+}
+
+// startDaemon starts a phosd in the cage. One that stands behind its driver is part of the GPU, as it were, and outside.
+func startDaemon(t *testing.T, arguments ...string) *lab.Daemon {
+	t.Helper()
+	daemon := lab.Start(t, append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)
+	if daemon.Behind != nil {
+		if err := move(daemon.Behind.PID(), outside); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return daemon
 }
 
 // in makes a subtest the one that fails.
@@ -137,6 +149,9 @@ func (r *room) runsOn() {
 func (r *room) tidy(programs, keepers int) {
 	r.t.Helper()
 	r.eventually(func() string { return r.untidy(programs, keepers) })
+	if r.daemon.Behind != nil {
+		r.eventually(func() string { return untidyGPUs(r.daemon.Behind, programs) })
+	}
 }
 
 func (r *room) untidy(programs, keepers int) string {
@@ -172,7 +187,12 @@ func (r *room) untidy(programs, keepers int) string {
 	if text := r.untidyFiles(programs, keepers); text != "" {
 		return text
 	}
-	status := r.daemon.Status()
+	return untidyGPUs(r.daemon, programs)
+}
+
+// untidyGPUs asks a phosd who uses its GPUs. One behind another is used by the other's workers, and told of their ends later.
+func untidyGPUs(daemon *lab.Daemon, programs int) string {
+	status := daemon.Status()
 	if len(status.GetPrograms()) != programs {
 		return fmt.Sprintf("phosd knows %d programs, want %d: %v", len(status.GetPrograms()), programs, status.GetPrograms())
 	}

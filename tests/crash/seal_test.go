@@ -8,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // ordinary is a user who is nobody else on a machine that tests run on.
@@ -33,7 +31,7 @@ func TestSeal(t *testing.T) {
 	r.job.Finish()
 	r.tidy(0, 0)
 	keys := r.daemon.State
-	other := lab.Start(t, "--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB")
+	other := startDaemon(t)
 	first := r.daemon
 	r.daemon = other
 	text, err := r.asked("--restore", "--detach", "--dir", r.job.Image)

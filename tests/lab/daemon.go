@@ -40,15 +40,15 @@ type Daemon struct {
 	Socket string
 	Log    string // file of its log and its workers'
 	State  string // its state directory
+	// Behind is the daemon that stands behind the driver of this one; nil unless it is nested.
+	Behind *Daemon
 
 	// Extra is added to the environment of the daemon's process at the next Launch.
 	Extra []string
 
 	t         testing.TB
 	arguments []string
-	// behind is what the driver of a nested daemon needs in its environment.
-	behind  []string
-	process *exec.Cmd
+	process   *exec.Cmd
 }
 
 // NestedVariable makes every Start a StartNested.
@@ -88,10 +88,10 @@ func StartAlone(t testing.TB, arguments ...string) *Daemon {
 // StartOver starts a phosd whose GPUs are those that a library shows, which takes another phosd for its own.
 func StartOver(t testing.TB, inner *Daemon, library string, arguments ...string) *Daemon {
 	t.Helper()
-	return start(t, []string{rpc.SocketVariable + "=" + inner.Socket}, append([]string{"--gpus=cuda:driver=" + library}, arguments...))
+	return start(t, inner, append([]string{"--gpus=cuda:driver=" + library}, arguments...))
 }
 
-func start(t testing.TB, behind, arguments []string) *Daemon {
+func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
 	t.Helper()
 	Need(t, "root", Root())
 	Need(t, "build", Built())
@@ -102,7 +102,7 @@ func start(t testing.TB, behind, arguments []string) *Daemon {
 	}
 	d := &Daemon{
 		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
-		State: filepath.Join(t.TempDir(), "state"), behind: behind,
+		State: filepath.Join(t.TempDir(), "state"), Behind: behind,
 	}
 	d.arguments = append([]string{
 		"--gpus=" + cmp.Or(os.Getenv(GPUsVariable), "soft:1"), "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
@@ -160,7 +160,10 @@ func (d *Daemon) Launch() {
 	arguments := append([]string{"--socket=" + d.Socket, "--runtime-dir=" + d.Dir, "--ready-fd=3"}, d.arguments...)
 	d.process = exec.Command(filepath.Join(Bin(), "phosd"), arguments...)
 	d.process.Stderr, d.process.Stdout, d.process.ExtraFiles = log, log, []*os.File{readyEnd}
-	d.process.Env = slices.Concat(os.Environ(), d.behind, d.Extra)
+	d.process.Env = slices.Concat(os.Environ(), d.Extra)
+	if d.Behind != nil { // its driver must find it
+		d.process.Env = append(d.process.Env, rpc.SocketVariable+"="+d.Behind.Socket)
+	}
 	err = d.process.Start()
 	readyEnd.Close()
 	if err != nil {
