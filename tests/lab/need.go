@@ -39,6 +39,9 @@ func NotNested(t testing.TB, why string) {
 	}
 }
 
+// PinnedByUsers is why a user's programs have no pinned memory over a second phosd.
+const PinnedByUsers = "a user's worker may not look at another worker's memory, which is how it is shared"
+
 // Nested says that every Start is a StartNested.
 func Nested() bool { return os.Getenv(NestedVariable) != "" }
 

@@ -77,7 +77,7 @@ func TestEvery(t *testing.T) {
 
 // TestEveryForAll: phosd.toml's policy gives each program a directory of its own, below one of its user's.
 func TestEveryForAll(t *testing.T) {
-	lab.NotNested(t, pinnedByUsers)
+	lab.NotNested(t, lab.PinnedByUsers)
 	base := shared(t)
 	daemon := start(t, "--checkpoint-dir="+base, "--checkpoint-every=1s", "--checkpoint-keep=1")
 	const user = 4243
@@ -122,9 +122,6 @@ func TestEveryForAll(t *testing.T) {
 	silent.Kill()
 	daemon.Empty()
 }
-
-// pinnedByUsers is why a user's programs have no pinned memory over a second phosd.
-const pinnedByUsers = "a user's worker may not look at another worker's memory, which is how it is shared"
 
 // shared is a directory that anybody may enter.
 func shared(t *testing.T) string {
