@@ -20,8 +20,8 @@ func testCopyLines(t *testing.T, b *bench) {
 		)
 		b.same("there and back", back[2:2+n], data)
 		b.same("beside it", append(back[:2:2], back[2+n:]...), make([]byte, 8))
-		if n > 100 {
-			// Copies that overlap themselves, both ways.
+		if n > 100 && !b.driven() {
+			// Copies that overlap themselves, both ways: undefined in CUDA.
 			b.run(linear(device(from+50), device(from), n-50), linear(device(to), device(to+50), n-50))
 			b.same("forward overlap", b.read(from+50, n-50), data[:n-50])
 			b.same("backward overlap", b.read(to, n-50), data[50:])

@@ -15,6 +15,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 	}{
 		{"devices", testDevices},
 		{"memory/map", testMap},
+		{"memory/account", testAccount},
 		{"memory/out of memory", testOutOfMemory},
 		{"memory/alias", testAlias},
 		{"memory/alias marks", testAliasMarks},

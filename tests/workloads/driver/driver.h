@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CHECK(condition)                                                                        \
 	do {                                                                                    \
@@ -61,6 +62,15 @@ static inline CUdevice use_gpu(void)
 	CU(D(cuDevicePrimaryCtxRetain)(&context, device));
 	CU(D(cuCtxSetCurrent)(context));
 	return device;
+}
+
+/* How far what a device has free may be from what a program reckons. A real driver has tables there, and keeps some of what
+ * it once took for them; the software GPU has none. */
+static inline size_t slack(CUdevice device)
+{
+	char name[256] = "";
+	CU(D(cuDeviceGetName)(name, sizeof name, device));
+	return strstr(name, "software GPU") ? 0 : (size_t)16 << 20;
 }
 
 /* The kernel of PTX that has one. */

@@ -8,6 +8,7 @@ import torch
 MIB = 1 << 20
 streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
 kept, total = {}, 0
+slack = 0 if "software GPU" in torch.cuda.get_device_name() else 16 * MIB  # a real driver keeps tables there
 
 
 def segments():
@@ -38,7 +39,7 @@ for round in range(4):
     torch.cuda.empty_cache()
     after, _ = torch.cuda.mem_get_info()
     less = mapped - sum(s["total_size"] for s in segments())
-    assert after - free == less > 0, (after - free, less)
+    assert less > 0 and abs(after - free - less) <= slack, (after - free, less)
     check()
 
 a = torch.arange(4 * MIB, device="cuda", dtype=torch.float32)  # over several pieces
