@@ -1,6 +1,12 @@
 package criu
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 // counting checks itself: what it holds in memory must follow from how far it has come.
 const counting = `
@@ -50,5 +56,26 @@ func TestDumpAndRestore(t *testing.T) {
 func TestCheck(t *testing.T) {
 	if err := newCPU(t).Check(within(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPluginsLeftOut: what is installed for CRIU is not loaded. Here it is no library at all, and CRIU would give up.
+func TestPluginsLeftOut(t *testing.T) {
+	newCPU(t)
+	plugins := filepath.Join(t.TempDir(), "criu")
+	if err := os.Mkdir(plugins, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(plugins, "gpus.so"), []byte("no library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const within = `mount -t overlay overlay -o lowerdir="$1:/usr/lib" /usr/lib || exit 99; exec "$2" -test.run='^TestDumpAndGoOn$' -test.v`
+	command := exec.Command("unshare", "--mount", "sh", "-c", within, "sh", filepath.Dir(plugins), os.Args[0])
+	output, err := command.CombinedOutput()
+	if command.ProcessState.ExitCode() == 99 {
+		t.Skipf("overlays cannot be mounted here: %s", output)
+	}
+	if err != nil || !strings.Contains(string(output), "--- PASS") {
+		t.Errorf("%v\n%s", err, output)
 	}
 }

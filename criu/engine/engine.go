@@ -55,6 +55,10 @@ const (
 	programFD = 5
 )
 
+// noPlugins is a directory that there always is, with no library in it. Where plugins are installed, one may be for GPUs: it asks the
+// driver of each process whether that has any, for seconds and with the program standing still. Those of programs here are not theirs.
+const noPlugins = "/proc/self/task"
+
 // Descriptor is the number that an inherited file has in CRIU.
 func Descriptor(index int) int32 { return int32(programFD + 1 + index) }
 
@@ -172,7 +176,7 @@ func signaled(err error) bool {
 func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 	command := exec.Command(fmt.Sprintf("/proc/self/fd/%d", programFD), "swrk", fmt.Sprint(socketFD))
 	command.Args[0] = r.Program
-	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CRIU_LIBS_DIR=" + noPlugins}
 	command.Dir = "/"
 	command.Stdout, command.Stderr = log.file, log.file
 	if r.Stdin != nil {
