@@ -236,7 +236,7 @@ func (d *Daemon) answerFor(actor rpc.Actor) *wire.Answer {
 		}
 		answer.Devices = append(answer.Devices, device)
 		for _, s := range sessions {
-			if held := d.ledger.SlotUsage(i, s.ticket.slot); held > 0 && actor.May(s.record.Owner.UID) {
+			if held := d.ledger.ProgramUsage(i, s.ticket.slot); held > 0 && actor.May(s.record.Owner.UID) {
 				answer.Holdings = append(answer.Holdings, wire.Holding{Device: uint32(i), PID: actor.Calls(s.record.Program), UsedBytes: held})
 			}
 		}

@@ -18,9 +18,9 @@ const (
 	Slots = 1024
 
 	magic       = 0x52474c534f4850 // "PHOSLGR"
-	version     = 1
+	version     = 2
 	headerBytes = 4096
-	cellBytes   = 16
+	cellBytes   = 24
 )
 
 // ErrDamaged says that a file is not a ledger of this version.
@@ -122,14 +122,14 @@ func (l *Ledger) Close() error {
 // so the bound is met only where a worker died undecided and phosd has not cleared its slot.
 const attempts = 2000
 
-// reserve takes bytes of a GPU for a slot, or returns a *FullError.
+// reserve takes bytes of a GPU for a slot, or returns a *FullError. They are the program's, or the worker's own.
 //
 // A claim is written into the slot's claim word before the sum over all slots is taken. Of two claims that race, the one
 // that sums later sees the other, so both cannot pass where there is room for one. When neither passes although one
 // could, both have seen an undecided claim; they step back and try again after a random time. They also do where
 // another reservation was granted during the sum, which may then count bytes twice: as the one slot had them and as the
 // other has them now.
-func (l *Ledger) reserve(gpu, slot int, bytes uint64) error {
+func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 	if err := l.check(gpu, slot); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64) error {
 	if l.closed {
 		return os.ErrClosed
 	}
-	held, claim, capacity := l.held(gpu, slot), l.claim(gpu, slot), l.capacity(gpu).Load()
+	held, claim, capacity := l.part(gpu, slot, own), l.claim(gpu, slot), l.capacity(gpu).Load()
 	for attempt := 0; ; attempt++ {
 		if bytes > capacity {
 			return &FullError{GPU: gpu, Bytes: bytes, Used: l.settled(gpu), Capacity: capacity}
@@ -147,9 +147,9 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64) error {
 		l.seat(slot)
 		claim.Store(bytes)
 		others, undecided := l.others(gpu, slot)
-		if mine := held.Load(); others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
-			l.grants(gpu).Add(1)     // before the grant itself, so that who sees this one in a sum sees that it is new
-			held.Store(mine + bytes) // before the claim goes: between the two it counts twice, never not at all
+		if mine := l.all(gpu, slot); others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
+			l.grants(gpu).Add(1) // before the grant itself, so that who sees this one in a sum sees that it is new
+			held.Add(bytes)      // before the claim goes: between the two it counts twice, never not at all
 			claim.Store(0)
 			return nil
 		}
@@ -186,7 +186,7 @@ func (l *Ledger) others(gpu, slot int) (sum uint64, undecided bool) {
 		// The claim first: in the other order a claim that becomes held in between would be missed.
 		claimed := l.claim(gpu, other).Load()
 		undecided = undecided || claimed != 0
-		sum += claimed + l.held(gpu, other).Load()
+		sum += claimed + l.all(gpu, other)
 	}
 	return sum, undecided
 }
@@ -198,7 +198,7 @@ func (l *Ledger) settled(gpu int) (sum uint64) {
 		before := l.grants(gpu).Load()
 		sum = 0
 		for slot := range l.seated() {
-			sum += l.held(gpu, slot).Load()
+			sum += l.all(gpu, slot)
 		}
 		if l.grants(gpu).Load() == before {
 			break
@@ -208,7 +208,9 @@ func (l *Ledger) settled(gpu int) (sum uint64) {
 }
 
 // Release gives bytes back. More than the slot holds is a bug of the caller and leaves the slot at 0.
-func (l *Ledger) Release(gpu, slot int, bytes uint64) {
+func (l *Ledger) Release(gpu, slot int, bytes uint64) { l.release(gpu, slot, bytes, false) }
+
+func (l *Ledger) release(gpu, slot int, bytes uint64, own bool) {
 	if l.check(gpu, slot) != nil {
 		return
 	}
@@ -217,7 +219,7 @@ func (l *Ledger) Release(gpu, slot int, bytes uint64) {
 	if l.closed {
 		return
 	}
-	held := l.held(gpu, slot)
+	held := l.part(gpu, slot, own)
 	held.Store(held.Load() - min(bytes, held.Load()))
 }
 
@@ -234,6 +236,7 @@ func (l *Ledger) Clear(slot int) {
 	}
 	for gpu := range l.gpus {
 		l.held(gpu, slot).Store(0)
+		l.own(gpu, slot).Store(0)
 		l.claim(gpu, slot).Store(0)
 	}
 }
@@ -255,7 +258,7 @@ func (l *Ledger) SlotUsage(gpu, slot int) uint64 {
 	if l.closed || l.check(gpu, slot) != nil {
 		return 0
 	}
-	return l.held(gpu, slot).Load()
+	return l.all(gpu, slot)
 }
 
 func (l *Ledger) check(gpu, slot int) error {

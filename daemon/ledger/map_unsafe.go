@@ -57,11 +57,14 @@ func (l *Ledger) grants(gpu int) *word { return &l.words[grantsWord+gpu] }
 // seats is one more than the highest slot that ever reserved anything, so that sums need not read the others.
 func (l *Ledger) seats() *word { return &l.words[seatsWord] }
 
-// held is what a slot has of a GPU.
+// held is what a slot has of a GPU because its program wants it.
 func (l *Ledger) held(gpu, slot int) *word { return &l.words[cell(gpu, slot)] }
 
 // claim is what a slot is about to take, while that is undecided.
 func (l *Ledger) claim(gpu, slot int) *word { return &l.words[cell(gpu, slot)+1] }
+
+// own is what a slot has besides.
+func (l *Ledger) own(gpu, slot int) *word { return &l.words[cell(gpu, slot)+2] }
 
 // bit is that of a slot in a table of bits.
 func (l *Ledger) bit(first, slot int) (*word, uint64) {

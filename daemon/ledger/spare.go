@@ -54,7 +54,7 @@ func (l *Ledger) makeRoom(full *FullError, slot int) bool {
 	chosen, spareBytes := -1, uint64(0)
 	for other := range l.seated() {
 		spare, bit := l.bit(spareWord, other)
-		held := l.held(full.GPU, other).Load()
+		held := l.all(full.GPU, other)
 		if other == slot || held == 0 || spare.Load()&bit == 0 {
 			continue
 		}
@@ -67,7 +67,7 @@ func (l *Ledger) makeRoom(full *FullError, slot int) bool {
 	wanted.Or(bit)
 	l.call()
 	for begun := time.Now(); time.Since(begun) < roomTime; time.Sleep(roomLook) { //nolint:forbidigo // another process decides, and tells nobody
-		if l.held(full.GPU, chosen).Load() == 0 {
+		if l.all(full.GPU, chosen) == 0 {
 			return true
 		}
 	}
@@ -75,9 +75,11 @@ func (l *Ledger) makeRoom(full *FullError, slot int) bool {
 }
 
 // Reserve takes bytes of a GPU for a slot, or returns a *FullError. Workers that wait for a session end for it, unless this is one of them.
-func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
+func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error { return l.take(gpu, slot, bytes, false) }
+
+func (l *Ledger) take(gpu, slot int, bytes uint64, own bool) error {
 	for {
-		err := l.reserve(gpu, slot, bytes)
+		err := l.reserve(gpu, slot, bytes, own)
 		var full *FullError
 		if !errors.As(err, &full) {
 			return err
@@ -98,7 +100,7 @@ func (l *Ledger) Room(gpu int) (free, capacity uint64) {
 	}
 	for slot := range l.seated() {
 		if spare, bit := l.bit(spareWord, slot); spare.Load()&bit != 0 {
-			used -= min(used, l.held(gpu, slot).Load())
+			used -= min(used, l.all(gpu, slot))
 		}
 	}
 	return capacity - used, capacity

@@ -37,9 +37,6 @@ func TestRandomMoments(t *testing.T) {
 			if only := os.Getenv("PHOS_SUBJECT"); only != "" && only != s.name {
 				t.Skipf("PHOS_SUBJECT is %s", only)
 			}
-			if s.unlike != "" {
-				lab.RealGPU(t, s.unlike)
-			}
 			program := s.program(t)
 			want, status := undisturbed(s.job(t, daemon, program, 0))
 			if !strings.Contains(want["out"], "\nok ") || status != 7 {

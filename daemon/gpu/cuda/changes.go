@@ -170,19 +170,33 @@ const (
 // Alloc gets memory, in whole chunks.
 func (a *apart) Alloc(bytes uint64) (uint64, error) {
 	bytes = (bytes + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
-	if err := a.memory.reserve(bytes); err != nil {
+	if err := a.reserve(bytes); err != nil {
 		return 0, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p, err := a.get(bytes)
 	if err != nil {
-		a.memory.release(bytes)
+		a.release(bytes)
 		return 0, a.memory.context.noted("get memory for a checkpoint", err)
 	}
 	at, _ := slices.BinarySearchFunc(a.allocated, p, func(x, y piece) int { return cmp.Compare(x.Address, y.Address) })
 	a.allocated = slices.Insert(a.allocated, at, p)
 	return p.Address, nil
+}
+
+// reserve takes bytes off the account that all workers share, in a column that programs do not see.
+func (a *apart) reserve(bytes uint64) error {
+	if o := a.memory.context.backend.options; o.Ledger != nil {
+		return o.Ledger.ReserveOwn(int(a.memory.device.ordinal), o.Slot, bytes)
+	}
+	return nil
+}
+
+func (a *apart) release(bytes uint64) {
+	if o := a.memory.context.backend.options; o.Ledger != nil {
+		o.Ledger.ReleaseOwn(int(a.memory.device.ordinal), o.Slot, bytes)
+	}
 }
 
 // get makes memory at the first addresses that are free. mu is held.
@@ -228,7 +242,7 @@ func (a *apart) Free(address uint64) error {
 
 func (a *apart) giveBack(p piece) error {
 	driver := a.memory.device.driver
-	a.memory.release(p.Bytes)
+	a.release(p.Bytes)
 	return errors.Join(driver.Unmap(p.Address, p.Bytes), driver.Release(p.allocation), driver.Unreserve(p.Address, p.Bytes))
 }
 
