@@ -115,7 +115,6 @@ bundle_settings() {
 		else
 			export TINYGRAD_PYTHON_MISSING="there is no python3 with numpy"
 		fi
-		export LD_LIBRARY_PATH=$CHECKS/cuda/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	EOF
 }
 

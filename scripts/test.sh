@@ -10,6 +10,7 @@ REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 export REQUIRE
 export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
+export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to bring along; set it to a Python with torch==2.11.0 of PyPI"
 
 # Many tests run the same programs: each is compiled once.
 PHOS_COMPILED=$(mktemp -d)

@@ -95,12 +95,13 @@ func (l library) resolve() (library, error) {
 }
 
 // shellCode is for sh and its descendants. What the shell had in the two search variables stays in effect. CuPy is told to compile
-// into PTX, which every GPU of phos takes, and not into machine code.
+// into PTX, which every GPU of phos takes, and not into machine code; PyTorch, to keep the store of its process groups by ordinary calls:
+// libuv keeps an io_uring, which CRIU cannot save.
 func shellCode(self string) (string, error) {
 	found, err := findLibrary(self)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1\"\n",
+	return fmt.Sprintf("export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1 USE_LIBUV=0\"\n",
 		found.file, found.driverDir, filepath.Join(found.driverDir, "libcuda.so.1")), nil
 }

@@ -17,7 +17,7 @@ var known = []string{"eventfd", "eventpoll", "signalfd", "timerfd", "inotify", "
 
 // refused are kinds with a word of their own on why.
 var refused = map[string][2]string{
-	"io_uring":    {"is an io_uring; what it has under way cannot be saved", "have the program use ordinary input and output (for libuv: UV_USE_IO_URING=0)"},
+	"io_uring":    {"is an io_uring; what it has under way cannot be saved", "have the program use ordinary input and output (PyTorch: USE_LIBUV=0, or use_libuv=False for a TCPStore; libuv: UV_USE_IO_URING=0)"},
 	"userfaultfd": {"is a userfaultfd; memory that it serves cannot be saved", ""},
 	"perf_event":  {"is a performance counter", "end the profiler"},
 }

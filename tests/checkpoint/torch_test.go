@@ -15,47 +15,62 @@ import (
 
 // TestTorch saves a training by unmodified PyTorch while it runs, ends it, and brings it back from every generation.
 func TestTorch(t *testing.T) {
+	python := torch(t)
+	daemon := start(t, forTorch)
+	savedInBetween(t, 20, func(rest string) *lab.Job { return script(t, daemon, python, "with_torch.py", "20", rest) })
+	daemon.Empty()
+}
+
+// forTorch is a software GPU of a capability that PyTorch's libraries do not know, so that they bring PTX to it.
+const forTorch = "--gpus=soft:1,deterministic,cc=12.0"
+
+// torch is a Python that has PyTorch.
+func torch(t *testing.T) string {
+	t.Helper()
 	python, err := lab.Tool("TORCH_PYTHON")
 	lab.Need(t, "torch", err)
-	daemon := start(t, "--gpus=soft:1,deterministic,cc=12.0")
-	job := func(rest string) *lab.Job {
-		job := daemon.Job(t, python, lab.Workload("checkpoint", "with_torch.py"), "20", rest)
-		job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1") }
-		return job
-	}
+	return python
+}
+
+// script prepares a program of PyTorch's.
+func script(t *testing.T, daemon *lab.Daemon, python, name string, arguments ...string) *lab.Job {
+	t.Helper()
+	job := daemon.Job(t, python, append([]string{lab.Workload("checkpoint", name)}, arguments...)...)
+	job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1") }
+	return job
+}
+
+// savedInBetween saves a program while it does its steps, the last time for good, and brings it back from every generation.
+func savedInBetween(t *testing.T, steps int, job func(rest string) *lab.Job) {
+	t.Helper()
 	want, status := undisturbed(job("0"))
-	if status != 7 {
+	if !strings.Contains(want["out"], "\nok ") || status != 7 {
 		t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
 	}
 	saved := job("0.1")
 	saved.Held = true
 	saved.Start()
 	for n := range generations - 1 {
-		saved.Reaches(n*5 + 3)
+		saved.Reaches(1 + n*steps/4 + steps/8)
 		t.Log(saved.PreDump())
 	}
-	saved.Reaches(15)
+	saved.Reaches(steps * 3 / 4)
 	t.Log(saved.Dump())
 	same(t, saved, want, status)
-	daemon.Empty()
 }
 
 // TestTorchModels saves, kills and restores at random moments what the steps of PyTorch are measured with: a training of GPT-2's kind,
 // one of a ResNet-50, and a decoding loop. PHOS_TORCH_SAVED_SCALE is how large they are.
 func TestTorchModels(t *testing.T) {
-	python, err := lab.Tool("TORCH_PYTHON")
-	lab.Need(t, "torch", err)
+	python := torch(t)
 	seed := setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d", seed)
-	daemon := start(t, "--gpus=soft:1,deterministic,cc=12.0")
+	daemon := start(t, forTorch)
 	for i, kind := range []string{"gpt2", "resnet50", "decode"} {
 		t.Run(kind, func(t *testing.T) {
 			const steps = 12
 			job := func(rest string) *lab.Job {
-				job := daemon.Job(t, python, lab.Workload("checkpoint", "with_models.py"), kind, fmt.Sprint(steps), rest,
-					cmp.Or(os.Getenv("PHOS_TORCH_SAVED_SCALE"), "0.02"))
-				job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1") }
-				return job
+				return script(t, daemon, python, "with_models.py", kind, fmt.Sprint(steps), rest, cmp.Or(os.Getenv("PHOS_TORCH_SAVED_SCALE"), "0.02"))
 			}
 			want, status := undisturbed(job("0"))
 			if !strings.Contains(want["out"], "\nok ") || status != 7 {

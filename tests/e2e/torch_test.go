@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"errors"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/lab"
@@ -25,23 +22,24 @@ func TestTorch(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestTriton runs what Triton compiles, for itself and for torch.compile. It would make machine code; for a software GPU its last step is
-// passed over. Its LLVM knows capability 9.0 and not 12.0.
+// TestTorchGroup runs NCCL in a process group of one.
+func TestTorchGroup(t *testing.T) {
+	python := lab.WithNCCL(t)
+	daemon := lab.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
+	program := daemon.Program(python, lab.Workload("torch", "group.py")).In(t)
+	program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1")
+	program.OK()
+	daemon.Empty()
+}
+
+// TestTriton runs what Triton compiles, for itself and for torch.compile. Its LLVM knows capability 9.0 and not 12.0.
 func TestTriton(t *testing.T) {
 	python, err := lab.Tool("TORCH_PYTHON")
 	lab.Need(t, "torch", err)
-	if exec.Command(python, "-c", "import triton").Run() != nil {
-		err = errors.New(python + " has no triton")
-	}
-	lab.Need(t, "triton", err)
+	lab.Need(t, "triton", lab.Triton(python))
 	daemon := lab.Start(t, "--gpus=soft:1,cc=9.0")
 	program := daemon.Program(python, lab.Workload("torch", "compiled.py")).In(t)
-	program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1",
-		"TRITON_LIBCUDA_PATH="+filepath.Join(lab.Bin(), "lib"), "TRITON_CACHE_DIR="+t.TempDir(), "TORCHINDUCTOR_CACHE_DIR="+t.TempDir(),
-		"TORCHINDUCTOR_COMPILE_THREADS=1", "CC=gcc")
-	if library, real := lab.Driver(); !real || library != "" {
-		program.Env = append(program.Env, "TRITON_PTXAS_PATH="+lab.Path("scripts", "ptxas-for-triton.sh"))
-	}
+	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "TORCHINDUCTOR_COMPILE_THREADS=1"), lab.TritonSettings(t.TempDir())...)
 	program.OK()
 	daemon.Empty()
 }
@@ -51,10 +49,10 @@ func TestTriton(t *testing.T) {
 func TestTorchWheel(t *testing.T) {
 	python, err := lab.Tool("TORCH_WHEEL_PYTHON")
 	lab.Need(t, "torchwheel", err)
+	lab.RealGPU(t, "machine code runs, and this asks what works without it")
 	daemon := lab.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
 	program := daemon.Program(python, lab.Workload("torch", "wheel.py")).In(t)
-	program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "TRITON_PTXAS_PATH="+lab.Path("scripts", "ptxas-for-triton.sh"),
-		"TRITON_LIBCUDA_PATH="+filepath.Join(lab.Bin(), "lib"), "TRITON_CACHE_DIR="+t.TempDir(), "CC=gcc")
+	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1"), lab.TritonSettings(t.TempDir())...)
 	program.OK()
 	daemon.Empty()
 }

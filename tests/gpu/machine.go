@@ -240,7 +240,10 @@ func askTorch(ctx context.Context, m *machine) error {
 	if err != nil {
 		return err
 	}
-	m.python = path
+	// The tests run in folders of their own.
+	if m.python, err = filepath.Abs(path); err != nil {
+		return err
+	}
 	_, err = said(ctx, m.python, "-c", "import torch; assert torch.version.cuda, 'this PyTorch is without CUDA'; print(torch.__version__)")
 	return err
 }

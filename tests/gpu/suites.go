@@ -18,16 +18,21 @@ var suites = []suite{
 		part: "programs", directory: "tests/e2e", only: ".",
 		first: []string{"TestDriverAPI", "TestCUDA", "TestCalls", "TestTinygrad", "TestSeparateCompilation", "TestFrameworks"},
 		// They are about the software GPU, or about PyTorch.
-		leave: "^(TestAddressInLog|TestFlood|TestMachineCodeOnly|TestInventoryOfSoftwareGPUs|TestNVML|TestTorch|TestTriton)$",
+		leave: "^(TestAddressInLog|TestFlood|TestMachineCodeOnly|TestInventoryOfSoftwareGPUs|TestNVML|TestTorch.*|TestTriton)$",
 		needs: running, about: 20 * time.Second, limit: 4 * time.Minute,
 	},
 	{
-		part: "torch", directory: "tests/e2e", only: "^(TestTorch|TestTriton)$",
-		needs: append([]fact{hasTorch}, running...), about: time.Minute, limit: 8 * time.Minute,
+		part: "torch", directory: "tests/e2e", only: "^(TestTorch|TestTorchGroup|TestTriton)$",
+		needs: append([]fact{hasTorch}, running...), about: 40 * time.Second, limit: 8 * time.Minute,
 	},
 	{
-		part: "torch", prefix: "saved-", directory: "tests/checkpoint", only: "^TestTorch",
-		needs: append([]fact{hasTorch}, saving...), about: 90 * time.Second, limit: 8 * time.Minute,
+		// Each does so little on the GPU that starting and saving PyTorch is most of it.
+		part: "torch", prefix: "saved-", directory: "tests/checkpoint", only: "^TestTorch", leave: "^TestTorchModels$",
+		needs: append([]fact{hasTorch}, saving...), about: 40 * time.Second, limit: 8 * time.Minute,
+	},
+	{
+		part: "torch", prefix: "saved-", directory: "tests/checkpoint", only: "^TestTorchModels$",
+		needs: append([]fact{hasTorch}, saving...), about: 2 * time.Minute, limit: 8 * time.Minute,
 	},
 	{
 		part: "checkpoint", directory: "tests/checkpoint", only: ".",

@@ -373,7 +373,7 @@ func (d *Daemon) Environment() []string {
 	return append(os.Environ(),
 		"LD_PRELOAD="+filepath.Join(Bin(), "libphos.so"),
 		"LD_LIBRARY_PATH="+filepath.Join(Bin(), "lib")+":"+os.Getenv("LD_LIBRARY_PATH"),
-		"CUPY_COMPILE_WITH_PTX=1",
+		"CUPY_COMPILE_WITH_PTX=1", "USE_LIBUV=0",
 		rpc.SocketVariable+"="+d.Socket)
 }
 
