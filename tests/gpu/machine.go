@@ -244,9 +244,21 @@ func askTorch(ctx context.Context, m *machine) error {
 	if m.python, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	_, err = said(ctx, m.python, "-c", "import torch; assert torch.version.cuda, 'this PyTorch is without CUDA'; print(torch.__version__)")
+	arguments := []string{m.python, "-c", findTorch}
+	if m.library != "" {
+		arguments = append([]string{"LD_PRELOAD=" + m.library}, arguments...)
+	}
+	_, err = said(ctx, "env", arguments...)
 	return err
 }
+
+// findTorch ends well where PyTorch works by the driver alone: one that is too old for its CUDA is no matter of phos.
+const findTorch = `import importlib.util, sys
+if not importlib.util.find_spec("torch"): sys.exit("it has no torch")
+import torch
+if not torch.version.cuda: sys.exit("its PyTorch is without CUDA")
+try: torch.cuda.init()
+except Exception as e: sys.exit(f"PyTorch {torch.__version__}: {e}")`
 
 // said is what a command prints, and in an error the last things it complained of.
 func said(ctx context.Context, name string, arguments ...string) (string, error) {

@@ -32,7 +32,8 @@ func Triton(python string) error {
 	const ask = `import importlib.util as u, os, shutil, sysconfig as s
 if not u.find_spec("triton"): raise SystemExit("it has no triton")
 if not any(map(shutil.which, filter(None, (os.environ.get("CC"), "gcc", "clang")))): raise SystemExit("triton needs a C compiler, and there is none")
-if not os.path.exists(os.path.join(s.get_path("include"), "Python.h")): raise SystemExit("triton needs this Python's headers, and they are not installed")`
+scheme = s.get_default_scheme().replace("posix_local", "posix_prefix")
+if not os.path.exists(os.path.join(s.get_path("include", scheme), "Python.h")): raise SystemExit("triton needs this Python's headers, and they are not installed")`
 	if output, err := exec.Command(python, "-c", ask).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %s", python, strings.TrimSpace(string(output)))
 	}

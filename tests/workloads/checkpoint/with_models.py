@@ -10,6 +10,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tor
 
 from hold import hold  # noqa: E402
 from models import make, torch  # noqa: E402
+from weights import leave  # noqa: E402
 
 KIND, STEPS, REST, SCALE = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
 
@@ -25,9 +26,7 @@ def main():
         print("step", number, float(step()).hex(), flush=True)
         time.sleep(REST)
     hold()
-    with open("weights", "wb") as file:
-        for name, weights in sorted(model.state_dict().items()):
-            file.write(name.encode() + b"\n" + weights.cpu().numpy().tobytes())
+    leave(model)
     print("ok", KIND, flush=True)
 
 

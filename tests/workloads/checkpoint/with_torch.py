@@ -13,6 +13,7 @@ warnings.simplefilter("ignore")  # PyTorch has not heard of the software GPU's c
 import torch  # noqa: E402
 from hold import hold  # noqa: E402
 from torch import nn  # noqa: E402
+from weights import leave  # noqa: E402
 
 STEPS, REST = int(sys.argv[1]), float(sys.argv[2])
 BATCH, SIDE, CLASSES = 8, 10, 5
@@ -63,9 +64,7 @@ def main():
         print("step", step, loss.item().hex(), noise.item().hex(), flush=True)
         time.sleep(REST)
     hold()
-    with open("weights", "wb") as file:
-        for name, weights in sorted(net.state_dict().items()):
-            file.write(name.encode() + b"\n" + weights.cpu().numpy().tobytes())
+    leave(net)
     print("ok torch", flush=True)
 
 
