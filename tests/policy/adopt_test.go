@@ -28,7 +28,7 @@ func TestAdopted(t *testing.T) {
 	for name, die := range deaths {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t)
-			job := counting(t, daemon, "400", "2000", "20000").Start()
+			job := counting(t, daemon, "1500", "2000", "20000").Start()
 			job.Reaches(5)
 			job.Dump()
 			job.RestoreDetached()
@@ -62,7 +62,7 @@ func TestAdopted(t *testing.T) {
 // TestEndsUnseen: a restored program that ends while no phosd runs leaves nothing behind for the next one.
 func TestEndsUnseen(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "400", "2000", "20000").Start()
+	job := counting(t, daemon, "1500", "2000", "20000").Start()
 	job.Reaches(5)
 	job.Dump()
 	job.RestoreDetached()
@@ -77,7 +77,7 @@ func TestWarmEnds(t *testing.T) {
 	for name, die := range deaths {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t)
-			job := counting(t, daemon, "100", "2000", "20000").Start()
+			job := counting(t, daemon, "1500", "2000", "20000").Start()
 			job.Reaches(5)
 			job.Dump()
 			job.Cli("--pre-restore", "--dir", job.Image)

@@ -128,7 +128,7 @@ func patience(t *testing.T) (context.Context, context.CancelFunc) {
 func pair(t *testing.T, daemon *lab.Daemon) (jobs []*lab.Job, pids []uint32) {
 	t.Helper()
 	for range 2 {
-		job := counting(t, daemon, "300", "2000", "20000").Start()
+		job := counting(t, daemon, "1500", "2000", "20000").Start()
 		job.Reaches(5)
 		jobs, pids = append(jobs, job), append(pids, uint32(job.PID))
 	}
@@ -145,7 +145,7 @@ func standStill(jobs []*lab.Job) bool {
 // TestHeld: two programs are cut at one instant, wait for the word, and become one image, which brings both back.
 func TestHeld(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, daemon, "300", "2000", "0").Start()
+	want := counting(t, daemon, "1500", "2000", "0").Start()
 	if status := want.Finish(); status != counted {
 		t.Fatalf("the program ends with %d: %s", status, want.Said())
 	}

@@ -23,7 +23,7 @@ func as(uid uint32, command *exec.Cmd) *exec.Cmd {
 func TestForeignImage(t *testing.T) {
 	lab.NotNested(t, lab.PinnedByUsers)
 	here, there := start(t), start(t)
-	job := counting(t, here, "200", "2000", "20000")
+	job := counting(t, here, "1500", "2000", "20000")
 	open(t, job.Dir, stranger)
 	for _, name := range []string{"out", "err"} {
 		if err := os.WriteFile(filepath.Join(job.Dir, name), nil, 0o644); err != nil {
@@ -115,11 +115,11 @@ func refusesKeys(t *testing.T, daemon *lab.Daemon, key string) {
 // TestEager: all memory is back before the program runs.
 func TestEager(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, daemon, "60", "500000", "0").Start()
+	want := counting(t, daemon, "120", "500000", "0").Start()
 	if status := want.Finish(); status != counted {
 		t.Fatalf("the program ends with %d: %s", status, want.Said())
 	}
-	job := counting(t, daemon, "60", "500000", "20000").Start()
+	job := counting(t, daemon, "120", "500000", "20000").Start()
 	job.Reaches(5)
 	job.Dump()
 	c := call(t, daemon)

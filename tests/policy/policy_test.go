@@ -50,7 +50,7 @@ func generationsIn(t *testing.T, job *lab.Job, dir string) []string {
 // TestEvery: a program is saved again and again as its pos.yaml says, old generations go, and what is left brings it back.
 func TestEvery(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1500", "20000", "20000") // it must outlive five checkpoints on a busy machine
+	job := counting(t, daemon, "1000", "20000", "20000")
 	yaml(t, job, "checkpoint:\n  dir: ../image\n  every: 1s\n  keep: 2\n  bandwidth: 1GiB\n")
 	job.Start()
 	daemon.Eventually("five generations are written", func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 5 })
@@ -81,8 +81,8 @@ func TestEveryForAll(t *testing.T) {
 	base := shared(t)
 	daemon := start(t, "--checkpoint-dir="+base, "--checkpoint-every=1s", "--checkpoint-keep=1")
 	const user = 4243
-	ours, theirs := counting(t, daemon, "300", "2000", "20000"), counting(t, daemon, "300", "2000", "20000")
-	silent := counting(t, daemon, "300", "2000", "20000")
+	ours, theirs := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
+	silent := counting(t, daemon, "1500", "2000", "20000")
 	yaml(t, silent, "checkpoint: {}\n")
 	open(t, theirs.Dir, user)
 	for _, name := range []string{"out", "err"} { // a user's program is saved with what he may open himself
@@ -152,7 +152,7 @@ func open(t *testing.T, dir string, uid int) {
 // once it can be.
 func TestPolicyFails(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "400", "2000", "20000")
+	job := counting(t, daemon, "1500", "2000", "20000")
 	yaml(t, job, "checkpoint: {dir: ../image, every: 1s}\n")
 	if err := os.WriteFile(job.Image, []byte("no directory"), 0o600); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestSharedDirectory(t *testing.T) {
 		dir  string
 		both bool
 	}{{image + "/one", false}, {image + "/{job}-{pid}", true}} {
-		jobs := []*lab.Job{counting(t, daemon, "400", "2000", "20000"), counting(t, daemon, "400", "2000", "20000")}
+		jobs := []*lab.Job{counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")}
 		for _, job := range jobs {
 			yaml(t, job, "checkpoint: {dir: '"+test.dir+"', every: 1s}\n")
 			job.Start()
@@ -217,7 +217,7 @@ func TestSharedDirectory(t *testing.T) {
 func TestDrain(t *testing.T) {
 	daemon := start(t)
 	base := shared(t)
-	named, nameless := counting(t, daemon, "300", "2000", "20000"), counting(t, daemon, "300", "2000", "20000")
+	named, nameless := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
 	yaml(t, named, "checkpoint: {dir: ../image, on: [drain]}\n")
 	jobs := []*lab.Job{named.Start(), nameless.Start()}
 	for _, job := range jobs {
@@ -257,7 +257,7 @@ func TestDrain(t *testing.T) {
 // TestExitSignal: a phosd that is told to end saves the programs that want it; they run on, and the next one knows.
 func TestExitSignal(t *testing.T) {
 	daemon := start(t)
-	job, other := counting(t, daemon, "300", "2000", "20000"), counting(t, daemon, "300", "2000", "20000")
+	job, other := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
 	yaml(t, job, "checkpoint: {dir: ../image, on: [exit-signal]}\n")
 	job.Start().Reaches(5)
 	other.Start().Reaches(5)

@@ -13,11 +13,13 @@ import (
 // counted is the exit status of count.c.
 const counted = 7
 
-// counting prepares a program that counts on its GPU and checks itself.
+// counting prepares a program that counts on its GPU and checks itself. It rests between steps, and lives, until Finish.
 func counting(t *testing.T, daemon *lab.Daemon, arguments ...string) *lab.Job {
 	t.Helper()
 	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
-	return daemon.Job(t, program, arguments...)
+	job := daemon.Job(t, program, arguments...)
+	job.Held = true
+	return job
 }
 
 // start is a phosd that can save processes.

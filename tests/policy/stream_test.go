@@ -21,11 +21,11 @@ import (
 // TestPipe: a program moves from one phosd to another through a pipe between two pos_cli, and nobody can tell.
 func TestPipe(t *testing.T) {
 	here, there := start(t, "--gpus=soft:1,deterministic"), start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, here, "200", "20000", "0").Start()
+	want := counting(t, here, "600", "20000", "0").Start()
 	if status := want.Finish(); status != counted {
 		t.Fatalf("the program ends with %d: %s", status, want.Said())
 	}
-	job := counting(t, here, "200", "20000", "20000").Start()
+	job := counting(t, here, "600", "20000", "20000").Start()
 	job.Reaches(20)
 	command := exec.Command("sh", "-c", `"$1" --dump --dir - --pid "$2" | PHOS_SOCKET="$3" "$1" --restore --dir - --detach`,
 		"sh", filepath.Join(lab.Bin(), "pos_cli"), itoa(job.PID), there.Socket)
@@ -53,7 +53,7 @@ func TestPipe(t *testing.T) {
 // TestStreamFile: an image goes into a file while the program runs on; the file is complete, or says where it is not.
 func TestStreamFile(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "100", "2000", "20000").Start()
+	job := counting(t, daemon, "1500", "2000", "20000").Start()
 	job.Reaches(5)
 	path := filepath.Join(t.TempDir(), "image")
 	out, err := os.Create(path)
@@ -129,7 +129,7 @@ func (c *caller) bringBack(ctx context.Context, content []byte) error {
 // TestStreamStuck: who takes nothing of a stream, or gives nothing, holds nobody up for longer than he stays.
 func TestStreamStuck(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "200", "200000", "20000").Start()
+	job := counting(t, daemon, "3000", "200000", "20000").Start()
 	job.Reaches(5)
 	c := call(t, daemon)
 	for _, test := range []struct {

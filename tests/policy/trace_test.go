@@ -98,7 +98,7 @@ func beginTrace(job *lab.Job, dir string) string {
 // TestTrace: a program is traced for a while, and again up to its end.
 func TestTrace(t *testing.T) {
 	daemon := lab.Start(t)
-	job := counting(t, daemon, "60", "20000", "20000").Start()
+	job := counting(t, daemon, "1500", "2000", "20000").Start()
 	job.Reaches(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
@@ -107,7 +107,7 @@ func TestTrace(t *testing.T) {
 	if said, err := job.TryCli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir); err == nil || !strings.Contains(said, "already") {
 		t.Errorf("a second trace at a time: %q %v", said, err)
 	}
-	job.Reaches(10)
+	job.Reaches(job.Lines() + 5)
 	t.Log(job.Cli("--trace-resource", "--subaction", "stop", "--pid", pid))
 	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "not being traced") {
 		t.Errorf("an end without a trace: %q %v", said, err)
@@ -131,7 +131,7 @@ func TestTrace(t *testing.T) {
 // TestTraceAndRestore: a checkpoint does not disturb a trace, and a restored program is traced anew.
 func TestTraceAndRestore(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "300", "2000", "20000").Start()
+	job := counting(t, daemon, "1500", "2000", "20000").Start()
 	job.Reaches(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
@@ -161,12 +161,12 @@ func TestTraceAndRestore(t *testing.T) {
 // TestTraceFull: a file that takes no more ends the trace and not the program.
 func TestTraceFull(t *testing.T) {
 	daemon := lab.Start(t)
-	job := counting(t, daemon, "600", "2000", "2000").Start()
+	job := counting(t, daemon, "5000", "2000", "2000").Start()
 	job.Reaches(1)
 	dir := smallDisk(t, 16<<10)
 	pid := fmt.Sprint(job.PID)
 	job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir)
-	job.Reaches(200)
+	job.Reaches(job.Lines() + 200)
 	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "no space left") {
 		t.Errorf("the end of a trace that filled its disk: %q %v", said, err)
 	}

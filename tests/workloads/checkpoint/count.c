@@ -86,7 +86,7 @@ int main(int count, char **arguments)
 		unsigned last = work.want[work.elements - 1];
 		CHECK(printf("step %u %08x\n", i, last) > 0 && fflush(stdout) == 0);
 		CHECK(fprintf(log, "%u %08x\n", i, last) > 0 && fflush(log) == 0);
-		usleep(rest);
+		rest_for(rest);
 	}
 	hold();
 	puts("ok count");
