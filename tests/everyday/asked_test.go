@@ -222,6 +222,7 @@ func run(t testing.TB, command *exec.Cmd) (string, error) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = command.Process.Kill() })
 	defer stop()
+	command.WaitDelay = lab.Patience / 10 // what it has started may hold its output
 	text, err := command.CombinedOutput()
 	return string(text), err
 }

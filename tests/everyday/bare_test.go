@@ -14,7 +14,9 @@ const bare = `
 set -eu
 for point in $(awk '$3 == "cgroup2" { print $2 }' /proc/self/mounts); do umount -l $point; done
 ! grep -w cgroup2 /proc/self/mounts
-says() { until grep -q "^$1" out; do sleep 0.1; done; }
+waits() { for _ in $(seq 1200); do ! "$@" || return 0; sleep 0.1; done; echo "never: $*"; cat out; exit 1; }
+says() { waits grep -q "^$1" out; }
+none() { pos_cli --status | grep -q 'no programs'; }
 cd $1
 mkfifo in
 printf 'criu = "%s"\nstate_dir = "%s/state"\n' "$2" "$PWD" >phosd.toml
@@ -28,7 +30,7 @@ wait $! || true
 pos_cli --restore --detach --dir image
 echo 3 >in; says '8 '
 echo end 0 >in
-until pos_cli --status | grep 'no programs'; do sleep 0.1; done
+waits none
 pos_cli --stop
 ! grep -w cgroup2 /proc/self/mounts
 `

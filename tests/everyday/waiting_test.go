@@ -30,16 +30,20 @@ func waiting(d *lab.Daemon) (pids []int) {
 // oneWaits waits until one worker does, and returns its pid.
 func oneWaits(t *testing.T, d *lab.Daemon) (pid int) {
 	t.Helper()
-	d.Eventually("a worker waits", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 1 })
-	pids := waiting(d)
-	// The one that has got a session is called as it was.
-	for _, program := range d.Status().GetPrograms() {
-		pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == int(program.GetWorkerPid()) })
-	}
-	if len(pids) != 1 {
-		t.Fatalf("workers %v wait, want one", pids)
-	}
-	return pids[0]
+	d.Eventually("one worker waits", func() bool {
+		status := d.Status()
+		pids := waiting(d)
+		// One that has got a session is called as it was, and may outlive it by a moment.
+		for _, program := range status.GetPrograms() {
+			pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == int(program.GetWorkerPid()) })
+		}
+		if status.GetDaemon().GetWaitingWorkers() != 1 || len(pids) != 1 {
+			return false
+		}
+		pid = pids[0]
+		return true
+	})
+	return pid
 }
 
 // rights are what a process may do, by the kernel's words.

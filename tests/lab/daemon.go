@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -31,7 +32,7 @@ func patience(slowness string) time.Duration {
 	if err != nil {
 		times = 1
 	}
-	return time.Duration(max(times, 1) * float64(60*time.Second))
+	return time.Duration(max(times, 1) * float64(120*time.Second))
 }
 
 // Daemon is a phosd of the test's own.
@@ -169,6 +170,9 @@ func (d *Daemon) Launch() {
 	if err != nil {
 		d.t.Fatalf("start phosd: %v", err)
 	}
+	if err := ready.SetReadDeadline(time.Now().Add(2 * Patience)); err != nil {
+		d.t.Fatal(err)
+	}
 	if line, err := bufio.NewReader(ready).ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
 		d.t.Fatalf("phosd is not ready: %q %v\n%s", line, err, d.logText())
 	}
@@ -192,6 +196,7 @@ func (d *Daemon) Relaunch(extra ...string) {
 // Await waits for the end of the daemon's process.
 func (d *Daemon) Await() {
 	d.t.Helper()
+	defer d.limit(d.process, 3*Patience)()
 	if err := d.process.Wait(); err != nil {
 		d.t.Errorf("phosd ends with %v", err)
 	}
@@ -238,10 +243,12 @@ func (d *Daemon) LogContains(text string) {
 // Eventually waits until something holds, and fails the test when it never does.
 func (d *Daemon) Eventually(what string, holds func() bool) {
 	d.t.Helper()
+	late := false
 	for start := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > Patience {
+		if late { // and one more look, for a machine that stood still
 			d.t.Fatalf("never: %s\n%s", what, tail(d.logText()))
 		}
+		late = time.Since(start) > Patience
 	}
 }
 
@@ -288,16 +295,16 @@ func (d *Daemon) Empty() {
 		return len(status.GetPrograms()) == 0
 	})
 	// What is not the programs' own, as the keeper of a restored tree, may end a moment later.
-	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		left := d.left()
-		if len(left) == 0 {
-			return
-		}
-		if time.Since(start) > Patience/10 {
+	var left []string
+	defer func() {
+		if len(left) > 0 {
 			d.t.Errorf("left behind: %s", strings.Join(left, ", "))
-			return
 		}
-	}
+	}()
+	d.Eventually("nothing is left", func() bool {
+		left = d.left()
+		return len(left) == 0
+	})
 }
 
 // left are the files and processes of programs.
@@ -345,13 +352,38 @@ func (d *Daemon) end() {
 	if d.t.Failed() {
 		d.t.Logf("log of phosd:\n%s", tail(d.logText()))
 	}
-	if output, err := d.Command("--stop", "--force").CombinedOutput(); err != nil {
+	if output, err := d.Run(d.Command("--stop", "--force")); err != nil {
 		d.t.Errorf("stop phosd: %v: %s", err, output)
 		_ = d.process.Process.Kill()
 	}
+	defer d.limit(d.process, Patience)()
 	_ = d.process.Wait()
 	d.unmount()
 	_ = os.RemoveAll(d.Dir)
+}
+
+// Run runs a command to its end, and returns what it says.
+func (d *Daemon) Run(command *exec.Cmd) (output []byte, err error) {
+	var said bytes.Buffer
+	command.Stdout, command.Stderr, command.WaitDelay = &said, &said, Patience/10
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	defer d.limit(command, 3*Patience)()
+	err = command.Wait()
+	return said.Bytes(), err
+}
+
+// limit has a process that does not end in time say where it stands, and end. It is over with done.
+func (d *Daemon) limit(command *exec.Cmd, most time.Duration) (done func()) {
+	timer := time.AfterFunc(most, func() {
+		d.t.Errorf("%v does not end", command.Args)
+		for _, each := range []*os.Process{command.Process, d.process.Process} {
+			_ = each.Signal(syscall.SIGQUIT)
+		}
+		time.AfterFunc(Patience/10, func() { _ = command.Process.Kill() })
+	})
+	return func() { timer.Stop() }
 }
 
 // Command prepares a pos_cli that speaks to this daemon.
@@ -386,7 +418,7 @@ func (d *Daemon) Program(path string, arguments ...string) *Program {
 		p.Path = "/bin/false"
 	}
 	p.Env, p.Stdout, p.Stderr = d.Environment(), &p.Output, &p.Output
-	p.WaitDelay = time.Second
+	p.WaitDelay = Patience / 10 // what it has said comes late on a busy machine
 	return p
 }
 

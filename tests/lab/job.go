@@ -178,7 +178,7 @@ func (j *Job) Cli(arguments ...string) string {
 // TryCli runs pos_cli and returns what it said.
 func (j *Job) TryCli(arguments ...string) (string, error) {
 	j.look()
-	output, err := j.daemon.Command(arguments...).CombinedOutput()
+	output, err := j.daemon.Run(j.daemon.Command(arguments...))
 	return string(output), err
 }
 

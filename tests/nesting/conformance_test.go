@@ -73,7 +73,7 @@ func TestConformance(t *testing.T) {
 
 // alone runs one test of this binary in a process of its own.
 func alone(t *testing.T, socket, name string) {
-	command := exec.Command(os.Args[0], "-test.run="+name, "-test.v", "-test.timeout=3m")
+	command := exec.Command(os.Args[0], "-test.run="+name, "-test.v", "-test.timeout="+(3*lab.Patience).String())
 	command.Env = append(os.Environ(), innerSocket+"="+socket)
 	output, err := command.CombinedOutput()
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/tests/lab"
@@ -53,11 +52,11 @@ var mustPoison = regexp.MustCompile(`/cu(Stream|Event)(Synchronize|Query|Record|
 // course runs the program, and says what is wrong with how it ends.
 func course(t *testing.T, daemon *lab.Daemon, o *orders, path string, code abi.Result) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), lab.Patience)
 	defer cancel()
 	program := daemon.Program(path)
 	command := exec.CommandContext(ctx, path)
-	command.Env, command.WaitDelay = program.Env, time.Second
+	command.Env, command.WaitDelay = program.Env, lab.Patience/10
 	output, err := command.CombinedOutput()
 	said := string(output)
 	told := failedWith.FindStringSubmatch(said)

@@ -49,7 +49,7 @@ func TestVariablesLieAgain(t *testing.T) {
 // variablesOf is what a process says of its variables; fixed has it see the same addresses as any other, as a worker does.
 func variablesOf(t *testing.T, socket, between string, fixed bool) string {
 	t.Helper()
-	command := exec.Command(os.Args[0], "-test.run=^TestVariablesLieAgain$", "-test.v", "-test.timeout=3m")
+	command := exec.Command(os.Args[0], "-test.run=^TestVariablesLieAgain$", "-test.v", "-test.timeout="+(3*lab.Patience).String())
 	if fixed {
 		command = exec.Command("setarch", append([]string{"-R"}, command.Args...)...)
 	}
