@@ -201,19 +201,30 @@ func foreign(p inventory.Process) *rpc.ForeignProcess {
 // answer tells a program of the GPUs, which asks for them without a session: one that looks on, and does not compute.
 func (d *Daemon) answer(conn *net.UnixConn, actor rpc.Actor) {
 	defer conn.Close()
+	if err := d.hearAndAnswer(conn, actor); err != nil {
+		d.log.Debug("a question about GPUs is not answered", "pid", actor.PID, "error", err)
+	}
+}
+
+func (d *Daemon) hearAndAnswer(conn *net.UnixConn, actor rpc.Actor) error {
 	inquiry := make([]byte, wire.InquiryBytes)
-	if conn.SetDeadline(time.Now().Add(answerTime)) != nil {
-		return
+	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+		return err
 	}
 	if _, err := io.ReadFull(conn, inquiry); err != nil {
-		return
+		return err
 	}
-	answer := d.answerFor(actor)
-	if _, err := conn.Write(answer.Append(nil)); err != nil {
-		return // who does not read it does not want it
+	answer := d.answerFor(actor).Append(nil)
+	// How long the driver took to tell is not the program's time.
+	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+		return err
+	}
+	if _, err := conn.Write(answer); err != nil {
+		return err
 	}
 	// The program closes first: a checkpoint that finds the connection must see that it is phosd's, and is over in a moment.
 	_, _ = conn.Read(inquiry[:1])
+	return nil
 }
 
 // answerFor holds all GPUs, and of the programs those that the actor may see.
