@@ -15,31 +15,31 @@ import (
 
 // Reserve takes a range of addresses, at an address if the driver likes. The range is another where that is taken.
 func (d *Driver) Reserve(bytes, wanted uint64) (address uint64, err error) {
-	err = result(C.phos_reserve((*C.uint64_t)(&address), C.uint64_t(bytes), C.uint64_t(wanted)))
+	err = result("cuMemAddressReserve", C.phos_reserve((*C.uint64_t)(&address), C.uint64_t(bytes), C.uint64_t(wanted)))
 	return address, err
 }
 
 // Unreserve gives a range of addresses back.
 func (d *Driver) Unreserve(address, bytes uint64) error {
-	return result(C.phos_unreserve(C.uint64_t(address), C.uint64_t(bytes)))
+	return result("cuMemAddressFree", C.phos_unreserve(C.uint64_t(address), C.uint64_t(bytes)))
 }
 
 // Granularity is what sizes of allocations on a device are multiples of.
 func (d *Driver) Granularity(device int32, kinds HandleTypes) (bytes uint64, err error) {
-	err = result(C.phos_granularity((*C.uint64_t)(&bytes), C.int32_t(device), C.int32_t(kinds)))
+	err = result("cuMemGetAllocationGranularity", C.phos_granularity((*C.uint64_t)(&bytes), C.int32_t(device), C.int32_t(kinds)))
 	return bytes, err
 }
 
 // Create makes memory on a device, of which other processes can have handles of some kinds.
 func (d *Driver) Create(bytes uint64, device int32, kinds HandleTypes) (a Allocation, err error) {
-	err = result(C.phos_create((*C.uint64_t)(&a), C.uint64_t(bytes), C.int32_t(device), C.int32_t(kinds)))
+	err = result("cuMemCreate", C.phos_create((*C.uint64_t)(&a), C.uint64_t(bytes), C.int32_t(device), C.int32_t(kinds)))
 	return a, err
 }
 
 // Export makes a file of memory, by which other processes can import it. It is the caller's to close.
 func (d *Driver) Export(a Allocation) (*os.File, error) {
 	var fd C.int
-	if err := result(C.phos_export(&fd, C.uint64_t(a))); err != nil {
+	if err := result("cuMemExportToShareableHandle", C.phos_export(&fd, C.uint64_t(a))); err != nil {
 		return nil, err
 	}
 	unix.CloseOnExec(int(fd)) // the driver promises nothing
@@ -48,32 +48,32 @@ func (d *Driver) Export(a Allocation) (*os.File, error) {
 
 // Import is memory that another process has exported. It needs the file no longer.
 func (d *Driver) Import(file *os.File) (a Allocation, err error) {
-	err = result(C.phos_import((*C.uint64_t)(&a), C.int(file.Fd())))
+	err = result("cuMemImportFromShareableHandle", C.phos_import((*C.uint64_t)(&a), C.int(file.Fd())))
 	runtime.KeepAlive(file)
 	return a, err
 }
 
 // Release gives memory up; what is mapped of it stays until it is unmapped.
-func (d *Driver) Release(a Allocation) error { return result(C.phos_release(C.uint64_t(a))) }
+func (d *Driver) Release(a Allocation) error { return result("cuMemRelease", C.phos_release(C.uint64_t(a))) }
 
 // Map puts memory at reserved addresses. Nobody may touch it before Allow.
 func (d *Driver) Map(address, bytes uint64, a Allocation) error {
-	return result(C.phos_map(C.uint64_t(address), C.uint64_t(bytes), C.uint64_t(a)))
+	return result("cuMemMap", C.phos_map(C.uint64_t(address), C.uint64_t(bytes), C.uint64_t(a)))
 }
 
 // Unmap takes what was mapped from its addresses: whole mappings only.
 func (d *Driver) Unmap(address, bytes uint64) error {
-	return result(C.phos_unmap(C.uint64_t(address), C.uint64_t(bytes)))
+	return result("cuMemUnmap", C.phos_unmap(C.uint64_t(address), C.uint64_t(bytes)))
 }
 
 // Allow lets devices read and write a mapping.
 func (d *Driver) Allow(address, bytes uint64, devices []int32) error {
-	return result(C.phos_allow(C.uint64_t(address), C.uint64_t(bytes), (*C.int32_t)(unsafe.SliceData(devices)), C.int32_t(len(devices))))
+	return result("cuMemSetAccess", C.phos_allow(C.uint64_t(address), C.uint64_t(bytes), (*C.int32_t)(unsafe.SliceData(devices)), C.int32_t(len(devices))))
 }
 
 // Grant sets what a device may do with a mapping: what Access says.
 func (d *Driver) Grant(address, bytes uint64, device int32, access Access) error {
-	return result(C.phos_grant(C.uint64_t(address), C.uint64_t(bytes), C.int32_t(device), C.int32_t(access)))
+	return result("cuMemSetAccess", C.phos_grant(C.uint64_t(address), C.uint64_t(bytes), C.int32_t(device), C.int32_t(access)))
 }
 
 // HostRegister pins host memory and shows it to devices at its own address.
@@ -127,11 +127,11 @@ func (b *Box) c() C.struct_phos_box {
 // CopyBox copies rows and slices, in a stream.
 func (d *Driver) CopyBox(ctx Context, box Box, stream Stream) error {
 	c := box.c()
-	return result(C.phos_copy_box(C.uint64_t(ctx), &c, C.uint64_t(stream)))
+	return result("cuMemcpy3DAsync_v2", C.phos_copy_box(C.uint64_t(ctx), &c, C.uint64_t(stream)))
 }
 
 // CopyPeers copies rows and slices from one device to another, in a stream.
 func (d *Driver) CopyPeers(ctx Context, box Box, dst, src Context, stream Stream) error {
 	c := box.c()
-	return result(C.phos_copy_peers(C.uint64_t(ctx), &c, C.uint64_t(dst), C.uint64_t(src), C.uint64_t(stream)))
+	return result("cuMemcpy3DPeerAsync", C.phos_copy_peers(C.uint64_t(ctx), &c, C.uint64_t(dst), C.uint64_t(src), C.uint64_t(stream)))
 }

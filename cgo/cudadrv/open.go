@@ -126,17 +126,17 @@ func telling(symbol string) int {
 	return 1
 }
 
-// result makes an error of what the driver returned.
-func result(code C.int32_t) error {
+// result makes an error of what a call of the driver returned.
+func result(call string, code C.int32_t) error {
 	if code == 0 {
 		return nil
 	}
-	return abi.Result(code)
+	return refused(call, abi.Result(code))
 }
 
 // CtxCreate makes a context.
 func (d *Driver) CtxCreate(flags uint32, device int32) (ctx Context, err error) {
-	err = result(C.phos_context_create((*C.uint64_t)(&ctx), C.uint32_t(flags), C.int32_t(device)))
+	err = result("cuCtxCreate_v2", C.phos_context_create((*C.uint64_t)(&ctx), C.uint32_t(flags), C.int32_t(device)))
 	return ctx, err
 }
 

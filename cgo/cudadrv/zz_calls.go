@@ -569,295 +569,295 @@ var names = [...]name{
 
 // Init is cuInit.
 func (d *Driver) Init(Flags uint32) (err error) {
-	err = result(C.phos_cuInit(C.uint32_t(Flags)))
+	err = result("cuInit", C.phos_cuInit(C.uint32_t(Flags)))
 	return
 }
 
 // DriverGetVersion is cuDriverGetVersion.
 func (d *Driver) DriverGetVersion() (driverVersion int32, err error) {
-	err = result(C.phos_cuDriverGetVersion((*C.int32_t)(&driverVersion)))
+	err = result("cuDriverGetVersion", C.phos_cuDriverGetVersion((*C.int32_t)(&driverVersion)))
 	return
 }
 
 // DeviceGetCount is cuDeviceGetCount.
 func (d *Driver) DeviceGetCount() (count int32, err error) {
-	err = result(C.phos_cuDeviceGetCount((*C.int32_t)(&count)))
+	err = result("cuDeviceGetCount", C.phos_cuDeviceGetCount((*C.int32_t)(&count)))
 	return
 }
 
 // DeviceGetName is cuDeviceGetName.
 func (d *Driver) DeviceGetName(name unsafe.Pointer, len_ int32, dev int32) (err error) {
-	err = result(C.phos_cuDeviceGetName(name, C.int32_t(len_), C.int32_t(dev)))
+	err = result("cuDeviceGetName", C.phos_cuDeviceGetName(name, C.int32_t(len_), C.int32_t(dev)))
 	return
 }
 
 // DeviceGetUuid is cuDeviceGetUuid_v2.
 func (d *Driver) DeviceGetUuid(uuid unsafe.Pointer, dev int32) (err error) {
-	err = result(C.phos_cuDeviceGetUuid_v2(uuid, C.int32_t(dev)))
+	err = result("cuDeviceGetUuid_v2", C.phos_cuDeviceGetUuid_v2(uuid, C.int32_t(dev)))
 	return
 }
 
 // DeviceTotalMem is cuDeviceTotalMem_v2.
 func (d *Driver) DeviceTotalMem(dev int32) (bytes uint64, err error) {
-	err = result(C.phos_cuDeviceTotalMem_v2((*C.uint64_t)(&bytes), C.int32_t(dev)))
+	err = result("cuDeviceTotalMem_v2", C.phos_cuDeviceTotalMem_v2((*C.uint64_t)(&bytes), C.int32_t(dev)))
 	return
 }
 
 // DeviceGetAttribute is cuDeviceGetAttribute.
 func (d *Driver) DeviceGetAttribute(attrib int32, dev int32) (pi int32, err error) {
-	err = result(C.phos_cuDeviceGetAttribute((*C.int32_t)(&pi), C.int32_t(attrib), C.int32_t(dev)))
+	err = result("cuDeviceGetAttribute", C.phos_cuDeviceGetAttribute((*C.int32_t)(&pi), C.int32_t(attrib), C.int32_t(dev)))
 	return
 }
 
 // DeviceCanAccessPeer is cuDeviceCanAccessPeer.
 func (d *Driver) DeviceCanAccessPeer(dev int32, peerDev int32) (canAccessPeer int32, err error) {
-	err = result(C.phos_cuDeviceCanAccessPeer((*C.int32_t)(&canAccessPeer), C.int32_t(dev), C.int32_t(peerDev)))
+	err = result("cuDeviceCanAccessPeer", C.phos_cuDeviceCanAccessPeer((*C.int32_t)(&canAccessPeer), C.int32_t(dev), C.int32_t(peerDev)))
 	return
 }
 
 // DeviceGetP2PAttribute is cuDeviceGetP2PAttribute.
 func (d *Driver) DeviceGetP2PAttribute(attrib int32, srcDevice int32, dstDevice int32) (value int32, err error) {
-	err = result(C.phos_cuDeviceGetP2PAttribute((*C.int32_t)(&value), C.int32_t(attrib), C.int32_t(srcDevice), C.int32_t(dstDevice)))
+	err = result("cuDeviceGetP2PAttribute", C.phos_cuDeviceGetP2PAttribute((*C.int32_t)(&value), C.int32_t(attrib), C.int32_t(srcDevice), C.int32_t(dstDevice)))
 	return
 }
 
 // CtxDestroy is cuCtxDestroy_v2.
 func (d *Driver) CtxDestroy(ctx_ Context) (err error) {
-	err = result(C.phos_cuCtxDestroy_v2(C.uint64_t(ctx_)))
+	err = result("cuCtxDestroy_v2", C.phos_cuCtxDestroy_v2(C.uint64_t(ctx_)))
 	return
 }
 
 // CtxSynchronize is cuCtxSynchronize.
 func (d *Driver) CtxSynchronize(ctx Context) (err error) {
-	err = result(C.phos_cuCtxSynchronize(C.uint64_t(ctx)))
+	err = result("cuCtxSynchronize", C.phos_cuCtxSynchronize(C.uint64_t(ctx)))
 	return
 }
 
 // CtxSetLimit is cuCtxSetLimit.
 func (d *Driver) CtxSetLimit(ctx Context, limit int32, value uint64) (err error) {
-	err = result(C.phos_cuCtxSetLimit(C.uint64_t(ctx), C.int32_t(limit), C.uint64_t(value)))
+	err = result("cuCtxSetLimit", C.phos_cuCtxSetLimit(C.uint64_t(ctx), C.int32_t(limit), C.uint64_t(value)))
 	return
 }
 
 // CtxGetLimit is cuCtxGetLimit.
 func (d *Driver) CtxGetLimit(ctx Context, limit int32) (pvalue uint64, err error) {
-	err = result(C.phos_cuCtxGetLimit(C.uint64_t(ctx), (*C.uint64_t)(&pvalue), C.int32_t(limit)))
+	err = result("cuCtxGetLimit", C.phos_cuCtxGetLimit(C.uint64_t(ctx), (*C.uint64_t)(&pvalue), C.int32_t(limit)))
 	return
 }
 
 // CtxEnablePeerAccess is cuCtxEnablePeerAccess.
 func (d *Driver) CtxEnablePeerAccess(ctx Context, peerContext Context, Flags uint32) (err error) {
-	err = result(C.phos_cuCtxEnablePeerAccess(C.uint64_t(ctx), C.uint64_t(peerContext), C.uint32_t(Flags)))
+	err = result("cuCtxEnablePeerAccess", C.phos_cuCtxEnablePeerAccess(C.uint64_t(ctx), C.uint64_t(peerContext), C.uint32_t(Flags)))
 	return
 }
 
 // CtxDisablePeerAccess is cuCtxDisablePeerAccess.
 func (d *Driver) CtxDisablePeerAccess(ctx Context, peerContext Context) (err error) {
-	err = result(C.phos_cuCtxDisablePeerAccess(C.uint64_t(ctx), C.uint64_t(peerContext)))
+	err = result("cuCtxDisablePeerAccess", C.phos_cuCtxDisablePeerAccess(C.uint64_t(ctx), C.uint64_t(peerContext)))
 	return
 }
 
 // MemGetInfo is cuMemGetInfo_v2.
 func (d *Driver) MemGetInfo(ctx Context) (free uint64, total uint64, err error) {
-	err = result(C.phos_cuMemGetInfo_v2(C.uint64_t(ctx), (*C.uint64_t)(&free), (*C.uint64_t)(&total)))
+	err = result("cuMemGetInfo_v2", C.phos_cuMemGetInfo_v2(C.uint64_t(ctx), (*C.uint64_t)(&free), (*C.uint64_t)(&total)))
 	return
 }
 
 // MemAlloc is cuMemAlloc_v2.
 func (d *Driver) MemAlloc(ctx Context, bytesize uint64) (dptr uint64, err error) {
-	err = result(C.phos_cuMemAlloc_v2(C.uint64_t(ctx), (*C.uint64_t)(&dptr), C.uint64_t(bytesize)))
+	err = result("cuMemAlloc_v2", C.phos_cuMemAlloc_v2(C.uint64_t(ctx), (*C.uint64_t)(&dptr), C.uint64_t(bytesize)))
 	return
 }
 
 // MemFree is cuMemFree_v2.
 func (d *Driver) MemFree(ctx Context, dptr uint64) (err error) {
-	err = result(C.phos_cuMemFree_v2(C.uint64_t(ctx), C.uint64_t(dptr)))
+	err = result("cuMemFree_v2", C.phos_cuMemFree_v2(C.uint64_t(ctx), C.uint64_t(dptr)))
 	return
 }
 
 // MemHostAlloc is cuMemHostAlloc.
 func (d *Driver) MemHostAlloc(ctx Context, bytesize uint64, Flags uint32) (pp unsafe.Pointer, err error) {
-	err = result(C.phos_cuMemHostAlloc(C.uint64_t(ctx), &pp, C.uint64_t(bytesize), C.uint32_t(Flags)))
+	err = result("cuMemHostAlloc", C.phos_cuMemHostAlloc(C.uint64_t(ctx), &pp, C.uint64_t(bytesize), C.uint32_t(Flags)))
 	return
 }
 
 // MemFreeHost is cuMemFreeHost.
 func (d *Driver) MemFreeHost(ctx Context, p unsafe.Pointer) (err error) {
-	err = result(C.phos_cuMemFreeHost(C.uint64_t(ctx), p))
+	err = result("cuMemFreeHost", C.phos_cuMemFreeHost(C.uint64_t(ctx), p))
 	return
 }
 
 // MemHostRegister is cuMemHostRegister_v2.
 func (d *Driver) MemHostRegister(ctx Context, p unsafe.Pointer, bytesize uint64, Flags uint32) (err error) {
-	err = result(C.phos_cuMemHostRegister_v2(C.uint64_t(ctx), p, C.uint64_t(bytesize), C.uint32_t(Flags)))
+	err = result("cuMemHostRegister_v2", C.phos_cuMemHostRegister_v2(C.uint64_t(ctx), p, C.uint64_t(bytesize), C.uint32_t(Flags)))
 	return
 }
 
 // MemHostUnregister is cuMemHostUnregister.
 func (d *Driver) MemHostUnregister(ctx Context, p unsafe.Pointer) (err error) {
-	err = result(C.phos_cuMemHostUnregister(C.uint64_t(ctx), p))
+	err = result("cuMemHostUnregister", C.phos_cuMemHostUnregister(C.uint64_t(ctx), p))
 	return
 }
 
 // MemHostGetDevicePointer is cuMemHostGetDevicePointer_v2.
 func (d *Driver) MemHostGetDevicePointer(ctx Context, p unsafe.Pointer, Flags uint32) (pdptr uint64, err error) {
-	err = result(C.phos_cuMemHostGetDevicePointer_v2(C.uint64_t(ctx), (*C.uint64_t)(&pdptr), p, C.uint32_t(Flags)))
+	err = result("cuMemHostGetDevicePointer_v2", C.phos_cuMemHostGetDevicePointer_v2(C.uint64_t(ctx), (*C.uint64_t)(&pdptr), p, C.uint32_t(Flags)))
 	return
 }
 
 // MemcpyAsync is cuMemcpyAsync.
 func (d *Driver) MemcpyAsync(ctx Context, dst uint64, src uint64, ByteCount uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemcpyAsync(C.uint64_t(ctx), C.uint64_t(dst), C.uint64_t(src), C.uint64_t(ByteCount), C.uint64_t(hStream)))
+	err = result("cuMemcpyAsync", C.phos_cuMemcpyAsync(C.uint64_t(ctx), C.uint64_t(dst), C.uint64_t(src), C.uint64_t(ByteCount), C.uint64_t(hStream)))
 	return
 }
 
 // MemcpyDtoHAsync is cuMemcpyDtoHAsync_v2.
 func (d *Driver) MemcpyDtoHAsync(ctx Context, dstHost unsafe.Pointer, srcDevice uint64, ByteCount uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemcpyDtoHAsync_v2(C.uint64_t(ctx), dstHost, C.uint64_t(srcDevice), C.uint64_t(ByteCount), C.uint64_t(hStream)))
+	err = result("cuMemcpyDtoHAsync_v2", C.phos_cuMemcpyDtoHAsync_v2(C.uint64_t(ctx), dstHost, C.uint64_t(srcDevice), C.uint64_t(ByteCount), C.uint64_t(hStream)))
 	return
 }
 
 // MemcpyHtoDAsync is cuMemcpyHtoDAsync_v2.
 func (d *Driver) MemcpyHtoDAsync(ctx Context, dstDevice uint64, srcHost unsafe.Pointer, ByteCount uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemcpyHtoDAsync_v2(C.uint64_t(ctx), C.uint64_t(dstDevice), srcHost, C.uint64_t(ByteCount), C.uint64_t(hStream)))
+	err = result("cuMemcpyHtoDAsync_v2", C.phos_cuMemcpyHtoDAsync_v2(C.uint64_t(ctx), C.uint64_t(dstDevice), srcHost, C.uint64_t(ByteCount), C.uint64_t(hStream)))
 	return
 }
 
 // MemcpyPeerAsync is cuMemcpyPeerAsync.
 func (d *Driver) MemcpyPeerAsync(ctx Context, dstDevice uint64, dstContext Context, srcDevice uint64, srcContext Context, ByteCount uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemcpyPeerAsync(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint64_t(dstContext), C.uint64_t(srcDevice), C.uint64_t(srcContext), C.uint64_t(ByteCount), C.uint64_t(hStream)))
+	err = result("cuMemcpyPeerAsync", C.phos_cuMemcpyPeerAsync(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint64_t(dstContext), C.uint64_t(srcDevice), C.uint64_t(srcContext), C.uint64_t(ByteCount), C.uint64_t(hStream)))
 	return
 }
 
 // MemsetD8Async is cuMemsetD8Async.
 func (d *Driver) MemsetD8Async(ctx Context, dstDevice uint64, uc uint8, N uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemsetD8Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint8_t(uc), C.uint64_t(N), C.uint64_t(hStream)))
+	err = result("cuMemsetD8Async", C.phos_cuMemsetD8Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint8_t(uc), C.uint64_t(N), C.uint64_t(hStream)))
 	return
 }
 
 // MemsetD16Async is cuMemsetD16Async.
 func (d *Driver) MemsetD16Async(ctx Context, dstDevice uint64, us uint16, N uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemsetD16Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint16_t(us), C.uint64_t(N), C.uint64_t(hStream)))
+	err = result("cuMemsetD16Async", C.phos_cuMemsetD16Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint16_t(us), C.uint64_t(N), C.uint64_t(hStream)))
 	return
 }
 
 // MemsetD32Async is cuMemsetD32Async.
 func (d *Driver) MemsetD32Async(ctx Context, dstDevice uint64, ui uint32, N uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemsetD32Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint32_t(ui), C.uint64_t(N), C.uint64_t(hStream)))
+	err = result("cuMemsetD32Async", C.phos_cuMemsetD32Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint32_t(ui), C.uint64_t(N), C.uint64_t(hStream)))
 	return
 }
 
 // MemsetD2D8Async is cuMemsetD2D8Async.
 func (d *Driver) MemsetD2D8Async(ctx Context, dstDevice uint64, dstPitch uint64, uc uint8, Width uint64, Height uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemsetD2D8Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint64_t(dstPitch), C.uint8_t(uc), C.uint64_t(Width), C.uint64_t(Height), C.uint64_t(hStream)))
+	err = result("cuMemsetD2D8Async", C.phos_cuMemsetD2D8Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint64_t(dstPitch), C.uint8_t(uc), C.uint64_t(Width), C.uint64_t(Height), C.uint64_t(hStream)))
 	return
 }
 
 // MemsetD2D16Async is cuMemsetD2D16Async.
 func (d *Driver) MemsetD2D16Async(ctx Context, dstDevice uint64, dstPitch uint64, us uint16, Width uint64, Height uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemsetD2D16Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint64_t(dstPitch), C.uint16_t(us), C.uint64_t(Width), C.uint64_t(Height), C.uint64_t(hStream)))
+	err = result("cuMemsetD2D16Async", C.phos_cuMemsetD2D16Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint64_t(dstPitch), C.uint16_t(us), C.uint64_t(Width), C.uint64_t(Height), C.uint64_t(hStream)))
 	return
 }
 
 // MemsetD2D32Async is cuMemsetD2D32Async.
 func (d *Driver) MemsetD2D32Async(ctx Context, dstDevice uint64, dstPitch uint64, ui uint32, Width uint64, Height uint64, hStream Stream) (err error) {
-	err = result(C.phos_cuMemsetD2D32Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint64_t(dstPitch), C.uint32_t(ui), C.uint64_t(Width), C.uint64_t(Height), C.uint64_t(hStream)))
+	err = result("cuMemsetD2D32Async", C.phos_cuMemsetD2D32Async(C.uint64_t(ctx), C.uint64_t(dstDevice), C.uint64_t(dstPitch), C.uint32_t(ui), C.uint64_t(Width), C.uint64_t(Height), C.uint64_t(hStream)))
 	return
 }
 
 // StreamCreateWithPriority is cuStreamCreateWithPriority.
 func (d *Driver) StreamCreateWithPriority(ctx Context, flags uint32, priority int32) (phStream Stream, err error) {
-	err = result(C.phos_cuStreamCreateWithPriority(C.uint64_t(ctx), (*C.uint64_t)(&phStream), C.uint32_t(flags), C.int32_t(priority)))
+	err = result("cuStreamCreateWithPriority", C.phos_cuStreamCreateWithPriority(C.uint64_t(ctx), (*C.uint64_t)(&phStream), C.uint32_t(flags), C.int32_t(priority)))
 	return
 }
 
 // StreamDestroy is cuStreamDestroy_v2.
 func (d *Driver) StreamDestroy(ctx Context, hStream Stream) (err error) {
-	err = result(C.phos_cuStreamDestroy_v2(C.uint64_t(ctx), C.uint64_t(hStream)))
+	err = result("cuStreamDestroy_v2", C.phos_cuStreamDestroy_v2(C.uint64_t(ctx), C.uint64_t(hStream)))
 	return
 }
 
 // StreamQuery is cuStreamQuery.
 func (d *Driver) StreamQuery(ctx Context, hStream Stream) (err error) {
-	err = result(C.phos_cuStreamQuery(C.uint64_t(ctx), C.uint64_t(hStream)))
+	err = result("cuStreamQuery", C.phos_cuStreamQuery(C.uint64_t(ctx), C.uint64_t(hStream)))
 	return
 }
 
 // StreamSynchronize is cuStreamSynchronize.
 func (d *Driver) StreamSynchronize(ctx Context, hStream Stream) (err error) {
-	err = result(C.phos_cuStreamSynchronize(C.uint64_t(ctx), C.uint64_t(hStream)))
+	err = result("cuStreamSynchronize", C.phos_cuStreamSynchronize(C.uint64_t(ctx), C.uint64_t(hStream)))
 	return
 }
 
 // StreamWaitEvent is cuStreamWaitEvent.
 func (d *Driver) StreamWaitEvent(ctx Context, hStream Stream, hEvent Event, Flags uint32) (err error) {
-	err = result(C.phos_cuStreamWaitEvent(C.uint64_t(ctx), C.uint64_t(hStream), C.uint64_t(hEvent), C.uint32_t(Flags)))
+	err = result("cuStreamWaitEvent", C.phos_cuStreamWaitEvent(C.uint64_t(ctx), C.uint64_t(hStream), C.uint64_t(hEvent), C.uint32_t(Flags)))
 	return
 }
 
 // StreamWriteValue32 is cuStreamWriteValue32_v2.
 func (d *Driver) StreamWriteValue32(ctx Context, stream Stream, addr uint64, value uint32, flags uint32) (err error) {
-	err = result(C.phos_cuStreamWriteValue32_v2(C.uint64_t(ctx), C.uint64_t(stream), C.uint64_t(addr), C.uint32_t(value), C.uint32_t(flags)))
+	err = result("cuStreamWriteValue32_v2", C.phos_cuStreamWriteValue32_v2(C.uint64_t(ctx), C.uint64_t(stream), C.uint64_t(addr), C.uint32_t(value), C.uint32_t(flags)))
 	return
 }
 
 // StreamWriteValue64 is cuStreamWriteValue64_v2.
 func (d *Driver) StreamWriteValue64(ctx Context, stream Stream, addr uint64, value uint64, flags uint32) (err error) {
-	err = result(C.phos_cuStreamWriteValue64_v2(C.uint64_t(ctx), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value), C.uint32_t(flags)))
+	err = result("cuStreamWriteValue64_v2", C.phos_cuStreamWriteValue64_v2(C.uint64_t(ctx), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value), C.uint32_t(flags)))
 	return
 }
 
 // StreamWaitValue32 is cuStreamWaitValue32_v2.
 func (d *Driver) StreamWaitValue32(ctx Context, stream Stream, addr uint64, value uint32, flags uint32) (err error) {
-	err = result(C.phos_cuStreamWaitValue32_v2(C.uint64_t(ctx), C.uint64_t(stream), C.uint64_t(addr), C.uint32_t(value), C.uint32_t(flags)))
+	err = result("cuStreamWaitValue32_v2", C.phos_cuStreamWaitValue32_v2(C.uint64_t(ctx), C.uint64_t(stream), C.uint64_t(addr), C.uint32_t(value), C.uint32_t(flags)))
 	return
 }
 
 // StreamWaitValue64 is cuStreamWaitValue64_v2.
 func (d *Driver) StreamWaitValue64(ctx Context, stream Stream, addr uint64, value uint64, flags uint32) (err error) {
-	err = result(C.phos_cuStreamWaitValue64_v2(C.uint64_t(ctx), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value), C.uint32_t(flags)))
+	err = result("cuStreamWaitValue64_v2", C.phos_cuStreamWaitValue64_v2(C.uint64_t(ctx), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value), C.uint32_t(flags)))
 	return
 }
 
 // EventCreate is cuEventCreate.
 func (d *Driver) EventCreate(ctx Context, Flags uint32) (phEvent Event, err error) {
-	err = result(C.phos_cuEventCreate(C.uint64_t(ctx), (*C.uint64_t)(&phEvent), C.uint32_t(Flags)))
+	err = result("cuEventCreate", C.phos_cuEventCreate(C.uint64_t(ctx), (*C.uint64_t)(&phEvent), C.uint32_t(Flags)))
 	return
 }
 
 // EventDestroy is cuEventDestroy_v2.
 func (d *Driver) EventDestroy(ctx Context, hEvent Event) (err error) {
-	err = result(C.phos_cuEventDestroy_v2(C.uint64_t(ctx), C.uint64_t(hEvent)))
+	err = result("cuEventDestroy_v2", C.phos_cuEventDestroy_v2(C.uint64_t(ctx), C.uint64_t(hEvent)))
 	return
 }
 
 // EventRecord is cuEventRecord.
 func (d *Driver) EventRecord(ctx Context, hEvent Event, hStream Stream) (err error) {
-	err = result(C.phos_cuEventRecord(C.uint64_t(ctx), C.uint64_t(hEvent), C.uint64_t(hStream)))
+	err = result("cuEventRecord", C.phos_cuEventRecord(C.uint64_t(ctx), C.uint64_t(hEvent), C.uint64_t(hStream)))
 	return
 }
 
 // EventQuery is cuEventQuery.
 func (d *Driver) EventQuery(ctx Context, hEvent Event) (err error) {
-	err = result(C.phos_cuEventQuery(C.uint64_t(ctx), C.uint64_t(hEvent)))
+	err = result("cuEventQuery", C.phos_cuEventQuery(C.uint64_t(ctx), C.uint64_t(hEvent)))
 	return
 }
 
 // EventSynchronize is cuEventSynchronize.
 func (d *Driver) EventSynchronize(ctx Context, hEvent Event) (err error) {
-	err = result(C.phos_cuEventSynchronize(C.uint64_t(ctx), C.uint64_t(hEvent)))
+	err = result("cuEventSynchronize", C.phos_cuEventSynchronize(C.uint64_t(ctx), C.uint64_t(hEvent)))
 	return
 }
 
 // EventElapsedTime is cuEventElapsedTime.
 func (d *Driver) EventElapsedTime(ctx Context, hStart Event, hEnd Event) (pMilliseconds float32, err error) {
-	err = result(C.phos_cuEventElapsedTime(C.uint64_t(ctx), (*C.float)(&pMilliseconds), C.uint64_t(hStart), C.uint64_t(hEnd)))
+	err = result("cuEventElapsedTime", C.phos_cuEventElapsedTime(C.uint64_t(ctx), (*C.float)(&pMilliseconds), C.uint64_t(hStart), C.uint64_t(hEnd)))
 	return
 }
 
 // ModuleUnload is cuModuleUnload.
 func (d *Driver) ModuleUnload(ctx Context, hmod Module) (err error) {
-	err = result(C.phos_cuModuleUnload(C.uint64_t(ctx), C.uint64_t(hmod)))
+	err = result("cuModuleUnload", C.phos_cuModuleUnload(C.uint64_t(ctx), C.uint64_t(hmod)))
 	return
 }
 
@@ -865,7 +865,7 @@ func (d *Driver) ModuleUnload(ctx Context, hmod Module) (err error) {
 func (d *Driver) ModuleGetFunction(ctx Context, hmod Module, name string) (hfunc Function, err error) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
-	err = result(C.phos_cuModuleGetFunction(C.uint64_t(ctx), (*C.uint64_t)(&hfunc), C.uint64_t(hmod), text))
+	err = result("cuModuleGetFunction", C.phos_cuModuleGetFunction(C.uint64_t(ctx), (*C.uint64_t)(&hfunc), C.uint64_t(hmod), text))
 	return
 }
 
@@ -873,78 +873,78 @@ func (d *Driver) ModuleGetFunction(ctx Context, hmod Module, name string) (hfunc
 func (d *Driver) ModuleGetGlobal(ctx Context, hmod Module, name string) (dptr uint64, bytes uint64, err error) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
-	err = result(C.phos_cuModuleGetGlobal_v2(C.uint64_t(ctx), (*C.uint64_t)(&dptr), (*C.uint64_t)(&bytes), C.uint64_t(hmod), text))
+	err = result("cuModuleGetGlobal_v2", C.phos_cuModuleGetGlobal_v2(C.uint64_t(ctx), (*C.uint64_t)(&dptr), (*C.uint64_t)(&bytes), C.uint64_t(hmod), text))
 	return
 }
 
 // ModuleGetFunctionCount is cuModuleGetFunctionCount.
 func (d *Driver) ModuleGetFunctionCount(ctx Context, mod Module) (count uint32, err error) {
-	err = result(C.phos_cuModuleGetFunctionCount(C.uint64_t(ctx), (*C.uint32_t)(&count), C.uint64_t(mod)))
+	err = result("cuModuleGetFunctionCount", C.phos_cuModuleGetFunctionCount(C.uint64_t(ctx), (*C.uint32_t)(&count), C.uint64_t(mod)))
 	return
 }
 
 // FuncGetName is cuFuncGetName.
 func (d *Driver) FuncGetName(ctx Context, hfunc Function) (name unsafe.Pointer, err error) {
-	err = result(C.phos_cuFuncGetName(C.uint64_t(ctx), &name, C.uint64_t(hfunc)))
+	err = result("cuFuncGetName", C.phos_cuFuncGetName(C.uint64_t(ctx), &name, C.uint64_t(hfunc)))
 	return
 }
 
 // FuncGetAttribute is cuFuncGetAttribute.
 func (d *Driver) FuncGetAttribute(ctx Context, attrib int32, hfunc Function) (pi int32, err error) {
-	err = result(C.phos_cuFuncGetAttribute(C.uint64_t(ctx), (*C.int32_t)(&pi), C.int32_t(attrib), C.uint64_t(hfunc)))
+	err = result("cuFuncGetAttribute", C.phos_cuFuncGetAttribute(C.uint64_t(ctx), (*C.int32_t)(&pi), C.int32_t(attrib), C.uint64_t(hfunc)))
 	return
 }
 
 // FuncSetAttribute is cuFuncSetAttribute.
 func (d *Driver) FuncSetAttribute(ctx Context, hfunc Function, attrib int32, value int32) (err error) {
-	err = result(C.phos_cuFuncSetAttribute(C.uint64_t(ctx), C.uint64_t(hfunc), C.int32_t(attrib), C.int32_t(value)))
+	err = result("cuFuncSetAttribute", C.phos_cuFuncSetAttribute(C.uint64_t(ctx), C.uint64_t(hfunc), C.int32_t(attrib), C.int32_t(value)))
 	return
 }
 
 // FuncGetParamInfo is cuFuncGetParamInfo.
 func (d *Driver) FuncGetParamInfo(ctx Context, func_ Function, paramIndex uint64) (paramOffset uint64, paramSize uint64, err error) {
-	err = result(C.phos_cuFuncGetParamInfo(C.uint64_t(ctx), C.uint64_t(func_), C.uint64_t(paramIndex), (*C.uint64_t)(&paramOffset), (*C.uint64_t)(&paramSize)))
+	err = result("cuFuncGetParamInfo", C.phos_cuFuncGetParamInfo(C.uint64_t(ctx), C.uint64_t(func_), C.uint64_t(paramIndex), (*C.uint64_t)(&paramOffset), (*C.uint64_t)(&paramSize)))
 	return
 }
 
 // OccupancyMaxActiveBlocksPerMultiprocessor is cuOccupancyMaxActiveBlocksPerMultiprocessor.
 func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(ctx Context, func_ Function, blockSize int32, dynamicSMemSize uint64) (numBlocks int32, err error) {
-	err = result(C.phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(C.uint64_t(ctx), (*C.int32_t)(&numBlocks), C.uint64_t(func_), C.int32_t(blockSize), C.uint64_t(dynamicSMemSize)))
+	err = result("cuOccupancyMaxActiveBlocksPerMultiprocessor", C.phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(C.uint64_t(ctx), (*C.int32_t)(&numBlocks), C.uint64_t(func_), C.int32_t(blockSize), C.uint64_t(dynamicSMemSize)))
 	return
 }
 
 // GraphCreate is cuGraphCreate.
 func (d *Driver) GraphCreate(ctx Context, flags uint32) (phGraph Graph, err error) {
-	err = result(C.phos_cuGraphCreate(C.uint64_t(ctx), (*C.uint64_t)(&phGraph), C.uint32_t(flags)))
+	err = result("cuGraphCreate", C.phos_cuGraphCreate(C.uint64_t(ctx), (*C.uint64_t)(&phGraph), C.uint32_t(flags)))
 	return
 }
 
 // GraphDestroy is cuGraphDestroy.
 func (d *Driver) GraphDestroy(ctx Context, hGraph Graph) (err error) {
-	err = result(C.phos_cuGraphDestroy(C.uint64_t(ctx), C.uint64_t(hGraph)))
+	err = result("cuGraphDestroy", C.phos_cuGraphDestroy(C.uint64_t(ctx), C.uint64_t(hGraph)))
 	return
 }
 
 // GraphAddEmptyNode is cuGraphAddEmptyNode.
 func (d *Driver) GraphAddEmptyNode(ctx Context, hGraph Graph, dependencies unsafe.Pointer, numDependencies uint64) (phGraphNode GraphNode, err error) {
-	err = result(C.phos_cuGraphAddEmptyNode(C.uint64_t(ctx), (*C.uint64_t)(&phGraphNode), C.uint64_t(hGraph), dependencies, C.uint64_t(numDependencies)))
+	err = result("cuGraphAddEmptyNode", C.phos_cuGraphAddEmptyNode(C.uint64_t(ctx), (*C.uint64_t)(&phGraphNode), C.uint64_t(hGraph), dependencies, C.uint64_t(numDependencies)))
 	return
 }
 
 // GraphInstantiateWithFlags is cuGraphInstantiateWithFlags.
 func (d *Driver) GraphInstantiateWithFlags(ctx Context, hGraph Graph, flags uint64) (phGraphExec GraphExec, err error) {
-	err = result(C.phos_cuGraphInstantiateWithFlags(C.uint64_t(ctx), (*C.uint64_t)(&phGraphExec), C.uint64_t(hGraph), C.uint64_t(flags)))
+	err = result("cuGraphInstantiateWithFlags", C.phos_cuGraphInstantiateWithFlags(C.uint64_t(ctx), (*C.uint64_t)(&phGraphExec), C.uint64_t(hGraph), C.uint64_t(flags)))
 	return
 }
 
 // GraphLaunch is cuGraphLaunch.
 func (d *Driver) GraphLaunch(ctx Context, hGraphExec GraphExec, hStream Stream) (err error) {
-	err = result(C.phos_cuGraphLaunch(C.uint64_t(ctx), C.uint64_t(hGraphExec), C.uint64_t(hStream)))
+	err = result("cuGraphLaunch", C.phos_cuGraphLaunch(C.uint64_t(ctx), C.uint64_t(hGraphExec), C.uint64_t(hStream)))
 	return
 }
 
 // GraphExecDestroy is cuGraphExecDestroy.
 func (d *Driver) GraphExecDestroy(ctx Context, hGraphExec GraphExec) (err error) {
-	err = result(C.phos_cuGraphExecDestroy(C.uint64_t(ctx), C.uint64_t(hGraphExec)))
+	err = result("cuGraphExecDestroy", C.phos_cuGraphExecDestroy(C.uint64_t(ctx), C.uint64_t(hGraphExec)))
 	return
 }

@@ -236,7 +236,7 @@ func goTrampoline(b *strings.Builder, d driverCall, c *call, params []driverPara
 			passed = append(passed, fmt.Sprintf("%s(%s)", ctype, p.name))
 		}
 	}
-	fmt.Fprintf(b, "\terr = result(C.phos_%s(%s))\n\treturn\n}\n", d.name, strings.Join(passed, ", "))
+	fmt.Fprintf(b, "\terr = result(%q, C.phos_%s(%s))\n\treturn\n}\n", d.name, d.name, strings.Join(passed, ", "))
 }
 
 // goNoDriver writes the same methods for a build without cgo. Nobody can call them: there is no Driver.

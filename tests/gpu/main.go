@@ -71,6 +71,9 @@ func run(ctx context.Context, arguments []string) error {
 		return err
 	}
 	defer m.places.remove()
+	if err := m.record(ctx); err != nil {
+		return err
+	}
 	c := course{machine: m, journal: j, report: newReport(m, o.results), again: o.again, part: o.part, whole: o.whole, began: began}
 	c.plan(os.Stdout, rows)
 	if err := c.run(ctx, rows); err != nil {

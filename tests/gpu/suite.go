@@ -68,6 +68,7 @@ func (s suite) command(ctx context.Context, m *machine, arguments ...string) (*e
 	command := exec.CommandContext(ctx, s.binary(m), append([]string{"-test.v", "-test.short", "-test.timeout=0"}, arguments...)...)
 	command.Dir = filepath.Join(m.root, s.directory)
 	command.Env = append(os.Environ(), "PHOS_ROOT="+m.root, "PHOS_TEST_GPUS=cuda"+m.driverSuffix(),
+		"PHOS_TEST_LOGS="+filepath.Join(m.failures(), "logs"),
 		"PHOS_COMPILED="+filepath.Join(m.root, "bin/checks/compiled"), "CRIU="+m.criu, fmt.Sprintf("PHOS_TEST_SLOWNESS=%g", m.slowness),
 		fmt.Sprintf("PHOS_TORCH_SCALE=%g", m.scale), fmt.Sprintf("PHOS_TORCH_SAVED_SCALE=%g", m.scale/2), fmt.Sprintf("PHOS_TORCH_STEPS=%d", m.steps))
 	if _, lacks := m.lacks[hasTorch]; !lacks {
@@ -129,9 +130,9 @@ func complaint(output []byte) string {
 
 // failure keeps all that a row has printed in a file beside the table, and tells the end of it.
 func (m *machine) failure(name string, err error, output []byte) error {
-	path := filepath.Join(m.results, "gpu-failed", name+".log")
+	path := filepath.Join(m.failures(), name+".log")
 	if mkdir := os.MkdirAll(filepath.Dir(path), 0o755); mkdir == nil {
-		_ = os.WriteFile(path, output, 0o644)
+		_ = os.WriteFile(path, fmt.Appendf(slices.Clip(output), "\n== the kernel's log\n%s\n", kernelSays()), 0o644)
 	}
 	return fmt.Errorf("%w (all of it: %s)\n%s", err, path, complaint(output))
 }

@@ -351,6 +351,7 @@ func (d *Daemon) end() {
 	d.t.Helper()
 	if d.t.Failed() {
 		d.t.Logf("log of phosd:\n%s", tail(d.logText()))
+		d.keepLog()
 	}
 	if output, err := d.Run(d.Command("--stop", "--force")); err != nil {
 		d.t.Errorf("stop phosd: %v: %s", err, output)
@@ -434,10 +435,10 @@ func (p *Program) OK() {
 	err := p.Run()
 	p.t.Logf("%s\n%s", filepath.Base(p.Path), tail(p.Output.String()))
 	if err != nil {
-		p.t.Fatalf("%s: %v", filepath.Base(p.Path), err)
+		p.t.Fatalf("%s: %v\n%s", filepath.Base(p.Path), err, p.alone())
 	}
 	if !strings.Contains("\n"+p.Output.String(), "\nok ") {
-		p.t.Fatalf("%s does not say ok", filepath.Base(p.Path))
+		p.t.Fatalf("%s does not say ok\n%s", filepath.Base(p.Path), p.alone())
 	}
 }
 

@@ -34,6 +34,8 @@ type Backend struct {
 	lost    atomic.Bool
 	aliases aliases
 	pinned  pins
+	// registering is held where host memory becomes or ends to be the driver's, which all devices share. It comes before a device's mu.
+	registering sync.Mutex
 
 	mu       sync.Mutex
 	contexts map[*Context]struct{}
@@ -45,6 +47,9 @@ func Open(options Options) (*Backend, error) {
 	if options.Logger == nil {
 		options.Logger = slog.Default()
 	}
+	cudadrv.Observe(func(call string, code abi.Result) {
+		options.Logger.Debug("the driver refuses a call", "call", call, "code", code.String())
+	})
 	driver, err := cudadrv.Open(options.Library)
 	if err != nil {
 		return nil, err

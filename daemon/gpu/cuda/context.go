@@ -316,6 +316,9 @@ func (c *Context) Close() error {
 		_ = c.memory.hideAll() // went with the context, or cannot be had back at all
 		_ = c.memory.releaseAll()
 	}
+	if !lost {
+		c.backend.keepShown(c)
+	}
 	return errors.Join(errs...)
 }
 

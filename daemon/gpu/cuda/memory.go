@@ -196,6 +196,8 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 		}
 	}
 	d := m.device
+	m.context.backend.registering.Lock()
+	defer m.context.backend.registering.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := d.hosts[address]
@@ -245,6 +247,8 @@ func (m *Memory) register(memory []byte) error {
 // UnmapHost takes one MapHost of this context back.
 func (m *Memory) UnmapHost(address uint64) error {
 	d := m.device
+	m.context.backend.registering.Lock()
+	defer m.context.backend.registering.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := d.hosts[address]
@@ -260,10 +264,49 @@ func (m *Memory) UnmapHost(address uint64) error {
 	}
 	delete(d.hosts, address)
 	d.table.remove(address)
+	if m.context.backend.shows(address, d) {
+		return nil // the driver has one registration for all devices, and the last one that shows it ends it
+	}
 	if err := d.driver.HostUnregister(m.context.native, known.memory); !errors.Is(err, abi.HostMemoryNotRegistered) {
 		return m.context.noted("unmap host memory", err)
 	}
-	return nil // another device's context had registered it, and has taken that back
+	return nil
+}
+
+// shows reports whether another device shows host memory that begins at an address. registering is held.
+func (b *Backend) shows(address uint64, except *device) bool {
+	for _, d := range b.devices {
+		if d == except {
+			continue
+		}
+		d.mu.Lock()
+		shown := d.hosts[address] != nil
+		d.mu.Unlock()
+		if shown {
+			return true
+		}
+	}
+	return false
+}
+
+// keepShown comes after the end of a context, with which the driver may have ended what that one had registered: what other devices
+// show is registered again, if it is not.
+func (b *Backend) keepShown(ended *Context) {
+	b.registering.Lock()
+	defer b.registering.Unlock()
+	for _, d := range b.devices {
+		contexts := b.contextsOf(d)
+		if d == ended.device || len(contexts) == 0 {
+			continue
+		}
+		d.mu.Lock()
+		for _, mapping := range d.hosts {
+			if err := contexts[0].memory.register(mapping.memory); err != nil {
+				b.options.Logger.Error("host memory is lost to a GPU", "gpu", d.ordinal, "address", addressOf(mapping.memory), "error", err)
+			}
+		}
+		d.mu.Unlock()
+	}
 }
 
 // reach is how much of n bytes at an address has memory behind it, and why not all.

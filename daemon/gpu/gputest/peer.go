@@ -106,6 +106,21 @@ func testPeerAccess(t *testing.T, b *bench) {
 	}
 }
 
+// testPeerHost has host memory that two devices show: it stays with one when the other one ends, whichever was first.
+func testPeerHost(t *testing.T, b *bench) {
+	for i, address := range []uint64{0x6300_0000_0000, 0x6400_0000_0000} {
+		n := newNeighbour(t, b)
+		host := b.hostMemory(uintptr(address), 1<<16)
+		both := []gpu.Memory{b.context.Memory(), n.memory}
+		b.must(both[i].MapHost(address, host))
+		b.must(both[1-i].MapHost(address, host))
+		b.must(n.context.Close())
+		b.run(launch(b.kernel("store"), 1, 1, address+64, uint32(77+i)))
+		b.same("a store into host memory", host[64:68], words(uint32(77+i)))
+		b.must(b.context.Memory().UnmapHost(address))
+	}
+}
+
 // mayReach skips the test where the first device cannot be allowed to touch the second one's memory.
 func (b *bench) mayReach(t *testing.T) {
 	if b.backend.Devices()[0].Attributes[abi.AttrPeers]&2 == 0 {

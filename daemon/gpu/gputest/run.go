@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"memory/shared", testShared},
 		{"peer/copies", testPeerCopies},
 		{"peer/access", testPeerAccess},
+		{"peer/host", testPeerHost},
 		{"copy/lines", testCopyLines},
 		{"copy/boxes", testCopyBoxes},
 		{"copy/host error", testCopyHostError},
