@@ -54,7 +54,9 @@ func (d *Driver) Import(file *os.File) (a Allocation, err error) {
 }
 
 // Release gives memory up; what is mapped of it stays until it is unmapped.
-func (d *Driver) Release(a Allocation) error { return result("cuMemRelease", C.phos_release(C.uint64_t(a))) }
+func (d *Driver) Release(a Allocation) error {
+	return result("cuMemRelease", C.phos_release(C.uint64_t(a)))
+}
 
 // Map puts memory at reserved addresses. Nobody may touch it before Allow.
 func (d *Driver) Map(address, bytes uint64, a Allocation) error {
