@@ -32,7 +32,8 @@ type mark struct {
 	// settled: the driver has it, or nobody will ever record it.
 	settled bool
 	native  cudadrv.Event // zero: it is over since clock
-	clock   time.Duration
+	clock   time.Duration // once timed
+	timed   bool
 	epoch   *epoch        // from which native is timed; nil where nobody asks when it was
 	ready   chan struct{} // made by the first who waits for settled
 }
@@ -108,7 +109,7 @@ func (m *mark) settle(native cudadrv.Event, at time.Duration) {
 	if m.settled {
 		return
 	}
-	m.settled, m.native, m.clock = true, native, at
+	m.settled, m.native, m.clock, m.timed = true, native, at, native == 0
 	if m.ready != nil {
 		close(m.ready)
 	}
@@ -163,7 +164,7 @@ func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
 	}
 	e := &Event{context: c, timing: options.Timing}
 	if options.Moment.Recorded {
-		e.latest = &mark{context: c, timing: options.Timing, settled: true, clock: options.Moment.Clock}
+		e.latest = &mark{context: c, timing: options.Timing, settled: true, clock: options.Moment.Clock, timed: true}
 		e.latest.users.Store(1)
 	}
 	return e, nil
@@ -232,9 +233,8 @@ func (e *Event) ElapsedSince(start gpu.Event) (float32, error) {
 			return 0, err
 		}
 	}
-	if from.native != 0 && to.native != 0 {
-		ms, err := e.context.driver.EventElapsedTime(e.context.native, from.native, to.native)
-		return ms, e.context.noted("elapsed time", err)
+	if err := e.context.relate(from, to); err != nil {
+		return 0, err
 	}
 	a, err := from.moment()
 	if err != nil {
@@ -242,6 +242,29 @@ func (e *Event) ElapsedSince(start gpu.Event) (float32, error) {
 	}
 	b, err := to.moment()
 	return float32(float64(b-a) / float64(time.Millisecond)), err
+}
+
+// relate finds out when one of two marks was by the time between them, as the driver says it: that is more precise than both times
+// from an epoch are, and what is saved of events says of these two for ever what their program is told now.
+func (c *Context) relate(from, to *mark) error {
+	_, begun := from.time()
+	_, ended := to.time()
+	if from == to || begun && ended || from.native == 0 || to.native == 0 {
+		return nil
+	}
+	ms, err := c.driver.EventElapsedTime(c.native, from.native, to.native)
+	if err != nil {
+		return c.noted("elapsed time", err)
+	}
+	one, other, between := from, to, duration(ms)
+	if ended {
+		one, other, between = to, from, -between
+	}
+	at, err := one.moment()
+	if err == nil {
+		other.timedAt(at + between)
+	}
+	return err
 }
 
 // Close ends the event. Recordings under way are still reached for those who wait already.
@@ -393,15 +416,34 @@ func duration(ms float32) time.Duration {
 	return time.Duration(math.Round(float64(ms) * float64(time.Millisecond)))
 }
 
+// time is what the clock said when the mark was reached, if that is known already.
+func (m *mark) time() (at time.Duration, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clock, m.timed || !m.timing
+}
+
+// timedAt says when the mark was reached, and is heard once: who asks again gets the same answer.
+func (m *mark) timedAt(at time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.timed {
+		m.clock, m.timed = at, true
+	}
+	return m.clock
+}
+
 // moment is what the clock said when the mark was reached, which it is.
 func (m *mark) moment() (time.Duration, error) {
-	native, _ := m.known()
-	if native == 0 || !m.timing {
-		return m.clock, nil
+	if at, known := m.time(); known {
+		return at, nil
 	}
 	c := m.context
-	at, err := c.clock.time(c, m.epoch, native)
-	return at, c.noted("ask when an event happened", err)
+	at, err := c.clock.time(c, m.epoch, m.native)
+	if err != nil {
+		return 0, c.noted("ask when an event happened", err)
+	}
+	return m.timedAt(at), nil
 }
 
 // Continuation is what a context that takes this one's place has to know.
