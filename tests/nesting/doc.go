@@ -3,8 +3,11 @@
 //
 // Any other suite runs so with PHOS_TEST_NESTED=1. What cannot hold there is passed over by lab.RealGPU, because it would not hold
 // on real GPUs either: a fault's place is not told, managed variables are refused, and pages that the program
-// registers are registered once, not for each of two parts in one. Nor does an
-// image restore that was made on a software GPU alone, or with windows of another size: the addresses that it needs belong to
-// the inner phosd's own heap, and no driver gives them away. What only nesting lacks, lab.NotNested passes over: pinned memory of
-// users other than root, because the inner worker has their rights, and those do not reach into the outer one. TestRestoreOldWindow in daemon/session has the old windows.
+// registers are registered once, not for each of two parts in one. Nor does an image restore that was made on a software GPU alone: it
+// has the addresses of variables that no driver would give them. Windows of another size, or elsewhere, are had again as far as the
+// driver has the addresses (TestOldWindows); below our own libphos.so those are the inner phosd's, and TestRestoreOldWindow in
+// daemon/session has the ones of long ago.
+//
+// What only nesting lacks, lab.NotNested passes over: pinned memory of users other than root, because the inner worker has their
+// rights, and those do not reach into the outer one.
 package nesting

@@ -3,6 +3,8 @@ package nesting
 import (
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -80,4 +82,51 @@ func works(t *testing.T, b gpu.Backend, ordinal int, window gpu.Range) (closeCon
 			t.Error(err)
 		}
 	}
+}
+
+// TestOldWindows brings a program back that was saved when windows were narrower, and saves it there: it keeps what it had, for good.
+// One that has wide windows is refused where the driver has none.
+func TestOldWindows(t *testing.T) {
+	_, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	inner := lab.StartAlone(t, "--gpus=soft:1,deterministic")
+	narrow := lab.StartOver(t, inner, inFront(t, "narrow.c"))
+	wide := lab.StartOver(t, inner, filepath.Join(lab.Bin(), "libphos.so"))
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	start := func(daemon *lab.Daemon) *lab.Job {
+		job := daemon.Job(t, program, "20", "50000", "1000")
+		job.Held = true
+		return job.Start()
+	}
+	plain := start(wide)
+	plain.LetGo()
+	status := plain.Finish()
+	want := plain.Result()
+
+	job := start(narrow)
+	for i, daemon := range []*lab.Daemon{wide, narrow} {
+		job.Reaches(5 + 5*i)
+		job.Dump()
+		job.Gone()
+		job.Move(daemon)
+		job.Restore()
+	}
+	job.LetGo()
+	if got := job.Finish(); got != status {
+		t.Errorf("it ends with status %d, want %d: %s", got, status, job.Said())
+	}
+	if differences := job.Result().Differs(want); differences != "" {
+		t.Error(differences)
+	}
+
+	modern := start(wide)
+	modern.Reaches(5)
+	modern.Dump()
+	modern.Gone()
+	modern.Move(narrow)
+	if text, err := modern.TryCli("--restore", "--detach", "--dir", modern.Image); err == nil || !strings.Contains(text, "reserve addresses") {
+		t.Errorf("where the driver has no such window: %v: %s", err, text)
+	}
+	narrow.Empty()
+	wide.Empty()
 }
