@@ -102,11 +102,6 @@ func (d *Driver) HostAlloc(ctx Context, bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(at), bytes), nil
 }
 
-// HostFree gives pinned memory back.
-func (d *Driver) HostFree(ctx Context, memory []byte) error {
-	return d.MemFreeHost(ctx, unsafe.Pointer(unsafe.SliceData(memory)))
-}
-
 // CopyIn copies to the device, in a stream. From memory that is not pinned, the driver has taken the bytes when it returns.
 func (d *Driver) CopyIn(ctx Context, to uint64, from []byte, stream Stream) error {
 	return d.MemcpyHtoDAsync(ctx, to, unsafe.Pointer(unsafe.SliceData(from)), uint64(len(from)), stream)

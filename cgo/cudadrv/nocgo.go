@@ -90,9 +90,6 @@ func (d *Driver) HostAddress(Context, []byte) (uint64, error) { return 0, ErrNoC
 // HostAlloc is pinned memory.
 func (d *Driver) HostAlloc(Context, int) ([]byte, error) { return nil, ErrNoCgo }
 
-// HostFree gives pinned memory back.
-func (d *Driver) HostFree(Context, []byte) error { return ErrNoCgo }
-
 // CopyIn copies to the device.
 func (d *Driver) CopyIn(Context, uint64, []byte, Stream) error { return ErrNoCgo }
 

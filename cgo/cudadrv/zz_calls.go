@@ -57,28 +57,12 @@ static int32_t phos_cuCtxDestroy_v2(uint64_t a0)
 	return ((int32_t (*)(uint64_t))phos_driver[9])(a0);
 }
 
-static int32_t phos_cuCtxSynchronize(uint64_t phos_context)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	return ((int32_t (*)())phos_driver[10])();
-}
-
 static int32_t phos_cuCtxSetLimit(uint64_t phos_context, int32_t a0, uint64_t a1)
 {
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t, uint64_t))phos_driver[11])(a0, a1);
-}
-
-static int32_t phos_cuCtxGetLimit(uint64_t phos_context, uint64_t * a0, int32_t a1)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	return ((int32_t (*)(uint64_t *, int32_t))phos_driver[12])(a0, a1);
+	return ((int32_t (*)(int32_t, uint64_t))phos_driver[10])(a0, a1);
 }
 
 static int32_t phos_cuCtxEnablePeerAccess(uint64_t phos_context, uint64_t a0, uint32_t a1)
@@ -86,7 +70,7 @@ static int32_t phos_cuCtxEnablePeerAccess(uint64_t phos_context, uint64_t a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint32_t))phos_driver[13])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint32_t))phos_driver[11])(a0, a1);
 }
 
 static int32_t phos_cuCtxDisablePeerAccess(uint64_t phos_context, uint64_t a0)
@@ -94,7 +78,7 @@ static int32_t phos_cuCtxDisablePeerAccess(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[14])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[12])(a0);
 }
 
 static int32_t phos_cuMemGetInfo_v2(uint64_t phos_context, uint64_t * a0, uint64_t * a1)
@@ -102,23 +86,7 @@ static int32_t phos_cuMemGetInfo_v2(uint64_t phos_context, uint64_t * a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t *))phos_driver[15])(a0, a1);
-}
-
-static int32_t phos_cuMemAlloc_v2(uint64_t phos_context, uint64_t * a0, uint64_t a1)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t))phos_driver[16])(a0, a1);
-}
-
-static int32_t phos_cuMemFree_v2(uint64_t phos_context, uint64_t a0)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[17])(a0);
+	return ((int32_t (*)(uint64_t *, uint64_t *))phos_driver[13])(a0, a1);
 }
 
 static int32_t phos_cuMemHostAlloc(uint64_t phos_context, void ** a0, uint64_t a1, uint32_t a2)
@@ -126,15 +94,7 @@ static int32_t phos_cuMemHostAlloc(uint64_t phos_context, void ** a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void **, uint64_t, uint32_t))phos_driver[18])(a0, a1, a2);
-}
-
-static int32_t phos_cuMemFreeHost(uint64_t phos_context, void * a0)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	return ((int32_t (*)(void *))phos_driver[19])(a0);
+	return ((int32_t (*)(void **, uint64_t, uint32_t))phos_driver[14])(a0, a1, a2);
 }
 
 static int32_t phos_cuMemHostRegister_v2(uint64_t phos_context, void * a0, uint64_t a1, uint32_t a2)
@@ -142,7 +102,7 @@ static int32_t phos_cuMemHostRegister_v2(uint64_t phos_context, void * a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *, uint64_t, uint32_t))phos_driver[20])(a0, a1, a2);
+	return ((int32_t (*)(void *, uint64_t, uint32_t))phos_driver[15])(a0, a1, a2);
 }
 
 static int32_t phos_cuMemHostUnregister(uint64_t phos_context, void * a0)
@@ -150,7 +110,7 @@ static int32_t phos_cuMemHostUnregister(uint64_t phos_context, void * a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *))phos_driver[21])(a0);
+	return ((int32_t (*)(void *))phos_driver[16])(a0);
 }
 
 static int32_t phos_cuMemHostGetDevicePointer_v2(uint64_t phos_context, uint64_t * a0, void * a1, uint32_t a2)
@@ -158,7 +118,7 @@ static int32_t phos_cuMemHostGetDevicePointer_v2(uint64_t phos_context, uint64_t
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, void *, uint32_t))phos_driver[22])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, void *, uint32_t))phos_driver[17])(a0, a1, a2);
 }
 
 static int32_t phos_cuMemcpyAsync(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
@@ -166,7 +126,7 @@ static int32_t phos_cuMemcpyAsync(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[23])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[18])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyDtoHAsync_v2(uint64_t phos_context, void * a0, uint64_t a1, uint64_t a2, uint64_t a3)
@@ -174,7 +134,7 @@ static int32_t phos_cuMemcpyDtoHAsync_v2(uint64_t phos_context, void * a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(void *, uint64_t, uint64_t, uint64_t))phos_driver[24])(a0, a1, a2, a3);
+	return ((int32_t (*)(void *, uint64_t, uint64_t, uint64_t))phos_driver[19])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyHtoDAsync_v2(uint64_t phos_context, uint64_t a0, void * a1, uint64_t a2, uint64_t a3)
@@ -182,7 +142,7 @@ static int32_t phos_cuMemcpyHtoDAsync_v2(uint64_t phos_context, uint64_t a0, voi
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, void *, uint64_t, uint64_t))phos_driver[25])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, void *, uint64_t, uint64_t))phos_driver[20])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemcpyPeerAsync(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -190,7 +150,7 @@ static int32_t phos_cuMemcpyPeerAsync(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[26])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))phos_driver[21])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD8Async(uint64_t phos_context, uint64_t a0, uint8_t a1, uint64_t a2, uint64_t a3)
@@ -198,7 +158,7 @@ static int32_t phos_cuMemsetD8Async(uint64_t phos_context, uint64_t a0, uint8_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint8_t, uint64_t, uint64_t))phos_driver[27])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint8_t, uint64_t, uint64_t))phos_driver[22])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD16Async(uint64_t phos_context, uint64_t a0, uint16_t a1, uint64_t a2, uint64_t a3)
@@ -206,7 +166,7 @@ static int32_t phos_cuMemsetD16Async(uint64_t phos_context, uint64_t a0, uint16_
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint16_t, uint64_t, uint64_t))phos_driver[28])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint16_t, uint64_t, uint64_t))phos_driver[23])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD32Async(uint64_t phos_context, uint64_t a0, uint32_t a1, uint64_t a2, uint64_t a3)
@@ -214,7 +174,7 @@ static int32_t phos_cuMemsetD32Async(uint64_t phos_context, uint64_t a0, uint32_
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint32_t, uint64_t, uint64_t))phos_driver[29])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint32_t, uint64_t, uint64_t))phos_driver[24])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuMemsetD2D8Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint8_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -222,7 +182,7 @@ static int32_t phos_cuMemsetD2D8Async(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint8_t, uint64_t, uint64_t, uint64_t))phos_driver[30])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint8_t, uint64_t, uint64_t, uint64_t))phos_driver[25])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD2D16Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint16_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -230,7 +190,7 @@ static int32_t phos_cuMemsetD2D16Async(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint16_t, uint64_t, uint64_t, uint64_t))phos_driver[31])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint16_t, uint64_t, uint64_t, uint64_t))phos_driver[26])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuMemsetD2D32Async(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
@@ -238,7 +198,7 @@ static int32_t phos_cuMemsetD2D32Async(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint64_t, uint64_t, uint64_t))phos_driver[32])(a0, a1, a2, a3, a4, a5);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint64_t, uint64_t, uint64_t))phos_driver[27])(a0, a1, a2, a3, a4, a5);
 }
 
 static int32_t phos_cuStreamCreateWithPriority(uint64_t phos_context, uint64_t * a0, uint32_t a1, int32_t a2)
@@ -246,7 +206,7 @@ static int32_t phos_cuStreamCreateWithPriority(uint64_t phos_context, uint64_t *
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t, int32_t))phos_driver[33])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint32_t, int32_t))phos_driver[28])(a0, a1, a2);
 }
 
 static int32_t phos_cuStreamDestroy_v2(uint64_t phos_context, uint64_t a0)
@@ -254,7 +214,7 @@ static int32_t phos_cuStreamDestroy_v2(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[34])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[29])(a0);
 }
 
 static int32_t phos_cuStreamQuery(uint64_t phos_context, uint64_t a0)
@@ -262,7 +222,7 @@ static int32_t phos_cuStreamQuery(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[35])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[30])(a0);
 }
 
 static int32_t phos_cuStreamSynchronize(uint64_t phos_context, uint64_t a0)
@@ -270,7 +230,7 @@ static int32_t phos_cuStreamSynchronize(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[36])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[31])(a0);
 }
 
 static int32_t phos_cuStreamWaitEvent(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2)
@@ -278,7 +238,7 @@ static int32_t phos_cuStreamWaitEvent(uint64_t phos_context, uint64_t a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t))phos_driver[37])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t))phos_driver[32])(a0, a1, a2);
 }
 
 static int32_t phos_cuStreamWriteValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
@@ -286,9 +246,9 @@ static int32_t phos_cuStreamWriteValue32_v2(uint64_t phos_context, uint64_t a0, 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[38] == 0)
+	if (phos_driver[33] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[38])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[33])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWriteValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
@@ -296,9 +256,9 @@ static int32_t phos_cuStreamWriteValue64_v2(uint64_t phos_context, uint64_t a0, 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[39] == 0)
+	if (phos_driver[34] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[39])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[34])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint32_t a2, uint32_t a3)
@@ -306,9 +266,9 @@ static int32_t phos_cuStreamWaitValue32_v2(uint64_t phos_context, uint64_t a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[40] == 0)
+	if (phos_driver[35] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[40])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint32_t, uint32_t))phos_driver[35])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t a2, uint32_t a3)
@@ -316,9 +276,9 @@ static int32_t phos_cuStreamWaitValue64_v2(uint64_t phos_context, uint64_t a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[41] == 0)
+	if (phos_driver[36] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[41])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t, uint32_t))phos_driver[36])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuEventCreate(uint64_t phos_context, uint64_t * a0, uint32_t a1)
@@ -326,15 +286,7 @@ static int32_t phos_cuEventCreate(uint64_t phos_context, uint64_t * a0, uint32_t
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[42])(a0, a1);
-}
-
-static int32_t phos_cuEventDestroy_v2(uint64_t phos_context, uint64_t a0)
-{
-	int32_t result = phos_enter(phos_context);
-	if (result != 0)
-		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[43])(a0);
+	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[37])(a0, a1);
 }
 
 static int32_t phos_cuEventRecord(uint64_t phos_context, uint64_t a0, uint64_t a1)
@@ -342,7 +294,7 @@ static int32_t phos_cuEventRecord(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[44])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[38])(a0, a1);
 }
 
 static int32_t phos_cuEventQuery(uint64_t phos_context, uint64_t a0)
@@ -350,7 +302,7 @@ static int32_t phos_cuEventQuery(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[45])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[39])(a0);
 }
 
 static int32_t phos_cuEventSynchronize(uint64_t phos_context, uint64_t a0)
@@ -358,7 +310,7 @@ static int32_t phos_cuEventSynchronize(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[46])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[40])(a0);
 }
 
 static int32_t phos_cuEventElapsedTime(uint64_t phos_context, float * a0, uint64_t a1, uint64_t a2)
@@ -366,7 +318,7 @@ static int32_t phos_cuEventElapsedTime(uint64_t phos_context, float * a0, uint64
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(float *, uint64_t, uint64_t))phos_driver[47])(a0, a1, a2);
+	return ((int32_t (*)(float *, uint64_t, uint64_t))phos_driver[41])(a0, a1, a2);
 }
 
 static int32_t phos_cuModuleUnload(uint64_t phos_context, uint64_t a0)
@@ -374,7 +326,7 @@ static int32_t phos_cuModuleUnload(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[48])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[42])(a0);
 }
 
 static int32_t phos_cuModuleGetFunction(uint64_t phos_context, uint64_t * a0, uint64_t a1, const char * a2)
@@ -382,7 +334,7 @@ static int32_t phos_cuModuleGetFunction(uint64_t phos_context, uint64_t * a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, const char *))phos_driver[49])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint64_t, const char *))phos_driver[43])(a0, a1, a2);
 }
 
 static int32_t phos_cuModuleGetGlobal_v2(uint64_t phos_context, uint64_t * a0, uint64_t * a1, uint64_t a2, const char * a3)
@@ -390,7 +342,7 @@ static int32_t phos_cuModuleGetGlobal_v2(uint64_t phos_context, uint64_t * a0, u
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t *, uint64_t, const char *))phos_driver[50])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t *, uint64_t *, uint64_t, const char *))phos_driver[44])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuModuleGetFunctionCount(uint64_t phos_context, uint32_t * a0, uint64_t a1)
@@ -398,9 +350,9 @@ static int32_t phos_cuModuleGetFunctionCount(uint64_t phos_context, uint32_t * a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[51] == 0)
+	if (phos_driver[45] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint32_t *, uint64_t))phos_driver[51])(a0, a1);
+	return ((int32_t (*)(uint32_t *, uint64_t))phos_driver[45])(a0, a1);
 }
 
 static int32_t phos_cuFuncGetName(uint64_t phos_context, void ** a0, uint64_t a1)
@@ -408,9 +360,9 @@ static int32_t phos_cuFuncGetName(uint64_t phos_context, void ** a0, uint64_t a1
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[52] == 0)
+	if (phos_driver[46] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(void **, uint64_t))phos_driver[52])(a0, a1);
+	return ((int32_t (*)(void **, uint64_t))phos_driver[46])(a0, a1);
 }
 
 static int32_t phos_cuFuncGetAttribute(uint64_t phos_context, int32_t * a0, int32_t a1, uint64_t a2)
@@ -418,7 +370,7 @@ static int32_t phos_cuFuncGetAttribute(uint64_t phos_context, int32_t * a0, int3
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t *, int32_t, uint64_t))phos_driver[53])(a0, a1, a2);
+	return ((int32_t (*)(int32_t *, int32_t, uint64_t))phos_driver[47])(a0, a1, a2);
 }
 
 static int32_t phos_cuFuncSetAttribute(uint64_t phos_context, uint64_t a0, int32_t a1, int32_t a2)
@@ -426,7 +378,7 @@ static int32_t phos_cuFuncSetAttribute(uint64_t phos_context, uint64_t a0, int32
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, int32_t, int32_t))phos_driver[54])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t, int32_t, int32_t))phos_driver[48])(a0, a1, a2);
 }
 
 static int32_t phos_cuFuncGetParamInfo(uint64_t phos_context, uint64_t a0, uint64_t a1, uint64_t * a2, uint64_t * a3)
@@ -434,9 +386,9 @@ static int32_t phos_cuFuncGetParamInfo(uint64_t phos_context, uint64_t a0, uint6
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	if (phos_driver[55] == 0)
+	if (phos_driver[49] == 0)
 		return PHOS_NO_SUCH_CALL;
-	return ((int32_t (*)(uint64_t, uint64_t, uint64_t *, uint64_t *))phos_driver[55])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t, uint64_t, uint64_t *, uint64_t *))phos_driver[49])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(uint64_t phos_context, int32_t * a0, uint64_t a1, int32_t a2, uint64_t a3)
@@ -444,7 +396,7 @@ static int32_t phos_cuOccupancyMaxActiveBlocksPerMultiprocessor(uint64_t phos_co
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(int32_t *, uint64_t, int32_t, uint64_t))phos_driver[56])(a0, a1, a2, a3);
+	return ((int32_t (*)(int32_t *, uint64_t, int32_t, uint64_t))phos_driver[50])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuGraphCreate(uint64_t phos_context, uint64_t * a0, uint32_t a1)
@@ -452,7 +404,7 @@ static int32_t phos_cuGraphCreate(uint64_t phos_context, uint64_t * a0, uint32_t
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[57])(a0, a1);
+	return ((int32_t (*)(uint64_t *, uint32_t))phos_driver[51])(a0, a1);
 }
 
 static int32_t phos_cuGraphDestroy(uint64_t phos_context, uint64_t a0)
@@ -460,7 +412,7 @@ static int32_t phos_cuGraphDestroy(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[58])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[52])(a0);
 }
 
 static int32_t phos_cuGraphAddEmptyNode(uint64_t phos_context, uint64_t * a0, uint64_t a1, void * a2, uint64_t a3)
@@ -468,7 +420,7 @@ static int32_t phos_cuGraphAddEmptyNode(uint64_t phos_context, uint64_t * a0, ui
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, void *, uint64_t))phos_driver[59])(a0, a1, a2, a3);
+	return ((int32_t (*)(uint64_t *, uint64_t, void *, uint64_t))phos_driver[53])(a0, a1, a2, a3);
 }
 
 static int32_t phos_cuGraphInstantiateWithFlags(uint64_t phos_context, uint64_t * a0, uint64_t a1, uint64_t a2)
@@ -476,7 +428,7 @@ static int32_t phos_cuGraphInstantiateWithFlags(uint64_t phos_context, uint64_t 
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t *, uint64_t, uint64_t))phos_driver[60])(a0, a1, a2);
+	return ((int32_t (*)(uint64_t *, uint64_t, uint64_t))phos_driver[54])(a0, a1, a2);
 }
 
 static int32_t phos_cuGraphLaunch(uint64_t phos_context, uint64_t a0, uint64_t a1)
@@ -484,7 +436,7 @@ static int32_t phos_cuGraphLaunch(uint64_t phos_context, uint64_t a0, uint64_t a
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[61])(a0, a1);
+	return ((int32_t (*)(uint64_t, uint64_t))phos_driver[55])(a0, a1);
 }
 
 static int32_t phos_cuGraphExecDestroy(uint64_t phos_context, uint64_t a0)
@@ -492,7 +444,7 @@ static int32_t phos_cuGraphExecDestroy(uint64_t phos_context, uint64_t a0)
 	int32_t result = phos_enter(phos_context);
 	if (result != 0)
 		return result;
-	return ((int32_t (*)(uint64_t))phos_driver[62])(a0);
+	return ((int32_t (*)(uint64_t))phos_driver[56])(a0);
 }
 
 */
@@ -512,16 +464,11 @@ var names = [...]name{
 	{"cuDeviceCanAccessPeer", false},
 	{"cuDeviceGetP2PAttribute", false},
 	{"cuCtxDestroy_v2", false},
-	{"cuCtxSynchronize", false},
 	{"cuCtxSetLimit", false},
-	{"cuCtxGetLimit", false},
 	{"cuCtxEnablePeerAccess", false},
 	{"cuCtxDisablePeerAccess", false},
 	{"cuMemGetInfo_v2", false},
-	{"cuMemAlloc_v2", false},
-	{"cuMemFree_v2", false},
 	{"cuMemHostAlloc", false},
-	{"cuMemFreeHost", false},
 	{"cuMemHostRegister_v2", false},
 	{"cuMemHostUnregister", false},
 	{"cuMemHostGetDevicePointer_v2", false},
@@ -545,7 +492,6 @@ var names = [...]name{
 	{"cuStreamWaitValue32_v2", true},
 	{"cuStreamWaitValue64_v2", true},
 	{"cuEventCreate", false},
-	{"cuEventDestroy_v2", false},
 	{"cuEventRecord", false},
 	{"cuEventQuery", false},
 	{"cuEventSynchronize", false},
@@ -627,21 +573,9 @@ func (d *Driver) CtxDestroy(ctx_ Context) (err error) {
 	return
 }
 
-// CtxSynchronize is cuCtxSynchronize.
-func (d *Driver) CtxSynchronize(ctx Context) (err error) {
-	err = result("cuCtxSynchronize", C.phos_cuCtxSynchronize(C.uint64_t(ctx)))
-	return
-}
-
 // CtxSetLimit is cuCtxSetLimit.
 func (d *Driver) CtxSetLimit(ctx Context, limit int32, value uint64) (err error) {
 	err = result("cuCtxSetLimit", C.phos_cuCtxSetLimit(C.uint64_t(ctx), C.int32_t(limit), C.uint64_t(value)))
-	return
-}
-
-// CtxGetLimit is cuCtxGetLimit.
-func (d *Driver) CtxGetLimit(ctx Context, limit int32) (pvalue uint64, err error) {
-	err = result("cuCtxGetLimit", C.phos_cuCtxGetLimit(C.uint64_t(ctx), (*C.uint64_t)(&pvalue), C.int32_t(limit)))
 	return
 }
 
@@ -663,27 +597,9 @@ func (d *Driver) MemGetInfo(ctx Context) (free uint64, total uint64, err error) 
 	return
 }
 
-// MemAlloc is cuMemAlloc_v2.
-func (d *Driver) MemAlloc(ctx Context, bytesize uint64) (dptr uint64, err error) {
-	err = result("cuMemAlloc_v2", C.phos_cuMemAlloc_v2(C.uint64_t(ctx), (*C.uint64_t)(&dptr), C.uint64_t(bytesize)))
-	return
-}
-
-// MemFree is cuMemFree_v2.
-func (d *Driver) MemFree(ctx Context, dptr uint64) (err error) {
-	err = result("cuMemFree_v2", C.phos_cuMemFree_v2(C.uint64_t(ctx), C.uint64_t(dptr)))
-	return
-}
-
 // MemHostAlloc is cuMemHostAlloc.
 func (d *Driver) MemHostAlloc(ctx Context, bytesize uint64, Flags uint32) (pp unsafe.Pointer, err error) {
 	err = result("cuMemHostAlloc", C.phos_cuMemHostAlloc(C.uint64_t(ctx), &pp, C.uint64_t(bytesize), C.uint32_t(Flags)))
-	return
-}
-
-// MemFreeHost is cuMemFreeHost.
-func (d *Driver) MemFreeHost(ctx Context, p unsafe.Pointer) (err error) {
-	err = result("cuMemFreeHost", C.phos_cuMemFreeHost(C.uint64_t(ctx), p))
 	return
 }
 
@@ -822,12 +738,6 @@ func (d *Driver) StreamWaitValue64(ctx Context, stream Stream, addr uint64, valu
 // EventCreate is cuEventCreate.
 func (d *Driver) EventCreate(ctx Context, Flags uint32) (phEvent Event, err error) {
 	err = result("cuEventCreate", C.phos_cuEventCreate(C.uint64_t(ctx), (*C.uint64_t)(&phEvent), C.uint32_t(Flags)))
-	return
-}
-
-// EventDestroy is cuEventDestroy_v2.
-func (d *Driver) EventDestroy(ctx Context, hEvent Event) (err error) {
-	err = result("cuEventDestroy_v2", C.phos_cuEventDestroy_v2(C.uint64_t(ctx), C.uint64_t(hEvent)))
 	return
 }
 

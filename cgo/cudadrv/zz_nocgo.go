@@ -66,20 +66,8 @@ func (d *Driver) CtxDestroy(ctx_ Context) (err error) {
 	return
 }
 
-// CtxSynchronize is cuCtxSynchronize.
-func (d *Driver) CtxSynchronize(ctx Context) (err error) {
-	err = ErrNoCgo
-	return
-}
-
 // CtxSetLimit is cuCtxSetLimit.
 func (d *Driver) CtxSetLimit(ctx Context, limit int32, value uint64) (err error) {
-	err = ErrNoCgo
-	return
-}
-
-// CtxGetLimit is cuCtxGetLimit.
-func (d *Driver) CtxGetLimit(ctx Context, limit int32) (pvalue uint64, err error) {
 	err = ErrNoCgo
 	return
 }
@@ -102,26 +90,8 @@ func (d *Driver) MemGetInfo(ctx Context) (free uint64, total uint64, err error) 
 	return
 }
 
-// MemAlloc is cuMemAlloc_v2.
-func (d *Driver) MemAlloc(ctx Context, bytesize uint64) (dptr uint64, err error) {
-	err = ErrNoCgo
-	return
-}
-
-// MemFree is cuMemFree_v2.
-func (d *Driver) MemFree(ctx Context, dptr uint64) (err error) {
-	err = ErrNoCgo
-	return
-}
-
 // MemHostAlloc is cuMemHostAlloc.
 func (d *Driver) MemHostAlloc(ctx Context, bytesize uint64, Flags uint32) (pp unsafe.Pointer, err error) {
-	err = ErrNoCgo
-	return
-}
-
-// MemFreeHost is cuMemFreeHost.
-func (d *Driver) MemFreeHost(ctx Context, p unsafe.Pointer) (err error) {
 	err = ErrNoCgo
 	return
 }
@@ -260,12 +230,6 @@ func (d *Driver) StreamWaitValue64(ctx Context, stream Stream, addr uint64, valu
 
 // EventCreate is cuEventCreate.
 func (d *Driver) EventCreate(ctx Context, Flags uint32) (phEvent Event, err error) {
-	err = ErrNoCgo
-	return
-}
-
-// EventDestroy is cuEventDestroy_v2.
-func (d *Driver) EventDestroy(ctx Context, hEvent Event) (err error) {
 	err = ErrNoCgo
 	return
 }
