@@ -1,0 +1,70 @@
+package codeinfo
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// machineCode is a file of machine code that has nothing but a section with the description of the kernel k: as many bytes as it says,
+// of which some may be missing.
+func machineCode(t *testing.T, info []byte, said uint64) []byte {
+	t.Helper()
+	names := "\x00.nv.info.k\x00.shstrtab\x00"
+	const head, entry = 64, 64
+	at := uint64(head + 3*entry)
+	var out bytes.Buffer
+	parts := []any{
+		elf.Header64{
+			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT), 0x33, 7},
+			Type:  uint16(elf.ET_EXEC), Machine: 190, Version: uint32(elf.EV_CURRENT), Flags: 90 | 90<<16,
+			Shoff: head, Ehsize: head, Shentsize: entry, Shnum: 3, Shstrndx: 2,
+		},
+		elf.Section64{},
+		elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: at + uint64(len(names)), Size: said},
+		elf.Section64{Name: uint32(strings.Index(names, ".shstrtab")), Type: uint32(elf.SHT_STRTAB), Off: at, Size: uint64(len(names))},
+		[]byte(names), info,
+	}
+	for _, part := range parts {
+		if err := binary.Write(&out, binary.LittleEndian, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+// TestDamagedCode: what cannot be read in the place of a driver that does not say is refused by name.
+func TestDamagedCode(t *testing.T) {
+	good := record(infoParam, 0, 8<<16, 8<<infoSizeShift)
+	for name, test := range map[string]struct {
+		image  gpu.Image
+		kernel string
+		says   string // nothing: it is read
+	}{
+		"whole":           {gpu.Image{Cubin: machineCode(t, good, uint64(len(good)))}, "k", ""},
+		"no machine code": {gpu.Image{Cubin: []byte("none")}, "k", "no machine code"},
+		"another kernel":  {gpu.Image{Cubin: machineCode(t, good, uint64(len(good)))}, "other", "no description"},
+		"cut off":         {gpu.Image{Cubin: machineCode(t, good, 1<<20)}, "k", "EOF"},
+		"no records":      {gpu.Image{Cubin: machineCode(t, good[:9], 9)}, "k", "a record of 12 bytes in 5"},
+		"no PTX":          {gpu.Image{PTX: []string{"}{", text}}, "absent", "its PTX cannot be read"},
+		"PTX beside":      {gpu.Image{PTX: []string{"}{", text}}, "both", ""},
+	} {
+		params, err := Params(test.image, test.kernel)
+		switch {
+		case test.says == "" && (err != nil || len(params) == 0):
+			t.Errorf("%s: %v, %v", name, params, err)
+		case test.says != "" && (!errors.Is(err, abi.NotSupported) || !strings.Contains(err.Error(), test.says)):
+			t.Errorf("%s: it says %v, want %q", name, err, test.says)
+		}
+	}
+	// It has no table of symbols.
+	if names := Kernels(gpu.Image{Cubin: machineCode(t, good, uint64(len(good)))}); len(names) != 0 {
+		t.Errorf("kernels %q in code that names none", names)
+	}
+}
