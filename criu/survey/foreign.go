@@ -65,6 +65,9 @@ func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, wr
 		return
 	}
 	if !sameFile(name, &info) {
+		if now, err := os.Readlink(at); err != nil || now != name {
+			return // it has something else there by now: who is not frozen goes on opening files
+		}
 		s.refuse(subject, name+" belongs to a mount namespace that is neither the program's nor phosd's", "close it, or start the program without it")
 		return
 	}

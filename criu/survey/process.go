@@ -97,12 +97,13 @@ func readNamespaces(process string) (*member, error) {
 		if _, gone := os.Stat("/proc/" + process); procfs.Gone(err) && procfs.Gone(gone) {
 			return nil, err
 		}
-		if kind == "mnt" && errors.Is(err, unix.ENOENT) {
-			return nil, errEnding
-		}
 		if err == nil {
 			m.namespaces[kind] = target
 		}
+	}
+	// They go all at once: where there still is one, all were there that the kernel knows.
+	if _, err := os.Readlink(fmt.Sprintf("/proc/%s/ns/mnt", process)); errors.Is(err, unix.ENOENT) {
+		return nil, errEnding
 	}
 	return m, nil
 }

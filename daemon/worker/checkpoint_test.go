@@ -54,6 +54,42 @@ func await(t *testing.T, w *work, steps uint64) {
 	}
 }
 
+// However often a program is asked for that is just starting, it is only busy, and saved once it has started.
+func TestStarting(t *testing.T) {
+	s := newStand(t, "soft:1")
+	pack, err := s.images.NewPack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pack.Close()
+	awaitJoined(t, s.worker)
+	started := s.worker.joined.Swap(nil)
+	for range 3 * handedTokens {
+		d := s.dump()
+		if done, err := d.do(begin(s.hand(pack))); err != nil || done.GetBusy() == "" {
+			t.Errorf("it is not busy: %v, %v", done, err)
+		}
+		_ = d.stream.CloseSend()
+		for ended := error(nil); ended == nil; {
+			_, ended = d.stream.Recv()
+		}
+	}
+	s.worker.joined.Store(started)
+	d := s.dump()
+	d.begin()
+	d.end()
+}
+
+// awaitJoined waits until a program has joined the worker.
+func awaitJoined(t *testing.T, w *Worker) {
+	t.Helper()
+	for began := time.Now(); w.joined.Load() == nil; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("the program never joins")
+		}
+	}
+}
+
 // However a checkpoint ends, the gate is open afterwards and the program goes on; another one may follow.
 func TestUndo(t *testing.T) {
 	s := newStand(t, "soft:1")

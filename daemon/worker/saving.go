@@ -64,17 +64,18 @@ type saving struct {
 
 // begin copies while the program runs.
 func (s *saving) begin(ctx context.Context, in *rpc.SaveBegin) error {
-	if s.at != fresh || s.joined != nil {
+	if s.at != fresh || s.files != nil {
 		return fmt.Errorf("%w: begun already", errOrder)
+	}
+	// Also of a checkpoint that cannot be yet: nobody else takes its files, and there is room for few that wait.
+	if err := s.openPacks(in); err != nil {
+		return err
 	}
 	if s.joined = s.worker.joined.Load(); s.joined == nil {
 		return busy{errors.New("the program is just starting")}
 	}
 	s.gate = s.joined.gate()
 	s.kinds = in.GetKinds()
-	if err := s.openPacks(in); err != nil {
-		return err
-	}
 	if s.kinds.memory() {
 		var err error
 		s.snapshot, err = s.joined.capture.Begin(s.writer, capture.Options{
