@@ -226,8 +226,13 @@ func (m *Memory) register(memory []byte) error {
 	c := m.context
 	err := c.driver.HostRegister(c.native, memory)
 	known := errors.Is(err, abi.HostMemoryAlreadyRegistered)
-	if err != nil && !known {
-		return c.noted(op, err)
+	if noted := c.noted(op, err); noted != nil && !known {
+		if gpu.Code(err).Sticky() {
+			return noted
+		}
+		return &gpu.Error{Op: op, Code: gpu.Code(err), Detail: fmt.Sprintf(
+			"the driver does not pin %d bytes at %#x; newer kernels let no device write into files of a disk, but into those of a tmpfs",
+			len(memory), addressOf(memory))}
 	}
 	// Where a device cannot use host pointers, the driver shows the memory elsewhere, and the program's pointers would lead nowhere.
 	at, err := c.driver.HostAddress(c.native, memory)
