@@ -84,7 +84,7 @@ type Engine struct {
 	groups   []*group
 	named    map[string]*group
 	roots    map[string][]*group
-	due      tree // running jobs, the one first that ends first
+	running  roster
 	waiting  int
 	ripe     alarms
 	until    alarms
@@ -93,6 +93,7 @@ type Engine struct {
 	walks    uint64
 	offers   int
 	blocked  []*Job // the first of each shape that found no place in the last walk
+	settled  bool   // since then nothing has happened but that time passed
 
 	plan Plan
 	errs []error
@@ -105,7 +106,7 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	}
 	e := &Engine{
 		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
-		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1, due: tree{plain: true},
+		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1, running: roster{byDue: tree{running: true}},
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {
@@ -131,6 +132,7 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 		return Plan{}, fmt.Errorf("%w: %v after %v", ErrBackwards, now, e.now)
 	}
 	e.now, e.plan, e.errs = now, Plan{}, nil
+	e.settled = e.settled && len(events) == 0
 	for _, ev := range inOrder(events) {
 		if err := e.take(&ev); err != nil {
 			e.errs = append(e.errs, &EventError{ev, err})
@@ -166,7 +168,9 @@ func (e *Engine) decide() {
 		e.allocate()
 		return
 	}
-	e.walk()
+	if !e.settled || e.anyRoom() {
+		e.walk()
+	}
 }
 
 // ring does what has become due.
@@ -177,6 +181,7 @@ func (e *Engine) ring() {
 			break
 		}
 		e.rerank(a.job)
+		e.settled = e.settled && a.job.phase == Running
 	}
 	for {
 		a, ok := e.ripe.due(e.now, ripening)
@@ -251,5 +256,5 @@ func (e *Engine) Waiting() iter.Seq[*Job] {
 
 // Running are the jobs with GPUs, by when they are due.
 func (e *Engine) Running() iter.Seq[*Job] {
-	return func(yield func(*Job) bool) { e.due.root.each(yield) }
+	return func(yield func(*Job) bool) { e.running.sorted().each(yield) }
 }

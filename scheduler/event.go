@@ -97,7 +97,7 @@ func (e *Engine) submit(f *cluster.Job) error {
 
 // working corrects what was expected of a run's beginning.
 func (e *Engine) working(j *Job) {
-	e.due.remove(j.inDue)
+	e.running.remove(j)
 	j.from = e.now
 	e.follow(j)
 	e.rerank(j)

@@ -55,7 +55,8 @@ type Job struct {
 	offered  int           // the last preemption that it was a candidate of
 	inQueue  *leaf         // while it waits
 	inSeries *leaf         // while it runs and may be stopped
-	inDue    *leaf         // while it runs
+	inDue    *leaf         // while it runs, once somebody has asked when it is due; until then
+	fresh    int           // is where it stands among those of which nobody has
 	seats    [2]leaf       // what these point at: it is never in the queue and in a series at once
 	series   *series
 }

@@ -12,10 +12,12 @@ import (
 
 // makeRoom stops jobs that rank behind a waiting one, if it fits then, and starts it.
 func (e *Engine) makeRoom(j *Job, w *walk) bool {
-	if !e.anyBehind(j) {
-		// In one group, nobody ranks behind those who come later either.
-		w.victims = e.grouper != nil
-		return false
+	if e.grouper == nil {
+		behind := e.heldBehind(j)
+		w.victims = behind > 0 // those who come later have no more behind them
+		if behind == 0 || e.free.WholeFor(j)+behind < j.least() {
+			return false
+		}
 	}
 	need := max(1, j.least()-e.free.WholeFor(j))
 	for ; ; need *= 2 {
@@ -114,16 +116,6 @@ func (e *Engine) spared(j *Job, victims []*Job, on cluster.Placement, speed floa
 		on, speed, victims = without, itsSpeed, slices.Delete(victims, i, i+1)
 	}
 	return on, speed, victims
-}
-
-// anyBehind reports whether there may be a candidate.
-func (e *Engine) anyBehind(j *Job) bool {
-	for _, s := range j.group.series {
-		if last := s.jobs.root.before(nil); last != nil && e.hadTurn(last.job, j) {
-			return true
-		}
-	}
-	return e.grouper != nil
 }
 
 // candidates are the running jobs that may be stopped for a waiting one, the last first.
@@ -232,33 +224,96 @@ func behind(a, b *Job, now time.Duration) bool {
 	return sooner(a, b) > 0
 }
 
-// overtaken is when a running job's rank will have grown behind that of a job that found no place.
+// level is where in a series those begin who are level with a waiting job now.
+func (s *series) level(j *Job, now time.Duration) float64 { return j.rank.Value - s.growth*now.Seconds() }
+
+// heldBehind is how many GPUs the running jobs of a waiting job's group have that rank behind it or are level with it. It may count a few
+// too many that will be level at the next moment: ranks are compared exactly only where it matters.
+func (e *Engine) heldBehind(j *Job) (gpus int) {
+	for _, s := range j.group.series {
+		gpus += s.heldBehind(j, e.now)
+	}
+	return gpus
+}
+
+func (s *series) heldBehind(j *Job, now time.Duration) int {
+	const precision = 1e-12 // of sums and products of float64, with much to spare
+	slack := precision * (math.Abs(j.rank.Value) + math.Abs(s.growth)*now.Seconds())
+	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: s.level(j, now) - slack, at: math.MinInt64})
+}
+
+// conclude notes that a walk has started whoever could start, so that another one can be left out until something happens that may let one of
+// those in e.blocked start. Where other things than GPUs and ranks kept jobs from starting, nobody knows.
+func (e *Engine) conclude() {
+	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < mostBlocked && (e.fill || e.policies.Backfill == nil)
+}
+
+// anyRoom reports whether a blocked job could have enough GPUs by now if all were stopped that rank behind it.
+func (e *Engine) anyRoom() bool {
+	return e.preempts && slices.ContainsFunc(e.blocked, func(j *Job) bool { return j.phase == Waiting && e.lacks(j) <= 0 })
+}
+
+// lacks is how many GPUs more must be held behind a blocked job before it is worth looking for room for it.
+func (e *Engine) lacks(j *Job) int {
+	behind := e.heldBehind(j)
+	if behind == 0 {
+		return max(1, j.least()-e.free.WholeFor(j))
+	}
+	return j.least() - e.free.WholeFor(j) - behind
+}
+
+// overtaken is when ranks will have grown so far that a job that found no place may find one: not later, and where many are blocked not much
+// earlier.
 func (e *Engine) overtaken() (at time.Duration, ok bool) {
+	// Who was refused what he could have may be given it as soon as one more job is behind him.
+	one := !e.settled || e.anyRoom()
 	for _, j := range e.blocked {
 		if j.phase != Waiting {
 			continue
 		}
-		for _, s := range j.group.series {
-			if t, will := s.crossing(j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
-				at, ok = t, true
-			}
+		gpus := 0
+		if !one {
+			gpus = e.lacks(j)
+		}
+		if t, will := e.crossing(j, gpus); will && (!ok || t < at) {
+			at, ok = t, true
 		}
 	}
 	return at, ok
 }
 
-// crossing is when the next job of a series will rank behind a waiting one; where jobs take turns, when they are level.
-func (s *series) crossing(j *Job, now time.Duration, turns bool) (time.Duration, bool) {
-	if s.growth <= 0 {
-		return 0, false
+// crossing is when so many GPUs more, or those of one job more where gpus is 0, may be held behind a waiting job. Where several series
+// grow, that is not before one of them contributes its part.
+func (e *Engine) crossing(j *Job, gpus int) (at time.Duration, ok bool) {
+	growing := 0
+	for _, s := range j.group.series {
+		if s.growth > 0 && s.jobs.size > 0 {
+			growing++
+		}
 	}
-	// Who has the waiting job's rank now started from here.
-	level := key{j.rank.Tier, j.rank.Value - s.growth*now.Seconds(), math.MaxInt64, math.MaxInt64}
-	next := s.jobs.root.before(&level)
-	if next == nil || next.tier != j.rank.Tier {
-		return 0, false
+	for _, s := range j.group.series {
+		if s.growth <= 0 || s.jobs.size == 0 {
+			continue
+		}
+		var next *leaf
+		if gpus > 0 {
+			next = s.jobs.root.holding(s.heldBehind(j, e.now) + (gpus+growing-1)/growing)
+		} else {
+			next = s.jobs.root.last(func(v *Job) bool { return !e.hadTurn(v, j) })
+		}
+		if next == nil || next.tier != j.rank.Tier {
+			continue
+		}
+		if t, will := s.levels(next, j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
+			at, ok = t, true
+		}
 	}
-	seconds := (j.rank.Value - next.value) / s.growth
+	return at, ok
+}
+
+// levels is when a job of a series will rank behind a waiting one; where jobs take turns, when they are level.
+func (s *series) levels(v *leaf, j *Job, now time.Duration, turns bool) (time.Duration, bool) {
+	seconds := (j.rank.Value - v.value) / s.growth
 	if !(seconds < math.MaxInt64/2e9) {
 		return 0, false
 	}

@@ -144,7 +144,7 @@ func (g *group) seriesOf(growth float64) *series {
 			g.series = slices.DeleteFunc(g.series, func(s *series) bool { return s.jobs.size == 0 })
 			return g.seriesOf(growth)
 		}
-		g.series = slices.Insert(g.series, i, &series{growth: growth, jobs: tree{plain: true}})
+		g.series = slices.Insert(g.series, i, &series{growth: growth, jobs: tree{running: true}})
 	}
 	return g.series[i]
 }

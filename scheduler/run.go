@@ -31,7 +31,7 @@ func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 
 // follow expects a run's end, and the time from which it may be stopped.
 func (e *Engine) follow(j *Job) {
-	j.inDue = e.due.add(&j.seats[1], key{at: j.Due(), id: j.ID()}, j)
+	e.running.add(j)
 	if e.policies.Backfill != nil {
 		e.free.expect(j)
 	}
@@ -113,7 +113,7 @@ func (e *Engine) release(j *Job, how How) {
 // takeBack ends a run: it counts what came of it, and its GPUs are free once they have been saved.
 func (e *Engine) takeBack(j *Job, save time.Duration) {
 	e.unqueue(j)
-	e.due.remove(j.inDue)
+	e.running.remove(j)
 	if e.policies.Backfill != nil {
 		e.free.forget(j, e.now)
 	}
@@ -126,7 +126,7 @@ func (e *Engine) takeBack(j *Job, save time.Duration) {
 	if save > 0 {
 		e.busy(j.placement, e.now+save)
 	}
-	j.placement, j.inDue, j.speed, j.isRipe, j.only = nil, nil, 0, false, ""
+	j.placement, j.speed, j.isRipe, j.only = nil, 0, false, ""
 }
 
 // busy notes until when GPUs are being saved.
@@ -137,4 +137,41 @@ func (e *Engine) busy(on cluster.Placement, until time.Duration) {
 		}
 		e.ready[gpu.Node][gpu.Index] = max(until, e.ready[gpu.Node][gpu.Index])
 	}
+}
+
+// roster is the running jobs, the one that is due first first. Most schedulers start and stop jobs far more often than they ask who is due when:
+// so a job gets its place in the order only when somebody asks.
+type roster struct {
+	byDue tree
+	fresh []*Job // whose place nobody has asked for yet
+}
+
+func (r *roster) size() int { return r.byDue.size + len(r.fresh) }
+
+func (r *roster) add(j *Job) {
+	j.fresh = len(r.fresh)
+	r.fresh = append(r.fresh, j)
+}
+
+func (r *roster) remove(j *Job) {
+	if j.inDue != nil {
+		r.byDue.remove(j.inDue)
+		j.inDue = nil
+		return
+	}
+	last := len(r.fresh) - 1
+	r.fresh[j.fresh] = r.fresh[last]
+	r.fresh[j.fresh].fresh = j.fresh
+	r.fresh[last] = nil
+	r.fresh = r.fresh[:last]
+}
+
+// sorted is all of them in order.
+func (r *roster) sorted() *leaf {
+	for _, j := range r.fresh {
+		j.inDue = r.byDue.add(&j.seats[1], key{at: j.Due(), id: j.ID()}, j)
+	}
+	clear(r.fresh)
+	r.fresh = r.fresh[:0]
+	return r.byDue.root
 }

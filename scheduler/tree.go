@@ -37,10 +37,11 @@ type leaf struct {
 	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
 	left, right *leaf
 
-	plain  bool                 // nothing is known of the jobs below
-	shapes uint64               // the shapes of the jobs below
-	least  int                  // the fewest GPUs that one of them needs
-	brief  [sizes]time.Duration // the shortest time that one of each size still takes
+	running bool                 // of the jobs below, which run, nothing is known but
+	held    int                  // the GPUs that they have
+	shapes  uint64               // the shapes of the jobs below, which wait
+	least   int                  // the fewest GPUs that one of them needs
+	brief   [sizes]time.Duration // the shortest time that one of each size still takes
 }
 
 // sizes is into how many sizes jobs are sorted: 1 GPU, 2, up to 4, up to 8 and so on. A short job is worth looking for only where it is
@@ -54,14 +55,14 @@ func sizeOf(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))
 
 // tree holds jobs in an order. Its operations take time with the log of its size.
 type tree struct {
-	root  *leaf
-	size  int
-	plain bool // nobody searches it for jobs of a kind
+	root    *leaf
+	size    int
+	running bool // its jobs run: nobody searches it for jobs of a kind
 }
 
 // add puts a job in, at a seat of its own that is in no tree.
 func (t *tree) add(n *leaf, k key, j *Job) *leaf {
-	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id)), plain: t.plain}
+	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id)), running: t.running}
 	n.gather()
 	t.root = insert(t.root, n)
 	t.size++
@@ -139,7 +140,8 @@ func join(a, b *leaf) *leaf {
 
 // gather works out what is known of the jobs at and below a leaf.
 func (n *leaf) gather() {
-	if n.plain {
+	if n.running {
+		n.held = len(n.job.placement) + n.left.holds() + n.right.holds()
 		return
 	}
 	shape := n.job.shape
@@ -157,6 +159,44 @@ func (n *leaf) gather() {
 			}
 		}
 	}
+}
+
+// holds is how many GPUs the jobs at and below a leaf have.
+func (n *leaf) holds() int {
+	if n == nil {
+		return 0
+	}
+	return n.held
+}
+
+// heldBehind is how many GPUs the jobs from a key on have.
+func (n *leaf) heldBehind(k *key) (gpus int) {
+	for n != nil {
+		if n.compare(k) < 0 {
+			n = n.right
+		} else {
+			gpus += n.held - n.left.holds()
+			n = n.left
+		}
+	}
+	return gpus
+}
+
+// holding finds the last job that has so many GPUs together with all behind it; nil where all together have fewer.
+func (n *leaf) holding(gpus int) *leaf {
+	for n != nil {
+		behind := n.right.holds()
+		switch {
+		case behind >= gpus:
+			n = n.right
+		case behind+len(n.job.placement) >= gpus:
+			return n
+		default:
+			gpus -= behind + len(n.job.placement)
+			n = n.left
+		}
+	}
+	return nil
 }
 
 // wish is what the walk looks for in the queue.
@@ -213,6 +253,18 @@ func (n *leaf) before(k *key) *leaf {
 	var found *leaf
 	for n != nil {
 		if k == nil || n.compare(k) < 0 {
+			found, n = n, n.right
+		} else {
+			n = n.left
+		}
+	}
+	return found
+}
+
+// last finds the last job of which something is true that is true of all before it.
+func (n *leaf) last(is func(*Job) bool) (found *leaf) {
+	for n != nil {
+		if is(n.job) {
 			found, n = n, n.right
 		} else {
 			n = n.left

@@ -27,6 +27,7 @@ type virtual struct {
 	idle     int                             // steps since the last start
 	after    func(now time.Duration, p Plan) // of each step
 	faulty   bool                            // errors are expected
+	restless bool                            // the engine looks at all that wait at every moment that could matter
 }
 
 type ending struct {
@@ -105,6 +106,10 @@ func (v *virtual) next() (at time.Duration, ok bool) {
 	}
 	if t, wants := v.e.Wake(); wants && (ok || v.idle < 100) {
 		consider(t)
+	}
+	if v.restless {
+		v.e.settled = false
+		v.e.crossings(consider)
 	}
 	return at, ok
 }

@@ -18,6 +18,7 @@ type walk struct {
 
 // walk gives GPUs to waiting jobs, in their order.
 func (e *Engine) walk() {
+	defer e.conclude()
 	w := e.newWalk()
 	for e.waiting > 0 {
 		j := e.nextInLine(w)
@@ -45,7 +46,8 @@ func (e *Engine) newWalk() *walk {
 
 // nextInLine is the first job that has not been tried and is worth it.
 func (e *Engine) nextInLine(w *walk) *Job {
-	if !w.victims && !w.more && (e.fill || w.book != nil) {
+	watched := e.preempts && len(e.blocked) < mostBlocked // the first of each shape is wanted, whatever it needs
+	if !w.victims && !w.more && (e.fill && !watched || w.book != nil) {
 		w.wish.most = e.free.Whole("")
 	}
 	for _, g := range e.groups {
@@ -150,8 +152,11 @@ func (e *Engine) noPlace(j *Job, w *walk) {
 	}
 }
 
+// mostBlocked is how many jobs that found no place the engine watches.
+const mostBlocked = 64
+
 func (e *Engine) block(j *Job) {
-	if len(e.blocked) < 64 {
+	if len(e.blocked) < mostBlocked {
 		e.blocked = append(e.blocked, j)
 	}
 }
