@@ -224,9 +224,6 @@ func behind(a, b *Job, now time.Duration) bool {
 	return sooner(a, b) > 0
 }
 
-// level is where in a series those begin who are level with a waiting job now.
-func (s *series) level(j *Job, now time.Duration) float64 { return j.rank.Value - s.growth*now.Seconds() }
-
 // heldBehind is how many GPUs the running jobs of a waiting job's group have that rank behind it or are level with it. It may count a few
 // too many that will be level at the next moment: ranks are compared exactly only where it matters.
 func (e *Engine) heldBehind(j *Job) (gpus int) {
@@ -238,8 +235,9 @@ func (e *Engine) heldBehind(j *Job) (gpus int) {
 
 func (s *series) heldBehind(j *Job, now time.Duration) int {
 	const precision = 1e-12 // of sums and products of float64, with much to spare
-	slack := precision * (math.Abs(j.rank.Value) + math.Abs(s.growth)*now.Seconds())
-	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: s.level(j, now) - slack, at: math.MinInt64})
+	grown := s.growth * now.Seconds()
+	slack := precision * (math.Abs(j.rank.Value) + math.Abs(grown))
+	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: j.rank.Value - grown - slack, at: math.MinInt64})
 }
 
 // conclude notes that a walk has started whoever could start, so that another one can be left out until something happens that may let one of
