@@ -64,6 +64,11 @@ func list(flags *flag.FlagSet, to *[]string, name, value, usage string) {
 		if slices.Contains(*to, "") {
 			return fmt.Errorf("an empty name in %q", text)
 		}
+		for i, name := range *to {
+			if slices.Contains((*to)[:i], name) {
+				return fmt.Errorf("%s twice in %q", name, text)
+			}
+		}
 		return nil
 	}
 	*to = []string{""}
@@ -80,6 +85,9 @@ func (g *grid) parseLoads(text string) error {
 		load, err := strconv.ParseFloat(each, 64)
 		if err != nil || !(load > 0) || load > 1000 {
 			return fmt.Errorf("%q is no load above 0", each)
+		}
+		if slices.Contains(g.loads, load) {
+			return fmt.Errorf("load %v twice in %q", load, text)
 		}
 		g.loads = append(g.loads, load)
 	}
@@ -116,7 +124,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 
 // prepare makes the cells and looks at whether each can run, before any does.
 func (g *grid) prepare(to verb.Streams) error {
-	if err := g.base.check(); err != nil {
+	if err := g.base.check(g.orders); err != nil {
 		return err
 	}
 	if g.workers < 0 {

@@ -88,8 +88,9 @@ func fits(nodes []cluster.Node) func(*cluster.Job) string {
 		gpuType string
 		bytes   int64
 	}
-	kinds := map[kind]int{}
+	kinds, typed := map[kind]int{}, false
 	for i := range nodes {
+		typed = typed || nodes[i].GPUType != ""
 		kinds[kind{nodes[i].GPUType, nodes[i].GPUMemoryBytes}] += nodes[i].GPUs
 	}
 	return func(j *cluster.Job) string {
@@ -102,6 +103,8 @@ func fits(nodes []cluster.Node) func(*cluster.Job) string {
 		switch {
 		case j.GPUs <= gpus:
 			return ""
+		case gpus == 0 && j.GPUType != "" && !typed:
+			return fmt.Sprintf("none: it needs GPUs of type %s, and no node says its type; --gpu-types or --nodes-file would", j.GPUType)
 		case j.GPUType == "" && j.GPUMemoryBytes == 0:
 			return fmt.Sprintf("at most %d, which is all that the cluster has", gpus)
 		}

@@ -43,7 +43,7 @@ func (s *settings) beside(flags *flag.FlagSet) {
 }
 
 func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
-	if err := s.check(); err != nil {
+	if err := s.check([]string{s.Order}); err != nil {
 		return err
 	}
 	in, err := s.load(to.Err)
@@ -93,7 +93,7 @@ func (s *settings) imitate(ctx context.Context, in input, progress func(done, to
 	result, err := compat.Run(ctx, s.Profile, in.jobs, compat.Options{
 		Nodes: in.nodes, Order: s.Order, Admission: s.Admission, Round: s.round, Limits: s.limits, Track: s.track, Progress: progress,
 	})
-	return result, usageOf(err, compat.ErrUnknown)
+	return result, usageOf(usageOf(err, compat.ErrUnknown), compat.ErrLimits)
 }
 
 // foreign refuses settings that a profile would pass over.

@@ -170,8 +170,8 @@ func (s *settings) world(flags *flag.FlagSet) {
 	flags.StringVar(&s.NodeEvents, "node-events", "", "CSV `FILE` of what happens to nodes: time_s, node (number or name), event (down, up, drain)")
 }
 
-// check refuses what makes no sense whatever the jobs are.
-func (s *settings) check() error {
+// check refuses what makes no sense under some orders, whatever the jobs are.
+func (s *settings) check(under []string) error {
 	if s.Profile != native && !slices.Contains(compat.Names(), s.Profile) {
 		return &verb.UsageError{Text: fmt.Sprintf("--profile takes native, %s, and not %q", strings.Join(compat.Names(), " or "), s.Profile)}
 	}
@@ -183,6 +183,7 @@ func (s *settings) check() error {
 		{!(s.EstimateError >= 0 && s.EstimateError <= 1000), "--estimate-error takes 0 to 1000"},
 		{len(s.Caps.whole()) < len(s.Caps), "--caps takes whole GPUs"},
 		{s.Retries < 0, "--retries takes 0 or more"},
+		{s.CostShare != 0 && s.Cost == "", "--cost-share is of the costs in --cost FILE, and there is none"},
 		{s.Tier != "" && s.Cost == "", "--tier is one of those in --cost FILE, and there is none"},
 		{s.Format != "" && !slices.Contains(formats(), s.Format), fmt.Sprintf("--format takes %s, and not %q", names(formats()), s.Format)},
 		{s.nodeMTBF > 0 && s.nodeRepair <= 0, "--node-repair takes more than 0 s"},
@@ -191,7 +192,14 @@ func (s *settings) check() error {
 			return &verb.UsageError{Text: each.text}
 		}
 	}
-	return nil
+	known := orders()
+	if s.Profile != native {
+		known = compat.Orders(s.Profile)
+	}
+	if slices.ContainsFunc(under, func(name string) bool { return !slices.Contains(known, name) }) {
+		return nil // that is told first, with the names that there are
+	}
+	return s.unused(under)
 }
 
 // defaultChoice is how often the synthesizer simulates ahead where nobody says otherwise.

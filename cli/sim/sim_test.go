@@ -76,6 +76,16 @@ func TestMistakes(t *testing.T) {
 		{"format", "", []string{"--format", "frob"}, true, []string{`"frob"`, "philly"}},
 		{"tier of nothing", "", []string{"--tier", "ram"}, true, []string{"--tier", "--cost"}},
 		{"choice of a profile", "", []string{"--profile", "blox", "--choose-every", "5"}, true, []string{"--choose-every"}},
+		{"limits of no queues", "", []string{"--order", "las", "--limits", "5,9"}, true, []string{"--limits", "las", "dlas-gpu"}},
+		{"limits of a profile", "", []string{"--profile", "tiresias", "--order", "srtf", "--limits", "5,9"}, true, []string{"--limits", "srtf", "dlas-gpu"}},
+		{"no limits", "", []string{"--profile", "tiresias", "--order", "dlas-gpu"}, true, []string{"--limits", "3250,7200"}},
+		{"broken limits", "", []string{"--profile", "tiresias", "--order", "dlas", "--limits", "0.5"}, true, []string{"whole seconds"}},
+		{"weights of nobody", "", []string{"--order", "fifo", "--weights", "a=1"}, true, []string{"--weights", "drf"}},
+		{"victims of nobody", "", []string{"--victims", "cheapest"}, true, []string{"--victims", "fifo", "srtf"}},
+		{"backfill of a full walk", "", []string{"--order", "las", "--backfill", "easy"}, true, []string{"--backfill", "--walk strict"}},
+		{"age of an allocation", "", []string{"--order", "gavel", "--age", "5"}, true, []string{"--age", "gavel"}},
+		{"share of nothing", "", []string{"--order", "las", "--cost-share", "0.1"}, true, []string{"--cost-share", "--cost"}},
+		{"type of no node", "job_id,submit_s,duration_s,num_gpus,gpu_type\n0,0,10,2,V100\n", nil, false, []string{"bad.csv:2", "V100", "--gpu-types"}},
 		{"costs", "", []string{"--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false, []string{"c.csv:2", "save_s", `"-1"`}},
 	} {
 		path := good
@@ -124,6 +134,20 @@ func TestInterrupted(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(dir, "runnative", "jobs.csv"))
 	if want := "job_id,submit_s,start_s,finish_s,preemptions\n0,0,,,0\n1,2,,,0\n"; err != nil || string(got) != want {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestTwice refuses what would be one set of files under one name.
+func TestTwice(t *testing.T) {
+	jobs := file(t, t.TempDir(), "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
+	for _, flags := range [][]string{{"--order", "fifo,srtf,fifo"}, {"--placement", "best-fit,best-fit"}, {"--admission", "all,all"}, {"--load", "0.5,0.50"}} {
+		_, err := say(context.Background(), append([]string{"compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2"}, flags...)...)
+		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "twice") {
+			t.Errorf("%v: %v", flags, err)
+		}
+	}
+	if _, err := say(context.Background(), "compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo,dlas", "--limits", "5,9"); err != nil {
+		t.Errorf("limits of one order out of two: %v", err)
 	}
 }
 

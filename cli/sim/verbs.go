@@ -81,7 +81,8 @@ What the orders mean in the native profile, where jobs of equal rank go by submi
     synthesizer                               simulates ahead and takes the best of fifo, las and srtf, with admissions
 
 Orders that stop jobs go on with whoever fits behind a job that does not; the others wait for it. Policies see estimates
-and never lengths; the estimate is the length where the trace has none (see --estimate-error).
+and never lengths; the estimate is the length where the trace has none (see --estimate-error). A flag that the order does
+not look at is refused, as --limits under las; --backfill is for walks that end at the first job that does not fit.
 
 With --out it writes, all or nothing:
 
@@ -111,7 +112,7 @@ arrivals of the trace are stretched so that it needs that much of the cluster: t
 
 With --out it writes compare.json and compare.csv (a row for each combination), NAME.jobs.csv, NAME.summary.json and
 NAME.timeline.csv of each, and pictures: index.html, and each as SVG and PNG. All that can be told to one simulation
-can be told to all, see: pos_cli help sim run.`
+can be told to all, see: pos_cli help sim run. What only some orders look at, as --limits, needs one of them in the grid.`
 
 const aboutGenerate = `Makes jobs up and writes them as CSV. The same flags make the same jobs on every machine, and at every load the jobs are
 the same ones, only closer together.

@@ -36,6 +36,9 @@ func Names() []string { return []string{"blox", "tiresias"} }
 // ErrUnknown is in the chain of an error about a name that does not exist.
 var ErrUnknown = errors.New("not known")
 
+// ErrLimits is in the chain of an error about limits of queues that are missing or make no sense.
+var ErrLimits = errors.New("limits of queues")
+
 // ErrStuck is in the chain of an error about jobs that the original would wait for without end.
 var ErrStuck = errors.New("no job can ever start")
 

@@ -50,11 +50,11 @@ func checkLimits(o Options) error {
 		return nil
 	}
 	if len(o.Limits) == 0 {
-		return fmt.Errorf("profile tiresias: order %s needs its limits, as --limits 3250,7200", o.Order)
+		return fmt.Errorf("profile tiresias: order %s: %w: it needs them, as --limits 3250,7200", o.Order, ErrLimits)
 	}
 	for i, limit := range o.Limits {
 		if limit < time.Second || limit%time.Second != 0 || i > 0 && limit <= o.Limits[i-1] {
-			return fmt.Errorf("profile tiresias: limits are whole seconds and each is larger than the one before it, and not %v", o.Limits)
+			return fmt.Errorf("profile tiresias: %w: they are whole seconds and each is larger than the one before it, and not %v", ErrLimits, o.Limits)
 		}
 	}
 	return nil
