@@ -92,6 +92,7 @@ type Engine struct {
 	likes    []*likes
 	walks    uint64
 	offers   int
+	victims  []*Job // the last ones that were chosen
 	blocked  []*Job // the first of each shape that found no place in the last walk
 	settled  bool   // since then nothing has happened but that time passed
 

@@ -57,22 +57,22 @@ func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
 	}
 }
 
-// choose asks for victims, and leaves out who is none.
+// choose asks for victims, and leaves out who is none. The answer holds until the next one.
 func (e *Engine) choose(j *Job, need int) []*Job {
 	e.offers++
 	named := ask(e, "victims", func() []*Job {
 		return e.policies.Preempt.Choose(e, Demand{Job: j, GPUs: need}, e.candidates(j))
 	})
-	victims := named[:0:0]
+	e.victims = e.victims[:0]
 	for _, v := range named {
 		if v == nil || v.offered != e.offers {
 			e.wrong("victims", errors.New("a job that is not a candidate, or twice the same"))
 			continue
 		}
 		v.offered = 0
-		victims = append(victims, v)
+		e.victims = append(e.victims, v)
 	}
-	return victims
+	return e.victims
 }
 
 // without finds a place for a job once victims are gone. It answers who of them must go, and changes nothing.
@@ -197,6 +197,12 @@ func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
 // last walks the jobs of a group that may be stopped, the one of the greatest rank first.
 func (g *group) last(now time.Duration) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
+		if len(g.series) == 1 {
+			jobs := g.series[0].jobs.root
+			for v := jobs.before(nil); v != nil && yield(v.job); v = jobs.before(&v.key) {
+			}
+			return
+		}
 		heads := make([]*leaf, len(g.series))
 		for i, s := range g.series {
 			heads[i] = s.jobs.root.before(nil)

@@ -1,9 +1,6 @@
 package sim
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // ending is when a run would end if nobody stopped it.
 type ending struct {
@@ -13,43 +10,75 @@ type ending struct {
 }
 
 func (e ending) before(other ending) bool {
-	return cmp.Or(cmp.Compare(e.at, other.at), cmp.Compare(e.job, other.job), cmp.Compare(e.run, other.run)) < 0
+	return e.at < other.at || e.at == other.at && e.job < other.job
 }
 
-// queue is a heap of endings.
-type queue struct{ all []ending }
+// queue is a heap of the endings of all runs that are on. It knows where each job's is: most runs are stopped long before they end.
+type queue struct {
+	all  []ending
+	seat []int32 // by job, where in all its ending is, counted from 1; 0 where it has none
+}
 
 func (q *queue) len() int      { return len(q.all) }
 func (q *queue) first() ending { return q.all[0] }
 
+// push enters the ending of a job that has none.
 func (q *queue) push(e ending) {
 	q.all = append(q.all, e)
-	at := len(q.all) - 1
-	for at > 0 {
-		above := (at - 1) / 2
-		if !q.all[at].before(q.all[above]) {
-			return
-		}
-		q.all[at], q.all[above] = q.all[above], q.all[at]
-		at = above
-	}
+	q.rise(len(q.all)-1, e)
 }
 
 func (q *queue) pop() ending {
-	top, last := q.all[0], len(q.all)-1
-	q.all[0] = q.all[last]
-	q.all = q.all[:last]
-	for at := 0; ; {
-		least := at
-		for below := 2*at + 1; below <= 2*at+2 && below < last; below++ {
-			if q.all[below].before(q.all[least]) {
-				least = below
-			}
-		}
-		if least == at {
-			return top
-		}
-		q.all[at], q.all[least] = q.all[least], q.all[at]
-		at = least
+	top := q.all[0]
+	q.remove(top.job)
+	return top
+}
+
+// remove takes a job's ending out, if it has one.
+func (q *queue) remove(job int32) {
+	at := int(q.seat[job]) - 1
+	if at < 0 {
+		return
 	}
+	q.seat[job] = 0
+	end := len(q.all) - 1
+	last := q.all[end]
+	q.all = q.all[:end]
+	switch {
+	case at == end:
+	case at > 0 && last.before(q.all[(at-1)/2]):
+		q.rise(at, last)
+	default:
+		q.sink(at, last)
+	}
+}
+
+// rise puts an ending where it belongs, at a place or above it.
+func (q *queue) rise(at int, e ending) {
+	for at > 0 && e.before(q.all[(at-1)/2]) {
+		q.put(at, q.all[(at-1)/2])
+		at = (at - 1) / 2
+	}
+	q.put(at, e)
+}
+
+// sink puts an ending where it belongs, at a place or below it.
+func (q *queue) sink(at int, e ending) {
+	for {
+		below := 2*at + 1
+		if below+1 < len(q.all) && q.all[below+1].before(q.all[below]) {
+			below++
+		}
+		if below >= len(q.all) || !q.all[below].before(e) {
+			q.put(at, e)
+			return
+		}
+		q.put(at, q.all[below])
+		at = below
+	}
+}
+
+func (q *queue) put(at int, e ending) {
+	q.all[at] = e
+	q.seat[e.job] = int32(at + 1)
 }

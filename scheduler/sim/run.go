@@ -73,7 +73,7 @@ type simulation struct {
 	arrivals []int32 // yet to come, the next first
 	index    map[cluster.JobID]int32
 	states   []state
-	ends     queue // of runs, some of which were stopped meanwhile
+	ends     queue // of the runs that are on
 	events   []scheduler.Event
 
 	arrived, ended, running int
@@ -96,6 +96,7 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 	s := &simulation{
 		jobs: jobs, engine: engine, rec: NewRecorder(jobs, o.Nodes, o.Track), states: make([]state, len(jobs)),
 		index: make(map[cluster.JobID]int32, len(jobs)), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
+		ends: queue{seat: make([]int32, len(jobs))},
 	}
 	for i := range jobs {
 		if err := CheckTimes(&jobs[i]); err != nil {
@@ -127,9 +128,6 @@ func (s *simulation) next() (at time.Duration, any bool) {
 	if len(s.arrivals) > 0 {
 		consider(s.jobs[s.arrivals[0]].Submit)
 	}
-	for s.ends.len() > 0 && s.states[s.ends.first().job].run != s.ends.first().run {
-		s.ends.pop()
-	}
 	if s.ends.len() > 0 {
 		consider(s.ends.first().at)
 	}
@@ -151,9 +149,7 @@ func (s *simulation) step(at time.Duration) error {
 		s.arrived++
 	}
 	for s.ends.len() > 0 && s.ends.first().at <= at {
-		if end := s.ends.pop(); s.states[end.job].run == end.run {
-			s.finish(end)
-		}
+		s.finish(s.ends.pop())
 	}
 	s.events = s.faults.happen(s.events, at)
 	plan, err := s.engine.Step(at, s.events)
@@ -194,6 +190,7 @@ func (s *simulation) leave(job int32) {
 	if state.run == 0 {
 		return
 	}
+	s.ends.remove(job)
 	s.busy -= int64(state.gpus) * s.share(job)
 	state.run, state.gpus = 0, 0
 	s.running--
