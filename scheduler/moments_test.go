@@ -46,7 +46,7 @@ func TestNoMomentIsMissed(t *testing.T) {
 			slept += wakes.steps - sleeps.steps
 		}
 	}
-	if slept < 300 {
+	if slept < 100 {
 		t.Errorf("only %d moments were left out", slept)
 	}
 }
