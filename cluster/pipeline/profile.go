@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -30,8 +31,8 @@ type Profile struct {
 
 	// Sums from the first layer on: work[i] is that of the layers before i.
 	work, forward, state, activation []int64
-	// reduces are, by number of GPUs, the sums of both directions of InNode; a number that some layer lacks is not there.
-	reduces map[int][]int64
+	// reduces are, by number of GPUs, the sums of both directions of InNode; nil for a number that some layer lacks.
+	reduces [MostGPUs + 1][]int64
 }
 
 // NewProfile checks layers and makes a profile of them.
@@ -39,7 +40,7 @@ func NewProfile(layers []Layer) (*Profile, error) {
 	if len(layers) == 0 {
 		return nil, &InputError{Problem: "no layers", Want: "at least one"}
 	}
-	p := &Profile{Layers: layers, work: []int64{0}, forward: []int64{0}, state: []int64{0}, activation: []int64{0}, reduces: map[int][]int64{}}
+	p := &Profile{Layers: layers, work: []int64{0}, forward: []int64{0}, state: []int64{0}, activation: []int64{0}}
 	if len(layers) > 1<<10 {
 		return nil, &InputError{Problem: fmt.Sprintf("%d layers", len(layers)), Want: "at most 1024"}
 	}
@@ -63,12 +64,15 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		return nil, &InputError{Problem: fmt.Sprintf("all layers have %d bytes", all), Want: "at most 2^50"}
 	}
 	for width := range layers[0].InNode {
-		if sums, all := p.reduceSums(width); all {
+		if sums, all := p.reduceSums(width); all && width <= MostGPUs {
 			p.reduces[width] = sums
 		}
 	}
 	return p, nil
 }
+
+// MostGPUs is how many GPUs a node can have.
+const MostGPUs = 64
 
 // MostMicrobatches and longest bound what is added and multiplied here, so that no sum overflows: a microbatch may take 18 minutes.
 const (
@@ -122,17 +126,18 @@ func (p *Profile) Len() int { return len(p.Layers) }
 // Widths are the numbers of GPUs that a stage can have on a node of so many: one, and each that was measured for all layers.
 func (p *Profile) Widths(gpus int) []int {
 	widths := []int{1}
-	for width := range p.reduces {
-		if width > 1 && width <= gpus {
+	for width := 2; width <= gpus; width++ {
+		if p.Measured(width) {
 			widths = append(widths, width)
 		}
 	}
-	slices.Sort(widths)
 	return widths
 }
 
 // Measured reports whether a stage can have so many GPUs.
-func (p *Profile) Measured(width int) bool { return width == 1 || p.reduces[width] != nil }
+func (p *Profile) Measured(width int) bool {
+	return width == 1 || 1 < width && width <= MostGPUs && p.reduces[width] != nil
+}
 
 // Time is how long a stage of the layers from..to-1 works on a microbatch, both ways, on width GPUs. Layers are divided among the GPUs
 // without remainder that matters: what is left of a nanosecond counts as one.
@@ -162,6 +167,21 @@ func (p *Profile) StateBytes(from, to int) int64 { return p.state[to] - p.state[
 func (p *Profile) Bytes(from, to, width, inFlight int) int64 {
 	all := p.state[to] - p.state[from] + int64(inFlight)*(p.activation[to]-p.activation[from])
 	return (all + int64(width) - 1) / int64(width)
+}
+
+// InFlight is for how many microbatches a stage of the layers from..to-1 has memory on GPUs of so many bytes each; it is Bytes, turned round.
+func (p *Profile) InFlight(from, to, width int, gpuBytes int64) int {
+	// No stage takes as much, and the product of any more would overflow.
+	most := int64(1) << 61 / int64(width)
+	left := int64(width)*min(gpuBytes, most) - (p.state[to] - p.state[from])
+	activation := p.activation[to] - p.activation[from]
+	switch {
+	case left < 0:
+		return 0
+	case activation == 0:
+		return math.MaxInt32
+	}
+	return int(min(left/activation, math.MaxInt32))
 }
 
 // AllReduce is how long pipelines wait for one another at an iteration's end: the all-reduce of the first layer, whose gradient is the

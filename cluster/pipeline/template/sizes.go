@@ -41,16 +41,13 @@ func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	return smallest, min(nodes-faults*smallest, s.Profile.Len()/s.stagesOfANode()), nil
 }
 
-// mostCells bounds the tables of the search with memory and stages of several GPUs: half a gigabyte.
+// mostCells bounds the table of the search: a quarter of a gigabyte.
 const mostCells = 1 << 25
 
 // searchable refuses what the exact search would take gigabytes for.
 func (s Search) searchable(nodes int) error {
 	gpus := min(nodes, s.Profile.Len()/s.stagesOfANode()) * s.GPUsPerNode
 	cells := (gpus + 1) * (s.Profile.Len() + 1)
-	if s.GPUMemoryBytes > 0 && len(s.Profile.Widths(s.GPUsPerNode)) > 1 {
-		cells *= gpus + 1
-	}
 	if s.GPUsPerNode == 1 || cells <= mostCells {
 		return nil
 	}
@@ -59,16 +56,25 @@ func (s Search) searchable(nodes int) error {
 }
 
 // stagesOfANode is the fewest stages that use all GPUs of a node.
-func (s Search) stagesOfANode() int {
-	fewest := make([]int, s.GPUsPerNode+1)
-	for gpus := 1; gpus <= s.GPUsPerNode; gpus++ {
-		fewest[gpus] = gpus
-		for _, width := range s.Profile.Widths(gpus) {
-			fewest[gpus] = min(fewest[gpus], fewest[gpus-width]+1)
+func (s Search) stagesOfANode() int { return s.fewestStages(s.GPUsPerNode)[s.GPUsPerNode] }
+
+// fewestStages are, for each number of GPUs, the fewest stages that use them; none lies on two nodes.
+func (s Search) fewestStages(gpus int) []int {
+	fewest := make([]int, gpus+1)
+	widths := s.Profile.Widths(s.GPUsPerNode)
+	for all := 1; all <= gpus; all++ {
+		fewest[all] = fewest[all-1] + 1
+		for _, width := range widths {
+			if s.onOneNode(all, width) {
+				fewest[all] = min(fewest[all], fewest[all-width]+1)
+			}
 		}
 	}
-	return fewest[s.GPUsPerNode]
+	return fewest
 }
+
+// onOneNode reports whether the last of so many GPUs can be a stage.
+func (s Search) onOneNode(gpus, width int) bool { return (gpus-1)%s.GPUsPerNode+1 >= width }
 
 func (s Search) check(nodes, faults int) error {
 	switch {
@@ -76,8 +82,8 @@ func (s Search) check(nodes, faults int) error {
 		return &pipeline.InputError{Where: "nodes", Problem: fmt.Sprint(nodes), Want: fmt.Sprintf("1 to %d", pipeline.MostNodes)}
 	case faults < 0 || faults >= pipeline.MostNodes:
 		return &pipeline.InputError{Where: "faults", Problem: fmt.Sprint(faults), Want: "at least 0: how many simultaneous failures of nodes to survive"}
-	case s.GPUsPerNode < 1 || s.GPUsPerNode > 64:
-		return &pipeline.InputError{Where: "GPUs per node", Problem: fmt.Sprint(s.GPUsPerNode), Want: "1 to 64"}
+	case s.GPUsPerNode < 1 || s.GPUsPerNode > pipeline.MostGPUs:
+		return &pipeline.InputError{Where: "GPUs per node", Problem: fmt.Sprint(s.GPUsPerNode), Want: fmt.Sprint("1 to ", pipeline.MostGPUs)}
 	case s.GPUMemoryBytes < 0:
 		return &pipeline.InputError{Where: "GPU memory", Problem: fmt.Sprint(s.GPUMemoryBytes), Want: "bytes of one GPU, or 0 to leave memory out"}
 	}
@@ -94,11 +100,8 @@ func (s Search) smallest(nodes int) (int, error) {
 	if s.GPUMemoryBytes == 0 {
 		return 1, nil
 	}
-	from := int((s.Profile.StateBytes(0, s.Profile.Len()) - 1) / s.GPUMemoryBytes / int64(s.GPUsPerNode))
-	for n := max(1, from); n <= most; n++ {
-		if s.fits(n) {
-			return n, nil
-		}
+	if n := s.fitting(most); n > 0 {
+		return n, nil
 	}
 	return 0, s.tooLarge(nodes, most)
 }

@@ -1,257 +1,269 @@
 package template
 
 import (
+	"iter"
 	"math"
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// slots finds the best cut for one number of nodes of several GPUs, or with memory: an exact dynamic programme from the last layer to
-// the first, over GPUs given out and layers placed.
+// slots places layers on the GPUs of some nodes, from the last GPU and the last layer to the first: an exact dynamic programme over GPUs
+// given out and layers placed. Its stages are no slower than high, and one of them, the slowest, is no faster than low.
 //
-// With the slowest stage's time B fixed, an iteration's time is a sum over stages: (N-1)·B, and w for each stage before the slowest,
-// and 2w-B for it and each stage behind it. So bounds B are tried in ascending order, until none that is left can be better.
+// An iteration's time is a sum over stages: with B for the slowest and N microbatches it is N·B, and w for each stage before the slowest,
+// and 2w-B for each behind it. Where low and high are one number that is B, and the sum is exact. Where they are not, low counts for B,
+// and the sum is not above the truth.
+//
+// What a stage keeps in memory depends on how many stages there are behind it. So there are several ways to place the same layers on
+// the same GPUs: those in more stages are kept where they cost less.
 type slots struct {
 	Search
-	nodes  int
-	gpus   int // of all nodes
-	widths []int
-	bounds []int64 // all times that a stage can take, ascending
+	nodes        int
+	gpus         int // of all nodes
+	microbatches int
+	widths       []int
+	counted      int32   // 1 where stages are counted: where memory matters
+	fewest       []int   // stages that so many GPUs make at least
+	least        []int64 // what all stages before a layer take at least, together
 
-	// Costs by GPUs given out, stages made and first layer, before and after the slowest stage has been met. The number of stages is
-	// only told apart where memory depends on it: with one width it is the number of GPUs.
-	depth   int
-	behind  []int64
-	through []int64
+	low, high int64
+	limit     int64 // ways to more than it are left out
+	furthest  []int // the layer that so many GPUs from the first on come to at most
+
+	// ways are those of all states: GPUs given out, first layer, and whether the slowest stage is among them. begins has where each
+	// state's begin.
+	ways            []way
+	begins          []int32
+	behind, through []way // of the state at hand
+}
+
+// way is how layers can be placed. Of a state, each has more stages than the one before it, and costs less.
+type way struct {
+	cost   int64
+	stages int32
+}
+
+// placed is a stage that can be put before others.
+type placed struct {
+	width, to int
+	time      int64
+	inFlight  int32 // microbatches that there is memory for
 }
 
 const impossible = math.MaxInt64 / 4
 
 func (s Search) slots(nodes int) *slots {
-	c := &slots{Search: s, nodes: nodes, gpus: nodes * s.GPUsPerNode, widths: s.Profile.Widths(s.GPUsPerNode), depth: 1}
-	if s.GPUMemoryBytes > 0 && len(c.widths) > 1 {
-		c.depth = c.gpus + 1
+	c := &slots{Search: s, nodes: nodes, gpus: nodes * s.GPUsPerNode, widths: s.Profile.Widths(s.GPUsPerNode)}
+	c.microbatches = PlanningMicrobatches * c.gpus
+	if s.GPUMemoryBytes > 0 {
+		c.counted = 1
 	}
-	layers := s.Profile.Len()
-	for _, width := range c.widths {
-		for from := range layers {
-			for to := from + 1; to <= layers; to++ {
-				c.bounds = append(c.bounds, s.Profile.Time(from, to, width))
-			}
+	c.fewest = s.fewestStages(c.gpus)
+	c.least = make([]int64, s.Profile.Len()+1)
+	for layer := range s.Profile.Len() {
+		took := int64(math.MaxInt64)
+		for _, width := range c.widths {
+			// A stage's time is rounded up once, and not for each layer.
+			took = min(took, s.Profile.Time(layer, layer+1, width)-min(1, int64(width-1)))
 		}
+		c.least[layer+1] = c.least[layer] + max(took, 0)
 	}
-	slices.Sort(c.bounds)
-	c.bounds = slices.Compact(c.bounds)
-	c.behind = make([]int64, (c.gpus+1)*c.depth*(layers+1))
-	c.through = make([]int64, len(c.behind))
+	c.furthest = make([]int, c.gpus+1)
+	c.begins = make([]int32, 2*(c.gpus+1)*(s.Profile.Len()+1)+1)
 	return c
 }
 
-func (c *slots) at(gpus, stages, layer int) int {
-	if c.depth == 1 {
-		stages = 0
+// state numbers the states; through says that the slowest stage is among those that have been placed.
+func (c *slots) state(gpus, layer int, through bool) int {
+	at := 2 * (gpus*(c.Profile.Len()+1) + layer)
+	if through {
+		at++
 	}
-	return (gpus*c.depth+stages)*(c.Profile.Len()+1) + layer
+	return at
 }
 
-// fits reports whether there is any cut with stages no slower than a bound.
-func (c *slots) fits(bound int64) bool {
-	c.reset()
-	c.through[c.at(0, 0, c.Profile.Len())] = 0
-	c.run(bound)
-	cost, _ := c.whole()
-	return cost < impossible
-}
+func (c *slots) of(state int) []way { return c.ways[c.begins[state]:c.begins[state+1]] }
 
-func (c *slots) reset() {
-	for i := range c.behind {
-		c.behind[i], c.through[i] = impossible, impossible
+// run places all layers on all GPUs. It answers the least that an iteration takes, impossible where it is over the limit.
+func (c *slots) run(low, high, limit int64) int64 {
+	c.low, c.high, c.limit = low, high, limit
+	c.ways = c.ways[:0]
+	if c.reach() < c.Profile.Len() {
+		return impossible
 	}
-}
-
-// cost is the sum over stages for the best cut whose slowest stage takes exactly the bound.
-func (c *slots) cost(bound int64) int64 {
-	c.reset()
-	c.behind[c.at(0, 0, c.Profile.Len())] = 0
-	c.run(bound)
-	cost, _ := c.whole()
-	return cost
-}
-
-// whole is the best of the ways to have placed all layers on all GPUs, and its number of stages.
-func (c *slots) whole() (cost int64, stages int) {
-	cost = impossible
-	for n := range c.depth {
-		if each := c.through[c.at(c.gpus, n, 0)]; each < cost {
-			cost, stages = each, n
+	for gpus := range c.gpus + 1 {
+		for layer := range c.Profile.Len() + 1 {
+			c.behind, c.through = c.behind[:0], c.through[:0]
+			switch {
+			case gpus == 0 && layer == c.Profile.Len():
+				c.behind = append(c.behind, way{})
+			case gpus > 0 && c.fewest[c.gpus-gpus] <= layer && layer <= c.furthest[c.gpus-gpus]:
+				c.place(gpus, layer)
+			}
+			c.ways = append(c.ways, c.behind...)
+			c.begins[c.state(gpus, layer, false)+1] = int32(len(c.ways))
+			c.ways = append(c.ways, c.through...)
+			c.begins[c.state(gpus, layer, true)+1] = int32(len(c.ways))
 		}
 	}
-	return cost, stages
+	if all := c.of(c.state(c.gpus, 0, true)); len(all) > 0 {
+		return all[len(all)-1].cost
+	}
+	return impossible
 }
 
-func (c *slots) run(bound int64) {
+// reach finds how far the first GPUs come, whatever is behind them, and answers how far all of them do.
+func (c *slots) reach() int {
 	for gpus := 1; gpus <= c.gpus; gpus++ {
+		c.furthest[gpus] = 0
+		inFlight := c.fewest[c.gpus-gpus] + 1
 		for _, width := range c.widths {
-			// A stage lies on one node.
-			if (gpus-1)%c.GPUsPerNode+1 < width {
+			if c.onOneNode(gpus, width) {
+				c.furthest[gpus] = max(c.furthest[gpus], c.fill(c.furthest[gpus-width], width, inFlight))
+			}
+		}
+	}
+	return c.furthest[c.gpus]
+}
+
+// fill is where a stage from a layer on ends at most.
+func (c *slots) fill(from, width, inFlight int) int {
+	low, high := from, c.Profile.Len()
+	for low < high {
+		to := (low + high + 1) / 2
+		if c.Profile.Time(from, to, width) <= c.high && c.holds(from, to, width, inFlight) {
+			low = to
+		} else {
+			high = to - 1
+		}
+	}
+	return low
+}
+
+// place finds the ways to a state.
+func (c *slots) place(gpus, from int) {
+	for s := range c.stages(gpus, from) {
+		for _, w := range c.of(c.state(gpus-s.width, s.to, false)) {
+			if w.stages >= s.inFlight {
+				break
+			}
+			if s.time < c.high {
+				c.behind = c.add(c.behind, way{w.cost + 2*s.time - c.low, w.stages + c.counted}, c.restBehind(gpus, from))
+			}
+			if s.time >= c.low {
+				c.through = c.add(c.through, way{w.cost + c.slowest(gpus-s.width, s.time), w.stages + c.counted}, c.least[from])
+			}
+		}
+		for _, w := range c.of(c.state(gpus-s.width, s.to, true)) {
+			if w.stages >= s.inFlight {
+				break
+			}
+			c.through = c.add(c.through, way{w.cost + s.time, w.stages + c.counted}, c.least[from])
+		}
+	}
+}
+
+// stages are those from a layer on that can be put before gpus less their width.
+func (c *slots) stages(gpus, from int) iter.Seq[placed] {
+	return func(yield func(placed) bool) {
+		for _, width := range c.widths {
+			if !c.onOneNode(gpus, width) {
 				continue
 			}
-			for stages := range c.depth {
-				c.stage(gpus, width, stages, bound)
+			for to := from + 1; to <= c.Profile.Len(); to++ {
+				s := placed{width, to, c.Profile.Time(from, to, width), c.room(from, to, width)}
+				if s.time > c.high || s.inFlight < 1 {
+					break
+				}
+				if !yield(s) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// stage puts a stage before all that has been placed on gpus-width GPUs in so many stages.
-func (c *slots) stage(gpus, width, stages int, bound int64) {
-	layers := c.Profile.Len()
-	source := c.at(gpus-width, stages, 0)
-	target := c.at(gpus, min(stages+1, c.depth-1), 0)
-	for from := layers - 1; from >= 0; from-- {
-		for to := from + 1; to <= layers; to++ {
-			time := c.Profile.Time(from, to, width)
-			if time > bound || !c.holds(from, to, width, c.inFlight(gpus, stages)) {
+// slowest is what the slowest stage costs: B for each microbatch. Of what it takes more than low, that much is certain which the stages
+// behind it, one for each GPU at most, do not save.
+func (c *slots) slowest(behind int, time int64) int64 {
+	return int64(c.microbatches)*c.low + int64(c.microbatches-behind)*(time-c.low)
+}
+
+// restBehind is what the stages before a layer cost at least when the slowest is one of them: each of the others that is behind that one
+// saves what it is faster, but no more than high less its time.
+func (c *slots) restBehind(gpus, layer int) int64 {
+	others := min(c.gpus-gpus, layer) - 1
+	return int64(c.microbatches)*c.low + 2*(c.least[layer]-c.low) - int64(others)*c.high
+}
+
+// add adds a way to those of a state, unless one that is no worse is there, or what is still to come takes it over the limit.
+func (c *slots) add(ways []way, w way, rest int64) []way {
+	if w.cost+rest > c.limit {
+		return ways
+	}
+	at := len(ways)
+	for at > 0 && ways[at-1].stages > w.stages {
+		at--
+	}
+	if at > 0 && ways[at-1].cost <= w.cost {
+		return ways
+	}
+	if at > 0 && ways[at-1].stages == w.stages {
+		at--
+	}
+	worse := at
+	for worse < len(ways) && ways[worse].cost >= w.cost {
+		worse++
+	}
+	return slices.Replace(ways, at, worse, w)
+}
+
+// room is for how many microbatches in flight a stage has memory.
+func (c *slots) room(from, to, width int) int32 {
+	if c.GPUMemoryBytes == 0 {
+		return math.MaxInt32
+	}
+	return int32(c.Profile.InFlight(from, to, width, c.GPUMemoryBytes))
+}
+
+// trace follows the least that an iteration takes back to its stages; slowest is the one that counted as that.
+func (c *slots) trace() (found []pipeline.Stage, slowest int) {
+	all := c.of(c.state(c.gpus, 0, true))
+	at := point{gpus: c.gpus, way: all[len(all)-1], through: true}
+	for at.gpus > 0 {
+		for s := range c.stages(at.gpus, at.layer) {
+			if next, comes := c.comesFrom(at, s); comes {
+				found = append(found, pipeline.Stage{From: at.layer, To: s.to, GPUs: s.width, Time: s.time, Node: c.nodes - 1 - (at.gpus-1)/c.GPUsPerNode})
+				if at.through && !next.through {
+					slowest = len(found) - 1
+				}
+				at = next
 				break
 			}
-			behind, through := c.behind[source+to], c.through[source+to]
-			if time < bound {
-				c.behind[target+from] = min(c.behind[target+from], behind+2*time-bound)
-			} else {
-				c.through[target+from] = min(c.through[target+from], behind+bound)
-			}
-			c.through[target+from] = min(c.through[target+from], through+time)
 		}
 	}
+	return found, slowest
 }
 
-// inFlight is how many microbatches the stage keeps that is put before so many others: one, and one for each of them.
-func (c *slots) inFlight(gpus, stages int) int {
-	if len(c.widths) == 1 {
-		return gpus
+// point is where the way back has come to.
+type point struct {
+	gpus, layer int
+	way         way
+	through     bool // the slowest stage is behind it
+}
+
+// comesFrom reports whether a way has a stage as its first, and where it comes from.
+func (c *slots) comesFrom(at point, s placed) (next point, comes bool) {
+	behind := at.gpus - s.width
+	before := func(through bool, cost int64) bool {
+		next = point{behind, s.to, way{at.way.cost - cost, at.way.stages - c.counted}, through}
+		return next.way.stages < s.inFlight && slices.Contains(c.of(c.state(behind, s.to, through)), next.way)
 	}
-	return stages + 1
-}
-
-func (s Search) holds(from, to, width, inFlight int) bool {
-	return s.GPUMemoryBytes == 0 || s.Profile.Bytes(from, to, width, inFlight) <= s.GPUMemoryBytes
-}
-
-// best is the best cut, nil where none fits.
-func (c *slots) best() *pipeline.Template {
-	microbatches := PlanningMicrobatches * c.gpus
-	first := c.firstBound()
-	best, bestBound := int64(impossible), int64(0)
-	for _, bound := range c.bounds[first:] {
-		if c.atLeast(bound, microbatches) >= best {
-			break
-		}
-		if cost := c.cost(bound); cost < impossible && cost+int64(microbatches-1)*bound < best {
-			best, bestBound = cost+int64(microbatches-1)*bound, bound
-		}
+	if at.through {
+		comes = before(true, s.time) || s.time >= c.low && before(false, c.slowest(behind, s.time))
+	} else {
+		comes = s.time < c.high && before(false, 2*s.time-c.low)
 	}
-	if best == impossible {
-		return nil
-	}
-	c.cost(bestBound)
-	return &pipeline.Template{Nodes: c.nodes, Microbatches: microbatches, Stages: c.trace(bestBound)}
-}
-
-// firstBound is the index of the least bound that any cut keeps.
-func (c *slots) firstBound() int {
-	first, _ := slices.BinarySearchFunc(c.bounds, true, func(bound int64, _ bool) int {
-		if c.fits(bound) {
-			return 0
-		}
-		return -1
-	})
-	return first
-}
-
-// atLeast is less than any iteration with a slowest stage of bound: each of the stages behind it saves less than a bound, and no layer
-// is faster than on the most GPUs.
-func (c *slots) atLeast(bound int64, microbatches int) int64 {
-	widest := int64(c.widths[len(c.widths)-1])
-	return int64(microbatches-c.gpus)*bound + c.Profile.Time(0, c.Profile.Len(), 1)/widest
-}
-
-// state is where the way back has come to.
-type state struct {
-	gpus, stages, layer int
-	met                 bool // the slowest stage lies before it
-	cost                int64
-}
-
-// trace follows the least cost back from the whole to its stages.
-func (c *slots) trace(bound int64) (found []pipeline.Stage) {
-	cost, stages := c.whole()
-	for at := (state{gpus: c.gpus, stages: stages, cost: cost}); at.gpus > 0; {
-		var s pipeline.Stage
-		s, at = c.step(at, bound)
-		found = append(found, s)
-	}
-	return found
-}
-
-// step finds a stage that the cost of a state comes from, and the state behind it.
-func (c *slots) step(at state, bound int64) (pipeline.Stage, state) {
-	for _, width := range c.widths {
-		if (at.gpus-1)%c.GPUsPerNode+1 < width {
-			continue
-		}
-		for to := at.layer + 1; to <= c.Profile.Len(); to++ {
-			time := c.Profile.Time(at.layer, to, width)
-			if time > bound || !c.holds(at.layer, to, width, c.inFlight(at.gpus, at.stages-1)) {
-				break
-			}
-			if next, comes := c.comesFrom(at, width, to, time, bound); comes {
-				return pipeline.Stage{From: at.layer, To: to, GPUs: width, Time: time, Node: c.nodes - 1 - (at.gpus-1)/c.GPUsPerNode}, next
-			}
-		}
-	}
-	panic("template: a cost without a stage that it comes from")
-}
-
-// comesFrom reports whether a state's cost is that of a stage of width GPUs up to a layer, and what lies behind the stage.
-func (c *slots) comesFrom(at state, width, to int, time, bound int64) (next state, comes bool) {
-	next = state{gpus: at.gpus - width, stages: max(0, at.stages-1), layer: to, met: true}
-	from := c.at(next.gpus, next.stages, to)
-	next.cost = c.behind[from]
-	if at.met {
-		return next, time < bound && next.cost+2*time-bound == at.cost
-	}
-	if time == bound && next.cost+bound == at.cost {
-		return next, true
-	}
-	next.met, next.cost = false, c.through[from]
-	return next, next.cost+time == at.cost
-}
-
-// fits reports whether any cut for a number of nodes fits into memory.
-func (s Search) fits(nodes int) bool {
-	return s.slots(nodes).fits(math.MaxInt64)
-}
-
-// best are the best cuts for all sizes; nil for one that none fits.
-func (s Search) best(smallest, largest int) []*pipeline.Template {
-	found := make([]*pipeline.Template, largest-smallest+1)
-	if s.GPUsPerNode == 1 {
-		found = single(s.Profile, smallest, largest)
-	}
-	for i := range found {
-		if found[i] == nil || !s.fitsAsItIs(found[i]) {
-			found[i] = s.slots(smallest + i).best()
-		}
-	}
-	return found
-}
-
-func (s Search) fitsAsItIs(t *pipeline.Template) bool {
-	for i, stage := range t.Stages {
-		if !s.holds(stage.From, stage.To, stage.GPUs, len(t.Stages)-i) {
-			return false
-		}
-	}
-	return true
+	return next, comes
 }

@@ -207,13 +207,14 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 	feasible, all := 0, 0
 	for range 250 {
 		var layers []pipeline.Layer
+		measured := [][]int{{2}, {2, 4}, {3}, {2, 3, 4, 8}, {8}}[r.Intn(5)]
 		for range 2 + r.Intn(5) {
 			l := pipeline.Layer{
 				Forward: time.Duration(1 + r.Intn(30)), Backward: time.Duration(r.Intn(60)),
-				StateBytes: r.Int63n(40), ActivationBytes: r.Int63n(20), InNode: map[int]time.Duration{2: time.Duration(r.Intn(5))},
+				StateBytes: r.Int63n(40), ActivationBytes: r.Int63n(20), InNode: map[int]time.Duration{},
 			}
-			if r.Intn(2) == 0 {
-				l.InNode[4] = time.Duration(r.Intn(9))
+			for _, width := range measured {
+				l.InNode[width] = time.Duration(r.Intn(9))
 			}
 			layers = append(layers, l)
 		}
@@ -221,12 +222,18 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Search{Profile: p, GPUsPerNode: []int{1, 2, 4}[r.Intn(3)], GPUMemoryBytes: []int64{0, 60, 110, 200}[r.Intn(4)]}
+		s := Search{Profile: p, GPUsPerNode: []int{1, 2, 4, 8}[r.Intn(4)], GPUMemoryBytes: []int64{0, 60, 110, 200}[r.Intn(4)]}
+		fewest := 0
 		for nodes := 1; nodes <= min(3, p.Len()); nodes++ {
 			all++
 			if against(t, s, nodes) {
-				feasible++
+				if feasible++; fewest == 0 {
+					fewest = nodes
+				}
 			}
+		}
+		if got := s.fitting(min(3, p.Len())); got != fewest {
+			t.Fatalf("%d nodes hold the model, and %d do by brute force: %+v", got, fewest, layers)
 		}
 	}
 	if feasible < all/4 || feasible == all {
@@ -327,6 +334,32 @@ func BenchmarkEightGPUs(b *testing.B) {
 	for b.Loop() {
 		if t := (Search{Profile: p, GPUsPerNode: 8}).slots(24).best(); t == nil {
 			b.Fatal("nothing")
+		}
+	}
+}
+
+// BenchmarkEightFullGPUs: all sizes up to eight nodes, where memory decides.
+func BenchmarkEightFullGPUs(b *testing.B) {
+	r := rand.New(rand.NewSource(5))
+	var layers []pipeline.Layer
+	for range 96 {
+		layers = append(layers, pipeline.Layer{
+			Forward: time.Duration(1e6 * (1 + r.Int63n(12))), Backward: time.Duration(1e6 * (1 + r.Int63n(20))), StateBytes: 1 + r.Int63n(10),
+			ActivationBytes: r.Int63n(6), InNode: map[int]time.Duration{2: time.Millisecond, 4: 2 * time.Millisecond, 8: 3 * time.Millisecond},
+		})
+	}
+	p, err := pipeline.NewProfile(layers)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		s := Search{Profile: p, GPUsPerNode: 8, GPUMemoryBytes: 60}
+		smallest, largest, err := s.Sizes(8, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Templates(smallest, largest); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
