@@ -1,17 +1,11 @@
 package plan
 
-import (
-	"context"
-	"flag"
-	"fmt"
-
-	"github.com/phos-gpu/phos/cli/verb"
-)
+import "github.com/phos-gpu/phos/cli/verb"
 
 // Verbs are what pos_cli does with plans, in the order of the help text.
 func Verbs() []*verb.Verb {
 	return []*verb.Verb{
-		group(),
+		verb.Group("plan", "templates|make|batch|fail|replay|trace", "plan pipeline-parallel training that survives failures", aboutGroup),
 		{Name: "plan templates", Word: true, Summary: "cut a model into stages for each number of nodes", About: aboutTemplates, Prepare: templatesVerb},
 		{Name: "plan make", Word: true, Summary: "plan pipelines and their shares of the batch", About: aboutMake, Prepare: makeVerb},
 		{Name: "plan batch", Word: true, Summary: "split a batch over pipelines of different speeds", About: aboutBatch, Prepare: batchVerb},
@@ -19,23 +13,6 @@ func Verbs() []*verb.Verb {
 		{Name: "plan replay", Word: true, Summary: "replay a trace of failures", About: aboutReplay, Prepare: replayVerb},
 		{Name: "plan trace", Word: true, Summary: "make up a trace of failures", About: aboutTrace, Prepare: traceVerb},
 	}
-}
-
-// group explains the verbs. It names itself, so it is completed here.
-func group() *verb.Verb {
-	v := &verb.Verb{
-		Name: "plan", Word: true, Arguments: "templates|make|batch|fail|replay|trace",
-		Summary: "plan pipeline-parallel training that survives failures", About: aboutGroup,
-	}
-	v.Prepare = func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-		return func(_ context.Context, to verb.Streams, arguments []string) error {
-			if len(arguments) == 0 {
-				return verb.Help(to.Out, v)
-			}
-			return &verb.UsageError{Text: fmt.Sprintf("there is no verb \"plan %s\"; there are templates, make, batch, fail, replay and trace; see: pos_cli help plan", arguments[0])}
-		}
-	}
-	return v
 }
 
 const aboutGroup = `Plans training in pipelines so that the loss of nodes is answered by another plan in milliseconds, without a restart. It needs

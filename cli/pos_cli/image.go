@@ -11,11 +11,8 @@ import (
 	"github.com/phos-gpu/phos/cli/verb"
 )
 
-var imageVerb = verb.Verb{
-	Name: "image", Word: true,
-	Arguments: "list|show|check|verify|diff|prune DIR, key",
-	Summary:   "look at checkpoint images, check them, and thin them out",
-	About: `An image is a directory that --pre-dump and --dump write into and --restore reads. Each checkpoint into it is a
+var imageVerb = verb.Group("image", "list|show|check|verify|diff|prune DIR, key", "look at checkpoint images, check them, and thin them out",
+	`An image is a directory that --pre-dump and --dump write into and --restore reads. Each checkpoint into it is a
 generation; generations share what did not change between them. FORMAT.md describes every byte.
 
     pos_cli image list /data/ckpt          what is in it
@@ -27,20 +24,7 @@ generation; generations share what did not change between them. FORMAT.md descri
     pos_cli image key list                 which other machines' images their users may restore here
     pos_cli --clean --dir /data/ckpt       removes the whole image
 
-All but check and key work without phosd, on any machine, and with the rights of the caller. Each takes --json.`,
-}
-
-// It names the group that it stands for, so it is completed here.
-func init() {
-	imageVerb.Prepare = func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-		return func(_ context.Context, to verb.Streams, arguments []string) error {
-			if len(arguments) == 0 {
-				return verb.Help(to.Out, &imageVerb)
-			}
-			return &verb.UsageError{Text: fmt.Sprintf("there is no verb \"image %s\"; see: pos_cli help image", arguments[0])}
-		}
-	}
-}
+All but check and key work without phosd, on any machine, and with the rights of the caller. Each takes --json.`)
 
 var imageListVerb = verb.Verb{
 	Name: "image list", Word: true,

@@ -1,16 +1,10 @@
 package sim
 
-import (
-	"context"
-	"flag"
-	"fmt"
-
-	"github.com/phos-gpu/phos/cli/verb"
-)
+import "github.com/phos-gpu/phos/cli/verb"
 
 // Verbs are what pos_cli does with simulations, in the order of the help text.
 func Verbs() []*verb.Verb {
-	return []*verb.Verb{group(), {
+	return []*verb.Verb{verb.Group("sim", "run|compare|generate", "try schedulers out on traces of jobs, in virtual time", aboutGroup), {
 		Name: "sim run", Word: true,
 		Summary: "simulate a scheduler on a trace of jobs",
 		About:   aboutRun,
@@ -26,25 +20,6 @@ func Verbs() []*verb.Verb {
 		About:   aboutGenerate,
 		Prepare: generateVerb,
 	}}
-}
-
-// group explains the three verbs. It names itself, so it is completed here.
-func group() *verb.Verb {
-	v := &verb.Verb{
-		Name: "sim", Word: true,
-		Arguments: "run|compare|generate",
-		Summary:   "try schedulers out on traces of jobs, in virtual time",
-		About:     aboutGroup,
-	}
-	v.Prepare = func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-		return func(_ context.Context, to verb.Streams, arguments []string) error {
-			if len(arguments) == 0 {
-				return verb.Help(to.Out, v)
-			}
-			return &verb.UsageError{Text: fmt.Sprintf("there is no verb \"sim %s\"; there are run, compare and generate; see: pos_cli help sim", arguments[0])}
-		}
-	}
-	return v
 }
 
 const aboutGroup = `Plays a trace of jobs to a scheduler and tells when each job would have run. It needs no phosd and no GPU: time is virtual,

@@ -167,7 +167,38 @@ func DecodePlan(text []byte) (*Plan, error) {
 	if p.Hash() != f.Hash {
 		return nil, &InputError{Where: "hash", Problem: fmt.Sprintf("the plan is %s, not %s: it was changed", p.Hash(), f.Hash)}
 	}
+	if err := f.derived(p); err != nil {
+		return nil, err
+	}
 	return p, nil
+}
+
+// derived holds what a file says besides, and what no hash covers, to the plan: someone may read it there. It may be left out.
+func (f *planFile) derived(p *Plan) error {
+	if err := sameTime("iteration_ms", f.Iteration, p.IterationTime()); err != nil {
+		return err
+	}
+	for i, t := range p.Templates {
+		at := fmt.Sprintf("template for %d nodes: ", t.Nodes)
+		if err := sameTime(at+"t_ms", f.Templates[i].Time, t.Time()); err != nil {
+			return err
+		}
+		if cuts := f.Templates[i].Cuts; cuts != nil && !slices.Equal(cuts, t.Cuts()) {
+			return &InputError{Where: at + "cuts", Problem: fmt.Sprintf("%v, and its stages have %v", cuts, t.Cuts()), Want: "a plan as it was written"}
+		}
+	}
+	return nil
+}
+
+func sameTime(where string, written json.Number, is int64) error {
+	if written == "" {
+		return nil
+	}
+	took, err := ParseMilliseconds(written.String())
+	if err != nil || int64(took) != is {
+		return &InputError{Where: where, Problem: fmt.Sprintf("%s, and the plan's is %s", written, Milliseconds(is)), Want: "a plan as it was written"}
+	}
+	return nil
 }
 
 // check holds a plan to what must be true of every plan.

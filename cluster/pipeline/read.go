@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,7 +66,7 @@ func decodeStrictly(text []byte, into any) error {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			return &InputError{Where: position(text, d.InputOffset()), Problem: "more text behind the end", Want: "one JSON object"}
 		}
-		return nil
+		return repeated(text)
 	}
 	at := d.InputOffset()
 	var wrongType *json.UnmarshalTypeError
@@ -85,6 +84,41 @@ func decodeStrictly(text []byte, into any) error {
 		return &InputError{Where: position(text, int64(len(text))), Problem: "the file ends in the middle", Want: "the rest of the JSON"}
 	}
 	return &InputError{Where: position(text, at), Problem: strings.TrimPrefix(err.Error(), "json: ")}
+}
+
+// repeated refuses an object that has a key twice: the decoder lets the last one count, without a word. It takes names in any case.
+func repeated(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	type open struct {
+		keys  map[string]bool // nil for a list
+		inKey bool            // a key has come, and its value has not
+	}
+	nest := []open{{}}
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return nil // The end: that all is well-formed is known.
+		}
+		top := &nest[len(nest)-1]
+		if key, is := token.(string); is && top.keys != nil && !top.inKey {
+			if top.keys[strings.ToLower(key)] {
+				return &InputError{Where: position(text, d.InputOffset()), Problem: fmt.Sprintf("%q is there twice", key), Want: "each key once"}
+			}
+			top.keys[strings.ToLower(key)], top.inKey = true, true
+			continue
+		}
+		switch token {
+		case json.Delim('{'):
+			nest = append(nest, open{keys: map[string]bool{}})
+			continue
+		case json.Delim('['):
+			nest = append(nest, open{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			nest = nest[:len(nest)-1]
+		}
+		nest[len(nest)-1].inKey = false
+	}
 }
 
 // position is an offset as people look for it.
@@ -171,32 +205,17 @@ const (
 
 var profileColumns = []string{"name", "forward_ms", "backward_ms", "state_bytes", "activation_bytes"}
 
-func readCSV(text []byte) ([]Layer, error) {
-	r := csv.NewReader(bytes.NewReader(text))
-	r.TrimLeadingSpace = true
-	header, err := r.Read()
-	if err != nil {
-		return nil, &InputError{Where: "line 1", Problem: err.Error(), Want: "a header"}
-	}
-	if err := checkHeader(header); err != nil {
-		return nil, err
-	}
-	var layers []Layer
-	for {
-		row, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return layers, nil
-		}
-		if err != nil {
-			return nil, &InputError{Problem: err.Error(), Want: fmt.Sprintf("%d columns", len(header))}
-		}
-		line, _ := r.FieldPos(0)
-		l, err := readRow(header, row, fmt.Sprintf("line %d", line))
-		if err != nil {
-			return nil, err
-		}
+func readCSV(text []byte) (layers []Layer, err error) {
+	var header []string
+	err = ReadTable(bytes.NewReader(text), strings.Join(profileColumns, ","), func(columns []string) error {
+		header = columns
+		return checkHeader(header)
+	}, func(at string, row []string) error {
+		l, err := readRow(header, row, at)
 		layers = append(layers, l)
-	}
+		return err
+	})
+	return layers, err
 }
 
 func checkHeader(header []string) error {

@@ -76,10 +76,24 @@ func (c *canvas) plan(y float64, title string, plan *pipeline.Plan, look func(cl
 	}
 	for i, each := range plan.Pipelines {
 		template := plan.Template(each.Template)
-		row(fmt.Sprintf("%d: %d microbatches", i, each.Microbatches), each.Nodes, func(i int) string { return fmt.Sprintf(", layers %v", template.NodeLayers(i)) })
+		row(fmt.Sprintf("%d: %d microbatches", i, each.Microbatches), each.Nodes, func(i int) string { return ", " + layers(template.NodeLayers(i)) })
 	}
 	if len(plan.Spare) > 0 {
 		row("spare", plan.Spare, func(int) string { return "" })
 	}
 	return y
+}
+
+// layers names runs of layers as people count them: both ends are meant.
+func layers(runs [][2]int) string {
+	words := "layers "
+	for i, run := range runs {
+		if i > 0 {
+			words += ", "
+		}
+		if words += fmt.Sprint(run[0]); run[1] > run[0]+1 {
+			words += fmt.Sprintf("–%d", run[1]-1)
+		}
+	}
+	return words
 }

@@ -73,6 +73,9 @@ type training struct {
 	change     recover.Change
 	phases     []phase
 	stopped    bool
+	// joining says that nodes wait for the iteration under way to end. State changes in every iteration, so that there is nothing to copy
+	// to them before.
+	joining bool
 
 	// Nodes that come back are new ones, and get a number that no node had.
 	numbers map[cluster.NodeID]cluster.NodeID
@@ -94,12 +97,15 @@ func (p Planned) Replay() (*Outcome, error) {
 		for end < len(p.Trace) && p.Trace[end].At == at {
 			end++
 		}
-		s.until(at)
-		if end == len(p.Trace) {
+		err := s.until(at)
+		if end == len(p.Trace) && err == nil {
 			s.finish(at)
 			break
 		}
-		if err := s.happen(at, p.Trace[i:end]); err != nil {
+		if err == nil {
+			err = s.happen(at, p.Trace[i:end])
+		}
+		if err != nil {
 			return nil, fmt.Errorf("at %s s: %w", pipeline.Seconds(at), err)
 		}
 		i = end
@@ -108,11 +114,21 @@ func (p Planned) Replay() (*Outcome, error) {
 }
 
 // until lets time pass: what is left of a recovery first, then whole iterations.
-func (s *training) until(at time.Duration) {
+func (s *training) until(at time.Duration) error {
 	if s.stopped {
 		s.out.Spent.Stopped += at - s.now
 		s.now = at
-		return
+		return nil
+	}
+	if s.joining {
+		began := s.now
+		if s.train(at, 1); s.now == began {
+			return nil
+		}
+		s.joining = false
+		if err := s.replan(false); err != nil {
+			return err
+		}
 	}
 	for len(s.phases) > 0 && s.now < at {
 		took := min(s.phases[0].left, at-s.now)
@@ -122,15 +138,20 @@ func (s *training) until(at time.Duration) {
 			s.phases = s.phases[1:]
 		}
 	}
-	if len(s.phases) > 0 {
-		return
+	if len(s.phases) == 0 {
+		s.base, s.change = s.next, recover.Change{}
+		s.train(at, math.MaxInt64)
 	}
-	s.base, s.change = s.next, recover.Change{}
+	return nil
+}
+
+// train does whole iterations until a time, so many at most.
+func (s *training) train(at time.Duration, most int64) {
 	step := time.Duration(s.base.IterationTime())
-	steps := (at - s.now) / step
+	steps := min(int64((at-s.now)/step), most)
 	s.out.Steps += int(steps)
-	s.out.Spent.Training += steps * step
-	s.now += steps * step
+	s.out.Spent.Training += time.Duration(steps) * step
+	s.now += time.Duration(steps) * step
 	s.checkpoint(step)
 }
 
@@ -141,7 +162,8 @@ func (s *training) checkpoint(step time.Duration) {
 	}
 }
 
-// happen answers the events of one moment, together with all that has happened since the plan that ran last.
+// happen answers the events of one moment, together with all that has happened since the plan that ran last. A death interrupts the
+// iteration under way; who joins waits for its end.
 func (s *training) happen(at time.Duration, events []Event) error {
 	died := false
 	for _, e := range events {
@@ -153,17 +175,22 @@ func (s *training) happen(at time.Duration, events []Event) error {
 		if !present {
 			return &pipeline.InputError{Problem: fmt.Sprintf("node %d goes down", e.Node), Want: "a node of the plan, or one that came up before"}
 		}
-		s.leave(number)
+		died = s.leave(number) || died
 		delete(s.numbers, e.Node)
-		died = true
 	}
-	if s.stopped {
+	switch {
+	case s.stopped:
 		return s.resume(at)
-	}
-	if len(s.phases) == 0 {
+	case len(s.phases) > 0:
+		s.now = at
+	case !died && (at > s.now || len(s.change.Joined) == 0):
+		s.joining = len(s.change.Joined) > 0
+		return nil
+	default:
+		s.joining = false
 		s.out.Spent.InFlight += at - s.now
+		s.now = at
 	}
-	s.now = at
 	return s.replan(died)
 }
 
@@ -173,14 +200,17 @@ func (s *training) join(node cluster.NodeID) {
 	s.unused++
 }
 
-func (s *training) leave(number cluster.NodeID) {
+// leave reports whether the node is one that trains, or is about to.
+func (s *training) leave(number cluster.NodeID) bool {
 	if i := slices.Index(s.change.Joined, number); i >= 0 {
 		s.change.Joined = slices.Delete(s.change.Joined, i, i+1)
-		return
+		return len(s.phases) > 0
 	}
 	s.change.Dead = append(s.change.Dead, number)
+	return true
 }
 
+// replan starts a recovery at the moment.
 func (s *training) replan(died bool) error {
 	r, err := recover.Recover(s.base, s.change)
 	var infeasible *pipeline.InfeasibleError

@@ -71,6 +71,30 @@ func TestDeathsTogether(t *testing.T) {
 	}
 }
 
+// TestJoin: who comes waits for the end of the iteration under way, so that nothing is lost; who goes again before that changes nothing; and
+// a death does not wait.
+func TestJoin(t *testing.T) {
+	p := plan(t, 8, 1)
+	step := time.Duration(p.IterationTime())
+	at := 10*step + step/2
+	alone := outcome(t, p, costs, up(at, 8), up(time.Hour, 99))
+	if alone.Spent.InFlight != 0 || alone.Spent.Detecting != 0 || alone.Replans != 1 || alone.Spent.Pausing != costs.Pause {
+		t.Errorf("a node joins: %+v", alone)
+	}
+	between := outcome(t, p, costs, up(10*step, 8), up(time.Hour, 99))
+	if between.Spent.InFlight != 0 || between.Replans != 1 || between.Steps < alone.Steps {
+		t.Errorf("a node joins between two iterations: %+v, within the next %d steps", between, alone.Steps)
+	}
+	undone := outcome(t, p, costs, up(at, 8), down(at+step/4, 8), up(time.Hour, 99))
+	if want := int(time.Hour / step); undone.Steps != want || undone.Replans != 0 {
+		t.Errorf("a node joins and goes: %+v, want %d steps", undone, want)
+	}
+	struck := outcome(t, p, costs, up(at, 8), down(at+step/4, 3), up(time.Hour, 99))
+	if struck.Spent.InFlight != step/2+step/4 || struck.Replans != 1 || struck.Spent.Detecting != costs.Detect {
+		t.Errorf("a node joins, another one dies before: %+v", struck)
+	}
+}
+
 func TestStoppedAndResumed(t *testing.T) {
 	p := plan(t, 6, 1)
 	out := outcome(t, p, costs, down(10*time.Minute+50*time.Second, 5), up(20*time.Minute, 5), up(time.Hour, 40))

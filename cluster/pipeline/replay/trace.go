@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -75,38 +73,24 @@ func parseEvent(fields []string) (e Event, err error) {
 
 // readTable reads CSV whose header names columns in any order, and hands their fields over in the order asked for.
 func readTable(from io.Reader, columns []string, each func(at string, fields []string) error) error {
-	r := csv.NewReader(from)
-	r.TrimLeadingSpace = true
-	header, err := r.Read()
-	if err != nil {
-		return &pipeline.InputError{Where: "line 1", Problem: "no header", Want: strings.Join(columns, ",")}
-	}
-	header[0] = strings.TrimPrefix(header[0], "\ufeff")
-	var places []int
-	for _, column := range columns {
-		place := slices.Index(header, column)
-		if place < 0 {
-			return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("no column %s", column), Want: strings.Join(columns, ",")}
+	places, fields := make([]int, len(columns)), make([]string, len(columns))
+	want := strings.Join(columns, ",")
+	return pipeline.ReadTable(from, want, func(header []string) error {
+		for i, column := range columns {
+			if places[i] = slices.Index(header, column); places[i] < 0 {
+				return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("no column %s", column), Want: want}
+			}
+			if slices.Index(header[places[i]+1:], column) >= 0 {
+				return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is there twice", column)}
+			}
 		}
-		places = append(places, place)
-	}
-	for {
-		row, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return &pipeline.InputError{Problem: err.Error(), Want: fmt.Sprintf("%d columns", len(header))}
-		}
-		line, _ := r.FieldPos(0)
-		fields := make([]string, len(places))
+		return nil
+	}, func(at string, row []string) error {
 		for i, place := range places {
 			fields[i] = row[place]
 		}
-		if err := each(fmt.Sprintf("line %d", line), fields); err != nil {
-			return err
-		}
-	}
+		return each(at, fields)
+	})
 }
 
 // WriteTrace writes events as ReadTrace reads them.

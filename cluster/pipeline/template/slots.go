@@ -9,11 +9,12 @@ import (
 )
 
 // slots places layers on the GPUs of some nodes, from the last GPU and the last layer to the first: an exact dynamic programme over GPUs
-// given out and layers placed. Its stages are no slower than high, and one of them, the slowest, is no faster than low.
+// given out and layers placed. Its stages are no slower than high. One of them counts as the slowest: it is no faster than low, and those
+// behind it are faster than high, because of equally slow stages the last counts.
 //
 // An iteration's time is a sum over stages: with B for the slowest and N microbatches it is N·B, and w for each stage before the slowest,
-// and 2w-B for each behind it. Where low and high are one number that is B, and the sum is exact. Where they are not, low counts for B,
-// and the sum is not above the truth.
+// and 2w-B for each behind it. Where low and high are one number that is B, and the sum is exact. Where they are not, low counts for B
+// and the sum is a bound: it is not above the truth.
 //
 // What a stage keeps in memory depends on how many stages there are behind it. So there are several ways to place the same layers on
 // the same GPUs: those in more stages are kept where they cost less.
