@@ -204,6 +204,19 @@ func (e *Event) Synchronize() error {
 	}
 	defer m.drop()
 	<-m.wait()
+	err := m.awaitEagerly()
+	if c := m.context; err == nil && c.prints.Load() {
+		// Only to who waits, the driver shows what kernels have printed.
+		if native, _ := m.known(); native != 0 && !c.stopping() {
+			err = c.noted("wait for event", c.driver.EventSynchronize(c.native, native))
+		}
+		c.flush()
+	}
+	return err
+}
+
+// awaitEagerly is await for a mark that is settled.
+func (m *mark) awaitEagerly() error {
 	for asked := time.Now(); time.Since(asked) < eagerness; {
 		if err := m.query(); gpu.Code(err) != abi.NotReady {
 			return err

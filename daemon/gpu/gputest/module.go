@@ -100,6 +100,13 @@ func testPrintf(t *testing.T, b *bench) {
 	if got := strings.Join(lines, "|"); got != "block 0|block 1|block 2|block 3|block 4" {
 		t.Errorf("printed %q", got)
 	}
+	// Who waits for an event sees it, too.
+	s, e, before := b.stream(), b.event(false), len(b.printed())
+	b.submit(s, launch(b.kernel("say"), 1, 1), gpu.Record{Event: e})
+	b.must(e.Synchronize())
+	if got := b.printed()[before:]; got != "block 0\n" {
+		t.Errorf("printed before an event: %q", got)
+	}
 }
 
 func testRefusedModules(t *testing.T, b *bench) {
