@@ -54,10 +54,14 @@ type state struct {
 	wide   []int // the job of several nodes that is on a node, or -1
 	misfit []float64
 	sum    float64 // of misfits
+
+	// What the search writes into, again and again.
+	try   row
+	steps []step
 }
 
 func (m *matrix) empty() *state {
-	s := &state{m: m, rows: make([]row, len(m.jobs)), free: slices.Clone(m.nodes), misfit: make([]float64, len(m.jobs))}
+	s := &state{m: m, rows: make([]row, len(m.jobs)), free: slices.Clone(m.nodes), misfit: make([]float64, len(m.jobs)), try: make(row, len(m.nodes))}
 	s.wide = slices.Repeat([]int{-1}, len(m.nodes))
 	for i := range s.rows {
 		s.rows[i] = make(row, len(m.nodes))

@@ -16,6 +16,9 @@ func (m *matrix) search(random *rand.Rand, effort int) []row {
 			kept.set(job, e.base)
 		}
 	}
+	if kept.perfect() {
+		return kept.rows
+	}
 	all := make([]int, len(m.jobs))
 	for i := range all {
 		all[i] = i
@@ -32,17 +35,37 @@ func (m *matrix) search(random *rand.Rand, effort int) []row {
 	return best.rows
 }
 
+// perfect reports whether every job has what is best for it: then there is nothing to look for.
+func (s *state) perfect() bool {
+	for job, e := range s.m.jobs {
+		best := worst
+		for _, speedups := range e.speedup {
+			best = max(best, slices.Max(speedups))
+		}
+		if s.misfit[job] > 1/best {
+			return false
+		}
+	}
+	return true
+}
+
 // better takes jobs out and puts them back, and undoes what does not help.
 func (s *state) better(random *rand.Rand, tries int) {
-	most := min(4, len(s.rows))
+	var before [4]row
+	most := min(len(before), len(s.rows))
+	if most == 0 {
+		return
+	}
+	order := make([]int, len(s.rows))
+	swap := func(i, k int) { order[i], order[k] = order[k], order[i] }
 	for range tries {
-		if most == 0 {
-			return
+		for i := range order {
+			order[i] = i
 		}
-		out := random.Perm(len(s.rows))[:1+random.IntN(most)]
-		before, sum := make([]row, len(out)), s.sum
+		random.Shuffle(len(order), swap)
+		out, sum := order[:1+random.IntN(most)], s.sum
 		for i, job := range out {
-			before[i] = slices.Clone(s.rows[job])
+			before[i] = append(before[i][:0], s.rows[job]...)
 			s.clear(job)
 		}
 		if random.IntN(2) == 0 {
@@ -66,20 +89,22 @@ func (s *state) better(random *rand.Rand, tries int) {
 
 // insert gives jobs that have nothing any number of GPUs, one job after the other.
 func (s *state) insert(jobs []int, random *rand.Rand) {
-	r := make(row, len(s.free))
 	for _, job := range jobs {
 		e := s.m.jobs[job]
-		if gpus := e.fewest + random.IntN(e.most-e.fewest+1); s.place(job, gpus, r) {
-			s.set(job, r)
+		if gpus := e.fewest + random.IntN(e.most-e.fewest+1); s.place(job, gpus, s.try) {
+			s.set(job, s.try)
 		}
 	}
 }
 
 // grow gives jobs the next GPU, again and again, each time the one that it helps most, as long as it helps.
 func (s *state) grow(jobs []int) {
-	next := make([]step, len(jobs))
+	for len(s.steps) < len(jobs) {
+		s.steps = append(s.steps, step{from: make(row, len(s.free)), to: make(row, len(s.free))})
+	}
+	next := s.steps[:len(jobs)]
 	for i, job := range jobs {
-		next[i] = s.step(job)
+		s.look(job, &next[i])
 	}
 	for {
 		best := -1
@@ -99,7 +124,7 @@ func (s *state) grow(jobs []int) {
 		} else {
 			s.set(job, next[best].from)
 		}
-		next[best] = s.step(job)
+		s.look(job, &next[best])
 	}
 }
 
@@ -109,27 +134,26 @@ type step struct {
 	gain     float64
 }
 
-// step looks for the next number of GPUs that a job gains from: speed need not grow with each GPU, the second node costs at first.
-func (s *state) step(job int) step {
-	e := s.m.jobs[job]
-	has, before := slices.Clone(s.rows[job]), s.misfit[job]
-	gpus := has.gpus()
-	out := step{from: has, to: make(row, len(has))}
+// look finds the next number of GPUs that a job gains from: speed need not grow with each GPU, the second node costs at first.
+func (s *state) look(job int, out *step) {
+	e, before := s.m.jobs[job], s.misfit[job]
+	copy(out.from, s.rows[job])
+	clear(out.to)
+	out.gain = 0
+	gpus := out.from.gpus()
 	s.clear(job)
-	try := make(row, len(has))
 	for n := max(e.fewest, gpus+1); n <= e.most; n++ {
-		if !s.place(job, n, try) {
+		if !s.place(job, n, s.try) {
 			break
 		}
-		if gain := (before - e.misfit(try)) / float64(n-gpus); gain > out.gain {
+		if gain := (before - e.misfit(s.try)) / float64(n-gpus); gain > out.gain {
 			out.gain = gain
-			copy(out.to, try)
+			copy(out.to, s.try)
 		}
 	}
 	if gpus > 0 {
-		s.set(job, has)
+		s.set(job, out.from)
 	}
-	return out
 }
 
 // unused are the GPUs that are left when those jobs that keep their row keep their GPUs.
