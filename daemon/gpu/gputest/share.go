@@ -60,11 +60,11 @@ func testShared(t *testing.T, b *bench) {
 	b.want("adopt more than there is", m.Adopt(gpu.Range{Address: there.End(), Bytes: there.Bytes}, file, 1<<50), abi.InvalidValue)
 	_, _, err = m.Share(gpu.Range{Address: there.End(), Bytes: gpu.ChunkBytes})
 	b.want("share nothing", err, abi.NotMapped)
-	testSharedLife(t, b, here, there)
+	testSharedLife(b, here, there)
 }
 
 // testSharedLife: memory lives as long as anybody has it. there is here, adopted.
-func testSharedLife(t *testing.T, b *bench, here, there gpu.Range) {
+func testSharedLife(b *bench, here, there gpu.Range) {
 	m, _ := b.context.Memory().(gpu.Sharer)
 	first := gpu.Range{Address: b.load(noise(2, gpu.ChunkBytes)), Bytes: gpu.ChunkBytes}
 	second := gpu.Range{Address: first.Address + 64*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
