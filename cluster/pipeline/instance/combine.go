@@ -25,6 +25,11 @@ type Problem struct {
 	Pipelines    int // at least so many
 	Microbatches int
 	AllReduce    func(pipelines int) int64
+
+	// The bound for a limit is asked for with many numbers of pipelines, one after the other.
+	bound      hull
+	boundLimit int64
+	reduces    []int64 // AllReduce by number of pipelines, as far as it has been asked for
 }
 
 // How much is looked at, in states and corners of bounds: until there is a combination at all for each number of pipelines, and then in
@@ -52,8 +57,19 @@ func (p *Problem) caps(limit int64) []int {
 
 // could reports whether so many pipelines might do the batch within a time. No is certain, yes is not.
 func (p *Problem) could(pipelines int, limit int64) bool {
-	all, ok := hullOf(p.Smallest, p.caps(limit)).most(pipelines, p.Nodes)
+	if p.bound.sizes == nil || p.boundLimit != limit {
+		p.bound, p.boundLimit = hullOf(p.Smallest, p.caps(limit)), limit
+	}
+	all, ok := p.bound.most(pipelines, p.Nodes)
 	return ok && all >= p.Microbatches
+}
+
+// allReduce is AllReduce, which may take a search, once for each number.
+func (p *Problem) allReduce(pipelines int) int64 {
+	for len(p.reduces) <= pipelines {
+		p.reduces = append(p.reduces, p.AllReduce(len(p.reduces)))
+	}
+	return p.reduces[pipelines]
 }
 
 // Solve finds the combination of least iteration time; nil where the nodes make none, or none that the batch can be split over.
@@ -69,7 +85,7 @@ func (p *Problem) Solve() *Combination {
 	best.AtLeast = best.Time
 	effort := mostEffort
 	for _, pipelines := range order {
-		if best.Counts == nil || p.could(pipelines, best.Time-1-p.AllReduce(pipelines)) {
+		if best.Counts == nil || p.could(pipelines, best.Time-1-p.allReduce(pipelines)) {
 			var surely int64
 			effort, surely = p.improve(best, pipelines, effort)
 			best.AtLeast = min(best.AtLeast, surely)
@@ -89,7 +105,7 @@ func (p *Problem) promising(fewest, most int) (order []int) {
 	}
 	limit := bisect(0, p.enough(), func(limit int64) bool {
 		for pipelines := fewest; pipelines <= most; pipelines++ {
-			if p.could(pipelines, limit-p.AllReduce(pipelines)) {
+			if p.could(pipelines, limit-p.allReduce(pipelines)) {
 				return true
 			}
 		}
@@ -97,7 +113,7 @@ func (p *Problem) promising(fewest, most int) (order []int) {
 	})
 	var others []int
 	for pipelines := most; pipelines >= fewest; pipelines-- {
-		if p.could(pipelines, limit-p.AllReduce(pipelines)) {
+		if p.could(pipelines, limit-p.allReduce(pipelines)) {
 			order = append(order, pipelines)
 		} else {
 			others = append(others, pipelines)
@@ -114,7 +130,7 @@ func (p *Problem) enough() (limit int64) {
 	fewest, most := p.counts()
 	var reduce int64
 	for pipelines := fewest; pipelines <= most; pipelines++ {
-		reduce = max(reduce, p.AllReduce(pipelines))
+		reduce = max(reduce, p.allReduce(pipelines))
 	}
 	return limit + reduce
 }
@@ -134,7 +150,7 @@ func bisect(low, high int64, holds func(int64) bool) int64 {
 // improve looks for a faster combination of so many pipelines, one time that might do after the other, with so much effort. It answers
 // what effort is left, and a time that no combination of so many pipelines is faster than.
 func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, surely int64) {
-	reduce, enough := p.AllReduce(pipelines), p.enough()
+	reduce, enough := p.allReduce(pipelines), p.enough()
 	limit := bisect(0, enough, func(limit int64) bool { return p.could(pipelines, limit) })
 	for ; limit <= enough && limit+reduce < best.Time; limit = p.next(limit) {
 		w := p.walk(limit, effort-len(p.Lines)*len(p.Lines))
@@ -165,7 +181,7 @@ type walk struct {
 	*Problem
 	limit   int64
 	caps    []int
-	hulls   []hull // of the templates from one on
+	hulls   []hull // of the templates from one on, as far as they have been asked for
 	counts  []int
 	split   []int
 	slowest int64
@@ -173,11 +189,15 @@ type walk struct {
 }
 
 func (p *Problem) walk(limit int64, effort int) *walk {
-	w := &walk{Problem: p, limit: limit, caps: p.caps(limit), counts: make([]int, len(p.Lines)), effort: effort}
-	for i := range w.caps {
-		w.hulls = append(w.hulls, hullOf(p.Smallest+i, w.caps[i:]))
+	return &walk{Problem: p, limit: limit, caps: p.caps(limit), counts: make([]int, len(p.Lines)), effort: effort, hulls: make([]hull, len(p.Lines))}
+}
+
+// most bounds what pipelines of template i and those behind it can do.
+func (w *walk) most(i, pipelines, nodes int) (all int, ok bool) {
+	if w.hulls[i].sizes == nil {
+		w.hulls[i] = hullOf(w.Smallest+i, w.caps[i:])
 	}
-	return w
+	return w.hulls[i].most(pipelines, nodes)
 }
 
 // down decides how many pipelines there are of template i and of those behind it, for what is left of pipelines and nodes.
@@ -188,7 +208,7 @@ func (w *walk) down(i, pipelines, nodes, done int) bool {
 	if w.effort--; w.effort < 0 || i == len(w.Lines) {
 		return false
 	}
-	most, ok := w.hulls[i].most(pipelines, nodes)
+	most, ok := w.most(i, pipelines, nodes)
 	if !ok || done+most < w.Microbatches {
 		return false
 	}

@@ -8,7 +8,8 @@ type hull struct {
 }
 
 // hullOf takes capacities of consecutive sizes; those below 1 are sizes that cannot be used.
-func hullOf(smallest int, caps []int) (h hull) {
+func hullOf(smallest int, caps []int) hull {
+	h := hull{make([]int, 0, len(caps)), make([]int, 0, len(caps))}
 	for i, c := range caps {
 		if c < 1 {
 			continue
