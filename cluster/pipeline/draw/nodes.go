@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
@@ -38,18 +39,18 @@ func Change(to io.Writer, before *pipeline.Plan, change recover.Change, r *recov
 	c := &canvas{}
 	y := c.plan(margin, "Before", before, func(node cluster.NodeID) (string, string) {
 		if slices.Contains(change.Dead, node) || slices.Contains(change.Leaving, node) {
-			return orange, "goes"
+			return orange, ": goes"
 		}
-		return grey, "stays"
+		return grey, ": stays"
 	})
 	y = c.plan(y+20, "After", r.Plan, func(node cluster.NodeID) (string, string) {
 		switch {
 		case slices.Contains(change.Joined, node):
-			return green, fmt.Sprintf("joins, gets %d bytes", sent[node])
+			return green, fmt.Sprintf(": joins, gets %d bytes", sent[node])
 		case sent[node] > 0:
-			return sky, fmt.Sprintf("gets %d bytes", sent[node])
+			return sky, fmt.Sprintf(": gets %d bytes", sent[node])
 		}
-		return grey, "has all it needs"
+		return grey, ": has all it needs"
 	})
 	x := float64(margin)
 	for _, each := range []struct{ fill, words string }{{orange, "goes"}, {green, "joins"}, {sky, "gets layers"}, {grey, "as it was"}} {
@@ -64,12 +65,12 @@ func Change(to io.Writer, before *pipeline.Plan, change recover.Change, r *recov
 func (c *canvas) plan(y float64, title string, plan *pipeline.Plan, look func(cluster.NodeID) (fill, title string)) float64 {
 	c.text(margin, y+12, "start", ink, fmt.Sprintf("%s: %d pipelines, an iteration takes %s ms", title, len(plan.Pipelines), pipeline.Milliseconds(plan.IterationTime())))
 	y += 24
-	row := func(label string, nodes []cluster.NodeID, layers func(i int) string) {
+	row := func(label string, nodes []cluster.NodeID, holds func(i int) string) {
 		c.text(margin+150, y+pipeHeight/2+2, "end", ink, label)
 		for i, node := range nodes {
 			fill, said := look(node)
 			x := float64(margin + 160 + i*nodeWidth)
-			c.box(box{x: x, y: y, width: nodeWidth - 3, height: pipeHeight - 4, fill: fill, title: fmt.Sprintf("node %d%s: %s", node, layers(i), said)})
+			c.box(box{x: x, y: y, width: nodeWidth - 3, height: pipeHeight - 4, fill: fill, title: fmt.Sprintf("node %d%s%s", node, holds(i), said)})
 			c.text(x+nodeWidth/2-2, y+pipeHeight/2+2, "middle", ink, fmt.Sprint(node))
 		}
 		y += pipeHeight
@@ -86,14 +87,17 @@ func (c *canvas) plan(y float64, title string, plan *pipeline.Plan, look func(cl
 
 // layers names runs of layers as people count them: both ends are meant.
 func layers(runs [][2]int) string {
-	words := "layers "
-	for i, run := range runs {
-		if i > 0 {
-			words += ", "
+	var words []string
+	count := 0
+	for _, run := range runs {
+		word := fmt.Sprint(run[0])
+		if count += run[1] - run[0]; run[1] > run[0]+1 {
+			word += fmt.Sprintf("–%d", run[1]-1)
 		}
-		if words += fmt.Sprint(run[0]); run[1] > run[0]+1 {
-			words += fmt.Sprintf("–%d", run[1]-1)
-		}
+		words = append(words, word)
 	}
-	return words
+	if count == 1 {
+		return "layer " + words[0]
+	}
+	return "layers " + strings.Join(words, ", ")
 }
