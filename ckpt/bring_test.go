@@ -220,7 +220,7 @@ func TestBringFailpoints(t *testing.T) {
 	dir := savedOnce(t)
 	for kind, change := range kinds {
 		for _, step := range ckpt.BringSteps() {
-			for how, action := range map[string]string{"error": "error", "cancel": "sleep:1h"} {
+			for how, action := range map[string]string{"error": "error", "cancel": "until:/never"} {
 				t.Run(kind+"/"+step+"/"+how, func(t *testing.T) {
 					c := newComeback(t, dir, fault{})
 					change(c)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FailpointsVariable is the environment variable that makes steps fail, for tests: "cut=kill,commit=error,freeze=sleep:2s".
+// FailpointsVariable is the environment variable that makes steps fail, for tests: "cut=kill,commit=error,freeze=until:/tmp/go".
 const FailpointsVariable = "PHOS_FAILPOINTS"
 
 // ErrFailpoint is why a step failed that was told to.
@@ -37,12 +37,12 @@ func BringSteps() []string {
 
 // action is done once a step is reached.
 type action struct {
-	kind  string // "kill", "error" or "sleep"
-	sleep time.Duration
+	kind string // "kill", "error" or "until"
+	file string // which "until" waits for
 }
 
 // ParseFailpoints reads a list of NAME=ACTION with commas between. The actions are kill (of this process, as by kill -9),
-// error, and sleep:DURATION.
+// error, and until:FILE, which waits for a file with that name.
 func ParseFailpoints(text string) (Failpoints, error) {
 	points := Failpoints{actions: make(map[string]action)}
 	for entry := range strings.SplitSeq(text, ",") {
@@ -50,16 +50,15 @@ func ParseFailpoints(text string) (Failpoints, error) {
 			continue
 		}
 		name, what, _ := strings.Cut(entry, "=")
-		kind, duration, timed := strings.Cut(what, ":")
-		act := action{kind: kind}
+		kind, file, named := strings.Cut(what, ":")
+		act := action{kind: kind, file: file}
 		var err error
 		switch {
 		case !slices.Contains(SaveSteps(), name) && !slices.Contains(BringSteps(), name):
 			err = errors.New("no step is called so")
-		case kind == "sleep" && timed:
-			act.sleep, err = time.ParseDuration(duration)
-		case kind != "kill" && kind != "error", timed:
-			err = errors.New("the actions are kill, error and sleep:DURATION")
+		case kind == "until" && file != "":
+		case kind != "kill" && kind != "error", named:
+			err = errors.New("the actions are kill, error and until:FILE")
 		}
 		if err != nil {
 			return Failpoints{}, fmt.Errorf("failpoint %q: %w", entry, err)
@@ -82,13 +81,22 @@ func (f Failpoints) Hit(ctx context.Context, name string) error {
 			return err
 		}
 		select {}
-	case "sleep":
+	case "until":
+		return appears(ctx, act.file)
+	}
+	return fmt.Errorf("%w %s", ErrFailpoint, name)
+}
+
+// appears waits for a file, as long as somebody wants to.
+func appears(ctx context.Context, path string) error {
+	for {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 		select {
-		case <-time.After(act.sleep):
-			return nil
+		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	return fmt.Errorf("%w %s", ErrFailpoint, name)
 }

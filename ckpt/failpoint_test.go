@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,14 +14,14 @@ import (
 )
 
 func TestParseFailpoints(t *testing.T) {
-	for _, text := range []string{"", "cut=kill", " cut=kill , commit=error,", "freeze=sleep:2s"} {
+	for _, text := range []string{"", "cut=kill", " cut=kill , commit=error,", "freeze=until:/tmp/go"} {
 		if _, err := ckpt.ParseFailpoints(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	for text, want := range map[string]string{
 		"cut": "the actions are", "cut=": "the actions are", "cut=stop": "the actions are", "cut=kill:1s": "the actions are",
-		"cut=sleep": "the actions are", "cut=sleep:": "duration", "cut=sleep:long": "duration", "cat=kill": "no step is called so",
+		"cut=until": "the actions are", "cut=until:": "the actions are", "cat=kill": "no step is called so",
 	} {
 		if _, err := ckpt.ParseFailpoints(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q in it", text, err, want)
@@ -29,7 +30,11 @@ func TestParseFailpoints(t *testing.T) {
 }
 
 func TestHit(t *testing.T) {
-	points, err := ckpt.ParseFailpoints("cut=error,freeze=sleep:1ms,write=sleep:1h")
+	there := filepath.Join(t.TempDir(), "there")
+	points, err := ckpt.ParseFailpoints("cut=error,freeze=until:" + there + ",write=until:" + there + "-never")
+	if err == nil {
+		err = os.WriteFile(there, nil, 0o600)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +47,7 @@ func TestHit(t *testing.T) {
 	errWhy := errors.New("why")
 	cancel(errWhy)
 	if err := points.Hit(ctx, "write"); !errors.Is(err, errWhy) {
-		t.Errorf("a sleep that is cut short: %v", err)
+		t.Errorf("a wait that is cut short: %v", err)
 	}
 }
 

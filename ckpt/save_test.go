@@ -218,9 +218,9 @@ func TestSaveFailpoints(t *testing.T) {
 	}
 }
 
-// failAt arranges that a step fails, or that it sleeps until the caller gives up.
+// failAt arranges that a step fails, or waits until the caller gives up.
 func (p *play) failAt(step, how string) error {
-	action := map[string]string{"error": "error", "cancel": "sleep:1h"}[how]
+	action := map[string]string{"error": "error", "cancel": "until:/never"}[how]
 	points, err := ckpt.ParseFailpoints(step + "=" + action)
 	if err != nil {
 		p.t.Fatal(err)

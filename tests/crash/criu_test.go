@@ -8,11 +8,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // soon is the pid of a process whose command line has a text in it, as soon as there is one; 0 when a command ends before.
 func soon(t testing.TB, text string, ended <-chan struct{}) int {
-	for {
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		processes, _ := caged(t)
 		for pid, what := range processes {
 			if pid != os.Getpid() && strings.Contains(what, text) {
@@ -23,6 +25,9 @@ func soon(t testing.TB, text string, ended <-chan struct{}) int {
 		case <-ended:
 			return 0
 		default:
+		}
+		if time.Since(begun) > 3*lab.Patience {
+			t.Fatalf("never: a process with %q", text)
 		}
 	}
 }
@@ -42,7 +47,7 @@ func (r *room) struck(text string, delay time.Duration, command *exec.Cmd) (outp
 	}
 	select {
 	case <-ended:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(3 * lab.Patience):
 		r.t.Fatalf("pos_cli does not end\n%s", r.log())
 	}
 	return string(said), err

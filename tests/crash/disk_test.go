@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/phos-gpu/phos/ckpt"
 )
 
 // disk is a tmpfs that has the job's image.
@@ -132,7 +130,7 @@ func TestDirectoryFails(t *testing.T) {
 					r := r.in(t)
 					d := r.onDisk("")
 					r.job.PreDump()
-					r.daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=sleep:300ms")
+					goOn := r.heldUp(step)
 					from := r.logged()
 					done := make(chan error, 1)
 					go func() {
@@ -141,8 +139,9 @@ func TestDirectoryFails(t *testing.T) {
 					}()
 					r.reaches(from, step)
 					test.fail(r, d)
+					goOn()
 					// What was open before can still be written, but not be committed.
-					if err := <-done; err == nil {
+					if err := r.await(done); err == nil {
 						t.Error("the checkpoint succeeds")
 					}
 					r.runsOn()

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
 )
@@ -17,7 +16,8 @@ import (
 // When it has ended, phosd must have taken everything back.
 func (r *room) interrupted(step string, command *exec.Cmd) string {
 	r.t.Helper()
-	r.daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=sleep:10s")
+	goOn := r.heldUp(step)
+	defer goOn() // for what comes next
 	from := r.logged()
 	var said bytes.Buffer
 	command.Stdout, command.Stderr = &said, &said
@@ -31,13 +31,8 @@ func (r *room) interrupted(step string, command *exec.Cmd) string {
 	if err := command.Process.Signal(how); err != nil {
 		r.t.Fatal(err)
 	}
-	select {
-	case err := <-ended:
-		if err == nil {
-			r.t.Errorf("it succeeds: %s", said.String())
-		}
-	case <-time.After(2 * time.Minute):
-		r.t.Fatalf("pos_cli does not end\n%s", r.log())
+	if err := r.await(ended); err == nil {
+		r.t.Errorf("it succeeds: %s", said.String())
 	}
 	return said.String()
 }

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/tests/lab"
 )
@@ -69,14 +71,17 @@ func (r *room) log() string {
 // eventually waits until nothing is wrong any more.
 func (r *room) eventually(wrong func() string) {
 	r.t.Helper()
-	var last string
-	for range 500 {
-		if last = wrong(); last == "" {
+	late := false
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		last := wrong()
+		if last == "" {
 			return
 		}
-		pause()
+		if late { // and one more look, for a machine that stood still
+			r.t.Fatalf("%s\n%s", last, r.log())
+		}
+		late = time.Since(begun) > lab.Patience
 	}
-	r.t.Fatalf("%s\n%s", last, r.log())
 }
 
 // revive brings the program back, which has nobody beside it then.
@@ -90,6 +95,23 @@ func (r *room) revive() {
 func (r *room) alone() {
 	r.t.Helper()
 	r.tidy(1, *r.keepers)
+}
+
+// heldUp starts a phosd that waits at a step of a checkpoint or a restore until it is told to go on, or nobody wants to wait.
+func (r *room) heldUp(step string) (goOn func()) {
+	r.t.Helper()
+	dir, err := os.MkdirTemp(filepath.Dir(r.daemon.Log), "on") // for as long as this phosd is there
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	file := filepath.Join(dir, "on")
+	r.daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=until:" + file)
+	return func() {
+		r.t.Helper()
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 // logged is where the log ends now.

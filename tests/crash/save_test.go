@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
 )
-
-func pause() { time.Sleep(20 * time.Millisecond) }
 
 // save runs a checkpoint that may fail.
 func (r *room) save(stop bool) (string, error) {

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/phos-gpu/phos/tests/lab"
 	"github.com/phos-gpu/phos/tests/lab/faulty"
 )
 
@@ -36,7 +38,7 @@ func TestDiskHangs(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", what, nth), func(t *testing.T) {
 				r := r.in(t)
 				before := r.behind(disk).snapshot()
-				command, ended := r.hangs(disk, what, nth, "--pre-dump", "--deadline", "2s", "--pid", fmt.Sprint(r.job.PID))
+				command, ended := r.hangs(disk, what, nth, "--pre-dump", "--pid", fmt.Sprint(r.job.PID))
 				defer disk.LetGo()
 				r.runsOn()
 				r.walksAway(disk, command, ended)
@@ -90,30 +92,41 @@ func waitsInKernel(pid int) bool {
 	return false
 }
 
-// hangs begins something with a disk that stops to answer. phosd does not.
+// hangs begins something with a disk that stops to answer. phosd does not. What the machine is too slow for has more time the next time.
 func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int, arguments ...string) (command *exec.Cmd, ended <-chan error) {
 	r.t.Helper()
-	disk.Hang(what, nth)
-	command = r.daemon.Command(append(arguments, "--dir", r.job.Image)...)
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
-	if err := command.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	end := make(chan error, 1)
-	go func() {
-		err := command.Wait()
-		r.t.Log(strings.TrimSpace(said.String()))
-		end <- err
-	}()
-	r.eventually(func() string {
-		if disk.Hung() == 0 {
-			return "nothing waits for the disk"
+	for deadline := 2 * time.Second; ; deadline *= 5 {
+		flags := []string{"--dir", r.job.Image}
+		if arguments[0] != "--restore" {
+			flags = append(flags, "--deadline", deadline.String())
 		}
-		return ""
-	})
-	r.daemon.Status()
-	return command, end
+		disk.Hang(what, nth)
+		command = r.daemon.Command(slices.Concat(arguments, flags)...)
+		var said bytes.Buffer
+		command.Stdout, command.Stderr = &said, &said
+		if err := command.Start(); err != nil {
+			r.t.Fatal(err)
+		}
+		end := make(chan error, 1)
+		go func() {
+			err := command.Wait()
+			r.t.Log(strings.TrimSpace(said.String()))
+			end <- err
+		}()
+		r.eventually(func() string {
+			if disk.Hung() == 0 && len(end) == 0 {
+				return "nothing waits for the disk"
+			}
+			return ""
+		})
+		r.daemon.Status()
+		if disk.Hung() > 0 {
+			return command, end
+		}
+		if text := said.String(); deadline > lab.Patience || !strings.Contains(text, "--deadline gives it more time") {
+			r.t.Fatalf("it ends before the disk hangs: %s", text)
+		}
+	}
 }
 
 // TestRestoreWhileDiskHangs: an image cannot be read for a while, from any moment of a restore on. Who waits can leave; no process is
@@ -152,7 +165,7 @@ func TestStopWhileDiskHangs(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	r.job.PreDump()
 	before := r.behind(disk).snapshot()
-	_, ended := r.hangs(disk, faulty.Sync, 1, "--pre-dump", "--deadline", "2s", "--pid", fmt.Sprint(r.job.PID))
+	_, ended := r.hangs(disk, faulty.Sync, 1, "--pre-dump", "--pid", fmt.Sprint(r.job.PID))
 	defer disk.LetGo()
 	r.runsOn()
 	if err := syscall.Kill(r.daemon.PID(), syscall.SIGTERM); err != nil {
@@ -191,7 +204,7 @@ func TestDumpWhileDiskHangs(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d", moment.what, moment.nth), func(t *testing.T) {
 			r := r.in(t)
 			before := r.behind(disk).snapshot()
-			command, ended := r.hangs(disk, moment.what, moment.nth, "--dump", "--deadline", "2s", "--pid", fmt.Sprint(r.job.PID))
+			command, ended := r.hangs(disk, moment.what, moment.nth, "--dump", "--pid", fmt.Sprint(r.job.PID))
 			defer disk.LetGo()
 			r.walksAway(disk, command, ended)
 			r.runsOn()

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
 )
@@ -63,10 +62,10 @@ func chosen(steps []string, which int) (some []string) {
 // noDaemon is the exit status of pos_cli that finds no phosd.
 const noDaemon = 3
 
-// held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how the command ends.
+// held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how the command ends when it goes on.
 func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) {
 	r.t.Helper()
-	r.daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=sleep:300ms")
+	goOn := r.heldUp(step)
 	from := r.logged()
 	done := make(chan error, 1)
 	var output []byte
@@ -80,16 +79,13 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		r.t.Fatal(err)
 	}
-	select {
-	case err := <-done:
-		if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == noDaemon {
-			r.t.Errorf("it takes somebody else's end for phosd's: %s", output)
-		}
-		return string(output), err
-	case <-time.After(2 * time.Minute):
-		r.t.Fatalf("pos_cli does not end\n%s", r.log())
-		return "", nil
+	r.eventually(func() string { return describe(pid) })
+	goOn()
+	err := r.await(done)
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == noDaemon {
+		r.t.Errorf("it takes somebody else's end for phosd's: %s", output)
 	}
+	return string(output), err
 }
 
 // TestSaveVictims kills, at each step of a checkpoint, everybody who has a part in it but phosd.
