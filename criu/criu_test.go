@@ -59,7 +59,7 @@ func role(err error) {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // program finds CRIU, or skips the test.
 func program(t testing.TB) string {

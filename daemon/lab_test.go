@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen; no speed is measured by it.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // lab is one phosd and its runtime directory.
 type lab struct {

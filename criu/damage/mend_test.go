@@ -40,11 +40,20 @@ func standing(t *testing.T) int {
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		if stat, err := procfs.ReadStat(pid); err != nil || stat.State == 'T' {
-			return pid
+	becomes(t, pid, "stopped", func(stat *procfs.Stat) bool { return stat.State == 'T' })
+	return pid
+}
+
+// becomes waits until a process is in some state, or gone.
+func becomes(t *testing.T, pid int, what string, so func(*procfs.Stat) bool) {
+	t.Helper()
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		if stat, err := procfs.ReadStat(pid); err != nil || so(stat) {
+			return
 		}
-		time.Sleep(time.Millisecond)
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("pid %d is never %s", pid, what)
+		}
 	}
 }
 
@@ -92,12 +101,7 @@ func TestMendEnded(t *testing.T) {
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		if stat, err := procfs.ReadStat(pid); err != nil || stat.Zombie() {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	becomes(t, pid, "a zombie", (*procfs.Stat).Zombie)
 	if err := before.Mend(); !errors.Is(err, ErrEnded) {
 		t.Errorf("it is %v", err)
 	}

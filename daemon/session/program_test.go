@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -122,17 +123,25 @@ func (p *program) Punch(offset, bytes uint64) error {
 // freesReach waits until so many frees have reached the arena's file: they come when the work that may use the memory is done.
 func (p *program) freesReach(want int) {
 	p.t.Helper()
-	got, left := 0, uint64(1)
-	for range 2000 {
+	p.eventually(fmt.Sprintf("%d frees reach the arena's file, and nothing is left", want), func() bool {
 		p.mu.Lock()
-		got = p.punched
+		got := p.punched
 		p.mu.Unlock()
-		if left = p.session.Progress().PinnedBytes; got == want && left == 0 {
-			return
+		return got == want && p.session.Progress().PinnedBytes == 0
+	})
+}
+
+// mostWait is how long a test waits for what must happen; no speed is measured by it.
+const mostWait = 2 * time.Minute
+
+// eventually waits for what another goroutine does.
+func (p *program) eventually(what string, holds func() bool) {
+	p.t.Helper()
+	for begun := time.Now(); !holds(); time.Sleep(100 * time.Microsecond) {
+		if time.Since(begun) > mostWait {
+			p.t.Fatalf("never: %s", what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	p.t.Fatalf("%d frees reached the arena's file, want %d; %d bytes are left", got, want, left)
 }
 
 func (p *program) Reply(_ uint32, sequence uint64, code abi.Result, data []byte) {
@@ -238,7 +247,7 @@ func (p *program) await(reply chan answer, out wire.Message) error {
 			return got.code
 		}
 		return nil
-	case <-time.After(20 * time.Second):
+	case <-time.After(mostWait):
 		p.t.Fatal("no reply")
 		return nil
 	}

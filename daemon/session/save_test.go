@@ -22,7 +22,7 @@ import (
 
 func (p *program) quiet() {
 	p.t.Helper()
-	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), 20*time.Second)
+	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), mostWait)
 	defer cancel()
 	if err := p.session.Quiet(ctx); err != nil {
 		p.t.Fatal(err)

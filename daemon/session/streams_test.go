@@ -3,7 +3,6 @@ package session
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/phos-gpu/phos/daemon/session/graph"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -48,9 +47,7 @@ func TestLegacyStreamOrder(t *testing.T) {
 			p.ok(abi.CallLaunch, launchOf(note, first, 1), nil)
 			p.ok(abi.CallLaunch, launchOf(note, second, 2), nil)
 			if !c.ordered { // then the second must get through while the first is held
-				for len(order.got()) == 0 {
-					time.Sleep(100 * time.Microsecond)
-				}
+				p.eventually("the second runs", func() bool { return len(order.got()) > 0 })
 			}
 			open()
 			syncContext(p)
@@ -237,9 +234,7 @@ func TestProgressOfAStuckProgram(t *testing.T) {
 	p.stuck = make(chan struct{})
 	done := make(chan error)
 	go func() { done <- p.copyIn(device, 0, 100) }()
-	for !p.session.Progress().Busy {
-		time.Sleep(time.Millisecond)
-	}
+	p.eventually("the session is busy", func() bool { return p.session.Progress().Busy })
 	close(p.stuck)
 	if err := <-done; err != nil {
 		t.Error(err)

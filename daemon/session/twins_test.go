@@ -82,7 +82,7 @@ func (p *program) make(c sent) got {
 		select {
 		case a := <-reply:
 			out.code, out.data = a.code, a.data
-		case <-time.After(20 * time.Second):
+		case <-time.After(mostWait):
 			p.t.Fatalf("no reply to %v", c.number)
 		}
 	}
@@ -103,17 +103,11 @@ func (p *program) make(c sent) got {
 func (p *program) settle() {
 	p.t.Helper()
 	s := p.session
-	for until := time.Now().Add(20 * time.Second); ; {
+	p.eventually("the session is at rest", func() bool {
 		s.mu.Lock()
-		err := s.busy()
-		s.mu.Unlock()
-		if err == nil {
-			return
-		}
-		if time.Now().After(until) {
-			p.t.Fatal(err)
-		}
-	}
+		defer s.mu.Unlock()
+		return s.busy() == nil
+	})
 }
 
 // alike compares everything that twins can see of their sessions.
