@@ -68,12 +68,7 @@ func TestAfterwards(t *testing.T) {
 			library := savedWithLibrary(t, job)
 			test.happens(t, job, library)
 			job.Restore()
-			if got := job.Finish(); got != status {
-				t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
-			}
-			if differences := job.Result().Differs(want); differences != "" {
-				t.Fatal(differences)
-			}
+			job.EndsAs(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()

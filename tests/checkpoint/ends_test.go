@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,12 +135,7 @@ func TestPipeline(t *testing.T) {
 	job.Kill()
 	for n := generations; n > 0; n-- {
 		job.Restore("--generation", strconv.Itoa(n))
-		if status := job.Finish(); status != 5 {
-			t.Errorf("generation %d ends with status %d, want 5: %s", n, status, job.Said())
-		}
-		if differences := job.Result().Differs(want); differences != "" {
-			t.Errorf("generation %d: %s", n, differences)
-		}
+		job.EndsAs(t, fmt.Sprint("generation ", n), want, 5)
 	}
 	daemon.Empty()
 }

@@ -71,12 +71,7 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 			t.Log(job.Cli("image", "list", job.Image), job.Cli("image", "verify", job.Image), job.Cli("image", "check", job.Image))
 			for _, n := range []string{"2", "1"} {
 				job.Restore("--generation", n)
-				if got := job.Finish(); got != status {
-					t.Fatalf("generation %s ends with status %d, want %d: %s", n, got, status, job.Said())
-				}
-				if differences := job.Result().Differs(want); differences != "" {
-					t.Fatalf("generation %s: %s", n, differences)
-				}
+				job.EndsAs(t, "generation "+n, want, status)
 			}
 			if test.name == "a copy that cannot be written" {
 				return
@@ -112,12 +107,7 @@ func TestCleanedWhileLoading(t *testing.T) {
 	if err != nil && !strings.Contains(said, "in use by") {
 		t.Error(said, err)
 	}
-	if got := job.Finish(); got != status {
-		t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
-	}
-	if differences := job.Result().Differs(want); differences != "" {
-		t.Fatal(differences)
-	}
+	job.EndsAs(t, "restored", want, status)
 	if err != nil {
 		job.Cli("--clean", "--dir", job.Image)
 	}

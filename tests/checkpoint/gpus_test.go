@@ -54,12 +54,7 @@ func TestOtherGPUs(t *testing.T) {
 	daemon.Empty()
 	job.Move(other)
 	job.Restore()
-	if got := job.Finish(); got != status {
-		t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
-	}
-	if differences := job.Result().Differs(want); differences != "" {
-		t.Error(differences)
-	}
+	job.EndsAs(t, "restored", want, status)
 	other.Empty()
 }
 

@@ -52,12 +52,7 @@ func TestHardMoments(t *testing.T) {
 			enough(t, job)
 			job.Kill()
 			job.Restore()
-			if got := job.Finish(); got != status {
-				t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
-			}
-			if differences := job.Result().Differs(want); differences != "" {
-				t.Fatal(differences)
-			}
+			job.EndsAs(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()
@@ -143,12 +138,7 @@ func TestTogether(t *testing.T) {
 		job.Restore()
 	}
 	for _, job := range jobs {
-		if got := job.Finish(); got != status {
-			t.Errorf("it ends with status %d, want %d: %s", got, status, job.Said())
-		}
-		if differences := job.Result().Differs(want); differences != "" {
-			t.Error(differences)
-		}
+		job.EndsAs(t, "restored", want, status)
 	}
 	daemon.Empty()
 }

@@ -36,12 +36,7 @@ func TestNewPIDs(t *testing.T) {
 				if n <= generations {
 					job.Restore("--new-pids", "--generation", fmt.Sprint(n))
 				}
-				if got := job.Finish(); got != status {
-					t.Fatalf("generation %d ends with status %d, want %d: %s", n, got, status, job.Said())
-				}
-				if differences := job.Result().Differs(want); differences != "" {
-					t.Fatalf("generation %d: %s", n, differences)
-				}
+				job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
 			}
 		})
 	}

@@ -71,12 +71,7 @@ func TestPartial(t *testing.T) {
 	job.Kill()
 	for _, n := range []int{3, 5} {
 		job.Restore("--generation", fmt.Sprint(n))
-		if got := job.Finish(); got != status {
-			t.Fatalf("generation %d ends with status %d, want %d: %s", n, got, status, job.Said())
-		}
-		if differences := job.Result().Differs(want); differences != "" {
-			t.Fatalf("generation %d: %s", n, differences)
-		}
+		job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
 	}
 	daemon.Empty()
 }

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/phos-gpu/phos/daemon/process"
 )
 
 // Job is a program that is saved and brought back. It runs in a directory of its own, which has all that it writes, its
@@ -38,7 +40,7 @@ type Job struct {
 	// Prepare may change the program before it starts, Beside the pos_cli that restores it and stays with it.
 	Prepare, Beside func(*exec.Cmd)
 	// tree are all processes that were ever seen to descend from the program, and still were there when last looked at.
-	tree     map[int]bool
+	tree     map[int]process.Identity
 	restored bool
 	// life is what the program's parent, or pos_cli with it, tells; nil after a detached restore.
 	life *life
@@ -60,7 +62,7 @@ func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	root := t.TempDir()
 	j := &Job{
 		Dir: filepath.Join(root, "run"), Image: filepath.Join(root, "image"), t: t, daemon: d,
-		program: append([]string{path}, arguments...), tree: map[int]bool{},
+		program: append([]string{path}, arguments...), tree: map[int]process.Identity{},
 	}
 	if err := os.Mkdir(j.Dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -207,7 +209,10 @@ func (j *Job) Dump(flags ...string) string {
 func (j *Job) Kill() {
 	j.t.Helper()
 	j.look()
-	for pid := range j.tree {
+	for pid, id := range j.tree {
+		if id.Check() != nil {
+			continue // the pid may be somebody else's by now
+		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			j.t.Fatal(err)
 		}
@@ -226,10 +231,11 @@ func (j *Job) Signal(signal syscall.Signal) {
 // look notes the program's descendants.
 func (j *Job) look() {
 	for todo := []int{j.PID}; len(todo) > 0; todo = todo[1:] {
-		if free(todo[0]) {
+		id, err := process.Of(todo[0])
+		if err != nil {
 			continue
 		}
-		j.tree[todo[0]] = true
+		j.tree[todo[0]] = id
 		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", todo[0]))
 		for _, list := range lists {
 			text, _ := os.ReadFile(list)
@@ -250,7 +256,7 @@ func (j *Job) Gone() {
 		j.life = nil
 	}
 	j.daemon.Eventually(fmt.Sprintf("the pids %v are free", slices.Sorted(maps.Keys(j.tree))), func() bool {
-		maps.DeleteFunc(j.tree, func(pid int, _ bool) bool { return free(pid) })
+		maps.DeleteFunc(j.tree, func(_ int, id process.Identity) bool { return id.Check() != nil })
 		return len(j.tree) == 0 && free(j.PID)
 	})
 }
@@ -340,14 +346,28 @@ func (j *Job) Finish() int {
 	return status
 }
 
+// EndsAs finishes the program and holds its end, and all that it leaves, against those of a run that nobody disturbed. What tells which
+// of several ends it is.
+func (j *Job) EndsAs(t testing.TB, what string, want Result, status int) {
+	t.Helper()
+	if got := j.Finish(); got != status {
+		t.Fatalf("%s: it ends with status %d, want %d: %s", what, got, status, j.Said())
+	}
+	if differences := j.Result().Differs(want); differences != "" {
+		t.Fatalf("%s: %s", what, differences)
+	}
+}
+
 // end leaves no process behind, whatever the test has come to.
 func (j *Job) end() {
 	if j.PID == 0 || !j.t.Failed() {
 		return
 	}
 	j.look()
-	for pid := range j.tree {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	for pid, id := range j.tree {
+		if id.Check() == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 

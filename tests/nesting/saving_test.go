@@ -80,7 +80,7 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 	job.Kill()
 	o.none()
 	job.Restore()
-	endsAs(t, job, status, want)
+	job.EndsAs(t, "restored", want, status)
 	daemon.Empty()
 }
 
@@ -112,21 +112,10 @@ func TestFailedGPU(t *testing.T) {
 			o.none()
 			daemon.Empty()
 			job.Restore()
-			endsAs(t, job, status, want)
+			job.EndsAs(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()
-}
-
-// endsAs holds the end of a job against that of one that was left alone.
-func endsAs(t *testing.T, job *lab.Job, status int, want lab.Result) {
-	t.Helper()
-	if got := job.Finish(); got != status {
-		t.Errorf("it ends with status %d, want %d: %s", got, status, job.Said())
-	}
-	if differences := job.Result().Differs(want); differences != "" {
-		t.Error(differences)
-	}
 }
 
 // called lists what the driver was asked since it was told to fail in nothing, of those calls that get memory of one kind or

@@ -154,11 +154,6 @@ func TestVariablesComeBack(t *testing.T) {
 		job.Restore()
 	}
 	job.LetGo()
-	if got := job.Finish(); got != status {
-		t.Fatalf("it ends with status %d, want %d: %s", got, status, job.Said())
-	}
-	if differences := job.Result().Differs(want); differences != "" {
-		t.Fatal(differences)
-	}
+	job.EndsAs(t, "restored", want, status)
 	daemon.Empty()
 }
