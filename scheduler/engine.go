@@ -65,37 +65,42 @@ const turn = time.Minute
 // It is not safe for concurrent use.
 type Engine struct {
 	policies Policies
-	grouper  Grouper
-	fill     bool // the walk does not end at the first job that does not fit
-	preempts bool
+	grouper  Grouper // the order, if it is one; or nil
+	fill     bool    // the walk does not end at the first job that does not fit
+	preempts bool    // waiting jobs may take the GPUs of running ones
 
+	// The cluster.
 	now      time.Duration
-	round    time.Duration // when the next round begins
-	nodes    []cluster.Node
+	round    time.Duration  // when the next round begins; below 0 before the first
+	nodes    []cluster.Node // all that there ever were, by number
 	free     *Free
 	ready    [][]time.Duration // per node and GPU, when the last checkpoint of it is complete; nil where none was ever taken
-	capacity Amount
-	demand   int
+	capacity Amount // of the nodes that take jobs
+	demand   int    // GPUs that the admitted jobs ask for
 
-	jobs     map[cluster.JobID]*Job
-	accounts map[string]*account
-	lanes    map[string]*lane
-	asking   []*lane // lanes whose first job may be let in now
-	groups   []*group
-	named    map[string]*group
-	roots    map[string][]*group
+	// Who is in it.
+	jobs     map[cluster.JobID]*Job // all that have not ended
+	accounts map[string]*account    // by user
+	lanes    map[string]*lane       // of held jobs, by name
+	asking   []*lane                // lanes whose first job may be let in now
+	groups   []*group               // of admitted jobs, by rank
+	named    map[string]*group      // the same by name
+	roots    map[string][]*group    // and by the first part of their names
 	running  roster
-	waiting  int
-	ripe     alarms
-	until    alarms
-	shapes   map[want]*shape
-	likes    []*likes
-	walks    uint64
-	offers   int
-	victims  []*Job // the last ones that were chosen
-	blocked  []*Job // the first of each shape that found no place in the last walk
-	settled  bool   // since then nothing has happened but that time passed
+	waiting  int             // how many wait, in all groups
+	ripe     alarms          // when running jobs may be stopped
+	until    alarms          // when ranks must be asked for again
+	shapes   map[want]*shape // all that jobs ever wanted
+	likes    []*likes        // the same, whatever the jobs compute
 
+	// What the walks know.
+	walks   uint64 // how many there have been
+	offers  int    // how often candidates for a stop, or allocations, were looked through
+	victims []*Job // the last ones that were chosen
+	blocked []*Job // the first of each shape that found no place in the last walk
+	settled bool   // since then nothing has happened but that time passed
+
+	// What the step at now comes to.
 	plan Plan
 	errs []error
 }
