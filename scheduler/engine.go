@@ -75,8 +75,8 @@ type Engine struct {
 	nodes    []cluster.Node // all that there ever were, by number
 	free     *Free
 	ready    [][]time.Duration // per node and GPU, when the last checkpoint of it is complete; nil where none was ever taken
-	capacity Amount // of the nodes that take jobs
-	demand   int    // GPUs that the admitted jobs ask for
+	capacity Amount            // of the nodes that take jobs
+	demand   int               // GPUs that the admitted jobs ask for
 
 	// Who is in it.
 	jobs     map[cluster.JobID]*Job // all that have not ended
