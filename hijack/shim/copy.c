@@ -13,11 +13,15 @@
 
 enum memory_type { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3, TYPE_UNIFIED = 4 };
 
+bool phos_for_worker(uint64_t address)
+{
+	return phos_in_window(address) || phos_in_arena(address) || phos_range_shown(address) ||
+	       phos_range_placed(address);
+}
+
 static uint32_t is_program(uint64_t address)
 {
-	bool worker = phos_in_window(address) || phos_in_arena(address) ||
-		      phos_range_shown(address) || phos_range_placed(address);
-	return worker ? 0 : 1;
+	return phos_for_worker(address) ? 0 : 1;
 }
 
 /* Host memory that the worker can address. */

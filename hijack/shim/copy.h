@@ -21,6 +21,10 @@ struct phos_copy {
 	uint64_t width, height, depth;
 };
 
+/* Whether the worker can use an address: device memory, the arena, registered memory that kernels
+ * reach, and variables outside of all windows. */
+bool phos_for_worker(uint64_t address);
+
 /* Takes the driver's description apart. */
 CUresult phos_copy_of_3d(const CUDA_MEMCPY3D *description, struct phos_copy *copy);
 

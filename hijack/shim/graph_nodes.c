@@ -2,8 +2,6 @@
  * again. */
 #include "callbacks.h"
 #include "copy.h"
-#include "ranges.h"
-#include "session.h"
 
 /* The ends and the size of a copy, as the wire calls take them. */
 #define COPY_WORDS(c)                                                                 \
@@ -56,9 +54,7 @@ static CUresult check_fill(const CUDA_MEMSET_NODE_PARAMS *p)
 {
 	if (p == NULL || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
 		return CUDA_ERROR_INVALID_VALUE;
-	return phos_in_window(p->dst) || phos_in_arena(p->dst) || phos_range_shown(p->dst)
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+	return phos_for_worker(p->dst) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,

@@ -1,8 +1,8 @@
 /* Waits for words of memory and writes of them, in stream order and in graphs. */
 #include <stdlib.h>
 
+#include "copy.h"
 #include "objects.h"
-#include "ranges.h"
 #include "session.h"
 #include "zz_calls.h"
 
@@ -47,10 +47,7 @@ static CUresult check(const CUstreamBatchMemOpParams *p)
 	}
 	if (p->value.address % bytes != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	uint64_t address = p->value.address;
-	bool known = phos_in_window(address) || phos_in_arena(address) ||
-		     phos_range_shown(address) || phos_range_placed(address);
-	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return phos_for_worker(p->value.address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult pack(const CUstreamBatchMemOpParams *all, unsigned int count, struct packed *out)

@@ -1,0 +1,212 @@
+/* What one thread of the program has, and what it knows of the order of its work. Threads share
+ * the primary contexts and nothing else, so that each can tell alone what its memory must hold. */
+#pragma once
+#define _GNU_SOURCE
+#include "../driver/driver.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CONTEXTS = 4, STREAMS = 16, EVENTS = 12, BUFFERS = 24, CODES = 4, GRAPHS = 4 };
+enum { FLAGS = 2048, GATES = 4, NODES = 10, PRIMARIES = 2 };
+
+/* How far each stream had come: the number of the last work that is known to be done before. */
+typedef struct {
+	uint64_t at[STREAMS];
+} moment;
+
+enum kind { DEVICE, MAPPED, POOLED, VARIABLE, PINNED, MANAGED, SHARED, PRIVATE, KINDS };
+
+/* Memory, what it must hold once all work is done, and the work that touches it. */
+struct buffer {
+	bool used;
+	enum kind kind;
+	int context;
+	size_t bytes;
+	CUdeviceptr at[2]; /* where it lies; what is mapped can be seen twice */
+	int ats;
+	unsigned char *host; /* what the processor sees it by */
+	unsigned char *want;
+	moment written, read;
+	int held; /* by graphs */
+	CUmemGenericAllocationHandle handle;
+	int code; /* that has the variable */
+	int file; /* that the processor sees */
+};
+
+struct stream {
+	bool used, dead, blocking, legacy;
+	int context;
+	CUstream native;
+	uint64_t position; /* of the last work */
+	moment known;	   /* what its next work comes after */
+	moment worked;	   /* what its last work came after */
+	CUevent tomb;	   /* recorded before it was destroyed */
+};
+
+struct event {
+	CUevent native;
+	int context;
+	bool recorded, timed;
+	moment known;
+};
+
+/* A module, whose kernels have a number of their own in them. */
+struct code {
+	CUmodule module;
+	int context;
+	unsigned number;
+	CUfunction kernels[8];
+	moment run;
+	int held;
+	int variable; /* its buffer */
+};
+
+static _Thread_local struct world {
+	unsigned thread;
+	uint64_t state; /* of the choices */
+	unsigned action;
+	CUcontext contexts[CONTEXTS];
+	int current;
+	struct stream streams[STREAMS];
+	struct event events[EVENTS];
+	struct buffer buffers[BUFFERS];
+	struct code codes[CODES];
+	moment host; /* what has certainly been done */
+	uint64_t *flags;
+	int flag; /* those before are in use */
+	volatile uint64_t *gates[GATES];
+	int gated;
+	size_t bytes;
+	uint64_t sum; /* of what was found */
+} w;
+
+static int device_count;
+static bool tracing;
+static uint64_t seed;
+
+static void __attribute__((format(printf, 1, 2))) trace(const char *format, ...)
+{
+	if (!tracing)
+		return;
+	char line[300];
+	int n = snprintf(line, sizeof line, "%u.%u ", w.thread, w.action);
+	va_list list;
+	va_start(list, format);
+	vsnprintf(line + n, sizeof line - (size_t)n, format, list);
+	va_end(list);
+	fprintf(stderr, "%s\n", line);
+}
+
+static uint64_t scramble(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+static unsigned pick(unsigned below)
+{
+	w.state = scramble(w.state);
+	return (unsigned)((w.state >> 32) * below >> 32);
+}
+
+static bool chance(unsigned of)
+{
+	return pick(of) == 0;
+}
+
+static void noise(void *to, size_t bytes)
+{
+	uint64_t x = pick(1 << 30);
+	for (size_t i = 0; i < bytes; i += 8) {
+		uint64_t word = x = x * 6364136223846793005 + 1442695040888963407;
+		memcpy((char *)to + i, &word, bytes - i < 8 ? bytes - i : 8);
+	}
+}
+
+static void enter(int context)
+{
+	if (w.current != context || chance(50))
+		CU(cuCtxSetCurrent(w.contexts[context]));
+	w.current = context;
+}
+
+/* Slots 2i and 2i+1 are the default streams of context i. */
+static bool is_default(int stream)
+{
+	return stream < 2 * CONTEXTS;
+}
+
+static void merge(moment *into, const moment *from)
+{
+	for (int t = 0; t < STREAMS; t++)
+		if (into->at[t] < from->at[t])
+			into->at[t] = from->at[t];
+}
+
+static bool within(const moment *what, const moment *known)
+{
+	for (int t = 0; t < STREAMS; t++)
+		if (what->at[t] > known->at[t] && what->at[t] > w.host.at[t])
+			return false;
+	return true;
+}
+
+/* What the driver puts in order by itself: the legacy stream with all blocking ones. */
+static void implicit(int s)
+{
+	struct stream *self = &w.streams[s];
+	for (int t = 0; t < STREAMS; t++) {
+		struct stream *other = &w.streams[t];
+		if (t == s || !other->used || other->dead || other->context != self->context)
+			continue;
+		if (self->legacy && other->blocking)
+			merge(&self->known, &other->worked);
+		if (self->blocking && other->legacy)
+			merge(&self->known, &other->worked);
+	}
+}
+
+/* Notes that a stream was given work. */
+static void worked(int s)
+{
+	struct stream *self = &w.streams[s];
+	self->known.at[s] = ++self->position;
+	self->worked = self->known;
+}
+
+/* Lets go on what waits for the processor; comes before all that may wait for a stream. */
+static void blocking(void)
+{
+	while (w.gated > 0) {
+		__atomic_store_n(w.gates[--w.gated], 1, __ATOMIC_SEQ_CST);
+		trace("gate %d is opened", w.gated);
+	}
+}
+
+static const char *const kind_names[KINDS] = {"device", "mapped",  "pooled", "variable",
+					      "pinned", "managed", "shared", "private"};
+
+/* Compares what was found in a buffer from an offset on with what must be there. */
+static void same(const struct buffer *b, size_t from, const void *got, size_t bytes)
+{
+	const unsigned char *g = got, *want = b->want + from;
+	if (memcmp(g, want, bytes) == 0)
+		return;
+	size_t i = 0, last = bytes;
+	while (g[i] == want[i])
+		i++;
+	while (g[last - 1] == want[last - 1])
+		last--;
+	fprintf(stderr,
+		"seed %lu, thread %u, action %u: %s buffer %td of %zu bytes in context %d, compared from %zu to %zu: "
+		"bytes %zu to %zu are wrong, the first is %02x and not %02x\n",
+		seed, w.thread, w.action, kind_names[b->kind], b - w.buffers, b->bytes, b->context,
+		from, from + bytes, from + i, from + last, g[i], want[i]);
+	_exit(1);
+}
