@@ -31,12 +31,10 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
 }
 
 /* What both kinds of variable have in common. */
-static CUresult hand_out(CUresult result, CUdeviceptr found, size_t found_bytes,
+static CUresult hand_out(CUlibrary library, CUdeviceptr found, size_t found_bytes,
 			 CUdeviceptr *address, size_t *bytes)
 {
-	if (result != CUDA_SUCCESS)
-		return result;
-	phos_note_variable(found, found_bytes);
+	phos_note_variable(library, found, found_bytes);
 	if (address != NULL)
 		*address = found;
 	if (bytes != NULL)
@@ -50,7 +48,8 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary libra
 	CUdeviceptr found = 0;
 	size_t found_bytes = 0;
 	CUresult result = phos_call_cuLibraryGetGlobal(&found, &found_bytes, library, name);
-	return hand_out(result, found, found_bytes, address, bytes);
+	return result == CUDA_SUCCESS ? hand_out(library, found, found_bytes, address, bytes)
+				      : result;
 }
 
 CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library,
@@ -59,7 +58,8 @@ CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary libr
 	CUdeviceptr found = 0;
 	size_t found_bytes = 0;
 	CUresult result = phos_call_cuLibraryGetManaged(&found, &found_bytes, library, name);
-	return hand_out(result, found, found_bytes, address, bytes);
+	return result == CUDA_SUCCESS ? hand_out(library, found, found_bytes, address, bytes)
+				      : result;
 }
 
 CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibrary library)

@@ -131,13 +131,14 @@ CUresult phos_load_file(const char *path, const struct phos_jit *jit, bool libra
 	return result;
 }
 
-void phos_note_variable(uint64_t address, uint64_t bytes)
+void phos_note_variable(uint64_t module, uint64_t address, uint64_t bytes)
 {
 	struct phos_context *context = phos_context_find(phos_self.current);
 	struct phos_range range = {
 		.base = address,
 		.bytes = bytes,
 		.context = phos_self.current,
+		.module = module,
 		.kind = phos_in_arena(address) ? PHOS_RANGE_MANAGED : PHOS_RANGE_GLOBAL,
 		.device = context == NULL ? 0 : context->device,
 		.placed = !phos_in_arena(address) && !phos_in_window(address),
@@ -183,7 +184,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule modu
 	CUresult result = phos_call_cuModuleGetGlobal_v2(&found, &found_bytes, module, name);
 	if (result != CUDA_SUCCESS)
 		return result;
-	phos_note_variable(found, found_bytes);
+	phos_note_variable(module, found, found_bytes);
 	if (address != NULL)
 		*address = found;
 	if (bytes != NULL)

@@ -36,6 +36,6 @@ CUresult phos_load_file(const char *path, const struct phos_jit *jit, bool libra
 CUresult phos_read_file(const char *path, char **content, size_t *bytes);
 
 /* Notes a variable that the session has placed, for questions about pointers. */
-void phos_note_variable(uint64_t address, uint64_t bytes);
+void phos_note_variable(uint64_t module, uint64_t address, uint64_t bytes);
 
 #endif

@@ -126,6 +126,23 @@ static void evict(uint64_t base, uint64_t bytes)
 		free(take_out(at_or_below(base + (bytes - 1))->range.base, ~0u));
 }
 
+static bool same_variable(const struct phos_range *a, const struct phos_range *b)
+{
+	return a->base == b->base && a->bytes == b->bytes &&
+	       (a->module == b->module || a->context == b->context);
+}
+
+/* The same for a variable, where others were whose modules have been unloaded. */
+static void evict_variables(const struct phos_range *range)
+{
+	while (overlaps(range->base, range->bytes)) {
+		struct node *last = at_or_below(range->base + (range->bytes - 1));
+		if (last->range.kind != PHOS_RANGE_GLOBAL || same_variable(&last->range, range))
+			return;
+		free(take_out(last->range.base, PHOS_RANGE_GLOBAL));
+	}
+}
+
 bool phos_range_add(const struct phos_range *range)
 {
 	struct node *fresh = malloc(sizeof *fresh);
@@ -135,6 +152,8 @@ bool phos_range_add(const struct phos_range *range)
 	pthread_rwlock_wrlock(&lock);
 	if ((range->kind & (PHOS_RANGE_REGISTERED | PHOS_RANGE_GLOBAL)) == 0)
 		evict(range->base, range->bytes);
+	if (range->kind == PHOS_RANGE_GLOBAL)
+		evict_variables(range);
 	bool room = !overlaps(range->base, range->bytes);
 	if (room) {
 		fresh->range.id = ++last_id;
@@ -201,6 +220,8 @@ static struct node *without_context(struct node *tree, uint64_t context)
 	    (tree->range.kind & (PHOS_RANGE_DEVICE | PHOS_RANGE_GLOBAL)) == 0)
 		return tree;
 	struct node *rest = join(tree->left, tree->right);
+	if (tree->range.placed)
+		atomic_fetch_sub(&placed, 1);
 	free(tree);
 	return rest;
 }

@@ -21,6 +21,7 @@ struct phos_range {
 			     phos_range_add */
 	uint64_t context; /* handle it was allocated in */
 	uint64_t pool;    /* handle of the memory pool, 0: none */
+	uint64_t module;  /* handle of the module or library that a variable was found in */
 	uint32_t kind;    /* one phos_range_kind */
 	uint32_t flags; /* of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged; the handle types
 			   of what is mapped */
@@ -32,8 +33,8 @@ struct phos_range {
 	bool placed;      /* a variable that lies where a GPU's driver wants it */
 };
 
-/* Adds a range. Memory of the session replaces what is known there; variables and the program's own
- * pages do not. False: it overlaps another one, or there is no memory. */
+/* Adds a range. Memory of the session replaces what is known there, a variable those of other
+ * modules; the program's own pages replace nothing. False: it overlaps another one, or there is no memory. */
 bool phos_range_add(const struct phos_range *range);
 
 /* Finds the range that holds an address. */

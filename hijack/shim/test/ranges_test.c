@@ -92,6 +92,40 @@ static void test_eviction(void)
 	EXPECT(phos_range_remove(memory.base, PHOS_RANGE_DEVICE));
 }
 
+/* A module that is loaded where another one was has its variables there, and they stay when the
+ * other one's context ends. */
+static void test_variables(void)
+{
+	struct phos_range found, first = {.base = 8192,
+					  .bytes = 64,
+					  .kind = PHOS_RANGE_GLOBAL,
+					  .context = 7,
+					  .module = 1,
+					  .placed = true};
+	struct phos_range second = first;
+	second.base += 32;
+	second.context = 8;
+	second.module = 2;
+	EXPECT(phos_range_add(&first));
+	EXPECT(!phos_range_add(&first));
+	EXPECT(phos_range_add(&second));
+	first.base = second.base;
+	first.module = 3;
+	EXPECT(phos_range_add(&first));
+	phos_range_drop_context(8);
+	EXPECT(phos_range_placed(8192 + 32));
+	first.context = 9; /* asked for again in another context */
+	EXPECT(!phos_range_add(&first));
+	EXPECT(phos_range_find(8192 + 32, &found) && found.context == 7);
+	struct phos_range memory = {.base = 16384, .bytes = 512, .kind = PHOS_RANGE_DEVICE};
+	EXPECT(phos_range_add(&memory));
+	first.base = 16384 + 64;
+	EXPECT(!phos_range_add(&first));
+	EXPECT(phos_range_remove(memory.base, PHOS_RANGE_DEVICE));
+	phos_range_drop_context(7);
+	EXPECT(!phos_range_placed(8192 + 32));
+}
+
 static void test_ends(void)
 {
 	struct phos_range found,
@@ -115,6 +149,7 @@ int main(void)
 			EXPECT(phos_range_remove(model[i].base, PHOS_RANGE_REGISTERED));
 	test_contexts();
 	test_eviction();
+	test_variables();
 	test_ends();
 	return expect_result("ranges_test");
 }

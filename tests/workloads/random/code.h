@@ -17,8 +17,7 @@ static const char ptx_head[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 			       ".visible .global .align 16 .u32 table[64] = {1, 2, 3, 4, 5};\n"
 			       ".visible .const .align 4 .u32 number = ";
 
-static const char ptx_kernels[] =
-	";\n"
+static const char ptx_kernels[] = ";\n"
 	/* x[i] = x[i] * number + a */
 	KERNEL("scale", " ld.global.u32 %r6, [%d1]; ld.const.u32 %r7, [number];\n"
 			" mad.lo.u32 %r6, %r6, %r7, %r5; st.global.u32 [%d1], %r6;\n")

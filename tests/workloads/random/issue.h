@@ -11,8 +11,9 @@ static void CUDA_CB host_function(void *data)
 		return;
 	}
 	if (memcmp(x->at, x->want, x->words * 4ul) != 0) {
-		fprintf(stderr, "seed %lu, thread %u, action %u: a host function sees other words\n",
-			seed, x->thread, x->action);
+		fprintf(stderr,
+			"seed %lu, thread %u, action %u: a host function sees other words\n", seed,
+			x->thread, x->action);
 		_exit(1);
 	}
 }
@@ -196,8 +197,8 @@ static const char *const verbs[VERBS] = {"fill", "copy",     "launch",
 
 static void describe(const struct work *x, const char *where, int s)
 {
-	trace("%s %d: %s%s, buffer %td (%s) +%zu from %td (%s) +%zu, %zu x %zu x %zu, %lu", where, s,
-	      verbs[x->verb], x->verb == LAUNCH ? kernel_names[x->kernel] : "",
+	trace("%s %d: %s%s, buffer %td (%s) +%zu from %td (%s) +%zu, %zu x %zu x %zu, %lu", where,
+	      s, verbs[x->verb], x->verb == LAUNCH ? kernel_names[x->kernel] : "",
 	      x->to.b - w.buffers, kind_names[x->to.b->kind], x->to.offset,
 	      x->from.b ? x->from.b - w.buffers : -1,
 	      x->from.b ? kind_names[x->from.b->kind] : "nothing", x->from.offset, x->width,

@@ -126,7 +126,8 @@ static void make_buffer(void)
 		b->context = context = 0;
 	blocking();
 	enter(context);
-	trace("buffer %d: %zu bytes, %s, in context %d", slot, b->bytes, kind_names[b->kind], context);
+	trace("buffer %d: %zu bytes, %s, in context %d", slot, b->bytes, kind_names[b->kind],
+	      context);
 	if (b->kind == DEVICE)
 		CU(cuMemAlloc(&b->at[0], b->bytes));
 	else if (b->kind == MAPPED)

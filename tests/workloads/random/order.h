@@ -120,11 +120,10 @@ static void wait_flag(int s, uint64_t *flag)
 {
 	CUstream native = w.streams[s].native;
 	enter(w.streams[s].context);
-	CUstreamBatchMemOpParams op = {
-		.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64,
-			      .address = device_view(flag),
-			      .value64 = 1,
-			      .flags = CU_STREAM_WAIT_VALUE_EQ}};
+	CUstreamBatchMemOpParams op = {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64,
+						     .address = device_view(flag),
+						     .value64 = 1,
+						     .flags = CU_STREAM_WAIT_VALUE_EQ}};
 	if (chance(3))
 		CU(cuStreamBatchMemOp(native, 1, &op, 0));
 	else if (chance(2))
@@ -171,19 +170,15 @@ static void order(int s, int t)
 		merge(&w.streams[s].known, &before->known);
 		return;
 	}
-	switch (pick(8)) {
-	case 0:
+	unsigned choice = pick(8);
+	if (choice == 0) {
 		sync_stream(t);
-		break;
-	case 1:
-	case 2:
+	} else if (choice < 3 && !wordless) {
 		order_by_flag(s, t);
-		break;
-	default: {
+	} else {
 		struct event *e = some_event(before->context);
 		record(e, t);
 		await(s, e);
-	}
 	}
 }
 
@@ -316,7 +311,7 @@ static void end_stream(int s)
 /* Everything that comes to a stream from now on waits for the processor. */
 static void gate(int s)
 {
-	if (w.gated == GATES || is_default(s))
+	if (w.gated == GATES || is_default(s) || wordless)
 		return;
 	trace("gate %d is in stream %d", w.gated, s);
 	uint64_t *flag = fresh_flag();

@@ -86,7 +86,8 @@ static struct part linear_part(struct buffer *b, size_t bytes, unsigned align)
 /* Up to so many bytes, a multiple of a size: often few. */
 static size_t some_bytes(size_t most, unsigned align)
 {
-	size_t mask = ((size_t)2 << pick(23)) - 1, n = chance(4) ? most : 1 + (pick(1u << 31) & mask);
+	size_t mask = ((size_t)2 << pick(23)) - 1,
+	       n = chance(4) ? most : 1 + (pick(1u << 31) & mask);
 	n = n > most ? most : n;
 	return n < align ? align : n / align * align;
 }
@@ -136,7 +137,8 @@ static bool host_word(const struct buffer *b, int context)
 	return by_host(b);
 }
 
-/* What can be copied in a stream of a context: memory of all contexts, but of its own to or from it. */
+/* What can be copied in a stream of a context: memory of all contexts, but of its own to or from
+ * it. */
 static bool copied(const struct buffer *b, int context)
 {
 	(void)context;
@@ -187,8 +189,7 @@ static bool choose_launch(struct work *x, int context)
 	x->kernel = (enum kernel)pick(KERNELS);
 	x->to.b = some_buffer(by_kernel, context);
 	x->from.b = needs_source(x->kernel) ? some_buffer(by_kernel, context) : NULL;
-	if (!x->code || !x->to.b || (needs_source(x->kernel) && !x->from.b) ||
-	    x->to.b == x->from.b)
+	if (!x->code || !x->to.b || (needs_source(x->kernel) && !x->from.b) || x->to.b == x->from.b)
 		return false;
 	size_t most = x->to.b->bytes;
 	if (x->from.b && x->from.b->bytes < most)
@@ -246,7 +247,7 @@ static bool choose_host(struct work *x)
 /* Some work that a stream of a context can do. */
 static bool choose(struct work *x, int context, unsigned verbs)
 {
-	static const enum verb often[] = {FILL,	  FILL,	  COPY, COPY,	  COPY,	     COPY,
+	static const enum verb often[] = {FILL,   FILL,   COPY, COPY,     COPY,      COPY,
 					  LAUNCH, LAUNCH, WORD, HOST_ADD, HOST_CHECK};
 	*x = (struct work){.rows = 1, .slices = 1};
 	do

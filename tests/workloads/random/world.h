@@ -42,9 +42,9 @@ struct stream {
 	int context;
 	CUstream native;
 	uint64_t position; /* of the last work */
-	moment known;	   /* what its next work comes after */
-	moment worked;	   /* what its last work came after */
-	CUevent tomb;	   /* recorded before it was destroyed */
+	moment known;      /* what its next work comes after */
+	moment worked;     /* what its last work came after */
+	CUevent tomb;      /* recorded before it was destroyed */
 };
 
 struct event {
@@ -85,7 +85,7 @@ static _Thread_local struct world {
 } w;
 
 static int device_count;
-static bool tracing;
+static bool tracing, wordless;
 static uint64_t seed;
 
 static void __attribute__((format(printf, 1, 2))) trace(const char *format, ...)
@@ -204,7 +204,8 @@ static void same(const struct buffer *b, size_t from, const void *got, size_t by
 	while (g[last - 1] == want[last - 1])
 		last--;
 	fprintf(stderr,
-		"seed %lu, thread %u, action %u: %s buffer %td of %zu bytes in context %d, compared from %zu to %zu: "
+		"seed %lu, thread %u, action %u: %s buffer %td of %zu bytes in context %d, "
+		"compared from %zu to %zu: "
 		"bytes %zu to %zu are wrong, the first is %02x and not %02x\n",
 		seed, w.thread, w.action, kind_names[b->kind], b - w.buffers, b->bytes, b->context,
 		from, from + bytes, from + i, from + last, g[i], want[i]);
