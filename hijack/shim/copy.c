@@ -68,6 +68,19 @@ static CUresult copy_here(const struct phos_copy *c, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
+/* The program's pages are read before the call returns, as the driver reads those that it does not
+ * know. Registered ones it reads when the stream comes to the copy: earlier work, a host function,
+ * may be what fills them. */
+static CUresult await_source(const struct phos_copy *c, CUstream stream)
+{
+	struct phos_range range;
+	CUstreamCaptureStatus capture = 0;
+	if (!c->from.program || !phos_range_find(c->from.address, &range))
+		return CUDA_SUCCESS;
+	CUresult result = cuStreamIsCapturing(stream, &capture);
+	return result != CUDA_SUCCESS || capture != 0 ? result : cuStreamSynchronize(stream);
+}
+
 CUresult phos_copy_run(const struct phos_copy *c, CUstream stream, bool async)
 {
 	if (c->width == 0 || c->height == 0 || c->depth == 0)
@@ -75,6 +88,9 @@ CUresult phos_copy_run(const struct phos_copy *c, CUstream stream, bool async)
 	if (c->to.program && c->from.program)
 		return copy_here(c, stream);
 	if (c->to.program || c->from.program) {
+		CUresult result = await_source(c, stream);
+		if (result != CUDA_SUCCESS)
+			return result;
 		/* While a stream is captured, the session must see where the bytes come from, not
 		 * what they are. */
 		bool small = !c->to.program && c->height == 1 && c->depth == 1 &&
