@@ -34,7 +34,8 @@ struct phos_range {
 };
 
 /* Adds a range. Memory of the session replaces what is known there, a variable those of other
- * modules; the program's own pages replace nothing. False: it overlaps another one, or there is no memory. */
+ * modules; the program's own pages replace nothing. False: it overlaps another one, or there is no
+ * memory. */
 bool phos_range_add(const struct phos_range *range);
 
 /* Finds the range that holds an address. */
