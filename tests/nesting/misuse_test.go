@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // misuse is a backend, and a second context on its other GPU.
@@ -210,6 +212,7 @@ func (m *misuse) code() {
 	const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	m.is("no code", load(gpu.Image{}), abi.InvalidImage)
 	m.is("managed variables", load(gpu.Image{PTX: []string{head + ".visible .global .attribute(.managed) .u32 both;\n"}}), abi.NotSupported)
+	m.is("another GPU's machine code", load(gpu.Image{Cubin: machineCode(90)}), abi.NoBinaryForGPU)
 	module, err := m.context.LoadModule(gpu.Image{PTX: []string{head + ".visible .entry idle() { ret; }\n"}}, gpu.LoadOptions{HeapBytes: 8 << 20})
 	m.must(err)
 	first, err := module.Function("idle")
@@ -227,6 +230,14 @@ func (m *misuse) code() {
 	m.is("unloaded twice", module.Close(), abi.InvalidHandle)
 }
 
+// machineCode is the header of a file of it, and no more.
+func machineCode(sm byte) []byte {
+	code := make([]byte, 64)
+	copy(code, "\x7fELF\x02\x01\x01\x33\x07")
+	code[16], code[18], code[20], code[48], code[52] = 2, 190, 1, sm, 64
+	return code
+}
+
 func (m *misuse) graphs() {
 	graph := &gpu.Graph{Nodes: []gpu.Node{{Work: m.fill(0, 1)}}}
 	executable, err := m.context.Instantiate(graph)
@@ -240,4 +251,32 @@ func (m *misuse) graphs() {
 	m.must(executable.Close())
 	m.is("destroyed twice", executable.Close(), abi.InvalidHandle)
 	m.must(foreign.Close())
+}
+
+// TestSilentDriver: where the driver does not say why it loads no code, the backend says what it knows; and what needs code of ours
+// fails, and nothing else.
+func TestSilentDriver(t *testing.T) {
+	socket := os.Getenv(innerSocket)
+	if socket == "" {
+		t.Setenv(otherLibrary, inFront(t, "silent.c"))
+		alone(t, lab.Start(t).Socket, "^TestSilentDriver$")
+		return
+	}
+	b := openBehind(t, socket)
+	for says, image := range map[string]gpu.Image{
+		"the code is for sm_90 does not run on GPU 0":                           {Cubin: machineCode(90)},
+		"the code is for sm_90 (it holds PTX of 12.0) does not run on GPU 0":    {Cubin: machineCode(90), Holds: "PTX of 12.0"},
+		"the code has no PTX (it holds nothing of use) does not run on GPU 0, ": {Whole: machineCode(80), Holds: "nothing of use"},
+	} {
+		_, err := b.context.LoadModule(image, gpu.LoadOptions{})
+		if !errors.Is(err, abi.NoBinaryForGPU) || !strings.Contains(err.Error(), says) {
+			t.Errorf("it says %v, want %q", err, says)
+		}
+	}
+	if _, err := b.context.Memory().(gpu.Digester).Digests(gpu.DigestKey{1}, []gpu.Range{b.memory}); !errors.Is(err, abi.NoBinaryForGPU) {
+		t.Errorf("digests without their code: %v", err)
+	}
+	s := b.stream()
+	b.submit(s, b.fill(0, 3))
+	b.must(s.Synchronize())
 }
