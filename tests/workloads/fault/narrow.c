@@ -1,5 +1,5 @@
-/* A driver that is the one it is linked with, except that it has few addresses: no more than 256 GiB
- * are reserved at once. */
+/* A driver that is the one it is linked with, except that it has few addresses: no more than
+ * 256 GiB are reserved at once. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
