@@ -26,6 +26,9 @@ func TestPoisoned(t *testing.T) {
 	b.must(s.Synchronize())
 	before, err := resumable.Moment(event)
 	b.must(err)
+	graph := &gpu.Graph{Nodes: []gpu.Node{{Work: b.fill(0, 3)}}}
+	executable, err := b.context.Instantiate(graph)
+	b.must(err)
 
 	held, _ := b.held()
 	waits := make(chan error, 1)
@@ -35,9 +38,12 @@ func TestPoisoned(t *testing.T) {
 	resumable.Poison(&gpu.Error{Op: "launch add", Code: abi.ECCUncorrectable})
 	_, write := b.context.Memory().WriteAt([]byte{1}, int64(b.memory.Address))
 	_, streams := b.context.NewStream(gpu.StreamOptions{})
+	_, events := b.context.NewEvent(gpu.EventOptions{})
+	_, graphs := b.context.Instantiate(graph)
 	for what, err := range map[string]error{
 		"fault": b.context.Fault(), "wait": <-waits, "stream": streams, "submit": s.Submit(b.fill(0, 4)),
-		"write": write, "query": s.Query(), "context": b.context.Synchronize(),
+		"write": write, "query": s.Query(), "context": b.context.Synchronize(), "event": events, "graph": graphs,
+		"launch": executable.Launch(s), "wait for event": event.Synchronize(),
 	} {
 		if !errors.Is(err, had) {
 			t.Errorf("%s: it says %v, want %v", what, err, had)
