@@ -53,10 +53,10 @@ func (s *settings) ofWalks() []heeded {
 		return nil
 	}
 	queues := func(name string) bool { return !isElastic(name) }
+	ends := func(name string) bool { return queues(name) && !s.fills(name) }
 	return []heeded{
 		{slices.Contains(victims.Names(), s.Victims), "victims", s.stopsJobs, "orders that stop jobs for others, as las and srtf"},
-		{s.Backfill != "" && s.Backfill != "none", "backfill", func(name string) bool { return queues(name) && !s.fills(name) },
-			"walks that end at the first job that does not fit, as fifo's or --walk strict: others go on with whoever fits"},
+		{s.Backfill != "" && s.Backfill != "none", "backfill", ends, "walks that end at the first job that does not fit, as fifo's or --walk strict: others go on with whoever fits"},
 		{s.Walk != "", "walk", queues, "orders with a queue; optimus, pollux and gavel give all GPUs out anew"},
 		{s.age != 0, "age", queues, "orders with a queue; optimus, pollux and gavel give all GPUs out anew"},
 	}
