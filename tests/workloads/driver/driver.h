@@ -64,8 +64,8 @@ static inline CUdevice use_gpu(void)
 	return device;
 }
 
-/* How far what a device has free may be from what a program reckons. A real driver has tables there, and keeps some of what
- * it once took for them; the software GPU has none. */
+/* How far what a device has free may be from what a program reckons. A real driver has tables
+ * there, and keeps some of what it once took for them; the software GPU has none. */
 static inline size_t slack(CUdevice device)
 {
 	char name[256] = "";
