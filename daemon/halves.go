@@ -21,12 +21,17 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// devicesOf finds the sessions of all processes of trees.
+// devicesOf finds the sessions of all processes of trees. A process whose worker has died has none, and could be saved as if it had never
+// had any: a checkpoint of it would look whole and be worth nothing.
 func (d *Daemon) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
 	var devices []ckpt.Device
 	for _, tree := range trees {
 		for _, p := range tree.Processes {
-			for _, s := range d.table.of(p.Identity) {
+			sessions := d.table.of(p.Identity)
+			if len(sessions) == 0 && p.Served {
+				return nil, fmt.Errorf("pid %d has lost its worker, and all that it had on a GPU: its next call of the driver tells it so; restore it from an earlier generation", p.PID)
+			}
+			for _, s := range sessions {
 				devices = append(devices, d.deviceOf(s))
 			}
 		}

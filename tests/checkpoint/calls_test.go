@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/lab"
@@ -46,6 +47,37 @@ func TestOrphanedMemory(t *testing.T) {
 	}
 	if status := job.Finish(); status != 0 {
 		t.Errorf("it ends with status %d: %s", status, job.Said())
+	}
+	daemon.Empty()
+}
+
+// TestLostWorker: a program that rests does not know that its worker has ended. A checkpoint of it, which would have no GPU half, is refused
+// and not taken for one of a program without a GPU.
+func TestLostWorker(t *testing.T) {
+	_, err := lab.CRIU()
+	lab.Need(t, "criu", err)
+	daemon := lab.Start(t)
+	job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("driver", "attributes.c")))
+	job.Held = true
+	job.Start().Reaches(1)
+	job.PreDump()
+	if err := syscall.Kill(int(daemon.Status().GetPrograms()[0].GetWorkerPid()), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	daemon.Eventually("phosd knows that the worker has ended", func() bool { return len(daemon.Status().GetPrograms()) == 0 })
+	for _, verb := range []string{"--pre-dump", "--dump"} {
+		text, err := job.TryCli(verb, "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+		if err == nil || !strings.Contains(text, "has lost its worker") {
+			t.Errorf("%s: %v: %s", verb, err, text)
+		}
+		t.Log(text)
+	}
+	if status := job.Finish(); status == 0 {
+		t.Errorf("it does not notice: %s", job.Said())
+	}
+	job.Restore()
+	if status := job.Finish(); status != 0 {
+		t.Errorf("what was saved before ends with status %d: %s", status, job.Said())
 	}
 	daemon.Empty()
 }

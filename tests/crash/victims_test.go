@@ -62,10 +62,6 @@ func chosen(steps []string, which int) (some []string) {
 // noDaemon is the exit status of pos_cli that finds no phosd.
 const noDaemon = 3
 
-// running are the steps at which a program makes calls. One that has lost its worker there ends at the next one; until then it counts as
-// a program that has no GPU.
-var running = []string{"inspect", "begin", "precopy", "pause", "quiesce"}
-
 // held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how the command ends when it goes on.
 func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) {
 	r.t.Helper()
@@ -84,14 +80,6 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 		r.t.Fatal(err)
 	}
 	r.eventually(func() string { return describe(pid) })
-	if who.fatal && slices.Contains(running, step) {
-		r.eventually(func() string {
-			if r.job.Alive() {
-				return "the program goes on without its worker"
-			}
-			return ""
-		})
-	}
 	goOn()
 	err := r.await(done)
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == noDaemon {
