@@ -91,9 +91,17 @@ func (r *room) revive() {
 	*r.keepers = 1
 }
 
-// alone insists that there is nothing but phosd and the program with what belongs to it.
+// alone insists that there is nothing but phosd and the program with what belongs to it. A checkpoint whose user has left is over first.
 func (r *room) alone() {
 	r.t.Helper()
+	r.eventually(func() string {
+		for _, program := range r.daemon.Status().GetPrograms() {
+			if program.GetCheckpointRunning() {
+				return fmt.Sprintf("pid %d is still being saved", program.GetPid())
+			}
+		}
+		return ""
+	})
 	r.tidy(1, *r.keepers)
 }
 
