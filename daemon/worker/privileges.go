@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"os/user"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -99,6 +101,16 @@ func become(config Config) error {
 	if err := syscall.Setresuid(uid, uid, uid); err != nil {
 		return fmt.Errorf("become user %d: %w", config.UID, err)
 	}
+	settle(uid)
 	// The change of user sets it to what fs.suid_dumpable says.
 	return notDumpable()
+}
+
+// settle tells the driver where its user is at home. It keeps there what it has compiled, for all programs of the user, with phos and
+// without; where nobody knows, it compiles each time.
+func settle(uid int) {
+	known, err := user.LookupId(strconv.Itoa(uid))
+	if err == nil && known.HomeDir != "" {
+		_ = os.Setenv("HOME", known.HomeDir) // without it works, too
+	}
 }
