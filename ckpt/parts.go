@@ -53,8 +53,6 @@ type Process struct {
 	Inner int
 	// Library is the path of the libphos.so that it has mapped; empty for none.
 	Library string
-	// Served says that it has mapped what it shares with a worker, whether that lives or not.
-	Served bool
 }
 
 // WrittenFile is a file that a restore must bring back to what it was.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,15 +22,16 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// devicesOf finds the sessions of all processes of trees. A process whose worker has died has none, and could be saved as if it had never
-// had any: a checkpoint of it would look whole and be worth nothing.
+// devicesOf finds the sessions of all processes of trees.
 func (d *Daemon) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
 	var devices []ckpt.Device
 	for _, tree := range trees {
 		for _, p := range tree.Processes {
 			sessions := d.table.of(p.Identity)
-			if len(sessions) == 0 && p.Served {
-				return nil, fmt.Errorf("pid %d has lost its worker, and all that it had on a GPU: its next call of the driver tells it so; restore it from an earlier generation", p.PID)
+			if len(sessions) == 0 && p.Library != "" {
+				if err := withoutSession(p.Identity); err != nil {
+					return nil, err
+				}
 			}
 			for _, s := range sessions {
 				devices = append(devices, d.deviceOf(s))
@@ -37,6 +39,25 @@ func (d *Daemon) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
 		}
 	}
 	return devices, nil
+}
+
+// shared is the file by which a program and its worker share memory. A program has it mapped until it ends, or becomes another one by
+// exec; its session ends with its name.
+var shared = regexp.MustCompile(`/sessions/[0-9]+/session( \(deleted\))?$`)
+
+// withoutSession insists that a process has no session because it uses no GPU. One that has lost its worker could be saved as if it had
+// never had any: a checkpoint that looks whole and is worth nothing.
+func withoutSession(p process.Identity) error {
+	for _, path := range p.Mapped() {
+		switch match := shared.FindStringSubmatch(path); {
+		case match == nil:
+		case match[1] == "":
+			return ckpt.Busy(fmt.Errorf("pid %d begins to use a GPU", p.PID))
+		default:
+			return fmt.Errorf("pid %d has lost its worker, and all that it had on a GPU: its next call of the driver tells it so; restore it from an earlier generation", p.PID)
+		}
+	}
+	return nil
 }
 
 func (d *Daemon) deviceOf(s *session) ckpt.Device {

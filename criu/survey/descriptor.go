@@ -125,11 +125,3 @@ func library(mappings []procfs.Mapping) string {
 	}
 	return ""
 }
-
-// session is the file by which a program and its worker share memory, as phosd names it.
-var session = regexp.MustCompile(`/sessions/[0-9]+/session( \(deleted\))?$`)
-
-// served reports whether a process has that mapped. It stays when the worker has ended and the file is removed, and goes with an exec.
-func served(mappings []procfs.Mapping) bool {
-	return slices.ContainsFunc(mappings, func(m procfs.Mapping) bool { return session.MatchString(m.Path) })
-}

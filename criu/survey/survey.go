@@ -192,7 +192,6 @@ func (s *survey) describe() error {
 		s.Processes = append(s.Processes, ckpt.Process{
 			Identity: m.Identity, Parent: m.Parent, UID: m.status.UIDs[0], GID: m.status.GIDs[0], Command: m.name,
 			Inner: m.status.InnermostPID(), Threads: m.Threads, ResidentBytes: m.status.ResidentBytes, Library: library(m.mappings),
-			Served: served(m.mappings),
 		})
 		if inner := m.status.InnermostPID(); inner != m.PID {
 			if s.Outside == nil {
