@@ -1,4 +1,5 @@
-/* A driver that writes down where it is at home, in the file that CUDA_TEST_HOME names, and else is the one that it is linked with. */
+/* A driver that writes down where it is at home, in the file that CUDA_TEST_HOME names, and else is
+ * the one that it is linked with. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
