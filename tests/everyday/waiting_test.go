@@ -2,6 +2,7 @@ package everyday
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,14 +139,15 @@ func TestWaiting(t *testing.T) {
 	d.Launch()
 }
 
-// allocates takes memory of a GPU and says how that fares.
+// allocates takes memory of a GPU, says how that fares, and keeps it until its input ends.
 const allocates = `
-import ctypes
+import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")
 context, address = ctypes.c_void_p(), ctypes.c_uint64()
 assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
 for mebibytes in 100, 150, 10:
     print(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(mebibytes << 20)), flush=True)
+sys.stdin.read()
 `
 
 // TestWaitingMakesRoom: workers that wait end when a program needs their memory, as many as it takes, and not where that would not help.
@@ -154,14 +156,27 @@ func TestWaitingMakesRoom(t *testing.T) {
 	d.Eventually("three workers wait", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 3 })
 	command := exec.Command(python, "-c", allocates)
 	command.Env = d.Environment()
-	text, err := command.Output()
+	hold, err := command.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
 	// 256 MiB, of which 80 to 120 are held: 100 fit or make one end, 150 more make the others end, 10 more are not there.
-	if want := "0\n0\n2\n"; string(text) != want {
-		t.Errorf("results %q, want %q", text, want)
+	const want = "0\n0\n2\n"
+	text := make([]byte, len(want))
+	if _, err := io.ReadFull(output, text); err != nil || string(text) != want {
+		t.Errorf("results %q, %v; want %q", text, err, want)
 	}
 	d.LogContains("makes room for a program")
-	d.Eventually("none waits", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 0 })
+	d.Eventually("none waits while the program holds the memory", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 0 })
+	_ = hold.Close()
+	if err := command.Wait(); err != nil {
+		t.Error(err)
+	}
 }
