@@ -13,6 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
 
@@ -169,14 +170,12 @@ func openOf(as rights.Rights, rootPath, path string) (file *os.File, info os.Fil
 
 // openMapped opens a file through a mapping of it.
 func openMapped(p Process) (*os.File, error) {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(maps)) {
-		fields := strings.SplitN(strings.TrimRight(line, "\n"), " ", 6)
-		if len(fields) == 6 && strings.TrimLeft(fields[5], " ") == p.Library {
-			return os.Open(fmt.Sprintf("/proc/%d/map_files/%s", p.PID, fields[0]))
+	for m, err := range process.EachMapping(p.PID) {
+		if err != nil {
+			return nil, err
+		}
+		if strings.TrimSuffix(m.Path, " (deleted)") == p.Library {
+			return os.Open(m.File(p.PID))
 		}
 	}
 	return nil, fmt.Errorf("%s is not mapped: %w", p.Library, fs.ErrNotExist)

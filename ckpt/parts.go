@@ -53,6 +53,8 @@ type Process struct {
 	Inner int
 	// Library is the path of the libphos.so that it has mapped; empty for none.
 	Library string
+	// Mapped are the paths of the files that it had mapped when it was looked at, each with " (deleted)" behind it if it had no name any more.
+	Mapped []string
 }
 
 // WrittenFile is a file that a restore must bring back to what it was.

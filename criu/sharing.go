@@ -132,14 +132,14 @@ func writtenBy(pid int) (files []fileID) {
 			files = append(files, fileID{d.Stat.Dev, d.Stat.Ino})
 		}
 	}
-	mappings, _ := procfs.Mappings(pid)
+	mappings, _ := process.Mappings(pid)
 	for i := range mappings {
 		m := &mappings[i]
 		if !m.Shared() || !m.Writable() || !strings.HasPrefix(m.Path, "/") {
 			continue
 		}
 		var stat unix.Stat_t
-		if unix.Stat(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End), &stat) == nil {
+		if unix.Stat(m.File(pid), &stat) == nil {
 			files = append(files, fileID{stat.Dev, stat.Ino})
 		}
 	}

@@ -28,7 +28,7 @@ func (d *Daemon) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
 	for _, tree := range trees {
 		for _, p := range tree.Processes {
 			sessions := d.table.of(p.Identity)
-			if len(sessions) == 0 && p.Library != "" {
+			if len(sessions) == 0 && slices.ContainsFunc(p.Mapped, shared.MatchString) {
 				if err := withoutSession(p.Identity); err != nil {
 					return nil, err
 				}
@@ -45,11 +45,16 @@ func (d *Daemon) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
 // exec; its session ends with its name.
 var shared = regexp.MustCompile(`/sessions/[0-9]+/session( \(deleted\))?$`)
 
-// withoutSession insists that a process has no session because it uses no GPU. One that has lost its worker could be saved as if it had
-// never had any: a checkpoint that looks whole and is worth nothing.
+// withoutSession insists that a process which had such a file mapped when it was looked at, and has no session, uses no GPU. One that has
+// lost its worker could be saved as if it had never had any: a checkpoint that looks whole and is worth nothing. What it was then may have
+// changed unless it stands still, so it is read again.
 func withoutSession(p process.Identity) error {
-	for _, path := range p.Mapped() {
-		switch match := shared.FindStringSubmatch(path); {
+	mappings, err := process.Mappings(p.PID)
+	if err != nil || p.Check() != nil {
+		return nil // it has ended
+	}
+	for i := range mappings {
+		switch match := shared.FindStringSubmatch(mappings[i].Path); {
 		case match == nil:
 		case match[1] == "":
 			return ckpt.Busy(fmt.Errorf("pid %d begins to use a GPU", p.PID))

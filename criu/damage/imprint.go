@@ -52,12 +52,12 @@ func take(pid int) (*imprint, error) {
 		return nil, err
 	}
 	one := &imprint{Identity: stat.Identity, blocked: make(map[int]uint64)}
-	mappings, err := procfs.Mappings(pid)
+	mappings, err := process.Mappings(pid)
 	if err != nil {
 		return nil, err
 	}
 	// CRIU takes the first code that there is.
-	if i := slices.IndexFunc(mappings, func(m procfs.Mapping) bool { return strings.Contains(m.Access, "x") }); i >= 0 {
+	if i := slices.IndexFunc(mappings, func(m process.Mapping) bool { return m.Executable() }); i >= 0 {
 		one.at, one.code = mappings[i].Start, make([]byte, codeBytes)
 		if err := one.memory(os.O_RDONLY, func(memory *os.File) (int, error) {
 			return memory.ReadAt(one.code, int64(one.at))
@@ -111,11 +111,11 @@ func (p *imprint) inside() (bool, error) {
 	if p.Check() != nil {
 		return false, nil
 	}
-	mappings, err := procfs.Mappings(p.PID)
+	mappings, err := process.Mappings(p.PID)
 	if err != nil {
 		return false, err
 	}
-	mappings = slices.DeleteFunc(mappings, func(m procfs.Mapping) bool { return !strings.HasPrefix(m.Path, parasite) })
+	mappings = slices.DeleteFunc(mappings, func(m process.Mapping) bool { return !strings.HasPrefix(m.Path, parasite) })
 	if len(mappings) == 0 {
 		return false, nil
 	}
@@ -128,7 +128,7 @@ func (p *imprint) inside() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if slices.ContainsFunc(mappings, func(m procfs.Mapping) bool { return m.Start <= at && at < m.End }) {
+		if slices.ContainsFunc(mappings, func(m process.Mapping) bool { return m.Start <= at && at < m.End }) {
 			return true, nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/process"
 )
 
 // Kinds of descriptors without a file that CRIU knows.
@@ -116,8 +117,18 @@ func memoryFile(path string) bool {
 	return path == "/dev/zero" || strings.HasPrefix(path, "/dev/shm/") || strings.HasPrefix(path, "/dev/hugepages/") || strings.HasPrefix(path, "/dev/mqueue/")
 }
 
+// mapped are the paths of all files that a process has mapped, each once where its parts follow each other.
+func mapped(mappings []process.Mapping) (paths []string) {
+	for i := range mappings {
+		if path := mappings[i].Path; strings.HasPrefix(path, "/") && (len(paths) == 0 || paths[len(paths)-1] != path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 // library finds the libphos.so that a process has mapped.
-func library(mappings []procfs.Mapping) string {
+func library(mappings []process.Mapping) string {
 	for i := range mappings {
 		if name := filepath.Base(mappings[i].Path); strings.HasPrefix(name, "libphos.so") {
 			return strings.TrimSuffix(mappings[i].Path, " (deleted)")

@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/alias"
 	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rights"
 )
 
@@ -48,12 +49,12 @@ func (s *survey) judgeRegular(m *member, d *procfs.Descriptor) {
 }
 
 // addMapped looks at a file that is mapped, shared and writable, whether open or not.
-func (s *survey) addMapped(m *member, area *procfs.Mapping) {
+func (s *survey) addMapped(m *member, area *process.Mapping) {
 	if strings.HasPrefix(area.Path, "/memfd:") || strings.HasPrefix(area.Path, "/dev/zero") || s.Ours(area.Path) {
 		return
 	}
 	var stat unix.Stat_t
-	if err := unix.Stat(fmt.Sprintf("/proc/%d/map_files/%x-%x", m.PID, area.Start, area.End), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err := unix.Stat(area.File(m.PID), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return
 	}
 	s.addFile(fmt.Sprintf("%s, mapping at %x", m, area.Start), area.Path, &stat, unix.O_RDWR)

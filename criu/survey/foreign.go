@@ -34,8 +34,7 @@ func (s *survey) findForeign() error {
 		}
 		for i := range m.mappings {
 			area := &m.mappings[i]
-			path := fmt.Sprintf("/proc/%d/map_files/%x-%x", m.PID, area.Start, area.End)
-			s.addForeign(mounts, fmt.Sprintf("%s, mapping at %x", m, area.Start), path, area.Path, area.Shared() && area.Writable())
+			s.addForeign(mounts, fmt.Sprintf("%s, mapping at %x", m, area.Start), area.File(m.PID), area.Path, area.Shared() && area.Writable())
 		}
 		for _, link := range []string{"exe", "cwd"} {
 			path := fmt.Sprintf("/proc/%d/%s", m.PID, link)

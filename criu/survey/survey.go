@@ -76,7 +76,7 @@ type member struct {
 	name        string
 	namespaces  map[string]string
 	descriptors []procfs.Descriptor
-	mappings    []procfs.Mapping
+	mappings    []process.Mapping
 }
 
 func (m *member) String() string { return fmt.Sprintf("pid %d (%s)", m.PID, m.name) }
@@ -177,7 +177,7 @@ func readMember(stat *procfs.Stat) (*member, error) {
 	if m.descriptors, err = procfs.Descriptors(stat.PID); err != nil {
 		return nil, err
 	}
-	m.mappings, err = procfs.Mappings(stat.PID)
+	m.mappings, err = process.Mappings(stat.PID)
 	return m, err
 }
 
@@ -192,6 +192,7 @@ func (s *survey) describe() error {
 		s.Processes = append(s.Processes, ckpt.Process{
 			Identity: m.Identity, Parent: m.Parent, UID: m.status.UIDs[0], GID: m.status.GIDs[0], Command: m.name,
 			Inner: m.status.InnermostPID(), Threads: m.Threads, ResidentBytes: m.status.ResidentBytes, Library: library(m.mappings),
+			Mapped: mapped(m.mappings),
 		})
 		if inner := m.status.InnermostPID(); inner != m.PID {
 			if s.Outside == nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -85,19 +84,4 @@ func (id Identity) Environment() (map[string]string, error) {
 		}
 	}
 	return variables, nil
-}
-
-// Mapped are the paths of the files that the process has mapped, if it is still there. That of a file that is removed by now ends with
-// " (deleted)".
-func (id Identity) Mapped() (paths []string) {
-	lines, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", id.PID))
-	if err != nil || id.Check() != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(lines)) {
-		if at := strings.IndexByte(line, '/'); at >= 0 {
-			paths = append(paths, strings.TrimSuffix(line[at:], "\n"))
-		}
-	}
-	return slices.Compact(paths)
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -121,44 +118,5 @@ func TestZombie(t *testing.T) {
 	}
 	if _, zombie := id.Zombie(); zombie {
 		t.Error("a buried process is taken for a zombie")
-	}
-}
-
-// TestMapped: a file that is mapped is found by its name, also when that is gone.
-func TestMapped(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a file")
-	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	memory, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	me, err := Of(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(me.Mapped(), path) {
-		t.Errorf("%s is not found in %q", path, me.Mapped())
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(me.Mapped(), path+" (deleted)") {
-		t.Errorf("%s, deleted, is not found in %q", path, me.Mapped())
-	}
-	if err := unix.Munmap(memory); err != nil {
-		t.Fatal(err)
-	}
-	if slices.ContainsFunc(me.Mapped(), func(found string) bool { return strings.HasPrefix(found, path) }) {
-		t.Errorf("%s is still found", path)
-	}
-	if other := (Identity{PID: me.PID, StartTicks: me.StartTicks + 1}); other.Mapped() != nil {
-		t.Error("a process that is gone has mapped something")
 	}
 }

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,8 +75,31 @@ func TestAfterwards(t *testing.T) {
 	daemon.Empty()
 }
 
+// TestUpgradedLibrary: a program whose libphos.so was replaced while it ran is saved with the one that it has.
+func TestUpgradedLibrary(t *testing.T) {
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	job := daemon.Job(t, program, "60", "20000", "10000")
+	library := startWithLibrary(t, job)
+	if err := errors.Join(os.WriteFile(library+".new", []byte("something else"), 0o755), os.Rename(library+".new", library)); err != nil {
+		t.Fatal(err)
+	}
+	job.Dump()
+	job.Restore()
+	job.EndsAs(t, "restored", want, status)
+	daemon.Empty()
+}
+
 // savedWithLibrary starts a program with a libphos.so of its own, and saves it.
 func savedWithLibrary(t *testing.T, job *lab.Job) (library string) {
+	t.Helper()
+	library = startWithLibrary(t, job)
+	job.Dump()
+	return library
+}
+
+func startWithLibrary(t *testing.T, job *lab.Job) (library string) {
 	t.Helper()
 	library = copyLibrary(t)
 	job.Held = true
@@ -83,7 +107,6 @@ func savedWithLibrary(t *testing.T, job *lab.Job) (library string) {
 		command.Env = append(command.Env, "LD_PRELOAD="+library)
 	}
 	job.Start().Reaches(3)
-	job.Dump()
 	return library
 }
 

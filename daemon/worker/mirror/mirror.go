@@ -43,18 +43,13 @@ func Open(program process.Identity, address, bytes uint64) (*Mirror, error) {
 	if bytes == 0 || address+bytes < address || end < start {
 		return nil, fmt.Errorf("%w: it is no range", ErrPrivate)
 	}
-	maps, err := os.Open(proc(program, "maps"))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPrivate, err)
-	}
-	defer maps.Close()
-	areas, err := areasOf(maps, start, end)
+	areas, err := areasOf(process.EachMapping(program.PID), start, end)
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range areas {
-		if !a.shared || !a.readable || !a.writable || a.inode == 0 {
-			return nil, fmt.Errorf("%w: %#x is private or may not be written", ErrPrivate, a.start)
+	for i := range areas {
+		if a := &areas[i]; !a.Shared() || !a.Readable() || !a.Writable() || a.Inode == 0 {
+			return nil, fmt.Errorf("%w: %#x is private or may not be written", ErrPrivate, a.Start)
 		}
 	}
 	pages, err := reserve(start, end-start)
@@ -62,8 +57,8 @@ func Open(program process.Identity, address, bytes uint64) (*Mirror, error) {
 		return nil, fmt.Errorf("map %d bytes: %w", end-start, err)
 	}
 	m := &Mirror{pages: pages, memory: pages[address-start : address-start+bytes : address-start+bytes]}
-	for _, a := range areas {
-		if err := m.place(program, a, start); err != nil {
+	for i := range areas {
+		if err := m.place(program, &areas[i], start); err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
@@ -71,36 +66,36 @@ func Open(program process.Identity, address, bytes uint64) (*Mirror, error) {
 }
 
 // place puts the pages of an area where they belong.
-func (m *Mirror) place(program process.Identity, a area, start uint64) error {
+func (m *Mirror) place(program process.Identity, a *process.Mapping, start uint64) error {
 	file, err := open(program, a)
 	if err != nil {
 		return err
 	}
 	m.files = append(m.files, file)
-	first, end := max(a.start, start), min(a.end, start+uint64(len(m.pages)))
-	offset := a.offset + first - a.start
+	first, end := max(a.Start, start), min(a.End, start+uint64(len(m.pages)))
+	offset := a.Offset + first - a.Start
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
 	if size := uint64(info.Size()); offset+end-first > (size+pageBytes-1)&^(pageBytes-1) {
-		return fmt.Errorf("%w: %s is shorter than what is mapped of it", ErrPrivate, a.path)
+		return fmt.Errorf("%w: %s is shorter than what is mapped of it", ErrPrivate, a.Path)
 	}
 	return over(m.pages[first-start:end-start], file, int64(offset))
 }
 
 // open finds the file of an area: by its path, or among the files that the program has open.
-func open(program process.Identity, a area) (*os.File, error) {
+func open(program process.Identity, a *process.Mapping) (*os.File, error) {
 	candidates := []string{}
-	if strings.HasPrefix(a.path, "/") {
-		candidates = append(candidates, proc(program, "root")+a.path)
+	if strings.HasPrefix(a.Path, "/") {
+		candidates = append(candidates, proc(program, "root")+a.Path)
 	}
 	numbers, _ := os.ReadDir(proc(program, "fd"))
 	for _, number := range numbers {
 		candidates = append(candidates, filepath.Join(proc(program, "fd"), number.Name()))
 	}
 	for _, path := range candidates {
-		if !a.isAt(path) {
+		if !isAt(path, a) {
 			continue
 		}
 		// It may be another by now, and even one that blocks who opens it.
@@ -108,27 +103,27 @@ func open(program process.Identity, a area) (*os.File, error) {
 		if err != nil {
 			continue
 		}
-		if a.is(file) {
+		if isOf(file, a) {
 			return file, nil
 		}
 		_ = file.Close()
 	}
-	return nil, fmt.Errorf("%w: %s", ErrPrivate, a.path)
+	return nil, fmt.Errorf("%w: %s", ErrPrivate, a.Path)
 }
 
 // isAt reports whether a path leads to the file of an area.
-func (a area) isAt(path string) bool {
+func isAt(path string, a *process.Mapping) bool {
 	var stat unix.Stat_t
-	return unix.Stat(path, &stat) == nil && a.matches(&stat)
+	return unix.Stat(path, &stat) == nil && matches(&stat, a)
 }
 
-func (a area) is(file *os.File) bool {
+func isOf(file *os.File, a *process.Mapping) bool {
 	var stat unix.Stat_t
-	return unix.Fstat(int(file.Fd()), &stat) == nil && a.matches(&stat)
+	return unix.Fstat(int(file.Fd()), &stat) == nil && matches(&stat, a)
 }
 
-func (a area) matches(stat *unix.Stat_t) bool {
-	return stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Ino == a.inode && stat.Dev == a.device
+func matches(stat *unix.Stat_t, a *process.Mapping) bool {
+	return stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Ino == a.Inode && stat.Dev == a.Device
 }
 
 func proc(program process.Identity, name string) string {
