@@ -78,7 +78,7 @@ func compare(t testing.TB, e *Engine, counts [3]int, users map[string]Usage) {
 	queued, last := 0, (*Job)(nil)
 	for j := range e.Waiting() {
 		queued++
-		if last != nil && last.group == j.group && last.inQueue.compare(&j.inQueue.key) >= 0 {
+		if last != nil && last.group == j.group && !last.inQueue.before(&j.inQueue.key) {
 			t.Fatalf("job %d stands before %d", last.ID(), j.ID())
 		}
 		last = j

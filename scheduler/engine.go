@@ -71,6 +71,7 @@ type Engine struct {
 
 	// The cluster.
 	now      time.Duration
+	seconds  float64        // the same in seconds
 	round    time.Duration  // when the next round begins; below 0 before the first
 	nodes    []cluster.Node // all that there ever were, by number
 	free     *Free
@@ -94,11 +95,14 @@ type Engine struct {
 	likes    []*likes        // the same, whatever the jobs compute
 
 	// What the walks know.
-	walks   uint64 // how many there have been
-	offers  int    // how often candidates for a stop, or allocations, were looked through
-	victims []*Job // the last ones that were chosen
-	blocked []*Job // the first of each shape that found no place in the last walk
-	settled bool   // since then nothing has happened but that time passed
+	walks    uint64       // how many there have been
+	offers   int          // how often candidates for a stop, or allocations, were looked through
+	victims  []*Job       // the last ones that were chosen
+	stopped  []*Job       // those of them who must go
+	blocked  []blockedJob // the first of each shape that found no place in the last walk
+	settled  bool         // since then nothing has happened but that time passed
+	measured bool         // it is known what the blocked jobs lack
+	room     bool         // and one of them may find room
 
 	// What the step at now comes to.
 	plan Plan
@@ -112,7 +116,7 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	}
 	e := &Engine{
 		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
-		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1, running: roster{byDue: tree{running: true}},
+		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1,
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {
@@ -137,7 +141,8 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	if now < e.now {
 		return Plan{}, fmt.Errorf("%w: %v after %v", ErrBackwards, now, e.now)
 	}
-	e.now, e.plan, e.errs = now, Plan{}, nil
+	e.now, e.seconds, e.plan, e.errs = now, now.Seconds(), Plan{}, nil
+	e.measured = false
 	e.settled = e.settled && len(events) == 0
 	for _, ev := range inOrder(events) {
 		if err := e.take(&ev); err != nil {

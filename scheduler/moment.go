@@ -181,7 +181,7 @@ func Fork(v View, p Policies) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.now = v.Now()
+	e.now, e.seconds = v.Now(), v.Now().Seconds()
 	for node := range e.nodes {
 		if id := cluster.NodeID(node); v.Free().Closed(id) {
 			e.free.close(id, true)

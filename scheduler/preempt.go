@@ -75,7 +75,8 @@ func (e *Engine) choose(j *Job, need int) []*Job {
 	return e.victims
 }
 
-// without finds a place for a job once victims are gone. It answers who of them must go, and changes nothing.
+// without finds a place for a job once victims are gone. It answers who of them must go; what these have is free from then on where they
+// have whole GPUs. Nothing else has changed.
 func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed float64, stopped []*Job) {
 	gone := 0
 	for on == nil && gone < len(victims) {
@@ -89,16 +90,30 @@ func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed fl
 		on, speed, victims = e.spared(j, victims, on, speed)
 	}
 	for _, v := range victims {
-		e.free.take(v.placement, v.facts.Share)
+		if v.given = v.facts.Share == wholeGPU && overlap(v.placement, on); !v.given {
+			e.free.take(v.placement, v.facts.Share)
+		}
 	}
+	stopped = e.stopped[:0]
 	for _, v := range victims {
-		if slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
-			return e.free.Share(gpu) < j.facts.Share && slices.Contains(v.placement, gpu)
-		}) {
+		if v.given || e.standsInTheWay(v, j, on) {
 			stopped = append(stopped, v)
 		}
 	}
+	e.stopped = stopped
 	return on, speed, stopped
+}
+
+// overlap reports whether two placements have a GPU in common.
+func overlap(a, b cluster.Placement) bool {
+	return slices.ContainsFunc(a, func(gpu cluster.GPU) bool { return slices.Contains(b, gpu) })
+}
+
+// standsInTheWay reports whether a job must give up its share of a GPU for another to be placed there.
+func (e *Engine) standsInTheWay(v, j *Job, on cluster.Placement) bool {
+	return v.facts.Share != wholeGPU && slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
+		return e.free.Share(gpu) < j.facts.Share && slices.Contains(v.placement, gpu)
+	})
 }
 
 // spared leaves out of victims, whose GPUs are free for now, those without whom there is a place as well: the last one brought the place
@@ -199,13 +214,13 @@ func (g *group) last(now time.Duration) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		if len(g.series) == 1 {
 			jobs := g.series[0].jobs.root
-			for v := jobs.before(nil); v != nil && yield(v.job); v = jobs.before(&v.key) {
+			for v := jobs.lastBefore(nil); v != nil && yield(v.job); v = jobs.lastBefore(&v.key) {
 			}
 			return
 		}
 		heads := make([]*leaf, len(g.series))
 		for i, s := range g.series {
-			heads[i] = s.jobs.root.before(nil)
+			heads[i] = s.jobs.root.lastBefore(nil)
 		}
 		for {
 			at := -1
@@ -217,7 +232,7 @@ func (g *group) last(now time.Duration) iter.Seq[*Job] {
 			if at < 0 || !yield(heads[at].job) {
 				return
 			}
-			heads[at] = g.series[at].jobs.root.before(&heads[at].key)
+			heads[at] = g.series[at].jobs.root.lastBefore(&heads[at].key)
 		}
 	}
 }
@@ -234,14 +249,14 @@ func behind(a, b *Job, now time.Duration) bool {
 // too many that will be level at the next moment: ranks are compared exactly only where it matters.
 func (e *Engine) heldBehind(j *Job) (gpus int) {
 	for _, s := range j.group.series {
-		gpus += s.heldBehind(j, e.now)
+		gpus += s.heldBehind(j, e.seconds)
 	}
 	return gpus
 }
 
-func (s *series) heldBehind(j *Job, now time.Duration) int {
+func (s *series) heldBehind(j *Job, now float64) int {
 	const precision = 1e-12 // of sums and products of float64, with much to spare
-	grown := s.growth * now.Seconds()
+	grown := s.growth * now
 	slack := precision * (math.Abs(j.rank.Value) + math.Abs(grown))
 	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: j.rank.Value - grown - slack, at: math.MinInt64})
 }
@@ -252,18 +267,33 @@ func (e *Engine) conclude() {
 	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < mostBlocked && (e.fill || e.policies.Backfill == nil)
 }
 
-// anyRoom reports whether a blocked job could have enough GPUs by now if all were stopped that rank behind it.
-func (e *Engine) anyRoom() bool {
-	return e.preempts && slices.ContainsFunc(e.blocked, func(j *Job) bool { return j.phase == Waiting && e.lacks(j) <= 0 })
+// blockedJob is a job that found no place.
+type blockedJob struct {
+	*Job
+	behind int // the GPUs that are held behind it
+	lacks  int // how many more must be held there before it is worth looking for room for it
 }
 
-// lacks is how many GPUs more must be held behind a blocked job before it is worth looking for room for it.
-func (e *Engine) lacks(j *Job) int {
-	behind := e.heldBehind(j)
-	if behind == 0 {
-		return max(1, j.least()-e.free.WholeFor(j))
+// anyRoom reports whether a blocked job could have enough GPUs by now if all were stopped that rank behind it. Where it could not, what each
+// of them lacks is known afterwards, until the next walk or step.
+func (e *Engine) anyRoom() bool {
+	if !e.preempts || e.measured {
+		return e.room
 	}
-	return j.least() - e.free.WholeFor(j) - behind
+	e.measured, e.room = true, false
+	for i := 0; i < len(e.blocked) && !e.room; i++ {
+		e.room = e.blocked[i].phase == Waiting && e.hasRoom(&e.blocked[i])
+	}
+	return e.room
+}
+
+func (e *Engine) hasRoom(b *blockedJob) bool {
+	b.behind = e.heldBehind(b.Job)
+	b.lacks = b.least() - e.free.WholeFor(b.Job) - b.behind
+	if b.behind == 0 {
+		b.lacks = max(1, b.lacks)
+	}
+	return b.lacks <= 0
 }
 
 // overtaken is when ranks will have grown so far that a job that found no place may find one: not later, and where many are blocked not much
@@ -271,25 +301,25 @@ func (e *Engine) lacks(j *Job) int {
 func (e *Engine) overtaken() (at time.Duration, ok bool) {
 	// Who was refused what he could have may be given it as soon as one more job is behind him.
 	one := !e.settled || e.anyRoom()
-	for _, j := range e.blocked {
-		if j.phase != Waiting {
+	for i := range e.blocked {
+		b := &e.blocked[i]
+		if b.phase != Waiting {
 			continue
 		}
-		gpus := 0
-		if !one {
-			gpus = e.lacks(j)
+		if one {
+			b.lacks = 0
 		}
-		if t, will := e.crossing(j, gpus); will && (!ok || t < at) {
+		if t, will := e.crossing(b); will && (!ok || t < at) {
 			at, ok = t, true
 		}
 	}
 	return at, ok
 }
 
-// crossing is when so many GPUs more, or those of one job more where gpus is 0, may be held behind a waiting job. Where several series
-// grow, that is not before one of them contributes its part.
-func (e *Engine) crossing(j *Job, gpus int) (at time.Duration, ok bool) {
-	growing := 0
+// crossing is when as many GPUs more as a waiting job lacks, or those of one job more where it lacks none, may be held behind it. Where
+// several series grow, that is not before one of them contributes its part.
+func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
+	j, growing := b.Job, 0
 	for _, s := range j.group.series {
 		if s.growth > 0 && s.jobs.size > 0 {
 			growing++
@@ -300,8 +330,8 @@ func (e *Engine) crossing(j *Job, gpus int) (at time.Duration, ok bool) {
 			continue
 		}
 		var next *leaf
-		if gpus > 0 {
-			next = s.jobs.root.holding(s.heldBehind(j, e.now) + (gpus+growing-1)/growing)
+		if b.lacks > 0 {
+			next = s.jobs.root.holding(e.behindIn(s, b) + (b.lacks+growing-1)/growing)
 		} else {
 			next = s.jobs.root.last(func(v *Job) bool { return !e.hadTurn(v, j) })
 		}
@@ -313,6 +343,14 @@ func (e *Engine) crossing(j *Job, gpus int) (at time.Duration, ok bool) {
 		}
 	}
 	return at, ok
+}
+
+// behindIn is how many GPUs the jobs of one series have that rank behind a blocked job.
+func (e *Engine) behindIn(s *series, b *blockedJob) int {
+	if len(b.group.series) == 1 {
+		return b.behind
+	}
+	return s.heldBehind(b.Job, e.seconds)
 }
 
 // levels is when a job of a series will rank behind a waiting one; where jobs take turns, when they are level.

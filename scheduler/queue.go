@@ -35,7 +35,7 @@ func (e *Engine) groupOf(j *Job) *group {
 	g := e.named[name]
 	if g == nil {
 		root, _, _ := strings.Cut(name, "/")
-		g = &group{name: name, root: root}
+		g = &group{name: name, root: root, waiting: tree{timed: e.policies.Backfill != nil}}
 		e.named[name] = g
 		e.roots[root] = append(e.roots[root], g)
 		e.line(g)
@@ -144,7 +144,7 @@ func (g *group) seriesOf(growth float64) *series {
 			g.series = slices.DeleteFunc(g.series, func(s *series) bool { return s.jobs.size == 0 })
 			return g.seriesOf(growth)
 		}
-		g.series = slices.Insert(g.series, i, &series{growth: growth, jobs: tree{running: true}})
+		g.series = slices.Insert(g.series, i, &series{growth: growth})
 	}
 	return g.series[i]
 }

@@ -122,11 +122,13 @@ func (e *Engine) takeBack(j *Job, save time.Duration) {
 	j.attained += ran
 	j.service += j.width(ran)
 	j.done += Work(ran, j.speed)
-	e.free.give(j.placement, j.facts.Share)
+	if !j.given {
+		e.free.give(j.placement, j.facts.Share)
+	}
 	if save > 0 {
 		e.busy(j.placement, e.now+save)
 	}
-	j.placement, j.speed, j.isRipe, j.only = nil, 0, false, ""
+	j.placement, j.speed, j.isRipe, j.only, j.given = nil, 0, false, "", false
 }
 
 // busy notes until when GPUs are being saved.

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -18,31 +17,39 @@ type key struct {
 	id    cluster.JobID
 }
 
-func (k *key) compare(other *key) int {
+// before reports whether k goes before another key. No value is a NaN.
+func (k *key) before(other *key) bool {
 	switch {
 	case k.tier != other.tier:
-		return cmp.Compare(k.tier, other.tier)
+		return k.tier < other.tier
 	case k.value != other.value:
-		return cmp.Compare(k.value, other.value)
+		return k.value < other.value
 	case k.at != other.at:
-		return cmp.Compare(k.at, other.at)
+		return k.at < other.at
 	}
-	return cmp.Compare(k.id, other.id)
+	return k.id < other.id
 }
 
-// leaf is a job in a tree, with what is known of all jobs below it.
+// leaf is a job in a tree, with what is known of it and of all jobs below. Whatever a way down the tree looks at stands in the leaves
+// themselves: a look at the job would cost as much as the step to the next leaf.
 type leaf struct {
 	key
-	job         *Job
-	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
 	left, right *leaf
-
-	running bool                 // of the jobs below, which run, nothing is known but
-	held    int                  // the GPUs that they have
-	shapes  uint64               // the shapes of the jobs below, which wait
-	least   int                  // the fewest GPUs that one of them needs
-	brief   [sizes]time.Duration // the shortest time that one of each size still takes
+	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
+	own, all    tally
+	job         *Job
+	brief       *briefs // nil in a tree that nobody searches for short jobs
 }
+
+// tally is what is known of one job or of several.
+type tally struct {
+	shapes uint64 // what they want
+	least  int32  // the fewest GPUs that one of them needs
+	held   int32  // the GPUs that they have
+}
+
+// briefs are the shortest times that a job of each size at or below a leaf still takes.
+type briefs [sizes]time.Duration
 
 // sizes is into how many sizes jobs are sorted: 1 GPU, 2, up to 4, up to 8 and so on. A short job is worth looking for only where it is
 // small, too; a tree that knew the shortest job and the smallest one below a leaf could not tell whether they are the same.
@@ -55,14 +62,18 @@ func sizeOf(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))
 
 // tree holds jobs in an order. Its operations take time with the log of its size.
 type tree struct {
-	root    *leaf
-	size    int
-	running bool // its jobs run: nobody searches it for jobs of a kind
+	root  *leaf
+	size  int
+	timed bool // short jobs are looked for in it
 }
 
 // add puts a job in, at a seat of its own that is in no tree.
 func (t *tree) add(n *leaf, k key, j *Job) *leaf {
-	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id)), running: t.running}
+	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id)), brief: n.brief}
+	n.own = tally{shapes: j.shape.bit, least: int32(j.shape.least), held: int32(len(j.placement))}
+	if t.timed && n.brief == nil {
+		n.brief = new(briefs)
+	}
 	n.gather()
 	t.root = insert(t.root, n)
 	t.size++
@@ -84,7 +95,7 @@ func insert(t, n *leaf) *leaf {
 		n.gather()
 		return n
 	}
-	if n.compare(&t.key) < 0 {
+	if n.before(&t.key) {
 		t.left = insert(t.left, n)
 	} else {
 		t.right = insert(t.right, n)
@@ -98,7 +109,7 @@ func split(t *leaf, k *key) (before, behind *leaf) {
 	if t == nil {
 		return nil, nil
 	}
-	if t.compare(k) < 0 {
+	if t.before(k) {
 		t.right, behind = split(t.right, k)
 		before = t
 	} else {
@@ -113,7 +124,7 @@ func drop(t, n *leaf) *leaf {
 	if t == n {
 		return join(t.left, t.right)
 	}
-	if n.compare(&t.key) < 0 {
+	if n.before(&t.key) {
 		t.left = drop(t.left, n)
 	} else {
 		t.right = drop(t.right, n)
@@ -140,20 +151,32 @@ func join(a, b *leaf) *leaf {
 
 // gather works out what is known of the jobs at and below a leaf.
 func (n *leaf) gather() {
-	if n.running {
-		n.held = len(n.job.placement) + n.left.holds() + n.right.holds()
-		return
+	all := n.own
+	if l := n.left; l != nil {
+		all.add(&l.all)
 	}
-	shape := n.job.shape
-	n.shapes, n.least = shape.bit, shape.least
+	if r := n.right; r != nil {
+		all.add(&r.all)
+	}
+	n.all = all
+	if n.brief != nil {
+		n.gatherBriefs()
+	}
+}
+
+func (t *tally) add(more *tally) {
+	t.shapes |= more.shapes
+	t.least = min(t.least, more.least)
+	t.held += more.held
+}
+
+func (n *leaf) gatherBriefs() {
 	for i := range n.brief {
 		n.brief[i] = none
 	}
-	n.brief[sizeOf(shape.least)] = n.job.left()
+	n.brief[sizeOf(int(n.own.least))] = n.job.left()
 	for _, below := range [2]*leaf{n.left, n.right} {
 		if below != nil {
-			n.shapes |= below.shapes
-			n.least = min(n.least, below.least)
 			for i := range n.brief {
 				n.brief[i] = min(n.brief[i], below.brief[i])
 			}
@@ -166,16 +189,16 @@ func (n *leaf) holds() int {
 	if n == nil {
 		return 0
 	}
-	return n.held
+	return int(n.all.held)
 }
 
 // heldBehind is how many GPUs the jobs from a key on have.
 func (n *leaf) heldBehind(k *key) (gpus int) {
 	for n != nil {
-		if n.compare(k) < 0 {
+		if n.before(k) {
 			n = n.right
 		} else {
-			gpus += n.held - n.left.holds()
+			gpus += int(n.own.held) + n.right.holds()
 			n = n.left
 		}
 	}
@@ -189,10 +212,10 @@ func (n *leaf) holding(gpus int) *leaf {
 		switch {
 		case behind >= gpus:
 			n = n.right
-		case behind+len(n.job.placement) >= gpus:
+		case behind+int(n.own.held) >= gpus:
 			return n
 		default:
-			gpus -= behind + len(n.job.placement)
+			gpus -= behind + int(n.own.held)
 			n = n.left
 		}
 	}
@@ -201,10 +224,10 @@ func (n *leaf) holding(gpus int) *leaf {
 
 // wish is what the walk looks for in the queue.
 type wish struct {
-	skip    uint64               // shapes that found no place
-	most    int                  // the most GPUs that a job may need
-	hurried bool                 // jobs must not take longer than their shapes' longest, which is
-	brief   [sizes]time.Duration // at most so long for those of a size; below 0 where none of them may start
+	skip    uint64 // shapes that found no place
+	most    int    // the most GPUs that a job may need
+	hurried bool   // jobs must not take longer than their shapes' longest, which is
+	brief   briefs // at most so long for those of a size; below 0 where none of them may start
 }
 
 // anything is a wish that every job meets.
@@ -212,7 +235,7 @@ var anything = wish{most: math.MaxInt}
 
 // below reports whether there may be a job at or below a leaf that meets the wish.
 func (w *wish) below(n *leaf) bool {
-	if n.shapes&^w.skip == 0 || n.least > w.most {
+	if !w.among(&n.all) {
 		return false
 	}
 	if !w.hurried {
@@ -226,9 +249,12 @@ func (w *wish) below(n *leaf) bool {
 	return false
 }
 
-func (w *wish) met(j *Job) bool {
-	s := j.shape
-	return s.bit&^w.skip != 0 && s.least <= w.most && (!w.hurried || j.left() <= s.like.longest)
+// among reports whether one of some jobs may be of the right shape and size.
+func (w *wish) among(t *tally) bool { return t.shapes&^w.skip != 0 && int(t.least) <= w.most }
+
+// met reports whether a leaf's own job meets the wish.
+func (w *wish) met(n *leaf) bool {
+	return w.among(&n.own) && (!w.hurried || n.job.left() <= n.job.shape.like.longest)
 }
 
 // first finds the first job behind a key that meets a wish, as far as leaves know.
@@ -236,23 +262,23 @@ func (n *leaf) first(after *key, w *wish) *leaf {
 	if n == nil || !w.below(n) {
 		return nil
 	}
-	if after != nil && n.compare(after) <= 0 {
+	if after != nil && !after.before(&n.key) {
 		return n.right.first(after, w)
 	}
 	if found := n.left.first(after, w); found != nil {
 		return found
 	}
-	if w.met(n.job) {
+	if w.met(n) {
 		return n
 	}
 	return n.right.first(nil, w)
 }
 
-// before finds the last job before a key, or the last of all.
-func (n *leaf) before(k *key) *leaf {
+// lastBefore finds the last job before a key, or the last of all.
+func (n *leaf) lastBefore(k *key) *leaf {
 	var found *leaf
 	for n != nil {
-		if k == nil || n.compare(k) < 0 {
+		if k == nil || n.before(k) {
 			found, n = n, n.right
 		} else {
 			n = n.left

@@ -40,7 +40,7 @@ func (e *Engine) walk() {
 
 func (e *Engine) newWalk() *walk {
 	e.walks++
-	e.blocked = e.blocked[:0]
+	e.blocked, e.measured = e.blocked[:0], false
 	return &walk{wish: anything, victims: e.preempts}
 }
 
@@ -157,7 +157,7 @@ const mostBlocked = 64
 
 func (e *Engine) block(j *Job) {
 	if len(e.blocked) < mostBlocked {
-		e.blocked = append(e.blocked, j)
+		e.blocked = append(e.blocked, blockedJob{Job: j})
 	}
 }
 
