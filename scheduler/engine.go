@@ -34,8 +34,9 @@ type Policies struct {
 	// Round is how often the engine decides; 0 means whenever something happens.
 	Round time.Duration
 
-	// Quantum is how long a job that was started keeps its GPUs at least. 0 means no time, but a minute where ranks grow while jobs run:
-	// two jobs of equal attained service would take the GPUs from each other at every moment.
+	// Quantum is how long a job that was started works at least before it may be stopped: were loading part of it, jobs that load longer
+	// than that would take turns and never work. 0 means no time, but a minute where ranks grow while jobs run: two jobs of equal attained
+	// service would take the GPUs from each other at every moment.
 	Quantum time.Duration
 
 	// CostShare is the most that stopping and going on may cost of the time between them: a job whose save and load take 10 s is not
@@ -199,7 +200,7 @@ func (e *Engine) ring() {
 		if !ok {
 			return
 		}
-		if at := a.job.since + turn; e.policies.Quantum == 0 && a.job.rank.Growth > 0 && e.now < at {
+		if at := a.job.from + turn; e.policies.Quantum == 0 && a.job.rank.Growth > 0 && e.now < at {
 			a.job.ripe = at
 			e.ripe.set(alarm{at, a.job, a.job.runs}, len(e.jobs), ripening)
 			continue

@@ -72,6 +72,13 @@ func TestWalks(t *testing.T) {
 			2,
 		},
 		{
+			"a quantum is of work: what loads longer than that has not had it", machines(1, 1),
+			Policies{Order: byService{}, Preempt: enough{}, Quantum: 4 * s, Costs: flat{load: 5 * s, save: 2 * s}},
+			[]cluster.Job{task(0, 0, 8*s, 1), task(1, 0, 8*s, 1)},
+			[]time.Duration{21 * s, 30 * s},
+			2,
+		},
+		{
 			"equals take turns of a minute where nobody says how long", machines(1, 1),
 			Policies{Order: byService{}, Preempt: enough{}},
 			[]cluster.Job{task(0, 0, 80*s, 1), task(1, 0, 30*s, 1)},

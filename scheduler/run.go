@@ -38,7 +38,7 @@ func (e *Engine) follow(j *Job) {
 	if !e.preempts && e.policies.Allocate == nil {
 		return
 	}
-	j.ripe = max(j.from, j.since+e.policies.Quantum)
+	j.ripe = j.from + e.policies.Quantum
 	if share := e.policies.CostShare; share > 0 {
 		save := e.cost(func(c Costs) time.Duration { return c.Save(j) })
 		load := e.cost(func(c Costs) time.Duration { return c.Load(j, j.placement) })

@@ -133,7 +133,7 @@ func (s *settings) inputs(flags *flag.FlagSet) {
 // times registers the flags of times and of what else a policy can be told.
 func (s *settings) times(flags *flag.FlagSet) {
 	flags.Var(secondsFlag{&s.round}, "round", "decide every so many `SECONDS`; without, whenever something happens (blox: 300)")
-	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started keeps its GPUs for so many `SECONDS`; without, none but a minute under las, las2d and others that count what running jobs get")
+	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started works for so many `SECONDS` before it may be stopped; without, none but a minute under las, las2d and others that count what running jobs get")
 	flags.Var(secondsFlag{&s.age}, "age", "after waiting so many `SECONDS` a job goes before all others, whatever the order")
 	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
 	s.chooseEvery = defaultChoice

@@ -48,8 +48,8 @@ What the orders mean in the native profile, where jobs of equal rank go by submi
     fifo             by submission; the first job that does not fit holds up all behind it (see --backfill, --walk fill)
     priority, sjf    the highest priority, the shortest estimate; strict as fifo, and nobody is stopped
     srtf, srsf       the shortest remaining estimate (times GPUs): a job that is shorter stops longer ones at once
-    las, las2d       the least attained running time (times GPUs). A job that was started keeps its GPUs for --quantum
-                     (60 s otherwise); after that whoever has had less, or as much, and waits takes its place
+    las, las2d       the least attained running time (times GPUs). A job that was started works for --quantum (60 s
+                     otherwise) at least; after that whoever has had less, or as much, and waits takes its place
     dlas, dlas-gpu   Tiresias: queues by attained time or GPU-time (--limits), first come first served in each
     gittins, gittins2d, themis, drf, quota    by Gittins index, finish-time fairness, dominant share, quotas of users
     optimus, pollux, gavel                    say how many GPUs each job gets, every --round (60 s otherwise)
