@@ -85,7 +85,8 @@ func (BestFit) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placeme
 	if f.WholeFor(j) < n {
 		return nil, false
 	}
-	return pickAll(f, fewest(f, j, n, nil)), true
+	var room [16]part
+	return pickAll(f, fewest(room[:0], f, j, n, nil)), true
 }
 
 func tightestShare(f *scheduler.Free, j *scheduler.Job) (cluster.Placement, bool) {
@@ -105,14 +106,13 @@ type part struct {
 	gpus int
 }
 
-// fewest lays n free GPUs on as few nodes as possible, out of some racks. They must have so many.
-func fewest(f *scheduler.Free, j *scheduler.Job, n int, racks []bool) []part {
+// fewest lays n free GPUs on as few nodes as possible, out of some racks. They must have so many. The answer takes the place of parts.
+func fewest(parts []part, f *scheduler.Free, j *scheduler.Job, n int, racks []bool) []part {
 	if n <= f.Largest(j) {
 		if node, ok := tightest(f, j, n, racks); ok {
-			return []part{{node, n}}
+			return append(parts, part{node, n})
 		}
 	}
-	var parts []part
 	for level := f.Largest(j); n > 0; level-- {
 		node, ok := next(f, j, 0, level, racks)
 		for ; ok && n >= level; node, ok = next(f, j, node+1, level, racks) {

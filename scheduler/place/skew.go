@@ -78,7 +78,7 @@ func (s Skew) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placemen
 	if n == 1 || SkewOf(j.Model()) <= limit {
 		return leftovers(f, j, n), true
 	}
-	parts := fewest(f, j, n, nil)
+	parts := fewest(nil, f, j, n, nil)
 	if len(parts) > f.FewestNodes(j, n) {
 		return nil, false
 	}

@@ -47,9 +47,9 @@ func nodeInFullestRack(f *scheduler.Free, j *scheduler.Job, n int) cluster.NodeI
 // acrossNodes lays out a job that no single node can take. There must be n GPUs.
 func acrossNodes(f *scheduler.Free, j *scheduler.Job, n int) []part {
 	if f.Racks() == 1 {
-		return fewest(f, j, n, nil)
+		return fewest(nil, f, j, n, nil)
 	}
-	return fewest(f, j, n, chooseRacks(f, j, n))
+	return fewest(nil, f, j, n, chooseRacks(f, j, n))
 }
 
 // rack is what a rack has free for a job.

@@ -12,8 +12,7 @@ type Tail struct{}
 
 // Choose names the last ones.
 func (Tail) Choose(_ scheduler.View, need scheduler.Demand, candidates iter.Seq[*scheduler.Job]) []*scheduler.Job {
-	var victims []*scheduler.Job
-	freed := 0
+	victims, freed := make([]*scheduler.Job, 0, 4), 0
 	for j := range candidates {
 		victims = append(victims, j)
 		if freed += len(j.Placement()); freed >= need.GPUs {
