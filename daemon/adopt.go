@@ -47,6 +47,7 @@ func (d *Daemon) adopt() error {
 		}
 		d.log.Info("adopted", "session", s.record.Session, "pid", s.record.Program.PID, "worker", s.record.Worker.PID)
 		d.watch(s)
+		d.lend(s)
 	}
 	return nil
 }

@@ -98,6 +98,8 @@ func (r *returning) Attach(ctx context.Context, id process.Identity) error {
 	if err := r.daemon.dir.Save(r.s.record); err != nil {
 		return err
 	}
+	// While it takes its program it maps again what that shares.
+	r.daemon.lend(r.s)
 	control := r.daemon.dir.Control(r.s.record.Session)
 	if err := gpuhalf.Attach(ctx, r.s.control.Worker, control, program); err != nil {
 		return err

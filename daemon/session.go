@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/rundir"
+	"github.com/phos-gpu/phos/daemon/worker/lending"
 )
 
 const (
@@ -107,6 +108,24 @@ func (d *Daemon) watch(s *session) {
 		}
 		d.cleanUp(s)
 	})
+}
+
+// lend opens for a session's worker what that may not open itself, until it ends or this phosd does. What takes long there is nobody's
+// business but that worker's, so nobody waits for it.
+func (d *Daemon) lend(s *session) {
+	record := s.record
+	go func() {
+		err := lending.Lend(d.stopping, lending.Session{
+			Worker: s.control.Worker, Control: d.dir.Control(record.Session),
+			Program: record.Program, UID: record.Owner.UID, GID: record.Owner.GID, Log: d.log.With("session", record.Session),
+		})
+		select {
+		case <-s.gone:
+		case <-s.abandoned:
+		default:
+			d.log.Debug("the worker borrows nothing more", "session", record.Session, "why", err)
+		}
+	}()
 }
 
 // hear ends the worker of a program as soon as the kernel begins to take the program away, where it tells of that: what the worker holds

@@ -57,6 +57,7 @@ func (d *Daemon) start(conn *net.UnixConn, actor rpc.Actor) (*session, error) {
 		return nil, errors.Join(err, program.Close())
 	}
 	d.watch(s)
+	d.lend(s)
 	return s, nil
 }
 

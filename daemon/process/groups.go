@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,17 @@ func (id Identity) UID() (uint32, error) {
 		return 0, fmt.Errorf("status of pid %d: it has no user", id.PID)
 	}
 	return all[0], nil // the real one, which may send signals to whom it started
+}
+
+// ActsOnlyAs reports whether a user is all that the process can be: its real, effective and saved user. One that has become a program with
+// raised rights, by exec, is not so.
+func (id Identity) ActsOnlyAs(uid uint32) (bool, error) {
+	all, err := id.numbers("Uid")
+	if err != nil {
+		return false, err
+	}
+	// The fourth is the user for files alone, which can be made another one only among these three or by privileges.
+	return len(all) == 4 && !slices.ContainsFunc(all[:3], func(other uint32) bool { return other != uid }), nil
 }
 
 // numbers reads a line of the process's status.

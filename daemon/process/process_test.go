@@ -120,3 +120,40 @@ func TestZombie(t *testing.T) {
 		t.Error("a buried process is taken for a zombie")
 	}
 }
+
+// TestActsOnlyAs: a process of another user is told from one of ours, and from one that can become ours again.
+func TestActsOnlyAs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has processes of others")
+	}
+	const user = 61239
+	for name, test := range map[string]struct {
+		command []string
+		user    uint32
+		only    bool
+	}{
+		"ours": {[]string{"sleep", "1000"}, 0, true}, "not ours": {[]string{"sleep", "1000"}, user, false},
+		"a user's":                  {[]string{"setpriv", "--reuid", "61239", "sleep", "1000"}, user, true},
+		"a user's who can be root":  {[]string{"setpriv", "--ruid", "61239", "sleep", "1000"}, user, false},
+		"root who can be that user": {[]string{"setpriv", "--ruid", "61239", "sleep", "1000"}, 0, false},
+	} {
+		child := exec.Command(test.command[0], test.command[1:]...)
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		id, err := Of(child.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id.Name() != "sleep" { // it is still on its way there
+			if err := id.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if only, err := id.ActsOnlyAs(test.user); err != nil || only != test.only {
+			t.Errorf("%s: %v, %v", name, only, err)
+		}
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}
+}

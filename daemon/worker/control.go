@@ -2,13 +2,17 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/daemon/handover"
 	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/worker/lending"
+	"github.com/phos-gpu/phos/daemon/worker/mirror"
 )
 
 // What phosd may hand over at a time: the packs of an image, above all.
@@ -61,6 +65,29 @@ func (c *control) Stop(ctx context.Context, request *rpc.WorkerStopRequest) (*rp
 	}
 	c.worker.end(request.GetReason())
 	return &rpc.WorkerStopReply{}, nil
+}
+
+// Lend tells phosd what the worker may not open itself of its program's memory.
+func (c *control) Lend(stream grpc.BidiStreamingServer[rpc.Loan, rpc.Want]) error {
+	actor, err := rpc.ActorOf(stream.Context())
+	if err == nil {
+		err = actor.RequireRoot("lend to a worker")
+	}
+	if err != nil {
+		return rpc.ToStatus(err)
+	}
+	w := c.worker
+	take := func(token []byte) ([]*os.File, error) { return w.desk.Take(token, actor) }
+	return rpc.ToStatus(w.borrower.Serve(stream, take, w.over))
+}
+
+// borrow has phosd open what the program has mapped.
+func (w *Worker) borrow(address, bytes uint64) ([]mirror.Part, error) {
+	parts, err := w.borrower.Borrow(address, bytes)
+	if errors.Is(err, lending.ErrNoLender) {
+		w.log.Warn("memory that the program registers stays out of kernels' reach", "address", address, "bytes", bytes, "error", err)
+	}
+	return parts, err
 }
 
 // rootOnly is a second lock on the door: the socket's directory is the first.

@@ -24,6 +24,8 @@ type link struct {
 	patience  patience
 	// frozen: the program stands still and can copy nothing.
 	frozen atomic.Bool
+	// borrow has phosd open what this process may not; nil: nobody does.
+	borrow mirror.Borrow
 	// copyByShim makes the program copy everything itself.
 	copyByShim bool
 }
@@ -51,7 +53,7 @@ func (l *link) Memory(slot uint32) gpu.HostMemory {
 
 // share maps memory of the program here, where it is a file's.
 func (l *link) share(r gpu.Range) (session.Shared, error) {
-	m, err := mirror.Open(l.memory.program, r.Address, r.Bytes)
+	m, err := mirror.Open(l.memory.program, r.Address, r.Bytes, l.borrow)
 	if err != nil {
 		return nil, err
 	}

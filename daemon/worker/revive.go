@@ -153,6 +153,7 @@ func (r *revival) bringBack(ctx context.Context, packs []*os.File) error {
 		return err
 	}
 	live := newLink(file, processMemory{}, r.about.CopyByShim)
+	live.borrow = r.worker.borrow
 	if live.arena, err = r.openArena(file.Header()); err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ func (w *Worker) shakeHands(file *wire.File) (live *link, hello wire.Hello, err 
 		return nil, hello, err
 	}
 	live = newLink(file, processMemory{program: w.program.Identity}, hello.Flags&wire.HelloCopyByShim != 0)
+	live.borrow = w.borrow
 	if live.arena, err = w.place(conn); err != nil {
 		return nil, hello, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/session"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
+	"github.com/phos-gpu/phos/daemon/worker/lending"
 )
 
 // BackendOptions say which backend a worker needs, and how it accounts memory.
@@ -61,6 +63,8 @@ type Worker struct {
 
 	// desk keeps what phosd hands over.
 	desk *handover.Desk
+	// borrower asks phosd for what this process may not open.
+	borrower *lending.Borrower
 	// over is closed when the session is to end; why says why.
 	over chan struct{}
 	once sync.Once
@@ -210,7 +214,8 @@ func (w *Worker) await(phosd *parcel.Conn, open Open) error {
 func newWorker(config Config) *Worker {
 	return &Worker{
 		config: config, over: make(chan struct{}),
-		desk: handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens}),
+		desk:     handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens}),
+		borrower: lending.NewBorrower(),
 	}
 }
 
@@ -305,7 +310,11 @@ func (j job) complaint() string {
 // readJob reads with the program's rights, because the worker has no others. Nothing in it can fail: a program with a
 // wrong file still starts.
 func readJob(program process.Identity) job {
-	file, err := jobfile.Load(fmt.Sprintf("/proc/%d/cwd/%s", program.PID, jobfile.Name))
+	at := fmt.Sprintf("/proc/%d/cwd", program.PID)
+	file, err := jobfile.Load(at + "/" + jobfile.Name)
+	if _, closed := os.Readlink(at); errors.Is(closed, fs.ErrPermission) {
+		err = fmt.Errorf("no %s is read: the program is not dumpable, so nobody but root may see its directory", jobfile.Name)
+	}
 	j := job{name: file.JobName, named: file.JobName != "", logPath: file.LogPath, wrong: err, getenv: func(string) string { return "" }}
 	if j.name == "" {
 		j.name = program.Name()

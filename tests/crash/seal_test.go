@@ -8,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // ordinary is a user who is nobody else on a machine that tests run on.
@@ -21,7 +19,6 @@ func asUser(command *exec.Cmd) {
 
 // TestSeal: an image that another machine has sealed is root's to restore, or theirs who have that machine's key imported.
 func TestSeal(t *testing.T) {
-	lab.NotNested(t, lab.PinnedByUsers)
 	r := newRoom(t)
 	r.ends()
 	own(t, filepath.Dir(r.job.Dir))

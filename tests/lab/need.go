@@ -31,17 +31,6 @@ func RealGPU(t testing.TB, property string) {
 	}
 }
 
-// NotNested skips a test of something that goes on real GPUs, and not over a second phosd.
-func NotNested(t testing.TB, why string) {
-	t.Helper()
-	if Nested() {
-		t.Skipf("over a second phosd, %s", why)
-	}
-}
-
-// PinnedByUsers is why a user's programs have no pinned memory over a second phosd.
-const PinnedByUsers = "a user's worker may not look at another worker's memory, which is how it is shared"
-
 // Nested says that every Start is a StartNested.
 func Nested() bool { return os.Getenv(NestedVariable) != "" }
 

@@ -7,7 +7,4 @@
 // has the addresses of variables that no driver would give them. Windows of another size, or elsewhere, are had again as far as the
 // driver has the addresses (TestOldWindows); below our own libphos.so those are the inner phosd's, and TestRestoreOldWindow in
 // daemon/session has the ones of long ago.
-//
-// What only nesting lacks, lab.NotNested passes over: pinned memory of users other than root, because the inner worker has their
-// rights, and those do not reach into the outer one.
 package nesting

@@ -21,7 +21,6 @@ func as(uid uint32, command *exec.Cmd) *exec.Cmd {
 
 // TestForeignImage: a user's image of another machine counts where root has imported that machine's key, and as long as he does.
 func TestForeignImage(t *testing.T) {
-	lab.NotNested(t, lab.PinnedByUsers)
 	here, there := start(t), start(t)
 	job := counting(t, here, "1500", "2000", "20000")
 	open(t, job.Dir, stranger)

@@ -77,7 +77,6 @@ func TestEvery(t *testing.T) {
 
 // TestEveryForAll: phosd.toml's policy gives each program a directory of its own, below one of its user's.
 func TestEveryForAll(t *testing.T) {
-	lab.NotNested(t, lab.PinnedByUsers)
 	base := shared(t)
 	daemon := start(t, "--checkpoint-dir="+base, "--checkpoint-every=1s", "--checkpoint-keep=1")
 	const user = 4243

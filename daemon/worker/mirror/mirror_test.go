@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rights"
 )
 
 const fileBytes = 16 * pageBytes
@@ -59,7 +60,7 @@ func TestOpen(t *testing.T) {
 			}
 		}
 		const at, bytes = pageBytes + 100, 3*pageBytes + 7
-		m, err := Open(self(t), addressOf(memory)+at, bytes)
+		m, err := Open(self(t), addressOf(memory)+at, bytes, nil)
 		if err != nil {
 			t.Fatalf("%q: %v", file.Name(), err)
 		}
@@ -78,6 +79,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestOpenRefuses: private memory is never mapped; what this process cannot find by itself it can when it is root, by the kernel's links.
 func TestOpenRefuses(t *testing.T) {
 	const both = unix.PROT_READ | unix.PROT_WRITE
 	gone := create(t, "gone")
@@ -102,17 +104,70 @@ func TestOpenRefuses(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Munmap(anonymous) })
 	file := create(t, "file")
 	for name, memory := range map[string][]byte{
-		"no name, not open": lost, "another file of that name": old, "shorter than what is mapped": cut, "no file": anonymous,
-		"private":     share(t, file, both, unix.MAP_PRIVATE),
-		"not written": share(t, file, unix.PROT_READ, unix.MAP_SHARED),
+		"shorter than what is mapped": cut,
+		"private":                     share(t, file, both, unix.MAP_PRIVATE),
+		"not written":                 share(t, file, unix.PROT_READ, unix.MAP_SHARED),
 	} {
-		if _, err := Open(self(t), addressOf(memory), 8*pageBytes); !errors.Is(err, ErrPrivate) {
+		if _, err := Open(self(t), addressOf(memory), 8*pageBytes, nil); !errors.Is(err, ErrPrivate) {
 			t.Errorf("%s: %v, want ErrPrivate", name, err)
 		}
 	}
 	for _, r := range [][2]uint64{{0, pageBytes}, {^uint64(0) - 10, 100}, {addressOf(old), 0}} {
-		if _, err := Open(self(t), r[0], r[1]); !errors.Is(err, ErrPrivate) {
+		if _, err := Open(self(t), r[0], r[1], nil); !errors.Is(err, ErrPrivate) {
 			t.Errorf("%#x+%#x: %v, want ErrPrivate", r[0], r[1], err)
+		}
+	}
+	for name, memory := range map[string][]byte{"no name, not open": lost, "another file of that name": old, "no file": anonymous} {
+		if _, err := Open(self(t), addressOf(memory), 8*pageBytes, nil); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("%s: %v, want ErrUnreachable", name, err)
+		}
+		if os.Geteuid() == 0 {
+			borrows(t, name, memory)
+		}
+	}
+}
+
+func borrows(t *testing.T, name string, memory []byte) {
+	t.Helper()
+	m, err := Open(self(t), addressOf(memory), 8*pageBytes, func(address, bytes uint64) ([]Part, error) {
+		return Find(self(t), address, bytes, OpenMapped(self(t), rights.Rights{}))
+	})
+	if err != nil {
+		t.Errorf("%s, borrowed: %v", name, err)
+		return
+	}
+	if memory[pageBytes] = 21; m.Memory()[pageBytes] != 21 {
+		t.Errorf("%s, borrowed: it is other memory", name)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBorrowedTooMuch: a part that was not asked for is mapped nowhere.
+func TestBorrowedTooMuch(t *testing.T) {
+	memory, err := unix.Mmap(-1, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(memory) })
+	at := addressOf(memory)
+	for part, fits := range map[Part]bool{
+		{Start: at, End: at + pageBytes}: true, {Start: at, End: at + 2*pageBytes}: false, {Start: at - pageBytes, End: at}: false, {Start: at, End: at}: false,
+	} {
+		part.File = create(t, "file")
+		if err := part.File.Truncate(fileBytes); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(self(t), at, pageBytes, func(uint64, uint64) ([]Part, error) { return []Part{part}, nil })
+		if (err == nil) != fits {
+			t.Errorf("%#x to %#x of %#x: %v", part.Start, part.End, at, err)
+		}
+		if err == nil {
+			err = m.Close()
+		}
+		if _, open := part.File.Stat(); err == nil && open == nil {
+			t.Error("the file is left open")
 		}
 	}
 }

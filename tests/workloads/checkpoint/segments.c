@@ -1,8 +1,9 @@
-/* segments STEPS MICROSECONDS: memory that grows, shrinks and moves at addresses which the program
- * has reserved, as the allocators of frameworks do it; one allocation at two addresses, one without
- * any; segments of more addresses than a large GPU has memory, with memory here and there; and
- * memory of files that kernels reach. Each step is checked. It rests between steps and
- * ends with status 7, but not before there is the file that HOLD names. */
+/* segments STEPS MICROSECONDS [closed]: memory that grows, shrinks and moves at addresses which the
+ * program has reserved, as the allocators of frameworks do it; one allocation at two addresses, one
+ * without any; segments of more addresses than a large GPU has memory, with memory here and there;
+ * and memory of files that kernels reach. Each step is checked. It rests between steps and ends
+ * with status 7, but not before there is the file that HOLD names. A closed one may not be looked
+ * into. */
 #define _GNU_SOURCE
 #include "../driver/mapping.h"
 #include "hold.h"
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static const char ptx[] =
@@ -64,9 +66,10 @@ static struct {
 	unsigned want[WORDS];
 } wide[WIDES];
 
-/* Memory of files: one without a name keeps its content, one with a name is filled at each step. */
-static unsigned *nameless, *named;
-static unsigned want_nameless[WORDS];
+/* Memory of files: one without a name keeps its content, as does one that is not open any more, and
+ * memory of no file; one with a name is filled at each step. */
+static unsigned *kept[3], *named;
+static unsigned want_kept[WORDS];
 
 static unsigned random_state = 12345;
 
@@ -203,12 +206,14 @@ static void step_files(unsigned number)
 	const unsigned stride = PAGES * PAGE / WORDS;
 	for (unsigned i = 0; i < PAGES * PAGE / 4; i++)
 		named[i] = number;
-	run_add((CUdeviceptr)(uintptr_t)nameless, stride, number);
+	for (unsigned i = 0; i < 3; i++)
+		run_add((CUdeviceptr)(uintptr_t)kept[i], stride, number);
 	run_add((CUdeviceptr)(uintptr_t)named, stride, number);
-	expect_add(want_nameless, number);
+	expect_add(want_kept, number);
 	CU(D(cuStreamSynchronize)(stream));
 	for (unsigned i = 0; i < WORDS; i++) {
-		CHECK(nameless[i * stride / 4] == want_nameless[i]);
+		for (unsigned j = 0; j < 3; j++)
+			CHECK(kept[j][i * stride / 4] == want_kept[i]);
 		CHECK(named[i * stride / 4] == 2 * number + i);
 	}
 }
@@ -222,8 +227,10 @@ static CUdeviceptr reserve(size_t mib)
 
 static unsigned *share(int fd)
 {
-	CHECK(fd >= 0 && ftruncate(fd, PAGES * PAGE) == 0);
-	unsigned *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	int nowhere = fd < 0 ? MAP_ANONYMOUS : 0;
+	CHECK(nowhere != 0 || ftruncate(fd, PAGES * PAGE) == 0);
+	unsigned *memory =
+		mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | nowhere, fd, 0);
 	CHECK(memory != MAP_FAILED);
 	memset(memory, 0, PAGES * PAGE);
 	CU(D(cuMemHostRegister)(memory, PAGES * PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
@@ -244,7 +251,7 @@ static void begin_wide(void)
 	}
 }
 
-static void begin(void)
+static void begin(bool closed)
 {
 	CUdevice device;
 	CUcontext context;
@@ -252,6 +259,7 @@ static void begin(void)
 	CU(D(cuInit)(0));
 	CU(D(cuDeviceGet)(&device, 0));
 	CU(D(cuCtxCreate)(&context, 0, device));
+	CHECK(!closed || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
 	CU(D(cuModuleLoadData)(&module, ptx));
 	CU(D(cuModuleGetFunction)(&add, module, "add"));
 	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
@@ -269,16 +277,22 @@ static void begin(void)
 	CU(D(cuMemsetD2D32)(hidden.place, STRIDE, 0, 1, WORDS));
 	CU(D(cuMemUnmap)(hidden.place, PIECE * MIB));
 	begin_wide();
-	nameless = share(memfd_create("nameless", 0));
-	named = share(open("named", O_RDWR | O_CREAT, 0600));
+	int nameless = memfd_create("nameless", 0), gone = memfd_create("gone", 0);
+	int file = open("named", O_RDWR | O_CREAT, 0600);
+	CHECK(nameless >= 0 && gone >= 0 && file >= 0);
+	kept[0] = share(nameless);
+	kept[1] = share(gone);
+	close(gone);
+	kept[2] = share(-1);
+	named = share(file);
 	CU(D(cuCtxSynchronize)());
 }
 
 int main(int count, char **arguments)
 {
-	CHECK(count == 3);
+	CHECK(count == 3 || (count == 4 && strcmp(arguments[3], "closed") == 0));
 	unsigned steps = atoi(arguments[1]), rest = atoi(arguments[2]);
-	begin();
+	begin(count == 4);
 	for (unsigned number = 0; number < steps; number++) {
 		step_pieces(number);
 		step_moving(number);

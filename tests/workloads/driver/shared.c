@@ -1,10 +1,13 @@
-/* Memory of files that the program shares, registered so that kernels reach it: a file with a name,
- * one without but still open, and those that have neither. With the argument "page", two parts are
- * registered that have one in common. */
+/* Memory that the program shares, registered so that kernels reach it: a file with a name, one
+ * without but still open, one that has neither, and memory of no file that a child would have too.
+ * Arguments: "page": two parts are registered that have one in common; "closed": the program may
+ * not be looked into, from its beginning; "closing": from the moment on in which it uses a GPU.
+ * With the name of a file behind it, it says "waiting", and does so until there is that file. */
 #define _GNU_SOURCE
 #include "add.h"
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +21,8 @@ static unsigned *share(int fd)
 	return memory;
 }
 
-/* Kernels and the program see each other's stores at one address. */
+/* Kernels and the program see each other's stores at one address. fd is -1 for a file that is not
+ * open any more. */
 static void reach(unsigned *memory, int fd)
 {
 	CUdeviceptr device = 0;
@@ -38,7 +42,7 @@ static void reach(unsigned *memory, int fd)
 	run_add(device + 28, 1, 1);
 	CU(D(cuCtxSynchronize)());
 	CHECK(memory[7] == 2);
-	CHECK(pread(fd, &word, 4, BYTES / 2 + 28) == 4 && word == 2);
+	CHECK(fd < 0 || (pread(fd, &word, 4, BYTES / 2 + 28) == 4 && word == 2));
 
 	CUdeviceptr plain;
 	CU(D(cuMemAlloc)(&plain, BYTES));
@@ -126,24 +130,35 @@ int main(int count, char **arguments)
 	CUcontext context;
 	CUmodule module;
 	char name[] = "/dev/shm/phos-shared-XXXXXX";
+	const char *how = count > 1 ? arguments[1] : "";
+	CHECK(strcmp(how, "closed") != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
 	CU(D(cuInit)(0));
 	CU(D(cuDeviceGet)(&device, 0));
 	CU(D(cuCtxCreate)(&context, 0, device));
 	CU(D(cuModuleLoadData)(&module, ADD_PTX));
 	CU(D(cuModuleGetFunction)(&add, module, "add"));
+	CHECK(strcmp(how, "closing") != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
 
+	if (count > 2)
+		puts("waiting");
+	fflush(stdout);
+	while (count > 2 && access(arguments[2], F_OK) != 0)
+		usleep(10000);
 	int named = mkstemp(name), nameless = memfd_create("a name", 0);
 	CHECK(named >= 0 && nameless >= 0);
 	unsigned *memory = share(named), *other = share(nameless);
 	reach(memory, named);
 	reach(other, nameless);
-	if (count > 1 && strcmp(arguments[1], "page") == 0)
+	if (strcmp(how, "page") == 0)
 		one_page(memory);
 	forked(memory);
 	close(nameless); /* now nothing leads to it */
-	staged(other);
+	reach(other, -1);
 	CHECK(unlink(name) == 0);
 	reach(memory, named);
+	other = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(other != MAP_FAILED);
+	reach(other, -1);
 	unsigned *mine = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, named, 0);
 	CHECK(mine != MAP_FAILED);
 	staged(mine);

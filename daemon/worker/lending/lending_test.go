@@ -1,0 +1,289 @@
+package lending
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/worker/mirror"
+)
+
+const (
+	pageBytes = 4096
+	// user is nobody else on a machine that tests run on.
+	user = 61238
+)
+
+// borrowing is a worker that does nothing but borrow.
+type borrowing struct {
+	rpc.UnimplementedWorkerServer
+	*Borrower
+	desk *handover.Desk
+	over chan struct{}
+}
+
+func (b *borrowing) Lend(stream grpc.BidiStreamingServer[rpc.Loan, rpc.Want]) error {
+	actor, err := rpc.ActorOf(stream.Context())
+	if err != nil {
+		return err
+	}
+	return b.Serve(stream, func(token []byte) ([]*os.File, error) { return b.desk.Take(token, actor) }, b.over)
+}
+
+// borrower serves one, and says what phosd must know of it.
+func borrower(t *testing.T) (*borrowing, Session) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root lends")
+	}
+	b := &borrowing{Borrower: NewBorrower(), desk: handover.NewDesk(handover.Limits{Files: mostParts, Tokens: 4}), over: make(chan struct{})}
+	path := filepath.Join(t.TempDir(), "control")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}))
+	rpc.RegisterWorkerServer(server, b)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	go func() { _ = server.Serve(handover.NewListener(listener, b.desk, log)) }()
+	conn, err := rpc.DialWorker(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		server.Stop()
+	})
+	me, err := process.Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, Session{Worker: conn.Worker, Control: path, Program: me, Log: log}
+}
+
+// lend has phosd lend until the test is over, or stop is called.
+func lend(t *testing.T, s Session) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Lend(ctx, s) }()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(cancel)
+	return stop
+}
+
+// shared is memory of a file of a user's that has no name any more, and is not open.
+func shared(t *testing.T, owner int, mode os.FileMode) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(file.Truncate(8*pageBytes), file.Chown(owner, owner), file.Chmod(mode)); err != nil {
+		t.Fatal(err)
+	}
+	memory, err := unix.Mmap(int(file.Fd()), 2*pageBytes, 4*pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err := errors.Join(err, file.Close(), os.Remove(path)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(memory) })
+	return memory
+}
+
+// TestLoan: the file that comes is the one that is mapped, from the right place, for reading and writing.
+func TestLoan(t *testing.T) {
+	b, session := borrower(t)
+	lend(t, session)
+	memory := shared(t, 0, 0o600)
+	for range 3 { // one after the other
+		parts, err := b.Borrow(addressOf(memory)+pageBytes+5, 2*pageBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(parts) != 1 || parts[0].Start != addressOf(memory)+pageBytes || parts[0].End != parts[0].Start+3*pageBytes || parts[0].Offset != 3*pageBytes {
+			t.Fatalf("%+v of %#x", parts, addressOf(memory))
+		}
+		if _, err := parts[0].File.WriteAt([]byte("borrowed"), int64(parts[0].Offset)); err != nil {
+			t.Error(err)
+		}
+		if got := string(memory[pageBytes : pageBytes+8]); got != "borrowed" {
+			t.Errorf("it is another file: %q", got)
+		}
+		clear(memory)
+		if err := mirror.Close(parts); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNotLent: private memory, too many files, and a process that is not the session's or acts as another user.
+func TestNotLent(t *testing.T) {
+	b, session := borrower(t)
+	memory := shared(t, 0, 0o600)
+	private, err := unix.Mmap(-1, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(private) })
+	gone, other := session, session
+	gone.Program.StartTicks++
+	other.UID, other.GID = user, user
+	for _, test := range []struct {
+		name           string
+		session        Session
+		address, bytes uint64
+		says           string
+	}{
+		{"private memory", session, addressOf(private), pageBytes, "private"},
+		{"no range", session, addressOf(memory), 0, "no range"},
+		{"another process of that pid", gone, addressOf(memory), pageBytes, "gone"},
+		{"a process that acts as another user", other, addressOf(memory), pageBytes, "other rights"},
+		{"many files", session, many(t), 2 * (mostParts + 1) * pageBytes, "more than 64 files"},
+	} {
+		stop := lend(t, test.session)
+		parts, err := b.Borrow(test.address, test.bytes)
+		if !errors.Is(err, mirror.ErrUnreachable) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v, %v", test.name, parts, err)
+		}
+		stop()
+	}
+}
+
+// many is a range of more mappings than are lent: of one file, each the pages that another one has not.
+func many(t *testing.T) uint64 {
+	t.Helper()
+	memory, err := unix.Mmap(-1, 0, 2*(mostParts+1)*pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(memory) })
+	for i := range mostParts + 1 {
+		if err := unix.Mprotect(memory[2*i*pageBytes:(2*i+1)*pageBytes], unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return addressOf(memory)
+}
+
+// role makes a process of the test's binary one that maps its descriptor 3, says where, and waits for the end of its input.
+const role = "PHOS_TEST_LENDING_ROLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(role) == "" {
+		os.Exit(m.Run())
+	}
+	memory, err := unix.Mmap(3, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	_ = unix.Close(3)
+	fmt.Println(addressOf(memory))
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// TestUsersFiles: of what a user's process has mapped he is lent what he could open himself, and of root's files nothing, though it has them.
+func TestUsersFiles(t *testing.T) {
+	_, session := borrower(t)
+	for _, test := range []struct {
+		owner int
+		mode  os.FileMode
+		lent  bool
+	}{{user, 0o600, true}, {0, 0o666, true}, {0, 0o600, false}, {user, 0o400, false}} {
+		file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if err := errors.Join(file.Truncate(pageBytes), file.Chown(test.owner, test.owner), file.Chmod(test.mode)); err != nil {
+			t.Fatal(err)
+		}
+		command := exec.Command("/proc/self/exe")
+		command.Env, command.ExtraFiles = []string{role + "=1"}, []*os.File{file}
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		input, err := command.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		output, err := command.StdoutPipe()
+		if err := errors.Join(err, command.Start()); err != nil {
+			t.Fatal(err)
+		}
+		var address uint64
+		_, err = fmt.Fscan(output, &address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		session.UID, session.GID = user, user
+		if session.Program, err = process.Of(command.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+		parts, err := session.open(address, pageBytes)
+		if (err == nil) != test.lent || !test.lent && !errors.Is(err, unix.EACCES) {
+			t.Errorf("a file of user %d with mode %o: %v", test.owner, test.mode, err)
+		}
+		if err := errors.Join(mirror.Close(parts), input.Close(), command.Wait()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNobodyLends: without a phosd, and with one that ends in the middle, the worker goes on; the next phosd lends again.
+func TestNobodyLends(t *testing.T) {
+	b, session := borrower(t)
+	memory := shared(t, 0, 0o600)
+	b.patience = 10 * time.Millisecond
+	if _, err := b.Borrow(addressOf(memory), pageBytes); !errors.Is(err, ErrNoLender) {
+		t.Errorf("without a phosd: %v", err)
+	}
+	b.patience = time.Minute
+	// One that takes the wish and ends.
+	ctx, cancel := context.WithCancel(t.Context())
+	dying, err := session.Worker.Lend(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = dying.Recv()
+		cancel()
+	}()
+	asked := make(chan error, 1)
+	go func() {
+		parts, err := b.Borrow(addressOf(memory), pageBytes)
+		asked <- errors.Join(err, mirror.Close(parts))
+	}()
+	<-ctx.Done()
+	stop := lend(t, session)
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+	if parts, err := b.Borrow(addressOf(memory), pageBytes); errors.Join(err, mirror.Close(parts)) != nil {
+		t.Error(err)
+	}
+	stop()
+	lend(t, session)
+	if parts, err := b.Borrow(addressOf(memory), pageBytes); errors.Join(err, mirror.Close(parts)) != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,51 @@
+package checkpoint
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestClosedProgram: a program that may not be looked into shares its memory with kernels. Root's is saved and comes back so; a user's, whose
+// memory is none of his business, is refused by name and runs on.
+func TestClosedProgram(t *testing.T) {
+	const user = 61237
+	daemon := start(t)
+	program := lab.CompileC(t, true, lab.Workload("checkpoint", "segments.c"))
+	want, status := undisturbed(daemon.Job(t, program, "20", "20000"))
+	t.Run("root", func(t *testing.T) {
+		job := daemon.Job(t, program, "20", "20000", "closed")
+		job.Held = true
+		job.Start().Reaches(3)
+		job.Dump()
+		job.Restore()
+		job.EndsAs(t, "restored", want, status)
+	})
+	t.Run("user", func(t *testing.T) {
+		job := daemon.Job(t, program, "20", "20000", "closed")
+		above := filepath.Dir(job.Dir)
+		if err := errors.Join(os.Chmod(filepath.Dir(above), 0o755), os.Chmod(above, 0o755), os.Chown(job.Dir, user, user)); err != nil {
+			t.Fatal(err)
+		}
+		job.Held = true
+		job.Prepare = func(command *exec.Cmd) {
+			command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		}
+		job.Start().Reaches(3)
+		for _, verb := range []string{"--pre-dump", "--dump"} {
+			said, err := job.TryCli(verb, "--dir", job.Image, "--pid", strconv.Itoa(job.PID))
+			if err == nil || !strings.Contains(said, "is not dumpable") {
+				t.Errorf("%s: %v: %s", verb, err, said)
+			}
+		}
+		job.EndsAs(t, "refused", want, status)
+	})
+	daemon.Empty()
+}

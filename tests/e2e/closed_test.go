@@ -1,0 +1,43 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/lab"
+)
+
+// TestClosedPrograms: programs that may not be looked into share memory with kernels and copy as others do, root's and a user's: what their
+// workers may not open, phosd lends.
+func TestClosedPrograms(t *testing.T) {
+	lab.Need(t, "root", lab.Root())
+	program := lab.CompileC(t, true, lab.Workload("driver", "shared.c"))
+	daemon := lab.Start(t)
+	for _, how := range []string{"", "closed", "closing"} {
+		for _, user := range []uint32{0, 61236} {
+			t.Run(fmt.Sprintf("%s of user %d", how, user), func(t *testing.T) {
+				daemon.Program(program, how).As(user, user).In(t).OK()
+			})
+		}
+	}
+	t.Run("of the next phosd", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		waits := daemon.Program(program, "closing", filepath.Join(dir, "go")).As(61236, 61236).In(t)
+		waits.Says("waiting")
+		daemon.Kill()
+		daemon.Launch()
+		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := waits.Wait(); err != nil {
+			t.Errorf("%v: %s", err, waits.Output.String())
+		}
+	})
+	daemon.Empty()
+}
