@@ -58,6 +58,14 @@ func (b *Backing) Map(r gpu.Range) error {
 	return nil
 }
 
+// MapWhole is Map for memory that a session has shown elsewhere.
+func (b *Backing) MapWhole(r gpu.Range) error {
+	if k, is := b.memory.(gpu.Keeper); is && b.loader.settled.Load() {
+		return k.MapWhole(r)
+	}
+	return b.Map(r)
+}
+
 // Unmap gives memory back.
 func (b *Backing) Unmap(r gpu.Range) error { return b.memory.Unmap(r) }
 

@@ -94,12 +94,12 @@ func (r Range) Contains(other Range) bool {
 type Memory interface {
 	// Map backs a range, whole chunks at a chunk boundary, with zeroed memory. It returns abi.OutOfMemory where there is none.
 	Map(r Range) error
-	// Unmap gives the memory back; touching the range is a fault afterwards.
+	// Unmap gives the memory back; touching the range is a fault afterwards, but for kernels that touch what a Keeper keeps.
 	Unmap(r Range) error
 	// MapHost makes host memory (the pinned arena) visible to kernels at address, which is also its address in the program.
 	// A backend may insist that it lies there in this process too, and is a mapping of a file.
 	MapHost(address uint64, memory []byte) error
-	// UnmapHost takes one MapHost back.
+	// UnmapHost takes one MapHost back. That of a Keeper may wait for all work.
 	UnmapHost(address uint64) error
 	// ReadAt copies device memory out; offset is a device address. The interfaces are those of package io.
 	ReadAt(p []byte, address int64) (int, error)

@@ -115,6 +115,7 @@ func (s *Session) dropBlock(b *block) {
 	if err := s.freeBlock(b); err != nil {
 		s.log.Warn("free memory", "address", b.home.Address, "error", err)
 	}
+	s.freed()
 	b.device.blocks--
 	s.rest(b.device)
 }

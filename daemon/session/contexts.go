@@ -98,6 +98,7 @@ func (s *Session) newContext(call *Call, d *device, h abi.Handle, flags uint32) 
 func (s *Session) endContext(call *Call, c *context) error {
 	delete(s.contexts, c.object.Handle().Index())
 	c.ending = true
+	s.ending[c] = struct{}{}
 	streams := slices.Clone(c.streams)
 	for _, st := range streams {
 		st.users.Add(1)
@@ -112,20 +113,41 @@ func (s *Session) endContext(call *Call, c *context) error {
 			st.drop()
 		}
 		c.waiters.Wait()
+		if s.leisure.keeps.Load() && s.closes(c) {
+			return s.atRest(func() error { return s.conclude(c) })
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.unpeer(c)
-		s.objects.Destroy(c.object, s.release)
-		for _, st := range slices.Clone(c.streams) {
-			st.close() // the default streams, which are nobody's
-		}
-		s.leave(c.device)
-		if c.object.Handle() == abi.PrimaryContext(c.device.ordinal) {
-			close(c.device.primary.ending)
-			c.device.primary.ending = nil
-		}
-		return nil
+		return s.conclude(c)
 	})
+}
+
+// closes reports whether the end of a context is also that of more, for which a driver may wait for all GPUs.
+func (s *Session) closes(c *context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.contexts {
+		if _, enabled := other.peers[c]; enabled {
+			return true
+		}
+	}
+	return c.device.users == 1 && c.device.blocks == 0 || len(c.peers) > 0
+}
+
+// conclude ends a context whose work is over.
+func (s *Session) conclude(c *context) error {
+	delete(s.ending, c)
+	s.unpeer(c)
+	s.objects.Destroy(c.object, s.release)
+	for _, st := range slices.Clone(c.streams) {
+		st.close() // the default streams, which are nobody's
+	}
+	s.leave(c.device)
+	if c.object.Handle() == abi.PrimaryContext(c.device.ordinal) {
+		close(c.device.primary.ending)
+		c.device.primary.ending = nil
+	}
+	return nil
 }
 
 // release frees what an object held when it is destroyed, by itself or with its owner.

@@ -97,6 +97,9 @@ func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu
 	if _, places := c.(gpu.Placer); places {
 		d.loads = &loads{}
 	}
+	if _, keeps := c.Memory().(gpu.Keeper); keeps {
+		s.leisure.keeps.Store(true)
+	}
 	if d.heap, err = makeHeap(c.Memory()); err != nil {
 		_ = c.Close() // the first error says more
 		d.context = nil

@@ -55,20 +55,6 @@ func (s *Session) memUnmap(call *Call, in *wire.MemUnmap) error {
 	return s.behind(call, func() error { return s.unmap(r) })
 }
 
-// behind does something with the lock when the work is done that was submitted before.
-func (s *Session) behind(call *Call, do func() error) error {
-	busy, letGo := s.holdBusy()
-	if len(busy) == 0 {
-		return do()
-	}
-	return call.Beside(func() error {
-		await(busy, letGo)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return do()
-	})
-}
-
 func (s *Session) unmap(r gpu.Range) error {
 	mappings, err := s.virtual.Whole(r)
 	if err != nil {

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"sync"
@@ -47,6 +46,7 @@ func (a *allocation) free(s *Session) {
 	if err != nil {
 		s.log.Warn("free memory", "address", a.bounds.Address, "error", err)
 	}
+	s.freed()
 }
 
 // afterAll runs f when everything is done that was submitted so far, on one device or, for nil, on all of them. f runs
@@ -69,9 +69,11 @@ func (s *Session) afterAll(d *device, f func()) {
 	}
 	var left atomic.Int64
 	left.Store(int64(len(busy)))
+	s.leisure.frees.Add(1)
 	arrive := func() {
 		if left.Add(-1) == 0 {
 			f()
+			s.leisure.frees.Add(-1)
 		}
 	}
 	for _, st := range busy {
@@ -111,45 +113,6 @@ func (s *Session) allocate(call *Call, d *device, bytes uint64, request request)
 		request.placed(r)
 		return nil
 	})
-}
-
-// persist makes an attempt at memory. When there is none, but frees are waiting for the GPU, it waits for them and tries again.
-func (s *Session) persist(call *Call, attempt func() error) error {
-	err := attempt()
-	if !errors.Is(err, abi.OutOfMemory) {
-		return err
-	}
-	busy, letGo := s.holdBusy()
-	if len(busy) == 0 {
-		return err
-	}
-	return call.Beside(func() error {
-		await(busy, letGo)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return attempt()
-	})
-}
-
-// holdBusy keeps all streams that have work, until await has waited for them.
-func (s *Session) holdBusy() (busy []*stream, letGo []func()) {
-	for _, c := range s.contexts {
-		if streams := c.busy(); len(streams) > 0 {
-			busy = append(busy, streams...)
-			letGo = append(letGo, c.hold(streams))
-		}
-	}
-	return busy, letGo
-}
-
-// await needs no lock.
-func await(busy []*stream, letGo []func()) {
-	for _, st := range busy {
-		_ = st.work.Synchronize() // a fault will be the next call's
-	}
-	for _, f := range letGo {
-		f()
-	}
 }
 
 func (s *Session) memGetInfo(call *Call, out *wire.MemGetInfoReply) error {
@@ -226,9 +189,7 @@ func (s *Session) memAllocManaged(call *Call, in *wire.MemAllocManaged, out *wir
 	if in.Flags != attachGlobal && in.Flags != attachHost {
 		return invalid("allocate managed memory", "flags")
 	}
-	r, err := s.allocatePinned(call, in.Bytesize, true)
-	out.Dptr = r.Address
-	return err
+	return s.allocatePinned(call, in.Bytesize, true, func(r gpu.Range) { out.Dptr = r.Address })
 }
 
 func (s *Session) memHostAlloc(call *Call, in *wire.MemHostAlloc, out *wire.MemHostAllocReply) error {
@@ -236,27 +197,29 @@ func (s *Session) memHostAlloc(call *Call, in *wire.MemHostAlloc, out *wire.MemH
 	if in.Flags&^(portable|deviceMap|writeCombined) != 0 {
 		return invalid("allocate pinned memory", "flags")
 	}
-	r, err := s.allocatePinned(call, in.Bytesize, false)
-	out.Pp = r.Address
-	return err
+	return s.allocatePinned(call, in.Bytesize, false, func(r gpu.Range) { out.Pp = r.Address })
 }
 
-// allocatePinned enters pages of the arena as an allocation.
-func (s *Session) allocatePinned(call *Call, bytes uint64, managed bool) (gpu.Range, error) {
+// allocatePinned enters pages of the arena as an allocation. placed is told where they are.
+func (s *Session) allocatePinned(call *Call, bytes uint64, managed bool, placed func(gpu.Range)) error {
 	c, err := s.current(call)
 	if err != nil {
-		return gpu.Range{}, err
+		return err
 	}
 	if err := s.unsafe(call); err != nil {
-		return gpu.Range{}, err
+		return err
 	}
-	r, err := s.showArena(bytes)
-	if err != nil {
-		return gpu.Range{}, err
-	}
-	a := &allocation{bounds: r, managed: managed}
-	a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: call.maker(), Owner: c.object, State: a})
-	return r, nil
+	maker := call.maker()
+	return s.persist(call, func() error {
+		r, err := s.showArena(bytes)
+		if err != nil {
+			return err
+		}
+		a := &allocation{bounds: r, managed: managed}
+		a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: maker, Owner: c.object, State: a})
+		placed(r)
+		return nil
+	})
 }
 
 // shown keeps pages of the arena and open devices in step: every device that is open has every allocation mapped. Modules
@@ -287,11 +250,22 @@ func (s *Session) showArena(bytes uint64) (gpu.Range, error) {
 	return r, nil
 }
 
-// freePinned hides pages from the devices and gives them back. It needs no lock of the session.
+// freePinned hides pages from the devices and gives them back, where that has to wait for a rest, then. It needs no lock of the session.
 func (s *Session) freePinned(r gpu.Range) error {
-	s.shown.mu.Lock()
-	defer s.shown.mu.Unlock()
-	return s.hideAndFree(r)
+	free := func() error {
+		s.shown.mu.Lock()
+		defer s.shown.mu.Unlock()
+		return s.hideAndFree(r)
+	}
+	if !s.leisure.keeps.Load() {
+		return free()
+	}
+	s.leisure.put(r.Bytes, func() {
+		if err := free(); err != nil {
+			s.log.Warn("free pinned memory", "address", r.Address, "error", err)
+		}
+	})
+	return nil
 }
 
 func (s *Session) hideAndFree(r gpu.Range) error {

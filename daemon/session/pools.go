@@ -118,6 +118,7 @@ func (s *Session) memPoolTrimTo(_ *Call, in *wire.MemPoolTrimTo) error {
 	p, err := s.pool(in.Pool)
 	if err == nil && p.device.heap != nil {
 		p.device.heap.Trim()
+		s.freed()
 	}
 	return err
 }
@@ -216,7 +217,15 @@ func (s *Session) memFreeAsync(call *Call, in *wire.MemFreeAsync) error {
 		a.free(s)
 		return nil
 	}
-	return s.enqueue(st, gpu.Tell{Func: func() { a.free(s) }})
+	s.leisure.frees.Add(1)
+	err = s.enqueue(st, gpu.Tell{Func: func() {
+		a.free(s)
+		s.leisure.frees.Add(-1)
+	}})
+	if err != nil {
+		s.leisure.frees.Add(-1) // it is never freed
+	}
+	return err
 }
 
 func (p *pool) save(*saving) saved.State {

@@ -95,6 +95,7 @@ const patience = 100 * time.Millisecond
 // can keep a handler busy by not serving a copy; whoever asks meanwhile gets only what is known without the lock.
 func (s *Session) Progress() Progress {
 	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.arena.Usage()}
+	p.PinnedBytes -= min(p.PinnedBytes, s.leisure.pinned())
 	p.Rank, p.WorldSize = rank(s.options.Getenv)
 	p.Fault = s.fault()
 	if !s.lockSoon() {

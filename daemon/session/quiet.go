@@ -22,7 +22,9 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		err := s.lockBefore(ctx.Done())
 		if err == nil {
-			err = s.restless()
+			if err = s.restless(); err == nil {
+				s.tidy(true)
+			}
 			s.mu.Unlock()
 		}
 		if err == nil || errors.Is(err, ErrCapturing) {

@@ -84,6 +84,7 @@ type Session struct {
 	backlog   backlog
 	shown     shown
 	shares    shares
+	leisure   leisure
 	made      atomic.Uint64
 	completed atomic.Uint64
 
@@ -97,6 +98,7 @@ type Session struct {
 	imports   []*imported
 	placed    placements
 	contexts  map[uint32]*context // by the low half of the handle
+	ending    map[*context]struct{}
 	words     words
 	params    keeper
 	scratch   []byte
@@ -123,7 +125,7 @@ func New(options Options) (*Session, error) {
 func newSession(options Options) (*Session, error) {
 	s := &Session{
 		options: options, log: options.Logger, program: options.Program, answers: options.Answers,
-		objects: object.NewGraph(), contexts: map[uint32]*context{}, ended: make(chan struct{}), pending: map[uint64]*pendingCall{},
+		objects: object.NewGraph(), contexts: map[uint32]*context{}, ending: map[*context]struct{}{}, ended: make(chan struct{}), pending: map[uint64]*pendingCall{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

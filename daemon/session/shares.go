@@ -128,21 +128,41 @@ func (s *Session) ipcExport(call *Call, in *wire.IpcExport, out *wire.IpcExportR
 	if a == nil {
 		return invalid("export memory", "it is not that of cuMemAlloc")
 	}
-	if a.export == (sharing.ID{}) {
-		what, err := share(a, d)
-		if err != nil {
-			return err
-		}
+	tell := func() {
+		token := sharing.Token{Exporter: s.shares.name(), Key: a.export}
+		out.Exporter0, out.Exporter1 = halves(token.Exporter)
+		out.Key0, out.Key1 = halves(token.Key)
+	}
+	if a.export != (sharing.ID{}) {
+		tell()
+		return nil
+	}
+	what, err := share(a, d)
+	if err != nil {
+		return err
+	}
+	offer := func() error {
 		key := sharing.NewID()
 		if err := s.shares.offer(key, what); err != nil {
 			return err
 		}
 		a.export = key
+		tell()
+		return nil
 	}
-	token := sharing.Token{Exporter: s.shares.name(), Key: a.export}
-	out.Exporter0, out.Exporter1 = halves(token.Exporter)
-	out.Key0, out.Key1 = halves(token.Key)
-	return nil
+	k, keeps := what.memory.(gpu.Keeper)
+	if !keeps || k.Gathered(what.chunks) {
+		return offer()
+	}
+	return s.behind(call, func() error {
+		if still, _ := s.exportable(in.Dptr); still != a {
+			return invalid("export memory", "it was freed meanwhile")
+		}
+		if err := k.Gather(what.chunks); err != nil {
+			return err
+		}
+		return offer()
+	})
 }
 
 // exportable is the allocation that an address lies in, if it can be exported.
@@ -331,15 +351,7 @@ func (s *Session) ipcClose(call *Call, in *wire.IpcClose, out *wire.IpcCloseRepl
 		return nil
 	}
 	out.Closed = 1
-	busy, letGo := s.holdBusy()
-	if len(busy) == 0 {
-		s.objects.Destroy(i.object, s.release)
-		return nil
-	}
-	return call.Beside(func() error {
-		await(busy, letGo)
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	return s.behind(call, func() error {
 		if i.references == 0 && slices.Contains(s.imports, i) {
 			s.objects.Destroy(i.object, s.release)
 		}
@@ -354,6 +366,7 @@ func (i *imported) drop(s *Session) {
 		if err := c.Memory().Unmap(i.home); err != nil {
 			s.log.Warn("close shared memory", "address", i.home.Address, "error", err)
 		}
+		s.freed()
 	}
 	_ = s.virtual.Free(i.home) // it was reserved with it
 }

@@ -97,6 +97,16 @@ func (m *misuse) unmapping() {
 		}
 		m.must(memory.Unmap(side))
 	}
+	m.giveBack()
+}
+
+// giveBack gives back what is kept, so that what is mapped next is mapped at once.
+func (m *misuse) giveBack() {
+	done, err := m.context.Memory().(gpu.Keeper).GiveBack()
+	m.must(err)
+	if !done {
+		m.Error("something is kept still")
+	}
 }
 
 func (m *misuse) sharing() {

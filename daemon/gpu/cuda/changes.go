@@ -158,7 +158,7 @@ type apart struct {
 	memory *Memory
 
 	mu        sync.Mutex
-	allocated []piece // by address
+	allocated []*granule // by address
 }
 
 // Where this memory is wanted: behind the windows of all devices. Elsewhere does as well.
@@ -180,7 +180,7 @@ func (a *apart) Alloc(bytes uint64) (uint64, error) {
 		a.release(bytes)
 		return 0, a.memory.context.noted("get memory for a checkpoint", err)
 	}
-	at, _ := slices.BinarySearchFunc(a.allocated, p, func(x, y piece) int { return cmp.Compare(x.Address, y.Address) })
+	at, _ := slices.BinarySearchFunc(a.allocated, p, func(x, y *granule) int { return cmp.Compare(x.Address, y.Address) })
 	a.allocated = slices.Insert(a.allocated, at, p)
 	return p.Address, nil
 }
@@ -200,7 +200,7 @@ func (a *apart) release(bytes uint64) {
 }
 
 // get makes memory at the first addresses that are free. mu is held.
-func (a *apart) get(bytes uint64) (p piece, err error) {
+func (a *apart) get(bytes uint64) (p *granule, err error) {
 	d := a.memory.device
 	wanted := apartAddress + uint64(d.ordinal)*apartBytes
 	for _, other := range a.allocated {
@@ -208,7 +208,7 @@ func (a *apart) get(bytes uint64) (p piece, err error) {
 			wanted = other.End()
 		}
 	}
-	p.Bytes = bytes
+	p = &granule{Range: gpu.Range{Bytes: bytes}}
 	if p.Address, err = d.driver.Reserve(bytes, wanted); err != nil && !gpu.Code(err).Sticky() {
 		p.Address, err = d.driver.Reserve(bytes, 0) // some drivers refuse wishes that they cannot fulfil
 	}
@@ -231,7 +231,7 @@ func (a *apart) get(bytes uint64) (p piece, err error) {
 func (a *apart) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := slices.IndexFunc(a.allocated, func(p piece) bool { return p.Address == address })
+	at := slices.IndexFunc(a.allocated, func(p *granule) bool { return p.Address == address })
 	if at < 0 {
 		return fmt.Errorf("give back memory of a checkpoint: nothing is at %#x", address)
 	}
@@ -240,7 +240,7 @@ func (a *apart) Free(address uint64) error {
 	return a.memory.context.noted("give back memory of a checkpoint", a.giveBack(p))
 }
 
-func (a *apart) giveBack(p piece) error {
+func (a *apart) giveBack(p *granule) error {
 	driver := a.memory.device.driver
 	a.release(p.Bytes)
 	return errors.Join(driver.Unmap(p.Address, p.Bytes), driver.Release(p.allocation), driver.Unreserve(p.Address, p.Bytes))

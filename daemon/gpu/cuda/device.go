@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -20,9 +21,13 @@ type device struct {
 	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until it ends.
 	reading sync.RWMutex
 
-	mu    sync.Mutex // guards what follows
-	table table
-	hosts map[uint64]*hostMapping
+	// kept is how many bytes of granules are not in the table.
+	kept atomic.Int64
+
+	mu       sync.Mutex // guards what follows
+	table    table
+	granules granules
+	hosts    map[uint64]*hostMapping
 	// reached are the devices whose kernels may touch the memory of this one, itself among them.
 	reached []int32
 	// handles are by which other processes can have its memory, and refusal why there are none.

@@ -38,14 +38,19 @@ func (m *Memory) whole(op string, r gpu.Range) error {
 }
 
 // Map backs a range with zeroed memory.
-func (m *Memory) Map(r gpu.Range) error {
+func (m *Memory) Map(r gpu.Range) error { return m.mapWith(r, false) }
+
+// MapWhole is Map for what will be shown or shared elsewhere.
+func (m *Memory) MapWhole(r gpu.Range) error { return m.mapWith(r, true) }
+
+func (m *Memory) mapWith(r gpu.Range, whole bool) error {
 	if err := m.whole("map memory", r); err != nil {
 		return err
 	}
-	return m.changes.insist(func() error { return m.mapNow(r) })
+	return m.changes.insist(func() error { return m.mapNow(r, whole) })
 }
 
-func (m *Memory) mapNow(r gpu.Range) error {
+func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 	if err := m.context.usable("map memory"); err != nil {
 		return err // what has failed may have left things where they were
 	}
@@ -54,6 +59,9 @@ func (m *Memory) mapNow(r gpu.Range) error {
 	defer d.mu.Unlock()
 	if !d.table.free(r) {
 		return &gpu.Error{Op: "map memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
+	}
+	if d.stands(r, whole) {
+		return fmt.Errorf("map memory at %#x: %w", r.Address, gpu.ErrKept)
 	}
 	if err := m.reserve(r.Bytes); err != nil {
 		return err
@@ -65,30 +73,78 @@ func (m *Memory) mapNow(r gpu.Range) error {
 	return nil
 }
 
-// back makes memory and puts it at a range. The device's mu is held.
+// stands reports whether something that is kept cannot be used for a range, or not for one that must be whole. mu is held.
+func (d *device) stands(r gpu.Range, whole bool) bool {
+	kept := d.granules.within(r)
+	for _, g := range kept {
+		if g.foreign || g.shared || whole && g.Range != r {
+			return true
+		}
+	}
+	return false
+}
+
+// back puts memory at a range: what is kept there, and new memory beside it. The device's mu is held.
 func (m *Memory) back(r gpu.Range) error {
 	d, c := m.device, m.context
+	at := r.Address
+	for _, g := range append(d.granules.within(r), &granule{Range: gpu.Range{Address: r.End()}}) {
+		if g.Address > at {
+			if err := m.fresh(gpu.Range{Address: at, Bytes: g.Address - at}); err != nil {
+				return err // what was made before it is kept
+			}
+		}
+		at = g.End()
+	}
+	if err := c.clear(r); err != nil {
+		return c.noted("map memory", err)
+	}
+	for _, g := range d.granules.within(r) {
+		from, to := max(g.Address, r.Address), min(g.End(), r.End())
+		d.use(gpu.Range{Address: from, Bytes: to - from}, g, c)
+	}
+	return nil
+}
+
+// use enters a part of a granule in the table. mu is held.
+func (d *device) use(r gpu.Range, g *granule, owner *Context) {
+	d.table.add(piece{Range: r, granule: g, owner: owner})
+	g.used += r.Bytes
+	d.kept.Add(-int64(r.Bytes))
+}
+
+// leave is use taken back. mu is held.
+func (d *device) leave(p piece) {
+	d.table.remove(p.Address)
+	p.granule.used -= p.Bytes
+	d.kept.Add(int64(p.Bytes))
+}
+
+// fresh makes memory and maps it, for nobody yet. The device's mu is held.
+func (m *Memory) fresh(r gpu.Range) error {
+	d := m.device
 	allocation, err := d.create(r.Bytes)
 	if err != nil {
 		return &gpu.Error{Op: "map memory", Code: gpu.Code(err), Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes)}
 	}
-	err = d.show(r, allocation, d.reached, func() error { return c.clear(r) })
-	if err != nil {
-		return c.noted("map memory", err)
+	if err := d.show(r, allocation, d.reached); err != nil {
+		return m.context.noted("map memory", err)
 	}
-	d.table.add(piece{Range: r, allocation: allocation, owner: c})
+	d.hold(&granule{Range: r, allocation: allocation})
 	return nil
 }
 
-// show puts memory at a range, lets devices touch it, and calls ready for what is still to be done. If that fails, the memory
-// is given back.
-func (d *device) show(r gpu.Range, allocation cudadrv.Allocation, devices []int32, ready func() error) error {
+// hold enters what the driver has mapped, all of it kept. mu is held.
+func (d *device) hold(g *granule) {
+	d.granules.add(g)
+	d.kept.Add(int64(g.Bytes))
+}
+
+// show puts memory at a range and lets devices touch it. If that fails, the memory is given back.
+func (d *device) show(r gpu.Range, allocation cudadrv.Allocation, devices []int32) error {
 	err := d.driver.Map(r.Address, r.Bytes, allocation)
 	if err == nil {
-		if err = d.driver.Allow(r.Address, r.Bytes, devices); err == nil {
-			err = ready()
-		}
-		if err != nil {
+		if err = d.driver.Allow(r.Address, r.Bytes, devices); err != nil {
 			_ = d.driver.Unmap(r.Address, r.Bytes)
 		}
 	}
@@ -112,79 +168,46 @@ func (m *Memory) release(bytes uint64) {
 	}
 }
 
-// Unmap gives memory back, whichever context of the device mapped it.
+// Unmap gives memory back, whichever context of the device mapped it: what the driver has of it is kept until GiveBack.
 func (m *Memory) Unmap(r gpu.Range) error {
 	if err := m.whole("unmap memory", r); err != nil {
 		return err
 	}
 	d := m.device
-	d.reading.Lock()
-	defer d.reading.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.table.covered(r.Address, r.Bytes) < r.Bytes {
 		return &gpu.Error{Op: "unmap memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
 	}
-	for _, p := range slices.Clone(d.table.within(r)) {
-		if !r.Contains(p.Range) {
-			if err := m.split(p, r); err != nil {
-				return err
-			}
+	pieces := slices.Clone(d.table.within(r))
+	for _, p := range pieces {
+		switch g := p.granule; {
+		case g == nil:
+			return &gpu.Error{Op: "unmap memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x is no memory of its own", p.Address)}
+		case (g.foreign || g.shared) && !r.Contains(p.Range):
+			return &gpu.Error{Op: "unmap memory", Code: abi.NotSupported, Detail: "other processes have it, and this is a part of it"}
 		}
 	}
-	for _, p := range slices.Clone(d.table.within(r)) {
-		if err := m.unback(p); err != nil {
-			return err
+	for _, p := range pieces {
+		d.leave(p)
+		for _, rest := range []gpu.Range{
+			{Address: p.Address, Bytes: r.Address - min(p.Address, r.Address)}, {Address: r.End(), Bytes: p.End() - min(p.End(), r.End())},
+		} {
+			if rest.Bytes > 0 {
+				d.use(rest, p.granule, p.owner)
+				p.Bytes -= rest.Bytes
+			}
 		}
 		m.discount(p)
 	}
 	return nil
 }
 
-// discount takes a piece that is gone off the account, if it was on it.
+// discount takes memory that is freed off the account, if it was on it.
 func (m *Memory) discount(p piece) {
-	if !p.foreign {
+	if !p.granule.foreign {
 		m.release(p.Bytes)
 	}
-}
-
-// unback takes one piece from its addresses. The device's mu is held.
-func (m *Memory) unback(p piece) error {
-	d := m.device
-	if err := d.driver.Unmap(p.Address, p.Bytes); err != nil {
-		return m.context.noted("unmap memory", err)
-	}
-	d.table.remove(p.Address)
-	return m.context.noted("unmap memory", d.driver.Release(p.allocation))
-}
-
-// split makes of one piece those that lie inside r and outside, with the same content. The driver unmaps whole mappings only,
-// so that what stays is copied.
-func (m *Memory) split(p piece, r gpu.Range) error {
-	if p.foreign || p.shared {
-		return &gpu.Error{Op: "unmap memory", Code: abi.NotSupported, Detail: "other processes have it, and this is a part of it"}
-	}
-	content := make([]byte, p.Bytes)
-	if _, err := m.context.copyOut(content, p.Address); err != nil {
-		return err
-	}
-	if err := m.unback(p); err != nil {
-		return err
-	}
-	cuts := []uint64{p.Address, max(p.Address, r.Address), min(p.End(), r.End()), p.End()}
-	for i, from := range cuts[:3] {
-		part := gpu.Range{Address: from, Bytes: cuts[i+1] - from}
-		if part.Bytes == 0 {
-			continue
-		}
-		if err := m.back(part); err != nil {
-			return err
-		}
-		if _, err := m.context.copyIn(part.Address, content[from-p.Address:][:part.Bytes]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // MapHost makes host memory visible to kernels. It must lie at its address in this process.
@@ -360,7 +383,23 @@ func (m *Memory) Usage() (free, total uint64) {
 		_ = m.context.noted("ask for free memory", err)
 		return 0, total
 	}
-	return free, max(have, total)
+	total = max(have, total)
+	return min(free+m.device.spared(), total), total
+}
+
+// spared is how much of what is kept the device has for whoever needs it. What other processes have too is not among it.
+func (d *device) spared() (bytes uint64) {
+	if d.kept.Load() == 0 {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, g := range d.granules.all {
+		if !g.foreign && !g.shared {
+			bytes += g.Bytes - g.used
+		}
+	}
+	return bytes
 }
 
 // clear zeroes memory at once.
@@ -380,11 +419,16 @@ func (m *Memory) releaseAll() error {
 	for _, p := range slices.Clone(d.table.pieces) {
 		switch {
 		case p.owner != m.context:
-		case p.allocation == 0:
+		case p.granule == nil:
 			d.table.remove(p.Address) // a variable, which goes with its module
 		default:
-			errs = append(errs, m.unback(p))
+			d.leave(p)
 			m.discount(p)
+		}
+	}
+	for _, g := range slices.Clone(d.granules.all) {
+		if g.used == 0 {
+			errs = append(errs, m.drop(g))
 		}
 	}
 	return errors.Join(errs...)

@@ -41,18 +41,18 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	switch {
 	case p == nil || d.table.covered(r.Address, r.Bytes) < r.Bytes:
 		return nil, 0, refuse(abi.NotMapped, "not all of it is mapped")
-	case p.allocation == 0 || p.Range != r:
+	case p.Range != r || !p.whole():
 		return nil, 0, refuse(abi.NotSupported, "it is not what was mapped at once")
 	case d.refusal != nil:
 		return nil, 0, refuse(abi.NotSupported, fmt.Sprintf("the driver makes no memory there that other processes can have (%v)", d.refusal))
 	case d.handles == cudadrv.HandleNone:
 		return nil, 0, refuse(abi.NotSupported, "the driver says that other processes cannot have memory of this GPU")
 	}
-	file, err := d.driver.Export(p.allocation)
+	file, err := d.driver.Export(p.granule.allocation)
 	if err != nil {
 		return nil, 0, refuse(gpu.Code(err), "the driver does not export it")
 	}
-	p.shared = true
+	p.granule.shared = true
 	return file, 0, nil
 }
 
@@ -73,11 +73,14 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	if !d.table.free(r) {
 		return refuse(abi.AlreadyMapped, "something lies there")
 	}
+	if len(d.granules.within(r)) > 0 {
+		return fmt.Errorf("adopt memory: %w", gpu.ErrKept)
+	}
 	allocation, err := d.driver.Import(file)
 	if err != nil {
 		return refuse(gpu.Code(err), "the driver does not import it: the process that shares it must have the same GPU, whole, with the same driver")
 	}
-	if err := d.show(r, allocation, []int32{d.ordinal}, func() error { return nil }); err != nil {
+	if err := d.show(r, allocation, []int32{d.ordinal}); err != nil {
 		if code := gpu.Code(err); !code.Sticky() {
 			return refuse(code, "the driver does not map it; on another GPU it must be one that this one can reach")
 		}
@@ -87,7 +90,9 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 		// Where the memory is on a third GPU, these may be unable to reach it, and then their kernels are told so.
 		_ = d.driver.Grant(r.Address, r.Bytes, other, cudadrv.AccessReadWrite)
 	}
-	d.table.add(piece{Range: r, allocation: allocation, owner: m.context, foreign: true})
+	g := &granule{Range: r, allocation: allocation, foreign: true}
+	d.granules.add(g)
+	d.use(r, g, m.context)
 	return nil
 }
 
@@ -137,19 +142,14 @@ func (d *device) open(other int32, allow bool) error {
 	if allow {
 		access, before = before, access
 	}
-	var done []piece
-	for _, p := range d.table.pieces {
-		if p.allocation == 0 {
-			continue
-		}
-		err := d.driver.Grant(p.Address, p.Bytes, other, access)
-		if err != nil && !p.foreign { // which may lie on a third one
-			for _, p := range done {
-				_ = d.driver.Grant(p.Address, p.Bytes, other, before)
+	for i, g := range d.granules.all {
+		err := d.driver.Grant(g.Address, g.Bytes, other, access)
+		if err != nil && !g.foreign { // which may lie on a third one
+			for _, g := range d.granules.all[:i] {
+				_ = d.driver.Grant(g.Address, g.Bytes, other, before)
 			}
 			return err
 		}
-		done = append(done, p)
 	}
 	d.reached = slices.DeleteFunc(d.reached, func(reached int32) bool { return reached == other })
 	if allow {

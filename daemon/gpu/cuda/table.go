@@ -14,13 +14,14 @@ import (
 // piece is a range of addresses with something behind it.
 type piece struct {
 	gpu.Range
-	// allocation is zero for what is no memory of Map's: host memory, variables of modules.
-	allocation cudadrv.Allocation
-	owner      *Context
-	host       []byte
-	// foreign is memory that another process has made, shared what other processes can have of this one's.
-	foreign, shared bool
+	// granule is what it is a part of; nil for what is no memory of Map's: host memory, variables of modules.
+	granule *granule
+	owner   *Context
+	host    []byte
 }
+
+// whole reports whether it is all that the driver has mapped at once.
+func (p *piece) whole() bool { return p.granule != nil && p.granule.Range == p.Range }
 
 // table is all that lies somewhere on a device, by address. Ranges do not overlap.
 type table struct{ pieces []piece }
@@ -82,6 +83,199 @@ func (t *table) within(r gpu.Range) []piece {
 		to++
 	}
 	return t.pieces[from:to]
+}
+
+// granule is memory as the driver has mapped it, at once. The driver takes all of it back or nothing, and waits for all work first;
+// so what is freed of it is kept until the device rests, or until it is used again.
+type granule struct {
+	gpu.Range
+	allocation cudadrv.Allocation
+	// used is how many bytes of it are in the table.
+	used uint64
+	// foreign is memory that another process has made, shared what other processes can have of this one's. Neither is used again.
+	foreign, shared bool
+}
+
+// granules are all that the driver has mapped on a device, by address.
+type granules struct{ all []*granule }
+
+func (x *granules) at(address uint64) int {
+	i, _ := slices.BinarySearchFunc(x.all, address, func(g *granule, address uint64) int {
+		if g.End() <= address {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+func (x *granules) add(g *granule) { x.all = slices.Insert(x.all, x.at(g.Address), g) }
+
+func (x *granules) remove(g *granule) {
+	if i := x.at(g.Address); i < len(x.all) && x.all[i] == g {
+		x.all = slices.Delete(x.all, i, i+1)
+	}
+}
+
+// within lists those that overlap a range.
+func (x *granules) within(r gpu.Range) []*granule {
+	from := x.at(r.Address)
+	to := from
+	for to < len(x.all) && x.all[to].Address < r.End() {
+		to++
+	}
+	return slices.Clone(x.all[from:to])
+}
+
+// Kept is how many bytes the driver has mapped for nobody.
+func (m *Memory) Kept() uint64 { return uint64(max(m.device.kept.Load(), 0)) }
+
+// atOnce is how much GiveBack unmaps at a time.
+const atOnce = 16
+
+// GiveBack unmaps what is kept, as far as nothing of the same granule is used.
+func (m *Memory) GiveBack() (done bool, err error) {
+	d := m.device
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	left := atOnce
+	for _, g := range slices.Clone(d.granules.all) {
+		if g.used > 0 {
+			continue
+		}
+		if left == 0 {
+			return false, nil
+		}
+		left--
+		if err := m.drop(g); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// drop unmaps a granule of which nothing is used. The device's mu is held.
+func (m *Memory) drop(g *granule) error {
+	d := m.device
+	if err := d.driver.Unmap(g.Address, g.Bytes); err != nil {
+		return m.context.noted("unmap memory", err)
+	}
+	d.granules.remove(g)
+	d.kept.Add(-int64(g.Bytes))
+	return m.context.noted("unmap memory", d.driver.Release(g.allocation))
+}
+
+// Gathered reports whether a range is what was mapped at once.
+func (m *Memory) Gathered(r gpu.Range) bool {
+	d := m.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.table.find(r.Address)
+	return p != nil && p.Range == r && p.whole()
+}
+
+// Gather maps what lies in a range once more, at once, and each of what shared granules with it.
+func (m *Memory) Gather(r gpu.Range) error {
+	d := m.device
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.table.find(r.Address); p != nil && p.Range == r && p.whole() {
+		return nil
+	}
+	move := &move{memory: m}
+	for _, g := range d.granules.within(r) {
+		move.from = append(move.from, g)
+		for _, p := range d.table.within(g.Range) {
+			if !r.Contains(p.Range) {
+				move.to = append(move.to, p)
+			}
+		}
+	}
+	move.to = append(move.to, piece{Range: r, owner: m.context})
+	return move.do()
+}
+
+// Compact maps what is used of granules that are used in part once more, so that all the rest of them is given back.
+func (m *Memory) Compact() error {
+	d := m.device
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, g := range slices.Clone(d.granules.all) {
+		if g.used == 0 || g.used == g.Bytes || g.foreign || g.shared {
+			continue
+		}
+		if err := (&move{m, []*granule{g}, slices.Clone(d.table.within(g.Range))}).do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move puts what lies in some granules into others, at the same addresses. The device's mu is held.
+type move struct {
+	memory *Memory
+	from   []*granule
+	to     []piece
+}
+
+func (x *move) do() error {
+	d, c := x.memory.device, x.memory.context
+	contents, made, err := x.prepare()
+	if err != nil {
+		return err
+	}
+	for _, g := range x.from {
+		for _, p := range slices.Clone(d.table.within(g.Range)) {
+			d.leave(p)
+		}
+		if err := x.memory.drop(g); err != nil {
+			return x.lost(err)
+		}
+	}
+	for i, p := range x.to {
+		if err := d.show(p.Range, made[i], d.reached); err != nil {
+			return x.lost(err)
+		}
+		g := &granule{Range: p.Range, allocation: made[i]}
+		d.hold(g)
+		d.use(p.Range, g, p.owner)
+		if _, err := c.copyIn(p.Address, contents[i]); err != nil {
+			return x.lost(err)
+		}
+	}
+	return nil
+}
+
+// prepare gets the memory and copies the contents, after which little can fail.
+func (x *move) prepare() (contents [][]byte, made []cudadrv.Allocation, err error) {
+	d, c := x.memory.device, x.memory.context
+	for _, p := range x.to {
+		allocation, err := d.create(p.Bytes)
+		if err == nil {
+			made, contents = append(made, allocation), append(contents, make([]byte, p.Bytes))
+			_, err = c.copyOut(contents[len(made)-1], p.Address)
+		}
+		if err != nil {
+			for _, allocation := range made {
+				_ = d.driver.Release(allocation) // the first error says more
+			}
+			return nil, nil, c.noted("move memory", err)
+		}
+	}
+	return contents, made, nil
+}
+
+// lost is for what cannot be undone: the program must not go on as if its memory were there.
+func (x *move) lost(err error) error {
+	err = fmt.Errorf("move memory: %w", err)
+	x.memory.context.poison(err)
+	return err
 }
 
 // aliases are the further addresses at which memory is shown, in all devices together: the driver maps once, and each
@@ -157,10 +351,10 @@ func (m *Memory) newAlias(address uint64, from *Memory, r gpu.Range) (*alias, er
 	from.device.mu.Lock()
 	defer from.device.mu.Unlock()
 	p := from.device.table.find(r.Address)
-	if p == nil || p.allocation == 0 || p.Address != r.Address || r.Bytes > p.Bytes || r.Bytes == 0 {
+	if p == nil || !p.whole() || p.Address != r.Address || r.Bytes > p.Bytes || r.Bytes == 0 {
 		return nil, &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("%#x+%#x is not what was mapped at once", r.Address, r.Bytes)}
 	}
-	return a, m.context.noted(op, m.device.driver.Map(address, r.Bytes, p.allocation))
+	return a, m.context.noted(op, m.device.driver.Map(address, r.Bytes, p.granule.allocation))
 }
 
 // Unalias takes one Alias back.

@@ -94,6 +94,17 @@ func (b *bench) free(when string, got, want uint64) {
 	}
 }
 
+// rest has given back what is kept, now that nothing is at work.
+func (b *bench) rest() {
+	b.t.Helper()
+	keeper, keeps := b.context.Memory().(gpu.Keeper)
+	for done := !keeps; !done; {
+		var err error
+		done, err = keeper.GiveBack()
+		b.must(err)
+	}
+}
+
 // alloc maps whole chunks for at least this many bytes and returns their address.
 func (b *bench) alloc(bytes int) uint64 {
 	b.t.Helper()

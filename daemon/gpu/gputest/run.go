@@ -16,6 +16,8 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"devices", testDevices},
 		{"memory/map", testMap},
 		{"memory/account", testAccount},
+		{"memory/kept", testKept},
+		{"memory/kept at work", testKeptAtWork},
 		{"memory/out of memory", testOutOfMemory},
 		{"memory/alias", testAlias},
 		{"memory/alias marks", testAliasMarks},

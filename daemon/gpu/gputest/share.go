@@ -73,6 +73,7 @@ func testSharedLife(b *bench, here, there gpu.Range) {
 	b.must(m.Adopt(second, freed, at))
 	_ = freed.Close()
 	b.must(b.context.Memory().Unmap(first))
+	b.rest()
 	b.must(b.context.Memory().Map(first))
 	b.same("what the exporter has given back", b.read(second.Address, gpu.ChunkBytes), noise(2, gpu.ChunkBytes))
 	b.same("new memory in its place", b.read(first.Address, 200), make([]byte, 200))
@@ -84,6 +85,10 @@ func testSharedLife(b *bench, here, there gpu.Range) {
 	now, _ := memory.Usage()
 	b.free("adopted memory given back", now, used)
 	b.same("what the other has given back", b.read(here.Address, 200), kept)
+	if _, keeps := memory.(gpu.Keeper); keeps {
+		b.want("memory where adopted memory is kept", memory.Map(there), gpu.ErrKept)
+	}
+	b.rest()
 	b.must(memory.Map(there))
 	b.same("new memory in that place", b.read(there.Address, 200), make([]byte, 200))
 	b.must(memory.Unmap(there))

@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -16,11 +17,15 @@ const (
 	SmallBytes = gpu.ChunkBytes / 2
 )
 
-// Backing puts memory behind addresses; gpu.Memory is one. Ranges are whole chunks.
+// Backing puts memory behind addresses; gpu.Memory is one. Ranges are whole chunks. Where a Map says gpu.ErrKept, there may be room
+// elsewhere.
 type Backing interface {
 	Map(r gpu.Range) error
 	Unmap(r gpu.Range) error
 }
+
+// Wholer is a Backing to which it matters whether memory is to be shown elsewhere; gpu.Keeper is one.
+type Wholer interface{ MapWhole(r gpu.Range) error }
 
 // Heap allocates device memory in one window of addresses. Small allocations share chunks, larger ones have chunks of
 // their own, which go back to the device as soon as they are freed. It is safe for concurrent use.
@@ -113,7 +118,11 @@ func (h *Heap) AllocateHome(bytes uint64) (gpu.Range, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	address, err := h.allocateChunks(bytes, &h.homes, &h.chunks)
+	back := h.backing.Map
+	if w, is := h.backing.(Wholer); is {
+		back = w.MapWhole
+	}
+	address, err := h.allocateChunks(bytes, back, &h.homes, &h.chunks)
 	if err != nil {
 		return gpu.Range{}, err
 	}
@@ -145,34 +154,46 @@ func (h *Heap) useChunk(address uint64) {
 }
 
 func (h *Heap) allocateLarge(bytes uint64) (uint64, error) {
-	return h.allocateChunks(bytes, &h.chunks, &h.homes)
+	return h.allocateChunks(bytes, h.backing.Map, &h.chunks, &h.homes)
 }
 
-func (h *Heap) allocateChunks(bytes uint64, first, second *freeList) (uint64, error) {
+// allocateChunks has chunks backed that are free in one of two parts, elsewhere if something is kept there.
+func (h *Heap) allocateChunks(bytes uint64, back func(gpu.Range) error, parts ...*freeList) (uint64, error) {
 	if bytes > 1<<62 { // rounding up must not overflow
 		return 0, abi.OutOfMemory
 	}
-	r, found := first.take(roundUp(bytes, gpu.ChunkBytes))
-	if !found {
-		r, found = second.take(roundUp(bytes, gpu.ChunkBytes))
+	bytes = roundUp(bytes, gpu.ChunkBytes)
+	var passed []gpu.Range
+	defer func() {
+		for _, r := range passed {
+			h.giveChunks(r)
+		}
+	}()
+	for _, part := range parts {
+		for r, found := part.take(bytes); found; r, found = part.take(bytes) {
+			err := h.mapChunks(r, back)
+			if err == nil {
+				return r.Address, nil
+			}
+			passed = append(passed, r)
+			if !errors.Is(err, gpu.ErrKept) {
+				return 0, err
+			}
+		}
 	}
-	if !found {
-		return 0, &gpu.Error{Op: "allocate device memory", Code: abi.OutOfMemory, Detail: "no address range is free"}
-	}
-	return r.Address, h.mapChunks(r)
+	return 0, &gpu.Error{Op: "allocate device memory", Code: abi.OutOfMemory, Detail: "no address range is free"}
 }
 
-func (h *Heap) mapChunks(r gpu.Range) error {
-	err := h.backing.Map(r)
-	if err != nil && h.releaseSpare() {
-		err = h.backing.Map(r)
+// mapChunks has chunks backed that are taken.
+func (h *Heap) mapChunks(r gpu.Range, back func(gpu.Range) error) error {
+	err := back(r)
+	if err != nil && !errors.Is(err, gpu.ErrKept) && h.releaseSpare() {
+		err = back(r)
 	}
-	if err != nil {
-		h.giveChunks(r)
-		return err
+	if err == nil {
+		h.backed += r.Bytes
 	}
-	h.backed += r.Bytes
-	return nil
+	return err
 }
 
 // Free gives an allocation back by its first address. It fails with abi.InvalidValue when there is none.

@@ -67,7 +67,7 @@ func (h *Heap) restore(r gpu.Range, shared *uint64) error {
 		if r.Address%gpu.ChunkBytes != 0 || !h.takeChunks(whole) {
 			return misplaced("the chunks are in use")
 		}
-		if err := h.mapChunks(whole); err != nil {
+		if err := h.mapChunks(whole, h.backing.Map); err != nil {
 			return err
 		}
 		h.live.add(r)
@@ -92,7 +92,7 @@ func (h *Heap) share(address uint64) error {
 	if address%gpu.ChunkBytes != 0 || !h.takeChunks(chunk) {
 		return misplaced("the chunk is in use")
 	}
-	if err := h.mapChunks(chunk); err != nil {
+	if err := h.mapChunks(chunk, h.backing.Map); err != nil {
 		return err
 	}
 	h.small.add(chunk)

@@ -173,7 +173,7 @@ static void order(int s, int t)
 	unsigned choice = pick(8);
 	if (choice == 0) {
 		sync_stream(t);
-	} else if (choice < 3 && !wordless) {
+	} else if (choice < 3) {
 		order_by_flag(s, t);
 	} else {
 		struct event *e = some_event(before->context);
@@ -311,7 +311,7 @@ static void end_stream(int s)
 /* Everything that comes to a stream from now on waits for the processor. */
 static void gate(int s)
 {
-	if (w.gated == GATES || is_default(s) || wordless)
+	if (w.gated == GATES || is_default(s))
 		return;
 	trace("gate %d is in stream %d", w.gated, s);
 	uint64_t *flag = fresh_flag();
