@@ -85,6 +85,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointComma
 	if err != nil {
 		return err
 	}
+	mayGo(ctx)
 	return out.Tell(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Done{Done: doneOf(saved)}})
 }
 

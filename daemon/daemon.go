@@ -174,8 +174,8 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	d.served = true
 	server := grpc.NewServer(
 		grpc.Creds(rpc.PeerCredentials{}),
-		grpc.UnaryInterceptor(rpc.ServerErrors),
-		grpc.StreamInterceptor(rpc.ServerStreamErrors),
+		grpc.ChainUnaryInterceptor(rpc.ServerErrors, d.noteOneGone),
+		grpc.ChainStreamInterceptor(rpc.ServerStreamErrors, d.noteGone),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.MaxConcurrentStreams(64))
 	rpc.RegisterDaemonServer(server, &service{daemon: d})

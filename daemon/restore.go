@@ -118,6 +118,9 @@ func (r *restoring) run(ctx context.Context) error {
 	// The caller's terminal and pipes are the program's now; here they would only keep pipes open.
 	closeAll(r.files)
 	r.files = nil
+	if r.request.GetDetach() {
+		mayGo(ctx)
+	}
 	if err := r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{
 		Pid: r.actor.Calls(brought.Root), Processes: uint64(brought.Processes), TotalMicroseconds: uint64(took.Microseconds()),
 		Tree: restored[0].Name(),
@@ -199,6 +202,7 @@ func (r *restoring) follow(ctx context.Context, root *trees.Tree, loading <-chan
 	}
 	cancel()
 	<-loading
+	mayGo(ctx)
 	return r.out.Tell(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Ended{Ended: &rpc.RestoreEnded{Status: int32(status)}}})
 }
 

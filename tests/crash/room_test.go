@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -134,10 +135,17 @@ func (r *room) logged() int {
 // reaches waits until the log says that a step is reached, beyond a place in it.
 func (r *room) reaches(from int, step string) {
 	r.t.Helper()
+	r.says(from, "msg=step name="+regexp.QuoteMeta(step)+"\n")
+}
+
+// says waits until a line of the log matches, beyond a place in it.
+func (r *room) says(from int, pattern string) {
+	r.t.Helper()
+	line := regexp.MustCompile(pattern)
 	r.eventually(func() string {
 		text, _ := os.ReadFile(r.daemon.Log)
-		if !strings.Contains(string(text[min(from, len(text)):]), "msg=step name="+step+"\n") {
-			return "never: step " + step
+		if !line.Match(text[min(from, len(text)):]) {
+			return "never in the log: " + pattern
 		}
 		return ""
 	})

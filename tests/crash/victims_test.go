@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
 )
@@ -83,7 +83,7 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 	r.eventually(func() string { return describe(pid) })
 	if who.name == "pos_cli" {
 		// phosd hears of that by its connection, and gives the step up then, unless it is past being given up.
-		time.Sleep(time.Second)
+		r.says(from, fmt.Sprintf("the caller has gone.* caller=%d ", pid))
 	}
 	goOn()
 	err := r.await(done)
@@ -91,6 +91,24 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 		r.t.Errorf("it takes somebody else's end for phosd's: %s", output)
 	}
 	return string(output), err
+}
+
+// TestCallersStay: of a caller who has got his answer phosd does not say that he has gone.
+func TestCallersStay(t *testing.T) {
+	r := newRoom(t)
+	from := r.logged()
+	for range 5 {
+		r.job.PreDump()
+		r.job.Dump()
+		r.job.Restore()
+		r.job.Dump()
+		r.revive()
+	}
+	r.ends()
+	r.tidy(0, 0)
+	if text := read(t, r.daemon.Log); strings.Contains(text[from:], "the caller has gone") {
+		t.Error("somebody has gone")
+	}
 }
 
 // TestSaveVictims kills, at each step of a checkpoint, everybody who has a part in it but phosd.
