@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/alarm"
 )
 
 // Policies is what an engine is put together from. Order and Place must be there.
@@ -90,8 +91,8 @@ type Engine struct {
 	roots    map[string][]*group    // and by the first part of their names
 	running  roster
 	waiting  int             // how many wait, in all groups
-	ripe     alarms          // when running jobs may be stopped
-	until    alarms          // when ranks must be asked for again
+	ripe     clock           // when running jobs may be stopped
+	until    clock           // when ranks must be asked for again
 	shapes   map[want]*shape // all that jobs ever wanted
 	likes    []*likes        // the same, whatever the jobs compute
 
@@ -118,6 +119,7 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	e := &Engine{
 		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
 		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1,
+		ripe: alarm.NewClock(ripening), until: alarm.NewClock(current),
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {
@@ -188,25 +190,26 @@ func (e *Engine) decide() {
 // ring does what has become due.
 func (e *Engine) ring() {
 	for {
-		a, ok := e.until.due(e.now, current)
+		a, ok := e.until.Due(e.now)
 		if !ok {
 			break
 		}
-		e.rerank(a.job)
-		e.settled = e.settled && a.job.phase == Running
+		e.rerank(a.Subject)
+		e.settled = e.settled && a.Subject.phase == Running
 	}
 	for {
-		a, ok := e.ripe.due(e.now, ripening)
+		a, ok := e.ripe.Due(e.now)
 		if !ok {
 			return
 		}
-		if at := a.job.from + turn; e.policies.Quantum == 0 && a.job.rank.Growth > 0 && e.now < at {
-			a.job.ripe = at
-			e.ripe.set(alarm{at, a.job, a.job.runs}, len(e.jobs), ripening)
+		j := a.Subject
+		if at := j.from + turn; e.policies.Quantum == 0 && j.rank.Growth > 0 && e.now < at {
+			j.ripe = at
+			e.ripe.Set(e.alarmFor(j, at, j.runs))
 			continue
 		}
-		a.job.isRipe = true
-		e.enqueue(a.job)
+		j.isRipe = true
+		e.enqueue(j)
 	}
 }
 
@@ -220,9 +223,9 @@ func (e *Engine) Wake() (at time.Duration, ok bool) {
 			at, ok = t, true
 		}
 	}
-	consider(e.until.next(current))
+	consider(e.until.Next())
 	if e.preempts && e.waiting > 0 || e.policies.Allocate != nil {
-		consider(e.ripe.next(ripening))
+		consider(e.ripe.Next())
 		consider(e.overtaken())
 	}
 	return max(at, e.now), ok

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/phos-gpu/phos/scheduler/alarm"
 )
 
 // group is the jobs that a Grouper ranks together; without one, all jobs are one group.
@@ -96,17 +98,25 @@ func (e *Engine) rerank(j *Job) {
 	}
 	j.asked++
 	if j.rank.Until != 0 {
-		e.until.set(alarm{j.rank.Until, j, j.asked}, len(e.jobs), current)
+		e.until.Set(e.alarmFor(j, j.rank.Until, j.asked))
 	}
 	e.enqueue(j)
 }
 
+type clock = alarm.Clock[*Job]
+
+// alarmFor makes an alarm for a job, one of so many.
+func (e *Engine) alarmFor(j *Job, at time.Duration, mark int) (a alarm.Alarm[*Job], jobs int) {
+	return alarm.Alarm[*Job]{At: at, Subject: j, Number: int64(j.facts.ID), Mark: mark}, len(e.jobs)
+}
+
 // current reports whether an alarm is for the rank that its job has.
-func current(a alarm) bool { return a.job.phase != Ended && a.job.asked == a.mark }
+func current(a alarm.Alarm[*Job]) bool { return a.Subject.phase != Ended && a.Subject.asked == a.Mark }
 
 // ripening reports whether an alarm is for the run that its job is in, and the job is not ripe yet.
-func ripening(a alarm) bool {
-	return a.job.phase == Running && a.job.runs == a.mark && a.job.ripe == a.at && !a.job.isRipe
+func ripening(a alarm.Alarm[*Job]) bool {
+	j := a.Subject
+	return j.phase == Running && j.runs == a.Mark && j.ripe == a.At && !j.isRipe
 }
 
 // enqueue puts a job among those that wait, or among those that may be stopped.

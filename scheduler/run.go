@@ -46,7 +46,7 @@ func (e *Engine) follow(j *Job) {
 	}
 	j.isRipe = false
 	e.unqueue(j)
-	e.ripe.set(alarm{j.ripe, j, j.runs}, len(e.jobs), ripening)
+	e.ripe.Set(e.alarmFor(j, j.ripe, j.runs))
 }
 
 // Beyond these, a policy's answer is taken for a mistake: times could not be added up any more.

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"math"
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -310,79 +309,4 @@ func scramble(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
-}
-
-// alarm is a time at which something about a job changes although nothing happens.
-type alarm struct {
-	at   time.Duration
-	job  *Job
-	mark int // what the alarm is valid for: one that was set for another run or rank of the job is void
-}
-
-func (a alarm) before(b alarm) bool {
-	return a.at < b.at || a.at == b.at && a.job.facts.ID < b.job.facts.ID
-}
-
-// alarms are a heap, sorted by time; those of one time by the job's number.
-type alarms []alarm
-
-// due takes the first alarm if it is for now or earlier and still means something.
-func (a *alarms) due(now time.Duration, valid func(alarm) bool) (alarm, bool) {
-	for len(*a) > 0 && (*a)[0].at <= now {
-		if x := a.pop(); valid(x) {
-			return x, true
-		}
-	}
-	return alarm{}, false
-}
-
-// next is when the first alarm goes off that still means something.
-func (a *alarms) next(valid func(alarm) bool) (time.Duration, bool) {
-	for len(*a) > 0 {
-		if valid((*a)[0]) {
-			return (*a)[0].at, true
-		}
-		a.pop()
-	}
-	return 0, false
-}
-
-// set adds an alarm, and throws void ones away once they are the most.
-func (a *alarms) set(x alarm, jobs int, valid func(alarm) bool) {
-	if len(*a) > 64+4*jobs {
-		*a = slices.DeleteFunc(*a, func(x alarm) bool { return !valid(x) })
-		for i := len(*a) - 1; i >= 0; i-- {
-			a.down(i)
-		}
-	}
-	*a = append(*a, x)
-	h := *a
-	for i := len(h) - 1; i > 0 && h[i].before(h[(i-1)/2]); i = (i - 1) / 2 {
-		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-	}
-}
-
-func (a *alarms) pop() alarm {
-	h := *a
-	top, last := h[0], len(h)-1
-	h[0], h[last] = h[last], alarm{}
-	*a = h[:last]
-	a.down(0)
-	return top
-}
-
-func (a alarms) down(i int) {
-	for {
-		least := i
-		for below := 2*i + 1; below <= 2*i+2 && below < len(a); below++ {
-			if a[below].before(a[least]) {
-				least = below
-			}
-		}
-		if least == i {
-			return
-		}
-		a[i], a[least] = a[least], a[i]
-		i = least
-	}
 }
