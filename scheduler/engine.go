@@ -95,6 +95,7 @@ type Engine struct {
 	until    clock           // when ranks must be asked for again
 	shapes   map[want]*shape // all that jobs ever wanted
 	likes    []*likes        // the same, whatever the jobs compute
+	sorts    sorts           // of these
 
 	// What the walks know.
 	walks    uint64       // how many there have been

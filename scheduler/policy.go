@@ -48,6 +48,12 @@ type Orderer interface {
 	Rank(v View, j *Job) Rank
 }
 
+// Unranked is an Orderer that ranks all jobs alike, for ever: they go in the order of their arrival, and who comes is the last one.
+type Unranked interface {
+	Orderer
+	Unranked()
+}
+
 // Preemptive is an Orderer after which a running job makes room for a waiting one of a lesser rank.
 type Preemptive interface {
 	Orderer

@@ -101,6 +101,7 @@ func (e *Engine) release(j *Job, how How) {
 		lost = min(worked, e.cost(func(c Costs) time.Duration { return c.Lost(j, e.now) }))
 	}
 	e.takeBack(j, save)
+	e.free.agenda.surprises++ // even at the moment when it was due: it has to run again
 	j.done -= lost
 	j.phase = Waiting
 	j.waitingSince, j.saved = e.now, e.now+save

@@ -13,5 +13,8 @@
 // jobs can run on overlap, or GPUs are shared, the count is on the safe side: a job may then start before its time, and what
 // was promised to those behind it is worked out anew; that of the first one in the queue is kept all the same.
 //
-// Read backfill.go first, then profile.go.
+// In a walk in the order of arrival, only those promises are made that somebody sees: none behind the last job that could start now as far as
+// is promised yet. What is put off is made when it matters, and is the same then (scheduler.Engine.Foresees says when that is sure).
+//
+// Read backfill.go first, then profile.go, timeline.go and known.go.
 package backfill

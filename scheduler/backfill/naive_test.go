@@ -167,26 +167,30 @@ func TestSameAsTextbook(t *testing.T) {
 		{"conservative:3", func() scheduler.Backfiller { return backfill.Conservative(3) }, conservative(3)},
 	} {
 		for _, estimates := range []string{"right", "too long", "wrong"} {
-			t.Run(fmt.Sprint(tt.name, ", estimates ", estimates), func(t *testing.T) {
-				overtook := 0
-				for seed := range uint64(10) {
-					r := rand.New(rand.NewPCG(seed, 3))
-					nodes := oneKind(1+r.IntN(4), 4)
-					jobs := workload(r, 40, 4*len(nodes), estimates)
-					got, want := play(t, nodes, jobs, tt.mine(), nothing), playTextbook(4*len(nodes), jobs, tt.theirs)
-					if !slices.Equal(got, want) {
-						t.Fatalf("seed %d: starts\n%v, textbook\n%v", seed, got, want)
-					}
-					for i := 1; i < len(got); i++ {
-						if got[i] < got[i-1] {
-							overtook++
+			for name, order := range orders {
+				t.Run(fmt.Sprint(tt.name, ", estimates ", estimates, ", ", name), func(t *testing.T) {
+					overtook := 0
+					for seed := range uint64(10) {
+						r := rand.New(rand.NewPCG(seed, 3))
+						nodes := oneKind(1+r.IntN(4), 4)
+						jobs := workload(r, 40, 4*len(nodes), estimates)
+						policies := with(tt.mine())
+						policies.Order = order
+						got, want := play(t, nodes, jobs, policies, nothing), playTextbook(4*len(nodes), jobs, tt.theirs)
+						if !slices.Equal(got, want) {
+							t.Fatalf("seed %d: starts\n%v, textbook\n%v", seed, got, want)
+						}
+						for i := 1; i < len(got); i++ {
+							if got[i] < got[i-1] {
+								overtook++
+							}
 						}
 					}
-				}
-				if overtook == 0 {
-					t.Error("nobody overtook anybody: this shows nothing")
-				}
-			})
+					if overtook == 0 {
+						t.Error("nobody overtook anybody: this shows nothing")
+					}
+				})
+			}
 		}
 	}
 }

@@ -13,14 +13,22 @@ import (
 )
 
 // fifo is the order of arrival.
-type fifo struct{}
+type fifo struct{ unsaid }
 
-func (fifo) Rank(scheduler.View, *scheduler.Job) scheduler.Rank { return scheduler.Rank{} }
+func (fifo) Unranked() {}
+
+// unsaid is the same, but the engine cannot know: no promise is put off then.
+type unsaid struct{}
+
+func (unsaid) Rank(scheduler.View, *scheduler.Job) scheduler.Rank { return scheduler.Rank{} }
+
+// orders are both.
+var orders = map[string]scheduler.Orderer{"fifo": fifo{}, "unsaid": unsaid{}}
 
 // play runs jobs, which are sorted by submission, through an engine and says when each started. after is called after each step.
-func play(t testing.TB, nodes []cluster.Node, jobs []cluster.Job, b scheduler.Backfiller, after func(*scheduler.Engine)) []time.Duration {
+func play(t testing.TB, nodes []cluster.Node, jobs []cluster.Job, p scheduler.Policies, after func(*scheduler.Engine)) []time.Duration {
 	t.Helper()
-	e, err := scheduler.New(nodes, scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: b, Walk: scheduler.Strict})
+	e, err := scheduler.New(nodes, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +78,11 @@ func workload(r *rand.Rand, n, gpus int, estimates string) []cluster.Job {
 	}
 	slices.SortStableFunc(jobs, func(a, b cluster.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	return jobs
+}
+
+// with is a strict walk in the order of arrival, with a Backfiller.
+func with(b scheduler.Backfiller) scheduler.Policies {
+	return scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: b, Walk: scheduler.Strict}
 }
 
 func nothing(*scheduler.Engine) {}

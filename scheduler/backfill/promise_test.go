@@ -80,7 +80,7 @@ func TestPromisesAreKept(t *testing.T) {
 func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Reservations) (kept int) {
 	t.Helper()
 	promised := map[cluster.JobID]time.Duration{}
-	starts := play(t, nodes, jobs, b, func(e *scheduler.Engine) {
+	starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
 		for j := range e.Waiting() {
 			if at, ok := b.Promised(j); ok {
 				if before, known := promised[j.ID()]; known && at > before {
@@ -106,9 +106,9 @@ func TestNobodyBehindMatters(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		nodes := oneKind(2, 4)
 		jobs := workload(r, 40, 8, "right")
-		all := play(t, nodes, jobs, backfill.Conservative(0), nothing)
+		all := play(t, nodes, jobs, with(backfill.Conservative(0)), nothing)
 		for n := 1; n < len(jobs); n++ {
-			alone := play(t, nodes, jobs[:n], backfill.Conservative(0), nothing)
+			alone := play(t, nodes, jobs[:n], with(backfill.Conservative(0)), nothing)
 			if all[n-1] != alone[n-1] {
 				t.Fatalf("seed %d: job %d starts at %d, and at %d if there is nobody behind it", seed, n-1, all[n-1], alone[n-1])
 			}
@@ -123,7 +123,7 @@ func TestTheFirstIsNotDelayed(t *testing.T) {
 		jobs := workload(rand.New(rand.NewPCG(seed, 6)), 40, 8, "right")
 		first := map[cluster.JobID]time.Duration{}
 		b := backfill.EASY()
-		starts := play(t, nodes, jobs, b, func(e *scheduler.Engine) {
+		starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
 			for j := range e.Waiting() {
 				if _, known := first[j.ID()]; !known {
 					first[j.ID()] = soonest(e, j)

@@ -53,6 +53,13 @@ func disciplines() []discipline {
 	}
 }
 
+// conservative promises a time to every job that waits.
+func conservative() discipline {
+	return discipline{"FIFO, conservative backfill", func() scheduler.Policies {
+		return scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.Conservative(0)}
+	}, 10, 1}
+}
+
 func las(quantum time.Duration) discipline {
 	return discipline{fmt.Sprintf("LAS, quantum %.0f s", quantum.Seconds()), func() scheduler.Policies {
 		return scheduler.Policies{Order: order.LAS{}, Place: place.BestFit{}, Preempt: victims.Tail{}, Quantum: quantum}
@@ -63,7 +70,7 @@ func las(quantum time.Duration) discipline {
 func measureScheduler(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jobs := trace(t, b.jobs)
-	for _, d := range append(disciplines(), las(shortQuantum)) {
+	for _, d := range append(disciplines(), conservative(), las(shortQuantum)) {
 		took, r := simulated(t, d, clusterNodes, jobs)
 		rows = append(rows, row{
 			name: fmt.Sprintf("%d jobs: %s", len(jobs), d.name), value: took.Seconds(), unit: "s", most: d.most,
