@@ -25,7 +25,13 @@ static bool is_placed(const CUtensorMap *map)
 	return map != NULL && (uintptr_t)map % MAP_ALIGNMENT == 0;
 }
 
-/* Fills in what all kinds have. */
+/* What all kinds are told under the same names, as a beginning of a description. */
+#define DESCRIBED_AS(kind_)                                                                   \
+	.kind = (kind_), .type = (uint32_t)type, .rank = rank, .address = (uintptr_t)address, \
+	.interleave = (uint32_t)interleave, .swizzle = (uint32_t)swizzle,                     \
+	.promotion = (uint32_t)promotion, .fill = (uint32_t)fill
+
+/* Fills in what all kinds have as lists. */
 static CUresult describe(struct description *d, const CUtensorMap *map, const uint64_t *sizes,
 			 const uint64_t *strides, const uint32_t *steps)
 {
@@ -57,16 +63,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, unsi
 				CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
 				CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
-	struct description d = {
-		.kind = TILED,
-		.type = (uint32_t)type,
-		.rank = rank,
-		.address = (uintptr_t)address,
-		.interleave = (uint32_t)interleave,
-		.swizzle = (uint32_t)swizzle,
-		.promotion = (uint32_t)promotion,
-		.fill = (uint32_t)fill,
-	};
+	struct description d = {DESCRIBED_AS(TILED)};
 	CUresult result = describe(&d, map, sizes, strides, steps);
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -85,16 +82,9 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *map, CUtensorMapDataType type, uns
 				 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
 	struct description d = {
-		.kind = IM2COL,
-		.type = (uint32_t)type,
-		.rank = rank,
-		.address = (uintptr_t)address,
+		DESCRIBED_AS(IM2COL),
 		.channels = channels,
 		.pixels = pixels,
-		.interleave = (uint32_t)interleave,
-		.swizzle = (uint32_t)swizzle,
-		.promotion = (uint32_t)promotion,
-		.fill = (uint32_t)fill,
 	};
 	CUresult result = describe(&d, map, sizes, strides, steps);
 	if (result != CUDA_SUCCESS)
@@ -117,19 +107,8 @@ CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type,
 				     CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
 	struct description d = {
-		.kind = IM2COL_WIDE,
-		.type = (uint32_t)type,
-		.rank = rank,
-		.address = (uintptr_t)address,
-		.lower = {lower},
-		.upper = {upper},
-		.channels = channels,
-		.pixels = pixels,
-		.mode = (uint32_t)mode,
-		.interleave = (uint32_t)interleave,
-		.swizzle = (uint32_t)swizzle,
-		.promotion = (uint32_t)promotion,
-		.fill = (uint32_t)fill,
+		DESCRIBED_AS(IM2COL_WIDE), .lower[0] = lower, .upper[0] = upper,
+		.channels = channels,      .pixels = pixels,  .mode = (uint32_t)mode,
 	};
 	CUresult result = describe(&d, map, sizes, strides, steps);
 	return result == CUDA_SUCCESS ? encode(&d, map) : result;

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"os"
 	"sync"
 	"testing"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
-	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
 // contents keeps contents by their names.
@@ -46,12 +44,9 @@ func opened(t *testing.T) (*cuda.Backend, gpu.Context) {
 // TestCapture copies the memory of a GPU that marks nothing, while it changes: what changed is found by our kernel's digests, and
 // put aside on the device. The second time, only what changed is written.
 func TestCapture(t *testing.T) {
-	socket, single := os.LookupEnv(innerSocket)
-	if !single {
-		alone(t, inner(t), "^TestCapture$") // the driver stays with its phosd for as long as the process lives
+	if !ownProcess(t, inner) {
 		return
 	}
-	t.Setenv(rpc.SocketVariable, socket)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -45,6 +45,17 @@ func inner(t *testing.T) string {
 	return lab.Start(t, "--gpus=soft:2").Socket
 }
 
+// oneGPU starts a phosd behind the driver, and returns its socket. It is for what is asked of that phosd, or of a driver that is ours.
+func oneGPU(t *testing.T) string { return lab.Start(t).Socket }
+
+// faulty does the same, with a driver in front of ours (inFront).
+func faulty(source string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Setenv(otherLibrary, inFront(t, source))
+		return oneGPU(t)
+	}
+}
+
 // innerSocket names the socket of the phosd behind the driver, in the processes that are started for single tests.
 const innerSocket = "PHOS_TEST_INNER"
 
@@ -77,6 +88,19 @@ func logger() *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	return slog.New(slog.DiscardHandler)
+}
+
+// ownProcess reports whether the test has this process for itself: a driver stays with its phosd for as long as a process lives. Else it has
+// the test run again in one, over a phosd that it starts and whose socket it returns.
+func ownProcess(t *testing.T, phosd func(*testing.T) string) bool {
+	t.Helper()
+	socket, single := os.LookupEnv(innerSocket)
+	if !single {
+		alone(t, phosd(t), "^"+t.Name()+"$")
+		return false
+	}
+	t.Setenv(rpc.SocketVariable, socket)
+	return true
 }
 
 // alone runs one test of this binary in a process of its own.

@@ -29,13 +29,10 @@ func inFront(t *testing.T, source string) string {
 
 // TestShownElsewhere: host memory that the driver shows to devices at another address is refused by name, and stays registered nowhere.
 func TestShownElsewhere(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		t.Setenv(otherLibrary, inFront(t, "shown_elsewhere.c"))
-		alone(t, lab.Start(t).Socket, "^TestShownElsewhere$")
+	if !ownProcess(t, faulty("shown_elsewhere.c")) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	file, err := os.Create(filepath.Join(t.TempDir(), "shared"))
 	b.must(err)
 	b.must(file.Truncate(gpu.ChunkBytes))
@@ -52,13 +49,10 @@ func TestShownElsewhere(t *testing.T) {
 
 // TestNoWishes: with a driver that places what is reserved where it likes, programs run all the same, and checkpoints find changes.
 func TestNoWishes(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		t.Setenv(otherLibrary, inFront(t, "no_wishes.c"))
-		alone(t, lab.Start(t).Socket, "^TestNoWishes$")
+	if !ownProcess(t, faulty("no_wishes.c")) {
 		return
 	}
-	b := openBehind(t, socket) // which maps memory
+	b := openBehind(t) // which maps memory
 	want := pattern(gpu.ChunkBytes)
 	memory := b.context.Memory()
 	_, err := memory.WriteAt(want, int64(b.memory.Address))

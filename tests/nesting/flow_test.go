@@ -26,10 +26,9 @@ type behind struct {
 }
 
 // openBehind opens the backend, in a process that the test has for itself.
-func openBehind(t *testing.T, socket string) *behind {
+func openBehind(t *testing.T) *behind {
 	t.Helper()
-	t.Setenv(rpc.SocketVariable, socket)
-	inner, err := rpc.Dial(socket)
+	inner, err := rpc.Dial(os.Getenv(rpc.SocketVariable))
 	b := &behind{T: t, inner: inner}
 	b.must(err)
 	t.Cleanup(func() { _ = inner.Close() })
@@ -118,12 +117,10 @@ func (b *behind) fill(at uint64, value byte) gpu.Work {
 
 // TestTellHoldsNothing: what the session wants to be told does not keep later work from the driver.
 func TestTellHoldsNothing(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		alone(t, lab.Start(t).Socket, "^TestTellHoldsNothing$")
+	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	s, open := b.held()
 	event, err := b.context.NewEvent(gpu.EventOptions{})
 	b.must(err)
@@ -175,12 +172,10 @@ func (b *behind) place(at uint64) gpu.Place { return gpu.Place{Address: b.memory
 // TestCopiesOverlap: the program's memory is read and written while the driver copies what was read before, or is to be
 // written next; and small copies are taken at once.
 func TestCopiesOverlap(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		alone(t, lab.Start(t).Socket, "^TestCopiesOverlap$")
+	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	t.Run("small", b.smallCopies)
 	t.Run("up", b.upload)
 	t.Run("down", b.download)
@@ -255,12 +250,10 @@ func (b *behind) download(t *testing.T) {
 // TestGraphIsOneCall: what the driver can do alone, it gets as a graph, and a launch of that is one call of it. Where something is
 // changed, it is changed in the driver's graph.
 func TestGraphIsOneCall(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		alone(t, lab.Start(t).Socket, "^TestGraphIsOneCall$")
+	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	const count = 200
 	var nodes []gpu.Node
 	for i := range count {
@@ -313,12 +306,10 @@ func TestGraphIsOneCall(t *testing.T) {
 
 // TestPinnedIsDirect: what is copied out to pinned memory goes there at once, in one copy.
 func TestPinnedIsDirect(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		alone(t, lab.Start(t).Socket, "^TestPinnedIsDirect$")
+	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	const size = 3 * gpu.ChunkBytes
 	memory := b.context.Memory()
 	want := pattern(size)

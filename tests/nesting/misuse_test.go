@@ -18,7 +18,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/hijack/abi"
-	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // misuse is a backend, and a second context on its other GPU.
@@ -37,12 +36,10 @@ func (m *misuse) is(what string, err error, code abi.Result) {
 
 // TestMisuse asks the backend for what cannot be: each is refused by its code, and all goes on working.
 func TestMisuse(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		alone(t, inner(t), "^TestMisuse$")
+	if !ownProcess(t, inner) {
 		return
 	}
-	m := &misuse{behind: openBehind(t, socket)}
+	m := &misuse{behind: openBehind(t)}
 	var err error
 	m.other, err = m.backend.NewContext(1, gpu.ContextOptions{})
 	m.must(err)
@@ -266,13 +263,10 @@ func (m *misuse) graphs() {
 // TestSilentDriver: where the driver does not say why it loads no code, the backend says what it knows; and what needs code of ours
 // fails, and nothing else.
 func TestSilentDriver(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		t.Setenv(otherLibrary, inFront(t, "silent.c"))
-		alone(t, lab.Start(t).Socket, "^TestSilentDriver$")
+	if !ownProcess(t, faulty("silent.c")) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	for says, image := range map[string]gpu.Image{
 		"the code is for sm_90 does not run on GPU 0":                           {Cubin: machineCode(90)},
 		"the code is for sm_90 (it holds PTX of 12.0) does not run on GPU 0":    {Cubin: machineCode(90), Holds: "PTX of 12.0"},

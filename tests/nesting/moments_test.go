@@ -1,24 +1,19 @@
 package nesting
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // TestMomentsOfOldContexts: what is saved of events keeps the times between them, however old the context is: the driver says the time
 // since its beginning by the millisecond only. What a program was told is saved as exactly that.
 func TestMomentsOfOldContexts(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		t.Setenv(otherLibrary, inFront(t, "old_context.c"))
-		alone(t, lab.Start(t).Socket, "^TestMomentsOfOldContexts$")
+	if !ownProcess(t, faulty("old_context.c")) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	s := b.stream()
 	var points []point
 	for i := range 6 {

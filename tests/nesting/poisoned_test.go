@@ -2,7 +2,6 @@ package nesting
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -13,12 +12,10 @@ import (
 // TestPoisoned gives a context the fault of one whose place it takes, while it works: who waits is let go, nothing can be begun, what
 // the context knows besides can still be asked for, and closing it does not wait for the driver for ever.
 func TestPoisoned(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		alone(t, inner(t), "^TestPoisoned$")
+	if !ownProcess(t, inner) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	s, resumable := b.stream(), b.context.(gpu.Resumable)
 	event, err := b.context.NewEvent(gpu.EventOptions{Timing: true})
 	b.must(err)
@@ -62,12 +59,10 @@ func TestPoisoned(t *testing.T) {
 
 // TestLimits sets bounds of kernels: the driver's refusal is passed on, and ends nothing.
 func TestLimits(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		alone(t, inner(t), "^TestLimits$")
+	if !ownProcess(t, inner) {
 		return
 	}
-	b := openBehind(t, socket)
+	b := openBehind(t)
 	limiter := b.context.(gpu.Limiter)
 	b.must(limiter.SetLimit(0, 8192))
 	if err := limiter.SetLimit(1000, 1); !errors.Is(err, abi.UnsupportedLimit) {

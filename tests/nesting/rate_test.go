@@ -9,7 +9,6 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
-	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
 // Where figures are put, and over how many mebibytes they are measured.
@@ -21,12 +20,9 @@ const (
 // TestDigestRate holds the digests of a device against the processor's, and measures them beside copies on the device. It judges no
 // speed; who wants to know it names a file for the figures.
 func TestDigestRate(t *testing.T) {
-	socket, single := os.LookupEnv(innerSocket)
-	if !single {
-		alone(t, inner(t), "^TestDigestRate$")
+	if !ownProcess(t, inner) {
 		return
 	}
-	t.Setenv(rpc.SocketVariable, socket)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

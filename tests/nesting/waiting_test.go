@@ -2,24 +2,17 @@ package nesting
 
 import (
 	"log/slog"
-	"os"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // TestWarm: the context that is made beforehand is the first one that is asked for, and is ended where nobody asks.
 func TestWarm(t *testing.T) {
-	socket := os.Getenv(innerSocket)
-	if socket == "" {
-		// A process has one session behind the driver, which ends with the phosd there.
-		alone(t, lab.Start(t, "--gpus=soft:2").Socket, "^TestWarm$")
+	if !ownProcess(t, inner) {
 		return
 	}
-	t.Setenv(rpc.SocketVariable, socket)
 	o := newOrders(t)
 	b, err := cuda.Open(cuda.Options{Library: o.library, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

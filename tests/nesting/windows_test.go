@@ -2,14 +2,12 @@ package nesting
 
 import (
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
-	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/tests/lab"
 )
 
@@ -19,12 +17,9 @@ func TestWindowsMove(t *testing.T) {
 	if _, real := lab.Driver(); real {
 		t.Skip("which addresses a driver refuses is known of our own only")
 	}
-	socket, single := os.LookupEnv(innerSocket)
-	if !single {
-		alone(t, inner(t), "^TestWindowsMove$") // the driver stays with its phosd for as long as the process lives
+	if !ownProcess(t, inner) {
 		return
 	}
-	t.Setenv(rpc.SocketVariable, socket)
 	b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

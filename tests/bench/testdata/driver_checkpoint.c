@@ -3,11 +3,11 @@
  *
  * Reads lines "lock PID", "checkpoint PID", "restore PID", "unlock PID", and answers each by
  * "ok MICROSECONDS", "error NUMBER", or "unsupported". Says "ready" first, or why it is not. */
+#include "clock.h"
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { NOT_SUPPORTED = 801, CALL_REQUIRES_NEWER_DRIVER = 36, LOCK_MILLISECONDS = 60000 };
 
@@ -27,13 +27,6 @@ static const struct {
 
 static void *library;
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static void answer(const char *verb, int pid)
 {
 	for (unsigned i = 0; i < sizeof verbs / sizeof *verbs; i++) {
@@ -44,7 +37,7 @@ static void answer(const char *verb, int pid)
 		double start = now();
 		int result = call ? call(pid, arguments) : NOT_SUPPORTED;
 		if (result == 0)
-			printf("ok %.0f\n", now() - start);
+			printf("ok %.0f\n", (now() - start) / 1e3);
 		else if (result == NOT_SUPPORTED || result == CALL_REQUIRES_NEWER_DRIVER)
 			puts("unsupported");
 		else

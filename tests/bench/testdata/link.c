@@ -2,30 +2,10 @@
  * second.
  *
  * usage: link BYTES */
-#include <cuda.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#define CU(call)                                                                            \
-	do {                                                                                \
-		CUresult result_ = (call);                                                  \
-		if (result_ != CUDA_SUCCESS) {                                              \
-			fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call, \
-				result_);                                                   \
-			exit(1);                                                            \
-		}                                                                           \
-	} while (0)
+#include "../../workloads/driver/driver.h"
+#include "clock.h"
 
 enum { TURNS = 8 };
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void copy(int way, CUdeviceptr device, CUdeviceptr other, void *pinned, size_t bytes)
 {
@@ -46,16 +26,11 @@ int main(int argc, char **argv)
 {
 	static const char *const names[] = {"to", "from", "device"};
 	size_t bytes = argc == 2 ? strtoull(argv[1], NULL, 10) : 0;
-	CUdevice device;
-	CUcontext context;
 	CUdeviceptr from, to;
 	void *pinned;
 	if (bytes == 0)
 		return 2;
-	CU(cuInit(0));
-	CU(cuDeviceGet(&device, 0));
-	CU(cuDevicePrimaryCtxRetain(&context, device));
-	CU(cuCtxSetCurrent(context));
+	use_gpu();
 	CU(cuMemAlloc(&from, bytes));
 	CU(cuMemAlloc(&to, bytes));
 	CU(cuMemHostAlloc(&pinned, bytes, 0));

@@ -3,11 +3,11 @@
  *
  * usage: memory PAGE MIB */
 #include "../../workloads/driver/driver.h"
+#include "clock.h"
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Word i of a chunk of seed s is (s + i) * FACTOR. */
@@ -66,13 +66,6 @@ static struct page *page;
 static CUdeviceptr memory, scratch;
 static CUfunction fill, sum, spin;
 static uint64_t *seeds, chunks, next_seed = 1;
-
-static uint64_t now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static void open_page(const char *path)
 {
@@ -178,10 +171,10 @@ int main(int argc, char **argv)
 	open_page(argv[1]);
 	set_up(strtoull(argv[2], NULL, 10));
 	page->steps = 1;
-	for (uint64_t last = now(); !page->quit;) {
+	for (uint64_t last = (uint64_t)now(); !page->quit;) {
 		step();
 		rewrite_once();
-		uint64_t after = now(), took = after - last;
+		uint64_t after = (uint64_t)now(), took = after - last;
 		if (took > page->longest_step_ns)
 			page->longest_step_ns = took;
 		rewrite_due(took);

@@ -1,28 +1,15 @@
 /* Measures calls and copies as a program sees them, and the yardsticks beside them. Prints lines of
  * a name and a number. */
 #define _GNU_SOURCE
-#include <cuda.h>
+#include "../../workloads/driver/driver.h"
+#include "clock.h"
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define CU(call)                                                                            \
-	do {                                                                                \
-		CUresult result_ = (call);                                                  \
-		if (result_ != CUDA_SUCCESS) {                                              \
-			fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call, \
-				result_);                                                   \
-			exit(1);                                                            \
-		}                                                                           \
-	} while (0)
 
 static const char ptx[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -30,13 +17,6 @@ static const char ptx[] =
 	" .param .u32 e, .param .u32 f, .param .f32 g, .param .f32 h)\n{ ret; }\n";
 
 enum { ROUNDS = 31, BURST = 1000, PINGS = 20000, MIB = 1 << 20 };
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static int order(const void *a, const void *b)
 {

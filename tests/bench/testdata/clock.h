@@ -1,0 +1,11 @@
+/* What programs that measure read the time by. */
+#pragma once
+#include <time.h>
+
+/* In nanoseconds, from any moment. */
+static inline double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
