@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,20 +39,24 @@ func measureBudget(t *testing.T, b *bench) (rows []row) {
 // extraMemory is how much more memory phosd and all below it have at the most while something is done, looked at often.
 func extraMemory(phosd int, do func()) uint64 {
 	before := residentBelow(phosd)
-	most := before
-	done := make(chan struct{})
+	done, most := make(chan struct{}), make(chan uint64, 1)
+	end := sync.OnceFunc(func() { close(done) })
+	defer end() // what is done may end the test
 	go func() {
-		defer close(done)
-		do()
-	}()
-	for {
-		select {
-		case <-done:
-			return most - before
-		case <-time.After(5 * time.Millisecond):
-			most = max(most, residentBelow(phosd))
+		seen := before
+		for {
+			select {
+			case <-done:
+				most <- seen
+				return
+			case <-time.After(5 * time.Millisecond):
+				seen = max(seen, residentBelow(phosd))
+			}
 		}
-	}
+	}()
+	do()
+	end()
+	return <-most - before
 }
 
 // ownMemory are the lines of a status that count memory which no other process has.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -53,12 +54,21 @@ func newDriverTool(t *testing.T, environment []string) (*driverTool, error) {
 	return tool, nil
 }
 
+// answer waits for a line. A driver that hangs is ended, as nothing else ends the call.
 func (d *driverTool) answer() string {
-	if !d.out.Scan() {
-		return "it has ended"
+	hangs := time.AfterFunc(driverPatience, func() { _ = d.command.Process.Kill() })
+	if d.out.Scan() {
+		hangs.Stop()
+		return d.out.Text()
 	}
-	return d.out.Text()
+	if !hangs.Stop() {
+		return fmt.Sprintf("no answer in %v", driverPatience)
+	}
+	return "it has ended"
 }
+
+// driverPatience is how long the driver or CRIU may take for all of a GPU's memory.
+var driverPatience = 10 * lab.Patience
 
 // do has the driver do something with a process, and says how many seconds it took.
 func (d *driverTool) do(verb string, pid int) (tookSeconds float64, err error) {
@@ -154,8 +164,11 @@ func timed(do func() error) (tookSeconds float64, err error) {
 
 // run is for what may fail; its error has the end of what was said.
 func run(name string, arguments ...string) error {
-	output, err := exec.Command(name, arguments...).CombinedOutput()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), driverPatience, fmt.Errorf("not done in %v", driverPatience))
+	defer cancel()
+	output, err := exec.CommandContext(ctx, name, arguments...).CombinedOutput()
 	if err != nil {
+		err = errors.Join(err, context.Cause(ctx))
 		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 		return fmt.Errorf("%s %s: %w: %s", filepath.Base(name), arguments[0], err, strings.Join(lines[max(0, len(lines)-3):], "; "))
 	}

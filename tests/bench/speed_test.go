@@ -137,6 +137,7 @@ func runSpeed(t *testing.T, daemon *lab.Daemon) (measured map[string]float64, pr
 		t.Fatal(err)
 	}
 	measured = map[string]float64{}
+	defer time.AfterFunc(3*lab.Patience, func() { _ = program.Process.Kill() }).Stop() // one that hangs ends early
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		name, value, found := strings.Cut(lines.Text(), " ")
 		if !found {

@@ -125,6 +125,12 @@ func (j *job) cli(arguments ...any) string {
 	return j.m.runAs(j.user, "pos_cli "+strings.TrimSuffix(fmt.Sprintln(arguments...), "\n"))
 }
 
+// nobodyRuns waits until no program does: who has just ended is seen until its parent has looked.
+func (m *machine) nobodyRuns() {
+	m.t.Helper()
+	m.eventually("no program runs", "! pgrep -x count")
+}
+
 // noTrace wants that no checkpoint has left a cgroup behind.
 func (m *machine) noTrace() {
 	m.t.Helper()

@@ -36,7 +36,7 @@ func TestSecondMachine(t *testing.T) {
 	for _, script := range []string{check, restore} {
 		second.refuses(user, script, "srv/count")
 	}
-	second.run("! pgrep -x count; mv /srv/away /srv/count")
+	second.run("[ -z \"$(pgrep -x count)\" ]; mv /srv/away /srv/count")
 	t.Log(second.runAs(user, restore))
 	there.goesOn()
 	there.ends()

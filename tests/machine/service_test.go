@@ -21,10 +21,12 @@ func TestService(t *testing.T) {
 		t.Fatalf("systemd has pid %s for it, which has %s", main, pid)
 	}
 	j.cli("--pre-dump --dir", image, "--pid", pid)
+	t.Log(m.run("systemctl stop phosd"))
+	j.goesOn()
 	for _, how := range []string{
+		"systemctl start phosd",
 		"systemctl restart phosd",
 		"systemctl kill --signal=KILL --kill-whom=main phosd",
-		"systemctl stop phosd; sleep 1; systemctl start phosd",
 		"(pos_cli --pre-dump --dir " + image + " --pid " + pid + " || true) & sleep 1; systemctl restart phosd; wait",
 		"(pos_cli --pre-dump --dir " + image + " --pid " + pid + " || true) & sleep 1; systemctl kill --signal=KILL --kill-whom=main phosd; wait",
 		"systemctl daemon-reexec",
@@ -48,7 +50,8 @@ func TestService(t *testing.T) {
 	// Stopped, such a unit ends like any other, and leaves nothing.
 	m.run("systemd-run --unit=stopped pos_cli --restore --generation 1 --dir " + image)
 	m.eventually("it runs once more", "pgrep -x count")
-	m.run("systemctl stop stopped; ! pgrep -x count; [ \"$(systemctl show --property=Result --value stopped)\" != timeout ]")
+	m.run("systemctl stop stopped; [ \"$(systemctl show --property=Result --value stopped)\" != timeout ]")
+	m.nobodyRuns()
 	m.noTrace()
 }
 
@@ -63,12 +66,14 @@ func TestStopWhileSaving(t *testing.T) {
 		where := fmt.Sprint(image, i)
 		j.cli("--pre-dump --dir", where, "--pid", j.pid())
 		t.Log(m.run(fmt.Sprintf("(pos_cli --pre-dump --dir %s --pid %d 2>&1 || true) & sleep %f; systemctl stop job; wait", where, j.pid(), moment.Seconds())))
-		m.run("! systemctl is-active --quiet job; ! pgrep -x count")
-		m.eventually("no program is left", "pos_cli --status | grep -q 'no programs'")
+		m.eventually("the unit has ended", "! systemctl is-active --quiet job")
+		m.nobodyRuns()
+		m.eventually("phosd has no program", "pos_cli --status | grep -q 'no programs'")
 		m.noTrace()
 		t.Log(m.run("pos_cli image verify " + where + "; pos_cli image list " + where))
 		m.run("systemd-run --unit=back --collect pos_cli --restore --dir " + where)
 		m.eventually("it runs again", "journalctl -u back | grep -c 'runs again' | grep -qx "+fmt.Sprint(i+1))
 		j.ends()
+		m.eventually("systemd has forgotten the unit, whose name comes again", "[ $(systemctl show --property=LoadState --value back) = not-found ]")
 	}
 }

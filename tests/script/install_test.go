@@ -1,6 +1,7 @@
 package script
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -59,12 +60,19 @@ func works(t *testing.T, prefix string) {
 	defer os.RemoveAll(run)
 	defer func() { _ = unix.Unmount(filepath.Join(run, "sessions"), unix.MNT_DETACH) }()
 	program := lab.CompileC(t, false, lab.Workload("checkpoint", "count.c"))
+	prepare := func(command ...string) *exec.Cmd {
+		ctx, cancel := context.WithTimeout(t.Context(), lab.Patience)
+		t.Cleanup(cancel)
+		shell := exec.CommandContext(ctx, "/usr/bin/env", command...)
+		shell.Dir, shell.WaitDelay = t.TempDir(), lab.Patience/10
+		shell.Env = []string{"PATH=" + filepath.Join(prefix, "bin") + ":/usr/bin:/bin", "PHOS_SOCKET=" + filepath.Join(run, "phosd.sock"), "HOME=" + run}
+		return shell
+	}
+	// Whatever fails, phosd does not stay.
+	defer func() { _ = prepare("pos_cli", "--stop", "--force").Run() }()
 	cli := func(want string, command ...string) {
 		t.Helper()
-		shell := exec.Command("/usr/bin/env", command...)
-		shell.Dir = t.TempDir()
-		shell.Env = []string{"PATH=" + filepath.Join(prefix, "bin") + ":/usr/bin:/bin", "PHOS_SOCKET=" + filepath.Join(run, "phosd.sock"), "HOME=" + run}
-		if output, err := shell.CombinedOutput(); err != nil || !strings.Contains(string(output), want) {
+		if output, err := prepare(command...).CombinedOutput(); err != nil || !strings.Contains(string(output), want) {
 			t.Errorf("%v: %v, want %q:\n%s", command, err, want, output)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/tests/lab"
 )
 
-// TestScripts runs the scripts. A script has a runtime directory of its own, $RUN, and pos_cli knows its socket.
+// TestScripts runs the scripts. A script has directories of its own for phosd, $RUN and $STATE, the latter named by a file, $CONFIG; pos_cli
+// knows its socket. What it waits for it does for $PATIENCE seconds.
 func TestScripts(t *testing.T) {
 	lab.Need(t, "build", lab.Built())
 	lab.Need(t, "root", lab.Root())
@@ -37,24 +38,26 @@ func setup(env *testscript.Env) error {
 	env.Setenv(rpc.SocketVariable, filepath.Join(run, "phosd.sock"))
 	env.Setenv("PATH", lab.Bin()+":"+env.Getenv("PATH"))
 	env.Setenv("BIN", lab.Bin())
-	env.Setenv("START", "--target daemon --config=/dev/null --runtime-dir="+run)
+	state, settings := run+"-lasting", filepath.Join(env.WorkDir, "phosd.toml")
+	if err := os.WriteFile(settings, []byte(fmt.Sprintf("state_dir = %q\n", state)), 0o600); err != nil {
+		return err
+	}
+	env.Setenv("STATE", state)
+	env.Setenv("CONFIG", settings)
+	env.Setenv("PATIENCE", fmt.Sprint(int(lab.Patience.Seconds())))
 	env.Defer(func() {
 		stop := exec.Command(filepath.Join(lab.Bin(), "pos_cli"), "--stop", "--force")
 		stop.Env = env.Vars
 		_ = stop.Run() // the script may have stopped it already, or never started it
 		_ = unix.Unmount(filepath.Join(run, "sessions"), unix.MNT_DETACH)
 		_ = os.RemoveAll(run)
+		_ = os.RemoveAll(state)
 	})
 	return nil
 }
 
 func condition(name string) (bool, error) {
 	switch name {
-	case "root":
-		return lab.Root() == nil, nil
-	case "criu":
-		_, err := lab.Tool("CRIU")
-		return err == nil, nil
 	case "nvcc":
 		_, err := lab.Tool("NVCC")
 		return err == nil, nil
