@@ -78,16 +78,23 @@ func (s *Stream) drain() {
 	}
 	err := c.driver.StreamQuery(c.native, s.native)
 	if err != nil { // it is not ready, or the driver cannot say
-		done := make(chan error, 1)
-		go func() { done <- c.driver.StreamSynchronize(c.native, s.native) }()
-		select {
-		case err = <-done:
-		case <-c.stop:
-			return
-		}
+		err = s.awaitDriver()
 	}
 	if err := c.noted("wait for stream", err); err != nil && !c.stopping() {
 		c.poison(err) // nobody knows what of the stream's work is done
+	}
+}
+
+// awaitDriver returns when the driver is done with the stream, or says why it is not. Where the context stops, that is never waited for:
+// what the driver waits for may be among the work that is passed over.
+func (s *Stream) awaitDriver() error {
+	c, done := s.context, make(chan error, 1)
+	go func() { done <- c.driver.StreamSynchronize(c.native, s.native) }()
+	select {
+	case err := <-done:
+		return err
+	case <-c.stop:
+		return nil
 	}
 }
 

@@ -174,7 +174,7 @@ func (s *Stream) Synchronize() error {
 		s.awaitTells(tells)
 		return c.Fault()
 	}
-	err := c.noted("synchronize stream", c.driver.StreamSynchronize(c.native, s.native))
+	err := c.noted("synchronize stream", s.awaitDriver())
 	s.awaitTells(tells)
 	if c.stopping() {
 		return c.Fault() // what the driver says of a context that is being closed is no fault
