@@ -156,9 +156,6 @@ func (p *pins) forget(memory []byte) {
 
 // holds reports whether memory is the beginning of what was pinned at once, or all of it.
 func (p *pins) holds(memory []byte) bool {
-	if len(memory) == 0 {
-		return false
-	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return uint64(len(memory)) <= p.bytes[addressOf(memory)]

@@ -199,14 +199,12 @@ func (a *apart) release(bytes uint64) {
 	}
 }
 
-// get makes memory at the first addresses that are free. mu is held.
+// get makes memory behind all that there is. mu is held.
 func (a *apart) get(bytes uint64) (p *granule, err error) {
 	d := a.memory.device
 	wanted := apartAddress + uint64(d.ordinal)*apartBytes
-	for _, other := range a.allocated {
-		if other.Address < wanted+bytes && wanted < other.End() {
-			wanted = other.End()
-		}
+	if n := len(a.allocated); n > 0 {
+		wanted = a.allocated[n-1].End()
 	}
 	p = &granule{Range: gpu.Range{Bytes: bytes}}
 	if p.Address, err = d.driver.Reserve(bytes, wanted); err != nil && !gpu.Code(err).Sticky() {
@@ -227,14 +225,11 @@ func (a *apart) get(bytes uint64) (p *granule, err error) {
 	return p, errors.Join(err, d.driver.Release(p.allocation), d.driver.Unreserve(p.Address, bytes))
 }
 
-// Free gives it back. Nothing may be at work on it.
+// Free gives back what Alloc has returned. Nothing may be at work on it.
 func (a *apart) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := slices.IndexFunc(a.allocated, func(p *granule) bool { return p.Address == address })
-	if at < 0 {
-		return fmt.Errorf("give back memory of a checkpoint: nothing is at %#x", address)
-	}
 	p := a.allocated[at]
 	a.allocated = slices.Delete(a.allocated, at, at+1)
 	return a.memory.context.noted("give back memory of a checkpoint", a.giveBack(p))

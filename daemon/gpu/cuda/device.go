@@ -241,12 +241,14 @@ func (b *Backend) move(d *device, want gpu.Range) error {
 
 // giveUp gives the window back, if there is one.
 func (d *device) giveUp() error {
-	had := d.window
-	d.window = gpu.Range{}
-	if had.Bytes == 0 {
+	if d.window.Bytes == 0 {
 		return nil
 	}
-	return d.driver.Unreserve(had.Address, had.Bytes)
+	if err := d.driver.Unreserve(d.window.Address, d.window.Bytes); err != nil {
+		return err
+	}
+	d.window = gpu.Range{}
+	return nil
 }
 
 // withheld are attributes that say of a device what programs under phos cannot have of it: the session refuses the calls.

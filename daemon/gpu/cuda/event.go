@@ -41,11 +41,11 @@ type mark struct {
 // newMark makes the next recording of an event.
 func (c *Context) newMark(event gpu.Event) (*mark, error) {
 	e, err := ours(event, "record event")
+	if err == nil && e.context != c {
+		err = &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "the event belongs to another context"}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if e.context != c {
-		return nil, &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "the event belongs to another context"}
 	}
 	m := &mark{context: c, timing: e.timing}
 	m.users.Store(2) // the event, and the stream that will reach it
@@ -103,12 +103,10 @@ func (m *mark) record(s *Stream) error {
 // abandon is for a mark that no stream will reach: it counts as reached now.
 func (m *mark) abandon() { m.settle(0, m.context.clock.now()) }
 
+// settle is done once: a mark is recorded or abandoned.
 func (m *mark) settle(native cudadrv.Event, at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.settled {
-		return
-	}
 	m.settled, m.native, m.clock, m.timed = true, native, at, native == 0
 	if m.ready != nil {
 		close(m.ready)

@@ -40,16 +40,16 @@ func TakeOutput() error {
 	if prints.taken {
 		return nil
 	}
-	former, err := unix.FcntlInt(standardOutput, unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return err
-	}
 	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return err
+	former, err := unix.FcntlInt(standardOutput, unix.F_DUPFD_CLOEXEC, 3)
+	if err == nil {
+		err = unix.Pipe2(ends[:], unix.O_CLOEXEC)
 	}
-	if err := unix.Dup3(ends[1], standardOutput, 0); err != nil {
-		return err
+	if err == nil {
+		err = unix.Dup3(ends[1], standardOutput, 0)
+	}
+	if err != nil {
+		return err // what was opened is left: nobody goes on without
 	}
 	prints.taken, prints.write, prints.former = true, ends[1], os.Stdout
 	os.Stdout = os.NewFile(uintptr(former), "stdout")
