@@ -19,9 +19,11 @@ import (
 
 // TestMain takes what kernels print before the tests begin, which print themselves.
 func TestMain(m *testing.M) {
-	if err := cuda.TakeOutput(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if _, left := os.LookupEnv(leaveOutput); !left {
+		if err := cuda.TakeOutput(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -49,9 +51,9 @@ func inner(t *testing.T) string {
 func oneGPU(t *testing.T) string { return lab.Start(t).Socket }
 
 // faulty does the same, with a driver in front of ours (inFront).
-func faulty(source string) func(*testing.T) string {
+func faulty(source string, flags ...string) func(*testing.T) string {
 	return func(t *testing.T) string {
-		t.Setenv(otherLibrary, inFront(t, source))
+		t.Setenv(otherLibrary, inFront(t, source, flags...))
 		return oneGPU(t)
 	}
 }

@@ -50,9 +50,7 @@ func newOrders(t testing.TB) *orders {
 	for _, name := range o.calls {
 		list.WriteString("X(" + name + ")")
 	}
-	libraries := filepath.Join(lab.Bin(), "lib")
-	o.library = lab.Compile(t, lab.GCC, "-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC", "-DCALLS="+list.String(),
-		lab.Workload("fault", "failing_driver.c"), "-L"+libraries, "-Wl,--no-as-needed,-rpath,"+libraries, "-l:libcuda.so.1", "-ldl")
+	o.library = overOurs(t, "failing_driver.c", "-DCALLS="+list.String())
 	path := filepath.Join(t.TempDir(), "orders")
 	file, err := os.Create(path)
 	if err != nil {
@@ -65,6 +63,17 @@ func newOrders(t testing.TB) *orders {
 	}
 	t.Setenv(ordersVariable, path)
 	return o
+}
+
+// givenOrders are those that the process which started this one has made: for tests in a process of their own.
+func givenOrders(t testing.TB) *orders {
+	t.Helper()
+	file, err := os.OpenFile(os.Getenv(ordersVariable), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	return &orders{t: t, calls: driverCalls(t), file: file, library: library()}
 }
 
 // driverCalls lists the calls that the backend for real GPUs asks its driver for, as they stand in its sources.

@@ -2,6 +2,8 @@ package nesting
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -37,10 +39,11 @@ func TestPoisoned(t *testing.T) {
 	_, streams := b.context.NewStream(gpu.StreamOptions{})
 	_, events := b.context.NewEvent(gpu.EventOptions{})
 	_, graphs := b.context.Instantiate(graph)
+	asked := event.Query()
 	for what, err := range map[string]error{
 		"fault": b.context.Fault(), "wait": <-waits, "stream": streams, "submit": s.Submit(b.fill(0, 4)),
 		"write": write, "query": s.Query(), "context": b.context.Synchronize(), "event": events, "graph": graphs,
-		"launch": executable.Launch(s), "wait for event": event.Synchronize(),
+		"launch": executable.Launch(s), "wait for event": event.Synchronize(), "query event": asked,
 	} {
 		if !errors.Is(err, had) {
 			t.Errorf("%s: it says %v, want %v", what, err, had)
@@ -72,4 +75,121 @@ func TestLimits(t *testing.T) {
 	s := b.stream()
 	b.submit(s, b.fill(0, 3))
 	b.must(s.Synchronize())
+}
+
+// TestPoisonedAtWork ends contexts in the middle of something, each in a process of its own: who waits is let go, and is told why.
+func TestPoisonedAtWork(t *testing.T) {
+	for name, part := range map[string]func(*denied){
+		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "drain": (*denied).drainFails, "halt": (*denied).halted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if ownProcess(t, failingDriver) {
+				part(openDenied(t))
+			}
+		})
+	}
+}
+
+// ended wants an error of a code, and the context to be of no use from then on, by the same error.
+func (d *denied) ended(what string, err error, code abi.Result) {
+	d.Helper()
+	if !errors.Is(err, code) {
+		d.Errorf("%s: it says %v, want %s", what, err, code)
+	}
+	if _, again := d.context.NewStream(gpu.StreamOptions{}); !errors.Is(again, d.context.Fault()) || !errors.Is(again, code) {
+		d.Errorf("%s: and then %v", what, again)
+	}
+}
+
+func (d *denied) adoptFails() {
+	sharer, whole := d.context.Memory().(gpu.Sharer), d.chunks(0, 0, 1)
+	d.must(d.context.Memory().Map(whole))
+	file, _, err := sharer.Share(whole)
+	d.must(err)
+	defer file.Close()
+	d.driver.fail("cuMemMap", 1, once, abi.IllegalAddress)
+	d.ended("adopt", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
+}
+
+func (d *denied) graphFails() {
+	d.driver.fail("cuGraphInstantiateWithFlags", 1, once, abi.IllegalAddress)
+	_, err := d.context.Instantiate(after(d.fill(0, 3)))
+	d.ended("instantiate", err, abi.IllegalAddress)
+}
+
+// nobodyIsTold: where nobody hears of what is refused later, the context ends.
+func (d *denied) nobodyIsTold() {
+	const size = 2 * gpu.ChunkBytes
+	s := d.stream()
+	d.driver.fail("cuMemHostAlloc", 1, once, abi.OutOfMemory)
+	d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}, Extent: [3]uint64{size, 1, 1}})
+	d.ended("copy", s.Synchronize(), abi.OutOfMemory)
+}
+
+// openLater is held whose stream another context lets go: this one may be of no use then.
+func (d *denied) openLater() (s gpu.Stream, open func()) {
+	d.Helper()
+	helper, _ := d.fresh(gpu.ContextOptions{})
+	s, _ = d.held()
+	return s, func() {
+		_, err := helper.Memory().WriteAt([]byte{1, 0, 0, 0}, int64(d.memory.End()-8))
+		d.must(err)
+	}
+}
+
+// drainFails: the driver cannot say when a stream is done that a function of the session's waits for. The function is run all the same.
+func (d *denied) drainFails() {
+	s, open := d.openLater()
+	called := make(chan struct{})
+	d.driver.fail("cuStreamSynchronize", 1, once, abi.OutOfMemory)
+	d.submit(s, gpu.Call{Func: func() { close(called) }})
+	<-called
+	d.ended("wait", s.Synchronize(), abi.OutOfMemory)
+	open()
+}
+
+// halted: the end of a context finds who waits in the driver, a stream that waits for it, one that waits for that one, and copies whose
+// next part waits for the driver, or for the program's memory.
+func (d *denied) halted() {
+	const size = 4 * gpu.ChunkBytes
+	first, open := d.openLater()
+	event, poisoned, called := d.timed(), make(chan struct{}), make(chan struct{})
+	d.driver.none()
+	d.submit(first, gpu.Call{Func: func() { close(called) }}, gpu.Record{Event: event})
+	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 0 })
+	second := d.stream()
+	d.submit(second, gpu.Await{Event: event})
+
+	third, _ := d.held()
+	var reads atomic.Int32
+	upload := func(s gpu.Stream, accessed func(int64)) {
+		d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), accessed}}, Extent: [3]uint64{size, 1, 1}})
+	}
+	upload(third, func(int64) { reads.Add(1) })
+	d.within("the buffers are not filled", func() bool { return reads.Load() == 2 })
+	fourth, accessed := d.stream(), make(chan struct{})
+	upload(fourth, func(int64) {
+		close(accessed)
+		<-poisoned
+	})
+	<-accessed
+
+	fifth, _ := d.held()
+	waits, inside := make(chan error, 1), make(chan error, 1)
+	go func() { waits <- event.Synchronize() }()
+	go func() { inside <- fifth.Synchronize() }()
+	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 1 })
+	d.context.(gpu.Resumable).Poison(&gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"})
+	close(poisoned)
+	<-called
+	d.ended("event", <-waits, abi.IllegalAddress)
+	d.ended("who waits in the driver", <-inside, abi.IllegalAddress)
+	for i, s := range []gpu.Stream{first, second, third, fourth} {
+		d.ended(fmt.Sprint("stream ", i), s.Synchronize(), abi.IllegalAddress)
+	}
+	d.ended("memory", d.context.Memory().Map(d.chunks(0, 0, 1)), abi.IllegalAddress)
+	if reads.Load() != 2 {
+		d.Error("a copy goes on after the end")
+	}
+	open()
 }

@@ -43,6 +43,8 @@ func TestRefused(t *testing.T) {
 		{"prohibited, said by CUDA", "COMPUTE_MODE=2", false, `describe GPU 0: GPU cannot be used: .*: Made Up is in compute mode prohibited; nvidia-smi -c 0 lets programs use it`},
 		{"exclusive, said by CUDA", "COMPUTE_MODE=3", false, `describe GPU 0: .*: Made Up is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it`},
 		{"no virtual memory, said by CUDA", "VIRTUAL_MEMORY=0", false, `describe GPU 0: .*: Made Up has no virtual memory management; the driver must be 11\.2 or later`},
+		{"no shared addresses, said by CUDA", "UNIFIED=0", false, `describe GPU 0: .*: Made Up does not share addresses with the host`},
+		{"no GPU, counted by CUDA", "CUDA_COUNT=0", false, `the driver has no GPU: CUDA_ERROR_NO_DEVICE`},
 		{"no GPU, said by CUDA", "CUDA_INIT=100", false, `no usable GPU driver: .*/libcuda\.so\.1: cuInit: CUDA_ERROR_NO_DEVICE`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -53,6 +55,20 @@ func TestRefused(t *testing.T) {
 			}
 			t.Logf("%s", output)
 		})
+	}
+}
+
+// TestNoDriver starts phosd on a file that is no library.
+func TestNoDriver(t *testing.T) {
+	lab.Need(t, "root", lab.Root())
+	lab.Need(t, "build", lab.Built())
+	driver := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if err := os.WriteFile(driver, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := startPhosd(t, "--gpus=cuda", "--set", "gpus.driver="+driver).CombinedOutput()
+	if want := ": no usable GPU driver: open " + driver + ": "; err == nil || !strings.Contains(string(output), want) {
+		t.Errorf("%v: got\n%s\nwant %s", err, output, want)
 	}
 }
 

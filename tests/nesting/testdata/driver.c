@@ -13,6 +13,9 @@
 #ifndef COMPUTE_MODE /* 2: prohibited, 3: exclusive */
 #define COMPUTE_MODE 0
 #endif
+#ifndef UNIFIED
+#define UNIFIED 1
+#endif
 #ifndef VIRTUAL_MEMORY
 #define VIRTUAL_MEMORY 1
 #endif
@@ -31,7 +34,7 @@ int cuDriverGetVersion(int *version)
 int cuDeviceGetCount(int *count)
 {
 	*count = CUDA_COUNT;
-	return CUDA_COUNT > 0 ? 0 : 100;
+	return 0;
 }
 
 int cuDeviceGetName(char *name, int bytes, int device)
@@ -57,6 +60,8 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 	*value = 1;
 	if (attribute == 20)
 		*value = COMPUTE_MODE;
+	if (attribute == 41)
+		*value = UNIFIED;
 	if (attribute == 102)
 		*value = VIRTUAL_MEMORY;
 	return device;
