@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/tests/lab"
 )
 
@@ -39,5 +41,22 @@ func TestClosedPrograms(t *testing.T) {
 			t.Errorf("%v: %s", err, waits.Output.String())
 		}
 	})
+	daemon.Empty()
+}
+
+// TestClosedGraph: what a graph copies of the memory of a user's program that may not be looked into is refused by name, as no thread waits
+// that could copy. Nothing else of the program suffers. Root's worker needs no thread.
+func TestClosedGraph(t *testing.T) {
+	lab.Need(t, "root", lab.Root())
+	program := lab.CompileC(t, true, lab.Workload("fault", "closed.c"))
+	daemon := lab.Start(t)
+	for user, result := range map[uint32]abi.Result{0: abi.Success, 61236: abi.NotPermitted} {
+		closed := daemon.Program(program).As(user, user)
+		closed.OK()
+		if said := closed.Output.String(); !strings.Contains(said, fmt.Sprintf("ok closed %d\n", result)) {
+			t.Errorf("user %d: %s, want %v", user, said, result)
+		}
+	}
+	daemon.LogContains("the program's memory may not be touched from outside, and no thread of it waits that could copy")
 	daemon.Empty()
 }

@@ -50,9 +50,6 @@ func Open(program process.Identity, address, bytes uint64, borrow Borrow) (*Mirr
 			return nil, errors.Join(err, m.Close())
 		}
 	}
-	if err := program.Check(); err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
 	return m, nil
 }
 
