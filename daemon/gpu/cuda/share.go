@@ -91,7 +91,7 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 		_ = d.driver.Grant(r.Address, r.Bytes, other, cudadrv.AccessReadWrite)
 	}
 	g := &granule{Range: r, allocation: allocation, foreign: true}
-	d.granules.add(g)
+	d.hold(g)
 	d.use(r, g, m.context)
 	return nil
 }
