@@ -31,8 +31,8 @@ func TestDenied(t *testing.T) {
 	}
 	d := openDenied(t)
 	for _, part := range []func(){
-		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.plainMemory, d.peers, d.visits, d.aliases, d.graphs, d.events, d.hosts,
-		d.later, d.lostMemory, d.told,
+		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.keeping, d.plainMemory, d.peers, d.visits, d.aliases, d.graphs, d.events, d.hosts,
+		d.later, d.goneMemory, d.told,
 	} {
 		part()
 		s := d.stream()

@@ -62,14 +62,85 @@ func (d *denied) sharing() {
 	})
 	defer file.Close()
 	d.must(d.other.(gpu.Peering).AllowPeer(0, true))
+	d.must(memory.Map(there))
+	d.must(memory.Unmap(there))
+	d.says("where memory is kept", sharer.Adopt(there, file, 0), abi.AlreadyMapped, "is kept there until the GPU rests")
+	d.giveBack()
 	d.refuses("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
 	if visits := d.fillAll(d.other, there, 5); visits != 0 {
 		d.Errorf("the other GPU cannot reach what was adopted")
 	}
 	d.holds(d.context, whole, 5)
 	d.must(d.other.(gpu.Peering).AllowPeer(0, false))
-	d.must(memory.Unmap(there))
-	d.must(memory.Unmap(whole))
+	beside := d.chunks(0, 4, 1)
+	for i, r := range []gpu.Range{beside, there, whole} {
+		if r == beside {
+			d.must(memory.Map(r))
+		}
+		d.must(memory.Unmap(r))
+		if kept := memory.(gpu.Keeper).Kept(); kept != uint64(i+1)*gpu.ChunkBytes {
+			d.Errorf("%d bytes are kept when %d chunks are freed", kept, i+1)
+		}
+	}
+	d.giveBack()
+}
+
+// giveBack gives the driver all that is kept.
+func (d *denied) giveBack() {
+	d.Helper()
+	for done := false; !done; {
+		var err error
+		done, err = d.context.Memory().(gpu.Keeper).GiveBack()
+		d.must(err)
+	}
+	if kept := d.context.Memory().(gpu.Keeper).Kept(); kept != 0 {
+		d.Errorf("%d bytes are kept for ever", kept)
+	}
+}
+
+// keeping gives back what is freed, some at a time, and moves what is used of it: where the driver has no memory for that, all is as it was.
+func (d *denied) keeping() {
+	memory := d.context.Memory()
+	keeper := memory.(gpu.Keeper)
+	d.giveBack()
+	const count = 17
+	for i := range uint64(count) {
+		d.must(memory.Map(d.chunks(0, 2*i, 1)))
+	}
+	for i := range uint64(count) {
+		d.must(memory.Unmap(d.chunks(0, 2*i, 1)))
+	}
+	d.driver.none()
+	if done, err := keeper.GiveBack(); err != nil || done {
+		d.Errorf("all is given back at once: %v", err)
+	}
+	d.giveBack()
+	if calls := d.driver.counts(); calls["cuMemUnmap"] != count || calls["cuMemRelease"] != count {
+		d.Errorf("of %d pieces are not all given back: %v", count, calls)
+	}
+
+	all := d.chunks(0, 0, 4)
+	d.must(memory.Map(all))
+	want := pattern(int(all.Bytes))
+	_, err := memory.WriteAt(want, int64(all.Address))
+	d.must(err)
+	d.must(memory.Unmap(d.chunks(0, 1, 1)))
+	d.refuses("cuMemCreate", 2, keeper.Compact)
+	for _, left := range []gpu.Range{d.chunks(0, 0, 1), d.chunks(0, 2, 2)} {
+		d.driver.none()
+		d.must(keeper.Gather(left))
+		if calls := d.driver.counts(); len(calls) > 0 {
+			d.Errorf("what is together is gathered: %v", calls)
+		}
+		got := make([]byte, left.Bytes)
+		_, err := memory.ReadAt(got, int64(left.Address))
+		d.must(err)
+		if !bytes.Equal(got, want[left.Address-all.Address:][:left.Bytes]) {
+			d.Errorf("the content at %#x is lost", left.Address)
+		}
+		d.must(memory.Unmap(left))
+	}
+	d.giveBack()
 }
 
 // plainMemory is of drivers that make no memory which other processes can have, or let no GPU reach another.
@@ -180,6 +251,7 @@ func (d *denied) aliases() {
 	d.must(other.Unalias(shown.Address))
 	d.fillAll(d.context, first, 8)
 	d.holds(d.context, shown, 8)
+	d.says("what is shown", home.Unmap(shown), abi.NotMapped, "is no memory of its own")
 	d.must(home.(gpu.Aliaser).Unalias(shown.Address))
 }
 
@@ -419,19 +491,19 @@ func (d *denied) later() {
 	}
 }
 
-// lost is memory of a program that is not there.
-type lost struct{}
+// gone is memory of a program that is not there.
+type gone struct{}
 
-func (lost) ReadAt([]byte, int64) (int, error)  { return 0, errors.New("there is nothing") }
-func (lost) WriteAt([]byte, int64) (int, error) { return 0, errors.New("there is nothing") }
+func (gone) ReadAt([]byte, int64) (int, error)  { return 0, errors.New("there is nothing") }
+func (gone) WriteAt([]byte, int64) (int, error) { return 0, errors.New("there is nothing") }
 
-// lostMemory: what cannot be read or written is none of the GPU's, and its memory stays as it was.
-func (d *denied) lostMemory() {
+// goneMemory: what cannot be read or written is none of the GPU's, and its memory stays as it was.
+func (d *denied) goneMemory() {
 	const size = 3 * gpu.ChunkBytes
 	all := gpu.Range{Address: d.memory.Address, Bytes: size}
 	d.fillAll(d.context, all, 9)
 	s := d.stream()
-	there := gpu.Place{Host: lost{}}
+	there := gpu.Place{Host: gone{}}
 	host := gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}
 	for _, ends := range [][2]gpu.Place{{d.place(0), there}, {there, d.place(0)}, {there, host}, {host, there}} {
 		d.submit(s, gpu.Copy{Dst: ends[0], Src: ends[1], Extent: [3]uint64{size, 1, 1}})
@@ -463,6 +535,20 @@ func (d *denied) told() {
 		d.Errorf("told %d times without an event; %d failed", got, d.driver.failed())
 	}
 	d.driver.none()
+
+	// Whoever comes second finds it being told: who waits, or who watches.
+	told.Store(0)
+	slow := gpu.Tell{Func: func() {
+		time.Sleep(time.Millisecond)
+		told.Add(1)
+	}}
+	for round := range int32(40) {
+		d.submit(s, d.fill(0, 1), slow)
+		d.must(s.Synchronize())
+		if got := told.Load(); got != round+1 {
+			d.Errorf("told %d times of %d", got, round+1)
+		}
+	}
 
 	small := func() error {
 		return s.Submit(gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, gpu.EarlyBytes), func(int64) {}}}, Extent: [3]uint64{gpu.EarlyBytes, 1, 1}})

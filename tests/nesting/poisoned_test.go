@@ -81,6 +81,7 @@ func TestLimits(t *testing.T) {
 func TestPoisonedAtWork(t *testing.T) {
 	for name, part := range map[string]func(*denied){
 		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "drain": (*denied).drainFails, "halt": (*denied).halted,
+		"unmap": lostMemory("cuMemUnmap"), "map": lostMemory("cuMemMap"), "fill": lostMemory("cuMemcpyHtoDAsync_v2"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if ownProcess(t, failingDriver) {
@@ -124,6 +125,17 @@ func (d *denied) nobodyIsTold() {
 	d.driver.fail("cuMemHostAlloc", 1, once, abi.OutOfMemory)
 	d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}, Extent: [3]uint64{size, 1, 1}})
 	d.ended("copy", s.Synchronize(), abi.OutOfMemory)
+}
+
+// lostMemory has a call fail when memory moves that was taken from its addresses already: nobody may go on as if it were there.
+func lostMemory(call string) func(*denied) {
+	return func(d *denied) {
+		memory := d.context.Memory()
+		d.must(memory.Map(d.chunks(0, 0, 2)))
+		d.must(memory.Unmap(d.chunks(0, 1, 1)))
+		d.driver.fail(call, 1, once, abi.OutOfMemory)
+		d.ended("compact", memory.(gpu.Keeper).Compact(), abi.OutOfMemory)
+	}
 }
 
 // openLater is held whose stream another context lets go: this one may be of no use then.
