@@ -238,6 +238,9 @@ func (e *Engine) Job(id cluster.JobID) *Job { return e.jobs[id] }
 // Live is how many jobs have not ended.
 func (e *Engine) Live() int { return len(e.jobs) }
 
+// Busy is how many of them run.
+func (e *Engine) Busy() int { return e.running.size() }
+
 // Queued is how many of them are admitted and wait.
 func (e *Engine) Queued() int { return e.waiting }
 

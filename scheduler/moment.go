@@ -204,9 +204,7 @@ func (e *Engine) adopt(v View, jobs []*Job) {
 			facts: j.facts, attained: j.attained, service: j.service, done: j.done, first: j.first, waitingSince: j.waitingSince,
 			runs: j.runs, preemptions: j.preemptions, failures: j.failures, saved: j.saved, only: j.only,
 		}
-		if done := j.Done(e.now); done >= c.facts.Estimate {
-			c.facts.Estimate = done + max(time.Second, done/10)
-		}
+		c.facts.Estimate = j.outlasting(e.now)
 		c.shape, c.account = e.shapeOf(c), e.account(c.facts.User)
 		e.jobs[c.ID()] = c
 		e.hold(c)
@@ -240,4 +238,17 @@ func (e *Engine) settle(c, j *Job) {
 	e.free.take(c.placement, c.facts.Share)
 	c.account.hold(c, +1, e.now)
 	e.follow(c)
+}
+
+// outlasting is a job's estimate, or a tenth more than what it has done if that is as much.
+func (j *Job) outlasting(now time.Duration) time.Duration {
+	if done := j.Done(now); done >= j.facts.Estimate {
+		return done + max(time.Second, done/10)
+	}
+	return j.facts.Estimate
+}
+
+// Outlasts is when a running job ends in a Fork where nobody stops it.
+func (j *Job) Outlasts(now time.Duration) time.Duration {
+	return j.from + Span(j.outlasting(now)-j.done, j.speed)
 }

@@ -115,9 +115,16 @@ func (c *Chooser) consider(v scheduler.View) {
 		return
 	}
 	choice := Choice{At: now, Means: make([]float64, len(c.candidates))}
-	best := c.current
+	best, sum, running, settled := c.current, 0.0, 0, false
+	if e, ok := v.(*scheduler.Engine); ok && e.Busy() == e.Live() {
+		settled = true
+		sum, running = runOut(e)
+	}
 	for i := range c.candidates {
-		mean, jobs, ok := c.ahead(v, i)
+		mean, jobs, ok := sum/float64(max(1, running)), running, true
+		if !settled {
+			mean, jobs, ok = c.ahead(v, i)
+		}
 		if !ok || jobs == 0 {
 			return
 		}

@@ -367,3 +367,48 @@ func TestWhatCannotBeMixed(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyWaits: where all jobs run, what a fork would come to is known without one, to the last bit.
+func TestNobodyWaits(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 11))
+		policies := base(3*time.Second, time.Minute)()
+		policies.Order = order.LAS{}
+		policies.Speeds = slow{}
+		e, err := scheduler.New(machines(4, 8), policies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []scheduler.Event
+		for id := range cluster.JobID(12) {
+			j := job(id, 0, 0, 1+random.IntN(3))
+			j.Estimate = time.Duration(1+random.IntN(20)) * time.Second * 7 / 3
+			events = append(events, scheduler.Event{Kind: scheduler.Submitted, Facts: &j})
+		}
+		_, _ = e.Step(0, events)
+		if _, err := e.Step(time.Duration(random.IntN(30))*time.Second, nil); err != nil { // some are overdue, some load
+			t.Fatal(err)
+		}
+		if e.Busy() != 12 {
+			t.Fatalf("%d jobs run", e.Busy())
+		}
+		for _, o := range []scheduler.Orderer{order.FIFO{}, order.LAS{}, order.SRTF{}} {
+			policies.Order = o
+			fork, err := scheduler.Fork(e, policies)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, jobs := runOut(e)
+			if want, ended := drain(fork, 20_000); sum != want || jobs != ended {
+				t.Errorf("seed %d: %d jobs and %v s, a fork says %d and %v s", seed, jobs, sum, ended, want)
+			}
+		}
+	}
+}
+
+// slow is that every job is slower than it asks for.
+type slow struct{}
+
+func (slow) Speed(j *scheduler.Job, _ cluster.Placement, _ []cluster.Node) float64 {
+	return 1 / float64(j.ID()+1)
+}
