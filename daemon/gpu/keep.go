@@ -23,9 +23,14 @@ type Keeper interface {
 	// Compact moves what is used of memory of which a part is kept, so that GiveBack could give back all that is kept, and gives
 	// it back; on the same condition.
 	Compact() error
+	// Wanted reports whether another process has asked for what is kept, since Compact was called.
+	Wanted() bool
 	// Gathered reports whether a range is what was mapped at once.
 	Gathered(r Range) bool
 }
 
 // ErrKept means that memory that was freed stands in the way, because its device did not rest since.
 var ErrKept = fmt.Errorf("memory that was freed is kept there until the GPU rests: %w", abi.AlreadyMapped)
+
+// ErrOwed means that another process keeps memory that was freed, and was asked for it: it may come.
+var ErrOwed = fmt.Errorf("another process keeps freed memory until its GPU rests: %w", abi.OutOfMemory)

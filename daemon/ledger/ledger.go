@@ -230,7 +230,7 @@ func (l *Ledger) Clear(slot int) {
 	if l.closed || slot < 0 || slot >= Slots {
 		return
 	}
-	for _, first := range []int{spareWord, wantedWord} {
+	for _, first := range []int{spareWord, wantedWord, keepsWord} {
 		word, bit := l.bit(first, slot)
 		word.And(^bit)
 	}

@@ -14,7 +14,8 @@ import (
 type word = atomic.Uint64
 
 // The header: magic, version and number of GPUs, then the capacities, the counts of grants, the number of slots ever
-// used, and of each slot a bit that it is spare, and one that it is wanted, with a count of such wishes. Cells follow at headerBytes.
+// used, and of each slot a bit that it is spare, and one that it is wanted, with a count of such wishes; of each slot a bit that it keeps
+// memory that is on no account, and of each GPU how often somebody has asked for that. Cells follow at headerBytes.
 const (
 	capacityWord = 2
 	grantsWord   = capacityWord + MaxGPUs
@@ -22,6 +23,8 @@ const (
 	spareWord    = seatsWord + 1
 	wantedWord   = spareWord + Slots/64
 	callsWord    = wantedWord + Slots/64
+	keepsWord    = callsWord + 1
+	shortWord    = keepsWord + Slots/64
 )
 
 func readHeader(header [16]byte) (gpus int, err error) {
@@ -53,6 +56,9 @@ func (l *Ledger) capacity(gpu int) *word { return &l.words[capacityWord+gpu] }
 
 // grants counts the reservations that were granted.
 func (l *Ledger) grants(gpu int) *word { return &l.words[grantsWord+gpu] }
+
+// shortages counts the wishes for what others keep of a GPU.
+func (l *Ledger) shortages(gpu int) *word { return &l.words[shortWord+gpu] }
 
 // seats is one more than the highest slot that ever reserved anything, so that sums need not read the others.
 func (l *Ledger) seats() *word { return &l.words[seatsWord] }

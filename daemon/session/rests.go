@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,8 +19,8 @@ import (
 type leisure struct {
 	// keeps says that there is a device that keeps what it cannot give back yet.
 	keeps atomic.Bool
-	// watched: somebody waits for a rest.
-	watched atomic.Bool
+	// watched: somebody waits for a rest, in which more can be given back than when he looked last.
+	watched, more atomic.Bool
 	// frees counts what will be freed when work is done that was submitted.
 	frees atomic.Int64
 
@@ -167,71 +168,156 @@ const (
 	longestLook = 200 * time.Millisecond
 	// longestGrace is how long pinned memory waits for a rest that comes by itself.
 	longestGrace = 2 * time.Second
+	// owedTime is how long to wait for memory that other programs have freed, and owedLook between two looks.
+	owedTime, owedLook = 2 * time.Second, 5 * time.Millisecond
 )
 
 // freed comes after everything that may have left something for a rest. It needs no lock.
 func (s *Session) freed() {
-	if s.leisure.keeps.Load() && s.untidy() && !s.leisure.watched.Swap(true) {
+	if !s.leisure.keeps.Load() || !s.untidy() {
+		return
+	}
+	s.leisure.more.Store(true)
+	if !s.leisure.watched.Swap(true) {
 		go s.watchRests()
 	}
 }
 
-// watchRests tidies up at the next rest. Pinned memory, which nothing can use before, is worth holding up a program that never rests.
+// watchRests tidies up in rests, as long as there is anything. What others want, and pinned memory, which nothing can use before, is
+// worth holding up a program that never rests.
 func (s *Session) watchRests() {
-	begun, look, hold := time.Now(), grace, time.Duration(0)
+	look, hold, since := grace, time.Duration(0), time.Now()
 	for {
 		select {
 		case <-s.ended:
 			return
 		case <-time.After(look):
 		}
-		done := false
+		wanted := s.wanted()
+		look = min(2*look, longestLook)
+		switch {
+		case wanted:
+			look = owedLook
+			hold = min(2*hold+time.Millisecond, longestHold)
+		case !s.leisure.more.Load():
+			since, hold = time.Now(), 0 // what is left lies beside what is used
+		case time.Since(since) > longestGrace && !s.leisure.empty():
+			hold = min(2*hold+time.Millisecond, longestHold)
+		}
+		if !wanted && !s.leisure.more.Load() && s.untidy() {
+			continue
+		}
+		over := false
 		rested, _ := s.ifRests(hold, func() error {
-			if done = s.tidy(false); done {
+			if over = s.giveSome(wanted); over {
 				s.leisure.watched.Store(false) // who frees something after this starts anew
 			}
 			return nil
 		})
-		switch {
-		case done:
+		if over {
 			return
-		case rested:
-			look = time.Millisecond
-		default:
-			look = min(2*look, longestLook)
-			if time.Since(begun) > longestGrace && !s.leisure.empty() {
-				hold = min(2*hold+time.Millisecond, longestHold)
+		}
+		if rested {
+			hold = 0
+			if s.leisure.more.Load() {
+				look = time.Millisecond
 			}
 		}
 	}
+}
+
+// giveSome tidies up for a moment, or for others, and reports whether nothing is left.
+func (s *Session) giveSome(wanted bool) (over bool) {
+	s.leisure.more.Store(false)
+	if !s.tidy(wanted) {
+		s.leisure.more.Store(true)
+	}
+	if wanted {
+		if err := s.compact(); err != nil {
+			s.log.Warn("give memory to others", "error", err)
+		}
+	}
+	return !s.untidy()
+}
+
+// wanted reports whether other processes need what is kept.
+func (s *Session) wanted() bool {
+	return slices.ContainsFunc(s.keepers(), gpu.Keeper.Wanted)
+}
+
+// compact gives back what is kept beside what is used.
+func (s *Session) compact() error {
+	for _, k := range s.keepers() {
+		if err := k.Compact(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hopes reports whether memory will be free that is not yet.
 func (s *Session) hopes() bool { return s.leisure.frees.Load() > 0 || len(s.ending) > 0 || s.untidy() }
 
 // persist makes an attempt at memory. When there is none, but something is freed that is not given back yet, it waits for that and
-// tries again.
+// tries again, as soon as any of it may be enough: what else is at work may wait for the memory.
 func (s *Session) persist(call *Call, attempt func() error) error {
 	err := attempt()
-	if !errors.Is(err, abi.OutOfMemory) || !s.hopes() {
+	if !errors.Is(err, abi.OutOfMemory) || !s.hopes() && !errors.Is(err, gpu.ErrOwed) {
 		return err
 	}
-	return s.behind(call, func() error {
-		s.tidy(true)
-		if err = attempt(); !errors.Is(err, abi.OutOfMemory) {
+	w := &wish{session: s, attempt: attempt, begun: time.Now()}
+	return call.Beside(w.await)
+}
+
+// wish is an allocation that waits for memory.
+type wish struct {
+	session *Session
+	attempt func() error
+	begun   time.Time
+	// hold is how long others are held up for it at the next try.
+	hold time.Duration
+}
+
+// await is called without the lock.
+func (w *wish) await() error {
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, owedLook) {
+		<-time.After(max(pause, w.hold)) // the others have no less time than they are held up
+		if done, err := w.try(); done {
 			return err
 		}
-		for _, k := range s.keepers() {
-			if k.Kept() == 0 {
-				continue
-			}
-			if failed := k.Compact(); failed != nil {
-				return failed
-			}
-			err = attempt()
+	}
+}
+
+// try makes an attempt, and at a rest, all that can be made.
+func (w *wish) try() (done bool, err error) {
+	s := w.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return true, abi.Deinitialized
+	}
+	if err = w.attempt(); !errors.Is(err, abi.OutOfMemory) {
+		return true, err
+	}
+	switch {
+	case errors.Is(err, gpu.ErrOwed) && time.Since(w.begun) < owedTime:
+		return false, nil
+	case !s.hopes():
+		return true, err
+	case !s.leisure.keeps.Load() || !s.restsWithin(w.hold):
+		if s.leisure.frees.Load() == 0 && len(s.ending) == 0 { // only a rest helps
+			w.hold = min(2*w.hold+time.Millisecond, longestHold/4)
 		}
-		return err
-	})
+		return false, nil
+	}
+	s.tidy(true)
+	if err = w.attempt(); !errors.Is(err, abi.OutOfMemory) || !s.untidy() {
+		return true, err
+	}
+	if err := s.compact(); err != nil {
+		return true, err
+	}
+	return true, w.attempt()
 }
 
 // behind does something with the lock when the work is done that was submitted before; where devices keep what is freed, when

@@ -37,6 +37,9 @@ type Backend struct {
 	// registering is held where host memory becomes or ends to be the driver's, which all devices share. It comes before a device's mu.
 	registering sync.Mutex
 
+	telling sync.Mutex
+	told    bool // that something is kept; guarded by telling
+
 	mu       sync.Mutex
 	contexts map[*Context]struct{}
 	closed   bool

@@ -21,8 +21,9 @@ type device struct {
 	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until it ends.
 	reading sync.RWMutex
 
-	// kept is how many bytes of granules are not in the table.
-	kept atomic.Int64
+	// kept is how many bytes of granules are not in the table. Other processes have asked for that so often when it was given.
+	kept     atomic.Int64
+	answered atomic.Uint64
 
 	mu       sync.Mutex // guards what follows
 	table    table

@@ -124,6 +124,12 @@ func (d *device) leave(p piece) {
 func (m *Memory) fresh(r gpu.Range) error {
 	d := m.device
 	allocation, err := d.create(r.Bytes)
+	if o := m.context.backend.options; gpu.Code(err) == abi.OutOfMemory && o.Ledger != nil {
+		if o.Ledger.Owed(int(d.ordinal), o.Slot) {
+			return fmt.Errorf("map memory: GPU %d: %d bytes: %w", d.ordinal, r.Bytes, gpu.ErrOwed)
+		}
+		allocation, err = d.create(r.Bytes) // who owed it may have just given it back
+	}
 	if err != nil {
 		return &gpu.Error{Op: "map memory", Code: gpu.Code(err), Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes)}
 	}
@@ -200,7 +206,25 @@ func (m *Memory) Unmap(r gpu.Range) error {
 		}
 		m.discount(p)
 	}
+	m.context.backend.tell()
 	return nil
+}
+
+// tell notes in the ledger whether anything is kept.
+func (b *Backend) tell() {
+	if b.options.Ledger == nil {
+		return
+	}
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	keeps := false
+	for _, d := range b.devices {
+		keeps = keeps || d.kept.Load() > 0
+	}
+	if keeps != b.told {
+		b.options.Ledger.Keep(b.options.Slot, keeps)
+		b.told = keeps
+	}
 }
 
 // discount takes memory that is freed off the account, if it was on it.

@@ -130,6 +130,12 @@ func (x *granules) within(r gpu.Range) []*granule {
 // Kept is how many bytes the driver has mapped for nobody.
 func (m *Memory) Kept() uint64 { return uint64(max(m.device.kept.Load(), 0)) }
 
+// Wanted reports whether another process has asked for it.
+func (m *Memory) Wanted() bool {
+	o := m.context.backend.options
+	return o.Ledger != nil && o.Ledger.Shortages(int(m.device.ordinal)) != m.device.answered.Load()
+}
+
 // atOnce is how much GiveBack unmaps at a time.
 const atOnce = 16
 
@@ -140,6 +146,7 @@ func (m *Memory) GiveBack() (done bool, err error) {
 	defer d.reading.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer m.context.backend.tell()
 	left := atOnce
 	for _, g := range slices.Clone(d.granules.all) {
 		if g.used > 0 {
@@ -202,10 +209,14 @@ func (m *Memory) Gather(r gpu.Range) error {
 // Compact maps what is used of granules that are used in part once more, so that all the rest of them is given back.
 func (m *Memory) Compact() error {
 	d := m.device
+	if o := m.context.backend.options; o.Ledger != nil {
+		d.answered.Store(o.Ledger.Shortages(int(d.ordinal)))
+	}
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer m.context.backend.tell()
 	for _, g := range slices.Clone(d.granules.all) {
 		if g.used == 0 || g.used == g.Bytes || g.foreign || g.shared {
 			continue
