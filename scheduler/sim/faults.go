@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"container/heap"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -38,16 +39,32 @@ const (
 
 type faults struct {
 	Faults
-	listed  []NodeEvent // yet to come
-	drawn   []draw      // per node, when its state changes next
-	soonest int         // of drawn
-	down    []bool
-	downs   int
+	listed []NodeEvent // yet to come
+	drawn  draws       // of each node, when its state changes next
+	down   []bool
+	downs  int
 }
 
 type draw struct {
 	at     time.Duration
+	node   cluster.NodeID
 	random *rand.Rand
+}
+
+// draws is a heap: the soonest is first, and of those at one time the node of the least number.
+type draws []draw
+
+func (d draws) Len() int { return len(d) }
+func (d draws) Less(i, j int) bool {
+	return d[i].at < d[j].at || d[i].at == d[j].at && d[i].node < d[j].node
+}
+func (d draws) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d *draws) Push(x any)   { *d = append(*d, x.(draw)) }
+
+func (d *draws) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
 }
 
 func newFaults(f Faults, nodes []cluster.Node) *faults {
@@ -56,9 +73,9 @@ func newFaults(f Faults, nodes []cluster.Node) *faults {
 	if f.NodeMTBF > 0 {
 		for i := range nodes {
 			random := rand.New(rand.NewPCG(f.Seed, nodeStream<<56|uint64(i)))
-			all.drawn = append(all.drawn, draw{exponential(random, f.NodeMTBF), random})
+			all.drawn = append(all.drawn, draw{exponential(random, f.NodeMTBF), cluster.NodeID(i), random})
 		}
-		all.find()
+		heap.Init(&all.drawn)
 	}
 	return all
 }
@@ -68,21 +85,13 @@ func exponential(random *rand.Rand, mean time.Duration) time.Duration {
 	return time.Duration(min(max(1, random.ExpFloat64()*float64(mean)), math.MaxInt64/4))
 }
 
-func (f *faults) find() {
-	for i := range f.drawn {
-		if f.drawn[i].at < f.drawn[f.soonest].at {
-			f.soonest = i
-		}
-	}
-}
-
 // next is when something happens to a node.
 func (f *faults) next() (at time.Duration, more bool) {
 	if len(f.listed) > 0 {
 		at, more = f.listed[0].At, true
 	}
-	if len(f.drawn) > 0 && (!more || f.drawn[f.soonest].at < at) {
-		at, more = f.drawn[f.soonest].at, true
+	if len(f.drawn) > 0 && (!more || f.drawn[0].at < at) {
+		at, more = f.drawn[0].at, true
 	}
 	return at, more
 }
@@ -96,16 +105,16 @@ func (f *faults) happen(events []scheduler.Event, now time.Duration) []scheduler
 		events = f.enter(events, f.listed[0])
 		f.listed = f.listed[1:]
 	}
-	for len(f.drawn) > 0 && f.drawn[f.soonest].at <= now {
-		each := &f.drawn[f.soonest]
-		event := NodeEvent{At: each.at, Node: cluster.NodeID(f.soonest), Kind: scheduler.NodeDown}
+	for len(f.drawn) > 0 && f.drawn[0].at <= now {
+		each := &f.drawn[0]
+		event := NodeEvent{At: each.at, Node: each.node, Kind: scheduler.NodeDown}
 		mean := f.NodeRepair
-		if f.down[f.soonest] {
+		if f.down[each.node] {
 			event.Kind, mean = scheduler.NodeUp, f.NodeMTBF
 		}
 		events = f.enter(events, event)
 		each.at += exponential(each.random, mean)
-		f.find()
+		heap.Fix(&f.drawn, 0)
 	}
 	return events
 }
