@@ -33,6 +33,11 @@ func Deliver(dir string, fill func(staging string) error) (err error) {
 		return err
 	}
 	for _, entry := range entries {
+		if info, err := os.Lstat(filepath.Join(dir, entry.Name())); err == nil && info.IsDir() {
+			return fmt.Errorf("write %s: there is a folder of that name", filepath.Join(dir, entry.Name()))
+		}
+	}
+	for _, entry := range entries {
 		if err := os.Rename(filepath.Join(staging, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
 			return err
 		}

@@ -102,6 +102,15 @@ func TestDeliver(t *testing.T) {
 	if err := Deliver(filepath.Join(dir, "x", "y"), fill); err == nil {
 		t.Error("a file served as a folder")
 	}
+	if err := os.Mkdir(filepath.Join(dir, "z"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := Deliver(dir, func(staging string) error {
+		return errors.Join(os.WriteFile(filepath.Join(staging, "x"), []byte("newer"), 0o644), os.WriteFile(filepath.Join(staging, "z"), nil, 0o644))
+	})
+	if x, _ := os.ReadFile(filepath.Join(dir, "x")); err == nil || string(x) != "new" {
+		t.Errorf("a folder has the name of the second file, and the first is %q: %v", x, err)
+	}
 }
 
 func TestParseTrack(t *testing.T) {
