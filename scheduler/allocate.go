@@ -136,10 +136,11 @@ func (e *Engine) findPlaces(changes []*resize) {
 	}
 }
 
-// inTheWay reports whether somebody has the GPUs that a policy wants for a job: one that may not be stopped yet. That is nobody's fault.
+// inTheWay reports whether a job cannot have the GPUs that a policy wants for it although that is nobody's fault: somebody has them who may
+// not be stopped yet, or its user would hold more than he may, which policies do not look at.
 func (e *Engine) inTheWay(c *resize) bool {
 	_, err := e.checked(c.job, c.at, c.gpus)
-	return errors.Is(err, ErrTaken)
+	return errors.Is(err, ErrTaken) || errors.Is(err, ErrQuota)
 }
 
 func (e *Engine) findPlace(c *resize) {

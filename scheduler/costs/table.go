@@ -46,6 +46,17 @@ func New(rows ...Row) *Table {
 	return t
 }
 
+// Tiers are all tiers that rows name, sorted.
+func (t *Table) Tiers() (tiers []string) {
+	for _, row := range t.Rows() {
+		if row.Tier != "" {
+			tiers = append(tiers, row.Tier)
+		}
+	}
+	slices.Sort(tiers)
+	return slices.Compact(tiers)
+}
+
 // Rows are the table's rows, sorted by model, tier and bytes.
 func (t *Table) Rows() []Row {
 	t.mu.Lock()
