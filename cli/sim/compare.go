@@ -116,7 +116,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	} else {
 		err = table.show(to.Out, o.dir)
 	}
-	if err == nil && ctx.Err() != nil {
+	if err == nil && ctx.Err() != nil && table.Partial {
 		return o.interrupted()
 	}
 	return err

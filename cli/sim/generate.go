@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -98,8 +99,17 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	}
 }
 
-// writeTrace writes a file whole or not at all.
+// writeTrace writes a file whole or not at all. What is no file, as /dev/stdout and named pipes, is written to and not replaced.
 func writeTrace(path string, trace workload.Trace) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		if err := writeFile(path, func(to io.Writer) error { return workload.Write(to, trace.Jobs) }); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+		return nil
+	}
+	if followed, err := filepath.EvalSymlinks(path); err == nil {
+		path = followed
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".unfinished-")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster"
@@ -33,7 +34,7 @@ func (s *settings) load(notes io.Writer) (in input, err error) {
 	if in.nodes, err = s.cluster(); err != nil {
 		return in, err
 	}
-	trace, err := workload.Read(s.Jobs, workload.Options{Format: s.Format, Beside: s.Beside, Fits: fits(in.nodes)})
+	trace, err := workload.Read(s.Jobs, workload.Options{Format: s.Format, Beside: s.Beside, Fits: s.fits(in.nodes)})
 	if err != nil {
 		return in, err
 	}
@@ -52,7 +53,7 @@ func (s *settings) load(notes io.Writer) (in input, err error) {
 
 // complete checks jobs against the cluster and reads the rest.
 func (s *settings) complete(in *input) (err error) {
-	fit := fits(in.nodes)
+	fit := s.fits(in.nodes)
 	counted := false
 	for i := range in.jobs {
 		j := &in.jobs[i]
@@ -79,7 +80,30 @@ func (s *settings) complete(in *input) (err error) {
 	return err
 }
 
-// fits says what is wanted of a job that is too large for a cluster; nil where there is none yet.
+// fits says what is wanted of a job that is too large for a cluster, or for what its user may hold; nil where there is no cluster yet.
+func (s *settings) fits(nodes []cluster.Node) func(*cluster.Job) string {
+	fit, caps := fits(nodes), s.Caps.whole()
+	if fit == nil || len(caps) == 0 {
+		return fit
+	}
+	return func(j *cluster.Job) string {
+		least := j.GPUs
+		if j.MinGPUs > 0 {
+			least = j.MinGPUs
+		}
+		for user := j.User; user != ""; user = above(user) {
+			if most, capped := caps[user]; capped && least > most {
+				return fmt.Sprintf("at most %d, which is all that --caps lets %s hold", most, user)
+			}
+		}
+		return fit(j)
+	}
+}
+
+// above is the organisation that a user belongs to, as a is of a/b; empty where he belongs to none.
+func above(user string) string { return user[:max(0, strings.LastIndexByte(user, '/'))] }
+
+// fits says what is wanted of a job that is too large for a cluster; nil where there is none.
 func fits(nodes []cluster.Node) func(*cluster.Job) string {
 	if len(nodes) == 0 {
 		return nil

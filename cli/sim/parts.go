@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +50,11 @@ func (s *settings) read() (t tables, err error) {
 			t.costs, err = costs.Read(in, name)
 			return err
 		})
+	}
+	if s.Tier != "" && err == nil {
+		if tiers := t.costs.Tiers(); !slices.Contains(tiers, s.Tier) {
+			return t, usage(fmt.Errorf("--tier takes one of %s: %s; and not %q", filepath.Base(s.Cost), cmp.Or(names(tiers), "there is none"), s.Tier))
+		}
 	}
 	return t, err
 }

@@ -1,12 +1,15 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
+	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/compat"
+	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
@@ -63,7 +66,7 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	if err := o.report(to, result, s); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && result.Summary.Partial {
 		return o.interrupted()
 	}
 	return nil
@@ -142,10 +145,23 @@ func (s *settings) defaults() {
 	if s.round == 0 && isElastic(s.Order) {
 		s.round = elasticRound
 	}
-	// Jobs of equal service would push each other aside without end.
-	if s.quantum == 0 && s.round == 0 && grows(s.Order) {
-		s.quantum = defaultQuantum
+	if s.quantum == 0 {
+		s.quantum = s.turn()
 	}
+}
+
+// turn is how long a started job works at least where nobody says: without, jobs of equal service would push each other aside without end,
+// and jobs that load for longer than a round or a lease lose their GPUs before they work.
+func (s *settings) turn() time.Duration {
+	switch {
+	case s.Order == "themis":
+		return cmp.Or(s.lease, order.Lease)
+	case isElastic(s.Order):
+		return s.round
+	case grows(s.Order) && s.round == 0:
+		return defaultQuantum
+	}
+	return 0
 }
 
 func orDefault(to *string, value string) {

@@ -101,6 +101,9 @@ func (s *shares) Set(text string) error {
 		if err != nil || user == "" || !(value > 0) || value > 1e9 {
 			return fmt.Errorf("%q is no USER=NUMBER above 0", each)
 		}
+		if _, twice := (*s)[user]; twice {
+			return fmt.Errorf("%s twice in %q", user, text)
+		}
 		(*s)[user] = value
 	}
 	return nil
@@ -133,7 +136,7 @@ func (s *settings) inputs(flags *flag.FlagSet) {
 // times registers the flags of times and of what else a policy can be told.
 func (s *settings) times(flags *flag.FlagSet) {
 	flags.Var(secondsFlag{&s.round}, "round", "decide every so many `SECONDS`; without, whenever something happens (blox: 300)")
-	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started works for so many `SECONDS` before it may be stopped; without, none but a minute under las, las2d and others that count what running jobs get")
+	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started works for so many `SECONDS` before it may be stopped; without, none but a minute under las, las2d and others that count what running jobs get, the lease under themis, and a round under optimus, pollux and gavel")
 	flags.Var(secondsFlag{&s.age}, "age", "after waiting so many `SECONDS` a job goes before all others, whatever the order")
 	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
 	s.chooseEvery = defaultChoice
@@ -192,6 +195,9 @@ func (s *settings) check(under []string) error {
 			return &verb.UsageError{Text: each.text}
 		}
 	}
+	if err := s.tooShort(); err != nil {
+		return err
+	}
 	known := orders()
 	if s.Profile != native {
 		known = compat.Orders(s.Profile)
@@ -200,6 +206,25 @@ func (s *settings) check(under []string) error {
 		return nil // that is told first, with the names that there are
 	}
 	return s.unused(under)
+}
+
+// shortest is the least that a time may be of what happens again and again. Less is a slip: a day of it would take for ever.
+const shortest = time.Millisecond
+
+// tooShort refuses times that a simulation would never get on with.
+func (s *settings) tooShort() error {
+	for _, each := range []struct {
+		flag string
+		time time.Duration
+	}{
+		{"round", s.round}, {"quantum", s.quantum}, {"age", s.age}, {"lease", s.lease}, {"choose-every", s.chooseEvery},
+		{"job-mtbf", s.jobMTBF}, {"node-mtbf", s.nodeMTBF}, {"node-repair", s.nodeRepair},
+	} {
+		if each.time > 0 && each.time < shortest {
+			return &verb.UsageError{Text: fmt.Sprintf("--%s takes %s s or more, and not %s", each.flag, sim.Seconds(shortest), sim.Seconds(each.time))}
+		}
+	}
+	return nil
 }
 
 // defaultChoice is how often the synthesizer simulates ahead where nobody says otherwise.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,6 +87,11 @@ func TestMistakes(t *testing.T) {
 		{"age of an allocation", "", []string{"--order", "gavel", "--age", "5"}, true, []string{"--age", "gavel"}},
 		{"share of nothing", "", []string{"--order", "las", "--cost-share", "0.1"}, true, []string{"--cost-share", "--cost"}},
 		{"type of no node", "job_id,submit_s,duration_s,num_gpus,gpu_type\n0,0,10,2,V100\n", nil, false, []string{"bad.csv:2", "V100", "--gpu-types"}},
+		{"tier that nothing is kept on", "", []string{"--cost", file(t, dir, "t.csv", "tier,save_s,load_s\nram,1,2\n"), "--tier", "disk"}, true, []string{"t.csv", "ram", `"disk"`}},
+		{"larger than its user's cap", "job_id,submit_s,duration_s,num_gpus,user\n0,0,10,1,o/a\n1,0,10,2,o/a\n", []string{"--caps", "o=1"}, false, []string{"bad.csv:3", "num_gpus", `"2"`, "at most 1", "--caps"}},
+		{"two caps of one", "", []string{"--caps", "a=1,b=2,a=3"}, true, []string{"--caps", "a twice"}},
+		{"round without end", "", []string{"--round", "0.000000001"}, true, []string{"--round", "0.001 s", "0.000000001"}},
+		{"quantum without end", "", []string{"--order", "las", "--quantum", "1us"}, true, []string{"--quantum", "0.001 s"}},
 		{"costs", "", []string{"--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false, []string{"c.csv:2", "save_s", `"-1"`}},
 	} {
 		path := good
@@ -134,6 +140,81 @@ func TestInterrupted(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(dir, "runnative", "jobs.csv"))
 	if want := "job_id,submit_s,start_s,finish_s,preemptions\n0,0,,,0\n1,2,,,0\n"; err != nil || string(got) != want {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestInterruptedTooLate cuts off when all jobs have ended and what remains is to write: the result is whole, and nobody is told otherwise.
+func TestInterruptedTooLate(t *testing.T) {
+	dir := t.TempDir()
+	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
+	for verb, looks := range map[string]int{"run": 1, "compare": 0} {
+		out := filepath.Join(dir, verb)
+		_, err := say(&lateContext{context.Background(), looks}, verb, "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo", "--out", out)
+		if err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+		if _, err := os.Stat(filepath.Join(out, "index.html")); err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+}
+
+// lateContext ends after somebody has looked at it so many times. (The simulations of a comparison look at one of their own.)
+type lateContext struct {
+	context.Context
+	looks int
+}
+
+func (c *lateContext) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestTurns lets jobs that load for longer than a round or a lease get on: whoever has its GPUs works for a while before it makes room.
+func TestTurns(t *testing.T) {
+	dir := t.TempDir()
+	text := "job_id,submit_s,duration_s,num_gpus,model\n"
+	for i := range 24 {
+		text += fmt.Sprintf("%d,%d,%d,%d,resnet50\n", i, i, 50+i*13%200, 1+i%4)
+	}
+	jobs := file(t, dir, "jobs.csv", text)
+	cost := file(t, dir, "cost.csv", "save_s,load_s\n1000,2000\n")
+	for _, order := range []string{"themis", "gavel", "optimus", "pollux"} {
+		out, err := say(context.Background(), "run", "--jobs", jobs, "--nodes", "2", "--gpus-per-node", "4", "--order", order, "--cost", cost, "--until", "1000000", "--json")
+		if err != nil || !strings.Contains(out, `"partial": false`) || !strings.Contains(out, `"n": 24,`) || !strings.Contains(out, `"quantum_s": `) {
+			t.Errorf("%s: %v, %s", order, err, out)
+		}
+	}
+}
+
+// TestCapsOfAllocations holds users to their caps under orders that do not know of any.
+func TestCapsOfAllocations(t *testing.T) {
+	text := "job_id,submit_s,duration_s,num_gpus,user\n"
+	for i := range 12 {
+		text += fmt.Sprintf("%d,%d,100,1,%c\n", i, i, 'a'+i%2)
+	}
+	jobs := file(t, t.TempDir(), "jobs.csv", text)
+	for _, order := range []string{"gavel", "optimus", "pollux"} {
+		out, err := say(context.Background(), "run", "--jobs", jobs, "--nodes", "2", "--gpus-per-node", "4", "--order", order, "--caps", "a=1", "--json")
+		if err != nil || !strings.Contains(out, `"n": 12,`) {
+			t.Errorf("%s: %v, %s", order, err, out)
+		}
+	}
+}
+
+// TestGenerateElsewhere writes through what is no file, and does not put one in its place.
+func TestGenerateElsewhere(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "null")
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := say(context.Background(), "generate", "--jobs-per-hour", "5", "--count", "2", "--out", link); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().IsRegular() {
+		t.Errorf("%v, %v: expected what was there", info, err)
 	}
 }
 

@@ -26,7 +26,7 @@ type Parameters struct {
 	Promote float64
 	// Lengths are what gittins (running time) and gittins2d (GPU-time) take jobs in general to be like; nil means typical ones.
 	Lengths []time.Duration
-	// Lease is how long themis gives GPUs for; 0 means the 20 minutes of its paper.
+	// Lease is how long themis gives GPUs for; 0 means Lease.
 	Lease time.Duration
 	// Contention is how many jobs share the cluster on average, for themis.
 	Contention float64
@@ -39,6 +39,9 @@ type Parameters struct {
 	// Aging bounds waiting under whatever order it is; 0 means no bound.
 	Aging time.Duration
 }
+
+// Lease is how long themis gives GPUs for where nobody says: the 20 minutes of its paper.
+const Lease = 20 * time.Minute
 
 var orders = map[string]func(Parameters) scheduler.Orderer{
 	"fifo":      func(Parameters) scheduler.Orderer { return FIFO{} },
@@ -70,7 +73,7 @@ func ByName(name string, p Parameters) (scheduler.Orderer, error) {
 		p.Limits = []time.Duration{3250 * time.Second, 7200 * time.Second}
 	}
 	if p.Lease == 0 {
-		p.Lease = 20 * time.Minute
+		p.Lease = Lease
 	}
 	if err := p.check(name); err != nil {
 		return nil, err
