@@ -9,29 +9,38 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
+// look is how many steps pass between two looks at what the jobs take at least.
+const look = 32
+
 // drain plays an engine's jobs to their ends, which come when the estimates say, and nothing else arrives. It answers with the sum of
-// their completion times, in seconds, and their number. The engine itself knows when whatever it has started is due,
-// so nothing but a clock is missing.
-func drain(e *scheduler.Engine, steps int) (sum float64, jobs int) {
+// their completion times, in seconds, their number, and how many steps it took. The engine itself knows when whatever it has started is due,
+// so nothing but a clock is missing. It ends early once the sum is certain to be more than most: then the answer is what it is at least.
+func drain(e *scheduler.Engine, steps int, most float64) (sum float64, jobs, took int) {
 	now, end := e.Now(), func(j *scheduler.Job, at time.Duration) {
 		sum += (at - j.Submitted()).Seconds()
 		jobs++
 	}
-	for range steps {
+	for ; took < steps; took++ {
 		events := due(e, now, end)
 		_, _ = e.Step(now, events) // what a policy does wrong is said when it does so for real
 		at, ok := next(e)
-		if !ok {
+		if !ok || took%look == look-1 && unended(sum, e, now) > most {
 			break
 		}
 		now = max(now, at)
 	}
+	return unended(sum, e, now), jobs + e.Live(), took
+}
+
+// unended adds the completion times of the jobs that have not ended by now to a sum, as if nobody waited from now on. Where no GPUs are faster
+// than others, time only adds to that.
+func unended(sum float64, e *scheduler.Engine, now time.Duration) float64 {
 	for _, jobs := range []iter.Seq[*scheduler.Job]{e.Running(), e.Waiting(), slices.Values(e.Held())} {
 		for j := range jobs {
-			end(j, now+j.Remaining(now))
+			sum += (now + j.Remaining(now) - j.Submitted()).Seconds()
 		}
 	}
-	return sum, jobs
+	return sum
 }
 
 // runOut is what drain says of an engine of which every job runs, under whatever policies: nobody is left to put in an order or to let in.

@@ -1,6 +1,9 @@
 package choose
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler"
@@ -16,7 +19,10 @@ type Chooser struct {
 	walk       scheduler.Walk
 	candidates []Candidate
 	options    Options
-	preempts   bool // one of the candidates does
+	preempts   bool  // one of the candidates does
+	even       bool  // all GPUs are equally fast: no job will ever take less time than it seems to take
+	order      []int // in which candidates are compared
+	steps      []int // that each was simulated for, the last time
 
 	current int
 	next    time.Duration // when they are compared again
@@ -28,7 +34,7 @@ type Chooser struct {
 type Choice struct {
 	At    time.Duration
 	Jobs  int       // that were played to their end
-	Means []float64 // seconds, by candidate
+	Means []float64 // seconds, by candidate; of one that could not win any more, what it was at least by then
 	Taken int       // candidate
 }
 
@@ -45,8 +51,9 @@ func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Ch
 	if o.Steps == 0 {
 		o.Steps = 20_000
 	}
-	c := &Chooser{base: base, walk: p.Walk, candidates: candidates, options: o}
+	c := &Chooser{base: base, walk: p.Walk, candidates: candidates, options: o, even: p.Speeds == nil, steps: make([]int, len(candidates))}
 	for i := range candidates {
+		c.order = append(c.order, i)
 		c.preempts = c.preempts || candidates[i].preempts()
 	}
 	if c.walk == scheduler.ByOrder {
@@ -114,22 +121,11 @@ func (c *Chooser) consider(v scheduler.View) {
 		c.began = true
 		return
 	}
-	choice := Choice{At: now, Means: make([]float64, len(c.candidates))}
-	best, sum, running, settled := c.current, 0.0, 0, false
-	if e, ok := v.(*scheduler.Engine); ok && e.Busy() == e.Live() {
-		settled = true
-		sum, running = runOut(e)
+	choice, ok := c.compare(v)
+	if !ok {
+		return
 	}
-	for i := range c.candidates {
-		mean, jobs, ok := sum/float64(max(1, running)), running, true
-		if !settled {
-			mean, jobs, ok = c.ahead(v, i)
-		}
-		if !ok || jobs == 0 {
-			return
-		}
-		choice.Means[i], choice.Jobs = mean, jobs
-	}
+	best := c.current
 	for i, mean := range choice.Means {
 		if mean < choice.Means[best] {
 			best = i
@@ -142,13 +138,51 @@ func (c *Chooser) consider(v scheduler.View) {
 	c.choices = append(c.choices, choice)
 }
 
-// ahead is the mean completion time, in seconds, of the jobs that there are, under a candidate.
-func (c *Chooser) ahead(v scheduler.View, candidate int) (mean float64, jobs int, ok bool) {
+// compare works the means out. Those that took the fewest steps the last time come first: they may spare the others most of theirs.
+func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
+	choice := Choice{At: v.Now(), Means: make([]float64, len(c.candidates))}
+	if e, ok := v.(*scheduler.Engine); ok && e.Busy() == e.Live() {
+		sum, jobs := runOut(e)
+		choice.Jobs = jobs
+		for i := range choice.Means {
+			choice.Means[i] = sum / float64(max(1, jobs))
+		}
+		return choice, jobs > 0
+	}
+	slices.SortStableFunc(c.order, func(a, b int) int { return cmp.Compare(c.steps[a], c.steps[b]) })
+	best, enough := math.Inf(1), math.Inf(1)
+	for _, i := range c.order {
+		most := min(best, enough)
+		if i == c.current {
+			most = best / max(0, 1-c.options.Margin)
+		}
+		mean, jobs, ok := c.ahead(v, i, most)
+		if !ok || jobs == 0 {
+			return choice, false
+		}
+		choice.Means[i], choice.Jobs = mean, jobs
+		best = min(best, mean)
+		if i == c.current {
+			enough = mean * (1 - c.options.Margin)
+		}
+	}
+	return choice, true
+}
+
+// slack is more than what sums of the same times differ by when they are added in another order.
+const slack = 1e-9
+
+// ahead is the mean completion time, in seconds, of the jobs that there are, under a candidate; or what it is at least, if that is more than most.
+func (c *Chooser) ahead(v scheduler.View, candidate int, most float64) (mean float64, jobs int, ok bool) {
 	take := c.candidates[candidate]
 	e, err := scheduler.Fork(v, c.with(take.Order, take.Admit))
 	if err != nil {
 		return 0, 0, false
 	}
-	sum, jobs := drain(e, c.options.Steps)
+	if !c.even {
+		most = math.Inf(1)
+	}
+	sum, jobs, steps := drain(e, c.options.Steps, most*float64(e.Live())*(1+slack))
+	c.steps[candidate] = steps
 	return sum / float64(max(1, jobs)), jobs, true
 }

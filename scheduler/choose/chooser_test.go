@@ -3,6 +3,7 @@ package choose
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -206,11 +207,11 @@ func TestForkGoesOnLikeTheEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			live := e.Live()
-			forked, n := drain(f, 1_000_000)
+			forked, n, _ := drain(f, 1_000_000, math.Inf(1))
 			if e.Live() != live || n != live || live < 5 {
 				t.Fatalf("%s: %d jobs lived, %d were played, %d live now", name, live, n, e.Live())
 			}
-			if real, _ := drain(e, 1_000_000); real != forked {
+			if real, _, _ := drain(e, 1_000_000, math.Inf(1)); real != forked {
 				t.Errorf("%s, seed %d: the fork's jobs take %g s, the engine's %g s", name, seed, forked, real)
 			}
 		}
@@ -235,7 +236,7 @@ func TestForkOfAMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	// An hour to go, an hour, and the overdue one a tenth of the two hours that it has done.
-	if sum, n := drain(e, 100); n != 3 || time.Duration(sum*float64(time.Second)).Round(time.Second) != 2*time.Hour+3*time.Hour+3*time.Hour+12*time.Minute {
+	if sum, n, _ := drain(e, 100, math.Inf(1)); n != 3 || time.Duration(sum*float64(time.Second)).Round(time.Second) != 2*time.Hour+3*time.Hour+3*time.Hour+12*time.Minute {
 		t.Errorf("%d jobs take %v", n, time.Duration(sum*float64(time.Second)))
 	}
 }
@@ -399,7 +400,7 @@ func TestNobodyWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			sum, jobs := runOut(e)
-			if want, ended := drain(fork, 20_000); sum != want || jobs != ended {
+			if want, ended, _ := drain(fork, 20_000, math.Inf(1)); sum != want || jobs != ended {
 				t.Errorf("seed %d: %d jobs and %v s, a fork says %d and %v s", seed, jobs, sum, ended, want)
 			}
 		}
@@ -411,4 +412,43 @@ type slow struct{}
 
 func (slow) Speed(j *scheduler.Job, _ cluster.Placement, _ []cluster.Node) float64 {
 	return 1 / float64(j.ID()+1)
+}
+
+// TestLosersEndEarly: not playing a candidate to the end that cannot win any more changes no choice, and saves steps.
+func TestLosersEndEarly(t *testing.T) {
+	saved := 0
+	for seed := range uint64(12) {
+		jobs, nodes := mix(seed, 60), machines(2, 4)
+		for i := range jobs {
+			jobs[i].Estimate = jobs[i].Length * time.Duration(1+seed%3) / 2
+		}
+		var whole, early string
+		for _, all := range []bool{true, false} {
+			c := chosen(t, base(time.Duration(seed%2)*5*time.Second, time.Minute), Options{Every: 10 * time.Minute, Margin: float64(seed%4) / 20, Steps: 200},
+				candidates(t, "fifo", "las", "srtf", "las2d")...)
+			c.even = c.even && !all
+			ran := fmt.Sprint(play(t, nodes, c.Policies(), jobs))
+			for _, choice := range c.Choices() {
+				ran += fmt.Sprint(" ", choice.At, choice.Jobs, choice.Taken)
+				for _, mean := range choice.Means {
+					if all {
+						saved += int(mean)
+					} else {
+						saved -= int(mean)
+					}
+				}
+			}
+			if all {
+				whole = ran
+			} else {
+				early = ran
+			}
+		}
+		if whole != early {
+			t.Errorf("seed %d:\n%s\n%s", seed, whole, early)
+		}
+	}
+	if saved <= 0 {
+		t.Error("no candidate ended early: this shows nothing")
+	}
 }
