@@ -3,9 +3,7 @@ package workload
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -37,28 +35,23 @@ func guessGavel(h head) bool {
 func readGavel(s *source) (Trace, error) {
 	var trace Trace
 	var rates map[string]float64
-	for {
-		line, err := s.nextFilled()
-		if errors.Is(err, io.EOF) {
-			return trace, nil
-		}
-		if err != nil {
-			return Trace{}, err
-		}
+	err := s.each(func(line []byte) (err error) {
 		words := bytes.Split(line, []byte("\t"))
 		if at, known := gavelLines[len(words)]; known && rates == nil && at.length == 0 {
 			var gpuType string
 			if rates, gpuType, err = s.gavelRates(); err != nil {
-				return Trace{}, err
+				return err
 			}
 			trace.Notes = append(trace.Notes, "lengths are those on a "+gpuType)
 		}
 		job, err := s.gavelJob(words, rates)
-		if err != nil {
-			return Trace{}, err
-		}
 		trace.Jobs = append(trace.Jobs, job)
+		return err
+	})
+	if err != nil {
+		return Trace{}, err
 	}
+	return trace, nil
 }
 
 // gavelJob is a line as a job. Jobs have no names: what is equal in all is the same job twice, and both run.

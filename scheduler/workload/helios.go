@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"errors"
-	"io"
 	"math"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -21,25 +19,23 @@ func readHelios(s *source) (Trace, error) {
 	}
 	var trace Trace
 	var at []int32
-	for {
-		err := t.row()
-		if errors.Is(err, io.EOF) {
-			return trace, unique(&t.lines, trace.Jobs, at)
-		}
-		if err != nil {
-			return Trace{}, err
-		}
+	err = t.each(func() error {
 		job, err := heliosJob(t)
 		if err != nil {
-			return Trace{}, err
+			return err
 		}
 		if job.GPUs == 0 {
 			s.left["jobs left out: they need no GPU"]++
-			continue
+			return nil
 		}
 		trace.Jobs = append(trace.Jobs, job)
 		at = append(at, int32(t.line))
+		return nil
+	})
+	if err != nil {
+		return Trace{}, err
 	}
+	return trace, unique(&t.lines, trace.Jobs, at)
 }
 
 func heliosJob(t *table) (j cluster.Job, err error) {

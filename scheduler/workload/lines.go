@@ -69,6 +69,22 @@ func (l *lines) nextFilled() ([]byte, error) {
 	}
 }
 
+// each reads all lines that are not blank, and calls a function for each.
+func (l *lines) each(read func(line []byte) error) error {
+	for {
+		line, err := l.nextFilled()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = read(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // wrong is an error about the line that was read last.
 func (l *lines) wrong(column, value, want string) error {
 	return &Error{File: l.file, Line: l.line, Column: column, Value: shown(value), Has: true, Want: want}

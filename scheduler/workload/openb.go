@@ -1,9 +1,7 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -22,31 +20,28 @@ func readOpenB(s *source) (Trace, error) {
 	}
 	var trace Trace
 	seen := map[string]int{}
-	for {
-		err := t.row()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return Trace{}, err
-		}
+	err = t.each(func() error {
 		job, why, err := openBJob(t)
 		if err != nil {
-			return Trace{}, err
+			return err
 		}
 		if first, twice := seen[job.Name]; twice {
-			return Trace{}, t.wrong("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
+			return t.wrong("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[job.Name] = t.line
 		if why != "" {
 			s.left[why]++
-			continue
+			return nil
 		}
 		if strings.Contains(job.GPUType, "|") {
 			job.GPUType = ""
 			s.left["jobs name several GPU models; here they run on any"]++
 		}
 		trace.Jobs = append(trace.Jobs, job)
+		return nil
+	})
+	if err != nil {
+		return Trace{}, err
 	}
 	in, done, err := s.neighbour("openb_node_list_gpu_node.csv*", "openb_node_list_*.csv*")
 	if err != nil || in == nil {
@@ -109,25 +104,20 @@ func machines(in lines, names []string, c machineColumns) (nodes []cluster.Node,
 	if err := t.require(c.name, c.gpus, c.model); err != nil {
 		return nil, err
 	}
-	for {
-		err := t.row()
-		if errors.Is(err, io.EOF) {
-			return nodes, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	err = t.each(func() error {
 		gpus, err := t.number(c.gpus, 0, mostOnNode, "a whole number from 0 to 64")
-		if err != nil {
-			return nil, err
-		}
-		if gpus == 0 {
-			continue
+		if err != nil || gpus == 0 {
+			return err
 		}
 		node := cluster.Node{ID: cluster.NodeID(len(nodes)), Name: string(t.raw(c.name)), GPUs: int(gpus)}
 		if !t.absent(c.model) {
 			node.GPUType = t.word(c.model)
 		}
 		nodes = append(nodes, node)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return nodes, nil
 }

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"errors"
-	"io"
 	"math"
 	"strings"
 
@@ -44,25 +43,22 @@ func readOurs(s *source) (Trace, error) {
 	}
 	var trace Trace
 	var at []int32
-	for {
-		err := t.row()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return Trace{}, err
-		}
+	err = t.each(func() error {
 		job, err := ourJob(t, submit)
 		if err != nil {
-			return Trace{}, err
+			return err
 		}
 		trace.Jobs = append(trace.Jobs, job)
 		if s.fits != nil {
 			if want := s.fits(&trace.Jobs[len(trace.Jobs)-1]); want != "" {
-				return Trace{}, t.wrong("num_gpus", string(t.raw("num_gpus")), want)
+				return t.wrong("num_gpus", string(t.raw("num_gpus")), want)
 			}
 		}
 		at = append(at, int32(t.line))
+		return nil
+	})
+	if err != nil {
+		return Trace{}, err
 	}
 	return trace, unique(&t.lines, trace.Jobs, at)
 }

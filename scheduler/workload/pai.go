@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"errors"
-	"io"
 	"math"
 	"strings"
 	"time"
@@ -192,18 +190,7 @@ func eachPAI(in lines, h head, columns []string, each func(t *table) error) erro
 	if err := t.require(columns...); err != nil {
 		return err
 	}
-	for {
-		err := t.row()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := each(t); err != nil {
-			return err
-		}
-	}
+	return t.each(func() error { return each(t) })
 }
 
 func paiJobOf(jobs map[string]*paiJob, t *table) *paiJob {

@@ -1,9 +1,7 @@
 package workload
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/phos-gpu/phos/cluster"
 )
@@ -42,24 +40,22 @@ func readPollux(s *source) (Trace, error) {
 	}
 	var trace Trace
 	seen := map[string]int{}
-	for {
-		err := t.row()
-		if errors.Is(err, io.EOF) {
-			return trace, nil
-		}
-		if err != nil {
-			return Trace{}, err
-		}
+	err = t.each(func() error {
 		job, err := read(t)
 		if err != nil {
-			return Trace{}, err
+			return err
 		}
 		if first, twice := seen[job.Name]; twice && job.Name != "" {
-			return Trace{}, t.wrong("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
+			return t.wrong("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[job.Name] = t.line
 		trace.Jobs = append(trace.Jobs, job)
+		return nil
+	})
+	if err != nil {
+		return Trace{}, err
 	}
+	return trace, nil
 }
 
 // polluxLengths reads how long applications train.
@@ -80,20 +76,11 @@ func (s *source) polluxLengths() (map[polluxRun]cluster.Job, error) {
 		return nil, err
 	}
 	lengths := map[polluxRun]cluster.Job{}
-	for {
-		err := t.row()
-		if errors.Is(err, io.EOF) {
-			return lengths, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	return lengths, t.each(func() error {
 		length, err := t.seconds("duration_s")
-		if err != nil {
-			return nil, err
-		}
 		lengths[polluxKey(t)] = cluster.Job{Length: length, Estimate: length}
-	}
+		return err
+	})
 }
 
 func polluxKey(t *table) polluxRun {

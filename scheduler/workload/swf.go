@@ -2,9 +2,7 @@ package workload
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
@@ -40,29 +38,27 @@ func guessSWF(h head) bool {
 func readSWF(s *source) (Trace, error) {
 	var trace Trace
 	var at []int32
-	for {
-		line, err := s.nextFilled()
-		if errors.Is(err, io.EOF) {
-			return trace, unique(&s.lines, trace.Jobs, at)
-		}
-		if err != nil {
-			return Trace{}, err
-		}
+	err := s.each(func(line []byte) error {
 		line = bytes.TrimSpace(line)
 		if line[0] == ';' {
-			continue
+			return nil
 		}
 		job, why, err := s.swfJob(bytes.Fields(line))
 		switch {
 		case err != nil:
-			return Trace{}, err
+			return err
 		case why != "":
 			s.left[why]++
 		default:
 			trace.Jobs = append(trace.Jobs, job)
 			at = append(at, int32(s.line))
 		}
+		return nil
+	})
+	if err != nil {
+		return Trace{}, err
 	}
+	return trace, unique(&s.lines, trace.Jobs, at)
 }
 
 // swfJob is a line as a job, or why it is left out.

@@ -70,12 +70,18 @@ func (t *table) only(names []string) error {
 	return nil
 }
 
-// row reads the next line; io.EOF ends them.
-func (t *table) row() error {
-	line, err := t.nextFilled()
-	if err != nil {
-		return err
-	}
+// each reads all rows, and calls a function for each.
+func (t *table) each(read func() error) error {
+	return t.lines.each(func(line []byte) error {
+		if err := t.row(line); err != nil {
+			return err
+		}
+		return read()
+	})
+}
+
+// row cuts a line into the values of a row.
+func (t *table) row(line []byte) error {
 	var ok bool
 	if t.values, ok = fields(t.values, line); !ok {
 		return t.wrong("", string(line), "each quote closed in its line, and a comma behind it")
