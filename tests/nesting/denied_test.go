@@ -220,6 +220,7 @@ func (d *denied) digests() {
 	d.says("a GPU that is full by the accounts", memory.Map(third), abi.OutOfMemory, "")
 	d.says("a GPU that is full by the accounts", digests(), abi.OutOfMemory, "memory for digests")
 	d.must(memory.Unmap(second))
+	d.says("a GPU that is full", d.failing("cuMemCreate", 1, once, abi.OutOfMemory, digests), abi.OutOfMemory, "memory for digests")
 	d.must(digests())
 	if used, _ := accounts.Usage(0); used != 2*gpu.ChunkBytes {
 		d.Errorf("the accounts have %d bytes", used)
@@ -282,7 +283,12 @@ func (d *denied) reading() {
 		return err
 	}
 	d.refuses("cuStreamCreateWithPriority", 1, read)
-	d.refuses("cuStreamSynchronize", 1, read)
+	calls, err := d.during("cuStreamSynchronize", 1, once, abi.OutOfMemory, read)
+	d.says("read", err, abi.OutOfMemory, "")
+	if calls["cuStreamSynchronize"] != 1 {
+		d.Errorf("the buffer of the second piece is not waited for: %v", calls)
+	}
+	d.must(read())
 	unpin, err := context.Memory().(gpu.Pinner).Pin(got)
 	d.must(err)
 	d.refuses("cuMemcpyDtoHAsync_v2", 1, read)

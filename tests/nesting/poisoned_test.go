@@ -187,10 +187,10 @@ func (d *denied) halted() {
 	<-accessed
 
 	fifth, _ := d.held()
-	waits, inside := make(chan error, 1), make(chan error, 1)
+	waits, inside, waiting := make(chan error, 1), make(chan error, 1), d.driver.counts()["cuStreamSynchronize"]
 	go func() { waits <- event.Synchronize() }()
 	go func() { inside <- fifth.Synchronize() }()
-	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 1 })
+	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > waiting })
 	d.context.(gpu.Resumable).Poison(&gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"})
 	close(poisoned)
 	<-called
