@@ -6,6 +6,8 @@ type Shadower interface {
 	// NewShadows gets memory for copies of so many chunks, or of fewer where the device has no more to spare, and says of how
 	// many. It is called while the program runs, as it may take its time.
 	NewShadows(chunks int) (s Shadows, room int, err error)
+	// Settle waits until nobody needs a copy any more. It comes before the end of a device's context, with which they go.
+	Settle()
 }
 
 // Shadows are the copies of one checkpoint. A Map that finds no memory but theirs takes what holds no copy, and waits for the

@@ -114,6 +114,7 @@ func (s *Session) endContext(call *Call, c *context) error {
 		}
 		c.waiters.Wait()
 		if s.leisure.keeps.Load() && s.closes(c) {
+			c.device.settle()
 			return s.atRest(func() error { return s.conclude(c) })
 		}
 		s.mu.Lock()
@@ -132,6 +133,15 @@ func (s *Session) closes(c *context) bool {
 		}
 	}
 	return c.device.users == 1 && c.device.blocks == 0 || len(c.peers) > 0
+}
+
+// settle waits until no checkpoint needs what lies on the device, which may be closed. It needs no lock.
+func (d *device) settle() {
+	if opened := d.opened.Load(); opened != nil {
+		if m, is := (*opened).Memory().(gpu.Shadower); is {
+			m.Settle()
+		}
+	}
 }
 
 // conclude ends a context whose work is over.

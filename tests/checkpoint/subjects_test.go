@@ -33,6 +33,7 @@ var subjects = []subject{
 	{name: "runtime", program: ofCUDA("mixed.cu"), steps: 60},
 	{name: "modules", program: ofCUDA("modules.cu"), steps: 40},
 	{name: "family", program: ofC("family.c"), steps: 60},
+	{name: "random", program: ofRandom, before: []string{"1"}, after: []string{"3", "60", "ungated"}, steps: 30},
 	{name: "threads", program: ofPython("threads.py"), seconds: true, steps: 60},
 	{name: "monitor", program: ofPython("monitor.py"), seconds: true, steps: 60},
 	{name: "spawn", program: ofPython("pool.py"), seconds: true, after: []string{"spawn"}, steps: 60},
@@ -48,6 +49,10 @@ func ofC(source string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		return []string{lab.CompileC(t, true, lab.Workload("checkpoint", source))}
 	}
+}
+
+func ofRandom(t *testing.T) []string {
+	return []string{lab.CompileC(t, true, lab.Workload("random", "random.c"))}
 }
 
 func ofCUDA(source string) func(*testing.T) []string {

@@ -102,6 +102,9 @@ func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, err
 	chunks, places, count := m.mapped(list)
 	digests := make([]gpu.Digest, count)
 	some, err := kernel.Digests(key, chunks)
+	if m.context.ended() {
+		return digests, nil // nothing is there any more
+	}
 	for i, d := range some {
 		digests[places[i]] = d
 	}
@@ -136,6 +139,13 @@ func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
 		return nil, 0, err
 	}
 	return room.NewShadows(chunks)
+}
+
+// Settle waits until nobody needs a copy any more.
+func (m *Memory) Settle() {
+	if room, err := m.changes.shadows(false); err == nil && room != nil {
+		room.Settle()
+	}
 }
 
 // Pin pins memory of this process.

@@ -253,6 +253,13 @@ func (c *Context) usable(op string) error {
 	return nil
 }
 
+// ended reports whether the context was closed without a fault.
+func (c *Context) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed && c.Fault() == nil
+}
+
 // Synchronize waits for all streams.
 func (c *Context) Synchronize() error {
 	for _, s := range c.openStreams() {

@@ -378,11 +378,14 @@ func (m *Memory) reach(op string, address int64, n int) (int, error) {
 // ReadAt copies device memory out.
 func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 	n, short := m.reach("read memory", address, len(p))
-	if n == 0 {
-		return 0, short
+	if n > 0 {
+		var err error
+		if n, err = m.context.copyOut(p[:n], uint64(address)); err != nil {
+			short = err
+		}
 	}
-	if n, err := m.context.copyOut(p[:n], uint64(address)); err != nil {
-		return n, err
+	if short != nil && m.context.ended() {
+		return 0, &gpu.Error{Op: "read memory", Code: abi.IllegalAddress, Detail: "nothing is there since the context has ended"}
 	}
 	return n, short
 }

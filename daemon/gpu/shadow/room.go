@@ -72,6 +72,22 @@ func (r *Room) Insist(allocate func() error) error {
 	}
 }
 
+// Settle waits until no block holds a copy.
+func (r *Room) Settle() {
+	for {
+		r.mu.Lock()
+		wait, held := r.freed, 0
+		for b := range r.lent {
+			held += b.held
+		}
+		r.mu.Unlock()
+		if held == 0 {
+			return
+		}
+		<-wait
+	}
+}
+
 // reclaim gives back the blocks that hold no copy.
 func (r *Room) reclaim() (some bool, err error) {
 	for b := range r.lent {

@@ -254,6 +254,32 @@ func TestProgramFirst(t *testing.T) {
 	}
 }
 
+// TestSettle: who is about to end the device waits for the last copy.
+func TestSettle(t *testing.T) {
+	d := openDevice(t, 8)
+	d.room.Settle()
+	d.fill(8, 1)
+	s, _, err := d.room.NewShadows(2)
+	must(t, err)
+	d.room.Settle() // memory without copies is no reason to wait
+	copies := d.copy(s, 1, 2)
+	settled := make(chan struct{})
+	go func() {
+		d.room.Settle()
+		close(settled)
+	}()
+	for _, c := range copies {
+		select {
+		case <-settled:
+			t.Fatal("settled while a copy is held")
+		default:
+		}
+		must(t, c.Release())
+	}
+	<-settled
+	must(t, s.Close())
+}
+
 // TestFault: a chunk that cannot be copied is an error, and leaves nothing behind.
 // TestAcrossBlocks copies more chunks than a block has, again and again, as blocks are taken in any order.
 func TestAcrossBlocks(t *testing.T) {

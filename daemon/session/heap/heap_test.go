@@ -247,3 +247,60 @@ type freeBacking struct{}
 
 func (freeBacking) Map(gpu.Range) error   { return nil }
 func (freeBacking) Unmap(gpu.Range) error { return nil }
+
+// keeping is a backing in which something is kept at some chunks. Some is in the way of whole memory only.
+type keeping struct {
+	chunkMap
+	kept, foreign uint64
+}
+
+func (k *keeping) Map(r gpu.Range) error {
+	if k.foreign >= r.Address && k.foreign < r.End() {
+		return gpu.ErrKept
+	}
+	return k.chunkMap.Map(r)
+}
+
+func (k *keeping) MapWhole(r gpu.Range) error {
+	if k.kept >= r.Address && k.kept < r.End() {
+		return gpu.ErrKept
+	}
+	return k.Map(r)
+}
+
+// TestKept: what cannot be where it would be goes elsewhere, and there again when nothing is in the way.
+func TestKept(t *testing.T) {
+	k := &keeping{chunkMap: chunkMap{t: t, mapped: map[uint64]bool{}, limit: 64}}
+	h := New(window, k)
+	place := func(allocate func(uint64) (gpu.Range, error)) uint64 {
+		t.Helper()
+		r, err := allocate(2 * gpu.ChunkBytes)
+		if err == nil {
+			err = h.Free(r.Address)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Address
+	}
+	memory, home := place(h.Allocate), place(h.AllocateHome)
+	k.kept = home
+	if at := place(h.AllocateHome); at == home {
+		t.Error("whole memory lies where something is kept")
+	}
+	k.kept = memory
+	if at := place(h.Allocate); at != memory {
+		t.Errorf("memory lies at %#x, and what is kept there is not used again", at)
+	}
+	k.foreign = memory + gpu.ChunkBytes
+	if at := place(h.Allocate); at == memory {
+		t.Error("memory lies where something is kept that is others' too")
+	}
+	k.kept, k.foreign = 0, 0
+	if place(h.Allocate) != memory || place(h.AllocateHome) != home {
+		t.Error("what was in the way for a while changes where memory lies later")
+	}
+	if len(k.mapped) != 0 {
+		t.Errorf("%d chunks are left", len(k.mapped))
+	}
+}

@@ -311,7 +311,7 @@ static void end_stream(int s)
 /* Everything that comes to a stream from now on waits for the processor. */
 static void gate(int s)
 {
-	if (w.gated == GATES || is_default(s))
+	if (w.gated == GATES || is_default(s) || ungated)
 		return;
 	trace("gate %d is in stream %d", w.gated, s);
 	uint64_t *flag = fresh_flag();

@@ -1,8 +1,9 @@
-/* random STEPS SEED MICROSECONDS [THREADS ACTIONS]: calls of all kinds, chosen by the seed, by
- * several threads, in streams that only events, words and waits put in order; and beside them the
- * same on the processor. What differs is said, and ends it with status 1. It rests between steps
- * and ends with status 7, but not before there is the file that HOLD names. TRACE=1 names every
- * call. */
+/* random STEPS SEED MICROSECONDS [THREADS ACTIONS [ungated]]: calls of all kinds, chosen by the
+ * seed, by several threads, in streams that only events, words and waits put in order; and beside
+ * them the same on the processor. What differs is said, and ends it with status 1. Ungated, no
+ * stream waits for what the processor writes later: else it comes to no rest while its calls are
+ * held up. It rests between steps and ends with status 7, but not before there is the file that
+ * HOLD names. TRACE=1 names every call. */
 #include "graphs.h"
 #include "../checkpoint/hold.h"
 
@@ -220,6 +221,7 @@ int main(int count, char **arguments)
 	seed = strtoull(arguments[2], NULL, 10);
 	if (count > 5)
 		actions = (unsigned)atoi(arguments[5]);
+	ungated = count > 6;
 	CHECK(running > 0 && running <= 16);
 	tracing = getenv("TRACE") != NULL;
 	CU(cuInit(0));

@@ -85,7 +85,7 @@ static _Thread_local struct world {
 } w;
 
 static int device_count;
-static bool tracing;
+static bool tracing, ungated;
 static uint64_t seed;
 
 static void __attribute__((format(printf, 1, 2))) trace(const char *format, ...)
