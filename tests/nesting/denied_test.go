@@ -285,8 +285,8 @@ func (d *denied) reading() {
 	d.refuses("cuStreamCreateWithPriority", 1, read)
 	calls, err := d.during("cuStreamSynchronize", 1, once, abi.OutOfMemory, read)
 	d.says("read", err, abi.OutOfMemory, "")
-	if calls["cuStreamSynchronize"] != 1 {
-		d.Errorf("the buffer of the second piece is not waited for: %v", calls)
+	if calls["cuStreamSynchronize"] != 2 {
+		d.Errorf("the buffers of both pieces are not waited for: %v", calls)
 	}
 	d.must(read())
 	unpin, err := context.Memory().(gpu.Pinner).Pin(got)
