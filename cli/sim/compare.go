@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -234,12 +235,18 @@ func stretched(in input, load float64) ([]cluster.Job, error) {
 		return nil, fmt.Errorf("--load: the jobs all arrive at once, and no times between them could be stretched")
 	}
 	jobs := slices.Clone(in.jobs)
-	first := slices.MinFunc(jobs, func(a, b cluster.Job) int { return int(min(1, max(-1, a.Submit-b.Submit))) }).Submit
+	first := slices.MinFunc(jobs, bySubmission).Submit
+	last := slices.MaxFunc(jobs, bySubmission).Submit
+	if (last-first).Seconds()*(is/load) > sim.Horizon.Seconds() {
+		return nil, fmt.Errorf("--load %v: the jobs of the trace would lie too far apart: %w", load, sim.ErrHorizon)
+	}
 	for i := range jobs {
 		jobs[i].Submit = first + scaled(jobs[i].Submit-first, is/load)
 	}
 	return jobs, nil
 }
+
+func bySubmission(a, b cluster.Job) int { return cmp.Compare(a.Submit, b.Submit) }
 
 // run simulates the cells, several at a time. Each writes to its own place, so that nothing depends on who is first.
 func (g *grid) run(ctx context.Context, progress func(done, total int)) error {

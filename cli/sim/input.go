@@ -57,11 +57,8 @@ func (s *settings) complete(in *input) (err error) {
 	counted := false
 	for i := range in.jobs {
 		j := &in.jobs[i]
-		if want := fit(j); want != "" {
-			return fmt.Errorf("%s: job %d: num_gpus: got \"%d\", want %s", filepath.Base(s.Jobs), j.ID, j.GPUs, want)
-		}
-		if err := sim.CheckTimes(j); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(s.Jobs), err)
+		if column, want := fit(j); want != "" {
+			return fmt.Errorf("%s: job %d: %s: got %q, want %s", filepath.Base(s.Jobs), j.ID, column, valueOf(j, column), want)
 		}
 		counted = counted || s.track.Counts(j.ID)
 	}
@@ -80,24 +77,53 @@ func (s *settings) complete(in *input) (err error) {
 	return err
 }
 
-// fits says what is wanted of a job that is too large for a cluster, or for what its user may hold; nil where there is no cluster yet.
-func (s *settings) fits(nodes []cluster.Node) func(*cluster.Job) string {
+// fits says what is wanted of a job that is too large for a cluster, for what its user may hold, or for
+// virtual time, and in which column that stands.
+func (s *settings) fits(nodes []cluster.Node) func(*cluster.Job) (column, want string) {
 	fit, caps := fits(nodes), s.Caps.whole()
-	if fit == nil || len(caps) == 0 {
-		return fit
-	}
-	return func(j *cluster.Job) string {
+	return func(j *cluster.Job) (column, want string) {
+		if sim.CheckTimes(j) != nil {
+			return late(j)
+		}
 		least := j.GPUs
 		if j.MinGPUs > 0 {
 			least = j.MinGPUs
 		}
 		for user := j.User; user != ""; user = above(user) {
 			if most, capped := caps[user]; capped && least > most {
-				return fmt.Sprintf("at most %d, which is all that --caps lets %s hold", most, user)
+				return "num_gpus", fmt.Sprintf("at most %d, which is all that --caps lets %s hold", most, user)
 			}
 		}
-		return fit(j)
+		if fit == nil {
+			return "", ""
+		}
+		return "num_gpus", fit(j)
 	}
+}
+
+// late says which time of a job lies too far away.
+func late(j *cluster.Job) (column, want string) {
+	column, most := "estimate_s", sim.Horizon
+	switch {
+	case j.Submit > sim.Horizon:
+		column = "submit_s"
+	case j.Length > sim.Horizon-j.Submit:
+		column, most = "duration_s", sim.Horizon-j.Submit
+	}
+	return column, fmt.Sprintf("at most %s: %v", sim.Seconds(most), sim.ErrHorizon)
+}
+
+// valueOf is what a column says of a job.
+func valueOf(j *cluster.Job, column string) string {
+	switch column {
+	case "submit_s":
+		return sim.Seconds(j.Submit)
+	case "duration_s":
+		return sim.Seconds(j.Length)
+	case "estimate_s":
+		return sim.Seconds(j.Estimate)
+	}
+	return strconv.Itoa(j.GPUs)
 }
 
 // above is the organisation that a user belongs to, as a is of a/b; empty where he belongs to none.

@@ -68,7 +68,9 @@ func TestMistakes(t *testing.T) {
 		{"limits", "", []string{"--order", "dlas", "--limits", "7,3"}, true, []string{"limits", "ascend"}},
 		{"two clusters", "", []string{"--gpu-types", "A:1x2"}, true, []string{"--nodes", "--gpu-types"}},
 		{"events", "", []string{"--node-events", file(t, dir, "e.csv", "time_s,node,event\n5,7,down\n")}, false, []string{"e.csv:2", "node", `"7"`}},
-		{"too far", header + "0,9000000000,9000000000,1\n", nil, false, []string{"bad.csv", "job 0", "9000000000", "4000000000 s"}},
+		{"too far", header + "0,9000000000,9000000000,1\n", nil, false, []string{"bad.csv:2", "submit_s", `"9000000000"`, "at most 4000000000"}},
+		{"a length too far", header + "0,1000,10,1\n1,1000,4e9,1\n", nil, false, []string{"bad.csv:3", "duration_s", `"4e9"`, "at most 3999999000"}},
+		{"a late arrival", "job_id,arrival_s,duration_s,num_gpus\n0,5e9,10,1\n", nil, false, []string{"bad.csv:2", "arrival_s", `"5e9"`, "at most 4000000000"}},
 		{"too far in all", header + "0,0,3000000000,2\n1,0,3000000000,2\n", nil, false, []string{"1 of 2 jobs", "4000000000 s"}},
 		{"too far for blox", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "blox", "--round", "1000000"}, false, []string{"4000000000 s"}},
 		{"too far for tiresias", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "tiresias"}, false, []string{"4000000000 s"}},
@@ -250,6 +252,10 @@ func TestLoads(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &view); err != nil || len(view.Rows) != 3 {
 		t.Fatal(out, err)
+	}
+	_, err = say(context.Background(), "compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo", "--load", "1e-300")
+	if err == nil || !strings.Contains(err.Error(), "--load 1e-300: ") || !strings.Contains(err.Error(), "too far apart") {
+		t.Errorf("jobs that lie farther apart than time goes: %v", err)
 	}
 	for i, want := range []struct{ offered, makespan float64 }{{1, 20}, {0.5, 30}, {0.25, 50}} {
 		if got := view.Rows[i]; got.Offered != want.offered || got.Summary.Makespan != want.makespan {

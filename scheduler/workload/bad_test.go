@@ -57,6 +57,8 @@ var badFiles = []bad{
 	{"philly no list", "", `{"jobid": "a"}`, `FILE:1: got "{", want a JSON list of jobs, [{…}, …]`},
 	{"philly empty", "philly", "", "FILE: want a JSON list of jobs; the file is empty"},
 	{"philly syntax", "", "[\n{\"jobid\" \"a\"}]", "FILE:2: want JSON; invalid character '\"' after object key"},
+	{"philly entry", "", "[{\"jobid\": \"a\"},\n7]", `FILE:2: [1]: got "number", want an object, {…}`},
+	{"philly attempts", "", `[{"jobid": "a", "attempts": "x"}]`, `FILE:1: [0].Attempts: got "string", want a list, […]`},
 	{"philly type", "", "[{\"jobid\": \"a\"},\n{\"jobid\": \"b\",\n\"user\": 7}]", `FILE:3: [1].user: got "number", want a string`},
 	{
 		"philly time", "", "[{\"jobid\": \"a\", \"submitted_time\": \"2017-10-07 01:11:30\",\n\"attempts\": [{\"start_time\": \"x\",\n\"end_time\": \"y\"}]}]",
@@ -175,5 +177,12 @@ func TestNotReadable(t *testing.T) {
 	whole := packed(t, []byte(head4+strings.Repeat("1,2,3,4\n", 9999)))
 	if _, err := ReadFrom(strings.NewReader(string(whole[:len(whole)/2])), "f", Options{}); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
 		t.Errorf("half a gzip: %v", err)
+	}
+}
+
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Read(dir, Options{}); err == nil || err.Error() != dir+": want a file, not a folder" {
+		t.Errorf("%v", err)
 	}
 }

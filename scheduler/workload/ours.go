@@ -50,8 +50,12 @@ func readOurs(s *source) (Trace, error) {
 		}
 		trace.Jobs = append(trace.Jobs, job)
 		if s.fits != nil {
-			if want := s.fits(&trace.Jobs[len(trace.Jobs)-1]); want != "" {
-				return t.wrong("num_gpus", string(t.raw("num_gpus")), want)
+			column, want := s.fits(&trace.Jobs[len(trace.Jobs)-1])
+			if column == "submit_s" {
+				column = submit
+			}
+			if want != "" {
+				return t.wrong(column, string(t.raw(column)), want)
 			}
 		}
 		at = append(at, int32(t.line))

@@ -2,10 +2,12 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -169,11 +171,15 @@ func (e *elements) next(to any) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
 		e.line += bytes.Count(e.entry[:min(int(kind.Offset), len(e.entry))], []byte("\n"))
-		return e.wrong(fmt.Sprintf("[%d].%s", e.n, kind.Field), kind.Value, "a "+kind.Type.String())
+		key := strings.TrimSuffix(fmt.Sprintf("[%d].%s", e.n, kind.Field), ".")
+		return e.wrong(key, kind.Value, cmp.Or(jsonKinds[kind.Type.Kind()], kind.Type.String()))
 	}
 	e.n++
 	return err
 }
+
+// jsonKinds are what JSON calls what a value is to become.
+var jsonKinds = map[reflect.Kind]string{reflect.Struct: "an object, {…}", reflect.Slice: "a list, […]", reflect.String: "a string"}
 
 // syntax says in which line something is not JSON.
 func (e *elements) syntax(err error) error {

@@ -20,8 +20,9 @@ type Options struct {
 	// the first one by its usual name.
 	Beside string
 
-	// Fits says what is wanted of a job that the cluster could never run, or nothing, so that a wrong line of our form is named. Nil asks nobody.
-	Fits func(*cluster.Job) (want string)
+	// Fits says what is wanted of a job that could never run, and of which of its columns, or nothing, so that a wrong line of our form is
+	// named. Nil asks nobody.
+	Fits func(*cluster.Job) (column, want string)
 }
 
 // format is a form that can be read.
@@ -65,7 +66,7 @@ type source struct {
 	path   string // empty where it did not come from a file
 	beside string
 	left   omissions
-	fits   func(*cluster.Job) string
+	fits   func(*cluster.Job) (column, want string)
 }
 
 // Read reads a trace from a file, which may be compressed by gzip.
@@ -75,6 +76,9 @@ func Read(path string, o Options) (Trace, error) {
 		return Trace{}, fmt.Errorf("open trace: %w", err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return Trace{}, &Error{File: path, Want: "a file, not a folder"}
+	}
 	s := &source{lines: lines{file: filepath.Base(path)}, path: path, beside: o.Beside, fits: o.Fits}
 	return s.read(f, o.Format)
 }
