@@ -21,7 +21,9 @@ func TestPromisesPutOffAreTheSame(t *testing.T) {
 		placer func() scheduler.Placer
 		make   func(*rand.Rand, int) ([]cluster.Node, []cluster.Job)
 	}{
-		{"one type", firstFree, oneType}, {"two types", firstFree, twoTypes}, {"overlapping sets", firstFree, overlapping},
+		{"one type", firstFree, oneType},
+		{"two types", firstFree, twoTypes},
+		{"overlapping sets", firstFree, overlapping},
 		{"a placement that refuses", func() scheduler.Placer { return place.Skew{} }, skewed},
 	} {
 		for _, depth := range []int{0, 2, 5} {
