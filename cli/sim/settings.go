@@ -217,8 +217,14 @@ func (s *settings) tooShort() error {
 		flag string
 		time time.Duration
 	}{
-		{"round", s.round}, {"quantum", s.quantum}, {"age", s.age}, {"lease", s.lease}, {"choose-every", s.chooseEvery},
-		{"job-mtbf", s.jobMTBF}, {"node-mtbf", s.nodeMTBF}, {"node-repair", s.nodeRepair},
+		{"round", s.round},
+		{"quantum", s.quantum},
+		{"age", s.age},
+		{"lease", s.lease},
+		{"choose-every", s.chooseEvery},
+		{"job-mtbf", s.jobMTBF},
+		{"node-mtbf", s.nodeMTBF},
+		{"node-repair", s.nodeRepair},
 	} {
 		if each.time > 0 && each.time < shortest {
 			return &verb.UsageError{Text: fmt.Sprintf("--%s takes %s s or more, and not %s", each.flag, sim.Seconds(shortest), sim.Seconds(each.time))}
