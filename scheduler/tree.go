@@ -70,7 +70,10 @@ type tree struct {
 func (t *tree) add(n *leaf, k key, j *Job) *leaf {
 	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id)), brief: n.brief}
 	n.own = tally{shapes: j.shape.bit, least: int32(j.shape.least), held: int32(len(j.placement))}
-	if t.timed && n.brief == nil {
+	switch {
+	case !t.timed:
+		n.brief = nil // the seat may have been one of the queue
+	case n.brief == nil:
 		n.brief = new(briefs)
 	}
 	n.gather()

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/admit"
+	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/victims"
@@ -238,6 +239,28 @@ func TestForkOfAMoment(t *testing.T) {
 	// An hour to go, an hour, and the overdue one a tenth of the two hours that it has done.
 	if sum, n, _ := drain(e, 100, math.Inf(1)); n != 3 || time.Duration(sum*float64(time.Second)).Round(time.Second) != 2*time.Hour+3*time.Hour+3*time.Hour+12*time.Minute {
 		t.Errorf("%d jobs take %v", n, time.Duration(sum*float64(time.Second)))
+	}
+}
+
+// TestForkOfRunningAndWaitingJobs: those that run when the fork is made were never in its queue, and take turns with those that were.
+func TestForkOfRunningAndWaitingJobs(t *testing.T) {
+	var jobs []scheduler.Made
+	for i := range int32(16) {
+		made := scheduler.Made{Job: job(cluster.JobID(i), 0, time.Hour, 1), Phase: scheduler.Waiting}
+		if i < 8 {
+			made.Phase, made.On = scheduler.Running, cluster.Placement{{Node: 0, Index: i}}
+		}
+		jobs = append(jobs, made)
+	}
+	v := scheduler.Trial(0, machines(1, 8), jobs...)
+	p := base(0, 10*time.Minute)()
+	p.Order, p.Walk, p.Backfill = order.LAS{}, scheduler.Strict, backfill.EASY()
+	e, err := scheduler.Fork(v, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, n, _ := drain(e, 100, math.Inf(1)); n != len(jobs) || e.Now() != 2*time.Hour {
+		t.Errorf("%d of %d hours on 8 GPUs are over at %v", n, len(jobs), e.Now())
 	}
 }
 
