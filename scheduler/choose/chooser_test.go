@@ -242,11 +242,11 @@ func TestForkOfAMoment(t *testing.T) {
 	}
 }
 
-// TestForkOfRunningAndWaitingJobs: those that run when the fork is made were never in its queue, and take turns with those that were.
+// TestForkOfRunningAndWaitingJobs: those that run when the fork is made were never in its queue, and run beside those that were.
 func TestForkOfRunningAndWaitingJobs(t *testing.T) {
 	var jobs []scheduler.Made
 	for i := range int32(16) {
-		made := scheduler.Made{Job: job(cluster.JobID(i), 0, time.Hour, 1), Phase: scheduler.Waiting}
+		made := scheduler.Made{Job: job(cluster.JobID(i), 0, time.Duration(i+1)*time.Hour, 1), Phase: scheduler.Waiting}
 		if i < 8 {
 			made.Phase, made.On = scheduler.Running, cluster.Placement{{Node: 0, Index: i}}
 		}
@@ -254,13 +254,13 @@ func TestForkOfRunningAndWaitingJobs(t *testing.T) {
 	}
 	v := scheduler.Trial(0, machines(1, 8), jobs...)
 	p := base(0, 10*time.Minute)()
-	p.Order, p.Walk, p.Backfill = order.LAS{}, scheduler.Strict, backfill.EASY()
+	p.Order, p.Walk, p.Backfill = order.SRTF{}, scheduler.Strict, backfill.EASY()
 	e, err := scheduler.Fork(v, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, n, _ := drain(e, 100, math.Inf(1)); n != len(jobs) || e.Now() != 2*time.Hour {
-		t.Errorf("%d of %d hours on 8 GPUs are over at %v", n, len(jobs), e.Now())
+	if _, n, _ := drain(e, 100, math.Inf(1)); n != len(jobs) || e.Now() != (8+16)*time.Hour {
+		t.Errorf("%d of %d jobs are over at %v", n, len(jobs), e.Now())
 	}
 }
 
