@@ -21,5 +21,5 @@
 //   - A policy never sees how long a job really is, only its owner's estimate.
 //   - A Plan's stops happen before its starts. A start takes GPUs over as soon as the jobs that held them have been saved.
 //
-// The package knows nothing of phosd, of CUDA or of files. Read job.go, rank.go and policy.go first.
+// The package knows nothing of phosd, of CUDA or of files. Read job.go and policy.go first.
 package scheduler

@@ -87,7 +87,7 @@ func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
 	}
 	e.launch(j, on, speed)
 	if w.book != nil && !w.more {
-		e.hurry(w)
+		w.hurry(e)
 	}
 	return true, true
 }
@@ -180,8 +180,13 @@ func (e *Engine) overtake(first *Job, w *walk) bool {
 func (e *Engine) promise(j *Job, w *walk) {
 	w.more = ask(e, "backfill", func() bool { return w.book.Promise(j) })
 	if !w.more {
-		e.hurry(w)
+		w.hurry(e)
 	}
+}
+
+// hurry leaves out whoever would take too long.
+func (w *walk) hurry(e *Engine) {
+	e.hurry(&w.wish, func(j *Job) time.Duration { return e.longest(w, j) })
 }
 
 // longest is how long a job may run if it starts now.
@@ -189,11 +194,11 @@ func (e *Engine) longest(w *walk, j *Job) time.Duration {
 	return ask(e, "backfill", func() time.Duration { return w.book.Longest(j) })
 }
 
-// hurry works out which jobs are worth trying.
-func (e *Engine) hurry(w *walk) {
-	w.wish.hurried = true
-	for i := range w.wish.brief {
-		w.wish.brief[i] = -1
+// hurry keeps a wish to jobs that take no longer than they may; longest says that, once for all that want the same GPUs.
+func (e *Engine) hurry(w *wish, longest func(*Job) time.Duration) {
+	w.hurried = true
+	for i := range w.brief {
+		w.brief[i] = -1
 	}
 	free := e.free.Whole("")
 	for _, l := range e.likes {
@@ -201,11 +206,11 @@ func (e *Engine) hurry(w *walk) {
 		if l.queued == 0 || l.probe.least() > free {
 			continue
 		}
-		if l.longest = e.longest(w, l.probe); l.longest <= 0 {
-			l.longest = -1
+		if may := longest(l.probe); may > 0 {
+			l.longest = may
 		}
 		size := sizeOf(l.probe.least())
-		w.wish.brief[size] = max(w.wish.brief[size], l.longest)
+		w.brief[size] = max(w.brief[size], l.longest)
 	}
 }
 
