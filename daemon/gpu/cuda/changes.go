@@ -235,11 +235,14 @@ func (a *apart) get(bytes uint64) (p *granule, err error) {
 	return p, errors.Join(err, d.driver.Release(p.allocation), d.driver.Unreserve(p.Address, bytes))
 }
 
-// Free gives back what Alloc has returned. Nothing may be at work on it.
+// Free gives back what Alloc has returned, unless it went with the context: a checkpoint may end after that. Nothing may be at work on it.
 func (a *apart) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := slices.IndexFunc(a.allocated, func(p *granule) bool { return p.Address == address })
+	if at < 0 {
+		return nil
+	}
 	p := a.allocated[at]
 	a.allocated = slices.Delete(a.allocated, at, at+1)
 	return a.memory.context.noted("give back memory of a checkpoint", a.giveBack(p))

@@ -27,6 +27,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"memory/fresh", testFresh},
 		{"memory/digests", testDigests},
 		{"memory/shadows", testShadows},
+		{"memory/shadows left behind", testShadowsLeft},
 		{"memory/pinned", testPinned},
 		{"memory/touches", testTouches},
 		{"memory/shared", testShared},

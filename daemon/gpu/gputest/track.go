@@ -145,6 +145,30 @@ func testShadows(t *testing.T, b *bench) {
 	b.free("without shadows", after, before)
 }
 
+// testShadowsLeft: a context may end when no copy is held any more, and before the checkpoint that has made them.
+func testShadowsLeft(t *testing.T, b *bench) {
+	shadower, offers := b.context.Memory().(gpu.Shadower)
+	if !offers {
+		t.Skip("this backend puts no copies aside")
+	}
+	before, _ := b.context.Memory().Usage()
+	address := b.load(noise(12, gpu.ChunkBytes))
+	shadows, _, err := shadower.NewShadows(1)
+	b.must(err)
+	copies, err := shadows.Copy([]uint64{address})
+	b.must(err)
+	for _, c := range copies {
+		b.must(c.Release())
+	}
+	b.must(b.context.Close())
+	b.must(shadows.Close())
+	next, err := b.backend.NewContext(0, gpu.ContextOptions{})
+	b.must(err)
+	after, _ := next.Memory().Usage()
+	b.free("in the next context", after, before)
+	b.must(next.Close())
+}
+
 func testPinned(t *testing.T, b *bench) {
 	pinner, offers := b.context.Memory().(gpu.Pinner)
 	if !offers {
