@@ -18,7 +18,7 @@ type remote struct{ gpu.Backend }
 
 type remoteContext struct {
 	gpu.Context
-	memory gpu.Memory
+	memory *remoteMemory
 }
 
 type remoteMemory struct {
@@ -48,6 +48,11 @@ func (b remote) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context
 }
 
 func (c *remoteContext) Memory() gpu.Memory { return c.memory }
+
+func (c *remoteContext) Close() error {
+	c.memory.apart.end()
+	return c.Context.Close()
+}
 
 func (m *remoteMemory) Map(r gpu.Range) error {
 	err := m.Insist(func() error { return m.Memory.Map(r) })

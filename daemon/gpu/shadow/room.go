@@ -20,6 +20,7 @@ type Memory interface {
 	// Alloc returns the address of so many bytes; abi.OutOfMemory where there are none. It does not wait for
 	// shadows.
 	Alloc(bytes uint64) (address uint64, err error)
+	// Free gives it back, unless it went with the context.
 	Free(address uint64) error
 	ReadAt(p []byte, address int64) (int, error)
 	Usage() (free, total uint64)

@@ -63,6 +63,7 @@ type apart struct {
 	gpu.Memory
 	mu        sync.Mutex
 	allocated []gpu.Range // at each place, the bytes there; none where it is free
+	gone      bool        // with the context
 }
 
 // far is where it lies.
@@ -87,10 +88,19 @@ func (a *apart) Alloc(bytes uint64) (uint64, error) {
 func (a *apart) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.gone {
+		return nil
+	}
 	at := (address - far) >> strideBits
 	r := a.allocated[at]
 	a.allocated[at] = gpu.Range{}
 	return a.Unmap(r)
+}
+
+func (a *apart) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = true
 }
 
 func (d *device) chunks(first, count int) gpu.Range {
