@@ -132,13 +132,7 @@ func (d *denied) keeping() {
 		if calls := d.driver.counts(); len(calls) > 0 {
 			d.Errorf("what is together is gathered: %v", calls)
 		}
-		got := make([]byte, left.Bytes)
-		_, err := memory.ReadAt(got, int64(left.Address))
-		d.must(err)
-		if !bytes.Equal(got, want[left.Address-all.Address:][:left.Bytes]) {
-			d.Errorf("the content at %#x is lost", left.Address)
-		}
-		d.must(memory.Unmap(left))
+		d.takeBack(left, want[left.Address-all.Address:])
 	}
 	d.giveBack()
 }

@@ -49,6 +49,18 @@ func (b *behind) must(err error) {
 	}
 }
 
+// takeBack unmaps memory in which what was written is still.
+func (b *behind) takeBack(r gpu.Range, written []byte) {
+	b.Helper()
+	got := make([]byte, r.Bytes)
+	_, err := b.context.Memory().ReadAt(got, int64(r.Address))
+	b.must(err)
+	if !bytes.Equal(got, written[:r.Bytes]) {
+		b.Errorf("the content at %#x is lost", r.Address)
+	}
+	b.must(b.context.Memory().Unmap(r))
+}
+
 func (b *behind) stream() gpu.Stream {
 	b.Helper()
 	s, err := b.context.NewStream(gpu.StreamOptions{NonBlocking: true})
