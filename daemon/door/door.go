@@ -1,14 +1,13 @@
 package door
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/phos-gpu/phos/daemon/handover"
+	"github.com/phos-gpu/phos/daemon/intake"
 	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -16,12 +15,10 @@ import (
 // maxUndecided is how many connections of one user may be saying nothing, or be starting a program, at a time.
 const maxUndecided = 64
 
-// maxRequesters is how many connections of one user may be open for requests. Some more get an error for an answer, and
-// are closed after refusedTime.
+// maxRequesters is how many connections of one user may be open for requests. Some more get an error for an answer.
 const (
 	maxRequesters = 64
 	maxRefused    = 16
-	refusedTime   = 5 * time.Second
 )
 
 // Options say who takes what comes in.
@@ -58,22 +55,19 @@ func New(listener *net.UnixListener, options Options) *Door {
 // Open sorts connections until the listener closes.
 func (d *Door) Open() {
 	defer d.Close()
+	connections := intake.New(d.listener, d.options.Log)
 	for {
-		conn, err := d.listener.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
+		conn, full, err := connections.Next()
+		if err != nil {
 			return
 		}
-		if err != nil {
-			// Out of descriptors, most likely: they come back.
-			d.options.Log.Error("accept", "error", err)
-			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // nothing tells when descriptors are free again
-			continue
-		}
-		d.running.Go(func() { d.sort(conn) })
+		d.running.Go(func() { d.sort(conn, full) })
 	}
 }
 
-func (d *Door) sort(conn *net.UnixConn) {
+// sort passes a connection on. When all descriptors are in use it is the one that has the last: who needs none is served, and
+// the others find none, but requests are refused, as their connection may stay for long.
+func (d *Door) sort(conn *net.UnixConn, full error) {
 	actor, err := rpc.PeerOf(conn)
 	if err != nil || !d.enter(actor.UID) {
 		d.options.Log.Warn("connection refused", "uid", actor.UID, "error", err)
@@ -94,23 +88,24 @@ func (d *Door) sort(conn *net.UnixConn) {
 			d.options.Log.Warn("handover", "error", err)
 		}
 	default:
-		d.handOver(conn, actor)
+		d.handOver(conn, actor, full)
 	}
 }
 
 // handOver gives a connection to gRPC, which keeps it for as long as its other end wants to. Each costs memory and a
 // descriptor, so a user has no more than some.
-func (d *Door) handOver(accepted *net.UnixConn, actor rpc.Actor) {
+func (d *Door) handOver(accepted *net.UnixConn, actor rpc.Actor, full error) {
 	conn := &rpc.CountedConn{UnixConn: accepted, Closed: func() { d.leave(d.requesters, actor.UID) }}
 	switch open := d.count(d.requesters, actor.UID); {
+	case full != nil:
+		conn.Refuse(fmt.Errorf("%w: %w", rpc.ErrExhausted, full))
 	case actor.Root() || open <= maxRequesters:
 	case open > maxRequesters+maxRefused:
 		_ = conn.Close()
 		return
 	default:
 		d.options.Log.Warn("too many connections of a user", "uid", actor.UID, "pid", actor.PID)
-		conn.Refused = fmt.Errorf("%w: this user has %d connections to phosd open already", rpc.ErrExhausted, maxRequesters)
-		time.AfterFunc(refusedTime, func() { _ = conn.Close() })
+		conn.Refuse(fmt.Errorf("%w: this user has %d connections to phosd open already", rpc.ErrExhausted, maxRequesters))
 	}
 	select {
 	case d.requests <- conn:

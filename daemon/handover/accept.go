@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/daemon/intake"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
@@ -88,7 +89,7 @@ func receiveGroup(conn *net.UnixConn) ([]*os.File, error) {
 	case err != nil:
 		return files, err
 	case flags&unix.MSG_CTRUNC != 0:
-		return files, fmt.Errorf("%w: more descriptors than fit, or may be open here", ErrTooMany)
+		return files, fmt.Errorf("%w: %w", ErrTooMany, intake.Full())
 	case n == 0:
 		return files, io.ErrUnexpectedEOF
 	case n != groupBytes || len(files) == 0 || int64(binary.LittleEndian.Uint32(content[:])) != int64(len(files)):

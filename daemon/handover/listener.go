@@ -2,6 +2,7 @@ package handover
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -9,6 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/intake"
+	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
 // peekTime is how long a connection may say nothing.
@@ -33,22 +37,17 @@ func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) *Listen
 
 func (l *Listener) accept() {
 	defer l.Close()
+	connections := intake.New(l.socket, l.log)
 	for {
-		conn, err := l.socket.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
+		conn, full, err := connections.Next()
+		if err != nil {
 			return
 		}
-		if err != nil {
-			// Out of descriptors, most likely: they come back.
-			l.log.Error("accept", "error", err)
-			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // nothing tells when descriptors are free again
-			continue
-		}
-		go l.sort(conn)
+		go l.sort(conn, full)
 	}
 }
 
-func (l *Listener) sort(conn *net.UnixConn) {
+func (l *Listener) sort(conn *net.UnixConn, full error) {
 	first, err := Peek(conn)
 	switch {
 	case err != nil:
@@ -58,11 +57,20 @@ func (l *Listener) sort(conn *net.UnixConn) {
 			l.log.Warn("handover", "error", err)
 		}
 	default:
-		select {
-		case l.others <- conn:
-		case <-l.closed:
-			_ = conn.Close()
-		}
+		l.pass(conn, full)
+	}
+}
+
+// pass gives a connection on that hands nothing over. The last that there is a descriptor for only hears of that.
+func (l *Listener) pass(accepted *net.UnixConn, full error) {
+	conn := &rpc.CountedConn{UnixConn: accepted, Closed: func() {}}
+	if full != nil {
+		conn.Refuse(fmt.Errorf("%w: %w", rpc.ErrExhausted, full))
+	}
+	select {
+	case l.others <- conn:
+	case <-l.closed:
+		_ = conn.Close()
 	}
 }
 

@@ -3,15 +3,21 @@ package parcel
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/intake"
 )
 
 // Listening accepts conversations.
-type Listening struct{ socket *net.UnixListener }
+type Listening struct {
+	socket        *net.UnixListener
+	conversations *intake.Intake
+}
 
 // Listen makes a listening socket at a path, for passing on. Whoever reaches the path may speak with its owner.
 func Listen(path string) (*os.File, error) {
@@ -39,12 +45,12 @@ func Listener(file *os.File) (*Listening, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("parcel: not a unix socket"), listener.Close())
 	}
-	return &Listening{socket}, nil
+	return &Listening{socket, intake.New(socket, slog.New(slog.DiscardHandler))}, nil
 }
 
-// Accept waits for the next conversation.
+// Accept waits for the next conversation. It fails when the socket is closed.
 func (l *Listening) Accept() (*Conn, error) {
-	socket, err := l.socket.AcceptUnix()
+	socket, _, err := l.conversations.Next()
 	if err != nil {
 		return nil, err
 	}

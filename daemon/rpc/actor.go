@@ -55,8 +55,8 @@ type PeerCredentials struct{}
 // ServerHandshake reads who connected. It fails for anything but a unix socket.
 func (PeerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	actor, err := PeerOf(conn)
-	if counted, is := conn.(*CountedConn); is && counted.Refused != nil {
-		return conn, refused{counted.Refused}, err
+	if counted, is := conn.(*CountedConn); is && counted.refused != nil {
+		return conn, refused{counted.refused}, err
 	}
 	return conn, actor, err
 }

@@ -3,17 +3,26 @@ package rpc
 import (
 	"net"
 	"sync"
+	"time"
 )
+
+// refusedTime is how long a connection that is not served may take to hear why.
+const refusedTime = 5 * time.Second
 
 // CountedConn is a connection that its server keeps count of.
 type CountedConn struct {
 	*net.UnixConn
-	// Refused is what every request gets that needs to know its caller; nil for a connection that is served.
-	Refused error
 	// Closed is called once, when the connection is closed.
 	Closed func()
 
-	once sync.Once
+	refused error // what every request gets that needs to know its caller; nil for a connection that is served
+	once    sync.Once
+}
+
+// Refuse has requests answered with a reason, and closes the connection soon. It must not be in use yet.
+func (c *CountedConn) Refuse(reason error) {
+	c.refused = reason
+	time.AfterFunc(refusedTime, func() { _ = c.Close() })
 }
 
 // Close closes the connection.

@@ -3,12 +3,14 @@ package sharing
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/daemon/intake"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -42,14 +44,11 @@ func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, 
 func (s *Server) Close() { _ = s.socket.Close() }
 
 func (s *Server) accept() {
+	connections := intake.New(s.socket, slog.New(slog.DiscardHandler))
 	for {
-		conn, err := s.socket.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
+		conn, _, err := connections.Next() // an answer is a file that is open already
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // no descriptors, for example: nothing tells when there are some
-			continue
+			return
 		}
 		go s.answer(conn)
 	}

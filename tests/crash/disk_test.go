@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -170,10 +171,12 @@ func TestLimits(t *testing.T) {
 		resource  int
 		limit     uint64
 	}{
-		{"phosd, files", "", unix.RLIMIT_NOFILE, 24},
+		{"phosd, no more files", "", unix.RLIMIT_NOFILE, 0},
+		{"phosd, three more files", "", unix.RLIMIT_NOFILE, 3},
 		{"phosd, bytes of a file", "", unix.RLIMIT_FSIZE, 100_000},
 		{"worker, bytes of a file", "phosd worker ", unix.RLIMIT_FSIZE, 100_000},
-		{"worker, files", "phosd worker ", unix.RLIMIT_NOFILE, 12},
+		{"worker, no more files", "phosd worker ", unix.RLIMIT_NOFILE, 0},
+		{"worker, two more files", "phosd worker ", unix.RLIMIT_NOFILE, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := r.in(t)
@@ -187,6 +190,9 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			limit := unix.Rlimit{Cur: test.limit, Max: was.Max}
+			if test.resource == unix.RLIMIT_NOFILE {
+				limit.Cur += reserveEnds(t, pid)
+			}
 			if err := unix.Prlimit(pid, test.resource, &limit, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -210,4 +216,27 @@ func TestLimits(t *testing.T) {
 	}
 	r.ends()
 	r.tidy(0, 0)
+}
+
+// reserveEnds is the lowest limit of files that leaves a process what it keeps back for those who connect while nothing can be opened:
+// descriptors of the root directory.
+func reserveEnds(t *testing.T, pid int) (limit uint64) {
+	t.Helper()
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range open {
+		number, err := strconv.ParseUint(filepath.Base(link), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if what, _ := os.Readlink(link); what == "/" {
+			limit = max(limit, number+1)
+		}
+	}
+	if limit == 0 {
+		t.Fatalf("pid %d keeps nothing back", pid)
+	}
+	return limit
 }

@@ -17,6 +17,7 @@ var layers = map[string]int{
 	"ckpt/crew":       0,
 	"cluster":         0,
 	"daemon/process":  0,
+	"daemon/intake":   0,
 	"daemon/rights":   0,
 	"daemon/statedir": 0,
 	"tests":           9,
