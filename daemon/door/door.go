@@ -34,6 +34,7 @@ type Options struct {
 type Door struct {
 	options  Options
 	listener *net.UnixListener
+	intake   *intake.Intake
 	requests chan net.Conn
 	closed   chan struct{}
 	once     sync.Once
@@ -47,7 +48,7 @@ type Door struct {
 // New makes a door of a socket; nobody comes in before Open.
 func New(listener *net.UnixListener, options Options) *Door {
 	return &Door{
-		options: options, listener: listener, requests: make(chan net.Conn), closed: make(chan struct{}),
+		options: options, listener: listener, intake: intake.New(listener, options.Log), requests: make(chan net.Conn), closed: make(chan struct{}),
 		undecided: make(map[uint32]int), requesters: make(map[uint32]int),
 	}
 }
@@ -55,9 +56,8 @@ func New(listener *net.UnixListener, options Options) *Door {
 // Open sorts connections until the listener closes.
 func (d *Door) Open() {
 	defer d.Close()
-	connections := intake.New(d.listener, d.options.Log)
 	for {
-		conn, full, err := connections.Next()
+		conn, full, err := d.intake.Next()
 		if err != nil {
 			return
 		}

@@ -21,6 +21,7 @@ const peekTime = 5 * time.Second
 // Listener takes the connections of a socket that hand files over to a Desk out of those that it accepts.
 type Listener struct {
 	socket *net.UnixListener
+	intake *intake.Intake
 	desk   *Desk
 	log    *slog.Logger
 	others chan net.Conn
@@ -30,16 +31,15 @@ type Listener struct {
 
 // NewListener begins to accept connections.
 func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) *Listener {
-	l := &Listener{socket: socket, desk: desk, log: log, others: make(chan net.Conn), closed: make(chan struct{})}
+	l := &Listener{socket: socket, intake: intake.New(socket, log), desk: desk, log: log, others: make(chan net.Conn), closed: make(chan struct{})}
 	go l.accept()
 	return l
 }
 
 func (l *Listener) accept() {
 	defer l.Close()
-	connections := intake.New(l.socket, l.log)
 	for {
-		conn, full, err := connections.Next()
+		conn, full, err := l.intake.Next()
 		if err != nil {
 			return
 		}

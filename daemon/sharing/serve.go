@@ -23,6 +23,7 @@ const talkTime = 20 * time.Second
 // Server hands out grants.
 type Server struct {
 	socket *net.UnixListener
+	intake *intake.Intake
 	grant  func(kind Kind, key ID) (Grant, error)
 }
 
@@ -35,7 +36,7 @@ func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, 
 	case err != nil:
 		return nil, fmt.Errorf("share memory: %w", err)
 	}
-	s := &Server{socket, grant}
+	s := &Server{socket, intake.New(socket, slog.New(slog.DiscardHandler)), grant}
 	go s.accept()
 	return s, nil
 }
@@ -44,9 +45,8 @@ func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, 
 func (s *Server) Close() { _ = s.socket.Close() }
 
 func (s *Server) accept() {
-	connections := intake.New(s.socket, slog.New(slog.DiscardHandler))
 	for {
-		conn, _, err := connections.Next() // an answer is a file that is open already
+		conn, _, err := s.intake.Next() // an answer is a file that is open already
 		if err != nil {
 			return
 		}
