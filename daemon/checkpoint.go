@@ -206,7 +206,7 @@ func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 			return saved, err
 		}
 		for _, root := range roots {
-			if _, zombie := root.Zombie(); zombie || root.Check() != nil {
+			if _, zombie := root.Zombie(); zombie || root.Gone() {
 				return nil, fmt.Errorf("%w any more: pid %d ended while it was saved", rpc.ErrNoProgram, root.PID)
 			}
 		}

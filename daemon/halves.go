@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -50,8 +51,11 @@ var shared = regexp.MustCompile(`/sessions/[0-9]+/session( \(deleted\))?$`)
 // changed unless it stands still, so it is read again.
 func withoutSession(p process.Identity) error {
 	mappings, err := process.Mappings(p.PID)
-	if err != nil || p.Check() != nil {
-		return nil // it has ended
+	switch {
+	case p.Gone(), errors.Is(err, unix.ESRCH): // a zombie has no memory
+		return nil
+	case err != nil:
+		return err
 	}
 	for i := range mappings {
 		switch match := shared.FindStringSubmatch(mappings[i].Path); {

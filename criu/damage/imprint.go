@@ -108,7 +108,7 @@ func (all *Imprint) Inside() (bool, error) {
 }
 
 func (p *imprint) inside() (bool, error) {
-	if p.Check() != nil {
+	if p.Gone() {
 		return false, nil
 	}
 	mappings, err := process.Mappings(p.PID)

@@ -42,7 +42,7 @@ func Orphans(kind string) ([]Orphan, error) {
 		var owner process.Identity
 		var seen uint64
 		_, err := fmt.Sscanf(filepath.Base(path), "phos."+kind+".in%d.%d.%d", &seen, &owner.PID, &owner.StartTicks)
-		if err == nil && seen == here && owner.Check() != nil {
+		if err == nil && seen == here && owner.Gone() {
 			orphans = append(orphans, Orphan{path, owner})
 		}
 	}

@@ -147,7 +147,7 @@ func (d *Device) bye(ctx context.Context) error {
 // lost says what it means that a worker does not answer as it should.
 func (d *Device) lost(err error) error {
 	id := d.session.Program
-	if _, zombie := id.Zombie(); zombie || id.Check() != nil {
+	if _, zombie := id.Zombie(); zombie || id.Gone() {
 		return fmt.Errorf("%w: worker: %v", ckpt.ErrEnded, err) //nolint:errorlint // as below
 	}
 	return ofWorker(err)

@@ -40,7 +40,7 @@ func decodeOwner(text []byte) owner {
 }
 
 // ended is false for one in another pid namespace: nobody here can know.
-func (o owner) ended() bool { return o.namespace == cgroup.Namespace() && o.Check() != nil }
+func (o owner) ended() bool { return o.namespace == cgroup.Namespace() && o.Gone() }
 
 // attached calls a function for each guard that is attached anywhere on the machine.
 func attached(each func(l link.Link, from owner) error) error {

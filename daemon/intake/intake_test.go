@@ -8,31 +8,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// full lets this process open nothing more until the test ends, or what it returns is called.
-func full(t *testing.T) (enough func()) {
-	t.Helper()
-	var all unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &all); err != nil {
-		t.Fatal(err)
-	}
-	free, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	few := unix.Rlimit{Cur: uint64(free), Max: all.Max}
-	if err := errors.Join(unix.Close(free), unix.Setrlimit(unix.RLIMIT_NOFILE, &few)); err != nil {
-		t.Fatal(err)
-	}
-	enough = func() {
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &all); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(enough)
-	return enough
-}
+	"github.com/phos-gpu/phos/tests/lab/scarce"
+)
 
 // TestNoneLeft: some who come while nothing more can be opened are let in, and are known as such; who comes after them is as soon
 // as one has gone.
@@ -50,7 +28,7 @@ func TestNoneLeft(t *testing.T) {
 		defer caller.Close()
 	}
 	in := New(socket, slog.New(slog.DiscardHandler))
-	enough := full(t)
+	enough := scarce.Files(t, 0)
 	var inside []*net.UnixConn
 	enter := func() {
 		t.Helper()

@@ -144,7 +144,7 @@ func pidObstacle(ctx context.Context, p image.Process, place process.Identity, o
 			return nil
 		}
 		parent, zombie := id.Zombie()
-		if !zombie && id.Check() != nil {
+		if !zombie && id.Gone() {
 			continue // it was buried between the two looks
 		}
 		if !zombie {

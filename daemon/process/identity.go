@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrGone means that the process has ended, or that its pid names another one now.
@@ -21,8 +24,11 @@ type Identity struct {
 // Of finds the identity of the process that has a pid now.
 func Of(pid int) (Identity, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 		return Identity{}, fmt.Errorf("%w: pid %d: %w", ErrGone, pid, err)
+	case err != nil: // which says nothing about the process
+		return Identity{}, fmt.Errorf("pid %d: %w", pid, err)
 	}
 	ticks, err := startTicks(line)
 	if err != nil {
@@ -42,6 +48,9 @@ func (id Identity) Check() error {
 	}
 	return nil
 }
+
+// Gone reports whether the process is known to be gone. A zombie is not.
+func (id Identity) Gone() bool { return errors.Is(id.Check(), ErrGone) }
 
 // Executable is the path of the program file, as it was when it was started: without the mark of a deleted file.
 func (id Identity) Executable() (string, error) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/lab/scarce"
 )
 
 func TestStartTicks(t *testing.T) {
@@ -155,5 +157,17 @@ func TestActsOnlyAs(t *testing.T) {
 		}
 		_ = child.Process.Kill()
 		_ = child.Wait()
+	}
+}
+
+// TestUnknown: who cannot look does not say that a process is gone.
+func TestUnknown(t *testing.T) {
+	self, err := Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scarce.Files(t, 0)
+	if err := self.Check(); !errors.Is(err, unix.EMFILE) || errors.Is(err, ErrGone) || self.Gone() {
+		t.Errorf("without descriptors it says %v, gone: %v", err, self.Gone())
 	}
 }

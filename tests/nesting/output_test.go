@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/tests/lab/scarce"
 )
 
 // leaveOutput has a process of a single test not take what kernels print before that test begins.
@@ -151,26 +152,12 @@ func TestNoOutput(t *testing.T) {
 	if _, err := cudadrv.Open(library()); err != nil {
 		t.Fatal(err)
 	}
-	var all unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &all); err != nil {
-		t.Fatal(err)
-	}
-	for files := range uint64(3) {
-		next, err := unix.Dup(unix.Stdout)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = unix.Close(next)
-		few := unix.Rlimit{Cur: uint64(next) + files, Max: all.Max}
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
-			t.Fatal(err)
-		}
-		_, err = cuda.Open(cuda.Options{Library: library(), Logger: logger()})
+	for files := range 3 {
+		enough := scarce.Files(t, files)
+		_, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()})
 		if !errors.Is(err, unix.EMFILE) || !strings.HasPrefix(err.Error(), "take what kernels print: ") {
 			t.Errorf("with %d more files it says %v", files, err)
 		}
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &all); err != nil {
-			t.Fatal(err)
-		}
+		enough()
 	}
 }
