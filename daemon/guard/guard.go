@@ -221,7 +221,7 @@ func (g *Guard) Close() error {
 func leave(room string) error {
 	outside := filepath.Dir(room)
 	return cgroup.Dissolve(room, func(pid int) error {
-		if err := cgroup.Put(outside, pid); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, fs.ErrNotExist) {
+		if err := cgroup.Put(outside, pid); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("move pid %d to %s: %w", pid, outside, err)
 		}
 		return nil
