@@ -66,8 +66,11 @@ func (c *CPU) Inspect(ctx context.Context, root process.Identity) (*ckpt.Tree, e
 	if err != nil {
 		return nil, err
 	}
-	found.CRIU = c.version.of(ctx, c.options.Program)
-	return &found.Tree, nil
+	found.CRIU, err = c.version.of(ctx, c.options.Program)
+	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrOld) {
+		found.Obstacles, err = append(found.Obstacles, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: remedy}), nil
+	}
+	return &found.Tree, err
 }
 
 func (c *CPU) look(ctx context.Context, root process.Identity) (*survey.Findings, error) {
@@ -76,11 +79,11 @@ func (c *CPU) look(ctx context.Context, root process.Identity) (*survey.Findings
 
 // Check says what CRIU here cannot do.
 func (c *CPU) Check(ctx context.Context) error {
-	if c.options.Program == "" {
-		return ErrNoProgram
-	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
+	if _, err := c.version.of(ctx, c.options.Program); err != nil {
+		return err
+	}
 	if _, err := ask(ctx, c.options.Program, rpc.CriuReqType_CHECK); err != nil {
 		return fmt.Errorf("%s: %w", c.options.Program, err)
 	}

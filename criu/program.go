@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,16 @@ import (
 )
 
 // ErrNoProgram means that there is no CRIU.
-var ErrNoProgram = errors.New("no CRIU is installed: install criu 4.1 or newer, or name one by criu in phosd.toml")
+var ErrNoProgram = errors.New("no CRIU is installed")
+
+// ErrOld means that CRIU does not know what phos asks of it.
+var ErrOld = errors.New("too old")
+
+// The first CRIU that knows what phos asks of it.
+const oldestMajor, oldestMinor = 4, 1
+
+// remedy is what can be done about both.
+const remedy = "install criu 4.1 or newer, or name one by criu in phosd.toml"
 
 // Find looks for CRIU. A configured path is taken as it is; a name means the program that was installed with phosd, else
 // the one that PATH names. It is empty where there is none.
@@ -55,25 +65,48 @@ type version struct {
 	text string
 }
 
-// of is empty for a program that does not answer: whoever needs it for more than its name learns why.
-func (v *version) of(ctx context.Context, program string) string {
+// of fails with ErrNoProgram or ErrOld where phos cannot work with the program.
+func (v *version) of(ctx context.Context, program string) (string, error) {
+	if program == "" {
+		return "", ErrNoProgram
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	file, err := os.Stat(program)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w at %s", ErrNoProgram, program)
+	}
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("CRIU: %w", err)
 	}
-	if v.file != nil && os.SameFile(v.file, file) && v.file.ModTime().Equal(file.ModTime()) {
-		return v.text
+	if v.file == nil || !os.SameFile(v.file, file) || !v.file.ModTime().Equal(file.ModTime()) {
+		// Not by a request: old ones do not understand those.
+		said, err := exec.CommandContext(ctx, program, "--version").Output()
+		if err != nil {
+			return "", fmt.Errorf("CRIU: %s --version: %w", program, err)
+		}
+		v.file, v.text = file, versionIn(string(said))
 	}
-	answer, err := ask(ctx, program, rpc.CriuReqType_VERSION)
-	if err != nil {
-		return ""
+	return v.text, suits(v.text, program)
+}
+
+// versionIn is empty for a program that gives none.
+func versionIn(said string) string {
+	for line := range strings.Lines(said) {
+		if text, found := strings.CutPrefix(line, "Version: "); found {
+			return strings.TrimSpace(text)
+		}
 	}
-	said := answer.GetVersion()
-	v.file, v.text = file, fmt.Sprintf("%d.%d", said.GetMajorNumber(), said.GetMinorNumber())
-	if said.GetSublevel() > 0 {
-		v.text += fmt.Sprintf(".%d", said.GetSublevel())
+	return ""
+}
+
+func suits(version, program string) error {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return nil // one that is made for somebody gets its chance
 	}
-	return v.text
+	if major > oldestMajor || major == oldestMajor && minor >= oldestMinor {
+		return nil
+	}
+	return fmt.Errorf("version %s at %s is %w", version, program, ErrOld)
 }

@@ -58,7 +58,7 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 	if h.CPU == nil {
 		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
 	} else if err := h.checkCPU(ctx); err != nil {
-		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install CRIU 4, or name it with the setting criu"})
+		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install criu 4.1 or newer, or name one by criu in phosd.toml"})
 	}
 	if m.Host.Arch != h.Arch {
 		found = append(found, ckpt.Obstacle{Subject: "machine", Reason: fmt.Sprintf("it is of architecture %s, the program of %s", h.Arch, m.Host.Arch)})

@@ -1,0 +1,67 @@
+package criu
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/process"
+)
+
+// TestUnfit: without a CRIU, or with one that is too old, nothing is stopped: it is said what is there and what to do.
+func TestUnfit(t *testing.T) {
+	for _, test := range []struct {
+		says string // empty: there is no program
+		want error
+		text string
+	}{
+		{"", ErrNoProgram, "no CRIU is installed at "},
+		{"Version: 3.17.1\n", ErrOld, "version 3.17.1 at "},
+		{"Version: 4.0\nGitID: v4.0\n", ErrOld, "version 4.0 at "},
+		{"Version: 4.1\n", nil, ""},
+		{"Version: 4.2.1\nGitID: v4.2.1\n", nil, ""},
+		{"Version: 5.0\n", nil, ""},
+		{"some other words\n", nil, ""},
+	} {
+		program := filepath.Join(t.TempDir(), "criu")
+		if test.says != "" {
+			if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf '"+test.says+"'\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cpu := New(Options{Program: program})
+		_, err := cpu.version.of(t.Context(), program)
+		if !errors.Is(err, test.want) || err != nil && !strings.HasPrefix(err.Error(), test.text) {
+			t.Errorf("%q: %v, want %v", test.says, err, test.want)
+		}
+		found := obstacle(t, cpu)
+		if (test.want != nil) != strings.HasPrefix(found, test.text+program) || test.want == nil && found != "" {
+			t.Errorf("%q: the obstacle is %q", test.says, found)
+		}
+	}
+}
+
+// obstacle is what is said of CRIU when a process is inspected.
+func obstacle(t *testing.T, cpu *CPU) string {
+	t.Helper()
+	self, err := process.Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tree, err := cpu.Inspect(ctx, self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range tree.Obstacles {
+		if each.Subject == "CRIU" {
+			return each.Reason
+		}
+	}
+	return ""
+}
