@@ -25,22 +25,17 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// What gRPC says of a phosd that is lost says nothing to a person.
-var (
-	// errLost means that phosd has ended in the middle of a request.
-	errLost = errors.New("phosd ended before it had answered; what it had not completed is taken back, and programs run on")
-	// errMute means that somebody has the socket and says nothing.
-	errMute = errors.New("phosd does not answer: it is stopped or stuck, and its log may say why; programs run on")
-)
+// errLost means that phosd has ended in the middle of a request.
+var errLost = errors.New("phosd ended before it had answered; what it had not completed is taken back, and programs run on")
 
-// lost says it in words, where the connection was there.
+// lost says in words that phosd is, where the connection was there: what gRPC says of that says nothing to a person.
 func lost(err error) error {
 	received := (*rpc.Error)(nil)
 	switch {
 	case !errors.As(err, &received):
 		return err
 	case strings.Contains(received.Text, "reading server preface") && strings.Contains(received.Text, net.ErrClosed.Error()):
-		return errMute // gRPC has hung up
+		return rpc.ErrMute // gRPC has hung up
 	}
 	return errLost
 }
@@ -70,7 +65,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, verb.ErrUsage):
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitUsage
-	case errors.Is(err, rpc.ErrNoDaemon):
+	case errors.Is(err, rpc.ErrNoDaemon), errors.Is(err, rpc.ErrMute):
 		fmt.Fprintf(stderr, "%s: %v\n", name, lost(err))
 		return exitNoDaemon
 	}

@@ -126,7 +126,7 @@ func TestLost(t *testing.T) {
 // TestMute: the words are those that gRPC has after 20 seconds of silence.
 func TestMute(t *testing.T) {
 	text := `connection error: desc = "error reading server preface: read unix @->/run/x.sock: use of closed network connection"`
-	if err := lost(&rpc.Error{Text: text, Err: rpc.ErrNoDaemon}); !errors.Is(err, errMute) {
+	if err := lost(&rpc.Error{Text: text, Err: rpc.ErrNoDaemon}); !errors.Is(err, rpc.ErrMute) {
 		t.Error(err)
 	}
 	if err := lost(&rpc.NoDaemonError{Socket: "/x", Err: os.ErrPermission}); !errors.Is(err, os.ErrPermission) {

@@ -308,6 +308,9 @@ func TestSendEnds(t *testing.T) {
 	if _, err := Send(ctx, socket, contents(t, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context.Canceled", err)
 	}
+	if _, err := send(t.Context(), socket, contents(t, 1), time.Millisecond); !errors.Is(err, rpc.ErrMute) {
+		t.Errorf("%v, want ErrMute", err)
+	}
 	if _, err := Send(t.Context(), socket+"x", contents(t, 1)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no socket: %v", err)
 	}

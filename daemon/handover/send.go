@@ -9,15 +9,25 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
+// answerTime is how long nobody needs to take files over, as long as gRPC waits for a first word.
+const answerTime = 20 * time.Second
+
 // Send hands files over at a socket and returns the token to name them by in a request of this same process. The files stay
 // open here.
 func Send(ctx context.Context, socket string, files []*os.File) (token []byte, err error) {
+	return send(ctx, socket, files, answerTime)
+}
+
+func send(ctx context.Context, socket string, files []*os.File, patience time.Duration) (token []byte, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, rpc.ErrMute)
+	defer cancel()
 	var dialer net.Dialer
 	dialed, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {

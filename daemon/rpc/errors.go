@@ -15,6 +15,8 @@ import (
 var (
 	// ErrNoDaemon means that nothing answers at the socket.
 	ErrNoDaemon = errors.New("no phosd answers")
+	// ErrMute means that somebody has the socket and says nothing.
+	ErrMute = errors.New("phosd does not answer: it is stopped or stuck, and its log may say why; programs run on")
 	// ErrNotPermitted means that the program belongs to another user, or that only root may do this.
 	ErrNotPermitted = errors.New("not permitted")
 	// ErrNoProgram means that no program with this pid runs through this phosd, as far as the caller may know.
