@@ -88,43 +88,51 @@ func (s *changes) insist(allocate func() error) error {
 
 // Digests returns the digest of each chunk of a list of ranges, computed by the device.
 func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
+	var count uint64
 	for _, r := range list {
 		if err := m.whole("digest", r); err != nil {
 			return nil, err
 		}
+		count += r.Bytes / gpu.ChunkBytes
 	}
-	kernel, err := m.changes.digester()
-	if err != nil {
-		return nil, err
-	}
-	m.device.reading.RLock()
-	defer m.device.reading.RUnlock()
-	chunks, places, count := m.mapped(list)
 	digests := make([]gpu.Digest, count)
-	some, err := kernel.Digests(key, chunks)
+	err := m.digest(key, list, digests)
 	if m.context.ended() {
-		return digests, nil // nothing is there any more
-	}
-	for i, d := range some {
-		digests[places[i]] = d
+		return make([]gpu.Digest, count), nil // nothing is there any more
 	}
 	return digests, err
 }
 
-// mapped lists those chunks of ranges that have memory behind them, with the place of each among all, and counts all.
-func (m *Memory) mapped(list []gpu.Range) (chunks []uint64, places []int, count int) {
+func (m *Memory) digest(key gpu.DigestKey, list []gpu.Range, digests []gpu.Digest) error {
+	kernel, err := m.changes.digester()
+	if err != nil {
+		return err
+	}
+	m.device.reading.RLock()
+	defer m.device.reading.RUnlock()
+	chunks, places := m.mapped(list)
+	some, err := kernel.Digests(key, chunks)
+	for i, d := range some {
+		digests[places[i]] = d
+	}
+	return err
+}
+
+// mapped lists those chunks of ranges that have memory behind them, with the place of each among all.
+func (m *Memory) mapped(list []gpu.Range) (chunks []uint64, places []int) {
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	place := 0
 	for _, r := range list {
 		for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
 			if d.table.covered(at, gpu.ChunkBytes) == gpu.ChunkBytes {
-				chunks, places = append(chunks, at), append(places, count)
+				chunks, places = append(chunks, at), append(places, place)
 			}
-			count++
+			place++
 		}
 	}
-	return chunks, places, count
+	return chunks, places
 }
 
 // DigestCopy is the digest of a copy of a chunk.

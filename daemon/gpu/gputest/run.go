@@ -28,6 +28,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"memory/digests", testDigests},
 		{"memory/shadows", testShadows},
 		{"memory/shadows left behind", testShadowsLeft},
+		{"memory/ended", testEnded},
 		{"memory/pinned", testPinned},
 		{"memory/touches", testTouches},
 		{"memory/shared", testShared},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
+	"github.com/phos-gpu/phos/hijack/abi"
 )
 
 func testFresh(t *testing.T, b *bench) {
@@ -167,6 +168,38 @@ func testShadowsLeft(t *testing.T, b *bench) {
 	after, _ := next.Memory().Usage()
 	b.free("in the next context", after, before)
 	b.must(next.Close())
+}
+
+// testEnded: a checkpoint that comes upon a context that has ended meanwhile finds nothing there any more, and not that it has failed.
+func testEnded(t *testing.T, b *bench) {
+	for _, before := range []bool{true, false} {
+		context := b.newContext()
+		r := gpu.Range{Address: b.next, Bytes: 2 * gpu.ChunkBytes}
+		m := context.Memory()
+		b.must(m.Map(r))
+		digester, offers := m.(gpu.Digester)
+		if offers && before {
+			digests, err := digester.Digests(digest.NewKey(), []gpu.Range{r})
+			b.must(err)
+			if slices.Contains(digests, gpu.Digest{}) {
+				t.Errorf("what is mapped has the digests %x", digests)
+			}
+		}
+		b.must(context.Close())
+		n, err := m.ReadAt(make([]byte, r.Bytes), int64(r.Address))
+		b.want("read", err, abi.IllegalAddress)
+		if n != 0 {
+			t.Errorf("%d bytes were read", n)
+		}
+		if !offers {
+			continue
+		}
+		digests, err := digester.Digests(digest.NewKey(), []gpu.Range{r})
+		b.must(err)
+		if !slices.Equal(digests, make([]gpu.Digest, 2)) {
+			t.Errorf("what is gone has the digests %x", digests)
+		}
+	}
 }
 
 func testPinned(t *testing.T, b *bench) {

@@ -51,6 +51,7 @@ func (c *remoteContext) Memory() gpu.Memory { return c.memory }
 
 func (c *remoteContext) Close() error {
 	c.memory.apart.end()
+	c.memory.forget()
 	return c.Context.Close()
 }
 
@@ -74,20 +75,16 @@ func (m *remoteMemory) note(r gpu.Range, mapped bool) {
 	}
 }
 
+// forget comes before the end of the context.
+func (m *remoteMemory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.mapped)
+}
+
 func (m *remoteMemory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.kernel == nil {
-		area, err := m.apart.Alloc(gpu.ChunkBytes)
-		if err != nil {
-			return nil, err
-		}
-		kernel, err := digest.Load(m.context, gpu.Range{Address: area, Bytes: gpu.ChunkBytes}, 2)
-		if err != nil {
-			return nil, err
-		}
-		m.kernel = kernel
-	}
 	var chunks []uint64
 	var places []int
 	n := 0
@@ -101,6 +98,20 @@ func (m *remoteMemory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Diges
 			}
 			n++
 		}
+	}
+	if len(chunks) == 0 {
+		return make([]gpu.Digest, n), nil
+	}
+	if m.kernel == nil {
+		area, err := m.apart.Alloc(gpu.ChunkBytes)
+		if err != nil {
+			return nil, err
+		}
+		kernel, err := digest.Load(m.context, gpu.Range{Address: area, Bytes: gpu.ChunkBytes}, 2)
+		if err != nil {
+			return nil, err
+		}
+		m.kernel = kernel
 	}
 	some, err := m.kernel.Digests(key, chunks)
 	digests := make([]gpu.Digest, n)
