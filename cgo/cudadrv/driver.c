@@ -19,8 +19,7 @@ char *phos_open(const char *path, void **library)
 	*library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (*library != NULL)
 		return NULL;
-	const char *why = dlerror();
-	return strdup(why != NULL ? why : "dlopen says not why");
+	return strdup(dlerror());
 }
 
 void *phos_find(void *library, const char *name)
