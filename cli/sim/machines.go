@@ -161,13 +161,18 @@ func readNodes(path string) (nodes []cluster.Node, err error) {
 	if err != nil {
 		return nil, err
 	}
+	named := map[string]int{}
 	for {
 		if err := s.read(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, err
 		}
-		if nodes, err = s.node(nodes); err != nil {
+		from := len(nodes)
+		if nodes, err = s.node(nodes); err == nil {
+			err = s.distinct(nodes[from:], named)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -175,6 +180,18 @@ func readNodes(path string) (nodes []cluster.Node, err error) {
 		return nil, fmt.Errorf("%s: want at least one node", s.file)
 	}
 	return nodes, nil
+}
+
+// distinct refuses nodes whose names others have: named says in which line each name was given. Events would mean one of them only.
+func (s *sheet) distinct(nodes []cluster.Node, named map[string]int) error {
+	for i := range nodes {
+		name := nodes[i].Name
+		if line, twice := named[name]; twice {
+			return &fileError{s.file, s.line, "name", name, fmt.Sprintf("a name of its own; line %d has the same", line)}
+		}
+		named[name] = s.line
+	}
+	return nil
 }
 
 func (s *sheet) node(nodes []cluster.Node) ([]cluster.Node, error) {

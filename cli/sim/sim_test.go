@@ -279,6 +279,20 @@ func TestParseSeconds(t *testing.T) {
 	}
 }
 
+// TestNamesOfNodes refuses two nodes of one name, also where a count or no name at all made it.
+func TestNamesOfNodes(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"name,gpus\na,4\nb,4\na,8\n":               `n.csv:4: name: got "a", want a name of its own; line 2 has the same`,
+		"name,gpus,count\na-1,4,\nb,4,\n\na,8,2\n": `n.csv:5: name: got "a-1", want a name of its own; line 2 has the same`,
+		"name,gpus\nnode1,4\n,4\n":                 `n.csv:3: name: got "node1", want a name of its own; line 2 has the same`,
+	} {
+		if _, err := (&machines{NodesFile: file(t, dir, "n.csv", text)}).cluster(); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // TestClusters reads clusters of several kinds.
 func TestClusters(t *testing.T) {
 	dir := t.TempDir()
