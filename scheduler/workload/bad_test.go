@@ -35,7 +35,9 @@ var badFiles = []bad{
 	{"no GPU", "", head4 + "0,0,1,0\n", `FILE:2: num_gpus: got "0", want ` + wantCount},
 	{"half a GPU", "", head4 + "0,0,1,1.5\n", `FILE:2: num_gpus: got "1.5", want ` + wantCount},
 	{"GPUs by name", "", head4 + "0,0,1,many\n", `FILE:2: num_gpus: got "many", want ` + wantCount},
-	{"negative id", "", head4 + "-1,0,1,1\n", `FILE:2: job_id: got "-1", want a whole number of 0 or more`},
+	{"negative id", "", head4 + "-1,0,1,1\n", `FILE:2: job_id: got "-1", want ` + wantID},
+	{"an id that no job can have", "", head4 + "0,0,1,1\n9223372036854775808,0,1,1\n", `FILE:3: job_id: got "9223372036854775808", want ` + wantID},
+	{"an id of twenty digits", "", head4 + "18446744073709551616,0,1,1\n", `FILE:2: job_id: got "18446744073709551616", want ` + wantID},
 	{"ids twice", "", head4 + "0,0,1,1\n2,0,1,1\n1,0,1,1\n\n2,0,1,1\n", `FILE:6: job_id: got "2", want a number of its own; line 3 has the same`},
 	{"value too few", "", head4 + "0,0,1\n", `FILE:2: got "0,0,1", want 4 values, one for each column; there are 3`},
 	{"value too many", "", head4 + "0,0,1,1,\n", `FILE:2: got "0,0,1,1,", want 4 values, one for each column; there are 5`},
@@ -94,6 +96,7 @@ var badFiles = []bad{
 
 	{"swf fields", "", "; Version: 2.2\n1 2 3\n", `FILE:2: got "1 2 3", want 18 numbers; there are 3`},
 	{"swf number", "", "1 x 0 1 1 -1 -1 1 1 -1 1 1 1 -1 1 -1 -1 -1\n", `FILE:1: submit time: got "x", want ` + wantSeconds},
+	{"swf id", "", swfLine + "9999999999999999999" + swfLine[1:], `FILE:2: job number: got "9999999999999999999", want ` + wantID},
 	{"swf length", "", "1 0 0 -2 1 -1 -1 1 1 -1 1 1 1 -1 1 -1 -1 -1\n", `FILE:1: run time: got "-2", want ` + wantSeconds + ", or -1"},
 	{"swf twice", "", swfLine + swfLine, `FILE:2: job_id: got "1", want a number of its own; line 1 has the same`},
 	{"swf comments", "", "; nothing\n", "FILE: want at least one job"},

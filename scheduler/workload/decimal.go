@@ -11,11 +11,15 @@ import (
 // longestNumber bounds how many digits a number may have.
 const longestNumber = 400
 
+// mostDigits is how many digits the greatest int64 has. A uint64 holds whatever has no more of them.
+const mostDigits = 19
+
 // Wants of numbers, as errors name them.
 const (
 	wantSeconds = "seconds, a decimal number from 0 to 9.2e9"
 	wantCount   = "a whole number from 1 to 1000000"
 	wantNumber  = "a whole number"
+	wantID      = "a whole number from 0 to 9223372036854775807"
 )
 
 // seconds reads a decimal number of seconds exactly to the nanosecond; digits beyond that are rounded, halves up.
@@ -107,17 +111,17 @@ func whole(text []byte) (int64, bool) {
 			break
 		}
 	}
-	if len(text) == 0 || len(text) > 18 {
+	if len(text) == 0 || len(text) > mostDigits {
 		return 0, false
 	}
-	var n int64
+	var n uint64
 	for _, c := range text {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		n = n*10 + int64(c-'0')
+		n = n*10 + uint64(c-'0')
 	}
-	return n, true
+	return int64(n), n <= math.MaxInt64
 }
 
 // written is a duration in seconds, without a digit too many.

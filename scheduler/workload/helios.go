@@ -39,7 +39,7 @@ func readHelios(s *source) (Trace, error) {
 }
 
 func heliosJob(t *table) (j cluster.Job, err error) {
-	id, err := t.number("job_id", 0, math.MaxInt64, "a whole number of 0 or more")
+	id, err := t.number("job_id", 0, math.MaxInt64, wantID)
 	if err != nil {
 		return j, err
 	}

@@ -69,7 +69,7 @@ func readOurs(s *source) (Trace, error) {
 
 // ourJob is a row.
 func ourJob(t *table, submit string) (j cluster.Job, err error) {
-	id, err := t.number("job_id", 0, math.MaxInt64, "a whole number of 0 or more")
+	id, err := t.number("job_id", 0, math.MaxInt64, wantID)
 	if err != nil {
 		return j, err
 	}

@@ -182,6 +182,14 @@ func packed(t *testing.T, text []byte) []byte {
 	return out.Bytes()
 }
 
+// TestGreatestID reads the greatest number that a job can have.
+func TestGreatestID(t *testing.T) {
+	trace, err := ReadFrom(strings.NewReader(head4+"9223372036854775807,0,1,1\n"), "f", Options{})
+	if err != nil || trace.Jobs[0].ID != 9223372036854775807 {
+		t.Errorf("%+v, %v", trace.Jobs, err)
+	}
+}
+
 // TestOrderOfLines: the order of a file's lines decides nothing.
 func TestOrderOfLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

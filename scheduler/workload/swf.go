@@ -116,7 +116,10 @@ func (s *source) swfTimes(j cluster.Job, values [][]byte) (cluster.Job, error) {
 // swfWhole reads a field that counts something.
 func (s *source) swfWhole(values [][]byte, field int) (int64, error) {
 	n, ok := whole(values[field])
-	if !ok || n < -1 || field != swfID && n > mostGPUs || field == swfID && n < 0 {
+	if field == swfID && (!ok || n < 0) {
+		return 0, s.wrong(swfNames[field], string(values[field]), wantID)
+	}
+	if !ok || n < -1 || field != swfID && n > mostGPUs {
 		return 0, s.wrong(swfNames[field], string(values[field]), wantNumber+", or -1 where nobody knows")
 	}
 	return n, nil
