@@ -55,7 +55,32 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 	flags.IntVar(&g.workers, "workers", 0, "simulate `N` at a time; as many as there are processors otherwise")
 	out := &output{}
 	out.flags(flags)
-	return func(ctx context.Context, to verb.Streams, _ []string) error { return out.compare(ctx, to, g) }
+	return func(ctx context.Context, to verb.Streams, _ []string) error {
+		if err := g.check(spoken(flags), out); err != nil {
+			return err
+		}
+		return out.compare(ctx, to, g)
+	}
+}
+
+// check refuses what makes no sense, whatever the jobs are.
+func (g *grid) check(said map[string]bool, out *output) error {
+	made := g.base.Jobs == ""
+	all := grounds{settings: &g.base, orders: g.orders, placements: g.placements, random: made}
+	if err := all.check(said); err != nil {
+		return err
+	}
+	if g.workers < 0 {
+		return &verb.UsageError{Text: "--workers takes 1 or more"}
+	}
+	rules := append(out.rules(),
+		rule{"generate count jobs-per-hour lengths sizes types model-mix tenants", !made, "with --jobs", "the jobs are those of the file; without it, they are made up"},
+		rule{"format beside", made, "without --jobs", "it is about a file of jobs, and these are made up"},
+	)
+	if made {
+		rules = append(rules, g.made.rules("generate")...)
+	}
+	return heed(said, rules...)
 }
 
 // list is a flag of several words.
@@ -125,12 +150,6 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 
 // prepare makes the cells and looks at whether each can run, before any does.
 func (g *grid) prepare(to verb.Streams) error {
-	if err := g.base.check(g.orders); err != nil {
-		return err
-	}
-	if g.workers < 0 {
-		return &verb.UsageError{Text: "--workers takes 1 or more"}
-	}
 	loads := g.loads
 	if loads == nil {
 		loads = []float64{0}
@@ -159,7 +178,7 @@ func (g *grid) prepare(to verb.Streams) error {
 // try makes the cell's policies, for what is wrong with their names.
 func (c *cell) try() error {
 	if c.settings.Profile != native {
-		return c.settings.foreign()
+		return nil
 	}
 	c.settings.defaults()
 	_, err := c.settings.policies(c.input.jobs, c.input.tables)

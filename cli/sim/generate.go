@@ -68,8 +68,13 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	flags.Float64Var(&m.to.EstimateError, "estimate-error", 0, "owners misjudge their jobs by a factor of up to 1+`ERROR`, either way")
 	out := flags.String("out", "", "write into `FILE` and not to standard output")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
-		if (*load > 0) == (m.to.JobsPerHour > 0) {
+		said := spoken(flags)
+		if said["load"] == said["jobs-per-hour"] {
 			return &verb.UsageError{Text: "say how many jobs come: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N"}
+		}
+		rated := rule{"nodes gpus-per-node", said["jobs-per-hour"], "with --jobs-per-hour", "it is the cluster that a load is of; leave it out, or say --load"}
+		if err := heed(said, append(m.rules("kind"), rated)...); err != nil {
+			return err
 		}
 		gpus := 0
 		if *load > 0 {

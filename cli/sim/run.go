@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"flag"
-	"fmt"
 	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
@@ -27,6 +26,11 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 	out := output{}
 	out.flags(flags)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
+		said := spoken(flags)
+		g := grounds{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
+		if err := cmp.Or(g.check(said), heed(said, out.rules()...)); err != nil {
+			return err
+		}
 		return out.run(ctx, to, s)
 	}
 }
@@ -46,9 +50,6 @@ func (s *settings) beside(flags *flag.FlagSet) {
 }
 
 func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
-	if err := s.check([]string{s.Order}); err != nil {
-		return err
-	}
 	in, err := s.load(to.Err)
 	if err != nil {
 		return err
@@ -88,53 +89,12 @@ func (s *settings) simulate(ctx context.Context, in input, progress func(done, t
 	})
 }
 
-// imitate refuses what another simulator does not know, and runs it.
+// imitate runs another simulator.
 func (s *settings) imitate(ctx context.Context, in input, progress func(done, total int)) (*sim.Result, error) {
-	if err := s.foreign(); err != nil {
-		return nil, err
-	}
 	result, err := compat.Run(ctx, s.Profile, in.jobs, compat.Options{
 		Nodes: in.nodes, Order: s.Order, Admission: s.Admission, Round: s.round, Limits: s.limits, Track: s.track, Progress: progress,
 	})
 	return result, usageOf(usageOf(err, compat.ErrUnknown), compat.ErrLimits)
-}
-
-// foreign refuses settings that a profile would pass over.
-func (s *settings) foreign() error {
-	for _, each := range []struct {
-		set  bool
-		flag string
-	}{
-		{s.Backfill != "" && s.Backfill != "none", "backfill"},
-		{s.Victims != "" && s.Victims != "tail", "victims"},
-		{s.Walk != "", "walk"},
-		{s.Placement != "" && s.Placement != "first-free", "placement"},
-		{s.quantum != 0, "quantum"},
-		{s.age != 0, "age"},
-		{s.lease != 0, "lease"},
-		{s.until != 0, "until"},
-		{s.chooseEvery != defaultChoice, "choose-every"},
-		{s.Promote != 0, "promote"},
-		{s.Quotas != nil, "quotas"},
-		{s.Caps != nil, "caps"},
-		{s.History != "", "history"},
-		{s.Weights != nil, "weights"},
-		{s.PreemptivePriority, "preemptive-priority"},
-		{s.Cost != "", "cost"},
-		{s.CostShare != 0, "cost-share"},
-		{s.Models != "", "models"},
-		{s.jobMTBF != 0, "job-mtbf"},
-		{s.nodeMTBF != 0, "node-mtbf"},
-		{s.NodeEvents != "", "node-events"},
-		{s.EstimateError != 0, "estimate-error"},
-		{s.round != 0 && s.Profile == "tiresias", "round"},
-		{s.limits != nil && s.Profile == "blox", "limits"},
-	} {
-		if each.set {
-			return &verb.UsageError{Text: fmt.Sprintf("profile %s knows no --%s", s.Profile, each.flag)}
-		}
-	}
-	return nil
 }
 
 // defaults fills in what was not said, so that summary.json tells it.

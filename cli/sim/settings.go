@@ -173,8 +173,9 @@ func (s *settings) world(flags *flag.FlagSet) {
 	flags.StringVar(&s.NodeEvents, "node-events", "", "CSV `FILE` of what happens to nodes: time_s, node (number or name), event (down, up, drain)")
 }
 
-// check refuses what makes no sense under some orders, whatever the jobs are.
-func (s *settings) check(under []string) error {
+// check refuses what makes no sense, whatever the jobs are.
+func (g *grounds) check(said map[string]bool) error {
+	s := g.settings
 	if s.Profile != native && !slices.Contains(compat.Names(), s.Profile) {
 		return &verb.UsageError{Text: fmt.Sprintf("--profile takes native, %s, and not %q", strings.Join(compat.Names(), " or "), s.Profile)}
 	}
@@ -202,10 +203,10 @@ func (s *settings) check(under []string) error {
 	if s.Profile != native {
 		known = compat.Orders(s.Profile)
 	}
-	if slices.ContainsFunc(under, func(name string) bool { return !slices.Contains(known, name) }) {
+	if slices.ContainsFunc(g.orders, func(name string) bool { return !slices.Contains(known, name) }) {
 		return nil // that is told first, with the names that there are
 	}
-	return s.unused(under)
+	return heed(said, g.rules()...)
 }
 
 // shortest is the least that a time may be of what happens again and again. Less is a slip: a day of it would take for ever.

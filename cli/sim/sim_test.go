@@ -76,6 +76,7 @@ func TestMistakes(t *testing.T) {
 		{"too far for tiresias", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "tiresias"}, false, []string{"4000000000 s"}},
 		{"admission of a profile", "", []string{"--profile", "tiresias", "--admission", "load:1"}, true, []string{`"load:1"`, "all jobs"}},
 		{"admission of the synthesizer", "", []string{"--order", "synthesizer", "--admission", "load:1"}, true, []string{"--admission"}},
+		{"beside what is whole", "", []string{"--beside", good}, false, []string{"jobs.csv", "read as csv", "decide nothing"}},
 		{"format", "", []string{"--format", "frob"}, true, []string{`"frob"`, "philly"}},
 		{"tier of nothing", "", []string{"--tier", "ram"}, true, []string{"--tier", "--cost"}},
 		{"choice of a profile", "", []string{"--profile", "blox", "--choose-every", "5"}, true, []string{"--choose-every"}},
@@ -89,12 +90,12 @@ func TestMistakes(t *testing.T) {
 		{"age of an allocation", "", []string{"--order", "gavel", "--age", "5"}, true, []string{"--age", "gavel"}},
 		{"share of nothing", "", []string{"--order", "las", "--cost-share", "0.1"}, true, []string{"--cost-share", "--cost"}},
 		{"type of no node", "job_id,submit_s,duration_s,num_gpus,gpu_type\n0,0,10,2,V100\n", nil, false, []string{"bad.csv:2", "V100", "--gpu-types"}},
-		{"tier that nothing is kept on", "", []string{"--cost", file(t, dir, "t.csv", "tier,save_s,load_s\nram,1,2\n"), "--tier", "disk"}, true, []string{"t.csv", "ram", `"disk"`}},
+		{"tier that nothing is kept on", "", []string{"--order", "las", "--cost", file(t, dir, "t.csv", "tier,save_s,load_s\nram,1,2\n"), "--tier", "disk"}, true, []string{"t.csv", "ram", `"disk"`}},
 		{"larger than its user's cap", "job_id,submit_s,duration_s,num_gpus,user\n0,0,10,1,o/a\n1,0,10,2,o/a\n", []string{"--caps", "o=1"}, false, []string{"bad.csv:3", "num_gpus", `"2"`, "at most 1", "--caps"}},
 		{"two caps of one", "", []string{"--caps", "a=1,b=2,a=3"}, true, []string{"--caps", "a twice"}},
 		{"round without end", "", []string{"--round", "0.000000001"}, true, []string{"--round", "0.001 s", "0.000000001"}},
 		{"quantum without end", "", []string{"--order", "las", "--quantum", "1us"}, true, []string{"--quantum", "0.001 s"}},
-		{"costs", "", []string{"--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false, []string{"c.csv:2", "save_s", `"-1"`}},
+		{"costs", "", []string{"--order", "las", "--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false, []string{"c.csv:2", "save_s", `"-1"`}},
 	} {
 		path := good
 		if test.jobs != "" {
@@ -113,6 +114,57 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "out")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something was written: %v", err)
+	}
+}
+
+// TestIdleFlags refuses flags that would decide nothing with the others, and says where that is so; beside each stands what makes it decide.
+func TestIdleFlags(t *testing.T) {
+	dir := t.TempDir()
+	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
+	cost := file(t, dir, "cost.csv", "tier,save_s,load_s\nram,1,2\n")
+	events := file(t, dir, "events.csv", "time_s,node,event\n5,0,down\n6,0,up\n")
+	cluster := " --nodes 1 --gpus-per-node 2"
+	run, made := "run --jobs "+jobs+cluster, "compare --generate poisson --load 1 --count 3"+cluster
+	for _, test := range []struct{ idle, flag, where, decides string }{
+		{"generate --count 2 --jobs-per-hour 5 --nodes 3 --gpus-per-node 2", "nodes", "--jobs-per-hour", "generate --count 2 --load 1 --nodes 3 --gpus-per-node 2"},
+		{"generate --count 2 --jobs-per-hour 5 --gpus-per-node 2", "gpus-per-node", "--jobs-per-hour", ""},
+		{"generate --count 2 --jobs-per-hour 5 --tenants a:1", "tenants", "--kind poisson", "generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1"},
+		{"generate --count 2 --jobs-per-hour 5 --kind burst --tenants a:1", "tenants", "--kind burst", ""},
+		{"generate --count 2 --jobs-per-hour 5 --kind tenants --lengths fixed:1h", "lengths", "--kind tenants", "generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1 --lengths fixed:1h"},
+		{"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants vision/try:1 --sizes 2:1", "sizes", "--kind tenants", ""},
+		{"compare --jobs " + jobs + cluster + " --order fifo --count 5", "count", "with --jobs", made},
+		{"compare --jobs " + jobs + cluster + " --order fifo --sizes 1:1", "sizes", "with --jobs", made + " --sizes 1:1"},
+		{"compare --jobs " + jobs + cluster + " --order fifo --jobs-per-hour 3", "jobs-per-hour", "with --jobs", ""},
+		{"compare --jobs " + jobs + cluster + " --order fifo --generate burst", "generate", "with --jobs", ""},
+		{made + " --format csv", "format", "without --jobs", run + " --format csv"},
+		{made + " --tenants a:1", "tenants", "--generate poisson", ""},
+		{made + " --no-pictures", "no-pictures", "without --out", made + " --no-pictures --out " + filepath.Join(dir, "out")},
+		{run + " --no-pictures", "no-pictures", "without --out", ""},
+		{run + " --quantum 5", "quantum", "order fifo", run + " --quantum 5 --order srtf"},
+		{"compare --jobs " + jobs + cluster + " --order fifo,sjf --quantum 5", "quantum", "order fifo and sjf", "compare --jobs " + jobs + cluster + " --order fifo,las --quantum 5"},
+		{run + " --cost " + cost, "cost", "order fifo", run + " --order las --cost " + cost},
+		{run + " --order drf --cost " + cost + " --node-events " + events + " --cost-share 0.1", "cost-share", "order drf", run + " --order drf --node-events " + events + " --cost " + cost},
+		{run + " --age 5", "age", "order fifo", run + " --age 5 --job-mtbf 50"},
+		{run + " --estimate-error 1", "estimate-error", "order fifo", run + " --estimate-error 1 --backfill easy"},
+		{run + " --order las --victims tail-if-worth", "victims", "without --cost", run + " --order las --victims tail-if-worth --cost " + cost},
+		{run + " --retries 3", "retries", "--job-mtbf", run + " --retries 300 --job-mtbf 50"},
+		{run + " --node-repair 3", "node-repair", "--node-mtbf", run + " --node-repair 3 --node-mtbf 1000"},
+		{run + " --seed 3", "seed", "nothing is random", run + " --seed 3 --order pollux"},
+		{run + " --choose-every 3600", "choose-every", "order fifo", run + " --order synthesizer --choose-every 3600"},
+		{run + " --profile blox --seed 3", "seed", "profile blox", made + " --seed 3 --profile blox --order fifo"},
+		{run + " --profile tiresias --retries 3", "retries", "profile tiresias", ""},
+		{run + " --profile blox --placement best-fit", "placement", "profile blox", run + " --profile blox --placement first-free --backfill none"},
+	} {
+		_, err := say(context.Background(), strings.Fields(test.idle)...)
+		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "--"+test.flag+" decides nothing ") || !strings.Contains(err.Error(), test.where) {
+			t.Errorf("%s: %v, want --%s and %s", test.idle, err, test.flag, test.where)
+		}
+		if test.decides == "" {
+			continue
+		}
+		if _, err := say(context.Background(), strings.Fields(test.decides)...); err != nil {
+			t.Errorf("%s: %v", test.decides, err)
+		}
 	}
 }
 

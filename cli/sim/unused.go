@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,56 +10,149 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/victims"
+	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// heeded is a flag that only some orders look at.
-type heeded struct {
-	set  bool
-	flag string
-	by   func(order string) bool
-	who  string // they are
+// rule says where flags decide nothing. All that is refused because nobody would look at it is a rule: what was said and has no effect
+// is a slip, and a result that does not show what was asked for is taken for one that does.
+type rule struct {
+	flags string // their names, with spaces between
+	idle  bool   // with all else that was said
+	where string // that is so
+	why   string // and what would change it
 }
 
-// unused refuses flags that would decide nothing: those that none of the orders looks at. Who compares orders may set what one of them wants.
-func (s *settings) unused(orders []string) error {
-	for _, each := range append(s.ofOrders(), s.ofWalks()...) {
-		if each.set && !slices.ContainsFunc(orders, each.by) {
-			return &verb.UsageError{Text: fmt.Sprintf("--%s decides nothing under order %s: it is for %s", each.flag, strings.Join(orders, " and "), each.who)}
+// spoken are the names of the flags that the command line has.
+func spoken(flags *flag.FlagSet) map[string]bool {
+	said := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
+	return said
+}
+
+// heed refuses the first flag that was said and decides nothing.
+func heed(said map[string]bool, rules ...rule) error {
+	for _, r := range rules {
+		for name := range strings.FieldsSeq(r.flags) {
+			if r.idle && said[name] {
+				return &verb.UsageError{Text: fmt.Sprintf("--%s decides nothing %s: %s", name, r.where, r.why)}
+			}
 		}
 	}
 	return nil
 }
 
-func only(names ...string) func(string) bool {
-	return func(order string) bool { return slices.Contains(names, order) }
+// grounds are what the rules of a simulation are about: one scheduler, or a grid of them. A flag is needed by one of them at least.
+type grounds struct {
+	*settings
+	orders, placements []string
+	random             bool // jobs are made up
+}
+
+// rules are those of flags that say how to simulate. A profile of another simulator comes first: it knows hardly any.
+func (g *grounds) rules() []rule {
+	if g.Profile != native {
+		return append(g.ofProfile(), g.ofOrders()...)
+	}
+	return slices.Concat(g.ofOrders(), g.ofWalks(), g.ofStops(), g.ofChance())
+}
+
+// ofProfile are the flags that are for our own engine. What says no more than that there is none of something is nothing to refuse.
+func (g *grounds) ofProfile() []rule {
+	where, why := "under profile "+g.Profile, "it is for profile "+native
+	placed := slices.ContainsFunc(g.placements, func(name string) bool { return name != "" && name != "first-free" })
+	return []rule{
+		{"backfill", g.Backfill != "none", where, why},
+		{"placement", placed, where, why},
+		{"victims walk quantum age lease until choose-every promote quotas caps history weights preemptive-priority", true, where, why},
+		{"cost cost-share tier models", true, where, why},
+		{"job-mtbf retries node-mtbf node-repair node-events estimate-error", true, where, why},
+		{"round", g.Profile == "tiresias", where, "it decides whenever something happens; --profile blox has rounds"},
+		{"limits", g.Profile == "blox", where, "its queues have limits of their own; --profile tiresias takes some"},
+		{"seed", !g.random, where, "nothing is random there"},
+	}
+}
+
+// under is where a rule holds that asks for another order.
+func (g *grounds) under() string { return "under order " + strings.Join(g.orders, " and ") }
+
+// none reports whether something is true of no order.
+func (g *grounds) none(is func(order string) bool) bool { return !slices.ContainsFunc(g.orders, is) }
+
+// only is a rule of flags that only some orders look at.
+func (g *grounds) only(flags string, orders ...string) rule {
+	has := func(name string) bool { return slices.Contains(orders, name) }
+	return rule{flags, g.none(has), g.under(), "it is for " + strings.Join(orders, " and ")}
 }
 
 // ofOrders are the parameters that orders have.
-func (s *settings) ofOrders() []heeded {
-	return []heeded{
-		{s.limits != nil, "limits", only("dlas", "dlas-gpu"), "dlas and dlas-gpu"},
-		{s.Promote != 0, "promote", only("dlas", "dlas-gpu"), "dlas and dlas-gpu"},
-		{s.History != "", "history", only("gittins", "gittins2d"), "gittins and gittins2d"},
-		{s.lease != 0, "lease", only("themis"), "themis"},
-		{s.Weights != nil, "weights", only("drf"), "drf"},
-		{s.Quotas != nil, "quotas", only("quota"), "quota"},
-		{s.PreemptivePriority, "preemptive-priority", only("priority"), "priority"},
-		{s.chooseEvery != defaultChoice, "choose-every", only(synthesizer), synthesizer},
+func (g *grounds) ofOrders() []rule {
+	return []rule{
+		g.only("limits promote", "dlas", "dlas-gpu"),
+		g.only("history", "gittins", "gittins2d"),
+		g.only("lease", "themis"),
+		g.only("weights", "drf"),
+		g.only("quotas", "quota"),
+		g.only("preemptive-priority", "priority"),
+		g.only("choose-every", synthesizer),
 	}
 }
 
-// ofWalks are the settings of how a queue is gone through and of who makes room. Only our own engine has them.
-func (s *settings) ofWalks() []heeded {
-	if s.Profile != native {
-		return nil
-	}
+// ofWalks are the settings of how a queue is gone through and of who makes room.
+func (g *grounds) ofWalks() []rule {
 	queues := func(name string) bool { return !isElastic(name) }
-	ends := func(name string) bool { return queues(name) && !s.fills(name) }
-	return []heeded{
-		{slices.Contains(victims.Names(), s.Victims), "victims", s.stopsJobs, "orders that stop jobs for others, as las and srtf"},
-		{s.Backfill != "" && s.Backfill != "none", "backfill", ends, "walks that end at the first job that does not fit, as fifo's or --walk strict: others go on with whoever fits"},
-		{s.Walk != "", "walk", queues, "orders with a queue; optimus, pollux and gavel give all GPUs out anew"},
-		{s.age != 0, "age", queues, "orders with a queue; optimus, pollux and gavel give all GPUs out anew"},
+	ends := func(name string) bool { return queues(name) && !g.fills(name) }
+	others := func(name string) bool { return name != "fifo" }
+	known := slices.Contains(victims.Names(), g.Victims)
+	return []rule{
+		{"victims", known && g.none(g.stopsJobs), g.under(), "it is for orders that stop jobs for others, as las and srtf"},
+		{
+			"victims", strings.HasSuffix(g.Victims, "-if-worth") && g.Cost == "", "without --cost",
+			"stops take no time there, and are always worth it; leave out -if-worth, or say what they cost",
+		},
+		{
+			"backfill", g.Backfill != "none" && g.none(ends), g.under(),
+			"it is for walks that end at the first job that does not fit, as fifo's or --walk strict: others go on with whoever fits",
+		},
+		{"walk age", g.none(queues), g.under(), "it is for orders with a queue; optimus, pollux and gavel give all GPUs out anew"},
+		{
+			"age", g.none(others) && !g.fails(), g.under(),
+			"who has waited longest is first there anyway, unless jobs lose their GPUs, as by --job-mtbf, --node-mtbf and --node-events",
+		},
+	}
+}
+
+// ofStops are the settings of when jobs are stopped and what that takes.
+func (g *grounds) ofStops() []rule {
+	stops := func(name string) bool { return isElastic(name) || g.stopsJobs(name) }
+	stopping := "it is for orders that stop jobs, as las and srtf"
+	return []rule{
+		{"quantum cost-share", g.none(stops), g.under(), stopping},
+		{
+			"cost tier", g.none(stops) && !g.fails(), g.under(),
+			stopping + ", and for jobs that lose their GPUs, as by --job-mtbf, --node-mtbf and --node-events",
+		},
+	}
+}
+
+// fails reports whether jobs may lose their GPUs though nobody takes them.
+func (g *grounds) fails() bool { return g.jobMTBF > 0 || g.nodeMTBF > 0 || g.NodeEvents != "" }
+
+// ofChance are the settings of what nobody knows beforehand.
+func (g *grounds) ofChance() []rule {
+	guesses := func(name string) bool {
+		return slices.Contains([]string{"sjf", "srtf", "srsf", "themis", "optimus", synthesizer}, name)
+	}
+	reads := g.Backfill != "" && g.Backfill != "none" || strings.HasSuffix(g.Victims, "-if-worth") || !g.none(guesses)
+	pollux := func(name string) bool { return name == "pollux" }
+	random := g.random || g.EstimateError > 0 || g.jobMTBF > 0 || g.nodeMTBF > 0 || !g.none(pollux)
+	return []rule{
+		{
+			"estimate-error", !reads, g.under(),
+			"nobody looks at estimates; sjf, srtf, srsf, themis, optimus and synthesizer do, and --backfill and --victims tail-if-worth",
+		},
+		{"retries", g.jobMTBF == 0, "without --job-mtbf", "no job fails"},
+		{"node-repair", g.nodeMTBF == 0, "without --node-mtbf", "no node fails; when those of --node-events are back, that file says"},
+		{"seed", !random, "here", "nothing is random; --job-mtbf, --node-mtbf, --estimate-error and order pollux are"},
 	}
 }
 
@@ -75,4 +169,29 @@ func (s *settings) stopsJobs(name string) bool {
 // fills reports whether a walk under an order goes on behind a job that does not fit.
 func (s *settings) fills(name string) bool {
 	return s.Walk == "fill" || s.Walk == "" && (s.stopsJobs(name) || name == "drf")
+}
+
+// rules are those of flags that say which jobs are made up; kind is the flag that says how.
+func (m *made) rules(kind string) []rule {
+	if !slices.Contains(generator.Names(), m.kind) {
+		return nil // that is told first, with the names that there are
+	}
+	where := fmt.Sprintf("with --%s %s", kind, m.kind)
+	tenants := m.to.Tenants
+	if tenants == nil {
+		tenants = generator.Tenants()
+	}
+	shared := slices.ContainsFunc(tenants, func(t generator.Tenant) bool { return !t.Own() })
+	return []rule{
+		{"tenants", m.kind != "tenants", where, fmt.Sprintf("it is for --%s tenants; other jobs are nobody's", kind)},
+		{
+			"lengths sizes", m.kind == "tenants" && !shared, where,
+			"each of these tenants has jobs of his own kind; those that --tenants names otherwise, as a:50,b:30, have the trace's",
+		},
+	}
+}
+
+// rules are those of flags that say where results go.
+func (o *output) rules() []rule {
+	return []rule{{"no-pictures", o.dir == "", "without --out", "nothing is drawn there; leave it out, or say where results go"}}
 }

@@ -56,8 +56,9 @@ What the orders mean in the native profile, where jobs of equal rank go by submi
     synthesizer                               simulates ahead and takes the best of fifo, las and srtf, with admissions
 
 Orders that stop jobs go on with whoever fits behind a job that does not; the others wait for it. Policies see estimates
-and never lengths; the estimate is the length where the trace has none (see --estimate-error). A flag that the order does
-not look at is refused, as --limits under las; --backfill is for walks that end at the first job that does not fit.
+and never lengths; the estimate is the length where the trace has none (see --estimate-error). A flag that would decide
+nothing with the others is refused, as --limits under las, --cost where nobody is ever stopped, or --seed where nothing is
+random; --backfill is for walks that end at the first job that does not fit.
 
 With --out it writes, all or nothing:
 

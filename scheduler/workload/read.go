@@ -65,6 +65,7 @@ type source struct {
 	lines
 	path   string // empty where it did not come from a file
 	beside string
+	asked  bool // for the second file
 	left   omissions
 	fits   func(*cluster.Job) (column, want string)
 }
@@ -105,6 +106,9 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	if len(trace.Jobs) == 0 {
 		return Trace{}, s.none()
 	}
+	if s.beside != "" && !s.asked {
+		return Trace{}, &Error{File: s.file, Want: fmt.Sprintf("nothing beside it: it is read as %s, and %s would decide nothing", f.name, filepath.Base(s.beside))}
+	}
 	if !f.kept {
 		trace.fromZero()
 	}
@@ -142,6 +146,7 @@ func (s *source) format(name string) (format, error) {
 
 // neighbour opens the second file: the one that was asked for, or the first in the folder that fits a pattern. Without one, in is nil.
 func (s *source) neighbour(patterns ...string) (in *lines, close func(), err error) {
+	s.asked = true
 	path := s.beside
 	for _, pattern := range patterns {
 		if path != "" || s.path == "" {

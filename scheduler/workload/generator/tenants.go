@@ -18,6 +18,9 @@ func Tenants() []Tenant {
 	}
 }
 
+// Own reports whether the tenant's jobs are of a kind of their own, whatever lengths and sizes those of the trace have.
+func (t Tenant) Own() bool { return t.Lengths.draw != nil && t.Sizes != nil }
+
 // ParseTenants reads names with weights, as a:50,b:30,c. Those of Tenants keep their kinds of jobs, all others have those of the trace.
 func ParseTenants(text string) ([]Tenant, error) {
 	known := map[string]Tenant{}
