@@ -64,8 +64,8 @@ func (d *Daemon) revive(ctx context.Context, half *image.GPUHalf, source ckpt.So
 	if err := r.spawn(source, eager); err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
-	r.Return, err = gpuhalf.Watch(ctx, r.s.control.Worker)
-	return r, err
+	r.Return = gpuhalf.Watch(ctx, r.s.control.Worker)
+	return r, nil
 }
 
 // spawn gives the session its worker, with the packs of the image.

@@ -215,10 +215,7 @@ func TestReturn(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := &scripted{restored: test.restored}
 			_, session := w.serve(t)
-			r, err := Watch(t.Context(), session.Worker)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := Watch(t.Context(), session.Worker)
 			defer r.Close()
 			check := func(what, want string, err error) {
 				if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
@@ -243,10 +240,7 @@ func TestReturnGivenUp(t *testing.T) {
 		return s.Context().Err()
 	}}
 	_, session := w.serve(t)
-	r, err := Watch(t.Context(), session.Worker)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := Watch(t.Context(), session.Worker)
 	errWhy := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errWhy)

@@ -26,25 +26,23 @@ type Return struct {
 	changed chan struct{}
 }
 
-// Watch begins to follow. It outlives the context of the request that it was begun for.
-func Watch(ctx context.Context, worker rpc.WorkerClient) (*Return, error) {
+// Watch begins to follow, and waits for nothing: a worker is not there at once, and a restore has other things to do meanwhile. It
+// outlives the context of the request that it was begun for.
+func Watch(ctx context.Context, worker rpc.WorkerClient) *Return {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stream, err := worker.Restored(ctx, &rpc.RestoredRequest{})
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("worker: %w", rpc.FromStatus(err))
-	}
 	r := &Return{cancel: cancel, now: &rpc.RestoredEvent{}, changed: make(chan struct{})}
 	go func() {
-		for {
-			event, err := stream.Recv()
-			r.take(event, err)
-			if err != nil {
-				return
+		stream, err := worker.Restored(ctx, &rpc.RestoredRequest{})
+		for err == nil {
+			var event *rpc.RestoredEvent
+			event, err = stream.Recv()
+			if err == nil {
+				r.take(event, nil)
 			}
 		}
+		r.take(nil, err)
 	}()
-	return r, nil
+	return r
 }
 
 func (r *Return) take(event *rpc.RestoredEvent, err error) {
