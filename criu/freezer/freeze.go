@@ -195,6 +195,3 @@ func (g *Group) blame() (text string) {
 	}
 	return text
 }
-
-// Join moves the calling process into a cgroup.
-func Join(directory string) error { return cgroup.Put(directory, os.Getpid()) }

@@ -44,7 +44,7 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 		return nil, fmt.Errorf("start keeper: %w", err)
 	}
 	command := spawn(program, order, far)
-	err = command.Start()
+	err = startIn(order.Cgroup, command)
 	_ = far.Close()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), near.Close())
@@ -73,6 +73,24 @@ func spawn(program []string, order Order, far *os.File) *exec.Cmd {
 		command.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	}
 	return command
+}
+
+// startIn starts a keeper in the cgroup in which its tree shall be, or in this process's. To be born there takes nothing; to move there
+// would take the kernel milliseconds, and everybody who starts threads would wait with it.
+func startIn(directory string, command *exec.Cmd) error {
+	if directory == "" {
+		return command.Start()
+	}
+	group, err := os.Open(directory)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	command.SysProcAttr.UseCgroupFD, command.SysProcAttr.CgroupFD = true, int(group.Fd())
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("in cgroup %s: %w", directory, err)
+	}
+	return nil
 }
 
 // begin hands the order over and waits for the tree. When the context ends the keeper sees the end of the conversation.

@@ -27,8 +27,8 @@ type Order struct {
 	PIDs []int `json:"pids"`
 	// NewPids: the keeper is pid 1 of a new pid namespace.
 	NewPids bool `json:"new_pids,omitempty"`
-	// Cgroup is the directory of the cgroup that the tree shall be in; empty: where the keeper was started.
-	Cgroup string `json:"cgroup,omitempty"`
+	// Cgroup is the directory of the cgroup in which the keeper is started, and with it the tree; empty: this process's.
+	Cgroup string `json:"-"`
 	Images int    `json:"images"`
 	// Inherit are files under the names by which CRIU looks for them.
 	Inherit []Inherited `json:"inherit,omitempty"`

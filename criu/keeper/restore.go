@@ -85,11 +85,6 @@ func (k *keeper) prepare(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become reaper: %w", err)
 	}
-	if k.order.Cgroup != "" {
-		if err := freezer.Join(k.order.Cgroup); err != nil {
-			return fmt.Errorf("join cgroup: %w", err)
-		}
-	}
 	if terminal := k.file(k.order.Terminal); terminal != nil {
 		if err := unix.IoctlSetInt(int(terminal.Fd()), unix.TIOCSCTTY, 0); err != nil {
 			return fmt.Errorf("take the terminal: %w", err)
