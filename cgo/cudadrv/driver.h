@@ -39,6 +39,8 @@ int32_t phos_import(uint64_t *allocation, int descriptor);
 int32_t phos_release(uint64_t allocation);
 int32_t phos_map(uint64_t address, uint64_t bytes, uint64_t allocation);
 int32_t phos_unmap(uint64_t address, uint64_t bytes);
+/* At most PHOS_MOST_DEVICES at a time. */
+enum { PHOS_MOST_DEVICES = 32 };
 int32_t phos_allow(uint64_t address, uint64_t bytes, const int32_t *devices, int32_t count);
 int32_t phos_grant(uint64_t address, uint64_t bytes, int32_t device, int32_t access);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PINNED = 1, ON_DEVICE = 1, READ_WRITE = 3, MOST_DEVICES = 32, DEVICE_MEMORY = 2, UNIFIED_MEMORY = 4 };
+enum { PINNED = 1, ON_DEVICE = 1, READ_WRITE = 3, DEVICE_MEMORY = 2, UNIFIED_MEMORY = 4 };
 enum { DESCRIPTOR = 1 };
 
 struct location {
@@ -111,9 +111,7 @@ int32_t phos_unmap(uint64_t address, uint64_t bytes)
 
 int32_t phos_allow(uint64_t address, uint64_t bytes, const int32_t *devices, int32_t count)
 {
-	struct access list[MOST_DEVICES];
-	if (count > MOST_DEVICES)
-		count = MOST_DEVICES;
+	struct access list[PHOS_MOST_DEVICES];
 	for (int32_t i = 0; i < count; i++)
 		list[i] = (struct access){{ON_DEVICE, devices[i]}, READ_WRITE};
 	return CALL(PHOS_SET_ACCESS, uint64_t, size_t, const void *, size_t)(address, bytes, list, (size_t)count);

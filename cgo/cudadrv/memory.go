@@ -8,6 +8,7 @@ import "C"
 import (
 	"os"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -70,7 +71,13 @@ func (d *Driver) Unmap(address, bytes uint64) error {
 
 // Allow lets devices read and write a mapping.
 func (d *Driver) Allow(address, bytes uint64, devices []int32) error {
-	return result("cuMemSetAccess", C.phos_allow(C.uint64_t(address), C.uint64_t(bytes), (*C.int32_t)(unsafe.SliceData(devices)), C.int32_t(len(devices))))
+	for some := range slices.Chunk(devices, C.PHOS_MOST_DEVICES) {
+		list, count := (*C.int32_t)(unsafe.SliceData(some)), C.int32_t(len(some))
+		if err := result("cuMemSetAccess", C.phos_allow(C.uint64_t(address), C.uint64_t(bytes), list, count)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Grant sets what a device may do with a mapping: what Access says.

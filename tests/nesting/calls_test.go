@@ -2,13 +2,19 @@ package nesting
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/model"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/tests/lab"
 )
 
 // TestNoContext makes each call that needs a context while the driver makes none current: nothing is called then, because it would be in
@@ -64,6 +70,174 @@ func arguments(method reflect.Type, shape cudadrv.Shape) []reflect.Value {
 		}
 	}
 	return all
+}
+
+// TestContextLost has a method make two calls, between which all threads forget what context they have: it asks for its own again.
+func TestContextLost(t *testing.T) {
+	if !ownProcess(t, failingDriver) {
+		return
+	}
+	o := givenOrders(t)
+	driver, context, module := loaded(t, o.library)
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+				_ = driver.End(0) // there is none
+			}
+		}
+	}()
+	(&behind{T: t}).within("the second call is never made by who has no context", func() bool {
+		o.fail("cuCtxSetCurrent", 2, once, abi.OutOfMemory)
+		_, err := driver.ModuleFunctions(context, module)
+		calls := o.counts()
+		if calls["cuCtxSetCurrent"] < 2 {
+			return false // forgotten too early or too late
+		}
+		if !errors.Is(err, abi.OutOfMemory) || calls["cuModuleEnumerateFunctions"] > 0 {
+			t.Errorf("%v, after %v", err, calls)
+		}
+		return true
+	})
+	close(ended)
+	<-done
+}
+
+// TestManyDevices lets more devices have memory than go into one call.
+func TestManyDevices(t *testing.T) {
+	if !ownProcess(t, failingDriver) {
+		return
+	}
+	d := openDenied(t)
+	driver, err := cudadrv.Open(d.driver.library)
+	d.must(err)
+	d.driver.fail("cuMemSetAccess", 2, once, abi.OutOfMemory)
+	err = driver.Allow(d.memory.Address, d.memory.Bytes, make([]int32, 33))
+	d.says("the second part", err, abi.OutOfMemory, "")
+	d.must(driver.Allow(d.memory.Address, d.memory.Bytes, make([]int32, 33)))
+	if calls := d.driver.counts()["cuMemSetAccess"]; calls != 4 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
+// TestNoParameters launches a kernel that has none, with an attribute.
+func TestNoParameters(t *testing.T) {
+	if !ownProcess(t, inner) {
+		return
+	}
+	driver, context, module := loaded(t, library())
+	must := (&behind{T: t}).must
+	function, err := driver.ModuleGetFunction(context, module, "fill")
+	must(err)
+	address, _, err := driver.ModuleGetGlobal(context, module, "room")
+	must(err)
+	shape := cudadrv.Shape{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Attributes: []abi.LaunchAttribute{{ID: abi.LaunchPriority}}}
+	must(driver.Launch(context, function, shape, nil, 0))
+	word, err := driver.HostAlloc(context, 4)
+	must(err)
+	must(driver.CopyOut(context, word, address, 0))
+	must(driver.StreamSynchronize(context, 0))
+	if !slices.Equal(word, []byte{1, 0, 0, 0}) {
+		t.Errorf("the kernel has left %x", word)
+	}
+}
+
+// loaded opens a driver, and loads code with a kernel.
+func loaded(t *testing.T, library string) (*cudadrv.Driver, cudadrv.Context, cudadrv.Module) {
+	t.Helper()
+	driver, err := cudadrv.Open(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	context, err := driver.CtxCreate(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, log, err := driver.ModuleLoad(context, append([]byte(codeOf(0)), 0))
+	if err != nil {
+		t.Fatalf("%v: %s", err, log)
+	}
+	return driver, context, module
+}
+
+// enumerate is a call that drivers before CUDA 12.4 lack.
+const enumerate = "cuModuleEnumerateFunctions"
+
+// TestOldDriver takes a driver that lacks what drivers may: each call says so, and the backend does without.
+func TestOldDriver(t *testing.T) {
+	t.Run("all", func(t *testing.T) {
+		if !ownProcess(t, without(slices.Concat(optionalCalls(t), []string{enumerate, "cuTensorMapEncodeIm2colWide"}))) {
+			return
+		}
+		driver, context, module := loaded(t, library())
+		function, err := driver.ModuleGetFunction(context, module, "fill")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, functions := driver.ModuleFunctions(context, module)
+		_, name := driver.FunctionName(context, function)
+		_, _, param := driver.FuncGetParamInfo(context, function, 0)
+		_, wide := driver.TensorMap(context, &abi.TensorMap{Kind: abi.TensorIm2colWide})
+		for what, err := range map[string]error{
+			"functions": functions, "name": name, "parameter": param, "tensor": wide,
+			"write 32": driver.StreamWriteValue32(context, 0, 0, 0, 0), "write 64": driver.StreamWriteValue64(context, 0, 0, 0, 0),
+			"wait 32": driver.StreamWaitValue32(context, 0, 0, 0, 0), "wait 64": driver.StreamWaitValue64(context, 0, 0, 0, 0),
+		} {
+			if !errors.Is(err, abi.NotSupported) {
+				t.Errorf("%s: it says %v", what, err)
+			}
+		}
+		b := openBehind(t)
+		_, err = b.context.LoadModule(gpu.Image{PTX: []string{codeOf(0)}}, gpu.LoadOptions{})
+		b.must(err)
+		s := b.stream()
+		b.submit(s, b.fill(0, 3))
+		b.must(s.Synchronize())
+	})
+	t.Run(enumerate, func(t *testing.T) {
+		if !ownProcess(t, without([]string{enumerate})) {
+			return
+		}
+		driver, context, module := loaded(t, library())
+		if functions, err := driver.ModuleFunctions(context, module); !errors.Is(err, abi.NotSupported) {
+			t.Errorf("%v, %v", functions, err)
+		}
+	})
+}
+
+// optionalCalls lists the calls that a driver may lack, of those that are generated.
+func optionalCalls(t *testing.T) (calls []string) {
+	t.Helper()
+	text, err := os.ReadFile(lab.Path("cgo", "cudadrv", "zz_calls.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range regexp.MustCompile(`\t\{"(cu\w+)", true\}`).FindAllStringSubmatch(string(text), -1) {
+		calls = append(calls, match[1])
+	}
+	if len(calls) == 0 {
+		t.Fatal("there are none")
+	}
+	return calls
+}
+
+// without starts a phosd for ownProcess, with a driver in front of ours that lacks calls.
+func without(missing []string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		var list strings.Builder
+		for _, name := range driverCalls(t) {
+			if !slices.Contains(missing, name) {
+				list.WriteString("X(" + name + ")")
+			}
+		}
+		t.Setenv(otherLibrary, lab.Compile(t, lab.GCC, "-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC", "-DCALLS="+list.String(),
+			"-DOTHER="+filepath.Join(lab.Bin(), "libphos.so"), lab.Workload("fault", "old_driver.c"), "-ldl"))
+		return oneGPU(t)
+	}
 }
 
 // TestTensorMaps describes tensors of each kind to the driver behind the driver, which has our own form of descriptions. No word of a

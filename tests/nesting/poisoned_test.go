@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 // TestPoisonedAtWork ends contexts in the middle of something, each in a process of its own: who waits is let go, and is told why.
 func TestPoisonedAtWork(t *testing.T) {
 	for name, part := range map[string]func(*denied){
-		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "drain": (*denied).drainFails, "halt": (*denied).halted,
+		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "mark": (*denied).markFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
 		"unmap": lostMemory("cuMemUnmap"), "map": lostMemory("cuMemMap"), "fill": lostMemory("cuMemcpyHtoDAsync_v2"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,6 +125,16 @@ func (d *denied) nobodyIsTold() {
 	d.driver.fail("cuMemHostAlloc", 1, once, abi.OutOfMemory)
 	d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}, Extent: [3]uint64{size, 1, 1}})
 	d.ended("copy", s.Synchronize(), abi.OutOfMemory)
+}
+
+// markFails: the driver says that the GPU has failed when it is asked to say later how far it has come. Who wanted to be told is.
+func (d *denied) markFails() {
+	s, told := d.stream(), make(chan struct{})
+	d.submit(s, d.fill(0, 3))
+	d.driver.fail("cuEventRecord", 1, once, abi.IllegalAddress)
+	d.submit(s, gpu.Tell{Func: func() { close(told) }})
+	<-told
+	d.ended("tell", s.Synchronize(), abi.IllegalAddress)
 }
 
 // lostMemory has a call fail when memory moves that was taken from its addresses already: nobody may go on as if it were there.
@@ -177,8 +187,9 @@ func (d *denied) halted() {
 	upload := func(s gpu.Stream, accessed func(int64)) {
 		d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), accessed}}, Extent: [3]uint64{size, 1, 1}})
 	}
+	marked := d.driver.counts()["cuEventRecord"]
 	upload(third, func(int64) { reads.Add(1) })
-	d.within("the buffers are not filled", func() bool { return reads.Load() == 2 })
+	d.within("the buffers are not given to the driver", func() bool { return reads.Load() == 2 && d.driver.counts()["cuEventRecord"] == marked+2 })
 	fourth, accessed := d.stream(), make(chan struct{})
 	upload(fourth, func(int64) {
 		close(accessed)

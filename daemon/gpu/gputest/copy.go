@@ -78,8 +78,12 @@ func testCopyBoxes(t *testing.T, b *bench) {
 }
 
 func testCopyHostError(t *testing.T, b *bench) {
-	address := b.alloc(100)
-	b.run(linear(device(address), program(make(host, 10), 0), 100), linear(program(make(host, 10), 0), device(address), 100))
+	const width, rows = 1000, 5000 // more than goes into one piece
+	address := b.alloc(width * rows)
+	on, off := device(address), program(make(host, 10), 0)
+	on.RowPitch, off.RowPitch = width, width
+	b.run(linear(on, off, 100), linear(off, on, 100))
+	b.run(gpu.Copy{Dst: on, Src: off, Extent: [3]uint64{width, rows, 1}}, gpu.Copy{Dst: off, Src: on, Extent: [3]uint64{width, rows, 1}})
 	if err := b.context.Fault(); err != nil {
 		t.Errorf("a bad program address poisons the context: %v", err)
 	}

@@ -161,6 +161,7 @@ func testShadowsLeft(t *testing.T, b *bench) {
 	for _, c := range copies {
 		b.must(c.Release())
 	}
+	shadower.Settle()
 	b.must(b.context.Close())
 	b.must(shadows.Close())
 	next, err := b.backend.NewContext(0, gpu.ContextOptions{})
