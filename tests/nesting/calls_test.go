@@ -78,7 +78,7 @@ func TestContextLost(t *testing.T) {
 		return
 	}
 	o := givenOrders(t)
-	driver, context, module := loaded(t, o.library)
+	driver, context, module := loaded(t, o.library, codeOf(0))
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -124,30 +124,47 @@ func TestManyDevices(t *testing.T) {
 	}
 }
 
-// TestNoParameters launches a kernel that has none, with an attribute.
-func TestNoParameters(t *testing.T) {
+// TestAttributes launches kernels with an attribute, one with parameters and one that has none.
+func TestAttributes(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return
 	}
-	driver, context, module := loaded(t, library())
+	const code = head + `.visible .global .u32 word;
+.visible .entry none() { .reg .b32 %r; mov.u32 %r, 1; st.global.u32 [word], %r; ret; }
+.visible .entry some(.param .u32 value) { .reg .b32 %r; ld.param.u32 %r, [value]; st.global.u32 [word], %r; ret; }
+`
+	driver, context, module := loaded(t, library(), code)
 	must := (&behind{T: t}).must
-	function, err := driver.ModuleGetFunction(context, module, "fill")
-	must(err)
-	address, _, err := driver.ModuleGetGlobal(context, module, "room")
+	address, _, err := driver.ModuleGetGlobal(context, module, "word")
 	must(err)
 	shape := cudadrv.Shape{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Attributes: []abi.LaunchAttribute{{ID: abi.LaunchPriority}}}
-	must(driver.Launch(context, function, shape, nil, 0))
 	word, err := driver.HostAlloc(context, 4)
 	must(err)
-	must(driver.CopyOut(context, word, address, 0))
-	must(driver.StreamSynchronize(context, 0))
-	if !slices.Equal(word, []byte{1, 0, 0, 0}) {
-		t.Errorf("the kernel has left %x", word)
+	for name, params := range map[string][]byte{"none": nil, "some": {2, 3, 4, 5}} {
+		function, err := driver.ModuleGetFunction(context, module, name)
+		must(err)
+		must(driver.Launch(context, function, shape, params, 0))
+		must(driver.CopyOut(context, word, address, 0))
+		must(driver.StreamSynchronize(context, 0))
+		if want := append(params, 1, 0, 0, 0)[:4]; !slices.Equal(word, want) {
+			t.Errorf("the kernel with %s has left %x", name, word)
+		}
 	}
 }
 
-// loaded opens a driver, and loads code with a kernel.
-func loaded(t *testing.T, library string) (*cudadrv.Driver, cudadrv.Context, cudadrv.Module) {
+// TestNoLibrary has the loader say why it cannot open a driver.
+func TestNoLibrary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if !ownProcess(t, func(*testing.T) string { return "" }) {
+		return
+	}
+	if _, err := cudadrv.Open(path); !errors.Is(err, cudadrv.ErrLibrary) || !strings.Contains(err.Error(), path+": cannot open shared object file") {
+		t.Errorf("it says %v", err)
+	}
+}
+
+// loaded opens a driver, and loads code.
+func loaded(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Context, cudadrv.Module) {
 	t.Helper()
 	driver, err := cudadrv.Open(library)
 	if err != nil {
@@ -157,7 +174,7 @@ func loaded(t *testing.T, library string) (*cudadrv.Driver, cudadrv.Context, cud
 	if err != nil {
 		t.Fatal(err)
 	}
-	module, log, err := driver.ModuleLoad(context, append([]byte(codeOf(0)), 0))
+	module, log, err := driver.ModuleLoad(context, append([]byte(code), 0))
 	if err != nil {
 		t.Fatalf("%v: %s", err, log)
 	}
@@ -173,7 +190,7 @@ func TestOldDriver(t *testing.T) {
 		if !ownProcess(t, without(slices.Concat(optionalCalls(t), []string{enumerate, "cuTensorMapEncodeIm2colWide"}))) {
 			return
 		}
-		driver, context, module := loaded(t, library())
+		driver, context, module := loaded(t, library(), codeOf(0))
 		function, err := driver.ModuleGetFunction(context, module, "fill")
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +219,7 @@ func TestOldDriver(t *testing.T) {
 		if !ownProcess(t, without([]string{enumerate})) {
 			return
 		}
-		driver, context, module := loaded(t, library())
+		driver, context, module := loaded(t, library(), codeOf(0))
 		if functions, err := driver.ModuleFunctions(context, module); !errors.Is(err, abi.NotSupported) {
 			t.Errorf("%v, %v", functions, err)
 		}

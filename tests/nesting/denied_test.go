@@ -296,7 +296,6 @@ func (d *denied) reading() {
 }
 
 func (d *denied) code() {
-	const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	image := gpu.Image{PTX: []string{head + ".visible .global .u32 kept = 9;\n.visible .entry idle() { ret; }\n"}}
 	load := func(image gpu.Image, options gpu.LoadOptions) gpu.Module {
 		module, err := d.context.LoadModule(image, options)

@@ -19,6 +19,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
+// head begins texts of PTX.
+const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
+
 // misuse is a backend, and a second context on its other GPU.
 type misuse struct {
 	*behind
@@ -209,7 +212,6 @@ func (m *misuse) code() {
 		_, err := m.context.LoadModule(image, gpu.LoadOptions{})
 		return err
 	}
-	const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	m.is("no code", load(gpu.Image{}), abi.InvalidImage)
 	m.is("managed variables", load(gpu.Image{PTX: []string{head + ".visible .global .attribute(.managed) .u32 both;\n"}}), abi.NotSupported)
 	m.is("another GPU's machine code", load(gpu.Image{Cubin: machineCode(90)}), abi.NoBinaryForGPU)
