@@ -24,6 +24,7 @@ usage() {
 		  demo              train a small network on the software GPU, save it, kill it, bring it back, compare
 		  test              install what the tests need, build, run every test
 		  install [PREFIX]  install into PREFIX (/usr/local); "uninstall [PREFIX]" takes that away again
+		  cover [SUITE...]  run the tests of the backend for real GPUs, and show what of it none of them runs (cover --help)
 		  lint              golangci-lint, clang-format, shellcheck
 		  bench [GROUP...]  print the speed table, as ratios measured in one run (bench --help)
 		  gpu [PART...]     what only a machine with an NVIDIA GPU can show: correctness, checkpoints, speed (gpu --help)
@@ -41,6 +42,7 @@ verb=${1:-build}
 case $verb in
 build | demo | lint | bench | generate | clean | install | uninstall | gpu) "verb_$verb" "$@" ;;
 gpu-bundle) verb_gpu_bundle "$@" ;;
+cover) verb_cover "$@" ;;
 test) verb_check "$@" ;;
 help | -h | --help) usage ;;
 *)

@@ -2,35 +2,11 @@
 # Every test, in the order in which a failure is cheapest to learn of. build.sh test has installed and built what they need.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 cd "$ROOT"
-
-# What build.sh has just provided may not be missing silently.
-REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
-[ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
-[ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
-export REQUIRE
-export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
-export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to bring along; set it to a Python with torch==2.11.0 of PyPI"
-
-# Many tests run the same programs: each is compiled once.
-PHOS_COMPILED=$(mktemp -d)
-export PHOS_COMPILED
-trap 'rm -rf "$PHOS_COMPILED"' EXIT
 
 step "go vet" go vet ./...
 step "shim: unit tests with sanitizers" make -C hijack/shim OUT="$CACHE/shim" test
-
-# go_test NAME ARGUMENTS...: shows a line for each test that skips or fails and each package, and keeps everything in a log.
-go_test() {
-	local log=$LOGS/go-test-$1.log
-	say test "$1: ${*:2}"
-	if ! go test -shuffle=on -v "${@:2}" 2>&1 </dev/null | tee "$log" |
-		grep --line-buffered -E '^(ok|FAIL|panic)|^ *--- (SKIP|FAIL)|: needs |agree with the CPU|Ran [0-9]+ tests?:'; then
-		grep -nE -B 40 '^ *--- FAIL|^panic|^FAIL' "$log" | tail -n 200 || true
-		say FAILED "$1; everything is in $log"
-		exit 1
-	fi
-}
 
 unit=$(go list ./... | grep -v '/tests/')
 # shellcheck disable=SC2086 # a list of packages
@@ -54,10 +30,5 @@ if [ "${NESTED:-}" = full ]; then
 		go_test "nested-$suite" -timeout 40m "./tests/$suite"
 	done
 else
-	programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'
-	go_test nested-programs -timeout 5m ./tests/e2e \
-		-run "TestCUDA/$programs/shared|TestTinygrad/operators|TestAbuse|TestFaults|TestDriverAPI/(virtual|linker|expandable)"
-	PHOS_SUBJECT=modules go_test nested-modules -timeout 5m ./tests/checkpoint -run TestRandomMoments
-	PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 5m ./tests/checkpoint \
-		-run 'TestRandomMoments|TestKilledAndRestored|TestJustStarting|TestEndlessCapture|TestPartial'
+	nested_sample
 fi

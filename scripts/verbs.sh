@@ -147,7 +147,8 @@ verb_bench() {
 	exec "$ROOT/scripts/bench.sh" "$@"
 }
 
-verb_check() {
+# need_for_tests builds, and provides what tests need.
+need_for_tests() {
 	need gcc libc6-dev make g++
 	verb_build
 	need_tinygrad
@@ -156,7 +157,20 @@ verb_check() {
 	need_pycuda
 	need_nvml
 	need_criu
+}
+
+verb_check() {
+	need_for_tests
 	exec "$ROOT/scripts/test.sh" "$@"
+}
+
+verb_cover() {
+	case " $* " in
+	*' -h '* | *' --help '*) exec "$ROOT/scripts/cover.sh" --help ;;
+	esac
+	phosd_needs_root
+	need_for_tests
+	CALLED_FROM=$CALLED_FROM exec "$ROOT/scripts/cover.sh" "$@"
 }
 
 verb_clean() {

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# How tests are run where everything that they need has been provided.
+
+# What build.sh has just provided may not be missing silently.
+REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
+[ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
+[ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
+export REQUIRE
+export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
+export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to bring along; set it to a Python with torch==2.11.0 of PyPI"
+
+# Many tests run the same programs: each is compiled once. What else is for as long as the tests run lies there, too; users that are
+# not root find it.
+WHILE_TESTING=$(mktemp -d)
+chmod 755 "$WHILE_TESTING"
+trap 'rm -rf "$WHILE_TESTING"' EXIT
+export PHOS_COMPILED=${PHOS_COMPILED:-$WHILE_TESTING/compiled}
+mkdir -p "$PHOS_COMPILED"
+
+# go_test NAME ARGUMENTS...: shows a line for each test that skips or fails and each package, and keeps everything in a log.
+go_test() {
+	local log=$LOGS/go-test-$1.log
+	say test "$1: ${*:2}"
+	if ! go test -shuffle=on -v "${@:2}" 2>&1 </dev/null | tee "$log" |
+		grep --line-buffered -E '^(ok|FAIL|panic)|^ *--- (SKIP|FAIL)|: needs |agree with the CPU|Ran [0-9]+ tests?:'; then
+		grep -nE -B 40 '^ *--- FAIL|^panic|^FAIL' "$log" | tail -n 200 || true
+		say FAILED "$1; everything is in $log"
+		exit 1
+	fi
+}
+
+# nested_sample: what of the suites runs most of the code of the backend for real GPUs in two minutes, over a second phosd, besides
+# tests/nesting, which is made for it. PHOS_TEST_NESTED is set.
+nested_sample() {
+	local programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'
+	go_test nested-programs -timeout 5m ./tests/e2e \
+		-run "TestCUDA/$programs/shared|TestTinygrad/operators|TestAbuse|TestFaults|TestDriverAPI/(virtual|linker|expandable)"
+	PHOS_SUBJECT=modules go_test nested-modules -timeout 5m ./tests/checkpoint -run TestRandomMoments
+	PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 5m ./tests/checkpoint \
+		-run 'TestRandomMoments|TestKilledAndRestored|TestJustStarting|TestEndlessCapture|TestPartial'
+}
