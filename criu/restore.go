@@ -75,7 +75,7 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	p, err := c.plan(ctx, order, r)
 	defer p.close()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, forget(order.Control))
 	}
 	var dry dryness
 	for _, each := range p.flows {
@@ -103,6 +103,9 @@ func forget(control string) error {
 // Adopt finds a tree that an earlier phosd has restored.
 func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 	client, err := keeper.Adopt(control)
+	if process.Unknown(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, errors.Join(err, forget(control))
 	}

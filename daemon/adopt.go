@@ -24,6 +24,12 @@ func (d *Daemon) adopt() error {
 	var found []*session
 	for _, id := range ids {
 		s, err := d.find(id)
+		if process.Unknown(err) { // the program may be there, for the next phosd to find
+			for _, s := range found {
+				s.abandon()
+			}
+			return fmt.Errorf("adopt session %d: %w", id, err)
+		}
 		if err != nil {
 			d.log.Info("swept stale session", "session", id, "why", err)
 			if err := errors.Join(d.dir.MarkDead(id), d.dir.Remove(id)); err != nil {
@@ -57,21 +63,29 @@ const sweepTime = 30 * time.Second
 
 // sweep takes back the checkpoints and restores that a former phosd was in the middle of: frozen programs go on, trees that
 // were not complete end. It comes before adopt, which then finds what is left.
-func (d *Daemon) sweep() {
+// It fails where it cannot look: what it leaves out nobody would take back before the next start.
+func (d *Daemon) sweep() error {
 	if d.options.CPU == nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()
-	if err := d.options.CPU.Sweep(ctx); err != nil {
+	err := d.options.CPU.Sweep(ctx)
+	if process.Unknown(err) {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	if err != nil {
 		d.log.Error("sweep", "error", err)
 	}
 	keepers, err := d.dir.Keepers()
 	if err != nil {
-		d.log.Error("sweep", "error", err)
+		return fmt.Errorf("sweep: %w", err)
 	}
 	for _, path := range keepers {
 		processes, err := d.trees.Adopt(ctx, path)
+		if process.Unknown(err) {
+			return fmt.Errorf("adopt a restored tree at %s: %w", path, err)
+		}
 		if errors.Is(err, process.ErrGone) {
 			d.log.Info("swept the keeper of a tree that has ended", "path", path)
 			continue
@@ -82,6 +96,7 @@ func (d *Daemon) sweep() {
 		}
 		d.log.Info("adopted a restored tree", "path", path, "processes", processes)
 	}
+	return nil
 }
 
 // find makes a session of a record, if its worker is still the process that the record means.
@@ -106,7 +121,10 @@ func (d *Daemon) find(id uint64) (_ *session, err error) {
 	if err != nil || executable != record.Executable {
 		return nil, fmt.Errorf("worker: pid %d runs %s, not %s (%w)", record.Worker.PID, executable, record.Executable, err)
 	}
-	if s.program, err = process.Open(record.Program); err != nil {
+	if s.program, err = process.Open(record.Program); process.Unknown(err) {
+		return nil, fmt.Errorf("program: %w", err)
+	}
+	if err != nil {
 		// Its worker is about to notice; it must not keep its ledger slot if it does not.
 		return nil, errors.Join(fmt.Errorf("program: %w", err), s.worker.Signal(unix.SIGKILL))
 	}

@@ -285,7 +285,7 @@ func (d *Daemon) rootsOf(want saving) ([]process.Identity, error) {
 	for _, pid := range pids {
 		id, err := process.Of(int(pid))
 		if err != nil {
-			return nil, fmt.Errorf("%w: pid %d", rpc.ErrNoProgram, pid)
+			return nil, unseen(int(pid), err)
 		}
 		if err := want.mayBegin(id); err != nil {
 			return nil, err
@@ -301,7 +301,7 @@ func (w *saving) mayBegin(root process.Identity) error {
 	owner, err := root.UID()
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: pid %d", rpc.ErrNoProgram, root.PID)
+		return unseen(root.PID, err)
 	case !w.actor.May(owner):
 		return notYours(root.PID)
 	case root.PID == 1:
@@ -311,6 +311,14 @@ func (w *saving) mayBegin(root process.Identity) error {
 			rpc.ErrInvalid, root.PID, root.Name())
 	}
 	return nil
+}
+
+// unseen is why a program cannot be looked at: it is not there, unless phosd lacks what it takes to look.
+func unseen(pid int, err error) error {
+	if process.Unknown(err) {
+		return fmt.Errorf("pid %d: %w", pid, err)
+	}
+	return fmt.Errorf("%w: pid %d", rpc.ErrNoProgram, pid)
 }
 
 func notYours(pid int) error {

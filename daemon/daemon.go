@@ -76,6 +76,7 @@ type Daemon struct {
 	retired retired
 	desk    *handover.Desk
 	served  bool // the socket is ours
+	adopted bool // what a former phosd has left is known
 	warm    warmth
 	pool    *standby.Pool
 	exits   *exits.Watch // nil where the kernel tells no earlier than pidfds do
@@ -146,7 +147,9 @@ func (d *Daemon) open() (err error) {
 	if err := d.openState(); err != nil {
 		return err
 	}
-	d.sweep()
+	if err := d.sweep(); err != nil {
+		return err
+	}
 	if d.exits, err = exits.Open(); err != nil {
 		d.log.Debug("ends of programs are told by pidfds alone", "why", err)
 		d.exits = nil
@@ -154,6 +157,7 @@ func (d *Daemon) open() (err error) {
 	if err := d.adopt(); err != nil {
 		return err
 	}
+	d.adopted = true
 	if d.options.Guard != nil {
 		if err := d.options.Guard.Begin(); err != nil {
 			return err
@@ -172,6 +176,10 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		return err
 	}
 	d.served = true
+	entrance, err := door.New(listener, door.Options{Program: d.welcome, Inquiry: d.answer, Files: d.desk.Accept, Log: d.log})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	server := grpc.NewServer(
 		grpc.Creds(rpc.PeerCredentials{}),
 		grpc.ChainUnaryInterceptor(rpc.ServerErrors, d.noteOneGone),
@@ -183,7 +191,6 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	entrance := door.New(listener, door.Options{Program: d.welcome, Inquiry: d.answer, Files: d.desk.Accept, Log: d.log})
 	var running sync.WaitGroup
 	running.Go(entrance.Open)
 	d.watchers.Go(d.watchHoldings)
@@ -249,7 +256,7 @@ func (d *Daemon) Close() error {
 		failures = append(failures, d.state.Close())
 	}
 	if d.dir != nil {
-		if left == 0 {
+		if left == 0 && d.adopted { // programs that it never looked for may be there
 			failures = append(failures, d.dir.Clear())
 		}
 		if d.served {

@@ -161,10 +161,32 @@ func (d *Daemon) followProgram(s *session) {
 	}
 }
 
+// insistTime is between two attempts at something for which descriptors are missing.
+const insistTime = 20 * time.Millisecond
+
+// insist does something until it is not descriptors that it fails for. A phosd that ends leaves it to the next one.
+func (d *Daemon) insist(do func() error) error {
+	for told := false; ; {
+		err := do()
+		if !process.Unknown(err) {
+			return err
+		}
+		if !told {
+			d.log.Error("a session cannot be cleaned up yet", "error", err)
+			told = true
+		}
+		select {
+		case <-time.After(insistTime):
+		case <-d.stopping.Done():
+			return err
+		}
+	}
+}
+
 // cleanUp takes back everything of a session whose worker is dead. The program is told first: it may be waiting.
 func (d *Daemon) cleanUp(s *session) {
 	id := s.record.Session
-	err := d.dir.MarkDead(id)
+	err := d.insist(func() error { return d.dir.MarkDead(id) })
 	if s.reap != nil {
 		if status := s.reap(); status != nil {
 			d.log.Warn("worker died", "session", id, "worker", s.record.Worker.PID, "status", status)
@@ -173,10 +195,15 @@ func (d *Daemon) cleanUp(s *session) {
 	d.ledger.Clear(s.ticket.slot)
 	d.table.giveBack(s.ticket)
 	d.retire(s)
-	d.records.Lock() // a note that comes now must not write the record again
-	err = errors.Join(err, d.dir.Remove(id))
-	d.table.remove(s)
-	d.records.Unlock()
+	err = errors.Join(err, d.insist(func() error {
+		d.records.Lock() // a note that comes now must not write the record again
+		defer d.records.Unlock()
+		err := d.dir.Remove(id)
+		if !process.Unknown(err) {
+			d.table.remove(s)
+		}
+		return err
+	}))
 	if err != nil {
 		d.log.Error("clean up", "session", id, "error", err)
 	}

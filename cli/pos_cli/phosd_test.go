@@ -47,7 +47,11 @@ func (p *phosdForTest) serve(t *testing.T) {
 		grpc.StreamInterceptor(rpc.ServerStreamErrors))
 	rpc.RegisterDaemonServer(server, p)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(handover.NewListener(socket, p.desk, slog.New(slog.DiscardHandler))) }()
+	listener, err := handover.NewListener(socket, p.desk, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
 		if err := errors.Join(<-served, p.desk.Close()); err != nil {

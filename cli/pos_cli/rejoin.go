@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
@@ -57,7 +58,7 @@ func (v *visit) rejoin(ctx context.Context) error {
 		case <-time.After(lookTime):
 		}
 		err := v.dial(ctx)
-		if err == nil || !errors.Is(err, rpc.ErrNoDaemon) {
+		if err == nil || !errors.Is(err, rpc.ErrNoDaemon) && !process.Unknown(err) {
 			return err
 		}
 		switch {

@@ -162,9 +162,9 @@ func (c *Client) Abandon() error { return c.abandon() }
 
 // Adopt finds a keeper by its socket; process.ErrGone when there is none any more.
 func Adopt(socket string) (*Client, error) {
-	conn, err := parcel.Dial(socket, patience)
+	conn, err := dial(socket)
 	if err != nil {
-		return nil, fmt.Errorf("%w: keeper at %s: %w", process.ErrGone, socket, err)
+		return nil, fmt.Errorf("keeper at %s: %w", socket, err)
 	}
 	defer conn.Close()
 	pid, err := conn.Peer()
@@ -178,6 +178,15 @@ func Adopt(socket string) (*Client, error) {
 	said, err := c.ask(context.Background(), request{Describe: true})
 	c.outside = said.Outside
 	return c, err
+}
+
+// dial reaches a keeper; process.ErrGone when there is none. That this process cannot reach anybody is another matter.
+func dial(socket string) (*parcel.Conn, error) {
+	conn, err := parcel.Dial(socket, patience)
+	if err != nil && !process.Unknown(err) {
+		err = fmt.Errorf("%w: %w", process.ErrGone, err)
+	}
+	return conn, err
 }
 
 // Outside are the pids that the processes had for the phosd that dumped them, by those in the image, where they differ.
@@ -205,9 +214,9 @@ func (c *Client) Wait(ctx context.Context) (status int, err error) {
 }
 
 func (c *Client) ask(ctx context.Context, what request) (answer, error) {
-	conn, err := parcel.Dial(c.socket, patience)
+	conn, err := dial(c.socket)
 	if err != nil {
-		return answer{}, fmt.Errorf("%w: keeper: %w", process.ErrGone, err)
+		return answer{}, fmt.Errorf("keeper: %w", err)
 	}
 	defer conn.Close()
 	if !what.Wait {

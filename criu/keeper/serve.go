@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/daemon/parcel"
 	"github.com/phos-gpu/phos/daemon/process"
@@ -30,6 +31,7 @@ func Serve(arguments []string) error {
 	}
 	// The terminal's end is the tree's affair; a keeper has to say how the tree ended.
 	parcel.Deafen()
+	engine.Unbind()
 	conn, err := parcel.Inherited(orderFD)
 	if err != nil {
 		return err

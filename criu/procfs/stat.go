@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -87,13 +86,13 @@ func parseStat(text []byte) (*Stat, error) {
 
 // All lists the pids that are there now.
 func All() ([]int, error) {
-	names, err := filepath.Glob("/proc/[0-9]*")
+	entries, err := os.ReadDir("/proc") // Glob would find nothing when it cannot look
 	if err != nil {
 		return nil, err
 	}
-	pids := make([]int, 0, len(names))
-	for _, name := range names {
-		if pid, err := strconv.Atoi(filepath.Base(name)); err == nil {
+	pids := make([]int, 0, len(entries))
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
 			pids = append(pids, pid)
 		}
 	}

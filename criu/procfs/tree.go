@@ -14,6 +14,9 @@ import (
 // born or ends meanwhile may be missed: ask again until the answers agree.
 func Tree(root process.Identity) ([]*Stat, error) {
 	first, err := ReadStat(root.PID)
+	if err != nil && !Gone(err) {
+		return nil, err
+	}
 	if err != nil || first.StartTicks != root.StartTicks {
 		return nil, fmt.Errorf("pid %d: %w", root.PID, process.ErrGone)
 	}
@@ -114,12 +117,18 @@ func Inside(place process.Identity) (map[int]int, error) {
 			continue
 		}
 		threads, err := Threads(pid)
+		if Gone(err) {
+			continue
+		}
 		if err != nil {
-			continue // it has ended
+			return nil, err
 		}
 		for _, thread := range threads {
-			if status, err := ReadStatus(thread); err == nil {
+			status, err := ReadStatus(thread)
+			if err == nil {
 				found[status.InnermostPID()] = pid
+			} else if !Gone(err) {
+				return nil, err
 			}
 		}
 	}

@@ -22,6 +22,9 @@ func EndSession(leader process.Identity) error {
 	}
 	for _, pid := range pids {
 		stat, err := procfs.ReadStat(pid)
+		if process.Unknown(err) {
+			return err
+		}
 		if err != nil || stat.Session != leader.PID || stat.Zombie() || pid == leader.PID || stat.StartTicks < leader.StartTicks {
 			continue
 		}
@@ -38,6 +41,9 @@ const patience = 10 * time.Second
 // End ends one process, and returns when it has ended or takes too long for that.
 func End(id process.Identity) error {
 	handle, err := process.Open(id)
+	if process.Unknown(err) {
+		return err
+	}
 	if err != nil {
 		return nil // it has ended
 	}

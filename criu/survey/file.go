@@ -131,6 +131,7 @@ func (s *survey) named(path string, stat *unix.Stat_t) bool {
 func (s *survey) otherName(path string, stat *unix.Stat_t) (string, bool) {
 	directory := filepath.Dir(path)
 	entries, err := os.ReadDir(s.outside(directory))
+	s.look(err)
 	if err != nil {
 		return "", false
 	}

@@ -36,9 +36,10 @@ func (s *survey) addPipe(m *member, d *procfs.Descriptor) {
 
 // closed says that nobody anywhere has the other end open. What such a pipe still holds is in the tree's hands alone: it is
 // saved with it.
-func (p *pipe) closed() bool {
+func (s *survey) closed(p *pipe) bool {
 	for i, pid := range p.pids {
 		file, err := procfs.Borrow(pid, p.numbers[i])
+		s.look(err)
 		if err != nil {
 			continue // the process has ended; another one may have it too
 		}
@@ -56,7 +57,7 @@ func (p *pipe) closed() bool {
 func (s *survey) judgePipes() {
 	for _, inode := range slices.Sorted(maps.Keys(s.pipes)) {
 		p := s.pipes[inode]
-		if p.readers && p.writers || p.closed() {
+		if p.readers && p.writers || s.closed(p) {
 			continue
 		}
 		kind := "pipe-write"

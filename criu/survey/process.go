@@ -16,7 +16,9 @@ import (
 func (s *survey) judgeProcesses() {
 	for _, m := range s.members {
 		if m.Zombie() {
-			if threads, err := procfs.Threads(m.PID); err == nil && len(threads) > 1 {
+			threads, err := procfs.Threads(m.PID)
+			s.look(err)
+			if len(threads) > 1 {
 				s.refuse(m.String(), "its first thread has ended, while others go on; CRIU cannot save such a process", "")
 			}
 			continue

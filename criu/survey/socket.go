@@ -35,7 +35,9 @@ func (s *survey) addSocket(m *member, d *procfs.Descriptor) {
 	found := s.sockets[d.Stat.Ino]
 	if found == nil {
 		found = &socket{inode: d.Stat.Ino}
-		found.gone = found.ask(m.PID, d.Number) != nil
+		err := found.ask(m.PID, d.Number)
+		s.look(err)
+		found.gone = err != nil
 		s.sockets[d.Stat.Ino] = found
 	}
 	found.add(m.PID, d.Number)

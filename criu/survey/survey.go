@@ -67,6 +67,8 @@ type survey struct {
 	written  map[string]int64
 	opened   map[string]opened
 	obstacle map[string]bool
+	// unseen is why something could not be looked at; nil: everything was.
+	unseen error
 }
 
 // member is a process of the tree.
@@ -111,8 +113,19 @@ func Look(ctx context.Context, root process.Identity, options Options) (*Finding
 	if err := s.judgeAccess(); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
 	}
+	if s.unseen != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, s.unseen)
+	}
 	slices.Sort(s.External)
 	return &s.Findings, nil
+}
+
+// look keeps an error that says nothing about the tree: what is found without what it hides is worth nothing. Another one may mean that
+// somebody has ended.
+func (s *survey) look(err error) {
+	if process.Unknown(err) {
+		s.unseen = err
+	}
 }
 
 // gather reads everything about everybody. Who has ended meanwhile is left out.
@@ -205,8 +218,11 @@ func (s *survey) describe() error {
 			return err
 		}
 		for _, thread := range threads {
-			if status, err := procfs.ReadStatus(thread); err == nil {
+			status, err := procfs.ReadStatus(thread)
+			if err == nil {
 				s.PIDs = append(s.PIDs, status.InnermostPID())
+			} else if !procfs.Gone(err) {
+				return err
 			}
 		}
 	}

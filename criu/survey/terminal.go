@@ -76,7 +76,7 @@ func (s *survey) judgeTerminals() {
 			continue
 		}
 		end := image.Endpoint{Kind: "terminal", Key: t.key, Descriptors: t.list(), Standard: t.standard(s.members[0].PID)}
-		end.Rows, end.Columns = t.window()
+		end.Rows, end.Columns = s.window(t)
 		id := s.endpoint(end)
 		if s.ofJob(t) && s.JobTerminal == 0 {
 			s.JobTerminal = id
@@ -94,8 +94,9 @@ func (s *survey) ofJob(t *terminal) bool {
 }
 
 // window is the size of a terminal.
-func (t *terminal) window() (rows, columns uint16) {
+func (s *survey) window(t *terminal) (rows, columns uint16) {
 	file, err := procfs.Borrow(t.pids[0], t.numbers[0])
+	s.look(err)
 	if err != nil {
 		return 0, 0
 	}

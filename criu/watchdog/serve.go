@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/daemon/cgroup"
 	"github.com/phos-gpu/phos/daemon/parcel"
@@ -42,6 +43,7 @@ func Serve() error {
 	// It dies last: a signal to phosd's terminal or group is none to it.
 	parcel.Deafen()
 	signal.Ignore(unix.SIGXFSZ) // by CRIU, which inherits it
+	engine.Unbind()
 	conn, err := parcel.Inherited(orderFD)
 	if err != nil {
 		return err

@@ -46,11 +46,15 @@ type Door struct {
 }
 
 // New makes a door of a socket; nobody comes in before Open.
-func New(listener *net.UnixListener, options Options) *Door {
-	return &Door{
-		options: options, listener: listener, intake: intake.New(listener, options.Log), requests: make(chan net.Conn), closed: make(chan struct{}),
-		undecided: make(map[uint32]int), requesters: make(map[uint32]int),
+func New(listener *net.UnixListener, options Options) (*Door, error) {
+	connections, err := intake.New(listener, options.Log)
+	if err != nil {
+		return nil, err
 	}
+	return &Door{
+		options: options, listener: listener, intake: connections, requests: make(chan net.Conn), closed: make(chan struct{}),
+		undecided: make(map[uint32]int), requesters: make(map[uint32]int),
+	}, nil
 }
 
 // Open sorts connections until the listener closes.

@@ -46,7 +46,11 @@ func (w *scripted) serve(t *testing.T) (*Device, Session) {
 	w.desk = handover.NewDesk(handover.Limits{Files: 8, Tokens: 2})
 	server := grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}), grpc.UnaryInterceptor(rpc.ServerErrors), grpc.StreamInterceptor(rpc.ServerStreamErrors))
 	rpc.RegisterWorkerServer(server, w)
-	go func() { _ = server.Serve(handover.NewListener(listener, w.desk, slog.New(slog.DiscardHandler))) }()
+	served, err := handover.NewListener(listener, w.desk, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(served) }()
 	t.Cleanup(server.Stop)
 	conn, err := rpc.DialWorker(path)
 	if err != nil {

@@ -28,7 +28,9 @@ func open(t *testing.T, limits Limits) (socket string, desk *Desk, others *Liste
 		t.Fatal(err)
 	}
 	desk = NewDesk(limits)
-	others = NewListener(listener, desk, slog.New(slog.DiscardHandler))
+	if others, err = NewListener(listener, desk, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := errors.Join(others.Close(), desk.Close()); err != nil {
 			t.Error(err)

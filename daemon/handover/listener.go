@@ -30,10 +30,14 @@ type Listener struct {
 }
 
 // NewListener begins to accept connections.
-func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) *Listener {
-	l := &Listener{socket: socket, intake: intake.New(socket, log), desk: desk, log: log, others: make(chan net.Conn), closed: make(chan struct{})}
+func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) (*Listener, error) {
+	connections, err := intake.New(socket, log)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{socket: socket, intake: connections, desk: desk, log: log, others: make(chan net.Conn), closed: make(chan struct{})}
 	go l.accept()
-	return l
+	return l, nil
 }
 
 func (l *Listener) accept() {

@@ -33,11 +33,14 @@ type Intake struct {
 	over bool
 }
 
-// New takes the connections of a socket.
-func New(socket *net.UnixListener, log *slog.Logger) *Intake {
+// New takes the connections of a socket. It fails where nothing can be kept back: such a server would answer nobody.
+func New(socket *net.UnixListener, log *slog.Logger) (*Intake, error) {
 	in := &Intake{socket: socket, log: log}
-	in.keep() // now: there may be none when Next is called
-	return in
+	if !in.keep() { // now: there may be none when Next is called
+		in.end()
+		return nil, Full()
+	}
+	return in, nil
 }
 
 // Next waits for a connection; its error means that the socket is closed. full is nil unless the connection has got a descriptor

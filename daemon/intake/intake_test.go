@@ -27,7 +27,10 @@ func TestNoneLeft(t *testing.T) {
 		}
 		defer caller.Close()
 	}
-	in := New(socket, slog.New(slog.DiscardHandler))
+	in, err := New(socket, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
 	enough := scarce.Files(t, 0)
 	var inside []*net.UnixConn
 	enter := func() {
@@ -57,4 +60,25 @@ func TestNoneLeft(t *testing.T) {
 	if _, _, err := in.Next(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the socket is closed: %v", err)
 	}
+}
+
+// TestNothingToKeep: who can keep nothing back says so, and keeps nothing then.
+func TestNothingToKeep(t *testing.T) {
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "socket")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	enough := scarce.Files(t, reserve-1)
+	for range 2 {
+		if _, err := New(socket, slog.New(slog.DiscardHandler)); err == nil {
+			t.Error("it says nothing")
+		}
+		if left, err := unix.Dup(0); err != nil {
+			t.Error("it keeps something")
+		} else {
+			_ = unix.Close(left)
+		}
+	}
+	enough()
 }

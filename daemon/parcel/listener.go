@@ -45,7 +45,11 @@ func Listener(file *os.File) (*Listening, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("parcel: not a unix socket"), listener.Close())
 	}
-	return &Listening{socket, intake.New(socket, slog.New(slog.DiscardHandler))}, nil
+	conversations, err := intake.New(socket, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("parcel: %w", err), socket.Close())
+	}
+	return &Listening{socket, conversations}, nil
 }
 
 // Accept waits for the next conversation. It fails when the socket is closed.

@@ -57,7 +57,9 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 	}
 	if h.CPU == nil {
 		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
-	} else if err := h.checkCPU(ctx); err != nil {
+	} else if err := h.checkCPU(ctx); process.Unknown(err) {
+		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "phosd lacks what it takes to ask it"})
+	} else if err != nil {
 		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install criu 4.1 or newer, or name one by criu in phosd.toml"})
 	}
 	if m.Host.Arch != h.Arch {

@@ -14,6 +14,12 @@ import (
 // ErrGone means that the process has ended, or that its pid names another one now.
 var ErrGone = errors.New("process is gone")
 
+// Unknown reports whether an error says nothing of what was to be looked at: this process has no descriptor, or no memory, for looking.
+// It passes, so that nobody is to be taken for gone by it.
+func Unknown(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
 // Identity names one process of this boot.
 type Identity struct {
 	PID int `json:"pid"`

@@ -3,7 +3,6 @@ package process
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,16 +37,20 @@ func (id Identity) Seen(pid int) (Identity, error) {
 	if id.PID == 0 || !id.Elsewhere("pid") {
 		return Of(pid)
 	}
-	names, err := filepath.Glob("/proc/[0-9]*")
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return Identity{}, err
 	}
-	for _, name := range names {
-		other, err := strconv.Atoi(filepath.Base(name))
+	for _, entry := range entries {
+		other, err := strconv.Atoi(entry.Name())
 		if err != nil {
 			continue
 		}
-		if found, err := Of(other); err == nil && id.name(found) == pid {
+		found, err := Of(other)
+		if Unknown(err) {
+			return Identity{}, err
+		}
+		if err == nil && id.name(found) == pid {
 			return found, nil
 		}
 	}

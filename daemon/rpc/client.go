@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/phos-gpu/phos/daemon/process"
 )
 
 // DefaultSocket is where phosd listens unless it is told otherwise.
@@ -52,9 +54,12 @@ func (e *NoDaemonError) Error() string {
 // Unwrap gives both ErrNoDaemon and the cause.
 func (e *NoDaemonError) Unwrap() []error { return []error{ErrNoDaemon, e.Err} }
 
-// Dial connects to the phosd at a socket. It fails at once with a *NoDaemonError when there is none.
+// Dial connects to the phosd at a socket. It fails at once, with a *NoDaemonError when there is none.
 func Dial(socket string) (*Client, error) {
 	probe, err := net.Dial("unix", socket)
+	if process.Unknown(err) { // a phosd may be there
+		return nil, fmt.Errorf("reach phosd: %w", err)
+	}
 	if err != nil {
 		return nil, &NoDaemonError{Socket: socket, Err: err}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -143,10 +144,20 @@ func (d *Dir) Waiting() string { return filepath.Join(d.sessions(), "none") }
 func (d *Dir) Work() string { return filepath.Join(d.path, "work") }
 
 // Keeper is the path of the socket at which the keeper of a restored tree is found.
-func (d *Dir) Keeper(name string) string { return filepath.Join(d.control(), "tree-"+name) }
+func (d *Dir) Keeper(name string) string { return filepath.Join(d.control(), keeperPrefix+name) }
 
 // Keepers are the paths at which there are any.
-func (d *Dir) Keepers() ([]string, error) { return filepath.Glob(filepath.Join(d.control(), "tree-*")) }
+func (d *Dir) Keepers() (found []string, err error) {
+	entries, err := os.ReadDir(d.control()) // which fails, unlike Glob, when it finds nothing because it cannot look
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), keeperPrefix) {
+			found = append(found, filepath.Join(d.control(), entry.Name()))
+		}
+	}
+	return found, err
+}
+
+const keeperPrefix = "tree-"
 
 // Control is the path of a session's control socket.
 func (d *Dir) Control(id uint64) string {

@@ -36,7 +36,11 @@ func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, 
 	case err != nil:
 		return nil, fmt.Errorf("share memory: %w", err)
 	}
-	s := &Server{socket, intake.New(socket, slog.New(slog.DiscardHandler)), grant}
+	connections, err := intake.New(socket, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("share memory: %w", err), socket.Close())
+	}
+	s := &Server{socket, connections, grant}
 	go s.accept()
 	return s, nil
 }

@@ -29,13 +29,13 @@ func (d *Dir) Key() Key { return d.key }
 
 // Imported are the keys of other machines whose seals count here too: the files keys/NAME.key, written as key/seal is.
 func (d *Dir) Imported() ([]Key, error) {
-	names, err := filepath.Glob(filepath.Join(d.imported(), "*"+keySuffix))
+	names, err := d.Names()
 	if err != nil {
 		return nil, err
 	}
 	var keys []Key
 	for _, name := range names {
-		key, err := readKey(name)
+		key, err := readKey(filepath.Join(d.imported(), name+keySuffix))
 		if err != nil {
 			return nil, err
 		}
@@ -46,13 +46,15 @@ func (d *Dir) Imported() ([]Key, error) {
 
 // Names are those of the imported keys.
 func (d *Dir) Names() ([]string, error) {
-	paths, err := filepath.Glob(filepath.Join(d.imported(), "*"+keySuffix))
-	if err != nil {
-		return nil, err
+	entries, err := os.ReadDir(d.imported())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("imported keys: %w", err)
 	}
 	var names []string
-	for _, path := range paths {
-		names = append(names, strings.TrimSuffix(filepath.Base(path), keySuffix))
+	for _, entry := range entries {
+		if name, is := strings.CutSuffix(entry.Name(), keySuffix); is {
+			names = append(names, name)
+		}
 	}
 	return names, nil
 }

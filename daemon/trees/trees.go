@@ -73,12 +73,27 @@ func (all *Trees) Watch(restored ckpt.Restored, control string) *Tree {
 	t := &Tree{restored: restored, control: control, ended: make(chan struct{})}
 	all.add(t)
 	all.watching.Go(func() {
-		t.status, t.failed = restored.Wait(all.options.Life)
+		t.status, t.failed = all.awaitRoot(restored)
 		close(t.ended)
 		time.AfterFunc(remembered, func() { all.remove(t) })
 		all.awaitKeeper(t)
 	})
 	return t
+}
+
+// awaitRoot waits for the end of a root, and asks its keeper again as long as this process has nothing to ask by.
+func (all *Trees) awaitRoot(restored ckpt.Restored) (status int, err error) {
+	life := all.options.Life
+	for {
+		if status, err = restored.Wait(life); !process.Unknown(err) {
+			return status, err
+		}
+		select {
+		case <-time.After(keeperTime):
+		case <-life.Done():
+			return 0, err
+		}
+	}
 }
 
 // Adopt watches the tree of a keeper that a former phosd has left.

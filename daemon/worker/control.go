@@ -40,14 +40,18 @@ func (w *Worker) serveControl() error {
 		return fmt.Errorf("%w: the control socket is no unix socket", rpc.ErrInvalid)
 	}
 	socket.SetUnlinkOnClose(false)
-	w.serveOn(socket)
-	return nil
+	return w.serveOn(socket)
 }
 
-func (w *Worker) serveOn(socket *net.UnixListener) {
+func (w *Worker) serveOn(socket *net.UnixListener) error {
+	listener, err := handover.NewListener(socket, w.desk, w.log)
+	if err != nil {
+		return err
+	}
 	w.server = grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}), grpc.UnaryInterceptor(rpc.ServerErrors))
 	rpc.RegisterWorkerServer(w.server, &control{worker: w})
-	go func() { _ = w.server.Serve(handover.NewListener(socket, w.desk, w.log)) }() // for the life of the process
+	go func() { _ = w.server.Serve(listener) }() // for the life of the process
+	return nil
 }
 
 // Describe tells how the session stands.

@@ -122,7 +122,9 @@ func (s *stand) start(w *Worker, run func() error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	w.serveOn(listener)
+	if err := w.serveOn(listener); err != nil {
+		s.t.Fatal(err)
+	}
 	if s.control, err = rpc.DialWorker(s.socket); err != nil {
 		s.t.Fatal(err)
 	}

@@ -148,6 +148,14 @@ func NativeEnvironment() []string {
 // Launch starts the daemon's process; Start has done so already, but a test may have killed it.
 func (d *Daemon) Launch() {
 	d.t.Helper()
+	if line, err := d.TryLaunch(); err != nil {
+		d.t.Fatalf("phosd is not ready: %q %v\n%s", line, err, d.logText())
+	}
+}
+
+// TryLaunch starts the daemon's process by a prefix of its command, and returns what it says where it does not get ready: it has ended then.
+func (d *Daemon) TryLaunch(prefix ...string) (said string, err error) {
+	d.t.Helper()
 	ready, readyEnd, err := os.Pipe()
 	if err != nil {
 		d.t.Fatal(err)
@@ -158,8 +166,10 @@ func (d *Daemon) Launch() {
 		d.t.Fatal(err)
 	}
 	defer log.Close()
+	before := d.logText()
 	arguments := append([]string{"--socket=" + d.Socket, "--runtime-dir=" + d.Dir, "--ready-fd=3"}, d.arguments...)
-	d.process = exec.Command(filepath.Join(Bin(), "phosd"), arguments...)
+	command := slices.Concat(prefix, []string{filepath.Join(Bin(), "phosd")}, arguments)
+	d.process = exec.Command(command[0], command[1:]...)
 	d.process.Stderr, d.process.Stdout, d.process.ExtraFiles = log, log, []*os.File{readyEnd}
 	d.process.Env = slices.Concat(os.Environ(), d.Extra)
 	if d.Behind != nil { // its driver must find it
@@ -173,9 +183,12 @@ func (d *Daemon) Launch() {
 	if err := ready.SetReadDeadline(time.Now().Add(2 * Patience)); err != nil {
 		d.t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(ready).ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
-		d.t.Fatalf("phosd is not ready: %q %v\n%s", line, err, d.logText())
+	line, err := bufio.NewReader(ready).ReadString('\n')
+	if err == nil && strings.HasPrefix(line, "ready") {
+		return "", nil
 	}
+	d.Kill()
+	return line + strings.TrimPrefix(d.logText(), before), errors.Join(err, errors.New("it is not ready"))
 }
 
 // Kill ends the daemon's process without warning. Its workers go on.

@@ -61,7 +61,11 @@ func borrower(t *testing.T) (*borrowing, Session) {
 	server := grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}))
 	rpc.RegisterWorkerServer(server, b)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	go func() { _ = server.Serve(handover.NewListener(listener, b.desk, log)) }()
+	served, err := handover.NewListener(listener, b.desk, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(served) }()
 	conn, err := rpc.DialWorker(path)
 	if err != nil {
 		t.Fatal(err)
