@@ -47,6 +47,22 @@ func (a *account) allows(j *Job, gpus int) bool {
 	return true
 }
 
+// modest is how many GPUs a job is to have where nobody says otherwise. An elastic job whose owner may never hold as many as it asks for has
+// those that he may: else it would wait for ever.
+func (a *account) modest(f *cluster.Job) int {
+	gpus, share := f.GPUs, f.Share
+	if f.MaxGPUs == 0 || share != wholeGPU {
+		return gpus
+	}
+	for ; a != nil; a = a.parent {
+		gpus = min(gpus, a.most/wholeGPU)
+	}
+	if gpus < max(1, f.MinGPUs) {
+		return f.GPUs
+	}
+	return gpus
+}
+
 // Usage is what the account holds at a time.
 func (a *account) usage(now time.Duration) Usage {
 	if a == nil {

@@ -85,11 +85,12 @@ func (e *Engine) submit(f *cluster.Job) error {
 	if j.facts.Share == 0 {
 		j.facts.Share = wholeGPU
 	}
+	j.account = e.account(f.User)
+	j.gpus = j.account.modest(&j.facts)
 	j.shape = e.shapeOf(j)
 	if !j.shape.fits {
 		return ErrTooLarge
 	}
-	j.account = e.account(f.User)
 	e.jobs[f.ID] = j
 	e.hold(j)
 	return nil

@@ -27,6 +27,7 @@ const (
 // Job is a job as a policy sees it: what its owner said of it, and what has become of it. Only the engine changes one.
 type Job struct {
 	facts cluster.Job
+	gpus  int // that it is to have where nobody says otherwise
 	phase Phase
 
 	// placement is where it runs, and since when: from is when its work goes on, which is later than since by what loading takes.
@@ -68,13 +69,17 @@ func (j *Job) ID() cluster.JobID { return j.facts.ID }
 // Submitted is when it arrived.
 func (j *Job) Submitted() time.Duration { return j.facts.Submit }
 
-// GPUs is how many it asks for.
-func (j *Job) GPUs() int { return j.facts.GPUs }
+// GPUs is how many it is to have where nobody says otherwise: as many as it asks for, or, where it is elastic and its owner may never hold so many,
+// the most that he may.
+func (j *Job) GPUs() int { return j.gpus }
+
+// Asked is how many it asks for: on so many its speed is 1.
+func (j *Job) Asked() int { return j.facts.GPUs }
 
 // Bounds are the fewest and the most GPUs that it can run on; both are GPUs for a job that is not elastic.
 func (j *Job) Bounds() (fewest, most int) {
 	if j.facts.MaxGPUs == 0 {
-		return j.facts.GPUs, j.facts.GPUs
+		return j.gpus, j.gpus
 	}
 	return j.facts.MinGPUs, j.facts.MaxGPUs
 }
@@ -168,6 +173,11 @@ func (j *Job) width(ran time.Duration) time.Duration {
 // Remaining is how much longer it runs on the GPUs that it asks for if its estimate is right; 0 when it is overdue.
 func (j *Job) Remaining(now time.Duration) time.Duration {
 	return max(0, j.facts.Estimate-j.Done(now))
+}
+
+// Lasts is how much longer it runs on GPUs of them if its estimate is right and fewer are slower in proportion.
+func (j *Job) Lasts(now time.Duration) time.Duration {
+	return Span(j.Remaining(now), float64(j.gpus)/float64(j.facts.GPUs))
 }
 
 // Done is the work that is behind it, in time on the GPUs that it asks for.

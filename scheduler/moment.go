@@ -64,7 +64,7 @@ func (m *Moment) Close(node cluster.NodeID) { m.free.close(node, true) }
 
 func (m *Made) job() *Job {
 	j := &Job{
-		facts: m.Job, phase: m.Phase, placement: m.On, since: m.Since, from: m.Since, speed: m.Speed, attained: m.Attained,
+		facts: m.Job, gpus: m.GPUs, phase: m.Phase, placement: m.On, since: m.Since, from: m.Since, speed: m.Speed, attained: m.Attained,
 		service: m.Service, done: m.Done, waitingSince: m.WaitingSince, first: m.First, runs: m.Runs, preemptions: m.Preemptions,
 	}
 	if j.facts.Share == 0 {
@@ -205,7 +205,9 @@ func (e *Engine) adopt(v View, jobs []*Job) {
 			runs: j.runs, preemptions: j.preemptions, failures: j.failures, saved: j.saved, only: j.only,
 		}
 		c.facts.Estimate = j.outlasting(e.now)
-		c.shape, c.account = e.shapeOf(c), e.account(c.facts.User)
+		c.account = e.account(c.facts.User)
+		c.gpus = c.account.modest(&c.facts)
+		c.shape = e.shapeOf(c)
 		e.jobs[c.ID()] = c
 		e.hold(c)
 		if j.phase != Held {

@@ -203,7 +203,7 @@ const common = 1 << 63
 
 func (e *Engine) shapeOf(j *Job) *shape {
 	w := want{
-		gpus: j.facts.GPUs, share: j.facts.Share, fewest: j.facts.GPUs,
+		gpus: j.gpus, share: j.facts.Share, fewest: j.gpus,
 		gpuType: j.facts.GPUType, model: j.facts.Model, memoryBytes: j.facts.GPUMemoryBytes,
 	}
 	if e.policies.Allocate != nil {
@@ -211,7 +211,7 @@ func (e *Engine) shapeOf(j *Job) *shape {
 	}
 	s := e.shapes[w]
 	if s == nil {
-		s = &shape{bit: common, least: j.least(), like: e.likesOf(w, j), probe: &Job{facts: j.facts}}
+		s = &shape{bit: common, least: j.least(), like: e.likesOf(w, j), probe: &Job{facts: j.facts, gpus: j.gpus}}
 		if len(e.shapes) < 63 {
 			s.bit = 1 << len(e.shapes)
 		}
@@ -228,7 +228,7 @@ func (e *Engine) likesOf(w want, j *Job) *likes {
 			return l
 		}
 	}
-	l := &likes{want: w, probe: &Job{facts: j.facts}}
+	l := &likes{want: w, probe: &Job{facts: j.facts, gpus: j.gpus}}
 	e.likes = append(e.likes, l)
 	return l
 }
@@ -251,7 +251,7 @@ func (j *Job) least() int {
 	if j.facts.Share < wholeGPU {
 		return 0
 	}
-	return j.facts.GPUs
+	return j.gpus
 }
 
 // left is how much longer a job without GPUs will take by its estimate.

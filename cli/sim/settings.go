@@ -152,7 +152,7 @@ func (s *settings) times(flags *flag.FlagSet) {
 	flags.Var(secondsFlag{&s.until}, "until", "stop at so many `SECONDS`, with a result that is marked partial")
 	flags.Float64Var(&s.Promote, "promote", 0, "dlas: a job that waited so many `TIMES` as long as it ran goes back to the first queue")
 	flags.Var(&s.Quotas, "quotas", "GPUs that users own, for order quota, as `USER=GPUS,...`")
-	flags.Var(&s.Caps, "caps", "GPUs that users hold at the very most, under whatever order, as `USER=GPUS,...`")
+	flags.Var(&s.Caps, "caps", "GPUs that users hold at the very most, under whatever order, as `USER=GPUS,...`; an elastic job that asks for more runs on as many")
 	flags.StringVar(&s.History, "history", "", "`FILE` of past jobs, in any form of --jobs: gittins and gittins2d expect lengths like theirs")
 	flags.Var(&s.Weights, "weights", "users' weights for order drf, as `USER=WEIGHT,...`")
 	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority stops jobs of lower priority")

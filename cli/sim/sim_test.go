@@ -258,6 +258,32 @@ func TestCapsOfAllocations(t *testing.T) {
 	}
 }
 
+// TestElasticUnderCaps runs an elastic job that asks for more than its owner may ever hold on what he may: half of the GPUs, for twice as long.
+// Whoever would wait for it is told that time.
+func TestElasticUnderCaps(t *testing.T) {
+	dir := t.TempDir()
+	top := "job_id,submit_s,duration_s,num_gpus,user,min_gpus,max_gpus\n"
+	first := file(t, dir, "first.csv", top+"0,0,10,4,o/a,1,8\n1,1,30,2,b,2,2\n2,2,5,4,c,4,4\n3,3,12,2,b,2,2\n")
+	second := file(t, dir, "second.csv", top+"0,0,10,4,c,4,4\n1,1,10,4,o/a,1,8\n2,2,5,4,b,4,4\n3,3,15,2,b,2,2\n")
+	for _, test := range []struct{ flags, want string }{
+		{"--order fifo --caps o=2 --jobs " + first, "0,0,0,20,0\n1,1,1,31,0\n2,2,31,36,0\n3,3,36,48,0\n"},
+		{"--order srtf --caps o/a=1 --jobs " + first, "0,0,0,45,1\n1,1,1,48,1\n2,2,2,7,0\n3,3,7,19,0\n"},
+		{"--order fifo --backfill conservative --caps o=2 --jobs " + second, "0,0,0,10,0\n1,1,10,30,0\n2,2,30,35,0\n3,3,10,25,0\n"},
+	} {
+		out := filepath.Join(dir, "out")
+		line := "run --no-pictures --nodes 1 --gpus-per-node 4 --out " + out + " " + test.flags
+		if _, err := say(context.Background(), strings.Fields(line)...); err != nil {
+			t.Errorf("%s: %v", test.flags, err)
+			continue
+		}
+		got, _ := os.ReadFile(filepath.Join(out, "jobs.csv"))
+		if want := "job_id,submit_s,start_s,finish_s,preemptions\n" + test.want; string(got) != want {
+			t.Errorf("%s:\n%swant\n%s", test.flags, got, want)
+		}
+		os.RemoveAll(out)
+	}
+}
+
 // TestGenerateElsewhere writes through what is no file, and does not put one in its place.
 func TestGenerateElsewhere(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "null")

@@ -138,7 +138,7 @@ func (r *Reservations) Promise(j *scheduler.Job) (more bool) {
 // append promises a job a time behind all others.
 func (r *Reservations) append(j *scheduler.Job) {
 	p := promise{job: j, gpus: whole(j)}
-	p.from, p.to = r.earliest(j, p.gpus, j.Remaining(r.now))
+	p.from, p.to = r.earliest(j, p.gpus, j.Lasts(r.now))
 	r.enter(p, +1)
 	r.promises = append(r.promises, p)
 }

@@ -70,12 +70,12 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 func (o *Optimus) claim(v scheduler.View, j *scheduler.Job, node int) *claim {
 	c := &claim{job: j, gpuType: j.OwnGPUType(), model: o.table.Model(j.Model())}
 	c.fewest, c.most = bounds(j)
-	c.curve = o.curve(c.model, max(1, node), max(c.most, j.GPUs()))
+	c.curve = o.curve(c.model, max(1, node), max(c.most, j.Asked()))
 	remaining := j.Remaining(v.Now())
 	if remaining == 0 {
 		remaining = j.Estimate() / 10
 	}
-	c.left = remaining.Seconds() / c.curve.Seconds(j.GPUs())
+	c.left = remaining.Seconds() / c.curve.Seconds(j.Asked())
 	return c
 }
 

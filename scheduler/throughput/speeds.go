@@ -38,11 +38,11 @@ func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.N
 // asked is the throughput on what a job asks for.
 func (s *Speeds) asked(m *Model, j *scheduler.Job, nodes []cluster.Node) float64 {
 	fewest := fewestNodes(j, nodes)
-	rate := m.Rate(fewest, j.GPUs())
+	rate := m.Rate(fewest, j.Asked())
 	if j.OwnGPUType() == "" {
 		return rate
 	}
-	return rate * m.On(j.OwnGPUType(), fewest, j.GPUs())
+	return rate * m.On(j.OwnGPUType(), fewest, j.Asked())
 }
 
 // slowest is the rate of the slowest type in a placement.
@@ -69,7 +69,7 @@ func fewestNodes(j *scheduler.Job, nodes []cluster.Node) int {
 			largest = max(largest, nodes[i].GPUs)
 		}
 	}
-	return Nodes(j.GPUs(), largest)
+	return Nodes(j.Asked(), largest)
 }
 
 // Nodes is how many nodes of a size so many GPUs are, at least.
