@@ -27,7 +27,7 @@ func (e *Engine) account(name string) *account {
 		return a
 	}
 	a := &account{most: math.MaxInt}
-	if most, capped := e.policies.Caps[name]; capped {
+	if most := e.cap(name); most != Uncapped {
 		a.most = most * wholeGPU
 	}
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
@@ -39,12 +39,22 @@ func (e *Engine) account(name string) *account {
 
 // allows reports whether a job may have so many GPUs in place of those that it has.
 func (a *account) allows(j *Job, gpus int) bool {
+	if !j.lent {
+		gpus -= len(j.placement)
+	}
 	for ; a != nil; a = a.parent {
-		if a.shares+(gpus-len(j.placement))*j.facts.Share > a.most {
+		if a.shares+gpus*j.facts.Share > a.most {
 			return false
 		}
 	}
 	return true
+}
+
+// lend counts so many GPUs of a job as held, or as not held, for as long as somebody tries out what would be allowed.
+func (a *account) lend(j *Job, gpus int) {
+	for ; a != nil; a = a.parent {
+		a.shares += gpus * j.facts.Share
+	}
 }
 
 // modest is how many GPUs a job is to have where nobody says otherwise. An elastic job whose owner may never hold as many as it asks for has

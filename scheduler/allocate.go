@@ -110,6 +110,8 @@ func (e *Engine) findPlaces(changes []*resize) {
 	for _, c := range changes {
 		if c.job.phase == Running {
 			e.free.give(c.job.placement, c.job.facts.Share)
+			c.job.account.lend(c.job, -len(c.job.placement))
+			c.job.lent = true
 		}
 	}
 	for _, c := range changes {
@@ -127,17 +129,20 @@ func (e *Engine) findPlaces(changes []*resize) {
 	for _, c := range changes {
 		if c.on != nil {
 			e.free.give(c.on, c.job.facts.Share)
+			c.job.account.lend(c.job, -len(c.on))
 		}
 	}
 	for _, c := range changes {
 		if c.job.phase == Running {
 			e.free.take(c.job.placement, c.job.facts.Share)
+			c.job.account.lend(c.job, len(c.job.placement))
+			c.job.lent = false
 		}
 	}
 }
 
 // inTheWay reports whether a job cannot have the GPUs that a policy wants for it although that is nobody's fault: somebody has them who may
-// not be stopped yet, or its user would hold more than he may, which policies do not look at.
+// not be stopped yet, or its user would hold more than he may together with such jobs.
 func (e *Engine) inTheWay(c *resize) bool {
 	_, err := e.checked(c.job, c.at, c.gpus)
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrQuota)
@@ -158,5 +163,6 @@ func (e *Engine) findPlace(c *resize) {
 func (e *Engine) reserve(c *resize) {
 	if c.on != nil {
 		e.free.take(c.on, c.job.facts.Share)
+		c.job.account.lend(c.job, len(c.on))
 	}
 }

@@ -97,6 +97,10 @@ func compare(t testing.TB, e *Engine, counts [3]int, users map[string]Usage) {
 		if most, capped := e.policies.Caps[name]; capped && want.GPUs > float64(most)+1e-6 {
 			t.Fatalf("user %q has %v GPUs of at most %d", name, want.GPUs, most)
 		}
+		want.Cap = Uncapped
+		if most, capped := e.policies.Caps[name]; capped {
+			want.Cap = most
+		}
 		got := e.User(name)
 		if math.Abs(got.GPUs-want.GPUs) < 1e-6 {
 			want.GPUs, want.Service = got.GPUs, got.Service

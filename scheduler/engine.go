@@ -260,7 +260,19 @@ func (e *Engine) Capacity() Amount { return e.capacity }
 func (e *Engine) Demand() int { return e.demand }
 
 // User tells what a user has.
-func (e *Engine) User(name string) Usage { return e.accounts[name].usage(e.now) }
+func (e *Engine) User(name string) Usage {
+	u := e.accounts[name].usage(e.now)
+	u.Cap = e.cap(name)
+	return u
+}
+
+// cap is what a user may hold.
+func (e *Engine) cap(name string) int {
+	if most, capped := e.policies.Caps[name]; capped {
+		return most
+	}
+	return Uncapped
+}
 
 // Waiting are the admitted jobs without GPUs, group by group.
 func (e *Engine) Waiting() iter.Seq[*Job] {

@@ -18,6 +18,7 @@ type Moment struct {
 	nodes []cluster.Node
 	free  *Free
 	jobs  []*Job
+	caps  map[string]int
 }
 
 // Made is a job of a Moment: what its owner said, and what has become of it so far.
@@ -57,6 +58,14 @@ func Trial(now time.Duration, nodes []cluster.Node, jobs ...Made) *Moment {
 		m.jobs = append(m.jobs, j)
 	}
 	return m
+}
+
+// Limit lets a user hold so many GPUs at most.
+func (m *Moment) Limit(user string, most int) {
+	if m.caps == nil {
+		m.caps = map[string]int{}
+	}
+	m.caps[user] = most
 }
 
 // Close makes a node unavailable, as one that is down or draining.
@@ -132,7 +141,10 @@ func (m *Moment) Capacity() Amount {
 
 // User counts what a user has, and all below him.
 func (m *Moment) User(name string) Usage {
-	var u Usage
+	u := Usage{Cap: Uncapped}
+	if most, capped := m.caps[name]; capped {
+		u.Cap = most
+	}
 	for _, j := range m.jobs {
 		if user := j.User(); user != name && !strings.HasPrefix(user, name+"/") {
 			continue

@@ -41,7 +41,11 @@ type Usage struct {
 	Amount                   // that he holds
 	Demand           int     // GPUs that his admitted jobs ask for, running ones included
 	Service          float64 // GPU-seconds that all of his jobs have had; too many for a time.Duration on a large cluster
+	Cap              int     // GPUs that he may hold at the very most; Uncapped where nobody says
 }
+
+// Uncapped is the cap of a user who has none.
+const Uncapped = math.MaxInt
 
 // Rank is a job's place in the order of those that want GPUs: the least goes first. Where ranks are equal, the job that was
 // submitted earlier does, then the one of the smaller number.

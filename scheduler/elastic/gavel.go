@@ -25,6 +25,7 @@ type Gavel struct {
 	now      time.Duration // of the last call
 	accounts map[cluster.JobID]*account
 
+	caps      *caps              // at the last call
 	target    map[kind][]float64 // by type
 	targetFor string
 }
@@ -42,10 +43,18 @@ type kind struct {
 	gpus        int
 	gpuType     string
 	memoryBytes int64
+
+	// Of jobs that come under a cap, whose that is, the nearest one, and what they take of each GPU.
+	capped string
+	share  int
 }
 
-func kindOf(j *scheduler.Job) kind {
-	return kind{j.Model(), j.GPUs(), j.OwnGPUType(), j.GPUMemoryBytes()}
+func (g *Gavel) kindOf(j *scheduler.Job) kind {
+	k := kind{model: j.Model(), gpus: j.GPUs(), gpuType: j.OwnGPUType(), memoryBytes: j.GPUMemoryBytes()}
+	if bounds := g.caps.bounds(j); len(bounds) > 0 {
+		k.capped, k.share = g.caps.names[bounds[0]], j.Share()
+	}
+	return k
 }
 
 // NewGavel is a Gavel that knows models by a table.
@@ -60,6 +69,7 @@ const negligible = 1e-6
 func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 	jobs, room := active(v), roomOf(v)
 	types := room.types()
+	g.caps = room.caps
 	g.settle(v, jobs)
 	g.aim(v, jobs, room, types)
 	var pairs []pair
@@ -117,13 +127,14 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 	var kinds []kind
 	example := map[kind]*scheduler.Job{}
 	for _, j := range jobs {
-		k := kindOf(j)
+		k := g.kindOf(j)
 		if counts[k]++; counts[k] == 1 {
 			kinds, example[k] = append(kinds, k), j
 		}
 	}
 	slices.SortFunc(kinds, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.gpus, b.gpus), cmp.Compare(a.gpuType, b.gpuType), cmp.Compare(a.memoryBytes, b.memoryBytes))
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.gpus, b.gpus), cmp.Compare(a.gpuType, b.gpuType), cmp.Compare(a.memoryBytes, b.memoryBytes),
+			cmp.Compare(a.capped, b.capped), cmp.Compare(a.share, b.share))
 	})
 	capacity, question := make([]float64, len(types)), ""
 	for t, gpuType := range types {
@@ -139,7 +150,7 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 		return
 	}
 	g.target, g.targetFor = map[kind][]float64{}, question
-	for i, shares := range maxmin(groups, capacity) {
+	for i, shares := range maxmin(groups, capacity, g.bounds(kinds, example)...) {
 		for t := range shares {
 			if groups[i].rate[t] == 0 || capacity[t] < groups[i].gpus {
 				shares[t] = math.NaN() // it cannot run there
@@ -149,9 +160,23 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 	}
 }
 
+// bounds are what users may hold, as the target takes it.
+func (g *Gavel) bounds(kinds []kind, example map[kind]*scheduler.Job) []bound {
+	bounds := make([]bound, len(g.caps.names))
+	for i := range bounds {
+		bounds[i] = bound{float64(g.caps.most[i]) / cluster.WholeGPU, make([]float64, len(kinds))}
+	}
+	for at, k := range kinds {
+		for _, i := range g.caps.bounds(example[k]) {
+			bounds[i].of[at] = float64(k.gpus*k.share) / cluster.WholeGPU
+		}
+	}
+	return bounds
+}
+
 // share is what a job is to have of a type; able is false where it cannot run there.
 func (g *Gavel) share(j *scheduler.Job, t int) (share float64, able bool) {
-	share = g.target[kindOf(j)][t]
+	share = g.target[g.kindOf(j)][t]
 	if share < negligible {
 		share = 0
 	}
@@ -161,6 +186,9 @@ func (g *Gavel) share(j *scheduler.Job, t int) (share float64, able bool) {
 // rates are a job's throughputs by type, each on as few nodes of the type as there may be.
 func (g *Gavel) rates(v scheduler.View, j *scheduler.Job, types []string) []float64 {
 	m, rates, largest := g.table.Model(j.Model()), make([]float64, len(types)), make([]int, len(types))
+	if !g.caps.most.has(g.caps.bounds(j), j.GPUs()*j.Share()) {
+		return rates // its user may never hold as many
+	}
 	nodes := v.Nodes()
 	for i := range nodes {
 		if t, ok := slices.BinarySearch(types, nodes[i].GPUType); ok && !v.Free().Closed(nodes[i].ID) && suits(j, &nodes[i]) {

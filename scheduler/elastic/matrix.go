@@ -29,10 +29,12 @@ func (r row) equal(other row) bool { return slices.Equal(r, other) }
 //
 //   - no node gives more GPUs than it has;
 //   - on a node there is at most one job of several nodes, so that two do not share its network;
+//   - no user has more than he may;
 //   - a job has no GPUs, or from its fewest to its most, on at most 16 nodes that it can use.
 type matrix struct {
 	nodes []int // GPUs
 	jobs  []*entry
+	caps  purses
 }
 
 // entry is a job.
@@ -40,6 +42,8 @@ type entry struct {
 	fewest, most int
 	base         row // what it has
 	barred       []bool
+	bounds       []int        // the caps that it comes under
+	share        int          // of each GPU
 	penalty      float64      // on what is not its base
 	speedup      [2][]float64 // on one node and on several, by GPUs
 }
@@ -52,6 +56,7 @@ type state struct {
 	rows   []row
 	free   []int // GPUs, by node
 	wide   []int // the job of several nodes that is on a node, or -1
+	left   purses
 	misfit []float64
 	sum    float64 // of misfits
 
@@ -62,7 +67,7 @@ type state struct {
 
 func (m *matrix) empty() *state {
 	s := &state{m: m, rows: make([]row, len(m.jobs)), free: slices.Clone(m.nodes), misfit: make([]float64, len(m.jobs)), try: make(row, len(m.nodes))}
-	s.wide = slices.Repeat([]int{-1}, len(m.nodes))
+	s.wide, s.left = slices.Repeat([]int{-1}, len(m.nodes)), slices.Clone(m.caps)
 	for i := range s.rows {
 		s.rows[i] = make(row, len(m.nodes))
 		s.misfit[i] = m.jobs[i].misfit(s.rows[i])
@@ -74,7 +79,7 @@ func (m *matrix) empty() *state {
 // fits reports whether a job that has nothing may have a row.
 func (s *state) fits(job int, r row) bool {
 	e, gpus, spans := s.m.jobs[job], r.gpus(), r.spans()
-	if gpus < e.fewest || gpus > e.most || spans > polluxNodes {
+	if gpus < e.fewest || gpus > e.most || spans > polluxNodes || !s.left.has(e.bounds, gpus*e.share) {
 		return false
 	}
 	for node, n := range r {
@@ -94,12 +99,16 @@ func (s *state) set(job int, r row) {
 			s.wide[node] = job
 		}
 	}
+	e := s.m.jobs[job]
+	s.left.take(e.bounds, r.gpus()*e.share)
 	copy(s.rows[job], r)
 	s.score(job)
 }
 
 // clear takes everything from a job.
 func (s *state) clear(job int) {
+	e := s.m.jobs[job]
+	s.left.take(e.bounds, -s.rows[job].gpus()*e.share)
 	for node, n := range s.rows[job] {
 		s.free[node] += n
 		s.rows[job][node] = 0
@@ -125,6 +134,9 @@ func (s *state) place(job, gpus int, r row) bool {
 		return true
 	}
 	clear(r)
+	if !s.left.has(e.bounds, gpus*e.share) {
+		return false
+	}
 	best := -1
 	for node, free := range s.free {
 		if free >= gpus && e.usable(node) && (best < 0 || free < s.free[best]) {

@@ -7,15 +7,22 @@ type group struct {
 	rate []float64 // throughput by type of GPU; 0 where a job cannot run
 }
 
+// bound is how many GPUs some groups may have on average all together.
+type bound struct {
+	most float64
+	of   []float64 // by group, how many GPUs each of its jobs counts as; none where the bound is not for it
+}
+
 // frozen is what counts as a price: the prices of the groups that hold a level down add up to 1.
 const frozen = 1e-7
 
 // maxmin is Gavel's allocation (§4.1): for each group and type, the share of its time that each of its jobs is to run there. The least of all jobs' throughputs is as large as
 // may be, each measured against what the job would have with an equal share of every type, and times its GPUs; then, with that kept, the
-// next; and so on. The jobs that have a price in the solution could get more only at the expense of a job that has as little:
+// next; and so on. Bounds hold for what groups have all together. The jobs that have a price in the solution could get more only at the expense of a job that has as little:
 // they stay what they are.
-func maxmin(groups []group, capacity []float64) [][]float64 {
+func maxmin(groups []group, capacity []float64, bounds ...bound) [][]float64 {
 	l := newLevels(groups, capacity)
+	l.bounds = bounds
 	var x []float64
 	for l.open > 0 {
 		solution, price, ok := l.program().solve()
@@ -41,6 +48,7 @@ func maxmin(groups []group, capacity []float64) [][]float64 {
 type levels struct {
 	groups    []group
 	capacity  []float64
+	bounds    []bound
 	worth     [][]float64 // throughput by type against an equal share, times GPUs
 	variable  [][]int     // by group and type; -1 where a job cannot run
 	variables int
@@ -75,7 +83,7 @@ func newLevels(groups []group, capacity []float64) *levels {
 	return l
 }
 
-// program is the next level: a row for each group, then one for each group's time, then one for each type.
+// program is the next level: a row for each group, then one for each group's time, then one for each type and each bound.
 func (l *levels) program() *program {
 	n := l.variables + 1
 	p := &program{gain: make([]float64, n)}
@@ -108,6 +116,17 @@ func (l *levels) program() *program {
 		for g, group := range l.groups {
 			if i := l.variable[g][t]; i >= 0 {
 				row[i] = group.jobs * group.gpus / gpus
+			}
+		}
+		p.rows, p.limit = append(p.rows, row), append(p.limit, 1)
+	}
+	for _, b := range l.bounds {
+		row := make([]float64, n)
+		for g, group := range l.groups {
+			for _, i := range l.variable[g] {
+				if i >= 0 {
+					row[i] = group.jobs * b.of[g] / b.most
+				}
 			}
 		}
 		p.rows, p.limit = append(p.rows, row), append(p.limit, 1)

@@ -99,7 +99,7 @@ func share(claims []*claim, room *room) {
 	slices.SortStableFunc(order, func(a, b *claim) int { return cmp.Compare(a.on(a.fewest), b.on(b.fewest)) })
 	var growing gains
 	for _, c := range order {
-		if room.take(c.gpuType, c.fewest) {
+		if room.take(c.job, c.gpuType, c.fewest) {
 			c.gpus = c.fewest
 			growing.enter(c)
 		}
@@ -107,7 +107,7 @@ func share(claims []*claim, room *room) {
 	heap.Init(&growing)
 	for len(growing) > 0 && room.total > 0 {
 		c := growing[0]
-		if !room.take(c.gpuType, 1) {
+		if !room.take(c.job, c.gpuType, 1) {
 			heap.Pop(&growing)
 			continue
 		}

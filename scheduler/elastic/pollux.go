@@ -72,7 +72,7 @@ func (p *Pollux) remember(jobs []*scheduler.Job) {
 // matrix is what there is to decide.
 func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
 	room := roomOf(v)
-	m := &matrix{nodes: room.nodes}
+	m := &matrix{nodes: room.nodes, caps: room.caps.most}
 	for _, j := range jobs {
 		m.jobs = append(m.jobs, p.entry(v, j, room, len(jobs)))
 	}
@@ -81,7 +81,7 @@ func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
 
 // entry is a job with all that its fitness takes.
 func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *room, jobs int) *entry {
-	e := &entry{base: make(row, len(room.nodes)), barred: barred(v, j), penalty: 1}
+	e := &entry{base: make(row, len(room.nodes)), barred: barred(v, j), bounds: room.caps.bounds(j), share: j.Share(), penalty: 1}
 	fewest, most := bounds(j)
 	most = max(fewest, min(most, polluxGPUs))
 	e.fewest, e.most = fewest, max(fewest, min(most, 2*max(1, p.most[j.ID()])))

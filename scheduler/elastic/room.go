@@ -14,12 +14,15 @@ type room struct {
 	byType  map[string]int // GPUs
 	total   int
 	largest int // the most that a node has
+	caps    *caps
+	left    purses // of these
 }
 
 // roomOf counts it.
 func roomOf(v scheduler.View) *room {
 	nodes := v.Nodes()
-	r := &room{nodes: make([]int, len(nodes)), byType: map[string]int{}}
+	r := &room{nodes: make([]int, len(nodes)), byType: map[string]int{}, caps: capsOf(v, active(v))}
+	r.left = slices.Clone(r.caps.most)
 	for i := range nodes {
 		r.nodes[i] = v.Free().On(nodes[i].ID)
 	}
@@ -58,11 +61,13 @@ func (r *room) types() []string {
 	return types
 }
 
-// take gives out so many GPUs of a type, of whatever type where it is empty; false where there are not so many.
-func (r *room) take(gpuType string, gpus int) bool {
-	if gpus > r.total || (gpuType != "" && gpus > r.byType[gpuType]) {
+// take gives a job so many GPUs of a type, of whatever type where it is empty; false where there are not so many, or its user may not have them.
+func (r *room) take(j *scheduler.Job, gpuType string, gpus int) bool {
+	which, cost := r.caps.bounds(j), gpus*j.Share()
+	if gpus > r.total || (gpuType != "" && gpus > r.byType[gpuType]) || !r.left.has(which, cost) {
 		return false
 	}
+	r.left.take(which, cost)
 	r.total -= gpus
 	if gpuType != "" {
 		r.byType[gpuType] -= gpus

@@ -37,7 +37,7 @@ func round(pairs []pair, room *room) []pair {
 	var out []pair
 	chosen := map[*scheduler.Job]bool{}
 	for _, p := range pairs {
-		if !chosen[p.job] && room.take(p.gpuType, p.job.GPUs()) {
+		if !chosen[p.job] && room.take(p.job, p.gpuType, p.job.GPUs()) {
 			chosen[p.job] = true
 			out = append(out, p)
 		}
