@@ -33,9 +33,9 @@ go_test() {
 # tests/nesting, which is made for it. PHOS_TEST_NESTED is set.
 nested_sample() {
 	local programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'
-	go_test nested-programs -timeout 5m ./tests/e2e \
+	go_test nested-programs -timeout 15m ./tests/e2e \
 		-run "TestCUDA/$programs/shared|TestTinygrad/operators|TestAbuse|TestFaults|TestDriverAPI/(virtual|linker|expandable)"
-	PHOS_SUBJECT=modules go_test nested-modules -timeout 5m ./tests/checkpoint -run TestRandomMoments
-	PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 5m ./tests/checkpoint \
+	PHOS_SUBJECT=modules go_test nested-modules -timeout 15m ./tests/checkpoint -run TestRandomMoments
+	PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 15m ./tests/checkpoint \
 		-run 'TestRandomMoments|TestKilledAndRestored|TestJustStarting|TestEndlessCapture|TestPartial'
 }
