@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -152,5 +154,36 @@ func TestStale(t *testing.T) {
 	}
 	if _, err := parseExceptions("daemon/gpu/cuda/memory.go:5: return nil\n\treason\n"); err == nil {
 		t.Error("an exception needs no function")
+	}
+}
+
+// TestRun goes from files to a file: what is left makes the command fail, and so does a file in which nothing is counted.
+func TestRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.CopyFS(".", sources); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"blocks": profile, "lines": gcov, "none": "", "exceptions": "daemon/gpu/cuda/memory.go Memory.ReadAt: return nothing\n\tends in between\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := run(options{"blocks", "lines", "exceptions", "report"}); err != nil || left != 2 {
+		t.Errorf("%d are left: %v", left, err)
+	}
+	var r report
+	content, err := os.ReadFile("report")
+	if err == nil {
+		err = json.Unmarshal(content, &r)
+	}
+	if err != nil || r.Left != 2 || len(r.NotRun) != 3 || r.NotRun[0].Reason != "ends in between" || r.NotRun[0].Line != 5 {
+		t.Errorf("%v: the report is\n%s", err, content)
+	}
+	for _, o := range []options{{"blocks", "none", "exceptions", ""}, {"none", "lines", "exceptions", ""}, {"blocks", "lines", "gone", ""}} {
+		if left, err := run(o); err == nil {
+			t.Errorf("%+v: %d are left", o, left)
+		}
 	}
 }
