@@ -48,6 +48,13 @@ func (p *plan) addOwn(file *os.File) int {
 
 func (p *plan) close() { parcel.Close(p.own) }
 
+// drop closes a plan that nobody follows.
+func (p *plan) drop() {
+	for _, each := range p.flows {
+		_ = each.to.Close()
+	}
+}
+
 // restored is a tree that has come back.
 type restored struct {
 	client *keeper.Client
@@ -75,6 +82,7 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	p, err := c.plan(ctx, order, r)
 	defer p.close()
 	if err != nil {
+		p.drop()
 		return nil, errors.Join(err, forget(order.Control))
 	}
 	var dry dryness

@@ -172,7 +172,7 @@ func (d *Daemon) insist(do func() error) error {
 			return err
 		}
 		if !told {
-			d.log.Error("a session cannot be cleaned up yet", "error", err)
+			d.log.Error("a program cannot be told yet that its worker is dead", "error", err)
 			told = true
 		}
 		select {
@@ -195,15 +195,10 @@ func (d *Daemon) cleanUp(s *session) {
 	d.ledger.Clear(s.ticket.slot)
 	d.table.giveBack(s.ticket)
 	d.retire(s)
-	err = errors.Join(err, d.insist(func() error {
-		d.records.Lock() // a note that comes now must not write the record again
-		defer d.records.Unlock()
-		err := d.dir.Remove(id)
-		if !process.Unknown(err) {
-			d.table.remove(s)
-		}
-		return err
-	}))
+	d.records.Lock() // a note that comes now must not write the record again
+	err = errors.Join(err, d.dir.Remove(id))
+	d.table.remove(s)
+	d.records.Unlock()
 	if err != nil {
 		d.log.Error("clean up", "session", id, "error", err)
 	}

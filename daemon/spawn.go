@@ -81,6 +81,11 @@ func (d *Daemon) brief(s *session, pid int, tell func() error) (err error) {
 	if s.worker, err = process.OpenPID(pid); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.forgetWorker())
+		}
+	}()
 	s.record.Worker = s.worker.Identity
 	if s.record.Executable, err = s.worker.Executable(); err != nil {
 		return err
@@ -92,6 +97,16 @@ func (d *Daemon) brief(s *session, pid int, tell func() error) (err error) {
 		return err
 	}
 	return tell()
+}
+
+// forgetWorker closes what leads to a worker that does not get the session.
+func (s *session) forgetWorker() error {
+	err := s.worker.Close()
+	if s.control != nil {
+		err = errors.Join(err, s.control.Close())
+	}
+	s.worker, s.control = nil, nil
+	return err
 }
 
 func (d *Daemon) workerConfig(s *session, groups []uint32) worker.Config {

@@ -82,7 +82,7 @@ func (t *Transaction) NewPack() (*os.File, error) {
 	if err != nil {
 		_ = file.Close()
 		_ = t.writer.tmp.remove(packName(id))
-		return nil, err
+		return nil, &os.PathError{Op: "open", Path: file.Name(), Err: err}
 	}
 	t.packs = append(t.packs, pending{id: id, file: os.NewFile(uintptr(kept), file.Name())})
 	return file, nil

@@ -91,8 +91,12 @@ func (d *Dir) mark(id uint64, word int64, value uint32) error {
 }
 
 // Remove deletes everything of a session. A program that still has the files mapped keeps its mapping.
+// That takes no descriptor: a session that could not be made for want of them leaves nothing either.
 func (d *Dir) Remove(id uint64) error {
+	paths := d.Paths(id)
 	return errors.Join(
+		removeIfThere(paths.Session),
+		removeIfThere(paths.Arena),
 		os.RemoveAll(d.sessionDir(id)),
 		removeIfThere(d.Control(id)),
 		removeIfThere(d.recordPath(id)),

@@ -95,11 +95,12 @@ func openAll(control []byte) (files []*os.File) {
 	return files
 }
 
-// Alive reports whether a session serves an exporter's grants.
+// Alive reports whether a session serves an exporter's grants, or may do so: who cannot ask, for want of a descriptor, does not know that
+// it has ended.
 func Alive(exporter ID) bool {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: address(exporter)})
 	if err != nil {
-		return false
+		return !errors.Is(err, unix.ECONNREFUSED)
 	}
 	defer conn.Close()
 	return sameUser(conn) == nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/tests/lab/scarce"
 )
 
 // file is a temporary one with a content.
@@ -65,6 +66,11 @@ func TestFetch(t *testing.T) {
 	if !Alive(token.Exporter) || Alive(NewID()) {
 		t.Error("who is alive is not told right")
 	}
+	enough := scarce.Files(t, 0)
+	if !Alive(token.Exporter) {
+		t.Error("who cannot ask says that it has ended")
+	}
+	enough()
 	server.Close()
 	if _, err := Fetch(Memory, token); !errors.Is(err, ErrGone) {
 		t.Errorf("after the end: %v", err)

@@ -41,11 +41,11 @@ func (r *room) limit(pid int, files uint64) (enough func()) {
 // plenty is more files than anything takes here.
 const plenty = 100
 
-// withFew does something with more and more files that may be opened, until it succeeds: whoever fails says for want of what, and what it
+// withFew does something with more and more files that may be opened, by some at a time, until it succeeds: whoever fails says for want of what, and what it
 // leaves is looked at by failed.
-func (r *room) withFew(pid func() int, do func() (string, error), failed func()) {
+func (r *room) withFew(by int, pid func() int, do func() (string, error), failed func()) {
 	r.t.Helper()
-	for more := 0; more < plenty; more += stride() {
+	for more := 0; more < plenty; more += by {
 		enough := r.few(pid(), more)
 		text, err := do()
 		enough()
@@ -94,7 +94,7 @@ func TestFewFilesSave(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := r.in(t)
 			before := r.snapshot()
-			r.withFew(test.who, func() (string, error) { return r.save(test.stop) }, func() {
+			r.withFew(stride(), test.who, func() (string, error) { return r.save(test.stop) }, func() {
 				r.runsOn()
 				r.alone()
 				r.unchanged(before, false)
@@ -117,7 +117,7 @@ func TestFewFilesBring(t *testing.T) {
 	r := newRoom(t)
 	r.job.Dump()
 	before := r.snapshot()
-	r.withFew(r.phosd, func() (string, error) { return r.bring() }, func() {
+	r.withFew(stride(), r.phosd, func() (string, error) { return r.bring() }, func() {
 		r.tidy(0, 0)
 		r.free()
 		r.unchanged(before, false)
@@ -139,7 +139,7 @@ func TestFewFilesBeside(t *testing.T) {
 	if err := os.WriteFile(enough, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r.withFew(r.phosd, func() (string, error) {
+	r.withFew(stride(), r.phosd, func() (string, error) {
 		text, err := r.job.TryCli("--restore", "--dir", r.job.Image)
 		if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 7 {
 			err = nil // it is the program's
@@ -169,7 +169,7 @@ func TestFewFilesStart(t *testing.T) {
 		}
 		return p.Output.String(), err
 	}
-	r.withFew(r.phosd, func() (string, error) { return begin() }, func() {
+	r.withFew(1, r.phosd, func() (string, error) { return begin() }, func() {
 		r.runsOn()
 		r.alone()
 	})
@@ -204,7 +204,7 @@ func TestFewFilesDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually(func() string { return describe(worker) })
-	r.says(0, "cannot be cleaned up yet.*too many open files")
+	r.says(0, "cannot be told yet that its worker is dead.*too many open files")
 	enough()
 	if status := r.job.Finish(); status == 7 {
 		t.Error("the program ends as if nothing had happened")
