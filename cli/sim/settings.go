@@ -137,7 +137,7 @@ func (s *settings) inputs(flags *flag.FlagSet) {
 func (s *settings) times(flags *flag.FlagSet) {
 	flags.Var(secondsFlag{&s.round}, "round", "decide every so many `SECONDS`; without, whenever something happens (blox: 300)")
 	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started works for so many `SECONDS` before it may be stopped; without, none but a minute under las, las2d and others that count what running jobs get, the lease under themis, and a round under optimus, pollux and gavel")
-	flags.Var(secondsFlag{&s.age}, "age", "after waiting so many `SECONDS` a job goes before all others, whatever the order")
+	flags.Var(secondsFlag{&s.age}, "age", "after waiting so many `SECONDS` a job goes before all others, whatever the order, until it has worked for as long again, and for a minute at least")
 	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
 	s.chooseEvery = defaultChoice
 	flags.Var(secondsFlag{&s.chooseEvery}, "choose-every", "order synthesizer simulates ahead every so many `SECONDS`")

@@ -243,6 +243,27 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestShortAge bounds how often jobs stop each other that all have waited too long: once a minute at most, and not while they load.
+func TestShortAge(t *testing.T) {
+	dir := t.TempDir()
+	jobs := file(t, dir, "jobs.csv", header+"0,0,600,1\n1,0,660,1\n")
+	cost := file(t, dir, "cost.csv", "save_s,load_s\n1,200\n")
+	for flags, most := range map[string]int{"": 21, " --cost " + cost: 21, " --quantum 120": 11} {
+		line := "run --json --until 100000 --order srtf --age 0.001 --nodes 1 --gpus-per-node 1 --jobs " + jobs + flags
+		out, err := say(context.Background(), strings.Fields(line)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var summary struct {
+			N, Preemptions int
+			Partial        bool
+		}
+		if err := json.Unmarshal([]byte(out), &summary); err != nil || summary.N != 2 || summary.Partial || summary.Preemptions > most {
+			t.Errorf("%q: %+v, %v; want at most %d preemptions", flags, summary, err, most)
+		}
+	}
+}
+
 // TestCapsOfAllocations holds users to their caps under orders that do not know of any.
 func TestCapsOfAllocations(t *testing.T) {
 	text := "job_id,submit_s,duration_s,num_gpus,user\n"

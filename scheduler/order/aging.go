@@ -12,7 +12,8 @@ import (
 var ErrGroups = errors.New("aging does not go with an order that ranks users: their shares are what keeps a job from starving")
 
 // Aging bounds how long anybody waits under another order. A job that has waited for the bound goes before all that have not, those that wait
-// longest first, and keeps its place in that run for as long as the bound again. So jobs take turns at worst.
+// longest first, and keeps its place in that run until it has worked for as long as the bound again, and for Turn at least. So jobs take turns at
+// worst: under a bound of a moment two would otherwise stop each other at every moment, and where loading takes longer than the bound, none would work.
 // It is the classic remedy for starvation: A. Silberschatz et al., "Operating System Concepts", chapter on CPU scheduling.
 // Where the order is not preemptive, the engine's walk must be strict, or small jobs pass by a large one for ever.
 func Aging(of scheduler.Orderer, bound time.Duration) (scheduler.Preemptive, error) {
@@ -21,6 +22,9 @@ func Aging(of scheduler.Orderer, bound time.Duration) (scheduler.Preemptive, err
 	}
 	return aging{of, bound}, nil
 }
+
+// Turn is how long a job that has waited too long keeps its place at least.
+const Turn = time.Minute
 
 type aging struct {
 	of    scheduler.Orderer
@@ -31,7 +35,7 @@ type aging struct {
 func (a aging) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	now, waited := v.Now(), j.Waited(v.Now())
 	if j.Phase() == scheduler.Running {
-		if until := j.Since() + a.bound; waited >= a.bound && now < until {
+		if until := j.Works() + max(a.bound, Turn); waited >= a.bound && now < until {
 			return scheduler.Rank{Tier: math.MinInt, Value: (j.Since() - waited).Seconds(), Until: until}
 		}
 		return a.of.Rank(v, j)
