@@ -198,7 +198,7 @@ type release struct {
 	gpus int
 }
 
-const blockLength = 256
+const blockLength = 64
 
 func (r *release) compare(other *release) int {
 	return cmp.Or(cmp.Compare(r.at, other.at), cmp.Compare(r.from, other.from))

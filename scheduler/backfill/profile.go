@@ -110,7 +110,7 @@ func (p *profile) earliest(at time.Duration, gpus int, long time.Duration) time.
 
 // longest is how long so many GPUs can be taken from now on.
 func (p *profile) longest(now time.Duration, gpus int) time.Duration {
-	if _, promised := p.promised.level(now); p.when(gpus+promised) > now {
+	if p.when(gpus+p.promised.level(p.promised.root, now)) > now {
 		return 0
 	}
 	if end := p.end(now, gpus); end != scheduler.Forever {
@@ -121,9 +121,9 @@ func (p *profile) longest(now time.Duration, gpus int) time.Duration {
 
 // begin is the first time, not before another one, at which so many GPUs are free; Forever if there is none.
 func (p *profile) begin(at time.Duration, gpus int) time.Duration {
-	_, promised := p.promised.level(at)
+	promised, _, until := p.promised.around(at)
 	// What is expected to be free only grows while a level holds.
-	if enough := p.when(gpus + promised); enough < p.promised.after(at) {
+	if enough := p.when(gpus + promised); enough < until {
 		return max(at, enough)
 	}
 	return p.beginBelow(p.promised.root, scope{after: at, until: scheduler.Forever, gpus: gpus})

@@ -31,7 +31,7 @@ func TestProfile(t *testing.T) {
 			p.add(time.Duration(from), time.Duration(from+1+r.IntN(end-from)), 1+r.IntN(4))
 		}
 		enough := func(at, gpus int) bool {
-			_, promised := p.promised.level(time.Duration(at))
+			promised, _, _ := p.promised.around(time.Duration(at))
 			return moment.Free().Expected(like, time.Duration(at))-promised >= gpus
 		}
 		gap := func(from, gpus int) (long int) {

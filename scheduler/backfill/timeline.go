@@ -34,73 +34,86 @@ func (l *timeline) clear() {
 	l.nodes, l.spare, l.root = l.nodes[:1], l.spare[:0], 0
 }
 
-// add adds so many GPUs from one time to a later one.
+// add adds so many GPUs from one time to a later one. It takes the steps apart once and puts them together once: promises are made and taken back
+// by the million.
 func (l *timeline) add(from, to time.Duration, gpus int) {
-	l.cut(from)
-	l.cut(to)
 	before, rest := l.split(l.root, from)
 	middle, behind := l.split(rest, to)
+	level := l.last(before, 0)
+	end := l.last(middle, level)
+	middle, began := l.begin(middle, from, level)
 	l.raise(middle, gpus)
+	behind, ended := l.begin(behind, to, end)
+	if ended && l.level(behind, to) == l.last(middle, 0) {
+		behind = l.behead(behind, to)
+	}
+	if began && l.level(middle, from) == level {
+		middle = l.behead(middle, from)
+	}
 	l.root = l.merge(before, l.merge(middle, behind))
-	l.join(to)
-	l.join(from)
 }
 
-// cut makes a step at a time, if there is none.
-func (l *timeline) cut(at time.Duration) {
-	from, gpus := l.level(at)
-	if from == at {
-		return
+// last is the number behind the last of some steps, or another one where there are none.
+func (l *timeline) last(n int32, none int) int {
+	if n == 0 {
+		return none
 	}
-	n := l.make(step{at: at, gpus: gpus, heap: l.dice.Uint64()})
-	before, behind := l.split(l.root, at)
-	l.root = l.merge(l.merge(before, n), behind)
-}
-
-// join takes the step at a time out if it changes nothing.
-func (l *timeline) join(at time.Duration) {
-	_, before := l.level(at - 1)
-	if _, gpus := l.level(at); gpus != before {
-		return
+	add := 0
+	for l.nodes[n].right != 0 {
+		add += l.nodes[n].add
+		n = l.nodes[n].right
 	}
-	left, rest := l.split(l.root, at)
-	step, right := l.split(rest, at+1)
-	l.drop(step)
-	l.root = l.merge(left, right)
+	return l.nodes[n].gpus + add
 }
 
-// level is the number at a time, and from when on it has been so: before the first step, since -1.
-func (l *timeline) level(at time.Duration) (from time.Duration, gpus int) {
-	from = -1
-	for n, add := l.root, 0; n != 0; {
+// begin lets steps begin at a time that is not behind the first of them; had says that they did already.
+func (l *timeline) begin(n int32, at time.Duration, gpus int) (begins int32, had bool) {
+	if n != 0 && l.nodes[n].first == at {
+		return n, true
+	}
+	return l.merge(l.make(step{at: at, gpus: gpus, heap: l.dice.Uint64()}), n), false
+}
+
+// behead takes the first step out, which is at a time.
+func (l *timeline) behead(n int32, at time.Duration) int32 {
+	first, rest := l.split(n, at+1)
+	l.drop(first)
+	return rest
+}
+
+// level is the number at a time by some steps.
+func (l *timeline) level(n int32, at time.Duration) (gpus int) {
+	for add := 0; n != 0; {
 		s := &l.nodes[n]
 		if s.at <= at {
-			from, gpus = s.at, s.gpus+add
+			gpus = s.gpus + add
 			n, add = s.right, add+s.add
 		} else {
 			n, add = s.left, add+s.add
 		}
 	}
-	return from, gpus
+	return gpus
 }
 
-// after is the first step later than a time; Forever where there is none.
-func (l *timeline) after(at time.Duration) time.Duration {
-	next := scheduler.Forever
-	for n := l.root; n != 0; {
+// around is the number at a time, since when it has been so (-1 before the first step), and until when it stays so: Forever where it does.
+func (l *timeline) around(at time.Duration) (gpus int, since, until time.Duration) {
+	since, until = -1, scheduler.Forever
+	for n, add := l.root, 0; n != 0; {
 		s := &l.nodes[n]
-		if s.at > at {
-			n, next = s.left, s.at
+		if s.at <= at {
+			since, gpus = s.at, s.gpus+add
+			n, add = s.right, add+s.add
 		} else {
-			n = s.right
+			until = s.at
+			n, add = s.left, add+s.add
 		}
 	}
-	return next
+	return gpus, since, until
 }
 
 // expire forgets steps that were over before a time.
 func (l *timeline) expire(now time.Duration) {
-	from, _ := l.level(now)
+	_, from, _ := l.around(now)
 	if from <= l.nodes[l.root].first {
 		return
 	}

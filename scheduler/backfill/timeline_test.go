@@ -43,8 +43,8 @@ func TestTimeline(t *testing.T) {
 				enter(s, +1)
 			}
 			for at := past; at < 200; at++ {
-				since, gpus := line.level(time.Duration(at))
-				if gpus != table[at] {
+				gpus, since, after := line.around(time.Duration(at))
+				if gpus != table[at] || line.level(line.root, time.Duration(at)) != gpus {
 					t.Fatalf("seed %d: %d at %d, not %d", seed, gpus, at, table[at])
 				}
 				if int(since) > past && table[since] == table[since-1] {
@@ -54,7 +54,7 @@ func TestTimeline(t *testing.T) {
 				for next < 200 && table[next] == table[at] {
 					next++
 				}
-				if after := line.after(time.Duration(at)); int(after) != next && (next < 200 || after != scheduler.Forever) {
+				if int(after) != next && (next < 200 || after != scheduler.Forever) {
 					t.Fatalf("seed %d: the step after %d is at %d, not %d", seed, at, after, next)
 				}
 			}
