@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster"
@@ -124,7 +125,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	if err := g.prepare(to); err != nil {
 		return err
 	}
-	bar := o.bar(to)
+	bar := o.bar(to, 0)
 	err := g.run(ctx, bar.progress("simulate "+counted(len(g.cells), "scheduler", "schedulers")))
 	bar.clear()
 	if err != nil {
@@ -268,7 +269,7 @@ func stretched(in input, load float64) ([]cluster.Job, error) {
 func bySubmission(a, b cluster.Job) int { return cmp.Compare(a.Submit, b.Submit) }
 
 // run simulates the cells, several at a time. Each writes to its own place, so that nothing depends on who is first.
-func (g *grid) run(ctx context.Context, progress func(done, total int)) error {
+func (g *grid) run(ctx context.Context, progress progress) error {
 	workers := g.workers
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -285,10 +286,10 @@ func (g *grid) run(ctx context.Context, progress func(done, total int)) error {
 		crew.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(g.cells) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				c, before := &g.cells[i], 0
-				c.result, c.err = c.settings.simulate(ctx, c.input, func(ended, _ int) {
+				c.result, c.err = c.settings.simulate(ctx, c.input, func(ended, _ int, now time.Duration) {
 					sum := done.Add(int64(ended - before))
 					before = ended
-					progress(int(sum), total)
+					progress(int(sum), total, now)
 				})
 				if c.err != nil {
 					stop()

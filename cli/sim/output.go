@@ -132,20 +132,28 @@ func printJSON(to io.Writer, value any) error {
 // slow is how long work takes before a bar shows it.
 const slow = time.Second
 
-// bar shows how far long work is.
+// bar shows how far long work is: by the time that passes for the jobs where it is known when that ends, else by how many have ended.
 type bar struct {
 	shown *terminal.Bar
 	began time.Time
+	end   time.Duration // 0 where nobody knows
 }
 
-func (o *output) bar(to verb.Streams) *bar {
-	return &bar{terminal.NewCounter(to.Err, "jobs"), time.Now()}
+func (o *output) bar(to verb.Streams, end time.Duration) *bar {
+	unit := "jobs"
+	if end > 0 {
+		unit = "simulated s"
+	}
+	return &bar{terminal.NewCounter(to.Err, unit), time.Now(), end}
 }
 
-func (b *bar) progress(phase string) func(done, total int) {
-	return func(done, total int) {
+func (b *bar) progress(phase string) progress {
+	return func(ended, total int, now time.Duration) {
+		if b.end > 0 {
+			ended, total = int(now/time.Second), int(b.end/time.Second)
+		}
 		if time.Since(b.began) > slow {
-			b.shown.Step(phase, uint64(done), uint64(total))
+			b.shown.Step(phase, uint64(ended), uint64(total))
 		}
 	}
 }

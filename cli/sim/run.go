@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"flag"
+	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler/compat"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
@@ -54,7 +56,7 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	if err != nil {
 		return err
 	}
-	bar := o.bar(to)
+	bar := o.bar(to, s.end(in.jobs))
 	result, err := s.simulate(ctx, in, bar.progress("simulate"))
 	bar.clear()
 	if err != nil {
@@ -73,8 +75,19 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	return nil
 }
 
+// end is when a simulation ends, where that is known beforehand: when --until comes before the last job does. Otherwise it is 0.
+func (s *settings) end(jobs []cluster.Job) time.Duration {
+	if slices.ContainsFunc(jobs, func(j cluster.Job) bool { return j.Submit > s.until }) {
+		return s.until
+	}
+	return 0
+}
+
+// progress is told how many jobs have ended, and what time it is.
+type progress func(ended, total int, now time.Duration)
+
 // simulate runs one simulation by its profile.
-func (s *settings) simulate(ctx context.Context, in input, progress func(done, total int)) (*sim.Result, error) {
+func (s *settings) simulate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
 	if s.Profile != native {
 		return s.imitate(ctx, in, progress)
 	}
@@ -90,9 +103,10 @@ func (s *settings) simulate(ctx context.Context, in input, progress func(done, t
 }
 
 // imitate runs another simulator.
-func (s *settings) imitate(ctx context.Context, in input, progress func(done, total int)) (*sim.Result, error) {
+func (s *settings) imitate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
 	result, err := compat.Run(ctx, s.Profile, in.jobs, compat.Options{
-		Nodes: in.nodes, Order: s.Order, Admission: s.Admission, Round: s.round, Limits: s.limits, Track: s.track, Progress: progress,
+		Nodes: in.nodes, Order: s.Order, Admission: s.Admission, Round: s.round, Limits: s.limits, Track: s.track,
+		Progress: func(ended, total int) { progress(ended, total, 0) },
 	})
 	return result, usageOf(usageOf(err, compat.ErrUnknown), compat.ErrLimits)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster"
 )
 
 const header = "job_id,submit_s,duration_s,num_gpus\n"
@@ -239,6 +240,21 @@ func TestTurns(t *testing.T) {
 		out, err := say(context.Background(), "run", "--jobs", jobs, "--nodes", "2", "--gpus-per-node", "4", "--order", order, "--cost", cost, "--until", "1000000", "--json")
 		if err != nil || !strings.Contains(out, `"partial": false`) || !strings.Contains(out, `"n": 24,`) || !strings.Contains(out, `"quantum_s": `) {
 			t.Errorf("%s: %v, %s", order, err, out)
+		}
+	}
+}
+
+// TestBar counts simulated time where it is known when the simulation ends, and jobs where that depends on them.
+func TestBar(t *testing.T) {
+	jobs := []cluster.Job{{Submit: 100 * time.Second}, {Submit: 50 * time.Second}}
+	for until, want := range map[time.Duration]string{
+		0: "simulate: 1 of 2 jobs\n", 100 * time.Second: "simulate: 1 of 2 jobs\n", 99 * time.Second: "simulate: 60 of 99 simulated s\n",
+	} {
+		var shown bytes.Buffer
+		b := (&output{}).bar(verb.Streams{Err: &shown}, (&settings{until: until}).end(jobs))
+		b.began = b.began.Add(-2 * slow)
+		if b.progress("simulate")(1, 2, 60*time.Second); shown.String() != want {
+			t.Errorf("until %v: %q, want %q", until, shown.String(), want)
 		}
 	}
 }

@@ -19,8 +19,8 @@ type Options struct {
 	Faults   Faults
 	// Until ends the simulation before all jobs have; 0 is never.
 	Until time.Duration
-	// Progress is told now and then how many jobs have ended.
-	Progress func(ended, total int)
+	// Progress is told now and then how many jobs have ended, and what time it is.
+	Progress func(ended, total int, now time.Duration)
 }
 
 // look is how many steps pass between two looks at the context.
@@ -39,7 +39,7 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 				return s.rec.Result(s.now, true), nil
 			}
 			if o.Progress != nil {
-				o.Progress(s.rec.Ended(), len(jobs))
+				o.Progress(s.rec.Ended(), len(jobs), s.now)
 			}
 		}
 		at, any := s.next()
@@ -57,7 +57,7 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 		}
 	}
 	if o.Progress != nil {
-		o.Progress(s.rec.Ended(), len(jobs))
+		o.Progress(s.rec.Ended(), len(jobs), s.now)
 	}
 	return s.rec.Result(s.now, false), nil
 }
