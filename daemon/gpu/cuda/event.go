@@ -334,6 +334,7 @@ const epochAge = time.Second
 
 // start lets a clock go on from what an earlier one said.
 func (k *clock) start(c *Context, from time.Duration) error {
+	begun := time.Now() // before the first event, so that now is never behind what an event has said
 	first, err := c.newEpoch()
 	if err != nil {
 		return err
@@ -342,7 +343,7 @@ func (k *clock) start(c *Context, from time.Duration) error {
 		return err
 	}
 	first.at = from
-	k.latest, k.zero = first, time.Now().Add(-from)
+	k.latest, k.zero = first, begun.Add(-from)
 	return nil
 }
 
