@@ -1,8 +1,11 @@
 package nesting
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -80,7 +83,7 @@ func TestLimits(t *testing.T) {
 // TestPoisonedAtWork ends contexts in the middle of something, each in a process of its own: who waits is let go, and is told why.
 func TestPoisonedAtWork(t *testing.T) {
 	for name, part := range map[string]func(*denied){
-		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "mark": (*denied).markFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
+		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "mark": (*denied).markFails, "watch": (*denied).watched, "drain": (*denied).drainFails, "halt": (*denied).halted,
 		"unmap": lostMemory("cuMemUnmap"), "map": lostMemory("cuMemMap"), "fill": lostMemory("cuMemcpyHtoDAsync_v2"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,6 +138,29 @@ func (d *denied) markFails() {
 	d.submit(s, gpu.Tell{Func: func() { close(told) }})
 	<-told
 	d.ended("tell", s.Synchronize(), abi.IllegalAddress)
+}
+
+// watched: a stream that is closed stays until nobody watches its marks any more, which is long after its work where the driver is slow to
+// say so.
+func (d *denied) watched() {
+	s, open := d.openLater()
+	told := make(chan struct{})
+	d.driver.fail("cuEventSynchronize", 1, hang, 0)
+	d.submit(s, gpu.Tell{Func: func() { close(told) }})
+	d.within("nobody watches", func() bool { return d.driver.failed() > 0 })
+	d.must(s.Close())
+	open()
+	<-told
+	d.within("the stream is not kept", func() bool {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return slices.ContainsFunc(bytes.Split(stacks, []byte("\n\n")), func(stack []byte) bool {
+			return bytes.Contains(stack, []byte("cuda.(*Stream).forget(")) && bytes.Contains(stack, []byte("sync.(*Cond).Wait("))
+		})
+	})
+	if d.driver.counts()["cuStreamDestroy_v2"] > 0 {
+		d.Error("the stream is gone")
+	}
 }
 
 // lostMemory has a call fail when memory moves that was taken from its addresses already: nobody may go on as if it were there.
