@@ -111,11 +111,11 @@ func forget(control string) error {
 // Adopt finds a tree that an earlier phosd has restored.
 func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 	client, err := keeper.Adopt(control)
-	if process.Unknown(err) {
-		return nil, err
+	if errors.Is(err, process.ErrGone) {
+		return nil, errors.Join(err, forget(control))
 	}
 	if err != nil {
-		return nil, errors.Join(err, forget(control))
+		return nil, err
 	}
 	back := &restored{client: client, kept: true, record: &record{Outside: client.Outside()}}
 	back.found, err = back.look()

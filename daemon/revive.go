@@ -155,6 +155,7 @@ func (r *returning) Abort() {
 	if s.control != nil {
 		_ = s.control.Close()
 	}
+	close(s.abandoned) // nobody else has the session
 	d.refund(s.ticket)
 	if s.record.Session == 0 {
 		return

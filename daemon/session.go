@@ -114,19 +114,29 @@ func (d *Daemon) watch(s *session) {
 // business but that worker's, so nobody waits for it.
 func (d *Daemon) lend(s *session) {
 	record := s.record
+	lender := lending.Session{
+		Worker: s.control.Worker, Control: d.dir.Control(record.Session),
+		Program: record.Program, UID: record.Owner.UID, GID: record.Owner.GID, Log: d.log.With("session", record.Session),
+	}
 	go func() {
-		err := lending.Lend(d.stopping, lending.Session{
-			Worker: s.control.Worker, Control: d.dir.Control(record.Session),
-			Program: record.Program, UID: record.Owner.UID, GID: record.Owner.GID, Log: d.log.With("session", record.Session),
-		})
-		select {
-		case <-s.gone:
-		case <-s.abandoned:
-		default:
-			d.log.Debug("the worker borrows nothing more", "session", record.Session, "why", err)
+		for {
+			err := lending.Lend(d.stopping, lender)
+			select {
+			case <-s.gone:
+				return
+			case <-s.abandoned:
+				return
+			case <-d.stopping.Done():
+				return
+			case <-time.After(lendTime): // phosd could not reach it, as without a descriptor
+				d.log.Debug("the worker could borrow nothing", "session", record.Session, "why", err)
+			}
 		}
 	}()
 }
+
+// lendTime is between two attempts to reach a worker that may borrow.
+const lendTime = time.Second
 
 // hear ends the worker of a program as soon as the kernel begins to take the program away, where it tells of that: what the worker holds
 // is free earlier by the time that the program's memory takes. The worker sees the end itself in any case.

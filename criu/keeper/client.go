@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -183,7 +184,7 @@ func Adopt(socket string) (*Client, error) {
 // dial reaches a keeper; process.ErrGone when there is none. That this process cannot reach anybody is another matter.
 func dial(socket string) (*parcel.Conn, error) {
 	conn, err := parcel.Dial(socket, patience)
-	if err != nil && !process.Unknown(err) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		err = fmt.Errorf("%w: %w", process.ErrGone, err)
 	}
 	return conn, err

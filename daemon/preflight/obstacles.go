@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -57,7 +58,7 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 	}
 	if h.CPU == nil {
 		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
-	} else if err := h.checkCPU(ctx); process.Unknown(err) {
+	} else if err := h.checkCPU(ctx); process.Unknown(err) || errors.Is(err, unix.EAGAIN) { // of a fork
 		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "phosd lacks what it takes to ask it"})
 	} else if err != nil {
 		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install criu 4.1 or newer, or name one by criu in phosd.toml"})
