@@ -11,6 +11,7 @@ import (
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/keeper"
 	"github.com/phos-gpu/phos/criu/survey"
 	"github.com/phos-gpu/phos/criu/watchdog"
@@ -26,6 +27,8 @@ type Options struct {
 	Program string
 	// Ours reports whether a path is one of the files by which phos serves its programs.
 	Ours func(path string) bool
+	// Knowledge is the place of CRIU's answers about the kernel, as in engine.Knowledge; empty: none.
+	Knowledge string
 }
 
 // CPU saves and restores processes by CRIU.
@@ -35,10 +38,43 @@ type CPU struct {
 	sharing  sharing
 	tracking tracking
 	prepared preparations
+	// knowledge is nil where it is not kept; done ends with Close.
+	knowledge *engine.Knowledge
+	done      context.Context
+	close     func()
 }
 
 // New makes a CPU.
-func New(options Options) *CPU { return &CPU{options: options} }
+func New(options Options) *CPU {
+	c := &CPU{options: options}
+	c.done, c.close = context.WithCancel(context.Background())
+	if options.Knowledge != "" {
+		c.knowledge = &engine.Knowledge{Program: options.Program, Place: options.Knowledge}
+	}
+	return c
+}
+
+// Close takes away what is kept for the next restore.
+func (c *CPU) Close() error {
+	c.close()
+	if c.knowledge == nil {
+		return nil
+	}
+	return c.knowledge.Withdraw()
+}
+
+// learn is called when CRIU has been at work, and it is nobody's hurry: the next one shall have to ask the kernel for less. Where it
+// cannot, the next one takes longer, and that is all.
+func (c *CPU) learn() {
+	if c.knowledge == nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(c.done, checkTime)
+		defer cancel()
+		_ = c.knowledge.Provide(ctx)
+	}()
+}
 
 var (
 	_ ckpt.CPU      = (*CPU)(nil)
@@ -171,6 +207,7 @@ func (f *frozen) finish(how func(*watchdog.Client) error) error {
 	if f.guard == nil {
 		return nil
 	}
+	defer f.cpu.learn()
 	if err := how(f.guard); err != nil {
 		return err
 	}

@@ -5,18 +5,18 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu"
 	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// openCPU is for phosd: package daemon knows the CPU half only as an interface.
-func openCPU(settings config.Config) ckpt.CPU {
+// openCPU is for phosd: package daemon knows the CPU half only as an interface (ckpt.CPU).
+func openCPU(settings config.Config) *criu.CPU {
 	sessions := filepath.Join(settings.RuntimeDir, "sessions") + "/"
 	return criu.New(criu.Options{
 		Roles: []string{"/proc/self/exe"}, Program: criu.Find(settings.Criu),
-		Ours: func(path string) bool { return strings.HasPrefix(path, sessions) || path == settings.Socket },
+		Ours:      func(path string) bool { return strings.HasPrefix(path, sessions) || path == settings.Socket },
+		Knowledge: filepath.Join(settings.RuntimeDir, "criu"),
 	})
 }
 

@@ -110,8 +110,9 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, endGuard()) }()
+	cpu := openCPU(settings)
 	phosd, err := daemon.New(daemon.Options{
-		CPU: openCPU(settings), Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
+		CPU: cpu, Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
 		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
 		Ready: func() {
 			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
@@ -131,7 +132,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		cancel()
 		above.stopping()
 	})
-	return errors.Join(phosd.Serve(ctx), phosd.Close())
+	return errors.Join(phosd.Serve(ctx), cpu.Close(), phosd.Close())
 }
 
 // alreadyServes reports whether the phosd that holds the directory is the one that was asked for. It may just be starting too.

@@ -10,6 +10,7 @@
 //	/run/phos/control/ID.sock        root only: phosd speaks to the worker here
 //	/run/phos/state/ID.json          root only: Record
 //	/run/phos/ledger                 root only: memory accounting, see daemon/ledger
+//	/run/phos/criu/                  root only: what CRIU knows of the kernel, where /run is no tmpfs; see criu/engine
 //
 // The directories are root's and users cannot add or rename anything in them, so phosd may open its paths without
 // following a user's trick. What is in a user's file is still the user's: phosd writes one word into it when a worker
