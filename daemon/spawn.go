@@ -65,7 +65,7 @@ func (d *Daemon) manAnew(s *session, config worker.Config, before, rest []*os.Fi
 	}
 	defer closeAll([]*os.File{read, write})
 	command := d.command(filepath.Dir(d.dir.Paths(s.record.Session).Session), slices.Concat(before, []*os.File{read}, rest))
-	if err := command.Start(); err != nil {
+	if err := process.StartConfined(command); err != nil {
 		return err
 	}
 	s.reap = command.Wait

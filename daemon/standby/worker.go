@@ -44,7 +44,7 @@ func start(ctx context.Context, command func(far *os.File) *exec.Cmd, order any,
 	}
 	defer context.AfterFunc(ctx, func() { _ = near.Close() })()
 	w := &Worker{conn: near, command: command(far)}
-	err = errors.Join(w.command.Start(), far.Close())
+	err = errors.Join(process.StartConfined(w.command), far.Close())
 	if err != nil {
 		return nil, errors.Join(err, near.Close())
 	}

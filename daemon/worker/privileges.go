@@ -28,8 +28,9 @@ func renounce() error {
 	return nil
 }
 
-// noNewPrivileges sets the bit for all threads. A binary with cgo in it cannot do that to threads that run already: then
-// the one thread that has it becomes a new program, and all its threads inherit it.
+// noNewPrivileges sees to it that all threads have the bit. phosd starts a worker with it. One that somebody else has started, and that
+// has cgo in it, cannot give it to threads that run already: then the one thread that has it becomes a new program, and all its threads
+// inherit it.
 func noNewPrivileges() error {
 	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil || set == 1 {
