@@ -235,6 +235,10 @@ func (r *revival) readEntry(name string, limitBytes uint64) ([]byte, error) {
 		if stored := r.reader.StoredBytes(entry); entry.Bytes > stored*mostGrowth+freeBytes {
 			return nil, fmt.Errorf("%w: entry %q has %d bytes, of %d that are stored", errImage, name, entry.Bytes, stored)
 		}
+		if entry.Bytes <= freeBytes {
+			content := make([]byte, entry.Bytes)
+			return content, r.reader.ReadFile(entry, content)
+		}
 		// It grows with what was really there.
 		content, err := io.ReadAll(io.NewSectionReader(r.reader.Open(entry), 0, int64(entry.Bytes)))
 		if err != nil {

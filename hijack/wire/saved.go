@@ -37,12 +37,21 @@ func CheckSaved(saved []byte) error {
 	return nil
 }
 
+const pageBytes = 4 << 10
+
+var zeros [pageBytes]byte
+
 // Restore fills a new file with a saved content, for a session under another number. The gate is closed.
 func (f *File) Restore(saved []byte, session uint64) error {
 	if err := CheckSaved(saved); err != nil {
 		return err
 	}
-	copy(f.data, saved)
+	for at := 0; at < len(saved); at += pageBytes {
+		// The file is zeros, and most of what was saved is: pages that nobody touches are not made.
+		if page := saved[at:min(at+pageBytes, len(saved))]; !bytes.Equal(page, zeros[:len(page)]) {
+			copy(f.data[at:], page)
+		}
+	}
 	f.Word64(WordSession).Store(session)
 	f.Word32(WordEpoch).Add(1)
 	f.Word32(WordDead).Store(0)

@@ -73,6 +73,31 @@ func (r *Reader) StoredBytes(entry image.Entry) (bytes uint64) {
 	return bytes
 }
 
+// ReadFile reads a whole file of a tree into memory that is all zeros, and as long as the file. What is zeros in the file stays
+// untouched.
+func (r *Reader) ReadFile(entry image.Entry, into []byte) error {
+	if uint64(len(into)) != entry.Bytes {
+		return fmt.Errorf("%w: %d bytes of memory for %s of %d", image.ErrMalformed, len(into), entry.Name, entry.Bytes)
+	}
+	at := uint64(0)
+	for _, chunk := range entry.Chunks {
+		if chunk.Address != at || uint64(chunk.Bytes) > entry.Bytes-at {
+			return fmt.Errorf("%w: %s has a chunk of %d bytes at %#x", image.ErrMalformed, entry.Name, chunk.Bytes, chunk.Address)
+		}
+		at += uint64(chunk.Bytes)
+		if chunk.Hash.IsZero() {
+			continue
+		}
+		if err := r.ReadChunk(chunk, into[chunk.Address:at]); err != nil {
+			return fmt.Errorf("%s: %w", entry.Name, err)
+		}
+	}
+	if at != entry.Bytes {
+		return fmt.Errorf("%w: %s has %d bytes of %d", image.ErrMalformed, entry.Name, at, entry.Bytes)
+	}
+	return nil
+}
+
 // ReadChunk reads a chunk of an entry into exactly as many bytes.
 func (r *Reader) ReadChunk(chunk image.Chunk, dst []byte) error {
 	if len(dst) != int(chunk.Bytes) {
