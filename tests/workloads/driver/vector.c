@@ -80,6 +80,8 @@ static void sums(CUfunction saxpy, CUmodule module)
 	CU(D(cuEventCreate)(&end, CU_EVENT_DEFAULT));
 	CU(D(cuMemcpyHtoD)(dx, x, sizeof x));
 	CU(D(cuMemcpyHtoD)(dy, y, sizeof y));
+	/* So few bytes may still be on their way then, and the stream waits for none. */
+	CU(D(cuCtxSynchronize)());
 	void *parameters[] = {&dx, &dy, &a, &n};
 	CU(D(cuEventRecord)(begin, stream));
 	CU(D(cuLaunchKernel)(saxpy, (N + 127) / 128, 1, 1, 128, 1, 1, 0, stream, parameters, NULL));
