@@ -115,6 +115,10 @@ func TestFewFilesSave(t *testing.T) {
 // TestFewFilesBring: phosd cannot open as many files as a restore takes.
 func TestFewFilesBring(t *testing.T) {
 	r := newRoom(t)
+	own := unix.Rlimit{Cur: 200, Max: 300}
+	if err := unix.Prlimit(r.job.PID, unix.RLIMIT_NOFILE, &own, nil); err != nil {
+		t.Fatal(err)
+	}
 	r.job.Dump()
 	before := r.snapshot()
 	r.withFew(stride(), r.phosd, func() (string, error) { return r.bring() }, func() {
@@ -123,6 +127,10 @@ func TestFewFilesBring(t *testing.T) {
 		r.unchanged(before, false)
 	})
 	*r.keepers = 1
+	var has unix.Rlimit
+	if err := unix.Prlimit(r.job.PID, unix.RLIMIT_NOFILE, nil, &has); err != nil || has != own {
+		t.Errorf("the program comes back with the limit %+v, and had %+v: %v", has, own, err)
+	}
 	r.runsOn()
 	r.alone()
 	r.job.PreDump()
