@@ -55,6 +55,8 @@ type Job struct {
 	only     string        // the GPU type that an allocation names
 	offered  int           // the last preemption that it was a candidate of
 	given    bool          // its GPUs are free already, as it is about to be stopped
+	ousted   time.Duration // when it was last stopped for others
+	oustings int           // and how often at that moment
 	lent     bool          // its account does not count them, as somebody tries out what would be without them
 	inQueue  *leaf         // while it waits
 	inSeries *leaf         // while it runs and may be stopped

@@ -12,6 +12,9 @@ import (
 
 // makeRoom stops jobs that rank behind a waiting one, if it fits then, and starts it.
 func (e *Engine) makeRoom(j *Job, w *walk) bool {
+	if e.grouper != nil && j.turns(e.now) {
+		return false
+	}
 	if e.grouper == nil {
 		behind := e.heldBehind(j)
 		w.victims = behind > 0 // those who come later have no more behind them
@@ -35,6 +38,10 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 		}
 	}
 }
+
+// turns reports whether a job has been stopped twice at one moment already. Groups are compared with what one job takes; what a stopped job had
+// beyond that goes to whoever fits, of the same group too, and then it may be the turn of those who were stopped again: at a moment that never ends.
+func (j *Job) turns(now time.Duration) bool { return j.ousted == now && j.oustings > 1 }
 
 // held counts the GPUs of running jobs.
 func held(jobs []*Job) (gpus int) {

@@ -84,6 +84,10 @@ func (e *Engine) speed(j *Job, on cluster.Placement) float64 {
 // stop takes a running job's GPUs for somebody else, and says so in the plan.
 func (e *Engine) stop(j *Job) {
 	j.preemptions++
+	if j.ousted != e.now {
+		j.ousted, j.oustings = e.now, 0
+	}
+	j.oustings++
 	e.plan.Stops = append(e.plan.Stops, Stop{Job: j.ID(), How: Checkpoint})
 	e.release(j, Checkpoint)
 }

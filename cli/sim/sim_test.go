@@ -244,6 +244,23 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestGroupsTakeNoTurnsForEver has users whose jobs leave GPUs over when they are stopped: others of the one who takes fill these, and it would be
+// the turn of those who were stopped again, at one moment without end.
+func TestGroupsTakeNoTurnsForEver(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"shares.csv": "0,0,41,3,o/b,1\n1,3,45,2,o/a,1\n2,0,26,1,o/b,0.5\n3,2,27,4,c,1\n4,5,21,2,o/b,1\n",
+		"whole.csv":  "0,0,26,2,o/a,1\n1,3,54,3,c,1\n2,1,44,1,o/b,1\n3,1,34,2,o/b,1\n4,1,46,1,o/a,1\n",
+	} {
+		jobs := file(t, dir, name, "job_id,submit_s,duration_s,num_gpus,user,share\n"+text)
+		line := "run --json --nodes 1 --gpus-per-node 4 --order quota --quotas o/a=1,o/b=1,c=2 --jobs " + jobs
+		out, err := say(&lateContext{context.Background(), 100}, strings.Fields(line)...)
+		if err != nil || !strings.Contains(out, `"n": 5,`) {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
+	}
+}
+
 // TestBar counts simulated time where it is known when the simulation ends, and jobs where that depends on them.
 func TestBar(t *testing.T) {
 	jobs := []cluster.Job{{Submit: 100 * time.Second}, {Submit: 50 * time.Second}}
