@@ -88,7 +88,12 @@ func startIn(directory string, command *exec.Cmd) error {
 	}
 	defer group.Close()
 	command.SysProcAttr.UseCgroupFD, command.SysProcAttr.CgroupFD = true, int(group.Fd())
-	if err := command.Start(); err != nil {
+	err = command.Start()
+	if errors.Is(err, unix.EBADF) {
+		// What is moved in the new process, to a number above all others, finds none.
+		err = fmt.Errorf("%w: %w", err, unix.EMFILE)
+	}
+	if err != nil {
 		return fmt.Errorf("in cgroup %s: %w", directory, err)
 	}
 	return nil
