@@ -38,42 +38,36 @@ type CPU struct {
 	sharing  sharing
 	tracking tracking
 	prepared preparations
-	// knowledge is nil where it is not kept; done ends with Close.
+	// knowledge is nil where it is not kept.
 	knowledge *engine.Knowledge
-	done      context.Context
-	close     func()
 }
 
 // New makes a CPU.
 func New(options Options) *CPU {
 	c := &CPU{options: options}
-	c.done, c.close = context.WithCancel(context.Background())
 	if options.Knowledge != "" {
 		c.knowledge = &engine.Knowledge{Program: options.Program, Place: options.Knowledge}
 	}
 	return c
 }
 
-// Close takes away what is kept for the next restore.
+// Close takes away what Learn has kept.
 func (c *CPU) Close() error {
-	c.close()
 	if c.knowledge == nil {
 		return nil
 	}
 	return c.knowledge.Withdraw()
 }
 
-// learn is called when CRIU has been at work, and it is nobody's hurry: the next one shall have to ask the kernel for less. Where it
-// cannot, the next one takes longer, and that is all.
-func (c *CPU) learn() {
-	if c.knowledge == nil {
-		return
+// Learn has CRIU ask the kernel what it can, and keeps that for all that it does later. Where it cannot be kept, each run takes longer,
+// and that is all.
+func (c *CPU) Learn(ctx context.Context) error {
+	if c.knowledge == nil || c.options.Program == "" {
+		return nil
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(c.done, checkTime)
-		defer cancel()
-		_ = c.knowledge.Provide(ctx)
-	}()
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	return c.knowledge.Provide(ctx)
 }
 
 var (
@@ -207,7 +201,6 @@ func (f *frozen) finish(how func(*watchdog.Client) error) error {
 	if f.guard == nil {
 		return nil
 	}
-	defer f.cpu.learn()
 	if err := how(f.guard); err != nil {
 		return err
 	}

@@ -98,7 +98,6 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 		return nil, errors.Join(err, back.Kill())
 	}
 	c.sharing.add(back)
-	c.learn()
 	return back, nil
 }
 

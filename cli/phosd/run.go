@@ -132,6 +132,9 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		cancel()
 		above.stopping()
 	})
+	if err := cpu.Learn(ctx); err != nil {
+		logger.Debug("each run of CRIU asks the kernel anew what it can", "error", err)
+	}
 	return errors.Join(phosd.Serve(ctx), cpu.Close(), phosd.Close())
 }
 
