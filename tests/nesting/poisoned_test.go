@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
@@ -83,7 +86,7 @@ func TestLimits(t *testing.T) {
 // TestPoisonedAtWork ends contexts in the middle of something, each in a process of its own: who waits is let go, and is told why.
 func TestPoisonedAtWork(t *testing.T) {
 	for name, part := range map[string]func(*denied){
-		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "mark": (*denied).markFails, "watch": (*denied).watched, "drain": (*denied).drainFails, "halt": (*denied).halted,
+		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
 		"unmap": lostMemory("cuMemUnmap"), "map": lostMemory("cuMemMap"), "fill": lostMemory("cuMemcpyHtoDAsync_v2"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,6 +164,14 @@ func (d *denied) watched() {
 	if d.driver.counts()["cuStreamDestroy_v2"] > 0 {
 		d.Error("the stream is gone")
 	}
+}
+
+// hostFails: the driver says that the GPU has failed when it is to show host memory.
+func (d *denied) hostFails() {
+	pages, err := unix.Mmap(-1, 0, gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	d.must(err)
+	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.IllegalAddress)
+	d.ended("show host memory", d.context.Memory().MapHost(uint64(reflect.ValueOf(pages).Pointer()), pages), abi.IllegalAddress)
 }
 
 // lostMemory has a call fail when memory moves that was taken from its addresses already: nobody may go on as if it were there.
