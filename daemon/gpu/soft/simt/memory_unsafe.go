@@ -232,7 +232,7 @@ func (w *warp) locateLocal(lane int, at, bytes uint64) unsafe.Pointer {
 }
 
 // pointers finds the memory of every lane of mask.
-func (w *warp) pointers(in *code.Inst, mask uint32, write bool, into *[warpLanes]unsafe.Pointer) {
+func (w *warp) pointers(in *code.Inst, mask uint32, write bool, into *lanes.Pointers) {
 	address := w.addresses(in, &w.address)
 	if in.Memory.Space == code.Local {
 		for m := mask; m != 0; m &= m - 1 {
@@ -251,73 +251,6 @@ func (w *warp) pointers(in *code.Inst, mask uint32, write bool, into *[warpLanes
 			continue
 		}
 		into[i] = w.locate(in, i, address[i], write)
-	}
-}
-
-// loadAny is ld in its general form: vectors, narrow and extended elements, all spaces.
-func (w *warp) loadAny(in *code.Inst, mask uint32) {
-	var memory [warpLanes]unsafe.Pointer
-	w.pointers(in, mask, false, &memory)
-	var value lanes.V64
-	// The elements are read before any register is written: a destination may be the address.
-	for e, ref := range in.X.Dst {
-		if ref.Sink {
-			continue
-		}
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
-			value[i] = loadElement(unsafe.Add(memory[i], e*int(in.Memory.Bytes)), in.Memory)
-		}
-		w.writeAll(ref, mask, &value)
-	}
-}
-
-// storeAny is st in its general form.
-func (w *warp) storeAny(in *code.Inst, mask uint32) {
-	var memory [warpLanes]unsafe.Pointer
-	w.pointers(in, mask, true, &memory)
-	var value lanes.V64
-	for e, ref := range in.X.Src {
-		w.readAll(ref, &value)
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
-			storeElement(unsafe.Add(memory[i], e*int(in.Memory.Bytes)), in.Memory, value[i])
-		}
-	}
-}
-
-func loadElement(p unsafe.Pointer, m code.Memory) uint64 {
-	switch {
-	case m.Bytes == 1 && m.Signed:
-		return uint64(int64(*(*int8)(p)))
-	case m.Bytes == 1:
-		return uint64(*(*uint8)(p))
-	case m.Bytes == 2 && m.Signed:
-		return uint64(int64(*(*int16)(p)))
-	case m.Bytes == 2:
-		return uint64(*(*uint16)(p))
-	case m.Bytes == 4 && m.Signed:
-		return uint64(int64(int32(atomic.LoadUint32((*uint32)(p)))))
-	case m.Bytes == 4:
-		return uint64(atomic.LoadUint32((*uint32)(p)))
-	}
-	return atomic.LoadUint64((*uint64)(p))
-}
-
-func storeElement(p unsafe.Pointer, m code.Memory, v uint64) {
-	switch {
-	case m.Bytes == 1:
-		*(*uint8)(p) = uint8(v)
-	case m.Bytes == 2:
-		*(*uint16)(p) = uint16(v)
-	case m.Sync && m.Bytes == 4:
-		atomic.StoreUint32((*uint32)(p), uint32(v))
-	case m.Sync:
-		atomic.StoreUint64((*uint64)(p), v)
-	case m.Bytes == 4:
-		*(*uint32)(p) = uint32(v)
-	default:
-		*(*uint64)(p) = v
 	}
 }
 
@@ -341,7 +274,7 @@ func (w *warp) loadParam(in *code.Inst, mask uint32) {
 
 // atomic executes atom and red, lane by lane in order.
 func (w *warp) atomic(in *code.Inst, mask uint32) {
-	var memory [warpLanes]unsafe.Pointer
+	var memory lanes.Pointers
 	w.pointers(in, mask, true, &memory)
 	x := in.X
 	var a, b lanes.V64

@@ -1,5 +1,25 @@
 #include "textflag.h"
 
+// WHOLE moves 16 bytes of each lane of the mask. Processors with AVX move them at once where they are aligned.
+#define WHOLE(FROM, TO) \
+	MOVQ v+0(FP), DI; \
+	MOVQ memory+8(FP), SI; \
+	MOVQ distance+16(FP), DX; \
+	MOVL mask+24(FP), CX; \
+	JMP  test; \
+lane: \
+	BSFL CX, AX; \
+	LEAL -1(CX), R8; \
+	ANDL R8, CX; \
+	MOVQ (SI)(AX*8), BX; \
+	SHLQ $4, AX; \
+	VMOVDQU FROM, X0; \
+	VMOVDQU X0, TO; \
+test: \
+	TESTL CX, CX; \
+	JNE   lane; \
+	RET
+
 // The loops of package lanes with AVX2 and FMA: 8 lanes of 32 bits or 4 of 64 bits at a time. Each TEXT is one loop, unrolled;
 // the macros below are its parts. All loads are unaligned ones, which cost the same where memory is aligned.
 
@@ -640,3 +660,11 @@ none:
 	VZEROUPPER
 	MOVL AX, ret+40(FP)
 	RET
+
+// func load128AVX(v *V128, memory *Pointers, distance uintptr, mask uint32)
+TEXT ·load128AVX(SB), NOSPLIT, $0-28
+	WHOLE((BX)(DX*1), (DI)(AX*1))
+
+// func store128AVX(v *V128, memory *Pointers, distance uintptr, mask uint32)
+TEXT ·store128AVX(SB), NOSPLIT, $0-28
+	WHOLE((DI)(AX*1), (BX)(DX*1))
