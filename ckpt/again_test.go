@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // A process that ends after the copying has begun leaves a pack behind that nobody finishes: it does not stand in the way.
@@ -47,7 +47,7 @@ type passing struct {
 	looks int
 }
 
-func (c *passing) Inspect(ctx context.Context, root process.Identity) (*ckpt.Tree, error) {
+func (c *passing) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
 	tree, err := c.cpu.Inspect(ctx, root)
 	if c.looks--; c.looks >= 0 && err == nil {
 		seen := *tree

@@ -13,8 +13,8 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Source is an image to restore from: one generation, verified.
@@ -44,7 +44,7 @@ type PrepareOrder struct {
 	Log      *slog.Logger
 	Fail     Failpoints
 	// Place is as in RestoreOrder.
-	Place process.Identity
+	Place proc.Identity
 }
 
 // Returning is the GPU half of a process on its way back: a worker that was started for it.
@@ -54,7 +54,7 @@ type Returning interface {
 	// Ready waits until the process may run.
 	Ready(ctx context.Context, progress func(Step)) error
 	// Attach gives the worker its program, which stands still, and makes the session one like any other.
-	Attach(ctx context.Context, program process.Identity) error
+	Attach(ctx context.Context, program proc.Identity) error
 	// Loaded waits until all memory is back, and says how much it was.
 	Loaded(ctx context.Context) (bytes uint64, err error)
 	// Abort ends it with everything that it has. After Attach it ends the session.
@@ -77,7 +77,7 @@ type BringOrder struct {
 	// Notice, if not nil, is told what is worth knowing.
 	Notice func(text string)
 	// Place is as in RestoreOrder.
-	Place process.Identity
+	Place proc.Identity
 }
 
 // Prepared is an image of which everything is there but its processes. It is either brought or dropped.
@@ -98,7 +98,7 @@ type Brought struct {
 	// Trees are one for each root of the image, in its order.
 	Trees []Restored
 	// Root is the first tree's.
-	Root      process.Identity
+	Root      proc.Identity
 	Processes int
 	// Took says how long each step took.
 	Took      map[string]time.Duration
@@ -217,7 +217,7 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 // findLibrary makes a copy of a saved library when its path has another content by now.
 func (p *Prepared) findLibrary(saved image.SavedFile) error {
 	owner := p.order.Source.Manifest.Owner
-	if !saved.Library || sameContent(RootOf(p.order.Place), rights.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
+	if !saved.Library || sameContent(RootOf(p.order.Place), fsuid.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
 		return nil
 	}
 	content, err := wholeFile(p.order.Source.Reader, saved)

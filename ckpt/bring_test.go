@@ -12,7 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Ranks of what a restore opens.
@@ -106,7 +106,7 @@ func (w *worker) Ready(ctx context.Context, _ func(ckpt.Step)) error {
 	return w.call(ctx, "ready "+w.name)
 }
 
-func (w *worker) Attach(ctx context.Context, program process.Identity) error {
+func (w *worker) Attach(ctx context.Context, program proc.Identity) error {
 	if program.PID != w.pid || !w.isOpen(ofTree, fmt.Sprintf("tree %d", numberOf(w.pid))) {
 		w.t.Errorf("%s gets pid %d", w.name, program.PID)
 	}
@@ -145,8 +145,8 @@ type returned struct {
 	name string
 }
 
-func (r *returned) Processes() map[int]process.Identity {
-	return map[int]process.Identity{r.root: {PID: r.root}}
+func (r *returned) Processes() map[int]proc.Identity {
+	return map[int]proc.Identity{r.root: {PID: r.root}}
 }
 
 func (r *returned) Keep() error { return r.call(uncancelled, "keep "+r.name) }

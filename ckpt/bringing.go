@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // bringing is a prepared image whose processes are on their way back.
@@ -101,7 +101,7 @@ func (b *bringing) kill() {
 
 // attach gives each worker its program.
 func (b *bringing) attach(ctx context.Context) error {
-	all := make(map[int]process.Identity)
+	all := make(map[int]proc.Identity)
 	for _, tree := range b.trees {
 		for pid, id := range tree.Processes() {
 			all[pid] = id
@@ -134,7 +134,7 @@ func (b *bringing) keep(context.Context) error {
 }
 
 // RootOf is the path of the root directory of a place; of this process for none.
-func RootOf(place process.Identity) string {
+func RootOf(place proc.Identity) string {
 	if place.PID == 0 {
 		return "/"
 	}
@@ -142,7 +142,7 @@ func RootOf(place process.Identity) string {
 }
 
 // sameContent says whether a library is at its path as it was saved.
-func sameContent(root string, as rights.Rights, saved image.SavedFile) bool {
+func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
 	file, info, err := openOf(as, root, saved.Path)
 	if err != nil {
 		return false

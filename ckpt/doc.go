@@ -5,5 +5,5 @@
 // tree, saves what changed and the CPU half, and lets it go on; what was only put aside is written afterwards, and
 // the manifest comes last of all. Every step has its way back, and each is a failpoint. Read parts.go first.
 //
-// Below it: ckpt/image is the format, ckpt/store its files, ckpt/capture and ckpt/load move memory out and in.
+// Below it: ckpt/image is the format, ckpt/store its files, daemon/worker/capture and daemon/worker/load move memory out and in.
 package ckpt

@@ -13,8 +13,8 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // saveFiles saves what the frozen trees have open for writing, and the libraries that they have mapped. A disk that does not
@@ -82,12 +82,12 @@ func (v *filesSaving) all(ctx context.Context) error {
 	return nil
 }
 
-func rightsOf(p Process) (rights.Rights, error) {
+func rightsOf(p Process) (fsuid.Rights, error) {
 	groups, err := p.Groups()
-	return rights.Rights{UID: p.UID, GID: p.GID, Groups: groups}, err
+	return fsuid.Rights{UID: p.UID, GID: p.GID, Groups: groups}, err
 }
 
-func (v *filesSaving) saveWritten(ctx context.Context, as rights.Rights, pid int, written WrittenFile) error {
+func (v *filesSaving) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
 	file, info, err := openOf(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -138,7 +138,7 @@ func (v *filesSaving) putFile(ctx context.Context, saved image.SavedFile, conten
 }
 
 // openOf opens a regular file by its path below a root, with a user's rights, through no link.
-func openOf(as rights.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
+func openOf(as fsuid.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
 	err = as.Do(func() error {
 		root, err := unix.Open(rootPath, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -170,7 +170,7 @@ func openOf(as rights.Rights, rootPath, path string) (file *os.File, info os.Fil
 
 // openMapped opens a file through a mapping of it.
 func openMapped(p Process) (*os.File, error) {
-	for m, err := range process.EachMapping(p.PID) {
+	for m, err := range proc.EachMapping(p.PID) {
 		if err != nil {
 			return nil, err
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // ErrUntracked means that the kernel does not tell which pages a process has written, so that its memory has to be
@@ -42,7 +42,7 @@ type Tree struct {
 
 // Process is one of a tree.
 type Process struct {
-	process.Identity
+	proc.Identity
 	Parent   int
 	UID, GID uint32
 	Command  string
@@ -73,7 +73,7 @@ type Obstacle struct {
 // CPU is the half of a checkpoint that is the processes themselves.
 type CPU interface {
 	// Inspect looks at the tree of a root, and stops nothing.
-	Inspect(ctx context.Context, root process.Identity) (*Tree, error)
+	Inspect(ctx context.Context, root proc.Identity) (*Tree, error)
 	// Precopy writes the memory of a running tree into the directory EarlierImages, which it makes in the private directory of
 	// the dump that comes. The next Dump into it then writes only what changed; only that one, for it tracks anew.
 	// ErrUntracked where the kernel cannot tell what changed.
@@ -138,7 +138,7 @@ type RestoreOrder struct {
 	// Notice, if not nil, is told what is worth knowing.
 	Notice func(text string)
 	// Place is a process in whose namespaces the tree shall be, which may be those of a container; none: where phosd is.
-	Place process.Identity
+	Place proc.Identity
 }
 
 // FileContent is a file that the tree had open for writing, as it was at the cut.
@@ -153,7 +153,7 @@ type FileContent struct {
 // Restored is a tree that has come back.
 type Restored interface {
 	// Processes are those of the tree as seen from here, by the pid that each has in the image.
-	Processes() map[int]process.Identity
+	Processes() map[int]proc.Identity
 	// Keep lets the tree run, and outlive this phosd. Before, it stands still as it was at the cut, and ends with phosd: a
 	// restore that is not complete leaves no process and no trace of one.
 	Keep() error

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // SaveOrder says what is to be saved, and by whom.
 type SaveOrder struct {
 	// Roots of the process trees; each is saved whole.
-	Roots []process.Identity
+	Roots []proc.Identity
 	CPU   CPU
 	// Admit, if not nil, may refuse trees before anything else happens.
 	Admit func(trees []*Tree) error

@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // play is a checkpoint of two trees on a stage, into a real image directory.
@@ -32,9 +32,9 @@ func newPlay(t testing.TB, dir string, wrong fault) *play {
 	p.stage, p.ctx = newStage(t, wrong)
 	c := &cpu{stage: p.stage, trees: make(map[int]*ckpt.Tree)}
 	var devices []ckpt.Device
-	var roots []process.Identity
+	var roots []proc.Identity
 	for i, pid := range []int{os.Getpid(), os.Getppid()} {
-		id, err := process.Of(pid)
+		id, err := proc.Of(pid)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // errFault is why a part of a stage failed that was told to.
@@ -193,7 +193,7 @@ type cpu struct {
 
 func (c *cpu) Precopy(context.Context, *ckpt.Tree, *os.File) error { return ckpt.ErrUntracked }
 
-func (c *cpu) Inspect(ctx context.Context, root process.Identity) (*ckpt.Tree, error) {
+func (c *cpu) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
 	if err := c.call(ctx, fmt.Sprintf("inspect %d", c.number(root.PID))); err != nil {
 		return nil, err
 	}

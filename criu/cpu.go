@@ -11,12 +11,12 @@ import (
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 
 	"github.com/phos-gpu/phos/ckpt"
-	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/keeper"
-	"github.com/phos-gpu/phos/criu/survey"
+	"github.com/phos-gpu/phos/criu/inspect"
+	"github.com/phos-gpu/phos/criu/restorer"
+	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/criu/watchdog"
-	"github.com/phos-gpu/phos/daemon/cgroup"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Options are what a CPU is made of.
@@ -39,14 +39,14 @@ type CPU struct {
 	tracking tracking
 	prepared preparations
 	// knowledge is nil where it is not kept.
-	knowledge *engine.Knowledge
+	knowledge *runner.Knowledge
 }
 
 // New makes a CPU.
 func New(options Options) *CPU {
 	c := &CPU{options: options}
 	if options.Knowledge != "" {
-		c.knowledge = &engine.Knowledge{Program: options.Program, Place: options.Knowledge}
+		c.knowledge = &runner.Knowledge{Program: options.Program, Place: options.Knowledge}
 	}
 	return c
 }
@@ -91,7 +91,7 @@ func deadline(ctx context.Context, otherwise time.Duration) time.Time {
 }
 
 // Inspect looks at a tree, and stops nothing.
-func (c *CPU) Inspect(ctx context.Context, root process.Identity) (*ckpt.Tree, error) {
+func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
 	found, err := c.look(ctx, root)
 	if err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func (c *CPU) Inspect(ctx context.Context, root process.Identity) (*ckpt.Tree, e
 	return &found.Tree, err
 }
 
-func (c *CPU) look(ctx context.Context, root process.Identity) (*survey.Findings, error) {
-	return survey.Look(ctx, root, survey.Options{Ours: c.options.Ours})
+func (c *CPU) look(ctx context.Context, root proc.Identity) (*inspect.Findings, error) {
+	return inspect.Look(ctx, root, inspect.Options{Ours: c.options.Ours})
 }
 
 // Check says what CRIU here cannot do.
@@ -122,12 +122,12 @@ func (c *CPU) Check(ctx context.Context) error {
 }
 
 // Sweep takes back what a phosd has left that was killed together with its helpers.
-func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep(), keeper.Sweep()) }
+func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep(), restorer.Sweep()) }
 
 // frozen is a tree that stands still.
 type frozen struct {
 	cpu   *CPU
-	root  process.Identity
+	root  proc.Identity
 	from  *preparation // nil: nothing was prepared
 	mu    sync.Mutex
 	guard *watchdog.Client
@@ -167,7 +167,7 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 }
 
 // order is how CRIU shall dump what was found.
-func (c *CPU) order(found *survey.Findings, images *os.File, deadline time.Time) watchdog.Dump {
+func (c *CPU) order(found *inspect.Findings, images *os.File, deadline time.Time) watchdog.Dump {
 	return watchdog.Dump{
 		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
 		Aliases: found.Aliases, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline,

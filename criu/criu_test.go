@@ -18,11 +18,10 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/keeper"
-	"github.com/phos-gpu/phos/criu/procfs"
+	"github.com/phos-gpu/phos/criu/restorer"
 	"github.com/phos-gpu/phos/criu/watchdog"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // TestMain makes the test's own executable the one that becomes a watchdog or a keeper.
@@ -31,8 +30,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case watchdog.Role:
 			role(watchdog.Serve())
-		case keeper.Role:
-			role(keeper.Serve(os.Args[2:]))
+		case restorer.Role:
+			role(restorer.Serve(os.Args[2:]))
 		}
 	}
 	os.Exit(inCgroups(m))
@@ -109,7 +108,7 @@ func within(t testing.TB) context.Context {
 // subject is a program to be saved.
 type subject struct {
 	t    testing.TB
-	root process.Identity
+	root proc.Identity
 	out  string
 }
 
@@ -216,7 +215,7 @@ func begin(t testing.TB, command *exec.Cmd) *subject {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	id, err := process.Of(command.Process.Pid)
+	id, err := proc.Of(command.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,8 +228,8 @@ func begin(t testing.TB, command *exec.Cmd) *subject {
 	return &subject{t: t, root: id, out: filepath.Join(command.Dir, "out")}
 }
 
-func endTree(root process.Identity) {
-	tree, err := procfs.Tree(root)
+func endTree(root proc.Identity) {
+	tree, err := proc.Tree(root)
 	if err != nil {
 		return
 	}
@@ -316,7 +315,7 @@ func (s *subject) prepare(cpu *CPU, dir *os.File) (drop func()) {
 // save dumps the tree; then it goes on, or not.
 func (s *subject) save(cpu *CPU, stop bool) *saved {
 	s.t.Helper()
-	status, err := procfs.ReadStatus(s.root.PID)
+	status, err := proc.ReadStatus(s.root.PID)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -13,8 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/criu/procfs"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // programs save themselves at step "one", check themselves after it, and end with 7.
@@ -407,11 +406,11 @@ func TestTerminal(t *testing.T) {
 			s := begin(t, command)
 			first.shows(t, fmt.Sprintf("leads %s True", map[bool]string{true: "False", false: "True"}[shell]))
 			if shell {
-				children, err := procfs.Children(s.root.PID)
+				children, err := proc.Children(s.root.PID)
 				if err != nil || len(children) != 1 {
 					t.Fatal(children, err)
 				}
-				if s.root, err = process.Of(children[0]); err != nil {
+				if s.root, err = proc.Of(children[0]); err != nil {
 					t.Fatal(err)
 				}
 			}

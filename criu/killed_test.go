@@ -13,9 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/criu/procfs"
 	"github.com/phos-gpu/phos/criu/watchdog"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // busy computes in several threads and processes; each checks itself, and answers a signal.
@@ -118,8 +117,8 @@ func killedRound(t *testing.T, cpu *CPU, after time.Duration) string {
 	return goesOn(t, s, "mended")
 }
 
-func ended(id process.Identity) bool {
-	stat, err := procfs.ReadStat(id.PID)
+func ended(id proc.Identity) bool {
+	stat, err := proc.ReadStat(id.PID)
 	return err != nil || stat.Identity != id || stat.Zombie()
 }
 
@@ -136,12 +135,12 @@ func goesOn(t *testing.T, s *subject, outcome string) string {
 
 // killCRIU waits until there is a CRIU below this process, and a time beyond that.
 func killCRIU(after time.Duration) bool {
-	self, err := process.Of(os.Getpid())
+	self, err := proc.Of(os.Getpid())
 	if err != nil {
 		return false
 	}
 	for end := time.Now().Add(patience / 10); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
-		tree, err := procfs.Tree(self)
+		tree, err := proc.Tree(self)
 		if err != nil {
 			return false
 		}

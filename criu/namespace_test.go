@@ -11,9 +11,8 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt"
-	"github.com/phos-gpu/phos/criu/keeper"
-	"github.com/phos-gpu/phos/criu/procfs"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/criu/restorer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // TestPIDTaken: while the program itself goes on, its image cannot be restored beside it.
@@ -23,7 +22,7 @@ func TestPIDTaken(t *testing.T) {
 	s.says("at one")
 	saved := s.save(cpu, false)
 	_, err := cpu.Restore(within(t), saved.order(t))
-	if !errors.Is(err, keeper.ErrPIDTaken) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d ", s.root.PID)) ||
+	if !errors.Is(err, restorer.ErrPIDTaken) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d ", s.root.PID)) ||
 		!strings.Contains(err.Error(), "--new-pids") || !strings.Contains(err.Error(), s.root.Name()) {
 		t.Fatalf("restored beside itself: %v", err)
 	}
@@ -119,17 +118,17 @@ func TestTwoClones(t *testing.T) {
 			second.asks("c", "c 2 True")
 			original.asks("c", "c 2 True")
 			ours := first.back.Processes()
-			if len(ours) != 2 || ours[s.root.PID] == (process.Identity{}) || ours[s.root.PID].PID == s.root.PID {
+			if len(ours) != 2 || ours[s.root.PID] == (proc.Identity{}) || ours[s.root.PID].PID == s.root.PID {
 				t.Fatalf("processes %v of root %d", ours, s.root.PID)
 			}
 			// Once more, from inside of its namespace.
 			again := &subject{t: t, root: ours[s.root.PID], out: s.out}
 			savedAgain := again.save(cpu, true)
-			if status, err := procfs.ReadStatus(s.root.PID); err != nil || status.InnermostPID() != s.root.PID {
+			if status, err := proc.ReadStatus(s.root.PID); err != nil || status.InnermostPID() != s.root.PID {
 				t.Fatalf("the original: %v", err)
 			}
 			third := savedAgain.clone(t, cpu)
-			if third.back.Processes()[again.root.PID] == (process.Identity{}) {
+			if third.back.Processes()[again.root.PID] == (proc.Identity{}) {
 				t.Errorf("processes %v do not have the pid %d of the dump", third.back.Processes(), again.root.PID)
 			}
 			third.asks("d", "d 3 True")
@@ -157,7 +156,7 @@ func TestLowPIDs(t *testing.T) {
 	container.Dir, container.Env, container.SysProcAttr = dir, program.Env, program.SysProcAttr
 	s := begin(t, container)
 	s.says("at one")
-	tree, err := procfs.Tree(s.root)
+	tree, err := proc.Tree(s.root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +197,7 @@ func TestAdopt(t *testing.T) {
 		ends(t, adopted, 7)
 		eventually(t, "nobody keeps it", func() bool {
 			_, err := cpu.Adopt(within(t), order.Control)
-			return errors.Is(err, process.ErrGone)
+			return errors.Is(err, proc.ErrGone)
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/phos-gpu/phos/ckpt"
-	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/criu/watchdog"
 )
 
@@ -57,7 +57,7 @@ func (c *CPU) tracks(ctx context.Context) error {
 	if c.tracking.known == nil {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
-		answer, err := engine.Run(ctx, engine.Request{
+		answer, err := runner.Run(ctx, runner.Request{
 			Program: c.options.Program, Type: rpc.CriuReqType_FEATURE_CHECK, Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
 		})
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/watchdog"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Prepare starts the watchdog of the next Freeze, and its CRIU, which waits until the tree stands still. When the tree has
@@ -46,24 +46,24 @@ type preparation struct {
 // preparations are all there are, by the roots of the trees.
 type preparations struct {
 	mu     sync.Mutex
-	byRoot map[process.Identity]*preparation
+	byRoot map[proc.Identity]*preparation
 }
 
-func (c *CPU) keep(root process.Identity, p *preparation) bool {
+func (c *CPU) keep(root proc.Identity, p *preparation) bool {
 	c.prepared.mu.Lock()
 	defer c.prepared.mu.Unlock()
 	if c.prepared.byRoot[root] != nil {
 		return false
 	}
 	if c.prepared.byRoot == nil {
-		c.prepared.byRoot = make(map[process.Identity]*preparation)
+		c.prepared.byRoot = make(map[proc.Identity]*preparation)
 	}
 	c.prepared.byRoot[root] = p
 	return true
 }
 
 // guard is the watchdog that was prepared for a tree, or a new one.
-func (c *CPU) guard(root process.Identity) (guard *watchdog.Client, from *preparation, err error) {
+func (c *CPU) guard(root proc.Identity) (guard *watchdog.Client, from *preparation, err error) {
 	c.prepared.mu.Lock()
 	if from = c.prepared.byRoot[root]; from != nil {
 		guard, from.guard = from.guard, nil
@@ -86,7 +86,7 @@ func (c *CPU) giveBack(from *preparation, guard *watchdog.Client) bool {
 	return true
 }
 
-func (c *CPU) drop(root process.Identity, p *preparation) error {
+func (c *CPU) drop(root proc.Identity, p *preparation) error {
 	c.prepared.mu.Lock()
 	guard := p.guard
 	p.guard, p.dropped = nil, true

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
 // changing becomes another tree when it is told to: one with a connection of its own, and a child that has forgotten its mother.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 
-	"github.com/phos-gpu/phos/criu/engine"
+	"github.com/phos-gpu/phos/criu/runner"
 )
 
 // ErrNoProgram means that there is no CRIU.
@@ -55,7 +55,7 @@ func ask(ctx context.Context, program string, question rpc.CriuReqType) (*rpc.Cr
 		return nil, err
 	}
 	defer nowhere.Close()
-	return engine.Run(ctx, engine.Request{Program: program, Type: question, Images: nowhere, Options: &rpc.CriuOpts{}})
+	return runner.Run(ctx, runner.Request{Program: program, Type: question, Images: nowhere, Options: &rpc.CriuOpts{}})
 }
 
 // version is what a CRIU calls itself; it is asked once, until another one takes its place.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // TestUnfit: without a CRIU, or with one that is too old, nothing is stopped: it is said what is there and what to do.
@@ -48,7 +48,7 @@ func TestUnfit(t *testing.T) {
 // obstacle is what is said of CRIU when a process is inspected.
 func obstacle(t *testing.T, cpu *CPU) string {
 	t.Helper()
-	self, err := process.Of(os.Getpid())
+	self, err := proc.Of(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

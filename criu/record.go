@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/criu/alias"
-	"github.com/phos-gpu/phos/criu/survey"
+	"github.com/phos-gpu/phos/criu/hardlink"
+	"github.com/phos-gpu/phos/criu/inspect"
 )
 
 // recordName is the record's file among the images.
@@ -31,7 +31,7 @@ type record struct {
 	Connected bool        `json:"connected,omitempty"`
 	Datagrams bool        `json:"datagrams,omitempty"`
 	// Aliases are second names that files had while they were dumped.
-	Aliases []alias.Alias `json:"aliases,omitempty"`
+	Aliases []hardlink.Alias `json:"aliases,omitempty"`
 	// Rooms are the directories of unix sockets.
 	Rooms []string `json:"rooms,omitempty"`
 	// JobTerminal is the key of the terminal that the shell's job had.
@@ -39,10 +39,10 @@ type record struct {
 	// Ends are the keys of all that led out of the tree.
 	Ends []string `json:"ends,omitempty"`
 	// Foreign are files that the tree had through mounts of other namespaces.
-	Foreign []survey.Foreign `json:"foreign,omitempty"`
+	Foreign []inspect.Foreign `json:"foreign,omitempty"`
 }
 
-func newRecord(found *survey.Findings) *record {
+func newRecord(found *inspect.Findings) *record {
 	r := &record{
 		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams, Outside: found.Outside,
 		Aliases: found.Aliases, Foreign: found.Foreign, Rooms: found.Rooms,

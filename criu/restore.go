@@ -15,17 +15,17 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/criu/engine"
 	"github.com/phos-gpu/phos/criu/filelist"
-	"github.com/phos-gpu/phos/criu/keeper"
-	"github.com/phos-gpu/phos/daemon/parcel"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/criu/restorer"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // plan is a keeper's order while it is put together.
 type plan struct {
-	keeper.Order
+	restorer.Order
 	files []*os.File
 	// own are those that were opened for it.
 	own []*os.File
@@ -46,7 +46,7 @@ func (p *plan) addOwn(file *os.File) int {
 	return p.add(file)
 }
 
-func (p *plan) close() { parcel.Close(p.own) }
+func (p *plan) close() { fdpass.Close(p.own) }
 
 // drop closes a plan that nobody follows.
 func (p *plan) drop() {
@@ -57,12 +57,12 @@ func (p *plan) drop() {
 
 // restored is a tree that has come back.
 type restored struct {
-	client *keeper.Client
+	client *restorer.Client
 	// control is the place of the keeper's socket.
 	control string
 	kept    bool
 	record  *record
-	found   map[int]process.Identity
+	found   map[int]proc.Identity
 }
 
 // Restore brings a tree back, to stand still until Keep.
@@ -89,7 +89,7 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	for _, each := range p.flows {
 		go each.run(&dry)
 	}
-	client, err := keeper.Start(ctx, c.options.Roles, order.Control, p.Order, p.files)
+	client, err := restorer.Start(ctx, c.options.Roles, order.Control, p.Order, p.files)
 	if err != nil {
 		return nil, errors.Join(dry.cause(err), forget(order.Control))
 	}
@@ -110,8 +110,8 @@ func forget(control string) error {
 
 // Adopt finds a tree that an earlier phosd has restored.
 func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
-	client, err := keeper.Adopt(control)
-	if errors.Is(err, process.ErrGone) {
+	client, err := restorer.Adopt(control)
+	if errors.Is(err, proc.ErrGone) {
 		return nil, errors.Join(err, forget(control))
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 	switch {
 	case err == nil:
 		c.sharing.add(back)
-	case errors.Is(err, process.ErrGone):
+	case errors.Is(err, proc.ErrGone):
 		// It has answered, and ended after that.
 		err = errors.Join(err, forget(control))
 	}
@@ -130,8 +130,8 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 }
 
 func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
-	p := &plan{Order: keeper.Order{
-		Program: c.options.Program, User: engine.User{UID: order.UID, GID: order.GID, Groups: order.Groups}, Root: r.Root,
+	p := &plan{Order: restorer.Order{
+		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups}, Root: r.Root,
 		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
 		Datagrams: r.Datagrams, Aliases: r.Aliases, Rooms: r.Rooms, Detach: order.Detach, Terminal: none, Log: none, Deadline: deadline(ctx, restoreTime),
 	}}
@@ -141,7 +141,7 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 	}
 	p.PIDs = pids
 	p.Images = p.add(order.Images)
-	socket, err := parcel.Listen(order.Control)
+	socket, err := fdpass.Listen(order.Control)
 	if err != nil {
 		return p, err
 	}
@@ -151,7 +151,7 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 	}
 	for _, path := range slices.Sorted(maps.Keys(order.Remap)) {
 		// CRIU's names of files are paths without the first slash.
-		p.Inherit = append(p.Inherit, keeper.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])})
+		p.Inherit = append(p.Inherit, restorer.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])})
 	}
 	if err := p.place(order.Place); err != nil {
 		return p, err
@@ -173,7 +173,7 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 var ErrPlace = errors.New("cannot be restored here")
 
 // place opens the namespaces in which the tree shall be, where they are not those of phosd.
-func (p *plan) place(place process.Identity) error {
+func (p *plan) place(place proc.Identity) error {
 	if place.PID == 0 {
 		return nil
 	}
@@ -205,15 +205,15 @@ func (p *plan) place(place process.Identity) error {
 func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
 	for _, f := range r.Foreign {
 		if file := order.Remap[f.Path]; file != nil {
-			p.Inherit = append(p.Inherit, keeper.Inherited{Key: f.Key, File: p.add(file)})
+			p.Inherit = append(p.Inherit, restorer.Inherited{Key: f.Key, File: p.add(file)})
 			continue
 		}
-		err := rights.Rights(p.User).Do(func() error {
+		err := fsuid.Rights(p.User).Do(func() error {
 			fd, err := unix.Open(f.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
 			if err != nil {
 				return &os.PathError{Op: "open", Path: f.Path, Err: err}
 			}
-			p.Inherit = append(p.Inherit, keeper.Inherited{Key: f.Key, File: p.addOwn(os.NewFile(uintptr(fd), f.Path))})
+			p.Inherit = append(p.Inherit, restorer.Inherited{Key: f.Key, File: p.addOwn(os.NewFile(uintptr(fd), f.Path))})
 			return nil
 		})
 		if err != nil {
@@ -238,7 +238,7 @@ func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
 			p.Terminal = index
 			continue
 		}
-		p.Inherit = append(p.Inherit, keeper.Inherited{Key: end.Key, File: index})
+		p.Inherit = append(p.Inherit, restorer.Inherited{Key: end.Key, File: index})
 	}
 	return nil
 }
@@ -318,7 +318,7 @@ func (d *dryness) cause(failure error) error {
 // contents lets the contents of files flow to the keeper, which writes them one after the other.
 func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error {
 	for _, file := range files {
-		written := keeper.Written{Path: file.Path, Bytes: file.Bytes, Mode: file.Mode, Content: none, Shared: shared[file.Path]}
+		written := restorer.Written{Path: file.Path, Bytes: file.Bytes, Mode: file.Mode, Content: none, Shared: shared[file.Path]}
 		if file.Content != nil && !written.Shared {
 			read, write, err := os.Pipe()
 			if err != nil {
@@ -332,12 +332,12 @@ func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error 
 	return nil
 }
 
-func (r *restored) look() (map[int]process.Identity, error) {
+func (r *restored) look() (map[int]proc.Identity, error) {
 	inner, err := r.client.Processes()
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[int]process.Identity, len(inner))
+	found := make(map[int]proc.Identity, len(inner))
 	for pid, id := range inner {
 		found[r.record.outside(pid)] = id
 	}
@@ -345,7 +345,7 @@ func (r *restored) look() (map[int]process.Identity, error) {
 }
 
 // Processes are those of the tree.
-func (r *restored) Processes() map[int]process.Identity { return r.found }
+func (r *restored) Processes() map[int]proc.Identity { return r.found }
 
 // Keep lets the tree run.
 func (r *restored) Keep() error {
@@ -361,7 +361,7 @@ func (r *restored) Kill() error {
 	if !r.kept {
 		return errors.Join(r.client.Abandon(), forget(r.control))
 	}
-	if err := r.client.Kill(); err != nil && !errors.Is(err, process.ErrGone) {
+	if err := r.client.Kill(); err != nil && !errors.Is(err, proc.ErrGone) {
 		return err
 	}
 	return nil

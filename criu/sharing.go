@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
-	"github.com/phos-gpu/phos/criu/keeper"
-	"github.com/phos-gpu/phos/criu/procfs"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/criu/restorer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
 // sharing keeps restored trees from taking each other's files away. A file that the program itself, or another tree of the
@@ -74,7 +74,7 @@ func (s *sharing) add(r *restored) {
 }
 
 // living are the processes of all trees that are still there.
-func (s *sharing) living() (found []process.Identity) {
+func (s *sharing) living() (found []proc.Identity) {
 	s.mu.Lock()
 	trees := slices.Collect(maps.Keys(s.trees))
 	s.mu.Unlock()
@@ -91,23 +91,23 @@ func (s *sharing) living() (found []process.Identity) {
 }
 
 // writers finds who writes which of the files, by their paths: of the restored trees, and of the processes that were saved.
-func (s *sharing) writers(user rights.Rights, root string, files []ckpt.FileContent, saved []int) map[string]process.Identity {
+func (s *sharing) writers(user fsuid.Rights, root string, files []ckpt.FileContent, saved []int) map[string]proc.Identity {
 	if len(files) == 0 {
 		return nil
 	}
 	candidates := s.living()
 	for _, pid := range saved {
-		if id, err := process.Of(pid); err == nil {
+		if id, err := proc.Of(pid); err == nil {
 			candidates = append(candidates, id)
 		}
 	}
-	written := map[fileID]process.Identity{}
+	written := map[fileID]proc.Identity{}
 	for _, id := range candidates {
 		for _, file := range writtenBy(id.PID) {
 			written[file] = id
 		}
 	}
-	found := map[string]process.Identity{}
+	found := map[string]proc.Identity{}
 	for _, file := range files {
 		var now unix.Stat_t
 		if user.Do(func() error { return unix.Stat(filepath.Join(root, file.Path), &now) }) != nil {
@@ -126,13 +126,13 @@ type fileID struct{ device, inode uint64 }
 // writtenBy are the files that a process may write: those open for it, and those mapped for it.
 func writtenBy(pid int) (files []fileID) {
 	// Who ends meanwhile writes nothing any more.
-	descriptors, _ := procfs.Descriptors(pid)
+	descriptors, _ := proc.Descriptors(pid)
 	for i := range descriptors {
 		if d := &descriptors[i]; d.Format() == unix.S_IFREG && d.Writable() {
 			files = append(files, fileID{d.Stat.Dev, d.Stat.Ino})
 		}
 	}
-	mappings, _ := process.Mappings(pid)
+	mappings, _ := proc.Mappings(pid)
 	for i := range mappings {
 		m := &mappings[i]
 		if !m.Shared() || !m.Writable() || !strings.HasPrefix(m.Path, "/") {
@@ -156,9 +156,9 @@ func (c *CPU) share(order ckpt.RestoreOrder, r *record) (map[string]bool, error)
 		pids[i] = r.outside(pids[i])
 	}
 	shared := map[string]bool{}
-	writers := c.sharing.writers(rights.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups}, ckpt.RootOf(order.Place), order.Files, pids)
+	writers := c.sharing.writers(fsuid.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups}, ckpt.RootOf(order.Place), order.Files, pids)
 	for _, path := range slices.Sorted(maps.Keys(writers)) {
-		if order.NewPids && keeper.Private(path) {
+		if order.NewPids && restorer.Private(path) {
 			continue
 		}
 		shared[path] = true

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
-	"github.com/phos-gpu/phos/scheduler/alarm"
+	"github.com/phos-gpu/phos/scheduler/timers"
 )
 
 // Policies is what an engine is put together from. Order and Place must be there.
@@ -120,7 +120,7 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	e := &Engine{
 		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
 		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1,
-		ripe: alarm.NewClock(ripening), until: alarm.NewClock(current),
+		ripe: timers.NewClock(ripening), until: timers.NewClock(current),
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {

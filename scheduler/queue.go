@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/scheduler/alarm"
+	"github.com/phos-gpu/phos/scheduler/timers"
 )
 
 // group is the jobs that a Grouper ranks together; without one, all jobs are one group.
@@ -103,18 +103,18 @@ func (e *Engine) rerank(j *Job) {
 	e.enqueue(j)
 }
 
-type clock = alarm.Clock[*Job]
+type clock = timers.Clock[*Job]
 
 // alarmFor makes an alarm for a job, one of so many.
-func (e *Engine) alarmFor(j *Job, at time.Duration, mark int) (a alarm.Alarm[*Job], jobs int) {
-	return alarm.Alarm[*Job]{At: at, Subject: j, Number: int64(j.facts.ID), Mark: mark}, len(e.jobs)
+func (e *Engine) alarmFor(j *Job, at time.Duration, mark int) (a timers.Alarm[*Job], jobs int) {
+	return timers.Alarm[*Job]{At: at, Subject: j, Number: int64(j.facts.ID), Mark: mark}, len(e.jobs)
 }
 
 // current reports whether an alarm is for the rank that its job has.
-func current(a alarm.Alarm[*Job]) bool { return a.Subject.phase != Ended && a.Subject.asked == a.Mark }
+func current(a timers.Alarm[*Job]) bool { return a.Subject.phase != Ended && a.Subject.asked == a.Mark }
 
 // ripening reports whether an alarm is for the run that its job is in, and the job is not ripe yet.
-func ripening(a alarm.Alarm[*Job]) bool {
+func ripening(a timers.Alarm[*Job]) bool {
 	j := a.Subject
 	return j.phase == Running && j.runs == a.Mark && j.ripe == a.At && !j.isRipe
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Which code of the backend for real GPUs no test runs. phosd and the tests of tests/nesting are built so that they count; most of their
+# Which code of the backend for real GPUs no test runs. phosd and the tests of tests/nested are built so that they count; most of their
 # processes are killed, so that each writes its counts down all the time (cgo/cudadrv/counted.go).
 set -euo pipefail
 
@@ -7,7 +7,7 @@ usage() {
 	cat <<-EOF
 		usage: ./build.sh cover [--json FILE] [SUITE...]
 
-		Runs tests/nesting and a sample of other suites over a second phosd, as the test verb does, and shows what of daemon/gpu/cuda and
+		Runs tests/nested and a sample of other suites over a second phosd, as the test verb does, and shows what of daemon/gpu/cuda and
 		cgo/cudadrv was not run. It fails when tests/cover/exceptions.txt does not say why.
 
 		SUITE   only these, whole: nesting e2e checkpoint everyday policy crash
@@ -97,7 +97,7 @@ merge() {
 step "build phosd so that it counts" build_counting
 export PHOS_BIN=$work/bin
 if [ ${#suites[@]} = 0 ] || [[ " ${suites[*]} " = *' nesting '* ]]; then
-	counting nesting go_test nesting-counted -timeout 15m -count=1 "${counted[@]}" ./tests/nesting
+	counting nesting go_test nesting-counted -timeout 15m -count=1 "${counted[@]}" ./tests/nested
 fi
 export PHOS_TEST_NESTED=1
 [ ${#suites[@]} -gt 0 ] || nested_sample

@@ -2,7 +2,7 @@
 # What only a machine with a GPU can show: compiled here, run there.
 
 CHECKS=$BIN/checks
-check_packages=(tests/nesting tests/e2e tests/checkpoint tests/bench)
+check_packages=(tests/nested tests/e2e tests/checkpoint tests/bench)
 
 # build_checks: the tests as programs, and the command that runs them. None knows where it was built, so that the same tree gives the
 # same bytes.
@@ -152,7 +152,7 @@ pack_bundle() {
 	rm -f "$stage/$name/bin/checks/compiled/".from*
 	strip "$stage/$name/bin"/{pos_cli,phosd}
 	# What the tests read of the repository, and what runs them.
-	git -C "$ROOT" ls-files -co --exclude-standard build.sh scripts tests/workloads tests/e2e tests/checkpoint tests/bench tests/nesting go.mod |
+	git -C "$ROOT" ls-files -co --exclude-standard build.sh scripts tests/workloads tests/e2e tests/checkpoint tests/bench tests/nested go.mod |
 		(cd "$ROOT" && xargs cp --parents -t "$stage/$name" --)
 	[ -z "$CRIU" ] || bundle_criu "$stage/$name/bin/checks/criu"
 	bundle_tinygrad "$stage/$name/bin/checks/tinygrad"

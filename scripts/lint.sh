@@ -14,7 +14,7 @@ no_drift() { go mod tidy -diff && go test ./hijack/gen/...; }
 
 [ -x "$CACHE/bin/golangci-lint" ] || step "install golangci-lint" install_linter
 # What counts for scripts/cover.sh is in no build that the linters see.
-vet_counted() { CGO_ENABLED=1 CGO_CFLAGS_ALLOW='-f(profile|test-coverage).*' go vet -tags counted ./cgo/cudadrv ./tests/nesting; }
+vet_counted() { CGO_ENABLED=1 CGO_CFLAGS_ALLOW='-f(profile|test-coverage).*' go vet -tags counted ./cgo/cudadrv ./tests/nested; }
 
 step "golangci-lint" "$CACHE/bin/golangci-lint" run ./...
 step "vet what counts" vet_counted

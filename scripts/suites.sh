@@ -30,7 +30,7 @@ go_test() {
 }
 
 # nested_sample: what of the suites runs most of the code of the backend for real GPUs in two minutes, over a second phosd, besides
-# tests/nesting, which is made for it. PHOS_TEST_NESTED is set.
+# tests/nested, which is made for it. PHOS_TEST_NESTED is set.
 nested_sample() {
 	local programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'
 	go_test nested-programs -timeout 15m ./tests/e2e \

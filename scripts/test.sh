@@ -11,7 +11,7 @@ step "shim: unit tests with sanitizers" make -C hijack/shim OUT="$CACHE/shim" te
 unit=$(go list ./... | grep -v '/tests/')
 # shellcheck disable=SC2086 # a list of packages
 go_test unit -timeout 10m $unit
-CGO_ENABLED=1 go_test race -race -short -timeout 10m ./daemon ./daemon/session/... ./daemon/worker/... ./daemon/rpc ./daemon/ledger ./hijack/wire/...
+CGO_ENABLED=1 go_test race -race -short -timeout 10m ./daemon/phosd/... ./daemon/worker/... ./daemon/api ./daemon/gpu/ledger ./hijack/wire/...
 go_test rules ./tests/rules
 go_test script -timeout 5m ./tests/script
 
@@ -23,10 +23,10 @@ for package in $(go list -f "$with_tests" ./tests/... | grep -vE '/tests/(rules|
 done
 
 # The same by the backend for real GPUs, whose driver is libphos.so over a second phosd. NESTED=full takes all of it, for an hour;
-# else it is what runs most of that backend's code in two minutes, besides tests/nesting, which is made for it.
+# else it is what runs most of that backend's code in two minutes, besides tests/nested, which is made for it.
 export PHOS_TEST_NESTED=1
 if [ "${NESTED:-}" = full ]; then
-	for suite in e2e checkpoint everyday policy crash; do
+	for suite in e2e checkpoint scenarios policy crash; do
 		go_test "nested-$suite" -timeout 40m "./tests/$suite"
 	done
 else

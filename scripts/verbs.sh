@@ -6,7 +6,7 @@ BIN=$ROOT/bin
 build_go() {
 	local version
 	version=$(git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown)
-	local flags=(-trimpath -ldflags "-X github.com/phos-gpu/phos/daemon/rpc.Version=0.1.0+$version" -o "$BIN/")
+	local flags=(-trimpath -ldflags "-X github.com/phos-gpu/phos/daemon/api.Version=0.1.0+$version" -o "$BIN/")
 	CGO_ENABLED=0 go build "${flags[@]}" ./cli/pos_cli
 	# phosd opens the GPU driver, which takes cgo; names of users and hosts it still finds without libc.
 	CGO_ENABLED=1 go build -tags netgo,osusergo "${flags[@]}" ./cli/phosd

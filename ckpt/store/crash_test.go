@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // crashPoint is how a child of this test is told at which of its operations on names it shall die.
@@ -219,10 +219,10 @@ func cleanedAfterwards(t *testing.T, path, what string, done bool) {
 
 // TestDiskFull saves into a file system that is smaller than what is saved.
 func TestDiskFull(t *testing.T) {
-	lab.Need(t, "root", lab.Root())
+	harness.Need(t, "root", harness.Root())
 	path := t.TempDir()
 	if err := unix.Mount("phos-test", path, "tmpfs", 0, "size=3m"); err != nil {
-		lab.Need(t, "root", err)
+		harness.Need(t, "root", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 	d, err := Init(openDir(t, path))

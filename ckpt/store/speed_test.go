@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
@@ -114,7 +114,7 @@ func inParallel(do func(i int) error) error {
 	for i := range all {
 		all[i] = i
 	}
-	return crew.Each(context.Background(), crew.All(), all, do)
+	return pool.Each(context.Background(), pool.All(), all, do)
 }
 
 // buffers are kept, as those are that contents go through.

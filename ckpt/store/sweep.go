@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
@@ -233,7 +233,7 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	}
 	for _, c := range poor {
 		slices.SortFunc(c.live, func(a, b image.Place) int { return cmp.Compare(a.Offset, b.Offset) })
-		err := crew.Each(ctx, crew.All(), c.live, func(each image.Place) error {
+		err := pool.Each(ctx, pool.All(), c.live, func(each image.Place) error {
 			now := moved.Add(image.RecordHeaderBytes + uint64(each.StoredBytes))
 			if s.progress != nil {
 				defer func() { s.progress(now, total) }()

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // everything does all that reads an image, and returns what it read and said.
@@ -185,7 +185,7 @@ func TestLockNamesItsHolder(t *testing.T) {
 
 // TestRightsOfTheOwner works with the rights of a user who is not root, as phosd does for whom it saves.
 func TestRightsOfTheOwner(t *testing.T) {
-	lab.Need(t, "root", lab.Root())
+	harness.Need(t, "root", harness.Root())
 	path := t.TempDir()
 	const user = 65534
 	if err := errors.Join(os.Chown(path, user, user), os.Chmod(filepath.Dir(path), 0o755)); err != nil {

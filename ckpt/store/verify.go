@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/ckpt/crew"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
@@ -200,7 +200,7 @@ func (v *verifying) contents(ctx context.Context, pack *os.File, name string, pl
 	for i := range all {
 		all[i] = &checked{place: places[i]}
 	}
-	err := crew.Each(ctx, crew.All(), all, func(each *checked) error {
+	err := pool.Each(ctx, pool.All(), all, func(each *checked) error {
 		each.err = contents.Check(pack, each.place)
 		v.progress(v.done.Add(uint64(each.place.StoredBytes)), v.total)
 		return nil

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/phos-gpu/phos/cli/wording"
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/cli/humanize"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
 // ErrObstacles means that an image cannot be restored here.
@@ -53,7 +53,7 @@ func Check(ctx context.Context, out Output, path string, options CheckOptions) e
 }
 
 func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView, error) {
-	client, err := rpc.Dial(rpc.Socket())
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +75,13 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 			return nil, err
 		}
 	}
-	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{dir})
 	if err != nil {
 		return nil, err
 	}
-	reply, err := client.Daemon.CheckImage(ctx, &rpc.CheckImageRequest{Files: token, Generation: view.Generation, NewPids: options.NewPIDs})
+	reply, err := client.Daemon.CheckImage(ctx, &api.CheckImageRequest{Files: token, Generation: view.Generation, NewPids: options.NewPIDs})
 	if err != nil {
-		return nil, rpc.FromStatus(err)
+		return nil, api.FromStatus(err)
 	}
 	for _, o := range reply.GetObstacles() {
 		view.Obstacles = append(view.Obstacles, obstacleView{o.GetSubject(), o.GetReason(), o.GetRemedy(), o.GetHarmless()})
@@ -92,12 +92,12 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 
 func (v *checkView) text(out Output) error {
 	for _, o := range v.Obstacles {
-		text := wording.Printable(o.Subject + ": " + o.Reason)
+		text := humanize.Printable(o.Subject + ": " + o.Reason)
 		switch {
 		case o.Harmless:
 			text += " (this does not stand in the way)"
 		case o.Remedy != "":
-			text += "; " + wording.Printable(o.Remedy)
+			text += "; " + humanize.Printable(o.Remedy)
 		}
 		if _, err := fmt.Fprintln(out.Out, text); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/ckpt/store"
-	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/cli/humanize"
 )
 
 // DiffOptions say what is compared: 0 is the newest generation, and the one before it.
@@ -48,15 +48,15 @@ func Diff(ctx context.Context, out Output, path string, options DiffOptions) err
 		kind string
 		store.Total
 	}{{"GPU", found.Totals.GPU}, {"CPU", found.Totals.CPU}, {"files", found.Totals.Files}} {
-		fmt.Fprintf(to, "%s\t%s\t%s\t%s\t%s\n", row.kind, wording.Bytes(row.BytesBefore), wording.Bytes(row.BytesAfter),
-			wording.Bytes(row.ChangedBytes), wording.Bytes(row.SharedBytes))
+		fmt.Fprintf(to, "%s\t%s\t%s\t%s\t%s\n", row.kind, humanize.Bytes(row.BytesBefore), humanize.Bytes(row.BytesAfter),
+			humanize.Bytes(row.ChangedBytes), humanize.Bytes(row.SharedBytes))
 	}
 	if err := to.Flush(); err != nil {
 		return err
 	}
 	var text strings.Builder
 	for _, process := range found.Processes {
-		fmt.Fprintf(&text, "\npid %d (%s): %s\n", process.PID, wording.Shorten(process.Command, 40), process.Change)
+		fmt.Fprintf(&text, "\npid %d (%s): %s\n", process.PID, humanize.Shorten(process.Command, 40), process.Change)
 		diffProcess(&text, process, options.All)
 	}
 	diffFiles(&text, "\nCPU half\n", found.CPU)
@@ -90,14 +90,14 @@ const mostRanges = 8
 
 func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 	for _, memory := range process.Memory {
-		fmt.Fprintf(to, "    %s: %s of %s in %s\n", wording.Printable(memory.Name), wording.Bytes(memory.ChangedBytes),
-			wording.Bytes(memory.TotalBytes), plural(len(memory.Ranges), "range", "ranges"))
+		fmt.Fprintf(to, "    %s: %s of %s in %s\n", humanize.Printable(memory.Name), humanize.Bytes(memory.ChangedBytes),
+			humanize.Bytes(memory.TotalBytes), plural(len(memory.Ranges), "range", "ranges"))
 		for i, each := range memory.Ranges {
 			if i == mostRanges && !all {
 				fmt.Fprintf(to, "        and %d more; --all lists them\n", len(memory.Ranges)-i)
 				break
 			}
-			fmt.Fprintf(to, "        %#x  %s  %s\n", each.Address, wording.Bytes(each.Bytes), each.Change)
+			fmt.Fprintf(to, "        %#x  %s  %s\n", each.Address, humanize.Bytes(each.Bytes), each.Change)
 		}
 	}
 	for _, file := range process.Files {
@@ -105,7 +105,7 @@ func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(process.Objects)) {
 		counts := process.Objects[kind]
-		fmt.Fprintf(to, "    %s: %d before, %d after\n", wording.Printable(kind), counts[0], counts[1])
+		fmt.Fprintf(to, "    %s: %d before, %d after\n", humanize.Printable(kind), counts[0], counts[1])
 	}
 }
 
@@ -119,16 +119,16 @@ func diffFiles(to io.Writer, title string, files []store.FileDifference) {
 }
 
 func fileText(f store.FileDifference) string {
-	name := wording.Printable(f.Name)
+	name := humanize.Printable(f.Name)
 	switch f.Change {
 	case store.Added:
-		return fmt.Sprintf("%s: added, %s", name, wording.Bytes(f.BytesAfter))
+		return fmt.Sprintf("%s: added, %s", name, humanize.Bytes(f.BytesAfter))
 	case store.Removed:
-		return fmt.Sprintf("%s: removed, %s", name, wording.Bytes(f.BytesBefore))
+		return fmt.Sprintf("%s: removed, %s", name, humanize.Bytes(f.BytesBefore))
 	case store.Changed:
 	}
 	if f.BytesBefore != f.BytesAfter {
-		return fmt.Sprintf("%s: %s of it changed, %s before, %s after", name, wording.Bytes(f.ChangedBytes), wording.Bytes(f.BytesBefore), wording.Bytes(f.BytesAfter))
+		return fmt.Sprintf("%s: %s of it changed, %s before, %s after", name, humanize.Bytes(f.ChangedBytes), humanize.Bytes(f.BytesBefore), humanize.Bytes(f.BytesAfter))
 	}
-	return fmt.Sprintf("%s: %s of %s changed", name, wording.Bytes(f.ChangedBytes), wording.Bytes(f.BytesAfter))
+	return fmt.Sprintf("%s: %s of %s changed", name, humanize.Bytes(f.ChangedBytes), humanize.Bytes(f.BytesAfter))
 }

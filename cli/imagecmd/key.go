@@ -8,8 +8,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/phos-gpu/phos/cli/wording"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/cli/humanize"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // ErrNoKey means that what was read is no key.
@@ -20,7 +20,7 @@ const maxKeyText = 1 << 10
 
 // ExportKey writes the key of this machine.
 func ExportKey(ctx context.Context, out Output) error {
-	reply, err := keys(ctx, &rpc.KeysRequest{Act: &rpc.KeysRequest_Export{Export: true}})
+	reply, err := keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Export{Export: true}})
 	if err == nil {
 		_, err = fmt.Fprintln(out.Out, hex.EncodeToString(reply.GetKey()))
 	}
@@ -37,7 +37,7 @@ func ImportKey(ctx context.Context, out Output, from io.Reader, name string) err
 	if err != nil || len(key) == 0 {
 		return ErrNoKey
 	}
-	_, err = keys(ctx, &rpc.KeysRequest{Act: &rpc.KeysRequest_Import{Import: &rpc.KeyImport{Name: name, Key: key}}})
+	_, err = keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Import{Import: &api.KeyImport{Name: name, Key: key}}})
 	if err == nil {
 		_, err = fmt.Fprintf(out.Out, "images of %s can be restored here by their users\n", name)
 	}
@@ -46,7 +46,7 @@ func ImportKey(ctx context.Context, out Output, from io.Reader, name string) err
 
 // ForgetKey removes an imported key.
 func ForgetKey(ctx context.Context, out Output, name string) error {
-	_, err := keys(ctx, &rpc.KeysRequest{Act: &rpc.KeysRequest_Remove{Remove: name}})
+	_, err := keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Remove{Remove: name}})
 	if err == nil {
 		_, err = fmt.Fprintf(out.Out, "images of %s need root here\n", name)
 	}
@@ -55,7 +55,7 @@ func ForgetKey(ctx context.Context, out Output, name string) error {
 
 // ListKeys shows the names of the imported keys.
 func ListKeys(ctx context.Context, out Output) error {
-	reply, err := keys(ctx, &rpc.KeysRequest{})
+	reply, err := keys(ctx, &api.KeysRequest{})
 	if err != nil {
 		return err
 	}
@@ -63,22 +63,22 @@ func ListKeys(ctx context.Context, out Output) error {
 		return out.json(append([]string{}, reply.GetNames()...))
 	}
 	for _, name := range reply.GetNames() {
-		if _, err := fmt.Fprintln(out.Out, wording.Printable(name)); err != nil {
+		if _, err := fmt.Fprintln(out.Out, humanize.Printable(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func keys(ctx context.Context, request *rpc.KeysRequest) (*rpc.KeysReply, error) {
-	client, err := rpc.Dial(rpc.Socket())
+func keys(ctx context.Context, request *api.KeysRequest) (*api.KeysReply, error) {
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
 	reply, err := client.Daemon.Keys(ctx, request)
 	if err != nil {
-		return nil, rpc.FromStatus(err)
+		return nil, api.FromStatus(err)
 	}
 	return reply, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
-	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/cli/humanize"
 )
 
 // listView is what list --json prints. Scripts read it: fields may be added, never renamed or taken away.
@@ -121,19 +121,19 @@ func (v *listView) table(out Output) error {
 			continue
 		}
 		fmt.Fprintf(to, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Generation, row.Created.Local().Format(time.DateTime),
-			wording.Age(now().Sub(row.Created)), wording.Shorten(row.Command, 24), row.Processes, row.user,
-			wording.Bytes(row.MemoryBytes+row.PinnedBytes), wording.Bytes(row.CPUBytes), wording.Bytes(row.WrittenBytes),
-			wording.Bytes(row.SharedBytes), wording.Microseconds(row.PauseMicroseconds), row.state())
+			humanize.Age(now().Sub(row.Created)), humanize.Shorten(row.Command, 24), row.Processes, row.user,
+			humanize.Bytes(row.MemoryBytes+row.PinnedBytes), humanize.Bytes(row.CPUBytes), humanize.Bytes(row.WrittenBytes),
+			humanize.Bytes(row.SharedBytes), humanize.Microseconds(row.PauseMicroseconds), row.state())
 	}
-	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, plural(v.Packs, "pack", "packs"), wording.Bytes(v.Bytes))
+	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, plural(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
 	if v.NeededBytes == nil {
 		fmt.Fprintf(to, "; something is missing or damaged: pos_cli image verify %s\n", v.Dir)
 	} else {
-		fmt.Fprintf(to, ", of which generations need %s\n", wording.Bytes(*v.NeededBytes))
+		fmt.Fprintf(to, ", of which generations need %s\n", humanize.Bytes(*v.NeededBytes))
 	}
 	for _, row := range v.Generations {
 		if row.Damage != "" {
-			fmt.Fprintf(to, "%s\n", wording.Printable(row.Damage))
+			fmt.Fprintf(to, "%s\n", humanize.Printable(row.Damage))
 		}
 	}
 	return to.Flush()
@@ -146,7 +146,7 @@ func (r rowView) state() string {
 		text = "partial"
 	}
 	if r.Group != "" {
-		text += ", group " + wording.Shorten(r.Group, 24)
+		text += ", group " + humanize.Shorten(r.Group, 24)
 	}
 	return strings.TrimSpace(text)
 }

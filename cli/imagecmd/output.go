@@ -15,7 +15,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
-	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/cli/humanize"
 )
 
 // Output is where a command writes its result and its progress, and how.
@@ -117,5 +117,5 @@ func userText(o image.Owner) string {
 	if o.Name == "" {
 		return fmt.Sprintf("uid %d", o.UID)
 	}
-	return wording.Shorten(o.Name, 24)
+	return humanize.Shorten(o.Name, 24)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
-	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/cli/humanize"
 )
 
 // PruneOptions say what stays: so many of the newest, or all but some.
@@ -49,13 +49,13 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 	}
 	if done.Damage != "" {
 		fmt.Fprintf(out.Err, "some packs stay as they are, because something in them is damaged: %s; see: pos_cli image verify %s\n",
-			wording.Printable(done.Damage), path)
+			humanize.Printable(done.Damage), path)
 	}
 	if len(done.Removed) == 0 {
 		_, err = fmt.Fprintf(out.Out, "%s: no generation has to go; it has %s\n", path, numbers(done.Kept))
 		return err
 	}
-	_, err = fmt.Fprintf(out.Out, text, path, numbers(done.Removed), numbers(done.Kept), wording.Bytes(done.FreedBytes))
+	_, err = fmt.Fprintf(out.Out, text, path, numbers(done.Removed), numbers(done.Kept), humanize.Bytes(done.FreedBytes))
 	return err
 }
 
@@ -91,6 +91,6 @@ func Clean(out Output, path string, dryRun bool) error {
 		verb = "would remove"
 	}
 	_, err = fmt.Fprintf(out.Out, "%s: %s %s, %s, %s\n", path, verb, plural(len(done.Generations), "generation", "generations"),
-		plural(done.Packs, "pack", "packs"), wording.Bytes(done.Bytes))
+		plural(done.Packs, "pack", "packs"), humanize.Bytes(done.Bytes))
 	return err
 }

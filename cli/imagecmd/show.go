@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/cli/humanize"
 )
 
 // showView is what show --json prints. Scripts read it: fields may be added, never renamed or taken away.
@@ -62,28 +62,28 @@ func showGeneral(to io.Writer, g generation) {
 	m := g.manifest
 	whole := "whole: it can be restored where pos_cli image check says so"
 	if m.Partial() {
-		whole = "partial: only " + wording.Printable(strings.Join(m.Kinds, ", ")) + "; it cannot be restored"
+		whole = "partial: only " + humanize.Printable(strings.Join(m.Kinds, ", ")) + "; it cannot be restored"
 	}
 	fmt.Fprintf(to, "state\t%s\n", whole)
-	fmt.Fprintf(to, "created\t%s, %s ago, by phos %s\n", m.Created.Local().Format(time.DateTime), wording.Age(now().Sub(m.Created)), wording.Printable(m.Phos))
-	fmt.Fprintf(to, "machine\t%s, %s, kernel %s\n", wording.Printable(m.Host.Name), wording.Printable(m.Host.Arch), wording.Printable(m.Host.Kernel))
+	fmt.Fprintf(to, "created\t%s, %s ago, by phos %s\n", m.Created.Local().Format(time.DateTime), humanize.Age(now().Sub(m.Created)), humanize.Printable(m.Phos))
+	fmt.Fprintf(to, "machine\t%s, %s, kernel %s\n", humanize.Printable(m.Host.Name), humanize.Printable(m.Host.Arch), humanize.Printable(m.Host.Kernel))
 	owner := fmt.Sprintf("uid %d, gid %d", m.Owner.UID, m.Owner.GID)
 	if m.Owner.Name != "" {
-		owner = wording.Printable(m.Owner.Name) + " (" + owner + ")"
+		owner = humanize.Printable(m.Owner.Name) + " (" + owner + ")"
 	}
 	fmt.Fprintf(to, "user\t%s\n", owner)
 	if m.Group != "" {
-		fmt.Fprintf(to, "group\t%s\n", wording.Printable(m.Group))
+		fmt.Fprintf(to, "group\t%s\n", humanize.Printable(m.Group))
 	}
 	fmt.Fprintf(to, "sealed\tby key %s for uid %d\n", g.seal.Key, g.seal.OwnerUID)
-	fmt.Fprintf(to, "pause\t%s\n", wording.Microseconds(m.Stats.PauseMicroseconds))
-	fmt.Fprintf(to, "written\t%s, and %s were there already\n", wording.Bytes(m.Stats.WrittenBytes), wording.Bytes(m.Stats.SharedBytes))
+	fmt.Fprintf(to, "pause\t%s\n", humanize.Microseconds(m.Stats.PauseMicroseconds))
+	fmt.Fprintf(to, "written\t%s, and %s were there already\n", humanize.Bytes(m.Stats.WrittenBytes), humanize.Bytes(m.Stats.SharedBytes))
 	if m.CPU.Tree != "" {
 		by := ""
 		if m.CPU.CRIU != "" { // some images do not say
-			by = ", by CRIU " + wording.Printable(m.CPU.CRIU)
+			by = ", by CRIU " + humanize.Printable(m.CPU.CRIU)
 		}
-		fmt.Fprintf(to, "cpu half\t%s%s\n", wording.Bytes(m.CPU.Bytes), by)
+		fmt.Fprintf(to, "cpu half\t%s%s\n", humanize.Bytes(m.CPU.Bytes), by)
 	}
 }
 
@@ -92,10 +92,10 @@ func showProcesses(to *tabwriter.Writer, m *image.Manifest) {
 	for _, p := range m.Processes {
 		memory, pinned, gpus, job := "-", "-", "-", "-"
 		if p.GPU != nil {
-			memory, pinned, job = wording.Bytes(p.GPU.MemoryBytes), wording.Bytes(p.GPU.PinnedBytes), wording.Shorten(p.GPU.Job, 24)
+			memory, pinned, job = humanize.Bytes(p.GPU.MemoryBytes), humanize.Bytes(p.GPU.PinnedBytes), humanize.Shorten(p.GPU.Job, 24)
 			gpus = gpusText(p.GPU.Devices)
 		}
-		fmt.Fprintf(to, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.PID, p.Parent, p.Threads, wording.Shorten(p.Command, 40), memory, pinned, gpus, job)
+		fmt.Fprintf(to, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.PID, p.Parent, p.Threads, humanize.Shorten(p.Command, 40), memory, pinned, gpus, job)
 	}
 	for _, p := range m.Processes {
 		if p.GPU == nil || len(p.GPU.Objects) == 0 {
@@ -106,7 +106,7 @@ func showProcesses(to *tabwriter.Writer, m *image.Manifest) {
 			if i > 0 {
 				fmt.Fprint(to, ",")
 			}
-			fmt.Fprintf(to, " %s: %d", wording.Printable(kind), p.GPU.Objects[kind])
+			fmt.Fprintf(to, " %s: %d", humanize.Printable(kind), p.GPU.Objects[kind])
 		}
 		fmt.Fprintln(to)
 	}
@@ -120,8 +120,8 @@ func gpusText(devices []image.Device) string {
 		for same < len(devices) && devices[same].Name == devices[i].Name && devices[same].MemoryBytes == devices[i].MemoryBytes {
 			same++
 		}
-		texts = append(texts, fmt.Sprintf("%d × %s, %s, %s", same-i, wording.Shorten(devices[i].Name, 32), wording.Bytes(devices[i].MemoryBytes),
-			wording.Printable(devices[i].Capability)))
+		texts = append(texts, fmt.Sprintf("%d × %s, %s, %s", same-i, humanize.Shorten(devices[i].Name, 32), humanize.Bytes(devices[i].MemoryBytes),
+			humanize.Printable(devices[i].Capability)))
 		i = same
 	}
 	if len(texts) == 0 {
@@ -140,7 +140,7 @@ func showEndpoints(to io.Writer, ends []image.Endpoint) {
 		if end.Standard >= 0 {
 			as = fmt.Sprintf("standard %d of the root (%s)", end.Standard, as)
 		}
-		fmt.Fprintf(to, "%s\t%s\t%s\n", wording.Shorten(end.Key, 40), wording.Printable(end.Kind), wording.Shorten(as, 100))
+		fmt.Fprintf(to, "%s\t%s\t%s\n", humanize.Shorten(end.Key, 40), humanize.Printable(end.Kind), humanize.Shorten(as, 100))
 	}
 }
 
@@ -157,6 +157,6 @@ func showFiles(to io.Writer, files []image.SavedFile) {
 		case file.Hash == "":
 			fate = "must be there; is cut to this length"
 		}
-		fmt.Fprintf(to, "%s\t%s\t%s\n", wording.Printable(file.Path), wording.Bytes(file.Bytes), fate)
+		fmt.Fprintf(to, "%s\t%s\t%s\n", humanize.Printable(file.Path), humanize.Bytes(file.Bytes), fate)
 	}
 }

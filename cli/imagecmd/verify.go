@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/terminal"
-	"github.com/phos-gpu/phos/cli/wording"
 )
 
 // ErrDamaged means that an image is not what was written.
@@ -103,7 +103,7 @@ const mostPerFile = 5
 func (v *verifyView) text(out Output) error {
 	if len(v.Problems) == 0 {
 		_, err := fmt.Fprintf(out.Out, "%s: %s, %s, %s, %s: all is as it was written\n", v.Dir, plural(v.Generations, "generation", "generations"),
-			plural(v.Packs, "pack", "packs"), plural(v.Contents, "content", "contents"), wording.Bytes(v.Bytes))
+			plural(v.Packs, "pack", "packs"), plural(v.Contents, "content", "contents"), humanize.Bytes(v.Bytes))
 		return err
 	}
 	byFile := map[string][]store.Problem{}
@@ -112,11 +112,11 @@ func (v *verifyView) text(out Output) error {
 	}
 	var text strings.Builder
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
-		fmt.Fprintf(&text, "%s/%s\n", v.Dir, wording.Printable(file))
+		fmt.Fprintf(&text, "%s/%s\n", v.Dir, humanize.Printable(file))
 		touched := map[uint64][]string{}
 		for i, problem := range byFile[file] {
 			if i < mostPerFile {
-				fmt.Fprintf(&text, "    %s\n", wording.Printable(problem.What))
+				fmt.Fprintf(&text, "    %s\n", humanize.Printable(problem.What))
 			}
 			for _, touch := range problem.Touches {
 				touched[touch.Generation] = append(touched[touch.Generation], touch.Parts...)
@@ -127,7 +127,7 @@ func (v *verifyView) text(out Output) error {
 		}
 		for _, n := range slices.Sorted(maps.Keys(touched)) {
 			parts := slices.Compact(slices.Sorted(slices.Values(touched[n])))
-			fmt.Fprintf(&text, "    generation %d needs it: %s\n", n, wording.Shorten(strings.Join(parts, "; "), 200))
+			fmt.Fprintf(&text, "    generation %d needs it: %s\n", n, humanize.Shorten(strings.Join(parts, "; "), 200))
 		}
 	}
 	_, err := fmt.Fprint(out.Out, text.String())

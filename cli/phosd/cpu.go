@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/criu"
-	"github.com/phos-gpu/phos/criu/freezer"
 	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
 // openCPU is for phosd: package daemon knows the CPU half only as an interface (ckpt.CPU).

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/model"
-	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/daemon/worker"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -95,7 +95,7 @@ func environmentOf(library string) []string {
 		kept = append(kept, pathVariable+"="+path)
 	}
 	for _, variable := range os.Environ() {
-		if strings.HasPrefix(variable, "CUDA_") || library != "" && strings.HasPrefix(variable, rpc.SocketVariable+"=") {
+		if strings.HasPrefix(variable, "CUDA_") || library != "" && strings.HasPrefix(variable, api.SocketVariable+"=") {
 			kept = append(kept, variable)
 		}
 	}

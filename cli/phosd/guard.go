@@ -4,7 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/phos-gpu/phos/daemon/config"
-	"github.com/phos-gpu/phos/daemon/guard"
+	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 )
 
 // openGuard removes what a killed phosd has left, and makes a guard where the settings want one; nil: they do not.

@@ -8,11 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/phos-gpu/phos/daemon"
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/guard"
-	nvidia "github.com/phos-gpu/phos/daemon/inventory"
-	"github.com/phos-gpu/phos/daemon/inventory/nvml"
+	"github.com/phos-gpu/phos/daemon/phosd"
+	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
+	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
+	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory/nvml"
 )
 
 // visibleVariable keeps GPUs from the driver's programs, phosd among them.
@@ -49,8 +49,8 @@ func openWatch(library string, keep *guard.Guard, tell func(nvidia.Event)) *nvid
 }
 
 // openDriver is for phosd, which is told what goes wrong with its real GPUs.
-func openDriver(keep *guard.Guard) func(string, func(nvidia.Event)) daemon.Driver {
-	return func(gpus string, tell func(nvidia.Event)) daemon.Driver {
+func openDriver(keep *guard.Guard) func(string, func(nvidia.Event)) phosd.Driver {
+	return func(gpus string, tell func(nvidia.Event)) phosd.Driver {
 		library, is := realGPUs(gpus)
 		if !is {
 			return nil

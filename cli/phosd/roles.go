@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/phos-gpu/phos/criu/keeper"
+	"github.com/phos-gpu/phos/criu/restorer"
 	"github.com/phos-gpu/phos/criu/watchdog"
-	nvidia "github.com/phos-gpu/phos/daemon/inventory"
+	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 )
 
 // roles are what phosd starts itself as, besides a worker: the first argument, and what then runs.
 var roles = map[string]func(arguments []string) error{
 	watchdog.Role: func([]string) error { return watchdog.Serve() },
-	keeper.Role:   keeper.Serve,
+	restorer.Role: restorer.Serve,
 	nvidia.Role:   serveInventory,
 	probeRole:     probeGPUs,
 }

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
-	"github.com/phos-gpu/phos/daemon"
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/daemon/rundir"
+	"github.com/phos-gpu/phos/daemon/phosd"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/worker"
 )
 
@@ -80,7 +80,7 @@ func (o *options) run(stdout, stderr io.Writer) int {
 
 func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if o.version {
-		fmt.Fprintf(stdout, "phosd %s\n", rpc.Version)
+		fmt.Fprintf(stdout, "phosd %s\n", api.Version)
 		return nil
 	}
 	settings, err := o.settings.Resolve()
@@ -111,7 +111,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	}
 	defer func() { err = errors.Join(err, endGuard()) }()
 	cpu := openCPU(settings)
-	phosd, err := daemon.New(daemon.Options{
+	server, err := phosd.New(phosd.Options{
 		CPU: cpu, Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
 		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
 		Ready: func() {
@@ -135,13 +135,13 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err := cpu.Learn(ctx); err != nil {
 		logger.Debug("each run of CRIU asks the kernel anew what it can", "error", err)
 	}
-	return errors.Join(phosd.Serve(ctx), cpu.Close(), phosd.Close())
+	return errors.Join(server.Serve(ctx), cpu.Close(), server.Close())
 }
 
 // alreadyServes reports whether the phosd that holds the directory is the one that was asked for. It may just be starting too.
 func alreadyServes(socket string) bool {
 	for range 60 {
-		if client, err := rpc.Dial(socket); err == nil {
+		if client, err := api.Dial(socket); err == nil {
 			return client.Close() == nil
 		}
 		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // who starts tells nobody but whoever has started it

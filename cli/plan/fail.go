@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/draw"
-	"github.com/phos-gpu/phos/cluster/pipeline/recover"
+	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 )
 
 // failing are the flags of plan fail.
@@ -36,8 +36,8 @@ func (f *failing) run(to verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	change := recover.Change{Dead: f.dead, Leaving: f.leaves, Joined: f.join}
-	r, err := recover.Recover(plan, change)
+	change := replan.Change{Dead: f.dead, Leaving: f.leaves, Joined: f.join}
+	r, err := replan.Recover(plan, change)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (f *failing) load() (*pipeline.Plan, error) {
 }
 
 // tell shows a recovery to people.
-func tell(to verb.Streams, r *recover.Result) error {
+func tell(to verb.Streams, r *replan.Result) error {
 	if err := describe(to, r.Plan); err != nil {
 		return err
 	}

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/config"
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
 )
 
 // maxKinds is how many kinds of state one command may name.
@@ -132,7 +132,7 @@ func (o *dumpOptions) check() error {
 }
 
 func dump(ctx context.Context, to verb.Streams, options dumpOptions) error {
-	client, err := rpc.Dial(rpc.Socket())
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func dump(ctx context.Context, to verb.Streams, options dumpOptions) error {
 	} else {
 		defer dir.Close()
 	}
-	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{dir})
 	if err != nil {
 		clear()
 		return err
@@ -191,8 +191,8 @@ func (o *dumpOptions) failure(ctx context.Context, err error) error {
 	return err
 }
 
-func (o *dumpOptions) begin(token []byte) *rpc.CheckpointCommand {
-	return &rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Begin{Begin: &rpc.CheckpointBegin{
+func (o *dumpOptions) begin(token []byte) *api.CheckpointCommand {
+	return &api.CheckpointCommand{Command: &api.CheckpointCommand_Begin{Begin: &api.CheckpointBegin{
 		Pids: []uint32{uint32(o.pid)}, Files: token, Stream: o.dir == pipe.Dir, Stop: o.stop, Targets: o.targets, SkipTargets: o.skipped,
 		BudgetBytes: uint64(o.budget), BandwidthBytes: uint64(o.bandwidth), Compress: o.compress,
 		DeadlineMilliseconds: uint64(o.deadline.Milliseconds()),
@@ -200,23 +200,23 @@ func (o *dumpOptions) begin(token []byte) *rpc.CheckpointCommand {
 }
 
 // followDump asks for a checkpoint and shows how far it is. When the context ends, phosd is told to take it back, and waited for.
-func followDump(ctx context.Context, to verb.Streams, client *rpc.Client, options *dumpOptions, token []byte) (*rpc.CheckpointDone, error) {
+func followDump(ctx context.Context, to verb.Streams, client *api.Client, options *dumpOptions, token []byte) (*api.CheckpointDone, error) {
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	stream, err := client.Daemon.Checkpoint(lasting)
 	if err != nil {
-		return nil, rpc.FromStatus(err)
+		return nil, api.FromStatus(err)
 	}
 	if err := stream.Send(options.begin(token)); err != nil {
 		// Why stands in what is received.
 		_, err = stream.Recv()
-		return nil, rpc.FromStatus(err)
+		return nil, api.FromStatus(err)
 	}
 	bar := terminal.NewBar(to.Err)
 	defer bar.Clear()
 	defer onGivingUp(ctx, cancel, func() error {
 		bar.Say(givingUp)
-		return stream.Send(&rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Cancel{Cancel: &rpc.CheckpointCancel{}}})
+		return stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Cancel{Cancel: &api.CheckpointCancel{}}})
 	})()
 	for {
 		event, err := stream.Recv()
@@ -224,7 +224,7 @@ func followDump(ctx context.Context, to verb.Streams, client *rpc.Client, option
 		case err != nil && errors.Is(context.Cause(lasting), errLeft):
 			return nil, errLeft
 		case err != nil:
-			return nil, rpc.FromStatus(err)
+			return nil, api.FromStatus(err)
 		case event.GetDone() != nil:
 			return event.GetDone(), nil
 		case options.asJSON:
@@ -252,7 +252,7 @@ type dumpView struct {
 	TookMicroseconds map[string]uint64 `json:"took_microseconds,omitempty"`
 }
 
-func dumpViewOf(dir string, done *rpc.CheckpointDone) dumpView {
+func dumpViewOf(dir string, done *api.CheckpointDone) dumpView {
 	return dumpView{
 		Dir: dir, Generation: done.GetGeneration(), Processes: done.GetProcesses(),
 		PauseMicroseconds: done.GetPauseMicroseconds(), TotalMicroseconds: done.GetTotalMicroseconds(),
@@ -261,10 +261,10 @@ func dumpViewOf(dir string, done *rpc.CheckpointDone) dumpView {
 	}
 }
 
-func dumpText(done *rpc.CheckpointDone) string {
+func dumpText(done *api.CheckpointDone) string {
 	return fmt.Sprintf("generation %d: paused %s, took %s, wrote %s, shared %s", done.GetGeneration(),
-		wording.Microseconds(done.GetPauseMicroseconds()), wording.Microseconds(done.GetTotalMicroseconds()),
-		wording.Bytes(done.GetWrittenBytes()), wording.Bytes(done.GetSharedBytes()))
+		humanize.Microseconds(done.GetPauseMicroseconds()), humanize.Microseconds(done.GetTotalMicroseconds()),
+		humanize.Bytes(done.GetWrittenBytes()), humanize.Bytes(done.GetSharedBytes()))
 }
 
 // makeDirectory opens a directory with the caller's rights, and makes it if it is missing. When nothing came of it, clear

@@ -14,22 +14,22 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-type checkpointStream = grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]
+type checkpointStream = grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]
 
-func stepEvent(phase string, done, total uint64) *rpc.CheckpointEvent {
-	return &rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Step{Step: &rpc.Step{Phase: phase, DoneBytes: done, TotalBytes: total}}}
+func stepEvent(phase string, done, total uint64) *api.CheckpointEvent {
+	return &api.CheckpointEvent{Event: &api.CheckpointEvent_Step{Step: &api.Step{Phase: phase, DoneBytes: done, TotalBytes: total}}}
 }
 
 // tellAll sends what a checkpoint says on its way.
 func tellAll(stream checkpointStream) error {
 	return errors.Join(stream.Send(stepEvent("copy", 0, 0)),
-		stream.Send(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Notice{Notice: "the kernel tracks no dirty pages"}}),
+		stream.Send(&api.CheckpointEvent{Event: &api.CheckpointEvent_Notice{Notice: "the kernel tracks no dirty pages"}}),
 		stream.Send(stepEvent("cut", 0, 0)),
-		stream.Send(&rpc.CheckpointEvent{Event: &rpc.CheckpointEvent_Done{Done: &rpc.CheckpointDone{
+		stream.Send(&api.CheckpointEvent{Event: &api.CheckpointEvent_Done{Done: &api.CheckpointDone{
 			Generation: 3, PauseMicroseconds: 12_340, TotalMicroseconds: 2_345_678, WrittenBytes: 3 << 20, SharedBytes: 5 << 30,
 			GpuWrittenBytes: 2 << 20, MemoryBytes: 6 << 30, Processes: 2,
 		}}}))
@@ -38,30 +38,30 @@ func tellAll(stream checkpointStream) error {
 func TestDump(t *testing.T) {
 	for _, test := range []struct {
 		name, flags string
-		want        *rpc.CheckpointBegin
+		want        *api.CheckpointBegin
 		stdout      string
 		stderr      string
 	}{
 		{
-			"pre-dump", "--pre-dump --pid 7", &rpc.CheckpointBegin{Pids: []uint32{7}},
+			"pre-dump", "--pre-dump --pid 7", &api.CheckpointBegin{Pids: []uint32{7}},
 			"dump.txt", "copy\nthe kernel tracks no dirty pages\ncut\n",
 		},
 		{
 			"dump", "--dump --pid 8 --target cuda_memory,cuda_var --target cuda_event --compress --bandwidth 500MiB --budget 1GiB --deadline 90s --json",
-			&rpc.CheckpointBegin{
+			&api.CheckpointBegin{
 				Pids: []uint32{8}, Stop: true, Targets: []string{"cuda_memory", "cuda_var", "cuda_event"}, Compress: true,
 				BandwidthBytes: 500 << 20, BudgetBytes: 1 << 30, DeadlineMilliseconds: 90_000,
 			}, "dump.json", "",
 		},
 		{
 			"all but some", "--dump --pid 8 --skip-target cuda_stream",
-			&rpc.CheckpointBegin{Pids: []uint32{8}, Stop: true, SkipTargets: []string{"cuda_stream"}},
+			&api.CheckpointBegin{Pids: []uint32{8}, Stop: true, SkipTargets: []string{"cuda_stream"}},
 			"partial.txt", "copy\nthe kernel tracks no dirty pages\ncut\n",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var got *rpc.CheckpointBegin
-			server := &phosdForTest{checkpoint: func(begin *rpc.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+			var got *api.CheckpointBegin
+			server := &phosdForTest{checkpoint: func(begin *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 				got = begin
 				return tellAll(stream)
 			}}
@@ -125,7 +125,7 @@ func TestDumpFails(t *testing.T) {
 		answer       func(checkpointStream) error
 	}{
 		{"refused", "not permitted: pid 7 is another user's", func(checkpointStream) error {
-			return fmt.Errorf("%w: pid 7 is another user's", rpc.ErrNotPermitted)
+			return fmt.Errorf("%w: pid 7 is another user's", api.ErrNotPermitted)
 		}},
 		{"interrupted", "cancelled: pid 7 runs on", func(stream checkpointStream) error {
 			if err := interrupt(syscall.SIGINT); err != nil {
@@ -161,7 +161,7 @@ func TestDumpFails(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{checkpoint: func(_ *rpc.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+			server := &phosdForTest{checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 				return test.answer(stream)
 			}}
 			server.serve(t)
@@ -183,7 +183,7 @@ func interrupt(signal syscall.Signal) error { return syscall.Kill(os.Getpid(), s
 
 // TestTooLate: an image that was complete before phosd was told is one.
 func TestTooLate(t *testing.T) {
-	server := &phosdForTest{checkpoint: func(_ *rpc.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+	server := &phosdForTest{checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 		if err := interrupt(syscall.SIGINT); err != nil {
 			return err
 		}
@@ -201,8 +201,8 @@ func TestTooLate(t *testing.T) {
 }
 
 func TestTrace(t *testing.T) {
-	server := &phosdForTest{trace: func(request *rpc.TraceResourceRequest, _ []*os.File) (*rpc.TraceReply, error) {
-		return &rpc.TraceReply{Calls: uint64(request.GetPid()), Names: []string{"one.jsonl"}}, nil
+	server := &phosdForTest{trace: func(request *api.TraceResourceRequest, _ []*os.File) (*api.TraceReply, error) {
+		return &api.TraceReply{Calls: uint64(request.GetPid()), Names: []string{"one.jsonl"}}, nil
 	}}
 	server.serve(t)
 	dir := filepath.Join(t.TempDir(), "trace")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 func TestImageCheck(t *testing.T) {
@@ -15,11 +15,11 @@ func TestImageCheck(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../../ckpt/store/testdata/golden/v1/image")); err != nil {
 		t.Fatal(err)
 	}
-	harmless := &rpc.Obstacle{Subject: "kernel", Reason: "tracks no dirty pages", Harmless: true}
-	taken := &rpc.Obstacle{Subject: "pid 7", Reason: "it is taken: \x1b[31mvi", Remedy: "end that process"}
+	harmless := &api.Obstacle{Subject: "kernel", Reason: "tracks no dirty pages", Harmless: true}
+	taken := &api.Obstacle{Subject: "pid 7", Reason: "it is taken: \x1b[31mvi", Remedy: "end that process"}
 	for _, test := range []struct {
 		name, line     string
-		obstacles      []*rpc.Obstacle
+		obstacles      []*api.Obstacle
 		generation     uint64
 		status         int
 		stdout, stderr string
@@ -27,25 +27,25 @@ func TestImageCheck(t *testing.T) {
 		{"good", "image check " + dir, nil, 2, exitDone, dir + ", generation 2: it can be restored here\n", ""},
 		{
 			"harmless", "image check " + dir + " --generation 1",
-			[]*rpc.Obstacle{harmless},
+			[]*api.Obstacle{harmless},
 			1, exitDone,
 			"kernel: tracks no dirty pages (this does not stand in the way)\n" + dir + ", generation 1: it can be restored here\n", "",
 		},
 		{
 			"bad", "image check " + dir,
-			[]*rpc.Obstacle{harmless, taken},
+			[]*api.Obstacle{harmless, taken},
 			2, exitFailed,
 			"kernel: tracks no dirty pages (this does not stand in the way)\npid 7: it is taken: ?[31mvi; end that process\n",
 			"pos_cli image check: " + dir + ", generation 2: it cannot be restored here\n",
 		},
-		{"as JSON", "image check --json " + dir, []*rpc.Obstacle{taken}, 2, exitFailed, `"restorable": false`, "it cannot be restored here"},
+		{"as JSON", "image check --json " + dir, []*api.Obstacle{taken}, 2, exitFailed, `"restorable": false`, "it cannot be restored here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{check: func(request *rpc.CheckImageRequest, _ []*os.File) (*rpc.CheckImageReply, error) {
+			server := &phosdForTest{check: func(request *api.CheckImageRequest, _ []*os.File) (*api.CheckImageReply, error) {
 				if request.GetGeneration() != test.generation {
 					t.Errorf("asked for generation %d", request.GetGeneration())
 				}
-				return &rpc.CheckImageReply{Obstacles: test.obstacles}, nil
+				return &api.CheckImageReply{Obstacles: test.obstacles}, nil
 			}}
 			server.serve(t)
 			var stdout, stderr bytes.Buffer

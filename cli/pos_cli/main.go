@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // Exit statuses; the manual page explains them.
@@ -30,12 +30,12 @@ var errLost = errors.New("phosd ended before it had answered; what it had not co
 
 // lost says in words that phosd is, where the connection was there: what gRPC says of that says nothing to a person.
 func lost(err error) error {
-	received := (*rpc.Error)(nil)
+	received := (*api.Error)(nil)
 	switch {
 	case !errors.As(err, &received):
 		return err
 	case strings.Contains(received.Text, "reading server preface") && strings.Contains(received.Text, net.ErrClosed.Error()):
-		return rpc.ErrMute // gRPC has hung up
+		return api.ErrMute // gRPC has hung up
 	}
 	return errLost
 }
@@ -65,7 +65,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, verb.ErrUsage):
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitUsage
-	case errors.Is(err, rpc.ErrNoDaemon), errors.Is(err, rpc.ErrMute):
+	case errors.Is(err, api.ErrNoDaemon), errors.Is(err, api.ErrMute):
 		fmt.Fprintf(stderr, "%s: %v\n", name, lost(err))
 		return exitNoDaemon
 	}

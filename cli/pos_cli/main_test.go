@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 func TestCommandLines(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none.sock")
-	t.Setenv(rpc.SocketVariable, socket)
+	t.Setenv(api.SocketVariable, socket)
 	for _, test := range []struct {
 		name, line     string
 		status         int
@@ -116,7 +116,7 @@ func TestLost(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	t.Setenv(rpc.SocketVariable, socket)
+	t.Setenv(api.SocketVariable, socket)
 	var stdout, stderr bytes.Buffer
 	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon || !strings.Contains(stderr.String(), errLost.Error()) {
 		t.Errorf("status %d: %s", status, stderr.String())
@@ -126,10 +126,10 @@ func TestLost(t *testing.T) {
 // TestMute: the words are those that gRPC has after 20 seconds of silence.
 func TestMute(t *testing.T) {
 	text := `connection error: desc = "error reading server preface: read unix @->/run/x.sock: use of closed network connection"`
-	if err := lost(&rpc.Error{Text: text, Err: rpc.ErrNoDaemon}); !errors.Is(err, rpc.ErrMute) {
+	if err := lost(&api.Error{Text: text, Err: api.ErrNoDaemon}); !errors.Is(err, api.ErrMute) {
 		t.Error(err)
 	}
-	if err := lost(&rpc.NoDaemonError{Socket: "/x", Err: os.ErrPermission}); !errors.Is(err, os.ErrPermission) {
+	if err := lost(&api.NoDaemonError{Socket: "/x", Err: os.ErrPermission}); !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
 }

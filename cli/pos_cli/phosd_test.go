@@ -13,21 +13,21 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
 // phosdForTest serves the daemon's API on a socket of its own, with files handed over as to the real one. What it does with a
 // request is the test's to say.
 type phosdForTest struct {
-	rpc.UnimplementedDaemonServer
-	desk *handover.Desk
+	api.UnimplementedDaemonServer
+	desk *fdtoken.Desk
 
-	checkpoint func(begin *rpc.CheckpointBegin, files []*os.File, stream grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]) error
-	restore    func(begin *rpc.RestoreBegin, files []*os.File, stream grpc.BidiStreamingServer[rpc.RestoreCommand, rpc.RestoreEvent]) error
-	preRestore func(request *rpc.PreRestoreRequest, files []*os.File, stream grpc.ServerStreamingServer[rpc.RestoreEvent]) error
-	check      func(request *rpc.CheckImageRequest, files []*os.File) (*rpc.CheckImageReply, error)
-	trace      func(request *rpc.TraceResourceRequest, files []*os.File) (*rpc.TraceReply, error)
+	checkpoint func(begin *api.CheckpointBegin, files []*os.File, stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) error
+	restore    func(begin *api.RestoreBegin, files []*os.File, stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error
+	preRestore func(request *api.PreRestoreRequest, files []*os.File, stream grpc.ServerStreamingServer[api.RestoreEvent]) error
+	check      func(request *api.CheckImageRequest, files []*os.File) (*api.CheckImageReply, error)
+	trace      func(request *api.TraceResourceRequest, files []*os.File) (*api.TraceReply, error)
 
 	mu    sync.Mutex // guards taken
 	taken []string   // names of directories that were handed over
@@ -37,17 +37,17 @@ type phosdForTest struct {
 func (p *phosdForTest) serve(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "phosd.sock")
-	t.Setenv(rpc.SocketVariable, path)
+	t.Setenv(api.SocketVariable, path)
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.desk = handover.NewDesk(handover.Limits{Files: 16, Tokens: 4})
-	server := grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}), grpc.UnaryInterceptor(rpc.ServerErrors),
-		grpc.StreamInterceptor(rpc.ServerStreamErrors))
-	rpc.RegisterDaemonServer(server, p)
+	p.desk = fdtoken.NewDesk(fdtoken.Limits{Files: 16, Tokens: 4})
+	server := grpc.NewServer(grpc.Creds(api.PeerCredentials{}), grpc.UnaryInterceptor(api.ServerErrors),
+		grpc.StreamInterceptor(api.ServerStreamErrors))
+	api.RegisterDaemonServer(server, p)
 	served := make(chan error, 1)
-	listener, err := handover.NewListener(socket, p.desk, slog.New(slog.DiscardHandler))
+	listener, err := fdtoken.NewListener(socket, p.desk, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func (p *phosdForTest) serve(t *testing.T) {
 }
 
 func (p *phosdForTest) take(ctx context.Context, token []byte) ([]*os.File, error) {
-	actor, err := rpc.ActorOf(ctx)
+	actor, err := api.ActorOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (p *phosdForTest) directories() []string {
 	return p.taken
 }
 
-func (p *phosdForTest) Checkpoint(stream grpc.BidiStreamingServer[rpc.CheckpointCommand, rpc.CheckpointEvent]) error {
+func (p *phosdForTest) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (p *phosdForTest) Checkpoint(stream grpc.BidiStreamingServer[rpc.Checkpoint
 	return p.checkpoint(first.GetBegin(), files, stream)
 }
 
-func (p *phosdForTest) Restore(stream grpc.BidiStreamingServer[rpc.RestoreCommand, rpc.RestoreEvent]) error {
+func (p *phosdForTest) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (p *phosdForTest) Restore(stream grpc.BidiStreamingServer[rpc.RestoreComman
 	return p.restore(first.GetBegin(), files, stream)
 }
 
-func (p *phosdForTest) PreRestore(request *rpc.PreRestoreRequest, stream grpc.ServerStreamingServer[rpc.RestoreEvent]) error {
+func (p *phosdForTest) PreRestore(request *api.PreRestoreRequest, stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
 	files, err := p.take(stream.Context(), request.GetFiles())
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (p *phosdForTest) PreRestore(request *rpc.PreRestoreRequest, stream grpc.Se
 	return p.preRestore(request, files, stream)
 }
 
-func (p *phosdForTest) CheckImage(ctx context.Context, request *rpc.CheckImageRequest) (*rpc.CheckImageReply, error) {
+func (p *phosdForTest) CheckImage(ctx context.Context, request *api.CheckImageRequest) (*api.CheckImageReply, error) {
 	files, err := p.take(ctx, request.GetFiles())
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (p *phosdForTest) CheckImage(ctx context.Context, request *rpc.CheckImageRe
 	return p.check(request, files)
 }
 
-func (p *phosdForTest) TraceResource(ctx context.Context, request *rpc.TraceResourceRequest) (*rpc.TraceReply, error) {
+func (p *phosdForTest) TraceResource(ctx context.Context, request *api.TraceResourceRequest) (*api.TraceReply, error) {
 	if !request.GetStart() {
 		return p.trace(request, nil)
 	}

@@ -11,12 +11,12 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cli/wording"
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
 var preRestoreVerb = verb.Verb{
@@ -49,7 +49,7 @@ type preRestoreOptions struct {
 }
 
 func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions) error {
-	client, err := rpc.Dial(rpc.Socket())
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 	case options.cancel:
 		_, err = fmt.Fprintln(to.Out, "nothing is kept for a restore any more")
 	case loaded != nil:
-		_, err = fmt.Fprintf(to.Out, "ready: %s loaded in %s\n", wording.Bytes(loaded.GetBytes()), wording.Microseconds(loaded.GetTotalMicroseconds()))
+		_, err = fmt.Fprintf(to.Out, "ready: %s loaded in %s\n", humanize.Bytes(loaded.GetBytes()), humanize.Microseconds(loaded.GetTotalMicroseconds()))
 	default:
 		_, err = fmt.Fprintln(to.Out, "ready")
 	}
@@ -80,17 +80,17 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 }
 
 // ask hands the directory over, and says what shall be done with the image in it.
-func (o preRestoreOptions) ask(ctx context.Context, client *rpc.Client, dir *os.File) (grpc.ServerStreamingClient[rpc.RestoreEvent], error) {
-	token, err := handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+func (o preRestoreOptions) ask(ctx context.Context, client *api.Client, dir *os.File) (grpc.ServerStreamingClient[api.RestoreEvent], error) {
+	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{dir})
 	if err != nil {
 		return nil, err
 	}
-	events, err := client.Daemon.PreRestore(ctx, &rpc.PreRestoreRequest{Files: token, Generation: o.generation, Cancel: o.cancel})
-	return events, rpc.FromStatus(err)
+	events, err := client.Daemon.PreRestore(ctx, &api.PreRestoreRequest{Files: token, Generation: o.generation, Cancel: o.cancel})
+	return events, api.FromStatus(err)
 }
 
 // takeBack gives up what a signal has broken off, and returns when phosd has nothing of it any more.
-func takeBack(client *rpc.Client, dir *os.File, options preRestoreOptions) error {
+func takeBack(client *api.Client, dir *os.File, options preRestoreOptions) error {
 	again, stop := signal.NotifyContext(context.Background(), heeded()...)
 	defer stop()
 	options.cancel = true
@@ -102,13 +102,13 @@ func takeBack(client *rpc.Client, dir *os.File, options preRestoreOptions) error
 	case again.Err() != nil:
 		return fmt.Errorf("%w: phosd takes back what it had made ready", errLeft)
 	case !errors.Is(err, io.EOF):
-		return fmt.Errorf("cancelled, but not taken back: %w", rpc.FromStatus(err))
+		return fmt.Errorf("cancelled, but not taken back: %w", api.FromStatus(err))
 	}
 	return errors.New("cancelled: nothing is kept for a restore")
 }
 
 // followLoad shows how far it is, up to the end of the stream.
-func followLoad(bar *terminal.Bar, receive func() (*rpc.RestoreEvent, error)) (loaded *rpc.RestoreLoaded, err error) {
+func followLoad(bar *terminal.Bar, receive func() (*api.RestoreEvent, error)) (loaded *api.RestoreLoaded, err error) {
 	defer bar.Clear()
 	for {
 		event, err := receive()
@@ -116,7 +116,7 @@ func followLoad(bar *terminal.Bar, receive func() (*rpc.RestoreEvent, error)) (l
 			return loaded, nil
 		}
 		if err != nil {
-			return nil, rpc.FromStatus(err)
+			return nil, api.FromStatus(err)
 		}
 		showRestore(bar, event)
 		if event.GetLoaded() != nil {
@@ -126,7 +126,7 @@ func followLoad(bar *terminal.Bar, receive func() (*rpc.RestoreEvent, error)) (l
 }
 
 // showRestore shows what is to be shown of any event.
-func showRestore(bar *terminal.Bar, event *rpc.RestoreEvent) {
+func showRestore(bar *terminal.Bar, event *api.RestoreEvent) {
 	if step := event.GetStep(); step != nil {
 		bar.Step(step.GetPhase(), step.GetDoneBytes(), step.GetTotalBytes())
 	}

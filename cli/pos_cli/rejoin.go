@@ -9,12 +9,12 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // conversation is that of a restore.
-type conversation = grpc.BidiStreamingClient[rpc.RestoreCommand, rpc.RestoreEvent]
+type conversation = grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]
 
 func (v *visit) conversation() conversation {
 	v.mu.Lock()
@@ -38,11 +38,11 @@ func (v *visit) broken(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("phosd ended the conversation")
 	}
-	err = rpc.FromStatus(err)
+	err = api.FromStatus(err)
 	switch {
 	case v.pid == 0:
 		return err
-	case ctx.Err() == nil && v.tree != "" && errors.Is(err, rpc.ErrNoDaemon):
+	case ctx.Err() == nil && v.tree != "" && errors.Is(err, api.ErrNoDaemon):
 		return v.rejoin(ctx)
 	}
 	return fmt.Errorf("pid %d runs on without pos_cli: %w", v.pid, err)
@@ -58,7 +58,7 @@ func (v *visit) rejoin(ctx context.Context) error {
 		case <-time.After(lookTime):
 		}
 		err := v.dial(ctx)
-		if err == nil || !errors.Is(err, rpc.ErrNoDaemon) && !process.Unknown(err) {
+		if err == nil || !errors.Is(err, api.ErrNoDaemon) && !proc.Unknown(err) {
 			return err
 		}
 		switch {
@@ -74,13 +74,13 @@ func (v *visit) rejoin(ctx context.Context) error {
 // dial goes on with the conversation at whatever phosd there is.
 func (v *visit) dial(ctx context.Context) error {
 	v.leave()
-	client, err := rpc.Dial(rpc.Socket())
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return err
 	}
 	stream, err := client.Daemon.Restore(ctx)
 	if err == nil {
-		err = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Follow{Follow: &rpc.RestoreFollow{Tree: v.tree}}})
+		err = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Follow{Follow: &api.RestoreFollow{Tree: v.tree}}})
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -89,7 +89,7 @@ func (v *visit) dial(ctx context.Context) error {
 		err = nil // why is told to whoever receives
 	}
 	if err != nil {
-		return rpc.FromStatus(err)
+		return api.FromStatus(err)
 	}
 	v.stream = stream
 	return nil

@@ -12,14 +12,14 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cli/wording"
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 var restoreVerb = verb.Verb{
@@ -78,7 +78,7 @@ func (e *programEnded) Error() string {
 }
 
 func restore(ctx context.Context, to verb.Streams, options restoreOptions) error {
-	client, err := rpc.Dial(rpc.Socket())
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return err
 	}
@@ -94,14 +94,14 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 	}
 	defer ends.Close()
 	given, ids := ends.Given()
-	token, err := handover.Send(ctx, rpc.Socket(), append([]*os.File{dir}, given...))
+	token, err := fdtoken.Send(ctx, api.Socket(), append([]*os.File{dir}, given...))
 	if err != nil {
 		return err
 	}
 	if err := ends.Handed(); err != nil {
 		return err
 	}
-	begin := &rpc.RestoreBegin{
+	begin := &api.RestoreBegin{
 		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, Endpoints: ids,
 	}
 	return followRestore(ctx, to, client, begin, ends)
@@ -152,7 +152,7 @@ func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Ends, error) 
 }
 
 // followRestore brings the program back and stays with it.
-func followRestore(ctx context.Context, to verb.Streams, client *rpc.Client, begin *rpc.RestoreBegin, ends *terminal.Ends) error {
+func followRestore(ctx context.Context, to verb.Streams, client *api.Client, begin *api.RestoreBegin, ends *terminal.Ends) error {
 	// Signals end the attempt as long as nothing runs, and are the program's from then on.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, heeded()...)
@@ -161,11 +161,11 @@ func followRestore(ctx context.Context, to verb.Streams, client *rpc.Client, beg
 	defer cancel(nil)
 	stream, err := client.Daemon.Restore(lasting)
 	if err != nil {
-		return rpc.FromStatus(err)
+		return api.FromStatus(err)
 	}
 	v := &visit{to: to, bar: terminal.NewBar(to.Err), ends: ends, detach: begin.GetDetach(), began: make(chan struct{}), stream: stream}
 	// A failure to send is told, with its reason, by what is received.
-	_ = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Begin{Begin: begin}})
+	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
 	passed := make(chan struct{})
 	go func() {
 		defer close(passed)
@@ -195,13 +195,13 @@ type visit struct {
 	pid   uint32
 	flow  *terminal.Flow
 	// program is what pid means, tree the name by which the next phosd knows it.
-	program process.Identity
+	program proc.Identity
 	tree    string
 
 	mu sync.Mutex
 	// stream is the conversation with phosd, client what it goes through where that is another phosd than the first.
 	stream conversation
-	client *rpc.Client
+	client *api.Client
 }
 
 // pass hands signals on to the program. One that comes before it runs gives up, a second one does not wait for that.
@@ -213,7 +213,7 @@ func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave contex
 			return
 		case got := <-signals:
 			number, _ := got.(syscall.Signal) // all of this system's are
-			command := &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Signal{Signal: uint32(number)}}
+			command := &api.RestoreCommand{Command: &api.RestoreCommand_Signal{Signal: uint32(number)}}
 			// Straight, where the caller may: phosd may have ended, and nobody have noticed yet.
 			if v.begun() && v.program.Check() == nil && syscall.Kill(int(v.pid), number) == nil {
 				continue
@@ -225,7 +225,7 @@ func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave contex
 				}
 				unwanted = true
 				v.bar.Say(givingUp)
-				command = &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Cancel{Cancel: &rpc.RestoreCancel{}}}
+				command = &api.RestoreCommand{Command: &api.RestoreCommand_Cancel{Cancel: &api.RestoreCancel{}}}
 			}
 			_ = v.conversation().Send(command) // follow knows why the stream has ended
 		}
@@ -272,10 +272,10 @@ func (v *visit) follow(ctx context.Context) (err error) {
 	}
 }
 
-func (v *visit) run(running *rpc.RestoreRunning) (err error) {
+func (v *visit) run(running *api.RestoreRunning) (err error) {
 	v.pid, v.tree = running.GetPid(), running.GetTree()
-	v.program, _ = process.Of(int(v.pid)) // one that has ended already is nobody
-	v.bar.Say(fmt.Sprintf("pid %d runs again (processes: %d), after %s", v.pid, running.GetProcesses(), wording.Microseconds(running.GetTotalMicroseconds())))
+	v.program, _ = proc.Of(int(v.pid)) // one that has ended already is nobody
+	v.bar.Say(fmt.Sprintf("pid %d runs again (processes: %d), after %s", v.pid, running.GetProcesses(), humanize.Microseconds(running.GetTotalMicroseconds())))
 	close(v.began)
 	if !v.detach {
 		v.flow, err = v.ends.Start()

@@ -19,10 +19,10 @@ import (
 	"github.com/phos-gpu/phos/cli/imagecmd"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
-type restoreStream = grpc.BidiStreamingServer[rpc.RestoreCommand, rpc.RestoreEvent]
+type restoreStream = grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]
 
 // imageWith makes an image directory whose only generation has these outside ends.
 func imageWith(t *testing.T, ends []image.Endpoint) string {
@@ -74,8 +74,8 @@ func bringBack(files map[uint32]*os.File, places [3]uint32, script string, strea
 		closed = append(closed, file)
 	}
 	closeAll(closed)
-	running := &rpc.RestoreRunning{Pid: uint32(command.Process.Pid), Processes: 1, TotalMicroseconds: 1500}
-	if err := stream.Send(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: running}}); err != nil {
+	running := &api.RestoreRunning{Pid: uint32(command.Process.Pid), Processes: 1, TotalMicroseconds: 1500}
+	if err := stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: running}}); err != nil {
 		return errors.Join(err, command.Process.Kill(), command.Wait())
 	}
 	go func() {
@@ -89,7 +89,7 @@ func bringBack(files map[uint32]*os.File, places [3]uint32, script string, strea
 	}()
 	_ = command.Wait() // its status says it
 	status := int32(command.ProcessState.Sys().(syscall.WaitStatus))
-	return stream.Send(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Ended{Ended: &rpc.RestoreEnded{Status: status}}})
+	return stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Ended{Ended: &api.RestoreEnded{Status: status}}})
 }
 
 // outcome is what a caller of pos_cli --restore sees.
@@ -162,16 +162,16 @@ func TestRestore(t *testing.T) {
 		{"signal", []image.Endpoint{in, out}, [3]uint32{1, 2, 0}, fmt.Sprintf("trap 'echo got; exit 5' HUP; read a; kill -HUP %d; while :; do sleep 0.01; done", os.Getpid()), "now\n", outcome{5, "got\n", "", ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{restore: func(begin *rpc.RestoreBegin, files []*os.File, stream restoreStream) error {
+			server := &phosdForTest{restore: func(begin *api.RestoreBegin, files []*os.File, stream restoreStream) error {
 				if begin.GetGeneration() != 1 || len(files) != 1+len(begin.GetEndpoints()) {
-					return fmt.Errorf("%w: %d files for %v", rpc.ErrInvalid, len(files), begin)
+					return fmt.Errorf("%w: %d files for %v", api.ErrInvalid, len(files), begin)
 				}
 				given := map[uint32]*os.File{}
 				for i, id := range begin.GetEndpoints() {
 					given[id] = files[1+i]
 				}
 				if given[elsewhere.ID] != nil {
-					return fmt.Errorf("%w: an end that is nobody's business", rpc.ErrInvalid)
+					return fmt.Errorf("%w: an end that is nobody's business", api.ErrInvalid)
 				}
 				return bringBack(given, test.places, test.script, stream)
 			}}
@@ -189,14 +189,14 @@ func TestRestore(t *testing.T) {
 }
 
 func TestRestoreFails(t *testing.T) {
-	running := &rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{Pid: 12, Processes: 3}}}
+	running := &api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{Pid: 12, Processes: 3}}}
 	for _, test := range []struct {
 		name, want string
 		options    restoreOptions
 		answer     func(restoreStream) error
 	}{
 		{"refused", "pid 12 is taken", restoreOptions{}, func(restoreStream) error {
-			return fmt.Errorf("%w: pid 12 is taken", rpc.ErrInvalid)
+			return fmt.Errorf("%w: pid 12 is taken", api.ErrInvalid)
 		}},
 		{"interrupted", "cancelled: the image is as it was", restoreOptions{}, func(stream restoreStream) error {
 			if err := interrupt(syscall.SIGTERM); err != nil {
@@ -227,7 +227,7 @@ func TestRestoreFails(t *testing.T) {
 		{"no such generation", "9", restoreOptions{generation: 9}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{restore: func(_ *rpc.RestoreBegin, _ []*os.File, stream restoreStream) error { return test.answer(stream) }}
+			server := &phosdForTest{restore: func(_ *api.RestoreBegin, _ []*os.File, stream restoreStream) error { return test.answer(stream) }}
 			server.serve(t)
 			test.options.dir = imageWith(t, nil)
 			if got := restoreThrough(t, test.options, ""); got.status != -1 || !strings.Contains(got.stderr, test.want) {
@@ -238,10 +238,10 @@ func TestRestoreFails(t *testing.T) {
 }
 
 func TestRestoreDetached(t *testing.T) {
-	var got *rpc.RestoreBegin
-	server := &phosdForTest{restore: func(begin *rpc.RestoreBegin, _ []*os.File, stream restoreStream) error {
+	var got *api.RestoreBegin
+	server := &phosdForTest{restore: func(begin *api.RestoreBegin, _ []*os.File, stream restoreStream) error {
 		got = begin
-		return stream.Send(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Running{Running: &rpc.RestoreRunning{Pid: 12, Processes: 3}}})
+		return stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{Pid: 12, Processes: 3}}})
 	}}
 	server.serve(t)
 	dir := imageWith(t, []image.Endpoint{{ID: 1, Kind: "terminal", Standard: 0}})
@@ -256,11 +256,11 @@ func TestRestoreDetached(t *testing.T) {
 }
 
 func TestPreRestore(t *testing.T) {
-	server := &phosdForTest{preRestore: func(request *rpc.PreRestoreRequest, _ []*os.File, stream grpc.ServerStreamingServer[rpc.RestoreEvent]) error {
+	server := &phosdForTest{preRestore: func(request *api.PreRestoreRequest, _ []*os.File, stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
 		if request.GetCancel() {
 			return nil
 		}
-		return stream.Send(&rpc.RestoreEvent{Event: &rpc.RestoreEvent_Loaded{Loaded: &rpc.RestoreLoaded{
+		return stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Loaded{Loaded: &api.RestoreLoaded{
 			Bytes: request.GetGeneration() << 20, TotalMicroseconds: 1_250_000,
 		}}})
 	}}

@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // daemonLog receives the standard error of a phosd in the background.
@@ -88,7 +88,7 @@ func start(ctx context.Context, to verb.Streams, options startOptions) error {
 		return err
 	}
 	arguments := options.settings
-	if socket := os.Getenv(rpc.SocketVariable); socket != "" {
+	if socket := os.Getenv(api.SocketVariable); socket != "" {
 		// First, so that --socket wins over the environment.
 		arguments = append([]string{"--socket=" + socket}, arguments...)
 	}
@@ -111,7 +111,7 @@ func runThrough(ctx context.Context, to verb.Streams, phosd string, arguments []
 // startBehind starts phosd in the background and waits until it is ready or dead.
 func startBehind(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: phosd must be started as root", rpc.ErrNotPermitted)
+		return fmt.Errorf("%w: phosd must be started as root", api.ErrNotPermitted)
 	}
 	log, err := os.OpenFile(daemonLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 	if err != nil {
@@ -157,8 +157,8 @@ func reportReady(to verb.Streams, line string) error {
 			log = daemonLog
 		}
 		fmt.Fprintf(to.Out, "phosd is ready at %s; its log is %s\n", fields[1], log)
-		if fields[1] != rpc.Socket() {
-			fmt.Fprintf(to.Out, "that is not where programs look; tell them with: export %s=%s\n", rpc.SocketVariable, fields[1])
+		if fields[1] != api.Socket() {
+			fmt.Fprintf(to.Out, "that is not where programs look; tell them with: export %s=%s\n", api.SocketVariable, fields[1])
 		}
 	default:
 		return errors.New(line)

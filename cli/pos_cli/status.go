@@ -8,7 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/status"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 var statusVerb = verb.Verb{
@@ -46,12 +46,12 @@ there is nothing. What a program is doing is told by:
 }
 
 func showStatus(ctx context.Context, to verb.Streams, asJSON bool) error {
-	client, err := rpc.Dial(rpc.Socket())
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	reply, err := client.Daemon.Status(ctx, &rpc.StatusRequest{})
+	reply, err := client.Daemon.Status(ctx, &api.StatusRequest{})
 	if err != nil {
 		return err
 	}

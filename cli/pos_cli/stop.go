@@ -9,10 +9,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cli/wording"
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
 var stopVerb = verb.Verb{
@@ -51,8 +51,8 @@ type stopOptions struct {
 }
 
 // begin is the request, with the directory handed over.
-func (o *stopOptions) begin(ctx context.Context) (*rpc.StopRequest, error) {
-	request := &rpc.StopRequest{Force: o.force, Drain: o.drain}
+func (o *stopOptions) begin(ctx context.Context) (*api.StopRequest, error) {
+	request := &api.StopRequest{Force: o.force, Drain: o.drain}
 	if o.dir == "" {
 		return request, nil
 	}
@@ -61,12 +61,12 @@ func (o *stopOptions) begin(ctx context.Context) (*rpc.StopRequest, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	request.Files, err = handover.Send(ctx, rpc.Socket(), []*os.File{dir})
+	request.Files, err = fdtoken.Send(ctx, api.Socket(), []*os.File{dir})
 	return request, err
 }
 
 func stop(ctx context.Context, to verb.Streams, options stopOptions) error {
-	client, err := rpc.Dial(rpc.Socket())
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return err
 	}
@@ -81,12 +81,12 @@ func stop(ctx context.Context, to verb.Streams, options stopOptions) error {
 	}
 	for _, program := range reply.GetDrained() {
 		fmt.Fprintf(to.Out, "saved and stopped pid %d (%s, %s): %s, generation %d\n", program.GetPid(), program.GetUser(),
-			wording.Printable(program.GetCommand()), wording.Printable(program.GetCheckpointDir()), program.GetCheckpointGeneration())
+			humanize.Printable(program.GetCommand()), humanize.Printable(program.GetCheckpointDir()), program.GetCheckpointGeneration())
 	}
 	for _, program := range reply.GetEnded() {
-		fmt.Fprintf(to.Out, "ended the session of pid %d (%s, %s)\n", program.GetPid(), program.GetUser(), wording.Printable(program.GetCommand()))
+		fmt.Fprintf(to.Out, "ended the session of pid %d (%s, %s)\n", program.GetPid(), program.GetUser(), humanize.Printable(program.GetCommand()))
 	}
-	if err := waitGone(ctx, rpc.Socket()); err != nil {
+	if err := waitGone(ctx, api.Socket()); err != nil {
 		return err
 	}
 	fmt.Fprintln(to.Out, "phosd has stopped")

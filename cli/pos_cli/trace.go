@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
 var traceVerb = verb.Verb{
@@ -69,12 +69,12 @@ func (o *traceOptions) check() error {
 }
 
 func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
-	client, err := rpc.Dial(rpc.Socket())
+	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	request := &rpc.TraceResourceRequest{Pid: uint32(options.pid), Start: options.subaction == "start"}
+	request := &api.TraceResourceRequest{Pid: uint32(options.pid), Start: options.subaction == "start"}
 	if !request.GetStart() {
 		reply, err := client.Daemon.TraceResource(ctx, request)
 		if err != nil {
@@ -91,8 +91,8 @@ func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 		return err
 	}
 	defer dir.Close()
-	var reply *rpc.TraceReply
-	if request.Files, err = handover.Send(ctx, rpc.Socket(), []*os.File{dir}); err == nil {
+	var reply *api.TraceReply
+	if request.Files, err = fdtoken.Send(ctx, api.Socket(), []*os.File{dir}); err == nil {
 		reply, err = client.Daemon.TraceResource(ctx, request)
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/cli/plan"
 	"github.com/phos-gpu/phos/cli/sim"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // commands are all that this version can do, in the order of the help text.
@@ -19,7 +19,7 @@ func commands() *verb.Set {
 			&versionVerb,
 		},
 		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
-		ManualEnd: fmt.Sprintf(manualEnd, rpc.DefaultSocket, daemonLog),
+		ManualEnd: fmt.Sprintf(manualEnd, api.DefaultSocket, daemonLog),
 	}
 	last := len(all.Verbs) - 1
 	all.Verbs = slices.Insert(all.Verbs, last, append(sim.Verbs(), plan.Verbs()...)...)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 var versionVerb = verb.Verb{
@@ -15,14 +15,14 @@ var versionVerb = verb.Verb{
 	About:   `Prints this command's version and, where a phosd answers, its version.`,
 	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
-			fmt.Fprintf(to.Out, "pos_cli %s\n", rpc.Version)
-			client, err := rpc.Dial(rpc.Socket())
+			fmt.Fprintf(to.Out, "pos_cli %s\n", api.Version)
+			client, err := api.Dial(api.Socket())
 			if err != nil {
 				// A version can be asked for where no phosd runs.
 				return nil
 			}
 			defer client.Close()
-			reply, err := client.Daemon.Version(ctx, &rpc.VersionRequest{})
+			reply, err := client.Daemon.Version(ctx, &api.VersionRequest{})
 			if err != nil {
 				return err
 			}

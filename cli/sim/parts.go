@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/admit"
-	"github.com/phos-gpu/phos/scheduler/choose"
+	"github.com/phos-gpu/phos/scheduler/autoselect"
 	"github.com/phos-gpu/phos/scheduler/costs"
 	"github.com/phos-gpu/phos/scheduler/elastic"
 	"github.com/phos-gpu/phos/scheduler/order"
@@ -83,7 +83,7 @@ func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies,
 	if s.Admission != "all" {
 		return scheduler.Policies{}, usage(fmt.Errorf("order %s tries admissions of its own, and takes no --admission", synthesizer))
 	}
-	var candidates []choose.Candidate
+	var candidates []autoselect.Candidate
 	for _, each := range []string{"fifo", "las", "srtf"} {
 		for _, admission := range []string{"all", "load:1.2", "load:1.4"} {
 			ranked, err := order.ByName(each, order.Parameters{Aging: s.age})
@@ -94,10 +94,10 @@ func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies,
 			if err != nil {
 				return scheduler.Policies{}, usage(err)
 			}
-			candidates = append(candidates, choose.Candidate{Name: each + " " + admission, Order: ranked, Admit: admitter})
+			candidates = append(candidates, autoselect.Candidate{Name: each + " " + admission, Order: ranked, Admit: admitter})
 		}
 	}
-	chooser, err := choose.New(base, candidates, choose.Options{Every: s.chooseEvery, Margin: choose.DefaultMargin})
+	chooser, err := autoselect.New(base, candidates, autoselect.Options{Every: s.chooseEvery, Margin: autoselect.DefaultMargin})
 	if err != nil {
 		return scheduler.Policies{}, usage(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/scheduler/picture"
+	"github.com/phos-gpu/phos/scheduler/plot"
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
@@ -21,13 +21,13 @@ func (o *output) draw(result *sim.Result, s *settings, dir string) error {
 	if s.Profile != native {
 		title += ", profile " + s.Profile
 	}
-	_, err := picture.Album{Title: title, Runs: []picture.Run{{Name: s.label(), Result: result}}}.Write(dir)
+	_, err := plot.Album{Title: title, Runs: []plot.Run{{Name: s.label(), Result: result}}}.Write(dir)
 	return err
 }
 
 // draw makes the pictures of a comparison: what it came to over load, and of the highest load the first simulations.
 func (g *grid) draw(dir string) error {
-	album := picture.Album{Title: "comparison of " + counted(len(g.cells), "scheduler", "schedulers")}
+	album := plot.Album{Title: "comparison of " + counted(len(g.cells), "scheduler", "schedulers")}
 	curves := map[string]int{}
 	for i := range g.cells {
 		c := &g.cells[i]
@@ -36,7 +36,7 @@ func (g *grid) draw(dir string) error {
 		}
 		name := (&cell{settings: c.settings}).name() // without the load, so that one scheduler has one colour
 		if c.load == slices.Max(append([]float64{0}, g.loads...)) && len(album.Runs) < runsInPictures {
-			album.Runs = append(album.Runs, picture.Run{Name: name, Result: c.result})
+			album.Runs = append(album.Runs, plot.Run{Name: name, Result: c.result})
 		}
 		if len(g.loads) < 2 {
 			continue
@@ -45,9 +45,9 @@ func (g *grid) draw(dir string) error {
 		if !known {
 			at = len(album.Curves)
 			curves[name] = at
-			album.Curves = append(album.Curves, picture.Curve{Name: name})
+			album.Curves = append(album.Curves, plot.Curve{Name: name})
 		}
-		album.Curves[at].Points = append(album.Curves[at].Points, picture.Point{
+		album.Curves[at].Points = append(album.Curves[at].Points, plot.Point{
 			Load: c.load, MeanJCT: time.Duration(c.result.Summary.AvgJCT * float64(time.Second)),
 		})
 	}

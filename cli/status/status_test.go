@@ -6,46 +6,46 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
 // example has one program of each kind; one of them tries to write to the terminal.
-func example() (*rpc.StatusReply, time.Time) {
+func example() (*api.StatusReply, time.Time) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(age time.Duration) int64 { return now.Add(-age).UnixMilli() }
-	return &rpc.StatusReply{
-		Daemon: &rpc.DaemonStatus{
+	return &api.StatusReply{
+		Daemon: &api.DaemonStatus{
 			Version: "1.2.3", Pid: 7, Socket: "/run/phos/phosd.sock", Gpus: "soft:2",
 			StartedUnixMilliseconds: ago(26*time.Hour + 5*time.Minute), Warnings: []string{"no tmpfs"},
 			WaitingWorkers: 2, WaitingBytes: []uint64{1 << 29, 0},
 		},
-		Gpus: []*rpc.GPU{
+		Gpus: []*api.GPU{
 			{Index: 0, Name: "phos software GPU", Uuid: "GPU-0", MemoryBytes: 8 << 30, UsedBytes: 3 << 29, Programs: 2},
 			{Index: 1, Name: "phos software GPU", Uuid: "GPU-1", MemoryBytes: 8 << 30},
 		},
-		Programs: []*rpc.Program{
+		Programs: []*api.Program{
 			{
 				Session: 1, Pid: 100, Uid: 0, User: "root", Command: "python3 train.py", StartedUnixMilliseconds: ago(61 * time.Second),
 				LastCheckpointUnixMilliseconds: ago(30 * time.Second), WorkerPid: 101,
 				CheckpointDir: "/data/digits", CheckpointGeneration: 7, CheckpointError: "no space left on device",
 				CheckpointFailedUnixMilliseconds: ago(5 * time.Second), NextCheckpointUnixMilliseconds: ago(-90 * time.Second),
-				Policy: &rpc.Policy{Dir: "/data/digits", EveryMilliseconds: 120_000, Keep: 3, BandwidthBytes: 500 << 20, On: []string{"drain"}},
-				Description: &rpc.Description{
+				Policy: &api.Policy{Dir: "/data/digits", EveryMilliseconds: 120_000, Keep: 3, BandwidthBytes: 500 << 20, On: []string{"drain"}},
+				Description: &api.Description{
 					Live: true, JobName: "digits", LogPath: "phos.log", Rank: 0, WorldSize: 2,
-					Progress: &rpc.Progress{
+					Progress: &api.Progress{
 						CallsMade: 12, CallsCompleted: 11, PendingCall: "cuStreamSynchronize", PendingStream: 3,
-						PendingMilliseconds: 15_000, Kernels: []string{"matmul"}, Memory: []*rpc.DeviceMemory{{Gpu: 0, Bytes: 3 << 29}, {Gpu: 1}},
+						PendingMilliseconds: 15_000, Kernels: []string{"matmul"}, Memory: []*api.DeviceMemory{{Gpu: 0, Bytes: 3 << 29}, {Gpu: 1}},
 					},
 				},
 			},
 			{
 				Session: 2, Pid: 200, Uid: 1000, User: "ann", Command: "evil\x1b[2J", StartedUnixMilliseconds: ago(0), WorkerPid: 201,
-				Description: &rpc.Description{JobName: "evil\x1b[2J", JobFileError: "pos.yaml:1: x: unknown field"},
+				Description: &api.Description{JobName: "evil\x1b[2J", JobFileError: "pos.yaml:1: x: unknown field"},
 			},
 			{
 				Session: 4, Pid: 400, Uid: 1000, User: "ann", Command: "wild", StartedUnixMilliseconds: ago(time.Second), WorkerPid: 401,
-				Description: &rpc.Description{Live: true, JobName: "wild", Progress: &rpc.Progress{
+				Description: &api.Description{Live: true, JobName: "wild", Progress: &api.Progress{
 					CallsMade: 5, CallsCompleted: 5, PinnedBytes: 1 << 20, Fault: "kernel store: st.global.u32 at line 5: address 0x0",
 				}},
 			},
@@ -78,7 +78,7 @@ func TestStatusTable(t *testing.T) {
 
 // What is empty is an empty list for scripts, not null.
 func TestEmptyStatusJSON(t *testing.T) {
-	text, err := json.Marshal(Of(&rpc.StatusReply{}, time.UnixMilli(0)))
+	text, err := json.Marshal(Of(&api.StatusReply{}, time.UnixMilli(0)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,14 +9,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/phos-gpu/phos/cli/wording"
+	"github.com/phos-gpu/phos/cli/humanize"
 )
 
 // Table writes the view for people.
 func (v View) Table(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(out, "phosd %s, pid %d, up %s, %s\n", v.Daemon.Version, v.Daemon.PID,
-		wording.Age(time.Duration(v.Daemon.UptimeSeconds)*time.Second), v.Daemon.Socket)
+		humanize.Age(time.Duration(v.Daemon.UptimeSeconds)*time.Second), v.Daemon.Socket)
 	for _, warning := range v.Daemon.Warnings {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
@@ -30,9 +30,9 @@ func (v View) Table(to io.Writer) error {
 	}
 	fmt.Fprintf(out, "\nPID\tJOB\tUSER\tGPU\tMEMORY\tCALLS\tCHECKPOINT\tAGE\tSTATE\n")
 	for _, program := range v.Programs {
-		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", program.PID, wording.Shorten(program.Job, 24), program.User,
-			numbersText(program.GPUs), wording.Bytes(program.MemoryBytes), program.CallsCompleted,
-			program.checkpointText(), wording.Age(program.age), program.stateText())
+		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", program.PID, humanize.Shorten(program.Job, 24), program.User,
+			numbersText(program.GPUs), humanize.Bytes(program.MemoryBytes), program.CallsCompleted,
+			program.checkpointText(), humanize.Age(program.age), program.stateText())
 	}
 	lead := "\n"
 	for _, program := range v.Programs {
@@ -55,7 +55,7 @@ func (d daemonView) waitingText() string {
 	var held []string
 	for gpu, bytes := range d.WaitingBytes {
 		if bytes > 0 {
-			held = append(held, fmt.Sprintf("%s of GPU %d", wording.Bytes(bytes), gpu))
+			held = append(held, fmt.Sprintf("%s of GPU %d", humanize.Bytes(bytes), gpu))
 		}
 	}
 	if len(held) == 0 {
@@ -86,7 +86,7 @@ func (v View) gpuTable(out io.Writer) {
 			hardware = &hardwareView{State: "unknown"}
 		}
 		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", gpu.Index, gpu.Name, orDash(hardware.BusID), hardware.memoryText(),
-			wording.Bytes(gpu.UsedBytes), numberText(hardware.BusyPercent, " %%"), numberText(hardware.Temperature, " C"),
+			humanize.Bytes(gpu.UsedBytes), numberText(hardware.BusyPercent, " %%"), numberText(hardware.Temperature, " C"),
 			hardware.powerText(), gpu.programsText(), hardware.State)
 	}
 	v.foreignTable(out)
@@ -109,15 +109,15 @@ func (v View) foreignTable(out io.Writer) {
 		for _, p := range gpu.Hardware.Foreign {
 			held := "-"
 			if p.UsedBytes != nil {
-				held = wording.Bytes(*p.UsedBytes)
+				held = humanize.Bytes(*p.UsedBytes)
 			}
-			fmt.Fprintf(out, "%s%d\t%d\t%s\t%s\t%s\n", lead, gpu.Index, p.PID, held, orDash(p.User), wording.Shorten(orDash(p.Command), 48))
+			fmt.Fprintf(out, "%s%d\t%d\t%s\t%s\t%s\n", lead, gpu.Index, p.PID, held, orDash(p.User), humanize.Shorten(orDash(p.Command), 48))
 			lead = ""
 		}
 	}
 }
 
-func usageText(used, of uint64) string { return wording.Bytes(used) + " / " + wording.Bytes(of) }
+func usageText(used, of uint64) string { return humanize.Bytes(used) + " / " + humanize.Bytes(of) }
 
 func orDash(text string) string {
 	if text == "" {
@@ -171,7 +171,7 @@ func (v *hardwareView) texts() (texts []string) {
 	}
 	if n := len(v.Events); n > 0 {
 		last := v.Events[n-1]
-		texts = append(texts, fmt.Sprintf("%s ago: %s", wording.Age(last.age), last.Text))
+		texts = append(texts, fmt.Sprintf("%s ago: %s", humanize.Age(last.age), last.Text))
 	}
 	if v.UncorrectedErrors != nil && *v.UncorrectedErrors > 0 {
 		texts = append(texts, fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", *v.UncorrectedErrors))
@@ -186,7 +186,7 @@ func (p programView) checkpointText() string {
 	case p.LastCheckpoint == nil:
 		return "never"
 	}
-	return wording.Age(p.Checkpoint.age) + " ago"
+	return humanize.Age(p.Checkpoint.age) + " ago"
 }
 
 // texts are what does not fit into the table.
@@ -196,7 +196,7 @@ func (s saveView) texts() []string {
 		where = fmt.Sprintf("saved in %s, generation %d", s.Dir, *s.Generation)
 	}
 	if s.Error != "" {
-		failed = fmt.Sprintf("checkpoint failed %s ago: %s", wording.Age(s.sinceFailed), s.Error)
+		failed = fmt.Sprintf("checkpoint failed %s ago: %s", humanize.Age(s.sinceFailed), s.Error)
 	}
 	if s.Policy != nil {
 		policy = s.policyText()
@@ -217,10 +217,10 @@ func (s saveView) policyText() string {
 		text += fmt.Sprintf(", %d kept", s.Policy.Keep)
 	}
 	if s.Policy.BandwidthBytes > 0 {
-		text += fmt.Sprintf(", at most %s a second", wording.Bytes(s.Policy.BandwidthBytes))
+		text += fmt.Sprintf(", at most %s a second", humanize.Bytes(s.Policy.BandwidthBytes))
 	}
 	if s.Next != nil {
-		text += fmt.Sprintf("; the next in %s", wording.Age(s.untilNext))
+		text += fmt.Sprintf("; the next in %s", humanize.Age(s.untilNext))
 	}
 	return text
 }
@@ -231,7 +231,7 @@ func (p programView) stateText() string {
 	if p.Pending == nil || p.Pending.Milliseconds < worthALook {
 		return p.State
 	}
-	return fmt.Sprintf("%s, in %s for %s", p.State, p.Pending.Call, wording.Age(time.Duration(p.Pending.Milliseconds)*time.Millisecond))
+	return fmt.Sprintf("%s, in %s for %s", p.State, p.Pending.Call, humanize.Age(time.Duration(p.Pending.Milliseconds)*time.Millisecond))
 }
 
 // numbersText writes ordinals of GPUs, or pids.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cli/wording"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/cli/humanize"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // View is what --status --json prints. Scripts read it: fields may be added, never renamed or taken away.
@@ -142,7 +142,7 @@ type pendingView struct {
 }
 
 // Of makes an answer of phosd's a view.
-func Of(reply *rpc.StatusReply, now time.Time) View {
+func Of(reply *api.StatusReply, now time.Time) View {
 	daemon := reply.GetDaemon()
 	started := time.UnixMilli(daemon.GetStartedUnixMilliseconds())
 	view := View{
@@ -150,7 +150,7 @@ func Of(reply *rpc.StatusReply, now time.Time) View {
 			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
 			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Waiting: daemon.GetWaitingWorkers(), WaitingBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
 			Warnings:      list(daemon.GetWarnings()),
-			DriverVersion: wording.Printable(daemon.GetDriverVersion()), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: wording.Printable(daemon.GetDriverError()),
+			DriverVersion: humanize.Printable(daemon.GetDriverVersion()), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: humanize.Printable(daemon.GetDriverError()),
 		},
 		GPUs:     []gpuView{},
 		Programs: []programView{},
@@ -169,24 +169,24 @@ func Of(reply *rpc.StatusReply, now time.Time) View {
 }
 
 // hardwareOf is nil for a GPU that no driver knows.
-func hardwareOf(hardware *rpc.Hardware, now time.Time) *hardwareView {
+func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 	if hardware == nil {
 		return nil
 	}
 	view := &hardwareView{
-		BusID: wording.Printable(hardware.GetBusId()), Lost: wording.Printable(hardware.GetLost()),
+		BusID: humanize.Printable(hardware.GetBusId()), Lost: humanize.Printable(hardware.GetLost()),
 		MemoryBytes: hardware.MemoryBytes, UsedBytes: hardware.UsedBytes, FreeBytes: hardware.FreeBytes,
 		BusyPercent: hardware.BusyPercent, MemoryBusyPercent: hardware.MemoryBusyPercent, Temperature: hardware.TemperatureCelsius,
 		PowerMilliwatts: hardware.PowerMilliwatts, PowerLimit: hardware.PowerLimitMilliwatts,
-		ComputeMode: wording.Printable(hardware.GetComputeMode()), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
+		ComputeMode: humanize.Printable(hardware.GetComputeMode()), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
 		Links: hardware.GetLinks(), ActiveLinks: hardware.GetActiveLinks(), Foreign: []foreignView{}, Events: []eventView{},
 	}
 	for _, p := range hardware.GetForeign() {
-		view.Foreign = append(view.Foreign, foreignView{p.GetPid(), wording.Printable(p.GetUser()), wording.Printable(p.GetCommand()), p.UsedBytes, p.GetGraphics()})
+		view.Foreign = append(view.Foreign, foreignView{p.GetPid(), humanize.Printable(p.GetUser()), humanize.Printable(p.GetCommand()), p.UsedBytes, p.GetGraphics()})
 	}
 	for _, e := range hardware.GetEvents() {
 		at := moment(e.GetUnixMilliseconds())
-		each := eventView{Xid: e.GetXid(), Text: wording.Printable(e.GetText()), Time: at, ProgramFault: e.GetProgramFault()}
+		each := eventView{Xid: e.GetXid(), Text: humanize.Printable(e.GetText()), Time: at, ProgramFault: e.GetProgramFault()}
 		if at != nil {
 			each.age = max(now.Sub(*at), 0)
 		}
@@ -222,22 +222,22 @@ func cudaText(version uint32) string {
 	return fmt.Sprintf("%d.%d", version/1000, version%1000/10)
 }
 
-func programOf(program *rpc.Program, now time.Time) programView {
+func programOf(program *api.Program, now time.Time) programView {
 	description := program.GetDescription()
 	progress := description.GetProgress()
 	started := time.UnixMilli(program.GetStartedUnixMilliseconds())
 	view := programView{
-		PID: program.GetPid(), Session: program.GetSession(), Job: wording.Printable(description.GetJobName()),
-		User: program.GetUser(), UID: program.GetUid(), Command: wording.Printable(program.GetCommand()),
+		PID: program.GetPid(), Session: program.GetSession(), Job: humanize.Printable(description.GetJobName()),
+		User: program.GetUser(), UID: program.GetUid(), Command: humanize.Printable(program.GetCommand()),
 		State: stateOf(program), GPUs: []uint32{},
 		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(), Kernels: list(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
-		LogPath: wording.Printable(description.GetLogPath()), JobFileError: wording.Printable(description.GetJobFileError()),
-		PinnedBytes: progress.GetPinnedBytes(), Fault: wording.Printable(progress.GetFault()),
+		LogPath: humanize.Printable(description.GetLogPath()), JobFileError: humanize.Printable(description.GetJobFileError()),
+		PinnedBytes: progress.GetPinnedBytes(), Fault: humanize.Printable(progress.GetFault()),
 		age: now.Sub(started),
 	}
 	if failure := program.GetFailure(); failure != "" {
-		view.Fault = wording.Printable(failure)
+		view.Fault = humanize.Printable(failure)
 	}
 	for _, memory := range progress.GetMemory() {
 		if memory.GetBytes() > 0 {
@@ -246,7 +246,7 @@ func programOf(program *rpc.Program, now time.Time) programView {
 		}
 	}
 	if progress.GetPendingMilliseconds() > 0 || progress.GetPendingCall() != "" {
-		view.Pending = &pendingView{wording.Printable(progress.GetPendingCall()), progress.GetPendingStream(), progress.GetPendingMilliseconds()}
+		view.Pending = &pendingView{humanize.Printable(progress.GetPendingCall()), progress.GetPendingStream(), progress.GetPendingMilliseconds()}
 	}
 	if size := description.GetWorldSize(); size > 0 {
 		rank := description.GetRank()
@@ -257,9 +257,9 @@ func programOf(program *rpc.Program, now time.Time) programView {
 	return view
 }
 
-func saveOf(program *rpc.Program, now time.Time) saveView {
+func saveOf(program *api.Program, now time.Time) saveView {
 	view := saveView{
-		Dir: wording.Printable(program.GetCheckpointDir()), Running: program.GetCheckpointRunning(), Error: wording.Printable(program.GetCheckpointError()),
+		Dir: humanize.Printable(program.GetCheckpointDir()), Running: program.GetCheckpointRunning(), Error: humanize.Printable(program.GetCheckpointError()),
 		Failed: moment(program.GetCheckpointFailedUnixMilliseconds()), Next: moment(program.GetNextCheckpointUnixMilliseconds()),
 	}
 	if last := moment(program.GetLastCheckpointUnixMilliseconds()); last != nil {
@@ -275,7 +275,7 @@ func saveOf(program *rpc.Program, now time.Time) saveView {
 	}
 	if policy := program.GetPolicy(); policy != nil {
 		view.Policy = &policyView{
-			Dir: wording.Printable(policy.GetDir()), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
+			Dir: humanize.Printable(policy.GetDir()), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
 			BandwidthBytes: policy.GetBandwidthBytes(), On: list(policy.GetOn()),
 		}
 	}
@@ -291,7 +291,7 @@ func moment(milliseconds int64) *time.Time {
 	return &at
 }
 
-func stateOf(program *rpc.Program) string {
+func stateOf(program *api.Program) string {
 	description := program.GetDescription()
 	switch {
 	case program.GetFailure() != "":
@@ -310,7 +310,7 @@ func stateOf(program *rpc.Program) string {
 func list(texts []string) []string {
 	cleaned := make([]string, len(texts))
 	for i, text := range texts {
-		cleaned[i] = wording.Printable(text)
+		cleaned[i] = humanize.Printable(text)
 	}
 	return cleaned
 }

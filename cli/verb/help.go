@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // helpName is the verb that takes other verbs for its words.
@@ -47,14 +47,14 @@ func trimDashes(name string) string {
 
 func (s *Set) overview(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
-	fmt.Fprintf(out, "pos_cli %s: run CUDA programs through phosd\n\n", rpc.Version)
+	fmt.Fprintf(out, "pos_cli %s: run CUDA programs through phosd\n\n", api.Version)
 	for _, each := range s.Verbs {
 		fmt.Fprintf(out, "  pos_cli %s\t%s\n", synopsis(each), each.Summary)
 	}
 	fmt.Fprintf(out, "\nA program runs through phosd with:\n\n  eval \"$(pos_cli --env)\"\n  env $phos PROGRAM\n\n"+
 		"The socket is %s, or what %s says.\n"+
 		"Exit status: 0 done, 1 failed, 2 wrong command line, 3 no phosd answers. More: pos_cli help VERB\n",
-		rpc.DefaultSocket, rpc.SocketVariable)
+		api.DefaultSocket, api.SocketVariable)
 	return out.Flush()
 }
 

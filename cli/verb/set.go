@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // Set is all that a command can do.
@@ -78,7 +78,7 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 			return chosen, slices.Delete(slices.Clone(args), i, i+1), nil
 		}
 		if about, known := s.Later[name]; known {
-			return nil, nil, fmt.Errorf("--%s (%s): %w in version %s", name, about, rpc.ErrNotBuilt, rpc.Version)
+			return nil, nil, fmt.Errorf("--%s (%s): %w in version %s", name, about, api.ErrNotBuilt, api.Version)
 		}
 	}
 	// Other programs' verbs have no dashes, and one's own may be mistyped as such.

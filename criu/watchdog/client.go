@@ -10,23 +10,22 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/procfs"
-	"github.com/phos-gpu/phos/daemon/parcel"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Client is a watchdog as phosd has it.
 type Client struct {
-	conn    *parcel.Conn
+	conn    *fdpass.Conn
 	command *exec.Cmd
-	id      process.Identity
+	id      proc.Identity
 }
 
 // Start starts a watchdog by the command that makes phosd one.
 func Start(program []string) (*Client, error) {
-	near, far, err := parcel.Pair()
+	near, far, err := fdpass.Pair()
 	if err != nil {
 		return nil, fmt.Errorf("start watchdog: %w", err)
 	}
@@ -39,16 +38,16 @@ func Start(program []string) (*Client, error) {
 	if err := command.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), near.Close())
 	}
-	id, err := process.Of(command.Process.Pid)
+	id, err := proc.Of(command.Process.Pid)
 	return &Client{conn: near, command: command, id: id}, err
 }
 
 // grace is how long a watchdog may take, beyond what it was given, to take back what it could not do.
-const grace = engine.LeaveTime + settleTime + 2*freezer.Patience
+const grace = runner.LeaveTime + settleTime + 2*freezer.Patience
 
 // Ready gathers a tree, which runs on, and starts the CRIU of a dump that will come, up to where it would look at the tree. If
 // the dump is another one then, this CRIU is of no use and no harm.
-func (c *Client) Ready(ctx context.Context, root process.Identity, how Dump, images *os.File) error {
+func (c *Client) Ready(ctx context.Context, root proc.Identity, how Dump, images *os.File) error {
 	return c.ask(ctx, deadlineOf(ctx, how.Deadline), order{Ready: &ready{Root: root, Dump: how}}, images)
 }
 
@@ -61,7 +60,7 @@ func deadlineOf(ctx context.Context, otherwise time.Time) time.Time {
 }
 
 // Freeze makes a tree stand still.
-func (c *Client) Freeze(ctx context.Context, root process.Identity, deadline time.Time) error {
+func (c *Client) Freeze(ctx context.Context, root proc.Identity, deadline time.Time) error {
 	return c.ask(ctx, deadline, order{Freeze: &freeze{Root: root, Deadline: deadline}})
 }
 
@@ -89,8 +88,8 @@ func (c *Client) Kill() error {
 
 // killed says that somebody has ended the watchdog.
 func (c *Client) killed() bool {
-	stat, err := procfs.ReadStat(c.id.PID)
-	return procfs.Gone(err) || err == nil && (stat.Zombie() || stat.Identity != c.id)
+	stat, err := proc.ReadStat(c.id.PID)
+	return proc.Gone(err) || err == nil && (stat.Zombie() || stat.Identity != c.id)
 }
 
 // Close ends the watchdog, which takes back what is not taken back yet. It returns once that is done.
@@ -118,7 +117,7 @@ func (c *Client) ask(ctx context.Context, deadline time.Time, what order, files 
 		_ = c.conn.Send(order{Cancel: true, Late: errors.Is(context.Cause(ctx), context.DeadlineExceeded)})
 	})
 	defer stop()
-	var answer parcel.Outcome
+	var answer fdpass.Outcome
 	if _, err := c.conn.Receive(&answer); err != nil {
 		return c.lost(err)
 	}

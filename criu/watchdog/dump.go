@@ -9,13 +9,13 @@ import (
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/phos-gpu/phos/criu/alias"
-	"github.com/phos-gpu/phos/criu/damage"
-	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/remains"
-	"github.com/phos-gpu/phos/daemon/parcel"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/criu/hardlink"
+	"github.com/phos-gpu/phos/criu/orphans"
+	"github.com/phos-gpu/phos/criu/repair"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // largestGhost is how much of a file that has no name any more is saved.
@@ -35,7 +35,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	}
 	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
 	defer cancel()
-	second, err := alias.Make(rights.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Aliases)
+	second, err := hardlink.Make(fsuid.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Aliases)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}
@@ -46,7 +46,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if first := w.take(order); first != nil {
 		err = first.run(ctx)
 	} else {
-		err = w.run(ctx, engine.Request{Images: files[0], Inside: anywhere}, order)
+		err = w.run(ctx, runner.Request{Images: files[0], Inside: anywhere}, order)
 	}
 	return errors.Join(w.settle(err, before), second.Remove())
 }
@@ -55,12 +55,12 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 func anywhere() bool { return true }
 
 // run runs CRIU for a dump.
-func (w *watchdog) run(ctx context.Context, request engine.Request, order Dump) error {
+func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) error {
 	namespaces, err := namespaces(w.root, order.Namespaces)
 	if err != nil {
 		return err
 	}
-	defer parcel.Close(namespaces)
+	defer fdpass.Close(namespaces)
 	group, err := os.Open(w.group.Path)
 	if err != nil {
 		return err
@@ -69,11 +69,11 @@ func (w *watchdog) run(ctx context.Context, request engine.Request, order Dump) 
 	options := w.options(order)
 	if len(namespaces) > 0 {
 		// In a container its path may lead nowhere.
-		options.FreezeCgroup = proto.String(fmt.Sprintf("/proc/self/fd/%d", engine.Descriptor(0)))
+		options.FreezeCgroup = proto.String(fmt.Sprintf("/proc/self/fd/%d", runner.Descriptor(0)))
 	}
 	request.Program, request.User, request.Type, request.Options = order.Program, order.User, rpc.CriuReqType_DUMP, options
 	request.Namespaces, request.Inherited = namespaces, []*os.File{group}
-	_, err = engine.Run(ctx, request)
+	_, err = runner.Run(ctx, request)
 	return err
 }
 
@@ -102,7 +102,7 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 }
 
 // namespaces are those of the tree, where they are not this process's.
-func namespaces(root process.Identity, kinds []string) (files []*os.File, err error) {
+func namespaces(root proc.Identity, kinds []string) (files []*os.File, err error) {
 	for _, kind := range kinds {
 		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", root.PID, kind))
 		if err != nil {
@@ -114,21 +114,21 @@ func namespaces(root process.Identity, kinds []string) (files []*os.File, err er
 }
 
 // imprint remembers how the tree was before CRIU came.
-func (w *watchdog) imprint() (*damage.Imprint, error) {
+func (w *watchdog) imprint() (*repair.Imprint, error) {
 	pids, err := w.group.Processes()
 	if err != nil {
 		return nil, err
 	}
-	return damage.Take(pids)
+	return repair.Take(pids)
 }
 
 // settle brings the tree back to a stand after CRIU, however it ended.
-func (w *watchdog) settle(failure error, before *damage.Imprint) error {
+func (w *watchdog) settle(failure error, before *repair.Imprint) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
-	if errors.Is(failure, engine.ErrTorn) {
+	if errors.Is(failure, runner.ErrTorn) {
 		// Its children may be at work still.
-		failure = errors.Join(failure, remains.EndSession(w.self), w.heal(ctx, before))
+		failure = errors.Join(failure, orphans.EndSession(w.self), w.heal(ctx, before))
 	}
 	if w.group == nil || w.group.Frozen() {
 		return failure

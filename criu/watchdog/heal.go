@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/phos-gpu/phos/criu/damage"
+	"github.com/phos-gpu/phos/criu/repair"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 )
 
 // heal mends what CRIU, dying, has left in the processes of the tree. A tree that cannot be mended is ended as a whole.
-func (w *watchdog) heal(ctx context.Context, before *damage.Imprint) error {
+func (w *watchdog) heal(ctx context.Context, before *repair.Imprint) error {
 	err := w.recover(ctx, before)
 	if err == nil {
 		err = before.Mend()
@@ -31,7 +31,7 @@ func (w *watchdog) heal(ctx context.Context, before *damage.Imprint) error {
 }
 
 // recover ends when all stand still and none is in CRIU's code.
-func (w *watchdog) recover(ctx context.Context, before *damage.Imprint) error {
+func (w *watchdog) recover(ctx context.Context, before *repair.Imprint) error {
 	for end := time.Now().Add(healTime); ; {
 		if err := w.group.Stop(ctx); err != nil {
 			return err

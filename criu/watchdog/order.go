@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/phos-gpu/phos/criu/alias"
-	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/daemon/cgroup"
-	"github.com/phos-gpu/phos/daemon/parcel"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/criu/hardlink"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Role is the argument with which phosd starts itself as a watchdog.
@@ -35,18 +35,18 @@ type order struct {
 
 // ready asks for a CRIU that is about to dump. The images' directory comes beside it.
 type ready struct {
-	Root process.Identity `json:"root"`
-	Dump Dump             `json:"dump"`
+	Root proc.Identity `json:"root"`
+	Dump Dump          `json:"dump"`
 }
 
 type freeze struct {
-	Root     process.Identity `json:"root"`
-	Deadline time.Time        `json:"deadline"`
+	Root     proc.Identity `json:"root"`
+	Deadline time.Time     `json:"deadline"`
 }
 
 // Precopy is how CRIU shall dump the memory of a tree that runs.
 type Precopy struct {
-	Tree process.Identity `json:"tree"`
+	Tree proc.Identity `json:"tree"`
 	Dump
 }
 
@@ -54,7 +54,7 @@ type Precopy struct {
 type Dump struct {
 	// Program is CRIU's executable.
 	Program string      `json:"program"`
-	User    engine.User `json:"user"`
+	User    runner.User `json:"user"`
 	// Root is the pid of the tree's root as CRIU sees it.
 	Root int `json:"root"`
 	// External are descriptors that lead out of the tree, in CRIU's words.
@@ -66,7 +66,7 @@ type Dump struct {
 	// Datagrams: datagram sockets are connected to sockets outside, which have names.
 	Datagrams bool `json:"datagrams,omitempty"`
 	// Aliases are second names that files must have while CRIU looks at them.
-	Aliases []alias.Alias `json:"aliases,omitempty"`
+	Aliases []hardlink.Alias `json:"aliases,omitempty"`
 	// Namespaces are the kinds that CRIU must enter, because the tree has others than this process.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Earlier is the directory among the images in which a Precopy is, from which on changes were tracked.
@@ -78,12 +78,12 @@ type Dump struct {
 var ErrDamaged = errors.New("CRIU died inside of a process; the program was ended, for it could not have gone on")
 
 // kinds are the errors that phosd tells apart.
-var kinds = parcel.Kinds{
+var kinds = fdpass.Kinds{
 	{Name: "damaged", Err: ErrDamaged},
 	{Name: "late", Err: context.DeadlineExceeded},
-	{Name: "torn", Err: engine.ErrTorn},
+	{Name: "torn", Err: runner.ErrTorn},
 	{Name: "restless", Err: freezer.ErrRestless},
-	{Name: "gone", Err: process.ErrGone},
+	{Name: "gone", Err: proc.ErrGone},
 	{Name: "cgroups", Err: cgroup.ErrNone},
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/phos-gpu/phos/criu/damage"
-	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/procfs"
-	"github.com/phos-gpu/phos/criu/remains"
-	"github.com/phos-gpu/phos/daemon/cgroup"
-	"github.com/phos-gpu/phos/daemon/parcel"
+	"github.com/phos-gpu/phos/criu/orphans"
+	"github.com/phos-gpu/phos/criu/repair"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by ptrace, and writes when it
@@ -30,12 +30,12 @@ func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File)
 	if err != nil {
 		return fmt.Errorf("precopy: %w", err)
 	}
-	defer parcel.Close(spaces)
+	defer fdpass.Close(spaces)
 	before, err := imprintRunning(order)
 	if err != nil {
 		return fmt.Errorf("precopy: %w", err)
 	}
-	_, err = engine.Run(ctx, engine.Request{
+	_, err = runner.Run(ctx, runner.Request{
 		Program: order.Program, User: order.User, Type: rpc.CriuReqType_SINGLE_PRE_DUMP, Images: files[0], Namespaces: spaces,
 		Inside: anywhere,
 		Options: &rpc.CriuOpts{
@@ -43,14 +43,14 @@ func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File)
 			Timeout: proto.Uint32(secondsLeft(order.Deadline)),
 		},
 	})
-	if !errors.Is(err, engine.ErrTorn) {
+	if !errors.Is(err, runner.ErrTorn) {
 		return err
 	}
 	return errors.Join(err, w.healRunning(order, before))
 }
 
-func imprintRunning(order Precopy) (*damage.Imprint, error) {
-	tree, err := procfs.Tree(order.Tree)
+func imprintRunning(order Precopy) (*repair.Imprint, error) {
+	tree, err := proc.Tree(order.Tree)
 	if err != nil {
 		return nil, err
 	}
@@ -58,14 +58,14 @@ func imprintRunning(order Precopy) (*damage.Imprint, error) {
 	for i, stat := range tree {
 		pids[i] = stat.PID
 	}
-	return damage.Take(pids)
+	return repair.Take(pids)
 }
 
 // healRunning mends what CRIU has left in a tree that ran; for that it stands still once.
-func (w *watchdog) healRunning(order Precopy, before *damage.Imprint) error {
+func (w *watchdog) healRunning(order Precopy, before *repair.Imprint) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
-	failure := remains.EndSession(w.self)
+	failure := orphans.EndSession(w.self)
 	group, err := freezer.Freeze(ctx, order.Tree, cgroup.Name(groupKind, w.self))
 	if err != nil {
 		return errors.Join(failure, err)

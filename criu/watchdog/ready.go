@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/remains"
-	"github.com/phos-gpu/phos/daemon/cgroup"
+	"github.com/phos-gpu/phos/criu/orphans"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
 // beforeDump is the moment at which CRIU has found out what the kernel can do, and has looked at no process yet.
@@ -47,7 +47,7 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	reached := make(chan struct{})
 	reach := sync.OnceFunc(func() { close(reached) })
 	go func() {
-		first.ended <- w.run(lasting, engine.Request{
+		first.ended <- w.run(lasting, runner.Request{
 			Images: files[0],
 			Inside: first.released,
 			Notify: func(script string, _ int) error {
@@ -66,11 +66,11 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	case err := <-first.ended:
 		cancel(nil)
 		// Whoever killed it has left its children.
-		return fmt.Errorf("make ready: %w", errors.Join(err, errNeverWaited, remains.EndSession(w.self)))
+		return fmt.Errorf("make ready: %w", errors.Join(err, errNeverWaited, orphans.EndSession(w.self)))
 	case <-ctx.Done():
 		cancel(context.Cause(ctx))
 		<-first.ended
-		return fmt.Errorf("make ready: %w", errors.Join(context.Cause(ctx), remains.EndSession(w.self)))
+		return fmt.Errorf("make ready: %w", errors.Join(context.Cause(ctx), orphans.EndSession(w.self)))
 	}
 }
 
@@ -129,5 +129,5 @@ func (w *watchdog) dismiss() {
 	w.waiting.cancel(errNotWanted)
 	<-w.waiting.ended
 	w.waiting = nil
-	_ = remains.EndSession(w.self) // its children, had it any: they are no reason to fail
+	_ = orphans.EndSession(w.self) // its children, had it any: they are no reason to fail
 }

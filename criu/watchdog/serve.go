@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/criu/engine"
-	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/daemon/cgroup"
-	"github.com/phos-gpu/phos/daemon/parcel"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // ErrOrder means that something was asked for that cannot come now.
@@ -22,10 +22,10 @@ var ErrOrder = errors.New("out of order")
 
 // watchdog is the state of the process.
 type watchdog struct {
-	conn  *parcel.Conn
-	self  process.Identity
+	conn  *fdpass.Conn
+	self  proc.Identity
 	group *freezer.Group
-	root  process.Identity
+	root  proc.Identity
 	// gathered: the tree is in its cgroup whether it is frozen or not, until the watchdog ends.
 	gathered bool
 	// waiting is a CRIU that was started beforehand; nil: none.
@@ -41,15 +41,15 @@ type parcelled struct {
 // Serve is the watchdog's whole life. It returns when phosd is gone.
 func Serve() error {
 	// It dies last: a signal to phosd's terminal or group is none to it.
-	parcel.Deafen()
+	fdpass.Deafen()
 	signal.Ignore(unix.SIGXFSZ) // by CRIU, which inherits it
-	engine.Unbind()
-	conn, err := parcel.Inherited(orderFD)
+	runner.Unbind()
+	conn, err := fdpass.Inherited(orderFD)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	self, err := process.Of(os.Getpid())
+	self, err := proc.Of(os.Getpid())
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func Serve() error {
 			continue
 		}
 		answer := kinds.Outcome(w.obey(next, orders))
-		parcel.Close(next.files)
+		fdpass.Close(next.files)
 		if err := conn.Send(answer); err != nil {
 			break
 		}
@@ -112,7 +112,7 @@ func (w *watchdog) whileWatching(orders <-chan parcelled, do func(ctx context.Co
 		case err := <-done:
 			return err
 		case next, ok := <-orders:
-			parcel.Close(next.files)
+			fdpass.Close(next.files)
 			if !ok {
 				cancel(errors.New("phosd is gone"))
 				orders = nil

@@ -6,29 +6,29 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/criu/freezer"
-	"github.com/phos-gpu/phos/criu/remains"
-	"github.com/phos-gpu/phos/daemon/cgroup"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/criu/orphans"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Sweep takes back what watchdogs have left that were killed themselves: for a phosd that starts.
 func Sweep() error {
-	orphans, err := cgroup.Orphans(groupKind)
+	left, err := cgroup.Orphans(groupKind)
 	failures := []error{err}
-	for _, orphan := range orphans {
-		failures = append(failures, remains.EndSession(orphan.Owner), freezer.At(orphan.Path).Thaw())
+	for _, orphan := range left {
+		failures = append(failures, orphans.EndSession(orphan.Owner), freezer.At(orphan.Path).Thaw())
 	}
 	return errors.Join(failures...)
 }
 
 // sweep takes back what one watchdog has left.
-func sweep(owner process.Identity) error {
+func sweep(owner proc.Identity) error {
 	if owner.Check() == nil {
 		_ = unix.Kill(owner.PID, unix.SIGKILL)
 	}
 	groups, err := cgroup.Find(cgroup.Name(groupKind, owner))
-	failures := []error{err, remains.EndSession(owner)}
+	failures := []error{err, orphans.EndSession(owner)}
 	for _, group := range groups {
 		failures = append(failures, freezer.At(group).Thaw())
 	}
@@ -36,12 +36,12 @@ func sweep(owner process.Identity) error {
 }
 
 // killFor ends the tree that a watchdog has left frozen.
-func killFor(owner process.Identity) error {
+func killFor(owner proc.Identity) error {
 	groups, err := cgroup.Find(cgroup.Name(groupKind, owner))
 	if err == nil && len(groups) == 0 {
 		err = fmt.Errorf("kill: %w: the tree is not frozen any more", ErrOrder)
 	}
-	failures := []error{err, remains.EndSession(owner)}
+	failures := []error{err, orphans.EndSession(owner)}
 	for _, group := range groups {
 		failures = append(failures, freezer.At(group).Kill())
 	}

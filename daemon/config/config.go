@@ -9,7 +9,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // DefaultPath is read when no other file is named; it need not exist.
@@ -65,8 +65,8 @@ const maxWarm = 64
 func Default() Config {
 	return Config{
 		Gpus:       GPUs{Offer: "auto"},
-		Socket:     rpc.DefaultSocket,
-		RuntimeDir: filepath.Dir(rpc.DefaultSocket),
+		Socket:     api.DefaultSocket,
+		RuntimeDir: filepath.Dir(api.DefaultSocket),
 		StateDir:   "/var/lib/phos",
 		Criu:       "criu",
 		Checkpoint: defaultCheckpoint(),

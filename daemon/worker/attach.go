@@ -5,38 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // errNotRestored means that the worker was not started to make a session again.
-var errNotRestored = fmt.Errorf("%w: this session was not restored", rpc.ErrInvalid)
+var errNotRestored = fmt.Errorf("%w: this session was not restored", api.ErrInvalid)
 
 // attachment brings a program to its session.
 type attachment struct {
-	program *process.Handle
+	program *proc.Handle
 	answer  chan error
 }
 
 // Restored reports how the session comes back, until all of it is there.
-func (c *control) Restored(_ *rpc.RestoredRequest, stream grpc.ServerStreamingServer[rpc.RestoredEvent]) error {
+func (c *control) Restored(_ *api.RestoredRequest, stream grpc.ServerStreamingServer[api.RestoredEvent]) error {
 	if err := rootOnly(stream.Context()); err != nil {
-		return rpc.ToStatus(err)
+		return api.ToStatus(err)
 	}
 	r := c.worker.revival
 	if r == nil {
-		return rpc.ToStatus(errNotRestored)
+		return api.ToStatus(errNotRestored)
 	}
-	return rpc.ToStatus(r.report(stream))
+	return api.ToStatus(r.report(stream))
 }
 
-func (r *revival) report(stream grpc.ServerStreamingServer[rpc.RestoredEvent]) error {
+func (r *revival) report(stream grpc.ServerStreamingServer[api.RestoredEvent]) error {
 	tick := time.NewTicker(reportTime)
 	defer tick.Stop()
 	for {
@@ -45,7 +44,7 @@ func (r *revival) report(stream grpc.ServerStreamingServer[rpc.RestoredEvent]) e
 			r.state.tell()
 			return failure
 		}
-		event := &rpc.RestoredEvent{Ready: now.ready, Done: now.loaded}
+		event := &api.RestoredEvent{Ready: now.ready, Done: now.loaded}
 		if loader := r.loader.Load(); loader != nil {
 			event.DoneBytes, event.TotalBytes = loader.Progress()
 		}
@@ -58,13 +57,13 @@ func (r *revival) report(stream grpc.ServerStreamingServer[rpc.RestoredEvent]) e
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		case <-r.worker.over:
-			return fmt.Errorf("%w: its session ends", rpc.ErrNoProgram)
+			return fmt.Errorf("%w: its session ends", api.ErrNoProgram)
 		}
 	}
 }
 
 // Attach gives a session that was restored its program.
-func (c *control) Attach(ctx context.Context, request *rpc.AttachRequest) (*rpc.AttachReply, error) {
+func (c *control) Attach(ctx context.Context, request *api.AttachRequest) (*api.AttachReply, error) {
 	if err := rootOnly(ctx); err != nil {
 		return nil, err
 	}
@@ -79,12 +78,12 @@ func (c *control) Attach(ctx context.Context, request *rpc.AttachRequest) (*rpc.
 	if err := r.offer(ctx, program); err != nil {
 		return nil, errors.Join(err, program.Close())
 	}
-	return &rpc.AttachReply{}, nil
+	return &api.AttachReply{}, nil
 }
 
 // program is the process that a request speaks of.
-func (r *revival) program(ctx context.Context, request *rpc.AttachRequest) (*process.Handle, error) {
-	actor, err := rpc.ActorOf(ctx)
+func (r *revival) program(ctx context.Context, request *api.AttachRequest) (*proc.Handle, error) {
+	actor, err := api.ActorOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +95,10 @@ func (r *revival) program(ctx context.Context, request *rpc.AttachRequest) (*pro
 		for _, file := range files {
 			_ = file.Close()
 		}
-		return nil, fmt.Errorf("%w: %d files in place of one pidfd", rpc.ErrInvalid, len(files))
+		return nil, fmt.Errorf("%w: %d files in place of one pidfd", api.ErrInvalid, len(files))
 	}
-	id := process.Identity{PID: int(request.GetPid()), StartTicks: request.GetStartTicks()}
-	program, err := process.Take(id, files[0])
+	id := proc.Identity{PID: int(request.GetPid()), StartTicks: request.GetStartTicks()}
+	program, err := proc.Take(id, files[0])
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +109,13 @@ func (r *revival) program(ctx context.Context, request *rpc.AttachRequest) (*pro
 }
 
 // offer brings a program to the session, once it is ready, and waits until its calls are served.
-func (r *revival) offer(ctx context.Context, program *process.Handle) error {
+func (r *revival) offer(ctx context.Context, program *proc.Handle) error {
 	a := attachment{program: program, answer: make(chan error, 1)}
 	for {
 		now, failure, changed := r.state.look()
 		switch {
 		case now.attached:
-			return fmt.Errorf("%w: it has its program already", rpc.ErrInvalid)
+			return fmt.Errorf("%w: it has its program already", api.ErrInvalid)
 		case failure != nil && !now.ready:
 			return failure
 		}
@@ -131,7 +130,7 @@ func (r *revival) offer(ctx context.Context, program *process.Handle) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.worker.over:
-			return fmt.Errorf("%w: its session ends", rpc.ErrNoProgram)
+			return fmt.Errorf("%w: its session ends", api.ErrNoProgram)
 		}
 	}
 }
@@ -159,15 +158,10 @@ func (r *revival) take(a attachment) error {
 }
 
 // visiblePid is the pid of this process as a program sees it, 0 where it sees other pids.
-func visiblePid(program process.Identity) uint32 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", program.PID))
-	if err != nil {
+func visiblePid(program proc.Identity) uint32 {
+	status, err := proc.ReadStatus(program.PID)
+	if err != nil || len(status.PIDs) != 1 {
 		return 0
 	}
-	for line := range strings.Lines(string(status)) {
-		if pids, found := strings.CutPrefix(line, "NSpid:"); found && len(strings.Fields(pids)) == 1 {
-			return uint32(os.Getpid())
-		}
-	}
-	return 0
+	return uint32(os.Getpid())
 }

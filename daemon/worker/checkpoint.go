@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 const (
@@ -24,20 +24,20 @@ const (
 )
 
 // errOrder means that a command came before the one that it builds on.
-var errOrder = fmt.Errorf("%w: commands of a checkpoint out of order", rpc.ErrInvalid)
+var errOrder = fmt.Errorf("%w: commands of a checkpoint out of order", api.ErrInvalid)
 
 // Checkpoint saves the session. Whatever ends the stream, the program goes on afterwards.
-func (c *control) Checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) error {
+func (c *control) Checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) error {
 	if err := rootOnly(stream.Context()); err != nil {
-		return rpc.ToStatus(err)
+		return api.ToStatus(err)
 	}
-	return rpc.ToStatus(c.worker.checkpoint(stream))
+	return api.ToStatus(c.worker.checkpoint(stream))
 }
 
-func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) (err error) {
+func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) (err error) {
 	if !w.checkpointing.TryLock() {
 		w.discard(stream)
-		return fmt.Errorf("%w: another checkpoint of this program is under way", rpc.ErrExhausted)
+		return fmt.Errorf("%w: another checkpoint of this program is under way", api.ErrExhausted)
 	}
 	defer w.checkpointing.Unlock()
 	ctx, cancel := context.WithCancel(stream.Context())
@@ -69,12 +69,12 @@ func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc
 }
 
 // discard takes the files of a checkpoint that cannot be now: nobody else would, and there is room for few that wait.
-func (w *Worker) discard(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) {
+func (w *Worker) discard(stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) {
 	first, err := stream.Recv()
 	if err != nil {
 		return
 	}
-	actor, err := rpc.ActorOf(stream.Context())
+	actor, err := api.ActorOf(stream.Context())
 	if err != nil {
 		return
 	}
@@ -86,11 +86,11 @@ func (w *Worker) discard(stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.Sa
 
 // received is what a stream brings.
 type received struct {
-	command *rpc.SaveCommand
+	command *api.SaveCommand
 	err     error
 }
 
-func receive(ctx context.Context, stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]) <-chan received {
+func receive(ctx context.Context, stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) <-chan received {
 	commands := make(chan received)
 	go func() {
 		for {
@@ -109,7 +109,7 @@ func receive(ctx context.Context, stream grpc.BidiStreamingServer[rpc.SaveComman
 }
 
 // next waits for a command, and not for long while the program waits too.
-func (s *saving) next(ctx context.Context, commands <-chan received) (*rpc.SaveCommand, error) {
+func (s *saving) next(ctx context.Context, commands <-chan received) (*api.SaveCommand, error) {
 	var impatient <-chan time.Time
 	if s.at == shut {
 		impatient = time.After(shutTime)
@@ -122,27 +122,27 @@ func (s *saving) next(ctx context.Context, commands <-chan received) (*rpc.SaveC
 	case <-impatient:
 		return nil, fmt.Errorf("%w: the gate has been shut for %s and no cut comes", context.DeadlineExceeded, shutTime)
 	case <-s.worker.over:
-		return nil, fmt.Errorf("%w: its session ends", rpc.ErrNoProgram)
+		return nil, fmt.Errorf("%w: its session ends", api.ErrNoProgram)
 	}
 }
 
 // obey carries a command out and answers it. What is busy is an answer, everything else that fails ends the checkpoint.
-func (s *saving) obey(ctx context.Context, command *rpc.SaveCommand) error {
-	done := &rpc.SaveDone{}
+func (s *saving) obey(ctx context.Context, command *api.SaveCommand) error {
+	done := &api.SaveDone{}
 	var err error
 	switch what := command.GetCommand().(type) {
-	case *rpc.SaveCommand_Begin:
+	case *api.SaveCommand_Begin:
 		err = s.begin(ctx, what.Begin)
-	case *rpc.SaveCommand_Quiesce:
+	case *api.SaveCommand_Quiesce:
 		err = s.quiesce(ctx, milliseconds(what.Quiesce.GetDeadlineMilliseconds()))
-	case *rpc.SaveCommand_Cut:
+	case *api.SaveCommand_Cut:
 		err = s.cut(ctx, milliseconds(what.Cut.GetDeadlineMilliseconds()))
-	case *rpc.SaveCommand_Resume:
+	case *api.SaveCommand_Resume:
 		err = s.resume()
-	case *rpc.SaveCommand_Finish:
+	case *api.SaveCommand_Finish:
 		done.Result, err = s.finish(ctx)
 	default:
-		err = fmt.Errorf("%w: no such command", rpc.ErrInvalid)
+		err = fmt.Errorf("%w: no such command", api.ErrInvalid)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -153,7 +153,7 @@ func (s *saving) obey(ctx context.Context, command *rpc.SaveCommand) error {
 	if err != nil {
 		return err
 	}
-	return s.events.send(&rpc.SaveEvent{Event: &rpc.SaveEvent_Done{Done: done}})
+	return s.events.send(&api.SaveEvent{Event: &api.SaveEvent_Done{Done: done}})
 }
 
 func milliseconds(count uint64) time.Duration {
@@ -164,13 +164,13 @@ func milliseconds(count uint64) time.Duration {
 // events sends what a checkpoint reports; any goroutine may.
 type events struct {
 	mu     sync.Mutex
-	stream grpc.BidiStreamingServer[rpc.SaveCommand, rpc.SaveEvent]
-	now    *rpc.SaveProgress
+	stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]
+	now    *api.SaveProgress
 	last   time.Time
 	over   bool
 }
 
-func (e *events) send(event *rpc.SaveEvent) error {
+func (e *events) send(event *api.SaveEvent) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.stream.Send(event)
@@ -184,13 +184,13 @@ func (e *events) progress(phase string, done, total uint64) {
 	if phase == e.now.GetPhase() && done < total && now.Sub(e.last) < reportTime {
 		return
 	}
-	e.now, e.last = &rpc.SaveProgress{Phase: phase, DoneBytes: done, TotalBytes: total}, now
+	e.now, e.last = &api.SaveProgress{Phase: phase, DoneBytes: done, TotalBytes: total}, now
 	e.tell()
 }
 
 func (e *events) tell() {
 	if !e.over {
-		_ = e.stream.Send(&rpc.SaveEvent{Event: &rpc.SaveEvent_Progress{Progress: e.now}})
+		_ = e.stream.Send(&api.SaveEvent{Event: &api.SaveEvent_Progress{Progress: e.now}})
 	}
 }
 

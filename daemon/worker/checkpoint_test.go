@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -145,17 +145,17 @@ func TestUndo(t *testing.T) {
 func TestOrder(t *testing.T) {
 	s := newStand(t, "soft:1")
 	thread := caller{t, s.program.NewThread()}
-	for name, commands := range map[string][]*rpc.SaveCommand{
+	for name, commands := range map[string][]*api.SaveCommand{
 		"nothing at all":     {{}},
 		"finish first":       {finish()},
 		"cut first":          {cutNow(time.Second)},
 		"quiesce first":      {quiesce(time.Second)},
 		"resume first":       {resume()},
 		"begin without pack": {begin(nil)},
-		"begin by a guess":   {begin(make([]byte, handover.TokenBytes))},
+		"begin by a guess":   {begin(make([]byte, fdtoken.TokenBytes))},
 		"cut before quiesce": {nil, cutNow(time.Second)},
 		"finish before cut":  {nil, quiesce(time.Second), finish()},
-		"begin twice":        {nil, begin(make([]byte, handover.TokenBytes))},
+		"begin twice":        {nil, begin(make([]byte, fdtoken.TokenBytes))},
 		"quiesce twice":      {nil, quiesce(time.Second), quiesce(time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestOrder(t *testing.T) {
 				}
 				d.must(command)
 			}
-			if done, err := d.do(commands[len(commands)-1]); !errors.Is(err, rpc.ErrInvalid) {
+			if done, err := d.do(commands[len(commands)-1]); !errors.Is(err, api.ErrInvalid) {
 				t.Errorf("%v, %v, want ErrInvalid", done, err)
 			}
 			d.cancel()
@@ -179,7 +179,7 @@ func TestOrder(t *testing.T) {
 	s.t = t
 	d := s.dump()
 	d.begin()
-	if _, err := s.dump().do(finish()); !errors.Is(err, rpc.ErrExhausted) {
+	if _, err := s.dump().do(finish()); !errors.Is(err, api.ErrExhausted) {
 		t.Errorf("a second checkpoint at a time: %v, want ErrExhausted", err)
 	}
 	d.end()
@@ -199,7 +199,7 @@ func TestQuiesceDuringCapture(t *testing.T) {
 	if done := d.must2(quiesce(30 * time.Millisecond)); !strings.Contains(done.GetBusy(), "captured") {
 		t.Errorf("busy %q", done.GetBusy())
 	}
-	answer := make(chan *rpc.SaveDone)
+	answer := make(chan *api.SaveDone)
 	go func() { answer <- d.must2(quiesce(time.Minute)) }()
 	for range 100 {
 		c.ok(abi.CallPing, nil, nil)

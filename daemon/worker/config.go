@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/phos-gpu/phos/daemon/config"
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // What a worker inherits, by descriptor. phosd passes exactly these. A worker that makes a session again has the life line
@@ -16,7 +16,7 @@ import (
 const (
 	ProgramFD = 3 // the accepted socket of the program
 	ControlFD = 4 // a listening socket that only root can reach
-	LedgerFD  = 5 // the memory accounting, daemon/ledger
+	LedgerFD  = 5 // the memory accounting, daemon/gpu/ledger
 	ConfigFD  = 6 // a pipe with Config as JSON; it ends without any when phosd gave up
 	PidfdFD   = 7 // the program
 
@@ -26,8 +26,8 @@ const (
 
 // Config is what phosd tells a new worker.
 type Config struct {
-	Session uint64           `json:"session"`
-	Program process.Identity `json:"program"`
+	Session uint64        `json:"session"`
+	Program proc.Identity `json:"program"`
 	// UID, GID and Groups are the program's; the worker becomes this user.
 	UID    uint32   `json:"uid"`
 	GID    uint32   `json:"gid"`

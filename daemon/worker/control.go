@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/worker/lending"
 	"github.com/phos-gpu/phos/daemon/worker/mirror"
 )
@@ -23,7 +23,7 @@ const (
 
 // control answers phosd.
 type control struct {
-	rpc.UnimplementedWorkerServer
+	api.UnimplementedWorkerServer
 	worker *Worker
 }
 
@@ -37,25 +37,25 @@ func (w *Worker) serveControl() error {
 	_ = file.Close() // the listener has a copy
 	socket, isUnix := listener.(*net.UnixListener)
 	if !isUnix {
-		return fmt.Errorf("%w: the control socket is no unix socket", rpc.ErrInvalid)
+		return fmt.Errorf("%w: the control socket is no unix socket", api.ErrInvalid)
 	}
 	socket.SetUnlinkOnClose(false)
 	return w.serveOn(socket)
 }
 
 func (w *Worker) serveOn(socket *net.UnixListener) error {
-	listener, err := handover.NewListener(socket, w.desk, w.log)
+	listener, err := fdtoken.NewListener(socket, w.desk, w.log)
 	if err != nil {
 		return err
 	}
-	w.server = grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}), grpc.UnaryInterceptor(rpc.ServerErrors))
-	rpc.RegisterWorkerServer(w.server, &control{worker: w})
+	w.server = grpc.NewServer(grpc.Creds(api.PeerCredentials{}), grpc.UnaryInterceptor(api.ServerErrors))
+	api.RegisterWorkerServer(w.server, &control{worker: w})
 	go func() { _ = w.server.Serve(listener) }() // for the life of the process
 	return nil
 }
 
 // Describe tells how the session stands.
-func (c *control) Describe(ctx context.Context, _ *rpc.DescribeRequest) (*rpc.Description, error) {
+func (c *control) Describe(ctx context.Context, _ *api.DescribeRequest) (*api.Description, error) {
 	if err := rootOnly(ctx); err != nil {
 		return nil, err
 	}
@@ -63,26 +63,26 @@ func (c *control) Describe(ctx context.Context, _ *rpc.DescribeRequest) (*rpc.De
 }
 
 // Stop ends the worker once the answer is on its way.
-func (c *control) Stop(ctx context.Context, request *rpc.WorkerStopRequest) (*rpc.WorkerStopReply, error) {
+func (c *control) Stop(ctx context.Context, request *api.WorkerStopRequest) (*api.WorkerStopReply, error) {
 	if err := rootOnly(ctx); err != nil {
 		return nil, err
 	}
 	c.worker.end(request.GetReason())
-	return &rpc.WorkerStopReply{}, nil
+	return &api.WorkerStopReply{}, nil
 }
 
 // Lend tells phosd what the worker may not open itself of its program's memory.
-func (c *control) Lend(stream grpc.BidiStreamingServer[rpc.Loan, rpc.Want]) error {
-	actor, err := rpc.ActorOf(stream.Context())
+func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) error {
+	actor, err := api.ActorOf(stream.Context())
 	if err == nil {
 		err = actor.RequireRoot("lend to a worker")
 	}
 	if err != nil {
-		return rpc.ToStatus(err)
+		return api.ToStatus(err)
 	}
 	w := c.worker
 	take := func(token []byte) ([]*os.File, error) { return w.desk.Take(token, actor) }
-	return rpc.ToStatus(w.borrower.Serve(stream, take, w.over))
+	return api.ToStatus(w.borrower.Serve(stream, take, w.over))
 }
 
 // borrow has phosd open what the program has mapped.
@@ -96,7 +96,7 @@ func (w *Worker) borrow(address, bytes uint64) ([]mirror.Part, error) {
 
 // rootOnly is a second lock on the door: the socket's directory is the first.
 func rootOnly(ctx context.Context) error {
-	actor, err := rpc.ActorOf(ctx)
+	actor, err := api.ActorOf(ctx)
 	if err != nil {
 		return err
 	}

@@ -5,16 +5,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/daemon/session"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
+	"github.com/phos-gpu/phos/daemon/worker/session"
 )
 
 // describe is what pos_cli --status shows of the program.
-func (w *Worker) describe() *rpc.Description {
+func (w *Worker) describe() *api.Description {
 	known := w.currentJob()
-	description := &rpc.Description{JobName: known.name, LogPath: known.logPath, JobFileError: known.complaint()}
+	description := &api.Description{JobName: known.name, LogPath: known.logPath, JobFileError: known.complaint()}
 	if known.policy != nil {
 		description.Policy = policyOf(*known.policy)
 	}
@@ -55,8 +55,8 @@ func (w *Worker) progress(live *session.Session) session.Progress {
 	return session.Progress{}
 }
 
-func progressOf(progress session.Progress) *rpc.Progress {
-	told := &rpc.Progress{
+func progressOf(progress session.Progress) *api.Progress {
+	told := &api.Progress{
 		CallsMade: progress.Made, CallsCompleted: progress.Completed, Kernels: slices.Clone(progress.Kernels),
 		Fault: progress.Fault, PinnedBytes: progress.PinnedBytes,
 	}
@@ -67,13 +67,13 @@ func progressOf(progress session.Progress) *rpc.Progress {
 		told.PendingMilliseconds = uint64(oldest.Age.Milliseconds())
 	}
 	for _, use := range progress.GPUs {
-		told.Memory = append(told.Memory, &rpc.DeviceMemory{Gpu: uint32(use.Ordinal), Bytes: use.BackedBytes})
+		told.Memory = append(told.Memory, &api.DeviceMemory{Gpu: uint32(use.Ordinal), Bytes: use.BackedBytes})
 	}
 	return told
 }
 
-func policyOf(policy config.Policy) *rpc.Policy {
-	return &rpc.Policy{
+func policyOf(policy config.Policy) *api.Policy {
+	return &api.Policy{
 		Dir: policy.Dir, EveryMilliseconds: uint64(time.Duration(policy.Every).Milliseconds()), Keep: uint64(policy.Keep),
 		BandwidthBytes: uint64(policy.Bandwidth), On: policy.On,
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // A program that is asked to copy what is no memory of its own ends by a signal, so it must not be asked.
@@ -19,7 +19,7 @@ func TestHelpOnlyWithMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
-	id, err := process.Of(child.Process.Pid)
+	id, err := proc.Of(child.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}

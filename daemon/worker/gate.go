@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/daemon/worker/session"
 )
 
 // errBusy means that something must end before the session can be saved; trying again may help.

@@ -3,8 +3,8 @@ package worker
 import (
 	"strconv"
 
-	"github.com/phos-gpu/phos/ckpt/capture"
-	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/daemon/worker/capture"
+	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 

@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/session"
 	"github.com/phos-gpu/phos/daemon/worker/mirror"
+	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )

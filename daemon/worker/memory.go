@@ -9,14 +9,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // processMemory is the memory of a program; offsets are its addresses.
 type processMemory struct {
-	program process.Identity
+	program proc.Identity
 }
 
 // maxVector is the most that the kernel moves in one call.

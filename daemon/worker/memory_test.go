@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/process"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // The environment of a child lies in its memory at a place that the kernel tells.
@@ -23,7 +23,7 @@ func TestProcessMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = child.Process.Kill(), child.Wait() }()
-	id, err := process.Of(child.Process.Pid)
+	id, err := proc.Of(child.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,12 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/load"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/session"
-	"github.com/phos-gpu/phos/daemon/session/heap"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
+	"github.com/phos-gpu/phos/daemon/worker/load"
+	"github.com/phos-gpu/phos/daemon/worker/session"
+	"github.com/phos-gpu/phos/daemon/worker/session/heap"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/ckpt/capture"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/worker/capture"
+	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
@@ -58,12 +58,12 @@ type saving struct {
 		counts           map[string]uint64
 		arenaBytes       uint64
 		gpuBytes         []uint64
-		code             []*rpc.LoadedCode
+		code             []*api.LoadedCode
 	}
 }
 
 // begin copies while the program runs.
-func (s *saving) begin(ctx context.Context, in *rpc.SaveBegin) error {
+func (s *saving) begin(ctx context.Context, in *api.SaveBegin) error {
 	if s.at != fresh || s.files != nil {
 		return fmt.Errorf("%w: begun already", errOrder)
 	}
@@ -95,8 +95,8 @@ func (s *saving) begin(ctx context.Context, in *rpc.SaveBegin) error {
 	return nil
 }
 
-func (s *saving) openPacks(in *rpc.SaveBegin) (err error) {
-	actor, err := rpc.ActorOf(s.events.stream.Context())
+func (s *saving) openPacks(in *api.SaveBegin) (err error) {
+	actor, err := api.ActorOf(s.events.stream.Context())
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *saving) saveRest() (err error) {
 	}
 	s.content.code = s.content.code[:0]
 	for _, c := range j.session.Code() {
-		s.content.code = append(s.content.code, &rpc.LoadedCode{Name: c.Name, Targets: c.Targets, Kernels: c.Kernels, Modules: uint32(c.Modules)})
+		s.content.code = append(s.content.code, &api.LoadedCode{Name: c.Name, Targets: c.Targets, Kernels: c.Kernels, Modules: uint32(c.Modules)})
 	}
 	s.content.session = j.link.file.Save()
 	return wire.CheckSaved(s.content.session)
@@ -208,7 +208,7 @@ func (s *saving) resume() error {
 }
 
 // finish writes what the cut has put aside.
-func (s *saving) finish(ctx context.Context) (*rpc.SaveResult, error) {
+func (s *saving) finish(ctx context.Context) (*api.SaveResult, error) {
 	if s.at != cut || s.writer == nil {
 		return nil, fmt.Errorf("%w: finish", errOrder)
 	}
@@ -238,7 +238,7 @@ func (s *saving) finish(ctx context.Context) (*rpc.SaveResult, error) {
 	}
 	written := s.writer.Stats()
 	s.writer = nil
-	return &rpc.SaveResult{
+	return &api.SaveResult{
 		Tree: name[:], MemoryBytes: stats.MemoryBytes, WrittenBytes: written.StoredBytes, SharedBytes: stats.SharedBytes,
 		CutBytes: stats.CutBytes, Objects: s.content.counts, ArenaBytes: s.content.arenaBytes,
 		GpuBytes: s.content.gpuBytes, Code: s.content.code,

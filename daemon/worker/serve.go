@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 

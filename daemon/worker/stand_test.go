@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rpc"
 	"github.com/phos-gpu/phos/hijack/wire"
 	"github.com/phos-gpu/phos/hijack/wire/wiretest"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 const arenaBytes = 64 << 20
@@ -35,7 +35,7 @@ type stand struct {
 
 	worker  *Worker
 	socket  string
-	control *rpc.WorkerConn
+	control *api.WorkerConn
 	ended   chan error
 
 	images *store.Transaction
@@ -79,9 +79,9 @@ func newStand(t *testing.T, spec string) *stand {
 	return s
 }
 
-func self(t *testing.T) process.Identity {
+func self(t *testing.T) proc.Identity {
 	t.Helper()
-	id, err := process.Of(os.Getpid())
+	id, err := proc.Of(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func (s *stand) start(w *Worker, run func() error) {
 	if err := w.serveOn(listener); err != nil {
 		s.t.Fatal(err)
 	}
-	if s.control, err = rpc.DialWorker(s.socket); err != nil {
+	if s.control, err = api.DialWorker(s.socket); err != nil {
 		s.t.Fatal(err)
 	}
 	ended := s.ended
@@ -193,7 +193,7 @@ func (s *stand) openImages() {
 // hand hands files to the worker.
 func (s *stand) hand(files ...*os.File) []byte {
 	s.t.Helper()
-	token, err := handover.Send(s.t.Context(), s.socket, files)
+	token, err := fdtoken.Send(s.t.Context(), s.socket, files)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func (s *stand) hand(files ...*os.File) []byte {
 // dump is a checkpoint as phosd takes it.
 type dump struct {
 	s      *stand
-	stream rpc.Worker_CheckpointClient
+	stream api.Worker_CheckpointClient
 	cancel context.CancelFunc
 	pack   *os.File
 }
@@ -219,14 +219,14 @@ func (s *stand) dump() *dump {
 	return &dump{s: s, stream: stream, cancel: cancel}
 }
 
-func (d *dump) do(command *rpc.SaveCommand) (*rpc.SaveDone, error) {
+func (d *dump) do(command *api.SaveCommand) (*api.SaveDone, error) {
 	if err := d.stream.Send(command); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	for {
 		event, err := d.stream.Recv()
 		if err != nil {
-			return nil, rpc.FromStatus(err)
+			return nil, api.FromStatus(err)
 		}
 		if done := event.GetDone(); done != nil {
 			return done, nil
@@ -235,7 +235,7 @@ func (d *dump) do(command *rpc.SaveCommand) (*rpc.SaveDone, error) {
 }
 
 // must does a command that cannot fail.
-func (d *dump) must(command *rpc.SaveCommand) *rpc.SaveDone {
+func (d *dump) must(command *api.SaveCommand) *api.SaveDone {
 	d.s.t.Helper()
 	done, err := d.do(command)
 	if err != nil || done.GetBusy() != "" {
@@ -244,24 +244,24 @@ func (d *dump) must(command *rpc.SaveCommand) *rpc.SaveDone {
 	return done
 }
 
-func begin(token []byte) *rpc.SaveCommand {
-	return &rpc.SaveCommand{Command: &rpc.SaveCommand_Begin{Begin: &rpc.SaveBegin{Files: token}}}
+func begin(token []byte) *api.SaveCommand {
+	return &api.SaveCommand{Command: &api.SaveCommand_Begin{Begin: &api.SaveBegin{Files: token}}}
 }
 
-func quiesce(deadline time.Duration) *rpc.SaveCommand {
-	return &rpc.SaveCommand{Command: &rpc.SaveCommand_Quiesce{Quiesce: &rpc.SaveQuiesce{DeadlineMilliseconds: uint64(deadline.Milliseconds())}}}
+func quiesce(deadline time.Duration) *api.SaveCommand {
+	return &api.SaveCommand{Command: &api.SaveCommand_Quiesce{Quiesce: &api.SaveQuiesce{DeadlineMilliseconds: uint64(deadline.Milliseconds())}}}
 }
 
-func cutNow(deadline time.Duration) *rpc.SaveCommand {
-	return &rpc.SaveCommand{Command: &rpc.SaveCommand_Cut{Cut: &rpc.SaveCut{DeadlineMilliseconds: uint64(deadline.Milliseconds())}}}
+func cutNow(deadline time.Duration) *api.SaveCommand {
+	return &api.SaveCommand{Command: &api.SaveCommand_Cut{Cut: &api.SaveCut{DeadlineMilliseconds: uint64(deadline.Milliseconds())}}}
 }
 
-func resume() *rpc.SaveCommand {
-	return &rpc.SaveCommand{Command: &rpc.SaveCommand_Resume{Resume: &rpc.SaveResume{}}}
+func resume() *api.SaveCommand {
+	return &api.SaveCommand{Command: &api.SaveCommand_Resume{Resume: &api.SaveResume{}}}
 }
 
-func finish() *rpc.SaveCommand {
-	return &rpc.SaveCommand{Command: &rpc.SaveCommand_Finish{Finish: &rpc.SaveFinish{}}}
+func finish() *api.SaveCommand {
+	return &api.SaveCommand{Command: &api.SaveCommand_Finish{Finish: &api.SaveFinish{}}}
 }
 
 // begin begins with a new pack, beside all that are there.
@@ -294,7 +294,7 @@ func (d *dump) cut() {
 }
 
 // must2 does a command that may only be busy.
-func (d *dump) must2(command *rpc.SaveCommand) *rpc.SaveDone {
+func (d *dump) must2(command *api.SaveCommand) *api.SaveDone {
 	d.s.t.Helper()
 	done, err := d.do(command)
 	if err != nil {
@@ -349,7 +349,7 @@ func (s *stand) restore(tree []byte, eager bool) {
 // attach brings the program to its session again.
 func (s *stand) attach() {
 	s.t.Helper()
-	handle, err := process.OpenPID(os.Getpid())
+	handle, err := proc.OpenPID(os.Getpid())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func (s *stand) attach() {
 	id := self(s.t)
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	_, err = s.control.Worker.Attach(ctx, &rpc.AttachRequest{Files: s.hand(handle.File()), Pid: uint32(id.PID), StartTicks: id.StartTicks})
+	_, err = s.control.Worker.Attach(ctx, &api.AttachRequest{Files: s.hand(handle.File()), Pid: uint32(id.PID), StartTicks: id.StartTicks})
 	if err != nil {
 		s.t.Fatal(err)
 	}

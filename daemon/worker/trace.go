@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/daemon/session/trace"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/worker/session/trace"
 )
 
 // tracing is the one trace that there may be at a time.
@@ -18,7 +18,7 @@ type tracing struct {
 }
 
 // Trace begins a trace into a file that phosd hands over, or ends the one that is there.
-func (c *control) Trace(ctx context.Context, request *rpc.TraceRequest) (*rpc.TraceReply, error) {
+func (c *control) Trace(ctx context.Context, request *api.TraceRequest) (*api.TraceReply, error) {
 	if err := rootOnly(ctx); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (c *control) Trace(ctx context.Context, request *rpc.TraceRequest) (*rpc.Tr
 	if !request.GetStart() {
 		return w.endTrace()
 	}
-	actor, err := rpc.ActorOf(ctx)
+	actor, err := api.ActorOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +36,12 @@ func (c *control) Trace(ctx context.Context, request *rpc.TraceRequest) (*rpc.Tr
 	}
 	if len(files) != 1 {
 		closeAll(files)
-		return nil, fmt.Errorf("%w: %d files in place of one to write into", rpc.ErrInvalid, len(files))
+		return nil, fmt.Errorf("%w: %d files in place of one to write into", api.ErrInvalid, len(files))
 	}
 	if err := w.beginTrace(files[0]); err != nil {
 		return nil, err
 	}
-	return &rpc.TraceReply{}, nil
+	return &api.TraceReply{}, nil
 }
 
 func closeAll(files []*os.File) {
@@ -58,9 +58,9 @@ func (w *Worker) beginTrace(file *os.File) error {
 	if joined == nil || w.program == nil || w.tracing.log != nil {
 		closeAll([]*os.File{file})
 		if w.tracing.log != nil {
-			return fmt.Errorf("%w: this program is being traced already; stop that first", rpc.ErrInvalid)
+			return fmt.Errorf("%w: this program is being traced already; stop that first", api.ErrInvalid)
 		}
-		return fmt.Errorf("%w: the program has not begun yet", rpc.ErrInvalid)
+		return fmt.Errorf("%w: the program has not begun yet", api.ErrInvalid)
 	}
 	head := trace.Head{
 		Trace: trace.Version, PID: w.program.PID, Session: w.config.Session, Job: w.currentJob().name, Begun: time.Now(),
@@ -71,11 +71,11 @@ func (w *Worker) beginTrace(file *os.File) error {
 	return nil
 }
 
-func (w *Worker) endTrace() (*rpc.TraceReply, error) {
+func (w *Worker) endTrace() (*api.TraceReply, error) {
 	w.tracing.mu.Lock()
 	defer w.tracing.mu.Unlock()
 	if w.tracing.log == nil {
-		return nil, fmt.Errorf("%w: this program is not being traced", rpc.ErrInvalid)
+		return nil, fmt.Errorf("%w: this program is not being traced", api.ErrInvalid)
 	}
 	if joined := w.joined.Load(); joined != nil {
 		joined.session.Trace(nil)
@@ -83,7 +83,7 @@ func (w *Worker) endTrace() (*rpc.TraceReply, error) {
 	calls, err := w.tracing.log.Close()
 	w.tracing.log = nil
 	w.log.Info("trace ends", "calls", calls, "error", err)
-	reply := &rpc.TraceReply{Calls: calls}
+	reply := &api.TraceReply{Calls: calls}
 	if err != nil {
 		reply.Error = err.Error()
 	}

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/jobfile"
-	"github.com/phos-gpu/phos/daemon/ledger"
-	"github.com/phos-gpu/phos/daemon/parcel"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/session"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
+	"github.com/phos-gpu/phos/daemon/worker/jobfile"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
 	"github.com/phos-gpu/phos/daemon/worker/lending"
+	"github.com/phos-gpu/phos/daemon/worker/session"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // BackendOptions say which backend a worker needs, and how it accounts memory.
@@ -42,7 +42,7 @@ type Worker struct {
 	config  Config
 	files   handed
 	log     *slog.Logger
-	program *process.Handle
+	program *proc.Handle
 	job     atomic.Pointer[job] // nil as long as the program is not known
 	backend gpu.Backend
 	// early is the log of a backend that was opened before its session was known.
@@ -62,7 +62,7 @@ type Worker struct {
 	last atomic.Pointer[session.Progress]
 
 	// desk keeps what phosd hands over.
-	desk *handover.Desk
+	desk *fdtoken.Desk
 	// borrower asks phosd for what this process may not open.
 	borrower *lending.Borrower
 	// over is closed when the session is to end; why says why.
@@ -99,7 +99,7 @@ func (w *Worker) live(open Open) (err error) {
 		return w.revive(open)
 	}
 	w.log = w.phosdLog(config.Program.PID)
-	if w.program, err = process.Take(config.Program, w.files.pidfd); err != nil {
+	if w.program, err = proc.Take(config.Program, w.files.pidfd); err != nil {
 		return err
 	}
 	go w.followProgram(w.log)
@@ -120,7 +120,7 @@ func Standby(open Open) error {
 	if err := renounce(); err != nil {
 		return err
 	}
-	phosd, err := parcel.Inherited(StandbyFD)
+	phosd, err := fdpass.Inherited(StandbyFD)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (w *Worker) warmUp(open Open, order Preparation) (ready Prepared, err error
 }
 
 // await waits for a session. When phosd ends, nobody needs this worker any more.
-func (w *Worker) await(phosd *parcel.Conn, open Open) error {
+func (w *Worker) await(phosd *fdpass.Conn, open Open) error {
 	var config Config
 	files, err := phosd.Receive(&config)
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
@@ -214,7 +214,7 @@ func (w *Worker) await(phosd *parcel.Conn, open Open) error {
 func newWorker(config Config) *Worker {
 	return &Worker{
 		config: config, over: make(chan struct{}),
-		desk:     handover.NewDesk(handover.Limits{Files: handedFiles, Tokens: handedTokens}),
+		desk:     fdtoken.NewDesk(fdtoken.Limits{Files: handedFiles, Tokens: handedTokens}),
 		borrower: lending.NewBorrower(),
 	}
 }
@@ -309,7 +309,7 @@ func (j job) complaint() string {
 
 // readJob reads with the program's rights, because the worker has no others. Nothing in it can fail: a program with a
 // wrong file still starts.
-func readJob(program process.Identity) job {
+func readJob(program proc.Identity) job {
 	at := fmt.Sprintf("/proc/%d/cwd", program.PID)
 	file, err := jobfile.Load(at + "/" + jobfile.Name)
 	if _, closed := os.Readlink(at); errors.Is(closed, fs.ErrPermission) {

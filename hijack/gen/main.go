@@ -52,7 +52,7 @@ var outputs = []struct {
 	{"hijack/abi/zz_calls.go", goCalls},
 	{"hijack/abi/zz_result_names.go", goResultNames},
 	{"hijack/wire/zz_codec.go", goCodec},
-	{"daemon/session/zz_dispatch.go", goDispatch},
+	{"daemon/worker/session/zz_dispatch.go", goDispatch},
 	{"hijack/shim/zz_layout.h", cLayout},
 	{"hijack/shim/zz_abi.h", cTypes},
 	{"hijack/shim/zz_calls.h", cCalls},

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // rewrittenPart is how much of the memory is rewritten while it is saved.
@@ -44,7 +44,7 @@ func measureDriver(t *testing.T, b *bench) []row {
 }
 
 // saveByPhos has one image at a time.
-func (b *bench) saveByPhos(t *testing.T, daemon *lab.Daemon, place string) (s saved) {
+func (b *bench) saveByPhos(t *testing.T, daemon *harness.Daemon, place string) (s saved) {
 	program := b.hold(t, daemon, b.bytes)
 	dir := imageDir(t, place)
 	s.stopped = seconds(program.save(dir, saveOptions{stopTheWorld: true}).GetTotalMicroseconds())
@@ -101,15 +101,15 @@ func (s saved) rows(bytes uint64, link hostLink, where string) []row {
 }
 
 // byDriver is the driver's side; what does not work there is no failure of phos's.
-func (b *bench) byDriver(t *testing.T, daemon *lab.Daemon) byDriver {
+func (b *bench) byDriver(t *testing.T, daemon *harness.Daemon) byDriver {
 	t.Helper()
-	criu, err := lab.CRIU()
-	lab.Need(t, "criu", err)
-	tool, err := newDriverTool(t, lab.NativeEnvironment())
+	criu, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	tool, err := newDriverTool(t, harness.NativeEnvironment())
 	if err != nil {
 		return byDriver{notBegun: err}
 	}
-	program := b.holdAs(t, daemon, b.bytes, func(c *exec.Cmd) { c.Env = lab.NativeEnvironment() })
+	program := b.holdAs(t, daemon, b.bytes, func(c *exec.Cmd) { c.Env = harness.NativeEnvironment() })
 	program.set(rewriteBytesPerSecond, b.bytes/rewrittenPart)
 	program.moves()
 	// What the driver brings into the host's memory is there beside the image.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/config"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 const mebibyte = 1 << 20
@@ -107,7 +107,7 @@ func newBench(t *testing.T) *bench {
 		b.bytes, b.largest = uint64(bytes), 2*uint64(bytes)
 	}
 	b.disk, b.memory = b.place(t, cmp.Or(os.Getenv("PHOS_BENCH_DIR"), "/var/tmp")), b.place(t, cmp.Or(os.Getenv("PHOS_BENCH_MEMORY"), "/dev/shm"))
-	if _, real := lab.Driver(); real {
+	if _, real := harness.Driver(); real {
 		mountMemory(t, b.memory)
 	}
 	return b
@@ -149,7 +149,7 @@ func TestSpeed(t *testing.T) {
 // onGPU skips what means nothing on the software GPU.
 func onGPU(t *testing.T) {
 	t.Helper()
-	if _, real := lab.Driver(); !real {
+	if _, real := harness.Driver(); !real {
 		t.Skip("it compares phos with the driver alone: run it by ./build.sh gpu")
 	}
 }
@@ -173,11 +173,11 @@ func TestSmall(t *testing.T) {
 }
 
 // daemon starts a phosd whose GPU has room enough.
-func (b *bench) daemon(t *testing.T) *lab.Daemon {
+func (b *bench) daemon(t *testing.T) *harness.Daemon {
 	t.Helper()
-	_, err := lab.CRIU()
-	lab.Need(t, "criu", err)
-	return lab.Start(t, "--log-level=debug", "--gpus=soft:1,memory="+fmt.Sprintf("%dMiB", 2*b.largest/mebibyte))
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	return harness.Start(t, "--log-level=debug", "--gpus=soft:1,memory="+fmt.Sprintf("%dMiB", 2*b.largest/mebibyte))
 }
 
 // imageDir is a new directory for an image.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // measureBudget looks at the memory that a checkpoint takes of a program that rewrites all it has.
@@ -22,7 +22,7 @@ func measureBudget(t *testing.T, b *bench) (rows []row) {
 	for _, budget := range []uint64{1 << 30, 256 * mebibyte, 64 * mebibyte} {
 		dir := imageDir(t, b.disk)
 		program.moves()
-		var done *rpc.CheckpointDone
+		var done *api.CheckpointDone
 		extra := extraMemory(daemon.PID(), func() { done = program.save(dir, saveOptions{budgetBytes: budget}) })
 		remove(t, dir)
 		rows = append(rows, row{

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // driverTool is testdata/driver_checkpoint.c, which calls what NVIDIA's driver has to save processes.
@@ -28,7 +28,7 @@ var errUnsupported = errors.New("the driver has no checkpoints of its own (they 
 
 func compiledTool(t *testing.T) string {
 	t.Helper()
-	return lab.Compile(t, lab.GCC, "-O1", "testdata/driver_checkpoint.c", "-ldl")
+	return harness.Compile(t, harness.GCC, "-O1", "testdata/driver_checkpoint.c", "-ldl")
 }
 
 func newDriverTool(t *testing.T, environment []string) (*driverTool, error) {
@@ -68,7 +68,7 @@ func (d *driverTool) answer() string {
 }
 
 // driverPatience is how long the driver or CRIU may take for all of a GPU's memory.
-var driverPatience = 10 * lab.Patience
+var driverPatience = 10 * harness.Patience
 
 // do has the driver do something with a process, and says how many seconds it took.
 func (d *driverTool) do(verb string, pid int) (tookSeconds float64, err error) {
@@ -179,7 +179,7 @@ func run(name string, arguments ...string) error {
 func (h *holder) end() error {
 	h.set(quit, 1)
 	for start := time.Now(); h.get(verified) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > lab.Patience {
+		if time.Since(start) > harness.Patience {
 			return fmt.Errorf("the program that the driver brought back does not end well: %s", h.Said())
 		}
 	}
@@ -189,7 +189,7 @@ func (h *holder) end() error {
 // reaches waits for a step.
 func (h *holder) reaches(step uint64) error {
 	for start := time.Now(); h.get(steps) < step; time.Sleep(500 * time.Microsecond) {
-		if time.Since(start) > lab.Patience {
+		if time.Since(start) > harness.Patience {
 			return fmt.Errorf("the program that the driver brought back does no step: %s", h.Said())
 		}
 	}
@@ -199,15 +199,15 @@ func (h *holder) reaches(step uint64) error {
 // TestSavedByDriver has a driver that was made up save a program without a GPU, with the real CRIU: the calls come in the order that
 // the driver wants, with its arguments, and the program is in the end what it should be.
 func TestSavedByDriver(t *testing.T) {
-	lab.Need(t, "root", lab.Root())
-	criu, err := lab.CRIU()
-	lab.Need(t, "criu", err)
-	library := filepath.Join(filepath.Dir(lab.Compile(t, lab.GCC, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "testdata/made_up_driver.c")), "libcuda.so.1")
+	harness.Need(t, "root", harness.Root())
+	criu, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	library := filepath.Join(filepath.Dir(harness.Compile(t, harness.GCC, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "testdata/made_up_driver.c")), "libcuda.so.1")
 	if err := os.Symlink("program", library); err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
-	stepping := lab.Compile(t, lab.GCC, "-O1", "testdata/steps.c")
-	daemon, b := lab.Start(t), newBench(t)
+	stepping := harness.Compile(t, harness.GCC, "-O1", "testdata/steps.c")
+	daemon, b := harness.Start(t), newBench(t)
 	for name, test := range map[string]struct {
 		extra   []string
 		dir     string

@@ -6,14 +6,14 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // interpreter runs the interpreter's own benchmarks: a naive matrix multiplication on one core and on two, and the cost of
 // the marks of written chunks.
 func interpreter(t *testing.T) []row {
 	t.Helper()
-	command := lab.Command("go", "test", "-run", "^$", "-bench", "Matmul|Marks", "-benchtime", "20x", "-cpu", "2", "./daemon/gpu/soft/simt")
+	command := harness.Command("go", "test", "-run", "^$", "-bench", "Matmul|Marks", "-benchtime", "20x", "-cpu", "2", "./daemon/gpu/soft/simt")
 	command.Stderr = os.Stderr
 	output, err := command.Output()
 	if err != nil {

@@ -8,27 +8,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // withoutPhos are programs that run by the driver alone, beside the same ones under phos.
 func withoutPhos(path string, arguments ...string) *exec.Cmd {
 	command := exec.Command(path, arguments...)
-	command.Env = lab.NativeEnvironment()
+	command.Env = harness.NativeEnvironment()
 	return command
 }
 
 // linked is a program of the driver's calls.
 func linked(t *testing.T, source string) string {
 	t.Helper()
-	return lab.Compile(t, lab.GCC, "-O2", source, "-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1")
+	return harness.Compile(t, harness.GCC, "-O2", source, "-L"+filepath.Join(harness.Bin(), "lib"), "-l:libcuda.so.1")
 }
 
 // TestCompiled compiles what only runs on a real GPU: a machine with one may have no compiler, and brings all from here.
 func TestCompiled(t *testing.T) {
 	linked(t, "testdata/link.c")
 	compiledTool(t)
-	lab.CompileC(t, true, "testdata/memory.c")
+	harness.CompileC(t, true, "testdata/memory.c")
 }
 
 // hostLink is what testdata/link.c measures by the driver alone, in gigabytes a second: copies of pinned memory to the device and

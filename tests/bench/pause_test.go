@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // rewrites are how much of the memory is rewritten in a second, in percent.
@@ -53,7 +53,7 @@ type pausing struct {
 	// seen are the pauses as the program saw them.
 	seen     []float64
 	rewrites []float64 // bytes a second
-	last     *rpc.CheckpointDone
+	last     *api.CheckpointDone
 }
 
 // comparePauses has one image at a time in its place: what is written where something was deleted a moment ago is often

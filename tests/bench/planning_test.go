@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
-	"github.com/phos-gpu/phos/cluster/pipeline/recover"
+	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 	"github.com/phos-gpu/phos/cluster/pipeline/template"
 )
 
@@ -56,11 +56,11 @@ func measurePlanning(t *testing.T, b *bench) (rows []row) {
 	var plan *pipeline.Plan
 	templates := medianMilliseconds(t, b, func() (err error) { _, err = search.Templates(1, 64); return err })
 	made := medianMilliseconds(t, b, func() (err error) { plan, err = instance.Make(model, spec); return err })
-	change := recover.Change{}
+	change := replan.Change{}
 	for i := range 10 {
 		change.Dead = append(change.Dead, cluster.NodeID(97*i+3))
 	}
-	recovered := medianMilliseconds(t, b, func() error { _, err := recover.Recover(plan, change); return err })
+	recovered := medianMilliseconds(t, b, func() error { _, err := replan.Recover(plan, change); return err })
 	return append([]row{
 		{name: "templates, 96 layers, 1 to 64 nodes", value: templates, unit: "ms", most: 5, note: "all 64 together"},
 		{name: "a plan for 1,000 nodes", value: made, unit: "ms", most: 100, note: fmt.Sprintf("%d templates, %d pipelines", len(plan.Templates), len(plan.Pipelines))},

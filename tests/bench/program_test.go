@@ -13,14 +13,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // holder is a program that holds device memory (testdata/memory.c), and the page by which it is told what to do.
 type holder struct {
-	*lab.Job
+	*harness.Job
 	t      *testing.T
-	daemon *lab.Daemon
+	daemon *harness.Daemon
 	page   []byte
 	bytes  uint64
 	saved  uint64 // its steps when it was dumped
@@ -44,17 +44,17 @@ const (
 )
 
 // hold starts a program with so much device memory, and waits until all of it is written.
-func (b *bench) hold(t *testing.T, daemon *lab.Daemon, bytes uint64) *holder {
+func (b *bench) hold(t *testing.T, daemon *harness.Daemon, bytes uint64) *holder {
 	t.Helper()
 	return b.holdAs(t, daemon, bytes, nil)
 }
 
 // holdAs lets the caller change the program before it starts.
-func (b *bench) holdAs(t *testing.T, daemon *lab.Daemon, bytes uint64, prepare func(*exec.Cmd)) *holder {
+func (b *bench) holdAs(t *testing.T, daemon *harness.Daemon, bytes uint64, prepare func(*exec.Cmd)) *holder {
 	t.Helper()
 	if b.memoryProgram == "" {
 		// It must outlive this subtest.
-		compiled, err := os.ReadFile(lab.CompileC(t, true, "testdata/memory.c"))
+		compiled, err := os.ReadFile(harness.CompileC(t, true, "testdata/memory.c"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func (b *bench) holdAs(t *testing.T, daemon *lab.Daemon, bytes uint64, prepare f
 }
 
 // holdProgram starts a program that is told by a page what to do.
-func (b *bench) holdProgram(t *testing.T, daemon *lab.Daemon, program string, bytes uint64, prepare func(*exec.Cmd)) *holder {
+func (b *bench) holdProgram(t *testing.T, daemon *harness.Daemon, program string, bytes uint64, prepare func(*exec.Cmd)) *holder {
 	t.Helper()
 	path := filepath.Join(daemon.Dir, "page")
 	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
@@ -100,12 +100,12 @@ func (h *holder) set(w word, value uint64) { binary.NativeEndian.PutUint64(h.pag
 func (h *holder) await(what string, holds func() bool) {
 	h.t.Helper()
 	for start := time.Now(); !holds(); time.Sleep(500 * time.Microsecond) {
-		if time.Since(start) > 10*lab.Patience {
+		if time.Since(start) > 10*harness.Patience {
 			h.t.Fatalf("never: %s: %s", what, h.Said())
 		}
 		if !h.Alive() {
 			// A restored one is not there at once.
-			if time.Since(start) > lab.Patience {
+			if time.Since(start) > harness.Patience {
 				h.t.Fatalf("%s: the program has ended: %s", what, h.Said())
 			}
 		}

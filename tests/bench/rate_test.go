@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // spins are how much a step computes: the one that is judged takes about ten milliseconds, as a small training step does.
@@ -37,7 +37,7 @@ func measureRate(t *testing.T, b *bench) (rows []row) {
 
 func (h *holder) compareRates(b *bench) row {
 	var alone, beside, throughput []float64
-	var last *rpc.CheckpointDone
+	var last *api.CheckpointDone
 	measureAlone := func() { alone = append(alone, h.rate(func() { time.Sleep(b.while) })) }
 	measureAlone()
 	for range b.rounds {
@@ -74,7 +74,7 @@ func measureSecond(t *testing.T, b *bench) []row {
 	if least := changed * chunkBytes; second.GetGpuWrittenBytes() < least {
 		t.Errorf("%d bytes were changed and %d written", least, second.GetGpuWrittenBytes())
 	}
-	processes := func(done *rpc.CheckpointDone) float64 {
+	processes := func(done *api.CheckpointDone) float64 {
 		return float64(done.GetWrittenBytes()-done.GetGpuWrittenBytes()) / mebibyte
 	}
 	return []row{{

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
 // saveOptions are how a checkpoint is taken.
@@ -23,11 +23,11 @@ type saveOptions struct {
 }
 
 // save takes a checkpoint into a directory.
-func (h *holder) save(dir string, options saveOptions) *rpc.CheckpointDone {
+func (h *holder) save(dir string, options saveOptions) *api.CheckpointDone {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	client, err := rpc.Dial(h.daemon.Socket)
+	client, err := api.Dial(h.daemon.Socket)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -37,15 +37,15 @@ func (h *holder) save(dir string, options saveOptions) *rpc.CheckpointDone {
 		h.t.Fatal(err)
 	}
 	defer directory.Close()
-	token, err := handover.Send(ctx, h.daemon.Socket, []*os.File{directory})
+	token, err := fdtoken.Send(ctx, h.daemon.Socket, []*os.File{directory})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	stream, err := client.Daemon.Checkpoint(ctx)
 	if err != nil {
-		h.t.Fatal(rpc.FromStatus(err))
+		h.t.Fatal(api.FromStatus(err))
 	}
-	err = stream.Send(&rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Begin{Begin: &rpc.CheckpointBegin{
+	err = stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Begin{Begin: &api.CheckpointBegin{
 		Pids: []uint32{uint32(h.PID)}, Files: token, StopTheWorld: options.stopTheWorld, BudgetBytes: options.budgetBytes,
 	}}})
 	if err != nil {
@@ -54,7 +54,7 @@ func (h *holder) save(dir string, options saveOptions) *rpc.CheckpointDone {
 	for {
 		event, err := stream.Recv()
 		if err != nil {
-			h.t.Fatalf("save: %v", rpc.FromStatus(err))
+			h.t.Fatalf("save: %v", api.FromStatus(err))
 		}
 		if done := event.GetDone(); done != nil {
 			return done

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // measureCalls measures what a call and a copy cost.
 func measureCalls(t *testing.T, b *bench) []row {
-	daemon := lab.Start(t, "--log-level=warn")
+	daemon := harness.Start(t, "--log-level=warn")
 	var all speeds
 	var idle float64
 	for range 3 * b.rounds { // where the kernel puts threads and pages at first makes programs differ
@@ -30,7 +30,7 @@ func measureCalls(t *testing.T, b *bench) []row {
 			t.Fatal(err)
 		}
 	}
-	if _, real := lab.Driver(); real {
+	if _, real := harness.Driver(); real {
 		// What a call costs is set against the same GPU without phos.
 		return slices.Concat(calls(all, idle), callsBeside(t, all), starts(t))
 	}
@@ -62,10 +62,10 @@ func (s speeds) median(of func(m map[string]float64) float64) float64 {
 func starts(t *testing.T) []row {
 	const rounds = 15
 	program := linked(t, "testdata/start.c")
-	cold, warm := lab.Start(t, "--log-level=warn"), lab.Start(t, "--log-level=warn", "--workers-warm=1")
+	cold, warm := harness.Start(t, "--log-level=warn"), harness.Start(t, "--log-level=warn", "--workers-warm=1")
 	var took [2][]float64
 	for range rounds {
-		for i, d := range []*lab.Daemon{cold, warm} {
+		for i, d := range []*harness.Daemon{cold, warm} {
 			d.Eventually("the worker waits", func() bool { return int(d.Status().GetDaemon().GetWaitingWorkers()) == i })
 			command := exec.Command(program)
 			command.Env = d.Environment()
@@ -120,7 +120,7 @@ func copies(m speeds) (rows []row) {
 }
 
 // runSpeed runs the C program up to the point where it idles.
-func runSpeed(t *testing.T, daemon *lab.Daemon) (measured map[string]float64, program *lab.Program, release func()) {
+func runSpeed(t *testing.T, daemon *harness.Daemon) (measured map[string]float64, program *harness.Program, release func()) {
 	t.Helper()
 	path := linked(t, "testdata/speed.c")
 	program = daemon.Program(path)
@@ -137,7 +137,7 @@ func runSpeed(t *testing.T, daemon *lab.Daemon) (measured map[string]float64, pr
 		t.Fatal(err)
 	}
 	measured = map[string]float64{}
-	defer time.AfterFunc(3*lab.Patience, func() { _ = program.Process.Kill() }).Stop() // one that hangs ends early
+	defer time.AfterFunc(3*harness.Patience, func() { _ = program.Process.Kill() }).Stop() // one that hangs ends early
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		name, value, found := strings.Cut(lines.Text(), " ")
 		if !found {

@@ -9,20 +9,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // measureSteps compares how long steps of PyTorch programs take by the driver alone and under phos, by turns.
 func measureSteps(t *testing.T, b *bench) (rows []row) {
 	onGPU(t)
-	python, err := lab.Tool("TORCH_PYTHON")
-	lab.Need(t, "torch", err)
-	daemon := lab.Start(t)
+	python, err := harness.Tool("TORCH_PYTHON")
+	harness.Need(t, "torch", err)
+	daemon := harness.Start(t)
 	for kind := range strings.FieldsSeq(cmp.Or(os.Getenv("PHOS_BENCH_MODELS"), "gpt2 resnet50 decode")) {
 		var s steppers
 		for range b.rounds {
 			alone := stepping(python, kind)
-			alone.Env = append(lab.NativeEnvironment(), alone.Env...)
+			alone.Env = append(harness.NativeEnvironment(), alone.Env...)
 			under := stepping(python, kind)
 			under.Env = append(daemon.Environment(), under.Env...)
 			s.alone, s.under = append(s.alone, took(t, kind+" by the driver alone", alone)), append(s.under, took(t, kind+" under phos", under))
@@ -35,7 +35,7 @@ func measureSteps(t *testing.T, b *bench) (rows []row) {
 
 // stepping prepares a program; its environment has yet to be that of where it runs.
 func stepping(python, kind string) *exec.Cmd {
-	command := exec.Command(python, lab.Workload("torch", "step_time.py"), kind,
+	command := exec.Command(python, harness.Workload("torch", "step_time.py"), kind,
 		cmp.Or(os.Getenv("PHOS_TORCH_STEPS"), "50"), cmp.Or(os.Getenv("PHOS_TORCH_SCALE"), "1"))
 	command.Env = []string{"PYTHONDONTWRITEBYTECODE=1"}
 	return command

@@ -6,15 +6,15 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // start is a phosd whose GPU does everything in one order.
-func start(t *testing.T, arguments ...string) *lab.Daemon {
+func start(t *testing.T, arguments ...string) *harness.Daemon {
 	t.Helper()
-	_, err := lab.CRIU()
-	lab.Need(t, "criu", err)
-	return lab.Start(t, append([]string{"--gpus=soft:1,deterministic"}, arguments...)...)
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	return harness.Start(t, append([]string{"--gpus=soft:1,deterministic"}, arguments...)...)
 }
 
 // generations of the jobs' images.
@@ -23,7 +23,7 @@ const generations = 3
 // TestKilledAndRestored saves a program while it runs, kills it, and brings it back from every generation.
 func TestKilledAndRestored(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	for _, stop := range []bool{false, true} {
 		t.Run(map[bool]string{false: "pre-dump", true: "dump"}[stop], func(t *testing.T) { killedAndRestored(t, daemon, program, stop) })
 	}
@@ -33,11 +33,11 @@ func TestKilledAndRestored(t *testing.T) {
 // TestCompared does it on a GPU that does not mark what is written, as real ones do not: contents are compared.
 func TestCompared(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic,marks=off")
-	killedAndRestored(t, daemon, lab.CompileC(t, true, lab.Workload("checkpoint", "count.c")), false)
+	killedAndRestored(t, daemon, harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")), false)
 	daemon.Empty()
 }
 
-func killedAndRestored(t *testing.T, daemon *lab.Daemon, program string, stop bool) {
+func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, stop bool) {
 	t.Helper()
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "10000")
@@ -59,7 +59,7 @@ func killedAndRestored(t *testing.T, daemon *lab.Daemon, program string, stop bo
 }
 
 // signed: an image says by what it was made, and whose it is.
-func signed(t *testing.T, job *lab.Job) {
+func signed(t *testing.T, job *harness.Job) {
 	t.Helper()
 	shown, err := job.TryCli("image", "show", job.Image)
 	for _, want := range []string{`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `pause +[1-9]`, `by CRIU \d+\.\d+`} {
@@ -70,13 +70,13 @@ func signed(t *testing.T, job *lab.Job) {
 }
 
 // undisturbed is what a job leaves that nobody disturbs.
-func undisturbed(job *lab.Job) (lab.Result, int) {
+func undisturbed(job *harness.Job) (harness.Result, int) {
 	status := job.Start().Finish()
 	return job.Result(), status
 }
 
 // same restores every generation of a job's image and compares what it leaves. The oldest is the last one.
-func same(t *testing.T, job *lab.Job, want lab.Result, status int) {
+func same(t *testing.T, job *harness.Job, want harness.Result, status int) {
 	t.Helper()
 	for n := generations; n > 0; n-- {
 		job.Restore("--generation", fmt.Sprint(n))
@@ -93,8 +93,8 @@ func TestOften(t *testing.T) {
 		arguments []string
 		lines     int
 	}{
-		{"driver", lab.CompileC(t, true, lab.Workload("checkpoint", "count.c")), []string{"1500", "3000", "0"}, 1500},
-		{"runtime", lab.CompileCUDA(t, "shared", lab.Workload("checkpoint", "mixed.cu")), []string{"300", "0"}, 300},
+		{"driver", harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")), []string{"1500", "3000", "0"}, 1500},
+		{"runtime", harness.CompileCUDA(t, "shared", harness.Workload("checkpoint", "mixed.cu")), []string{"300", "0"}, 300},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			prepare := func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }

@@ -6,20 +6,20 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestCallsSurvive saves programs that use a group of calls each, halfway: what the calls have made is there afterwards.
 func TestCallsSurvive(t *testing.T) {
-	_, err := lab.CRIU()
-	lab.Need(t, "criu", err)
-	daemon := lab.Start(t, "--gpus=soft:2")
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	daemon := harness.Start(t, "--gpus=soft:2")
 	for _, name := range []string{"memops", "ipc", "peers", "batch", "handles", "attributes"} {
 		t.Run(name, func(t *testing.T) {
 			if name == "peers" {
 				daemon.NeedGPUs(t, 2)
 			}
-			job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("driver", name+".c")))
+			job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", name+".c")))
 			job.Held = true
 			job.Start().Reaches(1)
 			t.Log(job.Dump())
@@ -35,10 +35,10 @@ func TestCallsSurvive(t *testing.T) {
 // TestOrphanedMemory: what a program has of another one's memory is saved with that one. When that one has ended, the
 // checkpoint is refused, and the program goes on.
 func TestOrphanedMemory(t *testing.T) {
-	_, err := lab.CRIU()
-	lab.Need(t, "criu", err)
-	daemon := lab.Start(t)
-	job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("driver", "orphan.c")))
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	daemon := harness.Start(t)
+	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", "orphan.c")))
 	job.Held = true
 	job.Start().Reaches(1)
 	text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
@@ -54,10 +54,10 @@ func TestOrphanedMemory(t *testing.T) {
 // TestLostWorker: a program that rests does not know that its worker has ended. A checkpoint of it, which would have no GPU half, is refused
 // and not taken for one of a program without a GPU.
 func TestLostWorker(t *testing.T) {
-	_, err := lab.CRIU()
-	lab.Need(t, "criu", err)
-	daemon := lab.Start(t)
-	job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("driver", "attributes.c")))
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	daemon := harness.Start(t)
+	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", "attributes.c")))
 	job.Held = true
 	job.Start().Reaches(1)
 	job.PreDump()

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestClosedProgram: a program that may not be looked into shares its memory with kernels. Root's is saved and comes back so; a user's, whose
@@ -18,7 +18,7 @@ import (
 func TestClosedProgram(t *testing.T) {
 	const user = 61237
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "segments.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "segments.c"))
 	want, status := undisturbed(daemon.Job(t, program, "20", "20000"))
 	t.Run("root", func(t *testing.T) {
 		job := daemon.Job(t, program, "20", "20000", "closed")

@@ -9,24 +9,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestAfterwards brings programs back after something has happened to the machine, the image or the program's files.
 func TestAfterwards(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	for _, test := range []struct {
 		name    string
-		happens func(t *testing.T, job *lab.Job, library string)
+		happens func(t *testing.T, job *harness.Job, library string)
 	}{
-		{"phosd was killed", func(*testing.T, *lab.Job, string) {
+		{"phosd was killed", func(*testing.T, *harness.Job, string) {
 			daemon.Kill()
 			daemon.Launch()
 		}},
-		{"the machine was started anew", func(*testing.T, *lab.Job, string) { daemon.Reboot() }},
-		{"the image was copied", func(t *testing.T, job *lab.Job, _ string) {
+		{"the machine was started anew", func(*testing.T, *harness.Job, string) { daemon.Reboot() }},
+		{"the image was copied", func(t *testing.T, job *harness.Job, _ string) {
 			copied := filepath.Join(t.TempDir(), "copy")
 			if output, err := exec.Command("cp", "-a", job.Image, copied).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, output)
@@ -36,7 +36,7 @@ func TestAfterwards(t *testing.T) {
 			}
 			job.Image = copied
 		}},
-		{"another libphos.so is there", func(t *testing.T, _ *lab.Job, library string) {
+		{"another libphos.so is there", func(t *testing.T, _ *harness.Job, library string) {
 			if err := os.WriteFile(library+".new", []byte("something else"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -44,19 +44,19 @@ func TestAfterwards(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"libphos.so is gone", func(t *testing.T, _ *lab.Job, library string) {
+		{"libphos.so is gone", func(t *testing.T, _ *harness.Job, library string) {
 			if err := os.Remove(library); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"the files are gone", func(t *testing.T, job *lab.Job, _ string) {
+		{"the files are gone", func(t *testing.T, job *harness.Job, _ string) {
 			for _, name := range []string{"out", "err", "steps"} {
 				if err := os.Remove(filepath.Join(job.Dir, name)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}},
-		{"the files were written by others", func(t *testing.T, job *lab.Job, _ string) {
+		{"the files were written by others", func(t *testing.T, job *harness.Job, _ string) {
 			for _, name := range []string{"out", "steps"} {
 				if err := os.WriteFile(filepath.Join(job.Dir, name), []byte(strings.Repeat("x", 10000)), 0o600); err != nil {
 					t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAfterwards(t *testing.T) {
 // TestUpgradedLibrary: a program whose libphos.so was replaced while it ran is saved with the one that it has.
 func TestUpgradedLibrary(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "10000")
 	library := startWithLibrary(t, job)
@@ -92,14 +92,14 @@ func TestUpgradedLibrary(t *testing.T) {
 }
 
 // savedWithLibrary starts a program with a libphos.so of its own, and saves it.
-func savedWithLibrary(t *testing.T, job *lab.Job) (library string) {
+func savedWithLibrary(t *testing.T, job *harness.Job) (library string) {
 	t.Helper()
 	library = startWithLibrary(t, job)
 	job.Dump()
 	return library
 }
 
-func startWithLibrary(t *testing.T, job *lab.Job) (library string) {
+func startWithLibrary(t *testing.T, job *harness.Job) (library string) {
 	t.Helper()
 	library = copyLibrary(t)
 	job.Held = true
@@ -112,7 +112,7 @@ func startWithLibrary(t *testing.T, job *lab.Job) (library string) {
 
 func copyLibrary(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(lab.Bin(), "libphos.so"))
+	text, err := os.ReadFile(filepath.Join(harness.Bin(), "libphos.so"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func copyLibrary(t *testing.T) string {
 // TestNothingNew saves a sleeping program again and again: from the second time on there is next to nothing to write.
 func TestNothingNew(t *testing.T) {
 	daemon := start(t)
-	job := daemon.Job(t, lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c")), "asleep")
+	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c")), "asleep")
 	job.Held = true
 	job.Start()
 	job.Says("now")
@@ -152,7 +152,7 @@ func TestNothingNew(t *testing.T) {
 // anything is started, and by a restore that is tried all the same.
 func TestOtherFiles(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	text, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestOtherFiles(t *testing.T) {
 			}
 		}
 	}
-	for name, other := range map[string][]byte{"another": lab.OtherBuild(t, text), "none": nil} {
+	for name, other := range map[string][]byte{"another": harness.OtherBuild(t, text), "none": nil} {
 		put(other)
 		for _, arguments := range [][]string{{"image", "check", job.Image}, {"--restore", "--detach", "--dir", job.Image}} {
 			if said, err := job.TryCli(arguments...); err == nil || !strings.Contains(said, strings.TrimPrefix(program, "/")) {

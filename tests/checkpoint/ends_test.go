@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // text is what comes out of a pipe or a terminal.
@@ -89,7 +89,7 @@ var ends = map[string]func(t *testing.T, command *exec.Cmd) *text{
 // comes twice.
 func TestEnds(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	for first, give := range ends {
 		for second, giveAgain := range ends {
@@ -109,7 +109,7 @@ func TestEnds(t *testing.T) {
 				daemon.Eventually("the last line", func() bool {
 					return strings.HasSuffix(before.String()+after.String(), want["out"][len(want["out"])-10:])
 				})
-				got := lab.Result{"out": before.String() + after.String(), "steps": job.Result()["steps"], "err": ""}
+				got := harness.Result{"out": before.String() + after.String(), "steps": job.Result()["steps"], "err": ""}
 				if differences := got.Differs(want); differences != "" {
 					t.Error(differences)
 				}
@@ -122,7 +122,7 @@ func TestEnds(t *testing.T) {
 // TestPipeline saves a shell with a program and a tee, as somebody starts them who wants to see and to keep a log.
 func TestPipeline(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, _ := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	want["log"] = want["out"]
 	job := daemon.Job(t, "/bin/sh", "-c", program+" 60 20000 10000 | tee log; exit 5")

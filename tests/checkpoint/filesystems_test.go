@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // otherPlaces are file systems that tests do not run on.
@@ -44,7 +44,7 @@ var otherPlaces = []struct {
 // from where nothing can be written.
 func TestImageOnOtherFileSystems(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "100", "20000", "0"))
 	for _, test := range otherPlaces {
 		t.Run(test.name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 // TestCleanedWhileLoading removes an image right after a restore that loads memory while the program runs already.
 func TestCleanedWhileLoading(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "40", "1000000", "0"))
 	job := daemon.Job(t, program, "40", "1000000", "0")
 	job.Held = true

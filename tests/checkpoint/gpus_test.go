@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestOtherGPUs takes an image to machines with other GPUs. What stands against it is said before anything is made, by "image check" and by
 // a restore alike, and the image is as good as before: in the end it comes back on another model whose memory is enough, one of two GPUs.
 func TestOtherGPUs(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic,memory=128MiB,cc=8.0,name=Example 80")
-	program := lab.CompileC(t, true, later(t, lab.Workload("checkpoint", "count.c")))
+	program := harness.CompileC(t, true, later(t, harness.Workload("checkpoint", "count.c")))
 	const elements = "5000000" // 20 MB
 	want, status := undisturbed(daemon.Job(t, program, "6", elements, "0"))
 	job := daemon.Job(t, program, "6", elements, "10000")
@@ -25,7 +25,7 @@ func TestOtherGPUs(t *testing.T) {
 
 	const whole = 34
 	needs := 22
-	if lab.Nested() {
+	if harness.Nested() {
 		needs = 20 // what the program's code takes is the driver's
 	}
 	for _, test := range []struct{ name, gpus, says string }{
@@ -38,7 +38,7 @@ func TestOtherGPUs(t *testing.T) {
 				`\(phos software GPU\)(;| \() ?restore on a GPU with more memory`, needs),
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) { notHere(t, lab.Start(t, "--gpus="+test.gpus), job, test.says) })
+		t.Run(test.name, func(t *testing.T) { notHere(t, harness.Start(t, "--gpus="+test.gpus), job, test.says) })
 	}
 
 	other := start(t, fmt.Sprintf("--gpus=soft:2,deterministic,memory=%dMiB,cc=9.0,name=Example 90", whole))
@@ -75,7 +75,7 @@ func later(t *testing.T, path string) string {
 }
 
 // notHere: an image cannot come back at a daemon, for this reason.
-func notHere(t *testing.T, daemon *lab.Daemon, job *lab.Job, reason string) {
+func notHere(t *testing.T, daemon *harness.Daemon, job *harness.Job, reason string) {
 	t.Helper()
 	for _, command := range [][]string{{"image", "check", job.Image}, {"--restore", "--dir", job.Image}} {
 		output, err := daemon.Command(command...).CombinedOutput()

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestHardMoments saves programs at moments at which they are busy with the GPU, or with nothing at all.
 func TestHardMoments(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
 	for _, test := range []struct {
 		which string
 		// busy is what the program is called that may not take its time; empty: it can be saved at once.
@@ -59,7 +59,7 @@ func TestHardMoments(t *testing.T) {
 }
 
 // enough lets a program end its moment.
-func enough(t *testing.T, job *lab.Job) {
+func enough(t *testing.T, job *harness.Job) {
 	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o600); err != nil {
 		t.Error(err)
 	}
@@ -68,7 +68,7 @@ func enough(t *testing.T, job *lab.Job) {
 // TestEndlessCapture tries to save a program inside a capture that does not end, and lets the program end it afterwards.
 func TestEndlessCapture(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "moments.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
 	job := daemon.Job(t, program, "capture").Start()
 	job.Says("now")
 	for _, verb := range []string{"--pre-dump", "--dump"} {
@@ -87,7 +87,7 @@ func TestEndlessCapture(t *testing.T) {
 // TestJustStarting saves programs while they get hold of the GPU.
 func TestJustStarting(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "40", "5000", "0"))
 	for delay := time.Duration(0); delay < 30*time.Millisecond; delay += 3 * time.Millisecond {
 		job := daemon.Job(t, program, "40", "5000", "1000")
@@ -108,9 +108,9 @@ func TestJustStarting(t *testing.T) {
 // TestTogether saves several programs at the same time, each into its own directory, again and again.
 func TestTogether(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "100", "10000", "0"))
-	var jobs [3]*lab.Job
+	var jobs [3]*harness.Job
 	for i := range jobs {
 		jobs[i] = daemon.Job(t, program, "100", "10000", "10000")
 		jobs[i].Held = true

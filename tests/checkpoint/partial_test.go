@@ -12,14 +12,14 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestPartial saves kinds of state of a program between whole checkpoints. What was chosen must be in the image, and nothing
 // else; a restore must refuse it and say why; and neither the program nor the whole generations beside may notice.
 func TestPartial(t *testing.T) {
 	daemon := start(t)
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "20000")
 	job.Held = true
@@ -77,7 +77,7 @@ func TestPartial(t *testing.T) {
 }
 
 // refused wants every command that restores, or asks about it, to name what is missing.
-func refused(t *testing.T, job *lab.Job, n uint64, kinds []string) {
+func refused(t *testing.T, job *harness.Job, n uint64, kinds []string) {
 	t.Helper()
 	dir := []string{"--dir", job.Image, "--generation", fmt.Sprint(n)}
 	for _, command := range [][]string{

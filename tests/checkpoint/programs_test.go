@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // few are the CUDA programs that are saved even in a short run.
@@ -23,7 +23,7 @@ var few = []string{"graphs", "memory", "streams"}
 func TestAnyProgram(t *testing.T) {
 	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
-	sources, err := filepath.Glob(lab.Workload("cuda", "*.cu"))
+	sources, err := filepath.Glob(harness.Workload("cuda", "*.cu"))
 	if err != nil || len(sources) == 0 {
 		t.Fatal("no programs", err)
 	}
@@ -35,7 +35,7 @@ func TestAnyProgram(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			program := lab.CompileCUDA(t, "static", source)
+			program := harness.CompileCUDA(t, "static", source)
 			begun := time.Now()
 			want, status := undisturbed(daemon.Job(t, program))
 			if status != 0 || !strings.Contains("\n"+want["out"], "\nok ") {
@@ -54,7 +54,7 @@ func TestAnyProgram(t *testing.T) {
 // savedOnItsWay stops a program after a while, as somebody does who presses Ctrl-Z, saves it, ends it, and compares what it
 // leaves after it was brought back and goes on. A program that was stopped in the middle of a call cannot be saved, nor one
 // on a machine that is too slow for the deadline; it goes on.
-func savedOnItsWay(t *testing.T, job *lab.Job, after time.Duration, want lab.Result) {
+func savedOnItsWay(t *testing.T, job *harness.Job, after time.Duration, want harness.Result) {
 	t.Helper()
 	job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }
 	job.Start()

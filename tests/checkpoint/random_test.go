@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // setting reads a number from the environment.
@@ -62,9 +62,9 @@ func TestRandomMoments(t *testing.T) {
 type round struct {
 	*rand.Rand
 	t           *testing.T
-	daemon      *lab.Daemon
-	job         *lab.Job
-	want        lab.Result
+	daemon      *harness.Daemon
+	job         *harness.Job
+	want        harness.Result
 	status      int
 	steps       int
 	begin       int

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // subject is a program that is saved and brought back: it does so many steps, prints a line for each, and rests in between.
@@ -47,44 +47,44 @@ var subjects = []subject{
 
 func ofC(source string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
-		return []string{lab.CompileC(t, true, lab.Workload("checkpoint", source))}
+		return []string{harness.CompileC(t, true, harness.Workload("checkpoint", source))}
 	}
 }
 
 func ofRandom(t *testing.T) []string {
-	return []string{lab.CompileC(t, true, lab.Workload("random", "random.c"))}
+	return []string{harness.CompileC(t, true, harness.Workload("random", "random.c"))}
 }
 
 func ofCUDA(source string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
-		return []string{lab.CompileCUDA(t, "static", lab.Workload("checkpoint", source))}
+		return []string{harness.CompileCUDA(t, "static", harness.Workload("checkpoint", source))}
 	}
 }
 
 func ofPython(script string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
-		python, err := lab.Tool("TINYGRAD_PYTHON")
-		lab.Need(t, "tinygrad", err)
-		return []string{python, lab.Workload("checkpoint", script)}
+		python, err := harness.Tool("TINYGRAD_PYTHON")
+		harness.Need(t, "tinygrad", err)
+		return []string{python, harness.Workload("checkpoint", script)}
 	}
 }
 
 func ofFramework(script string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
-		python, err := lab.Tool("FRAMEWORKS_PYTHON")
-		lab.Need(t, "frameworks", err)
-		return []string{python, lab.Workload("checkpoint", script)}
+		python, err := harness.Tool("FRAMEWORKS_PYTHON")
+		harness.Need(t, "frameworks", err)
+		return []string{python, harness.Workload("checkpoint", script)}
 	}
 }
 
 func ofPycuda(t *testing.T) []string {
-	python, err := lab.Tool("PYCUDA_PYTHON")
-	lab.Need(t, "pycuda", err)
-	return []string{python, lab.Workload("checkpoint", "with_pycuda.py")}
+	python, err := harness.Tool("PYCUDA_PYTHON")
+	harness.Need(t, "pycuda", err)
+	return []string{python, harness.Workload("checkpoint", "with_pycuda.py")}
 }
 
 // job prepares a run of the subject's program.
-func (s *subject) job(t *testing.T, daemon *lab.Daemon, program []string, rest time.Duration) *lab.Job {
+func (s *subject) job(t *testing.T, daemon *harness.Daemon, program []string, rest time.Duration) *harness.Job {
 	t.Helper()
 	between := fmt.Sprint(rest.Microseconds())
 	if s.seconds {
@@ -105,12 +105,12 @@ func compilers(caches string) []string {
 		"CACHEDB=" + filepath.Join(caches, "cache.db"), "CUPY_CACHE_DIR=" + filepath.Join(caches, "cupy"), "PYCUDA_DISABLE_CACHE=1",
 		"TMPDIR=" + caches, // pycuda keeps some of what it compiles
 		"PATH=" + filepath.Dir(os.Getenv("NVCC")) + ":" + os.Getenv("PATH"),
-		"NVCC_PREPEND_FLAGS=" + strings.Join(lab.HostCompiler(), " "), "NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",
+		"NVCC_PREPEND_FLAGS=" + strings.Join(harness.HostCompiler(), " "), "NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",
 	}
 }
 
 func libraries() string {
-	paths := []string{filepath.Join(lab.Bin(), "lib")}
+	paths := []string{filepath.Join(harness.Bin(), "lib")}
 	if nvcc := os.Getenv("NVCC"); nvcc != "" {
 		paths = append(paths, filepath.Join(filepath.Dir(nvcc), "../lib"))
 	}

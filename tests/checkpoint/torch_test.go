@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestTorch saves a training by unmodified PyTorch while it runs, ends it, and brings it back from every generation.
 func TestTorch(t *testing.T) {
 	python := torch(t)
 	daemon := start(t, forTorch)
-	savedInBetween(t, 20, func(rest string) *lab.Job { return script(t, daemon, python, "with_torch.py", "20", rest) })
+	savedInBetween(t, 20, func(rest string) *harness.Job { return script(t, daemon, python, "with_torch.py", "20", rest) })
 	daemon.Empty()
 }
 
@@ -27,21 +27,21 @@ const forTorch = "--gpus=soft:1,deterministic,cc=12.0"
 // torch is a Python that has PyTorch.
 func torch(t *testing.T) string {
 	t.Helper()
-	python, err := lab.Tool("TORCH_PYTHON")
-	lab.Need(t, "torch", err)
+	python, err := harness.Tool("TORCH_PYTHON")
+	harness.Need(t, "torch", err)
 	return python
 }
 
 // script prepares a program of PyTorch's.
-func script(t *testing.T, daemon *lab.Daemon, python, name string, arguments ...string) *lab.Job {
+func script(t *testing.T, daemon *harness.Daemon, python, name string, arguments ...string) *harness.Job {
 	t.Helper()
-	job := daemon.Job(t, python, append([]string{lab.Workload("checkpoint", name)}, arguments...)...)
+	job := daemon.Job(t, python, append([]string{harness.Workload("checkpoint", name)}, arguments...)...)
 	job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "PYTHONDONTWRITEBYTECODE=1") }
 	return job
 }
 
 // savedInBetween saves a program while it does its steps, the last time for good, and brings it back from every generation.
-func savedInBetween(t *testing.T, steps int, job func(rest string) *lab.Job) {
+func savedInBetween(t *testing.T, steps int, job func(rest string) *harness.Job) {
 	t.Helper()
 	want, status := undisturbed(job("0"))
 	if !strings.Contains(want["out"], "\nok ") || status != 7 {
@@ -69,7 +69,7 @@ func TestTorchModels(t *testing.T) {
 	for i, kind := range []string{"gpt2", "resnet50", "decode"} {
 		t.Run(kind, func(t *testing.T) {
 			const steps = 12
-			job := func(rest string) *lab.Job {
+			job := func(rest string) *harness.Job {
 				return script(t, daemon, python, "with_models.py", kind, fmt.Sprint(steps), rest, cmp.Or(os.Getenv("PHOS_TORCH_SAVED_SCALE"), "0.02"))
 			}
 			want, status := undisturbed(job("0"))

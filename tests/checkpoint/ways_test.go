@@ -5,7 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestTorchMixed saves trainings in mixed precision; the scale of half precision's losses lives on the GPU.
@@ -23,13 +23,13 @@ func TestTorchWorkers(t *testing.T) { savedWays(t, torch(t), forTorch, "forked",
 // TestTorchCompiled saves trainings that torch.compile has made kernels of, by Triton, and graphs of these.
 func TestTorchCompiled(t *testing.T) {
 	python := torch(t)
-	lab.Need(t, "triton", lab.Triton(python))
+	harness.Need(t, "triton", harness.Triton(python))
 	savedWays(t, python, "--gpus=soft:1,deterministic,cc=9.0", "compiled", "reduced")
 }
 
 // TestTorchGroup saves a training in a process group of one, by NCCL.
 func TestTorchGroup(t *testing.T) {
-	savedWays(t, lab.WithNCCL(t), "--gpus=soft:1,deterministic,cc=9.0,cuda=13.0", "group")
+	savedWays(t, harness.WithNCCL(t), "--gpus=soft:1,deterministic,cc=9.0,cuda=13.0", "group")
 }
 
 // savedWays saves the small training in each of the ways.
@@ -40,12 +40,12 @@ func savedWays(t *testing.T, python, gpus string, ways ...string) {
 		t.Run(way, func(t *testing.T) {
 			const steps = 12
 			caches := t.TempDir()
-			savedInBetween(t, steps, func(rest string) *lab.Job {
+			savedInBetween(t, steps, func(rest string) *harness.Job {
 				job := script(t, daemon, python, "with_ways.py", way, fmt.Sprint(steps), rest)
 				plain := job.Prepare
 				job.Prepare = func(command *exec.Cmd) {
 					plain(command)
-					command.Env = append(command.Env, lab.TritonSettings(caches)...)
+					command.Env = append(command.Env, harness.TritonSettings(caches)...)
 				}
 				return job
 			})

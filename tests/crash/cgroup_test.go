@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/criu/freezer"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
 // cage is the cgroup that has all that these tests start; empty where there is none. outside is the one around it.

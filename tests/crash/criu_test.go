@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // soon is the pid of a process whose command line has a text in it, as soon as there is one; 0 when a command ends before.
@@ -26,7 +26,7 @@ func soon(t testing.TB, text string, ended <-chan struct{}) int {
 			return 0
 		default:
 		}
-		if time.Since(begun) > 3*lab.Patience {
+		if time.Since(begun) > 3*harness.Patience {
 			t.Fatalf("never: a process with %q", text)
 		}
 	}
@@ -47,7 +47,7 @@ func (r *room) struck(text string, delay time.Duration, command *exec.Cmd) (outp
 	}
 	select {
 	case <-ended:
-	case <-time.After(3 * lab.Patience):
+	case <-time.After(3 * harness.Patience):
 		r.t.Fatalf("pos_cli does not end\n%s", r.log())
 	}
 	return string(said), err

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // stopped sends somebody to sleep until the test wakes him.
@@ -70,7 +70,7 @@ func (r *room) await(ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(3 * lab.Patience):
+	case <-time.After(3 * harness.Patience):
 		r.t.Fatalf("it does not end\n%s", r.log())
 		return nil
 	}
@@ -150,8 +150,8 @@ func TestCommandStopped(t *testing.T) {
 
 // TestCRIUHangs: a CRIU that never ends is ended.
 func TestCRIUHangs(t *testing.T) {
-	real, err := lab.CRIU()
-	lab.Need(t, "criu", err)
+	real, err := harness.CRIU()
+	harness.Need(t, "criu", err)
 	dir := t.TempDir()
 	wrapper, hangs := filepath.Join(dir, "criu"), filepath.Join(dir, "hangs")
 	script := fmt.Sprintf("#!/bin/sh\n[ -e %s ] && exec sleep 1000\nexec %s \"$@\"\n", hangs, real)

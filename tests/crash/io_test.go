@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab/faulty"
+	"github.com/phos-gpu/phos/tests/harness/faulty"
 )
 
 // behind is the room as it looks at the image behind the back of a file system that fails.

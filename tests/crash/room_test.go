@@ -15,14 +15,14 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/store"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // room has a phosd and a program that counts, which checks itself, until the file "enough" is in its directory.
 type room struct {
 	t      *testing.T
-	daemon *lab.Daemon
-	job    *lab.Job
+	daemon *harness.Daemon
+	job    *harness.Job
 	// keepers is how many there are when a program runs: one for a restored one. Rooms of subtests share it.
 	keepers *int
 }
@@ -32,22 +32,22 @@ const elements = 20000
 // newRoom starts both.
 func newRoom(t *testing.T, arguments ...string) *room {
 	t.Helper()
-	_, err := lab.CRIU()
-	lab.Need(t, "criu", err)
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
 	if cage == "" {
-		lab.Need(t, "criu", errors.New("no cgroup of version 2 can be made here"))
+		harness.Need(t, "criu", errors.New("no cgroup of version 2 can be made here"))
 	}
 	r := &room{t: t, keepers: new(int), daemon: startDaemon(t, arguments...)}
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	r.job = r.daemon.Job(t, program, "1000000", fmt.Sprint(elements), "5000", "enough").Start()
 	r.job.Reaches(3)
 	return r
 }
 
 // startDaemon starts a phosd in the cage. One that stands behind its driver is part of the GPU, as it were, and outside.
-func startDaemon(t *testing.T, arguments ...string) *lab.Daemon {
+func startDaemon(t *testing.T, arguments ...string) *harness.Daemon {
 	t.Helper()
-	daemon := lab.Start(t, append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)
+	daemon := harness.Start(t, append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)
 	if daemon.Behind != nil {
 		if err := move(daemon.Behind.PID(), outside); err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func (r *room) eventually(wrong func() string) {
 		if late { // and one more look, for a machine that stood still
 			r.t.Fatalf("%s\n%s", last, r.log())
 		}
-		late = time.Since(begun) > lab.Patience
+		late = time.Since(begun) > harness.Patience
 	}
 }
 
@@ -229,7 +229,7 @@ func (r *room) untidy(programs, keepers int) string {
 }
 
 // untidyGPUs asks a phosd who uses its GPUs. One behind another is used by the other's workers, and told of their ends later.
-func untidyGPUs(daemon *lab.Daemon, programs int) string {
+func untidyGPUs(daemon *harness.Daemon, programs int) string {
 	status := daemon.Status()
 	if len(status.GetPrograms()) != programs {
 		return fmt.Sprintf("phosd knows %d programs, want %d: %v", len(status.GetPrograms()), programs, status.GetPrograms())
@@ -393,7 +393,7 @@ func (r *room) ends() {
 		fmt.Fprintf(&steps, "%d %08x\n", i, last)
 	}
 	out.WriteString("ok count\n")
-	if differs := result.Differs(lab.Result{"out": out.String(), "steps": steps.String(), "err": ""}); differs != "" || lines == 0 {
+	if differs := result.Differs(harness.Result{"out": out.String(), "steps": steps.String(), "err": ""}); differs != "" || lines == 0 {
 		r.t.Errorf("after %d steps: %s", lines, differs)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // few lets a process open only some more files than it has, until what it returns is called. What it keeps back for callers counts as open.
@@ -168,7 +168,7 @@ func TestFewFilesStart(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "enough"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		command := append(prefix, lab.CompileC(t, true, lab.Workload("checkpoint", "count.c")), "3", "100", "10", "enough") //nolint:gocritic // a new one
+		command := append(prefix, harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")), "3", "100", "10", "enough") //nolint:gocritic // a new one
 		p := r.daemon.Program(command[0], command[1:]...)
 		p.Dir = dir
 		err := p.Run()
@@ -199,7 +199,7 @@ func TestFewFilesStart(t *testing.T) {
 func prlimit(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("prlimit")
-	lab.Need(t, "root", err) // where there are users' limits, there is who sets them
+	harness.Need(t, "root", err) // where there are users' limits, there is who sets them
 	return path
 }
 

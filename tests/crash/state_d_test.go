@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
-	"github.com/phos-gpu/phos/tests/lab/faulty"
+	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/harness/faulty"
 )
 
 // last is what a commit still asks of a disk when nobody can give it up any more.
@@ -123,7 +123,7 @@ func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int, argument
 		if disk.Hung() > 0 {
 			return command, end
 		}
-		if text := said.String(); deadline > lab.Patience || !strings.Contains(text, "--deadline gives it more time") {
+		if text := said.String(); deadline > harness.Patience || !strings.Contains(text, "--deadline gives it more time") {
 			r.t.Fatalf("it ends before the disk hangs: %s", text)
 		}
 	}

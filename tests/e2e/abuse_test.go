@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestAbuse runs programs that use the driver wrongly. They are told, and work on.
 func TestAbuse(t *testing.T) {
-	program := lab.CompileC(t, true, lab.Workload("fault", "abuse.c"))
-	daemon := lab.Start(t)
+	program := harness.CompileC(t, true, harness.Workload("fault", "abuse.c"))
+	daemon := harness.Start(t)
 	for _, word := range []string{
 		"copies", "boxes", "frees", "launches", "handles", "events", "loads", "callbacks", "threads", "cancelled",
 	} {
@@ -26,8 +26,8 @@ func TestAbuse(t *testing.T) {
 
 // TestFlood runs a program that only submits, and looks at what its worker needed for that.
 func TestFlood(t *testing.T) {
-	program := lab.CompileC(t, true, lab.Workload("fault", "abuse.c"))
-	daemon := lab.Start(t)
+	program := harness.CompileC(t, true, harness.Workload("fault", "abuse.c"))
+	daemon := harness.Start(t)
 	flood := daemon.Program(program, "flood")
 	flood.Says("flooded")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", daemon.Status().GetPrograms()[0].GetWorkerPid()))

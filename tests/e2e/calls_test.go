@@ -3,18 +3,18 @@ package e2e
 import (
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestCalls runs the programs that check a group of calls each: those that frameworks ask for beyond the first.
 func TestCalls(t *testing.T) {
-	daemon := lab.Start(t, "--gpus=soft:2")
+	daemon := harness.Start(t, "--gpus=soft:2")
 	for _, name := range []string{"memops", "ipc", "peers", "batch", "orphan", "attributes"} {
 		t.Run(name, func(t *testing.T) {
 			if name == "peers" {
 				daemon.NeedGPUs(t, 2)
 			}
-			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
+			daemon.Program(harness.CompileC(t, true, harness.Workload("driver", name+".c"))).In(t).OK()
 		})
 	}
 	daemon.Empty()

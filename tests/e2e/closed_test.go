@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/hijack/abi"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestClosedPrograms: programs that may not be looked into share memory with kernels and copy as others do, root's and a user's: what their
 // workers may not open, phosd lends.
 func TestClosedPrograms(t *testing.T) {
-	lab.Need(t, "root", lab.Root())
-	program := lab.CompileC(t, true, lab.Workload("driver", "shared.c"))
-	daemon := lab.Start(t)
+	harness.Need(t, "root", harness.Root())
+	program := harness.CompileC(t, true, harness.Workload("driver", "shared.c"))
+	daemon := harness.Start(t)
 	for _, how := range []string{"", "closed", "closing"} {
 		for _, user := range []uint32{0, 61236} {
 			t.Run(fmt.Sprintf("%s of user %d", how, user), func(t *testing.T) {
@@ -47,9 +47,9 @@ func TestClosedPrograms(t *testing.T) {
 // TestClosedGraph: what a graph copies of the memory of a user's program that may not be looked into is refused by name, as no thread waits
 // that could copy. Nothing else of the program suffers. Root's worker needs no thread.
 func TestClosedGraph(t *testing.T) {
-	lab.Need(t, "root", lab.Root())
-	program := lab.CompileC(t, true, lab.Workload("fault", "closed.c"))
-	daemon := lab.Start(t)
+	harness.Need(t, "root", harness.Root())
+	program := harness.CompileC(t, true, harness.Workload("fault", "closed.c"))
+	daemon := harness.Start(t)
 	for user, result := range map[uint32]abi.Result{0: abi.Success, 61236: abi.NotPermitted} {
 		closed := daemon.Program(program).As(user, user)
 		closed.OK()

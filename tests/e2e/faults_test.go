@@ -9,19 +9,19 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 func faultProgram(t *testing.T) string {
 	t.Helper()
-	return lab.CompileC(t, true, lab.Workload("fault", "fault.c"))
+	return harness.CompileC(t, true, harness.Workload("fault", "fault.c"))
 }
 
 // TestFaults runs programs that do something wrong and must be told so. Beside each, one that does nothing wrong works on.
 func TestFaults(t *testing.T) {
 	program := faultProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(program, "steady", done)
 	bystander.Says("working")
@@ -45,7 +45,7 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, real := lab.Driver(); !real { // which says the kernel, and no instruction
+			if _, real := harness.Driver(); !real { // which says the kernel, and no instruction
 				daemon.LogContains(test.log)
 			}
 		})
@@ -61,9 +61,9 @@ func TestFaults(t *testing.T) {
 
 // TestAddressInLog wants kernel, instruction and address of a stray access in the log.
 func TestAddressInLog(t *testing.T) {
-	lab.RealGPU(t, "nobody is told which instruction a fault was at, and which address")
+	harness.RealGPU(t, "nobody is told which instruction a fault was at, and which address")
 	program := faultProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	stray := daemon.Program(program, "bounds")
 	stray.OK()
 	address := regexp.MustCompile(`stray (0x\w+)`).FindStringSubmatch(stray.Output.String())
@@ -76,10 +76,10 @@ func TestAddressInLog(t *testing.T) {
 
 func TestNoDaemon(t *testing.T) {
 	program := faultProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	lonely := daemon.Program(program, "absent")
 	socket := filepath.Join(t.TempDir(), "nobody.sock")
-	lonely.Env = append(lonely.Env, rpc.SocketVariable+"="+socket)
+	lonely.Env = append(lonely.Env, api.SocketVariable+"="+socket)
 	lonely.OK()
 	lines := strings.Split(strings.TrimSpace(lonely.Output.String()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], socket) || !strings.Contains(lines[0], "pos_cli --start") {
@@ -89,7 +89,7 @@ func TestNoDaemon(t *testing.T) {
 
 func TestPinnedMemoryLimit(t *testing.T) {
 	program := faultProgram(t)
-	daemon := lab.Start(t, "--sessions-tmpfs-size=96MiB")
+	daemon := harness.Start(t, "--sessions-tmpfs-size=96MiB")
 	daemon.Program(program, "pinned").OK()
 	daemon.Empty()
 }
@@ -103,7 +103,7 @@ func TestWorkerKilled(t *testing.T) {
 		phosd bool
 	}{{"hang", true}, {"poll", true}, {"poll", false}} {
 		t.Run(fmt.Sprintf("%s, phosd %v", test.how, test.phosd), func(t *testing.T) {
-			daemon := lab.Start(t)
+			daemon := harness.Start(t)
 			waiting := daemon.Program(program, test.how)
 			waiting.Says("waiting")
 			programs := daemon.Status().GetPrograms()
@@ -130,7 +130,7 @@ func TestWorkerKilled(t *testing.T) {
 // TestProgramKilled ends a program while it waits: its worker goes, endless kernel and all.
 func TestProgramKilled(t *testing.T) {
 	program := faultProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	for range 3 {
 		waiting := daemon.Program(program, "hang")
 		waiting.Says("waiting")
@@ -145,7 +145,7 @@ func TestProgramKilled(t *testing.T) {
 // TestDaemonRestarted kills phosd under a running program, which goes on; the next phosd adopts its worker.
 func TestDaemonRestarted(t *testing.T) {
 	program := faultProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	running := daemon.Program(program, "steady", done)
 	running.Says("working")
@@ -170,7 +170,7 @@ func TestDaemonRestarted(t *testing.T) {
 // TestHostile lets programs destroy their own sessions at random while another works on.
 func TestHostile(t *testing.T) {
 	program := faultProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(program, "steady", done)
 	bystander.Says("working")
@@ -192,7 +192,7 @@ func TestHostile(t *testing.T) {
 // TestManyPrograms starts and ends many programs, some of them abruptly; nothing may be left of them.
 func TestManyPrograms(t *testing.T) {
 	program := faultProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	count := 1000
 	if testing.Short() {
 		count = 50
@@ -241,7 +241,7 @@ func resources(t *testing.T, pid int) usage {
 func forEveryone(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bin")
-	if err := os.CopyFS(dir, os.DirFS(lab.Bin())); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(harness.Bin())); err != nil {
 		t.Fatal(err)
 	}
 	for dir := filepath.Join(dir, "lib"); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
@@ -256,14 +256,14 @@ func forEveryone(t *testing.T) {
 func TestUsers(t *testing.T) {
 	forEveryone(t)
 	program := faultProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	if err := os.Chmod(filepath.Dir(done), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	const one, two = 12345, 12346
 	first, second := daemon.Program(program, "steady", done).As(one, one), daemon.Program(program, "steady", done).As(two, two)
-	for _, each := range []*lab.Program{first, second} {
+	for _, each := range []*harness.Program{first, second} {
 		each.Dir = "/"
 		each.Says("working")
 	}
@@ -286,7 +286,7 @@ func TestUsers(t *testing.T) {
 			t.Error("a worker may gain privileges")
 		}
 	}
-	list := daemon.Program(filepath.Join(lab.Bin(), "pos_cli"), "--status", "--json").As(one, one)
+	list := daemon.Program(filepath.Join(harness.Bin(), "pos_cli"), "--status", "--json").As(one, one)
 	list.Dir = "/"
 	if err := list.Run(); err != nil {
 		t.Fatalf("%v: %s", err, list.Output.String())
@@ -297,7 +297,7 @@ func TestUsers(t *testing.T) {
 	if err := os.WriteFile(done, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, each := range []*lab.Program{first, second} {
+	for _, each := range []*harness.Program{first, second} {
 		if err := each.Wait(); err != nil {
 			t.Errorf("%v: %s", err, each.Output.String())
 		}

@@ -4,17 +4,17 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestFrameworks runs what users of numba and CuPy call.
 func TestFrameworks(t *testing.T) {
-	python, err := lab.Tool("FRAMEWORKS_PYTHON")
-	lab.Need(t, "frameworks", err)
+	python, err := harness.Tool("FRAMEWORKS_PYTHON")
+	harness.Need(t, "frameworks", err)
 	for _, name := range []string{"numba", "cupy", "cupy_ipc"} {
 		t.Run(name, func(t *testing.T) {
-			daemon := lab.Start(t, frameworkGPU(name))
-			program := daemon.Program(python, lab.Workload("frameworks", "with_"+name+".py")).In(t)
+			daemon := harness.Start(t, frameworkGPU(name))
+			program := daemon.Program(python, harness.Workload("frameworks", "with_"+name+".py")).In(t)
 			program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "CUPY_CACHE_DIR="+filepath.Join(t.TempDir(), "cupy"))
 			program.OK()
 			daemon.Empty()
@@ -25,7 +25,7 @@ func TestFrameworks(t *testing.T) {
 // frameworkGPU is the GPU for a framework. CuPy brings machine code for 9.0, which a real GPU of that kind takes, and PTX for
 // 10.0 only: the software GPU behind the driver must be one for which that is the best. Numba knows none after 9.0.
 func frameworkGPU(name string) string {
-	if lab.Nested() && name != "numba" {
+	if harness.Nested() && name != "numba" {
 		return "--gpus=soft:1,cc=10.0"
 	}
 	return "--gpus=soft:1"

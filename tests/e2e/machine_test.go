@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestMachineCodeOnly runs a program that holds no PTX: it must be told why that cannot work here, and what to do.
 func TestMachineCodeOnly(t *testing.T) {
-	daemon := lab.Start(t)
-	program := daemon.Program(lab.Compile(t, lab.CUDA, "-gencode", "arch=compute_75,code=sm_75", lab.Workload("cuda", "scan.cu")))
+	daemon := harness.Start(t)
+	program := daemon.Program(harness.Compile(t, harness.CUDA, "-gencode", "arch=compute_75,code=sm_75", harness.Workload("cuda", "scan.cu")))
 	if err := program.Run(); err == nil {
 		t.Error("the program says that it succeeded")
 	}

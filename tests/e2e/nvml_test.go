@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/inventory"
-	"github.com/phos-gpu/phos/daemon/inventory/nvml"
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
+	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory/nvml"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // seen is what look.py prints.
@@ -32,13 +32,13 @@ type seen struct {
 
 // TestNVML holds what NVIDIA's own bindings list against what pos_cli and the driver's calls say.
 func TestNVML(t *testing.T) {
-	python, err := lab.Tool("NVML_PYTHON")
-	lab.Need(t, "nvml", err)
-	daemon := lab.Start(t, "--gpus", "soft:2,memory=1GiB")
+	python, err := harness.Tool("NVML_PYTHON")
+	harness.Need(t, "nvml", err)
+	daemon := harness.Start(t, "--gpus", "soft:2,memory=1GiB")
 	t.Cleanup(daemon.Empty)
 	driver := daemon.HoldMemory(t, python, "1", "48")
 
-	monitor := daemon.Program(python, lab.Workload("nvml", "look.py"))
+	monitor := daemon.Program(python, harness.Workload("nvml", "look.py"))
 	if err := monitor.Run(); err != nil {
 		t.Fatalf("look.py: %v\n%s", err, monitor.Output.String())
 	}
@@ -95,20 +95,20 @@ func TestNVML(t *testing.T) {
 
 // TestNVMLWithoutDaemon: as on a machine whose driver is not loaded.
 func TestNVMLWithoutDaemon(t *testing.T) {
-	python, err := lab.Tool("NVML_PYTHON")
-	lab.Need(t, "nvml", err)
-	daemon := lab.Start(t)
+	python, err := harness.Tool("NVML_PYTHON")
+	harness.Need(t, "nvml", err)
+	daemon := harness.Start(t)
 	program := daemon.Program(python, "-c", "import pynvml\ntry: pynvml.nvmlInit()\nexcept pynvml.NVMLError_DriverNotLoaded: print('ok none')")
-	program.Env = append(program.Env, rpc.SocketVariable+"="+filepath.Join(t.TempDir(), "none"))
+	program.Env = append(program.Env, api.SocketVariable+"="+filepath.Join(t.TempDir(), "none"))
 	program.OK()
 }
 
 // TestInventoryOfSoftwareGPUs has phosd's own asking, by go-nvml, ask libphos.so: so it goes where there are no GPUs.
 func TestInventoryOfSoftwareGPUs(t *testing.T) {
-	lab.Need(t, "build", lab.Built())
-	daemon := lab.Start(t, "--gpus", "soft:2,memory=1GiB")
-	t.Setenv(rpc.SocketVariable, daemon.Socket)
-	source, err := nvml.Open(filepath.Join(lab.Bin(), "lib", "libnvidia-ml.so.1"))
+	harness.Need(t, "build", harness.Built())
+	daemon := harness.Start(t, "--gpus", "soft:2,memory=1GiB")
+	t.Setenv(api.SocketVariable, daemon.Socket)
+	source, err := nvml.Open(filepath.Join(harness.Bin(), "lib", "libnvidia-ml.so.1"))
 	if errors.Is(err, inventory.ErrUnsupported) {
 		t.Skip("needs cgo: ", err)
 	}

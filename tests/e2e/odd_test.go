@@ -11,19 +11,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 func oddProgram(t *testing.T) string {
 	t.Helper()
-	return lab.CompileC(t, true, lab.Workload("fault", "odd.c"))
+	return harness.CompileC(t, true, harness.Workload("fault", "odd.c"))
 }
 
 // TestOdd runs programs in odd circumstances, each beside a daemon that must be as good as new afterwards.
 func TestOdd(t *testing.T) {
 	program := oddProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	for _, word := range []string{
 		"work", "no_context", "few_files", "little_space", "no_size", "no_directory", "other_user", "hole", "forks", "family",
 	} {
@@ -37,7 +37,7 @@ func TestOdd(t *testing.T) {
 // TestCutFiles lets programs shorten the files that they share with their workers.
 func TestCutFiles(t *testing.T) {
 	program := oddProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(faultProgram(t), "steady", done)
 	bystander.Says("working")
@@ -53,14 +53,14 @@ func TestCutFiles(t *testing.T) {
 		t.Fatalf("the bystander: %v: %s", err, bystander.Output.String())
 	}
 	daemon.Empty()
-	lab.RealGPU(t, "pinned pages stay in memory when their file is cut, and workers do not touch them")
+	harness.RealGPU(t, "pinned pages stay in memory when their file is cut, and workers do not touch them")
 	daemon.LogContains("worker died")
 }
 
 // TestOddSurroundings gives programs files and variables that nobody means to give.
 func TestOddSurroundings(t *testing.T) {
 	program := oddProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	for _, test := range []struct {
 		name, text string
 		prepare    func(path string) error
@@ -105,7 +105,7 @@ func TestOddSurroundings(t *testing.T) {
 	}
 	for _, socket := range []string{"/" + strings.Repeat("y", 300), "/etc/passwd", "/", "relative/never.sock"} {
 		p := daemon.Program(program, "work")
-		p.Env = append(p.Env, rpc.SocketVariable+"="+socket)
+		p.Env = append(p.Env, api.SocketVariable+"="+socket)
 		if err := p.Run(); err == nil || !strings.Contains(p.Output.String(), "phos: ") {
 			t.Errorf("socket %.20q: error %v, output %q", socket, err, p.Output.String())
 		}
@@ -116,7 +116,7 @@ func TestOddSurroundings(t *testing.T) {
 // TestGarbageAtSocket talks nonsense to phosd, and nothing, from many connections at once.
 func TestGarbageAtSocket(t *testing.T) {
 	program := oddProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	daemon.Program(program, "work").OK()
 	before := resources(t, daemon.PID())
 	random := rand.New(rand.NewPCG(1, 2))
@@ -158,7 +158,7 @@ func TestGarbageAtSocket(t *testing.T) {
 // TestKilledAnywhere kills programs at any time of their lives, and phosd now and then while they shake hands.
 func TestKilledAnywhere(t *testing.T) {
 	program := oddProgram(t)
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	for round := range 60 {
 		p := daemon.Program(program, "work")

@@ -8,19 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestPycuda runs the pycuda that build.sh has built, or the one that the system's Python has (Debian: python3-pycuda, in contrib).
 func TestPycuda(t *testing.T) {
-	compiler := lab.NVCC(t)
+	compiler := harness.NVCC(t)
 	python, err := withPycuda()
-	lab.Need(t, "pycuda", err)
-	daemon := lab.Start(t)
-	program := daemon.Program(python, lab.Workload("pycuda", "kernels.py")).In(t)
+	harness.Need(t, "pycuda", err)
+	daemon := harness.Start(t)
+	program := daemon.Program(python, harness.Workload("pycuda", "kernels.py")).In(t)
 	program.Env = append(program.Env,
 		"PATH="+filepath.Dir(compiler)+":"+os.Getenv("PATH"),
-		"NVCC_PREPEND_FLAGS="+strings.Join(lab.HostCompiler(), " "),
+		"NVCC_PREPEND_FLAGS="+strings.Join(harness.HostCompiler(), " "),
 		"NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",
 		"PYCUDA_DISABLE_CACHE=1",
 		"PYTHONDONTWRITEBYTECODE=1",
@@ -32,7 +32,7 @@ func TestPycuda(t *testing.T) {
 
 // withPycuda finds a Python that has pycuda, without loading it: without phos it would find no driver.
 func withPycuda() (string, error) {
-	if built, err := lab.Tool("PYCUDA_PYTHON"); err == nil {
+	if built, err := harness.Tool("PYCUDA_PYTHON"); err == nil {
 		return built, nil
 	}
 	python, err := exec.LookPath("python3")

@@ -3,18 +3,18 @@ package e2e
 import (
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestTorch runs unmodified PyTorch, where there is one whose libraries bring PTX. At capability 12.0, which they do not know,
 // cuBLAS takes PTX too.
 func TestTorch(t *testing.T) {
-	python, err := lab.Tool("TORCH_PYTHON")
-	lab.Need(t, "torch", err)
-	daemon := lab.Start(t, "--gpus=soft:1,cc=12.0")
+	python, err := harness.Tool("TORCH_PYTHON")
+	harness.Need(t, "torch", err)
+	daemon := harness.Start(t, "--gpus=soft:1,cc=12.0")
 	for _, name := range []string{"operators", "training", "machinery", "expandable"} {
 		t.Run(name, func(t *testing.T) {
-			program := daemon.Program(python, lab.Workload("torch", name+".py")).In(t)
+			program := daemon.Program(python, harness.Workload("torch", name+".py")).In(t)
 			program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1")
 			program.OK()
 		})
@@ -24,9 +24,9 @@ func TestTorch(t *testing.T) {
 
 // TestTorchGroup runs NCCL in a process group of one.
 func TestTorchGroup(t *testing.T) {
-	python := lab.WithNCCL(t)
-	daemon := lab.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
-	program := daemon.Program(python, lab.Workload("torch", "group.py")).In(t)
+	python := harness.WithNCCL(t)
+	daemon := harness.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
+	program := daemon.Program(python, harness.Workload("torch", "group.py")).In(t)
 	program.Env = append(program.Env, "PYTHONDONTWRITEBYTECODE=1")
 	program.OK()
 	daemon.Empty()
@@ -34,12 +34,12 @@ func TestTorchGroup(t *testing.T) {
 
 // TestTriton runs what Triton compiles, for itself and for torch.compile. Its LLVM knows capability 9.0 and not 12.0.
 func TestTriton(t *testing.T) {
-	python, err := lab.Tool("TORCH_PYTHON")
-	lab.Need(t, "torch", err)
-	lab.Need(t, "triton", lab.Triton(python))
-	daemon := lab.Start(t, "--gpus=soft:1,cc=9.0")
-	program := daemon.Program(python, lab.Workload("torch", "compiled.py")).In(t)
-	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "TORCHINDUCTOR_COMPILE_THREADS=1"), lab.TritonSettings(t.TempDir())...)
+	python, err := harness.Tool("TORCH_PYTHON")
+	harness.Need(t, "torch", err)
+	harness.Need(t, "triton", harness.Triton(python))
+	daemon := harness.Start(t, "--gpus=soft:1,cc=9.0")
+	program := daemon.Program(python, harness.Workload("torch", "compiled.py")).In(t)
+	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "TORCHINDUCTOR_COMPILE_THREADS=1"), harness.TritonSettings(t.TempDir())...)
 	program.OK()
 	daemon.Empty()
 }
@@ -47,12 +47,12 @@ func TestTriton(t *testing.T) {
 // TestTorchWheel runs what PyTorch of PyPI, made for CUDA 13.0, does without its machine code: TORCH_WHEEL_PYTHON is a Python that has
 // it (pip install torch==2.11.0).
 func TestTorchWheel(t *testing.T) {
-	python, err := lab.Tool("TORCH_WHEEL_PYTHON")
-	lab.Need(t, "torchwheel", err)
-	lab.RealGPU(t, "machine code runs, and this asks what works without it")
-	daemon := lab.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
-	program := daemon.Program(python, lab.Workload("torch", "wheel.py")).In(t)
-	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1"), lab.TritonSettings(t.TempDir())...)
+	python, err := harness.Tool("TORCH_WHEEL_PYTHON")
+	harness.Need(t, "torchwheel", err)
+	harness.RealGPU(t, "machine code runs, and this asks what works without it")
+	daemon := harness.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
+	program := daemon.Program(python, harness.Workload("torch", "wheel.py")).In(t)
+	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1"), harness.TritonSettings(t.TempDir())...)
 	program.OK()
 	daemon.Empty()
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestCUDA runs every C++ workload, with either form of the runtime library.
 func TestCUDA(t *testing.T) {
-	daemon := lab.Start(t)
-	sources, err := filepath.Glob(lab.Workload("cuda", "*.cu"))
+	daemon := harness.Start(t)
+	sources, err := filepath.Glob(harness.Workload("cuda", "*.cu"))
 	if err != nil || len(sources) == 0 {
 		t.Fatal("no workloads", err)
 	}
@@ -23,10 +23,10 @@ func TestCUDA(t *testing.T) {
 			name := strings.TrimSuffix(filepath.Base(source), ".cu")
 			t.Run(name+"/"+cudart, func(t *testing.T) {
 				if name == "managed" {
-					lab.RealGPU(t, "managed variables are shared with no other process, and code that has any is refused")
+					harness.RealGPU(t, "managed variables are shared with no other process, and code that has any is refused")
 				}
-				program := daemon.Program(lab.CompileCUDA(t, cudart, source))
-				program.Env = append(program.Env, "LD_LIBRARY_PATH="+filepath.Join(lab.Bin(), "lib")+":"+lab.CUDALibraries(t))
+				program := daemon.Program(harness.CompileCUDA(t, cudart, source))
+				program.Env = append(program.Env, "LD_LIBRARY_PATH="+filepath.Join(harness.Bin(), "lib")+":"+harness.CUDALibraries(t))
 				program.In(t).OK()
 				expectLines(t, source, program.Output.String())
 			})
@@ -54,31 +54,31 @@ func expectLines(t *testing.T, source, output string) {
 }
 
 func TestDriverAPI(t *testing.T) {
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	t.Run("linked", func(t *testing.T) {
-		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "vector.c"))).In(t).OK()
+		daemon.Program(harness.CompileC(t, true, harness.Workload("driver", "vector.c"))).In(t).OK()
 	})
 	t.Run("dlopen", func(t *testing.T) {
-		daemon.Program(lab.CompileC(t, false, lab.Workload("driver", "vector.c"))).In(t).OK()
+		daemon.Program(harness.CompileC(t, false, harness.Workload("driver", "vector.c"))).In(t).OK()
 	})
 	t.Run("linker", func(t *testing.T) {
-		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "link.c"))).In(t).OK()
+		daemon.Program(harness.CompileC(t, true, harness.Workload("driver", "link.c"))).In(t).OK()
 	})
 	for _, name := range []string{"virtual", "shared", "handles", "expandable"} {
 		t.Run(name, func(t *testing.T) {
-			daemon.Program(lab.CompileC(t, true, lab.Workload("driver", name+".c"))).In(t).OK()
+			daemon.Program(harness.CompileC(t, true, harness.Workload("driver", name+".c"))).In(t).OK()
 		})
 	}
 	t.Run("page", func(t *testing.T) {
-		lab.RealGPU(t, "a page of the program's is registered once")
-		daemon.Program(lab.CompileC(t, true, lab.Workload("driver", "shared.c")), "page").In(t).OK()
+		harness.RealGPU(t, "a page of the program's is registered once")
+		daemon.Program(harness.CompileC(t, true, harness.Workload("driver", "shared.c")), "page").In(t).OK()
 	})
 	t.Run("go", func(t *testing.T) {
 		_, missing := exec.LookPath("go")
-		lab.Need(t, "go", missing)
+		harness.Need(t, "go", missing)
 		t.Setenv("CGO_ENABLED", "1")
 		program := filepath.Join(t.TempDir(), "program")
-		build := lab.Command("go", "build", "-o", program, "./tests/workloads/driver/_go")
+		build := harness.Command("go", "build", "-o", program, "./tests/workloads/driver/_go")
 		if output, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
@@ -88,12 +88,12 @@ func TestDriverAPI(t *testing.T) {
 }
 
 func TestTinygrad(t *testing.T) {
-	python, err := lab.Tool("TINYGRAD_PYTHON")
-	lab.Need(t, "tinygrad", err)
-	daemon := lab.Start(t)
+	python, err := harness.Tool("TINYGRAD_PYTHON")
+	harness.Need(t, "tinygrad", err)
+	daemon := harness.Start(t)
 	for _, name := range []string{"convnet", "transformer", "operators"} {
 		t.Run(name, func(t *testing.T) {
-			tinygrad(t, daemon, python, lab.Workload("tinygrad", name+".py")).OK()
+			tinygrad(t, daemon, python, harness.Workload("tinygrad", name+".py")).OK()
 		})
 	}
 	t.Run("own tests", func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestTinygrad(t *testing.T) {
 }
 
 // tinygrad prepares a script on tinygrad's CUDA device with its PTX renderer.
-func tinygrad(t *testing.T, daemon *lab.Daemon, python, script string) *lab.Program {
+func tinygrad(t *testing.T, daemon *harness.Daemon, python, script string) *harness.Program {
 	program := daemon.Program(python, script).In(t)
 	program.Env = append(program.Env, "DEV=CUDA:PTX", "PYTHONDONTWRITEBYTECODE=1", "CACHEDB="+filepath.Join(t.TempDir(), "cache.db"))
 	return program

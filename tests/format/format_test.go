@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
-var golden = lab.Path("ckpt", "store", "testdata", "golden", "v1")
+var golden = harness.Path("ckpt", "store", "testdata", "golden", "v1")
 
 // key sealed the golden images.
 var key = [32]byte{1, 2, 3}
@@ -170,7 +170,7 @@ func TestDamageIsFound(t *testing.T) {
 // numbers are the rows of the page's last table.
 func numbers(t *testing.T) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile(lab.Path("FORMAT.md"))
+	page, err := os.ReadFile(harness.Path("FORMAT.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestNumbers compares the page's numbers with the code, where it names them, and with what the code writes, where it does not.
@@ -93,7 +93,7 @@ func resigned(signed []byte, text string) []byte {
 
 // TestMagics: what begins the parts of an image stands in the page.
 func TestMagics(t *testing.T) {
-	page, err := os.ReadFile(lab.Path("FORMAT.md"))
+	page, err := os.ReadFile(harness.Path("FORMAT.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

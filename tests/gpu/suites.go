@@ -11,7 +11,7 @@ var (
 // suites are in the order in which a failure is cheapest to learn of, and in each what tells most comes first.
 var suites = []suite{
 	{
-		part: "gputest", directory: "tests/nesting", only: "^(TestConformance|TestCapture)$",
+		part: "gputest", directory: "tests/nested", only: "^(TestConformance|TestCapture)$",
 		needs: []fact{hasGPU}, about: 30 * time.Second, limit: 5 * time.Minute,
 	},
 	{

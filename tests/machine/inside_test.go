@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestInside runs in a machine those tests of other packages that are skipped where there is no systemd, or no kernel that
@@ -13,19 +13,19 @@ import (
 func TestInside(t *testing.T) {
 	m := boot(t)
 	// They find what they need where it is here.
-	workloads := lab.Path("tests", "workloads")
+	workloads := harness.Path("tests", "workloads")
 	m.put(workloads, workloads)
-	m.put(lab.Bin(), "/opt/bin")
+	m.put(harness.Bin(), "/opt/bin")
 	for _, test := range []struct{ pkg, run, requires string }{
-		{"tests/everyday", "TestSystemd", "systemd,python,criu,root,build"},
+		{"tests/scenarios", "TestSystemd", "systemd,python,criu,root,build"},
 		{"criu", "TestPrecopy", "criu,root"},
 	} {
 		t.Run(test.pkg+" "+test.run, func(t *testing.T) {
 			dir := t.TempDir()
-			m.host("go", "test", "-c", "-o", filepath.Join(dir, "tests"), lab.Path(test.pkg))
+			m.host("go", "test", "-c", "-o", filepath.Join(dir, "tests"), harness.Path(test.pkg))
 			m.put(dir, "/opt/tests")
-			m.run("mkdir -p " + lab.Path(test.pkg))
-			said, err := m.try("root", "cd "+lab.Path(test.pkg)+"\nexport REQUIRE="+test.requires+
+			m.run("mkdir -p " + harness.Path(test.pkg))
+			said, err := m.try("root", "cd "+harness.Path(test.pkg)+"\nexport REQUIRE="+test.requires+
 				" PHOS_BIN=/opt/bin CRIU=/usr/local/lib/phos/criu/criu\n/opt/tests/tests -test.v -test.timeout 1h -test.run '"+test.run+"'")
 			t.Log(said)
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // job is a program in a machine which counts on the GPU and checks each step. Its steps are in a file and in its output.
@@ -25,11 +25,11 @@ const counting = "/srv/count"
 func (m *machine) jobs() {
 	m.t.Helper()
 	dir := m.t.TempDir()
-	text, err := os.ReadFile(lab.CompileC(m.t, true, lab.Workload("checkpoint", "count.c")))
+	text, err := os.ReadFile(harness.CompileC(m.t, true, harness.Workload("checkpoint", "count.c")))
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"count": text, "other": lab.OtherBuild(m.t, text)} {
+	for name, text := range map[string][]byte{"count": text, "other": harness.OtherBuild(m.t, text)} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
 			m.t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // patience is how long something that must happen may take in a machine that is emulated beside other work.
@@ -35,11 +35,11 @@ func made(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("PHOS_VM")
 	if dir == "" {
-		lab.Need(t, "vm", errors.New("PHOS_VM is not set; scripts/vm.sh makes a machine and sets it"))
+		harness.Need(t, "vm", errors.New("PHOS_VM is not set; scripts/vm.sh makes a machine and sets it"))
 	}
 	for _, name := range []string{"disk", "kernel", "initrd", "key", "installed"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			lab.Need(t, "vm", err)
+			harness.Need(t, "vm", err)
 		}
 	}
 	return dir
@@ -89,7 +89,7 @@ func (m *machine) start() {
 		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-:22", m.port))
 	m.process.Stderr = os.Stderr
 	if err := m.process.Start(); err != nil {
-		lab.Need(m.t, "vm", err)
+		harness.Need(m.t, "vm", err)
 	}
 	m.ended = make(chan struct{})
 	go func(process *exec.Cmd, ended chan struct{}) {

@@ -9,13 +9,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // deaths are the ways in which a phosd ends.
-var deaths = map[string]func(*testing.T, *lab.Daemon){
-	"killed": func(_ *testing.T, daemon *lab.Daemon) { daemon.Kill() },
-	"ended": func(t *testing.T, daemon *lab.Daemon) {
+var deaths = map[string]func(*testing.T, *harness.Daemon){
+	"killed": func(_ *testing.T, daemon *harness.Daemon) { daemon.Kill() },
+	"ended": func(t *testing.T, daemon *harness.Daemon) {
 		if err := syscall.Kill(daemon.PID(), syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestWarmEnds(t *testing.T) {
 }
 
 // workersOf are the workers of a phosd's sessions, by the session directory that stands in their command line.
-func workersOf(t *testing.T, daemon *lab.Daemon) (pids []int) {
+func workersOf(t *testing.T, daemon *harness.Daemon) (pids []int) {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // caller speaks to phosd as a program of this project would that is not pos_cli.
 type caller struct {
 	t      *testing.T
-	daemon *lab.Daemon
-	*rpc.Client
+	daemon *harness.Daemon
+	*api.Client
 }
 
-func call(t *testing.T, daemon *lab.Daemon) *caller {
+func call(t *testing.T, daemon *harness.Daemon) *caller {
 	t.Helper()
-	client, err := rpc.Dial(daemon.Socket)
+	client, err := api.Dial(daemon.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +37,9 @@ func call(t *testing.T, daemon *lab.Daemon) *caller {
 // hand gives files to phosd.
 func (c *caller) hand(files ...*os.File) []byte {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), lab.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	token, err := handover.Send(ctx, c.daemon.Socket, files)
+	token, err := fdtoken.Send(ctx, c.daemon.Socket, files)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -61,15 +61,15 @@ func (c *caller) handDirectory(path string) []byte {
 }
 
 type (
-	saves    = grpc.BidiStreamingClient[rpc.CheckpointCommand, rpc.CheckpointEvent]
-	restores = grpc.BidiStreamingClient[rpc.RestoreCommand, rpc.RestoreEvent]
+	saves    = grpc.BidiStreamingClient[api.CheckpointCommand, api.CheckpointEvent]
+	restores = grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]
 )
 
-func (c *caller) save(ctx context.Context, begin *rpc.CheckpointBegin) saves {
+func (c *caller) save(ctx context.Context, begin *api.CheckpointBegin) saves {
 	c.t.Helper()
 	stream, err := c.Daemon.Checkpoint(ctx)
 	if err == nil {
-		err = stream.Send(&rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Begin{Begin: begin}})
+		err = stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Begin{Begin: begin}})
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -77,11 +77,11 @@ func (c *caller) save(ctx context.Context, begin *rpc.CheckpointBegin) saves {
 	return stream
 }
 
-func (c *caller) restore(ctx context.Context, begin *rpc.RestoreBegin) restores {
+func (c *caller) restore(ctx context.Context, begin *api.RestoreBegin) restores {
 	c.t.Helper()
 	stream, err := c.Daemon.Restore(ctx)
 	if err == nil {
-		err = stream.Send(&rpc.RestoreCommand{Command: &rpc.RestoreCommand_Begin{Begin: begin}})
+		err = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
 	}
 	if err != nil {
 		c.t.Fatal(err)
@@ -98,7 +98,7 @@ func until[E event](t *testing.T, receive func() (E, error), wanted func(E) bool
 	for {
 		event, err := receive()
 		if err != nil {
-			t.Fatal(rpc.FromStatus(err))
+			t.Fatal(api.FromStatus(err))
 		}
 		if wanted(event) {
 			return event
@@ -106,26 +106,26 @@ func until[E event](t *testing.T, receive func() (E, error), wanted func(E) bool
 	}
 }
 
-func isHeld(e *rpc.CheckpointEvent) bool     { return e.GetHeld() != nil }
-func isDone(e *rpc.CheckpointEvent) bool     { return e.GetDone() != nil }
-func isHeldRestore(e *rpc.RestoreEvent) bool { return e.GetHeld() != nil }
-func isRunning(e *rpc.RestoreEvent) bool     { return e.GetRunning() != nil }
-func isLoaded(e *rpc.RestoreEvent) bool      { return e.GetLoaded() != nil }
-func saveCommit() *rpc.CheckpointCommand {
-	return &rpc.CheckpointCommand{Command: &rpc.CheckpointCommand_Commit{Commit: &rpc.CheckpointCommit{}}}
+func isHeld(e *api.CheckpointEvent) bool     { return e.GetHeld() != nil }
+func isDone(e *api.CheckpointEvent) bool     { return e.GetDone() != nil }
+func isHeldRestore(e *api.RestoreEvent) bool { return e.GetHeld() != nil }
+func isRunning(e *api.RestoreEvent) bool     { return e.GetRunning() != nil }
+func isLoaded(e *api.RestoreEvent) bool      { return e.GetLoaded() != nil }
+func saveCommit() *api.CheckpointCommand {
+	return &api.CheckpointCommand{Command: &api.CheckpointCommand_Commit{Commit: &api.CheckpointCommit{}}}
 }
 
-func restoreCommit() *rpc.RestoreCommand {
-	return &rpc.RestoreCommand{Command: &rpc.RestoreCommand_Commit{Commit: &rpc.RestoreCommit{}}}
+func restoreCommit() *api.RestoreCommand {
+	return &api.RestoreCommand{Command: &api.RestoreCommand_Commit{Commit: &api.RestoreCommit{}}}
 }
 
 func patience(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
-	return context.WithTimeout(context.Background(), 2*lab.Patience)
+	return context.WithTimeout(context.Background(), 2*harness.Patience)
 }
 
 // pair is two programs of one cut.
-func pair(t *testing.T, daemon *lab.Daemon) (jobs []*lab.Job, pids []uint32) {
+func pair(t *testing.T, daemon *harness.Daemon) (jobs []*harness.Job, pids []uint32) {
 	t.Helper()
 	for range 2 {
 		job := counting(t, daemon, "1500", "2000", "20000").Start()
@@ -136,7 +136,7 @@ func pair(t *testing.T, daemon *lab.Daemon) (jobs []*lab.Job, pids []uint32) {
 }
 
 // standStill reports whether the programs make no step while nobody commits. That it takes a moment to look cannot make it fail.
-func standStill(jobs []*lab.Job) bool {
+func standStill(jobs []*harness.Job) bool {
 	before := []int{jobs[0].Lines(), jobs[1].Lines()}
 	time.Sleep(200 * time.Millisecond)
 	return jobs[0].Lines() == before[0] && jobs[1].Lines() == before[1]
@@ -154,7 +154,7 @@ func TestHeld(t *testing.T) {
 	ctx, cancel := patience(t)
 	defer cancel()
 	image := jobs[0].Image
-	stream := c.save(ctx, &rpc.CheckpointBegin{Pids: pids, Group: "both", Files: c.handDirectory(image), Hold: true})
+	stream := c.save(ctx, &api.CheckpointBegin{Pids: pids, Group: "both", Files: c.handDirectory(image), Hold: true})
 	until(t, stream.Recv, isHeld)
 	if !standStill(jobs) {
 		t.Error("a program goes on while nobody has committed")
@@ -175,7 +175,7 @@ func TestHeld(t *testing.T) {
 		job.Reaches(job.Lines() + 2)
 		job.Kill()
 	}
-	begin := &rpc.RestoreBegin{Files: c.handDirectory(image), Hold: true, Detach: true}
+	begin := &api.RestoreBegin{Files: c.handDirectory(image), Hold: true, Detach: true}
 	back := c.restore(ctx, begin)
 	until(t, back.Recv, isHeldRestore)
 	for _, job := range jobs {
@@ -219,7 +219,7 @@ func TestHoldBroken(t *testing.T) {
 		},
 	} {
 		held, leave := context.WithCancel(ctx)
-		stream := c.save(held, &rpc.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Hold: true, DeadlineMilliseconds: 3000})
+		stream := c.save(held, &api.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Hold: true, DeadlineMilliseconds: 3000})
 		until(t, stream.Recv, isHeld)
 		half(stream, leave)
 		for _, job := range jobs {
@@ -231,7 +231,7 @@ func TestHoldBroken(t *testing.T) {
 		})
 		leave()
 	}
-	done := until(t, c.save(ctx, &rpc.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Stop: true}).Recv, isDone).GetDone()
+	done := until(t, c.save(ctx, &api.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Stop: true}).Recv, isDone).GetDone()
 	if done.GetProcesses() != 2 {
 		t.Errorf("done: %v", done)
 	}
@@ -239,11 +239,11 @@ func TestHoldBroken(t *testing.T) {
 		job.Gone()
 	}
 	held, leave := context.WithCancel(ctx)
-	back := c.restore(held, &rpc.RestoreBegin{Files: c.handDirectory(image), Hold: true})
+	back := c.restore(held, &api.RestoreBegin{Files: c.handDirectory(image), Hold: true})
 	until(t, back.Recv, isHeldRestore)
 	leave()
 	daemon.Empty()
-	back = c.restore(ctx, &rpc.RestoreBegin{Files: c.handDirectory(image), Detach: true})
+	back = c.restore(ctx, &api.RestoreBegin{Files: c.handDirectory(image), Detach: true})
 	until(t, back.Recv, isRunning)
 	for _, job := range jobs {
 		job.Reaches(job.Lines() + 3)
@@ -263,6 +263,6 @@ func untilEnd[E event](receive func() (E, error)) (last E, err error) {
 	}
 }
 
-func beginRestore(c *caller, image string, eager bool) *rpc.RestoreBegin {
-	return &rpc.RestoreBegin{Files: c.handDirectory(image), Eager: eager, Detach: true}
+func beginRestore(c *caller, image string, eager bool) *api.RestoreBegin {
+	return &api.RestoreBegin{Files: c.handDirectory(image), Eager: eager, Detach: true}
 }

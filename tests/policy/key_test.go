@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 const stranger = 4244
@@ -76,13 +76,13 @@ func TestForeignImage(t *testing.T) {
 		t.Fatalf("root: %v: %s", err, said)
 	}
 	job.Finish()
-	for _, daemon := range []*lab.Daemon{here, there} {
+	for _, daemon := range []*harness.Daemon{here, there} {
 		daemon.Empty()
 	}
 }
 
 // run runs pos_cli as a user who writes something into it.
-func run(daemon *lab.Daemon, uid uint32, stdin string, arguments ...string) (string, error) {
+func run(daemon *harness.Daemon, uid uint32, stdin string, arguments ...string) (string, error) {
 	command := as(uid, daemon.Command(arguments...))
 	command.Stdin = strings.NewReader(stdin)
 	said, err := command.CombinedOutput()
@@ -90,7 +90,7 @@ func run(daemon *lab.Daemon, uid uint32, stdin string, arguments ...string) (str
 }
 
 // refusesKeys: mistakes with keys are named, and nothing comes of them.
-func refusesKeys(t *testing.T, daemon *lab.Daemon, key string) {
+func refusesKeys(t *testing.T, daemon *harness.Daemon, key string) {
 	t.Helper()
 	for _, test := range []struct {
 		uid         uint32

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // launching prepares a program without a GPU that starts two with one, in directories of their own, and waits for both.
-func launching(t *testing.T, daemon *lab.Daemon, policy string) *lab.Job {
+func launching(t *testing.T, daemon *harness.Daemon, policy string) *harness.Job {
 	t.Helper()
-	program := lab.CompileC(t, true, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	job := daemon.Job(t, "/bin/sh", "-c", `
 for rank in a b; do (cd $rank && exec "$0" 100000 2000 20000 ../enough >out 2>err) & eval "$rank=$!"; done
 for each in $a $b; do wait $each; [ $? = 7 ] || exit 1; done
@@ -30,7 +30,7 @@ echo ok both; exit 7`, program)
 }
 
 // counts insists that a rank's lines are those of a program that was never disturbed, and says how many there are.
-func counts(t *testing.T, job *lab.Job, rank string) (lines int) {
+func counts(t *testing.T, job *harness.Job, rank string) (lines int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(job.Dir, rank, "out"))
 	if err != nil {
@@ -46,7 +46,7 @@ func counts(t *testing.T, job *lab.Job, rank string) (lines int) {
 }
 
 // enough lets the programs end.
-func enough(t *testing.T, job *lab.Job) {
+func enough(t *testing.T, job *harness.Job) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o644); err != nil {
 		t.Fatal(err)

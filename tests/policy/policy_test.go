@@ -11,22 +11,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // programOf is what phosd says of a job.
-func programOf(daemon *lab.Daemon, job *lab.Job) *rpc.Program {
+func programOf(daemon *harness.Daemon, job *harness.Job) *api.Program {
 	for _, program := range daemon.Status().GetPrograms() {
 		if int(program.GetPid()) == job.PID {
 			return program
 		}
 	}
-	return &rpc.Program{}
+	return &api.Program{}
 }
 
 // yaml gives a job a pos.yaml.
-func yaml(t *testing.T, job *lab.Job, text string) {
+func yaml(t *testing.T, job *harness.Job, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(job.Dir, "pos.yaml"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func yaml(t *testing.T, job *lab.Job, text string) {
 }
 
 // generationsIn are those of an image.
-func generationsIn(t *testing.T, job *lab.Job, dir string) []string {
+func generationsIn(t *testing.T, job *harness.Job, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, "generations"))
 	if err != nil {
@@ -95,10 +95,10 @@ func TestEveryForAll(t *testing.T) {
 	theirs.Prepare = func(command *exec.Cmd) {
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	}
-	for _, job := range []*lab.Job{ours, theirs, silent} {
+	for _, job := range []*harness.Job{ours, theirs, silent} {
 		job.Start()
 	}
-	for job, owner := range map[*lab.Job]int{ours: 0, theirs: user} {
+	for job, owner := range map[*harness.Job]int{ours: 0, theirs: user} {
 		daemon.Eventually("it is saved twice", func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 2 })
 		dir := programOf(daemon, job).GetCheckpointDir()
 		if !strings.HasPrefix(dir, fmt.Sprintf("%s/%d/program-%d-", base, owner, job.PID)) {
@@ -183,7 +183,7 @@ func TestSharedDirectory(t *testing.T) {
 		dir  string
 		both bool
 	}{{image + "/one", false}, {image + "/{job}-{pid}", true}} {
-		jobs := []*lab.Job{counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")}
+		jobs := []*harness.Job{counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")}
 		for _, job := range jobs {
 			yaml(t, job, "checkpoint: {dir: '"+test.dir+"', every: 1s}\n")
 			job.Start()
@@ -218,7 +218,7 @@ func TestDrain(t *testing.T) {
 	base := shared(t)
 	named, nameless := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
 	yaml(t, named, "checkpoint: {dir: ../image, on: [drain]}\n")
-	jobs := []*lab.Job{named.Start(), nameless.Start()}
+	jobs := []*harness.Job{named.Start(), nameless.Start()}
 	for _, job := range jobs {
 		job.Reaches(5)
 	}
@@ -272,12 +272,12 @@ func TestExitSignal(t *testing.T) {
 	if said := programOf(daemon, other); said.GetPid() == 0 || said.GetLastCheckpointUnixMilliseconds() != 0 {
 		t.Errorf("the next phosd says %v", said)
 	}
-	for _, each := range []*lab.Job{job, other} {
+	for _, each := range []*harness.Job{job, other} {
 		each.Reaches(each.Lines() + 2)
 	}
 	job.Kill()
 	job.Restore()
-	for _, each := range []*lab.Job{job, other} {
+	for _, each := range []*harness.Job{job, other} {
 		if got := each.Finish(); got != counted {
 			t.Errorf("the program ends with %d: %s", got, each.Said())
 		}

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/store"
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestPipe: a program moves from one phosd to another through a pipe between two pos_cli, and nobody can tell.
@@ -28,8 +28,8 @@ func TestPipe(t *testing.T) {
 	job := counting(t, here, "600", "20000", "20000").Start()
 	job.Reaches(20)
 	command := exec.Command("sh", "-c", `"$1" --dump --dir - --pid "$2" | PHOS_SOCKET="$3" "$1" --restore --dir - --detach`,
-		"sh", filepath.Join(lab.Bin(), "pos_cli"), itoa(job.PID), there.Socket)
-	command.Env = append(os.Environ(), rpc.SocketVariable+"="+here.Socket)
+		"sh", filepath.Join(harness.Bin(), "pos_cli"), itoa(job.PID), there.Socket)
+	command.Env = append(os.Environ(), api.SocketVariable+"="+here.Socket)
 	said, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, said)
@@ -42,7 +42,7 @@ func TestPipe(t *testing.T) {
 	if differences := job.Result().Differs(want.Result()); differences != "" {
 		t.Error(differences)
 	}
-	for _, daemon := range []*lab.Daemon{here, there} {
+	for _, daemon := range []*harness.Daemon{here, there} {
 		daemon.Empty()
 		if left, err := filepath.Glob(daemon.State + "/work/*/*"); err != nil || len(left) > 0 {
 			t.Errorf("left of the stream: %v, %v", left, err)
@@ -64,7 +64,7 @@ func TestStreamFile(t *testing.T) {
 	c := call(t, daemon)
 	ctx, cancel := patience(t)
 	defer cancel()
-	until(t, c.save(ctx, &rpc.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(out), Stream: true}).Recv, isDone)
+	until(t, c.save(ctx, &api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(out), Stream: true}).Recv, isDone)
 	job.Reaches(job.Lines() + 2)
 	job.Kill()
 	whole, err := os.ReadFile(path)
@@ -118,12 +118,12 @@ func (c *caller) bringBack(ctx context.Context, content []byte) error {
 	if _, err := stream.Seek(0, io.SeekStart); err != nil {
 		c.t.Fatal(err)
 	}
-	back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(stream), Stream: true, Detach: true})
+	back := c.restore(ctx, &api.RestoreBegin{Files: c.hand(stream), Stream: true, Detach: true})
 	_, err = untilEnd(back.Recv)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	return rpc.FromStatus(err)
+	return api.FromStatus(err)
 }
 
 // TestStreamStuck: who takes nothing of a stream, or gives nothing, holds nobody up for longer than he stays.
@@ -141,7 +141,7 @@ func TestStreamStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, leave := patience(t)
-		stream := c.save(ctx, &rpc.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(write), Stream: true, Stop: test.stop})
+		stream := c.save(ctx, &api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(write), Stream: true, Stop: test.stop})
 		const most = 64 << 10
 		daemon.Eventually("the pipe is full", func() bool {
 			waiting, err := unix.IoctlGetInt(int(read.Fd()), unix.TIOCINQ)
@@ -164,7 +164,7 @@ func TestStreamStuck(t *testing.T) {
 	defer write.Close()
 	defer read.Close()
 	ctx, leave := patience(t)
-	back := c.restore(ctx, &rpc.RestoreBegin{Files: c.hand(read), Stream: true})
+	back := c.restore(ctx, &api.RestoreBegin{Files: c.hand(read), Stream: true})
 	leave()
 	if _, err := untilEnd(back.Recv); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("it ends with %v", err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // traced is any line of a trace.
@@ -90,14 +90,14 @@ func check(t *testing.T, pid int, lines []traced) (calls map[string]int) {
 }
 
 // beginTrace starts a trace of a program, and returns the file that it goes to.
-func beginTrace(job *lab.Job, dir string) string {
+func beginTrace(job *harness.Job, dir string) string {
 	said := strings.TrimSpace(job.Cli("--trace-resource", "--subaction", "start", "--pid", fmt.Sprint(job.PID), "--dir", dir))
 	return said[strings.LastIndexByte(said, ' ')+1:]
 }
 
 // TestTrace: a program is traced for a while, and again up to its end.
 func TestTrace(t *testing.T) {
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()
 	job.Reaches(3)
 	dir := filepath.Join(t.TempDir(), "trace")
@@ -160,7 +160,7 @@ func TestTraceAndRestore(t *testing.T) {
 
 // TestTraceFull: a file that takes no more ends the trace and not the program.
 func TestTraceFull(t *testing.T) {
-	daemon := lab.Start(t)
+	daemon := harness.Start(t)
 	job := counting(t, daemon, "5000", "2000", "2000").Start()
 	job.Reaches(1)
 	dir := smallDisk(t, 16<<10)

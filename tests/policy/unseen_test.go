@@ -9,21 +9,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestUnseen: a phosd in a pid namespace of its own does not take the pids of a caller outside for its own.
 func TestUnseen(t *testing.T) {
-	lab.Need(t, "root", lab.Root())
-	lab.Need(t, "build", lab.Built())
+	harness.Need(t, "root", harness.Root())
+	harness.Need(t, "build", harness.Built())
 	dir, err := os.MkdirTemp("/run", "phos-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "phosd.sock")
-	phosd := exec.Command(filepath.Join(lab.Bin(), "phosd"), "--runtime-dir="+dir, "--socket="+socket,
+	phosd := exec.Command(filepath.Join(harness.Bin(), "phosd"), "--runtime-dir="+dir, "--socket="+socket,
 		"--state-dir="+filepath.Join(t.TempDir(), "state"), "--gpus=soft:1", "--config="+os.DevNull)
 	phosd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	var said strings.Builder
@@ -36,8 +36,8 @@ func TestUnseen(t *testing.T) {
 		_ = phosd.Wait()
 	})
 	cli := func(arguments ...string) (string, error) {
-		command := exec.Command(filepath.Join(lab.Bin(), "pos_cli"), arguments...)
-		command.Env = append(os.Environ(), rpc.SocketVariable+"="+socket)
+		command := exec.Command(filepath.Join(harness.Bin(), "pos_cli"), arguments...)
+		command.Env = append(os.Environ(), api.SocketVariable+"="+socket)
 		output, err := command.CombinedOutput()
 		return string(output), err
 	}
@@ -45,7 +45,7 @@ func TestUnseen(t *testing.T) {
 		if _, missing := os.Stat(socket); missing == nil {
 			break
 		}
-		if time.Since(begun) > lab.Patience {
+		if time.Since(begun) > harness.Patience {
 			t.Fatalf("phosd does not answer: %s", said.String())
 		}
 	}

@@ -7,91 +7,63 @@ import (
 	"testing"
 )
 
-// layers says how high a package, or everything under a folder, stands. A package imports only what stands lower,
-// or what lies in the same subtree. The longest matching prefix counts.
-var layers = map[string]int{
-	// Vocabulary.
-	"hijack/abi":      0,
-	"daemon/gpu/ptx":  0,
-	"ckpt/image":      0,
-	"ckpt/crew":       0,
-	"cluster":         0,
-	"daemon/process":  0,
-	"daemon/intake":   0,
-	"daemon/rights":   0,
-	"daemon/statedir": 0,
-	"tests":           9,
+// order lists the layers from the bottom up.
+var order = []string{"ground", "protocol", "settings", "policy", "device", "image", "process", "service", "main", "outside"}
 
-	// Edges.
-	"hijack/wire":       1,
-	"cgo/cudadrv":       1,
-	"daemon/gpu":        1,
-	"daemon/inventory":  2,
-	"daemon/ledger":     1,
-	"daemon/gpu/fatbin": 2,
-	"daemon/gpu/digest": 2,
-	"daemon/gpu/shadow": 2,
-	"daemon/cgroup":     1,
-	"daemon/config":     2,
-	"daemon/rpc":        1,
-	"daemon/exits":      2,
-	"daemon/guard":      2,
-	"daemon/handover":   2,
-	"daemon/sharing":    1,
-	"daemon/parcel":     1,
-	"daemon/standby":    3,
-	"daemon/door":       3,
-	"daemon/archive":    3,
-	"daemon/trees":      3,
-	"daemon/metrics":    3,
-	"ckpt/store":        1,
-	"cluster/api":       1,
-	"cluster/state":     1,
-	"cluster/pipeline":  1,
-	"cluster/launch":    1,
-	"scheduler":         1,
-
-	// Mechanisms.
-	"daemon/gpu/cuda":    3,
-	"daemon/gpu/soft":    3,
-	"daemon/gpu/gputest": 3,
-	"ckpt":               2,
-	"ckpt/capture":       3,
-	"ckpt/load":          3,
-	"scheduler/sim":      2,
-	"scheduler/picture":  3,
-	"scheduler/compat":   3,
-	"hijack/gen":         2,
-
-	// Assemblies.
-	"criu":               4,
-	"daemon/session":     4,
-	"daemon/gpuhalf":     4,
-	"daemon/preflight":   4,
-	"daemon/jobfile":     3,
-	"daemon/policy":      3,
-	"daemon/worker":      5,
-	"cluster/agent":      4,
-	"cluster/controller": 4,
-
-	"daemon": 6,
-	"cli":    7,
-	"docs":   8,
+// layers says in which layer a package, or everything under a folder, stands. A package imports only
+// from lower layers or from its own row. The longest matching prefix counts.
+var layers = map[string]string{
+	// Linux, and words that everything above shares.
+	"internal/linux": "ground",
+	"hijack/abi":     "ground",
+	"daemon/gpu/ptx": "ground",
+	"ckpt/image":     "ground",
+	"ckpt/pool":      "ground",
+	"cluster":        "ground",
+	// What crosses the border between processes, or to the driver.
+	"hijack/wire": "protocol",
+	"daemon/api":  "protocol",
+	"cgo/cudadrv": "protocol",
+	// What phosd is told.
+	"daemon/config": "settings",
+	// Pure decisions: no process, no GPU, no clock.
+	"cluster/pipeline": "policy",
+	"scheduler":        "policy",
+	// GPUs: the contract and its backends.
+	"daemon/gpu": "device",
+	// Images and the order of steps.
+	"ckpt": "image",
+	// The worker, as the user; CRIU and its helpers, with the rights of the user.
+	"criu":          "process",
+	"daemon/worker": "process",
+	// phosd, as root.
+	"daemon/phosd": "service",
+	"cli":          "main",
+	// What is no part of the product.
+	"hijack/gen": "outside",
+	"docs":       "outside",
+	"tests":      "outside",
 }
 
 // forbidden imports go beyond the order of layers: importer prefix, imported prefix, reason.
 var forbidden = [][3]string{
-	{"daemon/session", "daemon/gpu/soft", "the session works against the contract, never against one backend"},
-	{"daemon/session", "daemon/gpu/cuda", "the session works against the contract, never against one backend"},
-	{"daemon/worker", "daemon/gpu/soft", "main hands the backend in"},
-	{"daemon/worker", "daemon/gpu/cuda", "main hands the backend in"},
-	{"daemon", "criu", "the daemon sees the CPU half through an interface"},
-	{"cli/pos_cli", "daemon/session", "the command speaks to the daemon by daemon/rpc only"},
-	{"cli/pos_cli", "daemon/worker", "the command speaks to the daemon by daemon/rpc only"},
-	{"cli/pos_cli", "daemon/gpu/soft", "the command speaks to the daemon by daemon/rpc only"},
-	{"cluster", "daemon/session", "cluster knows the daemon by daemon/rpc only"},
-	{"scheduler", "daemon", "policies are pure"},
+	{"daemon/worker", "daemon/gpu/soft", "the main program hands the backend in"},
+	{"daemon/worker", "daemon/gpu/cuda", "the main program hands the backend in"},
+	{"daemon/worker/session", "daemon/worker/capture", "the session knows nothing of images"},
+	{"daemon/worker/session", "daemon/worker/load", "the session knows nothing of images"},
+	{"daemon/gpu/cuda", "daemon/gpu/soft", "backends know nothing of each other"},
+	{"daemon/gpu/soft", "daemon/gpu/cuda", "backends know nothing of each other"},
+	{"daemon/gpu", "cgo/cudadrv", "only daemon/gpu/cuda calls the driver"},
 	{"daemon/gpu", "hijack/wire", "a backend knows nothing of the transport"},
+	{"daemon/phosd", "criu", "phosd sees the CPU half through an interface of ckpt"},
+	{"daemon/phosd", "daemon/worker/session", "phosd knows a session only by its worker"},
+	{"criu", "daemon", "the CPU half knows nothing of GPUs"},
+	{"ckpt", "daemon", "the order of steps knows nothing of the services"},
+	{"cli/pos_cli", "daemon/phosd", "the command speaks to phosd by daemon/api only"},
+	{"cli/pos_cli", "daemon/worker", "the command speaks to phosd by daemon/api only"},
+	{"cli/pos_cli", "daemon/gpu", "the command speaks to phosd by daemon/api only"},
+	{"cluster", "daemon", "the planner knows neither processes nor GPUs"},
+	{"scheduler", "daemon", "policies are pure"},
 }
 
 // under reports whether path is prefix or lies below it.
@@ -99,27 +71,48 @@ func under(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
 
-// layering is a table of layers and what it does not say.
+// layering is a table of layers and the exceptions to it.
 type layering struct {
-	layers    map[string]int
+	order     []string
+	layers    map[string]string
 	forbidden [][3]string
+	allowed   [][2]string
 }
 
-// layer finds the entry of the table that holds for a package.
-func (l layering) layer(path string) (prefix string, level int, found bool) {
-	for candidate, n := range l.layers {
-		if under(path, candidate) && len(candidate) >= len(prefix) {
-			prefix, level, found = candidate, n, true
+// layer finds the row of the table that a package belongs to.
+func (l layering) layer(path string) (row string, level int, found bool) {
+	for candidate, name := range l.layers {
+		if under(path, candidate) && len(candidate) >= len(row) {
+			row, level, found = candidate, slices.Index(l.order, name), true
 		}
 	}
-	return prefix, level, found
+	return row, level, found
+}
+
+// unused lists the rows of the table that no package belongs to, and rows of unknown layers.
+func (l layering) unused(packages []pkg) (found []string) {
+	used := map[string]bool{}
+	for _, p := range packages {
+		row, _, _ := l.layer(strings.TrimPrefix(p.ImportPath, module+"/"))
+		used[row] = true
+	}
+	for row, name := range l.layers {
+		if !used[row] {
+			found = append(found, fmt.Sprintf("row %s: no package stands there", row))
+		}
+		if !slices.Contains(l.order, name) {
+			found = append(found, fmt.Sprintf("row %s: there is no layer %s", row, name))
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // breaches says what is wrong with the imports of some packages.
 func (l layering) breaches(packages []pkg) (found []string) {
 	for _, p := range packages {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
-		home, level, known := l.layer(from)
+		row, level, known := l.layer(from)
 		if !known {
 			found = append(found, fmt.Sprintf("%s stands in no layer: name it in the table", from))
 			continue
@@ -129,11 +122,11 @@ func (l layering) breaches(packages []pkg) (found []string) {
 			if !ours {
 				continue
 			}
-			if toHome, toLevel, _ := l.layer(to); toLevel >= level && toHome != home {
-				found = append(found, fmt.Sprintf("%s (layer %d) imports %s (layer %d)", from, level, to, toLevel))
+			if toRow, toLevel, _ := l.layer(to); toLevel >= level && toRow != row {
+				found = append(found, fmt.Sprintf("%s (%s) imports %s (%s)", from, l.order[level], to, l.order[toLevel]))
 			}
 			for _, rule := range l.forbidden {
-				if under(from, rule[0]) && under(to, rule[1]) && !under(from, rule[1]) {
+				if under(from, rule[0]) && under(to, rule[1]) && !under(from, rule[1]) && !slices.Contains(l.allowed, [2]string{from, to}) {
 					found = append(found, fmt.Sprintf("%s imports %s: %s", from, to, rule[2]))
 				}
 			}
@@ -142,17 +135,26 @@ func (l layering) breaches(packages []pkg) (found []string) {
 	return found
 }
 
+// allowed names the one package that a forbidden row is not meant for.
+var allowed = [][2]string{
+	{"daemon/gpu/cuda", "cgo/cudadrv"},
+}
+
 func TestLayers(t *testing.T) {
-	for _, breach := range (layering{layers, forbidden}).breaches(goList(t, "./...")) {
+	packages := goList(t, "./...")
+	rule := layering{order, layers, forbidden, allowed}
+	for _, breach := range slices.Concat(rule.breaches(packages), rule.unused(packages)) {
 		t.Error(breach)
 	}
 }
 
-// TestLayeringFindsBreaches holds the rule itself against packages that were never written.
+// TestLayeringFindsBreaches checks the rule itself with packages that do not exist.
 func TestLayeringFindsBreaches(t *testing.T) {
 	l := layering{
-		layers:    map[string]int{"word": 0, "edge": 1, "edge/deep": 2, "other": 1, "top": 3},
+		order:     []string{"low", "middle", "high", "top"},
+		layers:    map[string]string{"word": "low", "edge": "middle", "edge/deep": "high", "other": "middle", "top": "top"},
 		forbidden: [][3]string{{"top", "other/secret", "only edge may"}},
+		allowed:   [][2]string{{"top/friend", "other/secret"}},
 	}
 	for _, test := range []struct {
 		name, from string
@@ -161,30 +163,41 @@ func TestLayeringFindsBreaches(t *testing.T) {
 	}{
 		{"down", "edge", []string{"word", "word/part"}, nil},
 		{"far down", "top/part", []string{"edge/deep/part", "word"}, nil},
-		{"its own subtree", "edge/part", []string{"edge", "edge/sibling"}, nil},
-		{"nothing of ours", "word", []string{"fmt", "example.com/top"}, nil},
-		{"up", "word/part", []string{"top"}, []string{"word/part (layer 0) imports top (layer 3)"}},
-		{"sideways", "edge", []string{"other"}, []string{"edge (layer 1) imports other (layer 1)"}},
-		{"up within a tree", "edge", []string{"edge/deep"}, []string{"edge (layer 1) imports edge/deep (layer 2)"}},
+		{"its own row", "edge/part", []string{"edge", "edge/sibling"}, nil},
+		{"not ours", "word", []string{"fmt", "example.com/top"}, nil},
+		{"up", "word/part", []string{"top"}, []string{"word/part (low) imports top (top)"}},
+		{"sideways", "edge", []string{"other"}, []string{"edge (middle) imports other (middle)"}},
+		{"up within a tree", "edge", []string{"edge/deep"}, []string{"edge (middle) imports edge/deep (high)"}},
 		{"down within a tree", "edge/deep", []string{"edge"}, nil},
-		{"of one name's beginning", "edgeless", nil, []string{"edgeless stands in no layer: name it in the table"}},
+		{"same beginning of a name", "edgeless", nil, []string{"edgeless stands in no layer: name it in the table"}},
 		{"forbidden", "top", []string{"other", "other/secret/part"}, []string{"top imports other/secret/part: only edge may"}},
+		{"allowed", "top/friend", []string{"other/secret"}, nil},
 		{"two of three", "other", []string{"top", "word", "edge"}, []string{
-			"other (layer 1) imports top (layer 3)", "other (layer 1) imports edge (layer 1)",
+			"other (middle) imports top (top)", "other (middle) imports edge (middle)",
 		}},
 	} {
-		p := pkg{ImportPath: module + "/" + test.from}
-		for _, to := range test.imports {
-			if strings.Contains(to, ".") || to == "fmt" {
-				p.Imports = append(p.Imports, to)
-				continue
-			}
-			p.Imports = append(p.Imports, module+"/"+to)
-		}
+		p := testPackage(test.from, test.imports...)
 		if got := l.breaches([]pkg{p}); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
+	l.layers = map[string]string{"word": "low", "gone": "high", "edge": "nowhere"}
+	want := []string{"row edge: there is no layer nowhere", "row gone: no package stands there"}
+	if got := l.unused([]pkg{testPackage("word/part"), testPackage("edge")}); !slices.Equal(got, want) {
+		t.Errorf("unused rows: %q, want %q", got, want)
+	}
+}
+
+// testPackage makes a package of ours; imports without a domain or "fmt" are ours, too.
+func testPackage(path string, imports ...string) pkg {
+	p := pkg{ImportPath: module + "/" + path}
+	for _, to := range imports {
+		if !strings.Contains(to, ".") && to != "fmt" {
+			to = module + "/" + to
+		}
+		p.Imports = append(p.Imports, to)
+	}
+	return p
 }
 
 func TestUnsafePlacement(t *testing.T) {

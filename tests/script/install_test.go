@@ -11,18 +11,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestInstall installs what build.sh has built into a prefix, works with it from there, and takes it away again.
 func TestInstall(t *testing.T) {
-	lab.Need(t, "build", lab.Built())
-	lab.Need(t, "root", lab.Root())
+	harness.Need(t, "build", harness.Built())
+	harness.Need(t, "root", harness.Root())
 	prefix := filepath.Join(t.TempDir(), "prefix")
 	install := func(function string) {
 		t.Helper()
-		shell := exec.Command("bash", "-euc", ". scripts/lib.sh; . scripts/verbs.sh; BIN=$1; "+function+` "$2"`, "bash", lab.Bin(), prefix)
-		shell.Dir = lab.Path()
+		shell := exec.Command("bash", "-euc", ". scripts/lib.sh; . scripts/verbs.sh; BIN=$1; "+function+` "$2"`, "bash", harness.Bin(), prefix)
+		shell.Dir = harness.Path()
 		shell.Env = append(os.Environ(), "PHOS_CACHE="+t.TempDir(), "DESTDIR=")
 		if output, err := shell.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", function, err, output)
@@ -59,12 +59,12 @@ func works(t *testing.T, prefix string) {
 	}
 	defer os.RemoveAll(run)
 	defer func() { _ = unix.Unmount(filepath.Join(run, "sessions"), unix.MNT_DETACH) }()
-	program := lab.CompileC(t, false, lab.Workload("checkpoint", "count.c"))
+	program := harness.CompileC(t, false, harness.Workload("checkpoint", "count.c"))
 	prepare := func(command ...string) *exec.Cmd {
-		ctx, cancel := context.WithTimeout(t.Context(), lab.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 		t.Cleanup(cancel)
 		shell := exec.CommandContext(ctx, "/usr/bin/env", command...)
-		shell.Dir, shell.WaitDelay = t.TempDir(), lab.Patience/10
+		shell.Dir, shell.WaitDelay = t.TempDir(), harness.Patience/10
 		shell.Env = []string{"PATH=" + filepath.Join(prefix, "bin") + ":/usr/bin:/bin", "PHOS_SOCKET=" + filepath.Join(run, "phosd.sock"), "HOME=" + run}
 		return shell
 	}

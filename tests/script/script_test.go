@@ -10,15 +10,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestScripts runs the scripts. A script has directories of its own for phosd, $RUN and $STATE, the latter named by a file, $CONFIG; pos_cli
 // knows its socket. What it waits for it does for $PATIENCE seconds.
 func TestScripts(t *testing.T) {
-	lab.Need(t, "build", lab.Built())
-	lab.Need(t, "root", lab.Root())
+	harness.Need(t, "build", harness.Built())
+	harness.Need(t, "root", harness.Root())
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -35,18 +35,18 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("RUN", run)
-	env.Setenv(rpc.SocketVariable, filepath.Join(run, "phosd.sock"))
-	env.Setenv("PATH", lab.Bin()+":"+env.Getenv("PATH"))
-	env.Setenv("BIN", lab.Bin())
+	env.Setenv(api.SocketVariable, filepath.Join(run, "phosd.sock"))
+	env.Setenv("PATH", harness.Bin()+":"+env.Getenv("PATH"))
+	env.Setenv("BIN", harness.Bin())
 	state, settings := run+"-lasting", filepath.Join(env.WorkDir, "phosd.toml")
 	if err := os.WriteFile(settings, []byte(fmt.Sprintf("state_dir = %q\n", state)), 0o600); err != nil {
 		return err
 	}
 	env.Setenv("STATE", state)
 	env.Setenv("CONFIG", settings)
-	env.Setenv("PATIENCE", fmt.Sprint(int(lab.Patience.Seconds())))
+	env.Setenv("PATIENCE", fmt.Sprint(int(harness.Patience.Seconds())))
 	env.Defer(func() {
-		stop := exec.Command(filepath.Join(lab.Bin(), "pos_cli"), "--stop", "--force")
+		stop := exec.Command(filepath.Join(harness.Bin(), "pos_cli"), "--stop", "--force")
 		stop.Env = env.Vars
 		_ = stop.Run() // the script may have stopped it already, or never started it
 		_ = unix.Unmount(filepath.Join(run, "sessions"), unix.MNT_DETACH)
@@ -59,7 +59,7 @@ func setup(env *testscript.Env) error {
 func condition(name string) (bool, error) {
 	switch name {
 	case "nvcc":
-		_, err := lab.Tool("NVCC")
+		_, err := harness.Tool("NVCC")
 		return err == nil, nil
 	case "gpu":
 		_, err := os.Stat("/dev/nvidia0")
@@ -73,8 +73,8 @@ func compile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: compile SOURCE PROGRAM")
 	}
-	nvcc, err := lab.Tool("NVCC")
+	nvcc, err := harness.Tool("NVCC")
 	ts.Check(err)
-	ts.Check(ts.Exec("gcc", "-O1", "-I", filepath.Join(filepath.Dir(nvcc), "../include"), lab.Path("tests", "workloads", args[0]), "-o", ts.MkAbs(args[1]),
-		"-L"+filepath.Join(lab.Bin(), "lib"), "-l:libcuda.so.1", "-lm"))
+	ts.Check(ts.Exec("gcc", "-O1", "-I", filepath.Join(filepath.Dir(nvcc), "../include"), harness.Path("tests", "workloads", args[0]), "-o", ts.MkAbs(args[1]),
+		"-L"+filepath.Join(harness.Bin(), "lib"), "-l:libcuda.so.1", "-lm"))
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
-	"github.com/phos-gpu/phos/cluster/pipeline/recover"
+	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 )
 
 const (
@@ -24,7 +24,7 @@ func Nodes(to io.Writer, plan *pipeline.Plan) error {
 }
 
 // Change draws the plans before and after one, with who is gone and who is sent layers.
-func Change(to io.Writer, before *pipeline.Plan, change recover.Change, r *recover.Result) error {
+func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan.Result) error {
 	sent := map[cluster.NodeID]int64{}
 	for _, each := range r.Transfers {
 		for _, stripe := range each.Stripes {

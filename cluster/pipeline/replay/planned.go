@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
-	"github.com/phos-gpu/phos/cluster/pipeline/recover"
+	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 )
 
 // Costs are what a change of nodes takes, besides the iteration that it interrupts.
@@ -70,7 +70,7 @@ type training struct {
 	// base is the plan that ran last, change what has happened since, next the plan that comes of it. While a recovery is on, phases are
 	// what is left of it.
 	base, next *pipeline.Plan
-	change     recover.Change
+	change     replan.Change
 	phases     []phase
 	stopped    bool
 	// joining says that nodes wait for the iteration under way to end. State changes in every iteration, so that there is nothing to copy
@@ -139,7 +139,7 @@ func (s *training) until(at time.Duration) error {
 		}
 	}
 	if len(s.phases) == 0 {
-		s.base, s.change = s.next, recover.Change{}
+		s.base, s.change = s.next, replan.Change{}
 		s.train(at, math.MaxInt64)
 	}
 	return nil
@@ -212,7 +212,7 @@ func (s *training) leave(number cluster.NodeID) bool {
 
 // replan starts a recovery at the moment.
 func (s *training) replan(died bool) error {
-	r, err := recover.Recover(s.base, s.change)
+	r, err := replan.Recover(s.base, s.change)
 	var infeasible *pipeline.InfeasibleError
 	if errors.As(err, &infeasible) {
 		s.stopped, s.phases = true, nil
@@ -252,7 +252,7 @@ func (s *training) rollBack() {
 }
 
 // copying is how long the busiest link takes.
-func (s *training) copying(r *recover.Result) time.Duration {
+func (s *training) copying(r *replan.Result) time.Duration {
 	in, out := map[cluster.NodeID]int64{}, map[cluster.NodeID]int64{}
 	var most int64
 	for _, each := range r.Transfers {

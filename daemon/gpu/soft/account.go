@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/model"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
-	"github.com/phos-gpu/phos/daemon/ledger"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/ledger"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/worker/mirror"
 )
 
@@ -68,7 +68,7 @@ func (b *Borrower) Borrow(address, bytes uint64) ([]mirror.Part, error) {
 type Take func(token []byte) ([]*os.File, error)
 
 // Serve tells a phosd what is wanted until its stream ends, or over is closed.
-func (b *Borrower) Serve(stream grpc.BidiStreamingServer[rpc.Loan, rpc.Want], take Take, over <-chan struct{}) error {
+func (b *Borrower) Serve(stream grpc.BidiStreamingServer[api.Loan, api.Want], take Take, over <-chan struct{}) error {
 	for {
 		select {
 		case next := <-b.wishes:
@@ -85,8 +85,8 @@ func (b *Borrower) Serve(stream grpc.BidiStreamingServer[rpc.Loan, rpc.Want], ta
 	}
 }
 
-func ask(stream grpc.BidiStreamingServer[rpc.Loan, rpc.Want], w wish, take Take) ([]mirror.Part, error) {
-	if err := stream.Send(&rpc.Want{Address: w.address, Bytes: w.bytes}); err != nil {
+func ask(stream grpc.BidiStreamingServer[api.Loan, api.Want], w wish, take Take) ([]mirror.Part, error) {
+	if err := stream.Send(&api.Want{Address: w.address, Bytes: w.bytes}); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoLender, err)
 	}
 	loan, err := stream.Recv()
@@ -110,7 +110,7 @@ func ask(stream grpc.BidiStreamingServer[rpc.Loan, rpc.Want], w wish, take Take)
 		for _, file := range files {
 			_ = file.Close()
 		}
-		return nil, fmt.Errorf("%w: %d files for %d parts", rpc.ErrInvalid, len(files), len(loan.GetParts()))
+		return nil, fmt.Errorf("%w: %d files for %d parts", api.ErrInvalid, len(files), len(loan.GetParts()))
 	}
 	return parts, nil
 }

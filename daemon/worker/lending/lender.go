@@ -7,11 +7,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/worker/mirror"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 const (
@@ -23,11 +23,11 @@ const (
 
 // Session is what phosd must know of one to lend to its worker.
 type Session struct {
-	Worker rpc.WorkerClient
+	Worker api.WorkerClient
 	// Control is the path of the worker's socket.
 	Control string
 	// Program is the process that the session was made for, UID and GID its user.
-	Program  process.Identity
+	Program  proc.Identity
 	UID, GID uint32
 	Log      *slog.Logger
 }
@@ -36,39 +36,39 @@ type Session struct {
 func Lend(ctx context.Context, s Session) error {
 	stream, err := s.Worker.Lend(ctx)
 	if err != nil {
-		return rpc.FromStatus(err)
+		return api.FromStatus(err)
 	}
 	for {
 		want, err := stream.Recv()
 		if err != nil {
-			return rpc.FromStatus(err)
+			return api.FromStatus(err)
 		}
 		loan, err := s.loan(ctx, want)
 		if err != nil {
 			s.Log.Debug("nothing is lent", "address", want.GetAddress(), "bytes", want.GetBytes(), "why", err)
-			loan = &rpc.Loan{Error: err.Error()}
+			loan = &api.Loan{Error: err.Error()}
 		}
 		if err := stream.Send(loan); err != nil {
-			return rpc.FromStatus(err)
+			return api.FromStatus(err)
 		}
 	}
 }
 
 // loan opens what is wanted, and hands it over.
-func (s *Session) loan(ctx context.Context, want *rpc.Want) (*rpc.Loan, error) {
+func (s *Session) loan(ctx context.Context, want *api.Want) (*api.Loan, error) {
 	parts, err := s.open(want.GetAddress(), want.GetBytes())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = mirror.Close(parts) }()
-	loan, files := &rpc.Loan{}, make([]*os.File, 0, len(parts))
+	loan, files := &api.Loan{}, make([]*os.File, 0, len(parts))
 	for _, part := range parts {
 		files = append(files, part.File)
-		loan.Parts = append(loan.Parts, &rpc.LoanPart{Start: part.Start, End: part.End, Offset: part.Offset})
+		loan.Parts = append(loan.Parts, &api.LoanPart{Start: part.Start, End: part.End, Offset: part.Offset})
 	}
 	ctx, cancel := context.WithTimeout(ctx, handTime)
 	defer cancel()
-	loan.Files, err = handover.Send(ctx, s.Control, files)
+	loan.Files, err = fdtoken.Send(ctx, s.Control, files)
 	return loan, err
 }
 
@@ -81,8 +81,8 @@ func (s *Session) open(address, bytes uint64) ([]mirror.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, open := 0, mirror.OpenMapped(s.Program, rights.Rights{UID: s.UID, GID: s.GID, Groups: groups})
-	parts, err := mirror.Find(s.Program, address, bytes, func(m *process.Mapping) (*os.File, error) {
+	opened, open := 0, mirror.OpenMapped(s.Program, fsuid.Rights{UID: s.UID, GID: s.GID, Groups: groups})
+	parts, err := mirror.Find(s.Program, address, bytes, func(m *proc.Mapping) (*os.File, error) {
 		if opened++; opened > mostParts {
 			return nil, fmt.Errorf("the range lies in more than %d files", mostParts)
 		}
@@ -106,7 +106,7 @@ func (s *Session) still() error {
 		return err
 	}
 	if !only {
-		return fmt.Errorf("%w: pid %d has other rights than user %d by now", rpc.ErrNotPermitted, s.Program.PID, s.UID)
+		return fmt.Errorf("%w: pid %d has other rights than user %d by now", api.ErrNotPermitted, s.Program.PID, s.UID)
 	}
 	return s.Program.Check()
 }

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
-	"github.com/phos-gpu/phos/daemon/handover"
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rpc"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/worker/mirror"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 const (
@@ -32,14 +32,14 @@ const (
 
 // borrowing is a worker that does nothing but borrow.
 type borrowing struct {
-	rpc.UnimplementedWorkerServer
+	api.UnimplementedWorkerServer
 	*Borrower
-	desk *handover.Desk
+	desk *fdtoken.Desk
 	over chan struct{}
 }
 
-func (b *borrowing) Lend(stream grpc.BidiStreamingServer[rpc.Loan, rpc.Want]) error {
-	actor, err := rpc.ActorOf(stream.Context())
+func (b *borrowing) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) error {
+	actor, err := api.ActorOf(stream.Context())
 	if err != nil {
 		return err
 	}
@@ -52,21 +52,21 @@ func borrower(t *testing.T) (*borrowing, Session) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root lends")
 	}
-	b := &borrowing{Borrower: NewBorrower(), desk: handover.NewDesk(handover.Limits{Files: mostParts, Tokens: 4}), over: make(chan struct{})}
+	b := &borrowing{Borrower: NewBorrower(), desk: fdtoken.NewDesk(fdtoken.Limits{Files: mostParts, Tokens: 4}), over: make(chan struct{})}
 	path := filepath.Join(t.TempDir(), "control")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.Creds(rpc.PeerCredentials{}))
-	rpc.RegisterWorkerServer(server, b)
+	server := grpc.NewServer(grpc.Creds(api.PeerCredentials{}))
+	api.RegisterWorkerServer(server, b)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	served, err := handover.NewListener(listener, b.desk, log)
+	served, err := fdtoken.NewListener(listener, b.desk, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = server.Serve(served) }()
-	conn, err := rpc.DialWorker(path)
+	conn, err := api.DialWorker(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func borrower(t *testing.T) (*borrowing, Session) {
 		_ = conn.Close()
 		server.Stop()
 	})
-	me, err := process.Of(os.Getpid())
+	me, err := proc.Of(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestUsersFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		session.UID, session.GID = user, user
-		if session.Program, err = process.Of(command.Process.Pid); err != nil {
+		if session.Program, err = proc.Of(command.Process.Pid); err != nil {
 			t.Fatal(err)
 		}
 		parts, err := session.open(address, pageBytes)

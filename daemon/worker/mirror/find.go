@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // ErrUnreachable means that whoever asks may not see what a program has mapped, or may not open a file of it.
@@ -33,16 +33,16 @@ func Close(parts []Part) error {
 }
 
 // Opener opens the file of a mapping for reading and writing.
-type Opener func(m *process.Mapping) (*os.File, error)
+type Opener func(m *proc.Mapping) (*os.File, error)
 
 // Find opens the files behind a range of a program's memory. The error is ErrPrivate where there is no file that the program could write, or
 // not for all of it, and ErrUnreachable where it cannot be known or opened.
-func Find(program process.Identity, address, bytes uint64, open Opener) (parts []Part, err error) {
+func Find(program proc.Identity, address, bytes uint64, open Opener) (parts []Part, err error) {
 	start, end := pages(address, bytes)
 	if bytes == 0 || address+bytes < address || end < start {
 		return nil, fmt.Errorf("%w: it is no range", ErrPrivate)
 	}
-	areas, err := areasOf(process.EachMapping(program.PID), start, end)
+	areas, err := areasOf(proc.EachMapping(program.PID), start, end)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func Find(program process.Identity, address, bytes uint64, open Opener) (parts [
 }
 
 // areasOf returns the mappings that a range lies in, all of it, without gaps.
-func areasOf(mappings iter.Seq2[process.Mapping, error], start, end uint64) ([]process.Mapping, error) {
-	var found []process.Mapping
+func areasOf(mappings iter.Seq2[proc.Mapping, error], start, end uint64) ([]proc.Mapping, error) {
+	var found []proc.Mapping
 	next := start
 	for m, err := range mappings {
 		if err != nil {
@@ -92,15 +92,15 @@ func areasOf(mappings iter.Seq2[process.Mapping, error], start, end uint64) ([]p
 const openFlags = os.O_RDWR | unix.O_NONBLOCK | unix.O_NOCTTY
 
 // openItself finds files by their paths, or among those that the program has open, with this process's rights.
-func openItself(program process.Identity) Opener {
-	return func(a *process.Mapping) (*os.File, error) {
+func openItself(program proc.Identity) Opener {
+	return func(a *proc.Mapping) (*os.File, error) {
 		candidates := []string{}
 		if strings.HasPrefix(a.Path, "/") {
-			candidates = append(candidates, proc(program, "root")+a.Path)
+			candidates = append(candidates, procPath(program, "root")+a.Path)
 		}
-		numbers, _ := os.ReadDir(proc(program, "fd"))
+		numbers, _ := os.ReadDir(procPath(program, "fd"))
 		for _, number := range numbers {
-			candidates = append(candidates, filepath.Join(proc(program, "fd"), number.Name()))
+			candidates = append(candidates, filepath.Join(procPath(program, "fd"), number.Name()))
 		}
 		for _, path := range candidates {
 			if !isAt(path, a) {
@@ -121,8 +121,8 @@ func openItself(program process.Identity) Opener {
 
 // OpenMapped finds files by the kernel's own links, which are for root alone, and opens them with a user's rights: what he could not open
 // if it had a name for him, he does not get.
-func OpenMapped(program process.Identity, as rights.Rights) Opener {
-	return func(a *process.Mapping) (file *os.File, err error) {
+func OpenMapped(program proc.Identity, as fsuid.Rights) Opener {
+	return func(a *proc.Mapping) (file *os.File, err error) {
 		there, err := unix.Open(a.File(program.PID), unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return nil, err
@@ -147,20 +147,20 @@ func OpenMapped(program process.Identity, as rights.Rights) Opener {
 }
 
 // isAt reports whether a path leads to the file of an area.
-func isAt(path string, a *process.Mapping) bool {
+func isAt(path string, a *proc.Mapping) bool {
 	var stat unix.Stat_t
 	return unix.Stat(path, &stat) == nil && matches(&stat, a)
 }
 
-func isOf(file *os.File, a *process.Mapping) bool {
+func isOf(file *os.File, a *proc.Mapping) bool {
 	var stat unix.Stat_t
 	return unix.Fstat(int(file.Fd()), &stat) == nil && matches(&stat, a)
 }
 
-func matches(stat *unix.Stat_t, a *process.Mapping) bool {
+func matches(stat *unix.Stat_t, a *proc.Mapping) bool {
 	return stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Ino == a.Inode && stat.Dev == a.Device
 }
 
-func proc(program process.Identity, name string) string {
+func procPath(program proc.Identity, name string) string {
 	return fmt.Sprintf("/proc/%d/%s", program.PID, name)
 }

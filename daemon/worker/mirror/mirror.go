@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/phos-gpu/phos/daemon/process"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // ErrPrivate means that memory is not, or not all, that of files which could be mapped here as well.
@@ -31,7 +31,7 @@ type Borrow func(address, bytes uint64) ([]Part, error)
 
 // Open maps the files behind a range of a program's memory. What this process may not open itself it borrows, unless there is nobody to
 // borrow from: nil. The error is ErrPrivate where there is no file, or not for all.
-func Open(program process.Identity, address, bytes uint64, borrow Borrow) (*Mirror, error) {
+func Open(program proc.Identity, address, bytes uint64, borrow Borrow) (*Mirror, error) {
 	parts, err := Find(program, address, bytes, openItself(program))
 	if errors.Is(err, ErrUnreachable) && borrow != nil {
 		parts, err = borrow(address, bytes)

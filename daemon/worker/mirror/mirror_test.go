@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/daemon/process"
-	"github.com/phos-gpu/phos/daemon/rights"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 const fileBytes = 16 * pageBytes
@@ -38,9 +38,9 @@ func create(t *testing.T, name string) *os.File {
 	return file
 }
 
-func self(t *testing.T) process.Identity {
+func self(t *testing.T) proc.Identity {
 	t.Helper()
-	id, err := process.Of(os.Getpid())
+	id, err := proc.Of(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestOpenRefuses(t *testing.T) {
 func borrows(t *testing.T, name string, memory []byte) {
 	t.Helper()
 	m, err := Open(self(t), addressOf(memory), 8*pageBytes, func(address, bytes uint64) ([]Part, error) {
-		return Find(self(t), address, bytes, OpenMapped(self(t), rights.Rights{}))
+		return Find(self(t), address, bytes, OpenMapped(self(t), fsuid.Rights{}))
 	})
 	if err != nil {
 		t.Errorf("%s, borrowed: %v", name, err)
@@ -174,8 +174,8 @@ func TestBorrowedTooMuch(t *testing.T) {
 
 // Areas that touch, of one file or of several, are one range; with a gap they are not.
 func TestAreas(t *testing.T) {
-	mapped := func(yield func(process.Mapping, error) bool) {
-		for _, m := range []process.Mapping{{Start: 0x1000, End: 0x3000}, {Start: 0x3000, End: 0x4000}, {Start: 0x5000, End: 0x6000}} {
+	mapped := func(yield func(proc.Mapping, error) bool) {
+		for _, m := range []proc.Mapping{{Start: 0x1000, End: 0x3000}, {Start: 0x3000, End: 0x4000}, {Start: 0x5000, End: 0x6000}} {
 			if !yield(m, nil) {
 				return
 			}

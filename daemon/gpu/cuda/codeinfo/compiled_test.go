@@ -10,7 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
-	"github.com/phos-gpu/phos/tests/lab"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // assemblersVariable names more assemblers to look at than nvcc's own, with colons between: those of other versions of CUDA.
@@ -50,14 +50,14 @@ func TestLinked(t *testing.T) {
 
 func needNVCC(t *testing.T) string {
 	t.Helper()
-	nvcc, err := lab.Tool("NVCC")
-	lab.Need(t, "nvcc", err)
+	nvcc, err := harness.Tool("NVCC")
+	harness.Need(t, "nvcc", err)
 	return nvcc
 }
 
 func runNVCC(t *testing.T, nvcc string, arguments ...string) {
 	t.Helper()
-	run(t, nvcc, append(lab.HostCompiler(), arguments...)...)
+	run(t, nvcc, append(harness.HostCompiler(), arguments...)...)
 }
 
 func run(t *testing.T, program string, arguments ...string) {

@@ -1,2 +1,0 @@
-// Package crew shares a list of work among goroutines, which are quiet where a program runs beside them.
-package crew

@@ -1,0 +1,2 @@
+// Package pool shares a list of work among goroutines, which are quiet where a program runs beside them.
+package pool

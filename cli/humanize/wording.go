@@ -1,0 +1,71 @@
+package humanize
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Bytes is a size with three digits that matter.
+func Bytes(bytes uint64) string {
+	value, unit := float64(bytes), 0
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	for value >= 1000 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	if unit == 0 || value == float64(int64(value)) {
+		return fmt.Sprintf("%.0f %s", value, units[unit])
+	}
+	return fmt.Sprintf("%.3g %s", value, units[unit])
+}
+
+// Age is a duration in its two largest units.
+func Age(age time.Duration) string {
+	age = max(age, 0).Truncate(time.Second)
+	days, hours, minutes, seconds := int(age.Hours())/24, int(age.Hours())%24, int(age.Minutes())%60, int(age.Seconds())%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd%02dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh%02dm", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%dm%02ds", minutes, seconds)
+	}
+	return fmt.Sprintf("%ds", seconds)
+}
+
+// Printable is a text that comes from a program or an image as it may be shown on a terminal: no byte of it steers that.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// Shorten makes a text printable and cuts it off; an empty one becomes a dash.
+func Shorten(text string, runes int) string {
+	text = Printable(text)
+	if short := []rune(text); len(short) > runes {
+		return string(short[:runes-1]) + "…"
+	}
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// Microseconds is a duration with about three digits that matter.
+func Microseconds(count uint64) string {
+	duration := time.Duration(min(count, math.MaxInt64/uint64(time.Microsecond))) * time.Microsecond
+	switch {
+	case duration >= time.Minute:
+		return duration.Round(time.Second).String()
+	case duration >= time.Second:
+		return duration.Round(10 * time.Millisecond).String()
+	}
+	return duration.Round(10 * time.Microsecond).String()
+}

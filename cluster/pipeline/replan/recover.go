@@ -1,0 +1,117 @@
+package replan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+)
+
+// Recover makes the next plan.
+func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
+	c, err := change.check(plan)
+	if err != nil {
+		return nil, err
+	}
+	left := len(plan.Nodes()) - len(c.Dead) - len(c.Leaving) + len(c.Joined)
+	if left > pipeline.MostNodes {
+		return nil, &pipeline.InputError{Where: "joining nodes", Problem: fmt.Sprintf("%d nodes with them", left), Want: fmt.Sprintf("at most %d", pipeline.MostNodes)}
+	}
+	if err := enough(plan, left); err != nil {
+		return nil, err
+	}
+	s := newShape(plan, c)
+	s.settle()
+	next := s.arrange()
+	if err := instance.Split(next); err != nil {
+		return nil, err
+	}
+	r := &Result{Plan: next, Steps: s.steps()}
+	r.copies(plan, &c)
+	return r, nil
+}
+
+// enough refuses to go on with fewer copies than the faults call for.
+func enough(plan *pipeline.Plan, left int) error {
+	smallest, faults := plan.Smallest(), plan.Spec.Faults
+	needed := (faults + 1) * smallest
+	if left >= needed {
+		return nil
+	}
+	e := &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d nodes are left, and %d pipelines of at least %d nodes take %d", left, faults+1, smallest, needed)}
+	if feasible := left/smallest - 1; feasible >= 0 {
+		e.Instead = fmt.Sprintf("with %d nodes the most is --faults %d", left, feasible)
+	} else {
+		e.Instead = fmt.Sprintf("not one pipeline can be made: save the state of the layers and wait for %d nodes", smallest-left)
+	}
+	return e
+}
+
+// arrange puts the nodes into the shape. The plan has no batch yet.
+func (s *shape) arrange() *pipeline.Plan {
+	next := &pipeline.Plan{Profile: s.plan.Profile, Spec: s.plan.Spec, Templates: s.plan.Templates}
+	live := s.live()
+	nodes := make([][]cluster.NodeID, len(live))
+	for i, t := range live {
+		nodes[i] = make([]cluster.NodeID, t.size)
+		if t.what == "" {
+			nodes[i] = slices.Clone(t.left)
+		}
+	}
+	next.Spare = slices.Clone(s.pool)
+	holds := holdings(s.plan)
+	for _, group := range s.groups() {
+		slots, members := s.slots(live, group)
+		on, over := assign(s.plan.Profile, slots, members, holds)
+		for i, each := range slots {
+			nodes[each.target][each.place] = on[i]
+		}
+		next.Spare = append(next.Spare, over...)
+	}
+	for i, t := range live {
+		next.Pipelines = append(next.Pipelines, pipeline.Pipeline{Template: t.size, Nodes: nodes[i]})
+	}
+	slices.Sort(next.Spare)
+	return next
+}
+
+// groups are those in which something is to be assigned.
+func (s *shape) groups() (groups []int) {
+	for _, t := range s.targets {
+		if t.what != "" && !slices.Contains(groups, t.group) {
+			groups = append(groups, t.group)
+		}
+	}
+	return groups
+}
+
+// slots are a group's places to be, and the nodes that it has for them.
+func (s *shape) slots(live []*target, group int) (slots []slot, nodes []cluster.NodeID) {
+	for i, t := range live {
+		if t.group != group {
+			continue
+		}
+		template := s.plan.Template(t.size)
+		for place := range t.size {
+			slots = append(slots, slot{i, place, template.NodeLayers(place)})
+		}
+	}
+	for _, t := range s.targets {
+		if t.group == group {
+			nodes = append(nodes, t.left...)
+		}
+	}
+	return slots, set(append(nodes, s.given[group]...))
+}
+
+// steps tells what was done.
+func (s *shape) steps() (steps []Step) {
+	for _, t := range s.targets {
+		if t.what != "" && (t.before > 0 || t.size > 0) {
+			steps = append(steps, Step{t.origin, t.what, t.before, t.size})
+		}
+	}
+	return steps
+}

@@ -1,0 +1,252 @@
+package replan
+
+import (
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
+
+// target is a pipeline to be. Those that exchange nodes are in one group, within which the nodes are assigned anew.
+type target struct {
+	origin int // its number in the plan before, -1 for a new one
+	before int // nodes that it had
+	left   []cluster.NodeID
+	size   int
+	group  int
+	what   What // the last that was done for it; empty when nothing was
+}
+
+// shape settles how many nodes each pipeline has.
+type shape struct {
+	plan    *pipeline.Plan
+	targets []*target
+	pool    []cluster.NodeID         // that hold nothing and are in no pipeline yet
+	given   map[int][]cluster.NodeID // from the pool, by group
+}
+
+func newShape(plan *pipeline.Plan, c Change) *shape {
+	s := &shape{plan: plan, given: map[int][]cluster.NodeID{}}
+	for i, each := range plan.Pipelines {
+		t := &target{origin: i, before: len(each.Nodes), group: i}
+		for _, node := range each.Nodes {
+			if !c.gone(node) {
+				t.left = append(t.left, node)
+			}
+		}
+		t.size = len(t.left)
+		switch t.size {
+		case t.before:
+		case 0:
+			t.what = Gone
+		default:
+			t.what = Reinstantiated
+		}
+		s.targets = append(s.targets, t)
+	}
+	for _, node := range plan.Spare {
+		if !c.gone(node) {
+			s.pool = append(s.pool, node)
+		}
+	}
+	s.pool = set(append(s.pool, c.Joined...))
+	return s
+}
+
+// settle takes the steps in their order.
+func (s *shape) settle() {
+	s.fill()
+	s.borrow()
+	s.merge()
+	s.make()
+	s.extend()
+	s.split()
+}
+
+// live are the pipelines that there will be.
+func (s *shape) live() (found []*target) {
+	for _, t := range s.targets {
+		if t.size > 0 {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// give adds a node of the pool to a pipeline.
+func (s *shape) give(t *target) {
+	s.given[t.group] = append(s.given[t.group], s.pool[0])
+	s.pool = s.pool[1:]
+	t.size++
+}
+
+// join makes two groups one.
+func (s *shape) join(a, b *target) {
+	from, to := b.group, a.group
+	if from == to {
+		return
+	}
+	s.given[to] = append(s.given[to], s.given[from]...)
+	delete(s.given, from)
+	for _, t := range s.targets {
+		if t.group == from {
+			t.group = to
+		}
+	}
+}
+
+// fill replaces the lost nodes: first of pipelines that could not live without, those that need fewest first, then of all others.
+func (s *shape) fill() {
+	damaged := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size == t.before })
+	for _, short := range []int{s.plan.Smallest(), s.plan.Largest()} {
+		slices.SortStableFunc(damaged, func(a, b *target) int { return (short - a.size) - (short - b.size) })
+		for _, t := range damaged {
+			for len(s.pool) > 0 && t.size < min(short, t.before) {
+				s.give(t)
+				t.what = Filled
+			}
+		}
+	}
+}
+
+// borrow takes nodes from the largest pipelines for those that are too small.
+func (s *shape) borrow() {
+	for _, t := range s.live() {
+		for t.size < s.plan.Smallest() {
+			donor := s.donor()
+			if donor == nil {
+				return
+			}
+			s.move(donor, t)
+			t.what = Borrowed
+		}
+	}
+}
+
+// donor is the largest pipeline that can do without a node, the last of equals.
+func (s *shape) donor() (donor *target) {
+	for _, t := range s.live() {
+		if t.size > s.plan.Smallest() && (donor == nil || t.size >= donor.size) {
+			donor = t
+		}
+	}
+	return donor
+}
+
+func (s *shape) move(from, to *target) {
+	from.size--
+	to.size++
+	from.what = Lent
+	s.join(from, to)
+}
+
+// merge makes as many pipelines as there can be of those that are still too small; what is over goes to the pool. It is only come to when
+// nobody has a node to lend.
+func (s *shape) merge() {
+	small := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size >= s.plan.Smallest() })
+	if len(small) == 0 {
+		return
+	}
+	slices.SortStableFunc(small, func(a, b *target) int { return b.size - a.size })
+	nodes := 0
+	for _, t := range small {
+		nodes += t.size
+		t.what = Merged
+		s.join(small[0], t)
+	}
+	for _, t := range small {
+		if t.size = 0; nodes >= s.plan.Smallest() {
+			t.size = s.plan.Smallest()
+			nodes -= t.size
+		}
+	}
+	s.distribute(small[0], nodes)
+}
+
+// distribute gives the nodes that are over in a group to pipelines that can be larger, the smallest first. Those that nobody can take stay
+// in the group and become spare.
+func (s *shape) distribute(of *target, nodes int) {
+	for ; nodes > 0; nodes-- {
+		t := s.smallest()
+		if t == nil {
+			return
+		}
+		if t.size++; t.what == "" {
+			t.what = Merged
+		}
+		s.join(of, t)
+	}
+}
+
+// smallest is the smallest pipeline that can have one node more, the first of equals.
+func (s *shape) smallest() (smallest *target) {
+	for _, t := range s.live() {
+		if t.size < s.plan.Largest() && (smallest == nil || t.size < smallest.size) {
+			smallest = t
+		}
+	}
+	return smallest
+}
+
+// make makes pipelines of nodes that no pipeline has lost, as long as there is a microbatch for each.
+func (s *shape) make() {
+	for len(s.pool) >= s.plan.Smallest() && len(s.live()) < s.plan.Spec.Microbatches {
+		t := s.another(Made)
+		for size := min(len(s.pool), s.plan.Largest()); t.size < size; {
+			s.give(t)
+		}
+	}
+}
+
+func (s *shape) another(what What) *target {
+	t := &target{origin: -1, group: len(s.targets), what: what}
+	s.targets = append(s.targets, t)
+	return t
+}
+
+// extend gives single nodes of the pool to the smallest pipelines.
+func (s *shape) extend() {
+	for len(s.pool) > 0 {
+		t := s.smallest()
+		if t == nil {
+			return
+		}
+		s.give(t)
+		t.what = Filled
+	}
+}
+
+// split makes more pipelines until there are as many as the faults call for, of nodes that others have to spare. There are such nodes as
+// long as there are enough in all.
+func (s *shape) split() {
+	for len(s.live()) <= s.plan.Spec.Faults {
+		t := s.another(Split)
+		for t.size < s.plan.Smallest() {
+			switch donor := s.donor(); {
+			case len(s.pool) > 0:
+				s.give(t)
+			case donor != nil:
+				s.move(donor, t)
+			case s.idle(t):
+				t.size++
+			default:
+				return
+			}
+		}
+	}
+}
+
+// idle finds a group with more nodes than its pipelines use and joins it.
+func (s *shape) idle(to *target) bool {
+	nodes := map[int]int{}
+	for _, t := range s.targets {
+		nodes[t.group] += len(t.left) - t.size
+	}
+	for _, t := range s.targets {
+		if nodes[t.group]+len(s.given[t.group]) > 0 && t != to {
+			s.join(to, t)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package replan
+
+import (
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
+
+// Transfer is a layer that a node is sent, in stripes from all nodes that have it.
+type Transfer struct {
+	Layer   int            `json:"layer"`
+	To      cluster.NodeID `json:"to"`
+	Stripes []Stripe       `json:"stripes"`
+}
+
+// Stripe is a piece of a layer's state: Bytes from Offset on.
+type Stripe struct {
+	From   cluster.NodeID `json:"from"`
+	Offset int64          `json:"offset"`
+	Bytes  int64          `json:"bytes"`
+}
+
+// Lost is a layer that no node has any more. A checkpoint must supply it to all of these.
+type Lost struct {
+	Layer int              `json:"layer"`
+	Bytes int64            `json:"bytes"`
+	To    []cluster.NodeID `json:"to"`
+}
+
+// holdings are the layers that each node of a plan has.
+func holdings(plan *pipeline.Plan) map[cluster.NodeID]runs {
+	holds := map[cluster.NodeID]runs{}
+	for _, each := range plan.Pipelines {
+		t := plan.Template(each.Template)
+		for place, node := range each.Nodes {
+			holds[node] = t.NodeLayers(place)
+		}
+	}
+	return holds
+}
+
+// holders are, for each layer, the nodes that have it and can be copied from.
+func holders(plan *pipeline.Plan, c *Change, holds map[cluster.NodeID]runs) [][]cluster.NodeID {
+	all := make([][]cluster.NodeID, plan.Profile.Len())
+	for _, node := range plan.Nodes() {
+		if _, dead := slices.BinarySearch(c.Dead, node); dead {
+			continue
+		}
+		for _, run := range holds[node] {
+			for layer := run[0]; layer < run[1]; layer++ {
+				all[layer] = append(all[layer], node)
+			}
+		}
+	}
+	return all
+}
+
+// copies finds what must be copied so that a plan's nodes have what they need.
+func (r *Result) copies(before *pipeline.Plan, c *Change) {
+	holds := holdings(before)
+	from := holders(before, c, holds)
+	lost := make([][]cluster.NodeID, before.Profile.Len())
+	needs := holdings(r.Plan)
+	for _, node := range r.Plan.Nodes() {
+		for _, layer := range missing(needs[node], holds[node]) {
+			if len(from[layer]) == 0 {
+				lost[layer] = append(lost[layer], node)
+				continue
+			}
+			bytes := before.Profile.Layers[layer].StateBytes
+			r.Transfers = append(r.Transfers, Transfer{layer, node, stripes(bytes, from[layer])})
+			r.Bytes += bytes
+		}
+	}
+	for layer, to := range lost {
+		if len(to) > 0 {
+			r.Lost = append(r.Lost, Lost{layer, before.Profile.Layers[layer].StateBytes, to})
+		}
+	}
+}
+
+// stripes divides a layer's bytes over those that have it, as evenly as bytes allow.
+func stripes(bytes int64, from []cluster.NodeID) (all []Stripe) {
+	for i, node := range from {
+		begin, end := bytes*int64(i)/int64(len(from)), bytes*int64(i+1)/int64(len(from))
+		if begin < end || bytes == 0 && i == 0 {
+			all = append(all, Stripe{node, begin, end - begin})
+		}
+	}
+	return all
+}

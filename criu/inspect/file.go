@@ -1,0 +1,168 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/hardlink"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+)
+
+// largestGhost is how large a file may be that has no name any more: it is saved in the image whole.
+const largestGhost = 1 << 30
+
+// Magic numbers of file systems whose files are the kernel's state, or its memory.
+const (
+	procMagic    = 0x9fa0
+	sysMagic     = 0x62656572
+	cgroup2Magic = 0x63677270
+	mqueueMagic  = 0x19800202
+)
+
+// judgeRegular looks at a regular file.
+func (s *survey) judgeRegular(m *member, d *proc.Descriptor) {
+	if strings.HasPrefix(d.Target, "/memfd:") || s.Ours(d.Target) {
+		return
+	}
+	path := fmt.Sprintf("/proc/%d/fd/%d", m.PID, d.Number)
+	var where unix.Statfs_t
+	if err := unix.Statfs(path, &where); err == nil {
+		switch where.Type {
+		case mqueueMagic:
+			s.refuse(s.at(m, d.Number), "is a message queue, which is saved only with a whole IPC namespace", "close it")
+			return
+		case procMagic, sysMagic, cgroup2Magic:
+			return
+		}
+	}
+	s.addFile(s.at(m, d.Number), d.Target, &d.Stat, d.Flags&unix.O_ACCMODE)
+}
+
+// addMapped looks at a file that is mapped, shared and writable, whether open or not.
+func (s *survey) addMapped(m *member, area *proc.Mapping) {
+	if strings.HasPrefix(area.Path, "/memfd:") || strings.HasPrefix(area.Path, "/dev/zero") || s.Ours(area.Path) {
+		return
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(area.File(m.PID), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	s.addFile(fmt.Sprintf("%s, mapping at %x", m, area.Start), area.Path, &stat, unix.O_RDWR)
+}
+
+func (s *survey) addFile(subject, path string, stat *unix.Stat_t, mode int) {
+	if stat.Nlink == 0 {
+		if stat.Size > largestGhost {
+			s.refuse(subject, fmt.Sprintf("is a deleted file of %d bytes; up to %d can be saved", stat.Size, largestGhost), "keep the file until the program has ended")
+		}
+		return
+	}
+	if strings.HasSuffix(path, " (deleted)") && !s.named(path, stat) {
+		name, found := s.otherName(path, stat)
+		if !found {
+			s.refuse(subject, path+" has another name, which is not in the same directory", "keep the file under its name")
+			return
+		}
+		s.alias(hardlink.Alias{Path: path, Name: name})
+		// Whoever opens it anew finds by that name what the program holds: it must be brought back, whoever writes it.
+		path, mode = name, unix.O_RDWR
+	}
+	s.open(subject, path, mode)
+	if mode != unix.O_RDONLY {
+		s.written[path] = stat.Size
+	}
+}
+
+// opened says where a file is open, and what its user must be allowed to do with it when it is opened again.
+type opened struct {
+	subject string
+	access  uint32
+}
+
+func (s *survey) open(subject, path string, mode int) {
+	file := s.opened[path]
+	if file.subject == "" {
+		file.subject = subject
+	}
+	if mode != unix.O_WRONLY {
+		file.access |= unix.R_OK
+	}
+	if mode != unix.O_RDONLY {
+		file.access |= unix.W_OK
+	}
+	s.opened[path] = file
+}
+
+// judgeAccess finds files that were opened with more rights than the program's user has: a restore could not.
+func (s *survey) judgeAccess() error {
+	if s.User.UID == 0 {
+		return nil
+	}
+	return fsuid.Rights(s.User).Do(func() error {
+		for _, path := range slices.Sorted(maps.Keys(s.opened)) {
+			file := s.opened[path]
+			// Not access: that goes by the real user, who is root here.
+			if err := unix.Faccessat2(unix.AT_FDCWD, s.outside(path), file.access, unix.AT_EACCESS); errors.Is(err, unix.EACCES) {
+				s.refuse(file.subject, fmt.Sprintf("has %s open, which user %d may not open", path, s.User.UID), "let the user own the file, or pipe the output")
+			}
+		}
+		return nil
+	})
+}
+
+// named reports whether a file has a name that only looks deleted.
+func (s *survey) named(path string, stat *unix.Stat_t) bool {
+	var now unix.Stat_t
+	return unix.Lstat(s.outside(path), &now) == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
+}
+
+// otherName finds the name that is left of a file, beside the one that was removed: the C library makes a semaphore under
+// a name of its own, links it to the name that was asked for, and removes the first one.
+func (s *survey) otherName(path string, stat *unix.Stat_t) (string, bool) {
+	directory := filepath.Dir(path)
+	entries, err := os.ReadDir(s.outside(directory))
+	s.look(err)
+	if err != nil {
+		return "", false
+	}
+	for _, entry := range entries {
+		var other unix.Stat_t
+		name := filepath.Join(directory, entry.Name())
+		if unix.Lstat(s.outside(name), &other) == nil && other.Ino == stat.Ino && other.Dev == stat.Dev {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+func (s *survey) alias(a hardlink.Alias) {
+	if !slices.Contains(s.Aliases, a) {
+		s.Aliases = append(s.Aliases, a)
+	}
+}
+
+// outside is a path of the tree's as this process can open it.
+func (s *survey) outside(path string) string {
+	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.members[0].PID), path)
+}
+
+// judgeFiles lists the files that a restore must bring back.
+func (s *survey) judgeFiles() {
+	for _, path := range slices.Sorted(maps.Keys(s.written)) {
+		size := s.written[path]
+		if info, err := os.Stat(s.outside(path)); err == nil {
+			size = info.Size()
+		}
+		s.Written = append(s.Written, ckpt.WrittenFile{Path: path, Bytes: size})
+	}
+}

@@ -1,0 +1,69 @@
+package inspect
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// pipe is a pipe of which the tree has an end.
+type pipe struct {
+	places
+	target           string
+	readers, writers bool
+}
+
+func (s *survey) addPipe(m *member, d *proc.Descriptor) {
+	if !strings.HasPrefix(d.Target, "pipe:[") {
+		// One with a name: it is opened again by it.
+		return
+	}
+	p := s.pipes[d.Stat.Ino]
+	if p == nil {
+		p = &pipe{target: d.Target}
+		s.pipes[d.Stat.Ino] = p
+	}
+	p.add(m.PID, d.Number)
+	mode := d.Flags & unix.O_ACCMODE
+	p.readers = p.readers || mode != unix.O_WRONLY
+	p.writers = p.writers || mode != unix.O_RDONLY
+}
+
+// closed says that nobody anywhere has the other end open. What such a pipe still holds is in the tree's hands alone: it is
+// saved with it.
+func (s *survey) closed(p *pipe) bool {
+	for i, pid := range p.pids {
+		file, err := proc.Borrow(pid, p.numbers[i])
+		s.look(err)
+		if err != nil {
+			continue // the process has ended; another one may have it too
+		}
+		asked := []unix.PollFd{{Fd: int32(file.Fd())}}
+		_, err = unix.Poll(asked, 0)
+		_ = file.Close()
+		if err == nil {
+			return asked[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+		}
+	}
+	return false
+}
+
+// judgePipes finds those with an end outside: the tree has only one.
+func (s *survey) judgePipes() {
+	for _, inode := range slices.Sorted(maps.Keys(s.pipes)) {
+		p := s.pipes[inode]
+		if p.readers && p.writers || s.closed(p) {
+			continue
+		}
+		kind := "pipe-write"
+		if p.readers {
+			kind = "pipe-read"
+		}
+		s.endpoint(image.Endpoint{Kind: kind, Key: p.target, Descriptors: p.list(), Standard: p.standard(s.members[0].PID)})
+	}
+}

@@ -1,0 +1,176 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// socket is a socket of which the tree has an end.
+type socket struct {
+	places
+	inode        uint64
+	domain, kind int
+	listening    bool
+	// local and remote are empty for unix sockets and where there is none.
+	local, remote netip.AddrPort
+	// peerName is the name of a unix socket's other end, which the kernel knows also before that is accepted and after it is closed.
+	peerName string
+	peerPID  int
+	gone     bool
+}
+
+func (s *survey) addSocket(m *member, d *proc.Descriptor) {
+	found := s.sockets[d.Stat.Ino]
+	if found == nil {
+		found = &socket{inode: d.Stat.Ino}
+		err := found.ask(m.PID, d.Number)
+		s.look(err)
+		found.gone = err != nil
+		s.sockets[d.Stat.Ino] = found
+	}
+	found.add(m.PID, d.Number)
+}
+
+// ask asks the kernel what a socket is.
+func (k *socket) ask(pid, number int) error {
+	file, err := proc.Borrow(pid, number)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	fd := int(file.Fd())
+	if k.domain, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil {
+		return fmt.Errorf("domain: %w", err)
+	}
+	if k.kind, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil {
+		return fmt.Errorf("type: %w", err)
+	}
+	accepts, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+	k.listening = accepts == 1
+	k.local, k.remote = name(unix.Getsockname(fd)), name(unix.Getpeername(fd))
+	if peer, err := unix.Getpeername(fd); err == nil {
+		if at, is := peer.(*unix.SockaddrUnix); is {
+			k.peerName = at.Name
+		}
+	}
+	if who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+		k.peerPID = int(who.Pid)
+	}
+	return nil
+}
+
+func name(address unix.Sockaddr, err error) netip.AddrPort {
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	switch a := address.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port))
+	}
+	return netip.AddrPort{}
+}
+
+func (s *survey) judgeSockets() error {
+	if len(s.sockets) == 0 {
+		return nil
+	}
+	diag, err := unixSockets(s.members[0].PID, slices.Contains(s.Namespaces, "net"))
+	if err != nil {
+		return err
+	}
+	for _, inode := range slices.Sorted(maps.Keys(s.sockets)) {
+		k := s.sockets[inode]
+		switch {
+		case k.gone:
+		case k.domain == unix.AF_UNIX:
+			s.judgeUnix(k, diag)
+		case k.domain == unix.AF_INET || k.domain == unix.AF_INET6:
+			s.judgeInternet(k)
+		case k.domain == unix.AF_NETLINK || k.domain == unix.AF_PACKET && s.User.UID == 0:
+		default:
+			s.refuse(s.subject(&k.places), fmt.Sprintf("is a socket of family %d, which CRIU does not know", k.domain), "close it")
+		}
+	}
+	return nil
+}
+
+func (s *survey) judgeInternet(k *socket) {
+	if k.listening || !k.remote.IsValid() {
+		return
+	}
+	if k.kind != unix.SOCK_STREAM {
+		// It has no state but two addresses.
+		return
+	}
+	inside := slices.ContainsFunc(slices.Collect(maps.Values(s.sockets)), func(other *socket) bool {
+		return other != k && other.local == k.remote && other.remote == k.local
+	})
+	switch {
+	case !inside:
+		s.refuse(s.subject(&k.places), fmt.Sprintf("is a TCP connection from %s to %s, outside of the program", k.local, k.remote), "close the connection before, or have the program connect again later")
+	case s.User.UID != 0:
+		s.refuse(s.subject(&k.places), fmt.Sprintf("is a TCP connection from %s to %s; such ones are saved only for root", k.local, k.remote), "have the processes talk by unix sockets or pipes")
+	default:
+		s.Connected = true
+	}
+}
+
+// journal is where systemd's journal listens.
+const journal = "/run/systemd/journal/"
+
+func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
+	entry, there := diag[uint32(k.inode)]
+	if room := filepath.Dir(entry.name); filepath.IsAbs(entry.name) && !slices.Contains(s.Rooms, room) {
+		s.Rooms = append(s.Rooms, room)
+	}
+	if !there || k.listening || entry.state != established && entry.peer == 0 {
+		return
+	}
+	if _, inside := s.sockets[uint64(entry.peer)]; inside && entry.peer != 0 {
+		return
+	}
+	peer := diag[entry.peer]
+	who := "whose other end is closed"
+	switch {
+	case entry.peer != 0 && peer.name != "":
+		who = fmt.Sprintf("to %s", peer.name)
+	case entry.peer != 0:
+		who = fmt.Sprintf("to pid %d (%s)", k.peerPID, processName(k.peerPID))
+	}
+	switch {
+	case s.Ours(cmp.Or(peer.name, k.peerName)):
+		s.note(ckpt.Obstacle{Subject: s.subject(&k.places), Reason: "is connecting to phosd", Passing: true})
+	case k.kind == unix.SOCK_DGRAM && strings.HasPrefix(peer.name, "/"):
+		s.Datagrams = true
+	case k.kind == unix.SOCK_STREAM && (k.anyStandard() || strings.HasPrefix(peer.name, journal)):
+		s.endpoint(image.Endpoint{
+			Kind: "stream-socket", Key: fmt.Sprintf("socket:[%d]", k.inode), Descriptors: k.list(),
+			Standard: k.standard(s.members[0].PID),
+		})
+		s.External = append(s.External, fmt.Sprintf("unix[%d]", k.inode))
+	default:
+		s.refuse(s.subject(&k.places), "is a unix socket connected "+who+", outside of the program", "close the connection before")
+	}
+}
+
+func processName(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return "gone"
+	}
+	return strings.TrimSpace(string(text))
+}

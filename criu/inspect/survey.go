@@ -1,0 +1,283 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/criu/hardlink"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// Findings are a tree, and what CRIU must be told of it.
+type Findings struct {
+	ckpt.Tree
+	User runner.User
+	// Root is the root's pid as the tree sees it.
+	Root int
+	// PIDs are those of all processes and threads as the tree sees them.
+	PIDs []int
+	// Outside are the pids that processes have here, by those that they have for themselves, where they differ.
+	Outside map[int]int
+	// ShellJob: the session of the root is another process's.
+	ShellJob bool
+	// JobTerminal is the Endpoint that is the controlling terminal of a session outside of the tree; 0: none.
+	JobTerminal uint32
+	// External are CRIU's names of what it must leave alone.
+	External []string
+	// Connected: both ends of a TCP connection are in the tree.
+	Connected bool
+	// Datagrams: datagram sockets are connected to sockets outside, which have names.
+	Datagrams bool
+	// Aliases are second names that files must have while CRIU looks at them.
+	Aliases []hardlink.Alias
+	// Rooms are the directories of the tree's unix sockets, where they must be made anew.
+	Rooms []string
+	// Namespaces are those kinds that CRIU must enter.
+	Namespaces []string
+	// Foreign are files of other mount namespaces.
+	Foreign []Foreign
+}
+
+// Options are what a survey must know of this phosd.
+type Options struct {
+	// Ours reports whether a path is one of the files by which phos serves its programs, which are restored another way, or its
+	// socket, to which programs connect for a moment.
+	Ours func(path string) bool
+}
+
+// survey is a survey under way.
+type survey struct {
+	Options
+	Findings
+	members  []*member
+	byPID    map[int]*member
+	self     *member
+	pipes    map[uint64]*pipe
+	sockets  map[uint64]*socket
+	ttys     map[string]*terminal
+	masters  map[int]bool
+	written  map[string]int64
+	opened   map[string]opened
+	obstacle map[string]bool
+	// unseen is why something could not be looked at; nil: everything was.
+	unseen error
+}
+
+// member is a process of the tree.
+type member struct {
+	*proc.Stat
+	status      *proc.Status
+	name        string
+	namespaces  map[string]string
+	descriptors []proc.Descriptor
+	mappings    []proc.Mapping
+}
+
+func (m *member) String() string { return fmt.Sprintf("pid %d (%s)", m.PID, m.name) }
+
+// Look surveys the tree of a root.
+func Look(ctx context.Context, root proc.Identity, options Options) (*Findings, error) {
+	if options.Ours == nil {
+		options.Ours = func(string) bool { return false }
+	}
+	s := &survey{
+		Options: options, byPID: map[int]*member{}, pipes: map[uint64]*pipe{}, sockets: map[uint64]*socket{},
+		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{}, opened: map[string]opened{}, obstacle: map[string]bool{},
+	}
+	if err := s.gather(ctx, root); err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
+	s.judgeProcesses()
+	s.judgeNamespaces()
+	if err := s.findForeign(); err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
+	for _, m := range s.members {
+		s.judgeDescriptors(m)
+		s.judgeMappings(m)
+	}
+	if err := s.judgeSockets(); err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
+	s.judgePipes()
+	s.judgeTerminals()
+	s.judgeFiles()
+	if err := s.judgeAccess(); err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
+	if s.unseen != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, s.unseen)
+	}
+	slices.Sort(s.External)
+	return &s.Findings, nil
+}
+
+// look keeps an error that says nothing about the tree: what is found without what it hides is worth nothing. Another one may mean that
+// somebody has ended.
+func (s *survey) look(err error) {
+	if proc.Unknown(err) {
+		s.unseen = err
+	}
+}
+
+// gather reads everything about everybody. Who has ended meanwhile is left out.
+func (s *survey) gather(ctx context.Context, root proc.Identity) (err error) {
+	if s.self, err = readNamespaces("thread-self"); err != nil {
+		return err
+	}
+	tree, err := proc.Tree(root)
+	if err != nil {
+		return err
+	}
+	for _, stat := range tree {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m, err := readLiving(ctx, stat)
+		if proc.Gone(err) && stat.PID != root.PID {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.members = append(s.members, m)
+		s.byPID[m.PID] = m
+	}
+	return s.describe()
+}
+
+// readLiving reads about one process. One that is just ending has no namespaces any more, and is no zombie yet: it is waited for.
+func readLiving(ctx context.Context, stat *proc.Stat) (*member, error) {
+	for {
+		m, err := readMember(stat)
+		if !errors.Is(err, errEnding) {
+			return m, err
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("pid %d: %w: %w", stat.PID, err, context.Cause(ctx))
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+		now, err := proc.ReadStat(stat.PID)
+		if err != nil {
+			return nil, err
+		}
+		stat = now
+	}
+}
+
+func readMember(stat *proc.Stat) (*member, error) {
+	status, err := proc.ReadStatus(stat.PID)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{Stat: stat, status: status, name: stat.Name()}
+	if stat.Zombie() {
+		return m, nil
+	}
+	spaces, err := readNamespaces(strconv.Itoa(stat.PID))
+	if err != nil {
+		return nil, err
+	}
+	m.namespaces = spaces.namespaces
+	if m.descriptors, err = proc.Descriptors(stat.PID); err != nil {
+		return nil, err
+	}
+	m.mappings, err = proc.Mappings(stat.PID)
+	return m, err
+}
+
+// describe fills in what everybody may know of the processes.
+func (s *survey) describe() error {
+	root := s.members[0]
+	s.User = runner.User{UID: root.status.UIDs[0], GID: root.status.GIDs[0], Groups: root.status.Groups}
+	s.Root = root.status.InnermostPID()
+	s.Contained = !proc.SameRoot(root.Identity)
+	s.ShellJob = root.Session != root.PID
+	for _, m := range s.members {
+		s.Processes = append(s.Processes, ckpt.Process{
+			Identity: m.Identity, Parent: m.Parent, UID: m.status.UIDs[0], GID: m.status.GIDs[0], Command: m.name,
+			Inner: m.status.InnermostPID(), Threads: m.Threads, ResidentBytes: m.status.ResidentBytes, Library: library(m.mappings),
+			Mapped: mapped(m.mappings),
+		})
+		if inner := m.status.InnermostPID(); inner != m.PID {
+			if s.Outside == nil {
+				s.Outside = map[int]int{}
+			}
+			s.Outside[inner] = m.PID
+		}
+		threads, err := proc.Threads(m.PID)
+		if err != nil && !proc.Gone(err) {
+			return err
+		}
+		for _, thread := range threads {
+			status, err := proc.ReadStatus(thread)
+			if err == nil {
+				s.PIDs = append(s.PIDs, status.InnermostPID())
+			} else if !proc.Gone(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refuse notes an obstacle, once.
+func (s *survey) refuse(subject, reason, remedy string) {
+	s.note(ckpt.Obstacle{Subject: subject, Reason: reason, Remedy: remedy})
+}
+
+func (s *survey) note(o ckpt.Obstacle) {
+	if key := o.Subject + o.Reason; !s.obstacle[key] {
+		s.obstacle[key] = true
+		s.Obstacles = append(s.Obstacles, o)
+	}
+}
+
+// endpoint adds one, and returns its number.
+func (s *survey) endpoint(e image.Endpoint) uint32 {
+	e.ID = uint32(len(s.Endpoints) + 1)
+	s.Endpoints = append(s.Endpoints, e)
+	return e.ID
+}
+
+// places are where something is open.
+type places struct {
+	pids, numbers []int
+}
+
+func (p *places) add(pid, number int) {
+	p.pids, p.numbers = append(p.pids, pid), append(p.numbers, number)
+}
+
+func (p *places) list() (texts []string) {
+	for i, pid := range p.pids {
+		texts = append(texts, fmt.Sprintf("pid %d fd %d", pid, p.numbers[i]))
+	}
+	return texts
+}
+
+// standard is the number under which the root has it as one of its standard descriptors, else -1.
+func (p *places) standard(root int) int {
+	for i, pid := range p.pids {
+		if pid == root && p.numbers[i] <= 2 {
+			return p.numbers[i]
+		}
+	}
+	return -1
+}
+
+// anyStandard says that some process has it as a standard descriptor.
+func (p *places) anyStandard() bool {
+	return slices.ContainsFunc(p.numbers, func(number int) bool { return number <= 2 })
+}
+
+func (s *survey) at(m *member, number int) string { return fmt.Sprintf("%s, descriptor %d", m, number) }
+
+func (s *survey) subject(p *places) string { return s.at(s.byPID[p.pids[0]], p.numbers[0]) }

@@ -1,0 +1,77 @@
+package orphans
+
+import (
+	"bufio"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// leave starts the leader of a session, which makes a process that stands still, and is killed. It returns both.
+func leave(t *testing.T) (leader, left proc.Identity) {
+	t.Helper()
+	command := exec.Command("sh", "-c", `sleep 1000 & kill -STOP $!; echo $!; wait`)
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	leader, err = proc.Of(command.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err = proc.Of(pid); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = End(left) })
+	_ = command.Process.Kill()
+	_ = command.Wait()
+	return leader, left
+}
+
+// ended says so of one that its new parent has not buried yet, too.
+func ended(id proc.Identity) bool {
+	stat, err := proc.ReadStat(id.PID)
+	return err != nil || stat.Identity != id || stat.Zombie()
+}
+
+func TestEndSession(t *testing.T) {
+	leader, left := leave(t)
+	_, other := leave(t)
+	if err := EndSession(leader); err != nil {
+		t.Fatal(err)
+	}
+	if !ended(left) {
+		t.Error("it has not ended")
+	}
+	if ended(other) {
+		t.Error("one of another session has ended")
+	}
+}
+
+// TestSomebodyElse: a leader's pid that has been given away is another's.
+func TestSomebodyElse(t *testing.T) {
+	leader, left := leave(t)
+	leader.StartTicks += 100_000_000
+	if err := EndSession(leader); err != nil {
+		t.Fatal(err)
+	}
+	if ended(left) {
+		t.Error("one that is older than the leader has ended")
+	}
+}

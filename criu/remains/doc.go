@@ -1,2 +1,0 @@
-// Package remains ends what a helper that works CRIU has left when it was killed: CRIU, its own helpers, a tree half made.
-package remains

@@ -1,0 +1,108 @@
+package repair
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// ErrEnded means that a process did not survive CRIU's death.
+var ErrEnded = errors.New("it has ended in CRIU's code")
+
+// silenced are the blocked signals of a thread that CRIU has run: all but SIGTRAP, and those that cannot be blocked.
+const silenced = ^uint64(1<<(unix.SIGTRAP-1) | 1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
+
+// Mend gives processes that stand still, and are not Inside, back what CRIU has taken.
+func (all *Imprint) Mend() error {
+	var failures []error
+	for _, p := range all.processes {
+		if err := p.mend(); err != nil {
+			failures = append(failures, fmt.Errorf("pid %d: %w", p.PID, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (p *imprint) mend() error {
+	stat, err := proc.ReadStat(p.PID)
+	if proc.Gone(err) || err == nil && (stat.Identity != p.Identity || stat.Zombie()) {
+		return ErrEnded
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.mendCode(); err != nil {
+		return err
+	}
+	threads, err := proc.Threads(p.PID)
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		if err := p.mendSignals(thread); err != nil {
+			return fmt.Errorf("thread %d: %w", thread, err)
+		}
+	}
+	return nil
+}
+
+// mendCode writes the program's own code back.
+func (p *imprint) mendCode() error {
+	found := make([]byte, len(p.code))
+	return p.memory(os.O_RDWR, func(memory *os.File) (int, error) {
+		if n, err := memory.ReadAt(found, int64(p.at)); err != nil || bytes.Equal(found, p.code) {
+			return n, err
+		}
+		return memory.WriteAt(p.code, int64(p.at))
+	})
+}
+
+// mendSignals lets a thread have the signals again that it had not blocked.
+func (p *imprint) mendSignals(thread int) error {
+	before, known := p.blocked[thread]
+	if !known || before == silenced {
+		return nil
+	}
+	status, err := proc.ReadThreadStatus(p.PID, thread)
+	if proc.Gone(err) || err == nil && status.Blocked != silenced {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return stopped(thread, func() error { return setBlocked(thread, before) })
+}
+
+// stopped does something to a thread that ptrace has stopped.
+func stopped(thread int, do func() error) error {
+	// The tracer is a thread, not a process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.PtraceSeize(thread); err != nil {
+		return fmt.Errorf("seize: %w", err)
+	}
+	defer func() { _ = unix.PtraceDetach(thread) }()
+	if err := unix.PtraceInterrupt(thread); err != nil {
+		return fmt.Errorf("interrupt: %w", err)
+	}
+	var status unix.WaitStatus
+	for {
+		_, err := unix.Wait4(thread, &status, unix.WALL, nil)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait: %w", err)
+		}
+	}
+	if !status.Stopped() {
+		return ErrEnded
+	}
+	return do()
+}

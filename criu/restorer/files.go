@@ -1,0 +1,76 @@
+package restorer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+)
+
+// bringBackFiles makes the files that the tree had open for writing what they were, and the directories of its sockets. It is
+// done with the user's rights: an image, or a link that somebody has put where a file was, must not make root write for a user.
+func (k *keeper) bringBackFiles() error {
+	if len(k.order.Written)+len(k.order.Rooms) == 0 {
+		return nil
+	}
+	return fsuid.Rights(k.order.User).DoAfter(k.enter(), func() error {
+		for _, room := range k.order.Rooms {
+			if err := os.MkdirAll(room, 0o700); err != nil {
+				return fmt.Errorf("directory of a socket: %w", err)
+			}
+		}
+		for _, written := range k.order.Written {
+			if err := written.bringBack(k.file(written.Content)); err != nil {
+				return fmt.Errorf("bring back %s: %w", written.Path, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (w *Written) bringBack(content *os.File) error {
+	fd, err := unix.Open(w.Path, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, w.Mode&0o777)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), w.Path)
+	return errors.Join(w.fill(file, content), file.Close())
+}
+
+func (w *Written) fill(file, content *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("is no regular file any more")
+	}
+	if content != nil {
+		if err := w.copy(file, content); err != nil {
+			return err
+		}
+	}
+	if info, err = file.Stat(); err != nil || info.Size() == w.Bytes {
+		return err
+	}
+	if w.Shared {
+		// Only what the tree has mapped must be there.
+		return file.Truncate(max(info.Size(), w.Bytes))
+	}
+	if info.Size() < w.Bytes {
+		return fmt.Errorf("has %d bytes; it had %d, which are not in the image", info.Size(), w.Bytes)
+	}
+	return file.Truncate(w.Bytes)
+}
+
+func (w *Written) copy(file, content *os.File) error {
+	copied, err := io.Copy(file, io.LimitReader(content, w.Bytes))
+	if err == nil && copied != w.Bytes {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}

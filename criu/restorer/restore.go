@@ -1,0 +1,267 @@
+package restorer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/hardlink"
+	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+)
+
+// ErrOrder means that an order contradicts itself.
+var ErrOrder = errors.New("order of a restore")
+
+// restore brings the tree back. It stands still then.
+func (k *keeper) restore(ctx context.Context) error {
+	if err := k.prepare(ctx); err != nil {
+		return err
+	}
+	second, err := hardlink.Make(fsuid.Rights(k.order.User), ckpt.RootOf(k.order.Place), k.order.Aliases)
+	if err != nil {
+		return err
+	}
+	options, inherited := k.options()
+	_, err = runner.Run(ctx, runner.Request{
+		Program: k.order.Program, User: k.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
+		Images: k.files[k.order.Images], Stdin: k.file(k.order.Terminal), Inherited: inherited, Namespaces: k.namespaces(),
+		Notify: func(script string, _ int) error {
+			if script != "pre-resume" {
+				return nil
+			}
+			return k.hold(ctx)
+		},
+	})
+	err = errors.Join(err, second.Remove())
+	if err == nil && k.group == nil {
+		err = errors.New("CRIU did not say when the processes were complete")
+	}
+	return err
+}
+
+// check looks at what the order says of its files.
+func (k *keeper) check() error {
+	indices := []int{k.order.Images, k.order.Socket}
+	indices = append(append(indices, k.order.Drain...), k.order.Namespaces...)
+	for _, inherited := range k.order.Inherit {
+		indices = append(indices, inherited.File)
+	}
+	for _, index := range indices {
+		if index < 0 || index >= len(k.files) {
+			return fmt.Errorf("%w: no file %d", ErrOrder, index)
+		}
+	}
+	for _, written := range k.order.Written {
+		if written.Content >= len(k.files) {
+			return fmt.Errorf("%w: no file %d", ErrOrder, written.Content)
+		}
+	}
+	if k.order.Terminal >= len(k.files) || k.order.Log >= len(k.files) {
+		return fmt.Errorf("%w: no terminal or log", ErrOrder)
+	}
+	return nil
+}
+
+func (k *keeper) file(index int) *os.File {
+	if index < 0 {
+		return nil
+	}
+	return k.files[index]
+}
+
+// prepare makes of this process what the tree's parent must be.
+func (k *keeper) prepare(ctx context.Context) error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become reaper: %w", err)
+	}
+	if terminal := k.file(k.order.Terminal); terminal != nil {
+		if err := unix.IoctlSetInt(int(terminal.Fd()), unix.TIOCSCTTY, 0); err != nil {
+			return fmt.Errorf("take the terminal: %w", err)
+		}
+	}
+	if err := k.free(ctx); err != nil {
+		return err
+	}
+	if err := k.ownMemory(); err != nil {
+		return err
+	}
+	return k.bringBackFiles()
+}
+
+// free makes sure that no pid of the tree is another process's. Those that have ended are given a moment to be buried: they
+// may be the very ones that were saved.
+func (k *keeper) free(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, burial)
+	defer cancel()
+	for {
+		pid, holder, err := k.taken()
+		if err != nil || pid == 0 {
+			return err
+		}
+		stat, err := proc.ReadStat(holder)
+		if err == nil && (!stat.Zombie() || ctx.Err() != nil) {
+			return &PIDTaken{
+				PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent, ParentName: proc.Identity{PID: stat.Parent}.Name(),
+			}
+		}
+		if err != nil && ctx.Err() != nil {
+			return &PIDTaken{PID: pid, Name: "a thread"}
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+	}
+}
+
+// taken finds a pid of the tree that somebody has, and who; 0 for none.
+func (k *keeper) taken() (pid, holder int, err error) {
+	if !k.order.Place.Elsewhere("pid") {
+		for _, pid := range k.order.PIDs {
+			if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+				return pid, pid, nil
+			}
+		}
+		return 0, 0, nil
+	}
+	inside, err := proc.Inside(k.order.Place)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, pid := range k.order.PIDs {
+		if holder, is := inside[pid]; is {
+			return pid, holder, nil
+		}
+	}
+	return 0, 0, nil
+}
+
+// burial is how long parents may take to ask for their dead.
+const burial = 2 * time.Second
+
+// hold freezes the tree before it has run at all: all its threads are complete, and CRIU still holds them.
+func (k *keeper) hold(ctx context.Context) error {
+	var err error
+	if k.root, err = k.find(); err != nil {
+		return err
+	}
+	if k.group, err = freezer.Freeze(ctx, k.root, k.order.Group); err != nil {
+		return err
+	}
+	return nil
+}
+
+// find finds the root among the keeper's children.
+func (k *keeper) find() (proc.Identity, error) {
+	if len(k.order.Namespaces) == 0 {
+		return proc.Of(k.order.Root)
+	}
+	tree, err := proc.Tree(k.self)
+	if err != nil {
+		return proc.Identity{}, err
+	}
+	for _, stat := range tree[1:] {
+		if stat.Parent == k.self.PID && stat.Innermost() == k.order.Root {
+			return stat.Identity, nil
+		}
+	}
+	return proc.Identity{}, fmt.Errorf("pid %d: %w", k.order.Root, proc.ErrGone)
+}
+
+// enter moves the calling thread to the place of the tree; nil where that is the keeper's.
+func (k *keeper) enter() func() error {
+	if len(k.order.Namespaces) == 0 {
+		return nil
+	}
+	return func() error { return runner.Enter(k.namespaces()) }
+}
+
+func (k *keeper) namespaces() (files []*os.File) {
+	for _, index := range k.order.Namespaces {
+		files = append(files, k.files[index])
+	}
+	return files
+}
+
+func (k *keeper) options() (*rpc.CriuOpts, []*os.File) {
+	options := &rpc.CriuOpts{
+		RstSibling:        proto.Bool(true),
+		External:          k.order.External,
+		ShellJob:          proto.Bool(k.order.ShellJob),
+		FileLocks:         proto.Bool(true),
+		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),
+		TcpEstablished:    proto.Bool(k.order.Connected),
+		ExtUnixSk:         proto.Bool(k.order.Datagrams),
+		NetworkLock:       rpc.CriuNetworkLockMethod_SKIP.Enum(),
+	}
+	var files []*os.File
+	for _, inherited := range k.order.Inherit {
+		options.InheritFd = append(options.InheritFd, &rpc.InheritFd{
+			Key: proto.String(inherited.Key), Fd: proto.Int32(runner.Descriptor(len(files))),
+		})
+		files = append(files, k.files[inherited.File])
+	}
+	return options, files
+}
+
+// clear ends whatever there is of the tree.
+func (k *keeper) clear() error {
+	if k.group != nil {
+		if err := k.group.Kill(); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
+	defer cancel()
+	for {
+		tree, err := proc.Tree(k.self)
+		if err != nil {
+			return err
+		}
+		for _, stat := range tree[1:] {
+			_ = unix.Kill(stat.PID, unix.SIGKILL)
+		}
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.ECHILD):
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%d processes of the tree do not end: %w", len(tree)-1, ctx.Err())
+		case pid == 0:
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+		}
+	}
+}
+
+// killAll ends the tree; its end is found by reap.
+func (k *keeper) killAll() error {
+	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		tree, err := proc.Tree(k.self)
+		if err != nil {
+			return err
+		}
+		alive := false
+		for _, stat := range tree[1:] {
+			alive = alive || !stat.Zombie()
+			_ = unix.Kill(stat.PID, unix.SIGKILL)
+		}
+		if !alive {
+			return nil
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+	}
+	return fmt.Errorf("kill the tree: %w", ctx.Err())
+}
+
+// groupKind is that of the cgroups in which keepers make trees.
+const groupKind = "restored"

@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+)
+
+// longestMessage is longer than any answer of CRIU.
+const longestMessage = 64 << 10
+
+func socketPair() (near, far *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	// So a read of this end has an end when somebody closes it. CRIU's end blocks, as it expects.
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("socketpair: %w", err), unix.Close(pair[0]), unix.Close(pair[1]))
+	}
+	return os.NewFile(uintptr(pair[0]), "criu"), os.NewFile(uintptr(pair[1]), "criu"), nil
+}
+
+// converse sends the request and answers notifications until CRIU has said how it went.
+func (r *Request) converse(socket *os.File) (*rpc.CriuResp, error) {
+	message := &rpc.CriuReq{Type: &r.Type, Opts: r.options(), Features: r.Features}
+	for {
+		response, err := exchange(socket, message)
+		if err != nil {
+			return nil, err
+		}
+		if response.GetType() != rpc.CriuReqType_NOTIFY {
+			return response, r.judge(response)
+		}
+		err = r.notify(response.GetNotify())
+		message = &rpc.CriuReq{Type: rpc.CriuReqType_NOTIFY.Enum(), NotifySuccess: proto.Bool(err == nil)}
+		if err != nil {
+			refuse(socket, message)
+			return nil, err
+		}
+	}
+}
+
+// refuse tells CRIU that a notification was not answered well, and lets it clean up.
+func refuse(socket *os.File, message *rpc.CriuReq) {
+	for {
+		response, err := exchange(socket, message)
+		if err != nil || response.GetType() != rpc.CriuReqType_NOTIFY {
+			return
+		}
+	}
+}
+
+func (r *Request) notify(notice *rpc.CriuNotify) error {
+	if r.Notify == nil {
+		return nil
+	}
+	return r.Notify(notice.GetScript(), int(notice.GetPid()))
+}
+
+func (r *Request) judge(response *rpc.CriuResp) error {
+	if response.GetSuccess() && response.GetType() == r.Type {
+		return nil
+	}
+	var reason string
+	if number := response.GetCrErrno(); number != 0 {
+		reason = ": " + unix.Errno(number).Error()
+	}
+	return fmt.Errorf("CRIU refuses to %s%s", verb(r.Type), reason)
+}
+
+func verb(request rpc.CriuReqType) string {
+	switch request {
+	case rpc.CriuReqType_DUMP:
+		return "dump"
+	case rpc.CriuReqType_SINGLE_PRE_DUMP:
+		return "dump memory beforehand"
+	case rpc.CriuReqType_RESTORE:
+		return "restore"
+	case rpc.CriuReqType_CHECK:
+		return "work on this machine"
+	default:
+		return request.String()
+	}
+}
+
+func exchange(socket *os.File, message *rpc.CriuReq) (*rpc.CriuResp, error) {
+	bytes, err := proto.Marshal(message)
+	if err != nil {
+		return nil, fmt.Errorf("CRIU: %w", err)
+	}
+	if _, err := socket.Write(bytes); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTorn, err)
+	}
+	answer := make([]byte, longestMessage)
+	n, err := socket.Read(answer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTorn, err)
+	}
+	response := new(rpc.CriuResp)
+	if err := proto.Unmarshal(answer[:n], response); err != nil {
+		return nil, fmt.Errorf("answer of CRIU: %w", err)
+	}
+	return response, nil
+}

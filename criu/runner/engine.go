@@ -1,0 +1,243 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+)
+
+// ErrTorn means that CRIU ended in the middle of its work, without an answer: what it was working on may be damaged.
+var ErrTorn = errors.New("CRIU ended in the middle of its work")
+
+// User is whose rights CRIU has. With UID 0 it has root's.
+type User struct {
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups,omitempty"`
+}
+
+// Request is one run of CRIU.
+type Request struct {
+	// Program is CRIU's executable.
+	Program string
+	User    User
+	Type    rpc.CriuReqType
+	Options *rpc.CriuOpts
+	// Features are asked for by a FEATURE_CHECK.
+	Features *rpc.CriuFeatures
+	// Images is where the images lie. CRIU works with the descriptor and sees no path.
+	Images *os.File
+	// Stdin is the terminal of a shell's job; nil: /dev/null.
+	Stdin *os.File
+	// Inherited are found in CRIU at Descriptor(0) and the following.
+	Inherited []*os.File
+	// Namespaces are entered before CRIU is started.
+	Namespaces []*os.File
+	// Inside, if not nil, reports whether CRIU may be at work inside of processes. It is not killed there when the context
+	// ends, but made to fail, and has LeaveTime to come out of them. SIGXFSZ must be ignored by this process for that.
+	Inside func() bool
+	// Notify is told at which point CRIU is, and the pid of the root where it has one; an error ends the work.
+	Notify func(script string, pid int) error
+}
+
+const (
+	socketFD  = 3
+	imagesFD  = 4
+	programFD = 5
+)
+
+// noPlugins is a directory that there always is, with no library in it. Where plugins are installed, one may be for GPUs: it asks the
+// driver of each process whether that has any, for seconds and with the program standing still. Those of programs here are not theirs.
+const noPlugins = "/proc/self/task"
+
+// Descriptor is the number that an inherited file has in CRIU.
+func Descriptor(index int) int32 { return int32(programFD + 1 + index) }
+
+// LeaveTime is how long CRIU may take to come out of processes by itself: in what it does there nothing waits for anything.
+const LeaveTime = 5 * time.Second
+
+// Run has CRIU carry out a request. When the context ends, CRIU is killed; the error is then ErrTorn, unless it could come out
+// of processes by itself.
+func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
+	log, err := newLog()
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	near, far, err := socketPair()
+	if err != nil {
+		return nil, fmt.Errorf("CRIU: %w", err)
+	}
+	defer near.Close()
+	program, err := os.Open(request.Program)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("CRIU: %w", err), far.Close())
+	}
+	command := request.command(log, far, program)
+	var root *os.File
+	if len(request.Namespaces) > 0 {
+		root, err = goAbroad(command, program)
+	}
+	var gone <-chan struct{}
+	if err == nil {
+		gone, err = start(command, request.Namespaces)
+	}
+	_, _, _ = far.Close(), program.Close(), root.Close()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", request.Program, err)
+	}
+	go func() {
+		<-gone
+		// What it has said can still be read; nothing more comes, even if its children have the other end still.
+		_ = near.SetDeadline(time.Now().Add(lastWords))
+	}()
+	stop := context.AfterFunc(ctx, func() {
+		if request.Inside != nil && request.Inside() && fail(command.Process.Pid) == nil {
+			select {
+			case <-gone:
+				return
+			case <-time.After(LeaveTime):
+			}
+		}
+		_ = command.Process.Kill()
+		// Its children may have the other end still.
+		_ = near.SetDeadline(time.Unix(1, 0))
+	})
+	defer stop()
+	response, err := request.converse(near)
+	if err != nil {
+		// It may still wait for an answer.
+		_ = near.Close()
+	}
+	ended := command.Wait()
+	if err == nil {
+		return response, nil
+	}
+	if signaled(ended) || errors.Is(err, ErrTorn) {
+		return nil, fmt.Errorf("%w%w%s", ErrTorn, because(ctx, ended), log.suffix())
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("CRIU gave up%w", because(ctx, nil)) // it says only how it was made to
+	}
+	return nil, fmt.Errorf("%w%s", err, log.suffix())
+}
+
+// fail lets CRIU write no file any longer. It takes that for a full disk, gives all processes back what is theirs, and ends;
+// killed, it would leave them in its own code now and then.
+func fail(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil) }
+
+// cause is why CRIU ended, in words.
+type cause struct {
+	words string
+	error
+}
+
+func (c cause) Error() string { return c.words }
+
+func (c cause) Unwrap() error { return c.error }
+
+func because(ctx context.Context, ended error) error {
+	why := context.Cause(ctx)
+	switch {
+	case errors.Is(why, context.DeadlineExceeded):
+		return cause{" (its time was over)", why}
+	case errors.Is(why, context.Canceled):
+		return cause{" (it was not wanted any more)", why}
+	case why != nil:
+		return fmt.Errorf(" (%w)", why)
+	case ended != nil:
+		return fmt.Errorf(" (%w)", ended)
+	}
+	return errors.New("")
+}
+
+func signaled(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
+}
+
+// command is CRIU's process. It is in the session and the process group of this one: a restored shell's job gets them,
+// and whoever cleans up finds it by them.
+//
+// The program is started by its descriptor: the user may not reach its path.
+func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
+	command := exec.Command(fmt.Sprintf("/proc/self/fd/%d", programFD), "swrk", fmt.Sprint(socketFD))
+	command.Args[0] = r.Program
+	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CRIU_LIBS_DIR=" + noPlugins}
+	command.Dir = "/"
+	command.Stdout, command.Stderr = log.file, log.file
+	if r.Stdin != nil {
+		command.Stdin = r.Stdin
+	}
+	images := r.Images
+	if images == nil {
+		images = log.file
+	}
+	command.ExtraFiles = append([]*os.File{socket, images, program}, r.Inherited...)
+	command.SysProcAttr = &syscall.SysProcAttr{}
+	if len(r.Namespaces) == 0 {
+		// In another pid namespace it has no parent that it could see, and would take it for dead.
+		command.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	if r.User.UID != 0 {
+		command.SysProcAttr.Credential = &syscall.Credential{Uid: r.User.UID, Gid: r.User.GID, Groups: r.User.Groups}
+		command.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYS_PTRACE, unix.CAP_SETPCAP}
+	}
+	return command
+}
+
+// lastWords is how long it may take to read what CRIU said before it ended.
+const lastWords = time.Second
+
+// start starts a command, and tells when its process has ended. Its thread is not used for anything else: the death of the thread is what Pdeathsig means, and
+// one that has entered namespaces must not run other goroutines.
+func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err error) {
+	result, ended := make(chan error), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread()
+		err := Enter(namespaces)
+		if err == nil {
+			err = command.Start()
+		}
+		result <- err
+		if err != nil {
+			return
+		}
+		// The thread lives as long as the process.
+		_ = unix.Waitid(unix.P_PID, command.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}()
+	return ended, <-result
+}
+
+// options completes what the caller has set.
+func (r *Request) options() *rpc.CriuOpts {
+	options := r.Options
+	if options == nil {
+		return nil
+	}
+	options.ImagesDirFd = proto.Int32(-1)
+	options.ImagesDir = proto.String(fmt.Sprintf("/proc/self/fd/%d", imagesFD))
+	options.LogToStderr = proto.Bool(true)
+	options.NotifyScripts = proto.Bool(r.Notify != nil)
+	if options.LogLevel == nil {
+		options.LogLevel = proto.Int32(warnings)
+	}
+	if r.User.UID != 0 {
+		options.Unprivileged = proto.Bool(true)
+	}
+	return options
+}

@@ -1,0 +1,99 @@
+package fdtoken
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/accept"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+)
+
+// acceptTime is how long a connection may take to hand its files over.
+const acceptTime = 5 * time.Second
+
+// Accept serves a connection that begins with Magic, and closes it. Its error is for the log: the peer has been told.
+func (d *Desk) Accept(conn *net.UnixConn) error {
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(acceptTime)); err != nil {
+		return fmt.Errorf("take files over: %w", err)
+	}
+	owner, err := api.PeerOf(conn)
+	if err != nil {
+		return fmt.Errorf("take files over: %w", err)
+	}
+	files, err := d.receive(conn)
+	var name token
+	if err == nil {
+		name, err = d.keep(owner, files)
+	}
+	_, failure := conn.Write(appendAnswer(nil, name, err))
+	if err == nil && failure != nil {
+		d.expire(name) // nobody knows the token
+	}
+	if err = errors.Join(err, failure); err != nil {
+		return fmt.Errorf("take files over from pid %d of user %d: %w", owner.PID, owner.UID, err)
+	}
+	return nil
+}
+
+// receive reads all files of a connection, or none.
+func (d *Desk) receive(conn *net.UnixConn) (files []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(files)
+			files = nil
+		}
+	}()
+	var head [headBytes]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return nil, err
+	}
+	count := binary.LittleEndian.Uint32(head[4:])
+	switch {
+	case binary.LittleEndian.Uint32(head[:]) != Magic || count == 0:
+		return nil, fmt.Errorf("%w: no files", errMessage)
+	case uint64(count) > uint64(d.limits.Files):
+		return nil, fmt.Errorf("%w: %d, of at most %d", ErrTooMany, count, d.limits.Files)
+	}
+	for len(files) < int(count) {
+		group, err := receiveGroup(conn)
+		files = append(files, group...)
+		if err != nil {
+			return files, err
+		}
+		if len(files) > int(count) {
+			return files, fmt.Errorf("%w: %d files instead of %d", errMessage, len(files), count)
+		}
+	}
+	return files, nil
+}
+
+// receiveGroup reads one message. Its files are returned in any case: they are open here.
+func receiveGroup(conn *net.UnixConn) ([]*os.File, error) {
+	var content [groupBytes]byte
+	control := make([]byte, unix.CmsgSpace(4*groupFiles))
+	n, used, flags, _, err := conn.ReadMsgUnix(content[:], control)
+	if err != nil {
+		return nil, err
+	}
+	files, err := fdpass.Files(control[:used])
+	switch {
+	case err != nil:
+		return files, fmt.Errorf("%w: %w", errMessage, err)
+	case flags&unix.MSG_CTRUNC != 0:
+		return files, fmt.Errorf("%w: %w", ErrTooMany, accept.Full())
+	case n == 0:
+		return files, io.ErrUnexpectedEOF
+	case n != groupBytes || len(files) == 0 || int64(binary.LittleEndian.Uint32(content[:])) != int64(len(files)):
+		return files, fmt.Errorf("%w: %d files in a group", errMessage, len(files))
+	}
+	return files, nil
+}

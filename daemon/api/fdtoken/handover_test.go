@@ -1,0 +1,319 @@
+package fdtoken
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/api"
+)
+
+// open makes a desk behind a socket.
+func open(t *testing.T, limits Limits) (socket string, desk *Desk, others *Listener) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "socket")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	desk = NewDesk(limits)
+	if others, err = NewListener(listener, desk, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(others.Close(), desk.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return socket, desk, others
+}
+
+// contents makes files that hold their numbers.
+func contents(t *testing.T, count int) []*os.File {
+	t.Helper()
+	dir := t.TempDir()
+	files := make([]*os.File, count)
+	for i := range files {
+		path := filepath.Join(dir, fmt.Sprint("file", i))
+		if err := os.WriteFile(path, fmt.Append(nil, i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = file.Close() })
+		files[i] = file
+	}
+	return files
+}
+
+func self() api.Actor {
+	return api.Actor{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), PID: int32(os.Getpid())}
+}
+
+func TestSend(t *testing.T) {
+	for _, count := range []int{1, groupFiles, groupFiles + 1, 3*groupFiles + 7} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			socket, desk, _ := open(t, Limits{Files: count, Tokens: 1})
+			files := contents(t, count)
+			token, err := Send(t.Context(), socket, files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken, err := desk.Take(token, self())
+			if err != nil || len(taken) != count {
+				t.Fatalf("%d files, want %d: %v", len(taken), count, err)
+			}
+			defer closeAll(taken)
+			for i, file := range taken {
+				got, err := io.ReadAll(file)
+				if string(got) != fmt.Sprint(i) || err != nil {
+					t.Errorf("file %d holds %q: %v", i, got, err)
+				}
+				if file.Name() != files[i].Name() {
+					t.Errorf("file %d is called %s, not %s", i, file.Name(), files[i].Name())
+				}
+			}
+			if _, err := desk.Take(token, self()); !errors.Is(err, ErrToken) {
+				t.Errorf("taken twice: %v", err)
+			}
+		})
+	}
+}
+
+func TestTakeRefuses(t *testing.T) {
+	socket, desk, _ := open(t, Limits{Files: 2, Tokens: 2})
+	token, err := Send(t.Context(), socket, contents(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, longer := append([]byte{}, token...), append([]byte{0}, token...)
+	other[7]++
+	stranger, neighbour := self(), self()
+	stranger.UID++
+	neighbour.PID++
+	for name, wrong := range map[string]struct {
+		token []byte
+		actor api.Actor
+	}{
+		"another token":          {other, self()},
+		"no token":               {nil, self()},
+		"a longer token":         {longer, self()},
+		"another user":           {token, stranger},
+		"another process of his": {token, neighbour},
+	} {
+		if files, err := desk.Take(wrong.token, wrong.actor); !errors.Is(err, ErrToken) || files != nil {
+			t.Errorf("%s: %v, want ErrToken", name, err)
+		}
+	}
+	files, err := desk.Take(token, self())
+	if err != nil {
+		t.Fatalf("what others tried took it away: %v", err)
+	}
+	closeAll(files)
+}
+
+func TestLimits(t *testing.T) {
+	socket, desk, _ := open(t, Limits{Files: 3, Tokens: 2})
+	if _, err := Send(t.Context(), socket, contents(t, 4)); !errors.Is(err, ErrTooMany) {
+		t.Errorf("four files: %v, want ErrTooMany", err)
+	}
+	if _, err := Send(t.Context(), socket, nil); !errors.Is(err, api.ErrInvalid) {
+		t.Errorf("no files: %v, want ErrInvalid", err)
+	}
+	first, err := Send(t.Context(), socket, contents(t, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Send(t.Context(), socket, contents(t, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Send(t.Context(), socket, contents(t, 1)); !errors.Is(err, ErrTooMany) {
+		t.Errorf("a third token: %v, want ErrTooMany", err)
+	}
+	files, err := desk.Take(first, self())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAll(files)
+	if _, err := Send(t.Context(), socket, contents(t, 1)); err != nil {
+		t.Errorf("there is room again: %v", err)
+	}
+}
+
+// Another user's limit is another.
+func TestLimitsAreEachUsers(t *testing.T) {
+	desk := NewDesk(Limits{Files: 1, Tokens: 1})
+	defer desk.Close()
+	for uid := range uint32(5) {
+		if _, err := desk.keep(api.Actor{UID: uid}, contents(t, 1)); err != nil {
+			t.Errorf("user %d: %v", uid, err)
+		}
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		desk := NewDesk(Limits{Files: 1, Tokens: 2})
+		old := contents(t, 1)
+		first, err := desk.keep(self(), old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(keepTime - time.Second)
+		second, err := desk.keep(self(), contents(t, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if _, err := desk.Take(first[:], self()); !errors.Is(err, ErrToken) {
+			t.Errorf("taken too late: %v", err)
+		}
+		if _, err := old[0].Stat(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("the file is still open: %v", err)
+		}
+		files, err := desk.Take(second[:], self())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * keepTime)
+		if _, err := files[0].Stat(); err != nil {
+			t.Errorf("what was taken does not expire: %v", err)
+		}
+		closeAll(files)
+	})
+}
+
+// What a peer sends wrong leaves no file open and nothing kept.
+func TestMalformed(t *testing.T) {
+	file := contents(t, 1)[0]
+	word := func(values ...uint32) (data []byte) {
+		for _, v := range values {
+			data = binary.LittleEndian.AppendUint32(data, v)
+		}
+		return data
+	}
+	for name, messages := range map[string][]struct {
+		data  []byte
+		files int
+	}{
+		"fewer files than said":    {{word(Magic, 2), 0}, {word(2), 1}},
+		"more files than said":     {{word(Magic, 1), 0}, {word(2), 2}},
+		"a group of none":          {{word(Magic, 1), 0}, {word(0), 0}},
+		"files with the head":      {{word(Magic, 1), 1}, {word(1), 0}},
+		"a connection that ends":   {{word(Magic, 2), 0}, {word(1), 1}},
+		"a group cut short":        {{word(Magic, 1), 0}, {[]byte{1, 0}, 1}},
+		"more than fit in a group": {{word(Magic, 200), 0}, {word(200), 200}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			socket, desk, _ := open(t, Limits{Files: 250, Tokens: 1})
+			before := descriptors(t)
+			conn, err := net.Dial("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			peer := conn.(*net.UnixConn)
+			defer peer.Close()
+			for _, message := range messages {
+				fds := make([]int, message.files)
+				for i := range fds {
+					fds[i] = int(file.Fd())
+				}
+				var rights []byte
+				if len(fds) > 0 {
+					rights = unix.UnixRights(fds...)
+				}
+				if _, _, err := peer.WriteMsgUnix(message.data, rights, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := peer.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if token, err := readAnswer(peer); err == nil {
+				t.Errorf("kept under %x", token)
+			}
+			// It closes after it has answered.
+			if _, err := io.ReadAll(peer); err != nil && !errors.Is(err, unix.ECONNRESET) {
+				t.Error(err)
+			}
+			if len(desk.kept) != 0 {
+				t.Error("something is kept")
+			}
+			if after := descriptors(t); after > before+1 { // the peer's own
+				t.Errorf("%d descriptors, %d before", after, before)
+			}
+		})
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Connections for gRPC come through untouched.
+func TestListenerPassesOthersOn(t *testing.T) {
+	socket, _, others := open(t, Limits{Files: 1, Tokens: 1})
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("PRI * HTTP/2.0")); err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := others.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	got := make([]byte, 14)
+	if _, err := io.ReadFull(accepted, got); err != nil || string(got) != "PRI * HTTP/2.0" {
+		t.Errorf("%q: %v", got, err)
+	}
+}
+
+// A server that never answers is not waited for.
+func TestSendEnds(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "silent")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			defer conn.Close()
+			cancel()
+			<-t.Context().Done()
+		}
+	}()
+	if _, err := Send(ctx, socket, contents(t, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want context.Canceled", err)
+	}
+	if _, err := send(t.Context(), socket, contents(t, 1), time.Millisecond); !errors.Is(err, api.ErrMute) {
+		t.Errorf("%v, want ErrMute", err)
+	}
+	if _, err := Send(t.Context(), socket+"x", contents(t, 1)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no socket: %v", err)
+	}
+}

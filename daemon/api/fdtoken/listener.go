@@ -1,0 +1,128 @@
+package fdtoken
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/accept"
+)
+
+// peekTime is how long a connection may say nothing.
+const peekTime = 5 * time.Second
+
+// Listener takes the connections of a socket that hand files over to a Desk out of those that it accepts.
+type Listener struct {
+	socket *net.UnixListener
+	intake *accept.Intake
+	desk   *Desk
+	log    *slog.Logger
+	others chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// NewListener begins to accept connections.
+func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) (*Listener, error) {
+	connections, err := accept.New(socket, log)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{socket: socket, intake: connections, desk: desk, log: log, others: make(chan net.Conn), closed: make(chan struct{})}
+	go l.accept()
+	return l, nil
+}
+
+func (l *Listener) accept() {
+	defer l.Close()
+	for {
+		conn, full, err := l.intake.Next()
+		if err != nil {
+			return
+		}
+		go l.sort(conn, full)
+	}
+}
+
+func (l *Listener) sort(conn *net.UnixConn, full error) {
+	first, err := Peek(conn)
+	switch {
+	case err != nil:
+		_ = conn.Close()
+	case first == Magic:
+		if err := l.desk.Accept(conn); err != nil {
+			l.log.Warn("handover", "error", err)
+		}
+	default:
+		l.pass(conn, full)
+	}
+}
+
+// pass gives a connection on that hands nothing over. The last that there is a descriptor for only hears of that.
+func (l *Listener) pass(accepted *net.UnixConn, full error) {
+	conn := &api.CountedConn{UnixConn: accepted, Closed: func() {}}
+	if full != nil {
+		conn.Refuse(fmt.Errorf("%w: %w", api.ErrExhausted, full))
+	}
+	select {
+	case l.others <- conn:
+	case <-l.closed:
+		_ = conn.Close()
+	}
+}
+
+// Accept is the next connection that hands nothing over.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.others:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the socket.
+func (l *Listener) Close() (err error) {
+	l.once.Do(func() {
+		close(l.closed)
+		err = l.socket.Close()
+	})
+	return err
+}
+
+// Addr is the socket's.
+func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
+
+// Peek reads the first four bytes of a connection, as a little-endian word, and leaves them in the socket.
+func Peek(conn *net.UnixConn) (first uint32, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(peekTime)); err != nil {
+		return 0, err
+	}
+	var failure error
+	err = raw.Read(func(fd uintptr) bool {
+		var head [4]byte
+		got, _, err := unix.Recvfrom(int(fd), head[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		switch {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR), err == nil && got > 0 && got < len(head):
+			return false
+		case err != nil:
+			failure = os.NewSyscallError("recvfrom", err)
+		case got == 0:
+			failure = net.ErrClosed
+		}
+		first = uint32(head[0]) | uint32(head[1])<<8 | uint32(head[2])<<16 | uint32(head[3])<<24
+		return true
+	})
+	return first, errors.Join(err, failure, conn.SetReadDeadline(time.Time{}))
+}

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Writes the zz_ files from the .proto files here. Needs protoc (Debian: protobuf-compiler); the Go plugins are the
+# versions that go.mod's tool lines pin. Called by `go generate ./daemon/api`.
+set -eu
+cd "$(dirname "$0")"
+command -v protoc >/dev/null || { echo "daemon/api: protoc is missing; install protobuf-compiler" >&2; exit 1; }
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+protoc -I . \
+	--plugin="protoc-gen-go=$(go tool -n protoc-gen-go)" \
+	--plugin="protoc-gen-go-grpc=$(go tool -n protoc-gen-go-grpc)" \
+	--go_out="$out" --go_opt=paths=source_relative \
+	--go-grpc_out="$out" --go-grpc_opt=paths=source_relative \
+	worker.proto daemon.proto
+for file in "$out"/*.go; do
+	# The version of protoc differs between distributions and changes nothing else.
+	# The sum of the source is for generate_test.go, which finds files that are out of date without protoc.
+	source=$(basename "$file" | sed 's/\(_grpc\)*\.pb\.go$/.proto/')
+	sed -e '/^\/\/.*protoc  *v[0-9]/d' -e "1a // sha256 of $source: $(sha256sum <"$source" | cut -d ' ' -f 1)" "$file" \
+		>"zz_$(basename "$file" | tr . _ | sed 's/_go$/.go/')"
+done

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+)
+
+// Every sentinel must come out of the client as what went into the server, with the server's words.
+func TestErrorsCrossTheWire(t *testing.T) {
+	seen := map[string]error{}
+	for _, row := range codeTable {
+		sent := fmt.Errorf("pid 7: %w", row.err)
+		got := FromStatus(ToStatus(sent))
+		if !errors.Is(got, row.err) || got.Error() != sent.Error() {
+			t.Errorf("%v became %v", sent, got)
+		}
+		if other := seen[row.code.String()]; other != nil {
+			t.Errorf("%v and %v are both %s", other, row.err, row.code)
+		}
+		seen[row.code.String()] = row.err
+	}
+	if got := FromStatus(ToStatus(errors.New("odd"))); got == nil || got.Error() != "odd" {
+		t.Errorf("an error without a code became %v", got)
+	}
+}
+
+func TestNoDaemon(t *testing.T) {
+	dir := t.TempDir()
+	stale := filepath.Join(dir, "stale.sock")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, socket := range []string{filepath.Join(dir, "none.sock"), stale} {
+		_, err := Dial(socket)
+		if !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), socket) || !strings.Contains(err.Error(), "pos_cli --start") {
+			t.Errorf("dial %s: %v", socket, err)
+		}
+	}
+}
+
+// echo answers with the caller's credentials, and can be told to fault.
+type echo struct {
+	UnimplementedDaemonServer
+}
+
+func (echo) Version(ctx context.Context, _ *VersionRequest) (*VersionReply, error) {
+	actor, err := ActorOf(ctx)
+	return &VersionReply{Version: fmt.Sprint(actor.UID, " ", actor.PID)}, err
+}
+
+func (echo) Status(context.Context, *StatusRequest) (*StatusReply, error) { panic("a fault") }
+
+func TestCallerIsKnown(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "test.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(PeerCredentials{}), grpc.UnaryInterceptor(ServerErrors))
+	RegisterDaemonServer(server, echo{})
+	go func() { _ = server.Serve(listener) }()
+	defer server.Stop()
+	client, err := Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	reply, err := client.Daemon.Version(t.Context(), &VersionRequest{})
+	if want := fmt.Sprint(os.Getuid(), " ", os.Getpid()); err != nil || reply.GetVersion() != want {
+		t.Errorf("caller %q (%v), want %q", reply.GetVersion(), err, want)
+	}
+	if _, err := client.Daemon.Status(t.Context(), &StatusRequest{}); err == nil || !strings.Contains(err.Error(), "a fault") {
+		t.Errorf("a request that panics: %v", err)
+	}
+	if _, err := client.Daemon.Stop(t.Context(), &StopRequest{}); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("a request that is not served: %v", err)
+	}
+}
+
+func TestRights(t *testing.T) {
+	for _, test := range []struct {
+		actor Actor
+		uid   uint32
+		may   bool
+	}{{Actor{UID: 0}, 1000, true}, {Actor{UID: 1000}, 1000, true}, {Actor{UID: 1000}, 0, false}, {Actor{UID: 1000}, 1001, false}} {
+		if got := test.actor.May(test.uid); got != test.may {
+			t.Errorf("%+v may touch %d: %v", test.actor, test.uid, got)
+		}
+	}
+	if err := (Actor{UID: 5}).RequireRoot("fly"); !errors.Is(err, ErrNotPermitted) || !strings.Contains(err.Error(), "fly") {
+		t.Errorf("not root: %v", err)
+	}
+	if _, err := ActorOf(context.Background()); !errors.Is(err, ErrNotPermitted) {
+		t.Errorf("nobody: %v", err)
+	}
+}

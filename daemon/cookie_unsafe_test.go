@@ -1,5 +1,0 @@
-package daemon_test
-
-import "unsafe"
-
-func cookieAddress() uint64 { return uint64(uintptr(unsafe.Pointer(&cookie[0]))) }

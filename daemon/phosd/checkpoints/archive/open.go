@@ -1,0 +1,119 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+)
+
+// RightsOf are those with which files are touched in somebody's name.
+func RightsOf(actor api.Actor) fsuid.Rights {
+	return fsuid.Rights{UID: actor.UID, GID: actor.GID, Groups: actor.Groups}
+}
+
+// CheckDirectory refuses a descriptor that is no open directory. One that was opened only as a path shows no rights.
+func CheckDirectory(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() || flags&unix.O_PATH != 0 {
+		return fmt.Errorf("%w: %s is no directory that was opened for reading", api.ErrInvalid, file.Name())
+	}
+	return nil
+}
+
+// key is this machine's.
+func (a *Archive) key() image.Key { return image.NewKey(a.state.Key()) }
+
+// Seal vouches for an image.
+func (a *Archive) Seal(m *image.Manifest) ([]byte, error) { return image.Sign(m, a.key()) }
+
+// Image is an image directory with one generation of it.
+type Image struct {
+	ckpt.Source
+	dir *store.Dir
+}
+
+// Store says which image directory it is, wherever it lies.
+func (i *Image) Store() image.ID { return i.dir.Store() }
+
+// Close lets go of it, once.
+func (i *Image) Close() {
+	for _, pack := range i.Packs {
+		_ = pack.Close() // only read
+	}
+	i.Packs = nil
+	if i.dir != nil {
+		i.dir.Close()
+		i.dir = nil
+	}
+}
+
+// Open opens a generation for somebody who may restore it: one of this machine's seal or of an imported key's, and for
+// his own programs; root may take any.
+func (a *Archive) Open(directory *os.File, generation uint64, actor api.Actor) (_ *Image, err error) {
+	if err := CheckDirectory(directory); err != nil {
+		return nil, err
+	}
+	i := &Image{}
+	i.Release = i.Close
+	defer func() {
+		if err != nil {
+			i.Close()
+		}
+	}()
+	if i.dir, err = store.Open(directory, store.As(RightsOf(actor).Do)); err != nil {
+		return nil, err
+	}
+	signed, err := i.dir.Manifest(generation)
+	if err != nil {
+		return nil, err
+	}
+	if i.Manifest, err = a.unseal(signed, actor); err != nil {
+		return nil, fmt.Errorf("%s: %w", i.dir.ManifestPath(generation), err)
+	}
+	if i.Packs, err = i.dir.Packs(); err != nil {
+		return nil, err
+	}
+	i.Reader, err = contents.NewReader(i.Packs)
+	return i, err
+}
+
+// unseal reads a manifest that the actor may restore from.
+func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error) {
+	imported, err := a.state.Imported()
+	if err != nil {
+		return nil, err
+	}
+	keys := []image.Key{a.key()}
+	for _, each := range imported {
+		keys = append(keys, image.NewKey(each))
+	}
+	m, seal, err := image.OpenSigned(signed, keys)
+	if actor.Root() && errors.Is(err, image.ErrUnknownKey) {
+		m, _, err = image.Inspect(signed) // root vouches for it
+		return m, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the seal of the image: %w; an image of another machine needs root, or its key (pos_cli help image key)",
+			api.ErrNotPermitted, err)
+	}
+	if !actor.May(seal.OwnerUID) {
+		return nil, fmt.Errorf("%w: the image is of a program of another user", api.ErrNotPermitted)
+	}
+	return m, nil
+}

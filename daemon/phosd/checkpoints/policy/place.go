@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+const private = 0o700
+
+// Open opens, and makes where it is missing, the directory that a program's own policy names. It is found as the program would
+// find it: from its working directory, below its root, with its rights.
+func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) {
+	opened := -1
+	err := as.Do(func() error {
+		root, err := unix.Open(fmt.Sprintf("/proc/%d/root", program.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("root of pid %d: %w", program.PID, err)
+		}
+		defer unix.Close(root)
+		if !filepath.IsAbs(dir) {
+			from, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", program.PID))
+			if err != nil {
+				return err
+			}
+			dir = path.Join(from, dir)
+		}
+		// That it is still the same process makes what was read above true.
+		if err := program.Check(); err != nil {
+			return err
+		}
+		opened, err = makeBelow(root, path.Clean(dir), unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("directory %s: %w", dir, err)
+	}
+	return os.NewFile(uintptr(opened), dir), nil
+}
+
+// makeBelow opens a directory below another, and makes what is missing of its path.
+func makeBelow(root int, dir string, resolve uint64) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolve}
+	fd, err := unix.Openat2(root, dir, &how)
+	if errors.Is(err, unix.ENOENT) && path.Dir(dir) != dir {
+		parent, failed := makeBelow(root, path.Dir(dir), resolve)
+		if failed != nil {
+			return -1, failed
+		}
+		defer unix.Close(parent)
+		if err := unix.Mkdirat(parent, path.Base(dir), private); err != nil && !errors.Is(err, unix.EEXIST) {
+			return -1, fmt.Errorf("make %s: %w", dir, err)
+		}
+		fd, err = unix.Openat2(root, dir, &how)
+	}
+	return fd, err
+}
+
+// OpenShared opens, and makes where it is missing, a program's directory below one that an administrator has named. Its user gets a
+// directory there, which only he may enter; the program's lies in that.
+func OpenShared(base *os.File, as fsuid.Rights, name string) (*os.File, error) {
+	user := strconv.FormatUint(uint64(as.UID), 10)
+	err := unix.Mkdirat(int(base.Fd()), user, private)
+	made := err == nil
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, fmt.Errorf("make %s/%s: %w", base.Name(), user, err)
+	}
+	how := unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	}
+	fd, err := unix.Openat2(int(base.Fd()), user, &how)
+	if err != nil {
+		return nil, fmt.Errorf("open %s/%s: %w", base.Name(), user, err)
+	}
+	own := os.NewFile(uintptr(fd), filepath.Join(base.Name(), user))
+	defer own.Close()
+	if made {
+		if err := own.Chown(int(as.UID), int(as.GID)); err != nil {
+			return nil, err
+		}
+	}
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return nil, err
+	}
+	if info.Uid != as.UID {
+		return nil, fmt.Errorf("%s is user %d's and not user %d's: %w", own.Name(), info.Uid, as.UID, unix.EPERM)
+	}
+	opened := -1
+	err = as.Do(func() error {
+		var err error
+		opened, err = makeBelow(fd, name, how.Resolve)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("directory %s/%s: %w", own.Name(), name, err)
+	}
+	return os.NewFile(uintptr(opened), filepath.Join(own.Name(), name)), nil
+}

@@ -1,0 +1,133 @@
+package preflight
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// Foreign are programs and libraries that are not here, or others than those that the processes were running, as the user
+// finds them. Place is as in ckpt.RestoreOrder.
+func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (found []ckpt.Obstacle) {
+	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
+	seen := make(map[string]bool)
+	for _, file := range needed {
+		kept := slices.ContainsFunc(m.Files, func(saved image.SavedFile) bool { return saved.Library && saved.Path == file.Path })
+		if kept || seen[file.Path] {
+			continue
+		}
+		seen[file.Path] = true
+		here, err := buildIDAt(as, filepath.Join(ckpt.RootOf(place), file.Path))
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			// It may be one that can be run and not be read.
+		case err != nil:
+			found = append(found, ckpt.Obstacle{
+				Subject: "file " + file.Path, Reason: fmt.Sprintf("the program was running it, and here: %v", err), Remedy: "install it here",
+			})
+		case !bytes.Equal(here, file.BuildID):
+			found = append(found, ckpt.Obstacle{
+				Subject: "file " + file.Path, Reason: fmt.Sprintf("it is another than the one that the program was running (build id %x, and here %x)", file.BuildID, here),
+				Remedy: "install the same version here",
+			})
+		}
+	}
+	return found
+}
+
+func buildIDAt(as fsuid.Rights, path string) (id []byte, err error) {
+	var file *os.File
+	if err := as.Do(func() error {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		file = os.NewFile(uintptr(fd), path)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	return buildID(file), nil
+}
+
+// Of the format of executables: where what stands, and the notes that are meant.
+const (
+	elfHeaderBytes  = 64
+	elfWide         = "\x7fELF\x02\x01"
+	segmentBytes    = 56
+	segmentOfNotes  = 4
+	mostSegments    = 512
+	mostNoteBytes   = 64 << 10
+	noteHeaderBytes = 12
+	noteOfBuildID   = 3
+	noteOwner       = "GNU\x00"
+)
+
+// buildID is the one that an executable has in its notes, filled up to whole words; nil: none.
+func buildID(file io.ReaderAt) []byte {
+	order := binary.LittleEndian
+	header := make([]byte, elfHeaderBytes)
+	if _, err := file.ReadAt(header, 0); err != nil || string(header[:len(elfWide)]) != elfWide {
+		return nil
+	}
+	at, count := order.Uint64(header[32:]), min(int(order.Uint16(header[56:])), mostSegments)
+	if order.Uint16(header[54:]) != segmentBytes || at > 1<<40 {
+		return nil
+	}
+	segments := make([]byte, count*segmentBytes)
+	if _, err := file.ReadAt(segments, int64(at)); err != nil {
+		return nil
+	}
+	for segment := range slices.Chunk(segments, segmentBytes) {
+		from, bytes := order.Uint64(segment[8:]), order.Uint64(segment[32:])
+		if order.Uint32(segment) != segmentOfNotes || from > 1<<40 || bytes > mostNoteBytes {
+			continue
+		}
+		notes := make([]byte, bytes)
+		if _, err := file.ReadAt(notes, int64(from)); err != nil {
+			continue
+		}
+		if id := buildIDIn(notes); id != nil {
+			return id
+		}
+	}
+	return nil
+}
+
+// buildIDIn looks through notes, which are filled up to four bytes each, or eight.
+func buildIDIn(notes []byte) []byte {
+	order := binary.LittleEndian
+	for len(notes) >= noteHeaderBytes {
+		owner, text := uint64(order.Uint32(notes)), uint64(order.Uint32(notes[4:]))
+		begins := noteHeaderBytes + whole(owner)
+		ends := begins + whole(text)
+		if ends > uint64(len(notes)) {
+			return nil
+		}
+		if order.Uint32(notes[8:]) == noteOfBuildID && string(notes[noteHeaderBytes:noteHeaderBytes+owner]) == noteOwner {
+			return slices.Clone(notes[begins:ends])
+		}
+		notes = notes[ends:]
+	}
+	return nil
+}
+
+func whole(bytes uint64) uint64 { return (bytes + 3) &^ 3 }

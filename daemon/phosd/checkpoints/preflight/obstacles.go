@@ -1,0 +1,207 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// Machine is what an image may be restored on.
+type Machine struct {
+	Arch string
+	GPUs []gpu.DeviceInfo
+	// CPU is nil where nothing can be restored.
+	CPU ckpt.CPU
+	// Room is how much memory of a GPU is free, and the whole; nil: nobody knows.
+	Room func(ctx context.Context, ordinal int) (free, total uint64)
+
+	mu     sync.Mutex // guards worked
+	worked time.Time  // when CPU was last asked and had no complaint
+}
+
+// Obstacles are all things that stand against restoring an image, found without starting anything. Place is as in
+// ckpt.RestoreOrder.
+func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool, place proc.Identity) (found []ckpt.Obstacle) {
+	if m.Partial() {
+		found = append(found, ckpt.Obstacle{
+			Subject: "image", Reason: "it is partial: only " + strings.Join(m.Kinds, ", ") + " were saved, by --target or --skip-target",
+			Remedy: "restore another generation, or take a checkpoint without these flags",
+		})
+	}
+	if m.Contained && (place.PID == 0 || proc.SameRoot(place)) {
+		found = append(found, ckpt.Obstacle{
+			Subject: "image", Reason: "the program ran in a container", Remedy: "run pos_cli in that container, or in one like it",
+		})
+		return found
+	}
+	contained := place.PID != 0 && place.Elsewhere("mnt", "pid", "net", "ipc", "uts", "cgroup")
+	if newPids && contained {
+		found = append(found, ckpt.Obstacle{
+			Subject: "--new-pids", Reason: "a program that comes back in a container has the container's pid namespace, and none of its own",
+			Remedy: "restore without --new-pids, once its pids are free there or in another container like it",
+		})
+	}
+	if h.CPU == nil {
+		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
+	} else if err := h.checkCPU(ctx); proc.Unknown(err) || errors.Is(err, unix.EAGAIN) { // of a fork
+		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "phosd lacks what it takes to ask it"})
+	} else if err != nil {
+		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install criu 4.1 or newer, or name one by criu in phosd.toml"})
+	}
+	if m.Host.Arch != h.Arch {
+		found = append(found, ckpt.Obstacle{Subject: "machine", Reason: fmt.Sprintf("it is of architecture %s, the program of %s", h.Arch, m.Host.Arch)})
+	}
+	for _, p := range m.Processes {
+		if p.GPU != nil {
+			found = append(found, h.gpuObstacles(p)...)
+		}
+		if !newPids {
+			remedy := "restore with --new-pids"
+			if contained {
+				remedy = "restore in another container like this one"
+			}
+			found = append(found, pidObstacle(ctx, p, place, remedy)...)
+		}
+	}
+	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
+}
+
+// workedTime is how long it is remembered that CRIU works: asking it takes longer than a small restore.
+const workedTime = time.Minute
+
+func (h *Machine) checkCPU(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.worked) < workedTime {
+		return nil
+	}
+	err := h.CPU.Check(ctx)
+	if err == nil {
+		h.worked = time.Now()
+	}
+	return err
+}
+
+func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
+	subject := fmt.Sprintf("pid %d", p.PID)
+	if p.GPU.Wire != wire.Version {
+		found = append(found, ckpt.Obstacle{
+			Subject: subject, Reason: fmt.Sprintf("its libphos.so speaks version %d, this phosd version %d", p.GPU.Wire, wire.Version),
+			Remedy: "restore with the phosd of that version",
+		})
+	}
+	if len(p.GPU.Devices) > len(h.GPUs) {
+		found = append(found, ckpt.Obstacle{
+			Subject: subject, Reason: fmt.Sprintf("it saw %d GPUs, and here are %d", len(p.GPU.Devices), len(h.GPUs)),
+			Remedy: "restore on a machine with as many; of software GPUs, start phosd with as many (--gpus soft:" + strconv.Itoa(len(p.GPU.Devices)) + ")",
+		})
+	}
+	for i, had := range p.GPU.Devices {
+		if i >= len(h.GPUs) {
+			break
+		}
+		has, subject := h.GPUs[i], fmt.Sprintf("GPU %d", i)
+		found = append(found, codeObstacles(p, had, &has)...)
+		if o := driverObstacle(p.PID, had, &has); o != nil {
+			o.Subject = subject
+			found = append(found, *o)
+		}
+		if has.MemoryBytes < had.MemoryBytes && used(p.GPU, i) <= has.MemoryBytes {
+			found = append(found, ckpt.Obstacle{
+				Subject: subject, Harmless: true,
+				Reason: fmt.Sprintf("it has %s of memory, and pid %d was started with %s: what the program has fits, what it gets later may not", sizeText(has.MemoryBytes), p.PID, sizeText(had.MemoryBytes)),
+			})
+		}
+	}
+	return found
+}
+
+// burial is how long parents may take to ask for their dead: those may be the very processes that were saved.
+const burial = 2 * time.Second
+
+// pidObstacle is who has a pid. Otherwise is what can be done without ending him.
+func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, otherwise string) []ckpt.Obstacle {
+	pid := p.PID
+	if p.Inner != 0 {
+		pid = p.Inner
+	}
+	subject, wait := fmt.Sprintf("pid %d", pid), time.After(burial)
+	for {
+		id, err := place.Seen(pid)
+		if err != nil {
+			return nil
+		}
+		parent, zombie := id.Zombie()
+		if !zombie && id.Gone() {
+			continue // it was buried between the two looks
+		}
+		if !zombie {
+			return []ckpt.Obstacle{{
+				Subject: subject, Reason: "it is taken: " + id.Command(80), Remedy: "end that process, or " + otherwise,
+			}}
+		}
+		select {
+		case <-time.After(time.Millisecond):
+			continue
+		case <-wait:
+		case <-ctx.Done():
+		}
+		return []ckpt.Obstacle{{
+			Subject: subject, Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, pid %d (%s), asks how", id.Name(), parent.PID, parent.Name()),
+			Remedy: "have that do so, end it, or " + otherwise,
+		}}
+	}
+}
+
+// fileObstacles looks for files that the program will find gone, with the rights of its user.
+func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
+	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
+	for _, saved := range m.Files {
+		if saved.Library {
+			continue
+		}
+		var info unix.Stat_t
+		err := as.Do(func() error { return unix.Stat(filepath.Join(root, saved.Path), &info) })
+		switch {
+		case err != nil && saved.Hash == "":
+			found = append(found, ckpt.Obstacle{
+				Subject: "file " + saved.Path, Reason: fmt.Sprintf("the program has it open, its content was not saved, and here: %v", err),
+				Remedy: "copy it here",
+			})
+		case err != nil:
+			// Its content comes along; its directory must be there.
+			parent := filepath.Dir(saved.Path)
+			if err := as.Do(func() error {
+				return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS)
+			}); err != nil {
+				found = append(found, ckpt.Obstacle{Subject: "directory " + parent, Reason: err.Error(), Remedy: "make it"})
+			}
+		case saved.Hash == "" && info.Size < int64(saved.Bytes):
+			found = append(found, ckpt.Obstacle{
+				Subject: "file " + saved.Path, Reason: fmt.Sprintf("it is %d bytes long, and was %d", info.Size, saved.Bytes),
+				Remedy: "copy it here",
+			})
+		}
+	}
+	return found
+}
+
+// Capability is the compute capability of a GPU: "8.9".
+func Capability(info gpu.DeviceInfo) string {
+	return fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor], info.Attributes[abi.AttrComputeCapabilityMinor])
+}

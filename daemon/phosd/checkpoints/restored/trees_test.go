@@ -1,0 +1,36 @@
+package restored
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/api"
+)
+
+// A restored tree is followed by who has restored it, and by root.
+func TestTreesOfOthers(t *testing.T) {
+	all := New(Options{})
+	for _, name := range []string{"tree-1000.1-abc", "tree-0.2-abc", "tree-7-abc"} {
+		all.add(&Tree{control: "/run/phos/control/" + name})
+	}
+	for _, test := range []struct {
+		name string
+		uid  uint32
+		may  bool
+	}{
+		{"tree-1000.1-abc", 1000, true},
+		{"tree-1000.1-abc", 0, true},
+		{"tree-1000.1-abc", 1001, false},
+		{"tree-0.2-abc", 0, true},
+		{"tree-0.2-abc", 1000, false},
+		{"tree-7-abc", 0, true},
+		{"tree-7-abc", 7, false},
+		{"tree-1000.2-abc", 0, false},
+		{"", 0, false},
+	} {
+		found, err := all.Find(test.name, api.Actor{UID: test.uid})
+		if test.may != (err == nil && found.Name() == test.name) || !test.may && !errors.Is(err, api.ErrNoProgram) {
+			t.Errorf("%q for user %d: %v", test.name, test.uid, err)
+		}
+	}
+}

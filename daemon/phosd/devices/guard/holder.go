@@ -1,0 +1,138 @@
+package guard
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// Holder is a process that has a GPU open although it is not in the room: it was there first.
+type Holder struct {
+	proc.Identity
+	Command string
+	// Devices are the paths by which it has opened them.
+	Devices []string
+}
+
+const commandBytes = 128
+
+// note says who has GPUs open that are to be phosd's, and follows them to their end: nobody is killed for it.
+func (g *Guard) note() error {
+	found, err := g.Holders()
+	if err != nil {
+		return err
+	}
+	for _, holder := range found {
+		handle, err := proc.Open(holder.Identity)
+		if err != nil {
+			continue // it has ended
+		}
+		g.options.Log.Warn("a process that is not phosd's has a GPU open, and keeps it (gpus.exclusive)",
+			"pid", holder.PID, "command", holder.Command, "devices", holder.Devices)
+		g.holders.add(holder)
+		g.running.Go(func() {
+			<-g.stop
+			_ = handle.Close() // which ends the waiting
+		})
+		g.running.Go(func() {
+			if err := handle.Wait(); err == nil {
+				g.holders.remove(holder)
+				g.options.Log.Info("a process that had a GPU open has ended", "pid", holder.PID, "command", holder.Command)
+			}
+		})
+	}
+	return nil
+}
+
+// holders are those that were there at the beginning and are still.
+type holders struct {
+	mu  sync.Mutex // guards all
+	all []Holder
+}
+
+func (h *holders) add(holder Holder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, holder)
+}
+
+func (h *holders) remove(holder Holder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = slices.DeleteFunc(h.all, func(each Holder) bool { return each.Identity == holder.Identity })
+}
+
+// Warnings name those who had GPUs open at the beginning and live.
+func (g *Guard) Warnings() (texts []string) {
+	g.holders.mu.Lock()
+	defer g.holders.mu.Unlock()
+	for _, each := range g.holders.all {
+		texts = append(texts, fmt.Sprintf("gpus.exclusive: pid %d (%s) has had %s open since before phosd began",
+			each.PID, each.Command, strings.Join(each.Devices, ", ")))
+	}
+	return texts
+}
+
+// Holders finds them.
+func (g *Guard) Holders() ([]Holder, error) {
+	g.mu.Lock()
+	guarded := maps.Clone(g.guarded)
+	g.mu.Unlock()
+	inside, err := cgroup.Processes(g.room)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	var found []Holder
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(filepath.Base(entry))
+		if err != nil || slices.Contains(inside, pid) {
+			continue
+		}
+		id, err := proc.Of(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		if devices := guarded.openIn(pid); len(devices) > 0 {
+			found = append(found, Holder{id, id.Command(commandBytes), devices})
+		}
+	}
+	return found, nil
+}
+
+// openIn lists the guarded devices that a process has open.
+func (m majors) openIn(pid int) (devices []string) {
+	directory := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		path := filepath.Join(directory, entry.Name())
+		var stat unix.Statx_t
+		// Without asking a file server that may never answer.
+		if unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat) != nil {
+			continue
+		}
+		if stat.Mode&unix.S_IFMT != unix.S_IFCHR || m[stat.Rdev_major] == "" {
+			continue
+		}
+		if name, err := os.Readlink(path); err == nil && !slices.Contains(devices, name) {
+			devices = append(devices, name)
+		}
+	}
+	return devices
+}

@@ -1,0 +1,105 @@
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/phos-gpu/phos/daemon/api"
+)
+
+var (
+	describeGPUBytes     = prometheus.NewDesc("phos_gpu_memory_bytes", "Memory of a GPU.", []string{"gpu", "name"}, nil)
+	describeGPUUsed      = prometheus.NewDesc("phos_gpu_memory_used_bytes", "Memory of a GPU that programs hold.", []string{"gpu", "name"}, nil)
+	describeDenied       = prometheus.NewDesc("phos_gpu_opens_denied_total", "Opens of GPUs by other processes that were refused (gpus.exclusive).", nil, nil)
+	describeGPUBusy      = prometheus.NewDesc("phos_gpu_busy_ratio", "How much of the last moments something ran on a real GPU.", []string{"gpu", "name"}, nil)
+	describeGPUHeat      = prometheus.NewDesc("phos_gpu_temperature_celsius", "Temperature of a real GPU.", []string{"gpu", "name"}, nil)
+	describeGPUPower     = prometheus.NewDesc("phos_gpu_power_watts", "Power that a real GPU draws.", []string{"gpu", "name"}, nil)
+	describeGPUHeld      = prometheus.NewDesc("phos_gpu_memory_held_bytes", "Memory of a real GPU that anybody holds, as its driver says.", []string{"gpu", "name"}, nil)
+	describeGPUForeign   = prometheus.NewDesc("phos_gpu_foreign_processes", "Processes on a real GPU that are not phos's.", []string{"gpu", "name"}, nil)
+	describeGPUErrors    = prometheus.NewDesc("phos_gpu_uncorrected_errors", "Uncorrected memory errors of a real GPU since its driver was loaded.", []string{"gpu", "name"}, nil)
+	describeGPULost      = prometheus.NewDesc("phos_gpu_lost", "1 for a real GPU that serves nobody any more.", []string{"gpu", "name"}, nil)
+	describeWaiting      = prometheus.NewDesc("phos_workers_waiting", "Workers that wait for programs.", nil, nil)
+	describeWaitingBytes = prometheus.NewDesc("phos_workers_waiting_memory_bytes", "Memory of a GPU that they hold.", []string{"gpu"}, nil)
+	describePrograms     = prometheus.NewDesc("phos_programs", "Programs that run.", nil, nil)
+	describeCalls        = prometheus.NewDesc("phos_program_calls_total", "Driver calls that a program has completed.", []string{"pid", "job"}, nil)
+	describeSaved        = prometheus.NewDesc("phos_program_checkpoint_timestamp_seconds", "When a program was saved last.", []string{"pid", "job"}, nil)
+	describeSaveFailed   = prometheus.NewDesc("phos_program_checkpoint_failed", "1 while the last attempt to save a program has failed.", []string{"pid", "job"}, nil)
+	describeDue          = prometheus.NewDesc("phos_program_checkpoint_due_timestamp_seconds", "When a program's policy wants it saved next.", []string{"pid", "job"}, nil)
+	describePendingAge   = prometheus.NewDesc("phos_program_pending_seconds", "Age of a program's oldest unfinished call or stream.", []string{"pid", "job"}, nil)
+)
+
+// Describe is empty: what Collect yields depends on the programs that run.
+func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect asks everything that runs.
+func (m *Metrics) Collect(out chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	status := m.source.Status()
+	for _, gpu := range status.GetGpus() {
+		labels := []string{strconv.Itoa(int(gpu.GetIndex())), gpu.GetName()}
+		gauge(describeGPUBytes, float64(gpu.GetMemoryBytes()), labels...)
+		gauge(describeGPUUsed, float64(gpu.GetUsedBytes()), labels...)
+		collectHardware(gpu.GetHardware(), func(desc *prometheus.Desc, value float64) { gauge(desc, value, labels...) })
+	}
+	if m.source.Denied != nil {
+		out <- prometheus.MustNewConstMetric(describeDenied, prometheus.CounterValue, float64(m.source.Denied()))
+	}
+	gauge(describeWaiting, float64(status.GetDaemon().GetWaitingWorkers()))
+	for i, bytes := range status.GetDaemon().GetWaitingBytes() {
+		gauge(describeWaitingBytes, float64(bytes), strconv.Itoa(i))
+	}
+	gauge(describePrograms, float64(len(status.GetPrograms())))
+	for _, program := range status.GetPrograms() {
+		labels := []string{strconv.Itoa(int(program.GetPid())), program.GetDescription().GetJobName()}
+		progress := program.GetDescription().GetProgress()
+		out <- prometheus.MustNewConstMetric(describeCalls, prometheus.CounterValue, float64(progress.GetCallsCompleted()), labels...)
+		gauge(describePendingAge, float64(progress.GetPendingMilliseconds())/1000, labels...)
+		collectSaves(program, func(desc *prometheus.Desc, value float64) { gauge(desc, value, labels...) })
+	}
+}
+
+// collectHardware yields what the driver says of a real GPU. What it does not say has no number.
+func collectHardware(hardware *api.Hardware, gauge func(*prometheus.Desc, float64)) {
+	if hardware == nil {
+		return
+	}
+	yield := func(desc *prometheus.Desc, value *uint32, unit float64) {
+		if value != nil {
+			gauge(desc, float64(*value)*unit)
+		}
+	}
+	yield(describeGPUBusy, hardware.BusyPercent, .01)
+	yield(describeGPUHeat, hardware.TemperatureCelsius, 1)
+	yield(describeGPUPower, hardware.PowerMilliwatts, .001)
+	if hardware.UsedBytes != nil {
+		gauge(describeGPUHeld, float64(hardware.GetUsedBytes()))
+	}
+	if hardware.UncorrectedErrors != nil {
+		gauge(describeGPUErrors, float64(hardware.GetUncorrectedErrors()))
+	}
+	gauge(describeGPUForeign, float64(len(hardware.GetForeign())))
+	lost := 0.0
+	if hardware.GetLost() != "" {
+		lost = 1
+	}
+	gauge(describeGPULost, lost)
+}
+
+// collectSaves yields what became of a program's checkpoints. What never was has no number.
+func collectSaves(program *api.Program, gauge func(*prometheus.Desc, float64)) {
+	if last := program.GetLastCheckpointUnixMilliseconds(); last > 0 {
+		gauge(describeSaved, float64(last)/1000)
+	}
+	if due := program.GetNextCheckpointUnixMilliseconds(); due > 0 {
+		gauge(describeDue, float64(due)/1000)
+	}
+	switch {
+	case program.GetCheckpointError() != "":
+		gauge(describeSaveFailed, 1)
+	case program.GetLastCheckpointUnixMilliseconds() > 0 || program.GetPolicy() != nil:
+		gauge(describeSaveFailed, 0)
+	}
+}

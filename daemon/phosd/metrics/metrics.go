@@ -1,0 +1,78 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/phos-gpu/phos/daemon/api"
+)
+
+// Source is where the numbers of GPUs and programs come from; both are asked when somebody wants them.
+type Source struct {
+	// Status is what phosd says of itself to root.
+	Status func() *api.StatusReply
+	// Denied counts the opens of GPUs that were refused; nil: none are.
+	Denied func() uint64
+}
+
+// Metrics are phosd's numbers for Prometheus. Those of GPUs and programs are collected when somebody asks.
+type Metrics struct {
+	source                  Source
+	registry                *prometheus.Registry
+	started, ended, refused prometheus.Counter
+	startSeconds            prometheus.Histogram
+
+	checkpoints, restores *prometheus.CounterVec
+	phaseSeconds          *prometheus.HistogramVec
+	pauseSeconds          prometheus.Histogram
+	writtenBytes          prometheus.Counter
+	sharedBytes           prometheus.Counter
+	xids                  *prometheus.CounterVec
+}
+
+// New makes them; nothing is counted yet.
+func New(source Source) *Metrics {
+	m := &Metrics{
+		source:   source,
+		registry: prometheus.NewRegistry(),
+		started:  prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_started_total", Help: "Programs that got a worker."}),
+		ended:    prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_ended_total", Help: "Workers that are gone."}),
+		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_refused_total", Help: "Programs that got no worker."}),
+		startSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "phos_worker_start_seconds", Help: "Time from a program's connection to its worker's start.",
+			Buckets: []float64{.005, .01, .02, .05, .1, .2, .5, 1},
+		}),
+	}
+	m.xids = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "phos_gpu_errors_total", Help: "Errors (Xids) of real GPUs that their driver has reported.",
+	}, []string{"bus", "xid"})
+	m.countCheckpoints()
+	m.registry.MustRegister(m.xids, m.started, m.ended, m.refused, m.startSeconds, m, m.checkpoints, m.restores, m.phaseSeconds,
+		m.pauseSeconds, m.writtenBytes, m.sharedBytes, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// countCheckpoints makes the numbers of checkpoints and restores.
+func (m *Metrics) countCheckpoints() {
+	m.checkpoints = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "phos_checkpoints_total", Help: "Checkpoints, by how they ended (done, busy, cancelled, failed) and who wanted them (request, policy).",
+	}, []string{"result", "by"})
+	m.restores = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "phos_restores_total", Help: "Restores, by how they ended: done, cancelled, failed.",
+	}, []string{"result"})
+	m.phaseSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "phos_checkpoint_step_seconds", Help: "Time of the steps of checkpoints and restores.",
+		Buckets: prometheus.ExponentialBuckets(.001, 4, 10),
+	}, []string{"step"})
+	m.pauseSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "phos_checkpoint_pause_seconds", Help: "Time that programs stood still for a checkpoint.",
+		Buckets: prometheus.ExponentialBuckets(.001, 2, 14),
+	})
+	m.writtenBytes = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "phos_checkpoint_written_bytes_total", Help: "Bytes that checkpoints have written.",
+	})
+	m.sharedBytes = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "phos_checkpoint_shared_bytes_total", Help: "Bytes of checkpoints that were in their images already.",
+	})
+}

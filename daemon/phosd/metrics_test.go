@@ -1,0 +1,29 @@
+package phosd_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/config"
+)
+
+func TestMetrics(t *testing.T) {
+	var socket string
+	l := newLab(t, func(c *config.Config) {
+		socket = filepath.Join(c.RuntimeDir, "metrics.sock")
+		c.Metrics.Listen = "unix:" + socket
+	})
+	l.run(nil).says("live")
+	l.run(asUser(65534)).says("live")
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("metrics are open to users: %v, %v", info, err)
+	}
+	text := l.scrape()
+	for _, want := range []string{"phos_programs 2\n", "phos_sessions_started_total 2\n", `phos_gpu_memory_bytes{gpu="0",name="idle GPU"} 1.073741824e+09`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+}

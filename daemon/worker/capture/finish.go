@@ -1,0 +1,127 @@
+package capture
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// waiting is a piece that was put aside.
+type waiting struct {
+	memory *memory
+	piece  *cutPiece
+}
+
+// Finish writes what Cut has put aside and returns an entry for each memory, by name. The program may run meanwhile, and the
+// next checkpoint begin when it has returned.
+func (s *Snapshot) Finish(ctx context.Context) ([]image.Entry, error) {
+	defer s.Abort()
+	work, bytes := s.waiting()
+	s.mu.Lock()
+	s.done, s.total = 0, bytes
+	s.mu.Unlock()
+	err := pool.Each(ctx, s.background(), work, func(w waiting) error {
+		if err := s.finishOne(ctx, w); err != nil {
+			return wrap("write", w.memory, err)
+		}
+		s.progress("write", w.piece)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.entries(), nil
+}
+
+// waiting lists what was put aside, what is on devices first, as the program may need their memory.
+func (s *Snapshot) waiting() (work []waiting, bytes uint64) {
+	var here []waiting
+	for _, m := range s.memories {
+		for i := range m.pieces {
+			piece := &m.pieces[i]
+			switch {
+			case piece.shadow != nil:
+				work = append(work, waiting{m.memory, piece})
+			case piece.copied != nil:
+				here = append(here, waiting{m.memory, piece})
+			default:
+				continue
+			}
+			bytes += piece.Bytes
+		}
+	}
+	return append(work, here...), bytes
+}
+
+func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
+	if !s.hurry.Load() {
+		if err := s.limit.Wait(ctx, int(w.piece.Bytes)); err != nil {
+			return err
+		}
+	}
+	copied := w.piece.copied
+	if shadow := w.piece.shadow; shadow != nil {
+		copied = s.staging.take()
+		defer s.staging.give(copied)
+		if err := shadow.Read(copied.bytes); err != nil {
+			return err
+		}
+		if err := shadow.Release(); err != nil {
+			return err
+		}
+	}
+	if err := s.put(ctx, w.memory, w.piece.Range, copied.bytes[:w.piece.Bytes], nil); err != nil {
+		return err
+	}
+	known, _ := w.memory.lookUp(w.piece.Range)
+	w.piece.hash = known.hash
+	return nil
+}
+
+// entries names what was saved, the pieces of each memory in the order in which they were used first.
+func (s *Snapshot) entries() []image.Entry {
+	var list []image.Entry
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.memories {
+		entry := image.Entry{Kind: image.Memory, Name: m.memory.source.Name, Chunks: make([]image.Chunk, 0, len(m.pieces))}
+		for _, piece := range s.byUse(m) {
+			entry.Bytes += piece.Bytes
+			if !piece.hash.IsZero() && !s.written[piece.hash] {
+				s.stats.SharedBytes += piece.Bytes
+			}
+			entry.Chunks = append(entry.Chunks, image.Chunk{Address: piece.Address, Bytes: uint32(piece.Bytes), Hash: piece.hash})
+		}
+		s.stats.MemoryBytes += entry.Bytes
+		list = append(list, entry)
+	}
+	slices.SortFunc(list, func(a, b image.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// byUse orders the pieces of a memory.
+func (s *Snapshot) byUse(m *cutMemory) []cutPiece {
+	toucher, offers := m.memory.source.Memory.(gpu.Toucher)
+	if !offers || !s.touchers[toucher] {
+		return m.pieces
+	}
+	touches := toucher.Touches()
+	place := make(map[uint64]int, len(touches))
+	for i, address := range touches {
+		place[address] = i + 1
+	}
+	last := len(touches) + 1
+	rank := func(p cutPiece) int {
+		if at := place[p.Address]; at > 0 {
+			return at
+		}
+		return last
+	}
+	ordered := slices.Clone(m.pieces)
+	slices.SortStableFunc(ordered, func(a, b cutPiece) int { return rank(a) - rank(b) })
+	return ordered
+}

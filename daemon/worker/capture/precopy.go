@@ -1,0 +1,181 @@
+package capture
+
+import (
+	"context"
+
+	"github.com/phos-gpu/phos/ckpt/pool"
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+const (
+	// batchPieces is how many pieces are copied after one clearing of marks. Clearing makes running kernels look their
+	// memory up again, so it should be seldom; what is copied long after it has often been written again.
+	batchPieces = 16
+	// maxPasses bounds the passes of a program whose changes shrink slowly.
+	maxPasses = 8
+	// quietBytes is little enough to be left to the cut, where it takes some milliseconds.
+	quietBytes = 8 << 20
+)
+
+// Precopy copies while the program runs, pass after pass over what has changed, until that is little or shrinks no more.
+func (s *Snapshot) Precopy(ctx context.Context) error {
+	s.recordTouches(true)
+	before := ^uint64(0)
+	for pass := 0; ; pass++ {
+		found, err := s.changes(ctx)
+		if err != nil {
+			return err
+		}
+		bytes := found.bytes
+		if pass >= maxPasses || bytes <= min(quietBytes, s.options.BudgetBytes/2) || bytes > before/4*3 {
+			if err := s.prepare(found.wanted); err != nil {
+				return err
+			}
+			return ctx.Err()
+		}
+		s.mu.Lock()
+		s.stats.Passes++
+		s.mu.Unlock()
+		if err := s.pass(ctx, found.work, bytes); err != nil {
+			return err
+		}
+		before = bytes
+	}
+}
+
+// prepare gets memory for what the cut will find, and as much again, as the program goes on until then: the device's own
+// where it can be had.
+func (s *Snapshot) prepare(wanted map[*memory]int) error {
+	buffers := 0
+	for m, pieces := range wanted {
+		pieces = 2*pieces + batchPieces
+		aside := 0
+		if shadower, offers := m.source.Memory.(gpu.Shadower); offers {
+			shadows, room, err := shadower.NewShadows(pieces)
+			if err != nil {
+				return wrap("prepare to copy", m, err)
+			}
+			s.shadows[m], aside = shadows, room
+		}
+		buffers += max(pieces-aside, 0)
+	}
+	s.buffers.prepare(buffers)
+	return nil
+}
+
+// batch is pieces of one memory that are copied after one clearing of marks.
+type batch struct {
+	memory *memory
+	pieces []gpu.Range
+}
+
+// changed is what must be copied.
+type changed struct {
+	work   []batch
+	wanted map[*memory]int // pieces, of every memory
+	bytes  uint64
+}
+
+// changes lists what must be copied.
+func (s *Snapshot) changes(ctx context.Context) (*changed, error) {
+	memories, err := s.capture.present()
+	if err != nil {
+		return nil, err
+	}
+	c := &changed{wanted: map[*memory]int{}}
+	for _, m := range memories {
+		list, err := s.missing(ctx, m, m.pieces, s.background())
+		if err != nil {
+			return nil, err
+		}
+		c.wanted[m] = len(list)
+		c.bytes += total(list)
+		for len(list) > 0 {
+			n := min(len(list), batchPieces)
+			c.work = append(c.work, batch{m, list[:n]})
+			list = list[n:]
+		}
+	}
+	return c, nil
+}
+
+// missing lists those pieces of a memory that have changed, or that the target does not have.
+func (s *Snapshot) missing(ctx context.Context, m *memory, pieces []gpu.Range, workers pool.Crew) ([]gpu.Range, error) {
+	if err := m.forgetChanged(ctx, pieces, workers); err != nil {
+		return nil, err
+	}
+	var list []gpu.Range
+	for _, r := range pieces {
+		if c, known := m.lookUp(r); !known || !c.hash.IsZero() && !s.target.Has(c.hash) {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
+	var done uint64
+	return pool.Each(ctx, s.background(), work, func(b batch) error {
+		b.clear()
+		copied := s.buffers.take()
+		defer s.buffers.give(copied)
+		for _, r := range b.pieces {
+			if err := s.limit.Wait(ctx, int(r.Bytes)); err != nil {
+				return err
+			}
+			err := s.copyPiece(ctx, b.memory, r, copied)
+			if err != nil && !unmapped(err) {
+				return wrap("copy", b.memory, err)
+			}
+			s.mu.Lock()
+			done += r.Bytes
+			now := done
+			s.mu.Unlock()
+			s.options.Progress("copy", now, bytes)
+		}
+		return nil
+	})
+}
+
+// clear forgets the names of the pieces and clears their marks, in this order. Whatever else in between loses its mark,
+// loses its name too.
+func (b *batch) clear() {
+	for _, r := range b.pieces {
+		b.memory.forget(r.Address)
+	}
+	tracker, marks := b.memory.source.Memory.(gpu.Tracker)
+	if !marks {
+		return
+	}
+	first := b.pieces[0].Address
+	span := gpu.Range{Address: first, Bytes: b.pieces[len(b.pieces)-1].End() - first}
+	cleared := tracker.ClearWritten(span)
+	for i := range span.Bytes / gpu.ChunkBytes {
+		if bit(cleared, i) {
+			b.memory.forget(first + i*gpu.ChunkBytes)
+		}
+	}
+}
+
+// copyPiece puts what a piece holds now and learns its name.
+func (s *Snapshot) copyPiece(ctx context.Context, m *memory, r gpu.Range, copied *buffer) error {
+	if err := readInto(m.source.Memory, r, copied.bytes); err != nil {
+		return err
+	}
+	return s.put(ctx, m, r, copied.bytes[:r.Bytes], &s.stats.CopiedBytes)
+}
+
+// put writes a content that does not change any more and learns its name.
+func (s *Snapshot) put(ctx context.Context, m *memory, r gpu.Range, bytes []byte, into *uint64) error {
+	hash, written, err := s.target.Put(ctx, bytes)
+	if err != nil {
+		return err
+	}
+	c := content{hash: hash}
+	if m.compares() {
+		c.digest, c.digested = m.digestOf(bytes), true
+	}
+	m.learn(r, c)
+	s.count(r, hash, written, into)
+	return nil
+}

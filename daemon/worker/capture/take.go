@@ -1,0 +1,90 @@
+package capture
+
+import (
+	"context"
+
+	"github.com/phos-gpu/phos/ckpt/pool"
+)
+
+// takers are who take what has changed while nothing else runs: two at least, so that one copies while another writes.
+func takers() pool.Crew { return pool.Crew{Count: max(pool.All().Count, 2)} }
+
+// take takes what is found: aside on the device as long as there is memory for it, then aside here, then straight to the target.
+func (s *Snapshot) take(ctx context.Context, found <-chan finding) error {
+	for f := range found {
+		s.add(f.pieces, &s.stats.CutBytes, &s.total)
+		rest, err := s.shadow(f)
+		if err != nil {
+			return wrap("cut", f.memory, err)
+		}
+		err = pool.Each(ctx, takers(), rest, func(piece *cutPiece) error {
+			if err := s.takeOne(ctx, f.memory, piece); err != nil {
+				return wrap("cut", f.memory, err)
+			}
+			s.progress("cut", piece)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shadow copies pieces aside on their device, if it offers that, and returns those that are left.
+func (s *Snapshot) shadow(f finding) ([]*cutPiece, error) {
+	shadows := s.shadows[f.memory]
+	if shadows == nil || s.options.Direct {
+		return f.pieces, nil
+	}
+	chunks := make([]uint64, len(f.pieces))
+	for i, piece := range f.pieces {
+		chunks[i] = piece.Address
+	}
+	copies, err := shadows.Copy(chunks)
+	if err != nil {
+		return nil, err
+	}
+	for i, copied := range copies {
+		f.pieces[i].shadow = copied
+	}
+	s.add(f.pieces[:len(copies)], &s.stats.DeviceBytes)
+	s.progress("cut", f.pieces[:len(copies)]...)
+	return f.pieces[len(copies):], nil
+}
+
+func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) error {
+	if copied := s.aside(); copied != nil {
+		if err := readInto(m.source.Memory, piece.Range, copied.bytes); err != nil {
+			s.buffers.give(copied)
+			return err
+		}
+		piece.copied = copied
+		return nil
+	}
+	// Only a memory that cannot be viewed needs this, and then a chunk for each processor is beyond the budget.
+	var stage *buffer
+	spare := func() []byte {
+		stage = s.staging.take()
+		return stage.bytes
+	}
+	err := inPlace(m.source.Memory, piece.Range, spare, func(bytes []byte) error {
+		err := s.put(ctx, m, piece.Range, bytes, &s.stats.DirectBytes)
+		if known, found := m.lookUp(piece.Range); found {
+			piece.hash = known.hash
+		}
+		return err
+	})
+	if stage != nil {
+		s.staging.give(stage)
+	}
+	return err
+}
+
+// aside returns a buffer, nil when there is none any more.
+func (s *Snapshot) aside() *buffer {
+	if s.options.Direct {
+		return nil
+	}
+	return s.buffers.take()
+}

@@ -1,0 +1,98 @@
+package ipc
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// ID is a random number that nobody can guess.
+type ID [16]byte
+
+// NewID makes one.
+func NewID() (id ID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
+}
+
+// Token names a grant.
+type Token struct {
+	// Exporter is who grants, Key what.
+	Exporter, Key ID
+}
+
+// Kind says what a grant is of.
+type Kind uint32
+
+// Kinds of grants.
+const (
+	Memory Kind = 1
+	Event  Kind = 2
+)
+
+// Grant is what a token stands for.
+type Grant struct {
+	Kind Kind
+	// Ordinal is the GPU that the memory is on.
+	Ordinal int32
+	// Offset and FileBytes are where the file has it.
+	Offset, FileBytes uint64
+	// Within and Bytes are what is granted, from Offset on: allocations share chunks.
+	Within, Bytes uint64
+	// File is the receiver's to close.
+	File *os.File
+}
+
+const (
+	requestBytes = 4 + 16
+	replyBytes   = 4 + 4 + 4 + 4*8
+)
+
+// request is a frame that asks for a grant.
+func request(kind Kind, key ID) []byte {
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(kind)), key[:]...)
+}
+
+func parseRequest(frame []byte) (kind Kind, key ID, err error) {
+	if len(frame) != requestBytes {
+		return 0, key, fmt.Errorf("request of %d bytes: %w", len(frame), abi.InvalidHandle)
+	}
+	copy(key[:], frame[4:])
+	return Kind(binary.LittleEndian.Uint32(frame)), key, nil
+}
+
+// reply is the frame that answers; the file goes beside it.
+func (g *Grant) reply(code abi.Result) []byte {
+	frame := binary.LittleEndian.AppendUint32(nil, uint32(code))
+	frame = binary.LittleEndian.AppendUint32(frame, uint32(g.Kind))
+	frame = binary.LittleEndian.AppendUint32(frame, uint32(g.Ordinal))
+	for _, word := range []uint64{g.Offset, g.FileBytes, g.Within, g.Bytes} {
+		frame = binary.LittleEndian.AppendUint64(frame, word)
+	}
+	return frame
+}
+
+func parseReply(frame []byte) (g Grant, err error) {
+	if len(frame) != replyBytes {
+		return g, fmt.Errorf("reply of %d bytes: %w", len(frame), abi.InvalidHandle)
+	}
+	if code := abi.Result(binary.LittleEndian.Uint32(frame)); code != abi.Success {
+		return g, fmt.Errorf("the session that shares it refuses: %w", code)
+	}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(frame[12+8*i:]) }
+	g = Grant{
+		Kind: Kind(binary.LittleEndian.Uint32(frame[4:])), Ordinal: int32(binary.LittleEndian.Uint32(frame[8:])),
+		Offset: word(0), FileBytes: word(1), Within: word(2), Bytes: word(3),
+	}
+	if g.Within > g.FileBytes || g.Bytes > g.FileBytes-g.Within || g.FileBytes > 1<<50 || g.Offset > 1<<50 {
+		return g, fmt.Errorf("a grant of %d bytes from %d on, of %d: %w", g.Bytes, g.Within, g.FileBytes, abi.InvalidHandle)
+	}
+	return g, nil
+}
+
+// address is the abstract socket of an exporter.
+func address(exporter ID) string { return "@phos-sharing-" + hex.EncodeToString(exporter[:]) }

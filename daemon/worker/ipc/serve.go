@@ -1,0 +1,111 @@
+package ipc
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/linux/accept"
+)
+
+// ErrTaken means that another session serves the same grants: the one that a restored session was saved from.
+var ErrTaken = errors.New("another session shares memory under the same tokens")
+
+// talkTime is how long a worker of the same user may take to ask or to answer.
+const talkTime = 20 * time.Second
+
+// Server hands out grants.
+type Server struct {
+	socket *net.UnixListener
+	intake *accept.Intake
+	grant  func(kind Kind, key ID) (Grant, error)
+}
+
+// Serve begins to hand out what grant returns, to workers of the same user. grant may be called by several goroutines at once.
+func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, error) {
+	socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: address(exporter)})
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return nil, ErrTaken
+	case err != nil:
+		return nil, fmt.Errorf("share memory: %w", err)
+	}
+	connections, err := accept.New(socket, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("share memory: %w", err), socket.Close())
+	}
+	s := &Server{socket, connections, grant}
+	go s.accept()
+	return s, nil
+}
+
+// Close hands out nothing more.
+func (s *Server) Close() { _ = s.socket.Close() }
+
+func (s *Server) accept() {
+	for {
+		conn, _, err := s.intake.Next() // an answer is a file that is open already
+		if err != nil {
+			return
+		}
+		go s.answer(conn)
+	}
+}
+
+func (s *Server) answer(conn *net.UnixConn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(talkTime))
+	if sameUser(conn) != nil {
+		return
+	}
+	frame := make([]byte, requestBytes+1)
+	n, err := conn.Read(frame)
+	if err != nil {
+		return
+	}
+	kind, key, err := parseRequest(frame[:n])
+	var g Grant
+	if err == nil {
+		g, err = s.grant(kind, key)
+	}
+	if err != nil {
+		_, _ = conn.Write(g.reply(codeOf(err)))
+		return
+	}
+	defer g.File.Close()
+	_, _, _ = conn.WriteMsgUnix(g.reply(abi.Success), unix.UnixRights(int(g.File.Fd())), nil)
+}
+
+func codeOf(err error) abi.Result {
+	var code abi.Result
+	if errors.As(err, &code) && code != abi.Success {
+		return code
+	}
+	return abi.Unknown
+}
+
+// sameUser refuses the other end when it is not the same user's.
+func sameUser(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return failed
+	case int(peer.Uid) != os.Geteuid():
+		return fmt.Errorf("it is user %d's: %w", peer.Uid, abi.NotPermitted)
+	}
+	return nil
+}

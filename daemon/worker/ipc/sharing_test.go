@@ -1,0 +1,174 @@
+package ipc
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/tests/harness/scarce"
+)
+
+// file is a temporary one with a content.
+func file(t *testing.T, content string) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "shared")
+	if err == nil {
+		_, err = f.WriteString(content)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFetch(t *testing.T) {
+	token := Token{NewID(), NewID()}
+	server, err := Serve(token.Exporter, func(kind Kind, key ID) (Grant, error) {
+		if key != token.Key {
+			return Grant{}, abi.InvalidHandle
+		}
+		return Grant{Kind: Memory, Ordinal: 3, Offset: 4096, FileBytes: 8192, Within: 512, Bytes: 100, File: file(t, "the content")}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	g, err := Fetch(Memory, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.File.Close()
+	content, err := io.ReadAll(io.NewSectionReader(g.File, 0, 100))
+	if err != nil || string(content) != "the content" {
+		t.Errorf("%q, %v", content, err)
+	}
+	g.File = nil
+	if want := (Grant{Kind: Memory, Ordinal: 3, Offset: 4096, FileBytes: 8192, Within: 512, Bytes: 100}); g != want {
+		t.Errorf("got %+v, want %+v", g, want)
+	}
+	if _, err := Fetch(Memory, Token{token.Exporter, NewID()}); !errors.Is(err, abi.InvalidHandle) {
+		t.Errorf("another key: %v", err)
+	}
+	if _, err := Fetch(Event, token); !errors.Is(err, abi.InvalidHandle) {
+		t.Errorf("another kind: %v", err)
+	}
+	if _, err := Serve(token.Exporter, nil); !errors.Is(err, ErrTaken) {
+		t.Errorf("the same name twice: %v", err)
+	}
+	if !Alive(token.Exporter) || Alive(NewID()) {
+		t.Error("who is alive is not told right")
+	}
+	enough := scarce.Files(t, 0)
+	if !Alive(token.Exporter) {
+		t.Error("who cannot ask says that it has ended")
+	}
+	enough()
+	server.Close()
+	if _, err := Fetch(Memory, token); !errors.Is(err, ErrGone) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestAwait has the one that shares come later than the one that asks.
+func TestAwait(t *testing.T) {
+	token := Token{NewID(), NewID()}
+	served := make(chan *Server, 1)
+	time.AfterFunc(50*time.Millisecond, func() {
+		server, _ := Serve(token.Exporter, func(Kind, ID) (Grant, error) {
+			return Grant{Kind: Memory, FileBytes: 1, Bytes: 1, File: file(t, "x")}, nil
+		})
+		served <- server
+	})
+	g, err := Await(t.Context(), Memory, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = g.File.Close()
+	(<-served).Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := Await(ctx, Memory, Token{NewID(), NewID()}); !errors.Is(err, ErrGone) {
+		t.Errorf("nobody comes: %v", err)
+	}
+}
+
+func FuzzParseReply(f *testing.F) {
+	good := Grant{Kind: Memory, Ordinal: 1, Offset: 2 << 20, FileBytes: 4 << 20, Within: 512, Bytes: 4096}
+	f.Add(good.reply(abi.Success))
+	f.Add(good.reply(abi.InvalidHandle))
+	f.Add([]byte{})
+	bad := good
+	bad.Bytes = ^uint64(0)
+	f.Add(bad.reply(abi.Success))
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		g, err := parseReply(frame)
+		if err != nil {
+			return
+		}
+		if g.Within+g.Bytes > g.FileBytes || g.Within > g.FileBytes {
+			t.Errorf("%+v reaches beyond its file", g)
+		}
+		if again := g.reply(abi.Success); !bytes.Equal(again, frame) {
+			t.Errorf("%x becomes %x", frame, again)
+		}
+	})
+}
+
+func FuzzParseRequest(f *testing.F) {
+	f.Add(request(Memory, ID{1, 2, 3}))
+	f.Add([]byte("short"))
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		kind, key, err := parseRequest(frame)
+		if err == nil && !bytes.Equal(request(kind, key), frame) {
+			t.Errorf("%x is not what it was made of", frame)
+		}
+	})
+}
+
+// TestOtherUser asks as another user, who knows the token.
+func TestOtherUser(t *testing.T) {
+	const nobody = 65534
+	if text := os.Getenv("SHARING_TOKEN"); text != "" {
+		var token Token
+		raw, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(token.Exporter[:], raw)
+		copy(token.Key[:], raw[16:])
+		if g, err := Fetch(Memory, token); !errors.Is(err, abi.NotPermitted) {
+			t.Errorf("%+v, %v", g, err)
+		}
+		if Alive(token.Exporter) {
+			t.Error("he sees that it is there")
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	token := Token{NewID(), NewID()}
+	server, err := Serve(token.Exporter, func(Kind, ID) (Grant, error) {
+		t.Error("the server was asked for a grant")
+		return Grant{}, abi.InvalidHandle
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	other := exec.Command("/proc/self/exe", "-test.run=^TestOtherUser$")
+	other.Env = append(os.Environ(), "SHARING_TOKEN="+hex.EncodeToString(append(token.Exporter[:], token.Key[:]...)))
+	other.Dir = "/"
+	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if output, err := other.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+}

@@ -1,0 +1,125 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
+
+// Backing puts memory behind the addresses of one GPU (heap.Backing). Until the loader has settled, whatever is mapped has
+// the content that the image knows for its addresses, however often it is mapped; afterwards it is zeros, as what a program
+// allocates and frees later is nothing of the image.
+type Backing struct {
+	loader *Loader
+	image  *memory // nil when the image knows no memory of this GPU
+	memory gpu.Memory
+}
+
+// Backing makes one for a memory of the image. A memory that the image does not know is all zeros.
+func (l *Loader) Backing(name string, m gpu.Memory) *Backing {
+	b := &Backing{loader: l, image: l.memories[name], memory: m}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.backings = append(l.backings, b)
+	return b
+}
+
+// Settle says that the session is complete: from now on new memory is zeros. Prefetch and Eager settle too.
+func (l *Loader) Settle() { l.settled.Store(true) }
+
+// Map backs a range of whole chunks.
+func (b *Backing) Map(r gpu.Range) error {
+	if b.image == nil || b.loader.settled.Load() || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
+		return b.memory.Map(r)
+	}
+	lazy, offers := b.memory.(gpu.Lazy)
+	if !offers {
+		return b.mapFilled(r)
+	}
+	for done := r.Address; done < r.End(); {
+		run, saved := b.run(done, r.End())
+		back := b.memory.Map
+		if saved {
+			back = func(r gpu.Range) error { return lazy.MapAbsent(r, b.fill) }
+		}
+		if err := back(run); err != nil {
+			if done > r.Address {
+				err = errors.Join(err, b.memory.Unmap(gpu.Range{Address: r.Address, Bytes: done - r.Address}))
+			}
+			return err
+		}
+		done = run.End()
+	}
+	return nil
+}
+
+// MapWhole is Map for memory that a session has shown elsewhere.
+func (b *Backing) MapWhole(r gpu.Range) error {
+	if k, is := b.memory.(gpu.Keeper); is && b.loader.settled.Load() {
+		return k.MapWhole(r)
+	}
+	return b.Map(r)
+}
+
+// Unmap gives memory back.
+func (b *Backing) Unmap(r gpu.Range) error { return b.memory.Unmap(r) }
+
+// run is the longest run of chunks from address on that the image either knows, or does not.
+func (b *Backing) run(address, end uint64) (run gpu.Range, saved bool) {
+	_, saved = b.image.at[address]
+	run = gpu.Range{Address: address, Bytes: gpu.ChunkBytes}
+	for run.End() < end {
+		if _, next := b.image.at[run.End()]; next != saved {
+			break
+		}
+		run.Bytes += gpu.ChunkBytes
+	}
+	return run, saved
+}
+
+// mapFilled backs a range at once, as it was backed before: of some memories, what is mapped in pieces can only be shared and
+// shown elsewhere in pieces.
+func (b *Backing) mapFilled(r gpu.Range) error {
+	if err := b.memory.Map(r); err != nil {
+		return err
+	}
+	var saved []uint64
+	for address := r.Address; address < r.End(); address += gpu.ChunkBytes {
+		if _, is := b.image.at[address]; is {
+			saved = append(saved, address)
+		}
+	}
+	// While one waits for the device, another reads.
+	loaders := pool.Crew{Count: max(pool.All().Count, 2)}
+	var spare sync.Pool
+	err := pool.Each(context.Background(), loaders, saved, func(address uint64) error {
+		content, _ := spare.Get().(*[gpu.ChunkBytes]byte)
+		if content == nil {
+			content = new([gpu.ChunkBytes]byte)
+		}
+		defer spare.Put(content)
+		if err := b.fill(address, content[:]); err != nil {
+			return err
+		}
+		_, err := b.memory.WriteAt(content[:b.image.at[address].Bytes], int64(address))
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, b.memory.Unmap(r))
+	}
+	return nil
+}
+
+// fill brings the content of one chunk.
+func (b *Backing) fill(address uint64, into []byte) error {
+	chunk, found := b.image.at[address]
+	if !found || int(chunk.Bytes) > len(into) {
+		return fmt.Errorf("load %#x of %s: %w", address, b.image.name, image.ErrMalformed)
+	}
+	return b.loader.read(b.image, chunk, into)
+}

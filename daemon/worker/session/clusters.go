@@ -1,0 +1,156 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// What occupancyClusters asks for.
+const (
+	clustersThatFit = 0
+	largestCluster  = 1
+)
+
+func (s *Session) occupancyClusters(call *Call, in *wire.OccupancyClusters, out *wire.OccupancyClustersReply) error {
+	f, err := s.functionOf(call, abi.Handle(in.Function))
+	if err != nil {
+		return err
+	}
+	attributes, err := launchAttributes(in.Attributes)
+	if err != nil {
+		return err
+	}
+	launch := gpu.Launch{
+		Function: f.code, SharedBytes: in.SharedBytes, Attributes: attributes,
+		Grid: [3]uint32{in.GridX, in.GridY, in.GridZ}, Block: [3]uint32{in.BlockX, in.BlockY, in.BlockZ},
+	}
+	code, able := f.code.(gpu.ClusterFunction)
+	count := 0
+	switch {
+	case !able:
+		return &gpu.Error{Op: "compute occupancy", Code: abi.NotSupported, Detail: "the device has no clusters of blocks"}
+	case in.What == clustersThatFit:
+		count, err = code.ActiveClusters(launch)
+	case in.What == largestCluster:
+		count, err = code.LargestCluster(launch)
+	default:
+		err = invalid("compute occupancy", "unknown question")
+	}
+	out.Count = int32(count)
+	return err
+}
+
+// tensorMapper is the calling thread's context, where it can describe tensors.
+func (s *Session) tensorMapper(call *Call) (gpu.TensorMapper, error) {
+	c, err := s.current(call)
+	if err != nil {
+		return nil, err
+	}
+	mapper, able := c.device.context.(gpu.TensorMapper)
+	if !able {
+		return nil, &gpu.Error{Op: "encode tensor map", Code: abi.NotSupported, Detail: "the device has no tensor memory accelerator"}
+	}
+	return mapper, nil
+}
+
+func (s *Session) tensorMap(call *Call, in *wire.TensorMap) error {
+	mapper, err := s.tensorMapper(call)
+	if err != nil {
+		return err
+	}
+	var tensor abi.TensorMap
+	if err := binary.Read(bytes.NewReader(in.Description), binary.LittleEndian, &tensor); err != nil || len(in.Description) != abi.TensorMapBytes {
+		return invalid("encode tensor map", "a description of another size")
+	}
+	if tensor.Kind > abi.TensorIm2colWide || tensor.Rank == 0 || tensor.Rank > uint64(len(tensor.Sizes)) {
+		return invalid("encode tensor map", "unknown kind or rank")
+	}
+	encoded, err := mapper.EncodeTensorMap(&tensor)
+	if err != nil {
+		return err
+	}
+	return s.put(call, in.Into, abi.EncodedTensorMapBytes, encoded[:])
+}
+
+func (s *Session) tensorMapReplace(call *Call, in *wire.TensorMapReplace) error {
+	mapper, err := s.tensorMapper(call)
+	if err != nil {
+		return err
+	}
+	if len(in.Map) != abi.EncodedTensorMapBytes {
+		return invalid("replace address of tensor map", "a tensor map of another size")
+	}
+	encoded, err := mapper.ReplaceAddress([abi.EncodedTensorMapBytes]byte(in.Map), in.Address)
+	if err != nil {
+		return err
+	}
+	return s.put(call, in.Into, abi.EncodedTensorMapBytes, encoded[:])
+}
+
+// kernelNode finds a node that launches.
+func (s *Session) kernelNode(h abi.Handle) (*graph.Node, graph.Kernel, error) {
+	k, err := opOf[graph.Kernel](s, h)
+	if err != nil {
+		return nil, k, err
+	}
+	n, err := s.graphs.Node(h)
+	return n, k, err
+}
+
+func (s *Session) graphNodeAttributeGet(call *Call, in *wire.GraphNodeAttributeGet) error {
+	_, k, err := s.kernelNode(in.Node)
+	if err != nil {
+		return err
+	}
+	var value [abi.LaunchValueBytes]byte
+	if id := abi.LaunchAttributeID(in.Id); id == abi.LaunchCooperative && k.Cooperative {
+		value[0] = 1
+	} else if i := k.Attribute(id); i >= 0 {
+		value = k.Attributes[i].Value
+	}
+	return s.put(call, in.Into, abi.LaunchValueBytes, value[:])
+}
+
+func (s *Session) graphNodeAttributeSet(_ *Call, in *wire.GraphNodeAttributeSet) error {
+	n, k, err := s.kernelNode(in.Node)
+	if err != nil {
+		return err
+	}
+	if len(in.Attribute) == abi.LaunchAttributeBytes && abi.LaunchAttributeID(binary.LittleEndian.Uint32(in.Attribute)) == abi.LaunchCooperative {
+		k.Cooperative = in.Attribute[abi.LaunchAttributeBytes-abi.LaunchValueBytes] != 0
+		return n.SetOp(k)
+	}
+	given, err := launchAttributes(in.Attribute)
+	switch {
+	case err != nil:
+		return err
+	case len(given) != 1 || !given[0].ID.OfNodes():
+		return invalid("set graph node attribute", "it is none of nodes")
+	}
+	k.Attributes = slices.Clone(k.Attributes)
+	if i := k.Attribute(given[0].ID); i >= 0 {
+		k.Attributes[i] = given[0]
+	} else {
+		k.Attributes = append(k.Attributes, given[0])
+	}
+	return n.SetOp(k)
+}
+
+func (s *Session) graphKernelNodeCopyAttributes(_ *Call, in *wire.GraphKernelNodeCopyAttributes) error {
+	_, from, err := s.kernelNode(in.Src)
+	if err != nil {
+		return err
+	}
+	to, k, err := s.kernelNode(in.Dst)
+	if err != nil {
+		return err
+	}
+	k.Attributes, k.Cooperative = from.Attributes, from.Cooperative
+	return to.SetOp(k)
+}

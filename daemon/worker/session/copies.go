@@ -1,0 +1,386 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// quickBytes is the largest copy that is done at once, without the stream, when the stream has nothing to do.
+const quickBytes = gpu.EarlyBytes
+
+// longBytes is the least size of a copy that keeps all cores busy for a while.
+const longBytes = 1 << 20
+
+// inline is memory that came with a call. It can only be read.
+type inline []byte
+
+// ReadAt copies from the bytes at an offset.
+func (b inline) ReadAt(p []byte, offset int64) (int, error) {
+	if offset < 0 || offset > int64(len(b)) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n := copy(p, b[offset:])
+	if n < len(p) {
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, nil
+}
+
+// WriteAt fails.
+func (b inline) WriteAt([]byte, int64) (int, error) { return 0, errors.ErrUnsupported }
+
+// watched is the program's memory as one copy uses it; it remembers what went wrong, as the stream does not.
+type watched struct {
+	gpu.HostMemory
+	mu  sync.Mutex
+	err error
+}
+
+func (w *watched) note(err error) {
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.err == nil {
+			w.err = &gpu.Error{Op: "copy program memory", Code: abi.InvalidValue, Detail: err.Error()}
+		}
+	}
+}
+
+// ReadAt reads the program's memory.
+func (w *watched) ReadAt(p []byte, address int64) (int, error) {
+	n, err := w.HostMemory.ReadAt(p, address)
+	w.note(err)
+	return n, err
+}
+
+// WriteAt writes the program's memory.
+func (w *watched) WriteAt(p []byte, address int64) (int, error) {
+	n, err := w.HostMemory.WriteAt(p, address)
+	w.note(err)
+	return n, err
+}
+
+func (w *watched) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// reported is the program's memory as copies of graphs use it. Nobody waits for one of them, so that an error is stored
+// for a later call to return.
+type reported struct {
+	gpu.HostMemory
+	session *Session
+}
+
+func (r reported) note(err error) {
+	if err != nil {
+		r.session.failLater(&gpu.Error{Op: "copy program memory in a graph", Code: gpu.Code(err), Detail: err.Error()})
+	}
+}
+
+// ReadAt reads the program's memory.
+func (r reported) ReadAt(p []byte, address int64) (int, error) {
+	n, err := r.HostMemory.ReadAt(p, address)
+	r.note(err)
+	return n, err
+}
+
+// WriteAt writes the program's memory.
+func (r reported) WriteAt(p []byte, address int64) (int, error) {
+	n, err := r.HostMemory.WriteAt(p, address)
+	r.note(err)
+	return n, err
+}
+
+// span is the number of bytes from the first to behind the last byte of a box. ok is false when that cannot be counted.
+func span(extent [3]uint64, rowPitch, slicePitch uint64) (bytes uint64, ok bool) {
+	over1, rows := bits.Mul64(rowPitch, extent[1]-1)
+	over2, slices := bits.Mul64(slicePitch, extent[2]-1)
+	sum, carry1 := bits.Add64(rows, slices, 0)
+	sum, carry2 := bits.Add64(sum, extent[0], 0)
+	return sum, over1|over2|carry1|carry2 == 0
+}
+
+// place checks one end of a copy and makes it one that a device's stream understands.
+func (s *Session) place(d *device, end graph.End, extent [3]uint64, program gpu.HostMemory, write bool) (gpu.Place, error) {
+	place := s.resolve(d, end, program)
+	if end.Inline != nil || end.Program {
+		return place, nil
+	}
+	if extent[1] > 1 && end.RowPitch < extent[0] || extent[2] > 1 && end.SlicePitch < extent[0] {
+		return place, invalid("copy", "a pitch is smaller than what it spans")
+	}
+	bytes, ok := span(extent, end.RowPitch, end.SlicePitch)
+	if !ok {
+		return place, invalid("copy", "the box is larger than the address space")
+	}
+	_, err := s.holds(d, gpu.Range{Address: end.Address, Bytes: bytes}, write)
+	return place, err
+}
+
+// resolve makes one end of a copy one that a device's stream understands, whatever is there.
+func (s *Session) resolve(d *device, end graph.End, program gpu.HostMemory) gpu.Place {
+	place := gpu.Place{Address: end.Address, RowPitch: end.RowPitch, SlicePitch: end.SlicePitch}
+	switch holder := s.reaches(d, end.Address); {
+	case end.Inline != nil:
+		place.Host, place.Address = inline(end.Inline), 0
+	case end.Program:
+		place.Host = program
+	case holder == nil || holder == d:
+	case holder.context == nil:
+		place.Host = inline(nil) // which has nothing to read, and cannot be written
+	default:
+		place.Host = holder.context.Memory() // another device's memory, as if it were a host's
+	}
+	return place
+}
+
+// holds returns the device that work of device d finds a range of memory on, nil for the arena; abi.InvalidValue when it is not
+// all allocated.
+func (s *Session) holds(d *device, r gpu.Range, write bool) (*device, error) {
+	if m := s.virtual.At(r.Address); m != nil {
+		through := s.reaches(d, r.Address)
+		return through, s.mayTouch(through, r, write)
+	}
+	if i := s.importAt(r.Address); i != nil {
+		if !i.bounds.Contains(r) {
+			return nil, invalid("access shared memory", "the range is not part of one allocation")
+		}
+		return i.context.device, nil
+	}
+	holder := s.holder(r.Address)
+	var found gpu.Range
+	var ok bool
+	switch {
+	case holder == nil:
+		if found, ok = s.arena.Find(r.Address); !ok {
+			found, ok = s.registeredAt(r)
+		}
+	case holder.heap != nil && holder.window.Contains(r):
+		found, ok = holder.heap.Find(r.Address)
+	default:
+		var v placedRange
+		v, ok = s.placed.at(r.Address)
+		found = v.Range
+	}
+	if !ok || !found.Contains(r) {
+		return nil, invalid("access device memory", fmt.Sprintf("%#x+%#x is not part of one allocation", r.Address, r.Bytes))
+	}
+	return holder, nil
+}
+
+// copyWork makes work of a copy, also of one of nothing: a graph may make another of it. program is the program's memory, for the ends that lie there.
+func (s *Session) copyWork(d *device, c graph.Copy, program gpu.HostMemory) (gpu.Work, error) {
+	if c.Extent[0] == 0 || c.Extent[1] == 0 || c.Extent[2] == 0 {
+		return gpu.Copy{}, nil
+	}
+	dst, err := s.place(d, c.Dst, c.Extent, program, true)
+	if err != nil {
+		return nil, err
+	}
+	src, err := s.place(d, c.Src, c.Extent, program, false)
+	if err != nil {
+		return nil, err
+	}
+	return gpu.Copy{Dst: dst, Src: src, Extent: c.Extent}, nil
+}
+
+func (s *Session) memcpy(call *Call, in *wire.Memcpy) error {
+	st, err := s.stream(call, in.Stream)
+	if err != nil {
+		return err
+	}
+	c := graph.Copy{
+		Dst:    graph.End{Address: in.Dst, RowPitch: in.DstPitch, SlicePitch: in.DstSlice},
+		Src:    graph.End{Address: in.Src, RowPitch: in.SrcPitch, SlicePitch: in.SrcSlice},
+		Extent: [3]uint64{in.Width, in.Height, in.Depth},
+	}
+	return s.submitCopy(st, c, nil)
+}
+
+// submitCopy captures a copy or gives it to its stream.
+func (s *Session) submitCopy(st *stream, c graph.Copy, program gpu.HostMemory) error {
+	if st.line.Capturing() {
+		_, err := st.line.Add(c)
+		return err
+	}
+	if err := s.uncaptured(st, "copy"); err != nil {
+		return err
+	}
+	work, err := s.copyWork(st.context.device, c, program)
+	if err != nil {
+		return err
+	}
+	return s.enqueue(st, work)
+}
+
+const kindProgram = 1
+
+// copyEnds reads the arguments that every copy has which may touch the program's memory.
+func copyEnds(in *wire.MemcpyWait) graph.Copy {
+	return graph.Copy{
+		Dst:    graph.End{Program: in.DstKind == kindProgram, Address: in.Dst, RowPitch: in.DstPitch, SlicePitch: in.DstSlice},
+		Src:    graph.End{Program: in.SrcKind == kindProgram, Address: in.Src, RowPitch: in.SrcPitch, SlicePitch: in.SrcSlice},
+		Extent: [3]uint64{in.Width, in.Height, in.Depth},
+	}
+}
+
+func (s *Session) memcpyWait(call *Call, in *wire.MemcpyWait) error {
+	st, err := s.stream(call, in.Stream)
+	if err != nil {
+		return err
+	}
+	c := copyEnds(in)
+	if st.line.Capturing() {
+		return s.submitCopy(st, c, nil)
+	}
+	program := &watched{HostMemory: s.program.Memory(call.Slot)}
+	if done, err := s.copyNow(st, c, program); done {
+		return err
+	}
+	if err := s.submitCopy(st, c, program); err != nil {
+		return err
+	}
+	call.long = c.Extent[0]*c.Extent[1]*c.Extent[2] >= longBytes
+	return st.beside(call, func() error {
+		if err := st.work.Synchronize(); err != nil {
+			return err
+		}
+		return program.failure()
+	})
+}
+
+// copyNow does a small linear copy between program and device at once if the stream has nothing before it, which saves
+// waking it. done is false when the stream has to do it.
+func (s *Session) copyNow(st *stream, c graph.Copy, program *watched) (done bool, err error) {
+	n := c.Extent[0]
+	if n == 0 || n > quickBytes || c.Extent[1] != 1 || c.Extent[2] != 1 || c.Dst.Program == c.Src.Program || !st.quiet() {
+		return false, nil
+	}
+	if err := s.uncaptured(st, "copy"); err != nil {
+		return true, err
+	}
+	end, back := c.Dst, false
+	if c.Dst.Program {
+		end, back = c.Src, true
+	}
+	d, err := s.holds(st.context.device, gpu.Range{Address: end.Address, Bytes: n}, !back)
+	if err != nil {
+		return true, err
+	}
+	if d != st.context.device || d.context.Fault() != nil {
+		return false, nil
+	}
+	if s.scratch == nil {
+		s.scratch = make([]byte, quickBytes)
+	}
+	buffer := s.scratch[:n]
+	if back {
+		if _, err := d.context.Memory().ReadAt(buffer, int64(end.Address)); err != nil {
+			return true, err
+		}
+		_, _ = program.WriteAt(buffer, int64(c.Dst.Address))
+	} else if _, err := program.ReadAt(buffer, int64(c.Src.Address)); err == nil {
+		if _, err := d.context.Memory().WriteAt(buffer, int64(end.Address)); err != nil {
+			return true, err
+		}
+	}
+	return true, program.failure()
+}
+
+// stages reports whether the stream takes small copies as quickly as memory is written without it.
+func (st *stream) stages() bool {
+	stager, offers := st.work.(gpu.Stager)
+	return offers && stager.Stages()
+}
+
+// memcpyInline writes bytes that came with the call.
+func (s *Session) memcpyInline(call *Call, in *wire.MemcpyInline) error {
+	st, err := s.stream(call, in.Stream)
+	if err != nil {
+		return err
+	}
+	n := uint64(len(in.Bytes))
+	if n == 0 {
+		return nil
+	}
+	if !st.line.Capturing() && !st.stages() && st.quiet() && st.context.device.context.Fault() == nil {
+		if err := s.uncaptured(st, "copy"); err != nil {
+			return err
+		}
+		d, err := s.holds(st.context.device, gpu.Range{Address: in.Dst, Bytes: n}, true)
+		if err != nil {
+			return err
+		}
+		if d == st.context.device {
+			_, err := d.context.Memory().WriteAt(in.Bytes, int64(in.Dst))
+			return err
+		}
+	}
+	st.keeps(len(in.Bytes))
+	c := graph.Copy{Dst: graph.End{Address: in.Dst}, Src: graph.End{Inline: s.params.keep(in.Bytes)}, Extent: [3]uint64{n, 1, 1}}
+	return s.submitCopy(st, c, nil)
+}
+
+func (s *Session) memset(call *Call, in *wire.Memset) error {
+	st, err := s.stream(call, in.Stream)
+	if err != nil {
+		return err
+	}
+	fill := gpu.Fill{Address: in.Address, RowPitch: in.Pitch, Pattern: in.Pattern, PatternBytes: uint8(in.PatternBytes), Columns: in.Columns, Rows: in.Rows}
+	if err := checkFill(in.PatternBytes, fill); err != nil {
+		return err
+	}
+	if st.line.Capturing() {
+		_, err := st.line.Add(graph.Memset{Fill: fill})
+		return err
+	}
+	if err := s.uncaptured(st, "memset"); err != nil {
+		return err
+	}
+	work, err := s.fillWork(st.context.device, fill)
+	if err != nil {
+		return err
+	}
+	return s.enqueue(st, work)
+}
+
+func checkFill(patternBytes uint32, fill gpu.Fill) error {
+	switch {
+	case patternBytes != 1 && patternBytes != 2 && patternBytes != 4:
+		return invalid("memset", "a pattern has 1, 2 or 4 bytes")
+	case fill.Address%uint64(patternBytes) != 0:
+		return invalid("memset", "the address is not aligned to the pattern")
+	case fill.Columns > 1<<60:
+		return invalid("memset", "too many columns")
+	}
+	return nil
+}
+
+// fillWork checks that a fill stays inside one allocation.
+func (s *Session) fillWork(d *device, fill gpu.Fill) (gpu.Work, error) {
+	if fill.Columns == 0 || fill.Rows == 0 {
+		return gpu.Fill{PatternBytes: fill.PatternBytes}, nil
+	}
+	width := fill.Columns * uint64(fill.PatternBytes)
+	if fill.Rows > 1 && fill.RowPitch < width {
+		return nil, invalid("memset", "the pitch is smaller than a row")
+	}
+	bytes, ok := span([3]uint64{width, fill.Rows, 1}, fill.RowPitch, 0)
+	if !ok {
+		return nil, invalid("memset", "the box is larger than the address space")
+	}
+	if _, err := s.holds(d, gpu.Range{Address: fill.Address, Bytes: bytes}, true); err != nil {
+		return nil, err
+	}
+	return fill, nil
+}

@@ -1,0 +1,413 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/ipc"
+	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/daemon/worker/session/object"
+	"github.com/phos-gpu/phos/daemon/worker/session/saved"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// event is a driver event. Its completion word holds the count of the last record that was reached, so that the program
+// can query it without a call.
+type event struct {
+	object  *object.Object
+	context *context
+	device  *device
+	work    gpu.Event
+	timing  bool
+	word    uint32
+	// recorded is the count of the last record submitted, 0 for none.
+	recorded uint64
+	// captured is where in a capture the event was recorded, when that was the last record.
+	captured graph.Mark
+	// users counts the program's handle and the records that are under way; the last one frees word and event.
+	users atomic.Int32
+	// counter is what other processes have too of an event that is for them, nil of any other. ours is the last recording
+	// that was made here. export is the key under which others can have it, token where it was had from; zero for none.
+	counter *ipc.Counter
+	ours    uint64
+	export  ipc.ID
+	token   ipc.Token
+
+	mu sync.Mutex // streams use what follows
+	// counted is the last count that the program gave, also of a record that was refused: its queries compare the word
+	// with it. reached is the last count that a stream has reached, of asked.
+	counted, asked, reached uint64
+	// inGraph events are recorded by launches of graphs too, which have no counts.
+	inGraph bool
+}
+
+// Flags of events.
+const (
+	eventBlocking      = 1
+	eventDisableTiming = 2
+	eventInterprocess  = 4
+	recordExternal     = 1
+)
+
+// words hands out completion words. It has a lock of its own, because streams give them back.
+type words struct {
+	mu   sync.Mutex
+	free []uint32
+	next uint32
+}
+
+// noWord tells the program to ask instead of looking.
+const noWord = ^uint32(0)
+
+func (w *words) take() uint32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.free); n > 0 {
+		word := w.free[n-1]
+		w.free = w.free[:n-1]
+		return word
+	}
+	if w.next == wire.EventCount {
+		return noWord
+	}
+	w.next++
+	return w.next - 1
+}
+
+func (w *words) give(word uint32) {
+	if word == noWord {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free = append(w.free, word)
+}
+
+func (s *Session) event(h abi.Handle) (*event, error) {
+	e, err := find[*event](s, abi.KindEvent, h)
+	if err != nil {
+		return nil, err
+	}
+	if e.context.ending {
+		return nil, &gpu.Error{Op: "find event", Code: abi.ContextIsDestroyed}
+	}
+	return e, nil
+}
+
+func (s *Session) eventCreate(call *Call, in *wire.EventCreate, out *wire.EventCreateReply) error {
+	c, err := s.current(call)
+	if err != nil {
+		return err
+	}
+	switch {
+	case in.Flags&^(eventBlocking|eventDisableTiming|eventInterprocess) != 0,
+		in.Flags&(eventDisableTiming|eventInterprocess) == eventInterprocess:
+		return invalid("create event", fmt.Sprintf("unknown flags %#x", in.Flags))
+	}
+	e := &event{context: c, device: c.device, timing: in.Flags&eventDisableTiming == 0, word: noWord}
+	if in.Flags&eventInterprocess == 0 {
+		e.word = s.words.take()
+	} else if e.counter, err = ipc.NewCounter(0); err != nil {
+		return err
+	}
+	if err := s.addEvent(call, e); err != nil {
+		return err
+	}
+	if e.word != noWord {
+		s.answers.Complete(e.word, 0)
+	}
+	out.Event, out.Word = e.object.Handle(), e.word
+	return nil
+}
+
+// addEvent makes the backend's half of an event and enters it.
+func (s *Session) addEvent(call *Call, e *event) (err error) {
+	if e.work, err = e.device.context.NewEvent(gpu.EventOptions{Timing: e.timing}); err != nil {
+		s.words.give(e.word)
+		if e.counter != nil {
+			_ = e.counter.Close() // the first error says more
+		}
+		return err
+	}
+	e.users.Store(1)
+	e.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindEvent)), Kind: abi.KindEvent,
+		Maker: call.maker(), Owner: e.context.object, State: e,
+	})
+	return nil
+}
+
+// drop gives up one use of the event.
+func (e *event) drop(s *Session) {
+	if e.users.Add(-1) == 0 {
+		s.words.give(e.word)
+		_ = e.work.Close()
+		e.unshare(s)
+	}
+}
+
+func (s *Session) eventDestroy(_ *Call, in *wire.EventDestroy) error {
+	e, err := s.event(in.HEvent)
+	if err != nil {
+		return err
+	}
+	s.objects.Destroy(e.object, s.release)
+	return nil
+}
+
+func (s *Session) eventRecord(call *Call, in *wire.EventRecord) error {
+	e, err := s.event(in.Event)
+	if err != nil {
+		return err
+	}
+	if err := s.record(call, e, in); err != nil {
+		e.refused(s, in.Count)
+		return err
+	}
+	return nil
+}
+
+// refused makes the word right after a record that did not happen: the program has counted it already, and would wait
+// for ever for a stream to reach it.
+func (e *event) refused(s *Session, count uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counted = max(e.counted, count)
+	if e.reached == e.asked {
+		e.tell(s, e.counted)
+	}
+}
+
+// ask notes that a stream will reach a count.
+func (e *event) ask(count uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked, e.counted = count, max(e.counted, count)
+}
+
+// reach says in the word that a stream has reached a count, and with the last one, all that were refused since.
+func (e *event) reach(s *Session, count uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reached = max(e.reached, count)
+	count = e.reached
+	if e.reached == e.asked {
+		count = e.counted
+	}
+	e.tell(s, count)
+}
+
+// tell stores what the word says. The event's mu is held.
+func (e *event) tell(s *Session, count uint64) {
+	if e.word != noWord && !e.inGraph {
+		s.answers.Complete(e.word, count)
+	}
+}
+
+// joinGraph makes the program ask from now on, and not look at the word. It must come before the answer to the call that
+// puts the event into an executable graph: the program may launch that and query the event at once.
+func (e *event) joinGraph(s *Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tell(s, wire.EventAsk)
+	e.inGraph = true
+}
+
+// settled is the answer to a question about the event. When it has been reached, the word says so before the program hears
+// of it, or its next query, which looks at the word alone, could go back on the answer: the stream writes the word a little
+// later than the backend knows.
+func (e *event) settled(s *Session, count uint64, err error) error {
+	if err == nil {
+		e.reach(s, count)
+	}
+	return err
+}
+
+func (s *Session) record(call *Call, e *event, in *wire.EventRecord) error {
+	st, err := s.stream(call, in.Stream)
+	if err != nil {
+		return err
+	}
+	if st.context.device != e.device {
+		return &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "event and stream are on different GPUs"}
+	}
+	if st.line.Capturing() {
+		if e.counter != nil {
+			return notInGraphs("record event")
+		}
+		if in.Flags&recordExternal != 0 {
+			_, err := st.line.Add(graph.EventRecord{Event: in.Event})
+			return err
+		}
+		mark, err := st.line.Mark()
+		if err == nil {
+			e.captured = mark
+		}
+		return err
+	}
+	if err := s.uncaptured(st, "record event"); err != nil {
+		return err
+	}
+	if err := s.enqueue(st, gpu.Record{Event: e.work}); err != nil {
+		return err
+	}
+	e.captured = graph.Mark{}
+	e.recorded = max(in.Count, e.recorded+1)
+	e.ask(e.recorded)
+	if e.counter != nil {
+		e.ours = e.counter.Ask()
+	}
+	return st.submit(gpu.Tell{Func: s.reached(e, e.recorded)})
+}
+
+// reached is what a stream runs after it has recorded an event.
+func (s *Session) reached(e *event, count uint64) func() {
+	e.users.Add(1)
+	context, ours := e.device.context, e.ours
+	return func() {
+		if err := context.Fault(); err != nil {
+			s.answers.Fail(gpu.Code(err)) // before the program believes the word
+		}
+		e.reach(s, count)
+		if e.counter != nil {
+			e.counter.Reach(ours)
+		}
+		e.drop(s)
+	}
+}
+
+// known refuses questions about an event that was recorded into a capture, which they spoil.
+func (e *event) known(op string) error {
+	if !e.captured.Captured() {
+		return nil
+	}
+	e.captured.Invalidate()
+	return &gpu.Error{Op: op, Code: abi.CapturedEvent, Detail: "it was last recorded in a captured stream"}
+}
+
+func (s *Session) eventQuery(call *Call, in *wire.EventQuery) error {
+	e, err := s.event(in.Event)
+	if err != nil {
+		return err
+	}
+	if err := e.known("query event"); err != nil {
+		return err
+	}
+	if err := s.captures.Unsafe(call.Slot, call.mode()); err != nil {
+		return err
+	}
+	if e.counter != nil {
+		return e.queryShared()
+	}
+	return e.settled(s, e.recorded, e.work.Query())
+}
+
+func (s *Session) eventSynchronize(call *Call, in *wire.EventSynchronize) error {
+	e, err := s.event(in.Event)
+	if err != nil {
+		return err
+	}
+	if err := e.known("synchronize event"); err != nil {
+		return err
+	}
+	if err := s.captures.Unsafe(call.Slot, call.mode()); err != nil {
+		return err
+	}
+	if e.counter != nil {
+		return s.synchronizeShared(call, e)
+	}
+	count := e.recorded
+	if err := e.work.Query(); gpu.Code(err) != abi.NotReady {
+		return e.settled(s, count, err)
+	}
+	e.users.Add(1)
+	letGo := e.context.hold(nil)
+	return call.Beside(func() error {
+		defer letGo()
+		defer e.drop(s)
+		return e.settled(s, count, e.work.Synchronize())
+	})
+}
+
+func (s *Session) eventElapsedTime(_ *Call, in *wire.EventElapsedTime, out *wire.EventElapsedTimeReply) error {
+	start, err := s.event(in.HStart)
+	if err != nil {
+		return err
+	}
+	end, err := s.event(in.HEnd)
+	if err != nil {
+		return err
+	}
+	if !start.timing || !end.timing || start.recorded == 0 || end.recorded == 0 || start.device != end.device {
+		return &gpu.Error{Op: "measure elapsed time", Code: abi.InvalidHandle, Detail: "an event has no time, or was never recorded"}
+	}
+	for _, e := range []*event{start, end} {
+		if err := e.work.Query(); err != nil {
+			return err
+		}
+	}
+	out.PMilliseconds, err = end.work.ElapsedSince(start.work)
+	return err
+}
+
+func (w *words) save() saved.Words {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return saved.Words{Free: slices.Clone(w.free), Next: w.next}
+}
+
+func (w *words) restore(in *saved.Words) error {
+	if in.Next > wire.EventCount || len(in.Free) > wire.EventCount {
+		return damaged("%d completion words", in.Next)
+	}
+	for _, word := range in.Free {
+		if word >= in.Next {
+			return damaged("completion word %d was never taken", word)
+		}
+	}
+	w.free, w.next = in.Free, in.Next
+	return nil
+}
+
+func (e *event) save(k *saving) saved.State {
+	shared := e.saveShared()
+	moment, err := k.resumable(e.device).Moment(e.work)
+	if err != nil {
+		k.fail(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return &saved.Event{
+		Timing: e.timing, Moment: moment, Word: e.word, Recorded: e.recorded,
+		Counted: e.counted, Asked: e.asked, Reached: e.reached,
+		InGraph: e.inGraph, Captured: e.captured.Captured(), Shared: shared,
+	}
+}
+
+// event makes an event that was recorded when it was. Its completion word is the program's, and says already what it should.
+func (r *restoring) event(o *object.Object, in *saved.Event) (*event, error) {
+	c, err := ownerOf[*context](o)
+	if err != nil {
+		return nil, err
+	}
+	if in.Word != noWord && in.Word >= r.in.Words.Next {
+		return nil, damaged("completion word %d was never taken", in.Word)
+	}
+	work, err := c.device.context.NewEvent(gpu.EventOptions{Timing: in.Timing, Moment: in.Moment})
+	if err != nil {
+		return nil, err
+	}
+	e := &event{
+		object: o, context: c, device: c.device, work: work, timing: in.Timing, word: in.Word, recorded: in.Recorded,
+		counted: in.Counted, asked: in.Asked, reached: in.Reached, inGraph: in.InGraph,
+	}
+	if in.Captured {
+		e.captured = graph.PastCapture()
+	}
+	e.users.Store(1)
+	return e, r.shared(e, in.Shared)
+}

@@ -1,0 +1,461 @@
+package session
+
+import (
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// addNode makes a node of a graph.
+func (s *Session) addNode(g abi.Handle, dependencies wire.Words, op graph.Op) (abi.Handle, error) {
+	h, err := s.hosted(g)
+	if err != nil {
+		return 0, err
+	}
+	after, err := s.nodes(dependencies)
+	if err != nil {
+		return 0, err
+	}
+	n, err := h.graph.Add(op, after)
+	if err != nil {
+		return 0, err
+	}
+	return n.Handle, nil
+}
+
+// setNode changes what a node does.
+func (s *Session) setNode(node abi.Handle, op graph.Op) error {
+	n, err := s.graphs.Node(node)
+	if err != nil {
+		return err
+	}
+	return n.SetOp(op)
+}
+
+// opOf returns what a node does, when that is of the wanted sort.
+func opOf[O graph.Op](s *Session, node abi.Handle) (op O, err error) {
+	n, err := s.graphs.Node(node)
+	if err != nil {
+		return op, err
+	}
+	op, is := n.Op.(O)
+	if !is {
+		return op, invalid("get graph node parameters", "the node is a "+n.Op.Type().String()+" node")
+	}
+	return op, nil
+}
+
+func (s *Session) graphNodeFindInClone(_ *Call, in *wire.GraphNodeFindInClone, out *wire.GraphNodeFindInCloneReply) error {
+	n, err := s.graphs.Node(in.HOriginalNode)
+	if err != nil {
+		return err
+	}
+	h, err := s.hosted(in.HClonedGraph)
+	if err != nil {
+		return err
+	}
+	found, err := h.graph.FindInClone(n)
+	if err == nil {
+		out.PhNode = found.Handle
+	}
+	return err
+}
+
+func (s *Session) graphNodeGetType(_ *Call, in *wire.GraphNodeGetType, out *wire.GraphNodeGetTypeReply) error {
+	n, err := s.graphs.Node(in.HNode)
+	if err == nil {
+		out.Type = int32(n.Op.Type())
+	}
+	return err
+}
+
+func (s *Session) graphDestroyNode(_ *Call, in *wire.GraphDestroyNode) error {
+	n, err := s.graphs.Node(in.HNode)
+	if err != nil {
+		return err
+	}
+	var gone []*graph.Graph // which the node takes along, at every depth
+	if child, is := n.Op.(graph.Child); is {
+		gone = append(child.Graph.Children(), child.Graph)
+	}
+	if err := n.Graph().Remove(n); err != nil {
+		return err
+	}
+	for _, g := range gone {
+		if h, err := s.hosted(g.Handle); err == nil {
+			s.objects.Destroy(h.object, s.release)
+		}
+	}
+	return nil
+}
+
+// What graphNodes lists.
+const (
+	listNodes        = 0
+	listRoots        = 1
+	listEdges        = 2
+	listDependencies = 3
+	listDependents   = 4
+)
+
+func (s *Session) graphNodes(call *Call, in *wire.GraphNodes, out *wire.GraphNodesReply) error {
+	first, second, err := s.listed(in)
+	if err != nil {
+		return err
+	}
+	out.Count = uint64(len(first))
+	if in.What != listEdges {
+		return s.putHandles(call, in.Address, in.Capacity, handlesOf(first))
+	}
+	if err := s.putHandles(call, in.Second, in.Capacity, handlesOf(second)); err != nil {
+		return err
+	}
+	ends := call.beside
+	if err := s.putHandles(call, in.Address, in.Capacity, handlesOf(first)); err != nil || ends == nil {
+		return err
+	}
+	starts := call.beside
+	return call.Beside(func() error {
+		if err := starts(); err != nil {
+			return err
+		}
+		return ends()
+	})
+}
+
+func (s *Session) listed(in *wire.GraphNodes) (first, second []*graph.Node, err error) {
+	if in.What >= listDependencies {
+		n, err := s.graphs.Node(in.Node)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case in.What == listDependencies:
+			return n.Dependencies(), nil, nil
+		case in.What == listDependents:
+			return n.Dependents(), nil, nil
+		}
+		return nil, nil, invalid("list graph nodes", "unknown list")
+	}
+	h, err := s.hosted(in.Graph)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch in.What {
+	case listNodes:
+		return h.graph.Nodes(), nil, nil
+	case listRoots:
+		return h.graph.Roots(), nil, nil
+	}
+	first, second = h.graph.Edges()
+	return first, second, nil
+}
+
+// edges calls f for each edge of a call, until one fails. What was done before stays done, as in the driver.
+func (s *Session) edges(g abi.Handle, from, to wire.Words, f func(*graph.Graph, *graph.Node, *graph.Node) error) error {
+	h, err := s.hosted(g)
+	if err != nil {
+		return err
+	}
+	starts, err := s.nodes(from)
+	if err != nil {
+		return err
+	}
+	ends, err := s.nodes(to)
+	if err != nil {
+		return err
+	}
+	if len(starts) != len(ends) {
+		return invalid("change graph dependencies", "as many starts as ends")
+	}
+	for i := range starts {
+		if err := f(h.graph, starts[i], ends[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) graphAddDependencies(_ *Call, in *wire.GraphAddDependencies) error {
+	return s.edges(in.HGraph, in.From, in.To, (*graph.Graph).Connect)
+}
+
+func (s *Session) graphRemoveDependencies(_ *Call, in *wire.GraphRemoveDependencies) error {
+	return s.edges(in.HGraph, in.From, in.To, (*graph.Graph).Disconnect)
+}
+
+func (s *Session) graphAddEmptyNode(_ *Call, in *wire.GraphAddEmptyNode, out *wire.GraphAddEmptyNodeReply) (err error) {
+	out.PhGraphNode, err = s.addNode(in.HGraph, in.Dependencies, graph.Empty{})
+	return err
+}
+
+// graphAddChildGraphNode gives the node a copy of the graph.
+func (s *Session) graphAddChildGraphNode(_ *Call, in *wire.GraphAddChildGraphNode, out *wire.GraphAddChildGraphNodeReply) error {
+	child, err := s.hosted(in.ChildGraph)
+	if err != nil {
+		return err
+	}
+	parent, err := s.hosted(in.HGraph)
+	if err != nil {
+		return err
+	}
+	copied := child.graph.Clone(s.nextGraph)
+	if out.PhGraphNode, err = s.addNode(in.HGraph, in.Dependencies, graph.Child{Graph: copied}); err != nil {
+		copied.Release()
+		return err
+	}
+	s.addChildren(parent.graph, parent.object)
+	return nil
+}
+
+func (s *Session) graphChildGraphNodeGetGraph(_ *Call, in *wire.GraphChildGraphNodeGetGraph, out *wire.GraphChildGraphNodeGetGraphReply) error {
+	child, err := opOf[graph.Child](s, in.HNode)
+	if err == nil {
+		out.PhGraph = child.Graph.Handle
+	}
+	return err
+}
+
+func (s *Session) graphExecChildGraphNodeSetParams(_ *Call, in *wire.GraphExecChildGraphNodeSetParams) error {
+	x, err := s.executable(in.HGraphExec)
+	if err != nil {
+		return err
+	}
+	h, err := s.hosted(in.ChildGraph)
+	if err != nil {
+		return err
+	}
+	ops, miss := x.plan.MatchChild(in.HNode, h.graph)
+	if miss != nil {
+		return invalid("set executable child graph", "it differs in shape")
+	}
+	for step := range x.ops {
+		if op, changed := ops[step]; changed {
+			if err := s.replace(x, step, op); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// kernelOp is the op of the arguments that every call about a kernel node has.
+func (s *Session) kernelOp(f uint64, grid, block [3]uint32, shared uint32, params []byte) (graph.Kernel, error) {
+	k := graph.Kernel{Function: abi.Handle(f), Grid: grid, Block: block, SharedBytes: shared, Params: s.params.keep(params)}
+	o := s.objects.Get(f)
+	if o == nil || o.Kind != abi.KindFunction && o.Kind != abi.KindKernel {
+		return k, &gpu.Error{Op: "make kernel node", Code: abi.InvalidValue, Detail: k.Function.String() + " is no function"}
+	}
+	if known, is := o.State.(*function); is {
+		return k, known.accepts(&k, len(params))
+	}
+	return k, nil
+}
+
+func (s *Session) graphAddKernelNode(_ *Call, in *wire.GraphAddKernelNode, out *wire.GraphAddKernelNodeReply) error {
+	op, err := s.kernelOp(in.Function, [3]uint32{in.GridX, in.GridY, in.GridZ}, [3]uint32{in.BlockX, in.BlockY, in.BlockZ}, in.SharedBytes, in.Params)
+	if err != nil {
+		return err
+	}
+	out.Node, err = s.addNode(in.Graph, in.Dependencies, op)
+	return err
+}
+
+func (s *Session) graphKernelNodeGet(call *Call, in *wire.GraphKernelNodeGet, out *wire.GraphKernelNodeGetReply) error {
+	k, err := opOf[graph.Kernel](s, in.Node)
+	if err != nil {
+		return err
+	}
+	out.Function, out.SharedBytes, out.ParamBytes = uint64(k.Function), k.SharedBytes, uint64(len(k.Params))
+	out.GridX, out.GridY, out.GridZ = k.Grid[0], k.Grid[1], k.Grid[2]
+	out.BlockX, out.BlockY, out.BlockZ = k.Block[0], k.Block[1], k.Block[2]
+	return s.put(call, in.Address, in.Capacity, k.Params)
+}
+
+func (s *Session) graphKernelNodeSet(_ *Call, in *wire.GraphKernelNodeSet) error {
+	op, err := s.kernelOp(in.Function, [3]uint32{in.GridX, in.GridY, in.GridZ}, [3]uint32{in.BlockX, in.BlockY, in.BlockZ}, in.SharedBytes, in.Params)
+	if err != nil {
+		return err
+	}
+	if n, err := s.graphs.Node(in.Node); err == nil {
+		op = op.As(n.Op)
+	}
+	return s.setNode(in.Node, op)
+}
+
+func (s *Session) graphExecKernelNodeSet(_ *Call, in *wire.GraphExecKernelNodeSet) error {
+	op, err := s.kernelOp(in.Function, [3]uint32{in.GridX, in.GridY, in.GridZ}, [3]uint32{in.BlockX, in.BlockY, in.BlockZ}, in.SharedBytes, in.Params)
+	if err != nil {
+		return err
+	}
+	if x, err := s.executable(in.Exec); err == nil {
+		if step, found := x.plan.Index[in.Node]; found {
+			op = op.As(x.ops[step])
+		}
+	}
+	return s.replaceNode(in.Exec, in.Node, op)
+}
+
+func (s *Session) graphAddMemcpyNode(_ *Call, in *wire.GraphAddMemcpyNode, out *wire.GraphAddMemcpyNodeReply) (err error) {
+	out.Node, err = s.addNode(in.Graph, in.Dependencies, copyEnds(&wire.MemcpyWait{
+		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
+		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
+		Width: in.Width, Height: in.Height, Depth: in.Depth,
+	}))
+	return err
+}
+
+func (s *Session) graphMemcpyNodeGet(_ *Call, in *wire.GraphMemcpyNodeGet, out *wire.GraphMemcpyNodeGetReply) error {
+	c, err := opOf[graph.Copy](s, in.Node)
+	if err != nil {
+		return err
+	}
+	out.Dst, out.DstPitch, out.DstSlice = c.Dst.Address, c.Dst.RowPitch, c.Dst.SlicePitch
+	out.Src, out.SrcPitch, out.SrcSlice = c.Src.Address, c.Src.RowPitch, c.Src.SlicePitch
+	out.Width, out.Height, out.Depth = c.Extent[0], c.Extent[1], c.Extent[2]
+	if c.Dst.Program {
+		out.DstKind = kindProgram
+	}
+	if c.Src.Program {
+		out.SrcKind = kindProgram
+	}
+	return nil
+}
+
+func (s *Session) graphMemcpyNodeSet(_ *Call, in *wire.GraphMemcpyNodeSet) error {
+	return s.setNode(in.Node, copyEnds(&wire.MemcpyWait{
+		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
+		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
+		Width: in.Width, Height: in.Height, Depth: in.Depth,
+	}))
+}
+
+func (s *Session) graphExecMemcpyNodeSet(_ *Call, in *wire.GraphExecMemcpyNodeSet) error {
+	return s.replaceNode(in.Exec, in.Node, copyEnds(&wire.MemcpyWait{
+		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
+		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
+		Width: in.Width, Height: in.Height, Depth: in.Depth,
+	}))
+}
+
+// fillOp is the op of a memset node.
+func fillOp(in *wire.Memset) (graph.Memset, error) {
+	op := graph.Memset{Fill: gpu.Fill{
+		Address: in.Address, RowPitch: in.Pitch, Pattern: in.Pattern,
+		PatternBytes: uint8(in.PatternBytes), Columns: in.Columns, Rows: in.Rows,
+	}}
+	return op, checkFill(in.PatternBytes, op.Fill)
+}
+
+func (s *Session) graphAddMemsetNode(_ *Call, in *wire.GraphAddMemsetNode, out *wire.GraphAddMemsetNodeReply) error {
+	op, err := fillOp(&wire.Memset{Address: in.Address, Pitch: in.Pitch, Pattern: in.Pattern, PatternBytes: in.PatternBytes, Columns: in.Columns, Rows: in.Rows})
+	if err != nil {
+		return err
+	}
+	out.Node, err = s.addNode(in.Graph, in.Dependencies, op)
+	return err
+}
+
+func (s *Session) graphMemsetNodeGet(_ *Call, in *wire.GraphMemsetNodeGet, out *wire.GraphMemsetNodeGetReply) error {
+	m, err := opOf[graph.Memset](s, in.Node)
+	if err == nil {
+		out.Address, out.Pitch, out.Pattern = m.Address, m.RowPitch, m.Pattern
+		out.PatternBytes, out.Columns, out.Rows = uint32(m.PatternBytes), m.Columns, m.Rows
+	}
+	return err
+}
+
+func (s *Session) graphMemsetNodeSet(_ *Call, in *wire.GraphMemsetNodeSet) error {
+	op, err := fillOp(&wire.Memset{Address: in.Address, Pitch: in.Pitch, Pattern: in.Pattern, PatternBytes: in.PatternBytes, Columns: in.Columns, Rows: in.Rows})
+	if err != nil {
+		return err
+	}
+	return s.setNode(in.Node, op)
+}
+
+func (s *Session) graphExecMemsetNodeSet(_ *Call, in *wire.GraphExecMemsetNodeSet) error {
+	op, err := fillOp(&wire.Memset{Address: in.Address, Pitch: in.Pitch, Pattern: in.Pattern, PatternBytes: in.PatternBytes, Columns: in.Columns, Rows: in.Rows})
+	if err != nil {
+		return err
+	}
+	return s.replaceNode(in.Exec, in.Node, op)
+}
+
+func (s *Session) graphAddHostNode(_ *Call, in *wire.GraphAddHostNode, out *wire.GraphAddHostNodeReply) (err error) {
+	out.Node, err = s.addNode(in.Graph, in.Dependencies, graph.Host{Function: in.Function, UserData: in.UserData})
+	return err
+}
+
+func (s *Session) graphHostNodeGet(_ *Call, in *wire.GraphHostNodeGet, out *wire.GraphHostNodeGetReply) error {
+	h, err := opOf[graph.Host](s, in.Node)
+	out.Function, out.UserData = h.Function, h.UserData
+	return err
+}
+
+func (s *Session) graphHostNodeSet(_ *Call, in *wire.GraphHostNodeSet) error {
+	return s.setNode(in.Node, graph.Host{Function: in.Function, UserData: in.UserData})
+}
+
+func (s *Session) graphExecHostNodeSet(_ *Call, in *wire.GraphExecHostNodeSet) error {
+	return s.replaceNode(in.Exec, in.Node, graph.Host{Function: in.Function, UserData: in.UserData})
+}
+
+// eventOp checks that an event exists before a node names it.
+func eventOp[O graph.Op](s *Session, event abi.Handle, op O) (O, error) {
+	_, err := s.event(event)
+	return op, err
+}
+
+func (s *Session) graphAddEventRecordNode(_ *Call, in *wire.GraphAddEventRecordNode, out *wire.GraphAddEventRecordNodeReply) error {
+	op, err := eventOp(s, in.Event, graph.EventRecord{Event: in.Event})
+	if err != nil {
+		return err
+	}
+	out.PhGraphNode, err = s.addNode(in.HGraph, in.Dependencies, op)
+	return err
+}
+
+func (s *Session) graphAddEventWaitNode(_ *Call, in *wire.GraphAddEventWaitNode, out *wire.GraphAddEventWaitNodeReply) error {
+	op, err := eventOp(s, in.Event, graph.EventWait{Event: in.Event})
+	if err != nil {
+		return err
+	}
+	out.PhGraphNode, err = s.addNode(in.HGraph, in.Dependencies, op)
+	return err
+}
+
+func (s *Session) graphEventRecordNodeGetEvent(_ *Call, in *wire.GraphEventRecordNodeGetEvent, out *wire.GraphEventRecordNodeGetEventReply) error {
+	op, err := opOf[graph.EventRecord](s, in.HNode)
+	out.EventOut = op.Event
+	return err
+}
+
+func (s *Session) graphEventRecordNodeSetEvent(_ *Call, in *wire.GraphEventRecordNodeSetEvent) error {
+	op, err := eventOp(s, in.Event, graph.EventRecord{Event: in.Event})
+	if err != nil {
+		return err
+	}
+	return s.setNode(in.HNode, op)
+}
+
+func (s *Session) graphExecEventRecordNodeSetEvent(_ *Call, in *wire.GraphExecEventRecordNodeSetEvent) error {
+	return s.replaceNode(in.HGraphExec, in.HNode, graph.EventRecord{Event: in.Event})
+}
+
+func (s *Session) graphEventWaitNodeGetEvent(_ *Call, in *wire.GraphEventWaitNodeGetEvent, out *wire.GraphEventWaitNodeGetEventReply) error {
+	op, err := opOf[graph.EventWait](s, in.HNode)
+	out.EventOut = op.Event
+	return err
+}
+
+func (s *Session) graphEventWaitNodeSetEvent(_ *Call, in *wire.GraphEventWaitNodeSetEvent) error {
+	op, err := eventOp(s, in.Event, graph.EventWait{Event: in.Event})
+	if err != nil {
+		return err
+	}
+	return s.setNode(in.HNode, op)
+}
+
+func (s *Session) graphExecEventWaitNodeSetEvent(_ *Call, in *wire.GraphExecEventWaitNodeSetEvent) error {
+	return s.replaceNode(in.HGraphExec, in.HNode, graph.EventWait{Event: in.Event})
+}

@@ -1,0 +1,571 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/daemon/worker/session/object"
+	"github.com/phos-gpu/phos/daemon/worker/session/saved"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// hosted is a graph of the program.
+type hosted struct {
+	object *object.Object
+	graph  *graph.Graph
+	// captured graphs are still being made by a capture, which may fail and take them along.
+	captured bool
+}
+
+// executable is a graph made ready to run in a context.
+type executable struct {
+	object  *object.Object
+	context *context
+	code    gpu.Executable
+	plan    *graph.Plan
+	ops     []graph.Op // what each step does now
+	off     map[int]bool
+	flags   uint64
+	// stale executables are instantiated again before the next launch.
+	stale bool
+	// last is the stream of the last launch: launches of one executable never overlap.
+	last       *stream
+	references map[abi.Handle]uint32
+}
+
+// addGraph enters a graph; g is nil for an empty one.
+func (s *Session) addGraph(call *Call, g *graph.Graph) *hosted {
+	if g == nil {
+		g = s.graphs.NewGraph(s.objects.NextHandle(abi.KindGraph))
+	}
+	h := &hosted{graph: g}
+	h.object = s.objects.Add(&object.Object{ID: uint64(g.Handle), Kind: abi.KindGraph, Maker: call.maker(), State: h})
+	s.addChildren(g, h.object)
+	return h
+}
+
+// addChildren enters the graphs of child nodes, so that the program can have their handles.
+func (s *Session) addChildren(g *graph.Graph, owner *object.Object) {
+	for _, child := range g.Children() {
+		if s.objects.Get(uint64(child.Handle)) == nil {
+			h := &hosted{graph: child}
+			h.object = s.objects.Add(&object.Object{ID: uint64(child.Handle), Kind: abi.KindGraph, Owner: owner, State: h})
+		}
+	}
+}
+
+func (h *hosted) release(s *Session) {
+	s.dropReferences(h.graph.References)
+	h.graph.Release()
+}
+
+func (s *Session) hosted(h abi.Handle) (*hosted, error) { return find[*hosted](s, abi.KindGraph, h) }
+
+func (s *Session) executable(h abi.Handle) (*executable, error) {
+	return find[*executable](s, abi.KindGraphExec, h)
+}
+
+func (s *Session) graphCreate(call *Call, in *wire.GraphCreate, out *wire.GraphCreateReply) error {
+	if in.Flags != 0 {
+		return invalid("create graph", "flags must be 0")
+	}
+	out.PhGraph = s.addGraph(call, nil).graph.Handle
+	return nil
+}
+
+func (s *Session) graphDestroy(_ *Call, in *wire.GraphDestroy) error {
+	h, err := s.hosted(in.HGraph)
+	if err != nil {
+		return err
+	}
+	if h.graph.IsChild() || h.captured {
+		return invalid("destroy graph", "it belongs to a node or to a capture")
+	}
+	s.objects.Destroy(h.object, s.release)
+	return nil
+}
+
+func (s *Session) graphClone(call *Call, in *wire.GraphClone, out *wire.GraphCloneReply) error {
+	h, err := s.hosted(in.OriginalGraph)
+	if err != nil {
+		return err
+	}
+	clone := h.graph.Clone(s.nextGraph)
+	clone.References = s.shareReferences(h.graph.References)
+	out.PhGraphClone = s.addGraph(call, clone).graph.Handle
+	return nil
+}
+
+func (s *Session) nextGraph() abi.Handle { return s.objects.NextHandle(abi.KindGraph) }
+
+// graphFlags are those of cuGraphInstantiate that change nothing here: free on launch, upload, device launch is refused,
+// node priority.
+const (
+	instantiateDeviceLaunch = 4
+	instantiateKnown        = 1 | 2 | 8
+)
+
+func (s *Session) graphInstantiateWithFlags(call *Call, in *wire.GraphInstantiateWithFlags, out *wire.GraphInstantiateWithFlagsReply) error {
+	c, err := s.current(call)
+	if err != nil {
+		return err
+	}
+	h, err := s.hosted(in.HGraph)
+	if err != nil {
+		return err
+	}
+	if in.Flags&instantiateDeviceLaunch != 0 {
+		return &gpu.Error{Op: "instantiate graph", Code: abi.NotSupported, Detail: "launches from the device are not built"}
+	}
+	if in.Flags&^instantiateKnown != 0 {
+		return invalid("instantiate graph", fmt.Sprintf("unknown flags %#x", in.Flags))
+	}
+	plan, err := h.graph.Plan()
+	if err != nil {
+		return err
+	}
+	x := &executable{context: c, plan: plan, off: map[int]bool{}, flags: in.Flags}
+	for _, step := range plan.Steps {
+		x.ops = append(x.ops, step.Op)
+	}
+	if x.code, err = s.instantiate(x); err != nil {
+		return err
+	}
+	x.references = s.shareReferences(h.graph.References)
+	x.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindGraphExec)), Kind: abi.KindGraphExec,
+		Maker: call.maker(), Owner: c.object, Needs: []*object.Object{h.object}, State: x,
+	})
+	out.PhGraphExec = x.object.Handle()
+	return nil
+}
+
+// instantiate makes the backend's half of an executable.
+func (s *Session) instantiate(x *executable) (gpu.Executable, error) {
+	flat := &gpu.Graph{Nodes: make([]gpu.Node, len(x.ops))}
+	for i, op := range x.ops {
+		var work gpu.Work = gpu.Nothing{}
+		if !x.off[i] {
+			var err error
+			if work, err = s.work(x.context, op); err != nil {
+				return nil, err
+			}
+		}
+		flat.Nodes[i] = gpu.Node{Work: work, After: x.plan.Steps[i].After}
+	}
+	return x.context.device.context.Instantiate(flat)
+}
+
+// work makes a backend's work of what a node does.
+func (s *Session) work(c *context, op graph.Op) (gpu.Work, error) {
+	switch op := op.(type) {
+	case graph.Kernel:
+		f, err := s.function(c, op.Function)
+		if err != nil {
+			return nil, err
+		}
+		return f.work(&op), f.accepts(&op, len(op.Params))
+	case graph.Copy:
+		return s.copyWork(c.device, op, reported{s.program.Memory(NoThread), s})
+	case graph.Memset:
+		return s.fillWork(c.device, op.Fill)
+	case graph.MemoryOps:
+		return op.MemoryOps, s.checkWords(c.device, op.MemoryOps)
+	case graph.Host:
+		return gpu.Call{Func: s.hostFunction(c, wire.Callback{Kind: wire.CallbackHost, Function: op.Function, UserData: op.UserData})}, nil
+	case graph.EventRecord:
+		e, err := s.event(op.Event)
+		if err != nil {
+			return nil, err
+		}
+		if e.counter != nil {
+			return nil, notInGraphs("record event in a graph")
+		}
+		e.recorded = max(e.recorded, 1)
+		e.joinGraph(s)
+		return gpu.Record{Event: e.work}, nil
+	case graph.EventWait:
+		e, err := s.event(op.Event)
+		if err != nil {
+			return nil, err
+		}
+		if e.counter != nil {
+			return nil, notInGraphs("wait for event in a graph")
+		}
+		return gpu.Await{Event: e.work}, nil
+	}
+	return gpu.Nothing{}, nil // empty nodes, and child nodes, which are inlined
+}
+
+func (x *executable) close(s *Session) {
+	code := x.code
+	s.afterAll(x.context.device, func() { _ = code.Close() })
+	s.dropReferences(x.references)
+}
+
+func (s *Session) graphExecGetFlags(_ *Call, in *wire.GraphExecGetFlags, out *wire.GraphExecGetFlagsReply) error {
+	x, err := s.executable(in.HGraphExec)
+	if err == nil {
+		out.Flags = x.flags
+	}
+	return err
+}
+
+// graphUpload has nothing to do: instantiating did it.
+func (s *Session) graphUpload(call *Call, in *wire.GraphUpload) error {
+	if _, err := s.executable(in.HGraphExec); err != nil {
+		return err
+	}
+	_, err := s.stream(call, in.HStream)
+	return err
+}
+
+func (s *Session) graphLaunch(call *Call, in *wire.GraphLaunch) error {
+	x, err := s.executable(in.HGraphExec)
+	if err != nil {
+		return err
+	}
+	st, err := s.stream(call, in.HStream)
+	if err != nil {
+		return err
+	}
+	if st.line.Capturing() {
+		_, err := st.line.Add(graph.Child{Graph: s.asGraph(x)})
+		return err
+	}
+	if err := s.uncaptured(st, "launch graph"); err != nil {
+		return err
+	}
+	if st.context.device != x.context.device {
+		return invalid("launch graph", "the stream is on another GPU")
+	}
+	if x.stale {
+		if err := s.refresh(x); err != nil {
+			return err
+		}
+	}
+	if err := s.order(st); err != nil {
+		return err
+	}
+	if x.last != nil && x.last != st {
+		if err := st.await(x.last); err != nil {
+			return err
+		}
+	}
+	x.last = st
+	if err := st.submit(gpu.Nothing{}); err != nil { // counts the launch among the stream's work
+		return err
+	}
+	return x.code.Launch(st.work)
+}
+
+func (s *Session) refresh(x *executable) error {
+	code, err := s.instantiate(x)
+	if err != nil {
+		return err
+	}
+	old := x.code
+	s.afterAll(x.context.device, func() { _ = old.Close() })
+	x.code, x.stale = code, false
+	return nil
+}
+
+// asGraph turns an executable back into a graph, flat, for launching it into a capture.
+func (s *Session) asGraph(x *executable) *graph.Graph {
+	g := s.graphs.NewGraph(s.nextGraph())
+	nodes := make([]*graph.Node, len(x.ops))
+	for i, op := range x.ops {
+		if x.off[i] {
+			op = graph.Empty{}
+		}
+		after := make([]*graph.Node, len(x.plan.Steps[i].After))
+		for j, d := range x.plan.Steps[i].After {
+			after[j] = nodes[d]
+		}
+		nodes[i], _ = g.Add(op, after) // cannot fail: the dependencies are of this graph, and each once
+	}
+	return g
+}
+
+func (s *Session) graphExecDestroy(_ *Call, in *wire.GraphExecDestroy) error {
+	x, err := s.executable(in.HGraphExec)
+	if err != nil {
+		return err
+	}
+	s.objects.Destroy(x.object, s.release)
+	return nil
+}
+
+// replace changes what a step of an executable does, from the next launch on.
+func (s *Session) replace(x *executable, step int, op graph.Op) error {
+	if x.ops[step].Type() != op.Type() {
+		return invalid("set executable node parameters", "the node is a "+x.ops[step].Type().String()+" node")
+	}
+	work, err := s.work(x.context, op)
+	if err != nil {
+		return err
+	}
+	if !x.stale && !x.off[step] {
+		if err := x.code.Update(step, work); err != nil {
+			return err
+		}
+	}
+	x.ops[step] = op
+	return nil
+}
+
+// replaceNode is replace by the handle of the node in the graph that was instantiated.
+func (s *Session) replaceNode(exec, node abi.Handle, op graph.Op) error {
+	x, err := s.executable(exec)
+	if err != nil {
+		return err
+	}
+	step, found := x.plan.Index[node]
+	if !found {
+		return invalid("set executable node parameters", node.String()+" is not part of it")
+	}
+	return s.replace(x, step, op)
+}
+
+func (s *Session) graphExecUpdate(_ *Call, in *wire.GraphExecUpdate, out *wire.GraphExecUpdateReply) error {
+	x, err := s.executable(in.Exec)
+	if err != nil {
+		return err
+	}
+	h, err := s.hosted(in.Graph)
+	if err != nil {
+		return err
+	}
+	ops, miss := x.plan.Match(h.graph)
+	if miss != nil {
+		out.Result, out.ErrorNode = uint32(miss.Result), miss.Node
+		return &gpu.Error{Op: "update executable graph", Code: abi.GraphExecUpdateFailure, Detail: "the graphs differ in shape"}
+	}
+	for step := range x.ops {
+		op, changed := ops[step]
+		if !changed {
+			continue
+		}
+		if err := s.replace(x, step, op); err != nil {
+			out.Result = uint32(graph.UpdateParameterChanged)
+			return &gpu.Error{Op: "update executable graph", Code: abi.GraphExecUpdateFailure, Detail: err.Error()}
+		}
+	}
+	return nil
+}
+
+func (s *Session) graphNodeSetEnabled(_ *Call, in *wire.GraphNodeSetEnabled) error {
+	x, step, err := s.switchable(in.HGraphExec, in.HNode)
+	if err != nil {
+		return err
+	}
+	if off := in.IsEnabled == 0; off != x.off[step] {
+		x.off[step], x.stale = off, true
+	}
+	return nil
+}
+
+func (s *Session) graphNodeGetEnabled(_ *Call, in *wire.GraphNodeGetEnabled, out *wire.GraphNodeGetEnabledReply) error {
+	x, step, err := s.switchable(in.HGraphExec, in.HNode)
+	if err == nil && !x.off[step] {
+		out.IsEnabled = 1
+	}
+	return err
+}
+
+// switchable finds a node that can be switched off: a kernel, a copy or a memset.
+func (s *Session) switchable(exec, node abi.Handle) (*executable, int, error) {
+	x, err := s.executable(exec)
+	if err != nil {
+		return nil, 0, err
+	}
+	step, found := x.plan.Index[node]
+	if !found || x.ops[step].Type() > graph.TypeMemset {
+		return nil, 0, invalid("switch graph node", "it is not a kernel, memcpy or memset node of the executable")
+	}
+	return x, step, nil
+}
+
+func (s *Session) graphDot(call *Call, in *wire.GraphDot, out *wire.GraphDotReply) error {
+	h, err := s.hosted(in.Graph)
+	if err != nil {
+		return err
+	}
+	text := h.graph.Dot(func(op graph.Op) string {
+		if k, is := op.(graph.Kernel); is {
+			if o := s.objects.Get(uint64(k.Function)); o != nil {
+				switch state := o.State.(type) {
+				case *function:
+					return state.info.Name
+				case *kernel:
+					return state.name
+				}
+			}
+		}
+		return ""
+	})
+	out.Size = uint64(len(text))
+	return s.put(call, in.Address, in.Capacity, []byte(text))
+}
+
+func (h *hosted) save(*saving) saved.State {
+	if h.graph.IsChild() {
+		return &saved.Graph{}
+	}
+	return &saved.Graph{Record: h.graph.Record()}
+}
+
+func (r *restoring) graph(o *object.Object, in *saved.Graph) (*hosted, error) {
+	if in.Record == nil {
+		g := r.children[o.Handle()]
+		if _, err := ownerOf[*hosted](o); err != nil || g == nil {
+			return nil, damaged("no node has it as its child")
+		}
+		delete(r.children, o.Handle())
+		return &hosted{object: o, graph: g}, nil
+	}
+	g, err := r.s.graphs.Restore(in.Record)
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range g.Children() {
+		if r.children[child.Handle] != nil || r.s.objects.Get(uint64(child.Handle)) != nil || child.Handle.Kind() != abi.KindGraph {
+			return nil, damaged("%v is no new graph", child.Handle)
+		}
+		r.children[child.Handle] = child
+		r.s.objects.ReserveHandle(child.Handle)
+	}
+	if g.Handle != o.Handle() {
+		return nil, damaged("it says that it is %v", g.Handle)
+	}
+	return &hosted{object: o, graph: g}, nil
+}
+
+func (x *executable) save(*saving) saved.State {
+	out := &saved.Executable{
+		Flags: x.flags, Stale: x.stale, Ops: x.ops, Plan: x.plan.Record(), References: graph.ListReferences(x.references),
+	}
+	for step := range x.ops {
+		if x.off[step] {
+			out.Off = append(out.Off, step)
+		}
+	}
+	return out
+}
+
+func (r *restoring) executable(o *object.Object, in *saved.Executable) (*executable, error) {
+	c, err := ownerOf[*context](o)
+	if err != nil {
+		return nil, err
+	}
+	x := &executable{
+		object: o, context: c, ops: in.Ops, off: map[int]bool{}, flags: in.Flags, stale: in.Stale,
+		references: graph.MapReferences(in.References),
+	}
+	if x.plan, err = graph.RestorePlan(&in.Plan, in.Ops); err != nil {
+		return nil, err
+	}
+	for _, step := range in.Off {
+		if step < 0 || step >= len(x.ops) {
+			return nil, damaged("it has no step %d", step)
+		}
+		x.off[step] = true
+	}
+	r.instantiate = append(r.instantiate, func() error { return r.ready(x) })
+	return x, nil
+}
+
+// ready makes the backend's half of an executable. What its steps name was checked when they were made, and may be gone
+// since: then the executable does what it would have done.
+func (r *restoring) ready(x *executable) (err error) {
+	flat := &gpu.Graph{Nodes: make([]gpu.Node, len(x.ops))}
+	for i, op := range x.ops {
+		var work gpu.Work = gpu.Nothing{}
+		if !x.off[i] && !x.stale {
+			if work, err = r.work(x, op); err != nil {
+				return err
+			}
+		}
+		flat.Nodes[i] = gpu.Node{Work: work, After: x.plan.Steps[i].After}
+	}
+	x.code, err = x.context.device.context.Instantiate(flat)
+	return err
+}
+
+// work makes the work again that an executable had of an op.
+func (r *restoring) work(x *executable, op graph.Op) (gpu.Work, error) {
+	s, d := r.s, x.context.device
+	switch op := op.(type) {
+	case graph.Kernel:
+		f := r.present(x.context, op.Function)
+		if f == nil {
+			x.stale = true // the next launch says what is missing
+			return gpu.Nothing{}, nil
+		}
+		return f.work(&op), f.allow(op.SharedBytes)
+	case graph.Copy:
+		if slices.Contains(op.Extent[:], 0) {
+			return gpu.Copy{}, nil
+		}
+		program := reported{s.program.Memory(NoThread), s}
+		return gpu.Copy{Dst: s.resolve(d, op.Dst, program), Src: s.resolve(d, op.Src, program), Extent: op.Extent}, nil
+	case graph.Memset:
+		if op.Columns == 0 || op.Rows == 0 {
+			return gpu.Fill{PatternBytes: op.PatternBytes}, nil
+		}
+		return op.Fill, nil
+	case graph.MemoryOps:
+		return op.MemoryOps, nil
+	case graph.EventRecord:
+		e, err := r.eventWork(d, op.Event)
+		return gpu.Record{Event: e}, err
+	case graph.EventWait:
+		e, err := r.eventWork(d, op.Event)
+		return gpu.Await{Event: e}, err
+	}
+	return s.work(x.context, op)
+}
+
+// present is a function as it is in a context, nil where it is not there.
+func (r *restoring) present(c *context, h abi.Handle) *function {
+	o := r.s.objects.Get(uint64(h))
+	if o == nil {
+		return nil
+	}
+	switch state := o.State.(type) {
+	case *function:
+		return state
+	case *kernel:
+		if m := state.library.modules[c]; m != nil {
+			return m.functions[state.name]
+		}
+	}
+	return nil
+}
+
+// allow raises the function's limit of shared memory to what an executable was made with.
+func (f *function) allow(sharedBytes uint32) error {
+	const limit = abi.FuncMaxDynamicSharedBytes
+	if int64(f.code.Info().Attributes[limit]) >= int64(sharedBytes) {
+		return nil
+	}
+	return f.code.SetAttribute(int32(limit), int32(sharedBytes))
+}
+
+// eventWork is the backend's half of an event. Where the event is gone it is one that will be closed when the executables
+// are made, so that launches are refused because of it.
+func (r *restoring) eventWork(d *device, h abi.Handle) (gpu.Event, error) {
+	if o := r.s.objects.Get(uint64(h)); o != nil {
+		if e, is := o.State.(*event); is {
+			return e.work, nil
+		}
+	}
+	gone, err := d.context.NewEvent(gpu.EventOptions{})
+	if err == nil {
+		r.settle = append(r.settle, gone.Close)
+	}
+	return gone, err
+}

@@ -1,0 +1,282 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/object"
+	"github.com/phos-gpu/phos/daemon/worker/session/saved"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// loads is how code came and went on a device whose driver places variables: the gaps between those that are there come from
+// those that are not. The driver does one thing after the other, so that their order is known.
+type loads struct {
+	mu    sync.Mutex
+	steps []*load
+}
+
+// load is code that came, or, with unloads, went.
+type load struct {
+	// module is what came, nil once it has gone.
+	module *module
+	// image is the code, nil where the program was not told that it came.
+	image     *object.Image
+	heapBytes uint64
+	unloads   *load
+}
+
+// here says that the step is code that has not gone.
+func (x *load) here() bool { return x.module != nil }
+
+// How much is remembered of code that has gone: so many loads, with so much code.
+const (
+	mostGone      = 256
+	mostGoneBytes = 64 << 20
+)
+
+// loaded calls come, which loads the module's code.
+func (l *loads) loaded(m *module, come func() error) error {
+	if l == nil {
+		return come()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := come()
+	if err == nil {
+		m.load = &load{module: m, heapBytes: m.heapBytes}
+		l.steps = append(l.steps, m.load)
+	}
+	return err
+}
+
+// unloaded calls leave, which takes a load back.
+func (l *loads) unloaded(x *load, leave func() error) error {
+	if l == nil {
+		return leave()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.module = nil
+	l.steps = append(l.steps, &load{unloads: x})
+	l.forget()
+	return leave()
+}
+
+// forget takes out the oldest of too much that has gone. What came and went without leaving a gap is remembered too: a driver may
+// have kept memory of it.
+func (l *loads) forget() {
+	for {
+		var oldest *load
+		gone, bytes := 0, 0
+		seen := map[*object.Image]bool{}
+		for _, x := range l.steps {
+			if x.here() || x.unloads != nil {
+				continue
+			}
+			if gone++; oldest == nil {
+				oldest = x
+			}
+			if x.image != nil && !seen[x.image] {
+				seen[x.image] = true
+				bytes += len(x.image.Bytes)
+			}
+		}
+		if gone <= mostGone && bytes <= mostGoneBytes {
+			return
+		}
+		l.steps = slices.DeleteFunc(l.steps, func(x *load) bool { return x == oldest || x.unloads == oldest })
+	}
+}
+
+// know tells whose code came. Of each content, one copy is kept.
+func (m *module) know(image *object.Image) {
+	if m.load == nil {
+		return
+	}
+	m.loads.mu.Lock()
+	defer m.loads.mu.Unlock()
+	same := func(x *load) bool { return x.image != nil && x.image.Hash == image.Hash }
+	if at := slices.IndexFunc(m.loads.steps, same); at >= 0 {
+		image = m.loads.steps[at].image
+	}
+	m.load.image = image
+}
+
+// save writes down what can be repeated.
+func (l *loads) save(k *saving) (out []saved.Load) {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	numbers := map[*load]int{}
+	for _, x := range l.steps {
+		var step saved.Load
+		switch {
+		case x.unloads != nil && numbers[x.unloads] != 0:
+			step.Unloads = numbers[x.unloads]
+		case x.image == nil:
+			continue // it could not be told: the session has ended its context meanwhile
+		case x.here():
+			step.Module = x.module.object.Handle()
+		default:
+			step.Image, step.HeapBytes = k.image(x.image), x.heapBytes
+		}
+		out = append(out, step)
+		numbers[x] = len(out)
+	}
+	return out
+}
+
+// reload repeats how code came and went, before anything else happens in a context.
+func (r *restoring) reload(d *device, in []saved.Load) error {
+	if d.loads == nil {
+		return nil
+	}
+	if len(in) > len(r.in.Objects)+2*mostGone {
+		return damaged("code was loaded and unloaded %d times", len(in))
+	}
+	came := make([]*module, len(in))
+	for i := range in {
+		if err := r.reloadOne(d, &in[i], came[:i+1]); err != nil {
+			return fmt.Errorf("load %d of %d: %w", i+1, len(in), err)
+		}
+	}
+	return nil
+}
+
+// reloadOne repeats the last of some steps. came are the modules of the steps before, nil where there are none.
+func (r *restoring) reloadOne(d *device, in *saved.Load, came []*module) error {
+	last := len(came) - 1
+	switch {
+	case in.Unloads > 0:
+		if in.Unloads > last || came[in.Unloads-1] == nil {
+			return damaged("it unloads load %d, which is not there", in.Unloads)
+		}
+		gone := came[in.Unloads-1]
+		came[in.Unloads-1] = nil
+		return d.loads.unloaded(gone.load, gone.code.Close)
+	case in.Module != 0:
+		if r.reloaded[in.Module] != nil {
+			return damaged("%v is loaded twice", in.Module)
+		}
+		m, err := r.again(d, in.Module)
+		if err == nil {
+			r.reloaded[in.Module] = m
+		}
+		return err
+	case in.Image < 0 || in.Image >= len(r.images):
+		return damaged("its code is not there")
+	}
+	m, err := r.load(d, in.HeapBytes, r.images[in.Image])
+	if err != nil {
+		r.s.log.Warn("code that is not used any more cannot be loaded: what came after it may lie elsewhere", "error", err)
+		return nil
+	}
+	came[last] = m
+	return nil
+}
+
+// again loads the code of a module that is still there.
+func (r *restoring) again(d *device, handle abi.Handle) (*module, error) {
+	at := slices.IndexFunc(r.in.Objects, func(o saved.Object) bool { return o.ID == uint64(handle) })
+	if at < 0 {
+		return nil, damaged("there is no %v", handle)
+	}
+	in, is := r.in.Objects[at].State.(*saved.Module)
+	if !is {
+		return nil, damaged("%v is no module", handle)
+	}
+	code := in.Image
+	if in.Library != 0 {
+		at = slices.IndexFunc(r.in.Objects, func(o saved.Object) bool { return o.ID == uint64(in.Library) })
+		library, is := (*saved.Library)(nil), false
+		if at >= 0 {
+			library, is = r.in.Objects[at].State.(*saved.Library)
+		}
+		if !is {
+			return nil, damaged("%v has no library", handle)
+		}
+		code = library.Image
+	}
+	if code < 0 || code >= len(r.images) {
+		return nil, damaged("its code is not there")
+	}
+	m, err := r.meet(d, in, r.images[code])
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", handle, err)
+	}
+	return m, nil
+}
+
+// mostCopies is how often code is loaded until its variables lie where they were.
+const mostCopies = 8
+
+// meet loads code so that its variables lie where they were: where a gap before them is unknown, copies of the code fill it. Where
+// nothing helps, the error is a MovedError about where they lay at first.
+func (r *restoring) meet(d *device, in *saved.Module, image restoredImage) (*module, error) {
+	m, err := r.load(d, in.HeapBytes, image)
+	if err != nil {
+		return nil, err
+	}
+	first := moved(m, in.Placed)
+	var misplaced []*module
+	for moved(m, in.Placed) != nil && len(misplaced) < mostCopies {
+		next, err := r.load(d, in.HeapBytes, image)
+		if err != nil {
+			break // there is no room for more
+		}
+		misplaced, m = append(misplaced, m), next
+	}
+	for _, other := range slices.Backward(misplaced) {
+		if err := d.loads.unloaded(other.load, other.code.Close); err != nil {
+			return nil, err
+		}
+	}
+	if moved(m, in.Placed) != nil {
+		return nil, first
+	}
+	return m, nil
+}
+
+// load loads code for which there is no handle yet.
+func (r *restoring) load(d *device, heapBytes uint64, image restoredImage) (*module, error) {
+	best, err := image.parsed.Best(d.capability())
+	if err != nil {
+		return nil, err
+	}
+	m := &module{heapBytes: heapBytes, loads: d.loads}
+	err = d.loads.loaded(m, func() (err error) {
+		m.code, err = d.context.LoadModule(best, gpu.LoadOptions{HeapBytes: heapBytes})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.load.image = image.kept
+	return m, nil
+}
+
+// take gives a module the code that was loaded for it beforehand.
+func (m *module) take(other *module) error {
+	if other.loads != m.loads {
+		return damaged("its code was loaded on another GPU")
+	}
+	m.code, m.load = other.code, other.load
+	m.load.module = m
+	return nil
+}
+
+// moved is an error about the first variable that is not where it was, nil for none.
+func moved(m *module, want []saved.Placed) error {
+	now := m.code.Globals()
+	for _, v := range want {
+		if at, found := now[v.Name]; found && at.Address != v.Address {
+			return &MovedError{Name: v.Name, Was: v.Address, Now: at.Address}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// Operations on words of memory in stream order, CUstreamBatchMemOpType numbers. What is not here moves no memory: barriers.
+const (
+	memOpWait32  = 1
+	memOpWrite32 = 2
+	memOpWait64  = 4
+	memOpWrite64 = 5
+)
+
+// memOpWords is how many words an operation has in a frame: its type with its flags above, address and value.
+const memOpWords = 3
+
+// comparison is the part of a wait's flags that says what it waits for; the rest is about other processors' writes.
+const comparison = 3
+
+// memoryOps reads operations as they come in a frame.
+func memoryOps(words wire.Words) (gpu.MemoryOps, error) {
+	var out gpu.MemoryOps
+	if words.Len()%memOpWords != 0 {
+		return out, invalid("read memory operations", "one is cut off")
+	}
+	for i := 0; i < words.Len(); i += memOpWords {
+		kind, flags := uint32(words.At(i)), uint32(words.At(i)>>32)
+		op := gpu.MemoryOp{Bytes: 4, Address: words.At(i + 1), Value: words.At(i + 2)}
+		switch kind {
+		case memOpWait64, memOpWrite64:
+			op.Bytes = 8
+		case memOpWait32, memOpWrite32:
+			op.Value = uint64(uint32(op.Value))
+		default:
+			return out, invalid("read memory operations", fmt.Sprintf("type %d", kind))
+		}
+		if op.Wait = kind == memOpWait32 || kind == memOpWait64; op.Wait {
+			op.Until = gpu.Comparison(flags & comparison)
+		}
+		if op.Address%uint64(op.Bytes) != 0 {
+			return out, invalid("read memory operations", fmt.Sprintf("%#x is not aligned", op.Address))
+		}
+		out.Ops = append(out.Ops, op)
+	}
+	return out, nil
+}
+
+// memOpFrame is the reverse of memoryOps.
+func memOpFrame(ops gpu.MemoryOps) []byte {
+	var out []byte
+	for _, op := range ops.Ops {
+		kind := uint64(memOpWrite32)
+		if op.Wait {
+			kind = memOpWait32 | uint64(op.Until)<<32
+		}
+		if op.Bytes == 8 {
+			kind += memOpWait64 - memOpWait32
+		}
+		for _, word := range []uint64{kind, op.Address, op.Value} {
+			out = binary.LittleEndian.AppendUint64(out, word)
+		}
+	}
+	return out
+}
+
+// checkWords finds words that are no memory of the session's.
+func (s *Session) checkWords(d *device, ops gpu.MemoryOps) error {
+	for _, op := range ops.Ops {
+		if _, err := s.holds(d, gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, !op.Wait); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) streamMemOps(call *Call, in *wire.StreamMemOps) error {
+	st, err := s.stream(call, in.Stream)
+	if err != nil {
+		return err
+	}
+	ops, err := memoryOps(in.Ops)
+	if err != nil {
+		return err
+	}
+	if err := s.checkWords(st.context.device, ops); err != nil {
+		return err
+	}
+	if st.line.Capturing() {
+		_, err := st.line.Add(graph.MemoryOps{MemoryOps: ops})
+		return err
+	}
+	if err := s.uncaptured(st, "memory operations"); err != nil {
+		return err
+	}
+	return s.enqueue(st, ops)
+}
+
+// memOpsNode is the op of the arguments that every call about such a node has.
+func memOpsNode(words wire.Words) (graph.MemoryOps, error) {
+	ops, err := memoryOps(words)
+	return graph.MemoryOps{MemoryOps: ops}, err
+}
+
+func (s *Session) graphAddMemOpsNode(_ *Call, in *wire.GraphAddMemOpsNode, out *wire.GraphAddMemOpsNodeReply) error {
+	op, err := memOpsNode(in.Ops)
+	if err != nil {
+		return err
+	}
+	out.Node, err = s.addNode(in.Graph, in.Dependencies, op)
+	return err
+}
+
+// graphMemOpsNodeGet writes as many operations as there is room for, and tells how many words there are.
+func (s *Session) graphMemOpsNodeGet(call *Call, in *wire.GraphMemOpsNodeGet, out *wire.GraphMemOpsNodeGetReply) error {
+	op, err := opOf[graph.MemoryOps](s, in.Node)
+	if err != nil {
+		return err
+	}
+	frame := memOpFrame(op.MemoryOps)
+	out.Words = uint64(len(frame)) / 8
+	return s.put(call, in.Address, in.Capacity, frame)
+}
+
+func (s *Session) graphMemOpsNodeSet(_ *Call, in *wire.GraphMemOpsNodeSet) error {
+	op, err := memOpsNode(in.Ops)
+	if err != nil {
+		return err
+	}
+	return s.setNode(in.Node, op)
+}
+
+func (s *Session) graphExecMemOpsNodeSet(_ *Call, in *wire.GraphExecMemOpsNodeSet) error {
+	op, err := memOpsNode(in.Ops)
+	if err != nil {
+		return err
+	}
+	return s.replaceNode(in.Exec, in.Node, op)
+}

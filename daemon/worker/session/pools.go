@@ -1,0 +1,245 @@
+package session
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/object"
+	"github.com/phos-gpu/phos/daemon/worker/session/saved"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+)
+
+// pool is a memory pool. It keeps count; its memory is the device's heap, so nothing is held back between a free and the
+// next allocation, whatever the release threshold says.
+type pool struct {
+	object   *object.Object
+	device   *device
+	maxBytes uint64 // 0 for no limit
+	// reuse holds the three reuse policies, attributes 1 to 3.
+	reuse     [3]bool
+	threshold uint64
+
+	mu         sync.Mutex
+	used, high uint64
+}
+
+// Attributes of pools, CUmemPool_attribute numbers.
+const (
+	poolReuseFirst   = 1
+	poolReuseLast    = 3
+	poolThreshold    = 4
+	poolReserved     = 5
+	poolReservedHigh = 6
+	poolUsed         = 7
+	poolUsedHigh     = 8
+)
+
+// count adds to what the pool has handed out.
+func (p *pool) count(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used += uint64(bytes)
+	p.high = max(p.high, p.used)
+}
+
+func (p *pool) usage() (used, high uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used, p.high
+}
+
+func (s *Session) pool(h abi.Handle) (*pool, error) { return find[*pool](s, abi.KindMemoryPool, h) }
+
+func (s *Session) deviceGetDefaultMemPool(_ *Call, in *wire.DeviceGetDefaultMemPool, out *wire.DeviceGetDefaultMemPoolReply) error {
+	d, err := s.device(in.Dev)
+	if err == nil {
+		out.PoolOut = d.defaultPool.object.Handle()
+	}
+	return err
+}
+
+func (s *Session) deviceGetMemPool(_ *Call, in *wire.DeviceGetMemPool, out *wire.DeviceGetMemPoolReply) error {
+	d, err := s.device(in.Dev)
+	if err == nil {
+		out.Pool = d.currentPool.object.Handle()
+	}
+	return err
+}
+
+func (s *Session) deviceSetMemPool(_ *Call, in *wire.DeviceSetMemPool) error {
+	d, err := s.device(in.Dev)
+	if err != nil {
+		return err
+	}
+	p, err := s.pool(in.Pool)
+	if err != nil {
+		return err
+	}
+	if p.device != d {
+		return invalid("set memory pool", "it is on another GPU")
+	}
+	d.currentPool = p
+	return nil
+}
+
+func (s *Session) memPoolCreate(call *Call, in *wire.MemPoolCreate, out *wire.MemPoolCreateReply) error {
+	d, err := s.device(in.Device)
+	if err != nil {
+		return err
+	}
+	p := &pool{device: d, maxBytes: in.MaxBytes, reuse: [3]bool{true, true, true}}
+	p.object = s.objects.Add(&object.Object{
+		ID: uint64(s.objects.NextHandle(abi.KindMemoryPool)), Kind: abi.KindMemoryPool,
+		Maker: call.maker(), State: p,
+	})
+	out.Pool = p.object.Handle()
+	return nil
+}
+
+// memPoolDestroy ends a pool; what was allocated from it stays until it is freed.
+func (s *Session) memPoolDestroy(_ *Call, in *wire.MemPoolDestroy) error {
+	p, err := s.pool(in.Pool)
+	if err != nil {
+		return err
+	}
+	if p == p.device.defaultPool {
+		return invalid("destroy memory pool", "it is the GPU's default pool")
+	}
+	if p.device.currentPool == p {
+		p.device.currentPool = p.device.defaultPool
+	}
+	s.objects.Destroy(p.object, s.release)
+	return nil
+}
+
+func (s *Session) memPoolTrimTo(_ *Call, in *wire.MemPoolTrimTo) error {
+	p, err := s.pool(in.Pool)
+	if err == nil && p.device.heap != nil {
+		p.device.heap.Trim()
+		s.freed()
+	}
+	return err
+}
+
+func (s *Session) memPoolSetAttribute(_ *Call, in *wire.MemPoolSetAttribute) error {
+	p, err := s.pool(in.Pool)
+	if err != nil {
+		return err
+	}
+	switch a := in.Attribute; {
+	case a >= poolReuseFirst && a <= poolReuseLast:
+		p.reuse[a-poolReuseFirst] = in.Value != 0
+	case a == poolThreshold:
+		p.threshold = in.Value
+	case (a == poolReservedHigh || a == poolUsedHigh) && in.Value == 0:
+		p.mu.Lock()
+		p.high = p.used
+		p.mu.Unlock()
+	default:
+		return invalid("set memory pool attribute", fmt.Sprintf("attribute %d cannot be set to %d", a, in.Value))
+	}
+	return nil
+}
+
+func (s *Session) memPoolGetAttribute(_ *Call, in *wire.MemPoolGetAttribute, out *wire.MemPoolGetAttributeReply) error {
+	p, err := s.pool(in.Pool)
+	if err != nil {
+		return err
+	}
+	used, high := p.usage()
+	switch a := in.Attribute; {
+	case a >= poolReuseFirst && a <= poolReuseLast:
+		if p.reuse[a-poolReuseFirst] {
+			out.Value = 1
+		}
+	case a == poolThreshold:
+		out.Value = p.threshold
+	case a == poolReserved || a == poolUsed:
+		out.Value = used
+	case a == poolReservedHigh || a == poolUsedHigh:
+		out.Value = high
+	default:
+		return invalid("get memory pool attribute", fmt.Sprintf("there is no attribute %d", a))
+	}
+	return nil
+}
+
+func (s *Session) memAllocFromPoolAsync(call *Call, in *wire.MemAllocFromPoolAsync, out *wire.MemAllocFromPoolAsyncReply) error {
+	st, err := s.poolStream(call, in.HStream, "allocate from a pool")
+	if err != nil {
+		return err
+	}
+	p := st.context.device.currentPool
+	if in.Pool != 0 {
+		if p, err = s.pool(in.Pool); err != nil {
+			return err
+		}
+	}
+	if used, _ := p.usage(); p.maxBytes > 0 && (in.Bytesize > p.maxBytes || used > p.maxBytes-in.Bytesize) {
+		return &gpu.Error{Op: "allocate from a pool", Code: abi.OutOfMemory, Detail: "the pool's limit is reached"}
+	}
+	return s.allocate(call, p.device, in.Bytesize, request{
+		owner: st.context.object, maker: call.maker(), pool: p,
+		placed: func(r gpu.Range) { out.Dptr = r.Address },
+	})
+}
+
+// poolStream returns the stream of a stream-ordered allocation or free.
+func (s *Session) poolStream(call *Call, h abi.Handle, op string) (*stream, error) {
+	st, err := s.stream(call, h)
+	if err != nil {
+		return nil, err
+	}
+	if st.line.Capturing() {
+		st.line.Invalidate()
+		return nil, &gpu.Error{Op: op, Code: abi.NotSupported, Detail: "memory nodes in graphs are not built"}
+	}
+	return st, s.uncaptured(st, op)
+}
+
+func (s *Session) memFreeAsync(call *Call, in *wire.MemFreeAsync) error {
+	if in.Dptr == 0 {
+		return nil
+	}
+	st, err := s.poolStream(call, in.HStream, "free in stream order")
+	if err != nil {
+		return err
+	}
+	o := s.objects.Get(in.Dptr)
+	if o == nil || o.Kind != object.KindMemory {
+		return invalid("free in stream order", "the address is not that of device memory")
+	}
+	a := o.State.(*allocation)
+	s.objects.Destroy(o, func(*object.Object) {})
+	if st.quiet() {
+		a.free(s)
+		return nil
+	}
+	s.leisure.frees.Add(1)
+	err = s.enqueue(st, gpu.Tell{Func: func() {
+		a.free(s)
+		s.leisure.frees.Add(-1)
+	}})
+	if err != nil {
+		s.leisure.frees.Add(-1) // it is never freed
+	}
+	return err
+}
+
+func (p *pool) save(*saving) saved.State {
+	used, high := p.usage()
+	return &saved.Pool{Device: int32(p.device.ordinal), MaxBytes: p.maxBytes, Reuse: p.reuse, Threshold: p.threshold, Used: used, High: high}
+}
+
+func (r *restoring) pool(o *object.Object, in *saved.Pool) (*pool, error) {
+	d, err := r.s.device(in.Device)
+	if err != nil {
+		return nil, err
+	}
+	return &pool{
+		object: o, device: d, maxBytes: in.MaxBytes, reuse: in.Reuse, threshold: in.Threshold,
+		used: in.Used, high: in.High,
+	}, nil
+}

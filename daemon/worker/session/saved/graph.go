@@ -1,0 +1,198 @@
+package saved
+
+import (
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Graph is a graph that the program can name.
+type Graph struct {
+	// Record is nil for the graph of a child node, which is in the record of another graph.
+	Record *graph.Record
+}
+
+func (g *Graph) code(c *coder) { optional(c, &g.Record, codeGraph) }
+
+// optional is something that may be missing.
+func optional[T any](c *coder, v **T, code func(*coder, *T)) {
+	there := *v != nil
+	if c.flag(&there); !there || c.err != nil {
+		return
+	}
+	if c.reading {
+		*v = new(T)
+	}
+	code(c, *v)
+}
+
+func codeGraph(c *coder, g *graph.Record) {
+	c.deeper(graph.MaxDepth, func() {
+		number(c, &g.Handle)
+		list(c, &g.References, codeReference)
+		list(c, &g.Nodes, codeNode)
+	})
+}
+
+func codeReference(c *coder, r *graph.Reference) {
+	number(c, &r.Object)
+	number(c, &r.Count)
+}
+
+func codeNode(c *coder, n *graph.NodeRecord) {
+	number(c, &n.Handle)
+	number(c, &n.Origin)
+	numbers(c, &n.Dependencies)
+	numbers(c, &n.Dependents)
+	if optional(c, &n.Child, codeGraph); n.Child == nil {
+		codeOp(c, &n.Op)
+	}
+}
+
+// codeOp walks over what a node does: its type, then the fields of that.
+func codeOp(c *coder, op *graph.Op) {
+	kind := graph.TypeEmpty
+	if !c.reading {
+		kind = (*op).Type()
+	}
+	number(c, &kind)
+	switch kind {
+	case graph.TypeKernel:
+		codeAs(c, op, codeKernel)
+	case graph.TypeMemcpy:
+		codeAs(c, op, codeCopy)
+	case graph.TypeMemset:
+		codeAs(c, op, codeMemset)
+	case graph.TypeHost:
+		codeAs(c, op, func(c *coder, h *graph.Host) {
+			number(c, &h.Function)
+			number(c, &h.UserData)
+		})
+	case graph.TypeEmpty:
+		codeAs(c, op, func(*coder, *graph.Empty) {})
+	case graph.TypeEventWait:
+		codeAs(c, op, func(c *coder, e *graph.EventWait) { number(c, &e.Event) })
+	case graph.TypeEventRecord:
+		codeAs(c, op, func(c *coder, e *graph.EventRecord) { number(c, &e.Event) })
+	case graph.TypeMemoryOps:
+		codeAs(c, op, func(c *coder, m *graph.MemoryOps) { list(c, &m.Ops, codeMemoryOp) })
+	default:
+		c.fail("nodes of type %d are unknown", uint32(kind))
+	}
+}
+
+// codeAs walks over an op of a known type. Ops are values that nobody changes, so it works on a copy.
+func codeAs[O graph.Op](c *coder, op *graph.Op, code func(*coder, *O)) {
+	var o O
+	if !c.reading {
+		o = (*op).(O)
+	}
+	code(c, &o)
+	*op = o
+}
+
+func codeKernel(c *coder, k *graph.Kernel) {
+	number(c, &k.Function)
+	for i := range 3 {
+		number(c, &k.Grid[i])
+		number(c, &k.Block[i])
+	}
+	number(c, &k.SharedBytes)
+	c.flag(&k.Cooperative)
+	c.bytes(&k.Params)
+	if c.version >= 7 {
+		list(c, &k.Attributes, codeLaunchAttribute)
+	}
+}
+
+func codeLaunchAttribute(c *coder, a *abi.LaunchAttribute) {
+	number(c, &a.ID)
+	value := a.Value[:]
+	c.shared(&value)
+	if len(value) != len(a.Value) {
+		c.fail("a launch attribute of %d bytes", len(value))
+		return
+	}
+	copy(a.Value[:], value)
+}
+
+func codeCopy(c *coder, v *graph.Copy) {
+	codeEnd(c, &v.Dst)
+	codeEnd(c, &v.Src)
+	for i := range v.Extent {
+		number(c, &v.Extent[i])
+	}
+}
+
+func codeEnd(c *coder, e *graph.End) {
+	c.flag(&e.Program)
+	number(c, &e.Address)
+	number(c, &e.RowPitch)
+	number(c, &e.SlicePitch)
+	c.bytes(&e.Inline)
+}
+
+func codeMemset(c *coder, m *graph.Memset) {
+	number(c, &m.Address)
+	number(c, &m.RowPitch)
+	number(c, &m.Pattern)
+	number(c, &m.PatternBytes)
+	number(c, &m.Columns)
+	number(c, &m.Rows)
+}
+
+func codeMemoryOp(c *coder, o *gpu.MemoryOp) {
+	c.flag(&o.Wait)
+	number(c, &o.Until)
+	number(c, &o.Bytes)
+	number(c, &o.Address)
+	number(c, &o.Value)
+}
+
+// Executable is a graph made ready to run.
+type Executable struct {
+	Flags uint64
+	// Stale ones are made ready again before their next launch.
+	Stale bool
+	// Ops are what the steps do now, Off the places of those that are switched off.
+	Ops        []graph.Op
+	Off        []int
+	Plan       graph.PlanRecord
+	References []graph.Reference
+}
+
+func (x *Executable) code(c *coder) {
+	number(c, &x.Flags)
+	c.flag(&x.Stale)
+	list(c, &x.Ops, codeOp)
+	numbers(c, &x.Off)
+	list(c, &x.Plan.After, func(c *coder, after *[]uint32) { numbers(c, after) })
+	list(c, &x.Plan.Index, func(c *coder, s *graph.StepOf) {
+		number(c, &s.Node)
+		number(c, &s.Step)
+	})
+	codeShape(c, &x.Plan.Shape)
+	list(c, &x.References, codeReference)
+}
+
+func codeShape(c *coder, s *graph.ShapeRecord) {
+	c.deeper(graph.MaxDepth, func() {
+		list(c, &s.Nodes, func(c *coder, n *graph.ShapeNodeRecord) {
+			number(c, &n.Handle)
+			number(c, &n.Type)
+			numbers(c, &n.After)
+			optional(c, &n.Child, codeShape)
+		})
+	})
+}
+
+// UserObject is a destructor of the program with a count of references.
+type UserObject struct {
+	Argument, Destroy, Count uint64
+}
+
+func (u *UserObject) code(c *coder) {
+	number(c, &u.Argument)
+	number(c, &u.Destroy)
+	number(c, &u.Count)
+}

@@ -1,0 +1,51 @@
+package saved
+
+import (
+	"github.com/phos-gpu/phos/daemon/worker/ipc"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// Memory is an allocation, in a GPU's window or in the arena.
+type Memory struct {
+	Bytes uint64
+	// Pool is where it was taken from; 0 for none, and for one that was destroyed.
+	Pool abi.Handle
+	// Managed says of memory in the arena that it is managed, and not only pinned.
+	Managed bool
+	// Export is the number under which other processes can have it; zero for none.
+	Export ipc.ID
+}
+
+func (m *Memory) code(c *coder) {
+	number(c, &m.Bytes)
+	number(c, &m.Pool)
+	c.flag(&m.Managed)
+	if c.version >= 3 {
+		codeID(c, &m.Export)
+	}
+}
+
+// Registered is memory of the program's own, at its address, that kernels reach.
+type Registered struct{ Bytes uint64 }
+
+func (r *Registered) code(c *coder) { number(c, &r.Bytes) }
+
+// Pool is a memory pool.
+type Pool struct {
+	Device   int32
+	MaxBytes uint64
+	// Reuse holds the reuse policies, attributes 1 to 3.
+	Reuse                 [3]bool
+	Threshold, Used, High uint64
+}
+
+func (p *Pool) code(c *coder) {
+	number(c, &p.Device)
+	number(c, &p.MaxBytes)
+	for i := range p.Reuse {
+		c.flag(&p.Reuse[i])
+	}
+	number(c, &p.Threshold)
+	number(c, &p.Used)
+	number(c, &p.High)
+}

@@ -1,0 +1,33 @@
+package proc
+
+import "slices"
+
+// Groups lists the supplementary groups of the process.
+func (id Identity) Groups() ([]uint32, error) {
+	status, err := ReadStatus(id.PID)
+	if err != nil {
+		return nil, err
+	}
+	return status.Groups, nil
+}
+
+// UID returns the real user id of the process. It comes from /proc/PID/status and not from the
+// owner of /proc/PID, which is root for a process that is not dumpable.
+func (id Identity) UID() (uint32, error) {
+	status, err := ReadStatus(id.PID)
+	if err != nil {
+		return 0, err
+	}
+	return status.UIDs[0], nil
+}
+
+// ActsOnlyAs reports whether uid is the real, effective and saved user id of the process. It is
+// false for a process that has executed a setuid program.
+func (id Identity) ActsOnlyAs(uid uint32) (bool, error) {
+	status, err := ReadStatus(id.PID)
+	if err != nil {
+		return false, err
+	}
+	// The file system user id is left out: without privileges it can only become one of these three.
+	return !slices.ContainsFunc(status.UIDs[:3], func(other uint32) bool { return other != uid }), nil
+}

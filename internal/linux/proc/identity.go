@@ -1,0 +1,98 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrGone means that the process has ended, or that its pid names another one now.
+var ErrGone = errors.New("process is gone")
+
+// Unknown reports whether an error says nothing of what was to be looked at: this process has no descriptor, or no memory, for looking.
+// It passes, so that nobody is to be taken for gone by it.
+func Unknown(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
+// Identity names one process of this boot.
+type Identity struct {
+	PID int `json:"pid"`
+	// StartTicks is the start time as the kernel counts it: clock ticks since boot.
+	StartTicks uint64 `json:"start_ticks"`
+}
+
+// Of finds the identity of the process that has a pid now.
+func Of(pid int) (Identity, error) {
+	stat, err := ReadStat(pid)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+		return Identity{}, fmt.Errorf("%w: pid %d: %w", ErrGone, pid, err)
+	case err != nil: // which says nothing about the process
+		return Identity{}, fmt.Errorf("pid %d: %w", pid, err)
+	}
+	return stat.Identity, nil
+}
+
+// Check returns ErrGone unless the pid still names this process.
+func (id Identity) Check() error {
+	now, err := Of(id.PID)
+	if err != nil {
+		return err
+	}
+	if now != id {
+		return fmt.Errorf("%w: pid %d is another process now", ErrGone, id.PID)
+	}
+	return nil
+}
+
+// Gone reports whether the process is known to be gone. A zombie is not.
+func (id Identity) Gone() bool { return errors.Is(id.Check(), ErrGone) }
+
+// Executable is the path of the program file, as it was when it was started: without the mark of a deleted file.
+func (id Identity) Executable() (string, error) {
+	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", id.PID))
+	return strings.TrimSuffix(path, " (deleted)"), err
+}
+
+// Name is what the kernel calls the process: at most 15 bytes.
+func (id Identity) Name() string {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", id.PID))
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(name))
+}
+
+// Command is the command line, shortened to a number of bytes.
+func (id Identity) Command(limit int) string {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id.PID))
+	if err != nil || len(line) == 0 {
+		return id.Name()
+	}
+	line = bytes.ReplaceAll(bytes.TrimRight(line, "\x00"), []byte{0}, []byte{' '})
+	if len(line) > limit {
+		line = line[:limit]
+	}
+	return strings.ToValidUTF8(string(line), "?")
+}
+
+// Environment looks up variables in the environment that the process was started with.
+func (id Identity) Environment() (map[string]string, error) {
+	block, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id.PID))
+	if err != nil {
+		return nil, err
+	}
+	variables := make(map[string]string)
+	for entry := range strings.SplitSeq(string(block), "\x00") {
+		if name, value, found := strings.Cut(entry, "="); found {
+			variables[name] = value
+		}
+	}
+	return variables, nil
+}

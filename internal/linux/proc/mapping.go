@@ -1,0 +1,127 @@
+package proc
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mapping is a part of a process's address space: a line of /proc/PID/maps.
+type Mapping struct {
+	Start, End uint64
+	// Access is as in "rw-s".
+	Access string
+	Offset uint64
+	// Device and Inode name the file, both 0 for anonymous memory. Some file systems have other numbers for who asks the file itself.
+	Device, Inode uint64
+	// Path is the file's, with " (deleted)" behind it once that name is gone; "[heap]" and the like for what the kernel or the C library
+	// has named; empty for other anonymous memory.
+	Path string
+}
+
+// Shared says that what is written is seen by others.
+func (m *Mapping) Shared() bool { return strings.HasSuffix(m.Access, "s") }
+
+// Readable says that the process may read there.
+func (m *Mapping) Readable() bool { return strings.HasPrefix(m.Access, "r") }
+
+// Writable says that the process may write there.
+func (m *Mapping) Writable() bool { return strings.Contains(m.Access, "w") }
+
+// Executable says that the process may run what is there.
+func (m *Mapping) Executable() bool { return strings.Contains(m.Access, "x") }
+
+// File is the link by which the kernel leads to the very file that a process has mapped, whatever its name is by now. Only root may follow it.
+func (m *Mapping) File(pid int) string {
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
+}
+
+// Mappings lists the address space of a process, in the order of addresses.
+func Mappings(pid int) (found []Mapping, err error) {
+	for m, err := range EachMapping(pid) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, m)
+	}
+	return found, nil
+}
+
+// EachMapping goes through the address space of a process, and reads no more of it than is asked for. After an error comes nothing.
+func EachMapping(pid int) iter.Seq2[Mapping, error] {
+	return func(yield func(Mapping, error) bool) {
+		maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			yield(Mapping{}, err)
+			return
+		}
+		defer maps.Close()
+		for m, err := range mappingsIn(maps) {
+			if err != nil {
+				err = fmt.Errorf("maps of pid %d: %w", pid, err)
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// longestLine is more than a line has: a path has 4096 bytes at most, each of which may be written as four.
+const longestLine = 64 << 10
+
+func mappingsIn(maps io.Reader) iter.Seq2[Mapping, error] {
+	return func(yield func(Mapping, error) bool) {
+		lines := bufio.NewScanner(maps)
+		lines.Buffer(nil, longestLine)
+		for lines.Scan() {
+			m, err := parseMapping(lines.Text())
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(Mapping{}, err)
+		}
+	}
+}
+
+// parseMapping reads "7f01-7f02 rw-s 00001000 00:1a 1234   /path with blanks".
+func parseMapping(line string) (m Mapping, err error) {
+	fields := strings.SplitN(line, " ", 6)
+	if len(fields) < 5 || len(fields[1]) != 4 {
+		return m, fmt.Errorf("%q is no line of a process's mappings", line)
+	}
+	start, end, _ := strings.Cut(fields[0], "-")
+	major, minor, _ := strings.Cut(fields[3], ":")
+	var device [2]uint64
+	for _, field := range []struct {
+		text       string
+		base, bits int
+		into       *uint64
+	}{
+		{start, 16, 64, &m.Start},
+		{end, 16, 64, &m.End},
+		{fields[2], 16, 64, &m.Offset},
+		{major, 16, 32, &device[0]},
+		{minor, 16, 32, &device[1]},
+		{fields[4], 10, 64, &m.Inode},
+	} {
+		if *field.into, err = strconv.ParseUint(field.text, field.base, field.bits); err != nil {
+			return Mapping{}, fmt.Errorf("%q is no line of a process's mappings: %w", line, err)
+		}
+	}
+	m.Device, m.Access = unix.Mkdev(uint32(device[0]), uint32(device[1])), fields[1]
+	if len(fields) == 6 {
+		m.Path = strings.TrimLeft(fields[5], " ")
+	}
+	// The end of a line in a name is all that the kernel writes otherwise. Who has these four signs in a name is taken for that.
+	m.Path = strings.ReplaceAll(m.Path, `\012`, "\n")
+	return m, nil
+}

@@ -1,0 +1,102 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stat is what /proc/PID/stat says.
+type Stat struct {
+	Identity
+	// State is a letter, as ps shows it.
+	State byte
+	// Parent, Group and Session are pids; 0 is one that is not seen from here.
+	Parent, Group, Session int
+	// Terminal is the device of the controlling terminal, 0 for none.
+	Terminal uint64
+	// Foreground is the process group that the controlling terminal has in the foreground.
+	Foreground int
+	Threads    int
+}
+
+// Zombie says that the process has ended, and only its parent has not asked for it yet.
+func (s *Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
+
+// Gone reports whether an error means that the process has ended meanwhile.
+func Gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrGone)
+}
+
+// ReadStat reads the state of a process.
+func ReadStat(pid int) (*Stat, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	stat, err := parseStat(text)
+	if err != nil {
+		return nil, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+	}
+	stat.PID = pid
+	return stat, nil
+}
+
+// Fields of /proc/PID/stat after the name, counted from the state.
+const (
+	fieldParent     = 1
+	fieldGroup      = 2
+	fieldSession    = 3
+	fieldTerminal   = 4
+	fieldForeground = 5
+	fieldThreads    = 17
+	fieldStart      = 19
+)
+
+func parseStat(text []byte) (*Stat, error) {
+	// The name is in parentheses and may hold anything, parentheses too.
+	end := bytes.LastIndexByte(text, ')')
+	if end < 0 {
+		return nil, errors.New("no name")
+	}
+	fields := strings.Fields(string(text[end+1:]))
+	if len(fields) <= fieldStart || len(fields[0]) != 1 {
+		return nil, errors.New("too few fields")
+	}
+	ticks, err := strconv.ParseUint(fields[fieldStart], 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("start time: %w", err)
+	}
+	var numbers [fieldThreads + 1]int64
+	for i := 1; i <= fieldThreads; i++ {
+		// Some fields are unsigned 64 bits wide; none of those is used.
+		numbers[i], _ = strconv.ParseInt(fields[i], 10, 64)
+	}
+	return &Stat{
+		Identity: Identity{StartTicks: ticks},
+		State:    fields[0][0], Parent: int(numbers[fieldParent]), Group: int(numbers[fieldGroup]),
+		Session: int(numbers[fieldSession]), Terminal: uint64(uint32(numbers[fieldTerminal])),
+		Foreground: int(numbers[fieldForeground]), Threads: int(numbers[fieldThreads]),
+	}, nil
+}
+
+// All lists the pids that are there now.
+func All() ([]int, error) {
+	entries, err := os.ReadDir("/proc") // Glob would find nothing when it cannot look
+	if err != nil {
+		return nil, err
+	}
+	pids := make([]int, 0, len(entries))
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}

@@ -1,0 +1,146 @@
+package proc
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Status is what /proc/PID/status says.
+type Status struct {
+	// UIDs and GIDs are the real, effective, saved and file system ones.
+	UIDs, GIDs [4]uint32
+	Groups     []uint32
+	// Tracer is a debugger's thread.
+	Tracer int
+	// Process is the pid of the process that a thread is of.
+	Process int
+	// PIDs are those that the process has, from this namespace to its own.
+	PIDs []int
+	// Session is its session's in its own namespace; 0 when the leader is outside of that.
+	Session int
+	// Permitted, Effective, Inheritable and Ambient are sets of capabilities.
+	Permitted, Effective, Inheritable, Ambient uint64
+	// Pending are signals to the main thread and to the whole process.
+	Pending, SharedPending uint64
+	// Blocked are the signals that the main thread does not want now.
+	Blocked       uint64
+	Seccomp       int
+	ResidentBytes uint64
+}
+
+// InnermostPID is the pid in the process's own namespace.
+func (s *Status) InnermostPID() int {
+	if len(s.PIDs) == 0 {
+		return 0
+	}
+	return s.PIDs[len(s.PIDs)-1]
+}
+
+// ReadStatus reads the status of a process.
+func ReadStatus(pid int) (*Status, error) { return readStatus(fmt.Sprintf("/proc/%d/status", pid)) }
+
+// ReadThreadStatus reads the status of one thread of a process.
+func ReadThreadStatus(pid, thread int) (*Status, error) {
+	return readStatus(fmt.Sprintf("/proc/%d/task/%d/status", pid, thread))
+}
+
+func readStatus(path string) (*Status, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	status, err := parseStatus(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return status, nil
+}
+
+// parseStatus reads the lines that Status has fields for. User and group ids must be there: a
+// missing one must never be taken for 0, which is root.
+func parseStatus(text string) (*Status, error) {
+	status := new(Status)
+	required := map[string]int{"Uid": len(status.UIDs), "Gid": len(status.GIDs), "Groups": 0}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields := strings.Fields(value)
+		if count, found := required[name]; found {
+			if len(ids(fields)) != len(fields) || len(fields) < count {
+				return nil, fmt.Errorf("line %q is malformed", line)
+			}
+			delete(required, name)
+		}
+		if len(fields) > 0 {
+			status.field(name, fields)
+		}
+	}
+	if len(required) > 0 {
+		return nil, fmt.Errorf("lines are missing: %v", slices.Sorted(maps.Keys(required)))
+	}
+	return status, nil
+}
+
+func (s *Status) field(name string, values []string) {
+	switch name {
+	case "Uid":
+		copy(s.UIDs[:], ids(values))
+	case "Gid":
+		copy(s.GIDs[:], ids(values))
+	case "Groups":
+		s.Groups = ids(values)
+	case "TracerPid":
+		s.Tracer, _ = strconv.Atoi(values[0])
+	case "Tgid":
+		s.Process, _ = strconv.Atoi(values[0])
+	case "NSpid":
+		for _, id := range ids(values) {
+			s.PIDs = append(s.PIDs, int(id))
+		}
+	case "NSsid":
+		sessions := append([]uint32{0}, ids(values)...)
+		s.Session = int(sessions[len(sessions)-1])
+	case "Seccomp":
+		s.Seccomp, _ = strconv.Atoi(values[0])
+	case "VmRSS":
+		kibibytes, _ := strconv.ParseUint(values[0], 10, 54)
+		s.ResidentBytes = kibibytes << 10
+	default:
+		if set := s.set(name); set != nil {
+			*set, _ = strconv.ParseUint(values[0], 16, 64)
+		}
+	}
+}
+
+func (s *Status) set(name string) *uint64 {
+	switch name {
+	case "CapPrm":
+		return &s.Permitted
+	case "CapEff":
+		return &s.Effective
+	case "CapInh":
+		return &s.Inheritable
+	case "CapAmb":
+		return &s.Ambient
+	case "SigPnd":
+		return &s.Pending
+	case "ShdPnd":
+		return &s.SharedPending
+	case "SigBlk":
+		return &s.Blocked
+	}
+	return nil
+}
+
+func ids(values []string) []uint32 {
+	found := make([]uint32, 0, len(values))
+	for _, value := range values {
+		if id, err := strconv.ParseUint(value, 10, 32); err == nil {
+			found = append(found, uint32(id))
+		}
+	}
+	return found
+}

@@ -1,0 +1,188 @@
+package autoselect
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// Chooser is the order and the admission of whichever candidate is in force: the first one, until another proves better. One Chooser serves one engine.
+//
+// Orders that preempt and orders that do not can be mixed: while one that does not is in force, running jobs rank before all that wait. How the queue is
+// walked belongs to the engine and is the same for all candidates: where nothing else is asked for, it goes on with whoever fits as
+// soon as one of them preempts.
+type Chooser struct {
+	base       func() scheduler.Policies
+	walk       scheduler.Walk
+	candidates []Candidate
+	options    Options
+	preempts   bool  // one of the candidates does
+	even       bool  // all GPUs are equally fast: no job will ever take less time than it seems to take
+	order      []int // in which candidates are compared
+	steps      []int // that each was simulated for, the last time
+
+	current int
+	next    time.Duration // when they are compared again
+	began   bool
+	choices []Choice
+}
+
+// Choice is a comparison and what came of it.
+type Choice struct {
+	At    time.Duration
+	Jobs  int       // that were played to their end
+	Means []float64 // seconds, by candidate; of one that could not win any more, what it was at least by then
+	Taken int       // candidate
+}
+
+// New makes a Chooser. Base makes what it works with, of which everything but Order and Admit counts. It is called once for the engine and once for
+// each candidate and comparison, because some policies remember what they have seen of one engine.
+func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Chooser, error) {
+	p := base()
+	if err := checked(p, candidates); err != nil {
+		return nil, err
+	}
+	if o.Every == 0 {
+		o.Every = time.Hour
+	}
+	if o.Steps == 0 {
+		o.Steps = 20_000
+	}
+	c := &Chooser{base: base, walk: p.Walk, candidates: candidates, options: o, even: p.Speeds == nil, steps: make([]int, len(candidates))}
+	for i := range candidates {
+		c.order = append(c.order, i)
+		c.preempts = c.preempts || candidates[i].preempts()
+	}
+	if c.walk == scheduler.ByOrder {
+		c.walk = scheduler.Strict
+		if c.preempts {
+			c.walk = scheduler.Fill
+		}
+	}
+	return c, nil
+}
+
+// Policies are the base with the Chooser in its place: what an engine is to be made of.
+func (c *Chooser) Policies() scheduler.Policies { return c.with(c, c) }
+
+func (c *Chooser) with(o scheduler.Orderer, a scheduler.Admitter) scheduler.Policies {
+	p := c.base()
+	p.Order, p.Admit, p.Walk = o, a, c.walk
+	return p
+}
+
+// Choices are the comparisons so far.
+func (c *Chooser) Choices() []Choice { return c.choices }
+
+// Current is the name of the candidate in force.
+func (c *Chooser) Current() string { return c.candidates[c.current].Name }
+
+// Preempts reports whether there is a candidate that does.
+func (c *Chooser) Preempts() bool { return c.preempts }
+
+// shielded is the tier of running jobs under an order that does not preempt.
+const shielded = -1 << 62
+
+// Rank is what the candidate in force says, until the next comparison.
+func (c *Chooser) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
+	c.consider(v)
+	now := &c.candidates[c.current]
+	r := now.Order.Rank(v, j)
+	if len(c.candidates) == 1 {
+		return r
+	}
+	if c.preempts && !now.preempts() && j.Phase() == scheduler.Running {
+		r = scheduler.Rank{Tier: shielded, Until: r.Until}
+	}
+	if r.Until == 0 || r.Until > c.next {
+		r.Until = c.next
+	}
+	return r
+}
+
+// Admit is what the candidate in force says.
+func (c *Chooser) Admit(v scheduler.View, first *scheduler.Job) bool {
+	c.consider(v)
+	a := c.candidates[c.current].Admit
+	return a == nil || a.Admit(v, first)
+}
+
+// consider compares the candidates when it is time to.
+func (c *Chooser) consider(v scheduler.View) {
+	now := v.Now()
+	if len(c.candidates) == 1 || c.began && now < c.next {
+		return
+	}
+	c.next = (now/c.options.Every + 1) * c.options.Every
+	if !c.began {
+		c.began = true
+		return
+	}
+	choice, ok := c.compare(v)
+	if !ok {
+		return
+	}
+	best := c.current
+	for i, mean := range choice.Means {
+		if mean < choice.Means[best] {
+			best = i
+		}
+	}
+	if choice.Means[best] < choice.Means[c.current]*(1-c.options.Margin) {
+		c.current = best
+	}
+	choice.Taken = c.current
+	c.choices = append(c.choices, choice)
+}
+
+// compare works the means out. Those that took the fewest steps the last time come first: they may spare the others most of theirs.
+func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
+	choice := Choice{At: v.Now(), Means: make([]float64, len(c.candidates))}
+	if e, ok := v.(*scheduler.Engine); ok && e.Busy() == e.Live() {
+		sum, jobs := runOut(e)
+		choice.Jobs = jobs
+		for i := range choice.Means {
+			choice.Means[i] = sum / float64(max(1, jobs))
+		}
+		return choice, jobs > 0
+	}
+	slices.SortStableFunc(c.order, func(a, b int) int { return cmp.Compare(c.steps[a], c.steps[b]) })
+	best, enough := math.Inf(1), math.Inf(1)
+	for _, i := range c.order {
+		most := min(best, enough)
+		if i == c.current {
+			most = best / max(0, 1-c.options.Margin)
+		}
+		mean, jobs, ok := c.ahead(v, i, most)
+		if !ok || jobs == 0 {
+			return choice, false
+		}
+		choice.Means[i], choice.Jobs = mean, jobs
+		best = min(best, mean)
+		if i == c.current {
+			enough = mean * (1 - c.options.Margin)
+		}
+	}
+	return choice, true
+}
+
+// slack is more than what sums of the same times differ by when they are added in another order.
+const slack = 1e-9
+
+// ahead is the mean completion time, in seconds, of the jobs that there are, under a candidate; or what it is at least, if that is more than most.
+func (c *Chooser) ahead(v scheduler.View, candidate int, most float64) (mean float64, jobs int, ok bool) {
+	take := c.candidates[candidate]
+	e, err := scheduler.Fork(v, c.with(take.Order, take.Admit))
+	if err != nil {
+		return 0, 0, false
+	}
+	if !c.even {
+		most = math.Inf(1)
+	}
+	sum, jobs, steps := drain(e, c.options.Steps, most*float64(e.Live())*(1+slack))
+	c.steps[candidate] = steps
+	return sum / float64(max(1, jobs)), jobs, true
+}

@@ -1,0 +1,143 @@
+package plot
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"gonum.org/v1/plot"
+)
+
+// unit is what times are shown in.
+type unit struct {
+	name string
+	long time.Duration
+}
+
+var units = []unit{{"s", time.Second}, {"min", time.Minute}, {"h", time.Hour}, {"days", 24 * time.Hour}}
+
+// unitFor is the unit in which a span of seconds is a handsome number.
+func unitFor(seconds float64) unit {
+	fit := units[0]
+	for _, u := range units[1:] {
+		if seconds >= 4*u.long.Seconds() {
+			fit = u
+		}
+	}
+	return fit
+}
+
+// few are about six round numbers between two others.
+func few(least, most float64) (at []float64) {
+	if !(most > least) {
+		return []float64{least}
+	}
+	rough := (most - least) / 6
+	step := math.Pow(10, math.Floor(math.Log10(rough)))
+	for _, times := range []float64{1, 2, 2.5, 5, 10} {
+		if times*step >= rough {
+			step *= times
+			break
+		}
+	}
+	for k := math.Ceil(least/step - 1e-9); k*step <= most+step*1e-9; k++ {
+		at = append(at, k*step+0) // There is a -0, and nobody wants to see it.
+	}
+	return at
+}
+
+// number is a tick's label.
+func number(v float64) string {
+	switch {
+	case math.Abs(v) >= 1e6:
+		return strconv.FormatFloat(v/1e6, 'g', 4, 64) + " M"
+	case math.Abs(v) >= 1e4:
+		return strconv.FormatFloat(v/1e3, 'g', 4, 64) + " k"
+	}
+	return strconv.FormatFloat(math.Round(v*1e9)/1e9, 'g', 6, 64)
+}
+
+// timeTicks marks seconds in a unit.
+func timeTicks(u unit) plot.TickerFunc {
+	return func(least, most float64) (ticks []plot.Tick) {
+		long := u.long.Seconds()
+		for _, v := range few(least/long, most/long) {
+			ticks = append(ticks, plot.Tick{Value: v * long, Label: number(v)})
+		}
+		return ticks
+	}
+}
+
+// countTicks marks what comes in whole numbers.
+func countTicks(least, most float64) (ticks []plot.Tick) {
+	for _, v := range few(least, most) {
+		if v == math.Trunc(v) {
+			ticks = append(ticks, plot.Tick{Value: v, Label: number(v)})
+		}
+	}
+	return ticks
+}
+
+// numberTicks marks any numbers.
+func numberTicks(least, most float64) (ticks []plot.Tick) {
+	for _, v := range few(least, most) {
+		ticks = append(ticks, plot.Tick{Value: v, Label: number(v)})
+	}
+	return ticks
+}
+
+// shareTicks marks shares of a whole in percent.
+func shareTicks(least, most float64) (ticks []plot.Tick) {
+	for _, v := range few(least, most) {
+		ticks = append(ticks, plot.Tick{Value: v, Label: number(v*100) + " %"})
+	}
+	return ticks
+}
+
+// marks of a logarithmic axis of times: each about ten times the one before.
+var marks = []struct {
+	at    time.Duration
+	label string
+}{
+	{time.Millisecond, "1 ms"},
+	{10 * time.Millisecond, "10 ms"},
+	{100 * time.Millisecond, "0.1 s"},
+	{time.Second, "1 s"},
+	{10 * time.Second, "10 s"},
+	{time.Minute, "1 min"},
+	{10 * time.Minute, "10 min"},
+	{time.Hour, "1 h"},
+	{6 * time.Hour, "6 h"},
+	{24 * time.Hour, "1 day"},
+	{7 * 24 * time.Hour, "1 week"},
+	{30 * 24 * time.Hour, "30 days"},
+	{365 * 24 * time.Hour, "1 year"},
+	{10 * 365 * 24 * time.Hour, "10 years"},
+	{100 * 365 * 24 * time.Hour, "100 years"},
+}
+
+// logTicks marks logarithms of seconds.
+func logTicks(least, most float64) (ticks []plot.Tick) {
+	for _, m := range marks {
+		if at := math.Log(m.at.Seconds()); at >= least-0.001 && at <= most+0.001 {
+			ticks = append(ticks, plot.Tick{Value: at, Label: m.label})
+		}
+	}
+	return ticks
+}
+
+// logBounds widens a span of seconds to the marks around it.
+func logBounds(least, most float64) (low, high float64) {
+	low, high = least*0.8, most*1.25
+	for _, m := range marks {
+		s := m.at.Seconds()
+		if s <= least && s > least/8 {
+			low = s
+		}
+		if s >= most && s < most*4 {
+			high = s
+			break
+		}
+	}
+	return low, high
+}

@@ -1,0 +1,188 @@
+package plot
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+// How much of a result goes into the page. Beyond it, the page would take long to open.
+const (
+	mostJobs    = 200_000
+	mostMoments = 200_000
+	mostBars    = 200_000
+)
+
+// contents are the page's data, in columns.
+type contents struct {
+	Names     []string    `json:"names"` // in the order of their colours
+	Runs      []runData   `json:"runs"`
+	Curves    []curveData `json:"curves"`
+	LoadLabel string      `json:"loadLabel"`
+	Notes     []string    `json:"notes"`
+}
+
+type runData struct {
+	Name     string       `json:"name"`
+	Summary  sim.Summary  `json:"summary"`
+	Jobs     jobsData     `json:"jobs"`
+	Timeline timelineData `json:"timeline"`
+	Gantt    ganttData    `json:"gantt"`
+	Nodes    []nodeData   `json:"nodes"`
+}
+
+type jobsData struct {
+	ID     []cluster.JobID `json:"id"`
+	GPUs   []int           `json:"gpus"`
+	Submit []seconds       `json:"submit"`
+	Start  []*seconds      `json:"start"`
+	Finish []*seconds      `json:"finish"` // null for jobs that had no end
+	Lost   []bool          `json:"lost"`
+}
+
+type timelineData struct {
+	At       []seconds `json:"at"`
+	Waiting  []int     `json:"waiting"`
+	Running  []int     `json:"running"`
+	Busy     []float64 `json:"busy"`
+	Capacity []int     `json:"capacity"`
+}
+
+type ganttData struct {
+	Job       []cluster.JobID `json:"job"`
+	From      []seconds       `json:"from"`
+	To        []seconds       `json:"to"`
+	Row       []int           `json:"row"`
+	Rows      []int           `json:"rows"`
+	Preempted []bool          `json:"preempted"`
+}
+
+type nodeData struct {
+	Name string `json:"name"`
+	GPUs int    `json:"gpus"`
+}
+
+type curveData struct {
+	Name string    `json:"name"`
+	Load []float64 `json:"load"`
+	Mean []seconds `json:"mean_s"`
+}
+
+// seconds is a time that is written in seconds, to the nanosecond.
+type seconds time.Duration
+
+// MarshalJSON writes a decimal number.
+func (s seconds) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
+}
+
+// contents gathers what the page shows.
+func (a Album) contents() contents {
+	c := contents{Names: a.names(), Runs: []runData{}, Curves: []curveData{}, LoadLabel: a.LoadLabel, Notes: []string{}}
+	for _, r := range a.Runs {
+		d := runData{Name: r.Name, Summary: r.Result.Summary, Nodes: []nodeData{}}
+		d.Summary.Configuration = nil
+		for i, n := range r.Result.Nodes {
+			d.Nodes = append(d.Nodes, nodeData{cmp.Or(n.Name, "node "+strconv.Itoa(i)), n.GPUs})
+		}
+		var every int
+		if d.Jobs, every = jobs(r.Result); every > 1 {
+			c.Notes = append(c.Notes, fmt.Sprintf("%s: the distribution is that of every %dth job", r.Name, every))
+		}
+		d.Timeline = timeline(r.Result)
+		all := bars(r.Result)
+		if len(all) > mostBars {
+			c.Notes = append(c.Notes, fmt.Sprintf("%s: of %d bars on GPUs, the first %d are shown", r.Name, len(all), mostBars))
+			all = all[:mostBars]
+		}
+		d.Gantt = ganttOf(r.Result, all)
+		c.Runs = append(c.Runs, d)
+	}
+	for _, curve := range a.Curves {
+		d := curveData{Name: curve.Name, Load: []float64{}, Mean: []seconds{}}
+		for _, p := range curve.Points {
+			d.Load, d.Mean = append(d.Load, p.Load), append(d.Mean, seconds(p.MeanJCT))
+		}
+		c.Curves = append(c.Curves, d)
+	}
+	return c
+}
+
+// jobs are a result's jobs, each or every so manyth.
+func jobs(r *sim.Result) (d jobsData, every int) {
+	every = max((len(r.Jobs)+mostJobs-1)/mostJobs, 1)
+	d = jobsData{ID: []cluster.JobID{}, GPUs: []int{}, Submit: []seconds{}, Start: []*seconds{}, Finish: []*seconds{}, Lost: []bool{}}
+	for i := 0; i < len(r.Jobs); i += every {
+		j := &r.Jobs[i]
+		d.ID, d.GPUs, d.Submit = append(d.ID, j.ID), append(d.GPUs, j.GPUs), append(d.Submit, seconds(j.Submit))
+		d.Start = append(d.Start, known(j.Start, j.Started))
+		d.Finish = append(d.Finish, known(j.Finish, j.Outcome != sim.Unfinished))
+		d.Lost = append(d.Lost, j.Outcome == sim.Lost)
+	}
+	return d, every
+}
+
+// known is a time, or null.
+func known(at time.Duration, is bool) *seconds {
+	if !is {
+		return nil
+	}
+	s := seconds(at)
+	return &s
+}
+
+// timeline are a result's moments. Of very many, those are kept that lines of queue and use would go through.
+func timeline(r *sim.Result) timelineData {
+	d := timelineData{At: []seconds{}, Waiting: []int{}, Running: []int{}, Busy: []float64{}, Capacity: []int{}}
+	for _, i := range telling(r.Timeline) {
+		m := &r.Timeline[i]
+		d.At, d.Waiting, d.Running = append(d.At, seconds(m.At)), append(d.Waiting, m.Waiting+m.Held), append(d.Running, m.Running)
+		d.Busy, d.Capacity = append(d.Busy, busy(m)), append(d.Capacity, m.Capacity)
+	}
+	return d
+}
+
+// telling are the moments to keep: of each of equal groups of neighbours the first and the last, and where queue and use are least and most.
+func telling(moments []sim.Moment) (kept []int) {
+	group := max((len(moments)*6+mostMoments-1)/mostMoments, 1)
+	if len(moments) <= mostMoments {
+		group = 1
+	}
+	for from := 0; from < len(moments); from += group {
+		to := min(from+group, len(moments))
+		keep := map[int]bool{from: true, to - 1: true}
+		for _, value := range []func(m *sim.Moment) float64{waiting, busy} {
+			least, most := from, from
+			for i := from; i < to; i++ {
+				if value(&moments[i]) < value(&moments[least]) {
+					least = i
+				}
+				if value(&moments[i]) > value(&moments[most]) {
+					most = i
+				}
+			}
+			keep[least], keep[most] = true, true
+		}
+		for i := from; i < to; i++ {
+			if keep[i] {
+				kept = append(kept, i)
+			}
+		}
+	}
+	return kept
+}
+
+// ganttOf are bars in columns.
+func ganttOf(r *sim.Result, all []bar) ganttData {
+	d := ganttData{Job: []cluster.JobID{}, From: []seconds{}, To: []seconds{}, Row: []int{}, Rows: []int{}, Preempted: []bool{}}
+	for _, b := range all {
+		run := &r.Runs[b.run]
+		d.Job, d.From, d.To = append(d.Job, run.Job), append(d.From, seconds(run.From)), append(d.To, seconds(run.To))
+		d.Row, d.Rows, d.Preempted = append(d.Row, b.row), append(d.Rows, b.rows), append(d.Preempted, run.Preempted)
+	}
+	return d
+}

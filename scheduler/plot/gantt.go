@@ -1,0 +1,136 @@
+package plot
+
+import (
+	"fmt"
+	"image/color"
+	"strconv"
+	"sync"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/sim"
+)
+
+// gantt is the picture of the n-th of all results.
+func gantt(r Run, n, all int) *Figure {
+	name, title := "gantt", "Jobs on GPUs"
+	if all > 1 {
+		name, title = fmt.Sprintf("gantt-%d", n+1), "Jobs on GPUs: "+r.Name
+	}
+	end := r.Result.Runs[0].To.Seconds()
+	for i := range r.Result.Runs {
+		end = max(end, r.Result.Runs[i].To.Seconds())
+	}
+	u := unitFor(end)
+	f := newFigure(name, title, "time ("+u.name+")", "nodes and their GPUs")
+	f.height = min(max(height, vg.Length(len(r.Result.Nodes))*vg.Points(9)), 3*height)
+	first := rows(r.Result)
+	f.plot.Add(&chart{result: r.Result, bars: bars(r.Result), first: first})
+	p := f.plot
+	p.X.Min, p.X.Max = 0, end
+	p.X.Tick.Marker = timeTicks(u)
+	p.Y.Min, p.Y.Max = 0, float64(first[len(first)-1])
+	p.Y.Tick.Length = 0
+	p.Y.Tick.Marker = nodeTicks(r.Result.Nodes, first)
+	return f
+}
+
+// mostNodeLabels is how many nodes are named beside the chart.
+const mostNodeLabels = 24
+
+// nodeTicks names nodes in the middle of their rows, the first one on top.
+func nodeTicks(nodes []cluster.Node, first []int) plot.TickerFunc {
+	return func(_, most float64) (ticks []plot.Tick) {
+		every := (len(nodes) + mostNodeLabels - 1) / mostNodeLabels
+		for i := 0; i < len(nodes); i += every {
+			label := nodes[i].Name
+			if label == "" {
+				label = strconv.Itoa(i)
+			}
+			ticks = append(ticks, plot.Tick{Value: most - float64(first[i]+first[i+1])/2, Label: label})
+		}
+		return ticks
+	}
+}
+
+// chart draws bars.
+type chart struct {
+	result *sim.Result
+	bars   []bar
+	first  []int
+}
+
+// Plot draws bars and the lines between nodes. What would not be seen beside the bar before it is passed over: one narrower than a third
+// of a dot that begins where another one of its row has just been drawn. All bars of a colour are one path, which keeps files small.
+func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	most := float64(g.first[len(g.first)-1])
+	drawn := make([]vg.Length, int(most)) // up to where each row is painted
+	paths := map[color.RGBA]*vg.Path{}
+	const seen = vg.Length(0.15)
+	for _, b := range g.bars {
+		run := &g.result.Runs[b.run]
+		left, right := x(run.From.Seconds()), x(run.To.Seconds())
+		if right < drawn[b.row]+seen {
+			continue
+		}
+		drawn[b.row] = right
+		top, bottom := y(most-float64(b.row)), y(most-float64(b.row+b.rows))
+		if right-left > 3 && top-bottom > 3 {
+			right, top = right-0.5, top-0.5
+		}
+		hue := shade(run.Job)
+		if paths[hue] == nil {
+			paths[hue] = &vg.Path{}
+		}
+		box(paths[hue], left, bottom, max(right, left+seen), top)
+	}
+	for _, hue := range shades() {
+		if paths[hue] != nil {
+			c.SetColor(hue)
+			c.Fill(*paths[hue])
+		}
+	}
+	line := draw.LineStyle{Color: faint, Width: 0.5}
+	if y(1)-y(0) < 2 {
+		line.Width = 0.2
+	}
+	for _, row := range g.first[1 : len(g.first)-1] {
+		at := y(most - float64(row))
+		c.StrokeLine2(line, c.Min.X, at, c.Max.X, at)
+	}
+}
+
+// DataRange is the chart's extent.
+func (g *chart) DataRange() (xmin, xmax, ymin, ymax float64) {
+	for i := range g.result.Runs {
+		xmax = max(xmax, g.result.Runs[i].To.Seconds())
+	}
+	return 0, xmax, 0, float64(g.first[len(g.first)-1])
+}
+
+// shade is a job's colour: neighbours in number differ.
+func shade(id cluster.JobID) color.RGBA { return shades()[uint64(id)%uint64(len(shades()))] }
+
+// shades are six colours, and the same ones paler.
+var shades = sync.OnceValue(func() (all []color.RGBA) {
+	all = append(all, palette[:len(palette)-1]...)
+	for _, c := range all[:len(palette)-1] {
+		all = append(all, color.RGBA{pale(c.R), pale(c.G), pale(c.B), 0xff})
+	}
+	return all
+})
+
+func pale(part uint8) uint8 { return part + (255-part)/3 }
+
+// box adds a rectangle to a path.
+func box(p *vg.Path, left, bottom, right, top vg.Length) {
+	p.Move(vg.Point{X: left, Y: bottom})
+	p.Line(vg.Point{X: right, Y: bottom})
+	p.Line(vg.Point{X: right, Y: top})
+	p.Line(vg.Point{X: left, Y: top})
+	p.Close()
+}

@@ -1,0 +1,60 @@
+package timers
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestAgainstAList sets alarms, voids some, and compares what goes off with a list that is sorted and searched through.
+func TestAgainstAList(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		marks := make([]int, 20)
+		valid := func(a Alarm[int]) bool { return marks[a.Subject] == a.Mark }
+		c := NewClock(valid)
+		var list []Alarm[int]
+		for now := range time.Duration(200) {
+			for range r.IntN(12) {
+				who := r.IntN(len(marks))
+				marks[who]++
+				a := Alarm[int]{At: now + time.Duration(r.IntN(40)), Subject: who, Number: int64(who), Mark: marks[who]}
+				c.Set(a, 1)
+				list = append(list, a)
+			}
+			list = slices.DeleteFunc(list, func(a Alarm[int]) bool { return !valid(a) })
+			slices.SortFunc(list, func(a, b Alarm[int]) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Number, b.Number)) })
+			at, ok := c.Next()
+			if ok != (len(list) > 0) || ok && at != list[0].At {
+				t.Fatalf("seed %d at %d: next is %v, %v; the list has %v", seed, now, at, ok, list)
+			}
+			for len(list) > 0 && list[0].At <= now {
+				if got, ok := c.Due(now); !ok || got != list[0] {
+					t.Fatalf("seed %d at %d: %v, %v went off, not %v", seed, now, got, ok, list[0])
+				}
+				list = list[1:]
+			}
+			if got, ok := c.Due(now); ok {
+				t.Fatalf("seed %d at %d: %v went off, which is not in the list", seed, now, got)
+			}
+		}
+	}
+}
+
+// TestVoidAlarmsAreSweptOut: one subject's alarms do not pile up, however often it is set anew.
+func TestVoidAlarmsAreSweptOut(t *testing.T) {
+	mark := 0
+	c := NewClock(func(a Alarm[string]) bool { return a.Mark == mark })
+	for range 10_000 {
+		mark++
+		c.Set(Alarm[string]{At: time.Hour, Subject: "job", Mark: mark}, 1)
+	}
+	if len(c.all) > 100 {
+		t.Errorf("%d alarms are kept, of which one means something", len(c.all))
+	}
+	if at, ok := c.Next(); !ok || at != time.Hour {
+		t.Errorf("the one that does is at %v, %v", at, ok)
+	}
+}

@@ -1,0 +1,176 @@
+package harness
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Workload is the path of a program's source.
+func Workload(elements ...string) string {
+	return Path(append([]string{"tests", "workloads"}, elements...)...)
+}
+
+// NVCC is the compiler of CUDA programs, or skips the test.
+func NVCC(t testing.TB) string {
+	t.Helper()
+	path, err := Tool("NVCC")
+	Need(t, "nvcc", err)
+	return path
+}
+
+// CUDALibraries is where CUDA's runtime library is: beside its compiler, or, on a machine without one, where CUDA_LIBRARIES says.
+func CUDALibraries(t testing.TB) string {
+	t.Helper()
+	if libraries := os.Getenv("CUDA_LIBRARIES"); libraries != "" {
+		return libraries
+	}
+	return filepath.Join(filepath.Dir(NVCC(t)), "../lib")
+}
+
+// Compiler is one of those that tests use.
+type Compiler string
+
+// The compilers: the system's for C, and NVIDIA's.
+const (
+	GCC Compiler = "gcc"
+	// CUDA is nvcc with the host's compiler that it can work with.
+	CUDA Compiler = "nvcc"
+)
+
+// Compile returns the program that a compiler makes, which other users may run too. Where PHOS_COMPILED names a directory, programs
+// are kept there, and taken from there: on a machine without compilers too.
+func Compile(t testing.TB, compiler Compiler, arguments ...string) string {
+	t.Helper()
+	program := keptProgram(t, compiler, arguments)
+	if program == "" {
+		program = filepath.Join(t.TempDir(), "program")
+	}
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	reachable(t, filepath.Dir(filepath.Dir(program)))
+	reachable(t, filepath.Dir(program))
+	if _, err := os.Stat(program); err != nil {
+		compile(t, program, compiler, arguments)
+	} else if onlyCompiling() {
+		now := time.Now() // it is still wanted
+		_ = os.Chtimes(program, now, now)
+	}
+	return program
+}
+
+// reachable lets other users go through a directory of the test's.
+func reachable(t testing.TB, dir string) {
+	t.Helper()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func compile(t testing.TB, program string, compiler Compiler, arguments []string) {
+	t.Helper()
+	// The headers of CUDA are beside its compiler.
+	path, more := string(compiler), []string{"-I", filepath.Join(filepath.Dir(NVCC(t)), "../include")}
+	if compiler == CUDA {
+		path, more = NVCC(t), HostCompiler()
+	}
+	// Nobody may take it for a program before it is whole.
+	command := exec.Command(path, append(append(more, arguments...), "-o", program+".new")...)
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", command.Args, err, output)
+	}
+	if err := os.Rename(program+".new", program); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// headers are what any program may include.
+var headers = regexp.MustCompile(`\.(h|cuh)$`)
+
+// keptProgram is where a program is kept, by what it is made of: the arguments, the files among them, and all headers.
+func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
+	t.Helper()
+	dir := os.Getenv("PHOS_COMPILED")
+	if dir == "" {
+		return ""
+	}
+	name := sha256.New()
+	fmt.Fprintln(name, compiler, strings.ReplaceAll(strings.Join(arguments, " "), repository()+"/", ""))
+	add := func(path string) error {
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(name, "%x\n", sha256.Sum256(text))
+		return err
+	}
+	for _, argument := range arguments {
+		if info, err := os.Stat(argument); err == nil && info.Mode().IsRegular() {
+			if err := add(argument); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, place := range []string{"tests/workloads", "tests/bench/testdata"} {
+		err := filepath.WalkDir(Path(place), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() || !headers.MatchString(path) {
+				return err
+			}
+			return add(path)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]), "program")
+}
+
+// onlyCompiling: the tests run for the sake of the programs that they compile, which are kept.
+func onlyCompiling() bool { return os.Getenv("PHOS_ONLY_COMPILE") != "" }
+
+// CompileC makes a program of the driver API: linked with libcuda.so.1, or opening it by name.
+func CompileC(t testing.TB, linked bool, source string) string {
+	t.Helper()
+	Need(t, "build", Built())
+	arguments := []string{"-std=gnu11", "-O1", "-Wall", source, "-lm"}
+	if linked {
+		arguments = append(arguments, "-L"+filepath.Join(Bin(), "lib"), "-l:libcuda.so.1")
+	} else {
+		arguments = append(arguments, "-DDLOPEN", "-ldl")
+	}
+	return Compile(t, GCC, arguments...)
+}
+
+// CompileCUDA makes a program of the runtime API; cudart is "shared" or "static".
+func CompileCUDA(t testing.TB, cudart, source string) string {
+	t.Helper()
+	return Compile(t, CUDA, "-O2", "-std=c++17", "-arch=compute_75", "-cudart="+cudart, source)
+}
+
+// OtherBuild is a program that does the same, but by its build id another one.
+func OtherBuild(t testing.TB, program []byte) []byte {
+	t.Helper()
+	// Type and owner of the note, and its content behind them.
+	mark := []byte("\x03\x00\x00\x00GNU\x00")
+	at := bytes.Index(program, mark)
+	if at < 0 {
+		t.Fatal("the program has no build id")
+	}
+	other := bytes.Clone(program)
+	other[at+len(mark)] ^= 1
+	return other
+}
+
+// HostCompiler tells nvcc which compiler to use, where the default one is too new for it.
+func HostCompiler() []string {
+	if host := os.Getenv("NVCC_CCBIN"); host != "" {
+		return []string{"-ccbin", host}
+	}
+	return nil
+}

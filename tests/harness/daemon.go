@@ -1,0 +1,487 @@
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/api"
+)
+
+// Patience is how long a test waits for something that must happen. It is no measure of speed: it only has to be longer
+// than the slowest machine takes: PHOS_TEST_SLOWNESS multiplies it, where machines are slower than those of CI.
+var Patience = patience(os.Getenv("PHOS_TEST_SLOWNESS"))
+
+func patience(slowness string) time.Duration {
+	times, err := strconv.ParseFloat(slowness, 64)
+	if err != nil {
+		times = 1
+	}
+	return time.Duration(max(times, 1) * float64(120*time.Second))
+}
+
+// Daemon is a phosd of the test's own.
+type Daemon struct {
+	Dir    string // its runtime directory
+	Socket string
+	Log    string // file of its log and its workers'
+	State  string // its state directory
+	// Behind is the daemon that stands behind the driver of this one; nil unless it is nested.
+	Behind *Daemon
+
+	// Extra is added to the environment of the daemon's process at the next Launch.
+	Extra []string
+
+	t         testing.TB
+	arguments []string
+	process   *exec.Cmd
+}
+
+// NestedVariable makes every Start a StartNested.
+const NestedVariable = "PHOS_TEST_NESTED"
+
+// Start starts a phosd with a software GPU and ends it with the test. Arguments are flags of phosd and win.
+func Start(t testing.TB, arguments ...string) *Daemon {
+	t.Helper()
+	if Nested() {
+		return StartNested(t, arguments...)
+	}
+	return start(t, nil, arguments)
+}
+
+// StartNested starts two: a phosd with the backend for real GPUs, whose driver is our own libphos.so, and the one behind that
+// driver, which has the software GPU that the arguments ask for.
+func StartNested(t testing.TB, arguments ...string) *Daemon {
+	t.Helper()
+	inner := []string{}
+	outer := []string{}
+	for _, argument := range arguments {
+		if strings.HasPrefix(argument, "--gpus=") {
+			inner = append(inner, argument)
+		} else {
+			outer = append(outer, argument)
+		}
+	}
+	return StartOver(t, StartAlone(t, inner...), filepath.Join(Bin(), "libphos.so"), outer...)
+}
+
+// StartAlone starts a phosd with a software GPU, whatever else the tests run on.
+func StartAlone(t testing.TB, arguments ...string) *Daemon {
+	t.Helper()
+	return start(t, nil, arguments)
+}
+
+// StartOver starts a phosd whose GPUs are those that a library shows, which takes another phosd for its own.
+func StartOver(t testing.TB, inner *Daemon, library string, arguments ...string) *Daemon {
+	t.Helper()
+	return start(t, inner, append([]string{"--gpus=cuda:driver=" + library}, arguments...))
+}
+
+func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
+	t.Helper()
+	Need(t, "root", Root())
+	Need(t, "build", Built())
+	// Not t.TempDir: socket paths are short, and /run is a tmpfs.
+	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("PHOS_TEST_RUN"), "/run"), "phos-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Daemon{
+		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
+		State: filepath.Join(t.TempDir(), "state"), Behind: behind,
+	}
+	d.arguments = append([]string{
+		"--gpus=" + cmp.Or(os.Getenv(GPUsVariable), "soft:1"), "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
+	}, onGPUs(arguments)...)
+	if criu, err := CRIU(); err == nil {
+		d.arguments = append([]string{"--criu=" + criu}, d.arguments...)
+	}
+	// Programs of other users must reach the socket.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.end)
+	d.Launch()
+	return d
+}
+
+// GPUsVariable names the GPUs of all daemons of tests, in place of software ones: "cuda", on a machine that has such.
+const GPUsVariable = "PHOS_TEST_GPUS"
+
+// onGPUs leaves out which software GPU a test wants, where another kind was asked for.
+func onGPUs(arguments []string) []string {
+	if os.Getenv(GPUsVariable) == "" {
+		return arguments
+	}
+	return slices.DeleteFunc(slices.Clone(arguments), func(a string) bool { return strings.HasPrefix(a, "--gpus=soft") })
+}
+
+// Driver is the library that GPUsVariable has phosd take for the driver: nothing for the system's; ok is false for software GPUs.
+func Driver() (library string, ok bool) {
+	kind, options, _ := strings.Cut(os.Getenv(GPUsVariable), ":")
+	return strings.TrimPrefix(options, "driver="), kind == "cuda"
+}
+
+// NativeEnvironment is what a program gets that runs by the driver alone, beside those that run under phos.
+func NativeEnvironment() []string {
+	if library, _ := Driver(); library != "" {
+		return append(os.Environ(), "LD_PRELOAD="+library)
+	}
+	return os.Environ()
+}
+
+// Launch starts the daemon's process; Start has done so already, but a test may have killed it.
+func (d *Daemon) Launch() {
+	d.t.Helper()
+	if line, err := d.TryLaunch(); err != nil {
+		d.t.Fatalf("phosd is not ready: %q %v\n%s", line, err, d.logText())
+	}
+}
+
+// TryLaunch starts the daemon's process by a prefix of its command, and returns what it says where it does not get ready: it has ended then.
+func (d *Daemon) TryLaunch(prefix ...string) (said string, err error) {
+	d.t.Helper()
+	ready, readyEnd, err := os.Pipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer ready.Close()
+	log, err := os.OpenFile(d.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer log.Close()
+	before := d.logText()
+	arguments := append([]string{"--socket=" + d.Socket, "--runtime-dir=" + d.Dir, "--ready-fd=3"}, d.arguments...)
+	command := slices.Concat(prefix, []string{filepath.Join(Bin(), "phosd")}, arguments)
+	d.process = exec.Command(command[0], command[1:]...)
+	d.process.Stderr, d.process.Stdout, d.process.ExtraFiles = log, log, []*os.File{readyEnd}
+	d.process.Env = slices.Concat(os.Environ(), d.Extra)
+	if d.Behind != nil { // its driver must find it
+		d.process.Env = append(d.process.Env, api.SocketVariable+"="+d.Behind.Socket)
+	}
+	err = d.process.Start()
+	readyEnd.Close()
+	if err != nil {
+		d.t.Fatalf("start phosd: %v", err)
+	}
+	if err := ready.SetReadDeadline(time.Now().Add(2 * Patience)); err != nil {
+		d.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(ready).ReadString('\n')
+	if err == nil && strings.HasPrefix(line, "ready") {
+		return "", nil
+	}
+	d.Kill()
+	return line + strings.TrimPrefix(d.logText(), before), errors.Join(err, errors.New("it is not ready"))
+}
+
+// Kill ends the daemon's process without warning. Its workers go on.
+func (d *Daemon) Kill() {
+	d.t.Helper()
+	_ = d.process.Process.Kill()
+	_ = d.process.Wait()
+}
+
+// Relaunch kills the daemon's process, unless it is dead, and starts the next one with additions to its environment.
+func (d *Daemon) Relaunch(extra ...string) {
+	d.t.Helper()
+	d.Kill()
+	d.Extra = extra
+	d.Launch()
+}
+
+// Await waits for the end of the daemon's process.
+func (d *Daemon) Await() {
+	d.t.Helper()
+	defer d.limit(d.process, 3*Patience)()
+	if err := d.process.Wait(); err != nil {
+		d.t.Errorf("phosd ends with %v", err)
+	}
+}
+
+// Reboot is what the start of a machine is to phosd: its process and everything below /run are gone. No program may run.
+func (d *Daemon) Reboot() {
+	d.t.Helper()
+	d.Kill()
+	d.unmount()
+	if err := os.RemoveAll(d.Dir); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.Mkdir(d.Dir, 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	d.Launch()
+}
+
+// unmount takes away what a phosd that was killed has mounted.
+func (d *Daemon) unmount() {
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], d.Dir+"/") {
+			_ = unix.Unmount(fields[1], unix.MNT_DETACH)
+		}
+	}
+}
+
+// PID of the daemon's process.
+func (d *Daemon) PID() int { return d.process.Process.Pid }
+
+func (d *Daemon) logText() string {
+	text, _ := os.ReadFile(d.Log)
+	return string(text)
+}
+
+// LogContains waits until the log holds a text.
+func (d *Daemon) LogContains(text string) {
+	d.t.Helper()
+	d.Eventually("the log says "+text, func() bool { return strings.Contains(d.logText(), text) })
+}
+
+// Eventually waits until something holds, and fails the test when it never does.
+func (d *Daemon) Eventually(what string, holds func() bool) {
+	d.t.Helper()
+	late := false
+	for start := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
+		if late { // and one more look, for a machine that stood still
+			d.t.Fatalf("never: %s\n%s", what, tail(d.logText()))
+		}
+		late = time.Since(start) > Patience
+	}
+}
+
+func tail(text string) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+}
+
+// Status asks the daemon how it stands.
+func (d *Daemon) Status() *api.StatusReply {
+	d.t.Helper()
+	client, err := api.Dial(d.Socket)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	status, err := client.Daemon.Status(ctx, &api.StatusRequest{})
+	if err != nil {
+		d.t.Fatalf("status: %v\n%s", err, tail(d.logText()))
+	}
+	return status
+}
+
+// NeedGPUs skips a test where the daemon has fewer of them; a test that asks for software ones gets as many as it wants.
+func (d *Daemon) NeedGPUs(t testing.TB, count int) {
+	t.Helper()
+	if has := len(d.Status().GetGpus()); has < count {
+		Need(t, "gpus", fmt.Errorf("%d of them, and there are %d", count, has))
+	}
+}
+
+// Empty waits until no program is left: no session, no worker, no GPU memory.
+func (d *Daemon) Empty() {
+	d.t.Helper()
+	d.Eventually("no program is left", func() bool {
+		status := d.Status()
+		for _, gpu := range status.GetGpus() {
+			if gpu.GetUsedBytes() != 0 {
+				return false
+			}
+		}
+		return len(status.GetPrograms()) == 0
+	})
+	// What is not the programs' own, as the keeper of a restored tree, may end a moment later.
+	var left []string
+	defer func() {
+		if len(left) > 0 {
+			d.t.Errorf("left behind: %s", strings.Join(left, ", "))
+		}
+	}()
+	d.Eventually("nothing is left", func() bool {
+		left = d.left()
+		return len(left) == 0
+	})
+}
+
+// left are the files and processes of programs.
+func (d *Daemon) left() (found []string) {
+	for _, sub := range []string{"sessions", "control", "state"} {
+		left, err := os.ReadDir(filepath.Join(d.Dir, sub))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			found = append(found, err.Error())
+		}
+		for _, entry := range left {
+			found = append(found, sub+"/"+entry.Name())
+		}
+	}
+	for _, pid := range d.workers() {
+		found = append(found, fmt.Sprintf("worker %d", pid))
+	}
+	return found
+}
+
+// workers are the processes whose command line says worker and which this daemon, or one before it, started.
+func (d *Daemon) workers() []int {
+	var pids []int
+	phosd := filepath.Join(Bin(), "phosd")
+	entries, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, exe := range entries {
+		var pid int
+		if _, err := fmt.Sscanf(exe, "/proc/%d/exe", &pid); err != nil || pid == d.PID() {
+			continue
+		}
+		if path, _ := os.Readlink(exe); path != phosd {
+			continue
+		}
+		environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.Contains(string(command)+string(environment), d.Dir) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// end stops the daemon as pos_cli would, with whatever still runs, and takes its directory away.
+func (d *Daemon) end() {
+	d.t.Helper()
+	if d.t.Failed() {
+		d.t.Logf("log of phosd:\n%s", tail(d.logText()))
+		d.keepLog()
+	}
+	if output, err := d.Run(d.Command("--stop", "--force")); err != nil {
+		d.t.Errorf("stop phosd: %v: %s", err, output)
+		_ = d.process.Process.Kill()
+	}
+	defer d.limit(d.process, Patience)()
+	_ = d.process.Wait()
+	d.unmount()
+	_ = os.RemoveAll(d.Dir)
+}
+
+// Run runs a command to its end, and returns what it says.
+func (d *Daemon) Run(command *exec.Cmd) (output []byte, err error) {
+	var said bytes.Buffer
+	command.Stdout, command.Stderr, command.WaitDelay = &said, &said, Patience/10
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	defer d.limit(command, 3*Patience)()
+	err = command.Wait()
+	return said.Bytes(), err
+}
+
+// limit has a process that does not end in time say where it stands, and end. It is over with done.
+func (d *Daemon) limit(command *exec.Cmd, most time.Duration) (done func()) {
+	timer := time.AfterFunc(most, func() {
+		d.t.Errorf("%v does not end", command.Args)
+		for _, each := range []*os.Process{command.Process, d.process.Process} {
+			_ = each.Signal(syscall.SIGQUIT)
+		}
+		time.AfterFunc(Patience/10, func() { _ = command.Process.Kill() })
+	})
+	return func() { timer.Stop() }
+}
+
+// Command prepares a pos_cli that speaks to this daemon.
+func (d *Daemon) Command(arguments ...string) *exec.Cmd {
+	command := exec.Command(filepath.Join(Bin(), "pos_cli"), arguments...)
+	command.Env = append(os.Environ(), api.SocketVariable+"="+d.Socket)
+	return command
+}
+
+// Program is a program started under the daemon.
+type Program struct {
+	*exec.Cmd
+	Output strings.Builder // its standard output and error together
+	t      testing.TB
+}
+
+// Environment is what `env $phos` gives a program, and the way to this daemon.
+func (d *Daemon) Environment() []string {
+	return append(os.Environ(),
+		"LD_PRELOAD="+filepath.Join(Bin(), "libphos.so"),
+		"LD_LIBRARY_PATH="+filepath.Join(Bin(), "lib")+":"+os.Getenv("LD_LIBRARY_PATH"),
+		"CUPY_COMPILE_WITH_PTX=1", "USE_LIBUV=0",
+		api.SocketVariable+"="+d.Socket)
+}
+
+// Program prepares a program; the test may change it, and starts it by Run or Start.
+func (d *Daemon) Program(path string, arguments ...string) *Program {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	d.t.Cleanup(cancel)
+	p := &Program{Cmd: exec.CommandContext(ctx, path, arguments...), t: d.t}
+	if onlyCompiling() {
+		p.Path = "/bin/false"
+	}
+	p.Env, p.Stdout, p.Stderr = d.Environment(), &p.Output, &p.Output
+	p.WaitDelay = Patience / 10 // what it has said comes late on a busy machine
+	return p
+}
+
+// In makes a subtest the one that the program's failures belong to.
+func (p *Program) In(t testing.TB) *Program {
+	p.t = t
+	return p
+}
+
+// OK runs the program and wants it to end well, having said "ok" in a line of its own.
+func (p *Program) OK() {
+	p.t.Helper()
+	err := p.Run()
+	p.t.Logf("%s\n%s", filepath.Base(p.Path), tail(p.Output.String()))
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", filepath.Base(p.Path), err, p.alone())
+	}
+	if !strings.Contains("\n"+p.Output.String(), "\nok ") {
+		p.t.Fatalf("%s does not say ok\n%s", filepath.Base(p.Path), p.alone())
+	}
+}
+
+// Says starts the program and waits until it has printed a line; the rest is discarded.
+func (p *Program) Says(line string) {
+	p.t.Helper()
+	p.Stdout = nil
+	pipe, err := p.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = p.Process.Kill() })
+	reader := bufio.NewReader(pipe)
+	for {
+		said, err := reader.ReadString('\n')
+		if strings.TrimSpace(said) == line {
+			go func() { _, _ = io.Copy(&p.Output, reader) }()
+			return
+		}
+		if err != nil {
+			p.t.Fatalf("%s ended without saying %q: %s", filepath.Base(p.Path), line, p.Output.String())
+		}
+	}
+}
+
+// As makes the program run as another user.
+func (p *Program) As(uid, gid uint32) *Program {
+	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	return p
+}

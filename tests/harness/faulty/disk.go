@@ -1,0 +1,181 @@
+package faulty
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// Operation is something that a program asks of a file system.
+type Operation string
+
+// Operations that can fail.
+const (
+	Open   Operation = "open"
+	Create Operation = "create"
+	Read   Operation = "read"
+	Write  Operation = "write"
+	Sync   Operation = "sync"
+	Mkdir  Operation = "mkdir"
+	Rename Operation = "rename"
+	Remove Operation = "remove"
+	List   Operation = "list"
+)
+
+// Disk is a file system of the test's own.
+type Disk struct {
+	// Path is where it is mounted, Behind what it passes everything on to.
+	Path, Behind string
+
+	mu    sync.Mutex
+	count map[Operation]int
+	// fails is what fails from its first time on that is not counted down any more; times: how often.
+	fails        Operation
+	after, times int
+	failed       int
+	// hangs is what waits until let go; hung how many do.
+	hangs Operation
+	letGo chan struct{}
+	hung  int
+}
+
+// Mount mounts one, until the test ends. It skips the test where that cannot be done.
+func Mount(t testing.TB) *Disk {
+	t.Helper()
+	harness.Need(t, "fuse", usable())
+	root := t.TempDir()
+	d := &Disk{Path: filepath.Join(root, "disk"), Behind: filepath.Join(root, "behind"), count: make(map[Operation]int)}
+	for _, dir := range []string{d.Path, d.Behind} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stat syscall.Stat_t
+	if err := syscall.Stat(d.Behind, &stat); err != nil {
+		t.Fatal(err)
+	}
+	data := &fs.LoopbackRoot{Path: d.Behind, Dev: stat.Dev}
+	data.NewNode = func(data *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
+		return d.node(data)
+	}
+	data.RootNode = d.node(data)
+	none := time.Duration(0)
+	_, err := fs.Mount(d.Path, data.RootNode, &fs.Options{
+		AttrTimeout: &none, EntryTimeout: &none,
+		MountOptions: fuse.MountOptions{AllowOther: true, DirectMountStrict: true, FsName: "phos-faulty", Name: "faulty"},
+	})
+	if err != nil {
+		harness.Need(t, "fuse", err)
+	}
+	closeOnExec()
+	t.Cleanup(func() {
+		d.LetGo()
+		// Nobody waits for the server: another mount namespace may have a copy of the mount, which it serves as long as this process lives.
+		_ = syscall.Unmount(d.Path, syscall.MNT_DETACH)
+	})
+	return d
+}
+
+func usable() error {
+	file, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), harness.Root())
+}
+
+// closeOnExec keeps the connections with the kernel from the programs that are started.
+func closeOnExec() {
+	all, _ := filepath.Glob("/proc/self/fd/*")
+	for _, each := range all {
+		if leads, err := os.Readlink(each); err != nil || leads != "/dev/fuse" {
+			continue
+		}
+		if fd, err := strconv.Atoi(filepath.Base(each)); err == nil {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
+
+// Counted is how often something was asked for since the last Fail, Hang or Heal.
+func (d *Disk) Counted(what Operation) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.count[what]
+}
+
+// Forever is often enough.
+const Forever = 1 << 30
+
+// Fail makes an operation fail with an input/output error: the nth time that it is asked for, and so many times.
+func (d *Disk) Fail(what Operation, nth, times int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count = make(map[Operation]int)
+	d.fails, d.after, d.times, d.failed = what, nth, times, 0
+}
+
+// Heal ends what Fail began, and says how often it struck.
+func (d *Disk) Heal() (failed int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count = make(map[Operation]int)
+	d.fails = ""
+	return d.failed
+}
+
+// Hang makes an operation wait from its nth time on, without an end and whatever happens to who waits, until LetGo.
+func (d *Disk) Hang(what Operation, nth int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count = make(map[Operation]int)
+	d.hangs, d.after, d.letGo, d.hung = what, nth, make(chan struct{}), 0
+}
+
+// Hung is how many wait.
+func (d *Disk) Hung() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hung
+}
+
+// LetGo ends what Hang began.
+func (d *Disk) LetGo() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.letGo != nil {
+		close(d.letGo)
+	}
+	d.hangs, d.letGo = "", nil
+}
+
+// asked is called before everything that is done.
+func (d *Disk) asked(what Operation) syscall.Errno {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count[what]++
+	if d.hangs == what && d.count[what] >= d.after {
+		wait := d.letGo
+		d.hung++
+		d.mu.Unlock()
+		<-wait
+		d.mu.Lock()
+		d.hung--
+		return 0
+	}
+	if d.fails == what && d.count[what] >= d.after && d.failed < d.times {
+		d.failed++
+		return syscall.EIO
+	}
+	return 0
+}

@@ -1,0 +1,44 @@
+package harness
+
+import (
+	"encoding/json"
+	"io"
+	"testing"
+)
+
+// Held is what a program that holds memory of a GPU knows of it from the driver's calls.
+type Held struct {
+	Free, Total uint64
+	BusID       string `json:"bus_id"`
+	PID         uint32 `json:"-"`
+}
+
+// HoldMemory starts a program that holds memory of a GPU until the test is over.
+func (d *Daemon) HoldMemory(t testing.TB, python, gpu, mebibytes string) (said Held) {
+	t.Helper()
+	program := d.Program(python, Workload("nvml", "hold.py"), gpu, mebibytes)
+	program.Stdout = nil
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		if err := program.Wait(); err != nil {
+			t.Errorf("hold.py: %v", err)
+		}
+	})
+	if err := json.NewDecoder(out).Decode(&said); err != nil {
+		_, _ = io.Copy(&program.Output, out)
+		t.Fatalf("hold.py: %v\n%s", err, program.Output.String())
+	}
+	said.PID = uint32(program.Process.Pid)
+	return said
+}

@@ -1,0 +1,110 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Need skips the test when what it needs is missing, or fails it when REQUIRE names the need.
+func Need(t testing.TB, need string, missing error) {
+	t.Helper()
+	if missing == nil {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv("REQUIRE"), ","), need) {
+		t.Fatalf("REQUIRE names %s: %v", need, missing)
+	}
+	t.Skipf("needs %s: %v", need, missing)
+}
+
+// RealGPU skips a test that asks for something that real GPUs, and their backend with them, do not do: a property of theirs.
+func RealGPU(t testing.TB, property string) {
+	t.Helper()
+	if _, real := Driver(); real || Nested() {
+		t.Skipf("on real GPUs, %s", property)
+	}
+}
+
+// Nested says that every Start is a StartNested.
+func Nested() bool { return os.Getenv(NestedVariable) != "" }
+
+// Root is nil when the test runs as root.
+func Root() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("phosd runs as root; this is user %d", os.Geteuid())
+	}
+	return nil
+}
+
+// Built is nil when build.sh has built phos.
+func Built() error {
+	for _, name := range []string{"pos_cli", "phosd", "libphos.so", "lib/libcuda.so.1"} {
+		if _, err := os.Stat(filepath.Join(Bin(), name)); err != nil {
+			return fmt.Errorf("%w; run ./build.sh", err)
+		}
+	}
+	return nil
+}
+
+// Tool is the program that an environment variable of build.sh names, and an error that says how to get it.
+func Tool(variable string) (string, error) {
+	path := os.Getenv(variable)
+	if path == "" {
+		if why := os.Getenv(variable + "_MISSING"); why != "" {
+			return "", fmt.Errorf("%s", why)
+		}
+		return "", fmt.Errorf("%s is not set; ./build.sh test installs it and sets it", variable)
+	}
+	_, err := os.Stat(path)
+	return path, err
+}
+
+// CRIU is the program that build.sh test found or built, or one that an earlier run has left in the user's cache.
+func CRIU() (string, error) {
+	path, err := Tool("CRIU")
+	if err == nil || os.Getenv("CRIU") != "" {
+		return path, err
+	}
+	for _, cache := range []string{os.Getenv("PHOS_CACHE"), Path(".cache"), filepath.Join(os.Getenv("HOME"), ".cache/phos")} {
+		candidate := filepath.Join(cache, "criu/sbin/criu")
+		if _, none := os.Stat(candidate); cache != "" && none == nil {
+			return candidate, nil
+		}
+	}
+	return "", err
+}
+
+// repository is the root of the source tree, or, for tests that were compiled elsewhere, of what stands for it.
+func repository() string {
+	if root := os.Getenv("PHOS_ROOT"); root != "" {
+		return root
+	}
+	_, self, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(self), "../..")
+}
+
+// Path is a file of the repository, by its path from the root.
+func Path(elements ...string) string {
+	return filepath.Join(append([]string{repository()}, elements...)...)
+}
+
+// Command prepares a command in the root of the repository.
+func Command(name string, arguments ...string) *exec.Cmd {
+	command := exec.Command(name, arguments...)
+	command.Dir = repository()
+	return command
+}
+
+// Bin is where build.sh puts what it builds.
+func Bin() string {
+	if dir := os.Getenv("PHOS_BIN"); dir != "" {
+		return dir
+	}
+	return Path("bin")
+}

@@ -1,0 +1,57 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// WithNCCL is a Python whose PyTorch has NCCL. What Debian builds of that keeps a software GPU busy for too long; PyTorch of PyPI has
+// machine code only, which a group of one does not need. So before a software GPU it is TORCH_WHEEL_PYTHON.
+func WithNCCL(t testing.TB) string {
+	t.Helper()
+	variable := "TORCH_PYTHON"
+	if library, real := Driver(); !real || library != "" {
+		variable = "TORCH_WHEEL_PYTHON"
+	}
+	python, err := Tool(variable)
+	Need(t, "torch", err)
+	if exec.Command(python, "-c", "import torch.distributed as d; assert d.is_nccl_available()").Run() != nil {
+		err = errors.New("the PyTorch of " + python + " has no NCCL")
+	}
+	Need(t, "nccl", err)
+	return python
+}
+
+// Triton is nil where a Python has Triton and what that compiles its glue with: a C compiler and Python's headers.
+func Triton(python string) error {
+	const ask = `import importlib.util as u, os, shutil, sysconfig as s
+if not u.find_spec("triton"): raise SystemExit("it has no triton")
+if not any(map(shutil.which, filter(None, (os.environ.get("CC"), "gcc", "clang")))): raise SystemExit("triton needs a C compiler, and there is none")
+scheme = s.get_default_scheme().replace("posix_local", "posix_prefix")
+if not os.path.exists(os.path.join(s.get_path("include", scheme), "Python.h")): raise SystemExit("triton needs this Python's headers, and they are not installed")`
+	if output, err := exec.Command(python, "-c", ask).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %s", python, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
+// TritonSettings is what a program that uses Triton gets in its environment: caches of its own, and phos' libraries to link with.
+func TritonSettings(caches string) []string {
+	settings := []string{
+		"TRITON_LIBCUDA_PATH=" + filepath.Join(Bin(), "lib"), "TRITON_CACHE_DIR=" + filepath.Join(caches, "triton"),
+		"TORCHINDUCTOR_CACHE_DIR=" + filepath.Join(caches, "inductor"),
+	}
+	if _, err := exec.LookPath("gcc"); err == nil && os.Getenv("CC") == "" {
+		settings = append(settings, "CC=gcc") // or it would be what Python itself was built with
+	}
+	// Triton would make machine code; for a software GPU its last step is passed over.
+	if library, real := Driver(); !real || library != "" {
+		settings = append(settings, "TRITON_PTXAS_PATH="+Path("scripts", "ptxas-for-triton.sh"))
+	}
+	return settings
+}

@@ -1,0 +1,127 @@
+package nested
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/daemon/gpu/gputest"
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// TestMain takes what kernels print before the tests begin, which print themselves.
+func TestMain(m *testing.M) {
+	if _, left := os.LookupEnv(leaveOutput); !left {
+		if err := cuda.TakeOutput(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	status := m.Run()
+	beforeExit()
+	os.Exit(status)
+}
+
+// beforeExit is what a build of these tests has to do in the end (counted_test.go).
+var beforeExit = func() {}
+
+// library is our own libphos.so, as a driver; or, where the tests are to run on real GPUs, theirs.
+func library() string {
+	if real, ok := harness.Driver(); ok {
+		return real
+	}
+	return cmp.Or(os.Getenv(otherLibrary), filepath.Join(harness.Bin(), "libphos.so"))
+}
+
+// otherLibrary names a driver in front of ours.
+const otherLibrary = "PHOS_TEST_LIBRARY"
+
+// inner starts the phosd behind the driver, unless there is a driver that needs none, and returns its socket.
+func inner(t *testing.T) string {
+	if _, ok := harness.Driver(); ok {
+		return os.Getenv(api.SocketVariable) // of whoever has started this, if any
+	}
+	return harness.Start(t, "--gpus=soft:2").Socket
+}
+
+// oneGPU starts a phosd behind the driver, and returns its socket. It is for what is asked of that phosd, or of a driver that is ours.
+func oneGPU(t *testing.T) string { return harness.Start(t).Socket }
+
+// faulty does the same, with a driver in front of ours (inFront).
+func faulty(source string, flags ...string) func(*testing.T) string {
+	return func(t *testing.T) string {
+		t.Setenv(otherLibrary, inFront(t, source, flags...))
+		return oneGPU(t)
+	}
+}
+
+// innerSocket names the socket of the phosd behind the driver, in the processes that are started for single tests.
+const innerSocket = "PHOS_TEST_INNER"
+
+// TestConformance runs the suite that every backend passes. A fault ends the driver's work for the whole process, so the tests
+// of faults have a process each.
+func TestConformance(t *testing.T) {
+	socket, single := os.LookupEnv(innerSocket)
+	if !single {
+		socket = inner(t)
+		for _, name := range []string{"address", "calls", "alias", "peer", "endless_kernel"} {
+			t.Run("process/"+name, func(t *testing.T) { alone(t, socket, "^TestConformance$/^fault$/^"+name+"$") })
+		}
+	}
+	t.Setenv(api.SocketVariable, socket)
+	gputest.Run(t, func(t testing.TB) gpu.Backend {
+		if strings.Contains(t.Name(), "/fault/") && !single {
+			t.Skip("in a process of its own")
+		}
+		b, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+}
+
+// logger says on a real GPU which calls its driver refuses.
+func logger() *slog.Logger {
+	if _, real := harness.Driver(); real {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// ownProcess reports whether the test has this process for itself: a driver stays with its phosd for as long as a process lives. Else it has
+// the test run again in one, over a phosd that it starts and whose socket it returns.
+func ownProcess(t *testing.T, phosd func(*testing.T) string) bool {
+	t.Helper()
+	socket, single := os.LookupEnv(innerSocket)
+	if !single {
+		alone(t, phosd(t), "^"+t.Name()+"$")
+		return false
+	}
+	t.Setenv(api.SocketVariable, socket)
+	return true
+}
+
+// alone runs one test of this binary in a process of its own.
+func alone(t *testing.T, socket, name string) {
+	command := exec.Command(os.Args[0], "-test.run="+name, "-test.v", "-test.timeout="+(3*harness.Patience).String())
+	command.Env = append(os.Environ(), innerSocket+"="+socket)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, output)
+	}
+	if strings.Contains(string(output), "--- SKIP") {
+		t.Skipf("it was skipped:\n%s", output)
+	}
+	if !strings.Contains(string(output), "--- PASS") {
+		t.Errorf("nothing was tested:\n%s", output)
+	}
+}

@@ -1,0 +1,328 @@
+package nested
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// denied is a backend over a driver that fails as it is told, and a context on its other GPU.
+type denied struct {
+	*behind
+	driver *orders
+	other  gpu.Context
+}
+
+// TestDenied has single calls of the driver fail for want of memory, those that a program's course in TestFailingDriver does not come to:
+// what needed them says so and leaves nothing behind, and succeeds the next time.
+func TestDenied(t *testing.T) {
+	if !ownProcess(t, failingDriver) {
+		return
+	}
+	d := openDenied(t)
+	for _, part := range []func(){
+		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.keeping, d.plainMemory, d.peers, d.visits, d.aliases, d.graphs, d.events, d.hosts,
+		d.later, d.goneMemory, d.told,
+	} {
+		part()
+		s := d.stream()
+		d.submit(s, d.fill(0, 3))
+		d.must(s.Synchronize())
+		d.must(d.context.Fault())
+		d.must(d.other.Fault())
+	}
+}
+
+// failingDriver starts a phosd for ownProcess, with a driver in front of ours that fails as it is told.
+func failingDriver(t *testing.T) string {
+	t.Setenv(otherLibrary, newOrders(t).library)
+	return inner(t)
+}
+
+func openDenied(t *testing.T) *denied {
+	t.Helper()
+	d := &denied{behind: openBehind(t), driver: givenOrders(t)}
+	var err error
+	d.other, err = d.backend.NewContext(1, gpu.ContextOptions{})
+	d.must(err)
+	return d
+}
+
+// ends are the calls that end what others make.
+var ends = map[string]string{
+	"cuMemCreate": "cuMemRelease", "cuMemMap": "cuMemUnmap", "cuMemAddressReserve": "cuMemAddressFree",
+	"cuMemHostRegister_v2": "cuMemHostUnregister", "cuGraphCreate": "cuGraphDestroy", "cuCtxCreate_v2": "cuCtxDestroy_v2",
+}
+
+// during does something while the nth call of a name fails, and returns what it says, and how often the driver was called.
+func (d *denied) during(call string, nth uint64, how mode, code abi.Result, do func() error) (calls map[string]uint64, err error) {
+	d.Helper()
+	d.driver.fail(call, nth, how, code)
+	err = do()
+	calls, failed := d.driver.counts(), d.driver.failed()
+	d.driver.none()
+	if failed == 0 {
+		d.Errorf("%s: it is not called so often: %v", call, calls)
+	}
+	calls[call] -= failed
+	return calls, err
+}
+
+// failing is during, and wants all that is made meanwhile to be ended, too.
+func (d *denied) failing(call string, nth uint64, how mode, code abi.Result, do func() error) error {
+	d.Helper()
+	calls, err := d.during(call, nth, how, code, do)
+	calls["cuMemCreate"] += calls["cuMemImportFromShareableHandle"]
+	for making, ending := range ends {
+		if calls[making] != calls[ending] {
+			d.Errorf("%s: %d times %s, and %d times %s", call, calls[making], making, calls[ending], ending)
+		}
+	}
+	return err
+}
+
+// refuses has the nth call of a name fail once: what needs it fails by that, and succeeds when it is tried again.
+func (d *denied) refuses(call string, nth uint64, do func() error) {
+	d.Helper()
+	d.says(call, d.failing(call, nth, once, abi.OutOfMemory, do), abi.OutOfMemory, "")
+	if err := do(); err != nil {
+		d.Fatalf("after %s has failed: %v", call, err)
+	}
+}
+
+// says wants an error of a code, with words in it.
+func (d *denied) says(what string, err error, code abi.Result, words string) {
+	d.Helper()
+	if !errors.Is(err, code) || !strings.Contains(err.Error(), words) {
+		d.Errorf("%s: it says %v, want %s and %q", what, err, code, words)
+	}
+}
+
+// fresh is a context of its own on the first GPU.
+func (d *denied) fresh(options gpu.ContextOptions) (context gpu.Context, end func()) {
+	d.Helper()
+	context, err := d.backend.NewContext(0, options)
+	d.must(err)
+	return context, func() { d.must(context.Close()) }
+}
+
+// chunks are some of the window of a GPU, behind what is mapped already.
+func (d *denied) chunks(ordinal int, from, count uint64) gpu.Range {
+	return gpu.Range{Address: d.backend.Devices()[ordinal].Window.Address + (8+from)*gpu.ChunkBytes, Bytes: count * gpu.ChunkBytes}
+}
+
+func (d *denied) open(options cuda.Options) (*cuda.Backend, error) {
+	options.Library, options.Logger = d.driver.library, slog.New(slog.DiscardHandler)
+	return cuda.Open(options)
+}
+
+// opening opens other backends by the same driver, which would soon have no addresses left if those that fail kept any.
+func (d *denied) opening() {
+	open := func() error {
+		b, err := d.open(cuda.Options{})
+		if err == nil {
+			err = b.Close()
+		}
+		return err
+	}
+	for range 10 {
+		_, err := d.during("cuMemGetAllocationGranularity", 2, once, abi.OutOfMemory, open)
+		d.says("no granularity", err, abi.OutOfMemory, "GPU 1: ask for the granularity")
+	}
+	d.must(open())
+	err := d.failing("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, open)
+	d.says("no addresses", err, abi.NotSupported, "no range of 68719476736 bytes")
+	d.must(open())
+	d.says("no attributes", d.failing("cuDeviceGetAttribute", 1, alwaysThis, abi.SystemNotReady, func() error {
+		_, err := cuda.Probe(d.driver.library)
+		return err
+	}), abi.SystemNotReady, "ask for attributes")
+
+	b, err := d.open(cuda.Options{})
+	d.must(err)
+	d.refuses("cuCtxCreate_v2", 1, func() error {
+		if _, err := b.Warm(0); err != nil {
+			return err
+		}
+		context, err := b.NewContext(0, gpu.ContextOptions{})
+		if err == nil {
+			err = context.Close()
+		}
+		return err
+	})
+	// A window that cannot be given back is kept.
+	had, half := b.Devices()[0].Window, b.Devices()[0].Window
+	half.Bytes /= 2
+	move := func(window gpu.Range) error {
+		context, err := b.NewContext(0, gpu.ContextOptions{Window: window})
+		if err == nil {
+			err = context.Close()
+		}
+		return err
+	}
+	_, err = d.during("cuMemAddressFree", 1, once, abi.OutOfMemory, func() error { return move(half) })
+	d.says("to another window", err, abi.OutOfMemory, "give up the addresses of GPU 0")
+	d.must(move(had))
+	d.must(move(half))
+	d.must(b.Close())
+}
+
+// digests are those of a context that has had none yet; what they need is not there, in the driver or by the accounts.
+func (d *denied) digests() {
+	ask := func(context gpu.Context) error {
+		digester := context.Memory().(gpu.Digester)
+		content := pattern(gpu.ChunkBytes)
+		_, err := d.context.Memory().WriteAt(content, int64(d.memory.Address))
+		d.must(err)
+		got, err := digester.Digests(gpu.DigestKey{7}, []gpu.Range{{Address: d.memory.Address, Bytes: gpu.ChunkBytes}})
+		if err == nil && got[0] != digester.DigestCopy(gpu.DigestKey{7}, content) {
+			d.Error("the digest differs")
+		}
+		return err
+	}
+	for _, call := range []string{"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuModuleGetFunction", "cuStreamCreateWithPriority"} {
+		context, end := d.fresh(gpu.ContextOptions{})
+		d.refuses(call, 1, func() error { return ask(context) })
+		end()
+	}
+	context, end := d.fresh(gpu.ContextOptions{})
+	err := d.failing("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, func() error { return ask(context) })
+	d.says("no addresses", err, abi.OutOfMemory, "memory for digests")
+	d.must(ask(context))
+	end()
+
+	accounts, err := ledger.Create(filepath.Join(d.TempDir(), "ledger"), []uint64{2 * gpu.ChunkBytes, 2 * gpu.ChunkBytes})
+	d.must(err)
+	b, err := d.open(cuda.Options{Ledger: accounts})
+	d.must(err)
+	context, err = b.NewContext(0, gpu.ContextOptions{})
+	d.must(err)
+	memory, all := context.Memory(), gpu.Range{Address: b.Devices()[0].Window.Address, Bytes: 2 * gpu.ChunkBytes}
+	first := gpu.Range{Address: all.Address, Bytes: gpu.ChunkBytes}
+	second := gpu.Range{Address: first.End(), Bytes: gpu.ChunkBytes}
+	d.must(memory.Map(first))
+	d.must(memory.Map(second))
+	digests := func() error {
+		_, err := memory.(gpu.Digester).Digests(gpu.DigestKey{7}, []gpu.Range{all})
+		return err
+	}
+	third := gpu.Range{Address: second.End(), Bytes: gpu.ChunkBytes}
+	d.says("a GPU that is full by the accounts", memory.Map(third), abi.OutOfMemory, "")
+	d.says("a GPU that is full by the accounts", digests(), abi.OutOfMemory, "memory for digests")
+	d.must(memory.Unmap(second))
+	d.says("a GPU that is full", d.failing("cuMemCreate", 1, once, abi.OutOfMemory, digests), abi.OutOfMemory, "memory for digests")
+	d.must(digests())
+	if used, _ := accounts.Usage(0); used != 2*gpu.ChunkBytes {
+		d.Errorf("the accounts have %d bytes", used)
+	}
+	d.must(b.Close())
+	if used, _ := accounts.Usage(0); used != 0 {
+		d.Errorf("the accounts have %d bytes of nobody", used)
+	}
+	d.must(accounts.Close())
+}
+
+// shadows have memory that the program wants: it gets it.
+func (d *denied) shadows() {
+	context, end := d.fresh(gpu.ContextOptions{})
+	defer end()
+	memory := context.Memory()
+	var all []gpu.Shadows
+	get := func() error {
+		s, room, err := memory.(gpu.Shadower).NewShadows(1)
+		if err == nil && room == 0 {
+			d.Error("there is no room for shadows")
+		}
+		if err == nil {
+			all = append(all, s)
+		}
+		return err
+	}
+	d.refuses("cuStreamCreateWithPriority", 1, get)
+	d.must(get())
+	program := d.chunks(0, 0, 1)
+	d.driver.fail("cuMemCreate", 1, once, abi.OutOfMemory)
+	d.must(memory.Map(program))
+	if counts := d.driver.counts(); counts["cuMemCreate"] != 2 || counts["cuMemRelease"] != 2 {
+		d.Errorf("two blocks of shadows are not given up for what the program maps: %v", counts)
+	}
+	d.driver.none()
+	for _, s := range all {
+		d.must(s.Close())
+	}
+	d.must(memory.Unmap(program))
+}
+
+// reading is from a context that has no stream for it yet, and to pinned memory.
+func (d *denied) reading() {
+	context, end := d.fresh(gpu.ContextOptions{})
+	defer end()
+	const size = 2 * gpu.ChunkBytes // two pieces, which are under way together
+	want := pattern(size)
+	_, err := d.context.Memory().WriteAt(want, int64(d.memory.Address))
+	d.must(err)
+	got, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	d.must(err)
+	defer func() { d.must(unix.Munmap(got)) }()
+	read := func() error {
+		clear(got)
+		_, err := context.Memory().ReadAt(got, int64(d.memory.Address))
+		if err == nil && !bytes.Equal(got, want) {
+			d.Error("the copy differs")
+		}
+		return err
+	}
+	d.refuses("cuStreamCreateWithPriority", 1, read)
+	calls, err := d.during("cuStreamSynchronize", 1, once, abi.OutOfMemory, read)
+	d.says("read", err, abi.OutOfMemory, "")
+	if calls["cuStreamSynchronize"] != 2 {
+		d.Errorf("the buffers of both pieces are not waited for: %v", calls)
+	}
+	d.must(read())
+	unpin, err := context.Memory().(gpu.Pinner).Pin(got)
+	d.must(err)
+	d.refuses("cuMemcpyDtoHAsync_v2", 1, read)
+	d.must(unpin())
+}
+
+func (d *denied) code() {
+	image := gpu.Image{PTX: []string{head + ".visible .global .u32 kept = 9;\n.visible .entry idle() { ret; }\n"}}
+	load := func(image gpu.Image, options gpu.LoadOptions) gpu.Module {
+		module, err := d.context.LoadModule(image, options)
+		d.must(err)
+		if _, err := module.Function("idle"); err != nil {
+			d.Error(err)
+		}
+		return module
+	}
+	// The heap keeps its size, and a driver may leave variables out that no kernel uses.
+	d.must(d.failing("cuCtxSetLimit", 1, once, abi.OutOfMemory, func() error { return load(image, gpu.LoadOptions{HeapBytes: 8 << 20}).Close() }))
+	for call, want := range map[string]int{"cuModuleGetGlobal_v2": 0, "": 1} {
+		if call != "" {
+			d.driver.fail(call, 1, once, abi.NotFound)
+		}
+		module := load(image, gpu.LoadOptions{})
+		if got := len(module.Globals()); got != want {
+			d.Errorf("there are %d variables, want %d", got, want)
+		}
+		d.must(module.Close())
+		d.driver.none()
+	}
+	// Machine code for another GPU is linked anew from what it was linked from.
+	several := gpu.Image{Whole: machineCode(90), PTX: []string{image.PTX[0], head + ".visible .entry second() { ret; }\n"}}
+	module := load(several, gpu.LoadOptions{})
+	if _, err := module.Function("second"); err != nil {
+		d.Error(err)
+	}
+	d.must(module.Close())
+}

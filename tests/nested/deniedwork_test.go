@@ -1,0 +1,557 @@
+package nested
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// holds wants all bytes of a range to have a value, as the first GPU's context, or the other's, reads them.
+func (d *denied) holds(context gpu.Context, r gpu.Range, value byte) {
+	d.Helper()
+	got := make([]byte, r.Bytes)
+	_, err := context.Memory().ReadAt(got, int64(r.Address))
+	d.must(err)
+	if !bytes.Equal(got, bytes.Repeat([]byte{value}, len(got))) {
+		d.Errorf("at %#x are %d, %d, ... %d, not all %d", r.Address, got[0], got[1], got[len(got)-1], value)
+	}
+}
+
+// fillAll fills a range by a new stream of a context, and says how many streams of the driver's own that took.
+func (d *denied) fillAll(context gpu.Context, r gpu.Range, value byte) (streams uint64) {
+	d.Helper()
+	s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
+	d.must(err)
+	d.driver.none()
+	d.submit(s, gpu.Fill{Address: r.Address, Pattern: uint32(value), PatternBytes: 1, Columns: r.Bytes, Rows: 1})
+	d.must(s.Synchronize())
+	streams = d.driver.counts()["cuStreamCreateWithPriority"]
+	d.closeStream(s)
+	return streams
+}
+
+// closeStream returns when the driver has ended a stream.
+func (d *denied) closeStream(s gpu.Stream) {
+	d.Helper()
+	d.driver.none()
+	d.must(s.Close())
+	d.within("the stream does not end", func() bool { return d.driver.counts()["cuStreamDestroy_v2"] > 0 })
+}
+
+// sharing exports memory and has it a second time, where the other GPU may reach it, too.
+func (d *denied) sharing() {
+	memory, whole, there := d.context.Memory(), d.chunks(0, 0, 1), d.chunks(0, 2, 1)
+	sharer := memory.(gpu.Sharer)
+	d.must(memory.Map(whole))
+	var file *os.File
+	d.refuses("cuMemExportToShareableHandle", 1, func() (err error) {
+		file, _, err = sharer.Share(whole)
+		return err
+	})
+	defer file.Close()
+	d.must(d.other.(gpu.Peering).AllowPeer(0, true))
+	d.must(memory.Map(there))
+	d.must(memory.Unmap(there))
+	d.says("where memory is kept", sharer.Adopt(there, file, 0), abi.AlreadyMapped, "is kept there until the GPU rests")
+	d.giveBack()
+	d.refuses("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
+	if visits := d.fillAll(d.other, there, 5); visits != 0 {
+		d.Errorf("the other GPU cannot reach what was adopted")
+	}
+	d.holds(d.context, whole, 5)
+	d.must(d.other.(gpu.Peering).AllowPeer(0, false))
+	beside := d.chunks(0, 4, 1)
+	for i, r := range []gpu.Range{beside, there, whole} {
+		if r == beside {
+			d.must(memory.Map(r))
+		}
+		d.must(memory.Unmap(r))
+		if kept := memory.(gpu.Keeper).Kept(); kept != uint64(i+1)*gpu.ChunkBytes {
+			d.Errorf("%d bytes are kept when %d chunks are freed", kept, i+1)
+		}
+	}
+	d.giveBack()
+}
+
+// giveBack gives the driver all that is kept.
+func (d *denied) giveBack() {
+	d.Helper()
+	for done := false; !done; {
+		var err error
+		done, err = d.context.Memory().(gpu.Keeper).GiveBack()
+		d.must(err)
+	}
+	if kept := d.context.Memory().(gpu.Keeper).Kept(); kept != 0 {
+		d.Errorf("%d bytes are kept for ever", kept)
+	}
+}
+
+// keeping gives back what is freed, some at a time, and moves what is used of it: where the driver has no memory for that, all is as it was.
+func (d *denied) keeping() {
+	memory := d.context.Memory()
+	keeper := memory.(gpu.Keeper)
+	d.giveBack()
+	const count = 17
+	for i := range uint64(count) {
+		d.must(memory.Map(d.chunks(0, 2*i, 1)))
+	}
+	for i := range uint64(count) {
+		d.must(memory.Unmap(d.chunks(0, 2*i, 1)))
+	}
+	d.driver.none()
+	if done, err := keeper.GiveBack(); err != nil || done {
+		d.Errorf("all is given back at once: %v", err)
+	}
+	d.giveBack()
+	if calls := d.driver.counts(); calls["cuMemUnmap"] != count || calls["cuMemRelease"] != count {
+		d.Errorf("of %d pieces are not all given back: %v", count, calls)
+	}
+
+	all := d.chunks(0, 0, 4)
+	d.must(memory.Map(all))
+	want := pattern(int(all.Bytes))
+	_, err := memory.WriteAt(want, int64(all.Address))
+	d.must(err)
+	d.must(memory.Unmap(d.chunks(0, 1, 1)))
+	d.refuses("cuMemCreate", 2, keeper.Compact)
+	for _, left := range []gpu.Range{d.chunks(0, 0, 1), d.chunks(0, 2, 2)} {
+		d.driver.none()
+		d.must(keeper.Gather(left))
+		if calls := d.driver.counts(); len(calls) > 0 {
+			d.Errorf("what is together is gathered: %v", calls)
+		}
+		d.takeBack(left, want[left.Address-all.Address:])
+	}
+	d.giveBack()
+}
+
+// plainMemory is of drivers that make no memory which other processes can have, or let no GPU reach another.
+func (d *denied) plainMemory() {
+	var mapped gpu.Range
+	open := func() (*cuda.Backend, gpu.Context) {
+		b, err := d.open(cuda.Options{})
+		d.must(err)
+		context, err := b.NewContext(0, gpu.ContextOptions{})
+		d.must(err)
+		mapped = gpu.Range{Address: b.Devices()[0].Window.Address, Bytes: gpu.ChunkBytes}
+		return b, context
+	}
+	share := func(context gpu.Context) error {
+		_, _, err := context.Memory().(gpu.Sharer).Share(mapped)
+		return err
+	}
+	b, context := open()
+	use := func() error { return context.Memory().Map(mapped) }
+	d.says("no memory at all", d.failing("cuMemCreate", 1, alwaysThis, abi.NotPermitted, use), abi.NotPermitted, "")
+	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
+	d.must(use())
+	d.driver.none()
+	d.says("share", share(context), abi.NotSupported, "the driver makes no memory there that other processes can have (CUDA_ERROR_NOT_PERMITTED)")
+	d.must(b.Close())
+
+	// The attributes are asked for by their numbers, from 0 on.
+	d.driver.fail("cuDeviceGetAttribute", uint64(abi.AttrHandleTypePOSIXFileDescriptorSupported)+1, once, abi.InvalidValue)
+	b, context = open()
+	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
+	d.says("plain memory", use(), abi.NotPermitted, "") // there is no other kind to try
+	d.driver.none()
+	d.must(use())
+	d.says("share", share(context), abi.NotSupported, "the driver says that other processes cannot have memory of this GPU")
+	d.must(b.Close())
+
+	d.driver.fail("cuDeviceCanAccessPeer", 1, alwaysThis, abi.InvalidDevice)
+	b, context = open()
+	d.driver.none()
+	d.says("allow", context.(gpu.Peering).AllowPeer(1, true), abi.PeerAccessUnsupported, "")
+	d.must(b.Close())
+}
+
+// peers lets the first GPU reach the other, which has memory of the program's and a variable.
+func (d *denied) peers() {
+	here, theirs := d.context.(gpu.Peering), []gpu.Range{d.chunks(1, 0, 1), d.chunks(1, 2, 1)}
+	for _, r := range theirs {
+		d.must(d.other.Memory().Map(r))
+	}
+	module, err := d.other.LoadModule(gpu.Image{PTX: []string{codeOf(0)}}, gpu.LoadOptions{})
+	d.must(err)
+	check := func(value byte, visits uint64) {
+		d.Helper()
+		for _, r := range theirs {
+			if got := d.fillAll(d.context, r, value); got != visits {
+				d.Errorf("%d: the other GPU was visited %d times, want %d", value, got, visits)
+			}
+			d.holds(d.other, r, value)
+		}
+	}
+	allow := func(yes bool) func() error { return func() error { return here.AllowPeer(1, yes) } }
+	check(1, 1)
+	d.driver.fail("cuMemSetAccess", 2, once, abi.OutOfMemory)
+	d.says("allow", allow(true)(), abi.OutOfMemory, "")
+	if calls := d.driver.counts()["cuMemSetAccess"]; calls != 3 {
+		d.Errorf("of two rights one is refused, and it takes %d calls to be where it was", calls)
+	}
+	check(2, 1)
+	d.says("join", d.failing("cuCtxEnablePeerAccess", 1, once, abi.OutOfMemory, allow(true)), abi.OutOfMemory, "")
+	check(3, 1)
+	d.must(allow(true)())
+	check(4, 0)
+	d.says("forbid", d.failing("cuMemSetAccess", 1, once, abi.OutOfMemory, allow(false)), abi.OutOfMemory, "")
+	check(5, 0)
+	d.must(allow(false)())
+	check(6, 1)
+	d.must(module.Close())
+	for _, r := range theirs {
+		d.must(d.other.Memory().Unmap(r))
+	}
+}
+
+// visits are work on the other GPU's memory that this one may not reach.
+func (d *denied) visits() {
+	theirs := d.chunks(1, 0, 1)
+	d.must(d.other.Memory().Map(theirs))
+	for i, call := range []string{"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuMemsetD8Async"} {
+		context, end := d.fresh(gpu.ContextOptions{})
+		s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
+		d.must(err)
+		value := uint32(i + 1)
+		d.refuses(call, 1, func() error {
+			return s.Submit(gpu.Fill{Address: theirs.Address, Pattern: value, PatternBytes: 1, Columns: theirs.Bytes, Rows: 1})
+		})
+		d.must(s.Synchronize())
+		d.holds(d.other, theirs, byte(value))
+		end()
+	}
+	d.must(d.other.Memory().Unmap(theirs))
+}
+
+func (d *denied) aliases() {
+	home, shown := d.context.Memory(), d.chunks(0, 4, 1)
+	first := gpu.Range{Address: d.memory.Address, Bytes: gpu.ChunkBytes}
+	d.refuses("cuMemSetAccess", 1, func() error { return home.(gpu.Aliaser).Alias(shown.Address, home, first, true) })
+	other := d.other.Memory().(gpu.Aliaser)
+	d.refuses("cuMemSetAccess", 1, func() error { return other.Alias(shown.Address, home, first, true) })
+	d.must(other.Unalias(shown.Address))
+	d.fillAll(d.context, first, 8)
+	d.holds(d.context, shown, 8)
+	d.says("what is shown", home.Unmap(shown), abi.NotMapped, "is no memory of its own")
+	d.must(home.(gpu.Aliaser).Unalias(shown.Address))
+}
+
+// hosts show memory that the driver does not register again, or has forgotten.
+func (d *denied) hosts() {
+	var log bytes.Buffer
+	b, err := cuda.Open(cuda.Options{Library: d.driver.library, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	d.must(err)
+	defer func() { d.must(b.Close()) }()
+	var contexts [2]gpu.Context
+	for i := range contexts {
+		contexts[i], err = b.NewContext(i, gpu.ContextOptions{})
+		d.must(err)
+	}
+	file, err := os.Create(filepath.Join(d.TempDir(), "shared"))
+	d.must(err)
+	defer file.Close()
+	d.must(file.Truncate(gpu.ChunkBytes))
+	pages, err := unix.Mmap(int(file.Fd()), 0, gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	d.must(err)
+	defer func() { d.must(unix.Munmap(pages)) }()
+	at := uint64(reflect.ValueOf(pages).Pointer())
+	for _, context := range contexts {
+		d.must(context.Memory().MapHost(at, pages))
+	}
+	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.OutOfMemory)
+	d.must(contexts[0].Close())
+	d.driver.none()
+	if !strings.Contains(log.String(), "host memory is lost to a GPU") || !strings.Contains(log.String(), "gpu=1") {
+		d.Errorf("it is not said what is lost: %s", log.String())
+	}
+	d.driver.fail("cuMemHostUnregister", 1, once, abi.HostMemoryNotRegistered)
+	d.must(contexts[1].Memory().UnmapHost(at))
+	d.driver.none()
+}
+
+// after are nodes one behind the other.
+func after(works ...gpu.Work) *gpu.Graph {
+	graph := &gpu.Graph{}
+	for i, work := range works {
+		node := gpu.Node{Work: work}
+		if i > 0 {
+			node.After = []int{i - 1}
+		}
+		graph.Nodes = append(graph.Nodes, node)
+	}
+	return graph
+}
+
+// rows is a fill of more than one row, without gaps.
+func (d *denied) rows(value byte) gpu.Fill {
+	return gpu.Fill{Address: d.memory.Address, Pattern: uint32(value), PatternBytes: 1, Columns: 64, Rows: 4, RowPitch: 64}
+}
+
+func (d *denied) graphs() {
+	d.updates()
+	d.closedEvents()
+	d.closedStreams()
+}
+
+// updates change nodes to what the driver changes, to what it does not, to what it cannot do in a graph, and back.
+func (d *denied) updates() {
+	const size = 256
+	s, source := d.stream(), &paced{bytes.Repeat([]byte{77}, size), func(int64) {}}
+	box := func(src gpu.Place) gpu.Copy {
+		return gpu.Copy{Dst: d.place(size), Src: src, Extent: [3]uint64{size, 1, 1}}
+	}
+	none := gpu.Fill{Address: d.memory.Address, PatternBytes: 1}
+	executable, err := d.context.Instantiate(after(d.rows(1), box(d.place(0)), gpu.Nothing{}, none))
+	d.must(err)
+	check := func(first, second byte, launches uint64) {
+		d.Helper()
+		d.driver.none()
+		d.must(executable.Launch(s))
+		d.must(s.Synchronize())
+		if got := d.driver.counts()["cuGraphLaunch"]; got != launches {
+			d.Errorf("the driver launches %d graphs, want %d", got, launches)
+		}
+		d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: size}, first)
+		d.holds(d.context, gpu.Range{Address: d.memory.Address + size, Bytes: size}, second)
+	}
+	check(1, 1, 1)
+	d.must(executable.Update(2, gpu.Nothing{}))
+	d.must(executable.Update(3, none))
+	d.driver.fail("cuGraphExecMemsetNodeSetParams", 1, once, abi.NotSupported)
+	d.must(executable.Update(0, d.rows(2)))
+	check(2, 2, 1)
+	d.must(executable.Update(1, box(gpu.Place{Host: source})))
+	check(2, 77, 0)
+	d.must(executable.Update(1, box(d.place(0))))
+	d.must(executable.Update(0, d.rows(3)))
+	check(3, 3, 1)
+	d.must(executable.Close())
+
+	executable, err = d.context.Instantiate(after(d.rows(4), box(gpu.Place{Host: source})))
+	d.must(err)
+	check(4, 77, 0)
+	d.must(executable.Close())
+}
+
+// closedEvents: of a graph with an event that is closed nothing is done, and who waits for another of its events is let go.
+func (d *denied) closedEvents() {
+	s, first, second := d.stream(), d.timed(), d.timed()
+	executable, err := d.context.Instantiate(after(d.rows(5), gpu.Record{Event: first}, gpu.Record{Event: second}))
+	d.must(err)
+	d.must(executable.Launch(s))
+	d.must(s.Synchronize())
+	d.submit(s, d.rows(6))
+	d.must(second.Close())
+	d.says("launch", executable.Launch(s), abi.InvalidHandle, "graph node 2")
+	d.must(first.Synchronize())
+	d.must(s.Synchronize())
+	d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: 256}, 6)
+	d.must(executable.Close())
+
+	_, err = d.context.(gpu.Resumable).Moment(second)
+	d.says("a closed event's moment", err, abi.InvalidHandle, "")
+	// As a restored session has it, an event is over without the driver.
+	restored, err := d.context.NewEvent(gpu.EventOptions{Moment: gpu.Moment{Recorded: true}})
+	d.must(err)
+	d.driver.none()
+	d.submit(s, gpu.Await{Event: restored}, d.rows(7))
+	d.must(s.Synchronize())
+	if waits := d.driver.counts()["cuStreamWaitEvent"]; waits != 0 {
+		d.Errorf("the driver waits %d times for what it does not know", waits)
+	}
+}
+
+// closedStreams: a graph is launched in streams that are closed, and outlives them.
+func (d *denied) closedStreams() {
+	closed := d.stream()
+	d.closeStream(closed)
+	event := d.timed()
+	for _, graph := range []*gpu.Graph{after(d.rows(1)), after(d.rows(2), gpu.Record{Event: event})} {
+		executable, err := d.context.Instantiate(graph)
+		d.must(err)
+		// A launch behind what the driver cannot do leaves something to wait for to the next one.
+		s, release := d.stream(), make(chan struct{})
+		d.submit(s, gpu.Call{Func: func() { <-release }})
+		d.must(executable.Launch(s))
+		d.says("in a closed stream", executable.Launch(closed), abi.InvalidHandle, "the stream is closed")
+		close(release)
+		d.must(executable.Launch(s))
+		d.must(s.Synchronize())
+		d.must(event.Synchronize())
+		d.closeStream(s)
+		d.must(executable.Close())
+		if len(graph.Nodes) == 1 && d.driver.counts()["cuGraphExecDestroy"] != 1 {
+			d.Error("the driver's graph is not ended with the last who has it")
+		}
+	}
+}
+
+// events are timed by a driver that fails to say when things happened: it can be asked again.
+func (d *denied) events() {
+	s, resumable := d.stream(), d.context.(gpu.Resumable)
+	record := func() gpu.Event {
+		event := d.timed()
+		d.submit(s, gpu.Record{Event: event})
+		d.must(s.Synchronize())
+		return event
+	}
+	first, second := record(), record()
+	d.refuses("cuEventElapsedTime", 1, func() error {
+		ms, err := first.ElapsedSince(first)
+		if err == nil && ms != 0 {
+			d.Errorf("%v ms from an event to itself", ms)
+		}
+		return err
+	})
+	// The later one is known, and the earlier one follows from it.
+	third := record()
+	end := d.moment(third)
+	between := d.elapsed(second, third)
+	if begin := d.moment(second); milliseconds(end-begin) != between || between < 0 {
+		d.Errorf("%v ms between events at %v and %v", between, begin, end)
+	}
+	// A context that is a second old times events from a later beginning, which has to be timed itself.
+	time.Sleep(1100 * time.Millisecond)
+	late := record()
+	ask := func() error {
+		moment, err := resumable.Moment(late)
+		if err == nil && moment.Clock < end+time.Second {
+			d.Errorf("a second after %v it is %v", end, moment.Clock)
+		}
+		return err
+	}
+	d.says("the beginning", d.failing("cuEventSynchronize", 1, once, abi.OutOfMemory, ask), abi.OutOfMemory, "")
+	d.refuses("cuEventElapsedTime", 1, ask)
+}
+
+// later has the driver refuse what streams come to only later: the session is told, once, and the stream goes on.
+func (d *denied) later() {
+	late := make(chan error, 10)
+	const size = 4 * gpu.ChunkBytes // more than there are buffers
+	content := pattern(size)
+	host := func() *paced { return &paced{bytes.Clone(content), func(int64) {}} }
+	up := func(from gpu.HostMemory) gpu.Work {
+		return gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: from}, Extent: [3]uint64{size, 1, 1}}
+	}
+	for _, test := range []struct {
+		call string
+		work func(target *paced) gpu.Work
+	}{
+		{"cuMemHostAlloc", func(*paced) gpu.Work { return up(host()) }},
+		{"cuEventQuery", func(*paced) gpu.Work { return up(host()) }},
+		{"cuMemHostAlloc", func(target *paced) gpu.Work {
+			return gpu.Copy{Dst: gpu.Place{Host: target}, Src: d.place(0), Extent: [3]uint64{size, 1, 1}}
+		}},
+		{"cuMemHostAlloc", func(target *paced) gpu.Work {
+			return gpu.Copy{Dst: gpu.Place{Host: target}, Src: gpu.Place{Host: host()}, Extent: [3]uint64{size, 1, 1}}
+		}},
+	} {
+		context, end := d.fresh(gpu.ContextOptions{Late: func(err error) { late <- err }})
+		s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
+		d.must(err)
+		target := &paced{make([]byte, size), func(int64) {}}
+		d.refuses(test.call, 1, func() error {
+			d.submit(s, test.work(target))
+			d.must(s.Synchronize())
+			select {
+			case err := <-late:
+				return err
+			default:
+				return nil
+			}
+		})
+		_, err = d.context.Memory().ReadAt(target.bytes, int64(d.memory.Address))
+		d.must(err)
+		if !bytes.Equal(target.bytes, content) {
+			d.Errorf("%s: the copy differs", test.call)
+		}
+		end()
+	}
+	if len(late) > 0 {
+		d.Errorf("told too often: %v", <-late)
+	}
+}
+
+// gone is memory of a program that is not there.
+type gone struct{}
+
+func (gone) ReadAt([]byte, int64) (int, error)  { return 0, errors.New("there is nothing") }
+func (gone) WriteAt([]byte, int64) (int, error) { return 0, errors.New("there is nothing") }
+
+// goneMemory: what cannot be read or written is none of the GPU's, and its memory stays as it was.
+func (d *denied) goneMemory() {
+	const size = 3 * gpu.ChunkBytes
+	all := gpu.Range{Address: d.memory.Address, Bytes: size}
+	d.fillAll(d.context, all, 9)
+	s := d.stream()
+	there := gpu.Place{Host: gone{}}
+	host := gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}
+	for _, ends := range [][2]gpu.Place{{d.place(0), there}, {there, d.place(0)}, {there, host}, {host, there}} {
+		d.submit(s, gpu.Copy{Dst: ends[0], Src: ends[1], Extent: [3]uint64{size, 1, 1}})
+		d.must(s.Synchronize())
+	}
+	d.holds(d.context, all, 9)
+}
+
+// told: what is to be told is told all the same, or refused at once; so are small copies for which there is no room.
+func (d *denied) told() {
+	context, end := d.fresh(gpu.ContextOptions{})
+	defer end()
+	s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
+	d.must(err)
+	var told atomic.Int32
+	tell := gpu.Tell{Func: func() { told.Add(1) }}
+	d.submit(s, d.fill(0, 1))
+	d.refuses("cuEventCreate", 1, func() error { return s.Submit(tell) })
+	d.must(s.Synchronize())
+	if got := told.Load(); got != 1 {
+		d.Errorf("told %d times what was refused and then accepted", got)
+	}
+	release := make(chan struct{})
+	d.submit(s, d.fill(0, 1), gpu.Call{Func: func() { <-release }}, tell)
+	d.driver.fail("cuEventRecord", 1, once, abi.OutOfMemory)
+	close(release)
+	d.must(s.Synchronize())
+	if got := told.Load(); got != 2 || d.driver.failed() != 1 {
+		d.Errorf("told %d times without an event; %d failed", got, d.driver.failed())
+	}
+	d.driver.none()
+
+	// Whoever comes second finds it being told: who waits, or who watches.
+	told.Store(0)
+	slow := gpu.Tell{Func: func() {
+		time.Sleep(time.Millisecond)
+		told.Add(1)
+	}}
+	for round := range int32(40) {
+		d.submit(s, d.fill(0, 1), slow)
+		d.must(s.Synchronize())
+		if got := told.Load(); got != round+1 {
+			d.Errorf("told %d times of %d", got, round+1)
+		}
+	}
+
+	small := func() error {
+		return s.Submit(gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, gpu.EarlyBytes), func(int64) {}}}, Extent: [3]uint64{gpu.EarlyBytes, 1, 1}})
+	}
+	d.refuses("cuMemHostAlloc", 1, small)
+	for range 3 { // until the staging memory is full
+		d.must(small())
+	}
+	d.refuses("cuEventRecord", 1, small)
+	d.must(s.Synchronize())
+	d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: gpu.EarlyBytes}, 0)
+}

@@ -1,0 +1,122 @@
+package nested
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// inFront is a driver in front of ours, made of a source in tests/workloads/fault, for which flags of the compiler may be.
+func inFront(t *testing.T, source string, flags ...string) string {
+	t.Helper()
+	if _, real := harness.Driver(); real {
+		t.Skip("it is for a driver that is ours")
+	}
+	return overOurs(t, source, flags...)
+}
+
+// overOurs is inFront, whatever else the tests run on.
+func overOurs(t testing.TB, source string, flags ...string) string {
+	t.Helper()
+	libraries := filepath.Join(harness.Bin(), "lib")
+	return harness.Compile(t, harness.GCC, slices.Concat([]string{"-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC"}, flags, []string{
+		harness.Workload("fault", source), "-L" + libraries, "-Wl,--no-as-needed,-rpath," + libraries, "-l:libcuda.so.1", "-ldl",
+	})...)
+}
+
+// TestShownElsewhere: host memory that the driver shows to devices at another address is refused by name, and stays registered nowhere.
+func TestShownElsewhere(t *testing.T) {
+	if !ownProcess(t, faulty("shown_elsewhere.c")) {
+		return
+	}
+	b := openBehind(t)
+	file, err := os.Create(filepath.Join(t.TempDir(), "shared"))
+	b.must(err)
+	b.must(file.Truncate(gpu.ChunkBytes))
+	memory, err := unix.Mmap(int(file.Fd()), 0, gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	b.must(err)
+	for range 2 { // the second finds nothing of the first
+		err = b.context.Memory().MapHost(uint64(reflect.ValueOf(memory).Pointer()), memory)
+		if !errors.Is(err, abi.NotSupported) || !strings.Contains(err.Error(), "cannot use host pointers") {
+			t.Errorf("it says %v", err)
+		}
+	}
+	b.must(b.context.Fault())
+}
+
+// TestUnfit: a driver whose GPUs are of no use is refused, and what it has given is given back.
+func TestUnfit(t *testing.T) {
+	for name, says := range map[string]string{
+		"PIECES": "memory comes in pieces of 12582912 bytes", "FAR": "no range of 68719476736 bytes of addresses is free below those of programs",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !ownProcess(t, faulty("unfit.c", "-D"+name)) {
+				return
+			}
+			if _, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()}); !errors.Is(err, cuda.ErrUnfit) || !strings.Contains(err.Error(), says) {
+				t.Errorf("it says %v, want %q", err, says)
+			}
+		})
+	}
+}
+
+// TestNoWishes: with a driver that places what is reserved where it likes, programs run all the same, and checkpoints find changes.
+func TestNoWishes(t *testing.T) {
+	if !ownProcess(t, faulty("no_wishes.c")) {
+		return
+	}
+	b := openBehind(t) // which maps memory
+	want := pattern(gpu.ChunkBytes)
+	memory := b.context.Memory()
+	_, err := memory.WriteAt(want, int64(b.memory.Address))
+	b.must(err)
+	got := make([]byte, len(want))
+	_, err = memory.ReadAt(got, int64(b.memory.Address))
+	b.must(err)
+	if !bytes.Equal(got, want) {
+		t.Error("memory differs")
+	}
+	digester := memory.(gpu.Digester)
+	var key gpu.DigestKey
+	digests, err := digester.Digests(key, []gpu.Range{{Address: b.memory.Address, Bytes: gpu.ChunkBytes}})
+	b.must(err)
+	if digests[0] != digester.DigestCopy(key, want) {
+		t.Error("the digest differs")
+	}
+}
+
+// TestUnknowingDriver runs programs over a driver that does not say what kernels there are, or what their parameters are, as those of
+// CUDA 12.0 do not: the code says it, as text, and as machine code of which the driver has the text, too.
+func TestUnknowingDriver(t *testing.T) {
+	// The machine code is for what software GPUs say to be, else it would be passed over for the text.
+	programs := map[string]string{}
+	for name, target := range map[string]string{"text": "arch=compute_90,code=compute_90", "machine code": "arch=compute_90,code=[sm_90,compute_90]"} {
+		programs[name] = harness.Compile(t, harness.CUDA, "-O2", "-std=c++17", "-cudart=static", "-gencode="+target, harness.Workload("cuda", "layouts.cu"))
+	}
+	o := newOrders(t)
+	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1"), o.library)
+	for name, program := range programs {
+		for _, call := range []string{"cuFuncGetParamInfo", "cuModuleGetFunctionCount", "cuFuncGetName"} {
+			t.Run(name+"/"+call, func(t *testing.T) {
+				o.fail(call, 1, alwaysThis, abi.NotSupported)
+				daemon.Program(program).In(t).OK()
+				if o.failed() == 0 {
+					t.Error("the driver was not asked")
+				}
+			})
+		}
+	}
+	daemon.Empty()
+}

@@ -1,0 +1,163 @@
+package nested
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/cgo/cudadrv"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/tests/harness/scarce"
+)
+
+// leaveOutput has a process of a single test not take what kernels print before that test begins.
+const leaveOutput = "PHOS_TEST_LEAVE_OUTPUT"
+
+// printing is code with a kernel that prints a line.
+const printing = `.version 7.0
+.target sm_70
+.address_size 64
+.extern .func (.param .b32 printed) vprintf(.param .b64 format, .param .b64 values);
+.global .align 1 .b8 line[4] = {104, 105, 10, 0};
+.visible .entry say() {
+	.reg .b64 %d; .reg .b32 %r;
+	.param .b64 format; .param .b64 values; .param .b32 printed;
+	mov.u64 %d, line; cvta.global.u64 %d, %d; st.param.b64 [format], %d;
+	mov.u64 %d, 0; st.param.b64 [values], %d;
+	call (printed), vprintf, (format, values); ld.param.b32 %r, [printed];
+	ret;
+}
+`
+
+// printer is a context of which is kept what its kernels print.
+type printer struct {
+	*behind
+	mu   sync.Mutex
+	text strings.Builder
+	say  gpu.Work
+}
+
+func openPrinter(t *testing.T) *printer {
+	t.Helper()
+	p := &printer{behind: openBehind(t)}
+	var err error
+	p.context, err = p.backend.NewContext(0, gpu.ContextOptions{Output: func(text []byte) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.text.Write(text)
+	}})
+	p.must(err)
+	module, err := p.context.LoadModule(gpu.Image{PTX: []string{printing}}, gpu.LoadOptions{})
+	p.must(err)
+	function, err := module.Function("say")
+	p.must(err)
+	p.say = gpu.Launch{Function: function, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}
+	return p
+}
+
+func (p *printer) printed() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// TestOutputInPieces writes as kernels do, such that reads end within marks, and within what only begins like one.
+func TestOutputInPieces(t *testing.T) {
+	if !ownProcess(t, oneGPU) {
+		return
+	}
+	p := openPrinter(t)
+	want := ""
+	for _, piece := range []struct{ written, shown string }{
+		{"one\x00\x01phos flush 12", "one"},
+		{"3\ntwo\x00\x01pho", "two"},
+		{"nes\nthree\x00", "\x00\x01phones\nthree"},
+		{"four\n", "\x00four\n"},
+	} {
+		_, err := unix.Write(unix.Stdout, []byte(piece.written))
+		p.must(err)
+		want += piece.shown
+		p.within(strconv.Quote(want)+" is not shown", func() bool { return len(p.printed()) >= len(want) })
+	}
+	s := p.stream()
+	p.submit(s, p.say)
+	p.must(s.Synchronize())
+	if got := p.printed(); got != want+"hi\n" {
+		t.Errorf("it is %q, want %q", got, want+"hi\n")
+	}
+}
+
+// TestLostOutput: where the pipe is lost that kernels print to, so is what they print, and nothing else; nobody waits for it.
+func TestLostOutput(t *testing.T) {
+	if !ownProcess(t, oneGPU) {
+		return
+	}
+	p := openPrinter(t)
+	s := p.stream()
+	say := func() {
+		t.Helper()
+		p.submit(s, p.say)
+		p.must(s.Synchronize())
+	}
+	say()
+	nothing, err := os.Open(os.DevNull)
+	p.must(err)
+	defer nothing.Close()
+	p.must(unix.Dup2(int(nothing.Fd()), p.otherEnd(unix.Stdout)))
+	for range 3 { // the reader waits at what was the pipe's end, and looks for its next one in vain
+		say()
+	}
+	if got := p.printed(); !strings.HasPrefix(got, "hi\n") || len(got) > 2*len("hi\n") {
+		t.Errorf("it is %q", got)
+	}
+	p.must(p.context.Fault())
+}
+
+// otherEnd is the descriptor that reads what is written to another one.
+func (p *printer) otherEnd(of int) int {
+	p.Helper()
+	name := func(fd string) string {
+		to, _ := os.Readlink(filepath.Join("/proc/self/fd", fd))
+		return to
+	}
+	entries, err := os.ReadDir("/proc/self/fd")
+	p.must(err)
+	for _, entry := range entries {
+		fd, err := strconv.Atoi(entry.Name())
+		p.must(err)
+		if name(entry.Name()) != name(strconv.Itoa(of)) {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY {
+			return fd
+		}
+	}
+	p.Fatal("nobody reads it")
+	return -1
+}
+
+// TestNoOutput: a process that cannot have a pipe more does not open the backend, and says why.
+func TestNoOutput(t *testing.T) {
+	t.Setenv(leaveOutput, "1")
+	if !ownProcess(t, oneGPU) {
+		return
+	}
+	if _, err := cudadrv.Open(library()); err != nil {
+		t.Fatal(err)
+	}
+	for files := range 3 {
+		enough := scarce.Files(t, files)
+		_, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()})
+		if !errors.Is(err, unix.EMFILE) || !strings.HasPrefix(err.Error(), "take what kernels print: ") {
+			t.Errorf("with %d more files it says %v", files, err)
+		}
+		enough()
+	}
+}

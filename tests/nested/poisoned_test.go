@@ -1,0 +1,255 @@
+package nested
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// TestPoisoned gives a context the fault of one whose place it takes, while it works: who waits is let go, nothing can be begun, what
+// the context knows besides can still be asked for, and closing it does not wait for the driver for ever.
+func TestPoisoned(t *testing.T) {
+	if !ownProcess(t, inner) {
+		return
+	}
+	b := openBehind(t)
+	s, resumable := b.stream(), b.context.(gpu.Resumable)
+	event, err := b.context.NewEvent(gpu.EventOptions{Timing: true})
+	b.must(err)
+	b.submit(s, b.fill(0, 3), gpu.Record{Event: event})
+	b.must(s.Synchronize())
+	before, err := resumable.Moment(event)
+	b.must(err)
+	graph := &gpu.Graph{Nodes: []gpu.Node{{Work: b.fill(0, 3)}}}
+	executable, err := b.context.Instantiate(graph)
+	b.must(err)
+
+	held, _ := b.held()
+	waits := make(chan error, 1)
+	go func() { waits <- held.Synchronize() }()
+	had := &gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"}
+	resumable.Poison(had)
+	resumable.Poison(&gpu.Error{Op: "launch add", Code: abi.ECCUncorrectable})
+	_, write := b.context.Memory().WriteAt([]byte{1}, int64(b.memory.Address))
+	_, streams := b.context.NewStream(gpu.StreamOptions{})
+	_, events := b.context.NewEvent(gpu.EventOptions{})
+	_, graphs := b.context.Instantiate(graph)
+	asked := event.Query()
+	for what, err := range map[string]error{
+		"fault": b.context.Fault(), "wait": <-waits, "stream": streams, "submit": s.Submit(b.fill(0, 4)),
+		"write": write, "query": s.Query(), "context": b.context.Synchronize(), "event": events, "graph": graphs,
+		"launch": executable.Launch(s), "wait for event": event.Synchronize(), "query event": asked,
+	} {
+		if !errors.Is(err, had) {
+			t.Errorf("%s: it says %v, want %v", what, err, had)
+		}
+	}
+	if after, err := resumable.Moment(event); err != nil || !before.Recorded || !after.Recorded || after.Clock < before.Clock {
+		t.Errorf("the event was at %v, and is at %v: %v", before, after, err)
+	}
+	if c := resumable.Continuation(); c.Clock < before.Clock {
+		t.Errorf("the clock is at %v, after %v", c.Clock, before.Clock)
+	}
+	if err := b.context.Close(); !errors.Is(err, cuda.ErrStuck) { // what the driver waits for never comes
+		t.Errorf("close: it says %v", err)
+	}
+}
+
+// TestLimits sets bounds of kernels: the driver's refusal is passed on, and ends nothing.
+func TestLimits(t *testing.T) {
+	if !ownProcess(t, inner) {
+		return
+	}
+	b := openBehind(t)
+	limiter := b.context.(gpu.Limiter)
+	b.must(limiter.SetLimit(0, 8192))
+	if err := limiter.SetLimit(1000, 1); !errors.Is(err, abi.UnsupportedLimit) {
+		t.Errorf("an unknown limit: %v", err)
+	}
+	b.must(b.context.Fault())
+	s := b.stream()
+	b.submit(s, b.fill(0, 3))
+	b.must(s.Synchronize())
+}
+
+// TestPoisonedAtWork ends contexts in the middle of something, each in a process of its own: who waits is let go, and is told why.
+func TestPoisonedAtWork(t *testing.T) {
+	for name, part := range map[string]func(*denied){
+		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
+		"unmap": lostMemory("cuMemUnmap"), "map": lostMemory("cuMemMap"), "fill": lostMemory("cuMemcpyHtoDAsync_v2"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if ownProcess(t, failingDriver) {
+				part(openDenied(t))
+			}
+		})
+	}
+}
+
+// ended wants an error of a code, and the context to be of no use from then on, by the same error.
+func (d *denied) ended(what string, err error, code abi.Result) {
+	d.Helper()
+	if !errors.Is(err, code) {
+		d.Errorf("%s: it says %v, want %s", what, err, code)
+	}
+	if _, again := d.context.NewStream(gpu.StreamOptions{}); !errors.Is(again, d.context.Fault()) || !errors.Is(again, code) {
+		d.Errorf("%s: and then %v", what, again)
+	}
+}
+
+func (d *denied) adoptFails() {
+	sharer, whole := d.context.Memory().(gpu.Sharer), d.chunks(0, 0, 1)
+	d.must(d.context.Memory().Map(whole))
+	file, _, err := sharer.Share(whole)
+	d.must(err)
+	defer file.Close()
+	d.driver.fail("cuMemMap", 1, once, abi.IllegalAddress)
+	d.ended("adopt", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
+}
+
+func (d *denied) graphFails() {
+	d.driver.fail("cuGraphInstantiateWithFlags", 1, once, abi.IllegalAddress)
+	_, err := d.context.Instantiate(after(d.fill(0, 3)))
+	d.ended("instantiate", err, abi.IllegalAddress)
+}
+
+// nobodyIsTold: where nobody hears of what is refused later, the context ends.
+func (d *denied) nobodyIsTold() {
+	const size = 2 * gpu.ChunkBytes
+	s := d.stream()
+	d.driver.fail("cuMemHostAlloc", 1, once, abi.OutOfMemory)
+	d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}, Extent: [3]uint64{size, 1, 1}})
+	d.ended("copy", s.Synchronize(), abi.OutOfMemory)
+}
+
+// markFails: the driver says that the GPU has failed when it is asked to say later how far it has come. Who wanted to be told is.
+func (d *denied) markFails() {
+	s, told := d.stream(), make(chan struct{})
+	d.submit(s, d.fill(0, 3))
+	d.driver.fail("cuEventRecord", 1, once, abi.IllegalAddress)
+	d.submit(s, gpu.Tell{Func: func() { close(told) }})
+	<-told
+	d.ended("tell", s.Synchronize(), abi.IllegalAddress)
+}
+
+// watched: a stream that is closed stays until nobody watches its marks any more, which is long after its work where the driver is slow to
+// say so.
+func (d *denied) watched() {
+	s, open := d.openLater()
+	told := make(chan struct{})
+	d.driver.fail("cuEventSynchronize", 1, hang, 0)
+	d.submit(s, gpu.Tell{Func: func() { close(told) }})
+	d.within("nobody watches", func() bool { return d.driver.failed() > 0 })
+	d.must(s.Close())
+	open()
+	<-told
+	d.within("the stream is not kept", func() bool {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return slices.ContainsFunc(bytes.Split(stacks, []byte("\n\n")), func(stack []byte) bool {
+			return bytes.Contains(stack, []byte("cuda.(*Stream).forget(")) && bytes.Contains(stack, []byte("sync.(*Cond).Wait("))
+		})
+	})
+	if d.driver.counts()["cuStreamDestroy_v2"] > 0 {
+		d.Error("the stream is gone")
+	}
+}
+
+// hostFails: the driver says that the GPU has failed when it is to show host memory.
+func (d *denied) hostFails() {
+	pages, err := unix.Mmap(-1, 0, gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	d.must(err)
+	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.IllegalAddress)
+	d.ended("show host memory", d.context.Memory().MapHost(uint64(reflect.ValueOf(pages).Pointer()), pages), abi.IllegalAddress)
+}
+
+// lostMemory has a call fail when memory moves that was taken from its addresses already: nobody may go on as if it were there.
+func lostMemory(call string) func(*denied) {
+	return func(d *denied) {
+		memory := d.context.Memory()
+		d.must(memory.Map(d.chunks(0, 0, 2)))
+		d.must(memory.Unmap(d.chunks(0, 1, 1)))
+		d.driver.fail(call, 1, once, abi.OutOfMemory)
+		d.ended("compact", memory.(gpu.Keeper).Compact(), abi.OutOfMemory)
+	}
+}
+
+// openLater is held whose stream another context lets go: this one may be of no use then.
+func (d *denied) openLater() (s gpu.Stream, open func()) {
+	d.Helper()
+	helper, _ := d.fresh(gpu.ContextOptions{})
+	s, _ = d.held()
+	return s, func() {
+		_, err := helper.Memory().WriteAt([]byte{1, 0, 0, 0}, int64(d.memory.End()-8))
+		d.must(err)
+	}
+}
+
+// drainFails: the driver cannot say when a stream is done that a function of the session's waits for. The function is run all the same.
+func (d *denied) drainFails() {
+	s, open := d.openLater()
+	called := make(chan struct{})
+	d.driver.fail("cuStreamSynchronize", 1, once, abi.OutOfMemory)
+	d.submit(s, gpu.Call{Func: func() { close(called) }})
+	<-called
+	d.ended("wait", s.Synchronize(), abi.OutOfMemory)
+	open()
+}
+
+// halted: the end of a context finds who waits in the driver, a stream that waits for it, one that waits for that one, and copies whose
+// next part waits for the driver, or for the program's memory.
+func (d *denied) halted() {
+	const size = 4 * gpu.ChunkBytes
+	first, open := d.openLater()
+	event, poisoned, called := d.timed(), make(chan struct{}), make(chan struct{})
+	d.driver.none()
+	d.submit(first, gpu.Call{Func: func() { close(called) }}, gpu.Record{Event: event})
+	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 0 })
+	second := d.stream()
+	d.submit(second, gpu.Await{Event: event})
+
+	third, _ := d.held()
+	var reads atomic.Int32
+	upload := func(s gpu.Stream, accessed func(int64)) {
+		d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), accessed}}, Extent: [3]uint64{size, 1, 1}})
+	}
+	marked := d.driver.counts()["cuEventRecord"]
+	upload(third, func(int64) { reads.Add(1) })
+	d.within("the buffers are not given to the driver", func() bool { return reads.Load() == 2 && d.driver.counts()["cuEventRecord"] == marked+2 })
+	fourth, accessed := d.stream(), make(chan struct{})
+	upload(fourth, func(int64) {
+		close(accessed)
+		<-poisoned
+	})
+	<-accessed
+
+	fifth, _ := d.held()
+	waits, inside, waiting := make(chan error, 1), make(chan error, 1), d.driver.counts()["cuStreamSynchronize"]
+	go func() { waits <- event.Synchronize() }()
+	go func() { inside <- fifth.Synchronize() }()
+	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > waiting })
+	d.context.(gpu.Resumable).Poison(&gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"})
+	close(poisoned)
+	<-called
+	d.ended("event", <-waits, abi.IllegalAddress)
+	d.ended("who waits in the driver", <-inside, abi.IllegalAddress)
+	for i, s := range []gpu.Stream{first, second, third, fourth} {
+		d.ended(fmt.Sprint("stream ", i), s.Synchronize(), abi.IllegalAddress)
+	}
+	d.ended("memory", d.context.Memory().Map(d.chunks(0, 0, 1)), abi.IllegalAddress)
+	if reads.Load() != 2 {
+		d.Error("a copy goes on after the end")
+	}
+	open()
+}

@@ -1,0 +1,168 @@
+package nested
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// TestRefused starts phosd on drivers with something wrong with them, and holds what pos_cli says then to the words that an operator is to
+// read.
+func TestRefused(t *testing.T) {
+	harness.Need(t, "root", harness.Root())
+	harness.Need(t, "build", harness.Built())
+	if _, real := harness.Driver(); real {
+		t.Skip("drivers that are made up")
+	}
+	for _, test := range []struct {
+		name string
+		// says is what is wrong with the driver; nvml: it has a management library.
+		says string
+		nvml bool
+		want string
+	}{
+		{"no entry points", "BARE", false, `no usable GPU driver: .*/libcuda\.so\.1 is too old: it lacks cuMemAddressReserve, cuMemMap, cu\w+, cu\w+ and \d+ other calls; phos needs a driver of CUDA 12\.0 \(525\) or newer`},
+		{"no kernel module", "CUDA_INIT=100 -DNVML_INIT=9", true, `no NVIDIA driver: the kernel's module is not loaded \(modprobe nvidia\); install NVIDIA's driver and see that nvidia-smi lists the GPUs, or use the software GPU: pos_cli --start --gpus soft:1 \(`},
+		{"another kernel module", "CUDA_INIT=803 -DNVML_INIT=18", true, `no NVIDIA driver that works: .*libnvidia-ml\.so\.1 and the kernel's module are of two versions, as after an update; restart the machine; install`},
+		{"closed nodes", "CUDA_INIT=100 -DNVML_INIT=4", true, `no NVIDIA driver that may be used: the device nodes /dev/nvidia\* are closed to this process; install`},
+		{"no GPU", "CUDA_COUNT=0 -DNVML_COUNT=0", true, `driver 550\.54\.15 knows no GPU; see what nvidia-smi and the kernel's log say \(dmesg \| grep NVRM\); in a container, pass the GPUs in \(`},
+		{"too old", `NVML_VERSION="470.82.01" -DNVML_CUDA=11040`, true, `driver 470\.82\.01 serves CUDA 11\.4; phos places GPU memory by calls \(cuMemAddressReserve, cuMemMap and theirs\) as CUDA 12\.0 has them; install a driver of 525 or newer`},
+		{"MIG", "NVML_MIG=1", true, `GPU 0 \(Made Up\) is in MIG mode, in which its memory cannot be saved whole; switch that off: nvidia-smi -i 0 -mig 0`},
+		{"prohibited", "COMPUTE_MODE=2 -DNVML_MODE=2", true, `GPU 0 \(Made Up\) is in compute mode Prohibited, in which no program may use it; allow it: nvidia-smi -i 0 -c DEFAULT`},
+		{"exclusive", "COMPUTE_MODE=3 -DNVML_MODE=3", true, `GPU 0 \(Made Up\) is in compute mode Exclusive_Process, in which one program at a time may use it; phos has a worker for each; allow more: nvidia-smi -i 0 -c DEFAULT \(phosd keeps others out by \[gpus\] exclusive\)`},
+		{"lost", "CUDA_INIT=999 -DNVML_HANDLE=15", true, `GPU 0 is lost: GPU is lost; reset it \(nvidia-smi --gpu-reset\) or restart the machine; look for Xid in the kernel's log \(`},
+		// Without a management library, as in some containers, CUDA itself says less.
+		{"prohibited, said by CUDA", "COMPUTE_MODE=2", false, `describe GPU 0: GPU cannot be used: .*: Made Up is in compute mode prohibited; nvidia-smi -c 0 lets programs use it`},
+		{"exclusive, said by CUDA", "COMPUTE_MODE=3", false, `describe GPU 0: .*: Made Up is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it`},
+		{"no virtual memory, said by CUDA", "VIRTUAL_MEMORY=0", false, `describe GPU 0: .*: Made Up has no virtual memory management; the driver must be 11\.2 or later`},
+		{"no shared addresses, said by CUDA", "UNIFIED=0", false, `describe GPU 0: .*: Made Up does not share addresses with the host`},
+		{"no GPU, counted by CUDA", "CUDA_COUNT=0", false, `the driver has no GPU: CUDA_ERROR_NO_DEVICE`},
+		{"no GPU, said by CUDA", "CUDA_INIT=100", false, `no usable GPU driver: .*/libcuda\.so\.1: cuInit: CUDA_ERROR_NO_DEVICE`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			driver := makeDriver(t, test.says, test.nvml)
+			output, err := startPhosd(t, "--gpus=cuda", "--set", "gpus.driver="+driver).CombinedOutput()
+			if err == nil || !regexp.MustCompile(`^pos_cli --start: gpus cuda:driver=\S*: `+test.want).Match(output) || strings.Count(string(output), "\n") != 1 {
+				t.Errorf("%v: got\n%s\nwant %s", err, output, test.want)
+			}
+			t.Logf("%s", output)
+		})
+	}
+}
+
+// TestNoDriver starts phosd on a file that is no library.
+func TestNoDriver(t *testing.T) {
+	harness.Need(t, "root", harness.Root())
+	harness.Need(t, "build", harness.Built())
+	driver := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if err := os.WriteFile(driver, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := startPhosd(t, "--gpus=cuda", "--set", "gpus.driver="+driver).CombinedOutput()
+	if want := ": no usable GPU driver: open " + driver + ": "; err == nil || !strings.Contains(string(output), want) {
+		t.Errorf("%v: got\n%s\nwant %s", err, output, want)
+	}
+}
+
+// TestDriverFound starts phosd where the driver lies in a folder that only LD_LIBRARY_PATH names, behind one where our own library has
+// the driver's name, as for a program under phos: it is the driver that answers, by both its libraries.
+func TestDriverFound(t *testing.T) {
+	harness.Need(t, "root", harness.Root())
+	harness.Need(t, "build", harness.Built())
+	if _, real := harness.Driver(); real {
+		t.Skip("drivers that are made up")
+	}
+	for _, test := range []struct {
+		name, says string
+		nvml       bool
+		want       string
+	}{
+		{"by CUDA", "COMPUTE_MODE=2", false, `Made Up is in compute mode prohibited`},
+		{"by NVML", "NVML_MIG=1", true, `GPU 0 \(Made Up\) is in MIG mode`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			driver := makeDriver(t, test.says, test.nvml)
+			start := startPhosd(t, "--gpus=cuda")
+			start.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(harness.Bin(), "lib")+":"+filepath.Dir(driver))
+			output, err := start.CombinedOutput()
+			if err == nil || !regexp.MustCompile(test.want).Match(output) {
+				t.Errorf("%v: got\n%s\nwant %s", err, output, test.want)
+			}
+		})
+	}
+}
+
+// startPhosd is a phosd that is expected not to start.
+func startPhosd(t *testing.T, arguments ...string) *exec.Cmd {
+	t.Helper()
+	run, err := os.MkdirTemp("/run", "phos-test-") // t.TempDir's are too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	return exec.Command(filepath.Join(harness.Bin(), "pos_cli"), append([]string{
+		"--start", "--config=" + os.DevNull, "--runtime-dir=" + run, "--socket=" + filepath.Join(run, "s"),
+	}, arguments...)...)
+}
+
+// makeDriver compiles libcuda.so.1, and libnvidia-ml.so.1 beside it, and returns the first.
+func makeDriver(t *testing.T, says string, nvml bool) string {
+	t.Helper()
+	dir := t.TempDir()
+	others := filepath.Join(dir, "stubs.c")
+	source, err := filepath.Abs(filepath.Join("testdata", "driver.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(others, []byte(stubs(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	arguments := []string{"-shared", "-fPIC", "-O1", "-w", "-Wl,-z,muldefs", source}
+	for definition := range strings.SplitSeq(says, " -D") {
+		name, value, _ := strings.Cut(definition, "=")
+		arguments = append(arguments, "-D"+name+"="+value)
+	}
+	if says != "BARE" {
+		arguments = append(arguments, others)
+	}
+	libraries := []string{"libcuda.so.1"}
+	if nvml {
+		libraries = append(libraries, "libnvidia-ml.so.1")
+		arguments = append(arguments, "-DNVML")
+	}
+	for _, library := range libraries {
+		if said, err := exec.Command("gcc", slices.Concat(arguments, []string{"-o", filepath.Join(dir, library)})...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v\n%s", err, said)
+		}
+	}
+	return filepath.Join(dir, "libcuda.so.1")
+}
+
+// stubs has every entry point that libphos.so has, and supports none of them. Those of testdata/driver.c come first, and win.
+func stubs(t *testing.T) string {
+	t.Helper()
+	file, err := elf.Open(filepath.Join(harness.Bin(), "libphos.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	symbols, err := file.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF && (strings.HasPrefix(s.Name, "cu") || strings.HasPrefix(s.Name, "nvml")) {
+			fmt.Fprintf(&text, "int %s(void) { return %d; }\n", s.Name, map[bool]int{true: 801, false: 3}[strings.HasPrefix(s.Name, "cu")])
+		}
+	}
+	return text.String()
+}

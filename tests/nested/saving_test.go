@@ -1,0 +1,129 @@
+package nested
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// TestFailingDriverInCheckpoint saves and restores a program over a driver of which one call fails meanwhile for want of memory:
+// each that a checkpoint or a restore makes. What fails says so, and the next one succeeds; a restore that fails leaves no process.
+func TestFailingDriverInCheckpoint(t *testing.T) {
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
+	o := newOrders(t)
+	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1,deterministic"), o.library)
+	const steps = 12
+	o.none()
+	plain := daemon.Job(t, program, fmt.Sprint(steps), "300000", "0")
+	status := plain.Start().Finish()
+	want := plain.Result()
+
+	// When it has done its work it waits, so that whatever is called then is called by the checkpoint.
+	job := daemon.Job(t, program, fmt.Sprint(steps), "300000", "0")
+	job.Held = true
+	job.Start()
+	job.Reaches(steps)
+	o.none()
+	job.PreDump()
+	for _, name := range called(o) {
+		t.Run("save/"+name, func(t *testing.T) {
+			o.fail(name, 1, once, abi.OutOfMemory)
+			text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+			t.Logf("%d failed: %v: %s", o.failed(), err, text)
+			if err != nil && !strings.Contains(text, abi.OutOfMemory.String()) {
+				t.Errorf("it fails, and does not say by what: %s", text)
+			}
+			o.none()
+			if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
+				t.Fatalf("the next one fails too: %s", text)
+			}
+		})
+	}
+	o.none()
+	job.Dump()
+	o.none()
+	job.RestoreDetached()
+	for _, name := range called(o) {
+		t.Run("restore/"+name, func(t *testing.T) {
+			job.Kill()
+			o.fail(name, 1, once, abi.OutOfMemory)
+			text, err := job.TryCli("--restore", "--detach", "--dir", job.Image)
+			t.Logf("%d failed: %v: %s", o.failed(), err, text)
+			o.none()
+			if err == nil {
+				job.Finish()
+				if differences := job.Result().Differs(want); differences != "" {
+					t.Errorf("it goes on otherwise: %s", differences)
+				}
+				if err := os.Remove(filepath.Join(filepath.Dir(job.Dir), "on")); err != nil { // it is held again
+					t.Fatal(err)
+				}
+				job.RestoreDetached()
+				return
+			}
+			if !strings.Contains(text, abi.OutOfMemory.String()) {
+				t.Errorf("it fails, and does not say by what: %s", text)
+			}
+			daemon.Empty()
+			job.RestoreDetached()
+		})
+	}
+	job.Kill()
+	o.none()
+	job.Restore()
+	job.EndsAs(t, "restored", want, status)
+	daemon.Empty()
+}
+
+// TestFailedGPU saves a program whose GPU fails meanwhile, as real ones do: for good. The checkpoint fails and says why, the
+// program is told, and what was saved before is brought back.
+func TestFailedGPU(t *testing.T) {
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
+	o := newOrders(t)
+	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1,deterministic"), o.library)
+	for _, code := range []abi.Result{abi.IllegalAddress, abi.ECCUncorrectable, abi.LaunchTimeout} {
+		t.Run(code.String(), func(t *testing.T) {
+			o.none()
+			plain := daemon.Job(t, program, "12", "10000", "0")
+			status := plain.Start().Finish()
+			want := plain.Result()
+			job := daemon.Job(t, program, "12", "10000", "0")
+			job.Held = true
+			job.Start()
+			job.Reaches(12)
+			job.PreDump()
+			o.fail("cuStreamSynchronize", 1, fromThenOn, code)
+			text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+			if err == nil || !strings.Contains(text, code.String()) {
+				t.Errorf("a checkpoint of a GPU that has failed: %v: %s", err, text)
+			}
+			job.Kill()
+			o.none()
+			daemon.Empty()
+			job.Restore()
+			job.EndsAs(t, "restored", want, status)
+		})
+	}
+	daemon.Empty()
+}
+
+// called lists what the driver was asked since it was told to fail in nothing, of those calls that get memory of one kind or
+// another: a driver may fail in them, and in nothing else later.
+func called(o *orders) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.counts())), func(name string) bool {
+		return !slices.ContainsFunc([]string{"Alloc", "Create", "Map", "Load", "Reserve", "Register", "Launch"}, func(part string) bool {
+			return strings.Contains(name, part)
+		})
+	})
+}

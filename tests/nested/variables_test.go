@@ -1,0 +1,159 @@
+package nested
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda"
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// betweenLoads names what a process does beside loading code, in the processes that TestVariablesLieAgain starts.
+const betweenLoads = "PHOS_TEST_BETWEEN"
+
+// TestVariablesLieAgain has processes load and unload the same code, and do something else besides: a restore needs the driver to put
+// variables at the same addresses in each. Code that was unloaded has its part in that.
+func TestVariablesLieAgain(t *testing.T) {
+	socket, between := os.Getenv(innerSocket), os.Getenv(betweenLoads)
+	if between != "" {
+		t.Setenv(api.SocketVariable, socket)
+		loadAndUnload(t, between)
+		return
+	}
+	socket = inner(t)
+	want := variablesOf(t, socket, "nothing", true)
+	for _, test := range []struct {
+		between string
+		fixed   bool
+	}{{"nothing", true}, {"memory", true}, {"streams", true}, {"checkpoint", true}, {"nothing", false}} {
+		t.Run(fmt.Sprintf("%s,fixed=%v", test.between, test.fixed), func(t *testing.T) {
+			got := variablesOf(t, socket, test.between, test.fixed)
+			switch {
+			case got == want:
+			case test.fixed:
+				t.Errorf("variables lie at\n%swithout it, and now at\n%s", want, got)
+			default:
+				t.Log("where the kernel puts things at random, the driver does so with variables")
+			}
+		})
+	}
+}
+
+// variablesOf is what a process says of its variables; fixed has it see the same addresses as any other, as a worker does.
+func variablesOf(t *testing.T, socket, between string, fixed bool) string {
+	t.Helper()
+	command := exec.Command(os.Args[0], "-test.run=^TestVariablesLieAgain$", "-test.v", "-test.timeout="+(3*harness.Patience).String())
+	if fixed {
+		command = exec.Command("setarch", append([]string{"-R"}, command.Args...)...)
+	}
+	command.Env = append(os.Environ(), innerSocket+"="+socket, betweenLoads+"="+between, "CUDA_MODULE_LOADING=EAGER")
+	output, err := command.CombinedOutput()
+	var lines strings.Builder
+	for line := range strings.Lines(string(output)) {
+		if strings.HasPrefix(line, "variable ") {
+			lines.WriteString(line)
+		}
+	}
+	if err != nil || lines.Len() == 0 {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return lines.String()
+}
+
+// loadAndUnload loads code of many sizes, unloads every third, and says where the variables are of what is left.
+func loadAndUnload(t *testing.T, between string) {
+	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := backend.NewContext(0, gpu.ContextOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var modules []gpu.Module
+	for n := range 24 {
+		m, err := device.LoadModule(gpu.Image{PTX: []string{codeOf(n)}}, gpu.LoadOptions{})
+		if err == nil {
+			err = besides(between, device, backend.Devices()[0].Window, uint64(n))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if modules = append(modules, m); n%3 == 2 {
+			if err := modules[n-1].Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n, m := range modules {
+		if all := m.Globals(); n%3 != 1 || n == len(modules)-1 {
+			fmt.Printf("variable %d %#x %#x %#x\n", n, all["small"].Address, all["room"].Address, all["fixed"].Address)
+		}
+	}
+	if err := backend.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// besides does what comes between loads: once before a restore, and another time, or not at all, after it.
+func besides(between string, device gpu.Context, window gpu.Range, n uint64) (err error) {
+	switch between {
+	case "memory":
+		err = device.Memory().Map(gpu.Range{Address: window.Address + n*8*gpu.ChunkBytes, Bytes: (1 + n%5) * gpu.ChunkBytes})
+	case "streams":
+		_, err = device.NewStream(gpu.StreamOptions{NonBlocking: n%2 == 0})
+	case "checkpoint":
+		r := gpu.Range{Address: window.Address + n*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
+		if err = device.Memory().Map(r); err != nil || n%4 != 0 {
+			return err
+		}
+		_, err = device.Memory().(gpu.Digester).Digests(gpu.DigestKey{1}, []gpu.Range{r})
+	}
+	return err
+}
+
+// codeOf is code with variables: initialised, constant, and of some size; and the larger the number, the more instructions.
+func codeOf(n int) string {
+	sizes := []int{4, 3000, 70000, 1500000, 512, 5000000}
+	return fmt.Sprintf(`.version 7.0
+.target sm_70
+.address_size 64
+.visible .global .align 4 .u32 small = %d;
+.visible .const .align 4 .u32 fixed[3] = {1, 2, 3};
+.visible .global .align 256 .b8 room[%d];
+.visible .entry fill() { .reg .b32 %%r; mov.u32 %%r, 1; st.global.u32 [room], %%r; ld.global.u32 %%r, [small]; %s ret; }
+`, n, sizes[n%len(sizes)]+n, strings.Repeat("st.volatile.global.u32 [small], %r; ", n*n*n))
+}
+
+// TestVariablesComeBack saves a program whose code comes and goes, with pointers to its variables in its memory and the device's, and
+// brings it back twice.
+func TestVariablesComeBack(t *testing.T) {
+	daemon := harness.StartNested(t)
+	program := harness.CompileCUDA(t, "static", harness.Workload("checkpoint", "modules.cu"))
+	plain := daemon.Job(t, program, "30", "0").Start()
+	status := plain.Finish()
+	want := plain.Result()
+	job := daemon.Job(t, program, "30", "20000")
+	job.Held = true
+	job.Start()
+	for _, lines := range []int{9, 19} {
+		job.Reaches(lines)
+		worker := daemon.Status().GetPrograms()[0].GetWorkerPid()
+		if flags, err := os.ReadFile(fmt.Sprintf("/proc/%d/personality", worker)); err != nil || !bytes.Contains(flags, []byte("00040000")) {
+			t.Errorf("the worker has random addresses: %s, %v", flags, err)
+		}
+		job.Dump()
+		job.Gone()
+		job.Restore()
+	}
+	job.LetGo()
+	job.EndsAs(t, "restored", want, status)
+	daemon.Empty()
+}

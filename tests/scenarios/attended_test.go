@@ -1,0 +1,86 @@
+package scenarios
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// TestAttended: whoever stays with a restored program keeps it, its ends and its exit status though phosd ends and another comes.
+func TestAttended(t *testing.T) {
+	deaths := map[string]func(d *harness.Daemon){
+		"killed": func(d *harness.Daemon) { d.Kill() },
+		"ended": func(d *harness.Daemon) {
+			if err := syscall.Kill(d.PID(), syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			d.Await()
+		},
+	}
+	for name, die := range deaths {
+		for _, uid := range []uint32{0, ordinary} {
+			if uid != 0 && name == "killed" {
+				continue // whose it is has nothing to do with how phosd ends
+			}
+			t.Run(name, func(t *testing.T) {
+				d, dir := start(t), home(t, int(uid))
+				a := ask(t, as(quiet(t, in(d, dir, "asked.py"), int(uid)), uid))
+				a.does(3, 3)
+				images := dir + "/image"
+				saves(t, d, a, uid, "--dump", images)
+				a.pid = 0
+				a.await()
+				bring := func() *asked {
+					return restoreBy(t, d, as(d.Command("--restore", "--dir", images), uid))
+				}
+				a = bring()
+				for total := 5; total < 9; total += 2 {
+					die(d)
+					a.does(1, total-1)
+					d.Launch()
+					a.does(1, total)
+				}
+				a.ends(9)
+				d.Empty()
+
+				// It ends while nobody is there, by a signal that pos_cli was sent.
+				a = bring()
+				die(d)
+				a.does(1, 4)
+				if err := a.command.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+				d.Eventually("the program ends", func() bool { return zombie(a.pid) })
+				d.Launch()
+				if got := a.await(); got != 128+int(syscall.SIGTERM) {
+					t.Errorf("pos_cli ends with %d: %s", got, a.said)
+				}
+				a.pid = 0
+				d.Empty()
+			})
+		}
+	}
+}
+
+// TestNohup: a pos_cli that was started to ignore a signal does, and does not hand it to the program either.
+func TestNohup(t *testing.T) {
+	d, dir := start(t), home(t, 0)
+	a := ask(t, quiet(t, in(d, dir, "asked.py"), 0))
+	a.does(3, 3)
+	saves(t, d, a, 0, "--dump", dir+"/image")
+	a.pid = 0
+	a.await()
+	command := d.Command("--restore", "--dir", dir+"/image")
+	command.Args = append([]string{"sh", "-c", `trap '' HUP INT; exec "$@"`, "sh", command.Path}, command.Args[1:]...)
+	command.Path = "/bin/sh"
+	a = restoreBy(t, d, command)
+	for _, ignored := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if err := a.command.Process.Signal(ignored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.does(2, 5)
+	a.ends(9)
+	d.Empty()
+}

@@ -1,0 +1,260 @@
+package scenarios
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// container is one whose root has little more than the program needs; phosd is outside, and its runtime directory is
+// mounted in. Its first process only waits.
+type container struct {
+	t    *testing.T
+	init int
+	// uid is the user's who works in it.
+	uid int
+	// dir is a directory outside; inside, it is /data.
+	dir string
+}
+
+// contain is what the first process does. CRIU's own libraries are not among what is mounted: /usr is there without them.
+const contain = `
+set -e
+root=$1; shift
+mount --make-rprivate /
+mount -t tmpfs none $root
+mkdir -p $root/proc $root/dev $root/data $root/old $root/tmp $root/run $root/etc $root/sys
+for part in usr bin lib lib64; do
+	if [ -L /$part ]; then cp -a /$part $root/$part; elif [ -d /$part ]; then mkdir $root/$part; mount --rbind /$part $root/$part; fi
+done
+mount --bind "$1" $root/data; shift
+for path in "$@"; do mkdir -p "$root$path"; mount --rbind "$path" "$root$path"; done
+mount -t proc proc $root/proc
+mount -t tmpfs -o mode=755 none $root/dev
+mkdir $root/dev/shm; mount -t tmpfs -o mode=1777 none $root/dev/shm
+for node in null zero random urandom tty; do touch $root/dev/$node; mount --bind /dev/$node $root/dev/$node; done
+/usr/bin/python3 -c 'import fcntl, socket, struct
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 1))'
+cd $root
+pivot_root . old
+umount -l /old
+echo ready
+exec sleep 100000
+`
+
+func newContainer(t *testing.T, d *harness.Daemon, uid int) *container {
+	t.Helper()
+	for _, tool := range []string{"unshare", "nsenter", "pivot_root", "setsid", "setpriv"} {
+		_, err := exec.LookPath(tool)
+		harness.Need(t, "container", err)
+	}
+	c := &container{t: t, uid: uid, dir: home(t, uid)}
+	root := open(t)
+	command := exec.Command("unshare", append([]string{
+		"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "sh", "-c", contain, "sh", root, c.dir, d.Dir,
+	}, harness.Bin())...)
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		harness.Need(t, "container", fmt.Errorf("%q: %w", line, err))
+	}
+	c.init = onlyChild(t, command.Process.Pid)
+	return c
+}
+
+// exec makes a command one that runs in the container, as "docker exec" does it.
+func (c *container) exec(command *exec.Cmd) *exec.Cmd { return c.within(command, "setsid", "--wait") }
+
+// within makes a command one that something in the container starts, and that belongs to a session outside if nothing there
+// makes one.
+func (c *container) within(command *exec.Cmd, by ...string) *exec.Cmd {
+	arguments := append([]string{
+		"nsenter", "--target", strconv.Itoa(c.init), "--mount", "--pid", "--uts", "--ipc", "--net", "--wdns=/data", "setpriv",
+		fmt.Sprint("--reuid=", c.uid), fmt.Sprint("--regid=", c.uid), "--clear-groups",
+	}, append(append(by, command.Path), command.Args[1:]...)...)
+	inside := exec.Command(arguments[0], arguments[1:]...)
+	inside.Env = command.Env
+	return inside
+}
+
+// inner is the pid that a process has for itself.
+func inner(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nNSpid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	fields := strings.Fields(line)
+	return fields[len(fields)-1]
+}
+
+// TestContainer: phosd on the host, a program in a container, which is saved and restored from inside, into the same
+// container; and from outside.
+func TestContainer(t *testing.T) {
+	for _, test := range []struct {
+		what string
+		uid  int
+	}{{"gpu", 0}, {"none", 0}, {"gpu", ordinary}} {
+		t.Run(fmt.Sprint(test.what, " ", test.uid), func(t *testing.T) {
+			d := start(t)
+			c := newContainer(t, d, test.uid)
+			writeData(t, c.dir, test.uid)
+			command := in(d, c.dir, "asked.py", test.what, "files")
+			command.Path = python
+			a := launch(t, c.exec(command))
+			a.hears("ready")
+			a.pid = c.program()
+			a.does(5, 5)
+			seen := inner(t, a.pid)
+			if seen == strconv.Itoa(a.pid) {
+				t.Fatalf("pid %s is the same inside", seen)
+			}
+			if text := c.cli(d, "--status"); test.what == "gpu" && !strings.Contains(text, "\n"+seen+" ") {
+				t.Errorf("from inside, pid %s is not in the status: %s", seen, text)
+			}
+			c.cli(d, "--pre-dump", "--dir", "/data/image", "--pid", seen)
+			a.does(2, 7)
+			c.cli(d, "--dump", "--dir", "/data/image", "--pid", seen)
+			a.await()
+			outside := filepath.Join(c.dir, "image")
+			if text, err := run(t, as(d.Command("--restore", "--dir", outside), uint32(test.uid))); err == nil || !strings.Contains(text, "in a container") {
+				t.Errorf("restored outside of its container: %v: %s", err, text)
+			}
+			for generation, steps := range map[int]int{1: 5, 2: 7} {
+				a = launch(t, c.exec(d.Command("--restore", "--dir", "/data/image", "--generation", strconv.Itoa(generation))))
+				c.runs(d, a)
+				if a.pid != c.program() || inner(t, a.pid) != seen {
+					t.Errorf("pid %d is %s inside, and was %s", a.pid, inner(t, a.pid), seen)
+				}
+				a.does(3, steps+3)
+				// Saved again, from outside, and brought back inside once more.
+				saves(t, d, a, uint32(test.uid), "--dump", filepath.Join(c.dir, fmt.Sprint("again", generation)))
+				a.await()
+				a = launch(t, c.exec(d.Command("--restore", "--dir", fmt.Sprint("/data/again", generation))))
+				c.runs(d, a)
+				a.does(2, steps+5)
+				a.ends(3)
+				checkData(t, c.dir, steps+5)
+			}
+			d.Empty()
+		})
+	}
+}
+
+// TestContainerSessions: a program whose session is led from outside of its container is named before anything is begun; and a
+// shell's job comes back in a container, but has no shell there any more.
+func TestContainerSessions(t *testing.T) {
+	d := start(t)
+	c := newContainer(t, d, 0)
+	writeData(t, c.dir, 0)
+	command := in(d, c.dir, "asked.py", "gpu", "files")
+	command.Path = python
+	a := launch(t, c.within(command))
+	a.hears("ready")
+	a.pid = c.program()
+	c.refuses(d, a, "session whose leader is outside", "setsid")
+	a.ends(3)
+	writeData(t, c.dir, 0)
+	job := launch(t, c.within(command, "setsid", "--wait", "sh", "-c", `"$@"; exit $?`, "sh"))
+	job.hears("ready")
+	job.pid = c.program()
+	job.does(5, 5)
+	seen := inner(t, job.pid)
+	c.cli(d, "--pre-dump", "--dir", "/data/image", "--pid", seen)
+	c.taken(d, seen)
+	c.cli(d, "--dump", "--dir", "/data/image", "--pid", seen)
+	job.await()
+	back := launch(t, c.exec(d.Command("--restore", "--dir", "/data/image")))
+	c.runs(d, back)
+	back.does(2, 7)
+	c.refuses(d, back, "session whose leader is outside", "has lost its shell")
+	back.does(1, 8)
+	back.ends(3)
+	d.Empty()
+}
+
+// refuses insists that a program is not saved, for a reason, and goes on.
+func (c *container) refuses(d *harness.Daemon, a *asked, why ...string) {
+	c.t.Helper()
+	dir := filepath.Join(c.dir, "refused")
+	text, err := cli(c.t, d, "--pre-dump", "--dir", dir, "--pid", strconv.Itoa(a.pid))
+	for _, each := range append(why, "cannot be saved") {
+		if err == nil || !strings.Contains(text, each) {
+			c.t.Errorf("%v: %q lacks %q", err, text, each)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		c.t.Error("a checkpoint that was refused has left a directory")
+	}
+}
+
+// taken insists that nobody comes back beside the program, and that it is said what can be done.
+func (c *container) taken(d *harness.Daemon, pid string) {
+	c.t.Helper()
+	for flag, why := range map[string]string{"--eager": "pid " + pid + ": it is taken", "--new-pids": "has the container's pid namespace"} {
+		text, err := run(c.t, c.exec(d.Command("--restore", "--dir", "/data/image", flag)))
+		if err == nil || !strings.Contains(text, why) || !strings.Contains(text, "another container like") {
+			c.t.Errorf("%s: %v: %q", flag, err, text)
+		}
+	}
+}
+
+// program is the process of the container that runs Python, as seen from outside.
+func (c *container) program() (pid int) {
+	c.t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/root/data/asked.py")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, path := range all {
+		fields := strings.Split(path, "/")
+		name, _ := os.ReadFile("/proc/" + fields[2] + "/comm")
+		if strings.HasPrefix(string(name), "python") {
+			pid, _ = strconv.Atoi(fields[2])
+		}
+	}
+	if pid == 0 {
+		c.t.Fatal("no program in the container")
+	}
+	return pid
+}
+
+// runs waits until the program is back. What pos_cli calls it is its pid inside.
+func (c *container) runs(d *harness.Daemon, a *asked) {
+	c.t.Helper()
+	d.Eventually("it runs again", func() bool {
+		if zombie(a.command.Process.Pid) {
+			c.t.Fatalf("%v: %s", a.command.Args, a.said)
+		}
+		return runsAgain.MatchString(a.said.String())
+	})
+	a.pid = c.program()
+	if got := runsAgain.FindStringSubmatch(a.said.String())[1]; got != inner(c.t, a.pid) {
+		c.t.Errorf("pos_cli says pid %s for %s", got, inner(c.t, a.pid))
+	}
+}
+
+func (c *container) cli(d *harness.Daemon, arguments ...string) string {
+	c.t.Helper()
+	text, err := run(c.t, c.exec(d.Command(arguments...)))
+	if err != nil {
+		c.t.Fatalf("pos_cli %v: %v\n%s", arguments, err, text)
+	}
+	return text
+}

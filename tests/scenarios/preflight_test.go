@@ -1,0 +1,106 @@
+package scenarios
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// TestNamedBeforehand: what cannot be saved is named, and how to get rid of it, and nothing has begun by then.
+func TestNamedBeforehand(t *testing.T) {
+	for name, c := range map[string]struct {
+		with  func(t *testing.T, words []string) []string
+		after func(t *testing.T, a *asked)
+		want  []string
+	}{
+		"a connection to the outside":  {with: listening, want: []string{"TCP connection", "127.0.0.1:"}},
+		"another GPU library's device": {with: device, want: []string{"/dev/nvidia", "another GPU library", "descriptor "}},
+		"a debugger":                   {after: traced, want: []string{"is traced by pid " + fmt.Sprint(os.Getpid()), "detach"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, dir := start(t, "--log-level=debug"), image(t)
+			words := []string{"none"}
+			if c.with != nil {
+				words = c.with(t, words)
+			}
+			a := ask(t, program(d, words...))
+			if c.after != nil {
+				c.after(t, a)
+			}
+			for _, verb := range []string{"--pre-dump", "--dump"} {
+				text, err := cli(t, d, verb, "--dir", dir, "--pid", fmt.Sprint(a.pid))
+				if err == nil {
+					t.Errorf("%s: saved: %s", verb, text)
+				}
+				for _, want := range append(c.want, fmt.Sprintf("pid %d (", a.pid)) {
+					if !strings.Contains(text, want) {
+						t.Errorf("%s does not name %q: %s", verb, want, text)
+					}
+				}
+			}
+			log, err := os.ReadFile(d.Log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(log), "name=inspect") || strings.Contains(string(log), "name=begin") || strings.Contains(string(log), "name=freeze") {
+				t.Errorf("it was not found beforehand:\n%s", log)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Error("the image's directory is left behind")
+			}
+			a.does(1, 1)
+			a.ends(0)
+			d.Empty()
+		})
+	}
+}
+
+func listening(t *testing.T, words []string) []string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { conn.Close() })
+		}
+	}()
+	return append(words, "tcp", fmt.Sprint(listener.Addr().(*net.TCPAddr).Port))
+}
+
+// device is one by its name: where there is no such driver, nothing can be opened under its number.
+func device(t *testing.T, words []string) []string {
+	path := fmt.Sprintf("/dev/nvidia-phos-test-%d", os.Getpid())
+	err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3)))
+	harness.Need(t, "device files", err)
+	t.Cleanup(func() { os.Remove(path) })
+	return append(words, "device", path)
+}
+
+// traced makes the test the debugger of a program, until it ends.
+func traced(t *testing.T, a *asked) {
+	t.Helper()
+	done, seized := make(chan struct{}), make(chan error)
+	go func() {
+		// Tracing belongs to a thread; that of this one ends with it.
+		runtime.LockOSThread()
+		seized <- unix.PtraceSeize(a.pid)
+		<-done
+	}()
+	t.Cleanup(func() { close(done) })
+	if err := <-seized; err != nil {
+		t.Fatal(err)
+	}
+}

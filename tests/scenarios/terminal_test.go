@@ -1,0 +1,142 @@
+package scenarios
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// console is a pseudo terminal of the test's.
+type console struct {
+	t     *testing.T
+	file  *os.File
+	slave *os.File
+	lines chan string
+}
+
+func newConsole(t *testing.T) *console {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &console{t: t, file: os.NewFile(uintptr(fd), "console"), slave: slave, lines: make(chan string, 1000)}
+	go func() {
+		defer close(c.lines)
+		for scanner := bufio.NewScanner(c.file); scanner.Scan(); {
+			c.lines <- strings.TrimSpace(scanner.Text())
+		}
+	}()
+	t.Cleanup(func() { c.file.Close(); slave.Close() })
+	return c
+}
+
+// on starts a command at the console, as the leader of a session of its own.
+func (c *console) on(command *exec.Cmd) *exec.Cmd {
+	c.t.Helper()
+	command.Stdin, command.Stdout, command.Stderr = c.slave, c.slave, c.slave
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := command.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = command.Process.Kill() })
+	return command
+}
+
+func (c *console) types(text string) {
+	c.t.Helper()
+	if _, err := c.file.WriteString(text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// shows waits for a line with a text in it; others are what was typed, or progress.
+func (c *console) shows(want string) string {
+	c.t.Helper()
+	var seen []string
+	late := time.After(harness.Patience)
+	for {
+		select {
+		case line, open := <-c.lines:
+			seen = append(seen, line)
+			if strings.Contains(line, want) {
+				return line
+			}
+			if !open {
+				c.t.Fatalf("the console shows %q and never %q", seen, want)
+			}
+		case <-late:
+			c.t.Fatalf("the console shows %q and never %q", seen, want)
+		}
+	}
+}
+
+// TestTerminal: a program that a shell has started at one terminal goes on at another one, with its keys: the end of
+// input, and the one that interrupts.
+func TestTerminal(t *testing.T) {
+	_, err := exec.LookPath("bash")
+	harness.Need(t, "bash", err)
+	for _, key := range []string{"\x04", "\x03"} {
+		t.Run(fmt.Sprintf("%q", key), func(t *testing.T) {
+			d, dir := start(t), image(t)
+			first := newConsole(t)
+			shell := exec.Command("bash", "--norc", "-c", "set -m; '"+python+"' -u '"+harness.Workload("everyday", "asked.py")+"'; echo over")
+			shell.Env = d.Environment()
+			first.on(shell)
+			first.shows("ready")
+			pid := onlyChild(t, shell.Process.Pid)
+			first.types("3\n")
+			first.shows("3 ")
+			mustCLI(t, d, "--dump", "--dir", dir, "--pid", fmt.Sprint(pid))
+			first.shows("over")
+			if err := shell.Wait(); err != nil {
+				t.Errorf("the shell: %v", err)
+			}
+			second := newConsole(t)
+			command := second.on(d.Command("--restore", "--dir", dir))
+			second.shows("runs again")
+			second.types("4\n")
+			second.shows("7 ")
+			second.types(key)
+			status := map[string]int{"\x04": 99, "\x03": 130}[key]
+			a := &asked{t: t, command: command, pid: pid, said: &heard{}}
+			// Python dies of the signal itself, for its parent to see.
+			if got := a.await(); got != status {
+				t.Errorf("it ends with %d instead of %d", got, status)
+			}
+			d.Empty()
+		})
+	}
+}
+
+func onlyChild(t *testing.T, pid int) (child int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &child)
+	}
+	if err != nil {
+		t.Fatalf("children of pid %d: %q, %v", pid, text, err)
+	}
+	return child
+}
