@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// A process that ends after the copying has begun leaves a pack behind that nobody finishes: it does not stand in the way.
+// A process that ends after the copying has begun leaves a pack behind that nobody finishes: it
+// does not stand in the way.
 func TestSaveLosesOne(t *testing.T) {
 	p := newPlay(t, t.TempDir(), fault{})
 	all, asked := p.order.Devices, 0

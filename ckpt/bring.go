@@ -23,7 +23,8 @@ type Source struct {
 	Reader   *contents.Reader
 	// Packs are what Reader reads.
 	Packs []*os.File
-	// Release closes all of it. Prepare calls it when it fails, else the Prepared does when it is brought or dropped.
+	// Release closes all of it. Prepare calls it when it fails, else the Prepared does when it is
+	// brought or dropped.
 	Release func()
 }
 
@@ -35,7 +36,8 @@ type PrepareOrder struct {
 	Worker func(ctx context.Context, half *image.GPUHalf, source Source, eager bool) (Returning, error)
 	// Work makes a private directory, as in SaveOrder.
 	Work func(bytes uint64, uid, gid uint32) (Work, error)
-	// Library opens a file with the content of a saved library; it is only asked when there is none at the library's path.
+	// Library opens a file with the content of a saved library; it is only asked when there is none at
+	// the library's path.
 	Library func(saved image.SavedFile, content io.Reader) (*os.File, error)
 	// Eager loads all memory before the programs run.
 	Eager    bool
@@ -53,7 +55,8 @@ type Returning interface {
 	Files() map[string]*os.File
 	// Ready waits until the process may run.
 	Ready(ctx context.Context, progress func(Step)) error
-	// Attach gives the worker its program, which stands still, and makes the session one like any other.
+	// Attach gives the worker its program, which stands still, and makes the session one like any
+	// other.
 	Attach(ctx context.Context, program proc.Identity) error
 	// Loaded waits until all memory is back, and says how much it was.
 	Loaded(ctx context.Context) (bytes uint64, err error)
@@ -80,7 +83,8 @@ type BringOrder struct {
 	Place proc.Identity
 }
 
-// Prepared is an image of which everything is there but its processes. It is either brought or dropped.
+// Prepared is an image of which everything is there but its processes. It is either brought or
+// dropped.
 type Prepared struct {
 	order     PrepareOrder
 	steps     *sequence
@@ -105,8 +109,8 @@ type Brought struct {
 	returning map[int]Returning
 }
 
-// Prepare unpacks the processes' files, and starts the workers; eager ones have loaded everything when it returns. When it
-// fails nothing is left of it.
+// Prepare unpacks the processes' files, and starts the workers; eager ones have loaded everything
+// when it returns. When it fails nothing is left of it.
 func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 	meter := newGauge(order.Progress)
 	p := &Prepared{
@@ -119,12 +123,13 @@ func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 	return p, nil
 }
 
-// The steps of a restore come in two halves: what makes everything of an image ready but its processes, which a pre-restore does ahead, and
-// what brings the processes.
+// The steps of a restore come in two halves: what makes everything of an image ready but its
+// processes, which a pre-restore does ahead, and what brings the processes.
 //
-// The workers are waited for once, by the step "ready", as late as may be. Eager ones load everything, which takes long, and processes do
-// not wait for that: it is the end of the first half. Who holds wants to know that nothing but the processes is missing: it
-// comes before. Else what a worker does is over while the processes come, so it is waited for afterwards.
+// The workers are waited for once, by the step "ready", as late as may be. Eager ones load
+// everything, which takes long, and processes do not wait for that: it is the end of the first
+// half. Who holds wants to know that nothing but the processes is missing: it comes before. Else
+// what a worker does is over while the processes come, so it is waited for afterwards.
 
 // preparing is the first half.
 func (p *Prepared) preparing() []step {
@@ -217,7 +222,8 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 // findLibrary makes a copy of a saved library when its path has another content by now.
 func (p *Prepared) findLibrary(saved image.SavedFile) error {
 	owner := p.order.Source.Manifest.Owner
-	if !saved.Library || sameContent(RootOf(p.order.Place), fsuid.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
+	if !saved.Library ||
+		sameContent(RootOf(p.order.Place), fsuid.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
 		return nil
 	}
 	content, err := wholeFile(p.order.Source.Reader, saved)
@@ -287,7 +293,8 @@ func (p *Prepared) clear() {
 	clear(p.files)
 }
 
-// Bring brings the processes back. When it fails nothing is left of the image's workers and processes.
+// Bring brings the processes back. When it fails nothing is left of the image's workers and
+// processes.
 func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error) {
 	p.gauge.tell = func(Step) {}
 	if order.Progress != nil {

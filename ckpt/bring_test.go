@@ -78,7 +78,12 @@ func numberOf(pid int) int {
 }
 
 // worker starts what brings a GPU half back.
-func (c *comeback) worker(ctx context.Context, half *image.GPUHalf, source ckpt.Source, _ bool) (ckpt.Returning, error) {
+func (c *comeback) worker(
+	ctx context.Context,
+	half *image.GPUHalf,
+	source ckpt.Source,
+	_ bool,
+) (ckpt.Returning, error) {
 	w := &worker{stage: c.stage}
 	for _, p := range source.Manifest.Processes {
 		if p.GPU == half {
@@ -203,7 +208,10 @@ func TestBringUndoes(t *testing.T) {
 					c := newComeback(t, dir, fault{call, how})
 					change(c)
 					_, err := c.run()
-					if want := map[string]error{"error": errFault, "hang": context.Canceled}[how]; !errors.Is(err, want) {
+					if want := map[string]error{"error": errFault, "hang": context.Canceled}[how]; !errors.Is(
+						err,
+						want,
+					) {
 						t.Errorf("it says %v, want %v", err, want)
 					}
 					c.checkUndone()
@@ -230,7 +238,10 @@ func TestBringFailpoints(t *testing.T) {
 					}
 					c.prepare.Fail, c.prepare.Log = points, c.watch(step, how == "cancel")
 					_, err = c.run()
-					if want := map[string]error{"error": ckpt.ErrFailpoint, "cancel": context.Canceled}[how]; !errors.Is(err, want) {
+					if want := map[string]error{"error": ckpt.ErrFailpoint, "cancel": context.Canceled}[how]; !errors.Is(
+						err,
+						want,
+					) {
 						t.Errorf("it says %v, want %v", err, want)
 					}
 					c.checkUndone()

@@ -70,7 +70,8 @@ func (b *bringing) remap() map[string]*os.File {
 	return remap
 }
 
-// written are the files that must be what they were; they are brought back once, with the first tree.
+// written are the files that must be what they were; they are brought back once, with the first
+// tree.
 func (b *bringing) written(first bool) (files []FileContent, err error) {
 	if !first {
 		return nil, nil

@@ -15,7 +15,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// write puts what CRIU has written into the image. An entry is called ROOT/FILE by the pid of its tree's root.
+// write puts what CRIU has written into the image. An entry is called ROOT/FILE by the pid of its
+// tree's root.
 func (v *saving) write(ctx context.Context) error {
 	if len(v.work) == 0 {
 		return nil
@@ -115,14 +116,16 @@ func (v *saving) commit(ctx context.Context) error {
 		m.Stats.WrittenBytes += half.WrittenBytes
 		m.Stats.SharedBytes += half.SharedBytes
 	}
-	// What takes its time can still be left; a program that stands still until the end may have to go on.
+	// What takes its time can still be left; a program that stands still until the end may have to go
+	// on.
 	if err := leaving(ctx, v.image.transaction.Flush); err != nil {
 		return err
 	}
 	return v.image.commit(ctx, m)
 }
 
-// described are the processes and the outside ends of all trees; ends are numbered anew, because each tree counts from 1.
+// described are the processes and the outside ends of all trees; ends are numbered anew, because
+// each tree counts from 1.
 func (v *saving) described() (processes []image.Process, endpoints []image.Endpoint) {
 	for _, tree := range v.trees {
 		v.order.Manifest.Contained = v.order.Manifest.Contained || tree.Contained

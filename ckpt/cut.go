@@ -40,9 +40,11 @@ const (
 	firstPatience = 5 * time.Millisecond
 	shortestDrain = 100 * time.Millisecond
 	mostPatience  = 500 * time.Millisecond
-	// dumpSecondBytes is a speed that every disk has: by it CRIU's deadline grows with what it has to write.
+	// dumpSecondBytes is a speed that every disk has: by it CRIU's deadline grows with what it has to
+	// write.
 	dumpSecondBytes = 16 << 20
-	// precopiedBytes is how much memory is worth the trouble of a copy beforehand, which stops each process for a moment more.
+	// precopiedBytes is how much memory is worth the trouble of a copy beforehand, which stops each
+	// process for a moment more.
 	precopiedBytes = 64 << 20
 )
 
@@ -57,7 +59,8 @@ func (v *saving) precopy(ctx context.Context) error {
 	return parallel(ctx, work...)
 }
 
-// precopyTree copies the memory of processes beforehand, where that shortens the pause. If it fails, the pause is longer.
+// precopyTree copies the memory of processes beforehand, where that shortens the pause. If it
+// fails, the pause is longer.
 func (v *saving) precopyTree(ctx context.Context, tree *Tree, work Work) error {
 	if v.order.Options.StopTheWorld || residentBytes(tree) < precopiedBytes {
 		return nil
@@ -185,7 +188,8 @@ func (v *saving) quiesce(ctx context.Context, until time.Time) error {
 	v.gauge.phase(Step{Phase: "drain"})
 	patience := max(time.Until(until), firstPatience)
 	if len(v.devices) > 1 {
-		// No program shall stand still for long because another one is busy. Each try is as long as all before it.
+		// No program shall stand still for long because another one is busy. Each try is as long as all
+		// before it.
 		patience = min(patience, max(time.Since(v.waiting), shortestDrain))
 	}
 	var work []func(context.Context) error
@@ -232,7 +236,8 @@ func (v *saving) openGate(ctx context.Context, d *device) {
 	}
 }
 
-// openTime is how long a worker may take to open a gate. One that a disk holds up opens it by itself when it is given up.
+// openTime is how long a worker may take to open a gate. One that a disk holds up opens it by
+// itself when it is given up.
 const openTime = 3 * time.Second
 
 func (v *saving) freeze(ctx context.Context) error {

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FailpointsVariable is the environment variable that makes steps fail, for tests: "cut=kill,commit=error,freeze=until:/tmp/go".
+// FailpointsVariable is the environment variable that makes steps fail, for tests:
+// "cut=kill,commit=error,freeze=until:/tmp/go".
 const FailpointsVariable = "PHOS_FAILPOINTS"
 
 // ErrFailpoint is why a step failed that was told to.
@@ -23,7 +24,8 @@ type Failpoints struct {
 	actions map[string]action
 }
 
-// SaveSteps are the names of all steps of a checkpoint, in their order. "publish" is only taken on the way to a stream.
+// SaveSteps are the names of all steps of a checkpoint, in their order. "publish" is only taken on
+// the way to a stream.
 func SaveSteps() []string {
 	return []string{
 		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "go-on", "write", "finish", "commit", "publish", "end",
@@ -41,8 +43,8 @@ type action struct {
 	file string // which "until" waits for
 }
 
-// ParseFailpoints reads a list of NAME=ACTION with commas between. The actions are kill (of this process, as by kill -9),
-// error, and until:FILE, which waits for a file with that name.
+// ParseFailpoints reads a list of NAME=ACTION with commas between. The actions are kill (of this
+// process, as by kill -9), error, and until:FILE, which waits for a file with that name.
 func ParseFailpoints(text string) (Failpoints, error) {
 	points := Failpoints{actions: make(map[string]action)}
 	for entry := range strings.SplitSeq(text, ",") {

@@ -17,8 +17,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// saveFiles saves what the frozen trees have open for writing, and the libraries that they have mapped. A disk that does not
-// answer keeps nobody standing for longer than processes may take to be written: what still waits for it then comes to nothing.
+// saveFiles saves what the frozen trees have open for writing, and the libraries that they have
+// mapped. A disk that does not answer keeps nobody standing for longer than processes may take to
+// be written: what still waits for it then comes to nothing.
 func (v *saving) saveFiles(ctx context.Context) error {
 	if len(v.order.Manifest.Kinds) > 0 {
 		return nil
@@ -43,7 +44,8 @@ func (v *saving) saveFiles(ctx context.Context) error {
 	return err
 }
 
-// filesSaving is one attempt at it, which touches nothing of the checkpoint's when nobody waits for it any more.
+// filesSaving is one attempt at it, which touches nothing of the checkpoint's when nobody waits for
+// it any more.
 type filesSaving struct {
 	*saving
 	writer *imageWriter
@@ -51,8 +53,8 @@ type filesSaving struct {
 	files  []image.SavedFile
 }
 
-// all saves the files. They are read with the rights of the process that has them open: what its user may not read does not
-// get into an image of his.
+// all saves the files. They are read with the rights of the process that has them open: what its
+// user may not read does not get into an image of his.
 func (v *filesSaving) all(ctx context.Context) error {
 	saved := make(map[string]bool)
 	for _, tree := range v.trees {
@@ -102,7 +104,13 @@ func (v *filesSaving) saveWritten(ctx context.Context, as fsuid.Rights, pid int,
 	defer file.Close()
 	saved := image.SavedFile{Path: written.Path, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm())}
 	if saved.Bytes > v.order.FileBytes {
-		v.notice(fmt.Sprintf("file %s: its %d bytes are more than are saved; a restore cuts it to that length", written.Path, saved.Bytes))
+		v.notice(
+			fmt.Sprintf(
+				"file %s: its %d bytes are more than are saved; a restore cuts it to that length",
+				written.Path,
+				saved.Bytes,
+			),
+		)
 		v.files = append(v.files, saved)
 		return nil
 	}
@@ -120,7 +128,11 @@ func (v *filesSaving) saveLibrary(ctx context.Context, p Process) error {
 	if err != nil {
 		return err
 	}
-	return v.putFile(ctx, image.SavedFile{Path: p.Library, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm()), Library: true}, file)
+	return v.putFile(
+		ctx,
+		image.SavedFile{Path: p.Library, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm()), Library: true},
+		file,
+	)
 }
 
 func (v *filesSaving) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {

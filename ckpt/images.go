@@ -77,7 +77,12 @@ func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry,
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
 		return err
 	}
-	fd, err := unix.Openat(int(into.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(
+		int(into.Fd()),
+		name,
+		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		0o600,
+	)
 	if err != nil {
 		return &os.PathError{Op: "unpack", Path: name, Err: err}
 	}
@@ -91,7 +96,12 @@ func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry,
 
 // OpenEarlier opens EarlierImages; fs.ErrNotExist when nothing was written beforehand.
 func OpenEarlier(dir *os.File) (*os.File, error) {
-	fd, err := unix.Openat(int(dir.Fd()), EarlierImages, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(
+		int(dir.Fd()),
+		EarlierImages,
+		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		0,
+	)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: EarlierImages, Err: err}
 	}
@@ -105,7 +115,8 @@ func namesIn(dir *os.File) ([]string, error) {
 	return dir.Readdirnames(-1)
 }
 
-// openPlain opens what CRIU wrote as its user: a file of that user's, or of root's, and nothing that only points to one.
+// openPlain opens what CRIU wrote as its user: a file of that user's, or of root's, and nothing
+// that only points to one.
 func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

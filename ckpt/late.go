@@ -25,8 +25,8 @@ const hangTime = time.Second
 // errHangs means that something waits in the kernel, where no context reaches it.
 var errHangs = errors.New("the disk does not answer")
 
-// leaving does something that a disk may hold up. When the context has ended and that does not return all the same, it is left
-// alone: it must touch nothing then that anybody uses.
+// leaving does something that a disk may hold up. When the context has ended and that does not
+// return all the same, it is left alone: it must touch nothing then that anybody uses.
 func leaving(ctx context.Context, do func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- do(ctx) }()
@@ -53,7 +53,12 @@ type LateError struct {
 }
 
 func (e *LateError) Error() string {
-	return fmt.Sprintf("%s within %v: %v (--deadline gives it more time, and so does checkpoint.deadline_seconds in phosd.toml)", e.What, e.Limit, e.Err)
+	return fmt.Sprintf(
+		"%s within %v: %v (--deadline gives it more time, and so does checkpoint.deadline_seconds in phosd.toml)",
+		e.What,
+		e.Limit,
+		e.Err,
+	)
 }
 
 // Unwrap makes the error what it comes from, and context.DeadlineExceeded.

@@ -9,7 +9,8 @@ import (
 // prepareTime is how long it may take to get ready for a pause.
 const prepareTime = 10 * time.Second
 
-// prepareAll has everything ready that the pause would wait for. What cannot be made ready now is made later.
+// prepareAll has everything ready that the pause would wait for. What cannot be made ready now is
+// made later.
 func (v *saving) prepareAll(ctx context.Context) {
 	preparer, offers := v.order.CPU.(Preparer)
 	if !offers {

@@ -37,11 +37,13 @@ type SaveOrder struct {
 	Deadline time.Duration
 	// Stop ends the programs once the image is complete.
 	Stop bool
-	// Hold, if not nil, is called when everything is cut; what it waits for decides whether the image will be.
+	// Hold, if not nil, is called when everything is cut; what it waits for decides whether the image
+	// will be.
 	Hold func(context.Context) error
 	// Publish, if not nil, is called with the generation that was written, before a program is ended.
 	Publish func(ctx context.Context, generation uint64) error
-	// Untracked, if not nil, is called when the memory of processes cannot be copied beforehand on this machine.
+	// Untracked, if not nil, is called when the memory of processes cannot be copied beforehand on
+	// this machine.
 	Untracked func()
 	// Notice is told what is worth knowing, once.
 	Notice func(text string)
@@ -68,8 +70,8 @@ type Saved struct {
 	GPUWrittenBytes, MemoryBytes uint64
 	// Took says how long each step took.
 	Took map[string]time.Duration
-	// Within says how long the parts of the cut took, which are done at the same time: "processes", "gpu", "files"; of several
-	// programs' the longest.
+	// Within says how long the parts of the cut took, which are done at the same time: "processes",
+	// "gpu", "files"; of several programs' the longest.
 	Within map[string]time.Duration
 }
 
@@ -148,12 +150,19 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The image is complete: nothing that goes wrong from here on takes it back, and a caller who gives up comes too late.
+	// The image is complete: nothing that goes wrong from here on takes it back, and a caller who
+	// gives up comes too late.
 	v.steps.keep()
 	err = v.steps.run(context.WithoutCancel(ctx), step{"end", v.end, v.thaw})
 	v.abortDevices()
 	err = errors.Join(err, v.dropPrepared(), v.clear())
-	saved := &Saved{Manifest: &v.order.Manifest, Pause: v.pause, Total: time.Since(begin), Took: v.steps.took, Within: v.within.longest}
+	saved := &Saved{
+		Manifest: &v.order.Manifest,
+		Pause:    v.pause,
+		Total:    time.Since(begin),
+		Took:     v.steps.took,
+		Within:   v.within.longest,
+	}
 	for _, half := range v.halves {
 		saved.GPUWrittenBytes += half.WrittenBytes
 		saved.MemoryBytes += half.MemoryBytes
@@ -215,7 +224,8 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 	// A later root may have been the parent of an earlier one's.
 	return slices.DeleteFunc(trees, func(t *Tree) bool {
 		return slices.ContainsFunc(trees, func(other *Tree) bool {
-			return other != t && slices.ContainsFunc(other.Processes[1:], func(p Process) bool { return p.PID == t.Processes[0].PID })
+			return other != t &&
+				slices.ContainsFunc(other.Processes[1:], func(p Process) bool { return p.PID == t.Processes[0].PID })
 		})
 	}), nil
 }

@@ -39,7 +39,9 @@ func newPlay(t testing.TB, dir string, wrong fault) *play {
 			t.Fatal(err)
 		}
 		roots = append(roots, id)
-		c.trees[pid] = &ckpt.Tree{Processes: []ckpt.Process{{Identity: id, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}}}
+		c.trees[pid] = &ckpt.Tree{
+			Processes: []ckpt.Process{{Identity: id, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}},
+		}
 		devices = append(devices, p.device(i+1, pid))
 	}
 	opened := openImage(t, dir)
@@ -116,7 +118,8 @@ func savedOnce(t testing.TB) string {
 	return dir
 }
 
-// checkFailed insists that a checkpoint that failed has changed nothing, and that the next one works.
+// checkFailed insists that a checkpoint that failed has changed nothing, and that the next one
+// works.
 func (p *play) checkFailed(before map[string]string) {
 	p.t.Helper()
 	p.checkUndone()
@@ -171,7 +174,8 @@ func stepsOf(took map[string]time.Duration) string {
 	return strings.Join(names, " ")
 }
 
-// A call fails, hangs until whoever asked gives up, or is busy once: each call of a healthy checkpoint in turn.
+// A call fails, hangs until whoever asked gives up, or is busy once: each call of a healthy
+// checkpoint in turn.
 func TestSaveUndoes(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		for _, how := range []string{"error", "hang"} {
@@ -184,7 +188,10 @@ func TestSaveUndoes(t *testing.T) {
 					p.order.Stop = stop
 					before := filesIn(t, p.dir)
 					_, err := ckpt.Save(p.ctx, p.order)
-					if want := map[string]error{"error": errFault, "hang": context.Canceled}[how]; !errors.Is(err, want) {
+					if want := map[string]error{"error": errFault, "hang": context.Canceled}[how]; !errors.Is(
+						err,
+						want,
+					) {
 						t.Errorf("it says %v, want %v", err, want)
 					}
 					p.checkFailed(before)

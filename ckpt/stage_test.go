@@ -30,8 +30,8 @@ type fault struct {
 	how string
 }
 
-// stage is the world in which a checkpoint or a restore is played: it knows what is open at each moment, by what the parts were
-// asked to do and nothing else.
+// stage is the world in which a checkpoint or a restore is played: it knows what is open at each
+// moment, by what the parts were asked to do and nothing else.
 type stage struct {
 	t      testing.TB
 	fault  fault
@@ -50,7 +50,8 @@ type stage struct {
 	ended []string
 }
 
-// thing is something that must not outlast a checkpoint or a restore that failed. What has a higher rank must be closed earlier.
+// thing is something that must not outlast a checkpoint or a restore that failed. What has a higher
+// rank must be closed earlier.
 type thing struct {
 	rank int
 	name string
@@ -73,7 +74,8 @@ func newStage(t testing.TB, wrong fault) (*stage, context.Context) {
 // uncancelled is the context of calls that nobody can give up.
 var uncancelled context.Context
 
-// call counts a call, and makes it go wrong when it is its turn. ctx is nil for those that have none.
+// call counts a call, and makes it go wrong when it is its turn. ctx is nil for those that have
+// none.
 func (s *stage) call(ctx context.Context, what string) error {
 	s.mu.Lock()
 	s.count[what]++
@@ -125,7 +127,8 @@ func (s *stage) isOpen(rank int, name string) bool {
 	return slices.Contains(s.open, thing{rank, name})
 }
 
-// checkUndone insists that nothing is left open, and that what was closed since the fault was closed the last one first.
+// checkUndone insists that nothing is left open, and that what was closed since the fault was
+// closed the last one first.
 func (s *stage) checkUndone() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -141,7 +144,8 @@ func (s *stage) checkUndone() {
 	}
 }
 
-// labels are all calls that a healthy run makes; only those with a context when hanging is what they shall do.
+// labels are all calls that a healthy run makes; only those with a context when hanging is what
+// they shall do.
 func (s *stage) labels(hang bool) (labels []string) {
 	for _, label := range s.calls {
 		plain, waits := strings.CutSuffix(label, "*")

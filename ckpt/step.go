@@ -13,8 +13,8 @@ type step struct {
 	// name is also the step's failpoint.
 	name string
 	do   func(context.Context) error
-	// undo is called when the step has failed, or a later one. It must cope with a do that ended half way or never began; nil:
-	// nothing to take back.
+	// undo is called when the step has failed, or a later one. It must cope with a do that ended half
+	// way or never began; nil: nothing to take back.
 	undo func()
 }
 
@@ -39,7 +39,8 @@ func newSequence(fail Failpoints, log *slog.Logger, progress func(Step)) *sequen
 	return &sequence{fail: fail, log: log, took: make(map[string]time.Duration), progress: progress}
 }
 
-// run does the steps in order. When one fails, everything of this sequence is taken back, the last step first.
+// run does the steps in order. When one fails, everything of this sequence is taken back, the last
+// step first.
 func (s *sequence) run(ctx context.Context, steps ...step) error {
 	for _, each := range steps {
 		if err := s.one(ctx, each); err != nil {

@@ -20,7 +20,8 @@ type Target struct {
 	Seal func(*image.Manifest) ([]byte, error)
 }
 
-// imageWriter is the transaction of one checkpoint. The CPU half and the saved files go into a pack of its own.
+// imageWriter is the transaction of one checkpoint. The CPU half and the saved files go into a pack
+// of its own.
 type imageWriter struct {
 	target      Target
 	transaction *store.Transaction

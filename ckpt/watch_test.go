@@ -11,7 +11,8 @@ type stepWatcher struct {
 	reached func(name string)
 }
 
-// watch is a log that tells the stage when a step is reached, from which on something goes wrong, or the caller gives up.
+// watch is a log that tells the stage when a step is reached, from which on something goes wrong,
+// or the caller gives up.
 func (s *stage) watch(step string, giveUp bool) *slog.Logger {
 	return slog.New(stepWatcher{slog.DiscardHandler, func(name string) {
 		if name != step {

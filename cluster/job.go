@@ -8,7 +8,8 @@ type JobID int64
 // WholeGPU is the share of a job that wants its GPUs for itself, in thousandths.
 const WholeGPU = 1000
 
-// Job is what somebody wants to run. Times count from the beginning of the trace or of the scheduler's life.
+// Job is what somebody wants to run. Times count from the beginning of the trace or of the
+// scheduler's life.
 type Job struct {
 	ID JobID
 
@@ -27,10 +28,12 @@ type Job struct {
 	// GPUs is how many it needs, all at once.
 	GPUs int
 
-	// Share is how much of its GPU it needs, in thousandths: WholeGPU, or less where the job has one GPU and shares it.
+	// Share is how much of its GPU it needs, in thousandths: WholeGPU, or less where the job has one
+	// GPU and shares it.
 	Share int
 
-	// MinGPUs and MaxGPUs bound what an elastic policy may give it; both 0 where the job can only run on GPUs many.
+	// MinGPUs and MaxGPUs bound what an elastic policy may give it; both 0 where the job can only run
+	// on GPUs many.
 	MinGPUs, MaxGPUs int
 
 	// GPUType is the one model that it can run on; empty means any.
@@ -45,6 +48,7 @@ type Job struct {
 	// Priority: more goes first. 0 is ordinary.
 	Priority int
 
-	// Model names what it computes, as "resnet50": the key of tables of throughput and of checkpoint costs.
+	// Model names what it computes, as "resnet50": the key of tables of throughput and of checkpoint
+	// costs.
 	Model string
 }

@@ -1,6 +1,7 @@
 package cluster
 
-// NodeID numbers the nodes of a cluster from 0, in the order in which they were declared. It says nothing of a node's health.
+// NodeID numbers the nodes of a cluster from 0, in the order in which they were declared. It says
+// nothing of a node's health.
 type NodeID int32
 
 // Node is a machine with GPUs of one kind.
@@ -18,7 +19,8 @@ type Node struct {
 	// Rack names the switch that the node hangs from. Traffic between racks is the dearest.
 	Rack string
 
-	// Links are the bandwidths between each two GPUs of the node, in GB/s, Links[a][b]; nil where all are alike.
+	// Links are the bandwidths between each two GPUs of the node, in GB/s, Links[a][b]; nil where all
+	// are alike.
 	Links [][]float64
 }
 

@@ -21,7 +21,8 @@ import (
 
 // Options are what a CPU is made of.
 type Options struct {
-	// Roles is the command that becomes a watchdog or a keeper when the name of the role is added: phosd itself.
+	// Roles is the command that becomes a watchdog or a keeper when the name of the role is added:
+	// phosd itself.
 	Roles []string
 	// Program is CRIU's executable.
 	Program string
@@ -59,8 +60,8 @@ func (c *CPU) Close() error {
 	return c.knowledge.Withdraw()
 }
 
-// Learn has CRIU ask the kernel what it can, and keeps that for all that it does later. Where it cannot be kept, each run takes longer,
-// and that is all.
+// Learn has CRIU ask the kernel what it can, and keeps that for all that it does later. Where it
+// cannot be kept, each run takes longer, and that is all.
 func (c *CPU) Learn(ctx context.Context) error {
 	if c.knowledge == nil || c.options.Program == "" {
 		return nil
@@ -98,7 +99,10 @@ func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, erro
 	}
 	found.CRIU, err = c.version.of(ctx, c.options.Program)
 	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrOld) {
-		found.Obstacles, err = append(found.Obstacles, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: remedy}), nil
+		found.Obstacles, err = append(
+			found.Obstacles,
+			ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: remedy},
+		), nil
 	}
 	return &found.Tree, err
 }
@@ -146,7 +150,8 @@ func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) 
 	return &frozen{cpu: c, root: root, from: from, guard: guard}, nil
 }
 
-// Dump writes images of the frozen tree, as it is now. Of memory that a Precopy has written there, only what changed.
+// Dump writes images of the frozen tree, as it is now. Of memory that a Precopy has written there,
+// only what changed.
 func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

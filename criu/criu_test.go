@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(inCgroups(m))
 }
 
-// inCgroups runs the tests where processes can be frozen, or in a root in which nobody has seen to that: as phosd does.
+// inCgroups runs the tests where processes can be frozen, or in a root in which nobody has seen to
+// that: as phosd does.
 func inCgroups(m *testing.M) int {
 	if dir, err := os.MkdirTemp("", "phos-criu-"); err == nil {
 		_ = os.Chmod(dir, 0o755) // users get there too
@@ -141,7 +142,8 @@ func interpreter(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// python is a program without what the test happens to have inherited, which writes lines into the file out of its working directory; it can tell the end by the file "stop".
+// python is a program without what the test happens to have inherited, which writes lines into the
+// file out of its working directory; it can tell the end by the file "stop".
 func python(t testing.TB, dir, code string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(interpreter(t), "-u", "-c", "import os; os.closerange(3, 1024)\n"+prelude+code)
@@ -173,7 +175,11 @@ func (s *subject) allow(name string) {
 
 func (s *subject) says(line string) {
 	s.t.Helper()
-	eventually(s.t, "the program says "+line+"; it says:\n"+s.text(), func() bool { return strings.Contains("\n"+s.text(), "\n"+line+"\n") })
+	eventually(
+		s.t,
+		"the program says "+line+"; it says:\n"+s.text(),
+		func() bool { return strings.Contains("\n"+s.text(), "\n"+line+"\n") },
+	)
 }
 
 func (s *subject) text() string {

@@ -196,7 +196,8 @@ func multi(t testing.TB, dir, method string) *exec.Cmd {
 	return command
 }
 
-// roundTrip saves a program at step "one", lets it go on for a moment, saves it again, ends it, and brings it back.
+// roundTrip saves a program at step "one", lets it go on for a moment, saves it again, ends it, and
+// brings it back.
 func (s *subject) roundTrip(cpu *CPU) {
 	s.t.Helper()
 	s.save(cpu, false)
@@ -329,8 +330,9 @@ func newConsole(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A nonblocking file wakes its reader when it is closed. It owns a descriptor of its own: two files over one
-	// descriptor would close it twice, the second time for whoever has the number by then.
+	// A nonblocking file wakes its reader when it is closed. It owns a descriptor of its own: two
+	// files over one descriptor would close it twice, the second time for whoever has the number by
+	// then.
 	fd, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

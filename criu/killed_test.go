@@ -44,8 +44,8 @@ _, status = os.waitpid(kid, 0)
 say('done', len(failures), status)
 `
 
-// TestCRIUKilled: CRIU is killed at any moment of its work. The program goes on as if nothing had been, or it is gone and
-// that is said; it is never left broken.
+// TestCRIUKilled: CRIU is killed at any moment of its work. The program goes on as if nothing had
+// been, or it is gone and that is said; it is never left broken.
 func TestCRIUKilled(t *testing.T) {
 	rounds := 8
 	if testing.Short() {
@@ -59,8 +59,8 @@ func TestCRIUKilled(t *testing.T) {
 	t.Log(outcomes)
 }
 
-// TestTimeIsOver: the deadline strikes at any moment of CRIU's work. It comes out of the program by itself, which never ends
-// of it.
+// TestTimeIsOver: the deadline strikes at any moment of CRIU's work. It comes out of the program by
+// itself, which never ends of it.
 func TestTimeIsOver(t *testing.T) {
 	rounds := 12
 	if testing.Short() {
@@ -72,7 +72,10 @@ func TestTimeIsOver(t *testing.T) {
 		s := begin(t, python(t, directory(t, 0), busy))
 		s.says("at one")
 		tree, frozen := s.freeze(cpu)
-		limited, cancel := context.WithTimeout(within(t), time.Duration(round)*80*time.Millisecond/time.Duration(rounds)+rand.N(5*time.Millisecond))
+		limited, cancel := context.WithTimeout(
+			within(t),
+			time.Duration(round)*80*time.Millisecond/time.Duration(rounds)+rand.N(5*time.Millisecond),
+		)
 		err := frozen.Dump(limited, images(t, int(tree.Processes[0].UID)))
 		cancel()
 		if thawed := frozen.Thaw(); thawed != nil {

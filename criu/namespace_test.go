@@ -30,7 +30,8 @@ func TestPIDTaken(t *testing.T) {
 	s.says("done")
 }
 
-// cloned says what a clone sees, and lives in a directory of its own by the output that it is given.
+// cloned says what a clone sees, and lives in a directory of its own by the output that it is
+// given.
 const cloned = `
 import threading, signal
 pid, parent = os.getpid(), os.getppid()
@@ -94,8 +95,8 @@ func (c *clone) says(want string) {
 	}
 }
 
-// TestTwoClones: one image, restored twice at once beside the program itself, is three programs; and a clone can be saved
-// and restored again, with pids of its own and without.
+// TestTwoClones: one image, restored twice at once beside the program itself, is three programs;
+// and a clone can be saved and restored again, with pids of its own and without.
 func TestTwoClones(t *testing.T) {
 	for _, uid := range []int{0, ordinary} {
 		t.Run(fmt.Sprint("user ", uid), func(t *testing.T) {
@@ -142,7 +143,8 @@ func TestTwoClones(t *testing.T) {
 	}
 }
 
-// TestLowPIDs: the pids of a container's program are small, and a keeper's own threads must not have them.
+// TestLowPIDs: the pids of a container's program are small, and a keeper's own threads must not
+// have them.
 func TestLowPIDs(t *testing.T) {
 	cpu := newCPU(t)
 	dir := directory(t, 0)
@@ -152,7 +154,16 @@ func TestLowPIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The first process of a container, which starts one program and waits.
-	container := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "setsid", "sh", "-c", "'"+program.Path+"' -u program.py & wait")
+	container := exec.Command(
+		"unshare",
+		"--pid",
+		"--fork",
+		"--mount-proc",
+		"setsid",
+		"sh",
+		"-c",
+		"'"+program.Path+"' -u program.py & wait",
+	)
 	container.Dir, container.Env, container.SysProcAttr = dir, program.Env, program.SysProcAttr
 	s := begin(t, container)
 	s.says("at one")
@@ -176,7 +187,14 @@ func TestLowPIDs(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	cpu := newCPU(t)
 	for _, news := range []bool{false, true} {
-		s := begin(t, python(t, directory(t, 0), "import signal; signal.signal(signal.SIGUSR1, lambda *a: say('signal')); step('one'); sys.exit(7)"))
+		s := begin(
+			t,
+			python(
+				t,
+				directory(t, 0),
+				"import signal; signal.signal(signal.SIGUSR1, lambda *a: say('signal')); step('one'); sys.exit(7)",
+			),
+		)
 		s.says("at one")
 		saved := s.save(cpu, true)
 		order := saved.order(t)

@@ -59,7 +59,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestPluginsLeftOut: what is installed for CRIU is not loaded. Here it is no library at all, and CRIU would give up.
+// TestPluginsLeftOut: what is installed for CRIU is not loaded. Here it is no library at all, and
+// CRIU would give up.
 func TestPluginsLeftOut(t *testing.T) {
 	newCPU(t)
 	plugins := filepath.Join(t.TempDir(), "criu")

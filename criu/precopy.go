@@ -15,7 +15,8 @@ import (
 	"github.com/phos-gpu/phos/criu/watchdog"
 )
 
-// Precopy writes the memory of a running tree, where the kernel can tell what is written from then on.
+// Precopy writes the memory of a running tree, where the kernel can tell what is written from then
+// on.
 func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) error {
 	if err := c.tracks(ctx); err != nil {
 		return err

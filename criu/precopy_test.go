@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// hoard has much memory, of which it changes a little between two steps, and knows what should be in it.
+// hoard has much memory, of which it changes a little between two steps, and knows what should be
+// in it.
 const hoard = `
 block = 1 << 20
 memory = [bytearray([i]) * block for i in range(96)]
@@ -26,7 +27,8 @@ say('done', good)
 sys.exit(7)
 `
 
-// TestPrecopy: memory that was copied while the program ran is not copied again, and what changed since is.
+// TestPrecopy: memory that was copied while the program ran is not copied again, and what changed
+// since is.
 func TestPrecopy(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), hoard))

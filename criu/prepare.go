@@ -11,8 +11,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Prepare starts the watchdog of the next Freeze, and its CRIU, which waits until the tree stands still. When the tree has
-// changed by then in what CRIU must be told of it, another CRIU is started.
+// Prepare starts the watchdog of the next Freeze, and its CRIU, which waits until the tree stands
+// still. When the tree has changed by then in what CRIU must be told of it, another CRIU is
+// started.
 func (c *CPU) Prepare(ctx context.Context, tree *ckpt.Tree, images *os.File) (drop func() error, err error) {
 	root := tree.Processes[0].Identity
 	found, err := c.look(ctx, root)
@@ -75,7 +76,8 @@ func (c *CPU) guard(root proc.Identity) (guard *watchdog.Client, from *preparati
 	return guard, from, err
 }
 
-// giveBack keeps a watchdog for the next Freeze, or until it is dropped: its end is waited for when the tree goes on already.
+// giveBack keeps a watchdog for the next Freeze, or until it is dropped: its end is waited for when
+// the tree goes on already.
 func (c *CPU) giveBack(from *preparation, guard *watchdog.Client) bool {
 	c.prepared.mu.Lock()
 	defer c.prepared.mu.Unlock()

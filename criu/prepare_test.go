@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
-// changing becomes another tree when it is told to: one with a connection of its own, and a child that has forgotten its mother.
+// changing becomes another tree when it is told to: one with a connection of its own, and a child
+// that has forgotten its mother.
 const changing = `
 import socket
 step('one')
@@ -28,7 +29,8 @@ say('done')
 sys.exit(7)
 `
 
-// TestPreparedForAnother has a tree change, after everything was made ready, into one of which CRIU must be told more.
+// TestPreparedForAnother has a tree change, after everything was made ready, into one of which CRIU
+// must be told more.
 func TestPreparedForAnother(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), changing))
@@ -61,7 +63,8 @@ func TestPreparedForAnother(t *testing.T) {
 	s.says("done")
 }
 
-// TestPreparedAgain freezes a tree that was made ready more than once: another program of the same cut may have been busy.
+// TestPreparedAgain freezes a tree that was made ready more than once: another program of the same
+// cut may have been busy.
 func TestPreparedAgain(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), counting))

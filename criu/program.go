@@ -28,8 +28,8 @@ const oldestMajor, oldestMinor = 4, 1
 // remedy is what can be done about both.
 const remedy = "install criu 4.1 or newer, or name one by criu in phosd.toml"
 
-// Find looks for CRIU. A configured path is taken as it is; a name means the program that was installed with phosd, else
-// the one that PATH names. It is empty where there is none.
+// Find looks for CRIU. A configured path is taken as it is; a name means the program that was
+// installed with phosd, else the one that PATH names. It is empty where there is none.
 func Find(configured string) string {
 	if strings.Contains(configured, "/") {
 		return configured

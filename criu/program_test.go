@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// TestUnfit: without a CRIU, or with one that is too old, nothing is stopped: it is said what is there and what to do.
+// TestUnfit: without a CRIU, or with one that is too old, nothing is stopped: it is said what is
+// there and what to do.
 func TestUnfit(t *testing.T) {
 	for _, test := range []struct {
 		says string // empty: there is no program

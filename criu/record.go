@@ -25,7 +25,8 @@ const longestRecord = 16 << 20
 type record struct {
 	// Root is the root's pid as the tree sees it.
 	Root int `json:"root"`
-	// Outside are the pids that the processes had for phosd, by those that they have for themselves, where they differ.
+	// Outside are the pids that the processes had for phosd, by those that they have for themselves,
+	// where they differ.
 	Outside   map[int]int `json:"outside,omitempty"`
 	ShellJob  bool        `json:"shell_job,omitempty"`
 	Connected bool        `json:"connected,omitempty"`
@@ -61,7 +62,12 @@ func writeRecord(images *os.File, r *record) error {
 	if err != nil {
 		return fmt.Errorf("record of a dump: %w", err)
 	}
-	fd, err := unix.Openat(int(images.Fd()), recordName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(
+		int(images.Fd()),
+		recordName,
+		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		0o600,
+	)
 	if err != nil {
 		return fmt.Errorf("record of a dump: %w", err)
 	}
@@ -77,7 +83,12 @@ func writeRecord(images *os.File, r *record) error {
 var ErrRecord = errors.New("not images of a dump by phos")
 
 func readRecord(images *os.File) (*record, error) {
-	fd, err := unix.Openat(int(images.Fd()), recordName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(
+		int(images.Fd()),
+		recordName,
+		unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC,
+		0,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}

@@ -151,7 +151,10 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 	}
 	for _, path := range slices.Sorted(maps.Keys(order.Remap)) {
 		// CRIU's names of files are paths without the first slash.
-		p.Inherit = append(p.Inherit, restorer.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])})
+		p.Inherit = append(
+			p.Inherit,
+			restorer.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])},
+		)
 	}
 	if err := p.place(order.Place); err != nil {
 		return p, err
@@ -195,13 +198,16 @@ func (p *plan) place(place proc.Identity) error {
 		return fmt.Errorf("%w: %w", ErrPlace, err)
 	}
 	if p.NewPids && len(p.Namespaces) > 0 {
-		return fmt.Errorf("%w: a program that comes back in a container has the container's pid namespace: restore without --new-pids", ErrPlace)
+		return fmt.Errorf(
+			"%w: a program that comes back in a container has the container's pid namespace: restore without --new-pids",
+			ErrPlace,
+		)
 	}
 	return nil
 }
 
-// foreign finds the files that the tree had through mounts of other namespaces. With the user's rights: CRIU opens what it
-// is given without looking at the way there.
+// foreign finds the files that the tree had through mounts of other namespaces. With the user's
+// rights: CRIU opens what it is given without looking at the way there.
 func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
 	for _, f := range r.Foreign {
 		if file := order.Remap[f.Path]; file != nil {
@@ -213,7 +219,10 @@ func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
 			if err != nil {
 				return &os.PathError{Op: "open", Path: f.Path, Err: err}
 			}
-			p.Inherit = append(p.Inherit, restorer.Inherited{Key: f.Key, File: p.addOwn(os.NewFile(uintptr(fd), f.Path))})
+			p.Inherit = append(
+				p.Inherit,
+				restorer.Inherited{Key: f.Key, File: p.addOwn(os.NewFile(uintptr(fd), f.Path))},
+			)
 			return nil
 		})
 		if err != nil {
@@ -260,7 +269,8 @@ func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
 	return p.addOwn(file), nil
 }
 
-// handOver makes a pipe or a terminal the user's: his CRIU opens pipes anew, and his program may open its terminal.
+// handOver makes a pipe or a terminal the user's: his CRIU opens pipes anew, and his program may
+// open its terminal.
 func (p *plan) handOver(end image.Endpoint, file *os.File) error {
 	var info unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
@@ -282,7 +292,8 @@ type flow struct {
 	to *os.File
 }
 
-// run ends with the pipe. Who reads too little finds out himself, and why stands in dry before he can.
+// run ends with the pipe. Who reads too little finds out himself, and why stands in dry before he
+// can.
 func (f flow) run(dry *dryness) {
 	if _, err := io.Copy(f.to, f.Content); err != nil {
 		dry.note(fmt.Errorf("content of %s: %w", f.Path, err))
@@ -296,7 +307,8 @@ type dryness struct {
 	first error
 }
 
-// note keeps what a reading failed with. That nobody takes the content any more is no reason for anything.
+// note keeps what a reading failed with. That nobody takes the content any more is no reason for
+// anything.
 func (d *dryness) note(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -305,7 +317,8 @@ func (d *dryness) note(err error) {
 	}
 }
 
-// cause is a failure with what it comes from: who reads a content to its end knows only that it is too short.
+// cause is a failure with what it comes from: who reads a content to its end knows only that it is
+// too short.
 func (d *dryness) cause(failure error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -318,7 +331,13 @@ func (d *dryness) cause(failure error) error {
 // contents lets the contents of files flow to the keeper, which writes them one after the other.
 func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error {
 	for _, file := range files {
-		written := restorer.Written{Path: file.Path, Bytes: file.Bytes, Mode: file.Mode, Content: none, Shared: shared[file.Path]}
+		written := restorer.Written{
+			Path:    file.Path,
+			Bytes:   file.Bytes,
+			Mode:    file.Mode,
+			Content: none,
+			Shared:  shared[file.Path],
+		}
 		if file.Content != nil && !written.Shared {
 			read, write, err := os.Pipe()
 			if err != nil {
@@ -373,7 +392,8 @@ func (r *restored) Signal(signal int) error { return r.client.Signal(signal) }
 // Wait waits for the root's end.
 func (r *restored) Wait(ctx context.Context) (int, error) { return r.client.Wait(ctx) }
 
-// standIn makes what takes the place of an end that nobody has given. What the program writes there comes out of drained.
+// standIn makes what takes the place of an end that nobody has given. What the program writes there
+// comes out of drained.
 func standIn(end image.Endpoint) (file, drained *os.File, err error) {
 	switch end.Kind {
 	case "pipe-read":

@@ -18,9 +18,10 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// sharing keeps restored trees from taking each other's files away. A file that the program itself, or another tree of the
-// same image, is writing stays as it is: whoever restores beside it wants two programs, and what both write into one file
-// is his affair. Any other file is brought back, and while it is, no second restore does the same.
+// sharing keeps restored trees from taking each other's files away. A file that the program itself,
+// or another tree of the same image, is writing stays as it is: whoever restores beside it wants
+// two programs, and what both write into one file is his affair. Any other file is brought back,
+// and while it is, no second restore does the same.
 type sharing struct {
 	mu    sync.Mutex
 	trees map[*restored]bool
@@ -90,8 +91,14 @@ func (s *sharing) living() (found []proc.Identity) {
 	return found
 }
 
-// writers finds who writes which of the files, by their paths: of the restored trees, and of the processes that were saved.
-func (s *sharing) writers(user fsuid.Rights, root string, files []ckpt.FileContent, saved []int) map[string]proc.Identity {
+// writers finds who writes which of the files, by their paths: of the restored trees, and of the
+// processes that were saved.
+func (s *sharing) writers(
+	user fsuid.Rights,
+	root string,
+	files []ckpt.FileContent,
+	saved []int,
+) map[string]proc.Identity {
 	if len(files) == 0 {
 		return nil
 	}
@@ -156,7 +163,12 @@ func (c *CPU) share(order ckpt.RestoreOrder, r *record) (map[string]bool, error)
 		pids[i] = r.outside(pids[i])
 	}
 	shared := map[string]bool{}
-	writers := c.sharing.writers(fsuid.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups}, ckpt.RootOf(order.Place), order.Files, pids)
+	writers := c.sharing.writers(
+		fsuid.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups},
+		ckpt.RootOf(order.Place),
+		order.Files,
+		pids,
+	)
 	for _, path := range slices.Sorted(maps.Keys(writers)) {
 		if order.NewPids && restorer.Private(path) {
 			continue
@@ -164,7 +176,14 @@ func (c *CPU) share(order ckpt.RestoreOrder, r *record) (map[string]bool, error)
 		shared[path] = true
 		if order.Notice != nil {
 			id := writers[path]
-			order.Notice(fmt.Sprintf("file %s: pid %d (%s), of the same image, writes it too; it stays as it is, and both write into it", path, id.PID, id.Name()))
+			order.Notice(
+				fmt.Sprintf(
+					"file %s: pid %d (%s), of the same image, writes it too; it stays as it is, and both write into it",
+					path,
+					id.PID,
+					id.Name(),
+				),
+			)
 		}
 	}
 	return shared, nil

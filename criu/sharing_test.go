@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// redirected writes lines of its own into a file that a shell might have opened for it: not for appending.
+// redirected writes lines of its own into a file that a shell might have opened for it: not for
+// appending.
 const redirected = `
 log = os.open('log', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 step('one')
@@ -28,7 +29,8 @@ func wantedLog() string {
 	return want.String()
 }
 
-// TestClonesShareAFile: two clones that write the same file, each where it was, come back while the other one is writing.
+// TestClonesShareAFile: two clones that write the same file, each where it was, come back while the
+// other one is writing.
 func TestClonesShareAFile(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), redirected))
@@ -56,7 +58,8 @@ func TestClonesShareAFile(t *testing.T) {
 	}
 }
 
-// TestCloneBesideItself: what the program has written since it was saved is not cut off by its clone.
+// TestCloneBesideItself: what the program has written since it was saved is not cut off by its
+// clone.
 func TestCloneBesideItself(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), redirected))

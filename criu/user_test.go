@@ -58,7 +58,8 @@ say('done'); sys.exit(7)
 	s.roundTrip(cpu)
 }
 
-// TestSwappedLink: a file that the program was writing has become a link to one of root's. A restore must not write there.
+// TestSwappedLink: a file that the program was writing has become a link to one of root's. A
+// restore must not write there.
 func TestSwappedLink(t *testing.T) {
 	cpu := newCPU(t)
 	dir := directory(t, ordinary)
@@ -90,14 +91,19 @@ func TestSwappedLink(t *testing.T) {
 	}
 }
 
-// TestNoBetterRights: CRIU for a user has three capabilities, and the directory of the images is out of his reach.
+// TestNoBetterRights: CRIU for a user has three capabilities, and the directory of the images is
+// out of his reach.
 func TestNoBetterRights(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, asUser(python(t, directory(t, ordinary), "step('one')")))
 	s.says("at one")
 	// In CRIU's place: it says what it may do, and dies.
 	fake := filepath.Join(directory(t, ordinary), "criu")
-	script := "#!/bin/sh\ngrep -E 'Uid|Gid|Groups|Cap' /proc/self/status > " + s.file("rights") + "\nls -l /proc/self/fd > " + s.file("descriptors") + "\n"
+	script := "#!/bin/sh\ngrep -E 'Uid|Gid|Groups|Cap' /proc/self/status > " + s.file(
+		"rights",
+	) + "\nls -l /proc/self/fd > " + s.file(
+		"descriptors",
+	) + "\n"
 	if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

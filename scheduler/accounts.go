@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// account is what a user has, together with all below him. It counts in whole numbers wherever it can, so that giving back what was
-// taken always ends at nothing.
+// account is what a user has, together with all below him. It counts in whole numbers wherever it
+// can, so that giving back what was taken always ends at nothing.
 type account struct {
 	parent           *account
 	running, waiting int
@@ -50,15 +50,16 @@ func (a *account) allows(j *Job, gpus int) bool {
 	return true
 }
 
-// lend counts so many GPUs of a job as held, or as not held, for as long as somebody tries out what would be allowed.
+// lend counts so many GPUs of a job as held, or as not held, for as long as somebody tries out what
+// would be allowed.
 func (a *account) lend(j *Job, gpus int) {
 	for ; a != nil; a = a.parent {
 		a.shares += gpus * j.facts.Share
 	}
 }
 
-// modest is how many GPUs a job is to have where nobody says otherwise. An elastic job whose owner may never hold as many as it asks for has
-// those that he may: else it would wait for ever.
+// modest is how many GPUs a job is to have where nobody says otherwise. An elastic job whose owner
+// may never hold as many as it asks for has those that he may: else it would wait for ever.
 func (a *account) modest(f *cluster.Job) int {
 	gpus, share := f.GPUs, f.Share
 	if f.MaxGPUs == 0 || share != wholeGPU {

@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// agenda knows when GPUs that are in use are expected to become free. The engine keeps it where a Backfiller wants to know.
-// A GPU that several jobs share becomes free with the last of them.
+// agenda knows when GPUs that are in use are expected to become free. The engine keeps it where a
+// Backfiller wants to know. A GPU that several jobs share becomes free with the last of them.
 type agenda struct {
 	runs      map[cluster.JobID]booked
 	sharers   map[cluster.GPU][]booked
@@ -26,7 +26,8 @@ type booked struct {
 	share      int
 }
 
-// expect enters a job that has started, or of which it has become known that it ends at another time.
+// expect enters a job that has started, or of which it has become known that it ends at another
+// time.
 func (f *Free) expect(j *Job) {
 	a := &f.agenda
 	if a.runs == nil {
@@ -54,8 +55,9 @@ func (f *Free) forget(j *Job, now time.Duration) {
 	f.book(b, false)
 }
 
-// postpone expects those runs that should have ended by now to go on for as long again as they have gone on yet: to expect them to end at
-// any moment would promise their GPUs again and again, and let everybody overtake whoever waits for them.
+// postpone expects those runs that should have ended by now to go on for as long again as they have
+// gone on yet: to expect them to end at any moment would promise their GPUs again and again, and
+// let everybody overtake whoever waits for them.
 func (f *Free) postpone(now time.Duration) {
 	all := f.list(gpuWant{})
 	for len(all.blocks) > 0 && all.blocks[0].all[0].at <= now {
@@ -81,8 +83,8 @@ func (f *Free) prolong(b booked, now time.Duration) {
 	f.book(b, true)
 }
 
-// Surprises changes whenever a run ends otherwise than expected, or a node is closed or opened: as long as it does not,
-// what was promised on the grounds of the agenda can be kept.
+// Surprises changes whenever a run ends otherwise than expected, or a node is closed or opened: as
+// long as it does not, what was promised on the grounds of the agenda can be kept.
 func (f *Free) Surprises() int { return f.agenda.surprises }
 
 // disturb throws away what depends on which nodes are open.
@@ -91,7 +93,8 @@ func (a *agenda) disturb() {
 	a.lists = nil
 }
 
-// Changes counts whatever happens to what is free, now or later: answers hold as long as it stays the same.
+// Changes counts whatever happens to what is free, now or later: answers hold as long as it stays
+// the same.
 func (f *Free) Changes() uint64 { return f.changes }
 
 // book enters a run everywhere, or takes it out.
@@ -160,8 +163,8 @@ func (f *Free) list(w gpuWant) *releases {
 	return l
 }
 
-// When is from when on n GPUs that a job can run on are expected to be free: not after now where they are. ok is false where the open nodes
-// have not so many.
+// When is from when on n GPUs that a job can run on are expected to be free: not after now where
+// they are. ok is false where the open nodes have not so many.
 func (f *Free) When(j *Job, n int) (at time.Duration, ok bool) {
 	n -= f.WholeFor(j)
 	if n <= 0 {
@@ -180,8 +183,9 @@ func (f *Free) Overlap(a, b *Job) bool {
 	return slices.ContainsFunc(f.kinds, func(k *kind) bool { return k.open > 0 && k.suits(a) && k.suits(b) })
 }
 
-// releases are GPUs that become free, sorted by when, in blocks with their sums: with some ten thousand runs, a block's length
-// and the number of blocks are both so small that walking them is faster than a tree.
+// releases are GPUs that become free, sorted by when, in blocks with their sums: with some ten
+// thousand runs, a block's length and the number of blocks are both so small that walking them is
+// faster than a tree.
 type releases struct {
 	want   gpuWant
 	blocks []block

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// resize is what an allocation means for one job: it is to run on other GPUs than it has now, or on none.
+// resize is what an allocation means for one job: it is to run on other GPUs than it has now, or on
+// none.
 type resize struct {
 	job  *Job
 	gpus int
@@ -18,7 +19,8 @@ type resize struct {
 	pace float64
 }
 
-// allocate makes what an elastic policy says come true: who loses GPUs, moves or changes its size stops, and starts again in the same plan.
+// allocate makes what an elastic policy says come true: who loses GPUs, moves or changes its size
+// stops, and starts again in the same plan.
 func (e *Engine) allocate() {
 	wanted := e.wanted(ask(e, "allocate", func() []Allocation { return e.policies.Allocate.Allocate(e) }))
 	changes := e.changes(wanted)
@@ -71,7 +73,8 @@ func (e *Engine) allocable(a Allocation) error {
 	return nil
 }
 
-// changes are the jobs that do not have what they are to have, those first that are to have nothing. Who may not be stopped yet stays.
+// changes are the jobs that do not have what they are to have, those first that are to have
+// nothing. Who may not be stopped yet stays.
 func (e *Engine) changes(wanted []Allocation) []*resize {
 	var changes []*resize
 	keeps := map[cluster.JobID]bool{}
@@ -104,8 +107,9 @@ func (e *Engine) has(a Allocation) bool {
 	})
 }
 
-// findPlaces looks for GPUs for all that change, as if they had none, and leaves everything as it was. Where the policy says where, that
-// comes first. Who finds none keeps what it has, if nobody took that before him.
+// findPlaces looks for GPUs for all that change, as if they had none, and leaves everything as it
+// was. Where the policy says where, that comes first. Who finds none keeps what it has, if nobody
+// took that before him.
 func (e *Engine) findPlaces(changes []*resize) {
 	for _, c := range changes {
 		if c.job.phase == Running {
@@ -141,8 +145,9 @@ func (e *Engine) findPlaces(changes []*resize) {
 	}
 }
 
-// inTheWay reports whether a job cannot have the GPUs that a policy wants for it although that is nobody's fault: somebody has them who may
-// not be stopped yet, or its user would hold more than he may together with such jobs.
+// inTheWay reports whether a job cannot have the GPUs that a policy wants for it although that is
+// nobody's fault: somebody has them who may not be stopped yet, or its user would hold more than he
+// may together with such jobs.
 func (e *Engine) inTheWay(c *resize) bool {
 	_, err := e.checked(c.job, c.at, c.gpus)
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrQuota)

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// audit works the whole state of an engine out from its jobs alone and compares it with what the engine keeps.
+// audit works the whole state of an engine out from its jobs alone and compares it with what the
+// engine keeps.
 func audit(t testing.TB, e *Engine) {
 	t.Helper()
 	used := map[cluster.GPU]int{}

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// checked is a policy's placement for n GPUs of a job as the engine keeps it: sorted, its own, and free.
+// checked is a policy's placement for n GPUs of a job as the engine keeps it: sorted, its own, and
+// free.
 func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement, error) {
 	if len(on) != n || n <= 0 {
 		return nil, &PlanError{Job: j.ID(), Err: ErrGang}
@@ -100,7 +101,8 @@ func (e *PlanError) Error() string {
 
 func (e *PlanError) Unwrap() error { return e.Err }
 
-// PolicyError is a policy's answer that makes no sense. The engine goes on as if the policy had said no.
+// PolicyError is a policy's answer that makes no sense. The engine goes on as if the policy had
+// said no.
 type PolicyError struct {
 	Policy string // order, admit, place, ...
 	At     time.Duration

@@ -22,8 +22,9 @@ type Policies struct {
 	Costs    Costs      // nil: stopping and going on take no time
 	Speeds   Speeds     // nil: a job is as fast as its share of the GPUs that it asks for
 
-	// Caps are the most GPUs that users may hold at once, each with all below him; who is not in it has no bound. No policy can break
-	// one: a waiting job that would is passed over, blocking nobody, and a plan that would is refused.
+	// Caps are the most GPUs that users may hold at once, each with all below him; who is not in it
+	// has no bound. No policy can break one: a waiting job that would is passed over, blocking nobody,
+	// and a plan that would is refused.
 	Caps map[string]int
 
 	// Walk says what happens when the first waiting job does not fit.
@@ -35,13 +36,15 @@ type Policies struct {
 	// Round is how often the engine decides; 0 means whenever something happens.
 	Round time.Duration
 
-	// Quantum is how long a job that was started works at least before it may be stopped: were loading part of it, jobs that load longer
-	// than that would take turns and never work. 0 means no time, but a minute where ranks grow while jobs run: two jobs of equal attained
-	// service would take the GPUs from each other at every moment.
+	// Quantum is how long a job that was started works at least before it may be stopped: were loading
+	// part of it, jobs that load longer than that would take turns and never work. 0 means no time,
+	// but a minute where ranks grow while jobs run: two jobs of equal attained service would take the
+	// GPUs from each other at every moment.
 	Quantum time.Duration
 
-	// CostShare is the most that stopping and going on may cost of the time between them: a job whose save and load take 10 s is not
-	// stopped in its first 200 s of work where it is 0.05. 0 means that the price does not matter.
+	// CostShare is the most that stopping and going on may cost of the time between them: a job whose
+	// save and load take 10 s is not stopped in its first 200 s of work where it is 0.05. 0 means that
+	// the price does not matter.
 	CostShare float64
 
 	// Retries is how often a job may fail and be tried again.
@@ -63,8 +66,8 @@ const (
 // turn is the least quantum where ranks grow.
 const turn = time.Minute
 
-// Engine keeps the state of a cluster and its jobs and decides by its policies. It does not act and has no clock.
-// It is not safe for concurrent use.
+// Engine keeps the state of a cluster and its jobs and decides by its policies. It does not act and
+// has no clock. It is not safe for concurrent use.
 type Engine struct {
 	policies Policies
 	grouper  Grouper // the order, if it is one; or nil
@@ -72,14 +75,15 @@ type Engine struct {
 	preempts bool    // waiting jobs may take the GPUs of running ones
 
 	// The cluster.
-	now      time.Duration
-	seconds  float64        // the same in seconds
-	round    time.Duration  // when the next round begins; below 0 before the first
-	nodes    []cluster.Node // all that there ever were, by number
-	free     *Free
-	ready    [][]time.Duration // per node and GPU, when the last checkpoint of it is complete; nil where none was ever taken
-	capacity Amount            // of the nodes that take jobs
-	demand   int               // GPUs that the admitted jobs ask for
+	now     time.Duration
+	seconds float64        // the same in seconds
+	round   time.Duration  // when the next round begins; below 0 before the first
+	nodes   []cluster.Node // all that there ever were, by number
+	free    *Free
+	// per node and GPU, when the last checkpoint of it is complete; nil where none was ever taken
+	ready    [][]time.Duration
+	capacity Amount // of the nodes that take jobs
+	demand   int    // GPUs that the admitted jobs ask for
 
 	// Who is in it.
 	jobs     map[cluster.JobID]*Job // all that have not ended
@@ -137,10 +141,11 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	return e, nil
 }
 
-// Step tells the engine what has happened until now, all at once, and asks what to do. Time must not go backwards.
+// Step tells the engine what has happened until now, all at once, and asks what to do. Time must
+// not go backwards.
 //
-// An error is a list of EventError and PolicyError, each of something that made no sense and of which no notice was taken:
-// the plan is good all the same, and must be carried out.
+// An error is a list of EventError and PolicyError, each of something that made no sense and of
+// which no notice was taken: the plan is good all the same, and must be carried out.
 func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	if now < e.now {
 		return Plan{}, fmt.Errorf("%w: %v after %v", ErrBackwards, now, e.now)
@@ -161,8 +166,8 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	return e.plan, errors.Join(e.errs...)
 }
 
-// isTurn reports whether it is time to decide. Rounds begin at multiples of their length; one that nobody woke the engine for in time
-// is caught up with.
+// isTurn reports whether it is time to decide. Rounds begin at multiples of their length; one that
+// nobody woke the engine for in time is caught up with.
 func (e *Engine) isTurn() bool {
 	r := e.policies.Round
 	if r == 0 {
@@ -214,7 +219,8 @@ func (e *Engine) ring() {
 	}
 }
 
-// Wake is when the engine wants to be asked though nothing has happened; ok is false where it does not.
+// Wake is when the engine wants to be asked though nothing has happened; ok is false where it does
+// not.
 func (e *Engine) Wake() (at time.Duration, ok bool) {
 	if e.policies.Round > 0 {
 		return e.round, e.waiting > 0 || e.policies.Allocate != nil && len(e.jobs) > 0

@@ -8,8 +8,9 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// inOrder sorts what happened at one time, so that it does not matter who told it first: arrivals by number, then what became of each
-// job, then what became of each node. What is said of one job or of one node stays in its order.
+// inOrder sorts what happened at one time, so that it does not matter who told it first: arrivals
+// by number, then what became of each job, then what became of each node. What is said of one job
+// or of one node stays in its order.
 func inOrder(events []Event) []Event {
 	if len(events) < 2 {
 		return events

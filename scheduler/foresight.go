@@ -5,24 +5,29 @@ import (
 	"time"
 )
 
-// Foresees reports whether what waiting jobs are promised comes true to the moment, and to the GPU, for as long as Free counts no surprise:
-// nobody comes in between, every run takes some time, and as much as its estimate, the engine decides whenever something happens,
-// and the jobs that have the same GPUs to themselves know no others. Then a promise may as well be made later: it will be the same.
+// Foresees reports whether what waiting jobs are promised comes true to the moment, and to the GPU,
+// for as long as Free counts no surprise: nobody comes in between, every run takes some time, and
+// as much as its estimate, the engine decides whenever something happens, and the jobs that have
+// the same GPUs to themselves know no others. Then a promise may as well be made later: it will be
+// the same.
 func (e *Engine) Foresees() bool {
 	p := &e.policies
 	_, unranked := p.Order.(Unranked)
 	_, lanes := p.Admit.(Laner)
-	return unranked && !lanes && p.Costs == nil && p.Speeds == nil && p.Round == 0 && len(p.Caps) == 0 && e.apart() && !e.overdue()
+	return unranked && !lanes && p.Costs == nil && p.Speeds == nil && p.Round == 0 && len(p.Caps) == 0 && e.apart() &&
+		!e.overdue()
 }
 
-// overdue reports whether there is a waiting job that takes no time by its estimate, because it has run for as long, mostly.
+// overdue reports whether there is a waiting job that takes no time by its estimate, because it has
+// run for as long, mostly.
 func (e *Engine) overdue() bool {
 	return slices.ContainsFunc(e.groups, func(g *group) bool {
 		return g.waiting.root != nil && slices.Contains(g.waiting.root.brief[:], 0)
 	})
 }
 
-// apart reports whether any two jobs that there have been want whole GPUs and can run either on the same ones or on none that both can.
+// apart reports whether any two jobs that there have been want whole GPUs and can run either on the
+// same ones or on none that both can.
 func (e *Engine) apart() bool {
 	s := &e.sorts
 	if s.kinds != len(e.free.kinds) {
@@ -57,8 +62,9 @@ func (f *Free) meet(a, b *Job) bool {
 	return slices.ContainsFunc(f.kinds, func(k *kind) bool { return k.suits(a) && k.suits(b) })
 }
 
-// Hopeful finds the first waiting job behind another for which there are GPUs enough that nobody uses, and which takes no longer than
-// it may; longest says that, once for all that want the same GPUs. The other must wait, too.
+// Hopeful finds the first waiting job behind another for which there are GPUs enough that nobody
+// uses, and which takes no longer than it may; longest says that, once for all that want the same
+// GPUs. The other must wait, too.
 func (e *Engine) Hopeful(behind *Job, longest func(*Job) time.Duration) *Job {
 	w := wish{most: e.free.Whole("")}
 	e.hurry(&w, longest)

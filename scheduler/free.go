@@ -9,12 +9,15 @@ import (
 // MaxGPUsPerNode is what one node can have at most.
 const MaxGPUsPerNode = 64
 
-// Free is what is free of a cluster, and when the rest is expected to be, kept so that "which node has exactly three free GPUs" is not
-// a search. Nodes that are down or draining have nothing free. Policies only read it.
+// Free is what is free of a cluster, and when the rest is expected to be, kept so that "which node
+// has exactly three free GPUs" is not a search. Nodes that are down or draining have nothing free.
+// Policies only read it.
 type Free struct {
-	nodes    []cluster.Node
-	whole    []uint64 // per node, a bit for each GPU that nobody uses
-	shares   [][]int  // per node and GPU, the free thousandths of those in use; nil for a node whose GPUs were never shared
+	nodes []cluster.Node
+	whole []uint64 // per node, a bit for each GPU that nobody uses
+	// per node and GPU, the free thousandths of those in use; nil for a node whose GPUs were never
+	// shared
+	shares   [][]int
 	closed   []bool   // per node
 	versions []uint32 // per node, how often it has changed
 	rackOf   []int32  // per node
@@ -79,7 +82,8 @@ func (f *Free) Share(gpu cluster.GPU) int {
 // Closed reports whether a node is down or draining.
 func (f *Free) Closed(node cluster.NodeID) bool { return f.closed[node] }
 
-// Version changes whenever something of a node is taken, given back, closed or opened: what was worked out about the node holds until then.
+// Version changes whenever something of a node is taken, given back, closed or opened: what was
+// worked out about the node holds until then.
 func (f *Free) Version(node cluster.NodeID) uint32 { return f.versions[node] }
 
 // Rack numbers the rack of a node, from 0 to Racks()-1. Nodes without a rack are in one together.
@@ -126,7 +130,8 @@ func (f *Free) add(node cluster.Node) {
 	f.count(node.ID, +1)
 }
 
-// replace is a node that has come back as another one. It must be closed, and nobody may use anything of it.
+// replace is a node that has come back as another one. It must be closed, and nobody may use
+// anything of it.
 func (f *Free) replace(node cluster.Node) {
 	f.nodes[node.ID] = node
 	f.whole[node.ID] = 1<<node.GPUs - 1
@@ -152,7 +157,12 @@ func (f *Free) kind(node *cluster.Node) *kind {
 			return k
 		}
 	}
-	k := &kind{gpuType: node.GPUType, memoryBytes: node.GPUMemoryBytes, gpus: node.GPUs, exact: make([]nodeSet, node.GPUs+1)}
+	k := &kind{
+		gpuType:     node.GPUType,
+		memoryBytes: node.GPUMemoryBytes,
+		gpus:        node.GPUs,
+		exact:       make([]nodeSet, node.GPUs+1),
+	}
 	f.kinds = append(f.kinds, k)
 	return k
 }
@@ -171,7 +181,8 @@ func (f *Free) count(node cluster.NodeID, sign int) {
 	}
 }
 
-// take gives a share of each GPU of a placement away. What is not free cannot be taken: check has seen to it.
+// take gives a share of each GPU of a placement away. What is not free cannot be taken: check has
+// seen to it.
 func (f *Free) take(on cluster.Placement, share int) { f.move(on, -share) }
 
 // give takes it back.

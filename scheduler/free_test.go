@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// ledger is what is free, kept in the plainest way: thousandths by GPU. Everything else is counted anew.
+// ledger is what is free, kept in the plainest way: thousandths by GPU. Everything else is counted
+// anew.
 type ledger struct {
 	nodes  []cluster.Node
 	free   map[cluster.GPU]int
@@ -86,8 +87,8 @@ func anyJob(r *rand.Rand, id int) *Job {
 	return j
 }
 
-// TestFreeAgainstRecount starts, ends and expects jobs, and closes and opens nodes, at random; what Free knows by its indices must be
-// what comes out of counting everything.
+// TestFreeAgainstRecount starts, ends and expects jobs, and closes and opens nodes, at random; what
+// Free knows by its indices must be what comes out of counting everything.
 func TestFreeAgainstRecount(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -114,8 +115,8 @@ func TestFreeAgainstRecount(t *testing.T) {
 	}
 }
 
-// postponeAll moves who is overdue, and with whom no other on the same GPU is expected to stay longer; the ledger knows a run's end by its
-// job, which is made to start later.
+// postponeAll moves who is overdue, and with whom no other on the same GPU is expected to stay
+// longer; the ledger knows a run's end by its job, which is made to start later.
 func postponeAll(f *Free, l *ledger, at time.Duration) {
 	f.postpone(at)
 	var overdue []*Job
@@ -197,7 +198,11 @@ func recount(t *testing.T, f *Free, l *ledger, j *Job, at time.Duration) {
 		same("free GPUs of a rack", f.OnRack(j, rack), racks[rack])
 	}
 	same("free GPUs", f.WholeFor(j), len(whole))
-	same("free GPUs of a type", f.Whole(j.GPUType()), len(l.gpus(&Job{facts: cluster.Job{GPUType: j.GPUType()}}, cluster.WholeGPU)))
+	same(
+		"free GPUs of a type",
+		f.Whole(j.GPUType()),
+		len(l.gpus(&Job{facts: cluster.Job{GPUType: j.GPUType()}}, cluster.WholeGPU)),
+	)
 	largest, counts := 0, [9]int{}
 	for _, node := range l.nodes {
 		largest = max(largest, by[node.ID])
@@ -256,7 +261,8 @@ func recountShares(t *testing.T, f *Free, l *ledger, j *Job) {
 func recountAgenda(t *testing.T, f *Free, l *ledger, j *Job, now time.Duration) {
 	t.Helper()
 	for at := now; at < now+25; at += 3 {
-		// What is free now counts though its jobs should still be there, and what is overdue counts as free.
+		// What is free now counts though its jobs should still be there, and what is overdue counts as
+		// free.
 		if got, want := f.Expected(j, at), l.expected(j, at); got != want {
 			t.Errorf("%d GPUs expected at %d, counted %d", got, at, want)
 		}
@@ -276,7 +282,12 @@ func recountAgenda(t *testing.T, f *Free, l *ledger, j *Job, now time.Duration) 
 }
 
 func TestFewestNodes(t *testing.T) {
-	nodes := []cluster.Node{{ID: 0, GPUs: 4}, {ID: 1, GPUs: 8}, {ID: 2, GPUs: 8, GPUType: "A"}, {ID: 3, GPUs: 2, GPUMemoryBytes: 16}}
+	nodes := []cluster.Node{
+		{ID: 0, GPUs: 4},
+		{ID: 1, GPUs: 8},
+		{ID: 2, GPUs: 8, GPUType: "A"},
+		{ID: 3, GPUs: 2, GPUMemoryBytes: 16},
+	}
 	f := newFree(nodes)
 	f.take(cluster.Placement{{Node: 1}}, cluster.WholeGPU)
 	small, typed := &Job{facts: cluster.Job{GPUMemoryBytes: 40}}, &Job{facts: cluster.Job{GPUType: "A"}}

@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// garbage is every policy at once, and answers whatever comes to its mind. What it must not do is change what it is shown.
+// garbage is every policy at once, and answers whatever comes to its mind. What it must not do is
+// change what it is shown.
 type garbage struct {
 	r     *rand.Rand
 	books int
@@ -194,7 +195,8 @@ func (g *garbage) job(id cluster.JobID, now time.Duration) *cluster.Job {
 	return j
 }
 
-// FuzzPolicies lets policies answer garbage to whatever happens, and works the state out anew after each step.
+// FuzzPolicies lets policies answer garbage to whatever happens, and works the state out anew after
+// each step.
 func FuzzPolicies(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint8(60))
@@ -251,7 +253,8 @@ func running(e *Engine) map[cluster.JobID]int {
 	return runs
 }
 
-// follows fails where an executor that does what a plan says does not have running what the engine thinks is running.
+// follows fails where an executor that does what a plan says does not have running what the engine
+// thinks is running.
 func follows(t testing.TB, e *Engine, runs map[cluster.JobID]int, p Plan) {
 	t.Helper()
 	for _, stop := range p.Stops {

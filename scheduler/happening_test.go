@@ -42,7 +42,8 @@ func TestCosts(t *testing.T) {
 		events map[time.Duration][]Event
 		ends   []time.Duration
 	}{
-		// Job 0 works until 10 and is saved until 12; job 1 works from 12 to 17; job 0 loads until 20, and has 10 s left.
+		// Job 0 works until 10 and is saved until 12; job 1 works from 12 to 17; job 0 loads until 20,
+		// and has 10 s left.
 		{"preempted", preempt, 1, []cluster.Job{task(0, 0, 20*s, 1), urgent}, nil, []time.Duration{30 * s, 17 * s}},
 		{"not worth it", minimum, 1, []cluster.Job{task(0, 0, 20*s, 1), urgent}, nil, []time.Duration{20 * s, 25 * s}},
 		{"just worth it", minimum, 1, []cluster.Job{task(0, 0, 60*s, 1), urgent}, nil, []time.Duration{70 * s, 57 * s}},
@@ -76,7 +77,10 @@ func TestCosts(t *testing.T) {
 			Policies{Order: byNothing{}},
 			1,
 			[]cluster.Job{task(0, 0, 20*s, 1)},
-			map[time.Duration][]Event{10 * s: {{Kind: NodeDown, Node: 0}, {Kind: NodeDown, Node: 1}}, 15 * s: {{Kind: NodeUp, Node: 1}}},
+			map[time.Duration][]Event{
+				10 * s: {{Kind: NodeDown, Node: 0}, {Kind: NodeDown, Node: 1}},
+				15 * s: {{Kind: NodeUp, Node: 1}},
+			},
 			[]time.Duration{35 * s},
 		},
 		{
@@ -175,7 +179,8 @@ func (f fixed) Allocate(v View) []Allocation {
 	return all
 }
 
-// TestElastic grows, shrinks and moves a job by a stop and a start in one plan, and leaves alone what keeps its GPUs.
+// TestElastic grows, shrinks and moves a job by a stop and a start in one plan, and leaves alone
+// what keeps its GPUs.
 func TestElastic(t *testing.T) {
 	nodes := machines(2, 4)
 	nodes[1].GPUType = "B"
@@ -192,7 +197,13 @@ func TestElastic(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs := []cluster.Job{
-		{ID: 1, GPUs: 2, MinGPUs: 1, MaxGPUs: 4, Estimate: 100 * s}, {ID: 2, GPUs: 2, MinGPUs: 1, MaxGPUs: 4, Estimate: 100 * s},
+		{
+			ID:       1,
+			GPUs:     2,
+			MinGPUs:  1,
+			MaxGPUs:  4,
+			Estimate: 100 * s,
+		}, {ID: 2, GPUs: 2, MinGPUs: 1, MaxGPUs: 4, Estimate: 100 * s},
 	}
 	for _, tt := range []struct {
 		at     time.Duration
@@ -229,7 +240,12 @@ func crowd(seed uint64, n int) []cluster.Job {
 	r := rand.New(rand.NewPCG(seed, 0))
 	jobs := make([]cluster.Job, n)
 	for i := range jobs {
-		jobs[i] = task(cluster.JobID(i), time.Duration(r.IntN(300))*s, time.Duration(1+r.IntN(60))*s, 1+r.IntN(4)*r.IntN(3))
+		jobs[i] = task(
+			cluster.JobID(i),
+			time.Duration(r.IntN(300))*s,
+			time.Duration(1+r.IntN(60))*s,
+			1+r.IntN(4)*r.IntN(3),
+		)
 		jobs[i].Priority, jobs[i].User = r.IntN(3), string(rune('a'+r.IntN(3)))
 		if r.IntN(5) == 0 {
 			jobs[i].GPUs, jobs[i].Share = 1, 100*(1+r.IntN(9))
@@ -260,7 +276,8 @@ func TestWorkConservation(t *testing.T) {
 	}
 }
 
-// TestNobodyBehindIsSpared: where jobs may be stopped at any time, nobody who waits could have the GPUs of one that ranks behind him.
+// TestNobodyBehindIsSpared: where jobs may be stopped at any time, nobody who waits could have the
+// GPUs of one that ranks behind him.
 func TestNobodyBehindIsSpared(t *testing.T) {
 	for seed := range uint64(5) {
 		v := prepare(t, machines(1, 3), Policies{Order: byRemaining{}, Place: anywhere{}, Preempt: enough{}}, nil)
@@ -273,7 +290,15 @@ func TestNobodyBehindIsSpared(t *testing.T) {
 			for r := range v.e.Running() {
 				for w := range v.e.Waiting() {
 					if w.Remaining(now) < r.Remaining(now) {
-						t.Fatalf("seed %d, at %v: job %d needs %v and waits for %d, which needs %v", seed, now, w.ID(), w.Remaining(now), r.ID(), r.Remaining(now))
+						t.Fatalf(
+							"seed %d, at %v: job %d needs %v and waits for %d, which needs %v",
+							seed,
+							now,
+							w.ID(),
+							w.Remaining(now),
+							r.ID(),
+							r.Remaining(now),
+						)
 					}
 				}
 			}

@@ -24,13 +24,15 @@ const (
 	Ended
 )
 
-// Job is a job as a policy sees it: what its owner said of it, and what has become of it. Only the engine changes one.
+// Job is a job as a policy sees it: what its owner said of it, and what has become of it. Only the
+// engine changes one.
 type Job struct {
 	facts cluster.Job
 	gpus  int // that it is to have where nobody says otherwise
 	phase Phase
 
-	// placement is where it runs, and since when: from is when its work goes on, which is later than since by what loading takes.
+	// placement is where it runs, and since when: from is when its work goes on, which is later than
+	// since by what loading takes.
 	placement   cluster.Placement
 	since, from time.Duration
 	speed       float64 // work done in a second, in seconds of the job on the GPUs that it asked for
@@ -72,14 +74,15 @@ func (j *Job) ID() cluster.JobID { return j.facts.ID }
 // Submitted is when it arrived.
 func (j *Job) Submitted() time.Duration { return j.facts.Submit }
 
-// GPUs is how many it is to have where nobody says otherwise: as many as it asks for, or, where it is elastic and its owner may never hold so many,
-// the most that he may.
+// GPUs is how many it is to have where nobody says otherwise: as many as it asks for, or, where it
+// is elastic and its owner may never hold so many, the most that he may.
 func (j *Job) GPUs() int { return j.gpus }
 
 // Asked is how many it asks for: on so many its speed is 1.
 func (j *Job) Asked() int { return j.facts.GPUs }
 
-// Bounds are the fewest and the most GPUs that it can run on; both are GPUs for a job that is not elastic.
+// Bounds are the fewest and the most GPUs that it can run on; both are GPUs for a job that is not
+// elastic.
 func (j *Job) Bounds() (fewest, most int) {
 	if j.facts.MaxGPUs == 0 {
 		return j.gpus, j.gpus
@@ -125,13 +128,15 @@ func (j *Job) Placement() cluster.Placement { return j.placement }
 // Since is when it got the GPUs that it has.
 func (j *Job) Since() time.Duration { return j.since }
 
-// Works is when its work goes on, or has gone on, with the GPUs that it has: later than Since by what loading takes.
+// Works is when its work goes on, or has gone on, with the GPUs that it has: later than Since by
+// what loading takes.
 func (j *Job) Works() time.Duration { return j.from }
 
 // FirstStart is when it first got GPUs; ok is false as long as it never did.
 func (j *Job) FirstStart() (at time.Duration, ok bool) { return j.first, j.runs > 0 }
 
-// Waited is how long it has been waiting since it last had GPUs or arrived; of a running one, how long it had waited for those that it has.
+// Waited is how long it has been waiting since it last had GPUs or arrived; of a running one, how
+// long it had waited for those that it has.
 func (j *Job) Waited(now time.Duration) time.Duration {
 	switch j.phase {
 	case Ended:
@@ -160,7 +165,8 @@ func (j *Job) Worked(now time.Duration) time.Duration { return j.progress(now) }
 // Attained is how long it has been running, over all runs, whatever it had of GPUs.
 func (j *Job) Attained(now time.Duration) time.Duration { return j.attained + j.progress(now) }
 
-// Service is the GPU-time that it has had: each GPU counts, and a share of one counts as that share.
+// Service is the GPU-time that it has had: each GPU counts, and a share of one counts as that
+// share.
 func (j *Job) Service(now time.Duration) time.Duration {
 	return j.service + j.width(j.progress(now))
 }
@@ -173,12 +179,14 @@ func (j *Job) width(ran time.Duration) time.Duration {
 	return ran / wholeGPU * time.Duration(len(j.placement)*j.facts.Share)
 }
 
-// Remaining is how much longer it runs on the GPUs that it asks for if its estimate is right; 0 when it is overdue.
+// Remaining is how much longer it runs on the GPUs that it asks for if its estimate is right; 0
+// when it is overdue.
 func (j *Job) Remaining(now time.Duration) time.Duration {
 	return max(0, j.facts.Estimate-j.Done(now))
 }
 
-// Lasts is how much longer it runs on GPUs of them if its estimate is right and fewer are slower in proportion.
+// Lasts is how much longer it runs on GPUs of them if its estimate is right and fewer are slower in
+// proportion.
 func (j *Job) Lasts(now time.Duration) time.Duration {
 	return Span(j.Remaining(now), float64(j.gpus)/float64(j.facts.GPUs))
 }
@@ -186,7 +194,8 @@ func (j *Job) Lasts(now time.Duration) time.Duration {
 // Done is the work that is behind it, in time on the GPUs that it asks for.
 func (j *Job) Done(now time.Duration) time.Duration { return j.done + Work(j.progress(now), j.speed) }
 
-// Speed is how fast it works on the GPUs that it has: 1 is as fast as on those that it asks for. 0 while it has none.
+// Speed is how fast it works on the GPUs that it has: 1 is as fast as on those that it asks for. 0
+// while it has none.
 func (j *Job) Speed() float64 {
 	if j.phase != Running {
 		return 0
@@ -194,7 +203,8 @@ func (j *Job) Speed() float64 {
 	return j.speed
 }
 
-// Due is when a running job ends if its estimate is right. It lies in the past for one that is overdue.
+// Due is when a running job ends if its estimate is right. It lies in the past for one that is
+// overdue.
 func (j *Job) Due() time.Duration { return j.from + Span(j.facts.Estimate-j.done, j.speed) }
 
 // Work is what is done in a time at a speed.
@@ -205,7 +215,8 @@ func Work(ran time.Duration, speed float64) time.Duration {
 	return time.Duration(float64(ran) * speed)
 }
 
-// Span is how long work takes at a speed: the least time after which Work has done it, to the precision of a float64.
+// Span is how long work takes at a speed: the least time after which Work has done it, to the
+// precision of a float64.
 func Span(work time.Duration, speed float64) time.Duration {
 	if speed == 1 || work <= 0 {
 		return max(0, work)
@@ -223,5 +234,9 @@ func Span(work time.Duration, speed float64) time.Duration {
 
 // sooner sorts running jobs by when they are expected to end.
 func sooner(a, b *Job) int {
-	return cmp.Or(cmp.Compare(a.Due(), b.Due()), cmp.Compare(a.facts.Submit, b.facts.Submit), cmp.Compare(a.facts.ID, b.facts.ID))
+	return cmp.Or(
+		cmp.Compare(a.Due(), b.Due()),
+		cmp.Compare(a.facts.Submit, b.facts.Submit),
+		cmp.Compare(a.facts.ID, b.facts.ID),
+	)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// kind is all nodes that a job cannot tell apart but for what is free of them. Closed nodes are not counted.
+// kind is all nodes that a job cannot tell apart but for what is free of them. Closed nodes are not
+// counted.
 type kind struct {
 	gpuType     string
 	memoryBytes int64
@@ -103,7 +104,8 @@ func (p *parts) tightest(share int) (int, bool) {
 	return 0, false
 }
 
-// Next is the first node, numbered from or more, that suits a job and has at least least and at most most GPUs that nobody uses.
+// Next is the first node, numbered from or more, that suits a job and has at least least and at
+// most most GPUs that nobody uses.
 func (f *Free) Next(j *Job, from cluster.NodeID, least, most int) (cluster.NodeID, bool) {
 	first := int(from) / 64
 	for i := first; i*64 < len(f.nodes); i++ {
@@ -171,7 +173,8 @@ func (f *Free) Largest(j *Job) int {
 	return largest
 }
 
-// FewestNodes is on how many nodes, at the least, n GPUs for a job lie if nobody uses any; 0 where the open nodes have not so many.
+// FewestNodes is on how many nodes, at the least, n GPUs for a job lie if nobody uses any; 0 where
+// the open nodes have not so many.
 func (f *Free) FewestNodes(j *Job, n int) int {
 	var suiting [8]*kind
 	kinds := suiting[:0]
@@ -191,7 +194,8 @@ func (f *Free) FewestNodes(j *Job, n int) int {
 	return 0
 }
 
-// TightestShare is the GPU with the least free of those that have a job's share free and that somebody uses already: the first of them.
+// TightestShare is the GPU with the least free of those that have a job's share free and that
+// somebody uses already: the first of them.
 func (f *Free) TightestShare(j *Job) (cluster.GPU, bool) {
 	least, node := cluster.WholeGPU, cluster.NodeID(0)
 	for _, k := range f.kinds {

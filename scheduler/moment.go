@@ -36,7 +36,8 @@ type Made struct {
 	// Attained, Service and Done are what earlier runs came to: time, GPU-time and work.
 	Attained, Service, Done time.Duration
 
-	// WaitingSince is when a waiting job lost its GPUs or arrived; of a running one, when it began to wait for those that it has.
+	// WaitingSince is when a waiting job lost its GPUs or arrived; of a running one, when it began to
+	// wait for those that it has.
 	WaitingSince time.Duration
 
 	// First is when it first got GPUs, if it had any Runs.
@@ -45,8 +46,9 @@ type Made struct {
 	Runs, Preemptions int
 }
 
-// Trial makes a moment up. Waiting and held jobs stand in their queues in the order in which they are given. The nodes' numbers must be
-// their indices, and running jobs must not overlap; a Share of 0 stands for whole GPUs.
+// Trial makes a moment up. Waiting and held jobs stand in their queues in the order in which they
+// are given. The nodes' numbers must be their indices, and running jobs must not overlap; a Share
+// of 0 stands for whole GPUs.
 func Trial(now time.Duration, nodes []cluster.Node, jobs ...Made) *Moment {
 	m := &Moment{now: now, nodes: nodes, free: newFree(nodes)}
 	for _, made := range jobs {
@@ -175,8 +177,9 @@ func (m *Moment) Demand() int {
 	return demand
 }
 
-// Fork is an engine that goes on from a moment under other policies, so that a policy can look ahead: nothing that happens to it touches the
-// moment. It knows of jobs what policies know. One that is overdue is given a tenth more than what it has done, so that it ends some day.
+// Fork is an engine that goes on from a moment under other policies, so that a policy can look
+// ahead: nothing that happens to it touches the moment. It knows of jobs what policies know. One
+// that is overdue is given a tenth more than what it has done, so that it ends some day.
 func Fork(v View, p Policies) (*Engine, error) {
 	var jobs []*Job
 	ready := make([][]time.Duration, len(v.Nodes()))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// byTurns is a queue for each 20 s of service, first come first served in each: ranks do not grow, but change at times.
+// byTurns is a queue for each 20 s of service, first come first served in each: ranks do not grow,
+// but change at times.
 type byTurns struct{}
 
 func (byTurns) Preempts() bool { return true }
@@ -20,10 +21,16 @@ func (byTurns) Rank(v View, j *Job) Rank {
 	return r
 }
 
-// TestNoMomentIsMissed: an engine that sleeps until something can change, and looks only at the first of those that want the same, decides
-// as one does that goes through its queue at every moment at which any running job comes to rank behind any waiting one.
+// TestNoMomentIsMissed: an engine that sleeps until something can change, and looks only at the
+// first of those that want the same, decides as one does that goes through its queue at every
+// moment at which any running job comes to rank behind any waiting one.
 func TestNoMomentIsMissed(t *testing.T) {
-	orders := map[string]Orderer{"las": byService{}, "las2d": byService{perGPU: true}, "srtf": byRemaining{}, "turns": byTurns{}}
+	orders := map[string]Orderer{
+		"las":   byService{},
+		"las2d": byService{perGPU: true},
+		"srtf":  byRemaining{},
+		"turns": byTurns{},
+	}
 	slept := 0
 	for name, o := range orders {
 		for seed := range uint64(4) {
@@ -40,8 +47,15 @@ func TestNoMomentIsMissed(t *testing.T) {
 			wakes := prepare(t, machines(5, 4), p, jobs)
 			wakes.restless = true
 			wakes.run()
-			if !maps.Equal(sleeps.finished, wakes.finished) || sleeps.stops != wakes.stops || sleeps.starts != wakes.starts {
-				t.Errorf("%s, seed %d: %d stops, and %d where somebody looks at every moment", name, seed, sleeps.stops, wakes.stops)
+			if !maps.Equal(sleeps.finished, wakes.finished) || sleeps.stops != wakes.stops ||
+				sleeps.starts != wakes.starts {
+				t.Errorf(
+					"%s, seed %d: %d stops, and %d where somebody looks at every moment",
+					name,
+					seed,
+					sleeps.stops,
+					wakes.stops,
+				)
 			}
 			slept += wakes.steps - sleeps.steps
 		}

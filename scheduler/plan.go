@@ -27,12 +27,14 @@ const (
 	Checkpoint How = iota
 	// Kill throws away what the program has not saved itself.
 	Kill
-	// Withdraw ends the job for good: its owner wants it no more, or it failed too often. It may be a job that does not run.
+	// Withdraw ends the job for good: its owner wants it no more, or it failed too often. It may be a
+	// job that does not run.
 	Withdraw
 )
 
-// Start lets a job run, or go on, on GPUs. A job that moves or changes its size has a Stop in the same plan.
-// What the engine expects of the run stands beside it: its work goes on at Ready+Load, and ends when Speed has brought Done to its length.
+// Start lets a job run, or go on, on GPUs. A job that moves or changes its size has a Stop in the
+// same plan. What the engine expects of the run stands beside it: its work goes on at Ready+Load,
+// and ends when Speed has brought Done to its length.
 type Start struct {
 	Job cluster.JobID
 	Run int // 1 for its first run
@@ -50,7 +52,8 @@ type Kind uint8
 const (
 	// Submitted: Facts arrived.
 	Submitted Kind = iota
-	// Working: the job has loaded, its work goes on from now. Where nobody says so, the engine trusts its costs.
+	// Working: the job has loaded, its work goes on from now. Where nobody says so, the engine trusts
+	// its costs.
 	Working
 	// Finished: the job is done.
 	Finished
@@ -68,9 +71,11 @@ const (
 
 // Event is something that happened outside of the scheduler.
 type Event struct {
-	Kind    Kind
-	Job     cluster.JobID
-	Run     int // the run that it is about; an event of an earlier run than the job's last one comes too late. 0: whatever run
+	Kind Kind
+	Job  cluster.JobID
+	// the run that it is about; an event of an earlier run than the job's last one comes too late. 0:
+	// whatever run
+	Run     int
 	Node    cluster.NodeID
 	Facts   *cluster.Job  // of Submitted
 	Machine *cluster.Node // of NodeUp, where the node is new or not the same as before

@@ -39,8 +39,10 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 	}
 }
 
-// turns reports whether a job has been stopped twice at one moment already. Groups are compared with what one job takes; what a stopped job had
-// beyond that goes to whoever fits, of the same group too, and then it may be the turn of those who were stopped again: at a moment that never ends.
+// turns reports whether a job has been stopped twice at one moment already. Groups are compared
+// with what one job takes; what a stopped job had beyond that goes to whoever fits, of the same
+// group too, and then it may be the turn of those who were stopped again: at a moment that never
+// ends.
 func (j *Job) turns(now time.Duration) bool { return j.ousted == now && j.oustings > 1 }
 
 // held counts the GPUs of running jobs.
@@ -51,8 +53,8 @@ func held(jobs []*Job) (gpus int) {
 	return gpus
 }
 
-// again lets the walk begin anew where more has become free than was needed, or where it has passed the place of a stopped job: one of
-// equal rank that was submitted earlier.
+// again lets the walk begin anew where more has become free than was needed, or where it has passed
+// the place of a stopped job: one of equal rank that was submitted earlier.
 func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
 	freed, passed := 0, false
 	for _, v := range stopped {
@@ -82,8 +84,8 @@ func (e *Engine) choose(j *Job, need int) []*Job {
 	return e.victims
 }
 
-// without finds a place for a job once victims are gone. It answers who of them must go; what these have is free from then on where they
-// have whole GPUs. Nothing else has changed.
+// without finds a place for a job once victims are gone. It answers who of them must go; what these
+// have is free from then on where they have whole GPUs. Nothing else has changed.
 func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed float64, stopped []*Job) {
 	gone := 0
 	for on == nil && gone < len(victims) {
@@ -116,16 +118,23 @@ func overlap(a, b cluster.Placement) bool {
 	return slices.ContainsFunc(a, func(gpu cluster.GPU) bool { return slices.Contains(b, gpu) })
 }
 
-// standsInTheWay reports whether a job must give up its share of a GPU for another to be placed there.
+// standsInTheWay reports whether a job must give up its share of a GPU for another to be placed
+// there.
 func (e *Engine) standsInTheWay(v, j *Job, on cluster.Placement) bool {
 	return v.facts.Share != wholeGPU && slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
 		return e.free.Share(gpu) < j.facts.Share && slices.Contains(v.placement, gpu)
 	})
 }
 
-// spared leaves out of victims, whose GPUs are free for now, those without whom there is a place as well: the last one brought the place
-// about, and with it some of those before it may not be needed.
-func (e *Engine) spared(j *Job, victims []*Job, on cluster.Placement, speed float64) (cluster.Placement, float64, []*Job) {
+// spared leaves out of victims, whose GPUs are free for now, those without whom there is a place as
+// well: the last one brought the place about, and with it some of those before it may not be
+// needed.
+func (e *Engine) spared(
+	j *Job,
+	victims []*Job,
+	on cluster.Placement,
+	speed float64,
+) (cluster.Placement, float64, []*Job) {
 	for i := 0; i < len(victims)-1; {
 		v := victims[i]
 		e.free.take(v.placement, v.facts.Share)
@@ -158,7 +167,10 @@ func (e *Engine) candidates(j *Job) iter.Seq[*Job] {
 
 // helps reports whether a job has a GPU that another could use.
 func (e *Engine) helps(v, j *Job) bool {
-	return slices.ContainsFunc(v.placement, func(gpu cluster.GPU) bool { return e.free.Suits(j, gpu.Node) && !e.free.closed[gpu.Node] })
+	return slices.ContainsFunc(
+		v.placement,
+		func(gpu cluster.GPU) bool { return e.free.Suits(j, gpu.Node) && !e.free.closed[gpu.Node] },
+	)
 }
 
 // ownGroup offers the jobs of a job's own group that rank behind it.
@@ -174,15 +186,17 @@ func (e *Engine) ownGroup(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// hadTurn reports whether a running job ranks behind a waiting one. Where jobs keep their GPUs for a quantum, one that is only just level
-// and will rank behind at the next moment does already: so equals take turns at whole quanta.
+// hadTurn reports whether a running job ranks behind a waiting one. Where jobs keep their GPUs for
+// a quantum, one that is only just level and will rank behind at the next moment does already: so
+// equals take turns at whole quanta.
 func (e *Engine) hadTurn(v, j *Job) bool {
 	order := v.rankAt(e.now).Compare(j.rank)
 	return order > 0 || order == 0 && v.rank.Growth > 0 && e.policies.Quantum > 0
 }
 
-// otherGroups offers the jobs of groups that rank behind a job's own even when that has what the job asks for. What is offered counts
-// as taken, so that no group loses so much that it would be its turn to take.
+// otherGroups offers the jobs of groups that rank behind a job's own even when that has what the
+// job asks for. What is offered counts as taken, so that no group loses so much that it would be
+// its turn to take.
 func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
 	mine := e.groupRank(j.group, j.amount(j.GPUs()))
 	type source struct {
@@ -252,8 +266,9 @@ func behind(a, b *Job, now time.Duration) bool {
 	return sooner(a, b) > 0
 }
 
-// heldBehind is how many GPUs the running jobs of a waiting job's group have that rank behind it or are level with it. It may count a few
-// too many that will be level at the next moment: ranks are compared exactly only where it matters.
+// heldBehind is how many GPUs the running jobs of a waiting job's group have that rank behind it or
+// are level with it. It may count a few too many that will be level at the next moment: ranks are
+// compared exactly only where it matters.
 func (e *Engine) heldBehind(j *Job) (gpus int) {
 	for _, s := range j.group.series {
 		gpus += s.heldBehind(j, e.seconds)
@@ -268,10 +283,12 @@ func (s *series) heldBehind(j *Job, now float64) int {
 	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: j.rank.Value - grown - slack, at: math.MinInt64})
 }
 
-// conclude notes that a walk has started whoever could start, so that another one can be left out until something happens that may let one of
-// those in e.blocked start. Where other things than GPUs and ranks kept jobs from starting, nobody knows.
+// conclude notes that a walk has started whoever could start, so that another one can be left out
+// until something happens that may let one of those in e.blocked start. Where other things than
+// GPUs and ranks kept jobs from starting, nobody knows.
 func (e *Engine) conclude() {
-	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < mostBlocked && (e.fill || e.policies.Backfill == nil)
+	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < mostBlocked &&
+		(e.fill || e.policies.Backfill == nil)
 }
 
 // blockedJob is a job that found no place.
@@ -281,8 +298,9 @@ type blockedJob struct {
 	lacks  int // how many more must be held there before it is worth looking for room for it
 }
 
-// anyRoom reports whether a blocked job could have enough GPUs by now if all were stopped that rank behind it. Where it could not, what each
-// of them lacks is known afterwards, until the next walk or step.
+// anyRoom reports whether a blocked job could have enough GPUs by now if all were stopped that rank
+// behind it. Where it could not, what each of them lacks is known afterwards, until the next walk
+// or step.
 func (e *Engine) anyRoom() bool {
 	if !e.preempts || e.measured {
 		return e.room
@@ -303,8 +321,8 @@ func (e *Engine) hasRoom(b *blockedJob) bool {
 	return b.lacks <= 0
 }
 
-// overtaken is when ranks will have grown so far that a job that found no place may find one: not later, and where many are blocked not much
-// earlier.
+// overtaken is when ranks will have grown so far that a job that found no place may find one: not
+// later, and where many are blocked not much earlier.
 func (e *Engine) overtaken() (at time.Duration, ok bool) {
 	// Who was refused what he could have may be given it as soon as one more job is behind him.
 	one := !e.settled || e.anyRoom()
@@ -323,8 +341,9 @@ func (e *Engine) overtaken() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// crossing is when as many GPUs more as a waiting job lacks, or those of one job more where it lacks none, may be held behind it. Where
-// several series grow, that is not before one of them contributes its part.
+// crossing is when as many GPUs more as a waiting job lacks, or those of one job more where it
+// lacks none, may be held behind it. Where several series grow, that is not before one of them
+// contributes its part.
 func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
 	j, growing := b.Job, 0
 	for _, s := range j.group.series {
@@ -360,7 +379,8 @@ func (e *Engine) behindIn(s *series, b *blockedJob) int {
 	return s.heldBehind(b.Job, e.seconds)
 }
 
-// levels is when a job of a series will rank behind a waiting one; where jobs take turns, when they are level.
+// levels is when a job of a series will rank behind a waiting one; where jobs take turns, when they
+// are level.
 func (s *series) levels(v *leaf, j *Job, now time.Duration, turns bool) (time.Duration, bool) {
 	seconds := (j.rank.Value - v.value) / s.growth
 	if !(seconds < math.MaxInt64/2e9) {

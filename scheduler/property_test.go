@@ -59,7 +59,9 @@ func crowd(seed uint64, n int) []cluster.Job {
 	for i := range jobs {
 		length := time.Duration(1+r.IntN(100)) * s
 		jobs[i] = cluster.Job{
-			ID: cluster.JobID(i), Submit: time.Duration(r.IntN(5*n)) * s, Length: length, Estimate: length, GPUs: 1 << r.IntN(4),
+			ID: cluster.JobID(
+				i,
+			), Submit: time.Duration(r.IntN(5*n)) * s, Length: length, Estimate: length, GPUs: 1 << r.IntN(4),
 			Priority: r.IntN(3), User: []string{"a/x", "a/y", "b"}[r.IntN(3)],
 		}
 	}
@@ -79,7 +81,12 @@ func TestFileOrder(t *testing.T) {
 				p := policies(t, name, order.Parameters{Quotas: map[string]float64{"a": 10, "b": 10}})
 				with(&p)
 				jobs := crowd(7, 120)
-				rand.New(rand.NewPCG(shuffle, 0)).Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
+				rand.New(
+					rand.NewPCG(shuffle, 0),
+				).Shuffle(
+					len(jobs),
+					func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] },
+				)
 				r := simulate(t, nodes(5, 4), p, jobs)
 				if first == nil {
 					first = r
@@ -92,7 +99,8 @@ func TestFileOrder(t *testing.T) {
 	}
 }
 
-// TestAdmissionKeepsFIFO: whoever came earlier starts earlier, and where admission holds nobody back that could run, nothing changes at all.
+// TestAdmissionKeepsFIFO: whoever came earlier starts earlier, and where admission holds nobody
+// back that could run, nothing changes at all.
 func TestAdmissionKeepsFIFO(t *testing.T) {
 	for seed := range uint64(5) {
 		plain := simulate(t, nodes(5, 4), policies(t, "fifo", order.Parameters{}), crowd(seed, 150))
@@ -124,7 +132,8 @@ func inOrder(t *testing.T, jobs []sim.JobResult) {
 	}
 }
 
-// TestShortestFirstIsBest: on one GPU, no order has a shorter mean time from submission to end than SRTF.
+// TestShortestFirstIsBest: on one GPU, no order has a shorter mean time from submission to end than
+// SRTF.
 func TestShortestFirstIsBest(t *testing.T) {
 	for seed := range uint64(10) {
 		jobs := crowd(seed, 80)
@@ -142,13 +151,23 @@ func TestShortestFirstIsBest(t *testing.T) {
 	}
 }
 
-// TestAgingEndsStarvation has short jobs come as fast as one GPU can serve them, and a long one among them: without aging it waits for
-// the last of them, with it no longer than the bound and the job that runs then.
+// TestAgingEndsStarvation has short jobs come as fast as one GPU can serve them, and a long one
+// among them: without aging it waits for the last of them, with it no longer than the bound and the
+// job that runs then.
 func TestAgingEndsStarvation(t *testing.T) {
 	const short, long = 500, cluster.JobID(1000)
 	jobs := []cluster.Job{{ID: long, Submit: 5 * s, Length: 60 * s, Estimate: 60 * s, GPUs: 1}}
 	for i := range short {
-		jobs = append(jobs, cluster.Job{ID: cluster.JobID(i), Submit: time.Duration(i) * 10 * s, Length: 10 * s, Estimate: 10 * s, GPUs: 1})
+		jobs = append(
+			jobs,
+			cluster.Job{
+				ID:       cluster.JobID(i),
+				Submit:   time.Duration(i) * 10 * s,
+				Length:   10 * s,
+				Estimate: 10 * s,
+				GPUs:     1,
+			},
+		)
 	}
 	start := func(bound time.Duration) time.Duration {
 		r := simulate(t, nodes(1, 1), policies(t, "srtf", order.Parameters{Aging: bound}), jobs)
@@ -163,7 +182,8 @@ func TestAgingEndsStarvation(t *testing.T) {
 	}
 }
 
-// TestNobodyStarvesUnderAging bounds how long anybody waits for the first start, for all orders that can be aged.
+// TestNobodyStarvesUnderAging bounds how long anybody waits for the first start, for all orders
+// that can be aged.
 func TestNobodyStarvesUnderAging(t *testing.T) {
 	const bound = 300 * s
 	for _, name := range []string{"fifo", "priority", "sjf", "srtf", "las", "las2d", "srsf"} {
@@ -176,7 +196,8 @@ func TestNobodyStarvesUnderAging(t *testing.T) {
 		}
 		r := simulate(t, nodes(5, 4), p, jobs)
 		for _, j := range r.Jobs {
-			// When it is old, at most all the others are older, and the cluster is half full at least as long as it waits.
+			// When it is old, at most all the others are older, and the cluster is half full at least as
+			// long as it waits.
 			if wait := j.Start - j.Submit; wait > bound+2*work/20+100*s {
 				t.Errorf("%s: job %d waits for %v", name, j.ID, wait)
 			}
@@ -184,9 +205,10 @@ func TestNobodyStarvesUnderAging(t *testing.T) {
 	}
 }
 
-// TestQueueingTheory compares waiting times with the formulas for queues of one job after the other on c servers: Erlang's for lengths that
-// are exponential, Pollaczek's and Khinchine's for one server and any lengths. The mean over independent traces must be within four of its
-// standard errors.
+// TestQueueingTheory compares waiting times with the formulas for queues of one job after the other
+// on c servers: Erlang's for lengths that are exponential, Pollaczek's and Khinchine's for one
+// server and any lengths. The mean over independent traces must be within four of its standard
+// errors.
 func TestQueueingTheory(t *testing.T) {
 	exponential := func(r *rand.Rand) float64 { return r.ExpFloat64() }
 	heavy := func(r *rand.Rand) float64 {
@@ -232,8 +254,8 @@ func erlang(servers int, load float64) float64 {
 	return waits / (float64(servers) * (1 - load))
 }
 
-// waiting is the mean wait over independent traces, in mean lengths, and its standard error. The first jobs, which find an empty cluster,
-// do not count.
+// waiting is the mean wait over independent traces, in mean lengths, and its standard error. The
+// first jobs, which find an empty cluster, do not count.
 func waiting(t *testing.T, servers int, load float64, length func(*rand.Rand) float64) (mean, deviation float64) {
 	t.Helper()
 	const traces, jobs, first, unit = 16, 4000, 500, 1000 * s
@@ -244,7 +266,12 @@ func waiting(t *testing.T, servers int, load float64, length func(*rand.Rand) fl
 		all := make([]cluster.Job, jobs)
 		for i := range all {
 			at += r.ExpFloat64() / (load * float64(servers))
-			all[i] = cluster.Job{ID: cluster.JobID(i), Submit: time.Duration(at * float64(unit)), Length: time.Duration(length(r) * float64(unit)), GPUs: 1}
+			all[i] = cluster.Job{
+				ID:     cluster.JobID(i),
+				Submit: time.Duration(at * float64(unit)),
+				Length: time.Duration(length(r) * float64(unit)),
+				GPUs:   1,
+			}
 		}
 		result := simulate(t, nodes(1, servers), scheduler.Policies{Order: order.FIFO{}, Place: place.FirstFree{}}, all)
 		wait := 0.0

@@ -22,7 +22,8 @@ type group struct {
 	walked  uint64    // the walk of which passed tells
 }
 
-// series is the running jobs of a group whose ranks grow at one rate, so that their order never changes.
+// series is the running jobs of a group whose ranks grow at one rate, so that their order never
+// changes.
 type series struct {
 	growth float64
 	jobs   tree // by what the rank's value would have been at time 0
@@ -147,7 +148,11 @@ func (e *Engine) unqueue(j *Job) {
 }
 
 func (g *group) seriesOf(growth float64) *series {
-	i, found := slices.BinarySearchFunc(g.series, growth, func(s *series, growth float64) int { return cmp.Compare(s.growth, growth) })
+	i, found := slices.BinarySearchFunc(
+		g.series,
+		growth,
+		func(s *series, growth float64) int { return cmp.Compare(s.growth, growth) },
+	)
 	if !found {
 		empty := slices.IndexFunc(g.series, func(s *series) bool { return s.jobs.size == 0 })
 		if empty >= 0 && len(g.series) > 64 {
@@ -170,8 +175,9 @@ func (j *Job) rankAt(now time.Duration) Rank {
 	return j.rank.after(now - j.ranked)
 }
 
-// A Placer that finds nothing for one job is not asked again, until GPUs become free, for others that want the same:
-// their shape is known as one bit of a word, so that the queue can be searched for the first job of another shape.
+// A Placer that finds nothing for one job is not asked again, until GPUs become free, for others
+// that want the same: their shape is known as one bit of a word, so that the queue can be searched
+// for the first job of another shape.
 
 // want is what makes two jobs equal for a Placer.
 type want struct {
@@ -190,7 +196,8 @@ type shape struct {
 	probe  *Job // one that wants it
 }
 
-// likes is all shapes that want the same GPUs, whatever their jobs compute: a Backfiller has one answer for them.
+// likes is all shapes that want the same GPUs, whatever their jobs compute: a Backfiller has one
+// answer for them.
 type likes struct {
 	want
 	probe   *Job

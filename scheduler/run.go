@@ -146,8 +146,9 @@ func (e *Engine) busy(on cluster.Placement, until time.Duration) {
 	}
 }
 
-// roster is the running jobs, the one that is due first first. Most schedulers start and stop jobs far more often than they ask who is due when:
-// so a job gets its place in the order only when somebody asks.
+// roster is the running jobs, the one that is due first first. Most schedulers start and stop jobs
+// far more often than they ask who is due when: so a job gets its place in the order only when
+// somebody asks.
 type roster struct {
 	byDue tree
 	fresh []*Job // whose place nobody has asked for yet

@@ -29,8 +29,9 @@ func (k *key) before(other *key) bool {
 	return k.id < other.id
 }
 
-// leaf is a job in a tree, with what is known of it and of all jobs below. Whatever a way down the tree looks at stands in the leaves
-// themselves: a look at the job would cost as much as the step to the next leaf.
+// leaf is a job in a tree, with what is known of it and of all jobs below. Whatever a way down the
+// tree looks at stands in the leaves themselves: a look at the job would cost as much as the step
+// to the next leaf.
 type leaf struct {
 	key
 	left, right *leaf
@@ -50,8 +51,9 @@ type tally struct {
 // briefs are the shortest times that a job of each size at or below a leaf still takes.
 type briefs [sizes]time.Duration
 
-// sizes is into how many sizes jobs are sorted: 1 GPU, 2, up to 4, up to 8 and so on. A short job is worth looking for only where it is
-// small, too; a tree that knew the shortest job and the smallest one below a leaf could not tell whether they are the same.
+// sizes is into how many sizes jobs are sorted: 1 GPU, 2, up to 4, up to 8 and so on. A short job
+// is worth looking for only where it is small, too; a tree that knew the shortest job and the
+// smallest one below a leaf could not tell whether they are the same.
 const sizes = 8
 
 // none stands for the shortest time where there is no job.
@@ -207,7 +209,8 @@ func (n *leaf) heldBehind(k *key) (gpus int) {
 	return gpus
 }
 
-// holding finds the last job that has so many GPUs together with all behind it; nil where all together have fewer.
+// holding finds the last job that has so many GPUs together with all behind it; nil where all
+// together have fewer.
 func (n *leaf) holding(gpus int) *leaf {
 	for n != nil {
 		behind := n.right.holds()

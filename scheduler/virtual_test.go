@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// virtual plays a trace against an engine: the smallest executor there can be, and a clock that jumps.
+// virtual plays a trace against an engine: the smallest executor there can be, and a clock that
+// jumps.
 type virtual struct {
 	t        testing.TB
 	e        *Engine

@@ -176,7 +176,8 @@ func (e *Engine) overtake(first *Job, w *walk) bool {
 	return true
 }
 
-// promise enters a job that cannot start. Once nobody else is promised anything, the queue need not be walked job by job.
+// promise enters a job that cannot start. Once nobody else is promised anything, the queue need not
+// be walked job by job.
 func (e *Engine) promise(j *Job, w *walk) {
 	w.more = ask(e, "backfill", func() bool { return w.book.Promise(j) })
 	if !w.more {
@@ -194,7 +195,8 @@ func (e *Engine) longest(w *walk, j *Job) time.Duration {
 	return ask(e, "backfill", func() time.Duration { return w.book.Longest(j) })
 }
 
-// hurry keeps a wish to jobs that take no longer than they may; longest says that, once for all that want the same GPUs.
+// hurry keeps a wish to jobs that take no longer than they may; longest says that, once for all
+// that want the same GPUs.
 func (e *Engine) hurry(w *wish, longest func(*Job) time.Duration) {
 	w.hurried = true
 	for i := range w.brief {

@@ -10,7 +10,7 @@ usage() {
 		Runs tests/nested and a sample of other suites over a second phosd, as the test verb does, and shows what of daemon/gpu/cuda and
 		cgo/cudadrv was not run. It fails when tests/cover/exceptions.txt does not say why.
 
-		SUITE   only these, whole: nesting e2e checkpoint everyday policy crash
+		SUITE   only these, whole: nested e2e checkpoint scenarios policy crash
 		--json  write the report to a file, too
 	EOF
 }
@@ -28,7 +28,7 @@ while [ $# -gt 0 ]; do
 		usage
 		exit 0
 		;;
-	nesting | e2e | checkpoint | everyday | policy | crash) suites+=("$1") ;;
+	nested | e2e | checkpoint | scenarios | policy | crash) suites+=("$1") ;;
 	*)
 		echo "cover: no suite that runs over a second phosd is called $1" >&2
 		usage >&2
@@ -47,7 +47,7 @@ cd "$ROOT"
 
 # The folders of notes are new each time, and among the compiler's flags: the go command compiles anew, and does not keep the notes.
 work=$WHILE_TESTING
-mkdir -p "$work"/{bin,notes/{phosd,nesting},counts/{go,c/{phosd,nesting}}}
+mkdir -p "$work"/{bin,notes/{phosd,nested},counts/{go,c/{phosd,nested}}}
 chmod -R 1777 "$work/counts" # workers have the rights of the programs' users
 
 module=$(go list -m)
@@ -90,19 +90,19 @@ merge() {
 	go tool covdata textfmt -i="$work/counts/go" -o="$work/blocks"
 	{
 		merge_c phosd
-		merge_c nesting
+		merge_c nested
 	} >"$work/lines"
 }
 
 step "build phosd so that it counts" build_counting
 export PHOS_BIN=$work/bin
-if [ ${#suites[@]} = 0 ] || [[ " ${suites[*]} " = *' nesting '* ]]; then
-	counting nesting go_test nesting-counted -timeout 15m -count=1 "${counted[@]}" ./tests/nested
+if [ ${#suites[@]} = 0 ] || [[ " ${suites[*]} " = *' nested '* ]]; then
+	counting nested go_test nested-counted -timeout 15m -count=1 "${counted[@]}" ./tests/nested
 fi
 export PHOS_TEST_NESTED=1
 [ ${#suites[@]} -gt 0 ] || nested_sample
 for suite in "${suites[@]}"; do
-	[ "$suite" = nesting ] || go_test "nested-$suite" -timeout 40m -count=1 "./tests/$suite"
+	[ "$suite" = nested ] || go_test "nested-$suite" -timeout 40m -count=1 "./tests/$suite"
 done
 step "merge what was counted" merge
 go run ./tests/cover -blocks "$work/blocks" -lines "$work/lines" "${report[@]}"

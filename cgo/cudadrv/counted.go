@@ -65,8 +65,8 @@ import (
 	"unsafe"
 )
 
-// countsFolder is set when scripts/cover.sh links a program, which then writes there what of the backend for real GPUs it has run: over and
-// over, because most processes of our tests are killed.
+// countsFolder is set when scripts/cover.sh links a program, which then writes there what of the
+// backend for real GPUs it has run: over and over, because most processes of our tests are killed.
 var countsFolder string
 
 // counts is what was written last, by file.
@@ -98,7 +98,10 @@ func WriteCounts() {
 	for i := range int(C.counts_files()) {
 		c := C.counts_of(C.int(i))
 		path := C.GoString(c.name)
-		writeCounts(filepath.Join("c", filepath.Base(filepath.Dir(path)), counts.process, filepath.Base(path)), C.GoBytes(unsafe.Pointer(c.bytes), C.int(c.length)))
+		writeCounts(
+			filepath.Join("c", filepath.Base(filepath.Dir(path)), counts.process, filepath.Base(path)),
+			C.GoBytes(unsafe.Pointer(c.bytes), C.int(c.length)),
+		)
 		C.free(unsafe.Pointer(c.bytes))
 	}
 }
@@ -121,7 +124,8 @@ func writeCounts(name string, content []byte) {
 	}
 	path := filepath.Join(countsFolder, name)
 	next := filepath.Join(countsFolder, "next."+counts.process)
-	if os.MkdirAll(filepath.Dir(path), 0o755) == nil && os.WriteFile(next, content, 0o644) == nil && os.Rename(next, path) == nil {
+	if os.MkdirAll(filepath.Dir(path), 0o755) == nil && os.WriteFile(next, content, 0o644) == nil &&
+		os.Rename(next, path) == nil {
 		counts.written[name] = content
 	}
 }

@@ -9,7 +9,8 @@ import (
 // ErrNoCgo means that this program was built without cgo.
 var ErrNoCgo = errors.New("this build has no cgo and cannot open a GPU driver")
 
-// ErrLibrary is in the chain of Open's error when there is no driver, or none of the kind that is needed.
+// ErrLibrary is in the chain of Open's error when there is no driver, or none of the kind that is
+// needed.
 var ErrLibrary = errors.New("no usable GPU driver")
 
 // Handles of the driver. Zero is none of each.
@@ -77,7 +78,8 @@ const (
 	AccessReadWrite Access = 3
 )
 
-// HandleTypes are kinds of handles by which other processes can have memory, in the driver's numbers.
+// HandleTypes are kinds of handles by which other processes can have memory, in the driver's
+// numbers.
 type HandleTypes int32
 
 // Kinds of handles.

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve takes a range of addresses, at an address if the driver likes. The range is another where that is taken.
+// Reserve takes a range of addresses, at an address if the driver likes. The range is another where
+// that is taken.
 func (d *Driver) Reserve(bytes, wanted uint64) (address uint64, err error) {
 	err = result("cuMemAddressReserve", C.phos_reserve((*C.uint64_t)(&address), C.uint64_t(bytes), C.uint64_t(wanted)))
 	return address, err
@@ -27,17 +28,24 @@ func (d *Driver) Unreserve(address, bytes uint64) error {
 
 // Granularity is what sizes of allocations on a device are multiples of.
 func (d *Driver) Granularity(device int32, kinds HandleTypes) (bytes uint64, err error) {
-	err = result("cuMemGetAllocationGranularity", C.phos_granularity((*C.uint64_t)(&bytes), C.int32_t(device), C.int32_t(kinds)))
+	err = result(
+		"cuMemGetAllocationGranularity",
+		C.phos_granularity((*C.uint64_t)(&bytes), C.int32_t(device), C.int32_t(kinds)),
+	)
 	return bytes, err
 }
 
 // Create makes memory on a device, of which other processes can have handles of some kinds.
 func (d *Driver) Create(bytes uint64, device int32, kinds HandleTypes) (a Allocation, err error) {
-	err = result("cuMemCreate", C.phos_create((*C.uint64_t)(&a), C.uint64_t(bytes), C.int32_t(device), C.int32_t(kinds)))
+	err = result(
+		"cuMemCreate",
+		C.phos_create((*C.uint64_t)(&a), C.uint64_t(bytes), C.int32_t(device), C.int32_t(kinds)),
+	)
 	return a, err
 }
 
-// Export makes a file of memory, by which other processes can import it. It is the caller's to close.
+// Export makes a file of memory, by which other processes can import it. It is the caller's to
+// close.
 func (d *Driver) Export(a Allocation) (*os.File, error) {
 	var fd C.int
 	if err := result("cuMemExportToShareableHandle", C.phos_export(&fd, C.uint64_t(a))); err != nil {
@@ -82,7 +90,10 @@ func (d *Driver) Allow(address, bytes uint64, devices []int32) error {
 
 // Grant sets what a device may do with a mapping: what Access says.
 func (d *Driver) Grant(address, bytes uint64, device int32, access Access) error {
-	return result("cuMemSetAccess", C.phos_grant(C.uint64_t(address), C.uint64_t(bytes), C.int32_t(device), C.int32_t(access)))
+	return result(
+		"cuMemSetAccess",
+		C.phos_grant(C.uint64_t(address), C.uint64_t(bytes), C.int32_t(device), C.int32_t(access)),
+	)
 }
 
 // HostRegister pins host memory and shows it to devices at its own address.
@@ -109,7 +120,8 @@ func (d *Driver) HostAlloc(ctx Context, bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(at), bytes), nil
 }
 
-// CopyIn copies to the device, in a stream. From memory that is not pinned, the driver has taken the bytes when it returns.
+// CopyIn copies to the device, in a stream. From memory that is not pinned, the driver has taken
+// the bytes when it returns.
 func (d *Driver) CopyIn(ctx Context, to uint64, from []byte, stream Stream) error {
 	return d.MemcpyHtoDAsync(ctx, to, unsafe.Pointer(unsafe.SliceData(from)), uint64(len(from)), stream)
 }
@@ -137,5 +149,8 @@ func (d *Driver) CopyBox(ctx Context, box Box, stream Stream) error {
 // CopyPeers copies rows and slices from one device to another, in a stream.
 func (d *Driver) CopyPeers(ctx Context, box Box, dst, src Context, stream Stream) error {
 	c := box.c()
-	return result("cuMemcpy3DPeerAsync", C.phos_copy_peers(C.uint64_t(ctx), &c, C.uint64_t(dst), C.uint64_t(src), C.uint64_t(stream)))
+	return result(
+		"cuMemcpy3DPeerAsync",
+		C.phos_copy_peers(C.uint64_t(ctx), &c, C.uint64_t(dst), C.uint64_t(src), C.uint64_t(stream)),
+	)
 }

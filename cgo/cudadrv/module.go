@@ -21,7 +21,8 @@ func errorText(log []byte) string {
 	return string(text)
 }
 
-// ModuleLoad loads an image: machine code, a fat binary, or PTX text that ends with 0. The log is the compiler's.
+// ModuleLoad loads an image: machine code, a fat binary, or PTX text that ends with 0. The log is
+// the compiler's.
 func (d *Driver) ModuleLoad(ctx Context, image []byte) (m Module, log string, err error) {
 	var text [logBytes]byte
 	err = result("cuModuleLoadDataEx", C.phos_load(C.uint64_t(ctx), unsafe.Pointer(unsafe.SliceData(image)),
@@ -39,8 +40,11 @@ func (d *Driver) ModuleLink(ctx Context, texts []string) (m Module, log string, 
 		defer C.free(unsafe.Pointer(list[i]))
 	}
 	var text [logBytes]byte
-	err = result("cuLink and cuModuleLoadDataEx", C.phos_link(C.uint64_t(ctx), unsafe.SliceData(list), unsafe.SliceData(sizes), C.uint32_t(len(texts)),
-		(*C.char)(unsafe.Pointer(&text)), logBytes, (*C.uint64_t)(&m)))
+	err = result(
+		"cuLink and cuModuleLoadDataEx",
+		C.phos_link(C.uint64_t(ctx), unsafe.SliceData(list), unsafe.SliceData(sizes), C.uint32_t(len(texts)),
+			(*C.char)(unsafe.Pointer(&text)), logBytes, (*C.uint64_t)(&m)),
+	)
 	return m, errorText(text[:]), err
 }
 
@@ -51,7 +55,15 @@ func (d *Driver) ModuleFunctions(ctx Context, m Module) ([]Function, error) {
 		return nil, err
 	}
 	functions := make([]Function, count)
-	err = result("cuModuleEnumerateFunctions", C.phos_list_functions(C.uint64_t(ctx), C.uint64_t(m), (*C.uint64_t)(unsafe.SliceData(functions)), C.uint32_t(count)))
+	err = result(
+		"cuModuleEnumerateFunctions",
+		C.phos_list_functions(
+			C.uint64_t(ctx),
+			C.uint64_t(m),
+			(*C.uint64_t)(unsafe.SliceData(functions)),
+			C.uint32_t(count),
+		),
+	)
 	return functions, err
 }
 
@@ -100,22 +112,32 @@ func (d *Driver) LargestCluster(ctx Context, f Function, shape Shape) (n int32, 
 func (d *Driver) clusters(ctx Context, f Function, shape Shape, what int) (n int32, err error) {
 	c := shape.c()
 	first, count := shape.attributes()
-	err = result("cuOccupancyMaxActiveClusters or cuOccupancyMaxPotentialClusterSize", C.phos_clusters(C.uint64_t(ctx), C.int(what), C.uint64_t(f), &c, first, count, (*C.int32_t)(&n)))
+	err = result(
+		"cuOccupancyMaxActiveClusters or cuOccupancyMaxPotentialClusterSize",
+		C.phos_clusters(C.uint64_t(ctx), C.int(what), C.uint64_t(f), &c, first, count, (*C.int32_t)(&n)),
+	)
 	return n, err
 }
 
 // TensorMap encodes what a kernel is told of a tensor.
 func (d *Driver) TensorMap(ctx Context, tensor *abi.TensorMap) (encoded [abi.EncodedTensorMapBytes]byte, err error) {
-	err = result("cuTensorMapEncode", C.phos_tensor_map(C.uint64_t(ctx), (*C.struct_phos_tensor)(unsafe.Pointer(tensor)), unsafe.Pointer(&encoded)))
+	err = result(
+		"cuTensorMapEncode",
+		C.phos_tensor_map(C.uint64_t(ctx), (*C.struct_phos_tensor)(unsafe.Pointer(tensor)), unsafe.Pointer(&encoded)),
+	)
 	return encoded, err
 }
 
 // TensorMapReplace gives an encoded tensor another address.
 func (d *Driver) TensorMapReplace(ctx Context, encoded *[abi.EncodedTensorMapBytes]byte, address uint64) error {
-	return result("cuTensorMapReplaceAddress", C.phos_tensor_replace(C.uint64_t(ctx), unsafe.Pointer(encoded), C.uint64_t(address)))
+	return result(
+		"cuTensorMapReplaceAddress",
+		C.phos_tensor_replace(C.uint64_t(ctx), unsafe.Pointer(encoded), C.uint64_t(address)),
+	)
 }
 
-// Placing is where a node goes: into a graph, behind others; or for Exec not zero, it is Node there that changes.
+// Placing is where a node goes: into a graph, behind others; or for Exec not zero, it is Node there
+// that changes.
 type Placing struct {
 	Graph Graph
 	After []GraphNode
@@ -125,14 +147,21 @@ type Placing struct {
 
 func (p *Placing) after() *C.uint64_t { return (*C.uint64_t)(unsafe.SliceData(p.After)) }
 
-// KernelNode is a launch in a graph. Attributes are for good: a node that changes in an executable graph keeps its own.
+// KernelNode is a launch in a graph. Attributes are for good: a node that changes in an executable
+// graph keeps its own.
 func (d *Driver) KernelNode(ctx Context, p Placing, f Function, shape Shape, params []byte) (GraphNode, error) {
 	c := shape.c()
 	node := p.Node
-	err := result("a kernel node of a graph", C.phos_kernel_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
-		C.size_t(len(p.After)), C.uint64_t(f), &c, unsafe.Pointer(unsafe.SliceData(params)), C.size_t(len(params))))
+	err := result(
+		"a kernel node of a graph",
+		C.phos_kernel_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
+			C.size_t(len(p.After)), C.uint64_t(f), &c, unsafe.Pointer(unsafe.SliceData(params)), C.size_t(len(params))),
+	)
 	if first, count := shape.attributes(); err == nil && count > 0 && p.Exec == 0 {
-		err = result("cuGraphKernelNodeSetAttribute", C.phos_node_attributes(C.uint64_t(ctx), C.uint64_t(node), first, count))
+		err = result(
+			"cuGraphKernelNodeSetAttribute",
+			C.phos_node_attributes(C.uint64_t(ctx), C.uint64_t(node), first, count),
+		)
 	}
 	return node, err
 }
@@ -141,8 +170,11 @@ func (d *Driver) KernelNode(ctx Context, p Placing, f Function, shape Shape, par
 func (d *Driver) CopyNode(ctx Context, p Placing, box Box) (GraphNode, error) {
 	c := box.c()
 	node := p.Node
-	err := result("a copy node of a graph", C.phos_copy_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
-		C.size_t(len(p.After)), &c))
+	err := result(
+		"a copy node of a graph",
+		C.phos_copy_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
+			C.size_t(len(p.After)), &c),
+	)
 	return node, err
 }
 
@@ -153,8 +185,11 @@ func (d *Driver) FillNode(ctx Context, p Placing, fill MemsetNode) (GraphNode, e
 		height: C.uint64_t(fill.Height), value: C.uint32_t(fill.Value), element_bytes: C.uint32_t(fill.ElementBytes),
 	}
 	node := p.Node
-	err := result("a fill node of a graph", C.phos_fill_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
-		C.size_t(len(p.After)), &c))
+	err := result(
+		"a fill node of a graph",
+		C.phos_fill_node(C.uint64_t(ctx), C.uint64_t(p.Graph), C.uint64_t(p.Exec), (*C.uint64_t)(&node), p.after(),
+			C.size_t(len(p.After)), &c),
+	)
 	return node, err
 }
 

@@ -21,7 +21,8 @@ import (
 // Built says whether this program can open a driver at all.
 const Built = true
 
-// Driver is the driver of this process. There is one at most: a driver keeps its state in the process, not in a handle.
+// Driver is the driver of this process. There is one at most: a driver keeps its state in the
+// process, not in a handle.
 type Driver struct {
 	// Path is the library, as it was named.
 	Path string
@@ -103,12 +104,18 @@ func find(library unsafe.Pointer, path string) error {
 		C.phos_special[i] = look(C.GoString(C.phos_special_name(i)), i == C.PHOS_ENUMERATE || i == C.PHOS_TENSOR_WIDE)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%w: %s is too old: it lacks %s; phos needs a driver of CUDA 12.0 (525) or newer", ErrLibrary, path, some(missing))
+		return fmt.Errorf(
+			"%w: %s is too old: it lacks %s; phos needs a driver of CUDA 12.0 (525) or newer",
+			ErrLibrary,
+			path,
+			some(missing),
+		)
 	}
 	return nil
 }
 
-// some names a few of what is missing, first what tells most of a driver's age: an old one lacks dozens.
+// some names a few of what is missing, first what tells most of a driver's age: an old one lacks
+// dozens.
 func some(missing []string) string {
 	const most = 4
 	slices.SortStableFunc(missing, func(a, b string) int { return telling(a) - telling(b) })

@@ -8,8 +8,8 @@ import (
 
 var observer atomic.Pointer[func(call string, code abi.Result)]
 
-// Observe has somebody told of every call that the driver refuses, by its name: an error has the driver's code alone, and most things
-// take several calls.
+// Observe has somebody told of every call that the driver refuses, by its name: an error has the
+// driver's code alone, and most things take several calls.
 func Observe(tell func(call string, code abi.Result)) { observer.Store(&tell) }
 
 // answers are refusals by which the driver only says that there is no such thing.

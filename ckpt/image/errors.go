@@ -17,7 +17,13 @@ func malformed(format string, arguments ...any) error {
 
 func checkVersion(what string, version uint32) error {
 	if version == 0 || version > Version {
-		return fmt.Errorf("%s: %w: %d, and this phos reads up to %d; use the one that wrote it, or a newer one", what, ErrVersion, version, Version)
+		return fmt.Errorf(
+			"%s: %w: %d, and this phos reads up to %d; use the one that wrote it, or a newer one",
+			what,
+			ErrVersion,
+			version,
+			Version,
+		)
 	}
 	return nil
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// StateKinds are the kinds of state of a GPU half that a checkpoint can be told to save, or to leave out.
+// StateKinds are the kinds of state of a GPU half that a checkpoint can be told to save, or to
+// leave out.
 var StateKinds = []string{
 	"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream", "cuda_event",
 }

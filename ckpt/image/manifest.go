@@ -24,7 +24,8 @@ type Manifest struct {
 	// Endpoints are the ends of things that led out of the tree.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 	CPU       CPUHalf    `json:"cpu"`
-	// Files are regular files that the tree had open for writing, and the libraries that it must find again.
+	// Files are regular files that the tree had open for writing, and the libraries that it must find
+	// again.
 	Files []SavedFile `json:"files,omitempty"`
 	Stats Stats       `json:"stats"`
 }
@@ -53,7 +54,8 @@ type Owner struct {
 type Process struct {
 	PID    int `json:"pid"`
 	Parent int `json:"parent"`
-	// Inner is the pid that the process had for itself, where that is another one: in a container, or as a clone.
+	// Inner is the pid that the process had for itself, where that is another one: in a container, or
+	// as a clone.
 	Inner   int    `json:"inner_pid,omitempty"`
 	Command string `json:"command"`
 	Threads int    `json:"threads"`
@@ -105,7 +107,8 @@ type Device struct {
 type Code struct {
 	// Name is the first module's: "module 3".
 	Name string `json:"name"`
-	// Targets are what it is for, of which one is enough: "sm_90" for machine code, "compute_80" for PTX.
+	// Targets are what it is for, of which one is enough: "sm_90" for machine code, "compute_80" for
+	// PTX.
 	Targets []string `json:"targets"`
 	// Kernels are the names of some that the process uses.
 	Kernels []string `json:"kernels,omitempty"`
@@ -141,8 +144,8 @@ type SavedFile struct {
 	Path  string `json:"path"`
 	Bytes uint64 `json:"bytes"`
 	Mode  uint32 `json:"mode"`
-	// Hash names the whole content, or, for a file over ChunkBytes, the tree with it as its only entry. It is empty for a
-	// file whose content was not saved: a restore only cuts it to its length.
+	// Hash names the whole content, or, for a file over ChunkBytes, the tree with it as its only
+	// entry. It is empty for a file whose content was not saved: a restore only cuts it to its length.
 	Hash string `json:"hash"`
 	// Library: it must be there as it was; else it is restored to what it was.
 	Library bool `json:"library,omitempty"`

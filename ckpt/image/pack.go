@@ -6,9 +6,10 @@ import (
 	"encoding/hex"
 )
 
-// A pack is slots of ChunkBytes, an index and a trailer. A slot is a whole chunk as it is, named only by the index, or part of
-// a run: a header and records. The first run begins with the pack's own header. So a chunk stands at a multiple of its own
-// length, which a file system writes and reads in one piece.
+// A pack is slots of ChunkBytes, an index and a trailer. A slot is a whole chunk as it is, named
+// only by the index, or part of a run: a header and records. The first run begins with the pack's
+// own header. So a chunk stands at a multiple of its own length, which a file system writes and
+// reads in one piece.
 const (
 	packMagic    = "phospack"
 	runMagic     = "phosrun\n"
@@ -18,13 +19,15 @@ const (
 	RecordMagic = "chnk"
 	// PackHeaderBytes is where the first record stands.
 	PackHeaderBytes = 64
-	// RecordHeaderBytes stands before a stored content, less its padding. Records begin at multiples of it.
+	// RecordHeaderBytes stands before a stored content, less its padding. Records begin at multiples
+	// of it.
 	RecordHeaderBytes = 64
 	// IndexEntryBytes is one place in the index.
 	IndexEntryBytes = 56
 	// TrailerBytes is the end of a pack.
 	TrailerBytes = 64
-	// PageBytes is what the content of a large record is aligned to, so that writing it touches whole pages.
+	// PageBytes is what the content of a large record is aligned to, so that writing it touches whole
+	// pages.
 	PageBytes = 4096
 	// LargeBytes is from where on a record's content is aligned.
 	LargeBytes = 64 << 10
@@ -110,7 +113,8 @@ func IsRun(raw []byte, pack ID, offset int64) bool { return bytes.Equal(raw, Enc
 type Record struct {
 	Hash     Hash
 	Encoding Encoding
-	// ContentBytes is the length of the content, StoredBytes what is stored for it, PadBytes the zeros before that.
+	// ContentBytes is the length of the content, StoredBytes what is stored for it, PadBytes the zeros
+	// before that.
 	ContentBytes, StoredBytes, PadBytes uint32
 }
 
@@ -171,7 +175,8 @@ func PadFor(offset int64, storedBytes int) uint32 {
 // RoundUp is the next multiple of a power of two.
 func RoundUp(n, multiple int64) int64 { return (n + multiple - 1) &^ (multiple - 1) }
 
-// Slot reports whether a content stands where a slot begins, and fills it. It may be part of a run all the same.
+// Slot reports whether a content stands where a slot begins, and fills it. It may be part of a run
+// all the same.
 func (p Place) Slot() bool {
 	return p.Offset%ChunkBytes == 0 && p.StoredBytes == ChunkBytes && p.Encoding == Raw
 }
@@ -200,11 +205,14 @@ func DecodePlace(raw []byte, index int64) (Place, error) {
 		return Place{}, malformed("an index entry of %d bytes", len(raw))
 	}
 	p := Place{
-		Hash: Hash(raw), Offset: binary.LittleEndian.Uint64(raw[32:]), StoredBytes: binary.LittleEndian.Uint32(raw[40:]),
+		Hash: Hash(
+			raw,
+		), Offset: binary.LittleEndian.Uint64(raw[32:]), StoredBytes: binary.LittleEndian.Uint32(raw[40:]),
 		ContentBytes: binary.LittleEndian.Uint32(raw[44:]), Encoding: Encoding(raw[48]),
 	}
 	r := Record{Hash: p.Hash, Encoding: p.Encoding, ContentBytes: p.ContentBytes, StoredBytes: p.StoredBytes}
-	inside := p.Offset >= PackHeaderBytes+RecordHeaderBytes && p.Offset <= uint64(index) && uint64(index)-p.Offset >= uint64(p.StoredBytes)
+	inside := p.Offset >= PackHeaderBytes+RecordHeaderBytes && p.Offset <= uint64(index) &&
+		uint64(index)-p.Offset >= uint64(p.StoredBytes)
 	if !r.valid() || !inside || binary.LittleEndian.Uint64(raw[48:])>>8 != 0 {
 		return Place{}, malformed("an entry of the index is damaged")
 	}
@@ -236,10 +244,15 @@ func DecodeTrailer(raw []byte, packBytes int64) (Trailer, error) {
 	if err := checkVersion("index", binary.LittleEndian.Uint32(raw[8:])); err != nil {
 		return Trailer{}, err
 	}
-	t := Trailer{Index: binary.LittleEndian.Uint64(raw[16:]), Entries: binary.LittleEndian.Uint64(raw[24:]), Sum: Hash(raw[32:])}
+	t := Trailer{
+		Index:   binary.LittleEndian.Uint64(raw[16:]),
+		Entries: binary.LittleEndian.Uint64(raw[24:]),
+		Sum:     Hash(raw[32:]),
+	}
 	room := uint64(packBytes) - TrailerBytes
 	if !bytes.Equal(t.Head(), raw[:32]) || packBytes < PackHeaderBytes+TrailerBytes || t.Index < PackHeaderBytes || t.Index > room ||
-		t.Index%RecordHeaderBytes != 0 || (room-t.Index)%IndexEntryBytes != 0 || t.Entries != (room-t.Index)/IndexEntryBytes {
+		t.Index%RecordHeaderBytes != 0 || (room-t.Index)%IndexEntryBytes != 0 ||
+		t.Entries != (room-t.Index)/IndexEntryBytes {
 		return Trailer{}, malformed("the index of the pack is damaged")
 	}
 	return t, nil

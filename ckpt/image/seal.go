@@ -25,7 +25,8 @@ const (
 	MaxManifestBytes = 16 << 20
 	// MaxSignedBytes is the longest file of a generation.
 	MaxSignedBytes = MaxManifestBytes + signedHeaderBytes + sealBytes
-	// An object of a manifest takes more memory than its shortest text; real ones are longer than this on average.
+	// An object of a manifest takes more memory than its shortest text; real ones are longer than this
+	// on average.
 	leastObjectBytes = 24
 )
 
@@ -124,7 +125,8 @@ func ManifestText(signed []byte) ([]byte, error) {
 	return signed[signedHeaderBytes : signedHeaderBytes+length], nil
 }
 
-// Inspect reads a signed manifest and trusts its seal, whoever made it: damage is found, forgery is not.
+// Inspect reads a signed manifest and trusts its seal, whoever made it: damage is found, forgery is
+// not.
 func Inspect(signed []byte) (*Manifest, Seal, error) {
 	text, err := ManifestText(signed)
 	if err != nil {
@@ -148,7 +150,8 @@ func Inspect(signed []byte) (*Manifest, Seal, error) {
 	return m, seal, nil
 }
 
-// OpenSigned reads a signed manifest that one of the keys must have sealed. The error is ErrUnknownKey or ErrForged when none has.
+// OpenSigned reads a signed manifest that one of the keys must have sealed. The error is
+// ErrUnknownKey or ErrForged when none has.
 func OpenSigned(signed []byte, keys []Key) (*Manifest, Seal, error) {
 	m, seal, err := Inspect(signed)
 	if err != nil {

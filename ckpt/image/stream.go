@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// A stream is a header, frames in any order, and an end. Frames are records without padding, each with its stored bytes, and
-// one manifest.
+// A stream is a header, frames in any order, and an end. Frames are records without padding, each
+// with its stored bytes, and one manifest.
 const (
 	streamMagic = "phosstrm"
 
@@ -42,8 +42,8 @@ func CheckStreamHeader(raw []byte) error {
 	return nil
 }
 
-// Frame is the beginning of a frame that is no record: of the signed manifest, whose length is N, or the end, before which
-// came N records.
+// Frame is the beginning of a frame that is no record: of the signed manifest, whose length is N,
+// or the end, before which came N records.
 type Frame struct {
 	Magic string
 	N     uint64

@@ -2,10 +2,12 @@ package image
 
 import "encoding/hex"
 
-// ChunkBytes is the longest content that is stored under one name; memory and files are cut at its multiples.
+// ChunkBytes is the longest content that is stored under one name; memory and files are cut at its
+// multiples.
 const ChunkBytes = 2 << 20
 
-// Hash names a content: its BLAKE3, 32 bytes. The zero Hash stands for a content of zeros, which is stored nowhere.
+// Hash names a content: its BLAKE3, 32 bytes. The zero Hash stands for a content of zeros, which is
+// stored nowhere.
 type Hash [32]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
@@ -41,8 +43,8 @@ type Entry struct {
 	Chunks []Chunk
 }
 
-// Tree is a list of entries, in the order of their names. It is stored as a content of its own, so a manifest that names
-// it vouches for everything in it.
+// Tree is a list of entries, in the order of their names. It is stored as a content of its own, so
+// a manifest that names it vouches for everything in it.
 type Tree struct {
 	Entries []Entry
 }

@@ -137,8 +137,8 @@ func (l *List) Encode() []byte {
 	return out
 }
 
-// DecodeList reads the bytes of a list. Its parts are different from each other, so that what they hold together is no
-// more than what is stored.
+// DecodeList reads the bytes of a list. Its parts are different from each other, so that what they
+// hold together is no more than what is stored.
 func DecodeList(raw []byte) (*List, error) {
 	if len(raw) < listHeaderBytes || !IsList(raw) {
 		return nil, malformed("this is no list of a tree's parts")

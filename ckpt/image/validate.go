@@ -64,7 +64,8 @@ func (e *Entry) validateMemory() error {
 	return nil
 }
 
-// overlaps looks at chunks in the order of their addresses; a nil order is the one in which they are.
+// overlaps looks at chunks in the order of their addresses; a nil order is the one in which they
+// are.
 func (e *Entry) overlaps(order []int) bool {
 	var end uint64
 	for i := range e.Chunks {
@@ -75,7 +76,8 @@ func (e *Entry) overlaps(order []int) bool {
 		if i > 0 && chunk.Address < end {
 			return true
 		}
-		// The end of the last chunk of all addresses is 0: any address behind it is an overlap all the same.
+		// The end of the last chunk of all addresses is 0: any address behind it is an overlap all the
+		// same.
 		if end = chunk.Address + uint64(chunk.Bytes); end == 0 {
 			end = ^uint64(0)
 		}

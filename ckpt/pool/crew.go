@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Crew is how many goroutines do a work. Quiet ones yield to the program: their threads have a low priority, and end with
-// the work, as what an unprivileged thread has given up it cannot take back.
+// Crew is how many goroutines do a work. Quiet ones yield to the program: their threads have a low
+// priority, and end with the work, as what an unprivileged thread has given up it cannot take back.
 type Crew struct {
 	Count int
 	Quiet bool
@@ -22,7 +22,8 @@ func All() Crew { return Crew{Count: cores()} }
 // Some is a quiet one that leaves half of the processors alone.
 func Some() Crew { return Crew{Count: max(cores()/2, 1), Quiet: true} }
 
-// quietNice leaves the copying a quarter of a processor that the program keeps busy too, so that it ends all the same.
+// quietNice leaves the copying a quarter of a processor that the program keeps busy too, so that it
+// ends all the same.
 const quietNice = 5
 
 // Each calls do for all items until one fails.
@@ -67,7 +68,8 @@ func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error)
 	return first
 }
 
-// beQuiet makes the calling thread give way to the others of its process. Without it the copy is only less polite.
+// beQuiet makes the calling thread give way to the others of its process. Without it the copy is
+// only less polite.
 func beQuiet() {
 	if lent, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil { // 20 less the nice value, as system calls have it
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-lent+quietNice, 19))

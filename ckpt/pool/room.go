@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// room is what Go's scheduler may run at once. A quiet thread that the kernel has put aside still holds its place there,
-// and the program's goroutines would wait for it although a processor is free; so quiet goroutines bring places with them.
+// room is what Go's scheduler may run at once. A quiet thread that the kernel has put aside still
+// holds its place there, and the program's goroutines would wait for it although a processor is
+// free; so quiet goroutines bring places with them.
 var room struct {
 	mu     sync.Mutex
 	places int // that quiet goroutines have brought

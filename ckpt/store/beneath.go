@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is an open directory of an image. Everything in it is reached by a name without a slash, below its descriptor, and
-// through no link.
+// folder is an open directory of an image. Everything in it is reached by a name without a slash,
+// below its descriptor, and through no link.
 type folder struct {
 	file *os.File
 	// as runs what touches names with the rights of whom the image belongs to.
@@ -145,8 +145,8 @@ func (d folder) create(name string, content []byte) error {
 	return err
 }
 
-// rename moves a file to where nothing is yet. Where the file system cannot make sure of that (NFS, FAT), a look must do: who
-// renames holds the lock.
+// rename moves a file to where nothing is yet. Where the file system cannot make sure of that (NFS,
+// FAT), a look must do: who renames holds the lock.
 func (d folder) rename(name string, to folder, newName string) error {
 	return to.fail("create", newName, d.as(func() error {
 		err := renameNew(d.fd(), name, to.fd(), newName)

@@ -16,8 +16,9 @@ type Cleaned struct {
 	Bytes       uint64   `json:"bytes"`
 }
 
-// Clean removes an image, and leaves the directory empty. It removes only what belongs to the image: when anything else lies
-// in the directory, or when somebody uses the image, it removes nothing. Cut off, it may be called again.
+// Clean removes an image, and leaves the directory empty. It removes only what belongs to the
+// image: when anything else lies in the directory, or when somebody uses the image, it removes
+// nothing. Cut off, it may be called again.
 func (d *Dir) Clean() (Cleaned, error) {
 	removed, err := d.clean()
 	if err != nil {
@@ -94,7 +95,11 @@ func (d *Dir) inventory(writer held) (Cleaned, error) {
 			}
 			isFolder := place.file == d.root.file && name != markerName && name != lockName
 			if !place.ours(name) || (stat.Mode&unix.S_IFMT == unix.S_IFDIR) != isFolder {
-				return Cleaned{}, fmt.Errorf("%w: %s does not belong to the image; nothing was removed", ErrForeign, place.path(name))
+				return Cleaned{}, fmt.Errorf(
+					"%w: %s does not belong to the image; nothing was removed",
+					ErrForeign,
+					place.path(name),
+				)
 			}
 			if !isFolder {
 				all.Bytes += uint64(stat.Size)
@@ -147,8 +152,8 @@ func (d *Dir) removeAll(writer held) error {
 	return d.unmake(writer)
 }
 
-// unmake takes an Init back, if there is nothing but what Init made. It is for who holds the lock. Cut off, it leaves what
-// Init takes for an empty directory, and Remove for the rest of an image.
+// unmake takes an Init back, if there is nothing but what Init made. It is for who holds the lock.
+// Cut off, it leaves what Init takes for an empty directory, and Remove for the rest of an image.
 func (d *Dir) unmake(held) error {
 	for _, step := range []func() error{
 		func() error { return d.root.remove(markerName) },
@@ -187,7 +192,8 @@ func (d *Dir) Discard() error {
 	return d.unmake(writer)
 }
 
-// Remove removes the image in a directory, as Clean does, or what is left of one whose removal, or making, was cut off.
+// Remove removes the image in a directory, as Clean does, or what is left of one whose removal, or
+// making, was cut off.
 func Remove(dir *os.File, options ...Option) (Cleaned, error) {
 	return withRemains(dir, options, (*Dir).Clean, func(d *Dir) error {
 		writer, err := d.lock()
@@ -208,7 +214,12 @@ func PlanRemove(dir *os.File, options ...Option) (Cleaned, error) {
 }
 
 // withRemains does one thing with an image, and another with what is left of one.
-func withRemains(dir *os.File, options []Option, whole func(*Dir) (Cleaned, error), remains func(*Dir) error) (Cleaned, error) {
+func withRemains(
+	dir *os.File,
+	options []Option,
+	whole func(*Dir) (Cleaned, error),
+	remains func(*Dir) error,
+) (Cleaned, error) {
 	d, err := Open(dir, options...)
 	if err == nil {
 		defer d.Close()

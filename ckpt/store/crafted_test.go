@@ -27,7 +27,8 @@ func allocated(act func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// craftedPack is a pack whose header is right, with what somebody has put behind it, the end of a file of some length.
+// craftedPack is a pack whose header is right, with what somebody has put behind it, the end of a
+// file of some length.
 func craftedPack(t *testing.T, content []byte, fileBytes int64, end []byte) *os.File {
 	t.Helper()
 	pack := memoryFile(t, append(image.PackHeader{}.Encode(), content...))
@@ -44,11 +45,17 @@ func sealedEnd(index []byte, t image.Trailer) []byte {
 	return append(out, sum[:]...)
 }
 
-// TestCraftedPacks announces as much as numbers can say: nothing may be allocated for it, and no hole may be looked through.
+// TestCraftedPacks announces as much as numbers can say: nothing may be allocated for it, and no
+// hole may be looked through.
 func TestCraftedPacks(t *testing.T) {
 	const huge = 1 << 43 // what most file systems still take as the length of a file with a hole
 	record := func(contentBytes, storedBytes uint32, encoding image.Encoding) []byte {
-		return image.Record{Hash: image.Hash{1}, Encoding: encoding, ContentBytes: contentBytes, StoredBytes: storedBytes}.Encode()
+		return image.Record{
+			Hash:         image.Hash{1},
+			Encoding:     encoding,
+			ContentBytes: contentBytes,
+			StoredBytes:  storedBytes,
+		}.Encode()
 	}
 	entries := uint64((huge - image.PackHeaderBytes - image.TrailerBytes) / image.IndexEntryBytes / 8 * 8)
 	index := uint64(huge) - image.TrailerBytes - entries*image.IndexEntryBytes
@@ -89,7 +96,8 @@ func TestCraftedPacks(t *testing.T) {
 	}
 }
 
-// TestCraftedTrees names one stored content so often that what it says it has is far more than what is there.
+// TestCraftedTrees names one stored content so often that what it says it has is far more than what
+// is there.
 func TestCraftedTrees(t *testing.T) {
 	for name, make := range map[string]func() []byte{
 		"a list of one part over and over": func() []byte {
@@ -140,7 +148,11 @@ func TestCraftedTrees(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := &image.Manifest{Version: image.Version, Generation: 1, CPU: image.CPUHalf{Tree: h.String(), Bytes: math.MaxUint64}}
+			m := &image.Manifest{
+				Version:    image.Version,
+				Generation: 1,
+				CPU:        image.CPUHalf{Tree: h.String(), Bytes: math.MaxUint64},
+			}
 			signed, err := image.Sign(m, testKey)
 			if err != nil {
 				t.Fatal(err)
@@ -160,7 +172,12 @@ func TestCraftedTrees(t *testing.T) {
 func TestLongFilesOfNothing(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
-	content := slices.Concat(noise(1, image.ChunkBytes), noise(1, image.ChunkBytes), make([]byte, 8*image.ChunkBytes), noise(2, 100))
+	content := slices.Concat(
+		noise(1, image.ChunkBytes),
+		noise(1, image.ChunkBytes),
+		make([]byte, 8*image.ChunkBytes),
+		noise(2, 100),
+	)
 	put(t, d, saved{files: map[string][]byte{"long": content}, memory: [][]byte{noise(3, 10)}})
 	reader, done, err := d.Reader()
 	if err != nil {
@@ -197,11 +214,20 @@ func TestManyPacks(t *testing.T) {
 	for range maxPacks {
 		overwrite(t, filepath.Join(path, packsName, packName(newID())), nil)
 	}
-	if _, err := d.Packs(); !errors.Is(err, contents.ErrTooLarge) || !strings.Contains(err.Error(), "pos_cli image prune "+path) {
+	if _, err := d.Packs(); !errors.Is(err, contents.ErrTooLarge) ||
+		!strings.Contains(err.Error(), "pos_cli image prune "+path) {
 		t.Errorf("too many packs: %v", err)
 	}
 	if done, err := d.Prune(t.Context(), Keep{Newest: 1}); err != nil || done.PacksRemoved < maxPacks {
 		t.Errorf("%+v, %v", done, err)
 	}
-	check(t, d, generations, saved{memory: [][]byte{noise(generations-1, 100)}, files: map[string][]byte{"f": noise(generations-1+1000, 50)}})
+	check(
+		t,
+		d,
+		generations,
+		saved{
+			memory: [][]byte{noise(generations-1, 100)},
+			files:  map[string][]byte{"f": noise(generations-1+1000, 50)},
+		},
+	)
 }

@@ -86,8 +86,8 @@ func prepared(t *testing.T) string {
 	return path
 }
 
-// TestCrashAtEveryOperation kills a writer before and after each of its operations on names. What was there stays, what was
-// being made is complete or absent, and the next writer clears up.
+// TestCrashAtEveryOperation kills a writer before and after each of its operations on names. What
+// was there stays, what was being made is complete or absent, and the next writer clears up.
 func TestCrashAtEveryOperation(t *testing.T) {
 	for _, verb := range []string{"save", "prune"} {
 		for _, when := range []string{"before", "after"} {
@@ -152,7 +152,8 @@ func afterwards(t *testing.T, path, what, verb string) {
 	}
 }
 
-// TestFailureOfEveryOperation lets each operation on names fail once. A save that fails leaves every file as it was.
+// TestFailureOfEveryOperation lets each operation on names fail once. A save that fails leaves
+// every file as it was.
 func TestFailureOfEveryOperation(t *testing.T) {
 	for _, verb := range []string{"save", "prune", "clean"} {
 		for n, done := 1, false; !done; n++ {

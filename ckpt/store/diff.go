@@ -277,7 +277,8 @@ func diffMemory(name string, before, after []image.Chunk) MemoryDifference {
 	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Address, b.Address) })
 	for _, each := range ranges {
 		out.ChangedBytes += each.Bytes
-		if n := len(out.Ranges); n > 0 && out.Ranges[n-1].Change == each.Change && out.Ranges[n-1].Address+out.Ranges[n-1].Bytes == each.Address {
+		if n := len(out.Ranges); n > 0 && out.Ranges[n-1].Change == each.Change &&
+			out.Ranges[n-1].Address+out.Ranges[n-1].Bytes == each.Address {
 			out.Ranges[n-1].Bytes += each.Bytes
 			continue
 		}

@@ -12,7 +12,8 @@ import (
 type Total struct {
 	BytesBefore uint64 `json:"bytes_before"`
 	BytesAfter  uint64 `json:"bytes_after"`
-	// ChangedBytes of BytesAfter are new or different, SharedBytes are the same in the same place. Chunks count as a whole.
+	// ChangedBytes of BytesAfter are new or different, SharedBytes are the same in the same place.
+	// Chunks count as a whole.
 	ChangedBytes uint64 `json:"changed_bytes"`
 	SharedBytes  uint64 `json:"shared_bytes"`
 }
@@ -62,8 +63,8 @@ func (d *Difference) saved(sides [2]side) error {
 	return nil
 }
 
-// savedEntry is a saved file as the entry of a tree would be; none for a file that is not there. A content that was not saved
-// counts as one that nobody knows.
+// savedEntry is a saved file as the entry of a tree would be; none for a file that is not there. A
+// content that was not saved counts as one that nobody knows.
 func (s side) savedEntry(saved image.SavedFile) (image.Entry, error) {
 	entry := image.Entry{Kind: image.File, Name: saved.Path, Bytes: saved.Bytes}
 	switch {

@@ -57,7 +57,8 @@ func TestDiff(t *testing.T) {
 		t.Errorf("%v: it says\n%s", err, got)
 	}
 	none, err := d.Diff(t.Context(), 2, 2)
-	if err != nil || len(none.Processes)+len(none.CPU)+len(none.Files) > 0 || none.Totals.GPU.ChangedBytes > 0 || none.Totals.GPU.SharedBytes == 0 {
+	if err != nil || len(none.Processes)+len(none.CPU)+len(none.Files) > 0 || none.Totals.GPU.ChangedBytes > 0 ||
+		none.Totals.GPU.SharedBytes == 0 {
 		t.Errorf("between a generation and itself: %+v, %v", none, err)
 	}
 }

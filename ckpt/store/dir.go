@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// Dir is an open image directory. It may be used by several goroutines. As long as it is open, Clean leaves the image alone.
+// Dir is an open image directory. It may be used by several goroutines. As long as it is open,
+// Clean leaves the image alone.
 type Dir struct {
 	root, generations, packs folder
 	marker                   *os.File
@@ -24,8 +25,9 @@ type Dir struct {
 // Option changes how a directory is used.
 type Option func(*folder)
 
-// As makes everything that touches names in the directory (open, create, rename, remove) run through a function, which may
-// give the calling thread the rights of the directory's owner meanwhile.
+// As makes everything that touches names in the directory (open, create, rename, remove) run
+// through a function, which may give the calling thread the rights of the directory's owner
+// meanwhile.
 func As(run func(func() error) error) Option { return func(d *folder) { d.as = run } }
 
 // Open opens an image. The descriptor stays the caller's.
@@ -42,7 +44,8 @@ func Open(dir *os.File, options ...Option) (*Dir, error) {
 	return d, nil
 }
 
-// Init opens an image, and makes an empty directory one. It refuses a directory with anything else in it.
+// Init opens an image, and makes an empty directory one. It refuses a directory with anything else
+// in it.
 func Init(dir *os.File, options ...Option) (*Dir, error) {
 	if d, err := Open(dir, options...); !errors.Is(err, ErrNoImage) {
 		return d, err
@@ -130,7 +133,8 @@ func (d *Dir) open() error {
 	return err
 }
 
-// make lays an image out. The marker comes last: without it, the rest is nothing, and may be made again.
+// make lays an image out. The marker comes last: without it, the rest is nothing, and may be made
+// again.
 func (d *Dir) make() (made bool, err error) {
 	if err := d.checkEmpty(); err != nil {
 		return false, err
@@ -298,7 +302,8 @@ func (d *Dir) Reader() (reader *contents.Reader, closePacks func(), err error) {
 	return reader, func() { closeAll(packs) }, nil
 }
 
-// Packs opens all packs for reading. They are the caller's to close, and stay good when the image is pruned or removed.
+// Packs opens all packs for reading. They are the caller's to close, and stay good when the image
+// is pruned or removed.
 func (d *Dir) Packs() ([]*os.File, error) { return d.packsUpTo(maxPacks) }
 
 func (d *Dir) packsUpTo(most int) ([]*os.File, error) {
@@ -321,8 +326,14 @@ func (d *Dir) openPacks(most int) (packs []*os.File, err error) {
 		return nil, err
 	}
 	if len(names) > most {
-		return nil, fmt.Errorf("open packs of %s: %w: %d packs, and at most %d are opened; remove old generations: pos_cli image prune %s --keep N",
-			d.Path(), contents.ErrTooLarge, len(names), most, d.Path())
+		return nil, fmt.Errorf(
+			"open packs of %s: %w: %d packs, and at most %d are opened; remove old generations: pos_cli image prune %s --keep N",
+			d.Path(),
+			contents.ErrTooLarge,
+			len(names),
+			most,
+			d.Path(),
+		)
 	}
 	slices.Sort(names)
 	for _, name := range names {

@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// TestDrop: a pack whose writer gave up half way does not stand in the way of the others, and is gone.
+// TestDrop: a pack whose writer gave up half way does not stand in the way of the others, and is
+// gone.
 func TestDrop(t *testing.T) {
 	ctx, path := context.Background(), t.TempDir()
 	d := initDir(t, path)
@@ -62,7 +63,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestUnlock: what is just being started has all files of this process, locks included, until it executes its program.
+// TestUnlock: what is just being started has all files of this process, locks included, until it
+// executes its program.
 func TestUnlock(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)

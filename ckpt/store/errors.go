@@ -13,9 +13,11 @@ var (
 	ErrForeign = errors.New("something else is in the directory")
 	// ErrLocked means that somebody else writes into the image, or, for what removes it, uses it.
 	ErrLocked = errors.New("in use")
-	// ErrNoLocks means a file system without flock. Images are read there all the same, and not written.
+	// ErrNoLocks means a file system without flock. Images are read there all the same, and not
+	// written.
 	ErrNoLocks = errors.New("the file system gives no locks")
-	// ErrOwner means an image of one user that another one would write into, who could not read all of it then, or let him.
+	// ErrOwner means an image of one user that another one would write into, who could not read all of
+	// it then, or let him.
 	ErrOwner = errors.New("another user's image")
 	// ErrNoGeneration means a generation that is not there.
 	ErrNoGeneration = errors.New("no such generation")

@@ -26,7 +26,8 @@ func mounted(t *testing.T, source, kind string, flags uintptr, data string) stri
 	return path
 }
 
-// TestFileSystems does everything that is done with an image on other file systems than that of the tests.
+// TestFileSystems does everything that is done with an image on other file systems than that of the
+// tests.
 func TestFileSystems(t *testing.T) {
 	for name, mount := range map[string]func(t *testing.T) string{
 		"tmpfs": func(t *testing.T) string { return mounted(t, "phos-test", "tmpfs", 0, "size=64m") },
@@ -37,7 +38,8 @@ func TestFileSystems(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// The image is in the layer that nothing is written to, as in a container that was built with one.
+			// The image is in the layer that nothing is written to, as in a container that was built with
+			// one.
 			put(t, initDir(t, filepath.Join(below, "lower")), small(1))
 			return mounted(t, "overlay", "overlay", 0, "lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work")
 		},
@@ -106,7 +108,10 @@ func TestReadOnly(t *testing.T) {
 func TestCopies(t *testing.T) {
 	original := t.TempDir()
 	d := initDir(t, original)
-	what := saved{memory: [][]byte{noise(1, image.ChunkBytes), noise(2, 100), noise(3, image.ChunkBytes)}, files: map[string][]byte{"f": noise(4, 50)}}
+	what := saved{
+		memory: [][]byte{noise(1, image.ChunkBytes), noise(2, 100), noise(3, image.ChunkBytes)},
+		files:  map[string][]byte{"f": noise(4, 50)},
+	}
 	put(t, d, what)
 	for name, command := range map[string]string{
 		"cp -a": `cp -a "$0/." "$1"`, "cp -r": `cp -r "$0/." "$1"`, "without holes": `cp -r --sparse=never "$0/." "$1"`,
@@ -131,7 +136,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestNoLocks: a file system that gives no locks is read from, and is not written to, with a word about it.
+// TestNoLocks: a file system that gives no locks is read from, and is not written to, with a word
+// about it.
 func TestNoLocks(t *testing.T) {
 	path := t.TempDir()
 	put(t, initDir(t, path), small(1))
@@ -148,14 +154,16 @@ func TestNoLocks(t *testing.T) {
 	_, pruned := d.Prune(t.Context(), Keep{Newest: 1})
 	_, cleaned := d.Clean()
 	for what, err := range map[string]error{"begin": began, "prune": pruned, "clean": cleaned} {
-		if !errors.Is(err, ErrNoLocks) || !strings.Contains(err.Error(), "use another file system") || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, ErrNoLocks) || !strings.Contains(err.Error(), "use another file system") ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	same(t, before, filesOf(t, path))
 }
 
-// TestPlainRename: some file systems cannot rename to where nothing is; it is done by looking, and nothing is written over.
+// TestPlainRename: some file systems cannot rename to where nothing is; it is done by looking, and
+// nothing is written over.
 func TestPlainRename(t *testing.T) {
 	original := renameNew
 	renameNew = func(int, string, int, string) error { return unix.EINVAL }
@@ -211,8 +219,8 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestPruneBesideReaders: who opens an image while it is pruned and written reads all of the generation that he asked for, or is told
-// that it is gone.
+// TestPruneBesideReaders: who opens an image while it is pruned and written reads all of the
+// generation that he asked for, or is told that it is gone.
 func TestPruneBesideReaders(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)

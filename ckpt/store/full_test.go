@@ -18,9 +18,14 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// writeFull is where TestWriteFull puts a new image in which everything occurs. What is committed in testdata/golden was
-// written once, when its version of the format was new, and is never written again.
-var writeFull = flag.String("write-full-image", "", "write an image in which everything occurs, and what it holds, into this `directory`")
+// writeFull is where TestWriteFull puts a new image in which everything occurs. What is committed
+// in testdata/golden was written once, when its version of the format was new, and is never written
+// again.
+var writeFull = flag.String(
+	"write-full-image",
+	"",
+	"write an image in which everything occurs, and what it holds, into this `directory`",
+)
 
 // fullMemory is one memory: contents by address, in the order in which they should be loaded.
 type fullMemory struct {
@@ -68,15 +73,36 @@ func fullGeneration(n uint64) full {
 		}
 		return m
 	}
-	gpu0 := memory("gpu0", fullBase, noise(1, 5000), make([]byte, image.ChunkBytes), pattern(2, image.ChunkBytes), noise(100+n, 333))
+	gpu0 := memory(
+		"gpu0",
+		fullBase,
+		noise(1, 5000),
+		make([]byte, image.ChunkBytes),
+		pattern(2, image.ChunkBytes),
+		noise(100+n, 333),
+	)
 	slices.Reverse(gpu0.chunks) // it is loaded from its end
 	text := []byte(strings.Repeat("what a program writes compresses well; ", 3000))
 	f := full{
 		compress: n == 1,
 		memories: []fullMemory{memory("arena", fullArena, text, noise(200+n, 70_000)), gpu0},
-		gpu:      map[string][]byte{"session": slices.Concat(noise(3, 4096), make([]byte, 3<<20)), "objects": noise(300+n, 700), "worker": []byte(`{"version":1}`)},
-		cpu:      map[string][]byte{"7/core-7.img": noise(4, 900), "7/core-8.img": noise(400+n, 901), "7/pages-1.img": pattern(5, 2*image.ChunkBytes+5), "7/empty.img": nil},
-		saved:    map[string][]byte{"/data/log": text[:int(n)*5000], "/data/large": pattern(5, image.ChunkBytes+77), fullLibrary: noise(6, 2000), "/data/none": nil},
+		gpu: map[string][]byte{
+			"session": slices.Concat(noise(3, 4096), make([]byte, 3<<20)),
+			"objects": noise(300+n, 700),
+			"worker":  []byte(`{"version":1}`),
+		},
+		cpu: map[string][]byte{
+			"7/core-7.img":  noise(4, 900),
+			"7/core-8.img":  noise(400+n, 901),
+			"7/pages-1.img": pattern(5, 2*image.ChunkBytes+5),
+			"7/empty.img":   nil,
+		},
+		saved: map[string][]byte{
+			"/data/log":   text[:int(n)*5000],
+			"/data/large": pattern(5, image.ChunkBytes+77),
+			fullLibrary:   noise(6, 2000),
+			"/data/none":  nil,
+		},
 	}
 	switch n {
 	case 2:
@@ -88,7 +114,11 @@ func fullGeneration(n uint64) full {
 		many.chunks[7].content = noise(500, 16)
 		f.memories = append(f.memories, many)
 	case 3:
-		f = full{kinds: []string{"cuda_memory"}, memories: f.memories, gpu: map[string][]byte{"worker": []byte(`{"version":1}`)}}
+		f = full{
+			kinds:    []string{"cuda_memory"},
+			memories: f.memories,
+			gpu:      map[string][]byte{"worker": []byte(`{"version":1}`)},
+		}
 	}
 	return f
 }
@@ -216,7 +246,10 @@ func (f full) putMemories(w *contents.Writer) (all []image.Entry, err error) {
 				return nil, err
 			}
 			entry.Bytes += uint64(len(chunk.content))
-			entry.Chunks = append(entry.Chunks, image.Chunk{Address: chunk.address, Bytes: uint32(len(chunk.content)), Hash: h})
+			entry.Chunks = append(
+				entry.Chunks,
+				image.Chunk{Address: chunk.address, Bytes: uint32(len(chunk.content)), Hash: h},
+			)
 		}
 		all = append(all, entry)
 	}
@@ -233,14 +266,26 @@ func fullManifest(n uint64, f full) *image.Manifest {
 				Session: 12, SessionPath: "/run/phos/sessions/12/session", ArenaPath: "/run/phos/sessions/12/arena", ArenaBytes: 16 << 30,
 				Library: fullLibrary, Gpus: "0", Job: "night", MemoryBytes: 9, PinnedBytes: 8, WrittenBytes: 7, SharedBytes: 6, Wire: 5,
 				Objects: map[string]uint64{"stream": 2, "module": 1},
-				Devices: []image.Device{{Ordinal: 0, Name: "a GPU", UUID: "GPU-1", MemoryBytes: 1 << 30, Capability: "9.0"}},
+				Devices: []image.Device{
+					{Ordinal: 0, Name: "a GPU", UUID: "GPU-1", MemoryBytes: 1 << 30, Capability: "9.0"},
+				},
 			},
 		}, {PID: 8, Parent: 7, Command: "loader", Threads: 1}},
 		Stats: image.Stats{PauseMicroseconds: 1234, WrittenBytes: 77, SharedBytes: 11},
 	}
 	if f.kinds == nil {
 		m.CPU = image.CPUHalf{CRIU: "4.1", Bytes: 4_196_110}
-		m.Endpoints = []image.Endpoint{{ID: 1, Kind: "terminal", Key: "tty[8803:5]", Descriptors: []string{"pid 7 fd 0"}, Standard: 0, Rows: 24, Columns: 80}}
+		m.Endpoints = []image.Endpoint{
+			{
+				ID:          1,
+				Kind:        "terminal",
+				Key:         "tty[8803:5]",
+				Descriptors: []string{"pid 7 fd 0"},
+				Standard:    0,
+				Rows:        24,
+				Columns:     80,
+			},
+		}
 		m.Files = []image.SavedFile{{Path: fullLengthOnly, Bytes: 1 << 40, Mode: 0o600}}
 	}
 	return m
@@ -276,7 +321,9 @@ func compareFull(t *testing.T, d *Dir, want []string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines = append(lines, describeTree(t, reader, fmt.Sprintf("%d file", n), &image.Tree{Entries: []image.Entry{entry}})...)
+			lines = append(
+				lines,
+				describeTree(t, reader, fmt.Sprintf("%d file", n), &image.Tree{Entries: []image.Entry{entry}})...)
 		}
 		slices.Sort(lines)
 		got = append(got, lines...)

@@ -29,7 +29,8 @@ func memoryFile(t testing.TB, content []byte) *os.File {
 	return file
 }
 
-// bounded fails when reading takes more memory than a small multiple of what was given, and the buffers that are kept.
+// bounded fails when reading takes more memory than a small multiple of what was given, and the
+// buffers that are kept.
 func bounded(t *testing.T, given int, read func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -41,8 +42,8 @@ func bounded(t *testing.T, given int, read func()) {
 	}
 }
 
-// FuzzPack reads a pack by its index and by its records, and everything that it says it has. Its header and the sum of its
-// index are made right, so that damage does not end every try there.
+// FuzzPack reads a pack by its index and by its records, and everything that it says it has. Its
+// header and the sum of its index are made right, so that damage does not end every try there.
 func FuzzPack(f *testing.F) {
 	packs, err := filepath.Glob("testdata/golden/v1/image/packs/*")
 	if err != nil || len(packs) == 0 {

@@ -11,8 +11,9 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// goldenSaved is what the two generations of a golden image hold. Each version's image was written once, by the first phos
-// that wrote that version, and is never written again: every later phos must read it.
+// goldenSaved is what the two generations of a golden image hold. Each version's image was written
+// once, by the first phos that wrote that version, and is never written again: every later phos
+// must read it.
 func goldenSaved(n uint64) saved {
 	what := saved{
 		memory: [][]byte{
@@ -47,7 +48,9 @@ func TestGoldenImages(t *testing.T) {
 			check(t, d, n+1, goldenSaved(n+1))
 		}
 		m, err := d.Inspect(2)
-		if err != nil || m.Host.Kernel != goldenKernel || m.Owner.UID != 1000 || m.Processes[0].GPU.Objects["stream"] != 2 || len(m.Endpoints) != 1 {
+		if err != nil || m.Host.Kernel != goldenKernel || m.Owner.UID != 1000 ||
+			m.Processes[0].GPU.Objects["stream"] != 2 ||
+			len(m.Endpoints) != 1 {
 			t.Errorf("version %d: manifest %+v, %v", version, m, err)
 		}
 		// It can be gone on with.
@@ -72,7 +75,8 @@ func TestGoldenImages(t *testing.T) {
 	}
 }
 
-// described: what stands beside the golden image, for readers that share nothing with this package, is what it holds.
+// described: what stands beside the golden image, for readers that share nothing with this package,
+// is what it holds.
 func described(t *testing.T, golden string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(golden, "image.txt"))

@@ -9,8 +9,9 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// The journal of a commit stands in tmp from before the first pack is put in its place until after the generation is. When
-// a writer finds one, a commit did not come to its end: the packs that it names belong to the generation, or to nobody.
+// The journal of a commit stands in tmp from before the first pack is put in its place until after
+// the generation is. When a writer finds one, a commit did not come to its end: the packs that it
+// names belong to the generation, or to nobody.
 type journal struct {
 	generation uint64
 	packs      []image.ID
@@ -26,7 +27,8 @@ func (j journal) encode() []byte {
 	return append(text, "end\n"...)
 }
 
-// decodeJournal reads a journal. One that is cut off was being written: nothing had been moved then.
+// decodeJournal reads a journal. One that is cut off was being written: nothing had been moved
+// then.
 func decodeJournal(raw []byte) (journal, error) {
 	var j journal
 	text, whole := strings.CutSuffix(string(raw), "end\n")

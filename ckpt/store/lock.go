@@ -43,7 +43,8 @@ func (d *Dir) lock() (held, error) {
 	return held{file, tmp}, nil
 }
 
-// stillThere makes sure that nobody has removed the image between the opening of its lock and the locking.
+// stillThere makes sure that nobody has removed the image between the opening of its lock and the
+// locking.
 func (d *Dir) stillThere(locked *os.File) error {
 	for name, file := range map[string]*os.File{lockName: locked, markerName: d.marker} {
 		if file == nil {
@@ -51,7 +52,8 @@ func (d *Dir) stillThere(locked *os.File) error {
 		}
 		var have, want unix.Stat_t
 		err := d.root.as(func() error { return unix.Fstatat(d.root.fd(), name, &have, unix.AT_SYMLINK_NOFOLLOW) })
-		if errors.Is(err, unix.ENOENT) || err == nil && unix.Fstat(int(file.Fd()), &want) == nil && have.Ino != want.Ino {
+		if errors.Is(err, unix.ENOENT) ||
+			err == nil && unix.Fstat(int(file.Fd()), &want) == nil && have.Ino != want.Ino {
 			return fmt.Errorf("%w: %s was removed meanwhile", ErrNoImage, d.root.path(name))
 		}
 		if err != nil {
@@ -66,8 +68,8 @@ func (h held) close() {
 	unlock(h.lock)
 }
 
-// unlock gives a lock back with its file. Closing would not do it at once: what this process is just starting has the file too,
-// until it executes its program.
+// unlock gives a lock back with its file. Closing would not do it at once: what this process is
+// just starting has the file too, until it executes its program.
 func unlock(file *os.File) {
 	_ = flock(int(file.Fd()), unix.LOCK_UN)
 	_ = file.Close()
@@ -89,8 +91,12 @@ func lock(file *os.File, path string, how int) error {
 		return &LockedError{Path: path, PID: pid, Command: commandOf(pid)}
 	}
 	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		err = fmt.Errorf("%w (%w): use another file system, or mount this one with locks (NFS: run its lock service, or mount it with "+
-			"local_lock=flock where one machine alone writes)", ErrNoLocks, err)
+		err = fmt.Errorf(
+			"%w (%w): use another file system, or mount this one with locks (NFS: run its lock service, or mount it with "+
+				"local_lock=flock where one machine alone writes)",
+			ErrNoLocks,
+			err,
+		)
 	}
 	if err != nil {
 		return &os.PathError{Op: "lock", Path: file.Name(), Err: err}
@@ -98,7 +104,8 @@ func lock(file *os.File, path string, how int) error {
 	return nil
 }
 
-// holder finds the process that took a lock of a file in the kernel's list; 0: it is not told, or it is this one.
+// holder finds the process that took a lock of a file in the kernel's list; 0: it is not told, or
+// it is this one.
 func holder(file *os.File) int {
 	var stat unix.Stat_t
 	if unix.Fstat(int(file.Fd()), &stat) != nil {

@@ -40,7 +40,8 @@ func parseGeneration(name string) (uint64, bool) {
 	return n, err == nil && n > 0 && n <= maxGeneration && generationName(n) == name
 }
 
-// GenerationOf is the generation whose manifest is in a file, by the file's name within the directory.
+// GenerationOf is the generation whose manifest is in a file, by the file's name within the
+// directory.
 func GenerationOf(file string) (uint64, bool) {
 	name, inside := strings.CutPrefix(file, generationsName+"/")
 	n, ours := parseGeneration(name)

@@ -6,13 +6,15 @@ import (
 	"slices"
 )
 
-// Keep says which generations stay: the newest ones, and those that are named; or all but those that are named.
+// Keep says which generations stay: the newest ones, and those that are named; or all but those
+// that are named.
 type Keep struct {
 	Newest      int
 	Generations []uint64
 	// AllBut, when there are any, are those that go; the other fields are empty then.
 	AllBut []uint64
-	// Progress, if not nil, is told how far the copying of what is still needed of wasteful packs is, by several goroutines.
+	// Progress, if not nil, is told how far the copying of what is still needed of wasteful packs is,
+	// by several goroutines.
 	Progress func(doneBytes, totalBytes uint64)
 }
 
@@ -28,7 +30,8 @@ func (k Keep) has(all []uint64, i int) bool {
 type Pruned struct {
 	Removed []uint64 `json:"removed"`
 	Kept    []uint64 `json:"kept"`
-	// PacksRemoved had nothing left that is needed; PacksRewritten had little, which went into a new one.
+	// PacksRemoved had nothing left that is needed; PacksRewritten had little, which went into a new
+	// one.
 	PacksRemoved   int    `json:"packs_removed"`
 	PacksRewritten int    `json:"packs_rewritten"`
 	FreedBytes     uint64 `json:"freed_bytes"`
@@ -44,8 +47,9 @@ const (
 	manySmall      = 32
 )
 
-// Prune removes the other generations, and what only they needed. What is kept is looked at first: when something of it
-// is missing, nothing is removed. Cut off at any moment, it may be called again.
+// Prune removes the other generations, and what only they needed. What is kept is looked at first:
+// when something of it is missing, nothing is removed. Cut off at any moment, it may be called
+// again.
 func (d *Dir) Prune(ctx context.Context, keep Keep) (*Pruned, error) {
 	done, err := d.prune(ctx, keep)
 	if err != nil {
@@ -90,8 +94,8 @@ func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
 // tidyPacks is how many packs there may be before small ones are put together without being asked.
 const tidyPacks = 256
 
-// tidy puts small packs together when there are many: each is opened for every checkpoint and every restore. It is for who
-// holds the lock. What it cannot do now, the next one may.
+// tidy puts small packs together when there are many: each is opened for every checkpoint and every
+// restore. It is for who holds the lock. What it cannot do now, the next one may.
 func (d *Dir) tidy(ctx context.Context, writer held) error {
 	names, err := d.packs.names()
 	if err != nil || len(names) <= tidyPacks {
@@ -109,8 +113,8 @@ func (d *Dir) tidy(ctx context.Context, writer held) error {
 	return ctx.Err()
 }
 
-// PlanPrune says what Prune would do, and does nothing. It needs no lock, so what it says holds for this moment. FreedBytes
-// is about what comes back.
+// PlanPrune says what Prune would do, and does nothing. It needs no lock, so what it says holds for
+// this moment. FreedBytes is about what comes back.
 func (d *Dir) PlanPrune(ctx context.Context, keep Keep) (*Pruned, error) {
 	all, err := d.Generations()
 	if err != nil {

@@ -33,7 +33,8 @@ func drawn(random *rand.Rand, compress bool) saved {
 	return what
 }
 
-// TestPruneAgainstModel saves and prunes at random. The model is what was saved: whatever is kept must be that, byte by byte.
+// TestPruneAgainstModel saves and prunes at random. The model is what was saved: whatever is kept
+// must be that, byte by byte.
 func TestPruneAgainstModel(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -105,7 +106,8 @@ func pruneModel(t *testing.T, d *Dir, model map[uint64]saved, keep Keep) {
 	}
 }
 
-// TestPruneGivesSpaceBack: what is mostly dead is written again, what is dead is gone, what is shared stays.
+// TestPruneGivesSpaceBack: what is mostly dead is written again, what is dead is gone, what is
+// shared stays.
 func TestPruneGivesSpaceBack(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)

@@ -41,8 +41,9 @@ func mapped(b *testing.B, bytes int) []byte {
 	return memory
 }
 
-// pairs runs two ways of doing the same by turns, and reports the speed of the first over that of the second, each at its
-// best: by the clock, and by the processor time that both took, which other work on the machine disturbs less.
+// pairs runs two ways of doing the same by turns, and reports the speed of the first over that of
+// the second, each at its best: by the clock, and by the processor time that both took, which other
+// work on the machine disturbs less.
 func pairs(b *testing.B, ours, theirs func()) {
 	var times, used [2][]float64
 	for b.Loop() {
@@ -70,8 +71,8 @@ func processorSeconds(b *testing.B) float64 {
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
-// BenchmarkPut compares hashing and writing into a pack with cp: the same bytes, from one file to another in the same
-// directory, as many goroutines.
+// BenchmarkPut compares hashing and writing into a pack with cp: the same bytes, from one file to
+// another in the same directory, as many goroutines.
 func BenchmarkPut(b *testing.B) {
 	source, path := speedSource(b), b.TempDir()
 	d, err := Init(openDir(b, path))
@@ -146,7 +147,8 @@ func copyFile(b *testing.B, from, to string) {
 	_ = os.Remove(to)
 }
 
-// BenchmarkRead compares reading and verifying into fresh memory with a plain copy of the pack's bytes into fresh memory.
+// BenchmarkRead compares reading and verifying into fresh memory with a plain copy of the pack's
+// bytes into fresh memory.
 func BenchmarkRead(b *testing.B) {
 	source := speedSource(b)
 	d, err := Init(openDir(b, b.TempDir()))

@@ -46,7 +46,8 @@ func noise(seed uint64, bytes int) []byte {
 
 var testKey = image.NewKey([32]byte{1, 2, 3})
 
-// saved is what a test puts into a generation: contents of GPU memory in the order of addresses, and files.
+// saved is what a test puts into a generation: contents of GPU memory in the order of addresses,
+// and files.
 type saved struct {
 	memory   [][]byte
 	files    map[string][]byte
@@ -97,7 +98,10 @@ func fill(ctx context.Context, transaction *Transaction, known *contents.Reader,
 				return nil, err
 			}
 			memory.Bytes += uint64(len(content))
-			memory.Chunks = append(memory.Chunks, image.Chunk{Address: uint64(1+i) * image.ChunkBytes, Bytes: uint32(len(content)), Hash: h})
+			memory.Chunks = append(
+				memory.Chunks,
+				image.Chunk{Address: uint64(1+i) * image.ChunkBytes, Bytes: uint32(len(content)), Hash: h},
+			)
 		}
 		return []image.Entry{memory}, nil
 	})
@@ -122,7 +126,13 @@ func fill(ctx context.Context, transaction *Transaction, known *contents.Reader,
 	return m, nil
 }
 
-func fillTree(ctx context.Context, transaction *Transaction, known *contents.Reader, what saved, entries func(*contents.Writer) ([]image.Entry, error)) (image.Hash, error) {
+func fillTree(
+	ctx context.Context,
+	transaction *Transaction,
+	known *contents.Reader,
+	what saved,
+	entries func(*contents.Writer) ([]image.Entry, error),
+) (image.Hash, error) {
 	pack, err := transaction.NewPack()
 	if err != nil {
 		return image.Hash{}, err
@@ -172,7 +182,8 @@ func check(t testing.TB, d *Dir, n uint64, want saved) {
 	}
 	for _, entry := range cpu.Entries {
 		var got bytes.Buffer
-		if err := reader.Copy(context.Background(), entry, &got); err != nil || !bytes.Equal(got.Bytes(), want.files[entry.Name]) {
+		if err := reader.Copy(context.Background(), entry, &got); err != nil ||
+			!bytes.Equal(got.Bytes(), want.files[entry.Name]) {
 			t.Errorf("generation %d: %s is not what was saved: %v", n, entry.Name, err)
 		}
 	}
@@ -195,10 +206,18 @@ func sample(seed uint64) saved {
 	text := bytes.Repeat([]byte("what a program writes compresses well; "), 5000)
 	return saved{
 		memory: [][]byte{
-			noise(seed, image.ChunkBytes), make([]byte, image.ChunkBytes), noise(1000, image.ChunkBytes), noise(seed, 777),
+			noise(
+				seed,
+				image.ChunkBytes,
+			), make([]byte, image.ChunkBytes), noise(1000, image.ChunkBytes), noise(seed, 777),
 			append(text, byte(seed)),
 		},
-		files: map[string][]byte{"core-1.img": noise(seed+1, 3000), "pages-1.img": noise(seed+2, 2*image.ChunkBytes+5), "empty": nil, "exact": noise(3, image.ChunkBytes)},
+		files: map[string][]byte{
+			"core-1.img":  noise(seed+1, 3000),
+			"pages-1.img": noise(seed+2, 2*image.ChunkBytes+5),
+			"empty":       nil,
+			"exact":       noise(3, image.ChunkBytes),
+		},
 	}
 }
 

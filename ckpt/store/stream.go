@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// WriteStream writes one generation, with all that it needs, so that it can go through a pipe. 0 is the newest.
+// WriteStream writes one generation, with all that it needs, so that it can go through a pipe. 0 is
+// the newest.
 func WriteStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
 	if err := writeStream(ctx, d, generation, w); err != nil {
 		return fmt.Errorf("write image %s to a stream: %w", d.Path(), err)
@@ -60,8 +61,9 @@ func (s *sending) send(_ string, chunk image.Chunk) error {
 	return s.reader.Send(chunk.Hash, s.to)
 }
 
-// ReadStream makes a generation of what WriteStream wrote, with the number that it has there, and returns that. It reads no
-// byte behind the end of the stream. After an error the image is as it was.
+// ReadStream makes a generation of what WriteStream wrote, with the number that it has there, and
+// returns that. It reads no byte behind the end of the stream. After an error the image is as it
+// was.
 func ReadStream(ctx context.Context, r io.Reader, d *Dir) (generation uint64, err error) {
 	transaction, err := d.Begin(ctx)
 	if err != nil {
@@ -99,7 +101,11 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 		return nil, err
 	}
 	if m.Generation < transaction.generation || m.Generation > maxGeneration {
-		return nil, fmt.Errorf("generation %d: %w than what is there already: receive it into another directory", m.Generation, ErrOlder)
+		return nil, fmt.Errorf(
+			"generation %d: %w than what is there already: receive it into another directory",
+			m.Generation,
+			ErrOlder,
+		)
 	}
 	transaction.generation = m.Generation
 	return signed, nil

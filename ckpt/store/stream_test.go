@@ -54,7 +54,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestBrokenStream cuts a stream off everywhere, and flips bits everywhere: the directory stays empty.
+// TestBrokenStream cuts a stream off everywhere, and flips bits everywhere: the directory stays
+// empty.
 func TestBrokenStream(t *testing.T) {
 	from := initDir(t, t.TempDir())
 	put(t, from, saved{memory: [][]byte{noise(1, 50), bytes.Repeat([]byte("short"), 50)}, compress: true})
@@ -98,7 +99,8 @@ func (f *narrow) Write(bytes []byte) (int, error) {
 	return len(bytes), nil
 }
 
-// TestStreamNowhere: whoever cannot take all of a stream is named, with what it was that he got, once.
+// TestStreamNowhere: whoever cannot take all of a stream is named, with what it was that he got,
+// once.
 func TestStreamNowhere(t *testing.T) {
 	from := initDir(t, t.TempDir())
 	put(t, from, sample(2))

@@ -23,7 +23,8 @@ type sweep struct {
 	done   *Pruned
 	files  []*os.File
 	reader *contents.Reader
-	// live are the contents that kept generations need. One that stands there in two encodings is kept in both.
+	// live are the contents that kept generations need. One that stands there in two encodings is kept
+	// in both.
 	live map[image.Hash]bool
 	// progress may be nil.
 	progress func(doneBytes, totalBytes uint64)
@@ -88,7 +89,8 @@ func (s *sweep) mark(ctx context.Context) (err error) {
 	return nil
 }
 
-// fates parts the packs that do not stay as they are into those that nothing is needed of, and those of which little is.
+// fates parts the packs that do not stay as they are into those that nothing is needed of, and
+// those of which little is.
 func (s *sweep) fates() (dead, poor []*candidate, err error) {
 	candidates, err := s.candidates()
 	if err != nil {
@@ -159,8 +161,8 @@ func (s *sweep) packs(ctx context.Context) error {
 	return s.dir.packs.sync()
 }
 
-// candidates are the packs, those first of which most is needed. A pack whose index is damaged is left as it is; an empty file
-// holds nothing that could be missed.
+// candidates are the packs, those first of which most is needed. A pack whose index is damaged is
+// left as it is; an empty file holds nothing that could be missed.
 func (s *sweep) candidates() (all []*candidate, err error) {
 	for _, file := range s.files {
 		info, err := file.Stat()
@@ -221,7 +223,8 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	}
 	name := packName(id)
 	defer pack.Close()
-	// Root's work in somebody's directory stays somebody's. Whoever may not give files away has only his own.
+	// Root's work in somebody's directory stays somebody's. Whoever may not give files away has only
+	// his own.
 	if whose := poor[0].owner; whose.uid != uint32(os.Geteuid()) {
 		_ = pack.Chown(int(whose.uid), int(whose.gid))
 	}
@@ -263,7 +266,8 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	return diskBytes(info), s.dir.packs.sync()
 }
 
-// Sizes returns how much disk space is taken, and how much of it the generations need; the rest Prune gets back, in time.
+// Sizes returns how much disk space is taken, and how much of it the generations need; the rest
+// Prune gets back, in time.
 func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, err error) {
 	s := &sweep{dir: d, done: &Pruned{}}
 	defer s.close()

@@ -13,14 +13,16 @@ import (
 // maxParts is how many parts of a generation one problem names.
 const maxParts = 64
 
-// lose notes what a pack should have, by what is left of its index, when the pack itself cannot be trusted.
+// lose notes what a pack should have, by what is left of its index, when the pack itself cannot be
+// trusted.
 func (v *verifying) lose(problem int, pack *os.File) {
 	for _, each := range contents.Remains(pack) {
 		v.lost[each.Hash] = append(v.lost[each.Hash], problem)
 	}
 }
 
-// generation looks at all that one generation needs. The error tells the first thing that is not there, and how many are not.
+// generation looks at all that one generation needs. The error tells the first thing that is not
+// there, and how many are not.
 func (v *verifying) generation(ctx context.Context, reader *contents.Reader, m *image.Manifest) error {
 	var first error
 	missing := 0
@@ -66,7 +68,8 @@ func (v *verifying) touch(h image.Hash, generation uint64, of string) {
 	}
 }
 
-// touchTree does so for a tree that cannot be read: for all of it, or for those of its parts that are lost.
+// touchTree does so for a tree that cannot be read: for all of it, or for those of its parts that
+// are lost.
 func (v *verifying) touchTree(reader *contents.Reader, root root, generation uint64) {
 	hash, err := image.ParseHash(root.name)
 	if err != nil {

@@ -57,8 +57,8 @@ func readWhole(reader *contents.Reader, name string) bool {
 	return true
 }
 
-// TestTouched flips bits in packs. The generations that Verify says are touched must be those that cannot be read, and the
-// report must say which process they lack something of.
+// TestTouched flips bits in packs. The generations that Verify says are touched must be those that
+// cannot be read, and the report must say which process they lack something of.
 func TestTouched(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
@@ -85,13 +85,21 @@ func TestTouched(t *testing.T) {
 			for _, problem := range found.Problems {
 				for _, touch := range problem.Touches {
 					good = slices.DeleteFunc(good, func(n uint64) bool { return n == touch.Generation })
-					if part := touch.Parts[0]; problem.File != name || !strings.HasPrefix(part, "gpu of pid 7") && !strings.HasPrefix(part, "cpu") {
+					if part := touch.Parts[0]; problem.File != name ||
+						!strings.HasPrefix(part, "gpu of pid 7") && !strings.HasPrefix(part, "cpu") {
 						t.Errorf("%s was changed at %d: %+v", name, at, problem)
 					}
 				}
 			}
 			if really := readable(t, path); !slices.Equal(good, really) {
-				t.Errorf("%s was changed at %d: generations %v can be read, and %v are not touched: %v", name, at, really, good, found.Problems)
+				t.Errorf(
+					"%s was changed at %d: generations %v can be read, and %v are not touched: %v",
+					name,
+					at,
+					really,
+					good,
+					found.Problems,
+				)
 			}
 			switch len(good) {
 			case 0:

@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// Transaction makes one generation. Until Commit has returned without an error, the image is as it was.
+// Transaction makes one generation. Until Commit has returned without an error, the image is as it
+// was.
 type Transaction struct {
 	dir        *Dir
 	writer     held
@@ -62,7 +63,8 @@ func (d *Dir) Begin(ctx context.Context) (*Transaction, error) {
 // Generation is the number that the generation will have.
 func (t *Transaction) Generation() uint64 { return t.generation }
 
-// NewPack makes an empty pack, for a Writer here or in another process. The file is the caller's to close.
+// NewPack makes an empty pack, for a Writer here or in another process. The file is the caller's to
+// close.
 func (t *Transaction) NewPack() (*os.File, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +90,8 @@ func (t *Transaction) NewPack() (*os.File, error) {
 	return file, nil
 }
 
-// Drop takes a pack out of the transaction again, whatever was written to it: its writer has given up.
+// Drop takes a pack out of the transaction again, whatever was written to it: its writer has given
+// up.
 func (t *Transaction) Drop(pack *os.File) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,8 +104,8 @@ func (t *Transaction) Drop(pack *os.File) error {
 	return errors.Join(dropped.file.Close(), t.writer.tmp.remove(packName(dropped.id)))
 }
 
-// sameOwner refuses to mix files of several users, each of which only its owner can read: then nobody but root could use the
-// image any more.
+// sameOwner refuses to mix files of several users, each of which only its owner can read: then
+// nobody but root could use the image any more.
 func (t *Transaction) sameOwner(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -113,8 +116,13 @@ func (t *Transaction) sameOwner(file *os.File) error {
 		return err
 	}
 	if whose, mine := ownerOf(image), ownerOf(info); whose.uid != mine.uid {
-		return fmt.Errorf("write into %s: %w: it belongs to uid %d, and what is written now would belong to uid %d: name another directory",
-			t.dir.Path(), ErrOwner, whose.uid, mine.uid)
+		return fmt.Errorf(
+			"write into %s: %w: it belongs to uid %d, and what is written now would belong to uid %d: name another directory",
+			t.dir.Path(),
+			ErrOwner,
+			whose.uid,
+			mine.uid,
+		)
 	}
 	return nil
 }
@@ -141,8 +149,8 @@ func (t *Transaction) flush(ctx context.Context) error {
 	return nil
 }
 
-// Commit makes the generation part of the image: packs first, the signed manifest last. All writers must be closed. After
-// an error the image is as it was, and the transaction is over too.
+// Commit makes the generation part of the image: packs first, the signed manifest last. All writers
+// must be closed. After an error the image is as it was, and the transaction is over too.
 func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,7 +241,8 @@ func (t *Transaction) complete(ctx context.Context, m *image.Manifest) error {
 	})
 }
 
-// place moves the packs to where they belong; the journal tells the next writer about it should this one die.
+// place moves the packs to where they belong; the journal tells the next writer about it should
+// this one die.
 func (t *Transaction) place() error {
 	if len(t.packs) == 0 {
 		return nil
@@ -274,8 +283,8 @@ func (t *Transaction) publish(name string) error {
 	return err
 }
 
-// Abort takes the transaction back. It may be called more than once, and after Commit. What cannot be removed now, the next
-// writer removes.
+// Abort takes the transaction back. It may be called more than once, and after Commit. What cannot
+// be removed now, the next writer removes.
 func (t *Transaction) Abort() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

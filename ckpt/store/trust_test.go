@@ -51,8 +51,8 @@ func everything(path string) string {
 // secret stands for a file that only root can read.
 const secret = "the hash of root's password"
 
-// TestNoLinksAreFollowed puts in the place of each file and directory of an image a link to one that is as good, a pipe, a
-// device, a directory. None is opened through.
+// TestNoLinksAreFollowed puts in the place of each file and directory of an image a link to one
+// that is as good, a pipe, a device, a directory. None is opened through.
 func TestNoLinksAreFollowed(t *testing.T) {
 	path := t.TempDir()
 	d, err := Init(openDir(t, path))
@@ -106,8 +106,8 @@ func TestNoLinksAreFollowed(t *testing.T) {
 	}
 }
 
-// TestSwappedWhileInUse changes a pack, a generation and a directory for links to secrets, back and forth, while the image
-// is read and written.
+// TestSwappedWhileInUse changes a pack, a generation and a directory for links to secrets, back and
+// forth, while the image is read and written.
 func TestSwappedWhileInUse(t *testing.T) {
 	path, outside := t.TempDir(), t.TempDir()
 	d, err := Init(openDir(t, path))
@@ -122,7 +122,12 @@ func TestSwappedWhileInUse(t *testing.T) {
 		}
 	}
 	packs, _ := filepath.Glob(filepath.Join(path, packsName, "*"))
-	targets := map[string]string{packs[0]: "shadow", filepath.Join(path, "generations/000001"): "shadow", filepath.Join(path, tmpName): tmpName, filepath.Join(path, packsName): packsName}
+	targets := map[string]string{
+		packs[0]: "shadow",
+		filepath.Join(path, "generations/000001"): "shadow",
+		filepath.Join(path, tmpName):              tmpName,
+		filepath.Join(path, packsName):            packsName,
+	}
 	overwrite(t, filepath.Join(outside, "shadow"), []byte(secret))
 	stop := make(chan struct{})
 	ended := make(chan struct{})
@@ -183,7 +188,8 @@ func TestLockNamesItsHolder(t *testing.T) {
 	put(t, initDir(t, path), small(1))
 }
 
-// TestRightsOfTheOwner works with the rights of a user who is not root, as phosd does for whom it saves.
+// TestRightsOfTheOwner works with the rights of a user who is not root, as phosd does for whom it
+// saves.
 func TestRightsOfTheOwner(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	path := t.TempDir()
@@ -230,7 +236,8 @@ func TestMissingGeneration(t *testing.T) {
 	}
 }
 
-// TestCommitWantsEverything: a manifest that names what no pack has is not committed, nor is one with another number.
+// TestCommitWantsEverything: a manifest that names what no pack has is not committed, nor is one
+// with another number.
 func TestCommitWantsEverything(t *testing.T) {
 	for name, spoil := range map[string]func(*image.Manifest){
 		"a tree that is nowhere": func(m *image.Manifest) { m.CPU.Tree = image.Sum([]byte("nowhere")).String() },

@@ -21,11 +21,13 @@ type Problem struct {
 	// File is its name within the directory.
 	File string `json:"file"`
 	What string `json:"what"`
-	// Touches are the generations that lack what was lost here. A content that is good elsewhere is not lost.
+	// Touches are the generations that lack what was lost here. A content that is good elsewhere is
+	// not lost.
 	Touches []Touch `json:"touches,omitempty"`
 }
 
-// Touch is a generation that damage makes useless, and for which parts of it: "gpu of pid 7, gpu0", "cpu, 7/pages-1.img".
+// Touch is a generation that damage makes useless, and for which parts of it: "gpu of pid 7, gpu0",
+// "cpu, 7/pages-1.img".
 type Touch struct {
 	Generation uint64   `json:"generation"`
 	Parts      []string `json:"parts"`
@@ -42,8 +44,8 @@ type Verified struct {
 	Bytes       uint64    `json:"bytes"`
 }
 
-// Verify reads everything and checks every byte of it, except who made the seals. progress may be nil; it is called by
-// several goroutines. The error is for what could not be looked at.
+// Verify reads everything and checks every byte of it, except who made the seals. progress may be
+// nil; it is called by several goroutines. The error is for what could not be looked at.
 func (d *Dir) Verify(ctx context.Context, progress func(doneBytes, totalBytes uint64)) (*Verified, error) {
 	v := &verifying{dir: d, good: map[image.Hash]uint32{}, lost: map[image.Hash][]int{}, progress: progress}
 	if v.progress == nil {
@@ -147,7 +149,12 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 	}
 	records := index
 	if err == nil && indexErr == nil {
-		laid := contents.Layout(pack, header, index, func(format string, arguments ...any) { v.bad(name, format, arguments...) })
+		laid := contents.Layout(
+			pack,
+			header,
+			index,
+			func(format string, arguments ...any) { v.bad(name, format, arguments...) },
+		)
 		v.compare(name, laid, index)
 		records = union(index, laid)
 	}
@@ -258,7 +265,14 @@ func (v *verifying) needed(of string, chunk image.Chunk) error {
 	case !good:
 		return fmt.Errorf("%s, at %#x: %w or damaged: %s", of, chunk.Address, contents.ErrMissing, chunk.Hash)
 	case chunk.Bytes != 0 && chunk.Bytes != bytes:
-		return fmt.Errorf("%s, at %#x: %w: a chunk of %d bytes has %d", of, chunk.Address, image.ErrMalformed, chunk.Bytes, bytes)
+		return fmt.Errorf(
+			"%s, at %#x: %w: a chunk of %d bytes has %d",
+			of,
+			chunk.Address,
+			image.ErrMalformed,
+			chunk.Bytes,
+			bytes,
+		)
 	}
 	return nil
 }

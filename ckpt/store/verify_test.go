@@ -32,7 +32,8 @@ func filesOf(t testing.TB, path string) map[string][]byte {
 	return all
 }
 
-// problems opens and verifies an image, and says what is wrong with it in the words that a user would get.
+// problems opens and verifies an image, and says what is wrong with it in the words that a user
+// would get.
 func problems(t testing.TB, path string) []string {
 	t.Helper()
 	d, err := Open(openDir(t, path))
@@ -51,7 +52,8 @@ func problems(t testing.TB, path string) []string {
 	return all
 }
 
-// TestLayout writes chunks and records in every order: all must be found, with the index and without.
+// TestLayout writes chunks and records in every order: all must be found, with the index and
+// without.
 func TestLayout(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 12 {
@@ -84,7 +86,8 @@ func TestLayout(t *testing.T) {
 					t.Errorf("%+v is not found without the index", each)
 				}
 			}
-			if info, err := pack.Stat(); err != nil || diskBytes(info) > liveBytes(index)+16*image.PageBytes+uint64(len(index))*2*image.PageBytes {
+			if info, err := pack.Stat(); err != nil ||
+				diskBytes(info) > liveBytes(index)+16*image.PageBytes+uint64(len(index))*2*image.PageBytes {
 				t.Errorf("%d bytes for %d, %v", diskBytes(info), liveBytes(index), err)
 			}
 		}
@@ -96,8 +99,13 @@ func TestLayout(t *testing.T) {
 // small is an image in which everything occurs, and little of each.
 func small(seed uint64) saved {
 	return saved{
-		memory: [][]byte{noise(seed, 5000), noise(99, 70_000), make([]byte, 4096), []byte(strings.Repeat("compressible ", 1000))},
-		files:  map[string][]byte{"core-1.img": noise(seed+1, 300)}, compress: true,
+		memory: [][]byte{
+			noise(seed, 5000),
+			noise(99, 70_000),
+			make([]byte, 4096),
+			[]byte(strings.Repeat("compressible ", 1000)),
+		},
+		files: map[string][]byte{"core-1.img": noise(seed+1, 300)}, compress: true,
 	}
 }
 
@@ -129,7 +137,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// flipsFor takes all bytes at both ends of a file, where its structure is densest, and some between.
+// flipsFor takes all bytes at both ends of a file, where its structure is densest, and some
+// between.
 func flipsFor(random *rand.Rand, length int) (offsets []int) {
 	for i := range length {
 		if i < 300 || i >= length-500 || random.IntN(length) < 200 {
@@ -155,7 +164,11 @@ func TestTruncated(t *testing.T) {
 			if length == len(content) || length < 0 {
 				continue
 			}
-			overwrite(t, filepath.Join(path, name), append(content[:min(length, len(content)):len(content)], make([]byte, max(0, length-len(content)))...))
+			overwrite(
+				t,
+				filepath.Join(path, name),
+				append(content[:min(length, len(content)):len(content)], make([]byte, max(0, length-len(content)))...),
+			)
 			if found := strings.Join(problems(t, path), "\n"); !strings.Contains(found, name) {
 				t.Errorf("%s: %d bytes instead of %d; found: %q", name, length, len(content), found)
 			}

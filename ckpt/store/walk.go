@@ -35,9 +35,14 @@ func roots(m *image.Manifest) (all []root) {
 	return all
 }
 
-// walk visits all contents that a manifest needs, trees before what they name. A content may come more than once; zeros do not
-// come.
-func walk(ctx context.Context, reader *contents.Reader, m *image.Manifest, visit func(of string, chunk image.Chunk) error) error {
+// walk visits all contents that a manifest needs, trees before what they name. A content may come
+// more than once; zeros do not come.
+func walk(
+	ctx context.Context,
+	reader *contents.Reader,
+	m *image.Manifest,
+	visit func(of string, chunk image.Chunk) error,
+) error {
 	for _, root := range roots(m) {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -36,7 +36,8 @@ func Age(age time.Duration) string {
 	return fmt.Sprintf("%ds", seconds)
 }
 
-// Printable is a text that comes from a program or an image as it may be shown on a terminal: no byte of it steers that.
+// Printable is a text that comes from a program or an image as it may be shown on a terminal: no
+// byte of it steers that.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

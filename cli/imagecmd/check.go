@@ -20,7 +20,8 @@ type CheckOptions struct {
 	NewPIDs    bool
 }
 
-// checkView is what check --json prints. Scripts read it: fields may be added, never renamed or taken away.
+// checkView is what check --json prints. Scripts read it: fields may be added, never renamed or
+// taken away.
 type checkView struct {
 	Dir        string         `json:"dir"`
 	Generation uint64         `json:"generation"`
@@ -79,12 +80,18 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 	if err != nil {
 		return nil, err
 	}
-	reply, err := client.Daemon.CheckImage(ctx, &api.CheckImageRequest{Files: token, Generation: view.Generation, NewPids: options.NewPIDs})
+	reply, err := client.Daemon.CheckImage(
+		ctx,
+		&api.CheckImageRequest{Files: token, Generation: view.Generation, NewPids: options.NewPIDs},
+	)
 	if err != nil {
 		return nil, api.FromStatus(err)
 	}
 	for _, o := range reply.GetObstacles() {
-		view.Obstacles = append(view.Obstacles, obstacleView{o.GetSubject(), o.GetReason(), o.GetRemedy(), o.GetHarmless()})
+		view.Obstacles = append(
+			view.Obstacles,
+			obstacleView{o.GetSubject(), o.GetReason(), o.GetRemedy(), o.GetHarmless()},
+		)
 		view.Restorable = view.Restorable && o.GetHarmless()
 	}
 	return view, nil

@@ -48,8 +48,15 @@ func Diff(ctx context.Context, out Output, path string, options DiffOptions) err
 		kind string
 		store.Total
 	}{{"GPU", found.Totals.GPU}, {"CPU", found.Totals.CPU}, {"files", found.Totals.Files}} {
-		fmt.Fprintf(to, "%s\t%s\t%s\t%s\t%s\n", row.kind, humanize.Bytes(row.BytesBefore), humanize.Bytes(row.BytesAfter),
-			humanize.Bytes(row.ChangedBytes), humanize.Bytes(row.SharedBytes))
+		fmt.Fprintf(
+			to,
+			"%s\t%s\t%s\t%s\t%s\n",
+			row.kind,
+			humanize.Bytes(row.BytesBefore),
+			humanize.Bytes(row.BytesAfter),
+			humanize.Bytes(row.ChangedBytes),
+			humanize.Bytes(row.SharedBytes),
+		)
 	}
 	if err := to.Flush(); err != nil {
 		return err
@@ -78,8 +85,13 @@ func (o *DiffOptions) choose(d *store.Dir) error {
 	}
 	at := slices.Index(all, o.To)
 	if at < 1 {
-		return fmt.Errorf("%s: %w before it to compare generation %d with; it has %s", d.Path(), store.ErrNoGeneration, o.To,
-			plural(len(all), "generation", "generations"))
+		return fmt.Errorf(
+			"%s: %w before it to compare generation %d with; it has %s",
+			d.Path(),
+			store.ErrNoGeneration,
+			o.To,
+			plural(len(all), "generation", "generations"),
+		)
 	}
 	o.From = all[at-1]
 	return nil
@@ -90,8 +102,14 @@ const mostRanges = 8
 
 func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 	for _, memory := range process.Memory {
-		fmt.Fprintf(to, "    %s: %s of %s in %s\n", humanize.Printable(memory.Name), humanize.Bytes(memory.ChangedBytes),
-			humanize.Bytes(memory.TotalBytes), plural(len(memory.Ranges), "range", "ranges"))
+		fmt.Fprintf(
+			to,
+			"    %s: %s of %s in %s\n",
+			humanize.Printable(memory.Name),
+			humanize.Bytes(memory.ChangedBytes),
+			humanize.Bytes(memory.TotalBytes),
+			plural(len(memory.Ranges), "range", "ranges"),
+		)
 		for i, each := range memory.Ranges {
 			if i == mostRanges && !all {
 				fmt.Fprintf(to, "        and %d more; --all lists them\n", len(memory.Ranges)-i)
@@ -128,7 +146,13 @@ func fileText(f store.FileDifference) string {
 	case store.Changed:
 	}
 	if f.BytesBefore != f.BytesAfter {
-		return fmt.Sprintf("%s: %s of it changed, %s before, %s after", name, humanize.Bytes(f.ChangedBytes), humanize.Bytes(f.BytesBefore), humanize.Bytes(f.BytesAfter))
+		return fmt.Sprintf(
+			"%s: %s of it changed, %s before, %s after",
+			name,
+			humanize.Bytes(f.ChangedBytes),
+			humanize.Bytes(f.BytesBefore),
+			humanize.Bytes(f.BytesAfter),
+		)
 	}
 	return fmt.Sprintf("%s: %s of %s changed", name, humanize.Bytes(f.ChangedBytes), humanize.Bytes(f.BytesAfter))
 }

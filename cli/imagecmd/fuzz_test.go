@@ -11,8 +11,9 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// FuzzManifest puts any text under the seal of an image and shows that to people and to scripts: whatever it is, each command ends with
-// words or with an error, and what people see does not steer their terminal.
+// FuzzManifest puts any text under the seal of an image and shows that to people and to scripts:
+// whatever it is, each command ends with words or with an error, and what people see does not steer
+// their terminal.
 func FuzzManifest(f *testing.F) {
 	signed, err := os.ReadFile(filepath.Join(goldenImage, "generations", "000002"))
 	if err != nil {

@@ -72,7 +72,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestDamage changes files of an image: what is damaged must be named, whom it touches, and what to do.
+// TestDamage changes files of an image: what is damaged must be named, whom it touches, and what to
+// do.
 func TestDamage(t *testing.T) {
 	standStill(t)
 	path := copyImage(t)
@@ -95,7 +96,8 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := said(func(out Output) error { return Verify(t.Context(), out, path) }, false)
-	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "generation 1 can be restored (--restore --generation 1)") {
+	if !errors.Is(err, ErrDamaged) ||
+		!strings.Contains(err.Error(), "generation 1 can be restored (--restore --generation 1)") {
 		t.Error(err)
 	}
 	for _, want := range []string{large + "\n", "at 2097152 of", "generation 2 needs it: gpu of pid 7, gpu0"} {
@@ -104,7 +106,8 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	object, err := said(func(out Output) error { return Verify(t.Context(), out, path) }, true)
-	if !errors.Is(err, ErrDamaged) || !strings.Contains(object, `"parts": [`) || !strings.Contains(object, `"good_generations": [`) {
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(object, `"parts": [`) ||
+		!strings.Contains(object, `"good_generations": [`) {
 		t.Errorf("%s, %v", object, err)
 	}
 
@@ -113,16 +116,22 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err = said(func(out Output) error { return List(out, path) }, false)
-	if err != nil || !strings.Contains(text, "damaged") || !strings.Contains(text, "pos_cli image verify") || !strings.Contains(text, "2026-11-21") {
+	if err != nil || !strings.Contains(text, "damaged") || !strings.Contains(text, "pos_cli image verify") ||
+		!strings.Contains(text, "2026-11-21") {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err = said(func(out Output) error { return Show(out, path, 1) }, false); err == nil || !strings.Contains(err.Error(), "generation 1 of "+path) {
+	if _, err = said(func(out Output) error { return Show(out, path, 1) }, false); err == nil ||
+		!strings.Contains(err.Error(), "generation 1 of "+path) {
 		t.Error(err)
 	}
-	if _, err = said(func(out Output) error { return Show(out, path, 3) }, false); !errors.Is(err, store.ErrNoGeneration) {
+	if _, err = said(func(out Output) error { return Show(out, path, 3) }, false); !errors.Is(
+		err,
+		store.ErrNoGeneration,
+	) {
 		t.Error(err)
 	}
-	if _, err = said(func(out Output) error { return Verify(t.Context(), out, path) }, false); err == nil || !strings.Contains(err.Error(), "no generation is whole") {
+	if _, err = said(func(out Output) error { return Verify(t.Context(), out, path) }, false); err == nil ||
+		!strings.Contains(err.Error(), "no generation is whole") {
 		t.Error(err)
 	}
 	if _, err = said(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{2}}) }, false); err == nil ||
@@ -137,21 +146,35 @@ func TestPruneAndClean(t *testing.T) {
 	if err != nil || !strings.Contains(text, "no generation has to go") {
 		t.Errorf("%s, %v", text, err)
 	}
-	text, err = said(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Keep: 1, DryRun: true}) }, true)
-	if err != nil || !strings.Contains(text, `"dry_run": true`) || !strings.Contains(text, "\"removed\": [\n    1\n  ]") {
+	text, err = said(
+		func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Keep: 1, DryRun: true}) },
+		true,
+	)
+	if err != nil || !strings.Contains(text, `"dry_run": true`) ||
+		!strings.Contains(text, "\"removed\": [\n    1\n  ]") {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err = said(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{7}}) }, false); !errors.Is(err, store.ErrNoGeneration) {
+	if _, err = said(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{7}}) }, false); !errors.Is(
+		err,
+		store.ErrNoGeneration,
+	) {
 		t.Error(err)
 	}
-	text, err = said(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{1}}) }, false)
+	text, err = said(
+		func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{1}}) },
+		false,
+	)
 	if err != nil || !strings.Contains(text, "removed generation 1, kept generation 2") {
 		t.Errorf("%s, %v", text, err)
 	}
-	if left, err := os.ReadDir(filepath.Join(path, "generations")); err != nil || len(left) != 1 || left[0].Name() != "000002" {
+	if left, err := os.ReadDir(filepath.Join(path, "generations")); err != nil || len(left) != 1 ||
+		left[0].Name() != "000002" {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if _, err := said(func(out Output) error { return Diff(t.Context(), out, path, DiffOptions{}) }, false); !errors.Is(err, store.ErrNoGeneration) {
+	if _, err := said(func(out Output) error { return Diff(t.Context(), out, path, DiffOptions{}) }, false); !errors.Is(
+		err,
+		store.ErrNoGeneration,
+	) {
 		t.Error(err)
 	}
 
@@ -160,7 +183,10 @@ func TestPruneAndClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dryRun := range []bool{true, false} {
-		if _, err := said(func(out Output) error { return Clean(out, path, dryRun) }, false); !errors.Is(err, store.ErrLocked) {
+		if _, err := said(func(out Output) error { return Clean(out, path, dryRun) }, false); !errors.Is(
+			err,
+			store.ErrLocked,
+		) {
 			t.Errorf("while somebody reads: %v", err)
 		}
 	}
@@ -176,7 +202,10 @@ func TestPruneAndClean(t *testing.T) {
 	if left, err := os.ReadDir(path); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if _, err = said(func(out Output) error { return Clean(out, path, false) }, false); !errors.Is(err, store.ErrNoImage) {
+	if _, err = said(func(out Output) error { return Clean(out, path, false) }, false); !errors.Is(
+		err,
+		store.ErrNoImage,
+	) {
 		t.Errorf("a second time: %v", err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// listView is what list --json prints. Scripts read it: fields may be added, never renamed or taken away.
+// listView is what list --json prints. Scripts read it: fields may be added, never renamed or taken
+// away.
 type listView struct {
 	Dir    string `json:"dir"`
 	Store  string `json:"store"`
@@ -92,7 +93,9 @@ func listOf(d *store.Dir) (*listView, error) {
 func rowOf(m *image.Manifest) rowView {
 	row := rowView{
 		Generation: m.Generation, Created: m.Created.UTC(), Phos: m.Phos, Host: m.Host.Name, OwnerUID: m.Owner.UID, Owner: m.Owner.Name,
-		Processes: len(m.Processes), CPUBytes: m.CPU.Bytes, WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
+		Processes: len(
+			m.Processes,
+		), CPUBytes: m.CPU.Bytes, WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
 		PauseMicroseconds: m.Stats.PauseMicroseconds, Kinds: append([]string{}, m.Kinds...), Group: m.Group, user: userText(m.Owner),
 	}
 	for i, process := range m.Processes {
@@ -120,10 +123,24 @@ func (v *listView) table(out Output) error {
 			fmt.Fprintf(to, "%d\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\tdamaged\n", row.Generation)
 			continue
 		}
-		fmt.Fprintf(to, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Generation, row.Created.Local().Format(time.DateTime),
-			humanize.Age(now().Sub(row.Created)), humanize.Shorten(row.Command, 24), row.Processes, row.user,
-			humanize.Bytes(row.MemoryBytes+row.PinnedBytes), humanize.Bytes(row.CPUBytes), humanize.Bytes(row.WrittenBytes),
-			humanize.Bytes(row.SharedBytes), humanize.Microseconds(row.PauseMicroseconds), row.state())
+		fmt.Fprintf(
+			to,
+			"%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			row.Generation,
+			row.Created.Local().Format(time.DateTime),
+			humanize.Age(now().Sub(row.Created)),
+			humanize.Shorten(row.Command, 24),
+			row.Processes,
+			row.user,
+			humanize.Bytes(
+				row.MemoryBytes+row.PinnedBytes,
+			),
+			humanize.Bytes(row.CPUBytes),
+			humanize.Bytes(row.WrittenBytes),
+			humanize.Bytes(row.SharedBytes),
+			humanize.Microseconds(row.PauseMicroseconds),
+			row.state(),
+		)
 	}
 	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, plural(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
 	if v.NeededBytes == nil {

@@ -88,7 +88,13 @@ func read(d *store.Dir, n uint64) (generation, error) {
 		g.text, err = image.ManifestText(signed)
 	}
 	if errors.Is(err, image.ErrMalformed) {
-		err = fmt.Errorf("generation %d of %s: %w; the other generations are not touched: pos_cli image list %s", n, d.Path(), err, d.Path())
+		err = fmt.Errorf(
+			"generation %d of %s: %w; the other generations are not touched: pos_cli image list %s",
+			n,
+			d.Path(),
+			err,
+			d.Path(),
+		)
 	}
 	return g, err
 }

@@ -30,7 +30,11 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 		return err
 	}
 	defer d.Close()
-	keep := store.Keep{Newest: int(min(options.Keep, 1<<30)), AllBut: options.Remove, Progress: progress(out, "rewrite")}
+	keep := store.Keep{
+		Newest:   int(min(options.Keep, 1<<30)),
+		AllBut:   options.Remove,
+		Progress: progress(out, "rewrite"),
+	}
 	act, text := d.Prune, "%s: removed %s, kept %s, freed %s\n"
 	if options.DryRun {
 		act, text = d.PlanPrune, "%s: would remove %s, keep %s, and free about %s\n"
@@ -38,7 +42,10 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 	done, err := act(ctx, keep)
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("cancelled: what had to be removed may be removed in part; what stays is whole, and the command may be given again (%w)", ctx.Err())
+		return fmt.Errorf(
+			"cancelled: what had to be removed may be removed in part; what stays is whole, and the command may be given again (%w)",
+			ctx.Err(),
+		)
 	case errors.Is(err, contents.ErrMissing):
 		return fmt.Errorf("%w; see: pos_cli image verify %s", err, path)
 	case err != nil:
@@ -48,14 +55,25 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 		return out.json(pruneView{path, options.DryRun, done})
 	}
 	if done.Damage != "" {
-		fmt.Fprintf(out.Err, "some packs stay as they are, because something in them is damaged: %s; see: pos_cli image verify %s\n",
-			humanize.Printable(done.Damage), path)
+		fmt.Fprintf(
+			out.Err,
+			"some packs stay as they are, because something in them is damaged: %s; see: pos_cli image verify %s\n",
+			humanize.Printable(done.Damage),
+			path,
+		)
 	}
 	if len(done.Removed) == 0 {
 		_, err = fmt.Fprintf(out.Out, "%s: no generation has to go; it has %s\n", path, numbers(done.Kept))
 		return err
 	}
-	_, err = fmt.Fprintf(out.Out, text, path, numbers(done.Removed), numbers(done.Kept), humanize.Bytes(done.FreedBytes))
+	_, err = fmt.Fprintf(
+		out.Out,
+		text,
+		path,
+		numbers(done.Removed),
+		numbers(done.Kept),
+		humanize.Bytes(done.FreedBytes),
+	)
 	return err
 }
 
@@ -90,7 +108,14 @@ func Clean(out Output, path string, dryRun bool) error {
 	if dryRun {
 		verb = "would remove"
 	}
-	_, err = fmt.Fprintf(out.Out, "%s: %s %s, %s, %s\n", path, verb, plural(len(done.Generations), "generation", "generations"),
-		plural(done.Packs, "pack", "packs"), humanize.Bytes(done.Bytes))
+	_, err = fmt.Fprintf(
+		out.Out,
+		"%s: %s %s, %s, %s\n",
+		path,
+		verb,
+		plural(len(done.Generations), "generation", "generations"),
+		plural(done.Packs, "pack", "packs"),
+		humanize.Bytes(done.Bytes),
+	)
 	return err
 }

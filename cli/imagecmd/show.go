@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// showView is what show --json prints. Scripts read it: fields may be added, never renamed or taken away.
+// showView is what show --json prints. Scripts read it: fields may be added, never renamed or taken
+// away.
 type showView struct {
 	Dir        string   `json:"dir"`
 	Store      string   `json:"store"`
@@ -65,8 +66,20 @@ func showGeneral(to io.Writer, g generation) {
 		whole = "partial: only " + humanize.Printable(strings.Join(m.Kinds, ", ")) + "; it cannot be restored"
 	}
 	fmt.Fprintf(to, "state\t%s\n", whole)
-	fmt.Fprintf(to, "created\t%s, %s ago, by phos %s\n", m.Created.Local().Format(time.DateTime), humanize.Age(now().Sub(m.Created)), humanize.Printable(m.Phos))
-	fmt.Fprintf(to, "machine\t%s, %s, kernel %s\n", humanize.Printable(m.Host.Name), humanize.Printable(m.Host.Arch), humanize.Printable(m.Host.Kernel))
+	fmt.Fprintf(
+		to,
+		"created\t%s, %s ago, by phos %s\n",
+		m.Created.Local().Format(time.DateTime),
+		humanize.Age(now().Sub(m.Created)),
+		humanize.Printable(m.Phos),
+	)
+	fmt.Fprintf(
+		to,
+		"machine\t%s, %s, kernel %s\n",
+		humanize.Printable(m.Host.Name),
+		humanize.Printable(m.Host.Arch),
+		humanize.Printable(m.Host.Kernel),
+	)
 	owner := fmt.Sprintf("uid %d, gid %d", m.Owner.UID, m.Owner.GID)
 	if m.Owner.Name != "" {
 		owner = humanize.Printable(m.Owner.Name) + " (" + owner + ")"
@@ -77,7 +90,12 @@ func showGeneral(to io.Writer, g generation) {
 	}
 	fmt.Fprintf(to, "sealed\tby key %s for uid %d\n", g.seal.Key, g.seal.OwnerUID)
 	fmt.Fprintf(to, "pause\t%s\n", humanize.Microseconds(m.Stats.PauseMicroseconds))
-	fmt.Fprintf(to, "written\t%s, and %s were there already\n", humanize.Bytes(m.Stats.WrittenBytes), humanize.Bytes(m.Stats.SharedBytes))
+	fmt.Fprintf(
+		to,
+		"written\t%s, and %s were there already\n",
+		humanize.Bytes(m.Stats.WrittenBytes),
+		humanize.Bytes(m.Stats.SharedBytes),
+	)
 	if m.CPU.Tree != "" {
 		by := ""
 		if m.CPU.CRIU != "" { // some images do not say
@@ -92,10 +110,28 @@ func showProcesses(to *tabwriter.Writer, m *image.Manifest) {
 	for _, p := range m.Processes {
 		memory, pinned, gpus, job := "-", "-", "-", "-"
 		if p.GPU != nil {
-			memory, pinned, job = humanize.Bytes(p.GPU.MemoryBytes), humanize.Bytes(p.GPU.PinnedBytes), humanize.Shorten(p.GPU.Job, 24)
+			memory, pinned, job = humanize.Bytes(
+				p.GPU.MemoryBytes,
+			), humanize.Bytes(
+				p.GPU.PinnedBytes,
+			), humanize.Shorten(
+				p.GPU.Job,
+				24,
+			)
 			gpus = gpusText(p.GPU.Devices)
 		}
-		fmt.Fprintf(to, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", p.PID, p.Parent, p.Threads, humanize.Shorten(p.Command, 40), memory, pinned, gpus, job)
+		fmt.Fprintf(
+			to,
+			"%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n",
+			p.PID,
+			p.Parent,
+			p.Threads,
+			humanize.Shorten(p.Command, 40),
+			memory,
+			pinned,
+			gpus,
+			job,
+		)
 	}
 	for _, p := range m.Processes {
 		if p.GPU == nil || len(p.GPU.Objects) == 0 {
@@ -120,8 +156,16 @@ func gpusText(devices []image.Device) string {
 		for same < len(devices) && devices[same].Name == devices[i].Name && devices[same].MemoryBytes == devices[i].MemoryBytes {
 			same++
 		}
-		texts = append(texts, fmt.Sprintf("%d × %s, %s, %s", same-i, humanize.Shorten(devices[i].Name, 32), humanize.Bytes(devices[i].MemoryBytes),
-			humanize.Printable(devices[i].Capability)))
+		texts = append(
+			texts,
+			fmt.Sprintf(
+				"%d × %s, %s, %s",
+				same-i,
+				humanize.Shorten(devices[i].Name, 32),
+				humanize.Bytes(devices[i].MemoryBytes),
+				humanize.Printable(devices[i].Capability),
+			),
+		)
 		i = same
 	}
 	if len(texts) == 0 {
@@ -140,7 +184,13 @@ func showEndpoints(to io.Writer, ends []image.Endpoint) {
 		if end.Standard >= 0 {
 			as = fmt.Sprintf("standard %d of the root (%s)", end.Standard, as)
 		}
-		fmt.Fprintf(to, "%s\t%s\t%s\n", humanize.Shorten(end.Key, 40), humanize.Printable(end.Kind), humanize.Shorten(as, 100))
+		fmt.Fprintf(
+			to,
+			"%s\t%s\t%s\n",
+			humanize.Shorten(end.Key, 40),
+			humanize.Printable(end.Kind),
+			humanize.Shorten(as, 100),
+		)
 	}
 }
 

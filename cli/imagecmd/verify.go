@@ -17,7 +17,8 @@ import (
 // ErrDamaged means that an image is not what was written.
 var ErrDamaged = errors.New("damaged")
 
-// verifyView is what verify --json prints. Scripts read it: fields may be added, never renamed or taken away.
+// verifyView is what verify --json prints. Scripts read it: fields may be added, never renamed or
+// taken away.
 type verifyView struct {
 	Dir string `json:"dir"`
 	store.Verified
@@ -102,8 +103,15 @@ const mostPerFile = 5
 
 func (v *verifyView) text(out Output) error {
 	if len(v.Problems) == 0 {
-		_, err := fmt.Fprintf(out.Out, "%s: %s, %s, %s, %s: all is as it was written\n", v.Dir, plural(v.Generations, "generation", "generations"),
-			plural(v.Packs, "pack", "packs"), plural(v.Contents, "content", "contents"), humanize.Bytes(v.Bytes))
+		_, err := fmt.Fprintf(
+			out.Out,
+			"%s: %s, %s, %s, %s: all is as it was written\n",
+			v.Dir,
+			plural(v.Generations, "generation", "generations"),
+			plural(v.Packs, "pack", "packs"),
+			plural(v.Contents, "content", "contents"),
+			humanize.Bytes(v.Bytes),
+		)
 		return err
 	}
 	byFile := map[string][]store.Problem{}
@@ -145,12 +153,23 @@ func (v *verifyView) damage() error {
 	case len(v.BadGenerations) == 0:
 		return fmt.Errorf("%s %w, and no generation lacks anything: each can be restored", what, ErrDamaged)
 	case len(v.GoodGenerations) == 0:
-		return fmt.Errorf("%s %w, and no generation is whole: restore the files from a copy, or take a new checkpoint into the directory, which "+
-			"writes again what is missing", what, ErrDamaged)
+		return fmt.Errorf(
+			"%s %w, and no generation is whole: restore the files from a copy, or take a new checkpoint into the directory, which "+
+				"writes again what is missing",
+			what,
+			ErrDamaged,
+		)
 	}
 	last := v.GoodGenerations[len(v.GoodGenerations)-1]
-	return fmt.Errorf("%s %w: %s not whole; %s can be restored (--restore --generation %d), and a new checkpoint into the directory writes again what "+
-		"is missing", what, ErrDamaged, isAre(v.BadGenerations), numbers(v.GoodGenerations), last)
+	return fmt.Errorf(
+		"%s %w: %s not whole; %s can be restored (--restore --generation %d), and a new checkpoint into the directory writes again what "+
+			"is missing",
+		what,
+		ErrDamaged,
+		isAre(v.BadGenerations),
+		numbers(v.GoodGenerations),
+		last,
+	)
 }
 
 func isAre(all []uint64) string {

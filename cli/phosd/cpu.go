@@ -20,7 +20,8 @@ func openCPU(settings config.Config) *criu.CPU {
 	})
 }
 
-// provideCgroups sees to it that programs can be frozen. Where they cannot, they run all the same, and a checkpoint says why.
+// provideCgroups sees to it that programs can be frozen. Where they cannot, they run all the same,
+// and a checkpoint says why.
 func provideCgroups(settings config.Config, log *slog.Logger) (release func()) {
 	back, err := freezer.Provide(filepath.Join(settings.RuntimeDir, "cgroup"))
 	if err != nil {

@@ -24,8 +24,8 @@ const withoutGPUs = "soft:1"
 // errKind means that somebody asked for GPUs that do not exist.
 var errKind = errors.New("no kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
 
-// choose makes "auto" the name of a backend: real GPUs where there are any. GPUs that are there and cannot be used are an error:
-// nobody wants a software GPU instead without being told.
+// choose makes "auto" the name of a backend: real GPUs where there are any. GPUs that are there and
+// cannot be used are an error: nobody wants a software GPU instead without being told.
 func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
 	named, err := byDriver(gpus)
 	if gpus.Offer == "cuda" || err != nil {
@@ -48,7 +48,8 @@ func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
 	return "", fmt.Errorf("%w; --gpus=%s does without it", err, withoutGPUs)
 }
 
-// byDriver names real GPUs by the driver that the settings say. One that is to be opened and is not there is an error.
+// byDriver names real GPUs by the driver that the settings say. One that is to be opened and is not
+// there is an error.
 func byDriver(gpus config.GPUs) (string, error) {
 	if gpus.Driver == "" {
 		return "cuda", nil
@@ -85,11 +86,12 @@ func driverEnvironment(name string) []string {
 	return append(environmentOf(library), fixedVariable+"=1")
 }
 
-// environmentOf is what a driver may look at: its own settings, where it lies, and for a library that was named, which may be our own
-// libphos.so, the way to the phosd behind it. Never LD_PRELOAD, by which the machine's driver would be that library too.
+// environmentOf is what a driver may look at: its own settings, where it lies, and for a library
+// that was named, which may be our own libphos.so, the way to the phosd behind it. Never
+// LD_PRELOAD, by which the machine's driver would be that library too.
 func environmentOf(library string) []string {
-	// Code is loaded when a program loads it, and not when it first runs: then the driver's memory looks the same whenever that is
-	// done again. Who sets it otherwise has his way.
+	// Code is loaded when a program loads it, and not when it first runs: then the driver's memory
+	// looks the same whenever that is done again. Who sets it otherwise has his way.
 	kept := []string{"CUDA_MODULE_LOADING=EAGER"}
 	if path := libraryPath(library); path != "" {
 		kept = append(kept, pathVariable+"="+path)

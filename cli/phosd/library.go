@@ -16,15 +16,22 @@ const pathVariable = "LD_LIBRARY_PATH"
 // loaderCache lists what the loader finds by itself.
 const loaderCache = "/etc/ld.so.cache"
 
-// driverPlaces are folders in which drivers are put that the loader does not find by itself: by makers of container images and of
-// clusters, and by distributions without /usr/lib. What is said of them comes by the environment, which services and sudo do not pass on.
-var driverPlaces = []string{"/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/run/opengl-driver/lib", "/usr/lib/wsl/lib"}
+// driverPlaces are folders in which drivers are put that the loader does not find by itself: by
+// makers of container images and of clusters, and by distributions without /usr/lib. What is said
+// of them comes by the environment, which services and sudo do not pass on.
+var driverPlaces = []string{
+	"/usr/local/nvidia/lib64",
+	"/usr/local/nvidia/lib",
+	"/run/opengl-driver/lib",
+	"/usr/lib/wsl/lib",
+}
 
-// libraryPath is where who opens a driver has to look for it, as the value of pathVariable; for a driver that was named too, as
-// drivers open more libraries of theirs by name: what compiles PTX is one.
+// libraryPath is where who opens a driver has to look for it, as the value of pathVariable; for a
+// driver that was named too, as drivers open more libraries of theirs by name: what compiles PTX is
+// one.
 //
-// It is what this process was told, without folders where the driver is our own library, which programs are given to find it instead
-// of the machine's.
+// It is what this process was told, without folders where the driver is our own library, which
+// programs are given to find it instead of the machine's.
 func libraryPath(named string) string {
 	folders := slices.DeleteFunc(filepath.SplitList(os.Getenv(pathVariable)), func(folder string) bool {
 		return !filepath.IsAbs(folder) || pretends(folder)

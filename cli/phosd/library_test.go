@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLibraryPath: a driver is found wherever the environment says it is, and where drivers are put, but our own library never is it.
+// TestLibraryPath: a driver is found wherever the environment says it is, and where drivers are
+// put, but our own library never is it.
 func TestLibraryPath(t *testing.T) {
 	root := t.TempDir()
 	at := func(names ...string) string { return filepath.Join(append([]string{root}, names...)...) }

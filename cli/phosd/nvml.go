@@ -27,8 +27,8 @@ func serveInventory(arguments []string) error {
 	return nvidia.Serve(func() (nvidia.Source, error) { return nvml.Open(path) }, os.Stdin, os.Stdout)
 }
 
-// openWatch asks the NVML that belongs to a driver's library, by the role; nil: that driver comes without one. keep is nil where GPUs are
-// open to all.
+// openWatch asks the NVML that belongs to a driver's library, by the role; nil: that driver comes
+// without one. keep is nil where GPUs are open to all.
 func openWatch(library string, keep *guard.Guard, tell func(nvidia.Event)) *nvidia.Watch {
 	command := []string{"/proc/self/exe", nvidia.Role}
 	if library != "" {
@@ -62,8 +62,9 @@ func openDriver(keep *guard.Guard) func(string, func(nvidia.Event)) phosd.Driver
 	}
 }
 
-// probe lists the GPUs of a driver's library, or says what keeps them from being served, and what to do. NVML is asked first: it names
-// what CUDA has only a number for, and answers where CUDA hangs.
+// probe lists the GPUs of a driver's library, or says what keeps them from being served, and what
+// to do. NVML is asked first: it names what CUDA has only a number for, and answers where CUDA
+// hangs.
 func probe(library string) ([]gpu.DeviceInfo, error) {
 	found, asking := askNVML(library)
 	refused := nvidia.Join(nvidia.Refusals(found, asking))

@@ -16,10 +16,12 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// probeRole asks a driver for its GPUs. phosd itself never opens one: a driver starts threads, keeps devices open, and may hang.
+// probeRole asks a driver for its GPUs. phosd itself never opens one: a driver starts threads,
+// keeps devices open, and may hang.
 const probeRole = "probe-gpus"
 
-// probePatience is how long a driver has to say what GPUs there are. Without a persistence daemon it initialises them first.
+// probePatience is how long a driver has to say what GPUs there are. Without a persistence daemon
+// it initialises them first.
 const probePatience = 60 * time.Second
 
 // findings is what the role writes to its standard output.
@@ -44,7 +46,11 @@ func probeGPUs(arguments []string) error {
 	var found findings
 	var err error
 	if found.Devices, err = cuda.Probe(library); err != nil {
-		found = findings{Failed: err.Error(), Missing: errors.Is(err, cudadrv.ErrLibrary) || errors.Is(err, cudadrv.ErrNoCgo), Code: gpu.Code(err)}
+		found = findings{
+			Failed:  err.Error(),
+			Missing: errors.Is(err, cudadrv.ErrLibrary) || errors.Is(err, cudadrv.ErrNoCgo),
+			Code:    gpu.Code(err),
+		}
 	}
 	return json.NewEncoder(answer).Encode(found)
 }

@@ -127,7 +127,8 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
-	// Programs may be saved at the end, which takes a while: a second signal ends phosd at once, and takes nothing with it.
+	// Programs may be saved at the end, which takes a while: a second signal ends phosd at once, and
+	// takes nothing with it.
 	context.AfterFunc(ctx, func() {
 		cancel()
 		above.stopping()
@@ -138,7 +139,8 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	return errors.Join(server.Serve(ctx), cpu.Close(), server.Close())
 }
 
-// alreadyServes reports whether the phosd that holds the directory is the one that was asked for. It may just be starting too.
+// alreadyServes reports whether the phosd that holds the directory is the one that was asked for.
+// It may just be starting too.
 func alreadyServes(socket string) bool {
 	for range 60 {
 		if client, err := api.Dial(socket); err == nil {

@@ -6,15 +6,15 @@ import (
 	"os"
 )
 
-// supervisorVariable names the socket of whoever has started phosd and wants to hear how it is: systemd, of a unit with
-// Type=notify.
+// supervisorVariable names the socket of whoever has started phosd and wants to hear how it is:
+// systemd, of a unit with Type=notify.
 const supervisorVariable = "NOTIFY_SOCKET"
 
 // supervisor is told in systemd's words; a nil connection is one that there is not.
 type supervisor struct{ conn net.Conn }
 
-// findSupervisor takes the socket's name out of the environment: a worker must not speak for phosd. One that cannot be
-// reached is no reason not to serve.
+// findSupervisor takes the socket's name out of the environment: a worker must not speak for phosd.
+// One that cannot be reached is no reason not to serve.
 func findSupervisor(log *slog.Logger) *supervisor {
 	path := os.Getenv(supervisorVariable)
 	_ = os.Unsetenv(supervisorVariable) // it fails for names that are none

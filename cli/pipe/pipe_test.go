@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// TestIn: what is not the beginning of an image is refused, whatever it is; nothing is taken on trust about its length.
+// TestIn: what is not the beginning of an image is refused, whatever it is; nothing is taken on
+// trust about its length.
 func TestIn(t *testing.T) {
 	frame := image.Frame{Magic: image.ManifestMagic, N: 100}.Encode()
 	head := append(image.StreamHeader(), frame...)

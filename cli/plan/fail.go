@@ -23,7 +23,12 @@ type failing struct {
 func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	f := &failing{}
 	flags.StringVar(&f.plan, "plan", "", "`FILE` with the plan that runs, from plan make --json or plan fail --json")
-	flags.StringVar(&f.profile, "profile", "", "`FILE` that the plan must have been made for; without, the plan's own is taken")
+	flags.StringVar(
+		&f.profile,
+		"profile",
+		"",
+		"`FILE` that the plan must have been made for; without, the plan's own is taken",
+	)
 	flags.Var(&f.dead, "dead", "`NODES` that have died, as 2,6 or 4-7")
 	flags.Var(&f.join, "join", "`NODES` that have joined, by new numbers")
 	flags.Var(&f.leaves, "drain", "`NODES` that are to leave, and can still be copied from")
@@ -45,7 +50,16 @@ func (f *failing) run(to verb.Streams) error {
 		return err
 	}
 	if f.json {
-		return printPlan(to, r.Plan, &pipeline.Recovery{Steps: listed(r.Steps), Transfers: listed(r.Transfers), Lost: listed(r.Lost), Bytes: r.Bytes})
+		return printPlan(
+			to,
+			r.Plan,
+			&pipeline.Recovery{
+				Steps:     listed(r.Steps),
+				Transfers: listed(r.Transfers),
+				Lost:      listed(r.Lost),
+				Bytes:     r.Bytes,
+			},
+		)
 	}
 	return tell(to, r)
 }
@@ -117,7 +131,13 @@ func tell(to verb.Streams, r *replan.Result) error {
 		}
 	}
 	for _, each := range r.Lost {
-		fmt.Fprintf(to.Out, "layer %d is on no node any more: a checkpoint must supply its %d bytes to node %s\n", each.Layer, each.Bytes, nodeList(each.To))
+		fmt.Fprintf(
+			to.Out,
+			"layer %d is on no node any more: a checkpoint must supply its %d bytes to node %s\n",
+			each.Layer,
+			each.Bytes,
+			nodeList(each.To),
+		)
 	}
 	_, err := fmt.Fprintf(to.Out, "%d bytes are copied between nodes\n", r.Bytes)
 	return err

@@ -52,7 +52,14 @@ func describe(to verb.Streams, plan *pipeline.Plan) error {
 	err := rows(to, "PIPELINE\tNODES\tMICROBATCHES\tTIME (ms)\tLAYERS OF EACH NODE", func(row func(string, ...any)) {
 		for i, each := range plan.Pipelines {
 			t := plan.Template(each.Template)
-			row("%d\t%s\t%d\t%s\t%s", i, nodeList(each.Nodes), each.Microbatches, pipeline.Milliseconds(t.Line().At(each.Microbatches)), layersText(t))
+			row(
+				"%d\t%s\t%d\t%s\t%s",
+				i,
+				nodeList(each.Nodes),
+				each.Microbatches,
+				pipeline.Milliseconds(t.Line().At(each.Microbatches)),
+				layersText(t),
+			)
 		}
 	})
 	if err != nil {
@@ -61,10 +68,19 @@ func describe(to verb.Streams, plan *pipeline.Plan) error {
 	if len(plan.Spare) > 0 {
 		fmt.Fprintf(to.Out, "spare: %s\n", nodeList(plan.Spare))
 	}
-	_, err = fmt.Fprintf(to.Out, "an iteration takes %s ms, %s ms of them the all-reduce; the plan is %s\n", pipeline.Milliseconds(plan.IterationTime()),
-		pipeline.Milliseconds(plan.Profile.AllReduce(len(plan.Pipelines))), plan.Hash())
+	_, err = fmt.Fprintf(
+		to.Out,
+		"an iteration takes %s ms, %s ms of them the all-reduce; the plan is %s\n",
+		pipeline.Milliseconds(plan.IterationTime()),
+		pipeline.Milliseconds(plan.Profile.AllReduce(len(plan.Pipelines))),
+		plan.Hash(),
+	)
 	if err == nil && 0 < plan.AtLeast && plan.AtLeast < plan.IterationTime() {
-		_, err = fmt.Fprintf(to.Out, "not all combinations were looked at; none takes less than %s ms\n", pipeline.Milliseconds(plan.AtLeast))
+		_, err = fmt.Fprintf(
+			to.Out,
+			"not all combinations were looked at; none takes less than %s ms\n",
+			pipeline.Milliseconds(plan.AtLeast),
+		)
 	}
 	return err
 }
@@ -107,7 +123,9 @@ func batchVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 			return err
 		}
 		if microbatches < 1 || microbatches > pipeline.MostMicrobatches {
-			return &verb.UsageError{Text: fmt.Sprintf("--microbatches is %d; it is 1 to %d", microbatches, pipeline.MostMicrobatches)}
+			return &verb.UsageError{
+				Text: fmt.Sprintf("--microbatches is %d; it is 1 to %d", microbatches, pipeline.MostMicrobatches),
+			}
 		}
 		split, slowest, err := instance.Distribute(shares, microbatches)
 		if err != nil {
@@ -138,12 +156,16 @@ func (v *batchView) print(to verb.Streams, shares []instance.Share) error {
 
 func readShares(slices, counts string) (shares []instance.Share, err error) {
 	if slices == "" {
-		return nil, &verb.UsageError{Text: "--slices is missing: the milliseconds that a microbatch takes in each kind of pipeline"}
+		return nil, &verb.UsageError{
+			Text: "--slices is missing: the milliseconds that a microbatch takes in each kind of pipeline",
+		}
 	}
 	for i, text := range strings.Split(slices, ",") {
 		took, err := pipeline.ParseMilliseconds(strings.TrimSpace(text))
 		if err != nil || took <= 0 || took > 1<<40 {
-			return nil, &verb.UsageError{Text: fmt.Sprintf("--slices: number %d is %q; it is milliseconds above 0, up to 18 minutes", i+1, text)}
+			return nil, &verb.UsageError{
+				Text: fmt.Sprintf("--slices: number %d is %q; it is milliseconds above 0, up to 18 minutes", i+1, text),
+			}
 		}
 		shares = append(shares, instance.Share{Line: pipeline.Line{Each: int64(took)}, Count: 1})
 	}
@@ -155,8 +177,11 @@ func readShares(slices, counts string) (shares []instance.Share, err error) {
 		return nil, &verb.UsageError{Text: fmt.Sprintf("--counts has %d numbers, --slices %d", len(words), len(shares))}
 	}
 	for i, text := range words {
-		if shares[i].Count, err = strconv.Atoi(strings.TrimSpace(text)); err != nil || shares[i].Count < 1 || shares[i].Count > pipeline.MostMicrobatches {
-			return nil, &verb.UsageError{Text: fmt.Sprintf("--counts: number %d is %q; it is pipelines, at least 1", i+1, text)}
+		if shares[i].Count, err = strconv.Atoi(strings.TrimSpace(text)); err != nil || shares[i].Count < 1 ||
+			shares[i].Count > pipeline.MostMicrobatches {
+			return nil, &verb.UsageError{
+				Text: fmt.Sprintf("--counts: number %d is %q; it is pipelines, at least 1", i+1, text),
+			}
 		}
 	}
 	return shares, nil

@@ -28,15 +28,30 @@ type replaying struct {
 func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	r := &replaying{bandwidth: 25e9}
 	flags.StringVar(&r.trace, "trace", "", "`FILE` with the failures: time_s,node,event")
-	flags.StringVar(&r.throughput, "throughput", "", "`FILE` with measured throughputs: nodes,samples_per_s; without, it is planned for --profile")
+	flags.StringVar(
+		&r.throughput,
+		"throughput",
+		"",
+		"`FILE` with measured throughputs: nodes,samples_per_s; without, it is planned for --profile",
+	)
 	flags.DurationVar(&r.pause, "pause", 2*time.Second, "`TIME` that a re-plan takes, and a start")
 	flags.DurationVar(&r.ready, "ready", 45*time.Second, "`TIME` until the nodes are there (with --throughput)")
-	flags.Int64Var(&r.samples, "samples-per-step", 0, "`SAMPLES` of a step; one for each microbatch otherwise (with --profile)")
+	flags.Int64Var(
+		&r.samples,
+		"samples-per-step",
+		0,
+		"`SAMPLES` of a step; one for each microbatch otherwise (with --profile)",
+	)
 	r.settings.flags(flags)
 	r.batchFlag(flags)
 	flags.DurationVar(&r.costs.Detect, "detect", time.Second, "`TIME` until a death is known (with --profile)")
 	flags.Var(&r.bandwidth, "bandwidth", "`BYTES` a second of a node's link, as 25GB (with --profile)")
-	flags.DurationVar(&r.costs.Checkpoint, "checkpoint", 10*time.Minute, "`TIME` between checkpoints, 0 for none (with --profile)")
+	flags.DurationVar(
+		&r.costs.Checkpoint,
+		"checkpoint",
+		10*time.Minute,
+		"`TIME` between checkpoints, 0 for none (with --profile)",
+	)
 	flags.DurationVar(&r.costs.Restart, "restart", time.Minute, "`TIME` to start from a checkpoint (with --profile)")
 	r.output.flags(flags, "")
 	return func(_ context.Context, to verb.Streams, _ []string) error { return r.run(to) }
@@ -47,7 +62,9 @@ func (r *replaying) run(to verb.Streams) error {
 		return &verb.UsageError{Text: "--trace names no file; make one up with: pos_cli plan trace"}
 	}
 	if (r.throughput == "") == (r.profile == "") {
-		return &verb.UsageError{Text: "name either --throughput, what was measured, or --profile, what is to be planned for"}
+		return &verb.UsageError{
+			Text: "name either --throughput, what was measured, or --profile, what is to be planned for",
+		}
 	}
 	if r.pause < 0 || r.ready < 0 || r.costs.Detect < 0 || r.costs.Checkpoint < 0 || r.costs.Restart < 0 {
 		return &verb.UsageError{Text: "a time is below 0"}
@@ -179,10 +196,19 @@ func (r *replaying) planned(to verb.Streams, events []replay.Event) error {
 		s := &out.Spent
 		return printJSON(to, plannedView{
 			rate, out.Steps, out.Replans, out.Restarts, out.Bytes, seconds(s.Training), seconds(s.InFlight), seconds(s.RolledBack),
-			seconds(s.Detecting), seconds(s.Pausing), seconds(s.Copying), seconds(s.Restarting), seconds(s.Stopped), seconds(out.End),
+			seconds(
+				s.Detecting,
+			), seconds(s.Pausing), seconds(s.Copying), seconds(s.Restarting), seconds(s.Stopped), seconds(out.End),
 		})
 	}
-	fmt.Fprintf(to.Out, "%.2f samples/s, with %d re-plans, %d restarts from checkpoints and %d bytes copied\n", rate, out.Replans, out.Restarts, out.Bytes)
+	fmt.Fprintf(
+		to.Out,
+		"%.2f samples/s, with %d re-plans, %d restarts from checkpoints and %d bytes copied\n",
+		rate,
+		out.Replans,
+		out.Restarts,
+		out.Bytes,
+	)
 	return r.times(to, out.End, []share{
 		{fmt.Sprintf("%d iterations", out.Steps), out.Spent.Training},
 		{"iterations that a change interrupted", out.Spent.InFlight},
@@ -204,8 +230,11 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 	flags.DurationVar(&f.Length, "length", 24*time.Hour, "`TIME` that the trace covers")
 	flags.Uint64Var(&f.Seed, "seed", 1, "`SEED` that decides")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
-		if f.Nodes < 1 || f.Nodes >= mostNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 || f.Length <= 0 {
-			return &verb.UsageError{Text: "a trace takes --nodes of at least 1, --between of at least 1s, --back-after of at least 0, --together of at least 1 and a --length"}
+		if f.Nodes < 1 || f.Nodes >= mostNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 ||
+			f.Length <= 0 {
+			return &verb.UsageError{
+				Text: "a trace takes --nodes of at least 1, --between of at least 1s, --back-after of at least 0, --together of at least 1 and a --length",
+			}
 		}
 		if err := f.Check(); err != nil {
 			return err

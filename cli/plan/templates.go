@@ -14,11 +14,13 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/template"
 )
 
-// templatesView is what plan templates --json prints. Scripts read it: fields may be added, never renamed.
+// templatesView is what plan templates --json prints. Scripts read it: fields may be added, never
+// renamed.
 type templatesView struct {
 	Templates   []templateView `json:"templates"`
 	ProfileHash pipeline.Hash  `json:"profile_hash"`
-	// LeftOut are the sizes that would take more stages than the model has layers, or more memory for what is in flight.
+	// LeftOut are the sizes that would take more stages than the model has layers, or more memory for
+	// what is in flight.
 	LeftOut []int `json:"left_out"`
 }
 
@@ -104,7 +106,12 @@ func (v *templatesView) print(to verb.Streams) error {
 		}
 	})
 	if n := len(v.LeftOut); err == nil && n > 0 {
-		_, err = fmt.Fprintf(to.Err, "pos_cli: no templates for %d to %d nodes: they would take more stages than the model has layers, or more memory\n", v.LeftOut[0], v.LeftOut[n-1])
+		_, err = fmt.Fprintf(
+			to.Err,
+			"pos_cli: no templates for %d to %d nodes: they would take more stages than the model has layers, or more memory\n",
+			v.LeftOut[0],
+			v.LeftOut[n-1],
+		)
 	}
 	return err
 }

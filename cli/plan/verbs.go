@@ -5,12 +5,47 @@ import "github.com/phos-gpu/phos/cli/verb"
 // Verbs are what pos_cli does with plans, in the order of the help text.
 func Verbs() []*verb.Verb {
 	return []*verb.Verb{
-		verb.Group("plan", "templates|make|batch|fail|replay|trace", "plan pipeline-parallel training that survives failures", aboutGroup),
-		{Name: "plan templates", Word: true, Summary: "cut a model into stages for each number of nodes", About: aboutTemplates, Prepare: templatesVerb},
-		{Name: "plan make", Word: true, Summary: "plan pipelines and their shares of the batch", About: aboutMake, Prepare: makeVerb},
-		{Name: "plan batch", Word: true, Summary: "split a batch over pipelines of different speeds", About: aboutBatch, Prepare: batchVerb},
-		{Name: "plan fail", Word: true, Summary: "plan again after nodes have died, joined or are to leave", About: aboutFail, Prepare: failVerb},
-		{Name: "plan replay", Word: true, Summary: "replay a trace of failures", About: aboutReplay, Prepare: replayVerb},
+		verb.Group(
+			"plan",
+			"templates|make|batch|fail|replay|trace",
+			"plan pipeline-parallel training that survives failures",
+			aboutGroup,
+		),
+		{
+			Name:    "plan templates",
+			Word:    true,
+			Summary: "cut a model into stages for each number of nodes",
+			About:   aboutTemplates,
+			Prepare: templatesVerb,
+		},
+		{
+			Name:    "plan make",
+			Word:    true,
+			Summary: "plan pipelines and their shares of the batch",
+			About:   aboutMake,
+			Prepare: makeVerb,
+		},
+		{
+			Name:    "plan batch",
+			Word:    true,
+			Summary: "split a batch over pipelines of different speeds",
+			About:   aboutBatch,
+			Prepare: batchVerb,
+		},
+		{
+			Name:    "plan fail",
+			Word:    true,
+			Summary: "plan again after nodes have died, joined or are to leave",
+			About:   aboutFail,
+			Prepare: failVerb,
+		},
+		{
+			Name:    "plan replay",
+			Word:    true,
+			Summary: "replay a trace of failures",
+			About:   aboutReplay,
+			Prepare: replayVerb,
+		},
 		{Name: "plan trace", Word: true, Summary: "make up a trace of failures", About: aboutTrace, Prepare: traceVerb},
 	}
 }

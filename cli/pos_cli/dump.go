@@ -89,8 +89,18 @@ func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, verb.Stre
 	flags.Func("target", "only these `KINDS` of state, separated by commas", appendTo(&options.targets))
 	flags.Func("skip-target", "all but these `KINDS` of state", appendTo(&options.skipped))
 	flags.BoolVar(&options.compress, "compress", false, "compress what is written")
-	flags.TextVar(&options.bandwidth, "bandwidth", config.Size(0), "write at most `BYTES` a second, as 500MiB; 0: phosd's setting")
-	flags.TextVar(&options.budget, "budget", config.Size(0), "use at most `BYTES` of memory for copies, as 1GiB; 0: phosd's setting")
+	flags.TextVar(
+		&options.bandwidth,
+		"bandwidth",
+		config.Size(0),
+		"write at most `BYTES` a second, as 500MiB; 0: phosd's setting",
+	)
+	flags.TextVar(
+		&options.budget,
+		"budget",
+		config.Size(0),
+		"use at most `BYTES` of memory for copies, as 1GiB; 0: phosd's setting",
+	)
 	flags.DurationVar(&options.deadline, "deadline", 0, "give up after `TIME`, as 90s; 0: phosd's setting")
 	flags.BoolVar(&options.asJSON, "json", false, "print the result as JSON, and no progress")
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
@@ -176,7 +186,8 @@ func (o *dumpOptions) target() (target *os.File, clear func(), err error) {
 	return makeDirectory(o.dir)
 }
 
-// failure is what the user learns. A checkpoint that does not come to its end is taken back by phosd.
+// failure is what the user learns. A checkpoint that does not come to its end is taken back by
+// phosd.
 func (o *dumpOptions) failure(ctx context.Context, err error) error {
 	where := fmt.Sprintf(", and %s is as it was", o.dir)
 	if o.dir == pipe.Dir {
@@ -184,7 +195,12 @@ func (o *dumpOptions) failure(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(err, errLeft):
-		return fmt.Errorf("%w: phosd takes the checkpoint back, unless it was complete; then pid %d runs on%s", err, o.pid, where)
+		return fmt.Errorf(
+			"%w: phosd takes the checkpoint back, unless it was complete; then pid %d runs on%s",
+			err,
+			o.pid,
+			where,
+		)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fmt.Errorf("cancelled: pid %d runs on%s", o.pid, where)
 	}
@@ -193,14 +209,23 @@ func (o *dumpOptions) failure(ctx context.Context, err error) error {
 
 func (o *dumpOptions) begin(token []byte) *api.CheckpointCommand {
 	return &api.CheckpointCommand{Command: &api.CheckpointCommand_Begin{Begin: &api.CheckpointBegin{
-		Pids: []uint32{uint32(o.pid)}, Files: token, Stream: o.dir == pipe.Dir, Stop: o.stop, Targets: o.targets, SkipTargets: o.skipped,
+		Pids: []uint32{
+			uint32(o.pid),
+		}, Files: token, Stream: o.dir == pipe.Dir, Stop: o.stop, Targets: o.targets, SkipTargets: o.skipped,
 		BudgetBytes: uint64(o.budget), BandwidthBytes: uint64(o.bandwidth), Compress: o.compress,
 		DeadlineMilliseconds: uint64(o.deadline.Milliseconds()),
 	}}}
 }
 
-// followDump asks for a checkpoint and shows how far it is. When the context ends, phosd is told to take it back, and waited for.
-func followDump(ctx context.Context, to verb.Streams, client *api.Client, options *dumpOptions, token []byte) (*api.CheckpointDone, error) {
+// followDump asks for a checkpoint and shows how far it is. When the context ends, phosd is told to
+// take it back, and waited for.
+func followDump(
+	ctx context.Context,
+	to verb.Streams,
+	client *api.Client,
+	options *dumpOptions,
+	token []byte,
+) (*api.CheckpointDone, error) {
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	stream, err := client.Daemon.Checkpoint(lasting)
@@ -216,7 +241,9 @@ func followDump(ctx context.Context, to verb.Streams, client *api.Client, option
 	defer bar.Clear()
 	defer onGivingUp(ctx, cancel, func() error {
 		bar.Say(givingUp)
-		return stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Cancel{Cancel: &api.CheckpointCancel{}}})
+		return stream.Send(
+			&api.CheckpointCommand{Command: &api.CheckpointCommand_Cancel{Cancel: &api.CheckpointCancel{}}},
+		)
 	})()
 	for {
 		event, err := stream.Recv()
@@ -237,7 +264,8 @@ func followDump(ctx context.Context, to verb.Streams, client *api.Client, option
 	}
 }
 
-// dumpView is what --dump --json prints. Scripts read it: fields may be added, never renamed or taken away.
+// dumpView is what --dump --json prints. Scripts read it: fields may be added, never renamed or
+// taken away.
 type dumpView struct {
 	Dir               string `json:"dir"`
 	Generation        uint64 `json:"generation"`
@@ -267,8 +295,8 @@ func dumpText(done *api.CheckpointDone) string {
 		humanize.Bytes(done.GetWrittenBytes()), humanize.Bytes(done.GetSharedBytes()))
 }
 
-// makeDirectory opens a directory with the caller's rights, and makes it if it is missing. When nothing came of it, clear
-// takes away what was made; a directory that holds anything stays.
+// makeDirectory opens a directory with the caller's rights, and makes it if it is missing. When
+// nothing came of it, clear takes away what was made; a directory that holds anything stays.
 func makeDirectory(path string) (dir *os.File, clear func(), err error) {
 	made := os.Mkdir(path, 0o700)
 	if made != nil && !errors.Is(made, os.ErrExist) {

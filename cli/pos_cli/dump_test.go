@@ -21,18 +21,24 @@ import (
 type checkpointStream = grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]
 
 func stepEvent(phase string, done, total uint64) *api.CheckpointEvent {
-	return &api.CheckpointEvent{Event: &api.CheckpointEvent_Step{Step: &api.Step{Phase: phase, DoneBytes: done, TotalBytes: total}}}
+	return &api.CheckpointEvent{
+		Event: &api.CheckpointEvent_Step{Step: &api.Step{Phase: phase, DoneBytes: done, TotalBytes: total}},
+	}
 }
 
 // tellAll sends what a checkpoint says on its way.
 func tellAll(stream checkpointStream) error {
-	return errors.Join(stream.Send(stepEvent("copy", 0, 0)),
-		stream.Send(&api.CheckpointEvent{Event: &api.CheckpointEvent_Notice{Notice: "the kernel tracks no dirty pages"}}),
+	return errors.Join(
+		stream.Send(stepEvent("copy", 0, 0)),
+		stream.Send(
+			&api.CheckpointEvent{Event: &api.CheckpointEvent_Notice{Notice: "the kernel tracks no dirty pages"}},
+		),
 		stream.Send(stepEvent("cut", 0, 0)),
 		stream.Send(&api.CheckpointEvent{Event: &api.CheckpointEvent_Done{Done: &api.CheckpointDone{
 			Generation: 3, PauseMicroseconds: 12_340, TotalMicroseconds: 2_345_678, WrittenBytes: 3 << 20, SharedBytes: 5 << 30,
 			GpuWrittenBytes: 2 << 20, MemoryBytes: 6 << 30, Processes: 2,
-		}}}))
+		}}}),
+	)
 }
 
 func TestDump(t *testing.T) {
@@ -61,17 +67,23 @@ func TestDump(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got *api.CheckpointBegin
-			server := &phosdForTest{checkpoint: func(begin *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
-				got = begin
-				return tellAll(stream)
-			}}
+			server := &phosdForTest{
+				checkpoint: func(begin *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+					got = begin
+					return tellAll(stream)
+				},
+			}
 			server.serve(t)
 			dir := filepath.Join(t.TempDir(), "image")
 			var stdout, stderr bytes.Buffer
 			if status := run(append(strings.Fields(test.flags), "--dir", dir), &stdout, &stderr); status != exitDone {
 				t.Fatalf("status %d: %s", status, stderr.String())
 			}
-			golden.Check(t, filepath.Join("testdata", test.stdout), bytes.ReplaceAll(stdout.Bytes(), []byte(dir), []byte("/data/image")))
+			golden.Check(
+				t,
+				filepath.Join("testdata", test.stdout),
+				bytes.ReplaceAll(stdout.Bytes(), []byte(dir), []byte("/data/image")),
+			)
 			if stderr.String() != test.stderr {
 				t.Errorf("progress is %q, want %q", stderr.String(), test.stderr)
 			}
@@ -113,7 +125,8 @@ func TestDumpRefuses(t *testing.T) {
 		{"--trace-resource --subaction stop", "name the program"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if status := run(strings.Fields(test.line), &stdout, &stderr); status != exitUsage || !strings.Contains(stderr.String(), test.stderr) {
+		if status := run(strings.Fields(test.line), &stdout, &stderr); status != exitUsage ||
+			!strings.Contains(stderr.String(), test.stderr) {
 			t.Errorf("%s: status %d, %q; want %q in it", test.line, status, stderr.String(), test.stderr)
 		}
 	}
@@ -161,9 +174,11 @@ func TestDumpFails(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
-				return test.answer(stream)
-			}}
+			server := &phosdForTest{
+				checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+					return test.answer(stream)
+				},
+			}
 			server.serve(t)
 			dir := filepath.Join(t.TempDir(), "image")
 			var stdout, stderr bytes.Buffer

@@ -52,8 +52,9 @@ type library struct {
 	file, driverDir string
 }
 
-// findLibrary looks beside the executable (a build tree) and in ../lib/phos (an installation). The path it returns is
-// that of one version, never a link to the newest: a checkpointed program must find again what it ran with.
+// findLibrary looks beside the executable (a build tree) and in ../lib/phos (an installation). The
+// path it returns is that of one version, never a link to the newest: a checkpointed program must
+// find again what it ran with.
 func findLibrary(self string) (library, error) {
 	self, err := filepath.EvalSymlinks(self)
 	if err != nil {
@@ -73,7 +74,12 @@ func findLibrary(self string) (library, error) {
 			return library{}, err
 		}
 	}
-	return library{}, fmt.Errorf("%w: neither %s nor %s; build it with ./build.sh", errNoLibrary, candidates[0].file, candidates[1].file)
+	return library{}, fmt.Errorf(
+		"%w: neither %s nor %s; build it with ./build.sh",
+		errNoLibrary,
+		candidates[0].file,
+		candidates[1].file,
+	)
 }
 
 func (l library) resolve() (library, error) {
@@ -87,21 +93,29 @@ func (l library) resolve() (library, error) {
 	}
 	for _, path := range []string{file, dir} {
 		// $phos is split at white space by the shell, with no way to quote.
-		if strings.ContainsFunc(path, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"$\'*?[`+"`", r) }) {
+		if strings.ContainsFunc(
+			path,
+			func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"$\'*?[`+"`", r) },
+		) {
 			return library{}, fmt.Errorf("the path %q holds characters that $phos cannot; move phos elsewhere", path)
 		}
 	}
 	return library{file: file, driverDir: dir}, nil
 }
 
-// shellCode is for sh and its descendants. What the shell had in the two search variables stays in effect. CuPy is told to compile
-// into PTX, which every GPU of phos takes, and not into machine code; PyTorch, to keep the store of its process groups by ordinary calls:
-// libuv keeps an io_uring, which CRIU cannot save.
+// shellCode is for sh and its descendants. What the shell had in the two search variables stays in
+// effect. CuPy is told to compile into PTX, which every GPU of phos takes, and not into machine
+// code; PyTorch, to keep the store of its process groups by ordinary calls: libuv keeps an
+// io_uring, which CRIU cannot save.
 func shellCode(self string) (string, error) {
 	found, err := findLibrary(self)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1 USE_LIBUV=0\"\n",
-		found.file, found.driverDir, filepath.Join(found.driverDir, "libcuda.so.1")), nil
+	return fmt.Sprintf(
+		"export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1 USE_LIBUV=0\"\n",
+		found.file,
+		found.driverDir,
+		filepath.Join(found.driverDir, "libcuda.so.1"),
+	), nil
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/phos-gpu/phos/cli/verb"
 )
 
-var imageVerb = verb.Group("image", "list|show|check|verify|diff|prune DIR, key", "look at checkpoint images, check them, and thin them out",
+var imageVerb = verb.Group(
+	"image",
+	"list|show|check|verify|diff|prune DIR, key",
+	"look at checkpoint images, check them, and thin them out",
 	`An image is a directory that --pre-dump and --dump write into and --restore reads. Each checkpoint into it is a
 generation; generations share what did not change between them. FORMAT.md describes every byte.
 
@@ -24,7 +27,8 @@ generation; generations share what did not change between them. FORMAT.md descri
     pos_cli image key list                 which other machines' images their users may restore here
     pos_cli --clean --dir /data/ckpt       removes the whole image
 
-All but check and key work without phosd, on any machine, and with the rights of the caller. Each takes --json.`)
+All but check and key work without phosd, on any machine, and with the rights of the caller. Each takes --json.`,
+)
 
 var imageListVerb = verb.Verb{
 	Name: "image list", Word: true,
@@ -43,7 +47,10 @@ phos, host, owner_uid, owner, pid, command, processes, gpu_processes, memory_byt
 written_bytes, shared_bytes, pause_microseconds, kinds (of a partial image), group, and damage (why its manifest
 cannot be read; the other fields are empty then).`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-		return onImage(flags, func(_ context.Context, out imagecmd.Output, dir string) error { return imagecmd.List(out, dir) })
+		return onImage(
+			flags,
+			func(_ context.Context, out imagecmd.Output, dir string) error { return imagecmd.List(out, dir) },
+		)
 	},
 }
 
@@ -167,11 +174,19 @@ those of machines whose root is trusted as this one's. With --json, list prints 
 }
 
 // onImage registers --json and returns what runs a verb on the one directory that is named.
-func onImage(flags *flag.FlagSet, act func(context.Context, imagecmd.Output, string) error) func(context.Context, verb.Streams, []string) error {
+func onImage(
+	flags *flag.FlagSet,
+	act func(context.Context, imagecmd.Output, string) error,
+) func(context.Context, verb.Streams, []string) error {
 	asJSON := flags.Bool("json", false, "print JSON, and no progress")
 	return func(ctx context.Context, to verb.Streams, arguments []string) error {
 		if len(arguments) != 1 {
-			return &verb.UsageError{Text: fmt.Sprintf("name the image's directory, and nothing else; see: pos_cli help %s", strings.TrimPrefix(flags.Name(), "pos_cli "))}
+			return &verb.UsageError{
+				Text: fmt.Sprintf(
+					"name the image's directory, and nothing else; see: pos_cli help %s",
+					strings.TrimPrefix(flags.Name(), "pos_cli "),
+				),
+			}
 		}
 		return act(ctx, imagecmd.Output{Out: to.Out, Err: to.Err, JSON: *asJSON}, arguments[0])
 	}

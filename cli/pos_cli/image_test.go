@@ -41,18 +41,22 @@ func TestImageCheck(t *testing.T) {
 		{"as JSON", "image check --json " + dir, []*api.Obstacle{taken}, 2, exitFailed, `"restorable": false`, "it cannot be restored here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{check: func(request *api.CheckImageRequest, _ []*os.File) (*api.CheckImageReply, error) {
-				if request.GetGeneration() != test.generation {
-					t.Errorf("asked for generation %d", request.GetGeneration())
-				}
-				return &api.CheckImageReply{Obstacles: test.obstacles}, nil
-			}}
+			server := &phosdForTest{
+				check: func(request *api.CheckImageRequest, _ []*os.File) (*api.CheckImageReply, error) {
+					if request.GetGeneration() != test.generation {
+						t.Errorf("asked for generation %d", request.GetGeneration())
+					}
+					return &api.CheckImageReply{Obstacles: test.obstacles}, nil
+				},
+			}
 			server.serve(t)
 			var stdout, stderr bytes.Buffer
 			if status := run(strings.Fields(test.line), &stdout, &stderr); status != test.status {
 				t.Errorf("status %d: %s", status, stderr.String())
 			}
-			if out, err := stdout.String(), stderr.String(); !strings.Contains(out, test.stdout) || !strings.Contains(err, test.stderr) || (err == "") != (test.stderr == "") {
+			if out, err := stdout.String(), stderr.String(); !strings.Contains(out, test.stdout) ||
+				!strings.Contains(err, test.stderr) ||
+				(err == "") != (test.stderr == "") {
 				t.Errorf("it says %q and %q", out, err)
 			}
 		})

@@ -26,9 +26,12 @@ const (
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // errLost means that phosd has ended in the middle of a request.
-var errLost = errors.New("phosd ended before it had answered; what it had not completed is taken back, and programs run on")
+var errLost = errors.New(
+	"phosd ended before it had answered; what it had not completed is taken back, and programs run on",
+)
 
-// lost says in words that phosd is, where the connection was there: what gRPC says of that says nothing to a person.
+// lost says in words that phosd is, where the connection was there: what gRPC says of that says
+// nothing to a person.
 func lost(err error) error {
 	received := (*api.Error)(nil)
 	switch {
@@ -40,8 +43,8 @@ func lost(err error) error {
 	return errLost
 }
 
-// heeded are the signals that end a command, or are a restored program's. What it was started to ignore, by nohup or in the
-// background of a script, it ignores.
+// heeded are the signals that end a command, or are a restored program's. What it was started to
+// ignore, by nohup or in the background of a script, it ignores.
 func heeded() []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM}
 	for _, each := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
@@ -79,8 +82,8 @@ const givingUp = "phosd takes it back; to leave without waiting for that, interr
 // errLeft means that the user did not wait until something was taken back.
 var errLeft = errors.New("cancelled, without waiting for the end")
 
-// onGivingUp tells phosd when the context ends, because of a signal, and leaves it at a second one. What it returns must be called
-// when phosd's answer is there.
+// onGivingUp tells phosd when the context ends, because of a signal, and leaves it at a second one.
+// What it returns must be called when phosd's answer is there.
 func onGivingUp(ctx context.Context, leave context.CancelCauseFunc, tell func() error) (answered func()) {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

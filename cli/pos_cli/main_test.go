@@ -74,7 +74,8 @@ func TestCommandLines(t *testing.T) {
 // Every verb is explained, can be completed, and is in the manual.
 func TestVerbsAreDescribed(t *testing.T) {
 	var manual, bash, stderr bytes.Buffer
-	if run([]string{"man"}, &manual, &stderr) != exitDone || run([]string{"completion", "bash"}, &bash, &stderr) != exitDone {
+	if run([]string{"man"}, &manual, &stderr) != exitDone ||
+		run([]string{"completion", "bash"}, &bash, &stderr) != exitDone {
 		t.Fatal(stderr.String())
 	}
 	all := commands()
@@ -118,7 +119,8 @@ func TestLost(t *testing.T) {
 	}()
 	t.Setenv(api.SocketVariable, socket)
 	var stdout, stderr bytes.Buffer
-	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon || !strings.Contains(stderr.String(), errLost.Error()) {
+	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon ||
+		!strings.Contains(stderr.String(), errLost.Error()) {
 		t.Errorf("status %d: %s", status, stderr.String())
 	}
 }

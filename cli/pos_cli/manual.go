@@ -1,6 +1,7 @@
 package main
 
-// manualEnd is what stands in the manual page behind the verbs: with the socket and the log where they are filled in.
+// manualEnd is what stands in the manual page behind the verbs: with the socket and the log where
+// they are filled in.
 const manualEnd = `.SH EXIT STATUS
 0: done. 1: it did not work, and standard error says why. 2: the command line is wrong. 3: no phosd answers.
 A \-\-restore without \-\-detach ends with the program's status; 128 + n: signal n ended it.

@@ -17,8 +17,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
-// phosdForTest serves the daemon's API on a socket of its own, with files handed over as to the real one. What it does with a
-// request is the test's to say.
+// phosdForTest serves the daemon's API on a socket of its own, with files handed over as to the
+// real one. What it does with a request is the test's to say.
 type phosdForTest struct {
 	api.UnimplementedDaemonServer
 	desk *fdtoken.Desk
@@ -107,7 +107,10 @@ func (p *phosdForTest) Restore(stream grpc.BidiStreamingServer[api.RestoreComman
 	return p.restore(first.GetBegin(), files, stream)
 }
 
-func (p *phosdForTest) PreRestore(request *api.PreRestoreRequest, stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
+func (p *phosdForTest) PreRestore(
+	request *api.PreRestoreRequest,
+	stream grpc.ServerStreamingServer[api.RestoreEvent],
+) error {
 	files, err := p.take(stream.Context(), request.GetFiles())
 	if err != nil {
 		return err

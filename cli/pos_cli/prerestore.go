@@ -72,7 +72,12 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 	case options.cancel:
 		_, err = fmt.Fprintln(to.Out, "nothing is kept for a restore any more")
 	case loaded != nil:
-		_, err = fmt.Fprintf(to.Out, "ready: %s loaded in %s\n", humanize.Bytes(loaded.GetBytes()), humanize.Microseconds(loaded.GetTotalMicroseconds()))
+		_, err = fmt.Fprintf(
+			to.Out,
+			"ready: %s loaded in %s\n",
+			humanize.Bytes(loaded.GetBytes()),
+			humanize.Microseconds(loaded.GetTotalMicroseconds()),
+		)
 	default:
 		_, err = fmt.Fprintln(to.Out, "ready")
 	}
@@ -80,16 +85,24 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 }
 
 // ask hands the directory over, and says what shall be done with the image in it.
-func (o preRestoreOptions) ask(ctx context.Context, client *api.Client, dir *os.File) (grpc.ServerStreamingClient[api.RestoreEvent], error) {
+func (o preRestoreOptions) ask(
+	ctx context.Context,
+	client *api.Client,
+	dir *os.File,
+) (grpc.ServerStreamingClient[api.RestoreEvent], error) {
 	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{dir})
 	if err != nil {
 		return nil, err
 	}
-	events, err := client.Daemon.PreRestore(ctx, &api.PreRestoreRequest{Files: token, Generation: o.generation, Cancel: o.cancel})
+	events, err := client.Daemon.PreRestore(
+		ctx,
+		&api.PreRestoreRequest{Files: token, Generation: o.generation, Cancel: o.cancel},
+	)
 	return events, api.FromStatus(err)
 }
 
-// takeBack gives up what a signal has broken off, and returns when phosd has nothing of it any more.
+// takeBack gives up what a signal has broken off, and returns when phosd has nothing of it any
+// more.
 func takeBack(client *api.Client, dir *os.File, options preRestoreOptions) error {
 	again, stop := signal.NotifyContext(context.Background(), heeded()...)
 	defer stop()

@@ -49,7 +49,9 @@ freed_bytes (an estimate with --dry-run), and damage when something was found on
 		})
 		return func(ctx context.Context, to verb.Streams, arguments []string) error {
 			if (options.Keep == 0) == (len(options.Remove) == 0) {
-				return &verb.UsageError{Text: "say either how many generations stay, --keep N, or which go, --generation N; the whole image goes with --clean --dir DIR"}
+				return &verb.UsageError{
+					Text: "say either how many generations stay, --keep N, or which go, --generation N; the whole image goes with --clean --dir DIR",
+				}
 			}
 			return run(ctx, to, arguments)
 		}

@@ -28,12 +28,13 @@ var errUnknown = errors.New("the program has ended while no phosd ran; its exit 
 const (
 	// lookTime lies between two looks for the next phosd.
 	lookTime = 200 * time.Millisecond
-	// lastTime is how long a phosd is waited for that can say how a program has ended: its keeper is asked for it that long.
+	// lastTime is how long a phosd is waited for that can say how a program has ended: its keeper is
+	// asked for it that long.
 	lastTime = time.Minute
 )
 
-// broken is the end of a conversation without the end of the program. While that runs, its input and output flow on, and the next
-// phosd, which has adopted it, is gone on with.
+// broken is the end of a conversation without the end of the program. While that runs, its input
+// and output flow on, and the next phosd, which has adopted it, is gone on with.
 func (v *visit) broken(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("phosd ended the conversation")

@@ -70,7 +70,8 @@ type restoreOptions struct {
 	standard               terminal.Standard
 }
 
-// programEnded is the end of a restored program that did not end with status 0; it has said why itself.
+// programEnded is the end of a restored program that did not end with status 0; it has said why
+// itself.
 type programEnded struct{ status int }
 
 func (e *programEnded) Error() string {
@@ -107,7 +108,8 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 	return followRestore(ctx, to, client, begin, ends)
 }
 
-// open opens the image, and reads its manifest: of the newest generation now, because a newer one may come meanwhile.
+// open opens the image, and reads its manifest: of the newest generation now, because a newer one
+// may come meanwhile.
 func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	if o.dir == pipe.Dir {
 		if o.generation != 0 {
@@ -136,8 +138,11 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	// The seal is for phosd to judge, which has the keys.
 	manifest, _, err := image.Inspect(signed)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("image %s: %w; another generation may be whole (--generation N): pos_cli image verify %s",
-			opened.ManifestPath(o.generation), err, o.dir), dir.Close())
+		return nil, nil, errors.Join(
+			fmt.Errorf("image %s: %w; another generation may be whole (--generation N): pos_cli image verify %s",
+				opened.ManifestPath(o.generation), err, o.dir),
+			dir.Close(),
+		)
 	}
 	return dir, manifest, nil
 }
@@ -152,7 +157,13 @@ func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Ends, error) 
 }
 
 // followRestore brings the program back and stays with it.
-func followRestore(ctx context.Context, to verb.Streams, client *api.Client, begin *api.RestoreBegin, ends *terminal.Ends) error {
+func followRestore(
+	ctx context.Context,
+	to verb.Streams,
+	client *api.Client,
+	begin *api.RestoreBegin,
+	ends *terminal.Ends,
+) error {
 	// Signals end the attempt as long as nothing runs, and are the program's from then on.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, heeded()...)
@@ -163,7 +174,14 @@ func followRestore(ctx context.Context, to verb.Streams, client *api.Client, beg
 	if err != nil {
 		return api.FromStatus(err)
 	}
-	v := &visit{to: to, bar: terminal.NewBar(to.Err), ends: ends, detach: begin.GetDetach(), began: make(chan struct{}), stream: stream}
+	v := &visit{
+		to:     to,
+		bar:    terminal.NewBar(to.Err),
+		ends:   ends,
+		detach: begin.GetDetach(),
+		began:  make(chan struct{}),
+		stream: stream,
+	}
 	// A failure to send is told, with its reason, by what is received.
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
 	passed := make(chan struct{})
@@ -177,7 +195,10 @@ func followRestore(ctx context.Context, to verb.Streams, client *api.Client, beg
 	<-passed
 	switch {
 	case left && v.pid == 0:
-		return fmt.Errorf("%w: phosd takes the restore back, unless the program ran again at that moment (see pos_cli --status)", errLeft)
+		return fmt.Errorf(
+			"%w: phosd takes the restore back, unless the program ran again at that moment (see pos_cli --status)",
+			errLeft,
+		)
 	case v.pid == 0 && errors.Is(err, context.Canceled):
 		return errors.New("cancelled: the image is as it was, and no process is left")
 	}
@@ -199,12 +220,14 @@ type visit struct {
 	tree    string
 
 	mu sync.Mutex
-	// stream is the conversation with phosd, client what it goes through where that is another phosd than the first.
+	// stream is the conversation with phosd, client what it goes through where that is another phosd
+	// than the first.
 	stream conversation
 	client *api.Client
 }
 
-// pass hands signals on to the program. One that comes before it runs gives up, a second one does not wait for that.
+// pass hands signals on to the program. One that comes before it runs gives up, a second one does
+// not wait for that.
 func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
 	unwanted := false
 	for {
@@ -275,7 +298,14 @@ func (v *visit) follow(ctx context.Context) (err error) {
 func (v *visit) run(running *api.RestoreRunning) (err error) {
 	v.pid, v.tree = running.GetPid(), running.GetTree()
 	v.program, _ = proc.Of(int(v.pid)) // one that has ended already is nobody
-	v.bar.Say(fmt.Sprintf("pid %d runs again (processes: %d), after %s", v.pid, running.GetProcesses(), humanize.Microseconds(running.GetTotalMicroseconds())))
+	v.bar.Say(
+		fmt.Sprintf(
+			"pid %d runs again (processes: %d), after %s",
+			v.pid,
+			running.GetProcesses(),
+			humanize.Microseconds(running.GetTotalMicroseconds()),
+		),
+	)
 	close(v.began)
 	if !v.detach {
 		v.flow, err = v.ends.Start()

@@ -54,7 +54,8 @@ func imageWith(t *testing.T, ends []image.Endpoint) string {
 	return path
 }
 
-// bringBack lets a shell command stand for the restored program: it gets the files that were handed over as its standard ones.
+// bringBack lets a shell command stand for the restored program: it gets the files that were handed
+// over as its standard ones.
 func bringBack(files map[uint32]*os.File, places [3]uint32, script string, stream restoreStream) error {
 	command := exec.Command("sh", "-c", script)
 	if file := files[places[0]]; file != nil {
@@ -162,19 +163,21 @@ func TestRestore(t *testing.T) {
 		{"signal", []image.Endpoint{in, out}, [3]uint32{1, 2, 0}, fmt.Sprintf("trap 'echo got; exit 5' HUP; read a; kill -HUP %d; while :; do sleep 0.01; done", os.Getpid()), "now\n", outcome{5, "got\n", "", ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{restore: func(begin *api.RestoreBegin, files []*os.File, stream restoreStream) error {
-				if begin.GetGeneration() != 1 || len(files) != 1+len(begin.GetEndpoints()) {
-					return fmt.Errorf("%w: %d files for %v", api.ErrInvalid, len(files), begin)
-				}
-				given := map[uint32]*os.File{}
-				for i, id := range begin.GetEndpoints() {
-					given[id] = files[1+i]
-				}
-				if given[elsewhere.ID] != nil {
-					return fmt.Errorf("%w: an end that is nobody's business", api.ErrInvalid)
-				}
-				return bringBack(given, test.places, test.script, stream)
-			}}
+			server := &phosdForTest{
+				restore: func(begin *api.RestoreBegin, files []*os.File, stream restoreStream) error {
+					if begin.GetGeneration() != 1 || len(files) != 1+len(begin.GetEndpoints()) {
+						return fmt.Errorf("%w: %d files for %v", api.ErrInvalid, len(files), begin)
+					}
+					given := map[uint32]*os.File{}
+					for i, id := range begin.GetEndpoints() {
+						given[id] = files[1+i]
+					}
+					if given[elsewhere.ID] != nil {
+						return fmt.Errorf("%w: an end that is nobody's business", api.ErrInvalid)
+					}
+					return bringBack(given, test.places, test.script, stream)
+				},
+			}
 			server.serve(t)
 			got := restoreThrough(t, restoreOptions{dir: imageWith(t, test.ends)}, test.input)
 			if !strings.Contains(got.stderr, "runs again") {
@@ -227,10 +230,13 @@ func TestRestoreFails(t *testing.T) {
 		{"no such generation", "9", restoreOptions{generation: 9}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{restore: func(_ *api.RestoreBegin, _ []*os.File, stream restoreStream) error { return test.answer(stream) }}
+			server := &phosdForTest{
+				restore: func(_ *api.RestoreBegin, _ []*os.File, stream restoreStream) error { return test.answer(stream) },
+			}
 			server.serve(t)
 			test.options.dir = imageWith(t, nil)
-			if got := restoreThrough(t, test.options, ""); got.status != -1 || !strings.Contains(got.stderr, test.want) {
+			if got := restoreThrough(t, test.options, ""); got.status != -1 ||
+				!strings.Contains(got.stderr, test.want) {
 				t.Errorf("status %d, %q; want %q in it", got.status, got.stderr, test.want)
 			}
 		})
@@ -241,7 +247,9 @@ func TestRestoreDetached(t *testing.T) {
 	var got *api.RestoreBegin
 	server := &phosdForTest{restore: func(begin *api.RestoreBegin, _ []*os.File, stream restoreStream) error {
 		got = begin
-		return stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{Pid: 12, Processes: 3}}})
+		return stream.Send(
+			&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{Pid: 12, Processes: 3}}},
+		)
 	}}
 	server.serve(t)
 	dir := imageWith(t, []image.Endpoint{{ID: 1, Kind: "terminal", Standard: 0}})
@@ -256,14 +264,16 @@ func TestRestoreDetached(t *testing.T) {
 }
 
 func TestPreRestore(t *testing.T) {
-	server := &phosdForTest{preRestore: func(request *api.PreRestoreRequest, _ []*os.File, stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
-		if request.GetCancel() {
-			return nil
-		}
-		return stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Loaded{Loaded: &api.RestoreLoaded{
-			Bytes: request.GetGeneration() << 20, TotalMicroseconds: 1_250_000,
-		}}})
-	}}
+	server := &phosdForTest{
+		preRestore: func(request *api.PreRestoreRequest, _ []*os.File, stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
+			if request.GetCancel() {
+				return nil
+			}
+			return stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Loaded{Loaded: &api.RestoreLoaded{
+				Bytes: request.GetGeneration() << 20, TotalMicroseconds: 1_250_000,
+			}}})
+		},
+	}
 	server.serve(t)
 	for flags, want := range map[string]string{
 		"--generation 3": "ready: 3 MiB loaded in 1.25s\n",

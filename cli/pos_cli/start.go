@@ -81,7 +81,9 @@ func prepareStart(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 
 func start(ctx context.Context, to verb.Streams, options startOptions) error {
 	if options.target != "daemon" {
-		return &verb.UsageError{Text: fmt.Sprintf("target %q is not known; this version starts: daemon", options.target)}
+		return &verb.UsageError{
+			Text: fmt.Sprintf("target %q is not known; this version starts: daemon", options.target),
+		}
 	}
 	phosd, err := findPhosd()
 	if err != nil {
@@ -127,7 +129,10 @@ func startBehind(ctx context.Context, to verb.Streams, phosd string, arguments [
 	command.Stderr, command.ExtraFiles, command.Dir = log, []*os.File{readyEnd}, "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	// Whoever waits for a word of this command's unit must not take phosd's for it.
-	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "NOTIFY_SOCKET=") })
+	command.Env = slices.DeleteFunc(
+		os.Environ(),
+		func(variable string) bool { return strings.HasPrefix(variable, "NOTIFY_SOCKET=") },
+	)
 	err = command.Start()
 	_ = readyEnd.Close()
 	if err != nil {
@@ -145,7 +150,8 @@ func startBehind(ctx context.Context, to verb.Streams, phosd string, arguments [
 	return reportReady(to, strings.TrimSuffix(line, "\n"))
 }
 
-// reportReady reads what phosd says on its pipe: its socket and its log file, if it has one of its own.
+// reportReady reads what phosd says on its pipe: its socket and its log file, if it has one of its
+// own.
 func reportReady(to verb.Streams, line string) error {
 	fields := strings.Split(line, "\t")
 	switch {
@@ -158,7 +164,12 @@ func reportReady(to verb.Streams, line string) error {
 		}
 		fmt.Fprintf(to.Out, "phosd is ready at %s; its log is %s\n", fields[1], log)
 		if fields[1] != api.Socket() {
-			fmt.Fprintf(to.Out, "that is not where programs look; tell them with: export %s=%s\n", api.SocketVariable, fields[1])
+			fmt.Fprintf(
+				to.Out,
+				"that is not where programs look; tell them with: export %s=%s\n",
+				api.SocketVariable,
+				fields[1],
+			)
 		}
 	default:
 		return errors.New(line)
@@ -173,7 +184,8 @@ func exitText(err error) string {
 	return err.Error()
 }
 
-// quietly turns an exit status, which the program has explained already, into an error without words of its own.
+// quietly turns an exit status, which the program has explained already, into an error without
+// words of its own.
 func quietly(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -80,11 +80,26 @@ func stop(ctx context.Context, to verb.Streams, options stopOptions) error {
 		return err
 	}
 	for _, program := range reply.GetDrained() {
-		fmt.Fprintf(to.Out, "saved and stopped pid %d (%s, %s): %s, generation %d\n", program.GetPid(), program.GetUser(),
-			humanize.Printable(program.GetCommand()), humanize.Printable(program.GetCheckpointDir()), program.GetCheckpointGeneration())
+		fmt.Fprintf(
+			to.Out,
+			"saved and stopped pid %d (%s, %s): %s, generation %d\n",
+			program.GetPid(),
+			program.GetUser(),
+			humanize.Printable(
+				program.GetCommand(),
+			),
+			humanize.Printable(program.GetCheckpointDir()),
+			program.GetCheckpointGeneration(),
+		)
 	}
 	for _, program := range reply.GetEnded() {
-		fmt.Fprintf(to.Out, "ended the session of pid %d (%s, %s)\n", program.GetPid(), program.GetUser(), humanize.Printable(program.GetCommand()))
+		fmt.Fprintf(
+			to.Out,
+			"ended the session of pid %d (%s, %s)\n",
+			program.GetPid(),
+			program.GetUser(),
+			humanize.Printable(program.GetCommand()),
+		)
 	}
 	if err := waitGone(ctx, api.Socket()); err != nil {
 		return err

@@ -81,7 +81,12 @@ func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 			return err
 		}
 		if reply.GetError() != "" {
-			return fmt.Errorf("the trace of pid %d had ended before, after %d calls: %s", options.pid, reply.GetCalls(), reply.GetError())
+			return fmt.Errorf(
+				"the trace of pid %d had ended before, after %d calls: %s",
+				options.pid,
+				reply.GetCalls(),
+				reply.GetError(),
+			)
 		}
 		_, err = fmt.Fprintf(to.Out, "the trace of pid %d has ended, after %d calls\n", options.pid, reply.GetCalls())
 		return err

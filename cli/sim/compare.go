@@ -47,11 +47,20 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 	list(flags, &g.orders, "order", "fifo,srtf,las", "`POLICIES`, out of "+names(orders()))
 	list(flags, &g.placements, "placement", "", "`POLICIES`, out of "+names(place.Names())+"; first-free otherwise")
 	list(flags, &g.admissions, "admission", "all", "`POLICIES`, out of all, load:X, quota:F")
-	flags.Func("load", "`LOADS` of the cluster, 1 being all of it, as 0.6,0.8,1.0; without, the trace as it is", g.parseLoads)
+	flags.Func(
+		"load",
+		"`LOADS` of the cluster, 1 being all of it, as 0.6,0.8,1.0; without, the trace as it is",
+		g.parseLoads,
+	)
 	s.beside(flags)
 	s.times(flags)
 	s.world(flags)
-	flags.StringVar(&g.made.kind, "generate", "poisson", "without --jobs, make jobs up: `KIND` "+names(generator.Names()))
+	flags.StringVar(
+		&g.made.kind,
+		"generate",
+		"poisson",
+		"without --jobs, make jobs up: `KIND` "+names(generator.Names()),
+	)
 	g.made.flags(flags)
 	flags.IntVar(&g.workers, "workers", 0, "simulate `N` at a time; as many as there are processors otherwise")
 	out := &output{}
@@ -74,8 +83,14 @@ func (g *grid) check(said map[string]bool, out *output) error {
 	if g.workers < 0 {
 		return &verb.UsageError{Text: "--workers takes 1 or more"}
 	}
-	rules := append(out.rules(),
-		rule{"generate count jobs-per-hour lengths sizes types model-mix tenants", !made, "with --jobs", "the jobs are those of the file; without it, they are made up"},
+	rules := append(
+		out.rules(),
+		rule{
+			"generate count jobs-per-hour lengths sizes types model-mix tenants",
+			!made,
+			"with --jobs",
+			"the jobs are those of the file; without it, they are made up",
+		},
 		rule{"format beside", made, "without --jobs", "it is about a file of jobs, and these are made up"},
 	)
 	if made {
@@ -210,7 +225,9 @@ func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error)
 		return nil, err
 	}
 	if nodes == nil || loads[0] == 0 && g.made.to.JobsPerHour == 0 {
-		return nil, &verb.UsageError{Text: "name the jobs, --jobs FILE, or say which to make up: --generate KIND --load 0.6,0.8,1.0 --nodes N --gpus-per-node G"}
+		return nil, &verb.UsageError{
+			Text: "name the jobs, --jobs FILE, or say which to make up: --generate KIND --load 0.6,0.8,1.0 --nodes N --gpus-per-node G",
+		}
 	}
 	g.base.Jobs = "made up: " + g.made.kind
 	for _, load := range loads {
@@ -268,7 +285,8 @@ func stretched(in input, load float64) ([]cluster.Job, error) {
 
 func bySubmission(a, b cluster.Job) int { return cmp.Compare(a.Submit, b.Submit) }
 
-// run simulates the cells, several at a time. Each writes to its own place, so that nothing depends on who is first.
+// run simulates the cells, several at a time. Each writes to its own place, so that nothing depends
+// on who is first.
 func (g *grid) run(ctx context.Context, progress progress) error {
 	workers := g.workers
 	if workers == 0 {
@@ -312,5 +330,9 @@ func (c *cell) name() string {
 	if c.load > 0 {
 		parts = append(parts, strconv.FormatFloat(c.load, 'f', -1, 64))
 	}
-	return strings.ReplaceAll(strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "_"), ":", "-")
+	return strings.ReplaceAll(
+		strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "_"),
+		":",
+		"-",
+	)
 }

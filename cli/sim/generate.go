@@ -23,22 +23,38 @@ type made struct {
 func (m *made) flags(flags *flag.FlagSet) {
 	flags.IntVar(&m.to.Jobs, "count", 1000, "make `N` jobs")
 	flags.Float64Var(&m.to.JobsPerHour, "jobs-per-hour", 0, "so many jobs arrive in an hour, in place of a load")
-	flags.Func("lengths", "`LAW` of how long jobs run: blox, exponential:MEAN, uniform:LEAST-MOST, fixed:LENGTH, with times as 90m; blox otherwise", func(text string) (err error) {
-		m.to.Lengths, err = generator.ParseLaw(text)
-		return err
-	})
-	flags.Func("sizes", "`MIX` of GPUs that jobs want, by weight, as 1:70,2:10,4:15,8:5; one each otherwise", func(text string) (err error) {
-		m.to.Sizes, err = generator.ParseMix(text)
-		return err
-	})
-	flags.Func("types", "GPU `TYPES` that jobs insist on, by weight, as A100:30,H100:20,:50", func(text string) (err error) {
-		m.to.GPUTypes, err = generator.ParseChoice(text)
-		return err
-	})
-	flags.Func("model-mix", "`MODELS` that jobs train, by weight, as resnet50:60,bert:40", func(text string) (err error) {
-		m.to.Models, err = generator.ParseChoice(text)
-		return err
-	})
+	flags.Func(
+		"lengths",
+		"`LAW` of how long jobs run: blox, exponential:MEAN, uniform:LEAST-MOST, fixed:LENGTH, with times as 90m; blox otherwise",
+		func(text string) (err error) {
+			m.to.Lengths, err = generator.ParseLaw(text)
+			return err
+		},
+	)
+	flags.Func(
+		"sizes",
+		"`MIX` of GPUs that jobs want, by weight, as 1:70,2:10,4:15,8:5; one each otherwise",
+		func(text string) (err error) {
+			m.to.Sizes, err = generator.ParseMix(text)
+			return err
+		},
+	)
+	flags.Func(
+		"types",
+		"GPU `TYPES` that jobs insist on, by weight, as A100:30,H100:20,:50",
+		func(text string) (err error) {
+			m.to.GPUTypes, err = generator.ParseChoice(text)
+			return err
+		},
+	)
+	flags.Func(
+		"model-mix",
+		"`MODELS` that jobs train, by weight, as resnet50:60,bert:40",
+		func(text string) (err error) {
+			m.to.Models, err = generator.ParseChoice(text)
+			return err
+		},
+	)
 	flags.Func("tenants", "`USERS` of the generator tenants, by weight, as a:50,b:30", func(text string) (err error) {
 		m.to.Tenants, err = generator.ParseTenants(text)
 		return err
@@ -65,14 +81,26 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	load := flags.Float64("load", 0, "how much of the cluster the jobs need on average, 1 being all of it: `LOAD`")
 	flags.IntVar(&hardware.Nodes, "nodes", 0, "the load is that of `N` nodes")
 	flags.IntVar(&hardware.GPUsPerNode, "gpus-per-node", 0, "with `N` GPUs each")
-	flags.Float64Var(&m.to.EstimateError, "estimate-error", 0, "owners misjudge their jobs by a factor of up to 1+`ERROR`, either way")
+	flags.Float64Var(
+		&m.to.EstimateError,
+		"estimate-error",
+		0,
+		"owners misjudge their jobs by a factor of up to 1+`ERROR`, either way",
+	)
 	out := flags.String("out", "", "write into `FILE` and not to standard output")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
 		said := spoken(flags)
 		if said["load"] == said["jobs-per-hour"] {
-			return &verb.UsageError{Text: "say how many jobs come: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N"}
+			return &verb.UsageError{
+				Text: "say how many jobs come: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N",
+			}
 		}
-		rated := rule{"nodes gpus-per-node", said["jobs-per-hour"], "with --jobs-per-hour", "it is the cluster that a load is of; leave it out, or say --load"}
+		rated := rule{
+			"nodes gpus-per-node",
+			said["jobs-per-hour"],
+			"with --jobs-per-hour",
+			"it is the cluster that a load is of; leave it out, or say --load",
+		}
 		if err := heed(said, append(m.rules("kind"), rated)...); err != nil {
 			return err
 		}
@@ -86,7 +114,9 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 				gpus += nodes[i].GPUs
 			}
 			if gpus == 0 {
-				return &verb.UsageError{Text: "--load needs the cluster that it is a load of: --nodes N --gpus-per-node G"}
+				return &verb.UsageError{
+					Text: "--load needs the cluster that it is a load of: --nodes N --gpus-per-node G",
+				}
 			}
 		}
 		trace, err := m.make(*seed, gpus, *load)
@@ -104,7 +134,8 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	}
 }
 
-// writeTrace writes a file whole or not at all. What is no file, as /dev/stdout and named pipes, is written to and not replaced.
+// writeTrace writes a file whole or not at all. What is no file, as /dev/stdout and named pipes, is
+// written to and not replaced.
 func writeTrace(path string, trace workload.Trace) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		if err := writeFile(path, func(to io.Writer) error { return workload.Write(to, trace.Jobs) }); err != nil {

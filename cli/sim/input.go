@@ -46,7 +46,9 @@ func (s *settings) load(notes io.Writer) (in input, err error) {
 		in.nodes = trace.Nodes
 	}
 	if len(in.nodes) == 0 {
-		return in, &verb.UsageError{Text: "say the cluster: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE"}
+		return in, &verb.UsageError{
+			Text: "say the cluster: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
+		}
 	}
 	return in, s.complete(&in)
 }
@@ -58,12 +60,23 @@ func (s *settings) complete(in *input) (err error) {
 	for i := range in.jobs {
 		j := &in.jobs[i]
 		if column, want := fit(j); want != "" {
-			return fmt.Errorf("%s: job %d: %s: got %q, want %s", filepath.Base(s.Jobs), j.ID, column, valueOf(j, column), want)
+			return fmt.Errorf(
+				"%s: job %d: %s: got %q, want %s",
+				filepath.Base(s.Jobs),
+				j.ID,
+				column,
+				valueOf(j, column),
+				want,
+			)
 		}
 		counted = counted || s.track.Counts(j.ID)
 	}
 	if !counted {
-		return fmt.Errorf("--track %s counts no job: those of %s are numbered otherwise", s.track, filepath.Base(s.Jobs))
+		return fmt.Errorf(
+			"--track %s counts no job: those of %s are numbered otherwise",
+			s.track,
+			filepath.Base(s.Jobs),
+		)
 	}
 	if s.EstimateError > 0 {
 		sim.Misjudge(in.jobs, s.EstimateError, s.Seed)
@@ -77,8 +90,8 @@ func (s *settings) complete(in *input) (err error) {
 	return err
 }
 
-// fits says what is wanted of a job that is too large for a cluster, for what its user may hold, or for
-// virtual time, and in which column that stands.
+// fits says what is wanted of a job that is too large for a cluster, for what its user may hold, or
+// for virtual time, and in which column that stands.
 func (s *settings) fits(nodes []cluster.Node) func(*cluster.Job) (column, want string) {
 	fit, caps := fits(nodes), s.Caps.whole()
 	return func(j *cluster.Job) (column, want string) {
@@ -154,7 +167,10 @@ func fits(nodes []cluster.Node) func(*cluster.Job) string {
 		case j.GPUs <= gpus:
 			return ""
 		case gpus == 0 && j.GPUType != "" && !typed:
-			return fmt.Sprintf("none: it needs GPUs of type %s, and no node says its type; --gpu-types or --nodes-file would", j.GPUType)
+			return fmt.Sprintf(
+				"none: it needs GPUs of type %s, and no node says its type; --gpu-types or --nodes-file would",
+				j.GPUType,
+			)
 		case j.GPUType == "" && j.GPUMemoryBytes == 0:
 			return fmt.Sprintf("at most %d, which is all that the cluster has", gpus)
 		}

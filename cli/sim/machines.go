@@ -40,7 +40,9 @@ func (m *machines) cluster() ([]cluster.Node, error) {
 	}
 	switch {
 	case said > 1:
-		return nil, &verb.UsageError{Text: "say the cluster in one way: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE"}
+		return nil, &verb.UsageError{
+			Text: "say the cluster in one way: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
+		}
 	case said == 0:
 		return nil, nil
 	case m.GPUTypes != "":
@@ -50,7 +52,9 @@ func (m *machines) cluster() ([]cluster.Node, error) {
 	case m.Nodes < 1 || m.Nodes > mostNodes:
 		return nil, &verb.UsageError{Text: fmt.Sprintf("--nodes takes 1 to %d, and not %d", mostNodes, m.Nodes)}
 	case m.GPUsPerNode < 1 || m.GPUsPerNode > mostGPUsOfNode:
-		return nil, &verb.UsageError{Text: fmt.Sprintf("--gpus-per-node takes 1 to %d, and not %d", mostGPUsOfNode, m.GPUsPerNode)}
+		return nil, &verb.UsageError{
+			Text: fmt.Sprintf("--gpus-per-node takes 1 to %d, and not %d", mostGPUsOfNode, m.GPUsPerNode),
+		}
 	}
 	return alike(nil, m.Nodes, m.GPUsPerNode, ""), nil
 }
@@ -70,9 +74,15 @@ func (m *machines) typed() (nodes []cluster.Node, err error) {
 		n, gpus, _ := strings.Cut(counts, "x")
 		count, errCount := strconv.Atoi(n)
 		each, errEach := strconv.Atoi(gpus)
-		if gpuType == "" || errCount != nil || errEach != nil || count < 1 || count > mostNodes || each < 1 || each > mostGPUsOfNode {
-			return nil, &verb.UsageError{Text: fmt.Sprintf("--gpu-types takes TYPE:NODESxGPUS, as H100:16x8,A100:32x4, with up to %d GPUs on a node, and not %q",
-				mostGPUsOfNode, part)}
+		if gpuType == "" || errCount != nil || errEach != nil || count < 1 || count > mostNodes || each < 1 ||
+			each > mostGPUsOfNode {
+			return nil, &verb.UsageError{
+				Text: fmt.Sprintf(
+					"--gpu-types takes TYPE:NODESxGPUS, as H100:16x8,A100:32x4, with up to %d GPUs on a node, and not %q",
+					mostGPUsOfNode,
+					part,
+				),
+			}
 		}
 		nodes = alike(nodes, count, each, gpuType)
 	}
@@ -118,7 +128,13 @@ func openSheet(file string, in io.Reader, required, optional []string) (*sheet, 
 	}
 	for _, column := range s.columns {
 		if !slices.Contains(required, column) && !slices.Contains(optional, column) {
-			return nil, &fileError{s.file, 1, "columns", column, "one out of " + strings.Join(slices.Concat(required, optional), ", ")}
+			return nil, &fileError{
+				s.file,
+				1,
+				"columns",
+				column,
+				"one out of " + strings.Join(slices.Concat(required, optional), ", "),
+			}
 		}
 	}
 	return s, nil
@@ -182,12 +198,19 @@ func readNodes(path string) (nodes []cluster.Node, err error) {
 	return nodes, nil
 }
 
-// distinct refuses nodes whose names others have: named says in which line each name was given. Events would mean one of them only.
+// distinct refuses nodes whose names others have: named says in which line each name was given.
+// Events would mean one of them only.
 func (s *sheet) distinct(nodes []cluster.Node, named map[string]int) error {
 	for i := range nodes {
 		name := nodes[i].Name
 		if line, twice := named[name]; twice {
-			return &fileError{s.file, s.line, "name", name, fmt.Sprintf("a name of its own; line %d has the same", line)}
+			return &fileError{
+				s.file,
+				s.line,
+				"name",
+				name,
+				fmt.Sprintf("a name of its own; line %d has the same", line),
+			}
 		}
 		named[name] = s.line
 	}

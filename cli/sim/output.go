@@ -58,7 +58,12 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 		gpus += result.Nodes[i].GPUs
 	}
 	out := &lines{to: to.Out}
-	out.line("%s, profile %s, on %s", s.label(), s.Profile, counted(gpus, "GPU", "GPUs")+" of "+counted(len(result.Nodes), "node", "nodes"))
+	out.line(
+		"%s, profile %s, on %s",
+		s.label(),
+		s.Profile,
+		counted(gpus, "GPU", "GPUs")+" of "+counted(len(result.Nodes), "node", "nodes"),
+	)
 	jobs := counted(m.N, "job", "jobs")
 	if m.Unfinished > 0 {
 		jobs += fmt.Sprintf(", and %d that did not end", m.Unfinished)
@@ -132,7 +137,8 @@ func printJSON(to io.Writer, value any) error {
 // slow is how long work takes before a bar shows it.
 const slow = time.Second
 
-// bar shows how far long work is: by the time that passes for the jobs where it is known when that ends, else by how many have ended.
+// bar shows how far long work is: by the time that passes for the jobs where it is known when that
+// ends, else by how many have ended.
 type bar struct {
 	shown *terminal.Bar
 	began time.Time

@@ -53,7 +53,14 @@ func (s *settings) read() (t tables, err error) {
 	}
 	if s.Tier != "" && err == nil {
 		if tiers := t.costs.Tiers(); !slices.Contains(tiers, s.Tier) {
-			return t, usage(fmt.Errorf("--tier takes one of %s: %s; and not %q", filepath.Base(s.Cost), cmp.Or(names(tiers), "there is none"), s.Tier))
+			return t, usage(
+				fmt.Errorf(
+					"--tier takes one of %s: %s; and not %q",
+					filepath.Base(s.Cost),
+					cmp.Or(names(tiers), "there is none"),
+					s.Tier,
+				),
+			)
 		}
 	}
 	return t, err
@@ -78,10 +85,13 @@ func reading(path string, read func(in io.Reader, name string) error) error {
 // synthesizer is the order that picks orders, with admissions.
 const synthesizer = "synthesizer"
 
-// choosing makes a scheduler that simulates ahead: of fifo, las and srtf with three admissions each, as Blox's, base being all the rest.
+// choosing makes a scheduler that simulates ahead: of fifo, las and srtf with three admissions
+// each, as Blox's, base being all the rest.
 func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies, error) {
 	if s.Admission != "all" {
-		return scheduler.Policies{}, usage(fmt.Errorf("order %s tries admissions of its own, and takes no --admission", synthesizer))
+		return scheduler.Policies{}, usage(
+			fmt.Errorf("order %s tries admissions of its own, and takes no --admission", synthesizer),
+		)
 	}
 	var candidates []autoselect.Candidate
 	for _, each := range []string{"fifo", "las", "srtf"} {
@@ -94,10 +104,17 @@ func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies,
 			if err != nil {
 				return scheduler.Policies{}, usage(err)
 			}
-			candidates = append(candidates, autoselect.Candidate{Name: each + " " + admission, Order: ranked, Admit: admitter})
+			candidates = append(
+				candidates,
+				autoselect.Candidate{Name: each + " " + admission, Order: ranked, Admit: admitter},
+			)
 		}
 	}
-	chooser, err := autoselect.New(base, candidates, autoselect.Options{Every: s.chooseEvery, Margin: autoselect.DefaultMargin})
+	chooser, err := autoselect.New(
+		base,
+		candidates,
+		autoselect.Options{Every: s.chooseEvery, Margin: autoselect.DefaultMargin},
+	)
 	if err != nil {
 		return scheduler.Policies{}, usage(err)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// runsInPictures is how many simulations of a comparison are drawn one over the other; more could not be told apart.
+// runsInPictures is how many simulations of a comparison are drawn one over the other; more could
+// not be told apart.
 const runsInPictures = 8
 
 // draw makes the pictures of a result.
@@ -25,7 +26,8 @@ func (o *output) draw(result *sim.Result, s *settings, dir string) error {
 	return err
 }
 
-// draw makes the pictures of a comparison: what it came to over load, and of the highest load the first simulations.
+// draw makes the pictures of a comparison: what it came to over load, and of the highest load the
+// first simulations.
 func (g *grid) draw(dir string) error {
 	album := plot.Album{Title: "comparison of " + counted(len(g.cells), "scheduler", "schedulers")}
 	curves := map[string]int{}

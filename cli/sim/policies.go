@@ -21,7 +21,8 @@ import (
 // orders are all names that --order takes for our own engine.
 func orders() []string { return slices.Concat(order.Names(), elastic.Names(), []string{synthesizer}) }
 
-// policies puts a scheduler together for some jobs. Each simulation needs one of its own: some policies remember.
+// policies puts a scheduler together for some jobs. Each simulation needs one of its own: some
+// policies remember.
 func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, error) {
 	p, err := s.base(jobs, t)
 	if err != nil {
@@ -38,7 +39,13 @@ func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, e
 
 // base is all but the order.
 func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err error) {
-	p = scheduler.Policies{Round: s.round, Quantum: s.quantum, CostShare: s.CostShare, Retries: s.Retries, Caps: s.Caps.whole()}
+	p = scheduler.Policies{
+		Round:     s.round,
+		Quantum:   s.quantum,
+		CostShare: s.CostShare,
+		Retries:   s.Retries,
+		Caps:      s.Caps.whole(),
+	}
 	if p.Walk, err = s.walk(); err != nil {
 		return p, err
 	}
@@ -111,7 +118,8 @@ func usageOf(err, kind error) error {
 	return err
 }
 
-// defaultQuantum is how long jobs keep their GPUs under orders that need to know, where nobody said.
+// defaultQuantum is how long jobs keep their GPUs under orders that need to know, where nobody
+// said.
 const defaultQuantum = time.Minute
 
 // grows reports whether an order puts jobs back for every moment in which they run.

@@ -20,7 +20,12 @@ import (
 func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s := &settings{}
 	s.inputs(flags)
-	flags.StringVar(&s.Profile, "profile", native, "`WHOSE` rules: native (our engine), blox or tiresias (their simulators, job by job)")
+	flags.StringVar(
+		&s.Profile,
+		"profile",
+		native,
+		"`WHOSE` rules: native (our engine), blox or tiresias (their simulators, job by job)",
+	)
 	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that says who is first: "+names(orders()))
 	s.chosen(flags)
 	s.times(flags)
@@ -39,16 +44,41 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 
 // chosen registers the flags of the policies beside the order.
 func (s *settings) chosen(flags *flag.FlagSet) {
-	flags.StringVar(&s.Placement, "placement", "", "`POLICY` that finds GPUs: "+names(place.Names())+"; first-free otherwise")
-	flags.StringVar(&s.Admission, "admission", "all", "`POLICY` that lets jobs in: all, load:X (until they ask for X times the GPUs), quota:F")
+	flags.StringVar(
+		&s.Placement,
+		"placement",
+		"",
+		"`POLICY` that finds GPUs: "+names(place.Names())+"; first-free otherwise",
+	)
+	flags.StringVar(
+		&s.Admission,
+		"admission",
+		"all",
+		"`POLICY` that lets jobs in: all, load:X (until they ask for X times the GPUs), quota:F",
+	)
 	s.beside(flags)
 }
 
 // beside registers the flags of policies that a grid of simulations has in common.
 func (s *settings) beside(flags *flag.FlagSet) {
-	flags.StringVar(&s.Backfill, "backfill", "", "`POLICY` that lets jobs overtake: none, easy, conservative or conservative:N; none otherwise")
-	flags.StringVar(&s.Victims, "victims", "", "`POLICY` that says who is stopped: "+names(victims.Names())+"; tail otherwise")
-	flags.StringVar(&s.Walk, "walk", "", "`HOW` the queue is gone through: strict ends at the first job that does not fit, fill goes on; fill otherwise where the order preempts")
+	flags.StringVar(
+		&s.Backfill,
+		"backfill",
+		"",
+		"`POLICY` that lets jobs overtake: none, easy, conservative or conservative:N; none otherwise",
+	)
+	flags.StringVar(
+		&s.Victims,
+		"victims",
+		"",
+		"`POLICY` that says who is stopped: "+names(victims.Names())+"; tail otherwise",
+	)
+	flags.StringVar(
+		&s.Walk,
+		"walk",
+		"",
+		"`HOW` the queue is gone through: strict ends at the first job that does not fit, fill goes on; fill otherwise where the order preempts",
+	)
 }
 
 func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
@@ -75,7 +105,8 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	return nil
 }
 
-// end is when a simulation ends, where that is known beforehand: when --until comes before the last job does. Otherwise it is 0.
+// end is when a simulation ends, where that is known beforehand: when --until comes before the last
+// job does. Otherwise it is 0.
 func (s *settings) end(jobs []cluster.Job) time.Duration {
 	if slices.ContainsFunc(jobs, func(j cluster.Job) bool { return j.Submit > s.until }) {
 		return s.until
@@ -98,7 +129,13 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 	}
 	return sim.Play(ctx, in.jobs, sim.Options{
 		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until, Progress: progress,
-		Faults: sim.Faults{Seed: s.Seed, JobMTBF: s.jobMTBF, NodeMTBF: s.nodeMTBF, NodeRepair: s.nodeRepair, Nodes: in.events},
+		Faults: sim.Faults{
+			Seed:       s.Seed,
+			JobMTBF:    s.jobMTBF,
+			NodeMTBF:   s.nodeMTBF,
+			NodeRepair: s.nodeRepair,
+			Nodes:      in.events,
+		},
 	})
 }
 
@@ -124,8 +161,9 @@ func (s *settings) defaults() {
 	}
 }
 
-// turn is how long a started job works at least where nobody says: without, jobs of equal service would push each other aside without end,
-// and jobs that load for longer than a round or a lease lose their GPUs before they work.
+// turn is how long a started job works at least where nobody says: without, jobs of equal service
+// would push each other aside without end, and jobs that load for longer than a round or a lease
+// lose their GPUs before they work.
 func (s *settings) turn() time.Duration {
 	switch {
 	case s.Order == "themis":

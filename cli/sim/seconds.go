@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// parseSeconds reads a time as people write it on a command line: seconds, exact to the nanosecond, or a number with its unit, as 5m.
+// parseSeconds reads a time as people write it on a command line: seconds, exact to the nanosecond,
+// or a number with its unit, as 5m.
 func parseSeconds(text string) (time.Duration, error) {
 	wrong := fmt.Errorf("%q is no time: want seconds, as 300 or 0.5, or a number with its unit, as 5m or 1h30m", text)
 	if strings.ContainsAny(text, "nuµmsh") {

@@ -17,7 +17,8 @@ import (
 // native is the profile of our own engine.
 const native = "native"
 
-// settings are the flags of a simulation. run writes them into summary.json: fields may be added, never renamed.
+// settings are the flags of a simulation. run writes them into summary.json: fields may be added,
+// never renamed.
 type settings struct {
 	machines
 	Jobs   string `json:"jobs,omitempty"`
@@ -123,61 +124,146 @@ func (s shares) whole() map[string]int {
 // inputs registers the flags that say which jobs run on which machines.
 func (s *settings) inputs(flags *flag.FlagSet) {
 	flags.StringVar(&s.Jobs, "jobs", "", "`FILE` of jobs")
-	flags.StringVar(&s.Format, "format", "", "`FORM` of that file: "+strings.Join(formats(), ", ")+"; it is guessed otherwise")
-	flags.StringVar(&s.Beside, "beside", "", "second `FILE` of a trace that comes in two, if it does not lie beside the first by its usual name")
+	flags.StringVar(
+		&s.Format,
+		"format",
+		"",
+		"`FORM` of that file: "+strings.Join(formats(), ", ")+"; it is guessed otherwise",
+	)
+	flags.StringVar(
+		&s.Beside,
+		"beside",
+		"",
+		"second `FILE` of a trace that comes in two, if it does not lie beside the first by its usual name",
+	)
 	flags.IntVar(&s.Nodes, "nodes", 0, "`N` nodes, all alike")
 	flags.IntVar(&s.GPUsPerNode, "gpus-per-node", 0, "`N` GPUs on each")
-	flags.StringVar(&s.GPUTypes, "gpu-types", "", "a cluster of several kinds in place of those, a `LIST` of TYPE:NODESxGPUS, as H100:16x8,A100:32x4")
-	flags.StringVar(&s.NodesFile, "nodes-file", "", "a cluster out of a CSV `FILE`: gpus, and optionally name, gpu_type, memory_gib, rack, count")
+	flags.StringVar(
+		&s.GPUTypes,
+		"gpu-types",
+		"",
+		"a cluster of several kinds in place of those, a `LIST` of TYPE:NODESxGPUS, as H100:16x8,A100:32x4",
+	)
+	flags.StringVar(
+		&s.NodesFile,
+		"nodes-file",
+		"",
+		"a cluster out of a CSV `FILE`: gpus, and optionally name, gpu_type, memory_gib, rack, count",
+	)
 	s.Seed = 1
 	flags.Uint64Var(&s.Seed, "seed", s.Seed, "`NUMBER` that decides everything that is random")
 }
 
 // times registers the flags of times and of what else a policy can be told.
 func (s *settings) times(flags *flag.FlagSet) {
-	flags.Var(secondsFlag{&s.round}, "round", "decide every so many `SECONDS`; without, whenever something happens (blox: 300)")
-	flags.Var(secondsFlag{&s.quantum}, "quantum", "a job that was started works for so many `SECONDS` before it may be stopped; without, none but a minute under las, las2d and others that count what running jobs get, the lease under themis, and a round under optimus, pollux and gavel")
-	flags.Var(secondsFlag{&s.age}, "age", "after waiting so many `SECONDS` a job goes before all others, whatever the order, until it has worked for as long again, and for a minute at least")
+	flags.Var(
+		secondsFlag{&s.round},
+		"round",
+		"decide every so many `SECONDS`; without, whenever something happens (blox: 300)",
+	)
+	flags.Var(
+		secondsFlag{&s.quantum},
+		"quantum",
+		"a job that was started works for so many `SECONDS` before it may be stopped; without, none but a minute under las, las2d and others that count what running jobs get, the lease under themis, and a round under optimus, pollux and gavel",
+	)
+	flags.Var(
+		secondsFlag{&s.age},
+		"age",
+		"after waiting so many `SECONDS` a job goes before all others, whatever the order, until it has worked for as long again, and for a minute at least",
+	)
 	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
 	s.chooseEvery = defaultChoice
 	flags.Var(secondsFlag{&s.chooseEvery}, "choose-every", "order synthesizer simulates ahead every so many `SECONDS`")
-	flags.Func("limits", "attained service at which jobs of dlas (`SECONDS`) and dlas-gpu (GPU-seconds) go to the next queue, as 3250,7200", func(text string) (err error) {
-		s.limits, err = parseSecondsList(text)
-		return err
-	})
-	flags.Func("track", "count only jobs `LO:HI`, LO and above and below HI, and stop when they are done", func(text string) (err error) {
-		s.track, err = sim.ParseTrack(text)
-		return err
-	})
+	flags.Func(
+		"limits",
+		"attained service at which jobs of dlas (`SECONDS`) and dlas-gpu (GPU-seconds) go to the next queue, as 3250,7200",
+		func(text string) (err error) {
+			s.limits, err = parseSecondsList(text)
+			return err
+		},
+	)
+	flags.Func(
+		"track",
+		"count only jobs `LO:HI`, LO and above and below HI, and stop when they are done",
+		func(text string) (err error) {
+			s.track, err = sim.ParseTrack(text)
+			return err
+		},
+	)
 	flags.Var(secondsFlag{&s.until}, "until", "stop at so many `SECONDS`, with a result that is marked partial")
-	flags.Float64Var(&s.Promote, "promote", 0, "dlas: a job that waited so many `TIMES` as long as it ran goes back to the first queue")
+	flags.Float64Var(
+		&s.Promote,
+		"promote",
+		0,
+		"dlas: a job that waited so many `TIMES` as long as it ran goes back to the first queue",
+	)
 	flags.Var(&s.Quotas, "quotas", "GPUs that users own, for order quota, as `USER=GPUS,...`")
-	flags.Var(&s.Caps, "caps", "GPUs that users hold at the very most, under whatever order, as `USER=GPUS,...`; an elastic job that asks for more runs on as many")
-	flags.StringVar(&s.History, "history", "", "`FILE` of past jobs, in any form of --jobs: gittins and gittins2d expect lengths like theirs")
+	flags.Var(
+		&s.Caps,
+		"caps",
+		"GPUs that users hold at the very most, under whatever order, as `USER=GPUS,...`; an elastic job that asks for more runs on as many",
+	)
+	flags.StringVar(
+		&s.History,
+		"history",
+		"",
+		"`FILE` of past jobs, in any form of --jobs: gittins and gittins2d expect lengths like theirs",
+	)
 	flags.Var(&s.Weights, "weights", "users' weights for order drf, as `USER=WEIGHT,...`")
 	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority stops jobs of lower priority")
 }
 
 // world registers the flags of what stopping costs and of what goes wrong.
 func (s *settings) world(flags *flag.FlagSet) {
-	flags.StringVar(&s.Cost, "cost", "", "CSV `FILE` of what stopping a job and letting it go on takes: save_s, load_s, and optionally model, tier, bytes, self_save_s; without, no time")
-	flags.Float64Var(&s.CostShare, "cost-share", 0, "`SHARE` of its running time that a job's stops may cost: one of 10 s is not done before 200 s at 0.05")
+	flags.StringVar(
+		&s.Cost,
+		"cost",
+		"",
+		"CSV `FILE` of what stopping a job and letting it go on takes: save_s, load_s, and optionally model, tier, bytes, self_save_s; without, no time",
+	)
+	flags.Float64Var(
+		&s.CostShare,
+		"cost-share",
+		0,
+		"`SHARE` of its running time that a job's stops may cost: one of 10 s is not done before 200 s at 0.05",
+	)
 	flags.StringVar(&s.Tier, "tier", "", "where checkpoints are kept, a `TIER` of that file, as ram or disk")
-	flags.StringVar(&s.Models, "models", "", "`FILE` of how fast models run on which GPUs, for all orders; optimus, pollux and gavel have a table of their own otherwise")
-	flags.Float64Var(&s.EstimateError, "estimate-error", 0, "owners misjudge their jobs by a factor of up to 1+`ERROR`, either way")
+	flags.StringVar(
+		&s.Models,
+		"models",
+		"",
+		"`FILE` of how fast models run on which GPUs, for all orders; optimus, pollux and gavel have a table of their own otherwise",
+	)
+	flags.Float64Var(
+		&s.EstimateError,
+		"estimate-error",
+		0,
+		"owners misjudge their jobs by a factor of up to 1+`ERROR`, either way",
+	)
 	flags.Var(secondsFlag{&s.jobMTBF}, "job-mtbf", "mean working time, in `SECONDS`, after which a job fails")
 	flags.IntVar(&s.Retries, "retries", 1000, "a job may fail `N` times and be tried again")
 	flags.Var(secondsFlag{&s.nodeMTBF}, "node-mtbf", "mean time, in `SECONDS`, after which a node fails")
 	s.nodeRepair = time.Hour
 	flags.Var(secondsFlag{&s.nodeRepair}, "node-repair", "mean time, in `SECONDS`, until it is back")
-	flags.StringVar(&s.NodeEvents, "node-events", "", "CSV `FILE` of what happens to nodes: time_s, node (number or name), event (down, up, drain)")
+	flags.StringVar(
+		&s.NodeEvents,
+		"node-events",
+		"",
+		"CSV `FILE` of what happens to nodes: time_s, node (number or name), event (down, up, drain)",
+	)
 }
 
 // check refuses what makes no sense, whatever the jobs are.
 func (g *grounds) check(said map[string]bool) error {
 	s := g.settings
 	if s.Profile != native && !slices.Contains(compat.Names(), s.Profile) {
-		return &verb.UsageError{Text: fmt.Sprintf("--profile takes native, %s, and not %q", strings.Join(compat.Names(), " or "), s.Profile)}
+		return &verb.UsageError{
+			Text: fmt.Sprintf(
+				"--profile takes native, %s, and not %q",
+				strings.Join(compat.Names(), " or "),
+				s.Profile,
+			),
+		}
 	}
 	for _, each := range []struct {
 		wrong bool
@@ -209,7 +295,8 @@ func (g *grounds) check(said map[string]bool) error {
 	return heed(said, g.rules()...)
 }
 
-// shortest is the least that a time may be of what happens again and again. Less is a slip: a day of it would take for ever.
+// shortest is the least that a time may be of what happens again and again. Less is a slip: a day
+// of it would take for ever.
 const shortest = time.Millisecond
 
 // tooShort refuses times that a simulation would never get on with.
@@ -228,7 +315,14 @@ func (s *settings) tooShort() error {
 		{"node-repair", s.nodeRepair},
 	} {
 		if each.time > 0 && each.time < shortest {
-			return &verb.UsageError{Text: fmt.Sprintf("--%s takes %s s or more, and not %s", each.flag, sim.Seconds(shortest), sim.Seconds(each.time))}
+			return &verb.UsageError{
+				Text: fmt.Sprintf(
+					"--%s takes %s s or more, and not %s",
+					each.flag,
+					sim.Seconds(shortest),
+					sim.Seconds(each.time),
+				),
+			}
 		}
 	}
 	return nil

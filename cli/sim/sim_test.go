@@ -118,7 +118,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestIdleFlags refuses flags that would decide nothing with the others, and says where that is so; beside each stands what makes it decide.
+// TestIdleFlags refuses flags that would decide nothing with the others, and says where that is so;
+// beside each stands what makes it decide.
 func TestIdleFlags(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
@@ -157,7 +158,8 @@ func TestIdleFlags(t *testing.T) {
 		{run + " --profile blox --placement best-fit", "placement", "profile blox", run + " --profile blox --placement first-free --backfill none"},
 	} {
 		_, err := say(context.Background(), strings.Fields(test.idle)...)
-		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "--"+test.flag+" decides nothing ") || !strings.Contains(err.Error(), test.where) {
+		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "--"+test.flag+" decides nothing ") ||
+			!strings.Contains(err.Error(), test.where) {
 			t.Errorf("%s: %v, want --%s and %s", test.idle, err, test.flag, test.where)
 		}
 		if test.decides == "" {
@@ -169,7 +171,8 @@ func TestIdleFlags(t *testing.T) {
 	}
 }
 
-// TestInterrupted cuts a simulation and a comparison off: what there is by then is whole, and marked.
+// TestInterrupted cuts a simulation and a comparison off: what there is by then is whole, and
+// marked.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
@@ -179,7 +182,22 @@ func TestInterrupted(t *testing.T) {
 		{"run", "native", "summary.json"}, {"run", "blox", "summary.json"}, {"run", "tiresias", "summary.json"}, {"compare", "native", "compare.json"},
 	} {
 		out := filepath.Join(dir, test.verb+test.profile)
-		_, err := say(ctx, test.verb, "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo", "--profile", test.profile, "--out", out)
+		_, err := say(
+			ctx,
+			test.verb,
+			"--jobs",
+			jobs,
+			"--nodes",
+			"1",
+			"--gpus-per-node",
+			"2",
+			"--order",
+			"fifo",
+			"--profile",
+			test.profile,
+			"--out",
+			out,
+		)
 		if err == nil || !strings.Contains(err.Error(), "partial") {
 			t.Errorf("%s %s: %v", test.verb, test.profile, err)
 		}
@@ -198,13 +216,27 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedTooLate cuts off when all jobs have ended and what remains is to write: the result is whole, and nobody is told otherwise.
+// TestInterruptedTooLate cuts off when all jobs have ended and what remains is to write: the result
+// is whole, and nobody is told otherwise.
 func TestInterruptedTooLate(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
 	for verb, looks := range map[string]int{"run": 1, "compare": 0} {
 		out := filepath.Join(dir, verb)
-		_, err := say(&lateContext{context.Background(), looks}, verb, "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo", "--out", out)
+		_, err := say(
+			&lateContext{context.Background(), looks},
+			verb,
+			"--jobs",
+			jobs,
+			"--nodes",
+			"1",
+			"--gpus-per-node",
+			"2",
+			"--order",
+			"fifo",
+			"--out",
+			out,
+		)
 		if err != nil {
 			t.Errorf("%s: %v", verb, err)
 		}
@@ -214,7 +246,8 @@ func TestInterruptedTooLate(t *testing.T) {
 	}
 }
 
-// lateContext ends after somebody has looked at it so many times. (The simulations of a comparison look at one of their own.)
+// lateContext ends after somebody has looked at it so many times. (The simulations of a comparison
+// look at one of their own.)
 type lateContext struct {
 	context.Context
 	looks int
@@ -227,7 +260,8 @@ func (c *lateContext) Err() error {
 	return nil
 }
 
-// TestTurns lets jobs that load for longer than a round or a lease get on: whoever has its GPUs works for a while before it makes room.
+// TestTurns lets jobs that load for longer than a round or a lease get on: whoever has its GPUs
+// works for a while before it makes room.
 func TestTurns(t *testing.T) {
 	dir := t.TempDir()
 	text := "job_id,submit_s,duration_s,num_gpus,model\n"
@@ -237,15 +271,33 @@ func TestTurns(t *testing.T) {
 	jobs := file(t, dir, "jobs.csv", text)
 	cost := file(t, dir, "cost.csv", "save_s,load_s\n1000,2000\n")
 	for _, order := range []string{"themis", "gavel", "optimus", "pollux"} {
-		out, err := say(context.Background(), "run", "--jobs", jobs, "--nodes", "2", "--gpus-per-node", "4", "--order", order, "--cost", cost, "--until", "1000000", "--json")
-		if err != nil || !strings.Contains(out, `"partial": false`) || !strings.Contains(out, `"n": 24,`) || !strings.Contains(out, `"quantum_s": `) {
+		out, err := say(
+			context.Background(),
+			"run",
+			"--jobs",
+			jobs,
+			"--nodes",
+			"2",
+			"--gpus-per-node",
+			"4",
+			"--order",
+			order,
+			"--cost",
+			cost,
+			"--until",
+			"1000000",
+			"--json",
+		)
+		if err != nil || !strings.Contains(out, `"partial": false`) || !strings.Contains(out, `"n": 24,`) ||
+			!strings.Contains(out, `"quantum_s": `) {
 			t.Errorf("%s: %v, %s", order, err, out)
 		}
 	}
 }
 
-// TestGroupsTakeNoTurnsForEver has users whose jobs leave GPUs over when they are stopped: others of the one who takes fill these, and it would be
-// the turn of those who were stopped again, at one moment without end.
+// TestGroupsTakeNoTurnsForEver has users whose jobs leave GPUs over when they are stopped: others
+// of the one who takes fill these, and it would be the turn of those who were stopped again, at one
+// moment without end.
 func TestGroupsTakeNoTurnsForEver(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -261,7 +313,8 @@ func TestGroupsTakeNoTurnsForEver(t *testing.T) {
 	}
 }
 
-// TestBar counts simulated time where it is known when the simulation ends, and jobs where that depends on them.
+// TestBar counts simulated time where it is known when the simulation ends, and jobs where that
+// depends on them.
 func TestBar(t *testing.T) {
 	jobs := []cluster.Job{{Submit: 100 * time.Second}, {Submit: 50 * time.Second}}
 	for until, want := range map[time.Duration]string{
@@ -276,7 +329,8 @@ func TestBar(t *testing.T) {
 	}
 }
 
-// TestShortAge bounds how often jobs stop each other that all have waited too long: once a minute at most, and not while they load.
+// TestShortAge bounds how often jobs stop each other that all have waited too long: once a minute
+// at most, and not while they load.
 func TestShortAge(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,600,1\n1,0,660,1\n")
@@ -291,7 +345,8 @@ func TestShortAge(t *testing.T) {
 			N, Preemptions int
 			Partial        bool
 		}
-		if err := json.Unmarshal([]byte(out), &summary); err != nil || summary.N != 2 || summary.Partial || summary.Preemptions > most {
+		if err := json.Unmarshal([]byte(out), &summary); err != nil || summary.N != 2 || summary.Partial ||
+			summary.Preemptions > most {
 			t.Errorf("%q: %+v, %v; want at most %d preemptions", flags, summary, err, most)
 		}
 	}
@@ -305,15 +360,29 @@ func TestCapsOfAllocations(t *testing.T) {
 	}
 	jobs := file(t, t.TempDir(), "jobs.csv", text)
 	for _, order := range []string{"gavel", "optimus", "pollux"} {
-		out, err := say(context.Background(), "run", "--jobs", jobs, "--nodes", "2", "--gpus-per-node", "4", "--order", order, "--caps", "a=1", "--json")
+		out, err := say(
+			context.Background(),
+			"run",
+			"--jobs",
+			jobs,
+			"--nodes",
+			"2",
+			"--gpus-per-node",
+			"4",
+			"--order",
+			order,
+			"--caps",
+			"a=1",
+			"--json",
+		)
 		if err != nil || !strings.Contains(out, `"n": 12,`) {
 			t.Errorf("%s: %v, %s", order, err, out)
 		}
 	}
 }
 
-// TestElasticUnderCaps runs an elastic job that asks for more than its owner may ever hold on what he may: half of the GPUs, for twice as long.
-// Whoever would wait for it is told that time.
+// TestElasticUnderCaps runs an elastic job that asks for more than its owner may ever hold on what
+// he may: half of the GPUs, for twice as long. Whoever would wait for it is told that time.
 func TestElasticUnderCaps(t *testing.T) {
 	dir := t.TempDir()
 	top := "job_id,submit_s,duration_s,num_gpus,user,min_gpus,max_gpus\n"
@@ -356,7 +425,9 @@ func TestGenerateElsewhere(t *testing.T) {
 func TestTwice(t *testing.T) {
 	jobs := file(t, t.TempDir(), "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
 	for _, flags := range [][]string{{"--order", "fifo,srtf,fifo"}, {"--placement", "best-fit,best-fit"}, {"--admission", "all,all"}, {"--load", "0.5,0.50"}} {
-		_, err := say(context.Background(), append([]string{"compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2"}, flags...)...)
+		_, err := say(
+			context.Background(),
+			append([]string{"compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2"}, flags...)...)
 		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "twice") {
 			t.Errorf("%v: %v", flags, err)
 		}
@@ -370,7 +441,21 @@ func TestTwice(t *testing.T) {
 func TestLoads(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
-	out, err := say(context.Background(), "compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo", "--load", "1,0.5,0.25", "--json")
+	out, err := say(
+		context.Background(),
+		"compare",
+		"--jobs",
+		jobs,
+		"--nodes",
+		"1",
+		"--gpus-per-node",
+		"2",
+		"--order",
+		"fifo",
+		"--load",
+		"1,0.5,0.25",
+		"--json",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,8 +470,22 @@ func TestLoads(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &view); err != nil || len(view.Rows) != 3 {
 		t.Fatal(out, err)
 	}
-	_, err = say(context.Background(), "compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo", "--load", "1e-300")
-	if err == nil || !strings.Contains(err.Error(), "--load 1e-300: ") || !strings.Contains(err.Error(), "too far apart") {
+	_, err = say(
+		context.Background(),
+		"compare",
+		"--jobs",
+		jobs,
+		"--nodes",
+		"1",
+		"--gpus-per-node",
+		"2",
+		"--order",
+		"fifo",
+		"--load",
+		"1e-300",
+	)
+	if err == nil || !strings.Contains(err.Error(), "--load 1e-300: ") ||
+		!strings.Contains(err.Error(), "too far apart") {
 		t.Errorf("jobs that lie farther apart than time goes: %v", err)
 	}
 	for i, want := range []struct{ offered, makespan float64 }{{1, 20}, {0.5, 30}, {0.25, 50}} {
@@ -428,9 +527,13 @@ func TestNamesOfNodes(t *testing.T) {
 // TestClusters reads clusters of several kinds.
 func TestClusters(t *testing.T) {
 	dir := t.TempDir()
-	both := machines{NodesFile: file(t, dir, "n.csv", "name,gpus,gpu_type,memory_gib,rack,count\nbig,8,H100,80,r1,2\n,4,T4,,,1\n")}
+	both := machines{
+		NodesFile: file(t, dir, "n.csv", "name,gpus,gpu_type,memory_gib,rack,count\nbig,8,H100,80,r1,2\n,4,T4,,,1\n"),
+	}
 	nodes, err := both.cluster()
-	if err != nil || len(nodes) != 3 || nodes[1].Name != "big-1" || nodes[1].GPUMemoryBytes != 80<<30 || nodes[2].GPUs != 4 || nodes[2].Name != "node2" {
+	if err != nil || len(nodes) != 3 || nodes[1].Name != "big-1" || nodes[1].GPUMemoryBytes != 80<<30 ||
+		nodes[2].GPUs != 4 ||
+		nodes[2].Name != "node2" {
 		t.Errorf("%+v, %v", nodes, err)
 	}
 	typed := machines{GPUTypes: "H100:2x8,T4:1x4"}
@@ -443,7 +546,8 @@ func TestClusters(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "name\nx\n", "gpus\n", "gpus\n65\n", "gpus,count\n4,0\n", "gpus,size\n4,1\n", "gpus,rack\n4\n"} {
-		if _, err := (&machines{NodesFile: file(t, dir, "bad.csv", text)}).cluster(); err == nil || !strings.Contains(err.Error(), "bad.csv") {
+		if _, err := (&machines{NodesFile: file(t, dir, "bad.csv", text)}).cluster(); err == nil ||
+			!strings.Contains(err.Error(), "bad.csv") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -53,7 +53,10 @@ func (g *grid) table() *table {
 
 func (t *table) show(to io.Writer, dir string) error {
 	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(out, "ORDER\tPLACEMENT\tADMISSION\tLOAD\tJOBS\tMEAN JCT\tMEDIAN\t99TH\tSTART DELAY\tPREEMPTIONS\tGPU USE\t")
+	fmt.Fprintln(
+		out,
+		"ORDER\tPLACEMENT\tADMISSION\tLOAD\tJOBS\tMEAN JCT\tMEDIAN\t99TH\tSTART DELAY\tPREEMPTIONS\tGPU USE\t",
+	)
 	for _, r := range t.Rows {
 		placement := r.Placement
 		if placement == "" {
@@ -69,8 +72,18 @@ func (t *table) show(to io.Writer, dir string) error {
 		if m.Partial {
 			note = "PARTIAL"
 		}
-		fmt.Fprintf(out, "%d\t%.1f s\t%.1f s\t%.1f s\t%.1f s\t%d\t%.1f %%\t%s\n", m.N, m.AvgJCT, m.MedianJCT, m.P99JCT, m.AvgStartDelay,
-			m.Preemptions, 100*m.GPUUtilisation, note)
+		fmt.Fprintf(
+			out,
+			"%d\t%.1f s\t%.1f s\t%.1f s\t%.1f s\t%d\t%.1f %%\t%s\n",
+			m.N,
+			m.AvgJCT,
+			m.MedianJCT,
+			m.P99JCT,
+			m.AvgStartDelay,
+			m.Preemptions,
+			100*m.GPUUtilisation,
+			note,
+		)
 	}
 	if dir != "" {
 		fmt.Fprintf(out, "\nwritten: %s\n", dir)
@@ -123,7 +136,9 @@ func (t *table) csv(to io.Writer) error {
 		if m := r.Summary; m != nil {
 			_ = out.Write([]string{
 				r.Name, r.Order, r.Placement, r.Admission, decimal(r.Offered), strconv.Itoa(m.N), decimal(m.AvgJCT), decimal(m.MedianJCT),
-				decimal(m.P99JCT), decimal(m.Makespan), decimal(m.AvgStartDelay), strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial),
+				decimal(
+					m.P99JCT,
+				), decimal(m.Makespan), decimal(m.AvgStartDelay), strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial),
 			})
 		}
 	}

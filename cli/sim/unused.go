@@ -13,8 +13,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// rule says where flags decide nothing. All that is refused because nobody would look at it is a rule: what was said and has no effect
-// is a slip, and a result that does not show what was asked for is taken for one that does.
+// rule says where flags decide nothing. All that is refused because nobody would look at it is a
+// rule: what was said and has no effect is a slip, and a result that does not show what was asked
+// for is taken for one that does.
 type rule struct {
 	flags string // their names, with spaces between
 	idle  bool   // with all else that was said
@@ -41,14 +42,16 @@ func heed(said map[string]bool, rules ...rule) error {
 	return nil
 }
 
-// grounds are what the rules of a simulation are about: one scheduler, or a grid of them. A flag is needed by one of them at least.
+// grounds are what the rules of a simulation are about: one scheduler, or a grid of them. A flag is
+// needed by one of them at least.
 type grounds struct {
 	*settings
 	orders, placements []string
 	random             bool // jobs are made up
 }
 
-// rules are those of flags that say how to simulate. A profile of another simulator comes first: it knows hardly any.
+// rules are those of flags that say how to simulate. A profile of another simulator comes first: it
+// knows hardly any.
 func (g *grounds) rules() []rule {
 	if g.Profile != native {
 		return append(g.ofProfile(), g.ofOrders()...)
@@ -56,14 +59,20 @@ func (g *grounds) rules() []rule {
 	return slices.Concat(g.ofOrders(), g.ofWalks(), g.ofStops(), g.ofChance())
 }
 
-// ofProfile are the flags that are for our own engine. What says no more than that there is none of something is nothing to refuse.
+// ofProfile are the flags that are for our own engine. What says no more than that there is none of
+// something is nothing to refuse.
 func (g *grounds) ofProfile() []rule {
 	where, why := "under profile "+g.Profile, "it is for profile "+native
 	placed := slices.ContainsFunc(g.placements, func(name string) bool { return name != "" && name != "first-free" })
 	return []rule{
 		{"backfill", g.Backfill != "none", where, why},
 		{"placement", placed, where, why},
-		{"victims walk quantum age lease until choose-every promote quotas caps history weights preemptive-priority", true, where, why},
+		{
+			"victims walk quantum age lease until choose-every promote quotas caps history weights preemptive-priority",
+			true,
+			where,
+			why,
+		},
 		{"cost cost-share tier models", true, where, why},
 		{"job-mtbf retries node-mtbf node-repair node-events estimate-error", true, where, why},
 		{"round", g.Profile == "tiresias", where, "it decides whenever something happens; --profile blox has rounds"},
@@ -104,7 +113,12 @@ func (g *grounds) ofWalks() []rule {
 	others := func(name string) bool { return name != "fifo" }
 	known := slices.Contains(victims.Names(), g.Victims)
 	return []rule{
-		{"victims", known && g.none(g.stopsJobs), g.under(), "it is for orders that stop jobs for others, as las and srtf"},
+		{
+			"victims",
+			known && g.none(g.stopsJobs),
+			g.under(),
+			"it is for orders that stop jobs for others, as las and srtf",
+		},
 		{
 			"victims", strings.HasSuffix(g.Victims, "-if-worth") && g.Cost == "", "without --cost",
 			"stops take no time there, and are always worth it; leave out -if-worth, or say what they cost",
@@ -113,7 +127,12 @@ func (g *grounds) ofWalks() []rule {
 			"backfill", g.Backfill != "none" && g.none(ends), g.under(),
 			"it is for walks that end at the first job that does not fit, as fifo's or --walk strict: others go on with whoever fits",
 		},
-		{"walk age", g.none(queues), g.under(), "it is for orders with a queue; optimus, pollux and gavel give all GPUs out anew"},
+		{
+			"walk age",
+			g.none(queues),
+			g.under(),
+			"it is for orders with a queue; optimus, pollux and gavel give all GPUs out anew",
+		},
 		{
 			"age", g.none(others) && !g.fails(), g.under(),
 			"who has waited longest is first there anyway, unless jobs lose their GPUs, as by --job-mtbf, --node-mtbf and --node-events",
@@ -151,7 +170,12 @@ func (g *grounds) ofChance() []rule {
 			"nobody looks at estimates; sjf, srtf, srsf, themis, optimus and synthesizer do, and --backfill and --victims tail-if-worth",
 		},
 		{"retries", g.jobMTBF == 0, "without --job-mtbf", "no job fails"},
-		{"node-repair", g.nodeMTBF == 0, "without --node-mtbf", "no node fails; when those of --node-events are back, that file says"},
+		{
+			"node-repair",
+			g.nodeMTBF == 0,
+			"without --node-mtbf",
+			"no node fails; when those of --node-events are back, that file says",
+		},
 		{"seed", !random, "here", "nothing is random; --job-mtbf, --node-mtbf, --estimate-error and order pollux are"},
 	}
 }
@@ -193,5 +217,7 @@ func (m *made) rules(kind string) []rule {
 
 // rules are those of flags that say where results go.
 func (o *output) rules() []rule {
-	return []rule{{"no-pictures", o.dir == "", "without --out", "nothing is drawn there; leave it out, or say where results go"}}
+	return []rule{
+		{"no-pictures", o.dir == "", "without --out", "nothing is drawn there; leave it out, or say where results go"},
+	}
 }

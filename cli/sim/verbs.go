@@ -4,22 +4,27 @@ import "github.com/phos-gpu/phos/cli/verb"
 
 // Verbs are what pos_cli does with simulations, in the order of the help text.
 func Verbs() []*verb.Verb {
-	return []*verb.Verb{verb.Group("sim", "run|compare|generate", "try schedulers out on traces of jobs, in virtual time", aboutGroup), {
-		Name: "sim run", Word: true,
-		Summary: "simulate a scheduler on a trace of jobs",
-		About:   aboutRun,
-		Prepare: runVerb,
-	}, {
-		Name: "sim compare", Word: true,
-		Summary: "simulate many schedulers side by side",
-		About:   aboutCompare,
-		Prepare: compareVerb,
-	}, {
-		Name: "sim generate", Word: true,
-		Summary: "make up a trace of jobs",
-		About:   aboutGenerate,
-		Prepare: generateVerb,
-	}}
+	return []*verb.Verb{
+		verb.Group("sim", "run|compare|generate", "try schedulers out on traces of jobs, in virtual time", aboutGroup),
+		{
+			Name: "sim run", Word: true,
+			Summary: "simulate a scheduler on a trace of jobs",
+			About:   aboutRun,
+			Prepare: runVerb,
+		},
+		{
+			Name: "sim compare", Word: true,
+			Summary: "simulate many schedulers side by side",
+			About:   aboutCompare,
+			Prepare: compareVerb,
+		},
+		{
+			Name: "sim generate", Word: true,
+			Summary: "make up a trace of jobs",
+			About:   aboutGenerate,
+			Prepare: generateVerb,
+		},
+	}
 }
 
 const aboutGroup = `Plays a trace of jobs to a scheduler and tells when each job would have run. It needs no phosd and no GPU: time is virtual,

@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// mockedInventory is what package inventory/nvml has got out of go-nvml's server of made-up GPUs: one that tells everything, one that tells
-// little, one in MIG mode, one that is lost.
+// mockedInventory is what package inventory/nvml has got out of go-nvml's server of made-up GPUs:
+// one that tells everything, one that tells little, one in MIG mode, one that is lost.
 const mockedInventory = "../../daemon/phosd/devices/inventory/nvml/testdata/inventory.json"
 
 // realGPUs is a phosd with those; one more GPU of it is unknown to the driver.
@@ -35,7 +35,10 @@ func realGPUs(t *testing.T) (*api.StatusReply, time.Time) {
 	reply.Gpus = nil
 	for i := range found.GPUs {
 		g := &found.GPUs[i]
-		reply.Gpus = append(reply.Gpus, &api.GPU{Index: uint32(i), Name: g.Name, Uuid: g.UUID, MemoryBytes: 40 << 30, Hardware: g.Message()})
+		reply.Gpus = append(
+			reply.Gpus,
+			&api.GPU{Index: uint32(i), Name: g.Name, Uuid: g.UUID, MemoryBytes: 40 << 30, Hardware: g.Message()},
+		)
 	}
 	first := reply.Gpus[0]
 	first.UsedBytes, first.Programs, first.Pids = 1<<30, 3, []uint32{100, 400}
@@ -46,7 +49,12 @@ func realGPUs(t *testing.T) (*api.StatusReply, time.Time) {
 	}
 	reply.Gpus[1].Hardware.Events = []*api.HardwareEvent{
 		{Xid: 63, Text: "Xid 63, a row of memory is to be remapped", UnixMilliseconds: now.Add(-time.Hour).UnixMilli()},
-		{Xid: 31, Text: "Xid 31, a kernel touched memory that is not mapped", UnixMilliseconds: now.Add(-time.Minute).UnixMilli(), ProgramFault: true},
+		{
+			Xid:              31,
+			Text:             "Xid 31, a kernel touched memory that is not mapped",
+			UnixMilliseconds: now.Add(-time.Minute).UnixMilli(),
+			ProgramFault:     true,
+		},
 	}
 	reply.Gpus[3].Name, reply.Gpus[3].Hardware.Lost = "Mock NVIDIA A100-SXM4-40GB", "the GPU is lost: Xid 79, it has fallen off the bus"
 	reply.Gpus = append(reply.Gpus, &api.GPU{Index: 4, Name: "NVIDIA T4", MemoryBytes: 16 << 30})

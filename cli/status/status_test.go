@@ -29,8 +29,16 @@ func example() (*api.StatusReply, time.Time) {
 				Session: 1, Pid: 100, Uid: 0, User: "root", Command: "python3 train.py", StartedUnixMilliseconds: ago(61 * time.Second),
 				LastCheckpointUnixMilliseconds: ago(30 * time.Second), WorkerPid: 101,
 				CheckpointDir: "/data/digits", CheckpointGeneration: 7, CheckpointError: "no space left on device",
-				CheckpointFailedUnixMilliseconds: ago(5 * time.Second), NextCheckpointUnixMilliseconds: ago(-90 * time.Second),
-				Policy: &api.Policy{Dir: "/data/digits", EveryMilliseconds: 120_000, Keep: 3, BandwidthBytes: 500 << 20, On: []string{"drain"}},
+				CheckpointFailedUnixMilliseconds: ago(
+					5 * time.Second,
+				), NextCheckpointUnixMilliseconds: ago(-90 * time.Second),
+				Policy: &api.Policy{
+					Dir:               "/data/digits",
+					EveryMilliseconds: 120_000,
+					Keep:              3,
+					BandwidthBytes:    500 << 20,
+					On:                []string{"drain"},
+				},
 				Description: &api.Description{
 					Live: true, JobName: "digits", LogPath: "phos.log", Rank: 0, WorldSize: 2,
 					Progress: &api.Progress{
@@ -49,7 +57,15 @@ func example() (*api.StatusReply, time.Time) {
 					CallsMade: 5, CallsCompleted: 5, PinnedBytes: 1 << 20, Fault: "kernel store: st.global.u32 at line 5: address 0x0",
 				}},
 			},
-			{Session: 3, Pid: 300, Uid: 1000, User: "ann", Command: "stuck", StartedUnixMilliseconds: ago(3 * time.Hour), WorkerPid: 301},
+			{
+				Session:                 3,
+				Pid:                     300,
+				Uid:                     1000,
+				User:                    "ann",
+				Command:                 "stuck",
+				StartedUnixMilliseconds: ago(3 * time.Hour),
+				WorkerPid:               301,
+			},
 		},
 	}, now
 }

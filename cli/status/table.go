@@ -30,9 +30,19 @@ func (v View) Table(to io.Writer) error {
 	}
 	fmt.Fprintf(out, "\nPID\tJOB\tUSER\tGPU\tMEMORY\tCALLS\tCHECKPOINT\tAGE\tSTATE\n")
 	for _, program := range v.Programs {
-		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", program.PID, humanize.Shorten(program.Job, 24), program.User,
-			numbersText(program.GPUs), humanize.Bytes(program.MemoryBytes), program.CallsCompleted,
-			program.checkpointText(), humanize.Age(program.age), program.stateText())
+		fmt.Fprintf(
+			out,
+			"%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
+			program.PID,
+			humanize.Shorten(program.Job, 24),
+			program.User,
+			numbersText(program.GPUs),
+			humanize.Bytes(program.MemoryBytes),
+			program.CallsCompleted,
+			program.checkpointText(),
+			humanize.Age(program.age),
+			program.stateText(),
+		)
 	}
 	lead := "\n"
 	for _, program := range v.Programs {
@@ -46,7 +56,8 @@ func (v View) Table(to io.Writer) error {
 	return out.Flush()
 }
 
-// waitingText is about workers that wait: "2 workers wait for programs; held is 512.0 MiB of GPU 0".
+// waitingText is about workers that wait: "2 workers wait for programs; held is 512.0 MiB of GPU
+// 0".
 func (d daemonView) waitingText() string {
 	text := fmt.Sprintf("%d workers wait for programs", d.Waiting)
 	if d.Waiting == 1 {
@@ -75,7 +86,14 @@ func (v View) gpuTable(out io.Writer) {
 	if !slices.ContainsFunc(v.GPUs, func(g gpuView) bool { return g.Hardware != nil }) {
 		fmt.Fprintf(out, "\nGPU\tNAME\tMEMORY\tPROGRAMS\n")
 		for _, gpu := range v.GPUs {
-			fmt.Fprintf(out, "%d\t%s\t%s\t%d\n", gpu.Index, gpu.Name, usageText(gpu.UsedBytes, gpu.MemoryBytes), gpu.Programs)
+			fmt.Fprintf(
+				out,
+				"%d\t%s\t%s\t%d\n",
+				gpu.Index,
+				gpu.Name,
+				usageText(gpu.UsedBytes, gpu.MemoryBytes),
+				gpu.Programs,
+			)
 		}
 		return
 	}
@@ -85,9 +103,22 @@ func (v View) gpuTable(out io.Writer) {
 		if hardware == nil {
 			hardware = &hardwareView{State: "unknown"}
 		}
-		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", gpu.Index, gpu.Name, orDash(hardware.BusID), hardware.memoryText(),
-			humanize.Bytes(gpu.UsedBytes), numberText(hardware.BusyPercent, " %%"), numberText(hardware.Temperature, " C"),
-			hardware.powerText(), gpu.programsText(), hardware.State)
+		fmt.Fprintf(
+			out,
+			"%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			gpu.Index,
+			gpu.Name,
+			orDash(hardware.BusID),
+			hardware.memoryText(),
+			humanize.Bytes(
+				gpu.UsedBytes,
+			),
+			numberText(hardware.BusyPercent, " %%"),
+			numberText(hardware.Temperature, " C"),
+			hardware.powerText(),
+			gpu.programsText(),
+			hardware.State,
+		)
 	}
 	v.foreignTable(out)
 	lead := "\n"
@@ -111,7 +142,16 @@ func (v View) foreignTable(out io.Writer) {
 			if p.UsedBytes != nil {
 				held = humanize.Bytes(*p.UsedBytes)
 			}
-			fmt.Fprintf(out, "%s%d\t%d\t%s\t%s\t%s\n", lead, gpu.Index, p.PID, held, orDash(p.User), humanize.Shorten(orDash(p.Command), 48))
+			fmt.Fprintf(
+				out,
+				"%s%d\t%d\t%s\t%s\t%s\n",
+				lead,
+				gpu.Index,
+				p.PID,
+				held,
+				orDash(p.User),
+				humanize.Shorten(orDash(p.Command), 48),
+			)
 			lead = ""
 		}
 	}
@@ -174,7 +214,10 @@ func (v *hardwareView) texts() (texts []string) {
 		texts = append(texts, fmt.Sprintf("%s ago: %s", humanize.Age(last.age), last.Text))
 	}
 	if v.UncorrectedErrors != nil && *v.UncorrectedErrors > 0 {
-		texts = append(texts, fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", *v.UncorrectedErrors))
+		texts = append(
+			texts,
+			fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", *v.UncorrectedErrors),
+		)
 	}
 	return texts
 }
@@ -231,7 +274,12 @@ func (p programView) stateText() string {
 	if p.Pending == nil || p.Pending.Milliseconds < worthALook {
 		return p.State
 	}
-	return fmt.Sprintf("%s, in %s for %s", p.State, p.Pending.Call, humanize.Age(time.Duration(p.Pending.Milliseconds)*time.Millisecond))
+	return fmt.Sprintf(
+		"%s, in %s for %s",
+		p.State,
+		p.Pending.Call,
+		humanize.Age(time.Duration(p.Pending.Milliseconds)*time.Millisecond),
+	)
 }
 
 // numbersText writes ordinals of GPUs, or pids.

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// View is what --status --json prints. Scripts read it: fields may be added, never renamed or taken away.
+// View is what --status --json prints. Scripts read it: fields may be added, never renamed or taken
+// away.
 type View struct {
 	Daemon   daemonView    `json:"daemon"`
 	GPUs     []gpuView     `json:"gpus"`
@@ -149,8 +150,10 @@ func Of(reply *api.StatusReply, now time.Time) View {
 		Daemon: daemonView{
 			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
 			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Waiting: daemon.GetWaitingWorkers(), WaitingBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
-			Warnings:      list(daemon.GetWarnings()),
-			DriverVersion: humanize.Printable(daemon.GetDriverVersion()), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: humanize.Printable(daemon.GetDriverError()),
+			Warnings: list(daemon.GetWarnings()),
+			DriverVersion: humanize.Printable(
+				daemon.GetDriverVersion(),
+			), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: humanize.Printable(daemon.GetDriverError()),
 		},
 		GPUs:     []gpuView{},
 		Programs: []programView{},
@@ -178,15 +181,31 @@ func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 		MemoryBytes: hardware.MemoryBytes, UsedBytes: hardware.UsedBytes, FreeBytes: hardware.FreeBytes,
 		BusyPercent: hardware.BusyPercent, MemoryBusyPercent: hardware.MemoryBusyPercent, Temperature: hardware.TemperatureCelsius,
 		PowerMilliwatts: hardware.PowerMilliwatts, PowerLimit: hardware.PowerLimitMilliwatts,
-		ComputeMode: humanize.Printable(hardware.GetComputeMode()), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
+		ComputeMode: humanize.Printable(
+			hardware.GetComputeMode(),
+		), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
 		Links: hardware.GetLinks(), ActiveLinks: hardware.GetActiveLinks(), Foreign: []foreignView{}, Events: []eventView{},
 	}
 	for _, p := range hardware.GetForeign() {
-		view.Foreign = append(view.Foreign, foreignView{p.GetPid(), humanize.Printable(p.GetUser()), humanize.Printable(p.GetCommand()), p.UsedBytes, p.GetGraphics()})
+		view.Foreign = append(
+			view.Foreign,
+			foreignView{
+				p.GetPid(),
+				humanize.Printable(p.GetUser()),
+				humanize.Printable(p.GetCommand()),
+				p.UsedBytes,
+				p.GetGraphics(),
+			},
+		)
 	}
 	for _, e := range hardware.GetEvents() {
 		at := moment(e.GetUnixMilliseconds())
-		each := eventView{Xid: e.GetXid(), Text: humanize.Printable(e.GetText()), Time: at, ProgramFault: e.GetProgramFault()}
+		each := eventView{
+			Xid:          e.GetXid(),
+			Text:         humanize.Printable(e.GetText()),
+			Time:         at,
+			ProgramFault: e.GetProgramFault(),
+		}
 		if at != nil {
 			each.age = max(now.Sub(*at), 0)
 		}
@@ -232,7 +251,9 @@ func programOf(program *api.Program, now time.Time) programView {
 		State: stateOf(program), GPUs: []uint32{},
 		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(), Kernels: list(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
-		LogPath: humanize.Printable(description.GetLogPath()), JobFileError: humanize.Printable(description.GetJobFileError()),
+		LogPath: humanize.Printable(
+			description.GetLogPath(),
+		), JobFileError: humanize.Printable(description.GetJobFileError()),
 		PinnedBytes: progress.GetPinnedBytes(), Fault: humanize.Printable(progress.GetFault()),
 		age: now.Sub(started),
 	}
@@ -246,7 +267,11 @@ func programOf(program *api.Program, now time.Time) programView {
 		}
 	}
 	if progress.GetPendingMilliseconds() > 0 || progress.GetPendingCall() != "" {
-		view.Pending = &pendingView{humanize.Printable(progress.GetPendingCall()), progress.GetPendingStream(), progress.GetPendingMilliseconds()}
+		view.Pending = &pendingView{
+			humanize.Printable(progress.GetPendingCall()),
+			progress.GetPendingStream(),
+			progress.GetPendingMilliseconds(),
+		}
 	}
 	if size := description.GetWorldSize(); size > 0 {
 		rank := description.GetRank()
@@ -259,8 +284,12 @@ func programOf(program *api.Program, now time.Time) programView {
 
 func saveOf(program *api.Program, now time.Time) saveView {
 	view := saveView{
-		Dir: humanize.Printable(program.GetCheckpointDir()), Running: program.GetCheckpointRunning(), Error: humanize.Printable(program.GetCheckpointError()),
-		Failed: moment(program.GetCheckpointFailedUnixMilliseconds()), Next: moment(program.GetNextCheckpointUnixMilliseconds()),
+		Dir: humanize.Printable(
+			program.GetCheckpointDir(),
+		), Running: program.GetCheckpointRunning(), Error: humanize.Printable(program.GetCheckpointError()),
+		Failed: moment(
+			program.GetCheckpointFailedUnixMilliseconds(),
+		), Next: moment(program.GetNextCheckpointUnixMilliseconds()),
 	}
 	if last := moment(program.GetLastCheckpointUnixMilliseconds()); last != nil {
 		view.age = max(now.Sub(*last), 0)
@@ -275,7 +304,9 @@ func saveOf(program *api.Program, now time.Time) saveView {
 	}
 	if policy := program.GetPolicy(); policy != nil {
 		view.Policy = &policyView{
-			Dir: humanize.Printable(policy.GetDir()), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
+			Dir: humanize.Printable(
+				policy.GetDir(),
+			), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
 			BandwidthBytes: policy.GetBandwidthBytes(), On: list(policy.GetOn()),
 		}
 	}

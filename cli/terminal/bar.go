@@ -18,7 +18,8 @@ const (
 	barCells  = 24
 )
 
-// Bar shows how far long work is: a bar that moves on a terminal, a line now and then elsewhere. Several goroutines may use it.
+// Bar shows how far long work is: a bar that moves on a terminal, a line now and then elsewhere.
+// Several goroutines may use it.
 type Bar struct {
 	to    io.Writer
 	moves bool

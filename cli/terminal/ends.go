@@ -15,7 +15,8 @@ type Standard struct {
 	In, Out, Err *os.File
 }
 
-// Ends stand between a program and Standard: one end of each goes to the program, the other is copied from and to.
+// Ends stand between a program and Standard: one end of each goes to the program, the other is
+// copied from and to.
 type Ends struct {
 	standard Standard
 	given    []*os.File
@@ -31,8 +32,8 @@ type pair struct {
 	input, output *os.File
 }
 
-// NewEnds makes an end for each of an image's outside ends that is a terminal, or that the root of the tree had as its
-// standard input, output or error. The others are phosd's to stand in for.
+// NewEnds makes an end for each of an image's outside ends that is a terminal, or that the root of
+// the tree had as its standard input, output or error. The others are phosd's to stand in for.
 func NewEnds(described []image.Endpoint, standard Standard) (_ *Ends, err error) {
 	e := &Ends{standard: standard}
 	defer func() {
@@ -41,7 +42,10 @@ func NewEnds(described []image.Endpoint, standard Standard) (_ *Ends, err error)
 		}
 	}()
 	main := mainTerminal(described)
-	piped := slices.ContainsFunc(described, func(end image.Endpoint) bool { return end.Kind != "terminal" && end.Standard == 1 })
+	piped := slices.ContainsFunc(
+		described,
+		func(end image.Endpoint) bool { return end.Kind != "terminal" && end.Standard == 1 },
+	)
 	for _, end := range described {
 		given, p, err := e.open(end, piped)
 		if err != nil {
@@ -58,7 +62,8 @@ func NewEnds(described []image.Endpoint, standard Standard) (_ *Ends, err error)
 	return e, nil
 }
 
-// mainTerminal is the terminal that gets what is typed: none when the root's input comes from elsewhere.
+// mainTerminal is the terminal that gets what is typed: none when the root's input comes from
+// elsewhere.
 func mainTerminal(described []image.Endpoint) (id uint32) {
 	for _, end := range described {
 		switch {
@@ -71,8 +76,8 @@ func mainTerminal(described []image.Endpoint) (id uint32) {
 	return id
 }
 
-// open makes the two ends for one end; none for one that is not the caller's business. A terminal shows on standard error
-// when standard output is another end's.
+// open makes the two ends for one end; none for one that is not the caller's business. A terminal
+// shows on standard error when standard output is another end's.
 func (e *Ends) open(end image.Endpoint, piped bool) (given *os.File, p pair, err error) {
 	out := e.output(end.Standard)
 	switch end.Kind {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idle is how long the outlets of a program that has ended must be silent when something still holds them open.
+// idle is how long the outlets of a program that has ended must be silent when something still
+// holds them open.
 const idle = 200 * time.Millisecond
 
 // Flow is the copying between Ends and Standard while the program runs.
@@ -24,8 +25,8 @@ type Flow struct {
 	undo    func() error
 }
 
-// Start begins to copy. A caller's terminal is in raw mode from here until Finish when a pseudo terminal reads from it: the
-// program's own terminal makes signals of keys.
+// Start begins to copy. A caller's terminal is in raw mode from here until Finish when a pseudo
+// terminal reads from it: the program's own terminal makes signals of keys.
 func (e *Ends) Start() (*Flow, error) {
 	f := &Flow{ends: e, resizes: make(chan os.Signal, 1), undo: func() error { return nil }}
 	for _, p := range e.pairs {
@@ -63,7 +64,8 @@ func (f *Flow) feed(p pair) {
 	}
 }
 
-// copy moves bytes until one side is closed. A pseudo terminal whose slave is closed fails with EIO, which is its end.
+// copy moves bytes until one side is closed. A pseudo terminal whose slave is closed fails with
+// EIO, which is its end.
 func (f *Flow) copy(to, from *os.File) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -91,8 +93,9 @@ func (f *Flow) resize(pairs []pair) {
 	}
 }
 
-// Finish waits until what the program wrote is written, and makes the caller's terminal as it was. A child that the program
-// left behind may hold its outlets open: then it waits until they are silent.
+// Finish waits until what the program wrote is written, and makes the caller's terminal as it was.
+// A child that the program left behind may hold its outlets open: then it waits until they are
+// silent.
 func (f *Flow) Finish() error {
 	closed := make(chan struct{})
 	go func() {

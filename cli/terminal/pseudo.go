@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPair makes a pseudo terminal. Both ends block: the slave's flags are those that the program will see.
+// openPair makes a pseudo terminal. Both ends block: the slave's flags are those that the program
+// will see.
 func openPair(rows, columns uint16) (slave, master *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -18,7 +19,12 @@ func openPair(rows, columns uint16) (slave, master *os.File, err error) {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("unlock a pseudo terminal: %w", err), master.Close())
 	}
-	opened, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	opened, _, errno := unix.Syscall(
+		unix.SYS_IOCTL,
+		uintptr(fd),
+		unix.TIOCGPTPEER,
+		unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC,
+	)
 	if errno != 0 {
 		return nil, nil, errors.Join(fmt.Errorf("open the slave of a pseudo terminal: %w", errno), master.Close())
 	}
@@ -44,8 +50,8 @@ func openSockets() (inner, outer *os.File, err error) {
 	return os.NewFile(uintptr(ends[0]), "socket"), os.NewFile(uintptr(ends[1]), "socket"), nil
 }
 
-// makeRaw lets every key of a terminal through, as a byte, and returns what makes it as it was. A file that is no terminal
-// stays as it is.
+// makeRaw lets every key of a terminal through, as a byte, and returns what makes it as it was. A
+// file that is no terminal stays as it is.
 func makeRaw(file *os.File) (undo func() error, err error) {
 	fd := int(file.Fd())
 	former, err := unix.IoctlGetTermios(fd, unix.TCGETS)

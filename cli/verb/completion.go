@@ -41,7 +41,8 @@ func (s *Set) complete(to io.Writer, shell string) error {
 	return &UsageError{fmt.Sprintf("no completion for %q; there is bash, zsh and fish", shell)}
 }
 
-// completeBash writes one function: the verbs at first, then the flags of the verb that has been said.
+// completeBash writes one function: the verbs at first, then the flags of the verb that has been
+// said.
 func (s *Set) completeBash(to io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(s.spokenVerbs(), " "))
@@ -66,7 +67,9 @@ func (s *Set) completeZsh(to io.Writer) error {
 	}
 	text.WriteString("\t\tesac\n\tdone\n\tcompadd -- $candidates\n}\n")
 	text.WriteString("if [[ $funcstack[1] == _pos_cli ]]; then\n\t_pos_cli\nelse\n")
-	text.WriteString("\t(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n\tcompdef _pos_cli pos_cli\nfi\n")
+	text.WriteString(
+		"\t(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n\tcompdef _pos_cli pos_cli\nfi\n",
+	)
 	_, err := io.WriteString(to, text.String())
 	return err
 }
@@ -78,7 +81,13 @@ func (s *Set) completeFish(to io.Writer) error {
 		quoted := strings.ReplaceAll(each.Summary, "'", "\\'")
 		group, own, inGroup := strings.Cut(each.Name, " ")
 		if inGroup {
-			fmt.Fprintf(&text, "complete -c pos_cli -n '__fish_seen_subcommand_from %s' -a %s -d '%s'\n", group, own, quoted)
+			fmt.Fprintf(
+				&text,
+				"complete -c pos_cli -n '__fish_seen_subcommand_from %s' -a %s -d '%s'\n",
+				group,
+				own,
+				quoted,
+			)
 			for _, each := range flagsOf(each) {
 				fmt.Fprintf(&text, "complete -c pos_cli -n '__fish_seen_subcommand_from %s' -l %s\n", own, each.Name)
 			}

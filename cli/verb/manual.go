@@ -23,7 +23,11 @@ func (s *Set) manual() *Verb {
 
 func (s *Set) writeManual(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, ".TH POS_CLI 1 \"\" \"phos %s\" \"phos\"\n.SH NAME\npos_cli \\- run CUDA programs through phosd\n.SH SYNOPSIS\n", roff(api.Version))
+	fmt.Fprintf(
+		&text,
+		".TH POS_CLI 1 \"\" \"phos %s\" \"phos\"\n.SH NAME\npos_cli \\- run CUDA programs through phosd\n.SH SYNOPSIS\n",
+		roff(api.Version),
+	)
 	for _, each := range s.Verbs {
 		fmt.Fprintf(&text, ".B pos_cli %s\n.br\n", roff(synopsis(each)))
 	}

@@ -28,7 +28,8 @@ func (s *Set) Introspective() *Set {
 	return s
 }
 
-// Run finds the verb that is meant and runs it. The name it returns is what a complaint begins with.
+// Run finds the verb that is meant and runs it. The name it returns is what a complaint begins
+// with.
 func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error) {
 	if len(args) == 0 || slices.Contains([]string{"-h", "-help"}, args[0]) {
 		args = append([]string{helpName}, args[min(1, len(args)):]...)
@@ -59,7 +60,8 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 	return name, act(ctx, to, words)
 }
 
-// choose finds the one verb among the arguments, wherever a flag-like one stands, and returns the others.
+// choose finds the one verb among the arguments, wherever a flag-like one stands, and returns the
+// others.
 func (s *Set) choose(args []string) (*Verb, []string, error) {
 	if len(args) > 1 {
 		if chosen := s.find(args[0] + " " + args[1]); chosen != nil {

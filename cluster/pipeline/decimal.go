@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// ParseMilliseconds reads a decimal number of milliseconds, exactly to the nanosecond; halves of one are rounded up. Floating point
-// would give different nodes different plans where a tie of two is decided by the last bit.
+// ParseMilliseconds reads a decimal number of milliseconds, exactly to the nanosecond; halves of
+// one are rounded up. Floating point would give different nodes different plans where a tie of two
+// is decided by the last bit.
 func ParseMilliseconds(text string) (time.Duration, error) {
 	ns, err := parseScaled(text, 1_000_000)
 	return time.Duration(ns), err

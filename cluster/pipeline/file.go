@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// A plan's file holds everything that planning on from it takes, the profile included, so that a node needs no other file.
+// A plan's file holds everything that planning on from it takes, the profile included, so that a
+// node needs no other file.
 type planFile struct {
 	Pipelines   []pipelineFile   `json:"pipelines"`
 	Spare       []cluster.NodeID `json:"spare,omitempty"`
@@ -25,7 +26,8 @@ type planFile struct {
 	*Recovery
 }
 
-// Recovery says in a plan's file how it came of the one before, for who has to make it so. It is not part of the plan.
+// Recovery says in a plan's file how it came of the one before, for who has to make it so. It is
+// not part of the plan.
 type Recovery struct {
 	Steps     any   `json:"steps"`
 	Transfers any   `json:"transfers"`
@@ -81,7 +83,10 @@ func (f *TemplateFile) template() (*Template, error) {
 	for i, s := range f.Stages {
 		took, err := ParseMilliseconds(s.Time.String())
 		if err != nil {
-			return nil, &InputError{Where: fmt.Sprintf("template for %d nodes, stage %d", f.Nodes, i), Problem: "time_ms: " + err.Error()}
+			return nil, &InputError{
+				Where:   fmt.Sprintf("template for %d nodes, stage %d", f.Nodes, i),
+				Problem: "time_ms: " + err.Error(),
+			}
 		}
 		t.Stages = append(t.Stages, Stage{From: s.From, To: s.To, Node: s.Node, GPUs: s.GPUs, Time: int64(took)})
 	}
@@ -112,7 +117,9 @@ func (p *Profile) file() (f profileFile) {
 		l := &p.Layers[i]
 		f.Layers = append(f.Layers, layerFile{
 			Name: l.Name, Forward: milliseconds(int64(l.Forward)), Backward: milliseconds(int64(l.Backward)),
-			StateBytes: bytesNumber(l.StateBytes), ActivationBytes: bytesNumber(l.ActivationBytes), InNode: timesFile(l.InNode), Across: timesFile(l.Across),
+			StateBytes: bytesNumber(
+				l.StateBytes,
+			), ActivationBytes: bytesNumber(l.ActivationBytes), InNode: timesFile(l.InNode), Across: timesFile(l.Across),
 		})
 	}
 	return f
@@ -131,7 +138,8 @@ func timesFile(times map[int]time.Duration) map[string]json.Number {
 	return f
 }
 
-// DecodePlan reads a plan and believes nothing of it: what does not fit together, or is not what its hash says, is refused.
+// DecodePlan reads a plan and believes nothing of it: what does not fit together, or is not what
+// its hash says, is refused.
 func DecodePlan(text []byte) (*Plan, error) {
 	var f planFile
 	if err := decodeStrictly(text, &f); err != nil {
@@ -165,7 +173,10 @@ func DecodePlan(text []byte) (*Plan, error) {
 		return nil, &InputError{Problem: err.Error(), Want: "a plan as it was written"}
 	}
 	if p.Hash() != f.Hash {
-		return nil, &InputError{Where: "hash", Problem: fmt.Sprintf("the plan is %s, not %s: it was changed", p.Hash(), f.Hash)}
+		return nil, &InputError{
+			Where:   "hash",
+			Problem: fmt.Sprintf("the plan is %s, not %s: it was changed", p.Hash(), f.Hash),
+		}
 	}
 	if err := f.derived(p); err != nil {
 		return nil, err
@@ -173,7 +184,8 @@ func DecodePlan(text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// derived holds what a file says besides, and what no hash covers, to the plan: someone may read it there. It may be left out.
+// derived holds what a file says besides, and what no hash covers, to the plan: someone may read it
+// there. It may be left out.
 func (f *planFile) derived(p *Plan) error {
 	if err := sameTime("iteration_ms", f.Iteration, p.IterationTime()); err != nil {
 		return err
@@ -184,7 +196,11 @@ func (f *planFile) derived(p *Plan) error {
 			return err
 		}
 		if cuts := f.Templates[i].Cuts; cuts != nil && !slices.Equal(cuts, t.Cuts()) {
-			return &InputError{Where: at + "cuts", Problem: fmt.Sprintf("%v, and its stages have %v", cuts, t.Cuts()), Want: "a plan as it was written"}
+			return &InputError{
+				Where:   at + "cuts",
+				Problem: fmt.Sprintf("%v, and its stages have %v", cuts, t.Cuts()),
+				Want:    "a plan as it was written",
+			}
 		}
 	}
 	return nil
@@ -196,7 +212,11 @@ func sameTime(where string, written json.Number, is int64) error {
 	}
 	took, err := ParseMilliseconds(written.String())
 	if err != nil || int64(took) != is {
-		return &InputError{Where: where, Problem: fmt.Sprintf("%s, and the plan's is %s", written, Milliseconds(is)), Want: "a plan as it was written"}
+		return &InputError{
+			Where:   where,
+			Problem: fmt.Sprintf("%s, and the plan's is %s", written, Milliseconds(is)),
+			Want:    "a plan as it was written",
+		}
 	}
 	return nil
 }
@@ -206,12 +226,22 @@ func (p *Plan) check() error {
 	if len(p.Templates) == 0 || len(p.Pipelines) == 0 {
 		return fmt.Errorf("%d templates, %d pipelines", len(p.Templates), len(p.Pipelines))
 	}
-	if s := p.Spec; s.Faults < 0 || s.Faults >= MostNodes || s.GPUsPerNode < 1 || s.Microbatches < 1 || s.Microbatches > MostMicrobatches {
-		return fmt.Errorf("the specification has %d faults, %d GPUs a node, %d microbatches", s.Faults, s.GPUsPerNode, s.Microbatches)
+	if s := p.Spec; s.Faults < 0 || s.Faults >= MostNodes || s.GPUsPerNode < 1 || s.Microbatches < 1 ||
+		s.Microbatches > MostMicrobatches {
+		return fmt.Errorf(
+			"the specification has %d faults, %d GPUs a node, %d microbatches",
+			s.Faults,
+			s.GPUsPerNode,
+			s.Microbatches,
+		)
 	}
 	for i, t := range p.Templates {
 		if t.Nodes != p.Templates[0].Nodes+i {
-			return fmt.Errorf("the templates' sizes are not consecutive: %d after %d", t.Nodes, p.Templates[0].Nodes+i-1)
+			return fmt.Errorf(
+				"the templates' sizes are not consecutive: %d after %d",
+				t.Nodes,
+				p.Templates[0].Nodes+i-1,
+			)
 		}
 		if len(t.Stages) == 0 {
 			return fmt.Errorf("the template for %d nodes has no stages", t.Nodes)
@@ -221,8 +251,15 @@ func (p *Plan) check() error {
 		}
 	}
 	for i, each := range p.Pipelines {
-		if p.Template(each.Template) == nil || len(each.Nodes) != each.Template || each.Microbatches < 1 || each.Microbatches > MostMicrobatches {
-			return fmt.Errorf("pipeline %d: template %d, %d nodes, %d microbatches", i, each.Template, len(each.Nodes), each.Microbatches)
+		if p.Template(each.Template) == nil || len(each.Nodes) != each.Template || each.Microbatches < 1 ||
+			each.Microbatches > MostMicrobatches {
+			return fmt.Errorf(
+				"pipeline %d: template %d, %d nodes, %d microbatches",
+				i,
+				each.Template,
+				len(each.Nodes),
+				each.Microbatches,
+			)
 		}
 	}
 	nodes := p.Nodes()
@@ -234,7 +271,8 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// Find is the pipeline that a node is in; -1 for a spare one, ok is false where the plan does not know it.
+// Find is the pipeline that a node is in; -1 for a spare one, ok is false where the plan does not
+// know it.
 func (p *Plan) Find(node cluster.NodeID) (at int, ok bool) {
 	for i, each := range p.Pipelines {
 		if slices.Contains(each.Nodes, node) {

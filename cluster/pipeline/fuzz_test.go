@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzProfile: whatever is taken for a profile can be planned with, and is the same when it is written and read again.
+// FuzzProfile: whatever is taken for a profile can be planned with, and is the same when it is
+// written and read again.
 func FuzzProfile(f *testing.F) {
 	f.Add([]byte(`{"layers":[{"name":"a","forward_ms":1.5,"backward_ms":3e-3,"state_bytes":7,"allreduce_in_node_ms":{"2":0.25},"allreduce_across_ms":{"4":1}}]}`))
 	f.Add([]byte("name,forward_ms,backward_ms,state_bytes,allreduce_in_node_ms_2\na,1,2,3,0.5\nb,1e1,2,,\n"))

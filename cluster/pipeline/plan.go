@@ -41,8 +41,9 @@ type Plan struct {
 	// Spare nodes have no layers: no number of pipelines fits them in.
 	Spare []cluster.NodeID
 
-	// AtLeast is a time that no iteration of these templates on as many nodes is below, 0 where nobody looked. It is the iteration's own
-	// where the plan is proven to be the best. It says something of the search and is no part of what nodes must agree on.
+	// AtLeast is a time that no iteration of these templates on as many nodes is below, 0 where nobody
+	// looked. It is the iteration's own where the plan is proven to be the best. It says something of
+	// the search and is no part of what nodes must agree on.
 	AtLeast int64
 }
 

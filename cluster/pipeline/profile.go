@@ -14,12 +14,14 @@ type Layer struct {
 	Name              string
 	Forward, Backward time.Duration
 
-	// StateBytes are parameters, gradients and optimizer: what must be copied to a node that takes the layer over.
+	// StateBytes are parameters, gradients and optimizer: what must be copied to a node that takes the
+	// layer over.
 	StateBytes int64
 	// ActivationBytes are kept from a microbatch's forward pass to its backward pass.
 	ActivationBytes int64
 
-	// InNode is the time of an all-reduce among so many GPUs of a node, which a stage on several GPUs pays in each direction.
+	// InNode is the time of an all-reduce among so many GPUs of a node, which a stage on several GPUs
+	// pays in each direction.
 	InNode map[int]time.Duration
 	// Across is the time of an all-reduce among so many nodes.
 	Across map[int]time.Duration
@@ -31,7 +33,8 @@ type Profile struct {
 
 	// Sums from the first layer on: work[i] is that of the layers before i.
 	work, forward, state, activation []int64
-	// reduces are, by number of GPUs, the sums of both directions of InNode; nil for a number that some layer lacks.
+	// reduces are, by number of GPUs, the sums of both directions of InNode; nil for a number that
+	// some layer lacks.
 	reduces [MostGPUs + 1][]int64
 }
 
@@ -74,7 +77,8 @@ func NewProfile(layers []Layer) (*Profile, error) {
 // MostGPUs is how many GPUs a node can have.
 const MostGPUs = 64
 
-// MostMicrobatches and longest bound what is added and multiplied here, so that no sum overflows: a microbatch may take 18 minutes.
+// MostMicrobatches and longest bound what is added and multiplied here, so that no sum overflows: a
+// microbatch may take 18 minutes.
 const (
 	MostMicrobatches = 1 << 20
 	longest          = time.Duration(1) << 40
@@ -107,7 +111,8 @@ func (l *Layer) check(i int) error {
 	return nil
 }
 
-// reduceSums are the running sums of what a stage on width GPUs pays to all-reduce; all is false where a layer was not measured so.
+// reduceSums are the running sums of what a stage on width GPUs pays to all-reduce; all is false
+// where a layer was not measured so.
 func (p *Profile) reduceSums(width int) (sums []int64, all bool) {
 	sums = []int64{0}
 	for i := range p.Layers {
@@ -123,7 +128,8 @@ func (p *Profile) reduceSums(width int) (sums []int64, all bool) {
 // Len is the number of layers.
 func (p *Profile) Len() int { return len(p.Layers) }
 
-// Widths are the numbers of GPUs that a stage can have on a node of so many: one, and each that was measured for all layers.
+// Widths are the numbers of GPUs that a stage can have on a node of so many: one, and each that was
+// measured for all layers.
 func (p *Profile) Widths(gpus int) []int {
 	widths := []int{1}
 	for width := 2; width <= gpus; width++ {
@@ -139,8 +145,9 @@ func (p *Profile) Measured(width int) bool {
 	return width == 1 || 1 < width && width <= MostGPUs && p.reduces[width] != nil
 }
 
-// Time is how long a stage of the layers from..to-1 works on a microbatch, both ways, on width GPUs. Layers are divided among the GPUs
-// without remainder that matters: what is left of a nanosecond counts as one.
+// Time is how long a stage of the layers from..to-1 works on a microbatch, both ways, on width
+// GPUs. Layers are divided among the GPUs without remainder that matters: what is left of a
+// nanosecond counts as one.
 func (p *Profile) Time(from, to, width int) int64 {
 	work := p.work[to] - p.work[from]
 	if width == 1 {
@@ -163,13 +170,15 @@ func (p *Profile) Forward(from, to, width int) int64 {
 // StateBytes is the state of the layers from..to-1.
 func (p *Profile) StateBytes(from, to int) int64 { return p.state[to] - p.state[from] }
 
-// Bytes is what a stage of the layers from..to-1 needs on each of its GPUs while so many microbatches are in flight.
+// Bytes is what a stage of the layers from..to-1 needs on each of its GPUs while so many
+// microbatches are in flight.
 func (p *Profile) Bytes(from, to, width, inFlight int) int64 {
 	all := p.state[to] - p.state[from] + int64(inFlight)*(p.activation[to]-p.activation[from])
 	return (all + int64(width) - 1) / int64(width)
 }
 
-// InFlight is for how many microbatches a stage of the layers from..to-1 has memory on GPUs of so many bytes each; it is Bytes, turned round.
+// InFlight is for how many microbatches a stage of the layers from..to-1 has memory on GPUs of so
+// many bytes each; it is Bytes, turned round.
 func (p *Profile) InFlight(from, to, width int, gpuBytes int64) int {
 	// No stage takes as much, and the product of any more would overflow.
 	most := int64(1) << 61 / int64(width)
@@ -184,9 +193,10 @@ func (p *Profile) InFlight(from, to, width int, gpuBytes int64) int {
 	return int(min(left/activation, math.MaxInt32))
 }
 
-// AllReduce is how long pipelines wait for one another at an iteration's end: the all-reduce of the first layer, whose gradient is the
-// last to be ready; those of the others hide behind the backward passes. Where their number was not measured the next larger one counts,
-// and beyond the largest that one.
+// AllReduce is how long pipelines wait for one another at an iteration's end: the all-reduce of the
+// first layer, whose gradient is the last to be ready; those of the others hide behind the backward
+// passes. Where their number was not measured the next larger one counts, and beyond the largest
+// that one.
 func (p *Profile) AllReduce(pipelines int) int64 {
 	if pipelines < 2 {
 		return 0

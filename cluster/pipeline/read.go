@@ -34,7 +34,8 @@ func ReadProfile(from io.Reader) (*Profile, error) {
 	return NewProfile(layers)
 }
 
-// layerFile is a layer in JSON. What must be there is a pointer or a text, so that its absence shows.
+// layerFile is a layer in JSON. What must be there is a pointer or a text, so that its absence
+// shows.
 type layerFile struct {
 	Name            string                 `json:"name"`
 	Forward         json.Number            `json:"forward_ms"`
@@ -57,14 +58,19 @@ func readJSON(text []byte) ([]Layer, error) {
 	return file.layers()
 }
 
-// decodeStrictly takes one JSON value without unknown fields and nothing behind it, and says where it is wrong.
+// decodeStrictly takes one JSON value without unknown fields and nothing behind it, and says where
+// it is wrong.
 func decodeStrictly(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			return &InputError{Where: position(text, d.InputOffset()), Problem: "more text behind the end", Want: "one JSON object"}
+			return &InputError{
+				Where:   position(text, d.InputOffset()),
+				Problem: "more text behind the end",
+				Want:    "one JSON object",
+			}
 		}
 		return repeated(text)
 	}
@@ -72,7 +78,10 @@ func decodeStrictly(text []byte, into any) error {
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
 		return &InputError{
-			Where: position(text, wrongType.Offset), Problem: fmt.Sprintf("%s is a %s", wrongType.Field, wrongType.Value),
+			Where: position(
+				text,
+				wrongType.Offset,
+			), Problem: fmt.Sprintf("%s is a %s", wrongType.Field, wrongType.Value),
 			Want: "a " + wrongType.Type.String(),
 		}
 	}
@@ -81,12 +90,17 @@ func decodeStrictly(text []byte, into any) error {
 		at = syntax.Offset
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return &InputError{Where: position(text, int64(len(text))), Problem: "the file ends in the middle", Want: "the rest of the JSON"}
+		return &InputError{
+			Where:   position(text, int64(len(text))),
+			Problem: "the file ends in the middle",
+			Want:    "the rest of the JSON",
+		}
 	}
 	return &InputError{Where: position(text, at), Problem: strings.TrimPrefix(err.Error(), "json: ")}
 }
 
-// repeated refuses an object that has a key twice: the decoder lets the last one count, without a word. It takes names in any case.
+// repeated refuses an object that has a key twice: the decoder lets the last one count, without a
+// word. It takes names in any case.
 func repeated(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	type open struct {
@@ -102,7 +116,11 @@ func repeated(text []byte) error {
 		top := &nest[len(nest)-1]
 		if key, is := token.(string); is && top.keys != nil && !top.inKey {
 			if top.keys[strings.ToLower(key)] {
-				return &InputError{Where: position(text, d.InputOffset()), Problem: fmt.Sprintf("%q is there twice", key), Want: "each key once"}
+				return &InputError{
+					Where:   position(text, d.InputOffset()),
+					Problem: fmt.Sprintf("%q is there twice", key),
+					Want:    "each key once",
+				}
 			}
 			top.keys[strings.ToLower(key)], top.inKey = true, true
 			continue
@@ -157,7 +175,8 @@ func (file *profileFile) layers() ([]Layer, error) {
 	return layers, nil
 }
 
-// readBytes is a number of bytes, which programs write as 1e9 and 1000000000.0, too; 0 where there is none.
+// readBytes is a number of bytes, which programs write as 1e9 and 1000000000.0, too; 0 where there
+// is none.
 func readBytes(at, field, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -188,7 +207,11 @@ func readTimes(at, field string, from map[string]json.Number) (map[int]time.Dura
 	for key, value := range from {
 		members, err := strconv.Atoi(key)
 		if err != nil || strconv.Itoa(members) != key {
-			return nil, &InputError{Where: at, Problem: fmt.Sprintf("%s has a key %q", field, key), Want: "a number of members"}
+			return nil, &InputError{
+				Where:   at,
+				Problem: fmt.Sprintf("%s has a key %q", field, key),
+				Want:    "a number of members",
+			}
 		}
 		if times[members], err = requiredTime(at, field+"."+key, value.String()); err != nil {
 			return nil, err
@@ -197,7 +220,8 @@ func readTimes(at, field string, from map[string]json.Number) (map[int]time.Dura
 	return times, nil
 }
 
-// columns of a CSV profile; behind the all-reduce columns' names comes the number of members: allreduce_in_node_ms_2.
+// columns of a CSV profile; behind the all-reduce columns' names comes the number of members:
+// allreduce_in_node_ms_2.
 const (
 	inNodeColumn = "allreduce_in_node_ms_"
 	acrossColumn = "allreduce_across_ms_"

@@ -8,8 +8,14 @@ import (
 	"strings"
 )
 
-// ReadTable reads CSV: its header first, then each row, and where that is in the file. Where there is no header it says what is wanted.
-func ReadTable(from io.Reader, want string, header func(columns []string) error, row func(at string, fields []string) error) error {
+// ReadTable reads CSV: its header first, then each row, and where that is in the file. Where there
+// is no header it says what is wanted.
+func ReadTable(
+	from io.Reader,
+	want string,
+	header func(columns []string) error,
+	row func(at string, fields []string) error,
+) error {
 	r := csv.NewReader(from)
 	r.TrimLeadingSpace = true
 	columns, err := r.Read()

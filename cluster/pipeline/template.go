@@ -39,7 +39,8 @@ func (t *Template) Bottleneck() int {
 	return slowest
 }
 
-// Line is how a pipeline's time depends on how many microbatches it gets: an iteration of n takes Fixed + n·Each.
+// Line is how a pipeline's time depends on how many microbatches it gets: an iteration of n takes
+// Fixed + n·Each.
 type Line struct{ Fixed, Each int64 }
 
 // At is the time of n microbatches.
@@ -53,8 +54,9 @@ func (l Line) Most(time int64) int {
 	return int((time - l.Fixed) / l.Each)
 }
 
-// Line is T1 + T2 + T3 of an iteration in the schedule one-forward-one-backward: the filling and draining, the rounds that the slowest
-// stage sets the pace of, and what the stages behind it still have to do. Exact for equal stages, else a little less than the truth.
+// Line is T1 + T2 + T3 of an iteration in the schedule one-forward-one-backward: the filling and
+// draining, the rounds that the slowest stage sets the pace of, and what the stages behind it still
+// have to do. Exact for equal stages, else a little less than the truth.
 func (t *Template) Line() Line {
 	k := t.Bottleneck()
 	var all, behind int64
@@ -94,12 +96,18 @@ func (t *Template) check(p *Profile, gpusPerNode int) error {
 			node, used = s.Node, 0
 		}
 		used += s.GPUs
-		if s.From != at || s.To <= s.From || s.To > p.Len() || s.Node != node || s.GPUs < 1 || used > gpusPerNode || !p.Measured(s.GPUs) {
+		if s.From != at || s.To <= s.From || s.To > p.Len() || s.Node != node || s.GPUs < 1 || used > gpusPerNode ||
+			!p.Measured(s.GPUs) {
 			return fmt.Errorf("stage %d of the template for %d nodes is not one of this profile", i, t.Nodes)
 		}
 		if s.Time != p.Time(s.From, s.To, s.GPUs) {
-			return fmt.Errorf("stage %d of the template for %d nodes takes %d ns by the profile, %d ns by the template", i, t.Nodes,
-				p.Time(s.From, s.To, s.GPUs), s.Time)
+			return fmt.Errorf(
+				"stage %d of the template for %d nodes takes %d ns by the profile, %d ns by the template",
+				i,
+				t.Nodes,
+				p.Time(s.From, s.To, s.GPUs),
+				s.Time,
+			)
 		}
 		at = s.To
 	}

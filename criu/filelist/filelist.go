@@ -1,10 +1,13 @@
-// Package filelist edits the list of open files that CRIU has written, before CRIU reads it again. It knows of that list what
-// it must: the frame of records, and of a regular file its name and its size.
+// Package filelist edits the list of open files that CRIU has written, before CRIU reads it again.
+// It knows of that list what it must: the frame of records, and of a regular file its name and its
+// size.
 //
-// It also reads which programs and libraries will be opened again, for whoever wants to know beforehand whether they are there.
+// It also reads which programs and libraries will be opened again, for whoever wants to know
+// beforehand whether they are there.
 //
-// CRIU refuses to open a file that is not as long as it was. Files that are brought back are made that long; but when
-// another program writes into the same file at that moment, as a clone of the same image does, the length is past already.
+// CRIU refuses to open a file that is not as long as it was. Files that are brought back are made
+// that long; but when another program writes into the same file at that moment, as a clone of the
+// same image does, the length is past already.
 package filelist
 
 import (
@@ -41,7 +44,8 @@ const (
 // ErrMalformed means that a list is not what CRIU writes.
 var ErrMalformed = errors.New("list of open files: malformed")
 
-// ForgetSizes makes CRIU open files of some paths whatever their length is. Images is the directory of the images.
+// ForgetSizes makes CRIU open files of some paths whatever their length is. Images is the directory
+// of the images.
 func ForgetSizes(images *os.File, paths map[string]bool) error {
 	if len(paths) == 0 {
 		return nil

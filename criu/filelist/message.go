@@ -30,7 +30,8 @@ func records(text []byte, each func(record []byte) error) error {
 	return nil
 }
 
-// field is one of a message's: value is what a number is, bytes what a string or a message is, raw all of it.
+// field is one of a message's: value is what a number is, bytes what a string or a message is, raw
+// all of it.
 type field struct {
 	number     protowire.Number
 	kind       protowire.Type

@@ -9,7 +9,8 @@ import (
 // Names of CRIU's images that ReadNeeded reads.
 const (
 	List = name
-	// Replaced is the list of files that are brought back in another way than by their names: removed ones, above all.
+	// Replaced is the list of files that are brought back in another way than by their names: removed
+	// ones, above all.
 	Replaced = "remap-fpath.img"
 )
 

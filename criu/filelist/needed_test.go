@@ -25,7 +25,12 @@ func replacedBy(id uint64) []byte {
 }
 
 func TestReadNeeded(t *testing.T) {
-	all := list(regular("/data", 5), program(1, "/bin/a", 0x04030201, 5), program(2, "/removed", 6), program(3, "/bin/b", 7))
+	all := list(
+		regular("/data", 5),
+		program(1, "/bin/a", 0x04030201, 5),
+		program(2, "/removed", 6),
+		program(3, "/bin/b", 7),
+	)
 	found, err := ReadNeeded(all, list(replacedBy(2)))
 	if err != nil || len(found) != 2 || found[0].Path != "/bin/a" || found[1].Path != "/bin/b" ||
 		!bytes.Equal(found[0].BuildID, []byte{1, 2, 3, 4, 5, 0, 0, 0}) {

@@ -1,6 +1,6 @@
-// Package hardlink gives files second names for the time of a dump or a restore. A file that was opened under a name that was
-// removed, while another name of it is left, as POSIX semaphores are made, is known to CRIU by the removed name only; so
-// it gets that name again.
+// Package hardlink gives files second names for the time of a dump or a restore. A file that was
+// opened under a name that was removed, while another name of it is left, as POSIX semaphores are
+// made, is known to CRIU by the removed name only; so it gets that name again.
 package hardlink
 
 import (
@@ -16,7 +16,8 @@ import (
 
 // Alias is a removed name of a file that has another one.
 type Alias struct {
-	// Path is the removed name, as the kernel shows it: with " (deleted)" at its end, which here is a part of it.
+	// Path is the removed name, as the kernel shows it: with " (deleted)" at its end, which here is a
+	// part of it.
 	Path string `json:"path"`
 	// Name is the one that is left.
 	Name string `json:"name"`
@@ -29,7 +30,8 @@ type Made struct {
 	paths []string
 }
 
-// Make makes the second names, with a user's rights; top is the root directory below which the paths are.
+// Make makes the second names, with a user's rights; top is the root directory below which the
+// paths are.
 func Make(user fsuid.Rights, top string, aliases []Alias) (*Made, error) {
 	made := &Made{user: user, top: top}
 	err := user.Do(func() error {

@@ -17,12 +17,16 @@ var known = []string{"eventfd", "eventpoll", "signalfd", "timerfd", "inotify", "
 
 // refused are kinds with a word of their own on why.
 var refused = map[string][2]string{
-	"io_uring":    {"is an io_uring; what it has under way cannot be saved", "have the program use ordinary input and output (PyTorch: USE_LIBUV=0, or use_libuv=False for a TCPStore; libuv: UV_USE_IO_URING=0)"},
+	"io_uring": {
+		"is an io_uring; what it has under way cannot be saved",
+		"have the program use ordinary input and output (PyTorch: USE_LIBUV=0, or use_libuv=False for a TCPStore; libuv: UV_USE_IO_URING=0)",
+	},
 	"userfaultfd": {"is a userfaultfd; memory that it serves cannot be saved", ""},
 	"perf_event":  {"is a performance counter", "end the profiler"},
 }
 
-// Device numbers that never change: /dev/null and the like, NVIDIA's GPUs, and those of the kernel's own drivers.
+// Device numbers that never change: /dev/null and the like, NVIDIA's GPUs, and those of the
+// kernel's own drivers.
 const (
 	memoryMajor = 1
 	nvidiaMajor = 195
@@ -57,7 +61,11 @@ func (s *survey) judgeDescriptors(m *member) {
 func (s *survey) judgeNameless(m *member, d *proc.Descriptor) {
 	kind := strings.Trim(strings.TrimPrefix(d.Target, "anon_inode:"), "[]")
 	if kind == "inotify" && s.User.UID != 0 {
-		s.refuse(s.at(m, d.Number), "is an inotify, which is saved only for root", "close it, or have the program look by itself")
+		s.refuse(
+			s.at(m, d.Number),
+			"is an inotify, which is saved only for root",
+			"close it, or have the program look by itself",
+		)
 		return
 	}
 	if slices.Contains(known, kind) {
@@ -76,7 +84,11 @@ func (s *survey) judgeCharacters(m *member, d *proc.Descriptor) {
 	case isTerminal(d):
 		s.addTerminal(m, d)
 	case gpuDevice.MatchString(path) || unix.Major(d.Stat.Rdev) == nvidiaMajor || unix.Major(d.Stat.Rdev) == renderMajor:
-		s.refuse(s.at(m, d.Number), path+" belongs to another GPU library: the program uses a GPU past phos", "start it so that it finds phos's library alone")
+		s.refuse(
+			s.at(m, d.Number),
+			path+" belongs to another GPU library: the program uses a GPU past phos",
+			"start it so that it finds phos's library alone",
+		)
 	case unix.Major(d.Stat.Rdev) == memoryMajor:
 	case path == "/dev/net/tun":
 	default:
@@ -99,9 +111,17 @@ func (s *survey) judgeMappings(m *member) {
 				s.refuse(subject, fmt.Sprintf("is memory of a %s, which CRIU does not know", kind), "")
 			}
 		case strings.HasPrefix(path, "/SYSV"):
-			s.refuse(subject, "is System V shared memory, which is saved only with a whole IPC namespace", "have the program use POSIX shared memory or a file")
+			s.refuse(
+				subject,
+				"is System V shared memory, which is saved only with a whole IPC namespace",
+				"have the program use POSIX shared memory or a file",
+			)
 		case gpuDevice.MatchString(path):
-			s.refuse(subject, path+" belongs to another GPU library: the program uses a GPU past phos", "start it so that it finds phos's library alone")
+			s.refuse(
+				subject,
+				path+" belongs to another GPU library: the program uses a GPU past phos",
+				"start it so that it finds phos's library alone",
+			)
 		case strings.HasPrefix(path, "/dev/") && !memoryFile(path):
 			s.refuse(subject, path+" is memory of a device", "close it")
 		case area.Shared() && area.Writable():
@@ -113,10 +133,12 @@ func (s *survey) judgeMappings(m *member) {
 // memoryFile says that something under /dev is not a device's memory but ordinary one.
 func memoryFile(path string) bool {
 	path = strings.TrimSuffix(path, " (deleted)")
-	return path == "/dev/zero" || strings.HasPrefix(path, "/dev/shm/") || strings.HasPrefix(path, "/dev/hugepages/") || strings.HasPrefix(path, "/dev/mqueue/")
+	return path == "/dev/zero" || strings.HasPrefix(path, "/dev/shm/") || strings.HasPrefix(path, "/dev/hugepages/") ||
+		strings.HasPrefix(path, "/dev/mqueue/")
 }
 
-// mapped are the paths of all files that a process has mapped, each once where its parts follow each other.
+// mapped are the paths of all files that a process has mapped, each once where its parts follow
+// each other.
 func mapped(mappings []proc.Mapping) (paths []string) {
 	for i := range mappings {
 		if path := mappings[i].Path; strings.HasPrefix(path, "/") && (len(paths) == 0 || paths[len(paths)-1] != path) {

@@ -18,7 +18,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// largestGhost is how large a file may be that has no name any more: it is saved in the image whole.
+// largestGhost is how large a file may be that has no name any more: it is saved in the image
+// whole.
 const largestGhost = 1 << 30
 
 // Magic numbers of file systems whose files are the kernel's state, or its memory.
@@ -39,7 +40,11 @@ func (s *survey) judgeRegular(m *member, d *proc.Descriptor) {
 	if err := unix.Statfs(path, &where); err == nil {
 		switch where.Type {
 		case mqueueMagic:
-			s.refuse(s.at(m, d.Number), "is a message queue, which is saved only with a whole IPC namespace", "close it")
+			s.refuse(
+				s.at(m, d.Number),
+				"is a message queue, which is saved only with a whole IPC namespace",
+				"close it",
+			)
 			return
 		case procMagic, sysMagic, cgroup2Magic:
 			return
@@ -63,18 +68,27 @@ func (s *survey) addMapped(m *member, area *proc.Mapping) {
 func (s *survey) addFile(subject, path string, stat *unix.Stat_t, mode int) {
 	if stat.Nlink == 0 {
 		if stat.Size > largestGhost {
-			s.refuse(subject, fmt.Sprintf("is a deleted file of %d bytes; up to %d can be saved", stat.Size, largestGhost), "keep the file until the program has ended")
+			s.refuse(
+				subject,
+				fmt.Sprintf("is a deleted file of %d bytes; up to %d can be saved", stat.Size, largestGhost),
+				"keep the file until the program has ended",
+			)
 		}
 		return
 	}
 	if strings.HasSuffix(path, " (deleted)") && !s.named(path, stat) {
 		name, found := s.otherName(path, stat)
 		if !found {
-			s.refuse(subject, path+" has another name, which is not in the same directory", "keep the file under its name")
+			s.refuse(
+				subject,
+				path+" has another name, which is not in the same directory",
+				"keep the file under its name",
+			)
 			return
 		}
 		s.alias(hardlink.Alias{Path: path, Name: name})
-		// Whoever opens it anew finds by that name what the program holds: it must be brought back, whoever writes it.
+		// Whoever opens it anew finds by that name what the program holds: it must be brought back,
+		// whoever writes it.
 		path, mode = name, unix.O_RDWR
 	}
 	s.open(subject, path, mode)
@@ -83,7 +97,8 @@ func (s *survey) addFile(subject, path string, stat *unix.Stat_t, mode int) {
 	}
 }
 
-// opened says where a file is open, and what its user must be allowed to do with it when it is opened again.
+// opened says where a file is open, and what its user must be allowed to do with it when it is
+// opened again.
 type opened struct {
 	subject string
 	access  uint32
@@ -103,7 +118,8 @@ func (s *survey) open(subject, path string, mode int) {
 	s.opened[path] = file
 }
 
-// judgeAccess finds files that were opened with more rights than the program's user has: a restore could not.
+// judgeAccess finds files that were opened with more rights than the program's user has: a restore
+// could not.
 func (s *survey) judgeAccess() error {
 	if s.User.UID == 0 {
 		return nil
@@ -112,8 +128,15 @@ func (s *survey) judgeAccess() error {
 		for _, path := range slices.Sorted(maps.Keys(s.opened)) {
 			file := s.opened[path]
 			// Not access: that goes by the real user, who is root here.
-			if err := unix.Faccessat2(unix.AT_FDCWD, s.outside(path), file.access, unix.AT_EACCESS); errors.Is(err, unix.EACCES) {
-				s.refuse(file.subject, fmt.Sprintf("has %s open, which user %d may not open", path, s.User.UID), "let the user own the file, or pipe the output")
+			if err := unix.Faccessat2(unix.AT_FDCWD, s.outside(path), file.access, unix.AT_EACCESS); errors.Is(
+				err,
+				unix.EACCES,
+			) {
+				s.refuse(
+					file.subject,
+					fmt.Sprintf("has %s open, which user %d may not open", path, s.User.UID),
+					"let the user own the file, or pipe the output",
+				)
 			}
 		}
 		return nil
@@ -126,8 +149,9 @@ func (s *survey) named(path string, stat *unix.Stat_t) bool {
 	return unix.Lstat(s.outside(path), &now) == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
 }
 
-// otherName finds the name that is left of a file, beside the one that was removed: the C library makes a semaphore under
-// a name of its own, links it to the name that was asked for, and removes the first one.
+// otherName finds the name that is left of a file, beside the one that was removed: the C library
+// makes a semaphore under a name of its own, links it to the name that was asked for, and removes
+// the first one.
 func (s *survey) otherName(path string, stat *unix.Stat_t) (string, bool) {
 	directory := filepath.Dir(path)
 	entries, err := os.ReadDir(s.outside(directory))

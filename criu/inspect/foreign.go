@@ -11,15 +11,17 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Foreign is a file that the tree has through a mount of another mount namespace: what was open before the tree, or
-// whoever started it, entered its own. CRIU takes such a file for one of ours and wants it back by its key.
+// Foreign is a file that the tree has through a mount of another mount namespace: what was open
+// before the tree, or whoever started it, entered its own. CRIU takes such a file for one of ours
+// and wants it back by its key.
 type Foreign struct {
 	Key string `json:"key"`
 	// Path is the file's here, outside of the tree's mount namespace.
 	Path string `json:"path"`
 }
 
-// findForeign looks for files of other mount namespaces. A tree can have them even in that of phosd, from whoever started both.
+// findForeign looks for files of other mount namespaces. A tree can have them even in that of
+// phosd, from whoever started both.
 func (s *survey) findForeign() error {
 	root := s.members[0]
 	mounts, err := proc.Mounts(root.PID)
@@ -29,12 +31,24 @@ func (s *survey) findForeign() error {
 	for _, m := range s.members {
 		for i := range m.descriptors {
 			if d := &m.descriptors[i]; !isTerminal(d) {
-				s.addForeign(mounts, s.at(m, d.Number), fmt.Sprintf("/proc/%d/fd/%d", m.PID, d.Number), d.Target, d.Writable())
+				s.addForeign(
+					mounts,
+					s.at(m, d.Number),
+					fmt.Sprintf("/proc/%d/fd/%d", m.PID, d.Number),
+					d.Target,
+					d.Writable(),
+				)
 			}
 		}
 		for i := range m.mappings {
 			area := &m.mappings[i]
-			s.addForeign(mounts, fmt.Sprintf("%s, mapping at %x", m, area.Start), area.File(m.PID), area.Path, area.Shared() && area.Writable())
+			s.addForeign(
+				mounts,
+				fmt.Sprintf("%s, mapping at %x", m, area.Start),
+				area.File(m.PID),
+				area.Path,
+				area.Shared() && area.Writable(),
+			)
 		}
 		for _, link := range []string{"exe", "cwd"} {
 			path := fmt.Sprintf("/proc/%d/%s", m.PID, link)
@@ -46,12 +60,15 @@ func (s *survey) findForeign() error {
 	return nil
 }
 
-// unmounted are the names of memory that the kernel keeps in file systems of its own, which nobody mounts.
+// unmounted are the names of memory that the kernel keeps in file systems of its own, which nobody
+// mounts.
 var unmounted = []string{"/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"}
 
-// addForeign takes a file that a process has, by a path below /proc and by the name that the kernel gives it.
+// addForeign takes a file that a process has, by a path below /proc and by the name that the kernel
+// gives it.
 func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, written bool) {
-	if !strings.HasPrefix(name, "/") || slices.ContainsFunc(unmounted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+	if !strings.HasPrefix(name, "/") ||
+		slices.ContainsFunc(unmounted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return
 	}
 	var info unix.Statx_t
@@ -67,7 +84,11 @@ func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, wr
 		if now, err := os.Readlink(at); err != nil || now != name {
 			return // it has something else there by now: who is not frozen goes on opening files
 		}
-		s.refuse(subject, name+" belongs to a mount namespace that is neither the program's nor phosd's", "close it, or start the program without it")
+		s.refuse(
+			subject,
+			name+" belongs to a mount namespace that is neither the program's nor phosd's",
+			"close it, or start the program without it",
+		)
 		return
 	}
 	if written && info.Mode&unix.S_IFMT == unix.S_IFREG && !s.Ours(name) && !sameFile(s.outside(name), &info) {

@@ -34,8 +34,8 @@ func (s *survey) addPipe(m *member, d *proc.Descriptor) {
 	p.writers = p.writers || mode != unix.O_RDONLY
 }
 
-// closed says that nobody anywhere has the other end open. What such a pipe still holds is in the tree's hands alone: it is
-// saved with it.
+// closed says that nobody anywhere has the other end open. What such a pipe still holds is in the
+// tree's hands alone: it is saved with it.
 func (s *survey) closed(p *pipe) bool {
 	for i, pid := range p.pids {
 		file, err := proc.Borrow(pid, p.numbers[i])

@@ -19,7 +19,11 @@ func (s *survey) judgeProcesses() {
 			threads, err := proc.Threads(m.PID)
 			s.look(err)
 			if len(threads) > 1 {
-				s.refuse(m.String(), "its first thread has ended, while others go on; CRIU cannot save such a process", "")
+				s.refuse(
+					m.String(),
+					"its first thread has ended, while others go on; CRIU cannot save such a process",
+					"",
+				)
 			}
 			continue
 		}
@@ -44,18 +48,30 @@ func (s *survey) judgeTracer(m *member) {
 	s.refuse(m.String(), fmt.Sprintf("is traced by pid %d (%s)", tracer, processName(tracer)), "detach the debugger")
 }
 
-// judgeUser wants that a process has no right that its user has not: CRIU restores it with this user's rights.
+// judgeUser wants that a process has no right that its user has not: CRIU restores it with this
+// user's rights.
 func (s *survey) judgeUser(m *member) {
 	uid, gid := s.User.UID, s.User.GID
 	if uid == 0 {
 		if m.status.UIDs[0] != 0 && !haveResource() {
-			s.refuse(m.String(), fmt.Sprintf("belongs to user %d, the root of the tree to root", m.status.UIDs[0]), "phosd needs CAP_SYS_RESOURCE for such a tree")
+			s.refuse(
+				m.String(),
+				fmt.Sprintf("belongs to user %d, the root of the tree to root", m.status.UIDs[0]),
+				"phosd needs CAP_SYS_RESOURCE for such a tree",
+			)
 		}
 		return
 	}
 	if slices.ContainsFunc(m.status.UIDs[:], func(id uint32) bool { return id != uid }) ||
-		slices.ContainsFunc(m.status.GIDs[:], func(id uint32) bool { return id != gid }) || !slices.Equal(m.status.Groups, s.User.Groups) {
-		s.refuse(m.String(), fmt.Sprintf("runs as another user or in other groups than the root of the tree (%d:%d)", uid, gid), "save it alone")
+		slices.ContainsFunc(
+			m.status.GIDs[:],
+			func(id uint32) bool { return id != gid },
+		) || !slices.Equal(m.status.Groups, s.User.Groups) {
+		s.refuse(
+			m.String(),
+			fmt.Sprintf("runs as another user or in other groups than the root of the tree (%d:%d)", uid, gid),
+			"save it alone",
+		)
 		return
 	}
 	if m.status.Permitted|m.status.Effective|m.status.Ambient != 0 {
@@ -66,7 +82,11 @@ func (s *survey) judgeUser(m *member) {
 		s.refuse(m.String(), "has a seccomp filter; a filter is saved only for root", "run it without the sandbox")
 	}
 	if !dumpable(m.PID, uid) {
-		s.refuse(m.String(), "is not dumpable: its memory is none of its user's business", "run it from a file that its user may read, without raised rights")
+		s.refuse(
+			m.String(),
+			"is not dumpable: its memory is none of its user's business",
+			"run it from a file that its user may read, without raised rights",
+		)
 	}
 }
 
@@ -91,7 +111,8 @@ var namespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup
 // errEnding means that a process is about to be a zombie.
 var errEnding = errors.New("it does not end")
 
-// readNamespaces reads those of a process; "thread-self" is this one, whose first thread may be in others.
+// readNamespaces reads those of a process; "thread-self" is this one, whose first thread may be in
+// others.
 func readNamespaces(process string) (*member, error) {
 	m := &member{namespaces: map[string]string{}}
 	for _, kind := range namespaceKinds {
@@ -120,24 +141,41 @@ func (s *survey) judgeNamespaces() {
 		}
 		for _, m := range s.members[1:] {
 			if !m.Zombie() && m.namespaces[kind] != root.namespaces[kind] {
-				s.refuse(m.String(), fmt.Sprintf("has a %s namespace of its own", kind), "save it alone, or run it without its own sandbox")
+				s.refuse(
+					m.String(),
+					fmt.Sprintf("has a %s namespace of its own", kind),
+					"save it alone, or run it without its own sandbox",
+				)
 			}
 		}
 	}
 	if slices.Contains(s.Namespaces, "user") {
-		s.refuse(root.String(), "runs in another user namespace (a rootless container)", "run it outside, or in a container without user namespaces")
+		s.refuse(
+			root.String(),
+			"runs in another user namespace (a rootless container)",
+			"run it outside, or in a container without user namespaces",
+		)
 	}
 	s.judgeSessions()
 	if len(root.status.PIDs) > 1 && s.Root == 1 {
-		s.refuse(root.String(), "is the first process of a container; only what it has started can be saved", "name the program in it: --pid of one of its children")
+		s.refuse(
+			root.String(),
+			"is the first process of a container; only what it has started can be saved",
+			"name the program in it: --pid of one of its children",
+		)
 	}
 }
 
-// judgeSessions wants the leader of every session in sight: CRIU knows a session by its leader's pid, and has none for one of another pid namespace.
+// judgeSessions wants the leader of every session in sight: CRIU knows a session by its leader's
+// pid, and has none for one of another pid namespace.
 func (s *survey) judgeSessions() {
 	for _, m := range s.members {
 		if m.status.Session == 0 {
-			s.refuse(m.String(), "belongs to a session whose leader is outside of its pid namespace", "start it with setsid, or from a shell that was started so; a shell's job that came back in a container has lost its shell, and can be restored only from the image it came from")
+			s.refuse(
+				m.String(),
+				"belongs to a session whose leader is outside of its pid namespace",
+				"start it with setsid, or from a shell that was started so; a shell's job that came back in a container has lost its shell, and can be restored only from the image it came from",
+			)
 		}
 	}
 }

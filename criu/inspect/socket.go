@@ -25,7 +25,8 @@ type socket struct {
 	listening    bool
 	// local and remote are empty for unix sockets and where there is none.
 	local, remote netip.AddrPort
-	// peerName is the name of a unix socket's other end, which the kernel knows also before that is accepted and after it is closed.
+	// peerName is the name of a unix socket's other end, which the kernel knows also before that is
+	// accepted and after it is closed.
 	peerName string
 	peerPID  int
 	gone     bool
@@ -102,7 +103,11 @@ func (s *survey) judgeSockets() error {
 			s.judgeInternet(k)
 		case k.domain == unix.AF_NETLINK || k.domain == unix.AF_PACKET && s.User.UID == 0:
 		default:
-			s.refuse(s.subject(&k.places), fmt.Sprintf("is a socket of family %d, which CRIU does not know", k.domain), "close it")
+			s.refuse(
+				s.subject(&k.places),
+				fmt.Sprintf("is a socket of family %d, which CRIU does not know", k.domain),
+				"close it",
+			)
 		}
 	}
 	return nil
@@ -121,9 +126,17 @@ func (s *survey) judgeInternet(k *socket) {
 	})
 	switch {
 	case !inside:
-		s.refuse(s.subject(&k.places), fmt.Sprintf("is a TCP connection from %s to %s, outside of the program", k.local, k.remote), "close the connection before, or have the program connect again later")
+		s.refuse(
+			s.subject(&k.places),
+			fmt.Sprintf("is a TCP connection from %s to %s, outside of the program", k.local, k.remote),
+			"close the connection before, or have the program connect again later",
+		)
 	case s.User.UID != 0:
-		s.refuse(s.subject(&k.places), fmt.Sprintf("is a TCP connection from %s to %s; such ones are saved only for root", k.local, k.remote), "have the processes talk by unix sockets or pipes")
+		s.refuse(
+			s.subject(&k.places),
+			fmt.Sprintf("is a TCP connection from %s to %s; such ones are saved only for root", k.local, k.remote),
+			"have the processes talk by unix sockets or pipes",
+		)
 	default:
 		s.Connected = true
 	}
@@ -163,7 +176,11 @@ func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 		})
 		s.External = append(s.External, fmt.Sprintf("unix[%d]", k.inode))
 	default:
-		s.refuse(s.subject(&k.places), "is a unix socket connected "+who+", outside of the program", "close the connection before")
+		s.refuse(
+			s.subject(&k.places),
+			"is a unix socket connected "+who+", outside of the program",
+			"close the connection before",
+		)
 	}
 }
 

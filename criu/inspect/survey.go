@@ -23,11 +23,13 @@ type Findings struct {
 	Root int
 	// PIDs are those of all processes and threads as the tree sees them.
 	PIDs []int
-	// Outside are the pids that processes have here, by those that they have for themselves, where they differ.
+	// Outside are the pids that processes have here, by those that they have for themselves, where
+	// they differ.
 	Outside map[int]int
 	// ShellJob: the session of the root is another process's.
 	ShellJob bool
-	// JobTerminal is the Endpoint that is the controlling terminal of a session outside of the tree; 0: none.
+	// JobTerminal is the Endpoint that is the controlling terminal of a session outside of the tree;
+	// 0: none.
 	JobTerminal uint32
 	// External are CRIU's names of what it must leave alone.
 	External []string
@@ -47,8 +49,8 @@ type Findings struct {
 
 // Options are what a survey must know of this phosd.
 type Options struct {
-	// Ours reports whether a path is one of the files by which phos serves its programs, which are restored another way, or its
-	// socket, to which programs connect for a moment.
+	// Ours reports whether a path is one of the files by which phos serves its programs, which are
+	// restored another way, or its socket, to which programs connect for a moment.
 	Ours func(path string) bool
 }
 
@@ -119,8 +121,8 @@ func Look(ctx context.Context, root proc.Identity, options Options) (*Findings, 
 	return &s.Findings, nil
 }
 
-// look keeps an error that says nothing about the tree: what is found without what it hides is worth nothing. Another one may mean that
-// somebody has ended.
+// look keeps an error that says nothing about the tree: what is found without what it hides is
+// worth nothing. Another one may mean that somebody has ended.
 func (s *survey) look(err error) {
 	if proc.Unknown(err) {
 		s.unseen = err
@@ -153,7 +155,8 @@ func (s *survey) gather(ctx context.Context, root proc.Identity) (err error) {
 	return s.describe()
 }
 
-// readLiving reads about one process. One that is just ending has no namespaces any more, and is no zombie yet: it is waited for.
+// readLiving reads about one process. One that is just ending has no namespaces any more, and is no
+// zombie yet: it is waited for.
 func readLiving(ctx context.Context, stat *proc.Stat) (*member, error) {
 	for {
 		m, err := readMember(stat)

@@ -61,21 +61,32 @@ func (s *survey) addTerminal(m *member, d *proc.Descriptor) {
 	t.add(m.PID, d.Number)
 }
 
-// judgeControlling judges /dev/tty: whichever terminal it stands for, CRIU finds it only with a leader in the tree.
+// judgeControlling judges /dev/tty: whichever terminal it stands for, CRIU finds it only with a
+// leader in the tree.
 func (s *survey) judgeControlling(m *member, d *proc.Descriptor, minor uint32) {
 	if minor == controllingMinor && s.byPID[m.Session] == nil {
-		s.refuse(s.at(m, d.Number), "is /dev/tty, which stands for the terminal of a shell outside of the tree", "close it, or save the program when it does not ask at the terminal")
+		s.refuse(
+			s.at(m, d.Number),
+			"is /dev/tty, which stands for the terminal of a shell outside of the tree",
+			"close it, or save the program when it does not ask at the terminal",
+		)
 	}
 }
 
-// judgeTerminals sorts terminals into those that the tree has both sides of, the one of a shell's job, and others.
+// judgeTerminals sorts terminals into those that the tree has both sides of, the one of a shell's
+// job, and others.
 func (s *survey) judgeTerminals() {
 	for _, key := range slices.Sorted(maps.Keys(s.ttys)) {
 		t := s.ttys[key]
 		if t.index >= 0 && s.masters[t.index] {
 			continue
 		}
-		end := image.Endpoint{Kind: "terminal", Key: t.key, Descriptors: t.list(), Standard: t.standard(s.members[0].PID)}
+		end := image.Endpoint{
+			Kind:        "terminal",
+			Key:         t.key,
+			Descriptors: t.list(),
+			Standard:    t.standard(s.members[0].PID),
+		}
 		end.Rows, end.Columns = s.window(t)
 		id := s.endpoint(end)
 		if s.ofJob(t) && s.JobTerminal == 0 {
@@ -86,7 +97,8 @@ func (s *survey) judgeTerminals() {
 	}
 }
 
-// ofJob says that a terminal is the controlling one of processes whose session leader is outside: that of a shell.
+// ofJob says that a terminal is the controlling one of processes whose session leader is outside:
+// that of a shell.
 func (s *survey) ofJob(t *terminal) bool {
 	return slices.ContainsFunc(s.members, func(m *member) bool {
 		return unix.Major(m.Terminal) == t.major && unix.Minor(m.Terminal) == t.minor && s.byPID[m.Session] == nil

@@ -16,7 +16,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/scarce"
 )
 
-// child starts a process that stands still, and has a pipe whose other end is closed, and a socket with a name.
+// child starts a process that stands still, and has a pipe whose other end is closed, and a socket
+// with a name.
 func child(t *testing.T) proc.Identity {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "socket")})
@@ -64,7 +65,8 @@ func child(t *testing.T) proc.Identity {
 	}
 }
 
-// TestFewFiles: who can open only some files finds all there is, or says why not; never less, and never that the program is gone.
+// TestFewFiles: who can open only some files finds all there is, or says why not; never less, and
+// never that the program is gone.
 func TestFewFiles(t *testing.T) {
 	root := child(t)
 	want, err := Look(t.Context(), root, Options{})

@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// EndSession ends all that is in the session of a helper, and not the helper itself: CRIU, what CRIU has started to look at the
-// kernel or at a program, what CRIU has made of a tree.
+// EndSession ends all that is in the session of a helper, and not the helper itself: CRIU, what
+// CRIU has started to look at the kernel or at a program, what CRIU has made of a tree.
 func EndSession(leader proc.Identity) error {
 	if now, err := proc.Of(leader.PID); err == nil && now != leader {
 		return nil // a pid is not given away while there are processes of its session
@@ -24,7 +24,8 @@ func EndSession(leader proc.Identity) error {
 		if proc.Unknown(err) {
 			return err
 		}
-		if err != nil || stat.Session != leader.PID || stat.Zombie() || pid == leader.PID || stat.StartTicks < leader.StartTicks {
+		if err != nil || stat.Session != leader.PID || stat.Zombie() || pid == leader.PID ||
+			stat.StartTicks < leader.StartTicks {
 			continue
 		}
 		if err := End(stat.Identity); err != nil {

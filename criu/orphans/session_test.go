@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// leave starts the leader of a session, which makes a process that stands still, and is killed. It returns both.
+// leave starts the leader of a session, which makes a process that stands still, and is killed. It
+// returns both.
 func leave(t *testing.T) (leader, left proc.Identity) {
 	t.Helper()
 	command := exec.Command("sh", "-c", `sleep 1000 & kill -STOP $!; echo $!; wait`)

@@ -15,7 +15,8 @@ import (
 // ErrEnded means that a process did not survive CRIU's death.
 var ErrEnded = errors.New("it has ended in CRIU's code")
 
-// silenced are the blocked signals of a thread that CRIU has run: all but SIGTRAP, and those that cannot be blocked.
+// silenced are the blocked signals of a thread that CRIU has run: all but SIGTRAP, and those that
+// cannot be blocked.
 const silenced = ^uint64(1<<(unix.SIGTRAP-1) | 1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
 
 // Mend gives processes that stand still, and are not Inside, back what CRIU has taken.

@@ -30,7 +30,8 @@ func standing(t *testing.T) int {
 	})
 	pid := command.Process.Pid
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid)); err == nil && bytes.Contains(text, []byte("nanosleep")) {
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid)); err == nil &&
+			bytes.Contains(text, []byte("nanosleep")) {
 			break
 		}
 		if time.Now().After(end) {

@@ -37,7 +37,8 @@ type Client struct {
 	command *exec.Cmd
 }
 
-// Start starts a keeper by the command that makes phosd one, and returns when the tree is back and stands still.
+// Start starts a keeper by the command that makes phosd one, and returns when the tree is back and
+// stands still.
 func Start(ctx context.Context, program []string, socket string, order Order, files []*os.File) (*Client, error) {
 	near, far, err := fdpass.Pair()
 	if err != nil {
@@ -75,8 +76,9 @@ func spawn(program []string, order Order, far *os.File) *exec.Cmd {
 	return command
 }
 
-// startIn starts a keeper in the cgroup in which its tree shall be, or in this process's. To be born there takes nothing; to move there
-// would take the kernel milliseconds, and everybody who starts threads would wait with it.
+// startIn starts a keeper in the cgroup in which its tree shall be, or in this process's. To be
+// born there takes nothing; to move there would take the kernel milliseconds, and everybody who
+// starts threads would wait with it.
 func startIn(directory string, command *exec.Cmd) error {
 	if directory == "" {
 		return command.Start()
@@ -98,7 +100,8 @@ func startIn(directory string, command *exec.Cmd) error {
 	return nil
 }
 
-// begin hands the order over and waits for the tree. When the context ends the keeper sees the end of the conversation.
+// begin hands the order over and waits for the tree. When the context ends the keeper sees the end
+// of the conversation.
 func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error {
 	if err := c.conn.Deadline(order.Deadline.Add(2 * patience)); err != nil {
 		return fmt.Errorf("keeper: %w", err)
@@ -125,7 +128,8 @@ func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error
 	return said.err()
 }
 
-// abandon ends the conversation, and with it the keeper and the tree; it returns when both are gone.
+// abandon ends the conversation, and with it the keeper and the tree; it returns when both are
+// gone.
 func (c *Client) abandon() error {
 	_ = c.conn.Close()
 	killed := time.AfterFunc(patience, func() { _ = c.command.Process.Kill() })
@@ -185,7 +189,8 @@ func Adopt(socket string) (*Client, error) {
 	return c, err
 }
 
-// dial reaches a keeper; process.ErrGone when there is none. That this process cannot reach anybody is another matter.
+// dial reaches a keeper; process.ErrGone when there is none. That this process cannot reach anybody
+// is another matter.
 func dial(socket string) (*fdpass.Conn, error) {
 	conn, err := fdpass.Dial(socket, patience)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
@@ -194,7 +199,8 @@ func dial(socket string) (*fdpass.Conn, error) {
 	return conn, err
 }
 
-// Outside are the pids that the processes had for the phosd that dumped them, by those in the image, where they differ.
+// Outside are the pids that the processes had for the phosd that dumped them, by those in the
+// image, where they differ.
 func (c *Client) Outside() map[int]int { return c.outside }
 
 // Kill ends the tree.
@@ -251,7 +257,8 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 // Identity is the keeper's process.
 func (c *Client) Identity() proc.Identity { return c.id }
 
-// Processes are those of the tree, by the pid that they have in their innermost namespace: that of the image.
+// Processes are those of the tree, by the pid that they have in their innermost namespace: that of
+// the image.
 func (c *Client) Processes() (map[int]proc.Identity, error) {
 	tree, err := proc.Tree(c.id)
 	if err != nil {

@@ -50,7 +50,8 @@ func (e *end) linger() {
 	}
 }
 
-// reap buries all children, those too that were left to the keeper by parents who died, until there are none.
+// reap buries all children, those too that were left to the keeper by parents who died, until there
+// are none.
 func (k *keeper) reap() {
 	for {
 		var status unix.WaitStatus
@@ -105,7 +106,8 @@ func (k *keeper) answer(asked request) answer {
 	return newAnswer(ErrOrder)
 }
 
-// drain copies what the tree writes to ends that nobody has taken into the log. The channel closes when all is written.
+// drain copies what the tree writes to ends that nobody has taken into the log. The channel closes
+// when all is written.
 func (k *keeper) drain() <-chan struct{} {
 	done := make(chan struct{})
 	var all sync.WaitGroup

@@ -26,10 +26,19 @@ type PIDTaken struct {
 
 func (e *PIDTaken) Error() string {
 	if e.Zombie {
-		return fmt.Sprintf("pid %d (%s) has ended, but it is a zombie until its parent, pid %d (%s), asks how: have that do so, end it, or restore with --new-pids",
-			e.PID, e.Name, e.Parent, e.ParentName)
+		return fmt.Sprintf(
+			"pid %d (%s) has ended, but it is a zombie until its parent, pid %d (%s), asks how: have that do so, end it, or restore with --new-pids",
+			e.PID,
+			e.Name,
+			e.Parent,
+			e.ParentName,
+		)
 	}
-	return fmt.Sprintf("pid %d is taken by another process (%s): end that one, or restore with --new-pids", e.PID, e.Name)
+	return fmt.Sprintf(
+		"pid %d is taken by another process (%s): end that one, or restore with --new-pids",
+		e.PID,
+		e.Name,
+	)
 }
 
 // Is makes it an ErrPIDTaken.

@@ -11,8 +11,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// bringBackFiles makes the files that the tree had open for writing what they were, and the directories of its sockets. It is
-// done with the user's rights: an image, or a link that somebody has put where a file was, must not make root write for a user.
+// bringBackFiles makes the files that the tree had open for writing what they were, and the
+// directories of its sockets. It is done with the user's rights: an image, or a link that somebody
+// has put where a file was, must not make root write for a user.
 func (k *keeper) bringBackFiles() error {
 	if len(k.order.Written)+len(k.order.Rooms) == 0 {
 		return nil
@@ -33,7 +34,11 @@ func (k *keeper) bringBackFiles() error {
 }
 
 func (w *Written) bringBack(content *os.File) error {
-	fd, err := unix.Open(w.Path, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, w.Mode&0o777)
+	fd, err := unix.Open(
+		w.Path,
+		unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY,
+		w.Mode&0o777,
+	)
 	if err != nil {
 		return err
 	}

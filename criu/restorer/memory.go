@@ -17,12 +17,12 @@ const sharedMemory = "/dev/shm"
 // mostShown is how many files of others a clone still sees in there.
 const mostShown = 256
 
-// Private reports whether a file at a path is a clone's own: two programs that come of one image must not take each other's
-// semaphores for theirs.
+// Private reports whether a file at a path is a clone's own: two programs that come of one image
+// must not take each other's semaphores for theirs.
 func Private(path string) bool { return strings.HasPrefix(path, sharedMemory+"/") }
 
-// ownMemory gives a clone a shared memory of its own, into which its files are brought back. What else lies in the outer
-// one is seen as before.
+// ownMemory gives a clone a shared memory of its own, into which its files are brought back. What
+// else lies in the outer one is seen as before.
 func (k *keeper) ownMemory() error {
 	if !k.order.NewPids || !slices.ContainsFunc(k.order.Written, func(w Written) bool { return Private(w.Path) }) {
 		return nil
@@ -53,7 +53,8 @@ func (k *keeper) ownMemory() error {
 	return nil
 }
 
-// show makes a file of the outer directory seen at a path. One that is gone by then, or no file, is left out.
+// show makes a file of the outer directory seen at a path. One that is gone by then, or no file, is
+// left out.
 func show(outer *os.File, name, path string) error {
 	fd, err := unix.Openat(int(outer.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

@@ -12,9 +12,10 @@ import (
 // stageVariable tells the second start from the first.
 const stageVariable = "PHOS_KEEPER_STAGE"
 
-// settle arranges a new pid namespace, where this is its pid 1. The one argument is the pid after which it counts on: the
-// threads of this process must not have the pids that the tree will need, so once the counter is set, the process starts
-// itself again, and only pid 1 remains of what it had.
+// settle arranges a new pid namespace, where this is its pid 1. The one argument is the pid after
+// which it counts on: the threads of this process must not have the pids that the tree will need,
+// so once the counter is set, the process starts itself again, and only pid 1 remains of what it
+// had.
 func settle(arguments []string) error {
 	if len(arguments) == 0 || os.Getenv(stageVariable) != "" {
 		return nil
@@ -42,7 +43,8 @@ func settle(arguments []string) error {
 // roomForThreads is how many pids a keeper and CRIU may need for themselves.
 const roomForThreads = 400
 
-// gap finds a pid such that the following ones are used by nobody in the image: where a new pid namespace counts on.
+// gap finds a pid such that the following ones are used by nobody in the image: where a new pid
+// namespace counts on.
 func gap(pids []int) int {
 	used := map[int]bool{}
 	for _, pid := range pids {

@@ -15,9 +15,11 @@ const Role = "keeper"
 // orderFD is the keeper's end of the conversation with the phosd that started it.
 const orderFD = 3
 
-// Order is what a keeper is for. Fields of type File are indices into the files that come beside it; -1: none.
+// Order is what a keeper is for. Fields of type File are indices into the files that come beside
+// it; -1: none.
 type Order struct {
-	// Group is the name of the cgroup in which the tree is made. It says what the keeper's process is to phosd.
+	// Group is the name of the cgroup in which the tree is made. It says what the keeper's process is
+	// to phosd.
 	Group string `json:"group"`
 	// Program is CRIU's executable.
 	Program string      `json:"program"`
@@ -27,7 +29,8 @@ type Order struct {
 	PIDs []int `json:"pids"`
 	// NewPids: the keeper is pid 1 of a new pid namespace.
 	NewPids bool `json:"new_pids,omitempty"`
-	// Cgroup is the directory of the cgroup in which the keeper is started, and with it the tree; empty: this process's.
+	// Cgroup is the directory of the cgroup in which the keeper is started, and with it the tree;
+	// empty: this process's.
 	Cgroup string `json:"-"`
 	Images int    `json:"images"`
 	// Inherit are files under the names by which CRIU looks for them.
@@ -42,18 +45,21 @@ type Order struct {
 	Connected bool `json:"connected,omitempty"`
 	// Datagrams: datagram sockets were connected to sockets outside, which have names.
 	Datagrams bool `json:"datagrams,omitempty"`
-	// Outside are pids that processes had for the phosd that dumped them, by those in the image, where they differ.
+	// Outside are pids that processes had for the phosd that dumped them, by those in the image, where
+	// they differ.
 	Outside map[int]int `json:"outside,omitempty"`
 	// Detach: nobody asks how the tree ends.
 	Detach bool `json:"detach,omitempty"`
-	// Place is a process where the tree shall be, Namespaces are those of its namespaces that are not the keeper's.
+	// Place is a process where the tree shall be, Namespaces are those of its namespaces that are not
+	// the keeper's.
 	Place      proc.Identity `json:"place"`
 	Namespaces []int         `json:"namespaces,omitempty"`
 	// Written are files to be brought back, with the user's rights.
 	Written []Written `json:"written,omitempty"`
 	// Aliases are second names that files must have while CRIU opens them.
 	Aliases []hardlink.Alias `json:"aliases,omitempty"`
-	// Rooms are directories in which unix sockets are made anew. A temporary one is gone once its program has ended.
+	// Rooms are directories in which unix sockets are made anew. A temporary one is gone once its
+	// program has ended.
 	Rooms []string `json:"rooms,omitempty"`
 	// Socket is the listening socket by which later phosds find the keeper.
 	Socket int `json:"socket"`
@@ -74,7 +80,8 @@ type Written struct {
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
 	Mode  uint32 `json:"mode"`
-	// Content is a file or pipe with what it held; -1: it must not be shorter than it was, and what is longer is cut off.
+	// Content is a file or pipe with what it held; -1: it must not be shorter than it was, and what is
+	// longer is cut off.
 	Content int `json:"content"`
 	// Shared: somebody else is writing it, so it stays as it is.
 	Shared bool `json:"shared,omitempty"`

@@ -10,8 +10,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// endOrphans ends what a keeper has left that was killed while CRIU was at work: its session, and processes with pids of the
-// tree, which were free when the keeper began, and which nobody else has made since.
+// endOrphans ends what a keeper has left that was killed while CRIU was at work: its session, and
+// processes with pids of the tree, which were free when the keeper began, and which nobody else has
+// made since.
 func (c *Client) endOrphans() error {
 	if err := orphans.EndSession(c.id); err != nil {
 		return err

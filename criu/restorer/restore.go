@@ -99,8 +99,8 @@ func (k *keeper) prepare(ctx context.Context) error {
 	return k.bringBackFiles()
 }
 
-// free makes sure that no pid of the tree is another process's. Those that have ended are given a moment to be buried: they
-// may be the very ones that were saved.
+// free makes sure that no pid of the tree is another process's. Those that have ended are given a
+// moment to be buried: they may be the very ones that were saved.
 func (k *keeper) free(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, burial)
 	defer cancel()
@@ -147,7 +147,8 @@ func (k *keeper) taken() (pid, holder int, err error) {
 // burial is how long parents may take to ask for their dead.
 const burial = 2 * time.Second
 
-// hold freezes the tree before it has run at all: all its threads are complete, and CRIU still holds them.
+// hold freezes the tree before it has run at all: all its threads are complete, and CRIU still
+// holds them.
 func (k *keeper) hold(ctx context.Context) error {
 	var err error
 	if k.root, err = k.find(); err != nil {

@@ -52,7 +52,8 @@ func (k *keeper) keep(conn *fdpass.Conn) error {
 	ctx, cancel := context.WithDeadline(context.Background(), k.order.Deadline)
 	defer cancel()
 	orders := k.listen(conn, cancel)
-	// Taken over before anything is answered: whoever connects from then on finds this process at the other end.
+	// Taken over before anything is answered: whoever connects from then on finds this process at the
+	// other end.
 	listener, err := k.takeSocket()
 	if err != nil {
 		return errors.Join(err, conn.Send(newAnswer(err)))
@@ -88,7 +89,8 @@ func (k *keeper) takeSocket() (*fdpass.Listening, error) {
 	return fdpass.Listener(k.files[k.order.Socket])
 }
 
-// listen reads what the phosd says that has started this keeper; when it is gone, what it waits for is cancelled.
+// listen reads what the phosd says that has started this keeper; when it is gone, what it waits for
+// is cancelled.
 func (k *keeper) listen(conn *fdpass.Conn, gone func()) <-chan request {
 	orders := make(chan request, 1)
 	go func() {
@@ -134,7 +136,8 @@ func (k *keeper) live(listener *fdpass.Listening, drained <-chan struct{}) {
 	}
 }
 
-// closeFiles closes what only the restore needed: the end of a pipe held here would never end for its reader.
+// closeFiles closes what only the restore needed: the end of a pipe held here would never end for
+// its reader.
 func (k *keeper) closeFiles() {
 	keep := map[int]bool{k.order.Socket: true}
 	if k.order.Log >= 0 {

@@ -15,7 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrTorn means that CRIU ended in the middle of its work, without an answer: what it was working on may be damaged.
+// ErrTorn means that CRIU ended in the middle of its work, without an answer: what it was working
+// on may be damaged.
 var ErrTorn = errors.New("CRIU ended in the middle of its work")
 
 // User is whose rights CRIU has. With UID 0 it has root's.
@@ -42,10 +43,12 @@ type Request struct {
 	Inherited []*os.File
 	// Namespaces are entered before CRIU is started.
 	Namespaces []*os.File
-	// Inside, if not nil, reports whether CRIU may be at work inside of processes. It is not killed there when the context
-	// ends, but made to fail, and has LeaveTime to come out of them. SIGXFSZ must be ignored by this process for that.
+	// Inside, if not nil, reports whether CRIU may be at work inside of processes. It is not killed
+	// there when the context ends, but made to fail, and has LeaveTime to come out of them. SIGXFSZ
+	// must be ignored by this process for that.
 	Inside func() bool
-	// Notify is told at which point CRIU is, and the pid of the root where it has one; an error ends the work.
+	// Notify is told at which point CRIU is, and the pid of the root where it has one; an error ends
+	// the work.
 	Notify func(script string, pid int) error
 }
 
@@ -55,18 +58,20 @@ const (
 	programFD = 5
 )
 
-// noPlugins is a directory that there always is, with no library in it. Where plugins are installed, one may be for GPUs: it asks the
-// driver of each process whether that has any, for seconds and with the program standing still. Those of programs here are not theirs.
+// noPlugins is a directory that there always is, with no library in it. Where plugins are
+// installed, one may be for GPUs: it asks the driver of each process whether that has any, for
+// seconds and with the program standing still. Those of programs here are not theirs.
 const noPlugins = "/proc/self/task"
 
 // Descriptor is the number that an inherited file has in CRIU.
 func Descriptor(index int) int32 { return int32(programFD + 1 + index) }
 
-// LeaveTime is how long CRIU may take to come out of processes by itself: in what it does there nothing waits for anything.
+// LeaveTime is how long CRIU may take to come out of processes by itself: in what it does there
+// nothing waits for anything.
 const LeaveTime = 5 * time.Second
 
-// Run has CRIU carry out a request. When the context ends, CRIU is killed; the error is then ErrTorn, unless it could come out
-// of processes by itself.
+// Run has CRIU carry out a request. When the context ends, CRIU is killed; the error is then
+// ErrTorn, unless it could come out of processes by itself.
 func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	log, err := newLog()
 	if err != nil {
@@ -97,7 +102,8 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	}
 	go func() {
 		<-gone
-		// What it has said can still be read; nothing more comes, even if its children have the other end still.
+		// What it has said can still be read; nothing more comes, even if its children have the other end
+		// still.
 		_ = near.SetDeadline(time.Now().Add(lastWords))
 	}()
 	stop := context.AfterFunc(ctx, func() {
@@ -131,8 +137,8 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	return nil, fmt.Errorf("%w%s", err, log.suffix())
 }
 
-// fail lets CRIU write no file any longer. It takes that for a full disk, gives all processes back what is theirs, and ends;
-// killed, it would leave them in its own code now and then.
+// fail lets CRIU write no file any longer. It takes that for a full disk, gives all processes back
+// what is theirs, and ends; killed, it would leave them in its own code now and then.
 func fail(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil) }
 
 // cause is why CRIU ended, in words.
@@ -169,8 +175,8 @@ func signaled(err error) bool {
 	return ok && status.Signaled()
 }
 
-// command is CRIU's process. It is in the session and the process group of this one: a restored shell's job gets them,
-// and whoever cleans up finds it by them.
+// command is CRIU's process. It is in the session and the process group of this one: a restored
+// shell's job gets them, and whoever cleans up finds it by them.
 //
 // The program is started by its descriptor: the user may not reach its path.
 func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
@@ -202,8 +208,9 @@ func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 // lastWords is how long it may take to read what CRIU said before it ended.
 const lastWords = time.Second
 
-// start starts a command, and tells when its process has ended. Its thread is not used for anything else: the death of the thread is what Pdeathsig means, and
-// one that has entered namespaces must not run other goroutines.
+// start starts a command, and tells when its process has ended. Its thread is not used for anything
+// else: the death of the thread is what Pdeathsig means, and one that has entered namespaces must
+// not run other goroutines.
 func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err error) {
 	result, ended := make(chan error), make(chan struct{})
 	go func() {

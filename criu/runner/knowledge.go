@@ -15,10 +15,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Knowledge is what CRIU has found out about the kernel. As root it makes network namespaces for that and waits for their end: two
-// thirds of the time of a small restore. It keeps the answers by itself, but only where /run is a tmpfs, so that they end with the
-// kernel that gave them. Elsewhere, as in containers and small virtual machines, they lie in a tmpfs of ours, and a link leads CRIU
-// there: after the next boot it leads nowhere.
+// Knowledge is what CRIU has found out about the kernel. As root it makes network namespaces for
+// that and waits for their end: two thirds of the time of a small restore. It keeps the answers by
+// itself, but only where /run is a tmpfs, so that they end with the kernel that gave them.
+// Elsewhere, as in containers and small virtual machines, they lie in a tmpfs of ours, and a link
+// leads CRIU there: after the next boot it leads nowhere.
 type Knowledge struct {
 	// Program is CRIU's executable.
 	Program string
@@ -40,7 +41,8 @@ const (
 // ErrNotKept means that CRIU asks the kernel each time.
 var ErrNotKept = errors.New("what CRIU knows of the kernel cannot be kept")
 
-// Provide sees to it that CRIU finds it. What has failed once is not tried again: CRIU then asks the kernel each time.
+// Provide sees to it that CRIU finds it. What has failed once is not tried again: CRIU then asks
+// the kernel each time.
 func (k *Knowledge) Provide(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,7 +109,8 @@ func (k *Knowledge) keep(found []byte) error {
 // clear takes the place away.
 func (k *Knowledge) clear() error {
 	// Where the directory itself is in memory, nothing was mounted.
-	if err := unix.Unmount(k.Place, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+	if err := unix.Unmount(k.Place, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+		!errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("unmount %s: %w", k.Place, err)
 	}
 	return os.RemoveAll(k.Place)

@@ -141,7 +141,12 @@ func TestKnowledgeIsTaken(t *testing.T) {
 // put writes knowledge where CRIU looks for them, and says which file that is.
 func put(t *testing.T, place *apart, content []byte) (number uint64) {
 	t.Helper()
-	fd, err := unix.Openat(int(place.directory.Fd()), knowledgeName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(
+		int(place.directory.Fd()),
+		knowledgeName,
+		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC,
+		0o600,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,9 @@ func loader(program io.ReaderAt) (string, error) {
 // maxLoader is longer than any loader's path.
 const maxLoader = 4096
 
-// goAbroad makes a command one that works where the program's loader and libraries are not: in a container. They are found
-// below a descriptor of the root directory here, which is the caller's to close.
+// goAbroad makes a command one that works where the program's loader and libraries are not: in a
+// container. They are found below a descriptor of the root directory here, which is the caller's to
+// close.
 func goAbroad(command *exec.Cmd, program *os.File) (root *os.File, err error) {
 	name, err := loader(program)
 	if err != nil || name == "" {
@@ -65,7 +66,9 @@ func goAbroad(command *exec.Cmd, program *os.File) (root *os.File, err error) {
 	for i, each := range libraryPaths {
 		paths[i] = path.Join(top, each)
 	}
-	command.Args = append([]string{path.Join(top, name), "--inhibit-cache", "--library-path", strings.Join(paths, ":"), command.Path}, command.Args[1:]...)
+	command.Args = append(
+		[]string{path.Join(top, name), "--inhibit-cache", "--library-path", strings.Join(paths, ":"), command.Path},
+		command.Args[1:]...)
 	command.Path = command.Args[0]
 	return root, nil
 }

@@ -49,12 +49,12 @@ func (l *log) suffix() string {
 	return ""
 }
 
-// errorLine is one that tells of an error: "(00.012345) Error (criu/files.c:123): text", in a restored process with its
-// pid before it.
+// errorLine is one that tells of an error: "(00.012345) Error (criu/files.c:123): text", in a
+// restored process with its pid before it.
 var errorLine = regexp.MustCompile(`^(?:\(\d+\.\d+\)\s*)?(?:\s*\d+:\s*)?(?:pie: *\d+: *)?Error (?:\([^)]*\): )?(.*)$`)
 
-// errorLines are the last errors of a log, without times and places in CRIU's source, each once. That a limit of its own
-// could not be raised is none.
+// errorLines are the last errors of a log, without times and places in CRIU's source, each once.
+// That a limit of its own could not be raised is none.
 func errorLines(text string) []string {
 	var found []string
 	seen := map[string]bool{}

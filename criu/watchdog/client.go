@@ -42,11 +42,12 @@ func Start(program []string) (*Client, error) {
 	return &Client{conn: near, command: command, id: id}, err
 }
 
-// grace is how long a watchdog may take, beyond what it was given, to take back what it could not do.
+// grace is how long a watchdog may take, beyond what it was given, to take back what it could not
+// do.
 const grace = runner.LeaveTime + settleTime + 2*freezer.Patience
 
-// Ready gathers a tree, which runs on, and starts the CRIU of a dump that will come, up to where it would look at the tree. If
-// the dump is another one then, this CRIU is of no use and no harm.
+// Ready gathers a tree, which runs on, and starts the CRIU of a dump that will come, up to where it
+// would look at the tree. If the dump is another one then, this CRIU is of no use and no harm.
 func (c *Client) Ready(ctx context.Context, root proc.Identity, how Dump, images *os.File) error {
 	return c.ask(ctx, deadlineOf(ctx, how.Deadline), order{Ready: &ready{Root: root, Dump: how}}, images)
 }
@@ -69,7 +70,8 @@ func (c *Client) Dump(ctx context.Context, how Dump, images *os.File) error {
 	return c.ask(ctx, how.Deadline, order{Dump: &how}, images)
 }
 
-// Precopy writes the memory of a tree that runs into a directory, and has the kernel track what is written from then on.
+// Precopy writes the memory of a tree that runs into a directory, and has the kernel track what is
+// written from then on.
 func (c *Client) Precopy(ctx context.Context, how Precopy, images *os.File) error {
 	return c.ask(ctx, how.Deadline, order{Precopy: &how}, images)
 }
@@ -92,7 +94,8 @@ func (c *Client) killed() bool {
 	return proc.Gone(err) || err == nil && (stat.Zombie() || stat.Identity != c.id)
 }
 
-// Close ends the watchdog, which takes back what is not taken back yet. It returns once that is done.
+// Close ends the watchdog, which takes back what is not taken back yet. It returns once that is
+// done.
 func (c *Client) Close() error {
 	closed := c.conn.Close()
 	killed := time.AfterFunc(grace, func() { _ = c.command.Process.Kill() })
@@ -107,8 +110,8 @@ func (c *Client) Close() error {
 	return errors.Join(closed, err)
 }
 
-// ask sends an order and waits for the answer. Each order has a deadline of its own, so a watchdog that says nothing for
-// longer is as good as dead.
+// ask sends an order and waits for the answer. Each order has a deadline of its own, so a watchdog
+// that says nothing for longer is as good as dead.
 func (c *Client) ask(ctx context.Context, deadline time.Time, what order, files ...*os.File) error {
 	if err := errors.Join(c.conn.Deadline(deadline.Add(grace)), c.conn.Send(what, files...)); err != nil {
 		return c.lost(err)

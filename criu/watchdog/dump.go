@@ -80,7 +80,8 @@ func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) 
 func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 	options := &rpc.CriuOpts{
 		Pid: proto.Int32(int32(order.Root)),
-		// They stay as they were before: frozen. Whether they go on is decided when the image is complete.
+		// They stay as they were before: frozen. Whether they go on is decided when the image is
+		// complete.
 		LeaveRunning: proto.Bool(true),
 		FreezeCgroup: proto.String(w.group.Path),
 		Timeout:      proto.Uint32(secondsLeft(order.Deadline)),

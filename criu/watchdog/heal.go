@@ -10,15 +10,18 @@ import (
 )
 
 const (
-	// settleTime is how long it may take until processes that CRIU left are themselves again, and stand.
+	// settleTime is how long it may take until processes that CRIU left are themselves again, and
+	// stand.
 	settleTime = 10 * time.Second
 	// recovery is how long they run at a time, to leave CRIU's code.
 	recovery = 5 * time.Millisecond
-	// healTime is how long they may take for it; a parasite that nobody talks to any more returns at once.
+	// healTime is how long they may take for it; a parasite that nobody talks to any more returns at
+	// once.
 	healTime = 2 * time.Second
 )
 
-// heal mends what CRIU, dying, has left in the processes of the tree. A tree that cannot be mended is ended as a whole.
+// heal mends what CRIU, dying, has left in the processes of the tree. A tree that cannot be mended
+// is ended as a whole.
 func (w *watchdog) heal(ctx context.Context, before *repair.Imprint) error {
 	err := w.recover(ctx, before)
 	if err == nil {

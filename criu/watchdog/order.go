@@ -69,12 +69,14 @@ type Dump struct {
 	Aliases []hardlink.Alias `json:"aliases,omitempty"`
 	// Namespaces are the kinds that CRIU must enter, because the tree has others than this process.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Earlier is the directory among the images in which a Precopy is, from which on changes were tracked.
+	// Earlier is the directory among the images in which a Precopy is, from which on changes were
+	// tracked.
 	Earlier  string    `json:"earlier,omitempty"`
 	Deadline time.Time `json:"deadline"`
 }
 
-// ErrDamaged means that CRIU died while it worked inside of a process, and left it broken. The tree has been ended.
+// ErrDamaged means that CRIU died while it worked inside of a process, and left it broken. The tree
+// has been ended.
 var ErrDamaged = errors.New("CRIU died inside of a process; the program was ended, for it could not have gone on")
 
 // kinds are the errors that phosd tells apart.

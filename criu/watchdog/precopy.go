@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by ptrace, and writes when it
-// has let it go again.
+// precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by
+// ptrace, and writes when it has let it go again.
 func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File) error {
 	if w.group != nil || len(files) != 1 {
 		return fmt.Errorf("precopy: %w", ErrOrder)

@@ -15,14 +15,15 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
-// beforeDump is the moment at which CRIU has found out what the kernel can do, and has looked at no process yet.
+// beforeDump is the moment at which CRIU has found out what the kernel can do, and has looked at no
+// process yet.
 const beforeDump = "pre-dump"
 
 // errNotWanted ends a CRIU that was started for a dump which does not come.
 var errNotWanted = errors.New("the dump is another one")
 
-// waiting is a CRIU that was started before the tree was frozen. What it does until then takes as long as the rest of a
-// small program's dump, and none of it needs the program to stand still.
+// waiting is a CRIU that was started before the tree was frozen. What it does until then takes as
+// long as the rest of a small program's dump, and none of it needs the program to stand still.
 type waiting struct {
 	order Dump
 	// release lets it go on.

@@ -86,13 +86,22 @@ func (w *watchdog) receive(orders chan<- parcelled) {
 func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
 	switch {
 	case next.order.Ready != nil:
-		return w.whileWatching(orders, func(ctx context.Context) error { return w.makeReady(ctx, next.order.Ready, next.files) })
+		return w.whileWatching(
+			orders,
+			func(ctx context.Context) error { return w.makeReady(ctx, next.order.Ready, next.files) },
+		)
 	case next.order.Freeze != nil:
 		return w.freeze(next.order.Freeze)
 	case next.order.Dump != nil:
-		return w.whileWatching(orders, func(ctx context.Context) error { return w.dump(ctx, *next.order.Dump, next.files) })
+		return w.whileWatching(
+			orders,
+			func(ctx context.Context) error { return w.dump(ctx, *next.order.Dump, next.files) },
+		)
 	case next.order.Precopy != nil:
-		return w.whileWatching(orders, func(ctx context.Context) error { return w.precopy(ctx, *next.order.Precopy, next.files) })
+		return w.whileWatching(
+			orders,
+			func(ctx context.Context) error { return w.precopy(ctx, *next.order.Precopy, next.files) },
+		)
 	case next.order.Thaw:
 		return w.thaw()
 	case next.order.Kill:
@@ -145,8 +154,8 @@ func (w *watchdog) freeze(order *freeze) error {
 	return nil
 }
 
-// thaw lets all go on. To move them back, which the kernel takes its time for, is left to the end where they were moved
-// beforehand.
+// thaw lets all go on. To move them back, which the kernel takes its time for, is left to the end
+// where they were moved beforehand.
 func (w *watchdog) thaw() error {
 	if w.gathered {
 		return w.group.Loosen()
@@ -177,7 +186,8 @@ func (w *watchdog) kill() error {
 	return nil
 }
 
-// secondsLeft is how long CRIU may wait by its own clock: longer than until the deadline, so that it is the deadline that strikes.
+// secondsLeft is how long CRIU may wait by its own clock: longer than until the deadline, so that
+// it is the deadline that strikes.
 func secondsLeft(deadline time.Time) uint32 {
 	return uint32(max(time.Until(deadline), 0).Seconds()) + 2
 }

@@ -62,7 +62,11 @@ func (PeerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.Aut
 }
 
 // ClientHandshake does nothing: a client trusts the path that it dials.
-func (PeerCredentials) ClientHandshake(_ context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (PeerCredentials) ClientHandshake(
+	_ context.Context,
+	_ string,
+	conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	return conn, Actor{}, nil
 }
 

@@ -17,7 +17,8 @@ import (
 // DefaultSocket is where phosd listens unless it is told otherwise.
 const DefaultSocket = "/run/phos/phosd.sock"
 
-// SocketVariable is the environment variable that names another socket, for libphos.so and pos_cli alike.
+// SocketVariable is the environment variable that names another socket, for libphos.so and pos_cli
+// alike.
 const SocketVariable = "PHOS_SOCKET"
 
 // Socket is the path that a client uses: the environment's, else the default.
@@ -54,7 +55,8 @@ func (e *NoDaemonError) Error() string {
 // Unwrap gives both ErrNoDaemon and the cause.
 func (e *NoDaemonError) Unwrap() []error { return []error{ErrNoDaemon, e.Err} }
 
-// Dial connects to the phosd at a socket. It fails at once, with a *NoDaemonError when there is none.
+// Dial connects to the phosd at a socket. It fails at once, with a *NoDaemonError when there is
+// none.
 func Dial(socket string) (*Client, error) {
 	probe, err := net.Dial("unix", socket)
 	if proc.Unknown(err) { // a phosd may be there

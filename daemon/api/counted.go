@@ -19,7 +19,8 @@ type CountedConn struct {
 	once    sync.Once
 }
 
-// Refuse has requests answered with a reason, and closes the connection soon. It must not be in use yet.
+// Refuse has requests answered with a reason, and closes the connection soon. It must not be in use
+// yet.
 func (c *CountedConn) Refuse(reason error) {
 	c.refused = reason
 	time.AfterFunc(refusedTime, func() { _ = c.Close() })

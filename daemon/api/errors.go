@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What can be wrong with a request. Both sides use errors.Is with these; on the wire each is one gRPC code.
+// What can be wrong with a request. Both sides use errors.Is with these; on the wire each is one
+// gRPC code.
 var (
 	// ErrNoDaemon means that nothing answers at the socket.
 	ErrNoDaemon = errors.New("no phosd answers")
@@ -19,7 +20,8 @@ var (
 	ErrMute = errors.New("phosd does not answer: it is stopped or stuck, and its log may say why; programs run on")
 	// ErrNotPermitted means that the program belongs to another user, or that only root may do this.
 	ErrNotPermitted = errors.New("not permitted")
-	// ErrNoProgram means that no program with this pid runs through this phosd, as far as the caller may know.
+	// ErrNoProgram means that no program with this pid runs through this phosd, as far as the caller
+	// may know.
 	ErrNoProgram = errors.New("no such program")
 	// ErrProgramsRunning means that programs stand in the way.
 	ErrProgramsRunning = errors.New("programs are running")
@@ -47,7 +49,8 @@ var codeTable = []struct {
 	{context.Canceled, codes.Canceled},
 }
 
-// Error is an error that came over the wire: the server's words, and one of the sentinels in its chain.
+// Error is an error that came over the wire: the server's words, and one of the sentinels in its
+// chain.
 type Error struct {
 	Text string
 	Err  error
@@ -98,8 +101,14 @@ func FromStatus(err error) error {
 	return errors.New(received.Message())
 }
 
-// ServerErrors is the interceptor that lets handlers return plain errors. A panic in a handler fails that request only.
-func ServerErrors(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
+// ServerErrors is the interceptor that lets handlers return plain errors. A panic in a handler
+// fails that request only.
+func ServerErrors(
+	ctx context.Context,
+	request any,
+	_ *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler,
+) (reply any, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			reply, err = nil, status.Error(codes.Internal, fmt.Sprintf("phosd: panic in a request: %v", fault))
@@ -110,7 +119,12 @@ func ServerErrors(ctx context.Context, request any, _ *grpc.UnaryServerInfo, han
 }
 
 // ServerStreamErrors is the same for streams.
-func ServerStreamErrors(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+func ServerStreamErrors(
+	service any,
+	stream grpc.ServerStream,
+	_ *grpc.StreamServerInfo,
+	handle grpc.StreamHandler,
+) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = status.Error(codes.Internal, fmt.Sprintf("phosd: panic in a request: %v", fault))
@@ -119,6 +133,13 @@ func ServerStreamErrors(service any, stream grpc.ServerStream, _ *grpc.StreamSer
 	return ToStatus(handle(service, stream))
 }
 
-func clientErrors(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+func clientErrors(
+	ctx context.Context,
+	method string,
+	request, reply any,
+	conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
 	return FromStatus(invoke(ctx, method, request, reply, conn, options...))
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Place is the actor's process, if it is in a container: it knows processes by other pids, files by other paths, and what is
-// restored for it belongs there. It is nobody for an actor who is where phosd is.
+// Place is the actor's process, if it is in a container: it knows processes by other pids, files by
+// other paths, and what is restored for it belongs there. It is nobody for an actor who is where
+// phosd is.
 func (a Actor) Place() proc.Identity {
 	id, err := proc.Of(int(a.PID))
 	if err != nil || !id.Elsewhere("pid", "mnt") {
@@ -16,12 +17,14 @@ func (a Actor) Place() proc.Identity {
 	return id
 }
 
-// Seen is an error for an actor whom phosd cannot see, as that of another container when phosd runs in one: what he knows by
-// pids and paths is then known to nobody here.
+// Seen is an error for an actor whom phosd cannot see, as that of another container when phosd runs
+// in one: what he knows by pids and paths is then known to nobody here.
 func (a Actor) Seen() error {
 	if a.PID <= 0 {
-		return fmt.Errorf("%w: the caller is in a pid namespace that phosd cannot see: call from where phosd runs, or from below",
-			ErrNotPermitted)
+		return fmt.Errorf(
+			"%w: the caller is in a pid namespace that phosd cannot see: call from where phosd runs, or from below",
+			ErrNotPermitted,
+		)
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func TestNoDaemon(t *testing.T) {
 	}
 	for _, socket := range []string{filepath.Join(dir, "none.sock"), stale} {
 		_, err := Dial(socket)
-		if !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), socket) || !strings.Contains(err.Error(), "pos_cli --start") {
+		if !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), socket) ||
+			!strings.Contains(err.Error(), "pos_cli --start") {
 			t.Errorf("dial %s: %v", socket, err)
 		}
 	}
@@ -82,7 +83,8 @@ func TestCallerIsKnown(t *testing.T) {
 	if want := fmt.Sprint(os.Getuid(), " ", os.Getpid()); err != nil || reply.GetVersion() != want {
 		t.Errorf("caller %q (%v), want %q", reply.GetVersion(), err, want)
 	}
-	if _, err := client.Daemon.Status(t.Context(), &StatusRequest{}); err == nil || !strings.Contains(err.Error(), "a fault") {
+	if _, err := client.Daemon.Status(t.Context(), &StatusRequest{}); err == nil ||
+		!strings.Contains(err.Error(), "a fault") {
 		t.Errorf("a request that panics: %v", err)
 	}
 	if _, err := client.Daemon.Stop(t.Context(), &StopRequest{}); !errors.Is(err, ErrNotBuilt) {
@@ -100,7 +102,8 @@ func TestRights(t *testing.T) {
 			t.Errorf("%+v may touch %d: %v", test.actor, test.uid, got)
 		}
 	}
-	if err := (Actor{UID: 5}).RequireRoot("fly"); !errors.Is(err, ErrNotPermitted) || !strings.Contains(err.Error(), "fly") {
+	if err := (Actor{UID: 5}).RequireRoot("fly"); !errors.Is(err, ErrNotPermitted) ||
+		!strings.Contains(err.Error(), "fly") {
 		t.Errorf("not root: %v", err)
 	}
 	if _, err := ActorOf(context.Background()); !errors.Is(err, ErrNotPermitted) {

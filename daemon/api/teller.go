@@ -8,8 +8,8 @@ import (
 // tellTime is the time between two reports of the same phase.
 const tellTime = 100 * time.Millisecond
 
-// Teller sends the events of one stream, from any goroutine. Nobody waits for the other end: a caller who has been stopped and
-// takes nothing must not hold up what it is told about.
+// Teller sends the events of one stream, from any goroutine. Nobody waits for the other end: a
+// caller who has been stopped and takes nothing must not hold up what it is told about.
 type Teller[E any] struct {
 	// Send is the stream's.
 	Send func(E) error
@@ -36,8 +36,8 @@ func (t *Teller[E]) Tell(event E) error {
 	return t.failed
 }
 
-// TellLatest sends an event of a phase, and leaves out what comes too soon after the last report of its phase, or is overtaken by a
-// later one.
+// TellLatest sends an event of a phase, and leaves out what comes too soon after the last report of
+// its phase, or is overtaken by a later one.
 func (t *Teller[E]) TellLatest(phase string, event E) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,8 @@ func (t *Teller[E]) send() {
 	t.sending = nil
 }
 
-// Finish waits until everything is sent, or the stream has ended. It comes before the stream's handler returns.
+// Finish waits until everything is sent, or the stream has ended. It comes before the stream's
+// handler returns.
 func (t *Teller[E]) Finish() error {
 	t.mu.Lock()
 	sending := t.sending

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// A caller who takes nothing holds nobody up; what he gets in the end is what matters, in its order.
+// A caller who takes nothing holds nobody up; what he gets in the end is what matters, in its
+// order.
 func TestTellerDoesNotWait(t *testing.T) {
 	takes, entered := make(chan struct{}), make(chan struct{}, 10)
 	var got []string

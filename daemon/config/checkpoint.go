@@ -45,7 +45,14 @@ func (c Checkpoint) Policy() Policy {
 }
 
 func defaultCheckpoint() Checkpoint {
-	return Checkpoint{MemoryBudget: 1 << 30, FileLimit: 256 << 20, DeadlineSeconds: 30, WarmSeconds: 300, Keep: DefaultKeep, On: Moments{}}
+	return Checkpoint{
+		MemoryBudget:    1 << 30,
+		FileLimit:       256 << 20,
+		DeadlineSeconds: 30,
+		WarmSeconds:     300,
+		Keep:            DefaultKeep,
+		On:              Moments{},
+	}
 }
 
 // Deadline is DeadlineSeconds.
@@ -61,7 +68,12 @@ func (c Checkpoint) check() error {
 		{c.DeadlineSeconds > 0, "checkpoint.deadline_seconds", "it must be at least 1", c.DeadlineSeconds},
 		{c.WarmSeconds > 0, "checkpoint.warm_seconds", "it must be at least 1", c.WarmSeconds},
 		{c.Dir == "" || filepath.IsAbs(c.Dir), "checkpoint.dir", "it must be an absolute path", c.Dir},
-		{c.Every == 0 || time.Duration(c.Every) >= time.Second, "checkpoint.every", "it is below a second", time.Duration(c.Every)},
+		{
+			c.Every == 0 || time.Duration(c.Every) >= time.Second,
+			"checkpoint.every",
+			"it is below a second",
+			time.Duration(c.Every),
+		},
 		{c.Keep >= 0, "checkpoint.keep", "it must not be negative", c.Keep},
 	}
 	for _, check := range checks {

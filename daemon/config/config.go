@@ -93,7 +93,12 @@ func (c Config) Check() error {
 		value     any
 	}{
 		{c.Gpus.Offer != "", "gpus.offer", "it is empty; say auto, soft:N or cuda", c.Gpus.Offer},
-		{c.Gpus.Driver == "" || filepath.IsAbs(c.Gpus.Driver), "gpus.driver", "it must be an absolute path", c.Gpus.Driver},
+		{
+			c.Gpus.Driver == "" || filepath.IsAbs(c.Gpus.Driver),
+			"gpus.driver",
+			"it must be an absolute path",
+			c.Gpus.Driver,
+		},
 		{filepath.IsAbs(c.Socket), "socket", "it must be an absolute path", c.Socket},
 		{len(c.Socket) < 108, "socket", "it is longer than the 107 bytes that a unix socket's path may have", c.Socket},
 		{filepath.IsAbs(c.RuntimeDir), "runtime_dir", "it must be an absolute path", c.RuntimeDir},
@@ -104,8 +109,18 @@ func (c Config) Check() error {
 		{c.Sessions.PerUser > 0, "sessions.per_user", "it must be at least 1", c.Sessions.PerUser},
 		{c.Sessions.Total > 0, "sessions.total", "it must be at least 1", c.Sessions.Total},
 		{c.Sessions.StartSeconds > 0, "sessions.start_seconds", "it must be at least 1", c.Sessions.StartSeconds},
-		{c.Workers.Warm >= 0 && c.Workers.Warm <= maxWarm, "workers.warm", fmt.Sprintf("it must be 0 to %d", maxWarm), c.Workers.Warm},
-		{oneOf(c.Log.Level, "debug", "info", "warn", "error"), "log.level", "it must be debug, info, warn or error", c.Log.Level},
+		{
+			c.Workers.Warm >= 0 && c.Workers.Warm <= maxWarm,
+			"workers.warm",
+			fmt.Sprintf("it must be 0 to %d", maxWarm),
+			c.Workers.Warm,
+		},
+		{
+			oneOf(c.Log.Level, "debug", "info", "warn", "error"),
+			"log.level",
+			"it must be debug, info, warn or error",
+			c.Log.Level,
+		},
 		{oneOf(c.Log.Format, "text", "json"), "log.format", "it must be text or json", c.Log.Format},
 		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file", "it must be an absolute path", c.Log.File},
 	}

@@ -97,7 +97,8 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	if _, err := flags.Resolve(); err != nil {
 		t.Error(err)
 	}
-	if err := set.Parse([]string{"--set", "sessions.each=3"}); err == nil || !strings.Contains(err.Error(), "unknown key sessions.each; the keys are gpus") {
+	if err := set.Parse([]string{"--set", "sessions.each=3"}); err == nil ||
+		!strings.Contains(err.Error(), "unknown key sessions.each; the keys are gpus") {
 		t.Errorf("--set of an unknown key: %v", err)
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none.toml")); err == nil {
@@ -105,7 +106,8 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	}
 }
 
-// GPUs are a name, or a table that says more; a flag for the name leaves the rest of the table alone.
+// GPUs are a name, or a table that says more; a flag for the name leaves the rest of the table
+// alone.
 func TestGPUs(t *testing.T) {
 	for text, want := range map[string]GPUs{
 		"":                           {Offer: "auto"},
@@ -117,7 +119,8 @@ func TestGPUs(t *testing.T) {
 		if err != nil || got.Gpus != want {
 			t.Errorf("%q is %+v (%v), want %+v", text, got.Gpus, err, want)
 		}
-		if err := got.Set("gpus", "soft:9"); err != nil || got.Gpus.Offer != "soft:9" || got.Gpus.Exclusive != want.Exclusive {
+		if err := got.Set("gpus", "soft:9"); err != nil || got.Gpus.Offer != "soft:9" ||
+			got.Gpus.Exclusive != want.Exclusive {
 			t.Errorf("%q with another name is %+v, %v", text, got.Gpus, err)
 		}
 	}

@@ -14,7 +14,8 @@ type Flags struct {
 	set  []func(*Config) error
 }
 
-// Register adds one flag for each setting, named as the key with dashes (--sessions-per-user), and --set KEY=VALUE.
+// Register adds one flag for each setting, named as the key with dashes (--sessions-per-user), and
+// --set KEY=VALUE.
 func (f *Flags) Register(flags *flag.FlagSet) {
 	flags.StringVar(&f.File, "config", "", "configuration `FILE` (default "+DefaultPath+")")
 	for _, key := range append(slices.Sorted(maps.Keys(short)), Keys()...) {
@@ -47,7 +48,11 @@ func (f *Flags) Resolve() (Config, error) {
 	}
 	if config.Checkpoint.Policy().Aimless() {
 		// Only now: a file may say when, and a flag where to.
-		return Config{}, &SettingError{"checkpoint.dir", "", "it is missing, and checkpoint.every and checkpoint.on do nothing without it"}
+		return Config{}, &SettingError{
+			"checkpoint.dir",
+			"",
+			"it is missing, and checkpoint.every and checkpoint.on do nothing without it",
+		}
 	}
 	return config, config.Check()
 }

@@ -12,7 +12,8 @@ type GPUs struct {
 // short are tables that may be given as one value, of one key in them: gpus = "soft:2".
 var short = map[string]string{"gpus": "offer"}
 
-// lengthen turns the short form of a table into one of its keys: gpus.offer = "soft:2". Lines stay where they are.
+// lengthen turns the short form of a table into one of its keys: gpus.offer = "soft:2". Lines stay
+// where they are.
 func lengthen(text []byte) []byte {
 	var parser unstable.Parser
 	parser.Reset(text)

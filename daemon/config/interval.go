@@ -32,7 +32,8 @@ type Moments []string
 
 // Moments that there are.
 const (
-	// ExitSignal is when phosd is told to end by a signal, as at a shutdown of the machine: programs are saved and run on.
+	// ExitSignal is when phosd is told to end by a signal, as at a shutdown of the machine: programs
+	// are saved and run on.
 	ExitSignal = "exit-signal"
 	// Drain is when phosd is told to save all programs and stop them (pos_cli --stop --drain).
 	Drain = "drain"

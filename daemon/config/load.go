@@ -45,7 +45,8 @@ func (e *SettingError) said() string { return fmt.Sprintf("%s %q: %s", e.Key, e.
 // Unwrap lets errors.Is(err, ErrInvalid) see what it is.
 func (e *SettingError) Unwrap() error { return ErrInvalid }
 
-// Load reads a file over the defaults. The default file may be missing, one that was asked for may not.
+// Load reads a file over the defaults. The default file may be missing, one that was asked for may
+// not.
 func Load(path string) (Config, error) {
 	named := path != ""
 	if !named {

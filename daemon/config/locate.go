@@ -14,7 +14,8 @@ type setting struct {
 	line, column int
 }
 
-// settings lists the keys of a file with their places. A file that is no TOML gives those before the mistake.
+// settings lists the keys of a file with their places. A file that is no TOML gives those before
+// the mistake.
 func settings(text []byte) []setting {
 	var parser unstable.Parser
 	parser.Reset(text)
@@ -42,7 +43,8 @@ func settings(text []byte) []setting {
 	return found
 }
 
-// locate gives a complaint about a key the place where the file sets it; an inline table is the place of what is in it.
+// locate gives a complaint about a key the place where the file sets it; an inline table is the
+// place of what is in it.
 func locate(text []byte, key string) (line, column int) {
 	for _, each := range settings(text) {
 		if each.key == key || strings.HasPrefix(key, each.key+".") {
@@ -62,7 +64,8 @@ func keyOn(text []byte, line int) string {
 	return ""
 }
 
-// unplaced is for what the decoder says without a place: it names a field, or a key that it has seen before.
+// unplaced is for what the decoder says without a place: it names a field, or a key that it has
+// seen before.
 func unplaced(path string, text []byte, err error) error {
 	wrong := &FileError{Path: path, Text: plain(err.Error())}
 	if found := goField.FindStringSubmatch(err.Error()); found != nil {
@@ -73,7 +76,12 @@ func unplaced(path string, text []byte, err error) error {
 	seen := map[string]bool{}
 	for _, each := range settings(text) {
 		if seen[each.key] {
-			return &FileError{Path: path, Line: each.line, Column: each.column, Text: each.key + ": it is set a second time"}
+			return &FileError{
+				Path:   path,
+				Line:   each.line,
+				Column: each.column,
+				Text:   each.key + ": it is set a second time",
+			}
 		}
 		seen[each.key] = true
 	}
@@ -96,10 +104,13 @@ func keyOf(of reflect.Type, owner, name string) string {
 	return ""
 }
 
-// wrongType is how the decoder says that a value is of the wrong type, and goField how it says of which field, in words about Go.
+// wrongType is how the decoder says that a value is of the wrong type, and goField how it says of
+// which field, in words about Go.
 var (
-	wrongType = regexp.MustCompile(`^cannot decode TOML (\w+) into (?:a )?(?:struct field \S+ of type |Go (?:value of )?type )?(\S+)$`)
-	goField   = regexp.MustCompile(`struct field config\.(\w+)\.(\w+) `)
+	wrongType = regexp.MustCompile(
+		`^cannot decode TOML (\w+) into (?:a )?(?:struct field \S+ of type |Go (?:value of )?type )?(\S+)$`,
+	)
+	goField = regexp.MustCompile(`struct field config\.(\w+)\.(\w+) `)
 )
 
 // inFile is what types are called in a file.

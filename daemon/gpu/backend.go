@@ -2,7 +2,8 @@ package gpu
 
 import "github.com/phos-gpu/phos/hijack/abi"
 
-// ChunkBytes is the granule of device memory: what Memory.Map backs, what Tracker marks, what a checkpoint copies.
+// ChunkBytes is the granule of device memory: what Memory.Map backs, what Tracker marks, what a
+// checkpoint copies.
 const ChunkBytes = 2 << 20
 
 // Backend is one kind of GPU, opened once per worker process.
@@ -29,8 +30,8 @@ type DeviceInfo struct {
 	PTXOnly bool
 }
 
-// Versions of the driver, as 1000 * major + 10 * minor. A newer one than NewestDriver says that it is that: a runtime that is told
-// more looks for calls that libphos.so does not have.
+// Versions of the driver, as 1000 * major + 10 * minor. A newer one than NewestDriver says that it
+// is that: a runtime that is told more looks for calls that libphos.so does not have.
 const (
 	DefaultDriver = 12040
 	NewestDriver  = 13000
@@ -46,21 +47,23 @@ func Driver(devices []DeviceInfo) int32 {
 
 // ContextOptions says where a context's memory lies and where its side effects go.
 type ContextOptions struct {
-	// Window is where the session will place device memory: whole chunks, the same for all contexts of a device, apart
-	// from the windows of other devices. The zero value means DefaultWindow.
+	// Window is where the session will place device memory: whole chunks, the same for all contexts of
+	// a device, apart from the windows of other devices. The zero value means DefaultWindow.
 	Window Range
-	// Output receives what kernels print, whole lines or parts of them, in order, before the stream reports the launch done.
+	// Output receives what kernels print, whole lines or parts of them, in order, before the stream
+	// reports the launch done.
 	Output func(text []byte)
-	// Late hears of work that was accepted and then refused, which is no fault: nothing of it was done, and all else goes on. Without
-	// it such an error poisons the context, as the program must hear of it somehow; and so it does where the work was there to put other
-	// work in order (Record, Await, MemoryOps).
+	// Late hears of work that was accepted and then refused, which is no fault: nothing of it was
+	// done, and all else goes on. Without it such an error poisons the context, as the program must
+	// hear of it somehow; and so it does where the work was there to put other work in order (Record,
+	// Await, MemoryOps).
 	Late func(error)
 	// Resumed is what an earlier context knew that this one takes the place of; zero for a new one.
 	Resumed Continuation
 }
 
-// Context is an address space on one device. A sticky fault poisons it: every later call returns that fault. What else
-// it harms, FaultContainer says.
+// Context is an address space on one device. A sticky fault poisons it: every later call returns
+// that fault. What else it harms, FaultContainer says.
 type Context interface {
 	Memory() Memory
 	NewStream(options StreamOptions) (Stream, error)
@@ -90,18 +93,23 @@ func (r Range) Contains(other Range) bool {
 	return other.Address >= r.Address && other.Bytes <= r.Bytes && other.Address-r.Address <= r.Bytes-other.Bytes
 }
 
-// Memory backs addresses. Its calls take effect at once, unordered with streams: the session orders them.
+// Memory backs addresses. Its calls take effect at once, unordered with streams: the session orders
+// them.
 type Memory interface {
-	// Map backs a range, whole chunks at a chunk boundary, with zeroed memory. It returns abi.OutOfMemory where there is none.
+	// Map backs a range, whole chunks at a chunk boundary, with zeroed memory. It returns
+	// abi.OutOfMemory where there is none.
 	Map(r Range) error
-	// Unmap gives the memory back; touching the range is a fault afterwards, but for kernels that touch what a Keeper keeps.
+	// Unmap gives the memory back; touching the range is a fault afterwards, but for kernels that
+	// touch what a Keeper keeps.
 	Unmap(r Range) error
-	// MapHost makes host memory (the pinned arena) visible to kernels at address, which is also its address in the program.
-	// A backend may insist that it lies there in this process too, and is a mapping of a file.
+	// MapHost makes host memory (the pinned arena) visible to kernels at address, which is also its
+	// address in the program. A backend may insist that it lies there in this process too, and is a
+	// mapping of a file.
 	MapHost(address uint64, memory []byte) error
 	// UnmapHost takes one MapHost back. That of a Keeper may wait for all work.
 	UnmapHost(address uint64) error
-	// ReadAt copies device memory out; offset is a device address. The interfaces are those of package io.
+	// ReadAt copies device memory out; offset is a device address. The interfaces are those of package
+	// io.
 	ReadAt(p []byte, address int64) (int, error)
 	// WriteAt copies into device memory and marks the chunks written.
 	WriteAt(p []byte, address int64) (int, error)

@@ -17,7 +17,8 @@ func (w Copy) EachPlane(do func(dst, src Place, width, rows uint64) error) error
 	return nil
 }
 
-// flat joins rows, and then slices, that lie one behind the other on both sides, so that most copies become linear.
+// flat joins rows, and then slices, that lie one behind the other on both sides, so that most
+// copies become linear.
 func (w Copy) flat() Copy {
 	if w.Extent[1] == 1 {
 		// A row per slice: the slices are the rows.
@@ -33,8 +34,8 @@ func (w Copy) flat() Copy {
 	return w
 }
 
-// HostRows passes the rows of a buffer to ReadAt or WriteAt of the place's host memory, all at once where they are contiguous
-// there. It reports whether all were accessed.
+// HostRows passes the rows of a buffer to ReadAt or WriteAt of the place's host memory, all at once
+// where they are contiguous there. It reports whether all were accessed.
 func (p Place) HostRows(buffer []byte, width uint64, access func([]byte, int64) (int, error)) bool {
 	if p.RowPitch == width || uint64(len(buffer)) == width {
 		n, _ := access(buffer, int64(p.Address))

@@ -49,8 +49,8 @@ func (c Checks) Graph(graph *Graph) ([]Work, error) {
 type LaunchLimits struct {
 	Kernel      string
 	Grid, Block [3]uint32
-	// DeviceThreads and KernelThreads are the most a block can have. Required is the only block that the kernel allows; zero
-	// where it does not care.
+	// DeviceThreads and KernelThreads are the most a block can have. Required is the only block that
+	// the kernel allows; zero where it does not care.
 	DeviceThreads, KernelThreads uint32
 	Required                     [3]uint32
 	DynamicSharedBytes           uint32
@@ -79,7 +79,12 @@ func (w Launch) Check(limit LaunchLimits) error {
 	case required[0] != 0 && w.Block != [3]uint32{required[0], max(required[1], 1), max(required[2], 1)}:
 		return refuse(abi.InvalidValue, "block %v, the kernel requires %v", w.Block, required)
 	case w.SharedBytes > limit.DynamicSharedBytes:
-		return refuse(abi.InvalidValue, "%d bytes of dynamic shared memory, at most %d", w.SharedBytes, limit.DynamicSharedBytes)
+		return refuse(
+			abi.InvalidValue,
+			"%d bytes of dynamic shared memory, at most %d",
+			w.SharedBytes,
+			limit.DynamicSharedBytes,
+		)
 	case uint64(len(w.Params)) < uint64(limit.ParamBytes):
 		return refuse(abi.InvalidValue, "%d bytes of parameters, not %d", len(w.Params), limit.ParamBytes)
 	}
@@ -111,7 +116,11 @@ func (w Copy) Check() error {
 	high, total := bits.Mul64(w.Extent[0], w.Extent[1])
 	high2, total := bits.Mul64(total, w.Extent[2])
 	if high|high2 != 0 || total > maxBytes {
-		return &Error{Op: "copy", Code: abi.InvalidValue, Detail: fmt.Sprintf("extent %v is beyond any memory", w.Extent)}
+		return &Error{
+			Op:     "copy",
+			Code:   abi.InvalidValue,
+			Detail: fmt.Sprintf("extent %v is beyond any memory", w.Extent),
+		}
 	}
 	if total == 0 || w.Extent[1] == 1 && w.Extent[2] == 1 {
 		return nil
@@ -140,7 +149,12 @@ func (w Fill) Check() error {
 	if w.Address%size != 0 || w.Rows > 1 && (w.RowPitch < w.Columns*size || w.RowPitch%size != 0) {
 		return &Error{
 			Op: "fill", Code: abi.InvalidValue,
-			Detail: fmt.Sprintf("address %#x or pitch %d does not fit patterns of %d bytes", w.Address, w.RowPitch, size),
+			Detail: fmt.Sprintf(
+				"address %#x or pitch %d does not fit patterns of %d bytes",
+				w.Address,
+				w.RowPitch,
+				size,
+			),
 		}
 	}
 	return nil

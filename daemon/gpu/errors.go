@@ -7,11 +7,12 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ErrUndefined is in the chain of a module's error when the module uses a name that nothing in it defines. Alone it cannot be
-// loaded; linked with others it may.
+// ErrUndefined is in the chain of a module's error when the module uses a name that nothing in it
+// defines. Alone it cannot be loaded; linked with others it may.
 var ErrUndefined = errors.New("not defined")
 
-// Error is a failed operation that keeps the driver's raw code, because the program must get exactly that number.
+// Error is a failed operation that keeps the driver's raw code, because the program must get
+// exactly that number.
 type Error struct {
 	// Op is what was being done: "load module", "launch matmul".
 	Op   string

@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Graph is work with dependencies, as data: node i runs after the nodes that After names. Child graphs are already inlined.
+// Graph is work with dependencies, as data: node i runs after the nodes that After names. Child
+// graphs are already inlined.
 type Graph struct {
 	Nodes []Node
 }
@@ -22,7 +23,8 @@ type Node struct {
 type Executable interface {
 	// Launch runs the whole graph as one piece of work in the stream.
 	Launch(stream Stream) error
-	// Update replaces the work of a node, by its index, with work of the same kind, from the next launch on.
+	// Update replaces the work of a node, by its index, with work of the same kind, from the next
+	// launch on.
 	Update(node int, work Work) error
 	Close() error
 }
@@ -81,7 +83,8 @@ func (p *Plan) sort() {
 	}
 }
 
-// CheckUpdate refuses to replace the work of a node that there is not, or that does something of another kind.
+// CheckUpdate refuses to replace the work of a node that there is not, or that does something of
+// another kind.
 func CheckUpdate(works []Work, node int, work Work) error {
 	refuse := func(detail string) error {
 		return &Error{Op: "update graph", Code: abi.InvalidValue, Detail: fmt.Sprintf("node %d: %s", node, detail)}

@@ -1,13 +1,15 @@
 package gpu
 
-// Image is code to load: PTX, Cubin, or both, which are the same program then. The session has already unpacked fat binaries.
+// Image is code to load: PTX, Cubin, or both, which are the same program then. The session has
+// already unpacked fat binaries.
 type Image struct {
-	// PTX is one or more PTX texts that make up one program (more than one after linking). Beside Cubin it may be for later
-	// architectures: for a device that executes PTX only.
+	// PTX is one or more PTX texts that make up one program (more than one after linking). Beside
+	// Cubin it may be for later architectures: for a device that executes PTX only.
 	PTX []string
 	// Cubin is machine code for real devices, the one that a driver takes.
 	Cubin []byte
-	// Whole is the fat binary that both were unpacked from, for a driver, which chooses itself; nil where there was none.
+	// Whole is the fat binary that both were unpacked from, for a driver, which chooses itself; nil
+	// where there was none.
 	Whole []byte
 	// Holds lists, for messages, all code that there was to choose from.
 	Holds string
@@ -15,19 +17,23 @@ type Image struct {
 
 // LoadOptions accompany an image.
 type LoadOptions struct {
-	// Place finds device memory for a module global and returns its address, backed and zeroed. Nil where the driver places globals.
+	// Place finds device memory for a module global and returns its address, backed and zeroed. Nil
+	// where the driver places globals.
 	Place func(name string, bytes, align uint64) (address uint64, err error)
-	// PlaceManaged does the same for a managed variable, in memory that the program has too. Nil refuses code that has any.
+	// PlaceManaged does the same for a managed variable, in memory that the program has too. Nil
+	// refuses code that has any.
 	PlaceManaged func(name string, bytes uint64) (address uint64, err error)
-	// Filled says that the variables have their content, or will have it when it is touched, and are not to be initialised.
+	// Filled says that the variables have their content, or will have it when it is touched, and are
+	// not to be initialised.
 	Filled bool
-	// HeapBytes is the memory that malloc in the image's kernels takes from; 0 for the default. Code that is loaded again must
-	// get what it had.
+	// HeapBytes is the memory that malloc in the image's kernels takes from; 0 for the default. Code
+	// that is loaded again must get what it had.
 	HeapBytes uint64
 }
 
-// Placer is a Context whose driver finds the places of variables itself. It puts them where they were if, in a fresh context,
-// the same code comes and goes in the same order before anything else happens; more can nobody do, and no driver promises even that.
+// Placer is a Context whose driver finds the places of variables itself. It puts them where they
+// were if, in a fresh context, the same code comes and goes in the same order before anything else
+// happens; more can nobody do, and no driver promises even that.
 type Placer interface{ PlacesVariables() }
 
 // LoadError says why an image was refused, with the text for the program's JIT error log.
@@ -56,13 +62,15 @@ type Module interface {
 // Function is a kernel.
 type Function interface {
 	Info() FunctionInfo
-	// SetAttribute changes one of the changeable attributes (dynamic shared memory limit, carve-out, ...).
+	// SetAttribute changes one of the changeable attributes (dynamic shared memory limit, carve-out,
+	// ...).
 	SetAttribute(attribute, value int32) error
 	// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor.
 	ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) (int, error)
 }
 
-// FunctionInfo is what programs ask about a kernel. Attributes are numbered as in the driver's CUfunction_attribute.
+// FunctionInfo is what programs ask about a kernel. Attributes are numbered as in the driver's
+// CUfunction_attribute.
 type FunctionInfo struct {
 	Name       string
 	Params     []Param

@@ -2,8 +2,8 @@ package gpu
 
 import "time"
 
-// Resumable is what a Context offers when it can be saved and made again. Memory, modules, streams, events and graphs are
-// made again one by one; this is the rest.
+// Resumable is what a Context offers when it can be saved and made again. Memory, modules, streams,
+// events and graphs are made again one by one; this is the rest.
 type Resumable interface {
 	// Continuation is what the context knows beside all that is made in it.
 	Continuation() Continuation
@@ -15,7 +15,8 @@ type Resumable interface {
 
 // Continuation is what one context hands on to the next.
 type Continuation struct {
-	// Clock is what events are timed by. It goes on from here: while nobody has the context, no time passes on it.
+	// Clock is what events are timed by. It goes on from here: while nobody has the context, no time
+	// passes on it.
 	Clock time.Duration
 	// Launches counts kernels, which may ask for their number.
 	Launches uint64

@@ -29,7 +29,15 @@ func TestWindowsAreApart(t *testing.T) {
 			}
 			for _, other := range taken {
 				if w.Address < other.End() && other.Address < w.End() {
-					t.Errorf("GPU %d of %d: %#x+%#x meets %#x+%#x", ordinal, count, w.Address, w.Bytes, other.Address, other.Bytes)
+					t.Errorf(
+						"GPU %d of %d: %#x+%#x meets %#x+%#x",
+						ordinal,
+						count,
+						w.Address,
+						w.Bytes,
+						other.Address,
+						other.Bytes,
+					)
 				}
 			}
 			taken = append(taken, w)
@@ -37,8 +45,9 @@ func TestWindowsAreApart(t *testing.T) {
 	}
 }
 
-// TestWindowsHoldSegments: an allocator with expandable segments reserves 9/8 of the device's memory for each stream, twice, and
-// more for graphs; and all of the memory finds addresses both by itself and without.
+// TestWindowsHoldSegments: an allocator with expandable segments reserves 9/8 of the device's
+// memory for each stream, twice, and more for graphs; and all of the memory finds addresses both by
+// itself and without.
 func TestWindowsHoldSegments(t *testing.T) {
 	for _, c := range []struct {
 		count  int
@@ -47,7 +56,13 @@ func TestWindowsHoldSegments(t *testing.T) {
 	}{{1, 141 << 30, 16}, {4, 180 << 30, 12}, {8, 141 << 30, 8}, {8, 180 << 30, 6}, {10, 80 << 30, 12}, {16, 32 << 30, 12}} {
 		lower, upper := Split(DefaultWindow(0, c.count))
 		if lower.Bytes < 2*c.memory || upper.Bytes < c.wanted*c.memory/8*9 {
-			t.Errorf("%d GPUs of %d GiB: %d GiB for memory, %d GiB to reserve", c.count, c.memory>>30, lower.Bytes>>30, upper.Bytes>>30)
+			t.Errorf(
+				"%d GPUs of %d GiB: %d GiB for memory, %d GiB to reserve",
+				c.count,
+				c.memory>>30,
+				lower.Bytes>>30,
+				upper.Bytes>>30,
+			)
 		}
 	}
 	for _, bytes := range []uint64{64 << 30, EnoughWindowBytes, MostWindowBytes / 2, MostWindowBytes} {

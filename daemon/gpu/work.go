@@ -7,9 +7,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, MemoryOps, Record, Await, Call, Tell and
-// Nothing.
-// Values are plain data, so that a captured graph can be kept, copied and replayed.
+// Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, MemoryOps, Record,
+// Await, Call, Tell and Nothing. Values are plain data, so that a captured graph can be kept,
+// copied and replayed.
 type Work interface{ isWork() }
 
 // Launch runs a kernel.
@@ -18,10 +18,12 @@ type Launch struct {
 	Grid, Block [3]uint32
 	// SharedBytes is dynamic shared memory per block.
 	SharedBytes uint32
-	// Params is the packed parameter block; see FunctionInfo.Params for its layout. The stream may keep it.
+	// Params is the packed parameter block; see FunctionInfo.Params for its layout. The stream may
+	// keep it.
 	Params      []byte
 	Cooperative bool
-	// Attributes ask for more, such as clusters of blocks; most launches have none. LaunchCooperative is not among them.
+	// Attributes ask for more, such as clusters of blocks; most launches have none. LaunchCooperative
+	// is not among them.
 	Attributes []abi.LaunchAttribute
 }
 
@@ -39,7 +41,8 @@ func (l *Launch) Cluster() [3]uint32 {
 	return [3]uint32{1, 1, 1}
 }
 
-// Copy moves a box of bytes: Extent[0] bytes a row, Extent[1] rows, Extent[2] slices. A linear copy has Extent {n, 1, 1}.
+// Copy moves a box of bytes: Extent[0] bytes a row, Extent[1] rows, Extent[2] slices. A linear copy
+// has Extent {n, 1, 1}.
 type Copy struct {
 	Dst, Src Place
 	Extent   [3]uint64
@@ -47,18 +50,18 @@ type Copy struct {
 
 // Place is one end of a copy. Offsets inside pitched memory are already added to Address.
 type Place struct {
-	// Host is nil for device memory (and for arena memory registered with MapHost, which has device addresses).
-	// Else it is the program's memory; Address is the offset passed to it.
+	// Host is nil for device memory (and for arena memory registered with MapHost, which has device
+	// addresses). Else it is the program's memory; Address is the offset passed to it.
 	Host    HostMemory
 	Address uint64
 	// RowPitch and SlicePitch are in bytes; ignored where the extent does not need them.
 	RowPitch, SlicePitch uint64
 }
 
-// HostMemory is memory that is not mapped here: the program's own pages, or bytes that came with a call.
-// What a copy of at most EarlyBytes reads may be read when it is submitted, as the driver does with memory that is not pinned.
-// An error of it ends the copy but does not poison the context, as it is no fault of the device: who needs to know,
-// remembers it in the HostMemory.
+// HostMemory is memory that is not mapped here: the program's own pages, or bytes that came with a
+// call. What a copy of at most EarlyBytes reads may be read when it is submitted, as the driver
+// does with memory that is not pinned. An error of it ends the copy but does not poison the
+// context, as it is no fault of the device: who needs to know, remembers it in the HostMemory.
 type HostMemory interface {
 	io.ReaderAt
 	io.WriterAt
@@ -67,7 +70,8 @@ type HostMemory interface {
 // EarlyBytes is the size of the largest copy that may read host memory when it is submitted.
 const EarlyBytes = 64 << 10
 
-// Fill repeats a pattern of 1, 2 or 4 bytes: Columns patterns a row, Rows rows RowPitch bytes apart.
+// Fill repeats a pattern of 1, 2 or 4 bytes: Columns patterns a row, Rows rows RowPitch bytes
+// apart.
 type Fill struct {
 	Address, RowPitch uint64
 	Pattern           uint32
@@ -75,8 +79,9 @@ type Fill struct {
 	Columns, Rows     uint64
 }
 
-// MemoryOps writes words of device memory, and waits until words have a value, one after the other. Whoever else writes
-// such a word, a kernel, a copy or the program's processor, is seen without further ado.
+// MemoryOps writes words of device memory, and waits until words have a value, one after the other.
+// Whoever else writes such a word, a kernel, a copy or the program's processor, is seen without
+// further ado.
 type MemoryOps struct{ Ops []MemoryOp }
 
 // MemoryOp is one step of MemoryOps.
@@ -128,14 +133,16 @@ type Record struct{ Event Event }
 // Await holds the stream until what the event had recorded at submission is done.
 type Await struct{ Event Event }
 
-// Call runs a function of the session in stream order; the stream waits for it to return. It runs even when the context is
-// poisoned or closing, so that a session can always release what waits for it. It must not wait for the stream it is in.
+// Call runs a function of the session in stream order; the stream waits for it to return. It runs
+// even when the context is poisoned or closing, so that a session can always release what waits for
+// it. It must not wait for the stream it is in.
 type Call struct{ Func func() }
 
-// Tell runs a function of the session once everything before it in the stream is done, but what comes after it need not
-// wait: it may run meanwhile, and may be done first. Those of a stream run one after the other, in order, and before a
-// Call that comes later. Synchronize waits for them, and a stream is not idle while one is left. Otherwise it is as Call.
-// Func may be run by who asks for the stream's state, and must not ask for it itself.
+// Tell runs a function of the session once everything before it in the stream is done, but what
+// comes after it need not wait: it may run meanwhile, and may be done first. Those of a stream run
+// one after the other, in order, and before a Call that comes later. Synchronize waits for them,
+// and a stream is not idle while one is left. Otherwise it is as Call. Func may be run by who asks
+// for the stream's state, and must not ask for it itself.
 type Tell struct{ Func func() }
 
 // Always reports whether work is run even when the context is poisoned or closing.

@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// adopt takes over the workers that a former phosd left running, sweeps away what is left of dead ones, and opens the
-// ledger: the old one when any of them still accounts in it.
+// adopt takes over the workers that a former phosd left running, sweeps away what is left of dead
+// ones, and opens the ledger: the old one when any of them still accounts in it.
 func (d *Daemon) adopt() error {
 	ids, err := d.dir.Sessions()
 	if err != nil {
@@ -61,9 +61,10 @@ func (d *Daemon) adopt() error {
 // sweepTime is how long a start may take for what a killed phosd has left.
 const sweepTime = 30 * time.Second
 
-// sweep takes back the checkpoints and restores that a former phosd was in the middle of: frozen programs go on, trees that
-// were not complete end. It comes before adopt, which then finds what is left.
-// It fails where it cannot look: what it leaves out nobody would take back before the next start.
+// sweep takes back the checkpoints and restores that a former phosd was in the middle of: frozen
+// programs go on, trees that were not complete end. It comes before adopt, which then finds what is
+// left. It fails where it cannot look: what it leaves out nobody would take back before the next
+// start.
 func (d *Daemon) sweep() error {
 	if d.options.CPU == nil {
 		return nil

@@ -10,9 +10,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// noteGone says in the log when a caller leaves before its request is answered: killed, cut off, or of its own accord. By then the request has
-// been told, and gives up what can still be given up.
-func (d *Daemon) noteGone(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+// noteGone says in the log when a caller leaves before its request is answered: killed, cut off, or
+// of its own accord. By then the request has been told, and gives up what can still be given up.
+func (d *Daemon) noteGone(
+	service any,
+	stream grpc.ServerStream,
+	info *grpc.StreamServerInfo,
+	handle grpc.StreamHandler,
+) error {
 	a := &attended{ServerStream: stream}
 	var give context.CancelCauseFunc
 	// Only in this order is it certain that whoever reads the line finds the request told.
@@ -29,7 +34,12 @@ func (d *Daemon) noteGone(service any, stream grpc.ServerStream, info *grpc.Stre
 }
 
 // noteOneGone is the same for requests that have one answer.
-func (d *Daemon) noteOneGone(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (d *Daemon) noteOneGone(
+	ctx context.Context,
+	request any,
+	info *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler,
+) (any, error) {
 	defer context.AfterFunc(ctx, func() { d.sayGone(ctx, info.FullMethod) })()
 	return handle(ctx, request)
 }

@@ -24,7 +24,8 @@ import (
 type saving struct {
 	actor   api.Actor
 	request *api.CheckpointBegin
-	// files are the image directory, or what to write a stream to. They are closed by whoever made the saving.
+	// files are the image directory, or what to write a stream to. They are closed by whoever made the
+	// saving.
 	files []*os.File
 	// as is with whose rights the directory's files are touched.
 	as       fsuid.Rights
@@ -90,7 +91,9 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 }
 
 // firstOf receives how a stream of commands begins, and from whom.
-func firstOf[Command, Event any](stream grpc.BidiStreamingServer[Command, Event]) (actor api.Actor, first *Command, err error) {
+func firstOf[Command, Event any](
+	stream grpc.BidiStreamingServer[Command, Event],
+) (actor api.Actor, first *Command, err error) {
 	if actor, err = api.ActorOf(stream.Context()); err != nil {
 		return actor, nil, err
 	}
@@ -105,7 +108,11 @@ func firstOf[Command, Event any](stream grpc.BidiStreamingServer[Command, Event]
 var errGivenUp = fmt.Errorf("the caller has given up: %w", context.Canceled)
 
 // listenToSaver takes what the caller says while the checkpoint goes on.
-func listenToSaver(stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent], commits chan<- struct{}, cancel context.CancelCauseFunc) {
+func listenToSaver(
+	stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent],
+	commits chan<- struct{},
+	cancel context.CancelCauseFunc,
+) {
 	for {
 		command, err := stream.Recv()
 		switch {
@@ -142,7 +149,9 @@ func doneOf(saved *ckpt.Saved) *api.CheckpointDone {
 	m := saved.Manifest
 	return &api.CheckpointDone{
 		Generation: m.Generation, PauseMicroseconds: uint64(saved.Pause.Microseconds()),
-		TotalMicroseconds: uint64(saved.Total.Microseconds()), WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
+		TotalMicroseconds: uint64(
+			saved.Total.Microseconds(),
+		), WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
 		GpuWrittenBytes: saved.GPUWrittenBytes, MemoryBytes: saved.MemoryBytes, Processes: uint64(len(m.Processes)),
 		TookMicroseconds: tookOf(saved),
 	}
@@ -181,9 +190,29 @@ func (d *Daemon) checkpoint(ctx context.Context, want saving) (*ckpt.Saved, erro
 	if !want.request.GetStream() {
 		done.Dir = pathOf(want.files[0])
 	}
-	d.log.Info("checkpoint", "pids", pids, "uid", want.actor.UID, "policy", want.byPolicy, "dir", done.Dir,
-		"generation", done.Generation, "pause", saved.Pause, "total", saved.Total,
-		"written", saved.Manifest.Stats.WrittenBytes, "shared", saved.Manifest.Stats.SharedBytes, "stopped", want.request.GetStop())
+	d.log.Info(
+		"checkpoint",
+		"pids",
+		pids,
+		"uid",
+		want.actor.UID,
+		"policy",
+		want.byPolicy,
+		"dir",
+		done.Dir,
+		"generation",
+		done.Generation,
+		"pause",
+		saved.Pause,
+		"total",
+		saved.Total,
+		"written",
+		saved.Manifest.Stats.WrittenBytes,
+		"shared",
+		saved.Manifest.Stats.SharedBytes,
+		"stopped",
+		want.request.GetStop(),
+	)
 	d.log.Debug("checkpoint", "pids", pids, "took", saved.Took, "within", saved.Within)
 	if len(want.kinds) == 0 { // nobody can be brought back from a part
 		d.note(sessions, done, nil)
@@ -191,7 +220,8 @@ func (d *Daemon) checkpoint(ctx context.Context, want saving) (*ckpt.Saved, erro
 	return saved, nil
 }
 
-// save saves trees of which processes may end at any time: as long as their roots are there, what is left is saved.
+// save saves trees of which processes may end at any time: as long as their roots are there, what
+// is left is saved.
 func (d *Daemon) save(ctx context.Context, want saving) (*ckpt.Saved, error) {
 	if d.options.CPU == nil {
 		return nil, fmt.Errorf("%w: this phosd was built without checkpoints", api.ErrNotBuilt)
@@ -295,8 +325,8 @@ func (d *Daemon) rootsOf(want saving) ([]proc.Identity, error) {
 	return roots, nil
 }
 
-// mayBegin refuses a root before its tree is looked at: nobody learns anything of what is another's, and nobody who asks would stand
-// still himself until somebody lets him go on.
+// mayBegin refuses a root before its tree is looked at: nobody learns anything of what is
+// another's, and nobody who asks would stand still himself until somebody lets him go on.
 func (w *saving) mayBegin(root proc.Identity) error {
 	owner, err := root.UID()
 	switch {
@@ -307,13 +337,18 @@ func (w *saving) mayBegin(root proc.Identity) error {
 	case root.PID == 1:
 		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", api.ErrInvalid)
 	case !w.byPolicy && proc.Descends(int(w.actor.PID), root.PID):
-		return fmt.Errorf("%w: pid %d (%s) has started the very pos_cli that asks, which would have to be saved with it; ask from elsewhere, or name the program itself",
-			api.ErrInvalid, root.PID, root.Name())
+		return fmt.Errorf(
+			"%w: pid %d (%s) has started the very pos_cli that asks, which would have to be saved with it; ask from elsewhere, or name the program itself",
+			api.ErrInvalid,
+			root.PID,
+			root.Name(),
+		)
 	}
 	return nil
 }
 
-// unseen is why a program cannot be looked at: it is not there, unless phosd lacks what it takes to look.
+// unseen is why a program cannot be looked at: it is not there, unless phosd lacks what it takes to
+// look.
 func unseen(pid int, err error) error {
 	if proc.Unknown(err) {
 		return fmt.Errorf("pid %d: %w", pid, err)
@@ -325,7 +360,8 @@ func notYours(pid int) error {
 	return fmt.Errorf("%w: pid %d is another user's; ask as that user, or as root", api.ErrNotPermitted, pid)
 }
 
-// admit refuses trees that are not wholly the caller's, and those in which nothing runs through phosd.
+// admit refuses trees that are not wholly the caller's, and those in which nothing runs through
+// phosd.
 func admit(actor api.Actor, trees []*ckpt.Tree) error {
 	for _, tree := range trees {
 		for _, p := range tree.Processes {
@@ -337,8 +373,9 @@ func admit(actor api.Actor, trees []*ckpt.Tree) error {
 	return nil
 }
 
-// placing are the rights with which names in the image directory are touched: the caller's; but where root saves a user's programs
-// into a directory of that user, they are the user's, who can use the image then, and it together with what he saved himself.
+// placing are the rights with which names in the image directory are touched: the caller's; but
+// where root saves a user's programs into a directory of that user, they are the user's, who can
+// use the image then, and it together with what he saved himself.
 func (w *saving) placing() fsuid.Rights {
 	var dir unix.Stat_t
 	if w.as.UID != 0 || unix.Fstat(int(w.files[0].Fd()), &dir) != nil || dir.Uid == 0 {

@@ -30,7 +30,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/exitwatch"
 )
 
-// What a user may hand over at a time: an image directory, and all that leads out of a process tree.
+// What a user may hand over at a time: an image directory, and all that leads out of a process
+// tree.
 const (
 	handedFiles  = 256
 	handedTokens = 4
@@ -41,8 +42,8 @@ type Options struct {
 	Config config.Config
 	// Inventory lists the GPUs that a backend's name stands for.
 	Inventory func(gpus string) ([]gpu.DeviceInfo, error)
-	// Driver asks NVIDIA's driver about the real GPUs that a backend's name stands for, and tells of what goes wrong with them. Nil, or a
-	// nil result: there are none.
+	// Driver asks NVIDIA's driver about the real GPUs that a backend's name stands for, and tells of
+	// what goes wrong with them. Nil, or a nil result: there are none.
 	Driver func(gpus string, tell func(inventory.Event)) Driver
 	// Environment is what workers have besides a PATH.
 	Environment []string
@@ -97,7 +98,8 @@ type Daemon struct {
 	watchers sync.WaitGroup
 }
 
-// New makes the runtime directory ready and adopts the workers of a former phosd. It serves nobody yet.
+// New makes the runtime directory ready and adopts the workers of a former phosd. It serves nobody
+// yet.
 func New(options Options) (*Daemon, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: phosd must run as root", api.ErrNotPermitted)
@@ -113,13 +115,23 @@ func New(options Options) (*Daemon, error) {
 	}
 	d.metrics = metrics.New(numbers)
 	d.untracked = sync.OnceFunc(func() {
-		d.log.Info("this kernel does not track written pages: the memory of processes is copied while they stand still", "missing", "CONFIG_MEM_SOFT_DIRTY")
+		d.log.Info(
+			"this kernel does not track written pages: the memory of processes is copied while they stand still",
+			"missing",
+			"CONFIG_MEM_SOFT_DIRTY",
+		)
 	})
 	if options.Driver != nil {
 		d.driver = options.Driver(options.Config.Gpus.Offer, d.heard)
 	}
 	d.stopping, d.stop = context.WithCancel(context.Background())
-	d.trees = restored.New(restored.Options{Life: d.stopping, Keepers: options.CPU, Path: func(name string) string { return d.dir.Keeper(name) }})
+	d.trees = restored.New(
+		restored.Options{
+			Life:    d.stopping,
+			Keepers: options.CPU,
+			Path:    func(name string) string { return d.dir.Keeper(name) },
+		},
+	)
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -142,7 +154,11 @@ func (d *Daemon) open() (err error) {
 		d.log.Warn(warning)
 	}
 	if d.dir.NoQuota != nil {
-		d.log.Info("the kernel limits no user in the memory for sessions; phosd watches what each session holds", "why", d.dir.NoQuota)
+		d.log.Info(
+			"the kernel limits no user in the memory for sessions; phosd watches what each session holds",
+			"why",
+			d.dir.NoQuota,
+		)
 	}
 	if err := d.openState(); err != nil {
 		return err
@@ -167,8 +183,8 @@ func (d *Daemon) open() (err error) {
 	return nil
 }
 
-// Serve answers at the socket until the context is done or a Stop request came. Workers stay: unless that request
-// ended them, running programs go on and the next phosd adopts them.
+// Serve answers at the socket until the context is done or a Stop request came. Workers stay:
+// unless that request ended them, running programs go on and the next phosd adopts them.
 func (d *Daemon) Serve(ctx context.Context) error {
 	socket := d.options.Config.Socket
 	listener, err := sockmux.Listen(socket)
@@ -176,7 +192,10 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		return err
 	}
 	d.served = true
-	entrance, err := sockmux.New(listener, sockmux.Options{Program: d.welcome, Inquiry: d.answer, Files: d.desk.Accept, Log: d.log})
+	entrance, err := sockmux.New(
+		listener,
+		sockmux.Options{Program: d.welcome, Inquiry: d.answer, Files: d.desk.Accept, Log: d.log},
+	)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -197,7 +216,17 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	d.watchers.Go(d.followPolicies)
 	d.watchers.Go(d.watchDriver)
 	running.Go(func() { _ = server.Serve(entrance) }) // it ends with an error whenever its listener closes
-	d.log.Info("phosd is ready", "version", api.Version, "socket", socket, "gpus", d.options.Config.Gpus.Offer, "adopted", d.table.count())
+	d.log.Info(
+		"phosd is ready",
+		"version",
+		api.Version,
+		"socket",
+		socket,
+		"gpus",
+		d.options.Config.Gpus.Offer,
+		"adopted",
+		d.table.count(),
+	)
 	if d.options.Ready != nil {
 		d.options.Ready()
 	}

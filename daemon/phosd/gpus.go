@@ -21,9 +21,11 @@ import (
 const answerTime = 5 * time.Second
 
 const (
-	// driverTime is how long a request waits for NVIDIA's driver, which may hang; older news are better than none.
+	// driverTime is how long a request waits for NVIDIA's driver, which may hang; older news are
+	// better than none.
 	driverTime = time.Second
-	// driverEvery is how often the driver is asked although nobody wants to know: a GPU may be lost without an event.
+	// driverEvery is how often the driver is asked although nobody wants to know: a GPU may be lost
+	// without an event.
 	driverEvery = 10 * time.Second
 )
 
@@ -44,7 +46,8 @@ func (d *Daemon) hardware(ctx context.Context) (*inventory.Inventory, error) {
 	return d.driver.Inventory(ctx)
 }
 
-// room is how much memory of a GPU a program that comes back can have, and the whole. Of a real one others than our programs may have some.
+// room is how much memory of a GPU a program that comes back can have, and the whole. Of a real one
+// others than our programs may have some.
 func (d *Daemon) room(ctx context.Context, gpu int) (free, capacity uint64) {
 	free, capacity = d.ledger.Room(gpu)
 	used, _ := d.ledger.Usage(gpu)
@@ -96,20 +99,22 @@ func (d *Daemon) watchDriver() {
 	}
 }
 
-// heard takes an event. It asks the driver nothing: the answer would come by where the event comes from.
+// heard takes an event. It asks the driver nothing: the answer would come by where the event comes
+// from.
 func (d *Daemon) heard(e inventory.Event) {
 	d.health.Note(e, time.Now())
 	d.metrics.GPUFailed(e.BusID, e.Xid)
 	d.log.Warn("the driver reports an error of a GPU", "gpu", e.Index, "bus", e.BusID, "xid", e.Xid, "what", e.Text())
 	for i, info := range d.gpus {
-		if e.Is(&inventory.GPU{Index: i, UUID: inventory.UUIDText(info.UUID), BusID: busText(info.Attributes)}) && e.Fatal() {
+		if e.Is(&inventory.GPU{Index: i, UUID: inventory.UUIDText(info.UUID), BusID: busText(info.Attributes)}) &&
+			e.Fatal() {
 			d.lose(i, e.Text())
 		}
 	}
 }
 
-// lose marks the programs that hold memory of a GPU, if there is a reason why it is lost: their calls fail from now on, and whoever looks
-// learns why.
+// lose marks the programs that hold memory of a GPU, if there is a reason why it is lost: their
+// calls fail from now on, and whoever looks learns why.
 func (d *Daemon) lose(gpu int, reason string) {
 	if reason == "" {
 		return
@@ -139,7 +144,13 @@ func (d *Daemon) describeGPUs(ctx context.Context, actor api.Actor, reply *api.S
 	sessions := d.table.all()
 	for i, info := range d.gpus {
 		used, capacity := d.ledger.Usage(i)
-		gpu := &api.GPU{Index: uint32(i), Name: info.Name, Uuid: inventory.UUIDText(info.UUID), MemoryBytes: capacity, UsedBytes: used}
+		gpu := &api.GPU{
+			Index:       uint32(i),
+			Name:        info.Name,
+			Uuid:        inventory.UUIDText(info.UUID),
+			MemoryBytes: capacity,
+			UsedBytes:   used,
+		}
 		for _, s := range sessions {
 			if d.ledger.SlotUsage(i, s.ticket.slot) == 0 {
 				continue
@@ -167,12 +178,21 @@ func (d *Daemon) describeHardware(g *inventory.GPU, sessions []*session) *api.Ha
 		}
 	}
 	for _, e := range d.health.Of(g) {
-		m.Events = append(m.Events, &api.HardwareEvent{Xid: e.Xid, Text: e.Text(), UnixMilliseconds: e.At.UnixMilli(), ProgramFault: !e.Degrades()})
+		m.Events = append(
+			m.Events,
+			&api.HardwareEvent{
+				Xid:              e.Xid,
+				Text:             e.Text(),
+				UnixMilliseconds: e.At.UnixMilli(),
+				ProgramFault:     !e.Degrades(),
+			},
+		)
 	}
 	return m
 }
 
-// ours reports whether a process is one of phosd's own: a worker of a session, or one that has none yet.
+// ours reports whether a process is one of phosd's own: a worker of a session, or one that has none
+// yet.
 func ours(pid uint32, sessions []*session) bool {
 	if slices.ContainsFunc(sessions, func(s *session) bool { return s.record.Worker.PID == int(pid) }) {
 		return true
@@ -198,7 +218,8 @@ func foreign(p inventory.Process) *api.ForeignProcess {
 	return m
 }
 
-// answer tells a program of the GPUs, which asks for them without a session: one that looks on, and does not compute.
+// answer tells a program of the GPUs, which asks for them without a session: one that looks on, and
+// does not compute.
 func (d *Daemon) answer(conn *net.UnixConn, actor api.Actor) {
 	defer conn.Close()
 	if err := d.hearAndAnswer(conn, actor); err != nil {
@@ -222,7 +243,8 @@ func (d *Daemon) hearAndAnswer(conn *net.UnixConn, actor api.Actor) error {
 	if _, err := conn.Write(answer); err != nil {
 		return err
 	}
-	// The program closes first: a checkpoint that finds the connection must see that it is phosd's, and is over in a moment.
+	// The program closes first: a checkpoint that finds the connection must see that it is phosd's,
+	// and is over in a moment.
 	_, _ = conn.Read(inquiry[:1])
 	return nil
 }
@@ -239,7 +261,12 @@ func (d *Daemon) answerFor(actor api.Actor) *wire.Answer {
 	for i, info := range d.gpus {
 		used, capacity := d.ledger.Usage(i)
 		device := wire.AnsweredDevice{
-			Device:    wire.Device{Name: info.Name, UUID: info.UUID, MemoryBytes: info.MemoryBytes, Attributes: info.Attributes},
+			Device: wire.Device{
+				Name:        info.Name,
+				UUID:        info.UUID,
+				MemoryBytes: info.MemoryBytes,
+				Attributes:  info.Attributes,
+			},
 			UsedBytes: used, FreeBytes: capacity - min(used, capacity),
 		}
 		if g := d.hardwareOf(i, found); g != nil {
@@ -248,7 +275,10 @@ func (d *Daemon) answerFor(actor api.Actor) *wire.Answer {
 		answer.Devices = append(answer.Devices, device)
 		for _, s := range sessions {
 			if held := d.ledger.ProgramUsage(i, s.ticket.slot); held > 0 && actor.May(s.record.Owner.UID) {
-				answer.Holdings = append(answer.Holdings, wire.Holding{Device: uint32(i), PID: actor.Calls(s.record.Program), UsedBytes: held})
+				answer.Holdings = append(
+					answer.Holdings,
+					wire.Holding{Device: uint32(i), PID: actor.Calls(s.record.Program), UsedBytes: held},
+				)
 			}
 		}
 	}
@@ -279,7 +309,8 @@ func (d *Daemon) addState(to *wire.AnsweredDevice, g *inventory.GPU) {
 	}
 }
 
-// softDriver is the name of the driver that the software GPU stands for, by the version of CUDA: tools take it apart at the dot.
+// softDriver is the name of the driver that the software GPU stands for, by the version of CUDA:
+// tools take it apart at the dot.
 func softDriver(version int32) string {
 	if version >= 13000 {
 		return "580.0"
@@ -289,5 +320,10 @@ func softDriver(version int32) string {
 
 // busText writes a GPU's place on the PCI bus as the driver's tools do.
 func busText(attributes map[abi.DeviceAttribute]int32) string {
-	return fmt.Sprintf("%08X:%02X:%02X.0", uint32(attributes[abi.AttrPCIDomainID]), uint32(attributes[abi.AttrPCIBusID]), uint32(attributes[abi.AttrPCIDeviceID]))
+	return fmt.Sprintf(
+		"%08X:%02X:%02X.0",
+		uint32(attributes[abi.AttrPCIDomainID]),
+		uint32(attributes[abi.AttrPCIBusID]),
+		uint32(attributes[abi.AttrPCIDeviceID]),
+	)
 }

@@ -21,10 +21,12 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// madeOffer begins what "gpus" says where a file stands for NVIDIA's driver; the file's path follows.
+// madeOffer begins what "gpus" says where a file stands for NVIDIA's driver; the file's path
+// follows.
 const madeOffer = "made:"
 
-// made is what such a file holds: what the driver says, or why it does not, and what it tells of once.
+// made is what such a file holds: what the driver says, or why it does not, and what it tells of
+// once.
 type made struct {
 	Inventory *inventory.Inventory
 	Failed    string
@@ -121,20 +123,33 @@ func TestHardwareStatus(t *testing.T) {
 	workerPID := l.programOf(p).GetWorkerPid()
 	held := uint64(5 << 20)
 	stranger := l.run(func(c *exec.Cmd) { c.Path, c.Args = "/bin/sleep", []string{"sleep", "1000"} })
-	says(made{Inventory: well(inventory.Process{PID: workerPID}, inventory.Process{PID: uint32(stranger.Process.Pid), UsedBytes: &held})})
+	says(
+		made{
+			Inventory: well(
+				inventory.Process{PID: workerPID},
+				inventory.Process{PID: uint32(stranger.Process.Pid), UsedBytes: &held},
+			),
+		},
+	)
 	status := l.status()
-	if status.GetDaemon().GetDriverVersion() != "550.54.15" || status.GetDaemon().GetCudaVersion() != 12040 || status.GetDaemon().GetDriverError() != "" {
+	if status.GetDaemon().GetDriverVersion() != "550.54.15" || status.GetDaemon().GetCudaVersion() != 12040 ||
+		status.GetDaemon().GetDriverError() != "" {
 		t.Errorf("daemon: %v", status.GetDaemon())
 	}
 	g := status.GetGpus()[0]
 	h := g.GetHardware()
-	if g.GetPrograms() != 1 || len(g.GetPids()) != 1 || g.GetPids()[0] != uint32(p.Process.Pid) || g.GetUsedBytes() != 1<<20 {
+	if g.GetPrograms() != 1 || len(g.GetPids()) != 1 || g.GetPids()[0] != uint32(p.Process.Pid) ||
+		g.GetUsedBytes() != 1<<20 {
 		t.Errorf("GPU: %v", g)
 	}
-	if h.GetUsedBytes() != 700<<20 || h.GetTemperatureCelsius() != 41 || h.PowerMilliwatts != nil || h.GetLost() != "" || len(h.GetForeign()) != 1 {
+	if h.GetUsedBytes() != 700<<20 || h.GetTemperatureCelsius() != 41 || h.PowerMilliwatts != nil ||
+		h.GetLost() != "" ||
+		len(h.GetForeign()) != 1 {
 		t.Fatalf("hardware: %v", h)
 	}
-	if f := h.GetForeign()[0]; f.GetPid() != uint32(stranger.Process.Pid) || f.GetUsedBytes() != held || f.GetUser() != "root" || !strings.HasPrefix(f.GetCommand(), "sleep") {
+	if f := h.GetForeign()[0]; f.GetPid() != uint32(stranger.Process.Pid) || f.GetUsedBytes() != held ||
+		f.GetUser() != "root" ||
+		!strings.HasPrefix(f.GetCommand(), "sleep") {
 		t.Errorf("foreign: %v", f)
 	}
 	text := l.scrape()
@@ -156,7 +171,8 @@ func TestSilentDriver(t *testing.T) {
 	l, _ := driverLab(t, made{Failed: "no"})
 	l.run(nil).says("live")
 	status := l.status()
-	if status.GetDaemon().GetDriverError() == "" || status.GetGpus()[0].GetHardware() != nil || status.GetGpus()[0].GetPrograms() != 1 {
+	if status.GetDaemon().GetDriverError() == "" || status.GetGpus()[0].GetHardware() != nil ||
+		status.GetGpus()[0].GetPrograms() != 1 {
 		t.Errorf("status: %v", status)
 	}
 }
@@ -178,7 +194,10 @@ func TestLostGPU(t *testing.T) {
 			says(now)
 			// phosd asks by itself every 10 seconds; a status asks at once.
 			l.eventually("the program has failed", func() bool { return l.programOf(p).GetFailure() != "" })
-			if got := l.programOf(p).GetFailure(); !strings.HasPrefix(got, "GPU 0 (idle GPU, 00000000:00:00.0): the GPU is lost: ") ||
+			if got := l.programOf(p).GetFailure(); !strings.HasPrefix(
+				got,
+				"GPU 0 (idle GPU, 00000000:00:00.0): the GPU is lost: ",
+			) ||
 				name == "event" && !strings.Contains(got, "Xid 79") {
 				t.Errorf("failure: %s", got)
 			}
@@ -200,7 +219,10 @@ func TestHarmlessEvent(t *testing.T) {
 	l, _ := driverLab(t, made{Inventory: well(), Event: &inventory.Event{UUID: idleUUID, Xid: 31}})
 	p := l.run(nil)
 	p.says("live")
-	l.eventually("the event is known", func() bool { return len(l.status().GetGpus()[0].GetHardware().GetEvents()) == 1 })
+	l.eventually(
+		"the event is known",
+		func() bool { return len(l.status().GetGpus()[0].GetHardware().GetEvents()) == 1 },
+	)
 	if failure := l.programOf(p).GetFailure(); failure != "" {
 		t.Errorf("failed: %s", failure)
 	}
@@ -231,14 +253,18 @@ func TestInquiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	device, holding := got[wire.AnswerHeadBytes:], got[wire.AnswerHeadBytes+wire.AnswerDeviceBytes:]
-	if driver := string(got[wire.AnswerDriver:][:10]); driver != "550.54.15\x00" || order.Uint32(got[wire.AnswerServes:]) != 12040 {
+	if driver := string(got[wire.AnswerDriver:][:10]); driver != "550.54.15\x00" ||
+		order.Uint32(got[wire.AnswerServes:]) != 12040 {
 		t.Errorf("driver %q", driver)
 	}
-	if name := string(device[:9]); name != "idle GPU\x00" || order.Uint64(device[wire.AnswerUsed:]) != 700<<20 || order.Uint64(device[wire.AnswerFree:]) != 300<<20 ||
-		order.Uint32(device[wire.AnswerKnown:]) != wire.AnswerKnowsTemperature || order.Uint32(device[wire.AnswerTemperature:]) != 41 {
+	if name := string(device[:9]); name != "idle GPU\x00" || order.Uint64(device[wire.AnswerUsed:]) != 700<<20 ||
+		order.Uint64(device[wire.AnswerFree:]) != 300<<20 ||
+		order.Uint32(device[wire.AnswerKnown:]) != wire.AnswerKnowsTemperature ||
+		order.Uint32(device[wire.AnswerTemperature:]) != 41 {
 		t.Errorf("device %q: % x", name, device[wire.AnswerUsed:][:64])
 	}
-	if order.Uint32(holding[wire.AnswerHolder:]) != uint32(p.Process.Pid) || order.Uint64(holding[wire.AnswerHeld:]) != 1<<20 {
+	if order.Uint32(holding[wire.AnswerHolder:]) != uint32(p.Process.Pid) ||
+		order.Uint64(holding[wire.AnswerHeld:]) != 1<<20 {
 		t.Errorf("holding % x", holding)
 	}
 }
@@ -247,9 +273,11 @@ func TestInquiry(t *testing.T) {
 func (l *lab) scrape() string {
 	l.t.Helper()
 	_, socket := l.settings.Metrics.Network()
-	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return net.Dial("unix", socket)
-	}}}
+	client := http.Client{
+		Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return net.Dial("unix", socket)
+		}},
+	}
 	reply, err := client.Get("http://phosd/metrics")
 	if err != nil {
 		l.t.Fatal(err)

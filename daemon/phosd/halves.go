@@ -42,13 +42,14 @@ func (d *Daemon) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
 	return devices, nil
 }
 
-// shared is the file by which a program and its worker share memory. A program has it mapped until it ends, or becomes another one by
-// exec; its session ends with its name.
+// shared is the file by which a program and its worker share memory. A program has it mapped until
+// it ends, or becomes another one by exec; its session ends with its name.
 var shared = regexp.MustCompile(`/sessions/[0-9]+/session( \(deleted\))?$`)
 
-// withoutSession insists that a process which had such a file mapped when it was looked at, and has no session, uses no GPU. One that has
-// lost its worker could be saved as if it had never had any: a checkpoint that looks whole and is worth nothing. What it was then may have
-// changed unless it stands still, so it is read again.
+// withoutSession insists that a process which had such a file mapped when it was looked at, and has
+// no session, uses no GPU. One that has lost its worker could be saved as if it had never had any:
+// a checkpoint that looks whole and is worth nothing. What it was then may have changed unless it
+// stands still, so it is read again.
 func withoutSession(p proc.Identity) error {
 	mappings, err := proc.Mappings(p.PID)
 	switch {
@@ -63,7 +64,10 @@ func withoutSession(p proc.Identity) error {
 		case match[1] == "":
 			return ckpt.Busy(fmt.Errorf("pid %d begins to use a GPU", p.PID))
 		default:
-			return fmt.Errorf("pid %d has lost its worker, and all that it had on a GPU: its next call of the driver tells it so; restore it from an earlier generation", p.PID)
+			return fmt.Errorf(
+				"pid %d has lost its worker, and all that it had on a GPU: its next call of the driver tells it so; restore it from an earlier generation",
+				p.PID,
+			)
 		}
 	}
 	return nil

@@ -15,7 +15,8 @@ const (
 	maxRetired = 1024
 )
 
-// tmpfsLimits are those that the kernel shall enforce: no user holds more than all the programs he may run are given.
+// tmpfsLimits are those that the kernel shall enforce: no user holds more than all the programs he
+// may run are given.
 func tmpfsLimits(limits config.Sessions) rundir.Limits {
 	each := wire.SessionBytes + uint64(limits.ArenaSize)
 	return rundir.Limits{TmpfsBytes: uint64(limits.TmpfsSize), UserBytes: uint64(limits.PerUser) * each}
@@ -29,8 +30,8 @@ func (s *session) givenBytes() uint64 {
 	return wire.SessionBytes + s.record.ArenaBytes
 }
 
-// watchHoldings looks every second whether a program fills the memory for sessions, which it can: its files are its own,
-// so that it may lengthen them.
+// watchHoldings looks every second whether a program fills the memory for sessions, which it can:
+// its files are its own, so that it may lengthen them.
 func (d *Daemon) watchHoldings() {
 	tick := time.NewTicker(holdingsInterval)
 	defer tick.Stop()

@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// A program owns its session's files. It can make them longer, which costs it its session, and nobody else anything.
+// A program owns its session's files. It can make them longer, which costs it its session, and
+// nobody else anything.
 func TestFilesMadeLonger(t *testing.T) {
 	const nobody, other = 65534, 65533
 	l := newLab(t, func(c *config.Config) {

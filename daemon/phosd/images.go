@@ -24,7 +24,8 @@ func (d *Daemon) openState() (err error) {
 	return err
 }
 
-// takeFiles are those that a request names. The first must be what the caller may have opened himself: it was.
+// takeFiles are those that a request names. The first must be what the caller may have opened
+// himself: it was.
 func (d *Daemon) takeFiles(token []byte, actor api.Actor) ([]*os.File, error) {
 	files, err := d.desk.Take(token, actor)
 	if err != nil {
@@ -63,7 +64,10 @@ func (s *service) CheckImage(ctx context.Context, request *api.CheckImageRequest
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
 	}
 	for _, o := range append(obstacles, preflight.Foreign(needed, image.Manifest, actor.Place())...) {
-		reply.Obstacles = append(reply.Obstacles, &api.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless})
+		reply.Obstacles = append(
+			reply.Obstacles,
+			&api.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless},
+		)
 	}
 	return reply, nil
 }

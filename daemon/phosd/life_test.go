@@ -255,14 +255,16 @@ func TestJobFile(t *testing.T) {
 		if test.job != "" && description.GetJobName() != test.job {
 			t.Errorf("job %q, want %q", description.GetJobName(), test.job)
 		}
-		if told := description.GetJobFileError(); !strings.HasPrefix(told, test.told) || told != "" && !strings.HasSuffix(told, "bandwidth, on})") {
+		if told := description.GetJobFileError(); !strings.HasPrefix(told, test.told) ||
+			told != "" && !strings.HasSuffix(told, "bandwidth, on})") {
 			t.Errorf("job file error %q, want %q, and the fields, once", told, test.told)
 		}
 		if description.GetRank() != 2 || description.GetWorldSize() != 8 {
 			t.Errorf("rank %d of %d, want 2 of 8", description.GetRank(), description.GetWorldSize())
 		}
 		if test.job != "" {
-			if text, err := os.ReadFile(filepath.Join(dir, "phos.log")); err != nil || !strings.Contains(string(text), "program joined") {
+			if text, err := os.ReadFile(filepath.Join(dir, "phos.log")); err != nil ||
+				!strings.Contains(string(text), "program joined") {
 				t.Errorf("log of the job: %q, %v", text, err)
 			}
 		}

@@ -52,7 +52,8 @@ type asked struct {
 	holds   bool
 }
 
-// policyOf is what holds for a program; false for nothing, and as long as its worker has not said so.
+// policyOf is what holds for a program; false for nothing, and as long as its worker has not said
+// so.
 func (d *Daemon) policyOf(s *session) (policy.Policy, bool) {
 	if known := s.asked.Load(); known != nil {
 		return known.Policy, known.holds
@@ -124,7 +125,8 @@ func (d *Daemon) mostOverdue(now time.Time) (first *session) {
 		if due.IsZero() || due.After(now) || s.saving.Load() > 0 || first != nil && !due.Before(since) {
 			continue
 		}
-		if s.program.Ended() || d.covered(s, func(above *session) bool { _, holds := d.policyOf(above); return holds }) {
+		if s.program.Ended() ||
+			d.covered(s, func(above *session) bool { _, holds := d.policyOf(above); return holds }) {
 			continue
 		}
 		first, since = s, due
@@ -135,7 +137,9 @@ func (d *Daemon) mostOverdue(now time.Time) (first *session) {
 // covered reports whether a program is saved together with one that has started it.
 func (d *Daemon) covered(s *session, counts func(*session) bool) bool {
 	return slices.ContainsFunc(d.table.all(), func(above *session) bool {
-		return above.record.Program != s.record.Program && proc.Descends(s.record.Program.PID, above.record.Program.PID) && counts(above)
+		return above.record.Program != s.record.Program &&
+			proc.Descends(s.record.Program.PID, above.record.Program.PID) &&
+			counts(above)
 	})
 }
 
@@ -272,7 +276,8 @@ func (p *policies) claim(d *Daemon, all family, dir *os.File) error {
 	return nil
 }
 
-// saveAtExit saves the programs whose policies say so, before a phosd ends that was told to by a signal. They run on.
+// saveAtExit saves the programs whose policies say so, before a phosd ends that was told to by a
+// signal. They run on.
 func (d *Daemon) saveAtExit() {
 	if d.options.CPU == nil {
 		return
@@ -280,10 +285,14 @@ func (d *Daemon) saveAtExit() {
 	var saved []family
 	for _, s := range d.table.running() {
 		known := d.askPolicy(s)
-		if known == nil || !known.holds || !known.Has(config.ExitSignal) || slices.ContainsFunc(saved, func(f family) bool { return f.has(s) }) {
+		if known == nil || !known.holds || !known.Has(config.ExitSignal) ||
+			slices.ContainsFunc(saved, func(f family) bool { return f.has(s) }) {
 			continue
 		}
-		if d.covered(s, func(above *session) bool { p, holds := d.policyOf(above); return holds && p.Has(config.ExitSignal) }) {
+		if d.covered(
+			s,
+			func(above *session) bool { p, holds := d.policyOf(above); return holds && p.Has(config.ExitSignal) },
+		) {
 			continue
 		}
 		saved = append(saved, d.familyOf(s))
@@ -291,8 +300,8 @@ func (d *Daemon) saveAtExit() {
 	}
 }
 
-// drain saves all programs and stops them: where their policies say so, or else in base, which may be nil. Nothing is stopped when
-// it is known beforehand that one of them has no place to go to.
+// drain saves all programs and stops them: where their policies say so, or else in base, which may
+// be nil. Nothing is stopped when it is known beforehand that one of them has no place to go to.
 func (d *Daemon) drain(ctx context.Context, base *os.File) (drained []*session, err error) {
 	if d.options.CPU == nil {
 		return nil, fmt.Errorf("%w: this phosd was built without checkpoints", api.ErrNotBuilt)
@@ -309,7 +318,8 @@ func (d *Daemon) drain(ctx context.Context, base *os.File) (drained []*session, 
 	var how []unasked
 	var failures []error
 	for _, s := range d.table.running() {
-		if d.covered(s, func(*session) bool { return true }) || slices.ContainsFunc(programs, func(f family) bool { return f.has(s) }) {
+		if d.covered(s, func(*session) bool { return true }) ||
+			slices.ContainsFunc(programs, func(f family) bool { return f.has(s) }) {
 			continue
 		}
 		one, err := d.howToDrain(s, base)
@@ -355,12 +365,17 @@ func (d *Daemon) howToDrain(s *session, base *os.File) (unasked, error) {
 		open := func(as fsuid.Rights) (*os.File, error) { return policy.OpenShared(base, as, known.program.Name()) }
 		return unasked{stop: true, open: open}, nil
 	}
-	return unasked{}, fmt.Errorf("%w: pid %d (%s) has no policy with \"on: [drain]\"; name a directory for such programs by --dir",
-		api.ErrProgramsRunning, s.record.Program.PID, s.record.Command)
+	return unasked{}, fmt.Errorf(
+		"%w: pid %d (%s) has no policy with \"on: [drain]\"; name a directory for such programs by --dir",
+		api.ErrProgramsRunning,
+		s.record.Program.PID,
+		s.record.Command,
+	)
 }
 
-// family is what one checkpoint of a policy saves: a program with what it has started. Where programs that a launcher has
-// started name one directory, it is the launcher with all of them, for one image has one tree.
+// family is what one checkpoint of a policy saves: a program with what it has started. Where
+// programs that a launcher has started name one directory, it is the launcher with all of them, for
+// one image has one tree.
 type family struct {
 	root    proc.Identity
 	members []*session
@@ -371,8 +386,9 @@ func (f family) has(s *session) bool {
 	return s.record.Program == f.root || proc.Descends(s.record.Program.PID, f.root.PID)
 }
 
-// familyOf finds the family of a program whose policy says where to. A launcher is the program's user's, and was started under
-// phos itself: a shell from which several programs were started one by one was not.
+// familyOf finds the family of a program whose policy says where to. A launcher is the program's
+// user's, and was started under phos itself: a shell from which several programs were started one
+// by one was not.
 func (d *Daemon) familyOf(s *session) family {
 	f := family{s.record.Program, []*session{s}}
 	where := d.whereOf(s)
@@ -409,7 +425,8 @@ func launched(id proc.Identity, uid uint32) bool {
 	return err == nil && strings.Contains(environment["LD_PRELOAD"], "libphos.so")
 }
 
-// whereOf is the directory that a program's own policy names, as the program would call it; empty where there is none.
+// whereOf is the directory that a program's own policy names, as the program would call it; empty
+// where there is none.
 func (d *Daemon) whereOf(s *session) string {
 	known := d.askPolicy(s)
 	if known == nil || !known.holds || !known.Own {

@@ -69,7 +69,10 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, ap
 }
 
 // listen takes what the caller says while the restore goes on.
-func (r *restoring) listen(stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent], cancel context.CancelCauseFunc) {
+func (r *restoring) listen(
+	stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent],
+	cancel context.CancelCauseFunc,
+) {
 	for {
 		command, err := stream.Recv()
 		switch {
@@ -114,7 +117,17 @@ func (r *restoring) run(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(begun)
-	r.daemon.log.Info("restored", "pid", brought.Root.PID, "uid", r.actor.UID, "processes", brought.Processes, "total", took)
+	r.daemon.log.Info(
+		"restored",
+		"pid",
+		brought.Root.PID,
+		"uid",
+		r.actor.UID,
+		"processes",
+		brought.Processes,
+		"total",
+		took,
+	)
 	// The caller's terminal and pipes are the program's now; here they would only keep pipes open.
 	closeAll(r.files)
 	r.files = nil
@@ -139,7 +152,8 @@ func (r *restoring) run(ctx context.Context) error {
 	return r.follow(ctx, trees[0], loading)
 }
 
-// goOn follows a tree whose restore an earlier phosd has begun, or this one for somebody who was cut off.
+// goOn follows a tree whose restore an earlier phosd has begun, or this one for somebody who was
+// cut off.
 func (r *restoring) goOn(ctx context.Context, name string) error {
 	root, err := r.daemon.trees.Find(name, r.actor)
 	if err != nil {
@@ -165,7 +179,9 @@ func (r *restoring) tellLoaded(ctx context.Context, brought *ckpt.Brought, begun
 	bytes, err := brought.Loaded(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			_ = r.out.Tell(&api.RestoreEvent{Event: &api.RestoreEvent_Notice{Notice: "memory is missing: " + err.Error()}})
+			_ = r.out.Tell(
+				&api.RestoreEvent{Event: &api.RestoreEvent_Notice{Notice: "memory is missing: " + err.Error()}},
+			)
 		}
 		return
 	}
@@ -203,7 +219,9 @@ func (r *restoring) follow(ctx context.Context, root *restored.Tree, loading <-c
 	cancel()
 	<-loading
 	mayGo(ctx)
-	return r.out.Tell(&api.RestoreEvent{Event: &api.RestoreEvent_Ended{Ended: &api.RestoreEnded{Status: int32(status)}}})
+	return r.out.Tell(
+		&api.RestoreEvent{Event: &api.RestoreEvent_Ended{Ended: &api.RestoreEnded{Status: int32(status)}}},
+	)
 }
 
 // bringUnlessUnwanted is bring until the caller gives up.
@@ -263,7 +281,9 @@ func (r *restoring) progress(now ckpt.Step) {
 }
 
 func (r *restoring) notice(text string) {
-	_ = r.out.Tell(&api.RestoreEvent{Event: &api.RestoreEvent_Notice{Notice: text}}) // who does not listen needs not know
+	_ = r.out.Tell(
+		&api.RestoreEvent{Event: &api.RestoreEvent_Notice{Notice: text}},
+	) // who does not listen needs not know
 }
 
 // endpoints are the files that stand for the image's outside ends.
@@ -311,7 +331,11 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	}
 	if serious := ckpt.Serious(obstacles); len(serious) > 0 {
 		image.Close()
-		return nil, fmt.Errorf("%w: cannot be restored here: %w", api.ErrInvalid, &ckpt.ObstacleError{Obstacles: serious})
+		return nil, fmt.Errorf(
+			"%w: cannot be restored here: %w",
+			api.ErrInvalid,
+			&ckpt.ObstacleError{Obstacles: serious},
+		)
 	}
 	if warm := d.warm.take(image, r.actor); warm != nil {
 		image.Close()
@@ -321,7 +345,13 @@ func (r *restoring) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 }
 
 // prepare makes everything of an image ready but its processes, and takes the image over.
-func (d *Daemon) prepare(ctx context.Context, image *archive.Image, eager bool, place proc.Identity, progress func(ckpt.Step)) (*ckpt.Prepared, error) {
+func (d *Daemon) prepare(
+	ctx context.Context,
+	image *archive.Image,
+	eager bool,
+	place proc.Identity,
+	progress func(ckpt.Step),
+) (*ckpt.Prepared, error) {
 	settings := d.options.Config.Checkpoint
 	return ckpt.Prepare(ctx, ckpt.PrepareOrder{
 		Source: image.Source, CPU: d.options.CPU, Worker: d.revive, Work: d.archive.WorkWithin(uint64(settings.MemoryBudget)),

@@ -30,7 +30,12 @@ type returning struct {
 }
 
 // revive starts a worker that brings a session back. It belongs to nobody until Attach.
-func (d *Daemon) revive(ctx context.Context, half *image.GPUHalf, source ckpt.Source, eager bool) (_ ckpt.Returning, err error) {
+func (d *Daemon) revive(
+	ctx context.Context,
+	half *image.GPUHalf,
+	source ckpt.Source,
+	eager bool,
+) (_ ckpt.Returning, err error) {
 	owner := source.Manifest.Owner
 	given, err := d.admit(owner.UID)
 	if err != nil {

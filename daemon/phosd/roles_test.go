@@ -27,8 +27,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// The test binary plays every part by itself: phosd, its workers and the programs are processes of their own, because
-// what is tested is how they live and die.
+// The test binary plays every part by itself: phosd, its workers and the programs are processes of
+// their own, because what is tested is how they live and die.
 const (
 	phosdRole   = "PHOS_TEST_PHOSD"   // the configuration, as JSON
 	programRole = "PHOS_TEST_PROGRAM" // the socket
@@ -36,8 +36,9 @@ const (
 	requesterRole = "PHOS_TEST_REQUESTER"
 )
 
-// playRequester opens as many connections for requests as it is told, and asks for the status over each and once more
-// over the first: it says how many answered, and the first error. It does so again for every line of input: more, or none.
+// playRequester opens as many connections for requests as it is told, and asks for the status over
+// each and once more over the first: it says how many answered, and the first error. It does so
+// again for every line of input: more, or none.
 func playRequester(socket string) error {
 	var clients []*api.Client
 	input := bufio.NewScanner(os.Stdin)

@@ -61,7 +61,8 @@ func (s *service) Stop(ctx context.Context, request *api.StopRequest) (*api.Stop
 	return s.daemon.drainAndEnd(ctx, base, request.GetForce())
 }
 
-// drainAndEnd saves and stops all programs, and then phosd. With force, what cannot be saved does not keep phosd from it.
+// drainAndEnd saves and stops all programs, and then phosd. With force, what cannot be saved does
+// not keep phosd from it.
 func (d *Daemon) drainAndEnd(ctx context.Context, base *os.File, force bool) (*api.StopReply, error) {
 	drained, err := d.drain(ctx, base)
 	reply := &api.StopReply{}

@@ -60,7 +60,8 @@ func (s *session) describe(ctx context.Context) *api.Description {
 	return description
 }
 
-// end stops the worker, by force when it does not do so itself, and waits until everything is cleaned up.
+// end stops the worker, by force when it does not do so itself, and waits until everything is
+// cleaned up.
 func (s *session) end(ctx context.Context, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
@@ -110,8 +111,8 @@ func (d *Daemon) watch(s *session) {
 	})
 }
 
-// lend opens for a session's worker what that may not open itself, until it ends or this phosd does. What takes long there is nobody's
-// business but that worker's, so nobody waits for it.
+// lend opens for a session's worker what that may not open itself, until it ends or this phosd
+// does. What takes long there is nobody's business but that worker's, so nobody waits for it.
 func (d *Daemon) lend(s *session) {
 	record := s.record
 	lender := lending.Session{
@@ -138,8 +139,9 @@ func (d *Daemon) lend(s *session) {
 // lendTime is between two attempts to reach a worker that may borrow.
 const lendTime = time.Second
 
-// hear ends the worker of a program as soon as the kernel begins to take the program away, where it tells of that: what the worker holds
-// is free earlier by the time that the program's memory takes. The worker sees the end itself in any case.
+// hear ends the worker of a program as soon as the kernel begins to take the program away, where it
+// tells of that: what the worker holds is free earlier by the time that the program's memory takes.
+// The worker sees the end itself in any case.
 func (d *Daemon) hear(s *session) (forget func()) {
 	if d.exits == nil {
 		return func() {}
@@ -157,7 +159,8 @@ func (d *Daemon) hear(s *session) (forget func()) {
 	return forget
 }
 
-// followProgram kills a worker that survives its program: one that hangs would hold GPU memory for nobody.
+// followProgram kills a worker that survives its program: one that hangs would hold GPU memory for
+// nobody.
 func (d *Daemon) followProgram(s *session) {
 	if err := s.program.Wait(); err != nil {
 		return
@@ -174,7 +177,8 @@ func (d *Daemon) followProgram(s *session) {
 // insistTime is between two attempts at something for which descriptors are missing.
 const insistTime = 20 * time.Millisecond
 
-// insist does something until it is not descriptors that it fails for. A phosd that ends leaves it to the next one.
+// insist does something until it is not descriptors that it fails for. A phosd that ends leaves it
+// to the next one.
 func (d *Daemon) insist(do func() error) error {
 	for told := false; ; {
 		err := do()
@@ -193,7 +197,8 @@ func (d *Daemon) insist(do func() error) error {
 	}
 }
 
-// cleanUp takes back everything of a session whose worker is dead. The program is told first: it may be waiting.
+// cleanUp takes back everything of a session whose worker is dead. The program is told first: it
+// may be waiting.
 func (d *Daemon) cleanUp(s *session) {
 	id := s.record.Session
 	err := d.insist(func() error { return d.dir.MarkDead(id) })

@@ -32,8 +32,9 @@ func (d *Daemon) spawn(s *session, conn *net.UnixConn) error {
 	return d.man(s, d.workerConfig(s, groups), program, s.program.File())
 }
 
-// man gives a session its worker: the one that has waited for it, or a new one. What it works with are first and rest, in the order of
-// worker.ProgramFD and worker.PidfdFD, or of worker.LifeFD and worker.PacksFD.
+// man gives a session its worker: the one that has waited for it, or a new one. What it works with
+// are first and rest, in the order of worker.ProgramFD and worker.PidfdFD, or of worker.LifeFD and
+// worker.PacksFD.
 func (d *Daemon) man(s *session, config worker.Config, first *os.File, rest ...*os.File) error {
 	control, err := controlSocket(d.dir.Control(s.record.Session))
 	if err != nil {
@@ -51,20 +52,29 @@ func (d *Daemon) man(s *session, config worker.Config, first *os.File, rest ...*
 		}
 		waiting.End()
 		d.ledger.Clear(s.ticket.slot)
-		d.log.Warn("a worker that has waited cannot be used; a new one is started", "session", s.record.Session, "error", err)
+		d.log.Warn(
+			"a worker that has waited cannot be used; a new one is started",
+			"session",
+			s.record.Session,
+			"error",
+			err,
+		)
 	}
 	return d.manAnew(s, config, []*os.File{first, control, d.ledger.File()}, rest)
 }
 
-// manAnew starts a new worker. It waits for its configuration until the record is written, so that a phosd that dies in between leaves
-// no worker that the next one does not know.
+// manAnew starts a new worker. It waits for its configuration until the record is written, so that
+// a phosd that dies in between leaves no worker that the next one does not know.
 func (d *Daemon) manAnew(s *session, config worker.Config, before, rest []*os.File) error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer closeAll([]*os.File{read, write})
-	command := d.command(filepath.Dir(d.dir.Paths(s.record.Session).Session), slices.Concat(before, []*os.File{read}, rest))
+	command := d.command(
+		filepath.Dir(d.dir.Paths(s.record.Session).Session),
+		slices.Concat(before, []*os.File{read}, rest),
+	)
 	if err := proc.StartConfined(command); err != nil {
 		return err
 	}
@@ -127,9 +137,10 @@ func (d *Daemon) workerConfig(s *session, groups []uint32) worker.Config {
 	}
 }
 
-// command is the worker's process, in a session of its own, so that a signal from phosd's terminal does not reach it, and
-// with nothing of phosd's environment but what a GPU driver needs. It starts as root and becomes the program's user itself: started as that user, it
-// could be looked into, and robbed of its descriptors, until it forbids that.
+// command is the worker's process, in a session of its own, so that a signal from phosd's terminal
+// does not reach it, and with nothing of phosd's environment but what a GPU driver needs. It starts
+// as root and becomes the program's user itself: started as that user, it could be looked into, and
+// robbed of its descriptors, until it forbids that.
 func (d *Daemon) command(name string, inherited []*os.File) *exec.Cmd {
 	command := exec.Command(d.options.Worker[0], d.options.Worker[1:]...)
 	// For whoever looks at a list of processes.

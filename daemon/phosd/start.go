@@ -18,8 +18,8 @@ import (
 
 const commandBytes = 256
 
-// welcome starts a session for the program at the other end of a connection. It answers only to refuse: everything
-// else is said by the worker, which gets the connection.
+// welcome starts a session for the program at the other end of a connection. It answers only to
+// refuse: everything else is said by the worker, which gets the connection.
 func (d *Daemon) welcome(conn *net.UnixConn, actor api.Actor) {
 	defer conn.Close()
 	begin := time.Now()
@@ -61,7 +61,8 @@ func (d *Daemon) start(conn *net.UnixConn, actor api.Actor) (*session, error) {
 	return s, nil
 }
 
-// admit gives a program of a user's its place, with a worker that has waited for it if there is one.
+// admit gives a program of a user's its place, with a worker that has waited for it if there is
+// one.
 func (d *Daemon) admit(uid uint32) (ticket, error) {
 	waiting, seated := d.pool.Take(), -1
 	for waiting != nil && !d.ledger.Claim(waiting.Slot) {
@@ -94,7 +95,12 @@ func (d *Daemon) refund(given ticket) {
 }
 
 // create makes the files and the worker of a session; on an error nothing is left of it.
-func (d *Daemon) create(conn *net.UnixConn, actor api.Actor, program *proc.Handle, given ticket) (s *session, err error) {
+func (d *Daemon) create(
+	conn *net.UnixConn,
+	actor api.Actor,
+	program *proc.Handle,
+	given ticket,
+) (s *session, err error) {
 	id, err := d.dir.NextSession()
 	if err != nil {
 		return nil, err
@@ -148,7 +154,8 @@ func refuse(conn *net.UnixConn, reason error) {
 	_, _ = conn.Read(make([]byte, 64))
 }
 
-// refusal is the message that libphos.so turns into an error code and a line on the program's standard error.
+// refusal is the message that libphos.so turns into an error code and a line on the program's
+// standard error.
 func refusal(code abi.Result, reason error) []byte {
 	welcome := wire.Welcome{Status: code, Message: reason.Error()}
 	return welcome.Append(nil)

@@ -21,7 +21,8 @@ type table struct {
 	sessions map[uint64]*session
 	slots    [ledger.Slots]bool
 	perUser  map[uint32]int
-	// given counts the tickets that are out; the other slots that are taken are those of workers that wait.
+	// given counts the tickets that are out; the other slots that are taken are those of workers that
+	// wait.
 	given int
 	// closed refuses new programs: phosd is being stopped.
 	closed bool
@@ -39,7 +40,8 @@ type ticket struct {
 	waiting *standby.Worker
 }
 
-// take gives out a ticket, or says which limit is reached. seated is the slot of a worker that has waited; negative: any.
+// take gives out a ticket, or says which limit is reached. seated is the slot of a worker that has
+// waited; negative: any.
 func (t *table) take(uid uint32, seated int) (ticket, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +49,11 @@ func (t *table) take(uid uint32, seated int) (ticket, error) {
 		return ticket{}, fmt.Errorf("%w: phosd is being stopped", api.ErrExhausted)
 	}
 	if uid != 0 && t.perUser[uid] >= t.limits.PerUser {
-		return ticket{}, fmt.Errorf("%w: this user already runs %d programs (sessions.per_user)", api.ErrExhausted, t.limits.PerUser)
+		return ticket{}, fmt.Errorf(
+			"%w: this user already runs %d programs (sessions.per_user)",
+			api.ErrExhausted,
+			t.limits.PerUser,
+		)
 	}
 	if seated < 0 {
 		seated = slices.Index(t.slots[:], false)
@@ -150,8 +156,8 @@ func (t *table) all() []*session {
 	})
 }
 
-// running lists the sessions whose programs have not ended. One that just has keeps its session for the moment that its
-// worker needs to end, and its user may have seen it end before.
+// running lists the sessions whose programs have not ended. One that just has keeps its session for
+// the moment that its worker needs to end, and its user may have seen it end before.
 func (t *table) running() []*session {
 	return slices.DeleteFunc(t.all(), func(s *session) bool { return s.program.Ended() })
 }

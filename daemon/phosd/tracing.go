@@ -73,11 +73,21 @@ func (d *Daemon) sessionsBelow(pid int, actor api.Actor) ([]*session, error) {
 }
 
 // beginTrace makes the file, with the caller's rights, and gives it to the worker.
-func (d *Daemon) beginTrace(ctx context.Context, s *session, directory *os.File, as fsuid.Rights) (name string, err error) {
+func (d *Daemon) beginTrace(
+	ctx context.Context,
+	s *session,
+	directory *os.File,
+	as fsuid.Rights,
+) (name string, err error) {
 	name = fmt.Sprintf("trace-%d-%s.jsonl", s.record.Program.PID, time.Now().UTC().Format("20060102T150405.000"))
 	var file *os.File
 	err = as.Do(func() error {
-		fd, err := unix.Openat(int(directory.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Openat(
+			int(directory.Fd()),
+			name,
+			unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+			0o600,
+		)
 		if err != nil {
 			return fmt.Errorf("make %s: %w", name, err)
 		}

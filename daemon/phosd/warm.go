@@ -87,7 +87,8 @@ func (w *warmth) put(key warmKey, prepared *ckpt.Prepared, keep time.Duration) b
 	return true
 }
 
-// begin notes that an image is being made ready, so that it can be given up; end is called when that has come to its end.
+// begin notes that an image is being made ready, so that it can be given up; end is called when
+// that has come to its end.
 func (w *warmth) begin(key warmKey, giveUp context.CancelCauseFunc) (end func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +108,8 @@ func (w *warmth) begin(key warmKey, giveUp context.CancelCauseFunc) (end func(),
 	}, nil
 }
 
-// cancel takes back what was made ready of an image, and what is being made; it returns when nothing is left.
+// cancel takes back what was made ready of an image, and what is being made; it returns when
+// nothing is left.
 func (w *warmth) cancel(key warmKey) {
 	w.mu.Lock()
 	made := w.making[key]
@@ -134,7 +136,10 @@ func (w *warmth) drop() {
 }
 
 // PreRestore makes the next restore of an image fast, or takes that back.
-func (s *service) PreRestore(request *api.PreRestoreRequest, stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
+func (s *service) PreRestore(
+	request *api.PreRestoreRequest,
+	stream grpc.ServerStreamingServer[api.RestoreEvent],
+) error {
 	ctx := stream.Context()
 	actor, err := api.ActorOf(ctx)
 	if err != nil {
@@ -163,7 +168,12 @@ func (s *service) PreRestore(request *api.PreRestoreRequest, stream grpc.ServerS
 }
 
 // warmUp unpacks an image, has its workers load all memory, and keeps that.
-func (d *Daemon) warmUp(ctx context.Context, image *archive.Image, actor api.Actor, out *api.Teller[*api.RestoreEvent]) error {
+func (d *Daemon) warmUp(
+	ctx context.Context,
+	image *archive.Image,
+	actor api.Actor,
+	out *api.Teller[*api.RestoreEvent],
+) error {
 	if d.options.CPU == nil {
 		image.Close()
 		return fmt.Errorf("%w: this phosd was built without checkpoints", api.ErrNotBuilt)

@@ -15,8 +15,8 @@ var errImage = errors.New("image cannot be used")
 // maxAbout bounds what an image may say about its worker.
 const maxAbout = 16 << 10
 
-// about is what a worker writes into an image about itself and its program: what the handshake told, which does not come
-// again.
+// about is what a worker writes into an image about itself and its program: what the handshake
+// told, which does not come again.
 type about struct {
 	Wire uint32 `json:"wire"`
 	// CookieAddress is 0 where nobody may look into the program.
@@ -43,7 +43,12 @@ func decodeAbout(data []byte) (about, error) {
 		return about{}, fmt.Errorf("%w: entry %q: %w", errImage, workerEntry, err)
 	}
 	if read.Wire != wire.Version {
-		return about{}, fmt.Errorf("%w: its session is of version %d, this phosd of version %d", errImage, read.Wire, wire.Version)
+		return about{}, fmt.Errorf(
+			"%w: its session is of version %d, this phosd of version %d",
+			errImage,
+			read.Wire,
+			wire.Version,
+		)
 	}
 	if !utf8.ValidString(read.JobName) {
 		return about{}, fmt.Errorf("%w: the job's name is no text", errImage)

@@ -11,7 +11,9 @@ import (
 
 // FuzzAbout is for what stands in an image in the place of a worker's words about itself.
 func FuzzAbout(f *testing.F) {
-	good, err := json.Marshal(about{Wire: wire.Version, CookieAddress: 1 << 40, Cookie: 7, CopyByShim: true, JobName: "night"})
+	good, err := json.Marshal(
+		about{Wire: wire.Version, CookieAddress: 1 << 40, Cookie: 7, CopyByShim: true, JobName: "night"},
+	)
 	if err != nil {
 		f.Fatal(err)
 	}

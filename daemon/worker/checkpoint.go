@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// shutTime is how long the gate may be shut before the cut comes: freezing a program takes milliseconds.
+	// shutTime is how long the gate may be shut before the cut comes: freezing a program takes
+	// milliseconds.
 	shutTime = time.Minute
 	// reportTime is between two reports of how far a command is.
 	reportTime = 100 * time.Millisecond
@@ -68,7 +69,8 @@ func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, api
 	}
 }
 
-// discard takes the files of a checkpoint that cannot be now: nobody else would, and there is room for few that wait.
+// discard takes the files of a checkpoint that cannot be now: nobody else would, and there is room
+// for few that wait.
 func (w *Worker) discard(stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) {
 	first, err := stream.Recv()
 	if err != nil {
@@ -126,7 +128,8 @@ func (s *saving) next(ctx context.Context, commands <-chan received) (*api.SaveC
 	}
 }
 
-// obey carries a command out and answers it. What is busy is an answer, everything else that fails ends the checkpoint.
+// obey carries a command out and answers it. What is busy is an answer, everything else that fails
+// ends the checkpoint.
 func (s *saving) obey(ctx context.Context, command *api.SaveCommand) error {
 	done := &api.SaveDone{}
 	var err error

@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// Threads that compute on go on rightly, however often they are checkpointed, and stopped and made again from the image.
+// Threads that compute on go on rightly, however often they are checkpointed, and stopped and made
+// again from the image.
 func TestCheckpointAndRestore(t *testing.T) {
 	s := newStand(t, "soft:1")
 	work := startWork(t, s.program, 3)
@@ -54,7 +55,8 @@ func await(t *testing.T, w *work, steps uint64) {
 	}
 }
 
-// However often a program is asked for that is just starting, it is only busy, and saved once it has started.
+// However often a program is asked for that is just starting, it is only busy, and saved once it
+// has started.
 func TestStarting(t *testing.T) {
 	s := newStand(t, "soft:1")
 	pack, err := s.images.NewPack()
@@ -90,7 +92,8 @@ func awaitJoined(t *testing.T, w *Worker) {
 	}
 }
 
-// However a checkpoint ends, the gate is open afterwards and the program goes on; another one may follow.
+// However a checkpoint ends, the gate is open afterwards and the program goes on; another one may
+// follow.
 func TestUndo(t *testing.T) {
 	s := newStand(t, "soft:1")
 	work := startWork(t, s.program, 2)
@@ -223,7 +226,8 @@ func TestQuiesceDuringCapture(t *testing.T) {
 	c.ok(abi.CallPing, nil, nil)
 }
 
-// A function of the program that waits for what a thread at the gate holds: no checkpoint, and no deadlock.
+// A function of the program that waits for what a thread at the gate holds: no checkpoint, and no
+// deadlock.
 func TestQuiesceGivesUp(t *testing.T) {
 	s := newStand(t, "soft:1")
 	c := caller{t, s.program.NewThread()}

@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// What a worker inherits, by descriptor. phosd passes exactly these. A worker that makes a session again has the life line
-// in the program's place and packs in the pidfd's.
+// What a worker inherits, by descriptor. phosd passes exactly these. A worker that makes a session
+// again has the life line in the program's place and packs in the pidfd's.
 const (
 	ProgramFD = 3 // the accepted socket of the program
 	ControlFD = 4 // a listening socket that only root can reach
@@ -20,7 +20,9 @@ const (
 	ConfigFD  = 6 // a pipe with Config as JSON; it ends without any when phosd gave up
 	PidfdFD   = 7 // the program
 
-	LifeFD  = 3 // the reading end of a pipe: its end before Attach means that phosd has ended, or wants no program attached
+	// the reading end of a pipe: its end before Attach means that phosd has ended, or wants no program
+	// attached
+	LifeFD  = 3
 	PacksFD = 7 // the first of Restore.Packs packs, open for reading
 )
 
@@ -44,8 +46,8 @@ type Config struct {
 	StartSeconds int `json:"start_seconds"`
 	// Log is phosd's; the file of it is the worker's standard error.
 	Log config.Log `json:"log"`
-	// Restore is nil in the worker of a program that has just started. Else Program is not known yet, the session's files
-	// have their sizes and no content, and Attach brings the program.
+	// Restore is nil in the worker of a program that has just started. Else Program is not known yet,
+	// the session's files have their sizes and no content, and Attach brings the program.
 	Restore *Restore `json:"restore,omitempty"`
 }
 
@@ -59,9 +61,11 @@ type Restore struct {
 	Eager bool `json:"eager,omitempty"`
 }
 
-// handed are the files that a worker is given for its session: inherited, or sent to one that has waited.
+// handed are the files that a worker is given for its session: inherited, or sent to one that has
+// waited.
 type handed struct {
-	// first is the program's socket, or the life line; pidfd is the program, and nil in a worker that makes a session again.
+	// first is the program's socket, or the life line; pidfd is the program, and nil in a worker that
+	// makes a session again.
 	first, control, ledger, pidfd *os.File
 	packs                         []*os.File
 }
@@ -69,7 +73,10 @@ type handed struct {
 // inherited are the files of a worker that was started for its session.
 func inherited(config Config) handed {
 	files := handed{
-		first: os.NewFile(ProgramFD, "program"), control: os.NewFile(ControlFD, "control"), ledger: os.NewFile(LedgerFD, "ledger"),
+		first: os.NewFile(
+			ProgramFD,
+			"program",
+		), control: os.NewFile(ControlFD, "control"), ledger: os.NewFile(LedgerFD, "ledger"),
 	}
 	if config.Restore == nil {
 		files.pidfd = os.NewFile(PidfdFD, "pidfd")
@@ -81,7 +88,8 @@ func inherited(config Config) handed {
 	return files
 }
 
-// sent are the files that come with the configuration of a worker that has waited, in the order in which others inherit them.
+// sent are the files that come with the configuration of a worker that has waited, in the order in
+// which others inherit them.
 func sent(config Config, all []*os.File) (files handed, err error) {
 	const before = 2
 	want := before + 1
@@ -103,7 +111,8 @@ func sent(config Config, all []*os.File) (files handed, err error) {
 // errConfig means that phosd and this worker do not understand each other.
 var errConfig = errors.New("worker configuration")
 
-// StandbyFD is where a worker that waits for its session hears from phosd, by package parcel. It has no other files.
+// StandbyFD is where a worker that waits for its session hears from phosd, by package parcel. It
+// has no other files.
 const StandbyFD = 3
 
 // StandbyArgument follows phosd's argument "worker" in a worker that waits.
@@ -114,7 +123,8 @@ type Preparation struct {
 	Gpus string `json:"gpus"`
 	// LedgerSlot is its place in the memory accounting, from now on.
 	LedgerSlot int `json:"ledger_slot"`
-	// MemoryBytes is what it accounts of each GPU while it waits; 0: what the backend says that it holds.
+	// MemoryBytes is what it accounts of each GPU while it waits; 0: what the backend says that it
+	// holds.
 	MemoryBytes uint64     `json:"memory_bytes"`
 	Log         config.Log `json:"log"`
 }

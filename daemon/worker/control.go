@@ -89,7 +89,15 @@ func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) erro
 func (w *Worker) borrow(address, bytes uint64) ([]mirror.Part, error) {
 	parts, err := w.borrower.Borrow(address, bytes)
 	if errors.Is(err, lending.ErrNoLender) {
-		w.log.Warn("memory that the program registers stays out of kernels' reach", "address", address, "bytes", bytes, "error", err)
+		w.log.Warn(
+			"memory that the program registers stays out of kernels' reach",
+			"address",
+			address,
+			"bytes",
+			bytes,
+			"error",
+			err,
+		)
 	}
 	return parts, err
 }

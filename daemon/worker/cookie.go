@@ -20,8 +20,9 @@ func cookieOf(hello wire.Hello) cookie {
 	return cookie{hello.CookieAddress, hello.Cookie}
 }
 
-// followCookie ends the session when the program has replaced itself by exec: the process lives, but the word in its
-// memory is gone. A program that is not to be looked into is found out when it starts its next session.
+// followCookie ends the session when the program has replaced itself by exec: the process lives,
+// but the word in its memory is gone. A program that is not to be looked into is found out when it
+// starts its next session.
 func (w *Worker) followCookie(j *joined) {
 	if j.cookie.address == 0 {
 		return

@@ -36,7 +36,8 @@ func (j job) logger(phosd *slog.Logger, settings config.Log) *slog.Logger {
 	return slog.New(joblog.NewLimited(slog.NewMultiHandler(phosd.Handler(), settings.Handler(j.log))))
 }
 
-// progressTime is how long the session may take to tell; a call that loads a large module keeps it busy for longer.
+// progressTime is how long the session may take to tell; a call that loads a large module keeps it
+// busy for longer.
 const progressTime = 300 * time.Millisecond
 
 // progress is the session's progress, or the one before when the session is too busy to tell.

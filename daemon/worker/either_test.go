@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// A program that is asked to copy what is no memory of its own ends by a signal, so it must not be asked.
+// A program that is asked to copy what is no memory of its own ends by a signal, so it must not be
+// asked.
 func TestHelpOnlyWithMemory(t *testing.T) {
 	child := exec.Command("sleep", "1000")
 	child.Env = []string{"PHOS_TEST_WORD=a"}

@@ -19,9 +19,11 @@ func (busy) Is(target error) bool { return target == errBusy }
 
 func (b busy) Unwrap() error { return b.error }
 
-// stillBusy is what was going on when a wait ended. That the time was over needs not be said: who set it knows.
+// stillBusy is what was going on when a wait ended. That the time was over needs not be said: who
+// set it knows.
 func stillBusy(ctx context.Context, what error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) && !errors.Is(what, cause) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) &&
+		!errors.Is(what, cause) {
 		what = fmt.Errorf("%w: %w", cause, what)
 	}
 	return busy{what}
@@ -41,8 +43,8 @@ type gate struct {
 // lookTime is between looks at what nobody announces.
 const lookTime = 500 * time.Microsecond
 
-// shut lets no new call in and returns when all those before are done. On an error the gate is open; it wraps errBusy when
-// the deadline has passed.
+// shut lets no new call in and returns when all those before are done. On an error the gate is
+// open; it wraps errBusy when the deadline has passed.
 func (g *gate) shut(ctx context.Context) error {
 	for {
 		// What captures a stream must be let in, or the capture never ends.
@@ -61,8 +63,8 @@ func (g *gate) shut(ctx context.Context) error {
 	}
 }
 
-// settle waits until everything that was posted is done. With the gate shut a thread that was past it may still post one
-// call, also after this: whoever froze the program settles once more.
+// settle waits until everything that was posted is done. With the gate shut a thread that was past
+// it may still post one call, also after this: whoever froze the program settles once more.
 func (g *gate) settle(ctx context.Context) error {
 	for {
 		if err := g.until(ctx, g.ring.Empty); err != nil {

@@ -13,7 +13,8 @@ import (
 // faultResult is what a program gets after a fault of its worker.
 const faultResult = abi.LaunchFailed
 
-// link joins the session to the program: it is session.Program and session.Answers over the session file.
+// link joins the session to the program: it is session.Program and session.Answers over the session
+// file.
 type link struct {
 	file      *wire.File
 	slots     *wire.Slots
@@ -37,8 +38,8 @@ func newLink(file *wire.File, memory processMemory, copyByShim bool) *link {
 	}
 }
 
-// Memory is the program's memory: read and written from here, or, where the kernel refuses that, by the thread that waits
-// on the slot.
+// Memory is the program's memory: read and written from here, or, where the kernel refuses that, by
+// the thread that waits on the slot.
 func (l *link) Memory(slot uint32) gpu.HostMemory {
 	switch {
 	case slot == session.NoThread && l.copyByShim:

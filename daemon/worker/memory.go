@@ -23,7 +23,10 @@ type processMemory struct {
 const maxVector = 1 << 30
 
 // ErrRefused means that the kernel does not let this process touch the program's memory.
-var ErrRefused = fmt.Errorf("the program's memory may not be touched from outside, and no thread of it waits that could copy: %w", abi.NotPermitted)
+var ErrRefused = fmt.Errorf(
+	"the program's memory may not be touched from outside, and no thread of it waits that could copy: %w",
+	abi.NotPermitted,
+)
 
 // ReadAt copies from the program.
 func (m processMemory) ReadAt(p []byte, address int64) (int, error) {
@@ -52,14 +55,22 @@ func (m processMemory) move(p []byte, address int64, what string, call vectorCal
 			return moved, fmt.Errorf("%s %d bytes at %#x: %w", what, len(p), address, ErrRefused)
 		case err != nil || got <= 0:
 			// Where the driver would end the program with a signal, it gets an error.
-			return moved, fmt.Errorf("%s %d bytes of the program at %#x: %w (%w)", what, len(p), address, abi.InvalidValue, err)
+			return moved, fmt.Errorf(
+				"%s %d bytes of the program at %#x: %w (%w)",
+				what,
+				len(p),
+				address,
+				abi.InvalidValue,
+				err,
+			)
 		}
 		moved += got
 	}
 	return moved, nil
 }
 
-// eitherMemory copies small pieces by itself, and asks the program's help for large ones, or once the kernel has refused.
+// eitherMemory copies small pieces by itself, and asks the program's help for large ones, or once
+// the kernel has refused.
 type eitherMemory struct {
 	direct   processMemory
 	served   *wire.SlotMemory
@@ -67,12 +78,14 @@ type eitherMemory struct {
 	frozen   *atomic.Bool
 }
 
-// servedBytes is the least size of a copy that the waiting thread helps with: it copies at the speed of memory, beside
-// this process, while the kernel's way looks every page up, which takes twice as long as the copy itself.
+// servedBytes is the least size of a copy that the waiting thread helps with: it copies at the
+// speed of memory, beside this process, while the kernel's way looks every page up, which takes
+// twice as long as the copy itself.
 const servedBytes = 512 << 10
 
-// Where two threads do not get two cores, they wait for each other, and the kernel's way is the faster one: after a
-// helped copy below slowRate the next one is done without help, and twice as many with each that is slow again.
+// Where two threads do not get two cores, they wait for each other, and the kernel's way is the
+// faster one: after a helped copy below slowRate the next one is done without help, and twice as
+// many with each that is slow again.
 const (
 	slowRate   = 2 // bytes a nanosecond
 	mostPauses = 16
@@ -132,8 +145,9 @@ func (m eitherMemory) move(p []byte, address int64, direct, served moving) (int,
 	return count, err
 }
 
-// moveServed moves the first and the last byte the kernel's way first: a range that may not be touched is an error then,
-// where it would end the helping program by a signal, as the driver does. Holes between them the helping thread finds.
+// moveServed moves the first and the last byte the kernel's way first: a range that may not be
+// touched is an error then, where it would end the helping program by a signal, as the driver does.
+// Holes between them the helping thread finds.
 func moveServed(p []byte, address int64, direct, served moving) (int, error) {
 	for _, at := range [...]int{0, len(p) - 1} {
 		if _, err := direct(p[at:at+1], address+int64(at)); err != nil && !errors.Is(err, ErrRefused) {

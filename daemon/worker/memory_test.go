@@ -28,7 +28,8 @@ func TestProcessMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	memory := processMemory{program: id}
-	// Start returns as soon as the child has closed what it inherited, a little before its environment is in place.
+	// Start returns as soon as the child has closed what it inherited, a little before its environment
+	// is in place.
 	begin := environmentStart(t, id.PID)
 	for begin == 0 {
 		begin = environmentStart(t, id.PID)

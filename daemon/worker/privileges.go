@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renounce gives up what a worker must never have: new privileges by exec, and being looked into by other processes of
-// the same user, who could take its descriptors. It runs before become, so that there is no moment at which that user
-// may look.
+// renounce gives up what a worker must never have: new privileges by exec, and being looked into by
+// other processes of the same user, who could take its descriptors. It runs before become, so that
+// there is no moment at which that user may look.
 func renounce() error {
 	if err := noNewPrivileges(); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
@@ -28,9 +28,9 @@ func renounce() error {
 	return nil
 }
 
-// noNewPrivileges sees to it that all threads have the bit. phosd starts a worker with it. One that somebody else has started, and that
-// has cgo in it, cannot give it to threads that run already: then the one thread that has it becomes a new program, and all its threads
-// inherit it.
+// noNewPrivileges sees to it that all threads have the bit. phosd starts a worker with it. One that
+// somebody else has started, and that has cgo in it, cannot give it to threads that run already:
+// then the one thread that has it becomes a new program, and all its threads inherit it.
 func noNewPrivileges() error {
 	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil || set == 1 {
@@ -57,12 +57,13 @@ func notDumpable() error {
 	return nil
 }
 
-// firstStranger is where the users begin that workers are while they wait: nobody's on a machine whose users are numbered by hand or
-// by systemd. Each has one of its own, so that the driver tells them apart by it, as it does programs of several users.
+// firstStranger is where the users begin that workers are while they wait: nobody's on a machine
+// whose users are numbered by hand or by systemd. Each has one of its own, so that the driver tells
+// them apart by it, as it does programs of several users.
 const firstStranger = 0x7e00_0000
 
-// stepAside makes this process of root's act as a stranger, without capabilities: whatever the driver notes of whoever opens it is not
-// root's. It stays able to step forward.
+// stepAside makes this process of root's act as a stranger, without capabilities: whatever the
+// driver notes of whoever opens it is not root's. It stays able to step forward.
 func stepAside() error {
 	stranger := firstStranger + os.Getpid()
 	if err := syscall.Setgroups(nil); err != nil {
@@ -107,8 +108,8 @@ func become(config Config) error {
 	return notDumpable()
 }
 
-// settle tells the driver where its user is at home. It keeps there what it has compiled, for all programs of the user, with phos and
-// without; where nobody knows, it compiles each time.
+// settle tells the driver where its user is at home. It keeps there what it has compiled, for all
+// programs of the user, with phos and without; where nobody knows, it compiles each time.
 func settle(uid int) {
 	known, err := user.LookupId(strconv.Itoa(uid))
 	if err == nil && known.HomeDir != "" {

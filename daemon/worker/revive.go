@@ -69,7 +69,12 @@ func (w *Worker) revive(open Open) error {
 }
 
 func newRevival(w *Worker) *revival {
-	r := &revival{worker: w, log: joblog.NewLate(w.phosdLog(0).Handler()), state: newState(), attach: make(chan attachment)}
+	r := &revival{
+		worker: w,
+		log:    joblog.NewLate(w.phosdLog(0).Handler()),
+		state:  newState(),
+		attach: make(chan attachment),
+	}
 	w.revival, w.log = r, slog.New(r.log)
 	return r
 }
@@ -216,8 +221,8 @@ func (r *revival) openTree(packs []*os.File) error {
 	return err
 }
 
-// What was saved may be longer than what is stored for it, by zeros and by compression, but so much only when somebody wants it
-// to take memory.
+// What was saved may be longer than what is stored for it, by zeros and by compression, but so much
+// only when somebody wants it to take memory.
 const (
 	mostGrowth = 256
 	freeBytes  = 64 << 20
@@ -233,7 +238,13 @@ func (r *revival) readEntry(name string, limitBytes uint64) ([]byte, error) {
 			return nil, fmt.Errorf("%w: entry %q has %d bytes, of at most %d", errImage, name, entry.Bytes, limitBytes)
 		}
 		if stored := r.reader.StoredBytes(entry); entry.Bytes > stored*mostGrowth+freeBytes {
-			return nil, fmt.Errorf("%w: entry %q has %d bytes, of %d that are stored", errImage, name, entry.Bytes, stored)
+			return nil, fmt.Errorf(
+				"%w: entry %q has %d bytes, of %d that are stored",
+				errImage,
+				name,
+				entry.Bytes,
+				stored,
+			)
 		}
 		if entry.Bytes <= freeBytes {
 			content := make([]byte, entry.Bytes)

@@ -67,7 +67,8 @@ func (s *saving) begin(ctx context.Context, in *api.SaveBegin) error {
 	if s.at != fresh || s.files != nil {
 		return fmt.Errorf("%w: begun already", errOrder)
 	}
-	// Also of a checkpoint that cannot be yet: nobody else takes its files, and there is room for few that wait.
+	// Also of a checkpoint that cannot be yet: nobody else takes its files, and there is room for few
+	// that wait.
 	if err := s.openPacks(in); err != nil {
 		return err
 	}
@@ -132,7 +133,8 @@ func (s *saving) cut(ctx context.Context, deadline time.Duration) error {
 	if s.at != shut {
 		return fmt.Errorf("%w: cut", errOrder)
 	}
-	// A disk that does not answer holds up who writes to it, and not the program once the checkpoint is not wanted any more.
+	// A disk that does not answer holds up who writes to it, and not the program once the checkpoint
+	// is not wanted any more.
 	defer context.AfterFunc(ctx, s.letGo)()
 	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -181,7 +183,10 @@ func (s *saving) saveRest() (err error) {
 	}
 	s.content.code = s.content.code[:0]
 	for _, c := range j.session.Code() {
-		s.content.code = append(s.content.code, &api.LoadedCode{Name: c.Name, Targets: c.Targets, Kernels: c.Kernels, Modules: uint32(c.Modules)})
+		s.content.code = append(
+			s.content.code,
+			&api.LoadedCode{Name: c.Name, Targets: c.Targets, Kernels: c.Kernels, Modules: uint32(c.Modules)},
+		)
 	}
 	s.content.session = j.link.file.Save()
 	return wire.CheckSaved(s.content.session)
@@ -281,14 +286,16 @@ func (s *saving) close() {
 	}
 }
 
-// chosen are the kinds of state that a checkpoint saves; none: all. What is saved of only some is there to be looked at, and
-// no session is made of it again.
+// chosen are the kinds of state that a checkpoint saves; none: all. What is saved of only some is
+// there to be looked at, and no session is made of it again.
 type chosen []string
 
-// memoryKinds lie in device memory and in the arena. Variables stand among allocations, so either brings both.
+// memoryKinds lie in device memory and in the arena. Variables stand among allocations, so either
+// brings both.
 var memoryKinds = []string{"cuda_memory", "cuda_var"}
 
-// counted are the names that session.Counts has for what belongs to a kind. Devices and variables are no objects of a session.
+// counted are the names that session.Counts has for what belongs to a kind. Devices and variables
+// are no objects of a session.
 var counted = map[string][]string{
 	"cuda_context":  {"context"},
 	"cuda_module":   {"module", "library"},

@@ -15,8 +15,8 @@ import (
 // errFault means that the worker itself is broken: the session cannot go on.
 var errFault = errors.New("internal fault")
 
-// serve is the session from the handshake to its end. It marks the session dead before it returns, so that the
-// program does not wait for a worker that will not answer.
+// serve is the session from the handshake to its end. It marks the session dead before it returns,
+// so that the program does not wait for a worker that will not answer.
 func (w *Worker) serve() error {
 	file, err := wire.Open(w.config.SessionPath)
 	if err != nil {
@@ -34,10 +34,12 @@ func (w *Worker) serve() error {
 	return w.run(w.join(live, w.session.Load(), cookieOf(hello)))
 }
 
-// markDead makes every later call of the program fail. phosd does the same when this process dies without doing it.
+// markDead makes every later call of the program fail. phosd does the same when this process dies
+// without doing it.
 func markDead(file *wire.File) { file.Word32(wire.WordDead).Store(1) }
 
-// shakeHands ends with a session that the program uses, or with a program that knows why it has none.
+// shakeHands ends with a session that the program uses, or with a program that knows why it has
+// none.
 func (w *Worker) shakeHands(file *wire.File) (live *link, hello wire.Hello, err error) {
 	conn, err := w.connection()
 	if err != nil {
@@ -64,7 +66,8 @@ func (w *Worker) shakeHands(file *wire.File) (live *link, hello wire.Hello, err 
 	return live, hello, lingerUntilClosed(conn)
 }
 
-// lingerUntilClosed waits until the program has read everything and closed its end: from then on it holds no descriptor.
+// lingerUntilClosed waits until the program has read everything and closed its end: from then on it
+// holds no descriptor.
 func lingerUntilClosed(conn net.Conn) error {
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
 		return fmt.Errorf("handshake: %w: more than was agreed", wire.ErrHandshake)

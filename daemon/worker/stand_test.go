@@ -23,8 +23,8 @@ import (
 
 const arenaBytes = 64 << 20
 
-// stand is a worker in this process, whose program is this process too. Its memory stays where it is when the worker is
-// replaced by another one, as a restored program's does.
+// stand is a worker in this process, whose program is this process too. Its memory stays where it
+// is when the worker is replaced by another one, as a restored program's does.
 type stand struct {
 	t       *testing.T
 	dir     string
@@ -249,11 +249,17 @@ func begin(token []byte) *api.SaveCommand {
 }
 
 func quiesce(deadline time.Duration) *api.SaveCommand {
-	return &api.SaveCommand{Command: &api.SaveCommand_Quiesce{Quiesce: &api.SaveQuiesce{DeadlineMilliseconds: uint64(deadline.Milliseconds())}}}
+	return &api.SaveCommand{
+		Command: &api.SaveCommand_Quiesce{
+			Quiesce: &api.SaveQuiesce{DeadlineMilliseconds: uint64(deadline.Milliseconds())},
+		},
+	}
 }
 
 func cutNow(deadline time.Duration) *api.SaveCommand {
-	return &api.SaveCommand{Command: &api.SaveCommand_Cut{Cut: &api.SaveCut{DeadlineMilliseconds: uint64(deadline.Milliseconds())}}}
+	return &api.SaveCommand{
+		Command: &api.SaveCommand_Cut{Cut: &api.SaveCut{DeadlineMilliseconds: uint64(deadline.Milliseconds())}},
+	}
 }
 
 func resume() *api.SaveCommand {
@@ -357,7 +363,10 @@ func (s *stand) attach() {
 	id := self(s.t)
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	_, err = s.control.Worker.Attach(ctx, &api.AttachRequest{Files: s.hand(handle.File()), Pid: uint32(id.PID), StartTicks: id.StartTicks})
+	_, err = s.control.Worker.Attach(
+		ctx,
+		&api.AttachRequest{Files: s.hand(handle.File()), Pid: uint32(id.PID), StartTicks: id.StartTicks},
+	)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -90,8 +90,8 @@ func (w *Worker) endTrace() (*api.TraceReply, error) {
 	return reply, nil
 }
 
-// flushTrace writes what is left of a trace, when the process is about to end. A session that is busy is not waited for: its lock
-// is not taken.
+// flushTrace writes what is left of a trace, when the process is about to end. A session that is
+// busy is not waited for: its lock is not taken.
 func (w *Worker) flushTrace() {
 	if !w.tracing.mu.TryLock() {
 		return

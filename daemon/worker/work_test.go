@@ -93,7 +93,11 @@ func startWork(t *testing.T, p *wiretest.Program, threads int) *work {
 	var module wire.ModuleLoadReply
 	main.ok(abi.CallModuleLoad, &wire.ModuleLoad{Address: addressOf(text), Size: uint64(len(text))}, &module)
 	var function wire.ModuleGetFunctionReply
-	main.ok(abi.CallModuleGetFunction, &wire.ModuleGetFunction{Hmod: abi.Handle(module.Handle), Name: "step"}, &function)
+	main.ok(
+		abi.CallModuleGetFunction,
+		&wire.ModuleGetFunction{Hmod: abi.Handle(module.Handle), Name: "step"},
+		&function,
+	)
 	w.function = function.Hfunc
 	w.serving.Go(w.serveCallbacks)
 	for i := range threads {
@@ -183,7 +187,19 @@ func (b *buffer) fill() {
 	for i, v := range b.want {
 		binary.LittleEndian.PutUint32(b.host[4*i:], v)
 	}
-	b.ok(abi.CallMemcpyWait, &wire.MemcpyWait{Dst: b.device, SrcKind: 1, Src: addressOf(b.host), Width: 4 * wordCount, Height: 1, Depth: 1, Stream: b.stream}, nil)
+	b.ok(
+		abi.CallMemcpyWait,
+		&wire.MemcpyWait{
+			Dst:     b.device,
+			SrcKind: 1,
+			Src:     addressOf(b.host),
+			Width:   4 * wordCount,
+			Height:  1,
+			Depth:   1,
+			Stream:  b.stream,
+		},
+		nil,
+	)
 }
 
 // check compares the GPU's memory with the model.
@@ -191,7 +207,19 @@ func (b *buffer) check() { b.checkAt(b.device) }
 
 func (b *buffer) checkAt(address uint64) {
 	clear(b.host)
-	b.ok(abi.CallMemcpyWait, &wire.MemcpyWait{DstKind: 1, Dst: addressOf(b.host), Src: address, Width: 4 * wordCount, Height: 1, Depth: 1, Stream: b.stream}, nil)
+	b.ok(
+		abi.CallMemcpyWait,
+		&wire.MemcpyWait{
+			DstKind: 1,
+			Dst:     addressOf(b.host),
+			Src:     address,
+			Width:   4 * wordCount,
+			Height:  1,
+			Depth:   1,
+			Stream:  b.stream,
+		},
+		nil,
+	)
 	for i, want := range b.want {
 		if got := binary.LittleEndian.Uint32(b.host[4*i:]); got != want {
 			b.t.Errorf("word %d at %#x is %d, want %d", i, address, got, want)
@@ -209,9 +237,15 @@ func (b *buffer) step(random *rand.Rand) {
 		b.want[random.IntN(wordCount)] = random.Uint32()
 		b.fill()
 	case 2: // through pinned memory and back
-		b.Post(abi.CallMemcpy, &wire.Memcpy{Dst: b.pinned, Src: b.device, Width: 4 * wordCount, Height: 1, Depth: 1, Stream: b.stream})
+		b.Post(
+			abi.CallMemcpy,
+			&wire.Memcpy{Dst: b.pinned, Src: b.device, Width: 4 * wordCount, Height: 1, Depth: 1, Stream: b.stream},
+		)
 		b.launch()
-		b.Post(abi.CallMemcpy, &wire.Memcpy{Dst: b.device, Src: b.pinned, Width: 4 * wordCount, Height: 1, Depth: 1, Stream: b.stream})
+		b.Post(
+			abi.CallMemcpy,
+			&wire.Memcpy{Dst: b.device, Src: b.pinned, Width: 4 * wordCount, Height: 1, Depth: 1, Stream: b.stream},
+		)
 		b.checkAt(b.pinned)
 	case 3:
 		b.Post(abi.CallHostFunc, &wire.HostFunc{Stream: b.stream, Function: 1})

@@ -71,7 +71,8 @@ type Worker struct {
 	why  string
 }
 
-// Run is the whole life of a worker process. It returns when the session has ended; the program may still run.
+// Run is the whole life of a worker process. It returns when the session has ended; the program may
+// still run.
 func Run(open Open) error {
 	if err := renounce(); err != nil {
 		return err
@@ -115,7 +116,8 @@ func (w *Worker) live(open Open) (err error) {
 	return w.serve()
 }
 
-// Standby is the whole life of a worker that is there before its program: it waits with GPUs that are open.
+// Standby is the whole life of a worker that is there before its program: it waits with GPUs that
+// are open.
 func Standby(open Open) error {
 	if err := renounce(); err != nil {
 		return err
@@ -250,7 +252,8 @@ func (w *Worker) openAs(open Open, log *slog.Logger) error {
 	return nil
 }
 
-// followProgram ends the process with its program, at once and whatever it is doing: the kernel takes back what it had.
+// followProgram ends the process with its program, at once and whatever it is doing: the kernel
+// takes back what it had.
 func (w *Worker) followProgram(log *slog.Logger) {
 	if err := w.program.Wait(); err != nil {
 		log.Error("watch program", "error", err)
@@ -307,15 +310,24 @@ func (j job) complaint() string {
 	return strings.ReplaceAll(j.wrong.Error(), "\n", "; ")
 }
 
-// readJob reads with the program's rights, because the worker has no others. Nothing in it can fail: a program with a
-// wrong file still starts.
+// readJob reads with the program's rights, because the worker has no others. Nothing in it can
+// fail: a program with a wrong file still starts.
 func readJob(program proc.Identity) job {
 	at := fmt.Sprintf("/proc/%d/cwd", program.PID)
 	file, err := jobfile.Load(at + "/" + jobfile.Name)
 	if _, closed := os.Readlink(at); errors.Is(closed, fs.ErrPermission) {
-		err = fmt.Errorf("no %s is read: the program is not dumpable, so nobody but root may see its directory", jobfile.Name)
+		err = fmt.Errorf(
+			"no %s is read: the program is not dumpable, so nobody but root may see its directory",
+			jobfile.Name,
+		)
 	}
-	j := job{name: file.JobName, named: file.JobName != "", logPath: file.LogPath, wrong: err, getenv: func(string) string { return "" }}
+	j := job{
+		name:    file.JobName,
+		named:   file.JobName != "",
+		logPath: file.LogPath,
+		wrong:   err,
+		getenv:  func(string) string { return "" },
+	}
 	if j.name == "" {
 		j.name = program.Name()
 	}

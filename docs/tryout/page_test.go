@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPage: the Go code of docs/policy.md is that of this folder, so that it compiles and is tested.
+// TestPage: the Go code of docs/policy.md is that of this folder, so that it compiles and is
+// tested.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../policy.md")
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Tryout gives every new job GPUs at once, for a little while: most bugs show in the first minutes. Who has had its try goes on as it came.
+// Tryout gives every new job GPUs at once, for a little while: most bugs show in the first minutes.
+// Who has had its try goes on as it came.
 type Tryout struct {
 	For time.Duration
 }

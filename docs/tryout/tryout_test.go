@@ -42,7 +42,8 @@ func TestSimulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Job 2 stops job 1 after 30 minutes and has its try until 40; job 3 is tried then; then they go on as they came.
+	// Job 2 stops job 1 after 30 minutes and has its try until 40; job 3 is tried then; then they go
+	// on as they came.
 	for i, want := range []time.Duration{75 * time.Minute, 85 * time.Minute, 45 * time.Minute} {
 		if got := result.Jobs[i].Finish; got != want {
 			t.Errorf("job %d ends at %v, expected %v", i+1, got, want)

@@ -33,8 +33,8 @@ func (c Call) Class() Class {
 	return ClassNone
 }
 
-// Arguments names what travels with the call, in the order in which it lies in a frame: words, then arrays, which have a mark
-// behind the name: [] for one of words, * for bytes.
+// Arguments names what travels with the call, in the order in which it lies in a frame: words, then
+// arrays, which have a mark behind the name: [] for one of words, * for bytes.
 func (c Call) Arguments() []string {
 	if int(c) < len(calls) {
 		return strings.Fields(calls[c].arguments)

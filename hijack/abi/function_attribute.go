@@ -3,7 +3,8 @@ package abi
 // FunctionAttribute is a CUfunction_attribute number, an index of gpu.FunctionInfo.Attributes.
 type FunctionAttribute int32
 
-// The function attributes. Those from FuncMaxDynamicSharedBytes on can be set, except FuncClusterSizeMustBeSet.
+// The function attributes. Those from FuncMaxDynamicSharedBytes on can be set, except
+// FuncClusterSizeMustBeSet.
 const (
 	FuncMaxThreadsPerBlock            FunctionAttribute = 0
 	FuncSharedBytes                   FunctionAttribute = 1

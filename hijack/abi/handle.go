@@ -2,8 +2,9 @@ package abi
 
 import "fmt"
 
-// Handle is what a program holds instead of a driver pointer: 0x7000_0000_0000 | kind<<32 | index. Indices begin at 1
-// and are never used again within a session, so a stale handle can never mean something else.
+// Handle is what a program holds instead of a driver pointer: 0x7000_0000_0000 | kind<<32 | index.
+// Indices begin at 1 and are never used again within a session, so a stale handle can never mean
+// something else.
 type Handle uint64
 
 // Kind says what a handle stands for.
@@ -47,7 +48,8 @@ func NewHandle(kind Kind, index uint32) Handle {
 	return HandleBase | Handle(kind)<<32 | Handle(index)
 }
 
-// PrimaryContext is the handle of a device's primary context, which is known before the context exists.
+// PrimaryContext is the handle of a device's primary context, which is known before the context
+// exists.
 func PrimaryContext(device int) Handle { return NewHandle(KindContext, uint32(device)+1) }
 
 // Kind returns what the handle stands for, KindNone where it is none of ours.

@@ -1,6 +1,7 @@
 package abi
 
-// LaunchAttribute asks something more of a launch than its shape: a CUlaunchAttribute, laid out as the driver has it.
+// LaunchAttribute asks something more of a launch than its shape: a CUlaunchAttribute, laid out as
+// the driver has it.
 type LaunchAttribute struct {
 	ID    LaunchAttributeID
 	_     [4]byte
@@ -30,7 +31,8 @@ const (
 	LaunchNVLinkCentric    LaunchAttributeID = 16
 )
 
-// OfNodes reports whether the attribute is one of graph nodes too; the others are of launches into a stream.
+// OfNodes reports whether the attribute is one of graph nodes too; the others are of launches into
+// a stream.
 func (id LaunchAttributeID) OfNodes() bool { return id != LaunchProgrammatic }
 
 // Passed reports whether backends get to see the attribute.

@@ -76,7 +76,8 @@ const (
 	Unknown                     Result = 999
 )
 
-// Sticky reports whether the code poisons its context: on hardware every later call of the process then fails too.
+// Sticky reports whether the code poisons its context: on hardware every later call of the process
+// then fails too.
 func (r Result) Sticky() bool {
 	switch r {
 	case IllegalAddress, LaunchTimeout, Assert, HardwareStackError, IllegalInstruction,

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestSticky holds Sticky to what CUDA's header says: those are the codes after which "the process must be terminated and relaunched",
-// and besides them two of hardware and one of device code that poison a context just so.
+// TestSticky holds Sticky to what CUDA's header says: those are the codes after which "the process
+// must be terminated and relaunched", and besides them two of hardware and one of device code that
+// poison a context just so.
 func TestSticky(t *testing.T) {
 	header := []Result{226, 700, 702, 714, 715, 716, 717, 718, 719, 721, 810, 911}
 	besides := []Result{214, 220, 710}

@@ -5,10 +5,13 @@ import (
 	"strings"
 )
 
-// cStubs writes the senders of all frames, the exported functions that are nothing but a sender, the aliases and the twins.
+// cStubs writes the senders of all frames, the exported functions that are nothing but a sender,
+// the aliases and the twins.
 func cStubs(s *spec) ([]byte, error) {
 	var b strings.Builder
-	b.WriteString(cBanner + "/* Senders, aliases and per-thread twins. */\n#ifndef _POSIX_C_SOURCE\n#define _POSIX_C_SOURCE 200809L\n#endif\n#include \"post.h\"\n#include \"zz_calls.h\"\n#include \"zz_layout.h\"\n\n__thread CUstream phos_default_stream __attribute__((tls_model(\"initial-exec\")));\n")
+	b.WriteString(
+		cBanner + "/* Senders, aliases and per-thread twins. */\n#ifndef _POSIX_C_SOURCE\n#define _POSIX_C_SOURCE 200809L\n#endif\n#include \"post.h\"\n#include \"zz_calls.h\"\n#include \"zz_layout.h\"\n\n__thread CUstream phos_default_stream __attribute__((tls_model(\"initial-exec\")));\n",
+	)
 	for _, c := range s.framedCalls() {
 		cSender(&b, s, c)
 	}
@@ -25,8 +28,8 @@ func cStubs(s *spec) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// returnsMore says whether a call has results besides its code. An earlier call's error must not take their place: who
-// gets an error has no handle, and nobody could give back what it stands for.
+// returnsMore says whether a call has results besides its code. An earlier call's error must not
+// take their place: who gets an error has no handle, and nobody could give back what it stands for.
 func (c *call) returnsMore() bool {
 	scalars, arrays := c.returned()
 	return len(scalars)+len(arrays) > 0
@@ -60,7 +63,13 @@ func cSender(b *strings.Builder, s *spec, c *call) {
 	for _, p := range arrays {
 		fmt.Fprintf(b, "\tif (%s != NULL)\n\t\tphos_touch(%[1]s, %s);\n", p.name, c.cBytes(s, p))
 	}
-	fmt.Fprintf(b, "\tif (!phos_begin(&phos_c, %d, %s, %s))\n\t\treturn phos_c.result;\n", c.number, strings.Join(flags, " | "), bytes)
+	fmt.Fprintf(
+		b,
+		"\tif (!phos_begin(&phos_c, %d, %s, %s))\n\t\treturn phos_c.result;\n",
+		c.number,
+		strings.Join(flags, " | "),
+		bytes,
+	)
 	for _, p := range scalars {
 		fmt.Fprintf(b, "\tphos_put_u64(&phos_c, %s);\n", s.cWord(p))
 	}
@@ -83,12 +92,29 @@ func cChecks(b *strings.Builder, s *spec, c *call, arrays []param) {
 	}
 	for _, p := range arrays {
 		if p.isString() {
-			fmt.Fprintf(b, "\tsize_t %s_length = %s == NULL ? 0 : strnlen(%s, PHOS_STRING_MAX + 1);\n", p.name, p.name, p.name)
-			fmt.Fprintf(b, "\tif (%s == NULL || %s_length > PHOS_STRING_MAX)\n\t\treturn CUDA_ERROR_INVALID_VALUE;\n", p.name, p.name)
+			fmt.Fprintf(
+				b,
+				"\tsize_t %s_length = %s == NULL ? 0 : strnlen(%s, PHOS_STRING_MAX + 1);\n",
+				p.name,
+				p.name,
+				p.name,
+			)
+			fmt.Fprintf(
+				b,
+				"\tif (%s == NULL || %s_length > PHOS_STRING_MAX)\n\t\treturn CUDA_ERROR_INVALID_VALUE;\n",
+				p.name,
+				p.name,
+			)
 			continue
 		}
-		fmt.Fprintf(b, "\tif (%s > PHOS_INLINE_MAX / %d || (%s == NULL && %s > 0))\n\t\treturn CUDA_ERROR_INVALID_VALUE;\n",
-			p.count, s.elementBytes(p), p.name, p.count)
+		fmt.Fprintf(
+			b,
+			"\tif (%s > PHOS_INLINE_MAX / %d || (%s == NULL && %s > 0))\n\t\treturn CUDA_ERROR_INVALID_VALUE;\n",
+			p.count,
+			s.elementBytes(p),
+			p.name,
+			p.count,
+		)
 	}
 }
 
@@ -145,7 +171,15 @@ func cReply(b *strings.Builder, s *spec, c *call) {
 		}
 	}
 	for _, p := range arrays {
-		fmt.Fprintf(b, "\tif (%s != NULL && %s_size > 0)\n\t\t%s[phos_take_bytes(&phos_c, %s, %s_size - 1)] = 0;\n", p.name, p.name, p.name, p.name, p.name)
+		fmt.Fprintf(
+			b,
+			"\tif (%s != NULL && %s_size > 0)\n\t\t%s[phos_take_bytes(&phos_c, %s, %s_size - 1)] = 0;\n",
+			p.name,
+			p.name,
+			p.name,
+			p.name,
+			p.name,
+		)
 	}
 	b.WriteString("\treturn phos_r;\n}\n")
 }
@@ -198,7 +232,12 @@ func cTwin(b *strings.Builder, c *call) {
 		fmt.Fprintf(b, "\treturn %s(%s);\n}\n", c.name, args)
 		return
 	}
-	fmt.Fprintf(b, "\tCUstream saved = phos_default_stream;\n\tphos_default_stream = 2;\n\tCUresult result = %s(%s);\n\tphos_default_stream = saved;\n\treturn result;\n}\n", c.name, args)
+	fmt.Fprintf(
+		b,
+		"\tCUstream saved = phos_default_stream;\n\tphos_default_stream = 2;\n\tCUresult result = %s(%s);\n\tphos_default_stream = saved;\n\treturn result;\n}\n",
+		c.name,
+		args,
+	)
 }
 
 func replaceWord(list, word, with string) string {
@@ -211,11 +250,13 @@ func replaceWord(list, word, with string) string {
 	return strings.Join(parts, ", ")
 }
 
-// cRefuse writes the exported functions that are not built. They take no parameters: in the C calling convention
-// the caller cleans up, so whatever was passed is ignored.
+// cRefuse writes the exported functions that are not built. They take no parameters: in the C
+// calling convention the caller cleans up, so whatever was passed is ignored.
 func cRefuse(s *spec) ([]byte, error) {
 	var b strings.Builder
-	b.WriteString(cBanner + "/* Entry points that are not built: each says so once. */\n#include \"post.h\"\n\n#define REFUSE(name) \\\n\t__attribute__((visibility(\"default\"))) CUresult name(void); \\\n\tCUresult name(void) \\\n\t{ \\\n\t\treturn phos_refuse(#name); \\\n\t}\n\n")
+	b.WriteString(
+		cBanner + "/* Entry points that are not built: each says so once. */\n#include \"post.h\"\n\n#define REFUSE(name) \\\n\t__attribute__((visibility(\"default\"))) CUresult name(void); \\\n\tCUresult name(void) \\\n\t{ \\\n\t\treturn phos_refuse(#name); \\\n\t}\n\n",
+	)
 	for _, c := range s.calls {
 		if c.implemented() {
 			continue

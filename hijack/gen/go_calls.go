@@ -24,7 +24,8 @@ func goCalls(s *spec) ([]byte, error) {
 	return format.Source([]byte(b.String()))
 }
 
-// goArguments names what a call sends, in the order in which it travels: "hGraph dependencies[] name*".
+// goArguments names what a call sends, in the order in which it travels: "hGraph dependencies[]
+// name*".
 func (s *spec) goArguments(c *call) string {
 	scalars, arrays := c.sent()
 	var names []string

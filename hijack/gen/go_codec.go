@@ -25,10 +25,13 @@ func (s *spec) goType(p param) string {
 	return goTypes[s.wire[p.ctype]]
 }
 
-// goCodec writes, for package wire, a struct for each direction of each call with Append and Decode.
+// goCodec writes, for package wire, a struct for each direction of each call with Append and
+// Decode.
 func goCodec(s *spec) ([]byte, error) {
 	var b strings.Builder
-	b.WriteString(goBanner + "package wire\n\nimport (\n\t\"encoding/binary\"\n\t\"math\"\n\n\t\"github.com/phos-gpu/phos/hijack/abi\"\n)\n")
+	b.WriteString(
+		goBanner + "package wire\n\nimport (\n\t\"encoding/binary\"\n\t\"math\"\n\n\t\"github.com/phos-gpu/phos/hijack/abi\"\n)\n",
+	)
 	for _, c := range s.framedCalls() {
 		scalars, arrays := c.sent()
 		if len(scalars)+len(arrays) > 0 {
@@ -55,21 +58,37 @@ func (s *spec) goMessage(b *strings.Builder, name, doc string, scalars, arrays [
 	for _, p := range arrays {
 		fmt.Fprintf(b, "\tdata = appendArray(data, m.%s)\n", p.goField())
 	}
-	fmt.Fprintf(b, "\treturn data\n}\n\n// Decode reads the message; arrays in it alias payload.\nfunc (m *%s) Decode(payload []byte) error {\n", name)
+	fmt.Fprintf(
+		b,
+		"\treturn data\n}\n\n// Decode reads the message; arrays in it alias payload.\nfunc (m *%s) Decode(payload []byte) error {\n",
+		name,
+	)
 	s.goDecode(b, name, scalars, arrays)
 	b.WriteString("}\n")
 }
 
-// goDecode checks the length once, then reads scalars from fixed places and arrays from behind them.
+// goDecode checks the length once, then reads scalars from fixed places and arrays from behind
+// them.
 func (s *spec) goDecode(b *strings.Builder, name string, scalars, arrays []param) {
 	size := 8 * len(scalars)
 	if len(arrays) == 0 {
-		fmt.Fprintf(b, "\tif len(payload) != %d {\n\t\treturn wrongLength(%q, len(payload), %d)\n\t}\n", size, name, size)
+		fmt.Fprintf(
+			b,
+			"\tif len(payload) != %d {\n\t\treturn wrongLength(%q, len(payload), %d)\n\t}\n",
+			size,
+			name,
+			size,
+		)
 	} else {
 		fmt.Fprintf(b, "\tif len(payload) < %d {\n\t\treturn wrongLength(%q, len(payload), %d)\n\t}\n", size+8*len(arrays), name, size+8*len(arrays))
 	}
 	for i, p := range scalars {
-		fmt.Fprintf(b, "\tm.%s = %s\n", p.goField(), s.goRead(p, fmt.Sprintf("binary.LittleEndian.Uint64(payload[%d:])", 8*i)))
+		fmt.Fprintf(
+			b,
+			"\tm.%s = %s\n",
+			p.goField(),
+			s.goRead(p, fmt.Sprintf("binary.LittleEndian.Uint64(payload[%d:])", 8*i)),
+		)
 	}
 	if len(arrays) == 0 {
 		b.WriteString("\treturn nil\n")
@@ -111,13 +130,17 @@ func (s *spec) goRead(p param, word string) string {
 
 // goDecoders writes a table by which tests decode any call.
 func (s *spec) goDecoders(b *strings.Builder) {
-	b.WriteString("\n// NewMessage makes the empty message that a call sends, nil for one that sends nothing.\nfunc NewMessage(call abi.Call) Message {\n\tswitch call {\n")
+	b.WriteString(
+		"\n// NewMessage makes the empty message that a call sends, nil for one that sends nothing.\nfunc NewMessage(call abi.Call) Message {\n\tswitch call {\n",
+	)
 	for _, c := range s.framedCalls() {
 		if scalars, arrays := c.sent(); len(scalars)+len(arrays) > 0 {
 			fmt.Fprintf(b, "\tcase abi.Call%s:\n\t\treturn new(%s)\n", c.goName(), c.goName())
 		}
 	}
-	b.WriteString("\t}\n\treturn nil\n}\n\n// NewReply makes the empty message that a call gets back, nil for one that gets nothing.\nfunc NewReply(call abi.Call) Message {\n\tswitch call {\n")
+	b.WriteString(
+		"\t}\n\treturn nil\n}\n\n// NewReply makes the empty message that a call gets back, nil for one that gets nothing.\nfunc NewReply(call abi.Call) Message {\n\tswitch call {\n",
+	)
 	for _, c := range s.framedCalls() {
 		if scalars, arrays := c.returned(); len(scalars)+len(arrays) > 0 {
 			fmt.Fprintf(b, "\tcase abi.Call%s:\n\t\treturn new(%sReply)\n", c.goName(), c.goName())
@@ -129,15 +152,23 @@ func (s *spec) goDecoders(b *strings.Builder) {
 // goDispatch writes package session's switch from numbers to handlers.
 func goDispatch(s *spec) ([]byte, error) {
 	var b strings.Builder
-	b.WriteString(goBanner + "package session\n\nimport (\n\t\"github.com/phos-gpu/phos/hijack/abi\"\n\t\"github.com/phos-gpu/phos/hijack/wire\"\n)\n\n")
-	b.WriteString("// dispatch decodes a call, runs its handler and finishes it.\nfunc (s *Session) dispatch(call *Call) {\n\tswitch call.Number {\n")
+	b.WriteString(
+		goBanner + "package session\n\nimport (\n\t\"github.com/phos-gpu/phos/hijack/abi\"\n\t\"github.com/phos-gpu/phos/hijack/wire\"\n)\n\n",
+	)
+	b.WriteString(
+		"// dispatch decodes a call, runs its handler and finishes it.\nfunc (s *Session) dispatch(call *Call) {\n\tswitch call.Number {\n",
+	)
 	for _, c := range s.framedCalls() {
 		fmt.Fprintf(&b, "\tcase abi.Call%s:\n", c.goName())
 		sentScalars, sentArrays := c.sent()
 		backScalars, backArrays := c.returned()
 		args, reply := "call", "nil"
 		if len(sentScalars)+len(sentArrays) > 0 {
-			fmt.Fprintf(&b, "\t\tvar in wire.%s\n\t\tif err := in.Decode(call.Payload); err != nil {\n\t\t\ts.finish(call, err, nil)\n\t\t\treturn\n\t\t}\n", c.goName())
+			fmt.Fprintf(
+				&b,
+				"\t\tvar in wire.%s\n\t\tif err := in.Decode(call.Payload); err != nil {\n\t\t\ts.finish(call, err, nil)\n\t\t\treturn\n\t\t}\n",
+				c.goName(),
+			)
 			args += ", &in"
 		}
 		if len(backScalars)+len(backArrays) > 0 {

@@ -20,8 +20,9 @@ type constant struct {
 	pos   token.Pos
 }
 
-// loadLayout evaluates the constants of the session file, the handshake and the handle kinds. It reads these files
-// alone, so that the generator runs while the generated part of their packages does not compile.
+// loadLayout evaluates the constants of the session file, the handshake and the handle kinds. It
+// reads these files alone, so that the generator runs while the generated part of their packages
+// does not compile.
 func loadLayout(root string) ([]constant, error) {
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -68,7 +69,9 @@ func snake(name string) string {
 
 func cLayout(s *spec) ([]byte, error) {
 	var b strings.Builder
-	b.WriteString(cBanner + "/* The session file and the handshake; package wire explains them. */\n#ifndef PHOS_ZZ_LAYOUT_H\n#define PHOS_ZZ_LAYOUT_H\n\n")
+	b.WriteString(
+		cBanner + "/* The session file and the handshake; package wire explains them. */\n#ifndef PHOS_ZZ_LAYOUT_H\n#define PHOS_ZZ_LAYOUT_H\n\n",
+	)
 	for _, c := range s.layout {
 		if c.value > 1<<31 {
 			fmt.Fprintf(&b, "#define %s UINT64_C(%#x)\n", c.name, c.value)

@@ -1,7 +1,9 @@
-// Command gen reads hijack/spec and writes every generated file of the tree: numbers, codecs and dispatch in Go,
-// types, stubs and tables in C, and the coverage page. It writes nothing but files named zz_* and COVERAGE.md.
+// Command gen reads hijack/spec and writes every generated file of the tree: numbers, codecs and
+// dispatch in Go, types, stubs and tables in C, and the coverage page. It writes nothing but files
+// named zz_* and COVERAGE.md.
 //
-// Read spec.go for the model, parse.go for the format; each c_*.go and go_*.go writes one kind of file.
+// Read spec.go for the model, parse.go for the format; each c_*.go and go_*.go writes one kind of
+// file.
 package main
 
 //go:generate go run .

@@ -48,7 +48,9 @@ func loadNVML(root string) (found nvml, err error) {
 // nvmlRefuse writes what is not built. Callers pass arguments that nobody looks at.
 func nvmlRefuse(s *spec) ([]byte, error) {
 	var b strings.Builder
-	b.WriteString(cBanner + "/* Calls of NVML that are not built. */\n#include \"nvml.h\"\n\n#define REFUSE(name) \\\n\t__attribute__((visibility(\"default\"))) nvmlReturn_t name(void); \\\n\tnvmlReturn_t name(void) \\\n\t{ \\\n\t\treturn phos_nvml_refuse(#name); \\\n\t}\n\n")
+	b.WriteString(
+		cBanner + "/* Calls of NVML that are not built. */\n#include \"nvml.h\"\n\n#define REFUSE(name) \\\n\t__attribute__((visibility(\"default\"))) nvmlReturn_t name(void); \\\n\tnvmlReturn_t name(void) \\\n\t{ \\\n\t\treturn phos_nvml_refuse(#name); \\\n\t}\n\n",
+	)
 	for _, name := range s.nvml.names {
 		if !slices.Contains(s.nvml.built, name) {
 			fmt.Fprintf(&b, "REFUSE(%s)\n", name)

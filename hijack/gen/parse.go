@@ -136,7 +136,12 @@ func (p *reader) refused(words []string) error {
 	if len(words) == 0 || len(words) == 2 || len(words) > 4 {
 		return fmt.Errorf("want refuse NAME [PROC VERSION [TWIN]]")
 	}
-	c := &call{name: words[0], class: refuse, topic: strings.TrimSuffix(p.file, ".api"), where: fmt.Sprintf("%s:%d", p.file, p.line)}
+	c := &call{
+		name:  words[0],
+		class: refuse,
+		topic: strings.TrimSuffix(p.file, ".api"),
+		where: fmt.Sprintf("%s:%d", p.file, p.line),
+	}
 	p.calls = append(p.calls, c)
 	if len(words) > 1 {
 		version, err := strconv.Atoi(words[2])
@@ -202,7 +207,16 @@ func (p *reader) startStruct(words []string) error {
 }
 
 // wires are the ways a scalar can travel.
-var wires = map[string]bool{"i32": true, "u32": true, "u64": true, "f32": true, "u8": true, "u16": true, "pointer": true, "handle": true}
+var wires = map[string]bool{
+	"i32":     true,
+	"u32":     true,
+	"u64":     true,
+	"f32":     true,
+	"u8":      true,
+	"u16":     true,
+	"pointer": true,
+	"handle":  true,
+}
 
 // typeLine reads NAME WIRE [DEFINITION]; the name may have several words.
 func (p *reader) typeLine(words []string) error {

@@ -20,7 +20,8 @@ func loadSpec(t *testing.T) *spec {
 	return s
 }
 
-// TestLookup asks the table of cuGetProcAddress what runtimes ask, with the answers that a real driver gives.
+// TestLookup asks the table of cuGetProcAddress what runtimes ask, with the answers that a real
+// driver gives.
 func TestLookup(t *testing.T) {
 	rows := loadSpec(t).procRows()
 	find := func(name string, version int, perThread bool) string {
@@ -74,7 +75,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestNames checks a few entry points that programs resolve by dlsym, the legacy ones that cuBLASLt wants among them.
+// TestNames checks a few entry points that programs resolve by dlsym, the legacy ones that cuBLASLt
+// wants among them.
 func TestNames(t *testing.T) {
 	names := map[string]bool{}
 	for _, name := range loadSpec(t).symbols() {

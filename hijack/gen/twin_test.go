@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// runtimeC stands in for the call runtime of the shim: it writes each payload to standard output and hands out a reply.
+// runtimeC stands in for the call runtime of the shim: it writes each payload to standard output
+// and hands out a reply.
 const runtimeC = `
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +44,9 @@ static void check(const char *call, const char *name, uint64_t got, uint64_t wan
 static const unsigned char some_bytes[64] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24};
 `
 
-// TestTwins holds the C half of every frame against the Go half: a C program calls each sender with values of its own,
-// and what it sends must decode to exactly these; what comes back must reach the program's pointers.
+// TestTwins holds the C half of every frame against the Go half: a C program calls each sender with
+// values of its own, and what it sends must decode to exactly these; what comes back must reach the
+// program's pointers.
 func TestTwins(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -72,7 +74,20 @@ func TestTwins(t *testing.T) {
 	if err := os.WriteFile(source, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command(gcc, "-std=gnu11", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-Wno-unused-parameter", "-I", filepath.Join(root, "hijack/shim"), "-o", program, source)
+	build := exec.Command(
+		gcc,
+		"-std=gnu11",
+		"-Wall",
+		"-Wextra",
+		"-Wshadow",
+		"-Werror",
+		"-Wno-unused-parameter",
+		"-I",
+		filepath.Join(root, "hijack/shim"),
+		"-o",
+		program,
+		source,
+	)
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
@@ -112,8 +127,17 @@ func twinCall(b *strings.Builder, s *spec, c *call) {
 		checks = append(checks, fmt.Sprintf("\t\tcheck(%q, %q, %s, %d);\n", c.name, p.name, value, 64+i))
 	}
 	for _, p := range arrays {
-		fmt.Fprintf(b, "\t\tchar %s[8];\n\t\tword(%d, 3);\n\t\tmemcpy(reply + %d, \"log\", 4);\n", p.name, len(back), 8*len(back)+8)
-		checks = append(checks, fmt.Sprintf("\t\tcheck(%q, %q, (uint64_t)strcmp(%s, \"log\"), 0);\n", c.name, p.name, p.name))
+		fmt.Fprintf(
+			b,
+			"\t\tchar %s[8];\n\t\tword(%d, 3);\n\t\tmemcpy(reply + %d, \"log\", 4);\n",
+			p.name,
+			len(back),
+			8*len(back)+8,
+		)
+		checks = append(
+			checks,
+			fmt.Sprintf("\t\tcheck(%q, %q, (uint64_t)strcmp(%s, \"log\"), 0);\n", c.name, p.name, p.name),
+		)
 	}
 	for _, p := range c.params {
 		switch {
@@ -131,7 +155,14 @@ func twinCall(b *strings.Builder, s *spec, c *call) {
 			args = append(args, fmt.Sprintf("(%s)%d", p.ctype, twinValue(sent, p)))
 		}
 	}
-	fmt.Fprintf(b, "\t\tcheck(%q, \"result\", (uint64_t)%s(%s), 0);\n%s\t}\n", c.name, c.sender(), strings.Join(args, ", "), strings.Join(checks, ""))
+	fmt.Fprintf(
+		b,
+		"\t\tcheck(%q, \"result\", (uint64_t)%s(%s), 0);\n%s\t}\n",
+		c.name,
+		c.sender(),
+		strings.Join(args, ", "),
+		strings.Join(checks, ""),
+	)
 }
 
 // twinValue is what a scalar parameter is given: its place among them.
@@ -160,7 +191,9 @@ func checkTwin(t *testing.T, s *spec, c *call, payload []byte) {
 	v := reflect.ValueOf(m).Elem()
 	scalars, arrays := c.sent()
 	for _, p := range scalars {
-		if got := fmt.Sprint(v.FieldByName(p.goField()).Convert(reflect.TypeFor[int64]())); got != fmt.Sprint(twinValue(scalars, p)) {
+		if got := fmt.Sprint(v.FieldByName(p.goField()).Convert(reflect.TypeFor[int64]())); got != fmt.Sprint(
+			twinValue(scalars, p),
+		) {
 			t.Errorf("%s: %s arrives as %s, want %d", c.name, p.name, got, twinValue(scalars, p))
 		}
 	}

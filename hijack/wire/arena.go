@@ -19,8 +19,8 @@ const (
 	ArenaStride = 1 << 40
 )
 
-// Arena is the pinned memory that a program and its worker share at one address: a sparse file in which pages are
-// allocated before anybody may touch them.
+// Arena is the pinned memory that a program and its worker share at one address: a sparse file in
+// which pages are allocated before anybody may touch them.
 type Arena struct {
 	file    *os.File
 	address uint64
@@ -65,7 +65,8 @@ func (a *Arena) Place(address uint64) error {
 // Address is where the arena lies in both processes, 0 before Place.
 func (a *Arena) Address() uint64 { return a.address }
 
-// Bytes is the arena itself. Only reserved pages may be touched: on a full file system another one is a SIGBUS.
+// Bytes is the arena itself. Only reserved pages may be touched: on a full file system another one
+// is a SIGBUS.
 func (a *Arena) Bytes() []byte { return a.data }
 
 // Reserve allocates pages; abi.OutOfMemory when the file system is full.
@@ -82,7 +83,12 @@ func (a *Arena) Reserve(offset, bytes uint64) error {
 
 // Punch gives pages back; they read as zero afterwards.
 func (a *Arena) Punch(offset, bytes uint64) error {
-	err := unix.Fallocate(int(a.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(bytes))
+	err := unix.Fallocate(
+		int(a.file.Fd()),
+		unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE,
+		int64(offset),
+		int64(bytes),
+	)
 	if err != nil {
 		return fmt.Errorf("give back %d bytes of pinned memory: %w: %w", bytes, err, abi.OperatingSystem)
 	}

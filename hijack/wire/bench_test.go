@@ -15,7 +15,16 @@ func BenchmarkPost(b *testing.B) {
 	file := newFile(b)
 	serve(b, file, func(*wire.Frame) (abi.Result, wire.Reply) { return 0, nil })
 	thread := wiretest.New(file, nil).NewThread()
-	launch := &wire.Launch{Function: 1, GridX: 1, GridY: 1, GridZ: 1, BlockX: 128, BlockY: 1, BlockZ: 1, Params: make([]byte, 64)}
+	launch := &wire.Launch{
+		Function: 1,
+		GridX:    1,
+		GridY:    1,
+		GridZ:    1,
+		BlockX:   128,
+		BlockY:   1,
+		BlockZ:   1,
+		Params:   make([]byte, 64),
+	}
 	for b.Loop() {
 		thread.Post(abi.CallLaunch, launch)
 	}
@@ -48,8 +57,8 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkCall measures a synchronous call beside a bare ping-pong on two words of the same file; the ratio is what
-// the transport costs.
+// BenchmarkCall measures a synchronous call beside a bare ping-pong on two words of the same file;
+// the ratio is what the transport costs.
 func BenchmarkCall(b *testing.B) {
 	file := newFile(b)
 	serve(b, file, echo)

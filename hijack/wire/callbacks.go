@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Callback asks the program to run one of its functions on its callback thread, which then posts callbackDone with ID.
+// Callback asks the program to run one of its functions on its callback thread, which then posts
+// callbackDone with ID.
 type Callback struct {
 	Kind     uint32 // CallbackHost, CallbackStream or CallbackDestroy
 	Status   abi.Result

@@ -1,14 +1,15 @@
-// Package wire is the shared-memory transport between libphos inside a program and its worker: the layout of the
-// session file, frames, and the Go side of the ring. The C side is hijack/shim.
+// Package wire is the shared-memory transport between libphos inside a program and its worker: the
+// layout of the session file, frames, and the Go side of the ring. The C side is hijack/shim.
 //
-// One session is one program process and has two files in phos's own tmpfs: the session file (layout.go) and the
-// pinned arena, mapped at one address on both sides. Nothing here holds a file descriptor in the program after
-// the handshake (handshake.go).
+// One session is one program process and has two files in phos's own tmpfs: the session file
+// (layout.go) and the pinned arena, mapped at one address on both sides. Nothing here holds a file
+// descriptor in the program after the handshake (handshake.go).
 //
 // # Frames
 //
-// The program posts frames into the submission ring; one spin lock keeps the order of its threads. A frame starts
-// at a multiple of 64 bytes, is contiguous (a pad frame fills the end of the ring), and is
+// The program posts frames into the submission ring; one spin lock keeps the order of its threads.
+// A frame starts at a multiple of 64 bytes, is contiguous (a pad frame fills the end of the ring),
+// and is
 //
 //	u32 length     whole frame in bytes, header included, before rounding up to 64
 //	u16 call       abi.Call number; 0 is padding
@@ -21,13 +22,14 @@
 //	payload        scalars as 8-byte little-endian words in the order of the spec, then inline arrays and strings,
 //	               each as u64 byte count, bytes, padding to 8
 //
-// A reader takes one private copy of a frame after checking its length, and decodes only the copy: what a hostile
-// program writes meanwhile changes nothing.
+// A reader takes one private copy of a frame after checking its length, and decodes only the copy:
+// what a hostile program writes meanwhile changes nothing.
 //
 // # Replies
 //
-// Each thread owns a reply slot (SlotBytes): u32 state, u32 result, u64 sequence, then data in the same encoding as
-// a payload. The worker writes data, result, sequence and then state (release). States:
+// Each thread owns a reply slot (SlotBytes): u32 state, u32 result, u64 sequence, then data in the
+// same encoding as a payload. The worker writes data, result, sequence and then state (release).
+// States:
 //
 //	0 idle      the slot is free or its call is in progress
 //	1 done      the reply is complete
@@ -41,19 +43,21 @@
 //	            BouncePieces in the bounce area. Each side counts those that it has done; who fills the area stays at
 //	            most BouncePieces ahead of who empties it, so that both copy at the same time
 //
-// Both sides spin, then sleep in a shared futex: the program on its slot's state, which it changes from 0 to 4 first so
-// that a reply to a spinning thread costs no system call, the worker on the ring's doorbell.
+// Both sides spin, then sleep in a shared futex: the program on its slot's state, which it changes
+// from 0 to 4 first so that a reply to a spinning thread costs no system call, the worker on the
+// ring's doorbell.
 //
 // # The gate
 //
-// Every entry of the program looks at WordGate, except the end of a host function. While GateClosed is set entries wait; a
-// thread that was past it already may still post one frame. A checkpoint closes the gate, waits until everything posted is
-// done, and has the program frozen; then the file is saved as it is. A restored session goes on with that content in a new
-// file under a new number, GateRestored set, served by another worker: nothing else has changed for the program.
+// Every entry of the program looks at WordGate, except the end of a host function. While GateClosed
+// is set entries wait; a thread that was past it already may still post one frame. A checkpoint
+// closes the gate, waits until everything posted is done, and has the program frozen; then the file
+// is saved as it is. A restored session goes on with that content in a new file under a new number,
+// GateRestored set, served by another worker: nothing else has changed for the program.
 //
 // # Callbacks
 //
-// The worker appends records of CallbackRecord bytes: u32 kind, u32 0, u64 function, u64 user data, u64 stream,
-// u32 status, u32 0, u64 id, zeros; then it adds to the head and wakes its low half. The program's callback thread runs
-// the function and posts callbackDone with the id.
+// The worker appends records of CallbackRecord bytes: u32 kind, u32 0, u64 function, u64 user data,
+// u64 stream, u32 status, u32 0, u64 id, zeros; then it adds to the head and wakes its low half.
+// The program's callback thread runs the function and posts callbackDone with the id.
 package wire

@@ -20,7 +20,14 @@ func TestHeader(t *testing.T) {
 	want := wire.Header{
 		Session: 7, ArenaBase: 1 << 45, ArenaBytes: 1 << 34, DriverVersion: 12040,
 		Devices: []wire.Device{
-			{Name: "phos soft GPU", UUID: [16]byte{1, 15: 2}, MemoryBytes: 8 << 30, Attributes: map[abi.DeviceAttribute]int32{1: 1024, 75: 9, 299: -1}, Window: 3 << 44, WindowBytes: 1 << 40},
+			{
+				Name:        "phos soft GPU",
+				UUID:        [16]byte{1, 15: 2},
+				MemoryBytes: 8 << 30,
+				Attributes:  map[abi.DeviceAttribute]int32{1: 1024, 75: 9, 299: -1},
+				Window:      3 << 44,
+				WindowBytes: 1 << 40,
+			},
 			{Name: strings.Repeat("x", 255), MemoryBytes: 1, Attributes: map[abi.DeviceAttribute]int32{}},
 		},
 	}
@@ -53,7 +60,8 @@ func TestFail(t *testing.T) {
 	file.Fail(abi.InvalidValue)
 	file.Fail(abi.IllegalAddress)
 	file.Fail(abi.LaunchFailed)
-	if first, sticky := file.Word32(wire.WordError).Load(), file.Word32(wire.WordSticky).Load(); first != 1 || sticky != 700 {
+	if first, sticky := file.Word32(wire.WordError).Load(), file.Word32(wire.WordSticky).Load(); first != 1 ||
+		sticky != 700 {
 		t.Errorf("first error %d, sticky %d", first, sticky)
 	}
 }
@@ -64,7 +72,8 @@ func TestEvents(t *testing.T) {
 	file.CompleteEvent(wire.EventCount-1, 5)
 	file.CompleteEvent(wire.EventCount, 6)
 	file.CompleteEvent(1<<32-1, 6)
-	if got := file.Word64(wire.OutputOffset - 8).Load(); got != 5 || !bytes.Equal(before, file.Region(wire.OutputOffset, 64)) {
+	if got := file.Word64(wire.OutputOffset - 8).Load(); got != 5 ||
+		!bytes.Equal(before, file.Region(wire.OutputOffset, 64)) {
 		t.Errorf("word %d", got)
 	}
 }
@@ -73,7 +82,14 @@ func TestCallbacks(t *testing.T) {
 	file := newFile(t)
 	ring, program := file.Callbacks(), wiretest.New(file, nil)
 	for id := range uint64(3 * wire.CallbackBytes / wire.CallbackRecord) {
-		want := wire.Callback{Kind: wire.CallbackStream, Status: 700, Function: id << 40, UserData: ^id, Stream: 2, ID: id}
+		want := wire.Callback{
+			Kind:     wire.CallbackStream,
+			Status:   700,
+			Function: id << 40,
+			UserData: ^id,
+			Stream:   2,
+			ID:       id,
+		}
 		if err := ring.Post(want); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +194,8 @@ func (b bytesAt) WriteAt(p []byte, at int64) (int, error) {
 	return copy(b[at:], p), nil
 }
 
-// TestServedCopy has the worker read and write more of the program's memory than the bounce area holds.
+// TestServedCopy has the worker read and write more of the program's memory than the bounce area
+// holds.
 func TestServedCopy(t *testing.T) {
 	t.Run("at once", func(t *testing.T) { testServedCopy(t, 0) })
 	t.Run("in pieces", func(t *testing.T) { testServedCopy(t, wire.CopiesInPieces) })

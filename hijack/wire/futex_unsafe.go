@@ -15,13 +15,23 @@ const (
 	futexWake = 1
 )
 
-// SleepOn sleeps until the word is woken, is not expected any more, or the limit has passed. It may return early.
+// SleepOn sleeps until the word is woken, is not expected any more, or the limit has passed. It may
+// return early.
 func SleepOn(word *atomic.Uint32, expected uint32, limit time.Duration) {
 	timeout := unix.NsecToTimespec(int64(limit))
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(expected), uintptr(unsafe.Pointer(&timeout)), 0, 0)
+	_, _, _ = unix.Syscall6(
+		unix.SYS_FUTEX,
+		uintptr(unsafe.Pointer(word)),
+		futexWait,
+		uintptr(expected),
+		uintptr(unsafe.Pointer(&timeout)),
+		0,
+		0,
+	)
 }
 
-// Wake wakes all that sleep on the word: a hostile sleeper must not be able to swallow the wake of another.
+// Wake wakes all that sleep on the word: a hostile sleeper must not be able to swallow the wake of
+// another.
 func Wake(word *atomic.Uint32) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }

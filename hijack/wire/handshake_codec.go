@@ -32,7 +32,8 @@ type Hello struct {
 	PID uint32
 }
 
-// Decode reads HelloBytes bytes. A version other than ours is no error here: the answer must still be sent.
+// Decode reads HelloBytes bytes. A version other than ours is no error here: the answer must still
+// be sent.
 func (h *Hello) Decode(data []byte) error {
 	if len(data) != HelloBytes || binary.LittleEndian.Uint32(data) != Magic {
 		return fmt.Errorf("%w: hello of %d bytes", ErrHandshake, len(data))
@@ -74,7 +75,8 @@ type Welcome struct {
 	Message string
 }
 
-// cutOff ends a message that was too long. Whoever sends one has its whole text in the log, and of a pos.yaml in the status.
+// cutOff ends a message that was too long. Whoever sends one has its whole text in the log, and of
+// a pos.yaml in the status.
 const cutOff = "...; all of it: pos_cli --status, or phosd's log"
 
 // Append writes WelcomeBytes bytes. A text that is too long is cut.

@@ -22,7 +22,8 @@ type Device struct {
 	MemoryBytes uint64
 	// Attributes by number; those from DeviceAttributes on do not fit and are left out.
 	Attributes map[abi.DeviceAttribute]int32
-	// Window is where the device's memory lies in the program's eyes: an address and a number of bytes.
+	// Window is where the device's memory lies in the program's eyes: an address and a number of
+	// bytes.
 	Window, WindowBytes uint64
 }
 

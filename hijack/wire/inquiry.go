@@ -1,13 +1,14 @@
 package wire
 
-// An inquiry is what libphos asks for programs that look at GPUs and do not compute (NVML): over the same socket as the handshake, without
-// a session. phosd answers at once, from what it knows, and the program closes the connection.
+// An inquiry is what libphos asks for programs that look at GPUs and do not compute (NVML): over
+// the same socket as the handshake, without a session. phosd answers at once, from what it knows,
+// and the program closes the connection.
 //
 //	program  Inquiry  magic "PHOI", version, pad
 //	phosd    Answer   head, then an entry for each GPU, then one for each holding: a GPU and a program that holds memory on it
 //
-// A GPU's entry is that of the device table in the session file, so that NVML and cuDevice* agree, and how the GPU does. AnswerKnown has
-// a bit for each number there that is known.
+// A GPU's entry is that of the device table in the session file, so that NVML and cuDevice* agree,
+// and how the GPU does. AnswerKnown has a bit for each number there that is known.
 const (
 	InquiryMagic = 0x494f4850 // "PHOI"
 	InquiryBytes = 16         // magic u32, version u32, pad

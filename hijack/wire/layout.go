@@ -1,9 +1,11 @@
 package wire
 
-// Version is the version of everything in this package. A shim and a phosd of different versions refuse each other at the handshake.
+// Version is the version of everything in this package. A shim and a phosd of different versions
+// refuse each other at the handshake.
 const Version = 2
 
-// The session file, regions in order. hijack/gen writes the same numbers for C into shim/zz_layout.h.
+// The session file, regions in order. hijack/gen writes the same numbers for C into
+// shim/zz_layout.h.
 const (
 	HeaderOffset   = 0
 	HeaderBytes    = 64 << 10 // header words, then the device table
@@ -59,7 +61,8 @@ const (
 const (
 	GateClosed = 1 // every call waits here: a checkpoint is being taken
 	GateFull   = 2 // calls that are not answered wait here: too much of what they asked for is not done yet
-	// GateRestored stops nothing: the first entry that sees it takes over what changed with the restore, and clears it.
+	// GateRestored stops nothing: the first entry that sees it takes over what changed with the
+	// restore, and clears it.
 	GateRestored = 4
 )
 
@@ -75,8 +78,8 @@ const (
 	SlotDataBytes = SlotBytes - SlotHeader
 )
 
-// EventAsk in an event's completion word says that the word does not know: graphs record the event, and the program does
-// not count that.
+// EventAsk in an event's completion word says that the word does not know: graphs record the event,
+// and the program does not count that.
 const EventAsk = 1<<63 - 1
 
 // Reply slot states.
@@ -90,10 +93,12 @@ const (
 	SlotPieces  = 6 // as service, and the worker copies its half meanwhile
 )
 
-// CopiesInPieces says that the program knows SlotPieces. Programs of old images have a libphos that does not.
+// CopiesInPieces says that the program knows SlotPieces. Programs of old images have a libphos that
+// does not.
 const CopiesInPieces = 1
 
-// Words of a slot while its thread copies in pieces: offsets in the slot, on cache lines of their own.
+// Words of a slot while its thread copies in pieces: offsets in the slot, on cache lines of their
+// own.
 const (
 	SlotProgramPieces = 128 // u32 how many pieces the program has done
 	SlotProgramCore   = 132 // u32 the core that it did the last one on

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a mapped session file. Its words may change at any moment and hold anything: the program writes them too.
+// File is a mapped session file. Its words may change at any moment and hold anything: the program
+// writes them too.
 type File struct {
 	data []byte
 }
@@ -24,7 +25,8 @@ func Open(path string) (*File, error) {
 	return mapFile(file)
 }
 
-// Create makes, allocates and maps a session file of this version. phosd makes its own; this is for tests and tools.
+// Create makes, allocates and maps a session file of this version. phosd makes its own; this is for
+// tests and tools.
 func Create(path string) (*File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -45,7 +47,13 @@ func mapFile(file *os.File) (*File, error) {
 		return nil, err
 	}
 	if info.Size() != SessionBytes {
-		return nil, fmt.Errorf("session file %s has %d bytes, want %d: %w", file.Name(), info.Size(), SessionBytes, ErrHandshake)
+		return nil, fmt.Errorf(
+			"session file %s has %d bytes, want %d: %w",
+			file.Name(),
+			info.Size(),
+			SessionBytes,
+			ErrHandshake,
+		)
 	}
 	data, err := unix.Mmap(int(file.Fd()), 0, SessionBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

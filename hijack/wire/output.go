@@ -17,11 +17,15 @@ type Output struct {
 
 // Output is the file's output ring.
 func (f *File) Output() *Output {
-	return &Output{head: f.Word64(WordOutputHead), tail: f.Word64(WordOutputTail), data: f.Region(OutputOffset, OutputBytes)}
+	return &Output{
+		head: f.Word64(WordOutputHead),
+		tail: f.Word64(WordOutputTail),
+		data: f.Region(OutputOffset, OutputBytes),
+	}
 }
 
-// Write passes text on to the program, which prints it when it next waits for something. It never blocks: as on
-// hardware, what finds no room is lost, and a line says so.
+// Write passes text on to the program, which prints it when it next waits for something. It never
+// blocks: as on hardware, what finds no room is lost, and a line says so.
 func (o *Output) Write(text []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

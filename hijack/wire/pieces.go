@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// halves is one copy between here and the program's memory, by way of the bounce area: the program's thread does one half
-// of each piece, this side the other.
+// halves is one copy between here and the program's memory, by way of the bounce area: the
+// program's thread does one half of each piece, this side the other.
 type halves struct {
 	slots     *Slots
 	slot      uint32
@@ -74,7 +74,8 @@ func (h *halves) mayDo(n, done uint32) bool {
 	return n < done+BouncePieces
 }
 
-// byTurns has the program copy a piece, then this side, as a libphos without CopiesInPieces needs it.
+// byTurns has the program copy a piece, then this side, as a libphos without CopiesInPieces needs
+// it.
 func (h *halves) byTurns() (int, error) {
 	for at := 0; at < len(h.here); {
 		piece := h.here[at:min(len(h.here), at+BounceBytes)]
@@ -94,7 +95,8 @@ func (h *halves) byTurns() (int, error) {
 	return len(h.here), nil
 }
 
-// ask asks the waiting thread for its half of the copy of a part, which begins so many bytes behind the whole.
+// ask asks the waiting thread for its half of the copy of a part, which begins so many bytes behind
+// the whole.
 func (h *halves) ask(how uint32, part []byte, at int) {
 	area := h.slots.file.Region(SlotsOffset+int(h.slot)*SlotBytes+SlotHeader, SlotDataBytes)
 	for i, word := range []uint64{h.direction, h.address + uint64(at), uint64(len(part)), 0} {
@@ -109,15 +111,16 @@ func asked(state uint32) bool { return state == SlotService || state == SlotPiec
 // served reports whether the program is done with what it was asked for.
 func (h *halves) served() bool { return h.slots.state(h.slot).Load() == SlotServed }
 
-// A piece takes some seven microseconds, about as long as it takes to sleep and be woken: the wait for one is spent
-// looking, after yieldTime letting others have the core, and sleeping only after pieceTime.
+// A piece takes some seven microseconds, about as long as it takes to sleep and be woken: the wait
+// for one is spent looking, after yieldTime letting others have the core, and sleeping only after
+// pieceTime.
 const (
 	yieldTime = 3 * time.Microsecond
 	pieceTime = time.Millisecond
 )
 
-// await waits for something that the program does; an error says that it never will. core is nil where both sides do not
-// copy at the same time.
+// await waits for something that the program does; an error says that it never will. core is nil
+// where both sides do not copy at the same time.
 func (h *halves) await(core *apart, holds func() bool) error {
 	state := h.slots.state(h.slot)
 	for start := time.Now(); !holds(); {
@@ -153,9 +156,9 @@ func (h *halves) failed(why error) error {
 	return fmt.Errorf("copy %d bytes at %#x: %w", len(h.here), h.address, why)
 }
 
-// apart keeps this thread off the core that the program's thread copies on. The scheduler likes to wake one beside the
-// other, and moves neither away while each lets the other have the core in turns: both halves of a copy then take twice
-// as long as they would on two cores.
+// apart keeps this thread off the core that the program's thread copies on. The scheduler likes to
+// wake one beside the other, and moves neither away while each lets the other have the core in
+// turns: both halves of a copy then take twice as long as they would on two cores.
 type apart struct {
 	moved, cannot bool
 	before        unix.CPUSet

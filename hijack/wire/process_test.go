@@ -37,7 +37,8 @@ func program(path string) error {
 	for i := range uint64(20_000) {
 		thread.Post(abi.CallLaunch, &wire.Launch{Function: i})
 		var out wire.MemAllocReply
-		if result, err := thread.Call(abi.CallMemAlloc, &wire.MemAlloc{Bytesize: i}, &out); result != 0 || err != nil || out.Dptr != i+1 {
+		if result, err := thread.Call(abi.CallMemAlloc, &wire.MemAlloc{Bytesize: i}, &out); result != 0 || err != nil ||
+			out.Dptr != i+1 {
 			return fmt.Errorf("call %d: %w, %w, address %d", i, result, err, out.Dptr)
 		}
 	}
@@ -74,7 +75,8 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// BenchmarkIdle reports the processor time that an idle worker's loop takes, as a percentage of a core.
+// BenchmarkIdle reports the processor time that an idle worker's loop takes, as a percentage of a
+// core.
 func BenchmarkIdle(b *testing.B) {
 	file := newFile(b)
 	serve(b, file, echo)

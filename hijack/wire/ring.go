@@ -27,7 +27,8 @@ func (e *RingError) Error() string {
 
 func (e *RingError) Unwrap() error { return ErrRing }
 
-// Frame is one call as it came through the ring. It is private: the program cannot change it any more.
+// Frame is one call as it came through the ring. It is private: the program cannot change it any
+// more.
 type Frame struct {
 	Call     abi.Call
 	Flags    uint16
@@ -81,8 +82,9 @@ func (f *File) Ring() *Ring {
 // Empty reports whether all that was posted so far has been handled. Any goroutine may ask.
 func (r *Ring) Empty() bool { return r.head.Load() == r.published.Load() }
 
-// Run hands every frame to handle, in order, until ctx is done (nil) or the ring is damaged (a RingError). It keeps an
-// operating system thread to itself: it spins for a while when the ring runs dry, then sleeps.
+// Run hands every frame to handle, in order, until ctx is done (nil) or the ring is damaged (a
+// RingError). It keeps an operating system thread to itself: it spins for a while when the ring
+// runs dry, then sleeps.
 func (r *Ring) Run(ctx context.Context, handle func(*Frame)) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -106,7 +108,8 @@ func (r *Ring) stop() {
 	Wake(r.doorbell)
 }
 
-// beat tells the program once a second that this process moves, until the returned function is called.
+// beat tells the program once a second that this process moves, until the returned function is
+// called.
 func (r *Ring) beat() (stop func()) {
 	ticker := time.NewTicker(beatTime)
 	done := make(chan struct{})
@@ -153,7 +156,8 @@ func (r *Ring) publish() {
 	}
 }
 
-// Rest is for a handler whose call keeps the program waiting for long: looking for more frames would keep a core from the work.
+// Rest is for a handler whose call keeps the program waiting for long: looking for more frames
+// would keep a core from the work.
 func (r *Ring) Rest() { r.rests = true }
 
 // await returns when there may be a frame.
@@ -179,7 +183,8 @@ func (r *Ring) await() {
 	r.doorbell.Store(0)
 }
 
-// Next takes the next frame without waiting, nil where there is none. The frame is valid until the next call.
+// Next takes the next frame without waiting, nil where there is none. The frame is valid until the
+// next call.
 func (r *Ring) Next() (*Frame, error) {
 	for {
 		head := r.head.Load()
@@ -200,8 +205,8 @@ func (r *Ring) Next() (*Frame, error) {
 	}
 }
 
-// take copies the frame at the reading position, checks the copy and moves on. Every look at the ring itself happens
-// once: what the program changes afterwards is not seen.
+// take copies the frame at the reading position, checks the copy and moves on. Every look at the
+// ring itself happens once: what the program changes afterwards is not seen.
 func (r *Ring) take(available uint64) (padding bool, err error) {
 	position := r.consumed % RingBytes
 	header := r.copy[:FrameHeader]

@@ -26,7 +26,8 @@ func newFile(t testing.TB) *wire.File {
 	return file
 }
 
-// serve runs a worker's loop until the test ends, or stop is called; every call that waits is answered with what reply returns.
+// serve runs a worker's loop until the test ends, or stop is called; every call that waits is
+// answered with what reply returns.
 func serve(t testing.TB, file *wire.File, reply func(*wire.Frame) (abi.Result, wire.Reply)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -82,8 +83,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestAsleep lets both sides fall asleep between calls: a lost wake would show as a call that takes a slice of sleep,
-// and a wake that never comes as a hanging test.
+// TestAsleep lets both sides fall asleep between calls: a lost wake would show as a call that takes
+// a slice of sleep, and a wake that never comes as a hanging test.
 func TestAsleep(t *testing.T) {
 	file := newFile(t)
 	serve(t, file, func(f *wire.Frame) (abi.Result, wire.Reply) {
@@ -94,14 +95,15 @@ func TestAsleep(t *testing.T) {
 	for i := range uint64(50) {
 		time.Sleep(300 * time.Microsecond) // the worker falls asleep
 		var out wire.MemAllocReply
-		if result, err := thread.Call(abi.CallMemAlloc, &wire.MemAlloc{Bytesize: i}, &out); result != 0 || err != nil || out.Dptr != i+1 {
+		if result, err := thread.Call(abi.CallMemAlloc, &wire.MemAlloc{Bytesize: i}, &out); result != 0 || err != nil ||
+			out.Dptr != i+1 {
 			t.Fatalf("call %d: %v, %v", i, result, err)
 		}
 	}
 }
 
-// TestOrder posts frames of every length from several threads, many times round the ring, and checks that each arrives
-// whole and in its thread's order.
+// TestOrder posts frames of every length from several threads, many times round the ring, and
+// checks that each arrives whole and in its thread's order.
 func TestOrder(t *testing.T) {
 	const threads, rounds = 3, 4000
 	file := newFile(t)
@@ -129,7 +131,10 @@ func TestOrder(t *testing.T) {
 		thread := program.NewThread()
 		go func() {
 			for n := range rounds {
-				thread.Post(abi.CallMemcpyInline, &wire.MemcpyInline{Dst: uint64(from)<<32 | uint64(n), Bytes: pattern(n, byte(from))})
+				thread.Post(
+					abi.CallMemcpyInline,
+					&wire.MemcpyInline{Dst: uint64(from)<<32 | uint64(n), Bytes: pattern(n, byte(from))},
+				)
 			}
 		}()
 	}
@@ -193,8 +198,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestChanging flips bytes of the ring while it is read. Whatever comes out must be inside its bounds, and the loop
-// must end by an error or go on; under no circumstances may it panic.
+// TestChanging flips bytes of the ring while it is read. Whatever comes out must be inside its
+// bounds, and the loop must end by an error or go on; under no circumstances may it panic.
 func TestChanging(t *testing.T) {
 	file := newFile(t)
 	ring := file.Region(wire.RingOffset, wire.RingBytes)

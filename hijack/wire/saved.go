@@ -10,15 +10,16 @@ import (
 // ErrSaved is in the chain of every error about the saved content of a session file.
 var ErrSaved = errors.New("saved session file cannot be used")
 
-// Save copies the file's content, which nobody may change meanwhile. What only copies in progress use is zeros.
+// Save copies the file's content, which nobody may change meanwhile. What only copies in progress
+// use is zeros.
 func (f *File) Save() []byte {
 	saved := bytes.Clone(f.data)
 	clear(saved[BounceOffset:][:BounceBytes])
 	return saved
 }
 
-// CheckSaved says what keeps a saved content from being restored. The rest of it may be anything: a worker trusts no word of
-// a session file.
+// CheckSaved says what keeps a saved content from being restored. The rest of it may be anything: a
+// worker trusts no word of a session file.
 func CheckSaved(saved []byte) error {
 	if len(saved) != SessionBytes {
 		return fmt.Errorf("%w: %d bytes, want %d", ErrSaved, len(saved), SessionBytes)
@@ -41,7 +42,8 @@ const pageBytes = 4 << 10
 
 var zeros [pageBytes]byte
 
-// Restore fills a new file with a saved content, for a session under another number. The gate is closed.
+// Restore fills a new file with a saved content, for a session under another number. The gate is
+// closed.
 func (f *File) Restore(saved []byte, session uint64) error {
 	if err := CheckSaved(saved); err != nil {
 		return err

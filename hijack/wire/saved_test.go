@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzSaved puts a few bytes over a session file that was saved: it is refused, or makes a file that is closed to calls, has the
-// number that it was given, and can be saved again.
+// FuzzSaved puts a few bytes over a session file that was saved: it is refused, or makes a file
+// that is closed to calls, has the number that it was given, and can be saved again.
 func FuzzSaved(f *testing.F) {
 	f.Add(uint32(WordMagic), []byte{1})
 	f.Add(uint32(WordHead), []byte{1, 0, 0, 0, 0, 0, 0, 0x80})
@@ -30,7 +30,8 @@ func FuzzSaved(f *testing.F) {
 		if err := file.Restore(saved, 42); err != nil {
 			return
 		}
-		if file.Word64(WordSession).Load() != 42 || file.Word32(WordGate).Load() != GateClosed|GateRestored || file.Word32(WordDead).Load() != 0 {
+		if file.Word64(WordSession).Load() != 42 || file.Word32(WordGate).Load() != GateClosed|GateRestored ||
+			file.Word32(WordDead).Load() != 0 {
 			t.Errorf("%d bytes at %d open a session file", len(over), at)
 		}
 		if err := CheckSaved(file.Save()); err != nil {

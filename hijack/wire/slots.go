@@ -12,8 +12,8 @@ import (
 // ErrNotServed means that the program did not do a copy it was asked for.
 var ErrNotServed = errors.New("the program did not serve the copy")
 
-// Slots answers waiting threads of the program. It is safe for concurrent use; two goroutines must not answer one
-// slot at a time, which a well-behaved program does not ask for.
+// Slots answers waiting threads of the program. It is safe for concurrent use; two goroutines must
+// not answer one slot at a time, which a well-behaved program does not ask for.
 type Slots struct {
 	file   *File
 	closed atomic.Bool
@@ -28,7 +28,8 @@ func (s *Slots) state(slot uint32) *atomic.Uint32 {
 	return s.file.Word32(SlotsOffset + int(slot)*SlotBytes)
 }
 
-// Reply completes the call that a thread waits for. Data that does not fit is cut; no call has that much.
+// Reply completes the call that a thread waits for. Data that does not fit is cut; no call has that
+// much.
 func (s *Slots) Reply(slot uint32, sequence uint64, result abi.Result, data []byte) {
 	area := s.file.Region(SlotsOffset+int(slot)*SlotBytes, SlotBytes)
 	copied := copy(area[SlotHeader:], data)
@@ -53,11 +54,12 @@ func (s *Slots) set(slot, state uint32) {
 // Close ends all waiting for copies.
 func (s *Slots) Close() { s.closed.Store(true) }
 
-// Memory is the program's memory as far as the thread that waits on a slot copies it. Offsets are addresses.
+// Memory is the program's memory as far as the thread that waits on a slot copies it. Offsets are
+// addresses.
 func (s *Slots) Memory(slot uint32) *SlotMemory { return &SlotMemory{s, slot} }
 
-// SlotMemory reads and writes the program's memory through the bounce area, for where the kernel does not let the
-// worker do it.
+// SlotMemory reads and writes the program's memory through the bounce area, for where the kernel
+// does not let the worker do it.
 type SlotMemory struct {
 	slots *Slots
 	slot  uint32

@@ -2,8 +2,8 @@ package wire
 
 import "github.com/phos-gpu/phos/hijack/abi"
 
-// Fail stores the error of a call that nobody waits for. The first one stays until the program has seen it; a sticky
-// one stays for ever.
+// Fail stores the error of a call that nobody waits for. The first one stays until the program has
+// seen it; a sticky one stays for ever.
 func (f *File) Fail(code abi.Result) {
 	if code == abi.Success {
 		return
@@ -35,7 +35,8 @@ func (f *File) setGate(bit uint32, set bool) {
 	Wake(word)
 }
 
-// CompleteEvent stores what an event's completion word says from now on. A word that is none of ours is ignored.
+// CompleteEvent stores what an event's completion word says from now on. A word that is none of
+// ours is ignored.
 func (f *File) CompleteEvent(word uint32, count uint64) {
 	if word < EventCount {
 		f.Word64(EventsOffset + 8*int(word)).Store(count)

@@ -13,7 +13,10 @@ import (
 func inside(policy scheduler.Admitter, gpus int, already []int, asks ...cluster.Job) (in []int) {
 	var jobs []scheduler.Made
 	for i, n := range already {
-		jobs = append(jobs, scheduler.Made{Job: cluster.Job{ID: cluster.JobID(1000 + i), GPUs: n}, Phase: scheduler.Waiting})
+		jobs = append(
+			jobs,
+			scheduler.Made{Job: cluster.Job{ID: cluster.JobID(1000 + i), GPUs: n}, Phase: scheduler.Waiting},
+		)
 	}
 	for i, ask := range asks {
 		ask.ID = cluster.JobID(i)

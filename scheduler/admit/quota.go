@@ -2,8 +2,9 @@ package admit
 
 import "github.com/phos-gpu/phos/scheduler"
 
-// Quota lets the jobs of each tenant in as long as they ask for no more than a part of the cluster's GPUs together. A job that alone is
-// larger gets in by itself. Tenants do not hold each other up.
+// Quota lets the jobs of each tenant in as long as they ask for no more than a part of the
+// cluster's GPUs together. A job that alone is larger gets in by itself. Tenants do not hold each
+// other up.
 type Quota struct {
 	Part float64
 }

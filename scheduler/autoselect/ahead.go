@@ -12,9 +12,11 @@ import (
 // look is how many steps pass between two looks at what the jobs take at least.
 const look = 32
 
-// drain plays an engine's jobs to their ends, which come when the estimates say, and nothing else arrives. It answers with the sum of
-// their completion times, in seconds, their number, and how many steps it took. The engine itself knows when whatever it has started is due,
-// so nothing but a clock is missing. It ends early once the sum is certain to be more than most: then the answer is what it is at least.
+// drain plays an engine's jobs to their ends, which come when the estimates say, and nothing else
+// arrives. It answers with the sum of their completion times, in seconds, their number, and how
+// many steps it took. The engine itself knows when whatever it has started is due, so nothing but a
+// clock is missing. It ends early once the sum is certain to be more than most: then the answer is
+// what it is at least.
 func drain(e *scheduler.Engine, steps int, most float64) (sum float64, jobs, took int) {
 	now, end := e.Now(), func(j *scheduler.Job, at time.Duration) {
 		sum += (at - j.Submitted()).Seconds()
@@ -32,8 +34,8 @@ func drain(e *scheduler.Engine, steps int, most float64) (sum float64, jobs, too
 	return unended(sum, e, now), jobs + e.Live(), took
 }
 
-// unended adds the completion times of the jobs that have not ended by now to a sum, as if nobody waited from now on. Where no GPUs are faster
-// than others, time only adds to that.
+// unended adds the completion times of the jobs that have not ended by now to a sum, as if nobody
+// waited from now on. Where no GPUs are faster than others, time only adds to that.
 func unended(sum float64, e *scheduler.Engine, now time.Duration) float64 {
 	for _, jobs := range []iter.Seq[*scheduler.Job]{e.Running(), e.Waiting(), slices.Values(e.Held())} {
 		for j := range jobs {
@@ -43,7 +45,8 @@ func unended(sum float64, e *scheduler.Engine, now time.Duration) float64 {
 	return sum
 }
 
-// runOut is what drain says of an engine of which every job runs, under whatever policies: nobody is left to put in an order or to let in.
+// runOut is what drain says of an engine of which every job runs, under whatever policies: nobody
+// is left to put in an order or to let in.
 func runOut(e *scheduler.Engine) (sum float64, jobs int) {
 	type end struct {
 		at  time.Duration
@@ -53,7 +56,10 @@ func runOut(e *scheduler.Engine) (sum float64, jobs int) {
 	for j := range e.Running() {
 		ends = append(ends, end{j.Outlasts(e.Now()), j})
 	}
-	slices.SortFunc(ends, func(a, b end) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.job.ID(), b.job.ID())) })
+	slices.SortFunc(
+		ends,
+		func(a, b end) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.job.ID(), b.job.ID())) },
+	)
 	for _, end := range ends {
 		sum += (max(end.at, e.Now()) - end.job.Submitted()).Seconds()
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Candidate is an order together with an admission. Both must be pure: they are asked about the real jobs and about copies of them.
+// Candidate is an order together with an admission. Both must be pure: they are asked about the
+// real jobs and about copies of them.
 type Candidate struct {
 	Name  string
 	Order scheduler.Orderer
@@ -26,12 +27,14 @@ type Options struct {
 	// Every is how often candidates are compared; 0 means an hour.
 	Every time.Duration
 
-	// Margin is by how much the best must be better than the one in force, as a part of that one's mean, before it takes over. It keeps
-	// two that are about equal from taking turns, each preempting what the other has started. 0 means any gain will do; DefaultMargin is a start.
+	// Margin is by how much the best must be better than the one in force, as a part of that one's
+	// mean, before it takes over. It keeps two that are about equal from taking turns, each preempting
+	// what the other has started. 0 means any gain will do; DefaultMargin is a start.
 	Margin float64
 
-	// Steps is how many decisions each candidate is simulated for at most, so that looking ahead stays cheap; jobs that have not ended by
-	// then count as ending after what remains of them. 0 means 20,000.
+	// Steps is how many decisions each candidate is simulated for at most, so that looking ahead stays
+	// cheap; jobs that have not ended by then count as ending after what remains of them. 0 means
+	// 20,000.
 	Steps int
 }
 

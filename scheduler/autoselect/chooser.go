@@ -9,11 +9,13 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Chooser is the order and the admission of whichever candidate is in force: the first one, until another proves better. One Chooser serves one engine.
+// Chooser is the order and the admission of whichever candidate is in force: the first one, until
+// another proves better. One Chooser serves one engine.
 //
-// Orders that preempt and orders that do not can be mixed: while one that does not is in force, running jobs rank before all that wait. How the queue is
-// walked belongs to the engine and is the same for all candidates: where nothing else is asked for, it goes on with whoever fits as
-// soon as one of them preempts.
+// Orders that preempt and orders that do not can be mixed: while one that does not is in force,
+// running jobs rank before all that wait. How the queue is walked belongs to the engine and is the
+// same for all candidates: where nothing else is asked for, it goes on with whoever fits as soon as
+// one of them preempts.
 type Chooser struct {
 	base       func() scheduler.Policies
 	walk       scheduler.Walk
@@ -38,8 +40,9 @@ type Choice struct {
 	Taken int       // candidate
 }
 
-// New makes a Chooser. Base makes what it works with, of which everything but Order and Admit counts. It is called once for the engine and once for
-// each candidate and comparison, because some policies remember what they have seen of one engine.
+// New makes a Chooser. Base makes what it works with, of which everything but Order and Admit
+// counts. It is called once for the engine and once for each candidate and comparison, because some
+// policies remember what they have seen of one engine.
 func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Chooser, error) {
 	p := base()
 	if err := checked(p, candidates); err != nil {
@@ -51,7 +54,14 @@ func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Ch
 	if o.Steps == 0 {
 		o.Steps = 20_000
 	}
-	c := &Chooser{base: base, walk: p.Walk, candidates: candidates, options: o, even: p.Speeds == nil, steps: make([]int, len(candidates))}
+	c := &Chooser{
+		base:       base,
+		walk:       p.Walk,
+		candidates: candidates,
+		options:    o,
+		even:       p.Speeds == nil,
+		steps:      make([]int, len(candidates)),
+	}
 	for i := range candidates {
 		c.order = append(c.order, i)
 		c.preempts = c.preempts || candidates[i].preempts()
@@ -138,7 +148,8 @@ func (c *Chooser) consider(v scheduler.View) {
 	c.choices = append(c.choices, choice)
 }
 
-// compare works the means out. Those that took the fewest steps the last time come first: they may spare the others most of theirs.
+// compare works the means out. Those that took the fewest steps the last time come first: they may
+// spare the others most of theirs.
 func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
 	choice := Choice{At: v.Now(), Means: make([]float64, len(c.candidates))}
 	if e, ok := v.(*scheduler.Engine); ok && e.Busy() == e.Live() {
@@ -172,7 +183,8 @@ func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
 // slack is more than what sums of the same times differ by when they are added in another order.
 const slack = 1e-9
 
-// ahead is the mean completion time, in seconds, of the jobs that there are, under a candidate; or what it is at least, if that is more than most.
+// ahead is the mean completion time, in seconds, of the jobs that there are, under a candidate; or
+// what it is at least, if that is more than most.
 func (c *Chooser) ahead(v scheduler.View, candidate int, most float64) (mean float64, jobs int, ok bool) {
 	take := c.candidates[candidate]
 	e, err := scheduler.Fork(v, c.with(take.Order, take.Admit))

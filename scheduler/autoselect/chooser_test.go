@@ -27,7 +27,12 @@ func (p price) Lost(*scheduler.Job, time.Duration) time.Duration     { return 0 
 
 func base(cost, quantum time.Duration) func() scheduler.Policies {
 	return func() scheduler.Policies {
-		return scheduler.Policies{Place: place.BestFit{}, Preempt: victims.Tail{}, Costs: price{cost, cost}, Quantum: quantum}
+		return scheduler.Policies{
+			Place:   place.BestFit{},
+			Preempt: victims.Tail{},
+			Costs:   price{cost, cost},
+			Quantum: quantum,
+		}
 	}
 }
 
@@ -150,7 +155,8 @@ func TestOneCandidateIsTheFixedPolicy(t *testing.T) {
 	}
 }
 
-// Two candidates that are the same: comparing them must change nothing, so looking ahead leaves no trace.
+// Two candidates that are the same: comparing them must change nothing, so looking ahead leaves no
+// trace.
 func TestLookingAheadLeavesNoTrace(t *testing.T) {
 	for seed := range uint64(5) {
 		two := append(candidates(t, "srtf"), Candidate{Name: "again", Order: order.SRTF{}})
@@ -173,8 +179,8 @@ func TestLookingAheadLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// What a fork plays is what the engine does itself when nothing else arrives. (Not for orders whose ranks hold for a time of their own, as
-// those of themis do: a fork asks for all ranks at once.)
+// What a fork plays is what the engine does itself when nothing else arrives. (Not for orders whose
+// ranks hold for a time of their own, as those of themis do: a fork asks for all ranks at once.)
 func TestForkGoesOnLikeTheEngine(t *testing.T) {
 	for _, name := range []string{"fifo", "sjf", "srtf", "las", "las2d", "dlas", "dlas-gpu", "drf", "quota"} {
 		for seed := range uint64(4) {
@@ -229,7 +235,13 @@ func TestForkOfAMoment(t *testing.T) {
 	}
 	running := made(1, scheduler.Running, 2*time.Hour, time.Hour)
 	running.On = cluster.Placement{{Node: 0, Index: 0}}
-	v := scheduler.Trial(time.Hour, machines(1, 1), running, made(2, scheduler.Waiting, time.Hour, 0), made(3, scheduler.Held, time.Hour, 2*time.Hour))
+	v := scheduler.Trial(
+		time.Hour,
+		machines(1, 1),
+		running,
+		made(2, scheduler.Waiting, time.Hour, 0),
+		made(3, scheduler.Held, time.Hour, 2*time.Hour),
+	)
 	p := base(0, 0)()
 	p.Order = order.FIFO{}
 	e, err := scheduler.Fork(v, p)
@@ -237,12 +249,18 @@ func TestForkOfAMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	// An hour to go, an hour, and the overdue one a tenth of the two hours that it has done.
-	if sum, n, _ := drain(e, 100, math.Inf(1)); n != 3 || time.Duration(sum*float64(time.Second)).Round(time.Second) != 2*time.Hour+3*time.Hour+3*time.Hour+12*time.Minute {
+	if sum, n, _ := drain(e, 100, math.Inf(1)); n != 3 ||
+		time.Duration(
+			sum*float64(time.Second),
+		).Round(
+			time.Second,
+		) != 2*time.Hour+3*time.Hour+3*time.Hour+12*time.Minute {
 		t.Errorf("%d jobs take %v", n, time.Duration(sum*float64(time.Second)))
 	}
 }
 
-// TestForkOfRunningAndWaitingJobs: those that run when the fork is made were never in its queue, and run beside those that were.
+// TestForkOfRunningAndWaitingJobs: those that run when the fork is made were never in its queue,
+// and run beside those that were.
 func TestForkOfRunningAndWaitingJobs(t *testing.T) {
 	var jobs []scheduler.Made
 	for i := range int32(16) {
@@ -285,9 +303,16 @@ func TestTheClearlyBestIsChosen(t *testing.T) {
 		{"nobody's length is known, short ones behind a long one", short, []string{"fifo", "las"}, 0, "las"},
 		{"equal jobs, of which sharing helps none", equal, []string{"las", "fifo"}, time.Minute, "fifo"},
 	} {
-		chooser := chosen(t, base(c.cost, 5*time.Minute), Options{Every: 10 * time.Minute, Margin: DefaultMargin}, candidates(t, c.of...)...)
+		chooser := chosen(
+			t,
+			base(c.cost, 5*time.Minute),
+			Options{Every: 10 * time.Minute, Margin: DefaultMargin},
+			candidates(t, c.of...)...)
 		play(t, machines(1, 1), chooser.Policies(), c.jobs)
-		first := slices.IndexFunc(chooser.Choices(), func(c Choice) bool { return c.Jobs == len(short) || c.Jobs == len(equal) })
+		first := slices.IndexFunc(
+			chooser.Choices(),
+			func(c Choice) bool { return c.Jobs == len(short) || c.Jobs == len(equal) },
+		)
 		if first < 0 || c.of[chooser.Choices()[first].Taken] != c.taken {
 			t.Errorf("%s: %+v is the choice %d", c.what, chooser.Choices()[max(0, first)], first)
 		}
@@ -311,7 +336,11 @@ func TestAdmissionIsChosen(t *testing.T) {
 func TestMarginKeepsWhatIsInForce(t *testing.T) {
 	jobs := mix(4, 80)
 	for margin, most := range map[float64]int{1: 0, 0.05: 1 << 20} {
-		c := chosen(t, base(0, time.Minute), Options{Every: 10 * time.Minute, Margin: margin}, candidates(t, "fifo", "srtf", "las")...)
+		c := chosen(
+			t,
+			base(0, time.Minute),
+			Options{Every: 10 * time.Minute, Margin: margin},
+			candidates(t, "fifo", "srtf", "las")...)
 		play(t, machines(2, 4), c.Policies(), jobs)
 		changes, last := 0, 0
 		for _, choice := range c.Choices() {
@@ -332,7 +361,8 @@ func TestMarginKeepsWhatIsInForce(t *testing.T) {
 	}
 }
 
-// Over whole runs, with arrivals that nobody can see coming, it is never worse than the worst of its candidates, and mostly about as good as the best.
+// Over whole runs, with arrivals that nobody can see coming, it is never worse than the worst of
+// its candidates, and mostly about as good as the best.
 func TestNeverWorseThanTheWorst(t *testing.T) {
 	names := []string{"fifo", "srtf", "las2d"}
 	b := base(20*time.Second, 5*time.Minute)
@@ -358,7 +388,11 @@ func TestNeverWorseThanTheWorst(t *testing.T) {
 func TestTheSameEveryTime(t *testing.T) {
 	jobs := mix(7, 80)
 	run := func() string {
-		c := chosen(t, base(5*time.Second, time.Minute), Options{Every: 10 * time.Minute}, candidates(t, "fifo", "srtf", "las2d")...)
+		c := chosen(
+			t,
+			base(5*time.Second, time.Minute),
+			Options{Every: 10 * time.Minute},
+			candidates(t, "fifo", "srtf", "las2d")...)
 		return fmt.Sprint(play(t, machines(2, 4), c.Policies(), jobs), c.Choices())
 	}
 	if first, again := run(), run(); first != again {
@@ -392,7 +426,8 @@ func TestWhatCannotBeMixed(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: where all jobs run, what a fork would come to is known without one, to the last bit.
+// TestNobodyWaits: where all jobs run, what a fork would come to is known without one, to the last
+// bit.
 func TestNobodyWaits(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 11))
@@ -437,7 +472,8 @@ func (slow) Speed(j *scheduler.Job, _ cluster.Placement, _ []cluster.Node) float
 	return 1 / float64(j.ID()+1)
 }
 
-// TestLosersEndEarly: not playing a candidate to the end that cannot win any more changes no choice, and saves steps.
+// TestLosersEndEarly: not playing a candidate to the end that cannot win any more changes no
+// choice, and saves steps.
 func TestLosersEndEarly(t *testing.T) {
 	saved := 0
 	for seed := range uint64(12) {
@@ -447,7 +483,10 @@ func TestLosersEndEarly(t *testing.T) {
 		}
 		var whole, early string
 		for _, all := range []bool{true, false} {
-			c := chosen(t, base(time.Duration(seed%2)*5*time.Second, time.Minute), Options{Every: 10 * time.Minute, Margin: float64(seed%4) / 20, Steps: 200},
+			c := chosen(
+				t,
+				base(time.Duration(seed%2)*5*time.Second, time.Minute),
+				Options{Every: 10 * time.Minute, Margin: float64(seed%4) / 20, Steps: 200},
 				candidates(t, "fifo", "las", "srtf", "las2d")...)
 			c.even = c.even && !all
 			ran := fmt.Sprint(play(t, nodes, c.Policies(), jobs))

@@ -14,7 +14,8 @@ import (
 // Names are those that ByName knows.
 func Names() []string { return []string{"none", "easy", "conservative"} }
 
-// ByName makes a backfiller, which belongs to one engine; nil for none. "conservative:N" promises times to the first N waiting jobs only.
+// ByName makes a backfiller, which belongs to one engine; nil for none. "conservative:N" promises
+// times to the first N waiting jobs only.
 func ByName(name string) (scheduler.Backfiller, error) {
 	kind, depth, bounded := strings.Cut(name, ":")
 	switch {
@@ -34,25 +35,29 @@ func ByName(name string) (scheduler.Backfiller, error) {
 	return nil, fmt.Errorf("no backfill %q: there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Reservations promises times to the first waiting jobs. It belongs to one engine, and remembers its promises from one walk to the next as
-// long as everything happens as expected; after a surprise all are made anew, in the jobs' order, and some may then be later than before.
+// Reservations promises times to the first waiting jobs. It belongs to one engine, and remembers
+// its promises from one walk to the next as long as everything happens as expected; after a
+// surprise all are made anew, in the jobs' order, and some may then be later than before.
 //
-// Where the engine can foresee what becomes of promises, those behind the last job that could start now are put off: nobody would see them,
-// and most surprises would make them void before anybody did. Made later, they are the same.
+// Where the engine can foresee what becomes of promises, those behind the last job that could start
+// now are put off: nobody would see them, and most surprises would make them void before anybody
+// did. Made later, they are the same.
 type Reservations struct {
 	depth int // 0 means everybody
 
 	engine    *scheduler.Engine // nil where promises cannot be put off
 	free      *scheduler.Free
 	surprises int
-	refused   bool // there was a job that could have started, but its placement did not like the GPUs: no promise foresees that
-	now       time.Duration
-	promises  []promise      // in the jobs' order
-	passed    int            // how many of them the walk has come by
-	due       int            // how many others are for now: their jobs can start, whatever else is promised
-	hopeful   *scheduler.Job // a job behind the last promise that could start now, as far as is promised yet
-	profiles  []*profile
-	old       []*profile // of no use but for their memory
+	// there was a job that could have started, but its placement did not like the GPUs: no promise
+	// foresees that
+	refused  bool
+	now      time.Duration
+	promises []promise      // in the jobs' order
+	passed   int            // how many of them the walk has come by
+	due      int            // how many others are for now: their jobs can start, whatever else is promised
+	hopeful  *scheduler.Job // a job behind the last promise that could start now, as far as is promised yet
+	profiles []*profile
+	old      []*profile // of no use but for their memory
 }
 
 // promise is that a job gets so many GPUs for so long.
@@ -93,14 +98,15 @@ func (r *Reservations) Open(v scheduler.View) scheduler.Book {
 	return r
 }
 
-// broken reports whether a job that was promised a time started at another one, or wants it no more. What others were promised may
-// not be true any longer.
+// broken reports whether a job that was promised a time started at another one, or wants it no
+// more. What others were promised may not be true any longer.
 func broken(p promise) bool {
 	phase := p.job.Phase()
 	return phase != scheduler.Waiting && (phase != scheduler.Running || p.job.Since() != p.from)
 }
 
-// settle takes promises out that have been kept: what their jobs have of GPUs is known by now to whoever asks what is free.
+// settle takes promises out that have been kept: what their jobs have of GPUs is known by now to
+// whoever asks what is free.
 func (r *Reservations) settle() {
 	for r.passed < len(r.promises) && r.promises[r.passed].job.Phase() != scheduler.Waiting {
 		r.takeBack(r.promises[r.passed])
@@ -143,8 +149,9 @@ func (r *Reservations) append(j *scheduler.Job) {
 	r.promises = append(r.promises, p)
 }
 
-// hopes reports whether there is a job behind another that could start now. Every promise before it can only make that worse: so a job
-// that has been found is looked at until the walk has come to it or it has no hope any more.
+// hopes reports whether there is a job behind another that could start now. Every promise before it
+// can only make that worse: so a job that has been found is looked at until the walk has come to it
+// or it has no hope any more.
 func (r *Reservations) hopes(behind *scheduler.Job) bool {
 	j := r.hopeful
 	if j == nil || j == behind || j.Phase() != scheduler.Waiting || !r.fits(j) {
@@ -168,7 +175,8 @@ func (r *Reservations) has(j *scheduler.Job) bool {
 	return p.job == j && p.from > r.now
 }
 
-// Promised is from when on a waiting job was promised its GPUs in the last walk; Forever where they are never expected to be free.
+// Promised is from when on a waiting job was promised its GPUs in the last walk; Forever where they
+// are never expected to be free.
 func (r *Reservations) Promised(j *scheduler.Job) (at time.Duration, ok bool) {
 	r.catchUp(j)
 	i := slices.IndexFunc(r.promises, func(p promise) bool { return p.job == j })
@@ -178,7 +186,8 @@ func (r *Reservations) Promised(j *scheduler.Job) (at time.Duration, ok bool) {
 	return r.promises[i].from, true
 }
 
-// catchUp makes the promises up to a job's that were put off, unless they could not be the same any more.
+// catchUp makes the promises up to a job's that were put off, unless they could not be the same any
+// more.
 func (r *Reservations) catchUp(last *scheduler.Job) {
 	if r.engine == nil || r.engine.Free().Surprises() != r.surprises {
 		return

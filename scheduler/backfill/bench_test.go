@@ -13,12 +13,31 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// BenchmarkJobs plays 100,000 jobs of mixed sizes on 10,000 GPUs, at a load that the cluster can bear and one that it cannot.
+// BenchmarkJobs plays 100,000 jobs of mixed sizes on 10,000 GPUs, at a load that the cluster can
+// bear and one that it cannot.
 func BenchmarkJobs(b *testing.B) {
-	sizes := generator.Mix{{GPUs: 1, Weight: 50}, {GPUs: 2, Weight: 12}, {GPUs: 4, Weight: 15}, {GPUs: 8, Weight: 15}, {GPUs: 16, Weight: 5}, {GPUs: 64, Weight: 2}, {GPUs: 512, Weight: 1}}
+	sizes := generator.Mix{
+		{GPUs: 1, Weight: 50},
+		{GPUs: 2, Weight: 12},
+		{GPUs: 4, Weight: 15},
+		{GPUs: 8, Weight: 15},
+		{GPUs: 16, Weight: 5},
+		{GPUs: 64, Weight: 2},
+		{GPUs: 512, Weight: 1},
+	}
 	for _, load := range []float64{0.95, 1.3} {
 		for _, wrong := range []float64{0, 1} {
-			trace, err := generator.Make("poisson", generator.Parameters{Seed: 1, Jobs: 100_000, GPUs: 10_000, Load: load, Sizes: sizes, EstimateError: wrong})
+			trace, err := generator.Make(
+				"poisson",
+				generator.Parameters{
+					Seed:          1,
+					Jobs:          100_000,
+					GPUs:          10_000,
+					Load:          load,
+					Sizes:         sizes,
+					EstimateError: wrong,
+				},
+			)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -26,7 +45,12 @@ func BenchmarkJobs(b *testing.B) {
 				b.Run(fmt.Sprintf("load %v, estimates off by %v, %s", load, wrong, name), func(b *testing.B) {
 					for b.Loop() {
 						filler, _ := backfill.ByName(name)
-						policies := scheduler.Policies{Order: fifo{}, Place: place.BestFit{}, Backfill: filler, Walk: scheduler.Strict}
+						policies := scheduler.Policies{
+							Order:    fifo{},
+							Place:    place.BestFit{},
+							Backfill: filler,
+							Walk:     scheduler.Strict,
+						}
 						r := simulate(b, oneKind(1250, 8), trace.Jobs, policies)
 						b.ReportMetric(r.Summary.AvgStartDelay, "waited-s")
 					}
@@ -45,15 +69,24 @@ func simulate(b *testing.B, nodes []cluster.Node, jobs []cluster.Job, p schedule
 	return r
 }
 
-// BenchmarkPlacements shows how much placements matter where GPUs that lie apart make jobs slow: the mean time to a job's end, and on how many nodes jobs
-// lie that one node could hold.
+// BenchmarkPlacements shows how much placements matter where GPUs that lie apart make jobs slow:
+// the mean time to a job's end, and on how many nodes jobs lie that one node could hold.
 func BenchmarkPlacements(b *testing.B) {
 	models, err := generator.ParseChoice("vgg16:30,resnet50:40,bert:30")
 	if err != nil {
 		b.Fatal(err)
 	}
-	sizes := generator.Mix{{GPUs: 1, Weight: 50}, {GPUs: 2, Weight: 15}, {GPUs: 4, Weight: 20}, {GPUs: 8, Weight: 10}, {GPUs: 16, Weight: 5}}
-	trace, err := generator.Make("poisson", generator.Parameters{Seed: 1, Jobs: 10_000, GPUs: 512, Load: 0.8, Sizes: sizes, Models: models})
+	sizes := generator.Mix{
+		{GPUs: 1, Weight: 50},
+		{GPUs: 2, Weight: 15},
+		{GPUs: 4, Weight: 20},
+		{GPUs: 8, Weight: 10},
+		{GPUs: 16, Weight: 5},
+	}
+	trace, err := generator.Make(
+		"poisson",
+		generator.Parameters{Seed: 1, Jobs: 10_000, GPUs: 512, Load: 0.8, Sizes: sizes, Models: models},
+	)
 	if err != nil {
 		b.Fatal(err)
 	}

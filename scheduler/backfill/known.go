@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// known is the times that jobs of one kind and number of GPUs were promised, by how long they take. As long as promises are only added, and
-// nothing surprising happens, a job that takes no less long than another gets its GPUs no earlier: so nobody looks for a time before.
+// known is the times that jobs of one kind and number of GPUs were promised, by how long they take.
+// As long as promises are only added, and nothing surprising happens, a job that takes no less long
+// than another gets its GPUs no earlier: so nobody looks for a time before.
 type known []found
 
 // found is that the first time for so long is at.
@@ -25,7 +26,8 @@ func (k known) earliest(long time.Duration) time.Duration {
 	return 0
 }
 
-// note notes a time that was found. What it says more than others is kept, and what they say more: both numbers grow from one to the next.
+// note notes a time that was found. What it says more than others is kept, and what they say more:
+// both numbers grow from one to the next.
 func (k known) note(f found) known {
 	i, same := slices.BinarySearchFunc(k, f.long, found.compare)
 	if !same && i > 0 && k[i-1].at >= f.at {

@@ -13,8 +13,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler/place"
 )
 
-// TestPromisesPutOffAreTheSame plays one workload with promises made at once and one with promises made when somebody asks, whatever goes
-// wrong with jobs and nodes: the same jobs start at the same times, and what the others are promised is the same.
+// TestPromisesPutOffAreTheSame plays one workload with promises made at once and one with promises
+// made when somebody asks, whatever goes wrong with jobs and nodes: the same jobs start at the same
+// times, and what the others are promised is the same.
 func TestPromisesPutOffAreTheSame(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -38,7 +39,17 @@ func TestPromisesPutOffAreTheSame(t *testing.T) {
 							random: rand.New(rand.NewPCG(seed, 9)), book: backfill.Conservative(depth), jobs: jobs,
 							troubles: seed%4 > 1, ask: seed%5 == 0,
 						}
-						logs[i] = w.play(t, nodes, scheduler.Policies{Order: order, Place: tt.placer(), Backfill: w.book, Walk: scheduler.Strict, Retries: 5})
+						logs[i] = w.play(
+							t,
+							nodes,
+							scheduler.Policies{
+								Order:    order,
+								Place:    tt.placer(),
+								Backfill: w.book,
+								Walk:     scheduler.Strict,
+								Retries:  5,
+							},
+						)
 						promised += w.promised
 					}
 					if !slices.Equal(logs[0], logs[1]) {
@@ -139,9 +150,18 @@ func (w *world) happens(at time.Duration, e scheduler.Event) {
 func (w *world) trouble(nodes int) {
 	for range 6 {
 		at, node := time.Duration(w.random.IntN(300)), cluster.NodeID(w.random.IntN(nodes))
-		w.happens(at, scheduler.Event{Kind: []scheduler.Kind{scheduler.NodeDown, scheduler.Drained}[w.random.IntN(2)], Node: node})
+		w.happens(
+			at,
+			scheduler.Event{
+				Kind: []scheduler.Kind{scheduler.NodeDown, scheduler.Drained}[w.random.IntN(2)],
+				Node: node,
+			},
+		)
 		w.happens(at+time.Duration(1+w.random.IntN(40)), scheduler.Event{Kind: scheduler.NodeUp, Node: node})
-		w.happens(time.Duration(w.random.IntN(300)), scheduler.Event{Kind: scheduler.Withdrawn, Job: cluster.JobID(w.random.IntN(len(w.jobs)))})
+		w.happens(
+			time.Duration(w.random.IntN(300)),
+			scheduler.Event{Kind: scheduler.Withdrawn, Job: cluster.JobID(w.random.IntN(len(w.jobs)))},
+		)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 )
 
-// textbook is a cluster of so many GPUs with jobs that come and go, without nodes, types or indices.
+// textbook is a cluster of so many GPUs with jobs that come and go, without nodes, types or
+// indices.
 type textbook struct {
 	free    int
 	now     time.Duration
@@ -29,7 +30,8 @@ type run struct {
 	beginning time.Duration
 }
 
-// playTextbook runs jobs with one of the two algorithms below, at every moment at which one arrives or ends.
+// playTextbook runs jobs with one of the two algorithms below, at every moment at which one arrives
+// or ends.
 func playTextbook(gpus int, jobs []cluster.Job, decide func(*textbook)) []time.Duration {
 	b := &textbook{free: gpus, starts: map[cluster.JobID]time.Duration{}}
 	left := slices.Clone(jobs)
@@ -105,7 +107,8 @@ func easy(b *textbook) {
 	}
 }
 
-// conservative promises times to the first depth waiting jobs, worked out from nothing each time by trying every time there is.
+// conservative promises times to the first depth waiting jobs, worked out from nothing each time by
+// trying every time there is.
 func conservative(depth int) func(*textbook) {
 	return func(b *textbook) {
 		type slot struct {
@@ -154,7 +157,8 @@ func conservative(depth int) func(*textbook) {
 	}
 }
 
-// TestSameAsTextbook compares every start with the algorithms above, with estimates that are right, too long, and wrong in both ways.
+// TestSameAsTextbook compares every start with the algorithms above, with estimates that are right,
+// too long, and wrong in both ways.
 func TestSameAsTextbook(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -176,7 +180,17 @@ func TestSameAsTextbook(t *testing.T) {
 						jobs := workload(r, 40, 4*len(nodes), estimates)
 						policies := with(tt.mine())
 						policies.Order = order
-						got, want := play(t, nodes, jobs, policies, nothing), playTextbook(4*len(nodes), jobs, tt.theirs)
+						got, want := play(
+							t,
+							nodes,
+							jobs,
+							policies,
+							nothing,
+						), playTextbook(
+							4*len(nodes),
+							jobs,
+							tt.theirs,
+						)
 						if !slices.Equal(got, want) {
 							t.Fatalf("seed %d: starts\n%v, textbook\n%v", seed, got, want)
 						}

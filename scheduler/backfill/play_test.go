@@ -25,8 +25,15 @@ func (unsaid) Rank(scheduler.View, *scheduler.Job) scheduler.Rank { return sched
 // orders are both.
 var orders = map[string]scheduler.Orderer{"fifo": fifo{}, "unsaid": unsaid{}}
 
-// play runs jobs, which are sorted by submission, through an engine and says when each started. after is called after each step.
-func play(t testing.TB, nodes []cluster.Node, jobs []cluster.Job, p scheduler.Policies, after func(*scheduler.Engine)) []time.Duration {
+// play runs jobs, which are sorted by submission, through an engine and says when each started.
+// after is called after each step.
+func play(
+	t testing.TB,
+	nodes []cluster.Node,
+	jobs []cluster.Job,
+	p scheduler.Policies,
+	after func(*scheduler.Engine),
+) []time.Duration {
 	t.Helper()
 	e, err := scheduler.New(nodes, p)
 	if err != nil {
@@ -50,21 +57,32 @@ func play(t testing.TB, nodes []cluster.Node, jobs []cluster.Job, p scheduler.Po
 		for _, s := range plan.Starts {
 			i := slices.IndexFunc(jobs, func(j cluster.Job) bool { return j.ID == s.Job })
 			starts[i] = now
-			ends[now+jobs[i].Length] = append(ends[now+jobs[i].Length], scheduler.Event{Kind: scheduler.Finished, Job: s.Job, Run: s.Run})
+			ends[now+jobs[i].Length] = append(
+				ends[now+jobs[i].Length],
+				scheduler.Event{Kind: scheduler.Finished, Job: s.Job, Run: s.Run},
+			)
 		}
 		after(e)
 	}
 	return starts
 }
 
-// workload makes jobs for a cluster of some GPUs; how far their estimates are off is one of three kinds.
+// workload makes jobs for a cluster of some GPUs; how far their estimates are off is one of three
+// kinds.
 func workload(r *rand.Rand, n, gpus int, estimates string) []cluster.Job {
 	var jobs []cluster.Job
 	at := 0
 	for i := range n {
 		at += r.IntN(6)
 		length := time.Duration(1 + r.IntN(30))
-		j := cluster.Job{ID: cluster.JobID(i), Submit: time.Duration(at), Length: length, Estimate: length, GPUs: 1 + r.IntN(gpus), Share: cluster.WholeGPU}
+		j := cluster.Job{
+			ID:       cluster.JobID(i),
+			Submit:   time.Duration(at),
+			Length:   length,
+			Estimate: length,
+			GPUs:     1 + r.IntN(gpus),
+			Share:    cluster.WholeGPU,
+		}
 		if r.IntN(2) == 0 {
 			j.GPUs = 1 + r.IntN(max(1, gpus/4))
 		}

@@ -6,7 +6,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// profile is how many of the GPUs that certain jobs can run on are promised, over time. What else is expected of them, Free knows.
+// profile is how many of the GPUs that certain jobs can run on are promised, over time. What else
+// is expected of them, Free knows.
 type profile struct {
 	free     *scheduler.Free
 	like     *scheduler.Job // one of those jobs
@@ -15,7 +16,8 @@ type profile struct {
 	// When so many GPUs are expected to be free, as asked before: each holds until Free changes.
 	times []answer
 
-	// The times that were promised, by the GPUs: no job that wants as many for as long will get one before.
+	// The times that were promised, by the GPUs: no job that wants as many for as long will get one
+	// before.
 	known map[int]known
 }
 
@@ -56,8 +58,8 @@ func (r *Reservations) blank(like *scheduler.Job) *profile {
 	return p
 }
 
-// touched are the profiles that a job must leave enough in: its own, and of those jobs with a promise that can run on some of its GPUs.
-// It counts as if it took all of its GPUs from each.
+// touched are the profiles that a job must leave enough in: its own, and of those jobs with a
+// promise that can run on some of its GPUs. It counts as if it took all of its GPUs from each.
 func (r *Reservations) touched(j *scheduler.Job) []*profile {
 	own := r.profile(j)
 	touched := []*profile{own}
@@ -93,7 +95,8 @@ func (p *profile) add(from, to time.Duration, gpus int) {
 	}
 }
 
-// earliest is the first time, not before another one, from which on so many GPUs are free for so long; Forever if there is none.
+// earliest is the first time, not before another one, from which on so many GPUs are free for so
+// long; Forever if there is none.
 func (p *profile) earliest(at time.Duration, gpus int, long time.Duration) time.Duration {
 	for {
 		at = p.begin(at, gpus)
@@ -119,7 +122,8 @@ func (p *profile) longest(now time.Duration, gpus int) time.Duration {
 	return scheduler.Forever
 }
 
-// begin is the first time, not before another one, at which so many GPUs are free; Forever if there is none.
+// begin is the first time, not before another one, at which so many GPUs are free; Forever if there
+// is none.
 func (p *profile) begin(at time.Duration, gpus int) time.Duration {
 	promised, _, until := p.promised.around(at)
 	// What is expected to be free only grows while a level holds.
@@ -129,14 +133,15 @@ func (p *profile) begin(at time.Duration, gpus int) time.Duration {
 	return p.beginBelow(p.promised.root, scope{after: at, until: scheduler.Forever, gpus: gpus})
 }
 
-// scope is what is looked for at and below a step: something after one time and before another one, for so many GPUs and
-// those that the steps above add.
+// scope is what is looked for at and below a step: something after one time and before another one,
+// for so many GPUs and those that the steps above add.
 type scope struct {
 	after, until time.Duration
 	gpus         int
 }
 
-// beginBelow is when a level first holds for long enough that so many GPUs become free; Forever if none does.
+// beginBelow is when a level first holds for long enough that so many GPUs become free; Forever if
+// none does.
 func (p *profile) beginBelow(n int32, in scope) time.Duration {
 	s := &p.promised.nodes[n]
 	if n == 0 || p.when(in.gpus+s.least) >= in.until {
@@ -160,7 +165,8 @@ func (p *profile) beginBelow(n int32, in scope) time.Duration {
 	return p.beginBelow(s.right, below)
 }
 
-// end is the first time after another one at which so many GPUs are not free any more; Forever if they stay so.
+// end is the first time after another one at which so many GPUs are not free any more; Forever if
+// they stay so.
 func (p *profile) end(at time.Duration, gpus int) time.Duration {
 	return p.endBelow(p.promised.root, scope{after: at, gpus: gpus})
 }

@@ -19,7 +19,11 @@ func TestProfile(t *testing.T) {
 		for i := range 12 {
 			due := time.Duration(1 + r.IntN(80))
 			runs = append(runs, scheduler.Made{
-				Job: cluster.Job{ID: cluster.JobID(i), GPUs: 1, Estimate: due}, Phase: scheduler.Running, On: cluster.Placement{{Index: int32(i)}},
+				Job: cluster.Job{
+					ID:       cluster.JobID(i),
+					GPUs:     1,
+					Estimate: due,
+				}, Phase: scheduler.Running, On: cluster.Placement{{Index: int32(i)}},
 			})
 		}
 		runs = append(runs, scheduler.Made{Job: cluster.Job{ID: 100, GPUs: 1}, Phase: scheduler.Waiting})
@@ -51,7 +55,8 @@ func TestProfile(t *testing.T) {
 				t.Fatalf("seed %d: from %d on %d GPUs for %d at %d, not %d", seed, now, gpus, long, got, want)
 			}
 			free := gap(now, gpus)
-			if got := p.longest(time.Duration(now), gpus); int(got) != free && (now+free <= end || got != scheduler.Forever) {
+			if got := p.longest(time.Duration(now), gpus); int(got) != free &&
+				(now+free <= end || got != scheduler.Forever) {
 				t.Fatalf("seed %d: from %d on %d GPUs for %d, not %d", seed, now, gpus, got, free)
 			}
 		}

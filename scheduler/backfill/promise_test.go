@@ -26,7 +26,8 @@ func twoTypes(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// overlapping is a cluster of several types and sizes of memory, and jobs for it: some for one type, some for any, some for shares of GPUs.
+// overlapping is a cluster of several types and sizes of memory, and jobs for it: some for one
+// type, some for any, some for shares of GPUs.
 func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	nodes := oneKind(4, 4)
 	for i := range nodes {
@@ -50,8 +51,8 @@ func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// TestPromisesAreKept: where estimates are right, nobody starts later than he was ever promised. That of the first one holds though
-// jobs want overlapping sets of GPUs, and shares.
+// TestPromisesAreKept: where estimates are right, nobody starts later than he was ever promised.
+// That of the first one holds though jobs want overlapping sets of GPUs, and shares.
 func TestPromisesAreKept(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -100,7 +101,8 @@ func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.R
 	return kept
 }
 
-// TestNobodyBehindMatters: with conservative backfill and right estimates, each job starts when it would start if those behind it did not exist.
+// TestNobodyBehindMatters: with conservative backfill and right estimates, each job starts when it
+// would start if those behind it did not exist.
 func TestNobodyBehindMatters(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -110,13 +112,20 @@ func TestNobodyBehindMatters(t *testing.T) {
 		for n := 1; n < len(jobs); n++ {
 			alone := play(t, nodes, jobs[:n], with(backfill.Conservative(0)), nothing)
 			if all[n-1] != alone[n-1] {
-				t.Fatalf("seed %d: job %d starts at %d, and at %d if there is nobody behind it", seed, n-1, all[n-1], alone[n-1])
+				t.Fatalf(
+					"seed %d: job %d starts at %d, and at %d if there is nobody behind it",
+					seed,
+					n-1,
+					all[n-1],
+					alone[n-1],
+				)
 			}
 		}
 	}
 }
 
-// TestTheFirstIsNotDelayed: with EASY and right estimates, a job that is the first one waiting starts no later than if nobody came after it.
+// TestTheFirstIsNotDelayed: with EASY and right estimates, a job that is the first one waiting
+// starts no later than if nobody came after it.
 func TestTheFirstIsNotDelayed(t *testing.T) {
 	for seed := range uint64(20) {
 		nodes := oneKind(2, 4)
@@ -152,7 +161,10 @@ func soonest(e *scheduler.Engine, j *scheduler.Job) time.Duration {
 
 func TestSurprises(t *testing.T) {
 	nodes := oneKind(2, 4)
-	e, err := scheduler.New(nodes, scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: backfill.Conservative(0)})
+	e, err := scheduler.New(
+		nodes,
+		scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: backfill.Conservative(0)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +200,8 @@ func TestSurprises(t *testing.T) {
 	}
 }
 
-// TestWithdrawnJobsGiveTheirTimeBack: what was promised behind a job that is wanted no more is worked out anew.
+// TestWithdrawnJobsGiveTheirTimeBack: what was promised behind a job that is wanted no more is
+// worked out anew.
 func TestWithdrawnJobsGiveTheirTimeBack(t *testing.T) {
 	b := backfill.Conservative(0)
 	e, err := scheduler.New(oneKind(2, 4), scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: b})
@@ -219,14 +232,21 @@ func TestWithdrawnJobsGiveTheirTimeBack(t *testing.T) {
 	promised(100, 110)
 }
 
-// TestRefusedByThePlacement: a job for which there are GPUs, but none that its placement likes, keeps so many from those behind it for as long as it waits.
+// TestRefusedByThePlacement: a job for which there are GPUs, but none that its placement likes,
+// keeps so many from those behind it for as long as it waits.
 func TestRefusedByThePlacement(t *testing.T) {
-	e, err := scheduler.New(oneKind(2, 4), scheduler.Policies{Order: fifo{}, Place: place.Skew{}, Backfill: backfill.EASY()})
+	e, err := scheduler.New(
+		oneKind(2, 4),
+		scheduler.Policies{Order: fifo{}, Place: place.Skew{}, Backfill: backfill.EASY()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	job := func(id cluster.JobID, gpus int, long time.Duration, model string) scheduler.Event {
-		return scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Estimate: long, Model: model}}
+		return scheduler.Event{
+			Kind:  scheduler.Submitted,
+			Facts: &cluster.Job{ID: id, GPUs: gpus, Estimate: long, Model: model},
+		}
 	}
 	for _, step := range []struct {
 		name   string

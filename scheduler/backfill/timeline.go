@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// timeline is a number of GPUs over time, nought at first. Its steps are a treap: what is asked of it takes time with the log of their number.
+// timeline is a number of GPUs over time, nought at first. Its steps are a treap: what is asked of
+// it takes time with the log of their number.
 type timeline struct {
 	nodes []step // the first stands for none
 	spare []int32
@@ -34,8 +35,8 @@ func (l *timeline) clear() {
 	l.nodes, l.spare, l.root = l.nodes[:1], l.spare[:0], 0
 }
 
-// add adds so many GPUs from one time to a later one. It takes the steps apart once and puts them together once: promises are made and taken back
-// by the million.
+// add adds so many GPUs from one time to a later one. It takes the steps apart once and puts them
+// together once: promises are made and taken back by the million.
 func (l *timeline) add(from, to time.Duration, gpus int) {
 	before, rest := l.split(l.root, from)
 	middle, behind := l.split(rest, to)
@@ -66,7 +67,8 @@ func (l *timeline) last(n int32, none int) int {
 	return l.nodes[n].gpus + add
 }
 
-// begin lets steps begin at a time that is not behind the first of them; had says that they did already.
+// begin lets steps begin at a time that is not behind the first of them; had says that they did
+// already.
 func (l *timeline) begin(n int32, at time.Duration, gpus int) (begins int32, had bool) {
 	if n != 0 && l.nodes[n].first == at {
 		return n, true
@@ -95,7 +97,8 @@ func (l *timeline) level(n int32, at time.Duration) (gpus int) {
 	return gpus
 }
 
-// around is the number at a time, since when it has been so (-1 before the first step), and until when it stays so: Forever where it does.
+// around is the number at a time, since when it has been so (-1 before the first step), and until
+// when it stays so: Forever where it does.
 func (l *timeline) around(at time.Duration) (gpus int, since, until time.Duration) {
 	since, until = -1, scheduler.Forever
 	for n, add := l.root, 0; n != 0; {

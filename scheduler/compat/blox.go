@@ -14,15 +14,18 @@ import (
 const (
 	// bloxRound is Blox's default.
 	bloxRound = 300 * time.Second
-	// bloxStarved is how long a job waits before it goes first for the rest of its life, Blox's only measure against starvation.
+	// bloxStarved is how long a job waits before it goes first for the rest of its life, Blox's only
+	// measure against starvation.
 	bloxStarved = 3_600_000 * time.Second
 )
 
-// Blox simulates as the simulator of Blox does: in rounds, at whose beginning what ran is credited with a whole round. Of its habits:
-// finish and start times are round boundaries, and the start is the first boundary after the launch; LAS counts time and not GPU-time;
-// a running job never moves; scattered placement takes up to as many GPUs of each node as the job wants, and fails unless the sum hits
-// the number exactly; victims are stopped from the end of the order, even if the job they made room for does not fit then; the first
-// job that does not fit ends the walk; stopping costs nothing.
+// Blox simulates as the simulator of Blox does: in rounds, at whose beginning what ran is credited
+// with a whole round. Of its habits: finish and start times are round boundaries, and the start is
+// the first boundary after the launch; LAS counts time and not GPU-time; a running job never moves;
+// scattered placement takes up to as many GPUs of each node as the job wants, and fails unless the
+// sum hits the number exactly; victims are stopped from the end of the order, even if the job they
+// made room for does not fit then; the first job that does not fit ends the walk; stopping costs
+// nothing.
 func Blox(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, error) {
 	if err := checkOrder("blox", o.Order); err != nil {
 		return nil, err
@@ -217,7 +220,8 @@ func (b *blox) release(i int) {
 	s.on, s.running = nil, false
 }
 
-// commit makes a round's decisions true: a job that was stopped and placed again was preempted all the same.
+// commit makes a round's decisions true: a job that was stopped and placed again was preempted all
+// the same.
 func (b *blox) commit() {
 	for _, i := range b.victims {
 		b.rec.Preempted(i, b.now)
@@ -249,18 +253,25 @@ func (b *blox) moment() sim.Moment {
 	return m
 }
 
-// stuck finds that nothing will ever change: nothing runs, nothing will arrive, and who has waited long enough to go first already does.
+// stuck finds that nothing will ever change: nothing runs, nothing will arrive, and who has waited
+// long enough to go first already does.
 func (b *blox) stuck(order []int) error {
 	b.idle++
-	if len(b.launched) > 0 || len(b.arrivals) > 0 || slices.ContainsFunc(b.active, func(i int) bool { return b.states[i].running }) {
+	if len(b.launched) > 0 || len(b.arrivals) > 0 ||
+		slices.ContainsFunc(b.active, func(i int) bool { return b.states[i].running }) {
 		b.idle = 0
 	}
 	if time.Duration(b.idle) <= bloxStarved/b.Round+1 {
 		return nil
 	}
 	first := &b.jobs[order[0]]
-	return fmt.Errorf("profile blox: %w: job %d wants %d GPUs, and Blox's scattered rule, which adds up to %d of each node, never comes to just that",
-		ErrStuck, first.ID, first.GPUs, first.GPUs)
+	return fmt.Errorf(
+		"profile blox: %w: job %d wants %d GPUs, and Blox's scattered rule, which adds up to %d of each node, never comes to just that",
+		ErrStuck,
+		first.ID,
+		first.GPUs,
+		first.GPUs,
+	)
 }
 
 // skip passes over rounds in which there is nobody.

@@ -52,7 +52,15 @@ func trace(t *testing.T, name, submit string) (jobs []cluster.Job) {
 	for _, row := range table(t, name) {
 		id, _ := strconv.Atoi(row["job_id"])
 		gpus, _ := strconv.Atoi(row["num_gpus"])
-		jobs = append(jobs, cluster.Job{ID: cluster.JobID(id), Submit: seconds(t, row[submit]), Length: seconds(t, row["duration_s"]), GPUs: gpus})
+		jobs = append(
+			jobs,
+			cluster.Job{
+				ID:     cluster.JobID(id),
+				Submit: seconds(t, row[submit]),
+				Length: seconds(t, row["duration_s"]),
+				GPUs:   gpus,
+			},
+		)
 	}
 	return jobs
 }
@@ -95,8 +103,18 @@ func TestReferences(t *testing.T) {
 			}
 			for i, row := range want {
 				j := got.Jobs[i]
-				if fmt.Sprint(j.ID) != row["job_id"] || j.Start != seconds(t, row[test.start]) || j.Finish != seconds(t, row["finish_s"]) || j.Outcome != sim.Done {
-					t.Errorf("job %d from %s to %s, want job %s from %s to %s", j.ID, j.Start, j.Finish, row["job_id"], row[test.start], row["finish_s"])
+				if fmt.Sprint(j.ID) != row["job_id"] || j.Start != seconds(t, row[test.start]) ||
+					j.Finish != seconds(t, row["finish_s"]) ||
+					j.Outcome != sim.Done {
+					t.Errorf(
+						"job %d from %s to %s, want job %s from %s to %s",
+						j.ID,
+						j.Start,
+						j.Finish,
+						row["job_id"],
+						row[test.start],
+						row["finish_s"],
+					)
 				}
 				if count, told := row["preempt"]; told && fmt.Sprint(j.Preemptions) != count {
 					t.Errorf("job %d was preempted %d times, want %s", j.ID, j.Preemptions, count)

@@ -23,7 +23,8 @@ type Options struct {
 	Admission string
 	// Round is Blox's; 0 is 300 seconds.
 	Round time.Duration
-	// Limits are the attained service at which Tiresias's jobs change to the next queue: seconds for dlas, GPU-seconds for dlas-gpu.
+	// Limits are the attained service at which Tiresias's jobs change to the next queue: seconds for
+	// dlas, GPU-seconds for dlas-gpu.
 	Limits []time.Duration
 	Track  sim.Track
 	// Progress is told how many jobs have ended.
@@ -69,10 +70,18 @@ func checkOrder(profile, order string) error {
 		return nil
 	}
 	if profile == "blox" && order == "optimus" {
-		return fmt.Errorf("profile blox: order optimus ends with an error in Blox as it was released, so there is nothing to reproduce; " +
-			"the native profile has an elastic one")
+		return fmt.Errorf(
+			"profile blox: order optimus ends with an error in Blox as it was released, so there is nothing to reproduce; " +
+				"the native profile has an elastic one",
+		)
 	}
-	return fmt.Errorf("profile %s: order %q: %w; there are %s", profile, order, ErrUnknown, strings.Join(Orders(profile), ", "))
+	return fmt.Errorf(
+		"profile %s: order %q: %w; there are %s",
+		profile,
+		order,
+		ErrUnknown,
+		strings.Join(Orders(profile), ", "),
+	)
 }
 
 // ParseAdmission reads "all", which is 0, or "load:X".

@@ -15,16 +15,21 @@ import (
 // never is later than everything.
 const never = time.Duration(math.MaxInt64)
 
-// Tiresias simulates as the simulator of Tiresias does with placement by count: a job fits where enough GPUs are free, wherever they are.
-// Of its habits: times are whole seconds, and fractions are cut off; whoever fits goes, with fifo alone the first who does not ends the
-// walk; sjf means the fewest GPUs first; and a demotion is looked for at (limit - executed)/GPUs from now, rounded down, where executed is
-// time even for dlas-gpu, so that a job of several GPUs may be demoted late. Stopping costs nothing.
+// Tiresias simulates as the simulator of Tiresias does with placement by count: a job fits where
+// enough GPUs are free, wherever they are. Of its habits: times are whole seconds, and fractions
+// are cut off; whoever fits goes, with fifo alone the first who does not ends the walk; sjf means
+// the fewest GPUs first; and a demotion is looked for at (limit - executed)/GPUs from now, rounded
+// down, where executed is time even for dlas-gpu, so that a job of several GPUs may be demoted
+// late. Stopping costs nothing.
 func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, error) {
 	if err := checkOrder("tiresias", o.Order); err != nil {
 		return nil, err
 	}
 	if load, err := ParseAdmission(o.Admission); err != nil || load != 0 {
-		return nil, cmp.Or(err, fmt.Errorf("profile tiresias: admission %q: %w; it admits all jobs", o.Admission, ErrUnknown))
+		return nil, cmp.Or(
+			err,
+			fmt.Errorf("profile tiresias: admission %q: %w; it admits all jobs", o.Admission, ErrUnknown),
+		)
 	}
 	gpus := capacity(o.Nodes)
 	if err := plain("tiresias", jobs, gpus); err != nil {
@@ -54,7 +59,11 @@ func checkLimits(o Options) error {
 	}
 	for i, limit := range o.Limits {
 		if limit < time.Second || limit%time.Second != 0 || i > 0 && limit <= o.Limits[i-1] {
-			return fmt.Errorf("profile tiresias: %w: they are whole seconds and each is larger than the one before it, and not %v", ErrLimits, o.Limits)
+			return fmt.Errorf(
+				"profile tiresias: %w: they are whole seconds and each is larger than the one before it, and not %v",
+				ErrLimits,
+				o.Limits,
+			)
 		}
 	}
 	return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
-// The file has a header and a line for each row, columns by name. Only save_s and load_s must be there:
+// The file has a header and a line for each row, columns by name. Only save_s and load_s must be
+// there:
 //
 //	model,tier,bytes,save_s,load_s,self_save_s,saves,loads
 //	,,,2.5,4,600,,                     every job: 2.5 s to save, 4 s to load, saves itself every 10 minutes
@@ -22,7 +23,8 @@ import (
 // saves and loads count the measurements behind a figure; an estimate has none.
 var columns = []string{"model", "tier", "bytes", "save_s", "load_s", "self_save_s", "saves", "loads"}
 
-// Read reads a table. What it cannot understand is a workload.Error; file is what that calls the reader.
+// Read reads a table. What it cannot understand is a workload.Error; file is what that calls the
+// reader.
 func Read(r io.Reader, file string) (*Table, error) {
 	lines := csv.NewReader(r)
 	lines.FieldsPerRecord = -1
@@ -94,10 +96,16 @@ func (l *fields) wrong(column, value, want string) error {
 
 func (l *fields) row() (Row, error) {
 	if len(l.values) != len(l.names) {
-		return Row{}, l.wrong("", strconv.Itoa(len(l.values))+" values", strconv.Itoa(len(l.names))+", as in the header")
+		return Row{}, l.wrong(
+			"",
+			strconv.Itoa(len(l.values))+" values",
+			strconv.Itoa(len(l.names))+", as in the header",
+		)
 	}
 	row := Row{
-		Model: l.text("model"), Tier: l.text("tier"), Bytes: l.count("bytes"), Save: l.seconds("save_s"), Load: l.seconds("load_s"),
+		Model: l.text(
+			"model",
+		), Tier: l.text("tier"), Bytes: l.count("bytes"), Save: l.seconds("save_s"), Load: l.seconds("load_s"),
 		SelfSave: l.seconds("self_save_s"), Saves: int(l.count("saves")), Loads: int(l.count("loads")),
 	}
 	return row, l.err

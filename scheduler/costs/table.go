@@ -16,15 +16,18 @@ type Row struct {
 	Model string // empty stands for all models that have no rows
 	Tier  string // where checkpoints are kept, as "ram" or "disk"; empty stands for all tiers that have no rows
 
-	// Bytes is what the node that has the most to move must move: its GPUs' memory that the job holds. 0 is for jobs of which nobody said.
+	// Bytes is what the node that has the most to move must move: its GPUs' memory that the job holds.
+	// 0 is for jobs of which nobody said.
 	Bytes int64
 
 	Save, Load time.Duration
 
-	// Saves and Loads are how many measurements the two are the mean of; 0 where they are somebody's estimate.
+	// Saves and Loads are how many measurements the two are the mean of; 0 where they are somebody's
+	// estimate.
 	Saves, Loads int
 
-	// SelfSave is how often the program saves itself: no more than that is lost when it is killed. 0 means never.
+	// SelfSave is how often the program saves itself: no more than that is lost when it is killed. 0
+	// means never.
 	SelfSave time.Duration
 }
 
@@ -84,8 +87,8 @@ func (t *Table) put(row Row) {
 
 func byBytes(row Row, bytes int64) int { return cmp.Compare(row.Bytes, bytes) }
 
-// Find is what is known of a model that has so many bytes to move: the row of that size, or the line between its neighbours.
-// It is the zero Row where nothing is known at all.
+// Find is what is known of a model that has so many bytes to move: the row of that size, or the
+// line between its neighbours. It is the zero Row where nothing is known at all.
 func (t *Table) Find(model, tier string, bytes int64) Row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,8 +104,9 @@ func (t *Table) find(model, tier string, bytes int64) Row {
 	return Row{}
 }
 
-// on is a point of a curve: below its first row as there, beyond its last on the line through the last two, or through the origin and the
-// only one. A job whose size nobody knows costs what its model costs on average.
+// on is a point of a curve: below its first row as there, beyond its last on the line through the
+// last two, or through the origin and the only one. A job whose size nobody knows costs what its
+// model costs on average.
 func on(curve []Row, bytes int64) Row {
 	i, found := slices.BinarySearchFunc(curve, bytes, byBytes)
 	last := len(curve) - 1
@@ -151,13 +155,15 @@ const (
 	Load
 )
 
-// memory is how many measurements a mean remembers: more would keep it from following machines that change.
+// memory is how many measurements a mean remembers: more would keep it from following machines that
+// change.
 const memory = 32
 
 // alike is how much two sizes may differ to count as the same.
 const alike = 0.1
 
-// Learn enters a measurement: where there was an estimate it takes its place, where there were measurements it joins their mean.
+// Learn enters a measurement: where there was an estimate it takes its place, where there were
+// measurements it joins their mean.
 func (t *Table) Learn(model, tier string, bytes int64, step Step, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,7 +177,8 @@ func (t *Table) Learn(model, tier string, bytes int64, step Step, took time.Dura
 	t.put(row)
 }
 
-// nearest is the row that a measurement is about: one of about the size, or a new one that takes over what is known of its neighbours.
+// nearest is the row that a measurement is about: one of about the size, or a new one that takes
+// over what is known of its neighbours.
 func (t *Table) nearest(model, tier string, bytes int64) Row {
 	for _, row := range t.curves[place{model, tier}] {
 		if math.Abs(float64(row.Bytes-bytes)) <= alike*float64(bytes) {

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// What a user may not hold is given to others, and not to nobody: at most 2 GPUs to the jobs of o, one of them to o/a, the others to b.
+// What a user may not hold is given to others, and not to nobody: at most 2 GPUs to the jobs of o,
+// one of them to o/a, the others to b.
 func TestSharedOutWithinCaps(t *testing.T) {
 	var jobs []scheduler.Made
 	for id := range cluster.JobID(14) {
@@ -42,8 +43,9 @@ func TestSharedOutWithinCaps(t *testing.T) {
 	}
 }
 
-// Four jobs that may have one GPU on average all together, and four others, on four GPUs. Then a job of 2 GPUs beside, of which its user may hold
-// 0.4 on average: it has less than its due, and what it leaves of the bound that it shares is for the others under that.
+// Four jobs that may have one GPU on average all together, and four others, on four GPUs. Then a
+// job of 2 GPUs beside, of which its user may hold 0.4 on average: it has less than its due, and
+// what it leaves of the bound that it shares is for the others under that.
 func TestTargetWithinCaps(t *testing.T) {
 	near := func(t *testing.T, what string, got, want float64) {
 		if t.Helper(); math.Abs(got-want) > 1e-6 {
@@ -61,11 +63,22 @@ func TestTargetWithinCaps(t *testing.T) {
 	near(t, "under none", x[1][0], 1)
 }
 
-// Two jobs of a user who may hold one GPU take turns on it, and none of its time is lost: who comes is not refused for what goes.
+// Two jobs of a user who may hold one GPU take turns on it, and none of its time is lost: who comes
+// is not refused for what goes.
 func TestTurnsWithinCaps(t *testing.T) {
 	var jobs []cluster.Job
 	for id := range cluster.JobID(2) {
-		jobs = append(jobs, cluster.Job{ID: id, GPUs: 1, User: "a", Model: "resnet50", Length: 10 * time.Minute, Estimate: 10 * time.Minute})
+		jobs = append(
+			jobs,
+			cluster.Job{
+				ID:       id,
+				GPUs:     1,
+				User:     "a",
+				Model:    "resnet50",
+				Length:   10 * time.Minute,
+				Estimate: 10 * time.Minute,
+			},
+		)
 	}
 	p := policies(t, "gavel", 0)
 	p.Caps = map[string]int{"a": 1}

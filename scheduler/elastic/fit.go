@@ -2,9 +2,11 @@ package elastic
 
 import "math"
 
-// Curve is the time of a step by the number of GPUs, as Optimus fits it: A/n + B + C*n. Work that is divided, work that is not, and talk that grows.
+// Curve is the time of a step by the number of GPUs, as Optimus fits it: A/n + B + C*n. Work that
+// is divided, work that is not, and talk that grows.
 //
-// The paper's law for synchronous training (§3.2) has terms for workers and for parameter servers; with as many of the one as of the other it is this one.
+// The paper's law for synchronous training (§3.2) has terms for workers and for parameter servers;
+// with as many of the one as of the other it is this one.
 type Curve struct{ A, B, C float64 }
 
 // Seconds is the time on n GPUs.
@@ -16,8 +18,9 @@ type sample struct {
 	seconds float64
 }
 
-// fit finds the curve without negative terms of the least squared relative error. With three terms there are eight choices of which may be positive: it
-// solves for each and takes the best whose solution has no negative one.
+// fit finds the curve without negative terms of the least squared relative error. With three terms
+// there are eight choices of which may be positive: it solves for each and takes the best whose
+// solution has no negative one.
 func fit(samples []sample) Curve {
 	best, least := Curve{}, math.Inf(1)
 	for choice := 1; choice < 8; choice++ {
@@ -41,7 +44,8 @@ func (c Curve) off(samples []sample) float64 {
 	return sum
 }
 
-// solve is ordinary least squares over the chosen terms; ok is false where that has no solution or a negative one.
+// solve is ordinary least squares over the chosen terms; ok is false where that has no solution or
+// a negative one.
 func solve(samples []sample, choice int) (Curve, bool) {
 	var m [3][4]float64 // normal equations, with the right side last
 	for i := range m {

@@ -12,14 +12,18 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// Gavel shares types of GPU out: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
+// Gavel shares types of GPU out: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies
+// for Deep Learning Workloads", OSDI 2020.
 //
-// Its target says which share of its time each job is to run on each type: max-min fair, measured in throughput (maxmin.go). It is worked out anew
-// when other jobs or other GPUs are there. Rounds come near it (§5): the pair of a job and a type goes first whose share is largest against
-// what it has received of the rounds so far. Pairs that are to have nothing come last, so that no GPU stands idle that a job could use.
+// Its target says which share of its time each job is to run on each type: max-min fair, measured
+// in throughput (maxmin.go). It is worked out anew when other jobs or other GPUs are there. Rounds
+// come near it (§5): the pair of a job and a type goes first whose share is largest against what it
+// has received of the rounds so far. Pairs that are to have nothing come last, so that no GPU
+// stands idle that a job could use.
 //
-// What a job has received and should have is added up from when Gavel first sees it, so that a new job has nothing to catch up on, and so that
-// targets may change. Jobs get as many GPUs as they ask for.
+// What a job has received and should have is added up from when Gavel first sees it, so that a new
+// job has nothing to catch up on, and so that targets may change. Jobs get as many GPUs as they ask
+// for.
 type Gavel struct {
 	table    *throughput.Table
 	now      time.Duration // of the last call
@@ -77,7 +81,10 @@ func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 		a := g.accounts[j.ID()]
 		for t, gpuType := range types {
 			if share, able := g.share(j, t); able {
-				pairs = append(pairs, pair{j, gpuType, priority(share, a.due[gpuType], a.had[gpuType]), share, runsOn(v, j) == gpuType})
+				pairs = append(
+					pairs,
+					pair{j, gpuType, priority(share, a.due[gpuType], a.had[gpuType]), share, runsOn(v, j) == gpuType},
+				)
 				a.share[gpuType] = share
 			}
 		}
@@ -133,8 +140,14 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 		}
 	}
 	slices.SortFunc(kinds, func(a, b kind) int {
-		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.gpus, b.gpus), cmp.Compare(a.gpuType, b.gpuType), cmp.Compare(a.memoryBytes, b.memoryBytes),
-			cmp.Compare(a.capped, b.capped), cmp.Compare(a.share, b.share))
+		return cmp.Or(
+			cmp.Compare(a.model, b.model),
+			cmp.Compare(a.gpus, b.gpus),
+			cmp.Compare(a.gpuType, b.gpuType),
+			cmp.Compare(a.memoryBytes, b.memoryBytes),
+			cmp.Compare(a.capped, b.capped),
+			cmp.Compare(a.share, b.share),
+		)
 	})
 	capacity, question := make([]float64, len(types)), ""
 	for t, gpuType := range types {
@@ -191,7 +204,8 @@ func (g *Gavel) rates(v scheduler.View, j *scheduler.Job, types []string) []floa
 	}
 	nodes := v.Nodes()
 	for i := range nodes {
-		if t, ok := slices.BinarySearch(types, nodes[i].GPUType); ok && !v.Free().Closed(nodes[i].ID) && suits(j, &nodes[i]) {
+		if t, ok := slices.BinarySearch(types, nodes[i].GPUType); ok && !v.Free().Closed(nodes[i].ID) &&
+			suits(j, &nodes[i]) {
 			largest[t] = max(largest[t], nodes[i].GPUs)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// The example of the paper's §5: shares and rounds received so far, and who runs where in the next round.
+// The example of the paper's §5: shares and rounds received so far, and who runs where in the next
+// round.
 func TestRoundOfThePaper(t *testing.T) {
 	types := []string{"V100", "P100", "K80"}
 	share := [][]float64{{0.6, 0.4, 0}, {0.2, 0.6, 0.2}, {0.2, 0, 0.8}}
@@ -45,7 +46,13 @@ func TestRoundOfThePaper(t *testing.T) {
 }
 
 // rounds plays rounds of a minute and counts which share of them each job has had of each type.
-func rounds(t *testing.T, g *Gavel, nodes []cluster.Node, jobs []cluster.Job, n int) map[cluster.JobID]map[string]float64 {
+func rounds(
+	t *testing.T,
+	g *Gavel,
+	nodes []cluster.Node,
+	jobs []cluster.Job,
+	n int,
+) map[cluster.JobID]map[string]float64 {
 	t.Helper()
 	had := map[cluster.JobID]map[string]float64{}
 	runs := map[cluster.JobID]scheduler.Made{}
@@ -138,11 +145,17 @@ func TestRoundsAreFairOnOneType(t *testing.T) {
 func TestGavelMindsWhereJobsCanRun(t *testing.T) {
 	nodes := append(machines(1, 4, "V100"), cluster.Node{ID: 1, GPUs: 2, GPUType: "H100", GPUMemoryBytes: 80 << 30})
 	nodes[0].GPUMemoryBytes = 16 << 30
-	v := scheduler.Trial(0, nodes,
-		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 1, GPUs: 1, Model: "bert", GPUMemoryBytes: 40 << 30}},
+	v := scheduler.Trial(
+		0,
+		nodes,
+		scheduler.Made{
+			Phase: scheduler.Waiting,
+			Job:   cluster.Job{ID: 1, GPUs: 1, Model: "bert", GPUMemoryBytes: 40 << 30},
+		},
 		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 2, GPUs: 1, Model: "bert", GPUType: "V100"}},
 		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 3, GPUs: 4, Model: "bert"}},
-		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 4, GPUs: 5, Model: "bert"}})
+		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 4, GPUs: 5, Model: "bert"}},
+	)
 	got := map[cluster.JobID]string{}
 	for _, a := range NewGavel(throughput.NewTable()).Allocate(v) {
 		got[a.Job.ID()] = a.GPUType

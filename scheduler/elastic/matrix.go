@@ -25,7 +25,8 @@ func (r row) spans() int {
 
 func (r row) equal(other row) bool { return slices.Equal(r, other) }
 
-// matrix is what Pollux decides: a row for each job. The rules (what the paper's implementation repairs its candidates by):
+// matrix is what Pollux decides: a row for each job. The rules (what the paper's implementation
+// repairs its candidates by):
 //
 //   - no node gives more GPUs than it has;
 //   - on a node there is at most one job of several nodes, so that two do not share its network;
@@ -66,7 +67,13 @@ type state struct {
 }
 
 func (m *matrix) empty() *state {
-	s := &state{m: m, rows: make([]row, len(m.jobs)), free: slices.Clone(m.nodes), misfit: make([]float64, len(m.jobs)), try: make(row, len(m.nodes))}
+	s := &state{
+		m:      m,
+		rows:   make([]row, len(m.jobs)),
+		free:   slices.Clone(m.nodes),
+		misfit: make([]float64, len(m.jobs)),
+		try:    make(row, len(m.nodes)),
+	}
 	s.wide, s.left = slices.Repeat([]int{-1}, len(m.nodes)), slices.Clone(m.caps)
 	for i := range s.rows {
 		s.rows[i] = make(row, len(m.nodes))
@@ -125,8 +132,9 @@ func (s *state) score(job int) {
 	s.sum += s.misfit[job]
 }
 
-// place finds a row of so many GPUs for a job that has nothing: the one that it has now if that is as many; else the node where it leaves the
-// fewest GPUs over; else as few nodes as there are. It writes into r.
+// place finds a row of so many GPUs for a job that has nothing: the one that it has now if that is
+// as many; else the node where it leaves the fewest GPUs over; else as few nodes as there are. It
+// writes into r.
 func (s *state) place(job, gpus int, r row) bool {
 	e := s.m.jobs[job]
 	if e.base.gpus() == gpus && s.fits(job, e.base) {

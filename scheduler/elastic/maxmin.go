@@ -16,10 +16,12 @@ type bound struct {
 // frozen is what counts as a price: the prices of the groups that hold a level down add up to 1.
 const frozen = 1e-7
 
-// maxmin is Gavel's allocation (§4.1): for each group and type, the share of its time that each of its jobs is to run there. The least of all jobs' throughputs is as large as
-// may be, each measured against what the job would have with an equal share of every type, and times its GPUs; then, with that kept, the
-// next; and so on. Bounds hold for what groups have all together. The jobs that have a price in the solution could get more only at the expense of a job that has as little:
-// they stay what they are.
+// maxmin is Gavel's allocation (§4.1): for each group and type, the share of its time that each of
+// its jobs is to run there. The least of all jobs' throughputs is as large as may be, each measured
+// against what the job would have with an equal share of every type, and times its GPUs; then, with
+// that kept, the next; and so on. Bounds hold for what groups have all together. The jobs that have
+// a price in the solution could get more only at the expense of a job that has as little: they stay
+// what they are.
 func maxmin(groups []group, capacity []float64, bounds ...bound) [][]float64 {
 	l := newLevels(groups, capacity)
 	l.bounds = bounds
@@ -83,7 +85,8 @@ func newLevels(groups []group, capacity []float64) *levels {
 	return l
 }
 
-// program is the next level: a row for each group, then one for each group's time, then one for each type and each bound.
+// program is the next level: a row for each group, then one for each group's time, then one for
+// each type and each bound.
 func (l *levels) program() *program {
 	n := l.variables + 1
 	p := &program{gain: make([]float64, n)}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// corners solves a program by looking at every corner: at each choice of as many rows (or x = 0) as there are variables, taken as equalities.
+// corners solves a program by looking at every corner: at each choice of as many rows (or x = 0) as
+// there are variables, taken as equalities.
 func corners(p *program) (best float64, found bool) {
 	n := len(p.gain)
 	rows, limits := append([][]float64{}, p.rows...), append([]float64{}, p.limit...)
@@ -136,7 +137,8 @@ func worths(groups []group, capacity []float64, x [][]float64) []float64 {
 	return out
 }
 
-// more is the most that one group could have if none of those that have no more than it lost anything, by looking at every corner.
+// more is the most that one group could have if none of those that have no more than it lost
+// anything, by looking at every corner.
 func more(groups []group, capacity []float64, has []float64, g int) (float64, bool) {
 	l := newLevels(groups, capacity)
 	p := l.program()
@@ -166,7 +168,14 @@ func TestMaxMinAgainstAllCorners(t *testing.T) {
 		var groups []group
 		for range 1 + random.IntN(3) {
 			gpus := float64(1 + random.IntN(2))
-			groups = append(groups, group{float64(1 + random.IntN(3)), gpus, []float64{float64(1 + random.IntN(9)), float64(random.IntN(9))}})
+			groups = append(
+				groups,
+				group{
+					float64(1 + random.IntN(3)),
+					gpus,
+					[]float64{float64(1 + random.IntN(9)), float64(random.IntN(9))},
+				},
+			)
 		}
 		x := maxmin(groups, capacity)
 		has := worths(groups, capacity, x)
@@ -184,7 +193,17 @@ func TestMaxMinAgainstAllCorners(t *testing.T) {
 				t.Fatalf("trial %d: a job has %v of its time", trial, x[g])
 			}
 			if could, found := more(groups, capacity, has, g); !found || could > has[g]+1e-5 {
-				t.Fatalf("trial %d: group %d has %g and could have %g (%v)\n%+v of %v: %v", trial, g, has[g], could, found, groups, capacity, has)
+				t.Fatalf(
+					"trial %d: group %d has %g and could have %g (%v)\n%+v of %v: %v",
+					trial,
+					g,
+					has[g],
+					could,
+					found,
+					groups,
+					capacity,
+					has,
+				)
 			}
 		}
 	}
@@ -214,7 +233,8 @@ func TestMaxMinOfThePaper(t *testing.T) {
 
 // Who cannot use more leaves it to the others: the second level of the water.
 func TestMaxMinGoesOnAfterTheFirstLevel(t *testing.T) {
-	// Of four K80, the first job can use one; the second, of two GPUs, two; one H100 suits only the third.
+	// Of four K80, the first job can use one; the second, of two GPUs, two; one H100 suits only the
+	// third.
 	groups := []group{{1, 1, []float64{1, 0}}, {1, 2, []float64{1, 0}}, {1, 1, []float64{0, 5}}}
 	x := maxmin(groups, []float64{4, 1})
 	for g, want := range [][]float64{{1, 0}, {1, 0}, {0, 1}} {

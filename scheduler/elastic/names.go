@@ -32,5 +32,10 @@ func ByName(name string, p Parameters) (scheduler.Allocator, scheduler.Speeds, e
 	case "pollux":
 		return NewPollux(t, p.Seed), throughput.NewAdaptiveSpeeds(t), nil
 	}
-	return nil, nil, fmt.Errorf("%w %q: there are %s", ErrUnknown, name, strings.Join(slices.Sorted(slices.Values(Names())), ", "))
+	return nil, nil, fmt.Errorf(
+		"%w %q: there are %s",
+		ErrUnknown,
+		name,
+		strings.Join(slices.Sorted(slices.Values(Names())), ", "),
+	)
 }

@@ -11,13 +11,17 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// Optimus gives each GPU to the job that it brings furthest: Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning
-// Clusters", EuroSys 2018, §4.1. Every job gets the fewest GPUs that it can run on, the shortest first; then the one GPU more goes, again and again, to the job
-// whose remaining time it shortens most, as long as it shortens any. A job's remaining time comes from its estimate and
-// from a Curve that is fitted to what its model does on 1, 2, 4, ... GPUs.
+// Optimus gives each GPU to the job that it brings furthest: Peng et al., "Optimus: An Efficient
+// Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys 2018, §4.1. Every job gets the
+// fewest GPUs that it can run on, the shortest first; then the one GPU more goes, again and again,
+// to the job whose remaining time it shortens most, as long as it shortens any. A job's remaining
+// time comes from its estimate and from a Curve that is fitted to what its model does on 1, 2, 4,
+// ... GPUs.
 //
-// Those curves are convex in time, so nothing that respects the same bounds has a smaller sum of remaining times than what the second step comes to.
-// Where the GPUs are is decided here, too, by the paper's rule of the fewest nodes (pack.go). As in the paper, priorities do not count. A job that is overdue counts as having a tenth of its estimate before it.
+// Those curves are convex in time, so nothing that respects the same bounds has a smaller sum of
+// remaining times than what the second step comes to. Where the GPUs are is decided here, too, by
+// the paper's rule of the fewest nodes (pack.go). As in the paper, priorities do not count. A job
+// that is overdue counts as having a tenth of its estimate before it.
 type Optimus struct {
 	table  *throughput.Table
 	curves map[curveKey]Curve
@@ -129,7 +133,8 @@ func (c *claim) grow() bool {
 	return c.gpus < c.most && c.gain > 0
 }
 
-// gains is a heap of the jobs that may get more, the one that gains most on top; of equal ones, the one of the smaller number.
+// gains is a heap of the jobs that may get more, the one that gains most on top; of equal ones, the
+// one of the smaller number.
 type gains []*claim
 
 func (g *gains) enter(c *claim) {

@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// cheapest is the least sum of remaining times that any way to give out GPUs comes to, by trying all.
+// cheapest is the least sum of remaining times that any way to give out GPUs comes to, by trying
+// all.
 func cheapest(claims []*claim, total int, typed map[string]int) float64 {
 	if len(claims) == 0 {
 		return 0
@@ -40,7 +41,11 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 		typed := map[string]int{"A": 3 + random.IntN(4), "B": 3 + random.IntN(4)}
 		needed, total := map[string]int{}, typed["A"]+typed["B"]
 		for range 1 + random.IntN(4) {
-			c := &claim{fewest: 1, left: random.Float64() * 100, curve: Curve{random.Float64(), random.Float64() / 2, random.Float64() / 50}}
+			c := &claim{
+				fewest: 1,
+				left:   random.Float64() * 100,
+				curve:  Curve{random.Float64(), random.Float64() / 2, random.Float64() / 50},
+			}
 			c.most = c.fewest + random.IntN(8)
 			c.job = scheduler.Trial(0, nil, scheduler.Made{Job: cluster.Job{ID: cluster.JobID(len(claims))}}).Held()[0]
 			c.gpuType = []string{"", "", "A", "B"}[random.IntN(4)]
@@ -65,7 +70,10 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 
 // elasticJob asks for 1 GPU and runs on up to most.
 func elasticJob(id cluster.JobID, model string, most int, length time.Duration) scheduler.Made {
-	return scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: most, Model: model, Length: length, Estimate: length}}
+	return scheduler.Made{
+		Phase: scheduler.Waiting,
+		Job:   cluster.Job{ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: most, Model: model, Length: length, Estimate: length},
+	}
 }
 
 func machines(n, gpus int, gpuType string) []cluster.Node {
@@ -86,21 +94,38 @@ func given(v scheduler.View, a scheduler.Allocator) map[cluster.JobID]int {
 
 func TestOptimusGivesWhereItHelps(t *testing.T) {
 	o := NewOptimus(throughput.NewTable())
-	// Alone, a job gets what it can use; a longer one gets more than a shorter one; the shortest are first where there is too little.
+	// Alone, a job gets what it can use; a longer one gets more than a shorter one; the shortest are
+	// first where there is too little.
 	v := scheduler.Trial(0, machines(1, 8, "V100"), elasticJob(1, "resnet50", 8, time.Hour))
 	if got := given(v, o); got[1] != 8 {
 		t.Errorf("alone, the job has %d of 8 GPUs", got[1])
 	}
-	v = scheduler.Trial(0, machines(1, 8, "V100"), elasticJob(1, "resnet50", 8, time.Hour), elasticJob(2, "resnet50", 8, 10*time.Hour))
+	v = scheduler.Trial(
+		0,
+		machines(1, 8, "V100"),
+		elasticJob(1, "resnet50", 8, time.Hour),
+		elasticJob(2, "resnet50", 8, 10*time.Hour),
+	)
 	if got := given(v, o); got[1]+got[2] != 8 || got[2] <= got[1] {
 		t.Errorf("the job of 1 h has %d GPUs, that of 10 h %d", got[1], got[2])
 	}
-	v = scheduler.Trial(0, machines(1, 2, "V100"), elasticJob(1, "bert", 8, 3*time.Hour), elasticJob(2, "bert", 8, time.Hour), elasticJob(3, "bert", 8, 2*time.Hour))
+	v = scheduler.Trial(
+		0,
+		machines(1, 2, "V100"),
+		elasticJob(1, "bert", 8, 3*time.Hour),
+		elasticJob(2, "bert", 8, time.Hour),
+		elasticJob(3, "bert", 8, 2*time.Hour),
+	)
 	if got := given(v, o); got[1] != 0 || got[2] != 1 || got[3] != 1 {
 		t.Errorf("2 GPUs for three jobs: %v", got)
 	}
 	// A job that communicates more than it computes is not helped by many GPUs.
-	v = scheduler.Trial(0, machines(8, 8, "V100"), elasticJob(1, "vgg16", 64, 10*time.Hour), elasticJob(2, "resnet50", 64, 10*time.Hour))
+	v = scheduler.Trial(
+		0,
+		machines(8, 8, "V100"),
+		elasticJob(1, "vgg16", 64, 10*time.Hour),
+		elasticJob(2, "resnet50", 64, 10*time.Hour),
+	)
 	if got := given(v, o); got[1] >= got[2] || got[1] == 0 {
 		t.Errorf("vgg16 has %d GPUs, resnet50 %d", got[1], got[2])
 	}
@@ -111,7 +136,15 @@ func scene(random *rand.Rand) *scheduler.Moment {
 	types := []string{"V100", "H100", "K80"}[:1+random.IntN(3)]
 	var nodes []cluster.Node
 	for i := range 1 + random.IntN(6) {
-		nodes = append(nodes, cluster.Node{ID: cluster.NodeID(i), GPUs: 1 + random.IntN(8), GPUType: types[random.IntN(len(types))], GPUMemoryBytes: 32 << 30})
+		nodes = append(
+			nodes,
+			cluster.Node{
+				ID:             cluster.NodeID(i),
+				GPUs:           1 + random.IntN(8),
+				GPUType:        types[random.IntN(len(types))],
+				GPUMemoryBytes: 32 << 30,
+			},
+		)
 	}
 	free := map[cluster.NodeID]int{}
 	var jobs []scheduler.Made
@@ -119,8 +152,17 @@ func scene(random *rand.Rand) *scheduler.Moment {
 	now := 10 * time.Hour
 	for id := range cluster.JobID(random.IntN(15)) {
 		j := scheduler.Made{Phase: scheduler.Waiting, Preemptions: random.IntN(20)}
-		j.Job = cluster.Job{ID: id, Share: cluster.WholeGPU, GPUs: 1 + random.IntN(6), Model: names[random.IntN(len(names))]}
-		j.Submit, j.Estimate = now-time.Duration(random.IntN(36000))*time.Second, time.Duration(1+random.IntN(100000))*time.Second
+		j.Job = cluster.Job{
+			ID:    id,
+			Share: cluster.WholeGPU,
+			GPUs:  1 + random.IntN(6),
+			Model: names[random.IntN(len(names))],
+		}
+		j.Submit, j.Estimate = now-time.Duration(
+			random.IntN(36000),
+		)*time.Second, time.Duration(
+			1+random.IntN(100000),
+		)*time.Second
 		if random.IntN(2) == 0 {
 			j.MinGPUs, j.MaxGPUs = 1+random.IntN(j.GPUs), j.GPUs+random.IntN(10)
 		}
@@ -128,7 +170,8 @@ func scene(random *rand.Rand) *scheduler.Moment {
 			j.Job.GPUType = types[random.IntN(len(types))]
 		}
 		node := nodes[random.IntN(len(nodes))]
-		if random.IntN(2) == 0 && node.GPUs-free[node.ID] >= j.GPUs && (j.Job.GPUType == "" || j.Job.GPUType == node.GPUType) {
+		if random.IntN(2) == 0 && node.GPUs-free[node.ID] >= j.GPUs &&
+			(j.Job.GPUType == "" || j.Job.GPUType == node.GPUType) {
 			for range j.GPUs {
 				j.On = append(j.On, cluster.GPU{Node: node.ID, Index: int32(free[node.ID])})
 				free[node.ID]++
@@ -209,7 +252,8 @@ func TestBudgetsAndBoundsAreNeverBroken(t *testing.T) {
 }
 
 func TestUnknownName(t *testing.T) {
-	if _, _, err := ByName("tetris", Parameters{}); err == nil || err.Error() != `unknown elastic policy "tetris": there are gavel, optimus, pollux` {
+	if _, _, err := ByName("tetris", Parameters{}); err == nil ||
+		err.Error() != `unknown elastic policy "tetris": there are gavel, optimus, pollux` {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// packer puts jobs on nodes, each on as few as there are room on (Optimus, §4.2: gradients travel between nodes, so the fewest are the fastest).
+// packer puts jobs on nodes, each on as few as there are room on (Optimus, §4.2: gradients travel
+// between nodes, so the fewest are the fastest).
 type packer struct {
 	nodes []cluster.Node
 	free  []int // by node
@@ -19,8 +20,9 @@ func newPacker(v scheduler.View, room *room) *packer {
 	return &packer{v.Nodes(), slices.Clone(room.nodes), newHands(len(room.nodes))}
 }
 
-// pack finds GPUs for all claims. Who has as many as he is to have stays, unless he comes together from more nodes on fewer; the others are
-// placed from the largest to the smallest. One that would be slower on several nodes than with fewer GPUs on one has those.
+// pack finds GPUs for all claims. Who has as many as he is to have stays, unless he comes together
+// from more nodes on fewer; the others are placed from the largest to the smallest. One that would
+// be slower on several nodes than with fewer GPUs on one has those.
 func (p *packer) pack(claims []*claim) {
 	var moving []*claim
 	for _, c := range claims {

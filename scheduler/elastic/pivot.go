@@ -1,6 +1,7 @@
 package elastic
 
-// patience is how many pivots the steepest column is taken for; after them Bland's rule, which never goes round in a circle.
+// patience is how many pivots the steepest column is taken for; after them Bland's rule, which
+// never goes round in a circle.
 const patience = 2000
 
 // climb pivots as long as there is something to gain.
@@ -39,7 +40,8 @@ func (t *tableau) entering() int {
 	return best
 }
 
-// leaving is the row that limits a column first, or -1; of rows that limit it alike, the one of the least variable.
+// leaving is the row that limits a column first, or -1; of rows that limit it alike, the one of the
+// least variable.
 func (t *tableau) leaving(col int) int {
 	right, best, least := len(t.nonbasic), -1, 0.0
 	for row := range t.basic {

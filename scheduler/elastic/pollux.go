@@ -9,14 +9,18 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// Pollux gives GPUs out so that training gets on: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021,
-// §4.2. What it decides is a matrix of jobs and nodes; fitness.go says which one is good, matrix.go which ones there may be.
+// Pollux gives GPUs out so that training gets on: Qiao et al., "Pollux: Co-adaptive Cluster
+// Scheduling for Goodput-Optimized Deep Learning", OSDI 2021, §4.2. What it decides is a matrix of
+// jobs and nodes; fitness.go says which one is good, matrix.go which ones there may be.
 //
-// In place of the paper's genetic algorithm it takes a few jobs out, at random, and puts them back one GPU at a time where they gain most,
-// and keeps what is better (search.go). The numbers are drawn from the seed and the time: the same moment gets the same answer.
+// In place of the paper's genetic algorithm it takes a few jobs out, at random, and puts them back
+// one GPU at a time where they gain most, and keeps what is better (search.go). The numbers are
+// drawn from the seed and the time: the same moment gets the same answer.
 //
-// A job may have at most twice the GPUs that it ever had, because nobody knows how it does on more. It is meant for jobs whose batch size is adapted to
-// what they have: simulate it with throughput.NewAdaptiveSpeeds. All types of GPU are alike to it, but a job gets none that it cannot run on.
+// A job may have at most twice the GPUs that it ever had, because nobody knows how it does on more.
+// It is meant for jobs whose batch size is adapted to what they have: simulate it with
+// throughput.NewAdaptiveSpeeds. All types of GPU are alike to it, but a job gets none that it
+// cannot run on.
 type Pollux struct {
 	table  *throughput.Table
 	seed   uint64
@@ -81,7 +85,13 @@ func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
 
 // entry is a job with all that its fitness takes.
 func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *room, jobs int) *entry {
-	e := &entry{base: make(row, len(room.nodes)), barred: barred(v, j), bounds: room.caps.bounds(j), share: j.Share(), penalty: 1}
+	e := &entry{
+		base:    make(row, len(room.nodes)),
+		barred:  barred(v, j),
+		bounds:  room.caps.bounds(j),
+		share:   j.Share(),
+		penalty: 1,
+	}
 	fewest, most := bounds(j)
 	most = max(fewest, min(most, polluxGPUs))
 	e.fewest, e.most = fewest, max(fewest, min(most, 2*max(1, p.most[j.ID()])))
@@ -119,8 +129,8 @@ func barred(v scheduler.View, j *scheduler.Job) []bool {
 	return out
 }
 
-// restart is what is left of a job's speedup when it is restarted once more: the share of its life that it would have been running without
-// any of the restarts.
+// restart is what is left of a job's speedup when it is restarted once more: the share of its life
+// that it would have been running without any of the restarts.
 func restart(age time.Duration, restarts int, delta time.Duration) float64 {
 	return max(0, (age-time.Duration(restarts)*delta).Seconds()) / max(1e-9, (age+delta).Seconds())
 }

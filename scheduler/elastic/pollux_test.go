@@ -208,7 +208,10 @@ func TestPolluxGrowsByDoubling(t *testing.T) {
 func TestPolluxWeighsRestarts(t *testing.T) {
 	move := func(preemptions int) int {
 		j := elasticJob(1, "resnet50", 4, 10*time.Hour)
-		j.Phase, j.On, j.Preemptions = scheduler.Running, cluster.Placement{{Node: 0, Index: 0}, {Node: 0, Index: 1}}, preemptions
+		j.Phase, j.On, j.Preemptions = scheduler.Running, cluster.Placement{
+			{Node: 0, Index: 0},
+			{Node: 0, Index: 1},
+		}, preemptions
 		return NewPollux(throughput.NewTable(), 1).Allocate(scheduler.Trial(time.Hour, machines(1, 4, ""), j))[0].GPUs
 	}
 	if n := move(0); n != 4 {

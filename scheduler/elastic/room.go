@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// room is what there is to give out: what is free and what running jobs have, as if all of them were stopped.
+// room is what there is to give out: what is free and what running jobs have, as if all of them
+// were stopped.
 type room struct {
 	nodes   []int          // GPUs, by node; none on those that take no jobs
 	byType  map[string]int // GPUs
@@ -61,7 +62,8 @@ func (r *room) types() []string {
 	return types
 }
 
-// take gives a job so many GPUs of a type, of whatever type where it is empty; false where there are not so many, or its user may not have them.
+// take gives a job so many GPUs of a type, of whatever type where it is empty; false where there
+// are not so many, or its user may not have them.
 func (r *room) take(j *scheduler.Job, gpuType string, gpus int) bool {
 	which, cost := r.caps.bounds(j), gpus*j.Share()
 	if gpus > r.total || (gpuType != "" && gpus > r.byType[gpuType]) || !r.left.has(which, cost) {
@@ -89,7 +91,9 @@ func bounds(j *scheduler.Job) (fewest, most int) {
 	return fewest, max(fewest, most)
 }
 
-// suits reports whether a job can run on a node's GPUs. What an allocation named for the run that is on does not count, as it would for Free.Suits.
+// suits reports whether a job can run on a node's GPUs. What an allocation named for the run that
+// is on does not count, as it would for Free.Suits.
 func suits(j *scheduler.Job, node *cluster.Node) bool {
-	return (j.OwnGPUType() == "" || j.OwnGPUType() == node.GPUType) && (node.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= node.GPUMemoryBytes)
+	return (j.OwnGPUType() == "" || j.OwnGPUType() == node.GPUType) &&
+		(node.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= node.GPUMemoryBytes)
 }

@@ -17,7 +17,8 @@ type pair struct {
 	runs     bool // it has it now
 }
 
-// priority is how much a pair was to have of the rounds so far against what it has received: without end where it is to have something and has received nothing.
+// priority is how much a pair was to have of the rounds so far against what it has received:
+// without end where it is to have something and has received nothing.
 func priority(share, due, had float64) float64 {
 	switch {
 	case share == 0:
@@ -28,11 +29,16 @@ func priority(share, due, had float64) float64 {
 	return due / had
 }
 
-// round chooses who runs where: the pair of the highest priority first, each job once, as long as there are GPUs. Of equal ones, who runs there
-// already goes on; then the larger share goes first.
+// round chooses who runs where: the pair of the highest priority first, each job once, as long as
+// there are GPUs. Of equal ones, who runs there already goes on; then the larger share goes first.
 func round(pairs []pair, room *room) []pair {
 	slices.SortStableFunc(pairs, func(a, b pair) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), prefer(a.runs, b.runs), cmp.Compare(b.share, a.share), cmp.Compare(a.job.ID(), b.job.ID()))
+		return cmp.Or(
+			cmp.Compare(b.priority, a.priority),
+			prefer(a.runs, b.runs),
+			cmp.Compare(b.share, a.share),
+			cmp.Compare(a.job.ID(), b.job.ID()),
+		)
 	})
 	var out []pair
 	chosen := map[*scheduler.Job]bool{}

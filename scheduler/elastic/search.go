@@ -7,8 +7,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// search finds good rows. It begins twice, with what the jobs have and with nothing, and betters each by taking up to four jobs out and putting them
-// back. It tries effort times for each job and some more, less often on very many nodes.
+// search finds good rows. It begins twice, with what the jobs have and with nothing, and betters
+// each by taking up to four jobs out and putting them back. It tries effort times for each job and
+// some more, less often on very many nodes.
 func (m *matrix) search(random *rand.Rand, effort int) []row {
 	kept, fresh := m.empty(), m.empty()
 	for job, e := range m.jobs {
@@ -97,7 +98,8 @@ func (s *state) insert(jobs []int, random *rand.Rand) {
 	}
 }
 
-// grow gives jobs the next GPU, again and again, each time the one that it helps most, as long as it helps.
+// grow gives jobs the next GPU, again and again, each time the one that it helps most, as long as
+// it helps.
 func (s *state) grow(jobs []int) {
 	for len(s.steps) < len(jobs) {
 		s.steps = append(s.steps, step{from: make(row, len(s.free)), to: make(row, len(s.free))})
@@ -134,7 +136,8 @@ type step struct {
 	gain     float64
 }
 
-// look finds the next number of GPUs that a job gains from: speed need not grow with each GPU, the second node costs at first.
+// look finds the next number of GPUs that a job gains from: speed need not grow with each GPU, the
+// second node costs at first.
 func (s *state) look(job int, out *step) {
 	e, before := s.m.jobs[job], s.misfit[job]
 	copy(out.from, s.rows[job])

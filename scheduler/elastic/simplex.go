@@ -2,7 +2,8 @@ package elastic
 
 import "math"
 
-// program is a linear program: make the sum of Gain[i]*x[i] as large as may be, with no x negative and each Rows[k]·x at most Limit[k].
+// program is a linear program: make the sum of Gain[i]*x[i] as large as may be, with no x negative
+// and each Rows[k]·x at most Limit[k].
 type program struct {
 	gain  []float64
 	rows  [][]float64
@@ -12,7 +13,8 @@ type program struct {
 // eps is what counts as 0. Programs here are scaled so that what matters is around 1.
 const eps = 1e-9
 
-// tableau is a program being solved: its basic variables written by the others (Cormen et al., Introduction to Algorithms, ch. 29).
+// tableau is a program being solved: its basic variables written by the others (Cormen et al.,
+// Introduction to Algorithms, ch. 29).
 type tableau struct {
 	a        [][]float64 // rows, then the objective; the last column is the right side
 	basic    []int       // variable of each row
@@ -20,8 +22,9 @@ type tableau struct {
 	pivots   int
 }
 
-// solve finds a solution and the price of each row: how much more there would be to gain if its limit were one greater. ok is false where nothing keeps
-// all limits. Programs here always have a bound on what can be gained.
+// solve finds a solution and the price of each row: how much more there would be to gain if its
+// limit were one greater. ok is false where nothing keeps all limits. Programs here always have a
+// bound on what can be gained.
 func (p *program) solve() (x, price []float64, ok bool) {
 	t := p.tableau()
 	if !t.feasible() {
@@ -44,7 +47,8 @@ func (p *program) solve() (x, price []float64, ok bool) {
 	return x, price, true
 }
 
-// tableau begins with the slacks as basic variables, and an artificial variable, the last column, that all rows may lean on.
+// tableau begins with the slacks as basic variables, and an artificial variable, the last column,
+// that all rows may lean on.
 func (p *program) tableau() *tableau {
 	n, m := len(p.gain), len(p.rows)
 	t := &tableau{a: make([][]float64, m+1)}

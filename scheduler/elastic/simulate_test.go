@@ -35,7 +35,8 @@ type run struct {
 	working time.Duration // GPU-time in use
 }
 
-// play runs them in virtual time. Nothing but a clock is needed: the engine knows when its runs are due.
+// play runs them in virtual time. Nothing but a clock is needed: the engine knows when its runs are
+// due.
 func (r *run) play(p scheduler.Policies) *run {
 	r.t.Helper()
 	e, err := scheduler.New(r.nodes, p)
@@ -145,7 +146,14 @@ func trace(seed uint64, n int) []cluster.Job {
 	for id := range cluster.JobID(n) {
 		at += time.Duration(random.IntN(900)) * time.Second
 		length := time.Duration(300+random.IntN(5000)) * time.Second
-		j := cluster.Job{ID: id, Submit: at, Length: length, Estimate: length, GPUs: 1 + random.IntN(3), Model: models[random.IntN(len(models))]}
+		j := cluster.Job{
+			ID:       id,
+			Submit:   at,
+			Length:   length,
+			Estimate: length,
+			GPUs:     1 + random.IntN(3),
+			Model:    models[random.IntN(len(models))],
+		}
 		if random.IntN(4) > 0 {
 			j.MinGPUs, j.MaxGPUs = 1, 8
 		}
@@ -154,9 +162,14 @@ func trace(seed uint64, n int) []cluster.Job {
 	return jobs
 }
 
-// Every policy brings every job to its end, with costs and without, and the engine finds nothing wrong with what it says.
+// Every policy brings every job to its end, with costs and without, and the engine finds nothing
+// wrong with what it says.
 func TestSimulatedToTheEnd(t *testing.T) {
-	mixed := append(machines(2, 4, "V100"), cluster.Node{ID: 2, GPUs: 4, GPUType: "A100"}, cluster.Node{ID: 3, GPUs: 2, GPUType: "K80"})
+	mixed := append(
+		machines(2, 4, "V100"),
+		cluster.Node{ID: 2, GPUs: 4, GPUType: "A100"},
+		cluster.Node{ID: 3, GPUs: 2, GPUType: "K80"},
+	)
 	for _, name := range Names() {
 		for seed, cost := range []time.Duration{0, 10 * time.Second, 90 * time.Second} {
 			jobs := trace(uint64(seed), 25)
@@ -215,12 +228,16 @@ func TestSimulatedSpeedIsTheTables(t *testing.T) {
 	}
 }
 
-// The paper's three jobs, on one V100 and one K80: until the first of them ends, each has the share of its time that is its due.
+// The paper's three jobs, on one V100 and one K80: until the first of them ends, each has the share
+// of its time that is its due.
 func TestGavelInASimulation(t *testing.T) {
 	nodes := append(machines(1, 1, "V100"), cluster.Node{ID: 1, GPUs: 1, GPUType: "K80"})
 	var jobs []cluster.Job
 	for id := range cluster.JobID(3) {
-		jobs = append(jobs, cluster.Job{ID: id, Length: 10 * time.Hour, Estimate: 10 * time.Hour, GPUs: 1, Model: fmt.Sprint("m", id)})
+		jobs = append(
+			jobs,
+			cluster.Job{ID: id, Length: 10 * time.Hour, Estimate: 10 * time.Hour, GPUs: 1, Model: fmt.Sprint("m", id)},
+		)
 	}
 	p := policies(t, "gavel", 0)
 	table := paperTable(t)

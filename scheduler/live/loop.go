@@ -18,7 +18,8 @@ type Loop struct {
 	Executor scheduler.Executor
 	Clock    scheduler.Clock
 
-	// Requests are the events that do not come from the executor: jobs that are submitted and withdrawn. It may be nil.
+	// Requests are the events that do not come from the executor: jobs that are submitted and
+	// withdrawn. It may be nil.
 	Requests <-chan scheduler.Event
 
 	// Report is told what the engine took no notice of because it made no sense. It may be nil.
@@ -28,7 +29,8 @@ type Loop struct {
 // most is how many events are told to the engine at once, at the most.
 const most = 1024
 
-// Run works until the context ends or the executor cannot go on, and says why. What runs then, runs on.
+// Run works until the context ends or the executor cannot go on, and says why. What runs then, runs
+// on.
 func (l *Loop) Run(ctx context.Context) error {
 	events := l.Executor.Events()
 	var batch []scheduler.Event
@@ -48,8 +50,13 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// wait returns what has happened, once something has, or nothing when it is time for the engine to look again.
-func (l *Loop) wait(ctx context.Context, events <-chan scheduler.Event, batch []scheduler.Event) ([]scheduler.Event, error) {
+// wait returns what has happened, once something has, or nothing when it is time for the engine to
+// look again.
+func (l *Loop) wait(
+	ctx context.Context,
+	events <-chan scheduler.Event,
+	batch []scheduler.Event,
+) ([]scheduler.Event, error) {
 	var alarm <-chan time.Time
 	if at, ok := l.Engine.Wake(); ok {
 		alarm = l.Clock.After(max(0, at-l.Clock.Now()))

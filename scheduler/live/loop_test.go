@@ -34,7 +34,12 @@ func newSite(t *testing.T, gpus int, p scheduler.Policies, script string) *site 
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s := &site{processes: newProcesses(t, script), requests: make(chan scheduler.Event), ended: make(chan error, 1), stop: stop}
+	s := &site{
+		processes: newProcesses(t, script),
+		requests:  make(chan scheduler.Event),
+		ended:     make(chan error, 1),
+		stop:      stop,
+	}
 	loop := &Loop{
 		Engine: engine, Executor: s, Clock: NewWall(), Requests: s.requests,
 		Report: func(err error) { s.complaints.Store(err.Error(), true) },
@@ -93,9 +98,15 @@ func policies(p scheduler.Policies) scheduler.Policies {
 	return p
 }
 
-// TestUrgentJobTakesTheGPU has one GPU and real processes: the urgent one stops the other, which goes on when the urgent one is done.
+// TestUrgentJobTakesTheGPU has one GPU and real processes: the urgent one stops the other, which
+// goes on when the urgent one is done.
 func TestUrgentJobTakesTheGPU(t *testing.T) {
-	s := newSite(t, 1, policies(scheduler.Policies{Order: order.Priority{Preemptive: true}, Preempt: victims.Tail{}}), "echo at work; read line")
+	s := newSite(
+		t,
+		1,
+		policies(scheduler.Policies{Order: order.Priority{Preemptive: true}, Preempt: victims.Tail{}}),
+		"echo at work; read line",
+	)
 	s.submit(cluster.Job{ID: 1, GPUs: 1})
 	slow := s.next(t)
 	slow.is(asleep)
@@ -155,10 +166,16 @@ func TestWithdrawnJobIsKilled(t *testing.T) {
 	}
 }
 
-// TestManyProcesses runs more jobs than there are GPUs. The executor refuses a plan that gives a GPU away twice.
+// TestManyProcesses runs more jobs than there are GPUs. The executor refuses a plan that gives a
+// GPU away twice.
 func TestManyProcesses(t *testing.T) {
 	const jobs = 60
-	s := newSite(t, 4, policies(scheduler.Policies{Order: order.LAS{}, Preempt: victims.Tail{}, Quantum: time.Millisecond}), "for i in 1 2 3; do echo $i; done")
+	s := newSite(
+		t,
+		4,
+		policies(scheduler.Policies{Order: order.LAS{}, Preempt: victims.Tail{}, Quantum: time.Millisecond}),
+		"for i in 1 2 3; do echo $i; done",
+	)
 	for id := range cluster.JobID(jobs) {
 		s.submit(cluster.Job{ID: id, GPUs: 1 + int(id)%4})
 	}

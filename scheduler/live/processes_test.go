@@ -16,7 +16,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// processes is an executor whose jobs are processes: it preempts them with SIGSTOP, which is the cheapest checkpoint there is.
+// processes is an executor whose jobs are processes: it preempts them with SIGSTOP, which is the
+// cheapest checkpoint there is.
 type processes struct {
 	t       *testing.T
 	script  string // that a job runs; its number is $0
@@ -115,7 +116,8 @@ func (p *processes) leave(job *process) {
 	job.on = nil
 }
 
-// start lets a job run. One that has finished just when the engine stopped and started it is not run again: the engine will know soon.
+// start lets a job run. One that has finished just when the engine stopped and started it is not
+// run again: the engine will know soon.
 func (p *processes) start(start scheduler.Start) error {
 	job := p.jobs[start.Job]
 	if job != nil && job.ended && !job.failed {
@@ -135,7 +137,12 @@ func (p *processes) start(start scheduler.Start) error {
 }
 
 func (p *processes) spawn(start scheduler.Start) error {
-	job := &process{id: start.Job, cmd: exec.Command("/bin/sh", "-c", p.script, fmt.Sprint(start.Job)), run: start.Run, on: start.On}
+	job := &process{
+		id:  start.Job,
+		cmd: exec.Command("/bin/sh", "-c", p.script, fmt.Sprint(start.Job)),
+		run: start.Run,
+		on:  start.On,
+	}
 	out, err := job.cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -8,14 +8,19 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// ErrGroups refuses to age jobs whose users are ranked first: no rank of a job lifts it over another user's.
-var ErrGroups = errors.New("aging does not go with an order that ranks users: their shares are what keeps a job from starving")
+// ErrGroups refuses to age jobs whose users are ranked first: no rank of a job lifts it over
+// another user's.
+var ErrGroups = errors.New(
+	"aging does not go with an order that ranks users: their shares are what keeps a job from starving",
+)
 
-// Aging bounds how long anybody waits under another order. A job that has waited for the bound goes before all that have not, those that wait
-// longest first, and keeps its place in that run until it has worked for as long as the bound again, and for Turn at least. So jobs take turns at
-// worst: under a bound of a moment two would otherwise stop each other at every moment, and where loading takes longer than the bound, none would work.
-// It is the classic remedy for starvation: A. Silberschatz et al., "Operating System Concepts", chapter on CPU scheduling.
-// Where the order is not preemptive, the engine's walk must be strict, or small jobs pass by a large one for ever.
+// Aging bounds how long anybody waits under another order. A job that has waited for the bound goes
+// before all that have not, those that wait longest first, and keeps its place in that run until it
+// has worked for as long as the bound again, and for Turn at least. So jobs take turns at worst:
+// under a bound of a moment two would otherwise stop each other at every moment, and where loading
+// takes longer than the bound, none would work. It is the classic remedy for starvation: A.
+// Silberschatz et al., "Operating System Concepts", chapter on CPU scheduling. Where the order is
+// not preemptive, the engine's walk must be strict, or small jobs pass by a large one for ever.
 func Aging(of scheduler.Orderer, bound time.Duration) (scheduler.Preemptive, error) {
 	if _, groups := of.(scheduler.Grouper); groups {
 		return nil, ErrGroups

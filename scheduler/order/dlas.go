@@ -7,13 +7,15 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// DLAS is discretized least attained service: J. Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019,
-// section 4. A job sinks from queue to queue as its service passes the limits; within a queue, whoever started first goes first,
-// so that equals do not push each other aside.
+// DLAS is discretized least attained service: J. Gu et al., "Tiresias: A GPU Cluster Manager for
+// Distributed Deep Learning", NSDI 2019, section 4. A job sinks from queue to queue as its service
+// passes the limits; within a queue, whoever started first goes first, so that equals do not push
+// each other aside.
 //
-// A promotion holds for one run: the job goes on in the first queue, and what it has in that run counts from nothing.
-// (Tiresias forgets the earlier service for good. A policy without memory cannot, and the wait that it takes to be promoted again is
-// in proportion to all that the job has had, so nobody starves by it.)
+// A promotion holds for one run: the job goes on in the first queue, and what it has in that run
+// counts from nothing. (Tiresias forgets the earlier service for good. A policy without memory
+// cannot, and the wait that it takes to be promoted again is in proportion to all that the job has
+// had, so nobody starves by it.)
 type DLAS struct {
 	// Limits part the queues, ascending: one queue more than limits.
 	Limits []time.Duration
@@ -21,7 +23,8 @@ type DLAS struct {
 	// TwoD counts GPU-time, as Tiresias does; otherwise it is running time.
 	TwoD bool
 
-	// Promote is Tiresias's PROMOTEKNOB: a job that has waited for this many times what it has run goes back to the first queue; 0 means never.
+	// Promote is Tiresias's PROMOTEKNOB: a job that has waited for this many times what it has run
+	// goes back to the first queue; 0 means never.
 	Promote float64
 }
 
@@ -54,7 +57,8 @@ func (d DLAS) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	return rank
 }
 
-// served is the service that counts, how fast it grows while the job runs, and how long earlier runs took.
+// served is the service that counts, how fast it grows while the job runs, and how long earlier
+// runs took.
 func (d DLAS) served(j *scheduler.Job, now time.Duration) (served time.Duration, rate float64, had time.Duration) {
 	had = j.Attained(now)
 	if j.Phase() == scheduler.Running {

@@ -2,9 +2,10 @@ package order
 
 import "github.com/phos-gpu/phos/scheduler"
 
-// DRF is dominant resource fairness: the user whose dominant share is least goes first, his jobs as they came. A. Ghodsi et al., "Dominant
-// Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI 2011. The resources are GPUs, by shares where they are shared, and
-// the memory on them: who holds few thousandths of a GPU and most of its memory counts by the memory.
+// DRF is dominant resource fairness: the user whose dominant share is least goes first, his jobs as
+// they came. A. Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource
+// Types", NSDI 2011. The resources are GPUs, by shares where they are shared, and the memory on
+// them: who holds few thousandths of a GPU and most of its memory counts by the memory.
 type DRF struct {
 	// Weights are what users are entitled to, relative to each other; 1 for those that are not named.
 	Weights map[string]float64
@@ -24,7 +25,10 @@ func (DRF) Group(j *scheduler.Job) string { return j.User() }
 // RankGroup is the user's dominant share, by weight.
 func (d DRF) RankGroup(v scheduler.View, user string, more scheduler.Amount) scheduler.Rank {
 	has, all := v.User(user), v.Capacity()
-	dominant := max(part(has.GPUs+more.GPUs, all.GPUs), part(float64(has.MemoryBytes+more.MemoryBytes), float64(all.MemoryBytes)))
+	dominant := max(
+		part(has.GPUs+more.GPUs, all.GPUs),
+		part(float64(has.MemoryBytes+more.MemoryBytes), float64(all.MemoryBytes)),
+	)
 	if weight, named := d.Weights[user]; named {
 		dominant /= weight
 	}

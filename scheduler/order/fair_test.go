@@ -32,13 +32,16 @@ func TestThemisRho(t *testing.T) {
 	} {
 		v := scheduler.Trial(seconds(350), []cluster.Node{{GPUs: 16}}, c.made)
 		got := order.Rank(v, v.Job(0))
-		if math.Abs(got.Value-c.want.Value) > 1e-12 || math.Abs(got.Growth-c.want.Growth) > 1e-12 || got.Until != c.want.Until || got.Tier != 0 {
+		if math.Abs(got.Value-c.want.Value) > 1e-12 || math.Abs(got.Growth-c.want.Growth) > 1e-12 ||
+			got.Until != c.want.Until ||
+			got.Tier != 0 {
 			t.Errorf("%+v: %+v, expected %+v", c.made, got, c.want)
 		}
 	}
 }
 
-// TestThemisServesTheWorst: with a lease of a step, whoever runs would end no less late, by what it takes alone, than any who waits.
+// TestThemisServesTheWorst: with a lease of a step, whoever runs would end no less late, by what it
+// takes alone, than any who waits.
 func TestThemisServesTheWorst(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for range 50 {
@@ -53,7 +56,14 @@ func TestThemisServesTheWorst(t *testing.T) {
 			}
 			for _, j := range y.jobs {
 				if j.Phase == scheduler.Waiting && j.Submit <= now && rho(j) > rho(running[0])+1e-9 {
-					t.Fatalf("at %v job %d of rho %v waits, job %d of rho %v runs", now, j.ID, rho(j), running[0].ID, rho(running[0]))
+					t.Fatalf(
+						"at %v job %d of rho %v waits, job %d of rho %v runs",
+						now,
+						j.ID,
+						rho(j),
+						running[0].ID,
+						rho(running[0]),
+					)
 				}
 			}
 			ran[running[0].ID]++
@@ -62,7 +72,8 @@ func TestThemisServesTheWorst(t *testing.T) {
 	}
 }
 
-// fill gives GPUs to the jobs of whoever ranks first, one job at a time, until the first one's next job does not fit. It answers who got something.
+// fill gives GPUs to the jobs of whoever ranks first, one job at a time, until the first one's next
+// job does not fit. It answers who got something.
 func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[string]cluster.Job) (got []string) {
 	t.Helper()
 	var jobs []scheduler.Made
@@ -94,8 +105,9 @@ func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[st
 	}
 }
 
-// TestDRFPaper is the example of the paper's section 4.1: 9 CPUs and 18 GB, tasks of 1 CPU and 4 GB and of 3 CPUs and 1 GB. Here the CPUs are
-// ninths of one GPU. A gets three tasks and B two, and both end with two thirds of what they want most.
+// TestDRFPaper is the example of the paper's section 4.1: 9 CPUs and 18 GB, tasks of 1 CPU and 4 GB
+// and of 3 CPUs and 1 GB. Here the CPUs are ninths of one GPU. A gets three tasks and B two, and
+// both end with two thirds of what they want most.
 func TestDRFPaper(t *testing.T) {
 	const gib, ninth = 1 << 30, 111
 	node := cluster.Node{GPUs: 1, GPUMemoryBytes: 18 * gib}
@@ -111,7 +123,11 @@ func TestDRFPaper(t *testing.T) {
 
 // TestDRFOfOneResource is max-min fairness, by weight.
 func TestDRFOfOneResource(t *testing.T) {
-	kinds := map[string]cluster.Job{"a": {GPUs: 1, Share: 1000}, "b": {GPUs: 1, Share: 1000}, "c": {GPUs: 1, Share: 1000}}
+	kinds := map[string]cluster.Job{
+		"a": {GPUs: 1, Share: 1000},
+		"b": {GPUs: 1, Share: 1000},
+		"c": {GPUs: 1, Share: 1000},
+	}
 	count := map[string]int{}
 	for _, user := range fill(t, DRF{Weights: map[string]float64{"b": 3, "c": 2}}, cluster.Node{GPUs: 12}, kinds) {
 		count[user]++
@@ -127,14 +143,18 @@ func holds(jobs []scheduler.Made, user string, gpus int) []scheduler.Made {
 	for _, j := range jobs {
 		at += len(j.On)
 	}
-	made := scheduler.Made{Job: cluster.Job{ID: cluster.JobID(len(jobs)), User: user, GPUs: gpus}, Phase: scheduler.Running}
+	made := scheduler.Made{
+		Job:   cluster.Job{ID: cluster.JobID(len(jobs)), User: user, GPUs: gpus},
+		Phase: scheduler.Running,
+	}
 	for i := range gpus {
 		made.On = append(made.On, cluster.GPU{Index: int32(at + i)})
 	}
 	return append(jobs, made)
 }
 
-// TestQuota has a cluster of 16: organisation x owns 8, of which team a 2 and team b 4; y owns 8, with no teams; z owns nothing.
+// TestQuota has a cluster of 16: organisation x owns 8, of which team a 2 and team b 4; y owns 8,
+// with no teams; z owns nothing.
 func TestQuota(t *testing.T) {
 	order := Quota{GPUs: map[string]float64{"x": 8, "x/a": 2, "x/b": 4, "y": 8}}
 	for _, c := range []struct {
@@ -168,7 +188,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaKeepsOwnJobs: within a user, who runs does not make room for who came earlier, unless the order within says so.
+// TestQuotaKeepsOwnJobs: within a user, who runs does not make room for who came earlier, unless
+// the order within says so.
 func TestQuotaKeepsOwnJobs(t *testing.T) {
 	waits := scheduler.Made{Job: cluster.Job{ID: 1, User: "x", GPUs: 2, Priority: 5}, Phase: scheduler.Waiting}
 	v := scheduler.Trial(0, []cluster.Node{{GPUs: 2}}, holds(nil, "x", 1)[0], waits)
@@ -214,7 +235,22 @@ func TestAgingEndsStarvation(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	want := []string{"dlas", "dlas-gpu", "drf", "fifo", "gittins", "gittins2d", "las", "las2d", "priority", "quota", "sjf", "srsf", "srtf", "themis"}
+	want := []string{
+		"dlas",
+		"dlas-gpu",
+		"drf",
+		"fifo",
+		"gittins",
+		"gittins2d",
+		"las",
+		"las2d",
+		"priority",
+		"quota",
+		"sjf",
+		"srsf",
+		"srtf",
+		"themis",
+	}
 	if got := Names(); !slices.Equal(got, want) {
 		t.Errorf("there are %v", got)
 	}

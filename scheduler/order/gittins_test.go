@@ -39,8 +39,9 @@ func (l law) hazard(a int) (p float64, ok bool) {
 	return float64(ends) / float64(longer), true
 }
 
-// index is the Gittins index by its meaning: the price of a second of service at which the best that can be made of a job that has had a, when
-// its end pays 1 and it may be given up any time, is just nothing.
+// index is the Gittins index by its meaning: the price of a second of service at which the best
+// that can be made of a job that has had a, when its end pays 1 and it may be given up any time, is
+// just nothing.
 func (l law) index(a int) float64 {
 	low, high := 0.0, 1.0
 	for range 60 {
@@ -91,8 +92,8 @@ func TestGittinsIndex(t *testing.T) {
 	}
 }
 
-// TestGittinsIsOptimal compares the expected completion times under Gittins with the least of all policies that do not know the lengths, on one
-// GPU that may change over every second.
+// TestGittinsIsOptimal compares the expected completion times under Gittins with the least of all
+// policies that do not know the lengths, on one GPU that may change over every second.
 func TestGittinsIsOptimal(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 60 {
@@ -111,7 +112,14 @@ func (g Gittins) first(had []int) int {
 	var made []scheduler.Made
 	for i, a := range had {
 		if a >= 0 {
-			made = append(made, scheduler.Made{Job: cluster.Job{ID: cluster.JobID(i), GPUs: 1}, Phase: scheduler.Waiting, Attained: seconds(a)})
+			made = append(
+				made,
+				scheduler.Made{
+					Job:      cluster.Job{ID: cluster.JobID(i), GPUs: 1},
+					Phase:    scheduler.Waiting,
+					Attained: seconds(a),
+				},
+			)
 		}
 	}
 	v := scheduler.Trial(0, []cluster.Node{{GPUs: 1}}, made...)
@@ -124,7 +132,8 @@ func (g Gittins) first(had []int) int {
 	return first
 }
 
-// cost is the least expected sum of three jobs' completion times, when who is served is among the choices; had is -1 of a job that has ended.
+// cost is the least expected sum of three jobs' completion times, when who is served is among the
+// choices; had is -1 of a job that has ended.
 func cost(l law, choices func(had []int) []int) float64 {
 	memory := map[string]float64{}
 	var from func(had []int) float64
@@ -166,14 +175,19 @@ func cost(l law, choices func(had []int) []int) float64 {
 	return from([]int{0, 0, 0})
 }
 
-// TestGittinsLines follows a running job from one Until to the next, between which the inverse index must be the line that was told.
+// TestGittinsLines follows a running job from one Until to the next, between which the inverse
+// index must be the line that was told.
 func TestGittinsLines(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	for range 200 {
 		l := someLaw(r)
 		g := NewGittins(l.lengths(), true)
 		at := func(now time.Duration) scheduler.Rank {
-			job := scheduler.Made{Job: cluster.Job{GPUs: 2}, Phase: scheduler.Running, On: cluster.Placement{{Index: 0}, {Index: 1}}}
+			job := scheduler.Made{
+				Job:   cluster.Job{GPUs: 2},
+				Phase: scheduler.Running,
+				On:    cluster.Placement{{Index: 0}, {Index: 1}},
+			}
 			v := scheduler.Trial(now, []cluster.Node{{GPUs: 2}}, job)
 			return g.Rank(v, v.Job(0))
 		}
@@ -214,7 +228,8 @@ func TestGittinsManyLengths(t *testing.T) {
 			t.Errorf("after %v s: one over the index is %v with quantiles, %v with all lengths", had, a, b)
 		}
 	}
-	if typical := NewGittins(nil, false); len(typical.lengths) != 50 || typical.lengths[0] < 60*math.Pow(10, 1.5) || typical.lengths[49] > 60e4 {
+	if typical := NewGittins(nil, false); len(typical.lengths) != 50 || typical.lengths[0] < 60*math.Pow(10, 1.5) ||
+		typical.lengths[49] > 60e4 {
 		t.Errorf("typical lengths are %v", typical.lengths)
 	}
 }

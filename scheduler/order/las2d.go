@@ -5,8 +5,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// LAS2D is least attained service in two dimensions, time and GPUs: a job of eight GPUs has had eight times as much after a second as a job of
-// one. It is 2D-LAS without its queues: J. Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019, section 4.
+// LAS2D is least attained service in two dimensions, time and GPUs: a job of eight GPUs has had
+// eight times as much after a second as a job of one. It is 2D-LAS without its queues: J. Gu et
+// al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019, section 4.
 type LAS2D struct{}
 
 // Rank is the GPU-time that the job has had.

@@ -18,13 +18,16 @@ var (
 	ErrParameter = errors.New("bad parameter of an order")
 )
 
-// Parameters are what orders can be told. Each looks at its own; the zero value will do for all but quota.
+// Parameters are what orders can be told. Each looks at its own; the zero value will do for all but
+// quota.
 type Parameters struct {
-	// Limits part the queues of dlas (running time) and dlas-gpu (GPU-time), ascending; nil means Tiresias's 3250 s and 7200 s.
+	// Limits part the queues of dlas (running time) and dlas-gpu (GPU-time), ascending; nil means
+	// Tiresias's 3250 s and 7200 s.
 	Limits []time.Duration
 	// Promote is Tiresias's PROMOTEKNOB, for dlas and dlas-gpu; 0 means never.
 	Promote float64
-	// Lengths are what gittins (running time) and gittins2d (GPU-time) take jobs in general to be like; nil means typical ones.
+	// Lengths are what gittins (running time) and gittins2d (GPU-time) take jobs in general to be
+	// like; nil means typical ones.
 	Lengths []time.Duration
 	// Lease is how long themis gives GPUs for; 0 means Lease.
 	Lease time.Duration

@@ -71,7 +71,9 @@ func trace(seed uint64, n, within, longest, widest int) []cluster.Job {
 	for i := range jobs {
 		length := seconds(1 + r.IntN(longest))
 		jobs[i] = cluster.Job{
-			ID: cluster.JobID(i), Submit: seconds(r.IntN(within + 1)), Length: length, Estimate: length, GPUs: 1 + r.IntN(widest),
+			ID: cluster.JobID(
+				i,
+			), Submit: seconds(r.IntN(within + 1)), Length: length, Estimate: length, GPUs: 1 + r.IntN(widest),
 			Share: cluster.WholeGPU, User: fmt.Sprint("u", r.IntN(3)), Priority: r.IntN(3),
 		}
 	}
@@ -91,8 +93,9 @@ func (p price) Save(*scheduler.Job) time.Duration                    { return p.
 func (p price) Load(*scheduler.Job, cluster.Placement) time.Duration { return p.load }
 func (price) Lost(*scheduler.Job, time.Duration) time.Duration       { return 0 }
 
-// TestAllOrders: under each order, with each choice of victims, whether stops cost something or not, all jobs are done; the order of the file's
-// lines changes nothing; nobody is stopped by an order that stops nobody.
+// TestAllOrders: under each order, with each choice of victims, whether stops cost something or
+// not, all jobs are done; the order of the file's lines changes nothing; nobody is stopped by an
+// order that stops nobody.
 func TestAllOrders(t *testing.T) {
 	stops := map[string]bool{}
 	for _, name := range order.Names() {
@@ -104,7 +107,12 @@ func TestAllOrders(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					p := scheduler.Policies{Order: named(t, name, order.Parameters{}), Preempt: choose, Costs: costs, Quantum: seconds(10)}
+					p := scheduler.Policies{
+						Order:   named(t, name, order.Parameters{}),
+						Preempt: choose,
+						Costs:   costs,
+						Quantum: seconds(10),
+					}
 					return play(t, jobs, machines(2, 4), p)
 				}
 				first := run()
@@ -124,7 +132,8 @@ func TestAllOrders(t *testing.T) {
 	}
 }
 
-// TestSRTFPlayed: the engine decides when something happens, and is as good as the best of all schedules.
+// TestSRTFPlayed: the engine decides when something happens, and is as good as the best of all
+// schedules.
 func TestSRTFPlayed(t *testing.T) {
 	for seed := range uint64(60) {
 		jobs := trace(seed, 6, 10, 6, 1)
@@ -134,7 +143,8 @@ func TestSRTFPlayed(t *testing.T) {
 	}
 }
 
-// best is the least sum of times from submission to end on one GPU, over all choices at whole seconds.
+// best is the least sum of times from submission to end on one GPU, over all choices at whole
+// seconds.
 func best(jobs []cluster.Job) time.Duration {
 	type state struct {
 		now  int
@@ -181,36 +191,77 @@ func best(jobs []cluster.Job) time.Duration {
 func TestSRTFNeverWorseThanFIFO(t *testing.T) {
 	for seed := range uint64(100) {
 		jobs := trace(seed, 40, 400, 30, 1)
-		srtf, fifo := play(t, jobs, machines(1, 1), scheduler.Policies{Order: order.SRTF{}}), play(t, jobs, machines(1, 1), scheduler.Policies{Order: order.FIFO{}})
+		srtf, fifo := play(
+			t,
+			jobs,
+			machines(1, 1),
+			scheduler.Policies{Order: order.SRTF{}},
+		), play(
+			t,
+			jobs,
+			machines(1, 1),
+			scheduler.Policies{Order: order.FIFO{}},
+		)
 		if total(srtf) > total(fifo) {
 			t.Errorf("trace %d: SRTF takes %v, FIFO %v", seed, total(srtf), total(fifo))
 		}
 	}
 }
 
-// TestKnowledgePays has lengths of which most are short and few are long, on one GPU at a high load: who knows the distribution does no worse than who
-// knows nothing, and who knows each length no worse than that.
+// TestKnowledgePays has lengths of which most are short and few are long, on one GPU at a high
+// load: who knows the distribution does no worse than who knows nothing, and who knows each length
+// no worse than that.
 func TestKnowledgePays(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	lengths := []time.Duration{seconds(1), seconds(1), seconds(1), seconds(1), seconds(2), seconds(2), seconds(3), seconds(50)}
+	lengths := []time.Duration{
+		seconds(1),
+		seconds(1),
+		seconds(1),
+		seconds(1),
+		seconds(2),
+		seconds(2),
+		seconds(3),
+		seconds(50),
+	}
 	var jobs []cluster.Job
 	now := time.Duration(0)
 	for i := range 1500 {
 		now += time.Duration(r.ExpFloat64() * 9 * 1e9)
 		length := lengths[r.IntN(len(lengths))]
-		jobs = append(jobs, cluster.Job{ID: cluster.JobID(i), Submit: now, Length: length, Estimate: length, GPUs: 1, Share: cluster.WholeGPU})
+		jobs = append(
+			jobs,
+			cluster.Job{
+				ID:       cluster.JobID(i),
+				Submit:   now,
+				Length:   length,
+				Estimate: length,
+				GPUs:     1,
+				Share:    cluster.WholeGPU,
+			},
+		)
 	}
 	took := func(o scheduler.Orderer) time.Duration {
-		return total(play(t, jobs, machines(1, 1), scheduler.Policies{Order: o, Quantum: 250 * time.Millisecond})) / 1500
+		return total(
+			play(t, jobs, machines(1, 1), scheduler.Policies{Order: o, Quantum: 250 * time.Millisecond}),
+		) / 1500
 	}
-	srtf, gittins, las, fifo := took(order.SRTF{}), took(order.NewGittins(lengths, false)), took(order.LAS{}), took(order.FIFO{})
+	srtf, gittins, las, fifo := took(
+		order.SRTF{},
+	), took(
+		order.NewGittins(lengths, false),
+	), took(
+		order.LAS{},
+	), took(
+		order.FIFO{},
+	)
 	t.Logf("mean: SRTF %v, Gittins %v, LAS %v, FIFO %v", srtf, gittins, las, fifo)
 	if !(srtf <= gittins && gittins <= las && las < fifo) {
 		t.Errorf("mean: SRTF %v, Gittins %v, LAS %v, FIFO %v", srtf, gittins, las, fifo)
 	}
 }
 
-// TestThemisIsFair: summed over many traces, the job that is treated worst is treated better than under other orders, by what it takes alone.
+// TestThemisIsFair: summed over many traces, the job that is treated worst is treated better than
+// under other orders, by what it takes alone.
 func TestThemisIsFair(t *testing.T) {
 	worst := map[string]float64{}
 	orders := []string{"themis", "fifo", "sjf", "srtf", "las"}
@@ -231,7 +282,12 @@ func TestThemisIsFair(t *testing.T) {
 	t.Logf("mean of the worst finish-time fairness: %v", worst)
 	for _, name := range orders[1:] {
 		if worst[name] < worst["themis"] {
-			t.Errorf("the worst finish-time fairness is %v under themis, %v under %s", worst["themis"], worst[name], name)
+			t.Errorf(
+				"the worst finish-time fairness is %v under themis, %v under %s",
+				worst["themis"],
+				worst[name],
+				name,
+			)
 		}
 	}
 }
@@ -244,10 +300,17 @@ func TestDLASPlayed(t *testing.T) {
 		{ID: 2, Submit: seconds(3), Length: seconds(8), GPUs: 2},
 		{ID: 3, Submit: seconds(3), Length: seconds(1), GPUs: 4},
 	}
-	got := play(t, jobs, machines(1, 4), scheduler.Policies{Order: order.DLAS{Limits: []time.Duration{seconds(10), seconds(20)}, TwoD: true}})
-	// Job 0 sinks at 2.5 s and makes room for 1, which runs until 4.5 s. Job 2 joins it at 3 s, for it came before 3, which needs all four, and at
-	// 8 s has had its 10 GPU-seconds: 3 runs from 8 s to 9 s. Then 0, which started first, is first in the second queue: it runs from
-	// 9 s to 11.5 s, sinks again, and 2 has the rest of its 6 GPU-seconds in the second queue until 14.5 s. Last 0, with 15 s to go.
+	got := play(
+		t,
+		jobs,
+		machines(1, 4),
+		scheduler.Policies{Order: order.DLAS{Limits: []time.Duration{seconds(10), seconds(20)}, TwoD: true}},
+	)
+	// Job 0 sinks at 2.5 s and makes room for 1, which runs until 4.5 s. Job 2 joins it at 3 s, for it
+	// came before 3, which needs all four, and at 8 s has had its 10 GPU-seconds: 3 runs from 8 s to 9
+	// s. Then 0, which started first, is first in the second queue: it runs from 9 s to 11.5 s, sinks
+	// again, and 2 has the rest of its 6 GPU-seconds in the second queue until 14.5 s. Last 0, with 15
+	// s to go.
 	for i, want := range []time.Duration{29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond, seconds(9)} {
 		if got.Jobs[i].Finish != want {
 			t.Errorf("job %d ends at %v, expected %v", i, got.Jobs[i].Finish, want)
@@ -255,12 +318,20 @@ func TestDLASPlayed(t *testing.T) {
 	}
 }
 
-// TestQuotaReclaims has eight GPUs, half of them a's and half b's. While b is away a borrows; when b comes it has its own at once, from a's last jobs,
-// and no job is stopped after that although both want more.
+// TestQuotaReclaims has eight GPUs, half of them a's and half b's. While b is away a borrows; when
+// b comes it has its own at once, from a's last jobs, and no job is stopped after that although
+// both want more.
 func TestQuotaReclaims(t *testing.T) {
 	var jobs []cluster.Job
 	for i := range 20 {
-		job := cluster.Job{ID: cluster.JobID(i), Length: seconds(1000), GPUs: 1, Share: cluster.WholeGPU, User: "a", Submit: seconds(i)}
+		job := cluster.Job{
+			ID:     cluster.JobID(i),
+			Length: seconds(1000),
+			GPUs:   1,
+			Share:  cluster.WholeGPU,
+			User:   "a",
+			Submit: seconds(i),
+		}
 		if i >= 10 {
 			job.User, job.Submit = "b", seconds(100)
 		}
@@ -282,8 +353,9 @@ func TestQuotaReclaims(t *testing.T) {
 	}
 }
 
-// TestQuotaBounds: an idle cluster of eight does not give organisation x more than five GPUs, nor its team a more than two; a job that is too wide for
-// what is left is passed by smaller ones, and those of others.
+// TestQuotaBounds: an idle cluster of eight does not give organisation x more than five GPUs, nor
+// its team a more than two; a job that is too wide for what is left is passed by smaller ones, and
+// those of others.
 func TestQuotaBounds(t *testing.T) {
 	jobs := []cluster.Job{
 		{ID: 0, User: "x/a", GPUs: 2},
@@ -296,9 +368,13 @@ func TestQuotaBounds(t *testing.T) {
 	for i := range jobs {
 		jobs[i].Length = seconds(100)
 	}
-	p := scheduler.Policies{Order: order.Quota{GPUs: map[string]float64{"x": 5, "y": 3}}, Caps: map[string]int{"x": 5, "x/a": 2}}
+	p := scheduler.Policies{
+		Order: order.Quota{GPUs: map[string]float64{"x": 5, "y": 3}},
+		Caps:  map[string]int{"x": 5, "x/a": 2},
+	}
 	got := play(t, jobs, machines(1, 8), p)
-	// At 100 s x holds two: 1 and 2 start. Four and one and a half are more than five: 3 starts when they have ended.
+	// At 100 s x holds two: 1 and 2 start. Four and one and a half are more than five: 3 starts when
+	// they have ended.
 	for i, want := range []int{0, 100, 100, 200, 4, 5} {
 		if got.Jobs[i].Start != seconds(want) {
 			t.Errorf("job %d starts at %v, expected %v", i, got.Jobs[i].Start, seconds(want))
@@ -306,13 +382,23 @@ func TestQuotaBounds(t *testing.T) {
 	}
 }
 
-// TestQuotaOfTeams has eight GPUs of two organisations. Team a of x comes late, to its own two, which team b of x has borrowed with all that y left idle:
-// what y needs it takes first from b, whose organisation is over its own; then a takes from b, too, and nobody from y.
+// TestQuotaOfTeams has eight GPUs of two organisations. Team a of x comes late, to its own two,
+// which team b of x has borrowed with all that y left idle: what y needs it takes first from b,
+// whose organisation is over its own; then a takes from b, too, and nobody from y.
 func TestQuotaOfTeams(t *testing.T) {
 	var jobs []cluster.Job
 	add := func(user string, at, n int) {
 		for range n {
-			jobs = append(jobs, cluster.Job{ID: cluster.JobID(len(jobs)), User: user, Submit: seconds(at), Length: seconds(500), GPUs: 1})
+			jobs = append(
+				jobs,
+				cluster.Job{
+					ID:     cluster.JobID(len(jobs)),
+					User:   user,
+					Submit: seconds(at),
+					Length: seconds(500),
+					GPUs:   1,
+				},
+			)
 		}
 	}
 	add("x/b", 0, 8)
@@ -331,7 +417,15 @@ func TestQuotaOfTeams(t *testing.T) {
 			stops = 1
 		}
 		if j.Start != seconds(want) || j.Preemptions != stops {
-			t.Errorf("job %d of %s starts at %v and is stopped %d times, expected %v and %d", j.ID, j.User, j.Start, j.Preemptions, seconds(want), stops)
+			t.Errorf(
+				"job %d of %s starts at %v and is stopped %d times, expected %v and %d",
+				j.ID,
+				j.User,
+				j.Start,
+				j.Preemptions,
+				seconds(want),
+				stops,
+			)
 		}
 	}
 }
@@ -340,7 +434,16 @@ func TestQuotaOfTeams(t *testing.T) {
 func TestAgingPlayed(t *testing.T) {
 	jobs := []cluster.Job{{ID: 0, Length: seconds(300), Estimate: seconds(300), GPUs: 4}}
 	for i := range 900 {
-		jobs = append(jobs, cluster.Job{ID: cluster.JobID(i + 1), Submit: seconds(i), Length: seconds(4), Estimate: seconds(4), GPUs: 1 + i%2})
+		jobs = append(
+			jobs,
+			cluster.Job{
+				ID:       cluster.JobID(i + 1),
+				Submit:   seconds(i),
+				Length:   seconds(4),
+				Estimate: seconds(4),
+				GPUs:     1 + i%2,
+			},
+		)
 	}
 	waits := func(p order.Parameters) time.Duration {
 		got := play(t, jobs, machines(1, 4), scheduler.Policies{Order: named(t, "srtf", p)})
@@ -364,7 +467,10 @@ func TestAdmissionKeepsFIFO(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := play(t, jobs, machines(2, 4), scheduler.Policies{Order: order.FIFO{}, Admit: gate}); !slices.Equal(got.Jobs, free.Jobs) {
+			if got := play(t, jobs, machines(2, 4), scheduler.Policies{Order: order.FIFO{}, Admit: gate}); !slices.Equal(
+				got.Jobs,
+				free.Jobs,
+			) {
 				t.Errorf("trace %d: %s changes what FIFO does", seed, name)
 			}
 		}
@@ -382,7 +488,9 @@ func TestTenantsAreLetInSideBySide(t *testing.T) {
 	if start := got.Jobs[30].Start; start != seconds(1) {
 		t.Errorf("b's job starts at %v", start)
 	}
-	if end := slices.MaxFunc(got.Jobs, func(a, b sim.JobResult) int { return cmp.Compare(a.Finish, b.Finish) }).Finish; end != seconds(1500) {
+	if end := slices.MaxFunc(got.Jobs, func(a, b sim.JobResult) int { return cmp.Compare(a.Finish, b.Finish) }).Finish; end != seconds(
+		1500,
+	) {
 		t.Errorf("a's jobs, two at a time, end at %v", end)
 	}
 }
@@ -399,7 +507,8 @@ func (byModel) Save(j *scheduler.Job) time.Duration {
 func (byModel) Load(*scheduler.Job, cluster.Placement) time.Duration { return 0 }
 func (byModel) Lost(*scheduler.Job, time.Duration) time.Duration     { return 0 }
 
-// TestVictimsPlayed: an urgent job of one GPU comes to two that are busy, the heavy one last. Whoever is stopped, and when the urgent one then starts.
+// TestVictimsPlayed: an urgent job of one GPU comes to two that are busy, the heavy one last.
+// Whoever is stopped, and when the urgent one then starts.
 func TestVictimsPlayed(t *testing.T) {
 	jobs := []cluster.Job{
 		{ID: 0, Length: seconds(100), Estimate: seconds(100), GPUs: 1, Model: "light"},

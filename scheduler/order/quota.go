@@ -7,20 +7,25 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Quota gives organisations and their teams ("a" and "a/b") GPUs of their own. What an owner leaves idle others borrow, and he takes it back by
-// preemption when he needs it: hierarchical queues with guaranteed capacity, as in Hadoop's capacity scheduler, with who may take from whom as in
-// M. Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters", SOSP 2009 (fair sharing with preemption): only who is
-// below his own from who is above his, and never so that they would change places. What an owner may borrow at most is the engine's to bound: scheduler.Policies.Caps. The teams' quotas should add up to no more than
-// their organisation's, and the organisations' to no more than the cluster.
+// Quota gives organisations and their teams ("a" and "a/b") GPUs of their own. What an owner leaves
+// idle others borrow, and he takes it back by preemption when he needs it: hierarchical queues with
+// guaranteed capacity, as in Hadoop's capacity scheduler, with who may take from whom as in M.
+// Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters", SOSP 2009 (fair
+// sharing with preemption): only who is below his own from who is above his, and never so that they
+// would change places. What an owner may borrow at most is the engine's to bound:
+// scheduler.Policies.Caps. The teams' quotas should add up to no more than their organisation's,
+// and the organisations' to no more than the cluster.
 type Quota struct {
 	// GPUs are what each owns. Who is not named owns nothing and borrows.
 	GPUs map[string]float64
 
-	// Within orders the jobs of one user; nil is FIFO. Unless it is preemptive, jobs of one user never make room for each other.
+	// Within orders the jobs of one user; nil is FIFO. Unless it is preemptive, jobs of one user never
+	// make room for each other.
 	Within scheduler.Orderer
 }
 
-// Who holds no more than its own quota comes first, then who borrows from its own organisation, from others, from all.
+// Who holds no more than its own quota comes first, then who borrows from its own organisation,
+// from others, from all.
 const (
 	entitled = iota
 	borrowsAtHome

@@ -23,7 +23,14 @@ func TestLASServesTheLeast(t *testing.T) {
 				}
 				for _, runs := range running {
 					if had[waits.ID] < had[runs.ID] {
-						t.Fatalf("at %v job %d waits after %d s of service, job %d runs after %d s", now, waits.ID, had[waits.ID], runs.ID, had[runs.ID])
+						t.Fatalf(
+							"at %v job %d waits after %d s of service, job %d runs after %d s",
+							now,
+							waits.ID,
+							had[waits.ID],
+							runs.ID,
+							had[runs.ID],
+						)
 					}
 				}
 			}
@@ -39,8 +46,9 @@ func TestLASServesTheLeast(t *testing.T) {
 	}
 }
 
-// queues is multi-level feedback as Tiresias's paper tells it, with lists in place of ranks: who passes a limit moves to the next list; each list
-// is walked in the order of first starts, and who never started comes last, as he arrived.
+// queues is multi-level feedback as Tiresias's paper tells it, with lists in place of ranks: who
+// passes a limit moves to the next list; each list is walked in the order of first starts, and who
+// never started comes last, as he arrived.
 type queues struct {
 	limits []int
 	lists  [][]*queued
@@ -147,7 +155,13 @@ func TestDLASAsksAtTheLimit(t *testing.T) {
 
 func TestDLASPromotes(t *testing.T) {
 	order := DLAS{Limits: []time.Duration{seconds(10)}, Promote: 2}
-	had := scheduler.Made{Job: cluster.Job{GPUs: 1}, Runs: 1, First: seconds(3), Attained: seconds(50), WaitingSince: seconds(100)}
+	had := scheduler.Made{
+		Job:          cluster.Job{GPUs: 1},
+		Runs:         1,
+		First:        seconds(3),
+		Attained:     seconds(50),
+		WaitingSince: seconds(100),
+	}
 	waiting, running := had, had
 	waiting.Phase, running.Phase = scheduler.Waiting, scheduler.Running
 	running.Since, running.On = seconds(230), cluster.Placement{{}}
@@ -169,11 +183,15 @@ func TestDLASPromotes(t *testing.T) {
 	}
 }
 
-// TestLinesHold compares what a rank says will become of it with what the order says then, for all orders, while a job runs.
+// TestLinesHold compares what a rank says will become of it with what the order says then, for all
+// orders, while a job runs.
 func TestLinesHold(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, name := range Names() {
-		order, err := ByName(name, Parameters{Quotas: map[string]float64{"": 4}, Limits: []time.Duration{seconds(5), seconds(20)}, Promote: 1})
+		order, err := ByName(
+			name,
+			Parameters{Quotas: map[string]float64{"": 4}, Limits: []time.Duration{seconds(5), seconds(20)}, Promote: 1},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// bestPreemptive is the least sum of completion times over all preemptive schedules of one GPU that change at whole seconds.
+// bestPreemptive is the least sum of completion times over all preemptive schedules of one GPU that
+// change at whole seconds.
 func bestPreemptive(jobs []cluster.Job) time.Duration {
 	memory := map[string]int{}
 	var best func(now int, left []int) int
@@ -126,7 +127,8 @@ func TestWidthCounts(t *testing.T) {
 		{FIFO{}, []int{2, 10, 16}},
 		{SRTF{}, []int{2, 16, 8}},
 		{SRSF{}, []int{2, 10, 16}},
-		// Service 0,0,0: job 0 for a second, job 1 for two, job 2 for one, then 1 with 2 and 2: job 0 again, and so on.
+		// Service 0,0,0: job 0 for a second, job 1 for two, job 2 for one, then 1 with 2 and 2: job 0
+		// again, and so on.
 		{LAS2D{}, leastService(jobs, 2)},
 	} {
 		if got := newToy(c.order, 2, jobs).play(t).ends(); !slices.Equal(got, c.want) {
@@ -135,7 +137,8 @@ func TestWidthCounts(t *testing.T) {
 	}
 }
 
-// leastService reckons by hand what least attained service in two dimensions comes to for jobs that are there from the beginning.
+// leastService reckons by hand what least attained service in two dimensions comes to for jobs that
+// are there from the beginning.
 func leastService(jobs []cluster.Job, gpus int) []int {
 	had, ran, ends := make([]int, len(jobs)), make([]int, len(jobs)), make([]int, len(jobs))
 	for now := 0; slices.Contains(ends, 0); now++ {

@@ -5,9 +5,10 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// SRSF is shortest remaining service first: what is left, times the GPUs that it takes, so that a short job of many GPUs does not
-// go before many that are a little longer and have one each. It is the yardstick of J. Gu et al., "Tiresias: A GPU Cluster Manager for
-// Distributed Deep Learning", NSDI 2019.
+// SRSF is shortest remaining service first: what is left, times the GPUs that it takes, so that a
+// short job of many GPUs does not go before many that are a little longer and have one each. It is
+// the yardstick of J. Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning",
+// NSDI 2019.
 type SRSF struct{}
 
 // Rank is the GPU-time that is left by the owner's estimate.

@@ -6,16 +6,19 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Themis serves whoever is treated worst: the greatest finish-time fairness rho = T_shared / T_independent goes first, where T_shared is how
-// long the job will have been there when it ends if it runs from now on, and T_independent how long it would take alone on its part of the
-// cluster. K. Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, section 3. The paper's auction among the worst
-// few, by which placement counts, is left out: it offers to a part 1-f of the jobs, and this is f = 1.
+// Themis serves whoever is treated worst: the greatest finish-time fairness rho = T_shared /
+// T_independent goes first, where T_shared is how long the job will have been there when it ends if
+// it runs from now on, and T_independent how long it would take alone on its part of the cluster.
+// K. Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, section 3. The
+// paper's auction among the worst few, by which placement counts, is left out: it offers to a part
+// 1-f of the jobs, and this is f = 1.
 type Themis struct {
-	// Lease is how long GPUs are given for: what waiting jobs are due is reckoned again whenever a multiple of it comes. Give the engine's
-	// quantum the same length.
+	// Lease is how long GPUs are given for: what waiting jobs are due is reckoned again whenever a
+	// multiple of it comes. Give the engine's quantum the same length.
 	Lease time.Duration
 
-	// Contention is how many jobs share the cluster on average; a job's part is one in so many. 0 means that each has what it asks for.
+	// Contention is how many jobs share the cluster on average; a job's part is one in so many. 0
+	// means that each has what it asks for.
 	Contention float64
 }
 
@@ -32,7 +35,8 @@ func (t Themis) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	return rank
 }
 
-// alone is T_independent, in seconds: a job that asks for more than its part of the cluster takes longer there.
+// alone is T_independent, in seconds: a job that asks for more than its part of the cluster takes
+// longer there.
 func (t Themis) alone(v scheduler.View, j *scheduler.Job) float64 {
 	estimate := max(j.Estimate(), time.Millisecond).Seconds()
 	part := v.Capacity().GPUs / t.Contention

@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// toy is one node in steps of a second: in each, everybody is ranked anew and whoever fits runs. It shares nothing with the engine.
+// toy is one node in steps of a second: in each, everybody is ranked anew and whoever fits runs. It
+// shares nothing with the engine.
 type toy struct {
 	order scheduler.Orderer
 	gpus  int
@@ -141,7 +142,8 @@ func (y *toy) ends() (ends []int) {
 	return ends
 }
 
-// some are jobs made up at random: arriving within so many seconds, at most so long, on up to so many GPUs.
+// some are jobs made up at random: arriving within so many seconds, at most so long, on up to so
+// many GPUs.
 func some(r *rand.Rand, n, within, longest, widest int) []cluster.Job {
 	jobs := make([]cluster.Job, n)
 	for i := range jobs {

@@ -9,12 +9,13 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Bandwidth chooses GPUs by the links between them, since a ring of all-reduce is as fast as its worst link (Amaral et al.,
-// Topology-Aware GPU Scheduling for Learning Workloads in Cloud Environments, SC 2017; Agarwal et al., Blox, EuroSys 2024, table 4).
-// On one node it takes those GPUs whose worst link is best, and of such sets the one that leaves the most bandwidth between the GPUs
-// that stay free; of nodes that are equally good the one with the fewest free GPUs. Across nodes it is Topology. A node
-// that does not say how its GPUs are linked has the best links that there are. Of more than 16 free GPUs of a node, the worst
-// linked ones are left out of the choice.
+// Bandwidth chooses GPUs by the links between them, since a ring of all-reduce is as fast as its
+// worst link (Amaral et al., Topology-Aware GPU Scheduling for Learning Workloads in Cloud
+// Environments, SC 2017; Agarwal et al., Blox, EuroSys 2024, table 4). On one node it takes those
+// GPUs whose worst link is best, and of such sets the one that leaves the most bandwidth between
+// the GPUs that stay free; of nodes that are equally good the one with the fewest free GPUs. Across
+// nodes it is Topology. A node that does not say how its GPUs are linked has the best links that
+// there are. Of more than 16 free GPUs of a node, the worst linked ones are left out of the choice.
 type Bandwidth struct {
 	nodes  []linked // by number
 	tables []*table
@@ -215,7 +216,8 @@ func (t *table) between(gpus uint64) float64 {
 	return sum
 }
 
-// worstLinked is the GPU with the worst link to one of the others, as a bit; the last one of several.
+// worstLinked is the GPU with the worst link to one of the others, as a bit; the last one of
+// several.
 func (t *table) worstLinked(gpus uint64) uint64 {
 	worst, which := math.Inf(1), uint64(0)
 	for left := gpus; left != 0; left &= left - 1 {

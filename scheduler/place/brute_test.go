@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// TestTopologyTakesTheFewestRacks compares with all subsets of nodes: fewest nodes for one node, else fewest racks, and where one rack
-// does, the fewest nodes of any rack.
+// TestTopologyTakesTheFewestRacks compares with all subsets of nodes: fewest nodes for one node,
+// else fewest racks, and where one rack does, the fewest nodes of any rack.
 func TestTopologyTakesTheFewestRacks(t *testing.T) {
 	for _, name := range []string{"topology", "bandwidth"} {
 		scenes(t, 400, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
@@ -29,7 +29,8 @@ func TestTopologyTakesTheFewestRacks(t *testing.T) {
 						in[s.nodes[i].Rack] = true
 					}
 				}
-				if size := bits.OnesCount(set); sum >= j.GPUs() && (len(in) < racks || len(in) == racks && size < nodes) {
+				if size := bits.OnesCount(set); sum >= j.GPUs() &&
+					(len(in) < racks || len(in) == racks && size < nodes) {
 					racks, nodes = len(in), size
 				}
 			}
@@ -38,7 +39,16 @@ func TestTopologyTakesTheFewestRacks(t *testing.T) {
 				in[s.nodes[gpu.Node].Rack] = true
 			}
 			if len(in) != racks || racks == 1 && on.Nodes() != nodes {
-				t.Errorf("%s: %v has %d racks and %d nodes of %v, not %d and %d", name, on, len(in), on.Nodes(), counts, racks, nodes)
+				t.Errorf(
+					"%s: %v has %d racks and %d nodes of %v, not %d and %d",
+					name,
+					on,
+					len(in),
+					on.Nodes(),
+					counts,
+					racks,
+					nodes,
+				)
 			}
 		})
 	}
@@ -110,7 +120,8 @@ func (s *scene) worst(on cluster.Placement) float64 {
 	return worst
 }
 
-// TestBandwidthLeavesPairsWhole shows what a small job takes of a node with two fast pairs of which one has lost a half.
+// TestBandwidthLeavesPairsWhole shows what a small job takes of a node with two fast pairs of which
+// one has lost a half.
 func TestBandwidthLeavesPairsWhole(t *testing.T) {
 	links := [][]float64{{0, 50, 10, 10}, {50, 0, 10, 10}, {10, 10, 0, 50}, {10, 10, 50, 0}}
 	nodes := []cluster.Node{{GPUs: 4, Links: links}}
@@ -129,7 +140,10 @@ func TestBandwidthLeavesPairsWhole(t *testing.T) {
 		jobs := []scheduler.Made{{Job: cluster.Job{ID: 1, GPUs: c.gpus}, Phase: scheduler.Waiting}}
 		for i, gpu := range c.busy {
 			on := cluster.Placement{{Index: gpu}}
-			jobs = append(jobs, scheduler.Made{Job: cluster.Job{ID: cluster.JobID(2 + i), GPUs: 1}, Phase: scheduler.Running, On: on})
+			jobs = append(
+				jobs,
+				scheduler.Made{Job: cluster.Job{ID: cluster.JobID(2 + i), GPUs: 1}, Phase: scheduler.Running, On: on},
+			)
 		}
 		m := scheduler.Trial(0, nodes, jobs...)
 		on, _ := placer(t, "bandwidth").Place(m, m.Job(1), c.gpus)
@@ -143,7 +157,8 @@ func TestBandwidthLeavesPairsWhole(t *testing.T) {
 	}
 }
 
-// TestLargeNodesKeepTheBestLinks: a node with more GPUs than are enumerated, in groups of eight with fast links.
+// TestLargeNodesKeepTheBestLinks: a node with more GPUs than are enumerated, in groups of eight
+// with fast links.
 func TestLargeNodesKeepTheBestLinks(t *testing.T) {
 	const gpus = 40
 	links := make([][]float64, gpus)
@@ -155,14 +170,19 @@ func TestLargeNodesKeepTheBestLinks(t *testing.T) {
 			}
 		}
 	}
-	m := scheduler.Trial(0, []cluster.Node{{GPUs: gpus, Links: links}}, scheduler.Made{Job: cluster.Job{ID: 1, GPUs: 8}, Phase: scheduler.Waiting})
+	m := scheduler.Trial(
+		0,
+		[]cluster.Node{{GPUs: gpus, Links: links}},
+		scheduler.Made{Job: cluster.Job{ID: 1, GPUs: 8}, Phase: scheduler.Waiting},
+	)
 	on, ok := placer(t, "bandwidth").Place(m, m.Job(1), 8)
 	if !ok || on[0].Index/8 != on[7].Index/8 {
 		t.Errorf("eight GPUs of one group: %v", on)
 	}
 }
 
-// fragmentation is the definition of the paper, for the whole cluster, in thousandths of a GPU times jobs.
+// fragmentation is the definition of the paper, for the whole cluster, in thousandths of a GPU
+// times jobs.
 func (s *scene) fragmentation() int64 {
 	sum := 0
 	for _, node := range s.nodes {
@@ -193,7 +213,8 @@ func (s *scene) useless(node cluster.Node, gpus, share int, gpuType string) int 
 	return small
 }
 
-// TestFGDByEnumeration compares with all nodes and GPUs tried: the first one after which the cluster is least fragmented.
+// TestFGDByEnumeration compares with all nodes and GPUs tried: the first one after which the
+// cluster is least fragmented.
 func TestFGDByEnumeration(t *testing.T) {
 	scenes(t, 600, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
 		on, ok := placer(t, "fgd").Place(s, j, j.GPUs())
@@ -219,7 +240,8 @@ func TestFGDByEnumeration(t *testing.T) {
 	})
 }
 
-// candidates are the places on one node: each GPU for a share, the lowest GPUs of a node for whole ones.
+// candidates are the places on one node: each GPU for a share, the lowest GPUs of a node for whole
+// ones.
 func (s *scene) candidates(j *scheduler.Job) (all []cluster.Placement) {
 	for _, node := range s.nodes {
 		var on cluster.Placement

@@ -16,8 +16,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
-// TestPlacementsInAnEngine runs every placement and backfill in an engine with jobs of all kinds, nodes that fail, drain and come back, and
-// preemption. The engine refuses what a policy must not do; here it has nothing to refuse, and every job ends.
+// TestPlacementsInAnEngine runs every placement and backfill in an engine with jobs of all kinds,
+// nodes that fail, drain and come back, and preemption. The engine refuses what a policy must not
+// do; here it has nothing to refuse, and every job ends.
 func TestPlacementsInAnEngine(t *testing.T) {
 	for _, name := range place.Names() {
 		for _, filler := range []string{"none", "easy", "conservative:3"} {
@@ -28,7 +29,13 @@ func TestPlacementsInAnEngine(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					p := scheduler.Policies{Order: order.FIFO{}, Place: placer(t, name), Backfill: b, Speeds: place.DefaultSpread, Walk: scheduler.Strict}
+					p := scheduler.Policies{
+						Order:    order.FIFO{},
+						Place:    placer(t, name),
+						Backfill: b,
+						Speeds:   place.DefaultSpread,
+						Walk:     scheduler.Strict,
+					}
 					if filler == "none" {
 						p.Order, p.Preempt, p.Quantum, p.Walk = order.LAS{}, victims.Tail{}, 5*time.Second, scheduler.Fill
 					}
@@ -63,7 +70,14 @@ func rough(t *testing.T, r *rand.Rand, p scheduler.Policies) {
 	for i := range 80 {
 		made := randomJob(r)
 		j := made.Job
-		j.ID, j.Submit, j.GPUs, j.GPUMemoryBytes = cluster.JobID(i), time.Duration(r.IntN(200))*time.Second, min(j.GPUs, 8), 0
+		j.ID, j.Submit, j.GPUs, j.GPUMemoryBytes = cluster.JobID(
+			i,
+		), time.Duration(
+			r.IntN(200),
+		)*time.Second, min(
+			j.GPUs,
+			8,
+		), 0
 		if j.GPUType != "" {
 			j.GPUs = min(j.GPUs, 4)
 		}
@@ -118,7 +132,8 @@ func follow(t *testing.T, e *scheduler.Engine, coming []happening, lengths map[c
 	return len(lengths)
 }
 
-// BenchmarkPlace asks each placement for GPUs for jobs of some sizes, on 10,000 GPUs of which most are in use.
+// BenchmarkPlace asks each placement for GPUs for jobs of some sizes, on 10,000 GPUs of which most
+// are in use.
 func BenchmarkPlace(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var nodes []cluster.Node
@@ -128,12 +143,22 @@ func BenchmarkPlace(b *testing.B) {
 	var jobs []scheduler.Made
 	sizes := []int{1, 4, 8, 64, 512}
 	for i, n := range sizes {
-		jobs = append(jobs, scheduler.Made{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n, Model: "vgg16"}, Phase: scheduler.Waiting})
+		jobs = append(
+			jobs,
+			scheduler.Made{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n, Model: "vgg16"}, Phase: scheduler.Waiting},
+		)
 	}
 	for _, node := range nodes {
 		for i := range int32(r.IntN(9)) {
 			on := cluster.Placement{{Node: node.ID, Index: i}}
-			jobs = append(jobs, scheduler.Made{Job: cluster.Job{ID: cluster.JobID(len(jobs)), GPUs: 1}, Phase: scheduler.Running, On: on})
+			jobs = append(
+				jobs,
+				scheduler.Made{
+					Job:   cluster.Job{ID: cluster.JobID(len(jobs)), GPUs: 1},
+					Phase: scheduler.Running,
+					On:    on,
+				},
+			)
 		}
 	}
 	m := scheduler.Trial(0, nodes, jobs...)

@@ -9,11 +9,13 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// FGD places a job where it makes the fewest free GPUs useless for the jobs that are usual here: fragmentation gradient descent (Weng et
-// al., Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent, ATC 2023, §4). What is free of
-// a node is a fragment for a task that the node cannot take now; for one that it can take, what is free of those GPUs that
-// have too little for it. Fragmentation is that, averaged over the mix of tasks, and a job goes to the node and the GPU where it grows least.
-// Of nodes only GPUs count here. A job for several nodes gets those with the most free GPUs, by the same rule.
+// FGD places a job where it makes the fewest free GPUs useless for the jobs that are usual here:
+// fragmentation gradient descent (Weng et al., Beware of Fragmentation: Scheduling GPU-Sharing
+// Workloads with Fragmentation Gradient Descent, ATC 2023, §4). What is free of a node is a
+// fragment for a task that the node cannot take now; for one that it can take, what is free of
+// those GPUs that have too little for it. Fragmentation is that, averaged over the mix of tasks,
+// and a job goes to the node and the GPU where it grows least. Of nodes only GPUs count here. A job
+// for several nodes gets those with the most free GPUs, by the same rule.
 type FGD struct {
 	mix     []Task
 	free    *scheduler.Free // that the columns are about
@@ -213,8 +215,8 @@ func (g *FGD) fragments(s *state) int64 {
 	return sum
 }
 
-// useless is how much of what is free is of no use to a task, in thousandths of a GPU. A task for more GPUs than a node has
-// wants all of it.
+// useless is how much of what is free is of no use to a task, in thousandths of a GPU. A task for
+// more GPUs than a node has wants all of it.
 func (s *state) useless(task *Task) int {
 	fits := task.GPUType == "" || task.GPUType == s.node.GPUType
 	useless := 0
@@ -244,7 +246,8 @@ func (g *FGD) across(v scheduler.View, j *scheduler.Job, n int) (parts []part) {
 	return sorted(parts)
 }
 
-// leastHarm are the nodes with exactly n free GPUs, those first where taking all of them does least harm.
+// leastHarm are the nodes with exactly n free GPUs, those first where taking all of them does least
+// harm.
 func (g *FGD) leastHarm(v scheduler.View, j *scheduler.Job, n int) []part {
 	var all []part
 	growth := map[cluster.NodeID]int64{}

@@ -49,7 +49,8 @@ func ByName(name string, p Parameters) (scheduler.Placer, error) {
 	return nil, fmt.Errorf("no placement %q: there are %s", name, strings.Join(Names(), ", "))
 }
 
-// FirstFree takes the free GPUs of the lowest numbers, node after node. It is what a scheduler does that only counts.
+// FirstFree takes the free GPUs of the lowest numbers, node after node. It is what a scheduler does
+// that only counts.
 type FirstFree struct{}
 
 // Place finds n GPUs, or a share of one.
@@ -71,9 +72,10 @@ func (FirstFree) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Place
 	return on, true
 }
 
-// BestFit takes the fewest nodes: a node with exactly so many free GPUs if there is one, else the one where the fewest are left over.
-// A job that no single node can take now gets the nodes with the most free GPUs, and its last part the best fit. A share goes to the GPU
-// with the least that suffices.
+// BestFit takes the fewest nodes: a node with exactly so many free GPUs if there is one, else the
+// one where the fewest are left over. A job that no single node can take now gets the nodes with
+// the most free GPUs, and its last part the best fit. A share goes to the GPU with the least that
+// suffices.
 type BestFit struct{}
 
 // Place finds n GPUs, or a share of one.
@@ -106,7 +108,8 @@ type part struct {
 	gpus int
 }
 
-// fewest lays n free GPUs on as few nodes as possible, out of some racks. They must have so many. The answer takes the place of parts.
+// fewest lays n free GPUs on as few nodes as possible, out of some racks. They must have so many.
+// The answer takes the place of parts.
 func fewest(parts []part, f *scheduler.Free, j *scheduler.Job, n int, racks []bool) []part {
 	if n <= f.Largest(j) {
 		if node, ok := tightest(f, j, n, racks); ok {
@@ -145,7 +148,8 @@ func tightest(f *scheduler.Free, j *scheduler.Job, n int, racks []bool) (cluster
 	return 0, false
 }
 
-// next is the first node, from a number on, with exactly n free GPUs in one of the racks; in any if racks is nil.
+// next is the first node, from a number on, with exactly n free GPUs in one of the racks; in any if
+// racks is nil.
 func next(f *scheduler.Free, j *scheduler.Job, from cluster.NodeID, n int, racks []bool) (cluster.NodeID, bool) {
 	if f.Count(j, n) == 0 {
 		return 0, false

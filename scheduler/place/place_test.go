@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/place"
 )
 
-// scene is a moment of a cluster with jobs on it, and the same in the plainest form: what is free of each GPU.
+// scene is a moment of a cluster with jobs on it, and the same in the plainest form: what is free
+// of each GPU.
 type scene struct {
 	*scheduler.Moment
 	nodes []cluster.Node
@@ -54,7 +55,11 @@ func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scen
 			share := []int{cluster.WholeGPU, cluster.WholeGPU, 250, 500, 700, 950}[r.IntN(6)]
 			s.free[gpu] -= share
 			jobs = append(jobs, scheduler.Made{
-				Job: cluster.Job{ID: cluster.JobID(1000 + len(jobs)), GPUs: 1, Share: share}, Phase: scheduler.Running, On: cluster.Placement{gpu},
+				Job: cluster.Job{
+					ID:    cluster.JobID(1000 + len(jobs)),
+					GPUs:  1,
+					Share: share,
+				}, Phase: scheduler.Running, On: cluster.Placement{gpu},
 			})
 		}
 	}
@@ -72,7 +77,8 @@ func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scen
 
 func (s *scene) suits(j *scheduler.Job, node cluster.NodeID) bool {
 	n := s.nodes[node]
-	return (j.GPUType() == "" || j.GPUType() == n.GPUType) && (n.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= n.GPUMemoryBytes)
+	return (j.GPUType() == "" || j.GPUType() == n.GPUType) &&
+		(n.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= n.GPUMemoryBytes)
 }
 
 // usable are the GPUs of a node that a job could have, by index.
@@ -97,7 +103,11 @@ func (s *scene) byNode(j *scheduler.Job) (counts []int, all int) {
 func randomNodes(r *rand.Rand, n int, types []string) []cluster.Node {
 	var nodes []cluster.Node
 	for i := range n {
-		node := cluster.Node{ID: cluster.NodeID(i), GPUs: []int{1, 2, 4, 4, 8}[r.IntN(5)], Rack: fmt.Sprint("r", r.IntN(3))}
+		node := cluster.Node{
+			ID:   cluster.NodeID(i),
+			GPUs: []int{1, 2, 4, 4, 8}[r.IntN(5)],
+			Rack: fmt.Sprint("r", r.IntN(3)),
+		}
 		node.GPUType = types[r.IntN(len(types))]
 		node.GPUMemoryBytes = []int64{0, 16, 80}[r.IntN(3)]
 		if r.IntN(2) == 0 {
@@ -142,8 +152,9 @@ func scenes(t *testing.T, n uint64, types []string, test func(t *testing.T, s *s
 	}
 }
 
-// TestPlacementsAreFree holds for every placement: what it names is free, suits, is in order and named once; the same question has the
-// same answer; and whoever does not refuse on principle finds a place whenever there is one.
+// TestPlacementsAreFree holds for every placement: what it names is free, suits, is in order and
+// named once; the same question has the same answer; and whoever does not refuse on principle finds
+// a place whenever there is one.
 func TestPlacementsAreFree(t *testing.T) {
 	for _, name := range place.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -196,8 +207,8 @@ func TestFirstFreeTakesTheLowest(t *testing.T) {
 	})
 }
 
-// TestBestFitTakesTheFewestNodes compares with all subsets of nodes: none with fewer nodes would do, and of those with as many none
-// of one node leaves less over.
+// TestBestFitTakesTheFewestNodes compares with all subsets of nodes: none with fewer nodes would
+// do, and of those with as many none of one node leaves less over.
 func TestBestFitTakesTheFewestNodes(t *testing.T) {
 	scenes(t, 400, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
 		on, ok := placer(t, "best-fit").Place(s, j, j.GPUs())
@@ -214,7 +225,8 @@ func TestBestFitTakesTheFewestNodes(t *testing.T) {
 			t.Errorf("%v: %d nodes of %v, not %d", on, on.Nodes(), counts, fewest)
 		}
 		for node, n := range counts {
-			if fewest == 1 && n >= j.GPUs() && (n < counts[on[0].Node] || n == counts[on[0].Node] && node < int(on[0].Node)) {
+			if fewest == 1 && n >= j.GPUs() &&
+				(n < counts[on[0].Node] || n == counts[on[0].Node] && node < int(on[0].Node)) {
 				t.Errorf("%v, though node %d of %v fits better", on, node, counts)
 			}
 		}
@@ -300,7 +312,8 @@ func TestNames(t *testing.T) {
 			t.Error(name)
 		}
 	}
-	if _, err := place.ByName("worst-fit", place.Parameters{}); err == nil || !strings.Contains(err.Error(), "best-fit") {
+	if _, err := place.ByName("worst-fit", place.Parameters{}); err == nil ||
+		!strings.Contains(err.Error(), "best-fit") {
 		t.Errorf("an unknown name answers with those that exist: %v", err)
 	}
 	if _, err := place.ByName("fgd", place.Parameters{}); !errors.Is(err, place.ErrNoMix) {

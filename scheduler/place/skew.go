@@ -7,24 +7,28 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Skew spreads only those jobs that do not mind (Gu et al., Tiresias: A GPU Cluster Manager for Distributed Deep Learning, NSDI 2019, §3.3).
-// A model of which one tensor holds much of all parameters sends its gradients in few large messages and is slow across
-// nodes; one with many small tensors is not. So a job of a skewed model runs on the fewest nodes that its GPUs could ever lie on, or
-// waits for them; any other job fills what is left over: a node with exactly so many free GPUs, else the nodes with the fewest.
+// Skew spreads only those jobs that do not mind (Gu et al., Tiresias: A GPU Cluster Manager for
+// Distributed Deep Learning, NSDI 2019, §3.3). A model of which one tensor holds much of all
+// parameters sends its gradients in few large messages and is slow across nodes; one with many
+// small tensors is not. So a job of a skewed model runs on the fewest nodes that its GPUs could
+// ever lie on, or waits for them; any other job fills what is left over: a node with exactly so
+// many free GPUs, else the nodes with the fewest.
 type Skew struct {
 	// PackLimit is the skew above which a model counts as skewed; 0 stands for DefaultPackLimit.
 	PackLimit float64
 }
 
-// DefaultPackLimit lies between the models that the paper found sensitive (AlexNet and VGG, above a half) and those that it did not
-// (ResNet, Inception and GoogLeNet, below a fifth).
+// DefaultPackLimit lies between the models that the paper found sensitive (AlexNet and VGG, above a
+// half) and those that it did not (ResNet, Inception and GoogLeNet, below a fifth).
 const DefaultPackLimit = 0.35
 
-// UnknownSkew is what a model counts as of which nothing is known: most are built of many like layers.
+// UnknownSkew is what a model counts as of which nothing is known: most are built of many like
+// layers.
 const UnknownSkew = 0.15
 
-// skews are the parameters of the largest tensor divided by all parameters of a model, as its published architecture has them.
-// A name counts for all that begin with it, as "resnet" for "resnet50"; the longest counts.
+// skews are the parameters of the largest tensor divided by all parameters of a model, as its
+// published architecture has them. A name counts for all that begin with it, as "resnet" for
+// "resnet50"; the longest counts.
 var skews = map[string]float64{
 	"alexnet":     0.618, // 37.7 of 61.1 million: the first fully connected layer
 	"vgg":         0.743, // 102.8 of 138.4 million in VGG-16

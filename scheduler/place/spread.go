@@ -5,11 +5,13 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Spread is how much slower a job is on GPUs that lie further apart than they need to: a model for simulations, not a measurement. A step
-// of training takes 1 + AcrossNodes*skew when its GPUs lie on several nodes and 1 + (AcrossNodes+AcrossRacks)*skew when they lie in
-// several racks, where skew is SkewOf the job's model: what one large message costs that has to pass the network before the next step.
-// With its defaults a VGG-16 takes 1.7 times as long across nodes and a ResNet-50 9 % longer, which is about what Tiresias's
-// figure 6 shows. Speed 1 is the speed on the fewest nodes that would do.
+// Spread is how much slower a job is on GPUs that lie further apart than they need to: a model for
+// simulations, not a measurement. A step of training takes 1 + AcrossNodes*skew when its GPUs lie
+// on several nodes and 1 + (AcrossNodes+AcrossRacks)*skew when they lie in several racks, where
+// skew is SkewOf the job's model: what one large message costs that has to pass the network before
+// the next step. With its defaults a VGG-16 takes 1.7 times as long across nodes and a ResNet-50 9
+// % longer, which is about what Tiresias's figure 6 shows. Speed 1 is the speed on the fewest nodes
+// that would do.
 type Spread struct {
 	AcrossNodes, AcrossRacks float64
 }

@@ -8,10 +8,12 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Topology keeps a job under as few switches as it can: on one node, else in one rack, else in the fewest racks; and then on the fewest
-// nodes of those (the hierarchical affinity of Xiao et al., Gandiva, OSDI 2018, §4.1, and of Jeon et al., Analysis of Large-Scale
-// Multi-Tenant GPU Clusters, ATC 2019, §2.3). Of several racks that would do, the one is taken where fewest nodes suffice, then
-// the one with the fewest free GPUs. A job for several racks gets those with the most free GPUs, and the last of them is the one that just suffices.
+// Topology keeps a job under as few switches as it can: on one node, else in one rack, else in the
+// fewest racks; and then on the fewest nodes of those (the hierarchical affinity of Xiao et al.,
+// Gandiva, OSDI 2018, §4.1, and of Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters,
+// ATC 2019, §2.3). Of several racks that would do, the one is taken where fewest nodes suffice,
+// then the one with the fewest free GPUs. A job for several racks gets those with the most free
+// GPUs, and the last of them is the one that just suffices.
 type Topology struct{}
 
 // Place finds n GPUs, or a share of one.
@@ -29,7 +31,8 @@ func (Topology) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placem
 	return pickAll(f, acrossNodes(f, j, n)), true
 }
 
-// nodeInFullestRack is a node of the best fit; of several, one in the rack with the fewest free GPUs.
+// nodeInFullestRack is a node of the best fit; of several, one in the rack with the fewest free
+// GPUs.
 func nodeInFullestRack(f *scheduler.Free, j *scheduler.Job, n int) cluster.NodeID {
 	best, _ := tightest(f, j, n, nil)
 	level := f.On(best)

@@ -42,7 +42,8 @@ type Point struct {
 	MeanJCT time.Duration
 }
 
-// Write makes a folder's pictures and its page, and says which files there are. Each appears whole or not at all.
+// Write makes a folder's pictures and its page, and says which files there are. Each appears whole
+// or not at all.
 func (a Album) Write(dir string) (files []string, err error) {
 	for _, f := range a.figures() {
 		for _, form := range []struct {

@@ -96,7 +96,10 @@ func (a Album) contents() contents {
 		d.Timeline = timeline(r.Result)
 		all := bars(r.Result)
 		if len(all) > mostBars {
-			c.Notes = append(c.Notes, fmt.Sprintf("%s: of %d bars on GPUs, the first %d are shown", r.Name, len(all), mostBars))
+			c.Notes = append(
+				c.Notes,
+				fmt.Sprintf("%s: of %d bars on GPUs, the first %d are shown", r.Name, len(all), mostBars),
+			)
 			all = all[:mostBars]
 		}
 		d.Gantt = ganttOf(r.Result, all)
@@ -115,7 +118,14 @@ func (a Album) contents() contents {
 // jobs are a result's jobs, each or every so manyth.
 func jobs(r *sim.Result) (d jobsData, every int) {
 	every = max((len(r.Jobs)+mostJobs-1)/mostJobs, 1)
-	d = jobsData{ID: []cluster.JobID{}, GPUs: []int{}, Submit: []seconds{}, Start: []*seconds{}, Finish: []*seconds{}, Lost: []bool{}}
+	d = jobsData{
+		ID:     []cluster.JobID{},
+		GPUs:   []int{},
+		Submit: []seconds{},
+		Start:  []*seconds{},
+		Finish: []*seconds{},
+		Lost:   []bool{},
+	}
 	for i := 0; i < len(r.Jobs); i += every {
 		j := &r.Jobs[i]
 		d.ID, d.GPUs, d.Submit = append(d.ID, j.ID), append(d.GPUs, j.GPUs), append(d.Submit, seconds(j.Submit))
@@ -135,18 +145,29 @@ func known(at time.Duration, is bool) *seconds {
 	return &s
 }
 
-// timeline are a result's moments. Of very many, those are kept that lines of queue and use would go through.
+// timeline are a result's moments. Of very many, those are kept that lines of queue and use would
+// go through.
 func timeline(r *sim.Result) timelineData {
 	d := timelineData{At: []seconds{}, Waiting: []int{}, Running: []int{}, Busy: []float64{}, Capacity: []int{}}
 	for _, i := range telling(r.Timeline) {
 		m := &r.Timeline[i]
-		d.At, d.Waiting, d.Running = append(d.At, seconds(m.At)), append(d.Waiting, m.Waiting+m.Held), append(d.Running, m.Running)
+		d.At, d.Waiting, d.Running = append(
+			d.At,
+			seconds(m.At),
+		), append(
+			d.Waiting,
+			m.Waiting+m.Held,
+		), append(
+			d.Running,
+			m.Running,
+		)
 		d.Busy, d.Capacity = append(d.Busy, busy(m)), append(d.Capacity, m.Capacity)
 	}
 	return d
 }
 
-// telling are the moments to keep: of each of equal groups of neighbours the first and the last, and where queue and use are least and most.
+// telling are the moments to keep: of each of equal groups of neighbours the first and the last,
+// and where queue and use are least and most.
 func telling(moments []sim.Moment) (kept []int) {
 	group := max((len(moments)*6+mostMoments-1)/mostMoments, 1)
 	if len(moments) <= mostMoments {
@@ -178,7 +199,14 @@ func telling(moments []sim.Moment) (kept []int) {
 
 // ganttOf are bars in columns.
 func ganttOf(r *sim.Result, all []bar) ganttData {
-	d := ganttData{Job: []cluster.JobID{}, From: []seconds{}, To: []seconds{}, Row: []int{}, Rows: []int{}, Preempted: []bool{}}
+	d := ganttData{
+		Job:       []cluster.JobID{},
+		From:      []seconds{},
+		To:        []seconds{},
+		Row:       []int{},
+		Rows:      []int{},
+		Preempted: []bool{},
+	}
 	for _, b := range all {
 		run := &r.Runs[b.run]
 		d.Job, d.From, d.To = append(d.Job, run.Job), append(d.From, seconds(run.From)), append(d.To, seconds(run.To))

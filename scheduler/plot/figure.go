@@ -35,7 +35,8 @@ var (
 	gray  = color.RGBA{0x77, 0x77, 0x77, 0xff}
 )
 
-// names are those of results and curves, each once: what has the same name has the same colour everywhere.
+// names are those of results and curves, each once: what has the same name has the same colour
+// everywhere.
 func (a Album) names() (names []string) {
 	for _, r := range a.Runs {
 		names = append(names, r.Name)
@@ -51,7 +52,11 @@ func (a Album) names() (names []string) {
 // pen is the line of a name.
 func (a Album) pen(name string) draw.LineStyle {
 	n := slices.Index(a.names(), name)
-	return draw.LineStyle{Color: palette[n%len(palette)], Width: vg.Points(1.4), Dashes: dashes[n/len(palette)%len(dashes)]}
+	return draw.LineStyle{
+		Color:  palette[n%len(palette)],
+		Width:  vg.Points(1.4),
+		Dashes: dashes[n/len(palette)%len(dashes)],
+	}
 }
 
 // bold is the weight of bold letters in golang.org/x/image/font.
@@ -78,7 +83,8 @@ type Figure struct {
 	legend []entry
 }
 
-// entry is a name in the legend and the line that it explains, with the dots on it if there are any.
+// entry is a name in the legend and the line that it explains, with the dots on it if there are
+// any.
 type entry struct {
 	name string
 	line draw.LineStyle
@@ -116,7 +122,8 @@ func along(t text.Style, points vg.Length) text.Style {
 	return t
 }
 
-// draw lays the picture out: the title and the legend in strips of their own above, so that nothing covers data.
+// draw lays the picture out: the title and the legend in strips of their own above, so that nothing
+// covers data.
 func (f *Figure) draw(on vg.CanvasSizer) {
 	c := draw.New(on)
 	c.SetColor(color.White)
@@ -171,7 +178,13 @@ func (f *Figure) SVG(w io.Writer) error {
 		return err
 	}
 	// Whoever lacks the font has another one without serifs.
-	_, err := w.Write(bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
+	_, err := w.Write(
+		bytes.ReplaceAll(
+			out.Bytes(),
+			[]byte("font-family:Liberation Sans;"),
+			[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"),
+		),
+	)
 	return err
 }
 

@@ -63,8 +63,9 @@ type chart struct {
 	first  []int
 }
 
-// Plot draws bars and the lines between nodes. What would not be seen beside the bar before it is passed over: one narrower than a third
-// of a dot that begins where another one of its row has just been drawn. All bars of a colour are one path, which keeps files small.
+// Plot draws bars and the lines between nodes. What would not be seen beside the bar before it is
+// passed over: one narrower than a third of a dot that begins where another one of its row has just
+// been drawn. All bars of a colour are one path, which keeps files small.
 func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	most := float64(g.first[len(g.first)-1])

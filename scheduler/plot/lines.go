@@ -14,7 +14,8 @@ import (
 // columns is how many columns of dots a picture has for data, roughly.
 const columns = 1000
 
-// piece is how many steps are painted as one line. The time for a line of dots grows with the square of how often it goes up and down.
+// piece is how many steps are painted as one line. The time for a line of dots grows with the
+// square of how often it goes up and down.
 const piece = 60
 
 // grid adds faint lines behind the data.
@@ -25,23 +26,36 @@ func (f *Figure) grid() {
 	f.plot.Add(g)
 }
 
-// steps adds a series that stays until it changes. Only lines that are told apart by a legend are in it.
+// steps adds a series that stays until it changes. Only lines that are told apart by a legend are
+// in it.
 func (f *Figure) steps(s series, line draw.LineStyle, name string) {
 	points := make(plotter.XYs, len(s.x))
 	for i := range points {
 		points[i] = plotter.XY{X: s.x[i], Y: s.y[i]}
 	}
 	for from := 0; from < max(len(points)-1, 1); from += piece {
-		f.plot.Add(&plotter.Line{XYs: points[from:min(from+piece+1, len(points))], StepStyle: plotter.PostStep, LineStyle: line})
+		f.plot.Add(
+			&plotter.Line{
+				XYs:       points[from:min(from+piece+1, len(points))],
+				StepStyle: plotter.PostStep,
+				LineStyle: line,
+			},
+		)
 	}
 	if name != "" {
 		f.legend = append(f.legend, entry{name: name, line: line})
 	}
 }
 
-// completion is the distribution of completion times: for each time, how many of the jobs needed no more.
+// completion is the distribution of completion times: for each time, how many of the jobs needed no
+// more.
 func (a Album) completion() *Figure {
-	f := newFigure("jct", "How long jobs take", "completion time, from submission to end (logarithmic)", "jobs done within it")
+	f := newFigure(
+		"jct",
+		"How long jobs take",
+		"completion time, from submission to end (logarithmic)",
+		"jobs done within it",
+	)
 	f.grid()
 	least, most := math.Inf(1), 0.0
 	for _, r := range a.Runs {

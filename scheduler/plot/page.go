@@ -15,7 +15,8 @@ var page embed.FS
 // scripts make up the page's program, in this order.
 var scripts = []string{"axis.js", "chart.js", "lines.js", "gantt.js", "page.js"}
 
-// Page writes a page that needs nothing beside itself: data, program and style are in it, and it forbids itself to load anything.
+// Page writes a page that needs nothing beside itself: data, program and style are in it, and it
+// forbids itself to load anything.
 func (a Album) Page(w io.Writer) error {
 	data, err := json.Marshal(a.contents())
 	if err != nil {
@@ -31,9 +32,17 @@ func (a Album) Page(w io.Writer) error {
 	if title == "" {
 		title = "Simulation"
 	}
-	// One pass, so that nothing in a title is taken for a place to fill. In JSON, < is written in another way: no data ends the script.
+	// One pass, so that nothing in a title is taken for a place to fill. In JSON, < is written in
+	// another way: no data ends the script.
 	_, err = strings.NewReplacer(
-		"{{TITLE}}", html.EscapeString(title), "{{STYLE}}", part("page.css"), "{{DATA}}", string(data), "{{SCRIPT}}", script.String(),
+		"{{TITLE}}",
+		html.EscapeString(title),
+		"{{STYLE}}",
+		part("page.css"),
+		"{{DATA}}",
+		string(data),
+		"{{SCRIPT}}",
+		script.String(),
 	).WriteString(w, part("page.html"))
 	return err
 }

@@ -117,7 +117,14 @@ func painted(t *testing.T, file string, text []byte) {
 		other = palette[2] // The name that only curves have is the third.
 	}
 	if found[color.RGBA{255, 255, 255, 255}] < all/4 || found[palette[0]] < all/5000 || found[other] < all/5000 {
-		t.Errorf("%s: of %d dots %d are white, %d and %d of the colours", file, all, found[color.RGBA{255, 255, 255, 255}], found[palette[0]], found[other])
+		t.Errorf(
+			"%s: of %d dots %d are white, %d and %d of the colours",
+			file,
+			all,
+			found[color.RGBA{255, 255, 255, 255}],
+			found[palette[0]],
+			found[other],
+		)
 	}
 }
 
@@ -168,7 +175,8 @@ func TestPageHoldsTheResult(t *testing.T) {
 	d := decoded(t, rendered(t, a))
 	for n, run := range a.Runs {
 		got := d.Runs[n]
-		if got.Name != run.Name || got.Summary.N != run.Result.Summary.N || got.Summary.AvgJCT != run.Result.Summary.AvgJCT {
+		if got.Name != run.Name || got.Summary.N != run.Result.Summary.N ||
+			got.Summary.AvgJCT != run.Result.Summary.AvgJCT {
 			t.Errorf("result %d is %s with %+v", n, got.Name, got.Summary)
 		}
 		equal(t, "jobs", len(got.Jobs.ID), len(run.Result.Jobs))
@@ -196,7 +204,9 @@ func TestPageHoldsTheResult(t *testing.T) {
 			held[r.Job] += (r.To - r.From) * time.Duration(len(r.On))
 		}
 		for i, job := range got.Gantt.Job {
-			held[cluster.JobID(job)] -= (nanoseconds(&got.Gantt.To[i]) - nanoseconds(&got.Gantt.From[i])) * time.Duration(got.Gantt.Rows[i])
+			held[cluster.JobID(job)] -= (nanoseconds(&got.Gantt.To[i]) - nanoseconds(&got.Gantt.From[i])) * time.Duration(
+				got.Gantt.Rows[i],
+			)
 		}
 		for job, left := range held {
 			equal(t, "GPU time beyond job's bars", left, 0)
@@ -330,9 +340,36 @@ func many(jobs int) *sim.Result {
 		gpu, length := i%512, time.Duration(random.Int64N(int64(time.Hour)))
 		from := free[gpu]
 		free[gpu] += length
-		r.Jobs = append(r.Jobs, sim.JobResult{ID: cluster.JobID(i), GPUs: 1, Submit: from, Start: from, Started: true, Finish: free[gpu], Outcome: sim.Done})
-		r.Runs = append(r.Runs, sim.Run{Job: cluster.JobID(i), From: from, To: free[gpu], On: cluster.Placement{{Node: cluster.NodeID(gpu / 8), Index: int32(gpu % 8)}}})
-		r.Timeline = append(r.Timeline, sim.Moment{At: time.Duration(i) * time.Second, Waiting: random.IntN(900), BusyMilli: random.Int64N(512_000), Capacity: 512})
+		r.Jobs = append(
+			r.Jobs,
+			sim.JobResult{
+				ID:      cluster.JobID(i),
+				GPUs:    1,
+				Submit:  from,
+				Start:   from,
+				Started: true,
+				Finish:  free[gpu],
+				Outcome: sim.Done,
+			},
+		)
+		r.Runs = append(
+			r.Runs,
+			sim.Run{
+				Job:  cluster.JobID(i),
+				From: from,
+				To:   free[gpu],
+				On:   cluster.Placement{{Node: cluster.NodeID(gpu / 8), Index: int32(gpu % 8)}},
+			},
+		)
+		r.Timeline = append(
+			r.Timeline,
+			sim.Moment{
+				At:        time.Duration(i) * time.Second,
+				Waiting:   random.IntN(900),
+				BusyMilli: random.Int64N(512_000),
+				Capacity:  512,
+			},
+		)
 	}
 	slices.SortStableFunc(r.Runs, func(a, b sim.Run) int { return int((a.From - b.From) / time.Microsecond) })
 	return r
@@ -350,7 +387,8 @@ func TestThin(t *testing.T) {
 		}
 		const stretches = 100
 		thin := s.thin(stretches)
-		if len(thin.x) > 4*(stretches+1) || !slices.IsSorted(thin.x) || thin.x[0] != s.x[0] || thin.x[len(thin.x)-1] != x {
+		if len(thin.x) > 4*(stretches+1) || !slices.IsSorted(thin.x) || thin.x[0] != s.x[0] ||
+			thin.x[len(thin.x)-1] != x {
 			t.Fatalf("%d points of %d, from %v to %v", len(thin.x), len(s.x), thin.x[0], thin.x[len(thin.x)-1])
 		}
 		bounds := func(s series) (low, high [stretches + 1]float64) {
@@ -398,7 +436,15 @@ func TestBars(t *testing.T) {
 	r := &sim.Result{
 		Nodes: []cluster.Node{{GPUs: 4}, {GPUs: 8}},
 		Runs: []sim.Run{
-			{On: cluster.Placement{{Node: 0, Index: 1}, {Node: 0, Index: 2}, {Node: 0, Index: 3}, {Node: 1, Index: 0}, {Node: 1, Index: 5}}},
+			{
+				On: cluster.Placement{
+					{Node: 0, Index: 1},
+					{Node: 0, Index: 2},
+					{Node: 0, Index: 3},
+					{Node: 1, Index: 0},
+					{Node: 1, Index: 5},
+				},
+			},
 			{On: cluster.Placement{{Node: 1, Index: 6}}},
 		},
 	}

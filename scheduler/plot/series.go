@@ -24,8 +24,8 @@ func over(r *sim.Result, value func(m *sim.Moment) float64) (s series) {
 	return s
 }
 
-// thin keeps of each of so many equal stretches the first, least, greatest and last value, in their order. A line through them looks the
-// same where a stretch is no wider than a pixel.
+// thin keeps of each of so many equal stretches the first, least, greatest and last value, in their
+// order. A line through them looks the same where a stretch is no wider than a pixel.
 func (s series) thin(stretches int) (t series) {
 	n := len(s.x)
 	if n <= 4*stretches || s.x[n-1] <= s.x[0] {

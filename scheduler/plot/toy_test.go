@@ -9,10 +9,14 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// toy plays made-up jobs on nodes of 8 GPUs, whoever comes first, the shortest first where short is set: a result with the form of a real
-// one, without the engine. Every tenth job is stopped half-way for a minute.
+// toy plays made-up jobs on nodes of 8 GPUs, whoever comes first, the shortest first where short is
+// set: a result with the form of a real one, without the engine. Every tenth job is stopped
+// half-way for a minute.
 func toy(jobs, nodes int, load float64, short bool) *sim.Result {
-	trace, err := generator.Make("poisson", generator.Parameters{Seed: 1, Jobs: jobs, GPUs: 8 * nodes, Load: load, Sizes: generator.MultiGPU()})
+	trace, err := generator.Make(
+		"poisson",
+		generator.Parameters{Seed: 1, Jobs: jobs, GPUs: 8 * nodes, Load: load, Sizes: generator.MultiGPU()},
+	)
 	if err != nil {
 		panic(err)
 	}
@@ -42,7 +46,10 @@ func toy(jobs, nodes int, load float64, short bool) *sim.Result {
 			next++
 		}
 		if short {
-			slices.SortStableFunc(waiting, func(a, b cluster.Job) int { return int(a.Length/time.Second) - int(b.Length/time.Second) })
+			slices.SortStableFunc(
+				waiting,
+				func(a, b cluster.Job) int { return int(a.Length/time.Second) - int(b.Length/time.Second) },
+			)
 		}
 		for len(waiting) > 0 {
 			j := waiting[0]
@@ -78,9 +85,18 @@ func sample(jobs int) Album {
 		Title: "toys",
 		Runs:  []Run{{"fifo", toy(jobs, 4, 0.95, false)}, {"sjf", toy(jobs, 4, 0.95, true)}},
 		Curves: []Curve{
-			{"fifo", []Point{{0.5, 16 * time.Hour}, {0.7, 18 * time.Hour}, {0.9, 30 * time.Hour}, {1.1, 90 * time.Hour}}},
-			{"las", []Point{{0.5, 16 * time.Hour}, {0.7, 17 * time.Hour}, {0.9, 21 * time.Hour}, {1.1, 40 * time.Hour}}},
-			{"srtf", []Point{{0.5, 15 * time.Hour}, {0.7, 16 * time.Hour}, {0.9, 18 * time.Hour}, {1.1, 25 * time.Hour}}},
+			{
+				"fifo",
+				[]Point{{0.5, 16 * time.Hour}, {0.7, 18 * time.Hour}, {0.9, 30 * time.Hour}, {1.1, 90 * time.Hour}},
+			},
+			{
+				"las",
+				[]Point{{0.5, 16 * time.Hour}, {0.7, 17 * time.Hour}, {0.9, 21 * time.Hour}, {1.1, 40 * time.Hour}},
+			},
+			{
+				"srtf",
+				[]Point{{0.5, 15 * time.Hour}, {0.7, 16 * time.Hour}, {0.9, 18 * time.Hour}, {1.1, 25 * time.Hour}},
+			},
 		},
 		LoadLabel: "load (share of all GPUs)",
 	}

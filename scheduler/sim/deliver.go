@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Deliver fills a folder with files, all or none of them: fill writes into a folder beside, and only when it is done they move to their
-// places, over files of the same names that were there. The folder is made where it is missing, and taken away again if fill fails.
+// Deliver fills a folder with files, all or none of them: fill writes into a folder beside, and
+// only when it is done they move to their places, over files of the same names that were there. The
+// folder is made where it is missing, and taken away again if fill fails.
 func Deliver(dir string, fill func(staging string) error) (err error) {
 	made, err := makeAll(dir)
 	defer func() {

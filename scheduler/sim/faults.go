@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Faults say what goes wrong. Every draw depends on the seed and on whom it is about, and on nothing else: two policies see the same
-// nodes fail at the same times.
+// Faults say what goes wrong. Every draw depends on the seed and on whom it is about, and on
+// nothing else: two policies see the same nodes fail at the same times.
 type Faults struct {
 	Seed uint64
 	// JobMTBF is how long a job works on average until it fails; 0 means that none does.
@@ -69,7 +69,10 @@ func (d *draws) Pop() any {
 
 func newFaults(f Faults, nodes []cluster.Node) *faults {
 	all := &faults{Faults: f, listed: slices.Clone(f.Nodes), down: make([]bool, len(nodes))}
-	slices.SortStableFunc(all.listed, func(a, b NodeEvent) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Node, b.Node)) })
+	slices.SortStableFunc(
+		all.listed,
+		func(a, b NodeEvent) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Node, b.Node)) },
+	)
 	if f.NodeMTBF > 0 {
 		for i := range nodes {
 			random := rand.New(rand.NewPCG(f.Seed, nodeStream<<56|uint64(i)))
@@ -96,7 +99,8 @@ func (f *faults) next() (at time.Duration, more bool) {
 	return at, more
 }
 
-// mayHelp reports whether jobs that wait while nothing else happens may start because of what is to come: a node returns.
+// mayHelp reports whether jobs that wait while nothing else happens may start because of what is to
+// come: a node returns.
 func (f *faults) mayHelp() bool { return f.downs > 0 }
 
 // happen adds what happens until now to events. A node that is down does not fail again.
@@ -142,7 +146,8 @@ func (f *faults) failure(job cluster.JobID, run int, from time.Duration) (at tim
 	return from + exponential(random, f.JobMTBF), true
 }
 
-// Misjudge makes every estimate wrong by a factor of up to 1+by, in either direction, as the seed decides for each job.
+// Misjudge makes every estimate wrong by a factor of up to 1+by, in either direction, as the seed
+// decides for each job.
 func Misjudge(jobs []cluster.Job, by float64, seed uint64) {
 	for i := range jobs {
 		random := rand.New(rand.NewPCG(seed, uint64(jobs[i].ID)))

@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Horizon is how far virtual time goes: 126 years. Twice as much can still be added up in a time.Duration; beyond, sums would wrap round
-// and jobs seem to have ended long ago.
+// Horizon is how far virtual time goes: 126 years. Twice as much can still be added up in a
+// time.Duration; beyond, sums would wrap round and jobs seem to have ended long ago.
 const Horizon = 4_000_000_000 * time.Second
 
 // ErrHorizon is in the chain of an error about what would happen beyond it.

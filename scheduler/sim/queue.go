@@ -13,7 +13,8 @@ func (e ending) before(other ending) bool {
 	return e.at < other.at || e.at == other.at && e.job < other.job
 }
 
-// queue is a heap of the endings of all runs that are on. It knows where each job's is: most runs are stopped long before they end.
+// queue is a heap of the endings of all runs that are on. It knows where each job's is: most runs
+// are stopped long before they end.
 type queue struct {
 	all  []ending
 	seat []int32 // by job, where in all its ending is, counted from 1; 0 where it has none

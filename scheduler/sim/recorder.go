@@ -16,7 +16,8 @@ const (
 	RunsUpTo = 20_000
 )
 
-// Recorder writes down what becomes of jobs. Jobs are named by their index in the slice that NewRecorder was given.
+// Recorder writes down what becomes of jobs. Jobs are named by their index in the slice that
+// NewRecorder was given.
 type Recorder struct {
 	jobs  []JobResult
 	track Track
@@ -41,7 +42,13 @@ type Recorder struct {
 
 // NewRecorder starts with jobs that have yet to arrive.
 func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorder {
-	r := &Recorder{jobs: make([]JobResult, len(jobs)), track: track, nodes: nodes, stride: 1, keepRuns: len(jobs) <= RunsUpTo}
+	r := &Recorder{
+		jobs:     make([]JobResult, len(jobs)),
+		track:    track,
+		nodes:    nodes,
+		stride:   1,
+		keepRuns: len(jobs) <= RunsUpTo,
+	}
 	if r.keepRuns {
 		r.open = make([]int32, len(jobs))
 	}

@@ -16,8 +16,8 @@ type Result struct {
 	Summary Summary
 	// Timeline are moments at which something changed, each holding until the next.
 	Timeline []Moment
-	// Runs are the stretches of time in which jobs had GPUs, by their beginnings: the bars of a Gantt chart. They are empty where the
-	// trace has more jobs than Options.RunsUpTo.
+	// Runs are the stretches of time in which jobs had GPUs, by their beginnings: the bars of a Gantt
+	// chart. They are empty where the trace has more jobs than Options.RunsUpTo.
 	Runs []Run
 	// Nodes are the cluster.
 	Nodes []cluster.Node
@@ -101,7 +101,10 @@ func ParseTrack(text string) (Track, error) {
 	lo, errLo := strconv.ParseInt(low, 10, 64)
 	hi, errHi := strconv.ParseInt(high, 10, 64)
 	if !found || errLo != nil || errHi != nil || lo < 0 || hi <= lo {
-		return Track{}, fmt.Errorf("%q is no LO:HI, two job numbers of which the first is the smaller: 1000:1301 counts jobs 1000 to 1300", text)
+		return Track{}, fmt.Errorf(
+			"%q is no LO:HI, two job numbers of which the first is the smaller: 1000:1301 counts jobs 1000 to 1300",
+			text,
+		)
 	}
 	return Track{cluster.JobID(lo), cluster.JobID(hi)}, nil
 }

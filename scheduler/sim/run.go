@@ -26,8 +26,9 @@ type Options struct {
 // look is how many steps pass between two looks at the context.
 const look = 256
 
-// Play plays jobs to an engine until those that count have ended. When the context ends before, or Until comes, the result is what there is
-// by then, marked as partial. Jobs that can never start again, because nodes are gone for good, stay unfinished.
+// Play plays jobs to an engine until those that count have ended. When the context ends before, or
+// Until comes, the result is what there is by then, marked as partial. Jobs that can never start
+// again, because nodes are gone for good, stay unfinished.
 func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 	s, err := newSimulation(jobs, o)
 	if err != nil {
@@ -78,7 +79,8 @@ type simulation struct {
 
 	arrived, ended, running int
 	busy                    int64 // thousandths of a GPU
-	futile                  int   // steps for the engine's sake alone, in which it did nothing, since anything else happened
+	// steps for the engine's sake alone, in which it did nothing, since anything else happened
+	futile int
 }
 
 // state is what the executor knows of a job.
@@ -95,7 +97,10 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 	}
 	s := &simulation{
 		jobs: jobs, engine: engine, rec: NewRecorder(jobs, o.Nodes, o.Track), states: make([]state, len(jobs)),
-		index: make(map[cluster.JobID]int32, len(jobs)), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
+		index: make(
+			map[cluster.JobID]int32,
+			len(jobs),
+		), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
 		ends: queue{seat: make([]int32, len(jobs))},
 	}
 	for i := range jobs {
@@ -114,11 +119,13 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 	return s, nil
 }
 
-// patience is how often the engine may look again at jobs that wait while nothing runs and nothing is to come.
+// patience is how often the engine may look again at jobs that wait while nothing runs and nothing
+// is to come.
 const patience = 1000
 
-// next is when something happens: an arrival, the end of a run, something with a node, or what the engine waits for. Where all that is
-// left are jobs that wait and an engine that has looked at them again and again, nothing will ever happen.
+// next is when something happens: an arrival, the end of a run, something with a node, or what the
+// engine waits for. Where all that is left are jobs that wait and an engine that has looked at them
+// again and again, nothing will ever happen.
 func (s *simulation) next() (at time.Duration, any bool) {
 	consider := func(t time.Duration) {
 		if !any || t < at {

@@ -40,7 +40,17 @@ func random(seed uint64, n, gpus int, every time.Duration) (jobs []cluster.Job) 
 	for i := range n {
 		now += time.Duration(draw.Int64N(int64(2*every/s))) * s
 		length := time.Duration(1+draw.Int64N(200)) * s
-		jobs = append(jobs, cluster.Job{ID: cluster.JobID(i), Submit: now, Length: length, Estimate: length, GPUs: 1 + draw.IntN(gpus), Share: cluster.WholeGPU})
+		jobs = append(
+			jobs,
+			cluster.Job{
+				ID:       cluster.JobID(i),
+				Submit:   now,
+				Length:   length,
+				Estimate: length,
+				GPUs:     1 + draw.IntN(gpus),
+				Share:    cluster.WholeGPU,
+			},
+		)
 	}
 	return jobs
 }
@@ -53,7 +63,8 @@ type life struct {
 	preemptions               int
 }
 
-// reference plays jobs second by second by the words of the help text: jobs of one GPU each, or FIFO.
+// reference plays jobs second by second by the words of the help text: jobs of one GPU each, or
+// FIFO.
 func reference(jobs []cluster.Job, gpus int, order string, quantum time.Duration) []*life {
 	var lives []*life
 	for _, j := range jobs {
@@ -89,7 +100,12 @@ func reference(jobs []cluster.Job, gpus int, order string, quantum time.Duration
 func greedy(active []*life, free int, now time.Duration) {
 	slices.SortStableFunc(active, func(a, b *life) int {
 		// Of equals, who runs will be the shorter at the next moment.
-		return cmp.Or(cmp.Compare(a.Length-a.ran, b.Length-b.ran), -compare(a.running, b.running), cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(
+			cmp.Compare(a.Length-a.ran, b.Length-b.ran),
+			-compare(a.running, b.running),
+			cmp.Compare(a.Submit, b.Submit),
+			cmp.Compare(a.ID, b.ID),
+		)
 	})
 	for _, l := range active {
 		fits := l.GPUs <= free
@@ -160,7 +176,8 @@ func choose(active []*life, gpus int, order string, quantum, now time.Duration) 
 	}
 }
 
-// TestTextbook holds FIFO with jobs of several GPUs, and SRTF and LAS with jobs of one, against the reference, job by job.
+// TestTextbook holds FIFO with jobs of several GPUs, and SRTF and LAS with jobs of one, against the
+// reference, job by job.
 func TestTextbook(t *testing.T) {
 	for _, test := range []struct {
 		order     string
@@ -175,27 +192,42 @@ func TestTextbook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: oneNode(test.cap), Policies: scheduler.Policies{
-				Order: ranked, Place: counting{}, Preempt: victims.Tail{}, Quantum: test.quantum,
-			}})
+			got, err := sim.Play(
+				context.Background(),
+				jobs,
+				sim.Options{Nodes: oneNode(test.cap), Policies: scheduler.Policies{
+					Order: ranked, Place: counting{}, Preempt: victims.Tail{}, Quantum: test.quantum,
+				}},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			name := fmt.Sprintf("%s of %d, quantum %v, seed %d", test.order, test.cap, test.quantum, seed)
 			for i, want := range reference(jobs, test.cap, test.order, test.quantum) {
 				j := got.Jobs[i]
-				// The engine serves one waiting job after the other, so a job of several GPUs may be stopped and go on at one moment.
+				// The engine serves one waiting job after the other, so a job of several GPUs may be stopped
+				// and go on at one moment.
 				counts := test.order == "srtf" && test.gpus > 1 || j.Preemptions == want.preemptions
 				if j.ID != want.ID || j.Start != want.start || j.Finish != want.finish || !counts {
-					t.Fatalf("%s: job %d from %v to %v with %d preemptions, want %v to %v with %d", name, j.ID, j.Start, j.Finish, j.Preemptions,
-						want.start, want.finish, want.preemptions)
+					t.Fatalf(
+						"%s: job %d from %v to %v with %d preemptions, want %v to %v with %d",
+						name,
+						j.ID,
+						j.Start,
+						j.Finish,
+						j.Preemptions,
+						want.start,
+						want.finish,
+						want.preemptions,
+					)
 				}
 			}
 		}
 	}
 }
 
-// TestNobodyStopsInVain has a short job of two GPUs stop the one job that makes room, and not the longer one that would not.
+// TestNobodyStopsInVain has a short job of two GPUs stop the one job that makes room, and not the
+// longer one that would not.
 func TestNobodyStopsInVain(t *testing.T) {
 	jobs := []cluster.Job{
 		{ID: 0, Length: 100 * s, Estimate: 100 * s, GPUs: 2},
@@ -220,28 +252,44 @@ func TestNobodyStopsInVain(t *testing.T) {
 
 // TestFaults loses a node, and jobs, at times that are known.
 func TestFaults(t *testing.T) {
-	jobs := []cluster.Job{{ID: 0, Length: 10 * s, Estimate: 10 * s, GPUs: 1}, {ID: 1, Length: 4 * s, Estimate: 4 * s, GPUs: 1}}
+	jobs := []cluster.Job{
+		{ID: 0, Length: 10 * s, Estimate: 10 * s, GPUs: 1},
+		{ID: 1, Length: 4 * s, Estimate: 4 * s, GPUs: 1},
+	}
 	nodes := []cluster.Node{{ID: 0, GPUs: 1}, {ID: 1, GPUs: 1}}
 	play := func(f sim.Faults) *sim.Result {
-		got, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: nodes, Faults: f, Policies: scheduler.Policies{
-			Order: order.FIFO{}, Place: counting{}, Retries: 3,
-		}})
+		got, err := sim.Play(
+			context.Background(),
+			jobs,
+			sim.Options{Nodes: nodes, Faults: f, Policies: scheduler.Policies{
+				Order: order.FIFO{}, Place: counting{}, Retries: 3,
+			}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	// Job 0 loses 3 s of work with node 0, which never returns, and starts anew on node 1 once job 1 is done.
+	// Job 0 loses 3 s of work with node 0, which never returns, and starts anew on node 1 once job 1
+	// is done.
 	got := play(sim.Faults{Nodes: []sim.NodeEvent{{At: 3 * s, Node: 0, Kind: scheduler.NodeDown}}})
 	if j := got.Jobs[0]; j.Finish != 14*s || j.Failures != 1 || j.Start != 0 {
 		t.Errorf("%+v", j)
 	}
-	// 3 s of one GPU, 4 of the other, 10 more of the one that is left, of 2 GPUs for 3 s and one for 11.
+	// 3 s of one GPU, 4 of the other, 10 more of the one that is left, of 2 GPUs for 3 s and one for
+	// 11.
 	if use := got.Summary.GPUUtilisation; use != 1 {
 		t.Errorf("utilisation %v, want 1", use)
 	}
 	// With both nodes gone for good, nothing more happens, and nothing waits for it.
-	got = play(sim.Faults{Nodes: []sim.NodeEvent{{At: 3 * s, Node: 0, Kind: scheduler.NodeDown}, {At: 3 * s, Node: 1, Kind: scheduler.NodeDown}}})
+	got = play(
+		sim.Faults{
+			Nodes: []sim.NodeEvent{
+				{At: 3 * s, Node: 0, Kind: scheduler.NodeDown},
+				{At: 3 * s, Node: 1, Kind: scheduler.NodeDown},
+			},
+		},
+	)
 	if got.Summary.Unfinished != 2 || got.Summary.Partial {
 		t.Errorf("%+v", got.Summary)
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Summary is a result in few numbers. They are of the jobs that count, but for Preemptions and GPUUtilisation, which are of the whole
-// simulation.
+// Summary is a result in few numbers. They are of the jobs that count, but for Preemptions and
+// GPUUtilisation, which are of the whole simulation.
 type Summary struct {
 	// Partial simulations were cut off; their numbers are those of the jobs that had ended by then.
 	Partial bool `json:"partial"`
@@ -33,8 +33,8 @@ type Summary struct {
 	TrackedPreemptions int `json:"tracked_preemptions"`
 	Failures           int `json:"failures"`
 
-	// GPUUtilisation is the share of GPU-time that jobs held, of what nodes had to give from the first submission of any job to the
-	// end of the simulation.
+	// GPUUtilisation is the share of GPU-time that jobs held, of what nodes had to give from the first
+	// submission of any job to the end of the simulation.
 	GPUUtilisation float64 `json:"gpu_utilisation"`
 
 	// Configuration is what was simulated.
@@ -107,5 +107,6 @@ func percentile(sorted []time.Duration, at float64) float64 {
 	return toNanos(low + (high-low)*(place-float64(below)))
 }
 
-// toNanos rounds seconds to what durations can tell, so that no digits stand behind them that mean nothing.
+// toNanos rounds seconds to what durations can tell, so that no digits stand behind them that mean
+// nothing.
 func toNanos(seconds float64) float64 { return math.Round(seconds*1e9) / 1e9 }

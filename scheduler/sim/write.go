@@ -25,8 +25,9 @@ func Seconds(d time.Duration) string {
 	return strings.TrimRight(text, "0")
 }
 
-// JobsCSV writes a line for each job, by number: job_id, submit_s, start_s, finish_s, preemptions. What has not happened is empty.
-// Where a trace names its jobs, the name stands in a column of its own behind them.
+// JobsCSV writes a line for each job, by number: job_id, submit_s, start_s, finish_s, preemptions.
+// What has not happened is empty. Where a trace names its jobs, the name stands in a column of its
+// own behind them.
 func (r *Result) JobsCSV(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	named := false
@@ -64,7 +65,8 @@ func quoted(text string) string {
 	return `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
 }
 
-// TimelineCSV writes what the cluster did: time_s, running, waiting, held, gpus_demanded, gpus_busy, gpus.
+// TimelineCSV writes what the cluster did: time_s, running, waiting, held, gpus_demanded,
+// gpus_busy, gpus.
 func (r *Result) TimelineCSV(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	fmt.Fprintln(out, "time_s,running,waiting,held,gpus_demanded,gpus_busy,gpus")

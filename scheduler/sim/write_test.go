@@ -25,7 +25,11 @@ func TestSeconds(t *testing.T) {
 // TestRecorder follows two jobs on one node of two GPUs by hand.
 func TestRecorder(t *testing.T) {
 	const s = time.Second
-	jobs := []cluster.Job{{ID: 7, Submit: 2 * s, GPUs: 2}, {ID: 3, Submit: 0, GPUs: 1, Name: `a "b", c`}, {ID: 9, Submit: 8 * s, GPUs: 1}}
+	jobs := []cluster.Job{
+		{ID: 7, Submit: 2 * s, GPUs: 2},
+		{ID: 3, Submit: 0, GPUs: 1, Name: `a "b", c`},
+		{ID: 9, Submit: 8 * s, GPUs: 1},
+	}
 	r := NewRecorder(jobs, []cluster.Node{{GPUs: 2}}, Track{Lo: 3, Hi: 9})
 	at := func(at time.Duration, running, waiting int, busy int64) {
 		r.Moment(Moment{At: at, Running: running, Waiting: waiting, BusyMilli: busy * cluster.WholeGPU, Capacity: 2})
@@ -54,7 +58,16 @@ func TestRecorder(t *testing.T) {
 		t.Errorf("%q, want %q", text.String(), want)
 	}
 	// 1 GPU for 2 s, 2 for 4, 1 for 2: 12 of 16 GPU-seconds.
-	want := Summary{N: 2, AvgJCT: 6, MedianJCT: 6, P99JCT: 7.96, Makespan: 8, Preemptions: 1, TrackedPreemptions: 1, GPUUtilisation: 0.75}
+	want := Summary{
+		N:                  2,
+		AvgJCT:             6,
+		MedianJCT:          6,
+		P99JCT:             7.96,
+		Makespan:           8,
+		Preemptions:        1,
+		TrackedPreemptions: 1,
+		GPUUtilisation:     0.75,
+	}
 	if got.Summary != want {
 		t.Errorf("%+v, want %+v", got.Summary, want)
 	}
@@ -71,7 +84,8 @@ func TestTimelineStaysBounded(t *testing.T) {
 		r.Moment(Moment{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 4})
 	}
 	got := r.Result(n*time.Second, false)
-	if len(got.Timeline) > momentsUpTo || got.Timeline[0].At != 0 || got.Timeline[len(got.Timeline)-1].At != (n-1)*time.Second {
+	if len(got.Timeline) > momentsUpTo || got.Timeline[0].At != 0 ||
+		got.Timeline[len(got.Timeline)-1].At != (n-1)*time.Second {
 		t.Errorf("%d moments", len(got.Timeline))
 	}
 	if got.Summary.GPUUtilisation != 0.25 {
@@ -83,7 +97,10 @@ func TestDeliver(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	broken := errors.New("broken")
 	fill := func(staging string) error { return os.WriteFile(filepath.Join(staging, "x"), []byte("new"), 0o644) }
-	if err := Deliver(dir, func(staging string) error { return errors.Join(fill(staging), broken) }); !errors.Is(err, broken) {
+	if err := Deliver(dir, func(staging string) error { return errors.Join(fill(staging), broken) }); !errors.Is(
+		err,
+		broken,
+	) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
@@ -106,7 +123,10 @@ func TestDeliver(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := Deliver(dir, func(staging string) error {
-		return errors.Join(os.WriteFile(filepath.Join(staging, "x"), []byte("newer"), 0o644), os.WriteFile(filepath.Join(staging, "z"), nil, 0o644))
+		return errors.Join(
+			os.WriteFile(filepath.Join(staging, "x"), []byte("newer"), 0o644),
+			os.WriteFile(filepath.Join(staging, "z"), nil, 0o644),
+		)
 	})
 	if x, _ := os.ReadFile(filepath.Join(dir, "x")); err == nil || string(x) != "new" {
 		t.Errorf("a folder has the name of the second file, and the first is %q: %v", x, err)

@@ -53,8 +53,8 @@ func (m *measured) faster(gpuType string, nodes, gpus int) (ratio float64, known
 	return between(points, gpus) / m.rate("", nodes, gpus), true
 }
 
-// between draws straight lines through the points. With fewer GPUs than were measured, speed falls in proportion; with more it stays
-// what it was, because nobody has seen it grow.
+// between draws straight lines through the points. With fewer GPUs than were measured, speed falls
+// in proportion; with more it stays what it was, because nobody has seen it grow.
 func between(points []point, gpus int) float64 {
 	i, there := slices.BinarySearchFunc(points, gpus, func(p point, n int) int { return cmp.Compare(p.gpus, n) })
 	switch {

@@ -2,22 +2,24 @@ package throughput
 
 import "math"
 
-// Model is how fast one kind of training runs, by the GPUs that it has: Pollux's model of a data-parallel training (OSDI 2021, §3.2), or what somebody
-// has measured of it.
+// Model is how fast one kind of training runs, by the GPUs that it has: Pollux's model of a
+// data-parallel training (OSDI 2021, §3.2), or what somebody has measured of it.
 type Model struct {
 	Name string
 
 	// Step is what a step takes on the reference type of GPU.
 	Step StepTime
 
-	// Batch is the batch size that the job was submitted with, in samples; MaxBatch the largest with which it still learns, and Local how many samples fit
-	// on one GPU at once.
+	// Batch is the batch size that the job was submitted with, in samples; MaxBatch the largest with
+	// which it still learns, and Local how many samples fit on one GPU at once.
 	Batch, MaxBatch, Local float64
 
-	// Noise is the gradient's noise scale, in samples: how many one step could use. A model whose Noise is 0 keeps its batch.
+	// Noise is the gradient's noise scale, in samples: how many one step could use. A model whose
+	// Noise is 0 keeps its batch.
 	Noise float64
 
-	// Rates are how fast types of GPU are, by their names; the reference type has 1, and so has one that is not named.
+	// Rates are how fast types of GPU are, by their names; the reference type has 1, and so has one
+	// that is not named.
 	Rates map[string]float64
 
 	// measured takes the place of Step where throughput was measured.
@@ -32,7 +34,8 @@ type StepTime struct {
 	Gamma         float64 // how far the two overlap: not at all at 1, entirely at infinity
 }
 
-// Seconds is how long a step takes on so many nodes and GPUs with so many samples on each GPU, in pieces of which each fits.
+// Seconds is how long a step takes on so many nodes and GPUs with so many samples on each GPU, in
+// pieces of which each fits.
 func (s StepTime) Seconds(nodes, gpus int, samples float64, pieces int) float64 {
 	piece := s.AlphaC + s.BetaC*samples/float64(pieces)
 	exchange := s.exchange(nodes, gpus)
@@ -56,7 +59,8 @@ func (m *Model) Throughput(nodes, gpus int, batch float64) float64 {
 	return batch / m.Step.Seconds(nodes, gpus, samples, pieces)
 }
 
-// Efficiency is how much of a sample is worth having in a batch of so many: 1 in the batch that the job was submitted with, less in a larger one.
+// Efficiency is how much of a sample is worth having in a batch of so many: 1 in the batch that the
+// job was submitted with, less in a larger one.
 func (m *Model) Efficiency(batch float64) float64 {
 	return (m.Noise + m.Batch) / (m.Noise + batch)
 }
@@ -72,7 +76,8 @@ func (m *Model) Rate(nodes, gpus int) float64 {
 // batches is how many batch sizes are tried, at equal ratios.
 const batches = 50
 
-// Goodput is the throughput with the best batch, counted in samples that are worth as much as those of the job's own batch; and that batch.
+// Goodput is the throughput with the best batch, counted in samples that are worth as much as those
+// of the job's own batch; and that batch.
 func (m *Model) Goodput(nodes, gpus int) (goodput, batch float64) {
 	goodput, batch = m.Rate(nodes, gpus), m.Batch
 	if m.measured != nil || m.Noise == 0 {

@@ -54,7 +54,8 @@ func TestEfficiencyAndGoodputByHand(t *testing.T) {
 	}
 }
 
-// More GPUs with the best batch are never worse per batch choice: goodput is at least what the own batch does.
+// More GPUs with the best batch are never worse per batch choice: goodput is at least what the own
+// batch does.
 func TestBuiltinModels(t *testing.T) {
 	table := NewTable()
 	for _, name := range table.Models() {
@@ -80,7 +81,11 @@ func TestBuiltinModels(t *testing.T) {
 }
 
 func TestReadMeasured(t *testing.T) {
-	models, err := Read(strings.NewReader("gpus,model,rate,gpu_type,nodes\n1,a,10,V100,\n4,a,30,V100,1\n8,a,40,V100,2\n2,a,44,H100,1\n2,b,7,,\n"))
+	models, err := Read(
+		strings.NewReader(
+			"gpus,model,rate,gpu_type,nodes\n1,a,10,V100,\n4,a,30,V100,1\n8,a,40,V100,2\n2,a,44,H100,1\n2,b,7,,\n",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +106,12 @@ func TestReadMeasured(t *testing.T) {
 }
 
 func TestReadParameters(t *testing.T) {
-	models, err := Read(strings.NewReader("model,batch,alpha_c,beta_c,alpha_n,beta_n,alpha_r,beta_r,gamma,noise,max_batch,local_batch,on:H100\n" +
-		"w,100,.1,.01,.9,.1,.2,.05,1,300,400,100,3\nbert,10,1,1,1,1,1,1,1,,,,\n"))
+	models, err := Read(
+		strings.NewReader(
+			"model,batch,alpha_c,beta_c,alpha_n,beta_n,alpha_r,beta_r,gamma,noise,max_batch,local_batch,on:H100\n" +
+				"w,100,.1,.01,.9,.1,.2,.05,1,300,400,100,3\nbert,10,1,1,1,1,1,1,1,,,,\n",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

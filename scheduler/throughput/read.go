@@ -25,13 +25,16 @@ func (e *InputError) Error() string {
 	return fmt.Sprintf("line %d: %s is %q, not %s", e.Line, e.Column, e.Value, e.Want)
 }
 
-// Read reads models from a CSV file whose first row names the columns, in any order. There are two kinds.
+// Read reads models from a CSV file whose first row names the columns, in any order. There are two
+// kinds.
 //
-// Measured throughput has a row for each measurement: model, gpus, rate, and optionally gpu_type and nodes (1 where it is not said). Rates are in any unit that is the
-// same for all rows of a model. The type that a model names first is its reference type.
+// Measured throughput has a row for each measurement: model, gpus, rate, and optionally gpu_type
+// and nodes (1 where it is not said). Rates are in any unit that is the same for all rows of a
+// model. The type that a model names first is its reference type.
 //
-// Parameters have a row for each model: model, batch, alpha_c, beta_c, alpha_n, beta_n, alpha_r, beta_r, gamma, and optionally
-// max_batch, local_batch and noise, together with a column on:TYPE for each type of GPU whose speed against the reference type is known.
+// Parameters have a row for each model: model, batch, alpha_c, beta_c, alpha_n, beta_n, alpha_r,
+// beta_r, gamma, and optionally max_batch, local_batch and noise, together with a column on:TYPE
+// for each type of GPU whose speed against the reference type is known.
 func Read(r io.Reader) ([]*Model, error) {
 	rows := csv.NewReader(r)
 	rows.FieldsPerRecord = -1
@@ -78,7 +81,10 @@ type reading struct {
 func (t *reading) all(one func(), needed ...string) ([]*Model, error) {
 	for _, name := range needed {
 		if _, ok := t.columns[name]; !ok {
-			return nil, &InputError{Line: 1, Want: fmt.Sprintf("column %s is missing; needed are %s", name, strings.Join(needed, ", "))}
+			return nil, &InputError{
+				Line: 1,
+				Want: fmt.Sprintf("column %s is missing; needed are %s", name, strings.Join(needed, ", ")),
+			}
 		}
 	}
 	for {
@@ -92,7 +98,10 @@ func (t *reading) all(one func(), needed ...string) ([]*Model, error) {
 		t.row = row
 		t.line, _ = t.rows.FieldPos(0)
 		if len(row) != len(t.columns) {
-			return nil, &InputError{Line: t.line, Want: fmt.Sprintf("%d fields, and the first row names %d columns", len(row), len(t.columns))}
+			return nil, &InputError{
+				Line: t.line,
+				Want: fmt.Sprintf("%d fields, and the first row names %d columns", len(row), len(t.columns)),
+			}
 		}
 		if one(); t.err != nil {
 			return nil, t.err
@@ -111,7 +120,8 @@ func (t *reading) text(column string) string {
 	return ""
 }
 
-// number is a finite number of at least some value; or, where the column is missing or empty, another.
+// number is a finite number of at least some value; or, where the column is missing or empty,
+// another.
 func (t *reading) number(column string, least, otherwise float64) float64 {
 	text := t.text(column)
 	if text == "" && !math.IsNaN(otherwise) {

@@ -9,7 +9,17 @@ import (
 
 var (
 	required         = math.NaN() // in place of what a column has when it is empty
-	parameterColumns = []string{"model", "batch", "alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma"}
+	parameterColumns = []string{
+		"model",
+		"batch",
+		"alpha_c",
+		"beta_c",
+		"alpha_n",
+		"beta_n",
+		"alpha_r",
+		"beta_r",
+		"gamma",
+	}
 )
 
 // tiny is the least of what has to be positive.
@@ -20,7 +30,13 @@ func (t *reading) measurement() {
 	name, m := t.name()
 	gpuType := t.text("gpu_type")
 	if m == nil {
-		m = &Model{Name: name, Batch: 1, MaxBatch: 1, Local: 1, measured: &measured{reference: gpuType, curves: map[layout][]point{}}}
+		m = &Model{
+			Name:     name,
+			Batch:    1,
+			MaxBatch: 1,
+			Local:    1,
+			measured: &measured{reference: gpuType, curves: map[layout][]point{}},
+		}
 		t.models = append(t.models, m)
 	}
 	nodes, p := t.count("nodes", 1), point{t.count("gpus", 0), t.number("rate", tiny, required)}

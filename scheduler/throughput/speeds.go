@@ -7,8 +7,9 @@ import (
 
 // Speeds tells how fast jobs run by a Table: what a simulation believes. It is a scheduler.Speeds.
 //
-// A job's length is what it takes on the GPUs that it asks for: as many as it asks for, on as few nodes as they fit on, of the type that it asks for or
-// else of the reference type. Its GPUs exchange what they have computed after every step, so the slowest of them sets the pace.
+// A job's length is what it takes on the GPUs that it asks for: as many as it asks for, on as few
+// nodes as they fit on, of the type that it asks for or else of the reference type. Its GPUs
+// exchange what they have computed after every step, so the slowest of them sets the pace.
 type Speeds struct {
 	table *Table
 
@@ -19,7 +20,8 @@ type Speeds struct {
 // NewSpeeds is how fast jobs run that keep their batch.
 func NewSpeeds(t *Table) *Speeds { return &Speeds{table: t} }
 
-// NewAdaptiveSpeeds is how fast jobs run whose batch is fitted to what they have. On what a job asks for it is at least 1, too.
+// NewAdaptiveSpeeds is how fast jobs run whose batch is fitted to what they have. On what a job
+// asks for it is at least 1, too.
 func NewAdaptiveSpeeds(t *Table) *Speeds { return &Speeds{table: t, adaptive: true} }
 
 // Speed is how fast a job runs on given GPUs; 1 is as fast as on those that it asks for.

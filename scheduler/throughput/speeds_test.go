@@ -11,7 +11,12 @@ func TestSpeedsByHand(t *testing.T) {
 	faster := *worked
 	faster.Rates = map[string]float64{"H100": 3, "K80": 0.5}
 	s := NewSpeeds(NewTable(&faster))
-	nodes := []cluster.Node{{ID: 0, GPUs: 4, GPUType: "V100"}, {ID: 1, GPUs: 2, GPUType: "H100"}, {ID: 2, GPUs: 2, GPUType: "K80"}, {ID: 3, GPUs: 2, GPUType: "V100"}}
+	nodes := []cluster.Node{
+		{ID: 0, GPUs: 4, GPUType: "V100"},
+		{ID: 1, GPUs: 2, GPUType: "H100"},
+		{ID: 2, GPUs: 2, GPUType: "K80"},
+		{ID: 3, GPUs: 2, GPUType: "V100"},
+	}
 	on := func(gpus ...[2]int32) (p cluster.Placement) {
 		for _, gpu := range gpus {
 			p = append(p, cluster.GPU{Node: cluster.NodeID(gpu[0]), Index: gpu[1]})

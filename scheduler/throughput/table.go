@@ -24,8 +24,9 @@ type question struct {
 // Unknown is the name of the model that stands for those that a table does not have.
 const Unknown = "unknown"
 
-// NewTable is a table of our own models and of those given, which count where both have one. A model of the name Unknown takes the place of ours.
-// One that says nothing of types of GPU gets what our table says of it, or of unknown models.
+// NewTable is a table of our own models and of those given, which count where both have one. A
+// model of the name Unknown takes the place of ours. One that says nothing of types of GPU gets
+// what our table says of it, or of unknown models.
 func NewTable(models ...*Model) *Table {
 	t := &Table{models: map[string]*Model{}, known: map[question]float64{}}
 	for _, m := range builtin() {
@@ -41,7 +42,8 @@ func NewTable(models ...*Model) *Table {
 	return t
 }
 
-// Model finds a model by its name, in any case of letters; the one for unknown models where there is none.
+// Model finds a model by its name, in any case of letters; the one for unknown models where there
+// is none.
 func (t *Table) Model(name string) *Model {
 	if m := t.models[strings.ToLower(name)]; m != nil {
 		return m

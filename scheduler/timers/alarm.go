@@ -1,8 +1,10 @@
-// Package timers keeps the times at which something changes although nothing happens: the engine wakes for them.
+// Package timers keeps the times at which something changes although nothing happens: the engine
+// wakes for them.
 //
-// Most alarms are void by the time they go off, because what they were set for has changed since. Nobody looks for them then to take them
-// out: each carries the mark of what it was set for, whoever takes one asks whether that still holds, and when most must be void they are
-// swept out together.
+// Most alarms are void by the time they go off, because what they were set for has changed since.
+// Nobody looks for them then to take them out: each carries the mark of what it was set for,
+// whoever takes one asks whether that still holds, and when most must be void they are swept out
+// together.
 package timers
 
 import (

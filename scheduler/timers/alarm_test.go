@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestAgainstAList sets alarms, voids some, and compares what goes off with a list that is sorted and searched through.
+// TestAgainstAList sets alarms, voids some, and compares what goes off with a list that is sorted
+// and searched through.
 func TestAgainstAList(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -25,7 +26,10 @@ func TestAgainstAList(t *testing.T) {
 				list = append(list, a)
 			}
 			list = slices.DeleteFunc(list, func(a Alarm[int]) bool { return !valid(a) })
-			slices.SortFunc(list, func(a, b Alarm[int]) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Number, b.Number)) })
+			slices.SortFunc(
+				list,
+				func(a, b Alarm[int]) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Number, b.Number)) },
+			)
 			at, ok := c.Next()
 			if ok != (len(list) > 0) || ok && at != list[0].At {
 				t.Fatalf("seed %d at %d: next is %v, %v; the list has %v", seed, now, at, ok, list)

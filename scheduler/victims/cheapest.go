@@ -9,9 +9,10 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Cheapest stops those whose stop throws away the least GPU-time: saving them, loading them again, and the work that is lost, times the
-// GPUs that they hold. Of all sets that free enough it names the cheapest: a knapsack turned around, solved exactly
-// (R. Bellman, "Dynamic Programming", 1957). Among equals it takes those who rank last.
+// Cheapest stops those whose stop throws away the least GPU-time: saving them, loading them again,
+// and the work that is lost, times the GPUs that they hold. Of all sets that free enough it names
+// the cheapest: a knapsack turned around, solved exactly (R. Bellman, "Dynamic Programming", 1957).
+// Among equals it takes those who rank last.
 type Cheapest struct {
 	Costs scheduler.Costs
 
@@ -20,7 +21,11 @@ type Cheapest struct {
 }
 
 // Choose names the cheapest set.
-func (c Cheapest) Choose(v scheduler.View, need scheduler.Demand, candidates iter.Seq[*scheduler.Job]) []*scheduler.Job {
+func (c Cheapest) Choose(
+	v scheduler.View,
+	need scheduler.Demand,
+	candidates iter.Seq[*scheduler.Job],
+) []*scheduler.Job {
 	depth, freed := c.Depth, 0
 	if depth == 0 {
 		depth = 256
@@ -35,7 +40,8 @@ func (c Cheapest) Choose(v scheduler.View, need scheduler.Demand, candidates ite
 	if freed <= need.GPUs {
 		return from
 	}
-	// least[g] is what it costs to free g GPUs or more by those seen so far, takes[i][g] whether candidate i is one of them.
+	// least[g] is what it costs to free g GPUs or more by those seen so far, takes[i][g] whether
+	// candidate i is one of them.
 	least := make([]float64, need.GPUs+1)
 	for g := range least[1:] {
 		least[g+1] = math.Inf(+1)

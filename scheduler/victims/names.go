@@ -11,7 +11,8 @@ import (
 // ErrUnknown is in the chain of an error about a name that no policy for victims has.
 var ErrUnknown = errors.New("unknown policy for victims")
 
-// Names are the policies there are: who ranks last, who is cheapest, and both only where it is worth it.
+// Names are the policies there are: who ranks last, who is cheapest, and both only where it is
+// worth it.
 func Names() []string { return []string{"tail", "cheapest", "tail-if-worth", "cheapest-if-worth"} }
 
 // ByName makes a policy. The costs may be nil where stopping a job costs nothing.

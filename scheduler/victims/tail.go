@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Tail stops whoever ranks last, until there is enough. Nobody is stopped for a job while somebody who ranks behind him goes on
-// without being in the way: what Blox, Tiresias and most others do.
+// Tail stops whoever ranks last, until there is enough. Nobody is stopped for a job while somebody
+// who ranks behind him goes on without being in the way: what Blox, Tiresias and most others do.
 type Tail struct{}
 
 // Choose names the last ones.

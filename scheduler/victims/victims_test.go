@@ -19,7 +19,8 @@ func (prices) Save(*scheduler.Job) time.Duration                      { return 0
 func (prices) Load(*scheduler.Job, cluster.Placement) time.Duration   { return 0 }
 func (p prices) Lost(j *scheduler.Job, _ time.Duration) time.Duration { return p[j.ID()] }
 
-// moment has jobs that run on so many GPUs each, numbered from 0, and a waiting one of the number 100.
+// moment has jobs that run on so many GPUs each, numbered from 0, and a waiting one of the number
+// 100.
 func moment(want int, ends []time.Duration, gpus ...int) (*scheduler.Moment, scheduler.Demand) {
 	var jobs []scheduler.Made
 	at := 0
@@ -86,7 +87,16 @@ func TestCheapest(t *testing.T) {
 		case math.IsInf(least, 0) && len(got) != len(gpus):
 			t.Fatalf("%v do not free %d: chosen are %v, expected all", gpus, need.GPUs, numbers(got))
 		case !math.IsInf(least, 0) && (freed < need.GPUs || math.Abs(cost-least) > 1e-9):
-			t.Fatalf("%v at %v for %d: %v free %d for %v, expected %v", gpus, costs, need.GPUs, numbers(got), freed, cost, least)
+			t.Fatalf(
+				"%v at %v for %d: %v free %d for %v, expected %v",
+				gpus,
+				costs,
+				need.GPUs,
+				numbers(got),
+				freed,
+				cost,
+				least,
+			)
 		}
 	}
 }
@@ -114,7 +124,10 @@ func TestCheapestOfEquals(t *testing.T) {
 		t.Errorf("without costs: %v", got)
 	}
 	costs := prices{0: 0, 1: 0, 2: time.Second, 3: time.Second}
-	if got := numbers((Cheapest{Costs: costs, Depth: 2}).Choose(v, need, slices.Values(lastFirst(v)))); !slices.Equal(got, []int{3, 2}) {
+	if got := numbers((Cheapest{Costs: costs, Depth: 2}).Choose(v, need, slices.Values(lastFirst(v)))); !slices.Equal(
+		got,
+		[]int{3, 2},
+	) {
 		t.Errorf("two deep: %v", got)
 	}
 }
@@ -127,7 +140,8 @@ func TestWorth(t *testing.T) {
 		want int
 		stop bool
 	}{
-		// One ends in 20 s: two GPUs would wait so long, 40 GPU-seconds. Stopping one costs 2 x 19 s, or 2 x 20 s.
+		// One ends in 20 s: two GPUs would wait so long, 40 GPU-seconds. Stopping one costs 2 x 19 s, or
+		// 2 x 20 s.
 		{[]time.Duration{30 * time.Second, time.Hour}, 19 * time.Second, 2, true},
 		{[]time.Duration{30 * time.Second, time.Hour}, 20 * time.Second, 2, false},
 		// Both must go: 4 x 40 s are saved, and 2 x 2 x 39 s or 2 x 2 x 40 s lost.

@@ -10,9 +10,10 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Worth lets another policy choose, and stops its victims only if that costs less GPU-time than it saves: the GPUs that the waiting job
-// asks for, times how long it would wait until as many become free by themselves, by the estimates. Who has outlived his estimate is
-// taken to run as long again as he has: the longer a job has lasted, the longer it lasts.
+// Worth lets another policy choose, and stops its victims only if that costs less GPU-time than it
+// saves: the GPUs that the waiting job asks for, times how long it would wait until as many become
+// free by themselves, by the estimates. Who has outlived his estimate is taken to run as long again
+// as he has: the longer a job has lasted, the longer it lasts.
 type Worth struct {
 	Of    scheduler.Preemptor
 	Costs scheduler.Costs
@@ -33,7 +34,8 @@ func (w Worth) Choose(v scheduler.View, need scheduler.Demand, candidates iter.S
 	return victims
 }
 
-// untilFree is how long it takes until so many more GPUs that suit a job become free by themselves; ok is false if they never do.
+// untilFree is how long it takes until so many more GPUs that suit a job become free by themselves;
+// ok is false if they never do.
 func untilFree(v scheduler.View, need scheduler.Demand) (wait time.Duration, ok bool) {
 	type end struct {
 		in   time.Duration

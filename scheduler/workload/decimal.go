@@ -11,7 +11,8 @@ import (
 // longestNumber bounds how many digits a number may have.
 const longestNumber = 400
 
-// mostDigits is how many digits the greatest int64 has. A uint64 holds whatever has no more of them.
+// mostDigits is how many digits the greatest int64 has. A uint64 holds whatever has no more of
+// them.
 const mostDigits = 19
 
 // Wants of numbers, as errors name them.
@@ -22,14 +23,16 @@ const (
 	wantID      = "a whole number from 0 to 9223372036854775807"
 )
 
-// seconds reads a decimal number of seconds exactly to the nanosecond; digits beyond that are rounded, halves up.
-// A float would do that to most numbers too, but not to all, and a result that is compared job by job minds.
+// seconds reads a decimal number of seconds exactly to the nanosecond; digits beyond that are
+// rounded, halves up. A float would do that to most numbers too, but not to all, and a result that
+// is compared job by job minds.
 func seconds(text []byte) (time.Duration, bool) {
 	ns, ok := decimal(text, 9)
 	return time.Duration(ns), ok
 }
 
-// decimal reads a number of 0 or more, scaled by ten to the power of places, rounded to the nearest, halves up.
+// decimal reads a number of 0 or more, scaled by ten to the power of places, rounded to the
+// nearest, halves up.
 func decimal(text []byte, places int) (int64, bool) {
 	mantissa, exponent := split(text)
 	var room [48]byte
@@ -56,7 +59,8 @@ func decimal(text []byte, places int) (int64, bool) {
 	return shift(digits, point+exponent+places)
 }
 
-// shift is the whole number that the first digits make, rounded by the one behind them; zeros follow where there are too few.
+// shift is the whole number that the first digits make, rounded by the one behind them; zeros
+// follow where there are too few.
 func shift(digits []byte, first int) (int64, bool) {
 	var value int64
 	if first < 0 {
@@ -81,7 +85,8 @@ func shift(digits []byte, first int) (int64, bool) {
 	return value, true
 }
 
-// split takes the exponent off a number, as Python writes it in 1e-05. One that is out of all proportion makes the number unreadable.
+// split takes the exponent off a number, as Python writes it in 1e-05. One that is out of all
+// proportion makes the number unreadable.
 func split(text []byte) (mantissa []byte, exponent int) {
 	for i, c := range text {
 		if c != 'e' && c != 'E' {

@@ -1,8 +1,10 @@
-// Package workload is where jobs come from: files of traces, in the forms in which they are published.
+// Package workload is where jobs come from: files of traces, in the forms in which they are
+// published.
 //
-// Read takes a file, guesses its form from what is in it (or is told), and answers with a Trace: the jobs, the nodes where the trace
-// names them, and notes that say what was left out and why. Write puts jobs into our own form, a CSV whose columns are found by their
-// names. Jobs that nobody had are made up by package generator below this one.
+// Read takes a file, guesses its form from what is in it (or is told), and answers with a Trace:
+// the jobs, the nodes where the trace names them, and notes that say what was left out and why.
+// Write puts jobs into our own form, a CSV whose columns are found by their names. Jobs that nobody
+// had are made up by package generator below this one.
 //
 // The forms, and which of the published files are read:
 //
@@ -16,10 +18,12 @@
 //	pollux       Pollux: workload-N.csv with lengths by durations.csv beside it, or its philly.csv, which has lengths
 //	swf          the Standard Workload Format of the Parallel Workloads Archive; processors are taken for GPUs
 //
-// What is published is much dirtier than ours: jobs that never ran, that need no GPU or that have no end. Those are left out and counted
-// in Trace.Notes. What cannot be understood is an Error with file, line, column, value and what was expected there.
+// What is published is much dirtier than ours: jobs that never ran, that need no GPU or that have
+// no end. Those are left out and counted in Trace.Notes. What cannot be understood is an Error with
+// file, line, column, value and what was expected there.
 //
-// Times of our form are kept as they are written. All others count from the trace's first submission.
+// Times of our form are kept as they are written. All others count from the trace's first
+// submission.
 //
 // Read trace.go, then read.go.
 package workload

@@ -14,7 +14,8 @@ type Error struct {
 	// Line counts from 1; 0 where the file as a whole is meant.
 	Line int
 
-	// Column is the column's name, or in JSON the path of keys; empty where the line as a whole is meant.
+	// Column is the column's name, or in JSON the path of keys; empty where the line as a whole is
+	// meant.
 	Column string
 
 	// Value is what stands there, shortened; Has says whether anything does.

@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Any bytes are a trace whose jobs make sense, or an error; and what was read can be written and read again.
+// Any bytes are a trace whose jobs make sense, or an error; and what was read can be written and
+// read again.
 func fuzz(f *testing.F, format string, files ...string) {
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join("testdata", file))

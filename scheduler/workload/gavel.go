@@ -16,8 +16,8 @@ import (
 // gavelLine says where in a line of so many words what stands.
 type gavelLine struct{ model, steps, gpus, length, arrival int }
 
-// gavelLines are the lines of Gavel's traces: the older ones, and those since commands run in a folder and jobs have a weight and a deadline;
-// Shockwave's have a mode and a length more.
+// gavelLines are the lines of Gavel's traces: the older ones, and those since commands run in a
+// folder and jobs have a weight and a deadline; Shockwave's have a mode and a length more.
 var gavelLines = map[int]gavelLine{
 	7:  {model: 0, steps: 4, arrival: 5, gpus: 6},
 	10: {model: 0, steps: 5, gpus: 6, arrival: 9},
@@ -30,8 +30,8 @@ func guessGavel(h head) bool {
 	return known
 }
 
-// readGavel reads a trace of Gavel: a job is a model and a number of steps. How long they take says the table of throughputs beside it,
-// for the kind of GPU that Gavel itself refers to.
+// readGavel reads a trace of Gavel: a job is a model and a number of steps. How long they take says
+// the table of throughputs beside it, for the kind of GPU that Gavel itself refers to.
 func readGavel(s *source) (Trace, error) {
 	var trace Trace
 	var rates map[string]float64
@@ -54,11 +54,16 @@ func readGavel(s *source) (Trace, error) {
 	return trace, nil
 }
 
-// gavelJob is a line as a job. Jobs have no names: what is equal in all is the same job twice, and both run.
+// gavelJob is a line as a job. Jobs have no names: what is equal in all is the same job twice, and
+// both run.
 func (s *source) gavelJob(words [][]byte, rates map[string]float64) (j cluster.Job, err error) {
 	at, known := gavelLines[len(words)]
 	if !known {
-		return j, s.wrong("", string(bytes.Join(words, []byte(" "))), fmt.Sprintf("7, 10 or 12 words between tabs; there are %d", len(words)))
+		return j, s.wrong(
+			"",
+			string(bytes.Join(words, []byte(" "))),
+			fmt.Sprintf("7, 10 or 12 words between tabs; there are %d", len(words)),
+		)
 	}
 	steps, ok := whole(words[at.steps])
 	if !ok || steps < 1 {
@@ -93,14 +98,18 @@ func (s *source) gavelJob(words [][]byte, rates map[string]float64) (j cluster.J
 // gavelReference is the kind of GPU by which Gavel makes its traces.
 const gavelReference = "v100"
 
-// gavelRates reads how many steps a second models make alone, by Gavel's keys: ('ResNet-18 (batch size 16)', 1).
+// gavelRates reads how many steps a second models make alone, by Gavel's keys: ('ResNet-18 (batch
+// size 16)', 1).
 func (s *source) gavelRates() (rates map[string]float64, gpuType string, err error) {
 	in, done, err := s.neighbour("*throughputs*.json*")
 	if err != nil {
 		return nil, "", err
 	}
 	if in == nil {
-		return nil, "", &Error{File: s.file, Want: "a table of throughputs beside it, as Gavel's simulation_throughputs.json: the trace counts steps, not seconds"}
+		return nil, "", &Error{
+			File: s.file,
+			Want: "a table of throughputs beside it, as Gavel's simulation_throughputs.json: the trace counts steps, not seconds",
+		}
 	}
 	defer done()
 	var table map[string]map[string]map[string]json.RawMessage
@@ -119,7 +128,13 @@ func (s *source) gavelRates() (rates map[string]float64, gpuType string, err err
 		var rate float64
 		if raw := alone["null"]; raw != nil {
 			if err := json.Unmarshal(raw, &rate); err != nil || rate < 0 {
-				return nil, "", &Error{File: in.file, Column: gpuType + "." + key + ".null", Value: shown(string(raw)), Has: true, Want: "steps a second"}
+				return nil, "", &Error{
+					File:   in.file,
+					Column: gpuType + "." + key + ".null",
+					Value:  shown(string(raw)),
+					Has:    true,
+					Want:   "steps a second",
+				}
 			}
 		}
 		if rate > 0 {

@@ -8,7 +8,8 @@ import (
 
 func guessHelios(h head) bool { return h.has("gpu_num", "submit_time", "duration") }
 
-// readHelios reads cluster_log.csv of one cluster. Jobs of every end are kept: those that failed held their GPUs too.
+// readHelios reads cluster_log.csv of one cluster. Jobs of every end are kept: those that failed
+// held their GPUs too.
 func readHelios(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
@@ -47,7 +48,12 @@ func heliosJob(t *table) (j cluster.Job, err error) {
 	if err != nil || gpus == 0 {
 		return j, err
 	}
-	j = cluster.Job{ID: cluster.JobID(id), GPUs: int(gpus), Share: cluster.WholeGPU, User: owner(t.word("vc"), t.word("user"))}
+	j = cluster.Job{
+		ID:    cluster.JobID(id),
+		GPUs:  int(gpus),
+		Share: cluster.WholeGPU,
+		User:  owner(t.word("vc"), t.word("user")),
+	}
 	if j.Submit, err = t.clock("submit_time"); err != nil {
 		return j, err
 	}

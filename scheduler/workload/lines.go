@@ -9,7 +9,8 @@ import (
 	"io"
 )
 
-// longestLine bounds a line of a table, in bytes. What is longer is not one, and need not fit into memory.
+// longestLine bounds a line of a table, in bytes. What is longer is not one, and need not fit into
+// memory.
 const longestLine = 64 << 10
 
 // lines hands a text out line by line, without their ends, and knows the number of each.
@@ -19,7 +20,8 @@ type lines struct {
 	line int
 }
 
-// open makes a text readable: unpacked where it is compressed by gzip, and without a byte order mark.
+// open makes a text readable: unpacked where it is compressed by gzip, and without a byte order
+// mark.
 func open(file string, r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, longestLine)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -95,8 +97,8 @@ func (l *lines) lacks(column, want string) error {
 	return &Error{File: l.file, Line: l.line, Column: column, Want: want}
 }
 
-// fields cuts a line of comma-separated values into to. A value that begins with a quote ends with one, and has its own quotes doubled;
-// ok is false where such a value does not end in the line.
+// fields cuts a line of comma-separated values into to. A value that begins with a quote ends with
+// one, and has its own quotes doubled; ok is false where such a value does not end in the line.
 func fields(to [][]byte, line []byte) (cut [][]byte, ok bool) {
 	to = to[:0]
 	for {
@@ -121,7 +123,8 @@ func fields(to [][]byte, line []byte) (cut [][]byte, ok bool) {
 	}
 }
 
-// quoted reads a value up to its closing quote. rest is what comes behind the comma, nil where the line ends.
+// quoted reads a value up to its closing quote. rest is what comes behind the comma, nil where the
+// line ends.
 func quoted(line []byte) (value, rest []byte, ok bool) {
 	for i := 0; i < len(line); i++ {
 		if line[i] != '"' {

@@ -9,7 +9,8 @@ import (
 
 func guessOpenB(h head) bool { return h.has("num_gpu", "gpu_milli", "creation_time") }
 
-// readOpenB reads openb_pod_list_*.csv: a pod is a job from its creation, as long as it was between being scheduled and being deleted.
+// readOpenB reads openb_pod_list_*.csv: a pod is a job from its creation, as long as it was between
+// being scheduled and being deleted.
 func readOpenB(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Columns are those of our form, in the order in which Write writes them. The first four must be there.
+// Columns are those of our form, in the order in which Write writes them. The first four must be
+// there.
 func Columns() []string { return append([]string(nil), columns...) }
 
 var columns = []string{

@@ -10,12 +10,24 @@ import (
 
 // The tables are published without a header; their columns stand in files of their own.
 var (
-	paiJobColumns     = []string{"job_name", "inst_id", "user", "status", "start_time", "end_time"}
-	paiTaskColumns    = []string{"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type"}
+	paiJobColumns  = []string{"job_name", "inst_id", "user", "status", "start_time", "end_time"}
+	paiTaskColumns = []string{
+		"job_name",
+		"task_name",
+		"inst_num",
+		"status",
+		"start_time",
+		"end_time",
+		"plan_cpu",
+		"plan_mem",
+		"plan_gpu",
+		"gpu_type",
+	}
 	paiMachineColumns = []string{"machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"}
 )
 
-// guessPAI goes by the status that stands in the fourth column of both tables, or by a header that somebody put on top.
+// guessPAI goes by the status that stands in the fourth column of both tables, or by a header that
+// somebody put on top.
 func guessPAI(h head) bool {
 	if h.has("job_name", "plan_gpu") || h.has("job_name", "inst_id", "user") {
 		return true
@@ -43,10 +55,12 @@ type paiJob struct {
 	neverEnding bool
 }
 
-// readPAI reads the table of tasks and, for users and submissions, the table of jobs. Either may be named; the other lies beside it.
+// readPAI reads the table of tasks and, for users and submissions, the table of jobs. Either may be
+// named; the other lies beside it.
 //
-// All tasks of a job with GPUs are one gang. A single instance that needs less than a GPU shares it; several such instances are
-// rounded up to whole GPUs together, since no gang shares here. gpu_type is what the task got, not what it asked for, and is not taken over.
+// All tasks of a job with GPUs are one gang. A single instance that needs less than a GPU shares
+// it; several such instances are rounded up to whole GPUs together, since no gang shares here.
+// gpu_type is what the task got, not what it asked for, and is not taken over.
 func readPAI(s *source) (Trace, error) {
 	jobs := map[string]*paiJob{}
 	h := newHead(s.file, s.in)
@@ -106,7 +120,14 @@ func (p *paiJob) job(name string) (j cluster.Job, why string) {
 	case p.neverEnding || p.to <= p.from:
 		return j, "jobs left out: a task of theirs has no start, no end or no length"
 	}
-	j = cluster.Job{Name: name, User: p.user, Submit: p.from, Length: p.to - p.from, Estimate: p.to - p.from, Share: cluster.WholeGPU}
+	j = cluster.Job{
+		Name:     name,
+		User:     p.user,
+		Submit:   p.from,
+		Length:   p.to - p.from,
+		Estimate: p.to - p.from,
+		Share:    cluster.WholeGPU,
+	}
 	if p.listed && p.submit < p.from {
 		j.Submit = p.submit
 	}

@@ -19,8 +19,8 @@ func guessPhilly(h head) bool {
 	return strings.HasPrefix(h.text, "[") || strings.HasPrefix(h.text, "{")
 }
 
-// phillyJob is an entry of cluster_job_log. Its clocks are the wall's, without a zone, and are taken for UTC's; an attempt across the end of
-// summer time is an hour too short.
+// phillyJob is an entry of cluster_job_log. Its clocks are the wall's, without a zone, and are
+// taken for UTC's; an attempt across the end of summer time is an hour too short.
 type phillyJob struct {
 	VC        string `json:"vc"`
 	ID        string `json:"jobid"`
@@ -37,7 +37,8 @@ type phillyAttempt struct {
 	}
 }
 
-// readPhilly reads cluster_job_log: a job is as long as its attempts together and as wide as the last of them.
+// readPhilly reads cluster_job_log: a job is as long as its attempts together and as wide as the
+// last of them.
 func readPhilly(s *source) (Trace, error) {
 	in := &elements{lines: &s.lines, count: newlines{in: s.in}}
 	in.dec = json.NewDecoder(&in.count)
@@ -179,7 +180,11 @@ func (e *elements) next(to any) error {
 }
 
 // jsonKinds are what JSON calls what a value is to become.
-var jsonKinds = map[reflect.Kind]string{reflect.Struct: "an object, {…}", reflect.Slice: "a list, […]", reflect.String: "a string"}
+var jsonKinds = map[reflect.Kind]string{
+	reflect.Struct: "an object, {…}",
+	reflect.Slice:  "a list, […]",
+	reflect.String: "a string",
+}
 
 // syntax says in which line something is not JSON.
 func (e *elements) syntax(err error) error {
@@ -237,7 +242,8 @@ func (n *newlines) Read(to []byte) (int, error) {
 	return got, err
 }
 
-// line is the number of the line of an offset, which must not be less than the one asked for before.
+// line is the number of the line of an offset, which must not be less than the one asked for
+// before.
 func (n *newlines) line(offset int64) int {
 	passed := 0
 	for passed < len(n.ends) && n.ends[passed] < offset {

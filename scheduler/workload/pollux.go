@@ -15,9 +15,10 @@ type polluxRun struct {
 	application, replicas, batch string
 }
 
-// readPollux reads Pollux's workloads, in which a job is an application and a batch size and its length is what profiles of that
-// application come to. Those are not read; durations.csv beside the file (application, num_replicas, batch_size, duration_s) says it.
-// Its excerpt of Philly, traces/philly.csv, has lengths of its own.
+// readPollux reads Pollux's workloads, in which a job is an application and a batch size and its
+// length is what profiles of that application come to. Those are not read; durations.csv beside the
+// file (application, num_replicas, batch_size, duration_s) says it. Its excerpt of Philly,
+// traces/philly.csv, has lengths of its own.
 func readPollux(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
@@ -65,7 +66,10 @@ func (s *source) polluxLengths() (map[polluxRun]cluster.Job, error) {
 		return nil, err
 	}
 	if in == nil {
-		return nil, &Error{File: s.file, Want: "durations.csv beside it (application,num_replicas,batch_size,duration_s): the workload does not say how long a job is"}
+		return nil, &Error{
+			File: s.file,
+			Want: "durations.csv beside it (application,num_replicas,batch_size,duration_s): the workload does not say how long a job is",
+		}
 	}
 	defer done()
 	t, err := newTable(*in, nil)

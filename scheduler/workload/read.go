@@ -16,12 +16,12 @@ type Options struct {
 	// Format is the name of a form; where it is empty it is guessed.
 	Format string
 
-	// Beside is the second file that some forms need, as a table of throughputs. Where it is empty, it is looked for in the folder of
-	// the first one by its usual name.
+	// Beside is the second file that some forms need, as a table of throughputs. Where it is empty, it
+	// is looked for in the folder of the first one by its usual name.
 	Beside string
 
-	// Fits says what is wanted of a job that could never run, and of which of its columns, or nothing, so that a wrong line of our form is
-	// named. Nil asks nobody.
+	// Fits says what is wanted of a job that could never run, and of which of its columns, or nothing,
+	// so that a wrong line of our form is named. Nil asks nobody.
 	Fits func(*cluster.Job) (column, want string)
 }
 
@@ -35,11 +35,13 @@ type format struct {
 	// read reads it. Jobs without numbers, and times that count from elsewhere, are seen to by Read.
 	read func(s *source) (Trace, error)
 
-	// named is set where jobs have names in place of numbers, kept where times stay as they are written.
+	// named is set where jobs have names in place of numbers, kept where times stay as they are
+	// written.
 	named, kept bool
 }
 
-// formats are asked in this order. Ours takes what nobody wants, so that the error tells what ours would be.
+// formats are asked in this order. Ours takes what nobody wants, so that the error tells what ours
+// would be.
 var formats = []format{
 	{name: "philly", guess: guessPhilly, read: readPhilly, named: true},
 	{name: "helios", guess: guessHelios, read: readHelios},
@@ -107,7 +109,14 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 		return Trace{}, s.none()
 	}
 	if s.beside != "" && !s.asked {
-		return Trace{}, &Error{File: s.file, Want: fmt.Sprintf("nothing beside it: it is read as %s, and %s would decide nothing", f.name, filepath.Base(s.beside))}
+		return Trace{}, &Error{
+			File: s.file,
+			Want: fmt.Sprintf(
+				"nothing beside it: it is read as %s, and %s would decide nothing",
+				f.name,
+				filepath.Base(s.beside),
+			),
+		}
 	}
 	if !f.kept {
 		trace.fromZero()
@@ -121,7 +130,8 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	return trace, nil
 }
 
-// none is the error about a file without a job: only a header, or only jobs that had to be left out.
+// none is the error about a file without a job: only a header, or only jobs that had to be left
+// out.
 func (s *source) none() error {
 	want := "at least one job"
 	if notes := s.left.notes(); notes != nil {
@@ -144,7 +154,8 @@ func (s *source) format(name string) (format, error) {
 	return format{}, fmt.Errorf("no trace format %q; there are %s", name, strings.Join(Formats(), ", "))
 }
 
-// neighbour opens the second file: the one that was asked for, or the first in the folder that fits a pattern. Without one, in is nil.
+// neighbour opens the second file: the one that was asked for, or the first in the folder that fits
+// a pattern. Without one, in is nil.
 func (s *source) neighbour(patterns ...string) (in *lines, close func(), err error) {
 	s.asked = true
 	path := s.beside

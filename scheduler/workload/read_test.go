@@ -39,10 +39,30 @@ var samples = []struct {
 	{
 		file: "philly/cluster_job_log", format: "philly",
 		jobs: []cluster.Job{
-			{ID: 0, Name: "application_1_0001", Length: 10 * s, Estimate: 10 * s, GPUs: 1, Share: 1000, User: "bb22/u2"},
-			{ID: 1, Name: "application_1_0002", Submit: 120 * s, Length: 3690 * s, Estimate: 3690 * s, GPUs: 4, Share: 1000, User: "aa11/u1"},
+			{
+				ID:       0,
+				Name:     "application_1_0001",
+				Length:   10 * s,
+				Estimate: 10 * s,
+				GPUs:     1,
+				Share:    1000,
+				User:     "bb22/u2",
+			},
+			{
+				ID:       1,
+				Name:     "application_1_0002",
+				Submit:   120 * s,
+				Length:   3690 * s,
+				Estimate: 3690 * s,
+				GPUs:     4,
+				Share:    1000,
+				User:     "aa11/u1",
+			},
 		},
-		notes: []string{"1 jobs left out: no attempt of theirs has GPUs, a start and a later end", "1 jobs left out: they have no time of submission"},
+		notes: []string{
+			"1 jobs left out: no attempt of theirs has GPUs, a start and a later end",
+			"1 jobs left out: they have no time of submission",
+		},
 	},
 	{
 		file: "helios/cluster_log.csv", format: "helios",
@@ -65,19 +85,41 @@ var samples = []struct {
 			{ID: 1, Name: "pod-2", Submit: 300 * s, Length: 100 * s, Estimate: 100 * s, GPUs: 1, Share: 1000},
 			{ID: 2, Name: "pod-3", Submit: 600 * s, Length: 3990 * s, Estimate: 3990 * s, GPUs: 8, Share: 1000},
 		},
-		nodes: []cluster.Node{{ID: 0, Name: "node-1", GPUs: 8, GPUType: "V100M32"}, {ID: 1, Name: "node-2", GPUs: 2, GPUType: "T4"}},
+		nodes: []cluster.Node{
+			{ID: 0, Name: "node-1", GPUs: 8, GPUType: "V100M32"},
+			{ID: 1, Name: "node-2", GPUs: 2, GPUType: "T4"},
+		},
 		notes: []string{
 			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran", "1 jobs name several GPU models; here they run on any",
 		},
 	},
-	{file: "gavel/old.trace", format: "gavel", jobs: gavelJobs(4500*ms, 250*s, 300*s), notes: []string{"lengths are those on a v100"}},
-	{file: "gavel/new.trace", format: "gavel", jobs: gavelJobs(3750*ms, 250*s, 300*s), notes: []string{"lengths are those on a v100"}},
+	{
+		file:   "gavel/old.trace",
+		format: "gavel",
+		jobs:   gavelJobs(4500*ms, 250*s, 300*s),
+		notes:  []string{"lengths are those on a v100"},
+	},
+	{
+		file:   "gavel/new.trace",
+		format: "gavel",
+		jobs:   gavelJobs(3750*ms, 250*s, 300*s),
+		notes:  []string{"lengths are those on a v100"},
+	},
 	{file: "gavel/shockwave.trace", format: "gavel", jobs: gavelJobs(3750*ms, 333*s, 1418*s)},
 	{
 		file: "pollux/workload-1.csv", format: "pollux",
 		jobs: []cluster.Job{
 			{ID: 0, Name: "bert-1", Length: 7200 * s, Estimate: 7200 * s, GPUs: 4, Share: 1000, Model: "bert"},
-			{ID: 1, Name: "cifar10-0", Submit: 17 * s, Length: 3600*s + 500*ms, Estimate: 3600*s + 500*ms, GPUs: 1, Share: 1000, Model: "cifar10"},
+			{
+				ID:       1,
+				Name:     "cifar10-0",
+				Submit:   17 * s,
+				Length:   3600*s + 500*ms,
+				Estimate: 3600*s + 500*ms,
+				GPUs:     1,
+				Share:    1000,
+				Model:    "cifar10",
+			},
 		},
 	},
 	{
@@ -90,10 +132,21 @@ var samples = []struct {
 	{
 		file: "swf/sample.swf", format: "swf",
 		jobs: []cluster.Job{
-			{ID: 1, Length: 100 * s, Estimate: 200 * s, GPUs: 8, Share: 1000, User: "group2/user3", GPUMemoryBytes: 1 << 20},
+			{
+				ID:             1,
+				Length:         100 * s,
+				Estimate:       200 * s,
+				GPUs:           8,
+				Share:          1000,
+				User:           "group2/user3",
+				GPUMemoryBytes: 1 << 20,
+			},
 			{ID: 3, Submit: 40*s + 500*ms, Length: 60 * s, Estimate: 60 * s, GPUs: 16, Share: 1000},
 		},
-		notes: []string{"1 jobs left out: nobody knows how long they ran", "1 jobs left out: nobody knows their processors"},
+		notes: []string{
+			"1 jobs left out: nobody knows how long they ran",
+			"1 jobs left out: nobody knows their processors",
+		},
 	},
 }
 
@@ -106,10 +159,25 @@ var (
 	paiJobs = []cluster.Job{
 		{ID: 0, Name: "job-a", Length: 100*s + 500*ms, Estimate: 100*s + 500*ms, GPUs: 1, Share: 500, User: "user1"},
 		{ID: 1, Name: "job-b", Submit: 18 * s, Length: 300 * s, Estimate: 300 * s, GPUs: 2, Share: 1000, User: "user2"},
-		{ID: 2, Name: "job-c", Submit: 199 * s, Length: 700 * s, Estimate: 700 * s, GPUs: 2, Share: 1000, User: "user1"},
+		{
+			ID:       2,
+			Name:     "job-c",
+			Submit:   199 * s,
+			Length:   700 * s,
+			Estimate: 700 * s,
+			GPUs:     2,
+			Share:    1000,
+			User:     "user1",
+		},
 	}
-	paiNodes = []cluster.Node{{ID: 0, Name: "mach1", GPUs: 2, GPUType: "T4"}, {ID: 1, Name: "mach3", GPUs: 8, GPUType: "V100"}}
-	paiNotes = []string{"1 jobs left out: a task of theirs has no start, no end or no length", "1 jobs left out: they need no GPU"}
+	paiNodes = []cluster.Node{
+		{ID: 0, Name: "mach1", GPUs: 2, GPUType: "T4"},
+		{ID: 1, Name: "mach3", GPUs: 8, GPUType: "V100"},
+	}
+	paiNotes = []string{
+		"1 jobs left out: a task of theirs has no start, no end or no length",
+		"1 jobs left out: they need no GPU",
+	}
 )
 
 func gavelJobs(second, first, last time.Duration) []cluster.Job {
@@ -119,7 +187,8 @@ func gavelJobs(second, first, last time.Duration) []cluster.Job {
 	}
 }
 
-// TestRead reads every form as it is, guessed and named, and as it comes from other systems: compressed, marked, with their ends of lines.
+// TestRead reads every form as it is, guessed and named, and as it comes from other systems:
+// compressed, marked, with their ends of lines.
 func TestRead(t *testing.T) {
 	for _, sample := range samples {
 		path := filepath.Join("testdata", sample.file)
@@ -288,7 +357,8 @@ func TestMillionJobs(t *testing.T) {
 	if len(trace.Jobs) != jobs || trace.Jobs[jobs-1].User != "user9" {
 		t.Fatalf("%d jobs, the last %+v", len(trace.Jobs), trace.Jobs[len(trace.Jobs)-1])
 	}
-	// Growing a slice by quarters copies it a few times; anything that was allocated for each job or value would show.
+	// Growing a slice by quarters copies it a few times; anything that was allocated for each job or
+	// value would show.
 	if allocations := after.Mallocs - before.Mallocs; allocations > 10_000 {
 		t.Errorf("%d allocations for %d jobs", allocations, jobs)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// The fields of the Standard Workload Format that are used, counted from 0. -1 stands for what nobody knows.
+// The fields of the Standard Workload Format that are used, counted from 0. -1 stands for what
+// nobody knows.
 const (
 	swfFields     = 18
 	swfID         = 0
@@ -31,7 +32,8 @@ var swfNames = [swfFields]string{
 
 // guessSWF: comments begin with a semicolon, and jobs are 18 numbers.
 func guessSWF(h head) bool {
-	return strings.HasPrefix(h.text, ";") || !strings.Contains(h.first, ",") && len(strings.Fields(h.first)) == swfFields
+	return strings.HasPrefix(h.text, ";") ||
+		!strings.Contains(h.first, ",") && len(strings.Fields(h.first)) == swfFields
 }
 
 // readSWF reads a log of the Parallel Workloads Archive.
@@ -64,7 +66,11 @@ func readSWF(s *source) (Trace, error) {
 // swfJob is a line as a job, or why it is left out.
 func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) {
 	if len(values) != swfFields {
-		return j, "", s.wrong("", string(bytes.Join(values, []byte(" "))), fmt.Sprintf("%d numbers; there are %d", swfFields, len(values)))
+		return j, "", s.wrong(
+			"",
+			string(bytes.Join(values, []byte(" "))),
+			fmt.Sprintf("%d numbers; there are %d", swfFields, len(values)),
+		)
 	}
 	var whole [swfFields]int64
 	for _, field := range []int{swfID, swfAllocated, swfRequested, swfUser, swfGroup} {

@@ -60,7 +60,8 @@ func (t *table) require(names ...string) error {
 	return nil
 }
 
-// only refuses columns that are not among some, since a misspelt one would be passed over in silence.
+// only refuses columns that are not among some, since a misspelt one would be passed over in
+// silence.
 func (t *table) only(names []string) error {
 	for _, name := range t.names {
 		if !slices.Contains(names, name) {
@@ -87,7 +88,11 @@ func (t *table) row(line []byte) error {
 		return t.wrong("", string(line), "each quote closed in its line, and a comma behind it")
 	}
 	if len(t.values) != len(t.names) {
-		return t.wrong("", string(line), fmt.Sprintf("%d values, one for each column; there are %d", len(t.names), len(t.values)))
+		return t.wrong(
+			"",
+			string(line),
+			fmt.Sprintf("%d values, one for each column; there are %d", len(t.names), len(t.values)),
+		)
 	}
 	return nil
 }
@@ -137,7 +142,8 @@ func (t *table) count(column string) (int, error) {
 	return int(n), err
 }
 
-// clock is a value as a point in time, counted from the year 1970 as if the clock that wrote it had been UTC's.
+// clock is a value as a point in time, counted from the year 1970 as if the clock that wrote it had
+// been UTC's.
 func (t *table) clock(column string) (time.Duration, error) {
 	at, ok := clock(t.raw(column))
 	if !ok {
@@ -149,7 +155,8 @@ func (t *table) clock(column string) (time.Duration, error) {
 // absent reports whether a value is missing, in one of the ways in which tables say so.
 func (t *table) absent(column string) bool {
 	raw := t.raw(column)
-	return len(raw) == 0 || bytes.EqualFold(raw, []byte("nan")) || bytes.EqualFold(raw, []byte("none")) || bytes.EqualFold(raw, []byte("null"))
+	return len(raw) == 0 || bytes.EqualFold(raw, []byte("nan")) || bytes.EqualFold(raw, []byte("none")) ||
+		bytes.EqualFold(raw, []byte("null"))
 }
 
 // mostGPUs bounds a job. More is a mistake in the file.

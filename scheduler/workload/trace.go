@@ -40,7 +40,8 @@ func (t *Trace) sort() {
 	})
 }
 
-// number gives jobs that only have names their numbers, in the order of arrival, so that the order of lines decides nothing.
+// number gives jobs that only have names their numbers, in the order of arrival, so that the order
+// of lines decides nothing.
 func (t *Trace) number() {
 	slices.SortStableFunc(t.Jobs, func(a, b cluster.Job) int {
 		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.Name, b.Name), cmp.Compare(a.GPUs, b.GPUs),

@@ -29,8 +29,8 @@ type saved struct {
 	phases        string
 }
 
-// measureDriver compares phos with what NVIDIA's driver does by itself: it moves a process's GPU memory into the host's, with
-// the process standing still, and then CRIU dumps it all.
+// measureDriver compares phos with what NVIDIA's driver does by itself: it moves a process's GPU
+// memory into the host's, with the process standing still, and then CRIU dumps it all.
 func measureDriver(t *testing.T, b *bench) []row {
 	onGPU(t)
 	link, daemon := b.measureLink(t), b.daemon(t)
@@ -82,21 +82,41 @@ func (s saved) rows(bytes uint64, link hostLink, where string) []row {
 	return []row{
 		{
 			name: "dump / the host's link", value: rate(s.stopped) / link.from, least: 0.85,
-			note: fmt.Sprintf("%.2f of %.2f GB/s, the program standing still; into %s", rate(s.stopped), link.from, where),
+			note: fmt.Sprintf(
+				"%.2f of %.2f GB/s, the program standing still; into %s",
+				rate(s.stopped),
+				link.from,
+				where,
+			),
 		},
 		{
 			name: "eager restore / the host's link", value: rate(s.running) / link.to, least: 0.85,
-			note: fmt.Sprintf("%.2f of %.2f GB/s, until the program runs with all its memory", rate(s.running), link.to),
+			note: fmt.Sprintf(
+				"%.2f of %.2f GB/s, until the program runs with all its memory",
+				rate(s.running),
+				link.to,
+			),
 		},
 		{
 			name: "pre-dump's pause / stop-the-world", value: s.pause / s.stopped,
-			note: fmt.Sprintf("%s of %.2f s; %.0f %% rewritten; %s", milliseconds(s.pause), s.stopped, 100*s.rewritten, s.phases),
+			note: fmt.Sprintf(
+				"%s of %.2f s; %.0f %% rewritten; %s",
+				milliseconds(s.pause),
+				s.stopped,
+				100*s.rewritten,
+				s.phases,
+			),
 		},
 		{
 			name: fmt.Sprintf("  with %d %%/s rewritten", 100/rewrittenPart), value: s.fastPause / s.stopped,
 			note: milliseconds(s.fastPause),
 		},
-		{name: "first step after a restore, lazy", value: s.lazy, unit: "s", note: fmt.Sprintf("%.2f s until it runs with all its memory", s.running)},
+		{
+			name:  "first step after a restore, lazy",
+			value: s.lazy,
+			unit:  "s",
+			note:  fmt.Sprintf("%.2f s until it runs with all its memory", s.running),
+		},
 	}
 }
 
@@ -135,14 +155,29 @@ func (d *byDriver) rows(bytes uint64, ours saved) (rows []row) {
 	rows = []row{
 		{
 			name: "pre-dump's pause / the driver's stop", value: ours.pause / d.stopped, most: 1.0 / 20,
-			note: fmt.Sprintf("%s of %.2f s, %.0f %% rewritten; %s; into %s", milliseconds(ours.pause), d.stopped, 100*ours.rewritten, d.note(), d.where),
+			note: fmt.Sprintf(
+				"%s of %.2f s, %.0f %% rewritten; %s; into %s",
+				milliseconds(ours.pause),
+				d.stopped,
+				100*ours.rewritten,
+				d.note(),
+				d.where,
+			),
 		},
 		{
-			name: fmt.Sprintf("  with %d %%/s rewritten", 100/rewrittenPart), value: ours.fastPause / d.stopped, note: milliseconds(ours.fastPause),
+			name: fmt.Sprintf(
+				"  with %d %%/s rewritten",
+				100/rewrittenPart,
+			), value: ours.fastPause / d.stopped, note: milliseconds(ours.fastPause),
 		},
 		{
 			name: "dump, in the driver's time", value: ours.stopped / d.stopped, most: 1,
-			note: fmt.Sprintf("%.2f of %.2f s; the driver and CRIU: %.2f GB/s", ours.stopped, d.stopped, float64(bytes)/d.stopped/1e9),
+			note: fmt.Sprintf(
+				"%.2f of %.2f s; the driver and CRIU: %.2f GB/s",
+				ours.stopped,
+				d.stopped,
+				float64(bytes)/d.stopped/1e9,
+			),
 		},
 	}
 	if d.withoutRestore != nil {
@@ -150,12 +185,19 @@ func (d *byDriver) rows(bytes uint64, ours saved) (rows []row) {
 	}
 	return append(rows, row{
 		name: "first step after a restore, in the driver's time", value: ours.lazy / d.restored, most: 1,
-		note: fmt.Sprintf("%.2f of %.2f s: CRIU %.2f s, restore %.2f s, unlock %s", ours.lazy, d.restored, d.processes, d.restore, milliseconds(d.unlock)),
+		note: fmt.Sprintf(
+			"%.2f of %.2f s: CRIU %.2f s, restore %.2f s, unlock %s",
+			ours.lazy,
+			d.restored,
+			d.processes,
+			d.restore,
+			milliseconds(d.unlock),
+		),
 	})
 }
 
-// placeFor is where an image fits, and what that is: in memory, where no disk is in the way, as long as so much of it is left; or on
-// the disk. Where there is none, where says how much there is.
+// placeFor is where an image fits, and what that is: in memory, where no disk is in the way, as
+// long as so much of it is left; or on the disk. Where there is none, where says how much there is.
 func (b *bench) placeFor(memoryBytes, diskBytes uint64) (place, where string) {
 	const reserveBytes = 4 << 30
 	free, room := freeMemory(), roomIn(b.disk)
@@ -176,7 +218,8 @@ func roomIn(dir string) uint64 {
 	return disk.Bavail * uint64(disk.Bsize)
 }
 
-// hostMemoryVariable is how much memory the machine has, where it shows less: some virtual machines grow when memory is used.
+// hostMemoryVariable is how much memory the machine has, where it shows less: some virtual machines
+// grow when memory is used.
 const hostMemoryVariable = "PHOS_BENCH_HOST_MEMORY"
 
 // freeMemory is what the kernel can still give.
@@ -188,7 +231,8 @@ func freeMemory() uint64 {
 	return available
 }
 
-// mountMemory mounts a tmpfs over a directory, which holds all that the machine's memory does: the shared one holds half.
+// mountMemory mounts a tmpfs over a directory, which holds all that the machine's memory does: the
+// shared one holds half.
 func mountMemory(t *testing.T, dir string) {
 	t.Helper()
 	if err := unix.Mount("phos-bench", dir, "tmpfs", 0, "size="+strconv.FormatUint(freeMemory(), 10)); err != nil {

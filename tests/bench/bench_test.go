@@ -84,7 +84,14 @@ func TestGroupsAreNamed(t *testing.T) {
 // newBench takes the settings from the environment.
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{rows: regexp.MustCompile("."), bytes: 4 << 30, largest: 8 << 30, rounds: 3, while: 4 * time.Second, jobs: 100_000}
+	b := &bench{
+		rows:    regexp.MustCompile("."),
+		bytes:   4 << 30,
+		largest: 8 << 30,
+		rounds:  3,
+		while:   4 * time.Second,
+		jobs:    100_000,
+	}
 	if names := os.Getenv("PHOS_BENCH"); names != "" && names != "1" {
 		for name := range strings.SplitSeq(names, "|") {
 			if !slices.Contains(groupNames(), name) {
@@ -106,7 +113,13 @@ func newBench(t *testing.T) *bench {
 		}
 		b.bytes, b.largest = uint64(bytes), 2*uint64(bytes)
 	}
-	b.disk, b.memory = b.place(t, cmp.Or(os.Getenv("PHOS_BENCH_DIR"), "/var/tmp")), b.place(t, cmp.Or(os.Getenv("PHOS_BENCH_MEMORY"), "/dev/shm"))
+	b.disk, b.memory = b.place(
+		t,
+		cmp.Or(os.Getenv("PHOS_BENCH_DIR"), "/var/tmp"),
+	), b.place(
+		t,
+		cmp.Or(os.Getenv("PHOS_BENCH_MEMORY"), "/dev/shm"),
+	)
 	if _, real := harness.Driver(); real {
 		mountMemory(t, b.memory)
 	}
@@ -124,7 +137,8 @@ func (b *bench) place(t *testing.T, below string) string {
 	return dir
 }
 
-// TestSpeed prints the table. It runs when PHOS_BENCH is set, which ./build.sh bench does: to 1, or to names of groups.
+// TestSpeed prints the table. It runs when PHOS_BENCH is set, which ./build.sh bench does: to 1, or
+// to names of groups.
 func TestSpeed(t *testing.T) {
 	if os.Getenv("PHOS_BENCH") == "" {
 		t.Skip("run it by ./build.sh bench")
@@ -154,8 +168,8 @@ func onGPU(t *testing.T) {
 	}
 }
 
-// TestSmall goes through the rows of checkpoints with little memory: that they can be measured, and that the program has in
-// the end what it should have. It judges no speed.
+// TestSmall goes through the rows of checkpoints with little memory: that they can be measured, and
+// that the program has in the end what it should have. It judges no speed.
 func TestSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")

@@ -26,9 +26,16 @@ func measureBudget(t *testing.T, b *bench) (rows []row) {
 		extra := extraMemory(daemon.PID(), func() { done = program.save(dir, saveOptions{budgetBytes: budget}) })
 		remove(t, dir)
 		rows = append(rows, row{
-			name: fmt.Sprintf("memory of a dump, budget %d MiB", budget/mebibyte), value: float64(extra) / float64(budget), most: 1,
-			note: fmt.Sprintf("of the budget; %d MiB; pause %s, in all %.2f s; all of the memory is rewritten again and again",
-				extra/mebibyte, milliseconds(seconds(done.GetPauseMicroseconds())), seconds(done.GetTotalMicroseconds())),
+			name: fmt.Sprintf(
+				"memory of a dump, budget %d MiB",
+				budget/mebibyte,
+			), value: float64(extra) / float64(budget), most: 1,
+			note: fmt.Sprintf(
+				"of the budget; %d MiB; pause %s, in all %.2f s; all of the memory is rewritten again and again",
+				extra/mebibyte,
+				milliseconds(seconds(done.GetPauseMicroseconds())),
+				seconds(done.GetTotalMicroseconds()),
+			),
 		})
 	}
 	program.set(rewriteBytesPerSecond, 0)
@@ -36,7 +43,8 @@ func measureBudget(t *testing.T, b *bench) (rows []row) {
 	return rows
 }
 
-// extraMemory is how much more memory phosd and all below it have at the most while something is done, looked at often.
+// extraMemory is how much more memory phosd and all below it have at the most while something is
+// done, looked at often.
 func extraMemory(phosd int, do func()) uint64 {
 	before := residentBelow(phosd)
 	done, most := make(chan struct{}), make(chan uint64, 1)

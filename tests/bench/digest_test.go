@@ -14,8 +14,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
 )
 
-// measureDigests measures the digest of chunks on one core, by turns with what it stands beside, over more memory than caches
-// hold. Its kernel has no speed on the software GPU that would tell anything: it is only looked at whether it agrees.
+// measureDigests measures the digest of chunks on one core, by turns with what it stands beside,
+// over more memory than caches hold. Its kernel has no speed on the software GPU that would tell
+// anything: it is only looked at whether it agrees.
 func measureDigests(t *testing.T, b *bench) []row {
 	const chunks = 64
 	content := make([]byte, chunks*gpu.ChunkBytes)
@@ -41,16 +42,29 @@ func measureDigests(t *testing.T, b *bench) []row {
 	for range 5 * b.rounds {
 		digests = append(digests, each(func(chunk []byte) { f.Of(chunk) }))
 		copies = append(copies, each(func(chunk []byte) { copy(into, chunk) }))
-		gmacs = append(gmacs, each(func(chunk []byte) { gcm.Seal(into[:0], make([]byte, gcm.NonceSize()), nil, chunk) }))
+		gmacs = append(
+			gmacs,
+			each(func(chunk []byte) { gcm.Seal(into[:0], make([]byte, gcm.NonceSize()), nil, chunk) }),
+		)
 	}
 	took, copied, gmac := median(digests), median(copies), median(gmacs)
 	rate := func(tookSeconds float64) float64 { return float64(len(content)) / tookSeconds / 1e9 }
 	return []row{
 		{
 			name: "digest of chunks, one core", value: rate(took), unit: "GB/s", least: 4,
-			note: fmt.Sprintf("%.2f of memcpy's %.1f; the kernel agrees in %d chunks", copied/took, rate(copied), kernelAgrees(t, f, key)),
+			note: fmt.Sprintf(
+				"%.2f of memcpy's %.1f; the kernel agrees in %d chunks",
+				copied/took,
+				rate(copied),
+				kernelAgrees(t, f, key),
+			),
 		},
-		{name: "  in the time of GMAC", value: took / gmac, most: 1, note: fmt.Sprintf("which does %.1f GB/s", rate(gmac))},
+		{
+			name:  "  in the time of GMAC",
+			value: took / gmac,
+			most:  1,
+			note:  fmt.Sprintf("which does %.1f GB/s", rate(gmac)),
+		},
 	}
 }
 

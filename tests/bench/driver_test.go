@@ -16,7 +16,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// driverTool is testdata/driver_checkpoint.c, which calls what NVIDIA's driver has to save processes.
+// driverTool is testdata/driver_checkpoint.c, which calls what NVIDIA's driver has to save
+// processes.
 type driverTool struct {
 	command *exec.Cmd
 	in      io.WriteCloser
@@ -86,7 +87,8 @@ func (d *driverTool) do(verb string, pid int) (tookSeconds float64, err error) {
 	return 0, fmt.Errorf("the driver's %s: %s", verb, said)
 }
 
-// byDriver is how long the driver and CRIU take, in seconds. Without CRIU it is less than what a user would have to wait.
+// byDriver is how long the driver and CRIU take, in seconds. Without CRIU it is less than what a
+// user would have to wait.
 type byDriver struct {
 	lock, checkpoint, dump                float64
 	processes, restore, unlock            float64
@@ -105,8 +107,9 @@ func (d *byDriver) note() string {
 	return text + fmt.Sprintf(", CRIU %.2f s", d.dump)
 }
 
-// saveByDriver saves a program that runs without phos, ends it, and brings it back: lock, checkpoint, dump, and the same backwards.
-// Without a directory, or where CRIU fails, the program stays, and only the driver's own part is measured.
+// saveByDriver saves a program that runs without phos, ends it, and brings it back: lock,
+// checkpoint, dump, and the same backwards. Without a directory, or where CRIU fails, the program
+// stays, and only the driver's own part is measured.
 func saveByDriver(tool *driverTool, criu string, program *holder, dir string) (d byDriver) {
 	pid := program.PID
 	start := time.Now()
@@ -147,8 +150,8 @@ func saveByDriver(tool *driverTool, criu string, program *holder, dir string) (d
 	return d
 }
 
-// criuDump ends when what it has written is on the disk. CRIU's plugin that calls the driver itself is kept out of it: there is none
-// in the directory of images.
+// criuDump ends when what it has written is on the disk. CRIU's plugin that calls the driver itself
+// is kept out of it: there is none in the directory of images.
 func criuDump(criu string, pid int, dir string) error {
 	if err := run(criu, "dump", "--tree", fmt.Sprint(pid), "--images-dir", dir, "--shell-job", "--libdir", dir); err != nil {
 		return err
@@ -164,13 +167,23 @@ func timed(do func() error) (tookSeconds float64, err error) {
 
 // run is for what may fail; its error has the end of what was said.
 func run(name string, arguments ...string) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), driverPatience, fmt.Errorf("not done in %v", driverPatience))
+	ctx, cancel := context.WithTimeoutCause(
+		context.Background(),
+		driverPatience,
+		fmt.Errorf("not done in %v", driverPatience),
+	)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, name, arguments...).CombinedOutput()
 	if err != nil {
 		err = errors.Join(err, context.Cause(ctx))
 		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-		return fmt.Errorf("%s %s: %w: %s", filepath.Base(name), arguments[0], err, strings.Join(lines[max(0, len(lines)-3):], "; "))
+		return fmt.Errorf(
+			"%s %s: %w: %s",
+			filepath.Base(name),
+			arguments[0],
+			err,
+			strings.Join(lines[max(0, len(lines)-3):], "; "),
+		)
 	}
 	return nil
 }
@@ -196,13 +209,26 @@ func (h *holder) reaches(step uint64) error {
 	return nil
 }
 
-// TestSavedByDriver has a driver that was made up save a program without a GPU, with the real CRIU: the calls come in the order that
-// the driver wants, with its arguments, and the program is in the end what it should be.
+// TestSavedByDriver has a driver that was made up save a program without a GPU, with the real CRIU:
+// the calls come in the order that the driver wants, with its arguments, and the program is in the
+// end what it should be.
 func TestSavedByDriver(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
-	library := filepath.Join(filepath.Dir(harness.Compile(t, harness.GCC, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "testdata/made_up_driver.c")), "libcuda.so.1")
+	library := filepath.Join(
+		filepath.Dir(
+			harness.Compile(
+				t,
+				harness.GCC,
+				"-shared",
+				"-fPIC",
+				"-Wl,-soname,libcuda.so.1",
+				"testdata/made_up_driver.c",
+			),
+		),
+		"libcuda.so.1",
+	)
 	if err := os.Symlink("program", library); err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
@@ -220,17 +246,24 @@ func TestSavedByDriver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := filepath.Join(t.TempDir(), "calls")
-			tool, err := newDriverTool(t, append(append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(library), "MADE_UP_CALLS="+log), test.extra...))
+			tool, err := newDriverTool(
+				t,
+				append(
+					append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(library), "MADE_UP_CALLS="+log),
+					test.extra...),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			program := b.holdProgram(t, daemon, stepping, 8*mebibyte, func(c *exec.Cmd) { c.Env = os.Environ() })
 			first := program.PID
 			d := saveByDriver(tool, criu, program, test.dir)
-			if !errors.Is(d.notBegun, test.failure) || d.withoutRestore != nil || (d.withoutDump != nil) != (test.dir == "" && test.failure == nil) {
+			if !errors.Is(d.notBegun, test.failure) || d.withoutRestore != nil ||
+				(d.withoutDump != nil) != (test.dir == "" && test.failure == nil) {
 				t.Errorf("%+v", d)
 			}
-			if test.failure == nil && (d.stopped < d.lock+d.checkpoint+d.dump || d.restored < d.processes+d.restore+d.unlock) {
+			if test.failure == nil &&
+				(d.stopped < d.lock+d.checkpoint+d.dump || d.restored < d.processes+d.restore+d.unlock) {
 				t.Errorf("the whole is less than its parts: %+v", d)
 			}
 			if err := program.end(); err != nil {

@@ -9,11 +9,23 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// interpreter runs the interpreter's own benchmarks: a naive matrix multiplication on one core and on two, and the cost of
-// the marks of written chunks.
+// interpreter runs the interpreter's own benchmarks: a naive matrix multiplication on one core and
+// on two, and the cost of the marks of written chunks.
 func interpreter(t *testing.T) []row {
 	t.Helper()
-	command := harness.Command("go", "test", "-run", "^$", "-bench", "Matmul|Marks", "-benchtime", "20x", "-cpu", "2", "./daemon/gpu/soft/simt")
+	command := harness.Command(
+		"go",
+		"test",
+		"-run",
+		"^$",
+		"-bench",
+		"Matmul|Marks",
+		"-benchtime",
+		"20x",
+		"-cpu",
+		"2",
+		"./daemon/gpu/soft/simt",
+	)
 	command.Stderr = os.Stderr
 	output, err := command.Output()
 	if err != nil {
@@ -24,8 +36,18 @@ func interpreter(t *testing.T) []row {
 	return []row{
 		{name: "naive 256\u00b3 matmul, one core", value: one, unit: "ns", most: 0.7, note: "for a thread-instruction"},
 		{name: "  on two cores", value: one / two, least: 1.8, note: "times as fast"},
-		{name: "a kernel of stores, marking", value: metric(t, output, "Marks", "of-unmarked"), most: 1.1, note: "of its time on memory without marks"},
-		{name: "step rate, marks on / off", value: metric(t, output, "MarksRate", "of-unmarked-rate"), least: 0.97, note: "naive matmul, never checkpointed, by processor time"},
+		{
+			name:  "a kernel of stores, marking",
+			value: metric(t, output, "Marks", "of-unmarked"),
+			most:  1.1,
+			note:  "of its time on memory without marks",
+		},
+		{
+			name:  "step rate, marks on / off",
+			value: metric(t, output, "MarksRate", "of-unmarked-rate"),
+			least: 0.97,
+			note:  "naive matmul, never checkpointed, by processor time",
+		},
 	}
 }
 

@@ -24,15 +24,17 @@ func linked(t *testing.T, source string) string {
 	return harness.Compile(t, harness.GCC, "-O2", source, "-L"+filepath.Join(harness.Bin(), "lib"), "-l:libcuda.so.1")
 }
 
-// TestCompiled compiles what only runs on a real GPU: a machine with one may have no compiler, and brings all from here.
+// TestCompiled compiles what only runs on a real GPU: a machine with one may have no compiler, and
+// brings all from here.
 func TestCompiled(t *testing.T) {
 	linked(t, "testdata/link.c")
 	compiledTool(t)
 	harness.CompileC(t, true, "testdata/memory.c")
 }
 
-// hostLink is what testdata/link.c measures by the driver alone, in gigabytes a second: copies of pinned memory to the device and
-// from it, which is all that the host's link carries, and copies on the device, counted by what they read.
+// hostLink is what testdata/link.c measures by the driver alone, in gigabytes a second: copies of
+// pinned memory to the device and from it, which is all that the host's link carries, and copies on
+// the device, counted by what they read.
 type hostLink struct{ to, from, device float64 }
 
 // measureLink measures it once for all groups.

@@ -33,7 +33,10 @@ func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []ro
 		program.set(rewriteBytesPerSecond, b.bytes/100*percent)
 		p := program.comparePauses(b, place, percent == 1)
 		r := row{
-			name: fmt.Sprintf("pre-dump's pause, %d %%/s rewritten", percent), value: median(p.pauses) / median(p.stopped),
+			name: fmt.Sprintf(
+				"pre-dump's pause, %d %%/s rewritten",
+				percent,
+			), value: median(p.pauses) / median(p.stopped),
 			note: fmt.Sprintf("%s of %.2f s stopped; %s", milliseconds(median(p.pauses)), median(p.stopped), p.note()),
 		}
 		if percent == 1 {
@@ -56,8 +59,9 @@ type pausing struct {
 	last     *api.CheckpointDone
 }
 
-// comparePauses has one image at a time in its place: what is written where something was deleted a moment ago is often
-// several times as fast as what the disk must find new room for, and neither side is to have that advantage.
+// comparePauses has one image at a time in its place: what is written where something was deleted a
+// moment ago is often several times as fast as what the disk must find new room for, and neither
+// side is to have that advantage.
 func (h *holder) comparePauses(b *bench, place string, copies bool) (p pausing) {
 	for range b.rounds {
 		dir := imageDir(h.t, place)
@@ -91,7 +95,12 @@ func (p *pausing) measure(h *holder, dir string) {
 
 // note says where the pause went.
 func (p *pausing) note() string {
-	text := fmt.Sprintf("seen %s; in all %.2f s, %.0f MB/s rewritten;", milliseconds(median(p.seen)), median(p.totals), median(p.rewrites)/1e6)
+	text := fmt.Sprintf(
+		"seen %s; in all %.2f s, %.0f MB/s rewritten;",
+		milliseconds(median(p.seen)),
+		median(p.totals),
+		median(p.rewrites)/1e6,
+	)
 	for _, name := range []string{"quiesce", "freeze", "cut.gpu", "cut.processes", "go-on"} {
 		text += fmt.Sprintf(" %s %s", name, milliseconds(seconds(p.last.GetTookMicroseconds()[name])))
 	}
@@ -103,7 +112,11 @@ func (p *pausing) throughput(b *bench) []row {
 	return []row{
 		{
 			name: "dump / cp and sync", value: median(p.synced) / median(p.stopped), least: 0.8,
-			note: fmt.Sprintf("stopped: %.2f GB/s; cp --reflink=never and sync: %.2f", gigabytes/median(p.stopped), gigabytes/median(p.synced)),
+			note: fmt.Sprintf(
+				"stopped: %.2f GB/s; cp --reflink=never and sync: %.2f",
+				gigabytes/median(p.stopped),
+				gigabytes/median(p.synced),
+			),
 		},
 		{
 			name: "dump / cp", value: median(p.copies) / median(p.stopped),

@@ -13,7 +13,8 @@ type peer struct {
 	scale, how string
 }
 
-// peers are from their papers, repositories and logs; where no figure is published, from a run of what is.
+// peers are from their papers, repositories and logs; where no figure is published, from a run of
+// what is.
 var peers = []peer{
 	{"Blox", 28, "128 GPUs, 4,000 jobs", "Python and gRPC; measured. Its paper's figures take 8 h each"},
 	{"Gavel", 20, "108 GPUs, 5,000 jobs", "Python; the README's log of a run at low load"},
@@ -24,8 +25,8 @@ var peers = []peer{
 	{"Kueue's performance test", 43, "60,000 workloads", "Go; real controllers, 1,405 s"},
 }
 
-// measurePeers sets the speed of others beside ours: on their machines and with their traces, which makes it a comparison of orders of
-// magnitude.
+// measurePeers sets the speed of others beside ours: on their machines and with their traces, which
+// makes it a comparison of orders of magnitude.
 func measurePeers(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jobs := trace(t, b.jobs)

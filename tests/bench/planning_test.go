@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/template"
 )
 
-// published are the seconds that Oobleck's paper gives (its table 3) for planning one template, by nodes, GPUs of a node and layers.
+// published are the seconds that Oobleck's paper gives (its table 3) for planning one template, by
+// nodes, GPUs of a node and layers.
 var published = []struct {
 	nodes, gpus int
 	seconds     map[int]float64
@@ -29,16 +30,23 @@ var published = []struct {
 	{24, 8, map[int]float64{24: 15.59, 32: 49.25, 64: 520.08, 96: 3297.92}},
 }
 
-// layersOf makes layers like a transformer's, no two of them quite alike, which is harder than equal ones.
+// layersOf makes layers like a transformer's, no two of them quite alike, which is harder than
+// equal ones.
 func layersOf(t *testing.T, n int) *pipeline.Profile {
 	t.Helper()
 	random := rand.New(rand.NewSource(1))
 	var layers []pipeline.Layer
 	for i := range n {
 		layers = append(layers, pipeline.Layer{
-			Name: fmt.Sprint(i), Forward: time.Duration(1e6 + random.Int63n(1e5)), Backward: time.Duration(2e6 + random.Int63n(1e5)),
+			Name: fmt.Sprint(
+				i,
+			), Forward: time.Duration(1e6 + random.Int63n(1e5)), Backward: time.Duration(2e6 + random.Int63n(1e5)),
 			StateBytes: 1e9 + random.Int63n(1e8), ActivationBytes: 1e7,
-			InNode: map[int]time.Duration{2: 40_000, 4: 60_000, 8: 90_000}, Across: map[int]time.Duration{2: 3e6, 8: 4e6, 64: 6e6},
+			InNode: map[int]time.Duration{
+				2: 40_000,
+				4: 60_000,
+				8: 90_000,
+			}, Across: map[int]time.Duration{2: 3e6, 8: 4e6, 64: 6e6},
 		})
 	}
 	p, err := pipeline.NewProfile(layers)
@@ -63,12 +71,19 @@ func measurePlanning(t *testing.T, b *bench) (rows []row) {
 	recovered := medianMilliseconds(t, b, func() error { _, err := replan.Recover(plan, change); return err })
 	return append([]row{
 		{name: "templates, 96 layers, 1 to 64 nodes", value: templates, unit: "ms", most: 5, note: "all 64 together"},
-		{name: "a plan for 1,000 nodes", value: made, unit: "ms", most: 100, note: fmt.Sprintf("%d templates, %d pipelines", len(plan.Templates), len(plan.Pipelines))},
+		{
+			name:  "a plan for 1,000 nodes",
+			value: made,
+			unit:  "ms",
+			most:  100,
+			note:  fmt.Sprintf("%d templates, %d pipelines", len(plan.Templates), len(plan.Pipelines)),
+		},
 		{name: "a recovery of 1,000 nodes", value: recovered, unit: "ms", most: 50, note: "from 10 deaths"},
 	}, besidePublished(t)...)
 }
 
-// besidePublished sets the time of one template beside the published one, which was measured on another machine.
+// besidePublished sets the time of one template beside the published one, which was measured on
+// another machine.
 func besidePublished(t *testing.T) (rows []row) {
 	for _, each := range published {
 		for _, layers := range []int{24, 32, 64, 96} {
@@ -79,8 +94,17 @@ func besidePublished(t *testing.T) (rows []row) {
 			}
 			took := time.Since(began).Seconds()
 			rows = append(rows, row{
-				name: fmt.Sprintf("%d nodes of %d GPUs, %d layers", each.nodes, each.gpus, layers), value: 1000 * took, unit: "ms",
-				note: fmt.Sprintf("published: %g s, %.0f times as long", each.seconds[layers], each.seconds[layers]/took),
+				name: fmt.Sprintf(
+					"%d nodes of %d GPUs, %d layers",
+					each.nodes,
+					each.gpus,
+					layers,
+				), value: 1000 * took, unit: "ms",
+				note: fmt.Sprintf(
+					"published: %g s, %.0f times as long",
+					each.seconds[layers],
+					each.seconds[layers]/took,
+				),
 			})
 		}
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// holder is a program that holds device memory (testdata/memory.c), and the page by which it is told what to do.
+// holder is a program that holds device memory (testdata/memory.c), and the page by which it is
+// told what to do.
 type holder struct {
 	*harness.Job
 	t      *testing.T
@@ -67,7 +68,13 @@ func (b *bench) holdAs(t *testing.T, daemon *harness.Daemon, bytes uint64, prepa
 }
 
 // holdProgram starts a program that is told by a page what to do.
-func (b *bench) holdProgram(t *testing.T, daemon *harness.Daemon, program string, bytes uint64, prepare func(*exec.Cmd)) *holder {
+func (b *bench) holdProgram(
+	t *testing.T,
+	daemon *harness.Daemon,
+	program string,
+	bytes uint64,
+	prepare func(*exec.Cmd),
+) *holder {
 	t.Helper()
 	path := filepath.Join(daemon.Dir, "page")
 	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {

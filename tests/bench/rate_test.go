@@ -8,8 +8,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// spins are how much a step computes: the one that is judged takes about ten milliseconds, as a small training step does.
-// One of half a millisecond is woken up by its program so often that the scheduler decides more than the work.
+// spins are how much a step computes: the one that is judged takes about ten milliseconds, as a
+// small training step does. One of half a millisecond is woken up by its program so often that the
+// scheduler decides more than the work.
 var spins = []struct {
 	turns       uint64
 	name        string
@@ -79,8 +80,18 @@ func measureSecond(t *testing.T, b *bench) []row {
 	}
 	return []row{{
 		name: "device bytes of a second dump", value: float64(second.GetGpuWrittenBytes()) / float64(first.GetGpuWrittenBytes()), most: 0.015,
-		note: fmt.Sprintf("of the first's; %d chunks of %d were changed; %.1f of %.0f MiB; processes: %.1f of %.1f MiB; %.2f of %.2f s",
-			changed, b.bytes/chunkBytes, float64(second.GetGpuWrittenBytes())/mebibyte, float64(first.GetGpuWrittenBytes())/mebibyte,
-			processes(second), processes(first), seconds(second.GetTotalMicroseconds()), seconds(first.GetTotalMicroseconds())),
+		note: fmt.Sprintf(
+			"of the first's; %d chunks of %d were changed; %.1f of %.0f MiB; processes: %.1f of %.1f MiB; %.2f of %.2f s",
+			changed,
+			b.bytes/chunkBytes,
+			float64(second.GetGpuWrittenBytes())/mebibyte,
+			float64(first.GetGpuWrittenBytes())/mebibyte,
+			processes(
+				second,
+			),
+			processes(first),
+			seconds(second.GetTotalMicroseconds()),
+			seconds(first.GetTotalMicroseconds()),
+		),
 	}}
 }

@@ -18,8 +18,8 @@ import (
 // touchedPart is how much of the memory a step reads after a restore.
 const touchedPart = 20
 
-// measureRestore compares restores that bring memory back when it is touched with those that bring all of it back first, and
-// these with a plain copy.
+// measureRestore compares restores that bring memory back when it is touched with those that bring
+// all of it back first, and these with a plain copy.
 func measureRestore(t *testing.T, b *bench) []row {
 	daemon := b.daemon(t)
 	program := b.hold(t, daemon, b.bytes)
@@ -54,12 +54,21 @@ func measureRestore(t *testing.T, b *bench) []row {
 	return []row{
 		{
 			name: "first step after a restore, lazy", value: median(lazy) / median(eager), most: 1.0 / 5,
-			note: fmt.Sprintf("of an eager one's; %.2f of %.2f s; the step touches 1/%d", median(lazy), median(eager), touchedPart),
+			note: fmt.Sprintf(
+				"of an eager one's; %.2f of %.2f s; the step touches 1/%d",
+				median(lazy),
+				median(eager),
+				touchedPart,
+			),
 		},
 		{
 			name: "eager restore / checked copy", value: median(checked) / median(running), least: 0.7,
-			note: fmt.Sprintf("into memory, with checksums as a restore has them: %.2f of %.2f GB/s, warm, %d threads; processes included",
-				gigabytes/median(running), gigabytes/median(checked), runtime.NumCPU()),
+			note: fmt.Sprintf(
+				"into memory, with checksums as a restore has them: %.2f of %.2f GB/s, warm, %d threads; processes included",
+				gigabytes/median(running),
+				gigabytes/median(checked),
+				runtime.NumCPU(),
+			),
 		},
 		{
 			name: "eager restore / plain copy", value: median(copied) / median(running),
@@ -67,7 +76,11 @@ func measureRestore(t *testing.T, b *bench) []row {
 		},
 		{
 			name: "eager restore / plain copy, cold", value: median(coldCopy) / median(cold),
-			note: fmt.Sprintf("%.2f of %.2f GB/s: nothing of the image was in the page cache", gigabytes/median(cold), gigabytes/median(coldCopy)),
+			note: fmt.Sprintf(
+				"%.2f of %.2f GB/s: nothing of the image was in the page cache",
+				gigabytes/median(cold),
+				gigabytes/median(coldCopy),
+			),
 		},
 	}
 }
@@ -109,7 +122,8 @@ func (h *holder) saveForRestore(dir string) {
 	h.saved = h.get(steps)
 }
 
-// firstStep restores the program, and says after how many seconds it had done a whole step, and after how many it ran.
+// firstStep restores the program, and says after how many seconds it had done a whole step, and
+// after how many it ran.
 func (h *holder) firstStep(eager bool) (step, running float64) {
 	h.t.Helper()
 	h.set(steps, 0) // the restore brings back what it was
@@ -125,8 +139,8 @@ func (h *holder) firstStep(eager bool) (step, running float64) {
 	return time.Since(start).Seconds(), running
 }
 
-// copyIntoMemory is how long it takes to read the packs of an image into fresh memory and look at each piece, with all
-// processors.
+// copyIntoMemory is how long it takes to read the packs of an image into fresh memory and look at
+// each piece, with all processors.
 func copyIntoMemory(t *testing.T, dir string, look func(piece []byte)) float64 {
 	t.Helper()
 	start := time.Now()

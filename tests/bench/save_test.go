@@ -65,8 +65,9 @@ func (h *holder) save(dir string, options saveOptions) *api.CheckpointDone {
 // seconds of a number of microseconds.
 func seconds(microseconds uint64) float64 { return float64(microseconds) / 1e6 }
 
-// replaceByCopy is how long cp takes for all packs of an image, to where the image was, and how long until they are on the
-// disk. They come from memory. The better of two times counts: the first one may have to wait for free memory.
+// replaceByCopy is how long cp takes for all packs of an image, to where the image was, and how
+// long until they are on the disk. They come from memory. The better of two times counts: the first
+// one may have to wait for free memory.
 func (b *bench) replaceByCopy(t *testing.T, dir string) (copied, synced float64) {
 	t.Helper()
 	packs, aside := filepath.Join(dir, "packs"), filepath.Join(b.memory, "copy")

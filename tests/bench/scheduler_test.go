@@ -23,8 +23,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// The cluster and the jobs of all rows: nodes of eight GPUs, and jobs of the lengths of Blox's workload and of all sizes, as many as keep
-// the cluster busy.
+// The cluster and the jobs of all rows: nodes of eight GPUs, and jobs of the lengths of Blox's
+// workload and of all sizes, as many as keep the cluster busy.
 const (
 	clusterNodes, gpusPerNode = 1250, 8
 	sizesOfJobs               = "1:60,2:10,4:12,8:10,16:4,32:3,64:1"
@@ -66,7 +66,8 @@ func las(quantum time.Duration) discipline {
 	}, 10, 5}
 }
 
-// measureScheduler times simulations on one core, by the time that the core works: what else the machine does is not in it.
+// measureScheduler times simulations on one core, by the time that the core works: what else the
+// machine does is not in it.
 func measureScheduler(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jobs := trace(t, b.jobs)
@@ -126,8 +127,9 @@ func worked(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// longQueue compares what an event costs when so many wait, and when ten times as many do: all come at once, to a tenth of the cluster.
-// The logarithm grows by a quarter then; the rest is that the processor's caches hold less of it.
+// longQueue compares what an event costs when so many wait, and when ten times as many do: all come
+// at once, to a tenth of the cluster. The logarithm grows by a quarter then; the rest is that the
+// processor's caches hold less of it.
 func longQueue(t *testing.T, d discipline, n int) row {
 	t.Helper()
 	perEvent := func(n int) float64 {
@@ -141,7 +143,13 @@ func longQueue(t *testing.T, d discipline, n int) row {
 	short, long := perEvent(n/10), perEvent(n)
 	return row{
 		name: "ten times the queue: " + d.name, value: long / short, unit: "x", most: 2,
-		note: fmt.Sprintf("%.1f us for each start and end where %d jobs wait, %.1f us where %d do", short*1e6, n/10, long*1e6, n),
+		note: fmt.Sprintf(
+			"%.1f us for each start and end where %d jobs wait, %.1f us where %d do",
+			short*1e6,
+			n/10,
+			long*1e6,
+			n,
+		),
 	}
 }
 

@@ -66,7 +66,10 @@ func starts(t *testing.T) []row {
 	var took [2][]float64
 	for range rounds {
 		for i, d := range []*harness.Daemon{cold, warm} {
-			d.Eventually("the worker waits", func() bool { return int(d.Status().GetDaemon().GetWaitingWorkers()) == i })
+			d.Eventually(
+				"the worker waits",
+				func() bool { return int(d.Status().GetDaemon().GetWaitingWorkers()) == i },
+			)
 			command := exec.Command(program)
 			command.Env = d.Environment()
 			text, err := command.Output()
@@ -92,11 +95,25 @@ func calls(m speeds, idle float64) []row {
 	return []row{
 		{
 			name: "cuLaunchKernel, 8 arguments", value: m.of("launch_ns"), unit: "ns", most: 150,
-			note: fmt.Sprintf("%.0f of them in a unix-socket round trip of %.0f ns", m.ratio("socket_ns", "launch_ns"), m.of("socket_ns")),
+			note: fmt.Sprintf(
+				"%.0f of them in a unix-socket round trip of %.0f ns",
+				m.ratio("socket_ns", "launch_ns"),
+				m.of("socket_ns"),
+			),
 		},
-		{name: "  launched and done, one of 100", value: m.of("launched_and_done_ns"), unit: "ns", note: "the worker's part and the software GPU's included"},
+		{
+			name:  "  launched and done, one of 100",
+			value: m.of("launched_and_done_ns"),
+			unit:  "ns",
+			note:  "the worker's part and the software GPU's included",
+		},
 		{name: "synchronous call", value: m.of("sync_ns"), unit: "ns", most: 1000},
-		{name: "  in bare ping-pongs", value: m.ratio("sync_ns", "bare_ns"), most: 3, note: fmt.Sprintf("of %.0f ns: one word in shared memory, there and back", m.of("bare_ns"))},
+		{
+			name:  "  in bare ping-pongs",
+			value: m.ratio("sync_ns", "bare_ns"),
+			most:  3,
+			note:  fmt.Sprintf("of %.0f ns: one word in shared memory, there and back", m.of("bare_ns")),
+		},
 		{name: "a worker starts (cuInit)", value: m.of("start_ms"), unit: "ms", most: 100},
 		{name: "phosd and an idle worker", value: idle * 100, unit: "%", most: 0.5, note: "of a core, over 10 s"},
 	}
@@ -111,16 +128,31 @@ func copies(m speeds) (rows []row) {
 		}{{"pageable", 0.7}, {"pinned", 0.9}} {
 			memcpy := memory.name + "_memcpy_" + mib
 			note := fmt.Sprintf("of memcpy's %.1f GB/s", m.of(memcpy))
-			rows = append(rows,
-				row{name: memory.name + " to device, " + mib + " MiB", value: m.ratio(memory.name+"_to_"+mib, memcpy), least: memory.least, note: note},
-				row{name: memory.name + " from device, " + mib + " MiB", value: m.ratio(memory.name+"_from_"+mib, memcpy), least: memory.least, note: note})
+			rows = append(
+				rows,
+				row{
+					name:  memory.name + " to device, " + mib + " MiB",
+					value: m.ratio(memory.name+"_to_"+mib, memcpy),
+					least: memory.least,
+					note:  note,
+				},
+				row{
+					name:  memory.name + " from device, " + mib + " MiB",
+					value: m.ratio(memory.name+"_from_"+mib, memcpy),
+					least: memory.least,
+					note:  note,
+				},
+			)
 		}
 	}
 	return rows
 }
 
 // runSpeed runs the C program up to the point where it idles.
-func runSpeed(t *testing.T, daemon *harness.Daemon) (measured map[string]float64, program *harness.Program, release func()) {
+func runSpeed(
+	t *testing.T,
+	daemon *harness.Daemon,
+) (measured map[string]float64, program *harness.Program, release func()) {
 	t.Helper()
 	path := linked(t, "testdata/speed.c")
 	program = daemon.Program(path)

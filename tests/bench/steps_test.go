@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// measureSteps compares how long steps of PyTorch programs take by the driver alone and under phos, by turns.
+// measureSteps compares how long steps of PyTorch programs take by the driver alone and under phos,
+// by turns.
 func measureSteps(t *testing.T, b *bench) (rows []row) {
 	onGPU(t)
 	python, err := harness.Tool("TORCH_PYTHON")
@@ -25,7 +26,13 @@ func measureSteps(t *testing.T, b *bench) (rows []row) {
 			alone.Env = append(harness.NativeEnvironment(), alone.Env...)
 			under := stepping(python, kind)
 			under.Env = append(daemon.Environment(), under.Env...)
-			s.alone, s.under = append(s.alone, took(t, kind+" by the driver alone", alone)), append(s.under, took(t, kind+" under phos", under))
+			s.alone, s.under = append(
+				s.alone,
+				took(t, kind+" by the driver alone", alone),
+			), append(
+				s.under,
+				took(t, kind+" under phos", under),
+			)
 		}
 		rows = append(rows, s.rows(kind)...)
 	}
@@ -73,8 +80,19 @@ func (s steppers) rows(kind string) []row {
 	return []row{
 		{
 			name: kind + ": step, in the driver's time", value: median(under) / median(alone), most: 1.03,
-			note: fmt.Sprintf("%.3f of %.3f ms; the results of %d runs differ by %.1g", median(under), median(alone), len(sums), slices.Max(sums)-slices.Min(sums)),
+			note: fmt.Sprintf(
+				"%.3f of %.3f ms; the results of %d runs differ by %.1g",
+				median(under),
+				median(alone),
+				len(sums),
+				slices.Max(sums)-slices.Min(sums),
+			),
 		},
-		{name: "  " + kind + ": the worst of all turns", value: slices.Max(ratios), most: 1.05, note: fmt.Sprintf("90th percentiles: %.3f", median(slow))},
+		{
+			name:  "  " + kind + ": the worst of all turns",
+			value: slices.Max(ratios),
+			most:  1.05,
+			note:  fmt.Sprintf("90th percentiles: %.3f", median(slow)),
+		},
 	}
 }

@@ -28,7 +28,9 @@ func write(t *testing.T, dir string, b *bench, all []section) {
 	t.Helper()
 	now := time.Now()
 	r := result{
-		Date: now.Format(time.DateOnly), Machine: machine(), Load: load(t), Bytes: b.bytes, Rounds: b.rounds, Sections: all,
+		Date: now.Format(
+			time.DateOnly,
+		), Machine: machine(), Load: load(t), Bytes: b.bytes, Rounds: b.rounds, Sections: all,
 	}
 	encoded, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -53,7 +55,13 @@ func machine() string {
 	kernel := unix.ByteSliceToString(name.Release[:])
 	var info unix.Sysinfo_t
 	_ = unix.Sysinfo(&info)
-	return fmt.Sprintf("%d cores (%s), %d GiB, Linux %s, no GPU: the software one", runtime.NumCPU(), processor(), (info.Totalram+1<<29)>>30, kernel)
+	return fmt.Sprintf(
+		"%d cores (%s), %d GiB, Linux %s, no GPU: the software one",
+		runtime.NumCPU(),
+		processor(),
+		(info.Totalram+1<<29)>>30,
+		kernel,
+	)
 }
 
 // processor is the model of the first one.
@@ -76,8 +84,14 @@ func (r *result) markdown() string {
 		fmt.Fprintf(&text, "\n## %s\n\n| measure | value | target | |\n| --- | ---: | --- | --- |\n", s.Name)
 		for _, each := range s.Rows {
 			target, verdict := each.target()
-			fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", strings.TrimSpace(each.name), strings.TrimSpace(each.figure()+" "+each.unit),
-				strings.TrimSpace(target+" "+verdict), each.note)
+			fmt.Fprintf(
+				&text,
+				"| %s | %s | %s | %s |\n",
+				strings.TrimSpace(each.name),
+				strings.TrimSpace(each.figure()+" "+each.unit),
+				strings.TrimSpace(target+" "+verdict),
+				each.note,
+			)
 		}
 	}
 	return text.String()
@@ -86,6 +100,8 @@ func (r *result) markdown() string {
 // MarshalJSON gives a row the names that its readers know.
 func (r row) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"name": strings.TrimSpace(r.name), "value": r.value, "unit": r.unit, "most": r.most, "least": r.least, "note": r.note,
+		"name": strings.TrimSpace(
+			r.name,
+		), "value": r.value, "unit": r.unit, "most": r.most, "least": r.least, "note": r.note,
 	})
 }

@@ -20,17 +20,22 @@ func start(t *testing.T, arguments ...string) *harness.Daemon {
 // generations of the jobs' images.
 const generations = 3
 
-// TestKilledAndRestored saves a program while it runs, kills it, and brings it back from every generation.
+// TestKilledAndRestored saves a program while it runs, kills it, and brings it back from every
+// generation.
 func TestKilledAndRestored(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	for _, stop := range []bool{false, true} {
-		t.Run(map[bool]string{false: "pre-dump", true: "dump"}[stop], func(t *testing.T) { killedAndRestored(t, daemon, program, stop) })
+		t.Run(
+			map[bool]string{false: "pre-dump", true: "dump"}[stop],
+			func(t *testing.T) { killedAndRestored(t, daemon, program, stop) },
+		)
 	}
 	daemon.Empty()
 }
 
-// TestCompared does it on a GPU that does not mark what is written, as real ones do not: contents are compared.
+// TestCompared does it on a GPU that does not mark what is written, as real ones do not: contents
+// are compared.
 func TestCompared(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic,marks=off")
 	killedAndRestored(t, daemon, harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")), false)
@@ -75,7 +80,8 @@ func undisturbed(job *harness.Job) (harness.Result, int) {
 	return job.Result(), status
 }
 
-// same restores every generation of a job's image and compares what it leaves. The oldest is the last one.
+// same restores every generation of a job's image and compares what it leaves. The oldest is the
+// last one.
 func same(t *testing.T, job *harness.Job, want harness.Result, status int) {
 	t.Helper()
 	for n := generations; n > 0; n-- {
@@ -84,7 +90,8 @@ func same(t *testing.T, job *harness.Job, want harness.Result, status int) {
 	}
 }
 
-// TestOften saves programs that never rest, one checkpoint after the other, and brings some generations back.
+// TestOften saves programs that never rest, one checkpoint after the other, and brings some
+// generations back.
 func TestOften(t *testing.T) {
 	daemon := start(t)
 	for _, test := range []struct {

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestCallsSurvive saves programs that use a group of calls each, halfway: what the calls have made is there afterwards.
+// TestCallsSurvive saves programs that use a group of calls each, halfway: what the calls have made
+// is there afterwards.
 func TestCallsSurvive(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -32,8 +33,8 @@ func TestCallsSurvive(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestOrphanedMemory: what a program has of another one's memory is saved with that one. When that one has ended, the
-// checkpoint is refused, and the program goes on.
+// TestOrphanedMemory: what a program has of another one's memory is saved with that one. When that
+// one has ended, the checkpoint is refused, and the program goes on.
 func TestOrphanedMemory(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -51,8 +52,8 @@ func TestOrphanedMemory(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestLostWorker: a program that rests does not know that its worker has ended. A checkpoint of it, which would have no GPU half, is refused
-// and not taken for one of a program without a GPU.
+// TestLostWorker: a program that rests does not know that its worker has ended. A checkpoint of it,
+// which would have no GPU half, is refused and not taken for one of a program without a GPU.
 func TestLostWorker(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -64,7 +65,10 @@ func TestLostWorker(t *testing.T) {
 	if err := syscall.Kill(int(daemon.Status().GetPrograms()[0].GetWorkerPid()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	daemon.Eventually("phosd knows that the worker has ended", func() bool { return len(daemon.Status().GetPrograms()) == 0 })
+	daemon.Eventually(
+		"phosd knows that the worker has ended",
+		func() bool { return len(daemon.Status().GetPrograms()) == 0 },
+	)
 	for _, verb := range []string{"--pre-dump", "--dump"} {
 		text, err := job.TryCli(verb, "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 		if err == nil || !strings.Contains(text, "has lost its worker") {

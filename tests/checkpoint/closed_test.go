@@ -13,8 +13,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestClosedProgram: a program that may not be looked into shares its memory with kernels. Root's is saved and comes back so; a user's, whose
-// memory is none of his business, is refused by name and runs on.
+// TestClosedProgram: a program that may not be looked into shares its memory with kernels. Root's
+// is saved and comes back so; a user's, whose memory is none of his business, is refused by name
+// and runs on.
 func TestClosedProgram(t *testing.T) {
 	const user = 61237
 	daemon := start(t)

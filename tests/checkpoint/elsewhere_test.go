@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestAfterwards brings programs back after something has happened to the machine, the image or the program's files.
+// TestAfterwards brings programs back after something has happened to the machine, the image or the
+// program's files.
 func TestAfterwards(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -75,7 +76,8 @@ func TestAfterwards(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestUpgradedLibrary: a program whose libphos.so was replaced while it ran is saved with the one that it has.
+// TestUpgradedLibrary: a program whose libphos.so was replaced while it ran is saved with the one
+// that it has.
 func TestUpgradedLibrary(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -123,7 +125,8 @@ func copyLibrary(t *testing.T) string {
 	return library
 }
 
-// TestNothingNew saves a sleeping program again and again: from the second time on there is next to nothing to write.
+// TestNothingNew saves a sleeping program again and again: from the second time on there is next to
+// nothing to write.
 func TestNothingNew(t *testing.T) {
 	daemon := start(t)
 	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c")), "asleep")
@@ -142,14 +145,20 @@ func TestNothingNew(t *testing.T) {
 	}
 	// What the program has on the GPU is a chunk of 2 MiB. The worker's own notes are new each time.
 	if first.GPU < 2<<20 || again.GPU > 128<<10 || again.Total > first.Total/4 {
-		t.Errorf("at first %d bytes of the GPU half were written, %d in all; then %d, %d", first.GPU, first.Total, again.GPU, again.Total)
+		t.Errorf(
+			"at first %d bytes of the GPU half were written, %d in all; then %d, %d",
+			first.GPU,
+			first.Total,
+			again.GPU,
+			again.Total,
+		)
 	}
 	job.Kill()
 	daemon.Empty()
 }
 
-// TestOtherFiles: where a program or a library is another than the one that was running, or none, this is found and named before
-// anything is started, and by a restore that is tried all the same.
+// TestOtherFiles: where a program or a library is another than the one that was running, or none,
+// this is found and named before anything is started, and by a restore that is tried all the same.
 func TestOtherFiles(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -178,7 +187,8 @@ func TestOtherFiles(t *testing.T) {
 	for name, other := range map[string][]byte{"another": harness.OtherBuild(t, text), "none": nil} {
 		put(other)
 		for _, arguments := range [][]string{{"image", "check", job.Image}, {"--restore", "--detach", "--dir", job.Image}} {
-			if said, err := job.TryCli(arguments...); err == nil || !strings.Contains(said, strings.TrimPrefix(program, "/")) {
+			if said, err := job.TryCli(arguments...); err == nil ||
+				!strings.Contains(said, strings.TrimPrefix(program, "/")) {
 				t.Errorf("%s, %v: %v: %s", name, arguments, err, said)
 			}
 		}

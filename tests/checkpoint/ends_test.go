@@ -36,7 +36,8 @@ func (o *text) String() string {
 	return strings.ReplaceAll(o.buffer.String(), "\r\n", "\n")
 }
 
-// terminal is a new one; what is written to it comes out of the text. Its last user's end closes it.
+// terminal is a new one; what is written to it comes out of the text. Its last user's end closes
+// it.
 func terminal(t *testing.T) (end *os.File, out *text) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -85,8 +86,8 @@ var ends = map[string]func(t *testing.T, command *exec.Cmd) *text{
 	},
 }
 
-// TestEnds stops programs that write to a pipe or a terminal, and brings them back to another one: no line is lost, and none
-// comes twice.
+// TestEnds stops programs that write to a pipe or a terminal, and brings them back to another one:
+// no line is lost, and none comes twice.
 func TestEnds(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -119,7 +120,8 @@ func TestEnds(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestPipeline saves a shell with a program and a tee, as somebody starts them who wants to see and to keep a log.
+// TestPipeline saves a shell with a program and a tee, as somebody starts them who wants to see and
+// to keep a log.
 func TestPipeline(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))

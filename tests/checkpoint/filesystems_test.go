@@ -28,7 +28,14 @@ var otherPlaces = []struct {
 				t.Fatal(err)
 			}
 		}
-		mountFor(t, "overlay", path, "overlay", 0, "lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work")
+		mountFor(
+			t,
+			"overlay",
+			path,
+			"overlay",
+			0,
+			"lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work",
+		)
 	}, nil},
 	{"a copy that cannot be written", nil, func(t *testing.T, from, to string) {
 		shell(t, `cp -r --sparse=never "$0/." "$1"`, from, to)
@@ -40,8 +47,8 @@ var otherPlaces = []struct {
 	}},
 }
 
-// TestImageOnOtherFileSystems saves a program onto other file systems than that of the tests, and restores it from copies of the image and
-// from where nothing can be written.
+// TestImageOnOtherFileSystems saves a program onto other file systems than that of the tests, and
+// restores it from copies of the image and from where nothing can be written.
 func TestImageOnOtherFileSystems(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -68,7 +75,11 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 				shell(t, `mv "$0" "$1"`, job.Image, job.Image+".original")
 				job.Image = to
 			}
-			t.Log(job.Cli("image", "list", job.Image), job.Cli("image", "verify", job.Image), job.Cli("image", "check", job.Image))
+			t.Log(
+				job.Cli("image", "list", job.Image),
+				job.Cli("image", "verify", job.Image),
+				job.Cli("image", "check", job.Image),
+			)
 			for _, n := range []string{"2", "1"} {
 				job.Restore("--generation", n)
 				job.EndsAs(t, "generation "+n, want, status)
@@ -85,7 +96,8 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestCleanedWhileLoading removes an image right after a restore that loads memory while the program runs already.
+// TestCleanedWhileLoading removes an image right after a restore that loads memory while the
+// program runs already.
 func TestCleanedWhileLoading(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))

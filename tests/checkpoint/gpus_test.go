@@ -11,8 +11,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestOtherGPUs takes an image to machines with other GPUs. What stands against it is said before anything is made, by "image check" and by
-// a restore alike, and the image is as good as before: in the end it comes back on another model whose memory is enough, one of two GPUs.
+// TestOtherGPUs takes an image to machines with other GPUs. What stands against it is said before
+// anything is made, by "image check" and by a restore alike, and the image is as good as before: in
+// the end it comes back on another model whose memory is enough, one of two GPUs.
 func TestOtherGPUs(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic,memory=128MiB,cc=8.0,name=Example 80")
 	program := harness.CompileC(t, true, later(t, harness.Workload("checkpoint", "count.c")))
@@ -46,8 +47,18 @@ func TestOtherGPUs(t *testing.T) {
 		holder := other.Job(t, program, "6", elements, "10000")
 		holder.Held = true
 		holder.Start().Reaches(1)
-		notHere(t, other, job, fmt.Sprintf(`GPU 0: the image needs %d MiB of its memory, and %d MiB of %d MiB are free \(Example 90\)(;| \() ?`+
-			`end other programs that use it, .*pos_cli --status`, needs, whole-needs, whole))
+		notHere(
+			t,
+			other,
+			job,
+			fmt.Sprintf(
+				`GPU 0: the image needs %d MiB of its memory, and %d MiB of %d MiB are free \(Example 90\)(;| \() ?`+
+					`end other programs that use it, .*pos_cli --status`,
+				needs,
+				whole-needs,
+				whole,
+			),
+		)
 		holder.Kill()
 		other.Empty()
 	})
@@ -65,8 +76,16 @@ func later(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.NewReplacer(".target sm_70", ".target sm_80", `"../driver/`, `"`+filepath.Join(filepath.Dir(path), "../driver")+"/",
-		`"hold.h"`, `"`+filepath.Join(filepath.Dir(path), "hold.h")+`"`).Replace(string(text))
+	changed := strings.NewReplacer(
+		".target sm_70",
+		".target sm_80",
+		`"../driver/`,
+		`"`+filepath.Join(filepath.Dir(path), "../driver")+"/",
+		`"hold.h"`,
+		`"`+filepath.Join(filepath.Dir(path), "hold.h")+`"`,
+	).Replace(
+		string(text),
+	)
 	source := filepath.Join(t.TempDir(), "later.c")
 	if err := os.WriteFile(source, []byte(changed), 0o644); err != nil {
 		t.Fatal(err)

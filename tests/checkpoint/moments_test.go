@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestHardMoments saves programs at moments at which they are busy with the GPU, or with nothing at all.
+// TestHardMoments saves programs at moments at which they are busy with the GPU, or with nothing at
+// all.
 func TestHardMoments(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
@@ -65,7 +66,8 @@ func enough(t *testing.T, job *harness.Job) {
 	}
 }
 
-// TestEndlessCapture tries to save a program inside a capture that does not end, and lets the program end it afterwards.
+// TestEndlessCapture tries to save a program inside a capture that does not end, and lets the
+// program end it afterwards.
 func TestEndlessCapture(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
@@ -105,7 +107,8 @@ func TestJustStarting(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestTogether saves several programs at the same time, each into its own directory, again and again.
+// TestTogether saves several programs at the same time, each into its own directory, again and
+// again.
 func TestTogether(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))

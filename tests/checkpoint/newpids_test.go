@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestNewPIDs saves programs that were restored in a pid namespace of their own, again and again, and restores what that gives, in
-// another one and without.
+// TestNewPIDs saves programs that were restored in a pid namespace of their own, again and again,
+// and restores what that gives, in another one and without.
 func TestNewPIDs(t *testing.T) {
 	daemon := start(t)
 	for _, s := range subjects {

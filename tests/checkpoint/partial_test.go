@@ -15,8 +15,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestPartial saves kinds of state of a program between whole checkpoints. What was chosen must be in the image, and nothing
-// else; a restore must refuse it and say why; and neither the program nor the whole generations beside may notice.
+// TestPartial saves kinds of state of a program between whole checkpoints. What was chosen must be
+// in the image, and nothing else; a restore must refuse it and say why; and neither the program nor
+// the whole generations beside may notice.
 func TestPartial(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -25,7 +26,16 @@ func TestPartial(t *testing.T) {
 	job.Held = true
 	job.Start()
 	job.Reaches(5)
-	kinds := []string{"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream", "cuda_event"}
+	kinds := []string{
+		"cuda_context",
+		"cuda_module",
+		"cuda_function",
+		"cuda_var",
+		"cuda_device",
+		"cuda_memory",
+		"cuda_stream",
+		"cuda_event",
+	}
 	for i, test := range []struct {
 		flags            []string
 		kinds            []string // nil: whole

@@ -18,8 +18,8 @@ import (
 // few are the CUDA programs that are saved even in a short run.
 var few = []string{"graphs", "memory", "streams"}
 
-// TestAnyProgram saves and restores the CUDA programs of the other tests, which know nothing of it, somewhere on their way.
-// PHOS_ROUNDS above 1 takes all of them, and each so often.
+// TestAnyProgram saves and restores the CUDA programs of the other tests, which know nothing of it,
+// somewhere on their way. PHOS_ROUNDS above 1 takes all of them, and each so often.
 func TestAnyProgram(t *testing.T) {
 	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
@@ -51,9 +51,10 @@ func TestAnyProgram(t *testing.T) {
 	daemon.Empty()
 }
 
-// savedOnItsWay stops a program after a while, as somebody does who presses Ctrl-Z, saves it, ends it, and compares what it
-// leaves after it was brought back and goes on. A program that was stopped in the middle of a call cannot be saved, nor one
-// on a machine that is too slow for the deadline; it goes on.
+// savedOnItsWay stops a program after a while, as somebody does who presses Ctrl-Z, saves it, ends
+// it, and compares what it leaves after it was brought back and goes on. A program that was stopped
+// in the middle of a call cannot be saved, nor one on a machine that is too slow for the deadline;
+// it goes on.
 func savedOnItsWay(t *testing.T, job *harness.Job, after time.Duration, want harness.Result) {
 	t.Helper()
 	job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }

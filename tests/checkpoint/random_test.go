@@ -26,8 +26,9 @@ func setting(t *testing.T, variable string, otherwise uint64) uint64 {
 	return number
 }
 
-// TestRandomMoments saves, kills and restores programs at random moments. PHOS_ROUNDS is how often for each program,
-// PHOS_SEED repeats the choices of an earlier run, PHOS_SUBJECT names one program.
+// TestRandomMoments saves, kills and restores programs at random moments. PHOS_ROUNDS is how often
+// for each program, PHOS_SEED repeats the choices of an earlier run, PHOS_SUBJECT names one
+// program.
 func TestRandomMoments(t *testing.T) {
 	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
@@ -45,11 +46,20 @@ func TestRandomMoments(t *testing.T) {
 			for n := range rounds {
 				random := rand.New(rand.NewPCG(seed, n<<8|uint64(i)))
 				rest := time.Duration(random.IntN(20)) * time.Millisecond
-				r := &round{Rand: random, t: t, daemon: daemon, job: s.job(t, daemon, program, rest), want: want, status: status, steps: s.steps}
+				r := &round{
+					Rand:   random,
+					t:      t,
+					daemon: daemon,
+					job:    s.job(t, daemon, program, rest),
+					want:   want,
+					status: status,
+					steps:  s.steps,
+				}
 				if rounds == 1 {
 					r.begin = s.dear
 				}
-				// Half of them wait for the end of the disturbances, and may be saved while they do; half of them end when they want.
+				// Half of them wait for the end of the disturbances, and may be saved while they do; half of
+				// them end when they want.
 				r.job.Held = random.IntN(2) == 0
 				r.play()
 			}
@@ -72,7 +82,8 @@ type round struct {
 	generations int
 }
 
-// play disturbs the program for a while, lets it finish, and then restores every image that was taken.
+// play disturbs the program for a while, lets it finish, and then restores every image that was
+// taken.
 func (r *round) play() {
 	r.t.Helper()
 	defer func() {
@@ -118,7 +129,8 @@ func (r *round) disturb() bool {
 	return true
 }
 
-// killDaemon kills phosd and starts it again, unless that would separate the program from the pos_cli beside it.
+// killDaemon kills phosd and starts it again, unless that would separate the program from the
+// pos_cli beside it.
 func (r *round) killDaemon() {
 	if r.job.Attended() && r.job.Restored() {
 		return
@@ -182,7 +194,14 @@ func (r *round) finish(how string) {
 	r.t.Helper()
 	status := r.job.Finish()
 	if status != r.status && status != -1 {
-		r.t.Fatalf("%s: %s, it ends with status %d, want %d: %s", strings.Join(r.done, ", "), how, status, r.status, r.job.Said())
+		r.t.Fatalf(
+			"%s: %s, it ends with status %d, want %d: %s",
+			strings.Join(r.done, ", "),
+			how,
+			status,
+			r.status,
+			r.job.Said(),
+		)
 	}
 	if differences := r.job.Result().Differs(r.want); differences != "" {
 		r.t.Fatalf("%s: %s: %s", strings.Join(r.done, ", "), how, differences)

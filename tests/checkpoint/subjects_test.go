@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// subject is a program that is saved and brought back: it does so many steps, prints a line for each, and rests in between.
+// subject is a program that is saved and brought back: it does so many steps, prints a line for
+// each, and rests in between.
 type subject struct {
 	name string
 	// program makes the command line, without steps and rest.
@@ -99,10 +100,14 @@ func (s *subject) job(t *testing.T, daemon *harness.Daemon, program []string, re
 	return job
 }
 
-// compilers are settings of frameworks that compile when they run. What one run leaves in its cache, another need not.
+// compilers are settings of frameworks that compile when they run. What one run leaves in its
+// cache, another need not.
 func compilers(caches string) []string {
 	return []string{
-		"CACHEDB=" + filepath.Join(caches, "cache.db"), "CUPY_CACHE_DIR=" + filepath.Join(caches, "cupy"), "PYCUDA_DISABLE_CACHE=1",
+		"CACHEDB=" + filepath.Join(
+			caches,
+			"cache.db",
+		), "CUPY_CACHE_DIR=" + filepath.Join(caches, "cupy"), "PYCUDA_DISABLE_CACHE=1",
 		"TMPDIR=" + caches, // pycuda keeps some of what it compiles
 		"PATH=" + filepath.Dir(os.Getenv("NVCC")) + ":" + os.Getenv("PATH"),
 		"NVCC_PREPEND_FLAGS=" + strings.Join(harness.HostCompiler(), " "), "NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",

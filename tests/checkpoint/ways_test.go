@@ -8,19 +8,22 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestTorchMixed saves trainings in mixed precision; the scale of half precision's losses lives on the GPU.
+// TestTorchMixed saves trainings in mixed precision; the scale of half precision's losses lives on
+// the GPU.
 func TestTorchMixed(t *testing.T) { savedWays(t, torch(t), forTorch, "half", "brain") }
 
 // TestTorchCaptured saves a training whose steps are a captured graph.
 func TestTorchCaptured(t *testing.T) { savedWays(t, torch(t), forTorch, "captured") }
 
-// TestTorchExpandable saves a training whose allocator maps and unmaps memory in segments that it reserved.
+// TestTorchExpandable saves a training whose allocator maps and unmaps memory in segments that it
+// reserved.
 func TestTorchExpandable(t *testing.T) { savedWays(t, torch(t), forTorch, "expandable") }
 
 // TestTorchWorkers saves trainings together with the processes that bring their data.
 func TestTorchWorkers(t *testing.T) { savedWays(t, torch(t), forTorch, "forked", "spawned") }
 
-// TestTorchCompiled saves trainings that torch.compile has made kernels of, by Triton, and graphs of these.
+// TestTorchCompiled saves trainings that torch.compile has made kernels of, by Triton, and graphs
+// of these.
 func TestTorchCompiled(t *testing.T) {
 	python := torch(t)
 	harness.Need(t, "triton", harness.Triton(python))

@@ -26,8 +26,9 @@ type counted struct {
 	} `json:"files"`
 }
 
-// readLines reads what C has counted: what cgo/cudadrv has of it, in files of its own and in comments before import "C". Each program
-// has its own counts: a line is run where one of them has run all of it.
+// readLines reads what C has counted: what cgo/cudadrv has of it, in files of its own and in
+// comments before import "C". Each program has its own counts: a line is run where one of them has
+// run all of it.
 func readLines(documents []byte, sources fs.FS) ([]place, error) {
 	text, all := newText(sources), map[string]place{}
 	for decoder := json.NewDecoder(bytes.NewReader(documents)); ; {
@@ -59,8 +60,8 @@ func readLines(documents []byte, sources fs.FS) ([]place, error) {
 	return slices.SortedFunc(maps.Values(all), inOrder), nil
 }
 
-// sourceOf is the file of cgo/cudadrv by the name that the compiler had of it: below other folders, and of Go rewritten for counting,
-// with all lines where they were. It is "" for what cgo adds.
+// sourceOf is the file of cgo/cudadrv by the name that the compiler had of it: below other folders,
+// and of Go rewritten for counting, with all lines where they were. It is "" for what cgo adds.
 func sourceOf(compiled string) string {
 	name := strings.Replace(path.Base(compiled), ".cover.go", ".go", 1)
 	if strings.HasPrefix(name, "_cgo_") || path.Ext(name) != ".c" && path.Ext(name) != ".h" && path.Ext(name) != ".go" {

@@ -77,7 +77,8 @@ func TestBlocks(t *testing.T) {
 	})
 }
 
-// gcov says a line three times: of a function that is inlined, run and not, and of another program. What cgo adds is not ours.
+// gcov says a line three times: of a function that is inlined, run and not, and of another program.
+// What cgo adds is not ours.
 const gcov = `{"files": [{"file": "driver.c", "lines": [
 	{"line_number": 1, "count": 5, "unexecuted_block": false, "function_name": "phos_open"},
 	{"line_number": 3, "count": 5, "unexecuted_block": true, "function_name": "phos_open"}]},
@@ -121,7 +122,10 @@ daemon/gpu/cuda/memory.go Memory.WriteAt: return nil
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice := append(slices.Clone(places), place{"daemon/gpu/cuda/memory.go", 7, "Memory.ReadAt", "return nothing", inGo, "", false})
+	twice := append(
+		slices.Clone(places),
+		place{"daemon/gpu/cuda/memory.go", 7, "Memory.ReadAt", "return nothing", inGo, "", false},
+	)
 	for left, places := range map[int][]place{1: places, 2: twice} {
 		var said strings.Builder
 		r := newReport(places, exceptions)
@@ -157,7 +161,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestRun goes from files to a file: what is left makes the command fail, and so does a file in which nothing is counted.
+// TestRun goes from files to a file: what is left makes the command fail, and so does a file in
+// which nothing is counted.
 func TestRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.CopyFS(".", sources); err != nil {
@@ -178,7 +183,8 @@ func TestRun(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(content, &r)
 	}
-	if err != nil || r.Left != 2 || len(r.NotRun) != 3 || r.NotRun[0].Reason != "ends in between" || r.NotRun[0].Line != 5 {
+	if err != nil || r.Left != 2 || len(r.NotRun) != 3 || r.NotRun[0].Reason != "ends in between" ||
+		r.NotRun[0].Line != 5 {
 		t.Errorf("%v: the report is\n%s", err, content)
 	}
 	for _, o := range []options{{"blocks", "none", "exceptions", ""}, {"none", "lines", "exceptions", ""}, {"blocks", "lines", "gone", ""}} {

@@ -12,7 +12,8 @@ type exception struct {
 	line                   int // in the file of exceptions
 }
 
-// parseExceptions reads exceptions: FILE FUNCTION: SOURCE in a line, and in those after it, indented, the reason. Each is for one place.
+// parseExceptions reads exceptions: FILE FUNCTION: SOURCE in a line, and in those after it,
+// indented, the reason. Each is for one place.
 func parseExceptions(text string) ([]exception, error) {
 	var all []exception
 	for i, line := range strings.Split(text, "\n") {

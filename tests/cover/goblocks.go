@@ -105,7 +105,10 @@ func (f functions) parse(file string) error {
 				name = receiver(d.Recv.List[0].Type) + "." + name
 			}
 		}
-		f.files[file] = append(f.files[file], function{name, set.Position(declaration.Pos()).Line, set.Position(declaration.End()).Line})
+		f.files[file] = append(
+			f.files[file],
+			function{name, set.Position(declaration.Pos()).Line, set.Position(declaration.End()).Line},
+		)
 	}
 	return nil
 }

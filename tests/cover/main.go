@@ -11,7 +11,12 @@ import (
 func main() {
 	var o options
 	flag.StringVar(&o.blocks, "blocks", "", "what of Go was run, as go tool covdata textfmt writes it")
-	flag.StringVar(&o.lines, "lines", "", "what of C was run, as gcov --json-format --stdout writes it, any number of such after each other")
+	flag.StringVar(
+		&o.lines,
+		"lines",
+		"",
+		"what of C was run, as gcov --json-format --stdout writes it, any number of such after each other",
+	)
 	flag.StringVar(&o.exceptions, "exceptions", "tests/cover/exceptions.txt", "what need not be run, and why")
 	flag.StringVar(&o.json, "json", "", "write the report there, too")
 	flag.Parse()
@@ -28,7 +33,8 @@ type options struct {
 	blocks, lines, exceptions, json string
 }
 
-// run prints the report and returns how much is not run and no exception. The working directory is the root of the repository.
+// run prints the report and returns how much is not run and no exception. The working directory is
+// the root of the repository.
 func run(o options) (left int, err error) {
 	sources := os.DirFS(".")
 	blocks, err := read(o.blocks, sources, readBlocks)
@@ -61,7 +67,8 @@ func run(o options) (left int, err error) {
 	return r.Left, nil
 }
 
-// read has a file of counts read. One in which nothing of ours stands was not made as it should have been.
+// read has a file of counts read. One in which nothing of ours stands was not made as it should
+// have been.
 func read(path string, sources fs.FS, parse func(text []byte, sources fs.FS) ([]place, error)) ([]place, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

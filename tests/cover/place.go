@@ -14,7 +14,8 @@ var measured = []string{"daemon/gpu/cuda", "cgo/cudadrv"}
 // counting is the file that does the counting, which is in no program otherwise.
 const counting = "cgo/cudadrv/counted.go"
 
-// language is what a place is written in. A block of Go is statements that are run all or none; of C, gcov knows lines.
+// language is what a place is written in. A block of Go is statements that are run all or none; of
+// C, gcov knows lines.
 type language string
 
 const (
@@ -62,7 +63,8 @@ func (t *text) lines(file string) ([]string, error) {
 	return t.files[file], nil
 }
 
-// from is the first line with something in it at a line and column or after, and its number. Columns begin with 1.
+// from is the first line with something in it at a line and column or after, and its number.
+// Columns begin with 1.
 func (t *text) from(file string, line, column int) (string, int, error) {
 	lines, err := t.lines(file)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
-// cage is the cgroup that has all that these tests start; empty where there is none. outside is the one around it.
+// cage is the cgroup that has all that these tests start; empty where there is none. outside is the
+// one around it.
 var cage, outside string
 
 func TestMain(m *testing.M) {
@@ -74,7 +75,8 @@ func ownHierarchy() (path string, away func()) {
 	return path, func() { _ = errors.Join(release(), os.Remove(dir)) }
 }
 
-// caged are the processes in the cage and below, without zombies, by pid with what they are; and the cgroups below it.
+// caged are the processes in the cage and below, without zombies, by pid with what they are; and
+// the cgroups below it.
 func caged(t testing.TB) (processes map[int]string, groups []string) {
 	t.Helper()
 	processes = make(map[int]string)

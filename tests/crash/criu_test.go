@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// soon is the pid of a process whose command line has a text in it, as soon as there is one; 0 when a command ends before.
+// soon is the pid of a process whose command line has a text in it, as soon as there is one; 0 when
+// a command ends before.
 func soon(t testing.TB, text string, ended <-chan struct{}) int {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		processes, _ := caged(t)
@@ -32,7 +33,8 @@ func soon(t testing.TB, text string, ended <-chan struct{}) int {
 	}
 }
 
-// struck starts a command of pos_cli, kills somebody who appears while it runs, after a delay, and waits for its end.
+// struck starts a command of pos_cli, kills somebody who appears while it runs, after a delay, and
+// waits for its end.
 func (r *room) struck(text string, delay time.Duration, command *exec.Cmd) (output string, err error) {
 	r.t.Helper()
 	ended := make(chan struct{})
@@ -80,7 +82,11 @@ func TestDumpLosesCRIU(t *testing.T) {
 		t.Run(delay.String(), func(t *testing.T) {
 			r := r.in(t)
 			before := r.snapshot()
-			text, err := r.struck(criu, delay, r.daemon.Command("--pre-dump", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)))
+			text, err := r.struck(
+				criu,
+				delay,
+				r.daemon.Command("--pre-dump", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)),
+			)
 			t.Logf("%v: %s", err, text)
 			if r.ended(err, text) {
 				r.tidy(0, 0)
@@ -111,11 +117,13 @@ func TestDumpLosesCRIU(t *testing.T) {
 	r.ends()
 }
 
-// ended says that CRIU died within the program, in a way that could not be mended (watchdog.ErrDamaged): the program is gone then,
-// the checkpoint has failed and says so. Whatever else ends the program is a mistake.
+// ended says that CRIU died within the program, in a way that could not be mended
+// (watchdog.ErrDamaged): the program is gone then, the checkpoint has failed and says so. Whatever
+// else ends the program is a mistake.
 func (r *room) ended(err error, text string) bool {
 	r.t.Helper()
-	if err == nil || !strings.Contains(text, "the program was ended") && !strings.Contains(text, "ended while it was saved") {
+	if err == nil ||
+		!strings.Contains(text, "the program was ended") && !strings.Contains(text, "ended while it was saved") {
 		return false
 	}
 	r.eventually(func() string {

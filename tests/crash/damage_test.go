@@ -66,7 +66,8 @@ func (r *room) flipped(where place) {
 	r.refused(where.file)
 }
 
-// refused insists that a restore fails, or brings the program back as it was: what was spoilt is not needed for it then.
+// refused insists that a restore fails, or brings the program back as it was: what was spoilt is
+// not needed for it then.
 func (r *room) refused(file string) {
 	r.t.Helper()
 	text, err := r.bring("--eager")

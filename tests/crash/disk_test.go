@@ -84,7 +84,8 @@ func TestDiskFull(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// tooFewFiles is how many files and directories an image has at least: its own ones, two packs and a generation.
+// tooFewFiles is how many files and directories an image has at least: its own ones, two packs and
+// a generation.
 const tooFewFiles = 8
 
 // hasNoRoom insists that a checkpoint fails for want of room, and says where.
@@ -102,7 +103,8 @@ func (r *room) hasNoRoom(d *disk) {
 	}
 }
 
-// TestDirectoryFails: the directory is taken away, or may not be written any more, while a checkpoint is under way.
+// TestDirectoryFails: the directory is taken away, or may not be written any more, while a
+// checkpoint is under way.
 func TestDirectoryFails(t *testing.T) {
 	late := []string{"precopy", "cut", "write", "commit"}
 	for _, test := range []struct {
@@ -218,8 +220,8 @@ func TestLimits(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// reserveEnds is the lowest limit of files that leaves a process what it keeps back for those who connect while nothing can be opened:
-// descriptors of the root directory.
+// reserveEnds is the lowest limit of files that leaves a process what it keeps back for those who
+// connect while nothing can be opened: descriptors of the root directory.
 func reserveEnds(t *testing.T, pid int) (limit uint64) {
 	t.Helper()
 	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

@@ -12,8 +12,9 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// interrupted starts a command of pos_cli that is held up at a step, interrupts it there as Ctrl-C, kill, or the end of a terminal does, and returns what it says.
-// When it has ended, phosd must have taken everything back.
+// interrupted starts a command of pos_cli that is held up at a step, interrupts it there as Ctrl-C,
+// kill, or the end of a terminal does, and returns what it says. When it has ended, phosd must have
+// taken everything back.
 func (r *room) interrupted(step string, command *exec.Cmd) string {
 	r.t.Helper()
 	goOn := r.heldUp(step)

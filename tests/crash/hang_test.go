@@ -100,12 +100,21 @@ func TestProgramStopped(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// savedStopped stops the program and saves it. One that was stopped in the middle of a call cannot be saved, and is stopped again later.
+// savedStopped stops the program and saves it. One that was stopped in the middle of a call cannot
+// be saved, and is stopped again later.
 func (r *room) savedStopped() (wake func()) {
 	r.t.Helper()
 	for range 30 {
 		wake = r.stopped(r.job.PID)
-		text, err := r.job.TryCli("--pre-dump", "--deadline", "5s", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID))
+		text, err := r.job.TryCli(
+			"--pre-dump",
+			"--deadline",
+			"5s",
+			"--dir",
+			r.job.Image,
+			"--pid",
+			fmt.Sprint(r.job.PID),
+		)
 		if err == nil {
 			return wake
 		}

@@ -62,7 +62,17 @@ func (r *room) names(text string) {
 }
 
 // writes are what is asked of a file system that an image is written to.
-var writes = []faulty.Operation{faulty.Write, faulty.Sync, faulty.Rename, faulty.Mkdir, faulty.Create, faulty.Open, faulty.Read, faulty.Remove, faulty.List}
+var writes = []faulty.Operation{
+	faulty.Write,
+	faulty.Sync,
+	faulty.Rename,
+	faulty.Mkdir,
+	faulty.Create,
+	faulty.Open,
+	faulty.Read,
+	faulty.Remove,
+	faulty.List,
+}
 
 // TestDiskFails: what an image lies on fails at any moment, once or for good.
 func TestDiskFails(t *testing.T) {
@@ -104,8 +114,8 @@ func (r *room) savesOnFaulty(disk *faulty.Disk, struck func() int, kept bool) {
 	}
 }
 
-// leaves insists that a checkpoint which failed has left what was there. On a disk that failed for good something may be left of
-// it, which the next one clears.
+// leaves insists that a checkpoint which failed has left what was there. On a disk that failed for
+// good something may be left of it, which the next one clears.
 func (r *room) leaves(before snapshot, forGood bool) {
 	r.t.Helper()
 	if len(before.generations) > 0 {
@@ -146,7 +156,8 @@ func TestDiskFailsAtTheEnd(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// TestDiskFailsOnRestore: an image cannot be read at any moment of a restore. No process is left, and the image is as it was.
+// TestDiskFailsOnRestore: an image cannot be read at any moment of a restore. No process is left,
+// and the image is as it was.
 func TestDiskFailsOnRestore(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	r.job.Dump()
@@ -178,7 +189,8 @@ func TestDiskFailsOnRestore(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// TestDiskFailsUnderTools: what thins an image out leaves one that is whole, and what looks at one says what it could not read.
+// TestDiskFailsUnderTools: what thins an image out leaves one that is whole, and what looks at one
+// says what it could not read.
 func TestDiskFailsUnderTools(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	for range 3 {
@@ -213,15 +225,21 @@ func TestDiskFailsUnderTools(t *testing.T) {
 	before := behind.snapshot()
 	for _, tool := range []string{"verify", "list", "show"} {
 		t.Run(tool, func(t *testing.T) {
-			r.in(t).sweep(disk, []faulty.Operation{faulty.Read, faulty.Open, faulty.List}, func(r *room, struck func() int) {
-				text, err := r.job.TryCli("image", tool, r.job.Image)
-				if failed := struck(); err != nil {
-					r.names(text)
-				} else if failed > 1 && tool == "verify" { // what fails once may be read elsewhere
-					r.t.Errorf("it has read everything: %q", text)
-				}
-				behind.in(r.t).unchanged(before, false)
-			})
+			r.in(
+				t,
+			).sweep(
+				disk,
+				[]faulty.Operation{faulty.Read, faulty.Open, faulty.List},
+				func(r *room, struck func() int) {
+					text, err := r.job.TryCli("image", tool, r.job.Image)
+					if failed := struck(); err != nil {
+						r.names(text)
+					} else if failed > 1 && tool == "verify" { // what fails once may be read elsewhere
+						r.t.Errorf("it has read everything: %q", text)
+					}
+					behind.in(r.t).unchanged(before, false)
+				},
+			)
 		})
 	}
 	r.ends()

@@ -18,12 +18,14 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// room has a phosd and a program that counts, which checks itself, until the file "enough" is in its directory.
+// room has a phosd and a program that counts, which checks itself, until the file "enough" is in
+// its directory.
 type room struct {
 	t      *testing.T
 	daemon *harness.Daemon
 	job    *harness.Job
-	// keepers is how many there are when a program runs: one for a restored one. Rooms of subtests share it.
+	// keepers is how many there are when a program runs: one for a restored one. Rooms of subtests
+	// share it.
 	keepers *int
 }
 
@@ -44,10 +46,13 @@ func newRoom(t *testing.T, arguments ...string) *room {
 	return r
 }
 
-// startDaemon starts a phosd in the cage. One that stands behind its driver is part of the GPU, as it were, and outside.
+// startDaemon starts a phosd in the cage. One that stands behind its driver is part of the GPU, as
+// it were, and outside.
 func startDaemon(t *testing.T, arguments ...string) *harness.Daemon {
 	t.Helper()
-	daemon := harness.Start(t, append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)
+	daemon := harness.Start(
+		t,
+		append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)
 	if daemon.Behind != nil {
 		if err := move(daemon.Behind.PID(), outside); err != nil {
 			t.Fatal(err)
@@ -92,7 +97,8 @@ func (r *room) revive() {
 	*r.keepers = 1
 }
 
-// alone insists that there is nothing but phosd and the program with what belongs to it. A checkpoint whose user has left is over first.
+// alone insists that there is nothing but phosd and the program with what belongs to it. A
+// checkpoint whose user has left is over first.
 func (r *room) alone() {
 	r.t.Helper()
 	r.eventually(func() string {
@@ -106,7 +112,8 @@ func (r *room) alone() {
 	r.tidy(1, *r.keepers)
 }
 
-// heldUp starts a phosd that waits at a step of a checkpoint or a restore until it is told to go on, or nobody wants to wait.
+// heldUp starts a phosd that waits at a step of a checkpoint or a restore until it is told to go
+// on, or nobody wants to wait.
 func (r *room) heldUp(step string) (goOn func()) {
 	r.t.Helper()
 	dir, err := os.MkdirTemp(filepath.Dir(r.daemon.Log), "on") // for as long as this phosd is there
@@ -177,7 +184,13 @@ func (r *room) runsOn() {
 	before := r.job.Lines()
 	r.eventually(func() string {
 		if r.job.Lines() < before+2 {
-			return fmt.Sprintf("the program does not run on: %d lines, before %d; alive: %v; %s", r.job.Lines(), before, r.job.Alive(), r.job.Said())
+			return fmt.Sprintf(
+				"the program does not run on: %d lines, before %d; alive: %v; %s",
+				r.job.Lines(),
+				before,
+				r.job.Alive(),
+				r.job.Said(),
+			)
 		}
 		return ""
 	})
@@ -216,7 +229,14 @@ func (r *room) untidy(programs, keepers int) string {
 	want := map[string]int{"workers": programs, "keepers": keepers, "programs": programs, "others": 0}
 	for kind, number := range want {
 		if count[kind] != number {
-			return fmt.Sprintf("%d %s, want %d: %s; phosd's: %s", count[kind], kind, number, strings.Join(left, "; "), childrenOf(r.daemon.PID()))
+			return fmt.Sprintf(
+				"%d %s, want %d: %s; phosd's: %s",
+				count[kind],
+				kind,
+				number,
+				strings.Join(left, "; "),
+				childrenOf(r.daemon.PID()),
+			)
 		}
 	}
 	if len(groups) > 0 {
@@ -228,11 +248,17 @@ func (r *room) untidy(programs, keepers int) string {
 	return untidyGPUs(r.daemon, programs)
 }
 
-// untidyGPUs asks a phosd who uses its GPUs. One behind another is used by the other's workers, and told of their ends later.
+// untidyGPUs asks a phosd who uses its GPUs. One behind another is used by the other's workers, and
+// told of their ends later.
 func untidyGPUs(daemon *harness.Daemon, programs int) string {
 	status := daemon.Status()
 	if len(status.GetPrograms()) != programs {
-		return fmt.Sprintf("phosd knows %d programs, want %d: %v", len(status.GetPrograms()), programs, status.GetPrograms())
+		return fmt.Sprintf(
+			"phosd knows %d programs, want %d: %v",
+			len(status.GetPrograms()),
+			programs,
+			status.GetPrograms(),
+		)
 	}
 	for _, gpu := range status.GetGpus() {
 		if programs == 0 && gpu.GetUsedBytes() > 0 {
@@ -336,13 +362,16 @@ func (r *room) problems() string {
 	return ""
 }
 
-// unfinished reports whether the next writer takes a file away: it is a temporary one, or a pack that the journal of a commit names.
+// unfinished reports whether the next writer takes a file away: it is a temporary one, or a pack
+// that the journal of a commit names.
 func (s snapshot) unfinished(name string) bool {
 	pack := strings.TrimSuffix(filepath.Base(name), ".pack")
-	return strings.HasPrefix(name, "/tmp/") || strings.HasPrefix(name, "/packs/") && strings.Contains(s.files["/tmp/commit"], "pack "+pack+"\n")
+	return strings.HasPrefix(name, "/tmp/") ||
+		strings.HasPrefix(name, "/packs/") && strings.Contains(s.files["/tmp/commit"], "pack "+pack+"\n")
 }
 
-// unchanged insists that an image holds what it did. What a phosd that was killed has left unfinished may be there.
+// unchanged insists that an image holds what it did. What a phosd that was killed has left
+// unfinished may be there.
 func (r *room) unchanged(before snapshot, killed bool) {
 	r.t.Helper()
 	after := r.snapshot()
@@ -371,7 +400,8 @@ func (r *room) grown(before snapshot) {
 	r.verified()
 }
 
-// ends has the program end by itself, and compares every line that it wrote with what it must have computed.
+// ends has the program end by itself, and compares every line that it wrote with what it must have
+// computed.
 func (r *room) ends() {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.job.Dir, "enough"), nil, 0o644); err != nil {
@@ -393,7 +423,8 @@ func (r *room) ends() {
 		fmt.Fprintf(&steps, "%d %08x\n", i, last)
 	}
 	out.WriteString("ok count\n")
-	if differs := result.Differs(harness.Result{"out": out.String(), "steps": steps.String(), "err": ""}); differs != "" || lines == 0 {
+	if differs := result.Differs(harness.Result{"out": out.String(), "steps": steps.String(), "err": ""}); differs != "" ||
+		lines == 0 {
 		r.t.Errorf("after %d steps: %s", lines, differs)
 	}
 }

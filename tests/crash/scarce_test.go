@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// few lets a process open only some more files than it has, until what it returns is called. What it keeps back for callers counts as open.
+// few lets a process open only some more files than it has, until what it returns is called. What
+// it keeps back for callers counts as open.
 func (r *room) few(pid, more int) (enough func()) {
 	r.t.Helper()
 	return r.limit(pid, reserveEnds(r.t, pid)+uint64(more))
@@ -41,8 +42,8 @@ func (r *room) limit(pid int, files uint64) (enough func()) {
 // plenty is more files than anything takes here.
 const plenty = 100
 
-// withFew does something with more and more files that may be opened, by some at a time, until it succeeds: whoever fails says for want of what, and what it
-// leaves is looked at by failed.
+// withFew does something with more and more files that may be opened, by some at a time, until it
+// succeeds: whoever fails says for want of what, and what it leaves is looked at by failed.
 func (r *room) withFew(by int, pid func() int, do func() (string, error), failed func()) {
 	r.t.Helper()
 	for more := 0; more < plenty; more += by {
@@ -139,7 +140,8 @@ func TestFewFilesBring(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// TestFewFilesBeside: as TestFewFilesBring, and pos_cli stays for as long as the program runs, however few files phosd may open.
+// TestFewFilesBeside: as TestFewFilesBring, and pos_cli stays for as long as the program runs,
+// however few files phosd may open.
 func TestFewFilesBeside(t *testing.T) {
 	r := newRoom(t)
 	r.job.Dump()
@@ -160,7 +162,8 @@ func TestFewFilesBeside(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// TestFewFilesStart: phosd cannot open as many files as the start of a program takes, or the program cannot.
+// TestFewFilesStart: phosd cannot open as many files as the start of a program takes, or the
+// program cannot.
 func TestFewFilesStart(t *testing.T) {
 	r := newRoom(t)
 	begin := func(prefix ...string) (string, error) {
@@ -168,7 +171,14 @@ func TestFewFilesStart(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "enough"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		command := append(prefix, harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")), "3", "100", "10", "enough") //nolint:gocritic // a new one
+		command := append(
+			prefix,
+			harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")),
+			"3",
+			"100",
+			"10",
+			"enough",
+		) //nolint:gocritic // a new one
 		p := r.daemon.Program(command[0], command[1:]...)
 		p.Dir = dir
 		err := p.Run()
@@ -203,7 +213,8 @@ func prlimit(t *testing.T) string {
 	return path
 }
 
-// TestFewFilesDeath: a worker dies while phosd can open nothing. The program hears of it, and nothing is left of the session.
+// TestFewFilesDeath: a worker dies while phosd can open nothing. The program hears of it, and
+// nothing is left of the session.
 func TestFewFilesDeath(t *testing.T) {
 	r := newRoom(t)
 	enough := r.limit(r.phosd(), 0) // nor does it help that it closes some
@@ -220,8 +231,8 @@ func TestFewFilesDeath(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// TestFewFilesNext: a phosd that is started with too few files says so, or serves; the programs of the one before, and their keepers, go on
-// until one comes that has enough.
+// TestFewFilesNext: a phosd that is started with too few files says so, or serves; the programs of
+// the one before, and their keepers, go on until one comes that has enough.
 func TestFewFilesNext(t *testing.T) {
 	r := newRoom(t)
 	r.job.Dump()
@@ -252,7 +263,8 @@ func TestFewFilesNext(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// TestFewFilesKeeper: a keeper can open nothing; the next phosd finds it, and the program is saved and ends as ever.
+// TestFewFilesKeeper: a keeper can open nothing; the next phosd finds it, and the program is saved
+// and ends as ever.
 func TestFewFilesKeeper(t *testing.T) {
 	r := newRoom(t)
 	r.job.Dump()

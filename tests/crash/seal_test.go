@@ -14,10 +14,13 @@ import (
 const ordinary = 61235
 
 func asUser(command *exec.Cmd) {
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary, Groups: []uint32{ordinary}}}
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary, Groups: []uint32{ordinary}},
+	}
 }
 
-// TestSeal: an image that another machine has sealed is root's to restore, or theirs who have that machine's key imported.
+// TestSeal: an image that another machine has sealed is root's to restore, or theirs who have that
+// machine's key imported.
 func TestSeal(t *testing.T) {
 	r := newRoom(t)
 	r.ends()

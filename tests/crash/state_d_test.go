@@ -19,8 +19,9 @@ import (
 // last is what a commit still asks of a disk when nobody can give it up any more.
 var last = []faulty.Operation{faulty.Create, faulty.Sync, faulty.Rename}
 
-// TestDiskHangs: what an image lies on does not answer for a while, from any moment on. The program runs on, phosd answers, who
-// waits for the checkpoint can leave, and when the disk answers again nothing is left of it.
+// TestDiskHangs: what an image lies on does not answer for a while, from any moment on. The program
+// runs on, phosd answers, who waits for the checkpoint can leave, and when the disk answers again
+// nothing is left of it.
 func TestDiskHangs(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	r.job.PreDump()
@@ -29,7 +30,15 @@ func TestDiskHangs(t *testing.T) {
 	}
 	if full() {
 		moments = map[faulty.Operation][]int{
-			faulty.Write: {1, 2, 3, 5, 10, 20, 30}, faulty.Sync: {1, 2, 3, 4}, faulty.Rename: {1, 2}, faulty.Open: {1, 2, 4, 6},
+			faulty.Write: {
+				1,
+				2,
+				3,
+				5,
+				10,
+				20,
+				30,
+			}, faulty.Sync: {1, 2, 3, 4}, faulty.Rename: {1, 2}, faulty.Open: {1, 2, 4, 6},
 			faulty.List: {1, 2, 5, 8}, faulty.Create: {1, 2, 3}, faulty.Read: {1, 5, 20},
 		}
 	}
@@ -46,7 +55,8 @@ func TestDiskHangs(t *testing.T) {
 				r.runsOn()
 				r.alone()
 				behind := r.behind(disk)
-				if after := behind.snapshot(); len(after.generations) > len(before.generations) && slices.Contains(last, what) {
+				if after := behind.snapshot(); len(after.generations) > len(before.generations) &&
+					slices.Contains(last, what) {
 					behind.grown(before) // it had come to its end when the disk hung
 				} else {
 					behind.unchanged(before, false)
@@ -85,15 +95,22 @@ func (r *room) walksAway(disk *faulty.Disk, command *exec.Cmd, ended <-chan erro
 func waitsInKernel(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", pid))
 	for _, thread := range threads {
-		if where, _ := os.ReadFile(thread); strings.Contains(string(where), "fuse") || strings.Contains(string(where), "request_wait") {
+		if where, _ := os.ReadFile(thread); strings.Contains(string(where), "fuse") ||
+			strings.Contains(string(where), "request_wait") {
 			return true
 		}
 	}
 	return false
 }
 
-// hangs begins something with a disk that stops to answer. phosd does not. What the machine is too slow for has more time the next time.
-func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int, arguments ...string) (command *exec.Cmd, ended <-chan error) {
+// hangs begins something with a disk that stops to answer. phosd does not. What the machine is too
+// slow for has more time the next time.
+func (r *room) hangs(
+	disk *faulty.Disk,
+	what faulty.Operation,
+	nth int,
+	arguments ...string,
+) (command *exec.Cmd, ended <-chan error) {
 	r.t.Helper()
 	for deadline := 2 * time.Second; ; deadline *= 5 {
 		flags := []string{"--dir", r.job.Image}
@@ -123,21 +140,26 @@ func (r *room) hangs(disk *faulty.Disk, what faulty.Operation, nth int, argument
 		if disk.Hung() > 0 {
 			return command, end
 		}
-		if text := said.String(); deadline > harness.Patience || !strings.Contains(text, "--deadline gives it more time") {
+		if text := said.String(); deadline > harness.Patience ||
+			!strings.Contains(text, "--deadline gives it more time") {
 			r.t.Fatalf("it ends before the disk hangs: %s", text)
 		}
 	}
 }
 
-// TestRestoreWhileDiskHangs: an image cannot be read for a while, from any moment of a restore on. Who waits can leave; no process is
-// left.
+// TestRestoreWhileDiskHangs: an image cannot be read for a while, from any moment of a restore on.
+// Who waits can leave; no process is left.
 func TestRestoreWhileDiskHangs(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	r.job.Dump()
 	r.tidy(0, 0)
 	moments := map[faulty.Operation][]int{faulty.Read: {20, 50}, faulty.Open: {4}}
 	if full() {
-		moments = map[faulty.Operation][]int{faulty.Read: {15, 20, 30, 40, 50, 60}, faulty.Open: {3, 4, 5, 6}, faulty.List: {4, 5}}
+		moments = map[faulty.Operation][]int{
+			faulty.Read: {15, 20, 30, 40, 50, 60},
+			faulty.Open: {3, 4, 5, 6},
+			faulty.List: {4, 5},
+		}
 	}
 	for what, all := range moments {
 		for _, nth := range all {
@@ -159,8 +181,8 @@ func TestRestoreWhileDiskHangs(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// TestStopWhileDiskHangs: phosd can be told to end although its disk does not answer. Its process is gone when the kernel lets it;
-// programs run on, and the next phosd takes them over.
+// TestStopWhileDiskHangs: phosd can be told to end although its disk does not answer. Its process
+// is gone when the kernel lets it; programs run on, and the next phosd takes them over.
 func TestStopWhileDiskHangs(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	r.job.PreDump()
@@ -192,8 +214,8 @@ func TestStopWhileDiskHangs(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// TestDumpWhileDiskHangs: a program that is to end once its image is written stands still while that is tried, and runs on when the
-// user gives up, although the disk does not answer yet.
+// TestDumpWhileDiskHangs: a program that is to end once its image is written stands still while
+// that is tried, and runs on when the user gives up, although the disk does not answer yet.
 func TestDumpWhileDiskHangs(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	r.job.PreDump()

@@ -63,7 +63,8 @@ func chosen(steps []string, which int) (some []string) {
 // noDaemon is the exit status of pos_cli that finds no phosd.
 const noDaemon = 3
 
-// held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how the command ends when it goes on.
+// held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how
+// the command ends when it goes on.
 func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) {
 	r.t.Helper()
 	goOn := r.heldUp(step)
@@ -82,7 +83,8 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 	}
 	r.eventually(func() string { return describe(pid) })
 	if who.name == "pos_cli" {
-		// phosd hears of that by its connection, and gives the step up then, unless it is past being given up.
+		// phosd hears of that by its connection, and gives the step up then, unless it is past being
+		// given up.
 		r.says(from, fmt.Sprintf("the caller has gone.* caller=%d ", pid))
 	}
 	goOn()

@@ -18,7 +18,8 @@ func faultProgram(t *testing.T) string {
 	return harness.CompileC(t, true, harness.Workload("fault", "fault.c"))
 }
 
-// TestFaults runs programs that do something wrong and must be told so. Beside each, one that does nothing wrong works on.
+// TestFaults runs programs that do something wrong and must be told so. Beside each, one that does
+// nothing wrong works on.
 func TestFaults(t *testing.T) {
 	program := faultProgram(t)
 	daemon := harness.Start(t)
@@ -94,8 +95,8 @@ func TestPinnedMemoryLimit(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestWorkerKilled ends a worker while its program waits or polls, with phosd there and without: the program gets an
-// error and does not hang.
+// TestWorkerKilled ends a worker while its program waits or polls, with phosd there and without:
+// the program gets an error and does not hang.
 func TestWorkerKilled(t *testing.T) {
 	program := faultProgram(t)
 	for _, test := range []struct {
@@ -142,7 +143,8 @@ func TestProgramKilled(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestDaemonRestarted kills phosd under a running program, which goes on; the next phosd adopts its worker.
+// TestDaemonRestarted kills phosd under a running program, which goes on; the next phosd adopts its
+// worker.
 func TestDaemonRestarted(t *testing.T) {
 	program := faultProgram(t)
 	daemon := harness.Start(t)
@@ -153,7 +155,8 @@ func TestDaemonRestarted(t *testing.T) {
 	daemon.Kill()
 	daemon.Launch()
 	after := daemon.Status().GetPrograms()
-	if len(before) != 1 || len(after) != 1 || before[0].GetSession() != after[0].GetSession() || before[0].GetWorkerPid() != after[0].GetWorkerPid() {
+	if len(before) != 1 || len(after) != 1 || before[0].GetSession() != after[0].GetSession() ||
+		before[0].GetWorkerPid() != after[0].GetWorkerPid() {
 		t.Fatalf("before %v, after %v", before, after)
 	}
 	// New programs are served beside the adopted one.
@@ -189,7 +192,8 @@ func TestHostile(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestManyPrograms starts and ends many programs, some of them abruptly; nothing may be left of them.
+// TestManyPrograms starts and ends many programs, some of them abruptly; nothing may be left of
+// them.
 func TestManyPrograms(t *testing.T) {
 	program := faultProgram(t)
 	daemon := harness.Start(t)
@@ -207,7 +211,10 @@ func TestManyPrograms(t *testing.T) {
 		}
 	}
 	daemon.Empty()
-	daemon.Eventually("phosd has closed its descriptors", func() bool { return resources(t, daemon.PID()).files <= before.files+4 })
+	daemon.Eventually(
+		"phosd has closed its descriptors",
+		func() bool { return resources(t, daemon.PID()).files <= before.files+4 },
+	)
 	after := resources(t, daemon.PID())
 	if after.residentBytes > before.residentBytes+64<<20 {
 		t.Errorf("phosd had %d bytes in memory, and has %d", before.residentBytes, after.residentBytes)
@@ -237,7 +244,8 @@ func resources(t *testing.T, pid int) usage {
 	return usage{len(files), resident * int64(os.Getpagesize())}
 }
 
-// forEveryone copies what is built to where every user may read it; the tree may stand in root's home.
+// forEveryone copies what is built to where every user may read it; the tree may stand in root's
+// home.
 func forEveryone(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bin")
@@ -262,7 +270,21 @@ func TestUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const one, two = 12345, 12346
-	first, second := daemon.Program(program, "steady", done).As(one, one), daemon.Program(program, "steady", done).As(two, two)
+	first, second := daemon.Program(
+		program,
+		"steady",
+		done,
+	).As(
+		one,
+		one,
+	), daemon.Program(
+		program,
+		"steady",
+		done,
+	).As(
+		two,
+		two,
+	)
 	for _, each := range []*harness.Program{first, second} {
 		each.Dir = "/"
 		each.Says("working")
@@ -291,7 +313,8 @@ func TestUsers(t *testing.T) {
 	if err := list.Run(); err != nil {
 		t.Fatalf("%v: %s", err, list.Output.String())
 	}
-	if text := list.Output.String(); !strings.Contains(text, fmt.Sprint(first.Process.Pid)) || strings.Contains(text, fmt.Sprint(second.Process.Pid)) {
+	if text := list.Output.String(); !strings.Contains(text, fmt.Sprint(first.Process.Pid)) ||
+		strings.Contains(text, fmt.Sprint(second.Process.Pid)) {
 		t.Errorf("user one sees:\n%s", text)
 	}
 	if err := os.WriteFile(done, nil, 0o644); err != nil {

@@ -22,8 +22,9 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// frameworkGPU is the GPU for a framework. CuPy brings machine code for 9.0, which a real GPU of that kind takes, and PTX for
-// 10.0 only: the software GPU behind the driver must be one for which that is the best. Numba knows none after 9.0.
+// frameworkGPU is the GPU for a framework. CuPy brings machine code for 9.0, which a real GPU of
+// that kind takes, and PTX for 10.0 only: the software GPU behind the driver must be one for which
+// that is the best. Numba knows none after 9.0.
 func frameworkGPU(name string) string {
 	if harness.Nested() && name != "numba" {
 		return "--gpus=soft:1,cc=10.0"

@@ -7,10 +7,13 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestMachineCodeOnly runs a program that holds no PTX: it must be told why that cannot work here, and what to do.
+// TestMachineCodeOnly runs a program that holds no PTX: it must be told why that cannot work here,
+// and what to do.
 func TestMachineCodeOnly(t *testing.T) {
 	daemon := harness.Start(t)
-	program := daemon.Program(harness.Compile(t, harness.CUDA, "-gencode", "arch=compute_75,code=sm_75", harness.Workload("cuda", "scan.cu")))
+	program := daemon.Program(
+		harness.Compile(t, harness.CUDA, "-gencode", "arch=compute_75,code=sm_75", harness.Workload("cuda", "scan.cu")),
+	)
 	if err := program.Run(); err == nil {
 		t.Error("the program says that it succeeded")
 	}

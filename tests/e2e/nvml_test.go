@@ -67,10 +67,13 @@ func TestNVML(t *testing.T) {
 	}
 	for i, g := range got.GPUs {
 		w := want.GPUs[i]
-		if g.Index != w.Index || g.Name != w.Name || g.UUID != w.UUID || g.Total != w.MemoryBytes || g.Used != w.UsedBytes || g.Free != w.MemoryBytes-w.UsedBytes {
+		if g.Index != w.Index || g.Name != w.Name || g.UUID != w.UUID || g.Total != w.MemoryBytes ||
+			g.Used != w.UsedBytes ||
+			g.Free != w.MemoryBytes-w.UsedBytes {
 			t.Errorf("NVML says %+v, pos_cli %+v", g, w)
 		}
-		if g.Drawing != 0 || g.Temperature != nil || g.Power != nil || g.Fan != nil || g.Link != nil || !reflect.DeepEqual(g.Capability, []int{9, 0}) {
+		if g.Drawing != 0 || g.Temperature != nil || g.Power != nil || g.Fan != nil || g.Link != nil ||
+			!reflect.DeepEqual(g.Capability, []int{9, 0}) {
 			t.Errorf("NVML makes something up: %+v", g)
 		}
 	}
@@ -78,7 +81,8 @@ func TestNVML(t *testing.T) {
 	if used.Total != driver.Total || used.Free != driver.Free || !strings.EqualFold(used.BusID, "0000"+driver.BusID) {
 		t.Errorf("NVML says %+v, cuMemGetInfo %+v", used, driver)
 	}
-	if len(got.GPUs[0].Processes) != 0 || len(used.Processes) != 1 || used.Processes[0].PID != uint64(driver.PID) || used.Processes[0].Used != 48<<20 {
+	if len(got.GPUs[0].Processes) != 0 || len(used.Processes) != 1 || used.Processes[0].PID != uint64(driver.PID) ||
+		used.Processes[0].Used != 48<<20 {
 		t.Errorf("processes: %+v and %+v", got.GPUs[0].Processes, used.Processes)
 	}
 	// Who only looks gets no session.
@@ -98,12 +102,17 @@ func TestNVMLWithoutDaemon(t *testing.T) {
 	python, err := harness.Tool("NVML_PYTHON")
 	harness.Need(t, "nvml", err)
 	daemon := harness.Start(t)
-	program := daemon.Program(python, "-c", "import pynvml\ntry: pynvml.nvmlInit()\nexcept pynvml.NVMLError_DriverNotLoaded: print('ok none')")
+	program := daemon.Program(
+		python,
+		"-c",
+		"import pynvml\ntry: pynvml.nvmlInit()\nexcept pynvml.NVMLError_DriverNotLoaded: print('ok none')",
+	)
 	program.Env = append(program.Env, api.SocketVariable+"="+filepath.Join(t.TempDir(), "none"))
 	program.OK()
 }
 
-// TestInventoryOfSoftwareGPUs has phosd's own asking, by go-nvml, ask libphos.so: so it goes where there are no GPUs.
+// TestInventoryOfSoftwareGPUs has phosd's own asking, by go-nvml, ask libphos.so: so it goes where
+// there are no GPUs.
 func TestInventoryOfSoftwareGPUs(t *testing.T) {
 	harness.Need(t, "build", harness.Built())
 	daemon := harness.Start(t, "--gpus", "soft:2,memory=1GiB")

@@ -20,7 +20,8 @@ func oddProgram(t *testing.T) string {
 	return harness.CompileC(t, true, harness.Workload("fault", "odd.c"))
 }
 
-// TestOdd runs programs in odd circumstances, each beside a daemon that must be as good as new afterwards.
+// TestOdd runs programs in odd circumstances, each beside a daemon that must be as good as new
+// afterwards.
 func TestOdd(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)
@@ -120,7 +121,14 @@ func TestGarbageAtSocket(t *testing.T) {
 	daemon.Program(program, "work").OK()
 	before := resources(t, daemon.PID())
 	random := rand.New(rand.NewPCG(1, 2))
-	messages := [][]byte{nil, {'P'}, []byte("PHOS"), []byte("PHOS\x01\x00\x00\x00"), []byte("GET / HTTP/1.1\r\n\r\n"), []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")}
+	messages := [][]byte{
+		nil,
+		{'P'},
+		[]byte("PHOS"),
+		[]byte("PHOS\x01\x00\x00\x00"),
+		[]byte("GET / HTTP/1.1\r\n\r\n"),
+		[]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+	}
 	for range 20 {
 		garbage := make([]byte, random.IntN(200))
 		for i := range garbage {
@@ -155,7 +163,8 @@ func TestGarbageAtSocket(t *testing.T) {
 	})
 }
 
-// TestKilledAnywhere kills programs at any time of their lives, and phosd now and then while they shake hands.
+// TestKilledAnywhere kills programs at any time of their lives, and phosd now and then while they
+// shake hands.
 func TestKilledAnywhere(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestPycuda runs the pycuda that build.sh has built, or the one that the system's Python has (Debian: python3-pycuda, in contrib).
+// TestPycuda runs the pycuda that build.sh has built, or the one that the system's Python has
+// (Debian: python3-pycuda, in contrib).
 func TestPycuda(t *testing.T) {
 	compiler := harness.NVCC(t)
 	python, err := withPycuda()
@@ -30,7 +31,8 @@ func TestPycuda(t *testing.T) {
 	daemon.Empty()
 }
 
-// withPycuda finds a Python that has pycuda, without loading it: without phos it would find no driver.
+// withPycuda finds a Python that has pycuda, without loading it: without phos it would find no
+// driver.
 func withPycuda() (string, error) {
 	if built, err := harness.Tool("PYCUDA_PYTHON"); err == nil {
 		return built, nil

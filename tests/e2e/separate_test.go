@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestSeparateCompilation runs a program whose device code is in two files: as PTX alone, and with machine code that nvcc
-// has linked beside the PTX of its parts.
+// TestSeparateCompilation runs a program whose device code is in two files: as PTX alone, and with
+// machine code that nvcc has linked beside the PTX of its parts.
 func TestSeparateCompilation(t *testing.T) {
 	daemon := harness.Start(t)
 	for name, target := range map[string][]string{
@@ -15,7 +15,15 @@ func TestSeparateCompilation(t *testing.T) {
 		"ptx and machine": {"-gencode=arch=compute_75,code=compute_75", "-gencode=arch=compute_75,code=sm_75"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			arguments := append([]string{"-O2", "-std=c++17", "-rdc=true", harness.Workload("cuda", "separate", "main.cu"), harness.Workload("cuda", "separate", "twist.cu")}, target...)
+			arguments := append(
+				[]string{
+					"-O2",
+					"-std=c++17",
+					"-rdc=true",
+					harness.Workload("cuda", "separate", "main.cu"),
+					harness.Workload("cuda", "separate", "twist.cu"),
+				},
+				target...)
 			daemon.Program(harness.Compile(t, harness.CUDA, arguments...)).In(t).OK()
 		})
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestTorch runs unmodified PyTorch, where there is one whose libraries bring PTX. At capability 12.0, which they do not know,
-// cuBLAS takes PTX too.
+// TestTorch runs unmodified PyTorch, where there is one whose libraries bring PTX. At capability
+// 12.0, which they do not know, cuBLAS takes PTX too.
 func TestTorch(t *testing.T) {
 	python, err := harness.Tool("TORCH_PYTHON")
 	harness.Need(t, "torch", err)
@@ -32,20 +32,23 @@ func TestTorchGroup(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestTriton runs what Triton compiles, for itself and for torch.compile. Its LLVM knows capability 9.0 and not 12.0.
+// TestTriton runs what Triton compiles, for itself and for torch.compile. Its LLVM knows capability
+// 9.0 and not 12.0.
 func TestTriton(t *testing.T) {
 	python, err := harness.Tool("TORCH_PYTHON")
 	harness.Need(t, "torch", err)
 	harness.Need(t, "triton", harness.Triton(python))
 	daemon := harness.Start(t, "--gpus=soft:1,cc=9.0")
 	program := daemon.Program(python, harness.Workload("torch", "compiled.py")).In(t)
-	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "TORCHINDUCTOR_COMPILE_THREADS=1"), harness.TritonSettings(t.TempDir())...)
+	program.Env = append(
+		append(program.Env, "PYTHONDONTWRITEBYTECODE=1", "TORCHINDUCTOR_COMPILE_THREADS=1"),
+		harness.TritonSettings(t.TempDir())...)
 	program.OK()
 	daemon.Empty()
 }
 
-// TestTorchWheel runs what PyTorch of PyPI, made for CUDA 13.0, does without its machine code: TORCH_WHEEL_PYTHON is a Python that has
-// it (pip install torch==2.11.0).
+// TestTorchWheel runs what PyTorch of PyPI, made for CUDA 13.0, does without its machine code:
+// TORCH_WHEEL_PYTHON is a Python that has it (pip install torch==2.11.0).
 func TestTorchWheel(t *testing.T) {
 	python, err := harness.Tool("TORCH_WHEEL_PYTHON")
 	harness.Need(t, "torchwheel", err)

@@ -23,10 +23,16 @@ func TestCUDA(t *testing.T) {
 			name := strings.TrimSuffix(filepath.Base(source), ".cu")
 			t.Run(name+"/"+cudart, func(t *testing.T) {
 				if name == "managed" {
-					harness.RealGPU(t, "managed variables are shared with no other process, and code that has any is refused")
+					harness.RealGPU(
+						t,
+						"managed variables are shared with no other process, and code that has any is refused",
+					)
 				}
 				program := daemon.Program(harness.CompileCUDA(t, cudart, source))
-				program.Env = append(program.Env, "LD_LIBRARY_PATH="+filepath.Join(harness.Bin(), "lib")+":"+harness.CUDALibraries(t))
+				program.Env = append(
+					program.Env,
+					"LD_LIBRARY_PATH="+filepath.Join(harness.Bin(), "lib")+":"+harness.CUDALibraries(t),
+				)
 				program.In(t).OK()
 				expectLines(t, source, program.Output.String())
 			})
@@ -35,7 +41,8 @@ func TestCUDA(t *testing.T) {
 	daemon.Empty()
 }
 
-// expectLines compares what a program printed with the lines that its source announces, in their order.
+// expectLines compares what a program printed with the lines that its source announces, in their
+// order.
 func expectLines(t *testing.T, source, output string) {
 	t.Helper()
 	text, err := os.ReadFile(source)
@@ -115,7 +122,12 @@ func TestTinygrad(t *testing.T) {
 // tinygrad prepares a script on tinygrad's CUDA device with its PTX renderer.
 func tinygrad(t *testing.T, daemon *harness.Daemon, python, script string) *harness.Program {
 	program := daemon.Program(python, script).In(t)
-	program.Env = append(program.Env, "DEV=CUDA:PTX", "PYTHONDONTWRITEBYTECODE=1", "CACHEDB="+filepath.Join(t.TempDir(), "cache.db"))
+	program.Env = append(
+		program.Env,
+		"DEV=CUDA:PTX",
+		"PYTHONDONTWRITEBYTECODE=1",
+		"CACHEDB="+filepath.Join(t.TempDir(), "cache.db"),
+	)
 	return program
 }
 

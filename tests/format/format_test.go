@@ -20,7 +20,8 @@ var golden = harness.Path("ckpt", "store", "testdata", "golden", "v1")
 // key sealed the golden images.
 var key = [32]byte{1, 2, 3}
 
-// describe says what a generation holds, in the words of the files that stand beside the golden images.
+// describe says what a generation holds, in the words of the files that stand beside the golden
+// images.
 func (p *picture) describe(t *testing.T, n uint64) (lines []string) {
 	t.Helper()
 	m := p.generations[n]
@@ -106,7 +107,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestStreamReader does the same with an image in a stream: the first generation of one that is there as a directory too.
+// TestStreamReader does the same with an image in a stream: the first generation of one that is
+// there as a directory too.
 func TestStreamReader(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(golden, "stream"))
 	if err != nil {

@@ -14,9 +14,12 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestNumbers compares the page's numbers with the code, where it names them, and with what the code writes, where it does not.
+// TestNumbers compares the page's numbers with the code, where it names them, and with what the
+// code writes, where it does not.
 func TestNumbers(t *testing.T) {
-	tree := &image.Tree{Entries: []image.Entry{{Kind: image.Memory, Name: "abc", Bytes: 5, Chunks: []image.Chunk{{Bytes: 5}}}}}
+	tree := &image.Tree{
+		Entries: []image.Entry{{Kind: image.Memory, Name: "abc", Bytes: 5, Chunks: []image.Chunk{{Bytes: 5}}}},
+	}
 	encoded := func(tree *image.Tree) int {
 		raw, err := tree.Encode()
 		if err != nil {
@@ -49,9 +52,13 @@ func TestNumbers(t *testing.T) {
 		"version": image.Version, "chunk": image.ChunkBytes, "marker": len(image.Marker{}.Encode()), "head of a generation": head,
 		"longest manifest": image.MaxManifestBytes, "seal": len(signed) - head - len(text), "least bytes of an object in a manifest": leastObject(t),
 		"header of a pack": len(image.PackHeader{}.Encode()), "header of a run": len(image.EncodeRun(image.ID{}, 0)),
-		"header of a record": len(image.Record{}.Encode()), "padding from stored bytes": padFrom, "padding up to": image.PageBytes,
+		"header of a record": len(
+			image.Record{}.Encode(),
+		), "padding from stored bytes": padFrom, "padding up to": image.PageBytes,
 		"sum before a zstd frame": image.SumBytes, "entry of the index": len(image.AppendPlace(nil, image.Place{})),
-		"trailer": len(image.Trailer{}.Head()) + 32, "head of a tree": empty, "head of an entry": bare - empty - 3, "chunk of an entry": whole - bare,
+		"trailer": len(
+			image.Trailer{}.Head(),
+		) + 32, "head of a tree": empty, "head of an entry": bare - empty - 3, "chunk of an entry": whole - bare,
 		"longest name": image.MaxNameBytes, "longest tree": image.MaxTreeBytes, "head of a list": len((&image.List{}).Encode()), "header of a stream": len(image.StreamHeader()),
 		"frame of a stream": len(image.Frame{Magic: image.EndMagic}.Encode()),
 	}

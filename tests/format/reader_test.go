@@ -50,7 +50,8 @@ type stored struct {
 	content  uint64
 }
 
-// picture is an image that was read: manifests by number, and contents by hash, each in every way in which it is stored.
+// picture is an image that was read: manifests by number, and contents by hash, each in every way
+// in which it is stored.
 type picture struct {
 	store       string
 	generations map[uint64]*manifest
@@ -141,7 +142,10 @@ func readGeneration(raw []byte, key [32]byte) (*manifest, error) {
 	}
 	return m, errors.Join(
 		want(string(raw[:8]) == "phosgen\n" && number(raw[8:12]) == 1, "the head of a generation"),
-		want(n <= 16<<20 && bytes.Count(text, []byte("{"))*24 <= len(text)+4096, "the length of a manifest, and its objects"),
+		want(
+			n <= 16<<20 && bytes.Count(text, []byte("{"))*24 <= len(text)+4096,
+			"the length of a manifest, and its objects",
+		),
 		want(m.Version == 1, "the version of the manifest"),
 		want(string(seal[:8]) == "phosseal" && number(seal[8:12]) == 1, "the seal"),
 		want(number(seal[12:16]) == uint64(m.Owner.UID), "the owner in the seal"),
@@ -151,7 +155,8 @@ func readGeneration(raw []byte, key [32]byte) (*manifest, error) {
 	)
 }
 
-// readPack is section 4: first by the index, then by going through the slots; both must find the same.
+// readPack is section 4: first by the index, then by going through the slots; both must find the
+// same.
 func (p *picture) readPack(raw []byte, id string) error {
 	if len(raw) < 128 {
 		return errors.New("a pack is too short")
@@ -180,7 +185,10 @@ func (p *picture) readPack(raw []byte, id string) error {
 			return errors.New("an entry of the index is not as the page says")
 		}
 		last, found[string(hash)] = hash, offset
-		p.contents[string(hash)] = append(p.contents[string(hash)], stored{raw[offset : offset+length], entry[48], number(entry[44:48])})
+		p.contents[string(hash)] = append(
+			p.contents[string(hash)],
+			stored{raw[offset : offset+length], entry[48], number(entry[44:48])},
+		)
 	}
 	return slots(raw[:at], head[32:48], found)
 }
@@ -255,7 +263,10 @@ func checkRecord(head []byte) error {
 	return errors.Join(
 		want(head[4] <= 1 && number(head[5:8]) == 0 && number(head[20:24]) == 0, "the encoding of a record"),
 		want(content >= 1 && content <= twoMiB && number(head[16:20]) < 4096, "the lengths of a record"),
-		want(head[4] == 0 && length == content || head[4] == 1 && length > 16 && length < content, "the stored length of a record"),
+		want(
+			head[4] == 0 && length == content || head[4] == 1 && length > 16 && length < content,
+			"the stored length of a record",
+		),
 		want(bytes.Equal(head[24:32], b3(8, head[:24], head[32:])), "the check of a record"),
 	)
 }
@@ -263,7 +274,8 @@ func checkRecord(head []byte) error {
 // readStream is section 6. It gives a picture of one generation.
 func readStream(raw []byte, key [32]byte) (*picture, error) {
 	p := &picture{generations: map[uint64]*manifest{}, contents: map[string][]stored{}}
-	if len(raw) < 32 || string(raw[:8]) != "phosstrm" || number(raw[8:16]) != 1 || !bytes.Equal(raw[16:32], b3(16, raw[:16])) {
+	if len(raw) < 32 || string(raw[:8]) != "phosstrm" || number(raw[8:16]) != 1 ||
+		!bytes.Equal(raw[16:32], b3(16, raw[:16])) {
 		return nil, errors.New("the header of the stream")
 	}
 	for raw, n := raw[32:], uint64(0); len(raw) >= 16; {
@@ -272,7 +284,10 @@ func readStream(raw []byte, key [32]byte) (*picture, error) {
 			if err := errors.Join(checkRecord(head), want(number(head[16:20]) == 0, "no padding in a stream")); err != nil {
 				return nil, err
 			}
-			p.contents[string(head[32:])] = append(p.contents[string(head[32:])], stored{raw[64 : 64+length], head[4], number(head[8:12])})
+			p.contents[string(head[32:])] = append(
+				p.contents[string(head[32:])],
+				stored{raw[64 : 64+length], head[4], number(head[8:12])},
+			)
 			raw, n = raw[64+length:], n+1
 			continue
 		}
@@ -319,7 +334,10 @@ func (p *picture) content(hash string, plain bool) ([]byte, error) {
 				return nil, err
 			}
 		}
-		return content, want(uint64(len(content)) == each.content && string(b3(32, content)) == hash, "a content is what it is called")
+		return content, want(
+			uint64(len(content)) == each.content && string(b3(32, content)) == hash,
+			"a content is what it is called",
+		)
 	}
 	return nil, fmt.Errorf("content %x is not there (plain: %v)", hash, plain)
 }
@@ -363,7 +381,11 @@ func (p *picture) tree(hash string) ([]entry, error) {
 		for j := range count {
 			each, err := p.chunk(raw[:44])
 			if err == nil && e.kind == 1 {
-				err = want(each.address == j*twoMiB && (j+1 == count || len(each.content) == twoMiB), "the chunks of file %q", e.name)
+				err = want(
+					each.address == j*twoMiB && (j+1 == count || len(each.content) == twoMiB),
+					"the chunks of file %q",
+					e.name,
+				)
 			}
 			if err != nil {
 				return nil, err
@@ -393,7 +415,10 @@ func (p *picture) join(list []byte) (raw []byte, err error) {
 		}
 		raw = append(raw, part...)
 	}
-	return raw, want(uint64(len(raw)) == binary.LittleEndian.Uint64(list[16:24]) && len(raw) > twoMiB, "the bytes of a list")
+	return raw, want(
+		uint64(len(raw)) == binary.LittleEndian.Uint64(list[16:24]) && len(raw) > twoMiB,
+		"the bytes of a list",
+	)
 }
 
 func (p *picture) chunk(raw []byte) (each chunk, err error) {

@@ -1,4 +1,5 @@
-// Package golden compares what a test has got with a committed file; -update writes the file anew, to be looked at before it is committed.
+// Package golden compares what a test has got with a committed file; -update writes the file anew,
+// to be looked at before it is committed.
 package golden
 
 import (

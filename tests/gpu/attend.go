@@ -16,7 +16,8 @@ import (
 // attendant is the word by which this program starts itself to stand beside another one.
 const attendant = "attend"
 
-// attended prepares a command in the care of an attendant: whatever the command leaves when it ends, or is cut off, goes with it.
+// attended prepares a command in the care of an attendant: whatever the command leaves when it
+// ends, or is cut off, goes with it.
 func attended(command *exec.Cmd, p places) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -31,8 +32,10 @@ func attended(command *exec.Cmd, p places) error {
 	return nil
 }
 
-// attend is told the places and the program with its arguments. It runs the program to its end, or until it is told to end, and returns the status to exit with. Orphans become its children, so
-// that it finds daemons that have outlived whoever started them, and nobody waits for the end of one that has ended.
+// attend is told the places and the program with its arguments. It runs the program to its end, or
+// until it is told to end, and returns the status to exit with. Orphans become its children, so
+// that it finds daemons that have outlived whoever started them, and nobody waits for the end of
+// one that has ended.
 func attend(arguments []string) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1, fmt.Errorf("become the parent of orphans: %w", err)

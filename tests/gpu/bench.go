@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// speeds are groups of rows of tests/bench; those with a checkpoint are measured for each size of device memory.
+// speeds are groups of rows of tests/bench; those with a checkpoint are measured for each size of
+// device memory.
 var speeds = []struct {
 	name, group string
 	model       string // of PyTorch, whose steps are measured
@@ -20,9 +21,27 @@ var speeds = []struct {
 	about       time.Duration
 }{
 	{name: "calls", group: "calls", needs: running, about: 40 * time.Second},
-	{name: "steps-gpt2", group: "steps", model: "gpt2", needs: append([]fact{hasTorch}, running...), about: 2 * time.Minute},
-	{name: "steps-decode", group: "steps", model: "decode", needs: append([]fact{hasTorch}, running...), about: time.Minute},
-	{name: "steps-resnet50", group: "steps", model: "resnet50", needs: append([]fact{hasTorch}, running...), about: 90 * time.Second},
+	{
+		name:  "steps-gpt2",
+		group: "steps",
+		model: "gpt2",
+		needs: append([]fact{hasTorch}, running...),
+		about: 2 * time.Minute,
+	},
+	{
+		name:  "steps-decode",
+		group: "steps",
+		model: "decode",
+		needs: append([]fact{hasTorch}, running...),
+		about: time.Minute,
+	},
+	{
+		name:  "steps-resnet50",
+		group: "steps",
+		model: "resnet50",
+		needs: append([]fact{hasTorch}, running...),
+		about: 90 * time.Second,
+	},
 	{name: "driver", group: "driver", sized: true, needs: append([]fact{hasShared}, saving...)},
 }
 
@@ -34,21 +53,41 @@ func benchRows(m *machine) []row {
 	rows := []row{{"bench", "digests", []fact{hasGPU}, 20 * time.Second, 3 * time.Minute, digestRate}}
 	for _, s := range speeds {
 		if !s.sized {
-			rows = append(rows, row{"bench", s.name, s.needs, s.about, 9 * time.Minute, func(ctx context.Context, m *machine) ([]figure, error) {
-				return measure(ctx, m, s.group, "PHOS_BENCH_MODELS="+s.model)
-			}})
+			rows = append(
+				rows,
+				row{
+					"bench",
+					s.name,
+					s.needs,
+					s.about,
+					9 * time.Minute,
+					func(ctx context.Context, m *machine) ([]figure, error) {
+						return measure(ctx, m, s.group, "PHOS_BENCH_MODELS="+s.model)
+					},
+				},
+			)
 			continue
 		}
 		for _, bytes := range m.sizes {
 			size, _ := config.Size(bytes).MarshalText()
 			// What is about to be saved is written, saved and read several times over.
 			about := 40*time.Second + time.Duration(bytes>>30)*4*time.Second
-			rows = append(rows, row{"bench", s.name + "-" + string(size), s.needs, about, 9 * time.Minute, func(ctx context.Context, m *machine) ([]figure, error) {
-				if bytes > m.deviceBytes/10*9 {
-					return nil, skip{fmt.Sprintf("the GPU has %d MiB", m.deviceBytes>>20)}
-				}
-				return measure(ctx, m, s.group, "PHOS_BENCH_SIZE="+string(size))
-			}})
+			rows = append(
+				rows,
+				row{
+					"bench",
+					s.name + "-" + string(size),
+					s.needs,
+					about,
+					9 * time.Minute,
+					func(ctx context.Context, m *machine) ([]figure, error) {
+						if bytes > m.deviceBytes/10*9 {
+							return nil, skip{fmt.Sprintf("the GPU has %d MiB", m.deviceBytes>>20)}
+						}
+						return measure(ctx, m, s.group, "PHOS_BENCH_SIZE="+string(size))
+					},
+				},
+			)
 		}
 	}
 	return rows
@@ -98,7 +137,8 @@ func measure(ctx context.Context, m *machine, group string, settings ...string) 
 	return figures, nil
 }
 
-// digestRate runs the test of digests over several times the smallest size that is saved, as far as the device has room.
+// digestRate runs the test of digests over several times the smallest size that is saved, as far as
+// the device has room.
 func digestRate(ctx context.Context, m *machine) ([]figure, error) {
 	file, err := os.CreateTemp("", "phos-gpu-")
 	if err != nil {
@@ -110,7 +150,11 @@ func digestRate(ctx context.Context, m *machine) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	command.Env = append(command.Env, "PHOS_FIGURES="+file.Name(), fmt.Sprintf("PHOS_FIGURES_MIB=%d", min(4*m.sizes[0]>>20, m.deviceBytes>>22)))
+	command.Env = append(
+		command.Env,
+		"PHOS_FIGURES="+file.Name(),
+		fmt.Sprintf("PHOS_FIGURES_MIB=%d", min(4*m.sizes[0]>>20, m.deviceBytes>>22)),
+	)
 	if output, err := command.CombinedOutput(); err != nil {
 		return nil, m.failure("bench-digests", err, output)
 	}

@@ -106,7 +106,8 @@ func (c *course) keep(o outcome, rows []row) error {
 	return c.report.write(c.journal.of(rows))
 }
 
-// show runs one row. One that is cut off by the end of its part's time is for the next run, unless it had all of that time.
+// show runs one row. One that is cut off by the end of its part's time is for the next run, unless
+// it had all of that time.
 func (c *course) show(ctx context.Context, r row, ends time.Time, alone bool) outcome {
 	o := outcome{Part: r.part, Name: r.name, At: time.Now().UTC().Truncate(time.Second)}
 	if o.Why = c.machine.missing(r); o.Why != "" {

@@ -25,7 +25,14 @@ func TestMain(m *testing.M) {
 
 // on is a row that shows what it is told to.
 func on(part, name string, about time.Duration, show func(context.Context) error) row {
-	return row{part, name, nil, about, time.Hour, func(ctx context.Context, _ *machine) ([]figure, error) { return nil, show(ctx) }}
+	return row{
+		part,
+		name,
+		nil,
+		about,
+		time.Hour,
+		func(ctx context.Context, _ *machine) ([]figure, error) { return nil, show(ctx) },
+	}
 }
 
 func newCourse(t *testing.T, dir string, part time.Duration) *course {
@@ -38,8 +45,9 @@ func newCourse(t *testing.T, dir string, part time.Duration) *course {
 	return &course{machine: m, journal: j, report: newReport(m, dir), part: part, began: time.Now()}
 }
 
-// TestResumes: a second run looks at what is missing and at what was impossible, not at what has passed, nor, unasked, at what failed;
-// a row that does not fit into its part's time is left, and one that is cut off comes again.
+// TestResumes: a second run looks at what is missing and at what was impossible, not at what has
+// passed, nor, unasked, at what failed; a row that does not fit into its part's time is left, and
+// one that is cut off comes again.
 func TestResumes(t *testing.T) {
 	dir, shown := t.TempDir(), []string(nil)
 	note := func(name string, err error) func(context.Context) error {
@@ -67,13 +75,16 @@ func TestResumes(t *testing.T) {
 	if want := []string{"passes", "fails", "skips", "first", "endless"}; err != nil || !slices.Equal(shown, want) {
 		t.Errorf("the first time %v are shown, want %v (%v)", shown, want, err)
 	}
-	if len(c.left) != 2 || c.left[0].name != "long" || c.left[1].name != "endless" || c.journal.done["c endless"].Verdict != cutOff {
+	if len(c.left) != 2 || c.left[0].name != "long" || c.left[1].name != "endless" ||
+		c.journal.done["c endless"].Verdict != cutOff {
 		t.Errorf("left: %v", c.left)
 	}
-	if err := c.conclude(c.journal.of(rows)); err == nil || !strings.Contains(err.Error(), "a/fails") || strings.Contains(err.Error(), "endless") {
+	if err := c.conclude(c.journal.of(rows)); err == nil || !strings.Contains(err.Error(), "a/fails") ||
+		strings.Contains(err.Error(), "endless") {
 		t.Errorf("the conclusion is %v", err)
 	}
-	// It is thought to take as long as it had, which is all of a part's time by now: it is tried, and fails.
+	// It is thought to take as long as it had, which is all of a part's time by now: it is tried, and
+	// fails.
 	c, err = run(2 * time.Second)
 	if want := []string{"long", "skips", "endless"}; err != nil || !slices.Equal(shown, want) {
 		t.Errorf("the second time %v are shown, want %v (%v)", shown, want, err)
@@ -87,7 +98,8 @@ func TestResumes(t *testing.T) {
 	}
 }
 
-// TestAttended: what a program has left goes with its attendant, however the program ends: processes, also of other sessions, and files.
+// TestAttended: what a program has left goes with its attendant, however the program ends:
+// processes, also of other sessions, and files.
 func TestAttended(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cut off %v", cut), func(t *testing.T) {
@@ -95,7 +107,13 @@ func TestAttended(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			// It says when it has started the other one, and goes on until it is told, or cut off.
-			command := exec.CommandContext(ctx, "sh", "-c", `setsid sleep 600 & echo > "$0/left"; echo $!; read line`, p.disk)
+			command := exec.CommandContext(
+				ctx,
+				"sh",
+				"-c",
+				`setsid sleep 600 & echo > "$0/left"; echo $!; read line`,
+				p.disk,
+			)
 			in, err := command.StdinPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -69,6 +69,9 @@ func kernelSays() string {
 	if err != nil {
 		return fmt.Sprintf("(the kernel's log cannot be read: %v)", err)
 	}
-	lines := slices.DeleteFunc(strings.Split(string(buffer[:n]), "\n"), func(line string) bool { return !ofDriver.MatchString(line) })
+	lines := slices.DeleteFunc(
+		strings.Split(string(buffer[:n]), "\n"),
+		func(line string) bool { return !ofDriver.MatchString(line) },
+	)
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }

@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// journal keeps outcomes, a line each, as soon as there are any: a run that is cut off loses only the row it was at.
+// journal keeps outcomes, a line each, as soon as there are any: a run that is cut off loses only
+// the row it was at.
 type journal struct {
 	file *os.File
 	done map[string]outcome // by part and name, the last one
 }
 
-// openJournal reads what earlier runs on the same machine have shown. Of another one (other GPU, driver or phos) it begins anew.
+// openJournal reads what earlier runs on the same machine have shown. Of another one (other GPU,
+// driver or phos) it begins anew.
 func openJournal(path string, of identity) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -57,8 +59,8 @@ func (j *journal) add(o outcome) error {
 	return j.line(o)
 }
 
-// shown says that a row need not be looked at again: what was impossible or skipped may be possible by now, and a failed one is for
-// whoever asks for it.
+// shown says that a row need not be looked at again: what was impossible or skipped may be possible
+// by now, and a failed one is for whoever asks for it.
 func (j *journal) shown(r row, again bool) bool {
 	o := j.done[r.part+" "+r.name]
 	return r.part != probes && (o.Verdict == passed || o.Verdict == failed && !again)

@@ -106,9 +106,19 @@ const probes = "probe"
 // probeRows have been asked already.
 func probeRows() (rows []row) {
 	for _, each := range facts {
-		rows = append(rows, row{probes, string(each.fact), []fact{each.fact}, 0, time.Minute, func(context.Context, *machine) ([]figure, error) {
-			return nil, nil
-		}})
+		rows = append(
+			rows,
+			row{
+				probes,
+				string(each.fact),
+				[]fact{each.fact},
+				0,
+				time.Minute,
+				func(context.Context, *machine) ([]figure, error) {
+					return nil, nil
+				},
+			},
+		)
 	}
 	return rows
 }
@@ -156,11 +166,15 @@ func askGPU(ctx context.Context, m *machine) error {
 		return errors.New("the driver shows no device")
 	}
 	first := found.Devices[0]
-	m.Driver, m.GPU, m.UUID, m.deviceBytes = m.driverVersion(), first.Name, fmt.Sprintf("%x", first.UUID), first.MemoryBytes
+	m.Driver, m.GPU, m.UUID, m.deviceBytes = m.driverVersion(), first.Name, fmt.Sprintf(
+		"%x",
+		first.UUID,
+	), first.MemoryBytes
 	return nil
 }
 
-// driverVersion is what the kernel's half of NVIDIA's driver says it is, or which library stands for it.
+// driverVersion is what the kernel's half of NVIDIA's driver says it is, or which library stands
+// for it.
 func (m *machine) driverVersion() string {
 	if m.library != "" {
 		return filepath.Base(m.library)
@@ -214,14 +228,22 @@ func askMount(ctx context.Context, _ *machine) error {
 	return err
 }
 
-// askFreeze looks for a cgroup of version 2 that can be frozen; phosd mounts the hierarchy itself where nobody has.
+// askFreeze looks for a cgroup of version 2 that can be frozen; phosd mounts the hierarchy itself
+// where nobody has.
 func askFreeze(ctx context.Context, _ *machine) error {
-	_, err := said(ctx, "unshare", "--mount", "sh", "-ec",
-		`mount -t cgroup2 none /mnt; mkdir /mnt/phos-probe-$$; trap 'rmdir /mnt/phos-probe-$$' EXIT; test -e /mnt/phos-probe-$$/cgroup.freeze`)
+	_, err := said(
+		ctx,
+		"unshare",
+		"--mount",
+		"sh",
+		"-ec",
+		`mount -t cgroup2 none /mnt; mkdir /mnt/phos-probe-$$; trap 'rmdir /mnt/phos-probe-$$' EXIT; test -e /mnt/phos-probe-$$/cgroup.freeze`,
+	)
 	return err
 }
 
-// askShared looks whether memory can be had as files, where images are put that no disk is to slow down.
+// askShared looks whether memory can be had as files, where images are put that no disk is to slow
+// down.
 func askShared(context.Context, *machine) error {
 	file, err := os.CreateTemp("/dev/shm", "phos-probe-")
 	if err != nil {
@@ -252,7 +274,8 @@ func askTorch(ctx context.Context, m *machine) error {
 	return err
 }
 
-// findTorch ends well where PyTorch works by the driver alone: one that is too old for its CUDA is no matter of phos.
+// findTorch ends well where PyTorch works by the driver alone: one that is too old for its CUDA is
+// no matter of phos.
 const findTorch = `import importlib.util, sys
 if not importlib.util.find_spec("torch"): sys.exit("it has no torch")
 import torch

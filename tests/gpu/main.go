@@ -74,7 +74,15 @@ func run(ctx context.Context, arguments []string) error {
 	if err := m.record(ctx); err != nil {
 		return err
 	}
-	c := course{machine: m, journal: j, report: newReport(m, o.results), again: o.again, part: o.part, whole: o.whole, began: began}
+	c := course{
+		machine: m,
+		journal: j,
+		report:  newReport(m, o.results),
+		again:   o.again,
+		part:    o.part,
+		whole:   o.whole,
+		began:   began,
+	}
 	c.plan(os.Stdout, rows)
 	if err := c.run(ctx, rows); err != nil {
 		return err
@@ -103,7 +111,11 @@ func choose(rows []row, wanted []string) ([]row, error) {
 			}
 		}
 		if len(chosen) == before {
-			return nil, fmt.Errorf("there is no %s; parts are %s (--list shows the rows)", want, strings.Join(parts(rows), ", "))
+			return nil, fmt.Errorf(
+				"there is no %s; parts are %s (--list shows the rows)",
+				want,
+				strings.Join(parts(rows), ", "),
+			)
 		}
 	}
 	return chosen, nil

@@ -46,10 +46,20 @@ func parse(arguments []string) (o options, err error) {
 	flags.StringVar(&o.scratch, "dir", "/var/tmp", "`directory` for images: a disk with much room")
 	flags.BoolVar(&o.list, "list", false, "say which rows there are, and which are impossible here")
 	flags.BoolVar(&o.again, "again", false, "run rows again that failed")
-	flags.DurationVar(&o.part, "limit", 10*time.Minute, "time for one part; rows that do not fit are left for the next run")
+	flags.DurationVar(
+		&o.part,
+		"limit",
+		10*time.Minute,
+		"time for one part; rows that do not fit are left for the next run",
+	)
 	flags.DurationVar(&o.whole, "total", 0, "time for all of it; 0 is as long as it takes")
 	flags.StringVar(&o.python, "python", cmp.Or(os.Getenv("PHOS_GPU_PYTHON"), "python3"), "a `Python` that has PyTorch")
-	flags.Float64Var(&o.scale, "scale", 1, "of the models whose steps are measured: below 1 for what is slower than a GPU")
+	flags.Float64Var(
+		&o.scale,
+		"scale",
+		1,
+		"of the models whose steps are measured: below 1 for what is slower than a GPU",
+	)
 	flags.IntVar(&o.steps, "steps", 50, "that are measured of each model")
 	flags.Float64Var(&o.slowness, "slowness", 1, "rows may take so many times as long as on a GPU")
 	sizes := flags.String("sizes", "1GiB,8GiB,32GiB,80GiB", "of device memory that is saved")

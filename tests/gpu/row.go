@@ -16,7 +16,8 @@ type row struct {
 	show func(ctx context.Context, m *machine) ([]figure, error)
 }
 
-// figure is a measured value beside what it should be: at most Most, or at least Least, where these are not 0.
+// figure is a measured value beside what it should be: at most Most, or at least Least, where these
+// are not 0.
 type figure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`

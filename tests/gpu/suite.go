@@ -37,9 +37,20 @@ func (s suite) binary(m *machine) string {
 func (s suite) rows(ctx context.Context, m *machine) []row {
 	listed, err := exec.CommandContext(ctx, s.binary(m), "-test.list="+s.only).Output()
 	if err != nil {
-		return []row{{part: s.part, name: s.prefix + "all", limit: time.Second, show: func(context.Context, *machine) ([]figure, error) {
-			return nil, fmt.Errorf("list the tests of %s: %w; run ./build.sh gpu, which compiles them", s.directory, err)
-		}}}
+		return []row{
+			{
+				part:  s.part,
+				name:  s.prefix + "all",
+				limit: time.Second,
+				show: func(context.Context, *machine) ([]figure, error) {
+					return nil, fmt.Errorf(
+						"list the tests of %s: %w; run ./build.sh gpu, which compiles them",
+						s.directory,
+						err,
+					)
+				},
+			},
+		}
 	}
 	leave := regexp.MustCompile(cmp.Or(s.leave, "^$"))
 	names := slices.DeleteFunc(strings.Fields(string(listed)), func(name string) bool {
@@ -48,9 +59,19 @@ func (s suite) rows(ctx context.Context, m *machine) []row {
 	slices.SortStableFunc(names, func(a, b string) int { return s.place(a) - s.place(b) })
 	var rows []row
 	for _, name := range names {
-		rows = append(rows, row{s.part, s.prefix + name, s.needs, s.about, s.limit, func(ctx context.Context, m *machine) ([]figure, error) {
-			return s.test(ctx, m, name)
-		}})
+		rows = append(
+			rows,
+			row{
+				s.part,
+				s.prefix + name,
+				s.needs,
+				s.about,
+				s.limit,
+				func(ctx context.Context, m *machine) ([]figure, error) {
+					return s.test(ctx, m, name)
+				},
+			},
+		)
 	}
 	return rows
 }
@@ -65,12 +86,29 @@ func (s suite) place(name string) int {
 
 // command runs the binary where "go test" would, against the machine's driver.
 func (s suite) command(ctx context.Context, m *machine, arguments ...string) (*exec.Cmd, error) {
-	command := exec.CommandContext(ctx, s.binary(m), append([]string{"-test.v", "-test.short", "-test.timeout=0"}, arguments...)...)
+	command := exec.CommandContext(
+		ctx,
+		s.binary(m),
+		append([]string{"-test.v", "-test.short", "-test.timeout=0"}, arguments...)...)
 	command.Dir = filepath.Join(m.root, s.directory)
-	command.Env = append(os.Environ(), "PHOS_ROOT="+m.root, "PHOS_TEST_GPUS=cuda"+m.driverSuffix(),
+	command.Env = append(
+		os.Environ(),
+		"PHOS_ROOT="+m.root,
+		"PHOS_TEST_GPUS=cuda"+m.driverSuffix(),
 		"PHOS_TEST_LOGS="+filepath.Join(m.failures(), "logs"),
-		"PHOS_COMPILED="+filepath.Join(m.root, "bin/checks/compiled"), "CRIU="+m.criu, fmt.Sprintf("PHOS_TEST_SLOWNESS=%g", m.slowness),
-		fmt.Sprintf("PHOS_TORCH_SCALE=%g", m.scale), fmt.Sprintf("PHOS_TORCH_SAVED_SCALE=%g", m.scale/2), fmt.Sprintf("PHOS_TORCH_STEPS=%d", m.steps))
+		"PHOS_COMPILED="+filepath.Join(
+			m.root,
+			"bin/checks/compiled",
+		),
+		"CRIU="+m.criu,
+		fmt.Sprintf("PHOS_TEST_SLOWNESS=%g", m.slowness),
+		fmt.Sprintf(
+			"PHOS_TORCH_SCALE=%g",
+			m.scale,
+		),
+		fmt.Sprintf("PHOS_TORCH_SAVED_SCALE=%g", m.scale/2),
+		fmt.Sprintf("PHOS_TORCH_STEPS=%d", m.steps),
+	)
 	if _, lacks := m.lacks[hasTorch]; !lacks {
 		command.Env = append(command.Env, "TORCH_PYTHON="+m.python)
 	}
@@ -101,7 +139,8 @@ var (
 	done = regexp.MustCompile(`(?m)^ +--- PASS: `)
 )
 
-// subtests says how many parts of a test have passed, and which were skipped: all of them may have been.
+// subtests says how many parts of a test have passed, and which were skipped: all of them may have
+// been.
 func subtests(output []byte) ([]figure, error) {
 	skips, passes := left.FindAllSubmatch(output, -1), len(done.FindAll(output, -1))
 	if len(skips) == 0 {

@@ -8,7 +8,8 @@ var (
 	saving  = []fact{hasGPU, isRoot, mayBecome, hasCRIU, mayTrace, mayMount, mayFreeze}
 )
 
-// suites are in the order in which a failure is cheapest to learn of, and in each what tells most comes first.
+// suites are in the order in which a failure is cheapest to learn of, and in each what tells most
+// comes first.
 var suites = []suite{
 	{
 		part: "gputest", directory: "tests/nested", only: "^(TestConformance|TestCapture)$",
@@ -16,7 +17,14 @@ var suites = []suite{
 	},
 	{
 		part: "programs", directory: "tests/e2e", only: ".",
-		first: []string{"TestDriverAPI", "TestCUDA", "TestCalls", "TestTinygrad", "TestSeparateCompilation", "TestFrameworks"},
+		first: []string{
+			"TestDriverAPI",
+			"TestCUDA",
+			"TestCalls",
+			"TestTinygrad",
+			"TestSeparateCompilation",
+			"TestFrameworks",
+		},
 		// They are about the software GPU, or about PyTorch.
 		leave: "^(TestAddressInLog|TestFlood|TestMachineCodeOnly|TestInventoryOfSoftwareGPUs|TestNVML|TestTorch.*|TestTriton)$",
 		needs: running, about: 20 * time.Second, limit: 4 * time.Minute,
@@ -36,7 +44,13 @@ var suites = []suite{
 	},
 	{
 		part: "checkpoint", directory: "tests/checkpoint", only: ".",
-		first: []string{"TestKilledAndRestored", "TestRandomMoments", "TestHardMoments", "TestCallsSurvive", "TestAfterwards"},
+		first: []string{
+			"TestKilledAndRestored",
+			"TestRandomMoments",
+			"TestHardMoments",
+			"TestCallsSurvive",
+			"TestAfterwards",
+		},
 		leave: "^TestTorch",
 		needs: saving, about: 30 * time.Second, limit: 5 * time.Minute,
 	},

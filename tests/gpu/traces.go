@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places are where rows put what they need while they run: directories of this run's own, so that what a row has left that was cut
-// off can be told from what others do on the machine.
+// places are where rows put what they need while they run: directories of this run's own, so that
+// what a row has left that was cut off can be told from what others do on the machine.
 type places struct {
 	run    string // of daemons, below /run
 	memory string // for images; empty where there is none
@@ -38,7 +38,12 @@ func newPlaces(scratch string) (p places, err error) {
 
 // environment has tests use the places.
 func (p places) environment() []string {
-	return []string{"PHOS_TEST_RUN=" + p.run, "PHOS_BENCH_MEMORY=" + p.memory, "PHOS_BENCH_DIR=" + p.disk, "TMPDIR=" + p.disk}
+	return []string{
+		"PHOS_TEST_RUN=" + p.run,
+		"PHOS_BENCH_MEMORY=" + p.memory,
+		"PHOS_BENCH_DIR=" + p.disk,
+		"TMPDIR=" + p.disk,
+	}
 }
 
 // arguments carry the places to an attendant.
@@ -111,7 +116,8 @@ func removeGroups(hierarchy string) {
 		}
 		// A kind, a namespace, the owner's pid, and when it started.
 		words := strings.Split(entry.Name(), ".")
-		if owner, err := strconv.Atoi(words[max(0, len(words)-2)]); err == nil && errors.Is(unix.Kill(owner, 0), unix.ESRCH) {
+		if owner, err := strconv.Atoi(words[max(0, len(words)-2)]); err == nil &&
+			errors.Is(unix.Kill(owner, 0), unix.ESRCH) {
 			_ = unix.Rmdir(path)
 		}
 		return nil

@@ -27,7 +27,8 @@ func NVCC(t testing.TB) string {
 	return path
 }
 
-// CUDALibraries is where CUDA's runtime library is: beside its compiler, or, on a machine without one, where CUDA_LIBRARIES says.
+// CUDALibraries is where CUDA's runtime library is: beside its compiler, or, on a machine without
+// one, where CUDA_LIBRARIES says.
 func CUDALibraries(t testing.TB) string {
 	t.Helper()
 	if libraries := os.Getenv("CUDA_LIBRARIES"); libraries != "" {
@@ -46,8 +47,9 @@ const (
 	CUDA Compiler = "nvcc"
 )
 
-// Compile returns the program that a compiler makes, which other users may run too. Where PHOS_COMPILED names a directory, programs
-// are kept there, and taken from there: on a machine without compilers too.
+// Compile returns the program that a compiler makes, which other users may run too. Where
+// PHOS_COMPILED names a directory, programs are kept there, and taken from there: on a machine
+// without compilers too.
 func Compile(t testing.TB, compiler Compiler, arguments ...string) string {
 	t.Helper()
 	program := keptProgram(t, compiler, arguments)
@@ -96,7 +98,8 @@ func compile(t testing.TB, program string, compiler Compiler, arguments []string
 // headers are what any program may include.
 var headers = regexp.MustCompile(`\.(h|cuh)$`)
 
-// keptProgram is where a program is kept, by what it is made of: the arguments, the files among them, and all headers.
+// keptProgram is where a program is kept, by what it is made of: the arguments, the files among
+// them, and all headers.
 func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
 	t.Helper()
 	dir := os.Getenv("PHOS_COMPILED")

@@ -23,8 +23,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// Patience is how long a test waits for something that must happen. It is no measure of speed: it only has to be longer
-// than the slowest machine takes: PHOS_TEST_SLOWNESS multiplies it, where machines are slower than those of CI.
+// Patience is how long a test waits for something that must happen. It is no measure of speed: it
+// only has to be longer than the slowest machine takes: PHOS_TEST_SLOWNESS multiplies it, where
+// machines are slower than those of CI.
 var Patience = patience(os.Getenv("PHOS_TEST_SLOWNESS"))
 
 func patience(slowness string) time.Duration {
@@ -55,7 +56,8 @@ type Daemon struct {
 // NestedVariable makes every Start a StartNested.
 const NestedVariable = "PHOS_TEST_NESTED"
 
-// Start starts a phosd with a software GPU and ends it with the test. Arguments are flags of phosd and win.
+// Start starts a phosd with a software GPU and ends it with the test. Arguments are flags of phosd
+// and win.
 func Start(t testing.TB, arguments ...string) *Daemon {
 	t.Helper()
 	if Nested() {
@@ -64,8 +66,9 @@ func Start(t testing.TB, arguments ...string) *Daemon {
 	return start(t, nil, arguments)
 }
 
-// StartNested starts two: a phosd with the backend for real GPUs, whose driver is our own libphos.so, and the one behind that
-// driver, which has the software GPU that the arguments ask for.
+// StartNested starts two: a phosd with the backend for real GPUs, whose driver is our own
+// libphos.so, and the one behind that driver, which has the software GPU that the arguments ask
+// for.
 func StartNested(t testing.TB, arguments ...string) *Daemon {
 	t.Helper()
 	inner := []string{}
@@ -86,7 +89,8 @@ func StartAlone(t testing.TB, arguments ...string) *Daemon {
 	return start(t, nil, arguments)
 }
 
-// StartOver starts a phosd whose GPUs are those that a library shows, which takes another phosd for its own.
+// StartOver starts a phosd whose GPUs are those that a library shows, which takes another phosd for
+// its own.
 func StartOver(t testing.TB, inner *Daemon, library string, arguments ...string) *Daemon {
 	t.Helper()
 	return start(t, inner, append([]string{"--gpus=cuda:driver=" + library}, arguments...))
@@ -106,7 +110,10 @@ func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
 		State: filepath.Join(t.TempDir(), "state"), Behind: behind,
 	}
 	d.arguments = append([]string{
-		"--gpus=" + cmp.Or(os.Getenv(GPUsVariable), "soft:1"), "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
+		"--gpus=" + cmp.Or(
+			os.Getenv(GPUsVariable),
+			"soft:1",
+		), "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
 	}, onGPUs(arguments)...)
 	if criu, err := CRIU(); err == nil {
 		d.arguments = append([]string{"--criu=" + criu}, d.arguments...)
@@ -120,7 +127,8 @@ func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
 	return d
 }
 
-// GPUsVariable names the GPUs of all daemons of tests, in place of software ones: "cuda", on a machine that has such.
+// GPUsVariable names the GPUs of all daemons of tests, in place of software ones: "cuda", on a
+// machine that has such.
 const GPUsVariable = "PHOS_TEST_GPUS"
 
 // onGPUs leaves out which software GPU a test wants, where another kind was asked for.
@@ -128,16 +136,21 @@ func onGPUs(arguments []string) []string {
 	if os.Getenv(GPUsVariable) == "" {
 		return arguments
 	}
-	return slices.DeleteFunc(slices.Clone(arguments), func(a string) bool { return strings.HasPrefix(a, "--gpus=soft") })
+	return slices.DeleteFunc(
+		slices.Clone(arguments),
+		func(a string) bool { return strings.HasPrefix(a, "--gpus=soft") },
+	)
 }
 
-// Driver is the library that GPUsVariable has phosd take for the driver: nothing for the system's; ok is false for software GPUs.
+// Driver is the library that GPUsVariable has phosd take for the driver: nothing for the system's;
+// ok is false for software GPUs.
 func Driver() (library string, ok bool) {
 	kind, options, _ := strings.Cut(os.Getenv(GPUsVariable), ":")
 	return strings.TrimPrefix(options, "driver="), kind == "cuda"
 }
 
-// NativeEnvironment is what a program gets that runs by the driver alone, beside those that run under phos.
+// NativeEnvironment is what a program gets that runs by the driver alone, beside those that run
+// under phos.
 func NativeEnvironment() []string {
 	if library, _ := Driver(); library != "" {
 		return append(os.Environ(), "LD_PRELOAD="+library)
@@ -153,7 +166,8 @@ func (d *Daemon) Launch() {
 	}
 }
 
-// TryLaunch starts the daemon's process by a prefix of its command, and returns what it says where it does not get ready: it has ended then.
+// TryLaunch starts the daemon's process by a prefix of its command, and returns what it says where
+// it does not get ready: it has ended then.
 func (d *Daemon) TryLaunch(prefix ...string) (said string, err error) {
 	d.t.Helper()
 	ready, readyEnd, err := os.Pipe()
@@ -198,7 +212,8 @@ func (d *Daemon) Kill() {
 	_ = d.process.Wait()
 }
 
-// Relaunch kills the daemon's process, unless it is dead, and starts the next one with additions to its environment.
+// Relaunch kills the daemon's process, unless it is dead, and starts the next one with additions to
+// its environment.
 func (d *Daemon) Relaunch(extra ...string) {
 	d.t.Helper()
 	d.Kill()
@@ -215,7 +230,8 @@ func (d *Daemon) Await() {
 	}
 }
 
-// Reboot is what the start of a machine is to phosd: its process and everything below /run are gone. No program may run.
+// Reboot is what the start of a machine is to phosd: its process and everything below /run are
+// gone. No program may run.
 func (d *Daemon) Reboot() {
 	d.t.Helper()
 	d.Kill()
@@ -287,7 +303,8 @@ func (d *Daemon) Status() *api.StatusReply {
 	return status
 }
 
-// NeedGPUs skips a test where the daemon has fewer of them; a test that asks for software ones gets as many as it wants.
+// NeedGPUs skips a test where the daemon has fewer of them; a test that asks for software ones gets
+// as many as it wants.
 func (d *Daemon) NeedGPUs(t testing.TB, count int) {
 	t.Helper()
 	if has := len(d.Status().GetGpus()); has < count {
@@ -337,7 +354,8 @@ func (d *Daemon) left() (found []string) {
 	return found
 }
 
-// workers are the processes whose command line says worker and which this daemon, or one before it, started.
+// workers are the processes whose command line says worker and which this daemon, or one before it,
+// started.
 func (d *Daemon) workers() []int {
 	var pids []int
 	phosd := filepath.Join(Bin(), "phosd")

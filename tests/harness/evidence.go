@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// LogsVariable names a directory in which tests that fail leave the whole logs of their daemons: for machines that are not there
-// any more when somebody looks.
+// LogsVariable names a directory in which tests that fail leave the whole logs of their daemons:
+// for machines that are not there any more when somebody looks.
 const LogsVariable = "PHOS_TEST_LOGS"
 
 // keepLog leaves the daemon's log where it is looked for.
@@ -36,8 +36,8 @@ func (d *Daemon) keepLog() {
 // aloneTime is how long a program has that runs again without phos.
 const aloneTime = 2 * time.Minute
 
-// alone runs the program again, by a GPU's driver alone: where that fails too, the program asks what such GPUs do not do. It is empty
-// where there is no such driver.
+// alone runs the program again, by a GPU's driver alone: where that fails too, the program asks
+// what such GPUs do not do. It is empty where there is no such driver.
 func (p *Program) alone() string {
 	library, real := Driver()
 	if !real {
@@ -46,7 +46,10 @@ func (p *Program) alone() string {
 	ctx, cancel := context.WithTimeout(context.Background(), aloneTime)
 	defer cancel()
 	command := exec.CommandContext(ctx, p.Path, p.Args[1:]...)
-	command.Env, command.Dir, command.SysProcAttr, command.WaitDelay = withoutPhos(p.Env, library), p.Dir, p.SysProcAttr, time.Second
+	command.Env, command.Dir, command.SysProcAttr, command.WaitDelay = withoutPhos(
+		p.Env,
+		library,
+	), p.Dir, p.SysProcAttr, time.Second
 	output, err := command.CombinedOutput()
 	verdict := "it ends well"
 	if err != nil {
@@ -55,7 +58,8 @@ func (p *Program) alone() string {
 	return "by the driver alone: " + verdict + "\n" + tail(string(output))
 }
 
-// withoutPhos is the environment of a program under phos as it would be without. A library that stands for the driver is preloaded.
+// withoutPhos is the environment of a program under phos as it would be without. A library that
+// stands for the driver is preloaded.
 func withoutPhos(environment []string, library string) (out []string) {
 	for _, each := range environment {
 		name, value, _ := strings.Cut(each, "=")

@@ -21,25 +21,28 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Job is a program that is saved and brought back. It runs in a directory of its own, which has all that it writes, its
-// standard output and error included, so that two runs can be compared.
+// Job is a program that is saved and brought back. It runs in a directory of its own, which has all
+// that it writes, its standard output and error included, so that two runs can be compared.
 type Job struct {
-	// Dir has the files out and err and what else the program writes; Image is the directory of its checkpoints.
+	// Dir has the files out and err and what else the program writes; Image is the directory of its
+	// checkpoints.
 	Dir, Image string
-	// PID is what the program had at first, and has after every restore but those with --new-pids: then it is the one that it
-	// has for everybody else.
+	// PID is what the program had at first, and has after every restore but those with --new-pids:
+	// then it is the one that it has for everybody else.
 	PID int
 
 	first   int // PID at first
 	t       testing.TB
 	daemon  *Daemon
 	program []string
-	// Held: the program finds in HOLD the name of a file that is there only once Finish was called, and waits for it. So it
-	// does not end too early for the test, however slow the machine is.
+	// Held: the program finds in HOLD the name of a file that is there only once Finish was called,
+	// and waits for it. So it does not end too early for the test, however slow the machine is.
 	Held bool
-	// Prepare may change the program before it starts, Beside the pos_cli that restores it and stays with it.
+	// Prepare may change the program before it starts, Beside the pos_cli that restores it and stays
+	// with it.
 	Prepare, Beside func(*exec.Cmd)
-	// tree are all processes that were ever seen to descend from the program, and still were there when last looked at.
+	// tree are all processes that were ever seen to descend from the program, and still were there
+	// when last looked at.
 	tree     map[int]proc.Identity
 	restored bool
 	// life is what the program's parent, or pos_cli with it, tells; nil after a detached restore.
@@ -172,7 +175,14 @@ func (j *Job) Cli(arguments ...string) string {
 	j.t.Helper()
 	text, err := j.TryCli(arguments...)
 	if err != nil {
-		j.t.Fatalf("pos_cli %s: %v\n%s\nthe program: %s\n%s", strings.Join(arguments, " "), err, text, j.Said(), tail(j.daemon.logText()))
+		j.t.Fatalf(
+			"pos_cli %s: %v\n%s\nthe program: %s\n%s",
+			strings.Join(arguments, " "),
+			err,
+			text,
+			j.Said(),
+			tail(j.daemon.logText()),
+		)
 	}
 	return text
 }
@@ -184,7 +194,8 @@ func (j *Job) TryCli(arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// Attended says that pos_cli stands beside the restored program, or the test itself beside one that was just started.
+// Attended says that pos_cli stands beside the restored program, or the test itself beside one that
+// was just started.
 func (j *Job) Attended() bool { return j.life != nil }
 
 // Restored says that the program that runs has come from an image.
@@ -333,7 +344,8 @@ func (j *Job) LetGo() {
 	}
 }
 
-// Finish waits for the program's own end and returns its exit status; unknown, -1, when nobody stands beside it.
+// Finish waits for the program's own end and returns its exit status; unknown, -1, when nobody
+// stands beside it.
 func (j *Job) Finish() int {
 	j.t.Helper()
 	status := -1
@@ -346,8 +358,8 @@ func (j *Job) Finish() int {
 	return status
 }
 
-// EndsAs finishes the program and holds its end, and all that it leaves, against those of a run that nobody disturbed. What tells which
-// of several ends it is.
+// EndsAs finishes the program and holds its end, and all that it leaves, against those of a run
+// that nobody disturbed. What tells which of several ends it is.
 func (j *Job) EndsAs(t testing.TB, what string, want Result, status int) {
 	t.Helper()
 	if got := j.Finish(); got != status {

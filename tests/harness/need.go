@@ -23,7 +23,8 @@ func Need(t testing.TB, need string, missing error) {
 	t.Skipf("needs %s: %v", need, missing)
 }
 
-// RealGPU skips a test that asks for something that real GPUs, and their backend with them, do not do: a property of theirs.
+// RealGPU skips a test that asks for something that real GPUs, and their backend with them, do not
+// do: a property of theirs.
 func RealGPU(t testing.TB, property string) {
 	t.Helper()
 	if _, real := Driver(); real || Nested() {
@@ -52,7 +53,8 @@ func Built() error {
 	return nil
 }
 
-// Tool is the program that an environment variable of build.sh names, and an error that says how to get it.
+// Tool is the program that an environment variable of build.sh names, and an error that says how to
+// get it.
 func Tool(variable string) (string, error) {
 	path := os.Getenv(variable)
 	if path == "" {
@@ -65,7 +67,8 @@ func Tool(variable string) (string, error) {
 	return path, err
 }
 
-// CRIU is the program that build.sh test found or built, or one that an earlier run has left in the user's cache.
+// CRIU is the program that build.sh test found or built, or one that an earlier run has left in the
+// user's cache.
 func CRIU() (string, error) {
 	path, err := Tool("CRIU")
 	if err == nil || os.Getenv("CRIU") != "" {
@@ -80,7 +83,8 @@ func CRIU() (string, error) {
 	return "", err
 }
 
-// repository is the root of the source tree, or, for tests that were compiled elsewhere, of what stands for it.
+// repository is the root of the source tree, or, for tests that were compiled elsewhere, of what
+// stands for it.
 func repository() string {
 	if root := os.Getenv("PHOS_ROOT"); root != "" {
 		return root

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// WithNCCL is a Python whose PyTorch has NCCL. What Debian builds of that keeps a software GPU busy for too long; PyTorch of PyPI has
-// machine code only, which a group of one does not need. So before a software GPU it is TORCH_WHEEL_PYTHON.
+// WithNCCL is a Python whose PyTorch has NCCL. What Debian builds of that keeps a software GPU busy
+// for too long; PyTorch of PyPI has machine code only, which a group of one does not need. So
+// before a software GPU it is TORCH_WHEEL_PYTHON.
 func WithNCCL(t testing.TB) string {
 	t.Helper()
 	variable := "TORCH_PYTHON"
@@ -27,7 +28,8 @@ func WithNCCL(t testing.TB) string {
 	return python
 }
 
-// Triton is nil where a Python has Triton and what that compiles its glue with: a C compiler and Python's headers.
+// Triton is nil where a Python has Triton and what that compiles its glue with: a C compiler and
+// Python's headers.
 func Triton(python string) error {
 	const ask = `import importlib.util as u, os, shutil, sysconfig as s
 if not u.find_spec("triton"): raise SystemExit("it has no triton")
@@ -40,7 +42,8 @@ if not os.path.exists(os.path.join(s.get_path("include", scheme), "Python.h")): 
 	return nil
 }
 
-// TritonSettings is what a program that uses Triton gets in its environment: caches of its own, and phos' libraries to link with.
+// TritonSettings is what a program that uses Triton gets in its environment: caches of its own, and
+// phos' libraries to link with.
 func TritonSettings(caches string) []string {
 	settings := []string{
 		"TRITON_LIBCUDA_PATH=" + filepath.Join(Bin(), "lib"), "TRITON_CACHE_DIR=" + filepath.Join(caches, "triton"),

@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestInside runs in a machine those tests of other packages that are skipped where there is no systemd, or no kernel that
-// tracks writes.
+// TestInside runs in a machine those tests of other packages that are skipped where there is no
+// systemd, or no kernel that tracks writes.
 func TestInside(t *testing.T) {
 	m := boot(t)
 	// They find what they need where it is here.

@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// job is a program in a machine which counts on the GPU and checks each step. Its steps are in a file and in its output.
+// job is a program in a machine which counts on the GPU and checks each step. Its steps are in a
+// file and in its output.
 type job struct {
 	m *machine
 	// dir is where it runs; user is who.
@@ -77,7 +78,10 @@ systemctl daemon-reload; systemctl start %s`, name, j.user, j.command(), strings
 // reaches waits until it has taken so many steps.
 func (j *job) reaches(steps int) {
 	j.m.t.Helper()
-	j.m.eventually(fmt.Sprintf("%s has taken %d steps", j.dir, steps), fmt.Sprintf("[ $(wc -l <%s/steps) -ge %d ]", j.dir, steps))
+	j.m.eventually(
+		fmt.Sprintf("%s has taken %d steps", j.dir, steps),
+		fmt.Sprintf("[ $(wc -l <%s/steps) -ge %d ]", j.dir, steps),
+	)
 }
 
 // goesOn waits until it has taken more steps than it has.
@@ -159,4 +163,9 @@ func (m *machine) login(user, script string) (leave func()) {
 }
 
 // fewMoments are times after which something is done to a checkpoint: before it, in it, at its end.
-var fewMoments = []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond}
+var fewMoments = []time.Duration{
+	50 * time.Millisecond,
+	300 * time.Millisecond,
+	700 * time.Millisecond,
+	1500 * time.Millisecond,
+}

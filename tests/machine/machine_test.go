@@ -15,7 +15,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// patience is how long something that must happen may take in a machine that is emulated beside other work.
+// patience is how long something that must happen may take in a machine that is emulated beside
+// other work.
 const patience = 10 * time.Minute
 
 // machine is a virtual one, with phos installed in /usr/local.
@@ -79,14 +80,39 @@ func (m *machine) start() {
 		accelerator = "kvm:tcg"
 	}
 	console := filepath.Join(m.dir, "console")
-	m.process = exec.Command("qemu-system-x86_64", "-machine", "accel="+accelerator, "-cpu", "max", "-smp", "2", "-m", "3072",
-		"-display", "none", "-monitor", "none", "-serial", "file:"+console,
-		"-kernel", filepath.Join(from, "kernel"), "-initrd", filepath.Join(from, "initrd"),
-		"-append", "root=/dev/vda rw console=ttyS0 mitigations=off",
-		"-drive", "file="+m.disk+",format=qcow2,if=virtio,cache=writeback",
-		"-drive", "file="+m.carried()+",format=raw,if=virtio",
-		"-device", "virtio-rng-pci", "-device", "virtio-net-pci,netdev=n",
-		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-:22", m.port))
+	m.process = exec.Command(
+		"qemu-system-x86_64",
+		"-machine",
+		"accel="+accelerator,
+		"-cpu",
+		"max",
+		"-smp",
+		"2",
+		"-m",
+		"3072",
+		"-display",
+		"none",
+		"-monitor",
+		"none",
+		"-serial",
+		"file:"+console,
+		"-kernel",
+		filepath.Join(from, "kernel"),
+		"-initrd",
+		filepath.Join(from, "initrd"),
+		"-append",
+		"root=/dev/vda rw console=ttyS0 mitigations=off",
+		"-drive",
+		"file="+m.disk+",format=qcow2,if=virtio,cache=writeback",
+		"-drive",
+		"file="+m.carried()+",format=raw,if=virtio",
+		"-device",
+		"virtio-rng-pci",
+		"-device",
+		"virtio-net-pci,netdev=n",
+		"-netdev",
+		fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-:22", m.port),
+	)
 	m.process.Stderr = os.Stderr
 	if err := m.process.Start(); err != nil {
 		harness.Need(m.t, "vm", err)
@@ -125,18 +151,43 @@ func (m *machine) restart() {
 	_, _ = m.try("root", "systemctl reboot")
 	m.starts++
 	m.eventually("the machine is up again", fmt.Sprintf(
-		"[ $(cat /proc/sys/kernel/random/boot_id) != %s ] && { systemctl is-system-running --wait >/dev/null; true; }", strings.TrimSpace(before)))
+		"[ $(cat /proc/sys/kernel/random/boot_id) != %s ] && { systemctl is-system-running --wait >/dev/null; true; }",
+		strings.TrimSpace(before),
+	))
 }
 
-// shell prepares a script that a user runs, in a session that others of this user's scripts share, or in one of its own.
+// shell prepares a script that a user runs, in a session that others of this user's scripts share,
+// or in one of its own.
 func (m *machine) shell(ctx context.Context, user, script string, options ...string) *exec.Cmd {
-	shared := []string{"-o", "ControlMaster=auto", "-o", "ControlPersist=1m", "-S", fmt.Sprintf("%s/%s%d", m.dir, user, m.starts)}
+	shared := []string{
+		"-o",
+		"ControlMaster=auto",
+		"-o",
+		"ControlPersist=1m",
+		"-S",
+		fmt.Sprintf("%s/%s%d", m.dir, user, m.starts),
+	}
 	if options == nil {
 		options = shared
 	}
-	options = append(options, "-q", "-i", filepath.Join(made(m.t), "key"), "-p", fmt.Sprint(m.port), "-o", "ConnectTimeout=300",
-		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ServerAliveInterval=60",
-		user+"@127.0.0.1", `bash -lc "$(cat)"`)
+	options = append(
+		options,
+		"-q",
+		"-i",
+		filepath.Join(made(m.t), "key"),
+		"-p",
+		fmt.Sprint(m.port),
+		"-o",
+		"ConnectTimeout=300",
+		"-o",
+		"StrictHostKeyChecking=no",
+		"-o",
+		"UserKnownHostsFile=/dev/null",
+		"-o",
+		"ServerAliveInterval=60",
+		user+"@127.0.0.1",
+		`bash -lc "$(cat)"`,
+	)
 	command := exec.CommandContext(ctx, "ssh", options...)
 	command.WaitDelay = time.Second
 	// What runs in it has no input: all of it was read when it begins.
@@ -199,13 +250,17 @@ func (m *machine) eventually(what, script string) {
 const apart = "-Snone"
 
 func (m *machine) journal() string {
-	output, _ := m.try("root", "journalctl --no-pager -n 400 -u phosd -u job -u back | grep -v ': step ' | tail -n 60; pos_cli --status")
+	output, _ := m.try(
+		"root",
+		"journalctl --no-pager -n 400 -u phosd -u job -u back | grep -v ': step ' | tail -n 60; pos_cli --status",
+	)
 	return output
 }
 
 func lastOf(text string) string { return text[max(0, len(text)-2000):] }
 
-// carried is the disk by which a machine is given files: an encrypted connection is slow where it is emulated.
+// carried is the disk by which a machine is given files: an encrypted connection is slow where it
+// is emulated.
 func (m *machine) carried() string { return filepath.Join(m.dir, "carried") }
 
 // put copies what is in a folder of this machine into one of that.

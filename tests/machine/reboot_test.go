@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestReboot: images outlive the machine's own end. What was saved comes back with /run empty, also where its pids are taken.
+// TestReboot: images outlive the machine's own end. What was saved comes back with /run empty, also
+// where its pids are taken.
 func TestReboot(t *testing.T) {
 	m := boot(t)
 	m.jobs()
@@ -48,8 +49,8 @@ func TestReboot(t *testing.T) {
 	high.ends()
 }
 
-// TestPowerCut: the power goes while checkpoints are taken. Afterwards each generation is there as a whole or not at all, and all are
-// there of which it was said.
+// TestPowerCut: the power goes while checkpoints are taken. Afterwards each generation is there as
+// a whole or not at all, and all are there of which it was said.
 func TestPowerCut(t *testing.T) {
 	m := boot(t)
 	m.jobs()
@@ -83,7 +84,8 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// savesUntilCut takes checkpoints until the power goes, and counts those that were said to be complete.
+// savesUntilCut takes checkpoints until the power goes, and counts those that were said to be
+// complete.
 func (m *machine) savesUntilCut(j *job, where string, after time.Duration) (complete int) {
 	m.t.Helper()
 	script := fmt.Sprintf("while pos_cli --pre-dump --dir %s --pid %d; do :; done", where, j.pid())

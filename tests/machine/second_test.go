@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSecondMachine: an image is copied to another machine. Its user needs the first one's key there; the same files must be there,
-// and one that is another is named.
+// TestSecondMachine: an image is copied to another machine. Its user needs the first one's key
+// there; the same files must be there, and one that is another is named.
 func TestSecondMachine(t *testing.T) {
 	first := boot(t)
 	first.jobs()

@@ -8,8 +8,8 @@ import (
 
 const image = "/srv/image"
 
-// TestService: a program that is a unit, its output in the journal, saved, and brought back as a unit; phosd, a unit too, ends and
-// comes back in every way meanwhile.
+// TestService: a program that is a unit, its output in the journal, saved, and brought back as a
+// unit; phosd, a unit too, ends and comes back in every way meanwhile.
 func TestService(t *testing.T) {
 	m := boot(t)
 	m.jobs()
@@ -45,8 +45,13 @@ func TestService(t *testing.T) {
 	m.run("systemctl restart phosd")
 	j.goesOn()
 	j.ends()
-	m.eventually("the unit has the program's status", "[ $(systemctl show --property=ExecMainStatus --value back) = 7 ]")
-	m.run("journalctl --sync; journalctl --output=cat _SYSTEMD_UNIT=job.service + _SYSTEMD_UNIT=back.service | grep -E '^(step|ok)' | cmp - /srv/want/out")
+	m.eventually(
+		"the unit has the program's status",
+		"[ $(systemctl show --property=ExecMainStatus --value back) = 7 ]",
+	)
+	m.run(
+		"journalctl --sync; journalctl --output=cat _SYSTEMD_UNIT=job.service + _SYSTEMD_UNIT=back.service | grep -E '^(step|ok)' | cmp - /srv/want/out",
+	)
 	// Stopped, such a unit ends like any other, and leaves nothing.
 	m.run("systemd-run --unit=stopped pos_cli --restore --generation 1 --dir " + image)
 	m.eventually("it runs once more", "pgrep -x count")
@@ -65,7 +70,16 @@ func TestStopWhileSaving(t *testing.T) {
 		j.reaches(10)
 		where := fmt.Sprint(image, i)
 		j.cli("--pre-dump --dir", where, "--pid", j.pid())
-		t.Log(m.run(fmt.Sprintf("(pos_cli --pre-dump --dir %s --pid %d 2>&1 || true) & sleep %f; systemctl stop job; wait", where, j.pid(), moment.Seconds())))
+		t.Log(
+			m.run(
+				fmt.Sprintf(
+					"(pos_cli --pre-dump --dir %s --pid %d 2>&1 || true) & sleep %f; systemctl stop job; wait",
+					where,
+					j.pid(),
+					moment.Seconds(),
+				),
+			),
+		)
 		m.eventually("the unit has ended", "! systemctl is-active --quiet job")
 		m.nobodyRuns()
 		m.eventually("phosd has no program", "pos_cli --status | grep -q 'no programs'")
@@ -74,6 +88,9 @@ func TestStopWhileSaving(t *testing.T) {
 		m.run("systemd-run --unit=back --collect pos_cli --restore --dir " + where)
 		m.eventually("it runs again", "journalctl -u back | grep -c 'runs again' | grep -qx "+fmt.Sprint(i+1))
 		j.ends()
-		m.eventually("systemd has forgotten the unit, whose name comes again", "[ $(systemctl show --property=LoadState --value back) = not-found ]")
+		m.eventually(
+			"systemd has forgotten the unit, whose name comes again",
+			"[ $(systemctl show --property=LoadState --value back) = not-found ]",
+		)
 	}
 }

@@ -21,12 +21,15 @@ func TestSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.run("loginctl list-sessions; loginctl --no-legend list-sessions | grep " + user + " | while read s _; do loginctl show-session $s; done")
+	m.run(
+		"loginctl list-sessions; loginctl --no-legend list-sessions | grep " + user + " | while read s _; do loginctl show-session $s; done",
+	)
 	j.goesOn()
 	j.ends()
 }
 
-// TestShutdown: a program of a login session is saved because the machine goes down, and brought back when it is up again.
+// TestShutdown: a program of a login session is saved because the machine goes down, and brought
+// back when it is up again.
 func TestShutdown(t *testing.T) {
 	m := boot(t)
 	m.jobs()

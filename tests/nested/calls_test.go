@@ -17,8 +17,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestNoContext makes each call that needs a context while the driver makes none current: nothing is called then, because it would be in
-// whichever context the thread has.
+// TestNoContext makes each call that needs a context while the driver makes none current: nothing
+// is called then, because it would be in whichever context the thread has.
 func TestNoContext(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
@@ -32,7 +32,9 @@ func TestNoContext(t *testing.T) {
 	tested := 0
 	for i := range value.NumMethod() {
 		name, method := value.Type().Method(i).Name, value.Method(i)
-		if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[cudadrv.Context]() || name == "CtxDestroy" || name == "End" {
+		if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[cudadrv.Context]() ||
+			name == "CtxDestroy" ||
+			name == "End" {
 			continue // it is in no context, or ends one
 		}
 		tested++
@@ -72,7 +74,8 @@ func arguments(method reflect.Type, shape cudadrv.Shape) []reflect.Value {
 	return all
 }
 
-// TestContextLost has a method make two calls, between which all threads forget what context they have: it asks for its own again.
+// TestContextLost has a method make two calls, between which all threads forget what context they
+// have: it asks for its own again.
 func TestContextLost(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
@@ -137,7 +140,11 @@ func TestAttributes(t *testing.T) {
 	must := (&behind{T: t}).must
 	address, _, err := driver.ModuleGetGlobal(context, module, "word")
 	must(err)
-	shape := cudadrv.Shape{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Attributes: []abi.LaunchAttribute{{ID: abi.LaunchPriority}}}
+	shape := cudadrv.Shape{
+		Grid:       [3]uint32{1, 1, 1},
+		Block:      [3]uint32{1, 1, 1},
+		Attributes: []abi.LaunchAttribute{{ID: abi.LaunchPriority}},
+	}
 	word, err := driver.HostAlloc(context, 4)
 	must(err)
 	for name, params := range map[string][]byte{"none": nil, "some": {2, 3, 4, 5}} {
@@ -158,7 +165,8 @@ func TestNoLibrary(t *testing.T) {
 	if !ownProcess(t, func(*testing.T) string { return "" }) {
 		return
 	}
-	if _, err := cudadrv.Open(path); !errors.Is(err, cudadrv.ErrLibrary) || !strings.Contains(err.Error(), path+": cannot open shared object file") {
+	if _, err := cudadrv.Open(path); !errors.Is(err, cudadrv.ErrLibrary) ||
+		!strings.Contains(err.Error(), path+": cannot open shared object file") {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -184,10 +192,14 @@ func loaded(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Contex
 // enumerate is a call that drivers before CUDA 12.4 lack.
 const enumerate = "cuModuleEnumerateFunctions"
 
-// TestOldDriver takes a driver that lacks what drivers may: each call says so, and the backend does without.
+// TestOldDriver takes a driver that lacks what drivers may: each call says so, and the backend does
+// without.
 func TestOldDriver(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
-		if !ownProcess(t, without(slices.Concat(optionalCalls(t), []string{enumerate, "cuTensorMapEncodeIm2colWide"}))) {
+		if !ownProcess(
+			t,
+			without(slices.Concat(optionalCalls(t), []string{enumerate, "cuTensorMapEncodeIm2colWide"})),
+		) {
 			return
 		}
 		driver, context, module := loaded(t, library(), codeOf(0))
@@ -251,14 +263,31 @@ func without(missing []string) func(*testing.T) string {
 				list.WriteString("X(" + name + ")")
 			}
 		}
-		t.Setenv(otherLibrary, harness.Compile(t, harness.GCC, "-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC", "-DCALLS="+list.String(),
-			"-DOTHER="+filepath.Join(harness.Bin(), "libphos.so"), harness.Workload("fault", "old_driver.c"), "-ldl"))
+		t.Setenv(
+			otherLibrary,
+			harness.Compile(
+				t,
+				harness.GCC,
+				"-std=gnu11",
+				"-O1",
+				"-Wall",
+				"-shared",
+				"-fPIC",
+				"-DCALLS="+list.String(),
+				"-DOTHER="+filepath.Join(
+					harness.Bin(),
+					"libphos.so",
+				),
+				harness.Workload("fault", "old_driver.c"),
+				"-ldl",
+			),
+		)
 		return oneGPU(t)
 	}
 }
 
-// TestTensorMaps describes tensors of each kind to the driver behind the driver, which has our own form of descriptions. No word of a
-// description is another's value.
+// TestTensorMaps describes tensors of each kind to the driver behind the driver, which has our own
+// form of descriptions. No word of a description is another's value.
 func TestTensorMaps(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return

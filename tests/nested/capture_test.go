@@ -41,8 +41,9 @@ func opened(t *testing.T) (*cuda.Backend, gpu.Context) {
 	return backend, device
 }
 
-// TestCapture copies the memory of a GPU that marks nothing, while it changes: what changed is found by our kernel's digests, and
-// put aside on the device. The second time, only what changed is written.
+// TestCapture copies the memory of a GPU that marks nothing, while it changes: what changed is
+// found by our kernel's digests, and put aside on the device. The second time, only what changed is
+// written.
 func TestCapture(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return

@@ -44,7 +44,8 @@ func library() string {
 // otherLibrary names a driver in front of ours.
 const otherLibrary = "PHOS_TEST_LIBRARY"
 
-// inner starts the phosd behind the driver, unless there is a driver that needs none, and returns its socket.
+// inner starts the phosd behind the driver, unless there is a driver that needs none, and returns
+// its socket.
 func inner(t *testing.T) string {
 	if _, ok := harness.Driver(); ok {
 		return os.Getenv(api.SocketVariable) // of whoever has started this, if any
@@ -52,7 +53,8 @@ func inner(t *testing.T) string {
 	return harness.Start(t, "--gpus=soft:2").Socket
 }
 
-// oneGPU starts a phosd behind the driver, and returns its socket. It is for what is asked of that phosd, or of a driver that is ours.
+// oneGPU starts a phosd behind the driver, and returns its socket. It is for what is asked of that
+// phosd, or of a driver that is ours.
 func oneGPU(t *testing.T) string { return harness.Start(t).Socket }
 
 // faulty does the same, with a driver in front of ours (inFront).
@@ -63,11 +65,12 @@ func faulty(source string, flags ...string) func(*testing.T) string {
 	}
 }
 
-// innerSocket names the socket of the phosd behind the driver, in the processes that are started for single tests.
+// innerSocket names the socket of the phosd behind the driver, in the processes that are started
+// for single tests.
 const innerSocket = "PHOS_TEST_INNER"
 
-// TestConformance runs the suite that every backend passes. A fault ends the driver's work for the whole process, so the tests
-// of faults have a process each.
+// TestConformance runs the suite that every backend passes. A fault ends the driver's work for the
+// whole process, so the tests of faults have a process each.
 func TestConformance(t *testing.T) {
 	socket, single := os.LookupEnv(innerSocket)
 	if !single {
@@ -97,8 +100,9 @@ func logger() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// ownProcess reports whether the test has this process for itself: a driver stays with its phosd for as long as a process lives. Else it has
-// the test run again in one, over a phosd that it starts and whose socket it returns.
+// ownProcess reports whether the test has this process for itself: a driver stays with its phosd
+// for as long as a process lives. Else it has the test run again in one, over a phosd that it
+// starts and whose socket it returns.
 func ownProcess(t *testing.T, phosd func(*testing.T) string) bool {
 	t.Helper()
 	socket, single := os.LookupEnv(innerSocket)

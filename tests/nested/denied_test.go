@@ -23,8 +23,9 @@ type denied struct {
 	other  gpu.Context
 }
 
-// TestDenied has single calls of the driver fail for want of memory, those that a program's course in TestFailingDriver does not come to:
-// what needed them says so and leaves nothing behind, and succeeds the next time.
+// TestDenied has single calls of the driver fail for want of memory, those that a program's course
+// in TestFailingDriver does not come to: what needed them says so and leaves nothing behind, and
+// succeeds the next time.
 func TestDenied(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
@@ -43,7 +44,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// failingDriver starts a phosd for ownProcess, with a driver in front of ours that fails as it is told.
+// failingDriver starts a phosd for ownProcess, with a driver in front of ours that fails as it is
+// told.
 func failingDriver(t *testing.T) string {
 	t.Setenv(otherLibrary, newOrders(t).library)
 	return inner(t)
@@ -64,8 +66,15 @@ var ends = map[string]string{
 	"cuMemHostRegister_v2": "cuMemHostUnregister", "cuGraphCreate": "cuGraphDestroy", "cuCtxCreate_v2": "cuCtxDestroy_v2",
 }
 
-// during does something while the nth call of a name fails, and returns what it says, and how often the driver was called.
-func (d *denied) during(call string, nth uint64, how mode, code abi.Result, do func() error) (calls map[string]uint64, err error) {
+// during does something while the nth call of a name fails, and returns what it says, and how often
+// the driver was called.
+func (d *denied) during(
+	call string,
+	nth uint64,
+	how mode,
+	code abi.Result,
+	do func() error,
+) (calls map[string]uint64, err error) {
 	d.Helper()
 	d.driver.fail(call, nth, how, code)
 	err = do()
@@ -91,7 +100,8 @@ func (d *denied) failing(call string, nth uint64, how mode, code abi.Result, do 
 	return err
 }
 
-// refuses has the nth call of a name fail once: what needs it fails by that, and succeeds when it is tried again.
+// refuses has the nth call of a name fail once: what needs it fails by that, and succeeds when it
+// is tried again.
 func (d *denied) refuses(call string, nth uint64, do func() error) {
 	d.Helper()
 	d.says(call, d.failing(call, nth, once, abi.OutOfMemory, do), abi.OutOfMemory, "")
@@ -118,7 +128,10 @@ func (d *denied) fresh(options gpu.ContextOptions) (context gpu.Context, end fun
 
 // chunks are some of the window of a GPU, behind what is mapped already.
 func (d *denied) chunks(ordinal int, from, count uint64) gpu.Range {
-	return gpu.Range{Address: d.backend.Devices()[ordinal].Window.Address + (8+from)*gpu.ChunkBytes, Bytes: count * gpu.ChunkBytes}
+	return gpu.Range{
+		Address: d.backend.Devices()[ordinal].Window.Address + (8+from)*gpu.ChunkBytes,
+		Bytes:   count * gpu.ChunkBytes,
+	}
 }
 
 func (d *denied) open(options cuda.Options) (*cuda.Backend, error) {
@@ -126,7 +139,8 @@ func (d *denied) open(options cuda.Options) (*cuda.Backend, error) {
 	return cuda.Open(options)
 }
 
-// opening opens other backends by the same driver, which would soon have no addresses left if those that fail kept any.
+// opening opens other backends by the same driver, which would soon have no addresses left if those
+// that fail kept any.
 func (d *denied) opening() {
 	open := func() error {
 		b, err := d.open(cuda.Options{})
@@ -177,7 +191,8 @@ func (d *denied) opening() {
 	d.must(b.Close())
 }
 
-// digests are those of a context that has had none yet; what they need is not there, in the driver or by the accounts.
+// digests are those of a context that has had none yet; what they need is not there, in the driver
+// or by the accounts.
 func (d *denied) digests() {
 	ask := func(context gpu.Context) error {
 		digester := context.Memory().(gpu.Digester)
@@ -201,7 +216,10 @@ func (d *denied) digests() {
 	d.must(ask(context))
 	end()
 
-	accounts, err := ledger.Create(filepath.Join(d.TempDir(), "ledger"), []uint64{2 * gpu.ChunkBytes, 2 * gpu.ChunkBytes})
+	accounts, err := ledger.Create(
+		filepath.Join(d.TempDir(), "ledger"),
+		[]uint64{2 * gpu.ChunkBytes, 2 * gpu.ChunkBytes},
+	)
 	d.must(err)
 	b, err := d.open(cuda.Options{Ledger: accounts})
 	d.must(err)
@@ -220,7 +238,12 @@ func (d *denied) digests() {
 	d.says("a GPU that is full by the accounts", memory.Map(third), abi.OutOfMemory, "")
 	d.says("a GPU that is full by the accounts", digests(), abi.OutOfMemory, "memory for digests")
 	d.must(memory.Unmap(second))
-	d.says("a GPU that is full", d.failing("cuMemCreate", 1, once, abi.OutOfMemory, digests), abi.OutOfMemory, "memory for digests")
+	d.says(
+		"a GPU that is full",
+		d.failing("cuMemCreate", 1, once, abi.OutOfMemory, digests),
+		abi.OutOfMemory,
+		"memory for digests",
+	)
 	d.must(digests())
 	if used, _ := accounts.Usage(0); used != 2*gpu.ChunkBytes {
 		d.Errorf("the accounts have %d bytes", used)
@@ -306,7 +329,15 @@ func (d *denied) code() {
 		return module
 	}
 	// The heap keeps its size, and a driver may leave variables out that no kernel uses.
-	d.must(d.failing("cuCtxSetLimit", 1, once, abi.OutOfMemory, func() error { return load(image, gpu.LoadOptions{HeapBytes: 8 << 20}).Close() }))
+	d.must(
+		d.failing(
+			"cuCtxSetLimit",
+			1,
+			once,
+			abi.OutOfMemory,
+			func() error { return load(image, gpu.LoadOptions{HeapBytes: 8 << 20}).Close() },
+		),
+	)
 	for call, want := range map[string]int{"cuModuleGetGlobal_v2": 0, "": 1} {
 		if call != "" {
 			d.driver.fail(call, 1, once, abi.NotFound)
@@ -319,7 +350,10 @@ func (d *denied) code() {
 		d.driver.none()
 	}
 	// Machine code for another GPU is linked anew from what it was linked from.
-	several := gpu.Image{Whole: machineCode(90), PTX: []string{image.PTX[0], head + ".visible .entry second() { ret; }\n"}}
+	several := gpu.Image{
+		Whole: machineCode(90),
+		PTX:   []string{image.PTX[0], head + ".visible .entry second() { ret; }\n"},
+	}
 	module := load(several, gpu.LoadOptions{})
 	if _, err := module.Function("second"); err != nil {
 		d.Error(err)

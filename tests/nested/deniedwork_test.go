@@ -18,7 +18,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// holds wants all bytes of a range to have a value, as the first GPU's context, or the other's, reads them.
+// holds wants all bytes of a range to have a value, as the first GPU's context, or the other's,
+// reads them.
 func (d *denied) holds(context gpu.Context, r gpu.Range, value byte) {
 	d.Helper()
 	got := make([]byte, r.Bytes)
@@ -29,7 +30,8 @@ func (d *denied) holds(context gpu.Context, r gpu.Range, value byte) {
 	}
 }
 
-// fillAll fills a range by a new stream of a context, and says how many streams of the driver's own that took.
+// fillAll fills a range by a new stream of a context, and says how many streams of the driver's own
+// that took.
 func (d *denied) fillAll(context gpu.Context, r gpu.Range, value byte) (streams uint64) {
 	d.Helper()
 	s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
@@ -98,7 +100,8 @@ func (d *denied) giveBack() {
 	}
 }
 
-// keeping gives back what is freed, some at a time, and moves what is used of it: where the driver has no memory for that, all is as it was.
+// keeping gives back what is freed, some at a time, and moves what is used of it: where the driver
+// has no memory for that, all is as it was.
 func (d *denied) keeping() {
 	memory := d.context.Memory()
 	keeper := memory.(gpu.Keeper)
@@ -137,7 +140,8 @@ func (d *denied) keeping() {
 	d.giveBack()
 }
 
-// plainMemory is of drivers that make no memory which other processes can have, or let no GPU reach another.
+// plainMemory is of drivers that make no memory which other processes can have, or let no GPU reach
+// another.
 func (d *denied) plainMemory() {
 	var mapped gpu.Range
 	open := func() (*cuda.Backend, gpu.Context) {
@@ -158,17 +162,32 @@ func (d *denied) plainMemory() {
 	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
 	d.must(use())
 	d.driver.none()
-	d.says("share", share(context), abi.NotSupported, "the driver makes no memory there that other processes can have (CUDA_ERROR_NOT_PERMITTED)")
+	d.says(
+		"share",
+		share(context),
+		abi.NotSupported,
+		"the driver makes no memory there that other processes can have (CUDA_ERROR_NOT_PERMITTED)",
+	)
 	d.must(b.Close())
 
 	// The attributes are asked for by their numbers, from 0 on.
-	d.driver.fail("cuDeviceGetAttribute", uint64(abi.AttrHandleTypePOSIXFileDescriptorSupported)+1, once, abi.InvalidValue)
+	d.driver.fail(
+		"cuDeviceGetAttribute",
+		uint64(abi.AttrHandleTypePOSIXFileDescriptorSupported)+1,
+		once,
+		abi.InvalidValue,
+	)
 	b, context = open()
 	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
 	d.says("plain memory", use(), abi.NotPermitted, "") // there is no other kind to try
 	d.driver.none()
 	d.must(use())
-	d.says("share", share(context), abi.NotSupported, "the driver says that other processes cannot have memory of this GPU")
+	d.says(
+		"share",
+		share(context),
+		abi.NotSupported,
+		"the driver says that other processes cannot have memory of this GPU",
+	)
 	d.must(b.Close())
 
 	d.driver.fail("cuDeviceCanAccessPeer", 1, alwaysThis, abi.InvalidDevice)
@@ -227,7 +246,9 @@ func (d *denied) visits() {
 		d.must(err)
 		value := uint32(i + 1)
 		d.refuses(call, 1, func() error {
-			return s.Submit(gpu.Fill{Address: theirs.Address, Pattern: value, PatternBytes: 1, Columns: theirs.Bytes, Rows: 1})
+			return s.Submit(
+				gpu.Fill{Address: theirs.Address, Pattern: value, PatternBytes: 1, Columns: theirs.Bytes, Rows: 1},
+			)
 		})
 		d.must(s.Synchronize())
 		d.holds(d.other, theirs, byte(value))
@@ -297,7 +318,14 @@ func after(works ...gpu.Work) *gpu.Graph {
 
 // rows is a fill of more than one row, without gaps.
 func (d *denied) rows(value byte) gpu.Fill {
-	return gpu.Fill{Address: d.memory.Address, Pattern: uint32(value), PatternBytes: 1, Columns: 64, Rows: 4, RowPitch: 64}
+	return gpu.Fill{
+		Address:      d.memory.Address,
+		Pattern:      uint32(value),
+		PatternBytes: 1,
+		Columns:      64,
+		Rows:         4,
+		RowPitch:     64,
+	}
 }
 
 func (d *denied) graphs() {
@@ -306,7 +334,8 @@ func (d *denied) graphs() {
 	d.closedStreams()
 }
 
-// updates change nodes to what the driver changes, to what it does not, to what it cannot do in a graph, and back.
+// updates change nodes to what the driver changes, to what it does not, to what it cannot do in a
+// graph, and back.
 func (d *denied) updates() {
 	const size = 256
 	s, source := d.stream(), &paced{bytes.Repeat([]byte{77}, size), func(int64) {}}
@@ -346,7 +375,8 @@ func (d *denied) updates() {
 	d.must(executable.Close())
 }
 
-// closedEvents: of a graph with an event that is closed nothing is done, and who waits for another of its events is let go.
+// closedEvents: of a graph with an event that is closed nothing is done, and who waits for another
+// of its events is let go.
 func (d *denied) closedEvents() {
 	s, first, second := d.stream(), d.timed(), d.timed()
 	executable, err := d.context.Instantiate(after(d.rows(5), gpu.Record{Event: first}, gpu.Record{Event: second}))
@@ -423,7 +453,8 @@ func (d *denied) events() {
 	if begin := d.moment(second); milliseconds(end-begin) != between || between < 0 {
 		d.Errorf("%v ms between events at %v and %v", between, begin, end)
 	}
-	// A context that is a second old times events from a later beginning, which has to be timed itself.
+	// A context that is a second old times events from a later beginning, which has to be timed
+	// itself.
 	time.Sleep(1100 * time.Millisecond)
 	late := record()
 	ask := func() error {
@@ -437,7 +468,8 @@ func (d *denied) events() {
 	d.refuses("cuEventElapsedTime", 1, ask)
 }
 
-// later has the driver refuse what streams come to only later: the session is told, once, and the stream goes on.
+// later has the driver refuse what streams come to only later: the session is told, once, and the
+// stream goes on.
 func (d *denied) later() {
 	late := make(chan error, 10)
 	const size = 4 * gpu.ChunkBytes // more than there are buffers
@@ -506,7 +538,8 @@ func (d *denied) goneMemory() {
 	d.holds(d.context, all, 9)
 }
 
-// told: what is to be told is told all the same, or refused at once; so are small copies for which there is no room.
+// told: what is to be told is told all the same, or refused at once; so are small copies for which
+// there is no room.
 func (d *denied) told() {
 	context, end := d.fresh(gpu.ContextOptions{})
 	defer end()
@@ -545,7 +578,13 @@ func (d *denied) told() {
 	}
 
 	small := func() error {
-		return s.Submit(gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, gpu.EarlyBytes), func(int64) {}}}, Extent: [3]uint64{gpu.EarlyBytes, 1, 1}})
+		return s.Submit(
+			gpu.Copy{
+				Dst:    d.place(0),
+				Src:    gpu.Place{Host: &paced{make([]byte, gpu.EarlyBytes), func(int64) {}}},
+				Extent: [3]uint64{gpu.EarlyBytes, 1, 1},
+			},
+		)
 	}
 	d.refuses("cuMemHostAlloc", 1, small)
 	for range 3 { // until the staging memory is full

@@ -18,7 +18,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// inFront is a driver in front of ours, made of a source in tests/workloads/fault, for which flags of the compiler may be.
+// inFront is a driver in front of ours, made of a source in tests/workloads/fault, for which flags
+// of the compiler may be.
 func inFront(t *testing.T, source string, flags ...string) string {
 	t.Helper()
 	if _, real := harness.Driver(); real {
@@ -31,12 +32,19 @@ func inFront(t *testing.T, source string, flags ...string) string {
 func overOurs(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	libraries := filepath.Join(harness.Bin(), "lib")
-	return harness.Compile(t, harness.GCC, slices.Concat([]string{"-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC"}, flags, []string{
-		harness.Workload("fault", source), "-L" + libraries, "-Wl,--no-as-needed,-rpath," + libraries, "-l:libcuda.so.1", "-ldl",
-	})...)
+	return harness.Compile(
+		t,
+		harness.GCC,
+		slices.Concat([]string{"-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC"}, flags, []string{
+			harness.Workload(
+				"fault",
+				source,
+			), "-L" + libraries, "-Wl,--no-as-needed,-rpath," + libraries, "-l:libcuda.so.1", "-ldl",
+		})...)
 }
 
-// TestShownElsewhere: host memory that the driver shows to devices at another address is refused by name, and stays registered nowhere.
+// TestShownElsewhere: host memory that the driver shows to devices at another address is refused by
+// name, and stays registered nowhere.
 func TestShownElsewhere(t *testing.T) {
 	if !ownProcess(t, faulty("shown_elsewhere.c")) {
 		return
@@ -65,14 +73,19 @@ func TestUnfit(t *testing.T) {
 			if !ownProcess(t, faulty("unfit.c", "-D"+name)) {
 				return
 			}
-			if _, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()}); !errors.Is(err, cuda.ErrUnfit) || !strings.Contains(err.Error(), says) {
+			if _, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()}); !errors.Is(
+				err,
+				cuda.ErrUnfit,
+			) ||
+				!strings.Contains(err.Error(), says) {
 				t.Errorf("it says %v, want %q", err, says)
 			}
 		})
 	}
 }
 
-// TestNoWishes: with a driver that places what is reserved where it likes, programs run all the same, and checkpoints find changes.
+// TestNoWishes: with a driver that places what is reserved where it likes, programs run all the
+// same, and checkpoints find changes.
 func TestNoWishes(t *testing.T) {
 	if !ownProcess(t, faulty("no_wishes.c")) {
 		return
@@ -97,13 +110,22 @@ func TestNoWishes(t *testing.T) {
 	}
 }
 
-// TestUnknowingDriver runs programs over a driver that does not say what kernels there are, or what their parameters are, as those of
-// CUDA 12.0 do not: the code says it, as text, and as machine code of which the driver has the text, too.
+// TestUnknowingDriver runs programs over a driver that does not say what kernels there are, or what
+// their parameters are, as those of CUDA 12.0 do not: the code says it, as text, and as machine
+// code of which the driver has the text, too.
 func TestUnknowingDriver(t *testing.T) {
 	// The machine code is for what software GPUs say to be, else it would be passed over for the text.
 	programs := map[string]string{}
 	for name, target := range map[string]string{"text": "arch=compute_90,code=compute_90", "machine code": "arch=compute_90,code=[sm_90,compute_90]"} {
-		programs[name] = harness.Compile(t, harness.CUDA, "-O2", "-std=c++17", "-cudart=static", "-gencode="+target, harness.Workload("cuda", "layouts.cu"))
+		programs[name] = harness.Compile(
+			t,
+			harness.CUDA,
+			"-O2",
+			"-std=c++17",
+			"-cudart=static",
+			"-gencode="+target,
+			harness.Workload("cuda", "layouts.cu"),
+		)
 	}
 	o := newOrders(t)
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1"), o.library)

@@ -16,9 +16,10 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestFailingDriver runs a program with work of every kind over a driver of which one call fails: each that it makes, the first
-// and the last time. The program must be told the driver's error by one of its own calls, or not be concerned at all; it must end,
-// and unless the error ends everything, go on working. NESTED=full takes every call both ways both times.
+// TestFailingDriver runs a program with work of every kind over a driver of which one call fails:
+// each that it makes, the first and the last time. The program must be told the driver's error by
+// one of its own calls, or not be concerned at all; it must end, and unless the error ends
+// everything, go on working. NESTED=full takes every call both ways both times.
 func TestFailingDriver(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("fault", "course.c"))
 	o := newOrders(t)
@@ -45,8 +46,8 @@ func TestFailingDriver(t *testing.T) {
 
 var failedWith = regexp.MustCompile(`(?m)^failed (\d+) at (.*)$`)
 
-// mustPoison are the calls that wait, and those that others wait for: when they fail, whatever they say, something may be done too early,
-// or wait for ever.
+// mustPoison are the calls that wait, and those that others wait for: when they fail, whatever they
+// say, something may be done too early, or wait for ever.
 var mustPoison = regexp.MustCompile(`/cu(Stream|Event)(Synchronize|Query|Record|Create|WaitEvent|(Write|Wait)Value)`)
 
 // course runs the program, and says what is wrong with how it ends.

@@ -83,8 +83,8 @@ func (b *behind) completed() uint64 {
 	return status.GetPrograms()[0].GetDescription().GetProgress().GetCallsCompleted()
 }
 
-// calls is completed once no call is on its way any more: nobody waits for some of them, but they are answered in their order, and
-// before one that is waited for.
+// calls is completed once no call is on its way any more: nobody waits for some of them, but they
+// are answered in their order, and before one that is waited for.
 func (b *behind) calls() uint64 {
 	b.Helper()
 	b.must(b.context.(gpu.Limiter).SetLimit(0, 8192))
@@ -119,7 +119,10 @@ func (b *behind) held() (s gpu.Stream, open func()) {
 		b.must(err)
 	}
 	write(0)
-	b.submit(s, gpu.MemoryOps{Ops: []gpu.MemoryOp{{Wait: true, Until: gpu.UntilEqual, Bytes: 4, Address: word, Value: 1}}})
+	b.submit(
+		s,
+		gpu.MemoryOps{Ops: []gpu.MemoryOp{{Wait: true, Until: gpu.UntilEqual, Bytes: 4, Address: word, Value: 1}}},
+	)
 	return s, func() { write(1) }
 }
 
@@ -140,7 +143,13 @@ func TestTellHoldsNothing(t *testing.T) {
 	const rounds = 50
 	var told atomic.Int32
 	for i := range rounds {
-		b.submit(s, b.fill(uint64(i), 1), gpu.Record{Event: event}, gpu.Tell{Func: func() { told.Add(1) }}, b.fill(uint64(i), 2))
+		b.submit(
+			s,
+			b.fill(uint64(i), 1),
+			gpu.Record{Event: event},
+			gpu.Tell{Func: func() { told.Add(1) }},
+			b.fill(uint64(i), 2),
+		)
 	}
 	b.within("later work does not come to the driver", func() bool { return b.completed() >= before+3*rounds })
 	if got := told.Load(); got != 0 || s.Idle() {
@@ -181,8 +190,8 @@ func pattern(n int) []byte {
 
 func (b *behind) place(at uint64) gpu.Place { return gpu.Place{Address: b.memory.Address + at} }
 
-// TestCopiesOverlap: the program's memory is read and written while the driver copies what was read before, or is to be
-// written next; and small copies are taken at once.
+// TestCopiesOverlap: the program's memory is read and written while the driver copies what was read
+// before, or is to be written next; and small copies are taken at once.
 func TestCopiesOverlap(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -193,7 +202,8 @@ func TestCopiesOverlap(t *testing.T) {
 	t.Run("down", b.download)
 }
 
-// smallCopies: their bytes are those of the submission, and the driver has the copies before the stream gets there.
+// smallCopies: their bytes are those of the submission, and the driver has the copies before the
+// stream gets there.
 func (b *behind) smallCopies(t *testing.T) {
 	const count, size = 40, 50000 // more than there is staging memory for at first
 	s, open := b.held()
@@ -201,7 +211,9 @@ func (b *behind) smallCopies(t *testing.T) {
 	for i := range count {
 		memory := bytes.Repeat([]byte{byte(i + 1)}, size)
 		b.submit(s, gpu.Copy{
-			Dst: b.place(uint64(i * size)), Src: gpu.Place{Host: &paced{memory, func(int64) {}}}, Extent: [3]uint64{size, 1, 1},
+			Dst: b.place(
+				uint64(i * size),
+			), Src: gpu.Place{Host: &paced{memory, func(int64) {}}}, Extent: [3]uint64{size, 1, 1},
 		})
 		clear(memory)
 	}
@@ -259,8 +271,8 @@ func (b *behind) download(t *testing.T) {
 	}
 }
 
-// TestGraphIsOneCall: what the driver can do alone, it gets as a graph, and a launch of that is one call of it. Where something is
-// changed, it is changed in the driver's graph.
+// TestGraphIsOneCall: what the driver can do alone, it gets as a graph, and a launch of that is one
+// call of it. Where something is changed, it is changed in the driver's graph.
 func TestGraphIsOneCall(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return

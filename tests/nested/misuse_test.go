@@ -36,7 +36,8 @@ func (m *misuse) is(what string, err error, code abi.Result) {
 	}
 }
 
-// TestMisuse asks the backend for what cannot be: each is refused by its code, and all goes on working.
+// TestMisuse asks the backend for what cannot be: each is refused by its code, and all goes on
+// working.
 func TestMisuse(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return
@@ -118,7 +119,11 @@ func (m *misuse) sharing() {
 	defer file.Close()
 	m.is("a part of what is shared", memory.Unmap(m.chunks(0, 1)), abi.NotSupported)
 	free := m.chunks(8, 2)
-	m.is("to a part of a chunk", sharer.Adopt(gpu.Range{Address: free.Address, Bytes: 8}, file, offset), abi.InvalidValue)
+	m.is(
+		"to a part of a chunk",
+		sharer.Adopt(gpu.Range{Address: free.Address, Bytes: 8}, file, offset),
+		abi.InvalidValue,
+	)
 	m.is("from its middle", sharer.Adopt(free, file, offset+gpu.ChunkBytes), abi.InvalidValue)
 	m.is("where something lies", sharer.Adopt(whole, file, offset), abi.AlreadyMapped)
 	nothing, err := os.Open(os.DevNull)
@@ -213,9 +218,16 @@ func (m *misuse) code() {
 		return err
 	}
 	m.is("no code", load(gpu.Image{}), abi.InvalidImage)
-	m.is("managed variables", load(gpu.Image{PTX: []string{head + ".visible .global .attribute(.managed) .u32 both;\n"}}), abi.NotSupported)
+	m.is(
+		"managed variables",
+		load(gpu.Image{PTX: []string{head + ".visible .global .attribute(.managed) .u32 both;\n"}}),
+		abi.NotSupported,
+	)
 	m.is("another GPU's machine code", load(gpu.Image{Cubin: machineCode(90)}), abi.NoBinaryForGPU)
-	module, err := m.context.LoadModule(gpu.Image{PTX: []string{head + ".visible .entry idle() { ret; }\n"}}, gpu.LoadOptions{HeapBytes: 8 << 20})
+	module, err := m.context.LoadModule(
+		gpu.Image{PTX: []string{head + ".visible .entry idle() { ret; }\n"}},
+		gpu.LoadOptions{HeapBytes: 8 << 20},
+	)
 	m.must(err)
 	first, err := module.Function("idle")
 	m.must(err)
@@ -255,8 +267,8 @@ func (m *misuse) graphs() {
 	m.must(foreign.Close())
 }
 
-// TestSilentDriver: where the driver does not say why it loads no code, the backend says what it knows; and what needs code of ours
-// fails, and nothing else.
+// TestSilentDriver: where the driver does not say why it loads no code, the backend says what it
+// knows; and what needs code of ours fails, and nothing else.
 func TestSilentDriver(t *testing.T) {
 	if !ownProcess(t, faulty("silent.c")) {
 		return
@@ -272,7 +284,10 @@ func TestSilentDriver(t *testing.T) {
 			t.Errorf("it says %v, want %q", err, says)
 		}
 	}
-	if _, err := b.context.Memory().(gpu.Digester).Digests(gpu.DigestKey{1}, []gpu.Range{b.memory}); !errors.Is(err, abi.NoBinaryForGPU) {
+	if _, err := b.context.Memory().(gpu.Digester).Digests(gpu.DigestKey{1}, []gpu.Range{b.memory}); !errors.Is(
+		err,
+		abi.NoBinaryForGPU,
+	) {
 		t.Errorf("digests without their code: %v", err)
 	}
 	s := b.stream()

@@ -7,8 +7,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// TestMomentsOfOldContexts: what is saved of events keeps the times between them, however old the context is: the driver says the time
-// since its beginning by the millisecond only. What a program was told is saved as exactly that.
+// TestMomentsOfOldContexts: what is saved of events keeps the times between them, however old the
+// context is: the driver says the time since its beginning by the millisecond only. What a program
+// was told is saved as exactly that.
 func TestMomentsOfOldContexts(t *testing.T) {
 	if !ownProcess(t, faulty("old_context.c")) {
 		return

@@ -23,7 +23,8 @@ const (
 	hang                   // it never returns
 )
 
-// orders are what a failing driver is told: the file that tests/workloads/fault/failing_driver.c describes.
+// orders are what a failing driver is told: the file that tests/workloads/fault/failing_driver.c
+// describes.
 type orders struct {
 	t     testing.TB
 	calls []string // as the backend may ask for them
@@ -34,7 +35,8 @@ type orders struct {
 	nth uint64
 }
 
-// ordersVariable names the file. Workers get it because its name begins as the settings of drivers do.
+// ordersVariable names the file. Workers get it because its name begins as the settings of drivers
+// do.
 const ordersVariable = "CUDA_TEST_ORDERS"
 
 // The layout of the file.
@@ -65,7 +67,8 @@ func newOrders(t testing.TB) *orders {
 	return o
 }
 
-// givenOrders are those that the process which started this one has made: for tests in a process of their own.
+// givenOrders are those that the process which started this one has made: for tests in a process of
+// their own.
 func givenOrders(t testing.TB) *orders {
 	t.Helper()
 	file, err := os.OpenFile(os.Getenv(ordersVariable), os.O_RDWR, 0)
@@ -76,7 +79,8 @@ func givenOrders(t testing.TB) *orders {
 	return &orders{t: t, calls: driverCalls(t), file: file, library: library()}
 }
 
-// driverCalls lists the calls that the backend for real GPUs asks its driver for, as they stand in its sources.
+// driverCalls lists the calls that the backend for real GPUs asks its driver for, as they stand in
+// its sources.
 func driverCalls(t testing.TB) []string {
 	t.Helper()
 	var calls []string

@@ -68,7 +68,8 @@ func (p *printer) printed() string {
 	return p.text.String()
 }
 
-// TestOutputInPieces writes as kernels do, such that reads end within marks, and within what only begins like one.
+// TestOutputInPieces writes as kernels do, such that reads end within marks, and within what only
+// begins like one.
 func TestOutputInPieces(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -94,7 +95,8 @@ func TestOutputInPieces(t *testing.T) {
 	}
 }
 
-// TestLostOutput: where the pipe is lost that kernels print to, so is what they print, and nothing else; nobody waits for it.
+// TestLostOutput: where the pipe is lost that kernels print to, so is what they print, and nothing
+// else; nobody waits for it.
 func TestLostOutput(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return

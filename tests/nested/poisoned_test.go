@@ -17,8 +17,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestPoisoned gives a context the fault of one whose place it takes, while it works: who waits is let go, nothing can be begun, what
-// the context knows besides can still be asked for, and closing it does not wait for the driver for ever.
+// TestPoisoned gives a context the fault of one whose place it takes, while it works: who waits is
+// let go, nothing can be begun, what the context knows besides can still be asked for, and closing
+// it does not wait for the driver for ever.
 func TestPoisoned(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return
@@ -55,7 +56,8 @@ func TestPoisoned(t *testing.T) {
 			t.Errorf("%s: it says %v, want %v", what, err, had)
 		}
 	}
-	if after, err := resumable.Moment(event); err != nil || !before.Recorded || !after.Recorded || after.Clock < before.Clock {
+	if after, err := resumable.Moment(event); err != nil || !before.Recorded || !after.Recorded ||
+		after.Clock < before.Clock {
 		t.Errorf("the event was at %v, and is at %v: %v", before, after, err)
 	}
 	if c := resumable.Continuation(); c.Clock < before.Clock {
@@ -83,7 +85,8 @@ func TestLimits(t *testing.T) {
 	b.must(s.Synchronize())
 }
 
-// TestPoisonedAtWork ends contexts in the middle of something, each in a process of its own: who waits is let go, and is told why.
+// TestPoisonedAtWork ends contexts in the middle of something, each in a process of its own: who
+// waits is let go, and is told why.
 func TestPoisonedAtWork(t *testing.T) {
 	for name, part := range map[string]func(*denied){
 		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
@@ -103,7 +106,8 @@ func (d *denied) ended(what string, err error, code abi.Result) {
 	if !errors.Is(err, code) {
 		d.Errorf("%s: it says %v, want %s", what, err, code)
 	}
-	if _, again := d.context.NewStream(gpu.StreamOptions{}); !errors.Is(again, d.context.Fault()) || !errors.Is(again, code) {
+	if _, again := d.context.NewStream(gpu.StreamOptions{}); !errors.Is(again, d.context.Fault()) ||
+		!errors.Is(again, code) {
 		d.Errorf("%s: and then %v", what, again)
 	}
 }
@@ -129,11 +133,19 @@ func (d *denied) nobodyIsTold() {
 	const size = 2 * gpu.ChunkBytes
 	s := d.stream()
 	d.driver.fail("cuMemHostAlloc", 1, once, abi.OutOfMemory)
-	d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}, Extent: [3]uint64{size, 1, 1}})
+	d.submit(
+		s,
+		gpu.Copy{
+			Dst:    d.place(0),
+			Src:    gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}},
+			Extent: [3]uint64{size, 1, 1},
+		},
+	)
 	d.ended("copy", s.Synchronize(), abi.OutOfMemory)
 }
 
-// markFails: the driver says that the GPU has failed when it is asked to say later how far it has come. Who wanted to be told is.
+// markFails: the driver says that the GPU has failed when it is asked to say later how far it has
+// come. Who wanted to be told is.
 func (d *denied) markFails() {
 	s, told := d.stream(), make(chan struct{})
 	d.submit(s, d.fill(0, 3))
@@ -143,8 +155,8 @@ func (d *denied) markFails() {
 	d.ended("tell", s.Synchronize(), abi.IllegalAddress)
 }
 
-// watched: a stream that is closed stays until nobody watches its marks any more, which is long after its work where the driver is slow to
-// say so.
+// watched: a stream that is closed stays until nobody watches its marks any more, which is long
+// after its work where the driver is slow to say so.
 func (d *denied) watched() {
 	s, open := d.openLater()
 	told := make(chan struct{})
@@ -158,7 +170,8 @@ func (d *denied) watched() {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return slices.ContainsFunc(bytes.Split(stacks, []byte("\n\n")), func(stack []byte) bool {
-			return bytes.Contains(stack, []byte("cuda.(*Stream).forget(")) && bytes.Contains(stack, []byte("sync.(*Cond).Wait("))
+			return bytes.Contains(stack, []byte("cuda.(*Stream).forget(")) &&
+				bytes.Contains(stack, []byte("sync.(*Cond).Wait("))
 		})
 	})
 	if d.driver.counts()["cuStreamDestroy_v2"] > 0 {
@@ -171,10 +184,15 @@ func (d *denied) hostFails() {
 	pages, err := unix.Mmap(-1, 0, gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	d.must(err)
 	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.IllegalAddress)
-	d.ended("show host memory", d.context.Memory().MapHost(uint64(reflect.ValueOf(pages).Pointer()), pages), abi.IllegalAddress)
+	d.ended(
+		"show host memory",
+		d.context.Memory().MapHost(uint64(reflect.ValueOf(pages).Pointer()), pages),
+		abi.IllegalAddress,
+	)
 }
 
-// lostMemory has a call fail when memory moves that was taken from its addresses already: nobody may go on as if it were there.
+// lostMemory has a call fail when memory moves that was taken from its addresses already: nobody
+// may go on as if it were there.
 func lostMemory(call string) func(*denied) {
 	return func(d *denied) {
 		memory := d.context.Memory()
@@ -196,7 +214,8 @@ func (d *denied) openLater() (s gpu.Stream, open func()) {
 	}
 }
 
-// drainFails: the driver cannot say when a stream is done that a function of the session's waits for. The function is run all the same.
+// drainFails: the driver cannot say when a stream is done that a function of the session's waits
+// for. The function is run all the same.
 func (d *denied) drainFails() {
 	s, open := d.openLater()
 	called := make(chan struct{})
@@ -207,8 +226,8 @@ func (d *denied) drainFails() {
 	open()
 }
 
-// halted: the end of a context finds who waits in the driver, a stream that waits for it, one that waits for that one, and copies whose
-// next part waits for the driver, or for the program's memory.
+// halted: the end of a context finds who waits in the driver, a stream that waits for it, one that
+// waits for that one, and copies whose next part waits for the driver, or for the program's memory.
 func (d *denied) halted() {
 	const size = 4 * gpu.ChunkBytes
 	first, open := d.openLater()
@@ -222,11 +241,21 @@ func (d *denied) halted() {
 	third, _ := d.held()
 	var reads atomic.Int32
 	upload := func(s gpu.Stream, accessed func(int64)) {
-		d.submit(s, gpu.Copy{Dst: d.place(0), Src: gpu.Place{Host: &paced{make([]byte, size), accessed}}, Extent: [3]uint64{size, 1, 1}})
+		d.submit(
+			s,
+			gpu.Copy{
+				Dst:    d.place(0),
+				Src:    gpu.Place{Host: &paced{make([]byte, size), accessed}},
+				Extent: [3]uint64{size, 1, 1},
+			},
+		)
 	}
 	marked := d.driver.counts()["cuEventRecord"]
 	upload(third, func(int64) { reads.Add(1) })
-	d.within("the buffers are not given to the driver", func() bool { return reads.Load() == 2 && d.driver.counts()["cuEventRecord"] == marked+2 })
+	d.within(
+		"the buffers are not given to the driver",
+		func() bool { return reads.Load() == 2 && d.driver.counts()["cuEventRecord"] == marked+2 },
+	)
 	fourth, accessed := d.stream(), make(chan struct{})
 	upload(fourth, func(int64) {
 		close(accessed)

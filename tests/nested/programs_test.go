@@ -22,8 +22,8 @@ func TestPrograms(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestAtHome: the driver of a worker is at home where the program's user is, whatever phosd's environment says, as it keeps there what it
-// has compiled.
+// TestAtHome: the driver of a worker is at home where the program's user is, whatever phosd's
+// environment says, as it keeps there what it has compiled.
 func TestAtHome(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
@@ -45,9 +45,10 @@ func TestAtHome(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestRandomWork runs a program that makes calls at random, and knows what each must do, on a software GPU directly and by the backend
-// for real GPUs. NESTED=full takes many seeds; TRACE=1 has it name its calls. Streams of it wait for words that only a later call
-// writes, while it frees memory of all kinds.
+// TestRandomWork runs a program that makes calls at random, and knows what each must do, on a
+// software GPU directly and by the backend for real GPUs. NESTED=full takes many seeds; TRACE=1 has
+// it name its calls. Streams of it wait for words that only a later call writes, while it frees
+// memory of all kinds.
 func TestRandomWork(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("random", "random.c"))
 	seeds := 3

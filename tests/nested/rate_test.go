@@ -17,8 +17,8 @@ const (
 	sizeVariable    = "PHOS_FIGURES_MIB"
 )
 
-// TestDigestRate holds the digests of a device against the processor's, and measures them beside copies on the device. It judges no
-// speed; who wants to know it names a file for the figures.
+// TestDigestRate holds the digests of a device against the processor's, and measures them beside
+// copies on the device. It judges no speed; who wants to know it names a file for the figures.
 func TestDigestRate(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return
@@ -36,7 +36,10 @@ func TestDigestRate(t *testing.T) {
 		_, err := fmt.Sscan(text, &mebibytes)
 		must(err)
 	}
-	one := gpu.Range{Address: backend.Devices()[0].Window.Address, Bytes: mebibytes << 20 / gpu.ChunkBytes * gpu.ChunkBytes}
+	one := gpu.Range{
+		Address: backend.Devices()[0].Window.Address,
+		Bytes:   mebibytes << 20 / gpu.ChunkBytes * gpu.ChunkBytes,
+	}
 	other := gpu.Range{Address: one.End(), Bytes: one.Bytes}
 	must(memory.Map(one))
 	must(memory.Map(other))
@@ -50,7 +53,15 @@ func TestDigestRate(t *testing.T) {
 	stream, err := device.NewStream(gpu.StreamOptions{NonBlocking: true})
 	must(err)
 	copied := best(func() {
-		must(stream.Submit(gpu.Copy{Dst: gpu.Place{Address: other.Address}, Src: gpu.Place{Address: one.Address}, Extent: [3]uint64{one.Bytes, 1, 1}}))
+		must(
+			stream.Submit(
+				gpu.Copy{
+					Dst:    gpu.Place{Address: other.Address},
+					Src:    gpu.Place{Address: one.Address},
+					Extent: [3]uint64{one.Bytes, 1, 1},
+				},
+			),
+		)
 		must(stream.Synchronize())
 	})
 	key, digests := digest.NewKey(), []gpu.Digest(nil)

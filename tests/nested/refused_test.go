@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestRefused starts phosd on drivers with something wrong with them, and holds what pos_cli says then to the words that an operator is to
-// read.
+// TestRefused starts phosd on drivers with something wrong with them, and holds what pos_cli says
+// then to the words that an operator is to read.
 func TestRefused(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	harness.Need(t, "build", harness.Built())
@@ -50,7 +50,8 @@ func TestRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			driver := makeDriver(t, test.says, test.nvml)
 			output, err := startPhosd(t, "--gpus=cuda", "--set", "gpus.driver="+driver).CombinedOutput()
-			if err == nil || !regexp.MustCompile(`^pos_cli --start: gpus cuda:driver=\S*: `+test.want).Match(output) || strings.Count(string(output), "\n") != 1 {
+			if err == nil || !regexp.MustCompile(`^pos_cli --start: gpus cuda:driver=\S*: `+test.want).Match(output) ||
+				strings.Count(string(output), "\n") != 1 {
 				t.Errorf("%v: got\n%s\nwant %s", err, output, test.want)
 			}
 			t.Logf("%s", output)
@@ -72,8 +73,9 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// TestDriverFound starts phosd where the driver lies in a folder that only LD_LIBRARY_PATH names, behind one where our own library has
-// the driver's name, as for a program under phos: it is the driver that answers, by both its libraries.
+// TestDriverFound starts phosd where the driver lies in a folder that only LD_LIBRARY_PATH names,
+// behind one where our own library has the driver's name, as for a program under phos: it is the
+// driver that answers, by both its libraries.
 func TestDriverFound(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	harness.Need(t, "build", harness.Built())
@@ -91,7 +93,10 @@ func TestDriverFound(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			driver := makeDriver(t, test.says, test.nvml)
 			start := startPhosd(t, "--gpus=cuda")
-			start.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(harness.Bin(), "lib")+":"+filepath.Dir(driver))
+			start.Env = append(
+				os.Environ(),
+				"LD_LIBRARY_PATH="+filepath.Join(harness.Bin(), "lib")+":"+filepath.Dir(driver),
+			)
 			output, err := start.CombinedOutput()
 			if err == nil || !regexp.MustCompile(test.want).Match(output) {
 				t.Errorf("%v: got\n%s\nwant %s", err, output, test.want)
@@ -146,7 +151,8 @@ func makeDriver(t *testing.T, says string, nvml bool) string {
 	return filepath.Join(dir, "libcuda.so.1")
 }
 
-// stubs has every entry point that libphos.so has, and supports none of them. Those of testdata/driver.c come first, and win.
+// stubs has every entry point that libphos.so has, and supports none of them. Those of
+// testdata/driver.c come first, and win.
 func stubs(t *testing.T) string {
 	t.Helper()
 	file, err := elf.Open(filepath.Join(harness.Bin(), "libphos.so"))
@@ -161,7 +167,12 @@ func stubs(t *testing.T) string {
 	var text strings.Builder
 	for _, s := range symbols {
 		if s.Section != elf.SHN_UNDEF && (strings.HasPrefix(s.Name, "cu") || strings.HasPrefix(s.Name, "nvml")) {
-			fmt.Fprintf(&text, "int %s(void) { return %d; }\n", s.Name, map[bool]int{true: 801, false: 3}[strings.HasPrefix(s.Name, "cu")])
+			fmt.Fprintf(
+				&text,
+				"int %s(void) { return %d; }\n",
+				s.Name,
+				map[bool]int{true: 801, false: 3}[strings.HasPrefix(s.Name, "cu")],
+			)
 		}
 	}
 	return text.String()

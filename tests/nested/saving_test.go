@@ -13,8 +13,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestFailingDriverInCheckpoint saves and restores a program over a driver of which one call fails meanwhile for want of memory:
-// each that a checkpoint or a restore makes. What fails says so, and the next one succeeds; a restore that fails leaves no process.
+// TestFailingDriverInCheckpoint saves and restores a program over a driver of which one call fails
+// meanwhile for want of memory: each that a checkpoint or a restore makes. What fails says so, and
+// the next one succeeds; a restore that fails leaves no process.
 func TestFailingDriverInCheckpoint(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -84,8 +85,8 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestFailedGPU saves a program whose GPU fails meanwhile, as real ones do: for good. The checkpoint fails and says why, the
-// program is told, and what was saved before is brought back.
+// TestFailedGPU saves a program whose GPU fails meanwhile, as real ones do: for good. The
+// checkpoint fails and says why, the program is told, and what was saved before is brought back.
 func TestFailedGPU(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -118,12 +119,15 @@ func TestFailedGPU(t *testing.T) {
 	daemon.Empty()
 }
 
-// called lists what the driver was asked since it was told to fail in nothing, of those calls that get memory of one kind or
-// another: a driver may fail in them, and in nothing else later.
+// called lists what the driver was asked since it was told to fail in nothing, of those calls that
+// get memory of one kind or another: a driver may fail in them, and in nothing else later.
 func called(o *orders) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.counts())), func(name string) bool {
-		return !slices.ContainsFunc([]string{"Alloc", "Create", "Map", "Load", "Reserve", "Register", "Launch"}, func(part string) bool {
-			return strings.Contains(name, part)
-		})
+		return !slices.ContainsFunc(
+			[]string{"Alloc", "Create", "Map", "Load", "Reserve", "Register", "Launch"},
+			func(part string) bool {
+				return strings.Contains(name, part)
+			},
+		)
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestStatus: what a phosd says of its real GPUs is what NVML says of them, here libphos.so over a second phosd, of which a program is a
-// stranger to the first.
+// TestStatus: what a phosd says of its real GPUs is what NVML says of them, here libphos.so over a
+// second phosd, of which a program is a stranger to the first.
 func TestStatus(t *testing.T) {
 	python, err := harness.Tool("NVML_PYTHON")
 	harness.Need(t, "nvml", err)
@@ -20,7 +20,8 @@ func TestStatus(t *testing.T) {
 
 	driver := inner.Status().GetGpus()
 	status := outer.Status()
-	if got := status.GetDaemon(); got.GetDriverVersion() != "550.0" || got.GetCudaVersion() != 12040 || got.GetDriverError() != "" {
+	if got := status.GetDaemon(); got.GetDriverVersion() != "550.0" || got.GetCudaVersion() != 12040 ||
+		got.GetDriverError() != "" {
 		t.Errorf("daemon: %v", got)
 	}
 	gpus := status.GetGpus()
@@ -29,7 +30,10 @@ func TestStatus(t *testing.T) {
 	}
 	for i, g := range gpus {
 		h := g.GetHardware()
-		if g.GetUuid() != driver[i].GetUuid() || h.GetMemoryBytes() != 1<<30 || h.GetUsedBytes() != driver[i].GetUsedBytes() || h.GetComputeMode() != "Default" || h.GetLost() != "" {
+		if g.GetUuid() != driver[i].GetUuid() || h.GetMemoryBytes() != 1<<30 ||
+			h.GetUsedBytes() != driver[i].GetUsedBytes() ||
+			h.GetComputeMode() != "Default" ||
+			h.GetLost() != "" {
 			t.Errorf("GPU %d: %v, and its driver %v", i, g, driver[i])
 		}
 		if h.TemperatureCelsius != nil || h.PowerMilliwatts != nil || h.BusyPercent != nil {
@@ -37,7 +41,8 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	foreign := gpus[0].GetHardware().GetForeign()
-	if len(foreign) != 1 || foreign[0].GetPid() != stranger || foreign[0].GetUsedBytes() != 16<<20 || foreign[0].GetUser() != "root" {
+	if len(foreign) != 1 || foreign[0].GetPid() != stranger || foreign[0].GetUsedBytes() != 16<<20 ||
+		foreign[0].GetUser() != "root" {
 		t.Errorf("strangers: %v", foreign)
 	}
 }

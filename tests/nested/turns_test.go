@@ -6,7 +6,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestTurns: memory that is freed can be had at once, by its program while streams of that wait, and by others.
+// TestTurns: memory that is freed can be had at once, by its program while streams of that wait,
+// and by others.
 func TestTurns(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("driver", "turns.c"))
 	for _, test := range []struct {

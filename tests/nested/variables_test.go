@@ -15,11 +15,13 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// betweenLoads names what a process does beside loading code, in the processes that TestVariablesLieAgain starts.
+// betweenLoads names what a process does beside loading code, in the processes that
+// TestVariablesLieAgain starts.
 const betweenLoads = "PHOS_TEST_BETWEEN"
 
-// TestVariablesLieAgain has processes load and unload the same code, and do something else besides: a restore needs the driver to put
-// variables at the same addresses in each. Code that was unloaded has its part in that.
+// TestVariablesLieAgain has processes load and unload the same code, and do something else besides:
+// a restore needs the driver to put variables at the same addresses in each. Code that was unloaded
+// has its part in that.
 func TestVariablesLieAgain(t *testing.T) {
 	socket, between := os.Getenv(innerSocket), os.Getenv(betweenLoads)
 	if between != "" {
@@ -46,10 +48,16 @@ func TestVariablesLieAgain(t *testing.T) {
 	}
 }
 
-// variablesOf is what a process says of its variables; fixed has it see the same addresses as any other, as a worker does.
+// variablesOf is what a process says of its variables; fixed has it see the same addresses as any
+// other, as a worker does.
 func variablesOf(t *testing.T, socket, between string, fixed bool) string {
 	t.Helper()
-	command := exec.Command(os.Args[0], "-test.run=^TestVariablesLieAgain$", "-test.v", "-test.timeout="+(3*harness.Patience).String())
+	command := exec.Command(
+		os.Args[0],
+		"-test.run=^TestVariablesLieAgain$",
+		"-test.v",
+		"-test.timeout="+(3*harness.Patience).String(),
+	)
 	if fixed {
 		command = exec.Command("setarch", append([]string{"-R"}, command.Args...)...)
 	}
@@ -67,7 +75,8 @@ func variablesOf(t *testing.T, socket, between string, fixed bool) string {
 	return lines.String()
 }
 
-// loadAndUnload loads code of many sizes, unloads every third, and says where the variables are of what is left.
+// loadAndUnload loads code of many sizes, unloads every third, and says where the variables are of
+// what is left.
 func loadAndUnload(t *testing.T, between string) {
 	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -102,11 +111,14 @@ func loadAndUnload(t *testing.T, between string) {
 	}
 }
 
-// besides does what comes between loads: once before a restore, and another time, or not at all, after it.
+// besides does what comes between loads: once before a restore, and another time, or not at all,
+// after it.
 func besides(between string, device gpu.Context, window gpu.Range, n uint64) (err error) {
 	switch between {
 	case "memory":
-		err = device.Memory().Map(gpu.Range{Address: window.Address + n*8*gpu.ChunkBytes, Bytes: (1 + n%5) * gpu.ChunkBytes})
+		err = device.Memory().Map(
+			gpu.Range{Address: window.Address + n*8*gpu.ChunkBytes, Bytes: (1 + n%5) * gpu.ChunkBytes},
+		)
 	case "streams":
 		_, err = device.NewStream(gpu.StreamOptions{NonBlocking: n%2 == 0})
 	case "checkpoint":
@@ -119,7 +131,8 @@ func besides(between string, device gpu.Context, window gpu.Range, n uint64) (er
 	return err
 }
 
-// codeOf is code with variables: initialised, constant, and of some size; and the larger the number, the more instructions.
+// codeOf is code with variables: initialised, constant, and of some size; and the larger the
+// number, the more instructions.
 func codeOf(n int) string {
 	sizes := []int{4, 3000, 70000, 1500000, 512, 5000000}
 	return fmt.Sprintf(`.version 7.0
@@ -132,8 +145,8 @@ func codeOf(n int) string {
 `, n, sizes[n%len(sizes)]+n, strings.Repeat("st.volatile.global.u32 [small], %r; ", n*n*n))
 }
 
-// TestVariablesComeBack saves a program whose code comes and goes, with pointers to its variables in its memory and the device's, and
-// brings it back twice.
+// TestVariablesComeBack saves a program whose code comes and goes, with pointers to its variables
+// in its memory and the device's, and brings it back twice.
 func TestVariablesComeBack(t *testing.T) {
 	daemon := harness.StartNested(t)
 	program := harness.CompileCUDA(t, "static", harness.Workload("checkpoint", "modules.cu"))
@@ -146,7 +159,8 @@ func TestVariablesComeBack(t *testing.T) {
 	for _, lines := range []int{9, 19} {
 		job.Reaches(lines)
 		worker := daemon.Status().GetPrograms()[0].GetWorkerPid()
-		if flags, err := os.ReadFile(fmt.Sprintf("/proc/%d/personality", worker)); err != nil || !bytes.Contains(flags, []byte("00040000")) {
+		if flags, err := os.ReadFile(fmt.Sprintf("/proc/%d/personality", worker)); err != nil ||
+			!bytes.Contains(flags, []byte("00040000")) {
 			t.Errorf("the worker has random addresses: %s, %v", flags, err)
 		}
 		job.Dump()

@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestWindowsMove: a session that was saved elsewhere has the windows that it had there, which may lie where those of other GPUs
-// do that nobody uses yet.
+// TestWindowsMove: a session that was saved elsewhere has the windows that it had there, which may
+// lie where those of other GPUs do that nobody uses yet.
 func TestWindowsMove(t *testing.T) {
 	if _, real := harness.Driver(); real {
 		t.Skip("which addresses a driver refuses is known of our own only")
@@ -79,8 +79,9 @@ func works(t *testing.T, b gpu.Backend, ordinal int, window gpu.Range) (closeCon
 	}
 }
 
-// TestOldWindows brings a program back that was saved when windows were narrower, and saves it there: it keeps what it had, for good.
-// One that has wide windows is refused where the driver has none.
+// TestOldWindows brings a program back that was saved when windows were narrower, and saves it
+// there: it keeps what it had, for good. One that has wide windows is refused where the driver has
+// none.
 func TestOldWindows(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -119,14 +120,16 @@ func TestOldWindows(t *testing.T) {
 	modern.Dump()
 	modern.Gone()
 	modern.Move(narrow)
-	if text, err := modern.TryCli("--restore", "--detach", "--dir", modern.Image); err == nil || !strings.Contains(text, "reserve addresses") {
+	if text, err := modern.TryCli("--restore", "--detach", "--dir", modern.Image); err == nil ||
+		!strings.Contains(text, "reserve addresses") {
 		t.Errorf("where the driver has no such window: %v: %s", err, text)
 	}
 	narrow.Empty()
 	wide.Empty()
 }
 
-// TestWarm: the context that is made beforehand is the first one that is asked for, and is ended where nobody asks.
+// TestWarm: the context that is made beforehand is the first one that is asked for, and is ended
+// where nobody asks.
 func TestWarm(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return

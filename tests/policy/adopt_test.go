@@ -23,7 +23,8 @@ var deaths = map[string]func(*testing.T, *harness.Daemon){
 	},
 }
 
-// TestAdopted: a restored program outlives its phosd; the next one knows it and its image, saves it, and sees its end.
+// TestAdopted: a restored program outlives its phosd; the next one knows it and its image, saves
+// it, and sees its end.
 func TestAdopted(t *testing.T) {
 	for name, die := range deaths {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +60,8 @@ func TestAdopted(t *testing.T) {
 	}
 }
 
-// TestEndsUnseen: a restored program that ends while no phosd runs leaves nothing behind for the next one.
+// TestEndsUnseen: a restored program that ends while no phosd runs leaves nothing behind for the
+// next one.
 func TestEndsUnseen(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()
@@ -72,7 +74,8 @@ func TestEndsUnseen(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestWarmEnds: what a pre-restore has made ready ends with phosd, however that ends, and the next restore does without it.
+// TestWarmEnds: what a pre-restore has made ready ends with phosd, however that ends, and the next
+// restore does without it.
 func TestWarmEnds(t *testing.T) {
 	for name, die := range deaths {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +108,8 @@ func TestWarmEnds(t *testing.T) {
 	}
 }
 
-// workersOf are the workers of a phosd's sessions, by the session directory that stands in their command line.
+// workersOf are the workers of a phosd's sessions, by the session directory that stands in their
+// command line.
 func workersOf(t *testing.T, daemon *harness.Daemon) (pids []int) {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -115,7 +119,8 @@ func workersOf(t *testing.T, daemon *harness.Daemon) (pids []int) {
 	for _, path := range lines {
 		line, _ := os.ReadFile(path) // it may have ended
 		var pid int
-		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil && strings.Contains(string(line), daemon.Dir+"/sessions/") {
+		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil &&
+			strings.Contains(string(line), daemon.Dir+"/sessions/") {
 			pids = append(pids, pid)
 		}
 	}

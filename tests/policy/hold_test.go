@@ -135,14 +135,16 @@ func pair(t *testing.T, daemon *harness.Daemon) (jobs []*harness.Job, pids []uin
 	return jobs, pids
 }
 
-// standStill reports whether the programs make no step while nobody commits. That it takes a moment to look cannot make it fail.
+// standStill reports whether the programs make no step while nobody commits. That it takes a moment
+// to look cannot make it fail.
 func standStill(jobs []*harness.Job) bool {
 	before := []int{jobs[0].Lines(), jobs[1].Lines()}
 	time.Sleep(200 * time.Millisecond)
 	return jobs[0].Lines() == before[0] && jobs[1].Lines() == before[1]
 }
 
-// TestHeld: two programs are cut at one instant, wait for the word, and become one image, which brings both back.
+// TestHeld: two programs are cut at one instant, wait for the word, and become one image, which
+// brings both back.
 func TestHeld(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
 	want := counting(t, daemon, "1500", "2000", "0").Start()
@@ -219,7 +221,10 @@ func TestHoldBroken(t *testing.T) {
 		},
 	} {
 		held, leave := context.WithCancel(ctx)
-		stream := c.save(held, &api.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Hold: true, DeadlineMilliseconds: 3000})
+		stream := c.save(
+			held,
+			&api.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Hold: true, DeadlineMilliseconds: 3000},
+		)
 		until(t, stream.Recv, isHeld)
 		half(stream, leave)
 		for _, job := range jobs {
@@ -231,7 +236,11 @@ func TestHoldBroken(t *testing.T) {
 		})
 		leave()
 	}
-	done := until(t, c.save(ctx, &api.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Stop: true}).Recv, isDone).GetDone()
+	done := until(
+		t,
+		c.save(ctx, &api.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Stop: true}).Recv,
+		isDone,
+	).GetDone()
 	if done.GetProcesses() != 2 {
 		t.Errorf("done: %v", done)
 	}

@@ -19,7 +19,8 @@ func as(uid uint32, command *exec.Cmd) *exec.Cmd {
 	return command
 }
 
-// TestForeignImage: a user's image of another machine counts where root has imported that machine's key, and as long as he does.
+// TestForeignImage: a user's image of another machine counts where root has imported that machine's
+// key, and as long as he does.
 func TestForeignImage(t *testing.T) {
 	here, there := start(t), start(t)
 	job := counting(t, here, "1500", "2000", "20000")
@@ -42,7 +43,8 @@ func TestForeignImage(t *testing.T) {
 	restore := []string{"--restore", "--detach", "--dir", job.Image}
 	refused := func(when string) {
 		t.Helper()
-		if said, err := run(there, stranger, "", restore...); err == nil || !strings.Contains(said, "another machine needs root, or its key") {
+		if said, err := run(there, stranger, "", restore...); err == nil ||
+			!strings.Contains(said, "another machine needs root, or its key") {
 			t.Errorf("%s: %v: %s", when, err, said)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// launching prepares a program without a GPU that starts two with one, in directories of their own, and waits for both.
+// launching prepares a program without a GPU that starts two with one, in directories of their own,
+// and waits for both.
 func launching(t *testing.T, daemon *harness.Daemon, policy string) *harness.Job {
 	t.Helper()
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -29,7 +30,8 @@ echo ok both; exit 7`, program)
 	return job
 }
 
-// counts insists that a rank's lines are those of a program that was never disturbed, and says how many there are.
+// counts insists that a rank's lines are those of a program that was never disturbed, and says how
+// many there are.
 func counts(t *testing.T, job *harness.Job, rank string) (lines int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(job.Dir, rank, "out"))
@@ -53,8 +55,8 @@ func enough(t *testing.T, job *harness.Job) {
 	}
 }
 
-// TestLauncher: programs that one launcher has started, and whose policies name one directory, are saved together with it, and
-// come back together.
+// TestLauncher: programs that one launcher has started, and whose policies name one directory, are
+// saved together with it, and come back together.
 func TestLauncher(t *testing.T) {
 	daemon := start(t)
 	job := launching(t, daemon, "checkpoint: {dir: ../../image, every: 1s, keep: 2}\n")
@@ -75,7 +77,8 @@ func TestLauncher(t *testing.T) {
 	if dirs[0] != job.Image || dirs[1] != job.Image || len(errors) > 0 {
 		t.Errorf("saved in %v: %v", dirs, errors)
 	}
-	if shown := job.Cli("image", "show", job.Image); strings.Count(shown, "program") < 2 || !strings.Contains(shown, fmt.Sprint(job.PID)) {
+	if shown := job.Cli("image", "show", job.Image); strings.Count(shown, "program") < 2 ||
+		!strings.Contains(shown, fmt.Sprint(job.PID)) {
 		t.Errorf("the image has %s", shown)
 	}
 	job.Kill()

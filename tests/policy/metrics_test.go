@@ -15,9 +15,11 @@ import (
 // numbers are what Prometheus would read, by name and labels.
 func numbers(t *testing.T, socket string) map[string]float64 {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}}
+	client := &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}},
+	}
 	defer client.CloseIdleConnections()
 	response, err := client.Get("http://phosd/metrics")
 	if err != nil {
@@ -51,7 +53,8 @@ func TestMetrics(t *testing.T) {
 	labels := `{job="counts",pid="` + itoa(job.PID) + `"`
 	daemon.Eventually("the policy is known", func() bool { return programOf(daemon, job).GetPolicy() != nil })
 	before := numbers(t, socket)
-	if _, saved := before["phos_program_checkpoint_timestamp_seconds"+labels]; saved || before["phos_program_checkpoint_due_timestamp_seconds"+labels] == 0 {
+	if _, saved := before["phos_program_checkpoint_timestamp_seconds"+labels]; saved ||
+		before["phos_program_checkpoint_due_timestamp_seconds"+labels] == 0 {
 		t.Errorf("before a checkpoint: %v", before)
 	}
 	job.PreDump()

@@ -47,13 +47,17 @@ func generationsIn(t *testing.T, job *harness.Job, dir string) []string {
 	return names
 }
 
-// TestEvery: a program is saved again and again as its pos.yaml says, old generations go, and what is left brings it back.
+// TestEvery: a program is saved again and again as its pos.yaml says, old generations go, and what
+// is left brings it back.
 func TestEvery(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1000", "20000", "20000")
 	yaml(t, job, "checkpoint:\n  dir: ../image\n  every: 1s\n  keep: 2\n  bandwidth: 1GiB\n")
 	job.Start()
-	daemon.Eventually("five generations are written", func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 5 })
+	daemon.Eventually(
+		"five generations are written",
+		func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 5 },
+	)
 	said := programOf(daemon, job)
 	if said.GetCheckpointDir() != job.Image || said.GetCheckpointError() != "" || said.GetPolicy().GetKeep() != 2 {
 		t.Errorf("status says %v", said)
@@ -75,7 +79,8 @@ func TestEvery(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestEveryForAll: phosd.toml's policy gives each program a directory of its own, below one of its user's.
+// TestEveryForAll: phosd.toml's policy gives each program a directory of its own, below one of its
+// user's.
 func TestEveryForAll(t *testing.T) {
 	base := shared(t)
 	daemon := start(t, "--checkpoint-dir="+base, "--checkpoint-every=1s", "--checkpoint-keep=1")
@@ -99,7 +104,10 @@ func TestEveryForAll(t *testing.T) {
 		job.Start()
 	}
 	for job, owner := range map[*harness.Job]int{ours: 0, theirs: user} {
-		daemon.Eventually("it is saved twice", func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 2 })
+		daemon.Eventually(
+			"it is saved twice",
+			func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 2 },
+		)
 		dir := programOf(daemon, job).GetCheckpointDir()
 		if !strings.HasPrefix(dir, fmt.Sprintf("%s/%d/program-%d-", base, owner, job.PID)) {
 			t.Errorf("user %d's program is saved in %s", owner, dir)
@@ -147,8 +155,8 @@ func open(t *testing.T, dir string, uid int) {
 	}
 }
 
-// TestPolicyFails: what is wrong with a policy's checkpoint stands in the status and in the log; the program goes on, and is saved
-// once it can be.
+// TestPolicyFails: what is wrong with a policy's checkpoint stands in the status and in the log;
+// the program goes on, and is saved once it can be.
 func TestPolicyFails(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1500", "2000", "20000")
@@ -161,7 +169,8 @@ func TestPolicyFails(t *testing.T) {
 		return strings.Contains(programOf(daemon, job).GetCheckpointError(), "not a directory")
 	})
 	daemon.LogContains("checkpoint failed")
-	if text := job.Cli("--status"); !strings.Contains(text, "checkpoint failed") || !strings.Contains(text, "checkpoints every 1s into ../image") {
+	if text := job.Cli("--status"); !strings.Contains(text, "checkpoint failed") ||
+		!strings.Contains(text, "checkpoints every 1s into ../image") {
 		t.Errorf("--status says\n%s", text)
 	}
 	if err := os.Remove(job.Image); err != nil {
@@ -175,7 +184,8 @@ func TestPolicyFails(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestSharedDirectory: of two programs that were told to write one image, one does; with their pids in the name, both do.
+// TestSharedDirectory: of two programs that were told to write one image, one does; with their pids
+// in the name, both do.
 func TestSharedDirectory(t *testing.T) {
 	daemon := start(t)
 	image := shared(t)
@@ -183,7 +193,10 @@ func TestSharedDirectory(t *testing.T) {
 		dir  string
 		both bool
 	}{{image + "/one", false}, {image + "/{job}-{pid}", true}} {
-		jobs := []*harness.Job{counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")}
+		jobs := []*harness.Job{
+			counting(t, daemon, "1500", "2000", "20000"),
+			counting(t, daemon, "1500", "2000", "20000"),
+		}
 		for _, job := range jobs {
 			yaml(t, job, "checkpoint: {dir: '"+test.dir+"', every: 1s}\n")
 			job.Start()
@@ -223,7 +236,8 @@ func TestDrain(t *testing.T) {
 		job.Reaches(5)
 	}
 	said, err := named.TryCli("--stop", "--drain")
-	if err == nil || !strings.Contains(said, fmt.Sprintf("pid %d", nameless.PID)) || !strings.Contains(said, "phosd goes on") {
+	if err == nil || !strings.Contains(said, fmt.Sprintf("pid %d", nameless.PID)) ||
+		!strings.Contains(said, "phosd goes on") {
 		t.Errorf("a drain with a program that has no place: %v, %s", err, said)
 	}
 	for _, job := range jobs {
@@ -253,7 +267,8 @@ func TestDrain(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestExitSignal: a phosd that is told to end saves the programs that want it; they run on, and the next one knows.
+// TestExitSignal: a phosd that is told to end saves the programs that want it; they run on, and the
+// next one knows.
 func TestExitSignal(t *testing.T) {
 	daemon := start(t)
 	job, other := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
@@ -266,7 +281,8 @@ func TestExitSignal(t *testing.T) {
 	daemon.Await()
 	daemon.Launch()
 	said := programOf(daemon, job)
-	if said.GetCheckpointDir() != job.Image || said.GetCheckpointGeneration() != 1 || time.Since(time.UnixMilli(said.GetLastCheckpointUnixMilliseconds())) < 0 {
+	if said.GetCheckpointDir() != job.Image || said.GetCheckpointGeneration() != 1 ||
+		time.Since(time.UnixMilli(said.GetLastCheckpointUnixMilliseconds())) < 0 {
 		t.Errorf("the next phosd says %v", said)
 	}
 	if said := programOf(daemon, other); said.GetPid() == 0 || said.GetLastCheckpointUnixMilliseconds() != 0 {

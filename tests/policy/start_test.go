@@ -13,7 +13,8 @@ import (
 // counted is the exit status of count.c.
 const counted = 7
 
-// counting prepares a program that counts on its GPU and checks itself. It rests between steps, and lives, until Finish.
+// counting prepares a program that counts on its GPU and checks itself. It rests between steps, and
+// lives, until Finish.
 func counting(t *testing.T, daemon *harness.Daemon, arguments ...string) *harness.Job {
 	t.Helper()
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))

@@ -18,7 +18,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestPipe: a program moves from one phosd to another through a pipe between two pos_cli, and nobody can tell.
+// TestPipe: a program moves from one phosd to another through a pipe between two pos_cli, and
+// nobody can tell.
 func TestPipe(t *testing.T) {
 	here, there := start(t, "--gpus=soft:1,deterministic"), start(t, "--gpus=soft:1,deterministic")
 	want := counting(t, here, "600", "20000", "0").Start()
@@ -27,15 +28,23 @@ func TestPipe(t *testing.T) {
 	}
 	job := counting(t, here, "600", "20000", "20000").Start()
 	job.Reaches(20)
-	command := exec.Command("sh", "-c", `"$1" --dump --dir - --pid "$2" | PHOS_SOCKET="$3" "$1" --restore --dir - --detach`,
-		"sh", filepath.Join(harness.Bin(), "pos_cli"), itoa(job.PID), there.Socket)
+	command := exec.Command(
+		"sh",
+		"-c",
+		`"$1" --dump --dir - --pid "$2" | PHOS_SOCKET="$3" "$1" --restore --dir - --detach`,
+		"sh",
+		filepath.Join(harness.Bin(), "pos_cli"),
+		itoa(job.PID),
+		there.Socket,
+	)
 	command.Env = append(os.Environ(), api.SocketVariable+"="+here.Socket)
 	said, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
 	t.Logf("%s", said)
-	if got := programOf(there, job); got.GetPid() == 0 || got.GetCheckpointDir() != "" || got.GetLastCheckpointUnixMilliseconds() == 0 {
+	if got := programOf(there, job); got.GetPid() == 0 || got.GetCheckpointDir() != "" ||
+		got.GetLastCheckpointUnixMilliseconds() == 0 {
 		t.Errorf("the other phosd says %v", got)
 	}
 	job.Finish()
@@ -50,7 +59,8 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// TestStreamFile: an image goes into a file while the program runs on; the file is complete, or says where it is not.
+// TestStreamFile: an image goes into a file while the program runs on; the file is complete, or
+// says where it is not.
 func TestStreamFile(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()
@@ -64,7 +74,11 @@ func TestStreamFile(t *testing.T) {
 	c := call(t, daemon)
 	ctx, cancel := patience(t)
 	defer cancel()
-	until(t, c.save(ctx, &api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(out), Stream: true}).Recv, isDone)
+	until(
+		t,
+		c.save(ctx, &api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(out), Stream: true}).Recv,
+		isDone,
+	)
 	job.Reaches(job.Lines() + 2)
 	job.Kill()
 	whole, err := os.ReadFile(path)
@@ -126,7 +140,8 @@ func (c *caller) bringBack(ctx context.Context, content []byte) error {
 	return api.FromStatus(err)
 }
 
-// TestStreamStuck: who takes nothing of a stream, or gives nothing, holds nobody up for longer than he stays.
+// TestStreamStuck: who takes nothing of a stream, or gives nothing, holds nobody up for longer than
+// he stays.
 func TestStreamStuck(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "3000", "200000", "20000").Start()
@@ -141,7 +156,10 @@ func TestStreamStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, leave := patience(t)
-		stream := c.save(ctx, &api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(write), Stream: true, Stop: test.stop})
+		stream := c.save(
+			ctx,
+			&api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(write), Stream: true, Stop: test.stop},
+		)
 		const most = 64 << 10
 		daemon.Eventually("the pipe is full", func() bool {
 			waiting, err := unix.IoctlGetInt(int(read.Fd()), unix.TIOCINQ)

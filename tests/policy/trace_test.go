@@ -91,7 +91,9 @@ func check(t *testing.T, pid int, lines []traced) (calls map[string]int) {
 
 // beginTrace starts a trace of a program, and returns the file that it goes to.
 func beginTrace(job *harness.Job, dir string) string {
-	said := strings.TrimSpace(job.Cli("--trace-resource", "--subaction", "start", "--pid", fmt.Sprint(job.PID), "--dir", dir))
+	said := strings.TrimSpace(
+		job.Cli("--trace-resource", "--subaction", "start", "--pid", fmt.Sprint(job.PID), "--dir", dir),
+	)
 	return said[strings.LastIndexByte(said, ' ')+1:]
 }
 
@@ -104,12 +106,14 @@ func TestTrace(t *testing.T) {
 	pid := fmt.Sprint(job.PID)
 	begin := func() string { return beginTrace(job, dir) }
 	first := begin()
-	if said, err := job.TryCli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir); err == nil || !strings.Contains(said, "already") {
+	if said, err := job.TryCli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir); err == nil ||
+		!strings.Contains(said, "already") {
 		t.Errorf("a second trace at a time: %q %v", said, err)
 	}
 	job.Reaches(job.Lines() + 5)
 	t.Log(job.Cli("--trace-resource", "--subaction", "stop", "--pid", pid))
-	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "not being traced") {
+	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil ||
+		!strings.Contains(said, "not being traced") {
 		t.Errorf("an end without a trace: %q %v", said, err)
 	}
 	calls := check(t, job.PID, readTrace(t, first))
@@ -128,7 +132,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceAndRestore: a checkpoint does not disturb a trace, and a restored program is traced anew.
+// TestTraceAndRestore: a checkpoint does not disturb a trace, and a restored program is traced
+// anew.
 func TestTraceAndRestore(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()
@@ -145,7 +150,8 @@ func TestTraceAndRestore(t *testing.T) {
 		t.Errorf("no launch among %v", calls)
 	}
 	job.Restore()
-	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "not being traced") {
+	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil ||
+		!strings.Contains(said, "not being traced") {
 		t.Errorf("a restored program is traced: %q %v", said, err)
 	}
 	second := begin()
@@ -167,7 +173,8 @@ func TestTraceFull(t *testing.T) {
 	pid := fmt.Sprint(job.PID)
 	job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir)
 	job.Reaches(job.Lines() + 200)
-	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil || !strings.Contains(said, "no space left") {
+	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil ||
+		!strings.Contains(said, "no space left") {
 		t.Errorf("the end of a trace that filled its disk: %q %v", said, err)
 	}
 	if status := job.Finish(); status != counted {

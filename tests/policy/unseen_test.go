@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestUnseen: a phosd in a pid namespace of its own does not take the pids of a caller outside for its own.
+// TestUnseen: a phosd in a pid namespace of its own does not take the pids of a caller outside for
+// its own.
 func TestUnseen(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	harness.Need(t, "build", harness.Built())
@@ -25,7 +26,10 @@ func TestUnseen(t *testing.T) {
 	socket := filepath.Join(dir, "phosd.sock")
 	phosd := exec.Command(filepath.Join(harness.Bin(), "phosd"), "--runtime-dir="+dir, "--socket="+socket,
 		"--state-dir="+filepath.Join(t.TempDir(), "state"), "--gpus=soft:1", "--config="+os.DevNull)
-	phosd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	phosd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
+		Pdeathsig:  syscall.SIGKILL,
+	}
 	var said strings.Builder
 	phosd.Stderr = &said
 	if err := phosd.Start(); err != nil {
@@ -55,7 +59,8 @@ func TestUnseen(t *testing.T) {
 		{"--trace-resource", "--subaction", "start", "--pid", own, "--dir", t.TempDir()},
 		{"--trace-resource", "--subaction", "stop", "--pid", own},
 	} {
-		if text, err := cli(arguments...); err == nil || !strings.Contains(text, "pid namespace that phosd cannot see") {
+		if text, err := cli(arguments...); err == nil ||
+			!strings.Contains(text, "pid namespace that phosd cannot see") {
 			t.Errorf("%v: %v: %s", arguments, err, text)
 		}
 	}

@@ -38,7 +38,12 @@ func TestFileLength(t *testing.T) {
 		}
 	}
 	slices.Sort(lengths)
-	t.Logf("%d files, median %d lines, 95th percentile %d", len(lengths), lengths[len(lengths)/2], lengths[len(lengths)*95/100])
+	t.Logf(
+		"%d files, median %d lines, 95th percentile %d",
+		len(lengths),
+		lengths[len(lengths)/2],
+		lengths[len(lengths)*95/100],
+	)
 	longFiles.check(t, breaches)
 }
 
@@ -62,7 +67,12 @@ func TestFunctionLength(t *testing.T) {
 		}
 	}
 	slices.Sort(lengths)
-	t.Logf("%d functions, median %d lines, 95th percentile %d", len(lengths), lengths[len(lengths)/2], lengths[len(lengths)*95/100])
+	t.Logf(
+		"%d functions, median %d lines, 95th percentile %d",
+		len(lengths),
+		lengths[len(lengths)/2],
+		lengths[len(lengths)*95/100],
+	)
 	longFunctions.check(t, breaches)
 }
 
@@ -75,7 +85,11 @@ func TestParameters(t *testing.T) {
 	for _, s := range sources(t, product) {
 		for _, d := range s.syntax.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Type.Params.NumFields() > parameters {
-				breaches[s.dir()+"."+f.Name.Name] = fmt.Sprintf("%d parameters of at most %d: make a struct", f.Type.Params.NumFields(), parameters)
+				breaches[s.dir()+"."+f.Name.Name] = fmt.Sprintf(
+					"%d parameters of at most %d: make a struct",
+					f.Type.Params.NumFields(),
+					parameters,
+				)
 			}
 		}
 	}
@@ -93,7 +107,11 @@ func TestInterfaceSize(t *testing.T) {
 				return true
 			}
 			if i, ok := spec.Type.(*ast.InterfaceType); ok && i.Methods.NumFields() > methods {
-				breaches[s.dir()+"."+spec.Name.Name] = fmt.Sprintf("%d methods of at most %d", i.Methods.NumFields(), methods)
+				breaches[s.dir()+"."+spec.Name.Name] = fmt.Sprintf(
+					"%d methods of at most %d",
+					i.Methods.NumFields(),
+					methods,
+				)
 			}
 			return true
 		})
@@ -115,7 +133,13 @@ func TestPackageSize(t *testing.T) {
 	breaches := map[string]string{}
 	for dir := range count {
 		if count[dir] > packageFiles || lines[dir] > packageLines {
-			breaches[dir] = fmt.Sprintf("%d files and %d lines of at most %d and %d", count[dir], lines[dir], packageFiles, packageLines)
+			breaches[dir] = fmt.Sprintf(
+				"%d files and %d lines of at most %d and %d",
+				count[dir],
+				lines[dir],
+				packageFiles,
+				packageLines,
+			)
 		}
 	}
 	largePackages.check(t, breaches)
@@ -123,7 +147,8 @@ func TestPackageSize(t *testing.T) {
 
 var longC = exceptions{}
 
-// cFunction finds a function body in code laid out as .clang-format says: its braces stand in the first column.
+// cFunction finds a function body in code laid out as .clang-format says: its braces stand in the
+// first column.
 var cFunction = regexp.MustCompile(`(?ms)^[a-zA-Z_][^;{}]*?\b(\w+)\([^;{}]*\)\s*^\{$.*?^\}$`)
 
 func TestCLength(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestFolderCircles: in every folder, the subfolders (each with all that lies in it) and the package
-// of the folder itself form a graph without a circle. So every folder can be read from the bottom up.
+// TestFolderCircles: in every folder, the subfolders (each with all that lies in it) and the
+// package of the folder itself form a graph without a circle. So every folder can be read from the
+// bottom up.
 func TestFolderCircles(t *testing.T) {
 	for _, circle := range circles(goList(t, "./...")) {
 		t.Error(circle)
@@ -17,7 +18,10 @@ func TestFolderCircles(t *testing.T) {
 
 func TestCirclesAreFound(t *testing.T) {
 	packages := []pkg{
-		testPackage("a/one", "b/one"), testPackage("b/one", "c"), testPackage("b/two", "b"), testPackage("b"), testPackage("c"),
+		testPackage(
+			"a/one",
+			"b/one",
+		), testPackage("b/one", "c"), testPackage("b/two", "b"), testPackage("b"), testPackage("c"),
 	}
 	if got := circles(packages); len(got) != 0 {
 		t.Errorf("%q in a tree without circles", got)
@@ -30,7 +34,10 @@ func TestCirclesAreFound(t *testing.T) {
 		{testPackage("b", "b/two"), "b: . -> two -> ."},
 		{testPackage("b/three", "a/one"), "a -> b -> a"},
 	} {
-		if got := circles(append(slices.Clone(packages), test.add)); !slices.Contains(got, "a circle of folders: "+test.want) {
+		if got := circles(append(slices.Clone(packages), test.add)); !slices.Contains(
+			got,
+			"a circle of folders: "+test.want,
+		) {
 			t.Errorf("%q, want %s", got, test.want)
 		}
 	}
@@ -66,8 +73,8 @@ func circles(packages []pkg) (found []string) {
 	return found
 }
 
-// fork returns the deepest folder that holds both packages, and the child of it that each is in; "."
-// is the package of the folder itself.
+// fork returns the deepest folder that holds both packages, and the child of it that each is in;
+// "." is the package of the folder itself.
 func fork(from, to string) (folder, a, b string) {
 	f, t := strings.Split(from, "/"), strings.Split(to, "/")
 	n := 0

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// TestDependencyLists keeps the list of everything linked into each program in the repository, so that an addition is seen in review.
+// TestDependencyLists keeps the list of everything linked into each program in the repository, so
+// that an addition is seen in review.
 func TestDependencyLists(t *testing.T) {
 	for _, main := range []string{"pos_cli", "phosd"} {
 		if _, err := os.Stat(filepath.Join(root, "cli", main, "main.go")); err != nil {

@@ -27,7 +27,8 @@ func TestNamedFilesExist(t *testing.T) {
 	}
 }
 
-// TestArchitecture wants every package in the table of ARCHITECTURE.md, with a file to read first that exists.
+// TestArchitecture wants every package in the table of ARCHITECTURE.md, with a file to read first
+// that exists.
 func TestArchitecture(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
 	if err != nil {

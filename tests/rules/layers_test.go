@@ -8,10 +8,21 @@ import (
 )
 
 // order lists the layers from the bottom up.
-var order = []string{"ground", "protocol", "settings", "policy", "device", "image", "process", "service", "main", "outside"}
+var order = []string{
+	"ground",
+	"protocol",
+	"settings",
+	"policy",
+	"device",
+	"image",
+	"process",
+	"service",
+	"main",
+	"outside",
+}
 
-// layers says in which layer a package, or everything under a folder, stands. A package imports only
-// from lower layers or from its own row. The longest matching prefix counts.
+// layers says in which layer a package, or everything under a folder, stands. A package imports
+// only from lower layers or from its own row. The longest matching prefix counts.
 var layers = map[string]string{
 	// Linux, and words that everything above shares.
 	"internal/linux": "ground",
@@ -123,10 +134,14 @@ func (l layering) breaches(packages []pkg) (found []string) {
 				continue
 			}
 			if toRow, toLevel, _ := l.layer(to); toLevel >= level && toRow != row {
-				found = append(found, fmt.Sprintf("%s (%s) imports %s (%s)", from, l.order[level], to, l.order[toLevel]))
+				found = append(
+					found,
+					fmt.Sprintf("%s (%s) imports %s (%s)", from, l.order[level], to, l.order[toLevel]),
+				)
 			}
 			for _, rule := range l.forbidden {
-				if under(from, rule[0]) && under(to, rule[1]) && !under(from, rule[1]) && !slices.Contains(l.allowed, [2]string{from, to}) {
+				if under(from, rule[0]) && under(to, rule[1]) && !under(from, rule[1]) &&
+					!slices.Contains(l.allowed, [2]string{from, to}) {
 					found = append(found, fmt.Sprintf("%s imports %s: %s", from, to, rule[2]))
 				}
 			}
@@ -151,8 +166,14 @@ func TestLayers(t *testing.T) {
 // TestLayeringFindsBreaches checks the rule itself with packages that do not exist.
 func TestLayeringFindsBreaches(t *testing.T) {
 	l := layering{
-		order:     []string{"low", "middle", "high", "top"},
-		layers:    map[string]string{"word": "low", "edge": "middle", "edge/deep": "high", "other": "middle", "top": "top"},
+		order: []string{"low", "middle", "high", "top"},
+		layers: map[string]string{
+			"word":      "low",
+			"edge":      "middle",
+			"edge/deep": "high",
+			"other":     "middle",
+			"top":       "top",
+		},
 		forbidden: [][3]string{{"top", "other/secret", "only edge may"}},
 		allowed:   [][2]string{{"top/friend", "other/secret"}},
 	}
@@ -214,5 +235,8 @@ func TestUnsafePlacement(t *testing.T) {
 }
 
 func unsafeFile(path string) bool {
-	return slices.ContainsFunc([]string{"_unsafe.go", "_unsafe_test.go"}, func(suffix string) bool { return strings.HasSuffix(path, suffix) })
+	return slices.ContainsFunc(
+		[]string{"_unsafe.go", "_unsafe_test.go"},
+		func(suffix string) bool { return strings.HasSuffix(path, suffix) },
+	)
 }

@@ -44,7 +44,8 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// TestExportedComments wants a comment beginning with the name on every exported function, method and type.
+// TestExportedComments wants a comment beginning with the name on every exported function, method
+// and type.
 func TestExportedComments(t *testing.T) {
 	for _, s := range sources(t, product) {
 		for _, d := range s.syntax.Decls {
@@ -65,7 +66,25 @@ func TestExportedComments(t *testing.T) {
 }
 
 // conventional methods are explained by the interface of the standard library that they satisfy.
-var conventional = []string{"Error", "Unwrap", "Is", "String", "Close", "Read", "Write", "ReadAt", "WriteAt", "Len", "Less", "Swap", "MarshalJSON", "UnmarshalJSON", "UnmarshalText", "MarshalText", "UnmarshalYAML"}
+var conventional = []string{
+	"Error",
+	"Unwrap",
+	"Is",
+	"String",
+	"Close",
+	"Read",
+	"Write",
+	"ReadAt",
+	"WriteAt",
+	"Len",
+	"Less",
+	"Swap",
+	"MarshalJSON",
+	"UnmarshalJSON",
+	"UnmarshalText",
+	"MarshalText",
+	"UnmarshalYAML",
+}
 
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
@@ -128,7 +147,8 @@ func firstLines(text []byte, n int) []byte {
 	return bytes.Join(bytes.SplitN(text, []byte("\n"), n+1)[:min(n, bytes.Count(text, []byte("\n")))], []byte("\n"))
 }
 
-// machinePaths are addresses of somebody's own machine; %s keeps this file from being found by itself.
+// machinePaths are addresses of somebody's own machine; %s keeps this file from being found by
+// itself.
 var machinePaths = regexp.MustCompile(`(^|[^a-zA-Z0-9_$.}])/(work|root|home/[a-z]+)/[a-zA-Z0-9_.]`)
 
 func TestNoMachinePaths(t *testing.T) {

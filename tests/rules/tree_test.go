@@ -35,7 +35,8 @@ func (f file) generated() bool     { return strings.HasPrefix(filepath.Base(f.pa
 func (f file) dir() string         { return filepath.ToSlash(filepath.Dir(f.path)) }
 func (f file) has(ext string) bool { return strings.HasSuffix(f.path, ext) }
 
-// tree reads every file that belongs to the repository: what git would not ignore is near enough to what is in its folders.
+// tree reads every file that belongs to the repository: what git would not ignore is near enough to
+// what is in its folders.
 var tree = sync.OnceValues(func() ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -88,8 +89,8 @@ type source struct {
 	syntax *ast.File
 }
 
-// sources parses the hand-written Go files of which keep says yes. Programs under a folder that the go command passes over are
-// workloads, not part of phos.
+// sources parses the hand-written Go files of which keep says yes. Programs under a folder that the
+// go command passes over are workloads, not part of phos.
 func sources(t *testing.T, keep func(file) bool) []source {
 	t.Helper()
 	var parsed []source
@@ -124,7 +125,9 @@ type pkg struct {
 // goList runs go list and decodes its answer.
 func goList(t *testing.T, args ...string) []pkg {
 	t.Helper()
-	command := exec.Command("go", append([]string{"list", "-json=ImportPath,Name,Imports,Deps,GoFiles,Standard"}, args...)...)
+	command := exec.Command(
+		"go",
+		append([]string{"list", "-json=ImportPath,Name,Imports,Deps,GoFiles,Standard"}, args...)...)
 	command.Dir = root
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	command.Stderr = os.Stderr

@@ -70,7 +70,8 @@ func (h *heard) String() string {
 	return h.text.String()
 }
 
-// ask starts the program that tests/workloads/everyday/asked.py is, as the command that it is given.
+// ask starts the program that tests/workloads/everyday/asked.py is, as the command that it is
+// given.
 func ask(t testing.TB, command *exec.Cmd) *asked {
 	t.Helper()
 	a := launch(t, command)

@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestAttended: whoever stays with a restored program keeps it, its ends and its exit status though phosd ends and another comes.
+// TestAttended: whoever stays with a restored program keeps it, its ends and its exit status though
+// phosd ends and another comes.
 func TestAttended(t *testing.T) {
 	deaths := map[string]func(d *harness.Daemon){
 		"killed": func(d *harness.Daemon) { d.Kill() },
@@ -63,7 +64,8 @@ func TestAttended(t *testing.T) {
 	}
 }
 
-// TestNohup: a pos_cli that was started to ignore a signal does, and does not hand it to the program either.
+// TestNohup: a pos_cli that was started to ignore a signal does, and does not hand it to the
+// program either.
 func TestNohup(t *testing.T) {
 	d, dir := start(t), home(t, 0)
 	a := ask(t, quiet(t, in(d, dir, "asked.py"), 0))

@@ -45,7 +45,11 @@ func TestBare(t *testing.T) {
 	dir := home(t, 0)
 	writeData(t, dir, 0)
 	command := exec.Command("unshare", "--mount", "--propagation=private", "bash", "-c", bare, "bash", dir, criu)
-	command.Env = append(command.Environ(), "PATH="+harness.Bin()+":/usr/sbin:/usr/bin:/sbin:/bin", "PHOS_SOCKET="+filepath.Join(dir, "run/phosd.sock"))
+	command.Env = append(
+		command.Environ(),
+		"PATH="+harness.Bin()+":/usr/sbin:/usr/bin:/sbin:/bin",
+		"PHOS_SOCKET="+filepath.Join(dir, "run/phosd.sock"),
+	)
 	if output, err := run(t, command); err != nil {
 		if strings.Contains(output, "unshare failed") {
 			harness.Need(t, "root", err)

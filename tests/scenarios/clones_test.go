@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestClones restores one image twice at once, beside the program itself: three programs with GPU work and an end of
-// their own. A clone is saved again, and its image restored, with pids of its own and without.
+// TestClones restores one image twice at once, beside the program itself: three programs with GPU
+// work and an end of their own. A clone is saved again, and its image restored, with pids of its
+// own and without.
 func TestClones(t *testing.T) {
 	for _, gpu := range []string{"gpu", "none"} {
 		t.Run(gpu, func(t *testing.T) {
@@ -58,7 +59,8 @@ func TestPIDTaken(t *testing.T) {
 	original.does(3, 3)
 	original.preDump(d, dir)
 	text, err := cli(t, d, "--restore", "--dir", dir)
-	if err == nil || !strings.Contains(text, fmt.Sprintf("pid %d", original.pid)) || !strings.Contains(text, "--new-pids") ||
+	if err == nil || !strings.Contains(text, fmt.Sprintf("pid %d", original.pid)) ||
+		!strings.Contains(text, "--new-pids") ||
 		!strings.Contains(text, "asked.py") {
 		t.Errorf("restored beside itself: %v: %s", err, text)
 	}
@@ -80,7 +82,8 @@ func TestUnburied(t *testing.T) {
 	}
 	d.Eventually("it has ended", func() bool { return zombie(original.pid) })
 	text, err := cli(t, d, "--restore", "--dir", dir)
-	if err == nil || !strings.Contains(text, "zombie") || !strings.Contains(text, "pid "+strconv.Itoa(syscall.Getpid())+" ") {
+	if err == nil || !strings.Contains(text, "zombie") ||
+		!strings.Contains(text, "pid "+strconv.Itoa(syscall.Getpid())+" ") {
 		t.Errorf("restored over a zombie: %v: %s", err, text)
 	}
 	original.await()

@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// container is one whose root has little more than the program needs; phosd is outside, and its runtime directory is
-// mounted in. Its first process only waits.
+// container is one whose root has little more than the program needs; phosd is outside, and its
+// runtime directory is mounted in. Its first process only waits.
 type container struct {
 	t    *testing.T
 	init int
@@ -24,7 +24,8 @@ type container struct {
 	dir string
 }
 
-// contain is what the first process does. CRIU's own libraries are not among what is mounted: /usr is there without them.
+// contain is what the first process does. CRIU's own libraries are not among what is mounted: /usr
+// is there without them.
 const contain = `
 set -e
 root=$1; shift
@@ -79,8 +80,8 @@ func newContainer(t *testing.T, d *harness.Daemon, uid int) *container {
 // exec makes a command one that runs in the container, as "docker exec" does it.
 func (c *container) exec(command *exec.Cmd) *exec.Cmd { return c.within(command, "setsid", "--wait") }
 
-// within makes a command one that something in the container starts, and that belongs to a session outside if nothing there
-// makes one.
+// within makes a command one that something in the container starts, and that belongs to a session
+// outside if nothing there makes one.
 func (c *container) within(command *exec.Cmd, by ...string) *exec.Cmd {
 	arguments := append([]string{
 		"nsenter", "--target", strconv.Itoa(c.init), "--mount", "--pid", "--uts", "--ipc", "--net", "--wdns=/data", "setpriv",
@@ -104,8 +105,8 @@ func inner(t *testing.T, pid int) string {
 	return fields[len(fields)-1]
 }
 
-// TestContainer: phosd on the host, a program in a container, which is saved and restored from inside, into the same
-// container; and from outside.
+// TestContainer: phosd on the host, a program in a container, which is saved and restored from
+// inside, into the same container; and from outside.
 func TestContainer(t *testing.T) {
 	for _, test := range []struct {
 		what string
@@ -133,11 +134,15 @@ func TestContainer(t *testing.T) {
 			c.cli(d, "--dump", "--dir", "/data/image", "--pid", seen)
 			a.await()
 			outside := filepath.Join(c.dir, "image")
-			if text, err := run(t, as(d.Command("--restore", "--dir", outside), uint32(test.uid))); err == nil || !strings.Contains(text, "in a container") {
+			if text, err := run(t, as(d.Command("--restore", "--dir", outside), uint32(test.uid))); err == nil ||
+				!strings.Contains(text, "in a container") {
 				t.Errorf("restored outside of its container: %v: %s", err, text)
 			}
 			for generation, steps := range map[int]int{1: 5, 2: 7} {
-				a = launch(t, c.exec(d.Command("--restore", "--dir", "/data/image", "--generation", strconv.Itoa(generation))))
+				a = launch(
+					t,
+					c.exec(d.Command("--restore", "--dir", "/data/image", "--generation", strconv.Itoa(generation))),
+				)
 				c.runs(d, a)
 				if a.pid != c.program() || inner(t, a.pid) != seen {
 					t.Errorf("pid %d is %s inside, and was %s", a.pid, inner(t, a.pid), seen)
@@ -157,8 +162,9 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// TestContainerSessions: a program whose session is led from outside of its container is named before anything is begun; and a
-// shell's job comes back in a container, but has no shell there any more.
+// TestContainerSessions: a program whose session is led from outside of its container is named
+// before anything is begun; and a shell's job comes back in a container, but has no shell there any
+// more.
 func TestContainerSessions(t *testing.T) {
 	d := start(t)
 	c := newContainer(t, d, 0)

@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// exclusive skips where a program may not be put into the kernel, or is there for another phosd; node is a device of NVIDIA's
-// that no driver serves: who may open it hears that.
+// exclusive skips where a program may not be put into the kernel, or is there for another phosd;
+// node is a device of NVIDIA's that no driver serves: who may open it hears that.
 func exclusive(t *testing.T) (node string) {
 	t.Helper()
 	harness.Need(t, "root", harness.Root())
@@ -48,8 +48,8 @@ func opens(path string) error {
 	return file.Close()
 }
 
-// TestExclusive: with gpus.exclusive only workers may open NVIDIA's devices, also those of an earlier phosd; when phosd ends,
-// however it does, everybody may again.
+// TestExclusive: with gpus.exclusive only workers may open NVIDIA's devices, also those of an
+// earlier phosd; when phosd ends, however it does, everybody may again.
 func TestExclusive(t *testing.T) {
 	node := exclusive(t)
 	d := start(t, "--gpus-exclusive=true")

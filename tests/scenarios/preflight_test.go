@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestNamedBeforehand: what cannot be saved is named, and how to get rid of it, and nothing has begun by then.
+// TestNamedBeforehand: what cannot be saved is named, and how to get rid of it, and nothing has
+// begun by then.
 func TestNamedBeforehand(t *testing.T) {
 	for name, c := range map[string]struct {
 		with  func(t *testing.T, words []string) []string
@@ -49,7 +50,8 @@ func TestNamedBeforehand(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(string(log), "name=inspect") || strings.Contains(string(log), "name=begin") || strings.Contains(string(log), "name=freeze") {
+			if !strings.Contains(string(log), "name=inspect") || strings.Contains(string(log), "name=begin") ||
+				strings.Contains(string(log), "name=freeze") {
 				t.Errorf("it was not found beforehand:\n%s", log)
 			}
 			if _, err := os.Stat(dir); err == nil {

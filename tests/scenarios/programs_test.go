@@ -26,7 +26,8 @@ func as(command *exec.Cmd, uid uint32) *exec.Cmd {
 	return command
 }
 
-// home is a directory of a user's with the workloads in it: the source tree may be out of his reach.
+// home is a directory of a user's with the workloads in it: the source tree may be out of his
+// reach.
 func home(t *testing.T, uid int) string {
 	t.Helper()
 	dir := open(t)

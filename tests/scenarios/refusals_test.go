@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRefusals: what a person meets who has written something wrong. It says what happened, to what, and what to do; nothing is left of
-// it, and the program goes on.
+// TestRefusals: what a person meets who has written something wrong. It says what happened, to
+// what, and what to do; nothing is left of it, and the program goes on.
 func TestRefusals(t *testing.T) {
 	d := start(t)
 	a := ask(t, program(d))
@@ -66,7 +66,15 @@ func TestRefusals(t *testing.T) {
 		t.Error("nothing was written behind the link")
 	}
 	gone := d.Command()
-	gone.Args = []string{"sh", "-c", `cd "$1" && rmdir "$1" && exec "$2" --pre-dump --dir new --pid "$3"`, "sh", at("empty"), gone.Path, pid}
+	gone.Args = []string{
+		"sh",
+		"-c",
+		`cd "$1" && rmdir "$1" && exec "$2" --pre-dump --dir new --pid "$3"`,
+		"sh",
+		at("empty"),
+		gone.Path,
+		pid,
+	}
 	gone.Path = "/bin/sh"
 	if text, err := run(t, gone); err == nil || !strings.Contains(text, "the current directory was removed") {
 		t.Errorf("from nowhere: %v: %s", err, text)

@@ -91,8 +91,8 @@ func (c *console) shows(want string) string {
 	}
 }
 
-// TestTerminal: a program that a shell has started at one terminal goes on at another one, with its keys: the end of
-// input, and the one that interrupts.
+// TestTerminal: a program that a shell has started at one terminal goes on at another one, with its
+// keys: the end of input, and the one that interrupts.
 func TestTerminal(t *testing.T) {
 	_, err := exec.LookPath("bash")
 	harness.Need(t, "bash", err)
@@ -100,7 +100,12 @@ func TestTerminal(t *testing.T) {
 		t.Run(fmt.Sprintf("%q", key), func(t *testing.T) {
 			d, dir := start(t), image(t)
 			first := newConsole(t)
-			shell := exec.Command("bash", "--norc", "-c", "set -m; '"+python+"' -u '"+harness.Workload("everyday", "asked.py")+"'; echo over")
+			shell := exec.Command(
+				"bash",
+				"--norc",
+				"-c",
+				"set -m; '"+python+"' -u '"+harness.Workload("everyday", "asked.py")+"'; echo over",
+			)
 			shell.Env = d.Environment()
 			first.on(shell)
 			first.shows("ready")

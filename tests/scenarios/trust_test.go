@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// treasure is a directory of root's that a user must not get anything of, and not change anything in.
+// treasure is a directory of root's that a user must not get anything of, and not change anything
+// in.
 type treasure struct {
 	t      testing.TB
 	dir    string
@@ -104,7 +105,8 @@ func swap(t *testing.T, path, target string) {
 	}
 }
 
-// parts are the places in an image at which a link may stand: itself, what is in it, and one of what is in that.
+// parts are the places in an image at which a link may stand: itself, what is in it, and one of
+// what is in that.
 func parts(t *testing.T, images string) []string {
 	t.Helper()
 	found := []string{"."}
@@ -154,8 +156,8 @@ func TestSwappedParts(t *testing.T) {
 	d.Empty()
 }
 
-// TestSwappedMeanwhile: the path of the image becomes a link to a directory of root's and back, all the time, while
-// phosd works.
+// TestSwappedMeanwhile: the path of the image becomes a link to a directory of root's and back, all
+// the time, while phosd works.
 func TestSwappedMeanwhile(t *testing.T) {
 	d, dir, v := start(t), home(t, ordinary), newTreasure(t)
 	a := ask(t, as(quiet(t, in(d, dir, "asked.py", "none"), ordinary), ordinary))
@@ -219,7 +221,10 @@ func TestSwappedFiles(t *testing.T) {
 			for _, target := range []string{"closed", "open"} {
 				swap(t, filepath.Join(dir, name), filepath.Join(v.dir, target))
 				// What is saved now is what the program has open, or nothing.
-				text, err := run(t, as(d.Command("--pre-dump", "--dir", images, "--pid", strconv.Itoa(a.pid)), ordinary))
+				text, err := run(
+					t,
+					as(d.Command("--pre-dump", "--dir", images, "--pid", strconv.Itoa(a.pid)), ordinary),
+				)
 				t.Logf("pre-dump: %v: %s", err, text)
 				v.untouched("after a pre-dump")
 				v.unknown(dir)

@@ -20,7 +20,8 @@ func waiting(d *harness.Daemon) (pids []int) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
 		text, _ := os.ReadFile(path)
-		if words := strings.Split(string(text), "\x00"); slices.Contains(words, "standby") && strings.Contains(string(text), d.Dir) {
+		if words := strings.Split(string(text), "\x00"); slices.Contains(words, "standby") &&
+			strings.Contains(string(text), d.Dir) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			pids = append(pids, pid)
 		}
@@ -75,19 +76,23 @@ func mayAs(t *testing.T, pid int, want map[string]string) {
 
 const noRights = "0000000000000000"
 
-// TestWaiting: a worker that waits is nobody's, becomes a program's with the rights that any worker of that user has, serves programs
-// that start and such that come back, and does not outlive phosd.
+// TestWaiting: a worker that waits is nobody's, becomes a program's with the rights that any worker
+// of that user has, serves programs that start and such that come back, and does not outlive phosd.
 func TestWaiting(t *testing.T) {
 	const held = 64 << 20
 	d := start(t, "--workers-warm=1", "--workers-memory=64MiB")
 	ready := oneWaits(t, d)
 	stranger := strconv.Itoa(0x7e000000 + ready)
 	mayAs(t, ready, map[string]string{
-		"Uid": strings.Join([]string{stranger, stranger, "0", stranger}, " "), "Gid": strings.Join([]string{stranger, stranger, "0", stranger}, " "),
+		"Uid": strings.Join(
+			[]string{stranger, stranger, "0", stranger},
+			" ",
+		), "Gid": strings.Join([]string{stranger, stranger, "0", stranger}, " "),
 		"Groups": "", "CapEff": noRights, "NoNewPrivs": "1",
 	})
 	status := d.Status()
-	if got := status.GetDaemon().GetWaitingBytes(); !slices.Equal(got, []uint64{held}) || status.GetGpus()[0].GetUsedBytes() != held {
+	if got := status.GetDaemon().GetWaitingBytes(); !slices.Equal(got, []uint64{held}) ||
+		status.GetGpus()[0].GetUsedBytes() != held {
 		t.Errorf("%v bytes wait, %d are used; want %d", got, status.GetGpus()[0].GetUsedBytes(), held)
 	}
 	user := strconv.Itoa(ordinary)
@@ -150,7 +155,8 @@ for mebibytes in 100, 150, 10:
 sys.stdin.read()
 `
 
-// TestWaitingMakesRoom: workers that wait end when a program needs their memory, as many as it takes, and not where that would not help.
+// TestWaitingMakesRoom: workers that wait end when a program needs their memory, as many as it
+// takes, and not where that would not help.
 func TestWaitingMakesRoom(t *testing.T) {
 	d := start(t, "--gpus=soft:1,memory=256MiB", "--workers-warm=3", "--workers-memory=40MiB")
 	d.Eventually("three workers wait", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 3 })
@@ -167,14 +173,18 @@ func TestWaitingMakesRoom(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// 256 MiB, of which 80 to 120 are held: 100 fit or make one end, 150 more make the others end, 10 more are not there.
+	// 256 MiB, of which 80 to 120 are held: 100 fit or make one end, 150 more make the others end, 10
+	// more are not there.
 	const want = "0\n0\n2\n"
 	text := make([]byte, len(want))
 	if _, err := io.ReadFull(output, text); err != nil || string(text) != want {
 		t.Errorf("results %q, %v; want %q", text, err, want)
 	}
 	d.LogContains("makes room for a program")
-	d.Eventually("none waits while the program holds the memory", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 0 })
+	d.Eventually(
+		"none waits while the program holds the memory",
+		func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 0 },
+	)
 	_ = hold.Close()
 	if err := command.Wait(); err != nil {
 		t.Error(err)

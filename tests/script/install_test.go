@@ -14,14 +14,22 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestInstall installs what build.sh has built into a prefix, works with it from there, and takes it away again.
+// TestInstall installs what build.sh has built into a prefix, works with it from there, and takes
+// it away again.
 func TestInstall(t *testing.T) {
 	harness.Need(t, "build", harness.Built())
 	harness.Need(t, "root", harness.Root())
 	prefix := filepath.Join(t.TempDir(), "prefix")
 	install := func(function string) {
 		t.Helper()
-		shell := exec.Command("bash", "-euc", ". scripts/lib.sh; . scripts/verbs.sh; BIN=$1; "+function+` "$2"`, "bash", harness.Bin(), prefix)
+		shell := exec.Command(
+			"bash",
+			"-euc",
+			". scripts/lib.sh; . scripts/verbs.sh; BIN=$1; "+function+` "$2"`,
+			"bash",
+			harness.Bin(),
+			prefix,
+		)
 		shell.Dir = harness.Path()
 		shell.Env = append(os.Environ(), "PHOS_CACHE="+t.TempDir(), "DESTDIR=")
 		if output, err := shell.CombinedOutput(); err != nil {
@@ -65,7 +73,11 @@ func works(t *testing.T, prefix string) {
 		t.Cleanup(cancel)
 		shell := exec.CommandContext(ctx, "/usr/bin/env", command...)
 		shell.Dir, shell.WaitDelay = t.TempDir(), harness.Patience/10
-		shell.Env = []string{"PATH=" + filepath.Join(prefix, "bin") + ":/usr/bin:/bin", "PHOS_SOCKET=" + filepath.Join(run, "phosd.sock"), "HOME=" + run}
+		shell.Env = []string{
+			"PATH=" + filepath.Join(prefix, "bin") + ":/usr/bin:/bin",
+			"PHOS_SOCKET=" + filepath.Join(run, "phosd.sock"),
+			"HOME=" + run,
+		}
 		return shell
 	}
 	// Whatever fails, phosd does not stay.
@@ -77,7 +89,16 @@ func works(t *testing.T, prefix string) {
 		}
 	}
 	cli(filepath.Join(prefix, "lib/phos"), "pos_cli", "--env")
-	cli("phosd", "pos_cli", "--start", "--config="+os.DevNull, "--runtime-dir="+run, "--set", "state_dir="+filepath.Join(run, "state"), "--gpus=soft:1")
+	cli(
+		"phosd",
+		"pos_cli",
+		"--start",
+		"--config="+os.DevNull,
+		"--runtime-dir="+run,
+		"--set",
+		"state_dir="+filepath.Join(run, "state"),
+		"--gpus=soft:1",
+	)
 	cli("3", "sh", "-c", `eval "$(pos_cli --env)"; env $phos "$0" 4 1000 0; test $? = 7`, program)
 	cli("", "pos_cli", "--stop")
 }

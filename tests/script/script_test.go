@@ -14,8 +14,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestScripts runs the scripts. A script has directories of its own for phosd, $RUN and $STATE, the latter named by a file, $CONFIG; pos_cli
-// knows its socket. What it waits for it does for $PATIENCE seconds.
+// TestScripts runs the scripts. A script has directories of its own for phosd, $RUN and $STATE, the
+// latter named by a file, $CONFIG; pos_cli knows its socket. What it waits for it does for
+// $PATIENCE seconds.
 func TestScripts(t *testing.T) {
 	harness.Need(t, "build", harness.Built())
 	harness.Need(t, "root", harness.Root())
@@ -75,6 +76,18 @@ func compile(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	nvcc, err := harness.Tool("NVCC")
 	ts.Check(err)
-	ts.Check(ts.Exec("gcc", "-O1", "-I", filepath.Join(filepath.Dir(nvcc), "../include"), harness.Path("tests", "workloads", args[0]), "-o", ts.MkAbs(args[1]),
-		"-L"+filepath.Join(harness.Bin(), "lib"), "-l:libcuda.so.1", "-lm"))
+	ts.Check(
+		ts.Exec(
+			"gcc",
+			"-O1",
+			"-I",
+			filepath.Join(filepath.Dir(nvcc), "../include"),
+			harness.Path("tests", "workloads", args[0]),
+			"-o",
+			ts.MkAbs(args[1]),
+			"-L"+filepath.Join(harness.Bin(), "lib"),
+			"-l:libcuda.so.1",
+			"-lm",
+		),
+	)
 }

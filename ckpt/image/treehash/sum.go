@@ -48,7 +48,8 @@ func Fast(bytes int) bool {
 
 var trees = sync.Pool{New: func() any { return new(Tree) }}
 
-// Tree hashes a content for whose length Fast holds, piece by piece, so that each can be hashed while it is in the cache.
+// Tree hashes a content for whose length Fast holds, piece by piece, so that each can be hashed
+// while it is in the cache.
 type Tree struct {
 	leaves int
 	nodes  [maxBytes / leafBytes * nodeBytes]byte
@@ -83,7 +84,8 @@ func (t *Tree) Sum() (sum [32]byte) {
 		if n == 2 {
 			with.flags[2] = root
 		}
-		// Each turn makes 16 nodes of 32, before anything is overwritten; of the last turns only the first nodes count.
+		// Each turn makes 16 nodes of 32, before anything is overwritten; of the last turns only the
+		// first nodes count.
 		for i := 0; i < n/2; i += 16 {
 			compress16(&t.nodes[i*nodeBytes], &t.nodes[2*i*nodeBytes], 2*nodeBytes, 1, &with)
 		}

@@ -13,7 +13,8 @@ func noise(seed byte, bytes int) []byte {
 	return out
 }
 
-// TestSum compares every length that has a way of its own, and those beside it, with the other implementation.
+// TestSum compares every length that has a way of its own, and those beside it, with the other
+// implementation.
 func TestSum(t *testing.T) {
 	content := noise(1, maxBytes*2)
 	for bytes := 1; bytes <= len(content); bytes *= 2 {

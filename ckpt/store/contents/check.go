@@ -14,9 +14,14 @@ func Check(pack *os.File, at image.Place) error {
 	return loadStored(pack, at, stored[:at.StoredBytes], content[:at.ContentBytes])
 }
 
-// Layout goes through the slots of a pack from front to back, and lists what stands where. What does not belong there it
-// complains of. The pack's header and index were read before.
-func Layout(pack *os.File, header image.PackHeader, index []image.Place, complain func(format string, arguments ...any)) (laid []image.Place) {
+// Layout goes through the slots of a pack from front to back, and lists what stands where. What
+// does not belong there it complains of. The pack's header and index were read before.
+func Layout(
+	pack *os.File,
+	header image.PackHeader,
+	index []image.Place,
+	complain func(format string, arguments ...any),
+) (laid []image.Place) {
 	slots := map[int64]image.Place{}
 	for _, each := range index {
 		if each.Slot() {
@@ -53,7 +58,8 @@ func Layout(pack *os.File, header image.PackHeader, index []image.Place, complai
 	return laid
 }
 
-// Remains lists what a pack should have by what is left of its index, when the pack itself cannot be trusted.
+// Remains lists what a pack should have by what is left of its index, when the pack itself cannot
+// be trusted.
 func Remains(pack *os.File) []image.Place {
 	info, err := pack.Stat()
 	if err != nil || info.Size() < image.PackHeaderBytes+image.TrailerBytes {

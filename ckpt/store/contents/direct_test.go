@@ -15,7 +15,13 @@ import (
 // chunk is memory at a page, with something in it.
 func chunk(t *testing.T) []byte {
 	t.Helper()
-	memory, err := unix.Mmap(-1, 0, image.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	memory, err := unix.Mmap(
+		-1,
+		0,
+		image.ChunkBytes,
+		unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +87,8 @@ func TestNotDirect(t *testing.T) {
 	if err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 		t.Fatal(err)
 	}
-	if readDirect(file, content[1:], 0) || readDirect(file, content[:image.PageBytes], 0) || readDirect(file, content, image.PageBytes) {
+	if readDirect(file, content[1:], 0) || readDirect(file, content[:image.PageBytes], 0) ||
+		readDirect(file, content, image.PageBytes) {
 		t.Error("read, though it is not aligned, short, or not there")
 	}
 }

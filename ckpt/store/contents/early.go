@@ -10,8 +10,9 @@ import (
 // earlyBytes is how much is written between two times that the disk is told of it.
 const earlyBytes = 16 << 20
 
-// early has the disk begin with what was written, so that it works beside the processor and the sync before the commit finds
-// little to wait for. It is only a hint: what it says comes to nothing when it fails.
+// early has the disk begin with what was written, so that it works beside the processor and the
+// sync before the commit finds little to wait for. It is only a hint: what it says comes to nothing
+// when it fails.
 type early struct {
 	mu sync.Mutex
 	// from and to are around what the disk was not told of; bytes of it were written.
@@ -32,7 +33,8 @@ func (e *early) wrote(file *os.File, at, bytes int64) {
 	}
 	from, count := e.from, e.to-e.from
 	e.bytes, e.busy = 0, true
-	// It waits where the disk has much to do already. The descriptor is duplicated: the file may be closed meanwhile.
+	// It waits where the disk has much to do already. The descriptor is duplicated: the file may be
+	// closed meanwhile.
 	raw, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		e.busy = false

@@ -60,8 +60,9 @@ func (f *file) load(i int) error {
 	return nil
 }
 
-// StoredBytes is what an entry takes in packs: a content that several of its chunks share counts once, zeros not at all. Who makes
-// room for a whole file asks first, for a long one may be made of nothing.
+// StoredBytes is what an entry takes in packs: a content that several of its chunks share counts
+// once, zeros not at all. Who makes room for a whole file asks first, for a long one may be made of
+// nothing.
 func (r *Reader) StoredBytes(entry image.Entry) (bytes uint64) {
 	counted := make(map[image.Hash]bool, len(entry.Chunks))
 	for _, chunk := range entry.Chunks {
@@ -73,8 +74,8 @@ func (r *Reader) StoredBytes(entry image.Entry) (bytes uint64) {
 	return bytes
 }
 
-// ReadFile reads a whole file of a tree into memory that is all zeros, and as long as the file. What is zeros in the file stays
-// untouched.
+// ReadFile reads a whole file of a tree into memory that is all zeros, and as long as the file.
+// What is zeros in the file stays untouched.
 func (r *Reader) ReadFile(entry image.Entry, into []byte) error {
 	if uint64(len(into)) != entry.Bytes {
 		return fmt.Errorf("%w: %d bytes of memory for %s of %d", image.ErrMalformed, len(into), entry.Name, entry.Bytes)
@@ -82,7 +83,13 @@ func (r *Reader) ReadFile(entry image.Entry, into []byte) error {
 	at := uint64(0)
 	for _, chunk := range entry.Chunks {
 		if chunk.Address != at || uint64(chunk.Bytes) > entry.Bytes-at {
-			return fmt.Errorf("%w: %s has a chunk of %d bytes at %#x", image.ErrMalformed, entry.Name, chunk.Bytes, chunk.Address)
+			return fmt.Errorf(
+				"%w: %s has a chunk of %d bytes at %#x",
+				image.ErrMalformed,
+				entry.Name,
+				chunk.Bytes,
+				chunk.Address,
+			)
 		}
 		at += uint64(chunk.Bytes)
 		if chunk.Hash.IsZero() {

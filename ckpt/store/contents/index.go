@@ -14,14 +14,15 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// maxContents is how many contents are looked for in all packs together: 8 TiB of chunks. Each takes memory for as long as
-// the image is read, and who made the image may not be who reads it.
+// maxContents is how many contents are looked for in all packs together: 8 TiB of chunks. Each
+// takes memory for as long as the image is read, and who made the image may not be who reads it.
 const maxContents = 1 << 22
 
 // indexPiece is how many entries of an index are read at once.
 const indexPiece = 4096
 
-// LoadIndex reads where a pack has what. Memory grows with what is really there, whatever the trailer says.
+// LoadIndex reads where a pack has what. Memory grows with what is really there, whatever the
+// trailer says.
 func LoadIndex(pack *os.File) ([]image.Place, error) {
 	info, err := pack.Stat()
 	if err != nil {
@@ -101,7 +102,8 @@ func encodeIndex(places []image.Place, at int64) []byte {
 	return append(out, sum[:]...)
 }
 
-// Scan finds what is in a pack without its index: the records of the runs, and what else fills a slot, by hashing it.
+// Scan finds what is in a pack without its index: the records of the runs, and what else fills a
+// slot, by hashing it.
 func Scan(pack *os.File) (places []image.Place) {
 	info, err := pack.Stat()
 	if err != nil {
@@ -136,8 +138,8 @@ func Scan(pack *os.File) (places []image.Place) {
 	return places
 }
 
-// nextData is where a file has bytes again, from an offset on. Looking through the holes of a file takes no time then, however
-// long somebody has made it.
+// nextData is where a file has bytes again, from an offset on. Looking through the holes of a file
+// takes no time then, however long somebody has made it.
 func nextData(file *os.File, from int64) int64 {
 	at, err := unix.Seek(int(file.Fd()), from, unix.SEEK_DATA)
 	switch {
@@ -162,8 +164,8 @@ func isRun(pack *os.File, header image.PackHeader, at int64) bool {
 	return readAt(pack, raw, at) == nil && image.IsRun(raw, header.Pack, at)
 }
 
-// scanRun lists the records of a run that ends before a limit. Behind the last one, at end, stands no record; the error says
-// that one is damaged.
+// scanRun lists the records of a run that ends before a limit. Behind the last one, at end, stands
+// no record; the error says that one is damaged.
 func scanRun(pack *os.File, at, limit int64) (places []image.Place, end int64, err error) {
 	raw := make([]byte, image.RecordHeaderBytes)
 	for at += image.RunHeaderBytes; at+image.RecordHeaderBytes <= limit && len(places) < maxContents; {

@@ -23,7 +23,8 @@ func (r *Reader) Send(h image.Hash, to io.Writer) error {
 	return err
 }
 
-// stored reads a content as it is stored, verified; uncompressed where it is that too, because a tree must be.
+// stored reads a content as it is stored, verified; uncompressed where it is that too, because a
+// tree must be.
 func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Record, err error) {
 	first, known := r.places[h]
 	if !known {
@@ -34,16 +35,28 @@ func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Reco
 			if (at.encoding == image.Raw) != raw {
 				continue
 			}
-			whole := image.Place{Hash: h, Offset: at.offset, StoredBytes: at.storedBytes, ContentBytes: at.contentBytes, Encoding: at.encoding}
+			whole := image.Place{
+				Hash:         h,
+				Offset:       at.offset,
+				StoredBytes:  at.storedBytes,
+				ContentBytes: at.contentBytes,
+				Encoding:     at.encoding,
+			}
 			if err = loadStored(r.packs[at.pack], whole, stored[:at.storedBytes], content[:at.contentBytes]); err == nil {
-				return image.Record{Hash: h, Encoding: at.encoding, ContentBytes: at.contentBytes, StoredBytes: at.storedBytes}, nil
+				return image.Record{
+					Hash:         h,
+					Encoding:     at.encoding,
+					ContentBytes: at.contentBytes,
+					StoredBytes:  at.storedBytes,
+				}, nil
 			}
 		}
 	}
 	return record, err
 }
 
-// Receive stores a content whose record came from a stream, once it is verified. read reads what follows there.
+// Receive stores a content whose record came from a stream, once it is verified. read reads what
+// follows there.
 func (w *Writer) Receive(record image.Record, read func([]byte) error) error {
 	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
 	defer buffers.Put(stored)

@@ -15,7 +15,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image/treehash"
 )
 
-// Reader finds contents by their names in packs, and verifies what it reads. It may be used by several goroutines.
+// Reader finds contents by their names in packs, and verifies what it reads. It may be used by
+// several goroutines.
 type Reader struct {
 	packs  []*os.File
 	places map[image.Hash]place
@@ -42,13 +43,18 @@ func NewReader(packs []*os.File) (*Reader, error) {
 			if !errors.Is(err, image.ErrMalformed) && !errors.Is(err, image.ErrVersion) {
 				return nil, fmt.Errorf("read %s: %w", pack.Name(), err)
 			}
-			// What can be found without the index is verified when it is read, like everything; without the header, nothing
-			// is. Who misses a content is told of this damage.
+			// What can be found without the index is verified when it is read, like everything; without the
+			// header, nothing is. Who misses a content is told of this damage.
 			r.damaged = append(r.damaged, fmt.Errorf("read index of %s: %w", pack.Name(), err))
 			places = Scan(pack)
 		}
 		if contents += len(places); contents > maxContents {
-			return nil, fmt.Errorf("read %s: %w: more than %d contents; remove old generations", pack.Name(), ErrTooLarge, maxContents)
+			return nil, fmt.Errorf(
+				"read %s: %w: more than %d contents; remove old generations",
+				pack.Name(),
+				ErrTooLarge,
+				maxContents,
+			)
 		}
 		for _, each := range places {
 			r.add(each.Hash, place{uint32(i), each.StoredBytes, each.ContentBytes, each.Encoding, each.Offset})
@@ -104,8 +110,8 @@ func (r *Reader) Bytes(h image.Hash) (int, bool) {
 // StoredLength is how many bytes of a pack a content takes; 0 when it is not there.
 func (r *Reader) StoredLength(h image.Hash) uint64 { return uint64(r.places[h].storedBytes) }
 
-// Read puts a content into dst, which may be longer, verifies it, and returns its length. The zero Hash fills dst with
-// zeros. After an error nothing in dst means anything.
+// Read puts a content into dst, which may be longer, verifies it, and returns its length. The zero
+// Hash fills dst with zeros. After an error nothing in dst means anything.
 func (r *Reader) Read(h image.Hash, dst []byte) (int, error) {
 	if h.IsZero() {
 		clear(dst)
@@ -129,7 +135,13 @@ func (r *Reader) Read(h image.Hash, dst []byte) (int, error) {
 
 func (r *Reader) readPlace(h image.Hash, at place, dst []byte) error {
 	if int(at.contentBytes) > len(dst) {
-		return fmt.Errorf("%w: content %s of %d bytes does not fit into %d", image.ErrMalformed, h, at.contentBytes, len(dst))
+		return fmt.Errorf(
+			"%w: content %s of %d bytes does not fit into %d",
+			image.ErrMalformed,
+			h,
+			at.contentBytes,
+			len(dst),
+		)
 	}
 	dst = dst[:at.contentBytes:at.contentBytes]
 	pack := r.packs[at.pack]
@@ -266,7 +278,8 @@ func (r *Reader) join(list *image.List) ([]byte, error) {
 	return raw, nil
 }
 
-// Plain reads a content that is stored as it is. Trees are, so that reading one takes no more memory than it has on the disk.
+// Plain reads a content that is stored as it is. Trees are, so that reading one takes no more
+// memory than it has on the disk.
 func (r *Reader) Plain(h image.Hash) ([]byte, error) {
 	first, known := r.places[h]
 	if !known {

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// loadStored reads what is stored at a place, as it is, and verifies it. content is where it may be unpacked to.
+// loadStored reads what is stored at a place, as it is, and verifies it. content is where it may be
+// unpacked to.
 func loadStored(pack *os.File, at image.Place, stored, content []byte) error {
 	if err := readAt(pack, stored, int64(at.Offset)); err != nil {
 		return err

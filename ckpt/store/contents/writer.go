@@ -31,8 +31,9 @@ type WriterStats struct {
 	SharedBytes, ZeroBytes uint64
 }
 
-// Writer puts contents into a pack. It may be used by several goroutines. The first error is returned by everything that
-// comes after it, Close included, so a pack is complete or not part of any image.
+// Writer puts contents into a pack. It may be used by several goroutines. The first error is
+// returned by everything that comes after it, Close included, so a pack is complete or not part of
+// any image.
 type Writer struct {
 	pack    *os.File
 	known   *Reader
@@ -50,8 +51,8 @@ type Writer struct {
 	early  early
 }
 
-// NewWriter writes into a pack of Transaction.NewPack what neither known nor the pack itself has. known may be nil. The file
-// stays the caller's.
+// NewWriter writes into a pack of Transaction.NewPack what neither known nor the pack itself has.
+// known may be nil. The file stays the caller's.
 func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
 	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{}, room: newRoom()}
 	var err error
@@ -68,7 +69,8 @@ func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
 	return w
 }
 
-// Put stores a content of up to image.ChunkBytes and returns its name, and whether it had to be written.
+// Put stores a content of up to image.ChunkBytes and returns its name, and whether it had to be
+// written.
 func (w *Writer) Put(ctx context.Context, content []byte) (h image.Hash, written bool, err error) {
 	h = image.Sum(content)
 	written, err = w.put(ctx, h, content, w.options.Compress)
@@ -141,7 +143,8 @@ func (w *Writer) putStored(record image.Record, stored []byte) error {
 	return nil
 }
 
-// begin claims a content, so that nobody else writes it; done: it need not be written. plain: only what is not compressed counts.
+// begin claims a content, so that nobody else writes it; done: it need not be written. plain: only
+// what is not compressed counts.
 func (w *Writer) begin(h image.Hash, contentBytes int, shared, plain bool) (done bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +216,12 @@ func writeAt(file *os.File, at int64, head, body []byte) error {
 }
 
 var encoders = sync.Pool{New: func() any {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
+	e, err := zstd.NewWriter(
+		nil,
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderCRC(false),
+	)
 	if err != nil {
 		panic(err) // the options are constants
 	}

@@ -11,12 +11,14 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// PutFile stores all that a reader has and describes it as a file. Chunks are written while the next ones are read.
+// PutFile stores all that a reader has and describes it as a file. Chunks are written while the
+// next ones are read.
 func (w *Writer) PutFile(ctx context.Context, name string, r io.Reader) (image.Entry, error) {
 	return w.putFile(ctx, name, r, w.options.Compress)
 }
 
-// PutSparse is PutFile for what is mostly empty or much alike: it is compressed, whatever the options say.
+// PutSparse is PutFile for what is mostly empty or much alike: it is compressed, whatever the
+// options say.
 func (w *Writer) PutSparse(ctx context.Context, name string, r io.Reader) (image.Entry, error) {
 	return w.putFile(ctx, name, r, true)
 }

@@ -16,14 +16,20 @@ const (
 	headHeight = 52
 )
 
-// Iteration draws the schedule of a template: a row for each stage, forward passes in blue, backward passes in orange, white where the
-// stage waits.
+// Iteration draws the schedule of a template: a row for each stage, forward passes in blue,
+// backward passes in orange, white where the stage waits.
 func Iteration(to io.Writer, p *pipeline.Profile, t *pipeline.Template, microbatches int) error {
 	ops, makespan := schedule.Run(schedule.WorkOf(p, t), microbatches)
 	scale := timeWidth / float64(makespan)
 	c := &canvas{}
-	c.text(margin, margin+8, "start", ink, fmt.Sprintf("One iteration of %d microbatches on %d nodes: %s ms; the formula says %s ms",
-		microbatches, t.Nodes, pipeline.Milliseconds(makespan), pipeline.Milliseconds(t.Line().At(microbatches))))
+	c.text(
+		margin,
+		margin+8,
+		"start",
+		ink,
+		fmt.Sprintf("One iteration of %d microbatches on %d nodes: %s ms; the formula says %s ms",
+			microbatches, t.Nodes, pipeline.Milliseconds(makespan), pipeline.Milliseconds(t.Line().At(microbatches))),
+	)
 	c.legend(margin, margin+26)
 	for i, s := range t.Stages {
 		y := float64(headHeight + i*rowHeight)
@@ -35,7 +41,9 @@ func Iteration(to io.Writer, p *pipeline.Profile, t *pipeline.Template, microbat
 	}
 	for _, op := range ops {
 		b := box{
-			x: leftSide + float64(op.From)*scale, y: float64(headHeight + op.Stage*rowHeight + 2), height: rowHeight - 4,
+			x: leftSide + float64(
+				op.From,
+			)*scale, y: float64(headHeight + op.Stage*rowHeight + 2), height: rowHeight - 4,
 			width: float64(op.To-op.From) * scale, fill: blue,
 		}
 		what := "forward"
@@ -48,7 +56,14 @@ func Iteration(to io.Writer, p *pipeline.Profile, t *pipeline.Template, microbat
 				b.fill = "#f6d38a"
 			}
 		}
-		b.title = fmt.Sprintf("stage %d, microbatch %d, %s: %s to %s ms", op.Stage, op.Microbatch, what, pipeline.Milliseconds(op.From), pipeline.Milliseconds(op.To))
+		b.title = fmt.Sprintf(
+			"stage %d, microbatch %d, %s: %s to %s ms",
+			op.Stage,
+			op.Microbatch,
+			what,
+			pipeline.Milliseconds(op.From),
+			pipeline.Milliseconds(op.To),
+		)
 		c.box(b)
 	}
 	c.axis(float64(headHeight+len(t.Stages)*rowHeight), makespan)

@@ -62,22 +62,51 @@ func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan
 }
 
 // plan draws rows from y on and answers where they end.
-func (c *canvas) plan(y float64, title string, plan *pipeline.Plan, look func(cluster.NodeID) (fill, title string)) float64 {
-	c.text(margin, y+12, "start", ink, fmt.Sprintf("%s: %d pipelines, an iteration takes %s ms", title, len(plan.Pipelines), pipeline.Milliseconds(plan.IterationTime())))
+func (c *canvas) plan(
+	y float64,
+	title string,
+	plan *pipeline.Plan,
+	look func(cluster.NodeID) (fill, title string),
+) float64 {
+	c.text(
+		margin,
+		y+12,
+		"start",
+		ink,
+		fmt.Sprintf(
+			"%s: %d pipelines, an iteration takes %s ms",
+			title,
+			len(plan.Pipelines),
+			pipeline.Milliseconds(plan.IterationTime()),
+		),
+	)
 	y += 24
 	row := func(label string, nodes []cluster.NodeID, holds func(i int) string) {
 		c.text(margin+150, y+pipeHeight/2+2, "end", ink, label)
 		for i, node := range nodes {
 			fill, said := look(node)
 			x := float64(margin + 160 + i*nodeWidth)
-			c.box(box{x: x, y: y, width: nodeWidth - 3, height: pipeHeight - 4, fill: fill, title: fmt.Sprintf("node %d%s%s", node, holds(i), said)})
+			c.box(
+				box{
+					x:      x,
+					y:      y,
+					width:  nodeWidth - 3,
+					height: pipeHeight - 4,
+					fill:   fill,
+					title:  fmt.Sprintf("node %d%s%s", node, holds(i), said),
+				},
+			)
 			c.text(x+nodeWidth/2-2, y+pipeHeight/2+2, "middle", ink, fmt.Sprint(node))
 		}
 		y += pipeHeight
 	}
 	for i, each := range plan.Pipelines {
 		template := plan.Template(each.Template)
-		row(fmt.Sprintf("%d: %d microbatches", i, each.Microbatches), each.Nodes, func(i int) string { return ", " + layers(template.NodeLayers(i)) })
+		row(
+			fmt.Sprintf("%d: %d microbatches", i, each.Microbatches),
+			each.Nodes,
+			func(i int) string { return ", " + layers(template.NodeLayers(i)) },
+		)
 	}
 	if len(plan.Spare) > 0 {
 		row("spare", plan.Spare, func(int) string { return "" })

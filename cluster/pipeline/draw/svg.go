@@ -37,12 +37,21 @@ func (c *canvas) box(b box) {
 	c.grow(b.x+b.width, b.y+b.height)
 }
 
-// letterWidth is what a letter takes at most, on average: how wide a text is only the browser knows.
+// letterWidth is what a letter takes at most, on average: how wide a text is only the browser
+// knows.
 const letterWidth = 7
 
 // text is written at a point; anchor is start, middle or end.
 func (c *canvas) text(x, y float64, anchor, colour, words string) {
-	fmt.Fprintf(&c.body, `<text x="%.2f" y="%.2f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, colour, html.EscapeString(words))
+	fmt.Fprintf(
+		&c.body,
+		`<text x="%.2f" y="%.2f" text-anchor="%s" fill="%s">%s</text>`+"\n",
+		x,
+		y,
+		anchor,
+		colour,
+		html.EscapeString(words),
+	)
 	if anchor == "start" {
 		x += letterWidth * float64(len([]rune(words)))
 	}
@@ -50,7 +59,15 @@ func (c *canvas) text(x, y float64, anchor, colour, words string) {
 }
 
 func (c *canvas) line(x1, y1, x2, y2 float64) {
-	fmt.Fprintf(&c.body, `<line x1="%.2f" y1="%.2f" x2="%.2f" y2="%.2f" stroke="%s" stroke-width="0.5"/>`+"\n", x1, y1, x2, y2, pale)
+	fmt.Fprintf(
+		&c.body,
+		`<line x1="%.2f" y1="%.2f" x2="%.2f" y2="%.2f" stroke="%s" stroke-width="0.5"/>`+"\n",
+		x1,
+		y1,
+		x2,
+		y2,
+		pale,
+	)
 }
 
 func (c *canvas) grow(x, y float64) { c.width, c.height = max(c.width, x), max(c.height, y) }
@@ -59,9 +76,15 @@ func (c *canvas) grow(x, y float64) { c.width, c.height = max(c.width, x), max(c
 const margin = 16
 
 func (c *canvas) write(to io.Writer) error {
-	_, err := fmt.Fprintf(to, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12">
+	_, err := fmt.Fprintf(
+		to,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12">
 <rect width="100%%" height="100%%" fill="white"/>
 %s</svg>
-`, c.width+margin, c.height+margin, c.body.Bytes())
+`,
+		c.width+margin,
+		c.height+margin,
+		c.body.Bytes(),
+	)
 	return err
 }

@@ -13,7 +13,8 @@ type Share struct {
 	Count int
 }
 
-// UnsplittableError says that a batch cannot be divided so that equal pipelines get equally much and each at least one microbatch.
+// UnsplittableError says that a batch cannot be divided so that equal pipelines get equally much
+// and each at least one microbatch.
 type UnsplittableError struct {
 	Microbatches int
 	Counts       []int
@@ -21,12 +22,17 @@ type UnsplittableError struct {
 }
 
 func (e *UnsplittableError) Error() string {
-	return fmt.Sprintf("%d microbatches cannot be split over %v equal pipelines with at least one for each; the nearest number that can is %d",
-		e.Microbatches, e.Counts, e.Nearest)
+	return fmt.Sprintf(
+		"%d microbatches cannot be split over %v equal pipelines with at least one for each; the nearest number that can is %d",
+		e.Microbatches,
+		e.Counts,
+		e.Nearest,
+	)
 }
 
-// Distribute splits a batch so that the slowest pipeline is done as early as can be; of the ways to do that, so that all pipelines
-// together work least. What it answers is for each share the microbatches of one pipeline, and the slowest one's time.
+// Distribute splits a batch so that the slowest pipeline is done as early as can be; of the ways to
+// do that, so that all pipelines together work least. What it answers is for each share the
+// microbatches of one pipeline, and the slowest one's time.
 func Distribute(shares []Share, microbatches int) (split []int, slowest int64, err error) {
 	if !splits(shares, microbatches) {
 		return nil, 0, unsplittable(shares, microbatches)
@@ -45,7 +51,8 @@ func slowestOf(shares []Share, split []int) (slowest int64) {
 	return slowest
 }
 
-// capacity is how many microbatches are done within a limit; ok is false where some pipeline cannot do one.
+// capacity is how many microbatches are done within a limit; ok is false where some pipeline cannot
+// do one.
 func capacity(shares []Share, limit int64) (all int, ok bool) {
 	for _, s := range shares {
 		most := s.Line.Most(limit)
@@ -57,7 +64,8 @@ func capacity(shares []Share, limit int64) (all int, ok bool) {
 	return all, true
 }
 
-// leastLimit is the least time in which the pipelines could do the batch if it could be split at will.
+// leastLimit is the least time in which the pipelines could do the batch if it could be split at
+// will.
 func leastLimit(shares []Share, microbatches int) int64 {
 	low, high := int64(0), int64(math.MaxInt64/2)
 	for low < high {
@@ -71,7 +79,8 @@ func leastLimit(shares []Share, microbatches int) int64 {
 	return low
 }
 
-// nextLimit is the next time in which some pipeline can do one microbatch more, of those that are left for it.
+// nextLimit is the next time in which some pipeline can do one microbatch more, of those that are
+// left for it.
 func nextLimit(shares []Share, microbatches int, limit int64) int64 {
 	next, least := int64(math.MaxInt64), pipelines(shares)
 	for _, s := range shares {
@@ -89,11 +98,12 @@ func pipelines(shares []Share) (all int) {
 	return all
 }
 
-// atMost is what is left for each of a share's pipelines when every other one, of pipelines in all, does one.
+// atMost is what is left for each of a share's pipelines when every other one, of pipelines in all,
+// does one.
 func (s Share) atMost(microbatches, pipelines int) int { return 1 + (microbatches-pipelines)/s.Count }
 
-// within is a split in which nobody takes longer than a limit, nil where there is none. It begins with what each could do and takes away
-// what is too much, where it saves most.
+// within is a split in which nobody takes longer than a limit, nil where there is none. It begins
+// with what each could do and takes away what is too much, where it saves most.
 func within(shares []Share, microbatches int, limit int64) []int {
 	all, ok := capacity(shares, limit)
 	if !ok || all < microbatches {
@@ -119,8 +129,9 @@ func within(shares []Share, microbatches int, limit int64) []int {
 
 const unreachable = -1
 
-// remove finds how many microbatches to take from each share's pipelines so that excess go in all and one is left to each; the most time
-// is saved. It is a knapsack that must be filled to the brim.
+// remove finds how many microbatches to take from each share's pipelines so that excess go in all
+// and one is left to each; the most time is saved. It is a knapsack that must be filled to the
+// brim.
 func remove(shares []Share, caps []int, excess int) []int {
 	saved := make([]int64, excess+1)
 	for i := 1; i <= excess; i++ {
@@ -141,8 +152,9 @@ func remove(shares []Share, caps []int, excess int) []int {
 	return removed
 }
 
-// take adds a share to the knapsack: up to most microbatches may be taken from each of its pipelines. Sums that differ by whole rounds are
-// one line, along which the best of the last most+1 is kept at hand; of equals the latest, that is, the fewest taken.
+// take adds a share to the knapsack: up to most microbatches may be taken from each of its
+// pipelines. Sums that differ by whole rounds are one line, along which the best of the last most+1
+// is kept at hand; of equals the latest, that is, the fewest taken.
 func (s Share) take(saved []int64, most int) (next []int64, taken []int32) {
 	next, taken = make([]int64, len(saved)), make([]int32, len(saved))
 	round := int64(s.Count) * s.Line.Each
@@ -176,7 +188,8 @@ func splits(shares []Share, microbatches int) bool {
 	return len(made) > microbatches && made[microbatches]
 }
 
-// splittable tells for each batch up to a size whether it can be split: one for each pipeline, and then whole rounds of any share.
+// splittable tells for each batch up to a size whether it can be split: one for each pipeline, and
+// then whole rounds of any share.
 func splittable(shares []Share, upTo int) []bool {
 	least := 0
 	for _, s := range shares {
@@ -195,7 +208,8 @@ func splittable(shares []Share, upTo int) []bool {
 	return made
 }
 
-// unsplittable looks on both sides of a batch for one that can be split. One more round of any share is one, so it is not far above.
+// unsplittable looks on both sides of a batch for one that can be split. One more round of any
+// share is one, so it is not far above.
 func unsplittable(shares []Share, microbatches int) error {
 	e := &UnsplittableError{Microbatches: microbatches}
 	least := 0

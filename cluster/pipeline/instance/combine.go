@@ -6,14 +6,15 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Combination is how many pipelines there are of each template, and what each of them gets of the batch.
+// Combination is how many pipelines there are of each template, and what each of them gets of the
+// batch.
 type Combination struct {
 	Counts []int // by template
 	Split  []int // by template; 0 where there is none
 	Time   int64 // of an iteration
 
-	// AtLeast is Time where no combination is faster. It is less where there were too many that can do the batch in time but cannot
-	// split it evenly; then none is faster than AtLeast.
+	// AtLeast is Time where no combination is faster. It is less where there were too many that can do
+	// the batch in time but cannot split it evenly; then none is faster than AtLeast.
 	AtLeast int64
 }
 
@@ -32,8 +33,9 @@ type Problem struct {
 	reduces    []int64 // AllReduce by number of pipelines, as far as it has been asked for
 }
 
-// How much is looked at, in states and corners of bounds: until there is a combination at all for each number of pipelines, and then in
-// all. It is far more than a hundred nodes need, and some ten milliseconds.
+// How much is looked at, in states and corners of bounds: until there is a combination at all for
+// each number of pipelines, and then in all. It is far more than a hundred nodes need, and some ten
+// milliseconds.
 const (
 	firstEffort = 50_000
 	mostEffort  = 20_000_000
@@ -55,7 +57,8 @@ func (p *Problem) caps(limit int64) []int {
 	return caps
 }
 
-// could reports whether so many pipelines might do the batch within a time. No is certain, yes is not.
+// could reports whether so many pipelines might do the batch within a time. No is certain, yes is
+// not.
 func (p *Problem) could(pipelines int, limit int64) bool {
 	if p.bound.sizes == nil || p.boundLimit != limit {
 		p.bound, p.boundLimit = hullOf(p.Smallest, p.caps(limit)), limit
@@ -72,7 +75,8 @@ func (p *Problem) allReduce(pipelines int) int64 {
 	return p.reduces[pipelines]
 }
 
-// Solve finds the combination of least iteration time; nil where the nodes make none, or none that the batch can be split over.
+// Solve finds the combination of least iteration time; nil where the nodes make none, or none that
+// the batch can be split over.
 func (p *Problem) Solve() *Combination {
 	fewest, most := p.counts()
 	order := p.promising(fewest, min(most, p.Microbatches))
@@ -98,7 +102,8 @@ func (p *Problem) Solve() *Combination {
 	return best
 }
 
-// promising orders numbers of pipelines so that a fast combination is found early: those that could be fastest first.
+// promising orders numbers of pipelines so that a fast combination is found early: those that could
+// be fastest first.
 func (p *Problem) promising(fewest, most int) (order []int) {
 	if fewest > most {
 		return nil
@@ -135,7 +140,8 @@ func (p *Problem) enough() (limit int64) {
 	return limit + reduce
 }
 
-// bisect finds the least value from low to high for which a condition holds that stays true once it is.
+// bisect finds the least value from low to high for which a condition holds that stays true once it
+// is.
 func bisect(low, high int64, holds func(int64) bool) int64 {
 	for low < high {
 		if middle := low + (high-low)/2; holds(middle) {
@@ -147,8 +153,9 @@ func bisect(low, high int64, holds func(int64) bool) int64 {
 	return low
 }
 
-// improve looks for a faster combination of so many pipelines, one time that might do after the other, with so much effort. It answers
-// what effort is left, and a time that no combination of so many pipelines is faster than.
+// improve looks for a faster combination of so many pipelines, one time that might do after the
+// other, with so much effort. It answers what effort is left, and a time that no combination of so
+// many pipelines is faster than.
 func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, surely int64) {
 	reduce, enough := p.allReduce(pipelines), p.enough()
 	limit := bisect(0, enough, func(limit int64) bool { return p.could(pipelines, limit) })
@@ -189,7 +196,14 @@ type walk struct {
 }
 
 func (p *Problem) walk(limit int64, effort int) *walk {
-	return &walk{Problem: p, limit: limit, caps: p.caps(limit), counts: make([]int, len(p.Lines)), effort: effort, hulls: make([]hull, len(p.Lines))}
+	return &walk{
+		Problem: p,
+		limit:   limit,
+		caps:    p.caps(limit),
+		counts:  make([]int, len(p.Lines)),
+		effort:  effort,
+		hulls:   make([]hull, len(p.Lines)),
+	}
 }
 
 // most bounds what pipelines of template i and those behind it can do.
@@ -200,7 +214,8 @@ func (w *walk) most(i, pipelines, nodes int) (all int, ok bool) {
 	return w.hulls[i].most(pipelines, nodes)
 }
 
-// down decides how many pipelines there are of template i and of those behind it, for what is left of pipelines and nodes.
+// down decides how many pipelines there are of template i and of those behind it, for what is left
+// of pipelines and nodes.
 func (w *walk) down(i, pipelines, nodes, done int) bool {
 	if pipelines == 0 {
 		return nodes == 0 && done >= w.Microbatches && w.leaf()
@@ -250,7 +265,8 @@ func (w *walk) leaf() bool {
 	return true
 }
 
-// capacity is what the combination at hand does in time; how much of that is too much decides what a split costs to find.
+// capacity is what the combination at hand does in time; how much of that is too much decides what
+// a split costs to find.
 func (w *walk) capacity() (all int) {
 	for i, n := range w.counts {
 		all += n * w.caps[i]

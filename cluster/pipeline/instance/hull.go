@@ -1,7 +1,8 @@
 package instance
 
-// hull bounds what pipelines of given sizes can do together: the least concave function that is nowhere below the capacities.
-// Of a concave function the sum over pipelines is largest when they are equal, so that one number bounds every combination.
+// hull bounds what pipelines of given sizes can do together: the least concave function that is
+// nowhere below the capacities. Of a concave function the sum over pipelines is largest when they
+// are equal, so that one number bounds every combination.
 type hull struct {
 	sizes []int // its corners
 	caps  []int
@@ -28,7 +29,8 @@ func (h hull) corner(size, c int) bool {
 	return (h.caps[b]-h.caps[a])*(size-h.sizes[b]) > (c-h.caps[b])*(h.sizes[b]-h.sizes[a])
 }
 
-// most bounds what pipelines on so many nodes in all can do; ok is false where the sizes do not allow that many.
+// most bounds what pipelines on so many nodes in all can do; ok is false where the sizes do not
+// allow that many.
 func (h hull) most(pipelines, nodes int) (all int, ok bool) {
 	last := len(h.sizes) - 1
 	if last < 0 || nodes < pipelines*h.sizes[0] || nodes > pipelines*h.sizes[last] {

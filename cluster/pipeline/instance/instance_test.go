@@ -17,7 +17,8 @@ func proportional(times ...int64) (shares []Share) {
 	return shares
 }
 
-// TestPublished are the splits of the published slides: one pipeline of two nodes, one of three, two of four.
+// TestPublished are the splits of the published slides: one pipeline of two nodes, one of three,
+// two of four.
 func TestPublished(t *testing.T) {
 	shares := proportional(6, 4, 3)
 	shares[2].Count = 2
@@ -25,7 +26,10 @@ func TestPublished(t *testing.T) {
 	if err != nil || !slices.Equal(split, []int{78, 118, 158}) || slowest != 474 {
 		t.Errorf("%v, slowest %d, %v; published 78 118 158, 39.5 of a pipeline's", split, slowest, err)
 	}
-	_, slowest, err = Distribute([]Share{{pipeline.Line{Each: 61}, 4}, {pipeline.Line{Each: 48}, 1}, {pipeline.Line{Each: 38}, 1}}, 4096)
+	_, slowest, err = Distribute(
+		[]Share{{pipeline.Line{Each: 61}, 4}, {pipeline.Line{Each: 48}, 1}, {pipeline.Line{Each: 38}, 1}},
+		4096,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +101,8 @@ func checkRefusal(t *testing.T, shares []Share, microbatches int, err error) {
 		t.Fatalf("%v: the nearest, %d, cannot be split either", shares, refusal.Nearest)
 	}
 	for closer := 1; closer < away; closer++ {
-		if bruteSlowest(shares, microbatches-closer) != math.MaxInt64 || bruteSlowest(shares, microbatches+closer) != math.MaxInt64 {
+		if bruteSlowest(shares, microbatches-closer) != math.MaxInt64 ||
+			bruteSlowest(shares, microbatches+closer) != math.MaxInt64 {
 			t.Fatalf("%v: %d can be split, and is nearer to %d than %d", shares, closer, microbatches, refusal.Nearest)
 		}
 	}
@@ -141,7 +146,12 @@ func TestSolveAgainstBruteForce(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
 	none := 0
 	for range 400 {
-		p := &Problem{Smallest: 1 + r.Intn(3), Nodes: 1 + r.Intn(20), Pipelines: 1 + r.Intn(4), Microbatches: 1 + r.Intn(80)}
+		p := &Problem{
+			Smallest:     1 + r.Intn(3),
+			Nodes:        1 + r.Intn(20),
+			Pipelines:    1 + r.Intn(4),
+			Microbatches: 1 + r.Intn(80),
+		}
 		for range 1 + r.Intn(6) {
 			p.Lines = append(p.Lines, randomLine(r))
 		}
@@ -186,16 +196,23 @@ func TestWorkedCombinations(t *testing.T) {
 		13: {{0, 3, 1}, {1, 1, 2}, {2, 3, 0}, {3, 1, 1}, {5, 1, 0}},
 	} {
 		var found [][]int
-		everyCombination(&Problem{Smallest: 2, Lines: make([]pipeline.Line, 3), Pipelines: 1}, 0, nodes, nil, func(counts []int) {
-			found = append(found, slices.Clone(counts))
-		})
+		everyCombination(
+			&Problem{Smallest: 2, Lines: make([]pipeline.Line, 3), Pipelines: 1},
+			0,
+			nodes,
+			nil,
+			func(counts []int) {
+				found = append(found, slices.Clone(counts))
+			},
+		)
 		if !slices.EqualFunc(found, want, slices.Equal) {
 			t.Errorf("%d nodes: %v, published %v", nodes, found, want)
 		}
 	}
 }
 
-// lines are like those of a model of many equal layers: larger pipelines do a microbatch faster, but not quite in proportion.
+// lines are like those of a model of many equal layers: larger pipelines do a microbatch faster,
+// but not quite in proportion.
 func lines(smallest, largest int) (found []pipeline.Line) {
 	for n := smallest; n <= largest; n++ {
 		each := int64((96+n-1)/n) * 1_000_000

@@ -47,21 +47,26 @@ func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error)
 	return plan, nil
 }
 
-// Place is a plan like another one, with the pipelines of a combination on nodes in their order, the smaller pipelines first.
+// Place is a plan like another one, with the pipelines of a combination on nodes in their order,
+// the smaller pipelines first.
 func Place(like *pipeline.Plan, c *Combination, nodes []cluster.NodeID) *pipeline.Plan {
 	plan := &pipeline.Plan{Profile: like.Profile, Spec: like.Spec, Templates: like.Templates}
 	for i, n := range c.Counts {
 		for range n {
 			size := like.Templates[i].Nodes
-			plan.Pipelines = append(plan.Pipelines, pipeline.Pipeline{Template: size, Nodes: nodes[:size:size], Microbatches: c.Split[i]})
+			plan.Pipelines = append(
+				plan.Pipelines,
+				pipeline.Pipeline{Template: size, Nodes: nodes[:size:size], Microbatches: c.Split[i]},
+			)
 			nodes = nodes[size:]
 		}
 	}
 	return plan
 }
 
-// Combine finds the best combination of a plan's templates for a number of nodes. Where no number of pipelines uses all of them it
-// leaves as few as possible: used is how many are not. It is nil where the batch cannot be split, or the nodes are too few.
+// Combine finds the best combination of a plan's templates for a number of nodes. Where no number
+// of pipelines uses all of them it leaves as few as possible: used is how many are not. It is nil
+// where the batch cannot be split, or the nodes are too few.
 func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	p := &Problem{
 		Smallest: plan.Smallest(), Nodes: nodes, Pipelines: plan.Spec.Faults + 1, Microbatches: plan.Spec.Microbatches,
@@ -80,16 +85,22 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 
 // nearest says which batch could be split where one cannot.
 func nearest(plan *pipeline.Plan) error {
-	e := &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d microbatches cannot be split over %d nodes with at least %d pipelines, equal ones alike and one for each",
-		plan.Spec.Microbatches, plan.Spec.Nodes, plan.Spec.Faults+1)}
+	e := &pipeline.InfeasibleError{
+		Problem: fmt.Sprintf(
+			"%d microbatches cannot be split over %d nodes with at least %d pipelines, equal ones alike and one for each",
+			plan.Spec.Microbatches,
+			plan.Spec.Nodes,
+			plan.Spec.Faults+1,
+		),
+	}
 	if batch, _, best := Nearest(plan, plan.Spec.Nodes); best != nil {
 		e.Instead = fmt.Sprintf("the nearest number that can is %d", batch)
 	}
 	return e
 }
 
-// Nearest is the best combination for the batch nearest to a plan's that can be split evenly: that of some number of equal pipelines is
-// near. It is nil where the nodes are too few.
+// Nearest is the best combination for the batch nearest to a plan's that can be split evenly: that
+// of some number of equal pipelines is near. It is nil where the nodes are too few.
 func Nearest(plan *pipeline.Plan, nodes int) (batch, used int, best *Combination) {
 	trial := *plan
 	for away := range 2*nodes + 1 {
@@ -105,11 +116,14 @@ func Nearest(plan *pipeline.Plan, nodes int) (batch, used int, best *Combination
 	return 0, 0, nil
 }
 
-// Split divides the batch over the pipelines that a plan has. Equal ones get equally much where that can be; where it cannot, training goes
-// on all the same, and some of them get one more than others.
+// Split divides the batch over the pipelines that a plan has. Equal ones get equally much where
+// that can be; where it cannot, training goes on all the same, and some of them get one more than
+// others.
 func Split(plan *pipeline.Plan) error {
 	if plan.Spec.Microbatches < len(plan.Pipelines) {
-		return &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d pipelines, and only %d microbatches", len(plan.Pipelines), plan.Spec.Microbatches)}
+		return &pipeline.InfeasibleError{
+			Problem: fmt.Sprintf("%d pipelines, and only %d microbatches", len(plan.Pipelines), plan.Spec.Microbatches),
+		}
 	}
 	var kinds, each []Share
 	kindOf := map[int]int{}

@@ -28,7 +28,10 @@ func equalLayers(t testing.TB, n int) *pipeline.Profile {
 
 // TestMake goes through a file and back.
 func TestMake(t *testing.T) {
-	plan, err := Make(equalLayers(t, 24), pipeline.Spec{Nodes: 13, GPUsPerNode: 1, GPUMemoryBytes: 1200, Faults: 2, Microbatches: 128})
+	plan, err := Make(
+		equalLayers(t, 24),
+		pipeline.Spec{Nodes: 13, GPUsPerNode: 1, GPUMemoryBytes: 1200, Faults: 2, Microbatches: 128},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,36 +73,55 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSpare: three layers make pipelines of two or three nodes at most, so that one of 5 or 7 nodes has to wait for 2 of 3.
+// TestSpare: three layers make pipelines of two or three nodes at most, so that one of 5 or 7 nodes
+// has to wait for 2 of 3.
 func TestSpare(t *testing.T) {
 	for nodes, spare := range map[int]int{4: 0, 5: 0, 6: 0, 7: 0, 8: 0} {
-		plan, err := Make(equalLayers(t, 3), pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: 200, Faults: 1, Microbatches: 60})
+		plan, err := Make(
+			equalLayers(t, 3),
+			pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: 200, Faults: 1, Microbatches: 60},
+		)
 		if err != nil || len(plan.Spare) != spare || len(plan.Nodes()) != nodes {
 			t.Errorf("%d nodes: %v %+v", nodes, err, plan)
 		}
 	}
-	plan, err := Make(equalLayers(t, 3), pipeline.Spec{Nodes: 11, GPUsPerNode: 1, GPUMemoryBytes: 100, Faults: 1, Microbatches: 60})
+	plan, err := Make(
+		equalLayers(t, 3),
+		pipeline.Spec{Nodes: 11, GPUsPerNode: 1, GPUMemoryBytes: 100, Faults: 1, Microbatches: 60},
+	)
 	if err != nil || len(plan.Spare) != 2 || len(plan.Nodes()) != 11 {
 		t.Errorf("11 nodes, three in each pipeline: %v %+v", err, plan)
 	}
 }
 
-// TestCoverage: with the sizes from the smallest to what faults smallest pipelines leave, any number of nodes that is enough makes faults+1
-// pipelines, and one node less does not.
+// TestCoverage: with the sizes from the smallest to what faults smallest pipelines leave, any
+// number of nodes that is enough makes faults+1 pipelines, and one node less does not.
 func TestCoverage(t *testing.T) {
 	p := equalLayers(t, 28)
 	for smallest := 1; smallest <= 7; smallest++ {
 		for faults := 0; faults <= 4; faults++ {
 			needed := (faults + 1) * smallest
 			for nodes := needed; nodes < needed+12; nodes++ {
-				spec := pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: int64(28+smallest-1) / int64(smallest) * 100, Faults: faults, Microbatches: 5040}
+				spec := pipeline.Spec{
+					Nodes:          nodes,
+					GPUsPerNode:    1,
+					GPUMemoryBytes: int64(28+smallest-1) / int64(smallest) * 100,
+					Faults:         faults,
+					Microbatches:   5040,
+				}
 				plan, err := Templates(p, spec)
 				if err != nil || plan.Smallest() != smallest || plan.Largest() != min(28, nodes-faults*smallest) {
 					t.Fatalf("%d nodes, %d faults: %v %+v", nodes, faults, err, plan)
 				}
 				for left := needed; left <= nodes; left++ {
 					if used, best := Combine(plan, left); best == nil || used != left {
-						t.Fatalf("smallest %d, %d faults, made for %d nodes: none for %d", smallest, faults, nodes, left)
+						t.Fatalf(
+							"smallest %d, %d faults, made for %d nodes: none for %d",
+							smallest,
+							faults,
+							nodes,
+							left,
+						)
 					}
 				}
 				if used, _ := Combine(plan, needed-1); used != 0 {
@@ -110,7 +132,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// Three stages would keep more in flight than a GPU holds, two do not: there are templates for two nodes only, and what is over is spare.
+// Three stages would keep more in flight than a GPU holds, two do not: there are templates for two
+// nodes only, and what is over is spare.
 func TestLargerSizesThatDoNotFit(t *testing.T) {
 	layer := pipeline.Layer{Forward: 1000, StateBytes: 1, ActivationBytes: 10}
 	p, err := pipeline.NewProfile([]pipeline.Layer{layer, layer, layer})

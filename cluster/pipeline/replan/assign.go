@@ -43,12 +43,18 @@ func cost(p *pipeline.Profile, needs, holds runs) (bytes int64) {
 	return bytes
 }
 
-// assign puts nodes on slots so that as few bytes as possible are sent; there are at least as many nodes as slots. It answers the node of
-// each slot, and who is left.
+// assign puts nodes on slots so that as few bytes as possible are sent; there are at least as many
+// nodes as slots. It answers the node of each slot, and who is left.
 //
-// A node that holds just what a slot needs can stay on such a one in some best assignment: whatever else it would be sent for its sake can
-// be sent to the other node instead. So these are matched first, and only the others take a search.
-func assign(p *pipeline.Profile, slots []slot, nodes []cluster.NodeID, holds map[cluster.NodeID]runs) (on, over []cluster.NodeID) {
+// A node that holds just what a slot needs can stay on such a one in some best assignment: whatever
+// else it would be sent for its sake can be sent to the other node instead. So these are matched
+// first, and only the others take a search.
+func assign(
+	p *pipeline.Profile,
+	slots []slot,
+	nodes []cluster.NodeID,
+	holds map[cluster.NodeID]runs,
+) (on, over []cluster.NodeID) {
 	on = make([]cluster.NodeID, len(slots))
 	nodes = slices.Clone(nodes)
 	var open []int
@@ -81,8 +87,9 @@ func assign(p *pipeline.Profile, slots []slot, nodes []cluster.NodeID, holds map
 	return on, over
 }
 
-// cheapest is the Hungarian method for a matrix with no more rows than columns: the column of each row, so that the sum is least.
-// Rows are added one by one, each along the shortest augmenting path in the costs that the potentials have reduced.
+// cheapest is the Hungarian method for a matrix with no more rows than columns: the column of each
+// row, so that the sum is least. Rows are added one by one, each along the shortest augmenting path
+// in the costs that the potentials have reduced.
 func cheapest(costs [][]int64, columns int) []int {
 	rows := len(costs)
 	rowPotential, columnPotential := make([]int64, rows+1), make([]int64, columns+1)

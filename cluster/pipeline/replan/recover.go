@@ -17,7 +17,11 @@ func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	}
 	left := len(plan.Nodes()) - len(c.Dead) - len(c.Leaving) + len(c.Joined)
 	if left > pipeline.MostNodes {
-		return nil, &pipeline.InputError{Where: "joining nodes", Problem: fmt.Sprintf("%d nodes with them", left), Want: fmt.Sprintf("at most %d", pipeline.MostNodes)}
+		return nil, &pipeline.InputError{
+			Where:   "joining nodes",
+			Problem: fmt.Sprintf("%d nodes with them", left),
+			Want:    fmt.Sprintf("at most %d", pipeline.MostNodes),
+		}
 	}
 	if err := enough(plan, left); err != nil {
 		return nil, err
@@ -40,7 +44,15 @@ func enough(plan *pipeline.Plan, left int) error {
 	if left >= needed {
 		return nil
 	}
-	e := &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d nodes are left, and %d pipelines of at least %d nodes take %d", left, faults+1, smallest, needed)}
+	e := &pipeline.InfeasibleError{
+		Problem: fmt.Sprintf(
+			"%d nodes are left, and %d pipelines of at least %d nodes take %d",
+			left,
+			faults+1,
+			smallest,
+			needed,
+		),
+	}
 	if feasible := left/smallest - 1; feasible >= 0 {
 		e.Instead = fmt.Sprintf("with %d nodes the most is --faults %d", left, feasible)
 	} else {

@@ -19,7 +19,10 @@ func model(t testing.TB, layers int) *pipeline.Profile {
 	t.Helper()
 	var all []pipeline.Layer
 	for i := range layers {
-		all = append(all, pipeline.Layer{Name: fmt.Sprint(i), Forward: time.Duration(100 + i%7), StateBytes: int64(1000 + i)})
+		all = append(
+			all,
+			pipeline.Layer{Name: fmt.Sprint(i), Forward: time.Duration(100 + i%7), StateBytes: int64(1000 + i)},
+		)
 	}
 	p, err := pipeline.NewProfile(all)
 	if err != nil {
@@ -49,7 +52,8 @@ func planOf(t testing.TB, p *pipeline.Profile, faults, smallest, largest int, si
 
 var templates = map[*pipeline.Profile][]*pipeline.Template{}
 
-// templatesOf are a profile's for all sizes from one node on. Tests leave those out that memory would.
+// templatesOf are a profile's for all sizes from one node on. Tests leave those out that memory
+// would.
 func templatesOf(t testing.TB, p *pipeline.Profile) []*pipeline.Template {
 	t.Helper()
 	if templates[p] == nil {
@@ -218,7 +222,8 @@ func soundTransfers(t testing.TB, where string, before *pipeline.Plan, c Change,
 	}
 }
 
-// universe calls with every plan that nodes can make, by sizes, and each way to kill some nodes of each pipeline that leaves enough.
+// universe calls with every plan that nodes can make, by sizes, and each way to kill some nodes of
+// each pipeline that leaves enough.
 func universe(smallest, faults, nodes int, each func(sizes, dead []int)) {
 	largest := nodes - faults*smallest
 	var combine func(from, left int, sizes []int)
@@ -251,8 +256,9 @@ func kill(sizes []int, i, most int, dead []int, each func([]int)) {
 	}
 }
 
-// TestUniverse goes through every recovery of small clusters, which of the equal pipelines loses more left aside: the sizes that come out
-// of each, and all that belongs to a plan for some of them. There are as many layers as nodes, so that there is a template for each size.
+// TestUniverse goes through every recovery of small clusters, which of the equal pipelines loses
+// more left aside: the sizes that come out of each, and all that belongs to a plan for some of
+// them. There are as many layers as nodes, so that there is a template for each size.
 func TestUniverse(t *testing.T) {
 	p := model(t, 18)
 	u := &recoveries{T: t, profile: p}
@@ -326,7 +332,10 @@ func untouched(t *testing.T, before *pipeline.Plan, r *Result) {
 		if slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Pipeline == i }) {
 			continue
 		}
-		if !slices.ContainsFunc(r.Plan.Pipelines, func(after pipeline.Pipeline) bool { return slices.Equal(after.Nodes, each.Nodes) }) {
+		if !slices.ContainsFunc(
+			r.Plan.Pipelines,
+			func(after pipeline.Pipeline) bool { return slices.Equal(after.Nodes, each.Nodes) },
+		) {
 			t.Fatalf("pipeline %d has no step and other nodes: %+v", i, r.Plan.Pipelines)
 		}
 	}
@@ -491,7 +500,8 @@ func BenchmarkThousandNodes(b *testing.B) {
 	}
 }
 
-// Where nodes join, there is no pipeline more than there are microbatches: they make others larger, or are spare.
+// Where nodes join, there is no pipeline more than there are microbatches: they make others larger,
+// or are spare.
 func TestJoinsBeyondTheBatch(t *testing.T) {
 	plan := planOf(t, model(t, 12), 1, 2, 4, 2, 2)
 	plan.Spec.Microbatches = 2

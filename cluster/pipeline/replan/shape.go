@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// target is a pipeline to be. Those that exchange nodes are in one group, within which the nodes are assigned anew.
+// target is a pipeline to be. Those that exchange nodes are in one group, within which the nodes
+// are assigned anew.
 type target struct {
 	origin int // its number in the plan before, -1 for a new one
 	before int // nodes that it had
@@ -95,7 +96,8 @@ func (s *shape) join(a, b *target) {
 	}
 }
 
-// fill replaces the lost nodes: first of pipelines that could not live without, those that need fewest first, then of all others.
+// fill replaces the lost nodes: first of pipelines that could not live without, those that need
+// fewest first, then of all others.
 func (s *shape) fill() {
 	damaged := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size == t.before })
 	for _, short := range []int{s.plan.Smallest(), s.plan.Largest()} {
@@ -140,8 +142,8 @@ func (s *shape) move(from, to *target) {
 	s.join(from, to)
 }
 
-// merge makes as many pipelines as there can be of those that are still too small; what is over goes to the pool. It is only come to when
-// nobody has a node to lend.
+// merge makes as many pipelines as there can be of those that are still too small; what is over
+// goes to the pool. It is only come to when nobody has a node to lend.
 func (s *shape) merge() {
 	small := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size >= s.plan.Smallest() })
 	if len(small) == 0 {
@@ -163,8 +165,8 @@ func (s *shape) merge() {
 	s.distribute(small[0], nodes)
 }
 
-// distribute gives the nodes that are over in a group to pipelines that can be larger, the smallest first. Those that nobody can take stay
-// in the group and become spare.
+// distribute gives the nodes that are over in a group to pipelines that can be larger, the smallest
+// first. Those that nobody can take stay in the group and become spare.
 func (s *shape) distribute(of *target, nodes int) {
 	for ; nodes > 0; nodes-- {
 		t := s.smallest()
@@ -188,7 +190,8 @@ func (s *shape) smallest() (smallest *target) {
 	return smallest
 }
 
-// make makes pipelines of nodes that no pipeline has lost, as long as there is a microbatch for each.
+// make makes pipelines of nodes that no pipeline has lost, as long as there is a microbatch for
+// each.
 func (s *shape) make() {
 	for len(s.pool) >= s.plan.Smallest() && len(s.live()) < s.plan.Spec.Microbatches {
 		t := s.another(Made)
@@ -216,8 +219,8 @@ func (s *shape) extend() {
 	}
 }
 
-// split makes more pipelines until there are as many as the faults call for, of nodes that others have to spare. There are such nodes as
-// long as there are enough in all.
+// split makes more pipelines until there are as many as the faults call for, of nodes that others
+// have to spare. There are such nodes as long as there are enough in all.
 func (s *shape) split() {
 	for len(s.live()) <= s.plan.Spec.Faults {
 		t := s.another(Split)

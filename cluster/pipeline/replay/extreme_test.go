@@ -20,7 +20,8 @@ func TestExtremes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := int((1_000_000_000 - 11 + samples) / samples); r.Lost+r.Useful+r.Idle+r.Unfinished != r.End || (samples < 1000 && r.Steps+1 < want) {
+		if want := int((1_000_000_000 - 11 + samples) / samples); r.Lost+r.Useful+r.Idle+r.Unfinished != r.End ||
+			(samples < 1000 && r.Steps+1 < want) {
 			t.Errorf("%d samples a step: %+v, wanted about %d steps", samples, r, want)
 		}
 	}

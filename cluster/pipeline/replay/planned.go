@@ -67,14 +67,14 @@ type training struct {
 	now   time.Duration // begin of the iteration under way, or how far a recovery has come
 	saved int           // iterations that the last checkpoint has
 
-	// base is the plan that ran last, change what has happened since, next the plan that comes of it. While a recovery is on, phases are
-	// what is left of it.
+	// base is the plan that ran last, change what has happened since, next the plan that comes of it.
+	// While a recovery is on, phases are what is left of it.
 	base, next *pipeline.Plan
 	change     replan.Change
 	phases     []phase
 	stopped    bool
-	// joining says that nodes wait for the iteration under way to end. State changes in every iteration, so that there is nothing to copy
-	// to them before.
+	// joining says that nodes wait for the iteration under way to end. State changes in every
+	// iteration, so that there is nothing to copy to them before.
 	joining bool
 
 	// Nodes that come back are new ones, and get a number that no node had.
@@ -85,7 +85,11 @@ type training struct {
 // Replay runs a trace to its last event, which does not act any more.
 func (p Planned) Replay() (*Outcome, error) {
 	if p.Costs.BytesPerSecond < 1 {
-		return nil, &pipeline.InputError{Where: "bandwidth", Problem: fmt.Sprint(p.Costs.BytesPerSecond), Want: "bytes a second, at least 1"}
+		return nil, &pipeline.InputError{
+			Where:   "bandwidth",
+			Problem: fmt.Sprint(p.Costs.BytesPerSecond),
+			Want:    "bytes a second, at least 1",
+		}
 	}
 	s := &training{Planned: p, base: p.Plan, next: p.Plan, numbers: map[cluster.NodeID]cluster.NodeID{}}
 	for _, node := range p.Plan.Nodes() {
@@ -155,15 +159,16 @@ func (s *training) train(at time.Duration, most int64) {
 	s.checkpoint(step)
 }
 
-// checkpoint counts the iterations that had been done at the last multiple of the time between checkpoints.
+// checkpoint counts the iterations that had been done at the last multiple of the time between
+// checkpoints.
 func (s *training) checkpoint(step time.Duration) {
 	if every := s.Costs.Checkpoint; every > 0 {
 		s.saved = max(s.saved, s.out.Steps-int((s.now%every)/step)-1)
 	}
 }
 
-// happen answers the events of one moment, together with all that has happened since the plan that ran last. A death interrupts the
-// iteration under way; who joins waits for its end.
+// happen answers the events of one moment, together with all that has happened since the plan that
+// ran last. A death interrupts the iteration under way; who joins waits for its end.
 func (s *training) happen(at time.Duration, events []Event) error {
 	died := false
 	for _, e := range events {
@@ -173,7 +178,10 @@ func (s *training) happen(at time.Duration, events []Event) error {
 		}
 		number, present := s.numbers[e.Node]
 		if !present {
-			return &pipeline.InputError{Problem: fmt.Sprintf("node %d goes down", e.Node), Want: "a node of the plan, or one that came up before"}
+			return &pipeline.InputError{
+				Problem: fmt.Sprintf("node %d goes down", e.Node),
+				Want:    "a node of the plan, or one that came up before",
+			}
 		}
 		died = s.leave(number) || died
 		delete(s.numbers, e.Node)

@@ -14,20 +14,37 @@ func plan(t *testing.T, nodes, faults int) *pipeline.Plan {
 	t.Helper()
 	var layers []pipeline.Layer
 	for i := range 24 {
-		layers = append(layers, pipeline.Layer{Name: fmt.Sprint(i), Forward: time.Millisecond, Backward: 2 * time.Millisecond, StateBytes: 1 << 20})
+		layers = append(
+			layers,
+			pipeline.Layer{
+				Name:       fmt.Sprint(i),
+				Forward:    time.Millisecond,
+				Backward:   2 * time.Millisecond,
+				StateBytes: 1 << 20,
+			},
+		)
 	}
 	p, err := pipeline.NewProfile(layers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := instance.Make(p, pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: 10 << 20, Faults: faults, Microbatches: 96})
+	made, err := instance.Make(
+		p,
+		pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: 10 << 20, Faults: faults, Microbatches: 96},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return made
 }
 
-var costs = Costs{Detect: time.Second, Pause: 2 * time.Second, BytesPerSecond: 1 << 20, Checkpoint: time.Minute, Restart: 30 * time.Second}
+var costs = Costs{
+	Detect:         time.Second,
+	Pause:          2 * time.Second,
+	BytesPerSecond: 1 << 20,
+	Checkpoint:     time.Minute,
+	Restart:        30 * time.Second,
+}
 
 func outcome(t *testing.T, p *pipeline.Plan, c Costs, events ...Event) *Outcome {
 	t.Helper()
@@ -57,12 +74,15 @@ func TestOneDeath(t *testing.T) {
 	out := outcome(t, p, costs, down(time.Minute+time.Millisecond, 3), up(time.Hour, 3))
 	inFlight := (time.Minute + time.Millisecond) % time.Duration(p.IterationTime())
 	if out.Replans != 1 || out.Spent.Detecting != time.Second || out.Spent.Pausing != 2*time.Second || out.Spent.InFlight != inFlight ||
-		out.Bytes == 0 || out.Spent.Copying < time.Second || out.Restarts != 0 {
+		out.Bytes == 0 ||
+		out.Spent.Copying < time.Second ||
+		out.Restarts != 0 {
 		t.Errorf("%+v", out)
 	}
 }
 
-// TestDeathsTogether: one that comes while the other is being answered gives the plan of both; there is one more pause for the new answer.
+// TestDeathsTogether: one that comes while the other is being answered gives the plan of both;
+// there is one more pause for the new answer.
 func TestDeathsTogether(t *testing.T) {
 	p := plan(t, 9, 1)
 	out := outcome(t, p, costs, down(time.Minute, 3), down(time.Minute+1500*time.Millisecond, 7), up(time.Hour, 3))
@@ -71,14 +91,15 @@ func TestDeathsTogether(t *testing.T) {
 	}
 }
 
-// TestJoin: who comes waits for the end of the iteration under way, so that nothing is lost; who goes again before that changes nothing; and
-// a death does not wait.
+// TestJoin: who comes waits for the end of the iteration under way, so that nothing is lost; who
+// goes again before that changes nothing; and a death does not wait.
 func TestJoin(t *testing.T) {
 	p := plan(t, 8, 1)
 	step := time.Duration(p.IterationTime())
 	at := 10*step + step/2
 	alone := outcome(t, p, costs, up(at, 8), up(time.Hour, 99))
-	if alone.Spent.InFlight != 0 || alone.Spent.Detecting != 0 || alone.Replans != 1 || alone.Spent.Pausing != costs.Pause {
+	if alone.Spent.InFlight != 0 || alone.Spent.Detecting != 0 || alone.Replans != 1 ||
+		alone.Spent.Pausing != costs.Pause {
 		t.Errorf("a node joins: %+v", alone)
 	}
 	between := outcome(t, p, costs, up(10*step, 8), up(time.Hour, 99))
@@ -98,17 +119,27 @@ func TestJoin(t *testing.T) {
 func TestStoppedAndResumed(t *testing.T) {
 	p := plan(t, 6, 1)
 	out := outcome(t, p, costs, down(10*time.Minute+50*time.Second, 5), up(20*time.Minute, 5), up(time.Hour, 40))
-	if out.Spent.Stopped != 20*time.Minute-(10*time.Minute+50*time.Second) || out.Restarts != 1 || out.Spent.Restarting != 30*time.Second ||
-		out.Spent.RolledBack < 45*time.Second || out.Spent.RolledBack > 55*time.Second {
+	if out.Spent.Stopped != 20*time.Minute-(10*time.Minute+50*time.Second) || out.Restarts != 1 ||
+		out.Spent.Restarting != 30*time.Second ||
+		out.Spent.RolledBack < 45*time.Second ||
+		out.Spent.RolledBack > 55*time.Second {
 		t.Errorf("%+v", out)
 	}
 }
 
-// TestEveryTrace: for any trace all time is accounted for, and less disturbance is never worse than a tenth.
+// TestEveryTrace: for any trace all time is accounted for, and less disturbance is never worse than
+// a tenth.
 func TestEveryTrace(t *testing.T) {
 	p := plan(t, 14, 1)
 	for seed := range uint64(20) {
-		f := Failures{Nodes: 14, Between: 3 * time.Hour, BackAfter: 20 * time.Minute, Together: 1 + int(seed%3), Length: 24 * time.Hour, Seed: seed}
+		f := Failures{
+			Nodes:     14,
+			Between:   3 * time.Hour,
+			BackAfter: 20 * time.Minute,
+			Together:  1 + int(seed%3),
+			Length:    24 * time.Hour,
+			Seed:      seed,
+		}
 		events := f.Make()
 		dear := outcome(t, p, costs, events...)
 		cheap := costs

@@ -19,14 +19,26 @@ func ReadThroughput(from io.Reader) (Throughput, error) {
 	err := readTable(from, []string{"nodes", "samples_per_s"}, func(at string, fields []string) error {
 		nodes, err := strconv.Atoi(fields[0])
 		if err != nil || nodes < 0 {
-			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%q nodes", fields[0]), Want: "a number of nodes"}
+			return &pipeline.InputError{
+				Where:   at,
+				Problem: fmt.Sprintf("%q nodes", fields[0]),
+				Want:    "a number of nodes",
+			}
 		}
 		if _, twice := measured[nodes]; twice {
-			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%d nodes are there twice", nodes), Want: "each number once"}
+			return &pipeline.InputError{
+				Where:   at,
+				Problem: fmt.Sprintf("%d nodes are there twice", nodes),
+				Want:    "each number once",
+			}
 		}
 		samples, err := pipeline.ParseMillionths(fields[1])
 		if err != nil || samples < 0 {
-			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%q samples a second", fields[1]), Want: "a number, 0 where nothing runs"}
+			return &pipeline.InputError{
+				Where:   at,
+				Problem: fmt.Sprintf("%q samples a second", fields[1]),
+				Want:    "a number, 0 where nothing runs",
+			}
 		}
 		measured[nodes] = samples
 		return nil
@@ -54,7 +66,8 @@ type Run struct {
 	SamplesPerStep int64
 }
 
-// Report is what became of a run. Useful, Lost and Unfinished are the time from the first step's start to the trace's end.
+// Report is what became of a run. Useful, Lost and Unfinished are the time from the first step's
+// start to the trace's end.
 type Report struct {
 	Steps, LostSteps               int
 	First, Last, End               time.Duration // the first step's start, the last one's end, the trace's end
@@ -99,8 +112,11 @@ func (r *Run) Replay() (*Report, error) {
 		}
 		if s.present += change(e); !s.measured() {
 			return nil, &pipeline.InputError{
-				Where:   fmt.Sprintf("event at %s s", pipeline.Seconds(e.At)),
-				Problem: fmt.Sprintf("leaves %d nodes", s.present), Want: fmt.Sprintf("a number that has a throughput: %v", s.Throughput.counts()),
+				Where: fmt.Sprintf("event at %s s", pipeline.Seconds(e.At)),
+				Problem: fmt.Sprintf(
+					"leaves %d nodes",
+					s.present,
+				), Want: fmt.Sprintf("a number that has a throughput: %v", s.Throughput.counts()),
 			}
 		}
 		replanned = e.At + r.Pause
@@ -113,7 +129,10 @@ func (r *Run) check() error {
 		return &pipeline.InputError{Where: "samples per step", Problem: fmt.Sprint(r.SamplesPerStep), Want: "1 to 2^30"}
 	}
 	if r.Pause < 0 || r.Ready < 0 || r.Pause > longest || r.Ready > longest {
-		return &pipeline.InputError{Problem: fmt.Sprintf("a pause of %v, ready after %v", r.Pause, r.Ready), Want: "0 to 36 years"}
+		return &pipeline.InputError{
+			Problem: fmt.Sprintf("a pause of %v, ready after %v", r.Pause, r.Ready),
+			Want:    "0 to 36 years",
+		}
 	}
 	for nodes, samples := range r.Throughput {
 		if samples > 0 && r.stepOf(samples) == 0 {
@@ -172,7 +191,8 @@ func (s *replaying) until(at time.Duration) {
 	s.begin(s.report.Last)
 }
 
-// replan throws the step under way away and begins one with the nodes that there are. Before the first step there is nothing to lose.
+// replan throws the step under way away and begins one with the nodes that there are. Before the
+// first step there is nothing to lose.
 func (s *replaying) replan(at time.Duration) {
 	if at > s.report.First {
 		s.away(at)

@@ -33,7 +33,13 @@ func publishedRun(t *testing.T) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Run{Throughput: measured, Trace: events, Ready: 45 * time.Second, Pause: 2 * time.Second, SamplesPerStep: 8192}
+	return &Run{
+		Throughput:     measured,
+		Trace:          events,
+		Ready:          45 * time.Second,
+		Pause:          2 * time.Second,
+		SamplesPerStep: 8192,
+	}
 }
 
 func TestPublishedAverage(t *testing.T) {
@@ -86,7 +92,12 @@ func bySteps(r *Run) (steps int, first, last int64) {
 func TestAgainstMilliseconds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		run := &Run{Throughput: Throughput{}, Ready: time.Duration(r.IntN(50)) * time.Millisecond, Pause: time.Duration(1+r.IntN(60)) * time.Millisecond, SamplesPerStep: 1 + r.Int64N(20)}
+		run := &Run{
+			Throughput:     Throughput{},
+			Ready:          time.Duration(r.IntN(50)) * time.Millisecond,
+			Pause:          time.Duration(1+r.IntN(60)) * time.Millisecond,
+			SamplesPerStep: 1 + r.Int64N(20),
+		}
 		for nodes := range 5 {
 			run.Throughput[nodes] = r.Int64N(3) * (1_000_000 + r.Int64N(400_000_000))
 		}
@@ -106,7 +117,16 @@ func TestAgainstMilliseconds(t *testing.T) {
 		}
 		steps, first, last := bySteps(run)
 		if report.Steps != steps || report.First.Milliseconds() != first || report.Last.Milliseconds() != last {
-			t.Fatalf("%+v: %d steps from %v to %v, millisecond by millisecond %d from %d to %d", run, report.Steps, report.First, report.Last, steps, first, last)
+			t.Fatalf(
+				"%+v: %d steps from %v to %v, millisecond by millisecond %d from %d to %d",
+				run,
+				report.Steps,
+				report.First,
+				report.Last,
+				steps,
+				first,
+				last,
+			)
 		}
 	}
 }
@@ -138,7 +158,14 @@ func TestBadTables(t *testing.T) {
 }
 
 func TestMadeTraces(t *testing.T) {
-	f := Failures{Nodes: 64, Between: 6 * time.Hour, BackAfter: 30 * time.Minute, Together: 4, Length: 1000 * time.Hour, Seed: 7}
+	f := Failures{
+		Nodes:     64,
+		Between:   6 * time.Hour,
+		BackAfter: 30 * time.Minute,
+		Together:  4,
+		Length:    1000 * time.Hour,
+		Seed:      7,
+	}
 	var text strings.Builder
 	if err := WriteTrace(&text, f.Make()); err != nil {
 		t.Fatal(err)

@@ -21,8 +21,8 @@ type Event struct {
 	Up   bool
 }
 
-// ReadTrace reads events from CSV with the columns time_s, node and event, which is up or down. Times must not go back, and a node is up
-// and down in turns.
+// ReadTrace reads events from CSV with the columns time_s, node and event, which is up or down.
+// Times must not go back, and a node is up and down in turns.
 func ReadTrace(from io.Reader) (events []Event, err error) {
 	up := map[cluster.NodeID]bool{}
 	err = readTable(from, []string{"time_s", "node", "event"}, func(at string, fields []string) error {
@@ -31,10 +31,18 @@ func ReadTrace(from io.Reader) (events []Event, err error) {
 			return &pipeline.InputError{Where: at, Problem: err.Error(), Want: "seconds, a node's number, up or down"}
 		}
 		if n := len(events); n > 0 && events[n-1].At > e.At {
-			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("%v comes after %v", e.At, events[n-1].At), Want: "times in ascending order"}
+			return &pipeline.InputError{
+				Where:   at,
+				Problem: fmt.Sprintf("%v comes after %v", e.At, events[n-1].At),
+				Want:    "times in ascending order",
+			}
 		}
 		if last, known := up[e.Node]; known && last == e.Up {
-			return &pipeline.InputError{Where: at, Problem: fmt.Sprintf("node %d is %s for the second time", e.Node, fields[2]), Want: "up and down in turns"}
+			return &pipeline.InputError{
+				Where:   at,
+				Problem: fmt.Sprintf("node %d is %s for the second time", e.Node, fields[2]),
+				Want:    "up and down in turns",
+			}
 		}
 		up[e.Node] = e.Up
 		events = append(events, e)
@@ -71,7 +79,8 @@ func parseEvent(fields []string) (e Event, err error) {
 	return e, nil
 }
 
-// readTable reads CSV whose header names columns in any order, and hands their fields over in the order asked for.
+// readTable reads CSV whose header names columns in any order, and hands their fields over in the
+// order asked for.
 func readTable(from io.Reader, columns []string, each func(at string, fields []string) error) error {
 	places, fields := make([]int, len(columns)), make([]string, len(columns))
 	want := strings.Join(columns, ",")
@@ -110,7 +119,8 @@ func WriteTrace(to io.Writer, events []Event) error {
 	return nil
 }
 
-// Failures are what traces are made up from: nodes fail independently, and are back after a while; where BackAfter is 0 they never are.
+// Failures are what traces are made up from: nodes fail independently, and are back after a while;
+// where BackAfter is 0 they never are.
 type Failures struct {
 	Nodes     int
 	Between   time.Duration // mean time between two failures of one node
@@ -126,14 +136,22 @@ const mostEvents = 1 << 20
 // Check refuses what would have no end, or nearly none.
 func (f Failures) Check() error {
 	if f.Between > longest || f.BackAfter > longest || f.Length > longest {
-		return &pipeline.InputError{Where: "trace", Problem: fmt.Sprintf("times of %v, %v and %v", f.Between, f.BackAfter, f.Length), Want: "none over 36 years"}
+		return &pipeline.InputError{
+			Where:   "trace",
+			Problem: fmt.Sprintf("times of %v, %v and %v", f.Between, f.BackAfter, f.Length),
+			Want:    "none over 36 years",
+		}
 	}
 	each := 1.0
 	if f.BackAfter > 0 {
 		each += 2 * float64(f.Length) / (float64(f.Between) + float64(f.BackAfter))
 	}
 	if all := float64(f.Nodes) * each; all > mostEvents {
-		return &pipeline.InputError{Where: "trace", Problem: fmt.Sprintf("about %.0f events", all), Want: fmt.Sprintf("at most %d", mostEvents)}
+		return &pipeline.InputError{
+			Where:   "trace",
+			Problem: fmt.Sprintf("about %.0f events", all),
+			Want:    fmt.Sprintf("at most %d", mostEvents),
+		}
 	}
 	return nil
 }

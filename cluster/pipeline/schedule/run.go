@@ -21,10 +21,16 @@ func WorkOf(p *pipeline.Profile, t *pipeline.Template) (stages []Work) {
 	return stages
 }
 
-// Run is an iteration: all passes, stage by stage, and when the last one ends. Stage s of S begins with S-1-s forward passes, alternates
-// forward and backward passes then, and ends with the backward passes that are left.
+// Run is an iteration: all passes, stage by stage, and when the last one ends. Stage s of S begins
+// with S-1-s forward passes, alternates forward and backward passes then, and ends with the
+// backward passes that are left.
 func Run(stages []Work, microbatches int) (ops []Op, makespan int64) {
-	r := &run{stages: stages, microbatches: microbatches, made: make([][]Op, len(stages)), ends: make([][2][]int64, len(stages))}
+	r := &run{
+		stages:       stages,
+		microbatches: microbatches,
+		made:         make([][]Op, len(stages)),
+		ends:         make([][2][]int64, len(stages)),
+	}
 	for r.advance() {
 	}
 	for _, made := range r.made {

@@ -34,8 +34,16 @@ func TestEqualStages(t *testing.T) {
 		}
 		for _, microbatches := range []int{stages, 4 * stages, 4*stages + 3} {
 			_, makespan := Run(work, microbatches)
-			if want := int64(30 * (microbatches + stages - 1)); makespan != want || formula(work, microbatches) != want {
-				t.Errorf("%d stages, %d microbatches: %d, by the formula %d, want %d", stages, microbatches, makespan, formula(work, microbatches), want)
+			if want := int64(30 * (microbatches + stages - 1)); makespan != want ||
+				formula(work, microbatches) != want {
+				t.Errorf(
+					"%d stages, %d microbatches: %d, by the formula %d, want %d",
+					stages,
+					microbatches,
+					makespan,
+					formula(work, microbatches),
+					want,
+				)
 			}
 		}
 		// W(5 - 1/S), with W the work of all stages.
@@ -45,7 +53,8 @@ func TestEqualStages(t *testing.T) {
 	}
 }
 
-// TestFormulaIsALowerBound, near where stages are nearly equal: 2.4 % at most was seen where they differ by half.
+// TestFormulaIsALowerBound, near where stages are nearly equal: 2.4 % at most was seen where they
+// differ by half.
 func TestFormulaIsALowerBound(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for _, each := range []struct{ spread, most float64 }{{0.05, 0.005}, {0.5, 0.03}, {2, 0.06}} {
@@ -118,14 +127,21 @@ func direction(op Op) int {
 	return forward
 }
 
-// TestTemplates: what the search finds takes as long as the schedule says, to 4 % where stages differ by no more than half. A few layers
-// on nearly as many nodes make stages that differ more, and the search looks for what the formula favours.
+// TestTemplates: what the search finds takes as long as the schedule says, to 4 % where stages
+// differ by no more than half. A few layers on nearly as many nodes make stages that differ more,
+// and the search looks for what the formula favours.
 func TestTemplates(t *testing.T) {
 	r := rand.New(rand.NewSource(4))
 	for range 50 {
 		var layers []pipeline.Layer
 		for range 24 {
-			layers = append(layers, pipeline.Layer{Forward: time.Duration(1000 + r.Intn(500)), Backward: time.Duration(2000 + r.Intn(1000))})
+			layers = append(
+				layers,
+				pipeline.Layer{
+					Forward:  time.Duration(1000 + r.Intn(500)),
+					Backward: time.Duration(2000 + r.Intn(1000)),
+				},
+			)
 		}
 		p, err := pipeline.NewProfile(layers)
 		if err != nil {
@@ -142,7 +158,13 @@ func TestTemplates(t *testing.T) {
 				most = 0.07
 			}
 			if off := 1 - float64(each.Time())/float64(makespan); off < 0 || off > most {
-				t.Errorf("%d nodes, spread %.2f: T %d, the schedule %d", each.Nodes, spread(each), each.Time(), makespan)
+				t.Errorf(
+					"%d nodes, spread %.2f: T %d, the schedule %d",
+					each.Nodes,
+					spread(each),
+					each.Time(),
+					makespan,
+				)
 			}
 		}
 	}

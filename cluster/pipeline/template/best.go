@@ -7,9 +7,10 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// bisection finds the best cut by branch and bound over the slowest stage's time. Of each span of times the table (slots.go) says what
-// an iteration takes at least, and with which cut. That cut is a candidate; and a span that may have a better one is divided so that
-// the same cut is in neither part.
+// bisection finds the best cut by branch and bound over the slowest stage's time. Of each span of
+// times the table (slots.go) says what an iteration takes at least, and with which cut. That cut is
+// a candidate; and a span that may have a better one is divided so that the same cut is in neither
+// part.
 type bisection struct {
 	*slots
 	open  []span
@@ -73,7 +74,8 @@ func (b *bisection) time() int64 {
 	return b.best.At(b.microbatches)
 }
 
-// limit is what an iteration may take whose slowest stage is in a span from low on, so that it is better than what has been found.
+// limit is what an iteration may take whose slowest stage is in a span from low on, so that it is
+// better than what has been found.
 func (b *bisection) limit(low int64) int64 {
 	if b.found != nil && low >= b.best.Each {
 		return b.time() - 1
@@ -95,8 +97,8 @@ func (b *bisection) try(low, high int64) {
 	if took, line := t.Time(), t.Line(); took < b.time() || took == b.time() && line.Each < b.best.Each {
 		b.found, b.best = t, line
 	}
-	// The bound is below the cut's time because another stage is slower than the one that counted for the slowest, or as slow and behind
-	// it, or because that one is slower than low.
+	// The bound is below the cut's time because another stage is slower than the one that counted for
+	// the slowest, or as slow and behind it, or because that one is slower than low.
 	switch slowest, took := t.Bottleneck(), stages[counted].Time; {
 	case stages[slowest].Time > took:
 		s.divide = took + (stages[slowest].Time-took)/2

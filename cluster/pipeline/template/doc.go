@@ -1,7 +1,8 @@
-// Package template finds the best cut of a model's layers into stages for each number of nodes a pipeline may have.
+// Package template finds the best cut of a model's layers into stages for each number of nodes a
+// pipeline may have.
 //
-// The search is exact. What the ways to it have in common: the slowest stage's time and place decide an iteration's, so that candidates
-// for it are tried, and what is left is easy.
+// The search is exact. What the ways to it have in common: the slowest stage's time and place
+// decide an iteration's, so that candidates for it are tried, and what is left is easy.
 //
 //	sizes.go      for which numbers of nodes there are templates
 //	single.go     one GPU a node, so that every stage is a node

@@ -7,8 +7,9 @@ func (s Search) holds(from, to, width, inFlight int) bool {
 	return s.GPUMemoryBytes == 0 || s.Profile.Bytes(from, to, width, inFlight) <= s.GPUMemoryBytes
 }
 
-// fitting finds the fewest nodes, up to most, that hold all layers; 0 where none do. Times do not matter here, so that of all ways to
-// place the last layers on the last GPUs that in the fewest stages is the best: it leaves those before it the fewest microbatches to keep.
+// fitting finds the fewest nodes, up to most, that hold all layers; 0 where none do. Times do not
+// matter here, so that of all ways to place the last layers on the last GPUs that in the fewest
+// stages is the best: it leaves those before it the fewest microbatches to keep.
 func (s Search) fitting(most int) int {
 	widths := s.Profile.Widths(s.GPUsPerNode)
 	stages := [][]int{s.noneFit()} // by GPUs, then by the first layer
@@ -28,7 +29,8 @@ func (s Search) fitting(most int) int {
 	return 0
 }
 
-// noneFit are numbers of stages, for each first layer, before any that fit have been found: more than there can be.
+// noneFit are numbers of stages, for each first layer, before any that fit have been found: more
+// than there can be.
 func (s Search) noneFit() []int { return slices.Repeat([]int{s.Profile.Len() + 1}, s.Profile.Len()+1) }
 
 // putBefore puts a stage of so many GPUs before all that has been placed.

@@ -6,9 +6,10 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Recursive searches as Oobleck does, for comparison: it halves the problem at every layer, keeps the best of each half and puts them
-// together. What is best for a half need not be best for the whole, so this finds worse cuts now and then, and takes longer.
-// Stages have a power of two of a node's GPUs, nodes are divided in halves only, and memory is not looked at.
+// Recursive searches as Oobleck does, for comparison: it halves the problem at every layer, keeps
+// the best of each half and puts them together. What is best for a half need not be best for the
+// whole, so this finds worse cuts now and then, and takes longer. Stages have a power of two of a
+// node's GPUs, nodes are divided in halves only, and memory is not looked at.
 type Recursive struct {
 	Profile     *pipeline.Profile
 	GPUsPerNode int
@@ -16,7 +17,8 @@ type Recursive struct {
 	known map[part]*half
 }
 
-// part is a piece of the problem: layers from..to-1 in a number of stages on so many nodes, or on some GPUs of one.
+// part is a piece of the problem: layers from..to-1 in a number of stages on so many nodes, or on
+// some GPUs of one.
 type part struct{ stages, from, to, nodes, gpus int }
 
 // half is the best that is known of a part: the three terms of its time.
@@ -33,7 +35,8 @@ func (h *half) time() int64 {
 	return h.first + int64(PlanningMicrobatches*h.stages-h.stages+h.place-1)*h.slowest + h.last
 }
 
-// ReleasedTime is what the released planner says of a template: its middle term is another one than the paper's.
+// ReleasedTime is what the released planner says of a template: its middle term is another one than
+// the paper's.
 func ReleasedTime(t *pipeline.Template) int64 {
 	k := t.Bottleneck()
 	line := t.Line()
@@ -49,18 +52,24 @@ func (r *Recursive) Template(nodes int) (*pipeline.Template, error) {
 	}
 	var best *half
 	for stages := nodes; stages <= min(r.Profile.Len(), nodes*r.GPUsPerNode); stages++ {
-		if found := r.find(part{stages, 0, r.Profile.Len(), nodes, r.GPUsPerNode}); found != nil && (best == nil || found.time() < best.time()) {
+		if found := r.find(part{stages, 0, r.Profile.Len(), nodes, r.GPUsPerNode}); found != nil &&
+			(best == nil || found.time() < best.time()) {
 			best = found
 		}
 	}
 	if best == nil {
-		return nil, &pipeline.InfeasibleError{Problem: fmt.Sprintf("the recursive search finds no cut of %d layers for %d nodes of %d GPUs",
-			r.Profile.Len(), nodes, r.GPUsPerNode)}
+		return nil, &pipeline.InfeasibleError{
+			Problem: fmt.Sprintf("the recursive search finds no cut of %d layers for %d nodes of %d GPUs",
+				r.Profile.Len(), nodes, r.GPUsPerNode),
+		}
 	}
 	t := &pipeline.Template{Nodes: nodes, Microbatches: PlanningMicrobatches * best.stages}
 	used := 0
 	best.walk(func(h *half) {
-		t.Stages = append(t.Stages, pipeline.Stage{From: h.from, To: h.to, GPUs: h.gpus, Time: h.slowest, Node: used / r.GPUsPerNode})
+		t.Stages = append(
+			t.Stages,
+			pipeline.Stage{From: h.from, To: h.to, GPUs: h.gpus, Time: h.slowest, Node: used / r.GPUsPerNode},
+		)
 		used += h.gpus
 	})
 	return t, nil

@@ -8,11 +8,13 @@ type cut struct {
 	from, to, place int
 }
 
-// single finds the best cuts into smallest..largest stages of one GPU each, without regard to memory, in O(L³ + S·L²) for all sizes.
+// single finds the best cuts into smallest..largest stages of one GPU each, without regard to
+// memory, in O(L³ + S·L²) for all sizes.
 //
-// Each run of layers is tried as the slowest stage. Those before it may take as long, those behind it may not (of equals the last is
-// the slowest), and no more of them matters: how they are cut changes nothing but the slowest stage's place, which is best early.
-// Filling stages up gives the fewest before it, cutting layers off gives any larger number.
+// Each run of layers is tried as the slowest stage. Those before it may take as long, those behind
+// it may not (of equals the last is the slowest), and no more of them matters: how they are cut
+// changes nothing but the slowest stage's place, which is best early. Filling stages up gives the
+// fewest before it, cutting layers off gives any larger number.
 func single(p *pipeline.Profile, smallest, largest int) []*pipeline.Template {
 	best := make([]cut, largest+1)
 	for from := 0; from < p.Len(); from++ {
@@ -87,7 +89,8 @@ type builder struct {
 	stages  []pipeline.Stage
 }
 
-// divide adds a number of stages no slower than limit that hold the layers from..end-1, the first as full as can be.
+// divide adds a number of stages no slower than limit that hold the layers from..end-1, the first
+// as full as can be.
 func (b *builder) divide(from, end, stages int, limit int64) {
 	for ; stages > 0; stages-- {
 		next := min(fill(b.profile, from, end, limit), end-stages+1)
@@ -97,5 +100,8 @@ func (b *builder) divide(from, end, stages int, limit int64) {
 }
 
 func (b *builder) add(from, to int) {
-	b.stages = append(b.stages, pipeline.Stage{From: from, To: to, Node: len(b.stages), GPUs: 1, Time: b.profile.Time(from, to, 1)})
+	b.stages = append(
+		b.stages,
+		pipeline.Stage{From: from, To: to, Node: len(b.stages), GPUs: 1, Time: b.profile.Time(from, to, 1)},
+	)
 }

@@ -16,9 +16,10 @@ type Search struct {
 // PlanningMicrobatches is how many microbatches for each of its GPUs a template is made best for.
 const PlanningMicrobatches = 4
 
-// Sizes are the numbers of nodes that templates are made for: from the smallest that holds the model to the one that is left when
-// faults other pipelines have the smallest. With these, any number of nodes from (faults+1)·smallest on makes faults+1 pipelines:
-// faults of the smallest, and one of the rest. Sizes of more nodes than the model has layers cannot be; they are left out.
+// Sizes are the numbers of nodes that templates are made for: from the smallest that holds the
+// model to the one that is left when faults other pipelines have the smallest. With these, any
+// number of nodes from (faults+1)·smallest on makes faults+1 pipelines: faults of the smallest, and
+// one of the rest. Sizes of more nodes than the model has layers cannot be; they are left out.
 func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	if err := s.check(nodes, faults); err != nil {
 		return 0, 0, err
@@ -33,8 +34,14 @@ func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	if needed := (faults + 1) * smallest; nodes < needed {
 		feasible := nodes/smallest - 1
 		return 0, 0, &pipeline.InfeasibleError{
-			Problem: fmt.Sprintf("%d nodes are too few: to survive %d failures takes %d pipelines of at least %d nodes each, %d nodes in all",
-				nodes, faults, faults+1, smallest, needed),
+			Problem: fmt.Sprintf(
+				"%d nodes are too few: to survive %d failures takes %d pipelines of at least %d nodes each, %d nodes in all",
+				nodes,
+				faults,
+				faults+1,
+				smallest,
+				needed,
+			),
 			Instead: fmt.Sprintf("with %d nodes the most is --faults %d", nodes, feasible),
 		}
 	}
@@ -51,14 +58,18 @@ func (s Search) searchable(nodes int) error {
 	if s.GPUsPerNode == 1 || cells <= mostCells {
 		return nil
 	}
-	return &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d layers on %d GPUs take a search over %d states, more than %d",
-		s.Profile.Len(), gpus, cells, mostCells), Instead: "fewer nodes, or layers joined to blocks, make it smaller"}
+	return &pipeline.InfeasibleError{
+		Problem: fmt.Sprintf("%d layers on %d GPUs take a search over %d states, more than %d",
+			s.Profile.Len(), gpus, cells, mostCells),
+		Instead: "fewer nodes, or layers joined to blocks, make it smaller",
+	}
 }
 
 // stagesOfANode is the fewest stages that use all GPUs of a node.
 func (s Search) stagesOfANode() int { return s.fewestStages(s.GPUsPerNode)[s.GPUsPerNode] }
 
-// fewestStages are, for each number of GPUs, the fewest stages that use them; none lies on two nodes.
+// fewestStages are, for each number of GPUs, the fewest stages that use them; none lies on two
+// nodes.
 func (s Search) fewestStages(gpus int) []int {
 	fewest := make([]int, gpus+1)
 	widths := s.Profile.Widths(s.GPUsPerNode)
@@ -79,13 +90,29 @@ func (s Search) onOneNode(gpus, width int) bool { return (gpus-1)%s.GPUsPerNode+
 func (s Search) check(nodes, faults int) error {
 	switch {
 	case nodes < 1 || nodes > pipeline.MostNodes:
-		return &pipeline.InputError{Where: "nodes", Problem: fmt.Sprint(nodes), Want: fmt.Sprintf("1 to %d", pipeline.MostNodes)}
+		return &pipeline.InputError{
+			Where:   "nodes",
+			Problem: fmt.Sprint(nodes),
+			Want:    fmt.Sprintf("1 to %d", pipeline.MostNodes),
+		}
 	case faults < 0 || faults >= pipeline.MostNodes:
-		return &pipeline.InputError{Where: "faults", Problem: fmt.Sprint(faults), Want: "at least 0: how many simultaneous failures of nodes to survive"}
+		return &pipeline.InputError{
+			Where:   "faults",
+			Problem: fmt.Sprint(faults),
+			Want:    "at least 0: how many simultaneous failures of nodes to survive",
+		}
 	case s.GPUsPerNode < 1 || s.GPUsPerNode > pipeline.MostGPUs:
-		return &pipeline.InputError{Where: "GPUs per node", Problem: fmt.Sprint(s.GPUsPerNode), Want: fmt.Sprint("1 to ", pipeline.MostGPUs)}
+		return &pipeline.InputError{
+			Where:   "GPUs per node",
+			Problem: fmt.Sprint(s.GPUsPerNode),
+			Want:    fmt.Sprint("1 to ", pipeline.MostGPUs),
+		}
 	case s.GPUMemoryBytes < 0:
-		return &pipeline.InputError{Where: "GPU memory", Problem: fmt.Sprint(s.GPUMemoryBytes), Want: "bytes of one GPU, or 0 to leave memory out"}
+		return &pipeline.InputError{
+			Where:   "GPU memory",
+			Problem: fmt.Sprint(s.GPUMemoryBytes),
+			Want:    "bytes of one GPU, or 0 to leave memory out",
+		}
 	}
 	return nil
 }
@@ -94,8 +121,15 @@ func (s Search) check(nodes, faults int) error {
 func (s Search) smallest(nodes int) (int, error) {
 	most := min(nodes, s.Profile.Len()/s.stagesOfANode())
 	if most == 0 {
-		return 0, &pipeline.InfeasibleError{Problem: fmt.Sprintf("%d GPUs of a node are at least %d stages, more than the profile's %d layers",
-			s.GPUsPerNode, s.stagesOfANode(), s.Profile.Len()), Instead: "all-reduce times among more GPUs of a node would let stages be wider"}
+		return 0, &pipeline.InfeasibleError{
+			Problem: fmt.Sprintf(
+				"%d GPUs of a node are at least %d stages, more than the profile's %d layers",
+				s.GPUsPerNode,
+				s.stagesOfANode(),
+				s.Profile.Len(),
+			),
+			Instead: "all-reduce times among more GPUs of a node would let stages be wider",
+		}
 	}
 	if s.GPUMemoryBytes == 0 {
 		return 1, nil
@@ -117,20 +151,39 @@ func (s Search) tooLarge(nodes, most int) error {
 	widths := s.Profile.Widths(s.GPUsPerNode)
 	widest := widths[len(widths)-1]
 	if needs := s.Profile.Bytes(worst, worst+1, widest, 1); needs > s.GPUMemoryBytes {
-		return &pipeline.InfeasibleError{Problem: fmt.Sprintf("layer %d (%s) alone needs %d bytes on each of %d GPUs, and a GPU has %d",
-			worst, layers[worst].Name, needs, widest, s.GPUMemoryBytes)}
+		return &pipeline.InfeasibleError{
+			Problem: fmt.Sprintf("layer %d (%s) alone needs %d bytes on each of %d GPUs, and a GPU has %d",
+				worst, layers[worst].Name, needs, widest, s.GPUMemoryBytes),
+		}
 	}
 	all := s.Profile.StateBytes(0, len(layers))
 	if most < nodes {
-		return &pipeline.InfeasibleError{Problem: fmt.Sprintf("it would take more stages than there are layers: %d layers on at most %d nodes of %d GPUs "+
-			"do not fit, %d bytes of state and the activations in flight into %d bytes a GPU", len(layers), most, s.GPUsPerNode, all, s.GPUMemoryBytes)}
+		return &pipeline.InfeasibleError{
+			Problem: fmt.Sprintf(
+				"it would take more stages than there are layers: %d layers on at most %d nodes of %d GPUs "+
+					"do not fit, %d bytes of state and the activations in flight into %d bytes a GPU",
+				len(layers),
+				most,
+				s.GPUsPerNode,
+				all,
+				s.GPUMemoryBytes,
+			),
+		}
 	}
-	return &pipeline.InfeasibleError{Problem: fmt.Sprintf("no cut fits on %d nodes: %d bytes of state and the activations in flight on GPUs of %d bytes, %d a node",
-		nodes, all, s.GPUMemoryBytes, s.GPUsPerNode), Instead: fmt.Sprintf("the state alone takes %d nodes", (all-1)/(s.GPUMemoryBytes*int64(s.GPUsPerNode))+1)}
+	return &pipeline.InfeasibleError{
+		Problem: fmt.Sprintf(
+			"no cut fits on %d nodes: %d bytes of state and the activations in flight on GPUs of %d bytes, %d a node",
+			nodes,
+			all,
+			s.GPUMemoryBytes,
+			s.GPUsPerNode,
+		),
+		Instead: fmt.Sprintf("the state alone takes %d nodes", (all-1)/(s.GPUMemoryBytes*int64(s.GPUsPerNode))+1),
+	}
 }
 
-// Templates are the best cuts for every size from smallest to largest, or to the one before the first that does not fit into memory: more
-// stages keep more microbatches in flight.
+// Templates are the best cuts for every size from smallest to largest, or to the one before the
+// first that does not fit into memory: more stages keep more microbatches in flight.
 func (s Search) Templates(smallest, largest int) ([]*pipeline.Template, error) {
 	found := s.best(smallest, largest)
 	for i, t := range found {
@@ -138,8 +191,10 @@ func (s Search) Templates(smallest, largest int) ([]*pipeline.Template, error) {
 			return found[:i], nil
 		}
 		if t == nil {
-			return nil, &pipeline.InfeasibleError{Problem: fmt.Sprintf("no cut for %d nodes fits into GPUs of %d bytes, though one for %d does: "+
-				"more stages keep more microbatches in flight", smallest+i, s.GPUMemoryBytes, smallest)}
+			return nil, &pipeline.InfeasibleError{
+				Problem: fmt.Sprintf("no cut for %d nodes fits into GPUs of %d bytes, though one for %d does: "+
+					"more stages keep more microbatches in flight", smallest+i, s.GPUMemoryBytes, smallest),
+			}
 		}
 	}
 	return found, nil

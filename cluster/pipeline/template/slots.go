@@ -8,16 +8,19 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// slots places layers on the GPUs of some nodes, from the last GPU and the last layer to the first: an exact dynamic programme over GPUs
-// given out and layers placed. Its stages are no slower than high. One of them counts as the slowest: it is no faster than low, and those
-// behind it are faster than high, because of equally slow stages the last counts.
+// slots places layers on the GPUs of some nodes, from the last GPU and the last layer to the first:
+// an exact dynamic programme over GPUs given out and layers placed. Its stages are no slower than
+// high. One of them counts as the slowest: it is no faster than low, and those behind it are faster
+// than high, because of equally slow stages the last counts.
 //
-// An iteration's time is a sum over stages: with B for the slowest and N microbatches it is N·B, and w for each stage before the slowest,
-// and 2w-B for each behind it. Where low and high are one number that is B, and the sum is exact. Where they are not, low counts for B
-// and the sum is a bound: it is not above the truth.
+// An iteration's time is a sum over stages: with B for the slowest and N microbatches it is N·B,
+// and w for each stage before the slowest, and 2w-B for each behind it. Where low and high are one
+// number that is B, and the sum is exact. Where they are not, low counts for B and the sum is a
+// bound: it is not above the truth.
 //
-// What a stage keeps in memory depends on how many stages there are behind it. So there are several ways to place the same layers on
-// the same GPUs: those in more stages are kept where they cost less.
+// What a stage keeps in memory depends on how many stages there are behind it. So there are several
+// ways to place the same layers on the same GPUs: those in more stages are kept where they cost
+// less.
 type slots struct {
 	Search
 	nodes        int
@@ -32,14 +35,15 @@ type slots struct {
 	limit     int64 // ways to more than it are left out
 	furthest  []int // the layer that so many GPUs from the first on come to at most
 
-	// ways are those of all states: GPUs given out, first layer, and whether the slowest stage is among them. begins has where each
-	// state's begin.
+	// ways are those of all states: GPUs given out, first layer, and whether the slowest stage is
+	// among them. begins has where each state's begin.
 	ways            []way
 	begins          []int32
 	behind, through []way // of the state at hand
 }
 
-// way is how layers can be placed. Of a state, each has more stages than the one before it, and costs less.
+// way is how layers can be placed. Of a state, each has more stages than the one before it, and
+// costs less.
 type way struct {
 	cost   int64
 	stages int32
@@ -75,7 +79,8 @@ func (s Search) slots(nodes int) *slots {
 	return c
 }
 
-// state numbers the states; through says that the slowest stage is among those that have been placed.
+// state numbers the states; through says that the slowest stage is among those that have been
+// placed.
 func (c *slots) state(gpus, layer int, through bool) int {
 	at := 2 * (gpus*(c.Profile.Len()+1) + layer)
 	if through {
@@ -86,7 +91,8 @@ func (c *slots) state(gpus, layer int, through bool) int {
 
 func (c *slots) of(state int) []way { return c.ways[c.begins[state]:c.begins[state+1]] }
 
-// run places all layers on all GPUs. It answers the least that an iteration takes, impossible where it is over the limit.
+// run places all layers on all GPUs. It answers the least that an iteration takes, impossible where
+// it is over the limit.
 func (c *slots) run(low, high, limit int64) int64 {
 	c.low, c.high, c.limit = low, high, limit
 	c.ways = c.ways[:0]
@@ -114,7 +120,8 @@ func (c *slots) run(low, high, limit int64) int64 {
 	return impossible
 }
 
-// reach finds how far the first GPUs come, whatever is behind them, and answers how far all of them do.
+// reach finds how far the first GPUs come, whatever is behind them, and answers how far all of them
+// do.
 func (c *slots) reach() int {
 	for gpus := 1; gpus <= c.gpus; gpus++ {
 		c.furthest[gpus] = 0
@@ -150,10 +157,18 @@ func (c *slots) place(gpus, from int) {
 				break
 			}
 			if s.time < c.high {
-				c.behind = c.add(c.behind, way{w.cost + 2*s.time - c.low, w.stages + c.counted}, c.restBehind(gpus, from))
+				c.behind = c.add(
+					c.behind,
+					way{w.cost + 2*s.time - c.low, w.stages + c.counted},
+					c.restBehind(gpus, from),
+				)
 			}
 			if s.time >= c.low {
-				c.through = c.add(c.through, way{w.cost + c.slowest(gpus-s.width, s.time), w.stages + c.counted}, c.least[from])
+				c.through = c.add(
+					c.through,
+					way{w.cost + c.slowest(gpus-s.width, s.time), w.stages + c.counted},
+					c.least[from],
+				)
 			}
 		}
 		for _, w := range c.of(c.state(gpus-s.width, s.to, true)) {
@@ -185,20 +200,22 @@ func (c *slots) stages(gpus, from int) iter.Seq[placed] {
 	}
 }
 
-// slowest is what the slowest stage costs: B for each microbatch. Of what it takes more than low, that much is certain which the stages
-// behind it, one for each GPU at most, do not save.
+// slowest is what the slowest stage costs: B for each microbatch. Of what it takes more than low,
+// that much is certain which the stages behind it, one for each GPU at most, do not save.
 func (c *slots) slowest(behind int, time int64) int64 {
 	return int64(c.microbatches)*c.low + int64(c.microbatches-behind)*(time-c.low)
 }
 
-// restBehind is what the stages before a layer cost at least when the slowest is one of them: each of the others that is behind that one
-// saves what it is faster, but no more than high less its time.
+// restBehind is what the stages before a layer cost at least when the slowest is one of them: each
+// of the others that is behind that one saves what it is faster, but no more than high less its
+// time.
 func (c *slots) restBehind(gpus, layer int) int64 {
 	others := min(c.gpus-gpus, layer) - 1
 	return int64(c.microbatches)*c.low + 2*(c.least[layer]-c.low) - int64(others)*c.high
 }
 
-// add adds a way to those of a state, unless one that is no worse is there, or what is still to come takes it over the limit.
+// add adds a way to those of a state, unless one that is no worse is there, or what is still to
+// come takes it over the limit.
 func (c *slots) add(ways []way, w way, rest int64) []way {
 	if w.cost+rest > c.limit {
 		return ways
@@ -228,14 +245,24 @@ func (c *slots) room(from, to, width int) int32 {
 	return int32(c.Profile.InFlight(from, to, width, c.GPUMemoryBytes))
 }
 
-// trace follows the least that an iteration takes back to its stages; slowest is the one that counted as that.
+// trace follows the least that an iteration takes back to its stages; slowest is the one that
+// counted as that.
 func (c *slots) trace() (found []pipeline.Stage, slowest int) {
 	all := c.of(c.state(c.gpus, 0, true))
 	at := point{gpus: c.gpus, way: all[len(all)-1], through: true}
 	for at.gpus > 0 {
 		for s := range c.stages(at.gpus, at.layer) {
 			if next, comes := c.comesFrom(at, s); comes {
-				found = append(found, pipeline.Stage{From: at.layer, To: s.to, GPUs: s.width, Time: s.time, Node: c.nodes - 1 - (at.gpus-1)/c.GPUsPerNode})
+				found = append(
+					found,
+					pipeline.Stage{
+						From: at.layer,
+						To:   s.to,
+						GPUs: s.width,
+						Time: s.time,
+						Node: c.nodes - 1 - (at.gpus-1)/c.GPUsPerNode,
+					},
+				)
 				if at.through && !next.through {
 					slowest = len(found) - 1
 				}

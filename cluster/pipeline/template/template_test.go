@@ -49,7 +49,15 @@ func TestWorked(t *testing.T) {
 	} {
 		found := one(t, Search{Profile: profileOf(t, each.layers...), GPUsPerNode: 1}, each.nodes)
 		if !slices.Equal(found.Cuts(), each.cuts) || found.Time() != each.time {
-			t.Errorf("%v on %d nodes: cuts %v, T %d; want %v, %d", each.layers, each.nodes, found.Cuts(), found.Time(), each.cuts, each.time)
+			t.Errorf(
+				"%v on %d nodes: cuts %v, T %d; want %v, %d",
+				each.layers,
+				each.nodes,
+				found.Cuts(),
+				found.Time(),
+				each.cuts,
+				each.time,
+			)
 		}
 	}
 }
@@ -147,7 +155,8 @@ func against(t *testing.T, s Search, nodes int) (feasible bool) {
 	return true
 }
 
-// checkShape: ranges are contiguous and cover the layers, all GPUs are used, no stage spans nodes, each fits.
+// checkShape: ranges are contiguous and cover the layers, all GPUs are used, no stage spans nodes,
+// each fits.
 func checkShape(t *testing.T, s Search, found *pipeline.Template) {
 	t.Helper()
 	layer, used := 0, make([]int, found.Nodes)
@@ -222,7 +231,11 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Search{Profile: p, GPUsPerNode: []int{1, 2, 4, 8}[r.Intn(4)], GPUMemoryBytes: []int64{0, 60, 110, 200}[r.Intn(4)]}
+		s := Search{
+			Profile:        p,
+			GPUsPerNode:    []int{1, 2, 4, 8}[r.Intn(4)],
+			GPUMemoryBytes: []int64{0, 60, 110, 200}[r.Intn(4)],
+		}
 		fewest := 0
 		for nodes := 1; nodes <= min(3, p.Len()); nodes++ {
 			all++
@@ -272,8 +285,9 @@ func TestScales(t *testing.T) {
 	}
 }
 
-// TestMoreWorkInLessTime keeps a weakness of the formula in mind: where the slowest stage comes to lie further left, more work gives a
-// lower T. The true schedule never gets shorter; package replay has the proof of that.
+// TestMoreWorkInLessTime keeps a weakness of the formula in mind: where the slowest stage comes to
+// lie further left, more work gives a lower T. The true schedule never gets shorter; package replay
+// has the proof of that.
 func TestMoreWorkInLessTime(t *testing.T) {
 	before := one(t, Search{Profile: profileOf(t, 20, 1, 20), GPUsPerNode: 1}, 3).Time()
 	after := one(t, Search{Profile: profileOf(t, 21, 1, 20), GPUsPerNode: 1}, 3).Time()
@@ -288,7 +302,10 @@ func TestMemory(t *testing.T) {
 	for range 100 {
 		var layers []pipeline.Layer
 		for range 4 + r.Intn(8) {
-			layers = append(layers, pipeline.Layer{Forward: 1, StateBytes: r.Int63n(100), ActivationBytes: r.Int63n(10)})
+			layers = append(
+				layers,
+				pipeline.Layer{Forward: 1, StateBytes: r.Int63n(100), ActivationBytes: r.Int63n(10)},
+			)
 		}
 		p, err := pipeline.NewProfile(layers)
 		if err != nil {
@@ -344,8 +361,12 @@ func BenchmarkEightFullGPUs(b *testing.B) {
 	var layers []pipeline.Layer
 	for range 96 {
 		layers = append(layers, pipeline.Layer{
-			Forward: time.Duration(1e6 * (1 + r.Int63n(12))), Backward: time.Duration(1e6 * (1 + r.Int63n(20))), StateBytes: 1 + r.Int63n(10),
-			ActivationBytes: r.Int63n(6), InNode: map[int]time.Duration{2: time.Millisecond, 4: 2 * time.Millisecond, 8: 3 * time.Millisecond},
+			Forward: time.Duration(
+				1e6 * (1 + r.Int63n(12)),
+			), Backward: time.Duration(1e6 * (1 + r.Int63n(20))), StateBytes: 1 + r.Int63n(10),
+			ActivationBytes: r.Int63n(
+				6,
+			), InNode: map[int]time.Duration{2: time.Millisecond, 4: 2 * time.Millisecond, 8: 3 * time.Millisecond},
 		})
 	}
 	p, err := pipeline.NewProfile(layers)

@@ -19,7 +19,8 @@ import (
 // acceptTime is how long a connection may take to hand its files over.
 const acceptTime = 5 * time.Second
 
-// Accept serves a connection that begins with Magic, and closes it. Its error is for the log: the peer has been told.
+// Accept serves a connection that begins with Magic, and closes it. Its error is for the log: the
+// peer has been told.
 func (d *Desk) Accept(conn *net.UnixConn) error {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(acceptTime)); err != nil {

@@ -86,8 +86,8 @@ func (d *Desk) expire(name token) {
 	}
 }
 
-// Take gives the files of a token to the process that handed them over, once; they are the caller's to close. A token that
-// is somebody else's stays where it is.
+// Take gives the files of a token to the process that handed them over, once; they are the caller's
+// to close. A token that is somebody else's stays where it is.
 func (d *Desk) Take(named []byte, actor api.Actor) ([]*os.File, error) {
 	if len(named) != TokenBytes {
 		return nil, ErrToken

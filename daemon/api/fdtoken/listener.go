@@ -18,7 +18,8 @@ import (
 // peekTime is how long a connection may say nothing.
 const peekTime = 5 * time.Second
 
-// Listener takes the connections of a socket that hand files over to a Desk out of those that it accepts.
+// Listener takes the connections of a socket that hand files over to a Desk out of those that it
+// accepts.
 type Listener struct {
 	socket *net.UnixListener
 	intake *accept.Intake
@@ -35,7 +36,14 @@ func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) (*Liste
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{socket: socket, intake: connections, desk: desk, log: log, others: make(chan net.Conn), closed: make(chan struct{})}
+	l := &Listener{
+		socket: socket,
+		intake: connections,
+		desk:   desk,
+		log:    log,
+		others: make(chan net.Conn),
+		closed: make(chan struct{}),
+	}
 	go l.accept()
 	return l, nil
 }
@@ -65,7 +73,8 @@ func (l *Listener) sort(conn *net.UnixConn, full error) {
 	}
 }
 
-// pass gives a connection on that hands nothing over. The last that there is a descriptor for only hears of that.
+// pass gives a connection on that hands nothing over. The last that there is a descriptor for only
+// hears of that.
 func (l *Listener) pass(accepted *net.UnixConn, full error) {
 	conn := &api.CountedConn{UnixConn: accepted, Closed: func() {}}
 	if full != nil {
@@ -100,7 +109,8 @@ func (l *Listener) Close() (err error) {
 // Addr is the socket's.
 func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
 
-// Peek reads the first four bytes of a connection, as a little-endian word, and leaves them in the socket.
+// Peek reads the first four bytes of a connection, as a little-endian word, and leaves them in the
+// socket.
 func Peek(conn *net.UnixConn) (first uint32, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // answerTime is how long nobody needs to take files over, as long as gRPC waits for a first word.
 const answerTime = 20 * time.Second
 
-// Send hands files over at a socket and returns the token to name them by in a request of this same process. The files stay
-// open here.
+// Send hands files over at a socket and returns the token to name them by in a request of this same
+// process. The files stay open here.
 func Send(ctx context.Context, socket string, files []*os.File) (token []byte, err error) {
 	return send(ctx, socket, files, answerTime)
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// Stream is a file that was handed over to be read from its place to its end, or to be written. Whoever handed it over decides how
-// fast that goes, and may stop: the end of a context ends the waiting.
+// Stream is a file that was handed over to be read from its place to its end, or to be written.
+// Whoever handed it over decides how fast that goes, and may stop: the end of a context ends the
+// waiting.
 type Stream struct {
 	file *os.File
 	ctx  context.Context //nolint:containedctx // io.Reader and io.Writer have no place for it
 	stop func() bool
 }
 
-// OpenStream makes a stream of a pipe, a socket or a regular file; what the file was opened for must fit. The file itself stays
-// open and as it is, but for a socket, which blocks no longer.
+// OpenStream makes a stream of a pipe, a socket or a regular file; what the file was opened for
+// must fit. The file itself stays open and as it is, but for a socket, which blocks no longer.
 func OpenStream(ctx context.Context, file *os.File, write bool) (*Stream, error) {
 	var info unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &info); err != nil {

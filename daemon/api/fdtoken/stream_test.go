@@ -78,7 +78,8 @@ func TestStreamWaits(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if flags, err := unix.FcntlInt(read.Fd(), unix.F_GETFL, 0); kind == "pipe" && (err != nil || flags&unix.O_NONBLOCK != 0) {
+		if flags, err := unix.FcntlInt(read.Fd(), unix.F_GETFL, 0); kind == "pipe" &&
+			(err != nil || flags&unix.O_NONBLOCK != 0) {
 			t.Errorf("the caller's pipe has the flags %#x, %v", flags, err)
 		}
 	}

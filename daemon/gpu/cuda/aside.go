@@ -6,10 +6,11 @@ import (
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 )
 
-// What a Memory's ReadAt and WriteAt copy goes beside all streams of the session, each call by streams of its own: several at a
-// time, as those of a checkpoint, do not wait for each other, nor for the kernel that digests, so that copying, digesting and
-// writing overlap. The driver never sees memory of Go's, which may move, and lie where the driver looks for a device's: copies
-// go through pinned buffers, two in turn, unless the memory is pinned itself.
+// What a Memory's ReadAt and WriteAt copy goes beside all streams of the session, each call by
+// streams of its own: several at a time, as those of a checkpoint, do not wait for each other, nor
+// for the kernel that digests, so that copying, digesting and writing overlap. The driver never
+// sees memory of Go's, which may move, and lie where the driver looks for a device's: copies go
+// through pinned buffers, two in turn, unless the memory is pinned itself.
 
 // copyOut copies at once.
 func (c *Context) copyOut(p []byte, from uint64) (int, error) {
@@ -31,8 +32,8 @@ func (c *Context) copyIn(to uint64, p []byte) (int, error) {
 	})
 }
 
-// way is how memory is copied: give gives the driver a copy with pinned memory. Where that is a buffer, before fills it, and after
-// empties it; either may be nil.
+// way is how memory is copied: give gives the driver a copy with pinned memory. Where that is a
+// buffer, before fills it, and after empties it; either may be nil.
 type way struct {
 	before, after func(piece, buffer []byte)
 	give          func(stream cudadrv.Stream, buffer []byte, at uint64) error

@@ -17,7 +17,8 @@ import (
 type Options struct {
 	// Library is the driver to open; empty for the machine's.
 	Library string
-	// Ledger accounts memory that other processes share, in the row of Slot; nil means that nobody keeps accounts.
+	// Ledger accounts memory that other processes share, in the row of Slot; nil means that nobody
+	// keeps accounts.
 	Ledger *ledger.Ledger
 	Slot   int
 	// Logger gets a line for each fault; nil means slog.Default.
@@ -34,7 +35,8 @@ type Backend struct {
 	lost    atomic.Bool
 	aliases aliases
 	pinned  pins
-	// registering is held where host memory becomes or ends to be the driver's, which all devices share. It comes before a device's mu.
+	// registering is held where host memory becomes or ends to be the driver's, which all devices
+	// share. It comes before a device's mu.
 	registering sync.Mutex
 
 	telling sync.Mutex

@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// changes is what finds changes in a device's memory and puts copies aside there. It is made when the first checkpoint asks.
+// changes is what finds changes in a device's memory and puts copies aside there. It is made when
+// the first checkpoint asks.
 type changes struct {
 	apart *apart
 
@@ -28,8 +29,9 @@ func newChanges(m *Memory) *changes {
 	return &changes{apart: &apart{memory: m}}
 }
 
-// load loads the kernel's code, if it is not there. It comes before all code of the program's, so that it comes at the same time
-// in each life of a program, whenever its checkpoints are. mu is held, or nobody else knows of s.
+// load loads the kernel's code, if it is not there. It comes before all code of the program's, so
+// that it comes at the same time in each life of a program, whenever its checkpoints are. mu is
+// held, or nobody else knows of s.
 func (s *changes) load() (err error) {
 	if s.code == nil {
 		s.code, err = s.apart.memory.context.LoadModule(digest.Image(), gpu.LoadOptions{})
@@ -53,7 +55,11 @@ func (s *changes) digester() (*digest.Kernel, error) {
 		return nil, fmt.Errorf("memory for digests: %w", err)
 	}
 	multiprocessors := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMultiprocessorCount]
-	kernel, err := digest.Load(&digestCode{c, s.code}, gpu.Range{Address: address, Bytes: gpu.ChunkBytes}, int(multiprocessors))
+	kernel, err := digest.Load(
+		&digestCode{c, s.code},
+		gpu.Range{Address: address, Bytes: gpu.ChunkBytes},
+		int(multiprocessors),
+	)
 	if err != nil {
 		s.code = nil // unloaded
 		return nil, errors.Join(err, s.apart.Free(address))
@@ -77,7 +83,8 @@ func (s *changes) shadows(make bool) (*shadow.Room, error) {
 	return s.room, nil
 }
 
-// insist calls allocate, which gets memory for the program: what shadows have is the program's first.
+// insist calls allocate, which gets memory for the program: what shadows have is the program's
+// first.
 func (s *changes) insist(allocate func() error) error {
 	room, err := s.shadows(false)
 	if room == nil || err != nil {
@@ -118,7 +125,8 @@ func (m *Memory) digest(key gpu.DigestKey, list []gpu.Range, digests []gpu.Diges
 	return err
 }
 
-// mapped lists those chunks of ranges that have memory behind them, with the place of each among all.
+// mapped lists those chunks of ranges that have memory behind them, with the place of each among
+// all.
 func (m *Memory) mapped(list []gpu.Range) (chunks []uint64, places []int) {
 	d := m.device
 	d.mu.Lock()
@@ -169,9 +177,9 @@ func (m *Memory) Pin(memory []byte) (unpin func() error, err error) {
 	}, nil
 }
 
-// apart is memory of the device that the program is told nothing of: what finding changes takes. It is got as the program's is,
-// at addresses of ours; the driver's own heap stays as it would be without us, because variables of modules lie there, and a
-// restore needs them where they were.
+// apart is memory of the device that the program is told nothing of: what finding changes takes. It
+// is got as the program's is, at addresses of ours; the driver's own heap stays as it would be
+// without us, because variables of modules lie there, and a restore needs them where they were.
 type apart struct {
 	memory *Memory
 
@@ -198,7 +206,11 @@ func (a *apart) Alloc(bytes uint64) (uint64, error) {
 		a.release(bytes)
 		return 0, a.memory.context.noted("get memory for a checkpoint", err)
 	}
-	at, _ := slices.BinarySearchFunc(a.allocated, p, func(x, y *granule) int { return cmp.Compare(x.Address, y.Address) })
+	at, _ := slices.BinarySearchFunc(
+		a.allocated,
+		p,
+		func(x, y *granule) int { return cmp.Compare(x.Address, y.Address) },
+	)
 	a.allocated = slices.Insert(a.allocated, at, p)
 	return p.Address, nil
 }
@@ -243,7 +255,8 @@ func (a *apart) get(bytes uint64) (p *granule, err error) {
 	return p, errors.Join(err, d.driver.Release(p.allocation), d.driver.Unreserve(p.Address, bytes))
 }
 
-// Free gives back what Alloc has returned, unless it went with the context: a checkpoint may end after that. Nothing may be at work on it.
+// Free gives back what Alloc has returned, unless it went with the context: a checkpoint may end
+// after that. Nothing may be at work on it.
 func (a *apart) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -259,7 +272,11 @@ func (a *apart) Free(address uint64) error {
 func (a *apart) giveBack(p *granule) error {
 	driver := a.memory.device.driver
 	a.release(p.Bytes)
-	return errors.Join(driver.Unmap(p.Address, p.Bytes), driver.Release(p.allocation), driver.Unreserve(p.Address, p.Bytes))
+	return errors.Join(
+		driver.Unmap(p.Address, p.Bytes),
+		driver.Release(p.allocation),
+		driver.Unreserve(p.Address, p.Bytes),
+	)
 }
 
 // ReadAt copies out of it.

@@ -21,7 +21,8 @@ type Context struct {
 	device  *device
 	native  cudadrv.Context
 	memory  *Memory
-	// aside is a stream of our own, for what is done at once, whatever the session's streams do, and is no copy.
+	// aside is a stream of our own, for what is done at once, whatever the session's streams do, and
+	// is no copy.
 	aside  cudadrv.Stream
 	output func([]byte)
 	late   func(error)
@@ -56,7 +57,11 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 	c.memory, c.checks = newMemory(c, d), checks(c.checkLaunch)
 	var err error
 	if c.native, err = b.native(d); err != nil {
-		return nil, &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: gpu.Code(err), Detail: hint(err)}
+		return nil, &gpu.Error{
+			Op:     fmt.Sprintf("create context on GPU %d", d.ordinal),
+			Code:   gpu.Code(err),
+			Detail: hint(err),
+		}
 	}
 	if c.aside, err = b.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0); err == nil {
 		err = c.clock.start(c, options.Resumed.Clock)
@@ -113,10 +118,12 @@ func (c *Context) preparePools() {
 	}
 }
 
-// contextBytes is about what a context takes of a GPU. What the driver says to be free changes by what others do, too.
+// contextBytes is about what a context takes of a GPU. What the driver says to be free changes by
+// what others do, too.
 const contextBytes = 512 << 20
 
-// Warm makes the context that the next NewContext on a device takes. Nothing of it depends on what that one is for.
+// Warm makes the context that the next NewContext on a device takes. Nothing of it depends on what
+// that one is for.
 func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +132,11 @@ func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
 		d.spare, err = b.driver.CtxCreate(0, d.ordinal)
 	}
 	if err != nil {
-		return 0, &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: gpu.Code(err), Detail: hint(err)}
+		return 0, &gpu.Error{
+			Op:     fmt.Sprintf("create context on GPU %d", d.ordinal),
+			Code:   gpu.Code(err),
+			Detail: hint(err),
+		}
 	}
 	return contextBytes, nil
 }
@@ -195,8 +206,8 @@ func (c *Context) noted(op string, err error) error {
 	return c.Fault()
 }
 
-// failLater is for an error of work that was accepted. A driver that has refused something goes on with the rest, and so does the
-// program, once it has been told.
+// failLater is for an error of work that was accepted. A driver that has refused something goes on
+// with the rest, and so does the program, once it has been told.
 func (c *Context) failLater(err error) {
 	switch {
 	case err == nil || c.stopping():
@@ -216,7 +227,15 @@ func (c *Context) poison(err error) {
 		return
 	}
 	c.backend.lost.Store(true)
-	c.backend.options.Logger.Error("fault on GPU", "device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
+	c.backend.options.Logger.Error(
+		"fault on GPU",
+		"device",
+		c.device.ordinal,
+		"code",
+		gpu.Code(err).String(),
+		"error",
+		err,
+	)
 	c.halt()
 }
 
@@ -278,14 +297,15 @@ func (c *Context) openStreams() []*Stream {
 	return open
 }
 
-// closePatience is how long Close waits for a driver that waits for a kernel. Longer, and only the end of the process helps.
+// closePatience is how long Close waits for a driver that waits for a kernel. Longer, and only the
+// end of the process helps.
 const closePatience = 5 * time.Second
 
 // ErrStuck means that a kernel does not end, and the driver does not end it.
 var ErrStuck = errors.New("the GPU is still at work; the driver ends that with the process")
 
-// Close passes over what is queued and gives everything back. It waits for calls of the session that are queued in streams:
-// they run all the same.
+// Close passes over what is queued and gives everything back. It waits for calls of the session
+// that are queued in streams: they run all the same.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -336,7 +356,10 @@ func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapB
 }
 
 // ReplaceAddress has the driver describe the same tensor elsewhere.
-func (c *Context) ReplaceAddress(encoded [abi.EncodedTensorMapBytes]byte, address uint64) ([abi.EncodedTensorMapBytes]byte, error) {
+func (c *Context) ReplaceAddress(
+	encoded [abi.EncodedTensorMapBytes]byte,
+	address uint64,
+) ([abi.EncodedTensorMapBytes]byte, error) {
 	err := c.driver.TensorMapReplace(c.native, &encoded, address)
 	return encoded, c.noted("replace address of tensor map", err)
 }

@@ -18,10 +18,12 @@ type device struct {
 	window  gpu.Range
 	// spare is a context that nobody uses yet, or 0. The backend's mu guards it.
 	spare cudadrv.Context
-	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until it ends.
+	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until
+	// it ends.
 	reading sync.RWMutex
 
-	// kept is how many bytes of granules are not in the table. Other processes have asked for that so often when it was given.
+	// kept is how many bytes of granules are not in the table. Other processes have asked for that so
+	// often when it was given.
 	kept     atomic.Int64
 	answered atomic.Uint64
 
@@ -107,13 +109,25 @@ const (
 func fit(info *gpu.DeviceInfo) error {
 	switch {
 	case info.Attributes[abi.AttrVirtualAddressManagementSupported] == 0:
-		return fmt.Errorf("%w: %s has no virtual memory management; the driver must be 11.2 or later", ErrUnfit, info.Name)
+		return fmt.Errorf(
+			"%w: %s has no virtual memory management; the driver must be 11.2 or later",
+			ErrUnfit,
+			info.Name,
+		)
 	case info.Attributes[abi.AttrUnifiedAddressing] == 0:
 		return fmt.Errorf("%w: %s does not share addresses with the host", ErrUnfit, info.Name)
 	case info.Attributes[abi.AttrComputeMode] == computeModeProhibited:
-		return fmt.Errorf("%w: %s is in compute mode prohibited; nvidia-smi -c 0 lets programs use it", ErrUnfit, info.Name)
+		return fmt.Errorf(
+			"%w: %s is in compute mode prohibited; nvidia-smi -c 0 lets programs use it",
+			ErrUnfit,
+			info.Name,
+		)
 	case info.Attributes[abi.AttrComputeMode] == computeModeExclusive:
-		return fmt.Errorf("%w: %s is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it", ErrUnfit, info.Name)
+		return fmt.Errorf(
+			"%w: %s is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it",
+			ErrUnfit,
+			info.Name,
+		)
 	}
 	return nil
 }
@@ -146,8 +160,8 @@ func (b *Backend) newDevice(ordinal int32) (*device, error) {
 // leastWindowBytes is the smallest window that is tried.
 const leastWindowBytes = 64 << 30
 
-// reserve finds a window of addresses for one of so many devices: the default one if it can be had, then others of its size, each
-// device's first choice its own, then smaller ones.
+// reserve finds a window of addresses for one of so many devices: the default one if it can be had,
+// then others of its size, each device's first choice its own, then smaller ones.
 func (d *device) reserve(count int) error {
 	most := gpu.DefaultWindow(int(d.ordinal), count).Bytes
 	places := gpu.Windows(most)
@@ -155,7 +169,8 @@ func (d *device) reserve(count int) error {
 	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
 		for slot := int(d.ordinal); slot < len(places); slot += count {
 			place := places[slot]
-			// Under another phosd, addresses can be had in the upper part only; half of that is left for memory apart.
+			// Under another phosd, addresses can be had in the upper part only; half of that is left for
+			// memory apart.
 			_, upper := gpu.Split(place)
 			for _, r := range []gpu.Range{{Address: place.Address, Bytes: bytes}, {Address: upper.Address, Bytes: min(bytes, upper.Bytes/2)}} {
 				if failed = d.take(r); failed == nil {
@@ -170,14 +185,19 @@ func (d *device) reserve(count int) error {
 	if d.reserveAnywhere(most) {
 		return nil
 	}
-	return fmt.Errorf("%w: no range of %d bytes of addresses is free below those of programs (%w)", ErrUnfit, uint64(leastWindowBytes), failed)
+	return fmt.Errorf(
+		"%w: no range of %d bytes of addresses is free below those of programs (%w)",
+		ErrUnfit,
+		uint64(leastWindowBytes),
+		failed,
+	)
 }
 
 // programs is from where on programs have their code and what the kernel places.
 const programs = 0x5555_5555_4000
 
-// reserveAnywhere takes what a driver likes to give, at most so much, of one that takes no wishes. Where programs may have something of
-// their own, a window is of no use.
+// reserveAnywhere takes what a driver likes to give, at most so much, of one that takes no wishes.
+// Where programs may have something of their own, a window is of no use.
 func (d *device) reserveAnywhere(most uint64) bool {
 	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
 		address, err := d.driver.Reserve(bytes, 0)
@@ -210,8 +230,9 @@ func (d *device) take(want gpu.Range) error {
 	return nil
 }
 
-// move gives a device the window that a session needs, and takes it from devices that are not in use: a session that was saved
-// where there were fewer GPUs had wider ones. The backend's mu is held.
+// move gives a device the window that a session needs, and takes it from devices that are not in
+// use: a session that was saved where there were fewer GPUs had wider ones. The backend's mu is
+// held.
 func (b *Backend) move(d *device, want gpu.Range) error {
 	if b.using(d) {
 		return fmt.Errorf("GPU %d has another address window already: %w", d.ordinal, abi.InvalidValue)
@@ -236,7 +257,12 @@ func (b *Backend) move(d *device, want gpu.Range) error {
 		}
 	}
 	return &gpu.Error{
-		Op: fmt.Sprintf("reserve addresses %#x to %#x on GPU %d", want.Address, want.End(), d.ordinal), Code: gpu.Code(err), Detail: err.Error(),
+		Op: fmt.Sprintf(
+			"reserve addresses %#x to %#x on GPU %d",
+			want.Address,
+			want.End(),
+			d.ordinal,
+		), Code: gpu.Code(err), Detail: err.Error(),
 	}
 }
 
@@ -252,7 +278,8 @@ func (d *device) giveUp() error {
 	return nil
 }
 
-// withheld are attributes that say of a device what programs under phos cannot have of it: the session refuses the calls.
+// withheld are attributes that say of a device what programs under phos cannot have of it: the
+// session refuses the calls.
 var withheld = []abi.DeviceAttribute{
 	abi.AttrPageableMemoryAccess, abi.AttrPageableMemoryAccessUsesHostPageTables, abi.AttrDirectManagedMemAccessFromHost,
 	abi.AttrCanUseHostPointerForRegisteredMem, abi.AttrReadOnlyHostRegisterSupported, abi.AttrCooperativeMultiDeviceLaunch,

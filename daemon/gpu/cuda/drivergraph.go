@@ -17,12 +17,14 @@ type driverGraph struct {
 	kernels []*string // their different names, for messages
 	// launches is how many kernels it has.
 	launches uint64
-	// users counts the executable and the launches that are queued; queued counts those that the driver has not got yet.
+	// users counts the executable and the launches that are queued; queued counts those that the
+	// driver has not got yet.
 	users, queued atomic.Int32
 }
 
-// newDriverGraph has the driver make a graph of an executable's works; nil where it cannot, for whatever reason: then the works
-// are given to it one by one, which may do better, or says what is wrong.
+// newDriverGraph has the driver make a graph of an executable's works; nil where it cannot, for
+// whatever reason: then the works are given to it one by one, which may do better, or says what is
+// wrong.
 func (c *Context) newDriverGraph(e *Executable) *driverGraph {
 	if len(e.works) == 0 || slices.ContainsFunc(e.works, func(w gpu.Work) bool { _, is := c.nodeOf(w); return !is }) {
 		return nil
@@ -73,8 +75,8 @@ func (g *driverGraph) note(kernel *string) {
 // place makes a node, or changes one.
 type place func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error)
 
-// nodeOf is the node of the driver's that does some work; false where there is none, as the host or another device has its part in it,
-// or the driver would need several.
+// nodeOf is the node of the driver's that does some work; false where there is none, as the host or
+// another device has its part in it, or the driver would need several.
 func (c *Context) nodeOf(work gpu.Work) (place, bool) {
 	switch w := work.(type) {
 	case gpu.Nothing:
@@ -138,8 +140,8 @@ func fillNode(w gpu.Fill) place {
 	}
 }
 
-// update changes a node from the next launch on; false where that needs another graph: the driver changes less than it makes, and
-// a launch that it has not got yet would change too.
+// update changes a node from the next launch on; false where that needs another graph: the driver
+// changes less than it makes, and a launch that it has not got yet would change too.
 func (g *driverGraph) update(node int, before, work gpu.Work) bool {
 	if nothing(before) != nothing(work) || !sameAttributes(before, work) || g.queued.Load() > 0 {
 		return false
@@ -163,7 +165,8 @@ func (g *driverGraph) update(node int, before, work gpu.Work) bool {
 	return true
 }
 
-// sameAttributes reports whether two launches differ in shape and parameters only: the driver changes no more in a node.
+// sameAttributes reports whether two launches differ in shape and parameters only: the driver
+// changes no more in a node.
 func sameAttributes(before, work gpu.Work) bool {
 	old, launched := before.(gpu.Launch)
 	if !launched {
@@ -209,7 +212,8 @@ func (g *driverGraph) unuse() {
 	}
 }
 
-// drop gives up one use. The last one gives the graph back; in a context that stops, it goes with that.
+// drop gives up one use. The last one gives the graph back; in a context that stops, it goes with
+// that.
 func (g *driverGraph) drop() {
 	c := g.context
 	if g.users.Add(-1) > 0 || c.stopping() {

@@ -21,8 +21,8 @@ type Event struct {
 	closed bool
 }
 
-// mark is one recording of an event. Each has an event of the driver's to itself, so that who waits for it never waits for a
-// later one.
+// mark is one recording of an event. Each has an event of the driver's to itself, so that who waits
+// for it never waits for a later one.
 type mark struct {
 	context *Context
 	timing  bool
@@ -223,8 +223,9 @@ func (m *mark) awaitEagerly() error {
 	return m.await()
 }
 
-// eagerness is how long who waits for an event keeps asking: the driver wakes a sleeper some ten microseconds late. All our events
-// let him sleep, as most who wait are in no hurry; a driver that spins would spend a processor on each.
+// eagerness is how long who waits for an event keeps asking: the driver wakes a sleeper some ten
+// microseconds late. All our events let him sleep, as most who wait are in no hurry; a driver that
+// spins would spend a processor on each.
 const eagerness = 200 * time.Microsecond
 
 // ElapsedSince returns the milliseconds from start to e.
@@ -255,8 +256,9 @@ func (e *Event) ElapsedSince(start gpu.Event) (float32, error) {
 	return float32(float64(b-a) / float64(time.Millisecond)), err
 }
 
-// relate finds out when one of two marks was by the time between them, as the driver says it: that is more precise than both times
-// from an epoch are, and what is saved of events says of these two for ever what their program is told now.
+// relate finds out when one of two marks was by the time between them, as the driver says it: that
+// is more precise than both times from an epoch are, and what is saved of events says of these two
+// for ever what their program is told now.
 func (c *Context) relate(from, to *mark) error {
 	_, begun := from.time()
 	_, ended := to.time()
@@ -310,8 +312,9 @@ func (c *Context) eventsFor(timing bool) *pool[cudadrv.Event] {
 	return &c.untimed
 }
 
-// clock is what a context's events are timed by: the driver's timer. The driver says times between two events only, as a float of
-// milliseconds, which tells microseconds apart for some seconds; so each recording is timed from an epoch that is not much older.
+// clock is what a context's events are timed by: the driver's timer. The driver says times between
+// two events only, as a float of milliseconds, which tells microseconds apart for some seconds; so
+// each recording is timed from an epoch that is not much older.
 type clock struct {
 	zero time.Time // when the clock said 0, by this machine's
 
@@ -323,13 +326,15 @@ type clock struct {
 type epoch struct {
 	native cudadrv.Event
 	made   time.Time
-	// before is the epoch that this one is timed from; nil once at, what the clock said here, is known.
+	// before is the epoch that this one is timed from; nil once at, what the clock said here, is
+	// known.
 	before *epoch
 	at     time.Duration
 	users  int // marks, a later epoch, and the clock
 }
 
-// epochAge is how old an epoch is before there is another. A float has 24 bits: 61 nanoseconds at this age.
+// epochAge is how old an epoch is before there is another. A float has 24 bits: 61 nanoseconds at
+// this age.
 const epochAge = time.Second
 
 // start lets a clock go on from what an earlier one said.
@@ -362,13 +367,15 @@ func (c *Context) newEpoch() (*epoch, error) {
 // now is what the clock says for what no event of the driver was recorded.
 func (k *clock) now() time.Duration { return time.Since(k.zero) }
 
-// epoch is what a recording that is made now is to be timed from; whoever asks gives it back by leave. Where the driver makes no
-// new one, an old one does, less precisely.
+// epoch is what a recording that is made now is to be timed from; whoever asks gives it back by
+// leave. Where the driver makes no new one, an old one does, less precisely.
 func (k *clock) epoch(c *Context) *epoch {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// An epoch comes only after the one before is timed, so that there are never more than two whose time is unknown.
-	if old := k.latest; time.Since(old.made) > epochAge && c.driver.EventQuery(c.native, old.native) == nil && k.settle(c, old) == nil {
+	// An epoch comes only after the one before is timed, so that there are never more than two whose
+	// time is unknown.
+	if old := k.latest; time.Since(old.made) > epochAge && c.driver.EventQuery(c.native, old.native) == nil &&
+		k.settle(c, old) == nil {
 		if next, err := c.newEpoch(); err == nil {
 			next.before, k.latest = old, next // old's use by the clock is next's now
 		}

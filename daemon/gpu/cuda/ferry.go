@@ -12,8 +12,9 @@ var errHost = errors.New("the program's memory cannot be accessed")
 // errStopping ends a copy in a context that stops, where nobody waits for the driver.
 var errStopping = errors.New("the context stops")
 
-// ferry copies between the device and memory that the driver does not know, by way of pinned buffers: while the driver
-// copies from or to one, the other one is filled or emptied. It returns when the host's side is over.
+// ferry copies between the device and memory that the driver does not know, by way of pinned
+// buffers: while the driver copies from or to one, the other one is filled or emptied. It returns
+// when the host's side is over.
 func (s *Stream) ferry(w gpu.Copy) (err error) {
 	var carry func(dst, src gpu.Place, width, rows uint64) error
 	r := &relay{stream: s}
@@ -65,7 +66,8 @@ func eachPart(dst, src gpu.Place, width, rows uint64, do func(dst, src gpu.Place
 	return nil
 }
 
-// relay is the two buffers that a copy goes through, in turn. More would not help: the driver is faster than the host.
+// relay is the two buffers that a copy goes through, in turn. More would not help: the driver is
+// faster than the host.
 type relay struct {
 	stream *Stream
 	slots  [2]slot
@@ -133,8 +135,8 @@ func (r *relay) copy(t *slot, w gpu.Copy) error {
 	return err
 }
 
-// end empties what is not empty yet, oldest first, and gives the buffers back: those that the driver still reads when it is done
-// with them.
+// end empties what is not empty yet, oldest first, and gives the buffers back: those that the
+// driver still reads when it is done with them.
 func (r *relay) end() (err error) {
 	for range r.slots {
 		t := &r.slots[r.at%len(r.slots)]
@@ -206,19 +208,21 @@ func (r *relay) between(dst, src gpu.Place, width, rows uint64) error {
 }
 
 const (
-	// bufferBytes is the size of the pinned buffers between the device and memory that is not pinned. A processor fills one in
-	// some 200 microseconds, beside which it does not matter that the driver is asked for each; and it still finds in its
-	// cache what it has put there.
+	// bufferBytes is the size of the pinned buffers between the device and memory that is not pinned.
+	// A processor fills one in some 200 microseconds, beside which it does not matter that the driver
+	// is asked for each; and it still finds in its cache what it has put there.
 	bufferBytes = 2 << 20
 	// stageBytes is what a stream has for small copies, of which the largest fits four times.
 	stageBytes = 4 * gpu.EarlyBytes
 )
 
-// Stages says that small copies out of host memory are as quick as can be: their bytes are taken at once.
+// Stages says that small copies out of host memory are as quick as can be: their bytes are taken at
+// once.
 func (s *Stream) Stages() bool { return true }
 
-// early takes the bytes of a small copy from host memory to the device, so that the driver can be given the rest, and nothing
-// waits. What is no such copy stays as it is; done says that there is nothing left to do, as the host's side failed. mu is held.
+// early takes the bytes of a small copy from host memory to the device, so that the driver can be
+// given the rest, and nothing waits. What is no such copy stays as it is; done says that there is
+// nothing left to do, as the host's side failed. mu is held.
 func (s *Stream) early(it *item) (done bool, err error) {
 	w, is := it.work.(gpu.Copy)
 	if !is || w.Src.Host == nil || peer(w.Src) != nil || w.Dst.Host != nil || s.closed || s.context.stopping() {
@@ -240,8 +244,8 @@ func (s *Stream) early(it *item) (done bool, err error) {
 	return false, nil
 }
 
-// room is a part of the stream's staging memory. When it has been handed out, the driver's progress brings it back, and there is
-// other. mu is held.
+// room is a part of the stream's staging memory. When it has been handed out, the driver's progress
+// brings it back, and there is other. mu is held.
 func (s *Stream) room(bytes int) ([]byte, error) {
 	const align = 256
 	if s.stage != nil && s.staged+bytes > len(s.stage) {

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Executable is a checked graph: the driver's own where the driver can do all of it alone, else work to be queued node by node.
+// Executable is a checked graph: the driver's own where the driver can do all of it alone, else
+// work to be queued node by node.
 type Executable struct {
 	context *Context
 	plan    *gpu.Plan
@@ -16,13 +17,14 @@ type Executable struct {
 
 	mu    sync.Mutex
 	works []gpu.Work // by node
-	// native is the graph as the driver has it; nil where the driver cannot, or stale says that it is to be made anew.
+	// native is the graph as the driver has it; nil where the driver cannot, or stale says that it is
+	// to be made anew.
 	native *driverGraph
 	stale  bool
 	// stream is that of the latest launch of native.
 	stream *Stream
-	// last is reached when the latest launch is done: launches of one graph do not overlap. It is nil when the driver knows
-	// of that launch, and keeps them apart itself.
+	// last is reached when the latest launch is done: launches of one graph do not overlap. It is nil
+	// when the driver knows of that launch, and keeps them apart itself.
 	last   *mark
 	closed bool
 }
@@ -144,7 +146,8 @@ func (e *Executable) items() (items []item, err error) {
 	return append(items, item{work: gpu.Record{}, mark: e.last}), nil
 }
 
-// putAll puts items one behind the other, with nothing between. After the first that fails, the rest only lets go who waits.
+// putAll puts items one behind the other, with nothing between. After the first that fails, the
+// rest only lets go who waits.
 func (s *Stream) putAll(items []item) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +162,8 @@ func (s *Stream) putAll(items []item) (err error) {
 	return err
 }
 
-// retire gives the driver's graph up once its launches are done, for which another one has to wait. mu is held.
+// retire gives the driver's graph up once its launches are done, for which another one has to wait.
+// mu is held.
 func (e *Executable) retire() {
 	native, s := e.native, e.stream
 	e.native, e.stream = nil, nil

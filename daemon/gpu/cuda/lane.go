@@ -4,7 +4,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// lane does what is queued, in order, and ends when nothing is left. While it runs, everything submitted queues behind it.
+// lane does what is queued, in order, and ends when nothing is left. While it runs, everything
+// submitted queues behind it.
 func (s *Stream) lane() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +86,9 @@ func (s *Stream) drain() {
 	}
 }
 
-// awaitDriver returns when the driver is done with the stream, or says why it is not. Where the context stops, that is never waited for:
-// what the driver waits for may be among the work that is passed over.
+// awaitDriver returns when the driver is done with the stream, or says why it is not. Where the
+// context stops, that is never waited for: what the driver waits for may be among the work that is
+// passed over.
 func (s *Stream) awaitDriver() error {
 	c, done := s.context, make(chan error, 1)
 	go func() { done <- c.driver.StreamSynchronize(c.native, s.native) }()

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// hostMapping is host memory that one or more contexts show at its address. The driver pins it once.
+// hostMapping is host memory that one or more contexts show at its address. The driver pins it
+// once.
 type hostMapping struct {
 	memory []byte
 	users  map[*Context]struct{}
@@ -32,7 +33,11 @@ func newMemory(c *Context, d *device) *Memory {
 // whole refuses what are not whole chunks in the window.
 func (m *Memory) whole(op string, r gpu.Range) error {
 	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.device.window.Contains(r) {
-		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("%#x+%#x is not whole chunks of the window", r.Address, r.Bytes)}
+		return &gpu.Error{
+			Op:     op,
+			Code:   abi.InvalidValue,
+			Detail: fmt.Sprintf("%#x+%#x is not whole chunks of the window", r.Address, r.Bytes),
+		}
 	}
 	return nil
 }
@@ -73,7 +78,8 @@ func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 	return nil
 }
 
-// stands reports whether something that is kept cannot be used for a range, or not for one that must be whole. mu is held.
+// stands reports whether something that is kept cannot be used for a range, or not for one that
+// must be whole. mu is held.
 func (d *device) stands(r gpu.Range, whole bool) bool {
 	kept := d.granules.within(r)
 	for _, g := range kept {
@@ -84,7 +90,8 @@ func (d *device) stands(r gpu.Range, whole bool) bool {
 	return false
 }
 
-// back puts memory at a range: what is kept there, and new memory beside it. The device's mu is held.
+// back puts memory at a range: what is kept there, and new memory beside it. The device's mu is
+// held.
 func (m *Memory) back(r gpu.Range) error {
 	d, c := m.device, m.context
 	at := r.Address
@@ -131,7 +138,11 @@ func (m *Memory) fresh(r gpu.Range) error {
 		allocation, err = d.create(r.Bytes) // who owed it may have just given it back
 	}
 	if err != nil {
-		return &gpu.Error{Op: "map memory", Code: gpu.Code(err), Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes)}
+		return &gpu.Error{
+			Op:     "map memory",
+			Code:   gpu.Code(err),
+			Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes),
+		}
 	}
 	if err := d.show(r, allocation, d.reached); err != nil {
 		return m.context.noted("map memory", err)
@@ -174,7 +185,8 @@ func (m *Memory) release(bytes uint64) {
 	}
 }
 
-// Unmap gives memory back, whichever context of the device mapped it: what the driver has of it is kept until GiveBack.
+// Unmap gives memory back, whichever context of the device mapped it: what the driver has of it is
+// kept until GiveBack.
 func (m *Memory) Unmap(r gpu.Range) error {
 	if err := m.whole("unmap memory", r); err != nil {
 		return err
@@ -189,9 +201,17 @@ func (m *Memory) Unmap(r gpu.Range) error {
 	for _, p := range pieces {
 		switch g := p.granule; {
 		case g == nil:
-			return &gpu.Error{Op: "unmap memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x is no memory of its own", p.Address)}
+			return &gpu.Error{
+				Op:     "unmap memory",
+				Code:   abi.NotMapped,
+				Detail: fmt.Sprintf("%#x is no memory of its own", p.Address),
+			}
 		case (g.foreign || g.shared) && !r.Contains(p.Range):
-			return &gpu.Error{Op: "unmap memory", Code: abi.NotSupported, Detail: "other processes have it, and this is a part of it"}
+			return &gpu.Error{
+				Op:     "unmap memory",
+				Code:   abi.NotSupported,
+				Detail: "other processes have it, and this is a part of it",
+			}
 		}
 	}
 	for _, p := range pieces {
@@ -279,9 +299,12 @@ func (m *Memory) register(memory []byte) error {
 		}
 		return &gpu.Error{Op: op, Code: gpu.Code(err), Detail: fmt.Sprintf(
 			"the driver does not pin %d bytes at %#x; newer kernels let no device write into files of a disk, but into those of a tmpfs",
-			len(memory), addressOf(memory))}
+			len(memory),
+			addressOf(memory),
+		)}
 	}
-	// Where a device cannot use host pointers, the driver shows the memory elsewhere, and the program's pointers would lead nowhere.
+	// Where a device cannot use host pointers, the driver shows the memory elsewhere, and the
+	// program's pointers would lead nowhere.
 	at, err := c.driver.HostAddress(c.native, memory)
 	if err == nil && at == addressOf(memory) {
 		return nil
@@ -325,7 +348,8 @@ func (m *Memory) UnmapHost(address uint64) error {
 	return nil
 }
 
-// shows reports whether another device shows host memory that begins at an address. registering is held.
+// shows reports whether another device shows host memory that begins at an address. registering is
+// held.
 func (b *Backend) shows(address uint64, except *device) bool {
 	for _, d := range b.devices {
 		if d == except {
@@ -341,8 +365,8 @@ func (b *Backend) shows(address uint64, except *device) bool {
 	return false
 }
 
-// keepShown comes after the end of a context, with which the driver may have ended what that one had registered: what other devices
-// show is registered again, if it is not.
+// keepShown comes after the end of a context, with which the driver may have ended what that one
+// had registered: what other devices show is registered again, if it is not.
 func (b *Backend) keepShown(ended *Context) {
 	b.registering.Lock()
 	defer b.registering.Unlock()
@@ -354,7 +378,15 @@ func (b *Backend) keepShown(ended *Context) {
 		d.mu.Lock()
 		for _, mapping := range d.hosts {
 			if err := contexts[0].memory.register(mapping.memory); err != nil {
-				b.options.Logger.Error("host memory is lost to a GPU", "gpu", d.ordinal, "address", addressOf(mapping.memory), "error", err)
+				b.options.Logger.Error(
+					"host memory is lost to a GPU",
+					"gpu",
+					d.ordinal,
+					"address",
+					addressOf(mapping.memory),
+					"error",
+					err,
+				)
 			}
 		}
 		d.mu.Unlock()
@@ -370,7 +402,11 @@ func (m *Memory) reach(op string, address int64, n int) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if have := int(d.table.covered(uint64(address), uint64(n))); have < n {
-		return have, &gpu.Error{Op: op, Code: abi.IllegalAddress, Detail: fmt.Sprintf("nothing is at %#x", uint64(address)+uint64(have))}
+		return have, &gpu.Error{
+			Op:     op,
+			Code:   abi.IllegalAddress,
+			Detail: fmt.Sprintf("nothing is at %#x", uint64(address)+uint64(have)),
+		}
 	}
 	return n, nil
 }
@@ -385,7 +421,11 @@ func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 		}
 	}
 	if short != nil && m.context.ended() {
-		return 0, &gpu.Error{Op: "read memory", Code: abi.IllegalAddress, Detail: "nothing is there since the context has ended"}
+		return 0, &gpu.Error{
+			Op:     "read memory",
+			Code:   abi.IllegalAddress,
+			Detail: "nothing is there since the context has ended",
+		}
 	}
 	return n, short
 }
@@ -414,7 +454,8 @@ func (m *Memory) Usage() (free, total uint64) {
 	return min(free+m.device.spared(), total), total
 }
 
-// spared is how much of what is kept the device has for whoever needs it. What other processes have too is not among it.
+// spared is how much of what is kept the device has for whoever needs it. What other processes have
+// too is not among it.
 func (d *device) spared() (bytes uint64) {
 	if d.kept.Load() == 0 {
 		return 0

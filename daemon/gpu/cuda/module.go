@@ -28,17 +28,27 @@ type Module struct {
 	names     []string // of all kernels, once somebody has asked
 }
 
-// LoadModule loads machine code if there is any for this device, else PTX. The driver places the variables.
+// LoadModule loads machine code if there is any for this device, else PTX. The driver places the
+// variables.
 func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error) {
 	if err := c.usable("load module"); err != nil {
 		return nil, err
 	}
 	if name := codeinfo.Managed(image); name != "" {
-		return nil, &gpu.LoadError{Log: fmt.Sprintf("managed variable %s: a real GPU shares it with no other process", name), Err: abi.NotSupported}
+		return nil, &gpu.LoadError{
+			Log: fmt.Sprintf("managed variable %s: a real GPU shares it with no other process", name),
+			Err: abi.NotSupported,
+		}
 	}
 	if options.HeapBytes != 0 {
 		if err := c.driver.CtxSetLimit(c.native, cudadrv.LimitMallocHeapSize, options.HeapBytes); err != nil {
-			c.backend.options.Logger.Warn("the heap of kernels keeps its size", "bytes", options.HeapBytes, "error", err)
+			c.backend.options.Logger.Warn(
+				"the heap of kernels keeps its size",
+				"bytes",
+				options.HeapBytes,
+				"error",
+				err,
+			)
 		}
 	}
 	m := &Module{context: c, image: image, functions: map[string]*Function{}, globals: map[string]gpu.Range{}}
@@ -99,7 +109,11 @@ func (m *Module) explain(log string, code abi.Result) string {
 		return strings.TrimRight(log, "\n")
 	}
 	info := m.context.backend.infos[m.context.device.ordinal]
-	cc := fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor], info.Attributes[abi.AttrComputeCapabilityMinor])
+	cc := fmt.Sprintf(
+		"%d.%d",
+		info.Attributes[abi.AttrComputeCapabilityMajor],
+		info.Attributes[abi.AttrComputeCapabilityMinor],
+	)
 	if code == abi.NoBinaryForGPU {
 		what := "the code has no PTX"
 		if len(m.image.Cubin) > 0 {
@@ -108,9 +122,22 @@ func (m *Module) explain(log string, code abi.Result) string {
 		if m.image.Holds != "" {
 			what += " (it holds " + m.image.Holds + ")"
 		}
-		return fmt.Sprintf("%s: %s does not run on GPU %d, %s, of compute capability %s", code, what, m.context.device.ordinal, info.Name, cc)
+		return fmt.Sprintf(
+			"%s: %s does not run on GPU %d, %s, of compute capability %s",
+			code,
+			what,
+			m.context.device.ordinal,
+			info.Name,
+			cc,
+		)
 	}
-	return fmt.Sprintf("%s: the driver says no more (GPU %d, %s, compute capability %s)", code, m.context.device.ordinal, info.Name, cc)
+	return fmt.Sprintf(
+		"%s: the driver says no more (GPU %d, %s, compute capability %s)",
+		code,
+		m.context.device.ordinal,
+		info.Name,
+		cc,
+	)
 }
 
 // findGlobals asks where the driver has put the variables.
@@ -229,7 +256,8 @@ func newFunction(m *Module, native cudadrv.Function, name string) (*Function, er
 	c := m.context
 	for i := range f.info.Attributes {
 		value, err := c.driver.FuncGetAttribute(c.native, int32(i), native)
-		if code := gpu.Code(err); err != nil && code != abi.InvalidValue && code != abi.NotSupported { // an older driver knows fewer
+		// an older driver knows fewer
+		if code := gpu.Code(err); err != nil && code != abi.InvalidValue && code != abi.NotSupported {
 			return nil, c.noted("ask for attributes of "+name, err)
 		}
 		f.info.Attributes[i] = value
@@ -300,15 +328,25 @@ func changeable(a abi.FunctionAttribute) bool {
 	return a > abi.FuncMaxDynamicSharedBytes && a != abi.FuncClusterSizeMustBeSet
 }
 
-// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor; 0 where not even one does.
+// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor; 0 where not even
+// one does.
 func (f *Function) ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) (int, error) {
 	if threadsPerBlock <= 0 {
-		return 0, &gpu.Error{Op: "occupancy", Code: abi.InvalidValue, Detail: fmt.Sprintf("%d threads per block", threadsPerBlock)}
+		return 0, &gpu.Error{
+			Op:     "occupancy",
+			Code:   abi.InvalidValue,
+			Detail: fmt.Sprintf("%d threads per block", threadsPerBlock),
+		}
 	}
 	if uint64(threadsPerBlock) > uint64(f.maxThreads.Load()) || dynamicSharedBytes > uint64(f.maxDynamic.Load()) {
 		return 0, nil
 	}
 	c := f.module.context
-	n, err := c.driver.OccupancyMaxActiveBlocksPerMultiprocessor(c.native, f.native, int32(threadsPerBlock), dynamicSharedBytes)
+	n, err := c.driver.OccupancyMaxActiveBlocksPerMultiprocessor(
+		c.native,
+		f.native,
+		int32(threadsPerBlock),
+		dynamicSharedBytes,
+	)
 	return int(n), c.noted("occupancy", err)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 )
 
-// printer passes on what kernels print. The driver writes it to the process's standard output, which is a pipe here.
+// printer passes on what kernels print. The driver writes it to the process's standard output,
+// which is a pipe here.
 type printer struct {
 	mu       sync.Mutex
 	taken    bool
@@ -32,8 +33,8 @@ const markBytes = 64
 
 var markBegin = []byte("\x00\x01phos flush ")
 
-// TakeOutput makes standard output a pipe, once for the process; Open does so. os.Stdout goes on to where it went, for those
-// who look at it later.
+// TakeOutput makes standard output a pipe, once for the process; Open does so. os.Stdout goes on to
+// where it went, for those who look at it later.
 func TakeOutput() error {
 	prints.mu.Lock()
 	defer prints.mu.Unlock()

@@ -10,12 +10,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// create makes memory on the device, such that other processes can have it: it costs nothing, and what was made otherwise
-// can never be shared, whatever the program asks for later. Where the driver makes none of that kind, it is made without.
-// The device's mu is held.
+// create makes memory on the device, such that other processes can have it: it costs nothing, and
+// what was made otherwise can never be shared, whatever the program asks for later. Where the
+// driver makes none of that kind, it is made without. The device's mu is held.
 func (d *device) create(bytes uint64) (cudadrv.Allocation, error) {
 	allocation, err := d.driver.Create(bytes, d.ordinal, d.handles)
-	if code := gpu.Code(err); err == nil || d.handles == cudadrv.HandleNone || code == abi.OutOfMemory || code.Sticky() {
+	if code := gpu.Code(err); err == nil || d.handles == cudadrv.HandleNone || code == abi.OutOfMemory ||
+		code.Sticky() {
 		return allocation, err
 	}
 	plain, failed := d.driver.Create(bytes, d.ordinal, cudadrv.HandleNone)
@@ -26,14 +27,19 @@ func (d *device) create(bytes uint64) (cudadrv.Allocation, error) {
 	return plain, nil
 }
 
-// Share exports what one Map has backed, as the driver does: a file that stands for the whole of it. Nothing moves.
+// Share exports what one Map has backed, as the driver does: a file that stands for the whole of
+// it. Nothing moves.
 func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	if err := m.whole("share memory", r); err != nil {
 		return nil, 0, err
 	}
 	d := m.device
 	refuse := func(code abi.Result, detail string) error {
-		return &gpu.Error{Op: "share memory", Code: code, Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail)}
+		return &gpu.Error{
+			Op:     "share memory",
+			Code:   code,
+			Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail),
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,7 +50,10 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	case p.Range != r || !p.whole():
 		return nil, 0, refuse(abi.NotSupported, "it is not what was mapped at once")
 	case d.refusal != nil:
-		return nil, 0, refuse(abi.NotSupported, fmt.Sprintf("the driver makes no memory there that other processes can have (%v)", d.refusal))
+		return nil, 0, refuse(
+			abi.NotSupported,
+			fmt.Sprintf("the driver makes no memory there that other processes can have (%v)", d.refusal),
+		)
 	case d.handles == cudadrv.HandleNone:
 		return nil, 0, refuse(abi.NotSupported, "the driver says that other processes cannot have memory of this GPU")
 	}
@@ -63,7 +72,11 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	}
 	d := m.device
 	refuse := func(code abi.Result, detail string) error {
-		return &gpu.Error{Op: "adopt memory", Code: code, Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail)}
+		return &gpu.Error{
+			Op:     "adopt memory",
+			Code:   code,
+			Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail),
+		}
 	}
 	if offset != 0 {
 		return refuse(abi.InvalidValue, "what is shared begins where its file does")
@@ -78,7 +91,10 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	}
 	allocation, err := d.driver.Import(file)
 	if err != nil {
-		return refuse(gpu.Code(err), "the driver does not import it: the process that shares it must have the same GPU, whole, with the same driver")
+		return refuse(
+			gpu.Code(err),
+			"the driver does not import it: the process that shares it must have the same GPU, whole, with the same driver",
+		)
 	}
 	if err := d.show(r, allocation, []int32{d.ordinal}); err != nil {
 		if code := gpu.Code(err); !code.Sticky() {
@@ -87,7 +103,8 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 		return m.context.noted("adopt memory", err)
 	}
 	for _, other := range d.reached[1:] {
-		// Where the memory is on a third GPU, these may be unable to reach it, and then their kernels are told so.
+		// Where the memory is on a third GPU, these may be unable to reach it, and then their kernels are
+		// told so.
 		_ = d.driver.Grant(r.Address, r.Bytes, other, cudadrv.AccessReadWrite)
 	}
 	g := &granule{Range: r, allocation: allocation, foreign: true}
@@ -110,11 +127,13 @@ func describePeers(driver *cudadrv.Driver, device int32, count int32, attributes
 	}
 }
 
-// nativeAtomics is an attribute of two devices: that atomic operations of one work in the other's memory.
+// nativeAtomics is an attribute of two devices: that atomic operations of one work in the other's
+// memory.
 const nativeAtomics = 3
 
-// AllowPeer lets the context's kernels touch the memory of another device, or not any more. What this package has mapped has
-// rights by device; for variables of modules, which the driver has placed, it asks that contexts may reach each other.
+// AllowPeer lets the context's kernels touch the memory of another device, or not any more. What
+// this package has mapped has rights by device; for variables of modules, which the driver has
+// placed, it asks that contexts may reach each other.
 func (c *Context) AllowPeer(ordinal int, allow bool) error {
 	const op = "allow peer access"
 	if ordinal < 0 || ordinal >= len(c.backend.devices) || ordinal == int(c.device.ordinal) {
@@ -176,8 +195,8 @@ func (c *Context) join(peer *device, allow bool) error {
 	return nil
 }
 
-// beyond returns a context of the device that has the memory at an address, where this one's device may not touch it; nil
-// where it may, and where there is no memory.
+// beyond returns a context of the device that has the memory at an address, where this one's device
+// may not touch it; nil where it may, and where there is no memory.
 func (c *Context) beyond(address uint64) *Context {
 	if len(c.backend.devices) == 1 || c.device.has(address) {
 		return nil
@@ -210,8 +229,8 @@ func (d *device) letsIn(other int32) bool {
 	return slices.Contains(d.reached, other)
 }
 
-// visit has work done by another device's context, in this stream's order: what a driver does by itself for memory that it has
-// placed, whoever may touch it.
+// visit has work done by another device's context, in this stream's order: what a driver does by
+// itself for memory that it has placed, whoever may touch it.
 func (s *Stream) visit(c *Context, work func(cudadrv.Stream) error) error {
 	there, err := c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
 	if err != nil {

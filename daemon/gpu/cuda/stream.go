@@ -22,8 +22,8 @@ type Stream struct {
 	closed, gone         bool // gone: the driver has it no more
 	// tail is the mark that is the last thing the driver was given; nil when that is something else.
 	tail *mark
-	// tells is what the driver was asked to get to before it is run; watched: a goroutine waits for that; telling: somebody
-	// is running some. toTell and told count those submitted and those run.
+	// tells is what the driver was asked to get to before it is run; watched: a goroutine waits for
+	// that; telling: somebody is running some. toTell and told count those submitted and those run.
 	tells            []tell
 	watched, telling bool
 	toTell, told     uint64
@@ -45,7 +45,8 @@ type item struct {
 	after uint64
 }
 
-// NewStream makes a stream. The session orders it with the default stream, so to the driver they are all apart.
+// NewStream makes a stream. The session orders it with the default stream, so to the driver they
+// are all apart.
 func (c *Context) NewStream(options gpu.StreamOptions) (gpu.Stream, error) {
 	if err := c.usable("create stream"); err != nil {
 		return nil, err
@@ -183,7 +184,8 @@ func (s *Stream) Synchronize() error {
 	return err
 }
 
-// awaitLane waits until the lane has done what was submitted before. tells is how many functions were, in all.
+// awaitLane waits until the lane has done what was submitted before. tells is how many functions
+// were, in all.
 func (s *Stream) awaitLane() (gone bool, tells uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +235,8 @@ func (s *Stream) forget() {
 	}
 }
 
-// end is for a context that is being closed: it waits for the lane, which passes over what is no Call.
+// end is for a context that is being closed: it waits for the lane, which passes over what is no
+// Call.
 func (s *Stream) end() {
 	s.mu.Lock()
 	s.closed = true

@@ -14,7 +14,8 @@ import (
 // piece is a range of addresses with something behind it.
 type piece struct {
 	gpu.Range
-	// granule is what it is a part of; nil for what is no memory of Map's: host memory, variables of modules.
+	// granule is what it is a part of; nil for what is no memory of Map's: host memory, variables of
+	// modules.
 	granule *granule
 	owner   *Context
 	host    []byte
@@ -66,7 +67,8 @@ func (t *table) remove(address uint64) {
 	}
 }
 
-// covered is how many bytes from an address on, at most so many, have something behind them without a gap.
+// covered is how many bytes from an address on, at most so many, have something behind them without
+// a gap.
 func (t *table) covered(address, bytes uint64) uint64 {
 	at := address
 	for i := t.at(address); i < len(t.pieces) && t.pieces[i].Address <= at && at-address < bytes; i++ {
@@ -85,14 +87,16 @@ func (t *table) within(r gpu.Range) []piece {
 	return t.pieces[from:to]
 }
 
-// granule is memory as the driver has mapped it, at once. The driver takes all of it back or nothing, and waits for all work first;
-// so what is freed of it is kept until the device rests, or until it is used again.
+// granule is memory as the driver has mapped it, at once. The driver takes all of it back or
+// nothing, and waits for all work first; so what is freed of it is kept until the device rests, or
+// until it is used again.
 type granule struct {
 	gpu.Range
 	allocation cudadrv.Allocation
 	// used is how many bytes of it are in the table.
 	used uint64
-	// foreign is memory that another process has made, shared what other processes can have of this one's. Neither is used again.
+	// foreign is memory that another process has made, shared what other processes can have of this
+	// one's. Neither is used again.
 	foreign, shared bool
 }
 
@@ -206,7 +210,8 @@ func (m *Memory) Gather(r gpu.Range) error {
 	return move.do()
 }
 
-// Compact maps what is used of granules that are used in part once more, so that all the rest of them is given back.
+// Compact maps what is used of granules that are used in part once more, so that all the rest of
+// them is given back.
 func (m *Memory) Compact() error {
 	d := m.device
 	if o := m.context.backend.options; o.Ledger != nil {
@@ -289,8 +294,8 @@ func (x *move) lost(err error) error {
 	return err
 }
 
-// aliases are the further addresses at which memory is shown, in all devices together: the driver maps once, and each
-// device has rights of its own.
+// aliases are the further addresses at which memory is shown, in all devices together: the driver
+// maps once, and each device has rights of its own.
 type aliases struct {
 	mu sync.Mutex
 	at map[uint64]*alias
@@ -363,7 +368,11 @@ func (m *Memory) newAlias(address uint64, from *Memory, r gpu.Range) (*alias, er
 	defer from.device.mu.Unlock()
 	p := from.device.table.find(r.Address)
 	if p == nil || !p.whole() || p.Address != r.Address || r.Bytes > p.Bytes || r.Bytes == 0 {
-		return nil, &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("%#x+%#x is not what was mapped at once", r.Address, r.Bytes)}
+		return nil, &gpu.Error{
+			Op:     op,
+			Code:   abi.InvalidValue,
+			Detail: fmt.Sprintf("%#x+%#x is not what was mapped at once", r.Address, r.Bytes),
+		}
 	}
 	return a, m.context.noted(op, m.device.driver.Map(address, r.Bytes, p.granule.allocation))
 }
@@ -380,7 +389,8 @@ func (m *Memory) Unalias(address uint64) error {
 	return m.hide(a)
 }
 
-// hide ends what this context sees of an alias, and the alias with the last one. The aliases' mu is held.
+// hide ends what this context sees of an alias, and the alias with the last one. The aliases' mu is
+// held.
 func (m *Memory) hide(a *alias) error {
 	if _, seen := a.users[m.context]; !seen {
 		return &gpu.Error{Op: "hide memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", a.Address)}

@@ -5,11 +5,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// What a Tell runs is run behind the driver's back: an event of the driver's says where in the stream it belongs, a goroutine
-// waits for that, and the stream goes on meanwhile. Who waits for the stream himself runs what is due without waiting for the
-// goroutine to wake. However many are due at once, it wakes once.
+// What a Tell runs is run behind the driver's back: an event of the driver's says where in the
+// stream it belongs, a goroutine waits for that, and the stream goes on meanwhile. Who waits for
+// the stream himself runs what is due without waiting for the goroutine to wake. However many are
+// due at once, it wakes once.
 
-// tell is a function of the session, and the mark that has to be reached before it is run; nil when nothing has to be.
+// tell is a function of the session, and the mark that has to be reached before it is run; nil when
+// nothing has to be.
 type tell struct {
 	mark *mark
 	do   func()
@@ -29,7 +31,8 @@ func (s *Stream) tell(do func(), own bool) error {
 	return err
 }
 
-// tellAt has a function run at a mark, which comes after those of earlier ones or was reached. mu is held.
+// tellAt has a function run at a mark, which comes after those of earlier ones or was reached. mu
+// is held.
 func (s *Stream) tellAt(t tell) {
 	s.tells = append(s.tells, t)
 	if !s.watched {
@@ -38,8 +41,9 @@ func (s *Stream) tellAt(t tell) {
 	}
 }
 
-// here is a mark at the end of what the driver was given, to be dropped by who has asked: the latest recording of an event, if
-// nothing came after it, else one of our own. It is nil in a context that stops. mu is held.
+// here is a mark at the end of what the driver was given, to be dropped by who has asked: the
+// latest recording of an event, if nothing came after it, else one of our own. It is nil in a
+// context that stops. mu is held.
 func (s *Stream) here() (*mark, error) {
 	c := s.context
 	if s.gone || c.stopping() {
@@ -61,7 +65,8 @@ func (s *Stream) here() (*mark, error) {
 	return s.tail, nil
 }
 
-// endsWith notes that the last thing that the driver was given is a mark, or for nil, something else. mu is held.
+// endsWith notes that the last thing that the driver was given is a mark, or for nil, something
+// else. mu is held.
 func (s *Stream) endsWith(m *mark) {
 	if m != nil {
 		m.users.Add(1)
@@ -90,8 +95,8 @@ func (s *Stream) watch() {
 	s.progress.Broadcast()
 }
 
-// await returns when the driver has come to a mark that it was given, or the context stops. The error is what the driver says
-// instead of having come there.
+// await returns when the driver has come to a mark that it was given, or the context stops. The
+// error is what the driver says instead of having come there.
 func (m *mark) await() error {
 	c := m.context
 	if err := m.query(); gpu.Code(err) != abi.NotReady {
@@ -108,8 +113,8 @@ func (m *mark) await() error {
 	}
 }
 
-// tellDue runs what is due, one after the other, and reports whether there was any; not while somebody else does. mu is held, but
-// not while a function runs.
+// tellDue runs what is due, one after the other, and reports whether there was any; not while
+// somebody else does. mu is held, but not while a function runs.
 func (s *Stream) tellDue() (some bool) {
 	if s.telling {
 		return false

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// prepare checks work at submission, where an error still belongs to the call, and takes note of what events stand for now.
+// prepare checks work at submission, where an error still belongs to the call, and takes note of
+// what events stand for now.
 func (c *Context) prepare(work gpu.Work) (item, error) {
 	it := item{work: work}
 	if err := c.checks.Work(work); err != nil {
@@ -37,8 +38,9 @@ func checks(launch func(gpu.Launch) error) gpu.Checks {
 	}}
 }
 
-// issue gives an item to the driver. mu is held. Refused work is left out, and what comes behind it goes on; but where that was to wait
-// for something, or others wait for it, it would go on too early or they would wait for ever, so that the context ends instead.
+// issue gives an item to the driver. mu is held. Refused work is left out, and what comes behind it
+// goes on; but where that was to wait for something, or others wait for it, it would go on too
+// early or they would wait for ever, so that the context ends instead.
 func (s *Stream) issue(it item) error {
 	err := s.give(it)
 	if err != nil && orders(it.work) {
@@ -221,8 +223,9 @@ func plane(dst, src gpu.Place, width, rows uint64) cudadrv.Box {
 	}
 }
 
-// copyPeers copies between devices. The driver finds a way, whether they are allowed to reach each other or not; without
-// being told the contexts it would take the memory for its stream's own device's.
+// copyPeers copies between devices. The driver finds a way, whether they are allowed to reach each
+// other or not; without being told the contexts it would take the memory for its stream's own
+// device's.
 func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 	c := s.context
 	end := func(p gpu.Place) cudadrv.Context {

@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// TestFirstLevelInSmall counts lemmas 1 and 2 out, for words of 3 bits, sums modulo 2^6, columns of two words and two lanes: of
-// all keys, at most one in 2^3 for each lane makes two contents agree.
+// TestFirstLevelInSmall counts lemmas 1 and 2 out, for words of 3 bits, sums modulo 2^6, columns of
+// two words and two lanes: of all keys, at most one in 2^3 for each lane makes two contents agree.
 func TestFirstLevelInSmall(t *testing.T) {
 	const words, keys = 8, 8 * 8 * 8
 	sum := func(m, k, lane int) int {
@@ -38,8 +38,8 @@ func TestFirstLevelInSmall(t *testing.T) {
 	}
 }
 
-// TestSecondLevelInSmall counts lemma 3 out, for words of 2 bits and keys of 4: exactly one key in 4 makes two different
-// inputs agree.
+// TestSecondLevelInSmall counts lemma 3 out, for words of 2 bits and keys of 4: exactly one key in
+// 4 makes two different inputs agree.
 func TestSecondLevelInSmall(t *testing.T) {
 	for x := range 16 {
 		for other := range x {
@@ -57,7 +57,8 @@ func TestSecondLevelInSmall(t *testing.T) {
 	}
 }
 
-// TestEveryBit flips each bit of a content that has some rows, and bits all over a chunk: no digest comes twice.
+// TestEveryBit flips each bit of a content that has some rows, and bits all over a chunk: no digest
+// comes twice.
 func TestEveryBit(t *testing.T) {
 	f := New(gpu.DigestKey{1})
 	for _, c := range []struct{ bytes, flips int }{{6*rowBytes + 100, 0}, {gpu.ChunkBytes, 1500}} {
@@ -84,8 +85,8 @@ func TestEveryBit(t *testing.T) {
 	}
 }
 
-// TestBitsAreEven: over many keys, a flipped bit flips every bit of the digest about half of the time, and over many contents
-// a lane of 32 bits agrees about as often as chance has it.
+// TestBitsAreEven: over many keys, a flipped bit flips every bit of the digest about half of the
+// time, and over many contents a lane of 32 bits agrees about as often as chance has it.
 func TestBitsAreEven(t *testing.T) {
 	const keys = 4000
 	var flipped [128]int
@@ -130,7 +131,8 @@ func TestBitsAreEven(t *testing.T) {
 	}
 }
 
-// TestPlain: the definition and what the processor has for it add up to the same, for any number of rows.
+// TestPlain: the definition and what the processor has for it add up to the same, for any number of
+// rows.
 func TestPlain(t *testing.T) {
 	f := New(NewKey())
 	for _, rows := range []int{1, 2, 15, 16, 17, stripRows} {

@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// byDocument computes the digest as DESIGN.md says it, with integers of any size and the plain block cipher, and nothing of
-// what this package is made of.
+// byDocument computes the digest as DESIGN.md says it, with integers of any size and the plain
+// block cipher, and nothing of what this package is made of.
 func byDocument(key gpu.DigestKey, content []byte) (d gpu.Digest) {
 	block, _ := aes.NewCipher(key[:])
 	stream := func(at, n int) *big.Int { // n bytes of the key stream from byte at, the least significant first

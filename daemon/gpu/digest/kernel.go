@@ -29,7 +29,8 @@ type Kernel struct {
 	module   gpu.Module
 	function gpu.Function
 	stream   gpu.Stream
-	// area is device memory for the key stream, the addresses of capacity chunks, and their digests, in this order.
+	// area is device memory for the key stream, the addresses of capacity chunks, and their digests,
+	// in this order.
 	area     gpu.Range
 	capacity int
 	blocks   int // that the device runs at once; 0 where that is not known
@@ -42,8 +43,9 @@ type Kernel struct {
 // Image is the kernel's code, which Load has its context load.
 func Image() gpu.Image { return gpu.Image{PTX: []string{kernelText}} }
 
-// Load loads the kernel into a context. area is mapped device memory that nothing else uses: 2 MiB are enough for 160 GiB of
-// chunks at once. multiprocessors is how many the device has, 0 for a block per chunk.
+// Load loads the kernel into a context. area is mapped device memory that nothing else uses: 2 MiB
+// are enough for 160 GiB of chunks at once. multiprocessors is how many the device has, 0 for a
+// block per chunk.
 func Load(context Launcher, area gpu.Range, multiprocessors int) (_ *Kernel, err error) {
 	k := &Kernel{area: area}
 	if room := keysBytes + 8; area.Bytes > uint64(room) { // 8 bytes may be lost between addresses and digests
@@ -76,8 +78,8 @@ func (k *Kernel) prepare(context Launcher, multiprocessors int) (err error) {
 	return err
 }
 
-// Digests returns the digest of each chunk, given by its address: all of them must be mapped and stay so until it returns.
-// What the kernel cannot read poisons the context.
+// Digests returns the digest of each chunk, given by its address: all of them must be mapped and
+// stay so until it returns. What the kernel cannot read poisons the context.
 func (k *Kernel) Digests(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

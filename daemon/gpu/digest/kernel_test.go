@@ -59,8 +59,8 @@ func noise(seed uint64) []byte {
 	return content
 }
 
-// TestKernel: the kernel's digests are those of Func, for several keys, contents and orders of chunks; and whatever the size of
-// the grid and however many launches it takes.
+// TestKernel: the kernel's digests are those of Func, for several keys, contents and orders of
+// chunks; and whatever the size of the grid and however many launches it takes.
 func TestKernel(t *testing.T) {
 	const chunks = 5
 	for name, c := range map[string]struct {
@@ -101,14 +101,22 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// TestAssembles: NVIDIA's own assembler takes the kernel, for the oldest GPUs and newer ones, and spills no register.
+// TestAssembles: NVIDIA's own assembler takes the kernel, for the oldest GPUs and newer ones, and
+// spills no register.
 func TestAssembles(t *testing.T) {
 	nvcc := os.Getenv("NVCC")
 	if nvcc == "" {
 		t.Skip("NVCC is not set; ./build.sh test installs it and sets it")
 	}
 	for _, target := range []string{"sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90"} {
-		output, err := exec.Command(filepath.Join(filepath.Dir(nvcc), "ptxas"), "-v", "-arch="+target, "-o", "/dev/null", "kernel.ptx").CombinedOutput()
+		output, err := exec.Command(
+			filepath.Join(filepath.Dir(nvcc), "ptxas"),
+			"-v",
+			"-arch="+target,
+			"-o",
+			"/dev/null",
+			"kernel.ptx",
+		).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", target, err, output)
 		}
@@ -118,7 +126,8 @@ func TestAssembles(t *testing.T) {
 	}
 }
 
-// TestFault: a chunk that is not mapped is a fault of the device, and what comes after it fails too.
+// TestFault: a chunk that is not mapped is a fault of the device, and what comes after it fails
+// too.
 func TestFault(t *testing.T) {
 	d := openDevice(t, 2, 0, gpu.ChunkBytes)
 	if _, err := d.kernel.Digests(digest.NewKey(), []uint64{d.at(0), d.at(7)}); gpu.Code(err) != abi.IllegalAddress {

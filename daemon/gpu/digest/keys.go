@@ -8,13 +8,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// firstWords is the key words of the first level: four for each row of a strip, and one more for each lane beyond the first,
-// and one that fills up 16 bytes.
+// firstWords is the key words of the first level: four for each row of a strip, and one more for
+// each lane beyond the first, and one that fills up 16 bytes.
 const firstWords = stripRows*wordsPerColumn + lanes
 
 // keys is the key stream of a key, in the order in which it is taken from the stream.
 type keys struct {
-	// first has the multipliers of words. Word w of row r has first[4r+w+lane], whatever its column and strip.
+	// first has the multipliers of words. Word w of row r has first[4r+w+lane], whatever its column
+	// and strip.
 	first [firstWords]uint32
 	// second has the multipliers of the sums of columns: the column of a strip, counted through.
 	second [strips * columns][lanes]struct{ low, high uint64 }
@@ -24,7 +25,8 @@ type keys struct {
 // keysBytes is their length in the stream.
 const keysBytes = firstWords*4 + strips*columns*lanes*16 + lanes*16
 
-// streamOf returns the key stream: AES-128 in counter mode, the counter in big-endian order and from 0.
+// streamOf returns the key stream: AES-128 in counter mode, the counter in big-endian order and
+// from 0.
 func streamOf(key gpu.DigestKey) []byte {
 	block, err := aes.NewCipher(key[:])
 	if err != nil {

@@ -2,9 +2,9 @@ package digest
 
 import "encoding/binary"
 
-// sums are the first level of a strip: for each column and lane the sum of words times key words, modulo 2^64. The sum of
-// a column stands in two parts, of its words 0 and 1 and of its words 2 and 3, and two columns stand together, as vectors
-// of 256 bits have them.
+// sums are the first level of a strip: for each column and lane the sum of words times key words,
+// modulo 2^64. The sum of a column stands in two parts, of its words 0 and 1 and of its words 2 and
+// 3, and two columns stand together, as vectors of 256 bits have them.
 type sums [columns / 2][lanes][4]uint64
 
 // of is the whole sum of a column.
@@ -26,7 +26,8 @@ func (s *sums) addStrip(content []byte, first *[firstWords]uint32) {
 	}
 }
 
-// addRowsPlain adds whole rows, the first of which has the first key words. It is the definition; addRows may be faster.
+// addRowsPlain adds whole rows, the first of which has the first key words. It is the definition;
+// addRows may be faster.
 func addRowsPlain(s *sums, rows []byte, key []uint32) {
 	for ; len(rows) > 0; rows, key = rows[rowBytes:], key[wordsPerColumn:] {
 		for column := range columns {

@@ -4,7 +4,8 @@ import "golang.org/x/sys/cpu"
 
 var vector = cpu.X86.HasAVX2
 
-// burstRows is how many rows are gone over in strips of one cache line: few enough to stay in the first cache.
+// burstRows is how many rows are gone over in strips of one cache line: few enough to stay in the
+// first cache.
 const burstRows = 16
 
 // addRows adds whole rows, the first of which has the first key words.

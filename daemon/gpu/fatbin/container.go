@@ -118,7 +118,8 @@ func parseEntry(data []byte, at uint64) (*entry, error) {
 	return e, nil
 }
 
-// add unpacks an entry of a known kind; other kinds (intermediate code of other compilers) are passed over.
+// add unpacks an entry of a known kind; other kinds (intermediate code of other compilers) are
+// passed over.
 func (i *Images) add(e *entry) error {
 	if e.kind != kindPTX && e.kind != kindELF {
 		return nil

@@ -28,8 +28,8 @@ func parseELF(data []byte) (*Images, error) {
 	return &Images{Cubins: []Cubin{newCubin(data[:size])}}, nil
 }
 
-// The mark of code for exactly its architecture (sm_90a) in the flags, by the version of the ABI. Compilers of CUDA 13 write it into
-// a record of the section .nv.compat in their place.
+// The mark of code for exactly its architecture (sm_90a) in the flags, by the version of the ABI.
+// Compilers of CUDA 13 write it into a record of the section .nv.compat in their place.
 const (
 	elfSpecificV1     = 0x800
 	firstSpecific     = 90 // before, the bit says something else
@@ -54,8 +54,8 @@ func newCubin(code []byte) Cubin {
 	return cubin
 }
 
-// OpenCubin reads machine code as an ELF file. Its header has the compiler's version where others have the format's, which would be
-// refused.
+// OpenCubin reads machine code as an ELF file. Its header has the compiler's version where others
+// have the format's, which would be refused.
 func OpenCubin(code []byte) (*elf.File, error) {
 	if CubinSM(code) == 0 {
 		return nil, refuse(0, ErrUnknownFormat, "no machine code of a GPU")
@@ -75,7 +75,8 @@ func (h *headed) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// compatible reads the records of what code needs of its architecture; those that have a length of their own are passed over.
+// compatible reads the records of what code needs of its architecture; those that have a length of
+// their own are passed over.
 func compatible(code []byte) map[byte]byte {
 	file, err := OpenCubin(code)
 	if err != nil {
@@ -102,9 +103,11 @@ func compatible(code []byte) map[byte]byte {
 	return found
 }
 
-// CubinSM reads the architecture from a cubin's header, 90 for sm_90; 0 where the bytes are no cubin.
+// CubinSM reads the architecture from a cubin's header, 90 for sm_90; 0 where the bytes are no
+// cubin.
 func CubinSM(data []byte) int {
-	if len(data) < elfHeaderBytes || string(data[:4]) != "\x7fELF" || binary.LittleEndian.Uint16(data[18:]) != elfMachineCUDA {
+	if len(data) < elfHeaderBytes || string(data[:4]) != "\x7fELF" ||
+		binary.LittleEndian.Uint16(data[18:]) != elfMachineCUDA {
 		return 0
 	}
 	flags := binary.LittleEndian.Uint32(data[48:])
@@ -114,8 +117,8 @@ func CubinSM(data []byte) int {
 	return int(flags & 0xff)
 }
 
-// elfBytes is the length of an ELF file as its header tells it: the end of the section header table or of the
-// program header table, whichever is later. Sections of a cubin lie before its tables.
+// elfBytes is the length of an ELF file as its header tells it: the end of the section header table
+// or of the program header table, whichever is later. Sections of a cubin lie before its tables.
 func elfBytes(header []byte) (uint64, error) {
 	if len(header) < elfHeaderBytes {
 		return 0, refuse(0, ErrTruncated, "an ELF header has %d bytes, not %d", elfHeaderBytes, len(header))
@@ -126,7 +129,11 @@ func elfBytes(header []byte) (uint64, error) {
 	end := uint64(elfHeaderBytes)
 	for _, table := range []struct{ offset, entryBytes, entries int }{{32, 54, 56}, {40, 58, 60}} {
 		start := binary.LittleEndian.Uint64(header[table.offset:])
-		bytes := uint64(binary.LittleEndian.Uint16(header[table.entryBytes:])) * uint64(binary.LittleEndian.Uint16(header[table.entries:]))
+		bytes := uint64(
+			binary.LittleEndian.Uint16(header[table.entryBytes:]),
+		) * uint64(
+			binary.LittleEndian.Uint16(header[table.entries:]),
+		)
 		if start > MaxImageBytes {
 			return 0, refuse(uint64(table.offset), ErrTooLarge, "table at %d", start)
 		}

@@ -13,7 +13,10 @@ import (
 )
 
 func ptxFor(target string) string {
-	return ".version 8.4\n.target " + target + "\n.address_size 64\n" + strings.Repeat("// the same line again and again\n", 40)
+	return ".version 8.4\n.target " + target + "\n.address_size 64\n" + strings.Repeat(
+		"// the same line again and again\n",
+		40,
+	)
 }
 
 // cubinFor makes the smallest ELF file that passes for machine code.
@@ -52,14 +55,16 @@ func TestRoundTrip(t *testing.T) {
 			if len(images.Texts) != 1 || images.Texts[0].PTX != ptxFor("sm_75") || images.Texts[0].SM != 75 {
 				t.Errorf("texts: %+v", images.Texts)
 			}
-			if len(images.Cubins) != 1 || string(images.Cubins[0].ELF) != string(cubinFor(80, 7)) || images.Cubins[0].SM != 80 {
+			if len(images.Cubins) != 1 || string(images.Cubins[0].ELF) != string(cubinFor(80, 7)) ||
+				images.Cubins[0].SM != 80 {
 				t.Errorf("cubins: %+v", images.Cubins)
 			}
 		})
 	}
 }
 
-// TestLZ4Vector unpacks a block written by hand from the format's description: two literals, then a match that overlaps itself.
+// TestLZ4Vector unpacks a block written by hand from the format's description: two literals, then a
+// match that overlaps itself.
 func TestLZ4Vector(t *testing.T) {
 	packed, _ := hex.DecodeString("24" + "6162" + "0200" + "50" + "766c617374") // "ab", 8 bytes from 2 back, "vlast"
 	e := entry{flags: flagLZ4, packed: packed, unpacked: 15}
@@ -210,7 +215,8 @@ func fatbins(binaries ...[]byte) []byte {
 	return out
 }
 
-// TestParts takes a separately compiled program apart: linked machine code, and the PTX that it was linked from.
+// TestParts takes a separately compiled program apart: linked machine code, and the PTX that it was
+// linked from.
 func TestParts(t *testing.T) {
 	var cubin, first, second, newer Builder
 	must(t, cubin.Cubin(75, cubinFor(75, 7), Plain))
@@ -234,7 +240,12 @@ func TestParts(t *testing.T) {
 			image, err := images.Best(90)
 			must(t, err)
 			if !slices.Equal(image.PTX, c.texts) || (image.Cubin == nil) != (c.texts != nil) {
-				t.Errorf("got %d texts and %d bytes of machine code, want %d texts", len(image.PTX), len(image.Cubin), len(c.texts))
+				t.Errorf(
+					"got %d texts and %d bytes of machine code, want %d texts",
+					len(image.PTX),
+					len(image.Cubin),
+					len(c.texts),
+				)
 			}
 		})
 	}
@@ -269,7 +280,8 @@ func FuzzParse(f *testing.F) {
 			if err == nil && len(image.PTX)+len(image.Cubin) == 0 {
 				t.Fatalf("image with neither: %+v", image)
 			}
-			if parts := len(images.Linked) + len(images.Parts); parts == 0 && Runs(images.Targets(), cc, true) != (len(image.PTX) > 0) {
+			if parts := len(images.Linked) + len(images.Parts); parts == 0 &&
+				Runs(images.Targets(), cc, true) != (len(image.PTX) > 0) {
 				t.Fatalf("targets %v and image %+v for %d", images.Targets(), image, cc)
 			}
 		}

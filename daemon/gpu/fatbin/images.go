@@ -18,8 +18,8 @@ type Images struct {
 	Linked []string
 	// Cubins are alternatives in machine code.
 	Cubins []Cubin
-	// Parts are what the above was linked from, each with its own alternatives; only separately compiled programs have
-	// them, whose linked code is often machine code alone.
+	// Parts are what the above was linked from, each with its own alternatives; only separately
+	// compiled programs have them, whose linked code is often machine code alone.
 	Parts []*Images
 	// Whole is the fat binary as it came, for drivers, which choose themselves; nil for other forms.
 	Whole []byte
@@ -27,9 +27,11 @@ type Images struct {
 
 // Text is one PTX text.
 type Text struct {
-	// SM is the architecture that the text needs at least, times ten: 90 for sm_90. 0 where the text does not say.
+	// SM is the architecture that the text needs at least, times ten: 90 for sm_90. 0 where the text
+	// does not say.
 	SM int
-	// Specific marks texts for exactly that architecture (sm_90a), Family those for the later ones of its major version (sm_100f).
+	// Specific marks texts for exactly that architecture (sm_90a), Family those for the later ones of
+	// its major version (sm_100f).
 	Specific, Family bool
 	PTX              string
 }
@@ -42,11 +44,12 @@ type Cubin struct {
 	ELF      []byte
 }
 
-// Best picks what a device of compute capability cc (90 for 9.0) should load: the machine code that a driver would take, and PTX of
-// the highest architecture that the device has, linked texts as they are. Where the device has the machine code's
-// architecture, PTX for later ones comes with it for want of another: a program that brings both runs on such a device, so it must run
-// on one that executes PTX only. Where nothing fits, it is any machine code, for the refusal to name. The error's code is
-// abi.NoBinaryForGPU.
+// Best picks what a device of compute capability cc (90 for 9.0) should load: the machine code that
+// a driver would take, and PTX of the highest architecture that the device has, linked texts as
+// they are. Where the device has the machine code's architecture, PTX for later ones comes with it
+// for want of another: a program that brings both runs on such a device, so it must run on one that
+// executes PTX only. Where nothing fits, it is any machine code, for the refusal to name. The
+// error's code is abi.NoBinaryForGPU.
 func (i *Images) Best(cc int) (gpu.Image, error) {
 	if len(i.Linked) > 0 {
 		return gpu.Image{PTX: i.Linked}, nil
@@ -73,7 +76,8 @@ func (i *Images) Best(cc int) (gpu.Image, error) {
 	}
 }
 
-// partTexts is one text of every part that has code; none where a part has none that the device could run.
+// partTexts is one text of every part that has code; none where a part has none that the device
+// could run.
 func (i *Images) partTexts(cc int) []string {
 	var texts []string
 	for _, part := range i.Parts {
@@ -115,7 +119,8 @@ func (i *Images) laterText(cc int) *Text {
 	return first
 }
 
-// fits says whether a device of capability cc runs it: same major version, minor not above; code for exactly one, on that.
+// fits says whether a device of capability cc runs it: same major version, minor not above; code
+// for exactly one, on that.
 func (c *Cubin) fits(cc int) bool {
 	return c.SM/10 == cc/10 && (c.SM == cc || c.SM < cc && !c.Specific)
 }
@@ -128,8 +133,9 @@ func (t *Text) fits(cc int) bool {
 // portable texts are for all later architectures.
 func (t *Text) portable() bool { return !t.Specific && !t.Family }
 
-// BestCubin picks machine code that runs on a device of capability cc: same major version, highest minor not above it.
-// Where none fits it returns any, so that the refusal can say what the program brought; nil where there is none at all.
+// BestCubin picks machine code that runs on a device of capability cc: same major version, highest
+// minor not above it. Where none fits it returns any, so that the refusal can say what the program
+// brought; nil where there is none at all.
 func (i *Images) BestCubin(cc int) *Cubin {
 	var best *Cubin
 	for n := range i.Cubins {
@@ -184,7 +190,10 @@ func (i *Images) Describe() string {
 		if len(group.sms) == 0 {
 			continue
 		}
-		slices.SortFunc(group.sms, func(a, b architecture) int { return cmp.Or(a.sm-b.sm, strings.Compare(a.suffix, b.suffix)) })
+		slices.SortFunc(
+			group.sms,
+			func(a, b architecture) int { return cmp.Or(a.sm-b.sm, strings.Compare(a.suffix, b.suffix)) },
+		)
 		part := group.name
 		for _, each := range slices.Compact(group.sms) {
 			part += fmt.Sprintf(" sm_%d%s", each.sm, each.suffix)

@@ -2,8 +2,9 @@ package fatbin
 
 import "encoding/binary"
 
-// The container that cuLinkComplete gives the program: PTX texts that make up one program. The shim builds the same.
-// Version 2 is what the shim makes of a separately compiled program: fat binaries, a linked one and then its parts.
+// The container that cuLinkComplete gives the program: PTX texts that make up one program. The shim
+// builds the same. Version 2 is what the shim makes of a separately compiled program: fat binaries,
+// a linked one and then its parts.
 const (
 	linkMagic       = "\x7fPHOSLNK"
 	linkVersion     = 1

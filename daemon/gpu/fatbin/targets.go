@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// How a Target begins: PTX for a virtual architecture and all later ones, machine code for a real one.
+// How a Target begins: PTX for a virtual architecture and all later ones, machine code for a real
+// one.
 const (
 	targetPTX    = "compute_"
 	targetBinary = "sm_"
 )
 
-// Targets lists what the code is for, each once, as nvcc names it: "compute_75" for PTX, "sm_90a" for machine code. Runs judges
-// by it whether a device can load the code, without the code.
+// Targets lists what the code is for, each once, as nvcc names it: "compute_75" for PTX, "sm_90a"
+// for machine code. Runs judges by it whether a device can load the code, without the code.
 func (i *Images) Targets() []string {
 	if len(i.Linked) > 0 {
 		linked := Images{}
@@ -47,7 +48,8 @@ func (i *Images) latestText() string {
 	return latest.target()
 }
 
-// partsTarget is the PTX that all parts have together, empty where one of them has none: the earliest of each, of these the latest.
+// partsTarget is the PTX that all parts have together, empty where one of them has none: the
+// earliest of each, of these the latest.
 func (i *Images) partsTarget() string {
 	var needed Images
 	for _, part := range i.Parts {
@@ -65,8 +67,9 @@ func (i *Images) partsTarget() string {
 	return needed.latestText()
 }
 
-// Runs reports whether code with these targets runs on a device of capability cc (90 for 9.0). ptxOnly says that the device runs no
-// machine code; where it has that of the device's architecture, PTX for later ones serves, as in Best.
+// Runs reports whether code with these targets runs on a device of capability cc (90 for 9.0).
+// ptxOnly says that the device runs no machine code; where it has that of the device's
+// architecture, PTX for later ones serves, as in Best.
 func Runs(targets []string, cc int, ptxOnly bool) bool {
 	var images Images
 	for _, target := range targets {

@@ -8,8 +8,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// What a compressed byte can become at most: a byte that lengthens a match, and a block of 128 KiB in four bytes.
-// The claimed size of an entry is allocated only where its input can really grow to it.
+// What a compressed byte can become at most: a byte that lengthens a match, and a block of 128 KiB
+// in four bytes. The claimed size of an entry is allocated only where its input can really grow to
+// it.
 const (
 	maxLZ4Ratio  = 255
 	maxZstdRatio = 128 << 10 / 4

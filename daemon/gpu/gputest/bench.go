@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// bench is a backend with one context and memory given out from its window, from the front, never again.
+// bench is a backend with one context and memory given out from its window, from the front, never
+// again.
 type bench struct {
 	t       *testing.T
 	backend gpu.Backend
@@ -71,15 +72,15 @@ func (b *bench) want(what string, err, code error) {
 	}
 }
 
-// driven says that a driver does the work, which has ways of its own: it keeps books and tables in the device's memory, and what
-// CUDA leaves undefined it does as it likes.
+// driven says that a driver does the work, which has ways of its own: it keeps books and tables in
+// the device's memory, and what CUDA leaves undefined it does as it likes.
 func (b *bench) driven() bool {
 	_, contained := b.backend.(gpu.FaultContainer)
 	return !contained
 }
 
-// tableBytes is more than a driver takes or keeps of a device for tables of a few mappings, and less than what tests map to see
-// whether it comes back.
+// tableBytes is more than a driver takes or keeps of a device for tables of a few mappings, and
+// less than what tests map to see whether it comes back.
 const tableBytes = 16 << 20
 
 // free compares what the device has free with what it should have.

@@ -83,7 +83,10 @@ func testCopyHostError(t *testing.T, b *bench) {
 	on, off := device(address), program(make(host, 10), 0)
 	on.RowPitch, off.RowPitch = width, width
 	b.run(linear(on, off, 100), linear(off, on, 100))
-	b.run(gpu.Copy{Dst: on, Src: off, Extent: [3]uint64{width, rows, 1}}, gpu.Copy{Dst: off, Src: on, Extent: [3]uint64{width, rows, 1}})
+	b.run(
+		gpu.Copy{Dst: on, Src: off, Extent: [3]uint64{width, rows, 1}},
+		gpu.Copy{Dst: off, Src: on, Extent: [3]uint64{width, rows, 1}},
+	)
 	if err := b.context.Fault(); err != nil {
 		t.Errorf("a bad program address poisons the context: %v", err)
 	}

@@ -22,7 +22,8 @@ func testFault(t *testing.T, b *bench) {
 	err := s.Synchronize()
 	b.want("synchronise after a stray store", err, abi.IllegalAddress)
 	_, contained := b.backend.(gpu.FaultContainer)
-	if err != nil && (!strings.Contains(err.Error(), "store") || contained && !strings.Contains(err.Error(), fmt.Sprintf("%x", bad))) {
+	if err != nil &&
+		(!strings.Contains(err.Error(), "store") || contained && !strings.Contains(err.Error(), fmt.Sprintf("%x", bad))) {
 		t.Errorf("the error names neither kernel nor address: %v", err)
 	}
 	if contained {
@@ -54,8 +55,13 @@ func testCallsAfterFault(t *testing.T, b *bench) {
 	s := b.stream()
 	work, reached, open := gate()
 	var told, ran atomic.Bool
-	b.submit(s, work, launch(b.kernel("store"), 1, 1, uint64(8), uint32(1)), gpu.Tell{Func: func() { told.Store(true) }},
-		gpu.Call{Func: func() { ran.Store(told.Load()) }})
+	b.submit(
+		s,
+		work,
+		launch(b.kernel("store"), 1, 1, uint64(8), uint32(1)),
+		gpu.Tell{Func: func() { told.Store(true) }},
+		gpu.Call{Func: func() { ran.Store(told.Load()) }},
+	)
 	b.arrives("gate", reached)
 	open()
 	b.want("null address", s.Synchronize(), abi.IllegalAddress)

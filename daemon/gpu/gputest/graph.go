@@ -77,8 +77,9 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 	b.want("no such node", e.Update(2, gpu.Nothing{}), abi.InvalidValue)
 }
 
-// testGraphQueued updates a graph of every kind of node while launches of it wait behind a gate, and has it launched in two
-// streams: each launch does what the graph did then, one after the other.
+// testGraphQueued updates a graph of every kind of node while launches of it wait behind a gate,
+// and has it launched in two streams: each launch does what the graph did then, one after the
+// other.
 func testGraphQueued(_ *testing.T, b *bench) {
 	data := b.load(noise(9, 1000))
 	address, log := b.alloc(1000), b.alloc(8000)

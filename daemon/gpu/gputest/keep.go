@@ -37,7 +37,11 @@ func testKept(t *testing.T, b *bench) {
 	b.must(m.Map(part(r, 1, 2)))
 	b.must(m.Map(part(r, 4, 4))) // beyond what is kept
 	b.same("memory used again", b.read(part(r, 1, 1).Address, 2*gpu.ChunkBytes), make([]byte, 2*gpu.ChunkBytes))
-	b.same("memory used again, and new", b.read(part(r, 4, 1).Address, 4*gpu.ChunkBytes), make([]byte, 4*gpu.ChunkBytes))
+	b.same(
+		"memory used again, and new",
+		b.read(part(r, 4, 1).Address, 4*gpu.ChunkBytes),
+		make([]byte, 4*gpu.ChunkBytes),
+	)
 	first, second := noise(2, 2*gpu.ChunkBytes), noise(3, 4*gpu.ChunkBytes)
 	b.write(part(r, 1, 1).Address, first)
 	b.write(part(r, 4, 1).Address, second)
@@ -71,7 +75,10 @@ func testKeptAtWork(_ *testing.T, b *bench) {
 	m := b.context.Memory()
 	word := b.alloc(16)
 	waiting, writing := b.stream(), b.stream()
-	b.submit(waiting, gpu.MemoryOps{Ops: []gpu.MemoryOp{{Wait: true, Until: gpu.UntilEqual, Bytes: 8, Address: word, Value: 1}}})
+	b.submit(
+		waiting,
+		gpu.MemoryOps{Ops: []gpu.MemoryOp{{Wait: true, Until: gpu.UntilEqual, Bytes: 8, Address: word, Value: 1}}},
+	)
 	r := gpu.Range{Address: b.next, Bytes: 3 * gpu.ChunkBytes}
 	for i := range uint64(3) {
 		b.must(m.Map(part(r, i, 2-i%2)))

@@ -14,12 +14,15 @@ var kernelsPTX string
 
 // module loads PTX texts and places their variables in memory of their own.
 func (b *bench) module(texts ...string) (gpu.Module, error) {
-	return b.context.LoadModule(gpu.Image{PTX: texts}, gpu.LoadOptions{Place: func(_ string, bytes, align uint64) (uint64, error) {
-		if align > gpu.ChunkBytes || align&(align-1) != 0 {
-			return 0, fmt.Errorf("alignment %d", align)
-		}
-		return b.alloc(int(bytes)), nil
-	}})
+	return b.context.LoadModule(
+		gpu.Image{PTX: texts},
+		gpu.LoadOptions{Place: func(_ string, bytes, align uint64) (uint64, error) {
+			if align > gpu.ChunkBytes || align&(align-1) != 0 {
+				return 0, fmt.Errorf("alignment %d", align)
+			}
+			return b.alloc(int(bytes)), nil
+		}},
+	)
 }
 
 func (b *bench) mustModule(texts ...string) gpu.Module {

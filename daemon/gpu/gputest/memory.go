@@ -105,7 +105,11 @@ func testHostMemory(t *testing.T, b *bench) {
 	b.run(linear(device(address), device(src), len(data)))
 	b.same("copied into host memory", arena, data)
 	b.run(gpu.Fill{Address: address + 4, Pattern: 0xabcd, PatternBytes: 2, Columns: 8, Rows: 1})
-	b.same("filled host memory", arena[:24], append(append(data[:4:4], bytes.Repeat([]byte{0xcd, 0xab}, 8)...), data[20:24]...))
+	b.same(
+		"filled host memory",
+		arena[:24],
+		append(append(data[:4:4], bytes.Repeat([]byte{0xcd, 0xab}, 8)...), data[20:24]...),
+	)
 	if m.MapHost(address, arena) == nil {
 		t.Error("mapped twice")
 	}

@@ -153,11 +153,19 @@ func testRefusedModules(t *testing.T, b *bench) {
 func testFunctionAttributes(t *testing.T, b *bench) {
 	m := b.mustModule(kernelsPTX)
 	info := b.function(m, "scale").Info()
-	want := []gpu.Param{{Offset: 0, Bytes: 8}, {Offset: 8, Bytes: 8}, {Offset: 16, Bytes: 4}, {Offset: 20, Bytes: 1}, {Offset: 24, Bytes: 8}}
+	want := []gpu.Param{
+		{Offset: 0, Bytes: 8},
+		{Offset: 8, Bytes: 8},
+		{Offset: 16, Bytes: 4},
+		{Offset: 20, Bytes: 1},
+		{Offset: 24, Bytes: 8},
+	}
 	if info.Name != "scale" || info.ParamBytes != 32 || !slices.Equal(info.Params, want) {
 		t.Errorf("parameters of %s: %d bytes, %+v", info.Name, info.ParamBytes, info.Params)
 	}
-	if a := info.Attributes; a[abi.FuncMaxThreadsPerBlock] < 256 || a[abi.FuncNumRegs] <= 0 || a[abi.FuncConstBytes] < 4 || a[abi.FuncBinaryVersion] < 70 {
+	if a := info.Attributes; a[abi.FuncMaxThreadsPerBlock] < 256 || a[abi.FuncNumRegs] <= 0 ||
+		a[abi.FuncConstBytes] < 4 ||
+		a[abi.FuncBinaryVersion] < 70 {
 		t.Errorf("attributes of scale: %v", a)
 	}
 	if a := b.function(m, "say").Info().Attributes; a[abi.FuncLocalBytes] < 8 {
@@ -169,10 +177,15 @@ func testFunctionAttributes(t *testing.T, b *bench) {
 	}
 	b.must(bounded.SetAttribute(int32(abi.FuncMaxDynamicSharedBytes), 60<<10))
 	b.must(bounded.SetAttribute(int32(abi.FuncPreferredSharedCarveout), 50))
-	if a := bounded.Info().Attributes; a[abi.FuncMaxDynamicSharedBytes] != 60<<10 || a[abi.FuncPreferredSharedCarveout] != 50 {
+	if a := bounded.Info().Attributes; a[abi.FuncMaxDynamicSharedBytes] != 60<<10 ||
+		a[abi.FuncPreferredSharedCarveout] != 50 {
 		t.Errorf("attributes after setting: %v", a)
 	}
-	b.want("too much shared memory", bounded.SetAttribute(int32(abi.FuncMaxDynamicSharedBytes), 1<<30), abi.InvalidValue)
+	b.want(
+		"too much shared memory",
+		bounded.SetAttribute(int32(abi.FuncMaxDynamicSharedBytes), 1<<30),
+		abi.InvalidValue,
+	)
 	b.want("set what cannot be set", bounded.SetAttribute(int32(abi.FuncNumRegs), 8), abi.InvalidValue)
 }
 
@@ -188,7 +201,8 @@ func testOccupancy(t *testing.T, b *bench) {
 	if got := blocks(256, 0); got != threads/256 {
 		t.Errorf("%d blocks of 256 threads on a multiprocessor of %d", got, threads)
 	}
-	if big, bigger := blocks(32, 20<<10), blocks(32, 40<<10); big <= 0 || big > shared/(20<<10) || bigger <= 0 || bigger > shared/(40<<10) {
+	if big, bigger := blocks(32, 20<<10), blocks(32, 40<<10); big <= 0 || big > shared/(20<<10) || bigger <= 0 ||
+		bigger > shared/(40<<10) {
 		t.Errorf("%d blocks with 20 KiB, %d with 40 KiB of %d", big, bigger, shared)
 	}
 	if got := blocks(1<<20, 0); got != 0 {

@@ -38,7 +38,8 @@ func (n *neighbour) place(offset uint64) gpu.Place {
 	return gpu.Place{Host: n.memory, Address: n.home.Address + offset}
 }
 
-// testPeerCopies has copies and fills, which work whether or not the devices may touch each other's memory.
+// testPeerCopies has copies and fills, which work whether or not the devices may touch each other's
+// memory.
 func testPeerCopies(t *testing.T, b *bench) {
 	n := newNeighbour(t, b)
 	data := noise(31, 1<<20)
@@ -56,7 +57,9 @@ func testPeerCopies(t *testing.T, b *bench) {
 	n.holds(b, "the other device's memory", 100, []byte("from from, -- this order"))
 
 	fill := gpu.Fill{Address: n.home.Address + 100, Pattern: '+', PatternBytes: 1, Columns: 4, Rows: 1}
-	graph, err := b.context.Instantiate(&gpu.Graph{Nodes: []gpu.Node{{Work: fill}, {Work: linear(device(at), n.place(100), 24), After: []int{0}}}})
+	graph, err := b.context.Instantiate(
+		&gpu.Graph{Nodes: []gpu.Node{{Work: fill}, {Work: linear(device(at), n.place(100), 24), After: []int{0}}}},
+	)
 	b.must(err)
 	s := b.stream()
 	b.must(graph.Launch(s))
@@ -106,7 +109,8 @@ func testPeerAccess(t *testing.T, b *bench) {
 	}
 }
 
-// testPeerHost has host memory that two devices show: it stays with one when the other one ends, whichever was first.
+// testPeerHost has host memory that two devices show: it stays with one when the other one ends,
+// whichever was first.
 func testPeerHost(t *testing.T, b *bench) {
 	for i, address := range []uint64{0x6300_0000_0000, 0x6400_0000_0000} {
 		n := newNeighbour(t, b)
@@ -121,7 +125,8 @@ func testPeerHost(t *testing.T, b *bench) {
 	}
 }
 
-// mayReach skips the test where the first device cannot be allowed to touch the second one's memory.
+// mayReach skips the test where the first device cannot be allowed to touch the second one's
+// memory.
 func (b *bench) mayReach(t *testing.T) {
 	if b.backend.Devices()[0].Attributes[abi.AttrPeers]&2 == 0 {
 		t.Skip("these devices cannot touch each other's memory")

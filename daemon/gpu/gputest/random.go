@@ -22,8 +22,8 @@ type model struct {
 
 const modelBufferBytes = 10_000
 
-// testRandomPrograms runs work on random buffers in random streams, ordered only by events where two streams touch the
-// same buffer, and compares with the same work done one by one.
+// testRandomPrograms runs work on random buffers in random streams, ordered only by events where
+// two streams touch the same buffer, and compares with the same work done one by one.
 func testRandomPrograms(t *testing.T, b *bench) {
 	for seed := range uint64(4) {
 		m := &model{bench: b, random: rand.New(rand.NewPCG(seed, 7))}
@@ -63,7 +63,13 @@ func (m *model) step(scale gpu.Function) {
 	switch m.random.IntN(4) {
 	case 0:
 		value := m.random.Uint32()
-		work = gpu.Fill{Address: m.address[dst] + uint64(at), Pattern: value, PatternBytes: 4, Columns: uint64(n / 4), Rows: 1}
+		work = gpu.Fill{
+			Address:      m.address[dst] + uint64(at),
+			Pattern:      value,
+			PatternBytes: 4,
+			Columns:      uint64(n / 4),
+			Rows:         1,
+		}
 		for i := at; i < at+n; i += 4 {
 			copy(to[i:], words(value))
 		}
@@ -78,7 +84,16 @@ func (m *model) step(scale gpu.Function) {
 		if dst == src {
 			return // the kernel's threads would race
 		}
-		work = launch(scale, uint32(n/4+63)/64, 64, m.address[dst]+uint64(at), m.address[src], uint32(n/4), uint8(1), 0.0)
+		work = launch(
+			scale,
+			uint32(n/4+63)/64,
+			64,
+			m.address[dst]+uint64(at),
+			m.address[src],
+			uint32(n/4),
+			uint8(1),
+			0.0,
+		)
 		scaleWords(to[at:at+n], from)
 	}
 	for _, i := range []int{dst, src} {

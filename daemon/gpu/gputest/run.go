@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// Run tests a backend. open is called once per test; the suite closes what it opens. The backend must have a device of
-// compute capability 7.0 or better with at least 64 MiB to spare.
+// Run tests a backend. open is called once per test; the suite closes what it opens. The backend
+// must have a device of compute capability 7.0 or better with at least 64 MiB to spare.
 func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 	for _, c := range []struct {
 		name string

@@ -57,7 +57,11 @@ func testShared(t *testing.T, b *bench) {
 		}
 	}
 	b.want("adopt where memory is", m.Adopt(there, file, offset), abi.AlreadyMapped)
-	b.want("adopt more than there is", m.Adopt(gpu.Range{Address: there.End(), Bytes: there.Bytes}, file, 1<<50), abi.InvalidValue)
+	b.want(
+		"adopt more than there is",
+		m.Adopt(gpu.Range{Address: there.End(), Bytes: there.Bytes}, file, 1<<50),
+		abi.InvalidValue,
+	)
 	_, _, err = m.Share(gpu.Range{Address: there.End(), Bytes: gpu.ChunkBytes})
 	b.want("share nothing", err, abi.NotMapped)
 	testSharedLife(b, here, there)

@@ -50,8 +50,8 @@ func testOrder(t *testing.T, b *bench) {
 	}
 }
 
-// testConcurrency has two streams, of which one is held. A backend that runs all streams in one order has a method
-// Serial that says so.
+// testConcurrency has two streams, of which one is held. A backend that runs all streams in one
+// order has a method Serial that says so.
 func testConcurrency(t *testing.T, b *bench) {
 	if serial, asks := b.backend.(interface{ Serial() bool }); asks && serial.Serial() {
 		t.Skip("this backend runs all streams in one order")
@@ -61,7 +61,11 @@ func testConcurrency(t *testing.T, b *bench) {
 	b.submit(first, work)
 	b.arrives("first stream", reached)
 	done := make(chan struct{})
-	b.submit(second, gpu.Fill{Address: b.alloc(4), PatternBytes: 4, Columns: 1, Rows: 1}, gpu.Call{Func: func() { close(done) }})
+	b.submit(
+		second,
+		gpu.Fill{Address: b.alloc(4), PatternBytes: 4, Columns: 1, Rows: 1},
+		gpu.Call{Func: func() { close(done) }},
+	)
 	b.arrives("second stream beside a held one", done)
 	open()
 	b.must(b.context.Synchronize())
@@ -113,9 +117,18 @@ func testAwait(t *testing.T, b *bench) {
 	address := b.alloc(4)
 	const rounds = 200
 	for i := range rounds {
-		b.submit(first, gpu.Fill{Address: address, Pattern: uint32(i), PatternBytes: 4, Columns: 1, Rows: 1}, gpu.Record{Event: e})
+		b.submit(
+			first,
+			gpu.Fill{Address: address, Pattern: uint32(i), PatternBytes: 4, Columns: 1, Rows: 1},
+			gpu.Record{Event: e},
+		)
 		saw := make(chan uint32, 1)
-		b.submit(second, gpu.Await{Event: e}, gpu.Call{Func: func() { saw <- uint32(b.read(address, 1)[0]) }}, gpu.Record{Event: e})
+		b.submit(
+			second,
+			gpu.Await{Event: e},
+			gpu.Call{Func: func() { saw <- uint32(b.read(address, 1)[0]) }},
+			gpu.Record{Event: e},
+		)
 		b.submit(first, gpu.Await{Event: e})
 		if got := <-saw; got != uint32(byte(i)) {
 			t.Fatalf("round %d saw %d", i, got)
@@ -124,7 +137,8 @@ func testAwait(t *testing.T, b *bench) {
 	b.must(b.context.Synchronize())
 }
 
-// testRerecord: a wait holds for what was recorded when it was submitted, not for what is recorded later.
+// testRerecord: a wait holds for what was recorded when it was submitted, not for what is recorded
+// later.
 func testRerecord(_ *testing.T, b *bench) {
 	first, second, e := b.stream(), b.stream(), b.event(false)
 	b.submit(first, gpu.Record{Event: e})
@@ -178,7 +192,13 @@ func testClose(t *testing.T, b *bench) {
 	work, reached, open := gate()
 	var ran atomic.Bool
 	var told atomic.Bool
-	b.submit(s, work, gpu.Record{Event: e}, gpu.Call{Func: func() { ran.Store(true) }}, gpu.Tell{Func: func() { told.Store(true) }})
+	b.submit(
+		s,
+		work,
+		gpu.Record{Event: e},
+		gpu.Call{Func: func() { ran.Store(true) }},
+		gpu.Tell{Func: func() { told.Store(true) }},
+	)
 	b.arrives("gate", reached)
 	closed := make(chan struct{})
 	go func() {

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// testTell: each function runs after the work before it, once, in order, and before what comes later and holds the stream.
+// testTell: each function runs after the work before it, once, in order, and before what comes
+// later and holds the stream.
 func testTell(t *testing.T, b *bench) {
 	const n = 500
 	s, e := b.stream(), b.event(false)

@@ -69,7 +69,10 @@ func testDigests(t *testing.T, b *bench) {
 		last, gone := r.Address+r.Bytes-gpu.ChunkBytes, b.alloc(gpu.ChunkBytes)
 		b.must(b.context.Memory().Unmap(gpu.Range{Address: gone, Bytes: gpu.ChunkBytes}))
 		digests, err := digester.Digests(key, []gpu.Range{
-			{Address: last, Bytes: gpu.ChunkBytes}, {Address: gone, Bytes: gpu.ChunkBytes}, {Address: r.Address, Bytes: r.Bytes - gpu.ChunkBytes},
+			{
+				Address: last,
+				Bytes:   gpu.ChunkBytes,
+			}, {Address: gone, Bytes: gpu.ChunkBytes}, {Address: r.Address, Bytes: r.Bytes - gpu.ChunkBytes},
 		})
 		b.must(err)
 		if len(digests) != chunks+1 {
@@ -146,7 +149,8 @@ func testShadows(t *testing.T, b *bench) {
 	b.free("without shadows", after, before)
 }
 
-// testShadowsLeft: a context may end when no copy is held any more, and before the checkpoint that has made them.
+// testShadowsLeft: a context may end when no copy is held any more, and before the checkpoint that
+// has made them.
 func testShadowsLeft(t *testing.T, b *bench) {
 	shadower, offers := b.context.Memory().(gpu.Shadower)
 	if !offers {
@@ -171,7 +175,8 @@ func testShadowsLeft(t *testing.T, b *bench) {
 	b.must(next.Close())
 }
 
-// testEnded: a checkpoint that comes upon a context that has ended meanwhile finds nothing there any more, and not that it has failed.
+// testEnded: a checkpoint that comes upon a context that has ended meanwhile finds nothing there
+// any more, and not that it has failed.
 func testEnded(t *testing.T, b *bench) {
 	for _, before := range []bool{true, false} {
 		context := b.newContext()

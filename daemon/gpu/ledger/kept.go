@@ -1,7 +1,7 @@
 package ledger
 
-// Memory that is freed is on no account any more, but a worker may have it still, until its GPUs rest. Who finds less on a GPU than the
-// accounts say asks all that have such memory for it.
+// Memory that is freed is on no account any more, but a worker may have it still, until its GPUs
+// rest. Who finds less on a GPU than the accounts say asks all that have such memory for it.
 
 // Keep notes whether a slot has memory that is on no account any more.
 func (l *Ledger) Keep(slot int, keeps bool) {

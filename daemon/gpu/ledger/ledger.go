@@ -39,7 +39,8 @@ func (e *FullError) Error() string {
 // Unwrap gives the driver's code.
 func (e *FullError) Unwrap() error { return abi.OutOfMemory }
 
-// Ledger is a mapped ledger. Its methods may be called from several goroutines; a slot belongs to one process.
+// Ledger is a mapped ledger. Its methods may be called from several goroutines; a slot belongs to
+// one process.
 type Ledger struct {
 	file  *os.File
 	words []word
@@ -118,17 +119,20 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.unmapWords(), l.file.Close())
 }
 
-// attempts bounds how often a reservation steps back before other undecided ones. They are decided within microseconds,
-// so the bound is met only where a worker died undecided and phosd has not cleared its slot.
+// attempts bounds how often a reservation steps back before other undecided ones. They are decided
+// within microseconds, so the bound is met only where a worker died undecided and phosd has not
+// cleared its slot.
 const attempts = 2000
 
-// reserve takes bytes of a GPU for a slot, or returns a *FullError. They are the program's, or the worker's own.
+// reserve takes bytes of a GPU for a slot, or returns a *FullError. They are the program's, or the
+// worker's own.
 //
-// A claim is written into the slot's claim word before the sum over all slots is taken. Of two claims that race, the one
-// that sums later sees the other, so both cannot pass where there is room for one. When neither passes although one
-// could, both have seen an undecided claim; they step back and try again after a random time. They also do where
-// another reservation was granted during the sum, which may then count bytes twice: as the one slot had them and as the
-// other has them now.
+// A claim is written into the slot's claim word before the sum over all slots is taken. Of two
+// claims that race, the one that sums later sees the other, so both cannot pass where there is room
+// for one. When neither passes although one could, both have seen an undecided claim; they step
+// back and try again after a random time. They also do where another reservation was granted during
+// the sum, which may then count bytes twice: as the one slot had them and as the other has them
+// now.
 func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 	if err := l.check(gpu, slot); err != nil {
 		return err
@@ -163,8 +167,8 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 	}
 }
 
-// seat makes sums reach a slot. It comes before the slot's claim: a sum that misses the claim was then taken by one that
-// this slot's own sum sees.
+// seat makes sums reach a slot. It comes before the slot's claim: a sum that misses the claim was
+// then taken by one that this slot's own sum sees.
 func (l *Ledger) seat(slot int) {
 	for {
 		seats := l.seats().Load()
@@ -174,7 +178,8 @@ func (l *Ledger) seat(slot int) {
 	}
 }
 
-// seated is the number of slots, from the first, that were ever used. The word may hold anything after a worker went mad.
+// seated is the number of slots, from the first, that were ever used. The word may hold anything
+// after a worker went mad.
 func (l *Ledger) seated() int { return int(min(l.seats().Load(), Slots)) }
 
 // others sums what all other slots hold and claim, and says whether a claim was among it.
@@ -191,8 +196,8 @@ func (l *Ledger) others(gpu, slot int) (sum uint64, undecided bool) {
 	return sum, undecided
 }
 
-// settled sums what is held, claims aside. A sum during which something was granted is taken again, for the reason
-// given at Reserve; where that never ends, the capacity bounds the answer.
+// settled sums what is held, claims aside. A sum during which something was granted is taken again,
+// for the reason given at Reserve; where that never ends, the capacity bounds the answer.
 func (l *Ledger) settled(gpu int) (sum uint64) {
 	for range attempts {
 		before := l.grants(gpu).Load()
@@ -207,7 +212,8 @@ func (l *Ledger) settled(gpu int) (sum uint64) {
 	return min(sum, l.capacity(gpu).Load())
 }
 
-// Release gives bytes back. More than the slot holds is a bug of the caller and leaves the slot at 0.
+// Release gives bytes back. More than the slot holds is a bug of the caller and leaves the slot at
+// 0.
 func (l *Ledger) Release(gpu, slot int, bytes uint64) { l.release(gpu, slot, bytes, false) }
 
 func (l *Ledger) release(gpu, slot int, bytes uint64, own bool) {
@@ -241,7 +247,8 @@ func (l *Ledger) Clear(slot int) {
 	}
 }
 
-// Usage reports the bytes in use of a GPU by all slots, and its capacity; zeroes for a GPU that is not there.
+// Usage reports the bytes in use of a GPU by all slots, and its capacity; zeroes for a GPU that is
+// not there.
 func (l *Ledger) Usage(gpu int) (used, capacity uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +270,14 @@ func (l *Ledger) SlotUsage(gpu, slot int) uint64 {
 
 func (l *Ledger) check(gpu, slot int) error {
 	if gpu < 0 || gpu >= l.gpus || slot < 0 || slot >= Slots {
-		return fmt.Errorf("ledger of %d gpus and %d slots has no gpu %d, slot %d: %w", l.gpus, Slots, gpu, slot, abi.InvalidValue)
+		return fmt.Errorf(
+			"ledger of %d gpus and %d slots has no gpu %d, slot %d: %w",
+			l.gpus,
+			Slots,
+			gpu,
+			slot,
+			abi.InvalidValue,
+		)
 	}
 	return nil
 }

@@ -99,7 +99,8 @@ func TestOpenRefusesDamage(t *testing.T) {
 	}
 }
 
-// TestDeadClaim: a worker that died while its claim was undecided costs room, but nobody waits for it for ever.
+// TestDeadClaim: a worker that died while its claim was undecided costs room, but nobody waits for
+// it for ever.
 func TestDeadClaim(t *testing.T) {
 	l := create(t, 100)
 	l.claim(0, 7).Store(30)
@@ -127,8 +128,9 @@ func TestGoroutinesFillExactly(t *testing.T) {
 	}
 }
 
-// TestProcesses lets real processes fight for one GPU: the sum of what they say they got is exactly the capacity, since each
-// goes on until it is refused one byte; then one is killed and cleared and another gets exactly its share.
+// TestProcesses lets real processes fight for one GPU: the sum of what they say they got is exactly
+// the capacity, since each goes on until it is refused one byte; then one is killed and cleared and
+// another gets exactly its share.
 func TestProcesses(t *testing.T) {
 	const processes, capacity = 4, 5000
 	l := create(t, capacity)
@@ -166,8 +168,9 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere kills workers in the middle of reserving and releasing. Whatever they were at, clearing their slot
-// brings everything back, and a worker beside them never sees more than the capacity in use.
+// TestKilledAnywhere kills workers in the middle of reserving and releasing. Whatever they were at,
+// clearing their slot brings everything back, and a worker beside them never sees more than the
+// capacity in use.
 func TestKilledAnywhere(t *testing.T) {
 	const capacity = 1000
 	l := create(t, capacity)

@@ -10,12 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// word is one 64-bit word of the file. Atomic operations on it order the processes that share the mapping.
+// word is one 64-bit word of the file. Atomic operations on it order the processes that share the
+// mapping.
 type word = atomic.Uint64
 
-// The header: magic, version and number of GPUs, then the capacities, the counts of grants, the number of slots ever
-// used, and of each slot a bit that it is spare, and one that it is wanted, with a count of such wishes; of each slot a bit that it keeps
-// memory that is on no account, and of each GPU how often somebody has asked for that. Cells follow at headerBytes.
+// The header: magic, version and number of GPUs, then the capacities, the counts of grants, the
+// number of slots ever used, and of each slot a bit that it is spare, and one that it is wanted,
+// with a count of such wishes; of each slot a bit that it keeps memory that is on no account, and
+// of each GPU how often somebody has asked for that. Cells follow at headerBytes.
 const (
 	capacityWord = 2
 	grantsWord   = capacityWord + MaxGPUs
@@ -36,7 +38,8 @@ func readHeader(header [16]byte) (gpus int, err error) {
 	return gpus, nil
 }
 
-// mapWords maps the file and lays words over it. The slice never outlives the mapping: Close ends both under mu.
+// mapWords maps the file and lays words over it. The slice never outlives the mapping: Close ends
+// both under mu.
 func (l *Ledger) mapWords() error {
 	memory, err := unix.Mmap(int(l.file.Fd()), 0, int(fileBytes(l.gpus)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -60,7 +63,8 @@ func (l *Ledger) grants(gpu int) *word { return &l.words[grantsWord+gpu] }
 // shortages counts the wishes for what others keep of a GPU.
 func (l *Ledger) shortages(gpu int) *word { return &l.words[shortWord+gpu] }
 
-// seats is one more than the highest slot that ever reserved anything, so that sums need not read the others.
+// seats is one more than the highest slot that ever reserved anything, so that sums need not read
+// the others.
 func (l *Ledger) seats() *word { return &l.words[seatsWord] }
 
 // held is what a slot has of a GPU because its program wants it.
@@ -80,7 +84,8 @@ func (l *Ledger) bit(first, slot int) (*word, uint64) {
 // calls counts the wishes for memory of spare slots.
 func (l *Ledger) calls() uint32 { return uint32(l.words[callsWord].Load()) }
 
-// callsWait is the half of the word that counts, on which processes sleep: machines that phos runs on have it first.
+// callsWait is the half of the word that counts, on which processes sleep: machines that phos runs
+// on have it first.
 func (l *Ledger) callsWait() *uint32 { return (*uint32)(unsafe.Pointer(&l.words[callsWord])) }
 
 // call wakes all who sleep.

@@ -1,7 +1,8 @@
 package ledger
 
-// A worker holds memory that its program knows nothing of: what checkpoints take. It is reserved as all memory is, and has a word of its
-// own, because a program that asks what it holds may compare that with what it has allocated.
+// A worker holds memory that its program knows nothing of: what checkpoints take. It is reserved as
+// all memory is, and has a word of its own, because a program that asks what it holds may compare
+// that with what it has allocated.
 
 // ReserveOwn is Reserve for memory that the program knows nothing of.
 func (l *Ledger) ReserveOwn(gpu, slot int, bytes uint64) error { return l.take(gpu, slot, bytes, true) }

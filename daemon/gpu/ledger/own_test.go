@@ -32,8 +32,18 @@ func TestOwn(t *testing.T) {
 			t.Errorf("%s: %v", step.name, err)
 		}
 		used, _ := l.Usage(0)
-		if program, slot := l.ProgramUsage(0, 3), l.SlotUsage(0, 3); program != step.program || slot != step.slot || used != step.used {
-			t.Errorf("%s: %d, %d and %d bytes, want %d, %d and %d", step.name, program, slot, used, step.program, step.slot, step.used)
+		if program, slot := l.ProgramUsage(0, 3), l.SlotUsage(0, 3); program != step.program || slot != step.slot ||
+			used != step.used {
+			t.Errorf(
+				"%s: %d, %d and %d bytes, want %d, %d and %d",
+				step.name,
+				program,
+				slot,
+				used,
+				step.program,
+				step.slot,
+				step.used,
+			)
 		}
 	}
 	if l.ProgramUsage(1, 3) != 0 || l.ProgramUsage(0, Slots) != 0 {

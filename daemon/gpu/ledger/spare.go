@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
-// A worker that waits for a session holds memory for nobody yet. Its slot is spare: where a reservation finds no room, such workers are
-// asked to end, one after the other, as long as that helps. Who ends a slot's being spare, the worker because it was asked to or phosd because
-// it gives it a session, does so by taking one bit away, so that only one of them does.
+// A worker that waits for a session holds memory for nobody yet. Its slot is spare: where a
+// reservation finds no room, such workers are asked to end, one after the other, as long as that
+// helps. Who ends a slot's being spare, the worker because it was asked to or phosd because it
+// gives it a session, does so by taking one bit away, so that only one of them does.
 
 const (
-	// roomTime is how long a worker that was asked may take to end. Giving a context back takes the driver a while.
+	// roomTime is how long a worker that was asked may take to end. Giving a context back takes the
+	// driver a while.
 	roomTime = 5 * time.Second
 	// roomLook is between two looks whether it has.
 	roomLook = time.Millisecond
@@ -24,13 +26,15 @@ func (l *Ledger) Stand(slot int) {
 	spare.Or(bit)
 }
 
-// Claim ends a slot's being spare. It is false for one that was not, or is no longer: its worker ends.
+// Claim ends a slot's being spare. It is false for one that was not, or is no longer: its worker
+// ends.
 func (l *Ledger) Claim(slot int) bool {
 	spare, bit := l.bit(spareWord, slot)
 	return spare.And(^bit)&bit != 0
 }
 
-// AwaitWanted waits until the memory of a spare slot is needed and claims the slot; false: it is not spare any more. It keeps a thread.
+// AwaitWanted waits until the memory of a spare slot is needed and claims the slot; false: it is
+// not spare any more. It keeps a thread.
 func (l *Ledger) AwaitWanted(slot int) bool {
 	spare, bit := l.bit(spareWord, slot)
 	wanted, _ := l.bit(wantedWord, slot)
@@ -49,7 +53,8 @@ func (l *Ledger) AwaitWanted(slot int) bool {
 // Wake has everybody look who is in AwaitWanted.
 func (l *Ledger) Wake() { l.call() }
 
-// makeRoom asks one spare slot for its memory and waits for it; false: there is none, or all together do not have enough.
+// makeRoom asks one spare slot for its memory and waits for it; false: there is none, or all
+// together do not have enough.
 func (l *Ledger) makeRoom(full *FullError, slot int) bool {
 	chosen, spareBytes := -1, uint64(0)
 	for other := range l.seated() {
@@ -74,7 +79,8 @@ func (l *Ledger) makeRoom(full *FullError, slot int) bool {
 	return false
 }
 
-// Reserve takes bytes of a GPU for a slot, or returns a *FullError. Workers that wait for a session end for it, unless this is one of them.
+// Reserve takes bytes of a GPU for a slot, or returns a *FullError. Workers that wait for a session
+// end for it, unless this is one of them.
 func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error { return l.take(gpu, slot, bytes, false) }
 
 func (l *Ledger) take(gpu, slot int, bytes uint64, own bool) error {
@@ -90,7 +96,8 @@ func (l *Ledger) take(gpu, slot int, bytes uint64, own bool) error {
 	}
 }
 
-// Room reports how much of a GPU a reservation can have, and the whole: what workers have that wait for a session counts as free.
+// Room reports how much of a GPU a reservation can have, and the whole: what workers have that wait
+// for a session counts as free.
 func (l *Ledger) Room(gpu int) (free, capacity uint64) {
 	used, capacity := l.Usage(gpu)
 	l.mu.Lock()

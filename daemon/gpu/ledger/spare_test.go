@@ -24,7 +24,8 @@ func again(t *testing.T, path string) *Ledger {
 	return l
 }
 
-// TestSpare: memory of spare slots is given up for a reservation that it helps, by as few as it takes, and for no other.
+// TestSpare: memory of spare slots is given up for a reservation that it helps, by as few as it
+// takes, and for no other.
 func TestSpare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	phosd, err := Create(path, []uint64{100})

@@ -2,7 +2,8 @@ package ptx
 
 import "testing"
 
-// An index into an array counts elements, as NVIDIA's assembler has it: a[3] of .b32 lies 12 bytes in.
+// An index into an array counts elements, as NVIDIA's assembler has it: a[3] of .b32 lies 12 bytes
+// in.
 func TestArrayElementAddress(t *testing.T) {
 	module, err := Parse(`.version 7.0
 .target sm_70

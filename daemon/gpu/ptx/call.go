@@ -1,6 +1,7 @@
 package ptx
 
-// labelled parses the directives that a label names; false if the current directive is none of them.
+// labelled parses the directives that a label names; false if the current directive is none of
+// them.
 func (p *parser) labelled(name string, pos Pos) bool {
 	s := symbol{pos: pos}
 	switch p.lex.Text {

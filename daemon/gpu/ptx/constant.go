@@ -83,8 +83,8 @@ func parseFloat(text string) (value, bool) {
 	return value{float: true, bits: math.Float64bits(f)}, true
 }
 
-// widen and narrow convert between the bits of float32 and float64 and keep the payload of a NaN, quiet or not, which
-// the processor's own conversion would make quiet.
+// widen and narrow convert between the bits of float32 and float64 and keep the payload of a NaN,
+// quiet or not, which the processor's own conversion would make quiet.
 func widen(bits uint32) uint64 {
 	if bits&0x7F800000 == 0x7F800000 {
 		return uint64(bits>>31)<<63 | 0x7FF<<52 | uint64(bits&0x7FFFFF)<<29
@@ -103,8 +103,8 @@ func narrow(bits uint64) uint32 {
 	return math.Float32bits(float32(math.Float64frombits(bits)))
 }
 
-// immediate converts a constant to the bits of a type, as Operand.Imm wants them. It says whether the type takes such a
-// constant: floats want floats, integers integers, bits either.
+// immediate converts a constant to the bits of a type, as Operand.Imm wants them. It says whether
+// the type takes such a constant: floats want floats, integers integers, bits either.
 func (v value) immediate(t Type) (uint64, bool) {
 	switch {
 	case t == F32:

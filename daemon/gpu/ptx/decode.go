@@ -12,7 +12,8 @@ type decoded struct {
 	inst Inst
 	// fourth is the type of mma's operand c.
 	fourth Type
-	// types counts the types seen, policy is set by .L2::cache_hint, hinted by every hint for global memory only.
+	// types counts the types seen, policy is set by .L2::cache_hint, hinted by every hint for global
+	// memory only.
 	types  int
 	policy bool
 	hinted bool
@@ -140,7 +141,8 @@ func verifyCarry(d *decoded) bool {
 // verifyMad allows saturation in mad.hi only.
 func verifyMad(d *decoded) bool { return d.inst.Flags&Sat == 0 || d.inst.Mode == MulHi }
 
-// verifyMemory bounds vectors: 16 bytes, or 32 of global memory, where v8 is of 32-bit elements only.
+// verifyMemory bounds vectors: 16 bytes, or 32 of global memory, where v8 is of 32-bit elements
+// only.
 func verifyMemory(d *decoded) bool {
 	bits := int(d.inst.Vec) * d.inst.Type.Bits()
 	switch {

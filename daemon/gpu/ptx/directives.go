@@ -141,7 +141,8 @@ func (p *parser) linkage() Linkage {
 	return linkage
 }
 
-// variableSpace is the state space that the current directive declares variables in, Generic if it does not.
+// variableSpace is the state space that the current directive declares variables in, Generic if it
+// does not.
 func (p *parser) variableSpace() Space {
 	switch p.lex.Text {
 	case ".global":
@@ -322,13 +323,23 @@ func (p *parser) addVariable(d *declaration) {
 	}
 }
 
-// addGlobal enters a variable of the module. A definition completes an .extern declaration, or repeats a weak one.
+// addGlobal enters a variable of the module. A definition completes an .extern declaration, or
+// repeats a weak one.
 func (p *parser) addGlobal(d *declaration) {
 	v := d.v
 	s, seen := p.scope.find(v.Name)
 	if !seen || s.kind != varSymbol || !s.undefined && v.Linkage != Extern {
 		kept := &v
-		p.declare(v.Name, symbol{kind: varSymbol, variable: kept, element: d.elementBytes(), undefined: v.Linkage == Extern, pos: v.Pos})
+		p.declare(
+			v.Name,
+			symbol{
+				kind:      varSymbol,
+				variable:  kept,
+				element:   d.elementBytes(),
+				undefined: v.Linkage == Extern,
+				pos:       v.Pos,
+			},
+		)
 		p.module.Globals = append(p.module.Globals, kept)
 		return
 	}

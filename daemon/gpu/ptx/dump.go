@@ -27,7 +27,8 @@ var flagNames = []struct {
 	{Uniform, ".uni"},
 }
 
-// String prints the instruction like PTX, with registers by class and number: %p3 a predicate, %h 16 bits, %r 32, %d 64.
+// String prints the instruction like PTX, with registers by class and number: %p3 a predicate, %h
+// 16 bits, %r 32, %d 64.
 func (i *Inst) String() string {
 	var b strings.Builder
 	if i.Guard.Reg >= 0 {
@@ -209,7 +210,8 @@ func (m *Module) Func(name string) *Func {
 	return nil
 }
 
-// Dump prints the whole module for tests and for people: what was declared, where it lies, and every instruction.
+// Dump prints the whole module for tests and for people: what was declared, where it lies, and
+// every instruction.
 func (m *Module) Dump() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version %d.%d target %s\n", m.Version.Major, m.Version.Minor, m.Target)
@@ -227,7 +229,17 @@ func (v *Var) dump(b *strings.Builder, indent string) {
 	if v.Space == Generic {
 		space = "reg"
 	}
-	fmt.Fprintf(b, "%s%s %s %s: %d bytes, align %d, offset %d", indent, v.Linkage, space, v.Name, v.Bytes, v.Align, v.Offset)
+	fmt.Fprintf(
+		b,
+		"%s%s %s %s: %d bytes, align %d, offset %d",
+		indent,
+		v.Linkage,
+		space,
+		v.Name,
+		v.Bytes,
+		v.Align,
+		v.Offset,
+	)
 	if v.Init != nil {
 		fmt.Fprintf(b, ", init %x", v.Init)
 	}
@@ -239,7 +251,16 @@ func (v *Var) dump(b *strings.Builder, indent string) {
 		} else {
 			name = r.Func.Name
 		}
-		fmt.Fprintf(b, "%s  at %d, %d bytes: %s%s generic=%t\n", indent, r.Offset, r.Bytes, name, signed(r.Addend), r.Generic)
+		fmt.Fprintf(
+			b,
+			"%s  at %d, %d bytes: %s%s generic=%t\n",
+			indent,
+			r.Offset,
+			r.Bytes,
+			name,
+			signed(r.Addend),
+			r.Generic,
+		)
 	}
 }
 

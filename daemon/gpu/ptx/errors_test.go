@@ -17,8 +17,8 @@ func kernel(statements string) string {
 		statements + "\n}\n"
 }
 
-// statementErrors are wrong statements of a kernel with the error they must give. The assembler refuses each of them too,
-// except those marked lenient, which are PTX but not supported here.
+// statementErrors are wrong statements of a kernel with the error they must give. The assembler
+// refuses each of them too, except those marked lenient, which are PTX but not supported here.
 var statementErrors = []struct {
 	statement, want string
 	lenient         bool
@@ -49,25 +49,57 @@ var statementErrors = []struct {
 		"mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0};",
 		"line 7, column 1: instruction 'mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32' is not supported", false,
 	},
-	{"ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [s];", "line 7, column 42: a vector of 1 elements, expected 2", false},
-	{"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [g];", "line 7, column 49: 'g' is in state space .global, not .shared", false},
-	{"cp.async.cg.shared.global [%r1], [%rd1], 8;", "line 7, column 42: cp.async.ca copies 4, 8 or 16 bytes, cp.async.cg 16", false},
+	{
+		"ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [s];",
+		"line 7, column 42: a vector of 1 elements, expected 2",
+		false,
+	},
+	{
+		"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [g];",
+		"line 7, column 49: 'g' is in state space .global, not .shared",
+		false,
+	},
+	{
+		"cp.async.cg.shared.global [%r1], [%rd1], 8;",
+		"line 7, column 42: cp.async.ca copies 4, 8 or 16 bytes, cp.async.cg 16",
+		false,
+	},
 	{
 		"cp.async.ca.shared.global [%r1], [%rd1], 16, 20;",
 		"line 7, column 46: expected how many of the 16 bytes are read, or a predicate", false,
 	},
-	{"cp.async.ca.shared.global [%r1], [s], 16;", "line 7, column 34: 's' is in state space .shared, not .global", false},
+	{
+		"cp.async.ca.shared.global [%r1], [s], 16;",
+		"line 7, column 34: 's' is in state space .shared, not .global",
+		false,
+	},
 	{"cp.async.ca.shared.global [%r1], 16;", "line 7, column 1: 'cp.async' takes 3 to 4 operands, found 2", false},
 	{"cp.async.wait_group %r1;", "line 7, column 21: expected a number of groups", false},
-	{"cp.async.bulk.commit_group;", "line 7, column 1: instruction 'cp.async.bulk.commit_group' is not supported", true},
+	{
+		"cp.async.bulk.commit_group;",
+		"line 7, column 1: instruction 'cp.async.bulk.commit_group' is not supported",
+		true,
+	},
 	{".reg .e4m3x2 %t;", "line 7, column 6: expected a type, found '.e4m3x2'", false},
 	{".reg .tf32 %t;", "line 7, column 6: expected a type, found '.tf32'", false},
 	{"cvt.rna.tf32.f32 %f1, %f2;", "line 7, column 18: '%f1' of type .f32 cannot be a .tf32 operand", false},
 	{"add.foo.f32 %f1, %f2, %f3;", "line 7, column 1: illegal modifier '.foo' in 'add.foo.f32'", false},
-	{"add.rz.f16 %h1, %h2, %h3;", "line 7, column 1: illegal combination of modifiers and types in 'add.rz.f16'", false},
+	{
+		"add.rz.f16 %h1, %h2, %h3;",
+		"line 7, column 1: illegal combination of modifiers and types in 'add.rz.f16'",
+		false,
+	},
 	{"cvt.u32.f32 %r1, %f1;", "line 7, column 1: illegal combination of modifiers and types in 'cvt.u32.f32'", false},
-	{"setp.lt.b32 %p1, %r1, %r2;", "line 7, column 1: illegal combination of modifiers and types in 'setp.lt.b32'", false},
-	{"atom.global.add.s64 %rd1, [%rd2], %rd3;", "line 7, column 1: illegal combination of modifiers and types in 'atom.global.add.s64'", false},
+	{
+		"setp.lt.b32 %p1, %r1, %r2;",
+		"line 7, column 1: illegal combination of modifiers and types in 'setp.lt.b32'",
+		false,
+	},
+	{
+		"atom.global.add.s64 %rd1, [%rd2], %rd3;",
+		"line 7, column 1: illegal combination of modifiers and types in 'atom.global.add.s64'",
+		false,
+	},
 	{"add.u32 %r1, %r2;", "line 7, column 1: 'add' takes 3 operands, found 2", false},
 	{"ret %r1;", "line 7, column 1: 'ret' takes 0 operands, found 1", false},
 	{"bar.sync 0, 32, 4;", "line 7, column 1: 'bar' takes 1 to 2 operands, found 3", false},
@@ -78,7 +110,11 @@ var statementErrors = []struct {
 	{"add.f32 %f1, %f2, 1;", "line 7, column 19: constant does not fit type .f32", false},
 	{"add.s32 %r1, %r2, 1.5;", "line 7, column 19: constant does not fit type .s32", false},
 	{"add.s32 %r1, %r2, %tid.x;", "line 7, column 19: special register '%tid.x' is not allowed here", false},
-	{"mov.u32 %r1, %envreg3;", "line 7, column 14: unsupported special register '%envreg3' cannot be a .u32 operand", true},
+	{
+		"mov.u32 %r1, %envreg3;",
+		"line 7, column 14: unsupported special register '%envreg3' cannot be a .u32 operand",
+		true,
+	},
 	{"mov.u32 %r1, %clock64;", "line 7, column 14: special register '%clock64' cannot be read as .u32", false},
 	{"mov.u32 %r9, 0;", "line 7, column 9: undeclared name '%r9' cannot be a destination", false},
 	{"mov.u32 %r01, 0;", "line 7, column 9: undeclared name '%r01' cannot be a destination", false},
@@ -95,8 +131,16 @@ var statementErrors = []struct {
 	{"ld.global.u32 %r1, %rd1;", "line 7, column 20: expected an address, found '%rd1'", false},
 	{"ld.global.v2.u32 %r1, [%rd1];", "line 7, column 18: expected a vector of 2 elements", false},
 	{"ld.global.v2.u32 {%r1, %r2, %r3}, [%rd1];", "line 7, column 18: a vector of 3 elements, expected 2", false},
-	{"ld.global.v4.u64 {%rd0, %rd1, %rd2, %rd3}, [s];", "line 7, column 44: 's' is in state space .shared, not .global", false},
-	{"ld.shared.v4.u64 {%rd0, %rd1, %rd2, %rd3}, [s];", "line 7, column 1: illegal combination of modifiers and types in 'ld.shared.v4.u64'", false},
+	{
+		"ld.global.v4.u64 {%rd0, %rd1, %rd2, %rd3}, [s];",
+		"line 7, column 44: 's' is in state space .shared, not .global",
+		false,
+	},
+	{
+		"ld.shared.v4.u64 {%rd0, %rd1, %rd2, %rd3}, [s];",
+		"line 7, column 1: illegal combination of modifiers and types in 'ld.shared.v4.u64'",
+		false,
+	},
 	{"st.param.u64 [in], %rd1;", "line 7, column 14: cannot write to parameter 'in'", false},
 	{"st.const.u32 [%rd1], %r1;", "line 7, column 1: illegal modifier '.const' in 'st.const.u32'", false},
 	{"mov.b64 %rd1, {%r1, %r2, %r3};", "line 7, column 15: cannot move .b64 as 3 elements", false},
@@ -106,7 +150,11 @@ var statementErrors = []struct {
 	{"bra nowhere;", "line 7, column 5: undeclared label 'nowhere'", false},
 	{"{ inner: ret; }\nbra inner;", "line 8, column 5: undeclared label 'inner'", false},
 	{"L: ret;\nL: ret;", "line 8, column 1: duplicate declaration of 'L', first declared at line 7, column 1", false},
-	{".reg .b32 %r<2>;", "line 7, column 11: duplicate declaration of '%r<2>', first declared at line 6, column 46", false},
+	{
+		".reg .b32 %r<2>;",
+		"line 7, column 11: duplicate declaration of '%r<2>', first declared at line 6, column 46",
+		false,
+	},
 	{".reg .b32 %r1;", "line 7, column 11: duplicate declaration of '%r1', first declared at line 6, column 46", false},
 	{".reg .v2 .f32 %v;", "line 7, column 6: vector registers ('.reg .v2') are not supported", true},
 	{".reg .b128 %q;", "line 7, column 12: registers of type .b128 are not supported", true},
@@ -203,7 +251,9 @@ func TestModuleErrors(t *testing.T) {
 
 // TestErrorsGoOn checks that one mistake is told once and the next one still.
 func TestErrorsGoOn(t *testing.T) {
-	text := kernel("foo;\nadd.u32 %r1, {%r2, %x}, 1;\nmov.u32 %r1, %r2;\n{ bad.b32 %r1; }\nld.v2.u32 {%q, %r2}, [%rd1];\nret;") +
+	text := kernel(
+		"foo;\nadd.u32 %r1, {%r2, %x}, 1;\nmov.u32 %r1, %r2;\n{ bad.b32 %r1; }\nld.v2.u32 {%q, %r2}, [%rd1];\nret;",
+	) +
 		".entry l(.wrong) { nonsense; }\n.entry m() { worse; }\n"
 	_, err := Parse(text)
 	want := `line 7, column 1: unknown instruction 'foo'

@@ -58,7 +58,8 @@ func (p *parser) instBuffer() []Inst {
 	return buffer[:0]
 }
 
-// enterFunction declares a function, or completes an earlier declaration. It returns the Func to fill, nil on an error.
+// enterFunction declares a function, or completes an earlier declaration. It returns the Func to
+// fill, nil on an error.
 func (p *parser) enterFunction(f *Func, defined bool, pos Pos) *Func {
 	inner := p.scope
 	p.scope = &p.global
@@ -90,7 +91,8 @@ func (p *parser) enterFunction(f *Func, defined bool, pos Pos) *Func {
 // sameSignature compares sizes and places of parameters, which is what a caller depends on.
 func sameSignature(a, b *Func) bool {
 	same := func(v, w *Var) bool { return v.Space == w.Space && v.Bytes == w.Bytes && v.Offset == w.Offset }
-	return a.Entry == b.Entry && slices.EqualFunc(a.Params, b.Params, same) && slices.EqualFunc(a.Returns, b.Returns, same)
+	return a.Entry == b.Entry && slices.EqualFunc(a.Params, b.Params, same) &&
+		slices.EqualFunc(a.Returns, b.Returns, same)
 }
 
 // params parses a parenthesised list of parameters. The registers are nil if none is a register.
@@ -191,7 +193,10 @@ func (p *parser) body() {
 	f := p.fn.f
 	if n := len(p.fn.insts); n == 0 || !p.fn.insts[n-1].endsFlow() || p.labelAtEnd {
 		// The end of a body is a return, so that no executor has to look for it.
-		p.fn.insts = append(p.fn.insts, Inst{Op: OpRet, Guard: Guard{Reg: -1}, Addr: Address{Reg: NoReg}, Target: -1, Pos: p.lex.Pos()})
+		p.fn.insts = append(
+			p.fn.insts,
+			Inst{Op: OpRet, Guard: Guard{Reg: -1}, Addr: Address{Reg: NoReg}, Target: -1, Pos: p.lex.Pos()},
+		)
 	}
 	f.Insts = slices.Clone(p.fn.insts)
 	clear(p.fn.insts)
@@ -292,8 +297,9 @@ func place(v *Var, frameBytes *uint64) bool {
 	return *frameBytes <= maxFrameBytes
 }
 
-// addFrameVariable enters a variable declared in a function. Shared and local variables have places of their own in the
-// function's frame, whatever their scope; call parameters, which live no longer than their scope, share.
+// addFrameVariable enters a variable declared in a function. Shared and local variables have places
+// of their own in the function's frame, whatever their scope; call parameters, which live no longer
+// than their scope, share.
 func (p *parser) addFrameVariable(d *declaration) {
 	v, f := d.v, p.fn.f
 	kept := &v

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// texts are the PTX files of testdata: written by hand to have every instruction once, or made by compilers.
+// texts are the PTX files of testdata: written by hand to have every instruction once, or made by
+// compilers.
 func texts(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.ptx")
@@ -85,7 +86,8 @@ func TestEveryOpcode(t *testing.T) {
 	}
 }
 
-// assemble runs NVIDIA's assembler, where there is one, on a text: the independent opinion on what is PTX.
+// assemble runs NVIDIA's assembler, where there is one, on a text: the independent opinion on what
+// is PTX.
 func assemble(t *testing.T, text string) error {
 	t.Helper()
 	assembler, err := exec.LookPath("ptxas")

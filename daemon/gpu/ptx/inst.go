@@ -4,8 +4,9 @@ package ptx
 type Inst struct {
 	Op    Op
 	Guard Guard
-	// Type is the (last) type suffix of the instruction, the type it works in. Convert-like instructions (cvt, set, slct, shl...)
-	// with two types keep the destination type in Type and the source type in SrcType.
+	// Type is the (last) type suffix of the instruction, the type it works in. Convert-like
+	// instructions (cvt, set, slct, shl...) with two types keep the destination type in Type and the
+	// source type in SrcType.
 	Type, SrcType Type
 	// ThirdType is that of mma's operand b, whose operand a has SrcType.
 	ThirdType Type
@@ -17,9 +18,10 @@ type Inst struct {
 	Space     Space
 	Vec       uint8 // number of vector elements of ld/st/mov pack, 1 where scalar
 	Flags     Flag
-	// Dst and Src are the operands in order; vector operands are flattened (Vec elements). A destination _ is a
-	// RegOperand of NoReg. The second destination of p|q is present only where written. An optional source left out in
-	// the middle, as the thread count of bar, is a NoOperand. Cache policies and membar scopes are dropped.
+	// Dst and Src are the operands in order; vector operands are flattened (Vec elements). A
+	// destination _ is a RegOperand of NoReg. The second destination of p|q is present only where
+	// written. An optional source left out in the middle, as the thread count of bar, is a NoOperand.
+	// Cache policies and membar scopes are dropped.
 	Dst, Src []Operand
 	// Addr is the memory operand of ld, st, atom, red, prefetch, cvta-less symbols.
 	Addr Address
@@ -80,9 +82,10 @@ type Operand struct {
 	Reg  Reg
 	// Negated is set for a source predicate written !p.
 	Negated bool
-	// Imm holds the bits of an immediate, already converted to the instruction's operand type: integers cut to the
-	// type's width and then extended, with the sign for S types and with zeroes for U and B types; float32 bits in the low
-	// half for f32, float64 bits for f64; 0 or 1 for a predicate.
+	// Imm holds the bits of an immediate, already converted to the instruction's operand type:
+	// integers cut to the type's width and then extended, with the sign for S types and with zeroes
+	// for U and B types; float32 bits in the low half for f32, float64 bits for f64; 0 or 1 for a
+	// predicate.
 	Imm     uint64
 	Special Special
 	Symbol  *Var
@@ -90,7 +93,8 @@ type Operand struct {
 	Offset  int64
 }
 
-// Address is a memory operand [base+offset]: base is a register, a variable or, with neither, an absolute address.
+// Address is a memory operand [base+offset]: base is a register, a variable or, with neither, an
+// absolute address.
 type Address struct {
 	Reg    Reg // NoReg where Symbol or an absolute address is the base
 	Symbol *Var

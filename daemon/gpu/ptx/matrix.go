@@ -4,14 +4,15 @@ import (
 	"strings"
 )
 
-// matrixShapes are the rows of a, c and d and the inner length of the shapes of mma. b and d have 8 columns.
+// matrixShapes are the rows of a, c and d and the inner length of the shapes of mma. b and d have 8
+// columns.
 var matrixShapes = map[Mode][2]int{
 	MmaM8N8K4: {8, 4}, MmaM8N8K16: {8, 16}, MmaM16N8K4: {16, 4}, MmaM16N8K8: {16, 8}, MmaM16N8K16: {16, 16},
 	MmaM16N8K32: {16, 32},
 }
 
-// MatrixShape gives the sizes of an mma, which computes d = a b + c: rows of a, c and d, and columns of a, which are the
-// rows of b. b, c and d have 8 columns.
+// MatrixShape gives the sizes of an mma, which computes d = a b + c: rows of a, c and d, and
+// columns of a, which are the rows of b. b, c and d have 8 columns.
 func (i *Inst) MatrixShape() (rows, inner int) {
 	shape := matrixShapes[i.Mode]
 	return shape[0], shape[1]
@@ -25,12 +26,14 @@ func (i *Inst) Fragments() (a, b, c []Operand) {
 	return i.Src[:inA], i.Src[inA : inA+inB], i.Src[inA+inB:]
 }
 
-// fragmentRegisters is how many registers of each lane hold a matrix; narrow elements share 32 bits.
+// fragmentRegisters is how many registers of each lane hold a matrix; narrow elements share 32
+// bits.
 func fragmentRegisters(elements int, t Type) int {
 	return elements / 32 * t.Bits() / max(t.Bits(), 32)
 }
 
-// fragmentType is what a register of a matrix must be. Halves and bytes are in registers of 32 bits.
+// fragmentType is what a register of a matrix must be. Halves and bytes are in registers of 32
+// bits.
 func fragmentType(t Type) Type {
 	switch t {
 	case F16, BF16:
@@ -96,8 +99,8 @@ func (i *Inst) fragmentTexts() (texts []string) {
 	return texts
 }
 
-// copyAsync checks cp.async: where to, where from, how many bytes, and maybe how many of them are read, the rest being
-// zeroes, or a predicate that says to read none.
+// copyAsync checks cp.async: where to, where from, how many bytes, and maybe how many of them are
+// read, the rest being zeroes, or a predicate that says to read none.
 func (p *parser) copyAsync(d *decoded, inst *Inst) {
 	n := len(p.ops)
 	if d.policy {

@@ -43,7 +43,8 @@ const (
 	Common
 )
 
-// Var is a variable: a global, a constant, shared or local memory of a function, or a call parameter.
+// Var is a variable: a global, a constant, shared or local memory of a function, or a call
+// parameter.
 type Var struct {
 	Name    string
 	Space   Space
@@ -52,18 +53,20 @@ type Var struct {
 	Align   uint64
 	Init    []byte       // nil means zeroes; else exactly Bytes long
 	Relocs  []Relocation // places in Init that hold addresses of symbols
-	// Offset is the place within the function's shared, local, parameter or call-parameter frame. Module-scope shared
-	// variables that a kernel can reach get their offset from the executor's layout; see Func.Shared.
+	// Offset is the place within the function's shared, local, parameter or call-parameter frame.
+	// Module-scope shared variables that a kernel can reach get their offset from the executor's
+	// layout; see Func.Shared.
 	Offset uint64
 	// Managed is set by .attribute(.managed): the program reads and writes the variable too.
 	Managed bool
-	// CallParam tells the two parameter frames apart: true for the variables in Func.CallParams, false for a function's
-	// own Params and Returns.
+	// CallParam tells the two parameter frames apart: true for the variables in Func.CallParams, false
+	// for a function's own Params and Returns.
 	CallParam bool
 	Pos       Pos
 }
 
-// Relocation asks for the address of a symbol plus Addend to be stored at Offset of an initialiser, Bytes wide.
+// Relocation asks for the address of a symbol plus Addend to be stored at Offset of an initialiser,
+// Bytes wide.
 type Relocation struct {
 	Offset  uint64
 	Bytes   uint8
@@ -78,7 +81,8 @@ type Func struct {
 	Name    string
 	Entry   bool
 	Linkage Linkage
-	// Params are the parameters with their offsets in the parameter block (.entry) or call frame (.func).
+	// Params are the parameters with their offsets in the parameter block (.entry) or call frame
+	// (.func).
 	Params []*Var
 	// ParamBytes is the size of the block, or of the call frame, which Returns share.
 	ParamBytes uint64
@@ -86,7 +90,8 @@ type Func struct {
 	Returns []*Var
 	// Registers of class c are numbered 0..Registers[c]-1.
 	Registers [Classes]int
-	// ParamRegs and ReturnRegs are set where a .func declares its parameters as .reg; -1 class where in .param space.
+	// ParamRegs and ReturnRegs are set where a .func declares its parameters as .reg; -1 class where
+	// in .param space.
 	ParamRegs, ReturnRegs []Reg
 	Shared, Local         []*Var // declared inside, with offsets
 	CallParams            []*Var // .param variables declared inside, with offsets in a frame of CallParamBytes

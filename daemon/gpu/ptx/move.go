@@ -77,7 +77,8 @@ func (p *parser) movSource(o *rawOperand, t Type) Operand {
 	return p.source(o, t, Type.accepts)
 }
 
-// symbolAddress is the address of a variable within its space. Those of shared and local memory fit 32 bits.
+// symbolAddress is the address of a variable within its space. Those of shared and local memory fit
+// 32 bits.
 func (p *parser) symbolAddress(o *rawOperand, t Type) Operand {
 	bits := 64
 	if space := o.variable.Space; space == Shared || space == Local || space == ParamSpace {

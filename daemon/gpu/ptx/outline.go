@@ -15,15 +15,16 @@ type unread struct {
 	err   error // why it could not be read
 }
 
-// Outline reads a text as Parse does, but passes over the bodies of functions: libraries bring megabytes of them, of which
-// a program runs a few. Complete reads one. What is wrong within a body is found only there.
+// Outline reads a text as Parse does, but passes over the bodies of functions: libraries bring
+// megabytes of them, of which a program runs a few. Complete reads one. What is wrong within a body
+// is found only there.
 func Outline(text string) (*Module, error) { return parse(text, true) }
 
 // Defined reports whether a function has a body, read or not.
 func (f *Func) Defined() bool { return len(f.Insts) > 0 || f.unread != nil }
 
-// Complete reads the body of a function where Outline has left it. The error is an ErrorList. Nothing else may use the
-// module meanwhile.
+// Complete reads the body of a function where Outline has left it. The error is an ErrorList.
+// Nothing else may use the module meanwhile.
 func (m *Module) Complete(f *Func) error {
 	u := f.unread
 	if u == nil {
@@ -75,8 +76,8 @@ func (p *parser) resume(u *unread) (err error) {
 	return nil
 }
 
-// passOver leaves the body that starts here for later. It declines one that declares variables of the module: linkers
-// must know of them.
+// passOver leaves the body that starts here for later. It declines one that declares variables of
+// the module: linkers must know of them.
 func (p *parser) passOver() bool {
 	ahead := p.lex
 	if !ahead.SkipBody() {

@@ -58,7 +58,8 @@ func TestOutlineLeavesBodies(t *testing.T) {
 	if got := strings.Join(names, " "); got != "good bad last" {
 		t.Errorf("unread: %s", got)
 	}
-	if len(m.Globals) != 3 || !m.Declares("malloc") || m.Declares("free") || !m.Mentions("%envreg2") || m.Mentions("%envreg") {
+	if len(m.Globals) != 3 || !m.Declares("malloc") || m.Declares("free") || !m.Mentions("%envreg2") ||
+		m.Mentions("%envreg") {
 		t.Errorf("%d variables; malloc %v, free %v", len(m.Globals), m.Declares("malloc"), m.Declares("free"))
 	}
 	for _, f := range m.Funcs {
@@ -66,7 +67,9 @@ func TestOutlineLeavesBodies(t *testing.T) {
 		if again := m.Complete(f); (err == nil) != (again == nil) || err != nil && err.Error() != again.Error() {
 			t.Errorf("%s: first %v, then %v", f.Name, err, again)
 		}
-		if f.Name != "bad" && err != nil || f.Name == "bad" && (err == nil || err.Error() != "line 11, column 16: unknown instruction 'frobnicate.b32'") {
+		if f.Name != "bad" && err != nil ||
+			f.Name == "bad" &&
+				(err == nil || err.Error() != "line 11, column 16: unknown instruction 'frobnicate.b32'") {
 			t.Errorf("%s: %v", f.Name, err)
 		}
 	}

@@ -17,8 +17,8 @@ const (
 	maxInitBytes  = 64 << 20
 )
 
-// parser holds the state of one Parse. A statement that has an error sets bad; every loop ends on it, and the nearest
-// enclosing list of statements gets back in step with recover.
+// parser holds the state of one Parse. A statement that has an error sets bad; every loop ends on
+// it, and the nearest enclosing list of statements gets back in step with recover.
 type parser struct {
 	text   string
 	lex    token.Lexer
@@ -148,14 +148,16 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// closeBrace ends a vector or initialiser. After an error its brace still stands open, for recover to see.
+// closeBrace ends a vector or initialiser. After an error its brace still stands open, for recover
+// to see.
 func (p *parser) closeBrace() {
 	if p.expect('}'); !p.bad {
 		p.braces--
 	}
 }
 
-// recover gets back in step after an error: behind the next ';', or in front of a brace that is not part of the statement.
+// recover gets back in step after an error: behind the next ';', or in front of a brace that is not
+// part of the statement.
 func (p *parser) recover() {
 	if !p.bad {
 		return
@@ -250,7 +252,8 @@ func (l ErrorList) Unwrap() []error {
 // tooMany is the panic value that ends a parse after maxErrors; Parse recovers it.
 type tooMany struct{}
 
-// errorAt notes an error and marks the current statement bad: until the parser is in step again, nothing more is reported.
+// errorAt notes an error and marks the current statement bad: until the parser is in step again,
+// nothing more is reported.
 func (p *parser) errorAt(pos Pos, format string, args ...any) {
 	if p.bad {
 		return

@@ -71,7 +71,8 @@ func TestDecoding(t *testing.T) {
 		t.Errorf("ld: %+v", inst)
 	}
 	inst = only(t, "setp.ltu.or.f32 %p1|%p2, %f1, %f2, !%p0;")
-	if inst.Cmp != LTU || inst.Bool != BoolOr || len(inst.Dst) != 2 || !inst.Src[2].Negated || inst.Src[2].Reg.Class != Pred {
+	if inst.Cmp != LTU || inst.Bool != BoolOr || len(inst.Dst) != 2 || !inst.Src[2].Negated ||
+		inst.Src[2].Reg.Class != Pred {
 		t.Errorf("setp: %+v", inst)
 	}
 	inst = only(t, "cvt.rni.ftz.sat.s16.f32 %h1, %f1;")
@@ -79,7 +80,8 @@ func TestDecoding(t *testing.T) {
 		t.Errorf("cvt: %+v", inst)
 	}
 	inst = only(t, "bar.red.and.pred %p1, 1, %p2;")
-	if inst.Mode != BarRedAnd || len(inst.Src) != 3 || inst.Src[1].Kind != NoOperand || inst.Src[2].Reg != (Reg{Pred, 2}) {
+	if inst.Mode != BarRedAnd || len(inst.Src) != 3 || inst.Src[1].Kind != NoOperand ||
+		inst.Src[2].Reg != (Reg{Pred, 2}) {
 		t.Errorf("bar: %+v", inst)
 	}
 	inst = only(t, "mov.b64 {%r1, %r2}, %rd1;")
@@ -118,8 +120,12 @@ func TestAnyOrder(t *testing.T) {
 }
 
 func TestScopes(t *testing.T) {
-	m, err := Parse(kernel("{ .param .b64 a; .param .b32 b; { .param .b64 c; } }\n{ .param .b32 d[3]; .reg .b32 %r<2>; mov.u32 %r0, %r1; bra out; }\n" +
-		"mov.u32 %r0, %r1;\n.reg .b32 %x1<3>, %x<2>;\nmov.u32 %x12, %x1;\nout:"))
+	m, err := Parse(
+		kernel(
+			"{ .param .b64 a; .param .b32 b; { .param .b64 c; } }\n{ .param .b32 d[3]; .reg .b32 %r<2>; mov.u32 %r0, %r1; bra out; }\n" +
+				"mov.u32 %r0, %r1;\n.reg .b32 %x1<3>, %x<2>;\nmov.u32 %x12, %x1;\nout:",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +134,8 @@ func TestScopes(t *testing.T) {
 	for _, v := range f.CallParams {
 		offsets = append(offsets, v.Offset)
 	}
-	if len(offsets) != 4 || offsets[0] != 0 || offsets[1] != 8 || offsets[2] != 16 || offsets[3] != 0 || f.CallParamBytes != 24 {
+	if len(offsets) != 4 || offsets[0] != 0 || offsets[1] != 8 || offsets[2] != 16 || offsets[3] != 0 ||
+		f.CallParamBytes != 24 {
 		t.Errorf("call parameters at %v of %d", offsets, f.CallParamBytes)
 	}
 	// Four registers %r, then %f and two inner %r, three %x1N and two %xN.
@@ -152,7 +159,8 @@ func TestRedeclaration(t *testing.T) {
 		t.Fatal(err)
 	}
 	k, f := m.Func("k"), m.Func("f")
-	if len(m.Globals) != 1 || k.Insts[0].Src[0].Symbol != m.Globals[0] || m.Globals[0].Init[0] != 5 || m.Globals[0].Linkage != Visible {
+	if len(m.Globals) != 1 || k.Insts[0].Src[0].Symbol != m.Globals[0] || m.Globals[0].Init[0] != 5 ||
+		m.Globals[0].Linkage != Visible {
 		t.Errorf("globals %+v", m.Globals[0])
 	}
 	if len(m.Funcs) != 2 || k.Insts[1].Call.Func != f || len(f.Insts) != 1 || f.Linkage != Visible {

@@ -151,7 +151,8 @@ func compareRows() (rows []row) {
 	return rows
 }
 
-// moveRows are movement, conversion and memory. Operands written * are checked by code of their own.
+// moveRows are movement, conversion and memory. Operands written * are checked by code of their
+// own.
 var moveRows = []row{
 	{OpMov, "mov", "$data|pred", "*"},
 	{OpCvt, "cvt", "$irnd|$rnd? ftz? sat? $cvt $cvt", "D A.src"},
@@ -183,7 +184,8 @@ var moveRows = []row{
 	{OpPrefetch, "prefetch", "global|local? L1|L2", "m"},
 	{OpPrefetch, "prefetch", "global L2::evict_last|L2::evict_normal", "m"},
 	{OpPrefetch, "prefetchu", "L1", "m"},
-	// Hints about a cache that is not there. What discard leaves in memory is undefined, so leaving it as it is will do.
+	// Hints about a cache that is not there. What discard leaves in memory is undefined, so leaving it
+	// as it is will do.
 	{OpPrefetch, "discard", "global? L2", "m a.u32"},
 	{OpPrefetch, "applypriority", "global? L2::evict_normal", "m a.u32"},
 	{OpMov, "createpolicy", "fractional $evict2 $evict2? b64", "*"},
@@ -197,8 +199,8 @@ const (
 	mem     = " $vec? $mem"
 )
 
-// unsupported are the opcodes of the ISA that are not in the table yet, or not with all their forms. An error says "not supported" for them and
-// "unknown" for anything else.
+// unsupported are the opcodes of the ISA that are not in the table yet, or not with all their
+// forms. An error says "not supported" for them and "unknown" for anything else.
 var unsupported = []string{
 	"alloca", "clusterlaunchcontrol", "cp", "fabsdiff", "getctarank", "istypep", "ldmatrix", "mapa", "mbarrier", "mma",
 	"movmatrix", "multimem", "setmaxnreg", "sign", "sparse", "stackrestore", "stacksave", "stmatrix", "suld", "suq",
@@ -238,8 +240,9 @@ func atomicForms() (rows []row) {
 	return rows
 }
 
-// matrixRows are the dense forms of mma, the moves of matrices, and cp.async. What that copies is there at once: the ISA lets
-// it arrive any time before it is waited for, so there is nothing to wait for.
+// matrixRows are the dense forms of mma, the moves of matrices, and cp.async. What that copies is
+// there at once: the ISA lets it arrive any time before it is waited for, so there is nothing to
+// wait for.
 var matrixRows = []row{
 	{OpMma, "mma", "sync aligned $mma16 row col f16|f32 f16 f16 f16|f32", "*"},
 	{OpMma, "mma", "sync aligned $mma16 row col f32 bf16 bf16 f32", "*"},
@@ -285,7 +288,8 @@ var warpRows = []row{
 	{OpExit, "exit", "", ""},
 	{OpTrap, "trap", "", ""},
 	{OpBrkpt, "brkpt", "", ""},
-	// Nothing to count events, and a kernel starts when the one before it has ended: both do nothing, as a fence does here.
+	// Nothing to count events, and a kernel starts when the one before it has ended: both do nothing,
+	// as a fence does here.
 	{OpFence, "pmevent", "", "i"},
 	{OpFence, "griddepcontrol", "launch_dependents|wait", ""},
 }

@@ -135,8 +135,8 @@ func (p *parser) lookup(name string) (symbol, bool) {
 // push opens a scope.
 func (p *parser) push() { p.scope = &scope{parent: p.scope, callBytes: p.fn.callBytes} }
 
-// pop closes the current scope: branches to labels not found in it look further out. A function's outermost scope has
-// nowhere further.
+// pop closes the current scope: branches to labels not found in it look further out. A function's
+// outermost scope has nowhere further.
 func (p *parser) pop() {
 	inner := p.scope
 	p.scope = inner.parent

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// The instruction table is a list of forms: an opcode, the modifiers it takes, the operands it takes. Several forms may
-// share an opcode; the first whose modifiers fit is the one. Modifiers fit in any order, except that types keep theirs.
+// The instruction table is a list of forms: an opcode, the modifiers it takes, the operands it
+// takes. Several forms may share an opcode; the first whose modifiers fit is the one. Modifiers fit
+// in any order, except that types keep theirs.
 //
-// Modifiers are words separated by blanks. A word is a modifier without its dot, a $group, or alternatives a|b|c, and
-// optional with a final ?. Operands are words too:
+// Modifiers are words separated by blanks. A word is a modifier without its dot, a $group, or
+// alternatives a|b|c, and optional with a final ?. Operands are words too:
 //
 //	d      destination of the instruction's type     d|p   the same, and maybe a predicate behind '|'
 //	a      source register or constant               i     a constant from 0 to 255
@@ -19,7 +20,8 @@ import (
 //	D, A   as d and a; a vector if .v2 .v4 .v8 is there; ld, st and cvt rules: the register may be wider
 //	V, W   as d and a, vectors if .v2 .v4 .v8 is there
 //
-// followed by .TYPE where it is not the instruction's: d.u32, a.wide (twice as wide), a.src (the second type). A final _ allows the sink, a final ? makes an operand optional.
+// followed by .TYPE where it is not the instruction's: d.u32, a.wide (twice as wide), a.src (the
+// second type). A final _ allows the sink, a final ? makes an operand optional.
 
 // row is one form as the tables write it.
 type row struct {
@@ -180,10 +182,14 @@ func setVec(n uint8) func(*decoded) { return func(d *decoded) { d.inst.Vec = n }
 
 // plainModifiers mean the same wherever a form allows them.
 var plainModifiers = map[string]func(*decoded){
-	"ftz": setFlag(FTZ), "sat": setFlag(Sat), "satfinite": setFlag(SatFinite), "approx": setFlag(Approx), "full": setFlag(Full),
+	"ftz": setFlag(
+		FTZ,
+	), "sat": setFlag(Sat), "satfinite": setFlag(SatFinite), "approx": setFlag(Approx), "full": setFlag(Full),
 	"cc": setFlag(CC), "uni": setFlag(Uniform), "sync": setFlag(Sync), "NaN": setFlag(NaN), "relu": setFlag(Relu),
 	"xorsign": setFlag(XorSign), "abs": nothing, "red": nothing, "noftz": nothing, "aligned": nothing, "warp": nothing,
-	"volatile": setFlag(Volatile), "relaxed": setFlag(Volatile), "acquire": setFlag(Volatile), "release": setFlag(Volatile),
+	"volatile": setFlag(
+		Volatile,
+	), "relaxed": setFlag(Volatile), "acquire": setFlag(Volatile), "release": setFlag(Volatile),
 	"acq_rel": setFlag(Volatile), "sc": setFlag(Volatile), "mmio": setFlag(Volatile), "weak": nothing, "nc": nothing,
 	"rn": setRound(RN), "rz": setRound(RZ), "rm": setRound(RM), "rp": setRound(RP), "rna": setRound(RNA),
 	"rni": setRound(RNI), "rzi": setRound(RZI), "rmi": setRound(RMI), "rpi": setRound(RPI),
@@ -247,8 +253,12 @@ var groups = map[string][]choice{
 		pair[Mode]{"normal", TestpNormal}, pair[Mode]{"subnormal", TestpSubnormal}),
 	"mma16": modes(pair[Mode]{"m16n8k8", MmaM16N8K8}, pair[Mode]{"m16n8k16", MmaM16N8K16}),
 	"mma32": modes(pair[Mode]{"m16n8k4", MmaM16N8K4}, pair[Mode]{"m16n8k8", MmaM16N8K8}),
-	"mma64": modes(pair[Mode]{"m8n8k4", MmaM8N8K4}, pair[Mode]{"m16n8k4", MmaM16N8K4}, pair[Mode]{"m16n8k8", MmaM16N8K8},
-		pair[Mode]{"m16n8k16", MmaM16N8K16}),
+	"mma64": modes(
+		pair[Mode]{"m8n8k4", MmaM8N8K4},
+		pair[Mode]{"m16n8k4", MmaM16N8K4},
+		pair[Mode]{"m16n8k8", MmaM16N8K8},
+		pair[Mode]{"m16n8k16", MmaM16N8K16},
+	),
 	"mma8": modes(pair[Mode]{"m8n8k16", MmaM8N8K16}, pair[Mode]{"m16n8k16", MmaM16N8K16},
 		pair[Mode]{"m16n8k32", MmaM16N8K32}),
 	"copy":   {{"ca", nothing}, {"cg", setMode(CopyCG)}},

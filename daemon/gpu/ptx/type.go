@@ -34,7 +34,12 @@ var types = [...]typeFacts{
 	U16X2: {"u16x2", familyFloat, 32, false}, S16X2: {"s16x2", familyFloat, 32, false},
 	F16: {"f16", familyFloat, 16, false}, F16X2: {"f16x2", familyFloat, 32, false},
 	BF16: {"bf16", familyFloat, 16, false}, BF16X2: {"bf16x2", familyFloat, 32, false},
-	TF32: {"tf32", familyFloat, 32, false}, E4M3X2: {"e4m3x2", familyFloat, 16, false}, E5M2X2: {"e5m2x2", familyFloat, 16, false},
+	TF32: {
+		"tf32",
+		familyFloat,
+		32,
+		false,
+	}, E4M3X2: {"e4m3x2", familyFloat, 16, false}, E5M2X2: {"e5m2x2", familyFloat, 16, false},
 	F32: {"f32", familyFloat, 32, false}, F64: {"f64", familyFloat, 64, false},
 	PredType: {"pred", familyPredicate, 1, false},
 }
@@ -95,13 +100,15 @@ func (t Type) wide() Type {
 	return NoType
 }
 
-// accepts reports whether an instruction operand of type t may be a register declared with type reg. Untyped bits go
-// with everything of their size, the two kinds of integers with each other, floats only with themselves.
+// accepts reports whether an instruction operand of type t may be a register declared with type
+// reg. Untyped bits go with everything of their size, the two kinds of integers with each other,
+// floats only with themselves.
 func (t Type) accepts(reg Type) bool {
 	return types[t].bits == types[reg].bits && t.mixes(reg)
 }
 
-// acceptsWider is the relaxed rule of ld, st and cvt: the register may be wider than the instruction's type.
+// acceptsWider is the relaxed rule of ld, st and cvt: the register may be wider than the
+// instruction's type.
 func (t Type) acceptsWider(reg Type) bool {
 	if types[reg].bits <= types[t].bits {
 		return t.accepts(reg)
@@ -208,7 +215,13 @@ func (c Class) String() string {
 	return nameOf([]string{"p", "h", "r", "d"}, c)
 }
 
-var linkageNames = [...]string{Internal: "internal", Visible: "visible", Extern: "extern", Weak: "weak", Common: "common"}
+var linkageNames = [...]string{
+	Internal: "internal",
+	Visible:  "visible",
+	Extern:   "extern",
+	Weak:     "weak",
+	Common:   "common",
+}
 
 func (l Linkage) String() string { return nameOf(linkageNames[:], l) }
 
@@ -226,7 +239,10 @@ var specialRegisters = func() map[string]specialRegister {
 		"%lanemask_eq": {LanemaskEQ, U32}, "%lanemask_le": {LanemaskLE, U32}, "%lanemask_lt": {LanemaskLT, U32},
 		"%lanemask_ge": {LanemaskGE, U32}, "%lanemask_gt": {LanemaskGT, U32},
 		"%clock": {Clock, U32}, "%clock_hi": {ClockHi, U32}, "%clock64": {Clock64, U64},
-		"%globaltimer": {Globaltimer, U64}, "%globaltimer_lo": {GlobaltimerLo, U32}, "%globaltimer_hi": {GlobaltimerHi, U32},
+		"%globaltimer": {
+			Globaltimer,
+			U64,
+		}, "%globaltimer_lo": {GlobaltimerLo, U32}, "%globaltimer_hi": {GlobaltimerHi, U32},
 		"%dynamic_smem_size": {DynamicSmemSize, U32}, "%total_smem_size": {TotalSmemSize, U32},
 		"%envreg1": {Envreg1, U32}, "%envreg2": {Envreg2, U32},
 		"%cluster_ctarank": {ClusterCtarank, U32}, "%cluster_nctarank": {ClusterNctarank, U32},
@@ -243,7 +259,8 @@ var specialRegisters = func() map[string]specialRegister {
 	return table
 }()
 
-// refusedSpecials exist in the ISA but not here, numbers at the end left off. An error names them as what they are.
+// refusedSpecials exist in the ISA but not here, numbers at the end left off. An error names them
+// as what they are.
 var refusedSpecials = map[string]bool{
 	"%envreg": true, "%pm": true, "%is_explicit_cluster": true, "%aggr_smem_size": true, "%current_graph_exec": true,
 	"%reserved_smem_offset_begin": true, "%reserved_smem_offset_end": true, "%reserved_smem_offset_cap": true,

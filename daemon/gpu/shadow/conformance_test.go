@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// remote is software GPUs whose memory offers what that of a real one can: digests by the kernel, and shadows.
+// remote is software GPUs whose memory offers what that of a real one can: digests by the kernel,
+// and shadows.
 type remote struct{ gpu.Backend }
 
 type remoteContext struct {

@@ -17,8 +17,8 @@ const (
 
 // Memory is memory of a device apart from the program's.
 type Memory interface {
-	// Alloc returns the address of so many bytes; abi.OutOfMemory where there are none. It does not wait for
-	// shadows.
+	// Alloc returns the address of so many bytes; abi.OutOfMemory where there are none. It does not
+	// wait for shadows.
 	Alloc(bytes uint64) (address uint64, err error)
 	// Free gives it back, unless it went with the context.
 	Free(address uint64) error
@@ -49,8 +49,8 @@ func NewRoom(memory Memory, stream gpu.Stream) *Room {
 	return &Room{memory: memory, stream: stream, lent: map[*block]struct{}{}, freed: make(chan struct{})}
 }
 
-// Insist calls allocate, which gives the program memory. Where there is none but what shadows hold, it gives up their blocks
-// without copies, waits for those with copies, and calls it again.
+// Insist calls allocate, which gives the program memory. Where there is none but what shadows hold,
+// it gives up their blocks without copies, waits for those with copies, and calls it again.
 func (r *Room) Insist(allocate func() error) error {
 	for {
 		err := allocate()

@@ -156,7 +156,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestCopies: shadows keep what chunks held, in any order and beyond what was prepared for, and cost nothing in the end.
+// TestCopies: shadows keep what chunks held, in any order and beyond what was prepared for, and
+// cost nothing in the end.
 func TestCopies(t *testing.T) {
 	const chunks = 70
 	d := openDevice(t, chunks)
@@ -233,8 +234,8 @@ func TestHalf(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestProgramFirst: memory that the program asks for is taken from shadows: at once where they hold nothing, and when what
-// they hold was released.
+// TestProgramFirst: memory that the program asks for is taken from shadows: at once where they hold
+// nothing, and when what they hold was released.
 func TestProgramFirst(t *testing.T) {
 	const chunks = 160
 	d := openDevice(t, chunks)
@@ -290,8 +291,8 @@ func TestSettle(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestFault: a chunk that cannot be copied is an error, and leaves nothing behind.
-// TestAcrossBlocks copies more chunks than a block has, again and again, as blocks are taken in any order.
+// TestFault: a chunk that cannot be copied is an error, and leaves nothing behind. TestAcrossBlocks
+// copies more chunks than a block has, again and again, as blocks are taken in any order.
 func TestAcrossBlocks(t *testing.T) {
 	const chunks = 3 * blockChunks
 	d := openDevice(t, chunks)

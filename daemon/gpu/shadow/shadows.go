@@ -78,8 +78,8 @@ func (s *shadows) reserve(count int) (slots []slot, err error) {
 	return slots, nil
 }
 
-// fill copies chunks into slots, those that lie one behind the other on both sides at once. Blocks may lie so too, but are memory that
-// was got at different times: a driver does not copy across.
+// fill copies chunks into slots, those that lie one behind the other on both sides at once. Blocks
+// may lie so too, but are memory that was got at different times: a driver does not copy across.
 func (s *shadows) fill(slots []slot, chunks []uint64) error {
 	for first := 0; first < len(slots); {
 		end := first + 1
@@ -123,7 +123,8 @@ func (c *slot) Read(into []byte) error {
 	return err
 }
 
-// Release lets go of a copy. A block without copies stays for others, until somebody needs the memory.
+// Release lets go of a copy. A block without copies stays for others, until somebody needs the
+// memory.
 func (c *slot) Release() error {
 	r := c.block.owner.room
 	r.mu.Lock()

@@ -17,7 +17,8 @@ import (
 
 // Options connect a backend to its surroundings. The zero value is a backend by itself.
 type Options struct {
-	// Ledger accounts memory that other processes share, in the row of Slot; nil means that nobody shares.
+	// Ledger accounts memory that other processes share, in the row of Slot; nil means that nobody
+	// shares.
 	Ledger *ledger.Ledger
 	Slot   int
 	// Logger gets a line for each fault; nil means slog.Default.
@@ -83,8 +84,8 @@ func (b *Backend) ContainsFaults() {}
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
 
-// Serial says that all streams run in one order, that of submission, as they do in deterministic mode: one after the other, except
-// those that wait for what comes later.
+// Serial says that all streams run in one order, that of submission, as they do in deterministic
+// mode: one after the other, except those that wait for what comes later.
 func (b *Backend) Serial() bool { return b.spec.Deterministic }
 
 // NewContext makes a context on a device.
@@ -108,7 +109,8 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 	return c, nil
 }
 
-// reserve gives a device its window when it gets its first context, and makes the devices see each other. mu is held.
+// reserve gives a device its window when it gets its first context, and makes the devices see each
+// other. mu is held.
 func (b *Backend) reserve(d *device, window gpu.Range) error {
 	if d.space != nil {
 		if d.space.Window() != window {

@@ -36,7 +36,10 @@ func newTestStream(t testing.TB, c gpu.Context) gpu.Stream {
 }
 
 func chunks(ordinal, first, n int) gpu.Range {
-	return gpu.Range{Address: gpu.DefaultWindow(ordinal, 2).Address + uint64(first)*gpu.ChunkBytes, Bytes: uint64(n) * gpu.ChunkBytes}
+	return gpu.Range{
+		Address: gpu.DefaultWindow(ordinal, 2).Address + uint64(first)*gpu.ChunkBytes,
+		Bytes:   uint64(n) * gpu.ChunkBytes,
+	}
 }
 
 // TestLedger has two backends on one ledger, as two workers are.
@@ -68,8 +71,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestDeviceMemoryIsShared: contexts of a device share its memory, as they share addresses in a program, and devices see
-// each other; what a context mapped goes with it.
+// TestDeviceMemoryIsShared: contexts of a device share its memory, as they share addresses in a
+// program, and devices see each other; what a context mapped goes with it.
 func TestDeviceMemoryIsShared(t *testing.T) {
 	b := open(t, "soft:2", Options{})
 	defer b.Close()
@@ -80,7 +83,16 @@ func TestDeviceMemoryIsShared(t *testing.T) {
 	_, err := first.Memory().WriteAt([]byte("hello"), int64(r.Address))
 	must(t, err)
 	s := newTestStream(t, second)
-	must(t, s.Submit(gpu.Copy{Dst: gpu.Place{Address: far.Address}, Src: gpu.Place{Address: r.Address}, Extent: [3]uint64{5, 1, 1}}))
+	must(
+		t,
+		s.Submit(
+			gpu.Copy{
+				Dst:    gpu.Place{Address: far.Address},
+				Src:    gpu.Place{Address: r.Address},
+				Extent: [3]uint64{5, 1, 1},
+			},
+		),
+	)
 	must(t, s.Synchronize())
 	got := make([]byte, 5)
 	_, err = peer.Memory().ReadAt(got, int64(far.Address))
@@ -101,7 +113,10 @@ func TestDeviceMemoryIsShared(t *testing.T) {
 	if _, err := second.Memory().ReadAt(got, 0x6000_0000_0000); err != nil {
 		t.Errorf("host memory that another context still has: %v", err)
 	}
-	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x5000_0000_0000, Bytes: 1 << 40}}); !errors.Is(err, abi.InvalidValue) {
+	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x5000_0000_0000, Bytes: 1 << 40}}); !errors.Is(
+		err,
+		abi.InvalidValue,
+	) {
 		t.Errorf("context with another window: %v", err)
 	}
 }
@@ -120,7 +135,8 @@ func TestFaultLog(t *testing.T) {
 		t.Errorf("fault: %v", err)
 	}
 	must(t, b.Close())
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "0x30000bad0000") || !strings.Contains(text, "ILLEGAL_ADDRESS") {
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "0x30000bad0000") ||
+		!strings.Contains(text, "ILLEGAL_ADDRESS") {
 		t.Errorf("log: %q", text)
 	}
 }
@@ -173,8 +189,8 @@ func TestGraphDoesNotOverlapItself(t *testing.T) {
 	}
 }
 
-// TestCopiesBesideMapping: pitched copies hold on to what they look up; mapping and clearing marks beside them, with
-// chunks that are absent at first, neither blocks nor goes wrong.
+// TestCopiesBesideMapping: pitched copies hold on to what they look up; mapping and clearing marks
+// beside them, with chunks that are absent at first, neither blocks nor goes wrong.
 func TestCopiesBesideMapping(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()

@@ -69,9 +69,10 @@ type plain []byte
 func (p plain) ReadAt(out []byte, at int64) (int, error) { return copy(out, p[at:]), nil }
 func (p plain) WriteAt(in []byte, at int64) (int, error) { return copy(p[at:], in), nil }
 
-// BenchmarkCopy reports the bandwidth of copies as a ratio to copy() of the same size, measured in turns with it, on
-// buffers of its own, so that neither finds the other's bytes in the cache. copy() runs on one core and on small pages;
-// device memory has huge pages, and large copies within the device run on all cores.
+// BenchmarkCopy reports the bandwidth of copies as a ratio to copy() of the same size, measured in
+// turns with it, on buffers of its own, so that neither finds the other's bytes in the cache.
+// copy() runs on one core and on small pages; device memory has huge pages, and large copies within
+// the device run on all cores.
 func BenchmarkCopy(b *testing.B) {
 	c, s := benchContext(b)
 	for _, size := range []uint64{64 << 10, 1 << 20, 16 << 20, 64 << 20} {
@@ -82,7 +83,8 @@ func BenchmarkCopy(b *testing.B) {
 			b.Fatal(err)
 		}
 		host, source, target := make(plain, size), make(plain, size), make(plain, size)
-		// Every page is written first: memory that never was reads as one shared page of zeroes, out of the cache.
+		// Every page is written first: memory that never was reads as one shared page of zeroes, out of
+		// the cache.
 		touch := gpu.Fill{Address: base, Pattern: 1, PatternBytes: 4, Columns: r.Bytes / 4, Rows: 1}
 		if err := s.Submit(touch); err != nil {
 			b.Fatal(err)

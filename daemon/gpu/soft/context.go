@@ -18,7 +18,8 @@ type Context struct {
 	memory  *Memory
 	shown   gpu.Memory // memory as sessions see it
 	output  func([]byte)
-	// running ends when the context is poisoned or closed: kernels stop then, and work that is queued is passed over.
+	// running ends when the context is poisoned or closed: kernels stop then, and work that is queued
+	// is passed over.
 	running context.Context
 	end     context.CancelFunc
 	fault   atomic.Pointer[error]
@@ -103,7 +104,15 @@ func (c *Context) poison(err error) {
 	if !c.fault.CompareAndSwap(nil, &err) {
 		return
 	}
-	c.backend.logger.Error("fault on software GPU", "device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
+	c.backend.logger.Error(
+		"fault on software GPU",
+		"device",
+		c.device.ordinal,
+		"code",
+		gpu.Code(err).String(),
+		"error",
+		err,
+	)
 	c.end()
 }
 
@@ -133,7 +142,8 @@ func (c *Context) openStreams() []*Stream {
 	return open
 }
 
-// forgetStream drops a closed stream once its work is done; until then Synchronize must still see it.
+// forgetStream drops a closed stream once its work is done; until then Synchronize must still see
+// it.
 func (c *Context) forgetStream(s *Stream) {
 	drop := func() {
 		c.mu.Lock()
@@ -150,8 +160,8 @@ func (c *Context) forgetStream(s *Stream) {
 	}()
 }
 
-// Close stops kernels, passes over what is queued, and gives the memory back. It waits for calls of the session that
-// are queued in streams: they run all the same.
+// Close stops kernels, passes over what is queued, and gives the memory back. It waits for calls of
+// the session that are queued in streams: they run all the same.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.closed {

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// splitBytes is the least size of a device copy that is shared among cores: below it, starting goroutines costs more.
+// splitBytes is the least size of a device copy that is shared among cores: below it, starting
+// goroutines costs more.
 const splitBytes = 4 << 20
 
 func (c *Context) copy(w gpu.Copy) error {
@@ -42,7 +43,8 @@ func (c *Context) copyDevice(dst, src, bytes uint64) error {
 	return c.split(bytes, func(at, n uint64) error { return c.memory.Copy(dst+at, src+at, n) })
 }
 
-// split shares a large piece of memory work among the cores that no kernel is using, in parts of whole chunks.
+// split shares a large piece of memory work among the cores that no kernel is using, in parts of
+// whole chunks.
 func (c *Context) split(bytes uint64, do func(at, n uint64) error) error {
 	parts := uint64(c.backend.idleCores())
 	if parts < 2 || bytes == 0 {

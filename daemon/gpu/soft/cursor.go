@@ -2,9 +2,9 @@ package soft
 
 import "github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 
-// cursor looks addresses up for many small accesses and keeps the spans it found last, one for writing and one for
-// reading. Both belong to one reader: a goroutine that held a span by one and waited for a chunk by another could
-// block, and be waited for by, an Unmap.
+// cursor looks addresses up for many small accesses and keeps the spans it found last, one for
+// writing and one for reading. Both belong to one reader: a goroutine that held a span by one and
+// waited for a chunk by another could block, and be waited for by, an Unmap.
 type cursor struct {
 	memory  *space.Memory
 	reader  *space.Reader
@@ -20,7 +20,8 @@ const (
 	writing
 )
 
-// cursorBytes is how much a cursor moves before it lets Unmap and ClearWritten pass; a row counts for at least rowCost.
+// cursorBytes is how much a cursor moves before it lets Unmap and ClearWritten pass; a row counts
+// for at least rowCost.
 const (
 	cursorBytes = 1 << 20
 	rowCost     = 1 << 12
@@ -32,7 +33,8 @@ func newCursor(memory *space.Memory) *cursor {
 	return c
 }
 
-// both returns the memory from two addresses to the ends of their spans. It is good until the cursor is used again.
+// both returns the memory from two addresses to the ends of their spans. It is good until the
+// cursor is used again.
 func (c *cursor) both(write, read uint64) (out, in []byte, err error) {
 	for {
 		if err := c.cover(writing, write); err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// sumPTX adds 1/(i+1) of every thread into one float with atomics, whose result depends on the order of the additions.
+// sumPTX adds 1/(i+1) of every thread into one float with atomics, whose result depends on the
+// order of the additions.
 const sumPTX = `
 .version 7.0
 .target sm_70
@@ -31,8 +32,8 @@ const sumPTX = `
 	ret;
 }`
 
-// TestDeterministicBits: a program that races with itself within a kernel and between streams gives the same bits in
-// every run of a deterministic GPU.
+// TestDeterministicBits: a program that races with itself within a kernel and between streams gives
+// the same bits in every run of a deterministic GPU.
 func TestDeterministicBits(t *testing.T) {
 	run := func() [4]byte {
 		b := open(t, "soft:1,deterministic", Options{})
@@ -48,7 +49,12 @@ func TestDeterministicBits(t *testing.T) {
 		for i := range 20 {
 			params := binary.LittleEndian.AppendUint64(nil, out)
 			params = binary.LittleEndian.AppendUint32(params, uint32(i*1000))
-			must(t, streams[i%2].Submit(gpu.Launch{Function: f, Grid: [3]uint32{30, 1, 1}, Block: [3]uint32{128, 1, 1}, Params: params}))
+			must(
+				t,
+				streams[i%2].Submit(
+					gpu.Launch{Function: f, Grid: [3]uint32{30, 1, 1}, Block: [3]uint32{128, 1, 1}, Params: params},
+				),
+			)
 		}
 		must(t, c.Synchronize())
 		var bits [4]byte

@@ -17,7 +17,8 @@ type Event struct {
 	latest  atomic.Pointer[mark]
 }
 
-// mark is one recording of an event: made when the record is submitted, completed when the stream gets there.
+// mark is one recording of an event: made when the record is submitted, completed when the stream
+// gets there.
 type mark struct {
 	done atomic.Bool
 	at   time.Time // valid once done

@@ -36,7 +36,8 @@ func (c *Context) fillLine(address uint64, w gpu.Fill, bytes uint64) error {
 	})
 }
 
-// A step that waits looks lookSpins times in a row and then every lookEvery, as kernels and programs that set the word tell nobody.
+// A step that waits looks lookSpins times in a row and then every lookEvery, as kernels and
+// programs that set the word tell nobody.
 const (
 	lookSpins = 200
 	lookEvery = 20 * time.Microsecond
@@ -55,7 +56,8 @@ func (c *Context) memoryOps(work gpu.MemoryOps) error {
 	return nil
 }
 
-// words does operations up to the first that has to wait, and returns the rest, which begins with one that failed if there is an error.
+// words does operations up to the first that has to wait, and returns the rest, which begins with
+// one that failed if there is an error.
 func (c *Context) words(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
 	for ; len(ops) > 0; ops = ops[1:] {
 		op := &ops[0]
@@ -107,7 +109,8 @@ func (c *Context) awaitWord(op *gpu.MemoryOp) error {
 	}
 }
 
-// loadWord reads a word that others write at the same time, which is what it is for. It is one load.
+// loadWord reads a word that others write at the same time, which is what it is for. It is one
+// load.
 //
 //go:norace
 //go:noinline

@@ -53,8 +53,9 @@ func findEntry(texts []*ptx.Module, name string) *ptx.Func {
 	return nil
 }
 
-// estimateRegisters guesses what a compiler would need. PTX has a register per value, of which few live at a time; and
-// as there are no registers here, the guess stays where 1024 threads are possible.
+// estimateRegisters guesses what a compiler would need. PTX has a register per value, of which few
+// live at a time; and as there are no registers here, the guess stays where 1024 threads are
+// possible.
 func estimateRegisters(f *ptx.Func) int32 {
 	const least, most = 16, model.Registers / model.MaxBlockThreads
 	words := f.Registers[ptx.R16]/2 + f.Registers[ptx.R32] + 2*f.Registers[ptx.R64]
@@ -77,7 +78,11 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	refuse := func(detail string) error {
-		return &gpu.Error{Op: "set function attribute", Code: abi.InvalidValue, Detail: fmt.Sprintf("%d to %d: %s", attribute, value, detail)}
+		return &gpu.Error{
+			Op:     "set function attribute",
+			Code:   abi.InvalidValue,
+			Detail: fmt.Sprintf("%d to %d: %s", attribute, value, detail),
+		}
 	}
 	switch a := abi.FunctionAttribute(attribute); a {
 	case abi.FuncMaxDynamicSharedBytes:
@@ -93,7 +98,11 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 	case abi.FuncNonPortableClusterSizeAllowed, abi.FuncClusterSchedulingPolicy:
 	case abi.FuncRequiredClusterWidth, abi.FuncRequiredClusterHeight, abi.FuncRequiredClusterDepth:
 		if value > 1 {
-			return &gpu.Error{Op: "set function attribute", Code: abi.NotSupported, Detail: "the software GPU has no clusters"}
+			return &gpu.Error{
+				Op:     "set function attribute",
+				Code:   abi.NotSupported,
+				Detail: "the software GPU has no clusters",
+			}
 		}
 	default:
 		return refuse("it cannot be set")

@@ -14,13 +14,15 @@ import (
 type item struct {
 	stream *Stream
 	work   gpu.Work
-	// mark is what a Record completes or an Await waits for, as of submission; nil for an event never recorded.
+	// mark is what a Record completes or an Await waits for, as of submission; nil for an event never
+	// recorded.
 	mark *mark
 	// replay is a launch of a graph, with work unset.
 	replay *replay
 }
 
-// batch is a piece of a queue. A list of pieces grows without copying and shrinks without keeping memory.
+// batch is a piece of a queue. A list of pieces grows without copying and shrinks without keeping
+// memory.
 type batch struct {
 	items []item // its capacity is batchItems, never more
 	next  *batch
@@ -44,8 +46,9 @@ type lane struct {
 	ended            chan struct{}
 }
 
-// idleSpins is how often an idle lane looks for work before it sleeps: some ten microseconds, in which a program that
-// submits one thing after the other comes back. Waking a sleeping goroutine costs the submitter a system call.
+// idleSpins is how often an idle lane looks for work before it sleeps: some ten microseconds, in
+// which a program that submits one thing after the other comes back. Waking a sleeping goroutine
+// costs the submitter a system call.
 const idleSpins = 100
 
 func newLane() *lane {
@@ -130,7 +133,8 @@ func (l *lane) loop() {
 	}
 }
 
-// take waits for items and takes all there are; nil means that the lane was stopped. It gives back an empty batch.
+// take waits for items and takes all there are; nil means that the lane was stopped. It gives back
+// an empty batch.
 func (l *lane) take(spare *batch) *batch {
 	for spin := 0; !l.pending.Load() && spin < idleSpins; spin++ {
 		runtime.Gosched()
@@ -153,9 +157,9 @@ func (l *lane) take(spare *batch) *batch {
 	return taken
 }
 
-// parked are the streams of the one lane of deterministic mode whose next item waits for what may come later in the lane, or from
-// outside: a word that has not its value yet, an event in a stream that is parked itself. The others go on meanwhile. Only the lane's
-// goroutine knows of it.
+// parked are the streams of the one lane of deterministic mode whose next item waits for what may
+// come later in the lane, or from outside: a word that has not its value yet, an event in a stream
+// that is parked itself. The others go on meanwhile. Only the lane's goroutine knows of it.
 type parked struct {
 	streams []*Stream // as they came
 	items   map[*Stream][]item
@@ -213,8 +217,8 @@ func (it *item) do() {
 	it.stream.finished()
 }
 
-// ready reports whether an item can be run without waiting for anybody else. Of operations on words it does those that come before
-// the first that waits. What waits inside a graph is not looked at.
+// ready reports whether an item can be run without waiting for anybody else. Of operations on words
+// it does those that come before the first that waits. What waits inside a graph is not looked at.
 func (it *item) ready() bool {
 	c := it.stream.context
 	if c.stopping() {

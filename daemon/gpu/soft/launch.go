@@ -14,10 +14,18 @@ import (
 func (c *Context) checkLaunch(w gpu.Launch) error {
 	f, known := w.Function.(*Function)
 	if !known || f.module.context != c || f.module.closed.Load() {
-		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "no function of a loaded module of this context"}
+		return &gpu.Error{
+			Op:     "launch",
+			Code:   abi.InvalidHandle,
+			Detail: "no function of a loaded module of this context",
+		}
 	}
 	if len(w.Params) > model.MaxParamBytes {
-		return &gpu.Error{Op: "launch " + f.info.Name, Code: abi.InvalidValue, Detail: fmt.Sprintf("%d bytes of parameters", len(w.Params))}
+		return &gpu.Error{
+			Op:     "launch " + f.info.Name,
+			Code:   abi.InvalidValue,
+			Detail: fmt.Sprintf("%d bytes of parameters", len(w.Params)),
+		}
 	}
 	return w.Check(gpu.LaunchLimits{
 		Kernel: f.info.Name, Grid: [3]uint32{model.MaxGridX, model.MaxGridYZ, model.MaxGridYZ},
@@ -62,7 +70,10 @@ func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapB
 }
 
 // ReplaceAddress describes the same tensor elsewhere.
-func (c *Context) ReplaceAddress(encoded [abi.EncodedTensorMapBytes]byte, address uint64) ([abi.EncodedTensorMapBytes]byte, error) {
+func (c *Context) ReplaceAddress(
+	encoded [abi.EncodedTensorMapBytes]byte,
+	address uint64,
+) ([abi.EncodedTensorMapBytes]byte, error) {
 	return model.MoveTensor(encoded, address)
 }
 

@@ -107,7 +107,8 @@ func (m *Memory) Unmap(r gpu.Range) error {
 	return nil
 }
 
-// MapHost makes host memory visible to kernels. Contexts of one device may map the same memory at the same address.
+// MapHost makes host memory visible to kernels. Contexts of one device may map the same memory at
+// the same address.
 func (m *Memory) MapHost(address uint64, memory []byte) error {
 	d := m.device
 	d.mu.Lock()
@@ -279,7 +280,8 @@ func sameSlice(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// joined sorts ranges and makes one of those that touch, so that giving back many chunks takes few steps.
+// joined sorts ranges and makes one of those that touch, so that giving back many chunks takes few
+// steps.
 func joined(ranges []gpu.Range) []gpu.Range {
 	slices.SortFunc(ranges, func(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) })
 	var out []gpu.Range

@@ -29,8 +29,9 @@ type Module struct {
 	functions map[string]*Function // that somebody has looked for
 }
 
-// outlineBytes is the length from which a text is taken for a library's: what is in its kernels is looked at when they are
-// looked for, so loading it takes no longer than what is used of it. Mistakes in shorter ones are found at once.
+// outlineBytes is the length from which a text is taken for a library's: what is in its kernels is
+// looked at when they are looked for, so loading it takes no longer than what is used of it.
+// Mistakes in shorter ones are found at once.
 const outlineBytes = 256 << 10
 
 // LoadModule parses and links PTX texts. The error is a *gpu.LoadError where the code is at fault.
@@ -106,7 +107,8 @@ func refuseCubin(image gpu.Image, cc int) error {
 	}
 }
 
-// loadError makes an error of the linker one for the JIT log. An error without a code is the code's fault.
+// loadError makes an error of the linker one for the JIT log. An error without a code is the code's
+// fault.
 func loadError(err error) error {
 	var known *gpu.LoadError
 	if errors.As(err, &known) {
@@ -128,7 +130,12 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 		if newer, version := tooNew(module, text); newer {
 			return nil, &gpu.LoadError{
 				Err: abi.UnsupportedPTXVersion,
-				Log: fmt.Sprintf("PTX version %s is newer than %d.%d, the newest that is supported", version, newestPTX.Major, newestPTX.Minor),
+				Log: fmt.Sprintf(
+					"PTX version %s is newer than %d.%d, the newest that is supported",
+					version,
+					newestPTX.Major,
+					newestPTX.Minor,
+				),
 			}
 		}
 		if err != nil {
@@ -141,7 +148,12 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 		if sm := targetSM(module.Target); sm > c.backend.spec.CC && len(image.Cubin) == 0 {
 			return nil, &gpu.LoadError{
 				Err: abi.NoBinaryForGPU,
-				Log: fmt.Sprintf("code for %s does not run on compute capability %d.%d", module.Target, c.backend.spec.CC/10, c.backend.spec.CC%10),
+				Log: fmt.Sprintf(
+					"code for %s does not run on compute capability %d.%d",
+					module.Target,
+					c.backend.spec.CC/10,
+					c.backend.spec.CC%10,
+				),
 			}
 		}
 		modules[i] = module
@@ -151,13 +163,15 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 
 // read parses a text, or its outline only, where nothing but its kernels can need its functions.
 func read(text string, alone bool) (*ptx.Module, error) {
-	if alone && len(text) >= outlineBytes && !strings.Contains(text, ".callprototype") && !strings.Contains(text, ".calltargets") {
+	if alone && len(text) >= outlineBytes && !strings.Contains(text, ".callprototype") &&
+		!strings.Contains(text, ".calltargets") {
 		return ptx.Outline(text)
 	}
 	return ptx.Parse(text)
 }
 
-// tooNew looks at the version of a text that may not have parsed, because a newer version may well have what is unknown.
+// tooNew looks at the version of a text that may not have parsed, because a newer version may well
+// have what is unknown.
 func tooNew(module *ptx.Module, text string) (newer bool, version string) {
 	var v ptx.Version
 	if module != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestRefusedCode: code that a software GPU cannot run is refused with an error that says what would run it.
+// TestRefusedCode: code that a software GPU cannot run is refused with an error that says what
+// would run it.
 func TestRefusedCode(t *testing.T) {
 	cubin := make([]byte, 64)
 	copy(cubin, "\x7fELF\x02\x01")
@@ -70,7 +71,8 @@ func TestLaterCode(t *testing.T) {
 	}
 }
 
-// TestLibraryCode: of a text as long as a library's only what is looked for is looked at, and answers for itself.
+// TestLibraryCode: of a text as long as a library's only what is looked for is looked at, and
+// answers for itself.
 func TestLibraryCode(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()
@@ -103,14 +105,17 @@ func TestLibraryCode(t *testing.T) {
 	}
 	for _, name := range []string{"bad", "calls", "bad"} {
 		var refused *gpu.LoadError
-		if _, err := m.Function(name); gpu.Code(err) != abi.InvalidPTX || !errors.As(err, &refused) || !strings.Contains(refused.Log, "kernel "+name+": line") {
+		if _, err := m.Function(name); gpu.Code(err) != abi.InvalidPTX || !errors.As(err, &refused) ||
+			!strings.Contains(refused.Log, "kernel "+name+": line") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if _, err := m.Function("none"); gpu.Code(err) != abi.NotFound {
 		t.Errorf("a kernel that does not exist: %v", err)
 	}
-	if _, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text + ".frob"}}, gpu.LoadOptions{Place: place}); gpu.Code(err) != abi.InvalidPTX {
+	if _, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text + ".frob"}}, gpu.LoadOptions{Place: place}); gpu.Code(
+		err,
+	) != abi.InvalidPTX {
 		t.Errorf("a mistake outside of kernels: %v", err)
 	}
 }

@@ -7,10 +7,15 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor; 0 where not even one does.
+// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor; 0 where not even
+// one does.
 func (f *Function) ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) (int, error) {
 	if threadsPerBlock <= 0 {
-		return 0, &gpu.Error{Op: "occupancy", Code: abi.InvalidValue, Detail: fmt.Sprintf("%d threads per block", threadsPerBlock)}
+		return 0, &gpu.Error{
+			Op:     "occupancy",
+			Code:   abi.InvalidValue,
+			Detail: fmt.Sprintf("%d threads per block", threadsPerBlock),
+		}
 	}
 	info := f.Info()
 	if threadsPerBlock > int(info.Attributes[abi.FuncMaxThreadsPerBlock]) ||

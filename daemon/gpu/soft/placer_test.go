@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestManagedVariable: a managed variable goes where the program sees it, with its initial value, others do not.
+// TestManagedVariable: a managed variable goes where the program sees it, with its initial value,
+// others do not.
 func TestManagedVariable(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()

@@ -17,8 +17,8 @@ type replay struct {
 	done    *mark
 }
 
-// newReplay takes note of what events stand for, in the order in which the nodes would run one by one. The executable's
-// mu is held.
+// newReplay takes note of what events stand for, in the order in which the nodes would run one by
+// one. The executable's mu is held.
 func newReplay(e *Executable) (*replay, error) {
 	r := &replay{context: e.context, plan: e.plan, works: e.works, before: e.last, done: &mark{}}
 	for _, i := range e.plan.Order {

@@ -41,8 +41,9 @@ func (c *Context) eachRow(dst, src gpu.Place, width, rows uint64) error {
 	return nil
 }
 
-// stageRows moves narrow rows between device and host through a buffer of many rows, as each access to host memory
-// costs a system call. Host memory that is not contiguous is still accessed row by row.
+// stageRows moves narrow rows between device and host through a buffer of many rows, as each access
+// to host memory costs a system call. Host memory that is not contiguous is still accessed row by
+// row.
 func (c *Context) stageRows(dst, src gpu.Place, width, rows uint64) error {
 	perBuffer := min(rows, stagingBytes/width)
 	buffer := make([]byte, perBuffer*width)

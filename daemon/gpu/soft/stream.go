@@ -50,7 +50,8 @@ func (s *Stream) push(it item) error {
 	return nil
 }
 
-// run does an item's work on the lane's goroutine. After a fault only what others may wait for is still done.
+// run does an item's work on the lane's goroutine. After a fault only what others may wait for is
+// still done.
 func (s *Stream) run(it *item) {
 	c := s.context
 	switch work := it.work.(type) {

@@ -5,7 +5,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// prepare checks work at submission, where an error still belongs to the call, and takes note of what events stand for now.
+// prepare checks work at submission, where an error still belongs to the call, and takes note of
+// what events stand for now.
 func (c *Context) prepare(it *item) error {
 	switch work := it.work.(type) {
 	case gpu.Record:

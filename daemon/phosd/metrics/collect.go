@@ -9,24 +9,99 @@ import (
 )
 
 var (
-	describeGPUBytes     = prometheus.NewDesc("phos_gpu_memory_bytes", "Memory of a GPU.", []string{"gpu", "name"}, nil)
-	describeGPUUsed      = prometheus.NewDesc("phos_gpu_memory_used_bytes", "Memory of a GPU that programs hold.", []string{"gpu", "name"}, nil)
-	describeDenied       = prometheus.NewDesc("phos_gpu_opens_denied_total", "Opens of GPUs by other processes that were refused (gpus.exclusive).", nil, nil)
-	describeGPUBusy      = prometheus.NewDesc("phos_gpu_busy_ratio", "How much of the last moments something ran on a real GPU.", []string{"gpu", "name"}, nil)
-	describeGPUHeat      = prometheus.NewDesc("phos_gpu_temperature_celsius", "Temperature of a real GPU.", []string{"gpu", "name"}, nil)
-	describeGPUPower     = prometheus.NewDesc("phos_gpu_power_watts", "Power that a real GPU draws.", []string{"gpu", "name"}, nil)
-	describeGPUHeld      = prometheus.NewDesc("phos_gpu_memory_held_bytes", "Memory of a real GPU that anybody holds, as its driver says.", []string{"gpu", "name"}, nil)
-	describeGPUForeign   = prometheus.NewDesc("phos_gpu_foreign_processes", "Processes on a real GPU that are not phos's.", []string{"gpu", "name"}, nil)
-	describeGPUErrors    = prometheus.NewDesc("phos_gpu_uncorrected_errors", "Uncorrected memory errors of a real GPU since its driver was loaded.", []string{"gpu", "name"}, nil)
-	describeGPULost      = prometheus.NewDesc("phos_gpu_lost", "1 for a real GPU that serves nobody any more.", []string{"gpu", "name"}, nil)
+	describeGPUBytes = prometheus.NewDesc("phos_gpu_memory_bytes", "Memory of a GPU.", []string{"gpu", "name"}, nil)
+	describeGPUUsed  = prometheus.NewDesc(
+		"phos_gpu_memory_used_bytes",
+		"Memory of a GPU that programs hold.",
+		[]string{"gpu", "name"},
+		nil,
+	)
+	describeDenied = prometheus.NewDesc(
+		"phos_gpu_opens_denied_total",
+		"Opens of GPUs by other processes that were refused (gpus.exclusive).",
+		nil,
+		nil,
+	)
+	describeGPUBusy = prometheus.NewDesc(
+		"phos_gpu_busy_ratio",
+		"How much of the last moments something ran on a real GPU.",
+		[]string{"gpu", "name"},
+		nil,
+	)
+	describeGPUHeat = prometheus.NewDesc(
+		"phos_gpu_temperature_celsius",
+		"Temperature of a real GPU.",
+		[]string{"gpu", "name"},
+		nil,
+	)
+	describeGPUPower = prometheus.NewDesc(
+		"phos_gpu_power_watts",
+		"Power that a real GPU draws.",
+		[]string{"gpu", "name"},
+		nil,
+	)
+	describeGPUHeld = prometheus.NewDesc(
+		"phos_gpu_memory_held_bytes",
+		"Memory of a real GPU that anybody holds, as its driver says.",
+		[]string{"gpu", "name"},
+		nil,
+	)
+	describeGPUForeign = prometheus.NewDesc(
+		"phos_gpu_foreign_processes",
+		"Processes on a real GPU that are not phos's.",
+		[]string{"gpu", "name"},
+		nil,
+	)
+	describeGPUErrors = prometheus.NewDesc(
+		"phos_gpu_uncorrected_errors",
+		"Uncorrected memory errors of a real GPU since its driver was loaded.",
+		[]string{"gpu", "name"},
+		nil,
+	)
+	describeGPULost = prometheus.NewDesc(
+		"phos_gpu_lost",
+		"1 for a real GPU that serves nobody any more.",
+		[]string{"gpu", "name"},
+		nil,
+	)
 	describeWaiting      = prometheus.NewDesc("phos_workers_waiting", "Workers that wait for programs.", nil, nil)
-	describeWaitingBytes = prometheus.NewDesc("phos_workers_waiting_memory_bytes", "Memory of a GPU that they hold.", []string{"gpu"}, nil)
-	describePrograms     = prometheus.NewDesc("phos_programs", "Programs that run.", nil, nil)
-	describeCalls        = prometheus.NewDesc("phos_program_calls_total", "Driver calls that a program has completed.", []string{"pid", "job"}, nil)
-	describeSaved        = prometheus.NewDesc("phos_program_checkpoint_timestamp_seconds", "When a program was saved last.", []string{"pid", "job"}, nil)
-	describeSaveFailed   = prometheus.NewDesc("phos_program_checkpoint_failed", "1 while the last attempt to save a program has failed.", []string{"pid", "job"}, nil)
-	describeDue          = prometheus.NewDesc("phos_program_checkpoint_due_timestamp_seconds", "When a program's policy wants it saved next.", []string{"pid", "job"}, nil)
-	describePendingAge   = prometheus.NewDesc("phos_program_pending_seconds", "Age of a program's oldest unfinished call or stream.", []string{"pid", "job"}, nil)
+	describeWaitingBytes = prometheus.NewDesc(
+		"phos_workers_waiting_memory_bytes",
+		"Memory of a GPU that they hold.",
+		[]string{"gpu"},
+		nil,
+	)
+	describePrograms = prometheus.NewDesc("phos_programs", "Programs that run.", nil, nil)
+	describeCalls    = prometheus.NewDesc(
+		"phos_program_calls_total",
+		"Driver calls that a program has completed.",
+		[]string{"pid", "job"},
+		nil,
+	)
+	describeSaved = prometheus.NewDesc(
+		"phos_program_checkpoint_timestamp_seconds",
+		"When a program was saved last.",
+		[]string{"pid", "job"},
+		nil,
+	)
+	describeSaveFailed = prometheus.NewDesc(
+		"phos_program_checkpoint_failed",
+		"1 while the last attempt to save a program has failed.",
+		[]string{"pid", "job"},
+		nil,
+	)
+	describeDue = prometheus.NewDesc(
+		"phos_program_checkpoint_due_timestamp_seconds",
+		"When a program's policy wants it saved next.",
+		[]string{"pid", "job"},
+		nil,
+	)
+	describePendingAge = prometheus.NewDesc(
+		"phos_program_pending_seconds",
+		"Age of a program's oldest unfinished call or stream.",
+		[]string{"pid", "job"},
+		nil,
+	)
 )
 
 // Describe is empty: what Collect yields depends on the programs that run.

@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// Source is where the numbers of GPUs and programs come from; both are asked when somebody wants them.
+// Source is where the numbers of GPUs and programs come from; both are asked when somebody wants
+// them.
 type Source struct {
 	// Status is what phosd says of itself to root.
 	Status func() *api.StatusReply
@@ -15,7 +16,8 @@ type Source struct {
 	Denied func() uint64
 }
 
-// Metrics are phosd's numbers for Prometheus. Those of GPUs and programs are collected when somebody asks.
+// Metrics are phosd's numbers for Prometheus. Those of GPUs and programs are collected when
+// somebody asks.
 type Metrics struct {
 	source                  Source
 	registry                *prometheus.Registry
@@ -35,9 +37,15 @@ func New(source Source) *Metrics {
 	m := &Metrics{
 		source:   source,
 		registry: prometheus.NewRegistry(),
-		started:  prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_started_total", Help: "Programs that got a worker."}),
-		ended:    prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_ended_total", Help: "Workers that are gone."}),
-		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "phos_sessions_refused_total", Help: "Programs that got no worker."}),
+		started: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: "phos_sessions_started_total", Help: "Programs that got a worker."},
+		),
+		ended: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: "phos_sessions_ended_total", Help: "Workers that are gone."},
+		),
+		refused: prometheus.NewCounter(
+			prometheus.CounterOpts{Name: "phos_sessions_refused_total", Help: "Programs that got no worker."},
+		),
 		startSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "phos_worker_start_seconds", Help: "Time from a program's connection to its worker's start.",
 			Buckets: []float64{.005, .01, .02, .05, .1, .2, .5, 1},
@@ -47,9 +55,22 @@ func New(source Source) *Metrics {
 		Name: "phos_gpu_errors_total", Help: "Errors (Xids) of real GPUs that their driver has reported.",
 	}, []string{"bus", "xid"})
 	m.countCheckpoints()
-	m.registry.MustRegister(m.xids, m.started, m.ended, m.refused, m.startSeconds, m, m.checkpoints, m.restores, m.phaseSeconds,
-		m.pauseSeconds, m.writtenBytes, m.sharedBytes, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(
+		m.xids,
+		m.started,
+		m.ended,
+		m.refused,
+		m.startSeconds,
+		m,
+		m.checkpoints,
+		m.restores,
+		m.phaseSeconds,
+		m.pauseSeconds,
+		m.writtenBytes,
+		m.sharedBytes,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 	return m
 }
 

@@ -12,10 +12,12 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/accept"
 )
 
-// maxUndecided is how many connections of one user may be saying nothing, or be starting a program, at a time.
+// maxUndecided is how many connections of one user may be saying nothing, or be starting a program,
+// at a time.
 const maxUndecided = 64
 
-// maxRequesters is how many connections of one user may be open for requests. Some more get an error for an answer.
+// maxRequesters is how many connections of one user may be open for requests. Some more get an
+// error for an answer.
 const (
 	maxRequesters = 64
 	maxRefused    = 16
@@ -69,8 +71,9 @@ func (d *Door) Open() {
 	}
 }
 
-// sort passes a connection on. When all descriptors are in use it is the one that has the last: who needs none is served, and
-// the others find none, but requests are refused, as their connection may stay for long.
+// sort passes a connection on. When all descriptors are in use it is the one that has the last: who
+// needs none is served, and the others find none, but requests are refused, as their connection may
+// stay for long.
 func (d *Door) sort(conn *net.UnixConn, full error) {
 	actor, err := api.PeerOf(conn)
 	if err != nil || !d.enter(actor.UID) {
@@ -96,8 +99,8 @@ func (d *Door) sort(conn *net.UnixConn, full error) {
 	}
 }
 
-// handOver gives a connection to gRPC, which keeps it for as long as its other end wants to. Each costs memory and a
-// descriptor, so a user has no more than some.
+// handOver gives a connection to gRPC, which keeps it for as long as its other end wants to. Each
+// costs memory and a descriptor, so a user has no more than some.
 func (d *Door) handOver(accepted *net.UnixConn, actor api.Actor, full error) {
 	conn := &api.CountedConn{UnixConn: accepted, Closed: func() { d.leave(d.requesters, actor.UID) }}
 	switch open := d.count(d.requesters, actor.UID); {

@@ -21,7 +21,8 @@ func Listen(socket string) (*net.UnixListener, error) {
 	if taken, err := net.DialTimeout("unix", socket, time.Second); err == nil {
 		return nil, errors.Join(fmt.Errorf("listen at %s: %w", socket, errSocketTaken), taken.Close())
 	}
-	// Only a socket that a killed phosd left behind may go: the path is an administrator's, who may have mistyped it.
+	// Only a socket that a killed phosd left behind may go: the path is an administrator's, who may
+	// have mistyped it.
 	if info, err := os.Lstat(socket); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("listen at %s: %w", socket, errNoSocket)
 	}
@@ -35,7 +36,8 @@ func Listen(socket string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	// The path goes last of all, when phosd closes: who waits for it to go may start the next phosd then.
+	// The path goes last of all, when phosd closes: who waits for it to go may start the next phosd
+	// then.
 	listener.SetUnlinkOnClose(false)
 	// Everybody may connect: who it is decides what he may do.
 	if err := os.Chmod(socket, 0o666); err != nil {

@@ -27,7 +27,8 @@ type Options struct {
 	MemoryBytes uint64
 }
 
-// Open makes the directory ready, and the key at the first time. What a former phosd left unfinished is removed.
+// Open makes the directory ready, and the key at the first time. What a former phosd left
+// unfinished is removed.
 func Open(options Options) (*Dir, error) {
 	d := &Dir{path: options.Path, memory: options.MemoryPath}
 	for _, dir := range []struct {
@@ -107,7 +108,8 @@ func (d *Dir) openMemory(bytes uint64) error {
 	// A former phosd may have mounted it, and with another size.
 	_ = unix.Unmount(d.memory, unix.MNT_DETACH)
 	options := fmt.Sprintf("mode=0700,size=%d", bytes)
-	if bytes == 0 || unix.Mount("phos-work", d.memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options) != nil {
+	if bytes == 0 ||
+		unix.Mount("phos-work", d.memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options) != nil {
 		d.memory = ""
 	}
 	return nil
@@ -117,7 +119,11 @@ func (d *Dir) openMemory(bytes uint64) error {
 func (d *Dir) Close() error {
 	var failures []error
 	if d.memory != "" {
-		failures = append(failures, os.NewSyscallError("unmount", unix.Unmount(d.memory, unix.MNT_DETACH)), os.Remove(d.memory))
+		failures = append(
+			failures,
+			os.NewSyscallError("unmount", unix.Unmount(d.memory, unix.MNT_DETACH)),
+			os.Remove(d.memory),
+		)
 		d.memory = ""
 	}
 	if d.own != nil {
@@ -134,8 +140,8 @@ func (d *Dir) libraries() string { return filepath.Join(d.path, "lib") }
 
 const (
 	private os.FileMode = 0o700
-	// passable directories show nothing, but who knows a path below may go there: a restored program is checkpointed again
-	// by its user, who must find the library that it has mapped.
+	// passable directories show nothing, but who knows a path below may go there: a restored program
+	// is checkpointed again by its user, who must find the library that it has mapped.
 	passable os.FileMode = 0o711
 )
 

@@ -93,7 +93,8 @@ func TestImport(t *testing.T) {
 	}
 	names, err := dir.Names()
 	keys, failed := dir.Imported()
-	if err != nil || failed != nil || len(names) != 1 || names[0] != "node-1.example_x" || len(keys) != 1 || keys[0][0] != 8 {
+	if err != nil || failed != nil || len(names) != 1 || names[0] != "node-1.example_x" || len(keys) != 1 ||
+		keys[0][0] != 8 {
 		t.Errorf("%q %x, %v %v", names, keys, err, failed)
 	}
 }

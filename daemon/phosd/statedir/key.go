@@ -27,7 +27,8 @@ var ErrKey = errors.New("no key: 64 hexadecimal digits and a line's end are expe
 // Key is the one that this machine seals with.
 func (d *Dir) Key() Key { return d.key }
 
-// Imported are the keys of other machines whose seals count here too: the files keys/NAME.key, written as key/seal is.
+// Imported are the keys of other machines whose seals count here too: the files keys/NAME.key,
+// written as key/seal is.
 func (d *Dir) Imported() ([]Key, error) {
 	names, err := d.Names()
 	if err != nil {
@@ -60,7 +61,9 @@ func (d *Dir) Names() ([]string, error) {
 }
 
 // ErrKeyName means that a key cannot be called so.
-var ErrKeyName = errors.New("a key's name is made of letters, digits, dots, dashes and underlines, and does not begin with a dot")
+var ErrKeyName = errors.New(
+	"a key's name is made of letters, digits, dots, dashes and underlines, and does not begin with a dot",
+)
 
 const longestKeyName = 100
 
@@ -68,7 +71,8 @@ func (d *Dir) keyPath(name string) (string, error) {
 	fits := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_", r)
 	}
-	if name == "" || len(name) > longestKeyName || name[0] == '.' || strings.ContainsFunc(name, func(r rune) bool { return !fits(r) }) {
+	if name == "" || len(name) > longestKeyName || name[0] == '.' ||
+		strings.ContainsFunc(name, func(r rune) bool { return !fits(r) }) {
 		return "", fmt.Errorf("%q: %w", name, ErrKeyName)
 	}
 	return filepath.Join(d.imported(), name+keySuffix), nil

@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Library opens the copy of a file whose content has a name, and makes it first where there is none. Restored programs map
-// it; it stays for as long as the state directory does, because nobody can tell when the last of them has ended.
-// The names are hashes: what has one cannot be anything else.
+// Library opens the copy of a file whose content has a name, and makes it first where there is
+// none. Restored programs map it; it stays for as long as the state directory does, because nobody
+// can tell when the last of them has ended. The names are hashes: what has one cannot be anything
+// else.
 func (d *Dir) Library(hash string, content io.Reader) (*os.File, error) {
 	if hash == "" || strings.ContainsAny(hash, "/.") {
 		return nil, fmt.Errorf("library %q: no name of a content", hash)

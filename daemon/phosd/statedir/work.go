@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Work is a private directory for the files of one checkpoint or restore. Its owner is the user whose files they are, and its
-// path leads through directories of root's: whoever has the descriptor works in it, and nobody else of that user.
+// Work is a private directory for the files of one checkpoint or restore. Its owner is the user
+// whose files they are, and its path leads through directories of root's: whoever has the
+// descriptor works in it, and nobody else of that user.
 type Work struct {
 	*os.File
 	path string
@@ -17,7 +18,8 @@ type Work struct {
 	InMemory bool
 }
 
-// NewWork makes a directory for about so many bytes; in memory, where they fit and memoryBytes allows it.
+// NewWork makes a directory for about so many bytes; in memory, where they fit and memoryBytes
+// allows it.
 func (d *Dir) NewWork(bytes, memoryBytes uint64, uid, gid uint32) (*Work, error) {
 	parent, inMemory := d.own.Name(), false
 	if d.memory != "" && bytes <= memoryBytes && d.memoryFree() >= bytes {

@@ -112,7 +112,10 @@ func (m *machine) rewrite(chunksPerSecond float64) (stop func()) {
 		began, r := time.Now(), rand.New(rand.NewPCG(1, 1))
 		content := make([]byte, gpu.ChunkBytes)
 		for n := 0; ctx.Err() == nil; n++ {
-			_, _ = m.memory.WriteAt(content[:4096+r.IntN(1<<20)], int64(m.ranges[0].Address)+int64(r.IntN(int(m.ranges[0].Bytes)-gpu.ChunkBytes)))
+			_, _ = m.memory.WriteAt(
+				content[:4096+r.IntN(1<<20)],
+				int64(m.ranges[0].Address)+int64(r.IntN(int(m.ranges[0].Bytes)-gpu.ChunkBytes)),
+			)
 			content[r.IntN(len(content))]++
 			select {
 			case <-time.After(time.Until(began.Add(time.Duration(float64(n+1) / chunksPerSecond * float64(time.Second))))):
@@ -131,8 +134,9 @@ func remove(b *testing.B, p *pack) {
 	must(b, os.Truncate(p.path, 0))
 }
 
-// BenchmarkPause is the pause of a checkpoint beside a running program, as part of the time of a dump that stops the
-// program, for several parts of the memory rewritten per second; and that dump beside cp.
+// BenchmarkPause is the pause of a checkpoint beside a running program, as part of the time of a
+// dump that stops the program, for several parts of the memory rewritten per second; and that dump
+// beside cp.
 func BenchmarkPause(b *testing.B) {
 	m := noisy(b, "")
 	warm := openPack(b)
@@ -153,7 +157,8 @@ func BenchmarkPause(b *testing.B) {
 
 				p := openPack(b)
 				end := m.rewrite(percent / 100 * float64(benchChunks(b)))
-				// The pause needs the program to stand still; a writer that goes on costs nothing but soundness.
+				// The pause needs the program to stand still; a writer that goes on costs nothing but
+				// soundness.
 				whileRunning, cut, _ := m.concurrently(New(m.sources), p, Options{})
 				end()
 				total += whileRunning
@@ -168,7 +173,8 @@ func BenchmarkPause(b *testing.B) {
 	}
 }
 
-// BenchmarkSteps is how fast a program that keeps one core busy makes steps during a checkpoint, as part of how fast it does without.
+// BenchmarkSteps is how fast a program that keeps one core busy makes steps during a checkpoint, as
+// part of how fast it does without.
 func BenchmarkSteps(b *testing.B) {
 	m := noisy(b, ",cores=1")
 	stream, err := m.context.NewStream(gpu.StreamOptions{})
@@ -213,7 +219,8 @@ func BenchmarkSteps(b *testing.B) {
 	b.ReportMetric(float64(copied)/taken.Seconds()/1e9, "GB/s")
 }
 
-// BenchmarkMarks is the step rate of a program that is never checkpointed with written marks, as part of that without any.
+// BenchmarkMarks is the step rate of a program that is never checkpointed with written marks, as
+// part of that without any.
 func BenchmarkMarks(b *testing.B) {
 	const steps = 40
 	var machines [2]*machine
@@ -239,7 +246,8 @@ func BenchmarkMarks(b *testing.B) {
 	b.ReportMetric(float64(times[1])/float64(times[0]), "steps-marked/unmarked")
 }
 
-// BenchmarkSecond is what a second checkpoint into the same directory writes after one chunk in a hundred has changed.
+// BenchmarkSecond is what a second checkpoint into the same directory writes after one chunk in a
+// hundred has changed.
 func BenchmarkSecond(b *testing.B) {
 	m := noisy(b, "")
 	c := New(m.sources)

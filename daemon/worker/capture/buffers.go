@@ -9,8 +9,9 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// buffers are copies' memory, one chunk each, never more than a budget. They are not of Go's heap: it would keep them
-// after the checkpoint, and zero them, and they must be touched before the program stands still.
+// buffers are copies' memory, one chunk each, never more than a budget. They are not of Go's heap:
+// it would keep them after the checkpoint, and zero them, and they must be touched before the
+// program stands still.
 type buffers struct {
 	limit int
 	pin   func(memory []byte) (unpin func() error, err error) // nil where no device wants it
@@ -61,7 +62,8 @@ func (b *buffers) take() *buffer {
 	return &buffer{bytes}
 }
 
-// pinned pins a buffer. One that cannot be, as a limit may be reached, serves too: copies into it are slower.
+// pinned pins a buffer. One that cannot be, as a limit may be reached, serves too: copies into it
+// are slower.
 func (b *buffers) pinned(bytes []byte) {
 	if b.pin == nil {
 		return

@@ -12,7 +12,8 @@ import (
 
 // Target is where contents go: a contents.Writer.
 type Target interface {
-	// Put writes a content unless it is there already, and returns its name. It is called by several goroutines.
+	// Put writes a content unless it is there already, and returns its name. It is called by several
+	// goroutines.
 	Put(ctx context.Context, content []byte) (name image.Hash, written bool, err error)
 	// Has reports whether a content is there, in this generation or one that it can share with.
 	Has(name image.Hash) bool
@@ -30,14 +31,15 @@ type Capture struct {
 	underway bool
 }
 
-// New makes a Capture of memories. sources is asked again and again, as a program allocates and frees: it returns what is
-// mapped now, and may be called while the program runs.
+// New makes a Capture of memories. sources is asked again and again, as a program allocates and
+// frees: it returns what is mapped now, and may be called while the program runs.
 func New(sources func() []Source) *Capture {
 	return &Capture{sources: sources, memories: map[string]*memory{}}
 }
 
-// Seed tells what a memory holds that was just brought back from an image: chunks are those of its entry. It must be
-// called before anything runs in that memory. The first checkpoint after a restore then writes only what changed.
+// Seed tells what a memory holds that was just brought back from an image: chunks are those of its
+// entry. It must be called before anything runs in that memory. The first checkpoint after a
+// restore then writes only what changed.
 func (c *Capture) Seed(source Source, chunks []image.Chunk) {
 	m := newMemory()
 	m.source = source

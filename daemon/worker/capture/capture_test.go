@@ -17,8 +17,8 @@ var specs = map[string]string{
 	"digests": "soft:1,memory=1GiB,marks=off",
 }
 
-// onEach runs a test with both answers, once with what a real GPU offers, and once more with memory that offers nothing but to
-// be read.
+// onEach runs a test with both answers, once with what a real GPU offers, and once more with memory
+// that offers nothing but to be read.
 func onEach(t *testing.T, chunks int, run func(t *testing.T, m *machine)) {
 	for name, spec := range specs {
 		t.Run(name, func(t *testing.T) { run(t, openMachine(t, spec, chunks)) })
@@ -48,7 +48,8 @@ func (m *machine) take(c *Capture, target *shelf, options Options) ([]image.Entr
 	return entries, s.Stats()
 }
 
-// exact takes a checkpoint around which kernels store; stop ends those that store already. The image must be what was there at the cut.
+// exact takes a checkpoint around which kernels store; stop ends those that store already. The
+// image must be what was there at the cut.
 func (m *machine) exact(c *Capture, target *shelf, options Options, stop func()) Stats {
 	m.t.Helper()
 	s, err := c.Begin(target, options)
@@ -65,8 +66,9 @@ func (m *machine) exact(c *Capture, target *shelf, options Options, stop func())
 	return s.Stats()
 }
 
-// TestCutIsExact: kernels of several streams store at random, into device memory and the arena, before, while and after a
-// checkpoint is taken. Its image must be the content at the moment of the cut, byte for byte, time after time.
+// TestCutIsExact: kernels of several streams store at random, into device memory and the arena,
+// before, while and after a checkpoint is taken. Its image must be the content at the moment of the
+// cut, byte for byte, time after time.
 func TestCutIsExact(t *testing.T) {
 	onEach(t, 9, func(t *testing.T, m *machine) {
 		m.grow(1)
@@ -83,15 +85,16 @@ func TestCutIsExact(t *testing.T) {
 					m.arena.Memory[offset*4096+offset] = byte(round + 1)
 				}
 			}
-			if stats := m.exact(c, target, options, stop); stats.BufferBytes > options.BudgetBytes || stats.CutBytes == 0 {
+			if stats := m.exact(c, target, options, stop); stats.BufferBytes > options.BudgetBytes ||
+				stats.CutBytes == 0 {
 				t.Errorf("round %d: %+v", round, stats)
 			}
 		}
 	})
 }
 
-// TestMappingsChange: ranges come and go between and during checkpoints; a range that is mapped again holds zeros, not
-// what it held before.
+// TestMappingsChange: ranges come and go between and during checkpoints; a range that is mapped
+// again holds zeros, not what it held before.
 func TestMappingsChange(t *testing.T) {
 	onEach(t, 6, func(t *testing.T, m *machine) {
 		target := newShelf()
@@ -215,7 +218,8 @@ func TestIncrementalReads(t *testing.T) {
 	}
 }
 
-// TestBudget: whatever the size of what changed, copies take no more than the budget; the rest is written at the cut.
+// TestBudget: whatever the size of what changed, copies take no more than the budget; the rest is
+// written at the cut.
 func TestBudget(t *testing.T) {
 	const chunks = 64
 	onEach(t, chunks, func(t *testing.T, m *machine) {
@@ -233,7 +237,8 @@ func TestBudget(t *testing.T) {
 			must(t, err)
 			m.same("image", m.saved(target, entries), want)
 			stats, room := s.Stats(), max(budget, image.ChunkBytes)
-			if stats.BufferBytes > room || stats.CutBytes != chunks*gpu.ChunkBytes || stats.CutBytes-stats.DirectBytes-stats.DeviceBytes > room {
+			if stats.BufferBytes > room || stats.CutBytes != chunks*gpu.ChunkBytes ||
+				stats.CutBytes-stats.DirectBytes-stats.DeviceBytes > room {
 				t.Errorf("budget %d: %+v", budget, stats)
 			}
 			if fits := budget >= chunks*gpu.ChunkBytes; fits && stats.DirectBytes > 0 {
@@ -262,7 +267,8 @@ func TestDirect(t *testing.T) {
 	})
 }
 
-// TestSeed: after a restore, what the image holds is not written again, even from chunks that are still absent.
+// TestSeed: after a restore, what the image holds is not written again, even from chunks that are
+// still absent.
 func TestSeed(t *testing.T) {
 	for name, spec := range specs {
 		t.Run(name, func(t *testing.T) {

@@ -23,8 +23,8 @@ func bit(bitmap []uint64, i uint64) bool {
 
 func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
 	for _, run := range runs(pieces) {
-		// Fresh chunks first: one that is written in between is then found written, and never taken for zeros that it
-		// no longer has.
+		// Fresh chunks first: one that is written in between is then found written, and never taken for
+		// zeros that it no longer has.
 		fresh, written := tracker.Fresh(run), tracker.Written(run)
 		for i := range run.Bytes / gpu.ChunkBytes {
 			r := gpu.Range{Address: run.Address + i*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
@@ -38,7 +38,8 @@ func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
 	}
 }
 
-// forgetDiffering compares what was digested before. A name without a digest is good for nothing here.
+// forgetDiffering compares what was digested before. A name without a digest is good for nothing
+// here.
 func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers pool.Crew) error {
 	var compare []gpu.Range
 	for _, r := range pieces {
@@ -60,7 +61,8 @@ func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, worker
 	return nil
 }
 
-// digestsOf computes digests of pieces where they lie. A piece that is not mapped any more has one that matches nothing.
+// digestsOf computes digests of pieces where they lie. A piece that is not mapped any more has one
+// that matches nothing.
 func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers pool.Crew) ([]gpu.Digest, error) {
 	if digester, offers := m.source.Memory.(gpu.Digester); offers {
 		return digester.Digests(m.key, runs(list))

@@ -7,12 +7,13 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// comparePieces is how many pieces are compared at once at the cut, while what changed of those before is copied: so many that
-// asking a device costs little beside.
+// comparePieces is how many pieces are compared at once at the cut, while what changed of those
+// before is copied: so many that asking a device costs little beside.
 const comparePieces = 2048
 
-// Cut takes the state of all memories at this instant: nothing may write them until it returns. Afterwards the program
-// may go on. It may be called again, when the first instant turned out not to be one for others that are saved with it.
+// Cut takes the state of all memories at this instant: nothing may write them until it returns.
+// Afterwards the program may go on. It may be called again, when the first instant turned out not
+// to be one for others that are saved with it.
 func (s *Snapshot) Cut(ctx context.Context) error {
 	s.recordTouches(false)
 	if err := s.giveBack(); err != nil {
@@ -78,8 +79,8 @@ func newCutMemory(m *memory) *cutMemory {
 	return c
 }
 
-// find looks for what must be taken, memory after memory, and names the rest. Where it compares, it does so some pieces at a
-// time.
+// find looks for what must be taken, memory after memory, and names the rest. Where it compares, it
+// does so some pieces at a time.
 func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 	for _, c := range s.memories {
 		step := len(c.pieces)

@@ -16,8 +16,8 @@ type waiting struct {
 	piece  *cutPiece
 }
 
-// Finish writes what Cut has put aside and returns an entry for each memory, by name. The program may run meanwhile, and the
-// next checkpoint begin when it has returned.
+// Finish writes what Cut has put aside and returns an entry for each memory, by name. The program
+// may run meanwhile, and the next checkpoint begin when it has returned.
 func (s *Snapshot) Finish(ctx context.Context) ([]image.Entry, error) {
 	defer s.Abort()
 	work, bytes := s.waiting()
@@ -82,19 +82,27 @@ func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
 	return nil
 }
 
-// entries names what was saved, the pieces of each memory in the order in which they were used first.
+// entries names what was saved, the pieces of each memory in the order in which they were used
+// first.
 func (s *Snapshot) entries() []image.Entry {
 	var list []image.Entry
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.memories {
-		entry := image.Entry{Kind: image.Memory, Name: m.memory.source.Name, Chunks: make([]image.Chunk, 0, len(m.pieces))}
+		entry := image.Entry{
+			Kind:   image.Memory,
+			Name:   m.memory.source.Name,
+			Chunks: make([]image.Chunk, 0, len(m.pieces)),
+		}
 		for _, piece := range s.byUse(m) {
 			entry.Bytes += piece.Bytes
 			if !piece.hash.IsZero() && !s.written[piece.hash] {
 				s.stats.SharedBytes += piece.Bytes
 			}
-			entry.Chunks = append(entry.Chunks, image.Chunk{Address: piece.Address, Bytes: uint32(piece.Bytes), Hash: piece.hash})
+			entry.Chunks = append(
+				entry.Chunks,
+				image.Chunk{Address: piece.Address, Bytes: uint32(piece.Bytes), Hash: piece.hash},
+			)
 		}
 		s.stats.MemoryBytes += entry.Bytes
 		list = append(list, entry)

@@ -63,8 +63,8 @@ func (s *shelf) read(t testing.TB, chunk image.Chunk) []byte {
 	return content
 }
 
-// scatter(base, words, seed, n): each thread stores n words at addresses and of values that a generator makes from seed
-// and the thread's number.
+// scatter(base, words, seed, n): each thread stores n words at addresses and of values that a
+// generator makes from seed and the thread's number.
 const scatterPTX = `
 .version 7.0
 .target sm_70
@@ -97,7 +97,8 @@ L:
 }
 `
 
-// machine is a software GPU with memory in several ranges, an arena that kernels write too, and streams.
+// machine is a software GPU with memory in several ranges, an arena that kernels write too, and
+// streams.
 type machine struct {
 	t       testing.TB
 	context gpu.Context
@@ -167,7 +168,8 @@ func (m *machine) launch(r gpu.Range, seed, words uint32) gpu.Launch {
 	return gpu.Launch{Function: m.scatter, Grid: [3]uint32{2, 1, 1}, Block: [3]uint32{64, 1, 1}, Params: params[:]}
 }
 
-// scribble lets kernels of several streams store at random until it is stopped; then they have ended.
+// scribble lets kernels of several streams store at random until it is stopped; then they have
+// ended.
 func (m *machine) scribble(streams int) (stop func()) {
 	ctx, cancel := context.WithCancel(m.t.Context())
 	var group sync.WaitGroup

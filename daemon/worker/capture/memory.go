@@ -13,7 +13,8 @@ import (
 type content struct {
 	bytes uint64
 	hash  image.Hash
-	// digest is of the same bytes; only where memory is compared by digest, and not of what a seed has named.
+	// digest is of the same bytes; only where memory is compared by digest, and not of what a seed has
+	// named.
 	digest   gpu.Digest
 	digested bool
 }

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// batchPieces is how many pieces are copied after one clearing of marks. Clearing makes running kernels look their
-	// memory up again, so it should be seldom; what is copied long after it has often been written again.
+	// batchPieces is how many pieces are copied after one clearing of marks. Clearing makes running
+	// kernels look their memory up again, so it should be seldom; what is copied long after it has
+	// often been written again.
 	batchPieces = 16
 	// maxPasses bounds the passes of a program whose changes shrink slowly.
 	maxPasses = 8
@@ -17,7 +18,8 @@ const (
 	quietBytes = 8 << 20
 )
 
-// Precopy copies while the program runs, pass after pass over what has changed, until that is little or shrinks no more.
+// Precopy copies while the program runs, pass after pass over what has changed, until that is
+// little or shrinks no more.
 func (s *Snapshot) Precopy(ctx context.Context) error {
 	s.recordTouches(true)
 	before := ^uint64(0)
@@ -43,8 +45,8 @@ func (s *Snapshot) Precopy(ctx context.Context) error {
 	}
 }
 
-// prepare gets memory for what the cut will find, and as much again, as the program goes on until then: the device's own
-// where it can be had.
+// prepare gets memory for what the cut will find, and as much again, as the program goes on until
+// then: the device's own where it can be had.
 func (s *Snapshot) prepare(wanted map[*memory]int) error {
 	buffers := 0
 	for m, pieces := range wanted {
@@ -137,8 +139,8 @@ func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
 	})
 }
 
-// clear forgets the names of the pieces and clears their marks, in this order. Whatever else in between loses its mark,
-// loses its name too.
+// clear forgets the names of the pieces and clears their marks, in this order. Whatever else in
+// between loses its mark, loses its name too.
 func (b *batch) clear() {
 	for _, r := range b.pieces {
 		b.memory.forget(r.Address)

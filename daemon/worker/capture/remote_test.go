@@ -15,8 +15,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// remote is a software GPU's memory as a real GPU's is: it can be read and digested, and copies put aside in it, but it
-// neither marks nor shows anything.
+// remote is a software GPU's memory as a real GPU's is: it can be read and digested, and copies put
+// aside in it, but it neither marks nor shows anything.
 type remote struct {
 	gpu.Memory
 	gpu.Digester
@@ -140,8 +140,8 @@ func (b byKernel) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, er
 	return b.kernel.Digests(key, chunks)
 }
 
-// TestRemoteExact: kernels store at random around checkpoints of a GPU that only digests: by its kernel, with shadows that
-// suffice, with too few, and with none.
+// TestRemoteExact: kernels store at random around checkpoints of a GPU that only digests: by its
+// kernel, with shadows that suffice, with too few, and with none.
 func TestRemoteExact(t *testing.T) {
 	for name, options := range map[string]remoteOptions{
 		"by the kernel": {kernel: true},
@@ -166,8 +166,8 @@ func TestRemoteExact(t *testing.T) {
 	}
 }
 
-// TestAsideOnDevice: what changed is put aside without a byte leaving the device, as far as its memory goes; then in buffers,
-// then straight to the target; and all of it is right.
+// TestAsideOnDevice: what changed is put aside without a byte leaving the device, as far as its
+// memory goes; then in buffers, then straight to the target; and all of it is right.
 func TestAsideOnDevice(t *testing.T) {
 	const chunks, block = 100, 64 << 20
 	for name, want := range map[string]struct {
@@ -202,7 +202,8 @@ func TestAsideOnDevice(t *testing.T) {
 			entries, err := s.Finish(t.Context())
 			must(t, err)
 			m.same("image", m.saved(target, entries), before)
-			if stats := s.Stats(); stats.DeviceBytes != want.device || stats.DirectBytes != want.direct || stats.CutBytes != chunks*gpu.ChunkBytes {
+			if stats := s.Stats(); stats.DeviceBytes != want.device || stats.DirectBytes != want.direct ||
+				stats.CutBytes != chunks*gpu.ChunkBytes {
 				t.Errorf("%+v", stats)
 			}
 			m.nothingAside()
@@ -221,7 +222,8 @@ func (m *machine) nothingAside() {
 	}
 }
 
-// TestRemoteReads: what did not change is digested, and not copied out; what little did only from where it was put aside.
+// TestRemoteReads: what did not change is digested, and not copied out; what little did only from
+// where it was put aside.
 func TestRemoteReads(t *testing.T) {
 	m := openRemote(t, 100, remoteOptions{})
 	c, target := New(m.sources), newShelf()
@@ -238,7 +240,8 @@ func TestRemoteReads(t *testing.T) {
 		must(t, s.Cut(t.Context()))
 		_, err = s.Finish(t.Context())
 		must(t, err)
-		if got, stats := far.read.Load(), s.Stats(); got != want.read*gpu.ChunkBytes || stats.WrittenBytes != want.written*gpu.ChunkBytes {
+		if got, stats := far.read.Load(), s.Stats(); got != want.read*gpu.ChunkBytes ||
+			stats.WrittenBytes != want.written*gpu.ChunkBytes {
 			t.Errorf("checkpoint %d read %d bytes and wrote %d, want %+v chunks", i, got, stats.WrittenBytes, want)
 		}
 	}
@@ -264,7 +267,8 @@ func (s *slowShelf) Put(ctx context.Context, content []byte) (image.Hash, bool, 
 	return s.shelf.Put(ctx, content)
 }
 
-// TestReadsOverlapWriting: while a chunk is digested and written, the next one is copied out, however few processors there are.
+// TestReadsOverlapWriting: while a chunk is digested and written, the next one is copied out,
+// however few processors there are.
 func TestReadsOverlapWriting(t *testing.T) {
 	m := openRemote(t, 3*batchPieces, remoteOptions{})
 	must(t, fillAll(m, 1))

@@ -16,17 +16,19 @@ const DefaultBudgetBytes = 1 << 30
 
 // Options are how a snapshot is taken.
 type Options struct {
-	// BudgetBytes bounds the memory of copies, one chunk at least; 0 means DefaultBudgetBytes. What does not fit at the
-	// cut is written while the program stands still.
+	// BudgetBytes bounds the memory of copies, one chunk at least; 0 means DefaultBudgetBytes. What
+	// does not fit at the cut is written while the program stands still.
 	BudgetBytes uint64
 	// BandwidthBytes bounds how much is copied a second while the program runs; 0: no bound.
 	BandwidthBytes uint64
-	// Workers copy while the program runs; 0 means one for every two processors, and enough for copying from a device, digesting and
-	// writing to overlap.
+	// Workers copy while the program runs; 0 means one for every two processors, and enough for
+	// copying from a device, digesting and writing to overlap.
 	Workers int
-	// Direct writes everything at the cut and puts nothing aside: for a program that is stopped without a Precopy.
+	// Direct writes everything at the cut and puts nothing aside: for a program that is stopped
+	// without a Precopy.
 	Direct bool
-	// Progress is called now and then, by several goroutines, with what is being done ("copy", "cut", "write").
+	// Progress is called now and then, by several goroutines, with what is being done ("copy", "cut",
+	// "write").
 	Progress func(phase string, doneBytes, totalBytes uint64)
 }
 
@@ -37,10 +39,11 @@ type Stats struct {
 	// Passes is how often Precopy went over the memory; CopiedBytes what it has put.
 	Passes      int
 	CopiedBytes uint64
-	// CutBytes were found to have changed at the cut; DeviceBytes of them were put aside in the device's own memory, DirectBytes
-	// had to be written there and then, beyond the budget.
+	// CutBytes were found to have changed at the cut; DeviceBytes of them were put aside in the
+	// device's own memory, DirectBytes had to be written there and then, beyond the budget.
 	CutBytes, DeviceBytes, DirectBytes uint64
-	// WrittenBytes are contents that the target did not have; SharedBytes, known after Finish, those of the image that it had.
+	// WrittenBytes are contents that the target did not have; SharedBytes, known after Finish, those
+	// of the image that it had.
 	WrittenBytes, SharedBytes uint64
 	// BufferBytes is the most memory that copies had.
 	BufferBytes uint64
@@ -112,7 +115,8 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	}, nil
 }
 
-// pinner returns how buffers are pinned: for the first device that wants it, as what one has pinned serves all.
+// pinner returns how buffers are pinned: for the first device that wants it, as what one has pinned
+// serves all.
 func pinner(sources []Source) func([]byte) (func() error, error) {
 	for _, source := range sources {
 		if p, offers := source.Memory.(gpu.Pinner); offers {
@@ -134,8 +138,8 @@ func (s *Snapshot) Stats() Stats {
 	return stats
 }
 
-// Abort ends the snapshot without a result. It may be called at any time when no other method runs, and more than once.
-// What was put is of use to nobody, but the names that were learnt stay good.
+// Abort ends the snapshot without a result. It may be called at any time when no other method runs,
+// and more than once. What was put is of use to nobody, but the names that were learnt stay good.
 func (s *Snapshot) Abort() {
 	if s.ended {
 		return

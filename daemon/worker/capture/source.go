@@ -16,8 +16,9 @@ import (
 type Source struct {
 	// Name is what its entry is called in the image: "gpu0", "arena".
 	Name string
-	// Memory reads by address: a gpu.Memory, or a *Host. Names are remembered for as long as it is the same value. What
-	// else it offers (gpu.Tracker, gpu.Digester, gpu.Viewer, gpu.Toucher) is made use of.
+	// Memory reads by address: a gpu.Memory, or a *Host. Names are remembered for as long as it is the
+	// same value. What else it offers (gpu.Tracker, gpu.Digester, gpu.Viewer, gpu.Toucher) is made use
+	// of.
 	Memory io.ReaderAt
 	// Ranges are what is mapped in it now. Those of a memory that marks or digests are whole chunks.
 	Ranges []gpu.Range
@@ -48,8 +49,8 @@ func (h *Host) View(r gpu.Range, do func(piece []byte) error) error {
 	return do(h.Memory[at : at+r.Bytes])
 }
 
-// pieces cuts ranges at the multiples of ChunkBytes, in the order of their addresses. Ranges that touch are joined first,
-// so that pieces stay the same when something is allocated beside them.
+// pieces cuts ranges at the multiples of ChunkBytes, in the order of their addresses. Ranges that
+// touch are joined first, so that pieces stay the same when something is allocated beside them.
 func pieces(ranges []gpu.Range) []gpu.Range {
 	sorted := slices.Clone(ranges)
 	slices.SortFunc(sorted, func(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) })
@@ -120,8 +121,8 @@ func readInto(memory io.ReaderAt, r gpu.Range, into []byte) error {
 	})
 }
 
-// inPlace calls do with the content of a piece where it lies, or else with a copy in spare, which may be as long as a chunk.
-// The program must be standing still.
+// inPlace calls do with the content of a piece where it lies, or else with a copy in spare, which
+// may be as long as a chunk. The program must be standing still.
 func inPlace(memory io.ReaderAt, r gpu.Range, spare func() []byte, do func(content []byte) error) error {
 	viewer, offers := memory.(gpu.Viewer)
 	if !offers {

@@ -6,10 +6,12 @@ import (
 	"github.com/phos-gpu/phos/ckpt/pool"
 )
 
-// takers are who take what has changed while nothing else runs: two at least, so that one copies while another writes.
+// takers are who take what has changed while nothing else runs: two at least, so that one copies
+// while another writes.
 func takers() pool.Crew { return pool.Crew{Count: max(pool.All().Count, 2)} }
 
-// take takes what is found: aside on the device as long as there is memory for it, then aside here, then straight to the target.
+// take takes what is found: aside on the device as long as there is memory for it, then aside here,
+// then straight to the target.
 func (s *Snapshot) take(ctx context.Context, found <-chan finding) error {
 	for f := range found {
 		s.add(f.pieces, &s.stats.CutBytes, &s.total)
@@ -62,7 +64,8 @@ func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) erro
 		piece.copied = copied
 		return nil
 	}
-	// Only a memory that cannot be viewed needs this, and then a chunk for each processor is beyond the budget.
+	// Only a memory that cannot be viewed needs this, and then a chunk for each processor is beyond
+	// the budget.
 	var stage *buffer
 	spare := func() []byte {
 		stage = s.staging.take()

@@ -13,8 +13,8 @@ import (
 // counterBytes is the size of a counter's file: one page.
 const counterBytes = 4096
 
-// Counter is an event that several processes have: how often somebody was to record it, and how many of these recordings
-// were reached. It lies in a file that all have mapped.
+// Counter is an event that several processes have: how often somebody was to record it, and how
+// many of these recordings were reached. It lies in a file that all have mapped.
 type Counter struct {
 	file *os.File
 	data []byte

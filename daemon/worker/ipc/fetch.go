@@ -39,7 +39,8 @@ func Fetch(kind Kind, token Token) (Grant, error) {
 	return receive(conn, kind)
 }
 
-// Await is Fetch, but waits for the session to come: it may be on its way back, as the one that asks is.
+// Await is Fetch, but waits for the session to come: it may be on its way back, as the one that
+// asks is.
 func Await(ctx context.Context, kind Kind, token Token) (Grant, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		g, err := Fetch(kind, token)
@@ -74,8 +75,8 @@ func receive(conn *net.UnixConn, kind Kind) (Grant, error) {
 	return g, nil
 }
 
-// Alive reports whether a session serves an exporter's grants, or may do so: who cannot ask, for want of a descriptor, does not know that
-// it has ended.
+// Alive reports whether a session serves an exporter's grants, or may do so: who cannot ask, for
+// want of a descriptor, does not know that it has ended.
 func Alive(exporter ID) bool {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: address(exporter)})
 	if err != nil {

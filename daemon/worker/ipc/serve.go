@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/accept"
 )
 
-// ErrTaken means that another session serves the same grants: the one that a restored session was saved from.
+// ErrTaken means that another session serves the same grants: the one that a restored session was
+// saved from.
 var ErrTaken = errors.New("another session shares memory under the same tokens")
 
 // talkTime is how long a worker of the same user may take to ask or to answer.
@@ -27,7 +28,8 @@ type Server struct {
 	grant  func(kind Kind, key ID) (Grant, error)
 }
 
-// Serve begins to hand out what grant returns, to workers of the same user. grant may be called by several goroutines at once.
+// Serve begins to hand out what grant returns, to workers of the same user. grant may be called by
+// several goroutines at once.
 func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, error) {
 	socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: address(exporter)})
 	switch {

@@ -35,7 +35,15 @@ func TestFetch(t *testing.T) {
 		if key != token.Key {
 			return Grant{}, abi.InvalidHandle
 		}
-		return Grant{Kind: Memory, Ordinal: 3, Offset: 4096, FileBytes: 8192, Within: 512, Bytes: 100, File: file(t, "the content")}, nil
+		return Grant{
+			Kind:      Memory,
+			Ordinal:   3,
+			Offset:    4096,
+			FileBytes: 8192,
+			Within:    512,
+			Bytes:     100,
+			File:      file(t, "the content"),
+		}, nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,12 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// Checkpoint is what pos.yaml says about checkpoints that are taken without being asked for. It is all that holds for the
-// program: what phosd's own configuration says about them is for programs that say nothing.
+// Checkpoint is what pos.yaml says about checkpoints that are taken without being asked for. It is
+// all that holds for the program: what phosd's own configuration says about them is for programs
+// that say nothing.
 type Checkpoint struct {
-	// Dir is the image's directory, as the program would name it; {job}, {pid} and {rank} stand for what they say.
+	// Dir is the image's directory, as the program would name it; {job}, {pid} and {rank} stand for
+	// what they say.
 	Dir string `yaml:"dir"`
 	// Every is how often.
 	Every string `yaml:"every"`
@@ -51,7 +53,10 @@ func (c Checkpoint) Policy() (policy config.Policy, err error) {
 	}
 	for _, moment := range c.On {
 		if moment != config.ExitSignal && moment != config.Drain {
-			return policy, &fieldError{"on", fmt.Sprintf("%q is no occasion; say %s or %s", moment, config.ExitSignal, config.Drain)}
+			return policy, &fieldError{
+				"on",
+				fmt.Sprintf("%q is no occasion; say %s or %s", moment, config.ExitSignal, config.Drain),
+			}
 		}
 	}
 	if policy.Aimless() {

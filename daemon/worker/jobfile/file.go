@@ -135,7 +135,10 @@ var ownLine = regexp.MustCompile(`(?m)^["']?daemon_addr["']?[ \t]*:(\s|$)`)
 func (f *File) checkAddress(text []byte) string {
 	switch {
 	case !local(f.DaemonAddr):
-		return fmt.Sprintf("%q is another host; phosd is only reached by a unix path or a loopback address", f.DaemonAddr)
+		return fmt.Sprintf(
+			"%q is another host; phosd is only reached by a unix path or a loopback address",
+			f.DaemonAddr,
+		)
 	case f.DaemonAddr != "" && !ownLine.Match(text):
 		return "it must stand at the beginning of a line: so it is not found by the program"
 	}
@@ -155,7 +158,8 @@ func (c *Checkpoint) check(path string, text []byte) error {
 	return &Error{Path: path, Line: line, Field: "checkpoint." + wrong.field, Text: wrong.text}
 }
 
-// local accepts a path, and host[:port] where the host is this machine by any name for its loopback.
+// local accepts a path, and host[:port] where the host is this machine by any name for its
+// loopback.
 func local(address string) bool {
 	if address == "" || strings.ContainsAny(address[:1], "/.") || strings.HasPrefix(address, "unix:") {
 		return true
@@ -181,7 +185,8 @@ func parseError(path string, text []byte, err error) error {
 	if line, _, more := strings.Cut(wrong.Text, "\n"); more {
 		wrong.Text = line
 	}
-	if strings.Contains(wrong.Text, "cannot unmarshal") || wrong.Field != "" && strings.Contains(wrong.Text, "was used where") {
+	if strings.Contains(wrong.Text, "cannot unmarshal") ||
+		wrong.Field != "" && strings.Contains(wrong.Text, "was used where") {
 		wrong.Text = mustBe(wrong.Field) // the parser says so in words about Go
 	}
 	return wrong

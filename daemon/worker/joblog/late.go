@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Late is a log whose destination changes: who logs may have it before it is known where the job wants its log.
+// Late is a log whose destination changes: who logs may have it before it is known where the job
+// wants its log.
 type Late struct {
 	target *atomic.Pointer[slog.Handler]
 	// with are the attributes and groups that were added, in order.

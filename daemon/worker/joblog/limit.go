@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Limited is a log that a program cannot flood by making errors: beyond a burst, so many records a second pass, and the
-// next that passes says how many did not.
+// Limited is a log that a program cannot flood by making errors: beyond a burst, so many records a
+// second pass, and the next that passes says how many did not.
 type Limited struct {
 	slog.Handler
 	bucket *bucket

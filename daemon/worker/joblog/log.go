@@ -13,8 +13,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Open opens what log_path names: relative to the program's working directory, seen through its root directory. The
-// worker has the program's rights and no others, so this is what the program could have opened.
+// Open opens what log_path names: relative to the program's working directory, seen through its
+// root directory. The worker has the program's rights and no others, so this is what the program
+// could have opened.
 func Open(program proc.Identity, path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil

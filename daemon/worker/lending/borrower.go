@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/mirror"
 )
 
-// patience is how long a worker waits for its phosd, which may just be starting anew; a call of the program waits along.
+// patience is how long a worker waits for its phosd, which may just be starting anew; a call of the
+// program waits along.
 const patience = 5 * time.Second
 
 // ErrNoLender means that no phosd was there, or that it has not answered.
@@ -103,7 +104,10 @@ func ask(stream grpc.BidiStreamingServer[api.Loan, api.Want], w wish, take Take)
 	parts := make([]mirror.Part, 0, len(files))
 	for i, part := range loan.GetParts() {
 		if i < len(files) {
-			parts = append(parts, mirror.Part{Start: part.GetStart(), End: part.GetEnd(), Offset: part.GetOffset(), File: files[i]})
+			parts = append(
+				parts,
+				mirror.Part{Start: part.GetStart(), End: part.GetEnd(), Offset: part.GetOffset(), File: files[i]},
+			)
 		}
 	}
 	if len(files) != len(loan.GetParts()) {

@@ -52,7 +52,11 @@ func borrower(t *testing.T) (*borrowing, Session) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root lends")
 	}
-	b := &borrowing{Borrower: NewBorrower(), desk: fdtoken.NewDesk(fdtoken.Limits{Files: mostParts, Tokens: 4}), over: make(chan struct{})}
+	b := &borrowing{
+		Borrower: NewBorrower(),
+		desk:     fdtoken.NewDesk(fdtoken.Limits{Files: mostParts, Tokens: 4}),
+		over:     make(chan struct{}),
+	}
 	path := filepath.Join(t.TempDir(), "control")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -114,7 +118,8 @@ func shared(t *testing.T, owner int, mode os.FileMode) []byte {
 	return memory
 }
 
-// TestLoan: the file that comes is the one that is mapped, from the right place, for reading and writing.
+// TestLoan: the file that comes is the one that is mapped, from the right place, for reading and
+// writing.
 func TestLoan(t *testing.T) {
 	b, session := borrower(t)
 	lend(t, session)
@@ -124,7 +129,9 @@ func TestLoan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(parts) != 1 || parts[0].Start != addressOf(memory)+pageBytes || parts[0].End != parts[0].Start+3*pageBytes || parts[0].Offset != 3*pageBytes {
+		if len(parts) != 1 || parts[0].Start != addressOf(memory)+pageBytes ||
+			parts[0].End != parts[0].Start+3*pageBytes ||
+			parts[0].Offset != 3*pageBytes {
 			t.Fatalf("%+v of %#x", parts, addressOf(memory))
 		}
 		if _, err := parts[0].File.WriteAt([]byte("borrowed"), int64(parts[0].Offset)); err != nil {
@@ -140,7 +147,8 @@ func TestLoan(t *testing.T) {
 	}
 }
 
-// TestNotLent: private memory, too many files, and a process that is not the session's or acts as another user.
+// TestNotLent: private memory, too many files, and a process that is not the session's or acts as
+// another user.
 func TestNotLent(t *testing.T) {
 	b, session := borrower(t)
 	memory := shared(t, 0, 0o600)
@@ -173,10 +181,17 @@ func TestNotLent(t *testing.T) {
 	}
 }
 
-// many is a range of more mappings than are lent: of one file, each the pages that another one has not.
+// many is a range of more mappings than are lent: of one file, each the pages that another one has
+// not.
 func many(t *testing.T) uint64 {
 	t.Helper()
-	memory, err := unix.Mmap(-1, 0, 2*(mostParts+1)*pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	memory, err := unix.Mmap(
+		-1,
+		0,
+		2*(mostParts+1)*pageBytes,
+		unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_ANONYMOUS,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +204,8 @@ func many(t *testing.T) uint64 {
 	return addressOf(memory)
 }
 
-// role makes a process of the test's binary one that maps its descriptor 3, says where, and waits for the end of its input.
+// role makes a process of the test's binary one that maps its descriptor 3, says where, and waits
+// for the end of its input.
 const role = "PHOS_TEST_LENDING_ROLE"
 
 func TestMain(m *testing.M) {
@@ -207,7 +223,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// TestUsersFiles: of what a user's process has mapped he is lent what he could open himself, and of root's files nothing, though it has them.
+// TestUsersFiles: of what a user's process has mapped he is lent what he could open himself, and of
+// root's files nothing, though it has them.
 func TestUsersFiles(t *testing.T) {
 	_, session := borrower(t)
 	for _, test := range []struct {
@@ -253,7 +270,8 @@ func TestUsersFiles(t *testing.T) {
 	}
 }
 
-// TestNobodyLends: without a phosd, and with one that ends in the middle, the worker goes on; the next phosd lends again.
+// TestNobodyLends: without a phosd, and with one that ends in the middle, the worker goes on; the
+// next phosd lends again.
 func TestNobodyLends(t *testing.T) {
 	b, session := borrower(t)
 	memory := shared(t, 0, 0o600)

@@ -11,9 +11,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// Backing puts memory behind the addresses of one GPU (heap.Backing). Until the loader has settled, whatever is mapped has
-// the content that the image knows for its addresses, however often it is mapped; afterwards it is zeros, as what a program
-// allocates and frees later is nothing of the image.
+// Backing puts memory behind the addresses of one GPU (heap.Backing). Until the loader has settled,
+// whatever is mapped has the content that the image knows for its addresses, however often it is
+// mapped; afterwards it is zeros, as what a program allocates and frees later is nothing of the
+// image.
 type Backing struct {
 	loader *Loader
 	image  *memory // nil when the image knows no memory of this GPU
@@ -29,7 +30,8 @@ func (l *Loader) Backing(name string, m gpu.Memory) *Backing {
 	return b
 }
 
-// Settle says that the session is complete: from now on new memory is zeros. Prefetch and Eager settle too.
+// Settle says that the session is complete: from now on new memory is zeros. Prefetch and Eager
+// settle too.
 func (l *Loader) Settle() { l.settled.Store(true) }
 
 // Map backs a range of whole chunks.
@@ -82,8 +84,8 @@ func (b *Backing) run(address, end uint64) (run gpu.Range, saved bool) {
 	return run, saved
 }
 
-// mapFilled backs a range at once, as it was backed before: of some memories, what is mapped in pieces can only be shared and
-// shown elsewhere in pieces.
+// mapFilled backs a range at once, as it was backed before: of some memories, what is mapped in
+// pieces can only be shared and shown elsewhere in pieces.
 func (b *Backing) mapFilled(r gpu.Range) error {
 	if err := b.memory.Map(r); err != nil {
 		return err

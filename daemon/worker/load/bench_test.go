@@ -32,10 +32,17 @@ func counted(n int) (list []int) {
 	return list
 }
 
-// plainCopy reads as much of the pack into fresh memory of the same kind, with as many threads, and looks at nothing.
+// plainCopy reads as much of the pack into fresh memory of the same kind, with as many threads, and
+// looks at nothing.
 func plainCopy(b *testing.B, s *saved, chunks int) time.Duration {
 	b.Helper()
-	memory, err := unix.Mmap(-1, 0, (chunks+1)*gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	memory, err := unix.Mmap(
+		-1,
+		0,
+		(chunks+1)*gpu.ChunkBytes,
+		unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE,
+	)
 	must(b, err)
 	defer func() { must(b, unix.Munmap(memory)) }()
 	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)
@@ -47,7 +54,8 @@ func plainCopy(b *testing.B, s *saved, chunks int) time.Duration {
 	return time.Since(began)
 }
 
-// BenchmarkEager is how fast everything is brought back, as part of how fast the image can be copied into fresh memory.
+// BenchmarkEager is how fast everything is brought back, as part of how fast the image can be
+// copied into fresh memory.
 func BenchmarkEager(b *testing.B) {
 	chunks := benchChunks(b)
 	s := save(b, counted(chunks), nil)
@@ -69,7 +77,8 @@ func BenchmarkEager(b *testing.B) {
 	b.ReportMetric(float64(chunks)*gpu.ChunkBytes*float64(b.N)/ours.Seconds()/1e9, "GB/s")
 }
 
-// BenchmarkFirstStep is the time to the end of a first step that touches one chunk in twenty, lazily as part of eagerly.
+// BenchmarkFirstStep is the time to the end of a first step that touches one chunk in twenty,
+// lazily as part of eagerly.
 func BenchmarkFirstStep(b *testing.B) {
 	chunks := benchChunks(b)
 	s := save(b, counted(chunks), nil)

@@ -22,8 +22,9 @@ func (l *Loader) Eager(ctx context.Context) error {
 	return nil
 }
 
-// Prefetch brings back what the program has not touched yet, in the order in which it was used before the checkpoint, while
-// the program runs. What cannot be read is passed over and reported at the end.
+// Prefetch brings back what the program has not touched yet, in the order in which it was used
+// before the checkpoint, while the program runs. What cannot be read is passed over and reported at
+// the end.
 func (l *Loader) Prefetch(ctx context.Context) error {
 	l.Settle()
 	for _, b := range l.open() {

@@ -108,7 +108,8 @@ func (m *mapped) Map(r gpu.Range) error {
 	return m.plain.Map(r)
 }
 
-// TestBackedAtOnce: what is backed in pieces, some memories can share and show elsewhere in pieces only.
+// TestBackedAtOnce: what is backed in pieces, some memories can share and show elsewhere in pieces
+// only.
 func TestBackedAtOnce(t *testing.T) {
 	s := save(t, []int{0, 3}, nil)
 	m := &mapped{plain: plain{openGPU(t, spec).Memory()}}
@@ -152,7 +153,8 @@ func TestEager(t *testing.T) {
 	}
 }
 
-// TestSettled: what is mapped while the session is made has the image's content, however often; later it is zeros.
+// TestSettled: what is mapped while the session is made has the image's content, however often;
+// later it is zeros.
 func TestSettled(t *testing.T) {
 	s := save(t, []int{0, 1, 2}, nil)
 	l := New(s.reader, s.tree)
@@ -206,7 +208,8 @@ func (m *slowMemory) WriteAt(p []byte, address int64) (int, error) {
 	return m.plain.WriteAt(p, address)
 }
 
-// TestReadsOverlapUploads: where memory has to be filled at once, a chunk is read while the one before goes to the device.
+// TestReadsOverlapUploads: where memory has to be filled at once, a chunk is read while the one
+// before goes to the device.
 func TestReadsOverlapUploads(t *testing.T) {
 	s := save(t, []int{0, 1, 2, 3}, map[int]bool{2: true})
 	contents := &watched{Contents: s.reader}
@@ -225,7 +228,8 @@ func TestReadsOverlapUploads(t *testing.T) {
 	}
 }
 
-// TestDamage: a chunk that cannot be read is named, poisons whoever touches it, and never passes for zeros.
+// TestDamage: a chunk that cannot be read is named, poisons whoever touches it, and never passes
+// for zeros.
 func TestDamage(t *testing.T) {
 	s := save(t, []int{0, 1, 2}, nil)
 	s.damage(t, 1)
@@ -279,7 +283,8 @@ func TestKernelTouchesDamage(t *testing.T) {
 		Function: touch, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, at(0)),
 	}))
 	err = stream.Synchronize()
-	if gpu.Code(err) != abi.ECCUncorrectable || !strings.Contains(err.Error(), s.pack.Name()) || !strings.Contains(err.Error(), "touch") {
+	if gpu.Code(err) != abi.ECCUncorrectable || !strings.Contains(err.Error(), s.pack.Name()) ||
+		!strings.Contains(err.Error(), "touch") {
 		t.Errorf("kernel: %v", err)
 	}
 }
@@ -319,8 +324,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestRunsWhileLoading: the same work, on several streams, ends with the same memory whether it runs on memory that is all
-// there or on memory that is just being brought back.
+// TestRunsWhileLoading: the same work, on several streams, ends with the same memory whether it
+// runs on memory that is all there or on memory that is just being brought back.
 func TestRunsWhileLoading(t *testing.T) {
 	const chunks = 24
 	order := rand.New(rand.NewPCG(5, 5)).Perm(chunks)
@@ -345,8 +350,28 @@ func TestRunsWhileLoading(t *testing.T) {
 			for range 60 {
 				n := uint64(r.IntN(gpu.ChunkBytes))
 				from, to := at(12)+r.Uint64N(11*gpu.ChunkBytes), own+r.Uint64N(3*gpu.ChunkBytes)
-				must(t, stream.Submit(gpu.Copy{Dst: gpu.Place{Address: to}, Src: gpu.Place{Address: from}, Extent: [3]uint64{n, 1, 1}}))
-				must(t, stream.Submit(gpu.Fill{Address: own + r.Uint64N(4*gpu.ChunkBytes-4096), Pattern: r.Uint32(), PatternBytes: 1, Columns: 4096, Rows: 1}))
+				must(
+					t,
+					stream.Submit(
+						gpu.Copy{
+							Dst:    gpu.Place{Address: to},
+							Src:    gpu.Place{Address: from},
+							Extent: [3]uint64{n, 1, 1},
+						},
+					),
+				)
+				must(
+					t,
+					stream.Submit(
+						gpu.Fill{
+							Address:      own + r.Uint64N(4*gpu.ChunkBytes-4096),
+							Pattern:      r.Uint32(),
+							PatternBytes: 1,
+							Columns:      4096,
+							Rows:         1,
+						},
+					),
+				)
 			}
 		}
 		must(t, c.Synchronize())

@@ -14,7 +14,8 @@ import (
 
 // Contents is where contents come from: a contents.Reader.
 type Contents interface {
-	// Read reads a content and verifies it against its name. An error says in which file it was looked for.
+	// Read reads a content and verifies it against its name. An error says in which file it was looked
+	// for.
 	Read(name image.Hash, into []byte) (int, error)
 }
 
@@ -64,8 +65,8 @@ func New(contents Contents, tree *image.Tree) *Loader {
 	return l
 }
 
-// Chunks are the contents of a memory that are not zeros, in the order in which they were used; nil when there is no such
-// memory. They are what capture.Seed wants.
+// Chunks are the contents of a memory that are not zeros, in the order in which they were used; nil
+// when there is no such memory. They are what capture.Seed wants.
 func (l *Loader) Chunks(name string) []image.Chunk {
 	if m := l.memories[name]; m != nil {
 		return m.chunks
@@ -83,8 +84,9 @@ func (l *Loader) Failed() error {
 	return l.failed
 }
 
-// Fill brings back a memory that is touched without asking, as the arena is, by several goroutines. place returns where the
-// content of a span of addresses belongs, all zeros; it refuses a span that is not there.
+// Fill brings back a memory that is touched without asking, as the arena is, by several goroutines.
+// place returns where the content of a span of addresses belongs, all zeros; it refuses a span that
+// is not there.
 func (l *Loader) Fill(ctx context.Context, name string, place func(address, bytes uint64) ([]byte, error)) error {
 	m := l.memories[name]
 	if m == nil {

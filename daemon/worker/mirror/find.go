@@ -14,10 +14,12 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrUnreachable means that whoever asks may not see what a program has mapped, or may not open a file of it.
+// ErrUnreachable means that whoever asks may not see what a program has mapped, or may not open a
+// file of it.
 var ErrUnreachable = errors.New("what the program has mapped cannot be opened from here")
 
-// Part is a piece of a program's memory, in whole pages, and the file that it is of. All parts of a range touch.
+// Part is a piece of a program's memory, in whole pages, and the file that it is of. All parts of a
+// range touch.
 type Part struct {
 	Start, End, Offset uint64
 	File               *os.File
@@ -35,8 +37,9 @@ func Close(parts []Part) error {
 // Opener opens the file of a mapping for reading and writing.
 type Opener func(m *proc.Mapping) (*os.File, error)
 
-// Find opens the files behind a range of a program's memory. The error is ErrPrivate where there is no file that the program could write, or
-// not for all of it, and ErrUnreachable where it cannot be known or opened.
+// Find opens the files behind a range of a program's memory. The error is ErrPrivate where there is
+// no file that the program could write, or not for all of it, and ErrUnreachable where it cannot be
+// known or opened.
 func Find(program proc.Identity, address, bytes uint64, open Opener) (parts []Part, err error) {
 	start, end := pages(address, bytes)
 	if bytes == 0 || address+bytes < address || end < start {
@@ -88,10 +91,12 @@ func areasOf(mappings iter.Seq2[proc.Mapping, error], start, end uint64) ([]proc
 	return nil, fmt.Errorf("%w: it is not all mapped", ErrPrivate)
 }
 
-// openFlags: a file may be another by now than the one that was looked at, and even one that blocks who opens it.
+// openFlags: a file may be another by now than the one that was looked at, and even one that blocks
+// who opens it.
 const openFlags = os.O_RDWR | unix.O_NONBLOCK | unix.O_NOCTTY
 
-// openItself finds files by their paths, or among those that the program has open, with this process's rights.
+// openItself finds files by their paths, or among those that the program has open, with this
+// process's rights.
 func openItself(program proc.Identity) Opener {
 	return func(a *proc.Mapping) (*os.File, error) {
 		candidates := []string{}
@@ -119,8 +124,8 @@ func openItself(program proc.Identity) Opener {
 	}
 }
 
-// OpenMapped finds files by the kernel's own links, which are for root alone, and opens them with a user's rights: what he could not open
-// if it had a name for him, he does not get.
+// OpenMapped finds files by the kernel's own links, which are for root alone, and opens them with a
+// user's rights: what he could not open if it had a name for him, he does not get.
 func OpenMapped(program proc.Identity, as fsuid.Rights) Opener {
 	return func(a *proc.Mapping) (file *os.File, err error) {
 		there, err := unix.Open(a.File(program.PID), unix.O_PATH|unix.O_CLOEXEC, 0)

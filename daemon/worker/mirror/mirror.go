@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrPrivate means that memory is not, or not all, that of files which could be mapped here as well.
+// ErrPrivate means that memory is not, or not all, that of files which could be mapped here as
+// well.
 var ErrPrivate = errors.New("the memory is not shared with a file that can be opened")
 
 const pageBytes = 4096
@@ -16,21 +17,25 @@ const pageBytes = 4096
 type Mirror struct {
 	pages  []byte
 	memory []byte
-	// parts keep their files open: a driver that is itself a phosd finds them there, where their names are gone.
+	// parts keep their files open: a driver that is itself a phosd finds them there, where their names
+	// are gone.
 	parts []Part
 }
 
-// Memory is exactly the range that was asked for. It lies at the program's address where that was free here.
+// Memory is exactly the range that was asked for. It lies at the program's address where that was
+// free here.
 func (m *Mirror) Memory() []byte { return m.memory }
 
 // Close unmaps it.
 func (m *Mirror) Close() error { return errors.Join(unmap(m.pages), Close(m.parts)) }
 
-// Borrow has somebody find the parts who may do what this process may not. They are this process's to close.
+// Borrow has somebody find the parts who may do what this process may not. They are this process's
+// to close.
 type Borrow func(address, bytes uint64) ([]Part, error)
 
-// Open maps the files behind a range of a program's memory. What this process may not open itself it borrows, unless there is nobody to
-// borrow from: nil. The error is ErrPrivate where there is no file, or not for all.
+// Open maps the files behind a range of a program's memory. What this process may not open itself
+// it borrows, unless there is nobody to borrow from: nil. The error is ErrPrivate where there is no
+// file, or not for all.
 func Open(program proc.Identity, address, bytes uint64, borrow Borrow) (*Mirror, error) {
 	parts, err := Find(program, address, bytes, openItself(program))
 	if errors.Is(err, ErrUnreachable) && borrow != nil {

@@ -47,8 +47,8 @@ func self(t *testing.T) proc.Identity {
 	return id
 }
 
-// Files are found by a name, strange ones too, and without one as long as they are open; what this process maps of itself
-// lies elsewhere, and is the same memory.
+// Files are found by a name, strange ones too, and without one as long as they are open; what this
+// process maps of itself lies elsewhere, and is the same memory.
 func TestOpen(t *testing.T) {
 	const both = unix.PROT_READ | unix.PROT_WRITE
 	removed := create(t, "removed")
@@ -79,7 +79,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: private memory is never mapped; what this process cannot find by itself it can when it is root, by the kernel's links.
+// TestOpenRefuses: private memory is never mapped; what this process cannot find by itself it can
+// when it is root, by the kernel's links.
 func TestOpenRefuses(t *testing.T) {
 	const both = unix.PROT_READ | unix.PROT_WRITE
 	gone := create(t, "gone")

@@ -8,10 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve takes addresses without memory: those that are asked for where they are free, else others.
+// reserve takes addresses without memory: those that are asked for where they are free, else
+// others.
 func reserve(address, bytes uint64) ([]byte, error) {
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE
-	got, err := unix.MmapPtr(-1, 0, unsafe.Add(nil, address), uintptr(bytes), unix.PROT_NONE, flags|unix.MAP_FIXED_NOREPLACE)
+	got, err := unix.MmapPtr(
+		-1,
+		0,
+		unsafe.Add(nil, address),
+		uintptr(bytes),
+		unix.PROT_NONE,
+		flags|unix.MAP_FIXED_NOREPLACE,
+	)
 	if err != nil {
 		got, err = unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_NONE, flags)
 	}

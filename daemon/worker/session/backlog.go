@@ -6,8 +6,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// backlog bounds what is submitted and not done. A program that only submits is told to wait before it fills the
-// worker's memory. It never stops the ring: what streams wait for, the end of a host function, comes through it.
+// backlog bounds what is submitted and not done. A program that only submits is told to wait before
+// it fills the worker's memory. It never stops the ring: what streams wait for, the end of a host
+// function, comes through it.
 type backlog struct {
 	mu    sync.Mutex // streams use it
 	units int
@@ -18,7 +19,8 @@ type backlog struct {
 // Units of the backlog are pieces of work, and every unitBytes that they keep.
 const (
 	unitBytes = 512
-	// markUnits is how much a stream takes before it counts: a stream that never gets so much is not worth it.
+	// markUnits is how much a stream takes before it counts: a stream that never gets so much is not
+	// worth it.
 	markUnits = 256
 	fullUnits = 32 << 10
 	freeUnits = fullUnits / 2
@@ -45,7 +47,8 @@ func (b *backlog) done(units int) {
 // keeps counts the bytes that the stream's next work keeps.
 func (st *stream) keeps(bytes int) { st.units += bytes / unitBytes }
 
-// count adds the work that was just submitted to the backlog, in pieces, and lets the stream say when each is done.
+// count adds the work that was just submitted to the backlog, in pieces, and lets the stream say
+// when each is done.
 func (st *stream) count() {
 	if st.units++; st.units < markUnits {
 		return

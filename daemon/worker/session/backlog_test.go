@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// TestBacklog holds a stream and submits to it: after so much the program is told to wait, and once that is done, to go on.
+// TestBacklog holds a stream and submits to it: after so much the program is told to wait, and once
+// that is done, to go on.
 func TestBacklog(t *testing.T) {
 	for name, bytes := range map[string]int{"small": 4, "large": 64 << 10} {
 		t.Run(name, func(t *testing.T) {

@@ -14,18 +14,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// block is memory that the program maps where it likes. It lies in the heap of its device, at an address that the program
-// is not told; mappings show it at others.
+// block is memory that the program maps where it likes. It lies in the heap of its device, at an
+// address that the program is not told; mappings show it at others.
 type block struct {
 	object      *object.Object
 	device      *device
 	home        gpu.Range
 	handleTypes uint32
 	capable     bool // of direct access by other hardware, says the program; remembered only
-	// references counts what cuMemRelease has to take back; at 0 the handle means nothing, though mappings may live on.
+	// references counts what cuMemRelease has to take back; at 0 the handle means nothing, though
+	// mappings may live on.
 	references uint32
 	mappings   int
-	// token is how other sessions have it, or this one from another; the exporter is zero for what is this session's own.
+	// token is how other sessions have it, or this one from another; the exporter is zero for what is
+	// this session's own.
 	token ipc.Token
 }
 
@@ -51,7 +53,11 @@ func (s *Session) vmmCreate(call *Call, in *wire.VmmCreate, out *wire.VmmCreateR
 		return invalid("create memory", "size or handle types")
 	}
 	if in.HandleTypes != 0 && !d.shares() {
-		return &gpu.Error{Op: "create memory", Code: abi.NotSupported, Detail: fmt.Sprintf("GPU %d, %s, cannot share memory", in.Device, d.info.Name)}
+		return &gpu.Error{
+			Op:     "create memory",
+			Code:   abi.NotSupported,
+			Detail: fmt.Sprintf("GPU %d, %s, cannot share memory", in.Device, d.info.Name),
+		}
 	}
 	maker := call.maker()
 	return s.persist(call, func() error {
@@ -77,7 +83,14 @@ func (s *Session) newBlock(d *device, in *wire.VmmCreate, maker object.Maker) (*
 		return nil, err
 	}
 	b := &block{device: d, home: home, handleTypes: in.HandleTypes, capable: in.Capable != 0, references: 1}
-	b.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindAllocation)), Kind: abi.KindAllocation, Maker: maker, State: b})
+	b.object = s.objects.Add(
+		&object.Object{
+			ID:    uint64(s.objects.NextHandle(abi.KindAllocation)),
+			Kind:  abi.KindAllocation,
+			Maker: maker,
+			State: b,
+		},
+	)
 	d.blocks++
 	return b, nil
 }
@@ -130,7 +143,11 @@ func (s *Session) freeBlock(b *block) error {
 	return b.device.heap.Free(b.home.Address)
 }
 
-func (s *Session) memRetainAllocationHandle(_ *Call, in *wire.MemRetainAllocationHandle, out *wire.MemRetainAllocationHandleReply) error {
+func (s *Session) memRetainAllocationHandle(
+	_ *Call,
+	in *wire.MemRetainAllocationHandle,
+	out *wire.MemRetainAllocationHandleReply,
+) error {
 	m := s.virtual.At(in.Addr)
 	if m == nil {
 		return invalid("retain allocation", "nothing is mapped there")
@@ -160,7 +177,9 @@ func (b *block) save(k *saving) saved.State {
 		})
 	}
 	return &saved.Block{
-		Device: int32(b.device.ordinal), Home: b.home, HandleTypes: b.handleTypes, Capable: b.capable, References: b.references,
+		Device: int32(
+			b.device.ordinal,
+		), Home: b.home, HandleTypes: b.handleTypes, Capable: b.capable, References: b.references,
 		Token: b.token,
 	}
 }
@@ -171,7 +190,8 @@ func (r *restoring) block(o *object.Object, in *saved.Block) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.s.holder(in.Home.Address) != d || in.Home.Bytes == 0 || (in.Home.Address|in.Home.Bytes)%gpu.ChunkBytes != 0 || o.Owner != nil {
+	if r.s.holder(in.Home.Address) != d || in.Home.Bytes == 0 || (in.Home.Address|in.Home.Bytes)%gpu.ChunkBytes != 0 ||
+		o.Owner != nil {
 		return nil, damaged("it is no memory of GPU %d", in.Device)
 	}
 	d.blocks++

@@ -21,8 +21,8 @@ type Call struct {
 	Context uint32
 	// Sequence counts the frames of the session.
 	Sequence uint64
-	// Payload is a private copy of the arguments. It is the caller's again when Dispatch has returned, so a handler copies
-	// what it keeps.
+	// Payload is a private copy of the arguments. It is the caller's again when Dispatch has returned,
+	// so a handler copies what it keeps.
 	Payload []byte
 
 	beside func() error
@@ -31,8 +31,8 @@ type Call struct {
 	long     bool
 }
 
-// Long reports, after Dispatch, whether the program waits for work that takes all cores for longer than falling asleep and
-// waking does.
+// Long reports, after Dispatch, whether the program waits for work that takes all cores for longer
+// than falling asleep and waking does.
 func (c *Call) Long() bool { return c.long }
 
 // mode is the capture mode of the calling thread.
@@ -43,24 +43,33 @@ func (c *Call) maker() object.Maker {
 	return object.Maker{Call: c.Number, Payload: append([]byte(nil), c.Payload...)}
 }
 
-// Beside hands over the part of a call that waits. It runs on a goroutine of its own, without the session's lock, after
-// the handler has returned; then the program gets its answer. A handler returns what Beside returns.
+// Beside hands over the part of a call that waits. It runs on a goroutine of its own, without the
+// session's lock, after the handler has returned; then the program gets its answer. A handler
+// returns what Beside returns.
 func (c *Call) Beside(f func() error) error {
 	c.beside = f
 	return nil
 }
 
-// pendingCalls bounds how many calls wait at a time; a program has one per thread, and reply slots for no more.
+// pendingCalls bounds how many calls wait at a time; a program has one per thread, and reply slots
+// for no more.
 const pendingCalls = 4 * wire.SlotCount
 
-// Dispatch runs a call and answers it, now or when what it waits for is over. Calls are dispatched one after the other.
+// Dispatch runs a call and answers it, now or when what it waits for is over. Calls are dispatched
+// one after the other.
 func (s *Session) Dispatch(call *Call) {
 	s.made.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	call.beside, call.waitsFor = nil, 0
 	if len(s.pending) >= pendingCalls {
-		s.answer(call.Flags, call.Slot, call.Sequence, &gpu.Error{Op: "dispatch", Code: abi.OutOfMemory, Detail: "too many calls wait"}, nil)
+		s.answer(
+			call.Flags,
+			call.Slot,
+			call.Sequence,
+			&gpu.Error{Op: "dispatch", Code: abi.OutOfMemory, Detail: "too many calls wait"},
+			nil,
+		)
 		return
 	}
 	if s.traced != nil {
@@ -70,7 +79,8 @@ func (s *Session) Dispatch(call *Call) {
 	s.dispatch(call)
 }
 
-// finish answers a call after its handler, or starts what the handler left to be done beside the ring.
+// finish answers a call after its handler, or starts what the handler left to be done beside the
+// ring.
 func (s *Session) finish(call *Call, err error, out wire.Reply) {
 	if s.traced != nil {
 		s.traced.failed(err)

@@ -14,10 +14,12 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// callbacksAtOnce bounds how many functions wait in the program's ring, which holds four times as many.
+// callbacksAtOnce bounds how many functions wait in the program's ring, which holds four times as
+// many.
 const callbacksAtOnce = 256
 
-// callbacks is the set of functions that streams wait for. It has a lock of its own, because streams use it.
+// callbacks is the set of functions that streams wait for. It has a lock of its own, because
+// streams use it.
 type callbacks struct {
 	session *Session
 
@@ -147,8 +149,8 @@ func (c *callbacks) close() {
 	}
 }
 
-// hostFunction is what a stream runs for a function of the program. After a fault host functions are not called any more,
-// stream callbacks are, with the fault as their status.
+// hostFunction is what a stream runs for a function of the program. After a fault host functions
+// are not called any more, stream callbacks are, with the fault as their status.
 func (s *Session) hostFunction(c *context, callback wire.Callback) func() {
 	backend := c.device.context
 	return func() {
@@ -230,7 +232,8 @@ func (s *Session) userObjectRelease(_ *Call, in *wire.UserObjectRelease) error {
 	return s.dropUserObject(u, in.Count)
 }
 
-// dropUserObject takes references away; with the last one the program's destructor is called, some time later.
+// dropUserObject takes references away; with the last one the program's destructor is called, some
+// time later.
 func (s *Session) dropUserObject(u *userObject, count uint32) error {
 	if uint64(count) > u.count {
 		return invalid("release user object", "more references than there are")

@@ -112,7 +112,8 @@ type caller struct {
 	pinned    []uint64
 	records   uint64
 	reserved  []uint64
-	// nodes are those that were added, of what type and to which graph; graphs are those of executables.
+	// nodes are those that were added, of what type and to which graph; graphs are those of
+	// executables.
 	nodes  []madeNode
 	graphs map[uint64]uint64
 	// wanted is what the call being made up is about.
@@ -506,7 +507,8 @@ func (c *caller) tensor() []byte {
 	return data
 }
 
-// bytes are the parameters of the kernels that are loaded, an address and a count, unless the name says what else.
+// bytes are the parameters of the kernels that are loaded, an address and a count, unless the name
+// says what else.
 func (c *caller) bytes(name string) []byte {
 	switch name {
 	case "attributes":
@@ -516,7 +518,9 @@ func (c *caller) bytes(name string) []byte {
 	case "description":
 		return c.tensor()
 	case "map":
-		encoded, _ := model.EncodeTensor(&abi.TensorMap{Rank: 1, Sizes: [5]uint64{1}, Box: [5]uint64{1}, Steps: [5]uint64{1}})
+		encoded, _ := model.EncodeTensor(
+			&abi.TensorMap{Rank: 1, Sizes: [5]uint64{1}, Box: [5]uint64{1}, Steps: [5]uint64{1}},
+		)
 		return encoded[:]
 	}
 	count := []uint32{4, 30, 1000}[c.IntN(3)]

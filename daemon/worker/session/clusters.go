@@ -34,7 +34,11 @@ func (s *Session) occupancyClusters(call *Call, in *wire.OccupancyClusters, out 
 	count := 0
 	switch {
 	case !able:
-		return &gpu.Error{Op: "compute occupancy", Code: abi.NotSupported, Detail: "the device has no clusters of blocks"}
+		return &gpu.Error{
+			Op:     "compute occupancy",
+			Code:   abi.NotSupported,
+			Detail: "the device has no clusters of blocks",
+		}
 	case in.What == clustersThatFit:
 		count, err = code.ActiveClusters(launch)
 	case in.What == largestCluster:
@@ -54,7 +58,11 @@ func (s *Session) tensorMapper(call *Call) (gpu.TensorMapper, error) {
 	}
 	mapper, able := c.device.context.(gpu.TensorMapper)
 	if !able {
-		return nil, &gpu.Error{Op: "encode tensor map", Code: abi.NotSupported, Detail: "the device has no tensor memory accelerator"}
+		return nil, &gpu.Error{
+			Op:     "encode tensor map",
+			Code:   abi.NotSupported,
+			Detail: "the device has no tensor memory accelerator",
+		}
 	}
 	return mapper, nil
 }
@@ -65,7 +73,8 @@ func (s *Session) tensorMap(call *Call, in *wire.TensorMap) error {
 		return err
 	}
 	var tensor abi.TensorMap
-	if err := binary.Read(bytes.NewReader(in.Description), binary.LittleEndian, &tensor); err != nil || len(in.Description) != abi.TensorMapBytes {
+	if err := binary.Read(bytes.NewReader(in.Description), binary.LittleEndian, &tensor); err != nil ||
+		len(in.Description) != abi.TensorMapBytes {
 		return invalid("encode tensor map", "a description of another size")
 	}
 	if tensor.Kind > abi.TensorIm2colWide || tensor.Rank == 0 || tensor.Rank > uint64(len(tensor.Sizes)) {
@@ -122,7 +131,8 @@ func (s *Session) graphNodeAttributeSet(_ *Call, in *wire.GraphNodeAttributeSet)
 	if err != nil {
 		return err
 	}
-	if len(in.Attribute) == abi.LaunchAttributeBytes && abi.LaunchAttributeID(binary.LittleEndian.Uint32(in.Attribute)) == abi.LaunchCooperative {
+	if len(in.Attribute) == abi.LaunchAttributeBytes &&
+		abi.LaunchAttributeID(binary.LittleEndian.Uint32(in.Attribute)) == abi.LaunchCooperative {
 		k.Cooperative = in.Attribute[abi.LaunchAttributeBytes-abi.LaunchValueBytes] != 0
 		return n.SetOp(k)
 	}

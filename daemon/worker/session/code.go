@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Code is code that the program has loaded: all modules and libraries that can run on the same GPUs.
+// Code is code that the program has loaded: all modules and libraries that can run on the same
+// GPUs.
 type Code struct {
 	// Name is the first's: "module 3".
 	Name string
@@ -58,7 +59,8 @@ func (s *Session) Code() []Code {
 	return all
 }
 
-// codeOf is the code of one object. A library's is counted once, however many modules it is loaded as.
+// codeOf is the code of one object. A library's is counted once, however many modules it is loaded
+// as.
 func codeOf(o *object.Object) (Code, bool) {
 	name := fmt.Sprintf("%v %d", o.Kind, o.Handle().Index())
 	switch state := o.State.(type) {

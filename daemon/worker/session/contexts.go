@@ -38,7 +38,8 @@ type context struct {
 	peers map[*context]struct{}
 	// blocking counts what was submitted to blocking streams, for the order with the legacy stream.
 	blocking uint64
-	// ending is set when the context is being destroyed: nothing new may use it. waiters are calls that still do.
+	// ending is set when the context is being destroyed: nothing new may use it. waiters are calls
+	// that still do.
 	ending  bool
 	waiters sync.WaitGroup
 }
@@ -58,7 +59,14 @@ const (
 type limits [limitCount]uint64
 
 // defaultLimits are those of a real device.
-var defaultLimits = limits{limitStack: 1024, limitPrintf: 1 << 20, limitHeap: 8 << 20, limitSyncDepth: 2, limitLaunches: 2048, limitFetch: 64}
+var defaultLimits = limits{
+	limitStack:     1024,
+	limitPrintf:    1 << 20,
+	limitHeap:      8 << 20,
+	limitSyncDepth: 2,
+	limitLaunches:  2048,
+	limitFetch:     64,
+}
 
 const flagMapHost = 8 // always on, as on every 64-bit device
 
@@ -68,7 +76,11 @@ func (s *Session) current(call *Call) (*context, error) {
 		return c, nil
 	}
 	if call.Context == 0 {
-		return nil, &gpu.Error{Op: "find context", Code: abi.InvalidContext, Detail: "the thread has no current context"}
+		return nil, &gpu.Error{
+			Op:     "find context",
+			Code:   abi.InvalidContext,
+			Detail: "the thread has no current context",
+		}
 	}
 	return nil, &gpu.Error{Op: "find context", Code: abi.ContextIsDestroyed}
 }
@@ -123,7 +135,8 @@ func (s *Session) endContext(call *Call, c *context) error {
 	})
 }
 
-// closes reports whether the end of a context is also that of more, for which a driver may wait for all GPUs.
+// closes reports whether the end of a context is also that of more, for which a driver may wait for
+// all GPUs.
 func (s *Session) closes(c *context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +148,8 @@ func (s *Session) closes(c *context) bool {
 	return c.device.users == 1 && c.device.blocks == 0 || len(c.peers) > 0
 }
 
-// settle waits until no checkpoint needs what lies on the device, which may be closed. It needs no lock.
+// settle waits until no checkpoint needs what lies on the device, which may be closed. It needs no
+// lock.
 func (d *device) settle() {
 	if opened := d.opened.Load(); opened != nil {
 		if m, is := (*opened).Memory().(gpu.Shadower); is {
@@ -181,7 +195,11 @@ func (s *Session) release(o *object.Object) {
 	}
 }
 
-func (s *Session) devicePrimaryCtxRetain(call *Call, in *wire.DevicePrimaryCtxRetain, out *wire.DevicePrimaryCtxRetainReply) error {
+func (s *Session) devicePrimaryCtxRetain(
+	call *Call,
+	in *wire.DevicePrimaryCtxRetain,
+	out *wire.DevicePrimaryCtxRetainReply,
+) error {
 	d, err := s.device(in.Dev)
 	if err != nil {
 		return err
@@ -257,7 +275,11 @@ func (s *Session) devicePrimaryCtxSetFlags(_ *Call, in *wire.DevicePrimaryCtxSet
 	return nil
 }
 
-func (s *Session) devicePrimaryCtxGetState(_ *Call, in *wire.DevicePrimaryCtxGetState, out *wire.DevicePrimaryCtxGetStateReply) error {
+func (s *Session) devicePrimaryCtxGetState(
+	_ *Call,
+	in *wire.DevicePrimaryCtxGetState,
+	out *wire.DevicePrimaryCtxGetStateReply,
+) error {
 	d, err := s.device(in.Dev)
 	if err != nil {
 		return err
@@ -290,7 +312,11 @@ func (s *Session) ctxDestroy(call *Call, in *wire.CtxDestroy) error {
 		return err
 	}
 	if c.device.primary.context == c {
-		return &gpu.Error{Op: "destroy context", Code: abi.InvalidContext, Detail: "a primary context is released, not destroyed"}
+		return &gpu.Error{
+			Op:     "destroy context",
+			Code:   abi.InvalidContext,
+			Detail: "a primary context is released, not destroyed",
+		}
 	}
 	return s.endContext(call, c)
 }
@@ -338,8 +364,8 @@ func ofKernels(limit int32) bool {
 	return limit == limitStack || limit == limitSyncDepth || limit == limitLaunches
 }
 
-// limit sets again what the program had set: the device's contexts share their limits, so the last one that differs from the
-// default counts.
+// limit sets again what the program had set: the device's contexts share their limits, so the last
+// one that differs from the default counts.
 func (c *context) limit() error {
 	limiter, limited := c.device.context.(gpu.Limiter)
 	for limit, value := range c.limits {

@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// quickBytes is the largest copy that is done at once, without the stream, when the stream has nothing to do.
+// quickBytes is the largest copy that is done at once, without the stream, when the stream has
+// nothing to do.
 const quickBytes = gpu.EarlyBytes
 
 // longBytes is the least size of a copy that keeps all cores busy for a while.
@@ -37,7 +38,8 @@ func (b inline) ReadAt(p []byte, offset int64) (int, error) {
 // WriteAt fails.
 func (b inline) WriteAt([]byte, int64) (int, error) { return 0, errors.ErrUnsupported }
 
-// watched is the program's memory as one copy uses it; it remembers what went wrong, as the stream does not.
+// watched is the program's memory as one copy uses it; it remembers what went wrong, as the stream
+// does not.
 type watched struct {
 	gpu.HostMemory
 	mu  sync.Mutex
@@ -74,8 +76,8 @@ func (w *watched) failure() error {
 	return w.err
 }
 
-// reported is the program's memory as copies of graphs use it. Nobody waits for one of them, so that an error is stored
-// for a later call to return.
+// reported is the program's memory as copies of graphs use it. Nobody waits for one of them, so
+// that an error is stored for a later call to return.
 type reported struct {
 	gpu.HostMemory
 	session *Session
@@ -101,7 +103,8 @@ func (r reported) WriteAt(p []byte, address int64) (int, error) {
 	return n, err
 }
 
-// span is the number of bytes from the first to behind the last byte of a box. ok is false when that cannot be counted.
+// span is the number of bytes from the first to behind the last byte of a box. ok is false when
+// that cannot be counted.
 func span(extent [3]uint64, rowPitch, slicePitch uint64) (bytes uint64, ok bool) {
 	over1, rows := bits.Mul64(rowPitch, extent[1]-1)
 	over2, slices := bits.Mul64(slicePitch, extent[2]-1)
@@ -111,7 +114,13 @@ func span(extent [3]uint64, rowPitch, slicePitch uint64) (bytes uint64, ok bool)
 }
 
 // place checks one end of a copy and makes it one that a device's stream understands.
-func (s *Session) place(d *device, end graph.End, extent [3]uint64, program gpu.HostMemory, write bool) (gpu.Place, error) {
+func (s *Session) place(
+	d *device,
+	end graph.End,
+	extent [3]uint64,
+	program gpu.HostMemory,
+	write bool,
+) (gpu.Place, error) {
 	place := s.resolve(d, end, program)
 	if end.Inline != nil || end.Program {
 		return place, nil
@@ -144,8 +153,8 @@ func (s *Session) resolve(d *device, end graph.End, program gpu.HostMemory) gpu.
 	return place
 }
 
-// holds returns the device that work of device d finds a range of memory on, nil for the arena; abi.InvalidValue when it is not
-// all allocated.
+// holds returns the device that work of device d finds a range of memory on, nil for the arena;
+// abi.InvalidValue when it is not all allocated.
 func (s *Session) holds(d *device, r gpu.Range, write bool) (*device, error) {
 	if m := s.virtual.At(r.Address); m != nil {
 		through := s.reaches(d, r.Address)
@@ -173,12 +182,16 @@ func (s *Session) holds(d *device, r gpu.Range, write bool) (*device, error) {
 		found = v.Range
 	}
 	if !ok || !found.Contains(r) {
-		return nil, invalid("access device memory", fmt.Sprintf("%#x+%#x is not part of one allocation", r.Address, r.Bytes))
+		return nil, invalid(
+			"access device memory",
+			fmt.Sprintf("%#x+%#x is not part of one allocation", r.Address, r.Bytes),
+		)
 	}
 	return holder, nil
 }
 
-// copyWork makes work of a copy, also of one of nothing: a graph may make another of it. program is the program's memory, for the ends that lie there.
+// copyWork makes work of a copy, also of one of nothing: a graph may make another of it. program is
+// the program's memory, for the ends that lie there.
 func (s *Session) copyWork(d *device, c graph.Copy, program gpu.HostMemory) (gpu.Work, error) {
 	if c.Extent[0] == 0 || c.Extent[1] == 0 || c.Extent[2] == 0 {
 		return gpu.Copy{}, nil
@@ -228,8 +241,18 @@ const kindProgram = 1
 // copyEnds reads the arguments that every copy has which may touch the program's memory.
 func copyEnds(in *wire.MemcpyWait) graph.Copy {
 	return graph.Copy{
-		Dst:    graph.End{Program: in.DstKind == kindProgram, Address: in.Dst, RowPitch: in.DstPitch, SlicePitch: in.DstSlice},
-		Src:    graph.End{Program: in.SrcKind == kindProgram, Address: in.Src, RowPitch: in.SrcPitch, SlicePitch: in.SrcSlice},
+		Dst: graph.End{
+			Program:    in.DstKind == kindProgram,
+			Address:    in.Dst,
+			RowPitch:   in.DstPitch,
+			SlicePitch: in.DstSlice,
+		},
+		Src: graph.End{
+			Program:    in.SrcKind == kindProgram,
+			Address:    in.Src,
+			RowPitch:   in.SrcPitch,
+			SlicePitch: in.SrcSlice,
+		},
 		Extent: [3]uint64{in.Width, in.Height, in.Depth},
 	}
 }
@@ -259,11 +282,12 @@ func (s *Session) memcpyWait(call *Call, in *wire.MemcpyWait) error {
 	})
 }
 
-// copyNow does a small linear copy between program and device at once if the stream has nothing before it, which saves
-// waking it. done is false when the stream has to do it.
+// copyNow does a small linear copy between program and device at once if the stream has nothing
+// before it, which saves waking it. done is false when the stream has to do it.
 func (s *Session) copyNow(st *stream, c graph.Copy, program *watched) (done bool, err error) {
 	n := c.Extent[0]
-	if n == 0 || n > quickBytes || c.Extent[1] != 1 || c.Extent[2] != 1 || c.Dst.Program == c.Src.Program || !st.quiet() {
+	if n == 0 || n > quickBytes || c.Extent[1] != 1 || c.Extent[2] != 1 || c.Dst.Program == c.Src.Program ||
+		!st.quiet() {
 		return false, nil
 	}
 	if err := s.uncaptured(st, "copy"); err != nil {
@@ -327,7 +351,11 @@ func (s *Session) memcpyInline(call *Call, in *wire.MemcpyInline) error {
 		}
 	}
 	st.keeps(len(in.Bytes))
-	c := graph.Copy{Dst: graph.End{Address: in.Dst}, Src: graph.End{Inline: s.params.keep(in.Bytes)}, Extent: [3]uint64{n, 1, 1}}
+	c := graph.Copy{
+		Dst:    graph.End{Address: in.Dst},
+		Src:    graph.End{Inline: s.params.keep(in.Bytes)},
+		Extent: [3]uint64{n, 1, 1},
+	}
 	return s.submitCopy(st, c, nil)
 }
 
@@ -336,7 +364,14 @@ func (s *Session) memset(call *Call, in *wire.Memset) error {
 	if err != nil {
 		return err
 	}
-	fill := gpu.Fill{Address: in.Address, RowPitch: in.Pitch, Pattern: in.Pattern, PatternBytes: uint8(in.PatternBytes), Columns: in.Columns, Rows: in.Rows}
+	fill := gpu.Fill{
+		Address:      in.Address,
+		RowPitch:     in.Pitch,
+		Pattern:      in.Pattern,
+		PatternBytes: uint8(in.PatternBytes),
+		Columns:      in.Columns,
+		Rows:         in.Rows,
+	}
 	if err := checkFill(in.PatternBytes, fill); err != nil {
 		return err
 	}

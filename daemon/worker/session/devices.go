@@ -11,8 +11,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// device is one GPU. All contexts of the program on it share one gpu.Context, so that an address means the same memory in
-// all of them; it is open while any of them exists, or memory that belongs to none.
+// device is one GPU. All contexts of the program on it share one gpu.Context, so that an address
+// means the same memory in all of them; it is open while any of them exists, or memory that belongs
+// to none.
 type device struct {
 	ordinal int
 	info    gpu.DeviceInfo
@@ -41,18 +42,27 @@ func (s *Session) addDefaultPool(d *device) {
 
 // capability is the compute capability times ten.
 func (d *device) capability() int {
-	return int(d.info.Attributes[abi.AttrComputeCapabilityMajor])*10 + int(d.info.Attributes[abi.AttrComputeCapabilityMinor])
+	return int(
+		d.info.Attributes[abi.AttrComputeCapabilityMajor],
+	)*10 + int(
+		d.info.Attributes[abi.AttrComputeCapabilityMinor],
+	)
 }
 
 // device returns a GPU by its ordinal.
 func (s *Session) device(ordinal int32) (*device, error) {
 	if ordinal < 0 || int(ordinal) >= len(s.devices) {
-		return nil, &gpu.Error{Op: "find device", Code: abi.InvalidDevice, Detail: fmt.Sprintf("there is no GPU %d", ordinal)}
+		return nil, &gpu.Error{
+			Op:     "find device",
+			Code:   abi.InvalidDevice,
+			Detail: fmt.Sprintf("there is no GPU %d", ordinal),
+		}
 	}
 	return s.devices[ordinal], nil
 }
 
-// holder returns the device in whose window an address lies, or that has a variable there, nil for the arena and everything else.
+// holder returns the device in whose window an address lies, or that has a variable there, nil for
+// the arena and everything else.
 func (s *Session) holder(address uint64) *device {
 	for _, d := range s.devices {
 		if d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
@@ -74,7 +84,8 @@ func (s *Session) open(d *device) error {
 	return err
 }
 
-// wake opens a device that is not open. Who calls it counts himself in users or blocks, or calls rest.
+// wake opens a device that is not open. Who calls it counts himself in users or blocks, or calls
+// rest.
 func (s *Session) wake(d *device) error {
 	if d.context != nil {
 		return nil
@@ -167,13 +178,14 @@ func (d *device) save(k *saving) saved.Device {
 	return out
 }
 
-// windows gives the devices the addresses that they had, which need not be those that a new session gets: the program knows
-// pointers into them.
+// windows gives the devices the addresses that they had, which need not be those that a new session
+// gets: the program knows pointers into them.
 func (r *restoring) windows() error {
 	taken := []gpu.Range{{Address: r.s.options.Arena.Address(), Bytes: uint64(len(r.s.options.Arena.Bytes()))}}
 	for i, d := range r.s.devices {
 		w := r.in.Devices[i].Window
-		if w.Bytes == 0 || w.Bytes > gpu.MostWindowBytes || w.Address > addressLimit-w.Bytes || (w.Address|w.Bytes)%gpu.ChunkBytes != 0 {
+		if w.Bytes == 0 || w.Bytes > gpu.MostWindowBytes || w.Address > addressLimit-w.Bytes ||
+			(w.Address|w.Bytes)%gpu.ChunkBytes != 0 {
 			return damaged("GPU %d cannot have had addresses %#x+%#x", i, w.Address, w.Bytes)
 		}
 		for _, other := range taken {

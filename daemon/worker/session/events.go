@@ -15,8 +15,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// event is a driver event. Its completion word holds the count of the last record that was reached, so that the program
-// can query it without a call.
+// event is a driver event. Its completion word holds the count of the last record that was reached,
+// so that the program can query it without a call.
 type event struct {
 	object  *object.Object
 	context *context
@@ -28,18 +28,20 @@ type event struct {
 	recorded uint64
 	// captured is where in a capture the event was recorded, when that was the last record.
 	captured graph.Mark
-	// users counts the program's handle and the records that are under way; the last one frees word and event.
+	// users counts the program's handle and the records that are under way; the last one frees word
+	// and event.
 	users atomic.Int32
-	// counter is what other processes have too of an event that is for them, nil of any other. ours is the last recording
-	// that was made here. export is the key under which others can have it, token where it was had from; zero for none.
+	// counter is what other processes have too of an event that is for them, nil of any other. ours is
+	// the last recording that was made here. export is the key under which others can have it, token
+	// where it was had from; zero for none.
 	counter *ipc.Counter
 	ours    uint64
 	export  ipc.ID
 	token   ipc.Token
 
 	mu sync.Mutex // streams use what follows
-	// counted is the last count that the program gave, also of a record that was refused: its queries compare the word
-	// with it. reached is the last count that a stream has reached, of asked.
+	// counted is the last count that the program gave, also of a record that was refused: its queries
+	// compare the word with it. reached is the last count that a stream has reached, of asked.
 	counted, asked, reached uint64
 	// inGraph events are recorded by launches of graphs too, which have no counts.
 	inGraph bool
@@ -171,8 +173,8 @@ func (s *Session) eventRecord(call *Call, in *wire.EventRecord) error {
 	return nil
 }
 
-// refused makes the word right after a record that did not happen: the program has counted it already, and would wait
-// for ever for a stream to reach it.
+// refused makes the word right after a record that did not happen: the program has counted it
+// already, and would wait for ever for a stream to reach it.
 func (e *event) refused(s *Session, count uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -189,7 +191,8 @@ func (e *event) ask(count uint64) {
 	e.asked, e.counted = count, max(e.counted, count)
 }
 
-// reach says in the word that a stream has reached a count, and with the last one, all that were refused since.
+// reach says in the word that a stream has reached a count, and with the last one, all that were
+// refused since.
 func (e *event) reach(s *Session, count uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,8 +211,9 @@ func (e *event) tell(s *Session, count uint64) {
 	}
 }
 
-// joinGraph makes the program ask from now on, and not look at the word. It must come before the answer to the call that
-// puts the event into an executable graph: the program may launch that and query the event at once.
+// joinGraph makes the program ask from now on, and not look at the word. It must come before the
+// answer to the call that puts the event into an executable graph: the program may launch that and
+// query the event at once.
 func (e *event) joinGraph(s *Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,9 +221,9 @@ func (e *event) joinGraph(s *Session) {
 	e.inGraph = true
 }
 
-// settled is the answer to a question about the event. When it has been reached, the word says so before the program hears
-// of it, or its next query, which looks at the word alone, could go back on the answer: the stream writes the word a little
-// later than the backend knows.
+// settled is the answer to a question about the event. When it has been reached, the word says so
+// before the program hears of it, or its next query, which looks at the word alone, could go back
+// on the answer: the stream writes the word a little later than the backend knows.
 func (e *event) settled(s *Session, count uint64, err error) error {
 	if err == nil {
 		e.reach(s, count)
@@ -343,7 +347,11 @@ func (s *Session) eventElapsedTime(_ *Call, in *wire.EventElapsedTime, out *wire
 		return err
 	}
 	if !start.timing || !end.timing || start.recorded == 0 || end.recorded == 0 || start.device != end.device {
-		return &gpu.Error{Op: "measure elapsed time", Code: abi.InvalidHandle, Detail: "an event has no time, or was never recorded"}
+		return &gpu.Error{
+			Op:     "measure elapsed time",
+			Code:   abi.InvalidHandle,
+			Detail: "an event has no time, or was never recorded",
+		}
 	}
 	for _, e := range []*event{start, end} {
 		if err := e.work.Query(); err != nil {
@@ -388,7 +396,8 @@ func (e *event) save(k *saving) saved.State {
 	}
 }
 
-// event makes an event that was recorded when it was. Its completion word is the program's, and says already what it should.
+// event makes an event that was recorded when it was. Its completion word is the program's, and
+// says already what it should.
 func (r *restoring) event(o *object.Object, in *saved.Event) (*event, error) {
 	c, err := ownerOf[*context](o)
 	if err != nil {

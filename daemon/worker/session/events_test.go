@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// TestRefusedRecord refuses records of an event: before its first, while one is under way, and after it.
+// TestRefusedRecord refuses records of an event: before its first, while one is under way, and
+// after it.
 func TestRefusedRecord(t *testing.T) {
 	p := newProgram(t)
 	event, word := p.event()
@@ -44,7 +45,8 @@ func TestRefusedRecord(t *testing.T) {
 	said(4)
 }
 
-// TestTellingHoldsNothing: recording events, freeing memory and counting what is under way holds no stream.
+// TestTellingHoldsNothing: recording events, freeing memory and counting what is under way holds no
+// stream.
 func TestTellingHoldsNothing(t *testing.T) {
 	p := newProgram(t)
 	event, word := p.event()
@@ -69,7 +71,8 @@ func TestTellingHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestEventOfGraph: a launch of a graph is no record that the program counts, so the word must not answer for it.
+// TestEventOfGraph: a launch of a graph is no record that the program counts, so the word must not
+// answer for it.
 func TestEventOfGraph(t *testing.T) {
 	p := newProgram(t)
 	event, word := p.event()

@@ -13,8 +13,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// fakeGPU is a backend for tests of order and bookkeeping: its streams are goroutines, its memory is real, and its
-// kernels are Go functions that the test gives names. What PTX does is tested elsewhere.
+// fakeGPU is a backend for tests of order and bookkeeping: its streams are goroutines, its memory
+// is real, and its kernels are Go functions that the test gives names. What PTX does is tested
+// elsewhere.
 type fakeGPU struct {
 	devices int
 	chunks  int // how much memory each device has
@@ -32,7 +33,10 @@ func (b *fakeGPU) Devices() []gpu.DeviceInfo {
 	for i := range infos {
 		infos[i] = gpu.DeviceInfo{
 			Name: fmt.Sprintf("fake %d", i), MemoryBytes: uint64(b.chunks) * gpu.ChunkBytes,
-			Attributes: map[abi.DeviceAttribute]int32{abi.AttrComputeCapabilityMajor: 9, abi.AttrMultiprocessorCount: 4},
+			Attributes: map[abi.DeviceAttribute]int32{
+				abi.AttrComputeCapabilityMajor: 9,
+				abi.AttrMultiprocessorCount:    4,
+			},
 		}
 	}
 	return infos
@@ -48,7 +52,10 @@ func (b *fakeGPU) change(counter *int, by int) {
 
 func (b *fakeGPU) NewContext(int, gpu.ContextOptions) (gpu.Context, error) {
 	b.change(&b.open, 1)
-	return &fakeContext{backend: b, memory: fakeMemory{limit: b.chunks, chunks: map[uint64][]byte{}, hosts: map[uint64][]byte{}}}, nil
+	return &fakeContext{
+		backend: b,
+		memory:  fakeMemory{limit: b.chunks, chunks: map[uint64][]byte{}, hosts: map[uint64][]byte{}},
+	}, nil
 }
 
 type fakeContext struct {
@@ -269,7 +276,8 @@ func (c *fakeContext) copy(work gpu.Copy) {
 	row := make([]byte, work.Extent[0])
 	for z := range work.Extent[2] {
 		for y := range work.Extent[1] {
-			if _, err := c.end(work.Src).ReadAt(row, int64(work.Src.Address+z*work.Src.SlicePitch+y*work.Src.RowPitch)); err != nil && !errors.Is(err, io.EOF) {
+			if _, err := c.end(work.Src).ReadAt(row, int64(work.Src.Address+z*work.Src.SlicePitch+y*work.Src.RowPitch)); err != nil &&
+				!errors.Is(err, io.EOF) {
 				return
 			}
 			_, _ = c.end(work.Dst).WriteAt(row, int64(work.Dst.Address+z*work.Dst.SlicePitch+y*work.Dst.RowPitch))

@@ -46,7 +46,11 @@ func opOf[O graph.Op](s *Session, node abi.Handle) (op O, err error) {
 	return op, nil
 }
 
-func (s *Session) graphNodeFindInClone(_ *Call, in *wire.GraphNodeFindInClone, out *wire.GraphNodeFindInCloneReply) error {
+func (s *Session) graphNodeFindInClone(
+	_ *Call,
+	in *wire.GraphNodeFindInClone,
+	out *wire.GraphNodeFindInCloneReply,
+) error {
 	n, err := s.graphs.Node(in.HOriginalNode)
 	if err != nil {
 		return err
@@ -151,7 +155,8 @@ func (s *Session) listed(in *wire.GraphNodes) (first, second []*graph.Node, err 
 	return first, second, nil
 }
 
-// edges calls f for each edge of a call, until one fails. What was done before stays done, as in the driver.
+// edges calls f for each edge of a call, until one fails. What was done before stays done, as in
+// the driver.
 func (s *Session) edges(g abi.Handle, from, to wire.Words, f func(*graph.Graph, *graph.Node, *graph.Node) error) error {
 	h, err := s.hosted(g)
 	if err != nil {
@@ -190,7 +195,11 @@ func (s *Session) graphAddEmptyNode(_ *Call, in *wire.GraphAddEmptyNode, out *wi
 }
 
 // graphAddChildGraphNode gives the node a copy of the graph.
-func (s *Session) graphAddChildGraphNode(_ *Call, in *wire.GraphAddChildGraphNode, out *wire.GraphAddChildGraphNodeReply) error {
+func (s *Session) graphAddChildGraphNode(
+	_ *Call,
+	in *wire.GraphAddChildGraphNode,
+	out *wire.GraphAddChildGraphNodeReply,
+) error {
 	child, err := s.hosted(in.ChildGraph)
 	if err != nil {
 		return err
@@ -208,7 +217,11 @@ func (s *Session) graphAddChildGraphNode(_ *Call, in *wire.GraphAddChildGraphNod
 	return nil
 }
 
-func (s *Session) graphChildGraphNodeGetGraph(_ *Call, in *wire.GraphChildGraphNodeGetGraph, out *wire.GraphChildGraphNodeGetGraphReply) error {
+func (s *Session) graphChildGraphNodeGetGraph(
+	_ *Call,
+	in *wire.GraphChildGraphNodeGetGraph,
+	out *wire.GraphChildGraphNodeGetGraphReply,
+) error {
 	child, err := opOf[graph.Child](s, in.HNode)
 	if err == nil {
 		out.PhGraph = child.Graph.Handle
@@ -241,10 +254,20 @@ func (s *Session) graphExecChildGraphNodeSetParams(_ *Call, in *wire.GraphExecCh
 
 // kernelOp is the op of the arguments that every call about a kernel node has.
 func (s *Session) kernelOp(f uint64, grid, block [3]uint32, shared uint32, params []byte) (graph.Kernel, error) {
-	k := graph.Kernel{Function: abi.Handle(f), Grid: grid, Block: block, SharedBytes: shared, Params: s.params.keep(params)}
+	k := graph.Kernel{
+		Function:    abi.Handle(f),
+		Grid:        grid,
+		Block:       block,
+		SharedBytes: shared,
+		Params:      s.params.keep(params),
+	}
 	o := s.objects.Get(f)
 	if o == nil || o.Kind != abi.KindFunction && o.Kind != abi.KindKernel {
-		return k, &gpu.Error{Op: "make kernel node", Code: abi.InvalidValue, Detail: k.Function.String() + " is no function"}
+		return k, &gpu.Error{
+			Op:     "make kernel node",
+			Code:   abi.InvalidValue,
+			Detail: k.Function.String() + " is no function",
+		}
 	}
 	if known, is := o.State.(*function); is {
 		return k, known.accepts(&k, len(params))
@@ -253,7 +276,13 @@ func (s *Session) kernelOp(f uint64, grid, block [3]uint32, shared uint32, param
 }
 
 func (s *Session) graphAddKernelNode(_ *Call, in *wire.GraphAddKernelNode, out *wire.GraphAddKernelNodeReply) error {
-	op, err := s.kernelOp(in.Function, [3]uint32{in.GridX, in.GridY, in.GridZ}, [3]uint32{in.BlockX, in.BlockY, in.BlockZ}, in.SharedBytes, in.Params)
+	op, err := s.kernelOp(
+		in.Function,
+		[3]uint32{in.GridX, in.GridY, in.GridZ},
+		[3]uint32{in.BlockX, in.BlockY, in.BlockZ},
+		in.SharedBytes,
+		in.Params,
+	)
 	if err != nil {
 		return err
 	}
@@ -273,7 +302,13 @@ func (s *Session) graphKernelNodeGet(call *Call, in *wire.GraphKernelNodeGet, ou
 }
 
 func (s *Session) graphKernelNodeSet(_ *Call, in *wire.GraphKernelNodeSet) error {
-	op, err := s.kernelOp(in.Function, [3]uint32{in.GridX, in.GridY, in.GridZ}, [3]uint32{in.BlockX, in.BlockY, in.BlockZ}, in.SharedBytes, in.Params)
+	op, err := s.kernelOp(
+		in.Function,
+		[3]uint32{in.GridX, in.GridY, in.GridZ},
+		[3]uint32{in.BlockX, in.BlockY, in.BlockZ},
+		in.SharedBytes,
+		in.Params,
+	)
 	if err != nil {
 		return err
 	}
@@ -284,7 +319,13 @@ func (s *Session) graphKernelNodeSet(_ *Call, in *wire.GraphKernelNodeSet) error
 }
 
 func (s *Session) graphExecKernelNodeSet(_ *Call, in *wire.GraphExecKernelNodeSet) error {
-	op, err := s.kernelOp(in.Function, [3]uint32{in.GridX, in.GridY, in.GridZ}, [3]uint32{in.BlockX, in.BlockY, in.BlockZ}, in.SharedBytes, in.Params)
+	op, err := s.kernelOp(
+		in.Function,
+		[3]uint32{in.GridX, in.GridY, in.GridZ},
+		[3]uint32{in.BlockX, in.BlockY, in.BlockZ},
+		in.SharedBytes,
+		in.Params,
+	)
 	if err != nil {
 		return err
 	}
@@ -296,7 +337,11 @@ func (s *Session) graphExecKernelNodeSet(_ *Call, in *wire.GraphExecKernelNodeSe
 	return s.replaceNode(in.Exec, in.Node, op)
 }
 
-func (s *Session) graphAddMemcpyNode(_ *Call, in *wire.GraphAddMemcpyNode, out *wire.GraphAddMemcpyNodeReply) (err error) {
+func (s *Session) graphAddMemcpyNode(
+	_ *Call,
+	in *wire.GraphAddMemcpyNode,
+	out *wire.GraphAddMemcpyNodeReply,
+) (err error) {
 	out.Node, err = s.addNode(in.Graph, in.Dependencies, copyEnds(&wire.MemcpyWait{
 		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
 		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
@@ -348,7 +393,16 @@ func fillOp(in *wire.Memset) (graph.Memset, error) {
 }
 
 func (s *Session) graphAddMemsetNode(_ *Call, in *wire.GraphAddMemsetNode, out *wire.GraphAddMemsetNodeReply) error {
-	op, err := fillOp(&wire.Memset{Address: in.Address, Pitch: in.Pitch, Pattern: in.Pattern, PatternBytes: in.PatternBytes, Columns: in.Columns, Rows: in.Rows})
+	op, err := fillOp(
+		&wire.Memset{
+			Address:      in.Address,
+			Pitch:        in.Pitch,
+			Pattern:      in.Pattern,
+			PatternBytes: in.PatternBytes,
+			Columns:      in.Columns,
+			Rows:         in.Rows,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -366,7 +420,16 @@ func (s *Session) graphMemsetNodeGet(_ *Call, in *wire.GraphMemsetNodeGet, out *
 }
 
 func (s *Session) graphMemsetNodeSet(_ *Call, in *wire.GraphMemsetNodeSet) error {
-	op, err := fillOp(&wire.Memset{Address: in.Address, Pitch: in.Pitch, Pattern: in.Pattern, PatternBytes: in.PatternBytes, Columns: in.Columns, Rows: in.Rows})
+	op, err := fillOp(
+		&wire.Memset{
+			Address:      in.Address,
+			Pitch:        in.Pitch,
+			Pattern:      in.Pattern,
+			PatternBytes: in.PatternBytes,
+			Columns:      in.Columns,
+			Rows:         in.Rows,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -374,7 +437,16 @@ func (s *Session) graphMemsetNodeSet(_ *Call, in *wire.GraphMemsetNodeSet) error
 }
 
 func (s *Session) graphExecMemsetNodeSet(_ *Call, in *wire.GraphExecMemsetNodeSet) error {
-	op, err := fillOp(&wire.Memset{Address: in.Address, Pitch: in.Pitch, Pattern: in.Pattern, PatternBytes: in.PatternBytes, Columns: in.Columns, Rows: in.Rows})
+	op, err := fillOp(
+		&wire.Memset{
+			Address:      in.Address,
+			Pitch:        in.Pitch,
+			Pattern:      in.Pattern,
+			PatternBytes: in.PatternBytes,
+			Columns:      in.Columns,
+			Rows:         in.Rows,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -406,7 +478,11 @@ func eventOp[O graph.Op](s *Session, event abi.Handle, op O) (O, error) {
 	return op, err
 }
 
-func (s *Session) graphAddEventRecordNode(_ *Call, in *wire.GraphAddEventRecordNode, out *wire.GraphAddEventRecordNodeReply) error {
+func (s *Session) graphAddEventRecordNode(
+	_ *Call,
+	in *wire.GraphAddEventRecordNode,
+	out *wire.GraphAddEventRecordNodeReply,
+) error {
 	op, err := eventOp(s, in.Event, graph.EventRecord{Event: in.Event})
 	if err != nil {
 		return err
@@ -415,7 +491,11 @@ func (s *Session) graphAddEventRecordNode(_ *Call, in *wire.GraphAddEventRecordN
 	return err
 }
 
-func (s *Session) graphAddEventWaitNode(_ *Call, in *wire.GraphAddEventWaitNode, out *wire.GraphAddEventWaitNodeReply) error {
+func (s *Session) graphAddEventWaitNode(
+	_ *Call,
+	in *wire.GraphAddEventWaitNode,
+	out *wire.GraphAddEventWaitNodeReply,
+) error {
 	op, err := eventOp(s, in.Event, graph.EventWait{Event: in.Event})
 	if err != nil {
 		return err
@@ -424,7 +504,11 @@ func (s *Session) graphAddEventWaitNode(_ *Call, in *wire.GraphAddEventWaitNode,
 	return err
 }
 
-func (s *Session) graphEventRecordNodeGetEvent(_ *Call, in *wire.GraphEventRecordNodeGetEvent, out *wire.GraphEventRecordNodeGetEventReply) error {
+func (s *Session) graphEventRecordNodeGetEvent(
+	_ *Call,
+	in *wire.GraphEventRecordNodeGetEvent,
+	out *wire.GraphEventRecordNodeGetEventReply,
+) error {
 	op, err := opOf[graph.EventRecord](s, in.HNode)
 	out.EventOut = op.Event
 	return err
@@ -442,7 +526,11 @@ func (s *Session) graphExecEventRecordNodeSetEvent(_ *Call, in *wire.GraphExecEv
 	return s.replaceNode(in.HGraphExec, in.HNode, graph.EventRecord{Event: in.Event})
 }
 
-func (s *Session) graphEventWaitNodeGetEvent(_ *Call, in *wire.GraphEventWaitNodeGetEvent, out *wire.GraphEventWaitNodeGetEventReply) error {
+func (s *Session) graphEventWaitNodeGetEvent(
+	_ *Call,
+	in *wire.GraphEventWaitNodeGetEvent,
+	out *wire.GraphEventWaitNodeGetEventReply,
+) error {
 	op, err := opOf[graph.EventWait](s, in.HNode)
 	out.EventOut = op.Event
 	return err

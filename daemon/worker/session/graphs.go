@@ -52,7 +52,9 @@ func (s *Session) addChildren(g *graph.Graph, owner *object.Object) {
 	for _, child := range g.Children() {
 		if s.objects.Get(uint64(child.Handle)) == nil {
 			h := &hosted{graph: child}
-			h.object = s.objects.Add(&object.Object{ID: uint64(child.Handle), Kind: abi.KindGraph, Owner: owner, State: h})
+			h.object = s.objects.Add(
+				&object.Object{ID: uint64(child.Handle), Kind: abi.KindGraph, Owner: owner, State: h},
+			)
 		}
 	}
 }
@@ -101,14 +103,18 @@ func (s *Session) graphClone(call *Call, in *wire.GraphClone, out *wire.GraphClo
 
 func (s *Session) nextGraph() abi.Handle { return s.objects.NextHandle(abi.KindGraph) }
 
-// graphFlags are those of cuGraphInstantiate that change nothing here: free on launch, upload, device launch is refused,
-// node priority.
+// graphFlags are those of cuGraphInstantiate that change nothing here: free on launch, upload,
+// device launch is refused, node priority.
 const (
 	instantiateDeviceLaunch = 4
 	instantiateKnown        = 1 | 2 | 8
 )
 
-func (s *Session) graphInstantiateWithFlags(call *Call, in *wire.GraphInstantiateWithFlags, out *wire.GraphInstantiateWithFlagsReply) error {
+func (s *Session) graphInstantiateWithFlags(
+	call *Call,
+	in *wire.GraphInstantiateWithFlags,
+	out *wire.GraphInstantiateWithFlagsReply,
+) error {
 	c, err := s.current(call)
 	if err != nil {
 		return err
@@ -118,7 +124,11 @@ func (s *Session) graphInstantiateWithFlags(call *Call, in *wire.GraphInstantiat
 		return err
 	}
 	if in.Flags&instantiateDeviceLaunch != 0 {
-		return &gpu.Error{Op: "instantiate graph", Code: abi.NotSupported, Detail: "launches from the device are not built"}
+		return &gpu.Error{
+			Op:     "instantiate graph",
+			Code:   abi.NotSupported,
+			Detail: "launches from the device are not built",
+		}
 	}
 	if in.Flags&^instantiateKnown != 0 {
 		return invalid("instantiate graph", fmt.Sprintf("unknown flags %#x", in.Flags))
@@ -342,7 +352,11 @@ func (s *Session) graphExecUpdate(_ *Call, in *wire.GraphExecUpdate, out *wire.G
 	ops, miss := x.plan.Match(h.graph)
 	if miss != nil {
 		out.Result, out.ErrorNode = uint32(miss.Result), miss.Node
-		return &gpu.Error{Op: "update executable graph", Code: abi.GraphExecUpdateFailure, Detail: "the graphs differ in shape"}
+		return &gpu.Error{
+			Op:     "update executable graph",
+			Code:   abi.GraphExecUpdateFailure,
+			Detail: "the graphs differ in shape",
+		}
 	}
 	for step := range x.ops {
 		op, changed := ops[step]
@@ -432,7 +446,8 @@ func (r *restoring) graph(o *object.Object, in *saved.Graph) (*hosted, error) {
 		return nil, err
 	}
 	for _, child := range g.Children() {
-		if r.children[child.Handle] != nil || r.s.objects.Get(uint64(child.Handle)) != nil || child.Handle.Kind() != abi.KindGraph {
+		if r.children[child.Handle] != nil || r.s.objects.Get(uint64(child.Handle)) != nil ||
+			child.Handle.Kind() != abi.KindGraph {
 			return nil, damaged("%v is no new graph", child.Handle)
 		}
 		r.children[child.Handle] = child
@@ -478,8 +493,8 @@ func (r *restoring) executable(o *object.Object, in *saved.Executable) (*executa
 	return x, nil
 }
 
-// ready makes the backend's half of an executable. What its steps name was checked when they were made, and may be gone
-// since: then the executable does what it would have done.
+// ready makes the backend's half of an executable. What its steps name was checked when they were
+// made, and may be gone since: then the executable does what it would have done.
 func (r *restoring) ready(x *executable) (err error) {
 	flat := &gpu.Graph{Nodes: make([]gpu.Node, len(x.ops))}
 	for i, op := range x.ops {
@@ -555,8 +570,8 @@ func (f *function) allow(sharedBytes uint32) error {
 	return f.code.SetAttribute(int32(limit), int32(sharedBytes))
 }
 
-// eventWork is the backend's half of an event. Where the event is gone it is one that will be closed when the executables
-// are made, so that launches are refused because of it.
+// eventWork is the backend's half of an event. Where the event is gone it is one that will be
+// closed when the executables are made, so that launches are refused because of it.
 func (r *restoring) eventWork(d *device, h abi.Handle) (gpu.Event, error) {
 	if o := r.s.objects.Get(uint64(h)); o != nil {
 		if e, is := o.State.(*event); is {

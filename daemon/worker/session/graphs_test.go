@@ -81,8 +81,16 @@ func TestCaptureReplaysWhatStreamsDid(t *testing.T) {
 	if p.capturing != 2 {
 		t.Errorf("%d streams captured after the fork", p.capturing)
 	}
-	p.ok(abi.CallMemset, &wire.Memset{Address: device, Pattern: 9, PatternBytes: 1, Columns: 4, Rows: 1, Stream: b}, nil)
-	p.ok(abi.CallMemcpyWait, &wire.MemcpyWait{DstKind: 1, Dst: programBase, Src: device, Width: 4, Height: 1, Depth: 1, Stream: b}, nil)
+	p.ok(
+		abi.CallMemset,
+		&wire.Memset{Address: device, Pattern: 9, PatternBytes: 1, Columns: 4, Rows: 1, Stream: b},
+		nil,
+	)
+	p.ok(
+		abi.CallMemcpyWait,
+		&wire.MemcpyWait{DstKind: 1, Dst: programBase, Src: device, Width: 4, Height: 1, Depth: 1, Stream: b},
+		nil,
+	)
 	p.ok(abi.CallEventRecord, &wire.EventRecord{Event: joined, Stream: b}, nil)
 	p.ok(abi.CallStreamWaitEvent, &wire.StreamWaitEvent{HStream: a, HEvent: joined}, nil)
 	p.ok(abi.CallLaunch, launchOf(note, a, 2), nil)
@@ -191,15 +199,25 @@ func TestGraphByHand(t *testing.T) {
 	g := p.graph()
 	first := p.kernelNode(g, note, 1)
 	second := p.kernelNode(g, note, 2)
-	p.ok(abi.CallGraphAddDependencies, &wire.GraphAddDependencies{HGraph: g, From: wire.MakeWords(second), To: wire.MakeWords(first)}, nil)
+	p.ok(
+		abi.CallGraphAddDependencies,
+		&wire.GraphAddDependencies{HGraph: g, From: wire.MakeWords(second), To: wire.MakeWords(first)},
+		nil,
+	)
 	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: listRoots}); !slices.Equal(got, []abi.Handle{second}) {
 		t.Errorf("roots %v", got)
 	}
-	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: listEdges, Second: programBase + 4096}); !slices.Equal(got, []abi.Handle{second}) ||
+	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: listEdges, Second: programBase + 4096}); !slices.Equal(
+		got,
+		[]abi.Handle{second},
+	) ||
 		abi.Handle(binary.LittleEndian.Uint64(p.memory[4096:])) != first {
 		t.Errorf("edges from %v", got)
 	}
-	if got := p.graphNodes(&wire.GraphNodes{Node: first, What: listDependencies}); !slices.Equal(got, []abi.Handle{second}) {
+	if got := p.graphNodes(&wire.GraphNodes{Node: first, What: listDependencies}); !slices.Equal(
+		got,
+		[]abi.Handle{second},
+	) {
 		t.Errorf("dependencies %v", got)
 	}
 	exec := p.instantiate(g)
@@ -234,7 +252,12 @@ func TestGraphByHand(t *testing.T) {
 		t.Errorf("after the update ran %v", got)
 	}
 	extra := p.kernelNode(clone.PhGraphClone, note, 3)
-	p.want(abi.GraphExecUpdateFailure, abi.CallGraphExecUpdate, &wire.GraphExecUpdate{Exec: exec, Graph: clone.PhGraphClone}, &result)
+	p.want(
+		abi.GraphExecUpdateFailure,
+		abi.CallGraphExecUpdate,
+		&wire.GraphExecUpdate{Exec: exec, Graph: clone.PhGraphClone},
+		&result,
+	)
 	if result.Result != uint32(graph.UpdateTopologyChanged) || result.ErrorNode != extra {
 		t.Errorf("update says %+v", result)
 	}
@@ -250,7 +273,11 @@ func TestChildGraphs(t *testing.T) {
 	p.kernelNode(inner, note, 5)
 	first := p.kernelNode(outer, note, 1)
 	var child wire.GraphAddChildGraphNodeReply
-	p.ok(abi.CallGraphAddChildGraphNode, &wire.GraphAddChildGraphNode{HGraph: outer, ChildGraph: inner, Dependencies: wire.MakeWords(first)}, &child)
+	p.ok(
+		abi.CallGraphAddChildGraphNode,
+		&wire.GraphAddChildGraphNode{HGraph: outer, ChildGraph: inner, Dependencies: wire.MakeWords(first)},
+		&child,
+	)
 	p.kernelNode(outer, note, 9, child.PhGraphNode)
 	var embedded wire.GraphChildGraphNodeGetGraphReply
 	p.ok(abi.CallGraphChildGraphNodeGetGraph, &wire.GraphChildGraphNodeGetGraph{HNode: child.PhGraphNode}, &embedded)
@@ -260,7 +287,11 @@ func TestChildGraphs(t *testing.T) {
 	p.want(abi.InvalidValue, abi.CallGraphNodes, &wire.GraphNodes{Graph: embedded.PhGraph}, nil)
 	other := p.graph()
 	p.kernelNode(other, note, 6)
-	p.ok(abi.CallGraphExecChildGraphNodeSetParams, &wire.GraphExecChildGraphNodeSetParams{HGraphExec: exec, HNode: child.PhGraphNode, ChildGraph: other}, nil)
+	p.ok(
+		abi.CallGraphExecChildGraphNodeSetParams,
+		&wire.GraphExecChildGraphNodeSetParams{HGraphExec: exec, HNode: child.PhGraphNode, ChildGraph: other},
+		nil,
+	)
 	p.ok(abi.CallGraphLaunch, &wire.GraphLaunch{HGraphExec: exec}, nil)
 	syncContext(p)
 	if got := order.got(); !slices.Equal(got, []uint64{1, 6, 9}) {
@@ -285,8 +316,17 @@ func TestUserObjects(t *testing.T) {
 	var out wire.UserObjectCreateReply
 	p.ok(abi.CallUserObjectCreate, &wire.UserObjectCreate{Ptr: 7, Destroy: 8, InitialRefcount: 1, Flags: 1}, &out)
 	g := p.graph()
-	p.ok(abi.CallGraphRetainUserObject, &wire.GraphRetainUserObject{Graph: g, Object: out.ObjectOut, Count: 1, Flags: 1}, nil)
-	p.want(abi.InvalidValue, abi.CallGraphReleaseUserObject, &wire.GraphReleaseUserObject{Graph: g, Object: out.ObjectOut, Count: 2}, nil)
+	p.ok(
+		abi.CallGraphRetainUserObject,
+		&wire.GraphRetainUserObject{Graph: g, Object: out.ObjectOut, Count: 1, Flags: 1},
+		nil,
+	)
+	p.want(
+		abi.InvalidValue,
+		abi.CallGraphReleaseUserObject,
+		&wire.GraphReleaseUserObject{Graph: g, Object: out.ObjectOut, Count: 2},
+		nil,
+	)
 	exec := p.instantiate(g)
 	p.ok(abi.CallGraphDestroy, &wire.GraphDestroy{HGraph: g}, nil)
 	select {
@@ -324,15 +364,29 @@ func TestModules(t *testing.T) {
 		t.Errorf("list %+v", list)
 	}
 	var info wire.FunctionInfoReply
-	p.ok(abi.CallFunctionInfo, &wire.FunctionInfo{Function: uint64(one.Hfunc), Address: programBase, Capacity: 4096}, &info)
+	p.ok(
+		abi.CallFunctionInfo,
+		&wire.FunctionInfo{Function: uint64(one.Hfunc), Address: programBase, Capacity: 4096},
+		&info,
+	)
 	if info.Size != 8+64+8+8+1 || binary.LittleEndian.Uint32(p.memory) != 1 || p.memory[info.Size-1] != 'a' {
 		t.Errorf("function info of %d bytes: % x", info.Size, p.memory[:info.Size])
 	}
-	p.want(abi.InvalidValue, abi.CallLaunch, &wire.Launch{Function: uint64(one.Hfunc), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1}, nil)
+	p.want(
+		abi.InvalidValue,
+		abi.CallLaunch,
+		&wire.Launch{Function: uint64(one.Hfunc), GridX: 1, GridY: 1, GridZ: 1, BlockX: 1, BlockY: 1, BlockZ: 1},
+		nil,
+	)
 	syncContext(p)
 	p.ok(abi.CallModuleUnload, &wire.ModuleUnload{Hmod: m}, nil)
 	p.want(abi.InvalidHandle, abi.CallLaunch, launchOf(one.Hfunc, 0, 1), nil)
-	p.want(abi.InvalidValue, abi.CallMemset, &wire.Memset{Address: global.Dptr, PatternBytes: 1, Columns: 100, Rows: 1}, nil)
+	p.want(
+		abi.InvalidValue,
+		abi.CallMemset,
+		&wire.Memset{Address: global.Dptr, PatternBytes: 1, Columns: 100, Rows: 1},
+		nil,
+	)
 }
 
 func TestBrokenCode(t *testing.T) {
@@ -420,17 +474,28 @@ func TestHostileFrames(t *testing.T) {
 	for _, number := range abi.Calls() {
 		for _, payload := range [][]byte{nil, make([]byte, 7), slices.Repeat([]byte{0xff}, 256), make([]byte, 256)} {
 			p.sequence++
-			p.session.Dispatch(&Call{Number: number, Sequence: p.sequence, Context: uint32(p.context), Payload: payload})
+			p.session.Dispatch(
+				&Call{Number: number, Sequence: p.sequence, Context: uint32(p.context), Payload: payload},
+			)
 		}
 	}
 	p.session.Dispatch(&Call{Number: 9999, Payload: make([]byte, 64)})
 }
 
-// TestGraphCopyFails captures a copy from memory that is not there: the launch has nobody to tell but later calls.
+// TestGraphCopyFails captures a copy from memory that is not there: the launch has nobody to tell
+// but later calls.
 func TestGraphCopyFails(t *testing.T) {
 	p := newProgram(t)
 	address, stream := p.alloc(4096), p.stream(0)
-	copyIn := &wire.MemcpyWait{Dst: address, SrcKind: kindProgram, Src: 1, Width: 100, Height: 1, Depth: 1, Stream: stream}
+	copyIn := &wire.MemcpyWait{
+		Dst:     address,
+		SrcKind: kindProgram,
+		Src:     1,
+		Width:   100,
+		Height:  1,
+		Depth:   1,
+		Stream:  stream,
+	}
 	p.begin(stream)
 	p.ok(abi.CallMemcpyWait, copyIn, nil)
 	exec := p.instantiate(p.end(stream))
@@ -451,7 +516,11 @@ func FuzzDispatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, number uint16, payload []byte) {
 		p := newProgram(t)
-		p.session.Dispatch(&Call{Number: abi.Call(number), Sequence: 1000, Context: uint32(p.context), Payload: payload})
-		p.session.Dispatch(&Call{Number: abi.CallCtxSynchronize, Sequence: 1001, Context: uint32(p.context), Payload: make([]byte, 8)})
+		p.session.Dispatch(
+			&Call{Number: abi.Call(number), Sequence: 1000, Context: uint32(p.context), Payload: payload},
+		)
+		p.session.Dispatch(
+			&Call{Number: abi.CallCtxSynchronize, Sequence: 1001, Context: uint32(p.context), Payload: make([]byte, 8)},
+		)
 	})
 }

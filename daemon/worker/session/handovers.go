@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// vmmExport makes a token of a block. The library puts it into a file, of which the program passes on a descriptor.
+// vmmExport makes a token of a block. The library puts it into a file, of which the program passes
+// on a descriptor.
 func (s *Session) vmmExport(_ *Call, in *wire.VmmExport, out *wire.VmmExportReply) error {
 	const posix = 1
 	b, err := s.block(in.Handle)
@@ -114,7 +115,14 @@ func (s *Session) adoptBlock(token ipc.Token, g *ipc.Grant, maker object.Maker) 
 		return nil, err
 	}
 	b := &block{device: d, home: place, handleTypes: 1, token: token}
-	b.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindAllocation)), Kind: abi.KindAllocation, Maker: maker, State: b})
+	b.object = s.objects.Add(
+		&object.Object{
+			ID:    uint64(s.objects.NextHandle(abi.KindAllocation)),
+			Kind:  abi.KindAllocation,
+			Maker: maker,
+			State: b,
+		},
+	)
 	d.blocks++
 	return b, nil
 }

@@ -47,8 +47,17 @@ func revive(t testing.TB, data []byte) error {
 			t.Error(err)
 		}
 	}()
-	p := &program{t: t, memory: make([]byte, 1<<16), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{}}
-	s, err := Restore(Options{Backend: backend, Program: p, Arena: p, Answers: p, Share: p.share, Patience: time.Nanosecond}, data)
+	p := &program{
+		t:       t,
+		memory:  make([]byte, 1<<16),
+		arena:   make([]byte, 1<<20),
+		replies: map[uint64]chan answer{},
+		words:   map[uint32]uint64{},
+	}
+	s, err := Restore(
+		Options{Backend: backend, Program: p, Arena: p, Answers: p, Share: p.share, Patience: time.Nanosecond},
+		data,
+	)
 	if err != nil {
 		return err
 	}
@@ -58,9 +67,21 @@ func revive(t testing.TB, data []byte) error {
 	for o := range s.objects.Records() {
 		switch o.Kind {
 		case abi.KindGraph:
-			p.make(sent{number: abi.CallGraphInstantiateWithFlags, payload: (&wire.GraphInstantiateWithFlags{HGraph: o.Handle()}).Append(nil), context: p.context})
+			p.make(
+				sent{
+					number:  abi.CallGraphInstantiateWithFlags,
+					payload: (&wire.GraphInstantiateWithFlags{HGraph: o.Handle()}).Append(nil),
+					context: p.context,
+				},
+			)
 		case abi.KindGraphExec:
-			p.make(sent{number: abi.CallGraphLaunch, payload: (&wire.GraphLaunch{HGraphExec: o.Handle()}).Append(nil), context: p.context})
+			p.make(
+				sent{
+					number:  abi.CallGraphLaunch,
+					payload: (&wire.GraphLaunch{HGraphExec: o.Handle()}).Append(nil),
+					context: p.context,
+				},
+			)
 		default:
 		}
 	}
@@ -101,7 +122,22 @@ func leaves(v reflect.Value, found []reflect.Value) []reflect.Value {
 // spoil changes one value of a saved session.
 func spoil(r *rand.Rand, all []reflect.Value) {
 	v := all[r.IntN(len(all))]
-	odd := []uint64{0, 1, 2, 1 << 20, 1<<31 - 1, 1<<32 - 1, 1 << 40, 1 << 62, ^uint64(0), 0x3000_0000_0000, 0x4100_0000_0000, 0x6000_0000_0000, r.Uint64N(40), uint64(abi.NewHandle(abi.Kind(1+r.IntN(13)), uint32(r.IntN(9))))}
+	odd := []uint64{
+		0,
+		1,
+		2,
+		1 << 20,
+		1<<31 - 1,
+		1<<32 - 1,
+		1 << 40,
+		1 << 62,
+		^uint64(0),
+		0x3000_0000_0000,
+		0x4100_0000_0000,
+		0x6000_0000_0000,
+		r.Uint64N(40),
+		uint64(abi.NewHandle(abi.Kind(1+r.IntN(13)), uint32(r.IntN(9)))),
+	}
 	switch {
 	case v.CanUint():
 		if v.SetUint(odd[r.IntN(len(odd))]); r.IntN(3) == 0 {
@@ -130,8 +166,9 @@ func spoil(r *rand.Rand, all []reflect.Value) {
 	}
 }
 
-// TestRestoreOfNonsense changes a few values of saved sessions, which then decode and mean something else, or nothing. It must
-// end with an error or with a session that works; and nothing of one that failed may be left.
+// TestRestoreOfNonsense changes a few values of saved sessions, which then decode and mean
+// something else, or nothing. It must end with an error or with a session that works; and nothing
+// of one that failed may be left.
 func TestRestoreOfNonsense(t *testing.T) {
 	rounds := 40000
 	if testing.Short() {
@@ -141,7 +178,8 @@ func TestRestoreOfNonsense(t *testing.T) {
 	refused, restored := 0, 0
 	for i := 0; i < rounds; {
 		var data []byte
-		t.Run("made", func(t *testing.T) { data = someSession(t, uint64(i), 300) }) // and closed at once: its windows are large
+		// and closed at once: its windows are large
+		t.Run("made", func(t *testing.T) { data = someSession(t, uint64(i), 300) })
 		if err := revive(t, data); err != nil {
 			t.Fatalf("unchanged: %v", err)
 		}

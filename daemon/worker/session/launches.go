@@ -15,7 +15,8 @@ const (
 	mostLaunchAttributes = 16
 )
 
-// launch runs a kernel. This is the call that programs make most; what it costs here they pay a million times.
+// launch runs a kernel. This is the call that programs make most; what it costs here they pay a
+// million times.
 func (s *Session) launch(call *Call, in *wire.Launch) error {
 	return s.launchKernel(call, in.Stream, &graph.Kernel{
 		Function: abi.Handle(in.Function), SharedBytes: in.SharedBytes, Cooperative: in.Flags&launchCooperative != 0,
@@ -36,7 +37,8 @@ func (s *Session) launchWith(call *Call, in *wire.LaunchWith) error {
 	})
 }
 
-// launchAttributes reads what the program wrote. Of what it names, all must be something that a backend can be trusted with.
+// launchAttributes reads what the program wrote. Of what it names, all must be something that a
+// backend can be trusted with.
 func launchAttributes(data []byte) ([]abi.LaunchAttribute, error) {
 	if len(data)%abi.LaunchAttributeBytes != 0 || len(data) > mostLaunchAttributes*abi.LaunchAttributeBytes {
 		return nil, invalid("launch", "attributes of no possible size")
@@ -81,7 +83,8 @@ func (s *Session) launchKernel(call *Call, stream abi.Handle, k *graph.Kernel) e
 	return s.enqueue(st, f.work(k))
 }
 
-// accepts checks what every backend would have to check. Shapes that only some devices can run are theirs to refuse.
+// accepts checks what every backend would have to check. Shapes that only some devices can run are
+// theirs to refuse.
 func (f *function) accepts(k *graph.Kernel, paramBytes int) error {
 	for i := range 3 {
 		if k.Grid[i] == 0 || k.Block[i] == 0 {
@@ -110,8 +113,10 @@ func (s *Session) funcSetAttribute(call *Call, in *wire.FuncSetAttribute) error 
 	return f.code.SetAttribute(in.Attrib, in.Value)
 }
 
-func (s *Session) occupancyMaxActiveBlocksPerMultiprocessorWithFlags(call *Call,
-	in *wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlags, out *wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply,
+func (s *Session) occupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+	call *Call,
+	in *wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+	out *wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply,
 ) error {
 	f, err := s.functionOf(call, in.Func)
 	if err != nil {
@@ -125,7 +130,8 @@ func (s *Session) occupancyMaxActiveBlocksPerMultiprocessorWithFlags(call *Call,
 	return err
 }
 
-// occupancyAvailableDynamicSMemPerBlock shares the multiprocessor's memory out among the blocks, in steps of 128 bytes.
+// occupancyAvailableDynamicSMemPerBlock shares the multiprocessor's memory out among the blocks, in
+// steps of 128 bytes.
 func (s *Session) occupancyAvailableDynamicSMemPerBlock(call *Call,
 	in *wire.OccupancyAvailableDynamicSMemPerBlock, out *wire.OccupancyAvailableDynamicSMemPerBlockReply,
 ) error {
@@ -144,7 +150,11 @@ func (s *Session) occupancyAvailableDynamicSMemPerBlock(call *Call,
 	return nil
 }
 
-func (s *Session) occupancyMaxActiveClusters(call *Call, in *wire.OccupancyMaxActiveClusters, out *wire.OccupancyMaxActiveClustersReply) error {
+func (s *Session) occupancyMaxActiveClusters(
+	call *Call,
+	in *wire.OccupancyMaxActiveClusters,
+	out *wire.OccupancyMaxActiveClustersReply,
+) error {
 	f, err := s.functionOf(call, abi.Handle(in.Function))
 	if err != nil {
 		return err
@@ -155,6 +165,10 @@ func (s *Session) occupancyMaxActiveClusters(call *Call, in *wire.OccupancyMaxAc
 		return invalid("compute occupancy", "block or cluster shape")
 	}
 	blocks, err := f.code.ActiveBlocks(int(threads), uint64(in.SharedBytes))
-	out.NumClusters = int32(blocks) * f.module.context.device.info.Attributes[abi.AttrMultiprocessorCount] / int32(cluster)
+	out.NumClusters = int32(
+		blocks,
+	) * f.module.context.device.info.Attributes[abi.AttrMultiprocessorCount] / int32(
+		cluster,
+	)
 	return err
 }

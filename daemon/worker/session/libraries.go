@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// library is code that belongs to no context. It is loaded into each context that uses it, at the first use.
+// library is code that belongs to no context. It is loaded into each context that uses it, at the
+// first use.
 type library struct {
 	object  *object.Object
 	images  *fatbin.Images
@@ -27,10 +28,18 @@ type kernel struct {
 	name    string
 }
 
-// addLibrary enters a library. m is its code in the context that loaded it, nil where there was none.
+// addLibrary enters a library. m is its code in the context that loaded it, nil where there was
+// none.
 func (s *Session) addLibrary(maker object.Maker, images *fatbin.Images, m *module) abi.Handle {
 	l := &library{images: images, modules: map[*context]*module{}, kernels: map[string]*kernel{}}
-	l.object = s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindLibrary)), Kind: abi.KindLibrary, Maker: maker, State: l})
+	l.object = s.objects.Add(
+		&object.Object{
+			ID:    uint64(s.objects.NextHandle(abi.KindLibrary)),
+			Kind:  abi.KindLibrary,
+			Maker: maker,
+			State: l,
+		},
+	)
 	if m != nil {
 		m.know(maker.Image)
 		s.addModule(m, object.Maker{Call: maker.Call}, l.object)
@@ -58,12 +67,17 @@ func (l *library) in(s *Session, c *context) (*module, error) {
 	return m, nil
 }
 
-// anywhere returns the library's code in the calling thread's context or any other, for questions that are the same in all.
+// anywhere returns the library's code in the calling thread's context or any other, for questions
+// that are the same in all.
 func (l *library) anywhere(s *Session, call *Call) (*module, error) {
 	c := s.contexts[call.Context]
 	if c == nil {
 		if c = s.anyContext(); c == nil {
-			return nil, &gpu.Error{Op: "look into library", Code: abi.InvalidContext, Detail: "there is no context to load it into"}
+			return nil, &gpu.Error{
+				Op:     "look into library",
+				Code:   abi.InvalidContext,
+				Detail: "there is no context to load it into",
+			}
 		}
 	}
 	return l.in(s, c)
@@ -207,7 +221,11 @@ func (s *Session) libraryGetManaged(call *Call, in *wire.LibraryGetManaged, out 
 	return err
 }
 
-func (s *Session) libraryGetKernelCount(call *Call, in *wire.LibraryGetKernelCount, out *wire.LibraryGetKernelCountReply) error {
+func (s *Session) libraryGetKernelCount(
+	call *Call,
+	in *wire.LibraryGetKernelCount,
+	out *wire.LibraryGetKernelCountReply,
+) error {
 	l, err := s.library(in.Lib)
 	if err != nil {
 		return err
@@ -245,8 +263,8 @@ func (s *Session) kernelGetLibrary(_ *Call, in *wire.KernelGetLibrary, out *wire
 	return err
 }
 
-// linkCheck finds out whether a text can be linked, by loading it alone. What it lacks, other texts may bring, so only
-// what is wrong with the text itself is an error.
+// linkCheck finds out whether a text can be linked, by loading it alone. What it lacks, other texts
+// may bring, so only what is wrong with the text itself is an error.
 func (s *Session) linkCheck(call *Call, in *wire.LinkCheck, out *wire.LinkCheckReply) error {
 	c := s.contexts[call.Context]
 	if c == nil {

@@ -26,7 +26,8 @@ const mallocText = `
 	ret;
 }`
 
-// TestHeapLimit: malloc in kernels takes from a heap as large as the program says before it loads them.
+// TestHeapLimit: malloc in kernels takes from a heap as large as the program says before it loads
+// them.
 func TestHeapLimit(t *testing.T) {
 	p := softProgram(t, "soft:1", 1<<20)
 	out := p.alloc(8)

@@ -11,8 +11,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// loads is how code came and went on a device whose driver places variables: the gaps between those that are there come from
-// those that are not. The driver does one thing after the other, so that their order is known.
+// loads is how code came and went on a device whose driver places variables: the gaps between those
+// that are there come from those that are not. The driver does one thing after the other, so that
+// their order is known.
 type loads struct {
 	mu    sync.Mutex
 	steps []*load
@@ -65,8 +66,8 @@ func (l *loads) unloaded(x *load, leave func() error) error {
 	return leave()
 }
 
-// forget takes out the oldest of too much that has gone. What came and went without leaving a gap is remembered too: a driver may
-// have kept memory of it.
+// forget takes out the oldest of too much that has gone. What came and went without leaving a gap
+// is remembered too: a driver may have kept memory of it.
 func (l *loads) forget() {
 	for {
 		var oldest *load
@@ -148,7 +149,8 @@ func (r *restoring) reload(d *device, in []saved.Load) error {
 	return nil
 }
 
-// reloadOne repeats the last of some steps. came are the modules of the steps before, nil where there are none.
+// reloadOne repeats the last of some steps. came are the modules of the steps before, nil where
+// there are none.
 func (r *restoring) reloadOne(d *device, in *saved.Load, came []*module) error {
 	last := len(came) - 1
 	switch {
@@ -215,8 +217,9 @@ func (r *restoring) again(d *device, handle abi.Handle) (*module, error) {
 // mostCopies is how often code is loaded until its variables lie where they were.
 const mostCopies = 8
 
-// meet loads code so that its variables lie where they were: where a gap before them is unknown, copies of the code fill it. Where
-// nothing helps, the error is a MovedError about where they lay at first.
+// meet loads code so that its variables lie where they were: where a gap before them is unknown,
+// copies of the code fill it. Where nothing helps, the error is a MovedError about where they lay
+// at first.
 func (r *restoring) meet(d *device, in *saved.Module, image restoredImage) (*module, error) {
 	m, err := r.load(d, in.HeapBytes, image)
 	if err != nil {

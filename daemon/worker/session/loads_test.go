@@ -33,8 +33,8 @@ func (d *modelDriver) come(t *testing.T, bytes uint64) uint64 {
 	return r.Address
 }
 
-// TestLoadsAgain makes code come and go at random, writes down how, and has another driver repeat that: what is still there lies
-// where it did.
+// TestLoadsAgain makes code come and go at random, writes down how, and has another driver repeat
+// that: what is still there lies where it did.
 func TestLoadsAgain(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// TestManagedVariable: a managed variable of a library lies in the arena, and its memory goes with the library.
+// TestManagedVariable: a managed variable of a library lies in the arena, and its memory goes with
+// the library.
 func TestManagedVariable(t *testing.T) {
 	p := softProgram(t, "soft:1", 1<<20)
 	var loaded wire.ModuleLoadReply
@@ -34,8 +35,8 @@ func TestManagedVariable(t *testing.T) {
 	}
 }
 
-// TestManagedWhileDeviceOpens opens the second GPU while a module with a managed variable is being loaded on the first:
-// the variable is mapped in both, and once.
+// TestManagedWhileDeviceOpens opens the second GPU while a module with a managed variable is being
+// loaded on the first: the variable is mapped in both, and once.
 func TestManagedWhileDeviceOpens(t *testing.T) {
 	p := newProgram(t)
 	memoryOf := func(device int) *fakeMemory {

@@ -132,11 +132,20 @@ func (s *Session) showMapping(d *device, m *virtual.Mapping, access virtual.Acce
 	if b.device.context == nil {
 		return &gpu.Error{Op: "map memory", Code: abi.ContextIsDestroyed}
 	}
-	return memory.Alias(m.Address, b.device.context.Memory(), gpu.Range{Address: b.home.Address, Bytes: m.Bytes}, access == virtual.ReadWrite)
+	return memory.Alias(
+		m.Address,
+		b.device.context.Memory(),
+		gpu.Range{Address: b.home.Address, Bytes: m.Bytes},
+		access == virtual.ReadWrite,
+	)
 }
 
 func cannotMap(d *device) error {
-	return &gpu.Error{Op: "map memory", Code: abi.NotSupported, Detail: d.info.Name + " cannot show memory at further addresses"}
+	return &gpu.Error{
+		Op:     "map memory",
+		Code:   abi.NotSupported,
+		Detail: d.info.Name + " cannot show memory at further addresses",
+	}
 }
 
 func (s *Session) hideMapping(d *device, m *virtual.Mapping) {
@@ -169,8 +178,8 @@ func (s *Session) hideMappings(d *device) {
 	}
 }
 
-// reaches returns the device by which work of a device gets to an address: itself where that may touch it, else the one
-// that has the memory, or nil for what is on none.
+// reaches returns the device by which work of a device gets to an address: itself where that may
+// touch it, else the one that has the memory, or nil for what is on none.
 func (s *Session) reaches(d *device, address uint64) *device {
 	m := s.virtual.At(address)
 	if m == nil {

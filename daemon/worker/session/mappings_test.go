@@ -26,7 +26,8 @@ func (p *program) mayTouch(at uint64, device int32, flags uint32) {
 	p.ok(abi.CallVmmSetAccess, &wire.VmmSetAccess{Ptr: at, Size: 2 * gpu.ChunkBytes, Device: device, Flags: flags}, nil)
 }
 
-// TestMappingOfAnotherGPU has each GPU see only what it may, wherever the memory is, also after a restore.
+// TestMappingOfAnotherGPU has each GPU see only what it may, wherever the memory is, also after a
+// restore.
 func TestMappingOfAnotherGPU(t *testing.T) {
 	const spec = "soft:2,deterministic,memory=64MiB"
 	p := softProgram(t, spec, 1<<19)

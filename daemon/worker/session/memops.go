@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// Operations on words of memory in stream order, CUstreamBatchMemOpType numbers. What is not here moves no memory: barriers.
+// Operations on words of memory in stream order, CUstreamBatchMemOpType numbers. What is not here
+// moves no memory: barriers.
 const (
 	memOpWait32  = 1
 	memOpWrite32 = 2
@@ -17,10 +18,12 @@ const (
 	memOpWrite64 = 5
 )
 
-// memOpWords is how many words an operation has in a frame: its type with its flags above, address and value.
+// memOpWords is how many words an operation has in a frame: its type with its flags above, address
+// and value.
 const memOpWords = 3
 
-// comparison is the part of a wait's flags that says what it waits for; the rest is about other processors' writes.
+// comparison is the part of a wait's flags that says what it waits for; the rest is about other
+// processors' writes.
 const comparison = 3
 
 // memoryOps reads operations as they come in a frame.
@@ -116,7 +119,8 @@ func (s *Session) graphAddMemOpsNode(_ *Call, in *wire.GraphAddMemOpsNode, out *
 	return err
 }
 
-// graphMemOpsNodeGet writes as many operations as there is room for, and tells how many words there are.
+// graphMemOpsNodeGet writes as many operations as there is room for, and tells how many words there
+// are.
 func (s *Session) graphMemOpsNodeGet(call *Call, in *wire.GraphMemOpsNodeGet, out *wire.GraphMemOpsNodeGetReply) error {
 	op, err := opOf[graph.MemoryOps](s, in.Node)
 	if err != nil {

@@ -49,8 +49,8 @@ func (a *allocation) free(s *Session) {
 	s.freed()
 }
 
-// afterAll runs f when everything is done that was submitted so far, on one device or, for nil, on all of them. f runs
-// without the lock and must not take it.
+// afterAll runs f when everything is done that was submitted so far, on one device or, for nil, on
+// all of them. f runs without the lock and must not take it.
 func (s *Session) afterAll(d *device, f func()) {
 	var busy []*stream
 	for _, c := range s.contexts {
@@ -109,7 +109,15 @@ func (s *Session) allocate(call *Call, d *device, bytes uint64, request request)
 		if a.pool != nil {
 			a.pool.count(int64(bytes))
 		}
-		a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindMemory, Maker: request.maker, Owner: request.owner, State: a})
+		a.object = s.objects.Add(
+			&object.Object{
+				ID:    r.Address,
+				Kind:  object.KindMemory,
+				Maker: request.maker,
+				Owner: request.owner,
+				State: a,
+			},
+		)
 		request.placed(r)
 		return nil
 	})
@@ -216,20 +224,24 @@ func (s *Session) allocatePinned(call *Call, bytes uint64, managed bool, placed 
 			return err
 		}
 		a := &allocation{bounds: r, managed: managed}
-		a.object = s.objects.Add(&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: maker, Owner: c.object, State: a})
+		a.object = s.objects.Add(
+			&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: maker, Owner: c.object, State: a},
+		)
 		placed(r)
 		return nil
 	})
 }
 
-// shown keeps pages of the arena and open devices in step: every device that is open has every allocation mapped. Modules
-// with managed variables are loaded while no lock of the session is held, and devices open and close meanwhile.
+// shown keeps pages of the arena and open devices in step: every device that is open has every
+// allocation mapped. Modules with managed variables are loaded while no lock of the session is
+// held, and devices open and close meanwhile.
 type shown struct {
 	mu         sync.Mutex             // guards the devices' opened, and what is mapped in them
 	registered map[uint64]*registered // the program's own memory, by address
 }
 
-// showArena takes pages of the arena and maps them in every device that is open. It needs no lock of the session.
+// showArena takes pages of the arena and maps them in every device that is open. It needs no lock
+// of the session.
 func (s *Session) showArena(bytes uint64) (gpu.Range, error) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
@@ -250,7 +262,8 @@ func (s *Session) showArena(bytes uint64) (gpu.Range, error) {
 	return r, nil
 }
 
-// freePinned hides pages from the devices and gives them back, where that has to wait for a rest, then. It needs no lock of the session.
+// freePinned hides pages from the devices and gives them back, where that has to wait for a rest,
+// then. It needs no lock of the session.
 func (s *Session) freePinned(r gpu.Range) error {
 	free := func() error {
 		s.shown.mu.Lock()
@@ -281,7 +294,8 @@ func (s *Session) hideEverywhere(address uint64) {
 	}
 }
 
-// showAll makes a device one of those that are open. A kernel finds there what the program has pinned, or there is no device.
+// showAll makes a device one of those that are open. A kernel finds there what the program has
+// pinned, or there is no device.
 func (s *Session) showAll(d *device, c gpu.Context) error {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()

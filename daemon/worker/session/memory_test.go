@@ -23,11 +23,19 @@ func (p *program) random(at, n int) []byte {
 }
 
 func (p *program) copyIn(dst uint64, at, n int) error {
-	return p.do(abi.CallMemcpyWait, &wire.MemcpyWait{Dst: dst, SrcKind: 1, Src: programBase + uint64(at), Width: uint64(n), Height: 1, Depth: 1}, nil)
+	return p.do(
+		abi.CallMemcpyWait,
+		&wire.MemcpyWait{Dst: dst, SrcKind: 1, Src: programBase + uint64(at), Width: uint64(n), Height: 1, Depth: 1},
+		nil,
+	)
 }
 
 func (p *program) copyOut(at int, src uint64, n int) error {
-	return p.do(abi.CallMemcpyWait, &wire.MemcpyWait{DstKind: 1, Dst: programBase + uint64(at), Src: src, Width: uint64(n), Height: 1, Depth: 1}, nil)
+	return p.do(
+		abi.CallMemcpyWait,
+		&wire.MemcpyWait{DstKind: 1, Dst: programBase + uint64(at), Src: src, Width: uint64(n), Height: 1, Depth: 1},
+		nil,
+	)
 }
 
 func TestCopiesThereAndBack(t *testing.T) {
@@ -79,7 +87,11 @@ func TestBoxes(t *testing.T) {
 	p := newProgram(t)
 	const pitch, rows, slices = 512, 5, 3
 	var out wire.MemAllocPitchReply
-	p.ok(abi.CallMemAllocPitch, &wire.MemAllocPitch{WidthInBytes: 100, Height: rows * slices, ElementSizeBytes: 4}, &out)
+	p.ok(
+		abi.CallMemAllocPitch,
+		&wire.MemAllocPitch{WidthInBytes: 100, Height: rows * slices, ElementSizeBytes: 4},
+		&out,
+	)
 	if out.PPitch != pitch {
 		t.Fatalf("pitch %d", out.PPitch)
 	}
@@ -97,7 +109,11 @@ func TestBoxes(t *testing.T) {
 			t.Fatalf("row %d differs", row)
 		}
 	}
-	p.ok(abi.CallMemset, &wire.Memset{Address: out.Dptr + 4, Pitch: pitch, Pattern: 0x11223344, PatternBytes: 4, Columns: 2, Rows: 2}, nil)
+	p.ok(
+		abi.CallMemset,
+		&wire.Memset{Address: out.Dptr + 4, Pitch: pitch, Pattern: 0x11223344, PatternBytes: 4, Columns: 2, Rows: 2},
+		nil,
+	)
 	if err := p.copyOut(1<<20, out.Dptr+pitch, 16); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +154,8 @@ func TestCopiesRefused(t *testing.T) {
 	}
 }
 
-// TestFreeWaits: memory that running work may use stays until that is done, on every stream of the device.
+// TestFreeWaits: memory that running work may use stays until that is done, on every stream of the
+// device.
 func TestFreeWaits(t *testing.T) {
 	p := newProgram(t)
 	gate, open := p.gate()
@@ -207,8 +224,17 @@ func TestPools(t *testing.T) {
 	p.ok(abi.CallDeviceGetDefaultMemPool, &wire.DeviceGetDefaultMemPool{}, &def)
 	p.want(abi.InvalidDevice, abi.CallDeviceGetDefaultMemPool, &wire.DeviceGetDefaultMemPool{Dev: 7}, &cur)
 	p.want(abi.InvalidValue, abi.CallMemPoolDestroy, &wire.MemPoolDestroy{Pool: def.PoolOut}, nil)
-	p.ok(abi.CallMemPoolSetAttribute, &wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: poolThreshold, Value: 1 << 30}, nil)
-	p.want(abi.InvalidValue, abi.CallMemPoolSetAttribute, &wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: poolUsed}, nil)
+	p.ok(
+		abi.CallMemPoolSetAttribute,
+		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: poolThreshold, Value: 1 << 30},
+		nil,
+	)
+	p.want(
+		abi.InvalidValue,
+		abi.CallMemPoolSetAttribute,
+		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: poolUsed},
+		nil,
+	)
 	gate, open := p.gate()
 	defer open()
 	st := p.stream(0)
@@ -231,7 +257,12 @@ func TestPools(t *testing.T) {
 	}
 	var small wire.MemPoolCreateReply
 	p.ok(abi.CallMemPoolCreate, &wire.MemPoolCreate{MaxBytes: 4096}, &small)
-	p.want(abi.OutOfMemory, abi.CallMemAllocFromPoolAsync, &wire.MemAllocFromPoolAsync{Bytesize: 5000, Pool: small.Pool}, nil)
+	p.want(
+		abi.OutOfMemory,
+		abi.CallMemAllocFromPoolAsync,
+		&wire.MemAllocFromPoolAsync{Bytesize: 5000, Pool: small.Pool},
+		nil,
+	)
 	p.ok(abi.CallMemPoolDestroy, &wire.MemPoolDestroy{Pool: small.Pool}, nil)
 }
 
@@ -277,7 +308,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestRecordsCanBeReplayed looks at what a restore will work from: who made what, from which arguments, in which order.
+// TestRecordsCanBeReplayed looks at what a restore will work from: who made what, from which
+// arguments, in which order.
 func TestRecordsCanBeReplayed(t *testing.T) {
 	p := newProgram(t)
 	device := p.alloc(12345)
@@ -294,7 +326,8 @@ func TestRecordsCanBeReplayed(t *testing.T) {
 		case o.ID == device:
 			maker = o.Maker
 		case o.Handle() == f:
-			functionSeen = o.Owner.Kind == abi.KindModule && o.Owner.Maker.Image != nil && len(o.Owner.Maker.Image.Bytes) > 0
+			functionSeen = o.Owner.Kind == abi.KindModule && o.Owner.Maker.Image != nil &&
+				len(o.Owner.Maker.Image.Bytes) > 0
 		}
 	}
 	var in wire.MemAlloc

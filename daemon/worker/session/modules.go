@@ -27,14 +27,16 @@ type module struct {
 	functions map[string]*function
 	// variables have memory, in the order in which the backend asked for it.
 	variables []variable
-	// placed are variables that the backend has found a place for; load is when the code came, where it does that.
+	// placed are variables that the backend has found a place for; load is when the code came, where
+	// it does that.
 	placed []variable
 	load   *load
 	loads  *loads
 	heap   *heap.Heap
 	// targets are what its code is for, as package fatbin says it.
 	targets []string
-	// heapBytes is the heap of its kernels, as gpu.LoadOptions has it: loaded again, it must get the same.
+	// heapBytes is the heap of its kernels, as gpu.LoadOptions has it: loaded again, it must get the
+	// same.
 	heapBytes uint64
 }
 
@@ -42,7 +44,8 @@ type module struct {
 type variable struct {
 	name   string
 	bounds gpu.Range
-	// managed ones lie in the arena, where the program reads and writes them too; others in the module's heap.
+	// managed ones lie in the arena, where the program reads and writes them too; others in the
+	// module's heap.
 	managed bool
 }
 
@@ -83,7 +86,14 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{context: c, functions: map[string]*function{}, heap: d.heap, loads: d.loads, heapBytes: c.heapBytes.Load(), targets: images.Targets()}
+	m := &module{
+		context:   c,
+		functions: map[string]*function{},
+		heap:      d.heap,
+		loads:     d.loads,
+		heapBytes: c.heapBytes.Load(),
+		targets:   images.Targets(),
+	}
 	place := func(name string, bytes, align uint64) (uint64, error) {
 		// What needs more than the heap's own alignment gets a chunk, which has every alignment.
 		if align > heap.Align {
@@ -105,7 +115,10 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 		return r.Address, nil
 	}
 	err = m.loads.loaded(m, func() (err error) {
-		m.code, err = d.context.LoadModule(image, gpu.LoadOptions{Place: place, PlaceManaged: placeManaged, HeapBytes: m.heapBytes})
+		m.code, err = d.context.LoadModule(
+			image,
+			gpu.LoadOptions{Place: place, PlaceManaged: placeManaged, HeapBytes: m.heapBytes},
+		)
 		return err
 	})
 	if err != nil {
@@ -206,13 +219,14 @@ func (s *Session) moduleUnload(_ *Call, in *wire.ModuleUnload) error {
 	return nil
 }
 
-// forsake makes executables that launch functions of a module look for them at their next launch, and not find them. What
-// the functions work on goes with the module.
+// forsake makes executables that launch functions of a module look for them at their next launch,
+// and not find them. What the functions work on goes with the module.
 func (s *Session) forsake(m *module) {
 	for _, c := range s.contexts {
 		for o := range c.object.Owned(abi.KindGraphExec) {
 			x := o.State.(*executable)
-			x.stale = x.stale || slices.ContainsFunc(x.ops, func(op graph.Op) bool { return s.launches(x.context, op, m) })
+			x.stale = x.stale ||
+				slices.ContainsFunc(x.ops, func(op graph.Op) bool { return s.launches(x.context, op, m) })
 		}
 	}
 }
@@ -263,7 +277,8 @@ func (m *module) find(s *Session, name string, maker object.Maker) (*function, e
 	return f, nil
 }
 
-// function returns the function of a handle, as it is in a context: a kernel is another function in each.
+// function returns the function of a handle, as it is in a context: a kernel is another function in
+// each.
 func (s *Session) function(c *context, h abi.Handle) (*function, error) {
 	o := s.objects.Get(uint64(h))
 	if o == nil {
@@ -278,7 +293,8 @@ func (s *Session) function(c *context, h abi.Handle) (*function, error) {
 	return nil, &gpu.Error{Op: "find function", Code: abi.InvalidHandle, Detail: h.String() + " is no function"}
 }
 
-// functionOf returns the function of a handle for a call; kernels are those of the current context, or of any.
+// functionOf returns the function of a handle for a call; kernels are those of the current context,
+// or of any.
 func (s *Session) functionOf(call *Call, h abi.Handle) (*function, error) {
 	c := s.contexts[call.Context]
 	if c == nil && h.Kind() == abi.KindKernel {
@@ -331,7 +347,11 @@ func (s *Session) moduleGetGlobal(_ *Call, in *wire.ModuleGetGlobal, out *wire.M
 	return err
 }
 
-func (s *Session) moduleGetFunctionCount(_ *Call, in *wire.ModuleGetFunctionCount, out *wire.ModuleGetFunctionCountReply) error {
+func (s *Session) moduleGetFunctionCount(
+	_ *Call,
+	in *wire.ModuleGetFunctionCount,
+	out *wire.ModuleGetFunctionCountReply,
+) error {
 	m, err := s.module(in.Mod)
 	if err == nil {
 		out.Count = uint32(len(m.code.Functions()))
@@ -339,7 +359,8 @@ func (s *Session) moduleGetFunctionCount(_ *Call, in *wire.ModuleGetFunctionCoun
 	return err
 }
 
-// put writes an answer that has no room in a reply slot to the program's memory; nothing of it where it does not fit.
+// put writes an answer that has no room in a reply slot to the program's memory; nothing of it
+// where it does not fit.
 func (s *Session) put(call *Call, address, capacity uint64, data []byte) error {
 	if uint64(len(data)) > capacity || len(data) == 0 {
 		return nil
@@ -372,7 +393,8 @@ func (s *Session) listFunctions(call *Call, in *wire.ListFunctions, out *wire.Li
 	return s.putHandles(call, in.Address, in.Capacity, handles)
 }
 
-// functionsOf returns handles of the functions of a module or the kernels of a library, no more than wanted.
+// functionsOf returns handles of the functions of a module or the kernels of a library, no more
+// than wanted.
 func (s *Session) functionsOf(call *Call, owner abi.Handle, wanted uint64) ([]abi.Handle, error) {
 	if owner.Kind() == abi.KindLibrary {
 		return s.kernelsOf(call, owner, wanted)
@@ -459,7 +481,14 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 	if err != nil {
 		return nil, err
 	}
-	m := &module{object: o, context: c, functions: map[string]*function{}, heap: c.device.heap, loads: c.device.loads, heapBytes: in.HeapBytes}
+	m := &module{
+		object:    o,
+		context:   c,
+		functions: map[string]*function{},
+		heap:      c.device.heap,
+		loads:     c.device.loads,
+		heapBytes: in.HeapBytes,
+	}
 	var images *fatbin.Images
 	if in.Library != 0 {
 		if m.library, err = r.s.library(in.Library); err != nil {
@@ -555,8 +584,8 @@ func (r *restoring) function(o *object.Object, in *saved.Function) (*function, e
 	return f, nil
 }
 
-// settle gives the function the attributes that it had. Executables come before: they were checked against what the
-// attributes were when they were made.
+// settle gives the function the attributes that it had. Executables come before: they were checked
+// against what the attributes were when they were made.
 func (f *function) settle(attributes []saved.Attribute) error {
 	now := f.code.Info().Attributes
 	for _, a := range attributes {

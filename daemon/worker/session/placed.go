@@ -12,8 +12,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// placements are variables of modules where the backend has put them: the driver of a real GPU chooses their addresses, outside of
-// all windows. It has a lock of its own, as modules are loaded and unloaded without the session's.
+// placements are variables of modules where the backend has put them: the driver of a real GPU
+// chooses their addresses, outside of all windows. It has a lock of its own, as modules are loaded
+// and unloaded without the session's.
 type placements struct {
 	mu     sync.Mutex
 	ranges []placedRange // by address
@@ -40,7 +41,11 @@ func (p *placements) add(s *Session, m *module) {
 }
 
 func (p *placements) find(address uint64) (int, bool) {
-	return slices.BinarySearchFunc(p.ranges, address, func(r placedRange, address uint64) int { return cmp.Compare(r.Address, address) })
+	return slices.BinarySearchFunc(
+		p.ranges,
+		address,
+		func(r placedRange, address uint64) int { return cmp.Compare(r.Address, address) },
+	)
 }
 
 func (p *placements) remove(m *module) {
@@ -69,10 +74,14 @@ func (p *placements) at(address uint64) (placedRange, bool) {
 
 // inWindow reports whether an address lies in the window of a device.
 func (s *Session) inWindow(address uint64) bool {
-	return slices.ContainsFunc(s.devices, func(d *device) bool { return d.window.Contains(gpu.Range{Address: address, Bytes: 1}) })
+	return slices.ContainsFunc(
+		s.devices,
+		func(d *device) bool { return d.window.Contains(gpu.Range{Address: address, Bytes: 1}) },
+	)
 }
 
-// savePlaced writes down what such variables hold: they are no part of the memory that a checkpoint copies.
+// savePlaced writes down what such variables hold: they are no part of the memory that a checkpoint
+// copies.
 func (m *module) savePlaced(k *saving) []saved.Placed {
 	var out []saved.Placed
 	d := m.context.device
@@ -88,7 +97,8 @@ func (m *module) savePlaced(k *saving) []saved.Placed {
 	return out
 }
 
-// placed gives variables their content back, if the driver has put them where they were: the program may know their addresses.
+// placed gives variables their content back, if the driver has put them where they were: the
+// program may know their addresses.
 func (r *restoring) placed(m *module, in []saved.Placed) error {
 	r.s.placed.add(r.s, m)
 	now := m.code.Globals()
@@ -107,7 +117,8 @@ func (r *restoring) placed(m *module, in []saved.Placed) error {
 	return nil
 }
 
-// MovedError means that a driver has put a variable of the program's code at another address than before.
+// MovedError means that a driver has put a variable of the program's code at another address than
+// before.
 type MovedError struct {
 	Name     string
 	Was, Now uint64

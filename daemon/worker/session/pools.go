@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// pool is a memory pool. It keeps count; its memory is the device's heap, so nothing is held back between a free and the
-// next allocation, whatever the release threshold says.
+// pool is a memory pool. It keeps count; its memory is the device's heap, so nothing is held back
+// between a free and the next allocation, whatever the release threshold says.
 type pool struct {
 	object   *object.Object
 	device   *device
@@ -52,7 +52,11 @@ func (p *pool) usage() (used, high uint64) {
 
 func (s *Session) pool(h abi.Handle) (*pool, error) { return find[*pool](s, abi.KindMemoryPool, h) }
 
-func (s *Session) deviceGetDefaultMemPool(_ *Call, in *wire.DeviceGetDefaultMemPool, out *wire.DeviceGetDefaultMemPoolReply) error {
+func (s *Session) deviceGetDefaultMemPool(
+	_ *Call,
+	in *wire.DeviceGetDefaultMemPool,
+	out *wire.DeviceGetDefaultMemPoolReply,
+) error {
 	d, err := s.device(in.Dev)
 	if err == nil {
 		out.PoolOut = d.defaultPool.object.Handle()
@@ -166,7 +170,11 @@ func (s *Session) memPoolGetAttribute(_ *Call, in *wire.MemPoolGetAttribute, out
 	return nil
 }
 
-func (s *Session) memAllocFromPoolAsync(call *Call, in *wire.MemAllocFromPoolAsync, out *wire.MemAllocFromPoolAsyncReply) error {
+func (s *Session) memAllocFromPoolAsync(
+	call *Call,
+	in *wire.MemAllocFromPoolAsync,
+	out *wire.MemAllocFromPoolAsyncReply,
+) error {
 	st, err := s.poolStream(call, in.HStream, "allocate from a pool")
 	if err != nil {
 		return err
@@ -230,7 +238,14 @@ func (s *Session) memFreeAsync(call *Call, in *wire.MemFreeAsync) error {
 
 func (p *pool) save(*saving) saved.State {
 	used, high := p.usage()
-	return &saved.Pool{Device: int32(p.device.ordinal), MaxBytes: p.maxBytes, Reuse: p.reuse, Threshold: p.threshold, Used: used, High: high}
+	return &saved.Pool{
+		Device:    int32(p.device.ordinal),
+		MaxBytes:  p.maxBytes,
+		Reuse:     p.reuse,
+		Threshold: p.threshold,
+		Used:      used,
+		High:      high,
+	}
 }
 
 func (r *restoring) pool(o *object.Object, in *saved.Pool) (*pool, error) {

@@ -55,10 +55,17 @@ func newProgram(t testing.TB) *program {
 	return p
 }
 
-// startProgram starts a program with some memory on any backend, and retains its first primary context.
+// startProgram starts a program with some memory on any backend, and retains its first primary
+// context.
 func startProgram(t testing.TB, backend gpu.Backend, bytes int) *program {
 	t.Helper()
-	p := &program{t: t, memory: make([]byte, bytes), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{}}
+	p := &program{
+		t:       t,
+		memory:  make([]byte, bytes),
+		arena:   make([]byte, 1<<20),
+		replies: map[uint64]chan answer{},
+		words:   map[uint32]uint64{},
+	}
 	s, err := New(Options{Backend: backend, Program: p, Arena: p, Answers: p, Share: p.share})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +127,8 @@ func (p *program) Punch(offset, bytes uint64) error {
 	return nil
 }
 
-// freesReach waits until so many frees have reached the arena's file: they come when the work that may use the memory is done.
+// freesReach waits until so many frees have reached the arena's file: they come when the work that
+// may use the memory is done.
 func (p *program) freesReach(want int) {
 	p.t.Helper()
 	p.eventually(fmt.Sprintf("%d frees reach the arena's file, and nothing is left", want), func() bool {
@@ -193,7 +201,13 @@ func (p *program) Print(text []byte) {
 func (p *program) post(slot uint32, mode graph.Mode, number abi.Call, in wire.Reply) chan answer {
 	p.mu.Lock()
 	p.sequence++
-	call := &Call{Number: number, Slot: slot, Sequence: p.sequence, Context: uint32(p.context), Flags: uint16(mode) << wire.FlagModeShift}
+	call := &Call{
+		Number:   number,
+		Slot:     slot,
+		Sequence: p.sequence,
+		Context:  uint32(p.context),
+		Flags:    uint16(mode) << wire.FlagModeShift,
+	}
 	var reply chan answer
 	if number.Class() != abi.ClassAsync {
 		call.Flags |= wire.FlagWait

@@ -26,9 +26,11 @@ type Progress struct {
 	Fault string
 	// Objects is the number of living objects.
 	Objects int
-	// Busy says that a handler did not end in time, and that Oldest, Kernels, GPUs and Objects are therefore missing.
+	// Busy says that a handler did not end in time, and that Oldest, Kernels, GPUs and Objects are
+	// therefore missing.
 	Busy bool
-	// Rank and WorldSize are the program's place in a distributed job; WorldSize is 0 where the environment does not say.
+	// Rank and WorldSize are the program's place in a distributed job; WorldSize is 0 where the
+	// environment does not say.
 	Rank, WorldSize int
 }
 
@@ -56,7 +58,8 @@ type pendingCall struct {
 	since  time.Time
 }
 
-// fence is an event that Progress puts at the end of a stream to see how long its work takes to get there.
+// fence is an event that Progress puts at the end of a stream to see how long its work takes to get
+// there.
 type fence struct {
 	event gpu.Event
 	since time.Time
@@ -91,8 +94,9 @@ func (r *recent) names() []string {
 // patience is how long Progress waits for a handler to end.
 const patience = 100 * time.Millisecond
 
-// Progress looks at the session. The age of a stream's work counts from the first call of Progress that saw it. A program
-// can keep a handler busy by not serving a copy; whoever asks meanwhile gets only what is known without the lock.
+// Progress looks at the session. The age of a stream's work counts from the first call of Progress
+// that saw it. A program can keep a handler busy by not serving a copy; whoever asks meanwhile gets
+// only what is known without the lock.
 func (s *Session) Progress() Progress {
 	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.arena.Usage()}
 	p.PinnedBytes -= min(p.PinnedBytes, s.leisure.pinned())

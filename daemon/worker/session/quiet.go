@@ -16,8 +16,9 @@ var ErrCapturing = errors.New("a stream is being captured")
 // ErrBusy means that calls, work or host functions are not over.
 var ErrBusy = errors.New("what was called is not over")
 
-// Quiet waits until everything that was called is done, frees and host functions included. Nothing new may be called
-// meanwhile, except for what host functions end with. When ctx ends first, the error says what was still going on.
+// Quiet waits until everything that was called is done, frees and host functions included. Nothing
+// new may be called meanwhile, except for what host functions end with. When ctx ends first, the
+// error says what was still going on.
 func (s *Session) Quiet(ctx gocontext.Context) error {
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		err := s.lockBefore(ctx.Done())

@@ -26,7 +26,18 @@ func (n *nonsense) word() uint64 {
 	case 4:
 		return programBase + uint64(n.IntN(4))*1000
 	case 5:
-		odd := []uint64{1 << 20, 1<<31 - 1, 1 << 31, 1 << 32, 1 << 47, 1 << 63, ^uint64(0), arenaBase, arenaBase + 1<<19, programBase + 8<<20}
+		odd := []uint64{
+			1 << 20,
+			1<<31 - 1,
+			1 << 31,
+			1 << 32,
+			1 << 47,
+			1 << 63,
+			^uint64(0),
+			arenaBase,
+			arenaBase + 1<<19,
+			programBase + 8<<20,
+		}
 		return odd[n.IntN(len(odd))]
 	}
 	return uint64(n.IntN(5))
@@ -47,8 +58,9 @@ func (n *nonsense) payload() []byte {
 	return payload
 }
 
-// TestRandomCalls makes calls at random, thousands on end in one session: what they find there was made by calls at random.
-// The session must neither panic nor stop answering; FuzzDispatch knows single calls only.
+// TestRandomCalls makes calls at random, thousands on end in one session: what they find there was
+// made by calls at random. The session must neither panic nor stop answering; FuzzDispatch knows
+// single calls only.
 func TestRandomCalls(t *testing.T) {
 	sessions, calls := 40, 4000
 	if testing.Short() {
@@ -64,7 +76,11 @@ func randomCalls(t *testing.T, seed uint64, calls int) {
 	n := &nonsense{Rand: rand.New(rand.NewPCG(seed, 1)), memory: p.alloc(1 << 20)}
 	p.callback = func(callback wire.Callback) { p.session.callbacks.finish(callback.ID) }
 	module := p.load(doubleText)
-	p.ok(abi.CallModuleGetFunction, &wire.ModuleGetFunction{Hmod: module, Name: "double"}, &wire.ModuleGetFunctionReply{})
+	p.ok(
+		abi.CallModuleGetFunction,
+		&wire.ModuleGetFunction{Hmod: module, Name: "double"},
+		&wire.ModuleGetFunctionReply{},
+	)
 	p.stream(0)
 	p.event()
 	all := abi.Calls()
@@ -79,7 +95,13 @@ func randomCalls(t *testing.T, seed uint64, calls int) {
 func (p *program) postRaw(number abi.Call, n *nonsense) {
 	p.mu.Lock()
 	p.sequence++
-	call := &Call{Number: number, Slot: uint32(n.IntN(3)), Sequence: p.sequence, Context: uint32(p.context), Flags: uint16(graph.Mode(n.IntN(3))) << wire.FlagModeShift}
+	call := &Call{
+		Number:   number,
+		Slot:     uint32(n.IntN(3)),
+		Sequence: p.sequence,
+		Context:  uint32(p.context),
+		Flags:    uint16(graph.Mode(n.IntN(3))) << wire.FlagModeShift,
+	}
 	if number.Class() != abi.ClassAsync {
 		call.Flags |= wire.FlagWait
 		p.replies[p.sequence] = make(chan answer, 1)

@@ -25,7 +25,8 @@ type registered struct {
 	shared Shared
 }
 
-// hostRegister shows the program's memory to kernels where it can be shared. Other memory is for the library to remember.
+// hostRegister shows the program's memory to kernels where it can be shared. Other memory is for
+// the library to remember.
 func (s *Session) hostRegister(call *Call, in *wire.HostRegister, out *wire.HostRegisterReply) error {
 	r := gpu.Range{Address: in.Address, Bytes: in.Bytes}
 	if s.options.Share == nil {
@@ -63,7 +64,8 @@ func (s *Session) inArena(r gpu.Range) bool {
 	return arena.Contains(gpu.Range{Address: r.Address, Bytes: 1})
 }
 
-// showRegistered maps memory in every device that is open, and in those that will be. When it fails, nothing is left of it.
+// showRegistered maps memory in every device that is open, and in those that will be. When it
+// fails, nothing is left of it.
 func (s *Session) showRegistered(g *registered) error {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
@@ -130,7 +132,8 @@ func (s *Session) registeredAt(r gpu.Range) (gpu.Range, bool) {
 	return gpu.Range{}, false
 }
 
-// Return is for a restored session when the program is back and stands still: what it shares is shown again.
+// Return is for a restored session when the program is back and stands still: what it shares is
+// shown again.
 func (s *Session) Return() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +158,9 @@ func (g *registered) save(*saving) saved.State { return &saved.Registered{Bytes:
 
 func (r *restoring) registered(o *object.Object, in *saved.Registered) (*registered, error) {
 	bounds := gpu.Range{Address: o.ID, Bytes: in.Bytes}
-	if r.s.options.Share == nil || in.Bytes == 0 || bounds.End() < o.ID || r.s.holder(o.ID) != nil || r.s.inArena(bounds) || o.Owner != nil {
+	if r.s.options.Share == nil || in.Bytes == 0 || bounds.End() < o.ID || r.s.holder(o.ID) != nil ||
+		r.s.inArena(bounds) ||
+		o.Owner != nil {
 		return nil, damaged("it is no memory of the program")
 	}
 	return &registered{object: o, bounds: bounds}, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Some drivers wait for all work before they take memory back, and work may wait for a word that the program's next call writes. So
-// whoever handles the program's calls never asks for that while anything is at work: what is freed then is kept (gpu.Keeper), or put
-// off, until all GPUs rest.
+// Some drivers wait for all work before they take memory back, and work may wait for a word that
+// the program's next call writes. So whoever handles the program's calls never asks for that while
+// anything is at work: what is freed then is kept (gpu.Keeper), or put off, until all GPUs rest.
 
 // leisure is what is put off until all GPUs rest.
 type leisure struct {
@@ -96,7 +96,8 @@ func (s *Session) rests() bool {
 	return true
 }
 
-// restsWithin waits for a rest with the lock held, in which nothing new comes: so not for long, as what is at work may wait for that.
+// restsWithin waits for a rest with the lock held, in which nothing new comes: so not for long, as
+// what is at work may wait for that.
 func (s *Session) restsWithin(most time.Duration) bool {
 	for begun := time.Now(); !s.rests(); {
 		if time.Since(begun) >= most {
@@ -107,11 +108,12 @@ func (s *Session) restsWithin(most time.Duration) bool {
 	return true
 }
 
-// longestHold is how long the program's calls are held up at most, at a time, so that its GPUs come to rest.
+// longestHold is how long the program's calls are held up at most, at a time, so that its GPUs come
+// to rest.
 const longestHold = time.Second
 
-// atRest does something with the lock when nothing is at work on any GPU. A program that always has something there is held up for
-// longer and longer. It is called without the lock.
+// atRest does something with the lock when nothing is at work on any GPU. A program that always has
+// something there is held up for longer and longer. It is called without the lock.
 func (s *Session) atRest(do func() error) error {
 	for hold := time.Duration(0); ; hold = min(2*hold+time.Millisecond, longestHold) {
 		done, err := s.ifRests(hold, do)
@@ -162,13 +164,15 @@ func (s *Session) tidy(all bool) (done bool) {
 
 // How freed memory is given back.
 const (
-	// grace is how long memory that is freed stays for the program's next allocations, while its GPUs rest.
+	// grace is how long memory that is freed stays for the program's next allocations, while its GPUs
+	// rest.
 	grace = 20 * time.Millisecond
 	// longestLook is between two looks whether they do.
 	longestLook = 200 * time.Millisecond
 	// longestGrace is how long pinned memory waits for a rest that comes by itself.
 	longestGrace = 2 * time.Second
-	// owedTime is how long to wait for memory that other programs have freed, and owedLook between two looks.
+	// owedTime is how long to wait for memory that other programs have freed, and owedLook between two
+	// looks.
 	owedTime, owedLook = 2 * time.Second, 5 * time.Millisecond
 )
 
@@ -183,8 +187,8 @@ func (s *Session) freed() {
 	}
 }
 
-// watchRests tidies up in rests, as long as there is anything. What others want, and pinned memory, which nothing can use before, is
-// worth holding up a program that never rests.
+// watchRests tidies up in rests, as long as there is anything. What others want, and pinned memory,
+// which nothing can use before, is worth holding up a program that never rests.
 func (s *Session) watchRests() {
 	look, hold, since := grace, time.Duration(0), time.Now()
 	for {
@@ -258,8 +262,9 @@ func (s *Session) compact() error {
 // hopes reports whether memory will be free that is not yet.
 func (s *Session) hopes() bool { return s.leisure.frees.Load() > 0 || len(s.ending) > 0 || s.untidy() }
 
-// persist makes an attempt at memory. When there is none, but something is freed that is not given back yet, it waits for that and
-// tries again, as soon as any of it may be enough: what else is at work may wait for the memory.
+// persist makes an attempt at memory. When there is none, but something is freed that is not given
+// back yet, it waits for that and tries again, as soon as any of it may be enough: what else is at
+// work may wait for the memory.
 func (s *Session) persist(call *Call, attempt func() error) error {
 	err := attempt()
 	if !errors.Is(err, abi.OutOfMemory) || !s.hopes() && !errors.Is(err, gpu.ErrOwed) {
@@ -320,8 +325,8 @@ func (w *wish) try() (done bool, err error) {
 	return true, w.attempt()
 }
 
-// behind does something with the lock when the work is done that was submitted before; where devices keep what is freed, when
-// all GPUs rest.
+// behind does something with the lock when the work is done that was submitted before; where
+// devices keep what is freed, when all GPUs rest.
 func (s *Session) behind(call *Call, do func() error) error {
 	keeps := s.leisure.keeps.Load()
 	if keeps {

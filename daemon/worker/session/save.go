@@ -16,7 +16,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// saving is a session on its way to bytes. What each kind of object writes down stands beside the kind.
+// saving is a session on its way to bytes. What each kind of object writes down stands beside the
+// kind.
 type saving struct {
 	out    saved.Session
 	images map[*object.Image]int // places in out.Images
@@ -26,8 +27,8 @@ type saving struct {
 // savable is the state of an object of any kind.
 type savable interface{ save(k *saving) saved.State }
 
-// Save writes down everything but the content of memory. The session must be quiet; the error is ErrBusy or ErrCapturing
-// where it is not.
+// Save writes down everything but the content of memory. The session must be quiet; the error is
+// ErrBusy or ErrCapturing where it is not.
 func (s *Session) Save() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +69,8 @@ func (k *saving) fail(err error) {
 	}
 }
 
-// image returns the place of an image among those that are saved. The first to come stand first, so that code which is
-// there for long stays where it is from one time to the next.
+// image returns the place of an image among those that are saved. The first to come stand first, so
+// that code which is there for long stays where it is from one time to the next.
 func (k *saving) image(image *object.Image) int {
 	at, known := k.images[image]
 	if !known {
@@ -110,7 +111,8 @@ type restoring struct {
 	children map[abi.Handle]*graph.Graph
 	// events are those of other processes, which are not there yet.
 	events []*event
-	// instantiate makes executables ready, settle gives functions their attributes: when everything is there.
+	// instantiate makes executables ready, settle gives functions their attributes: when everything is
+	// there.
 	instantiate, settle []func() error
 }
 
@@ -125,8 +127,9 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", saved.ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// Restore makes the session again that Save wrote down. The content of device memory is what options.Backing brings, that
-// of the arena must be there already. The program hears nothing of it: words and replies are not touched.
+// Restore makes the session again that Save wrote down. The content of device memory is what
+// options.Backing brings, that of the arena must be there already. The program hears nothing of it:
+// words and replies are not touched.
 func Restore(options Options, data []byte) (*Session, error) {
 	in, err := saved.Decode(data)
 	if err != nil {
@@ -136,7 +139,13 @@ func Restore(options Options, data []byte) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &restoring{s: s, in: in, memory: map[*device][]gpu.Range{}, children: map[abi.Handle]*graph.Graph{}, reloaded: map[abi.Handle]*module{}}
+	r := &restoring{
+		s:        s,
+		in:       in,
+		memory:   map[*device][]gpu.Range{},
+		children: map[abi.Handle]*graph.Graph{},
+		reloaded: map[abi.Handle]*module{},
+	}
 	err = r.all()
 	if err == nil {
 		err = r.rejoin()

@@ -29,8 +29,8 @@ func (p *program) quiet() {
 	}
 }
 
-// lazily backs what a restored session has by chunks that are filled when they are touched. What is mapped once that is
-// settled has nothing of the old.
+// lazily backs what a restored session has by chunks that are filled when they are touched. What is
+// mapped once that is settled has nothing of the old.
 type lazily struct {
 	gpu.Memory
 	chunks  map[uint64][]byte // by address
@@ -64,8 +64,8 @@ func chunksOf(t testing.TB, memories []Memory) map[uint64][]byte {
 	return chunks
 }
 
-// twin saves the program's session and restores it on another backend, for a program in the same state. Device memory is
-// brought at once, or lazily when it is touched.
+// twin saves the program's session and restores it on another backend, for a program in the same
+// state. Device memory is brought at once, or lazily when it is touched.
 func (p *program) twin(spec string, lazy bool) *program {
 	p.t.Helper()
 	p.quiet()
@@ -148,7 +148,8 @@ func timeless(t testing.TB, data []byte) []byte {
 	return again
 }
 
-// TestRestoreGoesOn takes a program with a bit of everything to another GPU in the middle of its work.
+// TestRestoreGoesOn takes a program with a bit of everything to another GPU in the middle of its
+// work.
 func TestRestoreGoesOn(t *testing.T) {
 	for _, lazy := range []bool{false, true} {
 		const spec, count = "soft:1", 1000
@@ -194,7 +195,8 @@ func TestRestoreGoesOn(t *testing.T) {
 	}
 }
 
-// TestRestorePoisoned: a fault is saved with its words, and what can still be done after one can be done after a restore.
+// TestRestorePoisoned: a fault is saved with its words, and what can still be done after one can be
+// done after a restore.
 func TestRestorePoisoned(t *testing.T) {
 	const spec = "soft:1"
 	p := softProgram(t, spec, 1<<20)
@@ -224,7 +226,8 @@ func TestRestorePoisoned(t *testing.T) {
 	}
 }
 
-// TestRestoreTimes: between restored events lies the time that lay between them, and no time passes in between.
+// TestRestoreTimes: between restored events lies the time that lay between them, and no time passes
+// in between.
 func TestRestoreTimes(t *testing.T) {
 	const spec = "soft:1"
 	p := softProgram(t, spec, 1<<20)
@@ -307,7 +310,8 @@ var disturbances = []struct {
 	}},
 }
 
-// TestQuiet: it waits for all that is going on, names it when its time is over, and leaves it alone.
+// TestQuiet: it waits for all that is going on, names it when its time is over, and leaves it
+// alone.
 func TestQuiet(t *testing.T) {
 	soon := func() (gocontext.Context, gocontext.CancelFunc) {
 		return gocontext.WithTimeout(gocontext.Background(), 30*time.Millisecond)
@@ -320,7 +324,8 @@ func TestQuiet(t *testing.T) {
 			ctx, cancel := soon()
 			defer cancel()
 			err := p.session.Quiet(ctx)
-			if !errors.Is(err, ErrBusy) || !errors.Is(err, gocontext.DeadlineExceeded) || !strings.Contains(err.Error(), c.says) {
+			if !errors.Is(err, ErrBusy) || !errors.Is(err, gocontext.DeadlineExceeded) ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("while it goes on: %v; want %q", err, c.says)
 			}
 			if c.says != "a call is being handled" {

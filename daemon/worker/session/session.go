@@ -25,9 +25,11 @@ type Options struct {
 	Program Program
 	Arena   Arena
 	Answers Answers
-	// Backing puts what a restored session has in memory behind its addresses; nil for a backend's plain memory.
+	// Backing puts what a restored session has in memory behind its addresses; nil for a backend's
+	// plain memory.
 	Backing func(ordinal int, memory gpu.Memory) heap.Backing
-	// Share maps memory of the program in this process, where it is shared with a file; nil where there is no way.
+	// Share maps memory of the program in this process, where it is shared with a file; nil where
+	// there is no way.
 	Share func(r gpu.Range) (Shared, error)
 	// Patience is how long a restored session waits for others whose memory it has; 0 for a minute.
 	Patience time.Duration
@@ -38,8 +40,9 @@ type Options struct {
 
 // Program is the program's memory.
 type Program interface {
-	// Memory returns the program's memory as it is reached while the thread of a reply slot waits. NoThread stands for
-	// work that no thread waits for; it fails where copying takes the program's help.
+	// Memory returns the program's memory as it is reached while the thread of a reply slot waits.
+	// NoThread stands for work that no thread waits for; it fails where copying takes the program's
+	// help.
 	Memory(slot uint32) gpu.HostMemory
 }
 
@@ -59,7 +62,8 @@ type Arena interface {
 type Answers interface {
 	// Reply completes a waiting call.
 	Reply(slot uint32, sequence uint64, code abi.Result, data []byte)
-	// Fail stores the error of a call that nobody waits for; a sticky one is returned by every later call.
+	// Fail stores the error of a call that nobody waits for; a sticky one is returned by every later
+	// call.
 	Fail(code abi.Result)
 	// Capturing says how many streams are being captured.
 	Capturing(streams int)
@@ -133,7 +137,10 @@ func newSession(options Options) (*Session, error) {
 	s.callbacks.session = s
 	s.backlog.tell = options.Answers.Full
 	s.graphs = graph.NewSet(func() abi.Handle { return s.objects.NextHandle(abi.KindGraphNode) })
-	s.arena = heap.NewArena(gpu.Range{Address: options.Arena.Address(), Bytes: uint64(len(options.Arena.Bytes()))}, options.Arena)
+	s.arena = heap.NewArena(
+		gpu.Range{Address: options.Arena.Address(), Bytes: uint64(len(options.Arena.Bytes()))},
+		options.Arena,
+	)
 	infos := options.Backend.Devices()
 	if len(infos) == 0 {
 		return nil, &gpu.Error{Op: "open session", Code: abi.NoDevice, Detail: "the backend has no GPU"}
@@ -145,7 +152,8 @@ func newSession(options Options) (*Session, error) {
 	return s, nil
 }
 
-// newSpace gives the program its part of each device's window, to reserve addresses there, but for the last part of that.
+// newSpace gives the program its part of each device's window, to reserve addresses there, but for
+// the last part of that.
 func (s *Session) newSpace() {
 	var forProgram, forGuests []gpu.Range
 	for _, d := range s.devices {

@@ -21,7 +21,11 @@ func (s *Session) ipcExportEvent(_ *Call, in *wire.IpcExportEvent, out *wire.Ipc
 		return err
 	}
 	if e.counter == nil || e.token != (ipc.Token{}) {
-		return &gpu.Error{Op: "export event", Code: abi.InvalidHandle, Detail: "it was not made for other processes, or by another one"}
+		return &gpu.Error{
+			Op:     "export event",
+			Code:   abi.InvalidHandle,
+			Detail: "it was not made for other processes, or by another one",
+		}
 	}
 	if e.export == (ipc.ID{}) {
 		key := ipc.NewID()
@@ -97,7 +101,8 @@ func (s *Session) synchronizeShared(call *Call, e *event) error {
 	})
 }
 
-// waitShared is streamWaitEvent: for what was recorded here, as for any event, else the stream looks at the counter.
+// waitShared is streamWaitEvent: for what was recorded here, as for any event, else the stream
+// looks at the counter.
 func (s *Session) waitShared(st *stream, e *event) error {
 	target := e.counter.Asked()
 	switch {
@@ -121,8 +126,8 @@ func (s *Session) waitShared(st *stream, e *event) error {
 // aliveEvery is how often who waits for another process looks whether that one is there.
 const aliveEvery = time.Second
 
-// await returns when a recording was reached, or nobody is left who would reach it, or nothing here may wait any more. It
-// holds no lock.
+// await returns when a recording was reached, or nobody is left who would reach it, or nothing here
+// may wait any more. It holds no lock.
 func (e *event) await(s *Session, device gpu.Context, target uint64) {
 	asked := time.Now()
 	for wait := 10 * time.Microsecond; !e.counter.Reached(target); wait = min(2*wait, time.Millisecond) {
@@ -155,7 +160,8 @@ func (e *event) unshare(s *Session) {
 	_ = e.counter.Close() // nothing depends on it
 }
 
-// saveShared notes what others have of the event. One whose maker has ended is this session's own from then on.
+// saveShared notes what others have of the event. One whose maker has ended is this session's own
+// from then on.
 func (e *event) saveShared() *saved.SharedEvent {
 	if e.counter == nil {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// shares is what other processes can have of the program's. Other sessions ask for it at any time, so that it has a lock of
-// its own, which is never held while another one is taken.
+// shares is what other processes can have of the program's. Other sessions ask for it at any time,
+// so that it has a lock of its own, which is never held while another one is taken.
 type shares struct {
 	mu       sync.Mutex
 	exporter ipc.ID // zero while nothing was ever exported
@@ -289,7 +289,11 @@ func (s *Session) openAgain(c *context, token ipc.Token, out *wire.IpcOpenReply)
 			continue
 		}
 		if i.context != c {
-			return true, &gpu.Error{Op: "open shared memory", Code: abi.InvalidContext, Detail: "another context has it"}
+			return true, &gpu.Error{
+				Op:     "open shared memory",
+				Code:   abi.InvalidContext,
+				Detail: "another context has it",
+			}
 		}
 		i.references++
 		out.Dptr, out.Bytes = i.bounds.Address, i.bounds.Bytes
@@ -336,7 +340,11 @@ func (d *device) shares() bool {
 func (d *device) sharer() (gpu.Sharer, error) {
 	memory, can := d.context.Memory().(gpu.Sharer)
 	if !can || !d.shares() {
-		return nil, &gpu.Error{Op: "share memory", Code: abi.NotSupported, Detail: fmt.Sprintf("GPU %d, %s, cannot share memory", d.ordinal, d.info.Name)}
+		return nil, &gpu.Error{
+			Op:     "share memory",
+			Code:   abi.NotSupported,
+			Detail: fmt.Sprintf("GPU %d, %s, cannot share memory", d.ordinal, d.info.Name),
+		}
 	}
 	return memory, nil
 }
@@ -371,12 +379,16 @@ func (i *imported) drop(s *Session) {
 	_ = s.virtual.Free(i.home) // it was reserved with it
 }
 
-// save notes where the memory is to be had again: its content belongs to the session that has exported it.
+// save notes where the memory is to be had again: its content belongs to the session that has
+// exported it.
 func (i *imported) save(k *saving) saved.State {
 	if !ipc.Alive(i.token.Exporter) {
 		k.fail(&gpu.Error{
 			Op: "save session", Code: abi.NotSupported,
-			Detail: fmt.Sprintf("the memory at %#x is shared by a program that has ended: close it first", i.bounds.Address),
+			Detail: fmt.Sprintf(
+				"the memory at %#x is shared by a program that has ended: close it first",
+				i.bounds.Address,
+			),
 		})
 	}
 	return &saved.Import{Token: i.token, Home: i.home, Bytes: i.bounds.Bytes, References: i.references}
@@ -402,8 +414,8 @@ func (r *restoring) imported(o *object.Object, in *saved.Import) (*imported, err
 // rejoinTime is how long the sessions that share memory with one another may take to come back.
 const rejoinTime = 60 * time.Second
 
-// rejoin shares again what was shared: first what others wait for, then what this one has of others. No lock is held, and
-// nothing runs yet.
+// rejoin shares again what was shared: first what others wait for, then what this one has of
+// others. No lock is held, and nothing runs yet.
 func (r *restoring) rejoin() error {
 	s := r.s
 	if r.in.Exporter != (ipc.ID{}) {
@@ -446,7 +458,8 @@ func (i *imported) rejoin(ctx gocontext.Context) error {
 	})
 }
 
-// adoptAgain has memory of another session where it was, once that session is back; same says whether it is what it was.
+// adoptAgain has memory of another session where it was, once that session is back; same says
+// whether it is what it was.
 func (d *device) adoptAgain(ctx gocontext.Context, token ipc.Token, home gpu.Range, same func(*ipc.Grant) bool) error {
 	memory, err := d.sharer()
 	if err != nil {

@@ -52,12 +52,15 @@ DONE:
 func doubleOf(f, stream abi.Handle, data uint64, count uint32) *wire.Launch {
 	params := binary.LittleEndian.AppendUint64(nil, data)
 	return &wire.Launch{
-		Function: uint64(f), GridX: (count + 127) / 128, GridY: 1, GridZ: 1, BlockX: 128, BlockY: 1, BlockZ: 1, Stream: stream,
+		Function: uint64(
+			f,
+		), GridX: (count + 127) / 128, GridY: 1, GridZ: 1, BlockX: 128, BlockY: 1, BlockZ: 1, Stream: stream,
 		Params: binary.LittleEndian.AppendUint32(params, count),
 	}
 }
 
-// TestRealKernel takes a kernel through loading, launching, capturing and copying on the software GPU.
+// TestRealKernel takes a kernel through loading, launching, capturing and copying on the software
+// GPU.
 func TestRealKernel(t *testing.T) {
 	for _, spec := range []string{"soft:1", "soft:2,deterministic"} {
 		t.Run(spec, func(t *testing.T) {
@@ -110,7 +113,8 @@ func TestRealFault(t *testing.T) {
 	p.do(abi.CallLaunch, doubleOf(f.Hfunc, 0, 0x1000, 10), nil)
 	p.want(abi.IllegalAddress, abi.CallCtxSynchronize, &wire.CtxSynchronize{}, nil)
 	p.want(abi.IllegalAddress, abi.CallStreamQuery, &wire.StreamQuery{}, nil)
-	if fault := p.session.Progress().Fault; !strings.Contains(fault, "kernel ") || !strings.Contains(fault, "address 0x") {
+	if fault := p.session.Progress().Fault; !strings.Contains(fault, "kernel ") ||
+		!strings.Contains(fault, "address 0x") {
 		t.Errorf("progress tells of the fault: %q", fault)
 	}
 	p.ok(abi.CallDevicePrimaryCtxReset, &wire.DevicePrimaryCtxReset{}, nil)
@@ -144,7 +148,10 @@ func TestRealRefusals(t *testing.T) {
 	binary.LittleEndian.PutUint16(cubin[52:], 64)
 	copy(p.memory, cubin)
 	var out wire.ModuleLoadReply
-	if err := p.do(abi.CallModuleLoad, &wire.ModuleLoad{Address: programBase, Size: uint64(len(cubin))}, &out); !errors.Is(err, abi.NoBinaryForGPU) {
+	if err := p.do(abi.CallModuleLoad, &wire.ModuleLoad{Address: programBase, Size: uint64(len(cubin))}, &out); !errors.Is(
+		err,
+		abi.NoBinaryForGPU,
+	) {
 		t.Errorf("machine code: %v", err)
 	}
 	if !strings.Contains(string(out.Log), "real GPU") {

@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// stream is a driver stream. The legacy default stream and the per-thread ones have no object: they come and go with
-// their context.
+// stream is a driver stream. The legacy default stream and the per-thread ones have no object: they
+// come and go with their context.
 type stream struct {
 	object   *object.Object
 	context  *context
@@ -23,7 +23,8 @@ type stream struct {
 	priority int32
 	// submitted counts the work given to the stream; the stream was seen idle when it was idleAt.
 	submitted, idleAt uint64
-	// ordered is the state of the other side, the legacy stream or all blocking ones, that this stream waited for last.
+	// ordered is the state of the other side, the legacy stream or all blocking ones, that this stream
+	// waited for last.
 	ordered uint64
 	// mark is recorded at the end of the stream, for others to wait for, when submitted was markedAt.
 	mark     gpu.Event
@@ -31,7 +32,8 @@ type stream struct {
 	fence    fence
 	backlog  *backlog
 	units    int // of the backlog, not counted there yet
-	// users counts the stream itself and the calls that wait for it; the last one closes what the backend has.
+	// users counts the stream itself and the calls that wait for it; the last one closes what the
+	// backend has.
 	users atomic.Int32
 }
 
@@ -81,7 +83,9 @@ func (s *Session) newLegacy(c *context) (*stream, error) {
 }
 
 func (s *Session) newStream(c *context, flags uint32, priority int32) (*stream, error) {
-	work, err := c.device.context.NewStream(gpu.StreamOptions{NonBlocking: flags&streamNonBlocking != 0, Priority: priority})
+	work, err := c.device.context.NewStream(
+		gpu.StreamOptions{NonBlocking: flags&streamNonBlocking != 0, Priority: priority},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +144,8 @@ func (st *stream) beside(call *Call, f func() error) error {
 	})
 }
 
-// enqueue gives work to a stream that is not captured, in its place among the default stream's and the blocking ones'.
+// enqueue gives work to a stream that is not captured, in its place among the default stream's and
+// the blocking ones'.
 func (s *Session) enqueue(st *stream, work gpu.Work) error {
 	if err := s.order(st); err != nil {
 		return err
@@ -160,8 +165,9 @@ func (st *stream) submit(work gpu.Work) error {
 	return nil
 }
 
-// order makes the next work of a stream wait for what the driver's implicit rule says: that of the legacy stream for
-// all blocking streams of the context, that of a blocking one for the legacy stream.
+// order makes the next work of a stream wait for what the driver's implicit rule says: that of the
+// legacy stream for all blocking streams of the context, that of a blocking one for the legacy
+// stream.
 func (s *Session) order(st *stream) error {
 	c := st.context
 	switch {
@@ -207,7 +213,8 @@ func (st *stream) await(other *stream) error {
 	return st.work.Submit(gpu.Await{Event: other.mark})
 }
 
-// idle reports whether everything given to the stream is done. It is cheap when that was known before.
+// idle reports whether everything given to the stream is done. It is cheap when that was known
+// before.
 func (st *stream) idle() bool {
 	if st.idleAt == st.submitted {
 		return true
@@ -219,7 +226,8 @@ func (st *stream) idle() bool {
 	return true
 }
 
-// done reports whether the stream is idle, and for the legacy stream, whether all that it orders itself with is.
+// done reports whether the stream is idle, and for the legacy stream, whether all that it orders
+// itself with is.
 func (st *stream) done() bool {
 	if !st.idle() {
 		return false
@@ -250,7 +258,8 @@ func (c *context) busy() []*stream {
 	return busy
 }
 
-// uncaptured is the rule for calls that a captured stream cannot take, and for any use of the legacy stream.
+// uncaptured is the rule for calls that a captured stream cannot take, and for any use of the
+// legacy stream.
 func (s *Session) uncaptured(st *stream, op string) error {
 	if st.line.Legacy {
 		return s.captures.Implicit(st.line.Context)
@@ -262,7 +271,11 @@ func (s *Session) uncaptured(st *stream, op string) error {
 	return nil
 }
 
-func (s *Session) streamCreateWithPriority(call *Call, in *wire.StreamCreateWithPriority, out *wire.StreamCreateWithPriorityReply) error {
+func (s *Session) streamCreateWithPriority(
+	call *Call,
+	in *wire.StreamCreateWithPriority,
+	out *wire.StreamCreateWithPriorityReply,
+) error {
 	c, err := s.current(call)
 	if err != nil {
 		return err

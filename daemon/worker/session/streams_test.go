@@ -149,11 +149,17 @@ func TestEventErrors(t *testing.T) {
 	p.ok(abi.CallEventElapsedTime, &wire.EventElapsedTime{HStart: timed, HEnd: timed}, &elapsed)
 	p.want(abi.InvalidHandle, abi.CallEventElapsedTime, &wire.EventElapsedTime{HStart: timed, HEnd: untimed.Event}, nil)
 	p.want(abi.InvalidValue, abi.CallEventCreate, &wire.EventCreate{Flags: 64}, nil)
-	p.want(abi.InvalidValue, abi.CallEventCreate, &wire.EventCreate{Flags: eventInterprocess}, nil) // they have no times
+	p.want(
+		abi.InvalidValue,
+		abi.CallEventCreate,
+		&wire.EventCreate{Flags: eventInterprocess},
+		nil,
+	) // they have no times
 	p.want(abi.InvalidHandle, abi.CallEventRecord, &wire.EventRecord{Event: 1234}, nil)
 }
 
-// TestDestroyedStreamGoesOn: the work of a stream that is destroyed is done, and later default stream work waits for it.
+// TestDestroyedStreamGoesOn: the work of a stream that is destroyed is done, and later default
+// stream work waits for it.
 func TestDestroyedStreamGoesOn(t *testing.T) {
 	p := newProgram(t)
 	var order log
@@ -227,7 +233,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestProgressOfAStuckProgram: a program that does not serve a copy holds up itself, not those who look at it.
+// TestProgressOfAStuckProgram: a program that does not serve a copy holds up itself, not those who
+// look at it.
 func TestProgressOfAStuckProgram(t *testing.T) {
 	p := newProgram(t)
 	device := p.alloc(100)

@@ -86,7 +86,8 @@ func (t *traced) watch(o *object.Object, made bool) {
 	now.Ends = append(now.Ends, ended)
 }
 
-// uses finds what a call's arguments name. A call that does not fit its number has none: it fails anyway.
+// uses finds what a call's arguments name. A call that does not fit its number has none: it fails
+// anyway.
 func (t *traced) uses(s *Session, call *Call) {
 	names, known := t.arguments[call.Number]
 	if !known {

@@ -182,8 +182,18 @@ func both(t testing.TB, c sent, twins ...*program) got {
 		}
 		if first.code != other.code || !bytes.Equal(first.data, data) ||
 			!slices.Equal(first.failures, other.failures) || !slices.Equal(first.callbacks, other.callbacks) {
-			t.Fatalf("%v: %v %x, errors %v, callbacks %v;\nthe restored one: %v %x, %v, %v", c.number, first.code, first.data,
-				first.failures, first.callbacks, other.code, other.data, other.failures, other.callbacks)
+			t.Fatalf(
+				"%v: %v %x, errors %v, callbacks %v;\nthe restored one: %v %x, %v, %v",
+				c.number,
+				first.code,
+				first.data,
+				first.failures,
+				first.callbacks,
+				other.code,
+				other.data,
+				other.failures,
+				other.callbacks,
+			)
 		}
 		if !bytes.Equal(twins[0].memory, q.memory) {
 			t.Fatalf("%v wrote different things", c.number)
@@ -237,7 +247,8 @@ func (c *caller) steps(t testing.TB, n int, seen map[abi.Call]int, twins ...*pro
 	}
 }
 
-// endCaptures ends every capture that is going on, after having seen that a session cannot be saved meanwhile.
+// endCaptures ends every capture that is going on, after having seen that a session cannot be saved
+// meanwhile.
 func (c *caller) endCaptures(t testing.TB, p *program) {
 	t.Helper()
 	if !p.session.Capturing() {
@@ -255,7 +266,14 @@ func (c *caller) endCaptures(t testing.TB, p *program) {
 	for _, h := range append(slices.Clone(c.handles[abi.KindStream]), 2) {
 		for slot := range uint32(3) {
 			for _, x := range contexts {
-				p.make(sent{number: abi.CallStreamEndCapture, payload: (&wire.StreamEndCapture{HStream: abi.Handle(h)}).Append(nil), slot: slot, context: x.object.Handle()})
+				p.make(
+					sent{
+						number:  abi.CallStreamEndCapture,
+						payload: (&wire.StreamEndCapture{HStream: abi.Handle(h)}).Append(nil),
+						slot:    slot,
+						context: x.object.Handle(),
+					},
+				)
 			}
 		}
 	}
@@ -272,11 +290,22 @@ func (c *caller) times(t testing.TB, p, q *program) (compared int) {
 		if len(events) == 0 {
 			return compared
 		}
-		in := wire.EventElapsedTime{HStart: abi.Handle(events[c.IntN(len(events))]), HEnd: abi.Handle(events[c.IntN(len(events))])}
+		in := wire.EventElapsedTime{
+			HStart: abi.Handle(events[c.IntN(len(events))]),
+			HEnd:   abi.Handle(events[c.IntN(len(events))]),
+		}
 		s := sent{number: abi.CallEventElapsedTime, payload: in.Append(nil), context: p.context}
 		a, b := p.make(s), q.make(s)
 		if a.code != b.code || !bytes.Equal(a.data, b.data) {
-			t.Fatalf("time between %v and %v: %v %x, restored: %v %x", in.HStart, in.HEnd, a.code, a.data, b.code, b.data)
+			t.Fatalf(
+				"time between %v and %v: %v %x, restored: %v %x",
+				in.HStart,
+				in.HEnd,
+				a.code,
+				a.data,
+				b.code,
+				b.data,
+			)
 		}
 		if a.code == abi.Success {
 			compared++
@@ -285,15 +314,17 @@ func (c *caller) times(t testing.TB, p, q *program) (compared int) {
 	return compared
 }
 
-// apart says of a call that twins cannot make it: it answers with random numbers, or waits for what another program may never
-// store. Programs of their own in tests/workloads make these.
+// apart says of a call that twins cannot make it: it answers with random numbers, or waits for what
+// another program may never store. Programs of their own in tests/workloads make these.
 func apart(number abi.Call) bool {
 	name := number.String()
-	return strings.HasPrefix(name, "ipc") || strings.Contains(name, "MemOps") || number == abi.CallVmmExport || number == abi.CallVmmImport
+	return strings.HasPrefix(name, "ipc") || strings.Contains(name, "MemOps") || number == abi.CallVmmExport ||
+		number == abi.CallVmmImport
 }
 
-// TestTwins makes calls at random in one session, saves it and makes it again elsewhere, and goes on with the same calls in
-// both: whatever they answer, write or break must be the same. Every call of the session takes part that can.
+// TestTwins makes calls at random in one session, saves it and makes it again elsewhere, and goes
+// on with the same calls in both: whatever they answer, write or break must be the same. Every call
+// of the session takes part that can.
 func TestTwins(t *testing.T) {
 	for _, number := range abi.Calls() {
 		if _, known := messages[number]; !known && !apart(number) {
@@ -333,7 +364,8 @@ func TestTwins(t *testing.T) {
 		return
 	}
 	for number := range messages {
-		if seen[number] == 0 && number != abi.CallCtxEnablePeerAccess && number != abi.CallCtxDisablePeerAccess && number != abi.CallCallbackDone {
+		if seen[number] == 0 && number != abi.CallCtxEnablePeerAccess && number != abi.CallCtxDisablePeerAccess &&
+			number != abi.CallCallbackDone {
 			t.Errorf("%v never succeeded", number)
 		}
 	}

@@ -26,7 +26,8 @@ const (
 	oldCount = 1000
 )
 
-// oldProgram has a buffer of numbers, one of them doubled twice, a module with a variable that counts, and mapped memory.
+// oldProgram has a buffer of numbers, one of them doubled twice, a module with a variable that
+// counts, and mapped memory.
 func oldProgram(t *testing.T) *program {
 	p := softProgram(t, oldSpec, 1<<18)
 	var f wire.ModuleGetFunctionReply
@@ -47,17 +48,26 @@ func oldProgram(t *testing.T) *program {
 	return p
 }
 
-// readOld reads the golden session and what was in its memory, by chunk. They are written by a program of that time: with -golden,
-// where they are missing.
+// readOld reads the golden session and what was in its memory, by chunk. They are written by a
+// program of that time: with -golden, where they are missing.
 func readOld(t *testing.T) (data []byte, chunks map[uint64][]byte) {
 	t.Helper()
-	sessionPath, memoryPath := filepath.Join("testdata", "window3000.session"), filepath.Join("testdata", "window3000.memory")
+	sessionPath, memoryPath := filepath.Join(
+		"testdata",
+		"window3000.session",
+	), filepath.Join(
+		"testdata",
+		"window3000.memory",
+	)
 	data, err := os.ReadFile(sessionPath)
 	if errors.Is(err, os.ErrNotExist) && *golden {
 		p := oldProgram(t)
 		p.quiet()
 		if data, err = p.session.Save(); err == nil {
-			err = errors.Join(os.WriteFile(sessionPath, data, 0o644), os.WriteFile(memoryPath, packChunks(chunksOf(t, p.session.Memories())), 0o644))
+			err = errors.Join(
+				os.WriteFile(sessionPath, data, 0o644),
+				os.WriteFile(memoryPath, packChunks(chunksOf(t, p.session.Memories())), 0o644),
+			)
 		}
 	}
 	if err != nil {
@@ -99,7 +109,13 @@ func reviveOld(t *testing.T, data []byte, chunks map[uint64][]byte) (*program, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &program{t: t, memory: make([]byte, 1<<18), arena: make([]byte, 1<<20), replies: map[uint64]chan answer{}, words: map[uint32]uint64{}}
+	q := &program{
+		t:       t,
+		memory:  make([]byte, 1<<18),
+		arena:   make([]byte, 1<<20),
+		replies: map[uint64]chan answer{},
+		words:   map[uint32]uint64{},
+	}
 	settled := false
 	q.session, err = Restore(Options{
 		Backend: backend, Program: q, Arena: q, Answers: q, Share: q.share,
@@ -119,7 +135,8 @@ func reviveOld(t *testing.T, data []byte, chunks map[uint64][]byte) (*program, e
 	return q, err
 }
 
-// TestRestoreOldWindow restores what was saved when device memory lay elsewhere. It stays there, and so does what comes later.
+// TestRestoreOldWindow restores what was saved when device memory lay elsewhere. It stays there,
+// and so does what comes later.
 func TestRestoreOldWindow(t *testing.T) {
 	data, chunks := readOld(t)
 	in, err := saved.Decode(data)

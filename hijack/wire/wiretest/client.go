@@ -1,6 +1,6 @@
-// Package wiretest is the program's half of the transport in Go, for tests and benchmarks of the worker's half. It
-// does what hijack/shim does with the session file, one goroutine to a Thread in place of a C thread; it has none of
-// the driver interface. Start with New.
+// Package wiretest is the program's half of the transport in Go, for tests and benchmarks of the
+// worker's half. It does what hijack/shim does with the session file, one goroutine to a Thread in
+// place of a C thread; it has none of the driver interface. Start with New.
 package wiretest
 
 import (
@@ -50,8 +50,8 @@ type Memory interface {
 	io.WriterAt
 }
 
-// New makes the program of a session file; memory may be nil. It copies at once what it is asked for, as old programs do,
-// unless the file's WordCopies is set.
+// New makes the program of a session file; memory may be nil. It copies at once what it is asked
+// for, as old programs do, unless the file's WordCopies is set.
 func New(file *wire.File, memory Memory) *Program {
 	p := &Program{memory: memory, position: file.Word64(wire.WordHead).Load()}
 	p.view.Store(newView(file))
@@ -89,8 +89,8 @@ func (t *Thread) Post(call abi.Call, in wire.Reply) {
 // PostInternal is Post for the end of a host function, which no gate stops.
 func (t *Thread) PostInternal(call abi.Call, in wire.Reply) { t.post(call, 0, in) }
 
-// Call sends a call and waits for its reply, which it decodes into out unless that is nil. A reply that cannot be
-// decoded is an error.
+// Call sends a call and waits for its reply, which it decodes into out unless that is nil. A reply
+// that cannot be decoded is an error.
 func (t *Thread) Call(call abi.Call, in wire.Reply, out wire.Message) (abi.Result, error) {
 	t.passGate(wire.FlagWait)
 	v := t.post(call, wire.FlagWait, in)
@@ -104,7 +104,8 @@ func (t *Thread) Call(call abi.Call, in wire.Reply, out wire.Message) (abi.Resul
 	return result, decodePrefix(out, area[wire.SlotHeader:])
 }
 
-// decodePrefix decodes a message from the beginning of data. Replies consist of scalars and at most one array.
+// decodePrefix decodes a message from the beginning of data. Replies consist of scalars and at most
+// one array.
 func decodePrefix(out wire.Message, data []byte) error {
 	empty := len(out.Append(nil))
 	err := out.Decode(data[:empty])
@@ -211,7 +212,13 @@ func (t *Thread) serve(v *view) {
 func (t *Thread) servePieces(v *view) {
 	at := wire.SlotsOffset + int(t.slot)*wire.SlotBytes
 	request := v.file.Region(at+wire.SlotHeader, 32)
-	direction, address, bytes := binary.LittleEndian.Uint64(request), binary.LittleEndian.Uint64(request[8:]), binary.LittleEndian.Uint64(request[16:])
+	direction, address, bytes := binary.LittleEndian.Uint64(
+		request,
+	), binary.LittleEndian.Uint64(
+		request[8:],
+	), binary.LittleEndian.Uint64(
+		request[16:],
+	)
 	here, there := v.file.Word32(at+wire.SlotProgramPieces), v.file.Word32(at+wire.SlotWorkerPieces)
 	var err error
 	for n := uint32(0); uint64(n)*wire.BouncePiece < bytes && err == nil; n++ {
@@ -219,7 +226,10 @@ func (t *Thread) servePieces(v *view) {
 			runtime.Gosched()
 		}
 		done := uint64(n) * wire.BouncePiece
-		bounce := v.file.Region(wire.BounceOffset+int(n)%wire.BouncePieces*wire.BouncePiece, int(min(wire.BouncePiece, bytes-done)))
+		bounce := v.file.Region(
+			wire.BounceOffset+int(n)%wire.BouncePieces*wire.BouncePiece,
+			int(min(wire.BouncePiece, bytes-done)),
+		)
 		if err = t.copyPart(direction, bounce, address+done); err == nil {
 			here.Store(n + 1)
 		}

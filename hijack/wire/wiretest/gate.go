@@ -25,14 +25,15 @@ func (t *Thread) passGate(flags uint16) {
 	}
 }
 
-// Freeze stops the program as a frozen cgroup does, as far as the session sees: no thread posts, served copies excepted.
+// Freeze stops the program as a frozen cgroup does, as far as the session sees: no thread posts,
+// served copies excepted.
 func (p *Program) Freeze() { p.mu.Lock() }
 
 // Thaw lets a frozen program go on.
 func (p *Program) Thaw() { p.mu.Unlock() }
 
-// Move makes a frozen program find another session file where it had the first one, as after a restore. The first one must
-// stay open.
+// Move makes a frozen program find another session file where it had the first one, as after a
+// restore. The first one must stay open.
 func (p *Program) Move(file *wire.File) {
 	p.view.Store(newView(file))
 	p.position = file.Word64(wire.WordHead).Load()

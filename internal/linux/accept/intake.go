@@ -1,6 +1,7 @@
-// Package accept accepts the connections of a unix socket, those too that come while every descriptor is in use: some are kept
-// back for them. Without these they would wait in the socket's queue, and whoever made them would learn nothing, for as long as
-// it takes until some descriptor is free.
+// Package accept accepts the connections of a unix socket, those too that come while every
+// descriptor is in use: some are kept back for them. Without these they would wait in the socket's
+// queue, and whoever made them would learn nothing, for as long as it takes until some descriptor
+// is free.
 package accept
 
 import (
@@ -16,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve is how many connections are served while no descriptor is free. One caller may need two: one for its requests, and
-// one for the files that it hands over.
+// reserve is how many connections are served while no descriptor is free. One caller may need two:
+// one for its requests, and one for the files that it hands over.
 const reserve = 4
 
 // retryTime is between two attempts at something that needs a descriptor.
@@ -33,7 +34,8 @@ type Intake struct {
 	over bool
 }
 
-// New takes the connections of a socket. It fails where nothing can be kept back: such a server would answer nobody.
+// New takes the connections of a socket. It fails where nothing can be kept back: such a server
+// would answer nobody.
 func New(socket *net.UnixListener, log *slog.Logger) (*Intake, error) {
 	in := &Intake{socket: socket, log: log}
 	if !in.keep() { // now: there may be none when Next is called
@@ -43,8 +45,9 @@ func New(socket *net.UnixListener, log *slog.Logger) (*Intake, error) {
 	return in, nil
 }
 
-// Next waits for a connection; its error means that the socket is closed. full is nil unless the connection has got a descriptor
-// of the reserve: it says so, and nothing can be opened for this connection, which should be closed before long.
+// Next waits for a connection; its error means that the socket is closed. full is nil unless the
+// connection has got a descriptor of the reserve: it says so, and nothing can be opened for this
+// connection, which should be closed before long.
 func (in *Intake) Next() (conn *net.UnixConn, full, err error) {
 	for failed := false; ; {
 		conn, err = in.socket.AcceptUnix()
@@ -65,7 +68,8 @@ func (in *Intake) Next() (conn *net.UnixConn, full, err error) {
 	}
 }
 
-// refill says what is wrong when the reserve is not as it should be, and sees to it that it will be, also while nobody comes.
+// refill says what is wrong when the reserve is not as it should be, and sees to it that it will
+// be, also while nobody comes.
 func (in *Intake) refill() error {
 	if in.keep() {
 		return nil

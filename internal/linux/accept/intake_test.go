@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/scarce"
 )
 
-// TestNoneLeft: some who come while nothing more can be opened are let in, and are known as such; who comes after them is as soon
-// as one has gone.
+// TestNoneLeft: some who come while nothing more can be opened are let in, and are known as such;
+// who comes after them is as soon as one has gone.
 func TestNoneLeft(t *testing.T) {
 	address := &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "socket")}
 	socket, err := net.ListenUnix("unix", address)

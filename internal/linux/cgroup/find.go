@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// ErrNone means that the kernel, or the container in which this process is, has no cgroups of version 2.
+// ErrNone means that the kernel, or the container in which this process is, has no cgroups of
+// version 2.
 var ErrNone = errors.New("no cgroups of version 2 here: mount cgroup2 on /sys/fs/cgroup or /sys/fs/cgroup/unified")
 
 // mount is where the hierarchy of version 2 is mounted, and which cgroup is its top.
@@ -53,7 +54,8 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// Top is the directory of the topmost cgroup that this process can see: in a container not that of the machine.
+// Top is the directory of the topmost cgroup that this process can see: in a container not that of
+// the machine.
 func Top() (string, error) {
 	found, err := hierarchy()
 	return found.point, err
@@ -85,7 +87,8 @@ func (m mount) directory(pid int, path string) (string, error) {
 	return filepath.Join(m.point, below), nil
 }
 
-// Find lists the directories of cgroups by a pattern of their names. It does not look into those that it finds.
+// Find lists the directories of cgroups by a pattern of their names. It does not look into those
+// that it finds.
 func Find(pattern string) (found []string, err error) {
 	top, err := Top()
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Patience is how long removing a cgroup may take: it waits for the kernel only, never for a program.
+// Patience is how long removing a cgroup may take: it waits for the kernel only, never for a
+// program.
 const Patience = 10 * time.Second
 
 // Processes lists those that are in a cgroup.
@@ -50,8 +51,8 @@ func Write(directory, name, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Removed says that a cgroup is gone: systemd takes those of a unit away, with what is below, as soon as nobody is in it. A file
-// of it that was open before says ENODEV.
+// Removed says that a cgroup is gone: systemd takes those of a unit away, with what is below, as
+// soon as nobody is in it. A file of it that was open before says ENODEV.
 func Removed(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
 // Event reads one of the flags in cgroup.events.
@@ -69,7 +70,8 @@ func Event(file *os.File, name string) (bool, error) {
 	return false, fmt.Errorf("%s says nothing of %q", file.Name(), name)
 }
 
-// Dissolve has each process of a cgroup moved out, those that were born meanwhile too, and removes the cgroup.
+// Dissolve has each process of a cgroup moved out, those that were born meanwhile too, and removes
+// the cgroup.
 func Dissolve(directory string, out func(pid int) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()

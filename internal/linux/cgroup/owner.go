@@ -9,8 +9,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Name is that of a cgroup of a kind which a process looks after. It has the pid namespace in which the caller sees that process:
-// a phosd in another one, over the same cgroups, cannot tell whether the process is there.
+// Name is that of a cgroup of a kind which a process looks after. It has the pid namespace in which
+// the caller sees that process: a phosd in another one, over the same cgroups, cannot tell whether
+// the process is there.
 func Name(kind string, owner proc.Identity) string {
 	return fmt.Sprintf("phos.%s.in%d.%d.%d", kind, Namespace(), owner.PID, owner.StartTicks)
 }
@@ -30,7 +31,8 @@ type Orphan struct {
 	Owner proc.Identity
 }
 
-// Orphans finds those of a kind. What somebody looks after, for another phosd perhaps, is not among them.
+// Orphans finds those of a kind. What somebody looks after, for another phosd perhaps, is not among
+// them.
 func Orphans(kind string) ([]Orphan, error) {
 	paths, err := Find("phos." + kind + ".*")
 	if err != nil {

@@ -51,19 +51,30 @@ func Open() (_ *Watch, err error) {
 			err = errors.Join(fmt.Errorf("hear of ends: %w", err), w.Close())
 		}
 	}()
-	w.watched, err = ebpf.NewMap(&ebpf.MapSpec{Name: "phos_watched", Type: ebpf.Hash, KeySize: pidBytes, ValueSize: 1, MaxEntries: mostWatched})
+	w.watched, err = ebpf.NewMap(
+		&ebpf.MapSpec{Name: "phos_watched", Type: ebpf.Hash, KeySize: pidBytes, ValueSize: 1, MaxEntries: mostWatched},
+	)
 	if err != nil {
 		return nil, err
 	}
 	if w.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "phos_ends", Type: ebpf.RingBuf, MaxEntries: ringBytes}); err != nil {
 		return nil, err
 	}
-	w.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "phos_exits", Type: ebpf.RawTracepoint, License: "Apache-2.0", Instructions: w.instructions()})
+	w.program, err = ebpf.NewProgram(
+		&ebpf.ProgramSpec{
+			Name:         "phos_exits",
+			Type:         ebpf.RawTracepoint,
+			License:      "Apache-2.0",
+			Instructions: w.instructions(),
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
 	// Kernels that do not say which thread was the last refuse here.
-	w.attached, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: w.program})
+	w.attached, err = link.AttachRawTracepoint(
+		link.RawTracepointOptions{Name: "sched_process_exit", Program: w.program},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +132,8 @@ func (w *Watch) read() {
 	}
 }
 
-// Add has a function called when a process ends from now on, until forget is called. One that has ended before is not told of.
+// Add has a function called when a process ends from now on, until forget is called. One that has
+// ended before is not told of.
 func (w *Watch) Add(pid int, ended func()) (forget func(), err error) {
 	added, key := &call{ended}, uint32(pid)
 	w.mu.Lock()

@@ -54,7 +54,8 @@ func (p *program) says(want string, t *testing.T) {
 	}
 }
 
-// TestEnds: the end of a process is told once, whatever ends it, and not the end of a thread, nor that of a process which is forgotten.
+// TestEnds: the end of a process is told once, whatever ends it, and not the end of a thread, nor
+// that of a process which is forgotten.
 func TestEnds(t *testing.T) {
 	w, err := Open()
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzReceive sends any packet: it is a message, or an error, and what follows it arrives all the same.
+// FuzzReceive sends any packet: it is a message, or an error, and what follows it arrives all the
+// same.
 func FuzzReceive(f *testing.F) {
 	for _, seed := range []string{`{"Name":"a","PIDs":[1,2]}`, `{"Name":`, `null`, "\x00", `{"PIDs":[-1e999]}`} {
 		f.Add([]byte(seed))

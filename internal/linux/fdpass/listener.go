@@ -19,7 +19,8 @@ type Listening struct {
 	conversations *accept.Intake
 }
 
-// Listen makes a listening socket at a path, for passing on. Whoever reaches the path may speak with its owner.
+// Listen makes a listening socket at a path, for passing on. Whoever reaches the path may speak
+// with its owner.
 func Listen(path string) (*os.File, error) {
 	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {

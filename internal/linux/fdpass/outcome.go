@@ -2,8 +2,8 @@ package fdpass
 
 import "errors"
 
-// Kinds are the errors that both ends of a conversation tell apart, by the names under which they are sent. When an error
-// is of several, the first counts.
+// Kinds are the errors that both ends of a conversation tell apart, by the names under which they
+// are sent. When an error is of several, the first counts.
 type Kinds []Kind
 
 // Kind is one of them.

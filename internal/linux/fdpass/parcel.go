@@ -1,5 +1,5 @@
-// Package fdpass sends messages with open files between phosd and processes that it starts. Each message is
-// one packet of JSON; its files travel beside it. Both ends are root's.
+// Package fdpass sends messages with open files between phosd and processes that it starts. Each
+// message is one packet of JSON; its files travel beside it. Both ends are root's.
 package fdpass
 
 import (

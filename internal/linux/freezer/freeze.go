@@ -18,7 +18,8 @@ import (
 // ErrRestless means that processes did not come to a stand, or never stopped making new ones.
 var ErrRestless = errors.New("the processes do not come to a stand")
 
-// Patience is how long going back may take: thawing and moving never wait for a program, only for the kernel.
+// Patience is how long going back may take: thawing and moving never wait for a program, only for
+// the kernel.
 const Patience = cgroup.Patience
 
 // look is how long to wait for news of a cgroup before looking anyway.
@@ -33,7 +34,8 @@ type Group struct {
 	origin map[int]string
 }
 
-// Freeze makes the tree of a root stand still in a new cgroup of that name. When it fails, nothing has changed.
+// Freeze makes the tree of a root stand still in a new cgroup of that name. When it fails, nothing
+// has changed.
 func Freeze(ctx context.Context, root proc.Identity, name string) (*Group, error) {
 	group, err := Gather(root, name)
 	if err != nil {
@@ -45,8 +47,9 @@ func Freeze(ctx context.Context, root proc.Identity, name string) (*Group, error
 	return group, nil
 }
 
-// Gather moves the tree of a root into a new cgroup of that name, where it runs on. A move takes the kernel milliseconds; a
-// tree that was gathered is frozen without any. When it fails, nothing has changed.
+// Gather moves the tree of a root into a new cgroup of that name, where it runs on. A move takes
+// the kernel milliseconds; a tree that was gathered is frozen without any. When it fails, nothing
+// has changed.
 func Gather(root proc.Identity, name string) (*Group, error) {
 	parent, err := cgroup.Of(root.PID)
 	if err != nil {
@@ -74,7 +77,8 @@ func (g *Group) Hold(ctx context.Context, root proc.Identity) error {
 	return nil
 }
 
-// hold moves processes until a frozen tree has none outside: what was born while others were moved is found then.
+// hold moves processes until a frozen tree has none outside: what was born while others were moved
+// is found then.
 func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 	for frozen := false; ctx.Err() == nil; frozen = true {
 		tree, err := proc.Tree(root)

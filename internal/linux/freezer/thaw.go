@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
-// Thaw lets the processes go on, moves them back and removes the cgroup. Called again, it does what is left.
+// Thaw lets the processes go on, moves them back and removes the cgroup. Called again, it does what
+// is left.
 func (g *Group) Thaw() error {
 	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); cgroup.Removed(err) {
 		return nil

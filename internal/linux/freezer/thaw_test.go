@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// TestTakenAway: systemd removes the cgroups of a unit in the moment in which nobody is left in them, whoever made them.
+// TestTakenAway: systemd removes the cgroups of a unit in the moment in which nobody is left in
+// them, whoever made them.
 func TestTakenAway(t *testing.T) {
 	for range 50 {
 		sleeper := exec.Command("sleep", "1000")

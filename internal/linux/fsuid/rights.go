@@ -14,18 +14,20 @@ type Rights struct {
 	Groups   []uint32
 }
 
-// Do runs work with these rights to files. It must open all that it needs itself: what it leaves to other goroutines is done
-// with phosd's rights. For root it is a plain call.
+// Do runs work with these rights to files. It must open all that it needs itself: what it leaves to
+// other goroutines is done with phosd's rights. For root it is a plain call.
 func (r Rights) Do(work func() error) error { return r.DoAfter(nil, work) }
 
-// DoAfter is Do on a thread that something else is done with before, while it has phosd's rights: it may enter namespaces.
+// DoAfter is Do on a thread that something else is done with before, while it has phosd's rights:
+// it may enter namespaces.
 func (r Rights) DoAfter(before, work func() error) error {
 	if r.UID == 0 && before == nil {
 		return work()
 	}
 	done := make(chan error, 1)
 	go func() {
-		// The thread is never unlocked, so it ends with this goroutine: nothing else ever runs on it as that user.
+		// The thread is never unlocked, so it ends with this goroutine: nothing else ever runs on it as
+		// that user.
 		runtime.LockOSThread()
 		var err error
 		defer func() {
@@ -50,8 +52,8 @@ func (r Rights) DoAfter(before, work func() error) error {
 	return <-done
 }
 
-// assume changes this thread. The kernel takes the capabilities that concern files from a thread whose user for files is not
-// root.
+// assume changes this thread. The kernel takes the capabilities that concern files from a thread
+// whose user for files is not root.
 func (r Rights) assume() error {
 	if err := setThreadGroups(r.Groups); err != nil {
 		return fmt.Errorf("act as user %d: groups: %w", r.UID, err)

@@ -14,7 +14,8 @@ func At(pid, thread int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// "running", or the number of a system call and its arguments or -1, then the stack pointer and the address.
+	// "running", or the number of a system call and its arguments or -1, then the stack pointer and
+	// the address.
 	fields := strings.Fields(string(text))
 	if len(fields) < 3 {
 		return 0, fmt.Errorf("%s: it says %q", path, text)

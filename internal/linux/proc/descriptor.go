@@ -86,7 +86,8 @@ func (d *Descriptor) parse(info string) {
 	}
 }
 
-// Borrow makes a descriptor of another process one of this, to ask what only its owner can: the program does not notice.
+// Borrow makes a descriptor of another process one of this, to ask what only its owner can: the
+// program does not notice.
 func Borrow(pid, number int) (*os.File, error) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

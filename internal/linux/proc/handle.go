@@ -24,7 +24,8 @@ func Open(id Identity) (*Handle, error) {
 		return nil, fmt.Errorf("open pid %d: %w", id.PID, err)
 	}
 	handle := &Handle{Identity: id, file: os.NewFile(uintptr(fd), "pidfd")}
-	// The pid may have been given to another process before the pidfd was taken; not any more from here on.
+	// The pid may have been given to another process before the pidfd was taken; not any more from
+	// here on.
 	if err := id.Check(); err != nil {
 		return nil, errors.Join(err, handle.Close())
 	}

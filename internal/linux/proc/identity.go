@@ -14,8 +14,8 @@ import (
 // ErrGone means that the process has ended, or that its pid names another one now.
 var ErrGone = errors.New("process is gone")
 
-// Unknown reports whether an error says nothing of what was to be looked at: this process has no descriptor, or no memory, for looking.
-// It passes, so that nobody is to be taken for gone by it.
+// Unknown reports whether an error says nothing of what was to be looked at: this process has no
+// descriptor, or no memory, for looking. It passes, so that nobody is to be taken for gone by it.
 func Unknown(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
@@ -54,7 +54,8 @@ func (id Identity) Check() error {
 // Gone reports whether the process is known to be gone. A zombie is not.
 func (id Identity) Gone() bool { return errors.Is(id.Check(), ErrGone) }
 
-// Executable is the path of the program file, as it was when it was started: without the mark of a deleted file.
+// Executable is the path of the program file, as it was when it was started: without the mark of a
+// deleted file.
 func (id Identity) Executable() (string, error) {
 	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", id.PID))
 	return strings.TrimSuffix(path, " (deleted)"), err

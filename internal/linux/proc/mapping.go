@@ -18,10 +18,11 @@ type Mapping struct {
 	// Access is as in "rw-s".
 	Access string
 	Offset uint64
-	// Device and Inode name the file, both 0 for anonymous memory. Some file systems have other numbers for who asks the file itself.
+	// Device and Inode name the file, both 0 for anonymous memory. Some file systems have other
+	// numbers for who asks the file itself.
 	Device, Inode uint64
-	// Path is the file's, with " (deleted)" behind it once that name is gone; "[heap]" and the like for what the kernel or the C library
-	// has named; empty for other anonymous memory.
+	// Path is the file's, with " (deleted)" behind it once that name is gone; "[heap]" and the like
+	// for what the kernel or the C library has named; empty for other anonymous memory.
 	Path string
 }
 
@@ -37,7 +38,8 @@ func (m *Mapping) Writable() bool { return strings.Contains(m.Access, "w") }
 // Executable says that the process may run what is there.
 func (m *Mapping) Executable() bool { return strings.Contains(m.Access, "x") }
 
-// File is the link by which the kernel leads to the very file that a process has mapped, whatever its name is by now. Only root may follow it.
+// File is the link by which the kernel leads to the very file that a process has mapped, whatever
+// its name is by now. Only root may follow it.
 func (m *Mapping) File(pid int) string {
 	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 }
@@ -53,7 +55,8 @@ func Mappings(pid int) (found []Mapping, err error) {
 	return found, nil
 }
 
-// EachMapping goes through the address space of a process, and reads no more of it than is asked for. After an error comes nothing.
+// EachMapping goes through the address space of a process, and reads no more of it than is asked
+// for. After an error comes nothing.
 func EachMapping(pid int) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
@@ -73,7 +76,8 @@ func EachMapping(pid int) iter.Seq2[Mapping, error] {
 	}
 }
 
-// longestLine is more than a line has: a path has 4096 bytes at most, each of which may be written as four.
+// longestLine is more than a line has: a path has 4096 bytes at most, each of which may be written
+// as four.
 const longestLine = 64 << 10
 
 func mappingsIn(maps io.Reader) iter.Seq2[Mapping, error] {
@@ -121,7 +125,8 @@ func parseMapping(line string) (m Mapping, err error) {
 	if len(fields) == 6 {
 		m.Path = strings.TrimLeft(fields[5], " ")
 	}
-	// The end of a line in a name is all that the kernel writes otherwise. Who has these four signs in a name is taken for that.
+	// The end of a line in a name is all that the kernel writes otherwise. Who has these four signs in
+	// a name is taken for that.
 	m.Path = strings.ReplaceAll(m.Path, `\012`, "\n")
 	return m, nil
 }

@@ -67,8 +67,8 @@ func TestMappingAccess(t *testing.T) {
 	}
 }
 
-// TestMappingsOfProcess compares with what this process maps: a file under strange names, whether these are still there, and memory
-// without a file. Others are told from each other.
+// TestMappingsOfProcess compares with what this process maps: a file under strange names, whether
+// these are still there, and memory without a file. Others are told from each other.
 func TestMappingsOfProcess(t *testing.T) {
 	const pages = 3
 	bytes := pages * os.Getpagesize()
@@ -106,7 +106,9 @@ func TestMappingsOfProcess(t *testing.T) {
 		if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
 			t.Fatal(err)
 		}
-		if m := all[at]; m.Offset != offset || m.End-m.Start != uint64(bytes) || m.Inode != stat.Ino || !m.Shared() || !m.Readable() || m.Writable() {
+		if m := all[at]; m.Offset != offset || m.End-m.Start != uint64(bytes) || m.Inode != stat.Ino || !m.Shared() ||
+			!m.Readable() ||
+			m.Writable() {
 			t.Errorf("%q: %+v", name, m)
 		}
 		if !slices.IsSortedFunc(all, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) }) {
@@ -115,7 +117,8 @@ func TestMappingsOfProcess(t *testing.T) {
 		if err := unix.Munmap(memory); err != nil {
 			t.Fatal(err)
 		}
-		if all, err = Mappings(os.Getpid()); err != nil || slices.ContainsFunc(all, func(m Mapping) bool { return m.Path == want }) {
+		if all, err = Mappings(os.Getpid()); err != nil ||
+			slices.ContainsFunc(all, func(m Mapping) bool { return m.Path == want }) {
 			t.Errorf("%q is still found, %v", want, err)
 		}
 		if !slices.ContainsFunc(all, func(m Mapping) bool { return m.Path == "[stack]" && m.Inode == 0 }) {
@@ -160,7 +163,8 @@ func TestMappingFile(t *testing.T) {
 	t.Error("it is not found")
 }
 
-// TestMappingsInPart: who has seen enough reads no further; an error comes last; who is gone has none.
+// TestMappingsInPart: who has seen enough reads no further; an error comes last; who is gone has
+// none.
 func TestMappingsInPart(t *testing.T) {
 	const two, wrong = "1000-2000 rw-p 0 00:00 0 \n2000-3000 rw-p 0 00:00 0 [heap]\n", "nonsense\n3000-4000 rw-p 0 00:00 0 \n"
 	if found, err := collect(mappingsIn(strings.NewReader(two + wrong))); len(found) != 2 || err == nil {
@@ -173,7 +177,8 @@ func TestMappingsInPart(t *testing.T) {
 		break
 	}
 	long := "1000-2000 rw-p 0 00:00 7 /" + strings.Repeat(`\012`, 4095) + "\n"
-	if found, err := collect(mappingsIn(strings.NewReader(long))); err != nil || len(found) != 1 || len(found[0].Path) != 4096 {
+	if found, err := collect(mappingsIn(strings.NewReader(long))); err != nil || len(found) != 1 ||
+		len(found[0].Path) != 4096 {
 		t.Errorf("a long name: %d, %v", len(found), err)
 	}
 	if _, err := collect(mappingsIn(strings.NewReader(strings.Repeat("x", longestLine+1)))); err == nil {
@@ -192,7 +197,8 @@ func TestManyMappings(t *testing.T) {
 	for i := range lines {
 		fmt.Fprintf(&text, "%x-%x rw-p 00000000 00:00 0 \n", 0x1000*i, 0x1000*(i+1))
 	}
-	if found, err := collect(mappingsIn(strings.NewReader(text.String()))); err != nil || len(found) != lines || found[lines-1].End != 0x1000*lines {
+	if found, err := collect(mappingsIn(strings.NewReader(text.String()))); err != nil || len(found) != lines ||
+		found[lines-1].End != 0x1000*lines {
 		t.Errorf("%d of them, %v", len(found), err)
 	}
 }

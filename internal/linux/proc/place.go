@@ -17,7 +17,8 @@ func (id Identity) Namespace(kind string) (string, error) {
 func (id Identity) Elsewhere(kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool {
 		its, err := id.Namespace(kind)
-		// Not /proc/self: that is the first thread, which may have entered another one for something else.
+		// Not /proc/self: that is the first thread, which may have entered another one for something
+		// else.
 		ours, ourErr := os.Readlink("/proc/thread-self/ns/" + kind)
 		return err == nil && ourErr == nil && its != ours
 	})
@@ -30,7 +31,8 @@ func SameRoot(id Identity) bool {
 		its.Dev == ours.Dev && its.Ino == ours.Ino
 }
 
-// Seen finds the process that this one, which may be in a container, knows by a pid. The zero Identity knows what phosd does.
+// Seen finds the process that this one, which may be in a container, knows by a pid. The zero
+// Identity knows what phosd does.
 func (id Identity) Seen(pid int) (Identity, error) {
 	if id.PID == 0 || !id.Elsewhere("pid") {
 		return Of(pid)
@@ -83,7 +85,8 @@ func pids(pid int) []int {
 	return status.PIDs
 }
 
-// below reports whether the pid namespace so many levels above a process's own is that of another process.
+// below reports whether the pid namespace so many levels above a process's own is that of another
+// process.
 func below(pid, levels int, other Identity) bool {
 	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	if err != nil {
@@ -100,5 +103,6 @@ func below(pid, levels int, other Identity) bool {
 	}
 	var have, want unix.Stat_t
 	return unix.Fstat(int(space.Fd()), &have) == nil && unix.Stat(fmt.Sprintf("/proc/%d/ns/pid", other.PID), &want) == nil &&
-		have.Ino == want.Ino && have.Dev == want.Dev
+		have.Ino == want.Ino &&
+		have.Dev == want.Dev
 }

@@ -16,7 +16,8 @@ func TestSeen(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	// The shell is pid 1 of the outer namespace; its children say their own pids, the last one in a namespace of its own.
+	// The shell is pid 1 of the outer namespace; its children say their own pids, the last one in a
+	// namespace of its own.
 	command := exec.Command("sh", "-c", `sleep 1000 & echo $!; exec unshare --pid --fork sleep 1000`)
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	out, err := command.StdoutPipe()
@@ -43,15 +44,22 @@ func TestSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if child.PID == inner || child.Innermost() != inner || child.KnownTo(first) != inner || child.Name() != "sleep" && child.Name() != "sh" {
+	if child.PID == inner || child.Innermost() != inner || child.KnownTo(first) != inner ||
+		child.Name() != "sleep" && child.Name() != "sh" {
 		t.Errorf("pid %d is %v (%s)", inner, child, child.Name())
 	}
 	self, err := Of(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if self.KnownTo(first) != 0 || child.KnownTo(self) != child.PID || !first.Elsewhere("pid") || self.Elsewhere("pid", "mnt") {
-		t.Errorf("from the container this process is %d; from here %v is %d", self.KnownTo(first), child, child.KnownTo(self))
+	if self.KnownTo(first) != 0 || child.KnownTo(self) != child.PID || !first.Elsewhere("pid") ||
+		self.Elsewhere("pid", "mnt") {
+		t.Errorf(
+			"from the container this process is %d; from here %v is %d",
+			self.KnownTo(first),
+			child,
+			child.KnownTo(self),
+		)
 	}
 	if found, err := first.Seen(1 << 22); !errors.Is(err, ErrGone) {
 		t.Errorf("a pid that nobody has is %v, %v", found, err)

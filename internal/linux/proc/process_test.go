@@ -141,7 +141,8 @@ func TestZombie(t *testing.T) {
 	}
 }
 
-// TestActsOnlyAs: a process of another user is told from one of ours, and from one that can become ours again.
+// TestActsOnlyAs: a process of another user is told from one of ours, and from one that can become
+// ours again.
 func TestActsOnlyAs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root has processes of others")

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartConfined starts a command whose process gets no new privileges by exec from its first moment on. One with several threads that
-// gives them up itself has to start anew for that, which takes as long as its start.
+// StartConfined starts a command whose process gets no new privileges by exec from its first moment
+// on. One with several threads that gives them up itself has to start anew for that, which takes as
+// long as its start.
 func StartConfined(command *exec.Cmd) error {
 	started := make(chan error)
 	go func() {

@@ -7,13 +7,14 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// defaultBurst is how Blox makes its bursts: in two of six hours four times as many jobs come, of ten minutes to an hour.
+// defaultBurst is how Blox makes its bursts: in two of six hours four times as many jobs come, of
+// ten minutes to an hour.
 func defaultBurst() Burst {
 	return Burst{Period: 6 * time.Hour, Lasting: 2 * time.Hour, Factor: 4, Lengths: Uniform(10*time.Minute, time.Hour)}
 }
 
-// bursting is the generator "burst": a steady stream of jobs, and at regular times many short ones on top of it. The rate is the
-// average over all times.
+// bursting is the generator "burst": a steady stream of jobs, and at regular times many short ones
+// on top of it. The rate is the average over all times.
 func bursting(p Parameters) generator {
 	b := p.Burst
 	if b.unset() {
@@ -56,7 +57,8 @@ type bursts struct {
 	short           bool // the last one came with a burst
 }
 
-// next is the next arrival: a stretch of an exponential variable is used up by the time that passes, faster while a burst lasts.
+// next is the next arrival: a stretch of an exponential variable is used up by the time that
+// passes, faster while a burst lasts.
 func (b *bursts) next(rate float64, at time.Duration) time.Duration {
 	left := b.arrivals.exponential()
 	for {

@@ -23,18 +23,20 @@ type Parameters struct {
 	// GPUs is how many the cluster has that Load refers to.
 	GPUs int
 
-	// Load is how much of the cluster the jobs need on average, 1 being all of it. JobsPerHour says the same in another way; one of them
-	// is set.
+	// Load is how much of the cluster the jobs need on average, 1 being all of it. JobsPerHour says
+	// the same in another way; one of them is set.
 	Load, JobsPerHour float64
 
 	// Lengths and Sizes are BloxLaw and SingleGPU where they are empty.
 	Lengths Law
 	Sizes   Mix
 
-	// EstimateError is by how much owners misjudge their jobs: an estimate is the length times or divided by up to 1 plus it.
+	// EstimateError is by how much owners misjudge their jobs: an estimate is the length times or
+	// divided by up to 1 plus it.
 	EstimateError float64
 
-	// GPUTypes are the models of GPUs that jobs insist on, Models what they compute; nothing where they are empty.
+	// GPUTypes are the models of GPUs that jobs insist on, Models what they compute; nothing where
+	// they are empty.
 	GPUTypes, Models Choice
 
 	// Tenants are the users of the generator "tenants"; empty means Tenants().
@@ -76,15 +78,16 @@ type generator struct {
 	// work is how much GPU time a job needs on average, in seconds.
 	work float64
 
-	// arrive moves on to the next job's arrival when so many arrive in a second on average, all in all.
+	// arrive moves on to the next job's arrival when so many arrive in a second on average, all in
+	// all.
 	arrive func(rate float64, last time.Duration) time.Duration
 
 	// fill says what the job is.
 	fill func(j *cluster.Job)
 }
 
-// Make makes a trace up. Arrivals, lengths and sizes are drawn from streams of their own, so that two traces of one seed at two loads
-// have the same jobs.
+// Make makes a trace up. Arrivals, lengths and sizes are drawn from streams of their own, so that
+// two traces of one seed at two loads have the same jobs.
 func Make(name string, p Parameters) (workload.Trace, error) {
 	if p.Lengths.draw == nil {
 		p.Lengths = BloxLaw()

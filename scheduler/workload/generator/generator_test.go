@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// TestStream compares with the first numbers that the authors' own C program prints for the seed 1234567.
+// TestStream compares with the first numbers that the authors' own C program prints for the seed
+// 1234567.
 func TestStream(t *testing.T) {
 	s := stream{1234567}
 	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821} {
@@ -23,7 +24,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestGoldenHeads keeps the first jobs of every generator: a trace that is cited by its seed must stay.
+// TestGoldenHeads keeps the first jobs of every generator: a trace that is cited by its seed must
+// stay.
 func TestGoldenHeads(t *testing.T) {
 	for name, p := range map[string]Parameters{
 		"poisson": {Seed: 1, Jobs: 12, GPUs: 128, Load: 0.9, Sizes: MultiGPU(), EstimateError: 1},
@@ -48,7 +50,8 @@ func generated(t *testing.T, name string, p Parameters) workload.Trace {
 	return trace
 }
 
-// kolmogorov is the largest distance between what was drawn and a distribution, times the root of the number: under 1.63 in 99 of 100 cases.
+// kolmogorov is the largest distance between what was drawn and a distribution, times the root of
+// the number: under 1.63 in 99 of 100 cases.
 func kolmogorov(values []float64, law func(x float64) float64) float64 {
 	slices.Sort(values)
 	n, most := float64(len(values)), 0.0
@@ -136,7 +139,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestBurst checks that there are as many more jobs in bursts as the factor says, and that those are the short ones.
+// TestBurst checks that there are as many more jobs in bursts as the factor says, and that those
+// are the short ones.
 func TestBurst(t *testing.T) {
 	trace := generated(t, "burst", Parameters{Seed: 2, Jobs: 100_000, JobsPerHour: 30})
 	in, out := 0, 0

@@ -20,7 +20,8 @@ func (l Law) String() string { return l.name }
 // Mean is its expectation.
 func (l Law) Mean() time.Duration { return time.Duration(l.mean * float64(time.Second)) }
 
-// next draws a length, to the millisecond: a last digit that differs between processors does not get into a trace.
+// next draws a length, to the millisecond: a last digit that differs between processors does not
+// get into a trace.
 func (l Law) next(s *stream) time.Duration { return milliseconds(l.draw(s)) }
 
 // milliseconds rounds seconds.
@@ -38,8 +39,8 @@ func meanPowerOfTen(low, high float64) float64 {
 	return (math.Pow(10, high) - math.Pow(10, low)) / ((high - low) * math.Ln10)
 }
 
-// BloxLaw is how Blox draws lengths (Agarwal et al., EuroSys 2024, after Philly): four jobs of five take 60·10^U(1.5,3) s, the fifth
-// 60·10^U(3,4) s. The mean is 60,361 s.
+// BloxLaw is how Blox draws lengths (Agarwal et al., EuroSys 2024, after Philly): four jobs of five
+// take 60·10^U(1.5,3) s, the fifth 60·10^U(3,4) s. The mean is 60,361 s.
 func BloxLaw() Law {
 	return Law{
 		name: "blox",

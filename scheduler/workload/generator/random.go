@@ -4,9 +4,10 @@ import "math"
 
 // stream is a sequence of random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 //
-// It is written out here, and not taken from math/rand, because a generated trace is cited by its seed: the next release of Go may draw the
-// exponential distribution another way, and the trace would silently be another one. It passes BigCrush, and anybody can repeat it in
-// five lines of any language.
+// It is written out here, and not taken from math/rand, because a generated trace is cited by its
+// seed: the next release of Go may draw the exponential distribution another way, and the trace
+// would silently be another one. It passes BigCrush, and anybody can repeat it in five lines of any
+// language.
 type stream struct{ state uint64 }
 
 // next are 64 random bits.
@@ -27,8 +28,9 @@ func (s *stream) exponential() float64 { return -math.Log(1 - s.uniform()) }
 // between is a number in [low, high).
 func (s *stream) between(low, high float64) float64 { return low + float64(s.uniform()*(high-low)) }
 
-// What the streams of a trace are for. Each property has one of its own, so that a trace at another load has the same jobs, only at other
-// times: what differs between two results is then the load's doing.
+// What the streams of a trace are for. Each property has one of its own, so that a trace at another
+// load has the same jobs, only at other times: what differs between two results is then the load's
+// doing.
 const (
 	forArrivals uint64 = iota + 1
 	forLengths

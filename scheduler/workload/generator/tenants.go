@@ -7,21 +7,35 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Tenants are four teams of two organisations that share a cluster: many who try small things out, a few who train large models for days,
-// sweeps of middling jobs, and an urgent team that fine-tunes.
+// Tenants are four teams of two organisations that share a cluster: many who try small things out,
+// a few who train large models for days, sweeps of middling jobs, and an urgent team that
+// fine-tunes.
 func Tenants() []Tenant {
 	return []Tenant{
 		{Name: "vision/try", Weight: 50, Lengths: Exponential(20 * time.Minute), Sizes: Mix{{0.5, 30}, {1, 70}}},
 		{Name: "vision/sweep", Weight: 30, Lengths: BloxLaw(), Sizes: MultiGPU()},
-		{Name: "language/train", Weight: 5, Lengths: Uniform(12*time.Hour, 72*time.Hour), Sizes: Mix{{8, 60}, {16, 30}, {32, 10}}},
-		{Name: "language/tune", Weight: 15, Lengths: Exponential(3 * time.Hour), Sizes: Mix{{2, 50}, {4, 50}}, Priority: 1},
+		{
+			Name:    "language/train",
+			Weight:  5,
+			Lengths: Uniform(12*time.Hour, 72*time.Hour),
+			Sizes:   Mix{{8, 60}, {16, 30}, {32, 10}},
+		},
+		{
+			Name:     "language/tune",
+			Weight:   15,
+			Lengths:  Exponential(3 * time.Hour),
+			Sizes:    Mix{{2, 50}, {4, 50}},
+			Priority: 1,
+		},
 	}
 }
 
-// Own reports whether the tenant's jobs are of a kind of their own, whatever lengths and sizes those of the trace have.
+// Own reports whether the tenant's jobs are of a kind of their own, whatever lengths and sizes
+// those of the trace have.
 func (t Tenant) Own() bool { return t.Lengths.draw != nil && t.Sizes != nil }
 
-// ParseTenants reads names with weights, as a:50,b:30,c. Those of Tenants keep their kinds of jobs, all others have those of the trace.
+// ParseTenants reads names with weights, as a:50,b:30,c. Those of Tenants keep their kinds of jobs,
+// all others have those of the trace.
 func ParseTenants(text string) ([]Tenant, error) {
 	known := map[string]Tenant{}
 	for _, t := range Tenants() {

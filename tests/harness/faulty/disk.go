@@ -80,7 +80,8 @@ func Mount(t testing.TB) *Disk {
 	closeOnExec()
 	t.Cleanup(func() {
 		d.LetGo()
-		// Nobody waits for the server: another mount namespace may have a copy of the mount, which it serves as long as this process lives.
+		// Nobody waits for the server: another mount namespace may have a copy of the mount, which it
+		// serves as long as this process lives.
 		_ = syscall.Unmount(d.Path, syscall.MNT_DETACH)
 	})
 	return d
@@ -117,7 +118,8 @@ func (d *Disk) Counted(what Operation) int {
 // Forever is often enough.
 const Forever = 1 << 30
 
-// Fail makes an operation fail with an input/output error: the nth time that it is asked for, and so many times.
+// Fail makes an operation fail with an input/output error: the nth time that it is asked for, and
+// so many times.
 func (d *Disk) Fail(what Operation, nth, times int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,7 +136,8 @@ func (d *Disk) Heal() (failed int) {
 	return d.failed
 }
 
-// Hang makes an operation wait from its nth time on, without an end and whatever happens to who waits, until LetGo.
+// Hang makes an operation wait from its nth time on, without an end and whatever happens to who
+// waits, until LetGo.
 func (d *Disk) Hang(what Operation, nth int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

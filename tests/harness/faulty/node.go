@@ -25,7 +25,13 @@ func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.En
 	return n.LoopbackNode.Mkdir(ctx, name, mode, out)
 }
 
-func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
+func (n *node) Rename(
+	ctx context.Context,
+	name string,
+	to fs.InodeEmbedder,
+	newName string,
+	flags uint32,
+) syscall.Errno {
 	if failure := n.disk.asked(Rename); failure != 0 {
 		return failure
 	}
@@ -39,7 +45,12 @@ func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
 	return n.LoopbackNode.Unlink(ctx, name)
 }
 
-func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+func (n *node) Create(
+	ctx context.Context,
+	name string,
+	flags, mode uint32,
+	out *fuse.EntryOut,
+) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	if failure := n.disk.asked(Create); failure != 0 {
 		return nil, nil, 0, failure
 	}

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files lets this process open only some more files until the test ends, or what it returns is called.
+// Files lets this process open only some more files until the test ends, or what it returns is
+// called.
 func Files(t testing.TB, more int) (enough func()) {
 	t.Helper()
 	var all unix.Rlimit

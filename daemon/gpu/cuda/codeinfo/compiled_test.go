@@ -13,10 +13,12 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// assemblersVariable names more assemblers to look at than nvcc's own, with colons between: those of other versions of CUDA.
+// assemblersVariable names more assemblers to look at than nvcc's own, with colons between: those
+// of other versions of CUDA.
 const assemblersVariable = "PHOS_TEST_PTXAS"
 
-// TestCompiled reads machine code of real compilers, and holds what it finds to the declarations in the text that it was made from.
+// TestCompiled reads machine code of real compilers, and holds what it finds to the declarations in
+// the text that it was made from.
 func TestCompiled(t *testing.T) {
 	nvcc := needNVCC(t)
 	assemblers := []string{filepath.Join(filepath.Dir(nvcc), "ptxas")}
@@ -29,18 +31,31 @@ func TestCompiled(t *testing.T) {
 		for _, assembler := range assemblers {
 			for _, target := range targets(t, assembler) {
 				for _, option := range []string{"-O3", "-g", "-c"} {
-					t.Run(strings.Join([]string{source, target, option}, " "), func(t *testing.T) { testAssembled(t, assembler, text, target, option) })
+					t.Run(
+						strings.Join([]string{source, target, option}, " "),
+						func(t *testing.T) { testAssembled(t, assembler, text, target, option) },
+					)
 				}
 			}
 		}
 	}
 }
 
-// TestLinked is for kernels that were compiled apart and linked, which have other names and other symbols.
+// TestLinked is for kernels that were compiled apart and linked, which have other names and other
+// symbols.
 func TestLinked(t *testing.T) {
 	nvcc := needNVCC(t)
 	dir := t.TempDir()
-	source, object, linked := filepath.Join("testdata", "large.cu"), filepath.Join(dir, "large.o"), filepath.Join(dir, "large.cubin")
+	source, object, linked := filepath.Join(
+		"testdata",
+		"large.cu",
+	), filepath.Join(
+		dir,
+		"large.o",
+	), filepath.Join(
+		dir,
+		"large.cubin",
+	)
 	text := filepath.Join(dir, "large.ptx")
 	runNVCC(t, nvcc, "-ptx", "-rdc=true", "-arch=compute_80", "-o", text, source)
 	runNVCC(t, nvcc, "-dc", "-arch=sm_80", "-o", object, source)

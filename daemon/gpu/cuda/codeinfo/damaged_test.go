@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// machineCode is a file of machine code that has nothing but a section with the description of the kernel k: as many bytes as it says,
-// of which some may be missing.
+// machineCode is a file of machine code that has nothing but a section with the description of the
+// kernel k: as many bytes as it says, of which some may be missing.
 func machineCode(t *testing.T, info []byte, said uint64) []byte {
 	t.Helper()
 	names := "\x00.nv.info.k\x00.shstrtab\x00"
@@ -22,13 +22,28 @@ func machineCode(t *testing.T, info []byte, said uint64) []byte {
 	var out bytes.Buffer
 	parts := []any{
 		elf.Header64{
-			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT), 0x33, 7},
-			Type:  uint16(elf.ET_EXEC), Machine: 190, Version: uint32(elf.EV_CURRENT), Flags: 90 | 90<<16,
+			Ident: [elf.EI_NIDENT]byte{
+				0x7f,
+				'E',
+				'L',
+				'F',
+				byte(elf.ELFCLASS64),
+				byte(elf.ELFDATA2LSB),
+				byte(elf.EV_CURRENT),
+				0x33,
+				7,
+			},
+			Type: uint16(elf.ET_EXEC), Machine: 190, Version: uint32(elf.EV_CURRENT), Flags: 90 | 90<<16,
 			Shoff: head, Ehsize: head, Shentsize: entry, Shnum: 3, Shstrndx: 2,
 		},
 		elf.Section64{},
 		elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Off: at + uint64(len(names)), Size: said},
-		elf.Section64{Name: uint32(strings.Index(names, ".shstrtab")), Type: uint32(elf.SHT_STRTAB), Off: at, Size: uint64(len(names))},
+		elf.Section64{
+			Name: uint32(strings.Index(names, ".shstrtab")),
+			Type: uint32(elf.SHT_STRTAB),
+			Off:  at,
+			Size: uint64(len(names)),
+		},
 		[]byte(names), info,
 	}
 	for _, part := range parts {
@@ -39,7 +54,8 @@ func machineCode(t *testing.T, info []byte, said uint64) []byte {
 	return out.Bytes()
 }
 
-// TestDamagedCode: what cannot be read in the place of a driver that does not say is refused by name.
+// TestDamagedCode: what cannot be read in the place of a driver that does not say is refused by
+// name.
 func TestDamagedCode(t *testing.T) {
 	good := record(infoParam, 0, 8<<16, 8<<infoSizeShift)
 	for name, test := range map[string]struct {

@@ -12,11 +12,12 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
 )
 
-// librariesVariable names libraries with GPU code (libcublas.so.12, libnccl.so.2, ...), with colons between. They are too large to be
-// part of every run.
+// librariesVariable names libraries with GPU code (libcublas.so.12, libnccl.so.2, ...), with colons
+// between. They are too large to be part of every run.
 const librariesVariable = "PHOS_TEST_LIBRARIES"
 
-// Fat binaries begin at multiples of fatbinAlign in the sections with data, mostly in fatbinSection.
+// Fat binaries begin at multiples of fatbinAlign in the sections with data, mostly in
+// fatbinSection.
 const (
 	fatbinSection     = ".nv_fatbin"
 	fatbinMagic       = 0xba55ed50
@@ -47,7 +48,15 @@ func TestLibraries(t *testing.T) {
 				}
 				seen.all(t, data, section.Name == fatbinSection)
 			}
-			t.Logf("%d fat binaries, %d cubins, %d kernels, %d parameters, %d variables; targets %v", seen.binaries, seen.cubins, seen.kernels, seen.params, seen.variables, seen.targets)
+			t.Logf(
+				"%d fat binaries, %d cubins, %d kernels, %d parameters, %d variables; targets %v",
+				seen.binaries,
+				seen.cubins,
+				seen.kernels,
+				seen.params,
+				seen.variables,
+				seen.targets,
+			)
 			if seen.kernels == 0 {
 				t.Error("no kernels")
 			}
@@ -60,7 +69,8 @@ type counts struct {
 	targets                                      map[string]int
 }
 
-// all walks over fat binaries. Between them there may be zeros, or where there are not only such, anything.
+// all walks over fat binaries. Between them there may be zeros, or where there are not only such,
+// anything.
 func (c *counts) all(t *testing.T, data []byte, only bool) {
 	for len(data) >= fatbinHeaderBytes {
 		if binary.LittleEndian.Uint32(data) != fatbinMagic {

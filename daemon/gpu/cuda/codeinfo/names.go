@@ -11,9 +11,13 @@ import (
 )
 
 var (
-	variable = regexp.MustCompile(`(?m)^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.(?:global|const)[ \t]+[^;={\[]*?([\w$%]+)[ \t]*(?:\[[^\]]*\][ \t]*)*(?:=|;)`)
-	entry    = regexp.MustCompile(`(?m)^[ \t]*(?:\.(?:visible|weak)[ \t]+)?\.entry[ \t]+([\w$%]+)`)
-	managed  = regexp.MustCompile(`(?m)^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.global[ \t]+[^;={]*\.attribute\([ \t]*\.managed[ \t]*\)[^;={\[]*?([\w$%]+)[ \t]*(?:\[|=|;)`)
+	variable = regexp.MustCompile(
+		`(?m)^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.(?:global|const)[ \t]+[^;={\[]*?([\w$%]+)[ \t]*(?:\[[^\]]*\][ \t]*)*(?:=|;)`,
+	)
+	entry   = regexp.MustCompile(`(?m)^[ \t]*(?:\.(?:visible|weak)[ \t]+)?\.entry[ \t]+([\w$%]+)`)
+	managed = regexp.MustCompile(
+		`(?m)^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.global[ \t]+[^;={]*\.attribute\([ \t]*\.managed[ \t]*\)[^;={\[]*?([\w$%]+)[ \t]*(?:\[|=|;)`,
+	)
 )
 
 // What the compilers say of a symbol in the bits of its visibility that are free for processors.
@@ -72,15 +76,17 @@ func declared(form *regexp.Regexp, texts []string) []string {
 // variables lists those of machine code that have a mark.
 func variables(cubin []byte, mark byte) []string {
 	return symbols(cubin, func(file *elf.File, s elf.Symbol) bool {
-		if kind := elf.ST_TYPE(s.Info); kind != elf.STT_OBJECT && kind != symbolVariable || s.Other&mark != mark || s.Other&symbolVisibility != 0 {
+		if kind := elf.ST_TYPE(s.Info); kind != elf.STT_OBJECT && kind != symbolVariable || s.Other&mark != mark ||
+			s.Other&symbolVisibility != 0 {
 			return false
 		}
-		return s.Size > 0 && int(s.Section) < len(file.Sections) && !strings.HasPrefix(file.Sections[s.Section].Name, sharedSection)
+		return s.Size > 0 && int(s.Section) < len(file.Sections) &&
+			!strings.HasPrefix(file.Sections[s.Section].Name, sharedSection)
 	})
 }
 
-// symbols lists symbols of machine code. Most variables, and the kernels that C++ calls static, are local symbols: only code that was
-// compiled to be linked has others.
+// symbols lists symbols of machine code. Most variables, and the kernels that C++ calls static, are
+// local symbols: only code that was compiled to be linked has others.
 func symbols(cubin []byte, wanted func(*elf.File, elf.Symbol) bool) []string {
 	file, err := fatbin.OpenCubin(cubin)
 	if err != nil {

@@ -28,7 +28,10 @@ func Params(image gpu.Image, kernel string) ([]gpu.Param, error) {
 			}
 		}
 	}
-	return nil, unknownParams(kernel, "its PTX cannot be read here, and this driver does not say; one of CUDA 12.4 or later does")
+	return nil, unknownParams(
+		kernel,
+		"its PTX cannot be read here, and this driver does not say; one of CUDA 12.4 or later does",
+	)
 }
 
 func unknownParams(kernel, why string) error {
@@ -55,7 +58,8 @@ func cubinParams(cubin []byte, kernel string) ([]gpu.Param, error) {
 	return params, nil
 }
 
-// Records of a section .nv.info: a byte that says how long it is, one that says what it is, and a value or a length.
+// Records of a section .nv.info: a byte that says how long it is, one that says what it is, and a
+// value or a length.
 const (
 	infoSized      = 4
 	infoParam      = 0x17 // index, ordinal, offset, and a word with the size in its upper bits

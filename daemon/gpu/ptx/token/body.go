@@ -2,8 +2,8 @@ package token
 
 import "strings"
 
-// SkipBody moves from behind an opening brace behind the closing one. It declines where there is none, and where a
-// directive within concerns more than the function.
+// SkipBody moves from behind an opening brace behind the closing one. It declines where there is
+// none, and where a directive within concerns more than the function.
 func (l *Lexer) SkipBody() bool {
 	for depth := 1; depth > 0; {
 		if !l.skipSpace() || l.off >= len(l.src) {
@@ -43,7 +43,8 @@ func (l *Lexer) skipPlain() {
 func concernsModule(directive string) bool {
 	for _, word := range [...]string{"global", "const", "extern", "visible", "weak", "common"} {
 		rest, found := strings.CutPrefix(directive, word)
-		if found && (rest == "" || classes[rest[0]]&classWord == 0) && !strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, "::") {
+		if found && (rest == "" || classes[rest[0]]&classWord == 0) && !strings.HasPrefix(rest, ".") &&
+			!strings.HasPrefix(rest, "::") {
 			return true
 		}
 	}

@@ -77,7 +77,8 @@ func IsDigit(c byte) bool { return classes[c] == classDigit }
 // Pos is where the current token starts.
 func (l *Lexer) Pos() Pos { return Pos{l.startLine, l.startColumn} }
 
-// skipSpace skips blanks, comments and lines of a C preprocessor. It returns false in an unended comment.
+// skipSpace skips blanks, comments and lines of a C preprocessor. It returns false in an unended
+// comment.
 func (l *Lexer) skipSpace() bool {
 	for l.off < len(l.src) {
 		c := l.src[l.off]
@@ -196,7 +197,8 @@ func (l *Lexer) identEnd() int {
 	return end
 }
 
-// Opcode extends the current identifier over its modifiers, "ld.global.L1::evict_last.u32", and returns the whole.
+// Opcode extends the current identifier over its modifiers, "ld.global.L1::evict_last.u32", and
+// returns the whole.
 func (l *Lexer) Opcode() string {
 	i := l.off
 	for i < len(l.src) {

@@ -2,8 +2,9 @@ package model
 
 import "github.com/phos-gpu/phos/hijack/abi"
 
-// fixedAttributes are the attributes that do not depend on the specification. Sizes and rates are those of a large
-// device of capability 9.0; texture limits are given although textures are not served, because programs print them.
+// fixedAttributes are the attributes that do not depend on the specification. Sizes and rates are
+// those of a large device of capability 9.0; texture limits are given although textures are not
+// served, because programs print them.
 var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrMaxThreadsPerBlock:            MaxBlockThreads,
 	abi.AttrMaxBlockDimX:                  MaxBlockThreads,

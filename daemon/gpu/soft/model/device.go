@@ -11,7 +11,8 @@ import (
 // firstBus is the PCI bus of device 0; the others follow.
 const firstBus = 0x40
 
-// Devices describes the devices, in ordinal order. The same Spec always gives the same answer, on any machine.
+// Devices describes the devices, in ordinal order. The same Spec always gives the same answer, on
+// any machine.
 func (s Spec) Devices() []gpu.DeviceInfo {
 	devices := make([]gpu.DeviceInfo, s.Count)
 	for ordinal := range devices {
@@ -37,8 +38,8 @@ func uuid(name string, ordinal int) (id [16]byte) {
 	return id
 }
 
-// attributes is the table of one device. Features that the software GPU has not are 0, whatever real devices of the
-// capability have, so that programs take the path that works.
+// attributes is the table of one device. Features that the software GPU has not are 0, whatever
+// real devices of the capability have, so that programs take the path that works.
 func (s Spec) attributes(ordinal int) map[abi.DeviceAttribute]int32 {
 	table := make(map[abi.DeviceAttribute]int32, len(fixedAttributes)+16)
 	for attribute, value := range fixedAttributes {

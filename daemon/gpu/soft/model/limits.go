@@ -52,15 +52,16 @@ func limitsOf(cc int) Limits {
 	return capabilities[0]
 }
 
-// ActiveBlocks is the number of blocks that fit one multiprocessor: the least of what threads, shared memory, registers
-// and the number of blocks allow. It is 0 where not even one fits.
+// ActiveBlocks is the number of blocks that fit one multiprocessor: the least of what threads,
+// shared memory, registers and the number of blocks allow. It is 0 where not even one fits.
 func (l Limits) ActiveBlocks(threads, sharedBytes, registersOfThread int) int {
 	warps := roundUp(threads, WarpThreads) / WarpThreads
 	blocks := min(l.Blocks, l.Threads/WarpThreads/warps)
 	if perBlock := roundUp(sharedBytes+l.reservedBytes, l.sharedGranularity); perBlock > 0 {
 		blocks = min(blocks, l.SharedBytes/perBlock)
 	}
-	// Warps are dealt out to four schedulers, each with a quarter of the registers, and take them in units.
+	// Warps are dealt out to four schedulers, each with a quarter of the registers, and take them in
+	// units.
 	const schedulers, unit = 4, 256
 	if perWarp := roundUp(registersOfThread*WarpThreads, unit); perWarp > 0 {
 		blocks = min(blocks, Registers/schedulers/perWarp*schedulers/warps)

@@ -63,7 +63,8 @@ func TestDevices(t *testing.T) {
 	}
 	buses, ids := map[int32]bool{}, map[[16]byte]bool{}
 	for i, d := range spec.Devices() {
-		if d.MemoryBytes != 2<<30 || d.Name != defaultName || d.Attributes[abi.AttrComputeCapabilityMajor] != 8 || d.Attributes[abi.AttrComputeCapabilityMinor] != 6 {
+		if d.MemoryBytes != 2<<30 || d.Name != defaultName || d.Attributes[abi.AttrComputeCapabilityMajor] != 8 ||
+			d.Attributes[abi.AttrComputeCapabilityMinor] != 6 {
 			t.Errorf("device %d: %+v", i, d)
 		}
 		buses[d.Attributes[abi.AttrPCIBusID]], ids[d.UUID] = true, true

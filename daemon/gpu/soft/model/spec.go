@@ -13,19 +13,21 @@ import (
 type Spec struct {
 	// Count is the number of devices.
 	Count int
-	// Deterministic gives the same bits for the same program every time: one kernel at a time, blocks in order.
+	// Deterministic gives the same bits for the same program every time: one kernel at a time, blocks
+	// in order.
 	Deterministic bool
 	// MemoryBytes is the capacity of each device.
 	MemoryBytes uint64
 	Name        string
 	// CC is the compute capability times ten: 90 for 9.0.
 	CC int
-	// Driver is the version of the driver that the devices pretend to have, 0 for the default: a runtime refuses an older one than
-	// its own. Calls are answered alike whatever it is.
+	// Driver is the version of the driver that the devices pretend to have, 0 for the default: a
+	// runtime refuses an older one than its own. Calls are answered alike whatever it is.
 	Driver int32
 	// Cores bounds the processors that one kernel uses; 0 means all.
 	Cores int
-	// Unmarked devices do not say which memory was written; what saves them compares digests, as it does on real ones.
+	// Unmarked devices do not say which memory was written; what saves them compares digests, as it
+	// does on real ones.
 	Unmarked bool
 }
 
@@ -98,7 +100,9 @@ func (s *Spec) set(option string) (err error) {
 		}
 		s.Unmarked = value == "off"
 	default:
-		return errors.New("no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N, marks=off")
+		return errors.New(
+			"no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N, marks=off",
+		)
 	}
 	return err
 }
@@ -126,7 +130,10 @@ func memorySize(text string) (uint64, error) {
 		}
 		return bytes, nil
 	}
-	return 0, fmt.Errorf("%q is no size: it is a whole number of MiB or GiB, from 16MiB to 1024GiB, and even in MiB", text)
+	return 0, fmt.Errorf(
+		"%q is no size: it is a whole number of MiB or GiB, from 16MiB to 1024GiB, and even in MiB",
+		text,
+	)
 }
 
 // capability reads "9.0" and knows which exist.

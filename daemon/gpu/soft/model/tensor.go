@@ -22,8 +22,9 @@ const (
 // tensorMagic begins what software GPUs make of a tensor.
 const tensorMagic = 0x736f_6668_7074_656e
 
-// EncodeTensor writes a description down as software GPUs have it, checked as the driver does. No kernel of theirs reads it: the
-// instructions of the accelerator are not among those that they execute.
+// EncodeTensor writes a description down as software GPUs have it, checked as the driver does. No
+// kernel of theirs reads it: the instructions of the accelerator are not among those that they
+// execute.
 func EncodeTensor(t *abi.TensorMap) (encoded [abi.EncodedTensorMapBytes]byte, err error) {
 	if err := checkTensor(t); err != nil {
 		return encoded, err
@@ -70,7 +71,9 @@ func checkTensor(t *abi.TensorMap) error {
 	switch {
 	case t.DataType >= tensorTypes || t.Interleave > tensorInterleave:
 		return tensorError("type %d, interleave %d", t.DataType, t.Interleave)
-	case t.Kind > abi.TensorIm2colWide, t.Rank == 0 || t.Rank > 5, t.Rank < 3 && (t.Kind != abi.TensorTiled || t.Interleave != 0):
+	case t.Kind > abi.TensorIm2colWide,
+		t.Rank == 0 || t.Rank > 5,
+		t.Rank < 3 && (t.Kind != abi.TensorTiled || t.Interleave != 0):
 		return tensorError("rank %d of kind %d, interleave %d", t.Rank, t.Kind, t.Interleave)
 	case t.Address%tensorAlignment != 0:
 		return tensorError("the address %#x is no multiple of %d", t.Address, tensorAlignment)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// approximation is an instruction that may err, with the bound that the ISA gives: relative to the exact result, or absolute.
+// approximation is an instruction that may err, with the bound that the ISA gives: relative to the
+// exact result, or absolute.
 type approximation struct {
 	name     string
 	low, up  float64 // the range of arguments that the bound holds for; of their logarithm to base 2 where spread
@@ -37,17 +38,44 @@ var approximations = []approximation{
 		"lg2.approx", 0.5, 2, false, func(x float64) float64 { return math.Log(x) / math.Ln2 }, 0, math.Exp2(-22),
 		map[float64]float64{infinity: infinity, 0: minusInf, minus0: minusInf, -1: nan, minusInf: nan, nan: nan, 1: 0},
 	},
-	{"lg2.approx", -126, 127, true, func(x float64) float64 { return math.Log(x) / math.Ln2 }, math.Exp2(-22), math.Exp2(-22), nil},
+	{
+		"lg2.approx",
+		-126,
+		127,
+		true,
+		func(x float64) float64 { return math.Log(x) / math.Ln2 },
+		math.Exp2(-22),
+		math.Exp2(-22),
+		nil,
+	},
 	{
 		"sin.approx", -2 * math.Pi, 2 * math.Pi, false, func(x float64) float64 { return imag(part(x)) }, 0, math.Exp2(-20.5),
 		map[float64]float64{infinity: nan, minusInf: nan, nan: nan, 0: 0, minus0: minus0},
 	},
-	{"sin.approx", -100 * math.Pi, 100 * math.Pi, false, func(x float64) float64 { return imag(part(x)) }, 0, math.Exp2(-14.7), nil},
+	{
+		"sin.approx",
+		-100 * math.Pi,
+		100 * math.Pi,
+		false,
+		func(x float64) float64 { return imag(part(x)) },
+		0,
+		math.Exp2(-14.7),
+		nil,
+	},
 	{
 		"cos.approx", -2 * math.Pi, 2 * math.Pi, false, func(x float64) float64 { return real(part(x)) }, 0, math.Exp2(-20.5),
 		map[float64]float64{infinity: nan, minusInf: nan, nan: nan, 0: 1, minus0: 1},
 	},
-	{"cos.approx", -100 * math.Pi, 100 * math.Pi, false, func(x float64) float64 { return real(part(x)) }, 0, math.Exp2(-14.7), nil},
+	{
+		"cos.approx",
+		-100 * math.Pi,
+		100 * math.Pi,
+		false,
+		func(x float64) float64 { return real(part(x)) },
+		0,
+		math.Exp2(-14.7),
+		nil,
+	},
 	{
 		"rcp.approx", -125, 125, true, func(x float64) float64 { return math.Pow(x, -1) }, math.Exp2(-23), 0,
 		map[float64]float64{infinity: 0, minusInf: minus0, 0: infinity, minus0: minusInf, nan: nan, -4: -0.25},
@@ -107,7 +135,8 @@ func (a *approximation) test(t *testing.T, text string, r *rand.Rand) {
 	}
 	for i, bits := range each(t, text, special)[:n] {
 		got := float64(math.Float32frombits(bits))
-		if got != want[i] && !(got != got && want[i] != want[i]) || math.Signbit(got) != math.Signbit(want[i]) && got == got {
+		if got != want[i] && !(got != got && want[i] != want[i]) ||
+			math.Signbit(got) != math.Signbit(want[i]) && got == got {
 			t.Errorf("%s of %v is %v, want %v", text, math.Float32frombits(special[i][0]), got, want[i])
 		}
 	}
@@ -167,7 +196,8 @@ func TestHalfApproximations(t *testing.T) {
 }
 
 func TestApproximateDoubles(t *testing.T) {
-	// The inputs are the upper halves of doubles, as are the results: of rcp and rsqrt with .ftz the lower half is zero.
+	// The inputs are the upper halves of doubles, as are the results: of rcp and rsqrt with .ftz the
+	// lower half is zero.
 	r := rand.New(rand.NewPCG(6, 7))
 	inputs := make([][3]uint32, 1024)
 	for i := range inputs {
@@ -204,7 +234,8 @@ func TestApproximateDoubles(t *testing.T) {
 				}
 				continue
 			}
-			if low[i] != 0 || got != want && math.Abs(got-want) > math.Abs(want)*math.Exp2(-20) || math.Signbit(got) != math.Signbit(want) {
+			if low[i] != 0 || got != want && math.Abs(got-want) > math.Abs(want)*math.Exp2(-20) ||
+				math.Signbit(got) != math.Signbit(want) {
 				t.Errorf("%s.approx.ftz.f64 of %v is %v with lower half %#x, want %v", name, x, got, low[i], want)
 			}
 		}

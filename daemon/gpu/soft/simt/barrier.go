@@ -49,7 +49,8 @@ func (w *warp) barrier(in *code.Inst, mask uint32) {
 	w.block.complete(int32(id))
 }
 
-// await parks the lanes of mask at a barrier; others of the running group, whose guard was false, go on.
+// await parks the lanes of mask at a barrier; others of the running group, whose guard was false,
+// go on.
 func (w *warp) await(id int32, in *code.Inst, mask uint32) {
 	w.groups = append(w.groups, group{pc: w.pc, mask: mask, why: atBarrier, barrier: id, in: in})
 	w.mask &^= mask

@@ -115,7 +115,8 @@ func (m *machine) kernel(program *simt.Program, name string) *simt.Kernel {
 	return k
 }
 
-// matmulText is a naive matrix product with the inner loop as nvcc unrolls it: 21 instructions for 4 multiply-adds.
+// matmulText is a naive matrix product with the inner loop as nvcc unrolls it: 21 instructions for
+// 4 multiply-adds.
 const matmulText = `
 .version 8.0
 .target sm_90
@@ -225,8 +226,8 @@ func TestMatmul(t *testing.T) {
 	for i, word := range x.read32(x.c, x.n*x.n) {
 		var sum float32
 		for k := range x.n {
-			// The product of two float32 is exact in float64, and so short a sum of them, too, up to the last rounding
-			// that FMA does once.
+			// The product of two float32 is exact in float64, and so short a sum of them, too, up to the
+			// last rounding that FMA does once.
 			sum = float32(math.FMA(float64(x.a[i/x.n*x.n+k]), float64(x.b[k*x.n+i%x.n]), float64(sum)))
 		}
 		if got := math.Float32frombits(word); math.Abs(float64(got-sum)) > 1e-5 {

@@ -37,7 +37,10 @@ func newBlock(r *runner) *block {
 	for i := range b.warps {
 		w := &b.warps[i]
 		w.block, w.index = b, i
-		w.registers = newRegisters(registers[i*words:(i+1)*words], predicates[i*int(k.Predicates):(i+1)*int(k.Predicates)])
+		w.registers = newRegisters(
+			registers[i*words:(i+1)*words],
+			predicates[i*int(k.Predicates):(i+1)*int(k.Predicates)],
+		)
 		if k.LocalBytes > 0 {
 			w.local = make([]byte, warpLanes*k.LocalBytes)
 		}
@@ -67,8 +70,8 @@ func (b *block) begin(linear uint64) {
 	}
 }
 
-// step gives every warp one turn and returns what they used; done says that the block has ended. It panics with a
-// fault, and returns early when the run is stopped.
+// step gives every warp one turn and returns what they used; done says that the block has ended. It
+// panics with a fault, and returns early when the run is stopped.
 func (b *block) step() (used int, done bool) {
 	progress := false
 	for i := range b.warps {
@@ -95,7 +98,8 @@ func (b *block) step() (used int, done bool) {
 	return used, false
 }
 
-// stuck is the fault of a block in which every thread waits at a barrier that cannot complete. Hardware would hang.
+// stuck is the fault of a block in which every thread waits at a barrier that cannot complete.
+// Hardware would hang.
 func (b *block) stuck() *Fault {
 	for i := range b.warps {
 		w := &b.warps[i]
@@ -106,7 +110,12 @@ func (b *block) stuck() *Fault {
 			return f
 		}
 	}
-	return &Fault{Kind: abi.LaunchFailed, Kernel: b.kernel.Name, Block: b.index, Detail: "a block has no thread that can run"}
+	return &Fault{
+		Kind:   abi.LaunchFailed,
+		Kernel: b.kernel.Name,
+		Block:  b.index,
+		Detail: "a block has no thread that can run",
+	}
 }
 
 // exited is told that lanes have exited: a barrier may have waited for them only.
@@ -132,7 +141,13 @@ func (w *warp) thread(lane int) [3]uint32 {
 
 // fault describes what a lane did wrong at the instruction before w.pc.
 func (w *warp) fault(lane int, kind abi.Result, address uint64) *Fault {
-	f := &Fault{Kind: kind, Kernel: w.block.kernel.Name, Address: address, Block: w.block.index, Thread: w.thread(lane & 31)}
+	f := &Fault{
+		Kind:    kind,
+		Kernel:  w.block.kernel.Name,
+		Address: address,
+		Block:   w.block.index,
+		Thread:  w.thread(lane & 31),
+	}
 	if at := int(w.pc) - 1; at >= 0 && at < len(w.block.kernel.Sources) {
 		source := w.block.kernel.Sources[at]
 		f.Instruction, f.Pos = source.Inst.String(), source.Inst.Pos

@@ -100,12 +100,27 @@ func (w *warp) generic(lane int, address, bytes uint64) unsafe.Pointer {
 	return unsafe.Pointer(&s.Memory[address-s.Address])
 }
 
-// assertFail prints what a failed assertion says and ends the kernel. Its arguments are message, file, line, function.
+// assertFail prints what a failed assertion says and ends the kernel. Its arguments are message,
+// file, line, function.
 func (w *warp) assertFail(lane int, args [8]uint64) {
 	message, file, function := w.text(lane, args[0]), w.text(lane, args[1]), w.text(lane, args[3])
 	thread, block := w.thread(lane), w.block.index
-	w.print(fmt.Appendf(nil, "%s:%d: %s: block: [%d,%d,%d], thread: [%d,%d,%d] Assertion `%s` failed.\n", file, uint32(args[2]),
-		function, block[0], block[1], block[2], thread[0], thread[1], thread[2], message))
+	w.print(
+		fmt.Appendf(
+			nil,
+			"%s:%d: %s: block: [%d,%d,%d], thread: [%d,%d,%d] Assertion `%s` failed.\n",
+			file,
+			uint32(args[2]),
+			function,
+			block[0],
+			block[1],
+			block[2],
+			thread[0],
+			thread[1],
+			thread[2],
+			message,
+		),
+	)
 	f := w.fault(lane, abi.Assert, 0)
 	f.Detail = message
 	panic(f)

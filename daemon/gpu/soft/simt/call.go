@@ -81,7 +81,8 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 		panic(w.fault(lane, abi.HardwareStackError, 0))
 	}
 	top := frame{pc: back, frame: caller, site: site, function: function}
-	// Registers are read before the callee's are saved, and written after: caller and callee may be the same function.
+	// Registers are read before the callee's are saved, and written after: caller and callee may be
+	// the same function.
 	var values [16]uint64
 	for i, move := range site.Args {
 		if !move.From.InFrame || !move.To.InFrame {

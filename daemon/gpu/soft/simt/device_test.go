@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestMarksWhileRunning clears marks and copies while a kernel writes, as a checkpoint does: in the end, every chunk that
-// differs from its copy must be marked.
+// TestMarksWhileRunning clears marks and copies while a kernel writes, as a checkpoint does: in the
+// end, every chunk that differs from its copy must be marked.
 func TestMarksWhileRunning(t *testing.T) {
 	const chunks = 8
 	m := newMachine(t)
@@ -70,7 +70,11 @@ L:	mad.lo.u32 %r3, %r3, 1664525, 1013904223;
 	}
 	marks := m.memory.Written(area)
 	for i := range uint64(chunks) {
-		changed := string(now[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes]) != string(copies[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes])
+		changed := string(
+			now[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes],
+		) != string(
+			copies[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes],
+		)
 		if changed && marks[0]>>i&1 == 0 {
 			t.Errorf("chunk %d changed after it was copied and is not marked (%d rounds)", i, rounds)
 		}
@@ -85,13 +89,16 @@ func TestKernelTouchesAbsentChunks(t *testing.T) {
 	defer memory.Close()
 	m := &machine{t: t, memory: memory, next: windowBase}
 	var fills atomic.Int32
-	err = memory.MapAbsent(gpu.Range{Address: windowBase, Bytes: 8 * gpu.ChunkBytes}, func(_ uint64, chunk []byte) error {
-		fills.Add(1)
-		for i := range chunk {
-			chunk[i] = 1
-		}
-		return nil
-	})
+	err = memory.MapAbsent(
+		gpu.Range{Address: windowBase, Bytes: 8 * gpu.ChunkBytes},
+		func(_ uint64, chunk []byte) error {
+			fills.Add(1)
+			for i := range chunk {
+				chunk[i] = 1
+			}
+			return nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +239,8 @@ func TestLinkSeveralModules(t *testing.T) {
 			t.Fatalf("thread %d: %d", i, got)
 		}
 	}
-	if _, err := simt.Link([]*ptx.Module{library, library}, m.place, m.memory); err == nil || !strings.Contains(err.Error(), "twice") {
+	if _, err := simt.Link([]*ptx.Module{library, library}, m.place, m.memory); err == nil ||
+		!strings.Contains(err.Error(), "twice") {
 		t.Errorf("defined twice: %v", err)
 	}
 }
@@ -285,7 +293,8 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestMultiprocessors has %nsmid agree with what the device says, and %smid stay below it, however many cores run blocks.
+// TestMultiprocessors has %nsmid agree with what the device says, and %smid stay below it, however
+// many cores run blocks.
 func TestMultiprocessors(t *testing.T) {
 	for _, options := range []simt.Options{{Cores: 2, Multiprocessors: 16}, {Cores: 3, Multiprocessors: 2}, {Cores: 2}} {
 		m := newMachine(t)

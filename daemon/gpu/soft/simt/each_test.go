@@ -12,7 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// each runs instructions on many inputs: they find their operands in %a, %b, %c and leave a result in %y, 32 bits each.
+// each runs instructions on many inputs: they find their operands in %a, %b, %c and leave a result
+// in %y, 32 bits each.
 func each(t *testing.T, instructions string, inputs [][3]uint32) []uint32 {
 	t.Helper()
 	m := newMachine(t)
@@ -41,8 +42,17 @@ func each(t *testing.T, instructions string, inputs [][3]uint32) []uint32 {
 	if len(inputs)%64 != 0 {
 		t.Fatalf("%d inputs are not whole blocks", len(inputs))
 	}
-	err := simt.NewEngine(simt.Options{Cores: 1}).Run(context.Background(), m.kernel(m.link(text), "k"),
-		simt.Launch{Grid: [3]uint32{uint32(len(inputs) / 64), 1, 1}, Block: [3]uint32{64, 1, 1}, Params: params(out)}, m.memory, nil)
+	err := simt.NewEngine(simt.Options{Cores: 1}).Run(
+		context.Background(),
+		m.kernel(m.link(text), "k"),
+		simt.Launch{
+			Grid:   [3]uint32{uint32(len(inputs) / 64), 1, 1},
+			Block:  [3]uint32{64, 1, 1},
+			Params: params(out),
+		},
+		m.memory,
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +203,18 @@ func TestShiftAndAdd(t *testing.T) {
 			}
 			return b // Go's shifts clamp
 		}
-		wantResults(t, "vshr.u32.u32.u32."+mode+".add %y, %a, %b, %c;", words(512), func(a, b, c uint32) uint32 { return a>>amount(b) + c })
-		wantResults(t, "vshl.u32.u32.u32."+mode+".add %y, %a, %b, %c;", words(512), func(a, b, c uint32) uint32 { return a<<amount(b) + c })
+		wantResults(
+			t,
+			"vshr.u32.u32.u32."+mode+".add %y, %a, %b, %c;",
+			words(512),
+			func(a, b, c uint32) uint32 { return a>>amount(b) + c },
+		)
+		wantResults(
+			t,
+			"vshl.u32.u32.u32."+mode+".add %y, %a, %b, %c;",
+			words(512),
+			func(a, b, c uint32) uint32 { return a<<amount(b) + c },
+		)
 	}
 }
 
@@ -243,7 +263,8 @@ FINE:	ret;
 		t.Errorf("printed %q, want %q", printed, want)
 	}
 	var fault *simt.Fault
-	if !errors.As(err, &fault) || !errors.Is(err, abi.Assert) || fault.Thread != [3]uint32{9} || fault.Detail != "x < 9" {
+	if !errors.As(err, &fault) || !errors.Is(err, abi.Assert) || fault.Thread != [3]uint32{9} ||
+		fault.Detail != "x < 9" {
 		t.Errorf("%v", err)
 	}
 }

@@ -15,11 +15,11 @@ type Memory = space.Memory
 type Options struct {
 	// Cores is the number of goroutines that a launch may use; 0 means one per processor.
 	Cores int
-	// Multiprocessors is what %nsmid reads: kernels size tables by it, or by the attribute of the device, and index them with
-	// %smid, which is always less. 0 means Cores.
+	// Multiprocessors is what %nsmid reads: kernels size tables by it, or by the attribute of the
+	// device, and index them with %smid, which is always less. 0 means Cores.
 	Multiprocessors int
-	// Deterministic runs the blocks of a launch in order on one goroutine, one launch at a time, with a clock that counts
-	// instructions, so that the same program gives the same bits.
+	// Deterministic runs the blocks of a launch in order on one goroutine, one launch at a time, with
+	// a clock that counts instructions, so that the same program gives the same bits.
 	Deterministic bool
 }
 
@@ -48,14 +48,16 @@ type Launch struct {
 	SharedBytes uint32
 	// Params is the packed parameter block. It is not kept after Run returns.
 	Params []byte
-	// Cooperative promises that all blocks are in flight together, so that a barrier across the grid works.
+	// Cooperative promises that all blocks are in flight together, so that a barrier across the grid
+	// works.
 	Cooperative bool
 	// GridID is what %gridid reads.
 	GridID uint64
 }
 
-// Run executes a kernel and returns when all its blocks are done, with a *Fault, or with ctx's error soon after ctx is
-// cancelled. output receives what the kernel prints and may be nil; it is called from one goroutine at a time.
+// Run executes a kernel and returns when all its blocks are done, with a *Fault, or with ctx's
+// error soon after ctx is cancelled. output receives what the kernel prints and may be nil; it is
+// called from one goroutine at a time.
 func (e *Engine) Run(ctx context.Context, k *Kernel, launch Launch, memory *Memory, output func([]byte)) error {
 	return e.run(ctx, k, launch, memory, output)
 }

@@ -15,8 +15,8 @@ const (
 	yieldCost  = 1 << 20
 )
 
-// run executes the warp until its turn is used up, or all its lanes wait or have exited. It returns what is left of
-// the turn.
+// run executes the warp until its turn is used up, or all its lanes wait or have exited. It returns
+// what is left of the turn.
 func (w *warp) run(turn int) int {
 	if w.mask == 0 && !w.next() {
 		return turn
@@ -98,8 +98,9 @@ func (w *warp) run(turn int) int {
 	return turn
 }
 
-// seldom executes the shapes that are not worth a place in the inner loop, and returns their extra cost. w.pc is behind
-// the instruction; those that jump change it, those that block or end the running group leave no lane in w.mask.
+// seldom executes the shapes that are not worth a place in the inner loop, and returns their extra
+// cost. w.pc is behind the instruction; those that jump change it, those that block or end the
+// running group leave no lane in w.mask.
 func (w *warp) seldom(in *code.Inst, mask uint32) int {
 	switch in.Shape {
 	case code.LoopNarrow, code.LoopShift64, code.Select32, code.Select64:
@@ -292,7 +293,8 @@ func (w *warp) unpack(in *code.Inst, mask uint32) {
 	}
 }
 
-// branchIndexed sends every lane to its own target. An index outside the list is undefined; here it goes on.
+// branchIndexed sends every lane to its own target. An index outside the list is undefined; here it
+// goes on.
 func (w *warp) branchIndexed(in *code.Inst, mask uint32) {
 	index := w.v32(in.A)
 	for mask != 0 {

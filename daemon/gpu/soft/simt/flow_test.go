@@ -15,8 +15,8 @@ import (
 
 const header = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
-// prologue declares registers and computes %tid.x into %r1 and the address of out[tid] (4 bytes each) into %rd2, that of
-// out into %rd1.
+// prologue declares registers and computes %tid.x into %r1 and the address of out[tid] (4 bytes
+// each) into %rd2, that of out into %rd1.
 const prologue = `
 	.reg .pred %p<10>;
 	.reg .b16 %h<10>;
@@ -35,7 +35,8 @@ func body(instructions string) string {
 	return header + ".visible .entry k(.param .u64 out)\n{" + prologue + instructions + "\n}\n"
 }
 
-// run links and runs kernel k with one pointer to bytes of memory, and returns the pointer, what was printed and the error.
+// run links and runs kernel k with one pointer to bytes of memory, and returns the pointer, what
+// was printed and the error.
 func (m *machine) run(text string, grid, block uint32, bytes uint64) (out uint64, printed string, err error) {
 	m.t.Helper()
 	k := m.kernel(m.link(text), "k")
@@ -185,7 +186,8 @@ func TestStuckBarrier(t *testing.T) {
 }
 
 func TestSpinLockWithinWarp(t *testing.T) {
-	// Every lane takes one lock; without fairness the first to fail would spin for ever in front of the holder.
+	// Every lane takes one lock; without fairness the first to fail would spin for ever in front of
+	// the holder.
 	m := newMachine(t)
 	out, _, err := m.run(body(`
 	add.s64 %rd3, %rd1, 4;
@@ -337,7 +339,8 @@ func TestIndirectCalls(t *testing.T) {
 }
 
 func TestLocalAndGenericMemory(t *testing.T) {
-	// Each lane sorts its own local array through generic pointers, with bytes and vectors among the accesses.
+	// Each lane sorts its own local array through generic pointers, with bytes and vectors among the
+	// accesses.
 	wantEach(t, body(`
 	.local .align 16 .b8 depot[32];
 	.shared .align 16 .b8 pool[64];
@@ -471,7 +474,8 @@ func TestFaults(t *testing.T) {
 			if !errors.As(err, &fault) || !errors.Is(err, test.kind) {
 				t.Fatalf("got %v, want %v", err, test.kind)
 			}
-			if fault.Kernel != "k" || fault.Thread != [3]uint32{33, 0, 0} || fault.Pos.Line == 0 || fault.Instruction == "" {
+			if fault.Kernel != "k" || fault.Thread != [3]uint32{33, 0, 0} || fault.Pos.Line == 0 ||
+				fault.Instruction == "" {
 				t.Errorf("incomplete: %+v", fault)
 			}
 			if fault.Address != test.address {
@@ -493,8 +497,8 @@ func TestRefusedAtLink(t *testing.T) {
 	}
 }
 
-// TestSpinOnPlainLoads has a chain of blocks each of which waits, by loads that are not volatile, for the one after it: every
-// one must be given up by its only core until the last has begun.
+// TestSpinOnPlainLoads has a chain of blocks each of which waits, by loads that are not volatile,
+// for the one after it: every one must be given up by its only core until the last has begun.
 func TestSpinOnPlainLoads(t *testing.T) {
 	m := newMachine(t)
 	const blocks = 12

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Random programs are made as trees, written out as PTX for the machine, and evaluated one thread at a time here. The two
-// sides share nothing: the evaluator knows neither warps nor PTX.
+// Random programs are made as trees, written out as PTX for the machine, and evaluated one thread
+// at a time here. The two sides share nothing: the evaluator knows neither warps nor PTX.
 
 const (
 	fuzzRegs = 6 // of each kind: 32-bit, 64-bit, float

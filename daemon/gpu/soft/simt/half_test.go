@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// narrow is float16 or bfloat16 by brute force: a number is rounded by a search through all there are.
+// narrow is float16 or bfloat16 by brute force: a number is rounded by a search through all there
+// are.
 type narrow struct {
 	name     string
 	infinity uint32
@@ -36,7 +37,8 @@ func exact(a, b, c float64) *big.Float {
 	return product.Add(product, big.NewFloat(c))
 }
 
-// nearest searches the bits of the number next to x, the even ones of two. Infinity counts as the next power of two.
+// nearest searches the bits of the number next to x, the even ones of two. Infinity counts as the
+// next power of two.
 func (n narrow) nearest(x *big.Float) uint32 {
 	size := new(big.Float).Abs(x)
 	low, high := uint32(0), n.infinity
@@ -49,7 +51,14 @@ func (n narrow) nearest(x *big.Float) uint32 {
 		}
 	}
 	if low < n.infinity {
-		sum := new(big.Float).SetPrec(600).Add(big.NewFloat(n.decode(uint64(low))), big.NewFloat(n.decode(uint64(low+1))))
+		sum := new(
+			big.Float,
+		).SetPrec(
+			600,
+		).Add(
+			big.NewFloat(n.decode(uint64(low))),
+			big.NewFloat(n.decode(uint64(low+1))),
+		)
 		if c := sum.Quo(sum, big.NewFloat(2)).Cmp(size); c < 0 || c == 0 && low&1 == 1 {
 			low++
 		}
@@ -94,7 +103,8 @@ func (n narrow) fma(modifiers string, a, b, c uint32) uint32 {
 	return result
 }
 
-// narrowWords are pairs of halves: of any kind, and of sizes whose sums and products round and cancel.
+// narrowWords are pairs of halves: of any kind, and of sizes whose sums and products round and
+// cancel.
 func (n narrow) words(count int) [][3]uint32 {
 	r := rand.New(rand.NewPCG(3, uint64(n.infinity)))
 	one := n.nearest(big.NewFloat(1))

@@ -7,8 +7,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// HeapName and HeapBytes describe the device heap that malloc in kernels takes from; it is placed as a variable of a
-// program that needs one, and whoever places it may give it another size and say so by LimitHeap.
+// HeapName and HeapBytes describe the device heap that malloc in kernels takes from; it is placed
+// as a variable of a program that needs one, and whoever places it may give it another size and say
+// so by LimitHeap.
 const (
 	HeapName  = "__phos_device_heap"
 	HeapBytes = 8 << 20
@@ -17,8 +18,9 @@ const (
 // LimitHeap says how large the device heap was made. It must come before the first launch.
 func (p *Program) LimitHeap(bytes uint64) { p.heapBytes = bytes }
 
-// The heap keeps everything about itself in device memory, so that a checkpoint has it: a word to lock it, then blocks, each
-// a header of 16 bytes (size with the header, whether it is used) in front of its bytes. A lane is the heap's view for a call.
+// The heap keeps everything about itself in device memory, so that a checkpoint has it: a word to
+// lock it, then blocks, each a header of 16 bytes (size with the header, whether it is used) in
+// front of its bytes. A lane is the heap's view for a call.
 const (
 	heapLock   = 0
 	heapFirst  = 16

@@ -28,15 +28,25 @@ type linker struct {
 	constBytes uint64
 }
 
-// Link makes a program of one or more modules: it places and initialises their variables (place finds device memory, backed
-// and zeroed) and lowers every function. An instruction that cannot be executed is refused here, by name.
-func Link(modules []*ptx.Module, place func(name string, bytes, align uint64) (uint64, error), memory *Memory) (*Program, error) {
+// Link makes a program of one or more modules: it places and initialises their variables (place
+// finds device memory, backed and zeroed) and lowers every function. An instruction that cannot be
+// executed is refused here, by name.
+func Link(
+	modules []*ptx.Module,
+	place func(name string, bytes, align uint64) (uint64, error),
+	memory *Memory,
+) (*Program, error) {
 	l := newLinker(modules, place, memory)
 	return l.run(l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower, l.placeWorkspaces)
 }
 
-// LinkFilled is Link for variables whose memory has its content, or will have it when it is touched: it writes nothing.
-func LinkFilled(modules []*ptx.Module, place func(name string, bytes, align uint64) (uint64, error), memory *Memory) (*Program, error) {
+// LinkFilled is Link for variables whose memory has its content, or will have it when it is
+// touched: it writes nothing.
+func LinkFilled(
+	modules []*ptx.Module,
+	place func(name string, bytes, align uint64) (uint64, error),
+	memory *Memory,
+) (*Program, error) {
 	l := newLinker(modules, place, memory)
 	return l.run(l.collect, l.placeVariables, l.placeHeap, l.lower, l.placeWorkspaces)
 }
@@ -184,8 +194,8 @@ func (l *linker) placeHeap() error {
 	return nil
 }
 
-// mallocs reports whether a kernel of the module may call malloc. Compilers declare it where it is called, so that is what
-// counts where bodies are not read yet.
+// mallocs reports whether a kernel of the module may call malloc. Compilers declare it where it is
+// called, so that is what counts where bodies are not read yet.
 func mallocs(m *ptx.Module) bool {
 	if m.Outlined() {
 		return m.Declares("malloc")
@@ -301,7 +311,8 @@ func (l *linker) describe(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.Functi
 	info.Attributes[abi.FuncConstBytes] = int32(l.constBytes)
 	info.Attributes[abi.FuncLocalBytes] = int32(k.LocalBytes)
 	info.Attributes[abi.FuncNumRegs] = min(max(k.Registers, 16), 255)
-	info.Attributes[abi.FuncPTXVersion] = target // of the virtual architecture, whatever the name says: cub chooses its kernels' shapes by it
+	// of the virtual architecture, whatever the name says: cub chooses its kernels' shapes by it
+	info.Attributes[abi.FuncPTXVersion] = target
 	info.Attributes[abi.FuncBinaryVersion] = target
 	info.Attributes[abi.FuncMaxDynamicSharedBytes] = 48 << 10
 	info.Attributes[abi.FuncPreferredSharedCarveout] = -1

@@ -13,8 +13,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 )
 
-// BenchmarkMarks runs a kernel that does little but store, in turns on device memory whose marks were cleared and on host
-// memory, which has none. The ratio of the two times is what marks cost where they cost most.
+// BenchmarkMarks runs a kernel that does little but store, in turns on device memory whose marks
+// were cleared and on host memory, which has none. The ratio of the two times is what marks cost
+// where they cost most.
 func BenchmarkMarks(b *testing.B) {
 	const (
 		chunks = 8
@@ -56,7 +57,13 @@ func BenchmarkMarks(b *testing.B) {
 // hugeMemory is memory with the same kind of pages as device memory.
 func hugeMemory(b *testing.B, bytes int) []byte {
 	b.Helper()
-	memory, err := unix.Mmap(-1, 0, bytes+gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	memory, err := unix.Mmap(
+		-1,
+		0,
+		bytes+gpu.ChunkBytes,
+		unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS,
+	)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,8 +72,9 @@ func hugeMemory(b *testing.B, bytes int) []byte {
 	return memory[:bytes]
 }
 
-// BenchmarkMarksRate is the rate of a program that is never checkpointed, with marks over without: a matrix multiplication
-// into device memory, and into memory that is not marked. It goes by processor time, as the machine may be busy.
+// BenchmarkMarksRate is the rate of a program that is never checkpointed, with marks over without:
+// a matrix multiplication into device memory, and into memory that is not marked. It goes by
+// processor time, as the machine may be busy.
 func BenchmarkMarksRate(b *testing.B) {
 	const (
 		n    = 256

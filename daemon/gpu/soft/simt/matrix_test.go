@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The oracle for mma: places of elements by the formulas of the ISA, element by element, and a multiplication by the book.
-// g is the lane's group, lane/4, and t its number in it, lane%4.
+// The oracle for mma: places of elements by the formulas of the ISA, element by element, and a
+// multiplication by the book. g is the lane's group, lane/4, and t its number in it, lane%4.
 
 // at is the row and the column of element i.
 type at func(g, t, i int) (row, column int)
@@ -111,7 +111,8 @@ var elements = map[string]element{
 	"s32":  {4, "b32", func(bits uint64) float64 { return float64(int32(bits)) }},
 }
 
-// random gives the bits of a number: of any size within the type's precision, or a small integer, whose sums are exact.
+// random gives the bits of a number: of any size within the type's precision, or a small integer,
+// whose sums are exact.
 func random(r *rand.Rand, name string, integers bool) uint64 {
 	n := r.IntN(17) - 8
 	scale := r.Float64()*4 - 2
@@ -174,7 +175,8 @@ func makeFragments(name string, count int, place at, next func() uint64) *fragme
 // placeC is for c and d, of every type.
 func placeC(g, t, i int) (int, int) { return g + upper(i < 2), t*2 + i&1 }
 
-// kernelText loads the registers of each lane, which lie 256 bytes apart, multiplies and stores d at 192.
+// kernelText loads the registers of each lane, which lie 256 bytes apart, multiplies and stores d
+// at 192.
 func (c *matrixCase) kernelText(bytes [4]int) string {
 	var text, operands strings.Builder
 	text.WriteString("mul.wide.u32 %rd2, %r1, 256;\nadd.s64 %rd1, %rd1, %rd2;\n")
@@ -259,7 +261,8 @@ func (c *matrixCase) test(t *testing.T, r *rand.Rand, integers bool) {
 	}
 }
 
-// close compares a result with the exact one: floats may differ by the error of an accumulation in their precision.
+// close compares a result with the exact one: floats may differ by the error of an accumulation in
+// their precision.
 func (c *matrixCase) close(got, want, size float64, integers bool) bool {
 	switch {
 	case c.d == "s32" && c.satfinite:

@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/matrix"
 )
 
-// matrix executes the instructions on matrices, for which all lanes of the warp must come together. Lanes that have
-// exited, which the ISA forbids, take part with what their registers hold.
+// matrix executes the instructions on matrices, for which all lanes of the warp must come together.
+// Lanes that have exited, which the ISA forbids, take part with what their registers hold.
 func (w *warp) matrix(in *code.Inst, mask uint32) {
 	if !w.together(fullMask &^ (w.mask &^ mask)) {
 		return
@@ -79,7 +79,8 @@ func (t tile) transposed() (turned tile) {
 	return turned
 }
 
-// addressed are the lanes of mask whose addresses count for n matrices: eight lanes each have the rows of one.
+// addressed are the lanes of mask whose addresses count for n matrices: eight lanes each have the
+// rows of one.
 func addressed(mask uint32, n int) uint32 { return mask & uint32(uint64(1)<<(8*n)-1) }
 
 // loadMatrix is ldmatrix.
@@ -114,8 +115,8 @@ func (w *warp) storeMatrix(in *code.Inst, mask uint32) {
 	}
 }
 
-// loadPart is the reading half of cp.async with a number of bytes to read, the rest being zeroes, or with a predicate that
-// says to read none. A lane that reads nothing does not touch memory.
+// loadPart is the reading half of cp.async with a number of bytes to read, the rest being zeroes,
+// or with a predicate that says to read none. A lane that reads nothing does not touch memory.
 func (w *warp) loadPart(in *code.Inst, mask uint32) {
 	var count, value lanes.V64
 	var memory [warpLanes]unsafe.Pointer

@@ -2,7 +2,8 @@ package simt_test
 
 import "testing"
 
-// TestMembersDiffer has the lanes of each quarter of a warp name that quarter, all in one instruction.
+// TestMembersDiffer has the lanes of each quarter of a warp name that quarter, all in one
+// instruction.
 func TestMembersDiffer(t *testing.T) {
 	const quarters = `
 	and.b32 %r2, %r1, 24;

@@ -14,15 +14,17 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// site is where a memory instruction went last: size bytes of memory at host are the addresses from low on. An access of n
-// bytes is inside and aligned exactly if its distance from low, rotated right by log2(n), is below size/n: what is not
-// aligned leaves its low bits on top. That is the one comparison for bounds, presence and the written mark.
+// site is where a memory instruction went last: size bytes of memory at host are the addresses from
+// low on. An access of n bytes is inside and aligned exactly if its distance from low, rotated
+// right by log2(n), is below size/n: what is not aligned leaves its low bits on top. That is the
+// one comparison for bounds, presence and the written mark.
 type site struct {
 	low, size uint64
 	host      unsafe.Pointer
 }
 
-// siteAlign is what low is a multiple of, so that distances from it tell alignment: the largest access.
+// siteAlign is what low is a multiple of, so that distances from it tell alignment: the largest
+// access.
 const siteAlign = 32
 
 // newSite makes a site of a span, cut at its start to a multiple of siteAlign.
@@ -163,8 +165,8 @@ func (w *warp) store64(in *code.Inst, mask uint32, address *lanes.V64) {
 	}
 }
 
-// locate finds the memory of one lane's access the long way, and remembers the site. It panics with a fault where there
-// is none. address is without the instruction's offset.
+// locate finds the memory of one lane's access the long way, and remembers the site. It panics with
+// a fault where there is none. address is without the instruction's offset.
 func (w *warp) locate(in *code.Inst, lane int, address uint64, write bool) unsafe.Pointer {
 	address += uint64(in.Offset)
 	bytes := uint64(in.Memory.Bytes) * uint64(in.Memory.Vec)

@@ -17,12 +17,13 @@ type Program struct {
 	heap    uint64 // address of the device heap, 0 where there is none
 	// heapBytes is the heap's size.
 	heapBytes uint64
-	// workspaces are the addresses of those that no cooperative launch has now; nil where no kernel looks for one.
+	// workspaces are the addresses of those that no cooperative launch has now; nil where no kernel
+	// looks for one.
 	workspaces chan uint64
 }
 
-// Kernel finds an entry point. Of a library's it reads the code first: the error says what in it cannot be executed, or is
-// an abi.NotFound.
+// Kernel finds an entry point. Of a library's it reads the code first: the error says what in it
+// cannot be executed, or is an abi.NotFound.
 func (p *Program) Kernel(name string) (*Kernel, error) {
 	k, found := p.kernels[name]
 	if !found {

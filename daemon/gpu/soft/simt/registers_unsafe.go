@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 )
 
-// registers are a warp's register block: columns of 32 lanes, found by byte offset without a check, because offsets come
-// from package code only, and predicates as masks.
+// registers are a warp's register block: columns of 32 lanes, found by byte offset without a check,
+// because offsets come from package code only, and predicates as masks.
 type registers struct {
 	base       unsafe.Pointer
 	predicates []uint32
@@ -19,12 +19,14 @@ type registers struct {
 	address    lanes.V64 // computed addresses; not a local variable, which would escape through the loops' pointers
 }
 
-// newRegisters carves the block out of memory, which must be zeroed, aligned to 64 bytes and at least bytes long.
+// newRegisters carves the block out of memory, which must be zeroed, aligned to 64 bytes and at
+// least bytes long.
 func newRegisters(memory []uint64, predicates []uint32) registers {
 	return registers{base: unsafe.Pointer(unsafe.SliceData(memory)), predicates: predicates}
 }
 
-// alignedWords allocates count words at an address that is a multiple of 64, so that columns are whole cache lines.
+// alignedWords allocates count words at an address that is a multiple of 64, so that columns are
+// whole cache lines.
 func alignedWords(count int) []uint64 {
 	words := make([]uint64, count+8)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(words))) & 63 / 8

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// quantum is how many instructions a block runs before others of its runner get a chance, if it may be waiting for
-	// them; patience is the same for the first turn of one that shows no sign of it, and quite enough for most to end in.
+	// quantum is how many instructions a block runs before others of its runner get a chance, if it
+	// may be waiting for them; patience is the same for the first turn of one that shows no sign of
+	// it, and quite enough for most to end in.
 	quantum  = 1 << 19
 	patience = 1 << 22
 	// residentBytes bounds the memory of blocks that are begun and not finished, on one runner.
@@ -101,16 +102,34 @@ func (k *Kernel) check(launch *Launch) error {
 	blocks := uint64(launch.Grid[0]) * uint64(launch.Grid[1]) * uint64(launch.Grid[2])
 	switch {
 	case threads == 0 || blocks == 0 || threads > maxBlockThreads:
-		return fmt.Errorf("launch %s with grid %v and block %v: %w", k.code.Name, launch.Grid, launch.Block, abi.InvalidValue)
+		return fmt.Errorf(
+			"launch %s with grid %v and block %v: %w",
+			k.code.Name,
+			launch.Grid,
+			launch.Block,
+			abi.InvalidValue,
+		)
 	case uint64(len(launch.Params)) < k.code.ParamBytes:
-		return fmt.Errorf("launch %s with %d bytes of parameters of %d: %w", k.code.Name, len(launch.Params), k.code.ParamBytes, abi.InvalidValue)
+		return fmt.Errorf(
+			"launch %s with %d bytes of parameters of %d: %w",
+			k.code.Name,
+			len(launch.Params),
+			k.code.ParamBytes,
+			abi.InvalidValue,
+		)
 	case !fits(launch.Block, k.code.RequiredThreads, k.code.MaxThreads):
-		return fmt.Errorf("launch %s with block %v, which its directives exclude: %w", k.code.Name, launch.Block, abi.InvalidValue)
+		return fmt.Errorf(
+			"launch %s with block %v, which its directives exclude: %w",
+			k.code.Name,
+			launch.Block,
+			abi.InvalidValue,
+		)
 	}
 	return nil
 }
 
-// fits compares a block with .reqntid, which must be met exactly, and .maxntid, whose product is the limit.
+// fits compares a block with .reqntid, which must be met exactly, and .maxntid, whose product is
+// the limit.
 func fits(block, required, most [3]uint32) bool {
 	if required[0] != 0 {
 		for i, n := range required {
@@ -142,7 +161,13 @@ func (r *run) print(text []byte) {
 
 // work executes blocks until none is left.
 func (r *run) work(number int) {
-	w := &runner{run: r, memory: r.memory, number: number, reader: space.NewReader(), sites: make([]site, r.kernel.Sites)}
+	w := &runner{
+		run:    r,
+		memory: r.memory,
+		number: number,
+		reader: space.NewReader(),
+		sites:  make([]site, r.kernel.Sites),
+	}
 	defer w.reader.Release()
 	w.version = w.reader.Enter()
 	defer w.reader.Exit()
@@ -158,7 +183,8 @@ func (r *run) work(number int) {
 	w.blocks()
 }
 
-// tick is called between turns: it lets the memory change under the sites, and reports whether to go on.
+// tick is called between turns: it lets the memory change under the sites, and reports whether to
+// go on.
 func (r *runner) tick() bool {
 	r.reader.Tick()
 	r.refresh()
@@ -173,8 +199,8 @@ func (r *runner) refresh() {
 	}
 }
 
-// blocks runs blocks to their ends. A block that takes long may wait for another that has not begun: then it is set
-// aside, the next one begins, and all that are begun take turns.
+// blocks runs blocks to their ends. A block that takes long may wait for another that has not
+// begun: then it is set aside, the next one begins, and all that are begun take turns.
 func (r *runner) blocks() {
 	var aside []*block
 	var free *block

@@ -20,8 +20,9 @@ func (m *machine) start(text string, out uint64, block uint32) {
 	}
 }
 
-// tiles is what the kernels below begin with: 512 bytes of shared memory, four tiles of 8 by 8 halves one after the other,
-// where each half holds its index, and %r3 the address of row %tid.x of them.
+// tiles is what the kernels below begin with: 512 bytes of shared memory, four tiles of 8 by 8
+// halves one after the other, where each half holds its index, and %r3 the address of row %tid.x of
+// them.
 const tiles = `
 	.shared .align 16 .b8 tile[512];
 	mov.u32 %r2, tile;

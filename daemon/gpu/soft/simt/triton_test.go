@@ -11,8 +11,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 )
 
-// TestTritonMatmul runs what Triton makes of tl.dot for compute capability 8.0, with three stages of cp.async in flight,
-// ldmatrix and mma: c[m,n] = a[m,k] b[k,n] in tiles of 32, whose edges are masked.
+// TestTritonMatmul runs what Triton makes of tl.dot for compute capability 8.0, with three stages
+// of cp.async in flight, ldmatrix and mma: c[m,n] = a[m,k] b[k,n] in tiles of 32, whose edges are
+// masked.
 func TestTritonMatmul(t *testing.T) {
 	const rows, columns, inner = 80, 48, 112
 	for _, test := range []struct {
@@ -38,10 +39,18 @@ func TestTritonMatmul(t *testing.T) {
 			for _, n := range []uint32{rows, columns, inner, inner, columns, columns} {
 				arguments = binary.LittleEndian.AppendUint32(arguments, n)
 			}
-			err = simt.NewEngine(simt.Options{Cores: 2}).Run(context.Background(), m.kernel(m.link(string(text)), "mm"), simt.Launch{
-				Grid: [3]uint32{(rows + 31) / 32, (columns + 31) / 32, 1}, Block: [3]uint32{64, 1, 1},
-				SharedBytes: test.shared, Params: arguments,
-			}, m.memory, nil)
+			err = simt.NewEngine(
+				simt.Options{Cores: 2},
+			).Run(
+				context.Background(),
+				m.kernel(m.link(string(text)), "mm"),
+				simt.Launch{
+					Grid: [3]uint32{(rows + 31) / 32, (columns + 31) / 32, 1}, Block: [3]uint32{64, 1, 1},
+					SharedBytes: test.shared, Params: arguments,
+				},
+				m.memory,
+				nil,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +68,8 @@ func TestTritonMatmul(t *testing.T) {
 	}
 }
 
-// array puts random numbers of a kind into memory, with enough room behind them for addresses that are masked anyway.
+// array puts random numbers of a kind into memory, with enough room behind them for addresses that
+// are masked anyway.
 func (m *machine) array(kind string, count int, r *rand.Rand) (values []float64, address uint64) {
 	m.t.Helper()
 	e := elements[kind]

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestVectorsAreWhole: who reads a vector while another block writes it finds one that was there, and not parts of two. What scans and
-// selects of CUB is built on it: a value, and beside it the word that says whether the value is there.
+// TestVectorsAreWhole: who reads a vector while another block writes it finds one that was there,
+// and not parts of two. What scans and selects of CUB is built on it: a value, and beside it the
+// word that says whether the value is there.
 func TestVectorsAreWhole(t *testing.T) {
 	for _, test := range []struct {
 		register string
@@ -32,7 +33,8 @@ func TestVectorsAreWhole(t *testing.T) {
 
 const turns = 20_000
 
-// tearing has one block write vectors with all elements alike, over and over, and another one count those that it reads otherwise.
+// tearing has one block write vectors with all elements alike, over and over, and another one count
+// those that it reads otherwise.
 func tearing(kind, register string, bits, count int) string {
 	names := make([]string, count)
 	for i := range names {

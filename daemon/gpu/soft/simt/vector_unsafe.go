@@ -9,8 +9,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 )
 
-// wholeBytes is what of a vector moves between memory and a lane at once. PTX leaves the order of a vector's elements open, but a GPU
-// moves them together, and programs build on it: a word and the flag which says that it is there, in one vector.
+// wholeBytes is what of a vector moves between memory and a lane at once. PTX leaves the order of a
+// vector's elements open, but a GPU moves them together, and programs build on it: a word and the
+// flag which says that it is there, in one vector.
 const wholeBytes = 16
 
 // loadAny is ld in its general form: vectors, narrow and extended elements, all spaces.

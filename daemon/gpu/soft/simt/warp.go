@@ -31,8 +31,8 @@ const (
 	forLanes         // at an instruction that more lanes of the warp must reach
 )
 
-// warp is 32 threads. Lanes that are together have one program counter; when they diverge, the group with the lowest one
-// runs first, which lets groups meet again where their ways do.
+// warp is 32 threads. Lanes that are together have one program counter; when they diverge, the
+// group with the lowest one runs first, which lets groups meet again where their ways do.
 type warp struct {
 	registers
 	block *block
@@ -68,8 +68,9 @@ func (w *warp) diverge(taken uint32, target int32) {
 	w.meet()
 }
 
-// meet brings the running group together with others at the same place, and gives way to one that is further behind. It is
-// called when the group reaches join, and after every jump while there are groups.
+// meet brings the running group together with others at the same place, and gives way to one that
+// is further behind. It is called when the group reaches join, and after every jump while there are
+// groups.
 func (w *warp) meet() {
 	w.gather()
 	if lowest := w.lowest(); lowest >= 0 && w.groups[lowest].pc < w.pc {
@@ -159,8 +160,9 @@ func (w *warp) exit(mask uint32) {
 	w.block.exited()
 }
 
-// rotate lets the group that has waited longest run for a while although others are behind it: a lane that spins for a
-// lock which another lane of its warp holds would else spin for ever. It returns false where lanes are together.
+// rotate lets the group that has waited longest run for a while although others are behind it: a
+// lane that spins for a lock which another lane of its warp holds would else spin for ever. It
+// returns false where lanes are together.
 func (w *warp) rotate() bool {
 	for i, g := range w.groups {
 		if g.why == runnable {
@@ -173,8 +175,8 @@ func (w *warp) rotate() bool {
 	return false
 }
 
-// together reports whether the running lanes may execute an instruction that the lanes of members must execute with
-// each other. If not, the group waits and the instruction will be executed again.
+// together reports whether the running lanes may execute an instruction that the lanes of members
+// must execute with each other. If not, the group waits and the instruction will be executed again.
 func (w *warp) together(members uint32) bool {
 	if members&w.alive&^w.mask == 0 || w.force || len(w.groups) == 0 {
 		w.force = false

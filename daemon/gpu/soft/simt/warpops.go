@@ -54,8 +54,8 @@ func (w *warp) exchangeAmong(in *code.Inst, mask, members uint32) {
 	}
 }
 
-// togetherUnder is together for an instruction that may be guarded, each lane of which names its members: lanes whose guard
-// is false have passed it.
+// togetherUnder is together for an instruction that may be guarded, each lane of which names its
+// members: lanes whose guard is false have passed it.
 func (w *warp) togetherUnder(members *[warpLanes]uint32, mask uint32) bool {
 	named := uint32(0)
 	for m := mask; m != 0; m &= m - 1 {
@@ -71,8 +71,8 @@ func (w *warp) writeMask(ref code.Ref, mask, value uint32) {
 	}
 }
 
-// shuffle is shfl. A lane whose source is out of range keeps its own value; one whose source does not take part reads
-// what that lane's register holds, which the ISA leaves undefined.
+// shuffle is shfl. A lane whose source is out of range keeps its own value; one whose source does
+// not take part reads what that lane's register holds, which the ISA leaves undefined.
 func (w *warp) shuffle(x *code.Extra, mask uint32) {
 	value := *w.v32(x.Src[0].At)
 	offset, control := w.v32(x.Src[1].At), w.v32(x.Src[2].At)
@@ -94,7 +94,8 @@ func (w *warp) shuffle(x *code.Extra, mask uint32) {
 	}
 }
 
-// shuffleSource is the lane to read from; control holds the clamp in bits 0-4 and the segment mask in bits 8-12.
+// shuffleSource is the lane to read from; control holds the clamp in bits 0-4 and the segment mask
+// in bits 8-12.
 func shuffleSource(mode ptx.Mode, lane, offset, control uint32) (source uint32, ok bool) {
 	offset &= 31
 	clamp, segment := control&31, control>>8&31

@@ -46,7 +46,8 @@ func TestShuffles(t *testing.T) {
 }
 
 func TestShuffleAfterDivergence(t *testing.T) {
-	// Even and odd lanes come to the shuffle from different branches, one with a jump backwards: it must wait for both.
+	// Even and odd lanes come to the shuffle from different branches, one with a jump backwards: it
+	// must wait for both.
 	wantEach(t, body(`
 	and.b32 %r2, %r1, 1;
 	setp.eq.u32 %p1, %r2, 0;
@@ -157,7 +158,9 @@ L:	ld.volatile.global.u32 %r8, [%rd1+56];
 	sum := uint32(n * (n - 1) / 2)
 	want := []uint32{
 		sum, n - 1, 0, math.MaxUint32, n % 100, math.Float32bits(n / 2), sum, 0,
-		uint32(math.Float64bits(n / 4)), uint32(math.Float64bits(n/4) >> 32), 0x60006000, 0x60000000, 0, dec(n, 9), 3 * n,
+		uint32(
+			math.Float64bits(n / 4),
+		), uint32(math.Float64bits(n/4) >> 32), 0x60006000, 0x60000000, 0, dec(n, 9), 3 * n,
 	}
 	for i, got := range m.read32(out, len(want)) {
 		if got != want[i] {

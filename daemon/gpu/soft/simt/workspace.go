@@ -7,8 +7,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// A cooperative launch has a few bytes of device memory of its own, for the barrier across its grid, which is compiled into
-// kernels and finds them through two special registers. A program that looks there gets some, as a variable of its own.
+// A cooperative launch has a few bytes of device memory of its own, for the barrier across its
+// grid, which is compiled into kernels and finds them through two special registers. A program that
+// looks there gets some, as a variable of its own.
 const (
 	workspaceName  = "__phos_grid_workspaces"
 	workspaceBytes = 64
@@ -50,8 +51,9 @@ func (l *linker) workspacesWanted() bool {
 	return false
 }
 
-// takeWorkspace waits for a free workspace and clears it: a launch that was cut off may have left it in any state. It
-// returns 0 for a launch that has none, and that is how a kernel tells that it cannot synchronise its grid.
+// takeWorkspace waits for a free workspace and clears it: a launch that was cut off may have left
+// it in any state. It returns 0 for a launch that has none, and that is how a kernel tells that it
+// cannot synchronise its grid.
 func (p *Program) takeWorkspace(ctx context.Context, launch *Launch, memory *Memory) (uint64, error) {
 	if !launch.Cooperative || p.workspaces == nil {
 		return 0, nil

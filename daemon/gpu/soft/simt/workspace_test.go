@@ -8,9 +8,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 )
 
-// gridBarrier counts 20 rounds in out[1]: in each every block adds one, waits for all blocks and looks at the sum, and any
-// block that sees another sum than all blocks together have added says so in out[0]. The barrier is that of nvcc's headers:
-// the first block's addend makes the top bit of the word change when the last block has come.
+// gridBarrier counts 20 rounds in out[1]: in each every block adds one, waits for all blocks and
+// looks at the sum, and any block that sees another sum than all blocks together have added says so
+// in out[0]. The barrier is that of nvcc's headers: the first block's addend makes the top bit of
+// the word change when the last block has come.
 const gridBarrier = `
 	.reg .b32 %e<3>;
 	mov.u32 %e1, %envreg1;
@@ -40,7 +41,8 @@ W:	ld.acquire.gpu.u32 %r8, [%rd3+4];
 	@%p5 bra L;
 	ret;`
 
-// TestGridWorkspace runs cooperative launches of one program at once: each must have a barrier of its own.
+// TestGridWorkspace runs cooperative launches of one program at once: each must have a barrier of
+// its own.
 func TestGridWorkspace(t *testing.T) {
 	m := newMachine(t)
 	k := m.kernel(m.link(body(gridBarrier)), "k")

@@ -19,7 +19,8 @@ type Archive struct {
 // New makes one that works in a state directory, which stays its owner's.
 func New(state *statedir.Dir, log *slog.Logger) *Archive { return &Archive{state, log} }
 
-// WorkWithin is ckpt's way to private directories, which take at most half of a budget of memory together.
+// WorkWithin is ckpt's way to private directories, which take at most half of a budget of memory
+// together.
 func (a *Archive) WorkWithin(budgetBytes uint64) func(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
 	left := budgetBytes / 2
 	return func(bytes uint64, uid, gid uint32) (ckpt.Work, error) {

@@ -20,7 +20,8 @@ func RightsOf(actor api.Actor) fsuid.Rights {
 	return fsuid.Rights{UID: actor.UID, GID: actor.GID, Groups: actor.Groups}
 }
 
-// CheckDirectory refuses a descriptor that is no open directory. One that was opened only as a path shows no rights.
+// CheckDirectory refuses a descriptor that is no open directory. One that was opened only as a path
+// shows no rights.
 func CheckDirectory(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -63,8 +64,8 @@ func (i *Image) Close() {
 	}
 }
 
-// Open opens a generation for somebody who may restore it: one of this machine's seal or of an imported key's, and for
-// his own programs; root may take any.
+// Open opens a generation for somebody who may restore it: one of this machine's seal or of an
+// imported key's, and for his own programs; root may take any.
 func (a *Archive) Open(directory *os.File, generation uint64, actor api.Actor) (_ *Image, err error) {
 	if err := CheckDirectory(directory); err != nil {
 		return nil, err
@@ -109,8 +110,11 @@ func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error
 		return m, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: the seal of the image: %w; an image of another machine needs root, or its key (pos_cli help image key)",
-			api.ErrNotPermitted, err)
+		return nil, fmt.Errorf(
+			"%w: the seal of the image: %w; an image of another machine needs root, or its key (pos_cli help image key)",
+			api.ErrNotPermitted,
+			err,
+		)
 	}
 	if !actor.May(seal.OwnerUID) {
 		return nil, fmt.Errorf("%w: the image is of a program of another user", api.ErrNotPermitted)

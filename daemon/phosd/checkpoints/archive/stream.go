@@ -75,7 +75,10 @@ func (r *roomReader) Read(to []byte) (int, error) {
 			return 0, err
 		}
 		if at.Bavail < at.Blocks/roomPart {
-			return 0, fmt.Errorf("%w: the disk of phosd's state directory is nearly full; restore from a directory", api.ErrExhausted)
+			return 0, fmt.Errorf(
+				"%w: the disk of phosd's state directory is nearly full; restore from a directory",
+				api.ErrExhausted,
+			)
 		}
 	}
 	return r.from.Read(to)

@@ -16,8 +16,8 @@ import (
 
 const private = 0o700
 
-// Open opens, and makes where it is missing, the directory that a program's own policy names. It is found as the program would
-// find it: from its working directory, below its root, with its rights.
+// Open opens, and makes where it is missing, the directory that a program's own policy names. It is
+// found as the program would find it: from its working directory, below its root, with its rights.
 func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) {
 	opened := -1
 	err := as.Do(func() error {
@@ -64,8 +64,9 @@ func makeBelow(root int, dir string, resolve uint64) (int, error) {
 	return fd, err
 }
 
-// OpenShared opens, and makes where it is missing, a program's directory below one that an administrator has named. Its user gets a
-// directory there, which only he may enter; the program's lies in that.
+// OpenShared opens, and makes where it is missing, a program's directory below one that an
+// administrator has named. Its user gets a directory there, which only he may enter; the program's
+// lies in that.
 func OpenShared(base *os.File, as fsuid.Rights, name string) (*os.File, error) {
 	user := strconv.FormatUint(uint64(as.UID), 10)
 	err := unix.Mkdirat(int(base.Fd()), user, private)

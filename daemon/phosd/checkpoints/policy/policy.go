@@ -57,7 +57,8 @@ type History struct {
 	Seed uint64
 	// Known is since when the program is looked after: its start, or that of this phosd.
 	Known time.Time
-	// Last is the last checkpoint, Tried the last attempt, Failed whether that failed. They are zero where there was none.
+	// Last is the last checkpoint, Tried the last attempt, Failed whether that failed. They are zero
+	// where there was none.
 	Last, Tried time.Time
 	Failed      bool
 }
@@ -65,7 +66,8 @@ type History struct {
 const (
 	// spread is the part of an interval over which programs are spread.
 	spread = 10
-	// retry is the part of an interval after which a failed attempt is repeated, but no sooner than retryAtLeast.
+	// retry is the part of an interval after which a failed attempt is repeated, but no sooner than
+	// retryAtLeast.
 	retry        = 8
 	retryAtLeast = 10 * time.Second
 	// catchUp is the time over which checkpoints are spread that became due while no phosd ran.
@@ -111,10 +113,20 @@ type Program struct {
 
 // Fill puts what {job}, {pid} and {rank} stand for into the name of a directory.
 func (p Program) Fill(dir string) string {
-	return strings.NewReplacer("{job}", plain(p.Job), "{pid}", strconv.Itoa(p.PID), "{rank}", strconv.FormatUint(uint64(p.Rank), 10)).Replace(dir)
+	return strings.NewReplacer(
+		"{job}",
+		plain(p.Job),
+		"{pid}",
+		strconv.Itoa(p.PID),
+		"{rank}",
+		strconv.FormatUint(uint64(p.Rank), 10),
+	).Replace(
+		dir,
+	)
 }
 
-// Name is that of a program's directory among those of others. No other program of the machine has had it.
+// Name is that of a program's directory among those of others. No other program of the machine has
+// had it.
 func (p Program) Name() string {
 	return fmt.Sprintf("%s-%d-%s", plain(p.Job), p.PID, p.Started.UTC().Format("20060102T150405"))
 }

@@ -12,11 +12,19 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// codeObstacles looks for code of a process that does not run on a GPU, which is another model than the one that it had.
+// codeObstacles looks for code of a process that does not run on a GPU, which is another model than
+// the one that it had.
 func codeObstacles(p image.Process, had image.Device, has *gpu.DeviceInfo) (found []ckpt.Obstacle) {
 	now := Capability(*has)
 	subject := fmt.Sprintf("GPU %d", had.Ordinal)
-	models := fmt.Sprintf("here is %s, of compute capability %s, and pid %d was started on %s, of %s", has.Name, now, p.PID, had.Name, had.Capability)
+	models := fmt.Sprintf(
+		"here is %s, of compute capability %s, and pid %d was started on %s, of %s",
+		has.Name,
+		now,
+		p.PID,
+		had.Name,
+		had.Capability,
+	)
 	if p.GPU.Code == nil {
 		if now != had.Capability {
 			found = append(found, ckpt.Obstacle{
@@ -26,7 +34,9 @@ func codeObstacles(p image.Process, had image.Device, has *gpu.DeviceInfo) (foun
 		}
 		return found
 	}
-	capability := int(has.Attributes[abi.AttrComputeCapabilityMajor]*10 + has.Attributes[abi.AttrComputeCapabilityMinor])
+	capability := int(
+		has.Attributes[abi.AttrComputeCapabilityMajor]*10 + has.Attributes[abi.AttrComputeCapabilityMinor],
+	)
 	for _, code := range p.GPU.Code {
 		if fatbin.Runs(code.Targets, capability, has.PTXOnly) {
 			continue
@@ -37,7 +47,14 @@ func codeObstacles(p image.Process, had image.Device, has *gpu.DeviceInfo) (foun
 		})
 	}
 	if len(found) == 0 && now != had.Capability {
-		found = append(found, ckpt.Obstacle{Subject: subject, Harmless: true, Reason: models + "; all code that the program has loaded runs on both"})
+		found = append(
+			found,
+			ckpt.Obstacle{
+				Subject:  subject,
+				Harmless: true,
+				Reason:   models + "; all code that the program has loaded runs on both",
+			},
+		)
 	}
 	return found
 }
@@ -94,10 +111,15 @@ func codeRemedy(code *image.Code, had image.Device, has *gpu.DeviceInfo) string 
 	if has.PTXOnly {
 		return "restore where phosd has real GPUs like " + had.Name + ", or have the program bring PTX"
 	}
-	return fmt.Sprintf("restore on %s or another GPU of compute capability %s, or have the program bring PTX", had.Name, had.Capability)
+	return fmt.Sprintf(
+		"restore on %s or another GPU of compute capability %s, or have the program bring PTX",
+		had.Name,
+		had.Capability,
+	)
 }
 
-// driverObstacle compares what the drivers serve. A newer one serves what an older one has; an older one only within a major version.
+// driverObstacle compares what the drivers serve. A newer one serves what an older one has; an
+// older one only within a major version.
 func driverObstacle(pid int, had image.Device, has *gpu.DeviceInfo) *ckpt.Obstacle {
 	now := int(gpu.Driver([]gpu.DeviceInfo{*has}))
 	if had.CUDA <= now {
@@ -105,7 +127,12 @@ func driverObstacle(pid int, had image.Device, has *gpu.DeviceInfo) *ckpt.Obstac
 	}
 	const major = 1000
 	o := &ckpt.Obstacle{
-		Reason: fmt.Sprintf("its driver serves CUDA %s, and pid %d was started on one that serves %s", inventory.CUDAText(now), pid, inventory.CUDAText(had.CUDA)),
+		Reason: fmt.Sprintf(
+			"its driver serves CUDA %s, and pid %d was started on one that serves %s",
+			inventory.CUDAText(now),
+			pid,
+			inventory.CUDAText(had.CUDA),
+		),
 	}
 	if had.CUDA/major == now/major {
 		o.Reason += ": code that is too new for it will be refused by it"

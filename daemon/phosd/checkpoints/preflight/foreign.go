@@ -19,13 +19,16 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Foreign are programs and libraries that are not here, or others than those that the processes were running, as the user
-// finds them. Place is as in ckpt.RestoreOrder.
+// Foreign are programs and libraries that are not here, or others than those that the processes
+// were running, as the user finds them. Place is as in ckpt.RestoreOrder.
 func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (found []ckpt.Obstacle) {
 	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
 	seen := make(map[string]bool)
 	for _, file := range needed {
-		kept := slices.ContainsFunc(m.Files, func(saved image.SavedFile) bool { return saved.Library && saved.Path == file.Path })
+		kept := slices.ContainsFunc(
+			m.Files,
+			func(saved image.SavedFile) bool { return saved.Library && saved.Path == file.Path },
+		)
 		if kept || seen[file.Path] {
 			continue
 		}
@@ -122,7 +125,8 @@ func buildIDIn(notes []byte) []byte {
 		if ends > uint64(len(notes)) {
 			return nil
 		}
-		if order.Uint32(notes[8:]) == noteOfBuildID && string(notes[noteHeaderBytes:noteHeaderBytes+owner]) == noteOwner {
+		if order.Uint32(notes[8:]) == noteOfBuildID &&
+			string(notes[noteHeaderBytes:noteHeaderBytes+owner]) == noteOwner {
 			return slices.Clone(notes[begins:ends])
 		}
 		notes = notes[ends:]

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestBuildID compares with what the standard library reads. (Go's own linker puts the note where no segment of notes is.)
+// TestBuildID compares with what the standard library reads. (Go's own linker puts the note where
+// no segment of notes is.)
 func TestBuildID(t *testing.T) {
 	compared := 0
 	for _, path := range []string{"/bin/sh", "/bin/cat", "/usr/bin/env"} {

@@ -80,7 +80,12 @@ func TestOtherGPUs(t *testing.T) {
 			here.GPUs[0] = device(8, 0, 40*gib)
 			here.GPUs[0].Name, here.GPUs[0].DriverVersion = "NVIDIA A100", 12040
 			half := m.Processes[0].GPU
-			half.Devices[0] = image.Device{Name: "NVIDIA A100", Capability: "8.0", MemoryBytes: 40 * gib, UsedBytes: 20 * gib}
+			half.Devices[0] = image.Device{
+				Name:        "NVIDIA A100",
+				Capability:  "8.0",
+				MemoryBytes: 40 * gib,
+				UsedBytes:   20 * gib,
+			}
 			half.Code = test.code
 			if test.here != nil {
 				test.here(&here.GPUs[0])

@@ -34,9 +34,14 @@ type Machine struct {
 	worked time.Time  // when CPU was last asked and had no complaint
 }
 
-// Obstacles are all things that stand against restoring an image, found without starting anything. Place is as in
-// ckpt.RestoreOrder.
-func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool, place proc.Identity) (found []ckpt.Obstacle) {
+// Obstacles are all things that stand against restoring an image, found without starting anything.
+// Place is as in ckpt.RestoreOrder.
+func (h *Machine) Obstacles(
+	ctx context.Context,
+	m *image.Manifest,
+	newPids bool,
+	place proc.Identity,
+) (found []ckpt.Obstacle) {
 	if m.Partial() {
 		found = append(found, ckpt.Obstacle{
 			Subject: "image", Reason: "it is partial: only " + strings.Join(m.Kinds, ", ") + " were saved, by --target or --skip-target",
@@ -64,7 +69,13 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install criu 4.1 or newer, or name one by criu in phosd.toml"})
 	}
 	if m.Host.Arch != h.Arch {
-		found = append(found, ckpt.Obstacle{Subject: "machine", Reason: fmt.Sprintf("it is of architecture %s, the program of %s", h.Arch, m.Host.Arch)})
+		found = append(
+			found,
+			ckpt.Obstacle{
+				Subject: "machine",
+				Reason:  fmt.Sprintf("it is of architecture %s, the program of %s", h.Arch, m.Host.Arch),
+			},
+		)
 	}
 	for _, p := range m.Processes {
 		if p.GPU != nil {
@@ -81,7 +92,8 @@ func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, newPids bool
 	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
 }
 
-// workedTime is how long it is remembered that CRIU works: asking it takes longer than a small restore.
+// workedTime is how long it is remembered that CRIU works: asking it takes longer than a small
+// restore.
 const workedTime = time.Minute
 
 func (h *Machine) checkCPU(ctx context.Context) error {
@@ -108,7 +120,9 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	if len(p.GPU.Devices) > len(h.GPUs) {
 		found = append(found, ckpt.Obstacle{
 			Subject: subject, Reason: fmt.Sprintf("it saw %d GPUs, and here are %d", len(p.GPU.Devices), len(h.GPUs)),
-			Remedy: "restore on a machine with as many; of software GPUs, start phosd with as many (--gpus soft:" + strconv.Itoa(len(p.GPU.Devices)) + ")",
+			Remedy: "restore on a machine with as many; of software GPUs, start phosd with as many (--gpus soft:" + strconv.Itoa(
+				len(p.GPU.Devices),
+			) + ")",
 		})
 	}
 	for i, had := range p.GPU.Devices {
@@ -124,14 +138,20 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 		if has.MemoryBytes < had.MemoryBytes && used(p.GPU, i) <= has.MemoryBytes {
 			found = append(found, ckpt.Obstacle{
 				Subject: subject, Harmless: true,
-				Reason: fmt.Sprintf("it has %s of memory, and pid %d was started with %s: what the program has fits, what it gets later may not", sizeText(has.MemoryBytes), p.PID, sizeText(had.MemoryBytes)),
+				Reason: fmt.Sprintf(
+					"it has %s of memory, and pid %d was started with %s: what the program has fits, what it gets later may not",
+					sizeText(has.MemoryBytes),
+					p.PID,
+					sizeText(had.MemoryBytes),
+				),
 			})
 		}
 	}
 	return found
 }
 
-// burial is how long parents may take to ask for their dead: those may be the very processes that were saved.
+// burial is how long parents may take to ask for their dead: those may be the very processes that
+// were saved.
 const burial = 2 * time.Second
 
 // pidObstacle is who has a pid. Otherwise is what can be done without ending him.
@@ -189,7 +209,10 @@ func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 			if err := as.Do(func() error {
 				return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS)
 			}); err != nil {
-				found = append(found, ckpt.Obstacle{Subject: "directory " + parent, Reason: err.Error(), Remedy: "make it"})
+				found = append(
+					found,
+					ckpt.Obstacle{Subject: "directory " + parent, Reason: err.Error(), Remedy: "make it"},
+				)
 			}
 		case saved.Hash == "" && info.Size < int64(saved.Bytes):
 			found = append(found, ckpt.Obstacle{
@@ -203,5 +226,9 @@ func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 
 // Capability is the compute capability of a GPU: "8.9".
 func Capability(info gpu.DeviceInfo) string {
-	return fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor], info.Attributes[abi.AttrComputeCapabilityMinor])
+	return fmt.Sprintf(
+		"%d.%d",
+		info.Attributes[abi.AttrComputeCapabilityMajor],
+		info.Attributes[abi.AttrComputeCapabilityMinor],
+	)
 }

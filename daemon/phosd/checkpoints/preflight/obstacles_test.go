@@ -122,7 +122,8 @@ func TestObstacles(t *testing.T) {
 			case len(found) != 1:
 				t.Errorf("found %v, want one with %q", found, test.says)
 			default:
-				if text := (&ckpt.ObstacleError{Obstacles: found}).Error(); !strings.Contains(text, test.says) || found[0].Harmless {
+				if text := (&ckpt.ObstacleError{Obstacles: found}).Error(); !strings.Contains(text, test.says) ||
+					found[0].Harmless {
 					t.Errorf("found %q, want %q in it", text, test.says)
 				}
 			}
@@ -167,7 +168,8 @@ func TestRightsOfTheUser(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(m.Files[0].Path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if found := here.Obstacles(t.Context(), m, true, proc.Identity{}); len(found) != 1 || !strings.Contains(found[0].Reason, "permission denied") {
+	if found := here.Obstacles(t.Context(), m, true, proc.Identity{}); len(found) != 1 ||
+		!strings.Contains(found[0].Reason, "permission denied") {
 		t.Errorf("found %v", found)
 	}
 }

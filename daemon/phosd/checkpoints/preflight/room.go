@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// RoomObstacles finds GPUs without the memory that an image needs on them. A program that has just been saved and ended may have some of
-// it for a moment yet.
+// RoomObstacles finds GPUs without the memory that an image needs on them. A program that has just
+// been saved and ended may have some of it for a moment yet.
 func (h *Machine) RoomObstacles(ctx context.Context, m *image.Manifest) []ckpt.Obstacle {
 	if h.Room == nil {
 		return nil
@@ -63,7 +63,8 @@ func (h *Machine) roomNow(ctx context.Context, m *image.Manifest) (found []ckpt.
 	return found, final
 }
 
-// used is what a process had of a GPU's memory, as far as the image says it: older ones only say how much it had of all.
+// used is what a process had of a GPU's memory, as far as the image says it: older ones only say
+// how much it had of all.
 func used(half *image.GPUHalf, ordinal int) uint64 {
 	if ordinal >= len(half.Devices) {
 		return 0

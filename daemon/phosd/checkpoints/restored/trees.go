@@ -14,13 +14,15 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Between two looks whether a keeper is still needed, after the root of its tree has ended: most end with it.
+// Between two looks whether a keeper is still needed, after the root of its tree has ended: most
+// end with it.
 const (
 	firstKeeperTime = 5 * time.Millisecond
 	keeperTime      = time.Second
 )
 
-// remembered is how long the end of a tree is known: a follower may have to find the next phosd first.
+// remembered is how long the end of a tree is known: a follower may have to find the next phosd
+// first.
 const remembered = 10 * time.Minute
 
 // Keepers finds the tree of the keeper at a path; process.ErrGone when it is gone. ckpt.CPU is one.
@@ -52,7 +54,8 @@ func New(options Options) *Trees {
 	return &Trees{options: options, byName: make(map[string]*Tree)}
 }
 
-// NewKeeper is a place for the socket of the keeper of a user's tree. The next phosd knows by the name whose it is.
+// NewKeeper is a place for the socket of the keeper of a user's tree. The next phosd knows by the
+// name whose it is.
 func (all *Trees) NewKeeper(uid uint32) string {
 	return all.options.Path(fmt.Sprintf("%d.%d-%s", uid, all.made.Add(1), strconv.FormatInt(time.Now().UnixNano(), 36)))
 }
@@ -81,7 +84,8 @@ func (all *Trees) Watch(restored ckpt.Restored, control string) *Tree {
 	return t
 }
 
-// awaitRoot waits for the end of a root, and asks its keeper again as long as this process has nothing to ask by.
+// awaitRoot waits for the end of a root, and asks its keeper again as long as this process has
+// nothing to ask by.
 func (all *Trees) awaitRoot(restored ckpt.Restored) (status int, err error) {
 	life := all.options.Life
 	for {
@@ -121,7 +125,8 @@ func (all *Trees) remove(t *Tree) {
 	delete(all.byName, t.Name())
 }
 
-// awaitKeeper returns once a keeper is gone, which removes its socket: other processes of the tree may live longer than the root.
+// awaitKeeper returns once a keeper is gone, which removes its socket: other processes of the tree
+// may live longer than the root.
 func (all *Trees) awaitKeeper(t *Tree) {
 	life := all.options.Life
 	for wait := firstKeeperTime; ; wait = min(2*wait, keeperTime) {

@@ -70,7 +70,11 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.Devic
 
 // give hands files to the worker, which takes them at once, or does nothing any more.
 func (d *Device) give(ctx context.Context, files []*os.File) (token []byte, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, quietTime, fmt.Errorf("it has taken no files for %v: %w", quietTime, context.DeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx,
+		quietTime,
+		fmt.Errorf("it has taken no files for %v: %w", quietTime, context.DeadlineExceeded),
+	)
 	defer cancel()
 	return fdtoken.Send(ctx, d.session.Control, files)
 }
@@ -115,7 +119,15 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 	half.WrittenBytes, half.SharedBytes = result.GetWrittenBytes(), result.GetSharedBytes()
 	half.Objects, half.Code = result.GetObjects(), []image.Code{}
 	for _, c := range result.GetCode() {
-		half.Code = append(half.Code, image.Code{Name: c.GetName(), Targets: c.GetTargets(), Kernels: c.GetKernels(), Modules: int(c.GetModules())})
+		half.Code = append(
+			half.Code,
+			image.Code{
+				Name:    c.GetName(),
+				Targets: c.GetTargets(),
+				Kernels: c.GetKernels(),
+				Modules: int(c.GetModules()),
+			},
+		)
 	}
 	if known := len(result.GetGpuBytes()); known > 0 && known <= len(half.Devices) {
 		half.Devices = slices.Clone(half.Devices[:known]) // one that was restored may know fewer than there are
@@ -174,7 +186,8 @@ func (d *Device) limited(ctx context.Context, command *api.SaveCommand, limit ti
 	return err
 }
 
-// do gives a command and waits for its answer: until the context ends, or the worker gets no further for as long as stall says.
+// do gives a command and waits for its answer: until the context ends, or the worker gets no
+// further for as long as stall says.
 func (d *Device) do(ctx context.Context, command *api.SaveCommand, stall time.Duration) (*api.SaveDone, error) {
 	d.mu.Lock()
 	talk := d.talk

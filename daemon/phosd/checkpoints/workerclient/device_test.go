@@ -20,10 +20,24 @@ var errWorker = errors.New("the worker's own words")
 // finished is the answer to all commands of a checkpoint that goes well.
 func finished(name string, send func(*api.SaveEvent)) error {
 	if name == "finish" {
-		send(done(&api.SaveResult{Tree: make([]byte, len(image.Hash{})), MemoryBytes: 5, ArenaBytes: 6, WrittenBytes: 7, SharedBytes: 8}))
+		send(
+			done(
+				&api.SaveResult{
+					Tree:         make([]byte, len(image.Hash{})),
+					MemoryBytes:  5,
+					ArenaBytes:   6,
+					WrittenBytes: 7,
+					SharedBytes:  8,
+				},
+			),
+		)
 		return nil
 	}
-	send(&api.SaveEvent{Event: &api.SaveEvent_Progress{Progress: &api.SaveProgress{Phase: name, DoneBytes: 1, TotalBytes: 2}}})
+	send(
+		&api.SaveEvent{
+			Event: &api.SaveEvent_Progress{Progress: &api.SaveProgress{Phase: name, DoneBytes: 1, TotalBytes: 2}},
+		},
+	)
 	send(done(nil))
 	return nil
 }
@@ -32,7 +46,12 @@ func TestCheckpoint(t *testing.T) {
 	w := &scripted{answer: finished}
 	d, _ := w.serve(t)
 	var phases []string
-	half, err := all(t.Context(), d, packs(t, "new", "old"), ckpt.DeviceOptions{Progress: func(now ckpt.Step) { phases = append(phases, now.Phase) }})
+	half, err := all(
+		t.Context(),
+		d,
+		packs(t, "new", "old"),
+		ckpt.DeviceOptions{Progress: func(now ckpt.Step) { phases = append(phases, now.Phase) }},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +59,10 @@ func TestCheckpoint(t *testing.T) {
 		Session: 3, Job: "train", Tree: strings.Repeat("00", len(image.Hash{})),
 		MemoryBytes: 5, PinnedBytes: 6, WrittenBytes: 7, SharedBytes: 8,
 	}
-	if half.Tree != want.Tree || half.Session != 3 || half.Job != "train" || half.MemoryBytes != 5 || half.PinnedBytes != 6 ||
-		half.WrittenBytes != 7 || half.SharedBytes != 8 {
+	if half.Tree != want.Tree || half.Session != 3 || half.Job != "train" || half.MemoryBytes != 5 ||
+		half.PinnedBytes != 6 ||
+		half.WrittenBytes != 7 ||
+		half.SharedBytes != 8 {
 		t.Errorf("half %+v, want %+v", half, want)
 	}
 	if want := []string{"begin", "quiesce", "cut", "resume", "finish", "end"}; !slices.Equal(w.heard, want) {
@@ -81,7 +102,8 @@ func TestAnswers(t *testing.T) {
 				}}
 				d, _ := w.serve(t)
 				_, err := all(t.Context(), d, packs(t, "new"), ckpt.DeviceOptions{})
-				if err == nil || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {
+				if err == nil || test.want != nil && !errors.Is(err, test.want) ||
+					!strings.Contains(err.Error(), test.says) {
 					t.Errorf("it says %v", err)
 				}
 				d.Abort()
@@ -100,12 +122,15 @@ func TestBeginWhileBusy(t *testing.T) {
 	}
 }
 
-// When the program has ended too, that is the reason; a worker that cannot be reached is no phosd that cannot be.
+// When the program has ended too, that is the reason; a worker that cannot be reached is no phosd
+// that cannot be.
 func TestLost(t *testing.T) {
 	w := &scripted{answer: finished}
 	_, session := w.serve(t)
 	session.Control += "-gone"
-	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); err == nil || errors.Is(err, api.ErrNoDaemon) || errors.Is(err, ckpt.ErrEnded) {
+	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); err == nil ||
+		errors.Is(err, api.ErrNoDaemon) ||
+		errors.Is(err, ckpt.ErrEnded) {
 		t.Errorf("the worker is gone: %v", err)
 	}
 	session.Program.StartTicks++
@@ -130,7 +155,8 @@ func TestNoTree(t *testing.T) {
 	}
 }
 
-// A command whose caller gives up is still answered; the next one waits for that, so that answers never get mixed up.
+// A command whose caller gives up is still answered; the next one waits for that, so that answers
+// never get mixed up.
 func TestGivenUp(t *testing.T) {
 	answers := make(chan struct{})
 	w := &scripted{answer: func(name string, send func(*api.SaveEvent)) error {
@@ -164,13 +190,18 @@ func TestGivenUp(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Run("no sign of life", func(t *testing.T) {
 		talk := newTalk(t, time.Millisecond)
-		if _, err := talk.do(t.Context(), &api.SaveCommand{}, time.Hour); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "sign of life") {
+		if _, err := talk.do(t.Context(), &api.SaveCommand{}, time.Hour); !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "sign of life") {
 			t.Errorf("it says %v", err)
 		}
 	})
 	t.Run("no progress", func(t *testing.T) {
 		talk := newTalk(t, time.Hour)
-		if _, err := talk.do(t.Context(), &api.SaveCommand{}, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no further") {
+		if _, err := talk.do(t.Context(), &api.SaveCommand{}, time.Millisecond); !errors.Is(
+			err,
+			context.DeadlineExceeded,
+		) ||
+			!strings.Contains(err.Error(), "no further") {
 			t.Errorf("it says %v", err)
 		}
 	})
@@ -200,7 +231,14 @@ func TestReturn(t *testing.T) {
 		}
 		return nil
 	}
-	ready, loaded := &api.RestoredEvent{Ready: true, DoneBytes: 1}, &api.RestoredEvent{Ready: true, Done: true, DoneBytes: 9}
+	ready, loaded := &api.RestoredEvent{
+		Ready:     true,
+		DoneBytes: 1,
+	}, &api.RestoredEvent{
+		Ready:     true,
+		Done:      true,
+		DoneBytes: 9,
+	}
 	for _, test := range []struct {
 		name          string
 		restored      func(stream) error

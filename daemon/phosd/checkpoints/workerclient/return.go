@@ -26,8 +26,8 @@ type Return struct {
 	changed chan struct{}
 }
 
-// Watch begins to follow, and waits for nothing: a worker is not there at once, and a restore has other things to do meanwhile. It
-// outlives the context of the request that it was begun for.
+// Watch begins to follow, and waits for nothing: a worker is not there at once, and a restore has
+// other things to do meanwhile. It outlives the context of the request that it was begun for.
 func Watch(ctx context.Context, worker api.WorkerClient) *Return {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Return{cancel: cancel, now: &api.RestoredEvent{}, changed: make(chan struct{})}
@@ -71,8 +71,13 @@ func (r *Return) Loaded(ctx context.Context) (uint64, error) {
 	return r.until(ctx, (*api.RestoredEvent).GetDone, nil)
 }
 
-// until waits until something has come true, as long as the worker gives a sign of life now and then.
-func (r *Return) until(ctx context.Context, holds func(*api.RestoredEvent) bool, progress func(ckpt.Step)) (bytes uint64, err error) {
+// until waits until something has come true, as long as the worker gives a sign of life now and
+// then.
+func (r *Return) until(
+	ctx context.Context,
+	holds func(*api.RestoredEvent) bool,
+	progress func(ckpt.Step),
+) (bytes uint64, err error) {
 	quiet := time.NewTimer(quietTime)
 	defer quiet.Stop()
 	for {

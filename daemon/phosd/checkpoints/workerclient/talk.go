@@ -14,8 +14,9 @@ import (
 const (
 	// stallTime is how long a worker may get no further while it is to do something.
 	stallTime = 2 * time.Minute
-	// quietTime is how long it may say nothing at all: it gives a sign of life every second. A program that runs gives its worker up
-	// after ten seconds; by then the checkpoint must not be in the way any more.
+	// quietTime is how long it may say nothing at all: it gives a sign of life every second. A program
+	// that runs gives its worker up after ten seconds; by then the checkpoint must not be in the way
+	// any more.
 	quietTime = 6 * time.Second
 )
 
@@ -59,8 +60,8 @@ func begin(ctx context.Context, worker api.WorkerClient, progress func(ckpt.Step
 	return t, nil
 }
 
-// do gives a command. One that is still owed an answer, because its caller gave up, is waited for first. The worker may get no
-// further for as long as stall says.
+// do gives a command. One that is still owed an answer, because its caller gave up, is waited for
+// first. The worker may get no further for as long as stall says.
 func (t *talk) do(ctx context.Context, command *api.SaveCommand, stall time.Duration) (*api.SaveDone, error) {
 	if err := t.stillSilent(); err != nil {
 		return nil, err
@@ -77,8 +78,8 @@ func (t *talk) do(ctx context.Context, command *api.SaveCommand, stall time.Dura
 	return t.await(ctx, stall)
 }
 
-// stillSilent says that a worker which was given up has said nothing since. What takes a checkpoint back does not wait for it again:
-// the program does not wait that long either.
+// stillSilent says that a worker which was given up has said nothing since. What takes a checkpoint
+// back does not wait for it again: the program does not wait that long either.
 func (t *talk) stillSilent() error {
 	if t.silent == nil {
 		return nil

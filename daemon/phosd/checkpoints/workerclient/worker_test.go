@@ -25,7 +25,8 @@ import (
 type scripted struct {
 	api.UnimplementedWorkerServer
 	desk *fdtoken.Desk
-	// answer says what comes after a command: events, and the end of the stream when it returns an error.
+	// answer says what comes after a command: events, and the end of the stream when it returns an
+	// error.
 	answer func(name string, send func(*api.SaveEvent)) error
 	// restored is what Restored does.
 	restored func(stream grpc.ServerStreamingServer[api.RestoredEvent]) error
@@ -44,7 +45,11 @@ func (w *scripted) serve(t *testing.T) (*Device, Session) {
 		t.Fatal(err)
 	}
 	w.desk = fdtoken.NewDesk(fdtoken.Limits{Files: 8, Tokens: 2})
-	server := grpc.NewServer(grpc.Creds(api.PeerCredentials{}), grpc.UnaryInterceptor(api.ServerErrors), grpc.StreamInterceptor(api.ServerStreamErrors))
+	server := grpc.NewServer(
+		grpc.Creds(api.PeerCredentials{}),
+		grpc.UnaryInterceptor(api.ServerErrors),
+		grpc.StreamInterceptor(api.ServerStreamErrors),
+	)
 	api.RegisterWorkerServer(server, w)
 	served, err := fdtoken.NewListener(listener, w.desk, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -57,7 +62,12 @@ func (w *scripted) serve(t *testing.T) (*Device, Session) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	session := Session{Worker: conn.Worker, Control: path, Program: identity(t).Identity, Half: image.GPUHalf{Session: 3, Job: "train"}}
+	session := Session{
+		Worker:  conn.Worker,
+		Control: path,
+		Program: identity(t).Identity,
+		Half:    image.GPUHalf{Session: 3, Job: "train"},
+	}
 	return New(session), session
 }
 

@@ -15,7 +15,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
-// phosdVariable makes the test binary a phosd of few words: it guards what the variables say, and waits to be killed.
+// phosdVariable makes the test binary a phosd of few words: it guards what the variables say, and
+// waits to be killed.
 const (
 	phosdVariable = "PHOS_GUARD_TOP"
 	listVariable  = "PHOS_GUARD_DEVICES"
@@ -84,7 +85,8 @@ func kill(command *exec.Cmd) {
 	_ = command.Wait() // by the signal
 }
 
-// TestKilled: a phosd that is killed guards nothing any more; the next one removes its room, and whoever is in there runs on.
+// TestKilled: a phosd that is killed guards nothing any more; the next one removes its room, and
+// whoever is in there runs on.
 func TestKilled(t *testing.T) {
 	g := newGround(t)
 	first := g.phosd("")

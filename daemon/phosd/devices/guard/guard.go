@@ -22,15 +22,18 @@ import (
 )
 
 // ErrContainer means that phosd sees only a part of the machine's processes.
-var ErrContainer = errors.New("this process is in a container: processes outside of it cannot be kept from the GPUs here")
+var ErrContainer = errors.New(
+	"this process is in a container: processes outside of it cannot be kept from the GPUs here",
+)
 
-// lookTime is between looks for majors that a module has brought. What can be opened in between is of no use: without the registered
-// major, which is always guarded, the others do nothing.
+// lookTime is between looks for majors that a module has brought. What can be opened in between is
+// of no use: without the registered major, which is always guarded, the others do nothing.
 const lookTime = time.Second
 
 // Options say whom a guard keeps from what.
 type Options struct {
-	// Top is the cgroup whose processes are kept out, with all those below; empty: the topmost one, that is everybody.
+	// Top is the cgroup whose processes are kept out, with all those below; empty: the topmost one,
+	// that is everybody.
 	Top string
 	// Place is the cgroup below which the room is made; empty: this process's own.
 	Place string
@@ -133,14 +136,21 @@ func (g *Guard) Admit(pid int) error {
 	return nil
 }
 
-// Begin keeps everybody out who is not in the room, from now on. It returns ErrTaken where another phosd does so.
+// Begin keeps everybody out who is not in the room, from now on. It returns ErrTaken where another
+// phosd does so.
 func (g *Guard) Begin() error {
 	if err := alone(); err != nil {
 		return fmt.Errorf("gpus.exclusive: %w", explain(err))
 	}
-	attached, err := link.AttachCgroup(link.CgroupOptions{Path: g.options.Top, Attach: ebpf.AttachCGroupDevice, Program: g.loaded.program})
+	attached, err := link.AttachCgroup(
+		link.CgroupOptions{Path: g.options.Top, Attach: ebpf.AttachCGroupDevice, Program: g.loaded.program},
+	)
 	if err != nil {
-		return fmt.Errorf("gpus.exclusive: attach to %s, where a program may be that admits no other (bpftool cgroup show): %w", g.options.Top, err)
+		return fmt.Errorf(
+			"gpus.exclusive: attach to %s, where a program may be that admits no other (bpftool cgroup show): %w",
+			g.options.Top,
+			err,
+		)
 	}
 	g.attached = attached
 	g.running.Go(g.follow)

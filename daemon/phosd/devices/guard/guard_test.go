@@ -36,7 +36,8 @@ type ground struct {
 	t       *testing.T
 	top     string
 	outside string
-	// null and other are nodes of the guarded and of another major, block one that has the guarded number and is no character device.
+	// null and other are nodes of the guarded and of another major, block one that has the guarded
+	// number and is no character device.
 	null, other, block string
 	devices            string
 }
@@ -53,7 +54,10 @@ func newGround(t *testing.T) *ground {
 	directory := t.TempDir()
 	g := &ground{
 		t: t, top: filepath.Join(here, fmt.Sprintf("guard-test.%d", os.Getpid())),
-		null: filepath.Join(directory, "nvidia0"), other: filepath.Join(directory, "other"), block: filepath.Join(directory, "block"),
+		null: filepath.Join(
+			directory,
+			"nvidia0",
+		), other: filepath.Join(directory, "other"), block: filepath.Join(directory, "block"),
 		devices: filepath.Join(directory, "devices"),
 	}
 	t.Cleanup(func() { g.remove(g.top) }) // after those below
@@ -192,7 +196,10 @@ func TestAdmit(t *testing.T) {
 	g := newGround(t)
 	made := g.open(io.Discard)
 	g.begin(made)
-	worker := g.in(g.outside, exec.Command("sh", "-c", "read go; dd if="+g.null+" count=0 status=none && echo let in; read go"))
+	worker := g.in(
+		g.outside,
+		exec.Command("sh", "-c", "read go; dd if="+g.null+" count=0 status=none && echo let in; read go"),
+	)
 	in, err := worker.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +229,8 @@ func TestAdmit(t *testing.T) {
 	_ = worker.Wait() // read has come to the end of its input
 }
 
-// TestModules: majors come and go with modules; the registered one is guarded before its driver is there.
+// TestModules: majors come and go with modules; the registered one is guarded before its driver is
+// there.
 func TestModules(t *testing.T) {
 	g := newGround(t)
 	g.list("Character devices:\n")
@@ -272,7 +280,8 @@ func others(t *testing.T, major int32) *ebpf.Program {
 	return program
 }
 
-// TestOthers: programs that others have attached, or attach later, in every way that the kernel knows, count as before.
+// TestOthers: programs that others have attached, or attach later, in every way that the kernel
+// knows, count as before.
 func TestOthers(t *testing.T) {
 	const override, multi = 1, 2
 	for _, test := range []struct {

@@ -26,7 +26,8 @@ type Holder struct {
 
 const commandBytes = 128
 
-// note says who has GPUs open that are to be phosd's, and follows them to their end: nobody is killed for it.
+// note says who has GPUs open that are to be phosd's, and follows them to their end: nobody is
+// killed for it.
 func (g *Guard) note() error {
 	found, err := g.Holders()
 	if err != nil {

@@ -96,7 +96,8 @@ func readOwner(id ebpf.MapID) (text []byte, found bool) {
 	return text, m.Iterate().Next(&room, &text)
 }
 
-// Sweep takes back what phosds have left that were killed: guards, which somebody may have pinned, and rooms.
+// Sweep takes back what phosds have left that were killed: guards, which somebody may have pinned,
+// and rooms.
 func Sweep() error {
 	err := attached(func(l link.Link, from owner) error {
 		if from.ended() {

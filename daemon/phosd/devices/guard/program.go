@@ -10,7 +10,9 @@ import (
 )
 
 // ErrForbidden means that the kernel lets this process load no program.
-var ErrForbidden = errors.New("this process may not load programs into the kernel (bpf): it needs CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN")
+var ErrForbidden = errors.New(
+	"this process may not load programs into the kernel (bpf): it needs CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN",
+)
 
 // How the kernel lists the program and its table of rooms: at most 15 bytes.
 const (
@@ -26,7 +28,8 @@ const (
 // loaded is the program with what it looks at.
 type loaded struct {
 	program *ebpf.Program
-	// majors has the guarded ones as keys, rooms the id of the cgroup that is let in, with its owner for another phosd to see.
+	// majors has the guarded ones as keys, rooms the id of the cgroup that is let in, with its owner
+	// for another phosd to see.
 	majors, rooms *ebpf.Map
 	// denials is what the program tells.
 	denials *ebpf.Map
@@ -88,7 +91,8 @@ func (l *loaded) close() error {
 	return errors.Join(failures...)
 }
 
-// What the kernel asks (struct bpf_cgroup_dev_ctx): the kind of device and of access in one word, then its numbers.
+// What the kernel asks (struct bpf_cgroup_dev_ctx): the kind of device and of access in one word,
+// then its numbers.
 const (
 	askedAccess = 0
 	askedMajor  = 4
@@ -118,7 +122,8 @@ const (
 	major = asm.R7
 )
 
-// instructions are the program: character devices of guarded majors are opened in the room only. Who is refused is told of.
+// instructions are the program: character devices of guarded majors are opened in the room only.
+// Who is refused is told of.
 func (l *loaded) instructions(sayPid bool) asm.Instructions {
 	code := asm.Instructions{
 		asm.Mov.Reg(asked, asm.R1),
@@ -159,7 +164,8 @@ func lookup(in *ebpf.Map, at int32) asm.Instructions {
 	}
 }
 
-// tell puts a denial on the stack and into the ring. A ring that is full loses it, which changes nothing for the process.
+// tell puts a denial on the stack and into the ring. A ring that is full loses it, which changes
+// nothing for the process.
 func (l *loaded) tell(sayPid bool) asm.Instructions {
 	code := asm.Instructions{asm.Mov.Imm(asm.R0, 0)}
 	if sayPid {

@@ -50,7 +50,8 @@ func (h *Health) Of(g *GPU) (found []Noted) {
 	return found
 }
 
-// Lost says why a GPU serves nobody any more, by what the driver says and what has happened; empty: it does.
+// Lost says why a GPU serves nobody any more, by what the driver says and what has happened; empty:
+// it does.
 func (h *Health) Lost(g *GPU) string {
 	for _, each := range h.Of(g) {
 		if each.Fatal() {
@@ -63,7 +64,8 @@ func (h *Health) Lost(g *GPU) string {
 	return ""
 }
 
-// Is reports whether the event is about this GPU. One that is lost may not tell its identity any more, but the driver knows its place.
+// Is reports whether the event is about this GPU. One that is lost may not tell its identity any
+// more, but the driver knows its place.
 func (e Event) Is(g *GPU) bool {
 	switch {
 	case e.UUID != "" && g.UUID != "":

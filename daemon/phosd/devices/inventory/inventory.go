@@ -104,7 +104,8 @@ var ErrUnsupported = errors.New("this phosd was built without cgo and cannot ask
 type Source interface {
 	// Inventory asks for everything anew.
 	Inventory() (*Inventory, error)
-	// Events tells of what goes wrong until the context is done. It returns ErrNoEvents where the driver reports none.
+	// Events tells of what goes wrong until the context is done. It returns ErrNoEvents where the
+	// driver reports none.
 	Events(ctx context.Context, tell func(Event)) error
 	Close() error
 }
@@ -112,7 +113,8 @@ type Source interface {
 // ErrNoEvents means that the driver reports no events here.
 var ErrNoEvents = errors.New("the driver reports no Xid events")
 
-// Among is the inventory of those GPUs alone that have one of the UUIDs, and of all where none has: parts of a GPU have others.
+// Among is the inventory of those GPUs alone that have one of the UUIDs, and of all where none has:
+// parts of a GPU have others.
 func (v *Inventory) Among(uuids [][16]byte) *Inventory {
 	among := *v
 	among.GPUs = slices.DeleteFunc(slices.Clone(v.GPUs), func(g GPU) bool {

@@ -16,8 +16,8 @@ var (
 	ErrNoGPUs      = errors.New("the driver knows no GPU")
 )
 
-// oldestCUDA is the first CUDA whose drivers place memory as phos needs it and load what it compiles (12.0); oldestDriver is the first
-// driver that serves it.
+// oldestCUDA is the first CUDA whose drivers place memory as phos needs it and load what it
+// compiles (12.0); oldestDriver is the first driver that serves it.
 const (
 	oldestCUDA   = 12000
 	oldestDriver = 525
@@ -39,8 +39,9 @@ func (r *Refusal) Error() string { return r.Reason + "; " + r.Remedy }
 // Unwrap is the kind.
 func (r *Refusal) Unwrap() error { return r.Kind }
 
-// Refusals lists what keeps phosd from serving the GPUs of an inventory, or, where there is no inventory, of the error that came in its
-// place. None: they can be served. An error that says nothing about the driver is no refusal: the driver may serve CUDA without NVML.
+// Refusals lists what keeps phosd from serving the GPUs of an inventory, or, where there is no
+// inventory, of the error that came in its place. None: they can be served. An error that says
+// nothing about the driver is no refusal: the driver may serve CUDA without NVML.
 func Refusals(found *Inventory, asking error) (refused []*Refusal) {
 	switch {
 	case errors.Is(asking, ErrNoDriver):
@@ -83,7 +84,11 @@ func (v *Inventory) tooOld() *Refusal {
 func oldDriver(what string) *Refusal {
 	return &Refusal{
 		GPU: -1, Kind: ErrOldDriver,
-		Reason: fmt.Sprintf("%s; phos places GPU memory by calls (cuMemAddressReserve, cuMemMap and theirs) as CUDA %s has them", what, CUDAText(oldestCUDA)),
+		Reason: fmt.Sprintf(
+			"%s; phos places GPU memory by calls (cuMemAddressReserve, cuMemMap and theirs) as CUDA %s has them",
+			what,
+			CUDAText(oldestCUDA),
+		),
 		Remedy: fmt.Sprintf("install a driver of %d or newer", oldestDriver),
 	}
 }
@@ -94,7 +99,11 @@ func (g *GPU) refusal() *Refusal {
 	}
 	switch {
 	case g.Lost != "":
-		return refuse(ErrLost, "is lost: "+g.Lost, "reset it (nvidia-smi --gpu-reset) or restart the machine; look for Xid in the kernel's log")
+		return refuse(
+			ErrLost,
+			"is lost: "+g.Lost,
+			"reset it (nvidia-smi --gpu-reset) or restart the machine; look for Xid in the kernel's log",
+		)
 	case g.MIG != nil && *g.MIG:
 		return refuse(ErrMIG, "is in MIG mode, in which its memory cannot be saved whole",
 			fmt.Sprintf("switch that off: nvidia-smi -i %d -mig 0", g.Index))
@@ -102,8 +111,17 @@ func (g *GPU) refusal() *Refusal {
 		return refuse(ErrComputeMode, "is in compute mode Prohibited, in which no program may use it",
 			fmt.Sprintf("allow it: nvidia-smi -i %d -c DEFAULT", g.Index))
 	case g.ComputeMode == ModeExclusiveProcess || g.ComputeMode == ModeExclusiveThread:
-		return refuse(ErrComputeMode, fmt.Sprintf("is in compute mode %s, in which one program at a time may use it; phos has a worker for each", g.ComputeMode),
-			fmt.Sprintf("allow more: nvidia-smi -i %d -c DEFAULT (phosd keeps others out by [gpus] exclusive)", g.Index))
+		return refuse(
+			ErrComputeMode,
+			fmt.Sprintf(
+				"is in compute mode %s, in which one program at a time may use it; phos has a worker for each",
+				g.ComputeMode,
+			),
+			fmt.Sprintf(
+				"allow more: nvidia-smi -i %d -c DEFAULT (phosd keeps others out by [gpus] exclusive)",
+				g.Index,
+			),
+		)
 	}
 	return nil
 }

@@ -101,7 +101,9 @@ func TestAmong(t *testing.T) {
 	found := machine(func(v *inventory.Inventory) {
 		v.GPUs[0].UUID, v.GPUs[1].UUID = inventory.UUIDText([16]byte{1}), inventory.UUIDText([16]byte{15: 2})
 	})
-	if got := found.Among([][16]byte{{15: 2}, {3}}).GPUs; len(got) != 1 || got[0].UUID != "GPU-00000000-0000-0000-0000-000000000002" || len(found.GPUs) != 2 {
+	if got := found.Among([][16]byte{{15: 2}, {3}}).GPUs; len(got) != 1 ||
+		got[0].UUID != "GPU-00000000-0000-0000-0000-000000000002" ||
+		len(found.GPUs) != 2 {
 		t.Errorf("got %+v", got)
 	}
 	if got := found.Among([][16]byte{{3}}).GPUs; len(got) != 2 {

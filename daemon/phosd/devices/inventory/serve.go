@@ -58,7 +58,8 @@ func failed(err error) message {
 	return m
 }
 
-// Serve answers questions from in, and tells of events, until in ends. Where open fails, every question is answered by that error.
+// Serve answers questions from in, and tells of events, until in ends. Where open fails, every
+// question is answered by that error.
 func Serve(open func() (Source, error), in io.Reader, out io.Writer) error {
 	source, err := open()
 	lines := &lineWriter{encoder: json.NewEncoder(out)}

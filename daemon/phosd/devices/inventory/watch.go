@@ -16,8 +16,8 @@ import (
 const (
 	// freshFor is how long an inventory is good for whoever asks next: many may.
 	freshFor = 500 * time.Millisecond
-	// answerTime is how long NVML may take. It begins with waking GPUs that nobody uses, a second or two each; with a lost one it
-	// may take for ever.
+	// answerTime is how long NVML may take. It begins with waking GPUs that nobody uses, a second or
+	// two each; with a lost one it may take for ever.
 	answerTime = 30 * time.Second
 	// longestLine is more than 64 GPUs with a thousand processes each.
 	longestLine = 16 << 20
@@ -30,7 +30,8 @@ var ErrNoAnswer = errors.New("NVML does not answer")
 
 // Watch is phosd's end: it runs the process that asks, and another when that has ended.
 type Watch struct {
-	// Enter, if not nil, prepares the process before it starts: where GPUs are kept for phosd's own, it must be one of these.
+	// Enter, if not nil, prepares the process before it starts: where GPUs are kept for phosd's own,
+	// it must be one of these.
 	Enter func(command *exec.Cmd)
 
 	command []string
@@ -49,7 +50,8 @@ type Watch struct {
 	closed bool
 }
 
-// NewWatch asks by the command, which ends up in Serve. Nothing is started before somebody asks. tell hears of the events; nil: nobody does.
+// NewWatch asks by the command, which ends up in Serve. Nothing is started before somebody asks.
+// tell hears of the events; nil: nobody does.
 func NewWatch(command []string, tell func(Event)) *Watch {
 	if tell == nil {
 		tell = func(Event) {}
@@ -57,8 +59,8 @@ func NewWatch(command []string, tell func(Event)) *Watch {
 	return &Watch{command: command, tell: tell}
 }
 
-// Inventory is how things stand now, or stood a moment ago. When the context is done before the driver has answered, it is how they
-// stood last.
+// Inventory is how things stand now, or stood a moment ago. When the context is done before the
+// driver has answered, it is how they stood last.
 func (w *Watch) Inventory(ctx context.Context) (*Inventory, error) {
 	asked := w.ask()
 	select {
@@ -73,7 +75,8 @@ func (w *Watch) Inventory(ctx context.Context) (*Inventory, error) {
 	return w.latest, w.failed
 }
 
-// ask sees to it that there is a question under way, or a fresh answer; the channel is closed when there is an answer.
+// ask sees to it that there is a question under way, or a fresh answer; the channel is closed when
+// there is an answer.
 func (w *Watch) ask() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +98,8 @@ func (w *Watch) ask() <-chan struct{} {
 	return answered
 }
 
-// finish asks, and ends a process that does not answer: its next line would be the answer to this question.
+// finish asks, and ends a process that does not answer: its next line would be the answer to this
+// question.
 func (w *Watch) finish(c *child) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()

@@ -48,7 +48,11 @@ func (m made) Inventory() (*inventory.Inventory, error) {
 	case "fails":
 		return nil, errors.New("the GPUs cannot be counted")
 	}
-	return &inventory.Inventory{DriverVersion: string(m), CUDAVersion: os.Getpid(), GPUs: []inventory.GPU{{Index: 0, Name: "made"}}}, nil
+	return &inventory.Inventory{
+		DriverVersion: string(m),
+		CUDAVersion:   os.Getpid(),
+		GPUs:          []inventory.GPU{{Index: 0, Name: "made"}},
+	}, nil
 }
 
 func (m made) Events(ctx context.Context, tell func(inventory.Event)) error {
@@ -80,7 +84,8 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []inventory.GPU{{Index: 0, Name: "made"}}; found.DriverVersion != "all is well" || !reflect.DeepEqual(found.GPUs, want) {
+	if want := []inventory.GPU{{Index: 0, Name: "made"}}; found.DriverVersion != "all is well" ||
+		!reflect.DeepEqual(found.GPUs, want) {
 		t.Errorf("got %+v", found)
 	}
 	for xid := range uint64(3) {

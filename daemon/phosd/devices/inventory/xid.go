@@ -40,10 +40,12 @@ var xids = map[uint64]struct {
 	120:     {fatal, "its firmware (GSP) has failed"},
 }
 
-// Fatal reports whether the GPU serves nobody after the event until it is reset: its programs have failed.
+// Fatal reports whether the GPU serves nobody after the event until it is reset: its programs have
+// failed.
 func (e Event) Fatal() bool { return xids[e.Xid].gravity == fatal }
 
-// Degrades reports whether the event says something of the GPU and not of one program. Unknown ones do.
+// Degrades reports whether the event says something of the GPU and not of one program. Unknown ones
+// do.
 func (e Event) Degrades() bool {
 	known, found := xids[e.Xid]
 	return !found || known.gravity >= degraded

@@ -22,7 +22,8 @@ type Dir struct {
 	lock *os.File
 	// Warnings says what could not be had and is not needed: a tmpfs of our own.
 	Warnings []string
-	// NoQuota is why a new tmpfs got no limit for each user: then only phosd's own looking keeps it free.
+	// NoQuota is why a new tmpfs got no limit for each user: then only phosd's own looking keeps it
+	// free.
 	NoQuota error
 
 	mu sync.Mutex // one new session number at a time
@@ -32,7 +33,8 @@ type Dir struct {
 type Limits struct {
 	// TmpfsBytes is the size of all; 0 for the kernel's default.
 	TmpfsBytes uint64
-	// UserBytes is what the sessions of one user may hold at most, where the kernel can count that; 0 for no limit.
+	// UserBytes is what the sessions of one user may hold at most, where the kernel can count that; 0
+	// for no limit.
 	UserBytes uint64
 }
 
@@ -100,8 +102,8 @@ func ownDirectory(path string, mode os.FileMode) error {
 	return nil
 }
 
-// mount gives the sessions a tmpfs of their own, so that their limit is theirs. Where that is not allowed, the
-// directory serves as it is.
+// mount gives the sessions a tmpfs of their own, so that their limit is theirs. Where that is not
+// allowed, the directory serves as it is.
 func (d *Dir) mount(limits Limits) {
 	if mountPoint(d.sessions()) {
 		return
@@ -167,8 +169,9 @@ func (d *Dir) Control(id uint64) string {
 // Close gives the lock back and leaves everything for the next phosd.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Clear takes everything away that sessions needed; for a stop after which none is left. The lock stays, because whoever
-// waits for it has it open, and so does the last session's number, so that none is used twice.
+// Clear takes everything away that sessions needed; for a stop after which none is left. The lock
+// stays, because whoever waits for it has it open, and so does the last session's number, so that
+// none is used twice.
 func (d *Dir) Clear() error {
 	if mountPoint(d.sessions()) {
 		// Detached: a program whose session was ended may still have its files mapped.

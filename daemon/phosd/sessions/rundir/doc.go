@@ -1,5 +1,5 @@
-// Package rundir is phosd's runtime directory: where the files of sessions, the control sockets of workers and the
-// records for adopting workers stand.
+// Package rundir is phosd's runtime directory: where the files of sessions, the control sockets of
+// workers and the records for adopting workers stand.
 //
 //	/run/phos/phosd.sock             0666  programs and pos_cli
 //	/run/phos/phosd.lock             0600  held by the one phosd of this directory; stays after a stop
@@ -12,7 +12,8 @@
 //	/run/phos/ledger                 root only: memory accounting, see daemon/gpu/ledger
 //	/run/phos/criu/                  root only: what CRIU knows of the kernel, where /run is no tmpfs; see criu/runner
 //
-// The directories are root's and users cannot add or rename anything in them, so phosd may open its paths without
-// following a user's trick. What is in a user's file is still the user's: phosd writes one word into it when a worker
-// has died, and never reads or maps it. He may make it longer: who does loses his session (holding.go).
+// The directories are root's and users cannot add or rename anything in them, so phosd may open its
+// paths without following a user's trick. What is in a user's file is still the user's: phosd
+// writes one word into it when a worker has died, and never reads or maps it. He may make it
+// longer: who does loses his session (holding.go).
 package rundir

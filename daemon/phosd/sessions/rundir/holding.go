@@ -12,7 +12,8 @@ import (
 
 const (
 	blockBytes = 512 // of st_blocks, whatever the file system's are
-	// roundingBytes is what the kernel may add to a file of full length: the rest of a huge page, for each of the two.
+	// roundingBytes is what the kernel may add to a file of full length: the rest of a huge page, for
+	// each of the two.
 	roundingBytes = 2 * 2 << 20
 )
 
@@ -28,7 +29,8 @@ func (d *Dir) HalfFull() (bool, error) {
 	return info.Bfree < info.Blocks/2, nil
 }
 
-// Held is the memory that a session's files take, in bytes. Their owner may lengthen them, never replace them.
+// Held is the memory that a session's files take, in bytes. Their owner may lengthen them, never
+// replace them.
 func (d *Dir) Held(id uint64) (bytes uint64, err error) {
 	paths := d.Paths(id)
 	for _, path := range []string{paths.Session, paths.Arena} {
@@ -41,8 +43,8 @@ func (d *Dir) Held(id uint64) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// Retired are the files of a session that has ended. Its program may still have them open, and goes on to hold their
-// memory, or to take more.
+// Retired are the files of a session that has ended. Its program may still have them open, and goes
+// on to hold their memory, or to take more.
 type Retired struct {
 	files []retiredFile
 }
@@ -52,8 +54,8 @@ type retiredFile struct {
 	givenBytes uint64
 }
 
-// Retire takes a session's files away from their owner, which Remove alone would not: nobody can open them any more, by
-// whatever way, so it is enough to look at those who have.
+// Retire takes a session's files away from their owner, which Remove alone would not: nobody can
+// open them any more, by whatever way, so it is enough to look at those who have.
 func (d *Dir) Retire(id, arenaBytes uint64) (*Retired, error) {
 	r := &Retired{}
 	paths := d.Paths(id)
@@ -76,12 +78,13 @@ func (d *Dir) Retire(id, arenaBytes uint64) (*Retired, error) {
 	return r, nil
 }
 
-// Trim closes the files that nobody else has open, and shortens those left that are longer than they were made. It returns
-// how many bytes it took away, and whether nothing is left to look at.
+// Trim closes the files that nobody else has open, and shortens those left that are longer than
+// they were made. It returns how many bytes it took away, and whether nothing is left to look at.
 func (r *Retired) Trim() (trimmedBytes uint64, done bool, err error) {
 	var left []retiredFile
 	for _, file := range r.files {
-		// The kernel grants this lease only to the one who alone has the file open. Closing the file ends it.
+		// The kernel grants this lease only to the one who alone has the file open. Closing the file ends
+		// it.
 		if _, refused := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); refused == nil {
 			err = errors.Join(err, file.Close())
 			continue
@@ -98,7 +101,8 @@ func (r *Retired) Trim() (trimmedBytes uint64, done bool, err error) {
 	return trimmedBytes, len(left) == 0, err
 }
 
-// Empty takes the memory away from whoever still has the files open: touching it is a bus error from then on.
+// Empty takes the memory away from whoever still has the files open: touching it is a bus error
+// from then on.
 func (r *Retired) Empty() error {
 	var failures []error
 	for _, file := range r.files {

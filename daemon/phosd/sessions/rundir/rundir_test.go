@@ -52,8 +52,15 @@ func TestSessionFiles(t *testing.T) {
 	if err := unix.Stat(paths.Session, &info); err != nil {
 		t.Fatal(err)
 	}
-	if info.Uid != 65534 || info.Mode&0o777 != 0o600 || info.Size != wire.SessionBytes || info.Blocks*512 < wire.SessionBytes {
-		t.Errorf("session file: uid %d, mode %o, %d bytes, %d allocated", info.Uid, info.Mode, info.Size, info.Blocks*512)
+	if info.Uid != 65534 || info.Mode&0o777 != 0o600 || info.Size != wire.SessionBytes ||
+		info.Blocks*512 < wire.SessionBytes {
+		t.Errorf(
+			"session file: uid %d, mode %o, %d bytes, %d allocated",
+			info.Uid,
+			info.Mode,
+			info.Size,
+			info.Blocks*512,
+		)
 	}
 	if err := unix.Stat(paths.Arena, &info); err != nil {
 		t.Fatal(err)
@@ -85,7 +92,8 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
-// A user owns the file but not the directory. What he can do to the file must not lead phosd elsewhere.
+// A user owns the file but not the directory. What he can do to the file must not lead phosd
+// elsewhere.
 func TestMarkDeadFollowsNoLink(t *testing.T) {
 	dir := openTest(t, t.TempDir(), 0)
 	if err := os.Mkdir(dir.sessionDir(7), 0o755); err != nil {
@@ -189,7 +197,8 @@ func TestSessionNumbersAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnfinishedRecord: a phosd that is killed while it writes a record leaves a session that is found and can be removed.
+// TestUnfinishedRecord: a phosd that is killed while it writes a record leaves a session that is
+// found and can be removed.
 func TestUnfinishedRecord(t *testing.T) {
 	needRoot(t)
 	dir := openTest(t, t.TempDir(), 0)

@@ -31,8 +31,9 @@ func (d *Dir) Paths(id uint64) Paths {
 	return Paths{Session: filepath.Join(dir, "session"), Arena: filepath.Join(dir, "arena")}
 }
 
-// Create makes the files of a session. The session file is allocated in full, so that touching it never fails later:
-// a full tmpfs is unix.ENOSPC here. The arena is a hole that the worker fills as the program allocates.
+// Create makes the files of a session. The session file is allocated in full, so that touching it
+// never fails later: a full tmpfs is unix.ENOSPC here. The arena is a hole that the worker fills as
+// the program allocates.
 func (d *Dir) Create(id uint64, owner Owner, arenaBytes uint64) (Paths, error) {
 	dir := d.sessionDir(id)
 	if err := os.Mkdir(dir, 0o711); err != nil {
@@ -66,8 +67,8 @@ func createFile(path string, owner Owner, bytes uint64, allocate bool) error {
 	return file.Chown(int(owner.UID), int(owner.GID))
 }
 
-// MarkDead tells a program that its worker is gone. It is a plain write: the file is never mapped here, because its
-// owner may shorten it at any time.
+// MarkDead tells a program that its worker is gone. It is a plain write: the file is never mapped
+// here, because its owner may shorten it at any time.
 func (d *Dir) MarkDead(id uint64) error { return d.mark(id, wire.WordDead, 1) }
 
 // MarkFailed makes every later call of a program return this result, in the same way.
@@ -90,8 +91,9 @@ func (d *Dir) mark(id uint64, word int64, value uint32) error {
 	return nil
 }
 
-// Remove deletes everything of a session. A program that still has the files mapped keeps its mapping.
-// That takes no descriptor: a session that could not be made for want of them leaves nothing either.
+// Remove deletes everything of a session. A program that still has the files mapped keeps its
+// mapping. That takes no descriptor: a session that could not be made for want of them leaves
+// nothing either.
 func (d *Dir) Remove(id uint64) error {
 	paths := d.Paths(id)
 	return errors.Join(

@@ -20,9 +20,11 @@ const pauseTime = 10 * time.Second
 type Options struct {
 	// Want is how many wait at a time.
 	Want int
-	// Command is the process of a worker, which finds the far end of the conversation where it looks for it.
+	// Command is the process of a worker, which finds the far end of the conversation where it looks
+	// for it.
 	Command func(far *os.File) *exec.Cmd
-	// Seat takes a place in the memory accounting, and Leave gives it back when nobody accounts there any more.
+	// Seat takes a place in the memory accounting, and Leave gives it back when nobody accounts there
+	// any more.
 	Seat  func() (slot int, err error)
 	Leave func(slot int)
 	// Order is what a worker is told that takes a place.
@@ -58,7 +60,8 @@ func New(options Options) *Pool {
 	return p
 }
 
-// fill starts workers as long as there are too few, one after the other: programs that run need the cores too.
+// fill starts workers as long as there are too few, one after the other: programs that run need the
+// cores too.
 func (p *Pool) fill() {
 	for {
 		for p.wants() {
@@ -126,7 +129,8 @@ func (p *Pool) add() error {
 	return nil
 }
 
-// watch sees a worker end that waits. One that was taken is somebody else's to watch: its handle is closed then.
+// watch sees a worker end that waits. One that was taken is somebody else's to watch: its handle is
+// closed then.
 func (p *Pool) watch(w *Worker, handle *proc.Handle) {
 	if handle.Wait() != nil || !p.remove(w) {
 		return
@@ -159,7 +163,8 @@ func (p *Pool) tell() {
 	}
 }
 
-// Take hands out the worker that has waited longest, whose place is the caller's from now on; nil: none is ready.
+// Take hands out the worker that has waited longest, whose place is the caller's from now on; nil:
+// none is ready.
 func (p *Pool) Take() *Worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()

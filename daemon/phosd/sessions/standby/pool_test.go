@@ -120,7 +120,8 @@ func (p *Pool) count() int {
 	return n
 }
 
-// TestPool: workers are there before they are needed, are replaced when they are taken, and end with the pool.
+// TestPool: workers are there before they are needed, are replaced when they are taken, and end
+// with the pool.
 func TestPool(t *testing.T) {
 	p, table := newPool(t, 2)
 	until(t, "two wait", func() bool { return p.count() == 2 })

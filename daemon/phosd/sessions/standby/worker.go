@@ -24,7 +24,8 @@ type Worker struct {
 	conn    *fdpass.Conn
 }
 
-// readyTime is how long a worker may take to get ready. Making a context on each of many GPUs takes some.
+// readyTime is how long a worker may take to get ready. Making a context on each of many GPUs takes
+// some.
 const readyTime = 2 * time.Minute
 
 // assignTime is how long it may take to give a worker its session: the kernel has room for that.
@@ -37,7 +38,12 @@ type ready struct {
 }
 
 // start starts a worker and waits until it is ready.
-func start(ctx context.Context, command func(far *os.File) *exec.Cmd, order any, files ...*os.File) (_ *Worker, err error) {
+func start(
+	ctx context.Context,
+	command func(far *os.File) *exec.Cmd,
+	order any,
+	files ...*os.File,
+) (_ *Worker, err error) {
 	near, far, err := fdpass.Pair()
 	if err != nil {
 		return nil, err

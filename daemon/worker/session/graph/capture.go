@@ -46,8 +46,8 @@ type Capture struct {
 	ended   bool
 }
 
-// Line is what a stream has to do with capturing. Its zero value is a stream that is not captured; Context and Blocking
-// are the session's to fill in.
+// Line is what a stream has to do with capturing. Its zero value is a stream that is not captured;
+// Context and Blocking are the session's to fill in.
 type Line struct {
 	Context abi.Handle
 	// Blocking streams order themselves with the legacy default stream.
@@ -109,8 +109,9 @@ func (capture *Capture) join(l *Line, tip []*Node) {
 	capture.lines = append(capture.lines, l)
 }
 
-// End finishes the capture that began in this stream and returns its graph. The capture is over after an error too,
-// unless the error is that it is not this stream's or this thread's to end; discard then gets the unfinished graph.
+// End finishes the capture that began in this stream and returns its graph. The capture is over
+// after an error too, unless the error is that it is not this stream's or this thread's to end;
+// discard then gets the unfinished graph.
 func (c *Captures) End(l *Line, thread uint32, discard func(*Graph)) (*Graph, error) {
 	capture := l.capture
 	switch {
@@ -135,8 +136,8 @@ func (c *Captures) End(l *Line, thread uint32, discard func(*Graph)) (*Graph, er
 	return capture.graph, nil
 }
 
-// Abandon ends the captures that a stream takes part in without asking, because the stream is being destroyed: the
-// capture that began there is over, another one only becomes invalid.
+// Abandon ends the captures that a stream takes part in without asking, because the stream is being
+// destroyed: the capture that began there is over, another one only becomes invalid.
 func (c *Captures) Abandon(l *Line, discard func(*Graph)) {
 	capture := l.capture
 	switch {
@@ -160,7 +161,8 @@ func (c *Captures) finish(capture *Capture) {
 	c.active = slices.DeleteFunc(c.active, func(other *Capture) bool { return other == capture })
 }
 
-// joined reports whether everything captured in other streams comes before the tip of the first one.
+// joined reports whether everything captured in other streams comes before the tip of the first
+// one.
 func (capture *Capture) joined() bool {
 	before := map[*Node]bool{}
 	todo := slices.Clone(capture.origin.tip)
@@ -185,7 +187,8 @@ func (capture *Capture) joined() bool {
 // Capturing reports whether what is submitted to the stream goes into a graph.
 func (l *Line) Capturing() bool { return l.capture != nil }
 
-// Status returns whether and into what the stream is captured. The nodes are those that the next one would run after.
+// Status returns whether and into what the stream is captured. The nodes are those that the next
+// one would run after.
 func (l *Line) Status() (status Status, id uint64, g *Graph, tip []*Node) {
 	switch {
 	case l.capture == nil:
@@ -216,8 +219,8 @@ func (l *Line) Mark() (Mark, error) {
 	return Mark{capture: l.capture, tip: slices.Clone(l.tip)}, nil
 }
 
-// Wait makes a stream wait for an event: the stream joins the event's capture, or the event's branch joins the stream's.
-// At least one of the two must be captured.
+// Wait makes a stream wait for an event: the stream joins the event's capture, or the event's
+// branch joins the stream's. At least one of the two must be captured.
 func (l *Line) Wait(m Mark) error {
 	switch {
 	case m.capture == nil:
@@ -271,7 +274,8 @@ func (l *Line) SetTip(nodes []*Node, instead bool) error {
 	return nil
 }
 
-// Invalidate spoils the capture that the stream takes part in, because of a call that is illegal meanwhile.
+// Invalidate spoils the capture that the stream takes part in, because of a call that is illegal
+// meanwhile.
 func (l *Line) Invalidate() {
 	if l.capture != nil {
 		l.capture.invalid = true
@@ -285,8 +289,9 @@ func (m Mark) Invalidate() {
 	}
 }
 
-// Implicit is called before the legacy default stream of a context is used. That would order itself with every
-// blocking stream, so it is illegal while one of them is captured, and spoils those captures.
+// Implicit is called before the legacy default stream of a context is used. That would order itself
+// with every blocking stream, so it is illegal while one of them is captured, and spoils those
+// captures.
 func (c *Captures) Implicit(context abi.Handle) error {
 	return c.spoil(abi.StreamCaptureImplicit, func(capture *Capture) bool {
 		return slices.ContainsFunc(capture.lines, func(l *Line) bool { return l.Blocking && l.Context == context })
@@ -300,8 +305,8 @@ func (c *Captures) Synchronizing(context abi.Handle) error {
 	})
 }
 
-// Unsafe is called before a call that may do more than its stream, such as allocating memory. thread is the caller, mode
-// what it set with cuThreadExchangeStreamCaptureMode.
+// Unsafe is called before a call that may do more than its stream, such as allocating memory.
+// thread is the caller, mode what it set with cuThreadExchangeStreamCaptureMode.
 func (c *Captures) Unsafe(thread uint32, mode Mode) error {
 	if mode == ModeRelaxed {
 		return nil

@@ -114,26 +114,91 @@ var captureRules = []struct {
 	want error
 	end  error // what ending the capture gives then
 }{
-	{"begin twice", func(b *bench) error { return b.captures.Begin(&b.a, b.graph(), nil, ModeGlobal, 1) }, abi.IllegalState, nil},
-	{"begin in the legacy stream", func(b *bench) error { return b.captures.Begin(&b.legacy, b.graph(), nil, ModeGlobal, 1) }, abi.StreamCaptureUnsupported, nil},
-	{"begin in an unknown mode", func(b *bench) error { return b.captures.Begin(&b.b, b.graph(), nil, 3, 1) }, abi.InvalidValue, nil},
-	{"use the legacy stream", func(b *bench) error { return b.captures.Implicit(context) }, abi.StreamCaptureImplicit, abi.StreamCaptureInvalidated},
+	{
+		"begin twice",
+		func(b *bench) error { return b.captures.Begin(&b.a, b.graph(), nil, ModeGlobal, 1) },
+		abi.IllegalState,
+		nil,
+	},
+	{
+		"begin in the legacy stream",
+		func(b *bench) error { return b.captures.Begin(&b.legacy, b.graph(), nil, ModeGlobal, 1) },
+		abi.StreamCaptureUnsupported,
+		nil,
+	},
+	{
+		"begin in an unknown mode",
+		func(b *bench) error { return b.captures.Begin(&b.b, b.graph(), nil, 3, 1) },
+		abi.InvalidValue,
+		nil,
+	},
+	{
+		"use the legacy stream",
+		func(b *bench) error { return b.captures.Implicit(context) },
+		abi.StreamCaptureImplicit,
+		abi.StreamCaptureInvalidated,
+	},
 	{"legacy stream of another context", func(b *bench) error { return b.captures.Implicit(context + 1) }, nil, nil},
-	{"synchronize the context", func(b *bench) error { return b.captures.Synchronizing(context) }, abi.StreamCaptureUnsupported, abi.StreamCaptureInvalidated},
-	{"unsafe call, same thread", func(b *bench) error { return b.captures.Unsafe(1, ModeGlobal) }, abi.StreamCaptureUnsupported, abi.StreamCaptureInvalidated},
-	{"unsafe call, same thread, thread-local", func(b *bench) error { return b.captures.Unsafe(1, ModeThreadLocal) }, abi.StreamCaptureUnsupported, abi.StreamCaptureInvalidated},
+	{
+		"synchronize the context",
+		func(b *bench) error { return b.captures.Synchronizing(context) },
+		abi.StreamCaptureUnsupported,
+		abi.StreamCaptureInvalidated,
+	},
+	{
+		"unsafe call, same thread",
+		func(b *bench) error { return b.captures.Unsafe(1, ModeGlobal) },
+		abi.StreamCaptureUnsupported,
+		abi.StreamCaptureInvalidated,
+	},
+	{
+		"unsafe call, same thread, thread-local",
+		func(b *bench) error { return b.captures.Unsafe(1, ModeThreadLocal) },
+		abi.StreamCaptureUnsupported,
+		abi.StreamCaptureInvalidated,
+	},
 	{"unsafe call, same thread, relaxed", func(b *bench) error { return b.captures.Unsafe(1, ModeRelaxed) }, nil, nil},
-	{"unsafe call, other thread", func(b *bench) error { return b.captures.Unsafe(2, ModeGlobal) }, abi.StreamCaptureUnsupported, abi.StreamCaptureInvalidated},
-	{"unsafe call, other thread, thread-local", func(b *bench) error { return b.captures.Unsafe(2, ModeThreadLocal) }, nil, nil},
-	{"end in the wrong thread", func(b *bench) error { _, err := b.end(&b.a, 2); return err }, abi.StreamCaptureWrongThread, nil},
-	{"end a stream that is not captured", func(b *bench) error { _, err := b.end(&b.b, 1); return err }, abi.IllegalState, nil},
+	{
+		"unsafe call, other thread",
+		func(b *bench) error { return b.captures.Unsafe(2, ModeGlobal) },
+		abi.StreamCaptureUnsupported,
+		abi.StreamCaptureInvalidated,
+	},
+	{
+		"unsafe call, other thread, thread-local",
+		func(b *bench) error { return b.captures.Unsafe(2, ModeThreadLocal) },
+		nil,
+		nil,
+	},
+	{
+		"end in the wrong thread",
+		func(b *bench) error { _, err := b.end(&b.a, 2); return err },
+		abi.StreamCaptureWrongThread,
+		nil,
+	},
+	{
+		"end a stream that is not captured",
+		func(b *bench) error { _, err := b.end(&b.b, 1); return err },
+		abi.IllegalState,
+		nil,
+	},
 	{"end in a forked stream", func(b *bench) error {
 		b.want(b.b.Wait(b.mark(&b.a)), nil)
 		_, err := b.end(&b.b, 1)
 		return err
 	}, abi.StreamCaptureUnmatched, abi.StreamCaptureInvalidated},
-	{"wait for an event outside", func(b *bench) error { return b.a.Wait(Mark{}) }, abi.StreamCaptureIsolation, abi.StreamCaptureInvalidated},
-	{"legacy stream waits", func(b *bench) error { return b.legacy.Wait(b.mark(&b.a)) }, abi.StreamCaptureImplicit, abi.StreamCaptureInvalidated},
+	{
+		"wait for an event outside",
+		func(b *bench) error { return b.a.Wait(Mark{}) },
+		abi.StreamCaptureIsolation,
+		abi.StreamCaptureInvalidated,
+	},
+	{
+		"legacy stream waits",
+		func(b *bench) error { return b.legacy.Wait(b.mark(&b.a)) },
+		abi.StreamCaptureImplicit,
+		abi.StreamCaptureInvalidated,
+	},
 	{"merge two captures", func(b *bench) error {
 		b.begin(&b.b, ModeGlobal, 1)
 		return b.a.Wait(b.mark(&b.b))
@@ -162,7 +227,12 @@ var captureRules = []struct {
 		b.captures.Abandon(&b.b, func(*Graph) {})
 		return nil
 	}, nil, abi.StreamCaptureInvalidated},
-	{"destroy the first stream", func(b *bench) error { b.captures.Abandon(&b.a, func(*Graph) {}); return nil }, nil, abi.IllegalState},
+	{
+		"destroy the first stream",
+		func(b *bench) error { b.captures.Abandon(&b.a, func(*Graph) {}); return nil },
+		nil,
+		abi.IllegalState,
+	},
 }
 
 func TestCaptureRules(t *testing.T) {

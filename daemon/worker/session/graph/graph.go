@@ -126,7 +126,8 @@ func (n *Node) Dependencies() []*Node { return n.dependencies }
 // Dependents returns the nodes that run after n.
 func (n *Node) Dependents() []*Node { return n.dependents }
 
-// Connect adds an edge. An edge that exists, to itself, or between two graphs is refused; cycles are found by Plan.
+// Connect adds an edge. An edge that exists, to itself, or between two graphs is refused; cycles
+// are found by Plan.
 func (g *Graph) Connect(from, to *Node) error {
 	if from.graph != g || to.graph != g || from == to || slices.Contains(to.dependencies, from) {
 		return refuse("add graph dependency", "the edge exists or does not lie in this graph")

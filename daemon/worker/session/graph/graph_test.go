@@ -100,7 +100,8 @@ func TestPlanInlinesChildren(t *testing.T) {
 	}
 }
 
-// TestPlanKeepsEveryEdge checks random graphs: every node once, and every path of edges kept as a path of steps.
+// TestPlanKeepsEveryEdge checks random graphs: every node once, and every path of edges kept as a
+// path of steps.
 func TestPlanKeepsEveryEdge(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 9))

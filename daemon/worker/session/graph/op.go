@@ -32,8 +32,9 @@ func (t Type) known() bool { return int(t) < len(typeNames) && typeNames[t] != "
 
 func (t Type) String() string { return typeNames[t] }
 
-// Op is what a node does. The set is closed: Kernel, Copy, Memset, Host, Child, Empty, EventWait, EventRecord and MemoryOps.
-// Ops are plain data that hold handles and addresses, never live objects, so that a graph outlives what it names.
+// Op is what a node does. The set is closed: Kernel, Copy, Memset, Host, Child, Empty, EventWait,
+// EventRecord and MemoryOps. Ops are plain data that hold handles and addresses, never live
+// objects, so that a graph outlives what it names.
 type Op interface{ Type() Type }
 
 // Kernel launches a function.
@@ -93,7 +94,8 @@ func (k *Kernel) Attribute(id abi.LaunchAttributeID) int {
 	return slices.IndexFunc(k.Attributes, func(a abi.LaunchAttribute) bool { return a.ID == id })
 }
 
-// As is the launch with what another one has besides shape and parameters, which calls that change nodes do not name.
+// As is the launch with what another one has besides shape and parameters, which calls that change
+// nodes do not name.
 func (k Kernel) As(other Op) Kernel {
 	if before, is := other.(Kernel); is {
 		k.Cooperative, k.Attributes = before.Cooperative, before.Attributes

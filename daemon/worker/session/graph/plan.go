@@ -39,7 +39,8 @@ func (g *Graph) Plan() (*Plan, error) {
 	return p, nil
 }
 
-// inline appends the graph's nodes, its roots after the given steps, and returns the steps that end it.
+// inline appends the graph's nodes, its roots after the given steps, and returns the steps that end
+// it.
 func (p *Plan) inline(g *Graph, after []int) (ends []int, err error) {
 	order, err := g.sorted()
 	if err != nil {
@@ -82,7 +83,8 @@ func (p *Plan) append(op Op, after []int) int {
 	return len(p.Steps) - 1
 }
 
-// sorted returns the nodes so that each comes after its dependencies, otherwise in the order of creation.
+// sorted returns the nodes so that each comes after its dependencies, otherwise in the order of
+// creation.
 func (g *Graph) sorted() ([]*Node, error) {
 	const (
 		begun = 1

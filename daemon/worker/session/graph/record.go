@@ -10,7 +10,8 @@ import (
 // MaxDepth is how deep graphs may lie in each other to be saved.
 const MaxDepth = 1000
 
-// Record is a graph as data, by which it is saved and made again. It shares the memory of ops with the graph.
+// Record is a graph as data, by which it is saved and made again. It shares the memory of ops with
+// the graph.
 type Record struct {
 	Handle     abi.Handle
 	References []Reference
@@ -84,8 +85,8 @@ func damaged(format string, args ...any) error {
 	return refuse("restore graph", fmt.Sprintf(format, args...))
 }
 
-// Restore makes a graph of a record, all child graphs included. Where its nodes were cloned from, Relate says, when all
-// graphs are there.
+// Restore makes a graph of a record, all child graphs included. Where its nodes were cloned from,
+// Relate says, when all graphs are there.
 func (s *Set) Restore(r *Record) (*Graph, error) { return s.restore(r, 0) }
 
 func (s *Set) restore(r *Record, depth int) (*Graph, error) {
@@ -167,7 +168,8 @@ func (s *Set) Relate(r *Record) error {
 	return nil
 }
 
-// PlanRecord is a plan as data. Steps are without their ops, which an executable has replaced since.
+// PlanRecord is a plan as data. Steps are without their ops, which an executable has replaced
+// since.
 type PlanRecord struct {
 	After [][]uint32
 	Index []StepOf

@@ -20,15 +20,16 @@ const (
 	UpdateNotSupported     UpdateResult = 6
 )
 
-// Mismatch says where two graphs differ. Node is the new graph's, Was the one of the graph that was instantiated, 0 where
-// there is none.
+// Mismatch says where two graphs differ. Node is the new graph's, Was the one of the graph that was
+// instantiated, 0 where there is none.
 type Mismatch struct {
 	Result    UpdateResult
 	Node, Was abi.Handle
 }
 
-// Match compares a graph with the one a plan was made of: nodes pair in the order of creation, and must be of the same
-// type with the same edges. It returns the step of each node that is to be replaced with its new op.
+// Match compares a graph with the one a plan was made of: nodes pair in the order of creation, and
+// must be of the same type with the same edges. It returns the step of each node that is to be
+// replaced with its new op.
 func (p *Plan) Match(g *Graph) (map[int]Op, *Mismatch) {
 	ops := map[int]Op{}
 	if miss := p.match(&p.shape, g, ops); miss != nil {

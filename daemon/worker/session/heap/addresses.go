@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Addresses hands out ranges of whole chunks in which there is no memory. It is not safe for concurrent use.
+// Addresses hands out ranges of whole chunks in which there is no memory. It is not safe for
+// concurrent use.
 type Addresses struct{ free freeList }
 
 // NewAddresses makes an allocator of a range that begins and ends at chunk boundaries.

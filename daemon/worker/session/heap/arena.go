@@ -11,9 +11,11 @@ import (
 // PageBytes is the granule of the arena.
 const PageBytes = 4096
 
-// Store gives pages of the arena's file real memory and takes it back. Offsets are from the start of the arena.
+// Store gives pages of the arena's file real memory and takes it back. Offsets are from the start
+// of the arena.
 type Store interface {
-	// Reserve allocates the pages, so that touching them can never fail later; abi.OutOfMemory when the file system is full.
+	// Reserve allocates the pages, so that touching them can never fail later; abi.OutOfMemory when
+	// the file system is full.
 	Reserve(offset, bytes uint64) error
 	// Punch gives the pages back; they read as zero afterwards.
 	Punch(offset, bytes uint64) error
@@ -59,7 +61,11 @@ func (a *Arena) AllocateAt(r gpu.Range) error {
 	defer a.mu.Unlock()
 	pages := gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, PageBytes)}
 	if r.Bytes == 0 || r.Bytes > 1<<62 || r.Address%PageBytes != 0 || !a.free.takeAt(pages) {
-		return &gpu.Error{Op: "allocate pinned memory at a fixed address", Code: abi.InvalidValue, Detail: "the range is in use or misaligned"}
+		return &gpu.Error{
+			Op:     "allocate pinned memory at a fixed address",
+			Code:   abi.InvalidValue,
+			Detail: "the range is in use or misaligned",
+		}
 	}
 	_, err := a.reserve(pages, r.Bytes)
 	return err
@@ -81,7 +87,11 @@ func (a *Arena) Free(address uint64) error {
 	defer a.mu.Unlock()
 	r, found := a.live.remove(address)
 	if !found {
-		return &gpu.Error{Op: "free pinned memory", Code: abi.InvalidValue, Detail: "the address is not that of an allocation"}
+		return &gpu.Error{
+			Op:     "free pinned memory",
+			Code:   abi.InvalidValue,
+			Detail: "the address is not that of an allocation",
+		}
 	}
 	pages := gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, PageBytes)}
 	a.free.add(pages)

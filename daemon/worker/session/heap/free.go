@@ -7,13 +7,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// freeList is a set of disjoint spans, kept in two orders: by address to join neighbours, by size to find the best fit.
-// Sorted slices beat trees here: a program has thousands of live spans, and one memmove of them costs less than a few
-// cache misses.
+// freeList is a set of disjoint spans, kept in two orders: by address to join neighbours, by size
+// to find the best fit. Sorted slices beat trees here: a program has thousands of live spans, and
+// one memmove of them costs less than a few cache misses.
 type freeList struct {
 	byAddress []gpu.Range
 	bySize    []gpu.Range
-	// wall, when not 0, keeps spans on both sides of its multiples apart, so that a whole chunk can be given back.
+	// wall, when not 0, keeps spans on both sides of its multiples apart, so that a whole chunk can be
+	// given back.
 	wall uint64
 }
 

@@ -17,18 +17,20 @@ const (
 	SmallBytes = gpu.ChunkBytes / 2
 )
 
-// Backing puts memory behind addresses; gpu.Memory is one. Ranges are whole chunks. Where a Map says gpu.ErrKept, there may be room
-// elsewhere.
+// Backing puts memory behind addresses; gpu.Memory is one. Ranges are whole chunks. Where a Map
+// says gpu.ErrKept, there may be room elsewhere.
 type Backing interface {
 	Map(r gpu.Range) error
 	Unmap(r gpu.Range) error
 }
 
-// Wholer is a Backing to which it matters whether memory is to be shown elsewhere; gpu.Keeper is one.
+// Wholer is a Backing to which it matters whether memory is to be shown elsewhere; gpu.Keeper is
+// one.
 type Wholer interface{ MapWhole(r gpu.Range) error }
 
-// Heap allocates device memory in one window of addresses. Small allocations share chunks, larger ones have chunks of
-// their own, which go back to the device as soon as they are freed. It is safe for concurrent use.
+// Heap allocates device memory in one window of addresses. Small allocations share chunks, larger
+// ones have chunks of their own, which go back to the device as soon as they are freed. It is safe
+// for concurrent use.
 type Heap struct {
 	window  gpu.Range
 	backing Backing
@@ -90,7 +92,8 @@ func (h *Heap) giveChunks(r gpu.Range) {
 	h.part(r.Address).add(r)
 }
 
-// Allocate returns backed memory of at least the given size. What the backing says, abi.OutOfMemory for one, passes through.
+// Allocate returns backed memory of at least the given size. What the backing says, abi.OutOfMemory
+// for one, passes through.
 func (h *Heap) Allocate(bytes uint64) (gpu.Range, error) {
 	if bytes == 0 {
 		return gpu.Range{}, &gpu.Error{Op: "allocate 0 bytes", Code: abi.InvalidValue}
@@ -110,11 +113,15 @@ func (h *Heap) Allocate(bytes uint64) (gpu.Range, error) {
 	return r, nil
 }
 
-// AllocateHome is Allocate for whole chunks whose address no program is told. They come from a part of the window of their own,
-// so that where other memory lies does not depend on them; only when a part is full, the other one helps.
+// AllocateHome is Allocate for whole chunks whose address no program is told. They come from a part
+// of the window of their own, so that where other memory lies does not depend on them; only when a
+// part is full, the other one helps.
 func (h *Heap) AllocateHome(bytes uint64) (gpu.Range, error) {
 	if bytes == 0 || bytes%gpu.ChunkBytes != 0 {
-		return gpu.Range{}, &gpu.Error{Op: fmt.Sprintf("allocate %d bytes in whole chunks", bytes), Code: abi.InvalidValue}
+		return gpu.Range{}, &gpu.Error{
+			Op:   fmt.Sprintf("allocate %d bytes in whole chunks", bytes),
+			Code: abi.InvalidValue,
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +164,8 @@ func (h *Heap) allocateLarge(bytes uint64) (uint64, error) {
 	return h.allocateChunks(bytes, h.backing.Map, &h.chunks, &h.homes)
 }
 
-// allocateChunks has chunks backed that are free in one of two parts, elsewhere if something is kept there.
+// allocateChunks has chunks backed that are free in one of two parts, elsewhere if something is
+// kept there.
 func (h *Heap) allocateChunks(bytes uint64, back func(gpu.Range) error, parts ...*freeList) (uint64, error) {
 	if bytes > 1<<62 { // rounding up must not overflow
 		return 0, abi.OutOfMemory
@@ -196,13 +204,18 @@ func (h *Heap) mapChunks(r gpu.Range, back func(gpu.Range) error) error {
 	return err
 }
 
-// Free gives an allocation back by its first address. It fails with abi.InvalidValue when there is none.
+// Free gives an allocation back by its first address. It fails with abi.InvalidValue when there is
+// none.
 func (h *Heap) Free(address uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r, found := h.live.remove(address)
 	if !found {
-		return &gpu.Error{Op: "free device memory", Code: abi.InvalidValue, Detail: "the address is not that of an allocation"}
+		return &gpu.Error{
+			Op:     "free device memory",
+			Code:   abi.InvalidValue,
+			Detail: "the address is not that of an allocation",
+		}
 	}
 	if r.Bytes > SmallBytes {
 		return h.unmap(gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, gpu.ChunkBytes)})
@@ -256,7 +269,8 @@ func (h *Heap) Allocations() iter.Seq[gpu.Range] {
 	return h.live.all()
 }
 
-// Usage returns the bytes that the program asked for and the bytes that the device had to give for them.
+// Usage returns the bytes that the program asked for and the bytes that the device had to give for
+// them.
 func (h *Heap) Usage() (allocated, backed uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// chunkMap is a backing that remembers every chunk by itself and refuses beyond a limit: the brute-force truth.
+// chunkMap is a backing that remembers every chunk by itself and refuses beyond a limit: the
+// brute-force truth.
 type chunkMap struct {
 	t      *testing.T
 	mapped map[uint64]bool
@@ -104,7 +105,8 @@ func allocateSome(h *Heap, r *rand.Rand) (gpu.Range, error) {
 	return h.Allocate(randomBytes(r))
 }
 
-// TestHomesAreApart: where memory comes to lie does not depend on the homes that there are, as long as there is room for both.
+// TestHomesAreApart: where memory comes to lie does not depend on the homes that there are, as long
+// as there is room for both.
 func TestHomesAreApart(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	wide := gpu.Range{Address: base, Bytes: 1 << 40}
@@ -248,7 +250,8 @@ type freeBacking struct{}
 func (freeBacking) Map(gpu.Range) error   { return nil }
 func (freeBacking) Unmap(gpu.Range) error { return nil }
 
-// keeping is a backing in which something is kept at some chunks. Some is in the way of whole memory only.
+// keeping is a backing in which something is kept at some chunks. Some is in the way of whole
+// memory only.
 type keeping struct {
 	chunkMap
 	kept, foreign uint64
@@ -268,7 +271,8 @@ func (k *keeping) MapWhole(r gpu.Range) error {
 	return k.Map(r)
 }
 
-// TestKept: what cannot be where it would be goes elsewhere, and there again when nothing is in the way.
+// TestKept: what cannot be where it would be goes elsewhere, and there again when nothing is in the
+// way.
 func TestKept(t *testing.T) {
 	k := &keeping{chunkMap: chunkMap{t: t, mapped: map[uint64]bool{}, limit: 64}}
 	h := New(window, k)

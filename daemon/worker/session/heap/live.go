@@ -7,7 +7,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// live is the set of what is handed out, sorted by address. Each range has the size that was asked for.
+// live is the set of what is handed out, sorted by address. Each range has the size that was asked
+// for.
 type live struct {
 	ranges []gpu.Range
 	bytes  uint64

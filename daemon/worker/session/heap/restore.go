@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Spare is the address of the chunk that has memory though nothing lies in it, 0 for none. With what is allocated, it is all
-// that a heap is.
+// Spare is the address of the chunk that has memory though nothing lies in it, 0 for none. With
+// what is allocated, it is all that a heap is.
 func (h *Heap) Spare() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,8 +34,9 @@ func (h *Heap) Mapped() iter.Seq[gpu.Range] {
 	return slices.Values(mapped)
 }
 
-// Restore makes a heap in which exactly these ranges are allocated, by address, and which will place what comes as the
-// heap would that had them. It fails with abi.InvalidValue where no heap can have come to that.
+// Restore makes a heap in which exactly these ranges are allocated, by address, and which will
+// place what comes as the heap would that had them. It fails with abi.InvalidValue where no heap
+// can have come to that.
 func Restore(window gpu.Range, backing Backing, allocated []gpu.Range, spare uint64) (*Heap, error) {
 	h := New(window, backing)
 	shared := uint64(0) // the shared chunk that was mapped last

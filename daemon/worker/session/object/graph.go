@@ -25,7 +25,8 @@ const (
 type Maker struct {
 	// Call is the permanent number of the call.
 	Call abi.Call
-	// Payload holds the call's arguments as package wire encodes them; the owner of a Graph gives it a copy to keep.
+	// Payload holds the call's arguments as package wire encodes them; the owner of a Graph gives it a
+	// copy to keep.
 	Payload []byte
 	// Image is code that the call loaded, nil for other calls.
 	Image *Image
@@ -55,7 +56,8 @@ type Object struct {
 	destroyed     bool
 }
 
-// Retired reports whether the program has destroyed the object while a younger one still needs its record.
+// Retired reports whether the program has destroyed the object while a younger one still needs its
+// record.
 func (o *Object) Retired() bool { return o.retired }
 
 // Handle returns the ID as a handle.
@@ -65,7 +67,8 @@ func (o *Object) Handle() abi.Handle { return abi.Handle(o.ID) }
 type Graph struct {
 	// Images holds the code that was loaded, one copy of each.
 	Images Images
-	// Watch, if not nil, is told of every object that is made, and of every one that ends, before it does.
+	// Watch, if not nil, is told of every object that is made, and of every one that ends, before it
+	// does.
 	Watch func(o *Object, made bool)
 
 	byID           map[uint64]*Object
@@ -100,7 +103,8 @@ func (g *Graph) ReserveHandle(h abi.Handle) {
 // LastIndices are the last indices that NextHandle gave, by kind.
 func (g *Graph) LastIndices() []uint32 { return slices.Clone(g.index[:]) }
 
-// Add enters a new object. The fields up to State are the caller's, but for Sequence. An ID in use is a bug of the caller.
+// Add enters a new object. The fields up to State are the caller's, but for Sequence. An ID in use
+// is a bug of the caller.
 func (g *Graph) Add(o *Object) *Object {
 	if g.byID[o.ID] != nil {
 		panic(fmt.Sprintf("object %#x exists", o.ID))
@@ -171,8 +175,8 @@ func Missing(kind abi.Kind, h abi.Handle) error {
 	return &gpu.Error{Op: "find " + kind.String(), Code: code, Detail: h.String() + " does not exist"}
 }
 
-// Destroy takes an object away with all that it owns, newest first, and calls release for each as it goes. Destroying
-// an object twice does nothing.
+// Destroy takes an object away with all that it owns, newest first, and calls release for each as
+// it goes. Destroying an object twice does nothing.
 func (g *Graph) Destroy(o *Object, release func(*Object)) {
 	if o.destroyed {
 		return
@@ -227,8 +231,8 @@ func (g *Graph) drop(o *Object) {
 	}
 }
 
-// Records yields every record in the order of creation, retired ones included: made again in this order, each object
-// finds what it needs.
+// Records yields every record in the order of creation, retired ones included: made again in this
+// order, each object finds what it needs.
 func (g *Graph) Records() iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		for o := g.oldest; o != nil; o = o.newer {

@@ -62,7 +62,14 @@ func TestContextTakesEverythingAlong(t *testing.T) {
 	exec := add(g, abi.KindGraphExec, context, graph)
 	var order []abi.Handle
 	g.Destroy(context, func(o *Object) { order = append(order, o.Handle()) })
-	want := []abi.Handle{exec.Handle(), graph.Handle(), stream.Handle(), function.Handle(), module.Handle(), context.Handle()}
+	want := []abi.Handle{
+		exec.Handle(),
+		graph.Handle(),
+		stream.Handle(),
+		function.Handle(),
+		module.Handle(),
+		context.Handle(),
+	}
 	if !slices.Equal(order, want) {
 		t.Errorf("destroyed %v, want %v", order, want)
 	}
@@ -75,7 +82,14 @@ func TestNeededRecordsAreRetired(t *testing.T) {
 	g := NewGraph()
 	context := add(g, abi.KindContext, nil)
 	image := g.Images.Keep([]byte("code"))
-	module := g.Add(&Object{ID: uint64(g.NextHandle(abi.KindModule)), Kind: abi.KindModule, Owner: context, Maker: Maker{Image: image}})
+	module := g.Add(
+		&Object{
+			ID:    uint64(g.NextHandle(abi.KindModule)),
+			Kind:  abi.KindModule,
+			Owner: context,
+			Maker: Maker{Image: image},
+		},
+	)
 	function := add(g, abi.KindFunction, module)
 	graph := add(g, abi.KindGraph, nil, function)
 	exec := add(g, abi.KindGraphExec, context, graph)
@@ -119,8 +133,8 @@ func TestImagesKeepOneCopy(t *testing.T) {
 	}
 }
 
-// TestRecordsStaySound makes and destroys at random, and checks after each step that the records are in order of creation
-// and that whatever a record refers to comes before it.
+// TestRecordsStaySound makes and destroys at random, and checks after each step that the records
+// are in order of creation and that whatever a record refers to comes before it.
 func TestRecordsStaySound(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	g := NewGraph()

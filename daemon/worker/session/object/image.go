@@ -29,7 +29,8 @@ type Images struct {
 	byHash map[Hash]*Image
 }
 
-// Keep returns the image of this content and counts one user of it. It takes a copy when the content is new.
+// Keep returns the image of this content and counts one user of it. It takes a copy when the
+// content is new.
 func (s *Images) Keep(content []byte) *Image {
 	hash := Hash(sha256.Sum256(content))
 	image := s.byHash[hash]

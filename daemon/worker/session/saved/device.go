@@ -23,7 +23,8 @@ type Device struct {
 
 // Load is code that was loaded, or unloaded.
 type Load struct {
-	// Module is what was loaded, if it is still there; else there are Image and HeapBytes, as a Module has them.
+	// Module is what was loaded, if it is still there; else there are Image and HeapBytes, as a Module
+	// has them.
 	Module    abi.Handle
 	Image     int
 	HeapBytes uint64
@@ -68,8 +69,8 @@ type Context struct {
 	Limits []uint64
 	// HeapBytes is that of the heap of kernels once it was set, else 0.
 	HeapBytes uint64
-	// Legacy says that the default stream exists; PerThread are the reply slots of threads that have a default stream of
-	// their own.
+	// Legacy says that the default stream exists; PerThread are the reply slots of threads that have a
+	// default stream of their own.
 	Legacy    bool
 	PerThread []uint32
 	// Peers are contexts of other GPUs whose memory kernels may touch.

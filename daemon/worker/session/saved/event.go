@@ -10,7 +10,8 @@ type Event struct {
 	Timing bool
 	// Moment is when it was last reached.
 	Moment gpu.Moment
-	// Word is the completion word, and the counts are what the program and the word agree on; see the session's event.
+	// Word is the completion word, and the counts are what the program and the word agree on; see the
+	// session's event.
 	Word                              uint32
 	Recorded, Counted, Asked, Reached uint64
 	// InGraph events are recorded by graphs.

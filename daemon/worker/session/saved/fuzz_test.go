@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzDecode: what is accepted is written again as it was, and nothing takes much more memory than it is long.
+// FuzzDecode: what is accepted is written again as it was, and nothing takes much more memory than
+// it is long.
 func FuzzDecode(f *testing.F) {
 	old, err := os.ReadFile("../testdata/version1.session")
 	if err != nil {

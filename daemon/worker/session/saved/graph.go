@@ -81,7 +81,8 @@ func codeOp(c *coder, op *graph.Op) {
 	}
 }
 
-// codeAs walks over an op of a known type. Ops are values that nobody changes, so it works on a copy.
+// codeAs walks over an op of a known type. Ops are values that nobody changes, so it works on a
+// copy.
 func codeAs[O graph.Op](c *coder, op *graph.Op, code func(*coder, *O)) {
 	var o O
 	if !c.reading {

@@ -9,10 +9,11 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Version is the version of the encoding that is written. All older ones are read. The second added reservations, blocks and
-// registered memory, the third memory shared with other processes and peers, the fourth blocks that are shared, the fifth variables
-// that the backend has placed, the sixth in which order code came and went where it does so,
-// the seventh attributes of launches in graphs.
+// Version is the version of the encoding that is written. All older ones are read. The second added
+// reservations, blocks and registered memory, the third memory shared with other processes and
+// peers, the fourth blocks that are shared, the fifth variables that the backend has placed, the
+// sixth in which order code came and went where it does so, the seventh attributes of launches in
+// graphs.
 const Version = 7
 
 // magic begins every saved session.
@@ -38,7 +39,8 @@ type Session struct {
 	Exporter ipc.ID
 }
 
-// Words is which completion words of events are free: those in Free, last to first, then those from Next on.
+// Words is which completion words of events are free: those in Free, last to first, then those from
+// Next on.
 type Words struct {
 	Free []uint32
 	Next uint32
@@ -109,7 +111,8 @@ func Encode(s *Session) ([]byte, error) {
 	return c.out, c.err
 }
 
-// Decode reads what Encode wrote. Images share their memory with data. The error is ErrDamaged or ErrVersion.
+// Decode reads what Encode wrote. Images share their memory with data. The error is ErrDamaged or
+// ErrVersion.
 func Decode(data []byte) (*Session, error) {
 	if !bytes.HasPrefix(data, []byte(magic)) {
 		return nil, fmt.Errorf("%w: it does not begin like one", ErrDamaged)

@@ -15,7 +15,8 @@ type Block struct {
 	Capable     bool
 	// References is 0 when the program has released the handle and only mappings are left.
 	References uint32
-	// Token is how other sessions have it; with an exporter, how this one has another's. Its content is saved there then.
+	// Token is how other sessions have it; with an exporter, how this one has another's. Its content
+	// is saved there then.
 	Token ipc.Token
 }
 

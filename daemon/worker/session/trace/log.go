@@ -29,8 +29,8 @@ var (
 	ErrSlow = errors.New("the trace's file takes nothing more for too long")
 )
 
-// Log writes the lines of one trace. A program that is traced never waits for long: a file that is slower, full or faulty ends
-// the trace and not the program.
+// Log writes the lines of one trace. A program that is traced never waits for long: a file that is
+// slower, full or faulty ends the trace and not the program.
 type Log struct {
 	file   io.WriteCloser
 	limit  int

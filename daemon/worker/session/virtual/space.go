@@ -59,8 +59,9 @@ func parts(windows []gpu.Range) (out []part) {
 	return out
 }
 
-// New makes the space of a program that has reserved nothing, in one range of addresses for each GPU. In another range for
-// each, the program cannot reserve any: they are for memory of other processes, however much the program takes.
+// New makes the space of a program that has reserved nothing, in one range of addresses for each
+// GPU. In another range for each, the program cannot reserve any: they are for memory of other
+// processes, however much the program takes.
 func New(windows, guests []gpu.Range) *Space {
 	return &Space{gpus: len(windows), program: parts(windows), guests: parts(guests)}
 }
@@ -69,7 +70,8 @@ func invalid(op, format string, args ...any) error {
 	return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Reserve takes addresses: at a place that the program would like, where it is free, else near those of a GPU.
+// Reserve takes addresses: at a place that the program would like, where it is free, else near
+// those of a GPU.
 func (s *Space) Reserve(device int, bytes, align, wish uint64) (*Reservation, error) {
 	const op, pageBytes = "reserve addresses", 4096
 	if bytes == 0 || bytes%pageBytes != 0 || wish%pageBytes != 0 {
@@ -156,7 +158,8 @@ func (s *Space) Free(r gpu.Range) error {
 	return nil
 }
 
-// Map puts an allocation behind reserved addresses that have nothing yet. Nobody may touch them until somebody is allowed to.
+// Map puts an allocation behind reserved addresses that have nothing yet. Nobody may touch them
+// until somebody is allowed to.
 func (s *Space) Map(r gpu.Range, allocation abi.Handle) (*Mapping, error) {
 	const op = "map memory"
 	if r.Bytes == 0 || (r.Address|r.Bytes)%gpu.ChunkBytes != 0 {

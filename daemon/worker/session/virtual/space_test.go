@@ -22,7 +22,8 @@ func window() []gpu.Range {
 	return []gpu.Range{chunks(0, 64), {Address: base + 1<<40, Bytes: 64 * chunk}}
 }
 
-// model says of each chunk which reservation and which mapping it belongs to, by the first chunk of each plus one.
+// model says of each chunk which reservation and which mapping it belongs to, by the first chunk of
+// each plus one.
 type model struct{ reserved, mapped [64]int }
 
 // owned reports whether a span is exactly one whole of what a table says.
@@ -40,7 +41,8 @@ func owned(table *[64]int, first, n int) bool {
 
 // whole reports whether a span is whole mappings of one reservation without gaps.
 func (m *model) whole(first, n int) bool {
-	if n <= 0 || first+n > 64 || m.mapped[first] != first+1 || first+n < 64 && m.mapped[first+n] != 0 && m.mapped[first+n] <= first+n {
+	if n <= 0 || first+n > 64 || m.mapped[first] != first+1 ||
+		first+n < 64 && m.mapped[first+n] != 0 && m.mapped[first+n] <= first+n {
 		return false
 	}
 	for i := first; i < first+n; i++ {
@@ -78,7 +80,8 @@ func fill(table *[64]int, first, n, with int) {
 	}
 }
 
-// TestSpaceAgainstModel does things at random and compares whether they were allowed with a table of chunks.
+// TestSpaceAgainstModel does things at random and compares whether they were allowed with a table
+// of chunks.
 func TestSpaceAgainstModel(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 5))

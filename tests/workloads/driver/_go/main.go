@@ -1,5 +1,6 @@
-// Command go runs a kernel through the driver API from a Go program, which finds the driver by dlopen through cgo, as Go bindings do.
-// The folder's name keeps it out of ./..., because phos itself builds without cgo.
+// Command go runs a kernel through the driver API from a Go program, which finds the driver by
+// dlopen through cgo, as Go bindings do. The folder's name keeps it out of ./..., because phos
+// itself builds without cgo.
 package main
 
 /*

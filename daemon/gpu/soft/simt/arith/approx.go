@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// approximate is the function behind an instruction that may err; all are better than the ISA asks, being computed in
-// float64 and rounded once.
+// approximate is the function behind an instruction that may err; all are better than the ISA asks,
+// being computed in float64 and rounded once.
 func approximate(op ptx.Op) func(float64) float64 {
 	switch op {
 	case ptx.OpCos:
@@ -53,8 +53,8 @@ func approxFunc(in *ptx.Inst) Func {
 	return f64Op(in, func(a, _, _ float64, _ ptx.Round) float64 { return f(a) })
 }
 
-// coarseDouble is rcp and rsqrt with .approx.ftz.f64, which look at the upper half of a double and give one, the lower half
-// being zero. Subnormals, given or found, are zeroes.
+// coarseDouble is rcp and rsqrt with .approx.ftz.f64, which look at the upper half of a double and
+// give one, the lower half being zero. Subnormals, given or found, are zeroes.
 func coarseDouble(f func(float64) float64) Func {
 	const upper, sign, exponent = uint64(0xffffffff00000000), uint64(1) << 63, uint64(0x7ff) << 52
 	flush := func(bits uint64) uint64 {

@@ -114,7 +114,8 @@ func reverse(w width) Func {
 	return func(a, _, _, _ uint64) uint64 { return bits.Reverse64(a) >> w.unused }
 }
 
-// findNth is fns: the position of the nth set bit of mask, counted from base, downwards where n is negative.
+// findNth is fns: the position of the nth set bit of mask, counted from base, downwards where n is
+// negative.
 func findNth(mask, base, n, _ uint64) uint64 {
 	step, count := 1, int32(n)
 	position := int(base & 31)
@@ -158,7 +159,8 @@ func pick(v, row uint64) uint64 {
 	return ^v
 }
 
-// permute is prmt. In the default mode every nibble of c picks a byte of b:a, its top bit spreads that byte's sign.
+// permute is prmt. In the default mode every nibble of c picks a byte of b:a, its top bit spreads
+// that byte's sign.
 func permute(mode ptx.Mode) Func {
 	if mode == ptx.ModeNone {
 		return func(a, b, c, _ uint64) uint64 {
@@ -187,7 +189,8 @@ func permute(mode ptx.Mode) Func {
 	}
 }
 
-// permutations are the selectors of the special modes of prmt for c = 0..3, a nibble per byte, lowest byte first.
+// permutations are the selectors of the special modes of prmt for c = 0..3, a nibble per byte,
+// lowest byte first.
 var permutations = map[ptx.Mode][4]uint64{
 	ptx.PrmtF4E:  {0x3210, 0x4321, 0x5432, 0x6543},
 	ptx.PrmtB4E:  {0x5670, 0x6701, 0x7012, 0x0123},
@@ -197,7 +200,8 @@ var permutations = map[ptx.Mode][4]uint64{
 	ptx.PrmtRC16: {0x1010, 0x3232, 0x1010, 0x3232},
 }
 
-// dot is dp4a and dp2a: products of bytes of b with bytes (dp4a) or halves (dp2a) of a, summed onto c.
+// dot is dp4a and dp2a: products of bytes of b with bytes (dp4a) or halves (dp2a) of a, summed onto
+// c.
 func dot(aw, bw width, parts int, upper bool) Func {
 	aBits := uint(32 / parts)
 	first := 0

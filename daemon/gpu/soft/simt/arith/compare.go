@@ -77,7 +77,8 @@ func floatCompare(cmp ptx.Cmp) func(x, y float64) bool {
 	return nil
 }
 
-// setFunc is set: all ones or 1.0 for true. The combining predicate is operand c where there is one.
+// setFunc is set: all ones or 1.0 for true. The combining predicate is operand c where there is
+// one.
 func setFunc(in *ptx.Inst) Func {
 	cmp := compareFunc(in.SrcType, in.Cmp, in.Flags&ptx.FTZ != 0)
 	if cmp == nil {

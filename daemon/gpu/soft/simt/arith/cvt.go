@@ -27,7 +27,8 @@ func convert(in *ptx.Inst) Func {
 	return floatToFloat(in)
 }
 
-// intToInt extends from the source's width to 64 bits; with sat it clamps to the destination's range.
+// intToInt extends from the source's width to 64 bits; with sat it clamps to the destination's
+// range.
 func intToInt(from, to width, sat bool) Func {
 	if !sat {
 		return func(a, _, _, _ uint64) uint64 { return to.extend(from.extend(a)) }
@@ -67,7 +68,8 @@ func intToFloat(in *ptx.Inst) Func {
 	}
 }
 
-// oddFloat is an unsigned integer as a float64: rounded in mode where that is the result, else rounded to odd.
+// oddFloat is an unsigned integer as a float64: rounded in mode where that is the result, else
+// rounded to odd.
 func oddFloat(v uint64, mode ptx.Round, final, negative bool) float64 {
 	length := bits.Len64(v)
 	if length <= 53 {
@@ -133,7 +135,8 @@ func floatToInt(in *ptx.Inst) Func {
 	}
 }
 
-// integral rounds to an integral value; the default is toward zero as C does, but the ISA always has a mode here.
+// integral rounds to an integral value; the default is toward zero as C does, but the ISA always
+// has a mode here.
 func integral(x float64, mode ptx.Round) float64 {
 	switch mode {
 	case ptx.RNI, ptx.RN:

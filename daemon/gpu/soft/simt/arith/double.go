@@ -112,7 +112,8 @@ func fmaError(a, b, c, sum float64) int {
 	high := fa * fb
 	low := math.FMA(fa, fb, -high)
 	_, ec := math.Frexp(c)
-	if c != 0 && ec-(ea+eb) > 200 { // the product is below half a unit of c; sum is c, or next to it at a tie in theory only
+	// the product is below half a unit of c; sum is c, or next to it at a tie in theory only
+	if c != 0 && ec-(ea+eb) > 200 {
 		return exactSign(c-sum, high, 0, 0)
 	}
 	if c != 0 && ec-(ea+eb) < -300 { // and the other way round
@@ -125,7 +126,8 @@ func fmaError(a, b, c, sum float64) int {
 	return exactSign(high, low, scale(c, -(ea+eb)), -scale(sum, -(ea+eb)))
 }
 
-// exactSign is the sign of an exact sum of four terms: they are distilled until the leading term decides.
+// exactSign is the sign of an exact sum of four terms: they are distilled until the leading term
+// decides.
 func exactSign(terms ...float64) int {
 	for range len(terms) {
 		for i := len(terms) - 1; i > 0; i-- {

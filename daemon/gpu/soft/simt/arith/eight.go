@@ -35,7 +35,8 @@ func newEight(exponent, largest int, infinite bool) *eight {
 	return e
 }
 
-// round is the code of the value next to x, of two the even one. What is too large becomes the largest.
+// round is the code of the value next to x, of two the even one. What is too large becomes the
+// largest.
 func (e *eight) round(x float64) uint64 {
 	if x != x {
 		return eightNaN

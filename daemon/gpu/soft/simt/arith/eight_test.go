@@ -49,12 +49,19 @@ func TestEighths(t *testing.T) {
 	for _, c := range rounded {
 		for to, want := range map[ptx.Type]uint64{ptx.E4M3X2: c.e4m3, ptx.E5M2X2: c.e5m2} {
 			f := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: to, SrcType: ptx.F32, Round: ptx.RN, Flags: ptx.SatFinite})
-			if got := f(uint64(math.Float32bits(c.from)), uint64(math.Float32bits(1)), 0, 0); got != want<<8|f(0x3f800000, 0x3f800000, 0, 0)&0xff {
+			if got := f(uint64(math.Float32bits(c.from)), uint64(math.Float32bits(1)), 0, 0); got != want<<8|f(
+				0x3f800000,
+				0x3f800000,
+				0,
+				0,
+			)&0xff {
 				t.Errorf("%v is %#x in %v, want %#x", c.from, got>>8, to, want)
 			}
 		}
 	}
-	positive := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: ptx.E4M3X2, SrcType: ptx.F16X2, Round: ptx.RN, Flags: ptx.SatFinite | ptx.Relu})
+	positive := Lookup(
+		&ptx.Inst{Op: ptx.OpCvt, Type: ptx.E4M3X2, SrcType: ptx.F16X2, Round: ptx.RN, Flags: ptx.SatFinite | ptx.Relu},
+	)
 	if got := positive(0xbc004000, 0, 0, 0); got != 0x0040 {
 		t.Errorf("-1 and 2 with .relu: %#x", got)
 	}
@@ -63,8 +70,30 @@ func TestEighths(t *testing.T) {
 // TestEighthsBack: codes become their values, as float16, and those become the codes again.
 func TestEighthsBack(t *testing.T) {
 	halves := map[ptx.Type]map[uint64]uint64{ // of every 27th code, by PyTorch
-		ptx.E4M3X2: {0: 0, 27: 0x2d80, 54: 0x3b00, 81: 0x4880, 108: 0x5600, 135: 0xa300, 162: 0xb100, 189: 0xbe80, 216: 0xcc00, 243: 0xd980},
-		ptx.E5M2X2: {0: 0, 27: 0x1b00, 54: 0x3600, 81: 0x5100, 108: 0x6c00, 135: 0x8700, 162: 0xa200, 189: 0xbd00, 216: 0xd800, 243: 0xf300},
+		ptx.E4M3X2: {
+			0:   0,
+			27:  0x2d80,
+			54:  0x3b00,
+			81:  0x4880,
+			108: 0x5600,
+			135: 0xa300,
+			162: 0xb100,
+			189: 0xbe80,
+			216: 0xcc00,
+			243: 0xd980,
+		},
+		ptx.E5M2X2: {
+			0:   0,
+			27:  0x1b00,
+			54:  0x3600,
+			81:  0x5100,
+			108: 0x6c00,
+			135: 0x8700,
+			162: 0xa200,
+			189: 0xbd00,
+			216: 0xd800,
+			243: 0xf300,
+		},
 	}
 	for from, want := range halves {
 		back := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: ptx.F16X2, SrcType: from, Round: ptx.RN})

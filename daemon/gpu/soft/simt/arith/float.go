@@ -6,7 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// exactOp works on float64 values of narrower operands and returns a result that is exact or rounded to odd.
+// exactOp works on float64 values of narrower operands and returns a result that is exact or
+// rounded to odd.
 type exactOp func(a, b, c float64) float64
 
 func exactAdd(a, b, _ float64) float64  { return addOdd(a, b) }
@@ -17,7 +18,8 @@ func exactDiv(a, b, _ float64) float64  { return divOdd(a, b) }
 func exactSqrt(a, _, _ float64) float64 { return sqrtOdd(a) }
 func exactRcp(a, _, _ float64) float64  { return divOdd(1, a) }
 
-// sumDown is addOdd for rounding down, where an exact zero sum is negative unless both terms are +0.
+// sumDown is addOdd for rounding down, where an exact zero sum is negative unless both terms are
+// +0.
 func sumDown(a, b float64) float64 {
 	sum := addOdd(a, b)
 	if sum == 0 && (math.Signbit(a) || math.Signbit(b)) {
@@ -145,7 +147,8 @@ func (f format) flushBits(a uint64) uint64 {
 	return a
 }
 
-// minMax orders floats as the ISA does: -0 below +0, a NaN loses against a number, unless .NaN asks for it.
+// minMax orders floats as the ISA does: -0 below +0, a NaN loses against a number, unless .NaN asks
+// for it.
 func minMax(in *ptx.Inst, value func(uint64) float64, nan uint64) Func {
 	sign := floatBits(in.Type)
 	wantNaN, xorSign, smallest := in.Flags&ptx.NaN != 0, in.Flags&ptx.XorSign != 0, in.Op == ptx.OpMin
@@ -245,5 +248,9 @@ func truth(b bool) uint64 {
 
 // Fma32 is a*b+c on float32 bits with one rounding, to nearest.
 func Fma32(a, b, c uint32) uint32 {
-	return uint32(Canonical32(round32(exactFma(float64(f32(uint64(a))), float64(f32(uint64(b))), float64(f32(uint64(c)))), ptx.RN)))
+	return uint32(
+		Canonical32(
+			round32(exactFma(float64(f32(uint64(a))), float64(f32(uint64(b))), float64(f32(uint64(c)))), ptx.RN),
+		),
+	)
 }

@@ -203,8 +203,9 @@ func paired(f Func) Func {
 	}
 }
 
-// The carry chain. A subtraction adds the complement, so its carry is set where nothing is borrowed. That shows only where an
-// addition takes the carry of a subtraction, which is how nvcc's division of 128 bits compares.
+// The carry chain. A subtraction adds the complement, so its carry is set where nothing is
+// borrowed. That shows only where an addition takes the carry of a subtraction, which is how nvcc's
+// division of 128 bits compares.
 
 func addCarry(w width, carryIn bool) CarryFunc {
 	return func(a, b, _, carry uint64) (uint64, uint64) {

@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// Lookup finds what an arithmetic, logic, comparison or conversion instruction computes; nil where it is none of those
-// or the combination of type and modifiers does not exist.
+// Lookup finds what an arithmetic, logic, comparison or conversion instruction computes; nil where
+// it is none of those or the combination of type and modifiers does not exist.
 func Lookup(in *ptx.Inst) Func {
 	switch in.Op {
 	case ptx.OpSetp:
@@ -41,7 +41,8 @@ func Lookup(in *ptx.Inst) Func {
 	return bitFunc(in)
 }
 
-// LookupCarry finds add, sub and mad with the carry flag; nil where the instruction does not use it.
+// LookupCarry finds add, sub and mad with the carry flag; nil where the instruction does not use
+// it.
 func LookupCarry(in *ptx.Inst) CarryFunc {
 	if in.Flags&(ptx.CC|ptx.CarryIn) == 0 && in.Op != ptx.OpAddc && in.Op != ptx.OpSubc && in.Op != ptx.OpMadc {
 		return nil
@@ -88,7 +89,8 @@ func floatFunc(in *ptx.Inst) Func {
 	return nil
 }
 
-// exact is the operation where the ISA asks for correct rounding, which approximate division need not have but gets.
+// exact is the operation where the ISA asks for correct rounding, which approximate division need
+// not have but gets.
 func exact(in *ptx.Inst) exactOp {
 	if in.Round == ptx.RM {
 		switch in.Op {

@@ -6,8 +6,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// odd rounds the exact sum value+rest, of which value is the nearest float64, to odd: where it is inexact the last
-// bit is set. Rounding that to a format of at most 50 bits gives the same as rounding the exact sum.
+// odd rounds the exact sum value+rest, of which value is the nearest float64, to odd: where it is
+// inexact the last bit is set. Rounding that to a format of at most 50 bits gives the same as
+// rounding the exact sum.
 func odd(value, rest float64) float64 {
 	if rest == 0 || value == 0 || math.IsInf(value, 0) || rest != rest {
 		return value
@@ -93,7 +94,8 @@ func (f format) round(x float64, mode ptx.Round) uint64 {
 		biased = 0
 	}
 	kept := roundOff(significand, drop, sign != 0, mode)
-	// kept carries the hidden bit where normal, so adding it moves the exponent up by one where needed.
+	// kept carries the hidden bit where normal, so adding it moves the exponent up by one where
+	// needed.
 	result := kept
 	if biased > 0 {
 		result = kept + uint64(biased-1)<<f.mantissa

@@ -79,7 +79,8 @@ func (l layout) round(x *big.Rat, mode ptx.Round) uint64 {
 	return result
 }
 
-// operand makes bits that are likely to meet special cases: extremes of the exponent, few or many mantissa bits set.
+// operand makes bits that are likely to meet special cases: extremes of the exponent, few or many
+// mantissa bits set.
 func (l layout) operand(random *rand.Rand) uint64 {
 	exp := random.Uint64N(1<<l.exponent - 1)
 	switch random.IntN(6) {

@@ -1,7 +1,8 @@
 // Package cformat formats text as C's printf does, from a format string and raw argument words.
 //
-// It knows the conversions that device code can use: d i u o x X c s p f F e E g G a A and %%, with flags, width, precision
-// and length. Anything else is copied as it stands, as the device's printf does.
+// It knows the conversions that device code can use: d i u o x X c s p f F e E g G a A and %%, with
+// flags, width, precision and length. Anything else is copied as it stands, as the device's printf
+// does.
 package cformat
 
 import (
@@ -19,7 +20,8 @@ type spec struct {
 	verb             byte
 }
 
-// Append appends the formatted text. next supplies the argument of a width in bytes, 4 or 8; text the string at an address.
+// Append appends the formatted text. next supplies the argument of a width in bytes, 4 or 8; text
+// the string at an address.
 func Append(out []byte, format string, next func(bytes uint64) uint64, text func(address uint64) string) []byte {
 	for i := 0; i < len(format); {
 		if format[i] != '%' {

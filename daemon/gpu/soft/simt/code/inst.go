@@ -10,7 +10,8 @@ import (
 // Shape tells instructions apart by how they are executed.
 type Shape uint8
 
-// Shapes. Those with a loop of package lanes come first; Scalar ones are executed lane by lane by a function of package arith.
+// Shapes. Those with a loop of package lanes come first; Scalar ones are executed lane by lane by a
+// function of package arith.
 const (
 	Nop Shape = iota
 	Loop32
@@ -88,7 +89,8 @@ type Memory struct {
 	Space Space
 	Bytes uint8 // of one element
 	Vec   uint8
-	// Address32 is set where the address register has 32 bits, Frame where the address is relative to the function's frame.
+	// Address32 is set where the address register has 32 bits, Frame where the address is relative to
+	// the function's frame.
 	Address32, Frame bool
 	Signed           bool
 	// Sync is set for volatile, relaxed, acquire and release accesses.
@@ -191,8 +193,9 @@ type Function struct {
 	FrameBytes uint32
 	// Address is what a pointer to the function holds.
 	Address uint64
-	// Recursive functions have their registers saved by a call: Save holds where their 32-bit columns begin, where the
-	// 64-bit ones begin and where those end; SavePredicates is the span of their predicates.
+	// Recursive functions have their registers saved by a call: Save holds where their 32-bit columns
+	// begin, where the 64-bit ones begin and where those end; SavePredicates is the span of their
+	// predicates.
 	Recursive      bool
 	Save           [3]uint32
 	SavePredicates [2]int32

@@ -23,7 +23,8 @@ type Linked struct {
 	Heap bool
 }
 
-// Refused says which instruction cannot be executed, and why. It is an abi.InvalidPTX or what Err says.
+// Refused says which instruction cannot be executed, and why. It is an abi.InvalidPTX or what Err
+// says.
 type Refused struct {
 	Function string
 	Pos      ptx.Pos
@@ -118,7 +119,8 @@ func (l *lowering) reachCall(caller *function, callee *ptx.Func) error {
 	return nil
 }
 
-// reachIndirect takes every function with an address as a possible callee. Any of them may lead back here.
+// reachIndirect takes every function with an address as a possible callee. Any of them may lead
+// back here.
 func (l *lowering) reachIndirect(caller *function) error {
 	for f := range l.linked.FunctionAddresses {
 		if err := l.reachCall(caller, f); err != nil {
@@ -193,7 +195,8 @@ func (l *lowering) layRegisters() {
 	}
 }
 
-// layShared places the shared variables of all reachable functions and of module scope that they use.
+// layShared places the shared variables of all reachable functions and of module scope that they
+// use.
 func (l *lowering) layShared() {
 	for _, fn := range l.order {
 		for _, v := range fn.ptx.Shared {

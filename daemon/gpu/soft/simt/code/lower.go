@@ -38,7 +38,8 @@ type patch struct {
 	fn   *function
 }
 
-// Lower makes a kernel of an entry point. Before it looks at the body of a function, complete must have read it.
+// Lower makes a kernel of an entry point. Before it looks at the body of a function, complete must
+// have read it.
 func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Kernel, error) {
 	l := &lowering{
 		linked: linked, complete: complete,

@@ -84,7 +84,8 @@ func all(class ptx.Class, refs ...Ref) bool {
 	return true
 }
 
-// at is the column of ref i, or of ref 0 where there is none: loops take a pointer that they do not read.
+// at is the column of ref i, or of ref 0 where there is none: loops take a pointer that they do not
+// read.
 func at(refs []Ref, i int) uint32 {
 	if i < len(refs) {
 		return refs[i].At
@@ -103,7 +104,12 @@ func (l *lowering) arithmetic(in *ptx.Inst) error {
 	}
 	dst := l.destination(in, 0)
 	if carry := arith.LookupCarry(in); carry != nil {
-		l.emit(Inst{Shape: ScalarCarry, X: &Extra{Carry: carry, CarryOut: in.Flags&ptx.CC != 0, Dst: []Ref{dst}, Src: src}})
+		l.emit(
+			Inst{
+				Shape: ScalarCarry,
+				X:     &Extra{Carry: carry, CarryOut: in.Flags&ptx.CC != 0, Dst: []Ref{dst}, Src: src},
+			},
+		)
 		return nil
 	}
 	if dst.Sink && in.Op != ptx.OpLop3 {
@@ -257,7 +263,10 @@ func (l *lowering) compareHalves(in *ptx.Inst, out Inst) error {
 	// The combining predicate may be the first destination, so the upper half goes first.
 	if upper.Q != NoPredicate {
 		upper.D, upper.Q = uint32(upper.Q), NoPredicate
-		upper.X = &Extra{Src: upper.X.Src, Scalar: func(a, b, _, _ uint64) uint64 { return f(a>>16&0xffff, b>>16&0xffff, 0, 0) }}
+		upper.X = &Extra{
+			Src:    upper.X.Src,
+			Scalar: func(a, b, _, _ uint64) uint64 { return f(a>>16&0xffff, b>>16&0xffff, 0, 0) },
+		}
 		if upper.Bool != ptx.BoolNone && upper.D == upper.C {
 			return l.refuse("the second result overwrites the combining predicate")
 		}
@@ -313,7 +322,8 @@ func (l *lowering) selection(in *ptx.Inst) error {
 	return nil
 }
 
-// move lowers mov between registers of one class, and from constants, special registers and addresses.
+// move lowers mov between registers of one class, and from constants, special registers and
+// addresses.
 func (l *lowering) move(in *ptx.Inst) error {
 	if in.Type == ptx.PredType {
 		return l.predicateLogic(in)

@@ -128,7 +128,8 @@ func (l *lowering) call(in *ptx.Inst) error {
 	if err := l.passArguments(in.Call, site); err != nil {
 		return err
 	}
-	// Constants may have needed instructions of their own, so the patch is moved to where the call really is.
+	// Constants may have needed instructions of their own, so the patch is moved to where the call
+	// really is.
 	if site.Function != nil {
 		l.patches[len(l.patches)-1].inst = int32(len(l.kernel.Insts))
 	}
@@ -136,7 +137,8 @@ func (l *lowering) call(in *ptx.Inst) error {
 	return nil
 }
 
-// passArguments lays out a callee's parameters as every function's own declaration does: parameters, then results.
+// passArguments lays out a callee's parameters as every function's own declaration does:
+// parameters, then results.
 func (l *lowering) passArguments(c *ptx.Call, site *CallSite) error {
 	var formal *ptx.Func
 	if site.Function != nil {
@@ -176,7 +178,8 @@ func formalVar(f *ptx.Func, i int, result bool) *ptx.Var {
 	return nil
 }
 
-// formalPlace is where the callee finds parameter i, or leaves result i; at is its place where nothing is declared.
+// formalPlace is where the callee finds parameter i, or leaves result i; at is its place where
+// nothing is declared.
 func (l *lowering) formalPlace(f *ptx.Func, i int, result bool, at uint64) Place {
 	if f == nil {
 		return Place{InFrame: true, Offset: uint32(at)}

@@ -37,8 +37,8 @@ func (l *lowering) matrix(in *ptx.Inst) error {
 	return nil
 }
 
-// copyAsync lowers cp.async to a load from global memory and a store to shared memory, one after the other: the ISA lets it
-// be complete any time before it is waited for.
+// copyAsync lowers cp.async to a load from global memory and a store to shared memory, one after
+// the other: the ISA lets it be complete any time before it is waited for.
 func (l *lowering) copyAsync(in *ptx.Inst) error {
 	from := *in
 	from.Space, from.Addr = ptx.Global, *in.From

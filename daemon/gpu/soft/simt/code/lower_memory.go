@@ -187,7 +187,8 @@ func (l *lowering) cvta(in *ptx.Inst) error {
 	return nil
 }
 
-// isspacep asks which window a generic address is in. Constants are in global memory here, and no window of their own.
+// isspacep asks which window a generic address is in. Constants are in global memory here, and no
+// window of their own.
 func (l *lowering) isspacep(in *ptx.Inst) error {
 	dst := l.destination(in, 0)
 	src, err := l.sources(in, classOf(in.Type))

@@ -101,7 +101,8 @@ func (l *lowering) specialRef(s ptx.Special, class ptx.Class) (Ref, error) {
 	return ref, nil
 }
 
-// symbol is the address of a variable as mov gives it: within its space, except that a parameter's is generic.
+// symbol is the address of a variable as mov gives it: within its space, except that a parameter's
+// is generic.
 func (l *lowering) symbol(v *ptx.Var, offset int64, class ptx.Class) (Ref, error) {
 	address, frame, err := l.address(v)
 	if err != nil {
@@ -129,7 +130,8 @@ func (l *lowering) symbol(v *ptx.Var, offset int64, class ptx.Class) (Ref, error
 	return sum, nil
 }
 
-// address is where a variable lies within its space; frame says that it lies in the function's frame.
+// address is where a variable lies within its space; frame says that it lies in the function's
+// frame.
 func (l *lowering) address(v *ptx.Var) (address uint64, frame bool, err error) {
 	switch v.Space {
 	case ptx.Shared:

@@ -2,9 +2,10 @@ package lanes
 
 import "unsafe"
 
-// Load32 reads groups of 8 lanes whose addresses are consecutive words, or all the same, and returns the mask of the lanes it
-// has served. An address plus offset is a distance from host; limit is how many words are there. All other lanes, whether
-// misaligned, outside or merely scattered, are left for the caller.
+// Load32 reads groups of 8 lanes whose addresses are consecutive words, or all the same, and
+// returns the mask of the lanes it has served. An address plus offset is a distance from host;
+// limit is how many words are there. All other lanes, whether misaligned, outside or merely
+// scattered, are left for the caller.
 func Load32(d *V32, a *V64, offset, limit uint64, host unsafe.Pointer) uint32 {
 	return load32(d, a, offset, limit, host)
 }

@@ -1,6 +1,7 @@
 package lanes
 
-// The loops of 32-bit operations. A loop computes all 32 lanes, needed or not: nothing here can fail.
+// The loops of 32-bit operations. A loop computes all 32 lanes, needed or not: nothing here can
+// fail.
 
 func copy32(d, a, b, c *V32) {
 	for i := range d {

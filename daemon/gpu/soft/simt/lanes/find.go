@@ -26,7 +26,8 @@ type (
 	Compare64 func(a, b *V64) uint32
 )
 
-// key is what selects a loop: the opcode, whether the type is signed, a float or plain, and the mode.
+// key is what selects a loop: the opcode, whether the type is signed, a float or plain, and the
+// mode.
 type key struct {
 	op   ptx.Op
 	kind kind
@@ -63,8 +64,8 @@ func packed(t ptx.Type) bool {
 	return t == ptx.F16X2 || t == ptx.BF16X2 || t == ptx.U16X2 || t == ptx.S16X2
 }
 
-// fast holds the loops that this processor does better than the portable ones, under the same keys; an operation that
-// is the same for all integers is under unsigned.
+// fast holds the loops that this processor does better than the portable ones, under the same keys;
+// an operation that is the same for all integers is under unsigned.
 var fast struct {
 	loops32   map[key]F32
 	loops64   map[key]F64

@@ -2,7 +2,8 @@ package lanes
 
 import "github.com/phos-gpu/phos/daemon/gpu/ptx"
 
-// Order says how a found comparison is to be used: with its operands swapped, or its answer inverted.
+// Order says how a found comparison is to be used: with its operands swapped, or its answer
+// inverted.
 type Order struct{ Swap, Invert bool }
 
 // reduce expresses a comparison by the loops there are: eq, lt and le.

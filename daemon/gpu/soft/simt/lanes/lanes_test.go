@@ -44,7 +44,10 @@ func instructions() (list []*ptx.Inst) {
 		}
 		for _, from := range types {
 			for _, round := range []ptx.Round{ptx.RoundDefault, ptx.RN} {
-				list = append(list, &ptx.Inst{Op: ptx.OpCvt, Type: t, SrcType: from, Round: round, Src: make([]ptx.Operand, 1)})
+				list = append(
+					list,
+					&ptx.Inst{Op: ptx.OpCvt, Type: t, SrcType: from, Round: round, Src: make([]ptx.Operand, 1)},
+				)
 			}
 		}
 	}
@@ -69,7 +72,8 @@ func newTrial(random *rand.Rand) *trial {
 	return &t
 }
 
-// run applies whatever loop there is and returns its results, and the operands as the scalar function sees them.
+// run applies whatever loop there is and returns its results, and the operands as the scalar
+// function sees them.
 func run(in *ptx.Inst, t *trial) (results, a, b, c []uint64, bits int) {
 	var d32 V32
 	var d64 V64

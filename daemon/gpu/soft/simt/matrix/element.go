@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 )
 
-// quad is what one register holds, up to four elements. It is passed by value: slices given to a function variable would
-// have to be on the heap.
+// quad is what one register holds, up to four elements. It is passed by value: slices given to a
+// function variable would have to be on the heap.
 type quad [4]float64
 
 // decoder takes the elements of one register apart.
@@ -65,8 +65,8 @@ func decodeUnsigned(bits uint64) quad {
 
 func decodeInteger(bits uint64) quad { return quad{float64(int32(bits))} }
 
-// encoderOf finds how results are stored. Integers wrap around, or with finite stop at the ends of their range: their sums
-// are exact in float64.
+// encoderOf finds how results are stored. Integers wrap around, or with finite stop at the ends of
+// their range: their sums are exact in float64.
 func encoderOf(t ptx.Type, finite bool) encoder {
 	switch t {
 	case ptx.F16:

@@ -52,9 +52,9 @@ func (o *Operation) Run(d, a, b, c []Column) {
 	o.writeSum(d, &sum)
 }
 
-// Lane n is in group n/4, which holds row n/4 of a, c and d and column n/4 of b, and is number n%4 in it. A register of a or
-// b has neighbours along the inner dimension, four lanes side by side make a stretch of 4*pack, and with 16 rows the odd
-// registers of a hold row n/4+8.
+// Lane n is in group n/4, which holds row n/4 of a, c and d and column n/4 of b, and is number n%4
+// in it. A register of a or b has neighbours along the inner dimension, four lanes side by side
+// make a stretch of 4*pack, and with 16 rows the odd registers of a hold row n/4+8.
 
 func (o *Operation) readLeft(into *[maxRows][maxInner]float64, a []Column) {
 	tall := o.rows / columns // 1 or 2 rows per group
@@ -79,7 +79,8 @@ func (o *Operation) readRight(into *[maxInner][columns]float64, b []Column) {
 	}
 }
 
-// place is where the first element of register r of c and d lies: a lane has two neighbours of a row.
+// place is where the first element of register r of c and d lies: a lane has two neighbours of a
+// row.
 func (o *Operation) place(r, lane int) (row, column int) {
 	first := r * o.packC
 	return first/2*8 + lane/4, lane%4*2 + first%2

@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// alias shows mapped chunks, here or in another memory, at further addresses. State, content and marks are those of the
-// chunks where they are at home.
+// alias shows mapped chunks, here or in another memory, at further addresses. State, content and
+// marks are those of the chunks where they are at home.
 type alias struct {
 	gpu.Range
 	home *Memory
@@ -19,8 +19,8 @@ type alias struct {
 	write bool
 }
 
-// AddAlias shows the chunks of a range of home at address as well, for reading or for reading and writing. Where it shows
-// exactly them already, only the right to write changes.
+// AddAlias shows the chunks of a range of home at address as well, for reading or for reading and
+// writing. Where it shows exactly them already, only the right to write changes.
 func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool) error {
 	fresh := alias{gpu.Range{Address: address, Bytes: r.Bytes}, home, r.Address, write}
 	if _, _, err := home.chunks(r); err != nil {
@@ -52,7 +52,8 @@ func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool)
 	return nil
 }
 
-// RemoveAlias takes an alias back by its first address. It returns when nobody touches the memory by it any more.
+// RemoveAlias takes an alias back by its first address. It returns when nobody touches the memory
+// by it any more.
 func (m *Memory) RemoveAlias(address uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,11 +8,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// pieceBytes bounds what one step of a copy touches, so that it holds spans only for about a millisecond.
+// pieceBytes bounds what one step of a copy touches, so that it holds spans only for about a
+// millisecond.
 const pieceBytes = 4 * gpu.ChunkBytes
 
-// Access calls do for the memory of a range, piece by piece in order. With write the pieces are marked written. do must
-// return soon (a copy, not a wait) and must not call this package: Unmap and ClearWritten wait for it.
+// Access calls do for the memory of a range, piece by piece in order. With write the pieces are
+// marked written. do must return soon (a copy, not a wait) and must not call this package: Unmap
+// and ClearWritten wait for it.
 func (m *Memory) Access(r gpu.Range, write bool, do func(piece []byte) error) error {
 	reader := NewReader()
 	defer reader.Release()
@@ -71,7 +73,8 @@ func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
 	return done, err
 }
 
-// Copy copies between two ranges, which may lie in different windows. What overlaps is copied as if through a buffer.
+// Copy copies between two ranges, which may lie in different windows. What overlaps is copied as if
+// through a buffer.
 func (m *Memory) Copy(dst, src, bytes uint64) error {
 	reader := NewReader()
 	defer reader.Release()
@@ -100,8 +103,8 @@ func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s span) (uint64, err
 	if s.backwards {
 		at = s.bytes - s.done - left
 	}
-	// The destination first: looking up the source cannot make a written chunk clean again, and both are looked up
-	// again where one of them had to be filled.
+	// The destination first: looking up the source cannot make a written chunk clean again, and both
+	// are looked up again where one of them had to be filled.
 	for {
 		before := reader.Version()
 		to, err := m.Find(reader, dst+at, true)
@@ -142,7 +145,8 @@ func (m *Memory) Fill(address uint64, pattern uint32, patternBytes uint8, count 
 	})
 }
 
-// fillPiece repeats a pattern by doubling what is already there. Host regions may end inside a pattern.
+// fillPiece repeats a pattern by doubling what is already there. Host regions may end inside a
+// pattern.
 func fillPiece(piece, pattern []byte) {
 	if len(pattern) == 1 && pattern[0] == 0 {
 		clear(piece)

@@ -7,18 +7,21 @@ import (
 	"time"
 )
 
-// version counts the changes that make kept spans wrong: unmapping and clearing marks, in any Memory of the process.
+// version counts the changes that make kept spans wrong: unmapping and clearing marks, in any
+// Memory of the process.
 var version atomic.Uint64
 
-// registry knows every Reader. It is one for the process, because a kernel may hold spans of several memories.
+// registry knows every Reader. It is one for the process, because a kernel may hold spans of
+// several memories.
 var registry struct {
 	mu      sync.Mutex
 	readers []*Reader
 	free    []*Reader
 }
 
-// Reader is one goroutine that touches memory through spans. Between Enter and Exit it may keep spans as long as Version
-// stays the same, and must call Tick every millisecond or so, or it holds up Unmap and ClearWritten.
+// Reader is one goroutine that touches memory through spans. Between Enter and Exit it may keep
+// spans as long as Version stays the same, and must call Tick every millisecond or so, or it holds
+// up Unmap and ClearWritten.
 type Reader struct {
 	// count is odd between Enter and Exit.
 	count   atomic.Uint64
@@ -69,14 +72,16 @@ func (r *Reader) Tick() uint64 {
 	return r.entered
 }
 
-// retire makes all kept spans stale and waits until nobody uses one. The caller must not hold spans itself.
+// retire makes all kept spans stale and waits until nobody uses one. The caller must not hold spans
+// itself.
 func retire() { retireUntil(func() bool { return false }) }
 
-// shortWait is how long those wait for spans who can do without. A span is held for longer by a copy whose other end is a
-// program that stands still.
+// shortWait is how long those wait for spans who can do without. A span is held for longer by a
+// copy whose other end is a program that stands still.
 const shortWait = 100 * time.Millisecond
 
-// retireSoon is retire for those who can do without: it reports whether nobody uses a stale span any more.
+// retireSoon is retire for those who can do without: it reports whether nobody uses a stale span
+// any more.
 func retireSoon() bool {
 	end := time.Now().Add(shortWait)
 	return retireUntil(func() bool { return time.Now().After(end) })

@@ -16,9 +16,10 @@ type Span struct {
 // reachChunks bounds how far Find looks for neighbours in the same state, in each direction.
 const reachChunks = 64
 
-// Find returns a span around address for reading or, with write, for writing; the chunk of address is marked written then.
-// It returns abi.IllegalAddress where nothing is mapped. reader must have entered; while Find waits for an absent chunk
-// it exits and enters again, so afterwards older spans may be stale: compare Reader.Version.
+// Find returns a span around address for reading or, with write, for writing; the chunk of address
+// is marked written then. It returns abi.IllegalAddress where nothing is mapped. reader must have
+// entered; while Find waits for an absent chunk it exits and enters again, so afterwards older
+// spans may be stale: compare Reader.Version.
 func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) {
 	if address-m.window.Address < m.window.Bytes {
 		return m.findInWindow(m, reader, address, write)
@@ -65,8 +66,9 @@ func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, er
 	}
 }
 
-// spanAround widens chunk i to its neighbours that allow the same access. While touches are recorded, only neighbours that
-// were touched already are taken in, so that the first touch of each comes here.
+// spanAround widens chunk i to its neighbours that allow the same access. While touches are
+// recorded, only neighbours that were touched already are taken in, so that the first touch of each
+// comes here.
 func (m *Memory) spanAround(i uint64, write bool, touches *record) Span {
 	need := fresh
 	if write {

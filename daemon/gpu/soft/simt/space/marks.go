@@ -2,11 +2,12 @@ package space
 
 import "github.com/phos-gpu/phos/daemon/gpu"
 
-// Unmarked makes a memory that keeps no marks: everything counts as written. It is for measuring what marks cost, and for
-// testing what does without them. Nothing may be mapped yet.
+// Unmarked makes a memory that keeps no marks: everything counts as written. It is for measuring
+// what marks cost, and for testing what does without them. Nothing may be mapped yet.
 func (m *Memory) Unmarked() { m.mapped = written }
 
-// Written returns the marks of a range; bit i is chunk i of it. Chunks outside the window read as clean.
+// Written returns the marks of a range; bit i is chunk i of it. Chunks outside the window read as
+// clean.
 func (m *Memory) Written(r gpu.Range) []uint64 { return m.inStates(r, written, adopted) }
 
 // Fresh returns which chunks nobody has written since they were mapped.
@@ -26,9 +27,10 @@ func (m *Memory) inStates(r gpu.Range, least, most uint32) []uint64 {
 	return found
 }
 
-// ClearWritten clears the marks of a range and returns those that it has cleared. When it returns, every store that was not
-// marked again is in memory, so a copy made from then on misses nothing that is left unmarked. It clears none while
-// somebody goes on storing without looking for marks: a copy from a program that stands still.
+// ClearWritten clears the marks of a range and returns those that it has cleared. When it returns,
+// every store that was not marked again is in memory, so a copy made from then on misses nothing
+// that is left unmarked. It clears none while somebody goes on storing without looking for marks: a
+// copy from a program that stands still.
 func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
 	first, end, err := m.chunks(r)
 	if err != nil {

@@ -22,11 +22,12 @@ const (
 	adopted         // the same, of another's memory
 )
 
-// Memory is one address space. All methods may be called at once from several goroutines; accesses of different
-// goroutines to the same bytes are unordered, as on hardware.
+// Memory is one address space. All methods may be called at once from several goroutines; accesses
+// of different goroutines to the same bytes are unordered, as on hardware.
 type Memory struct {
 	window gpu.Range
-	// reserved is the whole reservation, data the part of it that is aligned to chunks and as long as the window.
+	// reserved is the whole reservation, data the part of it that is aligned to chunks and as long as
+	// the window.
 	reserved, data []byte
 	states         table
 
@@ -49,10 +50,20 @@ type Memory struct {
 // New reserves a window of device memory. Nothing is backed until Map.
 func New(window gpu.Range) (*Memory, error) {
 	if window.Bytes == 0 || window.Address%gpu.ChunkBytes != 0 || window.Bytes%gpu.ChunkBytes != 0 {
-		return nil, fmt.Errorf("device window %#x+%#x is not whole chunks: %w", window.Address, window.Bytes, abi.InvalidValue)
+		return nil, fmt.Errorf(
+			"device window %#x+%#x is not whole chunks: %w",
+			window.Address,
+			window.Bytes,
+			abi.InvalidValue,
+		)
 	}
 	if overlapsReserved(window) {
-		return nil, fmt.Errorf("device window %#x+%#x lies on reserved addresses: %w", window.Address, window.Bytes, abi.InvalidValue)
+		return nil, fmt.Errorf(
+			"device window %#x+%#x lies on reserved addresses: %w",
+			window.Address,
+			window.Bytes,
+			abi.InvalidValue,
+		)
 	}
 	reserved, err := unix.Mmap(-1, 0, int(window.Bytes+gpu.ChunkBytes), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -77,7 +88,8 @@ func New(window gpu.Range) (*Memory, error) {
 // Window is the range of device addresses that Map can back.
 func (m *Memory) Window() gpu.Range { return m.window }
 
-// Close gives the window back. Nothing may run in the memory any more, its peers must have removed it.
+// Close gives the window back. Nothing may run in the memory any more, its peers must have removed
+// it.
 func (m *Memory) Close() error {
 	retire()
 	for _, f := range m.sharing.files {
@@ -89,7 +101,12 @@ func (m *Memory) Close() error {
 // chunks turns a range of whole chunks inside the window into chunk indices.
 func (m *Memory) chunks(r gpu.Range) (first, end uint64, err error) {
 	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.window.Contains(r) {
-		return 0, 0, fmt.Errorf("range %#x+%#x is not whole chunks of the device window: %w", r.Address, r.Bytes, abi.InvalidValue)
+		return 0, 0, fmt.Errorf(
+			"range %#x+%#x is not whole chunks of the device window: %w",
+			r.Address,
+			r.Bytes,
+			abi.InvalidValue,
+		)
 	}
 	first = (r.Address - m.window.Address) / gpu.ChunkBytes
 	return first, first + r.Bytes/gpu.ChunkBytes, nil

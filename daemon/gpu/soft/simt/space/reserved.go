@@ -2,9 +2,9 @@ package space
 
 import "github.com/phos-gpu/phos/daemon/gpu"
 
-// The windows of the 64-bit generic address space through which a thread sees its block's shared memory, its own local
-// memory and its launch's parameters. Programs do not get memory this low from their system, and device windows and the
-// arena lie far above.
+// The windows of the 64-bit generic address space through which a thread sees its block's shared
+// memory, its own local memory and its launch's parameters. Programs do not get memory this low
+// from their system, and device windows and the arena lie far above.
 const (
 	SharedBase  = 0x10_0000_0000
 	LocalBase   = 0x11_0000_0000

@@ -12,8 +12,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// sharing is the files that have the content of chunks that other processes may have too. What is shared at once has a file
-// of its own, so that it lives on for the others when it is unmapped here.
+// sharing is the files that have the content of chunks that other processes may have too. What is
+// shared at once has a file of its own, so that it lives on for the others when it is unmapped
+// here.
 type sharing struct {
 	mu sync.Mutex // one moves chunks at a time
 	// files is by chunk; Memory.mu guards it.
@@ -29,7 +30,8 @@ type sharedFile struct {
 
 func (f *sharedFile) offset(chunk uint64) int64 { return int64((chunk - f.first) * gpu.ChunkBytes) }
 
-// Share moves chunks into memory that others can map. Who touches one meanwhile waits for it, as for one that is absent.
+// Share moves chunks into memory that others can map. Who touches one meanwhile waits for it, as
+// for one that is absent.
 func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	first, end, err := m.chunks(r)
 	if err != nil {
@@ -176,7 +178,8 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 		return err
 	}
 	info, err := file.Stat()
-	if err != nil || offset < 0 || offset%gpu.ChunkBytes != 0 || offset > info.Size() || uint64(info.Size()-offset) < r.Bytes {
+	if err != nil || offset < 0 || offset%gpu.ChunkBytes != 0 || offset > info.Size() ||
+		uint64(info.Size()-offset) < r.Bytes {
 		return fmt.Errorf("adopt %#x+%#x: the file does not hold it: %w", r.Address, r.Bytes, abi.InvalidValue)
 	}
 	m.mu.Lock()

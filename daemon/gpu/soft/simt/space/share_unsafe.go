@@ -7,12 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFixed puts a file's memory, or for nil fresh memory of our own, in the place of a part of the window.
+// mapFixed puts a file's memory, or for nil fresh memory of our own, in the place of a part of the
+// window.
 func mapFixed(place []byte, file *os.File, offset int64) error {
 	fd, flags := -1, unix.MAP_FIXED|unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE
 	if file != nil {
 		fd, flags = int(file.Fd()), unix.MAP_FIXED|unix.MAP_SHARED
 	}
-	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(unsafe.SliceData(place)), uintptr(len(place)), unix.PROT_READ|unix.PROT_WRITE, flags)
+	_, err := unix.MmapPtr(
+		fd,
+		offset,
+		unsafe.Pointer(unsafe.SliceData(place)),
+		uintptr(len(place)),
+		unix.PROT_READ|unix.PROT_WRITE,
+		flags,
+	)
 	return err
 }

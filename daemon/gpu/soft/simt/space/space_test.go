@@ -200,7 +200,8 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 			}
 		})
 	}
-	// Chunk 1 does not wait for chunk 0, and neither does clearing marks, which waits for whoever holds spans.
+	// Chunk 1 does not wait for chunk 0, and neither does clearing marks, which waits for whoever
+	// holds spans.
 	if b, err := read(1); b != 11 || err != nil {
 		t.Fatalf("chunk 1: %d, %v", b, err)
 	}
@@ -226,8 +227,8 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 	}
 }
 
-// TestClearWaitsForStores checks the promise behind decision 8: a store through a kept span is either in memory when
-// ClearWritten returns, or marks again.
+// TestClearWaitsForStores checks the promise behind decision 8: a store through a kept span is
+// either in memory when ClearWritten returns, or marks again.
 func TestClearWaitsForStores(t *testing.T) {
 	m := newMemory(t, 1)
 	if err := m.Map(chunk(0, 1)); err != nil {
@@ -308,8 +309,8 @@ func TestFindConcurrently(t *testing.T) {
 	all.Wait()
 }
 
-// TestNothingHeldUpByStanding: whoever keeps a span for good, as a copy from a program that was stopped does, leaves its chunk
-// marked, and holds up neither a clearing nor a recording.
+// TestNothingHeldUpByStanding: whoever keeps a span for good, as a copy from a program that was
+// stopped does, leaves its chunk marked, and holds up neither a clearing nor a recording.
 func TestNothingHeldUpByStanding(t *testing.T) {
 	m := newMemory(t, 2)
 	if err := m.Map(chunk(0, 2)); err != nil {
@@ -354,7 +355,8 @@ func TestWideWindow(t *testing.T) {
 			t.Errorf("touched were %#x", got)
 		}
 		m.RecordTouches(false)
-		if marks := m.Written(chunk(0, chunks)); marks[first/64]>>(first%64)&1 == 0 || marks[(first+1)/64]>>((first+1)%64)&1 == 0 {
+		if marks := m.Written(chunk(0, chunks)); marks[first/64]>>(first%64)&1 == 0 ||
+			marks[(first+1)/64]>>((first+1)%64)&1 == 0 {
 			t.Errorf("chunks %d and %d are not marked", first, first+1)
 		}
 		if err := m.Unmap(r); err != nil {

@@ -2,8 +2,9 @@ package space
 
 import "sync/atomic"
 
-// table is a number for each chunk of a window, 0 until it is set. A window has far more addresses than there is memory, so a part
-// of the table is made when a number of it is first wanted for changing.
+// table is a number for each chunk of a window, 0 until it is set. A window has far more addresses
+// than there is memory, so a part of the table is made when a number of it is first wanted for
+// changing.
 type table []atomic.Pointer[part]
 
 // partChunks are the chunks of a part: 8 GiB of addresses.

@@ -8,8 +8,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// record is the order in which chunks were touched. It costs a chunk's first touch a look-up and nothing afterwards,
-// because a span takes in neighbours only once they are recorded. The nil record has everything.
+// record is the order in which chunks were touched. It costs a chunk's first touch a look-up and
+// nothing afterwards, because a span takes in neighbours only once they are recorded. The nil
+// record has everything.
 type record struct {
 	next atomic.Uint32
 	// order is 0 for a chunk that was not touched, else its place, from 1.
@@ -40,11 +41,13 @@ func (m *Memory) RecordTouches(on bool) {
 	}
 	m.last = &record{order: newTable(m.window.Bytes / gpu.ChunkBytes)}
 	m.record.Store(m.last)
-	// Spans that were found before are wider than what is recorded. What they touch is missing in an order that is only advice.
+	// Spans that were found before are wider than what is recorded. What they touch is missing in an
+	// order that is only advice.
 	retireSoon()
 }
 
-// Touches returns the addresses of the chunks that were touched while touches were recorded last, in that order.
+// Touches returns the addresses of the chunks that were touched while touches were recorded last,
+// in that order.
 func (m *Memory) Touches() []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

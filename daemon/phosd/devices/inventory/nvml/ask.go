@@ -18,7 +18,8 @@ const mostLinks = 18
 // notAvailable is NVML's word for a number that it does not have.
 const notAvailable = ^uint64(0)
 
-// keep puts what a question yields into place, if it yields something. It says why the GPU is lost, if it is.
+// keep puts what a question yields into place, if it yields something. It says why the GPU is lost,
+// if it is.
 func keep[T any](place *T, ask func() (T, nvml.Return)) (lost string) {
 	value, got := ask()
 	if got == nvml.ERROR_GPU_IS_LOST || got == nvml.ERROR_RESET_REQUIRED {

@@ -15,8 +15,8 @@ import (
 // eventMilliseconds is how often a wait for events looks whether it is to end.
 const eventMilliseconds = 1000
 
-// Open loads the library at path (empty: by the loader's rules) and starts using the driver. Where there is no driver, it is an
-// inventory.ErrNoDriver that names what is missing.
+// Open loads the library at path (empty: by the loader's rules) and starts using the driver. Where
+// there is no driver, it is an inventory.ErrNoDriver that names what is missing.
 func Open(path string) (inventory.Source, error) {
 	var options []nvml.LibraryOption
 	if path != "" {
@@ -39,9 +39,16 @@ func open(library nvml.Interface, path string) (inventory.Source, error) {
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return nil, fmt.Errorf("%w: the kernel's module is not loaded (modprobe nvidia)", inventory.ErrNoDriver)
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return nil, fmt.Errorf("%w that works: %s and the kernel's module are of two versions, as after an update; restart the machine", inventory.ErrNoDriver, path)
+		return nil, fmt.Errorf(
+			"%w that works: %s and the kernel's module are of two versions, as after an update; restart the machine",
+			inventory.ErrNoDriver,
+			path,
+		)
 	case nvml.ERROR_NO_PERMISSION:
-		return nil, fmt.Errorf("%w that may be used: the device nodes /dev/nvidia* are closed to this process", inventory.ErrNoDriver)
+		return nil, fmt.Errorf(
+			"%w that may be used: the device nodes /dev/nvidia* are closed to this process",
+			inventory.ErrNoDriver,
+		)
 	default:
 		return nil, fmt.Errorf("open NVML: %w", got)
 	}
@@ -72,7 +79,8 @@ func (s *source) Inventory() (*inventory.Inventory, error) {
 	return &found, nil
 }
 
-// gpu never fails: what the driver does not say is left out, and a GPU that it cannot reach is lost.
+// gpu never fails: what the driver does not say is left out, and a GPU that it cannot reach is
+// lost.
 func (s *source) gpu(index int) inventory.GPU {
 	g := inventory.GPU{Index: index}
 	if device, got := s.library.DeviceGetHandleByIndex(index); got == nvml.SUCCESS {

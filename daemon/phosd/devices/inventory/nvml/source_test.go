@@ -133,7 +133,10 @@ func TestLostLater(t *testing.T) {
 	if got.Lost == "" || got.Name != name || got.UUID != d.UUID || got.Processes != nil {
 		t.Errorf("%+v", got)
 	}
-	if refused := inventory.Refusals(&inventory.Inventory{DriverVersion: "550.1", GPUs: []inventory.GPU{got}}, nil); len(refused) != 1 || !errors.Is(refused[0], inventory.ErrLost) {
+	if refused := inventory.Refusals(&inventory.Inventory{DriverVersion: "550.1", GPUs: []inventory.GPU{got}}, nil); len(
+		refused,
+	) != 1 ||
+		!errors.Is(refused[0], inventory.ErrLost) {
 		t.Errorf("refused: %v", refused)
 	}
 }
@@ -193,7 +196,11 @@ func TestEvents(t *testing.T) {
 		},
 		func() (nvml.EventData, nvml.Return) {
 			cancel()
-			return nvml.EventData{Device: d, EventType: nvml.EventTypeXidCriticalError, EventData: inventory.XidLost}, nvml.SUCCESS
+			return nvml.EventData{
+				Device:    d,
+				EventType: nvml.EventTypeXidCriticalError,
+				EventData: inventory.XidLost,
+			}, nvml.SUCCESS
 		},
 	}
 	freed := false
@@ -214,7 +221,10 @@ func TestEvents(t *testing.T) {
 	if err := opened(t, s).Events(ctx, func(e inventory.Event) { got = append(got, e) }); err != nil {
 		t.Fatal(err)
 	}
-	want := []inventory.Event{{UUID: d.UUID, Index: 1, BusID: d.PciBusID, Xid: 31}, {UUID: d.UUID, Index: 1, BusID: d.PciBusID, Xid: 79}}
+	want := []inventory.Event{
+		{UUID: d.UUID, Index: 1, BusID: d.PciBusID, Xid: 31},
+		{UUID: d.UUID, Index: 1, BusID: d.PciBusID, Xid: 79},
+	}
 	if !slices.Equal(got, want) || !freed || registered != nvml.EventTypeXidCriticalError {
 		t.Errorf("%+v, freed %v, registered %#x", got, freed, registered)
 	}
