@@ -8,7 +8,8 @@ debian 4.2.1-1 sid main 29ec0ee09e296479fe7048c80980e8ef1d0684d0b0204c2b101dfea1
 debian 4.1.1-1 trixie main f80a66cb3726bb2116266d4759ce3bcbfab7abdb6b6d430bf20dd41911717afe
 ubuntu 4.2-1ubuntu2 resolute universe 3ac6196e19a8117571b81b291547788da7d9f46d2bf8721c81f82cdbc8f59740
 "
-CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu}
+# A CRIU that was built from other sources is another one.
+CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu-$(sha256sum <<<"$criu_sources" | cut -c 1-12)}
 
 criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1 && criu_knows_sockets "$1"; }
 

@@ -2,8 +2,6 @@
 # nvcc 12.4 and its runtime, for the C++ workloads: the distribution's own packages, of a release that has them, unpacked beside the
 # system, never installed.
 
-CUDA=$CACHE/cuda
-
 # Distribution, suite, and the components that have nvcc and its headers.
 cuda_archives="
 debian trixie main non-free
@@ -30,6 +28,9 @@ ubuntu libcub-dev 2.5.0-1 3d914fd7f7bcb2fe1e170facdcd37092a911031ab30fe83e203cfa
 ubuntu libcu++-dev 2.5.0-1 e85dc8d40cd6c8dffe5c004d2f15f5ca16098d228b4cc4537549604b04af0f25
 "
 
+# What was unpacked from other packages is another nvcc.
+CUDA=$CACHE/cuda-$(sha256sum <<<"$cuda_debs$cccl_debs" | cut -c 1-12)
+
 # fetch_debs LIST: into $CACHE/debs.
 fetch_debs() {
 	local conf package version sum
@@ -50,7 +51,7 @@ deb_files() {
 }
 
 unpack_cuda() {
-	local raw=$CACHE/cuda.raw new=$CACHE/cuda.new debs=$CACHE/debs libs=usr/lib/x86_64-linux-gnu
+	local raw=$CUDA.raw new=$CUDA.new debs=$CACHE/debs libs=usr/lib/x86_64-linux-gnu
 	rm -rf "$raw" "$new"
 	mkdir -p "$raw" "$new"/{bin,lib,include,nvvm/bin,nvvm/libdevice}
 	deb_files "$debs"/nvidia-cuda-toolkit_*.deb "$raw" './usr/bin/*' './usr/lib/nvidia-cuda-toolkit/*' || return 1

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # tinygrad, the framework of the demo and of the real-program tests, in a virtual environment of its own.
 
-TINYGRAD=$CACHE/tinygrad-0.14.0
+TINYGRAD=$CACHE/tinygrad-0.14.0-$(sha256sum <"$ROOT/scripts/tinygrad.txt" | cut -c 1-12)
 tinygrad_source=437be6bb7481ec26e332e4f4342f6ea09e41258e62c5c09f4a9ed7aeb7829a07
 
 make_tinygrad() {

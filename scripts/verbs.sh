@@ -12,17 +12,6 @@ build_go() {
 	CGO_ENABLED=1 go build -tags netgo,osusergo "${flags[@]}" ./cli/phosd
 }
 
-build_shim() {
-	make -C "$ROOT/hijack/shim" OUT="$CACHE/shim"
-	install -m 755 "$CACHE/shim/libphos.so" "$BIN/libphos.so.new"
-	mv "$BIN/libphos.so.new" "$BIN/libphos.so"
-	# Programs that search LD_LIBRARY_PATH for the driver's own name find it here.
-	mkdir -p "$BIN/lib"
-	ln -sfn ../libphos.so "$BIN/lib/libcuda.so.1"
-	ln -sfn ../libphos.so "$BIN/lib/libcuda.so"
-	ln -sfn ../libphos.so "$BIN/lib/libnvidia-ml.so.1"
-}
-
 # phosd_needs_root ends a verb that cannot end well before it begins.
 phosd_needs_root() { [ "$(id -u)" = 0 ] || die "phosd runs as root: run this as root"; }
 
@@ -56,7 +45,7 @@ install_tree() {
 		ln -sfn libphos.so "$prefix/lib/phos/$id/libnvidia-ml.so.1"
 	fi
 	ln -sfn "$id" "$prefix/lib/phos/current"
-	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "$CACHE/criu/sbin/criu" ]; then
+	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "$CRIU_PREFIX/sbin/criu" ]; then
 		install -d "$prefix/lib/phos/criu"
 		install -m 755 "$CRIU" "$prefix/lib/phos/criu/criu"
 	fi
