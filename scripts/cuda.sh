@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# nvcc 12.4 and its runtime, for the C++ workloads: the distribution's own packages, of a release that has them, unpacked beside the
+# nvcc 12.4 and its runtime, for the C++ workloads: the distribution's own packages, of a release
+# that has them, unpacked beside the
 # system, never installed.
 
 # Distribution, suite, and the components that have nvcc and its headers.
@@ -92,7 +93,8 @@ fetch_cccl() {
 	rm -rf "$new" "$debs"
 }
 
-# mend_cuda DIR: from glibc 2.41 on, <math.h> declares some functions that nvcc 12.4 declares as well, and C++ asks that both make
+# mend_cuda DIR: from glibc 2.41 on, <math.h> declares some functions that nvcc 12.4 declares as
+# well, and C++ asks that both make
 # the same promise about exceptions: rsqrt came with 2.42.
 mend_cuda() {
 	local header=$1/include/crt/math_functions.h
@@ -121,7 +123,8 @@ mend_cuda() {
 # cuda_mended: what was unpacked before mend_cuda was written lacks it.
 cuda_mended() { grep -q PHOS_THROW_SINCE_2_41 "$CUDA/include/crt/math_functions.h"; }
 
-# host_compiler: the g++ for NVCC, which refuses those later than it knows: 12 before nvcc 12.4, 13 from there on.
+# host_compiler: the g++ for NVCC, which refuses those later than it knows: 12 before nvcc 12.4, 13
+# from there on.
 host_compiler() {
 	local version newest=13
 	at_least "$("$NVCC" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')" 12.4 || newest=12
@@ -152,6 +155,7 @@ need_cuda() {
 	[ "$(host_compiler)" = g++ ] || need "$(host_compiler)"
 	export NVCC_CCBIN
 	NVCC_CCBIN=$(command -v "$(host_compiler)")
-	# Its assembler is the independent opinion on what is PTX. An older release's knows less than phos does.
+	# Its assembler is the independent opinion on what is PTX. An older release's knows less than phos
+	# does.
 	[ "$NVCC" != "$CUDA/bin/nvcc" ] || PATH=$PATH:$CUDA/bin
 }

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # libphos.so, built from C.
 
-# shim_key is what libphos.so is made of: the content of its sources and the version of the compiler.
+# shim_key is what libphos.so is made of: the content of its sources and the version of the
+# compiler.
 # Times of files say nothing: a cache may come from another machine.
 shim_key() {
 	(cd "$ROOT/hijack" && find shim nvml -type f | LC_ALL=C sort | xargs sha256sum && gcc --version | head -n 1) |

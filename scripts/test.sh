@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Runs every test and prints how long each suite took. build.sh test has installed and built what they need.
+# Runs every test and prints how long each suite took. build.sh test has installed and built what
+# they need.
 #
-# Two lanes run side by side: most suites of tests/ wait for processes, CRIU and disks while the other lane computes.
+# Two lanes run side by side: most suites of tests/ wait for processes, CRIU and disks while the
+# other lane computes.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/shim.sh"
