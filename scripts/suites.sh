@@ -23,8 +23,9 @@ mkdir -p "$PHOS_COMPILED"
 go_test() {
 	local log=$LOGS/go-test-$1.log start=$SECONDS
 	[ ! -e "$WHILE_TESTING/failed" ] || exit 1
-	say test "$1: ${*:2}"
-	if ! go test -shuffle=on -v "${@:2}" 2>&1 </dev/null | tee "$log" |
+	say test "$1"
+	echo "go test ${*:2}" >"$log"
+	if ! go test -shuffle=on -v "${@:2}" 2>&1 </dev/null | tee -a "$log" |
 		grep --line-buffered -E '^(ok|FAIL|panic)|^ *--- (SKIP|FAIL)|: needs |agree with the CPU|Ran [0-9]+ tests?:'; then
 		grep -nE -B 40 '^ *--- FAIL|^panic|^FAIL' "$log" | tail -n 200 || true
 		say FAILED "$1 after $((SECONDS - start)) s; everything is in $log"

@@ -47,7 +47,7 @@ install_tree() {
 		ln -sfn libphos.so "$prefix/lib/phos/$id/libnvidia-ml.so.1"
 	fi
 	ln -sfn "$id" "$prefix/lib/phos/current"
-	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "$CRIU_PREFIX/sbin/criu" ]; then
+	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "${CRIU_PREFIX:-}/sbin/criu" ]; then
 		install -d "$prefix/lib/phos/criu"
 		install -m 755 "$CRIU" "$prefix/lib/phos/criu/criu"
 	fi
