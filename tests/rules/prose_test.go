@@ -41,7 +41,7 @@ func TestProseOfComments(t *testing.T) {
 	}
 }
 
-// TestProseOfTexts looks at what people read who do not read code: documents, help, errors, logs.
+// TestProseOfTexts looks at what people read without the code: documents, help, errors, logs.
 // All of the latter are string literals of the product.
 func TestProseOfTexts(t *testing.T) {
 	for _, f := range files(t, func(f file) bool { return f.has(".md") && !under(f.path, "bench/results") }) {
