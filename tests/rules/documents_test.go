@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	namedFile  = regexp.MustCompile(`(?:^|[\s(`+"`"+`"])((?:[a-zA-Z0-9_.-]+/)*[a-zA-Z0-9_-]+\.(?:go|proto|md|sh))\b`)
+	namedFile  = regexp.MustCompile(`(?:^|[\s(` + "`" + `"])((?:[a-zA-Z0-9_.-]+/)*[a-zA-Z0-9_-]+\.(?:go|proto|md|sh))\b`)
 	quotedPath = regexp.MustCompile("`([a-z0-9_.]+(?:/[a-zA-Z0-9_.]+)*)`")
 )
 
