@@ -5,6 +5,7 @@ CALLED_FROM=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/lib.sh
 . scripts/go.sh
+. scripts/shim.sh
 . scripts/tinygrad.sh
 . scripts/cuda.sh
 . scripts/frameworks.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Which code of the backend for real GPUs no test runs. phosd and the tests of tests/nested are built so that they count; most of their
+# Which code of the backend for real GPUs no test runs. phosd and the tests of tests/nested are
+# built so that they count; most of their
 # processes are killed, so that each writes its counts down all the time (cgo/cudadrv/counted.go).
 set -euo pipefail
 
@@ -45,7 +46,8 @@ cd "$ROOT"
 # What writes counts down while a program runs came then.
 [ "$(gcc -dumpversion | cut -d. -f1)" -ge 12 ] || die "counting what is run of C takes GCC 12 or newer"
 
-# The folders of notes are new each time, and among the compiler's flags: the go command compiles anew, and does not keep the notes.
+# The folders of notes are new each time, and among the compiler's flags: the go command compiles
+# again, and does not keep the notes.
 work=$WHILE_TESTING
 mkdir -p "$work"/{bin,notes/{phosd,nested},counts/{go,c/{phosd,nested}}}
 chmod -R 1777 "$work/counts" # workers have the rights of the programs' users
@@ -55,7 +57,8 @@ module=$(go list -m)
 packages=$module/daemon/gpu/cuda,$module/cgo/cudadrv,$module/cli/phosd
 counted=(-tags "netgo osusergo counted" -ldflags "-X $module/cgo/cudadrv.countsFolder=$work/counts" -cover -covermode=atomic "-coverpkg=$packages")
 
-# counting NAME COMMAND...: a build with notes of the C in it, in a folder of that name. Optimized, lines would be one with others.
+# counting NAME COMMAND...: a build with notes of the C in it, in a folder of that name. Optimized,
+# lines would be one with others.
 counting() {
 	CGO_ENABLED=1 CGO_CFLAGS="-O0 -g -dumpdir $work/notes/$1/" CGO_CFLAGS_ALLOW='-f(profile|test-coverage).*' "${@:2}"
 }

@@ -1,18 +1,22 @@
 # shellcheck shell=bash
-# A CRIU that passes its own check on this kernel: the installed one, the distribution's, or one built from the sources of
+# A CRIU that passes its own check on this kernel: the installed one, the distribution's, or one
+# built from the sources of
 # the distribution's newer release into a prefix of phos's own.
 
-# Distribution, version of its source package, suite, component, and the SHA-256 of the upstream archive in it. The first that the mirror still has is taken.
+# Distribution, version of its source package, suite, component, and the SHA-256 of the upstream
+# archive in it. The first that the mirror still has is taken.
 criu_sources="
 debian 4.2.1-1 sid main 29ec0ee09e296479fe7048c80980e8ef1d0684d0b0204c2b101dfea19f6725b9
 debian 4.1.1-1 trixie main f80a66cb3726bb2116266d4759ce3bcbfab7abdb6b6d430bf20dd41911717afe
 ubuntu 4.2-1ubuntu2 resolute universe 3ac6196e19a8117571b81b291547788da7d9f46d2bf8721c81f82cdbc8f59740
 "
-CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu}
+# A CRIU that was built from other sources is another one.
+CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu-$(sha256sum <<<"$criu_sources" | cut -c 1-12)}
 
 criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1 && criu_knows_sockets "$1"; }
 
-# criu_knows_sockets: before 4.2 it asks every socket for SO_PASSCRED, which Linux 6.16 and later refuse. Its own check does not find that.
+# criu_knows_sockets: before 4.2 it asks every socket for SO_PASSCRED, which Linux 6.16 and later
+# refuse. Its own check does not find that.
 criu_knows_sockets() {
 	local version
 	version=$("$1" --version | awk '/^Version:/ { print $2 }')

@@ -1,8 +1,7 @@
 # shellcheck shell=bash
-# nvcc 12.4 and its runtime, for the C++ workloads: the distribution's own packages, of a release that has them, unpacked beside the
+# nvcc 12.4 and its runtime, for the C++ workloads: the distribution's own packages, of a release
+# that has them, unpacked beside the
 # system, never installed.
-
-CUDA=$CACHE/cuda
 
 # Distribution, suite, and the components that have nvcc and its headers.
 cuda_archives="
@@ -30,6 +29,9 @@ ubuntu libcub-dev 2.5.0-1 3d914fd7f7bcb2fe1e170facdcd37092a911031ab30fe83e203cfa
 ubuntu libcu++-dev 2.5.0-1 e85dc8d40cd6c8dffe5c004d2f15f5ca16098d228b4cc4537549604b04af0f25
 "
 
+# What was unpacked from other packages is another nvcc.
+CUDA=$CACHE/cuda-$(sha256sum <<<"$cuda_debs$cccl_debs" | cut -c 1-12)
+
 # fetch_debs LIST: into $CACHE/debs.
 fetch_debs() {
 	local conf package version sum
@@ -50,7 +52,7 @@ deb_files() {
 }
 
 unpack_cuda() {
-	local raw=$CACHE/cuda.raw new=$CACHE/cuda.new debs=$CACHE/debs libs=usr/lib/x86_64-linux-gnu
+	local raw=$CUDA.raw new=$CUDA.new debs=$CACHE/debs libs=usr/lib/x86_64-linux-gnu
 	rm -rf "$raw" "$new"
 	mkdir -p "$raw" "$new"/{bin,lib,include,nvvm/bin,nvvm/libdevice}
 	deb_files "$debs"/nvidia-cuda-toolkit_*.deb "$raw" './usr/bin/*' './usr/lib/nvidia-cuda-toolkit/*' || return 1
@@ -91,7 +93,8 @@ fetch_cccl() {
 	rm -rf "$new" "$debs"
 }
 
-# mend_cuda DIR: from glibc 2.41 on, <math.h> declares some functions that nvcc 12.4 declares as well, and C++ asks that both make
+# mend_cuda DIR: from glibc 2.41 on, <math.h> declares some functions that nvcc 12.4 declares as
+# well, and C++ asks that both make
 # the same promise about exceptions: rsqrt came with 2.42.
 mend_cuda() {
 	local header=$1/include/crt/math_functions.h
@@ -120,7 +123,8 @@ mend_cuda() {
 # cuda_mended: what was unpacked before mend_cuda was written lacks it.
 cuda_mended() { grep -q PHOS_THROW_SINCE_2_41 "$CUDA/include/crt/math_functions.h"; }
 
-# host_compiler: the g++ for NVCC, which refuses those later than it knows: 12 before nvcc 12.4, 13 from there on.
+# host_compiler: the g++ for NVCC, which refuses those later than it knows: 12 before nvcc 12.4, 13
+# from there on.
 host_compiler() {
 	local version newest=13
 	at_least "$("$NVCC" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')" 12.4 || newest=12
@@ -151,6 +155,7 @@ need_cuda() {
 	[ "$(host_compiler)" = g++ ] || need "$(host_compiler)"
 	export NVCC_CCBIN
 	NVCC_CCBIN=$(command -v "$(host_compiler)")
-	# Its assembler is the independent opinion on what is PTX. An older release's knows less than phos does.
+	# Its assembler is the independent opinion on what is PTX. An older release's knows less than phos
+	# does.
 	[ "$NVCC" != "$CUDA/bin/nvcc" ] || PATH=$PATH:$CUDA/bin
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains a small network with an unmodified framework on the software GPU, saves it while it runs, kills it, brings it back,
-# and compares what it learned with a training that nobody disturbed.
+# Trains a small network with an unmodified framework on the software GPU, saves it while it runs,
+# kills it, restores it, and compares what it learned with a training without interruption.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
@@ -82,7 +82,7 @@ without_criu() {
 	exit 0
 }
 
-tell "A training that nobody disturbs, as the yardstick; and beside it the same one, which will not have it so easy"
+tell "An undisturbed training, for comparison. Beside it the same training, which will be saved and killed"
 # shellcheck disable=SC2016 # it is what a user writes
 echo '$ env $phos python3 weights.py weights >output &   # two times'
 train undisturbed
@@ -115,16 +115,16 @@ tell "It comes back as it was when it was saved, and trains on to its end"
 show pos_cli --restore --dir "$run/image" || lost "the restored training failed" "$run/disturbed"
 tail -n 2 "$run/disturbed/output"
 
-tell "Nobody can tell from its results"
+tell "Its results do not show it"
 wait "$undisturbed" || lost "the undisturbed training failed" "$run/undisturbed"
 show cmp "$run/undisturbed/output" "$run/disturbed/output" || die "the logs differ"
 show cmp "$run/undisturbed/weights" "$run/disturbed/weights" || die "the weights differ"
 sha256sum "$run"/{undisturbed,disturbed}/weights | sed "s|$run/||"
 
 tell "Moving it to another machine comes with the cluster"
-if show pos_cli --migrate 2>&1; then die "--migrate does something that nobody has shown"; fi
+if show pos_cli --migrate 2>&1; then die "pos_cli has --migrate now: show it in this demo"; fi
 
 echo
 show pos_cli --stop
 stop
-say ok "saved while it ran, killed, brought back: every line of its log and every bit of its weights are those of a training that nobody disturbed"
+say ok "saved while it ran, killed, brought back: every line of its log and every bit of its weights are those of the undisturbed training"

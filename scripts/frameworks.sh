@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# numba, CuPy and pycuda, whose programs are saved and restored by the tests, in a virtual environment of their own.
+# numba, CuPy and pycuda, whose programs are saved and restored by the tests, in a virtual
+# environment of their own.
 
 FRAMEWORKS=$CACHE/frameworks
 
@@ -11,7 +12,8 @@ make_frameworks() {
 	mv "$new" "$FRAMEWORKS"
 }
 
-# need_frameworks sets FRAMEWORKS_PYTHON. NVIDIA's nvJitLink is left out: it would make machine code of what numba compiles, and
+# need_frameworks sets FRAMEWORKS_PYTHON. NVIDIA's nvJitLink is left out: it would make machine code
+# of what numba compiles, and
 # without it numba has the driver link PTX.
 need_frameworks() {
 	need python3-venv
@@ -43,7 +45,8 @@ build_pycuda() {
 	rm -rf "$source"
 }
 
-# need_pycuda sets PYCUDA_PYTHON, after need_frameworks, need_cuda and the build; empty where there is no nvcc to compile with.
+# need_pycuda sets PYCUDA_PYTHON, after need_frameworks, need_cuda and the build; empty where there
+# is no nvcc to compile with.
 need_pycuda() {
 	export PYCUDA_PYTHON='' PYCUDA_PYTHON_MISSING=$NVCC_MISSING
 	local include

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# A Go that can build phos. Any Go since 1.21 will do, because it fetches the exact version that go.mod names.
+# A Go that can build phos. Any Go since 1.21 will do, because it fetches the exact version that
+# go.mod names.
 
 go_version() { go env GOVERSION 2>/dev/null | sed 's/^go//; s/[a-z].*//'; }
 

@@ -4,7 +4,8 @@
 CHECKS=$BIN/checks
 check_packages=(tests/nested tests/e2e tests/checkpoint tests/bench)
 
-# build_checks: the tests as programs, and the command that runs them. None knows where it was built, so that the same tree gives the
+# build_checks: the tests as programs, and the command that runs them. None knows where it was
+# built, so that the same tree gives the
 # same bytes.
 build_checks() {
 	local package
@@ -26,7 +27,8 @@ with_modules() {
 	"$python" -c "import $import" >/dev/null 2>&1 && echo "$python"
 }
 
-# system_pythons: the tests of frameworks run by what the machine has; what it has not, they skip by name.
+# system_pythons: the tests of frameworks run by what the machine has; what it has not, they skip by
+# name.
 system_pythons() {
 	FRAMEWORKS_PYTHON=${FRAMEWORKS_PYTHON:-$(with_modules numba cupy)} || FRAMEWORKS_PYTHON_MISSING="python3 has no numba and cupy"
 	NVML_PYTHON=${NVML_PYTHON:-$(with_modules pynvml)} || NVML_PYTHON_MISSING="python3 has no pynvml (nvidia-ml-py)"
@@ -49,14 +51,16 @@ verb_gpu() {
 	exec "$CHECKS/gpu" --root "$ROOT" "$@"
 }
 
-# compiled_from: what tells whether compiled programs are those of this tree: the tests that ask for them, and their sources.
+# compiled_from: what tells whether compiled programs are those of this tree: the tests that ask for
+# them, and their sources.
 compiled_from() {
 	cat "$CHECKS"/tests-{e2e,checkpoint,bench}.test | sha256sum
 	git -C "$ROOT" ls-files -co --exclude-standard tests/workloads tests/bench/testdata | (cd "$ROOT" && xargs sha256sum --)
 	"$NVCC" --version
 }
 
-# compile_workloads: every program that the checks start, for a machine without compilers. No test passes meanwhile.
+# compile_workloads: every program that the checks start, for a machine without compilers. No test
+# is counted as passed here.
 compile_workloads() {
 	local package stamp=$CHECKS/compiled/.from
 	export PHOS_COMPILED=$CHECKS/compiled PHOS_ONLY_COMPILE=1 PHOS_TEST_GPUS=soft:1 PHOS_BENCH='calls|pause|driver' PHOS_ROOT=$ROOT
@@ -118,7 +122,8 @@ bundle_settings() {
 	EOF
 }
 
-# bundle_head UNPACKER: a script that unpacks what follows it, by a program that follows it too: zstd is not on every machine.
+# bundle_head UNPACKER: a script that unpacks what follows it, by a program that follows it too:
+# zstd is not on every machine.
 bundle_head() {
 	local head unpacker
 	unpacker=$(stat -c %s "$1")
@@ -160,7 +165,8 @@ pack_bundle() {
 	cp -L "$(dirname "$NVCC")"/../lib/libcudart.so.12 "$stage/$name/bin/checks/cuda/lib/"
 	bundle_settings >"$stage/$name/bundle"
 	bundle_head "$CHECKS/gpu" >"$stage/head"
-	# The programs have much in common, as each holds the same runtime library. The same tree gives the same bundle.
+	# The programs have much in common, as each holds the same runtime library. The same tree gives
+	# the same bundle.
 	tar -C "$stage" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=go-w,u+rw -c "$name" |
 		zstd -12 --long=27 -T0 -q -c >"$stage/body"
 	cat "$stage/head" "$CHECKS/gpu" "$stage/body" >"$ROOT/$name.sh"

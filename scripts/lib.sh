@@ -14,7 +14,8 @@ die() {
 	exit 1
 }
 
-# step NAME COMMAND...: runs quietly in a shell of its own, and prints one line; a failure shows the end of its log.
+# step NAME COMMAND...: runs quietly in a shell of its own, and prints one line; a failure shows the
+# end of its log.
 step() {
 	local name=$1 log start=$SECONDS failed
 	shift
@@ -46,14 +47,16 @@ as_root() {
 	fi
 }
 
-# leaderless: the leader of this shell's session is in another pid namespace, as after "unshare --pid --fork".
+# leaderless: the leader of this shell's session is in another pid namespace, as after "unshare
+# --pid --fork".
 leaderless() {
 	local stat
 	read -r stat </proc/self/stat
 	[ "$(cut -d' ' -f4 <<<"${stat##*) }")" = 0 ]
 }
 
-# in_own_session FOLDER COMMAND...: runs it there as the leader of a new session, and ends with it, or it with this shell.
+# in_own_session FOLDER COMMAND...: runs it there as the leader of a new session, and ends with it,
+# or it with this shell.
 in_own_session() {
 	cd "$1"
 	setsid "${@:2}" <&0 &
@@ -80,7 +83,8 @@ need() {
 	step "install ${missing[*]}" apt_install "${missing[@]}"
 }
 
-# archive_mirror: the address of the archive of Debian or Ubuntu this machine is already set up with; fails where there is none.
+# archive_mirror: the address of the archive of Debian or Ubuntu this machine is already set up
+# with; fails where there is none.
 archive_mirror() {
 	case $(os ID) in debian | ubuntu) ;; *) return 1 ;; esac
 	known_mirror && return
@@ -94,7 +98,8 @@ known_mirror() {
 		awk -v suite="$(os VERSION_CODENAME)" '$1 !~ /^cdrom:/ && $2 == suite && ($3 == "" || $3 == "Debian" || $3 == "Ubuntu") && !found { print $1; found = 1 } END { exit !found }'
 }
 
-# archive_source TYPE SUITE COMPONENT...: a line for apt's sources, checked with the archive's own keys.
+# archive_source TYPE SUITE COMPONENT...: a line for apt's sources, checked with the archive's own
+# keys.
 archive_source() {
 	local type=$1 mirror
 	shift
@@ -102,10 +107,12 @@ archive_source() {
 	echo "$type [signed-by=/usr/share/keyrings/$(os ID)-archive-keyring.gpg] $mirror $*"
 }
 
-# of_distribution: those lines of a table on standard input that begin with the name of this distribution, without it.
+# of_distribution: those lines of a table on standard input that begin with the name of this
+# distribution, without it.
 of_distribution() { sed -n "s/^$(os ID) //p"; }
 
-# apt_aside DIR SOURCES: an apt with its own sources and lists under DIR, so that the system's stay as they are.
+# apt_aside DIR SOURCES: an apt with its own sources and lists under DIR, so that the system's stay
+# as they are.
 # Prints the file for APT_CONFIG.
 apt_aside() {
 	local dir=$1 sources=$2
@@ -127,7 +134,8 @@ apt_aside() {
 	printf '%s' "$dir/apt.conf"
 }
 
-# make_venv DIR LIST: a virtual environment of Python with the packages of scripts/LIST, which names them by their hashes.
+# make_venv DIR LIST: a virtual environment of Python with the packages of scripts/LIST, which names
+# them by their hashes.
 make_venv() {
 	rm -rf "$1"
 	python3 -m venv "$1" || return 1

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# NVIDIA's Python bindings of NVML, by which the tests ask what libphos.so answers under the name of libnvidia-ml.so.1.
+# NVIDIA's Python bindings of NVML, by which the tests ask what libphos.so answers under the name of
+# libnvidia-ml.so.1.
 
-NVML=$CACHE/nvidia-ml-py-12.575.51
+NVML=$CACHE/nvidia-ml-py-12.575.51-$(sha256sum <"$ROOT/scripts/nvml.txt" | cut -c 1-12)
 
 make_nvml() {
 	local new=$NVML.new

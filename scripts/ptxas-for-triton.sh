@@ -1,5 +1,6 @@
 #!/bin/sh
-# Stands where Triton looks for ptxas (TRITON_PTXAS_PATH): the driver gets the PTX itself, which the software GPU can run.
+# Stands where Triton looks for ptxas (TRITON_PTXAS_PATH): the driver gets the PTX itself, which the
+# software GPU can run.
 # Triton takes the newest PTX that the version named here knows.
 in='' out=''
 while [ $# -gt 0 ]; do

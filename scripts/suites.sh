@@ -9,7 +9,8 @@ export REQUIRE
 export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
 export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to bring along; set it to a Python with torch==2.11.0 of PyPI"
 
-# Many tests run the same programs: each is compiled once. What else is for as long as the tests run lies there, too; users that are
+# Many tests run the same programs: each is compiled once. What else is for as long as the tests run
+# lies there, too; users that are
 # not root find it.
 WHILE_TESTING=$(mktemp -d)
 chmod 755 "$WHILE_TESTING"
@@ -17,19 +18,46 @@ trap 'rm -rf "$WHILE_TESTING"' EXIT
 export PHOS_COMPILED=${PHOS_COMPILED:-$WHILE_TESTING/compiled}
 mkdir -p "$PHOS_COMPILED"
 
-# go_test NAME ARGUMENTS...: shows a line for each test that skips or fails and each package, and keeps everything in a log.
+# go_test NAME ARGUMENTS...: shows a line for each test that skips or fails and each package, and
+# keeps everything in a log. It does not begin when another lane has failed.
 go_test() {
-	local log=$LOGS/go-test-$1.log
-	say test "$1: ${*:2}"
-	if ! go test -shuffle=on -v "${@:2}" 2>&1 </dev/null | tee "$log" |
+	local log=$LOGS/go-test-$1.log start=$SECONDS
+	[ ! -e "$WHILE_TESTING/failed" ] || exit 1
+	say test "$1"
+	echo "go test ${*:2}" >"$log"
+	if ! go test -shuffle=on -v "${@:2}" 2>&1 </dev/null | tee -a "$log" |
 		grep --line-buffered -E '^(ok|FAIL|panic)|^ *--- (SKIP|FAIL)|: needs |agree with the CPU|Ran [0-9]+ tests?:'; then
 		grep -nE -B 40 '^ *--- FAIL|^panic|^FAIL' "$log" | tail -n 200 || true
-		say FAILED "$1; everything is in $log"
+		say FAILED "$1 after $((SECONDS - start)) s; everything is in $log"
 		exit 1
 	fi
+	printf '%5d s  %s\n' $((SECONDS - start)) "$1" >>"$WHILE_TESTING/times"
+	say ok "$1 ($((SECONDS - start)) s)"
 }
 
-# nested_sample: what of the suites runs most of the code of the backend for real GPUs in two minutes, over a second phosd, besides
+# lanes NAME...: runs the functions lane_NAME side by side. When one fails, the others end with the
+# suite that they are in.
+lanes() {
+	local lane failed=0
+	for lane; do
+		(
+			set -e
+			trap '[ $? = 0 ] || touch "$WHILE_TESTING/failed"' EXIT
+			"lane_$lane"
+		) &
+	done
+	for lane; do wait -n || failed=1; done
+	[ $failed = 0 ] || die "some suites failed; the lines FAILED above name them"
+}
+
+# log_times: how long each suite took, the longest first.
+log_times() {
+	say ok "every suite passed, in $((SECONDS / 60)) min $((SECONDS % 60)) s:"
+	sort -rn "$WHILE_TESTING/times"
+}
+
+# nested_sample: what of the suites runs most of the code of the backend for real GPUs in two
+# minutes, over a second phosd, besides
 # tests/nested, which is made for it. PHOS_TEST_NESTED is set.
 nested_sample() {
 	local programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'

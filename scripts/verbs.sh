@@ -8,19 +8,9 @@ build_go() {
 	version=$(git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown)
 	local flags=(-trimpath -ldflags "-X github.com/phos-gpu/phos/daemon/api.Version=0.1.0+$version" -o "$BIN/")
 	CGO_ENABLED=0 go build "${flags[@]}" ./cli/pos_cli
-	# phosd opens the GPU driver, which takes cgo; names of users and hosts it still finds without libc.
+	# phosd opens the GPU driver, which takes cgo; names of users and hosts it still finds without
+	# libc.
 	CGO_ENABLED=1 go build -tags netgo,osusergo "${flags[@]}" ./cli/phosd
-}
-
-build_shim() {
-	make -C "$ROOT/hijack/shim" OUT="$CACHE/shim"
-	install -m 755 "$CACHE/shim/libphos.so" "$BIN/libphos.so.new"
-	mv "$BIN/libphos.so.new" "$BIN/libphos.so"
-	# Programs that search LD_LIBRARY_PATH for the driver's own name find it here.
-	mkdir -p "$BIN/lib"
-	ln -sfn ../libphos.so "$BIN/lib/libcuda.so.1"
-	ln -sfn ../libphos.so "$BIN/lib/libcuda.so"
-	ln -sfn ../libphos.so "$BIN/lib/libnvidia-ml.so.1"
 }
 
 # phosd_needs_root ends a verb that cannot end well before it begins.
@@ -42,7 +32,8 @@ verb_demo() {
 	exec "$ROOT/scripts/demo.sh"
 }
 
-# install_tree PREFIX: into there, or below $DESTDIR for others to put there. A shim once installed is never overwritten, because a checkpointed program must find exactly the one it ran with.
+# install_tree PREFIX: into there, or below $DESTDIR for others to put there. A shim once installed
+# is never overwritten, because a checkpointed program must find exactly the one it ran with.
 install_tree() {
 	local prefix=${DESTDIR:-}$1 id
 	id=$(sha256sum "$BIN/libphos.so" | cut -c 1-16)
@@ -56,7 +47,7 @@ install_tree() {
 		ln -sfn libphos.so "$prefix/lib/phos/$id/libnvidia-ml.so.1"
 	fi
 	ln -sfn "$id" "$prefix/lib/phos/current"
-	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "$CACHE/criu/sbin/criu" ]; then
+	if [ -n "${CRIU:-}" ] && [ "$CRIU" = "${CRIU_PREFIX:-}/sbin/criu" ]; then
 		install -d "$prefix/lib/phos/criu"
 		install -m 755 "$CRIU" "$prefix/lib/phos/criu/criu"
 	fi
@@ -74,7 +65,8 @@ install_texts() {
 	"$cli" completion fish >"$share/fish/vendor_completions.d/pos_cli.fish"
 }
 
-# install_units WHERE PREFIX: for systemd, which looks in /usr/local and in /usr. They do nothing until phosd.service is enabled.
+# install_units WHERE PREFIX: for systemd, which looks in /usr/local and in /usr. They do nothing
+# until phosd.service is enabled.
 install_units() {
 	local units=$1/lib/systemd/system
 	install -d "$units/session-.scope.d"
@@ -103,7 +95,8 @@ verb_install() {
 	fi
 }
 
-# uninstall_tree PREFIX: takes away what install_tree puts there, all versions of libphos.so, and what $phos in the login profile names.
+# uninstall_tree PREFIX: takes away what install_tree puts there, all versions of libphos.so, and
+# what $phos in the login profile names.
 # Directories that others may use stay.
 uninstall_tree() {
 	local prefix=${DESTDIR:-}$1

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Makes a virtual machine with systemd, and runs what only a whole machine can show in it: units, sessions, reboots,
-# power cuts, a second machine. No part of ./build.sh test: an emulated machine takes minutes to do what takes seconds here.
+# Makes a virtual machine with systemd, and runs what only a whole machine can show in it: units,
+# sessions, reboots,
+# power cuts, a second machine. No part of ./build.sh test: an emulated machine takes minutes to do
+# what takes seconds here.
 set -euo pipefail
 CALLED_FROM=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -41,7 +43,7 @@ fill_root() {
 	printf '[Match]\nName=en*\n[Network]\nDHCP=yes\n' >"$root/etc/systemd/network/all.network"
 	ln -sfn /run/systemd/resolve/resolv.conf "$root/etc/resolv.conf"
 	systemctl --root="$root" enable systemd-networkd 2>/dev/null || chroot "$root" systemctl enable systemd-networkd
-	# Nobody is there for whom it would wait.
+	# The machine is used at once: these would only delay its start.
 	rm -f "$root"/etc/systemd/system/timers.target.wants/* "$root"/etc/systemd/system/multi-user.target.wants/e2scrub_reap.service
 	chroot "$root" useradd --create-home --shell /bin/bash ordinary
 	install -d -m 700 "$root/root/.ssh"
@@ -69,7 +71,7 @@ need_machine() {
 	phosd_needs_root
 	need_criu
 	[ -n "$CRIU" ] || die "what is shown in a machine needs CRIU: $CRIU_MISSING"
-	[ "${1:-}" != anew ] || rm -f "$VM/disk"
+	[ "${1:-}" != fresh ] || rm -f "$VM/disk"
 	[ ! -e "$VM/disk" ] || return 0
 	archive_mirror >/dev/null || die "a machine is made of the Debian archive that this one is set up with"
 	need debootstrap qemu-system-x86 qemu-utils e2fsprogs openssh-client
@@ -92,7 +94,7 @@ run_tests() {
 }
 
 case ${1:-test} in
-make) need_machine anew ;;
+make) need_machine fresh ;;
 test) run_tests "${@:2}" ;;
 *)
 	usage

@@ -22,7 +22,7 @@ const rewrittenPart = 10
 type saved struct {
 	stopped       float64 // a dump with the program standing still
 	pause, total  float64 // of a pre-dump
-	rewritten     float64 // the part of the memory that was, meanwhile
+	rewritten     float64 // the part of the memory that was written during the copy
 	seen          float64 // the pause as the program saw it
 	fastPause     float64 // of a pre-dump while so much is rewritten in a second
 	lazy, running float64 // a restore's first step, and an eager one

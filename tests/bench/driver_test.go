@@ -188,7 +188,7 @@ func run(name string, arguments ...string) error {
 	return nil
 }
 
-// end has a program that nobody of this process waits for look at its memory, and end.
+// end makes a program that this process does not wait for look at its memory and end.
 func (h *holder) end() error {
 	h.set(quit, 1)
 	for start := time.Now(); h.get(verified) == 0; time.Sleep(10 * time.Millisecond) {

@@ -30,7 +30,7 @@ const (
 	sizesOfJobs               = "1:60,2:10,4:12,8:10,16:4,32:3,64:1"
 	loadOfJobs                = 1.0
 	quantum                   = 300 * time.Second
-	shortQuantum              = time.Minute // where nobody says otherwise
+	shortQuantum              = time.Minute // the default
 )
 
 // discipline is a scheduler that is timed.

@@ -74,7 +74,7 @@ func signed(t *testing.T, job *harness.Job) {
 	}
 }
 
-// undisturbed is what a job leaves that nobody disturbs.
+// undisturbed is what a job leaves when it is not interrupted.
 func undisturbed(job *harness.Job) (harness.Result, int) {
 	status := job.Start().Finish()
 	return job.Result(), status

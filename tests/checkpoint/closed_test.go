@@ -13,9 +13,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestClosedProgram: a program that may not be looked into shares its memory with kernels. Root's
-// is saved and comes back so; a user's, whose memory is none of his business, is refused by name
-// and runs on.
+// TestClosedProgram: a program that is not dumpable shares its memory with kernels. If it belongs
+// to root, it is saved and restored. If it belongs to a user, CRIU may not read its memory either: the
+// checkpoint is refused by name and the program runs on.
 func TestClosedProgram(t *testing.T) {
 	const user = 61237
 	daemon := start(t)

@@ -1,7 +1,7 @@
-// Package checkpoint proves that nobody can tell from a program's results whether it was saved,
-// killed and brought back.
+// Package checkpoint proves that a program's results do not show whether it was saved, killed and
+// restored.
 //
-// Programs that check themselves run under a phosd of the test's own, are saved and restored by the
-// command line as a user would do it, and what they leave (output, files, exit status) is compared,
-// bit by bit, with a run that nobody disturbed.
+// Programs that check themselves run under a phosd of the test's own. They are saved and restored
+// by the command line, as a user would do it. What they leave (output, files, exit status) is
+// compared, bit by bit, with an undisturbed run.
 package checkpoint

@@ -26,7 +26,7 @@ func TestAfterwards(t *testing.T) {
 			daemon.Kill()
 			daemon.Launch()
 		}},
-		{"the machine was started anew", func(*testing.T, *harness.Job, string) { daemon.Reboot() }},
+		{"the machine was started again", func(*testing.T, *harness.Job, string) { daemon.Reboot() }},
 		{"the image was copied", func(t *testing.T, job *harness.Job, _ string) {
 			copied := filepath.Join(t.TempDir(), "copy")
 			if output, err := exec.Command("cp", "-a", job.Image, copied).CombinedOutput(); err != nil {

@@ -120,8 +120,7 @@ func TestEnds(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestPipeline saves a shell with a program and a tee, as somebody starts them who wants to see and
-// to keep a log.
+// TestPipeline saves a shell with a program and a tee: the usual way to see a log and to keep it.
 func TestPipeline(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))

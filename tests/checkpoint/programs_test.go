@@ -51,10 +51,10 @@ func TestAnyProgram(t *testing.T) {
 	daemon.Empty()
 }
 
-// savedOnItsWay stops a program after a while, as somebody does who presses Ctrl-Z, saves it, ends
-// it, and compares what it leaves after it was brought back and goes on. A program that was stopped
-// in the middle of a call cannot be saved, nor one on a machine that is too slow for the deadline;
-// it goes on.
+// savedOnItsWay stops a program after a while, as Ctrl-Z does, saves it, ends it, and compares what
+// it leaves after it was restored and continued. A program that was stopped in the middle of a call
+// cannot be saved, and neither can one on a machine that is too slow for the deadline; it
+// continues.
 func savedOnItsWay(t *testing.T, job *harness.Job, after time.Duration, want harness.Result) {
 	t.Helper()
 	job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }

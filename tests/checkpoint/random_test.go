@@ -139,7 +139,7 @@ func (r *round) killDaemon() {
 	r.daemon.Relaunch()
 }
 
-// save takes an image. A program that has come to its own end meanwhile cannot be saved: false.
+// save takes an image. It returns false if the program has ended by itself before.
 func (r *round) save(verb string) bool {
 	r.t.Helper()
 	r.done = append(r.done, fmt.Sprintf("%s after line %d", verb, r.job.Lines()))

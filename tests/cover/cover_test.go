@@ -108,7 +108,7 @@ func TestReport(t *testing.T) {
 	exceptions, err := parseExceptions(`# What need not be run.
 daemon/gpu/cuda/memory.go Memory.ReadAt: return nothing
 	ends in between,
-	which nobody sees
+	which no test sees
 
 daemon/gpu/cuda/memory.go Memory.ReadAt: return nil
 	a mistake
@@ -136,9 +136,9 @@ daemon/gpu/cuda/memory.go Memory.WriteAt: return nil
 		}
 		same(t, "needless", r.Needless, []string{
 			"line 6: daemon/gpu/cuda/memory.go Memory.ReadAt: return nil: is run after all",
-			"line 8: daemon/gpu/cuda/memory.go Memory.WriteAt: return nil: is not there any more",
+			"line 8: daemon/gpu/cuda/memory.go Memory.WriteAt: return nil: no longer exists",
 		})
-		for _, want := range []string{"ends in between, which nobody sees", "not run: daemon/gpu/cuda/memory.go:11 a variable", "of    4 blocks not run"} {
+		for _, want := range []string{"ends in between, which no test sees", "not run: daemon/gpu/cuda/memory.go:11 a variable", "of    4 blocks not run"} {
 			if left == 1 && !strings.Contains(said.String(), want) {
 				t.Errorf("it does not say %q", want)
 			}

@@ -1,5 +1,5 @@
-// Command cover says which code of the backend for real GPUs no test has run, from what
-// scripts/cover.sh has had counted: blocks of Go, and lines of C. What is not run, and is no
-// exception that exceptions.txt gives a reason for, makes it fail: no line of that backend is to be
-// run for the first time on somebody's GPU. place.go is what is counted.
+// Command cover says which code of the backend for real GPUs no test has run: blocks of Go and
+// lines of C, as counted by scripts/cover.sh. Code that was not run fails the command unless
+// exceptions.txt gives a reason: no line of that backend may run for the first time on a user's
+// GPU. place.go is what is counted.
 package main

@@ -14,7 +14,7 @@ type report struct {
 	NotRun []place `json:"not_run"`
 	// Left is how many of them are no exceptions.
 	Left int `json:"left"`
-	// Needless names exceptions that are run after all, or are not there any more.
+	// Needless names exceptions whose code is run after all or no longer exists.
 	Needless []string `json:"needless"`
 }
 
@@ -51,7 +51,7 @@ func newReport(places []place, exceptions []exception) *report {
 		r.NotRun = append(r.NotRun, p)
 	}
 	for _, e := range exceptions {
-		what := "is not there any more"
+		what := "no longer exists"
 		if slices.ContainsFunc(places, e.holds) {
 			what = "is run after all"
 		}

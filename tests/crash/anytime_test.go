@@ -50,7 +50,7 @@ func TestSaveCrashes(t *testing.T) {
 			}
 			r.settle(stop)
 			if !r.job.Alive() {
-				r.revive()
+				r.restore()
 			}
 			r.runsOn()
 			r.alone()

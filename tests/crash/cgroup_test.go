@@ -60,7 +60,7 @@ func move(pid int, group string) error {
 	return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
-// ownHierarchy is one for a root in which nobody has mounted any.
+// ownHierarchy is a cgroup hierarchy for a root directory in which none is mounted.
 func ownHierarchy() (path string, away func()) {
 	dir, err := os.MkdirTemp("", "phos-crash-")
 	if err != nil {

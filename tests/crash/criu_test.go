@@ -33,8 +33,8 @@ func soon(t testing.TB, text string, ended <-chan struct{}) int {
 	}
 }
 
-// struck starts a command of pos_cli, kills somebody who appears while it runs, after a delay, and
-// waits for its end.
+// struck starts a command of pos_cli, kills a process that appears while it runs, after a delay,
+// and waits for its end.
 func (r *room) struck(text string, delay time.Duration, command *exec.Cmd) (output string, err error) {
 	r.t.Helper()
 	ended := make(chan struct{})
@@ -92,7 +92,7 @@ func TestDumpLosesCRIU(t *testing.T) {
 				r.tidy(0, 0)
 				r.free()
 				r.unchanged(before, false)
-				r.revive()
+				r.restore()
 				return
 			}
 			r.runsOn()
@@ -170,7 +170,7 @@ func (r *room) restoreLoses(who string, delay time.Duration) {
 	r.unchanged(before, false)
 }
 
-// free waits until nobody has the program's pid. A tree whose keeper was killed is init's to bury.
+// free waits until no process has the program's pid. init reaps a tree whose restorer was killed.
 func (r *room) free() {
 	r.t.Helper()
 	r.eventually(func() string {

@@ -103,8 +103,7 @@ func (r *room) hasNoRoom(d *disk) {
 	}
 }
 
-// TestDirectoryFails: the directory is taken away, or may not be written any more, while a
-// checkpoint is under way.
+// TestDirectoryFails: the directory is removed or becomes read-only during a checkpoint.
 func TestDirectoryFails(t *testing.T) {
 	late := []string{"precopy", "cut", "write", "commit"}
 	for _, test := range []struct {
@@ -164,7 +163,7 @@ func TestDirectoryFails(t *testing.T) {
 	}
 }
 
-// TestLimits: phosd, or a worker, may not open or write any more.
+// TestLimits: phosd or a worker reaches its limit of open files or of file size.
 func TestLimits(t *testing.T) {
 	r := newRoom(t)
 	r.job.PreDump()
@@ -220,8 +219,8 @@ func TestLimits(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// reserveEnds is the lowest limit of files that leaves a process what it keeps back for those who
-// connect while nothing can be opened: descriptors of the root directory.
+// reserveEnds is the lowest limit of open files that leaves a process its reserve for connections
+// that arrive while nothing can be opened: file descriptors of the root directory.
 func reserveEnds(t *testing.T, pid int) (limit uint64) {
 	t.Helper()
 	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

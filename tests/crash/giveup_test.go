@@ -54,7 +54,7 @@ func TestSaveInterrupted(t *testing.T) {
 			if !strings.Contains(text, "cancelled: pid") {
 				t.Errorf("it says %q", text)
 			}
-			// At once: whoever gave up has waited for this.
+			// At once: the command that gave up has waited for this.
 			r.unchanged(before, false)
 			if text := r.untidy(1, 0); text != "" {
 				t.Error(text)

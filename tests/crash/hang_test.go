@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// stopped sends somebody to sleep until the test wakes him.
+// stopped stops a process until the test continues it.
 func (r *room) stopped(pid int) (wake func()) {
 	r.t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -24,7 +24,7 @@ func (r *room) stopped(pid int) (wake func()) {
 	return wake
 }
 
-// TestWorkerHangs: a worker that does nothing any more ends the checkpoint, and not the program.
+// TestWorkerHangs: a worker that hangs ends the checkpoint, but not the program.
 func TestWorkerHangs(t *testing.T) {
 	r := newRoom(t)
 	r.job.PreDump()
@@ -64,7 +64,7 @@ func TestWorkerHangs(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// await waits for the end of something that must not take for ever.
+// await waits, with a limit, for the end of something.
 func (r *room) await(ended <-chan error) error {
 	r.t.Helper()
 	select {
@@ -87,7 +87,7 @@ func TestProgramStopped(t *testing.T) {
 	r.alone()
 	r.job.Kill()
 	r.tidy(0, 0)
-	r.revive()
+	r.restore()
 	// Its files are those of that moment again, and it stands still until it is woken.
 	if now := r.job.Lines(); now > lines {
 		t.Errorf("%d lines, %d when it was saved", now, lines)
@@ -128,7 +128,7 @@ func (r *room) savedStopped() (wake func()) {
 	return nil
 }
 
-// TestCommandStopped: a pos_cli that takes nothing of what it is told holds nobody up.
+// TestCommandStopped: a pos_cli that does not read its messages does not block phosd.
 func TestCommandStopped(t *testing.T) {
 	r := newRoom(t)
 	before := r.snapshot()

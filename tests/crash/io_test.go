@@ -143,7 +143,7 @@ func TestDiskFailsAtTheEnd(t *testing.T) {
 		if err == nil {
 			r.tidy(0, 0)
 			behind.grown(before)
-			r.revive()
+			r.restore()
 			r.runsOn()
 			return
 		}
@@ -184,7 +184,7 @@ func TestDiskFailsOnRestore(t *testing.T) {
 			r.t.Errorf("%v: %s", err, text)
 		}
 	})
-	r.revive()
+	r.restore()
 	r.ends()
 	r.tidy(0, 0)
 }

@@ -74,7 +74,7 @@ func (r *room) log() string {
 	return strings.Join(lines[max(0, len(lines)-40):], "\n")
 }
 
-// eventually waits until nothing is wrong any more.
+// eventually waits until check returns no error.
 func (r *room) eventually(wrong func() string) {
 	r.t.Helper()
 	late := false
@@ -90,8 +90,8 @@ func (r *room) eventually(wrong func() string) {
 	}
 }
 
-// revive brings the program back, which has nobody beside it then.
-func (r *room) revive() {
+// restore restores the program. No pos_cli stays beside it.
+func (r *room) restore() {
 	r.t.Helper()
 	r.job.RestoreDetached()
 	*r.keepers = 1
@@ -112,8 +112,8 @@ func (r *room) alone() {
 	r.tidy(1, *r.keepers)
 }
 
-// heldUp starts a phosd that waits at a step of a checkpoint or a restore until it is told to go
-// on, or nobody wants to wait.
+// heldUp starts a phosd that waits at a step of a checkpoint or a restore until it is told to
+// continue, or its caller has gone.
 func (r *room) heldUp(step string) (goOn func()) {
 	r.t.Helper()
 	dir, err := os.MkdirTemp(filepath.Dir(r.daemon.Log), "on") // for as long as this phosd is there
@@ -201,7 +201,7 @@ func (r *room) tidy(programs, keepers int) {
 	r.t.Helper()
 	r.eventually(func() string { return r.untidy(programs, keepers) })
 	if r.daemon.Behind != nil {
-		r.eventually(func() string { return untidyGPUs(r.daemon.Behind, programs) })
+		r.eventually(func() string { return busyGPUs(r.daemon.Behind, programs) })
 	}
 }
 
@@ -245,12 +245,12 @@ func (r *room) untidy(programs, keepers int) string {
 	if text := r.untidyFiles(programs, keepers); text != "" {
 		return text
 	}
-	return untidyGPUs(r.daemon, programs)
+	return busyGPUs(r.daemon, programs)
 }
 
-// untidyGPUs asks a phosd who uses its GPUs. One behind another is used by the other's workers, and
-// told of their ends later.
-func untidyGPUs(daemon *harness.Daemon, programs int) string {
+// busyGPUs asks a phosd which workers use its GPUs. A phosd behind another is used by the other's
+// workers, and learns of their ends later.
+func busyGPUs(daemon *harness.Daemon, programs int) string {
 	status := daemon.Status()
 	if len(status.GetPrograms()) != programs {
 		return fmt.Sprintf(

@@ -42,8 +42,8 @@ func (r *room) limit(pid int, files uint64) (enough func()) {
 // plenty is more files than anything takes here.
 const plenty = 100
 
-// withFew does something with more and more files that may be opened, by some at a time, until it
-// succeeds: whoever fails says for want of what, and what it leaves is looked at by failed.
+// withFew does something with a growing number of files that may be opened, until it succeeds. Each
+// failure must name what is missing; failed checks what it leaves behind.
 func (r *room) withFew(by int, pid func() int, do func() (string, error), failed func()) {
 	r.t.Helper()
 	for more := 0; more < plenty; more += by {
@@ -103,7 +103,7 @@ func TestFewFilesSave(t *testing.T) {
 			r.grown(before)
 			if test.stop {
 				r.tidy(0, 0)
-				r.revive()
+				r.restore()
 			}
 			r.runsOn()
 			r.alone()
@@ -192,7 +192,7 @@ func TestFewFilesStart(t *testing.T) {
 		r.alone()
 	})
 	r.alone()
-	for files := 4; files < plenty; files++ { // with less nobody finds its libraries
+	for files := 4; files < plenty; files++ { // with fewer the dynamic loader finds no library
 		text, err := begin(prlimit(t), fmt.Sprintf("--nofile=%d", files))
 		r.alone()
 		if err == nil {
@@ -209,7 +209,7 @@ func TestFewFilesStart(t *testing.T) {
 func prlimit(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("prlimit")
-	harness.Need(t, "root", err) // where there are users' limits, there is who sets them
+	harness.Need(t, "root", err) // where users have limits, there is a program that sets them
 	return path
 }
 
@@ -236,7 +236,7 @@ func TestFewFilesDeath(t *testing.T) {
 func TestFewFilesNext(t *testing.T) {
 	r := newRoom(t)
 	r.job.Dump()
-	r.revive()
+	r.restore()
 	before := r.job.Lines()
 	for files := 9; ; files += stride() { // with less there is no phosd yet: Go's own start fails
 		r.daemon.Kill()
@@ -258,7 +258,7 @@ func TestFewFilesNext(t *testing.T) {
 	r.alone()
 	r.job.Dump()
 	r.tidy(0, 0)
-	r.revive()
+	r.restore()
 	r.ends()
 	r.tidy(0, 0)
 }
@@ -268,7 +268,7 @@ func TestFewFilesNext(t *testing.T) {
 func TestFewFilesKeeper(t *testing.T) {
 	r := newRoom(t)
 	r.job.Dump()
-	r.revive()
+	r.restore()
 	enough := r.few(r.find("/proc/self/exe keeper"), 0)
 	r.daemon.Relaunch()
 	r.alone()

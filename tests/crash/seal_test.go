@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// ordinary is a user who is nobody else on a machine that tests run on.
+// ordinary is a user id that no other account has on a machine that tests run on.
 const ordinary = 61235
 
 func asUser(command *exec.Cmd) {
@@ -19,8 +19,8 @@ func asUser(command *exec.Cmd) {
 	}
 }
 
-// TestSeal: an image that another machine has sealed is root's to restore, or theirs who have that
-// machine's key imported.
+// TestSeal: an image with the seal of another machine can be restored by root, or by a user if root
+// has imported that machine's key.
 func TestSeal(t *testing.T) {
 	r := newRoom(t)
 	r.ends()
@@ -49,7 +49,7 @@ func TestSeal(t *testing.T) {
 	}
 	r.runsOn()
 	r.job.Kill()
-	// Another user's image is nobody else's, whatever its seal.
+	// An image of another user is refused, whatever its seal.
 	command := first.Command("--restore", "--detach", "--dir", r.job.Image)
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary + 1, Gid: ordinary}}
 	if err := os.Chmod(r.job.Image, 0o755); err != nil {
@@ -77,7 +77,7 @@ func (r *room) asked(arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// own gives a directory and all below to the ordinary user, and lets him pass to it.
+// own gives a directory and all below it to the ordinary user, and lets that user reach it.
 func own(t testing.TB, root string) {
 	t.Helper()
 	for _, dir := range []string{root, filepath.Dir(root)} { // both are the test's

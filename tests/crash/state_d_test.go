@@ -16,12 +16,12 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/faulty"
 )
 
-// last is what a commit still asks of a disk when nobody can give it up any more.
+// last is what a commit still asks of a disk when it can no longer be given up.
 var last = []faulty.Operation{faulty.Create, faulty.Sync, faulty.Rename}
 
-// TestDiskHangs: what an image lies on does not answer for a while, from any moment on. The program
-// runs on, phosd answers, who waits for the checkpoint can leave, and when the disk answers again
-// nothing is left of it.
+// TestDiskHangs: the disk of an image stops answering for a while, at any moment. The program runs
+// on, phosd answers, the caller of the checkpoint can leave, and when the disk answers again
+// nothing of the checkpoint is left.
 func TestDiskHangs(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	r.job.PreDump()
@@ -73,7 +73,7 @@ func TestDiskHangs(t *testing.T) {
 	r.tidy(0, 0)
 }
 
-// walksAway has the user leave, who does not want to wait.
+// walksAway interrupts the command.
 func (r *room) walksAway(disk *faulty.Disk, command *exec.Cmd, ended <-chan error) {
 	r.t.Helper()
 	r.eventually(func() string {
@@ -148,7 +148,7 @@ func (r *room) hangs(
 }
 
 // TestRestoreWhileDiskHangs: an image cannot be read for a while, from any moment of a restore on.
-// Who waits can leave; no process is left.
+// The caller can leave; no process is left.
 func TestRestoreWhileDiskHangs(t *testing.T) {
 	r, disk := newRoomOnFaulty(t)
 	r.job.Dump()
@@ -176,7 +176,7 @@ func TestRestoreWhileDiskHangs(t *testing.T) {
 			}
 		}
 	}
-	r.revive()
+	r.restore()
 	r.ends()
 	r.tidy(0, 0)
 }

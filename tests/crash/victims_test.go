@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// victim is who is killed while a step is held up.
+// victim is the process that is killed while a step is held up.
 type victim struct {
 	name string
 	// command is what its command line has in it.
@@ -63,8 +63,8 @@ func chosen(steps []string, which int) (some []string) {
 // noDaemon is the exit status of pos_cli that finds no phosd.
 const noDaemon = 3
 
-// held starts a command of pos_cli that is held up at a step, kills somebody there, and returns how
-// the command ends when it goes on.
+// held starts a command of pos_cli that is held up at a step, kills the victim there, and returns
+// how the command ends when it continues.
 func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) {
 	r.t.Helper()
 	goOn := r.heldUp(step)
@@ -90,12 +90,12 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 	goOn()
 	err := r.await(done)
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == noDaemon {
-		r.t.Errorf("it takes somebody else's end for phosd's: %s", output)
+		r.t.Errorf("it takes the end of another process for phosd's: %s", output)
 	}
 	return string(output), err
 }
 
-// TestCallersStay: of a caller who has got his answer phosd does not say that he has gone.
+// TestCallersStay: phosd does not report that a caller has gone when the caller has its answer.
 func TestCallersStay(t *testing.T) {
 	r := newRoom(t)
 	from := r.logged()
@@ -104,16 +104,17 @@ func TestCallersStay(t *testing.T) {
 		r.job.Dump()
 		r.job.Restore()
 		r.job.Dump()
-		r.revive()
+		r.restore()
 	}
 	r.ends()
 	r.tidy(0, 0)
 	if text := read(t, r.daemon.Log); strings.Contains(text[from:], "the caller has gone") {
-		t.Error("somebody has gone")
+		t.Error("the log says that a caller has gone")
 	}
 }
 
-// TestSaveVictims kills, at each step of a checkpoint, everybody who has a part in it but phosd.
+// TestSaveVictims kills, at each step of a checkpoint, each process that takes part in it except
+// phosd.
 func TestSaveVictims(t *testing.T) {
 	for _, who := range saveVictims {
 		t.Run(who.name, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestSaveVictims(t *testing.T) {
 	}
 }
 
-// saveLoses kills somebody during a checkpoint.
+// saveLoses kills a victim during a checkpoint.
 func (r *room) saveLoses(step string, who victim, stop bool) {
 	before := r.snapshot()
 	verb := map[bool]string{false: "--pre-dump", true: "--dump"}[stop]
@@ -152,21 +153,22 @@ func (r *room) saveLoses(step string, who victim, stop bool) {
 	}
 	r.t.Logf("stop %v: %v: %s", stop, err, text)
 	if dead {
-		r.revive()
+		r.restore()
 	}
 	r.job.PreDump()
 	r.verified()
 }
 
-// TestBringVictims kills, at each step of a restore, everybody who has a part in it but phosd.
-func TestBringVictims(t *testing.T) {
+// TestRestoreVictims kills, at each step of a restore, each process that takes part in it except
+// phosd.
+func TestRestoreVictims(t *testing.T) {
 	for _, who := range bringVictims {
 		t.Run(who.name, func(t *testing.T) {
 			r := newRoom(t)
 			r.job.Dump()
 			r.tidy(0, 0)
 			for _, step := range who.at(ckpt.BringSteps()) {
-				t.Run(step, func(t *testing.T) { r.in(t).bringLoses(step, who) })
+				t.Run(step, func(t *testing.T) { r.in(t).restoreLosesVictim(step, who) })
 				if t.Failed() {
 					return
 				}
@@ -178,8 +180,8 @@ func TestBringVictims(t *testing.T) {
 	}
 }
 
-// bringLoses kills somebody during a restore.
-func (r *room) bringLoses(step string, who victim) {
+// restoreLosesVictim kills it during a restore.
+func (r *room) restoreLosesVictim(step string, who victim) {
 	before := r.snapshot()
 	text, err := r.held(step, who, r.daemon.Command("--restore", "--dir", r.job.Image))
 	if err == nil {
@@ -189,7 +191,7 @@ func (r *room) bringLoses(step string, who victim) {
 	r.tidy(0, 0)
 	r.unchanged(before, false)
 	r.free()
-	r.revive()
+	r.restore()
 	r.runsOn()
 	r.job.Dump()
 	r.tidy(0, 0)

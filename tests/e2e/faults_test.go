@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 
 // TestAddressInLog wants kernel, instruction and address of a stray access in the log.
 func TestAddressInLog(t *testing.T) {
-	harness.RealGPU(t, "nobody is told which instruction a fault was at, and which address")
+	harness.RealGPU(t, "the log names neither the instruction nor the address of the fault")
 	program := faultProgram(t)
 	daemon := harness.Start(t)
 	stray := daemon.Program(program, "bounds")
@@ -260,7 +260,7 @@ func forEveryone(t *testing.T) {
 	t.Setenv("PHOS_BIN", dir)
 }
 
-// TestUsers runs programs of two users at once; each sees only his own, root sees both.
+// TestUsers runs programs of two users at once; each user sees only their own, root sees both.
 func TestUsers(t *testing.T) {
 	forEveryone(t)
 	program := faultProgram(t)

@@ -85,7 +85,7 @@ func TestNVML(t *testing.T) {
 		used.Processes[0].Used != 48<<20 {
 		t.Errorf("processes: %+v and %+v", got.GPUs[0].Processes, used.Processes)
 	}
-	// Who only looks gets no session.
+	// A program that only queries gets no session.
 	if len(want.Programs) != 1 || want.Programs[0].Session != 1 {
 		t.Errorf("programs: %+v", want.Programs)
 	}

@@ -58,7 +58,7 @@ func TestCutFiles(t *testing.T) {
 	daemon.LogContains("worker died")
 }
 
-// TestOddSurroundings gives programs files and variables that nobody means to give.
+// TestOddSurroundings gives programs files and environment variables that are unusual.
 func TestOddSurroundings(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)

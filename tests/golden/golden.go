@@ -1,5 +1,5 @@
-// Package golden compares what a test has got with a committed file; -update writes the file anew,
-// to be looked at before it is committed.
+// Package golden compares a test's result with a committed file. With -update it writes the file
+// again; read the difference before you commit it.
 package golden
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // Check fails a test unless a file holds what was got, and names the first line that differs.
 func Check(t *testing.T, path string, got []byte) {
@@ -25,7 +25,7 @@ func Check(t *testing.T, path string, got []byte) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Errorf("%s differs: %s; -update writes it anew, to be looked at", path, Difference(string(got), string(want)))
+		t.Errorf("%s differs: %s; -update writes it again: read the difference then", path, Difference(string(got), string(want)))
 	}
 }
 

@@ -32,17 +32,16 @@ func attended(command *exec.Cmd, p places) error {
 	return nil
 }
 
-// attend is told the places and the program with its arguments. It runs the program to its end, or
-// until it is told to end, and returns the status to exit with. Orphans become its children, so
-// that it finds daemons that have outlived whoever started them, and nobody waits for the end of
-// one that has ended.
+// attend is given the places and the program with its arguments. It runs the program to its end, or
+// until it is told to end, and returns the exit status. It is a subreaper: orphans become its
+// children, so it finds and reaps daemons that have outlived their parents.
 func attend(arguments []string) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1, fmt.Errorf("become the parent of orphans: %w", err)
 	}
 	p := places{arguments[0], arguments[1], arguments[2]}
 	arguments = arguments[3:]
-	// An interrupt at the terminal reaches this process too; who started it says when to end.
+	// An interrupt at the terminal reaches this process, too; its parent decides when to end.
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	child, err := syscall.ForkExec(arguments[0], arguments, &syscall.ProcAttr{

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is kept for whoever looks into a failure when the machine is not there any more.
+// What is kept for looking into a failure when the machine is gone.
 
 // failures is the directory of it, beside the table.
 func (m *machine) failures() string { return filepath.Join(m.results, "gpu-failed") }

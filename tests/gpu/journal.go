@@ -15,8 +15,8 @@ type journal struct {
 	done map[string]outcome // by part and name, the last one
 }
 
-// openJournal reads what earlier runs on the same machine have shown. Of another one (other GPU,
-// driver or phos) it begins anew.
+// openJournal reads what earlier runs on the same machine have shown. On another machine (other
+// GPU, driver or phos) it starts empty.
 func openJournal(path string, of identity) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -59,8 +59,8 @@ func (j *journal) add(o outcome) error {
 	return j.line(o)
 }
 
-// shown says that a row need not be looked at again: what was impossible or skipped may be possible
-// by now, and a failed one is for whoever asks for it.
+// shown reports whether a row need not run again. A row that was impossible or skipped may be
+// possible by now; a failed one runs again only on request.
 func (j *journal) shown(r row, again bool) bool {
 	o := j.done[r.part+" "+r.name]
 	return r.part != probes && (o.Verdict == passed || o.Verdict == failed && !again)

@@ -31,7 +31,8 @@ const (
 	mayBecome fact = "setuid"
 )
 
-// identity is what the outcomes are of: another GPU, driver or phos has to show everything anew.
+// identity is what the outcomes belong to: another GPU, driver or phos has to show everything
+// again.
 type identity struct {
 	GPU    string `json:"gpu"`
 	UUID   string `json:"uuid"`
@@ -222,14 +223,14 @@ func askTrace(context.Context, *machine) error {
 	return nil
 }
 
-// askMount mounts a tmpfs where nobody else sees it.
+// askMount mounts a tmpfs in a mount namespace of its own.
 func askMount(ctx context.Context, _ *machine) error {
 	_, err := said(ctx, "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
 	return err
 }
 
 // askFreeze looks for a cgroup of version 2 that can be frozen; phosd mounts the hierarchy itself
-// where nobody has.
+// where it is not mounted.
 func askFreeze(ctx context.Context, _ *machine) error {
 	_, err := said(
 		ctx,

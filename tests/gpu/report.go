@@ -44,7 +44,7 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// line is an outcome for people who watch.
+// line is an outcome as it is printed for people.
 func line(o outcome) string {
 	text := fmt.Sprintf("%-10s %s/%s (%.1f s)", o.Verdict, o.Part, o.Name, o.Seconds)
 	for _, f := range o.Figures {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// suite is a package of tests that was compiled beforehand; each of its tests is a row.
+// suite is a package of tests that was compiled in advance; each of its tests is a row.
 type suite struct {
 	part, directory string
 	// prefix is what the rows' names begin with, where a part has tests of the same name.

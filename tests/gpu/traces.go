@@ -49,7 +49,7 @@ func (p places) environment() []string {
 // arguments carry the places to an attendant.
 func (p places) arguments() []string { return []string{p.run, p.memory, p.disk} }
 
-// clean ends whatever runs below this process, and empties the places; nobody else uses them.
+// clean ends all processes below this one and empties the places, which only this process uses.
 func (p places) clean() {
 	for range 100 {
 		children := descendants(os.Getpid())

@@ -85,7 +85,7 @@ func compile(t testing.TB, program string, compiler Compiler, arguments []string
 	if compiler == CUDA {
 		path, more = NVCC(t), HostCompiler()
 	}
-	// Nobody may take it for a program before it is whole.
+	// It gets its name when it is complete, because tests run side by side.
 	command := exec.Command(path, append(append(more, arguments...), "-o", program+".new")...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", command.Args, err, output)

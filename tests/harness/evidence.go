@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// LogsVariable names a directory in which tests that fail leave the whole logs of their daemons:
-// for machines that are not there any more when somebody looks.
+// LogsVariable names a directory in which failing tests leave the whole logs of their daemons: for
+// machines that are gone when the failure is looked at.
 const LogsVariable = "PHOS_TEST_LOGS"
 
 // keepLog leaves the daemon's log where it is looked for.

@@ -27,8 +27,8 @@ type Job struct {
 	// Dir has the files out and err and what else the program writes; Image is the directory of its
 	// checkpoints.
 	Dir, Image string
-	// PID is what the program had at first, and has after every restore but those with --new-pids:
-	// then it is the one that it has for everybody else.
+	// PID is the program's first pid. It keeps it after every restore but those with --new-pids; then
+	// PID is the pid by which other processes know it.
 	PID int
 
 	first   int // PID at first
@@ -222,7 +222,7 @@ func (j *Job) Kill() {
 	j.look()
 	for pid, id := range j.tree {
 		if id.Check() != nil {
-			continue // the pid may be somebody else's by now
+			continue // the pid may belong to another process by now
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			j.t.Fatal(err)
@@ -259,7 +259,8 @@ func (j *Job) look() {
 	}
 }
 
-// Gone waits until the program's pids are free and whoever stood beside the program has ended.
+// Gone waits until the program's pids are free and the process that stood beside the program has
+// ended.
 func (j *Job) Gone() {
 	j.t.Helper()
 	if j.life != nil {
@@ -318,7 +319,7 @@ func (j *Job) RestoreDetached(flags ...string) {
 
 var runsAgain = regexp.MustCompile(`pid (\d+) runs again`)
 
-// back learns from what pos_cli said as whom the program has come back.
+// back learns from pos_cli's output which pid the restored program has.
 func (j *Job) back(said string, flags []string) {
 	j.t.Helper()
 	found := runsAgain.FindStringSubmatch(said)
@@ -344,8 +345,8 @@ func (j *Job) LetGo() {
 	}
 }
 
-// Finish waits for the program's own end and returns its exit status; unknown, -1, when nobody
-// stands beside it.
+// Finish waits for the program's own end and returns its exit status, or -1 if no process stands
+// beside it to learn it.
 func (j *Job) Finish() int {
 	j.t.Helper()
 	status := -1
@@ -358,8 +359,8 @@ func (j *Job) Finish() int {
 	return status
 }
 
-// EndsAs finishes the program and holds its end, and all that it leaves, against those of a run
-// that nobody disturbed. What tells which of several ends it is.
+// EndsAs finishes the program and compares its end, and all that it leaves, with an undisturbed
+// run. what says in a failure which end it is.
 func (j *Job) EndsAs(t testing.TB, what string, want Result, status int) {
 	t.Helper()
 	if got := j.Finish(); got != status {

@@ -75,9 +75,8 @@ func CRIU() (string, error) {
 		return path, err
 	}
 	for _, cache := range []string{os.Getenv("PHOS_CACHE"), Path(".cache"), filepath.Join(os.Getenv("HOME"), ".cache/phos")} {
-		candidate := filepath.Join(cache, "criu/sbin/criu")
-		if _, none := os.Stat(candidate); cache != "" && none == nil {
-			return candidate, nil
+		if built, _ := filepath.Glob(filepath.Join(cache, "criu-*/sbin/criu")); cache != "" && len(built) > 0 {
+			return built[0], nil
 		}
 	}
 	return "", err

@@ -15,7 +15,7 @@ import (
 // file and in its output.
 type job struct {
 	m *machine
-	// dir is where it runs; user is who.
+	// dir is its working directory; user is the account that it runs as.
 	dir, user string
 }
 
@@ -98,7 +98,7 @@ func (j *job) taken() (steps int) {
 	return steps
 }
 
-// ends lets it come to its end, and compares its steps with those of a run that nobody disturbs.
+// ends lets it run to its end, and compares its steps with those of an undisturbed run.
 func (j *job) ends() {
 	j.m.t.Helper()
 	j.m.run("touch " + j.dir + "/finish")
@@ -129,8 +129,9 @@ func (j *job) cli(arguments ...any) string {
 	return j.m.runAs(j.user, "pos_cli "+strings.TrimSuffix(fmt.Sprintln(arguments...), "\n"))
 }
 
-// nobodyRuns waits until no program does: who has just ended is seen until its parent has looked.
-func (m *machine) nobodyRuns() {
+// noneRuns waits until no such program runs: a process that has just ended is visible until its
+// parent has reaped it.
+func (m *machine) noneRuns() {
 	m.t.Helper()
 	m.eventually("no program runs", "! pgrep -x count")
 }

@@ -25,7 +25,7 @@ type machine struct {
 	// dir has its disk, disk is what has been written to it on top of what scripts/vm.sh has made.
 	dir, disk string
 	port      int
-	// starts counts them, so that nobody waits on a connection of the time before.
+	// starts counts the starts, so that no test waits on a connection from before a reboot.
 	starts  int
 	process *exec.Cmd
 	ended   chan struct{}
@@ -46,7 +46,7 @@ func made(t testing.TB) string {
 	return dir
 }
 
-// boot starts a machine as if nobody had ever used it, and installs phos.
+// boot starts a fresh machine and installs phos.
 func boot(t testing.TB) *machine {
 	t.Helper()
 	from := made(t)
@@ -144,7 +144,7 @@ func (m *machine) cutPower() {
 	}
 }
 
-// restart is a reboot by whoever administers the machine.
+// restart is a reboot by the administrator of the machine.
 func (m *machine) restart() {
 	m.t.Helper()
 	before := m.run("cat /proc/sys/kernel/random/boot_id")

@@ -8,8 +8,8 @@ import (
 
 const image = "/srv/image"
 
-// TestService: a program that is a unit, its output in the journal, saved, and brought back as a
-// unit; phosd, a unit too, ends and comes back in every way meanwhile.
+// TestService: a program that is a unit, with its output in the journal, is saved and restored as a
+// unit, while phosd, a unit too, ends and starts in every way.
 func TestService(t *testing.T) {
 	m := boot(t)
 	m.jobs()
@@ -56,7 +56,7 @@ func TestService(t *testing.T) {
 	m.run("systemd-run --unit=stopped pos_cli --restore --generation 1 --dir " + image)
 	m.eventually("it runs once more", "pgrep -x count")
 	m.run("systemctl stop stopped; [ \"$(systemctl show --property=Result --value stopped)\" != timeout ]")
-	m.nobodyRuns()
+	m.noneRuns()
 	m.noTrace()
 }
 
@@ -81,7 +81,7 @@ func TestStopWhileSaving(t *testing.T) {
 			),
 		)
 		m.eventually("the unit has ended", "! systemctl is-active --quiet job")
-		m.nobodyRuns()
+		m.noneRuns()
 		m.eventually("phosd has no program", "pos_cli --status | grep -q 'no programs'")
 		m.noTrace()
 		t.Log(m.run("pos_cli image verify " + where + "; pos_cli image list " + where))

@@ -4,10 +4,10 @@ import (
 	"testing"
 )
 
-// user is an ordinary one, who logs in.
+// user is an ordinary account that logs in.
 const user = "ordinary"
 
-// TestSession: who restores a program and leaves it to itself may log out.
+// TestSession: a user may log out after starting a detached restore.
 func TestSession(t *testing.T) {
 	m := boot(t)
 	m.jobs()
@@ -45,7 +45,7 @@ func TestShutdown(t *testing.T) {
 	j.ends()
 }
 
-// highPIDs lets a machine go on with pids that those who start with it do not have the next time.
+// highPIDs raises the next pid of a machine beyond those that are in use after its next boot.
 func (m *machine) highPIDs() {
 	m.t.Helper()
 	m.run("echo 30000 >/proc/sys/kernel/ns_last_pid")

@@ -94,7 +94,7 @@ func TestContextLost(t *testing.T) {
 			}
 		}
 	}()
-	(&behind{T: t}).within("the second call is never made by who has no context", func() bool {
+	(&behind{T: t}).within("a thread without a context makes the second call", func() bool {
 		o.fail("cuCtxSetCurrent", 2, once, abi.OutOfMemory)
 		_, err := driver.ModuleFunctions(context, module)
 		calls := o.counts()

@@ -48,7 +48,7 @@ const otherLibrary = "PHOS_TEST_LIBRARY"
 // its socket.
 func inner(t *testing.T) string {
 	if _, ok := harness.Driver(); ok {
-		return os.Getenv(api.SocketVariable) // of whoever has started this, if any
+		return os.Getenv(api.SocketVariable) // of the parent process, if there is one
 	}
 	return harness.Start(t, "--gpus=soft:2").Socket
 }

@@ -87,7 +87,7 @@ func (d *denied) during(
 	return calls, err
 }
 
-// failing is during, and wants all that is made meanwhile to be ended, too.
+// failing is during, and requires that all that was made by then is ended, too.
 func (d *denied) failing(call string, nth uint64, how mode, code abi.Result, do func() error) error {
 	d.Helper()
 	calls, err := d.during(call, nth, how, code, do)
@@ -250,7 +250,7 @@ func (d *denied) digests() {
 	}
 	d.must(b.Close())
 	if used, _ := accounts.Usage(0); used != 0 {
-		d.Errorf("the accounts have %d bytes of nobody", used)
+		d.Errorf("the accounts have %d bytes without an owner", used)
 	}
 	d.must(accounts.Close())
 }
@@ -349,7 +349,7 @@ func (d *denied) code() {
 		d.must(module.Close())
 		d.driver.none()
 	}
-	// Machine code for another GPU is linked anew from what it was linked from.
+	// Machine code for another GPU is linked again from its sources.
 	several := gpu.Image{
 		Whole: machineCode(90),
 		PTX:   []string{image.PTX[0], head + ".visible .entry second() { ret; }\n"},

@@ -96,7 +96,7 @@ func (d *denied) giveBack() {
 		d.must(err)
 	}
 	if kept := d.context.Memory().(gpu.Keeper).Kept(); kept != 0 {
-		d.Errorf("%d bytes are kept for ever", kept)
+		d.Errorf("%d bytes are never released", kept)
 	}
 }
 
@@ -375,8 +375,8 @@ func (d *denied) updates() {
 	d.must(executable.Close())
 }
 
-// closedEvents: of a graph with an event that is closed nothing is done, and who waits for another
-// of its events is let go.
+// closedEvents: a graph with a closed event does no work, and waiters for its other events are
+// released.
 func (d *denied) closedEvents() {
 	s, first, second := d.stream(), d.timed(), d.timed()
 	executable, err := d.context.Instantiate(after(d.rows(5), gpu.Record{Event: first}, gpu.Record{Event: second}))
@@ -424,7 +424,7 @@ func (d *denied) closedStreams() {
 		d.closeStream(s)
 		d.must(executable.Close())
 		if len(graph.Nodes) == 1 && d.driver.counts()["cuGraphExecDestroy"] != 1 {
-			d.Error("the driver's graph is not ended with the last who has it")
+			d.Error("the driver's graph does not end with its last reference")
 		}
 	}
 }
@@ -563,7 +563,7 @@ func (d *denied) told() {
 	}
 	d.driver.none()
 
-	// Whoever comes second finds it being told: who waits, or who watches.
+	// The second waiter or watcher finds the completion being delivered.
 	told.Store(0)
 	slow := gpu.Tell{Func: func() {
 		time.Sleep(time.Millisecond)

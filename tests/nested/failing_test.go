@@ -46,8 +46,8 @@ func TestFailingDriver(t *testing.T) {
 
 var failedWith = regexp.MustCompile(`(?m)^failed (\d+) at (.*)$`)
 
-// mustPoison are the calls that wait, and those that others wait for: when they fail, whatever they
-// say, something may be done too early, or wait for ever.
+// mustPoison are the calls that wait and those that other work waits for: when they fail, with
+// whatever error, work might start too early or never.
 var mustPoison = regexp.MustCompile(`/cu(Stream|Event)(Synchronize|Query|Record|Create|WaitEvent|(Write|Wait)Value)`)
 
 // course runs the program, and says what is wrong with how it ends.

@@ -83,8 +83,8 @@ func (b *behind) completed() uint64 {
 	return status.GetPrograms()[0].GetDescription().GetProgress().GetCallsCompleted()
 }
 
-// calls is completed once no call is on its way any more: nobody waits for some of them, but they
-// are answered in their order, and before one that is waited for.
+// calls returns when no call is in flight. Some calls have no waiter, but they are answered in
+// order and before the next call that has one.
 func (b *behind) calls() uint64 {
 	b.Helper()
 	b.must(b.context.(gpu.Limiter).SetLimit(0, 8192))
@@ -156,7 +156,7 @@ func TestTellHoldsNothing(t *testing.T) {
 		t.Errorf("%d functions ran before what they come after; idle: %v", got, s.Idle())
 	}
 	open()
-	b.within("nobody was told", func() bool { return told.Load() == rounds }) // without asking the stream
+	b.within("no waiter got the error", func() bool { return told.Load() == rounds }) // without asking the stream
 	b.must(s.Synchronize())
 	if !s.Idle() {
 		t.Error("not idle when all is done")
@@ -359,6 +359,6 @@ func TestPinnedIsDirect(t *testing.T) {
 	}
 	b.must(unpin())
 	if calls := read(); calls <= 2 {
-		t.Errorf("%d calls of the driver for memory that is not pinned any more", calls)
+		t.Errorf("%d calls of the driver for memory that is no longer pinned", calls)
 	}
 }

@@ -95,8 +95,8 @@ func TestOutputInPieces(t *testing.T) {
 	}
 }
 
-// TestLostOutput: where the pipe is lost that kernels print to, so is what they print, and nothing
-// else; nobody waits for it.
+// TestLostOutput: when the pipe for the output of kernels is lost, only that output is lost, and
+// nothing waits for it.
 func TestLostOutput(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -141,7 +141,7 @@ func (p *printer) otherEnd(of int) int {
 			return fd
 		}
 	}
-	p.Fatal("nobody reads it")
+	p.Fatal("the output is not read")
 	return -1
 }
 

@@ -17,9 +17,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestPoisoned gives a context the fault of one whose place it takes, while it works: who waits is
-// let go, nothing can be begun, what the context knows besides can still be asked for, and closing
-// it does not wait for the driver for ever.
+// TestPoisoned gives a context a fault while it works: waiters are released, new work is refused,
+// queries are still answered, and closing it does not wait for the driver without end.
 func TestPoisoned(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return
@@ -85,11 +84,11 @@ func TestLimits(t *testing.T) {
 	b.must(s.Synchronize())
 }
 
-// TestPoisonedAtWork ends contexts in the middle of something, each in a process of its own: who
-// waits is let go, and is told why.
+// TestPoisonedAtWork ends contexts in the middle of work, each in a process of its own: waiters are
+// released and get the reason.
 func TestPoisonedAtWork(t *testing.T) {
 	for name, part := range map[string]func(*denied){
-		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).nobodyIsTold, "mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
+		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).unreportedRefusal, "mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
 		"unmap": lostMemory("cuMemUnmap"), "map": lostMemory("cuMemMap"), "fill": lostMemory("cuMemcpyHtoDAsync_v2"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,8 +127,8 @@ func (d *denied) graphFails() {
 	d.ended("instantiate", err, abi.IllegalAddress)
 }
 
-// nobodyIsTold: where nobody hears of what is refused later, the context ends.
-func (d *denied) nobodyIsTold() {
+// unreportedRefusal: if a late refusal cannot be reported to any waiter, the context ends.
+func (d *denied) unreportedRefusal() {
 	const size = 2 * gpu.ChunkBytes
 	s := d.stream()
 	d.driver.fail("cuMemHostAlloc", 1, once, abi.OutOfMemory)
@@ -144,8 +143,8 @@ func (d *denied) nobodyIsTold() {
 	d.ended("copy", s.Synchronize(), abi.OutOfMemory)
 }
 
-// markFails: the driver says that the GPU has failed when it is asked to say later how far it has
-// come. Who wanted to be told is.
+// markFails: the driver says that the GPU has failed when it is asked to report progress later. The
+// waiters get the error.
 func (d *denied) markFails() {
 	s, told := d.stream(), make(chan struct{})
 	d.submit(s, d.fill(0, 3))
@@ -155,14 +154,14 @@ func (d *denied) markFails() {
 	d.ended("tell", s.Synchronize(), abi.IllegalAddress)
 }
 
-// watched: a stream that is closed stays until nobody watches its marks any more, which is long
-// after its work where the driver is slow to say so.
+// watched: a closed stream stays until the last of its completions was watched. If the driver
+// reports late, that is long after its work.
 func (d *denied) watched() {
 	s, open := d.openLater()
 	told := make(chan struct{})
 	d.driver.fail("cuEventSynchronize", 1, hang, 0)
 	d.submit(s, gpu.Tell{Func: func() { close(told) }})
-	d.within("nobody watches", func() bool { return d.driver.failed() > 0 })
+	d.within("no watcher is left", func() bool { return d.driver.failed() > 0 })
 	d.must(s.Close())
 	open()
 	<-told
@@ -191,8 +190,8 @@ func (d *denied) hostFails() {
 	)
 }
 
-// lostMemory has a call fail when memory moves that was taken from its addresses already: nobody
-// may go on as if it were there.
+// lostMemory makes a call fail while memory moves that was already taken from its addresses: no
+// caller may go on as if it were there.
 func lostMemory(call string) func(*denied) {
 	return func(d *denied) {
 		memory := d.context.Memory()
@@ -226,8 +225,9 @@ func (d *denied) drainFails() {
 	open()
 }
 
-// halted: the end of a context finds who waits in the driver, a stream that waits for it, one that
-// waits for that one, and copies whose next part waits for the driver, or for the program's memory.
+// halted: when the context ends, there are a waiter in the driver, a stream that waits for it, a
+// stream that waits for that one, and copies whose next part waits for the driver or for the
+// program's memory.
 func (d *denied) halted() {
 	const size = 4 * gpu.ChunkBytes
 	first, open := d.openLater()
@@ -272,7 +272,7 @@ func (d *denied) halted() {
 	close(poisoned)
 	<-called
 	d.ended("event", <-waits, abi.IllegalAddress)
-	d.ended("who waits in the driver", <-inside, abi.IllegalAddress)
+	d.ended("the waiter in the driver", <-inside, abi.IllegalAddress)
 	for i, s := range []gpu.Stream{first, second, third, fourth} {
 		d.ended(fmt.Sprint("stream ", i), s.Synchronize(), abi.IllegalAddress)
 	}

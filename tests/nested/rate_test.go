@@ -17,8 +17,9 @@ const (
 	sizeVariable    = "PHOS_FIGURES_MIB"
 )
 
-// TestDigestRate holds the digests of a device against the processor's, and measures them beside
-// copies on the device. It judges no speed; who wants to know it names a file for the figures.
+// TestDigestRate compares the digests of a device with the processor's, and measures them beside
+// copies on the device. It judges no speed; it writes the figures to the file that a variable
+// names.
 func TestDigestRate(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return
@@ -104,7 +105,7 @@ func best(do func()) (seconds float64) {
 	return seconds
 }
 
-// figures writes what was measured for whoever has named a file.
+// figures writes what was measured to the file that the variable names.
 func figures(t *testing.T, measured []map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(measured)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestFailingDriverInCheckpoint saves and restores a program over a driver of which one call fails
-// meanwhile for want of memory: each that a checkpoint or a restore makes. What fails says so, and
-// the next one succeeds; a restore that fails leaves no process.
+// for want of memory: each call in turn that a checkpoint or a restore makes. The failure is
+// reported, and the next attempt succeeds; a failed restore leaves no process.
 func TestFailingDriverInCheckpoint(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -85,8 +85,9 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestFailedGPU saves a program whose GPU fails meanwhile, as real ones do: for good. The
-// checkpoint fails and says why, the program is told, and what was saved before is brought back.
+// TestFailedGPU saves a program whose GPU fails during the checkpoint, for good, as real ones do.
+// The checkpoint fails with the reason, the program gets an error, and the image saved before can
+// be restored.
 func TestFailedGPU(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)

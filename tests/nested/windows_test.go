@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestWindowsMove: a session that was saved elsewhere has the windows that it had there, which may
-// lie where those of other GPUs do that nobody uses yet.
+// TestWindowsMove: a session that was saved elsewhere has the address windows that it had there.
+// They may lie in the windows of other GPUs that are not in use yet.
 func TestWindowsMove(t *testing.T) {
 	if _, real := harness.Driver(); real {
 		t.Skip("which addresses a driver refuses is known of our own only")
@@ -35,7 +35,7 @@ func TestWindowsMove(t *testing.T) {
 	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x3000_0000_0000, Bytes: 1 << 40}}); err == nil {
 		t.Error("a window where the driver has no addresses was granted")
 	}
-	works(t, b, 0, first)() // as if nobody had asked
+	works(t, b, 0, first)() // the prepared context is unused
 	if c, err := b.NewContext(0, gpu.ContextOptions{Window: wide}); err == nil {
 		t.Error("a window over addresses that the driver has not was granted")
 		_ = c.Close()
@@ -128,9 +128,9 @@ func TestOldWindows(t *testing.T) {
 	wide.Empty()
 }
 
-// TestWarm: the context that is made beforehand is the first one that is asked for, and is ended
-// where nobody asks.
-func TestWarm(t *testing.T) {
+// TestPrepare: the context that is made in advance is the first one that is requested, and is ended
+// if none is.
+func TestPrepare(t *testing.T) {
 	if !ownProcess(t, inner) {
 		return
 	}
@@ -152,7 +152,7 @@ func TestWarm(t *testing.T) {
 			t.Errorf("%s: the driver was asked for %d contexts; want %d", what, got, want)
 		}
 	}
-	expect("one beforehand for each GPU", 2)
+	expect("one in advance for each GPU", 2)
 	warm, err := b.NewContext(0, gpu.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)

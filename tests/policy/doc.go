@@ -1,4 +1,4 @@
-// Package policy tests what phosd does with checkpoints beside taking them: those that nobody asks
-// for, what it remembers of them over its own death, traces, streams, and cuts over several
-// programs. All of it runs for real: phosd, workers, programs.
+// Package policy tests what phosd does with checkpoints beside taking them: checkpoints by policy,
+// what phosd remembers of them after a crash, traces, streams, and cuts over several programs. All
+// of it runs for real: phosd, workers, programs.
 package policy

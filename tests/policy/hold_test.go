@@ -135,9 +135,9 @@ func pair(t *testing.T, daemon *harness.Daemon) (jobs []*harness.Job, pids []uin
 	return jobs, pids
 }
 
-// standStill reports whether the programs make no step while nobody commits. That it takes a moment
-// to look cannot make it fail.
-func standStill(jobs []*harness.Job) bool {
+// stopped reports whether the programs make no step before the commit. It cannot fail because
+// looking takes a while.
+func stopped(jobs []*harness.Job) bool {
 	before := []int{jobs[0].Lines(), jobs[1].Lines()}
 	time.Sleep(200 * time.Millisecond)
 	return jobs[0].Lines() == before[0] && jobs[1].Lines() == before[1]
@@ -158,8 +158,8 @@ func TestHeld(t *testing.T) {
 	image := jobs[0].Image
 	stream := c.save(ctx, &api.CheckpointBegin{Pids: pids, Group: "both", Files: c.handDirectory(image), Hold: true})
 	until(t, stream.Recv, isHeld)
-	if !standStill(jobs) {
-		t.Error("a program goes on while nobody has committed")
+	if !stopped(jobs) {
+		t.Error("a program goes on before the commit")
 	}
 	if left := generationsIn(t, jobs[0], image); len(left) != 0 {
 		t.Errorf("the generations %v are there before the commit", left)
@@ -201,7 +201,7 @@ func TestHeld(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestHoldBroken: who is gone before he has committed has changed nothing.
+// TestHoldBroken: a caller that goes away before it has committed changes nothing.
 func TestHoldBroken(t *testing.T) {
 	daemon := start(t)
 	jobs, pids := pair(t, daemon)

@@ -19,8 +19,8 @@ func as(uid uint32, command *exec.Cmd) *exec.Cmd {
 	return command
 }
 
-// TestForeignImage: a user's image of another machine counts where root has imported that machine's
-// key, and as long as he does.
+// TestForeignImage: a user can restore the image of another machine while root has that machine's
+// key imported.
 func TestForeignImage(t *testing.T) {
 	here, there := start(t), start(t)
 	job := counting(t, here, "1500", "2000", "20000")
@@ -83,7 +83,7 @@ func TestForeignImage(t *testing.T) {
 	}
 }
 
-// run runs pos_cli as a user who writes something into it.
+// run runs pos_cli as a user, with standard input.
 func run(daemon *harness.Daemon, uid uint32, stdin string, arguments ...string) (string, error) {
 	command := as(uid, daemon.Command(arguments...))
 	command.Stdin = strings.NewReader(stdin)

@@ -89,7 +89,7 @@ func TestEveryForAll(t *testing.T) {
 	silent := counting(t, daemon, "1500", "2000", "20000")
 	yaml(t, silent, "checkpoint: {}\n")
 	open(t, theirs.Dir, user)
-	for _, name := range []string{"out", "err"} { // a user's program is saved with what he may open himself
+	for _, name := range []string{"out", "err"} { // a user's program is saved with that user's rights
 		if err := os.WriteFile(filepath.Join(theirs.Dir, name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestEveryForAll(t *testing.T) {
 	daemon.Empty()
 }
 
-// shared is a directory that anybody may enter.
+// shared is a directory that all users may enter.
 func shared(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "phos-shared-")

@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestPipe: a program moves from one phosd to another through a pipe between two pos_cli, and
-// nobody can tell.
+// TestPipe: a program moves from one phosd to another through a pipe between two pos_cli, and its
+// results do not show it.
 func TestPipe(t *testing.T) {
 	here, there := start(t, "--gpus=soft:1,deterministic"), start(t, "--gpus=soft:1,deterministic")
 	want := counting(t, here, "600", "20000", "0").Start()
@@ -140,8 +140,8 @@ func (c *caller) bringBack(ctx context.Context, content []byte) error {
 	return api.FromStatus(err)
 }
 
-// TestStreamStuck: who takes nothing of a stream, or gives nothing, holds nobody up for longer than
-// he stays.
+// TestStreamStuck: a pos_cli that does not read its stream, or does not write it, blocks phosd no
+// longer than it lives.
 func TestStreamStuck(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "3000", "200000", "20000").Start()
@@ -151,7 +151,7 @@ func TestStreamStuck(t *testing.T) {
 		name string
 		stop bool
 	}{{"runs on", false}, {"to be stopped", true}} {
-		read, write, err := os.Pipe() // which nobody reads
+		read, write, err := os.Pipe() // without a reader
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestStreamStuck(t *testing.T) {
 	}
 	job.PreDump() // another is possible
 	job.Kill()
-	read, write, err := os.Pipe() // which nobody writes
+	read, write, err := os.Pipe() // without a writer
 	if err != nil {
 		t.Fatal(err)
 	}

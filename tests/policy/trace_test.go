@@ -132,8 +132,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceAndRestore: a checkpoint does not disturb a trace, and a restored program is traced
-// anew.
+// TestTraceAndRestore: a checkpoint does not disturb a trace, and a restored program can be traced
+// again.
 func TestTraceAndRestore(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()

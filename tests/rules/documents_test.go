@@ -9,20 +9,31 @@ import (
 )
 
 var (
-	namedFile  = regexp.MustCompile(`(^|[\s(])([a-z0-9_]+\.(?:go|proto))\b`)
+	namedFile  = regexp.MustCompile(`(?:^|[\s(` + "`" + `"])((?:[a-zA-Z0-9_.-]+/)*[a-zA-Z0-9_-]+\.(?:go|proto|md|sh))\b`)
 	quotedPath = regexp.MustCompile("`([a-z0-9_.]+(?:/[a-zA-Z0-9_.]+)*)`")
 )
 
-// TestNamedFilesExist: a package comment that says "read x.go first" must not outlive x.go.
+// TestNamedFilesExist: a comment that says "see x.go" must not outlive x.go. A name is one of the same
+// folder, a path from there, or a path from the root.
 func TestNamedFilesExist(t *testing.T) {
-	for _, s := range sources(t, product) {
-		if s.syntax.Doc == nil {
-			continue
-		}
-		for _, match := range namedFile.FindAllStringSubmatch(s.syntax.Doc.Text(), -1) {
-			if _, err := os.Stat(filepath.Join(root, s.dir(), match[2])); err != nil {
-				t.Errorf("%s speaks of %s, which is not there", s.path, match[2])
+	for _, c := range comments(t) {
+		for _, match := range namedFile.FindAllStringSubmatch(c.text, -1) {
+			_, here := os.Stat(filepath.Join(root, filepath.Dir(c.path), match[1]))
+			_, top := os.Stat(filepath.Join(root, match[1]))
+			if here != nil && top != nil {
+				t.Errorf("%s:%d speaks of %s, which is not there", c.path, c.line, match[1])
 			}
+		}
+	}
+}
+
+// elsewhere are words for documents that are not in this repository.
+var elsewhere = regexp.MustCompile(`(?i)\b(decision [0-9]+|the design (says|asks|document))\b`)
+
+func TestNothingElsewhereIsNamed(t *testing.T) {
+	for _, c := range comments(t) {
+		if name := elsewhere.FindString(c.text); name != "" {
+			t.Errorf("%s:%d speaks of %q, which is not in this repository", c.path, c.line, name)
 		}
 	}
 }

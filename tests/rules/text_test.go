@@ -147,7 +147,7 @@ func firstLines(text []byte, n int) []byte {
 	return bytes.Join(bytes.SplitN(text, []byte("\n"), n+1)[:min(n, bytes.Count(text, []byte("\n")))], []byte("\n"))
 }
 
-// machinePaths are addresses of somebody's own machine; %s keeps this file from being found by
+// machinePaths are paths of one developer's machine; %s keeps this file from being found by
 // itself.
 var machinePaths = regexp.MustCompile(`(^|[^a-zA-Z0-9_$.}])/(work|root|home/[a-z]+)/[a-zA-Z0-9_.]`)
 

@@ -50,7 +50,7 @@ var tree = sync.OnceValues(func() ([]file, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || rel == ".git" { // a worktree's .git is a file
 			return nil
 		}
 		text, err := os.ReadFile(path)

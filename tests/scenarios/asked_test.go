@@ -197,7 +197,7 @@ func image(t testing.TB) string {
 	return filepath.Join(open(t), "image")
 }
 
-// open is a temporary directory that anybody may enter.
+// open is a temporary directory that all users may enter.
 func open(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "phos-everyday-")

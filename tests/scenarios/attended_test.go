@@ -7,8 +7,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestAttended: whoever stays with a restored program keeps it, its ends and its exit status though
-// phosd ends and another comes.
+// TestAttended: a pos_cli that stays with a restored program keeps its terminal, its pipes and its
+// exit status when phosd is replaced by another.
 func TestAttended(t *testing.T) {
 	deaths := map[string]func(d *harness.Daemon){
 		"killed": func(d *harness.Daemon) { d.Kill() },
@@ -45,7 +45,7 @@ func TestAttended(t *testing.T) {
 				a.ends(9)
 				d.Empty()
 
-				// It ends while nobody is there, by a signal that pos_cli was sent.
+				// It ends while no phosd runs, by a signal sent to pos_cli.
 				a = bring()
 				die(d)
 				a.does(1, 4)

@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// bare is a story in a root in which nobody has mounted cgroups of version 2.
+// bare runs a story in a root directory in which no cgroup hierarchy of version 2 is mounted.
 const bare = `
 set -eu
 for point in $(awk '$3 == "cgroup2" { print $2 }' /proc/self/mounts); do umount -l $point; done

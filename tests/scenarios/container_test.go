@@ -18,7 +18,7 @@ import (
 type container struct {
 	t    *testing.T
 	init int
-	// uid is the user's who works in it.
+	// uid is the id of the container's user.
 	uid int
 	// dir is a directory outside; inside, it is /data.
 	dir string
@@ -162,9 +162,8 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// TestContainerSessions: a program whose session is led from outside of its container is named
-// before anything is begun; and a shell's job comes back in a container, but has no shell there any
-// more.
+// TestContainerSessions: a program whose session leader is outside its container is refused by name
+// before anything is stopped. A shell's job is restored in a container, but has no shell there.
 func TestContainerSessions(t *testing.T) {
 	d := start(t)
 	c := newContainer(t, d, 0)
@@ -210,7 +209,7 @@ func (c *container) refuses(d *harness.Daemon, a *asked, why ...string) {
 	}
 }
 
-// taken insists that nobody comes back beside the program, and that it is said what can be done.
+// taken requires that a pid in use is refused, with a hint what can be done.
 func (c *container) taken(d *harness.Daemon, pid string) {
 	c.t.Helper()
 	for flag, why := range map[string]string{"--eager": "pid " + pid + ": it is taken", "--new-pids": "has the container's pid namespace"} {

@@ -18,8 +18,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// exclusive skips where a program may not be put into the kernel, or is there for another phosd;
-// node is a device of NVIDIA's that no driver serves: who may open it hears that.
+// exclusive skips the test where no program may be loaded into the kernel, or another phosd has
+// loaded one. node is an NVIDIA device that no driver serves: an allowed open fails with that
+// error.
 func exclusive(t *testing.T) (node string) {
 	t.Helper()
 	harness.Need(t, "root", harness.Root())
@@ -48,8 +49,8 @@ func opens(path string) error {
 	return file.Close()
 }
 
-// TestExclusive: with gpus.exclusive only workers may open NVIDIA's devices, also those of an
-// earlier phosd; when phosd ends, however it does, everybody may again.
+// TestExclusive: with gpus.exclusive only workers may open NVIDIA's devices, including the workers
+// of an earlier phosd. When phosd ends, however it does, all processes may again.
 func TestExclusive(t *testing.T) {
 	node := exclusive(t)
 	d := start(t, "--gpus-exclusive=true")

@@ -52,7 +52,7 @@ func TestNamedBeforehand(t *testing.T) {
 			}
 			if !strings.Contains(string(log), "name=inspect") || strings.Contains(string(log), "name=begin") ||
 				strings.Contains(string(log), "name=freeze") {
-				t.Errorf("it was not found beforehand:\n%s", log)
+				t.Errorf("the inspection did not find it:\n%s", log)
 			}
 			if _, err := os.Stat(dir); err == nil {
 				t.Error("the image's directory is left behind")

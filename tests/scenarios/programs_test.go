@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// ordinary is a user who is nobody else on a machine that tests run on.
+// ordinary is a user id that no other account has on a machine that tests run on.
 const ordinary = 61235
 
 // as makes a command an ordinary user's.
@@ -26,8 +26,8 @@ func as(command *exec.Cmd, uid uint32) *exec.Cmd {
 	return command
 }
 
-// home is a directory of a user's with the workloads in it: the source tree may be out of his
-// reach.
+// home is a directory of a user with the workloads in it: the user may not be able to reach the
+// source tree.
 func home(t *testing.T, uid int) string {
 	t.Helper()
 	dir := open(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRefusals: what a person meets who has written something wrong. It says what happened, to
-// what, and what to do; nothing is left of it, and the program goes on.
+// TestRefusals: mistakes on the command line. Each error says what happened, to what, and what to
+// do; nothing is left behind, and the program continues.
 func TestRefusals(t *testing.T) {
 	d := start(t)
 	a := ask(t, program(d))
@@ -60,7 +60,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := os.Lstat(at("new")); err == nil {
 		t.Error("what was refused has left a directory")
 	}
-	// A directory by a link, and one that is named from where nothing is any more.
+	// A directory by a link, and one named from a directory that was removed.
 	mustCLI(t, d, "--pre-dump", "--dir", at("good")+"/", "--pid", pid)
 	if left, _ := os.ReadDir(at("target")); len(left) == 0 {
 		t.Error("nothing was written behind the link")

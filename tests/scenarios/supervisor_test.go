@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestSupervisor: whoever has started phosd as systemd does is told when programs may come and when
-// it ends, and by nobody else.
+// TestSupervisor: a supervisor that starts phosd as systemd does is told, by phosd alone, when
+// programs may come and when it ends.
 func TestSupervisor(t *testing.T) {
 	harness.Need(t, "python", missing(python))
 	d := harness.Start(t)

@@ -76,9 +76,9 @@ func mayAs(t *testing.T, pid int, want map[string]string) {
 
 const noRights = "0000000000000000"
 
-// TestWaiting: a worker that waits is nobody's, becomes a program's with the rights that any worker
-// of that user has, serves programs that start and such that come back, and does not outlive phosd.
-func TestWaiting(t *testing.T) {
+// TestStandby: a standby worker belongs to no program, then serves a program of any user with that
+// user's rights, whether it starts or is restored, and does not outlive phosd.
+func TestStandby(t *testing.T) {
 	const held = 64 << 20
 	d := start(t, "--workers-warm=1", "--workers-memory=64MiB")
 	ready := oneWaits(t, d)
@@ -139,7 +139,7 @@ func TestWaiting(t *testing.T) {
 	}
 	d.Await()
 	if !zombie(ready) {
-		t.Errorf("worker %d waits for nobody", ready)
+		t.Errorf("worker %d waits for no program", ready)
 	}
 	d.Launch()
 }

@@ -39,7 +39,8 @@ type Disk struct {
 
 	mu    sync.Mutex
 	count map[Operation]int
-	// fails is what fails from its first time on that is not counted down any more; times: how often.
+	// fails is the operation that fails once after has been counted down to zero; times is how often
+	// it fails.
 	fails        Operation
 	after, times int
 	failed       int
@@ -80,7 +81,7 @@ func Mount(t testing.TB) *Disk {
 	closeOnExec()
 	t.Cleanup(func() {
 		d.LetGo()
-		// Nobody waits for the server: another mount namespace may have a copy of the mount, which it
+		// The server is not waited for: another mount namespace may have a copy of the mount, which it
 		// serves as long as this process lives.
 		_ = syscall.Unmount(d.Path, syscall.MNT_DETACH)
 	})
@@ -136,8 +137,7 @@ func (d *Disk) Heal() (failed int) {
 	return d.failed
 }
 
-// Hang makes an operation wait from its nth time on, without an end and whatever happens to who
-// waits, until LetGo.
+// Hang makes an operation wait from its nth time on, until LetGo, even if its caller is killed.
 func (d *Disk) Hang(what Operation, nth int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

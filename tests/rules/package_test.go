@@ -1,0 +1,119 @@
+package rules
+
+import (
+	"go/ast"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestUntestedPackagesSayWhere: a package without tests of its own names the suite that drives it.
+func TestUntestedPackagesSayWhere(t *testing.T) {
+	tested, docs := map[string]bool{}, map[string]string{}
+	for _, s := range sources(t, func(file) bool { return true }) {
+		if s.isTest() {
+			tested[s.dir()] = true
+		} else if s.syntax.Doc != nil {
+			docs[s.dir()] = s.syntax.Doc.Text()
+		}
+	}
+	for dir, doc := range docs {
+		if !tested[dir] && !under(dir, "tests") && !testedBy.MatchString(strings.Join(strings.Fields(doc), " ")) {
+			t.Errorf(`%s has no tests: its package comment says "Tested by tests/SUITE"`, dir)
+		}
+	}
+}
+
+var testedBy = regexp.MustCompile(`Tested by (the tests of )?[a-z/_]+`)
+
+// TestLockOrder: the comment of a package with more than one lock says in which order they are taken.
+func TestLockOrder(t *testing.T) {
+	locks, docs := map[string]int{}, map[string]string{}
+	for _, s := range sources(t, func(f file) bool { return product(f) && !under(f.path, "tests") }) {
+		if s.syntax.Doc != nil {
+			docs[s.dir()] = s.syntax.Doc.Text()
+		}
+		ast.Inspect(s.syntax, func(node ast.Node) bool {
+			if selector, ok := node.(*ast.SelectorExpr); ok && isMutex(selector) {
+				locks[s.dir()]++
+			}
+			return true
+		})
+	}
+	for dir, count := range locks {
+		if count > 1 && !strings.Contains(docs[dir], "Lock") {
+			t.Errorf("%s has %d locks: its package comment says in which order they are taken (\"# Locking\")", dir, count)
+		}
+	}
+}
+
+func isMutex(selector *ast.SelectorExpr) bool {
+	pkg, ok := selector.X.(*ast.Ident)
+	return ok && pkg.Name == "sync" && (selector.Sel.Name == "Mutex" || selector.Sel.Name == "RWMutex")
+}
+
+// maxMethods is how many methods a type may have: one that does everything hides what it does.
+const maxMethods = 120
+
+func TestMethodsOfTypes(t *testing.T) {
+	methods, largest := map[string]int{}, ""
+	for _, s := range sources(t, product) {
+		for _, d := range s.syntax.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil {
+				continue
+			}
+			name := s.dir() + "." + receiver(f)
+			if methods[name]++; methods[name] > methods[largest] {
+				largest = name
+			}
+		}
+	}
+	t.Logf("%s has the most methods: %d", largest, methods[largest])
+	for name, count := range methods {
+		if count > maxMethods {
+			t.Errorf("%s has %d methods of at most %d", name, count, maxMethods)
+		}
+	}
+}
+
+// receiver is the name of the type of a method.
+func receiver(f *ast.FuncDecl) string {
+	for expr := f.Recv.List[0].Type; ; {
+		switch e := expr.(type) {
+		case *ast.StarExpr:
+			expr = e.X
+		case *ast.IndexExpr:
+			expr = e.X
+		case *ast.IndexListExpr:
+			expr = e.X
+		case *ast.Ident:
+			return e.Name
+		default:
+			return "?"
+		}
+	}
+}
+
+// folderShare is how much of all lines may lie in one folder below those at the top.
+const folderShare = 0.25
+
+func TestFolderSize(t *testing.T) {
+	total, lines, largest := 0, map[string]int{}, ""
+	for _, s := range sources(t, product) {
+		parts := strings.Split(s.dir(), "/")
+		if len(parts) < 2 {
+			continue
+		}
+		folder := path.Join(parts[:2]...)
+		total += s.lines()
+		if lines[folder] += s.lines(); lines[folder] > lines[largest] {
+			largest = folder
+		}
+	}
+	t.Logf("%s is the largest folder: %d of %d lines", largest, lines[largest], total)
+	if share := float64(lines[largest]) / float64(total); share > folderShare {
+		t.Errorf("%s holds %.0f %% of all lines, at most %.0f", largest, 100*share, 100*folderShare)
+	}
+}
