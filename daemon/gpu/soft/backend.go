@@ -36,7 +36,7 @@ type Backend struct {
 	// kernels counts launches that are running.
 	kernels atomic.Int32
 	// shared is the one lane of deterministic mode, else nil.
-	shared *lane
+	shared *queue
 
 	mu       sync.Mutex
 	contexts map[*Context]struct{}
@@ -72,7 +72,7 @@ func Open(text string, options Options) (*Backend, error) {
 		b.devices = append(b.devices, newDevice(ordinal, b.account))
 	}
 	if spec.Deterministic {
-		b.shared = newLane()
+		b.shared = newQueue()
 		b.shared.parked = &parked{}
 	}
 	return b, nil
@@ -101,7 +101,7 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 	if b.closed {
 		return nil, &gpu.Error{Op: "create context", Code: abi.Deinitialized}
 	}
-	if err := b.reserve(b.devices[ordinal], options.Window); err != nil {
+	if err := b.reserveWindow(b.devices[ordinal], options.Window); err != nil {
 		return nil, fmt.Errorf("create context: %w", err)
 	}
 	c := newContext(b, b.devices[ordinal], options)
@@ -109,9 +109,9 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 	return c, nil
 }
 
-// reserve gives a device its window when it gets its first context, and makes the devices see each
+// reserveWindow gives a device its window when it gets its first context, and makes the devices see each
 // other. mu is held.
-func (b *Backend) reserve(d *device, window gpu.Range) error {
+func (b *Backend) reserveWindow(d *device, window gpu.Range) error {
 	if d.space != nil {
 		if d.space.Window() != window {
 			return fmt.Errorf("device %d has another address window already: %w", d.ordinal, abi.InvalidValue)
@@ -122,8 +122,8 @@ func (b *Backend) reserve(d *device, window gpu.Range) error {
 	if err != nil {
 		return err
 	}
-	if b.spec.Unmarked {
-		memory.Unmarked()
+	if b.spec.Untracked {
+		memory.DisableTracking()
 	}
 	for _, other := range b.devices {
 		if other.space != nil {
@@ -162,7 +162,7 @@ func (b *Backend) Close() error {
 	return errors.Join(errs...)
 }
 
-func (b *Backend) forget(c *Context) {
+func (b *Backend) remove(c *Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.contexts, c)

@@ -13,11 +13,11 @@ import (
 
 // Context is modules, streams and a fault on a device.
 type Context struct {
-	backend *Backend
-	device  *device
-	memory  *Memory
-	shown   gpu.Memory // memory as sessions see it
-	output  func([]byte)
+	backend       *Backend
+	device        *device
+	memory        *Memory
+	sessionMemory gpu.Memory // memory as sessions see it
+	output        func([]byte)
 	// running ends when the context is poisoned or closed: kernels stop then, and work that is queued
 	// is passed over.
 	running context.Context
@@ -26,8 +26,8 @@ type Context struct {
 	checks  gpu.Checks
 	// launches numbers kernel launches, for %gridid.
 	launches atomic.Uint64
-	// zero is when the context's clock said 0.
-	zero time.Time
+	// clockStart is when the context's clock said 0.
+	clockStart time.Time
 
 	mu      sync.Mutex
 	streams map[*Stream]struct{} // open and not yet drained
@@ -37,27 +37,27 @@ type Context struct {
 func newContext(b *Backend, d *device, options gpu.ContextOptions) *Context {
 	c := &Context{
 		backend: b, device: d, output: options.Output, streams: map[*Stream]struct{}{},
-		zero: time.Now().Add(-options.Resumed.Clock),
+		clockStart: time.Now().Add(-options.Resumed.Clock),
 	}
 	c.launches.Store(options.Resumed.Launches)
 	c.checks = checks(c.checkLaunch)
 	c.memory = &Memory{Memory: d.space, device: d, context: c}
-	c.shown = c.memory.shown(!b.spec.Unmarked)
+	c.sessionMemory = c.memory.sessionView(!b.spec.Untracked)
 	c.running, c.end = context.WithCancel(context.Background())
 	return c
 }
 
 // Memory is the device's memory.
-func (c *Context) Memory() gpu.Memory { return c.shown }
+func (c *Context) Memory() gpu.Memory { return c.sessionMemory }
 
 // NewStream makes a stream. Priorities are accepted and make no difference.
 func (c *Context) NewStream(gpu.StreamOptions) (gpu.Stream, error) {
-	if err := c.usable("create stream"); err != nil {
+	if err := c.checkUsable("create stream"); err != nil {
 		return nil, err
 	}
 	l := c.backend.shared
 	if l == nil {
-		l = newLane()
+		l = newQueue()
 	}
 	s := newStream(c, l)
 	c.mu.Lock()
@@ -68,12 +68,12 @@ func (c *Context) NewStream(gpu.StreamOptions) (gpu.Stream, error) {
 
 // NewEvent makes an event.
 func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
-	if err := c.usable("create event"); err != nil {
+	if err := c.checkUsable("create event"); err != nil {
 		return nil, err
 	}
 	e := &Event{context: c, timing: options.Timing}
 	if m := options.Moment; m.Recorded {
-		reached := &mark{at: c.zero.Add(m.Clock)}
+		reached := &recording{at: c.clockStart.Add(m.Clock)}
 		reached.done.Store(true)
 		e.latest.Store(reached)
 	}
@@ -119,8 +119,8 @@ func (c *Context) poison(err error) {
 // stopping says that queued work is to be passed over.
 func (c *Context) stopping() bool { return c.running.Err() != nil }
 
-// usable returns why nothing new can be made.
-func (c *Context) usable(op string) error {
+// checkUsable returns why nothing new can be made.
+func (c *Context) checkUsable(op string) error {
 	if err := c.Fault(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
@@ -142,9 +142,9 @@ func (c *Context) openStreams() []*Stream {
 	return open
 }
 
-// forgetStream drops a closed stream once its work is done; until then Synchronize must still see
+// removeWhenDrained drops a closed stream once its work is done; until then Synchronize must still see
 // it.
-func (c *Context) forgetStream(s *Stream) {
+func (c *Context) removeWhenDrained(s *Stream) {
 	drop := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -173,15 +173,15 @@ func (c *Context) Close() error {
 	c.end()
 	for _, s := range c.openStreams() {
 		closedBefore := s.closed.Swap(true)
-		if s.lane == c.backend.shared {
+		if s.queue == c.backend.shared {
 			s.wait()
 			continue
 		}
 		if !closedBefore {
-			s.lane.stop()
+			s.queue.stop()
 		}
-		<-s.lane.ended
+		<-s.queue.ended
 	}
-	c.backend.forget(c)
+	c.backend.remove(c)
 	return c.memory.releaseAll()
 }

@@ -12,7 +12,7 @@ import (
 // goroutines costs more.
 const splitBytes = 4 << 20
 
-func (c *Context) copy(w gpu.Copy) error {
+func (c *Context) copyPlanes(w gpu.Copy) error {
 	return w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
 		if rows == 1 {
 			return c.copyLine(dst, src, width)
@@ -70,8 +70,8 @@ func (c *Context) split(bytes uint64, do func(at, n uint64) error) error {
 // hostError ends a copy whose host side failed. It is no fault of the device; see gpu.HostMemory.
 type hostError struct{ error }
 
-// exceptHost passes the errors of the device on.
-func exceptHost(err error) error {
+// dropHostError passes the errors of the device on.
+func dropHostError(err error) error {
 	var fromHost hostError
 	if errors.As(err, &fromHost) {
 		return nil
@@ -89,7 +89,7 @@ func (c *Context) hostToDevice(dst uint64, src gpu.Place, bytes uint64) error {
 		at += int64(len(piece))
 		return nil
 	})
-	return exceptHost(err)
+	return dropHostError(err)
 }
 
 func (c *Context) deviceToHost(dst gpu.Place, src, bytes uint64) error {
@@ -101,7 +101,7 @@ func (c *Context) deviceToHost(dst gpu.Place, src, bytes uint64) error {
 		at += int64(len(piece))
 		return nil
 	})
-	return exceptHost(err)
+	return dropHostError(err)
 }
 
 // stagingBytes is the size of buffers between two places that cannot be copied directly.

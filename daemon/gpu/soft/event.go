@@ -14,12 +14,12 @@ type Event struct {
 	context *Context
 	timing  bool
 	closed  atomic.Bool
-	latest  atomic.Pointer[mark]
+	latest  atomic.Pointer[recording]
 }
 
-// mark is one recording of an event: made when the record is submitted, completed when the stream
+// recording is one recording of an event: made when the record is submitted, completed when the stream
 // gets there.
-type mark struct {
+type recording struct {
 	done atomic.Bool
 	at   time.Time // valid once done
 
@@ -27,7 +27,7 @@ type mark struct {
 	reached chan struct{} // made by the first who waits
 }
 
-func (m *mark) complete() {
+func (m *recording) complete() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.done.Load() {
@@ -48,7 +48,7 @@ var closedChannel = func() chan struct{} {
 }()
 
 // wait returns a channel that is closed when the mark is reached.
-func (m *mark) wait() <-chan struct{} {
+func (m *recording) wait() <-chan struct{} {
 	if m.done.Load() {
 		return closedChannel
 	}

@@ -39,8 +39,8 @@ func (c *Context) fillLine(address uint64, w gpu.Fill, bytes uint64) error {
 // A step that waits looks lookSpins times in a row and then every lookEvery, as kernels and
 // programs that set the word tell nobody.
 const (
-	lookSpins = 200
-	lookEvery = 20 * time.Microsecond
+	pollSpins    = 200
+	pollInterval = 20 * time.Microsecond
 )
 
 func (c *Context) memoryOps(work gpu.MemoryOps) error {
@@ -56,9 +56,9 @@ func (c *Context) memoryOps(work gpu.MemoryOps) error {
 	return nil
 }
 
-// words does operations up to the first that has to wait, and returns the rest, which begins with
+// runUntilWait does operations up to the first that has to wait, and returns the rest, which begins with
 // one that failed if there is an error.
-func (c *Context) words(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
+func (c *Context) runUntilWait(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
 	for ; len(ops) > 0; ops = ops[1:] {
 		op := &ops[0]
 		if !op.Wait {
@@ -67,15 +67,15 @@ func (c *Context) words(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
 			}
 			continue
 		}
-		if word, err := c.word(op); err != nil || !op.Met(word) {
+		if word, err := c.readWord(op); err != nil || !op.Met(word) {
 			return ops, err
 		}
 	}
 	return nil, nil
 }
 
-// word is what stands where an operation looks.
-func (c *Context) word(op *gpu.MemoryOp) (word uint64, err error) {
+// readWord is what stands where an operation looks.
+func (c *Context) readWord(op *gpu.MemoryOp) (word uint64, err error) {
 	err = c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, false, func(piece []byte) error {
 		word = loadWord(piece)
 		return nil
@@ -93,18 +93,18 @@ func (c *Context) writeWord(op *gpu.MemoryOp) error {
 // awaitWord ends early when the context is poisoned or closed.
 func (c *Context) awaitWord(op *gpu.MemoryOp) error {
 	for spins := 0; ; spins++ {
-		word, err := c.word(op)
+		word, err := c.readWord(op)
 		if err != nil || op.Met(word) {
 			return err
 		}
-		if spins < lookSpins {
+		if spins < pollSpins {
 			runtime.Gosched()
 			continue
 		}
 		select {
 		case <-c.running.Done():
 			return nil
-		case <-time.After(lookEvery):
+		case <-time.After(pollInterval):
 		}
 	}
 }

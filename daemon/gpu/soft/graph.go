@@ -13,17 +13,17 @@ type Executable struct {
 	context *Context
 	plan    *gpu.Plan
 
-	mu    sync.Mutex
-	works []gpu.Work // by node; never changed once a replay has it
-	taken bool       // a replay has works
+	mu         sync.Mutex
+	works      []gpu.Work // by node; never changed once a replay has it
+	worksInUse bool       // a replay has works
 	// last is completed when the latest launch is done: launches of one graph do not overlap.
-	last   *mark
+	last   *recording
 	closed bool
 }
 
 // Instantiate checks a graph and makes it ready.
 func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
-	if err := c.usable("instantiate graph"); err != nil {
+	if err := c.checkUsable("instantiate graph"); err != nil {
 		return nil, err
 	}
 	plan, err := graph.Plan()
@@ -47,8 +47,8 @@ func (e *Executable) Update(node int, work gpu.Work) error {
 	if err := e.context.checks.Work(work); err != nil {
 		return fmt.Errorf("update graph, node %d: %w", node, err)
 	}
-	if e.taken {
-		e.works, e.taken = append([]gpu.Work(nil), e.works...), false
+	if e.worksInUse {
+		e.works, e.worksInUse = append([]gpu.Work(nil), e.works...), false
 	}
 	e.works[node] = work
 	return nil
@@ -73,10 +73,10 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 		return err
 	}
 	if err := s.push(item{stream: s, replay: r}); err != nil {
-		r.forget()
+		r.cancel()
 		return err
 	}
-	e.taken, e.last = true, r.done
+	e.worksInUse, e.last = true, r.done
 	return nil
 }
 

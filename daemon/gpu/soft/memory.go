@@ -20,18 +20,18 @@ type device struct {
 	account account
 	space   *space.Memory // set under Backend.mu by the first context, never changed while contexts are open
 
-	mu      sync.Mutex
-	owners  map[uint64]*Context     // by address of a chunk
-	hosts   map[uint64]*hostMapping // by address
-	aliases map[uint64]*Context     // who made each, by its address
-	adopted map[uint64]struct{}     // chunks that are accounted to somebody else, by address
+	mu       sync.Mutex
+	owners   map[uint64]*Context     // by address of a chunk
+	hosts    map[uint64]*hostMapping // by address
+	aliases  map[uint64]*Context     // who made each, by its address
+	imported map[uint64]struct{}     // chunks that are accounted to somebody else, by address
 }
 
 func newDevice(ordinal int, account account) *device {
 	return &device{
 		ordinal: ordinal, account: account,
 		owners: map[uint64]*Context{}, hosts: map[uint64]*hostMapping{}, aliases: map[uint64]*Context{},
-		adopted: map[uint64]struct{}{},
+		imported: map[uint64]struct{}{},
 	}
 }
 
@@ -82,7 +82,7 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
-		d.owners[at], d.adopted[at] = m.context, struct{}{}
+		d.owners[at], d.imported[at] = m.context, struct{}{}
 	}
 	return nil
 }
@@ -97,8 +97,8 @@ func (m *Memory) Unmap(r gpu.Range) error {
 	d.mu.Lock()
 	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
 		delete(d.owners, at)
-		if _, adopted := d.adopted[at]; adopted {
-			delete(d.adopted, at)
+		if _, adopted := d.imported[at]; adopted {
+			delete(d.imported, at)
 			ours -= gpu.ChunkBytes
 		}
 	}
@@ -149,9 +149,9 @@ func (m *Memory) UnmapHost(address uint64) error {
 	return m.Memory.UnmapHost(address)
 }
 
-// behind is the memory of a context behind what a session sees of it.
-func behind(m gpu.Memory) (*Memory, bool) {
-	if shown, is := m.(unmarked); is {
+// unwrap is the memory of a context behind what a session sees of it.
+func unwrap(m gpu.Memory) (*Memory, bool) {
+	if shown, is := m.(untracked); is {
 		m = shown.Memory
 	}
 	own, is := m.(*Memory)
@@ -160,7 +160,7 @@ func behind(m gpu.Memory) (*Memory, bool) {
 
 // Alias shows chunks that are mapped, here or on another device, at a further address.
 func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool) error {
-	from, own := behind(home)
+	from, own := unwrap(home)
 	if !own {
 		return fmt.Errorf("alias memory of another backend: %w", abi.InvalidValue)
 	}
@@ -215,7 +215,7 @@ func (m *Memory) releaseAll() error {
 	for _, address := range aliases {
 		errs = append(errs, m.Unalias(address))
 	}
-	for _, r := range joined(ranges) {
+	for _, r := range mergeAdjacent(ranges) {
 		errs = append(errs, m.Unmap(r))
 	}
 	for _, address := range hosts {
@@ -257,8 +257,8 @@ func (m *Memory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
 	return digest.New(key).Of(chunk)
 }
 
-// unmarked is a Memory that does not tell which chunks were written.
-type unmarked struct {
+// untracked is a Memory that does not tell which chunks were written.
+type untracked struct {
 	gpu.Memory
 	gpu.Lazy
 	gpu.Viewer
@@ -268,21 +268,21 @@ type unmarked struct {
 	gpu.Sharer
 }
 
-// shown is what a session sees of a memory.
-func (m *Memory) shown(marks bool) gpu.Memory {
+// sessionView is what a session sees of a memory.
+func (m *Memory) sessionView(marks bool) gpu.Memory {
 	if marks {
 		return m
 	}
-	return unmarked{m, m, m, m, m, m, m}
+	return untracked{m, m, m, m, m, m, m}
 }
 
 func sameSlice(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// joined sorts ranges and makes one of those that touch, so that giving back many chunks takes few
+// mergeAdjacent sorts ranges and makes one of those that touch, so that giving back many chunks takes few
 // steps.
-func joined(ranges []gpu.Range) []gpu.Range {
+func mergeAdjacent(ranges []gpu.Range) []gpu.Range {
 	slices.SortFunc(ranges, func(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) })
 	var out []gpu.Range
 	for _, r := range ranges {

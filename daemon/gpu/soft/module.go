@@ -36,11 +36,11 @@ const outlineBytes = 256 << 10
 
 // LoadModule parses and links PTX texts. The error is a *gpu.LoadError where the code is at fault.
 func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error) {
-	if err := c.usable("load module"); err != nil {
+	if err := c.checkUsable("load module"); err != nil {
 		return nil, err
 	}
 	if len(image.PTX) == 0 {
-		return nil, refuseCubin(image, c.backend.spec.CC)
+		return nil, cubinError(image, c.backend.spec.CC)
 	}
 	texts, err := c.parse(image)
 	if err != nil {
@@ -90,8 +90,8 @@ func heapBytes(options gpu.LoadOptions) uint64 {
 	return (max(options.HeapBytes, least) + grain - 1) / grain * grain
 }
 
-// refuseCubin explains why machine code does not run.
-func refuseCubin(image gpu.Image, cc int) error {
+// cubinError explains why machine code does not run.
+func cubinError(image gpu.Image, cc int) error {
 	if len(image.Cubin) == 0 {
 		return &gpu.LoadError{Log: "the image holds no code", Err: abi.InvalidImage}
 	}
@@ -126,7 +126,7 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 	texts := image.PTX
 	modules := make([]*ptx.Module, len(texts))
 	for i, text := range texts {
-		module, err := read(text, len(texts) == 1)
+		module, err := parseText(text, len(texts) == 1)
 		if newer, version := tooNew(module, text); newer {
 			return nil, &gpu.LoadError{
 				Err: abi.UnsupportedPTXVersion,
@@ -161,8 +161,8 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 	return modules, nil
 }
 
-// read parses a text, or its outline only, where nothing but its kernels can need its functions.
-func read(text string, alone bool) (*ptx.Module, error) {
+// parseText parses a text, or its outline only, where nothing but its kernels can need its functions.
+func parseText(text string, alone bool) (*ptx.Module, error) {
 	if alone && len(text) >= outlineBytes && !strings.Contains(text, ".callprototype") &&
 		!strings.Contains(text, ".calltargets") {
 		return ptx.Outline(text)

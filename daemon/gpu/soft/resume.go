@@ -9,12 +9,12 @@ import (
 
 // Continuation is what a context that takes this one's place has to know.
 func (c *Context) Continuation() gpu.Continuation {
-	return gpu.Continuation{Clock: time.Since(c.zero), Launches: c.launches.Load()}
+	return gpu.Continuation{Clock: time.Since(c.clockStart), Launches: c.launches.Load()}
 }
 
 // Moment is when the latest recording of an event was reached.
 func (c *Context) Moment(event gpu.Event) (gpu.Moment, error) {
-	e, err := ours(event, "ask when an event happened")
+	e, err := openEvent(event, "ask when an event happened")
 	if err != nil {
 		return gpu.Moment{}, err
 	}
@@ -25,7 +25,7 @@ func (c *Context) Moment(event gpu.Event) (gpu.Moment, error) {
 	case !m.done.Load():
 		return gpu.Moment{}, abi.NotReady
 	}
-	return gpu.Moment{Recorded: true, Clock: m.at.Sub(c.zero)}, nil
+	return gpu.Moment{Recorded: true, Clock: m.at.Sub(c.clockStart)}, nil
 }
 
 // Poison makes err the context's fault.

@@ -12,7 +12,7 @@ import (
 // Stream is a sequence of work in a lane.
 type Stream struct {
 	context *Context
-	lane    *lane
+	queue   *queue
 	closed  atomic.Bool
 
 	// submitted and completed count items; waiters says whether anyone sleeps in wait.
@@ -22,8 +22,8 @@ type Stream struct {
 	progress             sync.Cond
 }
 
-func newStream(c *Context, l *lane) *Stream {
-	s := &Stream{context: c, lane: l}
+func newStream(c *Context, l *queue) *Stream {
+	s := &Stream{context: c, queue: l}
 	s.progress.L = &s.mu
 	return s
 }
@@ -44,7 +44,7 @@ func (s *Stream) Submit(work gpu.Work) error {
 }
 
 func (s *Stream) push(it item) error {
-	if s.closed.Load() || !s.lane.push(it) {
+	if s.closed.Load() || !s.queue.push(it) {
 		return &gpu.Error{Op: "submit work", Code: abi.InvalidHandle, Detail: "the stream is closed"}
 	}
 	return nil
@@ -56,7 +56,7 @@ func (s *Stream) run(it *item) {
 	c := s.context
 	switch work := it.work.(type) {
 	case gpu.Record:
-		it.mark.complete()
+		it.recording.complete()
 	case gpu.Call:
 		work.Func()
 	case gpu.Tell:
@@ -64,7 +64,7 @@ func (s *Stream) run(it *item) {
 	default:
 		if c.stopping() {
 			if it.replay != nil {
-				it.replay.abandon()
+				it.replay.skip()
 			}
 			return
 		}
@@ -72,7 +72,7 @@ func (s *Stream) run(it *item) {
 		if it.replay != nil {
 			err = it.replay.run()
 		} else {
-			err = c.perform(it.work, it.mark)
+			err = c.perform(it.work, it.recording)
 		}
 		if err != nil {
 			c.poison(err)
@@ -136,9 +136,9 @@ func (s *Stream) Close() error {
 	if s.closed.Swap(true) {
 		return &gpu.Error{Op: "destroy stream", Code: abi.InvalidHandle, Detail: "the stream is closed"}
 	}
-	s.context.forgetStream(s)
-	if s.lane != s.context.backend.shared {
-		s.lane.stop()
+	s.context.removeWhenDrained(s)
+	if s.queue != s.context.backend.shared {
+		s.queue.stop()
 	}
 	return nil
 }

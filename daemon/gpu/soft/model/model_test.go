@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		"soft:1,cc=12.0":               func(s *Spec) { s.CC = 120 },
 		"soft:1,cuda=12.8":             func(s *Spec) { s.Driver = 12080 },
 		"soft:1,cuda=13.0":             func(s *Spec) { s.Driver = 13000 },
-		"soft:1,marks=off":             func(s *Spec) { s.Unmarked = true },
+		"soft:1,marks=off":             func(s *Spec) { s.Untracked = true },
 		"soft:1,marks=on":              func(*Spec) {},
 	} {
 		want := standard

@@ -26,9 +26,9 @@ type Spec struct {
 	Driver int32
 	// Cores bounds the processors that one kernel uses; 0 means all.
 	Cores int
-	// Unmarked devices do not say which memory was written; what saves them compares digests, as it
+	// Untracked devices do not say which memory was written; what saves them compares digests, as it
 	// does on real ones.
-	Unmarked bool
+	Untracked bool
 }
 
 const (
@@ -56,14 +56,14 @@ func Parse(text string) (Spec, error) {
 		count = "1"
 	}
 	var err error
-	if spec.Count, err = number(count, 1, maxDevices); err != nil {
+	if spec.Count, err = parseNumber(count, 1, maxDevices); err != nil {
 		return Spec{}, fmt.Errorf("%w: number of devices: %w", ErrSpec, err)
 	}
 	if !hasOptions {
 		return spec, nil
 	}
 	for option := range strings.SplitSeq(options, ",") {
-		if err := spec.set(option); err != nil {
+		if err := spec.setOption(option); err != nil {
 			return Spec{}, fmt.Errorf("%w: option %q: %w", ErrSpec, option, err)
 		}
 	}
@@ -73,7 +73,7 @@ func Parse(text string) (Spec, error) {
 // Limits are those of the devices' architecture.
 func (s Spec) Limits() Limits { return limitsOf(s.CC) }
 
-func (s *Spec) set(option string) (err error) {
+func (s *Spec) setOption(option string) (err error) {
 	key, value, hasValue := strings.Cut(option, "=")
 	switch key {
 	case "deterministic":
@@ -82,23 +82,23 @@ func (s *Spec) set(option string) (err error) {
 		}
 		s.Deterministic = true
 	case "memory":
-		s.MemoryBytes, err = memorySize(value)
+		s.MemoryBytes, err = parseMemorySize(value)
 	case "name":
 		if value == "" || len(value) > maxNameBytes {
 			return fmt.Errorf("a name has 1 to %d bytes", maxNameBytes)
 		}
 		s.Name = value
 	case "cc":
-		s.CC, err = capability(value)
+		s.CC, err = parseCapability(value)
 	case "cuda":
-		s.Driver, err = driverVersion(value)
+		s.Driver, err = parseDriverVersion(value)
 	case "cores":
-		s.Cores, err = number(value, 1, 1024)
+		s.Cores, err = parseNumber(value, 1, 1024)
 	case "marks":
 		if value != "on" && value != "off" {
 			return errors.New("it is on or off")
 		}
-		s.Unmarked = value == "off"
+		s.Untracked = value == "off"
 	default:
 		return errors.New(
 			"no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N, marks=off",
@@ -107,8 +107,8 @@ func (s *Spec) set(option string) (err error) {
 	return err
 }
 
-// number reads a whole number within bounds.
-func number(text string, least, most int) (int, error) {
+// parseNumber reads a whole number within bounds.
+func parseNumber(text string, least, most int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
 		return 0, fmt.Errorf("%q is not a number from %d to %d", text, least, most)
@@ -116,8 +116,8 @@ func number(text string, least, most int) (int, error) {
 	return n, nil
 }
 
-// memorySize reads "8GiB" or "512MiB": whole chunks, at least 16 MiB.
-func memorySize(text string) (uint64, error) {
+// parseMemorySize reads "8GiB" or "512MiB": whole chunks, at least 16 MiB.
+func parseMemorySize(text string) (uint64, error) {
 	for suffix, shift := range map[string]uint{"MiB": 20, "GiB": 30} {
 		digits, found := strings.CutSuffix(text, suffix)
 		if !found {
@@ -136,8 +136,8 @@ func memorySize(text string) (uint64, error) {
 	)
 }
 
-// capability reads "9.0" and knows which exist.
-func capability(text string) (int, error) {
+// parseCapability reads "9.0" and knows which exist.
+func parseCapability(text string) (int, error) {
 	major, minor, found := strings.Cut(text, ".")
 	var known []string
 	for _, c := range capabilities {
@@ -150,11 +150,11 @@ func capability(text string) (int, error) {
 	return 0, fmt.Errorf("%q is none of %s", text, strings.Join(known, ", "))
 }
 
-// driverVersion reads "12.4", a version of CUDA that libphos.so has the calls of.
-func driverVersion(text string) (int32, error) {
+// parseDriverVersion reads "12.4", a version of CUDA that libphos.so has the calls of.
+func parseDriverVersion(text string) (int32, error) {
 	major, minor, found := strings.Cut(text, ".")
-	m, err := number(major, 12, gpu.NewestDriver/1000)
-	n, err2 := number(minor, 0, 9)
+	m, err := parseNumber(major, 12, gpu.NewestDriver/1000)
+	n, err2 := parseNumber(minor, 0, 9)
 	version := int32(1000*m + 10*n)
 	if !found || err != nil || err2 != nil || version > gpu.NewestDriver {
 		return 0, fmt.Errorf("%q is no version from 12.0 to 13.0", text)

@@ -44,21 +44,21 @@ func (w *warp) barrier(in *code.Inst, mask uint32) {
 		b.any = b.any || p != 0
 	}
 	if x.Mode != ptx.BarArrive {
-		w.await(int32(id), in, mask)
+		w.waitAtBarrier(int32(id), in, mask)
 	}
-	w.block.complete(int32(id))
+	w.block.releaseIfComplete(int32(id))
 }
 
-// await parks the lanes of mask at a barrier; others of the running group, whose guard was false,
+// waitAtBarrier parks the lanes of mask at a barrier; others of the running group, whose guard was false,
 // go on.
-func (w *warp) await(id int32, in *code.Inst, mask uint32) {
+func (w *warp) waitAtBarrier(id int32, in *code.Inst, mask uint32) {
 	w.groups = append(w.groups, group{pc: w.pc, mask: mask, why: atBarrier, barrier: id, in: in})
 	w.mask &^= mask
 	w.block.barriers[id].waiting = true
 }
 
-// complete lets everyone go if all have arrived.
-func (b *block) complete(id int32) {
+// releaseIfComplete lets everyone go if all have arrived.
+func (b *block) releaseIfComplete(id int32) {
 	bar := &b.barriers[id]
 	if bar.threads == 0 || bar.threads < bar.expected {
 		return
@@ -75,18 +75,18 @@ func (b *block) complete(id int32) {
 		w := &b.warps[i]
 		for n := range w.groups {
 			if g := &w.groups[n]; g.why == atBarrier && g.barrier == id {
-				w.deliver(g, &finished)
+				w.writeReduction(g, &finished)
 				g.why = runnable
 			}
 		}
 		if w.mask != 0 {
-			w.setJoin()
+			w.updateJoin()
 		}
 	}
 }
 
-// deliver writes the result of a reducing barrier.
-func (w *warp) deliver(g *group, b *barrier) {
+// writeReduction writes the result of a reducing barrier.
+func (w *warp) writeReduction(g *group, b *barrier) {
 	x := g.in.X
 	if len(x.Dst) == 0 || x.Dst[0].Sink {
 		return

@@ -20,7 +20,7 @@ type block struct {
 	shared   site
 	barriers [16]barrier
 	live     int  // warps with lanes that have not exited
-	aside    bool // it has been set aside: it may wait for others
+	parked   bool // it has been set aside: it may wait for others
 }
 
 // newBlock allocates a block for a launch; it is used for many, one after the other.
@@ -58,7 +58,7 @@ func (b *block) begin(linear uint64) {
 	}
 	b.barriers = [16]barrier{}
 	b.live = len(b.warps)
-	b.aside = false
+	b.parked = false
 	for i := range b.warps {
 		w := &b.warps[i]
 		lanes := uint32(fullMask)
@@ -76,7 +76,7 @@ func (b *block) step() (used int, done bool) {
 	progress := false
 	for i := range b.warps {
 		w := &b.warps[i]
-		if w.alive == 0 || w.mask == 0 && !w.next() {
+		if w.alive == 0 || w.mask == 0 && !w.resumeNext() {
 			continue
 		}
 		if !b.runner.tick() {
@@ -93,14 +93,14 @@ func (b *block) step() (used int, done bool) {
 		return used, true
 	}
 	if !progress {
-		panic(b.stuck())
+		panic(b.deadlockFault())
 	}
 	return used, false
 }
 
-// stuck is the fault of a block in which every thread waits at a barrier that cannot complete.
+// deadlockFault is the fault of a block in which every thread waits at a barrier that cannot complete.
 // Hardware would hang.
-func (b *block) stuck() *Fault {
+func (b *block) deadlockFault() *Fault {
 	for i := range b.warps {
 		w := &b.warps[i]
 		for _, g := range w.groups {
@@ -118,8 +118,8 @@ func (b *block) stuck() *Fault {
 	}
 }
 
-// exited is told that lanes have exited: a barrier may have waited for them only.
-func (b *block) exited() {
+// lanesExited is told that lanes have exited: a barrier may have waited for them only.
+func (b *block) lanesExited() {
 	live := 0
 	for i := range b.warps {
 		if b.warps[i].alive != 0 {
@@ -128,12 +128,12 @@ func (b *block) exited() {
 	}
 	b.live = live
 	for id := range b.barriers {
-		b.complete(int32(id))
+		b.releaseIfComplete(int32(id))
 	}
 }
 
-// thread is the index of a lane's thread in the block.
-func (w *warp) thread(lane int) [3]uint32 {
+// threadIndex is the index of a lane's thread in the block.
+func (w *warp) threadIndex(lane int) [3]uint32 {
 	n := uint32(w.index)*warpLanes + uint32(lane)
 	size := w.block.launch.Block
 	return [3]uint32{n % size[0], n / size[0] % size[1], n / size[0] / size[1]}
@@ -146,7 +146,7 @@ func (w *warp) fault(lane int, kind abi.Result, address uint64) *Fault {
 		Kernel:  w.block.kernel.Name,
 		Address: address,
 		Block:   w.block.index,
-		Thread:  w.thread(lane & 31),
+		Thread:  w.threadIndex(lane & 31),
 	}
 	if at := int(w.pc) - 1; at >= 0 && at < len(w.block.kernel.Sources) {
 		source := w.block.kernel.Sources[at]

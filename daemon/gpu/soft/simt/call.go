@@ -26,7 +26,7 @@ func (w *warp) call(in *code.Inst, mask uint32) {
 	site := in.X.Call
 	if site.Indirect.Sink {
 		w.enter(site, site.Function, mask)
-		w.meetIfDiverged()
+		w.reconvergeIfDiverged()
 		return
 	}
 	target := w.v64(site.Indirect.At)
@@ -45,17 +45,17 @@ func (w *warp) call(in *code.Inst, mask uint32) {
 		mask &^= same
 		w.enter(site, function, same)
 	}
-	w.meetIfDiverged()
+	w.reconvergeIfDiverged()
 }
 
-func (w *warp) meetIfDiverged() {
+func (w *warp) reconvergeIfDiverged() {
 	if w.mask != 0 && len(w.groups) > 0 {
-		w.meet()
+		w.reconverge()
 	}
 }
 
-// send makes lanes of the running group go on at pc.
-func (w *warp) send(mask uint32, pc int32) {
+// jump makes lanes of the running group go on at pc.
+func (w *warp) jump(mask uint32, pc int32) {
 	if mask == w.mask {
 		w.pc = pc
 		return
@@ -70,7 +70,7 @@ func (w *warp) enter(site *code.CallSite, function *code.Function, mask uint32) 
 	for m := mask; m != 0; m &= m - 1 {
 		w.enterLane(site, function, bits.TrailingZeros32(m), back)
 	}
-	w.send(mask, function.Entry)
+	w.jump(mask, function.Entry)
 }
 
 func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int, back int32) {
@@ -86,7 +86,7 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 	var values [16]uint64
 	for i, move := range site.Args {
 		if !move.From.InFrame || !move.To.InFrame {
-			values[i&15] = w.get(move.From, caller, lane, move.Bytes)
+			values[i&15] = w.readPlace(move.From, caller, lane, move.Bytes)
 		}
 	}
 	if function.Recursive {
@@ -96,7 +96,7 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 		if move.From.InFrame && move.To.InFrame {
 			w.copyLocal(lane, uint64(callee+move.To.Offset), uint64(caller+move.From.Offset), uint64(move.Bytes))
 		} else {
-			w.put(move.To, callee, lane, move.Bytes, values[i&15])
+			w.writePlace(move.To, callee, lane, move.Bytes, values[i&15])
 		}
 	}
 	w.stacks[lane&31] = append(w.stacks[lane&31], top)
@@ -118,36 +118,36 @@ func (w *warp) ret(mask uint32) {
 			w.exit(ended)
 			continue
 		}
-		pc := w.top(lane).pc
+		pc := w.topFrame(lane).pc
 		same := uint32(0)
 		for m := mask; m != 0; m &= m - 1 {
-			if i := bits.TrailingZeros32(m) & 31; len(w.stacks[i]) > 0 && w.top(i).pc == pc {
+			if i := bits.TrailingZeros32(m) & 31; len(w.stacks[i]) > 0 && w.topFrame(i).pc == pc {
 				same |= 1 << i
-				w.leaveLane(i)
+				w.returnLane(i)
 			}
 		}
 		mask &^= same
-		w.send(same, pc)
+		w.jump(same, pc)
 	}
-	w.meetIfDiverged()
+	w.reconvergeIfDiverged()
 }
 
-func (w *warp) top(lane int) *frame {
+func (w *warp) topFrame(lane int) *frame {
 	stack := w.stacks[lane&31]
 	return &stack[len(stack)-1]
 }
 
-// leaveLane passes results back and restores the caller's frame and registers.
-func (w *warp) leaveLane(lane int) {
+// returnLane passes results back and restores the caller's frame and registers.
+func (w *warp) returnLane(lane int) {
 	base := &w.v32(w.block.kernel.Frame)[lane&31]
-	top, callee := *w.top(lane), *base
+	top, callee := *w.topFrame(lane), *base
 	w.stacks[lane&31] = w.stacks[lane&31][:len(w.stacks[lane&31])-1]
 	var values [16]uint64
 	for i, move := range top.site.Rets {
 		if move.From.InFrame && move.To.InFrame {
 			w.copyLocal(lane, uint64(top.frame+move.To.Offset), uint64(callee+move.From.Offset), uint64(move.Bytes))
 		} else {
-			values[i&15] = w.get(move.From, callee, lane, move.Bytes)
+			values[i&15] = w.readPlace(move.From, callee, lane, move.Bytes)
 		}
 	}
 	if top.saved != nil {
@@ -156,13 +156,13 @@ func (w *warp) leaveLane(lane int) {
 	*base = top.frame
 	for i, move := range top.site.Rets {
 		if !move.From.InFrame || !move.To.InFrame {
-			w.put(move.To, top.frame, lane, move.Bytes, values[i&15])
+			w.writePlace(move.To, top.frame, lane, move.Bytes, values[i&15])
 		}
 	}
 }
 
-// get reads up to 8 bytes of a place of the function whose frame begins at base.
-func (w *warp) get(p code.Place, base uint32, lane int, bytes uint32) uint64 {
+// readPlace reads up to 8 bytes of a place of the function whose frame begins at base.
+func (w *warp) readPlace(p code.Place, base uint32, lane int, bytes uint32) uint64 {
 	if !p.InFrame {
 		return w.read(p.Ref, lane)
 	}
@@ -172,7 +172,7 @@ func (w *warp) get(p code.Place, base uint32, lane int, bytes uint32) uint64 {
 	return binary.LittleEndian.Uint64(raw[:])
 }
 
-func (w *warp) put(p code.Place, base uint32, lane int, bytes uint32, v uint64) {
+func (w *warp) writePlace(p code.Place, base uint32, lane int, bytes uint32, v uint64) {
 	if !p.InFrame {
 		w.write(p.Ref, lane, v)
 		return

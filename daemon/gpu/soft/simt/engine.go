@@ -26,8 +26,8 @@ type Options struct {
 // Engine runs kernels. Run may be called from several goroutines at once.
 type Engine struct {
 	options Options
-	// turn admits one launch at a time in deterministic mode.
-	turn sync.Mutex
+	// serial admits one launch at a time in deterministic mode.
+	serial sync.Mutex
 }
 
 // NewEngine makes an engine.

@@ -18,7 +18,7 @@ const (
 // run executes the warp until its turn is used up, or all its lanes wait or have exited. It returns
 // what is left of the turn.
 func (w *warp) run(turn int) int {
-	if w.mask == 0 && !w.next() {
+	if w.mask == 0 && !w.resumeNext() {
 		return turn
 	}
 	insts := w.block.kernel.Insts
@@ -61,9 +61,9 @@ func (w *warp) run(turn int) int {
 				blend64(w.v64(in.D), &w.scratch64, mask)
 			}
 		case code.LoopCompare32:
-			w.compared(in, mask, in.X.Compare32(w.v32(in.A), w.v32(in.B)))
+			w.setCompared(in, mask, in.X.Compare32(w.v32(in.A), w.v32(in.B)))
 		case code.LoopCompare64:
-			w.compared(in, mask, in.X.Compare64(w.v64(in.A), w.v64(in.B)))
+			w.setCompared(in, mask, in.X.Compare64(w.v64(in.A), w.v64(in.B)))
 		case code.Load, code.Store:
 			w.pc = pc
 			turn -= w.access(in, mask)
@@ -73,7 +73,7 @@ func (w *warp) run(turn int) int {
 				pc = in.Target
 			case mask == w.mask:
 				w.pc = in.Target
-				w.meet()
+				w.reconverge()
 				pc = w.pc
 			default:
 				w.pc = pc
@@ -82,15 +82,15 @@ func (w *warp) run(turn int) int {
 			}
 		default:
 			w.pc = pc
-			turn -= w.seldom(in, mask)
-			if w.mask == 0 && !w.next() {
+			turn -= w.runRare(in, mask)
+			if w.mask == 0 && !w.resumeNext() {
 				return turn
 			}
 			pc = w.pc
 		}
 		if pc >= w.join {
 			w.pc = pc
-			w.meet()
+			w.reconverge()
 			pc = w.pc
 		}
 	}
@@ -98,17 +98,17 @@ func (w *warp) run(turn int) int {
 	return turn
 }
 
-// seldom executes the shapes that are not worth a place in the inner loop, and returns their extra
+// runRare executes the shapes that are not worth a place in the inner loop, and returns their extra
 // cost. w.pc is behind the instruction; those that jump change it, those that block or end the
 // running group leave no lane in w.mask.
-func (w *warp) seldom(in *code.Inst, mask uint32) int {
+func (w *warp) runRare(in *code.Inst, mask uint32) int {
 	switch in.Shape {
 	case code.LoopNarrow, code.LoopShift64, code.Select32, code.Select64:
 		w.otherLoops(in, mask)
 	case code.Scalar:
 		w.scalar(in, mask)
 	case code.ScalarCompare:
-		w.compared(in, mask, w.scalarMask(in, mask))
+		w.setCompared(in, mask, w.scalarMask(in, mask))
 	case code.ScalarCarry:
 		w.scalarCarry(in, mask)
 	case code.PredicateLogic:
@@ -144,7 +144,7 @@ func (w *warp) seldom(in *code.Inst, mask uint32) int {
 	case code.Barrier:
 		w.barrier(in, mask)
 	case code.WarpBarrier:
-		w.togetherUnder(w.v32(in.X.Src[0].At), mask)
+		w.awaitGuardedMembers(w.v32(in.X.Src[0].At), mask)
 	case code.Yield:
 		return yieldCost
 	default:
@@ -155,8 +155,8 @@ func (w *warp) seldom(in *code.Inst, mask uint32) int {
 
 func lowestLane(mask uint32) int { return bits.TrailingZeros32(mask) }
 
-// compared stores the answer of a comparison in one or two predicates.
-func (w *warp) compared(in *code.Inst, mask, answer uint32) {
+// setCompared stores the answer of a comparison in one or two predicates.
+func (w *warp) setCompared(in *code.Inst, mask, answer uint32) {
 	if in.Invert {
 		answer = ^answer
 	}
@@ -313,6 +313,6 @@ func (w *warp) branchIndexed(in *code.Inst, mask uint32) {
 		w.mask &^= same
 	}
 	if w.mask != 0 {
-		w.meet()
+		w.reconverge()
 	}
 }

@@ -44,15 +44,15 @@ func (w *warp) heap(lane int) *heapView {
 
 // lock spins: whoever holds it is in allocate or release on another goroutine, and soon done.
 func (h *heapView) lock() {
-	word := h.w.word(h.lane, h.base+heapLock)
+	word := h.w.heapWord(h.lane, h.base+heapLock)
 	for !atomic.CompareAndSwapUint64(word, 0, 1) {
 	}
 }
 
-func (h *heapView) unlock() { atomic.StoreUint64(h.w.word(h.lane, h.base+heapLock), 0) }
+func (h *heapView) unlock() { atomic.StoreUint64(h.w.heapWord(h.lane, h.base+heapLock), 0) }
 
-func (h *heapView) get(at uint64) uint64    { return *h.w.word(h.lane, h.base+at) }
-func (h *heapView) set(at uint64, v uint64) { *h.w.word(h.lane, h.base+at) = v }
+func (h *heapView) get(at uint64) uint64    { return *h.w.heapWord(h.lane, h.base+at) }
+func (h *heapView) set(at uint64, v uint64) { *h.w.heapWord(h.lane, h.base+at) = v }
 
 // allocate is malloc: the first free block that is large enough, 0 where there is none.
 func (h *heapView) allocate(bytes uint64) uint64 {

@@ -92,28 +92,28 @@ func (l *linker) collect() error {
 	}
 	for _, m := range l.modules {
 		for _, f := range m.Funcs {
-			l.takeAddresses(f)
+			l.collectAddressTaken(f)
 		}
 		for _, v := range m.Globals {
 			for _, r := range v.Relocs {
-				l.takeAddress(r.Func)
+				l.assignAddress(r.Func)
 			}
 		}
 	}
 	return nil
 }
 
-// takeAddresses looks through a body for functions whose address is wanted.
-func (l *linker) takeAddresses(f *ptx.Func) {
+// collectAddressTaken looks through a body for functions whose address is wanted.
+func (l *linker) collectAddressTaken(f *ptx.Func) {
 	for i := range f.Insts {
 		for _, o := range f.Insts[i].Src {
-			l.takeAddress(o.Func)
+			l.assignAddress(o.Func)
 		}
 	}
 }
 
-// takeAddress gives a function an address that cannot be loaded from, only called.
-func (l *linker) takeAddress(f *ptx.Func) {
+// assignAddress gives a function an address that cannot be loaded from, only called.
+func (l *linker) assignAddress(f *ptx.Func) {
 	if f == nil {
 		return
 	}
@@ -183,7 +183,7 @@ func (l *linker) placeVariable(v *ptx.Var) error {
 
 // placeHeap finds memory for malloc in kernels, where it is called.
 func (l *linker) placeHeap() error {
-	if !slices.ContainsFunc(l.modules, mallocs) {
+	if !slices.ContainsFunc(l.modules, mayCallMalloc) {
 		return nil
 	}
 	address, err := l.place(HeapName, HeapBytes, 16)
@@ -194,9 +194,9 @@ func (l *linker) placeHeap() error {
 	return nil
 }
 
-// mallocs reports whether a kernel of the module may call malloc. Compilers declare it where it is
+// mayCallMalloc reports whether a kernel of the module may call malloc. Compilers declare it where it is
 // called, so that is what counts where bodies are not read yet.
-func mallocs(m *ptx.Module) bool {
+func mayCallMalloc(m *ptx.Module) bool {
 	if m.Outlined() {
 		return m.Declares("malloc")
 	}
@@ -280,7 +280,7 @@ func (l *linker) lowerKernel(k *Kernel, m *ptx.Module, f *ptx.Func) error {
 			return nil
 		}
 		err := m.Complete(reached)
-		l.takeAddresses(reached)
+		l.collectAddressTaken(reached)
 		return err
 	}
 	lowered, err := code.Lower(f, &l.linked, complete)
@@ -288,12 +288,12 @@ func (l *linker) lowerKernel(k *Kernel, m *ptx.Module, f *ptx.Func) error {
 		return err
 	}
 	k.code = lowered
-	k.info = l.describe(m, f, lowered)
+	k.info = l.kernelInfo(m, f, lowered)
 	return nil
 }
 
-// describe is what programs may ask about a kernel.
-func (l *linker) describe(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.FunctionInfo {
+// kernelInfo is what programs may ask about a kernel.
+func (l *linker) kernelInfo(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.FunctionInfo {
 	info := gpu.FunctionInfo{Name: f.Name, ParamBytes: uint32(f.ParamBytes)}
 	for _, p := range f.Params {
 		info.Params = append(info.Params, gpu.Param{Offset: uint32(p.Offset), Bytes: uint32(p.Bytes)})

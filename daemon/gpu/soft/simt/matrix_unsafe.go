@@ -13,7 +13,7 @@ import (
 // matrix executes the instructions on matrices, for which all lanes of the warp must come together.
 // Lanes that have exited, which the ISA forbids, take part with what their registers hold.
 func (w *warp) matrix(in *code.Inst, mask uint32) {
-	if !w.together(fullMask &^ (w.mask &^ mask)) {
+	if !w.awaitMembers(fullMask &^ (w.mask &^ mask)) {
 		return
 	}
 	switch in.Shape {
@@ -79,14 +79,14 @@ func (t tile) transposed() (turned tile) {
 	return turned
 }
 
-// addressed are the lanes of mask whose addresses count for n matrices: eight lanes each have the
+// rowLanes are the lanes of mask whose addresses count for n matrices: eight lanes each have the
 // rows of one.
-func addressed(mask uint32, n int) uint32 { return mask & uint32(uint64(1)<<(8*n)-1) }
+func rowLanes(mask uint32, n int) uint32 { return mask & uint32(uint64(1)<<(8*n)-1) }
 
 // loadMatrix is ldmatrix.
 func (w *warp) loadMatrix(in *code.Inst, mask uint32) {
 	var memory [warpLanes]unsafe.Pointer
-	rows := addressed(mask, len(in.X.Dst))
+	rows := rowLanes(mask, len(in.X.Dst))
 	w.pointers(in, rows, false, &memory)
 	var tiles [4]tile // read before a register is written: a destination may be the address
 	for m := rows; m != 0; m &= m - 1 {
@@ -101,7 +101,7 @@ func (w *warp) loadMatrix(in *code.Inst, mask uint32) {
 // storeMatrix is stmatrix.
 func (w *warp) storeMatrix(in *code.Inst, mask uint32) {
 	var memory [warpLanes]unsafe.Pointer
-	rows := addressed(mask, len(in.X.Src))
+	rows := rowLanes(mask, len(in.X.Src))
 	w.pointers(in, rows, true, &memory)
 	for i, ref := range in.X.Src {
 		t := w.tile(ref)

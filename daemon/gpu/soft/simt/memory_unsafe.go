@@ -182,7 +182,7 @@ func (w *warp) locate(in *code.Inst, lane int, address uint64, write bool) unsaf
 	if address-space.SharedBase < space.CodeBase-space.SharedBase {
 		return w.locateWindow(lane, address, bytes, write)
 	}
-	s := w.find(lane, address, write)
+	s := w.findSpan(lane, address, write)
 	if bytes > uint64(len(s.Memory))-(address-s.Address) {
 		panic(w.fault(lane, abi.IllegalAddress, address))
 	}
@@ -190,8 +190,8 @@ func (w *warp) locate(in *code.Inst, lane int, address uint64, write bool) unsaf
 	return unsafe.Pointer(&s.Memory[address-s.Address])
 }
 
-// find asks the address space, and forgets all sites if they have become stale meanwhile.
-func (w *warp) find(lane int, address uint64, write bool) space.Span {
+// findSpan asks the address space, and forgets all sites if they have become stale meanwhile.
+func (w *warp) findSpan(lane int, address uint64, write bool) space.Span {
 	r := w.block.runner
 	s, err := r.memory.Find(r.reader, address, write)
 	r.refresh()

@@ -15,8 +15,8 @@ const (
 	// quantum is how many instructions a block runs before others of its runner get a chance, if it
 	// may be waiting for them; patience is the same for the first turn of one that shows no sign of
 	// it, and quite enough for most to end in.
-	quantum  = 1 << 19
-	patience = 1 << 22
+	quantum      = 1 << 19
+	firstQuantum = 1 << 22
 	// residentBytes bounds the memory of blocks that are begun and not finished, on one runner.
 	residentBytes = 512 << 20
 	// maxBlockThreads is the architecture's limit.
@@ -59,8 +59,8 @@ func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memo
 		return err
 	}
 	if e.options.Deterministic {
-		e.turn.Lock()
-		defer e.turn.Unlock()
+		e.serial.Lock()
+		defer e.serial.Unlock()
 	}
 	r := &run{
 		kernel: k.code, launch: launch, program: k.program, memory: memory, deterministic: e.options.Deterministic,
@@ -70,11 +70,11 @@ func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memo
 	if output == nil {
 		r.output = func([]byte) {}
 	}
-	workspace, err := k.program.takeWorkspace(ctx, &launch, memory)
+	workspace, err := k.program.acquireWorkspace(ctx, &launch, memory)
 	if err != nil {
 		return err
 	}
-	defer k.program.giveWorkspace(workspace)
+	defer k.program.releaseWorkspace(workspace)
 	r.workspace = workspace
 	r.runners = int(min(uint64(e.options.Cores), r.blocks))
 	if e.options.Deterministic {
@@ -117,7 +117,7 @@ func (k *Kernel) check(launch *Launch) error {
 			k.code.ParamBytes,
 			abi.InvalidValue,
 		)
-	case !fits(launch.Block, k.code.RequiredThreads, k.code.MaxThreads):
+	case !blockFits(launch.Block, k.code.RequiredThreads, k.code.MaxThreads):
 		return fmt.Errorf(
 			"launch %s with block %v, which its directives exclude: %w",
 			k.code.Name,
@@ -128,9 +128,9 @@ func (k *Kernel) check(launch *Launch) error {
 	return nil
 }
 
-// fits compares a block with .reqntid, which must be met exactly, and .maxntid, whose product is
+// blockFits compares a block with .reqntid, which must be met exactly, and .maxntid, whose product is
 // the limit.
-func fits(block, required, most [3]uint32) bool {
+func blockFits(block, required, most [3]uint32) bool {
 	if required[0] != 0 {
 		for i, n := range required {
 			if block[i] != max(n, 1) {
@@ -152,8 +152,8 @@ func (r *run) fail(err error) {
 	r.stop.Store(true)
 }
 
-// print hands text to the program, one runner at a time.
-func (r *run) print(text []byte) {
+// printText hands text to the program, one runner at a time.
+func (r *run) printText(text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.output(text)
@@ -180,7 +180,7 @@ func (r *run) work(number int) {
 			r.fail(fault)
 		}
 	}()
-	w.blocks()
+	w.runBlocks()
 }
 
 // tick is called between turns: it lets the memory change under the sites, and reports whether to
@@ -199,12 +199,12 @@ func (r *runner) refresh() {
 	}
 }
 
-// blocks runs blocks to their ends. A block that takes long may wait for another that has not
+// runBlocks runs blocks to their ends. A block that takes long may wait for another that has not
 // begun: then it is set aside, the next one begins, and all that are begun take turns.
-func (r *runner) blocks() {
+func (r *runner) runBlocks() {
 	var aside []*block
 	var free *block
-	most := r.mostResident()
+	most := r.maxResident()
 	for {
 		b := free
 		free = nil
@@ -251,15 +251,15 @@ func (r *runner) turn(b *block) (done, ok bool) {
 			return false, false
 		}
 		spent += used
-		if spent >= quantum && (r.run.launch.Cooperative || spent >= patience || used >= yieldCost || b.aside) {
-			b.aside = true
+		if spent >= quantum && (r.run.launch.Cooperative || spent >= firstQuantum || used >= yieldCost || b.parked) {
+			b.parked = true
 			return false, true
 		}
 	}
 }
 
-// mostResident is how many blocks may be set aside.
-func (r *runner) mostResident() int {
+// maxResident is how many blocks may be set aside.
+func (r *runner) maxResident() int {
 	if r.run.launch.Cooperative {
 		return int(min(r.run.blocks, 1<<20))
 	}

@@ -63,7 +63,7 @@ func (w *warp) special(s ptx.Special, lane int) uint64 {
 	b := w.block
 	switch {
 	case s >= ptx.TidX && s <= ptx.TidZ:
-		return uint64(w.thread(lane)[s-ptx.TidX])
+		return uint64(w.threadIndex(lane)[s-ptx.TidX])
 	case s >= ptx.NtidX && s <= ptx.NtidZ:
 		return uint64(b.launch.Block[s-ptx.NtidX])
 	case s >= ptx.CtaidX && s <= ptx.CtaidZ:

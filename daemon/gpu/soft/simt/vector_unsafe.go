@@ -24,7 +24,7 @@ func (w *warp) loadAny(in *code.Inst, mask uint32) {
 	}
 	if ref := in.X.Dst[0]; !ref.Sink {
 		var value lanes.V64
-		take(&value, &memory, in.Memory, mask)
+		loadElements(&value, &memory, in.Memory, mask)
 		w.writeAll(ref, mask, &value)
 	}
 }
@@ -40,7 +40,7 @@ func (w *warp) loadVector(in *code.Inst, mask uint32, memory *lanes.Pointers) {
 			loadWhole(&whole, memory, e*bytes, in.Memory, mask)
 		}
 		if !ref.Sink {
-			takeOut(&value, &whole, at, in.Memory, mask)
+			extractElement(&value, &whole, at, in.Memory, mask)
 			w.writeAll(ref, mask, &value)
 		}
 	}
@@ -53,7 +53,7 @@ func (w *warp) storeAny(in *code.Inst, mask uint32) {
 	var value lanes.V64
 	if in.Memory.Vec == 1 {
 		w.readAll(in.X.Src[0], &value)
-		put(&value, &memory, in.Memory, mask)
+		storeElements(&value, &memory, in.Memory, mask)
 		return
 	}
 	var whole lanes.V128
@@ -61,32 +61,32 @@ func (w *warp) storeAny(in *code.Inst, mask uint32) {
 	for e, ref := range in.X.Src {
 		w.readAll(ref, &value)
 		at := e * bytes % wholeBytes
-		putIn(&value, &whole, at, bytes)
-		if at+bytes == size(in.Memory) {
+		insertElement(&value, &whole, at, bytes)
+		if at+bytes == wholeSize(in.Memory) {
 			storeWhole(&whole, &memory, e*bytes-at, in.Memory, mask)
 		}
 	}
 }
 
-// size is how many bytes of a vector move at once.
-func size(m code.Memory) int { return min(int(m.Bytes)*int(m.Vec), wholeBytes) }
+// wholeSize is how many bytes of a vector move at once.
+func wholeSize(m code.Memory) int { return min(int(m.Bytes)*int(m.Vec), wholeBytes) }
 
 // loadWhole reads what of a vector begins at a distance, as far as it moves at once.
 func loadWhole(into *lanes.V128, memory *lanes.Pointers, distance int, m code.Memory, mask uint32) {
-	bytes := size(m)
+	bytes := wholeSize(m)
 	if bytes == wholeBytes {
 		lanes.Load128(into, memory, uintptr(distance), mask)
 		return
 	}
 	var value lanes.V64
-	take(&value, memory, code.Memory{Bytes: uint8(bytes)}, mask) // a shorter one moves in one piece
+	loadElements(&value, memory, code.Memory{Bytes: uint8(bytes)}, mask) // a shorter one moves in one piece
 	for i := range into {
 		into[i][0] = value[i]
 	}
 }
 
 func storeWhole(from *lanes.V128, memory *lanes.Pointers, distance int, m code.Memory, mask uint32) {
-	bytes := size(m)
+	bytes := wholeSize(m)
 	if bytes == wholeBytes {
 		lanes.Store128(from, memory, uintptr(distance), mask)
 		return
@@ -95,21 +95,21 @@ func storeWhole(from *lanes.V128, memory *lanes.Pointers, distance int, m code.M
 	for i := range from {
 		value[i] = from[i][0]
 	}
-	put(&value, memory, code.Memory{Bytes: uint8(bytes), Sync: m.Sync}, mask)
+	storeElements(&value, memory, code.Memory{Bytes: uint8(bytes), Sync: m.Sync}, mask)
 }
 
-// takeOut is take of what loadWhole has read.
-func takeOut(value *lanes.V64, whole *lanes.V128, at int, m code.Memory, mask uint32) {
+// extractElement is take of what loadWhole has read.
+func extractElement(value *lanes.V64, whole *lanes.V128, at int, m code.Memory, mask uint32) {
 	from := unsafe.Add(unsafe.Pointer(whole), at)
 	switch m.Bytes {
 	case 1:
-		takeRows[uint8](value, from)
+		extractAs[uint8](value, from)
 	case 2:
-		takeRows[uint16](value, from)
+		extractAs[uint16](value, from)
 	case 4:
-		takeRows[uint32](value, from)
+		extractAs[uint32](value, from)
 	default:
-		takeRows[uint64](value, from)
+		extractAs[uint64](value, from)
 	}
 	if m.Signed && m.Bytes < 8 {
 		for l, unused := mask, 64-8*m.Bytes; l != 0; l &= l - 1 {
@@ -119,50 +119,50 @@ func takeOut(value *lanes.V64, whole *lanes.V128, at int, m code.Memory, mask ui
 	}
 }
 
-func takeRows[T element](value *lanes.V64, from unsafe.Pointer) {
+func extractAs[T element](value *lanes.V64, from unsafe.Pointer) {
 	for i := range value {
 		value[i] = uint64(*(*T)(unsafe.Add(from, i*wholeBytes)))
 	}
 }
 
-// putIn is put for what storeWhole writes.
-func putIn(value *lanes.V64, whole *lanes.V128, at, bytes int) {
+// insertElement is put for what storeWhole writes.
+func insertElement(value *lanes.V64, whole *lanes.V128, at, bytes int) {
 	to := unsafe.Add(unsafe.Pointer(whole), at)
 	switch bytes {
 	case 1:
-		putRows[uint8](value, to)
+		insertAs[uint8](value, to)
 	case 2:
-		putRows[uint16](value, to)
+		insertAs[uint16](value, to)
 	case 4:
-		putRows[uint32](value, to)
+		insertAs[uint32](value, to)
 	default:
-		putRows[uint64](value, to)
+		insertAs[uint64](value, to)
 	}
 }
 
-func putRows[T element](value *lanes.V64, to unsafe.Pointer) {
+func insertAs[T element](value *lanes.V64, to unsafe.Pointer) {
 	for i := range value {
 		*(*T)(unsafe.Add(to, i*wholeBytes)) = T(value[i])
 	}
 }
 
-// take reads one element of each lane of a mask.
-func take(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
+// loadElements reads one element of each lane of a mask.
+func loadElements(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	switch {
 	case m.Bytes == 1 && m.Signed:
-		takeAs[int8](value, memory, mask)
+		loadElementsAs[int8](value, memory, mask)
 	case m.Bytes == 1:
-		takeAs[uint8](value, memory, mask)
+		loadElementsAs[uint8](value, memory, mask)
 	case m.Bytes == 2 && m.Signed:
-		takeAs[int16](value, memory, mask)
+		loadElementsAs[int16](value, memory, mask)
 	case m.Bytes == 2:
-		takeAs[uint16](value, memory, mask)
+		loadElementsAs[uint16](value, memory, mask)
 	case m.Bytes == 4 && m.Signed:
-		takeAs[int32](value, memory, mask)
+		loadElementsAs[int32](value, memory, mask)
 	case m.Bytes == 4:
-		takeAs[uint32](value, memory, mask)
+		loadElementsAs[uint32](value, memory, mask)
 	default:
-		takeAs[uint64](value, memory, mask)
+		loadElementsAs[uint64](value, memory, mask)
 	}
 }
 
@@ -170,38 +170,38 @@ type element interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | uint64
 }
 
-func takeAs[T element](value *lanes.V64, memory *lanes.Pointers, mask uint32) {
+func loadElementsAs[T element](value *lanes.V64, memory *lanes.Pointers, mask uint32) {
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m) & 31
 		value[i] = uint64(*(*T)(memory[i]))
 	}
 }
 
-// put writes one element of each lane of a mask.
-func put(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
+// storeElements writes one element of each lane of a mask.
+func storeElements(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	switch {
 	case m.Bytes == 1:
-		putAs[uint8](value, memory, mask)
+		storeElementsAs[uint8](value, memory, mask)
 	case m.Bytes == 2:
-		putAs[uint16](value, memory, mask)
+		storeElementsAs[uint16](value, memory, mask)
 	case m.Sync:
-		putInOrder(value, memory, m, mask)
+		storeElementsAtomic(value, memory, m, mask)
 	case m.Bytes == 4:
-		putAs[uint32](value, memory, mask)
+		storeElementsAs[uint32](value, memory, mask)
 	default:
-		putAs[uint64](value, memory, mask)
+		storeElementsAs[uint64](value, memory, mask)
 	}
 }
 
-func putAs[T element](value *lanes.V64, memory *lanes.Pointers, mask uint32) {
+func storeElementsAs[T element](value *lanes.V64, memory *lanes.Pointers, mask uint32) {
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m) & 31
 		*(*T)(memory[i]) = T(value[i])
 	}
 }
 
-// putInOrder is put for those who watch in which order things are written.
-func putInOrder(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
+// storeElementsAtomic is put for those who watch in which order things are written.
+func storeElementsAtomic(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	for l := mask; l != 0; l &= l - 1 {
 		i := bits.TrailingZeros32(l) & 31
 		if p := memory[i]; m.Bytes == 4 {

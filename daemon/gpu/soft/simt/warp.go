@@ -9,7 +9,7 @@ import (
 const (
 	warpLanes = 32
 	fullMask  = 0xffffffff
-	nowhere   = math.MaxInt32 // the join of a warp whose lanes are together
+	noJoin    = math.MaxInt32 // the join of a warp whose lanes are together
 )
 
 // group is a set of lanes of a warp that wait at one place while others run.
@@ -26,9 +26,9 @@ type group struct {
 type reason uint8
 
 const (
-	runnable  reason = iota
-	atBarrier        // of the block
-	forLanes         // at an instruction that more lanes of the warp must reach
+	runnable      reason = iota
+	atBarrier            // of the block
+	atConvergence        // at an instruction that more lanes of the warp must reach
 )
 
 // warp is 32 threads. Lanes that are together have one program counter; when they diverge, the
@@ -53,7 +53,7 @@ type warp struct {
 
 // begin puts the warp at the start of a kernel with the given lanes.
 func (w *warp) begin(entry int32, lanes uint32) {
-	w.pc, w.mask, w.alive, w.join = entry, lanes, lanes, nowhere
+	w.pc, w.mask, w.alive, w.join = entry, lanes, lanes, noJoin
 	w.groups = w.groups[:0]
 	w.force = false
 	for i := range w.stacks {
@@ -65,24 +65,24 @@ func (w *warp) begin(entry int32, lanes uint32) {
 func (w *warp) diverge(taken uint32, target int32) {
 	w.groups = append(w.groups, group{pc: target, mask: taken})
 	w.mask &^= taken
-	w.meet()
+	w.reconverge()
 }
 
-// meet brings the running group together with others at the same place, and gives way to one that
+// reconverge brings the running group together with others at the same place, and gives way to one that
 // is further behind. It is called when the group reaches join, and after every jump while there are
 // groups.
-func (w *warp) meet() {
-	w.gather()
-	if lowest := w.lowest(); lowest >= 0 && w.groups[lowest].pc < w.pc {
+func (w *warp) reconverge() {
+	w.mergeGroups()
+	if lowest := w.lowestRunnable(); lowest >= 0 && w.groups[lowest].pc < w.pc {
 		w.groups = append(w.groups, group{pc: w.pc, mask: w.mask})
-		w.take(lowest)
-		w.gather()
+		w.switchTo(lowest)
+		w.mergeGroups()
 	}
-	w.setJoin()
+	w.updateJoin()
 }
 
-// gather merges the groups at the running group's place into it.
-func (w *warp) gather() {
+// mergeGroups merges the groups at the running group's place into it.
+func (w *warp) mergeGroups() {
 	kept := w.groups[:0]
 	for _, g := range w.groups {
 		if g.pc == w.pc && g.why != atBarrier {
@@ -94,8 +94,8 @@ func (w *warp) gather() {
 	w.groups = kept
 }
 
-// lowest finds the runnable group that is furthest behind, -1 where there is none.
-func (w *warp) lowest() int {
+// lowestRunnable finds the runnable group that is furthest behind, -1 where there is none.
+func (w *warp) lowestRunnable() int {
 	best := -1
 	for i, g := range w.groups {
 		if g.why == runnable && (best < 0 || g.pc < w.groups[best].pc) {
@@ -105,14 +105,14 @@ func (w *warp) lowest() int {
 	return best
 }
 
-// take makes a group the running one.
-func (w *warp) take(i int) {
+// switchTo makes a group the running one.
+func (w *warp) switchTo(i int) {
 	w.pc, w.mask = w.groups[i].pc, w.groups[i].mask
 	w.groups = append(w.groups[:i], w.groups[i+1:]...)
 }
 
-func (w *warp) setJoin() {
-	w.join = nowhere
+func (w *warp) updateJoin() {
+	w.join = noJoin
 	for _, g := range w.groups {
 		if g.why != atBarrier && g.pc > w.pc {
 			w.join = min(w.join, g.pc)
@@ -120,34 +120,34 @@ func (w *warp) setJoin() {
 	}
 }
 
-// next picks a group to run after the running one has exited or blocked; false where there is none.
-func (w *warp) next() bool {
-	i := w.lowest()
+// resumeNext picks a group to run after the running one has exited or blocked; false where there is none.
+func (w *warp) resumeNext() bool {
+	i := w.lowestRunnable()
 	if i < 0 {
-		if i = w.waiting(); i < 0 {
+		if i = w.lowestWaiting(); i < 0 {
 			return false
 		}
 		w.force = true // nobody is left who could come
 	}
-	w.take(i)
-	w.gather()
-	w.setJoin()
+	w.switchTo(i)
+	w.mergeGroups()
+	w.updateJoin()
 	return true
 }
 
-// waiting finds the group of lowest place that waits for lanes of its warp.
-func (w *warp) waiting() int {
+// lowestWaiting finds the group of lowest place that waits for lanes of its warp.
+func (w *warp) lowestWaiting() int {
 	best := -1
 	for i, g := range w.groups {
-		if g.why == forLanes && (best < 0 || g.pc < w.groups[best].pc) {
+		if g.why == atConvergence && (best < 0 || g.pc < w.groups[best].pc) {
 			best = i
 		}
 	}
 	return best
 }
 
-// leave takes the running group off: it will be found again at pc when the reason is gone.
-func (w *warp) leave(pc int32, why reason) *group {
+// suspend takes the running group off: it will be found again at pc when the reason is gone.
+func (w *warp) suspend(pc int32, why reason) *group {
 	w.groups = append(w.groups, group{pc: pc, mask: w.mask, why: why})
 	w.mask = 0
 	return &w.groups[len(w.groups)-1]
@@ -157,7 +157,7 @@ func (w *warp) leave(pc int32, why reason) *group {
 func (w *warp) exit(mask uint32) {
 	w.alive &^= mask
 	w.mask &^= mask
-	w.block.exited()
+	w.block.lanesExited()
 }
 
 // rotate lets the group that has waited longest run for a while although others are behind it: a
@@ -167,21 +167,21 @@ func (w *warp) rotate() bool {
 	for i, g := range w.groups {
 		if g.why == runnable {
 			w.groups = append(w.groups, group{pc: w.pc, mask: w.mask})
-			w.take(i)
-			w.join = nowhere
+			w.switchTo(i)
+			w.join = noJoin
 			return true
 		}
 	}
 	return false
 }
 
-// together reports whether the running lanes may execute an instruction that the lanes of members
+// awaitMembers reports whether the running lanes may execute an instruction that the lanes of members
 // must execute with each other. If not, the group waits and the instruction will be executed again.
-func (w *warp) together(members uint32) bool {
+func (w *warp) awaitMembers(members uint32) bool {
 	if members&w.alive&^w.mask == 0 || w.force || len(w.groups) == 0 {
 		w.force = false
 		return true
 	}
-	w.leave(w.pc-1, forLanes)
+	w.suspend(w.pc-1, atConvergence)
 	return false
 }

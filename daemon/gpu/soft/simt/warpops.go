@@ -20,7 +20,7 @@ func (w *warp) exchange(in *code.Inst, mask uint32) {
 		return
 	}
 	members := w.v32(x.Src[len(x.Src)-1].At)
-	if !w.togetherUnder(members, mask) {
+	if !w.awaitGuardedMembers(members, mask) {
 		return
 	}
 	// Lanes that name different members, as the tiles of a warp do, have nothing to tell each other.
@@ -54,14 +54,14 @@ func (w *warp) exchangeAmong(in *code.Inst, mask, members uint32) {
 	}
 }
 
-// togetherUnder is together for an instruction that may be guarded, each lane of which names its
+// awaitGuardedMembers is together for an instruction that may be guarded, each lane of which names its
 // members: lanes whose guard is false have passed it.
-func (w *warp) togetherUnder(members *[warpLanes]uint32, mask uint32) bool {
+func (w *warp) awaitGuardedMembers(members *[warpLanes]uint32, mask uint32) bool {
 	named := uint32(0)
 	for m := mask; m != 0; m &= m - 1 {
 		named |= members[bits.TrailingZeros32(m)&31]
 	}
-	return w.together(named &^ (w.mask &^ mask))
+	return w.awaitMembers(named &^ (w.mask &^ mask))
 }
 
 // writeMask gives every lane of mask the same 32-bit value.

@@ -18,7 +18,7 @@ const (
 
 // placeWorkspaces finds memory for the workspaces, where a kernel looks for one.
 func (l *linker) placeWorkspaces() error {
-	if !l.workspacesWanted() {
+	if !l.needsWorkspaces() {
 		return nil
 	}
 	address, err := l.place(workspaceName, workspaceBytes*workspaceCount, workspaceBytes)
@@ -32,7 +32,7 @@ func (l *linker) placeWorkspaces() error {
 	return nil
 }
 
-func (l *linker) workspacesWanted() bool {
+func (l *linker) needsWorkspaces() bool {
 	for _, m := range l.modules {
 		if m.Outlined() && (m.Mentions("%envreg1") || m.Mentions("%envreg2")) {
 			return true
@@ -51,10 +51,10 @@ func (l *linker) workspacesWanted() bool {
 	return false
 }
 
-// takeWorkspace waits for a free workspace and clears it: a launch that was cut off may have left
+// acquireWorkspace waits for a free workspace and clears it: a launch that was cut off may have left
 // it in any state. It returns 0 for a launch that has none, and that is how a kernel tells that it
 // cannot synchronise its grid.
-func (p *Program) takeWorkspace(ctx context.Context, launch *Launch, memory *Memory) (uint64, error) {
+func (p *Program) acquireWorkspace(ctx context.Context, launch *Launch, memory *Memory) (uint64, error) {
 	if !launch.Cooperative || p.workspaces == nil {
 		return 0, nil
 	}
@@ -70,8 +70,8 @@ func (p *Program) takeWorkspace(ctx context.Context, launch *Launch, memory *Mem
 	}
 }
 
-// giveWorkspace takes back what takeWorkspace gave.
-func (p *Program) giveWorkspace(address uint64) {
+// releaseWorkspace takes back what takeWorkspace gave.
+func (p *Program) releaseWorkspace(address uint64) {
 	if address != 0 {
 		p.workspaces <- address
 	}

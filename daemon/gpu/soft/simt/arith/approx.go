@@ -36,7 +36,7 @@ func approxFunc(in *ptx.Inst) Func {
 	op := func(a, _, _ float64) float64 { return f(a) }
 	switch in.Type {
 	case ptx.F32:
-		return f32Op(op, nearest(in))
+		return f32Op(op, withoutRounding(in))
 	case ptx.F16:
 		return narrowOp(half, op, in)
 	case ptx.BF16:
@@ -72,8 +72,8 @@ func coarseDouble(f func(float64) float64) Func {
 	}
 }
 
-// nearest is the instruction without its rounding mode, for results that are approximations anyway.
-func nearest(in *ptx.Inst) *ptx.Inst {
+// withoutRounding is the instruction without its rounding mode, for results that are approximations anyway.
+func withoutRounding(in *ptx.Inst) *ptx.Inst {
 	plain := *in
 	plain.Round = ptx.RN
 	return &plain

@@ -144,15 +144,15 @@ func lop3(table uint64) Func {
 		var result uint64
 		for row := range uint64(8) {
 			if table>>row&1 == 1 {
-				result |= pick(a, row>>2) & pick(b, row>>1) & pick(c, row)
+				result |= selectBits(a, row>>2) & selectBits(b, row>>1) & selectBits(c, row)
 			}
 		}
 		return result
 	}
 }
 
-// pick is v where the row wants ones, its complement where it wants zeroes.
-func pick(v, row uint64) uint64 {
+// selectBits is v where the row wants ones, its complement where it wants zeroes.
+func selectBits(v, row uint64) uint64 {
 	if row&1 == 1 {
 		return v
 	}

@@ -16,9 +16,9 @@ func compareFunc(t ptx.Type, cmp ptx.Cmp, ftz bool) Func {
 		}
 		if ftz {
 			flush := flusher(t)
-			return func(a, b, _, _ uint64) uint64 { return truth(ok(value(flush(a)), value(flush(b)))) }
+			return func(a, b, _, _ uint64) uint64 { return boolBits(ok(value(flush(a)), value(flush(b)))) }
 		}
-		return func(a, b, _, _ uint64) uint64 { return truth(ok(value(a), value(b))) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(ok(value(a), value(b))) }
 	}
 	w := widthOf(t)
 	switch cmp {
@@ -27,17 +27,17 @@ func compareFunc(t ptx.Type, cmp ptx.Cmp, ftz bool) Func {
 	}
 	switch cmp {
 	case ptx.EQ:
-		return func(a, b, _, _ uint64) uint64 { return truth(w.u(a) == w.u(b)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(w.u(a) == w.u(b)) }
 	case ptx.NE:
-		return func(a, b, _, _ uint64) uint64 { return truth(w.u(a) != w.u(b)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(w.u(a) != w.u(b)) }
 	case ptx.LT, ptx.LO:
-		return func(a, b, _, _ uint64) uint64 { return truth(w.less(a, b)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(w.less(a, b)) }
 	case ptx.LE, ptx.LS:
-		return func(a, b, _, _ uint64) uint64 { return truth(!w.less(b, a)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(!w.less(b, a)) }
 	case ptx.GT, ptx.HI:
-		return func(a, b, _, _ uint64) uint64 { return truth(w.less(b, a)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(w.less(b, a)) }
 	case ptx.GE, ptx.HS:
-		return func(a, b, _, _ uint64) uint64 { return truth(!w.less(a, b)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(!w.less(a, b)) }
 	}
 	return nil
 }
@@ -105,13 +105,13 @@ func setFunc(in *ptx.Inst) Func {
 // pairedSet is set on both halves of packed operands.
 func pairedSet(in *ptx.Inst) Func {
 	single := *in
-	single.SrcType = unpacked(in.SrcType)
-	single.Type = unpacked(in.Type)
+	single.SrcType = elementType(in.SrcType)
+	single.Type = elementType(in.Type)
 	return paired(setFunc(&single))
 }
 
-// unpacked is the element type of a packed type; a 32-bit type stands for two halves.
-func unpacked(t ptx.Type) ptx.Type {
+// elementType is the element type of a packed type; a 32-bit type stands for two halves.
+func elementType(t ptx.Type) ptx.Type {
 	switch t {
 	case ptx.F16X2:
 		return ptx.F16

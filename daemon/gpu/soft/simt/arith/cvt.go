@@ -11,10 +11,10 @@ import (
 func convert(in *ptx.Inst) Func {
 	from, to := in.SrcType, in.Type
 	switch {
-	case eighths[from] != nil:
-		return convertFromEighths(in)
-	case eighths[to] != nil:
-		return convertToEighths(in)
+	case fp8Formats[from] != nil:
+		return convertFromFP8(in)
+	case fp8Formats[to] != nil:
+		return convertToFP8(in)
 	case to == ptx.F16X2 || to == ptx.BF16X2:
 		return convertPair(in)
 	case !from.IsFloat() && !to.IsFloat():
@@ -39,11 +39,11 @@ func intToInt(from, to width, sat bool) Func {
 		case from.signed && int64(v) < 0 && !to.signed:
 			return 0
 		case from.signed && int64(v) < 0:
-			return uint64(max(int64(v), to.smallest()))
+			return uint64(max(int64(v), to.minSigned()))
 		case to.signed:
-			return min(v, uint64(to.largest()))
+			return min(v, uint64(to.maxSigned()))
 		}
-		return min(v, to.most())
+		return min(v, to.maxUnsigned())
 	}
 }
 
@@ -110,7 +110,7 @@ func floatToInt(in *ptx.Inst) Func {
 	}
 	low, high := 0.0, math.Ldexp(1, int(to.bits()))
 	if to.signed {
-		low, high = float64(to.smallest()), -float64(to.smallest())
+		low, high = float64(to.minSigned()), -float64(to.minSigned())
 	}
 	return func(a, _, _, _ uint64) uint64 {
 		if ftz {
@@ -121,13 +121,13 @@ func floatToInt(in *ptx.Inst) Func {
 		case x != x:
 			return notANumber
 		case x < low && to.signed:
-			return uint64(to.smallest())
+			return uint64(to.minSigned())
 		case x < low:
 			return 0
 		case x >= high && to.signed:
-			return uint64(to.largest())
+			return uint64(to.maxSigned())
 		case x >= high:
-			return to.most()
+			return to.maxUnsigned()
 		case x >= 1<<63:
 			return uint64(x-1<<63) | 1<<63
 		}
@@ -190,7 +190,7 @@ func floatToFloat(in *ptx.Inst) Func {
 // convertPair packs two conversions: operand a into the upper half, b into the lower.
 func convertPair(in *ptx.Inst) Func {
 	single := *in
-	single.Type = unpacked(in.Type)
+	single.Type = elementType(in.Type)
 	each := floatToFloat(&single)
 	return func(a, b, _, _ uint64) uint64 { return each(a, 0, 0, 0)<<16 | each(b, 0, 0, 0)&0xffff }
 }

@@ -196,8 +196,8 @@ func pickFloat(p floatPair, smallest, wantNaN bool, nan uint64) uint64 {
 	return p.b
 }
 
-// three is the three-operand form of min and max.
-func three(f Func) Func {
+// threeOperand is the three-operand form of min and max.
+func threeOperand(f Func) Func {
 	return func(a, b, c, d uint64) uint64 { return f(f(a, b, 0, 0), c, 0, 0) }
 }
 
@@ -236,10 +236,10 @@ func testp(in *ptx.Inst) Func {
 		}
 		return size > 0 && size < least
 	}
-	return func(a, _, _, _ uint64) uint64 { return truth(is(value(a))) }
+	return func(a, _, _, _ uint64) uint64 { return boolBits(is(value(a))) }
 }
 
-func truth(b bool) uint64 {
+func boolBits(b bool) uint64 {
 	if b {
 		return 1
 	}

@@ -20,12 +20,12 @@ type width struct {
 
 func widthOf(t ptx.Type) width { return width{64 - uint(t.Bits()), t.IsSigned()} }
 
-func (w width) bits() uint64      { return uint64(64 - w.unused) }
-func (w width) u(v uint64) uint64 { return v << w.unused >> w.unused }
-func (w width) s(v uint64) int64  { return int64(v<<w.unused) >> w.unused }
-func (w width) most() uint64      { return ^uint64(0) >> w.unused }
-func (w width) smallest() int64   { return -1 << (w.bits() - 1) }
-func (w width) largest() int64    { return int64(w.most() >> 1) }
+func (w width) bits() uint64        { return uint64(64 - w.unused) }
+func (w width) u(v uint64) uint64   { return v << w.unused >> w.unused }
+func (w width) s(v uint64) int64    { return int64(v<<w.unused) >> w.unused }
+func (w width) maxUnsigned() uint64 { return ^uint64(0) >> w.unused }
+func (w width) minSigned() int64    { return -1 << (w.bits() - 1) }
+func (w width) maxSigned() int64    { return int64(w.maxUnsigned() >> 1) }
 func (w width) extend(v uint64) uint64 {
 	if w.signed {
 		return uint64(w.s(v))
@@ -41,7 +41,7 @@ func (w width) less(a, b uint64) bool {
 }
 
 // clamp saturates a sum that may have left 32 bits, for .sat on s32.
-func (w width) clamp(v int64) uint64 { return uint64(max(w.smallest(), min(w.largest(), v))) }
+func (w width) clamp(v int64) uint64 { return uint64(max(w.minSigned(), min(w.maxSigned(), v))) }
 
 func intAdd(w width, sat bool) Func {
 	if sat {
@@ -118,14 +118,14 @@ func intDiv(w width) Func {
 	if w.signed {
 		return func(a, b, _, _ uint64) uint64 {
 			if w.u(b) == 0 {
-				return w.most()
+				return w.maxUnsigned()
 			}
 			return uint64(w.s(a) / w.s(b))
 		}
 	}
 	return func(a, b, _, _ uint64) uint64 {
 		if w.u(b) == 0 {
-			return w.most()
+			return w.maxUnsigned()
 		}
 		return w.u(a) / w.u(b)
 	}
@@ -135,14 +135,14 @@ func intRem(w width) Func {
 	if w.signed {
 		return func(a, b, _, _ uint64) uint64 {
 			if w.u(b) == 0 {
-				return w.most()
+				return w.maxUnsigned()
 			}
 			return uint64(w.s(a) % w.s(b))
 		}
 	}
 	return func(a, b, _, _ uint64) uint64 {
 		if w.u(b) == 0 {
-			return w.most()
+			return w.maxUnsigned()
 		}
 		return w.u(a) % w.u(b)
 	}

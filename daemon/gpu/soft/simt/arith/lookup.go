@@ -26,7 +26,7 @@ func Lookup(in *ptx.Inst) Func {
 	switch in.Type {
 	case ptx.F16X2, ptx.BF16X2, ptx.U16X2, ptx.S16X2:
 		single := *in
-		single.Type = unpacked(in.Type)
+		single.Type = elementType(in.Type)
 		if f := Lookup(&single); f != nil {
 			return paired(f)
 		}
@@ -67,7 +67,7 @@ func floatFunc(in *ptx.Inst) Func {
 		value, nan := valueOf(in.Type)
 		f := minMax(in, value, nan)
 		if len(in.Src) == 3 {
-			return three(f)
+			return threeOperand(f)
 		}
 		return f
 	}
@@ -220,7 +220,7 @@ func bitFunc(in *ptx.Inst) Func {
 	case ptx.OpNot:
 		return func(a, _, _, _ uint64) uint64 { return ^a }
 	case ptx.OpCnot:
-		return func(a, _, _, _ uint64) uint64 { return truth(w.u(a) == 0) }
+		return func(a, _, _, _ uint64) uint64 { return boolBits(w.u(a) == 0) }
 	case ptx.OpShl:
 		return shiftLeft(w)
 	case ptx.OpShr:

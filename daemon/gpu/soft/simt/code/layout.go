@@ -150,8 +150,8 @@ func (l *lowering) markRecursive() {
 	}
 }
 
-// layFrames gives every function its frame and the kernel its local memory.
-func (l *lowering) layFrames(entry *function) {
+// layoutFrames gives every function its frame and the kernel its local memory.
+func (l *lowering) layoutFrames(entry *function) {
 	recursive := false
 	for _, fn := range l.order {
 		at := uint64(0)
@@ -177,8 +177,8 @@ func (l *lowering) layFrames(entry *function) {
 	}
 }
 
-// layRegisters gives every register of every function a column of its own.
-func (l *lowering) layRegisters() {
+// layoutRegisters gives every register of every function a column of its own.
+func (l *lowering) layoutRegisters() {
 	l.kernel.Frame = l.column(column32)
 	for _, fn := range l.order {
 		count := fn.ptx.Registers
@@ -195,9 +195,9 @@ func (l *lowering) layRegisters() {
 	}
 }
 
-// layShared places the shared variables of all reachable functions and of module scope that they
+// layoutShared places the shared variables of all reachable functions and of module scope that they
 // use.
-func (l *lowering) layShared() {
+func (l *lowering) layoutShared() {
 	for _, fn := range l.order {
 		for _, v := range fn.ptx.Shared {
 			l.placeShared(v)

@@ -60,11 +60,11 @@ func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Ke
 		return nil, err
 	}
 	l.markRecursive()
-	l.layFrames(main)
-	l.layRegisters()
-	l.layShared()
+	l.layoutFrames(main)
+	l.layoutRegisters()
+	l.layoutShared()
 	for _, fn := range l.order {
-		if err := l.function(fn); err != nil {
+		if err := l.lowerFunction(fn); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +77,8 @@ func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Ke
 	return l.kernel, nil
 }
 
-// function lowers one function.
-func (l *lowering) function(fn *function) error {
+// lowerFunction lowers one function.
+func (l *lowering) lowerFunction(fn *function) error {
 	l.fn = fn
 	fn.out.Entry = int32(len(l.kernel.Insts))
 	if address, taken := l.linked.FunctionAddresses[fn.ptx]; taken {
@@ -90,7 +90,7 @@ func (l *lowering) function(fn *function) error {
 	for i := range fn.ptx.Insts {
 		l.places[i] = int32(len(l.kernel.Insts))
 		l.in = &fn.ptx.Insts[i]
-		if err := l.instruction(l.in); err != nil {
+		if err := l.lowerInstruction(l.in); err != nil {
 			return err
 		}
 	}

@@ -74,8 +74,8 @@ func (l *lowering) operands(in *ptx.Inst) ([]Ref, error) {
 	return refs, nil
 }
 
-// all reports whether all refs are of a class.
-func all(class ptx.Class, refs ...Ref) bool {
+// allOfClass reports whether all refs are of a class.
+func allOfClass(class ptx.Class, refs ...Ref) bool {
 	for _, r := range refs {
 		if r.Class != class || r.Sink {
 			return false
@@ -84,9 +84,9 @@ func all(class ptx.Class, refs ...Ref) bool {
 	return true
 }
 
-// at is the column of ref i, or of ref 0 where there is none: loops take a pointer that they do not
+// columnAt is the column of ref i, or of ref 0 where there is none: loops take a pointer that they do not
 // read.
-func at(refs []Ref, i int) uint32 {
+func columnAt(refs []Ref, i int) uint32 {
 	if i < len(refs) {
 		return refs[i].At
 	}
@@ -131,9 +131,9 @@ func (l *lowering) arithmetic(in *ptx.Inst) error {
 
 // loop lowers to a loop over the lanes where there is one.
 func (l *lowering) loop(in *ptx.Inst, dst Ref, src []Ref) bool {
-	out := Inst{D: dst.At, A: at(src, 0), B: at(src, 1), C: at(src, 2)}
-	narrow := all(ptx.R32, src...)
-	wide := all(ptx.R64, src...)
+	out := Inst{D: dst.At, A: columnAt(src, 0), B: columnAt(src, 1), C: columnAt(src, 2)}
+	narrow := allOfClass(ptx.R32, src...)
+	wide := allOfClass(ptx.R64, src...)
 	switch {
 	case dst.Class == ptx.R32 && narrow:
 		out.Shape, out.F32 = Loop32, lanes.Find32(in)
@@ -148,7 +148,7 @@ func (l *lowering) loop(in *ptx.Inst, dst Ref, src []Ref) bool {
 			return false
 		}
 		out.Shape = Loop64
-	case dst.Class == ptx.R64 && len(src) > 0 && all(ptx.R32, src[:min(2, len(src))]...):
+	case dst.Class == ptx.R64 && len(src) > 0 && allOfClass(ptx.R32, src[:min(2, len(src))]...):
 		w := lanes.FindWiden(in)
 		if w == nil || len(src) == 3 && src[2].Class != ptx.R64 {
 			return false
@@ -200,7 +200,7 @@ func (l *lowering) compare(in *ptx.Inst) error {
 	if err != nil {
 		return err
 	}
-	out := Inst{Bool: in.Bool, Q: NoPredicate, A: src[0].At, B: at(src, 1)}
+	out := Inst{Bool: in.Bool, Q: NoPredicate, A: src[0].At, B: columnAt(src, 1)}
 	p, q := l.destination(in, 0), l.destination(in, 1)
 	if p.Sink {
 		p.At = uint32(l.newPredicate())
@@ -232,10 +232,10 @@ func (l *lowering) compare(in *ptx.Inst) error {
 func (l *lowering) compareLoop(in *ptx.Inst, out *Inst, src []Ref) bool {
 	var order lanes.Order
 	switch {
-	case all(ptx.R32, src...):
+	case allOfClass(ptx.R32, src...):
 		out.Shape = LoopCompare32
 		out.X.Compare32, order = lanes.FindCompare32(in)
-	case all(ptx.R64, src...):
+	case allOfClass(ptx.R64, src...):
 		out.Shape = LoopCompare64
 		out.X.Compare64, order = lanes.FindCompare64(in)
 	}
@@ -332,7 +332,7 @@ func (l *lowering) move(in *ptx.Inst) error {
 	if dst.Sink {
 		return nil
 	}
-	if len(in.Src) == 1 && in.Src[0].Kind == ptx.SpecialOperand && changing(in.Src[0].Special) {
+	if len(in.Src) == 1 && in.Src[0].Kind == ptx.SpecialOperand && mayChange(in.Src[0].Special) {
 		return l.clock(in, dst)
 	}
 	src, err := l.sources(in, dst.Class)

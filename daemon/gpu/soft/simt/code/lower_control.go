@@ -5,8 +5,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 )
 
-// instruction lowers one instruction to none, one or a few.
-func (l *lowering) instruction(in *ptx.Inst) error {
+// lowerInstruction lowers one instruction to none, one or a few.
+func (l *lowering) lowerInstruction(in *ptx.Inst) error {
 	switch in.Op {
 	case ptx.OpMov:
 		return l.move(in)
@@ -37,7 +37,7 @@ func (l *lowering) instruction(in *ptx.Inst) error {
 	case ptx.OpCall:
 		return l.call(in)
 	case ptx.OpBar, ptx.OpBarWarp, ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect:
-		return l.together(in)
+		return l.collective(in)
 	}
 	return l.arithmetic(in)
 }
@@ -71,12 +71,12 @@ var togetherShapes = map[ptx.Op]Shape{
 	ptx.OpRedux: Redux, ptx.OpActivemask: ActiveMask, ptx.OpElect: Elect,
 }
 
-// together lowers the instructions that lanes or warps execute with each other.
-func (l *lowering) together(in *ptx.Inst) error {
+// collective lowers the instructions that lanes or warps execute with each other.
+func (l *lowering) collective(in *ptx.Inst) error {
 	src := make([]Ref, len(in.Src))
 	for i, o := range in.Src {
 		var err error
-		if src[i], err = l.source(o, togetherClass(in, i)); err != nil {
+		if src[i], err = l.source(o, collectiveClass(in, i)); err != nil {
 			return err
 		}
 	}
@@ -92,8 +92,8 @@ func (l *lowering) together(in *ptx.Inst) error {
 	return nil
 }
 
-// togetherClass is the class of a constant as source i.
-func togetherClass(in *ptx.Inst, i int) ptx.Class {
+// collectiveClass is the class of a constant as source i.
+func collectiveClass(in *ptx.Inst, i int) ptx.Class {
 	switch {
 	case in.Op == ptx.OpVote && i == 0:
 		return ptx.Pred
@@ -146,7 +146,7 @@ func (l *lowering) passArguments(c *ptx.Call, site *CallSite) error {
 	}
 	at := uint64(0)
 	for i, o := range c.Args {
-		from, bytes, align, err := l.passed(o, formalVar(formal, i, false))
+		from, bytes, align, err := l.callerPlace(o, formalVar(formal, i, false))
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (l *lowering) passArguments(c *ptx.Call, site *CallSite) error {
 		at += uint64(bytes)
 	}
 	for i, o := range c.Rets {
-		to, bytes, align, err := l.passed(o, formalVar(formal, i, true))
+		to, bytes, align, err := l.callerPlace(o, formalVar(formal, i, true))
 		if err != nil {
 			return err
 		}
@@ -197,8 +197,8 @@ func (l *lowering) formalPlace(f *ptx.Func, i int, result bool, at uint64) Place
 	return Place{InFrame: true, Offset: uint32(vars[i].Offset)}
 }
 
-// passed is the caller's end of an argument or result.
-func (l *lowering) passed(o ptx.Operand, formal *ptx.Var) (place Place, bytes uint32, align uint64, err error) {
+// callerPlace is the caller's end of an argument or result.
+func (l *lowering) callerPlace(o ptx.Operand, formal *ptx.Var) (place Place, bytes uint32, align uint64, err error) {
 	if o.Kind == ptx.SymbolOperand && o.Symbol.CallParam {
 		v := o.Symbol
 		return Place{InFrame: true, Offset: l.fn.callParams + uint32(v.Offset)}, uint32(v.Bytes), max(v.Align, 1), nil

@@ -78,8 +78,8 @@ func (l *lowering) immediate(v uint64, class ptx.Class) Ref {
 	return Ref{At: l.constant32(uint32(v)), Class: ptx.R32}
 }
 
-// changing reports whether a special register may change while a warp runs.
-func changing(s ptx.Special) bool {
+// mayChange reports whether a special register may change while a warp runs.
+func mayChange(s ptx.Special) bool {
 	switch s {
 	case ptx.Clock, ptx.ClockHi, ptx.Clock64, ptx.Globaltimer, ptx.GlobaltimerLo, ptx.GlobaltimerHi:
 		return true
@@ -88,7 +88,7 @@ func changing(s ptx.Special) bool {
 }
 
 func (l *lowering) specialRef(s ptx.Special, class ptx.Class) (Ref, error) {
-	if !changing(s) {
+	if !mayChange(s) {
 		wide := class == ptx.R64
 		ref := Ref{At: l.special(s, wide), Class: ptx.R32}
 		if wide {

@@ -52,8 +52,8 @@ func kindOf(t ptx.Type) kind {
 	return unsigned
 }
 
-// plain reports whether the instruction has none of the modifiers that the loops do not know.
-func plain(in *ptx.Inst) bool {
+// unmodified reports whether the instruction has none of the modifiers that the loops do not know.
+func unmodified(in *ptx.Inst) bool {
 	if in.Flags&(ptx.FTZ|ptx.Sat|ptx.CC|ptx.CarryIn|ptx.NaN|ptx.XorSign|ptx.Relu) != 0 || len(in.Src) > 3 {
 		return false
 	}
@@ -86,7 +86,7 @@ var Copy64 F64 = copy64
 var Widen32 Widen = widenU32
 
 // either lists operations that are the same for signed and unsigned integers.
-var either32 = map[ptx.Op]F32{
+var signless32 = map[ptx.Op]F32{
 	ptx.OpAdd: add32, ptx.OpSub: sub32, ptx.OpNeg: neg32, ptx.OpAnd: and32, ptx.OpOr: or32, ptx.OpXor: xor32,
 	ptx.OpNot: not32, ptx.OpShl: shl32,
 }
@@ -117,21 +117,21 @@ var find32 = map[key]F32{
 
 // Find32 finds the loop of an instruction whose operands are all 32 bits wide.
 func Find32(in *ptx.Inst) F32 {
-	if !plain(in) || packed(in.Type) || in.Type.Bits() != 32 {
+	if !unmodified(in) || packed(in.Type) || in.Type.Bits() != 32 {
 		return nil
 	}
 	k := kindOf(in.Type)
-	if f := either32[in.Op]; f != nil && k != float {
-		return orElse(fast.loops32[key{in.Op, unsigned, 0}], f)
+	if f := signless32[in.Op]; f != nil && k != float {
+		return firstOf(fast.loops32[key{in.Op, unsigned, 0}], f)
 	}
 	if (in.Op == ptx.OpMin || in.Op == ptx.OpMax) && len(in.Src) != 2 {
 		return nil
 	}
 	at := key{in.Op, k, in.Mode}
-	return orElse(fast.loops32[at], find32[at])
+	return firstOf(fast.loops32[at], find32[at])
 }
 
-var either64 = map[ptx.Op]F64{
+var signless64 = map[ptx.Op]F64{
 	ptx.OpAdd: add64, ptx.OpSub: sub64, ptx.OpNeg: neg64, ptx.OpAnd: and64, ptx.OpOr: or64, ptx.OpXor: xor64,
 	ptx.OpNot: not64,
 }
@@ -150,19 +150,19 @@ var find64 = map[key]F64{
 
 // Find64 finds the loop of an instruction whose operands are all 64 bits wide.
 func Find64(in *ptx.Inst) F64 {
-	if !plain(in) || in.Type.Bits() != 64 {
+	if !unmodified(in) || in.Type.Bits() != 64 {
 		return nil
 	}
 	k := kindOf(in.Type)
-	if f := either64[in.Op]; f != nil && k != float {
-		return orElse(fast.loops64[key{in.Op, unsigned, 0}], f)
+	if f := signless64[in.Op]; f != nil && k != float {
+		return firstOf(fast.loops64[key{in.Op, unsigned, 0}], f)
 	}
 	at := key{in.Op, k, in.Mode}
-	return orElse(fast.loops64[at], find64[at])
+	return firstOf(fast.loops64[at], find64[at])
 }
 
-// orElse is the first of two loops that there is.
-func orElse[F F32 | F64 | Widen | Shift64 | Compare32 | Compare64](f, portable F) F {
+// firstOf is the first of two loops that there is.
+func firstOf[F F32 | F64 | Widen | Shift64 | Compare32 | Compare64](f, portable F) F {
 	if f != nil {
 		return f
 	}
@@ -194,7 +194,7 @@ func FindWiden(in *ptx.Inst) Widen {
 	default:
 		at = key{in.Op, kindOf(in.SrcType), 0}
 	}
-	return orElse(fast.widens[at], widens[at])
+	return firstOf(fast.widens[at], widens[at])
 }
 
 // FindNarrow finds the loop of conversions from 64 to 32 bits.
@@ -224,7 +224,7 @@ func FindConvert(in *ptx.Inst) F32 {
 	case from == unsigned && to == float && in.Round == ptx.RN:
 		return floatU32
 	case from == signed && to == float && in.Round == ptx.RN:
-		return orElse(fast.floatS32, floatS32)
+		return firstOf(fast.floatS32, floatS32)
 	}
 	return nil
 }
@@ -240,5 +240,5 @@ func FindShift64(in *ptx.Inst) Shift64 {
 		return nil
 	}
 	at := key{in.Op, kindOf(in.Type), 0}
-	return orElse(fast.shifts[at], shifts[at])
+	return firstOf(fast.shifts[at], shifts[at])
 }

@@ -67,7 +67,7 @@ func FindCompare32(in *ptx.Inst) (Compare32, Order) {
 	}
 	cmp, k, order := reduce(in)
 	at := compareKey{cmp, k}
-	return orElse(fast.compares[at], compares32[at]), order
+	return firstOf(fast.compares[at], compares32[at]), order
 }
 
 // FindCompare64 is the same for 64 bits.
@@ -77,5 +77,5 @@ func FindCompare64(in *ptx.Inst) (Compare64, Order) {
 	}
 	cmp, k, order := reduce(in)
 	at := compareKey{cmp, k}
-	return orElse(fast.compares2[at], compares64[at]), order
+	return firstOf(fast.compares2[at], compares64[at]), order
 }

@@ -19,7 +19,7 @@ type decoder func(bits uint64) quad
 type encoder func(x float64) uint64
 
 var decoders = map[ptx.Type]decoder{
-	ptx.BF16: decodeBrains, ptx.TF32: decodeShort, ptx.F32: decodeSingle, ptx.F64: decodeDouble,
+	ptx.BF16: decodeBFloat16, ptx.TF32: decodeTF32, ptx.F32: decodeFloat32, ptx.F64: decodeFloat64,
 	ptx.S8: decodeSigned, ptx.U8: decodeUnsigned, ptx.S32: decodeInteger,
 }
 
@@ -42,18 +42,18 @@ func decoderOf(t ptx.Type) decoder {
 	}
 }
 
-// brain widens a bfloat16.
-func brain(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
+// bfloat16Value widens a bfloat16.
+func bfloat16Value(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
 
-func decodeBrains(bits uint64) quad {
-	return quad{brain(uint32(bits) << 16), brain(uint32(bits) &^ 0xffff)}
+func decodeBFloat16(bits uint64) quad {
+	return quad{bfloat16Value(uint32(bits) << 16), bfloat16Value(uint32(bits) &^ 0xffff)}
 }
 
-// decodeShort ignores the bits that tf32 has not.
-func decodeShort(bits uint64) quad { return decodeSingle(bits &^ 0x1fff) }
+// decodeTF32 ignores the bits that tf32 has not.
+func decodeTF32(bits uint64) quad { return decodeFloat32(bits &^ 0x1fff) }
 
-func decodeSingle(bits uint64) quad { return quad{float64(math.Float32frombits(uint32(bits)))} }
-func decodeDouble(bits uint64) quad { return quad{math.Float64frombits(bits)} }
+func decodeFloat32(bits uint64) quad { return quad{float64(math.Float32frombits(uint32(bits)))} }
+func decodeFloat64(bits uint64) quad { return quad{math.Float64frombits(bits)} }
 
 func decodeSigned(bits uint64) quad {
 	return quad{float64(int8(bits)), float64(int8(bits >> 8)), float64(int8(bits >> 16)), float64(int8(bits >> 24))}

@@ -14,9 +14,9 @@ import (
 type alias struct {
 	gpu.Range
 	home *Memory
-	// at is the first address at home.
-	at    uint64
-	write bool
+	// homeAddress is the first address at home.
+	homeAddress uint64
+	write       bool
 }
 
 // AddAlias shows the chunks of a range of home at address as well, for reading or for reading and
@@ -35,10 +35,10 @@ func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool)
 		return fmt.Errorf("alias at %#x+%#x: %w", address, r.Bytes, abi.AlreadyMapped)
 	}
 	old := *m.aliases.Load()
-	at, known := find(old, address)
+	at, known := searchAlias(old, address)
 	aliases := slices.Clone(old)
 	switch {
-	case known && old[at].Range == fresh.Range && old[at].home == home && old[at].at == r.Address:
+	case known && old[at].Range == fresh.Range && old[at].home == home && old[at].homeAddress == r.Address:
 		aliases[at] = fresh
 	case at < len(old) && overlap(old[at].Range, fresh.Range) || at > 0 && overlap(old[at-1].Range, fresh.Range):
 		return fmt.Errorf("alias at %#x+%#x: %w", address, r.Bytes, abi.AlreadyMapped)
@@ -47,7 +47,7 @@ func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool)
 	}
 	m.aliases.Store(&aliases)
 	if known {
-		retire() // who found it writable must look again
+		invalidateSpans() // who found it writable must look again
 	}
 	return nil
 }
@@ -58,18 +58,18 @@ func (m *Memory) RemoveAlias(address uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := *m.aliases.Load()
-	at, known := find(old, address)
+	at, known := searchAlias(old, address)
 	if !known {
 		return fmt.Errorf("remove the alias at %#x: %w", address, abi.NotMapped)
 	}
 	aliases := slices.Delete(slices.Clone(old), at, at+1)
 	m.aliases.Store(&aliases)
-	retire()
+	invalidateSpans()
 	return nil
 }
 
-// find is the place of an address among aliases, and whether one begins there.
-func find(aliases []alias, address uint64) (int, bool) {
+// searchAlias is the place of an address among aliases, and whether one begins there.
+func searchAlias(aliases []alias, address uint64) (int, bool) {
 	at := sort.Search(len(aliases), func(i int) bool { return aliases[i].Address >= address })
 	return at, at < len(aliases) && aliases[at].Address == address
 }
@@ -84,8 +84,8 @@ func (m *Memory) anyMapped(r gpu.Range) bool {
 	return false
 }
 
-// aliased reports whether an alias shows any of a range. mu is held.
-func (m *Memory) aliased(r gpu.Range) bool {
+// overlapsAlias reports whether an alias shows any of a range. mu is held.
+func (m *Memory) overlapsAlias(r gpu.Range) bool {
 	aliases := *m.aliases.Load()
 	at := sort.Search(len(aliases), func(i int) bool { return aliases[i].End() > r.Address })
 	return at < len(aliases) && overlap(aliases[at].Range, r)
@@ -99,12 +99,12 @@ func (m *Memory) findAlias(reader *Reader, address uint64, write bool) (Span, er
 		return Span{}, abi.IllegalAddress
 	}
 	a := &aliases[at]
-	span, err := a.home.findChunk(reader, address-a.Address+a.at, write)
+	span, err := a.home.findChunk(reader, address-a.Address+a.homeAddress, write)
 	if err != nil {
 		return Span{}, err
 	}
 	// What the span has outside of the alias is cut off.
-	first := max(span.Address, a.at)
-	end := min(span.Address+uint64(len(span.Memory)), a.at+a.Bytes)
-	return Span{first - a.at + a.Address, span.Memory[first-span.Address : end-span.Address]}, nil
+	first := max(span.Address, a.homeAddress)
+	end := min(span.Address+uint64(len(span.Memory)), a.homeAddress+a.Bytes)
+	return Span{first - a.homeAddress + a.Address, span.Memory[first-span.Address : end-span.Address]}, nil
 }

@@ -80,7 +80,7 @@ func (m *Memory) Copy(dst, src, bytes uint64) error {
 	defer reader.Release()
 	backwards := dst > src && dst-src < bytes
 	for done := uint64(0); done < bytes; {
-		n, err := m.copyPiece(reader, dst, src, span{done, bytes, backwards})
+		n, err := m.copyPiece(reader, dst, src, copyProgress{done, bytes, backwards})
 		if err != nil {
 			return err
 		}
@@ -89,13 +89,13 @@ func (m *Memory) Copy(dst, src, bytes uint64) error {
 	return nil
 }
 
-// span is how far a copy has come: done of bytes, from the front or from the back.
-type span struct {
+// copyProgress is how far a copy has come: done of bytes, from the front or from the back.
+type copyProgress struct {
 	done, bytes uint64
 	backwards   bool
 }
 
-func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s span) (uint64, error) {
+func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s copyProgress) (uint64, error) {
 	reader.Enter()
 	defer reader.Exit()
 	left := min(s.bytes-s.done, pieceBytes)

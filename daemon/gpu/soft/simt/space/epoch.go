@@ -72,22 +72,22 @@ func (r *Reader) Tick() uint64 {
 	return r.entered
 }
 
-// retire makes all kept spans stale and waits until nobody uses one. The caller must not hold spans
+// invalidateSpans makes all kept spans stale and waits until nobody uses one. The caller must not hold spans
 // itself.
-func retire() { retireUntil(func() bool { return false }) }
+func invalidateSpans() { invalidateUntil(func() bool { return false }) }
 
-// shortWait is how long those wait for spans who can do without. A span is held for longer by a
+// maxSpanWait is how long those wait for spans who can do without. A span is held for longer by a
 // copy whose other end is a program that stands still.
-const shortWait = 100 * time.Millisecond
+const maxSpanWait = 100 * time.Millisecond
 
-// retireSoon is retire for those who can do without: it reports whether nobody uses a stale span
+// tryInvalidateSpans is retire for those who can do without: it reports whether nobody uses a stale span
 // any more.
-func retireSoon() bool {
-	end := time.Now().Add(shortWait)
-	return retireUntil(func() bool { return time.Now().After(end) })
+func tryInvalidateSpans() bool {
+	end := time.Now().Add(maxSpanWait)
+	return invalidateUntil(func() bool { return time.Now().After(end) })
 }
 
-func retireUntil(late func() bool) bool {
+func invalidateUntil(late func() bool) bool {
 	version.Add(1)
 	registry.mu.Lock()
 	readers := registry.readers

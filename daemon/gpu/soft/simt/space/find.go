@@ -53,15 +53,15 @@ func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, er
 			return Span{}, abi.IllegalAddress
 		case state == absent:
 			reader.Exit()
-			err := m.bring(i)
+			err := m.fillChunk(i)
 			reader.Enter()
 			if err != nil {
 				return Span{}, err
 			}
-		case write && state < written:
-			m.states.at(i).CompareAndSwap(state, written)
+		case write && state < dirty:
+			m.states.at(i).CompareAndSwap(state, dirty)
 		default:
-			return m.spanAround(i, write, m.touched(reader, i)), nil
+			return m.spanAround(i, write, m.recordTouch(reader, i)), nil
 		}
 	}
 }
@@ -69,10 +69,10 @@ func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, er
 // spanAround widens chunk i to its neighbours that allow the same access. While touches are
 // recorded, only neighbours that were touched already are taken in, so that the first touch of each
 // comes here.
-func (m *Memory) spanAround(i uint64, write bool, touches *record) Span {
+func (m *Memory) spanAround(i uint64, write bool, touches *touchLog) Span {
 	need := fresh
 	if write {
-		need = written
+		need = dirty
 	}
 	first, end := i, i+1
 	for first > 0 && i-first < reachChunks && m.states.load(first-1) >= need && touches.has(first-1) {

@@ -46,7 +46,7 @@ func (m *Memory) UnmapHost(address uint64) error {
 		}
 		regions := append(append(make([]hostRegion, 0, len(old)), old[:i]...), old[i+1:]...)
 		m.hosts.Store(&regions)
-		retire()
+		invalidateSpans()
 		return nil
 	}
 	return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
@@ -71,7 +71,7 @@ func (m *Memory) RemovePeer(other *Memory) {
 		}
 	}
 	m.peers.Store(&peers)
-	retire()
+	invalidateSpans()
 }
 
 func overlap(a, b gpu.Range) bool { return a.Address < b.End() && b.Address < a.End() }

@@ -26,8 +26,8 @@ func (m *Memory) MapAbsent(r gpu.Range, fill func(address uint64, chunk []byte) 
 	return m.mapAs(r, absent, fill)
 }
 
-// bring fills an absent chunk, or waits for whoever is filling it. The caller must not hold spans.
-func (m *Memory) bring(i uint64) error {
+// fillChunk fills an absent chunk, or waits for whoever is filling it. The caller must not hold spans.
+func (m *Memory) fillChunk(i uint64) error {
 	m.mu.Lock()
 	p := m.pending[i]
 	if p == nil {

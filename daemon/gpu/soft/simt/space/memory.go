@@ -17,9 +17,9 @@ const (
 	absent          // mapped, content not there yet
 	fresh           // present, all zeros, not written since it was mapped
 	clean           // present, not written since the mark was cleared
-	written         // present and written
+	dirty           // present and written
 	shared          // present, and others may write it without our seeing it: always counts as written
-	adopted         // the same, of another's memory
+	imported        // the same, of another's memory
 )
 
 // Memory is one address space. All methods may be called at once from several goroutines; accesses
@@ -35,16 +35,16 @@ type Memory struct {
 	peers   atomic.Pointer[[]*Memory]
 	aliases atomic.Pointer[[]alias]
 
-	// record is the order of touches while it is being recorded.
-	record atomic.Pointer[record]
+	// touches is the order of touches while it is being recorded.
+	touches atomic.Pointer[touchLog]
 	// mapped is the state of memory that was just mapped.
 	mapped uint32
 
 	sharing sharing
 
-	mu      sync.Mutex
-	last    *record                  // what was recorded last
-	pending map[uint64]*pendingChunk // by chunk index: chunks that are absent
+	mu          sync.Mutex
+	lastTouches *touchLog                // what was recorded last
+	pending     map[uint64]*pendingChunk // by chunk index: chunks that are absent
 }
 
 // New reserves a window of device memory. Nothing is backed until Map.
@@ -91,7 +91,7 @@ func (m *Memory) Window() gpu.Range { return m.window }
 // Close gives the window back. Nothing may run in the memory any more, its peers must have removed
 // it.
 func (m *Memory) Close() error {
-	retire()
+	invalidateSpans()
 	for _, f := range m.sharing.files {
 		_ = f.file.Close() // who has adopted its memory keeps it; it may stand there for several chunks
 	}
@@ -122,7 +122,7 @@ func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.aliased(r) {
+	if m.overlapsAlias(r) {
 		return fmt.Errorf("map %#x+%#x, where other memory is shown: %w", r.Address, r.Bytes, abi.AlreadyMapped)
 	}
 	for i := first; i < end; i++ {
@@ -162,9 +162,9 @@ func (m *Memory) Unmap(r gpu.Range) error {
 		}
 		delete(m.pending, i)
 	}
-	retire()
+	invalidateSpans()
 	for i, state := range others {
-		if err := m.giveBack(i, state); err != nil {
+		if err := m.releaseChunk(i, state); err != nil {
 			return fmt.Errorf("give back %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
 		}
 	}

@@ -25,7 +25,7 @@ type sharing struct {
 type sharedFile struct {
 	file  *os.File
 	first uint64
-	left  uint64 // chunks that are there and mapped here
+	refs  uint64 // chunks that are there and mapped here
 }
 
 func (f *sharedFile) offset(chunk uint64) int64 { return int64((chunk - f.first) * gpu.ChunkBytes) }
@@ -48,7 +48,7 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	}
 	if err != nil {
 		m.mu.Lock()
-		f.lose(0)
+		f.unref(0)
 		m.mu.Unlock()
 		return nil, 0, fmt.Errorf("share %#x+%#x: %w", r.Address, r.Bytes, err)
 	}
@@ -79,9 +79,9 @@ func (m *Memory) fileFor(first, end uint64) (*sharedFile, error) {
 	return &sharedFile{file: file, first: first}, nil
 }
 
-// lose takes chunks out of a file, and closes it when it has none. Memory.mu is held.
-func (f *sharedFile) lose(chunks uint64) {
-	if f.left -= chunks; f.left == 0 {
+// unref takes chunks out of a file, and closes it when it has none. Memory.mu is held.
+func (f *sharedFile) unref(chunks uint64) {
+	if f.refs -= chunks; f.refs == 0 {
 		_ = f.file.Close()
 	}
 }
@@ -107,19 +107,19 @@ func (m *Memory) shareChunk(i uint64, f *sharedFile) error {
 		case state >= shared:
 			return nil
 		case state == absent:
-			if err := m.bring(i); err != nil {
+			if err := m.fillChunk(i); err != nil {
 				return err
 			}
 		default:
-			if p := m.takeAway(i, state); p != nil {
+			if p := m.detachChunk(i, state); p != nil {
 				return m.moveChunk(i, state, p, f)
 			}
 		}
 	}
 }
 
-// takeAway makes a chunk absent, as if somebody were filling it; nil when it has changed meanwhile.
-func (m *Memory) takeAway(i uint64, state uint32) *pendingChunk {
+// detachChunk makes a chunk absent, as if somebody were filling it; nil when it has changed meanwhile.
+func (m *Memory) detachChunk(i uint64, state uint32) *pendingChunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.states.at(i).CompareAndSwap(state, absent) {
@@ -132,7 +132,7 @@ func (m *Memory) takeAway(i uint64, state uint32) *pendingChunk {
 
 // moveChunk brings the chunk back as it was, in the file. When it fails the chunk is what it was.
 func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFile) error {
-	retire()
+	invalidateSpans()
 	at, chunk := f.offset(i), m.data[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes]
 	err := f.put(at, chunk, state)
 	if err == nil {
@@ -151,7 +151,7 @@ func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFil
 			m.sharing.files = map[uint64]*sharedFile{}
 		}
 		m.sharing.files[i] = f
-		f.left++
+		f.refs++
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, abi.OutOfMemory)
@@ -184,28 +184,28 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.aliased(r) || m.anyMapped(r) {
+	if m.overlapsAlias(r) || m.anyMapped(r) {
 		return fmt.Errorf("adopt %#x+%#x: %w", r.Address, r.Bytes, abi.AlreadyMapped)
 	}
 	if err := mapFixed(m.data[first*gpu.ChunkBytes:end*gpu.ChunkBytes], file, offset); err != nil {
 		return fmt.Errorf("adopt %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.MapFailed)
 	}
 	for i := first; i < end; i++ {
-		m.states.at(i).Store(adopted)
+		m.states.at(i).Store(imported)
 	}
 	return nil
 }
 
-// giveBack drops the content of chunks that are unmapped now and were in a state. mu is held.
-func (m *Memory) giveBack(i uint64, state uint32) error {
+// releaseChunk drops the content of chunks that are unmapped now and were in a state. mu is held.
+func (m *Memory) releaseChunk(i uint64, state uint32) error {
 	chunk := m.data[i*gpu.ChunkBytes : (i+1)*gpu.ChunkBytes]
 	switch state {
 	case shared:
 		f := m.sharing.files[i]
 		delete(m.sharing.files, i)
-		f.lose(1)
+		f.unref(1)
 		return mapFixed(chunk, nil, 0)
-	case adopted:
+	case imported:
 		return mapFixed(chunk, nil, 0)
 	}
 	return nil

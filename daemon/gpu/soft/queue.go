@@ -14,9 +14,9 @@ import (
 type item struct {
 	stream *Stream
 	work   gpu.Work
-	// mark is what a Record completes or an Await waits for, as of submission; nil for an event never
+	// recording is what a Record completes or an Await waits for, as of submission; nil for an event never
 	// recorded.
-	mark *mark
+	recording *recording
 	// replay is a launch of a graph, with work unset.
 	replay *replay
 }
@@ -30,8 +30,8 @@ type batch struct {
 
 const batchItems = 128
 
-// lane is a goroutine that runs items in order. It starts with the first item.
-type lane struct {
+// queue is a goroutine that runs items in order. It starts with the first item.
+type queue struct {
 	// pending says that something is queued, readable without mu by the spinning goroutine.
 	pending atomic.Bool
 	// parked is of the lane that all streams share in deterministic mode, nil in others.
@@ -51,20 +51,20 @@ type lane struct {
 // costs the submitter a system call.
 const idleSpins = 100
 
-func newLane() *lane {
-	l := &lane{ended: make(chan struct{})}
+func newQueue() *queue {
+	l := &queue{ended: make(chan struct{})}
 	l.wake.L = &l.mu
 	return l
 }
 
 // push queues an item; false after stop.
-func (l *lane) push(it item) bool {
+func (l *queue) push(it item) bool {
 	l.mu.Lock()
 	if l.stopped {
 		l.mu.Unlock()
 		return false
 	}
-	l.append(it)
+	l.enqueue(it)
 	it.stream.submitted.Add(1)
 	l.pending.Store(true)
 	if !l.started {
@@ -81,7 +81,7 @@ func (l *lane) push(it item) bool {
 }
 
 // stop lets the lane end after what is queued, and does not wait for it.
-func (l *lane) stop() {
+func (l *queue) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopped {
@@ -95,8 +95,8 @@ func (l *lane) stop() {
 	l.wake.Signal()
 }
 
-// append puts an item at the end of the queue. mu is held.
-func (l *lane) append(it item) {
+// enqueue puts an item at the end of the queue. mu is held.
+func (l *queue) enqueue(it item) {
 	if l.last == nil || len(l.last.items) == batchItems {
 		b := l.spare
 		if l.spare = nil; b == nil {
@@ -112,16 +112,16 @@ func (l *lane) append(it item) {
 	l.last.items = append(l.last.items, it)
 }
 
-func (l *lane) loop() {
+func (l *queue) loop() {
 	defer close(l.ended)
 	for b := l.take(nil); b != nil; b = l.take(b) {
 		for ; ; b = b.next {
 			for i := range b.items {
 				it := &b.items[i]
 				if l.parked == nil {
-					it.do()
+					it.run()
 				} else {
-					l.parked.do(it)
+					l.parked.run(it)
 				}
 				*it = item{} // what ran must not be kept alive by the queue's memory
 			}
@@ -135,11 +135,11 @@ func (l *lane) loop() {
 
 // take waits for items and takes all there are; nil means that the lane was stopped. It gives back
 // an empty batch.
-func (l *lane) take(spare *batch) *batch {
+func (l *queue) take(spare *batch) *batch {
 	for spin := 0; !l.pending.Load() && spin < idleSpins; spin++ {
 		runtime.Gosched()
 	}
-	for !l.pending.Load() && l.parked.waiting() {
+	for !l.pending.Load() && l.parked.pollLater() {
 		runtime.Gosched() // what they wait for may come from outside
 	}
 	l.mu.Lock()
@@ -165,12 +165,12 @@ type parked struct {
 	items   map[*Stream][]item
 }
 
-// do runs an item, unless its stream is parked or must be now, and then those that wait no longer.
-func (p *parked) do(it *item) {
+// run runs an item, unless its stream is parked or must be now, and then those that wait no longer.
+func (p *parked) run(it *item) {
 	held := p.items[it.stream]
 	if len(held) == 0 && it.ready() {
-		it.do()
-		p.look()
+		it.run()
+		p.poll()
 		return
 	}
 	if len(held) == 0 {
@@ -182,14 +182,14 @@ func (p *parked) do(it *item) {
 	p.items[it.stream] = append(held, *it)
 }
 
-// look lets go on who waits no longer, until nobody can.
-func (p *parked) look() {
+// poll lets go on who waits no longer, until nobody can.
+func (p *parked) poll() {
 	for again := true; again; {
 		again = false
 		p.streams = slices.DeleteFunc(p.streams, func(s *Stream) bool {
 			items := p.items[s]
 			for len(items) > 0 && items[0].ready() {
-				items[0].do()
+				items[0].run()
 				items[0] = item{}
 				items, again = items[1:], true
 			}
@@ -202,17 +202,17 @@ func (p *parked) look() {
 	}
 }
 
-// waiting reports, after a look some time later, whether somebody still waits.
-func (p *parked) waiting() bool {
+// pollLater reports, after a look some time later, whether somebody still waits.
+func (p *parked) pollLater() bool {
 	if p == nil || len(p.streams) == 0 {
 		return false
 	}
-	<-time.After(lookEvery) // words say nothing when they change
-	p.look()
+	<-time.After(pollInterval) // words say nothing when they change
+	p.poll()
 	return len(p.streams) > 0
 }
 
-func (it *item) do() {
+func (it *item) run() {
 	it.stream.run(it)
 	it.stream.finished()
 }
@@ -225,13 +225,13 @@ func (it *item) ready() bool {
 		return true // and is passed over
 	}
 	if it.replay != nil {
-		return it.replay.before == nil || it.replay.before.done.Load()
+		return it.replay.previous == nil || it.replay.previous.done.Load()
 	}
 	switch work := it.work.(type) {
 	case gpu.Await:
-		return it.mark == nil || it.mark.done.Load()
+		return it.recording == nil || it.recording.done.Load()
 	case gpu.MemoryOps:
-		rest, err := c.words(work.Ops)
+		rest, err := c.runUntilWait(work.Ops)
 		it.work = gpu.MemoryOps{Ops: rest}
 		return err != nil || len(rest) == 0 // it fails again when it is run
 	}

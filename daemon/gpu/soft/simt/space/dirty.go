@@ -2,18 +2,18 @@ package space
 
 import "github.com/phos-gpu/phos/daemon/gpu"
 
-// Unmarked makes a memory that keeps no marks: everything counts as written. It is for measuring
+// DisableTracking makes a memory that keeps no marks: everything counts as written. It is for measuring
 // what marks cost, and for testing what does without them. Nothing may be mapped yet.
-func (m *Memory) Unmarked() { m.mapped = written }
+func (m *Memory) DisableTracking() { m.mapped = dirty }
 
 // Written returns the marks of a range; bit i is chunk i of it. Chunks outside the window read as
 // clean.
-func (m *Memory) Written(r gpu.Range) []uint64 { return m.inStates(r, written, adopted) }
+func (m *Memory) Written(r gpu.Range) []uint64 { return m.chunksIn(r, dirty, imported) }
 
 // Fresh returns which chunks nobody has written since they were mapped.
-func (m *Memory) Fresh(r gpu.Range) []uint64 { return m.inStates(r, fresh, fresh) }
+func (m *Memory) Fresh(r gpu.Range) []uint64 { return m.chunksIn(r, fresh, fresh) }
 
-func (m *Memory) inStates(r gpu.Range, least, most uint32) []uint64 {
+func (m *Memory) chunksIn(r gpu.Range, least, most uint32) []uint64 {
 	first, end, err := m.chunks(r)
 	if err != nil {
 		return nil
@@ -39,17 +39,17 @@ func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
 	cleared := make([]uint64, (end-first+63)/64)
 	changed := false
 	for i := first; i < end; i++ {
-		if m.states.load(i) == written && m.states.at(i).CompareAndSwap(written, clean) {
+		if m.states.load(i) == dirty && m.states.at(i).CompareAndSwap(dirty, clean) {
 			cleared[(i-first)/64] |= 1 << ((i - first) % 64)
 			changed = true
 		}
 	}
-	if !changed || retireSoon() {
+	if !changed || tryInvalidateSpans() {
 		return cleared
 	}
 	for i := first; i < end; i++ {
 		if cleared[(i-first)/64]&(1<<((i-first)%64)) != 0 {
-			m.states.at(i).CompareAndSwap(clean, written)
+			m.states.at(i).CompareAndSwap(clean, dirty)
 		}
 	}
 	return make([]uint64, len(cleared))

@@ -103,7 +103,7 @@ func TestEighthsBack(t *testing.T) {
 			if bits, known := want[code]; known && got>>16 != bits {
 				t.Errorf("%v %#x is %#x, want %#x", from, code, got>>16, bits)
 			}
-			if again := forth(got, 0, 0, 0); eighths[from].finite(code) && again != code<<8|1 {
+			if again := forth(got, 0, 0, 0); fp8Formats[from].finite(code) && again != code<<8|1 {
 				t.Errorf("%v %#x becomes %#x, and that %#x", from, code, got>>16, again)
 			}
 		}
@@ -114,4 +114,4 @@ func TestEighthsBack(t *testing.T) {
 	}
 }
 
-func (e *eight) finite(code uint64) bool { return int(code&0x7f) < len(e.positive) }
+func (e *fp8Format) finite(code uint64) bool { return int(code&0x7f) < len(e.positive) }
