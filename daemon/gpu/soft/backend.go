@@ -15,13 +15,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Options connect a backend to its surroundings. The zero value is a backend by itself.
+// Options connect a backend to its surroundings. The zero value is a stand-alone backend.
 type Options struct {
-	// Ledger accounts memory that other processes share, in the row of Slot; nil means that nobody
-	// shares.
+	// Ledger accounts for memory that several processes share, in the row of Slot. nil means that no
+	// other process uses the devices.
 	Ledger *ledger.Ledger
 	Slot   int
-	// Logger gets a line for each fault; nil means slog.Default.
+	// Logger receives a line for each fault; nil means slog.Default.
 	Logger *slog.Logger
 }
 
@@ -33,9 +33,9 @@ type Backend struct {
 	logger  *slog.Logger
 	account account
 	devices []*device
-	// kernels counts launches that are running.
+	// kernels counts running launches.
 	kernels atomic.Int32
-	// shared is the one lane of deterministic mode, else nil.
+	// shared is the queue of all streams in deterministic mode, and nil otherwise.
 	shared *queue
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ type Backend struct {
 	closed   bool
 }
 
-// Open makes a backend of a specification; see package model.
+// Open opens a backend with the devices of a specification; see package model.
 func Open(text string, options Options) (*Backend, error) {
 	spec, err := model.Parse(text)
 	if err != nil {
@@ -78,17 +78,17 @@ func Open(text string, options Options) (*Backend, error) {
 	return b, nil
 }
 
-// ContainsFaults says that they do: see gpu.FaultContainer.
+// ContainsFaults marks Backend as a gpu.FaultContainer.
 func (b *Backend) ContainsFaults() {}
 
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
 
-// Serial says that all streams run in one order, that of submission, as they do in deterministic
-// mode: one after the other, except those that wait for what comes later.
+// Serial reports whether the work of all streams runs in submission order, as in deterministic
+// mode. Only work that waits for later work is overtaken.
 func (b *Backend) Serial() bool { return b.spec.Deterministic }
 
-// NewContext makes a context on a device.
+// NewContext creates a context on a device.
 func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {
 	if ordinal < 0 || ordinal >= len(b.devices) {
 		return nil, &gpu.Error{Op: "create context", Code: abi.InvalidDevice, Detail: fmt.Sprintf("no device %d", ordinal)}
@@ -109,8 +109,8 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 	return c, nil
 }
 
-// reserveWindow gives a device its window when it gets its first context, and makes the devices see each
-// other. mu is held.
+// reserveWindow reserves a device's address window for its first context and makes the devices
+// peers of each other. b.mu is held.
 func (b *Backend) reserveWindow(d *device, window gpu.Range) error {
 	if d.space != nil {
 		if d.space.Window() != window {
@@ -135,7 +135,7 @@ func (b *Backend) reserveWindow(d *device, window gpu.Range) error {
 	return nil
 }
 
-// Close closes all contexts and gives all memory back.
+// Close closes all contexts and releases all memory.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true

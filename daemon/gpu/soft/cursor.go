@@ -2,16 +2,16 @@ package soft
 
 import "github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 
-// cursor looks addresses up for many small accesses and keeps the spans it found last, one for
-// writing and one for reading. Both belong to one reader: a goroutine that held a span by one and
-// waited for a chunk by another could block, and be waited for by, an Unmap.
+// cursor looks up addresses for many small accesses. It keeps the last span for writing and the
+// last for reading. Both belong to one space.Reader: with two readers, a goroutine could hold a
+// span through one and wait for a chunk through the other, and deadlock with Unmap.
 type cursor struct {
 	memory   *space.Memory
 	reader   *space.Reader
 	version  uint64
 	spans    [2]space.Span // by role
 	lookedUp bool          // a span was looked up since the last tick
-	budget   int           // bytes that may still be moved before the next tick
+	budget   int           // bytes to move until the next tick
 }
 
 // The roles of spans.
@@ -20,8 +20,8 @@ const (
 	writing
 )
 
-// cursorBytes is how much a cursor moves before it lets Unmap and ClearWritten pass; a row counts
-// for at least rowCost.
+// cursorBytes is how many bytes a cursor moves before it lets Unmap and ClearWritten proceed. A row
+// counts as at least rowCost.
 const (
 	cursorBytes = 1 << 20
 	rowCost     = 1 << 12
@@ -33,8 +33,8 @@ func newCursor(memory *space.Memory) *cursor {
 	return c
 }
 
-// pair returns the memory from two addresses to the ends of their spans. It is good until the
-// cursor is used again.
+// pair returns the memory from two addresses to the ends of their spans. The slices are valid until
+// the next use of the cursor.
 func (c *cursor) pair(write, read uint64) (out, in []byte, err error) {
 	for {
 		if err := c.lookup(writing, write); err != nil {
@@ -49,7 +49,7 @@ func (c *cursor) pair(write, read uint64) (out, in []byte, err error) {
 	}
 }
 
-// single is both for a single address.
+// single is pair for one address.
 func (c *cursor) single(address uint64, write bool) ([]byte, error) {
 	role := reading
 	if write {
@@ -65,7 +65,7 @@ func (c *cursor) single(address uint64, write bool) ([]byte, error) {
 	}
 }
 
-// lookup looks an address up unless the role's span has it.
+// lookup makes the role's span cover an address.
 func (c *cursor) lookup(role int, address uint64) error {
 	if address-c.spans[role].Address < uint64(len(c.spans[role].Memory)) {
 		return nil
@@ -78,7 +78,8 @@ func (c *cursor) lookup(role int, address uint64) error {
 	return nil
 }
 
-// revalidate ticks where that is due and says whether the spans are good; if not, it has dropped them.
+// revalidate ticks if a tick is due and reports whether the spans are still valid. If they are not,
+// it drops them.
 func (c *cursor) revalidate() bool {
 	if !c.lookedUp && c.budget > 0 {
 		return true
@@ -92,11 +93,12 @@ func (c *cursor) revalidate() bool {
 	return false
 }
 
+// slice returns the role's span from address on.
 func (c *cursor) slice(role int, address uint64) []byte {
 	return c.spans[role].Memory[address-c.spans[role].Address:]
 }
 
-// consume counts bytes against the budget.
+// consume subtracts n from the budget and returns it.
 func (c *cursor) consume(n int) uint64 {
 	c.budget -= max(n, rowCost)
 	return uint64(n)

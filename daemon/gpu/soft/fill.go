@@ -30,19 +30,20 @@ func (c *Context) fillLine(address uint64, w gpu.Fill, bytes uint64) error {
 	if bytes < splitBytes {
 		return c.memory.Fill(address, w.Pattern, w.PatternBytes, bytes/size)
 	}
-	// Parts are whole chunks and so whole patterns.
+	// Parts are whole chunks and therefore whole patterns.
 	return c.split(bytes, func(at, n uint64) error {
 		return c.memory.Fill(address+at, w.Pattern, w.PatternBytes, n/size)
 	})
 }
 
-// A step that waits looks lookSpins times in a row and then every lookEvery, as kernels and
-// programs that set the word tell nobody.
+// A waiting operation polls pollSpins times in a row, then once per pollInterval: writes of the
+// word by kernels and programs cannot be observed.
 const (
 	pollSpins    = 200
 	pollInterval = 20 * time.Microsecond
 )
 
+// memoryOps runs operations on words in order and blocks on those that wait.
 func (c *Context) memoryOps(work gpu.MemoryOps) error {
 	for _, op := range work.Ops {
 		do := c.writeWord
@@ -56,8 +57,8 @@ func (c *Context) memoryOps(work gpu.MemoryOps) error {
 	return nil
 }
 
-// runUntilWait does operations up to the first that has to wait, and returns the rest, which begins with
-// one that failed if there is an error.
+// runUntilWait runs operations up to the first whose wait is not met. It returns the rest, which
+// begins with the failed operation if there is an error.
 func (c *Context) runUntilWait(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
 	for ; len(ops) > 0; ops = ops[1:] {
 		op := &ops[0]
@@ -74,7 +75,7 @@ func (c *Context) runUntilWait(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err err
 	return nil, nil
 }
 
-// readWord is what stands where an operation looks.
+// readWord reads the word of an operation.
 func (c *Context) readWord(op *gpu.MemoryOp) (word uint64, err error) {
 	err = c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, false, func(piece []byte) error {
 		word = loadWord(piece)
@@ -90,7 +91,8 @@ func (c *Context) writeWord(op *gpu.MemoryOp) error {
 	})
 }
 
-// awaitWord ends early when the context is poisoned or closed.
+// awaitWord polls until the operation's condition is met. It returns early when the context is
+// poisoned or closed.
 func (c *Context) awaitWord(op *gpu.MemoryOp) error {
 	for spins := 0; ; spins++ {
 		word, err := c.readWord(op)
@@ -109,8 +111,7 @@ func (c *Context) awaitWord(op *gpu.MemoryOp) error {
 	}
 }
 
-// loadWord reads a word that others write at the same time, which is what it is for. It is one
-// load.
+// loadWord reads a word with one load. Kernels and programs may write it at the same time.
 //
 //go:norace
 //go:noinline
@@ -121,7 +122,7 @@ func loadWord(piece []byte) uint64 {
 	return binary.LittleEndian.Uint64(piece)
 }
 
-// storeWord is one store.
+// storeWord writes a word with one store.
 //
 //go:norace
 //go:noinline

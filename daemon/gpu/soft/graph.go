@@ -8,20 +8,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Executable is a checked graph with an order to run it in.
+// Executable is a checked graph with an execution order.
 type Executable struct {
 	context *Context
 	plan    *gpu.Plan
 
 	mu         sync.Mutex
-	works      []gpu.Work // by node; never changed once a replay has it
-	worksInUse bool       // a replay has works
-	// last is completed when the latest launch is done: launches of one graph do not overlap.
+	works      []gpu.Work // by node; copied before a change if a replay uses it
+	worksInUse bool       // a replay uses works
+	// last completes when the latest launch is done. Launches of one graph never overlap.
 	last   *recording
 	closed bool
 }
 
-// Instantiate checks a graph and makes it ready.
+// Instantiate checks a graph and prepares it for launches.
 func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
 	if err := c.checkUsable("instantiate graph"); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
 	return &Executable{context: c, plan: plan, works: works}, nil
 }
 
-// Update replaces the work of a node from the next launch on.
+// Update replaces the work of a node for later launches.
 func (e *Executable) Update(node int, work gpu.Work) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,8 +56,8 @@ func (e *Executable) Update(node int, work gpu.Work) error {
 
 // Launch queues the whole graph in a stream.
 func (e *Executable) Launch(stream gpu.Stream) error {
-	s, known := stream.(*Stream)
-	if !known || s.context != e.context {
+	s, ok := stream.(*Stream)
+	if !ok || s.context != e.context {
 		return &gpu.Error{Op: "launch graph", Code: abi.InvalidHandle, Detail: "the stream belongs to another context"}
 	}
 	if err := e.context.Fault(); err != nil {
@@ -80,7 +80,7 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 	return nil
 }
 
-// Close ends the graph. Launches that are queued still run.
+// Close destroys the graph. Queued launches still run.
 func (e *Executable) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestRefusedCode: code that a software GPU cannot run is refused with an error that says what
+// TestRefusedCode checks the errors for code that a software GPU cannot run. Each must say what
 // would run it.
 func TestRefusedCode(t *testing.T) {
 	cubin := make([]byte, 64)
@@ -46,14 +46,15 @@ func TestRefusedCode(t *testing.T) {
 			}
 			for _, part := range c.log {
 				if !strings.Contains(refused.Log, part) {
-					t.Errorf("log %q does not say %q", refused.Log, part)
+					t.Errorf("log %q does not contain %q", refused.Log, part)
 				}
 			}
 		})
 	}
 }
 
-// TestLaterCode: PTX for a later device runs where a real one would run the machine code beside it.
+// TestLaterCode loads PTX for a newer device next to machine code that a real device of this
+// capability would run.
 func TestLaterCode(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()
@@ -67,12 +68,12 @@ func TestLaterCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if version := f.Info().Attributes[abi.FuncPTXVersion]; version != 100 {
-		t.Errorf("the kernel is said to be for %d", version)
+		t.Errorf("binary version: got %d, want 90", version)
 	}
 }
 
-// TestLibraryCode: of a text as long as a library's only what is looked for is looked at, and
-// answers for itself.
+// TestLibraryCode loads a text of library size: only kernels that are looked up are parsed, and
+// each reports its own errors.
 func TestLibraryCode(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()
@@ -91,17 +92,17 @@ func TestLibraryCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(placed, " "); len(placed) != 3 || placed[0] != "x" {
-		t.Errorf("placed %s; want the variable, a heap for malloc, and workspaces of cooperative launches", got)
+		t.Errorf("placed %s, want the variable, a heap for malloc, and workspaces of cooperative launches", got)
 	}
 	if got := strings.Join(m.Functions(), " "); got != "bad calls good" {
-		t.Errorf("kernels: %s", got)
+		t.Errorf("kernels: got %s, want bad calls good", got)
 	}
 	f, err := m.Function("good")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again, _ := m.Function("good"); again != f || f.Info().ParamBytes != 12 || len(f.Info().Params) != 2 {
-		t.Errorf("%v, then %v", f.Info(), again)
+		t.Errorf("second lookup: got %v, want %v", again, f.Info())
 	}
 	for _, name := range []string{"bad", "calls", "bad"} {
 		var refused *gpu.LoadError
@@ -111,11 +112,11 @@ func TestLibraryCode(t *testing.T) {
 		}
 	}
 	if _, err := m.Function("none"); gpu.Code(err) != abi.NotFound {
-		t.Errorf("a kernel that does not exist: %v", err)
+		t.Errorf("look up missing kernel: got %v, want NOT_FOUND", err)
 	}
 	if _, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text + ".frob"}}, gpu.LoadOptions{Place: place}); gpu.Code(
 		err,
 	) != abi.InvalidPTX {
-		t.Errorf("a mistake outside of kernels: %v", err)
+		t.Errorf("load library with an error outside of kernels: %v", err)
 	}
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// item is one thing queued in a lane.
+// item is one entry of a queue.
 type item struct {
 	stream *Stream
 	work   gpu.Work
-	// recording is what a Record completes or an Await waits for, as of submission; nil for an event never
-	// recorded.
+	// recording is what a Record completes or an Await waits for, resolved at submission. It is nil
+	// for an event that was never recorded.
 	recording *recording
-	// replay is a launch of a graph, with work unset.
+	// replay is a graph launch; work is unset then.
 	replay *replay
 }
 
-// batch is a piece of a queue. A list of pieces grows without copying and shrinks without keeping
-// memory.
+// batch is a segment of a queue. A list of segments grows without copying and frees memory as it
+// shrinks.
 type batch struct {
-	items []item // its capacity is batchItems, never more
+	items []item // capacity batchItems, never more
 	next  *batch
 }
 
@@ -32,98 +32,99 @@ const batchItems = 128
 
 // queue is a goroutine that runs items in order. It starts with the first item.
 type queue struct {
-	// pending says that something is queued, readable without mu by the spinning goroutine.
+	// pending is set while items are queued. The spinning goroutine reads it without mu.
 	pending atomic.Bool
-	// parked is of the lane that all streams share in deterministic mode, nil in others.
+	// parked holds streams that wait, for the shared queue of deterministic mode; nil for others.
 	parked *parked
 
 	mu               sync.Mutex
 	wake             sync.Cond
-	first, last      *batch // what is queued; nil where nothing is
-	spare            *batch // an empty one
+	first, last      *batch // queued items; nil if empty
+	spare            *batch // an empty batch for reuse
 	started, stopped bool
 	sleeping         bool
 	ended            chan struct{}
 }
 
-// idleSpins is how often an idle lane looks for work before it sleeps: some ten microseconds, in
-// which a program that submits one thing after the other comes back. Waking a sleeping goroutine
-// costs the submitter a system call.
+// idleSpins is how often an idle queue polls for work before it sleeps, about ten microseconds. A
+// program that submits one item after another finds the goroutine awake; waking it would cost a
+// system call.
 const idleSpins = 100
 
 func newQueue() *queue {
-	l := &queue{ended: make(chan struct{})}
-	l.wake.L = &l.mu
-	return l
+	q := &queue{ended: make(chan struct{})}
+	q.wake.L = &q.mu
+	return q
 }
 
-// push queues an item; false after stop.
-func (l *queue) push(it item) bool {
-	l.mu.Lock()
-	if l.stopped {
-		l.mu.Unlock()
+// push queues an item. It returns false after stop.
+func (q *queue) push(it item) bool {
+	q.mu.Lock()
+	if q.stopped {
+		q.mu.Unlock()
 		return false
 	}
-	l.enqueue(it)
+	q.enqueue(it)
 	it.stream.submitted.Add(1)
-	l.pending.Store(true)
-	if !l.started {
-		l.started = true
-		go l.loop()
+	q.pending.Store(true)
+	if !q.started {
+		q.started = true
+		go q.loop()
 	}
-	sleeping := l.sleeping
-	l.sleeping = false
-	l.mu.Unlock()
+	sleeping := q.sleeping
+	q.sleeping = false
+	q.mu.Unlock()
 	if sleeping {
-		l.wake.Signal()
+		q.wake.Signal()
 	}
 	return true
 }
 
-// stop lets the lane end after what is queued, and does not wait for it.
-func (l *queue) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stopped {
+// stop ends the goroutine after the queued items, without waiting for it.
+func (q *queue) stop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
 		return
 	}
-	l.stopped = true
-	if !l.started {
-		close(l.ended)
+	q.stopped = true
+	if !q.started {
+		close(q.ended)
 	}
-	l.sleeping = false
-	l.wake.Signal()
+	q.sleeping = false
+	q.wake.Signal()
 }
 
-// enqueue puts an item at the end of the queue. mu is held.
-func (l *queue) enqueue(it item) {
-	if l.last == nil || len(l.last.items) == batchItems {
-		b := l.spare
-		if l.spare = nil; b == nil {
+// enqueue appends an item. mu is held.
+func (q *queue) enqueue(it item) {
+	if q.last == nil || len(q.last.items) == batchItems {
+		b := q.spare
+		if q.spare = nil; b == nil {
 			b = &batch{items: make([]item, 0, batchItems)}
 		}
-		if l.last == nil {
-			l.first = b
+		if q.last == nil {
+			q.first = b
 		} else {
-			l.last.next = b
+			q.last.next = b
 		}
-		l.last = b
+		q.last = b
 	}
-	l.last.items = append(l.last.items, it)
+	q.last.items = append(q.last.items, it)
 }
 
-func (l *queue) loop() {
-	defer close(l.ended)
-	for b := l.take(nil); b != nil; b = l.take(b) {
+// loop runs items until the queue is stopped.
+func (q *queue) loop() {
+	defer close(q.ended)
+	for b := q.take(nil); b != nil; b = q.take(b) {
 		for ; ; b = b.next {
 			for i := range b.items {
 				it := &b.items[i]
-				if l.parked == nil {
+				if q.parked == nil {
 					it.run()
 				} else {
-					l.parked.run(it)
+					q.parked.run(it)
 				}
-				*it = item{} // what ran must not be kept alive by the queue's memory
+				*it = item{} // do not keep finished work alive
 			}
 			b.items = b.items[:0]
 			if b.next == nil {
@@ -133,39 +134,40 @@ func (l *queue) loop() {
 	}
 }
 
-// take waits for items and takes all there are; nil means that the lane was stopped. It gives back
-// an empty batch.
-func (l *queue) take(spare *batch) *batch {
-	for spin := 0; !l.pending.Load() && spin < idleSpins; spin++ {
+// take waits for items and takes all of them. It returns nil after stop. spare is an empty batch
+// for reuse.
+func (q *queue) take(spare *batch) *batch {
+	for spin := 0; !q.pending.Load() && spin < idleSpins; spin++ {
 		runtime.Gosched()
 	}
-	for !l.pending.Load() && l.parked.pollLater() {
-		runtime.Gosched() // what they wait for may come from outside
+	for !q.pending.Load() && q.parked.pollLater() {
+		runtime.Gosched() // what a parked stream waits for may come from outside
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.first == nil && !l.stopped {
-		l.sleeping = true
-		l.wake.Wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.first == nil && !q.stopped {
+		q.sleeping = true
+		q.wake.Wait()
 	}
-	if l.spare == nil {
-		l.spare = spare
+	if q.spare == nil {
+		q.spare = spare
 	}
-	taken := l.first
-	l.first, l.last = nil, nil
-	l.pending.Store(false)
+	taken := q.first
+	q.first, q.last = nil, nil
+	q.pending.Store(false)
 	return taken
 }
 
-// parked are the streams of the one lane of deterministic mode whose next item waits for what may
-// come later in the lane, or from outside: a word that has not its value yet, an event in a stream
-// that is parked itself. The others go on meanwhile. Only the lane's goroutine knows of it.
+// parked holds the streams of the shared queue whose next item has to wait: for a word in memory,
+// or for an event in a stream that is parked itself. The other streams go on. Only the queue's
+// goroutine uses it.
 type parked struct {
-	streams []*Stream // as they came
+	streams []*Stream // in the order in which they were parked
 	items   map[*Stream][]item
 }
 
-// run runs an item, unless its stream is parked or must be now, and then those that wait no longer.
+// run runs an item and then the parked items that became ready. If the item's stream is parked or
+// has to wait, it parks the item.
 func (p *parked) run(it *item) {
 	held := p.items[it.stream]
 	if len(held) == 0 && it.ready() {
@@ -182,7 +184,7 @@ func (p *parked) run(it *item) {
 	p.items[it.stream] = append(held, *it)
 }
 
-// poll lets go on who waits no longer, until nobody can.
+// poll runs parked items until none is ready.
 func (p *parked) poll() {
 	for again := true; again; {
 		again = false
@@ -202,12 +204,12 @@ func (p *parked) poll() {
 	}
 }
 
-// pollLater reports, after a look some time later, whether somebody still waits.
+// pollLater polls after pollInterval and reports whether streams are still parked.
 func (p *parked) pollLater() bool {
 	if p == nil || len(p.streams) == 0 {
 		return false
 	}
-	<-time.After(pollInterval) // words say nothing when they change
+	<-time.After(pollInterval) // writes of a word cannot be observed
 	p.poll()
 	return len(p.streams) > 0
 }
@@ -217,12 +219,12 @@ func (it *item) run() {
 	it.stream.finished()
 }
 
-// ready reports whether an item can be run without waiting for anybody else. Of operations on words
-// it does those that come before the first that waits. What waits inside a graph is not looked at.
+// ready reports whether an item can run without waiting. It runs the operations on words that come
+// before the first wait. Waits inside a graph are not checked.
 func (it *item) ready() bool {
 	c := it.stream.context
 	if c.stopping() {
-		return true // and is passed over
+		return true // the item will be skipped
 	}
 	if it.replay != nil {
 		return it.replay.previous == nil || it.replay.previous.done.Load()
@@ -233,7 +235,7 @@ func (it *item) ready() bool {
 	case gpu.MemoryOps:
 		rest, err := c.runUntilWait(work.Ops)
 		it.work = gpu.MemoryOps{Ops: rest}
-		return err != nil || len(rest) == 0 // it fails again when it is run
+		return err != nil || len(rest) == 0 // an error is reported when the item runs
 	}
 	return true
 }

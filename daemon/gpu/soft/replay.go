@@ -12,13 +12,13 @@ type replay struct {
 	context    *Context
 	plan       *gpu.Plan
 	works      []gpu.Work
-	recordings []*recording // by node, of records and awaits; nil where the graph has none
-	previous   *recording   // the end of the launch before this one; may be nil
+	recordings []*recording // of Record and Await nodes; nil if the graph has none
+	previous   *recording   // completes with the previous launch; may be nil
 	done       *recording
 }
 
-// newReplay takes note of what events stand for, in the order in which the nodes would run one by
-// one. The executable's mu is held.
+// newReplay resolves the events of the graph, in the order of a serial run. The executable's mu is
+// held.
 func newReplay(e *Executable) (*replay, error) {
 	r := &replay{context: e.context, plan: e.plan, works: e.works, previous: e.last, done: &recording{}}
 	for _, i := range e.plan.Order {
@@ -45,7 +45,7 @@ func (r *replay) recording(node int) *recording {
 	return r.recordings[node]
 }
 
-// run does the whole graph; it returns the first error after everything that was begun has ended.
+// run runs the graph. On an error it returns after all nodes in flight have ended.
 func (r *replay) run() error {
 	defer r.done.complete()
 	if r.previous != nil {
@@ -71,7 +71,7 @@ func (r *replay) run() error {
 	return nil
 }
 
-// runWide runs branches that do not depend on each other at the same time.
+// runWide runs independent branches in parallel.
 func (r *replay) runWide(workers int) error {
 	left := append([]int32(nil), r.plan.Needs...)
 	ready := make(chan int, len(r.works))
@@ -108,7 +108,7 @@ func (r *replay) runWide(workers int) error {
 	return nil
 }
 
-// runNode does one node, or only what others wait for once a node has failed.
+// runNode runs one node. After a failure it only runs the node's part that others wait for.
 func (r *replay) runNode(i int, failed bool) error {
 	if failed || r.context.stopping() {
 		r.releaseWaiters([]int{i})
@@ -117,7 +117,7 @@ func (r *replay) runNode(i int, failed bool) error {
 	return r.context.perform(r.works[i], r.recording(i))
 }
 
-// releaseWaiters does of some nodes only what others may wait for: records and calls.
+// releaseWaiters runs only the nodes that others may wait for: records and calls.
 func (r *replay) releaseWaiters(nodes []int) {
 	for _, i := range nodes {
 		switch work := r.works[i].(type) {
@@ -133,7 +133,7 @@ func (r *replay) releaseWaiters(nodes []int) {
 	}
 }
 
-// cancel is for a launch that was refused: events that it was to record must not be waited for.
+// cancel completes the recordings of a launch that was rejected, so that waits for them return.
 func (r *replay) cancel() {
 	for i, work := range r.works {
 		if _, records := work.(gpu.Record); records && r.recording(i) != nil {
@@ -143,7 +143,7 @@ func (r *replay) cancel() {
 	r.done.complete()
 }
 
-// skip is for a launch that is passed over.
+// skip completes a launch whose work is skipped.
 func (r *replay) skip() {
 	r.releaseWaiters(r.plan.Order)
 	r.done.complete()

@@ -6,7 +6,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// copyRows copies rows that lie apart on at least one side.
+// copyRows copies rows that are not contiguous on at least one side.
 func (c *Context) copyRows(dst, src gpu.Place, width, rows uint64) error {
 	switch {
 	case dst.Host == nil && src.Host == nil:
@@ -25,7 +25,7 @@ func (c *Context) copyRows(dst, src gpu.Place, width, rows uint64) error {
 	return c.stageRows(dst, src, width, rows)
 }
 
-// copyDeviceRows copies rows within the device's addresses; it keeps the spans from row to row.
+// copyDeviceRows copies rows between device addresses and reuses spans from row to row.
 func (c *Context) copyDeviceRows(dst, src gpu.Place, width, rows uint64) error {
 	cur := newCursor(c.device.space)
 	defer cur.close()
@@ -41,9 +41,9 @@ func (c *Context) copyDeviceRows(dst, src gpu.Place, width, rows uint64) error {
 	return nil
 }
 
-// stageRows moves narrow rows between device and host through a buffer of many rows, as each access
-// to host memory costs a system call. Host memory that is not contiguous is still accessed row by
-// row.
+// stageRows copies narrow rows between device and host through a buffer of many rows, because each
+// access to host memory costs a system call. Host memory that is not contiguous is still accessed
+// row by row.
 func (c *Context) stageRows(dst, src gpu.Place, width, rows uint64) error {
 	perBuffer := min(rows, stagingBytes/width)
 	buffer := make([]byte, perBuffer*width)
@@ -72,7 +72,7 @@ func (c *Context) stageRows(dst, src gpu.Place, width, rows uint64) error {
 	return nil
 }
 
-// deviceRows scatters the rows of a buffer into device memory, or gathers them from it.
+// deviceRows scatters the rows of a buffer to device memory, or gathers them from it.
 func (c *Context) deviceRows(p gpu.Place, buffer []byte, width uint64, scatter bool) error {
 	cur := newCursor(c.device.space)
 	defer cur.close()

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/gputest"
 )
 
-// open makes a backend that logs nowhere.
+// open opens a backend that discards its log.
 func open(t testing.TB, spec string, options Options) *Backend {
 	t.Helper()
 	options.Logger = slog.New(slog.DiscardHandler)

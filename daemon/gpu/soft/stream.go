@@ -9,21 +9,21 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Stream is a sequence of work in a lane.
+// Stream is a sequence of work in a queue.
 type Stream struct {
 	context *Context
 	queue   *queue
 	closed  atomic.Bool
 
-	// submitted and completed count items; waiters says whether anyone sleeps in wait.
+	// submitted and completed count items. waiters counts the goroutines that sleep in wait.
 	submitted, completed atomic.Uint64
 	waiters              atomic.Int32
 	mu                   sync.Mutex
 	progress             sync.Cond
 }
 
-func newStream(c *Context, l *queue) *Stream {
-	s := &Stream{context: c, queue: l}
+func newStream(c *Context, q *queue) *Stream {
+	s := &Stream{context: c, queue: q}
 	s.progress.L = &s.mu
 	return s
 }
@@ -50,8 +50,8 @@ func (s *Stream) push(it item) error {
 	return nil
 }
 
-// run does an item's work on the lane's goroutine. After a fault only what others may wait for is
-// still done.
+// run runs an item on the queue's goroutine. After a fault only work that others wait for still
+// runs.
 func (s *Stream) run(it *item) {
 	c := s.context
 	switch work := it.work.(type) {
@@ -80,7 +80,7 @@ func (s *Stream) run(it *item) {
 	}
 }
 
-// finished counts an item as completed and wakes who waits.
+// finished counts an item as completed and wakes waiters.
 func (s *Stream) finished() {
 	s.completed.Add(1)
 	if s.waiters.Load() > 0 {
@@ -90,7 +90,7 @@ func (s *Stream) finished() {
 	}
 }
 
-// syncSpins is how often Synchronize looks before it sleeps.
+// syncSpins is how often Synchronize polls before it sleeps.
 const syncSpins = 50
 
 // wait returns when all items submitted so far are completed.
@@ -102,7 +102,7 @@ func (s *Stream) wait() {
 		}
 		runtime.Gosched()
 	}
-	s.waiters.Add(1) // before completed is looked at again: finished does these two in the other order
+	s.waiters.Add(1) // before loading completed again: finished uses the opposite order
 	defer s.waiters.Add(-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,10 +111,10 @@ func (s *Stream) wait() {
 	}
 }
 
-// Idle tells whether all work is over.
+// Idle reports whether all submitted work has completed.
 func (s *Stream) Idle() bool { return s.completed.Load() >= s.submitted.Load() }
 
-// Query tells whether all work is done.
+// Query returns abi.NotReady until all work has completed.
 func (s *Stream) Query() error {
 	if err := s.context.Fault(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *Stream) Query() error {
 	if !s.Idle() {
 		return abi.NotReady
 	}
-	return s.context.Fault() // a fault of the item that has just completed
+	return s.context.Fault() // the item that has just completed may have failed
 }
 
 // Synchronize waits for all work submitted before the call.
@@ -131,7 +131,7 @@ func (s *Stream) Synchronize() error {
 	return s.context.Fault()
 }
 
-// Close lets the stream end once its work is done, without waiting for it.
+// Close ends the stream once its work is done, without waiting for it.
 func (s *Stream) Close() error {
 	if s.closed.Swap(true) {
 		return &gpu.Error{Op: "destroy stream", Code: abi.InvalidHandle, Detail: "the stream is closed"}

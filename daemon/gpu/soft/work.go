@@ -5,8 +5,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// prepare checks work at submission, where an error still belongs to the call, and takes note of
-// what events stand for now.
+// prepare checks work at submission, where errors still belong to the call, and resolves the
+// current recordings of its events.
 func (c *Context) prepare(it *item) error {
 	switch work := it.work.(type) {
 	case gpu.Record:
@@ -24,7 +24,7 @@ func (c *Context) prepare(it *item) error {
 	return c.checks.Work(it.work)
 }
 
-// checks are those of work for a context.
+// checks returns the checks of work for a context.
 func checks(launch func(gpu.Launch) error) gpu.Checks {
 	return gpu.Checks{Launch: launch, Event: func(event gpu.Event, op string) error {
 		_, err := openEvent(event, op)
@@ -32,7 +32,7 @@ func checks(launch func(gpu.Launch) error) gpu.Checks {
 	}}
 }
 
-// perform does one piece of work and returns the context's fault if it went wrong.
+// perform runs one piece of work. An error becomes the context's fault.
 func (c *Context) perform(work gpu.Work, m *recording) error {
 	switch work := work.(type) {
 	case gpu.Launch:
@@ -60,7 +60,7 @@ func (c *Context) perform(work gpu.Work, m *recording) error {
 	return nil
 }
 
-// newRecording makes a mark the latest recording of an event.
+// newRecording makes a new recording the latest of an event.
 func (c *Context) newRecording(event gpu.Event) (*recording, error) {
 	e, err := openEvent(event, "record event")
 	if err != nil {
@@ -74,10 +74,10 @@ func (c *Context) newRecording(event gpu.Event) (*recording, error) {
 	return m, nil
 }
 
-// openEvent is the event as this backend's, if it is open.
+// openEvent returns the event as this backend's type, if it is open.
 func openEvent(event gpu.Event, op string) (*Event, error) {
-	e, known := event.(*Event)
-	if !known || e.closed.Load() {
+	e, ok := event.(*Event)
+	if !ok || e.closed.Load() {
 		return nil, &gpu.Error{Op: op, Code: abi.InvalidHandle, Detail: "no such event"}
 	}
 	return e, nil

@@ -14,11 +14,11 @@ func tile() *abi.TensorMap {
 	}
 }
 
-// TestEncodeTensor changes each word that is looked at; no two descriptions may look alike.
+// TestEncodeTensor changes each field of a description; no two encodings may be equal.
 func TestEncodeTensor(t *testing.T) {
 	seen := map[[abi.EncodedTensorMapBytes]byte]string{}
 	for name, change := range map[string]func(*abi.TensorMap){
-		"as it is": func(*abi.TensorMap) {}, "kind": func(m *abi.TensorMap) { m.Kind = abi.TensorIm2col },
+		"unchanged": func(*abi.TensorMap) {}, "kind": func(m *abi.TensorMap) { m.Kind = abi.TensorIm2col },
 		"type": func(m *abi.TensorMap) { m.DataType = 7 }, "rank": func(m *abi.TensorMap) { m.Rank, m.Sizes[3], m.Box[3], m.Steps[3] = 4, 1, 1, 1 },
 		"address": func(m *abi.TensorMap) { m.Address += 16 }, "size": func(m *abi.TensorMap) { m.Sizes[1]-- },
 		"stride": func(m *abi.TensorMap) { m.Strides[1] = 1<<40 - 16 }, "box": func(m *abi.TensorMap) { m.Box[1] = 1 },
@@ -33,7 +33,7 @@ func TestEncodeTensor(t *testing.T) {
 		change(m)
 		encoded, err := EncodeTensor(m)
 		if other, twice := seen[encoded]; err != nil || twice {
-			t.Errorf("%s: looks like %q, %v", name, other, err)
+			t.Errorf("%s: encoded as %q, error %v", name, other, err)
 		}
 		seen[encoded] = name
 	}

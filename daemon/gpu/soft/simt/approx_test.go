@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// approximation is an instruction that may err, with the bound that the ISA gives: relative to the
-// exact result, or absolute.
+// approximation is an approximate instruction with the error bound that the ISA gives, relative to
+// the exact result or absolute.
 type approximation struct {
 	name     string
-	low, up  float64 // the range of arguments that the bound holds for; of their logarithm to base 2 where spread
+	low, up  float64 // the range of arguments that the bound holds for, or of their base-2 logarithm if spread
 	spread   bool
-	want     func(x float64) float64 // by another way than the obvious function
+	want     func(x float64) float64 // computed differently from the obvious function
 	relative float64
 	absolute float64
 	special  map[float64]float64
@@ -26,7 +26,7 @@ var (
 	minus0   = math.Copysign(0, -1)
 )
 
-// part is sine and cosine through the exponential function.
+// part computes sine and cosine through the exponential function.
 func part(x float64) complex128 { return cmplx.Exp(complex(0, x)) }
 
 var approximations = []approximation{
@@ -142,7 +142,7 @@ func (a *approximation) test(t *testing.T, text string, r *rand.Rand) {
 	}
 }
 
-// TestApproximateDivision wants at most two units in the last place.
+// TestApproximateDivision allows an error of at most two units in the last place.
 func TestApproximateDivision(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	inputs := make([][3]uint32, 2048)
@@ -184,7 +184,7 @@ func TestHalfApproximations(t *testing.T) {
 						if x != x || math.Abs(x) > 9 {
 							continue
 						}
-						// Where the result is subnormal, its last place is what can be had.
+						// A subnormal result is accurate only to its last place.
 						if math.Abs(got-want) > math.Abs(want)*f.relative+n.decode(1) {
 							t.Fatalf("%s of %v is %v, want %v", text, x, got, want)
 						}
@@ -215,7 +215,7 @@ func TestApproximateDoubles(t *testing.T) {
 		high := each(t, text+name+".approx.ftz.f64 %fd2, %fd1;\nmov.b64 {_, %y}, %fd2;", inputs)
 		low := each(t, text+name+".approx.ftz.f64 %fd2, %fd1;\nmov.b64 {%y, _}, %fd2;", inputs)
 		for i, in := range inputs {
-			bits := uint64(in[0]) << 32 // the lower half is not looked at
+			bits := uint64(in[0]) << 32 // the lower half is ignored
 			if in[0]&0x7ff00000 == 0 {
 				bits = uint64(in[0]&(1<<31)) << 32
 			}
@@ -230,7 +230,7 @@ func TestApproximateDoubles(t *testing.T) {
 			got := math.Float64frombits(uint64(high[i]) << 32)
 			if want != want {
 				if high[i] != 0x7fffffff {
-					t.Errorf("%s of NaN is %#x", name, high[i])
+					t.Errorf("%s of NaN: upper half is %#x, want a NaN", name, high[i])
 				}
 				continue
 			}

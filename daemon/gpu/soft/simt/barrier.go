@@ -8,17 +8,18 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// barrier is one of a block's sixteen. Its zero value has nobody waiting.
+// barrier is one of a block's sixteen barriers. No thread waits at the zero value.
 type barrier struct {
-	// threads have arrived; expected is how many must, 0 for all that have not exited.
+	// threads is how many threads have arrived. expected is how many must arrive; 0 means all that
+	// have not exited.
 	threads, expected uint32
 	waiting           bool
-	// What the threads that reduce have brought.
+	// The reduction over the predicates of the threads that have arrived.
 	count    uint32
 	all, any bool
 }
 
-// barrier executes bar and barrier. w.pc is behind the instruction.
+// barrier executes bar and barrier. w.pc is past the instruction.
 func (w *warp) barrier(in *code.Inst, mask uint32) {
 	x := in.X
 	id := w.v32(x.Src[0].At)[lowestLane(mask)&31]
@@ -34,7 +35,7 @@ func (w *warp) barrier(in *code.Inst, mask uint32) {
 	}
 	arrived := uint32(bits.OnesCount32(mask))
 	if b.expected != 0 && mask == w.alive {
-		arrived = warpLanes // counts are in whole warps
+		arrived = warpLanes // the ISA counts whole warps
 	}
 	b.threads += arrived
 	if x.Mode == ptx.BarRedPopc || x.Mode == ptx.BarRedAnd || x.Mode == ptx.BarRedOr {
@@ -49,15 +50,15 @@ func (w *warp) barrier(in *code.Inst, mask uint32) {
 	w.block.releaseIfComplete(int32(id))
 }
 
-// waitAtBarrier parks the lanes of mask at a barrier; others of the running group, whose guard was false,
-// go on.
+// waitAtBarrier parks the lanes of mask at a barrier. Other lanes of the running group, whose guard
+// was false, go on.
 func (w *warp) waitAtBarrier(id int32, in *code.Inst, mask uint32) {
 	w.groups = append(w.groups, group{pc: w.pc, mask: mask, why: atBarrier, barrier: id, in: in})
 	w.mask &^= mask
 	w.block.barriers[id].waiting = true
 }
 
-// releaseIfComplete lets everyone go if all have arrived.
+// releaseIfComplete makes the waiting groups runnable if all threads have arrived.
 func (b *block) releaseIfComplete(id int32) {
 	bar := &b.barriers[id]
 	if bar.threads == 0 || bar.threads < bar.expected {

@@ -11,10 +11,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// maxStringBytes bounds strings that kernels print.
+// maxStringBytes is the maximum length of strings that kernels print.
 const maxStringBytes = 64 << 10
 
-// builtin calls a function that the machine supplies, lane by lane.
+// builtin runs a function that the interpreter supplies, lane by lane.
 func (w *warp) builtin(in *code.Inst, mask uint32) {
 	site := in.X.Call
 	var text []byte
@@ -47,7 +47,8 @@ func (w *warp) builtin(in *code.Inst, mask uint32) {
 	}
 }
 
-// printText hands text out. That may wait, so no sites are held meanwhile.
+// printText passes text to the program's output. Output may block, so the warp holds no spans while
+// it waits.
 func (w *warp) printText(text []byte) {
 	r := w.block.runner
 	r.reader.Exit()
@@ -56,7 +57,7 @@ func (w *warp) printText(text []byte) {
 	r.refresh()
 }
 
-// formatPrintf is one lane's printf. Arguments lie one behind the other, each aligned to its size.
+// formatPrintf formats one lane's printf. The arguments are consecutive, each aligned to its size.
 func (w *warp) formatPrintf(lane int, format, arguments uint64) []byte {
 	at := arguments
 	next := func(bytes uint64) uint64 {
@@ -72,7 +73,7 @@ func (w *warp) formatPrintf(lane int, format, arguments uint64) []byte {
 	return cformat.Append(nil, w.readString(lane, format), next, text)
 }
 
-// readString reads a string from generic memory.
+// readString reads a zero-terminated string at a generic address.
 func (w *warp) readString(lane int, address uint64) string {
 	var out []byte
 	for len(out) < maxStringBytes {
@@ -85,7 +86,7 @@ func (w *warp) readString(lane int, address uint64) string {
 	return string(out)
 }
 
-// genericPointer finds memory for reading by a generic address.
+// genericPointer translates a generic address for reading.
 func (w *warp) genericPointer(lane int, address, bytes uint64) unsafe.Pointer {
 	if address&(bytes-1) != 0 {
 		panic(w.fault(lane, abi.MisalignedAddress, address))
@@ -100,8 +101,8 @@ func (w *warp) genericPointer(lane int, address, bytes uint64) unsafe.Pointer {
 	return unsafe.Pointer(&s.Memory[address-s.Address])
 }
 
-// assertFail prints what a failed assertion says and ends the kernel. Its arguments are message,
-// file, line, function.
+// assertFail prints the message of a failed assertion and ends the kernel. Its arguments are
+// message, file, line and function.
 func (w *warp) assertFail(lane int, args [8]uint64) {
 	message, file, function := w.readString(lane, args[0]), w.readString(lane, args[1]), w.readString(lane, args[3])
 	thread, block := w.threadIndex(lane), w.block.index
@@ -126,7 +127,7 @@ func (w *warp) assertFail(lane int, args [8]uint64) {
 	panic(f)
 }
 
-// heapWord is eight bytes of device memory for writing.
+// heapWord returns a pointer to eight bytes of device memory for writing.
 func (w *warp) heapWord(lane int, address uint64) *uint64 {
 	s := w.findSpan(lane, address, true)
 	return (*uint64)(unsafe.Pointer(&s.Memory[address-s.Address]))

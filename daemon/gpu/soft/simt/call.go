@@ -8,20 +8,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// maxCallDepth bounds recursion of functions without frames.
+// maxCallDepth limits the recursion of functions without frames.
 const maxCallDepth = 4096
 
-// frame is what a lane needs to return from a call.
+// frame is a lane's return information for a call.
 type frame struct {
 	pc       int32
-	frame    uint32 // the caller's frame in local memory
+	frame    uint32 // the caller's frame offset in local memory
 	site     *code.CallSite
 	function *code.Function
-	// saved holds the callee's registers of an outer call, if it is recursive.
+	// saved holds the callee's registers of the outer call, if the callee is recursive.
 	saved []uint64
 }
 
-// call executes call for the lanes of mask; those of an indirect call may go different ways.
+// call executes call for the lanes of mask. Lanes of an indirect call may have different targets.
 func (w *warp) call(in *code.Inst, mask uint32) {
 	site := in.X.Call
 	if site.Indirect.Sink {
@@ -48,13 +48,14 @@ func (w *warp) call(in *code.Inst, mask uint32) {
 	w.reconvergeIfDiverged()
 }
 
+// reconvergeIfDiverged calls reconverge unless the warp is converged or has no running lanes.
 func (w *warp) reconvergeIfDiverged() {
 	if w.mask != 0 && len(w.groups) > 0 {
 		w.reconverge()
 	}
 }
 
-// jump makes lanes of the running group go on at pc.
+// jump continues the lanes of mask at pc. Other lanes of the running group stay.
 func (w *warp) jump(mask uint32, pc int32) {
 	if mask == w.mask {
 		w.pc = pc
@@ -64,7 +65,7 @@ func (w *warp) jump(mask uint32, pc int32) {
 	w.mask &^= mask
 }
 
-// enter passes arguments and sends the lanes to the function.
+// enter passes arguments and jumps to the function.
 func (w *warp) enter(site *code.CallSite, function *code.Function, mask uint32) {
 	back := w.pc
 	for m := mask; m != 0; m &= m - 1 {
@@ -73,6 +74,7 @@ func (w *warp) enter(site *code.CallSite, function *code.Function, mask uint32) 
 	w.jump(mask, function.Entry)
 }
 
+// enterLane pushes one lane's frame and copies its arguments.
 func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int, back int32) {
 	base := &w.v32(w.block.kernel.Frame)[lane&31]
 	caller := *base
@@ -81,8 +83,8 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 		panic(w.fault(lane, abi.HardwareStackError, 0))
 	}
 	top := frame{pc: back, frame: caller, site: site, function: function}
-	// Registers are read before the callee's are saved, and written after: caller and callee may be
-	// the same function.
+	// Read the arguments before saving the callee's registers and write them after: caller and callee
+	// may be the same function.
 	var values [16]uint64
 	for i, move := range site.Args {
 		if !move.From.InFrame || !move.To.InFrame {
@@ -103,7 +105,7 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 	*base = callee
 }
 
-// ret returns from a function, or ends lanes that are in none.
+// ret returns from a function. Lanes that are not in a function exit.
 func (w *warp) ret(mask uint32) {
 	for mask != 0 {
 		lane := lowestLane(mask)
@@ -172,6 +174,7 @@ func (w *warp) readPlace(p code.Place, base uint32, lane int, bytes uint32) uint
 	return binary.LittleEndian.Uint64(raw[:])
 }
 
+// writePlace writes up to 8 bytes of such a place.
 func (w *warp) writePlace(p code.Place, base uint32, lane int, bytes uint32, v uint64) {
 	if !p.InFrame {
 		w.write(p.Ref, lane, v)
@@ -183,7 +186,7 @@ func (w *warp) writePlace(p code.Place, base uint32, lane int, bytes uint32, v u
 	copy(w.localBytes(lane, uint64(base+p.Offset), uint64(n)), raw[:n])
 }
 
-// save keeps one lane of all registers of a function.
+// save returns one lane of all registers of a function.
 func (w *warp) save(f *code.Function, lane int) []uint64 {
 	saved := []uint64{}
 	for at := f.Save[0]; at < f.Save[1]; at += warpLanes * 4 {
@@ -198,6 +201,7 @@ func (w *warp) save(f *code.Function, lane int) []uint64 {
 	return saved
 }
 
+// restore is the inverse of save.
 func (w *warp) restore(f *code.Function, lane int, saved []uint64) {
 	next := func() uint64 {
 		v := saved[0]

@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// each runs instructions on many inputs: they find their operands in %a, %b, %c and leave a result
-// in %y, 32 bits each.
+// each runs instructions on many inputs. They read their operands from %a, %b, %c and leave a
+// 32-bit result in %y.
 func each(t *testing.T, instructions string, inputs [][3]uint32) []uint32 {
 	t.Helper()
 	m := newMachine(t)

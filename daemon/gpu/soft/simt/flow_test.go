@@ -15,8 +15,8 @@ import (
 
 const header = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
-// prologue declares registers and computes %tid.x into %r1 and the address of out[tid] (4 bytes
-// each) into %rd2, that of out into %rd1.
+// prologue declares registers. It loads %tid.x into %r1, the address of out into %rd1 and that of
+// out[tid] (4 bytes each) into %rd2.
 const prologue = `
 	.reg .pred %p<10>;
 	.reg .b16 %h<10>;
@@ -30,13 +30,13 @@ const prologue = `
 	add.s64 %rd2, %rd1, %rd2;
 `
 
-// body makes a module of one kernel k(out) from instructions.
+// body returns a module with one kernel k(out) of the instructions.
 func body(instructions string) string {
 	return header + ".visible .entry k(.param .u64 out)\n{" + prologue + instructions + "\n}\n"
 }
 
-// run links and runs kernel k with one pointer to bytes of memory, and returns the pointer, what
-// was printed and the error.
+// run links and runs kernel k with one pointer to bytes of memory. It returns the pointer, the
+// printed text and the error.
 func (m *machine) run(text string, grid, block uint32, bytes uint64) (out uint64, printed string, err error) {
 	m.t.Helper()
 	k := m.kernel(m.link(text), "k")
@@ -48,7 +48,7 @@ func (m *machine) run(text string, grid, block uint32, bytes uint64) (out uint64
 	return out, lines.String(), err
 }
 
-// want runs one block of a kernel and compares out[tid] with want(tid).
+// wantEach runs one block of a kernel and compares out[tid] with want(tid).
 func wantEach(t *testing.T, text string, block uint32, want func(tid uint32) uint32) {
 	t.Helper()
 	m := newMachine(t)
@@ -64,7 +64,7 @@ func wantEach(t *testing.T, text string, block uint32, want func(tid uint32) uin
 }
 
 func TestDivergentLoop(t *testing.T) {
-	// Collatz steps: every lane leaves the loop at another time.
+	// Collatz steps: each lane leaves the loop at a different time.
 	wantEach(t, body(`
 	add.u32 %r2, %r1, 1;
 	mov.u32 %r3, 0;
@@ -93,7 +93,7 @@ DONE:	st.global.u32 [%rd2], %r3;
 }
 
 func TestEarlyExitAndBarrier(t *testing.T) {
-	// Odd threads leave before the barrier, which must not wait for them.
+	// Odd threads exit before the barrier, which must not wait for them.
 	wantEach(t, body(`
 	.shared .align 4 .b32 cell[128];
 	mov.u32 %r5, cell;
@@ -186,8 +186,8 @@ func TestStuckBarrier(t *testing.T) {
 }
 
 func TestSpinLockWithinWarp(t *testing.T) {
-	// Every lane takes one lock; without fairness the first to fail would spin for ever in front of
-	// the holder.
+	// All lanes take one lock. Without fairness, the first lane that fails would spin forever while
+	// the holder never runs.
 	m := newMachine(t)
 	out, _, err := m.run(body(`
 	add.s64 %rd3, %rd1, 4;

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Random programs are made as trees, written out as PTX for the machine, and evaluated one thread
-// at a time here. The two sides share nothing: the evaluator knows neither warps nor PTX.
+// Random programs are generated as trees, printed as PTX for the interpreter and evaluated here,
+// one thread at a time. The two sides share no code: the evaluator does not know warps or PTX.
 
 const (
-	fuzzRegs = 6 // of each kind: 32-bit, 64-bit, float
+	fuzzRegs = 6 // of each class: 32-bit, 64-bit, float
 )
 
 type state struct {
@@ -22,7 +22,7 @@ type state struct {
 	f [fuzzRegs]float32
 }
 
-// statement is a node: it prints itself and does itself.
+// statement is a node of a program. emit prints it as PTX, do evaluates it.
 type statement interface {
 	emit(w *writer)
 	do(s *state)
@@ -35,7 +35,7 @@ type writer struct {
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, "\t"+format+"\n", args...) }
 
-// simple is one instruction with its meaning.
+// simple is one instruction and its evaluation.
 type simple struct {
 	text string
 	run  func(s *state)
@@ -84,9 +84,10 @@ func (x choice) do(s *state) {
 	}
 }
 
-// loop repeats while bits of a register are left, and leaves early when two registers are ordered.
+// loop repeats as often as the low three bits of a register say. It exits early when two registers
+// are ordered.
 type loop struct {
-	count, a, b int // count is the register whose low three bits say how often
+	count, a, b int // count is the register whose low three bits are the count
 	depth       int
 	body        statement
 }
@@ -122,7 +123,7 @@ func canonical(x float32) float32 {
 	return x
 }
 
-// instruction makes a random simple statement.
+// instruction returns a random simple statement.
 func instruction(random *rand.Rand) statement {
 	d, a, b, c := random.IntN(fuzzRegs), random.IntN(fuzzRegs), random.IntN(fuzzRegs), random.IntN(fuzzRegs)
 	imm := random.Uint32() >> random.UintN(32)

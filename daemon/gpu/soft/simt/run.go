@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// quantum is how many instructions a block runs before others of its runner get a chance, if it
-	// may be waiting for them; patience is the same for the first turn of one that shows no sign of
-	// it, and quite enough for most to end in.
+	// quantum is how many instructions a block runs before other blocks of its runner get a turn, if
+	// it may be waiting for them. firstQuantum is the same for the first turn of a block that shows no
+	// sign of waiting; most blocks end in it.
 	quantum      = 1 << 19
 	firstQuantum = 1 << 22
-	// residentBytes bounds the memory of blocks that are begun and not finished, on one runner.
+	// residentBytes is the maximum of memory for blocks in flight on one runner.
 	residentBytes = 512 << 20
 	// maxBlockThreads is the architecture's limit.
 	maxBlockThreads = 1024
@@ -33,8 +33,8 @@ type run struct {
 	runners       int
 	processors    int // multiprocessors, as kernels see them
 	blocks        uint64
-	workspace     uint64        // address of what a cooperative launch has for itself, or 0
-	next          atomic.Uint64 // the next block to begin
+	workspace     uint64        // address of the workspace of a cooperative launch, or 0
+	next          atomic.Uint64 // the next block to start
 	stop          atomic.Bool
 
 	mu     sync.Mutex
@@ -48,12 +48,13 @@ type runner struct {
 	memory *Memory
 	number int
 	reader *space.Reader
-	// version is what the sites belong to.
+	// version is the version of the spans behind the sites.
 	version uint64
 	sites   []site
 	ticks   uint64
 }
 
+// run executes a launch on several runners.
 func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memory, output func([]byte)) error {
 	if err := k.check(&launch); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memo
 	return r.err
 }
 
-// check refuses a launch of a shape that the kernel or the machine does not allow.
+// check returns an error for a launch shape that the kernel or the architecture does not allow.
 func (k *Kernel) check(launch *Launch) error {
 	threads := uint64(launch.Block[0]) * uint64(launch.Block[1]) * uint64(launch.Block[2])
 	blocks := uint64(launch.Grid[0]) * uint64(launch.Grid[1]) * uint64(launch.Grid[2])
@@ -128,8 +129,8 @@ func (k *Kernel) check(launch *Launch) error {
 	return nil
 }
 
-// blockFits compares a block with .reqntid, which must be met exactly, and .maxntid, whose product is
-// the limit.
+// blockFits compares a block with .reqntid, which must match exactly, and .maxntid, whose product
+// is the limit.
 func blockFits(block, required, most [3]uint32) bool {
 	if required[0] != 0 {
 		for i, n := range required {
@@ -142,7 +143,7 @@ func blockFits(block, required, most [3]uint32) bool {
 	return most[0] == 0 || uint64(block[0])*uint64(block[1])*uint64(block[2]) <= limit
 }
 
-// fail ends the launch with its first error.
+// fail stops the launch with its first error.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +153,7 @@ func (r *run) fail(err error) {
 	r.stop.Store(true)
 }
 
-// printText hands text to the program, one runner at a time.
+// printText passes text to the program's output, one runner at a time.
 func (r *run) printText(text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,15 +184,15 @@ func (r *run) work(number int) {
 	w.runBlocks()
 }
 
-// tick is called between turns: it lets the memory change under the sites, and reports whether to
-// go on.
+// tick is called between turns. It lets mappings and dirty bits change, and reports whether the run
+// goes on.
 func (r *runner) tick() bool {
 	r.reader.Tick()
 	r.refresh()
 	return !r.run.stop.Load()
 }
 
-// refresh forgets the sites if they have become stale.
+// refresh drops all sites if their spans are stale.
 func (r *runner) refresh() {
 	if v := r.reader.Version(); v != r.version {
 		r.version = v
@@ -199,8 +200,8 @@ func (r *runner) refresh() {
 	}
 }
 
-// runBlocks runs blocks to their ends. A block that takes long may wait for another that has not
-// begun: then it is set aside, the next one begins, and all that are begun take turns.
+// runBlocks runs blocks until none is left. A block that runs for long may wait for a block that
+// has not started. It is parked then, the next block starts, and all blocks in flight take turns.
 func (r *runner) runBlocks() {
 	var aside []*block
 	var free *block
@@ -239,7 +240,7 @@ func (r *runner) runBlocks() {
 	}
 }
 
-// turn runs a block until it ends or its time is over; ok is false when the run has been stopped.
+// turn runs a block until it ends or its time is over. ok is false when the run is stopped.
 func (r *runner) turn(b *block) (done, ok bool) {
 	spent := 0
 	for {
@@ -258,7 +259,7 @@ func (r *runner) turn(b *block) (done, ok bool) {
 	}
 }
 
-// maxResident is how many blocks may be set aside.
+// maxResident returns how many blocks may be parked.
 func (r *runner) maxResident() int {
 	if r.run.launch.Cooperative {
 		return int(min(r.run.blocks, 1<<20))

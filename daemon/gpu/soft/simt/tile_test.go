@@ -20,9 +20,8 @@ func (m *machine) start(text string, out uint64, block uint32) {
 	}
 }
 
-// tiles is what the kernels below begin with: 512 bytes of shared memory, four tiles of 8 by 8
-// halves one after the other, where each half holds its index, and %r3 the address of row %tid.x of
-// them.
+// tiles is the start of the kernels below. It fills 512 bytes of shared memory with four tiles of 8
+// by 8 halves, each half holding its index, and sets %r3 to the address of row %tid.x.
 const tiles = `
 	.shared .align 16 .b8 tile[512];
 	mov.u32 %r2, tile;
@@ -75,7 +74,7 @@ func TestLoadMatrix(t *testing.T) {
 }
 
 func TestStoreAndMoveMatrix(t *testing.T) {
-	// Loading, turning and storing in turned form gives what was there.
+	// Loading, transposing and storing transposed must give the original.
 	m := newMachine(t)
 	out := m.alloc(512)
 	m.start(body(tiles+`
@@ -125,7 +124,7 @@ func TestMatrixFaults(t *testing.T) {
 }
 
 func TestMatrixWaitsForAllLanes(t *testing.T) {
-	// Odd lanes come later, from behind.
+	// Odd lanes arrive later, by a jump backwards.
 	wantEach(t, body(`
 	and.b32 %r2, %r1, 1;
 	setp.eq.u32 %p1, %r2, 0;

@@ -9,12 +9,12 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 )
 
-// wholeBytes is what of a vector moves between memory and a lane at once. PTX leaves the order of a
-// vector's elements open, but a GPU moves them together, and programs build on it: a word and the
-// flag which says that it is there, in one vector.
+// wholeBytes is how many bytes of a vector move between memory and a lane at once. PTX does not
+// specify the order of a vector's elements, but a GPU moves them together, and programs rely on it:
+// a word and its ready flag in one vector.
 const wholeBytes = 16
 
-// loadAny is ld in its general form: vectors, narrow and extended elements, all spaces.
+// loadAny executes ld in its general form: vectors, narrow and extended elements, all spaces.
 func (w *warp) loadAny(in *code.Inst, mask uint32) {
 	var memory lanes.Pointers
 	w.pointers(in, mask, false, &memory)
@@ -33,7 +33,7 @@ func (w *warp) loadVector(in *code.Inst, mask uint32, memory *lanes.Pointers) {
 	var whole lanes.V128
 	var value lanes.V64
 	bytes := int(in.Memory.Bytes)
-	// Memory is read before any register is written: a destination may be the address.
+	// Read memory before writing any register: a destination may be the address register.
 	for e, ref := range in.X.Dst {
 		at := e * bytes % wholeBytes
 		if at == 0 {
@@ -46,7 +46,7 @@ func (w *warp) loadVector(in *code.Inst, mask uint32, memory *lanes.Pointers) {
 	}
 }
 
-// storeAny is st in its general form.
+// storeAny executes st in its general form.
 func (w *warp) storeAny(in *code.Inst, mask uint32) {
 	var memory lanes.Pointers
 	w.pointers(in, mask, true, &memory)
@@ -68,10 +68,10 @@ func (w *warp) storeAny(in *code.Inst, mask uint32) {
 	}
 }
 
-// wholeSize is how many bytes of a vector move at once.
+// wholeSize returns how many bytes of a vector move at once.
 func wholeSize(m code.Memory) int { return min(int(m.Bytes)*int(m.Vec), wholeBytes) }
 
-// loadWhole reads what of a vector begins at a distance, as far as it moves at once.
+// loadWhole loads the next wholeSize bytes of a vector, from distance on.
 func loadWhole(into *lanes.V128, memory *lanes.Pointers, distance int, m code.Memory, mask uint32) {
 	bytes := wholeSize(m)
 	if bytes == wholeBytes {
@@ -79,12 +79,13 @@ func loadWhole(into *lanes.V128, memory *lanes.Pointers, distance int, m code.Me
 		return
 	}
 	var value lanes.V64
-	loadElements(&value, memory, code.Memory{Bytes: uint8(bytes)}, mask) // a shorter one moves in one piece
+	loadElements(&value, memory, code.Memory{Bytes: uint8(bytes)}, mask) // shorter vectors move as one element
 	for i := range into {
 		into[i][0] = value[i]
 	}
 }
 
+// storeWhole is the inverse of loadWhole.
 func storeWhole(from *lanes.V128, memory *lanes.Pointers, distance int, m code.Memory, mask uint32) {
 	bytes := wholeSize(m)
 	if bytes == wholeBytes {
@@ -98,7 +99,7 @@ func storeWhole(from *lanes.V128, memory *lanes.Pointers, distance int, m code.M
 	storeElements(&value, memory, code.Memory{Bytes: uint8(bytes), Sync: m.Sync}, mask)
 }
 
-// extractElement is take of what loadWhole has read.
+// extractElement reads one element from the bytes that loadWhole has loaded.
 func extractElement(value *lanes.V64, whole *lanes.V128, at int, m code.Memory, mask uint32) {
 	from := unsafe.Add(unsafe.Pointer(whole), at)
 	switch m.Bytes {
@@ -125,7 +126,7 @@ func extractAs[T element](value *lanes.V64, from unsafe.Pointer) {
 	}
 }
 
-// insertElement is put for what storeWhole writes.
+// insertElement writes one element to the bytes that storeWhole will store.
 func insertElement(value *lanes.V64, whole *lanes.V128, at, bytes int) {
 	to := unsafe.Add(unsafe.Pointer(whole), at)
 	switch bytes {
@@ -146,7 +147,7 @@ func insertAs[T element](value *lanes.V64, to unsafe.Pointer) {
 	}
 }
 
-// loadElements reads one element of each lane of a mask.
+// loadElements loads one element for each lane of a mask.
 func loadElements(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	switch {
 	case m.Bytes == 1 && m.Signed:
@@ -177,7 +178,7 @@ func loadElementsAs[T element](value *lanes.V64, memory *lanes.Pointers, mask ui
 	}
 }
 
-// storeElements writes one element of each lane of a mask.
+// storeElements stores one element for each lane of a mask.
 func storeElements(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	switch {
 	case m.Bytes == 1:
@@ -200,7 +201,7 @@ func storeElementsAs[T element](value *lanes.V64, memory *lanes.Pointers, mask u
 	}
 }
 
-// storeElementsAtomic is put for those who watch in which order things are written.
+// storeElementsAtomic is storeElements with ordered stores, for accesses that synchronize.
 func storeElementsAtomic(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	for l := mask; l != 0; l &= l - 1 {
 		i := bits.TrailingZeros32(l) & 31

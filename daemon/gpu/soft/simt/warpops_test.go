@@ -46,8 +46,8 @@ func TestShuffles(t *testing.T) {
 }
 
 func TestShuffleAfterDivergence(t *testing.T) {
-	// Even and odd lanes come to the shuffle from different branches, one with a jump backwards: it
-	// must wait for both.
+	// Even and odd lanes reach the shuffle from different branches, one by a jump backwards. The
+	// shuffle must wait for both.
 	wantEach(t, body(`
 	and.b32 %r2, %r1, 1;
 	setp.eq.u32 %p1, %r2, 0;
@@ -114,7 +114,7 @@ func TestMatchAndRedux(t *testing.T) {
 }
 
 func TestAtomics(t *testing.T) {
-	// Eight blocks of 64 threads hit the same cells; every result is independent of the order.
+	// Eight blocks of 64 threads update the same cells. No result depends on the order.
 	m := newMachine(t)
 	k := m.kernel(m.link(body(`
 	mov.u32 %r2, %ctaid.x;
@@ -181,7 +181,7 @@ func dec(times int, limit uint32) (v uint32) {
 }
 
 func TestBitInstructions(t *testing.T) {
-	// Brute force over the positions and lengths that the ISA defines bit by bit.
+	// Brute force over the positions and lengths that the ISA defines.
 	wantEach(t, body(`
 	mul.lo.u32 %r2, %r1, 0x9E3779B1;
 	shr.u32 %r3, %r1, 3;
@@ -238,7 +238,7 @@ func TestBitInstructions(t *testing.T) {
 	})
 }
 
-// field is bfe, bit by bit.
+// field computes bfe bit by bit.
 func field(v, at, n uint32, signed bool) (result uint32) {
 	fill := uint32(0)
 	if signed && n > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// convert is cvt. Operand b is the second source of the packing forms.
+// convert implements cvt. Operand b is the second source of the packing forms.
 func convert(in *ptx.Inst) Func {
 	from, to := in.SrcType, in.Type
 	switch {
@@ -27,7 +27,7 @@ func convert(in *ptx.Inst) Func {
 	return floatToFloat(in)
 }
 
-// intToInt extends from the source's width to 64 bits; with sat it clamps to the destination's
+// intToInt extends from the source's width to 64 bits. With sat it clamps to the destination's
 // range.
 func intToInt(from, to width, sat bool) Func {
 	if !sat {
@@ -68,8 +68,8 @@ func intToFloat(in *ptx.Inst) Func {
 	}
 }
 
-// oddFloat is an unsigned integer as a float64: rounded in mode where that is the result, else
-// rounded to odd.
+// oddFloat converts an unsigned integer to float64. It rounds in mode if the float64 is the final
+// result, and to odd otherwise.
 func oddFloat(v uint64, mode ptx.Round, final, negative bool) float64 {
 	length := bits.Len64(v)
 	if length <= 53 {
@@ -86,7 +86,7 @@ func oddFloat(v uint64, mode ptx.Round, final, negative bool) float64 {
 	return math.Ldexp(float64(kept), drop)
 }
 
-// finisher stores a float64 that is exact or rounded to odd in a floating type.
+// finisher returns a function that converts a float64, exact or rounded to odd, to a floating type.
 func finisher(t ptx.Type, mode ptx.Round) func(float64) uint64 {
 	switch t {
 	case ptx.F16:
@@ -135,8 +135,8 @@ func floatToInt(in *ptx.Inst) Func {
 	}
 }
 
-// integral rounds to an integral value; the default is toward zero as C does, but the ISA always
-// has a mode here.
+// integral rounds to an integral value. The default is toward zero, as in C; the ISA requires a
+// mode here.
 func integral(x float64, mode ptx.Round) float64 {
 	switch mode {
 	case ptx.RNI, ptx.RN:
@@ -149,7 +149,7 @@ func integral(x float64, mode ptx.Round) float64 {
 	return math.Trunc(x)
 }
 
-// floatToFloat changes precision, or with an integer rounding mode rounds to an integral value.
+// floatToFloat changes the precision. With an integer rounding mode it rounds to an integral value.
 func floatToFloat(in *ptx.Inst) Func {
 	value, _ := valueOf(in.SrcType)
 	mode := in.Round

@@ -7,25 +7,25 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// fp8Format is a floating point format of 8 bits, small enough to be a table.
+// fp8Format is an 8-bit floating point format. Its values fit a table.
 type fp8Format struct {
-	// positive are the values of the codes from 0 to the largest finite one, rising.
+	// positive holds the values of the codes from 0 to the largest finite one, in ascending order.
 	positive []float64
-	infinite bool // the code behind the largest one is infinity; those behind that one are no numbers
+	infinite bool // the code after the largest finite one is infinity; all later codes are NaN
 }
 
-// fp8NaN is the one code without a value that conversions make.
+// fp8NaN is the NaN that conversions produce.
 const fp8NaN = 0x7f
 
 // fp8Formats are the formats of packed pairs.
 var fp8Formats = map[ptx.Type]*fp8Format{ptx.E4M3X2: newFP8Format(4, 0x7e, false), ptx.E5M2X2: newFP8Format(5, 0x7b, true)}
 
-// newFP8Format lists the values of a format with so many bits of exponent.
+// newFP8Format builds the table of a format with so many exponent bits.
 func newFP8Format(exponent, largest int, infinite bool) *fp8Format {
 	f := format{mantissa: 7 - exponent, exponent: exponent}
 	e := &fp8Format{infinite: infinite}
 	for code := range largest + 1 {
-		// The exponent that is all ones, where others have infinity, is one more of numbers here.
+		// The all-ones exponent, which means infinity or NaN in other formats, holds numbers here.
 		hidden, shift := 1<<f.mantissa, max(code>>f.mantissa, 1)-f.bias()-f.mantissa
 		if code < hidden {
 			hidden = 0
@@ -35,8 +35,7 @@ func newFP8Format(exponent, largest int, infinite bool) *fp8Format {
 	return e
 }
 
-// round is the code of the value next to x, of two the even one. What is too large becomes the
-// largest.
+// round returns the code of the nearest value, ties to even. It saturates.
 func (e *fp8Format) round(x float64) uint64 {
 	if x != x {
 		return fp8NaN
@@ -86,7 +85,7 @@ func convertToFP8(in *ptx.Inst) Func {
 	return func(a, b, _, _ uint64) uint64 { return each(float64(f32(a)))<<8 | each(float64(f32(b))) }
 }
 
-// convertFromFP8 makes two float16, which have all of their values.
+// convertFromFP8 returns two float16, which represent all FP8 values exactly.
 func convertFromFP8(in *ptx.Inst) Func {
 	e, positive := fp8Formats[in.SrcType], in.Flags&ptx.Relu != 0
 	each := func(code uint64) uint64 {

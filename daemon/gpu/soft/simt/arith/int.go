@@ -9,10 +9,10 @@ import (
 // Func is an operation on the bits of up to four operands.
 type Func func(a, b, c, d uint64) uint64
 
-// CarryFunc is an operation with the carry flag: 0 or 1 in, 0 or 1 out.
+// CarryFunc is an operation with the carry flag. carry and carryOut are 0 or 1.
 type CarryFunc func(a, b, c, carry uint64) (result, carryOut uint64)
 
-// width cuts register bits to an integer type.
+// width truncates register bits to an integer type.
 type width struct {
 	unused uint // 64 - bits of the type
 	signed bool
@@ -57,7 +57,7 @@ func intSub(w width, sat bool) Func {
 	return func(a, b, _, _ uint64) uint64 { return a - b }
 }
 
-// mulHi is the upper half of the product.
+// mulHi returns the upper half of a product.
 func mulHi(w width) func(a, b uint64) uint64 {
 	if w.unused != 0 {
 		return func(a, b uint64) uint64 { return w.extend(a) * w.extend(b) >> w.bits() }
@@ -113,7 +113,7 @@ func mad24(w width, mode ptx.Mode, sat bool) Func {
 	return func(a, b, c, _ uint64) uint64 { return mul(a, b, 0, 0) + c }
 }
 
-// intDiv divides; a zero divisor gives all ones, as the hardware's code for division does.
+// intDiv divides. A zero divisor gives all ones, as on hardware.
 func intDiv(w width) Func {
 	if w.signed {
 		return func(a, b, _, _ uint64) uint64 {
@@ -175,7 +175,7 @@ func intAbs(w width) Func {
 	}
 }
 
-// relu is the .relu of integer min and max: negative results become zero.
+// relu implements .relu of integer min and max: negative results become zero.
 func relu(w width, f Func) Func {
 	return func(a, b, c, d uint64) uint64 {
 		if v := f(a, b, c, d); w.s(v) > 0 {
@@ -203,9 +203,9 @@ func paired(f Func) Func {
 	}
 }
 
-// The carry chain. A subtraction adds the complement, so its carry is set where nothing is
-// borrowed. That shows only where an addition takes the carry of a subtraction, which is how nvcc's
-// division of 128 bits compares.
+// The carry chain. A subtraction adds the complement, so its carry is set if it does not borrow.
+// This is visible only if an addition takes the carry of a subtraction, as in nvcc's 128-bit
+// division.
 
 func addCarry(w width, carryIn bool) CarryFunc {
 	return func(a, b, _, carry uint64) (uint64, uint64) {

@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// Lookup finds what an arithmetic, logic, comparison or conversion instruction computes; nil where
-// it is none of those or the combination of type and modifiers does not exist.
+// Lookup returns the function of an arithmetic, logic, comparison or conversion instruction. It
+// returns nil for other instructions and for combinations of type and modifiers that do not exist.
 func Lookup(in *ptx.Inst) Func {
 	switch in.Op {
 	case ptx.OpSetp:
@@ -41,8 +41,8 @@ func Lookup(in *ptx.Inst) Func {
 	return bitFunc(in)
 }
 
-// LookupCarry finds add, sub and mad with the carry flag; nil where the instruction does not use
-// it.
+// LookupCarry returns the function of add, sub or mad with the carry flag, or nil if the
+// instruction does not use the flag.
 func LookupCarry(in *ptx.Inst) CarryFunc {
 	if in.Flags&(ptx.CC|ptx.CarryIn) == 0 && in.Op != ptx.OpAddc && in.Op != ptx.OpSubc && in.Op != ptx.OpMadc {
 		return nil
@@ -89,8 +89,8 @@ func floatFunc(in *ptx.Inst) Func {
 	return nil
 }
 
-// exact is the operation where the ISA asks for correct rounding, which approximate division need
-// not have but gets.
+// exact returns the correctly rounded operation, or nil. Approximate division uses it, too,
+// although the ISA does not require it.
 func exact(in *ptx.Inst) exactOp {
 	if in.Round == ptx.RM {
 		switch in.Op {
@@ -188,6 +188,7 @@ func intFunc(in *ptx.Inst) Func {
 	return nil
 }
 
+// orderFunc returns min, max and related operations.
 func orderFunc(in *ptx.Inst, w width) Func {
 	f := intMin(w)
 	if in.Op == ptx.OpMax {
@@ -199,7 +200,7 @@ func orderFunc(in *ptx.Inst, w width) Func {
 	return f
 }
 
-// byteOf is the width of a byte of dp4a's first (Type) or second (SrcType) operand.
+// byteOf returns the width of a byte of dp4a's first (Type) or second (SrcType) operand.
 func byteOf(second, first ptx.Type, wantFirst bool) width {
 	t := second
 	if wantFirst || second == ptx.NoType {

@@ -1,8 +1,7 @@
 // Package cformat formats text as C's printf does, from a format string and raw argument words.
 //
-// It knows the conversions that device code can use: d i u o x X c s p f F e E g G a A and %%, with
-// flags, width, precision and length. Anything else is copied as it stands, as the device's printf
-// does.
+// It supports the conversions of device code: d i u o x X c s p f F e E g G a A and %%, with flags,
+// width, precision and length. Everything else is copied unchanged, as by the device's printf.
 package cformat
 
 import (
@@ -20,7 +19,7 @@ type spec struct {
 	verb             byte
 }
 
-// Append appends the formatted text. next supplies the argument of a width in bytes, 4 or 8; text
+// Append appends the formatted text to out. next returns the next argument of 4 or 8 bytes, text
 // the string at an address.
 func Append(out []byte, format string, next func(bytes uint64) uint64, text func(address uint64) string) []byte {
 	for i := 0; i < len(format); {
@@ -41,7 +40,7 @@ func Append(out []byte, format string, next func(bytes uint64) uint64, text func
 	return out
 }
 
-// parse reads a conversion behind its %, and how long it is.
+// parse parses a conversion after its % and returns its length.
 func parse(rest string, next func(uint64) uint64) (s spec, n int, ok bool) {
 	for n < len(rest) && strings.IndexByte("-+ #0", rest[n]) >= 0 {
 		n++
@@ -69,7 +68,7 @@ func parse(rest string, next func(uint64) uint64) (s spec, n int, ok bool) {
 	return s, n + 1, true
 }
 
-// maxWidth keeps a hostile width from filling memory.
+// maxWidth is the maximum width, so that a format cannot allocate unbounded memory.
 const maxWidth = 4096
 
 func number(rest string, n int, next func(uint64) uint64) (value, end int) {
@@ -210,7 +209,7 @@ func (s *spec) digits(v float64) string {
 	return text
 }
 
-// hex is %a: Go writes at least two digits of exponent, C as few as needed.
+// hex implements %a. Go writes at least two exponent digits, C only as many as needed.
 func hex(v float64, precision int) string {
 	text := strconv.FormatFloat(v, 'x', precision, 64)
 	mantissa, exponent, _ := strings.Cut(text, "p")
@@ -218,7 +217,7 @@ func hex(v float64, precision int) string {
 	return fmt.Sprintf("%sp%+d", mantissa, e)
 }
 
-// padNumber pads to the width, with zeroes behind the sign where the 0 flag holds.
+// padNumber pads to the width. With the 0 flag it inserts zeroes after the sign.
 func (s *spec) padNumber(out []byte, sign, digits string, zeroes bool) []byte {
 	if zeroes && s.has('0') && !s.has('-') {
 		for len(sign)+len(digits) < s.width {

@@ -33,7 +33,7 @@ func TestAppend(t *testing.T) {
 		args := test.args
 		next := func(uint64) uint64 {
 			if len(args) == 0 {
-				t.Fatalf("%q takes more arguments than it should", test.format)
+				t.Fatalf("%q: more arguments read than given", test.format)
 			}
 			v := args[0]
 			args = args[1:]
@@ -44,7 +44,7 @@ func TestAppend(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", test.format, got, test.want)
 		}
 		if len(args) != 0 {
-			t.Errorf("%q leaves %d arguments", test.format, len(args))
+			t.Errorf("%q: %d arguments not read", test.format, len(args))
 		}
 	}
 }

@@ -24,7 +24,7 @@ func widenLoop(d *lanes.V64, a, _ *lanes.V32, _ *lanes.V64) {
 	}
 }
 
-// operandClass is the class that a constant gets as source i of an instruction.
+// operandClass returns the register class of a constant as source i of an instruction.
 func operandClass(in *ptx.Inst, i int) ptx.Class {
 	switch in.Op {
 	case ptx.OpShl, ptx.OpShr, ptx.OpBfe, ptx.OpSzext:
@@ -62,7 +62,7 @@ func operandClass(in *ptx.Inst, i int) ptx.Class {
 	return classOf(in.Type)
 }
 
-// operands places all sources of an arithmetic instruction.
+// operands resolves all sources of an arithmetic instruction.
 func (l *lowering) operands(in *ptx.Inst) ([]Ref, error) {
 	refs := make([]Ref, len(in.Src))
 	for i, o := range in.Src {
@@ -84,8 +84,8 @@ func allOfClass(class ptx.Class, refs ...Ref) bool {
 	return true
 }
 
-// columnAt is the column of ref i, or of ref 0 where there is none: loops take a pointer that they do not
-// read.
+// columnAt returns the column of ref i, or of ref 0 if there is no ref i: a loop needs a valid
+// pointer even for operands that it does not read.
 func columnAt(refs []Ref, i int) uint32 {
 	if i < len(refs) {
 		return refs[i].At
@@ -93,7 +93,7 @@ func columnAt(refs []Ref, i int) uint32 {
 	return refs[0].At
 }
 
-// arithmetic lowers everything that computes registers from registers.
+// arithmetic lowers instructions that compute registers from registers.
 func (l *lowering) arithmetic(in *ptx.Inst) error {
 	if in.Type == ptx.PredType {
 		return l.predicateLogic(in)
@@ -113,7 +113,7 @@ func (l *lowering) arithmetic(in *ptx.Inst) error {
 		return nil
 	}
 	if dst.Sink && in.Op != ptx.OpLop3 {
-		return nil // computed for nobody
+		return nil // the result is not used
 	}
 	if l.loop(in, dst, src) {
 		return nil
@@ -129,7 +129,7 @@ func (l *lowering) arithmetic(in *ptx.Inst) error {
 	return nil
 }
 
-// loop lowers to a loop over the lanes where there is one.
+// loop lowers to a loop over the lanes if there is one.
 func (l *lowering) loop(in *ptx.Inst, dst Ref, src []Ref) bool {
 	out := Inst{D: dst.At, A: columnAt(src, 0), B: columnAt(src, 1), C: columnAt(src, 2)}
 	narrow := allOfClass(ptx.R32, src...)
@@ -176,7 +176,8 @@ func (l *lowering) loop(in *ptx.Inst, dst Ref, src []Ref) bool {
 	return true
 }
 
-// lop3 may have a second result, a predicate: whether the first is not zero, combined with another.
+// lop3 lowers lop3, which may have a predicate as second result: whether the first is not zero,
+// combined with another predicate.
 func (l *lowering) lop3(in *ptx.Inst, dst Ref, src []Ref) error {
 	if dst.Sink {
 		dst = Ref{At: l.column(column32), Class: ptx.R32}
@@ -249,7 +250,7 @@ func (l *lowering) compareLoop(in *ptx.Inst, out *Inst, src []Ref) bool {
 	return true
 }
 
-// compareHalves is setp on packed halves: p is the lower, q the upper one.
+// compareHalves lowers setp on packed halves: p is the lower, q the upper result.
 func (l *lowering) compareHalves(in *ptx.Inst, out Inst) error {
 	single := *in
 	single.Type = ptx.F16
@@ -260,7 +261,7 @@ func (l *lowering) compareHalves(in *ptx.Inst, out Inst) error {
 	upper := out
 	out.Q = NoPredicate
 	out.X = &Extra{Src: out.X.Src, Scalar: func(a, b, _, _ uint64) uint64 { return f(a&0xffff, b&0xffff, 0, 0) }}
-	// The combining predicate may be the first destination, so the upper half goes first.
+	// The combining predicate may be the first destination, so compute the upper half first.
 	if upper.Q != NoPredicate {
 		upper.D, upper.Q = uint32(upper.Q), NoPredicate
 		upper.X = &Extra{
@@ -322,7 +323,7 @@ func (l *lowering) selection(in *ptx.Inst) error {
 	return nil
 }
 
-// move lowers mov between registers of one class, and from constants, special registers and
+// move lowers mov between registers of one class and from constants, special registers and
 // addresses.
 func (l *lowering) move(in *ptx.Inst) error {
 	if in.Type == ptx.PredType {
@@ -351,7 +352,7 @@ func (l *lowering) move(in *ptx.Inst) error {
 	return nil
 }
 
-// clock reads a special register that changes, through 64 bits.
+// clock lowers a read of a special register that changes, through a 64-bit column.
 func (l *lowering) clock(in *ptx.Inst, dst Ref) error {
 	src, err := l.specialRef(in.Src[0].Special, dst.Class)
 	if err != nil {
@@ -362,7 +363,7 @@ func (l *lowering) clock(in *ptx.Inst, dst Ref) error {
 	return nil
 }
 
-// pack lowers mov between a register and a vector of narrower ones.
+// pack lowers mov between a register and a vector of narrower registers.
 func (l *lowering) pack(in *ptx.Inst) error {
 	class := classOf(in.SrcType)
 	shape := Pack

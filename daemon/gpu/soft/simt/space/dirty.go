@@ -2,17 +2,19 @@ package space
 
 import "github.com/phos-gpu/phos/daemon/gpu"
 
-// DisableTracking makes a memory that keeps no marks: everything counts as written. It is for measuring
-// what marks cost, and for testing what does without them. Nothing may be mapped yet.
+// DisableTracking turns dirty tracking off: all memory counts as dirty. Benchmarks use it to
+// measure the cost of tracking, tests to run code that must work without it. It must be called
+// before the first Map.
 func (m *Memory) DisableTracking() { m.mapped = dirty }
 
-// Written returns the marks of a range; bit i is chunk i of it. Chunks outside the window read as
-// clean.
+// Written returns the dirty bits of a range; bit i is chunk i of it. Chunks outside the window read
+// as clean.
 func (m *Memory) Written(r gpu.Range) []uint64 { return m.chunksIn(r, dirty, imported) }
 
-// Fresh returns which chunks nobody has written since they were mapped.
+// Fresh returns the chunks that have not been written since they were mapped.
 func (m *Memory) Fresh(r gpu.Range) []uint64 { return m.chunksIn(r, fresh, fresh) }
 
+// chunksIn returns the chunks of a range whose states are from least to most.
 func (m *Memory) chunksIn(r gpu.Range, least, most uint32) []uint64 {
 	first, end, err := m.chunks(r)
 	if err != nil {
@@ -27,10 +29,10 @@ func (m *Memory) chunksIn(r gpu.Range, least, most uint32) []uint64 {
 	return found
 }
 
-// ClearWritten clears the marks of a range and returns those that it has cleared. When it returns,
-// every store that was not marked again is in memory, so a copy made from then on misses nothing
-// that is left unmarked. It clears none while somebody goes on storing without looking for marks: a
-// copy from a program that stands still.
+// ClearWritten clears the dirty bits of a range and returns those that it has cleared. When it
+// returns, every store to a chunk that is clean has reached memory, so a copy made afterwards
+// includes it. It clears nothing if a stale span stays in use for too long, as in a copy from a
+// stopped program.
 func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
 	first, end, err := m.chunks(r)
 	if err != nil {
