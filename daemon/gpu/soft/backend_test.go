@@ -83,16 +83,11 @@ func TestDeviceMemoryIsShared(t *testing.T) {
 	_, err := first.Memory().WriteAt([]byte("hello"), int64(r.Address))
 	must(t, err)
 	s := newTestStream(t, second)
-	must(
-		t,
-		s.Submit(
-			gpu.Copy{
-				Dst:    gpu.Place{Address: far.Address},
-				Src:    gpu.Place{Address: r.Address},
-				Extent: [3]uint64{5, 1, 1},
-			},
-		),
-	)
+	must(t, s.Submit(gpu.Copy{
+		Dst:    gpu.Place{Address: far.Address},
+		Src:    gpu.Place{Address: r.Address},
+		Extent: [3]uint64{5, 1, 1},
+	}))
 	must(t, s.Synchronize())
 	got := make([]byte, 5)
 	_, err = peer.Memory().ReadAt(got, int64(far.Address))
@@ -113,10 +108,8 @@ func TestDeviceMemoryIsShared(t *testing.T) {
 	if _, err := second.Memory().ReadAt(got, 0x6000_0000_0000); err != nil {
 		t.Errorf("read host memory that another context still maps: %v", err)
 	}
-	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x5000_0000_0000, Bytes: 1 << 40}}); !errors.Is(
-		err,
-		abi.InvalidValue,
-	) {
+	other := gpu.ContextOptions{Window: gpu.Range{Address: 0x5000_0000_0000, Bytes: 1 << 40}}
+	if _, err := b.NewContext(0, other); !errors.Is(err, abi.InvalidValue) {
 		t.Errorf("create context with another window: got %v, want INVALID_VALUE", err)
 	}
 }

@@ -23,7 +23,8 @@ func benchContext(b *testing.B) (gpu.Context, gpu.Stream) {
 	return c, s
 }
 
-const emptyPTX = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty(.param .align 8 .b8 arguments[64]) { ret; }"
+const emptyPTX = ".version 7.0\n.target sm_70\n.address_size 64\n" +
+	".visible .entry empty(.param .align 8 .b8 arguments[64]) { ret; }"
 
 // BenchmarkSubmit measures the cost of queueing work.
 func BenchmarkSubmit(b *testing.B) {
@@ -41,7 +42,9 @@ func BenchmarkSubmit(b *testing.B) {
 		b.Fatal(err)
 	}
 	launch := gpu.Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Params: make([]byte, 64)}
-	for name, work := range map[string]gpu.Work{"nothing": gpu.Nothing{}, "record": gpu.Record{Event: e}, "launch": launch} {
+	for name, work := range map[string]gpu.Work{
+		"nothing": gpu.Nothing{}, "record": gpu.Record{Event: e}, "launch": launch,
+	} {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
 				if err := s.Submit(work); err != nil {

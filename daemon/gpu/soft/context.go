@@ -104,15 +104,8 @@ func (c *Context) poison(err error) {
 	if !c.fault.CompareAndSwap(nil, &err) {
 		return
 	}
-	c.backend.logger.Error(
-		"fault on software GPU",
-		"device",
-		c.device.ordinal,
-		"code",
-		gpu.Code(err).String(),
-		"error",
-		err,
-	)
+	c.backend.logger.Error("fault on software GPU",
+		"device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
 	c.end()
 }
 

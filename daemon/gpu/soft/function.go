@@ -57,9 +57,9 @@ func findEntry(texts []*ptx.Module, name string) *ptx.Func {
 // value, and few values live at a time. Registers are not a real limit here, so the estimate always
 // allows 1024 threads.
 func estimateRegisters(f *ptx.Func) int32 {
-	const least, most = 16, model.Registers / model.MaxBlockThreads
+	const minRegisters, maxRegisters = 16, model.Registers / model.MaxBlockThreads
 	words := f.Registers[ptx.R16]/2 + f.Registers[ptx.R32] + 2*f.Registers[ptx.R64]
-	estimate := int32(min(max(words/4+7, least), most)) &^ 7
+	estimate := int32(min(max(words/4+7, minRegisters), maxRegisters)) &^ 7
 	if limit := int32(min(f.MaxRegisters, model.MaxRegistersPerThread)); limit > 0 {
 		estimate = min(estimate, limit)
 	}
@@ -86,9 +86,9 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 	}
 	switch a := abi.FunctionAttribute(attribute); a {
 	case abi.FuncMaxDynamicSharedBytes:
-		most := int32(f.module.context.backend.spec.Limits().BlockSharedBytes) - f.info.Attributes[abi.FuncSharedBytes]
-		if value < 0 || value > most {
-			return refuse(fmt.Sprintf("the maximum is %d", most))
+		maxDynamic := int32(f.module.context.backend.spec.Limits().BlockSharedBytes) - f.info.Attributes[abi.FuncSharedBytes]
+		if value < 0 || value > maxDynamic {
+			return refuse(fmt.Sprintf("the maximum is %d", maxDynamic))
 		}
 		f.maxDynamic.Store(uint32(value))
 	case abi.FuncPreferredSharedCarveout:

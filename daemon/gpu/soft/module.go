@@ -86,8 +86,8 @@ func heapBytes(options gpu.LoadOptions) uint64 {
 	if options.HeapBytes == 0 {
 		return simt.HeapBytes
 	}
-	const least, grain = 4096, 16
-	return (max(options.HeapBytes, least) + grain - 1) / grain * grain
+	const minBytes, grain = 4096, 16
+	return (max(options.HeapBytes, minBytes) + grain - 1) / grain * grain
 }
 
 // cubinError explains why an image without usable PTX cannot run.

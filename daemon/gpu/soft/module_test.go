@@ -30,10 +30,22 @@ func TestRefusedCode(t *testing.T) {
 			abi.NoBinaryForGPU,
 			[]string{"no PTX for compute capability 9.0 or lower, only PTX sm_120, machine code sm_80", "needs a real GPU"},
 		},
-		"nothing":           {gpu.Image{}, abi.InvalidImage, []string{"no code"}},
-		"newer device":      {gpu.Image{PTX: []string{".version 8.8\n.target sm_120\n.address_size 64\n"}}, abi.NoBinaryForGPU, []string{"sm_120", "9.0"}},
-		"newer version":     {gpu.Image{PTX: []string{".version 9.5\n.target sm_90\n.frob 7\n"}}, abi.UnsupportedPTXVersion, []string{"9.5"}},
-		"error in a text":   {gpu.Image{PTX: []string{head + ".visible .entry k() { frob.u32; }"}}, abi.InvalidPTX, []string{"line 4", "frob"}},
+		"nothing": {gpu.Image{}, abi.InvalidImage, []string{"no code"}},
+		"newer device": {
+			gpu.Image{PTX: []string{".version 8.8\n.target sm_120\n.address_size 64\n"}},
+			abi.NoBinaryForGPU,
+			[]string{"sm_120", "9.0"},
+		},
+		"newer version": {
+			gpu.Image{PTX: []string{".version 9.5\n.target sm_90\n.frob 7\n"}},
+			abi.UnsupportedPTXVersion,
+			[]string{"9.5"},
+		},
+		"error in a text": {
+			gpu.Image{PTX: []string{head + ".visible .entry k() { frob.u32; }"}},
+			abi.InvalidPTX,
+			[]string{"line 4", "frob"},
+		},
 		"second of several": {gpu.Image{PTX: []string{head, head + "junk"}}, abi.InvalidPTX, []string{"text 2 of 2: line 4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,9 +126,9 @@ func TestLibraryCode(t *testing.T) {
 	if _, err := m.Function("none"); gpu.Code(err) != abi.NotFound {
 		t.Errorf("look up missing kernel: got %v, want NOT_FOUND", err)
 	}
-	if _, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text + ".frob"}}, gpu.LoadOptions{Place: place}); gpu.Code(
-		err,
-	) != abi.InvalidPTX {
+	broken := gpu.Image{PTX: []string{text + ".frob"}}
+	_, err = newTestContext(t, b, 0).LoadModule(broken, gpu.LoadOptions{Place: place})
+	if gpu.Code(err) != abi.InvalidPTX {
 		t.Errorf("load library with an error outside of kernels: %v", err)
 	}
 }

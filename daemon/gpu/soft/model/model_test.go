@@ -70,7 +70,7 @@ func TestDevices(t *testing.T) {
 		buses[d.Attributes[abi.AttrPCIBusID]], ids[d.UUID] = true, true
 		// Attributes 141 and 142 were added by a later driver.
 		for n := abi.AttrMaxThreadsPerBlock; n <= abi.AttrHostNUMAMultinodeIPCSupported; n++ {
-			if _, known := d.Attributes[n]; !known && n != 141 && n != 142 {
+			if _, ok := d.Attributes[n]; !ok && n != 141 && n != 142 {
 				t.Errorf("device %d: attribute %d is missing", i, n)
 			}
 		}

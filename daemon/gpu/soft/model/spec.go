@@ -101,17 +101,18 @@ func (s *Spec) setOption(option string) (err error) {
 		s.Untracked = value == "off"
 	default:
 		return errors.New(
-			"no such option; options are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N, marks=off",
+			"no such option; options are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, " +
+				"cuda=MAJOR.MINOR, cores=N, marks=off",
 		)
 	}
 	return err
 }
 
 // parseNumber parses an integer and checks its bounds.
-func parseNumber(text string, least, most int) (int, error) {
+func parseNumber(text string, minimum, maximum int) (int, error) {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%q is not a number from %d to %d", text, least, most)
+	if err != nil || n < minimum || n > maximum {
+		return 0, fmt.Errorf("%q is not a number from %d to %d", text, minimum, maximum)
 	}
 	return n, nil
 }
@@ -139,15 +140,15 @@ func parseMemorySize(text string) (uint64, error) {
 // parseCapability parses "9.0" and checks that the capability is known.
 func parseCapability(text string) (int, error) {
 	major, minor, found := strings.Cut(text, ".")
-	var known []string
+	var names []string
 	for _, c := range capabilities {
 		name := fmt.Sprintf("%d.%d", c.CC/10, c.CC%10)
 		if found && major+"."+minor == name {
 			return c.CC, nil
 		}
-		known = append(known, name)
+		names = append(names, name)
 	}
-	return 0, fmt.Errorf("%q is not one of %s", text, strings.Join(known, ", "))
+	return 0, fmt.Errorf("%q is not one of %s", text, strings.Join(names, ", "))
 }
 
 // parseDriverVersion parses "12.4", a CUDA version whose calls libphos.so implements.

@@ -89,7 +89,8 @@ var approximations = []approximation{
 		map[float64]float64{infinity: infinity, minusInf: nan, 0: 0, minus0: minus0, nan: nan, -4: nan, 4: 2},
 	},
 	{
-		"tanh.approx", -9, 9, false, func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) }, math.Exp2(-11), 0,
+		"tanh.approx", -9, 9, false,
+		func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) }, math.Exp2(-11), 0,
 		map[float64]float64{infinity: 1, minusInf: -1, nan: nan, 0: 0, minus0: minus0},
 	},
 }
@@ -169,8 +170,14 @@ func TestHalfApproximations(t *testing.T) {
 			want     func(float64) float64
 			relative float64
 		}{
-			"ex2.approx":  {func(x float64) float64 { return math.Pow(2, x) }, map[string]float64{"f16": math.Exp2(-9.9), "bf16": math.Exp2(-7)}[n.name]},
-			"tanh.approx": {func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) }, map[string]float64{"f16": math.Exp2(-10.987), "bf16": math.Exp2(-8)}[n.name]},
+			"ex2.approx": {
+				func(x float64) float64 { return math.Pow(2, x) },
+				map[string]float64{"f16": math.Exp2(-9.9), "bf16": math.Exp2(-7)}[n.name],
+			},
+			"tanh.approx": {
+				func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) },
+				map[string]float64{"f16": math.Exp2(-10.987), "bf16": math.Exp2(-8)}[n.name],
+			},
 		} {
 			if name == "ex2.approx" && n.name == "bf16" {
 				name += ".ftz"

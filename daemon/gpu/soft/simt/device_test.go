@@ -198,7 +198,8 @@ func TestLinkSeveralModules(t *testing.T) {
 	library := parse(`
 .visible .global .align 4 .u32 shift = 5;
 .global .align 8 .u64 where = shift;
-.visible .func (.param .b32 r) twice(.param .b32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }`)
+.visible .func (.param .b32 r) twice(.param .b32 n)
+{ .reg .b32 %r<3>; ld.param.u32 %r1, [n]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }`)
 	program := parse(`
 .extern .global .align 4 .u32 shift;
 .extern .func (.param .b32 r) twice(.param .b32 n);
@@ -272,7 +273,8 @@ func TestInfo(t *testing.T) {
 	m := newMachine(t)
 	info := m.kernel(m.link(header+`
 .visible .entry k(.param .u32 n, .param .u64 out, .param .align 8 .b8 s[12]) .maxntid 128, 2, 1
-{ .shared .b32 x[10]; .local .b32 y[3]; .reg .b32 %r<2>; ld.shared.u32 %r1, [x]; st.local.u32 [y], %r1; ret; }`), "k").Info()
+{ .shared .b32 x[10]; .local .b32 y[3]; .reg .b32 %r<2>;
+  ld.shared.u32 %r1, [x]; st.local.u32 [y], %r1; ret; }`), "k").Info()
 	if info.Name != "k" || len(info.Params) != 3 || info.Params[2] != (gpu.Param{Offset: 16, Bytes: 12}) {
 		t.Errorf("%+v", info)
 	}

@@ -307,8 +307,10 @@ func TestRecursion(t *testing.T) {
 
 func TestIndirectCalls(t *testing.T) {
 	wantEach(t, header+`
-.func (.param .b32 result) twice(.param .b32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; shl.b32 %r2, %r1, 1; st.param.b32 [result], %r2; ret; }
-.func (.param .b32 result) plus(.param .b32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; add.u32 %r2, %r1, 1000; st.param.b32 [result], %r2; ret; }
+.func (.param .b32 result) twice(.param .b32 n) 
+{ .reg .b32 %r<3>; ld.param.u32 %r1, [n]; shl.b32 %r2, %r1, 1; st.param.b32 [result], %r2; ret; }
+.func (.param .b32 result) plus(.param .b32 n) 
+{ .reg .b32 %r<3>; ld.param.u32 %r1, [n]; add.u32 %r2, %r1, 1000; st.param.b32 [result], %r2; ret; }
 .func (.reg .b32 %result) square(.reg .b32 %n) { mul.lo.u32 %result, %n, %n; ret; }
 .global .align 8 .u64 table[2] = { twice, plus };
 .visible .entry k(.param .u64 out)
@@ -371,7 +373,8 @@ func TestPrintf(t *testing.T) {
 	m := newMachine(t)
 	text := header + `
 .extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);
-.global .align 1 .b8 fmt[28] = {116, 61, 37, 51, 100, 32, 120, 61, 37, 46, 50, 102, 32, 108, 61, 37, 108, 108, 120, 32, 115, 61, 37, 115, 37, 99, 10, 0};
+.global .align 1 .b8 fmt[28] = {116, 61, 37, 51, 100, 32, 120, 61, 37, 46,
+	50, 102, 32, 108, 61, 37, 108, 108, 120, 32, 115, 61, 37, 115, 37, 99, 10, 0};
 .global .align 1 .b8 word[3] = {111, 107, 0};
 .visible .entry k(.param .u64 out)
 {` + prologue + `
@@ -459,13 +462,19 @@ func TestFaults(t *testing.T) {
 		kind    abi.Result
 		address uint64
 	}{
-		"null":          {"mov.u64 %rd9, 0;\nst.global.u32 [%rd9], 1;", abi.IllegalAddress, 0},
-		"behind window": {"mov.u64 %rd9, 0x3fffffffff00;\nld.global.u32 %r9, [%rd9+4];\nst.global.u32 [%rd2], %r9;", abi.IllegalAddress, 0x3fffffffff04},
-		"misaligned":    {"ld.global.u32 %r9, [%rd1+2];\nst.global.u32 [%rd2], %r9;", abi.MisalignedAddress, windowBase + 2},
-		"vector":        {"ld.global.v2.u32 {%r9, %r8}, [%rd1+4];\nst.global.u32 [%rd2], %r9;", abi.MisalignedAddress, windowBase + 4},
-		"shared":        {".shared .b32 x[4];\nst.shared.u32 [x+16], %r1;", abi.IllegalAddress, 0x10_0000_0010},
-		"local":         {".local .b32 x[4];\nst.local.u32 [x+16], %r1;", abi.IllegalAddress, 0x11_0000_0010},
-		"trap":          {"trap;", abi.IllegalInstruction, 0},
+		"null": {"mov.u64 %rd9, 0;\nst.global.u32 [%rd9], 1;", abi.IllegalAddress, 0},
+		"behind window": {
+			"mov.u64 %rd9, 0x3fffffffff00;\nld.global.u32 %r9, [%rd9+4];\nst.global.u32 [%rd2], %r9;",
+			abi.IllegalAddress, 0x3fffffffff04,
+		},
+		"misaligned": {"ld.global.u32 %r9, [%rd1+2];\nst.global.u32 [%rd2], %r9;", abi.MisalignedAddress, windowBase + 2},
+		"vector": {
+			"ld.global.v2.u32 {%r9, %r8}, [%rd1+4];\nst.global.u32 [%rd2], %r9;",
+			abi.MisalignedAddress, windowBase + 4,
+		},
+		"shared": {".shared .b32 x[4];\nst.shared.u32 [x+16], %r1;", abi.IllegalAddress, 0x10_0000_0010},
+		"local":  {".local .b32 x[4];\nst.local.u32 [x+16], %r1;", abi.IllegalAddress, 0x11_0000_0010},
+		"trap":   {"trap;", abi.IllegalInstruction, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

@@ -221,7 +221,8 @@ func TestHalfComparisons(t *testing.T) {
 			"lt": func(x, y float64) bool { return x < y }, "geu": func(x, y float64) bool { return !(x < y) },
 			"eq": func(x, y float64) bool { return x == y }, "nan": func(x, y float64) bool { return x != x || y != y },
 		} {
-			text := "setp." + name + "." + n.name + "x2 %p1|%p2, %a, %b;\nselp.u32 %y, 1, 0, %p1;\nselp.u32 %c, 65536, 0, %p2;\nadd.u32 %y, %y, %c;"
+			text := "setp." + name + "." + n.name + "x2 %p1|%p2, %a, %b;\n" +
+				"selp.u32 %y, 1, 0, %p1;\nselp.u32 %c, 65536, 0, %p2;\nadd.u32 %y, %y, %c;"
 			wantResults(t, text, n.words(1024), onHalves(func(a, b, _ uint32) uint32 {
 				if holds(n.value(a), n.value(b)) {
 					return 1

@@ -237,15 +237,15 @@ func (l *linker) initialise() error {
 // relocate writes an address into a variable's initial value.
 func (l *linker) relocate(v *ptx.Var, r ptx.Relocation, image []byte) error {
 	var address uint64
-	known := true
+	resolved := true
 	switch {
 	case r.Func != nil:
 		address = l.linked.FunctionAddresses[l.linked.Functions[r.Func.Name]]
-		known = address != 0
+		resolved = address != 0
 	case r.Symbol != nil:
-		address, known = l.linked.Addresses[r.Symbol]
+		address, resolved = l.linked.Addresses[r.Symbol]
 	}
-	if !known || r.Offset+uint64(r.Bytes) > uint64(len(image)) {
+	if !resolved || r.Offset+uint64(r.Bytes) > uint64(len(image)) {
 		return fmt.Errorf("initialise variable '%s': unknown address in its initial value: %w", v.Name, abi.InvalidPTX)
 	}
 	var raw [8]byte

@@ -131,7 +131,7 @@ func (k *Kernel) check(launch *Launch) error {
 
 // blockFits compares a block with .reqntid, which must match exactly, and .maxntid, whose product
 // is the limit.
-func blockFits(block, required, most [3]uint32) bool {
+func blockFits(block, required, maxThreads [3]uint32) bool {
 	if required[0] != 0 {
 		for i, n := range required {
 			if block[i] != max(n, 1) {
@@ -139,8 +139,8 @@ func blockFits(block, required, most [3]uint32) bool {
 			}
 		}
 	}
-	limit := uint64(max(most[0], 1)) * uint64(max(most[1], 1)) * uint64(max(most[2], 1))
-	return most[0] == 0 || uint64(block[0])*uint64(block[1])*uint64(block[2]) <= limit
+	limit := uint64(max(maxThreads[0], 1)) * uint64(max(maxThreads[1], 1)) * uint64(max(maxThreads[2], 1))
+	return maxThreads[0] == 0 || uint64(block[0])*uint64(block[1])*uint64(block[2]) <= limit
 }
 
 // fail stops the launch with its first error.
@@ -174,8 +174,8 @@ func (r *run) work(number int) {
 	defer w.reader.Exit()
 	defer func() {
 		if failure := recover(); failure != nil {
-			fault, ours := failure.(*Fault)
-			if !ours {
+			fault, ok := failure.(*Fault)
+			if !ok {
 				panic(failure)
 			}
 			r.fail(fault)
@@ -203,15 +203,15 @@ func (r *runner) refresh() {
 // runBlocks runs blocks until none is left. A block that runs for long may wait for a block that
 // has not started. It is parked then, the next block starts, and all blocks in flight take turns.
 func (r *runner) runBlocks() {
-	var aside []*block
+	var waiting []*block
 	var free *block
-	most := r.maxResident()
+	maxParked := r.maxResident()
 	for {
 		b := free
 		free = nil
 		linear := uint64(0)
 		begun := false
-		if len(aside) < most {
+		if len(waiting) < maxParked {
 			linear = r.run.next.Add(1) - 1
 			begun = linear < r.run.blocks
 		}
@@ -221,10 +221,10 @@ func (r *runner) runBlocks() {
 				b = newBlock(r)
 			}
 			b.begin(linear)
-		case len(aside) > 0:
+		case len(waiting) > 0:
 			free = b
-			b = aside[0]
-			aside = aside[1:]
+			b = waiting[0]
+			waiting = waiting[1:]
 		default:
 			return
 		}
@@ -235,7 +235,7 @@ func (r *runner) runBlocks() {
 		case done:
 			free = b
 		default:
-			aside = append(aside, b)
+			waiting = append(waiting, b)
 		}
 	}
 }

@@ -40,7 +40,12 @@ func TestLoadMatrix(t *testing.T) {
 		count      int
 		registers  string
 		transposed bool
-	}{{1, "{%r10}", false}, {2, "{%r10, %r11}", true}, {4, "{%r10, %r11, %r12, %r13}", false}, {4, "{%r10, %r11, %r12, %r13}", true}} {
+	}{
+		{1, "{%r10}", false},
+		{2, "{%r10, %r11}", true},
+		{4, "{%r10, %r11, %r12, %r13}", false},
+		{4, "{%r10, %r11, %r12, %r13}", true},
+	} {
 		trans := ""
 		if test.transposed {
 			trans = ".trans"
@@ -107,8 +112,14 @@ func TestMatrixFaults(t *testing.T) {
 		text string
 		want abi.Result
 	}{
-		"misaligned row":    {"add.u32 %r3, %r3, 8;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r4}, [%r3];", abi.MisalignedAddress},
-		"row beyond":        {"add.u32 %r3, %r3, 64;\nldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r3];", abi.IllegalAddress},
+		"misaligned row": {
+			"add.u32 %r3, %r3, 8;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r4}, [%r3];",
+			abi.MisalignedAddress,
+		},
+		"row beyond": {
+			"add.u32 %r3, %r3, 64;\nldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r3];",
+			abi.IllegalAddress,
+		},
 		"copy misaligned":   {"add.s64 %rd1, %rd1, 4;\ncp.async.ca.shared.global [%r3], [%rd1], 16;", abi.MisalignedAddress},
 		"copy from nowhere": {"mov.u64 %rd1, 4096;\ncp.async.ca.shared.global [%r3], [%rd1], 4;", abi.IllegalAddress},
 	} {

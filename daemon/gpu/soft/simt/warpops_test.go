@@ -27,7 +27,9 @@ func TestShuffles(t *testing.T) {
 			return l + 2, true
 		}},
 		{"butterfly", "shfl.sync.bfly.b32 %r3|%p1, %r2, 16, 31, -1;", func(l uint32) (uint32, bool) { return l ^ 16, true }},
-		{"index in fours", "shfl.sync.idx.b32 %r3|%p1, %r2, 1, 0x1c03, -1;", func(l uint32) (uint32, bool) { return l&^3 + 1, true }},
+		{"index in fours", "shfl.sync.idx.b32 %r3|%p1, %r2, 1, 0x1c03, -1;", func(l uint32) (uint32, bool) {
+			return l&^3 + 1, true
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			wantEach(t, body("mul.lo.u32 %r2, %r1, 7;\n"+test.text+`

@@ -216,9 +216,9 @@ func valueOf(t ptx.Type) (value func(uint64) float64, nan uint64) {
 // testp implements testp.
 func testp(in *ptx.Inst) Func {
 	value, _ := valueOf(in.Type)
-	least := math.Ldexp(1, -126)
+	minNormal := math.Ldexp(1, -126)
 	if in.Type == ptx.F64 {
-		least = math.Ldexp(1, -1022)
+		minNormal = math.Ldexp(1, -1022)
 	}
 	is := func(x float64) bool {
 		size := math.Abs(x)
@@ -232,9 +232,9 @@ func testp(in *ptx.Inst) Func {
 		case ptx.TestpNotANumber:
 			return x != x
 		case ptx.TestpNormal:
-			return finite(x) && size >= least
+			return finite(x) && size >= minNormal
 		}
-		return size > 0 && size < least
+		return size > 0 && size < minNormal
 	}
 	return func(a, _, _, _ uint64) uint64 { return boolBits(is(value(a))) }
 }

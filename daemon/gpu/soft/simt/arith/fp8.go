@@ -18,7 +18,10 @@ type fp8Format struct {
 const fp8NaN = 0x7f
 
 // fp8Formats are the formats of packed pairs.
-var fp8Formats = map[ptx.Type]*fp8Format{ptx.E4M3X2: newFP8Format(4, 0x7e, false), ptx.E5M2X2: newFP8Format(5, 0x7b, true)}
+var fp8Formats = map[ptx.Type]*fp8Format{
+	ptx.E4M3X2: newFP8Format(4, 0x7e, false),
+	ptx.E5M2X2: newFP8Format(5, 0x7b, true),
+}
 
 // newFP8Format builds the table of a format with so many exponent bits.
 func newFP8Format(exponent, largest int, infinite bool) *fp8Format {

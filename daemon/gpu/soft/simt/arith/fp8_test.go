@@ -100,7 +100,7 @@ func TestFP8RoundTrip(t *testing.T) {
 		forth := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: from, SrcType: ptx.F16X2, Round: ptx.RN, Flags: ptx.SatFinite})
 		for code := range uint64(256) {
 			got := back(code<<8|1, 0, 0, 0)
-			if bits, known := want[code]; known && got>>16 != bits {
+			if bits, ok := want[code]; ok && got>>16 != bits {
 				t.Errorf("%v of %#x: got %#x, want %#x", from, code, got>>16, bits)
 			}
 			if again := forth(got, 0, 0, 0); fp8Formats[from].finite(code) && again != code<<8|1 {

@@ -69,11 +69,11 @@ func alignUp(n, align uint64) uint64 { return (n + align - 1) / align * align }
 
 // reach collects the functions that f can call, callees first.
 func (l *lowering) reach(f *ptx.Func) (*function, error) {
-	if known := l.functions[f]; known != nil {
-		if known.state == 1 {
-			known.out.Recursive = true
+	if seen := l.functions[f]; seen != nil {
+		if seen.state == 1 {
+			seen.out.Recursive = true
 		}
-		return known, nil
+		return seen, nil
 	}
 	fn := &function{ptx: f, out: &Function{Name: f.Name}, state: 1}
 	l.functions[f] = fn

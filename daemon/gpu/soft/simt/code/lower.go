@@ -152,8 +152,8 @@ func (l *lowering) columnsOf(bytes uint32, count int) uint32 {
 }
 
 func (l *lowering) constant32(v uint32) uint32 {
-	at, known := l.constants32[v]
-	if !known {
+	at, ok := l.constants32[v]
+	if !ok {
 		at = l.column(column32)
 		l.constants32[v] = at
 		l.kernel.Constants32 = append(l.kernel.Constants32, Constant{at, uint64(v)})
@@ -162,8 +162,8 @@ func (l *lowering) constant32(v uint32) uint32 {
 }
 
 func (l *lowering) constant64(v uint64) uint32 {
-	at, known := l.constants64[v]
-	if !known {
+	at, ok := l.constants64[v]
+	if !ok {
 		at = l.column(column64)
 		l.constants64[v] = at
 		l.kernel.Constants64 = append(l.kernel.Constants64, Constant{at, v})
@@ -172,8 +172,8 @@ func (l *lowering) constant64(v uint64) uint32 {
 }
 
 func (l *lowering) constantPredicate(v bool) uint32 {
-	at, known := l.constPreds[v]
-	if !known {
+	at, ok := l.constPreds[v]
+	if !ok {
 		at = uint32(l.newPredicate())
 		l.constPreds[v] = at
 		value := uint64(0)
@@ -194,8 +194,8 @@ func (l *lowering) newPredicate() int32 {
 // special returns the column of a special register that does not change while a warp runs.
 func (l *lowering) special(s ptx.Special, wide bool) uint32 {
 	key := SpecialColumn{Special: s, Wide: wide}
-	at, known := l.specials[key]
-	if !known {
+	at, ok := l.specials[key]
+	if !ok {
 		at = l.column(column32)
 		if wide {
 			at = l.column(column64)

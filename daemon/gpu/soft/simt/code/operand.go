@@ -149,8 +149,8 @@ func (l *lowering) address(v *ptx.Var) (address uint64, frame bool, err error) {
 		}
 		return v.Offset, !l.fn.ptx.Entry, nil
 	}
-	address, known := l.linked.Addresses[v]
-	if !known {
+	address, ok := l.linked.Addresses[v]
+	if !ok {
 		return 0, false, l.undefined("variable", v.Name)
 	}
 	return address, false, nil

@@ -35,10 +35,10 @@ func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool)
 		return fmt.Errorf("alias at %#x+%#x: %w", address, r.Bytes, abi.AlreadyMapped)
 	}
 	old := *m.aliases.Load()
-	at, known := searchAlias(old, address)
+	at, found := searchAlias(old, address)
 	aliases := slices.Clone(old)
 	switch {
-	case known && old[at].Range == fresh.Range && old[at].home == home && old[at].homeAddress == r.Address:
+	case found && old[at].Range == fresh.Range && old[at].home == home && old[at].homeAddress == r.Address:
 		aliases[at] = fresh
 	case at < len(old) && overlap(old[at].Range, fresh.Range) || at > 0 && overlap(old[at-1].Range, fresh.Range):
 		return fmt.Errorf("alias at %#x+%#x: %w", address, r.Bytes, abi.AlreadyMapped)
@@ -46,7 +46,7 @@ func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool)
 		aliases = slices.Insert(aliases, at, fresh)
 	}
 	m.aliases.Store(&aliases)
-	if known {
+	if found {
 		invalidateSpans() // drop spans that allow writes
 	}
 	return nil
@@ -58,8 +58,8 @@ func (m *Memory) RemoveAlias(address uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := *m.aliases.Load()
-	at, known := searchAlias(old, address)
-	if !known {
+	at, found := searchAlias(old, address)
+	if !found {
 		return fmt.Errorf("remove the alias at %#x: %w", address, abi.NotMapped)
 	}
 	aliases := slices.Delete(slices.Clone(old), at, at+1)

@@ -15,14 +15,14 @@ func (m *Memory) Written(r gpu.Range) []uint64 { return m.chunksIn(r, dirty, imp
 func (m *Memory) Fresh(r gpu.Range) []uint64 { return m.chunksIn(r, fresh, fresh) }
 
 // chunksIn returns the chunks of a range whose states are from least to most.
-func (m *Memory) chunksIn(r gpu.Range, least, most uint32) []uint64 {
+func (m *Memory) chunksIn(r gpu.Range, low, high uint32) []uint64 {
 	first, end, err := m.chunks(r)
 	if err != nil {
 		return nil
 	}
 	found := make([]uint64, (end-first+63)/64)
 	for i := first; i < end; i++ {
-		if state := m.states.load(i); state >= least && state <= most {
+		if state := m.states.load(i); state >= low && state <= high {
 			found[(i-first)/64] |= 1 << ((i - first) % 64)
 		}
 	}
