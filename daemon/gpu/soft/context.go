@@ -125,6 +125,7 @@ func (c *Context) checkUsable(op string) error {
 	return nil
 }
 
+// openStreams returns the streams that may still have work.
 func (c *Context) openStreams() []*Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()

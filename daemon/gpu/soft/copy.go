@@ -93,6 +93,7 @@ func (c *Context) hostToDevice(dst uint64, src gpu.Place, bytes uint64) error {
 	return dropHostError(err)
 }
 
+// deviceToHost writes device memory directly to host memory, chunk by chunk.
 func (c *Context) deviceToHost(dst gpu.Place, src, bytes uint64) error {
 	at := int64(dst.Address)
 	err := c.memory.Access(gpu.Range{Address: src, Bytes: bytes}, false, func(piece []byte) error {
@@ -108,6 +109,7 @@ func (c *Context) deviceToHost(dst gpu.Place, src, bytes uint64) error {
 // stagingBytes is the size of the buffer for copies that have no direct path.
 const stagingBytes = 1 << 20
 
+// hostToHost copies between two host memories through a buffer. Host errors end the copy silently.
 func hostToHost(dst, src gpu.Place, bytes uint64) error {
 	buffer := make([]byte, min(bytes, stagingBytes))
 	for at := uint64(0); at < bytes; {

@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
+// fill runs a fill row by row; contiguous rows count as one.
 func (c *Context) fill(w gpu.Fill) error {
 	size := uint64(w.PatternBytes)
 	if w.Columns == 0 || w.Rows == 0 {
@@ -25,6 +26,7 @@ func (c *Context) fill(w gpu.Fill) error {
 	return nil
 }
 
+// fillLine fills contiguous bytes. Large fills use all cores.
 func (c *Context) fillLine(address uint64, w gpu.Fill, bytes uint64) error {
 	size := uint64(w.PatternBytes)
 	if bytes < splitBytes {
@@ -84,6 +86,7 @@ func (c *Context) readWord(op *gpu.MemoryOp) (word uint64, err error) {
 	return word, err
 }
 
+// writeWord writes the word of an operation.
 func (c *Context) writeWord(op *gpu.MemoryOp) error {
 	return c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, true, func(piece []byte) error {
 		storeWord(piece, op.Value)

@@ -277,6 +277,7 @@ func (m *Memory) sessionView(marks bool) gpu.Memory {
 	return untracked{m, m, m, m, m, m, m}
 }
 
+// sameSlice reports whether a and b are the same memory.
 func sameSlice(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -214,6 +214,7 @@ func (p *parked) pollLater() bool {
 	return len(p.streams) > 0
 }
 
+// run runs the item and counts it as completed.
 func (it *item) run() {
 	it.stream.run(it)
 	it.stream.finished()

@@ -38,6 +38,7 @@ func newReplay(e *Executable) (*replay, error) {
 	return r, nil
 }
 
+// recording returns a node's recording, or nil.
 func (r *replay) recording(node int) *recording {
 	if r.recordings == nil {
 		return nil

@@ -43,6 +43,7 @@ func (s *Stream) Submit(work gpu.Work) error {
 	return s.push(it)
 }
 
+// push queues an item unless the stream is closed.
 func (s *Stream) push(it item) error {
 	if s.closed.Load() || !s.queue.push(it) {
 		return &gpu.Error{Op: "submit work", Code: abi.InvalidHandle, Detail: "the stream is closed"}

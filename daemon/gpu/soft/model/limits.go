@@ -45,6 +45,7 @@ var capabilities = []Limits{
 	{120, 1536, 24, 100 << 10, 99 << 10, 1 << 10, 128},
 }
 
+// limitsOf returns the limits of a capability that Parse has accepted.
 func limitsOf(cc int) Limits {
 	for _, c := range capabilities {
 		if c.CC == cc {

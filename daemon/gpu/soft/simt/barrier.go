@@ -102,6 +102,7 @@ func (w *warp) writeReduction(g *group, b *barrier) {
 	}
 }
 
+// liveThreads counts the threads that have not exited.
 func (b *block) liveThreads() (n uint32) {
 	for i := range b.warps {
 		n += uint32(bits.OnesCount32(b.warps[i].alive))

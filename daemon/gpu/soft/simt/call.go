@@ -134,6 +134,7 @@ func (w *warp) ret(mask uint32) {
 	w.reconvergeIfDiverged()
 }
 
+// topFrame returns a lane's innermost frame.
 func (w *warp) topFrame(lane int) *frame {
 	stack := w.stacks[lane&31]
 	return &stack[len(stack)-1]

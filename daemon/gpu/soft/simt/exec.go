@@ -276,6 +276,7 @@ func (w *warp) scalarCarry(in *code.Inst, mask uint32) {
 	w.writeAll(x.Dst[0], mask, &src[0])
 }
 
+// pack executes mov from a vector of registers to a wider one.
 func (w *warp) pack(in *code.Inst, mask uint32) {
 	var sum, part [warpLanes]uint64
 	width := 8 * uint(in.X.Element)
@@ -288,6 +289,7 @@ func (w *warp) pack(in *code.Inst, mask uint32) {
 	w.writeAll(in.X.Dst[0], mask, &sum)
 }
 
+// unpack executes mov from a register to a vector of narrower ones.
 func (w *warp) unpack(in *code.Inst, mask uint32) {
 	var whole, part [warpLanes]uint64
 	width := 8 * uint(in.X.Element)

@@ -37,6 +37,7 @@ type heapView struct {
 	end uint64
 }
 
+// heap returns a lane's view of the device heap.
 func (w *warp) heap(lane int) *heapView {
 	program := w.block.runner.run.program
 	return &heapView{w, lane, program.heap, program.heapBytes}

@@ -64,6 +64,7 @@ func newLinker(modules []*ptx.Module, place Placer, memory *Memory) *linker {
 	}
 }
 
+// run runs the steps in order and returns the program.
 func (l *linker) run(steps ...func() error) (*Program, error) {
 	for _, step := range steps {
 		if err := step(); err != nil {

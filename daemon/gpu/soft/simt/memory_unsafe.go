@@ -84,6 +84,7 @@ func (w *warp) load(in *code.Inst, mask uint32) int {
 	return 0
 }
 
+// load32 loads one 32-bit element per lane, through the site where it applies.
 func (w *warp) load32(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	d := w.v32(in.D)
@@ -102,6 +103,7 @@ func (w *warp) load32(in *code.Inst, mask uint32, address *lanes.V64) {
 	}
 }
 
+// load64 loads one 64-bit element per lane.
 func (w *warp) load64(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	d := w.v64(in.D)
@@ -132,6 +134,7 @@ func (w *warp) store(in *code.Inst, mask uint32) int {
 	return 0
 }
 
+// store32 stores one 32-bit element per lane.
 func (w *warp) store32(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	from := w.v32(in.B)
@@ -150,6 +153,7 @@ func (w *warp) store32(in *code.Inst, mask uint32, address *lanes.V64) {
 	}
 }
 
+// store64 stores one 64-bit element per lane.
 func (w *warp) store64(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	from := w.v64(in.B)

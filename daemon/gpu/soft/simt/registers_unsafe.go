@@ -33,7 +33,10 @@ func alignedWords(count int) []uint64 {
 	return words[skip : int(skip)+count]
 }
 
+// v32 returns the 32-bit column at a byte offset.
 func (r *registers) v32(at uint32) *lanes.V32 { return (*lanes.V32)(unsafe.Add(r.base, at)) }
+
+// v64 returns the 64-bit column at a byte offset.
 func (r *registers) v64(at uint32) *lanes.V64 { return (*lanes.V64)(unsafe.Add(r.base, at)) }
 
 // predicate returns a predicate source as a mask.

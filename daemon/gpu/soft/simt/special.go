@@ -48,6 +48,7 @@ func perBlock(s ptx.Special) bool {
 	return s >= ptx.CtaidX && s <= ptx.CtaidZ || s >= ptx.ClusteridX && s <= ptx.ClusteridZ || s == ptx.SMID
 }
 
+// fillSpecial fills one column with a special register.
 func (w *warp) fillSpecial(s code.SpecialColumn) {
 	for lane := range warpLanes {
 		v := w.special(s.Special, lane)

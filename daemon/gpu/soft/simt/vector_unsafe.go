@@ -29,6 +29,7 @@ func (w *warp) loadAny(in *code.Inst, mask uint32) {
 	}
 }
 
+// loadVector loads a vector, up to wholeBytes at once.
 func (w *warp) loadVector(in *code.Inst, mask uint32, memory *lanes.Pointers) {
 	var whole lanes.V128
 	var value lanes.V64

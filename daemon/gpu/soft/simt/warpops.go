@@ -142,6 +142,7 @@ func (w *warp) vote(x *code.Extra, mask, members uint32) {
 	}
 }
 
+// allOnes returns a mask of all lanes or of none.
 func allOnes(b bool) uint32 {
 	if b {
 		return fullMask
@@ -163,17 +164,17 @@ func (w *warp) match(x *code.Extra, mask, members uint32) {
 			}
 		}
 	}
-	everyone := voters != 0 && same[lowestLane(voters)&31] == voters
+	allSame := voters != 0 && same[lowestLane(voters)&31] == voters
 	for m := mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		result := same[lane]
-		if x.Mode == ptx.MatchAll && !everyone {
+		if x.Mode == ptx.MatchAll && !allSame {
 			result = 0
 		}
 		w.write(x.Dst[0], lane, uint64(result))
 	}
 	if len(x.Dst) > 1 && !x.Dst[1].Sink {
-		w.setPredicate(x.Dst[1].At, mask, allOnes(everyone))
+		w.setPredicate(x.Dst[1].At, mask, allOnes(allSame))
 	}
 }
 

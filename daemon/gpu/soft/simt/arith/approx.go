@@ -40,11 +40,11 @@ func approxFunc(in *ptx.Inst) Func {
 	case ptx.F16:
 		return narrowOp(half, op, in)
 	case ptx.BF16:
-		return narrowOp(brain, op, in)
+		return narrowOp(bfloat, op, in)
 	case ptx.F16X2:
 		return paired(narrowOp(half, op, in))
 	case ptx.BF16X2:
-		return paired(narrowOp(brain, op, in))
+		return paired(narrowOp(bfloat, op, in))
 	}
 	if in.Flags&ptx.FTZ != 0 {
 		return coarseDouble(f)

@@ -80,6 +80,7 @@ func bitfind(w width, shiftAmount bool) Func {
 	}
 }
 
+// bitmask implements bmsk: b ones from bit a on.
 func bitmask(wrap bool) Func {
 	return func(a, b, _, _ uint64) uint64 {
 		start, length := a, b
@@ -112,6 +113,7 @@ func leadingZeros(w width) Func {
 	return func(a, _, _, _ uint64) uint64 { return uint64(bits.LeadingZeros64(w.u(a))) - uint64(w.unused) }
 }
 
+// reverse implements brev.
 func reverse(w width) Func {
 	return func(a, _, _, _ uint64) uint64 { return bits.Reverse64(a) >> w.unused }
 }

@@ -90,7 +90,7 @@ func setFunc(in *ptx.Inst) Func {
 	case ptx.F16:
 		yes = half.round(1, ptx.RN)
 	case ptx.BF16:
-		yes = brain.round(1, ptx.RN)
+		yes = bfloat.round(1, ptx.RN)
 	}
 	combine := Combine(in.Bool)
 	set := func(a, b, c, _ uint64) uint64 { return -combine(cmp(a, b, 0, 0), c) & yes }

@@ -50,7 +50,7 @@ func intToInt(from, to width, sat bool) Func {
 // intToFloat rounds a 64-bit integer once, in the instruction's mode.
 func intToFloat(in *ptx.Inst) Func {
 	from, mode, sat := widthOf(in.SrcType), in.Round, in.Flags&ptx.Sat != 0
-	finish := finisher(in.Type, mode)
+	finish := rounder(in.Type, mode)
 	return func(a, _, _, _ uint64) uint64 {
 		v := from.extend(a)
 		negative := from.signed && int64(v) < 0
@@ -86,13 +86,13 @@ func oddFloat(v uint64, mode ptx.Round, final, negative bool) float64 {
 	return math.Ldexp(float64(kept), drop)
 }
 
-// finisher returns a function that converts a float64, exact or rounded to odd, to a floating type.
-func finisher(t ptx.Type, mode ptx.Round) func(float64) uint64 {
+// rounder returns a function that converts a float64, exact or rounded to odd, to a floating type.
+func rounder(t ptx.Type, mode ptx.Round) func(float64) uint64 {
 	switch t {
 	case ptx.F16:
 		return func(x float64) uint64 { return half.round(x, mode) }
 	case ptx.BF16:
-		return func(x float64) uint64 { return brain.round(x, mode) }
+		return func(x float64) uint64 { return bfloat.round(x, mode) }
 	case ptx.F32:
 		return func(x float64) uint64 { return Canonical32(round32(x, mode)) }
 	}
@@ -160,7 +160,7 @@ func floatToFloat(in *ptx.Inst) Func {
 		infinity = 0x7f80
 	}
 	flushIn, flushOut := flusher(in.SrcType), flusher(in.Type)
-	finish := finisher(in.Type, mode)
+	finish := rounder(in.Type, mode)
 	toIntegral := mode == ptx.RNI || mode == ptx.RZI || mode == ptx.RMI || mode == ptx.RPI
 	return func(a, _, _, _ uint64) uint64 {
 		if ftz {

@@ -35,6 +35,7 @@ func signOf(x float64) int {
 
 func finite(x float64) bool { return !math.IsInf(x, 0) && x == x }
 
+// directed reports whether mode rounds in a fixed direction.
 func directed(mode ptx.Round) bool { return mode == ptx.RZ || mode == ptx.RM || mode == ptx.RP }
 
 // add64 returns a+b rounded in mode.

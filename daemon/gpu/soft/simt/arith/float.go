@@ -43,6 +43,7 @@ func f32Op(op exactOp, in *ptx.Inst) Func {
 	}
 }
 
+// finish32 applies .ftz and .sat to a float32 result.
 func finish32(result float32, ftz, sat bool) uint64 {
 	if ftz {
 		result = flush32(result)
@@ -133,13 +134,14 @@ func flusher(t ptx.Type) func(uint64) uint64 {
 	case ptx.F16:
 		return half.flushBits
 	case ptx.BF16:
-		return brain.flushBits
+		return bfloat.flushBits
 	case ptx.F16X2:
 		return func(a uint64) uint64 { return half.flushBits(a&0xffff) | half.flushBits(a>>16&0xffff)<<16 }
 	}
 	return func(a uint64) uint64 { return a }
 }
 
+// flushBits is flush on bits.
 func (f format) flushBits(a uint64) uint64 {
 	if a>>f.mantissa&(1<<f.exponent-1) == 0 {
 		return a & (1 << (f.mantissa + f.exponent))
@@ -179,6 +181,7 @@ type floatPair struct {
 	x, y float64
 }
 
+// pickFloat returns the smaller or the larger operand by the rules of minMax.
 func pickFloat(p floatPair, smallest, wantNaN bool, nan uint64) uint64 {
 	xNaN, yNaN := p.x != p.x, p.y != p.y
 	switch {
@@ -201,12 +204,14 @@ func threeOperand(f Func) Func {
 	return func(a, b, c, d uint64) uint64 { return f(f(a, b, 0, 0), c, 0, 0) }
 }
 
+// valueOf returns the function from bits to value of a floating type, and the bits of its canonical
+// NaN.
 func valueOf(t ptx.Type) (value func(uint64) float64, nan uint64) {
 	switch t {
 	case ptx.F16, ptx.F16X2:
 		return half.value, half.nan
 	case ptx.BF16, ptx.BF16X2:
-		return brain.value, brain.nan
+		return bfloat.value, bfloat.nan
 	case ptx.F32:
 		return func(a uint64) float64 { return float64(f32(a)) }, 0x7fffffff
 	}
@@ -239,6 +244,7 @@ func testp(in *ptx.Inst) Func {
 	return func(a, _, _, _ uint64) uint64 { return boolBits(is(value(a))) }
 }
 
+// boolBits returns 1 or 0.
 func boolBits(b bool) uint64 {
 	if b {
 		return 1

@@ -26,6 +26,8 @@ func (w width) s(v uint64) int64    { return int64(v<<w.unused) >> w.unused }
 func (w width) maxUnsigned() uint64 { return ^uint64(0) >> w.unused }
 func (w width) minSigned() int64    { return -1 << (w.bits() - 1) }
 func (w width) maxSigned() int64    { return int64(w.maxUnsigned() >> 1) }
+
+// extend extends to 64 bits by the signedness of the type.
 func (w width) extend(v uint64) uint64 {
 	if w.signed {
 		return uint64(w.s(v))
@@ -185,6 +187,7 @@ func relu(w width, f Func) Func {
 	}
 }
 
+// intSad implements sad: c plus the absolute difference of a and b.
 func intSad(w width) Func {
 	return func(a, b, c, _ uint64) uint64 {
 		if w.less(a, b) {

@@ -59,6 +59,7 @@ func LookupCarry(in *ptx.Inst) CarryFunc {
 	return nil
 }
 
+// floatFunc returns the function of an instruction on f16, bf16 or f32, or nil.
 func floatFunc(in *ptx.Inst) Func {
 	if in.Op == ptx.OpNeg || in.Op == ptx.OpAbs {
 		return signOp(in)
@@ -79,7 +80,7 @@ func floatFunc(in *ptx.Inst) Func {
 		case ptx.F16:
 			return narrowOp(half, op, in)
 		case ptx.BF16:
-			return narrowOp(brain, op, in)
+			return narrowOp(bfloat, op, in)
 		}
 		return f32Op(op, in)
 	}
@@ -125,6 +126,7 @@ func exact(in *ptx.Inst) exactOp {
 	return nil
 }
 
+// doubleFunc returns the function of an instruction on f64, or nil.
 func doubleFunc(in *ptx.Inst) Func {
 	if in.Flags&ptx.Approx != 0 {
 		return approxFunc(in)
@@ -151,6 +153,7 @@ func doubleFunc(in *ptx.Inst) Func {
 	return nil
 }
 
+// intFunc returns the function of integer arithmetic, or nil.
 func intFunc(in *ptx.Inst) Func {
 	w, sat := widthOf(in.Type), in.Flags&ptx.Sat != 0
 	switch in.Op {
@@ -209,6 +212,7 @@ func byteOf(second, first ptx.Type, wantFirst bool) width {
 	return width{56, t.IsSigned()}
 }
 
+// bitFunc returns the function of an instruction on bits, or nil.
 func bitFunc(in *ptx.Inst) Func {
 	w := widthOf(in.Type)
 	switch in.Op {

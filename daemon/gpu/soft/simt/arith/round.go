@@ -66,7 +66,7 @@ type format struct {
 
 var (
 	half   = format{10, 5, 0x7fff}
-	brain  = format{7, 8, 0x7fff}
+	bfloat = format{7, 8, 0x7fff}
 	single = format{23, 8, 0x7fffffff}
 )
 

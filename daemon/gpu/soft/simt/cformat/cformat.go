@@ -35,7 +35,7 @@ func Append(out []byte, format string, next func(bytes uint64) uint64, text func
 			continue
 		}
 		i += 1 + n
-		out = s.append(out, next, text)
+		out = s.format(out, next, text)
 	}
 	return out
 }
@@ -46,13 +46,13 @@ func parse(rest string, next func(uint64) uint64) (s spec, n int, ok bool) {
 		n++
 	}
 	s.flags = rest[:n]
-	s.width, n = number(rest, n, next)
+	s.width, n = parseNumber(rest, n, next)
 	if s.width < -1 {
 		s.flags, s.width = s.flags+"-", -s.width
 	}
 	s.precision = -1
 	if n < len(rest) && rest[n] == '.' {
-		s.precision, n = number(rest, n+1, next)
+		s.precision, n = parseNumber(rest, n+1, next)
 		if s.precision == -1 {
 			s.precision = 0
 		}
@@ -71,7 +71,8 @@ func parse(rest string, next func(uint64) uint64) (s spec, n int, ok bool) {
 // maxWidth is the maximum width, so that a format cannot allocate unbounded memory.
 const maxWidth = 4096
 
-func number(rest string, n int, next func(uint64) uint64) (value, end int) {
+// parseNumber parses a width or precision at n, digits or *. It returns -1 if there is none.
+func parseNumber(rest string, n int, next func(uint64) uint64) (value, end int) {
 	if n < len(rest) && rest[n] == '*' {
 		return max(min(int(int32(next(4))), maxWidth), -maxWidth), n + 1
 	}
@@ -89,7 +90,8 @@ func number(rest string, n int, next func(uint64) uint64) (value, end int) {
 	return value, n
 }
 
-func (s *spec) append(out []byte, next func(uint64) uint64, text func(uint64) string) []byte {
+// format appends one formatted conversion.
+func (s *spec) format(out []byte, next func(uint64) uint64, text func(uint64) string) []byte {
 	switch s.verb {
 	case '%':
 		return append(out, '%')
@@ -125,7 +127,7 @@ func (s *spec) appendInteger(out []byte, next func(uint64) uint64) []byte {
 		if int64(v) < 0 {
 			sign, v = "-", -v
 		} else {
-			sign = s.plus()
+			sign = s.positiveSign()
 		}
 	}
 	base := map[byte]int{'o': 8, 'x': 16, 'X': 16}[s.verb]
@@ -155,7 +157,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-func (s *spec) plus() string {
+// positiveSign returns the sign of a non-negative number.
+func (s *spec) positiveSign() string {
 	switch {
 	case s.has('+'):
 		return "+"
@@ -166,7 +169,7 @@ func (s *spec) plus() string {
 }
 
 func (s *spec) appendFloat(out []byte, v float64) []byte {
-	sign := s.plus()
+	sign := s.positiveSign()
 	if math.Signbit(v) {
 		sign = "-"
 	}
@@ -187,6 +190,7 @@ func (s *spec) appendFloat(out []byte, v float64) []byte {
 	return s.padNumber(out, sign, digits, v-v == 0)
 }
 
+// digits returns the digits of a finite, non-negative number.
 func (s *spec) digits(v float64) string {
 	precision := s.precision
 	verb := s.verb | 0x20

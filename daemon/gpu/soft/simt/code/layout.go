@@ -237,6 +237,8 @@ func (l *lowering) placeShared(v *ptx.Var) {
 	l.kernel.StaticShared = at + v.Bytes
 }
 
+// sharedOffset returns the offset of a shared variable. A dynamic one is at the end of static
+// shared memory.
 func (l *lowering) sharedOffset(v *ptx.Var) uint64 {
 	if definition := l.linked.Shared[v]; definition != nil {
 		v = definition

@@ -151,6 +151,7 @@ func (l *lowering) columnsOf(bytes uint32, count int) uint32 {
 	return at
 }
 
+// constant32 returns the column of a constant.
 func (l *lowering) constant32(v uint32) uint32 {
 	at, ok := l.constants32[v]
 	if !ok {

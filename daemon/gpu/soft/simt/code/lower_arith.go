@@ -230,6 +230,7 @@ func (l *lowering) compare(in *ptx.Inst) error {
 	return nil
 }
 
+// compareLoop lowers setp to a loop over the lanes if there is one.
 func (l *lowering) compareLoop(in *ptx.Inst, out *Inst, src []Ref) bool {
 	var order lanes.Order
 	switch {

@@ -42,6 +42,7 @@ func (l *lowering) lowerInstruction(in *ptx.Inst) error {
 	return l.arithmetic(in)
 }
 
+// control lowers branches and other instructions that end or redirect lanes.
 func (l *lowering) control(in *ptx.Inst) error {
 	switch in.Op {
 	case ptx.OpBra:
@@ -66,7 +67,7 @@ func (l *lowering) control(in *ptx.Inst) error {
 	return nil
 }
 
-var togetherShapes = map[ptx.Op]Shape{
+var collectiveShapes = map[ptx.Op]Shape{
 	ptx.OpBar: Barrier, ptx.OpBarWarp: WarpBarrier, ptx.OpShfl: Shuffle, ptx.OpVote: Vote, ptx.OpMatch: Match,
 	ptx.OpRedux: Redux, ptx.OpActivemask: ActiveMask, ptx.OpElect: Elect,
 }
@@ -88,7 +89,7 @@ func (l *lowering) collective(in *ptx.Inst) error {
 	if in.Op == ptx.OpRedux && arith.Reduce(in.Atom, in.Type) == nil {
 		return l.refuse("this combination is not supported")
 	}
-	l.emit(Inst{Shape: togetherShapes[in.Op], X: x})
+	l.emit(Inst{Shape: collectiveShapes[in.Op], X: x})
 	return nil
 }
 

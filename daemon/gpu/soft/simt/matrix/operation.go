@@ -56,6 +56,7 @@ func (o *Operation) Run(d, a, b, c []Column) {
 // register of a or b holds neighbours along the inner dimension; four adjacent lanes form a run of
 // 4*pack elements. With 16 rows, the odd registers of a hold row n/4+8.
 
+// readLeft decodes a.
 func (o *Operation) readLeft(into *[maxRows][maxInner]float64, a []Column) {
 	tall := o.rows / columns // 1 or 2 rows per group
 	for r := range a {
@@ -67,6 +68,7 @@ func (o *Operation) readLeft(into *[maxRows][maxInner]float64, a []Column) {
 	}
 }
 
+// readRight decodes b.
 func (o *Operation) readRight(into *[maxInner][columns]float64, b []Column) {
 	for r := range b {
 		for lane, bits := range &b[r] {
@@ -86,6 +88,7 @@ func (o *Operation) place(r, lane int) (row, column int) {
 	return first/2*8 + lane/4, lane%4*2 + first%2
 }
 
+// readSum decodes c.
 func (o *Operation) readSum(into *[maxRows][columns]float64, c []Column) {
 	for r := range c {
 		for lane, bits := range &c[r] {
@@ -96,6 +99,7 @@ func (o *Operation) readSum(into *[maxRows][columns]float64, c []Column) {
 	}
 }
 
+// writeSum encodes d.
 func (o *Operation) writeSum(d []Column, from *[maxRows][columns]float64) {
 	for r := range d {
 		for lane := range &d[r] {

@@ -135,7 +135,7 @@ func (m *Memory) detachChunk(i uint64, state uint32) *pendingChunk {
 func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFile) error {
 	invalidateSpans()
 	at, chunk := f.offset(i), m.data[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes]
-	err := f.put(at, chunk, state)
+	err := f.writeChunk(at, chunk, state)
 	if err == nil {
 		err = mapFixed(chunk, f.file, at)
 	}
@@ -160,7 +160,8 @@ func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFil
 	return nil
 }
 
-func (f *sharedFile) put(at int64, chunk []byte, state uint32) error {
+// writeChunk copies a chunk's content into the file.
+func (f *sharedFile) writeChunk(at int64, chunk []byte, state uint32) error {
 	// Allocate now, so that a later access cannot run out of memory.
 	if err := unix.Fallocate(int(f.file.Fd()), 0, at, int64(len(chunk))); err != nil {
 		return err
