@@ -270,8 +270,8 @@ type untracked struct {
 }
 
 // sessionView returns the memory with or without dirty tracking.
-func (m *Memory) sessionView(marks bool) gpu.Memory {
-	if marks {
+func (m *Memory) sessionView(tracked bool) gpu.Memory {
+	if tracked {
 		return m
 	}
 	return untracked{m, m, m, m, m, m, m}

@@ -80,7 +80,7 @@ func TestLaterCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if version := f.Info().Attributes[abi.FuncPTXVersion]; version != 100 {
-		t.Errorf("binary version: got %d, want 90", version)
+		t.Errorf("PTX version: got %d, want 100", version)
 	}
 }
 
@@ -129,6 +129,6 @@ func TestLibraryCode(t *testing.T) {
 	broken := gpu.Image{PTX: []string{text + ".frob"}}
 	_, err = newTestContext(t, b, 0).LoadModule(broken, gpu.LoadOptions{Place: place})
 	if gpu.Code(err) != abi.InvalidPTX {
-		t.Errorf("load library with an error outside of kernels: %v", err)
+		t.Errorf("load library with an error outside of kernels: got %v, want INVALID_PTX", err)
 	}
 }

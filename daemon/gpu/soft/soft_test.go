@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 		"default":       "soft:1",
 		"deterministic": "soft:2,deterministic,memory=256MiB",
 		"one core":      "soft:1,cores=1,cc=7.5",
-		"without marks": "soft:1,marks=off",
+		"untracked":     "soft:1,marks=off",
 	} {
 		t.Run(name, func(t *testing.T) {
 			gputest.Run(t, func(t testing.TB) gpu.Backend { return open(t, spec, Options{}) })

@@ -79,7 +79,7 @@ func TestDevices(t *testing.T) {
 		t.Errorf("got %d distinct buses and %d distinct UUIDs, want 24 of each", len(buses), len(ids))
 	}
 	if again := spec.Devices()[3].UUID; again != spec.Devices()[3].UUID || again[6]>>4 != 8 || again[8]>>6 != 2 {
-		t.Errorf("UUID % x", again)
+		t.Errorf("UUID: got % x, want the same name-based UUID each time", again)
 	}
 }
 

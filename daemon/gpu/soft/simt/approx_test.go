@@ -124,7 +124,7 @@ func (a *approximation) test(t *testing.T, text string, r *rand.Rand) {
 		x, got := float64(math.Float32frombits(inputs[i][0])), float64(math.Float32frombits(bits))
 		want := a.want(x)
 		if math.Abs(got-want) > math.Abs(want)*a.relative+a.absolute {
-			t.Fatalf("%s of %v is %v, want %v", text, x, got, want)
+			t.Fatalf("%s of %v: got %v, want %v", text, x, got, want)
 		}
 	}
 	special := make([][3]uint32, 64)
@@ -138,7 +138,7 @@ func (a *approximation) test(t *testing.T, text string, r *rand.Rand) {
 		got := float64(math.Float32frombits(bits))
 		if got != want[i] && !(got != got && want[i] != want[i]) ||
 			math.Signbit(got) != math.Signbit(want[i]) && got == got {
-			t.Errorf("%s of %v is %v, want %v", text, math.Float32frombits(special[i][0]), got, want[i])
+			t.Errorf("%s of %v: got %v, want %v", text, math.Float32frombits(special[i][0]), got, want[i])
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestApproximateDivision(t *testing.T) {
 			a, b := math.Float32frombits(inputs[i][0]), math.Float32frombits(inputs[i][1])
 			want := float64(a) / float64(b)
 			if got := float64(math.Float32frombits(bits)); math.Abs(got-want) > 2*math.Abs(want)*math.Exp2(-23) {
-				t.Fatalf("%s: %v / %v is %v, want %v", text, a, b, got, want)
+				t.Fatalf("%s: %v / %v: got %v, want %v", text, a, b, got, want)
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func TestHalfApproximations(t *testing.T) {
 						}
 						// A subnormal result is accurate only to its last place.
 						if math.Abs(got-want) > math.Abs(want)*f.relative+n.decode(1) {
-							t.Fatalf("%s of %v is %v, want %v", text, x, got, want)
+							t.Fatalf("%s of %v: got %v, want %v", text, x, got, want)
 						}
 					}
 				}
@@ -243,7 +243,7 @@ func TestApproximateDoubles(t *testing.T) {
 			}
 			if low[i] != 0 || got != want && math.Abs(got-want) > math.Abs(want)*math.Exp2(-20) ||
 				math.Signbit(got) != math.Signbit(want) {
-				t.Errorf("%s.approx.ftz.f64 of %v is %v with lower half %#x, want %v", name, x, got, low[i], want)
+				t.Errorf("%s.approx.ftz.f64 of %v: got %v with lower half %#x, want %v", name, x, got, low[i], want)
 			}
 		}
 	}

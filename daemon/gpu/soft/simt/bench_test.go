@@ -231,7 +231,7 @@ func TestMatmul(t *testing.T) {
 			sum = float32(math.FMA(float64(x.a[i/x.n*x.n+k]), float64(x.b[k*x.n+i%x.n]), float64(sum)))
 		}
 		if got := math.Float32frombits(word); math.Abs(float64(got-sum)) > 1e-5 {
-			t.Fatalf("element %d is %v, want %v", i, got, sum)
+			t.Fatalf("element %d: got %v, want %v", i, got, sum)
 		}
 	}
 }

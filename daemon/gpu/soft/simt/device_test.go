@@ -18,9 +18,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestMarksWhileRunning clears dirty bits and copies chunks while a kernel writes, as a checkpoint
-// does. In the end, every chunk that differs from its copy must be dirty.
-func TestMarksWhileRunning(t *testing.T) {
+// TestDirtyBitsWhileRunning clears dirty bits and copies chunks while a kernel writes, as a
+// checkpoint does. In the end, every chunk that differs from its copy must be dirty.
+func TestDirtyBitsWhileRunning(t *testing.T) {
 	const chunks = 8
 	m := newMachine(t)
 	area := gpu.Range{Address: windowBase + 8*gpu.ChunkBytes, Bytes: chunks * gpu.ChunkBytes}
@@ -68,14 +68,14 @@ L:	mad.lo.u32 %r3, %r3, 1664525, 1013904223;
 	if _, err := m.memory.ReadAt(now, int64(area.Address)); err != nil {
 		t.Fatal(err)
 	}
-	marks := m.memory.Written(area)
+	dirty := m.memory.Written(area)
 	for i := range uint64(chunks) {
 		changed := string(
 			now[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes],
 		) != string(
 			copies[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes],
 		)
-		if changed && marks[0]>>i&1 == 0 {
+		if changed && dirty[0]>>i&1 == 0 {
 			t.Errorf("chunk %d changed after it was copied and is not dirty (%d rounds)", i, rounds)
 		}
 	}
@@ -120,12 +120,12 @@ func TestKernelTouchesAbsentChunks(t *testing.T) {
 	if n := fills.Load(); n != 5 {
 		t.Errorf("got %d chunks filled, want 5", n)
 	}
-	if marks := memory.Written(memory.Window())[0]; marks != 0b11111 {
-		t.Errorf("dirty bits: got %b", marks)
+	if dirty := memory.Written(memory.Window())[0]; dirty != 0b11111 {
+		t.Errorf("dirty bits: got %b, want 11111", dirty)
 	}
 	for i := range uint64(5) {
 		if got := m.read32(windowBase+i*gpu.ChunkBytes, 64); got[63] != 0x01010101+63 {
-			t.Errorf("chunk %d: %#x", i, got[63])
+			t.Errorf("chunk %d, word 63: got %#x, want %#x", i, got[63], 0x01010101+63)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestInfo(t *testing.T) {
 		abi.FuncPTXVersion: 90, abi.FuncBinaryVersion: 90,
 	} {
 		if got := info.Attributes[attribute]; got != want {
-			t.Errorf("attribute %d is %d, want %d", attribute, got, want)
+			t.Errorf("attribute %d: got %d, want %d", attribute, got, want)
 		}
 	}
 	dynamic := m.kernel(m.link(header+`

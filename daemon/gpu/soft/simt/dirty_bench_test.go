@@ -42,16 +42,16 @@ func BenchmarkDirtyTracking(b *testing.B) {
 	}
 	store(host)
 	store(area.Address)
-	var marked, plain time.Duration
+	var tracked, plain time.Duration
 	for b.Loop() {
 		m.memory.ClearWritten(area)
-		marked += store(area.Address)
-		if marks := m.memory.Written(area)[0]; marks != 1<<chunks-1 {
-			b.Fatalf("dirty bits: got %b", marks)
+		tracked += store(area.Address)
+		if dirty := m.memory.Written(area)[0]; dirty != 1<<chunks-1 {
+			b.Fatalf("dirty bits: got %b", dirty)
 		}
 		plain += store(host)
 	}
-	b.ReportMetric(float64(marked)/float64(plain), "of-unmarked")
+	b.ReportMetric(float64(tracked)/float64(plain), "of-unmarked")
 }
 
 // hugeMemory returns memory with the same page size as device memory.
@@ -97,12 +97,12 @@ func BenchmarkDirtyTrackingRate(b *testing.B) {
 	}
 	run(plain)
 	run(x.launch)
-	var marked, unmarked []time.Duration
+	var tracked, untracked []time.Duration
 	for b.Loop() {
-		marked = append(marked, run(x.launch))
-		unmarked = append(unmarked, run(plain))
+		tracked = append(tracked, run(x.launch))
+		untracked = append(untracked, run(plain))
 	}
-	slices.Sort(marked)
-	slices.Sort(unmarked)
-	b.ReportMetric(float64(unmarked[len(unmarked)/2])/float64(marked[len(marked)/2]), "of-unmarked-rate")
+	slices.Sort(tracked)
+	slices.Sort(untracked)
+	b.ReportMetric(float64(untracked[len(untracked)/2])/float64(tracked[len(tracked)/2]), "of-unmarked-rate")
 }

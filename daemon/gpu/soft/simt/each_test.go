@@ -72,7 +72,7 @@ func wantResults(t *testing.T, instructions string, inputs [][3]uint32, want fun
 	for i, got := range each(t, instructions, inputs) {
 		in := inputs[i]
 		if w := want(in[0], in[1], in[2]); got != w {
-			t.Fatalf("%s of %#x, %#x, %#x is %#x, want %#x", instructions, in[0], in[1], in[2], got, w)
+			t.Fatalf("%s of %#x, %#x, %#x: got %#x, want %#x", instructions, in[0], in[1], in[2], got, w)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func TestStuckBarrier(t *testing.T) {
 	m := newMachine(t)
 	_, _, err := m.run(body("barrier.sync 1, 64;\nret;"), 1, 32, 4)
 	if !errors.Is(err, abi.LaunchFailed) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want LAUNCH_FAILED", err)
 	}
 }
 
@@ -204,7 +204,7 @@ L:	atom.global.cas.b32 %r2, [%rd1], 0, 1;
 		t.Fatal(err)
 	}
 	if got := m.read32(out, 2); got[0] != 0 || got[1] != 256 {
-		t.Fatalf("lock %d, counter %d", got[0], got[1])
+		t.Fatalf("got lock %d and counter %d, want 0 and 256", got[0], got[1])
 	}
 }
 
@@ -230,7 +230,7 @@ L:	ld.acquire.gpu.global.u32 %r2, [%rd1];
 			t.Fatal(err)
 		}
 		if got := m.read32(out, 1)[0]; got != 9 {
-			t.Fatalf("%d blocks arrived", got)
+			t.Fatalf("got %d blocks at the barrier, want 9", got)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func TestCancel(t *testing.T) {
 		Params: params(0),
 	}, m.memory, nil)
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want %v", err, context.Canceled)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestLoadMatrix(t *testing.T) {
 					return uint32(n*64 + row*8 + column)
 				}
 				if want := at(lane/4, lane%4*2) | at(lane/4, lane%4*2+1)<<16; got != want {
-					t.Fatalf("lane %d, matrix %d: %#x, want %#x", lane, n, got, want)
+					t.Fatalf("lane %d, matrix %d: got %#x, want %#x", lane, n, got, want)
 				}
 			}
 		})
@@ -102,7 +102,7 @@ func TestStoreAndMoveMatrix(t *testing.T) {
 	ret;`), out, 32)
 	for i, got := range m.read32(out, 128) {
 		if want := uint32(2*i | (2*i+1)<<16); got != want {
-			t.Fatalf("word %d: %#x, want %#x", i, got, want)
+			t.Fatalf("word %d: got %#x, want %#x", i, got, want)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestCopyAsync(t *testing.T) {
 					}
 				}
 				if got[i] != want {
-					t.Fatalf("byte %d is %#x, want %#x", i, got[i], want)
+					t.Fatalf("byte %d: got %#x, want %#x", i, got[i], want)
 				}
 			}
 		})

@@ -60,7 +60,7 @@ func TestTritonMatmul(t *testing.T) {
 					want, size = want+product, size+math.Abs(product)
 				}
 				if got := float64(math.Float32frombits(bits)); math.Abs(got-want) > size*test.tolerance {
-					t.Fatalf("row %d, column %d: %v, want %v", i/columns, i%columns, got, want)
+					t.Fatalf("row %d, column %d: got %v, want %v", i/columns, i%columns, got, want)
 				}
 			}
 		})

@@ -166,7 +166,7 @@ L:	ld.volatile.global.u32 %r8, [%rd1+56];
 	}
 	for i, got := range m.read32(out, len(want)) {
 		if got != want[i] {
-			t.Errorf("cell %d: %#x, want %#x", i, got, want[i])
+			t.Errorf("cell %d: got %#x, want %#x", i, got, want[i])
 		}
 	}
 }

@@ -186,7 +186,7 @@ func TestSquareRoots(t *testing.T) {
 					exact.Add(exact, new(big.Rat).Mul(power(root.MantExp(nil)-280), big.NewRat(int64(l.rational(a).Cmp(square)), 1)))
 				}
 				if got, want := f(a, 0, 0, 0), l.round(exact, mode); got != want {
-					t.Fatalf("sqrt %v mode %v of %#x is %#x, want %#x", l.typ, mode, a, got, want)
+					t.Fatalf("sqrt %v mode %v of %#x: got %#x, want %#x", l.typ, mode, a, got, want)
 				}
 			}
 		}
@@ -234,7 +234,7 @@ func TestConversionsBetweenFloats(t *testing.T) {
 						continue
 					}
 					if got, want := f(a, 0, 0, 0), to.round(exact, mode); got != want {
-						t.Fatalf("cvt %v from %v mode %v of %#x: %#x, want %#x", to.typ, from.typ, mode, a, got, want)
+						t.Fatalf("cvt %v from %v mode %v of %#x: got %#x, want %#x", to.typ, from.typ, mode, a, got, want)
 					}
 				}
 			}
@@ -258,7 +258,7 @@ func TestConversionsFromIntegers(t *testing.T) {
 						continue
 					}
 					if got, want := f(raw, 0, 0, 0), to.round(exact, mode); got != want {
-						t.Fatalf("cvt %v from %v mode %v of %#x: %#x, want %#x", to.typ, from, mode, raw, got, want)
+						t.Fatalf("cvt %v from %v mode %v of %#x: got %#x, want %#x", to.typ, from, mode, raw, got, want)
 					}
 				}
 			}
@@ -288,7 +288,7 @@ func TestConversionsToIntegers(t *testing.T) {
 					want := toInteger(from.rational(a), to, mode)
 					mask := ^uint64(0) >> (64 - to.Bits())
 					if got := f(a, 0, 0, 0); got&mask != want&mask {
-						t.Fatalf("cvt %v from %v mode %v of %#x: %#x, want %#x", to, from.typ, mode, a, got, want)
+						t.Fatalf("cvt %v from %v mode %v of %#x: got %#x, want %#x", to, from.typ, mode, a, got, want)
 					}
 				}
 			}
@@ -345,7 +345,7 @@ func TestNaNToInteger(t *testing.T) {
 		nan := map[ptx.Type]uint64{ptx.F32: 0x7fc00000, ptx.F64: math.Float64bits(math.NaN()), ptx.F16: 0x7e00}[test.from]
 		f := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: test.to, SrcType: test.from, Round: ptx.RZI})
 		if got := f(nan, 0, 0, 0) & (^uint64(0) >> (64 - test.to.Bits())); got != test.want {
-			t.Errorf("NaN of %v as %v is %#x, want %#x", test.from, test.to, got, test.want)
+			t.Errorf("NaN of %v as %v: got %#x, want %#x", test.from, test.to, got, test.want)
 		}
 	}
 }
@@ -371,7 +371,7 @@ func TestMinMaxRules(t *testing.T) {
 	} {
 		f := Lookup(&ptx.Inst{Op: test.op, Type: ptx.F32, Flags: test.flags, Src: make([]ptx.Operand, 2)})
 		if got := f(test.a, test.b, 0, 0); got != test.want {
-			t.Errorf("%v flags %v of %#x, %#x: %#x, want %#x", test.op, test.flags, test.a, test.b, got, test.want)
+			t.Errorf("%v flags %v of %#x, %#x: got %#x, want %#x", test.op, test.flags, test.a, test.b, got, test.want)
 		}
 	}
 }

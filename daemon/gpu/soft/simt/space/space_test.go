@@ -77,18 +77,18 @@ func TestDirtyBits(t *testing.T) {
 	if err := m.Map(chunk(0, 8)); err != nil {
 		t.Fatal(err)
 	}
-	if marks := m.Written(chunk(0, 8)); marks[0] != 0 {
-		t.Fatalf("dirty bits of fresh memory: got %b, want 0", marks[0])
+	if got := m.Written(chunk(0, 8)); got[0] != 0 {
+		t.Fatalf("dirty bits of fresh memory: got %b, want 0", got[0])
 	}
 	_, _ = m.WriteAt(make([]byte, gpu.ChunkBytes), base+gpu.ChunkBytes/2)
 	_ = m.Fill(base+5*gpu.ChunkBytes, 7, 4, 1)
 	_, _ = m.ReadAt(make([]byte, 1), base+7*gpu.ChunkBytes)
-	if marks := m.Written(chunk(0, 8)); marks[0] != 0b100011 {
-		t.Fatalf("dirty bits after writes: got %b, want 100011", marks[0])
+	if got := m.Written(chunk(0, 8)); got[0] != 0b100011 {
+		t.Fatalf("dirty bits after writes: got %b, want 100011", got[0])
 	}
 	m.ClearWritten(chunk(1, 7))
-	if marks := m.Written(chunk(0, 8)); marks[0] != 1 {
-		t.Fatalf("dirty bits after clearing: got %b, want 1", marks[0])
+	if got := m.Written(chunk(0, 8)); got[0] != 1 {
+		t.Fatalf("dirty bits after clearing: got %b, want 1", got[0])
 	}
 }
 
@@ -219,8 +219,8 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 			t.Errorf("chunk %d filled %d times, want %d", i, got, want)
 		}
 	}
-	if marks := m.Written(chunk(0, 4)); marks[0] != 0 {
-		t.Errorf("dirty bits after fills: got %b, want 0", marks[0])
+	if got := m.Written(chunk(0, 4)); got[0] != 0 {
+		t.Errorf("dirty bits after fills: got %b, want 0", got[0])
 	}
 	if err := m.Unmap(chunk(0, 4)); err != nil {
 		t.Error(err)
@@ -326,8 +326,8 @@ func TestHeldSpanBlocksNothing(t *testing.T) {
 	if cleared := m.ClearWritten(chunk(0, 2)); cleared[0] != 0 {
 		t.Errorf("cleared while a span is in use: got %b, want 0", cleared[0])
 	}
-	if marks := m.Written(chunk(0, 2)); marks[0] != 1 {
-		t.Errorf("dirty bits: got %b, want 1", marks[0])
+	if got := m.Written(chunk(0, 2)); got[0] != 1 {
+		t.Errorf("dirty bits: got %b, want 1", got[0])
 	}
 	reader.Exit()
 	if cleared := m.ClearWritten(chunk(0, 2)); cleared[0] != 1 {
@@ -356,8 +356,8 @@ func TestWideWindow(t *testing.T) {
 			t.Errorf("touches: got %#x", got)
 		}
 		m.RecordTouches(false)
-		if marks := m.Written(chunk(0, chunks)); marks[first/64]>>(first%64)&1 == 0 ||
-			marks[(first+1)/64]>>((first+1)%64)&1 == 0 {
+		if got := m.Written(chunk(0, chunks)); got[first/64]>>(first%64)&1 == 0 ||
+			got[(first+1)/64]>>((first+1)%64)&1 == 0 {
 			t.Errorf("chunks %d and %d are not dirty", first, first+1)
 		}
 		if err := m.Unmap(r); err != nil {
