@@ -9,14 +9,14 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// account keeps the devices' memory from being given out twice.
+// account tracks how much device memory is in use, so that a device is never overcommitted.
 type account interface {
 	reserve(ordinal int, bytes uint64) error
 	release(ordinal int, bytes uint64)
 	usage(ordinal int) (used, capacity uint64)
 }
 
-// sharedAccount is a row of the machine's ledger.
+// sharedAccount is a worker's row in the machine's ledger.
 type sharedAccount struct {
 	ledger *ledger.Ledger
 	slot   int
@@ -30,7 +30,7 @@ func (a *sharedAccount) release(ordinal int, bytes uint64) { a.ledger.Release(or
 
 func (a *sharedAccount) usage(ordinal int) (used, capacity uint64) { return a.ledger.Usage(ordinal) }
 
-// privateAccount is for a backend that shares with nobody.
+// privateAccount is the account of a backend whose devices no other process uses.
 type privateAccount struct {
 	capacity uint64
 

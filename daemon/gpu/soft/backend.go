@@ -15,13 +15,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Options connect a backend to its surroundings. The zero value is a backend by itself.
+// Options connect a backend to its surroundings. The zero value is a stand-alone backend.
 type Options struct {
-	// Ledger accounts memory that other processes share, in the row of Slot; nil means that nobody
-	// shares.
+	// Ledger accounts for memory that several processes share, in the row of Slot. nil means that no
+	// other process uses the devices.
 	Ledger *ledger.Ledger
 	Slot   int
-	// Logger gets a line for each fault; nil means slog.Default.
+	// Logger receives a line for each fault; nil means slog.Default.
 	Logger *slog.Logger
 }
 
@@ -33,17 +33,17 @@ type Backend struct {
 	logger  *slog.Logger
 	account account
 	devices []*device
-	// kernels counts launches that are running.
+	// kernels counts running launches.
 	kernels atomic.Int32
-	// shared is the one lane of deterministic mode, else nil.
-	shared *lane
+	// shared is the queue of all streams in deterministic mode, and nil otherwise.
+	shared *queue
 
 	mu       sync.Mutex
 	contexts map[*Context]struct{}
 	closed   bool
 }
 
-// Open makes a backend of a specification; see package model.
+// Open opens a backend with the devices of a specification; see package model.
 func Open(text string, options Options) (*Backend, error) {
 	spec, err := model.Parse(text)
 	if err != nil {
@@ -72,23 +72,23 @@ func Open(text string, options Options) (*Backend, error) {
 		b.devices = append(b.devices, newDevice(ordinal, b.account))
 	}
 	if spec.Deterministic {
-		b.shared = newLane()
+		b.shared = newQueue()
 		b.shared.parked = &parked{}
 	}
 	return b, nil
 }
 
-// ContainsFaults says that they do: see gpu.FaultContainer.
+// ContainsFaults marks Backend as a gpu.FaultContainer.
 func (b *Backend) ContainsFaults() {}
 
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
 
-// Serial says that all streams run in one order, that of submission, as they do in deterministic
-// mode: one after the other, except those that wait for what comes later.
+// Serial reports whether the work of all streams runs in submission order, as in deterministic
+// mode. Only work that waits for later work is overtaken.
 func (b *Backend) Serial() bool { return b.spec.Deterministic }
 
-// NewContext makes a context on a device.
+// NewContext creates a context on a device.
 func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {
 	if ordinal < 0 || ordinal >= len(b.devices) {
 		return nil, &gpu.Error{Op: "create context", Code: abi.InvalidDevice, Detail: fmt.Sprintf("no device %d", ordinal)}
@@ -101,7 +101,7 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 	if b.closed {
 		return nil, &gpu.Error{Op: "create context", Code: abi.Deinitialized}
 	}
-	if err := b.reserve(b.devices[ordinal], options.Window); err != nil {
+	if err := b.reserveWindow(b.devices[ordinal], options.Window); err != nil {
 		return nil, fmt.Errorf("create context: %w", err)
 	}
 	c := newContext(b, b.devices[ordinal], options)
@@ -109,9 +109,9 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 	return c, nil
 }
 
-// reserve gives a device its window when it gets its first context, and makes the devices see each
-// other. mu is held.
-func (b *Backend) reserve(d *device, window gpu.Range) error {
+// reserveWindow reserves a device's address window for its first context and makes the devices
+// peers of each other. b.mu is held.
+func (b *Backend) reserveWindow(d *device, window gpu.Range) error {
 	if d.space != nil {
 		if d.space.Window() != window {
 			return fmt.Errorf("device %d has another address window already: %w", d.ordinal, abi.InvalidValue)
@@ -122,8 +122,8 @@ func (b *Backend) reserve(d *device, window gpu.Range) error {
 	if err != nil {
 		return err
 	}
-	if b.spec.Unmarked {
-		memory.Unmarked()
+	if b.spec.Untracked {
+		memory.DisableTracking()
 	}
 	for _, other := range b.devices {
 		if other.space != nil {
@@ -135,7 +135,7 @@ func (b *Backend) reserve(d *device, window gpu.Range) error {
 	return nil
 }
 
-// Close closes all contexts and gives all memory back.
+// Close closes all contexts and releases all memory.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -162,7 +162,7 @@ func (b *Backend) Close() error {
 	return errors.Join(errs...)
 }
 
-func (b *Backend) forget(c *Context) {
+func (b *Backend) remove(c *Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.contexts, c)

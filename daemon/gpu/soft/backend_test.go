@@ -42,7 +42,7 @@ func chunks(ordinal, first, n int) gpu.Range {
 	}
 }
 
-// TestLedger has two backends on one ledger, as two workers are.
+// TestLedger runs two backends on one ledger, as two workers do.
 func TestLedger(t *testing.T) {
 	l, err := ledger.Create(filepath.Join(t.TempDir(), "ledger"), []uint64{64 << 20})
 	must(t, err)
@@ -52,27 +52,27 @@ func TestLedger(t *testing.T) {
 	a, b := newTestContext(t, first, 0).Memory(), newTestContext(t, second, 0).Memory()
 	must(t, a.Map(chunks(0, 0, 20)))
 	if free, total := b.Usage(); free != 24<<20 || total != 64<<20 {
-		t.Errorf("the other worker sees %d of %d free", free, total)
+		t.Errorf("usage in second worker: %d of %d free, want 24 of 64 MiB", free, total)
 	}
 	if err := b.Map(chunks(0, 0, 13)); !errors.Is(err, abi.OutOfMemory) {
-		t.Errorf("more than is left: %v", err)
+		t.Errorf("map more than is free: got %v, want OUT_OF_MEMORY", err)
 	}
 	must(t, b.Map(chunks(0, 0, 12)))
 	must(t, first.Close())
 	if used, _ := l.Usage(0); used != 24<<20 {
-		t.Errorf("%d in use after one worker has closed", used)
+		t.Errorf("%d bytes in use after the first worker closed, want %d", used, 24<<20)
 	}
 	must(t, second.Close())
 	if used, _ := l.Usage(0); used != 0 {
-		t.Errorf("%d in use after both have closed", used)
+		t.Errorf("%d bytes in use after both workers closed, want 0", used)
 	}
 	if _, err := Open("soft:2", Options{Ledger: l}); !errors.Is(err, abi.InvalidValue) {
-		t.Errorf("more devices than the ledger has: %v", err)
+		t.Errorf("open more devices than the ledger has: got %v, want INVALID_VALUE", err)
 	}
 }
 
-// TestDeviceMemoryIsShared: contexts of a device share its memory, as they share addresses in a
-// program, and devices see each other; what a context mapped goes with it.
+// TestDeviceMemoryIsShared checks that contexts of a device share its memory and addresses, that
+// devices see each other's memory, and that closing a context unmaps what it mapped.
 func TestDeviceMemoryIsShared(t *testing.T) {
 	b := open(t, "soft:2", Options{})
 	defer b.Close()
@@ -83,45 +83,38 @@ func TestDeviceMemoryIsShared(t *testing.T) {
 	_, err := first.Memory().WriteAt([]byte("hello"), int64(r.Address))
 	must(t, err)
 	s := newTestStream(t, second)
-	must(
-		t,
-		s.Submit(
-			gpu.Copy{
-				Dst:    gpu.Place{Address: far.Address},
-				Src:    gpu.Place{Address: r.Address},
-				Extent: [3]uint64{5, 1, 1},
-			},
-		),
-	)
+	must(t, s.Submit(gpu.Copy{
+		Dst:    gpu.Place{Address: far.Address},
+		Src:    gpu.Place{Address: r.Address},
+		Extent: [3]uint64{5, 1, 1},
+	}))
 	must(t, s.Synchronize())
 	got := make([]byte, 5)
 	_, err = peer.Memory().ReadAt(got, int64(far.Address))
 	must(t, err)
 	if string(got) != "hello" {
-		t.Errorf("the peer has %q", got)
+		t.Errorf("peer memory: got %q, want %q", got, "hello")
 	}
 	arena := make([]byte, 4096)
 	must(t, first.Memory().MapHost(0x6000_0000_0000, arena))
 	must(t, second.Memory().MapHost(0x6000_0000_0000, arena))
 	if err := second.Memory().MapHost(0x6000_0000_0000, make([]byte, 4096)); !errors.Is(err, abi.AlreadyMapped) {
-		t.Errorf("other memory at the same address: %v", err)
+		t.Errorf("map other host memory at the same address: got %v, want ALREADY_MAPPED", err)
 	}
 	must(t, first.Close())
 	if _, err := second.Memory().ReadAt(got, int64(r.Address)); !errors.Is(err, abi.IllegalAddress) {
-		t.Errorf("memory of a closed context: %v", err)
+		t.Errorf("read memory of a closed context: got %v, want ILLEGAL_ADDRESS", err)
 	}
 	if _, err := second.Memory().ReadAt(got, 0x6000_0000_0000); err != nil {
-		t.Errorf("host memory that another context still has: %v", err)
+		t.Errorf("read host memory that another context still maps: %v", err)
 	}
-	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x5000_0000_0000, Bytes: 1 << 40}}); !errors.Is(
-		err,
-		abi.InvalidValue,
-	) {
-		t.Errorf("context with another window: %v", err)
+	other := gpu.ContextOptions{Window: gpu.Range{Address: 0x5000_0000_0000, Bytes: 1 << 40}}
+	if _, err := b.NewContext(0, other); !errors.Is(err, abi.InvalidValue) {
+		t.Errorf("create context with another window: got %v, want INVALID_VALUE", err)
 	}
 }
 
-// TestFaultLog: the first fault, and only that, gets a line that names device, code and address.
+// TestFaultLog checks that only the first fault is logged, with device, code and address.
 func TestFaultLog(t *testing.T) {
 	var log bytes.Buffer
 	b, err := Open("soft:1", Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -132,16 +125,16 @@ func TestFaultLog(t *testing.T) {
 		_ = s.Submit(gpu.Fill{Address: 0x3000_0bad_0000, PatternBytes: 1, Columns: 1, Rows: 1})
 	}
 	if err := s.Synchronize(); !errors.Is(err, abi.IllegalAddress) {
-		t.Errorf("fault: %v", err)
+		t.Errorf("synchronize after a fault: got %v, want ILLEGAL_ADDRESS", err)
 	}
 	must(t, b.Close())
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "0x30000bad0000") ||
 		!strings.Contains(text, "ILLEGAL_ADDRESS") {
-		t.Errorf("log: %q", text)
+		t.Errorf("log: got %q, want one line with address and code", text)
 	}
 }
 
-// TestDeterministicOrder: whatever streams it comes by, work runs in the order of submission.
+// TestDeterministicOrder checks that work of several streams runs in submission order.
 func TestDeterministicOrder(t *testing.T) {
 	b := open(t, "soft:1,deterministic", Options{})
 	defer b.Close()
@@ -154,15 +147,15 @@ func TestDeterministicOrder(t *testing.T) {
 	must(t, c.Synchronize())
 	for i, value := range seen {
 		if i != value {
-			t.Fatalf("step %d was %d", i, value)
+			t.Fatalf("work item at position %d: got %d", i, value)
 		}
 	}
 	if len(seen) != 300 {
-		t.Errorf("%d steps", len(seen))
+		t.Errorf("got %d work items, want 300", len(seen))
 	}
 }
 
-// TestGraphDoesNotOverlapItself: launches of one graph in two streams run one after the other.
+// TestGraphDoesNotOverlapItself checks that launches of one graph in two streams never overlap.
 func TestGraphDoesNotOverlapItself(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()
@@ -171,7 +164,7 @@ func TestGraphDoesNotOverlapItself(t *testing.T) {
 	inside := 0
 	e, err := c.Instantiate(&gpu.Graph{Nodes: []gpu.Node{{Work: gpu.Call{Func: func() {
 		if !mu.TryLock() {
-			t.Error("two launches at once")
+			t.Error("two launches of one graph overlap")
 			return
 		}
 		inside++
@@ -185,12 +178,12 @@ func TestGraphDoesNotOverlapItself(t *testing.T) {
 	}
 	must(t, c.Synchronize())
 	if inside != 1000 {
-		t.Errorf("%d launches", inside)
+		t.Errorf("got %d launches, want 1000", inside)
 	}
 }
 
-// TestCopiesBesideMapping: pitched copies hold on to what they look up; mapping and clearing marks
-// beside them, with chunks that are absent at first, neither blocks nor goes wrong.
+// TestCopiesBesideMapping runs pitched copies, which hold spans, while another chunk is mapped and
+// unmapped and dirty bits are cleared. The source chunks are absent at first.
 func TestCopiesBesideMapping(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()
@@ -226,7 +219,7 @@ func TestCopiesBesideMapping(t *testing.T) {
 			must(t, err)
 			for row := 0; row < len(want); row += pitch {
 				if !bytes.Equal(got[row:row+width], want[row:row+width]) {
-					t.Fatalf("chunk %d, row at %d differs", chunk, row)
+					t.Fatalf("chunk %d, row at offset %d: copy differs from source", chunk, row)
 				}
 			}
 		}

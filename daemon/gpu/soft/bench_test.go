@@ -23,9 +23,10 @@ func benchContext(b *testing.B) (gpu.Context, gpu.Stream) {
 	return c, s
 }
 
-const emptyPTX = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty(.param .align 8 .b8 arguments[64]) { ret; }"
+const emptyPTX = ".version 7.0\n.target sm_70\n.address_size 64\n" +
+	".visible .entry empty(.param .align 8 .b8 arguments[64]) { ret; }"
 
-// BenchmarkSubmit is what queueing costs the session.
+// BenchmarkSubmit measures the cost of queueing work.
 func BenchmarkSubmit(b *testing.B) {
 	c, s := benchContext(b)
 	e, err := c.NewEvent(gpu.EventOptions{})
@@ -41,7 +42,9 @@ func BenchmarkSubmit(b *testing.B) {
 		b.Fatal(err)
 	}
 	launch := gpu.Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Params: make([]byte, 64)}
-	for name, work := range map[string]gpu.Work{"nothing": gpu.Nothing{}, "record": gpu.Record{Event: e}, "launch": launch} {
+	for name, work := range map[string]gpu.Work{
+		"nothing": gpu.Nothing{}, "record": gpu.Record{Event: e}, "launch": launch,
+	} {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
 				if err := s.Submit(work); err != nil {
@@ -54,7 +57,7 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 }
 
-// BenchmarkRoundTrip is work submitted and waited for.
+// BenchmarkRoundTrip submits work and waits for it.
 func BenchmarkRoundTrip(b *testing.B) {
 	_, s := benchContext(b)
 	for range b.N {
@@ -63,16 +66,15 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// plain is host memory at no cost beyond the copy itself.
+// plain is host memory whose accesses cost only the copy.
 type plain []byte
 
 func (p plain) ReadAt(out []byte, at int64) (int, error) { return copy(out, p[at:]), nil }
 func (p plain) WriteAt(in []byte, at int64) (int, error) { return copy(p[at:], in), nil }
 
-// BenchmarkCopy reports the bandwidth of copies as a ratio to copy() of the same size, measured in
-// turns with it, on buffers of its own, so that neither finds the other's bytes in the cache.
-// copy() runs on one core and on small pages; device memory has huge pages, and large copies within
-// the device run on all cores.
+// BenchmarkCopy reports copy bandwidth relative to copy() of the same size. The two alternate, on
+// separate buffers, so that neither finds its data in the cache. copy() runs on one core and small
+// pages; device memory has huge pages, and large device copies run on all cores.
 func BenchmarkCopy(b *testing.B) {
 	c, s := benchContext(b)
 	for _, size := range []uint64{64 << 10, 1 << 20, 16 << 20, 64 << 20} {
@@ -83,8 +85,8 @@ func BenchmarkCopy(b *testing.B) {
 			b.Fatal(err)
 		}
 		host, source, target := make(plain, size), make(plain, size), make(plain, size)
-		// Every page is written first: memory that never was reads as one shared page of zeroes, out of
-		// the cache.
+		// Write every page first: memory never written reads as one shared zero page, which stays in the
+		// cache.
 		touch := gpu.Fill{Address: base, Pattern: 1, PatternBytes: 4, Columns: r.Bytes / 4, Rows: 1}
 		if err := s.Submit(touch); err != nil {
 			b.Fatal(err)

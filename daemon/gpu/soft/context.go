@@ -11,69 +11,69 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Context is modules, streams and a fault on a device.
+// Context holds the modules, streams and sticky fault of one context on a device.
 type Context struct {
-	backend *Backend
-	device  *device
-	memory  *Memory
-	shown   gpu.Memory // memory as sessions see it
-	output  func([]byte)
-	// running ends when the context is poisoned or closed: kernels stop then, and work that is queued
-	// is passed over.
+	backend       *Backend
+	device        *device
+	memory        *Memory
+	sessionMemory gpu.Memory // memory in the form that sessions use
+	output        func([]byte)
+	// running is cancelled when the context is poisoned or closed. Kernels stop then, and queued work
+	// is skipped.
 	running context.Context
 	end     context.CancelFunc
 	fault   atomic.Pointer[error]
 	checks  gpu.Checks
-	// launches numbers kernel launches, for %gridid.
+	// launches numbers kernel launches for %gridid.
 	launches atomic.Uint64
-	// zero is when the context's clock said 0.
-	zero time.Time
+	// clockStart is the time at which the context's clock read 0.
+	clockStart time.Time
 
 	mu      sync.Mutex
-	streams map[*Stream]struct{} // open and not yet drained
+	streams map[*Stream]struct{} // open, or closed and not yet drained
 	closed  bool
 }
 
 func newContext(b *Backend, d *device, options gpu.ContextOptions) *Context {
 	c := &Context{
 		backend: b, device: d, output: options.Output, streams: map[*Stream]struct{}{},
-		zero: time.Now().Add(-options.Resumed.Clock),
+		clockStart: time.Now().Add(-options.Resumed.Clock),
 	}
 	c.launches.Store(options.Resumed.Launches)
 	c.checks = checks(c.checkLaunch)
 	c.memory = &Memory{Memory: d.space, device: d, context: c}
-	c.shown = c.memory.shown(!b.spec.Unmarked)
+	c.sessionMemory = c.memory.sessionView(!b.spec.Untracked)
 	c.running, c.end = context.WithCancel(context.Background())
 	return c
 }
 
-// Memory is the device's memory.
-func (c *Context) Memory() gpu.Memory { return c.shown }
+// Memory returns the device's memory.
+func (c *Context) Memory() gpu.Memory { return c.sessionMemory }
 
-// NewStream makes a stream. Priorities are accepted and make no difference.
+// NewStream creates a stream. Priorities are accepted and have no effect.
 func (c *Context) NewStream(gpu.StreamOptions) (gpu.Stream, error) {
-	if err := c.usable("create stream"); err != nil {
+	if err := c.checkUsable("create stream"); err != nil {
 		return nil, err
 	}
-	l := c.backend.shared
-	if l == nil {
-		l = newLane()
+	q := c.backend.shared
+	if q == nil {
+		q = newQueue()
 	}
-	s := newStream(c, l)
+	s := newStream(c, q)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streams[s] = struct{}{}
 	return s, nil
 }
 
-// NewEvent makes an event.
+// NewEvent creates an event.
 func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
-	if err := c.usable("create event"); err != nil {
+	if err := c.checkUsable("create event"); err != nil {
 		return nil, err
 	}
 	e := &Event{context: c, timing: options.Timing}
 	if m := options.Moment; m.Recorded {
-		reached := &mark{at: c.zero.Add(m.Clock)}
+		reached := &recording{at: c.clockStart.Add(m.Clock)}
 		reached.done.Store(true)
 		e.latest.Store(reached)
 	}
@@ -96,31 +96,24 @@ func (c *Context) Fault() error {
 	return nil
 }
 
-// poison makes err the context's fault if it is the first, and stops what runs.
+// poison records err as the context's fault, if it is the first, and stops running work.
 func (c *Context) poison(err error) {
 	if c.running.Err() != nil && c.fault.Load() == nil {
-		return // a kernel that was cancelled by Close is no fault
+		return // Close cancelled a kernel, which is not a fault
 	}
 	if !c.fault.CompareAndSwap(nil, &err) {
 		return
 	}
-	c.backend.logger.Error(
-		"fault on software GPU",
-		"device",
-		c.device.ordinal,
-		"code",
-		gpu.Code(err).String(),
-		"error",
-		err,
-	)
+	c.backend.logger.Error("fault on software GPU",
+		"device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
 	c.end()
 }
 
-// stopping says that queued work is to be passed over.
+// stopping reports whether queued work is to be skipped.
 func (c *Context) stopping() bool { return c.running.Err() != nil }
 
-// usable returns why nothing new can be made.
-func (c *Context) usable(op string) error {
+// checkUsable returns an error if the context has a fault or is closed.
+func (c *Context) checkUsable(op string) error {
 	if err := c.Fault(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
@@ -132,6 +125,7 @@ func (c *Context) usable(op string) error {
 	return nil
 }
 
+// openStreams returns the streams that may still have work.
 func (c *Context) openStreams() []*Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,9 +136,9 @@ func (c *Context) openStreams() []*Stream {
 	return open
 }
 
-// forgetStream drops a closed stream once its work is done; until then Synchronize must still see
-// it.
-func (c *Context) forgetStream(s *Stream) {
+// removeWhenDrained removes a closed stream once its work is done. Until then Synchronize must wait
+// for it.
+func (c *Context) removeWhenDrained(s *Stream) {
 	drop := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -160,8 +154,8 @@ func (c *Context) forgetStream(s *Stream) {
 	}()
 }
 
-// Close stops kernels, passes over what is queued, and gives the memory back. It waits for calls of
-// the session that are queued in streams: they run all the same.
+// Close stops kernels, skips queued work and releases the memory. It waits for queued calls of the
+// session, which still run.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -173,15 +167,15 @@ func (c *Context) Close() error {
 	c.end()
 	for _, s := range c.openStreams() {
 		closedBefore := s.closed.Swap(true)
-		if s.lane == c.backend.shared {
+		if s.queue == c.backend.shared {
 			s.wait()
 			continue
 		}
 		if !closedBefore {
-			s.lane.stop()
+			s.queue.stop()
 		}
-		<-s.lane.ended
+		<-s.queue.ended
 	}
-	c.backend.forget(c)
+	c.backend.remove(c)
 	return c.memory.releaseAll()
 }

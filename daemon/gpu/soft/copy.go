@@ -8,11 +8,12 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// splitBytes is the least size of a device copy that is shared among cores: below it, starting
-// goroutines costs more.
+// splitBytes is the smallest device copy that is split among cores. Below it, starting goroutines
+// costs more than it saves.
 const splitBytes = 4 << 20
 
-func (c *Context) copy(w gpu.Copy) error {
+// copyPlanes runs a copy plane by plane.
+func (c *Context) copyPlanes(w gpu.Copy) error {
 	return w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
 		if rows == 1 {
 			return c.copyLine(dst, src, width)
@@ -34,7 +35,7 @@ func (c *Context) copyLine(dst, src gpu.Place, bytes uint64) error {
 	return hostToHost(dst, src, bytes)
 }
 
-// copyDevice copies within the device's addresses, a large copy on all cores.
+// copyDevice copies between device addresses. Large copies use all cores.
 func (c *Context) copyDevice(dst, src, bytes uint64) error {
 	overlaps := dst < src+bytes && src < dst+bytes
 	if bytes < splitBytes || overlaps {
@@ -43,8 +44,7 @@ func (c *Context) copyDevice(dst, src, bytes uint64) error {
 	return c.split(bytes, func(at, n uint64) error { return c.memory.Copy(dst+at, src+at, n) })
 }
 
-// split shares a large piece of memory work among the cores that no kernel is using, in parts of
-// whole chunks.
+// split divides memory work among the cores that no kernel uses, in parts of whole chunks.
 func (c *Context) split(bytes uint64, do func(at, n uint64) error) error {
 	parts := uint64(c.backend.idleCores())
 	if parts < 2 || bytes == 0 {
@@ -67,11 +67,12 @@ func (c *Context) split(bytes uint64, do func(at, n uint64) error) error {
 	return nil
 }
 
-// hostError ends a copy whose host side failed. It is no fault of the device; see gpu.HostMemory.
+// hostError is a failure on the host side of a copy. It ends the copy but is not a device fault;
+// see gpu.HostMemory.
 type hostError struct{ error }
 
-// exceptHost passes the errors of the device on.
-func exceptHost(err error) error {
+// dropHostError returns nil for a hostError and any other error unchanged.
+func dropHostError(err error) error {
 	var fromHost hostError
 	if errors.As(err, &fromHost) {
 		return nil
@@ -79,7 +80,7 @@ func exceptHost(err error) error {
 	return err
 }
 
-// hostToDevice lets the host memory write straight into device memory, chunk by chunk.
+// hostToDevice reads host memory directly into device memory, chunk by chunk.
 func (c *Context) hostToDevice(dst uint64, src gpu.Place, bytes uint64) error {
 	at := int64(src.Address)
 	err := c.memory.Access(gpu.Range{Address: dst, Bytes: bytes}, true, func(piece []byte) error {
@@ -89,9 +90,10 @@ func (c *Context) hostToDevice(dst uint64, src gpu.Place, bytes uint64) error {
 		at += int64(len(piece))
 		return nil
 	})
-	return exceptHost(err)
+	return dropHostError(err)
 }
 
+// deviceToHost writes device memory directly to host memory, chunk by chunk.
 func (c *Context) deviceToHost(dst gpu.Place, src, bytes uint64) error {
 	at := int64(dst.Address)
 	err := c.memory.Access(gpu.Range{Address: src, Bytes: bytes}, false, func(piece []byte) error {
@@ -101,12 +103,13 @@ func (c *Context) deviceToHost(dst gpu.Place, src, bytes uint64) error {
 		at += int64(len(piece))
 		return nil
 	})
-	return exceptHost(err)
+	return dropHostError(err)
 }
 
-// stagingBytes is the size of buffers between two places that cannot be copied directly.
+// stagingBytes is the size of the buffer for copies that have no direct path.
 const stagingBytes = 1 << 20
 
+// hostToHost copies between two host memories through a buffer. Host errors end the copy silently.
 func hostToHost(dst, src gpu.Place, bytes uint64) error {
 	buffer := make([]byte, min(bytes, stagingBytes))
 	for at := uint64(0); at < bytes; {

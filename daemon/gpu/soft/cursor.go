@@ -2,16 +2,16 @@ package soft
 
 import "github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 
-// cursor looks addresses up for many small accesses and keeps the spans it found last, one for
-// writing and one for reading. Both belong to one reader: a goroutine that held a span by one and
-// waited for a chunk by another could block, and be waited for by, an Unmap.
+// cursor looks up addresses for many small accesses. It keeps the last span for writing and the
+// last for reading. Both belong to one space.Reader: with two readers, a goroutine could hold a
+// span through one and wait for a chunk through the other, and deadlock with Unmap.
 type cursor struct {
-	memory  *space.Memory
-	reader  *space.Reader
-	version uint64
-	spans   [2]space.Span // by role
-	looked  bool          // a span was looked up since the last tick
-	budget  int           // bytes that may still be moved before the next tick
+	memory   *space.Memory
+	reader   *space.Reader
+	version  uint64
+	spans    [2]space.Span // by role
+	lookedUp bool          // a span was looked up since the last tick
+	budget   int           // bytes to move until the next tick
 }
 
 // The roles of spans.
@@ -20,8 +20,8 @@ const (
 	writing
 )
 
-// cursorBytes is how much a cursor moves before it lets Unmap and ClearWritten pass; a row counts
-// for at least rowCost.
+// cursorBytes is how many bytes a cursor moves before it lets Unmap and ClearWritten proceed. A row
+// counts as at least rowCost.
 const (
 	cursorBytes = 1 << 20
 	rowCost     = 1 << 12
@@ -33,40 +33,40 @@ func newCursor(memory *space.Memory) *cursor {
 	return c
 }
 
-// both returns the memory from two addresses to the ends of their spans. It is good until the
-// cursor is used again.
-func (c *cursor) both(write, read uint64) (out, in []byte, err error) {
+// pair returns the memory from two addresses to the ends of their spans. The slices are valid until
+// the next use of the cursor.
+func (c *cursor) pair(write, read uint64) (out, in []byte, err error) {
 	for {
-		if err := c.cover(writing, write); err != nil {
+		if err := c.lookup(writing, write); err != nil {
 			return nil, nil, err
 		}
-		if err := c.cover(reading, read); err != nil {
+		if err := c.lookup(reading, read); err != nil {
 			return nil, nil, err
 		}
-		if c.settled() {
-			return c.from(writing, write), c.from(reading, read), nil
+		if c.revalidate() {
+			return c.slice(writing, write), c.slice(reading, read), nil
 		}
 	}
 }
 
-// one is both for a single address.
-func (c *cursor) one(address uint64, write bool) ([]byte, error) {
+// single is pair for one address.
+func (c *cursor) single(address uint64, write bool) ([]byte, error) {
 	role := reading
 	if write {
 		role = writing
 	}
 	for {
-		if err := c.cover(role, address); err != nil {
+		if err := c.lookup(role, address); err != nil {
 			return nil, err
 		}
-		if c.settled() {
-			return c.from(role, address), nil
+		if c.revalidate() {
+			return c.slice(role, address), nil
 		}
 	}
 }
 
-// cover looks an address up unless the role's span has it.
-func (c *cursor) cover(role int, address uint64) error {
+// lookup makes the role's span cover an address.
+func (c *cursor) lookup(role int, address uint64) error {
 	if address-c.spans[role].Address < uint64(len(c.spans[role].Memory)) {
 		return nil
 	}
@@ -74,16 +74,17 @@ func (c *cursor) cover(role int, address uint64) error {
 	if err != nil {
 		return err
 	}
-	c.spans[role], c.looked = span, true
+	c.spans[role], c.lookedUp = span, true
 	return nil
 }
 
-// settled ticks where that is due and says whether the spans are good; if not, it has dropped them.
-func (c *cursor) settled() bool {
-	if !c.looked && c.budget > 0 {
+// revalidate ticks if a tick is due and reports whether the spans are still valid. If they are not,
+// it drops them.
+func (c *cursor) revalidate() bool {
+	if !c.lookedUp && c.budget > 0 {
 		return true
 	}
-	c.looked, c.budget = false, cursorBytes
+	c.lookedUp, c.budget = false, cursorBytes
 	version := c.reader.Tick()
 	if version == c.version {
 		return true
@@ -92,12 +93,13 @@ func (c *cursor) settled() bool {
 	return false
 }
 
-func (c *cursor) from(role int, address uint64) []byte {
+// slice returns the role's span from address on.
+func (c *cursor) slice(role int, address uint64) []byte {
 	return c.spans[role].Memory[address-c.spans[role].Address:]
 }
 
-// moved counts bytes against the budget.
-func (c *cursor) moved(n int) uint64 {
+// consume subtracts n from the budget and returns it.
+func (c *cursor) consume(n int) uint64 {
 	c.budget -= max(n, rowCost)
 	return uint64(n)
 }

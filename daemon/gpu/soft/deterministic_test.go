@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// sumPTX adds 1/(i+1) of every thread into one float with atomics, whose result depends on the
+// sumPTX adds 1/(i+1) of every thread into one float with atomics, so the result depends on the
 // order of the additions.
 const sumPTX = `
 .version 7.0
@@ -32,8 +32,8 @@ const sumPTX = `
 	ret;
 }`
 
-// TestDeterministicBits: a program that races with itself within a kernel and between streams gives
-// the same bits in every run of a deterministic GPU.
+// TestDeterministicBits checks that races within a kernel and between streams give the same bits in
+// every run of a deterministic GPU.
 func TestDeterministicBits(t *testing.T) {
 	run := func() [4]byte {
 		b := open(t, "soft:1,deterministic", Options{})
@@ -64,11 +64,11 @@ func TestDeterministicBits(t *testing.T) {
 	}
 	first := run()
 	if first == [4]byte{} {
-		t.Error("the sum is zero")
+		t.Error("sum is zero")
 	}
 	for range 5 {
 		if again := run(); again != first {
-			t.Errorf("% x, then % x", first, again)
+			t.Errorf("got % x, want % x as in the first run", again, first)
 		}
 	}
 }

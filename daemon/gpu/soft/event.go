@@ -9,25 +9,26 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Event is a point in a stream: what it stands for is its latest mark.
+// Event is a point in a stream. latest is its most recent recording.
 type Event struct {
 	context *Context
 	timing  bool
 	closed  atomic.Bool
-	latest  atomic.Pointer[mark]
+	latest  atomic.Pointer[recording]
 }
 
-// mark is one recording of an event: made when the record is submitted, completed when the stream
-// gets there.
-type mark struct {
+// recording is one recording of an event. It is created when the record is submitted and completed
+// when the stream reaches it.
+type recording struct {
 	done atomic.Bool
 	at   time.Time // valid once done
 
 	mu      sync.Mutex
-	reached chan struct{} // made by the first who waits
+	reached chan struct{} // created by the first waiter
 }
 
-func (m *mark) complete() {
+// complete sets the time of the recording and wakes the waiters. Only the first call has an effect.
+func (m *recording) complete() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.done.Load() {
@@ -40,15 +41,15 @@ func (m *mark) complete() {
 	}
 }
 
-// closedChannel is what a completed mark's channel is when nobody had waited.
+// closedChannel stands for the channel of a recording that completed before any wait.
 var closedChannel = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// wait returns a channel that is closed when the mark is reached.
-func (m *mark) wait() <-chan struct{} {
+// wait returns a channel that is closed when the recording completes.
+func (m *recording) wait() <-chan struct{} {
 	if m.done.Load() {
 		return closedChannel
 	}
@@ -63,7 +64,7 @@ func (m *mark) wait() <-chan struct{} {
 	return m.reached
 }
 
-// Query tells whether the latest recording is reached.
+// Query returns abi.NotReady until the latest recording completes.
 func (e *Event) Query() error {
 	if err := e.context.Fault(); err != nil {
 		return err
@@ -84,8 +85,8 @@ func (e *Event) Synchronize() error {
 
 // ElapsedSince returns the milliseconds from start to e.
 func (e *Event) ElapsedSince(start gpu.Event) (float32, error) {
-	s, ours := start.(*Event)
-	if !ours || !s.timing || !e.timing {
+	s, ok := start.(*Event)
+	if !ok || !s.timing || !e.timing {
 		return 0, &gpu.Error{Op: "elapsed time", Code: abi.InvalidHandle, Detail: "an event without timing"}
 	}
 	from, to := s.latest.Load(), e.latest.Load()
@@ -98,7 +99,7 @@ func (e *Event) ElapsedSince(start gpu.Event) (float32, error) {
 	return float32(float64(to.at.Sub(from.at)) / float64(time.Millisecond)), nil
 }
 
-// Close ends the event. Recordings under way are still reached for those who wait already.
+// Close destroys the event. Recordings in flight still complete and wake their waiters.
 func (e *Event) Close() error {
 	if e.closed.Swap(true) {
 		return &gpu.Error{Op: "destroy event", Code: abi.InvalidHandle, Detail: "the event is destroyed"}

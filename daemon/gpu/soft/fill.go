@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
+// fill runs a fill row by row; contiguous rows count as one.
 func (c *Context) fill(w gpu.Fill) error {
 	size := uint64(w.PatternBytes)
 	if w.Columns == 0 || w.Rows == 0 {
@@ -25,24 +26,26 @@ func (c *Context) fill(w gpu.Fill) error {
 	return nil
 }
 
+// fillLine fills contiguous bytes. Large fills use all cores.
 func (c *Context) fillLine(address uint64, w gpu.Fill, bytes uint64) error {
 	size := uint64(w.PatternBytes)
 	if bytes < splitBytes {
 		return c.memory.Fill(address, w.Pattern, w.PatternBytes, bytes/size)
 	}
-	// Parts are whole chunks and so whole patterns.
+	// Parts are whole chunks and therefore whole patterns.
 	return c.split(bytes, func(at, n uint64) error {
 		return c.memory.Fill(address+at, w.Pattern, w.PatternBytes, n/size)
 	})
 }
 
-// A step that waits looks lookSpins times in a row and then every lookEvery, as kernels and
-// programs that set the word tell nobody.
+// A waiting operation polls pollSpins times in a row, then once per pollInterval: writes of the
+// word by kernels and programs cannot be observed.
 const (
-	lookSpins = 200
-	lookEvery = 20 * time.Microsecond
+	pollSpins    = 200
+	pollInterval = 20 * time.Microsecond
 )
 
+// memoryOps runs operations on words in order and blocks on those that wait.
 func (c *Context) memoryOps(work gpu.MemoryOps) error {
 	for _, op := range work.Ops {
 		do := c.writeWord
@@ -56,9 +59,9 @@ func (c *Context) memoryOps(work gpu.MemoryOps) error {
 	return nil
 }
 
-// words does operations up to the first that has to wait, and returns the rest, which begins with
-// one that failed if there is an error.
-func (c *Context) words(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
+// runUntilWait runs operations up to the first whose wait is not met. It returns the rest, which
+// begins with the failed operation if there is an error.
+func (c *Context) runUntilWait(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
 	for ; len(ops) > 0; ops = ops[1:] {
 		op := &ops[0]
 		if !op.Wait {
@@ -67,15 +70,15 @@ func (c *Context) words(ops []gpu.MemoryOp) (rest []gpu.MemoryOp, err error) {
 			}
 			continue
 		}
-		if word, err := c.word(op); err != nil || !op.Met(word) {
+		if word, err := c.readWord(op); err != nil || !op.Met(word) {
 			return ops, err
 		}
 	}
 	return nil, nil
 }
 
-// word is what stands where an operation looks.
-func (c *Context) word(op *gpu.MemoryOp) (word uint64, err error) {
+// readWord reads the word of an operation.
+func (c *Context) readWord(op *gpu.MemoryOp) (word uint64, err error) {
 	err = c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, false, func(piece []byte) error {
 		word = loadWord(piece)
 		return nil
@@ -83,6 +86,7 @@ func (c *Context) word(op *gpu.MemoryOp) (word uint64, err error) {
 	return word, err
 }
 
+// writeWord writes the word of an operation.
 func (c *Context) writeWord(op *gpu.MemoryOp) error {
 	return c.memory.Access(gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, true, func(piece []byte) error {
 		storeWord(piece, op.Value)
@@ -90,27 +94,27 @@ func (c *Context) writeWord(op *gpu.MemoryOp) error {
 	})
 }
 
-// awaitWord ends early when the context is poisoned or closed.
+// awaitWord polls until the operation's condition is met. It returns early when the context is
+// poisoned or closed.
 func (c *Context) awaitWord(op *gpu.MemoryOp) error {
 	for spins := 0; ; spins++ {
-		word, err := c.word(op)
+		word, err := c.readWord(op)
 		if err != nil || op.Met(word) {
 			return err
 		}
-		if spins < lookSpins {
+		if spins < pollSpins {
 			runtime.Gosched()
 			continue
 		}
 		select {
 		case <-c.running.Done():
 			return nil
-		case <-time.After(lookEvery):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// loadWord reads a word that others write at the same time, which is what it is for. It is one
-// load.
+// loadWord reads a word with one load. Kernels and programs may write it at the same time.
 //
 //go:norace
 //go:noinline
@@ -121,7 +125,7 @@ func loadWord(piece []byte) uint64 {
 	return binary.LittleEndian.Uint64(piece)
 }
 
-// storeWord is one store.
+// storeWord writes a word with one store.
 //
 //go:norace
 //go:noinline

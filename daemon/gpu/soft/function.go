@@ -16,23 +16,23 @@ import (
 type Function struct {
 	module *Module
 	kernel *simt.Kernel
-	// required is the block shape that the kernel insists on; zero where it does not.
+	// required is the block shape that the kernel requires, or zero.
 	required [3]uint32
 
-	// maxThreads and maxDynamic are what a launch is checked against.
+	// maxThreads and maxDynamic are the limits for launches.
 	maxThreads, maxDynamic atomic.Uint32
 
 	mu   sync.Mutex
-	info gpu.FunctionInfo // its attributes change
+	info gpu.FunctionInfo // SetAttribute changes its attributes
 }
 
-// newFunction adds to what the interpreter knows of a kernel what depends on the device.
+// newFunction adds the device's attributes to those that the interpreter knows.
 func newFunction(m *Module, kernel *simt.Kernel, texts []*ptx.Module) *Function {
 	f := &Function{module: m, kernel: kernel, info: kernel.Info()}
 	a := &f.info.Attributes
 	a[abi.FuncBinaryVersion] = int32(m.context.backend.spec.CC)
 	a[abi.FuncMaxDynamicSharedBytes] = model.PlainSharedBytes - min(model.PlainSharedBytes, a[abi.FuncSharedBytes])
-	a[abi.FuncPreferredSharedCarveout] = -1 // the driver's own choice
+	a[abi.FuncPreferredSharedCarveout] = -1 // no preference: the driver chooses
 	if entry := findEntry(texts, f.info.Name); entry != nil {
 		a[abi.FuncNumRegs] = estimateRegisters(entry)
 		f.required = entry.RequiredThreads
@@ -53,27 +53,27 @@ func findEntry(texts []*ptx.Module, name string) *ptx.Func {
 	return nil
 }
 
-// estimateRegisters guesses what a compiler would need. PTX has a register per value, of which few
-// live at a time; and as there are no registers here, the guess stays where 1024 threads are
-// possible.
+// estimateRegisters estimates how many registers a compiler would allocate. PTX has a register per
+// value, and few values live at a time. Registers are not a real limit here, so the estimate always
+// allows 1024 threads.
 func estimateRegisters(f *ptx.Func) int32 {
-	const least, most = 16, model.Registers / model.MaxBlockThreads
+	const minRegisters, maxRegisters = 16, model.Registers / model.MaxBlockThreads
 	words := f.Registers[ptx.R16]/2 + f.Registers[ptx.R32] + 2*f.Registers[ptx.R64]
-	estimate := int32(min(max(words/4+7, least), most)) &^ 7
+	estimate := int32(min(max(words/4+7, minRegisters), maxRegisters)) &^ 7
 	if limit := int32(min(f.MaxRegisters, model.MaxRegistersPerThread)); limit > 0 {
 		estimate = min(estimate, limit)
 	}
 	return estimate
 }
 
-// Info is what programs ask about the kernel.
+// Info returns what programs can query about the kernel.
 func (f *Function) Info() gpu.FunctionInfo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.info
 }
 
-// SetAttribute changes one of the changeable attributes.
+// SetAttribute sets one of the settable attributes.
 func (f *Function) SetAttribute(attribute, value int32) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,14 +86,14 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 	}
 	switch a := abi.FunctionAttribute(attribute); a {
 	case abi.FuncMaxDynamicSharedBytes:
-		most := int32(f.module.context.backend.spec.Limits().BlockSharedBytes) - f.info.Attributes[abi.FuncSharedBytes]
-		if value < 0 || value > most {
-			return refuse(fmt.Sprintf("at most %d are possible", most))
+		maxDynamic := int32(f.module.context.backend.spec.Limits().BlockSharedBytes) - f.info.Attributes[abi.FuncSharedBytes]
+		if value < 0 || value > maxDynamic {
+			return refuse(fmt.Sprintf("the maximum is %d", maxDynamic))
 		}
 		f.maxDynamic.Store(uint32(value))
 	case abi.FuncPreferredSharedCarveout:
 		if value < -1 || value > 100 {
-			return refuse("percent from -1 to 100")
+			return refuse("not a percentage from -1 to 100")
 		}
 	case abi.FuncNonPortableClusterSizeAllowed, abi.FuncClusterSchedulingPolicy:
 	case abi.FuncRequiredClusterWidth, abi.FuncRequiredClusterHeight, abi.FuncRequiredClusterDepth:
@@ -105,7 +105,7 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 			}
 		}
 	default:
-		return refuse("it cannot be set")
+		return refuse("the attribute is read-only")
 	}
 	f.info.Attributes[attribute] = value
 	return nil

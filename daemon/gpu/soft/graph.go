@@ -8,22 +8,22 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Executable is a checked graph with an order to run it in.
+// Executable is a checked graph with an execution order.
 type Executable struct {
 	context *Context
 	plan    *gpu.Plan
 
-	mu    sync.Mutex
-	works []gpu.Work // by node; never changed once a replay has it
-	taken bool       // a replay has works
-	// last is completed when the latest launch is done: launches of one graph do not overlap.
-	last   *mark
+	mu         sync.Mutex
+	works      []gpu.Work // by node; copied before a change if a replay uses it
+	worksInUse bool       // a replay uses works
+	// last completes when the latest launch is done. Launches of one graph never overlap.
+	last   *recording
 	closed bool
 }
 
-// Instantiate checks a graph and makes it ready.
+// Instantiate checks a graph and prepares it for launches.
 func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
-	if err := c.usable("instantiate graph"); err != nil {
+	if err := c.checkUsable("instantiate graph"); err != nil {
 		return nil, err
 	}
 	plan, err := graph.Plan()
@@ -37,7 +37,7 @@ func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
 	return &Executable{context: c, plan: plan, works: works}, nil
 }
 
-// Update replaces the work of a node from the next launch on.
+// Update replaces the work of a node for later launches.
 func (e *Executable) Update(node int, work gpu.Work) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,8 +47,8 @@ func (e *Executable) Update(node int, work gpu.Work) error {
 	if err := e.context.checks.Work(work); err != nil {
 		return fmt.Errorf("update graph, node %d: %w", node, err)
 	}
-	if e.taken {
-		e.works, e.taken = append([]gpu.Work(nil), e.works...), false
+	if e.worksInUse {
+		e.works, e.worksInUse = append([]gpu.Work(nil), e.works...), false
 	}
 	e.works[node] = work
 	return nil
@@ -56,8 +56,8 @@ func (e *Executable) Update(node int, work gpu.Work) error {
 
 // Launch queues the whole graph in a stream.
 func (e *Executable) Launch(stream gpu.Stream) error {
-	s, known := stream.(*Stream)
-	if !known || s.context != e.context {
+	s, ok := stream.(*Stream)
+	if !ok || s.context != e.context {
 		return &gpu.Error{Op: "launch graph", Code: abi.InvalidHandle, Detail: "the stream belongs to another context"}
 	}
 	if err := e.context.Fault(); err != nil {
@@ -73,14 +73,14 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 		return err
 	}
 	if err := s.push(item{stream: s, replay: r}); err != nil {
-		r.forget()
+		r.cancel()
 		return err
 	}
-	e.taken, e.last = true, r.done
+	e.worksInUse, e.last = true, r.done
 	return nil
 }
 
-// Close ends the graph. Launches that are queued still run.
+// Close destroys the graph. Queued launches still run.
 func (e *Executable) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// checkLaunch refuses what the driver refuses at the call.
+// checkLaunch returns the errors that the driver reports at the call.
 func (c *Context) checkLaunch(w gpu.Launch) error {
-	f, known := w.Function.(*Function)
-	if !known || f.module.context != c || f.module.closed.Load() {
+	f, ok := w.Function.(*Function)
+	if !ok || f.module.context != c || f.module.closed.Load() {
 		return &gpu.Error{
 			Op:     "launch",
 			Code:   abi.InvalidHandle,
@@ -39,10 +39,11 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 	})
 }
 
+// launch runs a kernel to its end.
 func (c *Context) launch(w gpu.Launch) error {
 	c.backend.kernels.Add(1)
 	defer c.backend.kernels.Add(-1)
-	f := w.Function.(*Function) // as checkLaunch found it
+	f := w.Function.(*Function) // checkLaunch has checked the type
 	return c.backend.engine.Run(c.running, f.kernel, simt.Launch{
 		Grid:        w.Grid,
 		Block:       w.Block,
@@ -53,7 +54,7 @@ func (c *Context) launch(w gpu.Launch) error {
 	}, c.device.space, c.output)
 }
 
-// idleCores is how many processors memory work may use now: all, or one beside a kernel.
+// idleCores returns how many processors memory work may use: all, or one while a kernel runs.
 func (b *Backend) idleCores() int {
 	if b.kernels.Load() > 0 {
 		return 1
@@ -64,12 +65,12 @@ func (b *Backend) idleCores() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// EncodeTensorMap describes a tensor.
+// EncodeTensorMap encodes a tensor description.
 func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapBytes]byte, error) {
 	return model.EncodeTensor(tensor)
 }
 
-// ReplaceAddress describes the same tensor elsewhere.
+// ReplaceAddress returns the tensor map with another address.
 func (c *Context) ReplaceAddress(
 	encoded [abi.EncodedTensorMapBytes]byte,
 	address uint64,
@@ -77,7 +78,7 @@ func (c *Context) ReplaceAddress(
 	return model.MoveTensor(encoded, address)
 }
 
-// ActiveClusters counts clusters of one block, as there are no others here.
+// ActiveClusters counts clusters of one block; larger clusters are not supported.
 func (f *Function) ActiveClusters(launch gpu.Launch) (int, error) {
 	blocks, err := f.ActiveBlocks(int(launch.Block[0]*launch.Block[1]*launch.Block[2]), uint64(launch.SharedBytes))
 	if launch.Cluster() != [3]uint32{1, 1, 1} {
@@ -86,5 +87,5 @@ func (f *Function) ActiveClusters(launch gpu.Launch) (int, error) {
 	return blocks * model.Multiprocessors, err
 }
 
-// LargestCluster is one block.
+// LargestCluster returns 1: clusters have one block.
 func (f *Function) LargestCluster(gpu.Launch) (int, error) { return 1, nil }

@@ -14,28 +14,28 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// device is one software GPU and its memory, which all its contexts share.
+// device is one software GPU. All its contexts share its memory.
 type device struct {
 	ordinal int
 	account account
-	space   *space.Memory // set under Backend.mu by the first context, never changed while contexts are open
+	space   *space.Memory // set under Backend.mu by the first context; constant while contexts are open
 
-	mu      sync.Mutex
-	owners  map[uint64]*Context     // by address of a chunk
-	hosts   map[uint64]*hostMapping // by address
-	aliases map[uint64]*Context     // who made each, by its address
-	adopted map[uint64]struct{}     // chunks that are accounted to somebody else, by address
+	mu       sync.Mutex
+	owners   map[uint64]*Context     // creator of each mapping, by chunk address
+	hosts    map[uint64]*hostMapping // by address
+	aliases  map[uint64]*Context     // creator of each alias, by address
+	imported map[uint64]struct{}     // chunks that another process accounts for, by address
 }
 
 func newDevice(ordinal int, account account) *device {
 	return &device{
 		ordinal: ordinal, account: account,
 		owners: map[uint64]*Context{}, hosts: map[uint64]*hostMapping{}, aliases: map[uint64]*Context{},
-		adopted: map[uint64]struct{}{},
+		imported: map[uint64]struct{}{},
 	}
 }
 
-// hostMapping is host memory that one or more contexts have mapped at its address.
+// hostMapping is host memory that one or more contexts have mapped.
 type hostMapping struct {
 	memory []byte
 	users  map[*Context]struct{}
@@ -43,7 +43,7 @@ type hostMapping struct {
 
 // Memory is a context's view of its device's memory.
 type Memory struct {
-	*space.Memory // reading, writing and the marks are the space's own
+	*space.Memory // reading, writing and dirty bits
 	device        *device
 	context       *Context
 }
@@ -51,11 +51,12 @@ type Memory struct {
 // Map backs a range with zeroed memory.
 func (m *Memory) Map(r gpu.Range) error { return m.mapWith(r, m.Memory.Map) }
 
-// MapAbsent backs a range whose chunks get their content when they are first touched.
+// MapAbsent backs a range with chunks that fill provides on first access.
 func (m *Memory) MapAbsent(r gpu.Range, fill func(address uint64, chunk []byte) error) error {
 	return m.mapWith(r, func(r gpu.Range) error { return m.Memory.MapAbsent(r, fill) })
 }
 
+// mapWith reserves memory in the account, maps it with back and records the context as its creator.
 func (m *Memory) mapWith(r gpu.Range, back func(gpu.Range) error) error {
 	d := m.device
 	if err := d.account.reserve(d.ordinal, r.Bytes); err != nil {
@@ -73,7 +74,7 @@ func (m *Memory) mapWith(r gpu.Range, back func(gpu.Range) error) error {
 	return nil
 }
 
-// Adopt backs a range with what another memory has shared, whose account it is on.
+// Adopt maps memory that another Memory has shared. The exporter accounts for it.
 func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	if err := m.Memory.Adopt(r, file, offset); err != nil {
 		return err
@@ -82,28 +83,28 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
-		d.owners[at], d.adopted[at] = m.context, struct{}{}
+		d.owners[at], d.imported[at] = m.context, struct{}{}
 	}
 	return nil
 }
 
-// Unmap gives memory back, whichever context of the device mapped it.
+// Unmap unmaps memory of any context of the device.
 func (m *Memory) Unmap(r gpu.Range) error {
 	d := m.device
 	if err := m.Memory.Unmap(r); err != nil {
 		return err
 	}
-	ours := r.Bytes
+	accounted := r.Bytes
 	d.mu.Lock()
 	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
 		delete(d.owners, at)
-		if _, adopted := d.adopted[at]; adopted {
-			delete(d.adopted, at)
-			ours -= gpu.ChunkBytes
+		if _, imported := d.imported[at]; imported {
+			delete(d.imported, at)
+			accounted -= gpu.ChunkBytes
 		}
 	}
 	d.mu.Unlock()
-	d.account.release(d.ordinal, ours)
+	d.account.release(d.ordinal, accounted)
 	return nil
 }
 
@@ -113,55 +114,55 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.hosts[address]
-	if known == nil {
+	mapping := d.hosts[address]
+	if mapping == nil {
 		if err := m.Memory.MapHost(address, memory); err != nil {
 			return err
 		}
-		known = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
-		d.hosts[address] = known
+		mapping = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
+		d.hosts[address] = mapping
 	}
-	_, mine := known.users[m.context]
-	if mine || !sameSlice(known.memory, memory) {
+	_, mine := mapping.users[m.context]
+	if mine || !sameSlice(mapping.memory, memory) {
 		return fmt.Errorf("map host memory at %#x: %w", address, abi.AlreadyMapped)
 	}
-	known.users[m.context] = struct{}{}
+	mapping.users[m.context] = struct{}{}
 	return nil
 }
 
-// UnmapHost takes one MapHost of this context back.
+// UnmapHost undoes one MapHost of this context.
 func (m *Memory) UnmapHost(address uint64) error {
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.hosts[address]
-	if known == nil {
+	mapping := d.hosts[address]
+	if mapping == nil {
 		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
 	}
-	if _, mine := known.users[m.context]; !mine {
+	if _, mine := mapping.users[m.context]; !mine {
 		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
 	}
-	delete(known.users, m.context)
-	if len(known.users) > 0 {
+	delete(mapping.users, m.context)
+	if len(mapping.users) > 0 {
 		return nil
 	}
 	delete(d.hosts, address)
 	return m.Memory.UnmapHost(address)
 }
 
-// behind is the memory of a context behind what a session sees of it.
-func behind(m gpu.Memory) (*Memory, bool) {
-	if shown, is := m.(unmarked); is {
-		m = shown.Memory
+// unwrap returns the Memory behind a session's view of it.
+func unwrap(m gpu.Memory) (*Memory, bool) {
+	if view, ok := m.(untracked); ok {
+		m = view.Memory
 	}
-	own, is := m.(*Memory)
-	return own, is
+	own, ok := m.(*Memory)
+	return own, ok
 }
 
-// Alias shows chunks that are mapped, here or on another device, at a further address.
+// Alias maps chunks of this or another device at a second address.
 func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool) error {
-	from, own := behind(home)
-	if !own {
+	from, ok := unwrap(home)
+	if !ok {
 		return fmt.Errorf("alias memory of another backend: %w", abi.InvalidValue)
 	}
 	d := m.device
@@ -174,7 +175,7 @@ func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool)
 	return nil
 }
 
-// Unalias takes one Alias back, whichever context of the device made it.
+// Unalias undoes one Alias of any context of the device.
 func (m *Memory) Unalias(address uint64) error {
 	d := m.device
 	d.mu.Lock()
@@ -183,13 +184,13 @@ func (m *Memory) Unalias(address uint64) error {
 	return m.RemoveAlias(address)
 }
 
-// Usage reports free and total bytes of the device.
+// Usage returns free and total bytes of the device.
 func (m *Memory) Usage() (free, total uint64) {
 	used, capacity := m.device.account.usage(m.device.ordinal)
 	return capacity - min(used, capacity), capacity
 }
 
-// releaseAll gives back what the context still has. Nothing of it runs any more.
+// releaseAll unmaps everything that the context has mapped. Its work must have ended.
 func (m *Memory) releaseAll() error {
 	var ranges []gpu.Range
 	var hosts, aliases []uint64
@@ -215,7 +216,7 @@ func (m *Memory) releaseAll() error {
 	for _, address := range aliases {
 		errs = append(errs, m.Unalias(address))
 	}
-	for _, r := range joined(ranges) {
+	for _, r := range mergeAdjacent(ranges) {
 		errs = append(errs, m.Unmap(r))
 	}
 	for _, address := range hosts {
@@ -224,12 +225,12 @@ func (m *Memory) releaseAll() error {
 	return errors.Join(errs...)
 }
 
-// Digests returns the digest of each chunk, computed on the cores that no kernel is using.
+// Digests returns the digest of each chunk, computed on the cores that no kernel uses.
 func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
 	var chunks []gpu.Range
 	for _, r := range list {
 		if r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
-			return nil, fmt.Errorf("digest %#x+%#x, which is not whole chunks: %w", r.Address, r.Bytes, abi.InvalidValue)
+			return nil, fmt.Errorf("digest %#x+%#x: range is not whole chunks: %w", r.Address, r.Bytes, abi.InvalidValue)
 		}
 		for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
 			chunks = append(chunks, gpu.Range{Address: at, Bytes: gpu.ChunkBytes})
@@ -240,7 +241,7 @@ func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, err
 	err := m.context.split(uint64(len(chunks))*gpu.ChunkBytes, func(at, bytes uint64) error {
 		for i := at / gpu.ChunkBytes; i < (at+bytes)/gpu.ChunkBytes; i++ {
 			err := m.View(chunks[i], func(piece []byte) error {
-				digests[i] = f.Of(piece) // what lies in one chunk is one piece
+				digests[i] = f.Of(piece) // one chunk is one piece
 				return nil
 			})
 			if err != nil && gpu.Code(err) != abi.IllegalAddress {
@@ -252,13 +253,13 @@ func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, err
 	return digests, err
 }
 
-// DigestCopy is the digest of a copy of a chunk.
+// DigestCopy returns the digest of a chunk's copy.
 func (m *Memory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
 	return digest.New(key).Of(chunk)
 }
 
-// unmarked is a Memory that does not tell which chunks were written.
-type unmarked struct {
+// untracked is a Memory without dirty tracking: gpu.Tracker is missing from its method set.
+type untracked struct {
 	gpu.Memory
 	gpu.Lazy
 	gpu.Viewer
@@ -268,21 +269,22 @@ type unmarked struct {
 	gpu.Sharer
 }
 
-// shown is what a session sees of a memory.
-func (m *Memory) shown(marks bool) gpu.Memory {
-	if marks {
+// sessionView returns the memory with or without dirty tracking.
+func (m *Memory) sessionView(tracked bool) gpu.Memory {
+	if tracked {
 		return m
 	}
-	return unmarked{m, m, m, m, m, m, m}
+	return untracked{m, m, m, m, m, m, m}
 }
 
+// sameSlice reports whether a and b are the same memory.
 func sameSlice(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// joined sorts ranges and makes one of those that touch, so that giving back many chunks takes few
-// steps.
-func joined(ranges []gpu.Range) []gpu.Range {
+// mergeAdjacent sorts ranges and merges adjacent ones, so that unmapping many chunks takes few
+// calls.
+func mergeAdjacent(ranges []gpu.Range) []gpu.Range {
 	slices.SortFunc(ranges, func(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) })
 	var out []gpu.Range
 	for _, r := range ranges {

@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// newestPTX is the newest PTX version whose texts are taken: that of CUDA 13.0.
+// newestPTX is the newest supported PTX version, that of CUDA 13.0.
 var newestPTX = ptx.Version{Major: 9, Minor: 0}
 
 // Module is linked PTX.
@@ -26,21 +26,21 @@ type Module struct {
 	closed  atomic.Bool
 
 	mu        sync.Mutex
-	functions map[string]*Function // that somebody has looked for
+	functions map[string]*Function // by name, created on first lookup
 }
 
-// outlineBytes is the length from which a text is taken for a library's: what is in its kernels is
-// looked at when they are looked for, so loading it takes no longer than what is used of it.
-// Mistakes in shorter ones are found at once.
+// outlineBytes is the size from which a text is treated as a library. Kernels of a library are
+// parsed when they are looked up, so that loading costs only what is used. Shorter texts are parsed
+// at once, and errors in them are found at load.
 const outlineBytes = 256 << 10
 
-// LoadModule parses and links PTX texts. The error is a *gpu.LoadError where the code is at fault.
+// LoadModule parses and links PTX texts. It returns a *gpu.LoadError for errors in the code.
 func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error) {
-	if err := c.usable("load module"); err != nil {
+	if err := c.checkUsable("load module"); err != nil {
 		return nil, err
 	}
 	if len(image.PTX) == 0 {
-		return nil, refuseCubin(image, c.backend.spec.CC)
+		return nil, cubinError(image, c.backend.spec.CC)
 	}
 	texts, err := c.parse(image)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	return &Module{context: c, program: program, texts: texts, functions: map[string]*Function{}}, nil
 }
 
-// placer finds memory for each variable where it belongs.
+// placer returns a function that allocates memory for each variable, device or managed.
 func placer(texts []*ptx.Module, options gpu.LoadOptions) simt.Placer {
 	managed := map[string]bool{}
 	for _, text := range texts {
@@ -81,17 +81,17 @@ func placer(texts []*ptx.Module, options gpu.LoadOptions) simt.Placer {
 	}
 }
 
-// heapBytes is the size of the device heap.
+// heapBytes returns the size of the device heap.
 func heapBytes(options gpu.LoadOptions) uint64 {
 	if options.HeapBytes == 0 {
 		return simt.HeapBytes
 	}
-	const least, grain = 4096, 16
-	return (max(options.HeapBytes, least) + grain - 1) / grain * grain
+	const minBytes, grain = 4096, 16
+	return (max(options.HeapBytes, minBytes) + grain - 1) / grain * grain
 }
 
-// refuseCubin explains why machine code does not run.
-func refuseCubin(image gpu.Image, cc int) error {
+// cubinError explains why an image without usable PTX cannot run.
+func cubinError(image gpu.Image, cc int) error {
 	if len(image.Cubin) == 0 {
 		return &gpu.LoadError{Log: "the image holds no code", Err: abi.InvalidImage}
 	}
@@ -107,8 +107,8 @@ func refuseCubin(image gpu.Image, cc int) error {
 	}
 }
 
-// loadError makes an error of the linker one for the JIT log. An error without a code is the code's
-// fault.
+// loadError makes a linker's error a *gpu.LoadError for the JIT log. An error without a code is an
+// error in the PTX.
 func loadError(err error) error {
 	var known *gpu.LoadError
 	if errors.As(err, &known) {
@@ -121,12 +121,12 @@ func loadError(err error) error {
 	return &gpu.LoadError{Log: log, Err: err}
 }
 
-// parse parses texts and checks that the device can take them.
+// parse parses texts and checks that the device supports their versions and targets.
 func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 	texts := image.PTX
 	modules := make([]*ptx.Module, len(texts))
 	for i, text := range texts {
-		module, err := read(text, len(texts) == 1)
+		module, err := parseText(text, len(texts) == 1)
 		if newer, version := tooNew(module, text); newer {
 			return nil, &gpu.LoadError{
 				Err: abi.UnsupportedPTXVersion,
@@ -161,8 +161,9 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 	return modules, nil
 }
 
-// read parses a text, or its outline only, where nothing but its kernels can need its functions.
-func read(text string, alone bool) (*ptx.Module, error) {
+// parseText parses a text. For a library it parses the outline only, unless its functions may be
+// called indirectly.
+func parseText(text string, alone bool) (*ptx.Module, error) {
 	if alone && len(text) >= outlineBytes && !strings.Contains(text, ".callprototype") &&
 		!strings.Contains(text, ".calltargets") {
 		return ptx.Outline(text)
@@ -170,8 +171,8 @@ func read(text string, alone bool) (*ptx.Module, error) {
 	return ptx.Parse(text)
 }
 
-// tooNew looks at the version of a text that may not have parsed, because a newer version may well
-// have what is unknown.
+// tooNew reports whether a text's PTX version is too new. The text may have failed to parse for
+// that reason.
 func tooNew(module *ptx.Module, text string) (newer bool, version string) {
 	var v ptx.Version
 	if module != nil {
@@ -183,7 +184,7 @@ func tooNew(module *ptx.Module, text string) (newer bool, version string) {
 	return newer, fmt.Sprintf("%d.%d", v.Major, v.Minor)
 }
 
-// targetSM reads "sm_90" or "sm_90a"; 0 where there is no number.
+// targetSM parses "sm_90" or "sm_90a". It returns 0 if there is no number.
 func targetSM(target string) int {
 	sm, _ := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(target, "sm_"), "af"))
 	return sm
@@ -192,7 +193,7 @@ func targetSM(target string) int {
 // Functions lists the kernels.
 func (m *Module) Functions() []string { return m.program.Kernels() }
 
-// Function finds a kernel. The error is a *gpu.LoadError where its code is at fault.
+// Function looks up a kernel. It returns a *gpu.LoadError for errors in its code.
 func (m *Module) Function(name string) (gpu.Function, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -214,7 +215,7 @@ func (m *Module) Function(name string) (gpu.Function, error) {
 // Globals lists the variables.
 func (m *Module) Globals() map[string]gpu.Range { return m.program.Globals() }
 
-// Close makes the module's functions unusable. Launches that are queued still run.
+// Close makes the module's functions unusable. Queued launches still run.
 func (m *Module) Close() error {
 	if m.closed.Swap(true) {
 		return &gpu.Error{Op: "unload module", Code: abi.InvalidHandle, Detail: "the module is unloaded"}

@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestRefusedCode: code that a software GPU cannot run is refused with an error that says what
+// TestRefusedCode checks the errors for code that a software GPU cannot run. Each must say what
 // would run it.
 func TestRefusedCode(t *testing.T) {
 	cubin := make([]byte, 64)
@@ -30,10 +30,22 @@ func TestRefusedCode(t *testing.T) {
 			abi.NoBinaryForGPU,
 			[]string{"no PTX for compute capability 9.0 or lower, only PTX sm_120, machine code sm_80", "needs a real GPU"},
 		},
-		"nothing":           {gpu.Image{}, abi.InvalidImage, []string{"no code"}},
-		"newer device":      {gpu.Image{PTX: []string{".version 8.8\n.target sm_120\n.address_size 64\n"}}, abi.NoBinaryForGPU, []string{"sm_120", "9.0"}},
-		"newer version":     {gpu.Image{PTX: []string{".version 9.5\n.target sm_90\n.frob 7\n"}}, abi.UnsupportedPTXVersion, []string{"9.5"}},
-		"error in a text":   {gpu.Image{PTX: []string{head + ".visible .entry k() { frob.u32; }"}}, abi.InvalidPTX, []string{"line 4", "frob"}},
+		"nothing": {gpu.Image{}, abi.InvalidImage, []string{"no code"}},
+		"newer device": {
+			gpu.Image{PTX: []string{".version 8.8\n.target sm_120\n.address_size 64\n"}},
+			abi.NoBinaryForGPU,
+			[]string{"sm_120", "9.0"},
+		},
+		"newer version": {
+			gpu.Image{PTX: []string{".version 9.5\n.target sm_90\n.frob 7\n"}},
+			abi.UnsupportedPTXVersion,
+			[]string{"9.5"},
+		},
+		"error in a text": {
+			gpu.Image{PTX: []string{head + ".visible .entry k() { frob.u32; }"}},
+			abi.InvalidPTX,
+			[]string{"line 4", "frob"},
+		},
 		"second of several": {gpu.Image{PTX: []string{head, head + "junk"}}, abi.InvalidPTX, []string{"text 2 of 2: line 4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,14 +58,15 @@ func TestRefusedCode(t *testing.T) {
 			}
 			for _, part := range c.log {
 				if !strings.Contains(refused.Log, part) {
-					t.Errorf("log %q does not say %q", refused.Log, part)
+					t.Errorf("log %q does not contain %q", refused.Log, part)
 				}
 			}
 		})
 	}
 }
 
-// TestLaterCode: PTX for a later device runs where a real one would run the machine code beside it.
+// TestLaterCode loads PTX for a newer device next to machine code that a real device of this
+// capability would run.
 func TestLaterCode(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()
@@ -67,12 +80,12 @@ func TestLaterCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if version := f.Info().Attributes[abi.FuncPTXVersion]; version != 100 {
-		t.Errorf("the kernel is said to be for %d", version)
+		t.Errorf("PTX version: got %d, want 100", version)
 	}
 }
 
-// TestLibraryCode: of a text as long as a library's only what is looked for is looked at, and
-// answers for itself.
+// TestLibraryCode loads a text of library size: only kernels that are looked up are parsed, and
+// each reports its own errors.
 func TestLibraryCode(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()
@@ -91,17 +104,17 @@ func TestLibraryCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(placed, " "); len(placed) != 3 || placed[0] != "x" {
-		t.Errorf("placed %s; want the variable, a heap for malloc, and workspaces of cooperative launches", got)
+		t.Errorf("placed %s, want the variable, a heap for malloc, and workspaces of cooperative launches", got)
 	}
 	if got := strings.Join(m.Functions(), " "); got != "bad calls good" {
-		t.Errorf("kernels: %s", got)
+		t.Errorf("kernels: got %s, want bad calls good", got)
 	}
 	f, err := m.Function("good")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again, _ := m.Function("good"); again != f || f.Info().ParamBytes != 12 || len(f.Info().Params) != 2 {
-		t.Errorf("%v, then %v", f.Info(), again)
+		t.Errorf("second lookup: got %v, want %v", again, f.Info())
 	}
 	for _, name := range []string{"bad", "calls", "bad"} {
 		var refused *gpu.LoadError
@@ -111,11 +124,11 @@ func TestLibraryCode(t *testing.T) {
 		}
 	}
 	if _, err := m.Function("none"); gpu.Code(err) != abi.NotFound {
-		t.Errorf("a kernel that does not exist: %v", err)
+		t.Errorf("look up missing kernel: got %v, want NOT_FOUND", err)
 	}
-	if _, err := newTestContext(t, b, 0).LoadModule(gpu.Image{PTX: []string{text + ".frob"}}, gpu.LoadOptions{Place: place}); gpu.Code(
-		err,
-	) != abi.InvalidPTX {
-		t.Errorf("a mistake outside of kernels: %v", err)
+	broken := gpu.Image{PTX: []string{text + ".frob"}}
+	_, err = newTestContext(t, b, 0).LoadModule(broken, gpu.LoadOptions{Place: place})
+	if gpu.Code(err) != abi.InvalidPTX {
+		t.Errorf("load library with an error outside of kernels: got %v, want INVALID_PTX", err)
 	}
 }

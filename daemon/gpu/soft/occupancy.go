@@ -7,8 +7,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor; 0 where not even
-// one does.
+// ActiveBlocks returns how many blocks of this shape fit one multiprocessor, 0 if none fits.
 func (f *Function) ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) (int, error) {
 	if threadsPerBlock <= 0 {
 		return 0, &gpu.Error{

@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestManagedVariable: a managed variable goes where the program sees it, with its initial value,
-// others do not.
+// TestManagedVariable checks that a managed variable is placed by PlaceManaged and initialized
+// there.
 func TestManagedVariable(t *testing.T) {
 	b := open(t, "soft:1", Options{})
 	defer b.Close()
@@ -23,7 +23,7 @@ func TestManagedVariable(t *testing.T) {
 	image := gpu.Image{PTX: []string{".version 8.0\n.target sm_90\n.address_size 64\n" +
 		".visible .global .attribute(.managed) .align 4 .u32 both = 5;\n"}}
 	if _, err := c.LoadModule(image, gpu.LoadOptions{}); !errors.Is(err, abi.NotSupported) {
-		t.Errorf("without managed memory: %v", err)
+		t.Errorf("load without managed memory: got %v, want NOT_SUPPORTED", err)
 	}
 	m, err := c.LoadModule(image, gpu.LoadOptions{
 		Place:        func(name string, _, _ uint64) (uint64, error) { t.Error("placed", name); return 0, abi.OutOfMemory },
@@ -33,9 +33,9 @@ func TestManagedVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := m.Globals()["both"]; got != (gpu.Range{Address: address, Bytes: 4}) {
-		t.Errorf("it lies at %v", got)
+		t.Errorf("address of managed variable: got %v", got)
 	}
 	if got := binary.LittleEndian.Uint32(shown); got != 5 {
-		t.Errorf("the program reads %d", got)
+		t.Errorf("managed variable: got %d, want 5", got)
 	}
 }

@@ -9,48 +9,49 @@ import (
 
 // replay is one launch of a graph.
 type replay struct {
-	context *Context
-	plan    *gpu.Plan
-	works   []gpu.Work
-	marks   []*mark // by node, of records and awaits; nil where the graph has none
-	before  *mark   // the end of the launch before this one; may be nil
-	done    *mark
+	context    *Context
+	plan       *gpu.Plan
+	works      []gpu.Work
+	recordings []*recording // of Record and Await nodes; nil if the graph has none
+	previous   *recording   // completes with the previous launch; may be nil
+	done       *recording
 }
 
-// newReplay takes note of what events stand for, in the order in which the nodes would run one by
-// one. The executable's mu is held.
+// newReplay resolves the events of the graph, in the order of a serial run. The executable's mu is
+// held.
 func newReplay(e *Executable) (*replay, error) {
-	r := &replay{context: e.context, plan: e.plan, works: e.works, before: e.last, done: &mark{}}
+	r := &replay{context: e.context, plan: e.plan, works: e.works, previous: e.last, done: &recording{}}
 	for _, i := range e.plan.Order {
 		it := item{work: e.works[i]}
 		switch it.work.(type) {
 		case gpu.Record, gpu.Await:
 			if err := e.context.prepare(&it); err != nil {
-				r.forget()
+				r.cancel()
 				return nil, err
 			}
-			if r.marks == nil {
-				r.marks = make([]*mark, len(e.works))
+			if r.recordings == nil {
+				r.recordings = make([]*recording, len(e.works))
 			}
-			r.marks[i] = it.mark
+			r.recordings[i] = it.recording
 		}
 	}
 	return r, nil
 }
 
-func (r *replay) mark(node int) *mark {
-	if r.marks == nil {
+// recording returns a node's recording, or nil.
+func (r *replay) recording(node int) *recording {
+	if r.recordings == nil {
 		return nil
 	}
-	return r.marks[node]
+	return r.recordings[node]
 }
 
-// run does the whole graph; it returns the first error after everything that was begun has ended.
+// run runs the graph. On an error it returns after all nodes in flight have ended.
 func (r *replay) run() error {
 	defer r.done.complete()
-	if r.before != nil {
+	if r.previous != nil {
 		select {
-		case <-r.before.wait():
+		case <-r.previous.wait():
 		case <-r.context.running.Done():
 		}
 	}
@@ -60,18 +61,18 @@ func (r *replay) run() error {
 	}
 	for at, i := range r.plan.Order {
 		if r.context.stopping() {
-			r.release(r.plan.Order[at:])
+			r.releaseWaiters(r.plan.Order[at:])
 			return nil
 		}
-		if err := r.context.perform(r.works[i], r.mark(i)); err != nil {
-			r.release(r.plan.Order[at+1:])
+		if err := r.context.perform(r.works[i], r.recording(i)); err != nil {
+			r.releaseWaiters(r.plan.Order[at+1:])
 			return err
 		}
 	}
 	return nil
 }
 
-// runWide runs branches that do not depend on each other at the same time.
+// runWide runs independent branches in parallel.
 func (r *replay) runWide(workers int) error {
 	left := append([]int32(nil), r.plan.Needs...)
 	ready := make(chan int, len(r.works))
@@ -87,7 +88,7 @@ func (r *replay) runWide(workers int) error {
 	for range workers {
 		group.Go(func() {
 			for i := range ready {
-				if err := r.step(i, failed.Load() != nil); err != nil {
+				if err := r.runNode(i, failed.Load() != nil); err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
 				for _, after := range r.plan.Next[i] {
@@ -108,21 +109,21 @@ func (r *replay) runWide(workers int) error {
 	return nil
 }
 
-// step does one node, or only what others wait for once a node has failed.
-func (r *replay) step(i int, failed bool) error {
+// runNode runs one node. After a failure it only runs the node's part that others wait for.
+func (r *replay) runNode(i int, failed bool) error {
 	if failed || r.context.stopping() {
-		r.release([]int{i})
+		r.releaseWaiters([]int{i})
 		return nil
 	}
-	return r.context.perform(r.works[i], r.mark(i))
+	return r.context.perform(r.works[i], r.recording(i))
 }
 
-// release does of some nodes only what others may wait for: records and calls.
-func (r *replay) release(nodes []int) {
+// releaseWaiters runs only the nodes that others may wait for: records and calls.
+func (r *replay) releaseWaiters(nodes []int) {
 	for _, i := range nodes {
 		switch work := r.works[i].(type) {
 		case gpu.Record:
-			if m := r.mark(i); m != nil {
+			if m := r.recording(i); m != nil {
 				m.complete()
 			}
 		case gpu.Call:
@@ -133,18 +134,18 @@ func (r *replay) release(nodes []int) {
 	}
 }
 
-// forget is for a launch that was refused: events that it was to record must not be waited for.
-func (r *replay) forget() {
+// cancel completes the recordings of a launch that was rejected, so that waits for them return.
+func (r *replay) cancel() {
 	for i, work := range r.works {
-		if _, records := work.(gpu.Record); records && r.mark(i) != nil {
-			r.mark(i).complete()
+		if _, records := work.(gpu.Record); records && r.recording(i) != nil {
+			r.recording(i).complete()
 		}
 	}
 	r.done.complete()
 }
 
-// abandon is for a launch that is passed over.
-func (r *replay) abandon() {
-	r.release(r.plan.Order)
+// skip completes a launch whose work is skipped.
+func (r *replay) skip() {
+	r.releaseWaiters(r.plan.Order)
 	r.done.complete()
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Continuation is what a context that takes this one's place has to know.
+// Continuation returns the state that a restored context continues from.
 func (c *Context) Continuation() gpu.Continuation {
-	return gpu.Continuation{Clock: time.Since(c.zero), Launches: c.launches.Load()}
+	return gpu.Continuation{Clock: time.Since(c.clockStart), Launches: c.launches.Load()}
 }
 
-// Moment is when the latest recording of an event was reached.
+// Moment returns when the latest recording of an event completed.
 func (c *Context) Moment(event gpu.Event) (gpu.Moment, error) {
-	e, err := ours(event, "ask when an event happened")
+	e, err := openEvent(event, "get event time")
 	if err != nil {
 		return gpu.Moment{}, err
 	}
@@ -25,7 +25,7 @@ func (c *Context) Moment(event gpu.Event) (gpu.Moment, error) {
 	case !m.done.Load():
 		return gpu.Moment{}, abi.NotReady
 	}
-	return gpu.Moment{Recorded: true, Clock: m.at.Sub(c.zero)}, nil
+	return gpu.Moment{Recorded: true, Clock: m.at.Sub(c.clockStart)}, nil
 }
 
 // Poison makes err the context's fault.

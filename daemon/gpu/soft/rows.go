@@ -6,11 +6,11 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// copyRows copies rows that lie apart on at least one side.
+// copyRows copies rows that are not contiguous on at least one side.
 func (c *Context) copyRows(dst, src gpu.Place, width, rows uint64) error {
 	switch {
 	case dst.Host == nil && src.Host == nil:
-		return c.eachRow(dst, src, width, rows)
+		return c.copyDeviceRows(dst, src, width, rows)
 	case width > stagingBytes/2 || dst.Host != nil && src.Host != nil:
 		for row := range rows {
 			d, s := dst, src
@@ -25,25 +25,25 @@ func (c *Context) copyRows(dst, src gpu.Place, width, rows uint64) error {
 	return c.stageRows(dst, src, width, rows)
 }
 
-// eachRow copies rows within the device's addresses; it keeps the spans from row to row.
-func (c *Context) eachRow(dst, src gpu.Place, width, rows uint64) error {
+// copyDeviceRows copies rows between device addresses and reuses spans from row to row.
+func (c *Context) copyDeviceRows(dst, src gpu.Place, width, rows uint64) error {
 	cur := newCursor(c.device.space)
 	defer cur.close()
 	for row := range rows {
 		for at := uint64(0); at < width; {
-			out, in, err := cur.both(dst.Address+row*dst.RowPitch+at, src.Address+row*src.RowPitch+at)
+			out, in, err := cur.pair(dst.Address+row*dst.RowPitch+at, src.Address+row*src.RowPitch+at)
 			if err != nil {
 				return fmt.Errorf("copy: %w", err)
 			}
-			at += cur.moved(copy(out[:min(uint64(len(out)), width-at)], in))
+			at += cur.consume(copy(out[:min(uint64(len(out)), width-at)], in))
 		}
 	}
 	return nil
 }
 
-// stageRows moves narrow rows between device and host through a buffer of many rows, as each access
-// to host memory costs a system call. Host memory that is not contiguous is still accessed row by
-// row.
+// stageRows copies narrow rows between device and host through a buffer of many rows, because each
+// access to host memory costs a system call. Host memory that is not contiguous is still accessed
+// row by row.
 func (c *Context) stageRows(dst, src gpu.Place, width, rows uint64) error {
 	perBuffer := min(rows, stagingBytes/width)
 	buffer := make([]byte, perBuffer*width)
@@ -72,21 +72,21 @@ func (c *Context) stageRows(dst, src gpu.Place, width, rows uint64) error {
 	return nil
 }
 
-// deviceRows scatters the rows of a buffer into device memory, or gathers them from it.
+// deviceRows scatters the rows of a buffer to device memory, or gathers them from it.
 func (c *Context) deviceRows(p gpu.Place, buffer []byte, width uint64, scatter bool) error {
 	cur := newCursor(c.device.space)
 	defer cur.close()
 	for row := uint64(0); row*width < uint64(len(buffer)); row++ {
 		line := buffer[row*width : (row+1)*width]
 		for at := uint64(0); at < width; {
-			memory, err := cur.one(p.Address+row*p.RowPitch+at, scatter)
+			memory, err := cur.single(p.Address+row*p.RowPitch+at, scatter)
 			if err != nil {
 				return fmt.Errorf("copy: %w", err)
 			}
 			if scatter {
-				at += cur.moved(copy(memory, line[at:]))
+				at += cur.consume(copy(memory, line[at:]))
 			} else {
-				at += cur.moved(copy(line[at:], memory))
+				at += cur.consume(copy(line[at:], memory))
 			}
 		}
 	}

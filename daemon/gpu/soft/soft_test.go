@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/gputest"
 )
 
-// open makes a backend that logs nowhere.
+// open opens a backend that discards its log.
 func open(t testing.TB, spec string, options Options) *Backend {
 	t.Helper()
 	options.Logger = slog.New(slog.DiscardHandler)
@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 		"default":       "soft:1",
 		"deterministic": "soft:2,deterministic,memory=256MiB",
 		"one core":      "soft:1,cores=1,cc=7.5",
-		"without marks": "soft:1,marks=off",
+		"untracked":     "soft:1,marks=off",
 	} {
 		t.Run(name, func(t *testing.T) {
 			gputest.Run(t, func(t testing.TB) gpu.Backend { return open(t, spec, Options{}) })

@@ -9,21 +9,21 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Stream is a sequence of work in a lane.
+// Stream is a sequence of work in a queue.
 type Stream struct {
 	context *Context
-	lane    *lane
+	queue   *queue
 	closed  atomic.Bool
 
-	// submitted and completed count items; waiters says whether anyone sleeps in wait.
+	// submitted and completed count items. waiters counts the goroutines that sleep in wait.
 	submitted, completed atomic.Uint64
 	waiters              atomic.Int32
 	mu                   sync.Mutex
 	progress             sync.Cond
 }
 
-func newStream(c *Context, l *lane) *Stream {
-	s := &Stream{context: c, lane: l}
+func newStream(c *Context, q *queue) *Stream {
+	s := &Stream{context: c, queue: q}
 	s.progress.L = &s.mu
 	return s
 }
@@ -43,20 +43,21 @@ func (s *Stream) Submit(work gpu.Work) error {
 	return s.push(it)
 }
 
+// push queues an item unless the stream is closed.
 func (s *Stream) push(it item) error {
-	if s.closed.Load() || !s.lane.push(it) {
+	if s.closed.Load() || !s.queue.push(it) {
 		return &gpu.Error{Op: "submit work", Code: abi.InvalidHandle, Detail: "the stream is closed"}
 	}
 	return nil
 }
 
-// run does an item's work on the lane's goroutine. After a fault only what others may wait for is
-// still done.
+// run runs an item on the queue's goroutine. After a fault only work that others wait for still
+// runs.
 func (s *Stream) run(it *item) {
 	c := s.context
 	switch work := it.work.(type) {
 	case gpu.Record:
-		it.mark.complete()
+		it.recording.complete()
 	case gpu.Call:
 		work.Func()
 	case gpu.Tell:
@@ -64,7 +65,7 @@ func (s *Stream) run(it *item) {
 	default:
 		if c.stopping() {
 			if it.replay != nil {
-				it.replay.abandon()
+				it.replay.skip()
 			}
 			return
 		}
@@ -72,7 +73,7 @@ func (s *Stream) run(it *item) {
 		if it.replay != nil {
 			err = it.replay.run()
 		} else {
-			err = c.perform(it.work, it.mark)
+			err = c.perform(it.work, it.recording)
 		}
 		if err != nil {
 			c.poison(err)
@@ -80,7 +81,7 @@ func (s *Stream) run(it *item) {
 	}
 }
 
-// finished counts an item as completed and wakes who waits.
+// finished counts an item as completed and wakes waiters.
 func (s *Stream) finished() {
 	s.completed.Add(1)
 	if s.waiters.Load() > 0 {
@@ -90,7 +91,7 @@ func (s *Stream) finished() {
 	}
 }
 
-// syncSpins is how often Synchronize looks before it sleeps.
+// syncSpins is how often Synchronize polls before it sleeps.
 const syncSpins = 50
 
 // wait returns when all items submitted so far are completed.
@@ -102,7 +103,7 @@ func (s *Stream) wait() {
 		}
 		runtime.Gosched()
 	}
-	s.waiters.Add(1) // before completed is looked at again: finished does these two in the other order
+	s.waiters.Add(1) // before loading completed again: finished uses the opposite order
 	defer s.waiters.Add(-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,10 +112,10 @@ func (s *Stream) wait() {
 	}
 }
 
-// Idle tells whether all work is over.
+// Idle reports whether all submitted work has completed.
 func (s *Stream) Idle() bool { return s.completed.Load() >= s.submitted.Load() }
 
-// Query tells whether all work is done.
+// Query returns abi.NotReady until all work has completed.
 func (s *Stream) Query() error {
 	if err := s.context.Fault(); err != nil {
 		return err
@@ -122,7 +123,7 @@ func (s *Stream) Query() error {
 	if !s.Idle() {
 		return abi.NotReady
 	}
-	return s.context.Fault() // a fault of the item that has just completed
+	return s.context.Fault() // the item that has just completed may have failed
 }
 
 // Synchronize waits for all work submitted before the call.
@@ -131,14 +132,14 @@ func (s *Stream) Synchronize() error {
 	return s.context.Fault()
 }
 
-// Close lets the stream end once its work is done, without waiting for it.
+// Close ends the stream once its work is done, without waiting for it.
 func (s *Stream) Close() error {
 	if s.closed.Swap(true) {
 		return &gpu.Error{Op: "destroy stream", Code: abi.InvalidHandle, Detail: "the stream is closed"}
 	}
-	s.context.forgetStream(s)
-	if s.lane != s.context.backend.shared {
-		s.lane.stop()
+	s.context.removeWhenDrained(s)
+	if s.queue != s.context.backend.shared {
+		s.queue.stop()
 	}
 	return nil
 }

@@ -5,40 +5,40 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// prepare checks work at submission, where an error still belongs to the call, and takes note of
-// what events stand for now.
+// prepare checks work at submission, where errors still belong to the call, and resolves the
+// current recordings of its events.
 func (c *Context) prepare(it *item) error {
 	switch work := it.work.(type) {
 	case gpu.Record:
-		m, err := c.newMark(work.Event)
-		it.mark = m
+		m, err := c.newRecording(work.Event)
+		it.recording = m
 		return err
 	case gpu.Await:
-		event, err := ours(work.Event, "wait for event")
+		event, err := openEvent(work.Event, "wait for event")
 		if err != nil {
 			return err
 		}
-		it.mark = event.latest.Load()
+		it.recording = event.latest.Load()
 		return nil
 	}
 	return c.checks.Work(it.work)
 }
 
-// checks are those of work for a context.
+// checks returns the checks of work for a context.
 func checks(launch func(gpu.Launch) error) gpu.Checks {
 	return gpu.Checks{Launch: launch, Event: func(event gpu.Event, op string) error {
-		_, err := ours(event, op)
+		_, err := openEvent(event, op)
 		return err
 	}}
 }
 
-// perform does one piece of work and returns the context's fault if it went wrong.
-func (c *Context) perform(work gpu.Work, m *mark) error {
+// perform runs one piece of work. An error becomes the context's fault.
+func (c *Context) perform(work gpu.Work, m *recording) error {
 	switch work := work.(type) {
 	case gpu.Launch:
 		return c.launch(work)
 	case gpu.Copy:
-		return c.copy(work)
+		return c.copyPlanes(work)
 	case gpu.Fill:
 		return c.fill(work)
 	case gpu.MemoryOps:
@@ -60,24 +60,24 @@ func (c *Context) perform(work gpu.Work, m *mark) error {
 	return nil
 }
 
-// newMark makes a mark the latest recording of an event.
-func (c *Context) newMark(event gpu.Event) (*mark, error) {
-	e, err := ours(event, "record event")
+// newRecording makes a new recording the latest of an event.
+func (c *Context) newRecording(event gpu.Event) (*recording, error) {
+	e, err := openEvent(event, "record event")
 	if err != nil {
 		return nil, err
 	}
 	if e.context != c {
 		return nil, &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "the event belongs to another context"}
 	}
-	m := &mark{}
+	m := &recording{}
 	e.latest.Store(m)
 	return m, nil
 }
 
-// ours is the event as this backend's, if it is open.
-func ours(event gpu.Event, op string) (*Event, error) {
-	e, known := event.(*Event)
-	if !known || e.closed.Load() {
+// openEvent returns the event as this backend's type, if it is open.
+func openEvent(event gpu.Event, op string) (*Event, error) {
+	e, ok := event.(*Event)
+	if !ok || e.closed.Load() {
 		return nil, &gpu.Error{Op: op, Code: abi.InvalidHandle, Detail: "no such event"}
 	}
 	return e, nil

@@ -2,9 +2,9 @@ package model
 
 import "github.com/phos-gpu/phos/hijack/abi"
 
-// fixedAttributes are the attributes that do not depend on the specification. Sizes and rates are
-// those of a large device of capability 9.0; texture limits are given although textures are not
-// served, because programs print them.
+// fixedAttributes do not depend on the specification. Sizes and rates are those of a large device
+// of capability 9.0. Texture limits are listed although textures are not supported, because
+// programs print them.
 var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrMaxThreadsPerBlock:            MaxBlockThreads,
 	abi.AttrMaxBlockDimX:                  MaxBlockThreads,
@@ -28,10 +28,10 @@ var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrL2CacheSize:                      50 << 20,
 	abi.AttrSingleToDoublePrecisionPerfRatio: 2,
 
-	// Identity. There is no board, so no vendor's numbers.
+	// Identity. There is no board, so vendor IDs are 0.
 	abi.AttrPCIDeviceID:    0,
 	abi.AttrPCIDomainID:    0,
-	abi.AttrComputeMode:    0, // shared by any number of contexts
+	abi.AttrComputeMode:    0, // any number of contexts may share the device
 	abi.AttrIntegrated:     0,
 	abi.AttrTCCDriver:      0,
 	abi.AttrECCEnabled:     0,
@@ -42,7 +42,7 @@ var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrHostNUMAID:     0,
 	abi.AttrGPUPCIDeviceID: 0,
 
-	// What works.
+	// Supported features.
 	abi.AttrGPUOverlap:                             1,
 	abi.AttrAsyncEngineCount:                       2,
 	abi.AttrConcurrentKernels:                      1,
@@ -70,7 +70,7 @@ var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrCanUseStreamWaitValueNOR:               1,
 	abi.AttrIPCEventSupported:                      1,
 
-	// What does not: refused by the calls, so not promised here.
+	// Features that are not supported: calls that need them fail.
 	abi.AttrKernelExecTimeout:                      0,
 	abi.AttrPageableMemoryAccess:                   0,
 	abi.AttrPageableMemoryAccessUsesHostPageTables: 0,

@@ -8,11 +8,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// firstBus is the PCI bus of device 0; the others follow.
+// firstBus is the PCI bus of device 0; the others follow it.
 const firstBus = 0x40
 
-// Devices describes the devices, in ordinal order. The same Spec always gives the same answer, on
-// any machine.
+// Devices describes the devices in ordinal order. The result depends only on the Spec.
 func (s Spec) Devices() []gpu.DeviceInfo {
 	devices := make([]gpu.DeviceInfo, s.Count)
 	for ordinal := range devices {
@@ -29,7 +28,7 @@ func (s Spec) Devices() []gpu.DeviceInfo {
 	return devices
 }
 
-// uuid is stable, and has the marks of a name-based UUID.
+// uuid returns a stable UUID in the format of a name-based one.
 func uuid(name string, ordinal int) (id [16]byte) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "phos software GPU %d %s", ordinal, name))
 	copy(id[:], sum[:])
@@ -38,8 +37,8 @@ func uuid(name string, ordinal int) (id [16]byte) {
 	return id
 }
 
-// attributes is the table of one device. Features that the software GPU has not are 0, whatever
-// real devices of the capability have, so that programs take the path that works.
+// attributes returns the attributes of one device. Features that the software GPU lacks are 0, even
+// if real devices of the capability have them, so that programs avoid them.
 func (s Spec) attributes(ordinal int) map[abi.DeviceAttribute]int32 {
 	table := make(map[abi.DeviceAttribute]int32, len(fixedAttributes)+16)
 	for attribute, value := range fixedAttributes {

@@ -1,6 +1,5 @@
-// Package model says what software GPUs look like: which there are, their names, attributes and
-// limits.
+// Package model describes software GPUs: their number, names, attributes and limits.
 //
-// Parse reads a specification; everything else follows from it, the same on every machine. What the
-// devices do is package soft's business.
+// Parse reads a specification. Everything else follows from it and is the same on every machine.
+// Package soft implements the behaviour of the devices.
 package model

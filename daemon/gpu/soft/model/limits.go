@@ -1,14 +1,16 @@
 package model
 
-// Limits are what an architecture offers: the numbers that programs size their launches by.
+// Limits are the resources of an architecture, by which programs size their launches.
 type Limits struct {
 	// CC is the compute capability times ten.
 	CC int
-	// Threads and Blocks are per multiprocessor, SharedBytes too.
+	// Threads, Blocks and SharedBytes are per multiprocessor.
 	Threads, Blocks, SharedBytes int
-	// BlockSharedBytes is what a block can have when its kernel asks for more than PlainSharedBytes.
+	// BlockSharedBytes is the maximum of shared memory for a block whose kernel opts in to more than
+	// PlainSharedBytes.
 	BlockSharedBytes int
-	// reservedBytes are taken from the multiprocessor for each block, beside the block's own.
+	// reservedBytes is shared memory that the multiprocessor reserves for each block, in addition to
+	// the block's own.
 	reservedBytes     int
 	sharedGranularity int
 }
@@ -23,15 +25,15 @@ const (
 	PlainSharedBytes = 48 << 10
 	ConstBytes       = 64 << 10
 	MaxParamBytes    = 32764
-	// Registers is the number of registers of a multiprocessor, all of which one block may have.
+	// Registers is the number of registers of a multiprocessor. One block may use all of them.
 	Registers = 64 << 10
-	// MaxRegistersPerThread is what the instruction encoding of real devices allows.
+	// MaxRegistersPerThread is the limit of the instruction encoding of real devices.
 	MaxRegistersPerThread = 255
-	// Multiprocessors is a fixed number: programs must see the same device on every machine.
+	// Multiprocessors is constant, so that programs see the same device on every machine.
 	Multiprocessors = 16
 )
 
-// capabilities lists the architectures that the software GPU can pretend to be, oldest first.
+// capabilities lists the architectures that the software GPU can emulate, oldest first.
 var capabilities = []Limits{
 	{70, 2048, 32, 96 << 10, 96 << 10, 0, 256},
 	{75, 1024, 16, 64 << 10, 64 << 10, 0, 256},
@@ -43,6 +45,7 @@ var capabilities = []Limits{
 	{120, 1536, 24, 100 << 10, 99 << 10, 1 << 10, 128},
 }
 
+// limitsOf returns the limits of a capability that Parse has accepted.
 func limitsOf(cc int) Limits {
 	for _, c := range capabilities {
 		if c.CC == cc {
@@ -52,16 +55,16 @@ func limitsOf(cc int) Limits {
 	return capabilities[0]
 }
 
-// ActiveBlocks is the number of blocks that fit one multiprocessor: the least of what threads,
-// shared memory, registers and the number of blocks allow. It is 0 where not even one fits.
+// ActiveBlocks returns how many blocks fit one multiprocessor: the minimum over threads, shared
+// memory, registers and the block limit. It is 0 if none fits.
 func (l Limits) ActiveBlocks(threads, sharedBytes, registersOfThread int) int {
 	warps := roundUp(threads, WarpThreads) / WarpThreads
 	blocks := min(l.Blocks, l.Threads/WarpThreads/warps)
 	if perBlock := roundUp(sharedBytes+l.reservedBytes, l.sharedGranularity); perBlock > 0 {
 		blocks = min(blocks, l.SharedBytes/perBlock)
 	}
-	// Warps are dealt out to four schedulers, each with a quarter of the registers, and take them in
-	// units.
+	// Warps are distributed over four schedulers, each with a quarter of the registers, which are
+	// allocated in units.
 	const schedulers, unit = 4, 256
 	if perWarp := roundUp(registersOfThread*WarpThreads, unit); perWarp > 0 {
 		blocks = min(blocks, Registers/schedulers/perWarp*schedulers/warps)

@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		"soft:1,cc=12.0":               func(s *Spec) { s.CC = 120 },
 		"soft:1,cuda=12.8":             func(s *Spec) { s.Driver = 12080 },
 		"soft:1,cuda=13.0":             func(s *Spec) { s.Driver = 13000 },
-		"soft:1,marks=off":             func(s *Spec) { s.Unmarked = true },
+		"soft:1,marks=off":             func(s *Spec) { s.Untracked = true },
 		"soft:1,marks=on":              func(*Spec) {},
 	} {
 		want := standard
@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 		"soft:25":               "1 to 24",
 		"soft:x":                "1 to 24",
 		"soft:1,":               `option ""`,
-		"soft:1,speed=9":        `option "speed=9": no such option; there are: deterministic, memory=SIZE`,
+		"soft:1,speed=9":        `option "speed=9": no such option; options are: deterministic, memory=SIZE`,
 		"soft:1,deterministic=": "takes no value",
 		"soft:1,memory=8":       "16MiB",
 		"soft:1,memory=17MiB":   "even in MiB",
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 		"soft:1,marks":          "on or off",
 	} {
 		if _, err := Parse(text); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), part) {
-			t.Errorf("%s: error %v does not say %q", text, err, part)
+			t.Errorf("%s: error %v does not contain %q", text, err, part)
 		}
 	}
 }
@@ -68,22 +68,22 @@ func TestDevices(t *testing.T) {
 			t.Errorf("device %d: %+v", i, d)
 		}
 		buses[d.Attributes[abi.AttrPCIBusID]], ids[d.UUID] = true, true
-		// Numbers 141 and 142 came with a later driver.
+		// Attributes 141 and 142 were added by a later driver.
 		for n := abi.AttrMaxThreadsPerBlock; n <= abi.AttrHostNUMAMultinodeIPCSupported; n++ {
-			if _, known := d.Attributes[n]; !known && n != 141 && n != 142 {
+			if _, ok := d.Attributes[n]; !ok && n != 141 && n != 142 {
 				t.Errorf("device %d: attribute %d is missing", i, n)
 			}
 		}
 	}
 	if len(buses) != 24 || len(ids) != 24 {
-		t.Errorf("%d buses, %d UUIDs of 24 devices", len(buses), len(ids))
+		t.Errorf("got %d distinct buses and %d distinct UUIDs, want 24 of each", len(buses), len(ids))
 	}
 	if again := spec.Devices()[3].UUID; again != spec.Devices()[3].UUID || again[6]>>4 != 8 || again[8]>>6 != 2 {
-		t.Errorf("UUID % x", again)
+		t.Errorf("UUID: got % x, want the same name-based UUID each time", again)
 	}
 }
 
-// TestActiveBlocks compares with what the vendor's occupancy calculator says.
+// TestActiveBlocks compares with the vendor's occupancy calculator.
 func TestActiveBlocks(t *testing.T) {
 	for _, c := range []struct{ cc, threads, shared, registers, want int }{
 		{90, 256, 0, 32, 8},
@@ -103,7 +103,7 @@ func TestActiveBlocks(t *testing.T) {
 		{75, 1024, 0, 128, 0},
 	} {
 		if got := limitsOf(c.cc).ActiveBlocks(c.threads, c.shared, c.registers); got != c.want {
-			t.Errorf("%+v: got %d", c, got)
+			t.Errorf("%+v: got %d, want %d", c, got, c.want)
 		}
 	}
 }

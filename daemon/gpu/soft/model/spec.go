@@ -13,26 +13,25 @@ import (
 type Spec struct {
 	// Count is the number of devices.
 	Count int
-	// Deterministic gives the same bits for the same program every time: one kernel at a time, blocks
-	// in order.
+	// Deterministic makes results repeatable bit by bit: one kernel at a time, blocks in order.
 	Deterministic bool
 	// MemoryBytes is the capacity of each device.
 	MemoryBytes uint64
 	Name        string
 	// CC is the compute capability times ten: 90 for 9.0.
 	CC int
-	// Driver is the version of the driver that the devices pretend to have, 0 for the default: a
-	// runtime refuses an older one than its own. Calls are answered alike whatever it is.
+	// Driver is the driver version that the devices report, 0 for the default. A runtime rejects a
+	// driver older than itself. The version does not change how calls behave.
 	Driver int32
-	// Cores bounds the processors that one kernel uses; 0 means all.
+	// Cores is the maximum of processors for one kernel; 0 means all.
 	Cores int
-	// Unmarked devices do not say which memory was written; what saves them compares digests, as it
-	// does on real ones.
-	Unmarked bool
+	// Untracked devices do not report dirty memory. A checkpoint compares digests instead, as on real
+	// devices.
+	Untracked bool
 }
 
 const (
-	maxDevices         = 24 // as many as there are reserved context handles and ledger rows
+	maxDevices         = 24 // number of reserved context handles and ledger rows
 	defaultMemoryBytes = 8 << 30
 	maxMemoryBytes     = 1 << 40 // the size of a device's address window
 	defaultName        = "phos software GPU"
@@ -56,68 +55,70 @@ func Parse(text string) (Spec, error) {
 		count = "1"
 	}
 	var err error
-	if spec.Count, err = number(count, 1, maxDevices); err != nil {
+	if spec.Count, err = parseNumber(count, 1, maxDevices); err != nil {
 		return Spec{}, fmt.Errorf("%w: number of devices: %w", ErrSpec, err)
 	}
 	if !hasOptions {
 		return spec, nil
 	}
 	for option := range strings.SplitSeq(options, ",") {
-		if err := spec.set(option); err != nil {
+		if err := spec.setOption(option); err != nil {
 			return Spec{}, fmt.Errorf("%w: option %q: %w", ErrSpec, option, err)
 		}
 	}
 	return spec, nil
 }
 
-// Limits are those of the devices' architecture.
+// Limits returns the limits of the devices' architecture.
 func (s Spec) Limits() Limits { return limitsOf(s.CC) }
 
-func (s *Spec) set(option string) (err error) {
+// setOption sets one option of the form key or key=value.
+func (s *Spec) setOption(option string) (err error) {
 	key, value, hasValue := strings.Cut(option, "=")
 	switch key {
 	case "deterministic":
 		if hasValue {
-			return errors.New("it takes no value")
+			return errors.New("the option takes no value")
 		}
 		s.Deterministic = true
 	case "memory":
-		s.MemoryBytes, err = memorySize(value)
+		s.MemoryBytes, err = parseMemorySize(value)
 	case "name":
 		if value == "" || len(value) > maxNameBytes {
 			return fmt.Errorf("a name has 1 to %d bytes", maxNameBytes)
 		}
 		s.Name = value
 	case "cc":
-		s.CC, err = capability(value)
+		s.CC, err = parseCapability(value)
 	case "cuda":
-		s.Driver, err = driverVersion(value)
+		s.Driver, err = parseDriverVersion(value)
 	case "cores":
-		s.Cores, err = number(value, 1, 1024)
+		s.Cores, err = parseNumber(value, 1, 1024)
 	case "marks":
 		if value != "on" && value != "off" {
-			return errors.New("it is on or off")
+			return errors.New("the value must be on or off")
 		}
-		s.Unmarked = value == "off"
+		s.Untracked = value == "off"
 	default:
 		return errors.New(
-			"no such option; there are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N, marks=off",
+			"no such option; options are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, " +
+				"cuda=MAJOR.MINOR, cores=N, marks=off",
 		)
 	}
 	return err
 }
 
-// number reads a whole number within bounds.
-func number(text string, least, most int) (int, error) {
+// parseNumber parses an integer and checks its bounds.
+func parseNumber(text string, minimum, maximum int) (int, error) {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%q is not a number from %d to %d", text, least, most)
+	if err != nil || n < minimum || n > maximum {
+		return 0, fmt.Errorf("%q is not a number from %d to %d", text, minimum, maximum)
 	}
 	return n, nil
 }
 
-// memorySize reads "8GiB" or "512MiB": whole chunks, at least 16 MiB.
-func memorySize(text string) (uint64, error) {
+// parseMemorySize parses "8GiB" or "512MiB". The size must be whole chunks, at least 16 MiB.
+func parseMemorySize(text string) (uint64, error) {
 	for suffix, shift := range map[string]uint{"MiB": 20, "GiB": 30} {
 		digits, found := strings.CutSuffix(text, suffix)
 		if !found {
@@ -131,33 +132,33 @@ func memorySize(text string) (uint64, error) {
 		return bytes, nil
 	}
 	return 0, fmt.Errorf(
-		"%q is no size: it is a whole number of MiB or GiB, from 16MiB to 1024GiB, and even in MiB",
+		"%q is not a size: give a whole number of MiB or GiB, from 16MiB to 1024GiB, and even in MiB",
 		text,
 	)
 }
 
-// capability reads "9.0" and knows which exist.
-func capability(text string) (int, error) {
+// parseCapability parses "9.0" and checks that the capability is known.
+func parseCapability(text string) (int, error) {
 	major, minor, found := strings.Cut(text, ".")
-	var known []string
+	var names []string
 	for _, c := range capabilities {
 		name := fmt.Sprintf("%d.%d", c.CC/10, c.CC%10)
 		if found && major+"."+minor == name {
 			return c.CC, nil
 		}
-		known = append(known, name)
+		names = append(names, name)
 	}
-	return 0, fmt.Errorf("%q is none of %s", text, strings.Join(known, ", "))
+	return 0, fmt.Errorf("%q is not one of %s", text, strings.Join(names, ", "))
 }
 
-// driverVersion reads "12.4", a version of CUDA that libphos.so has the calls of.
-func driverVersion(text string) (int32, error) {
+// parseDriverVersion parses "12.4", a CUDA version whose calls libphos.so implements.
+func parseDriverVersion(text string) (int32, error) {
 	major, minor, found := strings.Cut(text, ".")
-	m, err := number(major, 12, gpu.NewestDriver/1000)
-	n, err2 := number(minor, 0, 9)
+	m, err := parseNumber(major, 12, gpu.NewestDriver/1000)
+	n, err2 := parseNumber(minor, 0, 9)
 	version := int32(1000*m + 10*n)
 	if !found || err != nil || err2 != nil || version > gpu.NewestDriver {
-		return 0, fmt.Errorf("%q is no version from 12.0 to 13.0", text)
+		return 0, fmt.Errorf("%q is not a version from 12.0 to 13.0", text)
 	}
 	return version, nil
 }

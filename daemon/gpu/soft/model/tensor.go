@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Bounds of what the accelerator of capability 9.0 takes, by the driver's manual.
+// Limits of the tensor accelerator of capability 9.0, from the driver's manual.
 const (
 	tensorSizes      = 1 << 32
 	tensorStrides    = 1 << 40
@@ -19,12 +19,12 @@ const (
 	tensorInterleave = 2
 )
 
-// tensorMagic begins what software GPUs make of a tensor.
+// tensorMagic identifies a tensor map that a software GPU encoded.
 const tensorMagic = 0x736f_6668_7074_656e
 
-// EncodeTensor writes a description down as software GPUs have it, checked as the driver does. No
-// kernel of theirs reads it: the instructions of the accelerator are not among those that they
-// execute.
+// EncodeTensor encodes a tensor description in the format of software GPUs, with the driver's
+// checks. Kernels of the software GPU cannot use it: the accelerator's instructions are not
+// supported.
 func EncodeTensor(t *abi.TensorMap) (encoded [abi.EncodedTensorMapBytes]byte, err error) {
 	if err := checkTensor(t); err != nil {
 		return encoded, err
@@ -51,22 +51,24 @@ func EncodeTensor(t *abi.TensorMap) (encoded [abi.EncodedTensorMapBytes]byte, er
 	return encoded, nil
 }
 
-// MoveTensor gives an encoded tensor another address.
+// MoveTensor replaces the address of an encoded tensor map.
 func MoveTensor(encoded [abi.EncodedTensorMapBytes]byte, address uint64) ([abi.EncodedTensorMapBytes]byte, error) {
 	if binary.LittleEndian.Uint64(encoded[0:]) != tensorMagic {
-		return encoded, tensorError("this is no tensor map")
+		return encoded, tensorError("not a tensor map")
 	}
 	if address%tensorAlignment != 0 {
-		return encoded, tensorError("the address %#x is no multiple of %d", address, tensorAlignment)
+		return encoded, tensorError("address %#x is not a multiple of %d", address, tensorAlignment)
 	}
 	binary.LittleEndian.PutUint64(encoded[8:], address)
 	return encoded, nil
 }
 
+// tensorError returns an abi.InvalidValue error.
 func tensorError(format string, args ...any) error {
 	return &gpu.Error{Op: "encode tensor map", Code: abi.InvalidValue, Detail: fmt.Sprintf(format, args...)}
 }
 
+// checkTensor checks a description as the driver does.
 func checkTensor(t *abi.TensorMap) error {
 	switch {
 	case t.DataType >= tensorTypes || t.Interleave > tensorInterleave:
@@ -76,7 +78,7 @@ func checkTensor(t *abi.TensorMap) error {
 		t.Rank < 3 && (t.Kind != abi.TensorTiled || t.Interleave != 0):
 		return tensorError("rank %d of kind %d, interleave %d", t.Rank, t.Kind, t.Interleave)
 	case t.Address%tensorAlignment != 0:
-		return tensorError("the address %#x is no multiple of %d", t.Address, tensorAlignment)
+		return tensorError("address %#x is not a multiple of %d", t.Address, tensorAlignment)
 	}
 	for i := range t.Rank {
 		switch {

@@ -14,12 +14,13 @@ func tile() *abi.TensorMap {
 	}
 }
 
-// TestEncodeTensor changes each word that is looked at; no two descriptions may look alike.
+// TestEncodeTensor changes each field of a description; no two encodings may be equal.
 func TestEncodeTensor(t *testing.T) {
 	seen := map[[abi.EncodedTensorMapBytes]byte]string{}
 	for name, change := range map[string]func(*abi.TensorMap){
-		"as it is": func(*abi.TensorMap) {}, "kind": func(m *abi.TensorMap) { m.Kind = abi.TensorIm2col },
-		"type": func(m *abi.TensorMap) { m.DataType = 7 }, "rank": func(m *abi.TensorMap) { m.Rank, m.Sizes[3], m.Box[3], m.Steps[3] = 4, 1, 1, 1 },
+		"unchanged": func(*abi.TensorMap) {}, "kind": func(m *abi.TensorMap) { m.Kind = abi.TensorIm2col },
+		"type":    func(m *abi.TensorMap) { m.DataType = 7 },
+		"rank":    func(m *abi.TensorMap) { m.Rank, m.Sizes[3], m.Box[3], m.Steps[3] = 4, 1, 1, 1 },
 		"address": func(m *abi.TensorMap) { m.Address += 16 }, "size": func(m *abi.TensorMap) { m.Sizes[1]-- },
 		"stride": func(m *abi.TensorMap) { m.Strides[1] = 1<<40 - 16 }, "box": func(m *abi.TensorMap) { m.Box[1] = 1 },
 		"step": func(m *abi.TensorMap) { m.Steps[2] = 1 }, "interleave": func(m *abi.TensorMap) { m.Interleave = 1 },
@@ -33,7 +34,7 @@ func TestEncodeTensor(t *testing.T) {
 		change(m)
 		encoded, err := EncodeTensor(m)
 		if other, twice := seen[encoded]; err != nil || twice {
-			t.Errorf("%s: looks like %q, %v", name, other, err)
+			t.Errorf("%s: encoded as %q, error %v", name, other, err)
 		}
 		seen[encoded] = name
 	}
@@ -45,7 +46,8 @@ func TestEncodeTensorRefuses(t *testing.T) {
 		"type": func(m *abi.TensorMap) { m.DataType = 16 }, "address": func(m *abi.TensorMap) { m.Address++ },
 		"no size": func(m *abi.TensorMap) { m.Sizes[2] = 0 }, "size": func(m *abi.TensorMap) { m.Sizes[0] = 1<<32 + 1 },
 		"stride": func(m *abi.TensorMap) { m.Strides[0] = 24 }, "box": func(m *abi.TensorMap) { m.Box[0] = 257 },
-		"step": func(m *abi.TensorMap) { m.Steps[0] = 9 }, "flat pixels": func(m *abi.TensorMap) { m.Kind, m.Rank = abi.TensorIm2col, 2 },
+		"step":        func(m *abi.TensorMap) { m.Steps[0] = 9 },
+		"flat pixels": func(m *abi.TensorMap) { m.Kind, m.Rank = abi.TensorIm2col, 2 },
 	} {
 		m := tile()
 		change(m)

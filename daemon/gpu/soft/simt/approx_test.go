@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// approximation is an instruction that may err, with the bound that the ISA gives: relative to the
-// exact result, or absolute.
+// approximation is an approximate instruction with the error bound that the ISA gives, relative to
+// the exact result or absolute.
 type approximation struct {
 	name     string
-	low, up  float64 // the range of arguments that the bound holds for; of their logarithm to base 2 where spread
+	low, up  float64 // the range of arguments that the bound holds for, or of their base-2 logarithm if spread
 	spread   bool
-	want     func(x float64) float64 // by another way than the obvious function
+	want     func(x float64) float64 // computed differently from the obvious function
 	relative float64
 	absolute float64
 	special  map[float64]float64
@@ -26,7 +26,7 @@ var (
 	minus0   = math.Copysign(0, -1)
 )
 
-// part is sine and cosine through the exponential function.
+// part computes sine and cosine through the exponential function.
 func part(x float64) complex128 { return cmplx.Exp(complex(0, x)) }
 
 var approximations = []approximation{
@@ -89,7 +89,8 @@ var approximations = []approximation{
 		map[float64]float64{infinity: infinity, minusInf: nan, 0: 0, minus0: minus0, nan: nan, -4: nan, 4: 2},
 	},
 	{
-		"tanh.approx", -9, 9, false, func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) }, math.Exp2(-11), 0,
+		"tanh.approx", -9, 9, false,
+		func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) }, math.Exp2(-11), 0,
 		map[float64]float64{infinity: 1, minusInf: -1, nan: nan, 0: 0, minus0: minus0},
 	},
 }
@@ -123,7 +124,7 @@ func (a *approximation) test(t *testing.T, text string, r *rand.Rand) {
 		x, got := float64(math.Float32frombits(inputs[i][0])), float64(math.Float32frombits(bits))
 		want := a.want(x)
 		if math.Abs(got-want) > math.Abs(want)*a.relative+a.absolute {
-			t.Fatalf("%s of %v is %v, want %v", text, x, got, want)
+			t.Fatalf("%s of %v: got %v, want %v", text, x, got, want)
 		}
 	}
 	special := make([][3]uint32, 64)
@@ -137,12 +138,12 @@ func (a *approximation) test(t *testing.T, text string, r *rand.Rand) {
 		got := float64(math.Float32frombits(bits))
 		if got != want[i] && !(got != got && want[i] != want[i]) ||
 			math.Signbit(got) != math.Signbit(want[i]) && got == got {
-			t.Errorf("%s of %v is %v, want %v", text, math.Float32frombits(special[i][0]), got, want[i])
+			t.Errorf("%s of %v: got %v, want %v", text, math.Float32frombits(special[i][0]), got, want[i])
 		}
 	}
 }
 
-// TestApproximateDivision wants at most two units in the last place.
+// TestApproximateDivision allows an error of at most two units in the last place.
 func TestApproximateDivision(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	inputs := make([][3]uint32, 2048)
@@ -157,7 +158,7 @@ func TestApproximateDivision(t *testing.T) {
 			a, b := math.Float32frombits(inputs[i][0]), math.Float32frombits(inputs[i][1])
 			want := float64(a) / float64(b)
 			if got := float64(math.Float32frombits(bits)); math.Abs(got-want) > 2*math.Abs(want)*math.Exp2(-23) {
-				t.Fatalf("%s: %v / %v is %v, want %v", text, a, b, got, want)
+				t.Fatalf("%s: %v / %v: got %v, want %v", text, a, b, got, want)
 			}
 		}
 	}
@@ -169,8 +170,14 @@ func TestHalfApproximations(t *testing.T) {
 			want     func(float64) float64
 			relative float64
 		}{
-			"ex2.approx":  {func(x float64) float64 { return math.Pow(2, x) }, map[string]float64{"f16": math.Exp2(-9.9), "bf16": math.Exp2(-7)}[n.name]},
-			"tanh.approx": {func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) }, map[string]float64{"f16": math.Exp2(-10.987), "bf16": math.Exp2(-8)}[n.name]},
+			"ex2.approx": {
+				func(x float64) float64 { return math.Pow(2, x) },
+				map[string]float64{"f16": math.Exp2(-9.9), "bf16": math.Exp2(-7)}[n.name],
+			},
+			"tanh.approx": {
+				func(x float64) float64 { e := math.Expm1(2 * x); return e / (e + 2) },
+				map[string]float64{"f16": math.Exp2(-10.987), "bf16": math.Exp2(-8)}[n.name],
+			},
 		} {
 			if name == "ex2.approx" && n.name == "bf16" {
 				name += ".ftz"
@@ -184,9 +191,9 @@ func TestHalfApproximations(t *testing.T) {
 						if x != x || math.Abs(x) > 9 {
 							continue
 						}
-						// Where the result is subnormal, its last place is what can be had.
+						// A subnormal result is accurate only to its last place.
 						if math.Abs(got-want) > math.Abs(want)*f.relative+n.decode(1) {
-							t.Fatalf("%s of %v is %v, want %v", text, x, got, want)
+							t.Fatalf("%s of %v: got %v, want %v", text, x, got, want)
 						}
 					}
 				}
@@ -215,7 +222,7 @@ func TestApproximateDoubles(t *testing.T) {
 		high := each(t, text+name+".approx.ftz.f64 %fd2, %fd1;\nmov.b64 {_, %y}, %fd2;", inputs)
 		low := each(t, text+name+".approx.ftz.f64 %fd2, %fd1;\nmov.b64 {%y, _}, %fd2;", inputs)
 		for i, in := range inputs {
-			bits := uint64(in[0]) << 32 // the lower half is not looked at
+			bits := uint64(in[0]) << 32 // the lower half is ignored
 			if in[0]&0x7ff00000 == 0 {
 				bits = uint64(in[0]&(1<<31)) << 32
 			}
@@ -230,13 +237,13 @@ func TestApproximateDoubles(t *testing.T) {
 			got := math.Float64frombits(uint64(high[i]) << 32)
 			if want != want {
 				if high[i] != 0x7fffffff {
-					t.Errorf("%s of NaN is %#x", name, high[i])
+					t.Errorf("%s of NaN: upper half is %#x, want a NaN", name, high[i])
 				}
 				continue
 			}
 			if low[i] != 0 || got != want && math.Abs(got-want) > math.Abs(want)*math.Exp2(-20) ||
 				math.Signbit(got) != math.Signbit(want) {
-				t.Errorf("%s.approx.ftz.f64 of %v is %v with lower half %#x, want %v", name, x, got, low[i], want)
+				t.Errorf("%s.approx.ftz.f64 of %v: got %v with lower half %#x, want %v", name, x, got, low[i], want)
 			}
 		}
 	}

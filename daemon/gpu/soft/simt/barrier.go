@@ -8,17 +8,18 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// barrier is one of a block's sixteen. Its zero value has nobody waiting.
+// barrier is one of a block's sixteen barriers. No thread waits at the zero value.
 type barrier struct {
-	// threads have arrived; expected is how many must, 0 for all that have not exited.
+	// threads is how many threads have arrived. expected is how many must arrive; 0 means all that
+	// have not exited.
 	threads, expected uint32
 	waiting           bool
-	// What the threads that reduce have brought.
+	// The reduction over the predicates of the threads that have arrived.
 	count    uint32
 	all, any bool
 }
 
-// barrier executes bar and barrier. w.pc is behind the instruction.
+// barrier executes bar and barrier. w.pc is past the instruction.
 func (w *warp) barrier(in *code.Inst, mask uint32) {
 	x := in.X
 	id := w.v32(x.Src[0].At)[lowestLane(mask)&31]
@@ -34,7 +35,7 @@ func (w *warp) barrier(in *code.Inst, mask uint32) {
 	}
 	arrived := uint32(bits.OnesCount32(mask))
 	if b.expected != 0 && mask == w.alive {
-		arrived = warpLanes // counts are in whole warps
+		arrived = warpLanes // the ISA counts whole warps
 	}
 	b.threads += arrived
 	if x.Mode == ptx.BarRedPopc || x.Mode == ptx.BarRedAnd || x.Mode == ptx.BarRedOr {
@@ -44,21 +45,21 @@ func (w *warp) barrier(in *code.Inst, mask uint32) {
 		b.any = b.any || p != 0
 	}
 	if x.Mode != ptx.BarArrive {
-		w.await(int32(id), in, mask)
+		w.waitAtBarrier(int32(id), in, mask)
 	}
-	w.block.complete(int32(id))
+	w.block.releaseIfComplete(int32(id))
 }
 
-// await parks the lanes of mask at a barrier; others of the running group, whose guard was false,
-// go on.
-func (w *warp) await(id int32, in *code.Inst, mask uint32) {
+// waitAtBarrier parks the lanes of mask at a barrier. Other lanes of the running group, whose guard
+// was false, go on.
+func (w *warp) waitAtBarrier(id int32, in *code.Inst, mask uint32) {
 	w.groups = append(w.groups, group{pc: w.pc, mask: mask, why: atBarrier, barrier: id, in: in})
 	w.mask &^= mask
 	w.block.barriers[id].waiting = true
 }
 
-// complete lets everyone go if all have arrived.
-func (b *block) complete(id int32) {
+// releaseIfComplete makes the waiting groups runnable if all threads have arrived.
+func (b *block) releaseIfComplete(id int32) {
 	bar := &b.barriers[id]
 	if bar.threads == 0 || bar.threads < bar.expected {
 		return
@@ -75,18 +76,18 @@ func (b *block) complete(id int32) {
 		w := &b.warps[i]
 		for n := range w.groups {
 			if g := &w.groups[n]; g.why == atBarrier && g.barrier == id {
-				w.deliver(g, &finished)
+				w.writeReduction(g, &finished)
 				g.why = runnable
 			}
 		}
 		if w.mask != 0 {
-			w.setJoin()
+			w.updateJoin()
 		}
 	}
 }
 
-// deliver writes the result of a reducing barrier.
-func (w *warp) deliver(g *group, b *barrier) {
+// writeReduction writes the result of a reducing barrier.
+func (w *warp) writeReduction(g *group, b *barrier) {
 	x := g.in.X
 	if len(x.Dst) == 0 || x.Dst[0].Sink {
 		return
@@ -101,6 +102,7 @@ func (w *warp) deliver(g *group, b *barrier) {
 	}
 }
 
+// liveThreads counts the threads that have not exited.
 func (b *block) liveThreads() (n uint32) {
 	for i := range b.warps {
 		n += uint32(bits.OnesCount32(b.warps[i].alive))

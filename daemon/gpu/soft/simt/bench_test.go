@@ -19,7 +19,7 @@ import (
 
 const windowBase = 0x3000_0000_0000
 
-// machine is a memory with a bump allocator, for tests.
+// machine is device memory with a bump allocator, for tests.
 type machine struct {
 	t      testing.TB
 	memory *simt.Memory
@@ -179,7 +179,7 @@ $L_loop:
 }
 `
 
-// matmulInstructions is how many instructions a thread executes for size n.
+// matmulInstructions returns how many instructions a thread executes for size n.
 func matmulInstructions(n int) int { return 22 + n/4*20 + 6 }
 
 type matmul struct {
@@ -226,12 +226,12 @@ func TestMatmul(t *testing.T) {
 	for i, word := range x.read32(x.c, x.n*x.n) {
 		var sum float32
 		for k := range x.n {
-			// The product of two float32 is exact in float64, and so short a sum of them, too, up to the
-			// last rounding that FMA does once.
+			// The product of two float32 is exact in float64. A short sum of them is exact, too, up to the
+			// last rounding, which FMA does once.
 			sum = float32(math.FMA(float64(x.a[i/x.n*x.n+k]), float64(x.b[k*x.n+i%x.n]), float64(sum)))
 		}
 		if got := math.Float32frombits(word); math.Abs(float64(got-sum)) > 1e-5 {
-			t.Fatalf("element %d is %v, want %v", i, got, sum)
+			t.Fatalf("element %d: got %v, want %v", i, got, sum)
 		}
 	}
 }
@@ -250,12 +250,12 @@ func benchmarkMatmul(b *testing.B, cores int) {
 	used := processorTime(b) - before
 	instructions := float64(x.threads) * float64(matmulInstructions(n)) * float64(b.N)
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/instructions, "ns/thread-inst")
-	// On a machine that is busy with other things, this is the figure to go by.
+	// On a busy machine, this is the more reliable figure.
 	b.ReportMetric(float64(used.Nanoseconds())/instructions, "cpu-ns/thread-inst")
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime is what this process has used of all processors.
+// processorTime returns the CPU time that this process has used.
 func processorTime(b *testing.B) time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

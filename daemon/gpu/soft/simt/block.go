@@ -5,7 +5,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// turnInstructions is how long a warp runs before the next one of its block gets its turn.
+// turnInstructions is how many instructions a warp runs before the next warp of its block.
 const turnInstructions = 4096
 
 // block is a thread block in flight. It belongs to one runner.
@@ -19,11 +19,11 @@ type block struct {
 	threads  uint32
 	shared   site
 	barriers [16]barrier
-	live     int  // warps with lanes that have not exited
-	aside    bool // it has been set aside: it may wait for others
+	live     int  // parked by its runner, because it may wait for other blocks
+	parked   bool // it has been set aside: it may wait for others
 }
 
-// newBlock allocates a block for a launch; it is used for many, one after the other.
+// newBlock allocates a block for a launch. It is reused for one block after another.
 func newBlock(r *runner) *block {
 	k, launch := r.run.kernel, &r.run.launch
 	b := &block{kernel: k, runner: r, launch: launch, threads: launch.Block[0] * launch.Block[1] * launch.Block[2]}
@@ -49,7 +49,7 @@ func newBlock(r *runner) *block {
 	return b
 }
 
-// begin makes the block number linear of the grid.
+// begin initializes the block for index linear of the grid.
 func (b *block) begin(linear uint64) {
 	grid := b.launch.Grid
 	b.index = [3]uint32{
@@ -58,7 +58,7 @@ func (b *block) begin(linear uint64) {
 	}
 	b.barriers = [16]barrier{}
 	b.live = len(b.warps)
-	b.aside = false
+	b.parked = false
 	for i := range b.warps {
 		w := &b.warps[i]
 		lanes := uint32(fullMask)
@@ -70,13 +70,13 @@ func (b *block) begin(linear uint64) {
 	}
 }
 
-// step gives every warp one turn and returns what they used; done says that the block has ended. It
-// panics with a fault, and returns early when the run is stopped.
+// step runs every warp for one turn and returns how many instructions they used. done reports that
+// the block has ended. step panics with a fault and returns early when the run is stopped.
 func (b *block) step() (used int, done bool) {
 	progress := false
 	for i := range b.warps {
 		w := &b.warps[i]
-		if w.alive == 0 || w.mask == 0 && !w.next() {
+		if w.alive == 0 || w.mask == 0 && !w.resumeNext() {
 			continue
 		}
 		if !b.runner.tick() {
@@ -93,20 +93,20 @@ func (b *block) step() (used int, done bool) {
 		return used, true
 	}
 	if !progress {
-		panic(b.stuck())
+		panic(b.deadlockFault())
 	}
 	return used, false
 }
 
-// stuck is the fault of a block in which every thread waits at a barrier that cannot complete.
-// Hardware would hang.
-func (b *block) stuck() *Fault {
+// deadlockFault returns the fault of a block in which every thread waits at a barrier that cannot
+// complete. Hardware would hang.
+func (b *block) deadlockFault() *Fault {
 	for i := range b.warps {
 		w := &b.warps[i]
 		for _, g := range w.groups {
 			w.pc = g.pc
 			f := w.fault(lowestLane(g.mask), abi.LaunchFailed, 0)
-			f.Detail = "every thread of the block waits at a barrier that others have left"
+			f.Detail = "deadlock: every thread of the block waits at a barrier that cannot complete"
 			return f
 		}
 	}
@@ -114,12 +114,12 @@ func (b *block) stuck() *Fault {
 		Kind:   abi.LaunchFailed,
 		Kernel: b.kernel.Name,
 		Block:  b.index,
-		Detail: "a block has no thread that can run",
+		Detail: "deadlock: the block has no runnable thread",
 	}
 }
 
-// exited is told that lanes have exited: a barrier may have waited for them only.
-func (b *block) exited() {
+// lanesExited updates live after lanes have exited and releases barriers that waited only for them.
+func (b *block) lanesExited() {
 	live := 0
 	for i := range b.warps {
 		if b.warps[i].alive != 0 {
@@ -128,25 +128,25 @@ func (b *block) exited() {
 	}
 	b.live = live
 	for id := range b.barriers {
-		b.complete(int32(id))
+		b.releaseIfComplete(int32(id))
 	}
 }
 
-// thread is the index of a lane's thread in the block.
-func (w *warp) thread(lane int) [3]uint32 {
+// threadIndex returns the index of a lane's thread in the block.
+func (w *warp) threadIndex(lane int) [3]uint32 {
 	n := uint32(w.index)*warpLanes + uint32(lane)
 	size := w.block.launch.Block
 	return [3]uint32{n % size[0], n / size[0] % size[1], n / size[0] / size[1]}
 }
 
-// fault describes what a lane did wrong at the instruction before w.pc.
+// fault describes a fault of a lane at the instruction before w.pc.
 func (w *warp) fault(lane int, kind abi.Result, address uint64) *Fault {
 	f := &Fault{
 		Kind:    kind,
 		Kernel:  w.block.kernel.Name,
 		Address: address,
 		Block:   w.block.index,
-		Thread:  w.thread(lane & 31),
+		Thread:  w.threadIndex(lane & 31),
 	}
 	if at := int(w.pc) - 1; at >= 0 && at < len(w.block.kernel.Sources) {
 		source := w.block.kernel.Sources[at]

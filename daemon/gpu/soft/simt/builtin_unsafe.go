@@ -11,10 +11,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// maxStringBytes bounds strings that kernels print.
+// maxStringBytes is the maximum length of strings that kernels print.
 const maxStringBytes = 64 << 10
 
-// builtin calls a function that the machine supplies, lane by lane.
+// builtin runs a function that the interpreter supplies, lane by lane.
 func (w *warp) builtin(in *code.Inst, mask uint32) {
 	site := in.X.Call
 	var text []byte
@@ -23,12 +23,12 @@ func (w *warp) builtin(in *code.Inst, mask uint32) {
 		base := w.v32(w.block.kernel.Frame)[lane&31]
 		var args [8]uint64
 		for i, move := range site.Args {
-			args[i&7] = w.get(move.From, base, lane, move.Bytes)
+			args[i&7] = w.readPlace(move.From, base, lane, move.Bytes)
 		}
 		result := uint64(0)
 		switch site.Builtin {
 		case code.Vprintf:
-			line := w.format(lane, args[0], args[1])
+			line := w.formatPrintf(lane, args[0], args[1])
 			text = append(text, line...)
 			result = uint64(len(line))
 		case code.AssertFail:
@@ -39,44 +39,45 @@ func (w *warp) builtin(in *code.Inst, mask uint32) {
 			w.heap(lane).release(args[0])
 		}
 		for _, move := range site.Rets {
-			w.put(move.To, base, lane, move.Bytes, result)
+			w.writePlace(move.To, base, lane, move.Bytes, result)
 		}
 	}
 	if len(text) > 0 {
-		w.print(text)
+		w.printText(text)
 	}
 }
 
-// print hands text out. That may wait, so no sites are held meanwhile.
-func (w *warp) print(text []byte) {
+// printText passes text to the program's output. Output may block, so the warp holds no spans while
+// it waits.
+func (w *warp) printText(text []byte) {
 	r := w.block.runner
 	r.reader.Exit()
-	r.run.print(text)
+	r.run.printText(text)
 	r.reader.Enter()
 	r.refresh()
 }
 
-// format is one lane's printf. Arguments lie one behind the other, each aligned to its size.
-func (w *warp) format(lane int, format, arguments uint64) []byte {
+// formatPrintf formats one lane's printf. The arguments are consecutive, each aligned to its size.
+func (w *warp) formatPrintf(lane int, format, arguments uint64) []byte {
 	at := arguments
 	next := func(bytes uint64) uint64 {
 		at = (at + bytes - 1) &^ (bytes - 1)
-		p := w.generic(lane, at, bytes)
+		p := w.genericPointer(lane, at, bytes)
 		at += bytes
 		if bytes == 4 {
 			return uint64(*(*uint32)(p))
 		}
 		return *(*uint64)(p)
 	}
-	text := func(address uint64) string { return w.text(lane, address) }
-	return cformat.Append(nil, w.text(lane, format), next, text)
+	text := func(address uint64) string { return w.readString(lane, address) }
+	return cformat.Append(nil, w.readString(lane, format), next, text)
 }
 
-// text reads a string from generic memory.
-func (w *warp) text(lane int, address uint64) string {
+// readString reads a zero-terminated string at a generic address.
+func (w *warp) readString(lane int, address uint64) string {
 	var out []byte
 	for len(out) < maxStringBytes {
-		c := *(*byte)(w.generic(lane, address+uint64(len(out)), 1))
+		c := *(*byte)(w.genericPointer(lane, address+uint64(len(out)), 1))
 		if c == 0 {
 			break
 		}
@@ -85,27 +86,27 @@ func (w *warp) text(lane int, address uint64) string {
 	return string(out)
 }
 
-// generic finds memory for reading by a generic address.
-func (w *warp) generic(lane int, address, bytes uint64) unsafe.Pointer {
+// genericPointer translates a generic address for reading.
+func (w *warp) genericPointer(lane int, address, bytes uint64) unsafe.Pointer {
 	if address&(bytes-1) != 0 {
 		panic(w.fault(lane, abi.MisalignedAddress, address))
 	}
 	if address-space.SharedBase < space.CodeBase-space.SharedBase {
 		return w.locateWindow(lane, address, bytes, false)
 	}
-	s := w.find(lane, address, false)
+	s := w.findSpan(lane, address, false)
 	if bytes > uint64(len(s.Memory))-(address-s.Address) {
 		panic(w.fault(lane, abi.IllegalAddress, address))
 	}
 	return unsafe.Pointer(&s.Memory[address-s.Address])
 }
 
-// assertFail prints what a failed assertion says and ends the kernel. Its arguments are message,
-// file, line, function.
+// assertFail prints the message of a failed assertion and ends the kernel. Its arguments are
+// message, file, line and function.
 func (w *warp) assertFail(lane int, args [8]uint64) {
-	message, file, function := w.text(lane, args[0]), w.text(lane, args[1]), w.text(lane, args[3])
-	thread, block := w.thread(lane), w.block.index
-	w.print(
+	message, file, function := w.readString(lane, args[0]), w.readString(lane, args[1]), w.readString(lane, args[3])
+	thread, block := w.threadIndex(lane), w.block.index
+	w.printText(
 		fmt.Appendf(
 			nil,
 			"%s:%d: %s: block: [%d,%d,%d], thread: [%d,%d,%d] Assertion `%s` failed.\n",
@@ -126,8 +127,8 @@ func (w *warp) assertFail(lane int, args [8]uint64) {
 	panic(f)
 }
 
-// word is eight bytes of device memory for writing.
-func (w *warp) word(lane int, address uint64) *uint64 {
-	s := w.find(lane, address, true)
+// heapWord returns a pointer to eight bytes of device memory for writing.
+func (w *warp) heapWord(lane int, address uint64) *uint64 {
+	s := w.findSpan(lane, address, true)
 	return (*uint64)(unsafe.Pointer(&s.Memory[address-s.Address]))
 }

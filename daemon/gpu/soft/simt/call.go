@@ -8,25 +8,25 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// maxCallDepth bounds recursion of functions without frames.
+// maxCallDepth limits the recursion of functions without frames.
 const maxCallDepth = 4096
 
-// frame is what a lane needs to return from a call.
+// frame is a lane's return information for a call.
 type frame struct {
 	pc       int32
-	frame    uint32 // the caller's frame in local memory
+	frame    uint32 // the caller's frame offset in local memory
 	site     *code.CallSite
 	function *code.Function
-	// saved holds the callee's registers of an outer call, if it is recursive.
+	// saved holds the callee's registers of the outer call, if the callee is recursive.
 	saved []uint64
 }
 
-// call executes call for the lanes of mask; those of an indirect call may go different ways.
+// call executes call for the lanes of mask. Lanes of an indirect call may have different targets.
 func (w *warp) call(in *code.Inst, mask uint32) {
 	site := in.X.Call
 	if site.Indirect.Sink {
 		w.enter(site, site.Function, mask)
-		w.meetIfDiverged()
+		w.reconvergeIfDiverged()
 		return
 	}
 	target := w.v64(site.Indirect.At)
@@ -45,17 +45,18 @@ func (w *warp) call(in *code.Inst, mask uint32) {
 		mask &^= same
 		w.enter(site, function, same)
 	}
-	w.meetIfDiverged()
+	w.reconvergeIfDiverged()
 }
 
-func (w *warp) meetIfDiverged() {
+// reconvergeIfDiverged calls reconverge unless the warp is converged or has no running lanes.
+func (w *warp) reconvergeIfDiverged() {
 	if w.mask != 0 && len(w.groups) > 0 {
-		w.meet()
+		w.reconverge()
 	}
 }
 
-// send makes lanes of the running group go on at pc.
-func (w *warp) send(mask uint32, pc int32) {
+// jump continues the lanes of mask at pc. Other lanes of the running group stay.
+func (w *warp) jump(mask uint32, pc int32) {
 	if mask == w.mask {
 		w.pc = pc
 		return
@@ -64,15 +65,16 @@ func (w *warp) send(mask uint32, pc int32) {
 	w.mask &^= mask
 }
 
-// enter passes arguments and sends the lanes to the function.
+// enter passes arguments and jumps to the function.
 func (w *warp) enter(site *code.CallSite, function *code.Function, mask uint32) {
 	back := w.pc
 	for m := mask; m != 0; m &= m - 1 {
 		w.enterLane(site, function, bits.TrailingZeros32(m), back)
 	}
-	w.send(mask, function.Entry)
+	w.jump(mask, function.Entry)
 }
 
+// enterLane pushes one lane's frame and copies its arguments.
 func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int, back int32) {
 	base := &w.v32(w.block.kernel.Frame)[lane&31]
 	caller := *base
@@ -81,12 +83,12 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 		panic(w.fault(lane, abi.HardwareStackError, 0))
 	}
 	top := frame{pc: back, frame: caller, site: site, function: function}
-	// Registers are read before the callee's are saved, and written after: caller and callee may be
-	// the same function.
+	// Read the arguments before saving the callee's registers and write them after: caller and callee
+	// may be the same function.
 	var values [16]uint64
 	for i, move := range site.Args {
 		if !move.From.InFrame || !move.To.InFrame {
-			values[i&15] = w.get(move.From, caller, lane, move.Bytes)
+			values[i&15] = w.readPlace(move.From, caller, lane, move.Bytes)
 		}
 	}
 	if function.Recursive {
@@ -96,14 +98,14 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 		if move.From.InFrame && move.To.InFrame {
 			w.copyLocal(lane, uint64(callee+move.To.Offset), uint64(caller+move.From.Offset), uint64(move.Bytes))
 		} else {
-			w.put(move.To, callee, lane, move.Bytes, values[i&15])
+			w.writePlace(move.To, callee, lane, move.Bytes, values[i&15])
 		}
 	}
 	w.stacks[lane&31] = append(w.stacks[lane&31], top)
 	*base = callee
 }
 
-// ret returns from a function, or ends lanes that are in none.
+// ret returns from a function. Lanes that are not in a function exit.
 func (w *warp) ret(mask uint32) {
 	for mask != 0 {
 		lane := lowestLane(mask)
@@ -118,36 +120,37 @@ func (w *warp) ret(mask uint32) {
 			w.exit(ended)
 			continue
 		}
-		pc := w.top(lane).pc
+		pc := w.topFrame(lane).pc
 		same := uint32(0)
 		for m := mask; m != 0; m &= m - 1 {
-			if i := bits.TrailingZeros32(m) & 31; len(w.stacks[i]) > 0 && w.top(i).pc == pc {
+			if i := bits.TrailingZeros32(m) & 31; len(w.stacks[i]) > 0 && w.topFrame(i).pc == pc {
 				same |= 1 << i
-				w.leaveLane(i)
+				w.returnLane(i)
 			}
 		}
 		mask &^= same
-		w.send(same, pc)
+		w.jump(same, pc)
 	}
-	w.meetIfDiverged()
+	w.reconvergeIfDiverged()
 }
 
-func (w *warp) top(lane int) *frame {
+// topFrame returns a lane's innermost frame.
+func (w *warp) topFrame(lane int) *frame {
 	stack := w.stacks[lane&31]
 	return &stack[len(stack)-1]
 }
 
-// leaveLane passes results back and restores the caller's frame and registers.
-func (w *warp) leaveLane(lane int) {
+// returnLane passes results back and restores the caller's frame and registers.
+func (w *warp) returnLane(lane int) {
 	base := &w.v32(w.block.kernel.Frame)[lane&31]
-	top, callee := *w.top(lane), *base
+	top, callee := *w.topFrame(lane), *base
 	w.stacks[lane&31] = w.stacks[lane&31][:len(w.stacks[lane&31])-1]
 	var values [16]uint64
 	for i, move := range top.site.Rets {
 		if move.From.InFrame && move.To.InFrame {
 			w.copyLocal(lane, uint64(top.frame+move.To.Offset), uint64(callee+move.From.Offset), uint64(move.Bytes))
 		} else {
-			values[i&15] = w.get(move.From, callee, lane, move.Bytes)
+			values[i&15] = w.readPlace(move.From, callee, lane, move.Bytes)
 		}
 	}
 	if top.saved != nil {
@@ -156,13 +159,13 @@ func (w *warp) leaveLane(lane int) {
 	*base = top.frame
 	for i, move := range top.site.Rets {
 		if !move.From.InFrame || !move.To.InFrame {
-			w.put(move.To, top.frame, lane, move.Bytes, values[i&15])
+			w.writePlace(move.To, top.frame, lane, move.Bytes, values[i&15])
 		}
 	}
 }
 
-// get reads up to 8 bytes of a place of the function whose frame begins at base.
-func (w *warp) get(p code.Place, base uint32, lane int, bytes uint32) uint64 {
+// readPlace reads up to 8 bytes of a place of the function whose frame begins at base.
+func (w *warp) readPlace(p code.Place, base uint32, lane int, bytes uint32) uint64 {
 	if !p.InFrame {
 		return w.read(p.Ref, lane)
 	}
@@ -172,7 +175,8 @@ func (w *warp) get(p code.Place, base uint32, lane int, bytes uint32) uint64 {
 	return binary.LittleEndian.Uint64(raw[:])
 }
 
-func (w *warp) put(p code.Place, base uint32, lane int, bytes uint32, v uint64) {
+// writePlace writes up to 8 bytes of such a place.
+func (w *warp) writePlace(p code.Place, base uint32, lane int, bytes uint32, v uint64) {
 	if !p.InFrame {
 		w.write(p.Ref, lane, v)
 		return
@@ -183,7 +187,7 @@ func (w *warp) put(p code.Place, base uint32, lane int, bytes uint32, v uint64) 
 	copy(w.localBytes(lane, uint64(base+p.Offset), uint64(n)), raw[:n])
 }
 
-// save keeps one lane of all registers of a function.
+// save returns one lane of all registers of a function.
 func (w *warp) save(f *code.Function, lane int) []uint64 {
 	saved := []uint64{}
 	for at := f.Save[0]; at < f.Save[1]; at += warpLanes * 4 {
@@ -198,6 +202,7 @@ func (w *warp) save(f *code.Function, lane int) []uint64 {
 	return saved
 }
 
+// restore is the inverse of save.
 func (w *warp) restore(f *code.Function, lane int, saved []uint64) {
 	next := func() uint64 {
 		v := saved[0]

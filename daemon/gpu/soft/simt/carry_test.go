@@ -2,8 +2,8 @@ package simt_test
 
 import "testing"
 
-// TestCarryOfSubtraction reads the carry of subtractions with an addition, as nvcc's division of
-// 128 bits does.
+// TestCarryOfSubtraction reads the carry flag of subtractions with an addition, as nvcc's 128-bit
+// division does.
 func TestCarryOfSubtraction(t *testing.T) {
 	for name, text := range map[string]string{
 		"sub":  "sub.cc.u32 %r3, %r1, 10;",

@@ -18,9 +18,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestMarksWhileRunning clears marks and copies while a kernel writes, as a checkpoint does: in the
-// end, every chunk that differs from its copy must be marked.
-func TestMarksWhileRunning(t *testing.T) {
+// TestDirtyBitsWhileRunning clears dirty bits and copies chunks while a kernel writes, as a
+// checkpoint does. In the end, every chunk that differs from its copy must be dirty.
+func TestDirtyBitsWhileRunning(t *testing.T) {
 	const chunks = 8
 	m := newMachine(t)
 	area := gpu.Range{Address: windowBase + 8*gpu.ChunkBytes, Bytes: chunks * gpu.ChunkBytes}
@@ -37,7 +37,7 @@ L:	mad.lo.u32 %r3, %r3, 1664525, 1013904223;
 	setp.lt.u32 %p1, %r4, 3000;
 	@%p1 bra L;
 	ret;`)), "k")
-	// Addresses are 22 bits of words: 16 MiB, the area.
+	// Addresses are 22-bit word indices: 16 MiB, the size of the area.
 	copies := make([]byte, area.Bytes)
 	done := make(chan error, 1)
 	go func() {
@@ -68,15 +68,15 @@ L:	mad.lo.u32 %r3, %r3, 1664525, 1013904223;
 	if _, err := m.memory.ReadAt(now, int64(area.Address)); err != nil {
 		t.Fatal(err)
 	}
-	marks := m.memory.Written(area)
+	dirty := m.memory.Written(area)
 	for i := range uint64(chunks) {
 		changed := string(
 			now[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes],
 		) != string(
 			copies[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes],
 		)
-		if changed && marks[0]>>i&1 == 0 {
-			t.Errorf("chunk %d changed after it was copied and is not marked (%d rounds)", i, rounds)
+		if changed && dirty[0]>>i&1 == 0 {
+			t.Errorf("chunk %d changed after it was copied and is not dirty (%d rounds)", i, rounds)
 		}
 	}
 }
@@ -118,20 +118,20 @@ func TestKernelTouchesAbsentChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := fills.Load(); n != 5 {
-		t.Errorf("%d chunks filled, want 5", n)
+		t.Errorf("got %d chunks filled, want 5", n)
 	}
-	if marks := memory.Written(memory.Window())[0]; marks != 0b11111 {
-		t.Errorf("marks %b", marks)
+	if dirty := memory.Written(memory.Window())[0]; dirty != 0b11111 {
+		t.Errorf("dirty bits: got %b, want 11111", dirty)
 	}
 	for i := range uint64(5) {
 		if got := m.read32(windowBase+i*gpu.ChunkBytes, 64); got[63] != 0x01010101+63 {
-			t.Errorf("chunk %d: %#x", i, got[63])
+			t.Errorf("chunk %d, word 63: got %#x, want %#x", i, got[63], 0x01010101+63)
 		}
 	}
 }
 
 func TestDeterministic(t *testing.T) {
-	// Float sums by atomics depend on the order of blocks and lanes: twice the same bits.
+	// Float sums by atomics depend on the order of blocks and lanes. Two runs must give the same bits.
 	sums := func() []uint32 {
 		m := newMachine(t)
 		k := m.kernel(m.link(body(`
@@ -161,7 +161,7 @@ func TestDeterministic(t *testing.T) {
 	}
 	first, second := sums(), sums()
 	if !slices.Equal(first, second) || first[0] == 0 || first[0] != first[3] {
-		t.Errorf("%#x and %#x", first, second)
+		t.Errorf("got %#x in the second run, want %#x", second, first)
 	}
 }
 
@@ -176,13 +176,13 @@ func TestPinnedAndPeerMemory(t *testing.T) {
 	launch := simt.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{64, 1, 1}, Params: params(at)}
 	engine := simt.NewEngine(simt.Options{})
 	if err := engine.Run(context.Background(), k, launch, m.memory, nil); err != nil || pinned[4*63] != 63 {
-		t.Fatalf("pinned memory holds %d, %v", pinned[4*63], err)
+		t.Fatalf("word in pinned memory: got %d, error %v", pinned[4*63], err)
 	}
 	launch.Params = params(at + 4096 - 64)
 	err := engine.Run(context.Background(), k, launch, m.memory, nil)
 	var fault *simt.Fault
 	if !errors.As(err, &fault) || fault.Kind != abi.IllegalAddress || fault.Address != at+4096 {
-		t.Errorf("past the end of pinned memory: %v", err)
+		t.Errorf("store past the end of pinned memory: got %v, want ILLEGAL_ADDRESS", err)
 	}
 }
 
@@ -198,7 +198,8 @@ func TestLinkSeveralModules(t *testing.T) {
 	library := parse(`
 .visible .global .align 4 .u32 shift = 5;
 .global .align 8 .u64 where = shift;
-.visible .func (.param .b32 r) twice(.param .b32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }`)
+.visible .func (.param .b32 r) twice(.param .b32 n)
+{ .reg .b32 %r<3>; ld.param.u32 %r1, [n]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }`)
 	program := parse(`
 .extern .global .align 4 .u32 shift;
 .extern .func (.param .b32 r) twice(.param .b32 n);
@@ -272,7 +273,8 @@ func TestInfo(t *testing.T) {
 	m := newMachine(t)
 	info := m.kernel(m.link(header+`
 .visible .entry k(.param .u32 n, .param .u64 out, .param .align 8 .b8 s[12]) .maxntid 128, 2, 1
-{ .shared .b32 x[10]; .local .b32 y[3]; .reg .b32 %r<2>; ld.shared.u32 %r1, [x]; st.local.u32 [y], %r1; ret; }`), "k").Info()
+{ .shared .b32 x[10]; .local .b32 y[3]; .reg .b32 %r<2>;
+  ld.shared.u32 %r1, [x]; st.local.u32 [y], %r1; ret; }`), "k").Info()
 	if info.Name != "k" || len(info.Params) != 3 || info.Params[2] != (gpu.Param{Offset: 16, Bytes: 12}) {
 		t.Errorf("%+v", info)
 	}
@@ -281,7 +283,7 @@ func TestInfo(t *testing.T) {
 		abi.FuncPTXVersion: 90, abi.FuncBinaryVersion: 90,
 	} {
 		if got := info.Attributes[attribute]; got != want {
-			t.Errorf("attribute %d is %d, want %d", attribute, got, want)
+			t.Errorf("attribute %d: got %d, want %d", attribute, got, want)
 		}
 	}
 	dynamic := m.kernel(m.link(header+`

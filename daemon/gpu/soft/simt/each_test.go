@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// each runs instructions on many inputs: they find their operands in %a, %b, %c and leave a result
-// in %y, 32 bits each.
+// each runs instructions on many inputs. They read their operands from %a, %b, %c and leave a
+// 32-bit result in %y.
 func each(t *testing.T, instructions string, inputs [][3]uint32) []uint32 {
 	t.Helper()
 	m := newMachine(t)
@@ -72,7 +72,7 @@ func wantResults(t *testing.T, instructions string, inputs [][3]uint32, want fun
 	for i, got := range each(t, instructions, inputs) {
 		in := inputs[i]
 		if w := want(in[0], in[1], in[2]); got != w {
-			t.Fatalf("%s of %#x, %#x, %#x is %#x, want %#x", instructions, in[0], in[1], in[2], got, w)
+			t.Fatalf("%s of %#x, %#x, %#x: got %#x, want %#x", instructions, in[0], in[1], in[2], got, w)
 		}
 	}
 }

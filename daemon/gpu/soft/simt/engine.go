@@ -8,29 +8,29 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 )
 
-// Memory is an address space that kernels run in; see package space.
+// Memory is the address space that kernels run in; see package space.
 type Memory = space.Memory
 
 // Options configure an Engine.
 type Options struct {
-	// Cores is the number of goroutines that a launch may use; 0 means one per processor.
+	// Cores is the number of goroutines per launch; 0 means one per processor.
 	Cores int
-	// Multiprocessors is what %nsmid reads: kernels size tables by it, or by the attribute of the
-	// device, and index them with %smid, which is always less. 0 means Cores.
+	// Multiprocessors is the value of %nsmid; 0 means Cores. Kernels size tables by it, or by the
+	// device attribute, and index them with %smid, which is always smaller.
 	Multiprocessors int
 	// Deterministic runs the blocks of a launch in order on one goroutine, one launch at a time, with
-	// a clock that counts instructions, so that the same program gives the same bits.
+	// a clock that counts instructions. The same program then gives the same bits.
 	Deterministic bool
 }
 
-// Engine runs kernels. Run may be called from several goroutines at once.
+// Engine runs kernels. Run may be called concurrently.
 type Engine struct {
 	options Options
-	// turn admits one launch at a time in deterministic mode.
-	turn sync.Mutex
+	// serial admits one launch at a time in deterministic mode.
+	serial sync.Mutex
 }
 
-// NewEngine makes an engine.
+// NewEngine returns an engine.
 func NewEngine(options Options) *Engine {
 	if options.Cores <= 0 {
 		options.Cores = runtime.GOMAXPROCS(0)
@@ -44,20 +44,20 @@ func NewEngine(options Options) *Engine {
 // Launch is the shape and the arguments of one kernel launch.
 type Launch struct {
 	Grid, Block [3]uint32
-	// SharedBytes is dynamic shared memory per block.
+	// SharedBytes is the dynamic shared memory per block.
 	SharedBytes uint32
-	// Params is the packed parameter block. It is not kept after Run returns.
+	// Params is the packed parameter block. Run does not keep it.
 	Params []byte
-	// Cooperative promises that all blocks are in flight together, so that a barrier across the grid
-	// works.
+	// Cooperative guarantees that all blocks are in flight at the same time, so that a grid-wide
+	// barrier works.
 	Cooperative bool
-	// GridID is what %gridid reads.
+	// GridID is the value of %gridid.
 	GridID uint64
 }
 
-// Run executes a kernel and returns when all its blocks are done, with a *Fault, or with ctx's
-// error soon after ctx is cancelled. output receives what the kernel prints and may be nil; it is
-// called from one goroutine at a time.
+// Run executes a kernel. It returns when all blocks are done, with a *Fault on a fault, or with
+// ctx's error soon after ctx is cancelled. output receives what the kernel prints, from one
+// goroutine at a time; it may be nil.
 func (e *Engine) Run(ctx context.Context, k *Kernel, launch Launch, memory *Memory, output func([]byte)) error {
 	return e.run(ctx, k, launch, memory, output)
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// costs of instructions beyond one, charged to the turn: what waits for others ends its turn soon.
+// Extra costs of instructions, charged to the warp's turn. An instruction that may wait for other
+// warps ends its turn soon.
 const (
 	syncCost   = 64
 	matrixCost = 64
 	yieldCost  = 1 << 20
 )
 
-// run executes the warp until its turn is used up, or all its lanes wait or have exited. It returns
-// what is left of the turn.
+// run executes the warp until its turn is used up, or until all lanes wait or have exited. It
+// returns the rest of the turn.
 func (w *warp) run(turn int) int {
-	if w.mask == 0 && !w.next() {
+	if w.mask == 0 && !w.resumeNext() {
 		return turn
 	}
 	insts := w.block.kernel.Insts
@@ -40,7 +41,7 @@ func (w *warp) run(turn int) int {
 		switch shape {
 		case code.Nop:
 		case code.Loop32:
-			if mask == w.alive { // lanes that are not alive may be computed, too: nobody looks at them
+			if mask == w.alive { // results of lanes that are not alive are never read
 				in.F32(w.v32(in.D), w.v32(in.A), w.v32(in.B), w.v32(in.C))
 			} else {
 				in.F32(&w.scratch32, w.v32(in.A), w.v32(in.B), w.v32(in.C))
@@ -61,9 +62,9 @@ func (w *warp) run(turn int) int {
 				blend64(w.v64(in.D), &w.scratch64, mask)
 			}
 		case code.LoopCompare32:
-			w.compared(in, mask, in.X.Compare32(w.v32(in.A), w.v32(in.B)))
+			w.setCompared(in, mask, in.X.Compare32(w.v32(in.A), w.v32(in.B)))
 		case code.LoopCompare64:
-			w.compared(in, mask, in.X.Compare64(w.v64(in.A), w.v64(in.B)))
+			w.setCompared(in, mask, in.X.Compare64(w.v64(in.A), w.v64(in.B)))
 		case code.Load, code.Store:
 			w.pc = pc
 			turn -= w.access(in, mask)
@@ -73,7 +74,7 @@ func (w *warp) run(turn int) int {
 				pc = in.Target
 			case mask == w.mask:
 				w.pc = in.Target
-				w.meet()
+				w.reconverge()
 				pc = w.pc
 			default:
 				w.pc = pc
@@ -82,15 +83,15 @@ func (w *warp) run(turn int) int {
 			}
 		default:
 			w.pc = pc
-			turn -= w.seldom(in, mask)
-			if w.mask == 0 && !w.next() {
+			turn -= w.runRare(in, mask)
+			if w.mask == 0 && !w.resumeNext() {
 				return turn
 			}
 			pc = w.pc
 		}
 		if pc >= w.join {
 			w.pc = pc
-			w.meet()
+			w.reconverge()
 			pc = w.pc
 		}
 	}
@@ -98,17 +99,17 @@ func (w *warp) run(turn int) int {
 	return turn
 }
 
-// seldom executes the shapes that are not worth a place in the inner loop, and returns their extra
-// cost. w.pc is behind the instruction; those that jump change it, those that block or end the
-// running group leave no lane in w.mask.
-func (w *warp) seldom(in *code.Inst, mask uint32) int {
+// runRare executes the shapes that are too rare for the inner loop and returns their extra cost.
+// w.pc is past the instruction. Shapes that jump change it; shapes that block or end the running
+// group clear w.mask.
+func (w *warp) runRare(in *code.Inst, mask uint32) int {
 	switch in.Shape {
 	case code.LoopNarrow, code.LoopShift64, code.Select32, code.Select64:
 		w.otherLoops(in, mask)
 	case code.Scalar:
 		w.scalar(in, mask)
 	case code.ScalarCompare:
-		w.compared(in, mask, w.scalarMask(in, mask))
+		w.setCompared(in, mask, w.scalarMask(in, mask))
 	case code.ScalarCarry:
 		w.scalarCarry(in, mask)
 	case code.PredicateLogic:
@@ -144,7 +145,7 @@ func (w *warp) seldom(in *code.Inst, mask uint32) int {
 	case code.Barrier:
 		w.barrier(in, mask)
 	case code.WarpBarrier:
-		w.togetherUnder(w.v32(in.X.Src[0].At), mask)
+		w.awaitGuardedMembers(w.v32(in.X.Src[0].At), mask)
 	case code.Yield:
 		return yieldCost
 	default:
@@ -155,8 +156,8 @@ func (w *warp) seldom(in *code.Inst, mask uint32) int {
 
 func lowestLane(mask uint32) int { return bits.TrailingZeros32(mask) }
 
-// compared stores the answer of a comparison in one or two predicates.
-func (w *warp) compared(in *code.Inst, mask, answer uint32) {
+// setCompared stores the result of a comparison in one or two predicates.
+func (w *warp) setCompared(in *code.Inst, mask, answer uint32) {
 	if in.Invert {
 		answer = ^answer
 	}
@@ -174,6 +175,7 @@ func (w *warp) compared(in *code.Inst, mask, answer uint32) {
 	}
 }
 
+// combine joins a comparison's result with a predicate, as masks of lanes.
 func combine(op ptx.BoolOp, a, b uint32) uint32 {
 	switch op {
 	case ptx.BoolAnd:
@@ -186,6 +188,7 @@ func combine(op ptx.BoolOp, a, b uint32) uint32 {
 	return a
 }
 
+// predicateLogic executes logic operations on predicates, as masks of lanes.
 func (w *warp) predicateLogic(in *code.Inst, mask uint32) {
 	p := w.predicate(in.X.Src[0])
 	if in.Bool != ptx.BoolNone {
@@ -197,6 +200,7 @@ func (w *warp) predicateLogic(in *code.Inst, mask uint32) {
 	w.setPredicate(in.D, mask, p)
 }
 
+// otherLoops executes shapes whose loops have other signatures than those in run.
 func (w *warp) otherLoops(in *code.Inst, mask uint32) {
 	switch in.Shape {
 	case code.LoopNarrow:
@@ -218,6 +222,7 @@ func (w *warp) otherLoops(in *code.Inst, mask uint32) {
 	}
 }
 
+// selector returns the predicate of selp as a mask.
 func (w *warp) selector(in *code.Inst) uint32 {
 	if in.NegateC {
 		return ^w.predicates[in.C]
@@ -225,7 +230,7 @@ func (w *warp) selector(in *code.Inst) uint32 {
 	return w.predicates[in.C]
 }
 
-// scalar applies a function of package arith to every lane.
+// scalar applies a function of package arith lane by lane.
 func (w *warp) scalar(in *code.Inst, mask uint32) {
 	x := in.X
 	var src [4][warpLanes]uint64
@@ -239,6 +244,7 @@ func (w *warp) scalar(in *code.Inst, mask uint32) {
 	w.writeAll(x.Dst[0], mask, &src[0])
 }
 
+// scalarMask is scalar for functions that return a predicate.
 func (w *warp) scalarMask(in *code.Inst, mask uint32) (answer uint32) {
 	x := in.X
 	var src [2][warpLanes]uint64
@@ -252,6 +258,7 @@ func (w *warp) scalarMask(in *code.Inst, mask uint32) (answer uint32) {
 	return answer
 }
 
+// scalarCarry is scalar for functions with a carry flag.
 func (w *warp) scalarCarry(in *code.Inst, mask uint32) {
 	x := in.X
 	var src [3][warpLanes]uint64
@@ -269,6 +276,7 @@ func (w *warp) scalarCarry(in *code.Inst, mask uint32) {
 	w.writeAll(x.Dst[0], mask, &src[0])
 }
 
+// pack executes mov from a vector of registers to a wider one.
 func (w *warp) pack(in *code.Inst, mask uint32) {
 	var sum, part [warpLanes]uint64
 	width := 8 * uint(in.X.Element)
@@ -281,6 +289,7 @@ func (w *warp) pack(in *code.Inst, mask uint32) {
 	w.writeAll(in.X.Dst[0], mask, &sum)
 }
 
+// unpack executes mov from a register to a vector of narrower ones.
 func (w *warp) unpack(in *code.Inst, mask uint32) {
 	var whole, part [warpLanes]uint64
 	width := 8 * uint(in.X.Element)
@@ -293,8 +302,8 @@ func (w *warp) unpack(in *code.Inst, mask uint32) {
 	}
 }
 
-// branchIndexed sends every lane to its own target. An index outside the list is undefined; here it
-// goes on.
+// branchIndexed executes brx.idx: each lane jumps to its own target. An index outside the list is
+// undefined in the ISA; here the lane falls through.
 func (w *warp) branchIndexed(in *code.Inst, mask uint32) {
 	index := w.v32(in.A)
 	for mask != 0 {
@@ -313,6 +322,6 @@ func (w *warp) branchIndexed(in *code.Inst, mask uint32) {
 		w.mask &^= same
 	}
 	if w.mask != 0 {
-		w.meet()
+		w.reconverge()
 	}
 }

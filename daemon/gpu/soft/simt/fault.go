@@ -7,19 +7,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Fault is what a kernel did wrong, as precisely as a debugger would say it.
+// Fault describes an error of a kernel in as much detail as a debugger would.
 type Fault struct {
-	// Kind is the code the program gets: abi.IllegalAddress, abi.MisalignedAddress, abi.Assert, ...
+	// Kind is the error code for the program: abi.IllegalAddress, abi.MisalignedAddress, abi.Assert,
+	// ...
 	Kind   abi.Result
 	Kernel string
-	// Instruction is the instruction's text, as far as it can be told from the decoded form.
+	// Instruction is the text of the instruction, reconstructed from the decoded form.
 	Instruction string
 	Pos         ptx.Pos
 	// Address is the offending address of a memory fault.
 	Address uint64
 	Block   [3]uint32
 	Thread  [3]uint32
-	// Detail adds what the fields cannot say; it may be empty.
+	// Detail adds information that the fields do not have; it may be empty.
 	Detail string
 }
 
@@ -37,5 +38,5 @@ func (f *Fault) Error() string {
 	return text
 }
 
-// Unwrap gives the driver's code.
+// Unwrap returns the driver's code.
 func (f *Fault) Unwrap() error { return f.Kind }

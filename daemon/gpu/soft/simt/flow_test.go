@@ -15,8 +15,8 @@ import (
 
 const header = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
-// prologue declares registers and computes %tid.x into %r1 and the address of out[tid] (4 bytes
-// each) into %rd2, that of out into %rd1.
+// prologue declares registers. It loads %tid.x into %r1, the address of out into %rd1 and that of
+// out[tid] (4 bytes each) into %rd2.
 const prologue = `
 	.reg .pred %p<10>;
 	.reg .b16 %h<10>;
@@ -30,13 +30,13 @@ const prologue = `
 	add.s64 %rd2, %rd1, %rd2;
 `
 
-// body makes a module of one kernel k(out) from instructions.
+// body returns a module with one kernel k(out) of the instructions.
 func body(instructions string) string {
 	return header + ".visible .entry k(.param .u64 out)\n{" + prologue + instructions + "\n}\n"
 }
 
-// run links and runs kernel k with one pointer to bytes of memory, and returns the pointer, what
-// was printed and the error.
+// run links and runs kernel k with one pointer to bytes of memory. It returns the pointer, the
+// printed text and the error.
 func (m *machine) run(text string, grid, block uint32, bytes uint64) (out uint64, printed string, err error) {
 	m.t.Helper()
 	k := m.kernel(m.link(text), "k")
@@ -48,7 +48,7 @@ func (m *machine) run(text string, grid, block uint32, bytes uint64) (out uint64
 	return out, lines.String(), err
 }
 
-// want runs one block of a kernel and compares out[tid] with want(tid).
+// wantEach runs one block of a kernel and compares out[tid] with want(tid).
 func wantEach(t *testing.T, text string, block uint32, want func(tid uint32) uint32) {
 	t.Helper()
 	m := newMachine(t)
@@ -64,7 +64,7 @@ func wantEach(t *testing.T, text string, block uint32, want func(tid uint32) uin
 }
 
 func TestDivergentLoop(t *testing.T) {
-	// Collatz steps: every lane leaves the loop at another time.
+	// Collatz steps: each lane leaves the loop at a different time.
 	wantEach(t, body(`
 	add.u32 %r2, %r1, 1;
 	mov.u32 %r3, 0;
@@ -93,7 +93,7 @@ DONE:	st.global.u32 [%rd2], %r3;
 }
 
 func TestEarlyExitAndBarrier(t *testing.T) {
-	// Odd threads leave before the barrier, which must not wait for them.
+	// Odd threads exit before the barrier, which must not wait for them.
 	wantEach(t, body(`
 	.shared .align 4 .b32 cell[128];
 	mov.u32 %r5, cell;
@@ -181,13 +181,13 @@ func TestStuckBarrier(t *testing.T) {
 	m := newMachine(t)
 	_, _, err := m.run(body("barrier.sync 1, 64;\nret;"), 1, 32, 4)
 	if !errors.Is(err, abi.LaunchFailed) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want LAUNCH_FAILED", err)
 	}
 }
 
 func TestSpinLockWithinWarp(t *testing.T) {
-	// Every lane takes one lock; without fairness the first to fail would spin for ever in front of
-	// the holder.
+	// All lanes take one lock. Without fairness, the first lane that fails would spin forever while
+	// the holder never runs.
 	m := newMachine(t)
 	out, _, err := m.run(body(`
 	add.s64 %rd3, %rd1, 4;
@@ -204,7 +204,7 @@ L:	atom.global.cas.b32 %r2, [%rd1], 0, 1;
 		t.Fatal(err)
 	}
 	if got := m.read32(out, 2); got[0] != 0 || got[1] != 256 {
-		t.Fatalf("lock %d, counter %d", got[0], got[1])
+		t.Fatalf("got lock %d and counter %d, want 0 and 256", got[0], got[1])
 	}
 }
 
@@ -230,7 +230,7 @@ L:	ld.acquire.gpu.global.u32 %r2, [%rd1];
 			t.Fatal(err)
 		}
 		if got := m.read32(out, 1)[0]; got != 9 {
-			t.Fatalf("%d blocks arrived", got)
+			t.Fatalf("got %d blocks at the barrier, want 9", got)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func TestCancel(t *testing.T) {
 		Params: params(0),
 	}, m.memory, nil)
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -307,8 +307,10 @@ func TestRecursion(t *testing.T) {
 
 func TestIndirectCalls(t *testing.T) {
 	wantEach(t, header+`
-.func (.param .b32 result) twice(.param .b32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; shl.b32 %r2, %r1, 1; st.param.b32 [result], %r2; ret; }
-.func (.param .b32 result) plus(.param .b32 n) { .reg .b32 %r<3>; ld.param.u32 %r1, [n]; add.u32 %r2, %r1, 1000; st.param.b32 [result], %r2; ret; }
+.func (.param .b32 result) twice(.param .b32 n) 
+{ .reg .b32 %r<3>; ld.param.u32 %r1, [n]; shl.b32 %r2, %r1, 1; st.param.b32 [result], %r2; ret; }
+.func (.param .b32 result) plus(.param .b32 n) 
+{ .reg .b32 %r<3>; ld.param.u32 %r1, [n]; add.u32 %r2, %r1, 1000; st.param.b32 [result], %r2; ret; }
 .func (.reg .b32 %result) square(.reg .b32 %n) { mul.lo.u32 %result, %n, %n; ret; }
 .global .align 8 .u64 table[2] = { twice, plus };
 .visible .entry k(.param .u64 out)
@@ -371,7 +373,8 @@ func TestPrintf(t *testing.T) {
 	m := newMachine(t)
 	text := header + `
 .extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);
-.global .align 1 .b8 fmt[28] = {116, 61, 37, 51, 100, 32, 120, 61, 37, 46, 50, 102, 32, 108, 61, 37, 108, 108, 120, 32, 115, 61, 37, 115, 37, 99, 10, 0};
+.global .align 1 .b8 fmt[28] = {116, 61, 37, 51, 100, 32, 120, 61, 37, 46,
+	50, 102, 32, 108, 61, 37, 108, 108, 120, 32, 115, 61, 37, 115, 37, 99, 10, 0};
 .global .align 1 .b8 word[3] = {111, 107, 0};
 .visible .entry k(.param .u64 out)
 {` + prologue + `
@@ -459,13 +462,19 @@ func TestFaults(t *testing.T) {
 		kind    abi.Result
 		address uint64
 	}{
-		"null":          {"mov.u64 %rd9, 0;\nst.global.u32 [%rd9], 1;", abi.IllegalAddress, 0},
-		"behind window": {"mov.u64 %rd9, 0x3fffffffff00;\nld.global.u32 %r9, [%rd9+4];\nst.global.u32 [%rd2], %r9;", abi.IllegalAddress, 0x3fffffffff04},
-		"misaligned":    {"ld.global.u32 %r9, [%rd1+2];\nst.global.u32 [%rd2], %r9;", abi.MisalignedAddress, windowBase + 2},
-		"vector":        {"ld.global.v2.u32 {%r9, %r8}, [%rd1+4];\nst.global.u32 [%rd2], %r9;", abi.MisalignedAddress, windowBase + 4},
-		"shared":        {".shared .b32 x[4];\nst.shared.u32 [x+16], %r1;", abi.IllegalAddress, 0x10_0000_0010},
-		"local":         {".local .b32 x[4];\nst.local.u32 [x+16], %r1;", abi.IllegalAddress, 0x11_0000_0010},
-		"trap":          {"trap;", abi.IllegalInstruction, 0},
+		"null": {"mov.u64 %rd9, 0;\nst.global.u32 [%rd9], 1;", abi.IllegalAddress, 0},
+		"behind window": {
+			"mov.u64 %rd9, 0x3fffffffff00;\nld.global.u32 %r9, [%rd9+4];\nst.global.u32 [%rd2], %r9;",
+			abi.IllegalAddress, 0x3fffffffff04,
+		},
+		"misaligned": {"ld.global.u32 %r9, [%rd1+2];\nst.global.u32 [%rd2], %r9;", abi.MisalignedAddress, windowBase + 2},
+		"vector": {
+			"ld.global.v2.u32 {%r9, %r8}, [%rd1+4];\nst.global.u32 [%rd2], %r9;",
+			abi.MisalignedAddress, windowBase + 4,
+		},
+		"shared": {".shared .b32 x[4];\nst.shared.u32 [x+16], %r1;", abi.IllegalAddress, 0x10_0000_0010},
+		"local":  {".local .b32 x[4];\nst.local.u32 [x+16], %r1;", abi.IllegalAddress, 0x11_0000_0010},
+		"trap":   {"trap;", abi.IllegalInstruction, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

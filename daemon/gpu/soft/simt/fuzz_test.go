@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Random programs are made as trees, written out as PTX for the machine, and evaluated one thread
-// at a time here. The two sides share nothing: the evaluator knows neither warps nor PTX.
+// Random programs are generated as trees, printed as PTX for the interpreter and evaluated here,
+// one thread at a time. The two sides share no code: the evaluator does not know warps or PTX.
 
 const (
-	fuzzRegs = 6 // of each kind: 32-bit, 64-bit, float
+	fuzzRegs = 6 // of each class: 32-bit, 64-bit, float
 )
 
 type state struct {
@@ -22,7 +22,7 @@ type state struct {
 	f [fuzzRegs]float32
 }
 
-// statement is a node: it prints itself and does itself.
+// statement is a node of a program. emit prints it as PTX, do evaluates it.
 type statement interface {
 	emit(w *writer)
 	do(s *state)
@@ -35,7 +35,7 @@ type writer struct {
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, "\t"+format+"\n", args...) }
 
-// simple is one instruction with its meaning.
+// simple is one instruction and its evaluation.
 type simple struct {
 	text string
 	run  func(s *state)
@@ -84,9 +84,10 @@ func (x choice) do(s *state) {
 	}
 }
 
-// loop repeats while bits of a register are left, and leaves early when two registers are ordered.
+// loop repeats as often as the low three bits of a register say. It exits early when two registers
+// are ordered.
 type loop struct {
-	count, a, b int // count is the register whose low three bits say how often
+	count, a, b int // count is the register whose low three bits are the count
 	depth       int
 	body        statement
 }
@@ -122,18 +123,27 @@ func canonical(x float32) float32 {
 	return x
 }
 
-// instruction makes a random simple statement.
+// instruction returns a random simple statement.
 func instruction(random *rand.Rand) statement {
 	d, a, b, c := random.IntN(fuzzRegs), random.IntN(fuzzRegs), random.IntN(fuzzRegs), random.IntN(fuzzRegs)
 	imm := random.Uint32() >> random.UintN(32)
 	r3 := func(op string, f func(x, y uint32) uint32) statement {
-		return simple{fmt.Sprintf("%s %%r%d, %%r%d, %%r%d;", op, d, a, b), func(s *state) { s.r[d] = f(s.r[a], s.r[b]) }}
+		return simple{
+			fmt.Sprintf("%s %%r%d, %%r%d, %%r%d;", op, d, a, b),
+			func(s *state) { s.r[d] = f(s.r[a], s.r[b]) },
+		}
 	}
 	q3 := func(op string, f func(x, y uint64) uint64) statement {
-		return simple{fmt.Sprintf("%s %%q%d, %%q%d, %%q%d;", op, d, a, b), func(s *state) { s.q[d] = f(s.q[a], s.q[b]) }}
+		return simple{
+			fmt.Sprintf("%s %%q%d, %%q%d, %%q%d;", op, d, a, b),
+			func(s *state) { s.q[d] = f(s.q[a], s.q[b]) },
+		}
 	}
 	f3 := func(op string, f func(x, y float32) float32) statement {
-		return simple{fmt.Sprintf("%s %%f%d, %%f%d, %%f%d;", op, d, a, b), func(s *state) { s.f[d] = canonical(f(s.f[a], s.f[b])) }}
+		return simple{
+			fmt.Sprintf("%s %%f%d, %%f%d, %%f%d;", op, d, a, b),
+			func(s *state) { s.f[d] = canonical(f(s.f[a], s.f[b])) },
+		}
 	}
 	switch random.IntN(28) {
 	case 0:
@@ -160,13 +170,22 @@ func instruction(random *rand.Rand) statement {
 			return x / y
 		})
 	case 9:
-		return simple{fmt.Sprintf("mad.lo.s32 %%r%d, %%r%d, %%r%d, %%r%d;", d, a, b, c), func(s *state) { s.r[d] = s.r[a]*s.r[b] + s.r[c] }}
+		return simple{
+			fmt.Sprintf("mad.lo.s32 %%r%d, %%r%d, %%r%d, %%r%d;", d, a, b, c),
+			func(s *state) { s.r[d] = s.r[a]*s.r[b] + s.r[c] },
+		}
 	case 10:
 		return simple{fmt.Sprintf("mov.u32 %%r%d, %d;", d, imm), func(s *state) { s.r[d] = imm }}
 	case 11:
-		return simple{fmt.Sprintf("popc.b32 %%r%d, %%r%d;", d, a), func(s *state) { s.r[d] = uint32(bits.OnesCount32(s.r[a])) }}
+		return simple{
+			fmt.Sprintf("popc.b32 %%r%d, %%r%d;", d, a),
+			func(s *state) { s.r[d] = uint32(bits.OnesCount32(s.r[a])) },
+		}
 	case 12:
-		return simple{fmt.Sprintf("clz.b32 %%r%d, %%r%d;", d, a), func(s *state) { s.r[d] = uint32(bits.LeadingZeros32(s.r[a])) }}
+		return simple{
+			fmt.Sprintf("clz.b32 %%r%d, %%r%d;", d, a),
+			func(s *state) { s.r[d] = uint32(bits.LeadingZeros32(s.r[a])) },
+		}
 	case 13:
 		return q3("add.s64", func(x, y uint64) uint64 { return x + y })
 	case 14:
@@ -180,45 +199,66 @@ func instruction(random *rand.Rand) statement {
 	case 17:
 		return simple{fmt.Sprintf("cvt.u32.u64 %%r%d, %%q%d;", d, a), func(s *state) { s.r[d] = uint32(s.q[a]) }}
 	case 18:
-		return simple{fmt.Sprintf("cvt.s64.s32 %%q%d, %%r%d;", d, a), func(s *state) { s.q[d] = uint64(int64(int32(s.r[a]))) }}
+		return simple{
+			fmt.Sprintf("cvt.s64.s32 %%q%d, %%r%d;", d, a),
+			func(s *state) { s.q[d] = uint64(int64(int32(s.r[a]))) },
+		}
 	case 19:
 		return f3("add.rn.f32", func(x, y float32) float32 { return x + y })
 	case 20:
 		return f3("mul.rn.f32", func(x, y float32) float32 { return x * y })
 	case 21:
-		return simple{fmt.Sprintf("cvt.rn.f32.s32 %%f%d, %%r%d;", d, a), func(s *state) { s.f[d] = float32(int32(s.r[a])) }}
+		return simple{
+			fmt.Sprintf("cvt.rn.f32.s32 %%f%d, %%r%d;", d, a),
+			func(s *state) { s.f[d] = float32(int32(s.r[a])) },
+		}
 	case 22:
 		return simple{fmt.Sprintf("mov.b32 %%r%d, %%f%d;", d, a), func(s *state) { s.r[d] = math.Float32bits(s.f[a]) }}
 	case 23:
-		return simple{fmt.Sprintf("setp.gtu.f32 %%p4, %%f%d, %%f%d;\n\tselp.b32 %%r%d, %%r%d, %d, %%p4;", a, b, d, c, imm), func(s *state) {
-			if s.f[a] <= s.f[b] {
-				s.r[d] = imm
-			} else {
-				s.r[d] = s.r[c]
-			}
-		}}
+		return simple{
+			fmt.Sprintf("setp.gtu.f32 %%p4, %%f%d, %%f%d;\n\tselp.b32 %%r%d, %%r%d, %d, %%p4;", a, b, d, c, imm),
+			func(s *state) {
+				if s.f[a] <= s.f[b] {
+					s.r[d] = imm
+				} else {
+					s.r[d] = s.r[c]
+				}
+			},
+		}
 	case 24:
-		return simple{fmt.Sprintf("setp.eq.u32 %%p5, %%r%d, %%r%d;\n\t@%%p5 add.u32 %%r%d, %%r%d, %d;", a, b, d, c, imm), func(s *state) {
-			if s.r[a] == s.r[b] {
-				s.r[d] = s.r[c] + imm
-			}
-		}}
+		return simple{
+			fmt.Sprintf("setp.eq.u32 %%p5, %%r%d, %%r%d;\n\t@%%p5 add.u32 %%r%d, %%r%d, %d;", a, b, d, c, imm),
+			func(s *state) {
+				if s.r[a] == s.r[b] {
+					s.r[d] = s.r[c] + imm
+				}
+			},
+		}
 	case 25:
-		return simple{fmt.Sprintf("add.cc.u32 %%r%d, %%r%d, %%r%d;\n\taddc.u32 %%r%d, %%r%d, 0;", d, a, b, c, c), func(s *state) {
-			sum, carry := bits.Add32(s.r[a], s.r[b], 0)
-			s.r[d] = sum
-			s.r[c] += carry
-		}}
+		return simple{
+			fmt.Sprintf("add.cc.u32 %%r%d, %%r%d, %%r%d;\n\taddc.u32 %%r%d, %%r%d, 0;", d, a, b, c, c),
+			func(s *state) {
+				sum, carry := bits.Add32(s.r[a], s.r[b], 0)
+				s.r[d] = sum
+				s.r[c] += carry
+			},
+		}
 	case 26:
-		return simple{fmt.Sprintf("mov.b64 {%%r%d, %%x}, %%q%d;\n\tmov.b64 %%q%d, {%%x, %%r%d};", d, a, b, c), func(s *state) {
-			high := s.q[a] >> 32
-			s.r[d] = uint32(s.q[a])
-			s.q[b] = high | uint64(s.r[c])<<32
-		}}
+		return simple{
+			fmt.Sprintf("mov.b64 {%%r%d, %%x}, %%q%d;\n\tmov.b64 %%q%d, {%%x, %%r%d};", d, a, b, c),
+			func(s *state) {
+				high := s.q[a] >> 32
+				s.r[d] = uint32(s.q[a])
+				s.q[b] = high | uint64(s.r[c])<<32
+			},
+		}
 	}
-	return simple{fmt.Sprintf("st.local.u32 [cell+%d], %%r%d;\n\tld.local.u16 %%r%d, [cell+%d];", 4*(a%4), b, d, 4*(a%4)+2), func(s *state) {
-		s.r[d] = s.r[b] >> 16
-	}}
+	return simple{
+		fmt.Sprintf("st.local.u32 [cell+%d], %%r%d;\n\tld.local.u16 %%r%d, [cell+%d];", 4*(a%4), b, d, 4*(a%4)+2),
+		func(s *state) {
+			s.r[d] = s.r[b] >> 16
+		},
+	}
 }
 
 func program(random *rand.Rand, depth, length int) statement {
@@ -227,9 +267,13 @@ func program(random *rand.Rand, depth, length int) statement {
 		a, b, c := random.IntN(fuzzRegs), random.IntN(fuzzRegs), random.IntN(fuzzRegs)
 		switch {
 		case depth < 3 && random.IntN(6) == 0:
-			list = append(list, choice{a: a, b: b, yes: program(random, depth+1, 1+random.IntN(4)), no: program(random, depth+1, random.IntN(4))})
+			list = append(list, choice{
+				a: a, b: b, yes: program(random, depth+1, 1+random.IntN(4)), no: program(random, depth+1, random.IntN(4)),
+			})
 		case depth < 3 && random.IntN(8) == 0:
-			list = append(list, loop{count: a, a: b, b: c, depth: depth, body: program(random, depth+1, 1+random.IntN(4))})
+			list = append(list, loop{
+				count: a, a: b, b: c, depth: depth, body: program(random, depth+1, 1+random.IntN(4)),
+			})
 		default:
 			list = append(list, instruction(random))
 		}
@@ -244,9 +288,14 @@ func fuzzText(p statement) string {
 	p.emit(&w)
 	var load, store strings.Builder
 	for i := range fuzzRegs {
-		fmt.Fprintf(&load, "\tmad.lo.u32 %%r%d, %%tid, %d, %d;\n\txor.b32 %%r%d, %%r%d, %%ctaid.x;\n", i, 7*i*i+1, i*1000003, i, i)
+		fmt.Fprintf(&load, "\tmad.lo.u32 %%r%d, %%tid, %d, %d;\n\txor.b32 %%r%d, %%r%d, %%ctaid.x;\n",
+			i, 7*i*i+1, i*1000003, i, i)
 		fmt.Fprintf(&load, "\tmul.wide.u32 %%q%d, %%r%d, %d;\n\tcvt.rn.f32.u32 %%f%d, %%r%d;\n", i, i, 0x9E3779B1, i, i)
-		fmt.Fprintf(&store, "\tst.global.u32 [%%at+%d], %%r%d;\n\tst.global.f32 [%%at+%d], %%f%d;\n\tst.global.u64 [%%at+%d], %%q%d;\n", 16*i, i, 16*i+4, i, 16*i+8, i)
+		fmt.Fprintf(
+			&store,
+			"\tst.global.u32 [%%at+%d], %%r%d;\n\tst.global.f32 [%%at+%d], %%f%d;\n\tst.global.u64 [%%at+%d], %%q%d;\n",
+			16*i, i, 16*i+4, i, 16*i+8, i,
+		)
 	}
 	return header + ".visible .entry k(.param .u64 out)\n{\n" + `
 	.reg .pred %p<8>;

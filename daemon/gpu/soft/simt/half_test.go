@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// narrow is float16 or bfloat16 by brute force: a number is rounded by a search through all there
-// are.
+// narrow is float16 or bfloat16 by brute force: rounding searches all numbers of the format.
 type narrow struct {
 	name     string
 	infinity uint32
@@ -20,7 +19,7 @@ var narrows = []narrow{{"f16", 0x7c00, small(10, 5)}, {"bf16", 0x7f80, small(7, 
 
 const narrowNaN = 0x7fff
 
-// value also gives infinities and NaN.
+// value returns the number of given bits, including infinities and NaN.
 func (n narrow) value(bits uint32) float64 {
 	switch size := bits & 0x7fff; {
 	case size > n.infinity:
@@ -31,18 +30,18 @@ func (n narrow) value(bits uint32) float64 {
 	return n.decode(uint64(bits))
 }
 
-// exact is a sum of a product and a number without rounding.
+// exact returns a*b + c without rounding.
 func exact(a, b, c float64) *big.Float {
 	product := new(big.Float).SetPrec(600).Mul(big.NewFloat(a), big.NewFloat(b))
 	return product.Add(product, big.NewFloat(c))
 }
 
-// nearest searches the bits of the number next to x, the even ones of two. Infinity counts as the
-// next power of two.
+// nearest returns the bits of the number nearest to x, ties to even. Infinity counts as the next
+// power of two.
 func (n narrow) nearest(x *big.Float) uint32 {
 	size := new(big.Float).Abs(x)
 	low, high := uint32(0), n.infinity
-	for low < high { // the largest number that is not above
+	for low < high { // the largest number that is not above x
 		middle := (low + high + 1) / 2
 		if big.NewFloat(n.decode(uint64(middle))).Cmp(size) <= 0 {
 			low = middle
@@ -69,7 +68,7 @@ func (n narrow) nearest(x *big.Float) uint32 {
 	return low
 }
 
-// fma is a*b+c with the modifiers of an opcode.
+// fma returns a*b+c with the modifiers of an opcode.
 func (n narrow) fma(modifiers string, a, b, c uint32) uint32 {
 	flush := func(bits uint32) uint32 {
 		if strings.Contains(modifiers, ".ftz") && bits&0x7fff < 0x400 {
@@ -78,7 +77,7 @@ func (n narrow) fma(modifiers string, a, b, c uint32) uint32 {
 		return bits
 	}
 	x, y, z := n.value(flush(a)), n.value(flush(b)), n.value(flush(c))
-	float := x*y + z // right about infinities, NaN, and the sign of an exact zero
+	float := x*y + z // correct for infinities, NaN, and the sign of an exact zero
 	var result uint32
 	switch {
 	case float != float:
@@ -103,8 +102,7 @@ func (n narrow) fma(modifiers string, a, b, c uint32) uint32 {
 	return result
 }
 
-// narrowWords are pairs of halves: of any kind, and of sizes whose sums and products round and
-// cancel.
+// words returns pairs of halves of all kinds, with sizes whose sums and products round and cancel.
 func (n narrow) words(count int) [][3]uint32 {
 	r := rand.New(rand.NewPCG(3, uint64(n.infinity)))
 	one := n.nearest(big.NewFloat(1))
@@ -126,7 +124,7 @@ func (n narrow) words(count int) [][3]uint32 {
 	return inputs
 }
 
-// both is the text for an operation on both halves, packed, and one after the other.
+// both returns the PTX of an operation on both halves: packed, and one half after the other.
 func both(opcode, kind, operands string) []string {
 	one := strings.NewReplacer("y", "%h7", "a", "%h1", "b", "%h3", "c", "%h5").Replace(operands)
 	two := strings.NewReplacer("y", "%h8", "a", "%h2", "b", "%h4", "c", "%h6").Replace(operands)
@@ -161,7 +159,7 @@ func TestHalfArithmetic(t *testing.T) {
 					}
 					return n.fma(m, a, one, b)
 				},
-				// A zero of the product's sign does not change it.
+				// Adding a zero with the product's sign does not change the product.
 				"mul": func(a, b, _ uint32) uint32 { return n.fma(m, a, b, (a^b)&0x8000) },
 			}
 			for name, want := range operations {
@@ -223,7 +221,8 @@ func TestHalfComparisons(t *testing.T) {
 			"lt": func(x, y float64) bool { return x < y }, "geu": func(x, y float64) bool { return !(x < y) },
 			"eq": func(x, y float64) bool { return x == y }, "nan": func(x, y float64) bool { return x != x || y != y },
 		} {
-			text := "setp." + name + "." + n.name + "x2 %p1|%p2, %a, %b;\nselp.u32 %y, 1, 0, %p1;\nselp.u32 %c, 65536, 0, %p2;\nadd.u32 %y, %y, %c;"
+			text := "setp." + name + "." + n.name + "x2 %p1|%p2, %a, %b;\n" +
+				"selp.u32 %y, 1, 0, %p1;\nselp.u32 %c, 65536, 0, %p2;\nadd.u32 %y, %y, %c;"
 			wantResults(t, text, n.words(1024), onHalves(func(a, b, _ uint32) uint32 {
 				if holds(n.value(a), n.value(b)) {
 					return 1

@@ -7,20 +7,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// HeapName and HeapBytes describe the device heap that malloc in kernels takes from; it is placed
-// as a variable of a program that needs one, and whoever places it may give it another size and say
-// so by LimitHeap.
+// HeapName and HeapBytes are the name and size of the device heap for malloc in kernels. A program
+// that needs a heap places it as a variable. A Placer that gives it another size must report the
+// size by LimitHeap.
 const (
 	HeapName  = "__phos_device_heap"
 	HeapBytes = 8 << 20
 )
 
-// LimitHeap says how large the device heap was made. It must come before the first launch.
+// LimitHeap sets the size of the device heap. It must be called before the first launch.
 func (p *Program) LimitHeap(bytes uint64) { p.heapBytes = bytes }
 
-// The heap keeps everything about itself in device memory, so that a checkpoint has it: a word to
-// lock it, then blocks, each a header of 16 bytes (size with the header, whether it is used) in
-// front of its bytes. A lane is the heap's view for a call.
+// The heap keeps all its state in device memory, so that a checkpoint saves it: a lock word, then
+// blocks, each with a header of 16 bytes (size including the header, used flag). The lock is a spin
+// lock, so a warp holds it only while one lane allocates or frees.
 const (
 	heapLock   = 0
 	heapFirst  = 16
@@ -28,7 +28,7 @@ const (
 	heapUsed   = 1
 )
 
-// heapView is the heap as one lane of a warp sees it.
+// heapView is the heap as one lane of a warp accesses it.
 type heapView struct {
 	w    *warp
 	lane int
@@ -37,24 +37,25 @@ type heapView struct {
 	end uint64
 }
 
+// heap returns a lane's view of the device heap.
 func (w *warp) heap(lane int) *heapView {
 	program := w.block.runner.run.program
 	return &heapView{w, lane, program.heap, program.heapBytes}
 }
 
-// lock spins: whoever holds it is in allocate or release on another goroutine, and soon done.
+// lock spins. The holder is another goroutine in allocate or release, which both end soon.
 func (h *heapView) lock() {
-	word := h.w.word(h.lane, h.base+heapLock)
+	word := h.w.heapWord(h.lane, h.base+heapLock)
 	for !atomic.CompareAndSwapUint64(word, 0, 1) {
 	}
 }
 
-func (h *heapView) unlock() { atomic.StoreUint64(h.w.word(h.lane, h.base+heapLock), 0) }
+func (h *heapView) unlock() { atomic.StoreUint64(h.w.heapWord(h.lane, h.base+heapLock), 0) }
 
-func (h *heapView) get(at uint64) uint64    { return *h.w.word(h.lane, h.base+at) }
-func (h *heapView) set(at uint64, v uint64) { *h.w.word(h.lane, h.base+at) = v }
+func (h *heapView) get(at uint64) uint64    { return *h.w.heapWord(h.lane, h.base+at) }
+func (h *heapView) set(at uint64, v uint64) { *h.w.heapWord(h.lane, h.base+at) = v }
 
-// allocate is malloc: the first free block that is large enough, 0 where there is none.
+// allocate is malloc. It returns the first free block that is large enough, or 0.
 func (h *heapView) allocate(bytes uint64) uint64 {
 	if bytes == 0 || bytes > h.end {
 		return 0
@@ -64,7 +65,7 @@ func (h *heapView) allocate(bytes uint64) uint64 {
 	defer h.unlock()
 	for at := uint64(heapFirst); at < h.end; {
 		size, used := h.block(at)
-		for !used && at+size < h.end { // join free neighbours
+		for !used && at+size < h.end { // merge free neighbours
 			more, busy := h.block(at + size)
 			if busy {
 				break
@@ -87,7 +88,7 @@ func (h *heapView) allocate(bytes uint64) uint64 {
 	return 0
 }
 
-// block reads a header; a heap never used is one free block.
+// block reads a header. A heap that was never used is one free block.
 func (h *heapView) block(at uint64) (size uint64, used bool) {
 	size = h.get(at)
 	if size == 0 {
@@ -99,7 +100,7 @@ func (h *heapView) block(at uint64) (size uint64, used bool) {
 	return size, h.get(at+8) == heapUsed
 }
 
-// release is free; 0 is nothing to free.
+// release is free. Address 0 is ignored.
 func (h *heapView) release(address uint64) {
 	if address == 0 {
 		return
@@ -116,8 +117,9 @@ func (h *heapView) release(address uint64) {
 	h.set(at+8, 0)
 }
 
+// corrupt returns the fault for a broken header or a bad pointer.
 func (h *heapView) corrupt(at uint64) *Fault {
 	f := h.w.fault(h.lane, abi.IllegalAddress, h.base+at)
-	f.Detail = fmt.Sprintf("the device heap has no block of its own at offset %d", at)
+	f.Detail = fmt.Sprintf("device heap: no valid block at offset %d", at)
 	return f
 }

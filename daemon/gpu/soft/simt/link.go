@@ -12,10 +12,11 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Placer finds device memory for a variable and returns its address, backed and zeroed.
+// Placer allocates device memory for a variable and returns its address. The memory must be mapped
+// and zeroed.
 type Placer = func(name string, bytes, align uint64) (uint64, error)
 
-// linker gathers what the modules define.
+// linker collects the definitions of the modules.
 type linker struct {
 	modules []*ptx.Module
 	memory  *Memory
@@ -28,9 +29,9 @@ type linker struct {
 	constBytes uint64
 }
 
-// Link makes a program of one or more modules: it places and initialises their variables (place
-// finds device memory, backed and zeroed) and lowers every function. An instruction that cannot be
-// executed is refused here, by name.
+// Link links modules into a program. It allocates and initializes their variables through place,
+// and lowers every function. It returns an error that names the first instruction that is not
+// supported.
 func Link(
 	modules []*ptx.Module,
 	place func(name string, bytes, align uint64) (uint64, error),
@@ -40,8 +41,8 @@ func Link(
 	return l.run(l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower, l.placeWorkspaces)
 }
 
-// LinkFilled is Link for variables whose memory has its content, or will have it when it is
-// touched: it writes nothing.
+// LinkFilled is Link for variables whose memory already has its content, or gets it on first
+// access. It writes no initial values.
 func LinkFilled(
 	modules []*ptx.Module,
 	place func(name string, bytes, align uint64) (uint64, error),
@@ -63,6 +64,7 @@ func newLinker(modules []*ptx.Module, place Placer, memory *Memory) *linker {
 	}
 }
 
+// run runs the steps in order and returns the program.
 func (l *linker) run(steps ...func() error) (*Program, error) {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -72,7 +74,7 @@ func (l *linker) run(steps ...func() error) (*Program, error) {
 	return l.program, nil
 }
 
-// collect finds definitions by name and the functions whose address is taken.
+// collect records definitions by name and the functions whose address is taken.
 func (l *linker) collect() error {
 	for _, m := range l.modules {
 		for _, f := range m.Funcs {
@@ -92,28 +94,28 @@ func (l *linker) collect() error {
 	}
 	for _, m := range l.modules {
 		for _, f := range m.Funcs {
-			l.takeAddresses(f)
+			l.collectAddressTaken(f)
 		}
 		for _, v := range m.Globals {
 			for _, r := range v.Relocs {
-				l.takeAddress(r.Func)
+				l.assignAddress(r.Func)
 			}
 		}
 	}
 	return nil
 }
 
-// takeAddresses looks through a body for functions whose address is wanted.
-func (l *linker) takeAddresses(f *ptx.Func) {
+// collectAddressTaken assigns addresses to the functions whose address a body takes.
+func (l *linker) collectAddressTaken(f *ptx.Func) {
 	for i := range f.Insts {
 		for _, o := range f.Insts[i].Src {
-			l.takeAddress(o.Func)
+			l.assignAddress(o.Func)
 		}
 	}
 }
 
-// takeAddress gives a function an address that cannot be loaded from, only called.
-func (l *linker) takeAddress(f *ptx.Func) {
+// assignAddress gives a function an address. It can be called, but not loaded from.
+func (l *linker) assignAddress(f *ptx.Func) {
 	if f == nil {
 		return
 	}
@@ -124,7 +126,8 @@ func (l *linker) takeAddress(f *ptx.Func) {
 	l.linked.FunctionAddresses[f] = space.CodeBase + 16*uint64(len(l.linked.FunctionAddresses)+1)
 }
 
-// placeVariables gives every definition an address, then every declaration that of its definition.
+// placeVariables assigns an address to every definition, then to every declaration that of its
+// definition.
 func (l *linker) placeVariables() error {
 	var declared []*ptx.Var
 	for _, m := range l.modules {
@@ -181,9 +184,9 @@ func (l *linker) placeVariable(v *ptx.Var) error {
 	return nil
 }
 
-// placeHeap finds memory for malloc in kernels, where it is called.
+// placeHeap allocates the device heap if a kernel may call malloc.
 func (l *linker) placeHeap() error {
-	if !slices.ContainsFunc(l.modules, mallocs) {
+	if !slices.ContainsFunc(l.modules, mayCallMalloc) {
 		return nil
 	}
 	address, err := l.place(HeapName, HeapBytes, 16)
@@ -194,9 +197,9 @@ func (l *linker) placeHeap() error {
 	return nil
 }
 
-// mallocs reports whether a kernel of the module may call malloc. Compilers declare it where it is
-// called, so that is what counts where bodies are not read yet.
-func mallocs(m *ptx.Module) bool {
+// mayCallMalloc reports whether a kernel of the module may call malloc. Compilers declare malloc
+// where it is called, so a declaration is sufficient where bodies are not parsed yet.
+func mayCallMalloc(m *ptx.Module) bool {
 	if m.Outlined() {
 		return m.Declares("malloc")
 	}
@@ -210,7 +213,7 @@ func mallocs(m *ptx.Module) bool {
 	return false
 }
 
-// initialise writes the initial values, with addresses filled in.
+// initialise writes the initial values, with addresses resolved.
 func (l *linker) initialise() error {
 	for _, m := range l.modules {
 		for _, v := range m.Globals {
@@ -232,18 +235,19 @@ func (l *linker) initialise() error {
 	return nil
 }
 
+// relocate writes an address into a variable's initial value.
 func (l *linker) relocate(v *ptx.Var, r ptx.Relocation, image []byte) error {
 	var address uint64
-	known := true
+	resolved := true
 	switch {
 	case r.Func != nil:
 		address = l.linked.FunctionAddresses[l.linked.Functions[r.Func.Name]]
-		known = address != 0
+		resolved = address != 0
 	case r.Symbol != nil:
-		address, known = l.linked.Addresses[r.Symbol]
+		address, resolved = l.linked.Addresses[r.Symbol]
 	}
-	if !known || r.Offset+uint64(r.Bytes) > uint64(len(image)) {
-		return fmt.Errorf("initialise variable '%s': an address in it cannot be known: %w", v.Name, abi.InvalidPTX)
+	if !resolved || r.Offset+uint64(r.Bytes) > uint64(len(image)) {
+		return fmt.Errorf("initialise variable '%s': unknown address in its initial value: %w", v.Name, abi.InvalidPTX)
 	}
 	var raw [8]byte
 	binary.LittleEndian.PutUint64(raw[:], address+uint64(r.Addend))
@@ -251,7 +255,7 @@ func (l *linker) relocate(v *ptx.Var, r ptx.Relocation, image []byte) error {
 	return nil
 }
 
-// lower makes the kernels whose bodies are read; the others follow when somebody looks for them.
+// lower lowers the kernels whose bodies are parsed. The others are lowered when they are looked up.
 func (l *linker) lower() error {
 	for _, m := range l.modules {
 		for _, f := range m.Funcs {
@@ -280,7 +284,7 @@ func (l *linker) lowerKernel(k *Kernel, m *ptx.Module, f *ptx.Func) error {
 			return nil
 		}
 		err := m.Complete(reached)
-		l.takeAddresses(reached)
+		l.collectAddressTaken(reached)
 		return err
 	}
 	lowered, err := code.Lower(f, &l.linked, complete)
@@ -288,12 +292,12 @@ func (l *linker) lowerKernel(k *Kernel, m *ptx.Module, f *ptx.Func) error {
 		return err
 	}
 	k.code = lowered
-	k.info = l.describe(m, f, lowered)
+	k.info = l.kernelInfo(m, f, lowered)
 	return nil
 }
 
-// describe is what programs may ask about a kernel.
-func (l *linker) describe(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.FunctionInfo {
+// kernelInfo returns what programs can query about a kernel.
+func (l *linker) kernelInfo(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.FunctionInfo {
 	info := gpu.FunctionInfo{Name: f.Name, ParamBytes: uint32(f.ParamBytes)}
 	for _, p := range f.Params {
 		info.Params = append(info.Params, gpu.Param{Offset: uint32(p.Offset), Bytes: uint32(p.Bytes)})
@@ -305,13 +309,14 @@ func (l *linker) describe(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.Functi
 		}
 	}
 	target := int32(0)
-	_, _ = fmt.Sscanf(m.Target, "sm_%d", &target) // an odd target reads as 0
+	_, _ = fmt.Sscanf(m.Target, "sm_%d", &target) // an unknown target reads as 0
 	info.Attributes[abi.FuncMaxThreadsPerBlock] = threads
 	info.Attributes[abi.FuncSharedBytes] = int32(k.StaticShared)
 	info.Attributes[abi.FuncConstBytes] = int32(l.constBytes)
 	info.Attributes[abi.FuncLocalBytes] = int32(k.LocalBytes)
 	info.Attributes[abi.FuncNumRegs] = min(max(k.Registers, 16), 255)
-	// of the virtual architecture, whatever the name says: cub chooses its kernels' shapes by it
+	// The target of the virtual architecture, despite the attribute's name: cub chooses launch shapes
+	// by it.
 	info.Attributes[abi.FuncPTXVersion] = target
 	info.Attributes[abi.FuncBinaryVersion] = target
 	info.Attributes[abi.FuncMaxDynamicSharedBytes] = 48 << 10
@@ -324,10 +329,10 @@ type Kernel struct {
 	code    *code.Kernel
 	program *Program
 	info    gpu.FunctionInfo
-	// lower makes the above; nil when it has, or could not for this reason.
+	// lower lowers the kernel. It is nil once the kernel is lowered or has failed.
 	lower  func() error
 	refuse error
 }
 
-// Info is what programs ask about a kernel.
+// Info returns what programs can query about a kernel.
 func (k *Kernel) Info() gpu.FunctionInfo { return k.info }

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// The oracle for mma: places of elements by the formulas of the ISA, element by element, and a
-// multiplication by the book. g is the lane's group, lane/4, and t its number in it, lane%4.
+// The oracle for mma: element positions by the formulas of the ISA, and a textbook multiplication.
+// g is the lane's group, lane/4, and t its index in the group, lane%4.
 
-// at is the row and the column of element i.
+// at returns the row and the column of element i.
 type at func(g, t, i int) (row, column int)
 
 func upper(first bool) int {
@@ -76,14 +76,14 @@ func (c *matrixCase) opcode() string {
 	return fmt.Sprintf("mma.sync.aligned.%s.row.col%s.%s.%s.%s.%s", c.shape, satfinite, c.d, c.a, c.b, c.d)
 }
 
-// element is one kind of number: its size in memory, its values, and the register that holds it.
+// element is one number type: its size in memory, its value, and the register that holds it.
 type element struct {
 	bytes  int
 	class  string
 	decode func(bits uint64) float64
 }
 
-// small is a float of less than 32 bits, decoded by its definition.
+// small returns the decoder of a float format of less than 32 bits.
 func small(fraction, exponent int) func(uint64) float64 {
 	return func(bits uint64) float64 {
 		e := int(bits>>fraction) & (1<<exponent - 1)
@@ -111,7 +111,7 @@ var elements = map[string]element{
 	"s32":  {4, "b32", func(bits uint64) float64 { return float64(int32(bits)) }},
 }
 
-// random gives the bits of a number: of any size within the type's precision, or a small integer,
+// random returns the bits of a random number within the type's precision, or of a small integer,
 // whose sums are exact.
 func random(r *rand.Rand, name string, integers bool) uint64 {
 	n := r.IntN(17) - 8
@@ -123,7 +123,7 @@ func random(r *rand.Rand, name string, integers bool) uint64 {
 		if integers {
 			return uint64(uint32(n))
 		}
-		return uint64(r.Uint32() | 0x7ff00000) // sums may leave 32 bits
+		return uint64(r.Uint32() | 0x7ff00000) // sums may exceed 32 bits
 	case "f64":
 		if integers {
 			return math.Float64bits(float64(n))
@@ -149,7 +149,8 @@ func random(r *rand.Rand, name string, integers bool) uint64 {
 	return uint64(r.Uint32()) & 0xbfff // below 2
 }
 
-// fragments are a matrix as lanes hold it, bytes of each lane one after the other, and its values.
+// fragments is a matrix in the form that lanes hold it: the bytes of each lane in turn, and the
+// values.
 type fragments struct {
 	perLane int
 	memory  [32][]byte
@@ -172,11 +173,11 @@ func makeFragments(name string, count int, place at, next func() uint64) *fragme
 	return f
 }
 
-// placeC is for c and d, of every type.
+// placeC places c and d of every type.
 func placeC(g, t, i int) (int, int) { return g + upper(i < 2), t*2 + i&1 }
 
-// kernelText loads the registers of each lane, which lie 256 bytes apart, multiplies and stores d
-// at 192.
+// kernelText returns a kernel that loads each lane's registers, which are 256 bytes apart,
+// multiplies, and stores d at offset 192.
 func (c *matrixCase) kernelText(bytes [4]int) string {
 	var text, operands strings.Builder
 	text.WriteString("mul.wide.u32 %rd2, %r1, 256;\nadd.s64 %rd1, %rd1, %rd2;\n")
@@ -261,8 +262,8 @@ func (c *matrixCase) test(t *testing.T, r *rand.Rand, integers bool) {
 	}
 }
 
-// close compares a result with the exact one: floats may differ by the error of an accumulation in
-// their precision.
+// close compares a result with the exact one. Floats may differ by the rounding error of an
+// accumulation.
 func (c *matrixCase) close(got, want, size float64, integers bool) bool {
 	switch {
 	case c.d == "s32" && c.satfinite:

@@ -10,10 +10,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/matrix"
 )
 
-// matrix executes the instructions on matrices, for which all lanes of the warp must come together.
-// Lanes that have exited, which the ISA forbids, take part with what their registers hold.
+// matrix executes the instructions on matrices. All lanes of the warp must converge for them. Lanes
+// that have exited, which the ISA forbids, take part with the contents of their registers.
 func (w *warp) matrix(in *code.Inst, mask uint32) {
-	if !w.together(fullMask &^ (w.mask &^ mask)) {
+	if !w.awaitMembers(fullMask &^ (w.mask &^ mask)) {
 		return
 	}
 	switch in.Shape {
@@ -29,7 +29,7 @@ func (w *warp) matrix(in *code.Inst, mask uint32) {
 	}
 }
 
-// multiply is mma.
+// multiply executes mma.
 func (w *warp) multiply(x *code.Extra, mask uint32) {
 	var src [16]matrix.Column // a, b and c at their largest: 8, 4 and 4 registers
 	var dst [4]matrix.Column
@@ -44,9 +44,10 @@ func (w *warp) multiply(x *code.Extra, mask uint32) {
 	}
 }
 
-// tile is a matrix of 8 by 8 halves. In registers, each lane has two neighbours of row lane/4.
+// tile is a matrix of 8 by 8 halves. Each lane holds two adjacent halves of row lane/4.
 type tile [8][8]uint16
 
+// tile reads a tile from a register.
 func (w *warp) tile(ref code.Ref) (t tile) {
 	for lane, v := range w.v32(ref.At) {
 		row, column := lane/4, lane%4*2
@@ -55,6 +56,7 @@ func (w *warp) tile(ref code.Ref) (t tile) {
 	return t
 }
 
+// setTile writes a tile to a register.
 func (w *warp) setTile(ref code.Ref, mask uint32, t tile, transposed bool) {
 	if ref.Sink {
 		return
@@ -79,16 +81,16 @@ func (t tile) transposed() (turned tile) {
 	return turned
 }
 
-// addressed are the lanes of mask whose addresses count for n matrices: eight lanes each have the
-// rows of one.
-func addressed(mask uint32, n int) uint32 { return mask & uint32(uint64(1)<<(8*n)-1) }
+// rowLanes returns the lanes of mask whose addresses count for n matrices: eight lanes for the rows
+// of each.
+func rowLanes(mask uint32, n int) uint32 { return mask & uint32(uint64(1)<<(8*n)-1) }
 
-// loadMatrix is ldmatrix.
+// loadMatrix executes ldmatrix.
 func (w *warp) loadMatrix(in *code.Inst, mask uint32) {
 	var memory [warpLanes]unsafe.Pointer
-	rows := addressed(mask, len(in.X.Dst))
+	rows := rowLanes(mask, len(in.X.Dst))
 	w.pointers(in, rows, false, &memory)
-	var tiles [4]tile // read before a register is written: a destination may be the address
+	var tiles [4]tile // read before any register is written: a destination may be the address register
 	for m := rows; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		tiles[lane/8][lane%8] = *(*[8]uint16)(memory[lane])
@@ -98,10 +100,10 @@ func (w *warp) loadMatrix(in *code.Inst, mask uint32) {
 	}
 }
 
-// storeMatrix is stmatrix.
+// storeMatrix executes stmatrix.
 func (w *warp) storeMatrix(in *code.Inst, mask uint32) {
 	var memory [warpLanes]unsafe.Pointer
-	rows := addressed(mask, len(in.X.Src))
+	rows := rowLanes(mask, len(in.X.Src))
 	w.pointers(in, rows, true, &memory)
 	for i, ref := range in.X.Src {
 		t := w.tile(ref)
@@ -115,8 +117,8 @@ func (w *warp) storeMatrix(in *code.Inst, mask uint32) {
 	}
 }
 
-// loadPart is the reading half of cp.async with a number of bytes to read, the rest being zeroes,
-// or with a predicate that says to read none. A lane that reads nothing does not touch memory.
+// loadPart executes the load of a cp.async that reads only part: a number of bytes, the rest being
+// zeroes, or nothing if a predicate says so. A lane that reads nothing does not access memory.
 func (w *warp) loadPart(in *code.Inst, mask uint32) {
 	var count, value lanes.V64
 	var memory [warpLanes]unsafe.Pointer

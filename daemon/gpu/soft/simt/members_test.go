@@ -2,8 +2,8 @@ package simt_test
 
 import "testing"
 
-// TestMembersDiffer has the lanes of each quarter of a warp name that quarter, all in one
-// instruction.
+// TestMembersDiffer runs warp instructions in which each quarter of the warp names itself as the
+// members.
 func TestMembersDiffer(t *testing.T) {
 	const quarters = `
 	and.b32 %r2, %r1, 24;

@@ -14,20 +14,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// site is where a memory instruction went last: size bytes of memory at host are the addresses from
-// low on. An access of n bytes is inside and aligned exactly if its distance from low, rotated
-// right by log2(n), is below size/n: what is not aligned leaves its low bits on top. That is the
-// one comparison for bounds, presence and the written mark.
+// site is the inline cache of a memory instruction: the span that it accessed last. size bytes of
+// memory at host are the addresses from low on. An access of n bytes is inside and aligned exactly
+// if its distance from low, rotated right by log2(n), is below size/n: the low bits of a misaligned
+// distance end up on top. This one comparison checks bounds, presence and the dirty bit.
 type site struct {
 	low, size uint64
 	host      unsafe.Pointer
 }
 
-// siteAlign is what low is a multiple of, so that distances from it tell alignment: the largest
-// access.
+// siteAlign is the alignment of low, so that distances from it show alignment. It is the size of
+// the largest access.
 const siteAlign = 32
 
-// newSite makes a site of a span, cut at its start to a multiple of siteAlign.
+// newSite returns a site for a span. The start is rounded up to a multiple of siteAlign.
 func newSite(s space.Span) site {
 	skip := -s.Address % siteAlign
 	if uint64(len(s.Memory)) <= skip {
@@ -37,7 +37,7 @@ func newSite(s space.Span) site {
 	return site{s.Address + skip, uint64(len(memory)), unsafe.Pointer(unsafe.SliceData(memory))}
 }
 
-// addresses gives the lanes' addresses as 64 bits, without the instruction's offset.
+// addresses returns the lanes' addresses as 64 bits, without the instruction's offset.
 func (w *warp) addresses(in *code.Inst, into *lanes.V64) *lanes.V64 {
 	if !in.Memory.Address32 && !in.Memory.Frame {
 		return w.v64(in.A)
@@ -53,7 +53,7 @@ func (w *warp) addresses(in *code.Inst, into *lanes.V64) *lanes.V64 {
 	return into
 }
 
-// siteOf is where an access through in is expected. Shared memory has one site for all.
+// siteOf returns the site of an instruction. Shared memory has one site for all instructions.
 func (w *warp) siteOf(in *code.Inst) *site {
 	if in.Memory.Space == code.Shared {
 		return &w.block.shared
@@ -84,6 +84,7 @@ func (w *warp) load(in *code.Inst, mask uint32) int {
 	return 0
 }
 
+// load32 loads one 32-bit element per lane, through the site where it applies.
 func (w *warp) load32(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	d := w.v32(in.D)
@@ -102,6 +103,7 @@ func (w *warp) load32(in *code.Inst, mask uint32, address *lanes.V64) {
 	}
 }
 
+// load64 loads one 64-bit element per lane.
 func (w *warp) load64(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	d := w.v64(in.D)
@@ -132,6 +134,7 @@ func (w *warp) store(in *code.Inst, mask uint32) int {
 	return 0
 }
 
+// store32 stores one 32-bit element per lane.
 func (w *warp) store32(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	from := w.v32(in.B)
@@ -150,6 +153,7 @@ func (w *warp) store32(in *code.Inst, mask uint32, address *lanes.V64) {
 	}
 }
 
+// store64 stores one 64-bit element per lane.
 func (w *warp) store64(in *code.Inst, mask uint32, address *lanes.V64) {
 	s := w.siteOf(in)
 	from := w.v64(in.B)
@@ -165,8 +169,8 @@ func (w *warp) store64(in *code.Inst, mask uint32, address *lanes.V64) {
 	}
 }
 
-// locate finds the memory of one lane's access the long way, and remembers the site. It panics with
-// a fault where there is none. address is without the instruction's offset.
+// locate finds the memory of one lane's access on the slow path and updates the site. It panics
+// with a fault if there is none. address is without the instruction's offset.
 func (w *warp) locate(in *code.Inst, lane int, address uint64, write bool) unsafe.Pointer {
 	address += uint64(in.Offset)
 	bytes := uint64(in.Memory.Bytes) * uint64(in.Memory.Vec)
@@ -182,7 +186,7 @@ func (w *warp) locate(in *code.Inst, lane int, address uint64, write bool) unsaf
 	if address-space.SharedBase < space.CodeBase-space.SharedBase {
 		return w.locateWindow(lane, address, bytes, write)
 	}
-	s := w.find(lane, address, write)
+	s := w.findSpan(lane, address, write)
 	if bytes > uint64(len(s.Memory))-(address-s.Address) {
 		panic(w.fault(lane, abi.IllegalAddress, address))
 	}
@@ -190,8 +194,9 @@ func (w *warp) locate(in *code.Inst, lane int, address uint64, write bool) unsaf
 	return unsafe.Pointer(&s.Memory[address-s.Address])
 }
 
-// find asks the address space, and forgets all sites if they have become stale meanwhile.
-func (w *warp) find(lane int, address uint64, write bool) space.Span {
+// findSpan looks up a span in the address space. If the lookup made other spans stale, it drops all
+// sites.
+func (w *warp) findSpan(lane int, address uint64, write bool) space.Span {
 	r := w.block.runner
 	s, err := r.memory.Find(r.reader, address, write)
 	r.refresh()
@@ -206,7 +211,7 @@ func (w *warp) find(lane int, address uint64, write bool) space.Span {
 	panic(f)
 }
 
-// locateWindow is a generic access to shared, local or parameter memory.
+// locateWindow finds shared, local or parameter memory at a generic address.
 func (w *warp) locateWindow(lane int, address, bytes uint64, write bool) unsafe.Pointer {
 	switch {
 	case address-space.LocalBase < space.WindowBytes:
@@ -225,6 +230,7 @@ func (w *warp) locateWindow(lane int, address, bytes uint64, write bool) unsafe.
 	return unsafe.Add(s.host, at)
 }
 
+// locateLocal finds local memory of one lane.
 func (w *warp) locateLocal(lane int, at, bytes uint64) unsafe.Pointer {
 	each := w.block.kernel.LocalBytes
 	if at >= each || bytes > each-at {
@@ -256,7 +262,7 @@ func (w *warp) pointers(in *code.Inst, mask uint32, write bool, into *lanes.Poin
 	}
 }
 
-// loadParam is ld.param of a kernel's own parameter: the same for all lanes.
+// loadParam executes ld.param of a kernel parameter, which is the same for all lanes.
 func (w *warp) loadParam(in *code.Inst, mask uint32) {
 	params := w.block.launch.Params
 	for e, ref := range in.X.Dst {
@@ -312,7 +318,7 @@ func update(p unsafe.Pointer, x *code.Extra, a, b uint64) uint64 {
 			}
 		}
 	}
-	// 16 bits: the half of an aligned word.
+	// 16 bits: update the aligned word that contains them.
 	shift := uint(uintptr(p)&2) * 8
 	word := (*uint32)(unsafe.Add(p, -int(uintptr(p)&2)))
 	for {
@@ -325,18 +331,18 @@ func update(p unsafe.Pointer, x *code.Extra, a, b uint64) uint64 {
 	}
 }
 
-// copyLocal moves bytes between two places of one lane's local memory.
+// copyLocal copies bytes within one lane's local memory.
 func (w *warp) copyLocal(lane int, to, from, bytes uint64) {
 	d := unsafe.Slice((*byte)(w.locateLocal(lane, to, bytes)), bytes)
 	copy(d, unsafe.Slice((*byte)(w.locateLocal(lane, from, bytes)), bytes))
 }
 
-// localBytes is a piece of one lane's local memory.
+// localBytes returns a range of one lane's local memory.
 func (w *warp) localBytes(lane int, at, bytes uint64) []byte {
 	return unsafe.Slice((*byte)(w.locateLocal(lane, at, bytes)), bytes)
 }
 
-// sharedSite makes the site of a block's shared memory.
+// sharedSite returns the site of a block's shared memory.
 func sharedSite(memory []uint64, bytes uint64) site {
 	return site{size: bytes, host: unsafe.Pointer(unsafe.SliceData(memory))}
 }

@@ -10,20 +10,19 @@ import (
 
 // Program is linked code, ready to run.
 type Program struct {
-	mu      sync.Mutex // held while a kernel is made ready
+	mu      sync.Mutex // held while a kernel is lowered
 	kernels map[string]*Kernel
 	names   []string // of the kernels, sorted
 	globals map[string]gpu.Range
-	heap    uint64 // address of the device heap, 0 where there is none
+	heap    uint64 // address of the device heap, or 0
 	// heapBytes is the heap's size.
 	heapBytes uint64
-	// workspaces are the addresses of those that no cooperative launch has now; nil where no kernel
-	// looks for one.
+	// workspaces holds the addresses of the free workspaces; nil if no kernel uses them.
 	workspaces chan uint64
 }
 
-// Kernel finds an entry point. Of a library's it reads the code first: the error says what in it
-// cannot be executed, or is an abi.NotFound.
+// Kernel looks up an entry point. A library's kernel is lowered now: the error names the
+// instruction that is not supported, or is abi.NotFound.
 func (p *Program) Kernel(name string) (*Kernel, error) {
 	k, found := p.kernels[name]
 	if !found {
@@ -41,8 +40,8 @@ func (p *Program) Kernel(name string) (*Kernel, error) {
 	return k, nil
 }
 
-// Kernels lists the entry points by name, sorted. Nobody may change the list.
+// Kernels returns the names of the entry points, sorted. The caller must not change the list.
 func (p *Program) Kernels() []string { return p.names }
 
-// Globals lists the program's variables in device memory by name.
+// Globals returns the program's variables in device memory by name.
 func (p *Program) Globals() map[string]gpu.Range { return p.globals }

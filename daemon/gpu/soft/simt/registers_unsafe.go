@@ -9,34 +9,37 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 )
 
-// registers are a warp's register block: columns of 32 lanes, found by byte offset without a check,
-// because offsets come from package code only, and predicates as masks.
+// registers is a warp's register block: columns of 32 lanes, and predicates as masks. Columns are
+// accessed by byte offset without a bounds check, because all offsets come from package code.
 type registers struct {
 	base       unsafe.Pointer
 	predicates []uint32
 	scratch32  lanes.V32
 	scratch64  lanes.V64
-	address    lanes.V64 // computed addresses; not a local variable, which would escape through the loops' pointers
+	address    lanes.V64 // computed addresses; a local variable would escape through the loops' pointers
 }
 
-// newRegisters carves the block out of memory, which must be zeroed, aligned to 64 bytes and at
-// least bytes long.
+// newRegisters places the block in memory, which must be zeroed, aligned to 64 bytes and large
+// enough.
 func newRegisters(memory []uint64, predicates []uint32) registers {
 	return registers{base: unsafe.Pointer(unsafe.SliceData(memory)), predicates: predicates}
 }
 
-// alignedWords allocates count words at an address that is a multiple of 64, so that columns are
-// whole cache lines.
+// alignedWords allocates count words at a multiple of 64 bytes, so that columns are whole cache
+// lines.
 func alignedWords(count int) []uint64 {
 	words := make([]uint64, count+8)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(words))) & 63 / 8
 	return words[skip : int(skip)+count]
 }
 
+// v32 returns the 32-bit column at a byte offset.
 func (r *registers) v32(at uint32) *lanes.V32 { return (*lanes.V32)(unsafe.Add(r.base, at)) }
+
+// v64 returns the 64-bit column at a byte offset.
 func (r *registers) v64(at uint32) *lanes.V64 { return (*lanes.V64)(unsafe.Add(r.base, at)) }
 
-// predicate is a predicate source as a mask.
+// predicate returns a predicate source as a mask.
 func (r *registers) predicate(ref code.Ref) uint32 {
 	p := r.predicates[ref.At]
 	if ref.Negated {
@@ -45,13 +48,13 @@ func (r *registers) predicate(ref code.Ref) uint32 {
 	return p
 }
 
-// setPredicate changes the lanes of mask.
+// setPredicate sets a predicate in the lanes of mask.
 func (r *registers) setPredicate(at uint32, mask, value uint32) {
 	p := &r.predicates[at]
 	*p = *p&^mask | value&mask
 }
 
-// read gets one lane of a register as bits.
+// read returns one lane of a register as bits.
 func (r *registers) read(ref code.Ref, lane int) uint64 {
 	switch ref.Class {
 	case ptx.R64:
@@ -62,7 +65,7 @@ func (r *registers) read(ref code.Ref, lane int) uint64 {
 	return uint64(r.v32(ref.At)[lane&31])
 }
 
-// write sets one lane of a register, cut to its class.
+// write sets one lane of a register, truncated to its class.
 func (r *registers) write(ref code.Ref, lane int, v uint64) {
 	switch {
 	case ref.Sink:
@@ -77,7 +80,7 @@ func (r *registers) write(ref code.Ref, lane int, v uint64) {
 	}
 }
 
-// readAll gets all lanes of a register.
+// readAll reads all lanes of a register.
 func (r *registers) readAll(ref code.Ref, into *lanes.V64) {
 	switch ref.Class {
 	case ptx.R64:
@@ -94,7 +97,7 @@ func (r *registers) readAll(ref code.Ref, into *lanes.V64) {
 	}
 }
 
-// writeAll sets the lanes of mask.
+// writeAll writes the lanes of mask.
 func (r *registers) writeAll(ref code.Ref, mask uint32, from *lanes.V64) {
 	for m := mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m)
@@ -102,6 +105,7 @@ func (r *registers) writeAll(ref code.Ref, mask uint32, from *lanes.V64) {
 	}
 }
 
+// blend32 copies the lanes of mask.
 func blend32(d, from *lanes.V32, mask uint32) {
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m) & 31
@@ -109,6 +113,7 @@ func blend32(d, from *lanes.V32, mask uint32) {
 	}
 }
 
+// blend64 copies the lanes of mask.
 func blend64(d, from *lanes.V64, mask uint32) {
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m) & 31

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// quantum is how many instructions a block runs before others of its runner get a chance, if it
-	// may be waiting for them; patience is the same for the first turn of one that shows no sign of
-	// it, and quite enough for most to end in.
-	quantum  = 1 << 19
-	patience = 1 << 22
-	// residentBytes bounds the memory of blocks that are begun and not finished, on one runner.
+	// quantum is how many instructions a block runs before other blocks of its runner get a turn, if
+	// it may be waiting for them. firstQuantum is the same for the first turn of a block that shows no
+	// sign of waiting; most blocks end in it.
+	quantum      = 1 << 19
+	firstQuantum = 1 << 22
+	// residentBytes is the maximum of memory for blocks in flight on one runner.
 	residentBytes = 512 << 20
 	// maxBlockThreads is the architecture's limit.
 	maxBlockThreads = 1024
@@ -33,8 +33,8 @@ type run struct {
 	runners       int
 	processors    int // multiprocessors, as kernels see them
 	blocks        uint64
-	workspace     uint64        // address of what a cooperative launch has for itself, or 0
-	next          atomic.Uint64 // the next block to begin
+	workspace     uint64        // address of the workspace of a cooperative launch, or 0
+	next          atomic.Uint64 // the next block to start
 	stop          atomic.Bool
 
 	mu     sync.Mutex
@@ -48,19 +48,20 @@ type runner struct {
 	memory *Memory
 	number int
 	reader *space.Reader
-	// version is what the sites belong to.
+	// version is the version of the spans behind the sites.
 	version uint64
 	sites   []site
 	ticks   uint64
 }
 
+// run executes a launch on several runners.
 func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memory, output func([]byte)) error {
 	if err := k.check(&launch); err != nil {
 		return err
 	}
 	if e.options.Deterministic {
-		e.turn.Lock()
-		defer e.turn.Unlock()
+		e.serial.Lock()
+		defer e.serial.Unlock()
 	}
 	r := &run{
 		kernel: k.code, launch: launch, program: k.program, memory: memory, deterministic: e.options.Deterministic,
@@ -70,11 +71,11 @@ func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memo
 	if output == nil {
 		r.output = func([]byte) {}
 	}
-	workspace, err := k.program.takeWorkspace(ctx, &launch, memory)
+	workspace, err := k.program.acquireWorkspace(ctx, &launch, memory)
 	if err != nil {
 		return err
 	}
-	defer k.program.giveWorkspace(workspace)
+	defer k.program.releaseWorkspace(workspace)
 	r.workspace = workspace
 	r.runners = int(min(uint64(e.options.Cores), r.blocks))
 	if e.options.Deterministic {
@@ -96,7 +97,7 @@ func (e *Engine) run(ctx context.Context, k *Kernel, launch Launch, memory *Memo
 	return r.err
 }
 
-// check refuses a launch of a shape that the kernel or the machine does not allow.
+// check returns an error for a launch shape that the kernel or the architecture does not allow.
 func (k *Kernel) check(launch *Launch) error {
 	threads := uint64(launch.Block[0]) * uint64(launch.Block[1]) * uint64(launch.Block[2])
 	blocks := uint64(launch.Grid[0]) * uint64(launch.Grid[1]) * uint64(launch.Grid[2])
@@ -117,7 +118,7 @@ func (k *Kernel) check(launch *Launch) error {
 			k.code.ParamBytes,
 			abi.InvalidValue,
 		)
-	case !fits(launch.Block, k.code.RequiredThreads, k.code.MaxThreads):
+	case !blockFits(launch.Block, k.code.RequiredThreads, k.code.MaxThreads):
 		return fmt.Errorf(
 			"launch %s with block %v, which its directives exclude: %w",
 			k.code.Name,
@@ -128,9 +129,9 @@ func (k *Kernel) check(launch *Launch) error {
 	return nil
 }
 
-// fits compares a block with .reqntid, which must be met exactly, and .maxntid, whose product is
-// the limit.
-func fits(block, required, most [3]uint32) bool {
+// blockFits compares a block with .reqntid, which must match exactly, and .maxntid, whose product
+// is the limit.
+func blockFits(block, required, maxThreads [3]uint32) bool {
 	if required[0] != 0 {
 		for i, n := range required {
 			if block[i] != max(n, 1) {
@@ -138,11 +139,11 @@ func fits(block, required, most [3]uint32) bool {
 			}
 		}
 	}
-	limit := uint64(max(most[0], 1)) * uint64(max(most[1], 1)) * uint64(max(most[2], 1))
-	return most[0] == 0 || uint64(block[0])*uint64(block[1])*uint64(block[2]) <= limit
+	limit := uint64(max(maxThreads[0], 1)) * uint64(max(maxThreads[1], 1)) * uint64(max(maxThreads[2], 1))
+	return maxThreads[0] == 0 || uint64(block[0])*uint64(block[1])*uint64(block[2]) <= limit
 }
 
-// fail ends the launch with its first error.
+// fail stops the launch with its first error.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,8 +153,8 @@ func (r *run) fail(err error) {
 	r.stop.Store(true)
 }
 
-// print hands text to the program, one runner at a time.
-func (r *run) print(text []byte) {
+// printText passes text to the program's output, one runner at a time.
+func (r *run) printText(text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.output(text)
@@ -173,25 +174,25 @@ func (r *run) work(number int) {
 	defer w.reader.Exit()
 	defer func() {
 		if failure := recover(); failure != nil {
-			fault, ours := failure.(*Fault)
-			if !ours {
+			fault, ok := failure.(*Fault)
+			if !ok {
 				panic(failure)
 			}
 			r.fail(fault)
 		}
 	}()
-	w.blocks()
+	w.runBlocks()
 }
 
-// tick is called between turns: it lets the memory change under the sites, and reports whether to
-// go on.
+// tick is called between turns. It lets mappings and dirty bits change, and reports whether the run
+// goes on.
 func (r *runner) tick() bool {
 	r.reader.Tick()
 	r.refresh()
 	return !r.run.stop.Load()
 }
 
-// refresh forgets the sites if they have become stale.
+// refresh drops all sites if their spans are stale.
 func (r *runner) refresh() {
 	if v := r.reader.Version(); v != r.version {
 		r.version = v
@@ -199,18 +200,18 @@ func (r *runner) refresh() {
 	}
 }
 
-// blocks runs blocks to their ends. A block that takes long may wait for another that has not
-// begun: then it is set aside, the next one begins, and all that are begun take turns.
-func (r *runner) blocks() {
-	var aside []*block
+// runBlocks runs blocks until none is left. A block that runs for long may wait for a block that
+// has not started. It is parked then, the next block starts, and all blocks in flight take turns.
+func (r *runner) runBlocks() {
+	var waiting []*block
 	var free *block
-	most := r.mostResident()
+	maxParked := r.maxResident()
 	for {
 		b := free
 		free = nil
 		linear := uint64(0)
 		begun := false
-		if len(aside) < most {
+		if len(waiting) < maxParked {
 			linear = r.run.next.Add(1) - 1
 			begun = linear < r.run.blocks
 		}
@@ -220,10 +221,10 @@ func (r *runner) blocks() {
 				b = newBlock(r)
 			}
 			b.begin(linear)
-		case len(aside) > 0:
+		case len(waiting) > 0:
 			free = b
-			b = aside[0]
-			aside = aside[1:]
+			b = waiting[0]
+			waiting = waiting[1:]
 		default:
 			return
 		}
@@ -234,12 +235,12 @@ func (r *runner) blocks() {
 		case done:
 			free = b
 		default:
-			aside = append(aside, b)
+			waiting = append(waiting, b)
 		}
 	}
 }
 
-// turn runs a block until it ends or its time is over; ok is false when the run has been stopped.
+// turn runs a block until it ends or its time is over. ok is false when the run is stopped.
 func (r *runner) turn(b *block) (done, ok bool) {
 	spent := 0
 	for {
@@ -251,15 +252,15 @@ func (r *runner) turn(b *block) (done, ok bool) {
 			return false, false
 		}
 		spent += used
-		if spent >= quantum && (r.run.launch.Cooperative || spent >= patience || used >= yieldCost || b.aside) {
-			b.aside = true
+		if spent >= quantum && (r.run.launch.Cooperative || spent >= firstQuantum || used >= yieldCost || b.parked) {
+			b.parked = true
 			return false, true
 		}
 	}
 }
 
-// mostResident is how many blocks may be set aside.
-func (r *runner) mostResident() int {
+// maxResident returns how many blocks may be parked.
+func (r *runner) maxResident() int {
 	if r.run.launch.Cooperative {
 		return int(min(r.run.blocks, 1<<20))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
 )
 
-// setConstants fills the columns that keep their values for the whole launch.
+// setConstants fills the columns that are constant for the launch.
 func (w *warp) setConstants() {
 	k := w.block.kernel
 	for _, c := range k.Constants32 {
@@ -43,10 +43,12 @@ func (w *warp) setSpecials() {
 	*w.v32(w.block.kernel.Frame) = [warpLanes]uint32{}
 }
 
+// perBlock reports whether a special register depends on the block.
 func perBlock(s ptx.Special) bool {
 	return s >= ptx.CtaidX && s <= ptx.CtaidZ || s >= ptx.ClusteridX && s <= ptx.ClusteridZ || s == ptx.SMID
 }
 
+// fillSpecial fills one column with a special register.
 func (w *warp) fillSpecial(s code.SpecialColumn) {
 	for lane := range warpLanes {
 		v := w.special(s.Special, lane)
@@ -58,19 +60,19 @@ func (w *warp) fillSpecial(s code.SpecialColumn) {
 	}
 }
 
-// special is the value of a special register that does not change while a warp runs.
+// special returns a special register that does not change while a warp runs.
 func (w *warp) special(s ptx.Special, lane int) uint64 {
 	b := w.block
 	switch {
 	case s >= ptx.TidX && s <= ptx.TidZ:
-		return uint64(w.thread(lane)[s-ptx.TidX])
+		return uint64(w.threadIndex(lane)[s-ptx.TidX])
 	case s >= ptx.NtidX && s <= ptx.NtidZ:
 		return uint64(b.launch.Block[s-ptx.NtidX])
 	case s >= ptx.CtaidX && s <= ptx.CtaidZ:
 		return uint64(b.index[s-ptx.CtaidX])
 	case s >= ptx.NctaidX && s <= ptx.NctaidZ:
 		return uint64(b.launch.Grid[s-ptx.NctaidX])
-	case s >= ptx.ClusteridX && s <= ptx.ClusteridZ: // every block is a cluster of its own
+	case s >= ptx.ClusteridX && s <= ptx.ClusteridZ: // every block is its own cluster
 		return uint64(b.index[s-ptx.ClusteridX])
 	case s >= ptx.NclusteridX && s <= ptx.NclusteridZ:
 		return uint64(b.launch.Grid[s-ptx.NclusteridX])
@@ -112,7 +114,8 @@ func (w *warp) special(s ptx.Special, lane int) uint64 {
 	return 0
 }
 
-// clock reads the special registers that change. In deterministic mode time is the number of turns.
+// clock reads the special registers that change. In deterministic mode the time is the number of
+// turns.
 func (w *warp) clock(in *code.Inst, mask uint32) {
 	now := uint64(time.Now().UnixNano())
 	r := w.block.runner

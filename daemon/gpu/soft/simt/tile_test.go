@@ -20,9 +20,8 @@ func (m *machine) start(text string, out uint64, block uint32) {
 	}
 }
 
-// tiles is what the kernels below begin with: 512 bytes of shared memory, four tiles of 8 by 8
-// halves one after the other, where each half holds its index, and %r3 the address of row %tid.x of
-// them.
+// tiles is the start of the kernels below. It fills 512 bytes of shared memory with four tiles of 8
+// by 8 halves, each half holding its index, and sets %r3 to the address of row %tid.x.
 const tiles = `
 	.shared .align 16 .b8 tile[512];
 	mov.u32 %r2, tile;
@@ -41,7 +40,12 @@ func TestLoadMatrix(t *testing.T) {
 		count      int
 		registers  string
 		transposed bool
-	}{{1, "{%r10}", false}, {2, "{%r10, %r11}", true}, {4, "{%r10, %r11, %r12, %r13}", false}, {4, "{%r10, %r11, %r12, %r13}", true}} {
+	}{
+		{1, "{%r10}", false},
+		{2, "{%r10, %r11}", true},
+		{4, "{%r10, %r11, %r12, %r13}", false},
+		{4, "{%r10, %r11, %r12, %r13}", true},
+	} {
 		trans := ""
 		if test.transposed {
 			trans = ".trans"
@@ -67,7 +71,7 @@ func TestLoadMatrix(t *testing.T) {
 					return uint32(n*64 + row*8 + column)
 				}
 				if want := at(lane/4, lane%4*2) | at(lane/4, lane%4*2+1)<<16; got != want {
-					t.Fatalf("lane %d, matrix %d: %#x, want %#x", lane, n, got, want)
+					t.Fatalf("lane %d, matrix %d: got %#x, want %#x", lane, n, got, want)
 				}
 			}
 		})
@@ -75,7 +79,7 @@ func TestLoadMatrix(t *testing.T) {
 }
 
 func TestStoreAndMoveMatrix(t *testing.T) {
-	// Loading, turning and storing in turned form gives what was there.
+	// Loading, transposing and storing transposed must give the original.
 	m := newMachine(t)
 	out := m.alloc(512)
 	m.start(body(tiles+`
@@ -98,7 +102,7 @@ func TestStoreAndMoveMatrix(t *testing.T) {
 	ret;`), out, 32)
 	for i, got := range m.read32(out, 128) {
 		if want := uint32(2*i | (2*i+1)<<16); got != want {
-			t.Fatalf("word %d: %#x, want %#x", i, got, want)
+			t.Fatalf("word %d: got %#x, want %#x", i, got, want)
 		}
 	}
 }
@@ -108,8 +112,14 @@ func TestMatrixFaults(t *testing.T) {
 		text string
 		want abi.Result
 	}{
-		"misaligned row":    {"add.u32 %r3, %r3, 8;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r4}, [%r3];", abi.MisalignedAddress},
-		"row beyond":        {"add.u32 %r3, %r3, 64;\nldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r3];", abi.IllegalAddress},
+		"misaligned row": {
+			"add.u32 %r3, %r3, 8;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r4}, [%r3];",
+			abi.MisalignedAddress,
+		},
+		"row beyond": {
+			"add.u32 %r3, %r3, 64;\nldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r3];",
+			abi.IllegalAddress,
+		},
 		"copy misaligned":   {"add.s64 %rd1, %rd1, 4;\ncp.async.ca.shared.global [%r3], [%rd1], 16;", abi.MisalignedAddress},
 		"copy from nowhere": {"mov.u64 %rd1, 4096;\ncp.async.ca.shared.global [%r3], [%rd1], 4;", abi.IllegalAddress},
 	} {
@@ -125,7 +135,7 @@ func TestMatrixFaults(t *testing.T) {
 }
 
 func TestMatrixWaitsForAllLanes(t *testing.T) {
-	// Odd lanes come later, from behind.
+	// Odd lanes arrive later, by a jump backwards.
 	wantEach(t, body(`
 	and.b32 %r2, %r1, 1;
 	setp.eq.u32 %p1, %r2, 0;
@@ -204,7 +214,7 @@ func TestCopyAsync(t *testing.T) {
 					}
 				}
 				if got[i] != want {
-					t.Fatalf("byte %d is %#x, want %#x", i, got[i], want)
+					t.Fatalf("byte %d: got %#x, want %#x", i, got[i], want)
 				}
 			}
 		})

@@ -11,9 +11,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 )
 
-// TestTritonMatmul runs what Triton makes of tl.dot for compute capability 8.0, with three stages
-// of cp.async in flight, ldmatrix and mma: c[m,n] = a[m,k] b[k,n] in tiles of 32, whose edges are
-// masked.
+// TestTritonMatmul runs Triton's code for tl.dot on compute capability 8.0, with three stages of
+// cp.async in flight, ldmatrix and mma: c[m,n] = a[m,k] b[k,n] in tiles of 32 with masked edges.
 func TestTritonMatmul(t *testing.T) {
 	const rows, columns, inner = 80, 48, 112
 	for _, test := range []struct {
@@ -61,15 +60,15 @@ func TestTritonMatmul(t *testing.T) {
 					want, size = want+product, size+math.Abs(product)
 				}
 				if got := float64(math.Float32frombits(bits)); math.Abs(got-want) > size*test.tolerance {
-					t.Fatalf("row %d, column %d: %v, want %v", i/columns, i%columns, got, want)
+					t.Fatalf("row %d, column %d: got %v, want %v", i/columns, i%columns, got, want)
 				}
 			}
 		})
 	}
 }
 
-// array puts random numbers of a kind into memory, with enough room behind them for addresses that
-// are masked anyway.
+// array stores random numbers of a type in memory, with padding for addresses that are masked
+// anyway.
 func (m *machine) array(kind string, count int, r *rand.Rand) (values []float64, address uint64) {
 	m.t.Helper()
 	e := elements[kind]

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestVectorsAreWhole: who reads a vector while another block writes it finds one that was there,
-// and not parts of two. What scans and selects of CUB is built on it: a value, and beside it the
-// word that says whether the value is there.
+// TestVectorsAreWhole checks that vector loads are not torn by concurrent vector stores of another
+// block. CUB's scan and select depend on it: they publish a value and its ready flag in one vector.
 func TestVectorsAreWhole(t *testing.T) {
 	for _, test := range []struct {
 		register string
@@ -24,7 +23,7 @@ func TestVectorsAreWhole(t *testing.T) {
 					t.Fatal(err)
 				}
 				if torn := m.read32(out, 1)[0]; torn != 0 {
-					t.Errorf("%d vectors of %d are in parts", torn, 32*turns)
+					t.Errorf("%d of %d vectors are torn", torn, 32*turns)
 				}
 			})
 		}
@@ -33,8 +32,8 @@ func TestVectorsAreWhole(t *testing.T) {
 
 const turns = 20_000
 
-// tearing has one block write vectors with all elements alike, over and over, and another one count
-// those that it reads otherwise.
+// tearing returns a kernel in which one block stores vectors of equal elements and another counts
+// the vectors it loads with unequal ones.
 func tearing(kind, register string, bits, count int) string {
 	names := make([]string, count)
 	for i := range names {

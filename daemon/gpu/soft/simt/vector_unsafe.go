@@ -9,12 +9,12 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 )
 
-// wholeBytes is what of a vector moves between memory and a lane at once. PTX leaves the order of a
-// vector's elements open, but a GPU moves them together, and programs build on it: a word and the
-// flag which says that it is there, in one vector.
+// wholeBytes is how many bytes of a vector move between memory and a lane at once. PTX does not
+// specify the order of a vector's elements, but a GPU moves them together, and programs rely on it:
+// a word and its ready flag in one vector.
 const wholeBytes = 16
 
-// loadAny is ld in its general form: vectors, narrow and extended elements, all spaces.
+// loadAny executes ld in its general form: vectors, narrow and extended elements, all spaces.
 func (w *warp) loadAny(in *code.Inst, mask uint32) {
 	var memory lanes.Pointers
 	w.pointers(in, mask, false, &memory)
@@ -24,36 +24,37 @@ func (w *warp) loadAny(in *code.Inst, mask uint32) {
 	}
 	if ref := in.X.Dst[0]; !ref.Sink {
 		var value lanes.V64
-		take(&value, &memory, in.Memory, mask)
+		loadElements(&value, &memory, in.Memory, mask)
 		w.writeAll(ref, mask, &value)
 	}
 }
 
+// loadVector loads a vector, up to wholeBytes at once.
 func (w *warp) loadVector(in *code.Inst, mask uint32, memory *lanes.Pointers) {
 	var whole lanes.V128
 	var value lanes.V64
 	bytes := int(in.Memory.Bytes)
-	// Memory is read before any register is written: a destination may be the address.
+	// Read memory before writing any register: a destination may be the address register.
 	for e, ref := range in.X.Dst {
 		at := e * bytes % wholeBytes
 		if at == 0 {
 			loadWhole(&whole, memory, e*bytes, in.Memory, mask)
 		}
 		if !ref.Sink {
-			takeOut(&value, &whole, at, in.Memory, mask)
+			extractElement(&value, &whole, at, in.Memory, mask)
 			w.writeAll(ref, mask, &value)
 		}
 	}
 }
 
-// storeAny is st in its general form.
+// storeAny executes st in its general form.
 func (w *warp) storeAny(in *code.Inst, mask uint32) {
 	var memory lanes.Pointers
 	w.pointers(in, mask, true, &memory)
 	var value lanes.V64
 	if in.Memory.Vec == 1 {
 		w.readAll(in.X.Src[0], &value)
-		put(&value, &memory, in.Memory, mask)
+		storeElements(&value, &memory, in.Memory, mask)
 		return
 	}
 	var whole lanes.V128
@@ -61,32 +62,33 @@ func (w *warp) storeAny(in *code.Inst, mask uint32) {
 	for e, ref := range in.X.Src {
 		w.readAll(ref, &value)
 		at := e * bytes % wholeBytes
-		putIn(&value, &whole, at, bytes)
-		if at+bytes == size(in.Memory) {
+		insertElement(&value, &whole, at, bytes)
+		if at+bytes == wholeSize(in.Memory) {
 			storeWhole(&whole, &memory, e*bytes-at, in.Memory, mask)
 		}
 	}
 }
 
-// size is how many bytes of a vector move at once.
-func size(m code.Memory) int { return min(int(m.Bytes)*int(m.Vec), wholeBytes) }
+// wholeSize returns how many bytes of a vector move at once.
+func wholeSize(m code.Memory) int { return min(int(m.Bytes)*int(m.Vec), wholeBytes) }
 
-// loadWhole reads what of a vector begins at a distance, as far as it moves at once.
+// loadWhole loads the next wholeSize bytes of a vector, from distance on.
 func loadWhole(into *lanes.V128, memory *lanes.Pointers, distance int, m code.Memory, mask uint32) {
-	bytes := size(m)
+	bytes := wholeSize(m)
 	if bytes == wholeBytes {
 		lanes.Load128(into, memory, uintptr(distance), mask)
 		return
 	}
 	var value lanes.V64
-	take(&value, memory, code.Memory{Bytes: uint8(bytes)}, mask) // a shorter one moves in one piece
+	loadElements(&value, memory, code.Memory{Bytes: uint8(bytes)}, mask) // shorter vectors move as one element
 	for i := range into {
 		into[i][0] = value[i]
 	}
 }
 
+// storeWhole is the inverse of loadWhole.
 func storeWhole(from *lanes.V128, memory *lanes.Pointers, distance int, m code.Memory, mask uint32) {
-	bytes := size(m)
+	bytes := wholeSize(m)
 	if bytes == wholeBytes {
 		lanes.Store128(from, memory, uintptr(distance), mask)
 		return
@@ -95,21 +97,21 @@ func storeWhole(from *lanes.V128, memory *lanes.Pointers, distance int, m code.M
 	for i := range from {
 		value[i] = from[i][0]
 	}
-	put(&value, memory, code.Memory{Bytes: uint8(bytes), Sync: m.Sync}, mask)
+	storeElements(&value, memory, code.Memory{Bytes: uint8(bytes), Sync: m.Sync}, mask)
 }
 
-// takeOut is take of what loadWhole has read.
-func takeOut(value *lanes.V64, whole *lanes.V128, at int, m code.Memory, mask uint32) {
+// extractElement reads one element from the bytes that loadWhole has loaded.
+func extractElement(value *lanes.V64, whole *lanes.V128, at int, m code.Memory, mask uint32) {
 	from := unsafe.Add(unsafe.Pointer(whole), at)
 	switch m.Bytes {
 	case 1:
-		takeRows[uint8](value, from)
+		extractAs[uint8](value, from)
 	case 2:
-		takeRows[uint16](value, from)
+		extractAs[uint16](value, from)
 	case 4:
-		takeRows[uint32](value, from)
+		extractAs[uint32](value, from)
 	default:
-		takeRows[uint64](value, from)
+		extractAs[uint64](value, from)
 	}
 	if m.Signed && m.Bytes < 8 {
 		for l, unused := mask, 64-8*m.Bytes; l != 0; l &= l - 1 {
@@ -119,50 +121,50 @@ func takeOut(value *lanes.V64, whole *lanes.V128, at int, m code.Memory, mask ui
 	}
 }
 
-func takeRows[T element](value *lanes.V64, from unsafe.Pointer) {
+func extractAs[T element](value *lanes.V64, from unsafe.Pointer) {
 	for i := range value {
 		value[i] = uint64(*(*T)(unsafe.Add(from, i*wholeBytes)))
 	}
 }
 
-// putIn is put for what storeWhole writes.
-func putIn(value *lanes.V64, whole *lanes.V128, at, bytes int) {
+// insertElement writes one element to the bytes that storeWhole will store.
+func insertElement(value *lanes.V64, whole *lanes.V128, at, bytes int) {
 	to := unsafe.Add(unsafe.Pointer(whole), at)
 	switch bytes {
 	case 1:
-		putRows[uint8](value, to)
+		insertAs[uint8](value, to)
 	case 2:
-		putRows[uint16](value, to)
+		insertAs[uint16](value, to)
 	case 4:
-		putRows[uint32](value, to)
+		insertAs[uint32](value, to)
 	default:
-		putRows[uint64](value, to)
+		insertAs[uint64](value, to)
 	}
 }
 
-func putRows[T element](value *lanes.V64, to unsafe.Pointer) {
+func insertAs[T element](value *lanes.V64, to unsafe.Pointer) {
 	for i := range value {
 		*(*T)(unsafe.Add(to, i*wholeBytes)) = T(value[i])
 	}
 }
 
-// take reads one element of each lane of a mask.
-func take(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
+// loadElements loads one element for each lane of a mask.
+func loadElements(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	switch {
 	case m.Bytes == 1 && m.Signed:
-		takeAs[int8](value, memory, mask)
+		loadElementsAs[int8](value, memory, mask)
 	case m.Bytes == 1:
-		takeAs[uint8](value, memory, mask)
+		loadElementsAs[uint8](value, memory, mask)
 	case m.Bytes == 2 && m.Signed:
-		takeAs[int16](value, memory, mask)
+		loadElementsAs[int16](value, memory, mask)
 	case m.Bytes == 2:
-		takeAs[uint16](value, memory, mask)
+		loadElementsAs[uint16](value, memory, mask)
 	case m.Bytes == 4 && m.Signed:
-		takeAs[int32](value, memory, mask)
+		loadElementsAs[int32](value, memory, mask)
 	case m.Bytes == 4:
-		takeAs[uint32](value, memory, mask)
+		loadElementsAs[uint32](value, memory, mask)
 	default:
-		takeAs[uint64](value, memory, mask)
+		loadElementsAs[uint64](value, memory, mask)
 	}
 }
 
@@ -170,38 +172,38 @@ type element interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | uint64
 }
 
-func takeAs[T element](value *lanes.V64, memory *lanes.Pointers, mask uint32) {
+func loadElementsAs[T element](value *lanes.V64, memory *lanes.Pointers, mask uint32) {
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m) & 31
 		value[i] = uint64(*(*T)(memory[i]))
 	}
 }
 
-// put writes one element of each lane of a mask.
-func put(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
+// storeElements stores one element for each lane of a mask.
+func storeElements(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	switch {
 	case m.Bytes == 1:
-		putAs[uint8](value, memory, mask)
+		storeElementsAs[uint8](value, memory, mask)
 	case m.Bytes == 2:
-		putAs[uint16](value, memory, mask)
+		storeElementsAs[uint16](value, memory, mask)
 	case m.Sync:
-		putInOrder(value, memory, m, mask)
+		storeElementsAtomic(value, memory, m, mask)
 	case m.Bytes == 4:
-		putAs[uint32](value, memory, mask)
+		storeElementsAs[uint32](value, memory, mask)
 	default:
-		putAs[uint64](value, memory, mask)
+		storeElementsAs[uint64](value, memory, mask)
 	}
 }
 
-func putAs[T element](value *lanes.V64, memory *lanes.Pointers, mask uint32) {
+func storeElementsAs[T element](value *lanes.V64, memory *lanes.Pointers, mask uint32) {
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m) & 31
 		*(*T)(memory[i]) = T(value[i])
 	}
 }
 
-// putInOrder is put for those who watch in which order things are written.
-func putInOrder(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
+// storeElementsAtomic is storeElements with ordered stores, for accesses that synchronize.
+func storeElementsAtomic(value *lanes.V64, memory *lanes.Pointers, m code.Memory, mask uint32) {
 	for l := mask; l != 0; l &= l - 1 {
 		i := bits.TrailingZeros32(l) & 31
 		if p := memory[i]; m.Bytes == 4 {

@@ -9,15 +9,15 @@ import (
 const (
 	warpLanes = 32
 	fullMask  = 0xffffffff
-	nowhere   = math.MaxInt32 // the join of a warp whose lanes are together
+	noJoin    = math.MaxInt32 // the join of a converged warp
 )
 
-// group is a set of lanes of a warp that wait at one place while others run.
+// group is a set of lanes of a warp that do not run: they wait, or another group runs first.
 type group struct {
 	pc   int32
 	mask uint32
 	why  reason
-	// barrier is the number of the barrier, where that is the reason.
+	// barrier is the barrier's number if why is atBarrier.
 	barrier int32
 	in      *code.Inst // the barrier instruction, for its result
 }
@@ -26,34 +26,36 @@ type group struct {
 type reason uint8
 
 const (
-	runnable  reason = iota
-	atBarrier        // of the block
-	forLanes         // at an instruction that more lanes of the warp must reach
+	runnable      reason = iota
+	atBarrier            // of the block
+	atConvergence        // at an instruction for which more lanes must converge
 )
 
-// warp is 32 threads. Lanes that are together have one program counter; when they diverge, the
-// group with the lowest one runs first, which lets groups meet again where their ways do.
+// warp is 32 threads. Converged lanes share one program counter. When lanes diverge, the group with
+// the lowest program counter runs first, so that groups meet again where their paths join.
 type warp struct {
 	registers
 	block *block
 	index int
 
 	pc    int32
-	mask  uint32 // the lanes that run now
+	mask  uint32 // the running lanes
 	alive uint32 // lanes that exist and have not exited
-	// join is the lowest place at which the running group meets or must let pass another.
+	// join is the lowest program counter at which the running group merges with another or yields to
+	// it.
 	join   int32
 	groups []group
-	// force lets a group go on although lanes that it should wait for cannot come any more.
+	// force lets a group execute a converging instruction although some of its lanes can no longer
+	// arrive.
 	force  bool
 	carry  uint32 // the carry flags
 	stacks [warpLanes][]frame
 	local  []byte // warpLanes times the kernel's LocalBytes
 }
 
-// begin puts the warp at the start of a kernel with the given lanes.
+// begin starts the given lanes at the entry of a kernel.
 func (w *warp) begin(entry int32, lanes uint32) {
-	w.pc, w.mask, w.alive, w.join = entry, lanes, lanes, nowhere
+	w.pc, w.mask, w.alive, w.join = entry, lanes, lanes, noJoin
 	w.groups = w.groups[:0]
 	w.force = false
 	for i := range w.stacks {
@@ -61,28 +63,28 @@ func (w *warp) begin(entry int32, lanes uint32) {
 	}
 }
 
-// diverge splits the running group: taken goes to target, the rest goes on.
+// diverge splits the running group: taken jumps to target, the rest continues.
 func (w *warp) diverge(taken uint32, target int32) {
 	w.groups = append(w.groups, group{pc: target, mask: taken})
 	w.mask &^= taken
-	w.meet()
+	w.reconverge()
 }
 
-// meet brings the running group together with others at the same place, and gives way to one that
-// is further behind. It is called when the group reaches join, and after every jump while there are
-// groups.
-func (w *warp) meet() {
-	w.gather()
-	if lowest := w.lowest(); lowest >= 0 && w.groups[lowest].pc < w.pc {
+// reconverge merges the running group with the groups at the same program counter and switches to a
+// group with a lower one. It is called when the group reaches join, and after every jump of a
+// diverged warp.
+func (w *warp) reconverge() {
+	w.mergeGroups()
+	if lowest := w.lowestRunnable(); lowest >= 0 && w.groups[lowest].pc < w.pc {
 		w.groups = append(w.groups, group{pc: w.pc, mask: w.mask})
-		w.take(lowest)
-		w.gather()
+		w.switchTo(lowest)
+		w.mergeGroups()
 	}
-	w.setJoin()
+	w.updateJoin()
 }
 
-// gather merges the groups at the running group's place into it.
-func (w *warp) gather() {
+// mergeGroups merges the groups at the running group's program counter into it.
+func (w *warp) mergeGroups() {
 	kept := w.groups[:0]
 	for _, g := range w.groups {
 		if g.pc == w.pc && g.why != atBarrier {
@@ -94,8 +96,8 @@ func (w *warp) gather() {
 	w.groups = kept
 }
 
-// lowest finds the runnable group that is furthest behind, -1 where there is none.
-func (w *warp) lowest() int {
+// lowestRunnable returns the runnable group with the lowest program counter, or -1.
+func (w *warp) lowestRunnable() int {
 	best := -1
 	for i, g := range w.groups {
 		if g.why == runnable && (best < 0 || g.pc < w.groups[best].pc) {
@@ -105,14 +107,15 @@ func (w *warp) lowest() int {
 	return best
 }
 
-// take makes a group the running one.
-func (w *warp) take(i int) {
+// switchTo makes a group the running one.
+func (w *warp) switchTo(i int) {
 	w.pc, w.mask = w.groups[i].pc, w.groups[i].mask
 	w.groups = append(w.groups[:i], w.groups[i+1:]...)
 }
 
-func (w *warp) setJoin() {
-	w.join = nowhere
+// updateJoin recomputes join.
+func (w *warp) updateJoin() {
+	w.join = noJoin
 	for _, g := range w.groups {
 		if g.why != atBarrier && g.pc > w.pc {
 			w.join = min(w.join, g.pc)
@@ -120,34 +123,36 @@ func (w *warp) setJoin() {
 	}
 }
 
-// next picks a group to run after the running one has exited or blocked; false where there is none.
-func (w *warp) next() bool {
-	i := w.lowest()
+// resumeNext switches to another group after the running one has exited or blocked. It returns
+// false if no group can run.
+func (w *warp) resumeNext() bool {
+	i := w.lowestRunnable()
 	if i < 0 {
-		if i = w.waiting(); i < 0 {
+		if i = w.lowestWaiting(); i < 0 {
 			return false
 		}
-		w.force = true // nobody is left who could come
+		w.force = true // no other lane can arrive
 	}
-	w.take(i)
-	w.gather()
-	w.setJoin()
+	w.switchTo(i)
+	w.mergeGroups()
+	w.updateJoin()
 	return true
 }
 
-// waiting finds the group of lowest place that waits for lanes of its warp.
-func (w *warp) waiting() int {
+// lowestWaiting returns the group with the lowest program counter that waits for lanes of its warp,
+// or -1.
+func (w *warp) lowestWaiting() int {
 	best := -1
 	for i, g := range w.groups {
-		if g.why == forLanes && (best < 0 || g.pc < w.groups[best].pc) {
+		if g.why == atConvergence && (best < 0 || g.pc < w.groups[best].pc) {
 			best = i
 		}
 	}
 	return best
 }
 
-// leave takes the running group off: it will be found again at pc when the reason is gone.
-func (w *warp) leave(pc int32, why reason) *group {
+// suspend turns the running lanes into a group that waits at pc.
+func (w *warp) suspend(pc int32, why reason) *group {
 	w.groups = append(w.groups, group{pc: pc, mask: w.mask, why: why})
 	w.mask = 0
 	return &w.groups[len(w.groups)-1]
@@ -157,31 +162,32 @@ func (w *warp) leave(pc int32, why reason) *group {
 func (w *warp) exit(mask uint32) {
 	w.alive &^= mask
 	w.mask &^= mask
-	w.block.exited()
+	w.block.lanesExited()
 }
 
-// rotate lets the group that has waited longest run for a while although others are behind it: a
-// lane that spins for a lock which another lane of its warp holds would else spin for ever. It
-// returns false where lanes are together.
+// rotate lets the group that has waited longest run for a turn, although other groups have lower
+// program counters. Without it, a lane that spins on a lock held by another lane of its warp would
+// spin forever. It returns false if the warp has converged.
 func (w *warp) rotate() bool {
 	for i, g := range w.groups {
 		if g.why == runnable {
 			w.groups = append(w.groups, group{pc: w.pc, mask: w.mask})
-			w.take(i)
-			w.join = nowhere
+			w.switchTo(i)
+			w.join = noJoin
 			return true
 		}
 	}
 	return false
 }
 
-// together reports whether the running lanes may execute an instruction that the lanes of members
-// must execute with each other. If not, the group waits and the instruction will be executed again.
-func (w *warp) together(members uint32) bool {
+// awaitMembers reports whether all lanes of members have converged for an instruction that they
+// must execute together. If not, it suspends the running group, which will execute the instruction
+// again.
+func (w *warp) awaitMembers(members uint32) bool {
 	if members&w.alive&^w.mask == 0 || w.force || len(w.groups) == 0 {
 		w.force = false
 		return true
 	}
-	w.leave(w.pc-1, forLanes)
+	w.suspend(w.pc-1, atConvergence)
 	return false
 }

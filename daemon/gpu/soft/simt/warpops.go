@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
 )
 
-// exchange executes the instructions with which lanes of a warp tell each other something.
+// exchange executes the instructions that exchange values between the lanes of a warp.
 func (w *warp) exchange(in *code.Inst, mask uint32) {
 	x := in.X
 	if in.Shape == code.ActiveMask {
@@ -20,10 +20,10 @@ func (w *warp) exchange(in *code.Inst, mask uint32) {
 		return
 	}
 	members := w.v32(x.Src[len(x.Src)-1].At)
-	if !w.togetherUnder(members, mask) {
+	if !w.awaitGuardedMembers(members, mask) {
 		return
 	}
-	// Lanes that name different members, as the tiles of a warp do, have nothing to tell each other.
+	// Lanes with different members, such as the tiles of a warp, exchange separately.
 	for mask != 0 {
 		named := members[lowestLane(mask)&31]
 		same := uint32(0)
@@ -37,7 +37,7 @@ func (w *warp) exchange(in *code.Inst, mask uint32) {
 	}
 }
 
-// exchangeAmong executes an exchange for lanes that name the same members.
+// exchangeAmong executes an exchange for lanes with the same members.
 func (w *warp) exchangeAmong(in *code.Inst, mask, members uint32) {
 	x := in.X
 	switch in.Shape {
@@ -54,25 +54,25 @@ func (w *warp) exchangeAmong(in *code.Inst, mask, members uint32) {
 	}
 }
 
-// togetherUnder is together for an instruction that may be guarded, each lane of which names its
-// members: lanes whose guard is false have passed it.
-func (w *warp) togetherUnder(members *[warpLanes]uint32, mask uint32) bool {
+// awaitGuardedMembers is awaitMembers for an instruction that may be guarded and whose members
+// differ by lane. Lanes whose guard is false have passed the instruction.
+func (w *warp) awaitGuardedMembers(members *[warpLanes]uint32, mask uint32) bool {
 	named := uint32(0)
 	for m := mask; m != 0; m &= m - 1 {
 		named |= members[bits.TrailingZeros32(m)&31]
 	}
-	return w.together(named &^ (w.mask &^ mask))
+	return w.awaitMembers(named &^ (w.mask &^ mask))
 }
 
-// writeMask gives every lane of mask the same 32-bit value.
+// writeMask writes the same 32-bit value to every lane of mask.
 func (w *warp) writeMask(ref code.Ref, mask, value uint32) {
 	for m := mask; m != 0; m &= m - 1 {
 		w.write(ref, bits.TrailingZeros32(m), uint64(value))
 	}
 }
 
-// shuffle is shfl. A lane whose source is out of range keeps its own value; one whose source does
-// not take part reads what that lane's register holds, which the ISA leaves undefined.
+// shuffle executes shfl. A lane whose source is out of range keeps its own value. If the source
+// lane does not take part, the lane reads its register, which the ISA leaves undefined.
 func (w *warp) shuffle(x *code.Extra, mask uint32) {
 	value := *w.v32(x.Src[0].At)
 	offset, control := w.v32(x.Src[1].At), w.v32(x.Src[2].At)
@@ -94,8 +94,8 @@ func (w *warp) shuffle(x *code.Extra, mask uint32) {
 	}
 }
 
-// shuffleSource is the lane to read from; control holds the clamp in bits 0-4 and the segment mask
-// in bits 8-12.
+// shuffleSource returns the lane to read from. control holds the clamp in bits 0-4 and the segment
+// mask in bits 8-12.
 func shuffleSource(mode ptx.Mode, lane, offset, control uint32) (source uint32, ok bool) {
 	offset &= 31
 	clamp, segment := control&31, control>>8&31
@@ -120,6 +120,7 @@ func shuffleSource(mode ptx.Mode, lane, offset, control uint32) (source uint32, 
 	return source, true
 }
 
+// vote executes vote.
 func (w *warp) vote(x *code.Extra, mask, members uint32) {
 	p := w.predicate(x.Src[0])
 	voters := mask & members
@@ -141,6 +142,7 @@ func (w *warp) vote(x *code.Extra, mask, members uint32) {
 	}
 }
 
+// allOnes returns a mask of all lanes or of none.
 func allOnes(b bool) uint32 {
 	if b {
 		return fullMask
@@ -148,7 +150,7 @@ func allOnes(b bool) uint32 {
 	return 0
 }
 
-// match finds the lanes with the same value: of any, or whether of all.
+// match executes match: for each lane, the lanes with the same value.
 func (w *warp) match(x *code.Extra, mask, members uint32) {
 	var value [warpLanes]uint64
 	w.readAll(x.Src[0], &value)
@@ -162,20 +164,21 @@ func (w *warp) match(x *code.Extra, mask, members uint32) {
 			}
 		}
 	}
-	everyone := voters != 0 && same[lowestLane(voters)&31] == voters
+	allSame := voters != 0 && same[lowestLane(voters)&31] == voters
 	for m := mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		result := same[lane]
-		if x.Mode == ptx.MatchAll && !everyone {
+		if x.Mode == ptx.MatchAll && !allSame {
 			result = 0
 		}
 		w.write(x.Dst[0], lane, uint64(result))
 	}
 	if len(x.Dst) > 1 && !x.Dst[1].Sink {
-		w.setPredicate(x.Dst[1].At, mask, allOnes(everyone))
+		w.setPredicate(x.Dst[1].At, mask, allOnes(allSame))
 	}
 }
 
+// redux executes redux.
 func (w *warp) redux(x *code.Extra, mask, members uint32) {
 	fold := arith.Reduce(x.Atom, x.Type)
 	value := w.v32(x.Src[0].At)
@@ -190,7 +193,7 @@ func (w *warp) redux(x *code.Extra, mask, members uint32) {
 	w.writeMask(x.Dst[0], mask, uint32(sum))
 }
 
-// elect chooses the lowest lane.
+// elect executes elect: it chooses the lowest lane.
 func (w *warp) elect(x *code.Extra, mask, members uint32) {
 	leader := uint32(lowestLane(mask & members))
 	w.writeMask(x.Dst[0], mask, leader)

@@ -27,7 +27,9 @@ func TestShuffles(t *testing.T) {
 			return l + 2, true
 		}},
 		{"butterfly", "shfl.sync.bfly.b32 %r3|%p1, %r2, 16, 31, -1;", func(l uint32) (uint32, bool) { return l ^ 16, true }},
-		{"index in fours", "shfl.sync.idx.b32 %r3|%p1, %r2, 1, 0x1c03, -1;", func(l uint32) (uint32, bool) { return l&^3 + 1, true }},
+		{"index in fours", "shfl.sync.idx.b32 %r3|%p1, %r2, 1, 0x1c03, -1;", func(l uint32) (uint32, bool) {
+			return l&^3 + 1, true
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			wantEach(t, body("mul.lo.u32 %r2, %r1, 7;\n"+test.text+`
@@ -46,8 +48,8 @@ func TestShuffles(t *testing.T) {
 }
 
 func TestShuffleAfterDivergence(t *testing.T) {
-	// Even and odd lanes come to the shuffle from different branches, one with a jump backwards: it
-	// must wait for both.
+	// Even and odd lanes reach the shuffle from different branches, one by a jump backwards. The
+	// shuffle must wait for both.
 	wantEach(t, body(`
 	and.b32 %r2, %r1, 1;
 	setp.eq.u32 %p1, %r2, 0;
@@ -114,7 +116,7 @@ func TestMatchAndRedux(t *testing.T) {
 }
 
 func TestAtomics(t *testing.T) {
-	// Eight blocks of 64 threads hit the same cells; every result is independent of the order.
+	// Eight blocks of 64 threads update the same cells. No result depends on the order.
 	m := newMachine(t)
 	k := m.kernel(m.link(body(`
 	mov.u32 %r2, %ctaid.x;
@@ -164,7 +166,7 @@ L:	ld.volatile.global.u32 %r8, [%rd1+56];
 	}
 	for i, got := range m.read32(out, len(want)) {
 		if got != want[i] {
-			t.Errorf("cell %d: %#x, want %#x", i, got, want[i])
+			t.Errorf("cell %d: got %#x, want %#x", i, got, want[i])
 		}
 	}
 }
@@ -181,7 +183,7 @@ func dec(times int, limit uint32) (v uint32) {
 }
 
 func TestBitInstructions(t *testing.T) {
-	// Brute force over the positions and lengths that the ISA defines bit by bit.
+	// Brute force over the positions and lengths that the ISA defines.
 	wantEach(t, body(`
 	mul.lo.u32 %r2, %r1, 0x9E3779B1;
 	shr.u32 %r3, %r1, 3;
@@ -238,7 +240,7 @@ func TestBitInstructions(t *testing.T) {
 	})
 }
 
-// field is bfe, bit by bit.
+// field computes bfe bit by bit.
 func field(v, at, n uint32, signed bool) (result uint32) {
 	fill := uint32(0)
 	if signed && n > 0 {

@@ -7,18 +7,18 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// A cooperative launch has a few bytes of device memory of its own, for the barrier across its
-// grid, which is compiled into kernels and finds them through two special registers. A program that
-// looks there gets some, as a variable of its own.
+// A cooperative launch has a workspace, a few bytes of device memory for its grid barrier. The
+// barrier is compiled into kernels, which find the workspace through two special registers. A
+// program whose kernels read them gets workspaces as a variable of its own.
 const (
 	workspaceName  = "__phos_grid_workspaces"
 	workspaceBytes = 64
-	workspaceCount = 128 // so many cooperative launches of one program run at once; more wait
+	workspaceCount = 128 // maximum of concurrent cooperative launches of one program; more launches wait
 )
 
-// placeWorkspaces finds memory for the workspaces, where a kernel looks for one.
+// placeWorkspaces allocates the workspaces if a kernel uses one.
 func (l *linker) placeWorkspaces() error {
-	if !l.workspacesWanted() {
+	if !l.needsWorkspaces() {
 		return nil
 	}
 	address, err := l.place(workspaceName, workspaceBytes*workspaceCount, workspaceBytes)
@@ -32,7 +32,8 @@ func (l *linker) placeWorkspaces() error {
 	return nil
 }
 
-func (l *linker) workspacesWanted() bool {
+// needsWorkspaces reports whether a kernel may read the special registers of the workspace.
+func (l *linker) needsWorkspaces() bool {
 	for _, m := range l.modules {
 		if m.Outlined() && (m.Mentions("%envreg1") || m.Mentions("%envreg2")) {
 			return true
@@ -51,10 +52,10 @@ func (l *linker) workspacesWanted() bool {
 	return false
 }
 
-// takeWorkspace waits for a free workspace and clears it: a launch that was cut off may have left
-// it in any state. It returns 0 for a launch that has none, and that is how a kernel tells that it
-// cannot synchronise its grid.
-func (p *Program) takeWorkspace(ctx context.Context, launch *Launch, memory *Memory) (uint64, error) {
+// acquireWorkspace waits for a free workspace and clears it, because a cancelled launch may have
+// left it in any state. It returns 0 for a launch that has none; a kernel then knows that it cannot
+// synchronize its grid.
+func (p *Program) acquireWorkspace(ctx context.Context, launch *Launch, memory *Memory) (uint64, error) {
 	if !launch.Cooperative || p.workspaces == nil {
 		return 0, nil
 	}
@@ -70,8 +71,8 @@ func (p *Program) takeWorkspace(ctx context.Context, launch *Launch, memory *Mem
 	}
 }
 
-// giveWorkspace takes back what takeWorkspace gave.
-func (p *Program) giveWorkspace(address uint64) {
+// releaseWorkspace frees a workspace.
+func (p *Program) releaseWorkspace(address uint64) {
 	if address != 0 {
 		p.workspaces <- address
 	}

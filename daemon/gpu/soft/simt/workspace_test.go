@@ -8,10 +8,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 )
 
-// gridBarrier counts 20 rounds in out[1]: in each every block adds one, waits for all blocks and
-// looks at the sum, and any block that sees another sum than all blocks together have added says so
-// in out[0]. The barrier is that of nvcc's headers: the first block's addend makes the top bit of
-// the word change when the last block has come.
+// gridBarrier counts 20 rounds in out[1]. In each round every block adds one, waits for all blocks
+// and reads the sum; a block that reads a wrong sum sets out[0]. The barrier is that of nvcc's
+// headers: the first block's addend flips the top bit of the word when the last block has arrived.
 const gridBarrier = `
 	.reg .b32 %e<3>;
 	mov.u32 %e1, %envreg1;
@@ -41,8 +40,8 @@ W:	ld.acquire.gpu.u32 %r8, [%rd3+4];
 	@%p5 bra L;
 	ret;`
 
-// TestGridWorkspace runs cooperative launches of one program at once: each must have a barrier of
-// its own.
+// TestGridWorkspace runs cooperative launches of one program concurrently. Each must have its own
+// barrier.
 func TestGridWorkspace(t *testing.T) {
 	m := newMachine(t)
 	k := m.kernel(m.link(body(gridBarrier)), "k")
@@ -65,7 +64,7 @@ func TestGridWorkspace(t *testing.T) {
 	launches.Wait()
 	for i, out := range outs {
 		if got := m.read32(out, 2); got[0] != 0 || got[1] != 20*blocks {
-			t.Errorf("launch %d: a block was ahead in round %d; %d additions", i, got[0], got[1])
+			t.Errorf("launch %d: a block was ahead in round %d, %d additions", i, got[0], got[1])
 		}
 	}
 	err := engine.Run(context.Background(), k, simt.Launch{

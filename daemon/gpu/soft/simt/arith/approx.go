@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// approximate is the function behind an instruction that may err; all are better than the ISA asks,
-// being computed in float64 and rounded once.
+// approximate returns the function of an approximate instruction. All are more precise than the ISA
+// requires: they are computed in float64 and rounded once.
 func approximate(op ptx.Op) func(float64) float64 {
 	switch op {
 	case ptx.OpCos:
@@ -30,31 +30,31 @@ func approximate(op ptx.Op) func(float64) float64 {
 	return nil
 }
 
-// approxFunc is the approximate function in the instruction's type.
+// approxFunc returns the approximate function in the instruction's type.
 func approxFunc(in *ptx.Inst) Func {
 	f := approximate(in.Op)
 	op := func(a, _, _ float64) float64 { return f(a) }
 	switch in.Type {
 	case ptx.F32:
-		return f32Op(op, nearest(in))
+		return f32Op(op, withoutRounding(in))
 	case ptx.F16:
 		return narrowOp(half, op, in)
 	case ptx.BF16:
-		return narrowOp(brain, op, in)
+		return narrowOp(bfloat, op, in)
 	case ptx.F16X2:
 		return paired(narrowOp(half, op, in))
 	case ptx.BF16X2:
-		return paired(narrowOp(brain, op, in))
+		return paired(narrowOp(bfloat, op, in))
 	}
 	if in.Flags&ptx.FTZ != 0 {
 		return coarseDouble(f)
 	}
-	// A full-precision answer is within the error of rsqrt.approx.f64.
+	// A full-precision result is within the error bound of rsqrt.approx.f64.
 	return f64Op(in, func(a, _, _ float64, _ ptx.Round) float64 { return f(a) })
 }
 
-// coarseDouble is rcp and rsqrt with .approx.ftz.f64, which look at the upper half of a double and
-// give one, the lower half being zero. Subnormals, given or found, are zeroes.
+// coarseDouble implements rcp and rsqrt with .approx.ftz.f64. They use the upper half of a double,
+// and the lower half of the result is zero. Subnormal operands and results are zeroes.
 func coarseDouble(f func(float64) float64) Func {
 	const upper, sign, exponent = uint64(0xffffffff00000000), uint64(1) << 63, uint64(0x7ff) << 52
 	flush := func(bits uint64) uint64 {
@@ -72,8 +72,9 @@ func coarseDouble(f func(float64) float64) Func {
 	}
 }
 
-// nearest is the instruction without its rounding mode, for results that are approximations anyway.
-func nearest(in *ptx.Inst) *ptx.Inst {
+// withoutRounding returns the instruction without its rounding mode, for results that are
+// approximations anyway.
+func withoutRounding(in *ptx.Inst) *ptx.Inst {
 	plain := *in
 	plain.Round = ptx.RN
 	return &plain

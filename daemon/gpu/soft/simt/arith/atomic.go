@@ -4,7 +4,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// Atomic is what an atomic operation makes of the old value.
+// Atomic is the function of an atomic operation.
 type Atomic struct {
 	// Bytes is the width of the memory operand: 2, 4 or 8.
 	Bytes uint8
@@ -13,7 +13,7 @@ type Atomic struct {
 	Update func(old, a, b uint64) uint64
 }
 
-// LookupAtomic finds an atomic operation; nil where it does not exist.
+// LookupAtomic returns an atomic operation, or nil if it does not exist.
 func LookupAtomic(op ptx.AtomOp, t ptx.Type) *Atomic {
 	update := atomicUpdate(op, t)
 	if update == nil {
@@ -22,6 +22,7 @@ func LookupAtomic(op ptx.AtomOp, t ptx.Type) *Atomic {
 	return &Atomic{Bytes: uint8(t.Bits() / 8), Op: op, Update: update}
 }
 
+// atomicUpdate returns the function of an atomic operation on values of type t.
 func atomicUpdate(op ptx.AtomOp, t ptx.Type) func(old, a, b uint64) uint64 {
 	w := widthOf(t)
 	switch op {
@@ -67,7 +68,8 @@ func atomicUpdate(op ptx.AtomOp, t ptx.Type) func(old, a, b uint64) uint64 {
 	return func(old, a, _ uint64) uint64 { return f(old, a, 0, 0) }
 }
 
-// Reduce folds two lanes of redux; the operations are those of atomics.
+// Reduce returns the function that combines two lanes in redux. The operations are those of
+// atomics.
 func Reduce(op ptx.AtomOp, t ptx.Type) func(a, b uint64) uint64 {
 	update := atomicUpdate(op, t)
 	if update == nil {

@@ -17,7 +17,7 @@ func shiftRight(w width) Func {
 	return func(a, b, _, _ uint64) uint64 { return w.u(a) >> uint32(b) }
 }
 
-// funnel is shf: a window of 32 bits on the 64 bits b:a.
+// funnel implements shf: a window of 32 bits on the 64 bits b:a.
 func funnel(mode ptx.Mode, wrap bool) Func {
 	return func(a, b, c, _ uint64) uint64 {
 		both := b<<32 | a&0xffffffff
@@ -61,6 +61,8 @@ func bitfieldInsert(w width) Func {
 	}
 }
 
+// bitfind implements bfind: the position of the highest bit that differs from the sign, or its
+// shift amount.
 func bitfind(w width, shiftAmount bool) Func {
 	return func(a, _, _, _ uint64) uint64 {
 		v := w.u(a)
@@ -78,6 +80,7 @@ func bitfind(w width, shiftAmount bool) Func {
 	}
 }
 
+// bitmask implements bmsk: b ones from bit a on.
 func bitmask(wrap bool) Func {
 	return func(a, b, _, _ uint64) uint64 {
 		start, length := a, b
@@ -89,7 +92,7 @@ func bitmask(wrap bool) Func {
 	}
 }
 
-// signExtend is szext: the low b bits of a, extended.
+// signExtend implements szext: it extends the low b bits of a.
 func signExtend(w width, wrap bool) Func {
 	return func(a, b, _, _ uint64) uint64 {
 		n := b & 0xffffffff
@@ -110,12 +113,13 @@ func leadingZeros(w width) Func {
 	return func(a, _, _, _ uint64) uint64 { return uint64(bits.LeadingZeros64(w.u(a))) - uint64(w.unused) }
 }
 
+// reverse implements brev.
 func reverse(w width) Func {
 	return func(a, _, _, _ uint64) uint64 { return bits.Reverse64(a) >> w.unused }
 }
 
-// findNth is fns: the position of the nth set bit of mask, counted from base, downwards where n is
-// negative.
+// findNth implements fns: the position of the nth set bit of mask, counted from base, downwards if
+// n is negative.
 func findNth(mask, base, n, _ uint64) uint64 {
 	step, count := 1, int32(n)
 	position := int(base & 31)
@@ -138,29 +142,30 @@ func findNth(mask, base, n, _ uint64) uint64 {
 	return 0xffffffff
 }
 
-// lop3 is any function of three bits, by its truth table.
+// lop3 implements any function of three bits by its truth table.
 func lop3(table uint64) Func {
 	return func(a, b, c, _ uint64) uint64 {
 		var result uint64
 		for row := range uint64(8) {
 			if table>>row&1 == 1 {
-				result |= pick(a, row>>2) & pick(b, row>>1) & pick(c, row)
+				result |= selectBits(a, row>>2) & selectBits(b, row>>1) & selectBits(c, row)
 			}
 		}
 		return result
 	}
 }
 
-// pick is v where the row wants ones, its complement where it wants zeroes.
-func pick(v, row uint64) uint64 {
+// selectBits returns v if the row of the truth table wants ones, and its complement if it wants
+// zeroes.
+func selectBits(v, row uint64) uint64 {
 	if row&1 == 1 {
 		return v
 	}
 	return ^v
 }
 
-// permute is prmt. In the default mode every nibble of c picks a byte of b:a, its top bit spreads
-// that byte's sign.
+// permute implements prmt. In the default mode every nibble of c selects a byte of b:a, and its top
+// bit replicates that byte's sign.
 func permute(mode ptx.Mode) Func {
 	if mode == ptx.ModeNone {
 		return func(a, b, c, _ uint64) uint64 {
@@ -200,8 +205,8 @@ var permutations = map[ptx.Mode][4]uint64{
 	ptx.PrmtRC16: {0x1010, 0x3232, 0x1010, 0x3232},
 }
 
-// dot is dp4a and dp2a: products of bytes of b with bytes (dp4a) or halves (dp2a) of a, summed onto
-// c.
+// dot implements dp4a and dp2a: products of bytes of b with bytes (dp4a) or halves (dp2a) of a,
+// added to c.
 func dot(aw, bw width, parts int, upper bool) Func {
 	aBits := uint(32 / parts)
 	first := 0
@@ -217,7 +222,7 @@ func dot(aw, bw width, parts int, upper bool) Func {
 	}
 }
 
-// shiftAdd is vshl and vshr on 32 bits: the sum of the shifted a and c.
+// shiftAdd implements vshl and vshr on 32 bits: the shifted a plus c.
 func shiftAdd(in *ptx.Inst) Func {
 	left, wrap := in.Op == ptx.OpVshl, in.Mode == ptx.WrapMode
 	return func(a, b, c, _ uint64) uint64 {

@@ -6,7 +6,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// compareFunc answers 1 or 0 for a comparison in type t.
+// compareFunc returns a comparison in type t, with result 1 or 0.
 func compareFunc(t ptx.Type, cmp ptx.Cmp, ftz bool) Func {
 	if t.IsFloat() {
 		value, _ := valueOf(t)
@@ -16,9 +16,9 @@ func compareFunc(t ptx.Type, cmp ptx.Cmp, ftz bool) Func {
 		}
 		if ftz {
 			flush := flusher(t)
-			return func(a, b, _, _ uint64) uint64 { return truth(ok(value(flush(a)), value(flush(b)))) }
+			return func(a, b, _, _ uint64) uint64 { return boolBits(ok(value(flush(a)), value(flush(b)))) }
 		}
-		return func(a, b, _, _ uint64) uint64 { return truth(ok(value(a), value(b))) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(ok(value(a), value(b))) }
 	}
 	w := widthOf(t)
 	switch cmp {
@@ -27,22 +27,22 @@ func compareFunc(t ptx.Type, cmp ptx.Cmp, ftz bool) Func {
 	}
 	switch cmp {
 	case ptx.EQ:
-		return func(a, b, _, _ uint64) uint64 { return truth(w.u(a) == w.u(b)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(w.u(a) == w.u(b)) }
 	case ptx.NE:
-		return func(a, b, _, _ uint64) uint64 { return truth(w.u(a) != w.u(b)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(w.u(a) != w.u(b)) }
 	case ptx.LT, ptx.LO:
-		return func(a, b, _, _ uint64) uint64 { return truth(w.less(a, b)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(w.less(a, b)) }
 	case ptx.LE, ptx.LS:
-		return func(a, b, _, _ uint64) uint64 { return truth(!w.less(b, a)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(!w.less(b, a)) }
 	case ptx.GT, ptx.HI:
-		return func(a, b, _, _ uint64) uint64 { return truth(w.less(b, a)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(w.less(b, a)) }
 	case ptx.GE, ptx.HS:
-		return func(a, b, _, _ uint64) uint64 { return truth(!w.less(a, b)) }
+		return func(a, b, _, _ uint64) uint64 { return boolBits(!w.less(a, b)) }
 	}
 	return nil
 }
 
-// floatCompare is the comparison of floats; the U forms hold, too, when an operand is NaN.
+// floatCompare returns the comparison of floats. The U forms also hold if an operand is NaN.
 func floatCompare(cmp ptx.Cmp) func(x, y float64) bool {
 	switch cmp {
 	case ptx.EQ:
@@ -77,8 +77,7 @@ func floatCompare(cmp ptx.Cmp) func(x, y float64) bool {
 	return nil
 }
 
-// setFunc is set: all ones or 1.0 for true. The combining predicate is operand c where there is
-// one.
+// setFunc implements set: all ones or 1.0 for true. The combining predicate, if any, is operand c.
 func setFunc(in *ptx.Inst) Func {
 	cmp := compareFunc(in.SrcType, in.Cmp, in.Flags&ptx.FTZ != 0)
 	if cmp == nil {
@@ -91,7 +90,7 @@ func setFunc(in *ptx.Inst) Func {
 	case ptx.F16:
 		yes = half.round(1, ptx.RN)
 	case ptx.BF16:
-		yes = brain.round(1, ptx.RN)
+		yes = bfloat.round(1, ptx.RN)
 	}
 	combine := Combine(in.Bool)
 	set := func(a, b, c, _ uint64) uint64 { return -combine(cmp(a, b, 0, 0), c) & yes }
@@ -102,16 +101,16 @@ func setFunc(in *ptx.Inst) Func {
 	return set
 }
 
-// pairedSet is set on both halves of packed operands.
+// pairedSet is setFunc for both halves of packed operands.
 func pairedSet(in *ptx.Inst) Func {
 	single := *in
-	single.SrcType = unpacked(in.SrcType)
-	single.Type = unpacked(in.Type)
+	single.SrcType = elementType(in.SrcType)
+	single.Type = elementType(in.Type)
 	return paired(setFunc(&single))
 }
 
-// unpacked is the element type of a packed type; a 32-bit type stands for two halves.
-func unpacked(t ptx.Type) ptx.Type {
+// elementType returns the element type of a packed type. A 32-bit type stands for two halves.
+func elementType(t ptx.Type) ptx.Type {
 	switch t {
 	case ptx.F16X2:
 		return ptx.F16
@@ -125,7 +124,7 @@ func unpacked(t ptx.Type) ptx.Type {
 	return t
 }
 
-// Combine joins a comparison with the combining predicate, both 0 or 1.
+// Combine returns the function that combines a comparison with a predicate, both 0 or 1.
 func Combine(op ptx.BoolOp) func(result, predicate uint64) uint64 {
 	switch op {
 	case ptx.BoolAnd:
@@ -138,7 +137,7 @@ func Combine(op ptx.BoolOp) func(result, predicate uint64) uint64 {
 	return func(r, _ uint64) uint64 { return r }
 }
 
-// selectSign is slct: a where c >= 0, else b.
+// selectSign implements slct: a if c >= 0, else b.
 func selectSign(in *ptx.Inst) Func {
 	if in.SrcType == ptx.F32 {
 		ftz := in.Flags&ptx.FTZ != 0

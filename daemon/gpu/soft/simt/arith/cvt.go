@@ -7,14 +7,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// convert is cvt. Operand b is the second source of the packing forms.
+// convert implements cvt. Operand b is the second source of the packing forms.
 func convert(in *ptx.Inst) Func {
 	from, to := in.SrcType, in.Type
 	switch {
-	case eighths[from] != nil:
-		return convertFromEighths(in)
-	case eighths[to] != nil:
-		return convertToEighths(in)
+	case fp8Formats[from] != nil:
+		return convertFromFP8(in)
+	case fp8Formats[to] != nil:
+		return convertToFP8(in)
 	case to == ptx.F16X2 || to == ptx.BF16X2:
 		return convertPair(in)
 	case !from.IsFloat() && !to.IsFloat():
@@ -27,7 +27,7 @@ func convert(in *ptx.Inst) Func {
 	return floatToFloat(in)
 }
 
-// intToInt extends from the source's width to 64 bits; with sat it clamps to the destination's
+// intToInt extends from the source's width to 64 bits. With sat it clamps to the destination's
 // range.
 func intToInt(from, to width, sat bool) Func {
 	if !sat {
@@ -39,18 +39,18 @@ func intToInt(from, to width, sat bool) Func {
 		case from.signed && int64(v) < 0 && !to.signed:
 			return 0
 		case from.signed && int64(v) < 0:
-			return uint64(max(int64(v), to.smallest()))
+			return uint64(max(int64(v), to.minSigned()))
 		case to.signed:
-			return min(v, uint64(to.largest()))
+			return min(v, uint64(to.maxSigned()))
 		}
-		return min(v, to.most())
+		return min(v, to.maxUnsigned())
 	}
 }
 
 // intToFloat rounds a 64-bit integer once, in the instruction's mode.
 func intToFloat(in *ptx.Inst) Func {
 	from, mode, sat := widthOf(in.SrcType), in.Round, in.Flags&ptx.Sat != 0
-	finish := finisher(in.Type, mode)
+	finish := rounder(in.Type, mode)
 	return func(a, _, _, _ uint64) uint64 {
 		v := from.extend(a)
 		negative := from.signed && int64(v) < 0
@@ -68,8 +68,8 @@ func intToFloat(in *ptx.Inst) Func {
 	}
 }
 
-// oddFloat is an unsigned integer as a float64: rounded in mode where that is the result, else
-// rounded to odd.
+// oddFloat converts an unsigned integer to float64. It rounds in mode if the float64 is the final
+// result, and to odd otherwise.
 func oddFloat(v uint64, mode ptx.Round, final, negative bool) float64 {
 	length := bits.Len64(v)
 	if length <= 53 {
@@ -86,13 +86,13 @@ func oddFloat(v uint64, mode ptx.Round, final, negative bool) float64 {
 	return math.Ldexp(float64(kept), drop)
 }
 
-// finisher stores a float64 that is exact or rounded to odd in a floating type.
-func finisher(t ptx.Type, mode ptx.Round) func(float64) uint64 {
+// rounder returns a function that converts a float64, exact or rounded to odd, to a floating type.
+func rounder(t ptx.Type, mode ptx.Round) func(float64) uint64 {
 	switch t {
 	case ptx.F16:
 		return func(x float64) uint64 { return half.round(x, mode) }
 	case ptx.BF16:
-		return func(x float64) uint64 { return brain.round(x, mode) }
+		return func(x float64) uint64 { return bfloat.round(x, mode) }
 	case ptx.F32:
 		return func(x float64) uint64 { return Canonical32(round32(x, mode)) }
 	}
@@ -110,7 +110,7 @@ func floatToInt(in *ptx.Inst) Func {
 	}
 	low, high := 0.0, math.Ldexp(1, int(to.bits()))
 	if to.signed {
-		low, high = float64(to.smallest()), -float64(to.smallest())
+		low, high = float64(to.minSigned()), -float64(to.minSigned())
 	}
 	return func(a, _, _, _ uint64) uint64 {
 		if ftz {
@@ -121,13 +121,13 @@ func floatToInt(in *ptx.Inst) Func {
 		case x != x:
 			return notANumber
 		case x < low && to.signed:
-			return uint64(to.smallest())
+			return uint64(to.minSigned())
 		case x < low:
 			return 0
 		case x >= high && to.signed:
-			return uint64(to.largest())
+			return uint64(to.maxSigned())
 		case x >= high:
-			return to.most()
+			return to.maxUnsigned()
 		case x >= 1<<63:
 			return uint64(x-1<<63) | 1<<63
 		}
@@ -135,8 +135,8 @@ func floatToInt(in *ptx.Inst) Func {
 	}
 }
 
-// integral rounds to an integral value; the default is toward zero as C does, but the ISA always
-// has a mode here.
+// integral rounds to an integral value. The default is toward zero, as in C; the ISA requires a
+// mode here.
 func integral(x float64, mode ptx.Round) float64 {
 	switch mode {
 	case ptx.RNI, ptx.RN:
@@ -149,7 +149,7 @@ func integral(x float64, mode ptx.Round) float64 {
 	return math.Trunc(x)
 }
 
-// floatToFloat changes precision, or with an integer rounding mode rounds to an integral value.
+// floatToFloat changes the precision. With an integer rounding mode it rounds to an integral value.
 func floatToFloat(in *ptx.Inst) Func {
 	value, _ := valueOf(in.SrcType)
 	mode := in.Round
@@ -160,7 +160,7 @@ func floatToFloat(in *ptx.Inst) Func {
 		infinity = 0x7f80
 	}
 	flushIn, flushOut := flusher(in.SrcType), flusher(in.Type)
-	finish := finisher(in.Type, mode)
+	finish := rounder(in.Type, mode)
 	toIntegral := mode == ptx.RNI || mode == ptx.RZI || mode == ptx.RMI || mode == ptx.RPI
 	return func(a, _, _, _ uint64) uint64 {
 		if ftz {
@@ -190,7 +190,7 @@ func floatToFloat(in *ptx.Inst) Func {
 // convertPair packs two conversions: operand a into the upper half, b into the lower.
 func convertPair(in *ptx.Inst) Func {
 	single := *in
-	single.Type = unpacked(in.Type)
+	single.Type = elementType(in.Type)
 	each := floatToFloat(&single)
 	return func(a, b, _, _ uint64) uint64 { return each(a, 0, 0, 0)<<16 | each(b, 0, 0, 0)&0xffff }
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// adjust turns a nearest result into one rounded in mode, given the sign of (exact - nearest).
+// adjust turns a result rounded to nearest into one rounded in mode, given the sign of (exact -
+// nearest).
 func adjust(nearest float64, errorSign int, mode ptx.Round) float64 {
 	if errorSign == 0 || nearest != nearest {
 		return nearest
@@ -34,9 +35,10 @@ func signOf(x float64) int {
 
 func finite(x float64) bool { return !math.IsInf(x, 0) && x == x }
 
+// directed reports whether mode rounds in a fixed direction.
 func directed(mode ptx.Round) bool { return mode == ptx.RZ || mode == ptx.RM || mode == ptx.RP }
 
-// add64 is a+b rounded in mode.
+// add64 returns a+b rounded in mode.
 func add64(a, b float64, mode ptx.Round) float64 {
 	sum := a + b
 	if !directed(mode) || !finite(a) || !finite(b) {
@@ -51,7 +53,7 @@ func add64(a, b float64, mode ptx.Round) float64 {
 	return adjust(sum, signOf(twoSum(a, b, sum)), mode)
 }
 
-// mul64 is a*b rounded in mode.
+// mul64 returns a*b rounded in mode.
 func mul64(a, b float64, mode ptx.Round) float64 {
 	product := a * b
 	if !directed(mode) || !finite(a) || !finite(b) || a == 0 || b == 0 {
@@ -60,7 +62,7 @@ func mul64(a, b float64, mode ptx.Round) float64 {
 	if math.IsInf(product, 0) {
 		return adjust(product, -signOf(product), mode)
 	}
-	// The error is taken at a scale where nothing underflows.
+	// Compute the error at a scale where nothing underflows.
 	fa, ea := math.Frexp(a)
 	fb, eb := math.Frexp(b)
 	high := fa * fb
@@ -72,7 +74,7 @@ func mul64(a, b float64, mode ptx.Round) float64 {
 	return adjust(product, signOf(low), mode)
 }
 
-// signedZero gives an underflowed product the sign of the exact one.
+// signedZero gives an underflowed product the sign of the exact product.
 func signedZero(x, exact float64) float64 {
 	if x == 0 {
 		return math.Copysign(0, exact)
@@ -80,13 +82,13 @@ func signedZero(x, exact float64) float64 {
 	return x
 }
 
-// scale is math.Ldexp for exponents that may pass through the extremes on the way.
+// scale is math.Ldexp for exponents that may overflow on the way.
 func scale(x float64, exp int) float64 {
 	fraction, e := math.Frexp(x)
 	return math.Ldexp(fraction, e+exp)
 }
 
-// fma64 is a*b+c with one rounding in mode.
+// fma64 returns a*b+c, rounded once in mode.
 func fma64(a, b, c float64, mode ptx.Round) float64 {
 	sum := math.FMA(a, b, c)
 	if !directed(mode) || !finite(a) || !finite(b) || !finite(c) {
@@ -105,18 +107,19 @@ func fma64(a, b, c float64, mode ptx.Round) float64 {
 	return adjust(sum, sign, mode)
 }
 
-// fmaError is the sign of a*b + c - sum, where sum is the nearest float64 to a*b + c.
+// fmaError returns the sign of a*b + c - sum, where sum is the float64 nearest to a*b + c.
 func fmaError(a, b, c, sum float64) int {
 	fa, ea := math.Frexp(a)
 	fb, eb := math.Frexp(b)
 	high := fa * fb
 	low := math.FMA(fa, fb, -high)
 	_, ec := math.Frexp(c)
-	// the product is below half a unit of c; sum is c, or next to it at a tie in theory only
+	// The product is less than half a unit of c, so sum is c. At a tie it may be next to c, which
+	// cannot happen in practice.
 	if c != 0 && ec-(ea+eb) > 200 {
 		return exactSign(c-sum, high, 0, 0)
 	}
-	if c != 0 && ec-(ea+eb) < -300 { // and the other way round
+	if c != 0 && ec-(ea+eb) < -300 { // the same with the roles swapped
 		scaled := scale(sum, -(ea + eb))
 		if sign := exactSign(high, low, -scaled, 0); sign != 0 {
 			return sign
@@ -126,7 +129,7 @@ func fmaError(a, b, c, sum float64) int {
 	return exactSign(high, low, scale(c, -(ea+eb)), -scale(sum, -(ea+eb)))
 }
 
-// exactSign is the sign of an exact sum of four terms: they are distilled until the leading term
+// exactSign returns the sign of an exact sum of four terms. It distills them until the leading term
 // decides.
 func exactSign(terms ...float64) int {
 	for range len(terms) {
@@ -144,7 +147,7 @@ func exactSign(terms ...float64) int {
 	return 0
 }
 
-// div64 is a/b rounded in mode.
+// div64 returns a/b rounded in mode.
 func div64(a, b float64, mode ptx.Round) float64 {
 	q := a / b
 	if !directed(mode) || !finite(a) || !finite(b) || a == 0 || b == 0 {
@@ -163,7 +166,7 @@ func div64(a, b float64, mode ptx.Round) float64 {
 	return adjust(signedZero(q, fa*fb), sign, mode)
 }
 
-// sqrt64 is the square root rounded in mode.
+// sqrt64 returns the square root rounded in mode.
 func sqrt64(a float64, mode ptx.Round) float64 {
 	s := math.Sqrt(a)
 	if !directed(mode) || !finite(s) || s == 0 {

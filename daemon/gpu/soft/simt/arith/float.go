@@ -6,7 +6,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// exactOp works on float64 values of narrower operands and returns a result that is exact or
+// exactOp is an operation on the float64 values of narrower operands. Its result is exact or
 // rounded to odd.
 type exactOp func(a, b, c float64) float64
 
@@ -18,8 +18,7 @@ func exactDiv(a, b, _ float64) float64  { return divOdd(a, b) }
 func exactSqrt(a, _, _ float64) float64 { return sqrtOdd(a) }
 func exactRcp(a, _, _ float64) float64  { return divOdd(1, a) }
 
-// sumDown is addOdd for rounding down, where an exact zero sum is negative unless both terms are
-// +0.
+// sumDown is addOdd for rounding down: an exact zero sum is negative unless both terms are +0.
 func sumDown(a, b float64) float64 {
 	sum := addOdd(a, b)
 	if sum == 0 && (math.Signbit(a) || math.Signbit(b)) {
@@ -32,7 +31,7 @@ func exactAddDown(a, b, _ float64) float64 { return sumDown(a, b) }
 func exactSubDown(a, b, _ float64) float64 { return sumDown(a, -b) }
 func exactFmaDown(a, b, c float64) float64 { return sumDown(a*b, c) }
 
-// f32Op is a float32 operation with its modifiers.
+// f32Op returns a float32 operation with its modifiers.
 func f32Op(op exactOp, in *ptx.Inst) Func {
 	mode, ftz, sat := in.Round, in.Flags&ptx.FTZ != 0, in.Flags&ptx.Sat != 0
 	return func(a, b, c, _ uint64) uint64 {
@@ -44,6 +43,7 @@ func f32Op(op exactOp, in *ptx.Inst) Func {
 	}
 }
 
+// finish32 applies .ftz and .sat to a float32 result.
 func finish32(result float32, ftz, sat bool) uint64 {
 	if ftz {
 		result = flush32(result)
@@ -54,7 +54,7 @@ func finish32(result float32, ftz, sat bool) uint64 {
 	return Canonical32(result)
 }
 
-// narrowOp is an operation in half or bfloat16 precision.
+// narrowOp returns an operation in float16 or bfloat16 precision.
 func narrowOp(f format, op exactOp, in *ptx.Inst) Func {
 	ftz, sat, positive := in.Flags&ptx.FTZ != 0, in.Flags&ptx.Sat != 0, in.Flags&ptx.Relu != 0
 	return func(a, b, c, _ uint64) uint64 {
@@ -77,7 +77,7 @@ func narrowOp(f format, op exactOp, in *ptx.Inst) Func {
 	}
 }
 
-// flush turns values below the format's normal range into zeroes of their sign.
+// flush replaces subnormal values by zeroes of the same sign.
 func (f format) flush(x float64) float64 {
 	if math.Abs(x) < math.Ldexp(1, 1-f.bias()) {
 		return math.Copysign(0, x)
@@ -85,7 +85,7 @@ func (f format) flush(x float64) float64 {
 	return x
 }
 
-// f64Op is a float64 operation; the closures round themselves.
+// f64Op returns a float64 operation. op does the rounding itself.
 func f64Op(in *ptx.Inst, op func(a, b, c float64, mode ptx.Round) float64) Func {
 	mode, sat := in.Round, in.Flags&ptx.Sat != 0
 	return func(a, b, c, _ uint64) uint64 {
@@ -97,7 +97,7 @@ func f64Op(in *ptx.Inst, op func(a, b, c float64, mode ptx.Round) float64) Func 
 	}
 }
 
-// floatBits gives the width of a floating type's lane and the mask of its sign.
+// floatBits returns the mask of the sign bit of a floating type.
 func floatBits(t ptx.Type) (sign uint64) {
 	switch t {
 	case ptx.F16, ptx.BF16:
@@ -110,7 +110,7 @@ func floatBits(t ptx.Type) (sign uint64) {
 	return 1 << 63
 }
 
-// signOp changes signs only: neg, abs and copysign.
+// signOp implements operations on the sign: neg, abs and copysign.
 func signOp(in *ptx.Inst) Func {
 	sign := floatBits(in.Type)
 	flush := func(a uint64) uint64 { return a }
@@ -126,6 +126,7 @@ func signOp(in *ptx.Inst) Func {
 	return func(a, b, _, _ uint64) uint64 { return b&^sign | a&sign }
 }
 
+// flusher returns the function that flushes subnormal operands of a type.
 func flusher(t ptx.Type) func(uint64) uint64 {
 	switch t {
 	case ptx.F32:
@@ -133,13 +134,14 @@ func flusher(t ptx.Type) func(uint64) uint64 {
 	case ptx.F16:
 		return half.flushBits
 	case ptx.BF16:
-		return brain.flushBits
+		return bfloat.flushBits
 	case ptx.F16X2:
 		return func(a uint64) uint64 { return half.flushBits(a&0xffff) | half.flushBits(a>>16&0xffff)<<16 }
 	}
 	return func(a uint64) uint64 { return a }
 }
 
+// flushBits is flush on bits.
 func (f format) flushBits(a uint64) uint64 {
 	if a>>f.mantissa&(1<<f.exponent-1) == 0 {
 		return a & (1 << (f.mantissa + f.exponent))
@@ -147,8 +149,8 @@ func (f format) flushBits(a uint64) uint64 {
 	return a
 }
 
-// minMax orders floats as the ISA does: -0 below +0, a NaN loses against a number, unless .NaN asks
-// for it.
+// minMax orders floats as the ISA does: -0 is below +0. A number wins over a NaN unless .NaN is
+// set.
 func minMax(in *ptx.Inst, value func(uint64) float64, nan uint64) Func {
 	sign := floatBits(in.Type)
 	wantNaN, xorSign, smallest := in.Flags&ptx.NaN != 0, in.Flags&ptx.XorSign != 0, in.Op == ptx.OpMin
@@ -179,6 +181,7 @@ type floatPair struct {
 	x, y float64
 }
 
+// pickFloat returns the smaller or the larger operand by the rules of minMax.
 func pickFloat(p floatPair, smallest, wantNaN bool, nan uint64) uint64 {
 	xNaN, yNaN := p.x != p.x, p.y != p.y
 	switch {
@@ -189,36 +192,38 @@ func pickFloat(p floatPair, smallest, wantNaN bool, nan uint64) uint64 {
 	case yNaN:
 		return p.a
 	}
-	first := p.x < p.y || p.x == p.y && math.Signbit(p.x) // a is the smaller one
+	first := p.x < p.y || p.x == p.y && math.Signbit(p.x) // a is smaller
 	if first == smallest {
 		return p.a
 	}
 	return p.b
 }
 
-// three is the three-operand form of min and max.
-func three(f Func) Func {
+// threeOperand applies f twice, for the three-operand form of min and max.
+func threeOperand(f Func) Func {
 	return func(a, b, c, d uint64) uint64 { return f(f(a, b, 0, 0), c, 0, 0) }
 }
 
+// valueOf returns the function from bits to value of a floating type, and the bits of its canonical
+// NaN.
 func valueOf(t ptx.Type) (value func(uint64) float64, nan uint64) {
 	switch t {
 	case ptx.F16, ptx.F16X2:
 		return half.value, half.nan
 	case ptx.BF16, ptx.BF16X2:
-		return brain.value, brain.nan
+		return bfloat.value, bfloat.nan
 	case ptx.F32:
 		return func(a uint64) float64 { return float64(f32(a)) }, 0x7fffffff
 	}
 	return f64, 0x7fffffffffffffff
 }
 
-// testp classifies.
+// testp implements testp.
 func testp(in *ptx.Inst) Func {
 	value, _ := valueOf(in.Type)
-	least := math.Ldexp(1, -126)
+	minNormal := math.Ldexp(1, -126)
 	if in.Type == ptx.F64 {
-		least = math.Ldexp(1, -1022)
+		minNormal = math.Ldexp(1, -1022)
 	}
 	is := func(x float64) bool {
 		size := math.Abs(x)
@@ -232,21 +237,22 @@ func testp(in *ptx.Inst) Func {
 		case ptx.TestpNotANumber:
 			return x != x
 		case ptx.TestpNormal:
-			return finite(x) && size >= least
+			return finite(x) && size >= minNormal
 		}
-		return size > 0 && size < least
+		return size > 0 && size < minNormal
 	}
-	return func(a, _, _, _ uint64) uint64 { return truth(is(value(a))) }
+	return func(a, _, _, _ uint64) uint64 { return boolBits(is(value(a))) }
 }
 
-func truth(b bool) uint64 {
+// boolBits returns 1 or 0.
+func boolBits(b bool) uint64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// Fma32 is a*b+c on float32 bits with one rounding, to nearest.
+// Fma32 returns a*b+c on float32 bits, rounded once to nearest.
 func Fma32(a, b, c uint32) uint32 {
 	return uint32(
 		Canonical32(

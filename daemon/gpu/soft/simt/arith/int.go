@@ -9,10 +9,10 @@ import (
 // Func is an operation on the bits of up to four operands.
 type Func func(a, b, c, d uint64) uint64
 
-// CarryFunc is an operation with the carry flag: 0 or 1 in, 0 or 1 out.
+// CarryFunc is an operation with the carry flag. carry and carryOut are 0 or 1.
 type CarryFunc func(a, b, c, carry uint64) (result, carryOut uint64)
 
-// width cuts register bits to an integer type.
+// width truncates register bits to an integer type.
 type width struct {
 	unused uint // 64 - bits of the type
 	signed bool
@@ -20,12 +20,14 @@ type width struct {
 
 func widthOf(t ptx.Type) width { return width{64 - uint(t.Bits()), t.IsSigned()} }
 
-func (w width) bits() uint64      { return uint64(64 - w.unused) }
-func (w width) u(v uint64) uint64 { return v << w.unused >> w.unused }
-func (w width) s(v uint64) int64  { return int64(v<<w.unused) >> w.unused }
-func (w width) most() uint64      { return ^uint64(0) >> w.unused }
-func (w width) smallest() int64   { return -1 << (w.bits() - 1) }
-func (w width) largest() int64    { return int64(w.most() >> 1) }
+func (w width) bits() uint64        { return uint64(64 - w.unused) }
+func (w width) u(v uint64) uint64   { return v << w.unused >> w.unused }
+func (w width) s(v uint64) int64    { return int64(v<<w.unused) >> w.unused }
+func (w width) maxUnsigned() uint64 { return ^uint64(0) >> w.unused }
+func (w width) minSigned() int64    { return -1 << (w.bits() - 1) }
+func (w width) maxSigned() int64    { return int64(w.maxUnsigned() >> 1) }
+
+// extend extends to 64 bits by the signedness of the type.
 func (w width) extend(v uint64) uint64 {
 	if w.signed {
 		return uint64(w.s(v))
@@ -41,7 +43,7 @@ func (w width) less(a, b uint64) bool {
 }
 
 // clamp saturates a sum that may have left 32 bits, for .sat on s32.
-func (w width) clamp(v int64) uint64 { return uint64(max(w.smallest(), min(w.largest(), v))) }
+func (w width) clamp(v int64) uint64 { return uint64(max(w.minSigned(), min(w.maxSigned(), v))) }
 
 func intAdd(w width, sat bool) Func {
 	if sat {
@@ -57,7 +59,7 @@ func intSub(w width, sat bool) Func {
 	return func(a, b, _, _ uint64) uint64 { return a - b }
 }
 
-// mulHi is the upper half of the product.
+// mulHi returns the upper half of a product.
 func mulHi(w width) func(a, b uint64) uint64 {
 	if w.unused != 0 {
 		return func(a, b uint64) uint64 { return w.extend(a) * w.extend(b) >> w.bits() }
@@ -113,19 +115,19 @@ func mad24(w width, mode ptx.Mode, sat bool) Func {
 	return func(a, b, c, _ uint64) uint64 { return mul(a, b, 0, 0) + c }
 }
 
-// intDiv divides; a zero divisor gives all ones, as the hardware's code for division does.
+// intDiv divides. A zero divisor gives all ones, as on hardware.
 func intDiv(w width) Func {
 	if w.signed {
 		return func(a, b, _, _ uint64) uint64 {
 			if w.u(b) == 0 {
-				return w.most()
+				return w.maxUnsigned()
 			}
 			return uint64(w.s(a) / w.s(b))
 		}
 	}
 	return func(a, b, _, _ uint64) uint64 {
 		if w.u(b) == 0 {
-			return w.most()
+			return w.maxUnsigned()
 		}
 		return w.u(a) / w.u(b)
 	}
@@ -135,14 +137,14 @@ func intRem(w width) Func {
 	if w.signed {
 		return func(a, b, _, _ uint64) uint64 {
 			if w.u(b) == 0 {
-				return w.most()
+				return w.maxUnsigned()
 			}
 			return uint64(w.s(a) % w.s(b))
 		}
 	}
 	return func(a, b, _, _ uint64) uint64 {
 		if w.u(b) == 0 {
-			return w.most()
+			return w.maxUnsigned()
 		}
 		return w.u(a) % w.u(b)
 	}
@@ -175,7 +177,7 @@ func intAbs(w width) Func {
 	}
 }
 
-// relu is the .relu of integer min and max: negative results become zero.
+// relu implements .relu of integer min and max: negative results become zero.
 func relu(w width, f Func) Func {
 	return func(a, b, c, d uint64) uint64 {
 		if v := f(a, b, c, d); w.s(v) > 0 {
@@ -185,6 +187,7 @@ func relu(w width, f Func) Func {
 	}
 }
 
+// intSad implements sad: c plus the absolute difference of a and b.
 func intSad(w width) Func {
 	return func(a, b, c, _ uint64) uint64 {
 		if w.less(a, b) {
@@ -203,9 +206,9 @@ func paired(f Func) Func {
 	}
 }
 
-// The carry chain. A subtraction adds the complement, so its carry is set where nothing is
-// borrowed. That shows only where an addition takes the carry of a subtraction, which is how nvcc's
-// division of 128 bits compares.
+// The carry chain. A subtraction adds the complement, so its carry is set if it does not borrow.
+// This is visible only if an addition takes the carry of a subtraction, as in nvcc's 128-bit
+// division.
 
 func addCarry(w width, carryIn bool) CarryFunc {
 	return func(a, b, _, carry uint64) (uint64, uint64) {

@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// Lookup finds what an arithmetic, logic, comparison or conversion instruction computes; nil where
-// it is none of those or the combination of type and modifiers does not exist.
+// Lookup returns the function of an arithmetic, logic, comparison or conversion instruction. It
+// returns nil for other instructions and for combinations of type and modifiers that do not exist.
 func Lookup(in *ptx.Inst) Func {
 	switch in.Op {
 	case ptx.OpSetp:
@@ -26,7 +26,7 @@ func Lookup(in *ptx.Inst) Func {
 	switch in.Type {
 	case ptx.F16X2, ptx.BF16X2, ptx.U16X2, ptx.S16X2:
 		single := *in
-		single.Type = unpacked(in.Type)
+		single.Type = elementType(in.Type)
 		if f := Lookup(&single); f != nil {
 			return paired(f)
 		}
@@ -41,8 +41,8 @@ func Lookup(in *ptx.Inst) Func {
 	return bitFunc(in)
 }
 
-// LookupCarry finds add, sub and mad with the carry flag; nil where the instruction does not use
-// it.
+// LookupCarry returns the function of add, sub or mad with the carry flag, or nil if the
+// instruction does not use the flag.
 func LookupCarry(in *ptx.Inst) CarryFunc {
 	if in.Flags&(ptx.CC|ptx.CarryIn) == 0 && in.Op != ptx.OpAddc && in.Op != ptx.OpSubc && in.Op != ptx.OpMadc {
 		return nil
@@ -59,6 +59,7 @@ func LookupCarry(in *ptx.Inst) CarryFunc {
 	return nil
 }
 
+// floatFunc returns the function of an instruction on f16, bf16 or f32, or nil.
 func floatFunc(in *ptx.Inst) Func {
 	if in.Op == ptx.OpNeg || in.Op == ptx.OpAbs {
 		return signOp(in)
@@ -67,7 +68,7 @@ func floatFunc(in *ptx.Inst) Func {
 		value, nan := valueOf(in.Type)
 		f := minMax(in, value, nan)
 		if len(in.Src) == 3 {
-			return three(f)
+			return threeOperand(f)
 		}
 		return f
 	}
@@ -79,7 +80,7 @@ func floatFunc(in *ptx.Inst) Func {
 		case ptx.F16:
 			return narrowOp(half, op, in)
 		case ptx.BF16:
-			return narrowOp(brain, op, in)
+			return narrowOp(bfloat, op, in)
 		}
 		return f32Op(op, in)
 	}
@@ -89,8 +90,8 @@ func floatFunc(in *ptx.Inst) Func {
 	return nil
 }
 
-// exact is the operation where the ISA asks for correct rounding, which approximate division need
-// not have but gets.
+// exact returns the correctly rounded operation, or nil. Approximate division uses it, too,
+// although the ISA does not require it.
 func exact(in *ptx.Inst) exactOp {
 	if in.Round == ptx.RM {
 		switch in.Op {
@@ -125,6 +126,7 @@ func exact(in *ptx.Inst) exactOp {
 	return nil
 }
 
+// doubleFunc returns the function of an instruction on f64, or nil.
 func doubleFunc(in *ptx.Inst) Func {
 	if in.Flags&ptx.Approx != 0 {
 		return approxFunc(in)
@@ -151,6 +153,7 @@ func doubleFunc(in *ptx.Inst) Func {
 	return nil
 }
 
+// intFunc returns the function of integer arithmetic, or nil.
 func intFunc(in *ptx.Inst) Func {
 	w, sat := widthOf(in.Type), in.Flags&ptx.Sat != 0
 	switch in.Op {
@@ -188,6 +191,7 @@ func intFunc(in *ptx.Inst) Func {
 	return nil
 }
 
+// orderFunc returns min, max and related operations.
 func orderFunc(in *ptx.Inst, w width) Func {
 	f := intMin(w)
 	if in.Op == ptx.OpMax {
@@ -199,7 +203,7 @@ func orderFunc(in *ptx.Inst, w width) Func {
 	return f
 }
 
-// byteOf is the width of a byte of dp4a's first (Type) or second (SrcType) operand.
+// byteOf returns the width of a byte of dp4a's first (Type) or second (SrcType) operand.
 func byteOf(second, first ptx.Type, wantFirst bool) width {
 	t := second
 	if wantFirst || second == ptx.NoType {
@@ -208,6 +212,7 @@ func byteOf(second, first ptx.Type, wantFirst bool) width {
 	return width{56, t.IsSigned()}
 }
 
+// bitFunc returns the function of an instruction on bits, or nil.
 func bitFunc(in *ptx.Inst) Func {
 	w := widthOf(in.Type)
 	switch in.Op {
@@ -220,7 +225,7 @@ func bitFunc(in *ptx.Inst) Func {
 	case ptx.OpNot:
 		return func(a, _, _, _ uint64) uint64 { return ^a }
 	case ptx.OpCnot:
-		return func(a, _, _, _ uint64) uint64 { return truth(w.u(a) == 0) }
+		return func(a, _, _, _ uint64) uint64 { return boolBits(w.u(a) == 0) }
 	case ptx.OpShl:
 		return shiftLeft(w)
 	case ptx.OpShr:

@@ -6,9 +6,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// odd rounds the exact sum value+rest, of which value is the nearest float64, to odd: where it is
-// inexact the last bit is set. Rounding that to a format of at most 50 bits gives the same as
-// rounding the exact sum.
+// odd rounds the exact sum value+rest to odd: if it is inexact, the last bit is set. value is the
+// nearest float64. Rounding the result to a format of at most 50 bits gives the same as rounding
+// the exact sum.
 func odd(value, rest float64) float64 {
 	if rest == 0 || value == 0 || math.IsInf(value, 0) || rest != rest {
 		return value
@@ -23,19 +23,19 @@ func odd(value, rest float64) float64 {
 	return math.Float64frombits(bits - 1)
 }
 
-// twoSum is the rounding error of sum = a + b.
+// twoSum returns the rounding error of sum = a + b.
 func twoSum(a, b, sum float64) float64 {
 	virtual := sum - a
 	return (a - (sum - virtual)) + (b - virtual)
 }
 
-// addOdd is a+b rounded to odd.
+// addOdd returns a+b rounded to odd.
 func addOdd(a, b float64) float64 {
 	sum := a + b
 	return odd(sum, twoSum(a, b, sum))
 }
 
-// divOdd is a/b rounded to odd, for operands that come from narrower formats.
+// divOdd returns a/b rounded to odd, for operands from narrower formats.
 func divOdd(a, b float64) float64 {
 	q := a / b
 	if q == 0 || math.IsInf(q, 0) || q != q || math.IsInf(b, 0) {
@@ -48,7 +48,7 @@ func divOdd(a, b float64) float64 {
 	return odd(q, rest)
 }
 
-// sqrtOdd is the square root rounded to odd, for an operand that comes from a narrower format.
+// sqrtOdd returns the square root rounded to odd, for an operand from a narrower format.
 func sqrtOdd(a float64) float64 {
 	s := math.Sqrt(a)
 	if s == 0 || math.IsInf(s, 0) || s != s {
@@ -66,13 +66,13 @@ type format struct {
 
 var (
 	half   = format{10, 5, 0x7fff}
-	brain  = format{7, 8, 0x7fff}
+	bfloat = format{7, 8, 0x7fff}
 	single = format{23, 8, 0x7fffffff}
 )
 
 func (f format) bias() int { return 1<<(f.exponent-1) - 1 }
 
-// round rounds a float64 to the format and returns its bits. RN is to nearest, ties to even.
+// round rounds a float64 to the format and returns its bits. RN rounds to nearest, ties to even.
 func (f format) round(x float64, mode ptx.Round) uint64 {
 	bits := math.Float64bits(x)
 	sign := bits >> 63 << (f.mantissa + f.exponent)
@@ -94,8 +94,7 @@ func (f format) round(x float64, mode ptx.Round) uint64 {
 		biased = 0
 	}
 	kept := roundOff(significand, drop, sign != 0, mode)
-	// kept carries the hidden bit where normal, so adding it moves the exponent up by one where
-	// needed.
+	// A normal number's hidden bit is part of kept, so adding it increments the exponent if needed.
 	result := kept
 	if biased > 0 {
 		result = kept + uint64(biased-1)<<f.mantissa
@@ -109,9 +108,9 @@ func (f format) round(x float64, mode ptx.Round) uint64 {
 	return sign | result
 }
 
-// roundOff drops low bits of a magnitude and rounds what is left.
+// roundOff drops low bits of a magnitude and rounds the rest.
 func roundOff(significand uint64, drop int, negative bool, mode ptx.Round) uint64 {
-	if drop >= 64 { // everything is lost, and it is less than half of the last bit
+	if drop >= 64 { // all bits are dropped, and they are less than half of the last bit
 		if mode == ptx.RM && negative || mode == ptx.RP && !negative {
 			return 1
 		}
@@ -139,7 +138,7 @@ func roundOff(significand uint64, drop int, negative bool, mode ptx.Round) uint6
 	return kept
 }
 
-// value is the exact value of the format's bits.
+// value returns the exact value of the format's bits.
 func (f format) value(bits uint64) float64 {
 	sign := bits >> (f.mantissa + f.exponent) & 1
 	exp := int(bits>>f.mantissa) & (1<<f.exponent - 1)
@@ -161,7 +160,7 @@ func (f format) value(bits uint64) float64 {
 	return x
 }
 
-// round32 rounds a float64 that is exact or rounded to odd to float32.
+// round32 rounds a float64, exact or rounded to odd, to float32.
 func round32(x float64, mode ptx.Round) float32 {
 	switch mode {
 	case ptx.RZ, ptx.RM, ptx.RP:
@@ -170,7 +169,7 @@ func round32(x float64, mode ptx.Round) float32 {
 	return float32(x)
 }
 
-// Canonical32 gives the bits of a float32 result: every NaN is the one that the hardware makes.
+// Canonical32 returns the bits of a float32 result, with the NaN that hardware produces.
 func Canonical32(x float32) uint64 {
 	if x != x {
 		return 0x7fffffff
@@ -178,7 +177,7 @@ func Canonical32(x float32) uint64 {
 	return uint64(math.Float32bits(x))
 }
 
-// flush32 turns a subnormal into a zero of its sign.
+// flush32 replaces a subnormal by a zero of the same sign.
 func flush32(x float32) float32 {
 	if bits := math.Float32bits(x); bits&0x7f800000 == 0 {
 		return math.Float32frombits(bits & 0x80000000)
@@ -189,9 +188,10 @@ func flush32(x float32) float32 {
 func f32(bits uint64) float32 { return math.Float32frombits(uint32(bits)) }
 func f64(bits uint64) float64 { return math.Float64frombits(bits) }
 
+// clamp01 implements .sat.
 func clamp01(x float64) float64 {
 	switch {
-	case !(x > 0): // NaN, too, becomes +0
+	case !(x > 0): // also true for NaN, which becomes +0
 		return 0
 	case x > 1:
 		return 1
@@ -199,7 +199,7 @@ func clamp01(x float64) float64 {
 	return x
 }
 
-// HalfValue is the value of a float16.
+// HalfValue returns the value of a float16.
 func HalfValue(bits uint64) float64 { return half.value(bits) }
 
 // RoundHalf rounds to float16, to nearest.

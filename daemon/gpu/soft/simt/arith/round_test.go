@@ -18,7 +18,7 @@ type layout struct {
 
 var layouts = []layout{{52, 11, ptx.F64}, {23, 8, ptx.F32}, {10, 5, ptx.F16}, {7, 8, ptx.BF16}}
 
-// rational is the exact value of finite bits.
+// rational returns the exact value of finite bits.
 func (l layout) rational(bits uint64) *big.Rat {
 	exp := int(bits>>l.mantissa) & (1<<l.exponent - 1)
 	fraction := int64(bits & (1<<l.mantissa - 1))
@@ -79,8 +79,8 @@ func (l layout) round(x *big.Rat, mode ptx.Round) uint64 {
 	return result
 }
 
-// operand makes bits that are likely to meet special cases: extremes of the exponent, few or many
-// mantissa bits set.
+// operand returns random bits that often hit special cases: extreme exponents, few or many mantissa
+// bits set.
 func (l layout) operand(random *rand.Rand) uint64 {
 	exp := random.Uint64N(1<<l.exponent - 1)
 	switch random.IntN(6) {
@@ -177,16 +177,16 @@ func TestSquareRoots(t *testing.T) {
 				if a == 0 {
 					continue
 				}
-				// 300 bits are exact enough: a root is rational with half as many bits, or irrational.
+				// 300 bits are sufficient: a root is either rational with half as many bits, or irrational.
 				root := new(big.Float).SetPrec(300).SetRat(l.rational(a))
 				root.Sqrt(root)
 				exact, _ := root.Rat(nil)
 				if square := new(big.Rat).Mul(exact, exact); square.Cmp(l.rational(a)) != 0 {
-					// An irrational root must not look like a representable number.
+					// An irrational root must not be mistaken for a representable number.
 					exact.Add(exact, new(big.Rat).Mul(power(root.MantExp(nil)-280), big.NewRat(int64(l.rational(a).Cmp(square)), 1)))
 				}
 				if got, want := f(a, 0, 0, 0), l.round(exact, mode); got != want {
-					t.Fatalf("sqrt %v mode %v of %#x is %#x, want %#x", l.typ, mode, a, got, want)
+					t.Fatalf("sqrt %v mode %v of %#x: got %#x, want %#x", l.typ, mode, a, got, want)
 				}
 			}
 		}
@@ -234,7 +234,7 @@ func TestConversionsBetweenFloats(t *testing.T) {
 						continue
 					}
 					if got, want := f(a, 0, 0, 0), to.round(exact, mode); got != want {
-						t.Fatalf("cvt %v from %v mode %v of %#x: %#x, want %#x", to.typ, from.typ, mode, a, got, want)
+						t.Fatalf("cvt %v from %v mode %v of %#x: got %#x, want %#x", to.typ, from.typ, mode, a, got, want)
 					}
 				}
 			}
@@ -258,7 +258,7 @@ func TestConversionsFromIntegers(t *testing.T) {
 						continue
 					}
 					if got, want := f(raw, 0, 0, 0), to.round(exact, mode); got != want {
-						t.Fatalf("cvt %v from %v mode %v of %#x: %#x, want %#x", to.typ, from, mode, raw, got, want)
+						t.Fatalf("cvt %v from %v mode %v of %#x: got %#x, want %#x", to.typ, from, mode, raw, got, want)
 					}
 				}
 			}
@@ -266,7 +266,7 @@ func TestConversionsFromIntegers(t *testing.T) {
 	}
 }
 
-// integer is the value of an integer type's bits.
+// integer returns the value of an integer type's bits.
 func integer(t ptx.Type, raw uint64) *big.Rat {
 	n := new(big.Int).SetUint64(raw)
 	bits := uint(t.Bits())
@@ -288,7 +288,7 @@ func TestConversionsToIntegers(t *testing.T) {
 					want := toInteger(from.rational(a), to, mode)
 					mask := ^uint64(0) >> (64 - to.Bits())
 					if got := f(a, 0, 0, 0); got&mask != want&mask {
-						t.Fatalf("cvt %v from %v mode %v of %#x: %#x, want %#x", to, from.typ, mode, a, got, want)
+						t.Fatalf("cvt %v from %v mode %v of %#x: got %#x, want %#x", to, from.typ, mode, a, got, want)
 					}
 				}
 			}
@@ -345,7 +345,7 @@ func TestNaNToInteger(t *testing.T) {
 		nan := map[ptx.Type]uint64{ptx.F32: 0x7fc00000, ptx.F64: math.Float64bits(math.NaN()), ptx.F16: 0x7e00}[test.from]
 		f := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: test.to, SrcType: test.from, Round: ptx.RZI})
 		if got := f(nan, 0, 0, 0) & (^uint64(0) >> (64 - test.to.Bits())); got != test.want {
-			t.Errorf("NaN of %v as %v is %#x, want %#x", test.from, test.to, got, test.want)
+			t.Errorf("NaN of %v as %v: got %#x, want %#x", test.from, test.to, got, test.want)
 		}
 	}
 }
@@ -371,7 +371,7 @@ func TestMinMaxRules(t *testing.T) {
 	} {
 		f := Lookup(&ptx.Inst{Op: test.op, Type: ptx.F32, Flags: test.flags, Src: make([]ptx.Operand, 2)})
 		if got := f(test.a, test.b, 0, 0); got != test.want {
-			t.Errorf("%v flags %v of %#x, %#x: %#x, want %#x", test.op, test.flags, test.a, test.b, got, test.want)
+			t.Errorf("%v flags %v of %#x, %#x: got %#x, want %#x", test.op, test.flags, test.a, test.b, got, test.want)
 		}
 	}
 }

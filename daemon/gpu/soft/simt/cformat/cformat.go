@@ -1,8 +1,7 @@
 // Package cformat formats text as C's printf does, from a format string and raw argument words.
 //
-// It knows the conversions that device code can use: d i u o x X c s p f F e E g G a A and %%, with
-// flags, width, precision and length. Anything else is copied as it stands, as the device's printf
-// does.
+// It supports the conversions of device code: d i u o x X c s p f F e E g G a A and %%, with flags,
+// width, precision and length. Everything else is copied unchanged, as by the device's printf.
 package cformat
 
 import (
@@ -20,7 +19,7 @@ type spec struct {
 	verb             byte
 }
 
-// Append appends the formatted text. next supplies the argument of a width in bytes, 4 or 8; text
+// Append appends the formatted text to out. next returns the next argument of 4 or 8 bytes, text
 // the string at an address.
 func Append(out []byte, format string, next func(bytes uint64) uint64, text func(address uint64) string) []byte {
 	for i := 0; i < len(format); {
@@ -36,24 +35,24 @@ func Append(out []byte, format string, next func(bytes uint64) uint64, text func
 			continue
 		}
 		i += 1 + n
-		out = s.append(out, next, text)
+		out = s.format(out, next, text)
 	}
 	return out
 }
 
-// parse reads a conversion behind its %, and how long it is.
+// parse parses a conversion after its % and returns its length.
 func parse(rest string, next func(uint64) uint64) (s spec, n int, ok bool) {
 	for n < len(rest) && strings.IndexByte("-+ #0", rest[n]) >= 0 {
 		n++
 	}
 	s.flags = rest[:n]
-	s.width, n = number(rest, n, next)
+	s.width, n = parseNumber(rest, n, next)
 	if s.width < -1 {
 		s.flags, s.width = s.flags+"-", -s.width
 	}
 	s.precision = -1
 	if n < len(rest) && rest[n] == '.' {
-		s.precision, n = number(rest, n+1, next)
+		s.precision, n = parseNumber(rest, n+1, next)
 		if s.precision == -1 {
 			s.precision = 0
 		}
@@ -69,10 +68,11 @@ func parse(rest string, next func(uint64) uint64) (s spec, n int, ok bool) {
 	return s, n + 1, true
 }
 
-// maxWidth keeps a hostile width from filling memory.
+// maxWidth is the maximum width, so that a format cannot allocate unbounded memory.
 const maxWidth = 4096
 
-func number(rest string, n int, next func(uint64) uint64) (value, end int) {
+// parseNumber parses a width or precision at n, digits or *. It returns -1 if there is none.
+func parseNumber(rest string, n int, next func(uint64) uint64) (value, end int) {
 	if n < len(rest) && rest[n] == '*' {
 		return max(min(int(int32(next(4))), maxWidth), -maxWidth), n + 1
 	}
@@ -90,7 +90,8 @@ func number(rest string, n int, next func(uint64) uint64) (value, end int) {
 	return value, n
 }
 
-func (s *spec) append(out []byte, next func(uint64) uint64, text func(uint64) string) []byte {
+// format appends one formatted conversion.
+func (s *spec) format(out []byte, next func(uint64) uint64, text func(uint64) string) []byte {
 	switch s.verb {
 	case '%':
 		return append(out, '%')
@@ -126,7 +127,7 @@ func (s *spec) appendInteger(out []byte, next func(uint64) uint64) []byte {
 		if int64(v) < 0 {
 			sign, v = "-", -v
 		} else {
-			sign = s.plus()
+			sign = s.positiveSign()
 		}
 	}
 	base := map[byte]int{'o': 8, 'x': 16, 'X': 16}[s.verb]
@@ -156,7 +157,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-func (s *spec) plus() string {
+// positiveSign returns the sign of a non-negative number.
+func (s *spec) positiveSign() string {
 	switch {
 	case s.has('+'):
 		return "+"
@@ -167,7 +169,7 @@ func (s *spec) plus() string {
 }
 
 func (s *spec) appendFloat(out []byte, v float64) []byte {
-	sign := s.plus()
+	sign := s.positiveSign()
 	if math.Signbit(v) {
 		sign = "-"
 	}
@@ -188,6 +190,7 @@ func (s *spec) appendFloat(out []byte, v float64) []byte {
 	return s.padNumber(out, sign, digits, v-v == 0)
 }
 
+// digits returns the digits of a finite, non-negative number.
 func (s *spec) digits(v float64) string {
 	precision := s.precision
 	verb := s.verb | 0x20
@@ -210,7 +213,7 @@ func (s *spec) digits(v float64) string {
 	return text
 }
 
-// hex is %a: Go writes at least two digits of exponent, C as few as needed.
+// hex implements %a. Go writes at least two exponent digits, C only as many as needed.
 func hex(v float64, precision int) string {
 	text := strconv.FormatFloat(v, 'x', precision, 64)
 	mantissa, exponent, _ := strings.Cut(text, "p")
@@ -218,7 +221,7 @@ func hex(v float64, precision int) string {
 	return fmt.Sprintf("%sp%+d", mantissa, e)
 }
 
-// padNumber pads to the width, with zeroes behind the sign where the 0 flag holds.
+// padNumber pads to the width. With the 0 flag it inserts zeroes after the sign.
 func (s *spec) padNumber(out []byte, sign, digits string, zeroes bool) []byte {
 	if zeroes && s.has('0') && !s.has('-') {
 		for len(sign)+len(digits) < s.width {

@@ -18,9 +18,17 @@ func TestAppend(t *testing.T) {
 		{"%u %x %X %o %#x %#o", []uint64{0xffffffff, 0xbeef, 0xbeef, 8, 0xbeef, 8}, "4294967295 beef BEEF 10 0xbeef 010"},
 		{"%ld %llu %lx", []uint64{1 << 63, 1 << 63, 255}, "-9223372036854775808 9223372036854775808 ff"},
 		{"%.3d|%8.3d|%.0d|", []uint64{5, 5, 0}, "005|     005||"},
-		{"%f %.2f %8.1f|%-8.1f|%08.2f", []uint64{f(1.5), f(2.345), f(-1), f(1), f(-3.14159)}, "1.500000 2.35     -1.0|1.0     |-0003.14"},
+		{
+			"%f %.2f %8.1f|%-8.1f|%08.2f",
+			[]uint64{f(1.5), f(2.345), f(-1), f(1), f(-3.14159)},
+			"1.500000 2.35     -1.0|1.0     |-0003.14",
+		},
 		{"%e %.1E", []uint64{f(12345.678), f(1e-10)}, "1.234568e+04 1.0E-10"},
-		{"%g %g %g %g %G %.3g", []uint64{f(100000), f(1000000), f(0.0001), f(0.00001), f(1e-20), f(3.14159)}, "100000 1e+06 0.0001 1e-05 1E-20 3.14"},
+		{
+			"%g %g %g %g %G %.3g",
+			[]uint64{f(100000), f(1000000), f(0.0001), f(0.00001), f(1e-20), f(3.14159)},
+			"100000 1e+06 0.0001 1e-05 1E-20 3.14",
+		},
 		{"%f %F %g", []uint64{f(math.Inf(-1)), f(math.Inf(1)), f(math.NaN())}, "-inf INF nan"},
 		{"%a", []uint64{f(1)}, "0x1p+0"},
 		{"%c%c|%3c|%-3c|", []uint64{'o', 'k', 'x', 'y'}, "ok|  x|y  |"},
@@ -33,7 +41,7 @@ func TestAppend(t *testing.T) {
 		args := test.args
 		next := func(uint64) uint64 {
 			if len(args) == 0 {
-				t.Fatalf("%q takes more arguments than it should", test.format)
+				t.Fatalf("%q: more arguments read than given", test.format)
 			}
 			v := args[0]
 			args = args[1:]
@@ -44,7 +52,7 @@ func TestAppend(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", test.format, got, test.want)
 		}
 		if len(args) != 0 {
-			t.Errorf("%q leaves %d arguments", test.format, len(args))
+			t.Errorf("%q: %d arguments not read", test.format, len(args))
 		}
 	}
 }

@@ -1,10 +1,10 @@
-// Package code is the form in which kernels are executed: flat, decoded, without names.
+// Package code defines the form in which kernels are executed: flat, decoded, without names.
 //
-// Lower makes a Kernel of one entry point and every function it can reach, placed so that a callee
-// comes before its callers: with lanes of the lowest program counter running first, a call is
-// finished before the caller goes on, and lanes meet again after it. Registers have fixed places in
-// a block of columns per warp (inst.go), functions' local and parameter memory is a frame in local
-// memory (layout.go). An instruction that cannot be executed is refused here.
+// Lower turns an entry point and all functions it can reach into a Kernel. A callee is placed
+// before its callers: the lanes with the lowest program counter run first, so a call ends before
+// the caller continues, and lanes reconverge after it. Registers have fixed places in a block of
+// columns per warp (inst.go). Local and parameter memory of a function is a frame in local memory
+// (layout.go). Instructions that are not supported are rejected here.
 //
-// The package executes nothing; package simt does.
+// The package executes nothing; package simt does. Tested by the tests of package simt.
 package code

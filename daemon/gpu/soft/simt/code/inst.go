@@ -7,11 +7,11 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/matrix"
 )
 
-// Shape tells instructions apart by how they are executed.
+// Shape is the way in which an instruction is executed.
 type Shape uint8
 
-// Shapes. Those with a loop of package lanes come first; Scalar ones are executed lane by lane by a
-// function of package arith.
+// Shapes. Those with a loop in package lanes come first. Scalar shapes are executed lane by lane by
+// a function of package arith.
 const (
 	Nop Shape = iota
 	Loop32
@@ -51,33 +51,33 @@ const (
 	ActiveMask
 	Elect
 	Yield
-	LoadPart // the reading half of cp.async, where not all is read
+	LoadPart // the load of a cp.async that reads only part
 	MatrixMultiply
 	MatrixLoad
 	MatrixStore
 	MatrixMove
 )
 
-// NoPredicate stands where a predicate operand is absent.
+// NoPredicate marks an absent predicate operand.
 const NoPredicate = -1
 
 // Inst is one instruction. D, A, B and C are byte offsets of columns in a warp's register block.
 type Inst struct {
 	Shape Shape
-	// GuardNegated belongs to Guard; NegateC inverts the predicate C.
+	// GuardNegated negates Guard; NegateC negates the predicate C.
 	GuardNegated, NegateC bool
 	Invert                bool // a comparison's answer is inverted
 	Bool                  ptx.BoolOp
 	Memory                Memory
-	// Guard is the predicate in front, NoPredicate where there is none.
+	// Guard is the guard predicate, or NoPredicate.
 	Guard      int32
 	D, A, B, C uint32
-	// Q is the second predicate destination, NoPredicate where there is none.
+	// Q is the second predicate destination, or NoPredicate.
 	Q int32
-	// Target is where a branch or a call goes.
+	// Target is the target of a branch or call.
 	Target int32
 	Site   int32 // see Kernel.Sites
-	Offset int64 // of a memory operand
+	Offset int64 // of the memory operand
 
 	F32 lanes.F32
 	F64 lanes.F64
@@ -89,20 +89,20 @@ type Memory struct {
 	Space Space
 	Bytes uint8 // of one element
 	Vec   uint8
-	// Address32 is set where the address register has 32 bits, Frame where the address is relative to
-	// the function's frame.
+	// Address32 is set if the address register has 32 bits, Frame if the address is relative to the
+	// function's frame.
 	Address32, Frame bool
 	Signed           bool
 	// Sync is set for volatile, relaxed, acquire and release accesses.
 	Sync bool
-	// Simple is set where one element moves between memory and a register of its width.
+	// Simple is set if one element moves between memory and a register of its width.
 	Simple bool
 }
 
-// Space is where an access goes.
+// Space is the state space of an access.
 type Space uint8
 
-// Spaces. Const is device memory as Global is.
+// Spaces. Const is in device memory, like Global.
 const (
 	Generic Space = iota
 	Global
@@ -110,16 +110,16 @@ const (
 	Local
 )
 
-// Ref is a register of any class: the byte offset of its column, or a predicate's number.
+// Ref is a register of any class: the byte offset of its column, or the number of a predicate.
 type Ref struct {
 	At    uint32
 	Class ptx.Class
-	// Sink is set where the operand is absent or _.
+	// Sink is set if the operand is absent or _.
 	Sink    bool
-	Negated bool // a predicate source
+	Negated bool // negated predicate source
 }
 
-// Extra holds what few instructions need.
+// Extra holds operands that only few instructions have.
 type Extra struct {
 	Widen     lanes.Widen
 	Narrow    lanes.Narrow
@@ -129,7 +129,7 @@ type Extra struct {
 
 	Scalar arith.Func
 	Carry  arith.CarryFunc
-	// CarryOut is set where the carry flag is written.
+	// CarryOut is set if the instruction writes the carry flag.
 	CarryOut bool
 
 	Dst, Src []Ref
@@ -148,20 +148,20 @@ type Extra struct {
 	Matrix  *matrix.Operation
 }
 
-// CallSite is a call. Places in memory are relative to the frame of the function they belong to.
+// CallSite is a call. Places in memory are relative to the frame of their function.
 type CallSite struct {
-	// Builtin is what is called where it is not a function of the program.
+	// Builtin is the callee if it is not a function of the program.
 	Builtin Builtin
-	// Indirect is the register with the function's address; a Sink for direct calls.
+	// Indirect is the register with the function's address; a Sink in direct calls.
 	Indirect Ref
-	// FrameBytes is the size of the caller's frame: the callee's begins behind it.
+	// FrameBytes is the size of the caller's frame. The callee's frame starts after it.
 	FrameBytes uint32
 	Args, Rets []Move
 	// Function is the callee of a direct call.
 	Function *Function
 }
 
-// Move copies an argument to the callee or a result back.
+// Move copies an argument to the callee or a result to the caller.
 type Move struct {
 	From, To Place
 	Bytes    uint32
@@ -174,7 +174,7 @@ type Place struct {
 	Ref     Ref
 }
 
-// Builtin is a function that the machine supplies.
+// Builtin is a function that the interpreter implements.
 type Builtin uint8
 
 // The builtin functions.
@@ -191,17 +191,16 @@ type Function struct {
 	Name       string
 	Entry      int32 // index of its first instruction
 	FrameBytes uint32
-	// Address is what a pointer to the function holds.
+	// Address is the value of a pointer to the function.
 	Address uint64
-	// Recursive functions have their registers saved by a call: Save holds where their 32-bit columns
-	// begin, where the 64-bit ones begin and where those end; SavePredicates is the span of their
-	// predicates.
+	// A call saves the registers of a Recursive function. Save holds the start of its 32-bit columns,
+	// the start of its 64-bit columns and their end; SavePredicates is the range of its predicates.
 	Recursive      bool
 	Save           [3]uint32
 	SavePredicates [2]int32
 }
 
-// Source says what an instruction was, for faults.
+// Source is the PTX instruction behind an Inst, for faults.
 type Source struct {
 	Inst     *ptx.Inst
 	Function string

@@ -4,7 +4,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// Kernel is one entry point with all it can call, ready to run.
+// Kernel is one entry point and all functions it can call, ready to run.
 type Kernel struct {
 	Name    string
 	Insts   []Inst
@@ -16,21 +16,21 @@ type Kernel struct {
 	Predicates    int32
 	Constants32   []Constant
 	Constants64   []Constant
-	// ConstantPredicates are always zero or all ones.
+	// ConstantPredicates are always all zeroes or all ones.
 	ConstantPredicates []Constant
 	Specials           []SpecialColumn
 	// Frame is the 32-bit column that holds each lane's frame address in local memory.
 	Frame uint32
 
-	// StaticShared is shared memory without the dynamic part, whose offset it is.
+	// StaticShared is the size of static shared memory. Dynamic shared memory starts at this offset.
 	StaticShared uint64
-	// LocalBytes is local memory per thread, call frames included.
+	// LocalBytes is local memory per thread, including call frames.
 	LocalBytes uint64
 	ParamBytes uint64
 	Params     []*ptx.Var
-	// Sites is how many memory instructions there are: each may remember where it went last.
+	// Sites is the number of memory instructions. Each has an inline cache for its last access.
 	Sites int32
-	// Functions are those whose address is taken, by address.
+	// Functions maps addresses to the functions whose address is taken.
 	Functions map[uint64]*Function
 
 	MaxThreads, RequiredThreads [3]uint32
@@ -38,7 +38,7 @@ type Kernel struct {
 	Registers int32
 }
 
-// Constant is a value that a column has in all lanes.
+// Constant is a column with the same value in all lanes.
 type Constant struct {
 	At    uint32
 	Value uint64

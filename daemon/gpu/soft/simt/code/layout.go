@@ -9,22 +9,22 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Linked is what the functions of a program know about each other and about memory.
+// Linked is what the linker resolved: functions, addresses and shared variables.
 type Linked struct {
-	// Functions finds the definition behind a declaration, by name.
+	// Functions maps names to definitions.
 	Functions map[string]*ptx.Func
-	// Addresses of variables in global and constant memory.
+	// Addresses of the variables in global and constant memory.
 	Addresses map[*ptx.Var]uint64
-	// FunctionAddresses of the functions whose address is taken.
+	// FunctionAddresses holds the addresses of functions whose address is taken.
 	FunctionAddresses map[*ptx.Func]uint64
-	// Shared finds the definition behind a shared variable of module scope.
+	// Shared maps a shared variable of module scope to its definition.
 	Shared map[*ptx.Var]*ptx.Var
-	// Heap says that the program has a device heap, for malloc.
+	// Heap is set if the program has a device heap for malloc.
 	Heap bool
 }
 
-// Refused says which instruction cannot be executed, and why. It is an abi.InvalidPTX or what Err
-// says.
+// Refused is the error for an instruction that is not supported. It wraps Err, or abi.InvalidPTX if
+// Err is nil.
 type Refused struct {
 	Function string
 	Pos      ptx.Pos
@@ -36,7 +36,7 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s: %s", r.Pos.Line, r.Pos.Column, r.Function, r.Text)
 }
 
-// Unwrap gives the code.
+// Unwrap returns Err or abi.InvalidPTX.
 func (r *Refused) Unwrap() error {
 	if r.Err != nil {
 		return r.Err
@@ -44,23 +44,23 @@ func (r *Refused) Unwrap() error {
 	return abi.InvalidPTX
 }
 
-// errUndefined is what Err says of a name that nothing defines.
+// errUndefined is the Err for a name without a definition.
 var errUndefined = errors.Join(abi.InvalidPTX, gpu.ErrUndefined)
 
-// function is a reachable function while it is lowered.
+// function is a reachable function during lowering.
 type function struct {
 	ptx   *ptx.Func
 	out   *Function
 	calls []*function
-	// base is where each class's registers begin.
+	// base is the start of the registers of each class.
 	base [ptx.Classes]uint32
-	// Offsets of the parts of its frame.
+	// Offsets of the parts of the frame.
 	callParams, local uint32
-	depth             uint32 // frame bytes of it and of its deepest chain of callees
-	state             uint8  // of the search: 0 new, 1 open, 2 done
+	depth             uint32 // frame bytes of the function and its deepest chain of callees
+	state             uint8  // of the depth-first search: 0 new, 1 open, 2 done
 }
 
-// recursionBytes is local memory kept for the frames of recursive calls.
+// recursionBytes is local memory reserved for the frames of recursive calls.
 const recursionBytes = 64 << 10
 
 const frameAlign = 16
@@ -69,11 +69,11 @@ func alignUp(n, align uint64) uint64 { return (n + align - 1) / align * align }
 
 // reach collects the functions that f can call, callees first.
 func (l *lowering) reach(f *ptx.Func) (*function, error) {
-	if known := l.functions[f]; known != nil {
-		if known.state == 1 {
-			known.out.Recursive = true
+	if seen := l.functions[f]; seen != nil {
+		if seen.state == 1 {
+			seen.out.Recursive = true
 		}
-		return known, nil
+		return seen, nil
 	}
 	fn := &function{ptx: f, out: &Function{Name: f.Name}, state: 1}
 	l.functions[f] = fn
@@ -110,6 +110,7 @@ func (l *lowering) reach(f *ptx.Func) (*function, error) {
 	return fn, nil
 }
 
+// reachCall reaches a callee and adds its depth to the caller's.
 func (l *lowering) reachCall(caller *function, callee *ptx.Func) error {
 	fn, err := l.reach(callee)
 	if err != nil {
@@ -119,8 +120,8 @@ func (l *lowering) reachCall(caller *function, callee *ptx.Func) error {
 	return nil
 }
 
-// reachIndirect takes every function with an address as a possible callee. Any of them may lead
-// back here.
+// reachIndirect treats every function whose address is taken as a possible callee. Any of them may
+// call the caller again.
 func (l *lowering) reachIndirect(caller *function) error {
 	for f := range l.linked.FunctionAddresses {
 		if err := l.reachCall(caller, f); err != nil {
@@ -130,7 +131,7 @@ func (l *lowering) reachIndirect(caller *function) error {
 	return nil
 }
 
-// markRecursive finds the functions that can reach themselves.
+// markRecursive marks the functions that can reach themselves.
 func (l *lowering) markRecursive() {
 	for _, fn := range l.order {
 		seen := map[*function]bool{}
@@ -150,8 +151,8 @@ func (l *lowering) markRecursive() {
 	}
 }
 
-// layFrames gives every function its frame and the kernel its local memory.
-func (l *lowering) layFrames(entry *function) {
+// layoutFrames assigns a frame to every function and sets the kernel's local memory.
+func (l *lowering) layoutFrames(entry *function) {
 	recursive := false
 	for _, fn := range l.order {
 		at := uint64(0)
@@ -177,8 +178,8 @@ func (l *lowering) layFrames(entry *function) {
 	}
 }
 
-// layRegisters gives every register of every function a column of its own.
-func (l *lowering) layRegisters() {
+// layoutRegisters assigns a column to every register of every function.
+func (l *lowering) layoutRegisters() {
 	l.kernel.Frame = l.column(column32)
 	for _, fn := range l.order {
 		count := fn.ptx.Registers
@@ -195,9 +196,9 @@ func (l *lowering) layRegisters() {
 	}
 }
 
-// layShared places the shared variables of all reachable functions and of module scope that they
-// use.
-func (l *lowering) layShared() {
+// layoutShared places the shared variables of all reachable functions and those of module scope
+// that they use.
+func (l *lowering) layoutShared() {
 	for _, fn := range l.order {
 		for _, v := range fn.ptx.Shared {
 			l.placeShared(v)
@@ -217,7 +218,8 @@ func (l *lowering) layShared() {
 	l.kernel.StaticShared = alignUp(l.kernel.StaticShared, l.dynamicAlign)
 }
 
-// placeShared gives a shared variable its offset; dynamic ones all begin where the static ones end.
+// placeShared assigns an offset to a shared variable. All dynamic ones start at the end of the
+// static ones.
 func (l *lowering) placeShared(v *ptx.Var) {
 	if definition := l.linked.Shared[v]; definition != nil {
 		v = definition
@@ -235,6 +237,8 @@ func (l *lowering) placeShared(v *ptx.Var) {
 	l.kernel.StaticShared = at + v.Bytes
 }
 
+// sharedOffset returns the offset of a shared variable. A dynamic one is at the end of static
+// shared memory.
 func (l *lowering) sharedOffset(v *ptx.Var) uint64 {
 	if definition := l.linked.Shared[v]; definition != nil {
 		v = definition

@@ -13,22 +13,22 @@ type lowering struct {
 	kernel    *Kernel
 	functions map[*ptx.Func]*function
 	order     []*function // callees first
-	fn        *function   // being lowered
-	in        *ptx.Inst   // being lowered
+	fn        *function   // the function in progress
+	in        *ptx.Inst   // the instruction in progress
 
-	columns     uint32 // bytes of the register block given out
+	columns     uint32 // allocated bytes of the register block
 	predicates  int32
 	constants32 map[uint32]uint32
 	constants64 map[uint64]uint32
 	constPreds  map[bool]uint32
-	specials    map[SpecialColumn]uint32 // At is zero in keys
+	specials    map[SpecialColumn]uint32 // the key's At is zero
 
 	shared       map[*ptx.Var]uint64
 	dynamicAlign uint64
 
-	// starts holds where each function's instructions began; patches are the places that wait for one.
+	// patches are the instructions that wait for the start of a function.
 	patches []patch
-	// places maps the instruction indices of the function being lowered to indices of Insts.
+	// places maps instruction indices of the current function to indices of Insts.
 	places []int32
 }
 
@@ -38,8 +38,8 @@ type patch struct {
 	fn   *function
 }
 
-// Lower makes a kernel of an entry point. Before it looks at the body of a function, complete must
-// have read it.
+// Lower lowers an entry point to a Kernel. complete parses the body of a function that was only
+// outlined; Lower calls it before it reads the body.
 func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Kernel, error) {
 	l := &lowering{
 		linked: linked, complete: complete,
@@ -60,11 +60,11 @@ func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Ke
 		return nil, err
 	}
 	l.markRecursive()
-	l.layFrames(main)
-	l.layRegisters()
-	l.layShared()
+	l.layoutFrames(main)
+	l.layoutRegisters()
+	l.layoutShared()
 	for _, fn := range l.order {
-		if err := l.function(fn); err != nil {
+		if err := l.lowerFunction(fn); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +77,8 @@ func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Ke
 	return l.kernel, nil
 }
 
-// function lowers one function.
-func (l *lowering) function(fn *function) error {
+// lowerFunction lowers one function.
+func (l *lowering) lowerFunction(fn *function) error {
 	l.fn = fn
 	fn.out.Entry = int32(len(l.kernel.Insts))
 	if address, taken := l.linked.FunctionAddresses[fn.ptx]; taken {
@@ -90,20 +90,20 @@ func (l *lowering) function(fn *function) error {
 	for i := range fn.ptx.Insts {
 		l.places[i] = int32(len(l.kernel.Insts))
 		l.in = &fn.ptx.Insts[i]
-		if err := l.instruction(l.in); err != nil {
+		if err := l.lowerInstruction(l.in); err != nil {
 			return err
 		}
 	}
 	l.places[len(fn.ptx.Insts)] = int32(len(l.kernel.Insts))
 	l.in = &ptx.Inst{Op: ptx.OpRet, Guard: ptx.Guard{Reg: -1}}
-	l.emit(Inst{Shape: Return}) // falling off the end returns
+	l.emit(Inst{Shape: Return}) // the end of the body returns
 	for i := first; i < len(l.kernel.Insts); i++ {
 		l.resolve(&l.kernel.Insts[i])
 	}
 	return nil
 }
 
-// resolve turns a function's own instruction indices into those of the kernel.
+// resolve translates the function's instruction indices into those of the kernel.
 func (l *lowering) resolve(in *Inst) {
 	switch in.Shape {
 	case Branch:
@@ -115,7 +115,7 @@ func (l *lowering) resolve(in *Inst) {
 	}
 }
 
-// refuse says that the current instruction cannot be executed.
+// refuse returns the error that the current instruction is not supported.
 func (l *lowering) refuse(format string, args ...any) error {
 	return &Refused{
 		Function: l.fn.ptx.Name, Pos: l.in.Pos,
@@ -123,7 +123,7 @@ func (l *lowering) refuse(format string, args ...any) error {
 	}
 }
 
-// undefined says that the current instruction uses a name that nothing defines.
+// undefined returns the error that the current instruction uses an undefined name.
 func (l *lowering) undefined(what, name string) error {
 	return &Refused{
 		Function: l.fn.ptx.Name, Pos: l.in.Pos, Err: errUndefined,
@@ -131,7 +131,7 @@ func (l *lowering) undefined(what, name string) error {
 	}
 }
 
-// emit appends an instruction, guarded as the current one is.
+// emit appends an instruction with the guard of the current one.
 func (l *lowering) emit(in Inst) {
 	in.Guard = NoPredicate
 	if g := l.in.Guard; g.Reg >= 0 {
@@ -142,6 +142,7 @@ func (l *lowering) emit(in Inst) {
 	l.kernel.Sources = append(l.kernel.Sources, Source{Inst: l.in, Function: l.fn.ptx.Name})
 }
 
+// column allocates a column for registers of so many bytes.
 func (l *lowering) column(bytes uint32) uint32 { return l.columnsOf(bytes, 1) }
 
 func (l *lowering) columnsOf(bytes uint32, count int) uint32 {
@@ -150,9 +151,10 @@ func (l *lowering) columnsOf(bytes uint32, count int) uint32 {
 	return at
 }
 
+// constant32 returns the column of a constant.
 func (l *lowering) constant32(v uint32) uint32 {
-	at, known := l.constants32[v]
-	if !known {
+	at, ok := l.constants32[v]
+	if !ok {
 		at = l.column(column32)
 		l.constants32[v] = at
 		l.kernel.Constants32 = append(l.kernel.Constants32, Constant{at, uint64(v)})
@@ -161,8 +163,8 @@ func (l *lowering) constant32(v uint32) uint32 {
 }
 
 func (l *lowering) constant64(v uint64) uint32 {
-	at, known := l.constants64[v]
-	if !known {
+	at, ok := l.constants64[v]
+	if !ok {
 		at = l.column(column64)
 		l.constants64[v] = at
 		l.kernel.Constants64 = append(l.kernel.Constants64, Constant{at, v})
@@ -171,8 +173,8 @@ func (l *lowering) constant64(v uint64) uint32 {
 }
 
 func (l *lowering) constantPredicate(v bool) uint32 {
-	at, known := l.constPreds[v]
-	if !known {
+	at, ok := l.constPreds[v]
+	if !ok {
 		at = uint32(l.newPredicate())
 		l.constPreds[v] = at
 		value := uint64(0)
@@ -184,16 +186,17 @@ func (l *lowering) constantPredicate(v bool) uint32 {
 	return at
 }
 
+// newPredicate allocates a predicate.
 func (l *lowering) newPredicate() int32 {
 	l.predicates++
 	return l.predicates - 1
 }
 
-// special gives the column of a special register that does not change while a warp runs.
+// special returns the column of a special register that does not change while a warp runs.
 func (l *lowering) special(s ptx.Special, wide bool) uint32 {
 	key := SpecialColumn{Special: s, Wide: wide}
-	at, known := l.specials[key]
-	if !known {
+	at, ok := l.specials[key]
+	if !ok {
 		at = l.column(column32)
 		if wide {
 			at = l.column(column64)

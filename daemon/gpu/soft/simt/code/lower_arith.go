@@ -24,7 +24,7 @@ func widenLoop(d *lanes.V64, a, _ *lanes.V32, _ *lanes.V64) {
 	}
 }
 
-// operandClass is the class that a constant gets as source i of an instruction.
+// operandClass returns the register class of a constant as source i of an instruction.
 func operandClass(in *ptx.Inst, i int) ptx.Class {
 	switch in.Op {
 	case ptx.OpShl, ptx.OpShr, ptx.OpBfe, ptx.OpSzext:
@@ -62,7 +62,7 @@ func operandClass(in *ptx.Inst, i int) ptx.Class {
 	return classOf(in.Type)
 }
 
-// operands places all sources of an arithmetic instruction.
+// operands resolves all sources of an arithmetic instruction.
 func (l *lowering) operands(in *ptx.Inst) ([]Ref, error) {
 	refs := make([]Ref, len(in.Src))
 	for i, o := range in.Src {
@@ -74,8 +74,8 @@ func (l *lowering) operands(in *ptx.Inst) ([]Ref, error) {
 	return refs, nil
 }
 
-// all reports whether all refs are of a class.
-func all(class ptx.Class, refs ...Ref) bool {
+// allOfClass reports whether all refs are of a class.
+func allOfClass(class ptx.Class, refs ...Ref) bool {
 	for _, r := range refs {
 		if r.Class != class || r.Sink {
 			return false
@@ -84,16 +84,16 @@ func all(class ptx.Class, refs ...Ref) bool {
 	return true
 }
 
-// at is the column of ref i, or of ref 0 where there is none: loops take a pointer that they do not
-// read.
-func at(refs []Ref, i int) uint32 {
+// columnAt returns the column of ref i, or of ref 0 if there is no ref i: a loop needs a valid
+// pointer even for operands that it does not read.
+func columnAt(refs []Ref, i int) uint32 {
 	if i < len(refs) {
 		return refs[i].At
 	}
 	return refs[0].At
 }
 
-// arithmetic lowers everything that computes registers from registers.
+// arithmetic lowers instructions that compute registers from registers.
 func (l *lowering) arithmetic(in *ptx.Inst) error {
 	if in.Type == ptx.PredType {
 		return l.predicateLogic(in)
@@ -113,7 +113,7 @@ func (l *lowering) arithmetic(in *ptx.Inst) error {
 		return nil
 	}
 	if dst.Sink && in.Op != ptx.OpLop3 {
-		return nil // computed for nobody
+		return nil // the result is not used
 	}
 	if l.loop(in, dst, src) {
 		return nil
@@ -129,11 +129,11 @@ func (l *lowering) arithmetic(in *ptx.Inst) error {
 	return nil
 }
 
-// loop lowers to a loop over the lanes where there is one.
+// loop lowers to a loop over the lanes if there is one.
 func (l *lowering) loop(in *ptx.Inst, dst Ref, src []Ref) bool {
-	out := Inst{D: dst.At, A: at(src, 0), B: at(src, 1), C: at(src, 2)}
-	narrow := all(ptx.R32, src...)
-	wide := all(ptx.R64, src...)
+	out := Inst{D: dst.At, A: columnAt(src, 0), B: columnAt(src, 1), C: columnAt(src, 2)}
+	narrow := allOfClass(ptx.R32, src...)
+	wide := allOfClass(ptx.R64, src...)
 	switch {
 	case dst.Class == ptx.R32 && narrow:
 		out.Shape, out.F32 = Loop32, lanes.Find32(in)
@@ -148,7 +148,7 @@ func (l *lowering) loop(in *ptx.Inst, dst Ref, src []Ref) bool {
 			return false
 		}
 		out.Shape = Loop64
-	case dst.Class == ptx.R64 && len(src) > 0 && all(ptx.R32, src[:min(2, len(src))]...):
+	case dst.Class == ptx.R64 && len(src) > 0 && allOfClass(ptx.R32, src[:min(2, len(src))]...):
 		w := lanes.FindWiden(in)
 		if w == nil || len(src) == 3 && src[2].Class != ptx.R64 {
 			return false
@@ -176,7 +176,8 @@ func (l *lowering) loop(in *ptx.Inst, dst Ref, src []Ref) bool {
 	return true
 }
 
-// lop3 may have a second result, a predicate: whether the first is not zero, combined with another.
+// lop3 lowers lop3, which may have a predicate as second result: whether the first is not zero,
+// combined with another predicate.
 func (l *lowering) lop3(in *ptx.Inst, dst Ref, src []Ref) error {
 	if dst.Sink {
 		dst = Ref{At: l.column(column32), Class: ptx.R32}
@@ -200,7 +201,7 @@ func (l *lowering) compare(in *ptx.Inst) error {
 	if err != nil {
 		return err
 	}
-	out := Inst{Bool: in.Bool, Q: NoPredicate, A: src[0].At, B: at(src, 1)}
+	out := Inst{Bool: in.Bool, Q: NoPredicate, A: src[0].At, B: columnAt(src, 1)}
 	p, q := l.destination(in, 0), l.destination(in, 1)
 	if p.Sink {
 		p.At = uint32(l.newPredicate())
@@ -229,13 +230,14 @@ func (l *lowering) compare(in *ptx.Inst) error {
 	return nil
 }
 
+// compareLoop lowers setp to a loop over the lanes if there is one.
 func (l *lowering) compareLoop(in *ptx.Inst, out *Inst, src []Ref) bool {
 	var order lanes.Order
 	switch {
-	case all(ptx.R32, src...):
+	case allOfClass(ptx.R32, src...):
 		out.Shape = LoopCompare32
 		out.X.Compare32, order = lanes.FindCompare32(in)
-	case all(ptx.R64, src...):
+	case allOfClass(ptx.R64, src...):
 		out.Shape = LoopCompare64
 		out.X.Compare64, order = lanes.FindCompare64(in)
 	}
@@ -249,7 +251,7 @@ func (l *lowering) compareLoop(in *ptx.Inst, out *Inst, src []Ref) bool {
 	return true
 }
 
-// compareHalves is setp on packed halves: p is the lower, q the upper one.
+// compareHalves lowers setp on packed halves: p is the lower, q the upper result.
 func (l *lowering) compareHalves(in *ptx.Inst, out Inst) error {
 	single := *in
 	single.Type = ptx.F16
@@ -260,7 +262,7 @@ func (l *lowering) compareHalves(in *ptx.Inst, out Inst) error {
 	upper := out
 	out.Q = NoPredicate
 	out.X = &Extra{Src: out.X.Src, Scalar: func(a, b, _, _ uint64) uint64 { return f(a&0xffff, b&0xffff, 0, 0) }}
-	// The combining predicate may be the first destination, so the upper half goes first.
+	// The combining predicate may be the first destination, so compute the upper half first.
 	if upper.Q != NoPredicate {
 		upper.D, upper.Q = uint32(upper.Q), NoPredicate
 		upper.X = &Extra{
@@ -322,7 +324,7 @@ func (l *lowering) selection(in *ptx.Inst) error {
 	return nil
 }
 
-// move lowers mov between registers of one class, and from constants, special registers and
+// move lowers mov between registers of one class and from constants, special registers and
 // addresses.
 func (l *lowering) move(in *ptx.Inst) error {
 	if in.Type == ptx.PredType {
@@ -332,7 +334,7 @@ func (l *lowering) move(in *ptx.Inst) error {
 	if dst.Sink {
 		return nil
 	}
-	if len(in.Src) == 1 && in.Src[0].Kind == ptx.SpecialOperand && changing(in.Src[0].Special) {
+	if len(in.Src) == 1 && in.Src[0].Kind == ptx.SpecialOperand && mayChange(in.Src[0].Special) {
 		return l.clock(in, dst)
 	}
 	src, err := l.sources(in, dst.Class)
@@ -351,7 +353,7 @@ func (l *lowering) move(in *ptx.Inst) error {
 	return nil
 }
 
-// clock reads a special register that changes, through 64 bits.
+// clock lowers a read of a special register that changes, through a 64-bit column.
 func (l *lowering) clock(in *ptx.Inst, dst Ref) error {
 	src, err := l.specialRef(in.Src[0].Special, dst.Class)
 	if err != nil {
@@ -362,7 +364,7 @@ func (l *lowering) clock(in *ptx.Inst, dst Ref) error {
 	return nil
 }
 
-// pack lowers mov between a register and a vector of narrower ones.
+// pack lowers mov between a register and a vector of narrower registers.
 func (l *lowering) pack(in *ptx.Inst) error {
 	class := classOf(in.SrcType)
 	shape := Pack

@@ -5,8 +5,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 )
 
-// instruction lowers one instruction to none, one or a few.
-func (l *lowering) instruction(in *ptx.Inst) error {
+// lowerInstruction lowers one instruction to none, one or several Insts.
+func (l *lowering) lowerInstruction(in *ptx.Inst) error {
 	switch in.Op {
 	case ptx.OpMov:
 		return l.move(in)
@@ -31,17 +31,18 @@ func (l *lowering) instruction(in *ptx.Inst) error {
 	case ptx.OpMma, ptx.OpMovmatrix, ptx.OpLdmatrix, ptx.OpStmatrix:
 		return l.matrix(in)
 	case ptx.OpPrefetch, ptx.OpFence:
-		return nil // caches are not modelled, and memory is in order
+		return nil // caches are not simulated, and memory is in order
 	case ptx.OpBra, ptx.OpBrx, ptx.OpRet, ptx.OpExit, ptx.OpTrap, ptx.OpBrkpt, ptx.OpNanosleep:
 		return l.control(in)
 	case ptx.OpCall:
 		return l.call(in)
 	case ptx.OpBar, ptx.OpBarWarp, ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect:
-		return l.together(in)
+		return l.collective(in)
 	}
 	return l.arithmetic(in)
 }
 
+// control lowers branches and other instructions that end or redirect lanes.
 func (l *lowering) control(in *ptx.Inst) error {
 	switch in.Op {
 	case ptx.OpBra:
@@ -66,17 +67,17 @@ func (l *lowering) control(in *ptx.Inst) error {
 	return nil
 }
 
-var togetherShapes = map[ptx.Op]Shape{
+var collectiveShapes = map[ptx.Op]Shape{
 	ptx.OpBar: Barrier, ptx.OpBarWarp: WarpBarrier, ptx.OpShfl: Shuffle, ptx.OpVote: Vote, ptx.OpMatch: Match,
 	ptx.OpRedux: Redux, ptx.OpActivemask: ActiveMask, ptx.OpElect: Elect,
 }
 
-// together lowers the instructions that lanes or warps execute with each other.
-func (l *lowering) together(in *ptx.Inst) error {
+// collective lowers the instructions that lanes or warps execute together.
+func (l *lowering) collective(in *ptx.Inst) error {
 	src := make([]Ref, len(in.Src))
 	for i, o := range in.Src {
 		var err error
-		if src[i], err = l.source(o, togetherClass(in, i)); err != nil {
+		if src[i], err = l.source(o, collectiveClass(in, i)); err != nil {
 			return err
 		}
 	}
@@ -88,12 +89,12 @@ func (l *lowering) together(in *ptx.Inst) error {
 	if in.Op == ptx.OpRedux && arith.Reduce(in.Atom, in.Type) == nil {
 		return l.refuse("this combination is not supported")
 	}
-	l.emit(Inst{Shape: togetherShapes[in.Op], X: x})
+	l.emit(Inst{Shape: collectiveShapes[in.Op], X: x})
 	return nil
 }
 
-// togetherClass is the class of a constant as source i.
-func togetherClass(in *ptx.Inst, i int) ptx.Class {
+// collectiveClass returns the register class of a constant as source i.
+func collectiveClass(in *ptx.Inst, i int) ptx.Class {
 	switch {
 	case in.Op == ptx.OpVote && i == 0:
 		return ptx.Pred
@@ -107,7 +108,7 @@ func togetherClass(in *ptx.Inst, i int) ptx.Class {
 
 var builtins = map[string]Builtin{"vprintf": Vprintf, "__assertfail": AssertFail, "malloc": Malloc, "free": Free}
 
-// call lowers a call with the moves of its arguments and results.
+// call lowers a call, with moves for its arguments and results.
 func (l *lowering) call(in *ptx.Inst) error {
 	site := &CallSite{FrameBytes: l.fn.out.FrameBytes, Indirect: Ref{Sink: true}}
 	out := Inst{Shape: Call, X: &Extra{Call: site}}
@@ -121,15 +122,15 @@ func (l *lowering) call(in *ptx.Inst) error {
 	default:
 		site.Builtin = builtins[in.Call.Func.Name]
 		if (site.Builtin == Malloc || site.Builtin == Free) && !l.linked.Heap {
-			return l.refuse("'%s' needs a device heap, which this program has not", in.Call.Func.Name)
+			return l.refuse("'%s' needs a device heap, which this program does not have", in.Call.Func.Name)
 		}
 		out.Shape = CallBuiltin
 	}
 	if err := l.passArguments(in.Call, site); err != nil {
 		return err
 	}
-	// Constants may have needed instructions of their own, so the patch is moved to where the call
-	// really is.
+	// Constants may have emitted instructions of their own, so the call may have moved: update the
+	// patch.
 	if site.Function != nil {
 		l.patches[len(l.patches)-1].inst = int32(len(l.kernel.Insts))
 	}
@@ -137,7 +138,7 @@ func (l *lowering) call(in *ptx.Inst) error {
 	return nil
 }
 
-// passArguments lays out a callee's parameters as every function's own declaration does:
+// passArguments assigns the places of a callee's parameters in the order of its declaration:
 // parameters, then results.
 func (l *lowering) passArguments(c *ptx.Call, site *CallSite) error {
 	var formal *ptx.Func
@@ -146,7 +147,7 @@ func (l *lowering) passArguments(c *ptx.Call, site *CallSite) error {
 	}
 	at := uint64(0)
 	for i, o := range c.Args {
-		from, bytes, align, err := l.passed(o, formalVar(formal, i, false))
+		from, bytes, align, err := l.callerPlace(o, formalVar(formal, i, false))
 		if err != nil {
 			return err
 		}
@@ -155,7 +156,7 @@ func (l *lowering) passArguments(c *ptx.Call, site *CallSite) error {
 		at += uint64(bytes)
 	}
 	for i, o := range c.Rets {
-		to, bytes, align, err := l.passed(o, formalVar(formal, i, true))
+		to, bytes, align, err := l.callerPlace(o, formalVar(formal, i, true))
 		if err != nil {
 			return err
 		}
@@ -166,6 +167,7 @@ func (l *lowering) passArguments(c *ptx.Call, site *CallSite) error {
 	return nil
 }
 
+// formalVar returns the variable of parameter or result i of a function, or nil.
 func formalVar(f *ptx.Func, i int, result bool) *ptx.Var {
 	switch {
 	case f == nil:
@@ -178,7 +180,7 @@ func formalVar(f *ptx.Func, i int, result bool) *ptx.Var {
 	return nil
 }
 
-// formalPlace is where the callee finds parameter i, or leaves result i; at is its place where
+// formalPlace returns where the callee finds parameter i or leaves result i. at is the place if
 // nothing is declared.
 func (l *lowering) formalPlace(f *ptx.Func, i int, result bool, at uint64) Place {
 	if f == nil {
@@ -197,8 +199,8 @@ func (l *lowering) formalPlace(f *ptx.Func, i int, result bool, at uint64) Place
 	return Place{InFrame: true, Offset: uint32(vars[i].Offset)}
 }
 
-// passed is the caller's end of an argument or result.
-func (l *lowering) passed(o ptx.Operand, formal *ptx.Var) (place Place, bytes uint32, align uint64, err error) {
+// callerPlace returns the caller's place of an argument or result.
+func (l *lowering) callerPlace(o ptx.Operand, formal *ptx.Var) (place Place, bytes uint32, align uint64, err error) {
 	if o.Kind == ptx.SymbolOperand && o.Symbol.CallParam {
 		v := o.Symbol
 		return Place{InFrame: true, Offset: l.fn.callParams + uint32(v.Offset)}, uint32(v.Bytes), max(v.Align, 1), nil

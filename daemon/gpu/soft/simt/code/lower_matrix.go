@@ -9,7 +9,7 @@ var matrixShapes = map[ptx.Op]Shape{
 	ptx.OpMma: MatrixMultiply, ptx.OpMovmatrix: MatrixMove, ptx.OpLdmatrix: MatrixLoad, ptx.OpStmatrix: MatrixStore,
 }
 
-// matrix lowers the instructions on matrices that a warp holds together.
+// matrix lowers the instructions on matrices that are distributed over a warp.
 func (l *lowering) matrix(in *ptx.Inst) error {
 	class := ptx.R32
 	if in.Type == ptx.F64 {
@@ -37,8 +37,8 @@ func (l *lowering) matrix(in *ptx.Inst) error {
 	return nil
 }
 
-// copyAsync lowers cp.async to a load from global memory and a store to shared memory, one after
-// the other: the ISA lets it be complete any time before it is waited for.
+// copyAsync lowers cp.async to a load from global memory and a store to shared memory, in sequence.
+// The ISA allows it to complete at any time before it is waited for.
 func (l *lowering) copyAsync(in *ptx.Inst) error {
 	from := *in
 	from.Space, from.Addr = ptx.Global, *in.From

@@ -7,14 +7,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 )
 
-// memory fills in where an instruction's memory operand is.
+// memory sets the fields for an instruction's memory operand.
 func (l *lowering) memory(in *ptx.Inst, out *Inst) error {
 	m := &out.Memory
 	m.Bytes, m.Vec = uint8(in.Type.Bits()/8), max(in.Vec, 1)
 	m.Signed, m.Sync = in.Type.IsSigned(), in.Flags&ptx.Volatile != 0
 	m.Space = map[ptx.Space]Space{
 		ptx.Generic: Generic, ptx.Global: Global, ptx.Const: Global, ptx.Shared: Shared, ptx.Local: Local,
-		ptx.ParamSpace: Generic, // through a register; symbols are settled below
+		ptx.ParamSpace: Generic, // through a register; symbols are resolved below
 	}[in.Space]
 	out.Offset = in.Addr.Offset
 	if m.Space != Shared && m.Space != Local {
@@ -33,7 +33,7 @@ func (l *lowering) memory(in *ptx.Inst, out *Inst) error {
 	return nil
 }
 
-// symbolMemory is an access at a variable: the address is a constant, or a place in the frame.
+// symbolMemory resolves an access to a variable: the address is a constant or a place in the frame.
 func (l *lowering) symbolMemory(v *ptx.Var, used ptx.Space, out *Inst) error {
 	m := &out.Memory
 	address, frame, err := l.address(v)
@@ -81,7 +81,7 @@ func (l *lowering) load(in *ptx.Inst) error {
 	return nil
 }
 
-// simple reports whether memory and register have the same width, and the loops for that serve.
+// simple reports whether memory and register have the same width, so that the loops for it apply.
 func simple(m Memory, r Ref) bool {
 	return !r.Sink && !m.Sync && m.Vec == 1 && (m.Bytes == 4 && r.Class == ptx.R32 || m.Bytes == 8 && r.Class == ptx.R64)
 }
@@ -106,7 +106,7 @@ func (l *lowering) store(in *ptx.Inst) error {
 	return nil
 }
 
-// atomic lowers atom and red; a vector of them is a sequence.
+// atomic lowers atom and red. A vector is lowered element by element.
 func (l *lowering) atomic(in *ptx.Inst) error {
 	operation := arith.LookupAtomic(in.Atom, in.Type)
 	if operation == nil {
@@ -142,7 +142,7 @@ func (l *lowering) atomic(in *ptx.Inst) error {
 	return nil
 }
 
-// constantAt is the value of a 64-bit constant's column.
+// constantAt returns the value of a 64-bit constant's column.
 func (l *lowering) constantAt(at uint32) uint64 {
 	for _, c := range l.kernel.Constants64 {
 		if c.At == at {
@@ -152,7 +152,7 @@ func (l *lowering) constantAt(at uint32) uint64 {
 	return 0
 }
 
-// windowBase is where the generic address space shows a state space.
+// windowBase returns the start of a state space in the generic address space.
 func windowBase(s ptx.Space) uint64 {
 	switch s {
 	case ptx.Shared:
@@ -163,7 +163,7 @@ func windowBase(s ptx.Space) uint64 {
 	return 0
 }
 
-// cvta converts between an address within a space and a generic one.
+// cvta lowers the conversion between an address in a space and a generic one.
 func (l *lowering) cvta(in *ptx.Inst) error {
 	dst := l.destination(in, 0)
 	src, err := l.sources(in, classOf(in.Type))
@@ -187,8 +187,8 @@ func (l *lowering) cvta(in *ptx.Inst) error {
 	return nil
 }
 
-// isspacep asks which window a generic address is in. Constants are in global memory here, and no
-// window of their own.
+// isspacep lowers the test for the window of a generic address. Constants are in global memory and
+// have no window of their own.
 func (l *lowering) isspacep(in *ptx.Inst) error {
 	dst := l.destination(in, 0)
 	src, err := l.sources(in, classOf(in.Type))

@@ -5,7 +5,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 )
 
-// register is a register's place.
+// register returns the place of a register.
 func (l *lowering) register(r ptx.Reg) Ref {
 	if r.Index < 0 {
 		return Ref{Sink: true, Class: r.Class}
@@ -20,7 +20,7 @@ func (l *lowering) register(r ptx.Reg) Ref {
 	return Ref{At: l.fn.base[r.Class] + uint32(r.Index)*size, Class: r.Class}
 }
 
-// destination is like register; a missing operand is a sink.
+// destination is register, with a sink for a missing operand.
 func (l *lowering) destination(in *ptx.Inst, i int) Ref {
 	if i >= len(in.Dst) {
 		return Ref{Sink: true}
@@ -28,7 +28,7 @@ func (l *lowering) destination(in *ptx.Inst, i int) Ref {
 	return l.register(in.Dst[i].Reg)
 }
 
-// classOf is the class that holds values of a type.
+// classOf returns the register class for values of a type.
 func classOf(t ptx.Type) ptx.Class {
 	switch t.Bits() {
 	case 1:
@@ -41,7 +41,7 @@ func classOf(t ptx.Type) ptx.Class {
 	return ptx.R64
 }
 
-// source places an operand in a column (or predicate); class is what a constant gets.
+// source resolves an operand to a column or predicate. class is the class of constants.
 func (l *lowering) source(o ptx.Operand, class ptx.Class) (Ref, error) {
 	switch o.Kind {
 	case ptx.RegOperand:
@@ -63,9 +63,10 @@ func (l *lowering) source(o ptx.Operand, class ptx.Class) (Ref, error) {
 	case ptx.NoOperand:
 		return Ref{Sink: true}, nil
 	}
-	return Ref{}, l.refuse("an operand of this kind")
+	return Ref{}, l.refuse("an operand of this kind is not supported")
 }
 
+// immediate returns the column of a constant.
 func (l *lowering) immediate(v uint64, class ptx.Class) Ref {
 	switch class {
 	case ptx.Pred:
@@ -78,8 +79,8 @@ func (l *lowering) immediate(v uint64, class ptx.Class) Ref {
 	return Ref{At: l.constant32(uint32(v)), Class: ptx.R32}
 }
 
-// changing reports whether a special register may change while a warp runs.
-func changing(s ptx.Special) bool {
+// mayChange reports whether a special register may change while a warp runs.
+func mayChange(s ptx.Special) bool {
 	switch s {
 	case ptx.Clock, ptx.ClockHi, ptx.Clock64, ptx.Globaltimer, ptx.GlobaltimerLo, ptx.GlobaltimerHi:
 		return true
@@ -87,8 +88,9 @@ func changing(s ptx.Special) bool {
 	return false
 }
 
+// specialRef returns a column with a special register.
 func (l *lowering) specialRef(s ptx.Special, class ptx.Class) (Ref, error) {
-	if !changing(s) {
+	if !mayChange(s) {
 		wide := class == ptx.R64
 		ref := Ref{At: l.special(s, wide), Class: ptx.R32}
 		if wide {
@@ -101,8 +103,8 @@ func (l *lowering) specialRef(s ptx.Special, class ptx.Class) (Ref, error) {
 	return ref, nil
 }
 
-// symbol is the address of a variable as mov gives it: within its space, except that a parameter's
-// is generic.
+// symbol returns a column with the address of a variable as mov gives it: within its space, except
+// for a parameter, whose address is generic.
 func (l *lowering) symbol(v *ptx.Var, offset int64, class ptx.Class) (Ref, error) {
 	address, frame, err := l.address(v)
 	if err != nil {
@@ -118,7 +120,7 @@ func (l *lowering) symbol(v *ptx.Var, offset int64, class ptx.Class) (Ref, error
 	if !frame || l.fn.ptx.Entry {
 		return constant, nil
 	}
-	// The frame is only known when the function runs.
+	// The frame's address is known only at run time.
 	if class != ptx.R64 {
 		sum := Ref{At: l.column(column32), Class: ptx.R32}
 		l.emit(Inst{Shape: Loop32, F32: addLoop32, D: sum.At, A: constant.At, B: l.kernel.Frame})
@@ -130,15 +132,15 @@ func (l *lowering) symbol(v *ptx.Var, offset int64, class ptx.Class) (Ref, error
 	return sum, nil
 }
 
-// address is where a variable lies within its space; frame says that it lies in the function's
-// frame.
+// address returns the address of a variable within its space. frame reports that it is relative to
+// the function's frame.
 func (l *lowering) address(v *ptx.Var) (address uint64, frame bool, err error) {
 	switch v.Space {
 	case ptx.Shared:
 		return l.sharedOffset(v), false, nil
 	case ptx.Local:
 		if l.isModuleLocal(v) {
-			return 0, false, l.refuse("local variable '%s' of module scope", v.Name)
+			return 0, false, l.refuse("local variable '%s' of module scope is not supported", v.Name)
 		}
 		return uint64(l.fn.local) + v.Offset, true, nil
 	case ptx.ParamSpace:
@@ -147,13 +149,14 @@ func (l *lowering) address(v *ptx.Var) (address uint64, frame bool, err error) {
 		}
 		return v.Offset, !l.fn.ptx.Entry, nil
 	}
-	address, known := l.linked.Addresses[v]
-	if !known {
+	address, ok := l.linked.Addresses[v]
+	if !ok {
 		return 0, false, l.undefined("variable", v.Name)
 	}
 	return address, false, nil
 }
 
+// isModuleLocal reports whether a variable is a local variable of module scope.
 func (l *lowering) isModuleLocal(v *ptx.Var) bool {
 	for _, own := range l.fn.ptx.Local {
 		if own == v {
@@ -163,7 +166,7 @@ func (l *lowering) isModuleLocal(v *ptx.Var) bool {
 	return true
 }
 
-// sources places all source operands; class is what constants get.
+// sources resolves all source operands. class is the class of constants.
 func (l *lowering) sources(in *ptx.Inst, class ptx.Class) ([]Ref, error) {
 	refs := make([]Ref, len(in.Src))
 	for i, o := range in.Src {

@@ -1,6 +1,6 @@
 package lanes
 
-// Implemented in avx2_amd64.s; find_amd64.go says what each replaces.
+// Implemented in avx2_amd64.s; find_amd64.go lists what each replaces.
 
 //go:noescape
 func add32AVX(d, a, b, c *V32)

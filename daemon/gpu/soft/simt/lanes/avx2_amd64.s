@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// WHOLE moves 16 bytes of each lane of the mask. Processors with AVX move them at once where they are aligned.
+// WHOLE moves 16 bytes of each lane of the mask. On processors with AVX an aligned move is atomic.
 #define WHOLE(FROM, TO) \
 	MOVQ v+0(FP), DI; \
 	MOVQ memory+8(FP), SI; \
@@ -20,8 +20,9 @@ test: \
 	JNE   lane; \
 	RET
 
-// The loops of package lanes with AVX2 and FMA: 8 lanes of 32 bits or 4 of 64 bits at a time. Each TEXT is one loop, unrolled;
-// the macros below are its parts. All loads are unaligned ones, which cost the same where memory is aligned.
+// The loops of package lanes with AVX2 and FMA: 8 lanes of 32 bits or 4 of 64 bits at a time. Each
+// TEXT is one unrolled loop; the macros below are its parts. All loads are unaligned loads, which
+// cost the same if memory is aligned.
 
 #define ARGS \
 	MOVQ d+0(FP), DI; \
@@ -53,7 +54,7 @@ test: \
 	STEP(OP, 6); \
 	STEP(OP, 7)
 
-// FLOAT32 replaces NaN results by the canonical one, which Y15 holds.
+// FLOAT32 replaces NaN results by the canonical NaN in Y15.
 #define FLOAT32(OP, N) \
 	VMOVUPS   (32*N)(SI), Y0; \
 	OP        (32*N)(DX), Y0, Y0; \
@@ -75,7 +76,7 @@ test: \
 	OP      (32*N)(DX), Y1, Y0; \
 	VMOVUPD Y0, (32*N)(DI)
 
-// CANONICAL puts 0x7fffffff into all lanes of Y15, ONES all ones.
+// CANONICAL sets all lanes of Y15 to 0x7fffffff, ONES to all ones.
 #define ONES VPCMPEQD Y15, Y15, Y15
 #define CANONICAL \
 	ONES; \
@@ -132,7 +133,7 @@ test: \
 	OP        Y1, Y0, Y0; \
 	VMOVDQU   Y0, (32*N)(DI)
 
-// The mask of a comparison gathers in AX. CMP* leave the answer of 8 or 4 lanes in Y0.
+// AX collects the mask of a comparison. CMP* leave the result of 8 or 4 lanes in Y0.
 #define CMPARGS \
 	MOVQ a+0(FP), SI; \
 	MOVQ b+8(FP), DX; \
@@ -569,9 +570,9 @@ DATA steps<>+48(SB)/8, $24
 DATA steps<>+56(SB)/8, $28
 GLOBL steps<>(SB), RODATA|NOPTR, $64
 
-// A group is 8 lanes. GROUP leaves in R12 the distance of the group's first address from the site's low end, and jumps to MISS
-// unless it is aligned and the 8 words from there on are inside: R9 holds the limit less 7. Y0, Y1 get the addresses,
-// Y2 the first one in all lanes.
+// A group is 8 lanes. GROUP sets R12 to the distance of the group's first address from the start of
+// the site. It jumps to MISS unless the distance is aligned and the 8 words from there on are inside:
+// R9 holds the limit minus 7. Y0 and Y1 receive the addresses, Y2 the first address in all lanes.
 #define GROUP(N, MISS) \
 	MOVQ         (64*N)(SI), R12; \
 	ADDQ         R8, R12; \
@@ -583,7 +584,7 @@ GLOBL steps<>(SB), RODATA|NOPTR, $64
 	VMOVDQU      (64*N+32)(SI), Y1; \
 	VPBROADCASTQ (64*N)(SI), Y2
 
-// CONSECUTIVE jumps to NEXT unless the 8 addresses are those of 8 words one after the other.
+// CONSECUTIVE jumps to NEXT unless the 8 addresses are those of 8 consecutive words.
 #define CONSECUTIVE(NEXT) \
 	VPADDQ    Y14, Y2, Y3; \
 	VPADDQ    Y15, Y2, Y4; \

@@ -1,7 +1,6 @@
 package lanes
 
-// The loops of 32-bit operations. A loop computes all 32 lanes, needed or not: nothing here can
-// fail.
+// Loops of 32-bit operations. A loop computes all 32 lanes, needed or not; no operation can fail.
 
 func copy32(d, a, b, c *V32) {
 	for i := range d {

@@ -1,6 +1,6 @@
 package lanes
 
-// The loops of 64-bit operations, and of those that widen and narrow.
+// Loops of 64-bit operations, and of those that widen and narrow.
 
 func copy64(d, a, b, c *V64) {
 	for i := range d {

@@ -2,7 +2,7 @@ package lanes
 
 import "math"
 
-// Comparisons answer with a mask: bit i is lane i.
+// Comparisons return a mask: bit i is lane i.
 
 func eq32(a, b *V32) (m uint32) {
 	for i := range a {

@@ -20,9 +20,9 @@ func load128AVX(v *V128, memory *Pointers, distance uintptr, mask uint32)
 //go:noescape
 func store128AVX(v *V128, memory *Pointers, distance uintptr, mask uint32)
 
-// Load128 reads 16 bytes for each lane of a mask, at a distance from its place. Nobody sees a part
-// of what another thread's Store128 writes, where the processor has AVX. (A variable function would
-// have callers' arrays escape to the heap.)
+// Load128 loads 16 bytes for each lane of a mask, at a distance from its pointer. With AVX, a load
+// never sees part of another thread's Store128. (Load128 is not a function variable, which would
+// make callers' arrays escape to the heap.)
 func Load128(v *V128, memory *Pointers, distance uintptr, mask uint32) {
 	if cpu.X86.HasAVX {
 		load128AVX(v, memory, distance, mask)
@@ -31,7 +31,7 @@ func Load128(v *V128, memory *Pointers, distance uintptr, mask uint32) {
 	loadHalves(v, memory, distance, mask)
 }
 
-// Store128 is the same for writing.
+// Store128 is the same for stores.
 func Store128(v *V128, memory *Pointers, distance uintptr, mask uint32) {
 	if cpu.X86.HasAVX {
 		store128AVX(v, memory, distance, mask)

@@ -1,7 +1,6 @@
-// Package lanes holds the loops over the 32 lanes of a warp for the operations that programs spend
-// their time in.
+// Package lanes has loops over the 32 lanes of a warp for the operations in which programs spend
+// most of their time.
 //
-// Everything here is an optimisation: package arith has the meaning of every operation, one lane at
-// a time, and the tests compare the two. The Find functions return nil for what has no loop of its
-// own.
+// All loops are optimizations: package arith defines every operation on one lane, and the tests
+// compare the two. The Find functions return nil if there is no loop.
 package lanes

@@ -8,7 +8,7 @@ type V32 = [32]uint32
 // V64 is a 64-bit register of all lanes.
 type V64 = [32]uint64
 
-// The signatures of loops. Destinations may be sources.
+// Signatures of loops. A destination may also be a source.
 type (
 	// F32 computes 32-bit lanes from up to three 32-bit operands.
 	F32 func(d, a, b, c *V32)
@@ -20,14 +20,13 @@ type (
 	Narrow func(d *V32, a *V64)
 	// Shift64 shifts 64-bit lanes by 32-bit amounts.
 	Shift64 func(d, a *V64, b *V32)
-	// Compare32 compares and answers with a mask of lanes.
+	// Compare32 compares and returns a mask of lanes.
 	Compare32 func(a, b *V32) uint32
 	// Compare64 is the same for 64 bits.
 	Compare64 func(a, b *V64) uint32
 )
 
-// key is what selects a loop: the opcode, whether the type is signed, a float or plain, and the
-// mode.
+// key selects a loop: the opcode, the kind of the type (signed, float or plain) and the mode.
 type key struct {
 	op   ptx.Op
 	kind kind
@@ -52,8 +51,9 @@ func kindOf(t ptx.Type) kind {
 	return unsigned
 }
 
-// plain reports whether the instruction has none of the modifiers that the loops do not know.
-func plain(in *ptx.Inst) bool {
+// unmodified reports whether the instruction has none of the modifiers that the loops do not
+// support.
+func unmodified(in *ptx.Inst) bool {
 	if in.Flags&(ptx.FTZ|ptx.Sat|ptx.CC|ptx.CarryIn|ptx.NaN|ptx.XorSign|ptx.Relu) != 0 || len(in.Src) > 3 {
 		return false
 	}
@@ -64,8 +64,8 @@ func packed(t ptx.Type) bool {
 	return t == ptx.F16X2 || t == ptx.BF16X2 || t == ptx.U16X2 || t == ptx.S16X2
 }
 
-// fast holds the loops that this processor does better than the portable ones, under the same keys;
-// an operation that is the same for all integers is under unsigned.
+// fast holds the loops that are faster on this processor than the portable ones, by the same keys.
+// An operation that is the same for all integers is under unsigned.
 var fast struct {
 	loops32   map[key]F32
 	loops64   map[key]F64
@@ -76,17 +76,17 @@ var fast struct {
 	floatS32  F32
 }
 
-// Copy32 copies a register.
+// Copy32 copies a 32-bit register.
 var Copy32 F32 = copy32
 
-// Copy64 copies a register.
+// Copy64 copies a 64-bit register.
 var Copy64 F64 = copy64
 
-// Widen32 extends 32-bit lanes with zeroes; only its first two operands are used.
+// Widen32 zero-extends 32-bit lanes; it uses only the first two operands.
 var Widen32 Widen = widenU32
 
-// either lists operations that are the same for signed and unsigned integers.
-var either32 = map[ptx.Op]F32{
+// signless32 lists operations that are the same for signed and unsigned integers.
+var signless32 = map[ptx.Op]F32{
 	ptx.OpAdd: add32, ptx.OpSub: sub32, ptx.OpNeg: neg32, ptx.OpAnd: and32, ptx.OpOr: or32, ptx.OpXor: xor32,
 	ptx.OpNot: not32, ptx.OpShl: shl32,
 }
@@ -115,23 +115,23 @@ var find32 = map[key]F32{
 	{ptx.OpAbs, float, 0}:            absF32,
 }
 
-// Find32 finds the loop of an instruction whose operands are all 32 bits wide.
+// Find32 returns the loop of an instruction whose operands are all 32 bits wide.
 func Find32(in *ptx.Inst) F32 {
-	if !plain(in) || packed(in.Type) || in.Type.Bits() != 32 {
+	if !unmodified(in) || packed(in.Type) || in.Type.Bits() != 32 {
 		return nil
 	}
 	k := kindOf(in.Type)
-	if f := either32[in.Op]; f != nil && k != float {
-		return orElse(fast.loops32[key{in.Op, unsigned, 0}], f)
+	if f := signless32[in.Op]; f != nil && k != float {
+		return firstOf(fast.loops32[key{in.Op, unsigned, 0}], f)
 	}
 	if (in.Op == ptx.OpMin || in.Op == ptx.OpMax) && len(in.Src) != 2 {
 		return nil
 	}
 	at := key{in.Op, k, in.Mode}
-	return orElse(fast.loops32[at], find32[at])
+	return firstOf(fast.loops32[at], find32[at])
 }
 
-var either64 = map[ptx.Op]F64{
+var signless64 = map[ptx.Op]F64{
 	ptx.OpAdd: add64, ptx.OpSub: sub64, ptx.OpNeg: neg64, ptx.OpAnd: and64, ptx.OpOr: or64, ptx.OpXor: xor64,
 	ptx.OpNot: not64,
 }
@@ -148,28 +148,28 @@ var find64 = map[key]F64{
 	{ptx.OpMad, float, 0}:            fmaF64,
 }
 
-// Find64 finds the loop of an instruction whose operands are all 64 bits wide.
+// Find64 returns the loop of an instruction whose operands are all 64 bits wide.
 func Find64(in *ptx.Inst) F64 {
-	if !plain(in) || in.Type.Bits() != 64 {
+	if !unmodified(in) || in.Type.Bits() != 64 {
 		return nil
 	}
 	k := kindOf(in.Type)
-	if f := either64[in.Op]; f != nil && k != float {
-		return orElse(fast.loops64[key{in.Op, unsigned, 0}], f)
+	if f := signless64[in.Op]; f != nil && k != float {
+		return firstOf(fast.loops64[key{in.Op, unsigned, 0}], f)
 	}
 	at := key{in.Op, k, in.Mode}
-	return orElse(fast.loops64[at], find64[at])
+	return firstOf(fast.loops64[at], find64[at])
 }
 
-// orElse is the first of two loops that there is.
-func orElse[F F32 | F64 | Widen | Shift64 | Compare32 | Compare64](f, portable F) F {
+// firstOf returns f, or portable if f is nil.
+func firstOf[F F32 | F64 | Widen | Shift64 | Compare32 | Compare64](f, portable F) F {
 	if f != nil {
 		return f
 	}
 	return portable
 }
 
-// widens has the conversions under the kind of their source.
+// widens lists conversions by the kind of their source.
 var widens = map[key]Widen{
 	{ptx.OpMul, unsigned, ptx.MulWide}: mulWideU32,
 	{ptx.OpMul, signed, ptx.MulWide}:   mulWideS32,
@@ -180,7 +180,7 @@ var widens = map[key]Widen{
 	{ptx.OpCvt, float, 0}:              widenF32,
 }
 
-// FindWiden finds the loop of mul.wide, mad.wide and conversions from 32 to 64 bits.
+// FindWiden returns the loop of mul.wide, mad.wide and conversions from 32 to 64 bits.
 func FindWiden(in *ptx.Inst) Widen {
 	at := key{in.Op, kindOf(in.Type), in.Mode}
 	switch {
@@ -194,10 +194,10 @@ func FindWiden(in *ptx.Inst) Widen {
 	default:
 		at = key{in.Op, kindOf(in.SrcType), 0}
 	}
-	return orElse(fast.widens[at], widens[at])
+	return firstOf(fast.widens[at], widens[at])
 }
 
-// FindNarrow finds the loop of conversions from 64 to 32 bits.
+// FindNarrow returns the loop of conversions from 64 to 32 bits.
 func FindNarrow(in *ptx.Inst) Narrow {
 	if in.Op != ptx.OpCvt || in.Type.Bits() != 32 || in.SrcType.Bits() != 64 || in.Flags&(ptx.FTZ|ptx.Sat|ptx.Relu) != 0 {
 		return nil
@@ -211,7 +211,7 @@ func FindNarrow(in *ptx.Inst) Narrow {
 	return nil
 }
 
-// FindConvert finds the loop of conversions between 32-bit types.
+// FindConvert returns the loop of conversions between 32-bit types.
 func FindConvert(in *ptx.Inst) F32 {
 	if in.Op != ptx.OpCvt || in.Type.Bits() != 32 || in.SrcType.Bits() != 32 || in.Flags&(ptx.FTZ|ptx.Sat|ptx.Relu) != 0 ||
 		packed(in.Type) || packed(in.SrcType) {
@@ -224,7 +224,7 @@ func FindConvert(in *ptx.Inst) F32 {
 	case from == unsigned && to == float && in.Round == ptx.RN:
 		return floatU32
 	case from == signed && to == float && in.Round == ptx.RN:
-		return orElse(fast.floatS32, floatS32)
+		return firstOf(fast.floatS32, floatS32)
 	}
 	return nil
 }
@@ -234,11 +234,11 @@ var shifts = map[key]Shift64{
 	{ptx.OpShr, unsigned, 0}: shrU64, {ptx.OpShr, signed, 0}: shrS64,
 }
 
-// FindShift64 finds the loop of a 64-bit shift.
+// FindShift64 returns the loop of a 64-bit shift.
 func FindShift64(in *ptx.Inst) Shift64 {
 	if in.Type.Bits() != 64 {
 		return nil
 	}
 	at := key{in.Op, kindOf(in.Type), 0}
-	return orElse(fast.shifts[at], shifts[at])
+	return firstOf(fast.shifts[at], shifts[at])
 }

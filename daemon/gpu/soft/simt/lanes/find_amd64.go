@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// init lists the vector loops where the processor has what they need. Which implementation runs
-// makes no difference to any result, except to the payload of 64-bit NaNs.
+// init registers the vector loops if the processor supports them. The implementation affects no
+// result except the payload of 64-bit NaNs.
 func init() {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		return

@@ -2,11 +2,10 @@ package lanes
 
 import "github.com/phos-gpu/phos/daemon/gpu/ptx"
 
-// Order says how a found comparison is to be used: with its operands swapped, or its answer
-// inverted.
+// Order tells how to use a comparison loop: with its operands swapped, or its result inverted.
 type Order struct{ Swap, Invert bool }
 
-// reduce expresses a comparison by the loops there are: eq, lt and le.
+// reduce expresses a comparison by the loops that exist: eq, lt and le.
 func reduce(in *ptx.Inst) (base ptx.Cmp, k kind, order Order) {
 	k = kindOf(in.Type)
 	switch in.Cmp {
@@ -60,14 +59,14 @@ var compares64 = map[compareKey]Compare64{
 	{ptx.LE, unsigned}: leU64, {ptx.LE, signed}: leS64, {ptx.LE, float}: leF64,
 }
 
-// FindCompare32 finds the loop of a setp on 32-bit operands.
+// FindCompare32 returns the loop of a setp on 32-bit operands.
 func FindCompare32(in *ptx.Inst) (Compare32, Order) {
 	if in.Flags&ptx.FTZ != 0 || in.Type.Bits() != 32 || packed(in.Type) {
 		return nil, Order{}
 	}
 	cmp, k, order := reduce(in)
 	at := compareKey{cmp, k}
-	return orElse(fast.compares[at], compares32[at]), order
+	return firstOf(fast.compares[at], compares32[at]), order
 }
 
 // FindCompare64 is the same for 64 bits.
@@ -77,5 +76,5 @@ func FindCompare64(in *ptx.Inst) (Compare64, Order) {
 	}
 	cmp, k, order := reduce(in)
 	at := compareKey{cmp, k}
-	return orElse(fast.compares2[at], compares64[at]), order
+	return firstOf(fast.compares2[at], compares64[at]), order
 }

@@ -31,9 +31,9 @@ func canonical(x float32) uint32 {
 	return math.Float32bits(x)
 }
 
-// fmaF32 adds in float64, where the product is exact, and is right unless the sum lies in the
-// middle between two float32 or outside their normal range: then rounding twice could differ from
-// rounding once, and arith decides.
+// fmaF32 adds in float64, where the product is exact. The result is correct unless the sum is
+// halfway between two float32 or outside their normal range: then rounding twice could differ from
+// rounding once, and package arith computes the lane.
 func fmaF32(d, a, b, c *V32) {
 	for i := range d {
 		product := float64(math.Float32frombits(a[i])) * float64(math.Float32frombits(b[i]))
@@ -75,8 +75,8 @@ func maxF32(d, a, b, c *V32) {
 	}
 }
 
-// equalOrNaN settles min and max where neither operand is the smaller: a number wins over a NaN,
-// and of two zeroes the bits are joined.
+// equalOrNaN computes min and max if neither operand is smaller: a number wins over a NaN, and two
+// zeroes give joined.
 func equalOrNaN(a, b, joined uint32) uint32 {
 	aNaN, bNaN := a<<1 > 0xff000000, b<<1 > 0xff000000
 	switch {

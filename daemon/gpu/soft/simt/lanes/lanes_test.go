@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 )
 
-// interesting values meet the special cases of integers and floats of both widths.
+// interesting values hit the special cases of integers and floats of both widths.
 var interesting = []uint64{
 	0, 1, 2, 31, 32, 33, 63, 64, 65, 0x7fffffff, 0x80000000, 0x80000001, 0xffffffff, 0x3f800000, 0xbf800000, 0x7f800000,
 	0xff800000, 0x7fc00001, 0x7f7fffff, 0x00800000, 0x007fffff, 0x33000000, 0x4b000001, 0x3f800001, 0x3ff0000000000000,
@@ -19,18 +19,18 @@ func operand(random *rand.Rand) uint64 {
 	switch random.IntN(3) {
 	case 0:
 		return interesting[random.IntN(len(interesting))]
-	case 1: // floats of similar size, so that sums round
+	case 1: // floats of similar size, so that sums are rounded
 		return uint64(0x3f000000+random.Uint32N(0x2000000)) | random.Uint64()<<63>>32
 	}
 	return random.Uint64() >> random.UintN(64)
 }
 
-// instructions are all combinations that a Find function might know.
+// instructions returns all combinations that a Find function might support.
 func instructions() (list []*ptx.Inst) {
 	types := []ptx.Type{ptx.B32, ptx.U32, ptx.S32, ptx.F32, ptx.B64, ptx.U64, ptx.S64, ptx.F64}
 	ops := []ptx.Op{
-		ptx.OpAdd, ptx.OpSub, ptx.OpMul, ptx.OpMad, ptx.OpFma, ptx.OpNeg, ptx.OpAbs, ptx.OpMin, ptx.OpMax, ptx.OpAnd, ptx.OpOr,
-		ptx.OpXor, ptx.OpNot, ptx.OpShl, ptx.OpShr,
+		ptx.OpAdd, ptx.OpSub, ptx.OpMul, ptx.OpMad, ptx.OpFma, ptx.OpNeg, ptx.OpAbs, ptx.OpMin, ptx.OpMax, ptx.OpAnd,
+		ptx.OpOr, ptx.OpXor, ptx.OpNot, ptx.OpShl, ptx.OpShr,
 	}
 	for _, t := range types {
 		for _, op := range ops {
@@ -54,7 +54,7 @@ func instructions() (list []*ptx.Inst) {
 	return list
 }
 
-// trial is random operands in both widths.
+// trial holds random operands in both widths.
 type trial struct {
 	a32, b32, c32 V32
 	a64, b64, c64 V64
@@ -72,8 +72,8 @@ func newTrial(random *rand.Rand) *trial {
 	return &t
 }
 
-// run applies whatever loop there is and returns its results, and the operands as the scalar
-// function sees them.
+// run applies the loop of an instruction, if there is one. It returns the results, and the operands
+// for the scalar function.
 func run(in *ptx.Inst, t *trial) (results, a, b, c []uint64, bits int) {
 	var d32 V32
 	var d64 V64
@@ -110,12 +110,13 @@ func run(in *ptx.Inst, t *trial) (results, a, b, c []uint64, bits int) {
 	return nil, nil, nil, nil, 0
 }
 
-// both runs a test with the processor's own loops and with the portable ones.
+// both runs a test with the processor's loops and with the portable ones.
 func both(t *testing.T, test func(t *testing.T)) {
 	t.Run("fast", test)
 	kept := fast
 	defer func() { fast = kept }()
-	fast.loops32, fast.loops64, fast.widens, fast.shifts, fast.compares, fast.compares2, fast.floatS32 = nil, nil, nil, nil, nil, nil, nil
+	fast.loops32, fast.loops64, fast.widens, fast.shifts = nil, nil, nil, nil
+	fast.compares, fast.compares2, fast.floatS32 = nil, nil, nil
 	t.Run("portable", test)
 }
 
@@ -142,7 +143,7 @@ func loopsAgree(t *testing.T) {
 					want = uint64(uint32(want))
 				}
 				if in.Type == ptx.F64 && bothNaN(got[i], want) {
-					continue // the ISA does not say which NaN
+					continue // the ISA does not define which NaN
 				}
 				if got[i] != want {
 					t.Fatalf("%v of %#x, %#x, %#x: loop %#x, scalar %#x", in, a[i], b[i], c[i], got[i], want)

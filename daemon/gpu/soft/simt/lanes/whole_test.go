@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestWhole: 16 bytes of each lane of a mask move, aligned or not, and nothing else is touched.
+// TestWhole checks that 16 bytes of each lane of a mask move, aligned or not, and that nothing else
+// is written.
 func TestWhole(t *testing.T) {
 	t.Run("fast", func(t *testing.T) { movesWhole(t, Load128, Store128) })
 	t.Run("portable", func(t *testing.T) { movesWhole(t, loadHalves, storeHalves) })
@@ -30,10 +31,10 @@ func movesWhole(t *testing.T, load, store func(*V128, *Pointers, uintptr, uint32
 			binary.LittleEndian.PutUint64(want[i][distance+8:], v[i][1])
 		}
 		if store(&v, &memory, distance, mask); there != want {
-			t.Fatalf("mask %#x at %d: %x is written, want %x", mask, distance, there, want)
+			t.Fatalf("mask %#x at %d: wrote %x, want %x", mask, distance, there, want)
 		}
 		if load(&got, &memory, distance, mask); got != v {
-			t.Fatalf("mask %#x at %d: %x is read, want %x", mask, distance, got, v)
+			t.Fatalf("mask %#x at %d: read %x, want %x", mask, distance, got, v)
 		}
 	}
 }

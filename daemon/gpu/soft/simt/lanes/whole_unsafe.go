@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// V128 has 16 bytes for each lane.
+// V128 is 16 bytes for each lane.
 type V128 = [32][2]uint64
 
-// Pointers has a place in memory for each lane.
+// Pointers is a pointer for each lane.
 type Pointers = [32]unsafe.Pointer
 
 func loadHalves(v *V128, memory *Pointers, distance uintptr, mask uint32) {

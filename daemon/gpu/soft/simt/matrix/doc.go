@@ -1,5 +1,7 @@
-// Package matrix multiplies the small matrices that the 32 lanes of a warp hold together in their
-// registers, as the instruction mma does. Sums are made in float64 and rounded once at the end,
-// which is within what the ISA asks for: it leaves open the order of additions and their precision,
-// as long as it is at least that of float32.
+// Package matrix multiplies the small matrices that are distributed over the registers of a warp,
+// for the instruction mma. Sums are computed in float64 and rounded once at the end. The ISA
+// permits this: it leaves the order of additions and their precision open, as long as the precision
+// is at least that of float32.
+//
+// Tested by the tests of package simt.
 package matrix

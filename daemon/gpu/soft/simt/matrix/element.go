@@ -8,22 +8,22 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 )
 
-// quad is what one register holds, up to four elements. It is passed by value: slices given to a
-// function variable would have to be on the heap.
+// quad holds the elements of one register, up to four. It is passed by value: slices passed to a
+// function variable would escape to the heap.
 type quad [4]float64
 
-// decoder takes the elements of one register apart.
+// decoder decodes the elements of one register.
 type decoder func(bits uint64) quad
 
-// encoder makes an element's bits.
+// encoder encodes an element.
 type encoder func(x float64) uint64
 
 var decoders = map[ptx.Type]decoder{
-	ptx.BF16: decodeBrains, ptx.TF32: decodeShort, ptx.F32: decodeSingle, ptx.F64: decodeDouble,
+	ptx.BF16: decodeBFloat16, ptx.TF32: decodeTF32, ptx.F32: decodeFloat32, ptx.F64: decodeFloat64,
 	ptx.S8: decodeSigned, ptx.U8: decodeUnsigned, ptx.S32: decodeInteger,
 }
 
-// halves holds every float16: 256 KiB, made when first needed.
+// halves holds the value of every float16: 256 KiB, computed on first use.
 var halves = sync.OnceValue(func() *[1 << 16]float32 {
 	table := new([1 << 16]float32)
 	for bits := range table {
@@ -42,18 +42,18 @@ func decoderOf(t ptx.Type) decoder {
 	}
 }
 
-// brain widens a bfloat16.
-func brain(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
+// bfloat16Value returns the value of a bfloat16.
+func bfloat16Value(bits uint32) float64 { return float64(math.Float32frombits(bits)) }
 
-func decodeBrains(bits uint64) quad {
-	return quad{brain(uint32(bits) << 16), brain(uint32(bits) &^ 0xffff)}
+func decodeBFloat16(bits uint64) quad {
+	return quad{bfloat16Value(uint32(bits) << 16), bfloat16Value(uint32(bits) &^ 0xffff)}
 }
 
-// decodeShort ignores the bits that tf32 has not.
-func decodeShort(bits uint64) quad { return decodeSingle(bits &^ 0x1fff) }
+// decodeTF32 ignores the bits that tf32 does not have.
+func decodeTF32(bits uint64) quad { return decodeFloat32(bits &^ 0x1fff) }
 
-func decodeSingle(bits uint64) quad { return quad{float64(math.Float32frombits(uint32(bits)))} }
-func decodeDouble(bits uint64) quad { return quad{math.Float64frombits(bits)} }
+func decodeFloat32(bits uint64) quad { return quad{float64(math.Float32frombits(uint32(bits)))} }
+func decodeFloat64(bits uint64) quad { return quad{math.Float64frombits(bits)} }
 
 func decodeSigned(bits uint64) quad {
 	return quad{float64(int8(bits)), float64(int8(bits >> 8)), float64(int8(bits >> 16)), float64(int8(bits >> 24))}
@@ -65,8 +65,8 @@ func decodeUnsigned(bits uint64) quad {
 
 func decodeInteger(bits uint64) quad { return quad{float64(int32(bits))} }
 
-// encoderOf finds how results are stored. Integers wrap around, or with finite stop at the ends of
-// their range: their sums are exact in float64.
+// encoderOf returns how results are stored. Integers wrap around, or saturate if finite is set.
+// Their sums are exact in float64.
 func encoderOf(t ptx.Type, finite bool) encoder {
 	switch t {
 	case ptx.F16:

@@ -14,17 +14,17 @@ const (
 // Column is one register of all lanes.
 type Column = [lanes]uint64
 
-// Operation is an mma of one shape and combination of types: d = a b + c.
+// Operation is an mma of one shape and one combination of types: d = a b + c.
 type Operation struct {
 	rows, inner int
-	// pack is how many elements of a and b share a register, packC of c and d.
+	// pack is the number of elements of a and b per register, packC that of c and d.
 	pack, packC int
 	a, b, c     decoder
 	d           encoder
 	fused       bool // products are not exact in float64
 }
 
-// Lookup makes the operation of an mma instruction.
+// Lookup returns the operation of an mma instruction.
 func Lookup(in *ptx.Inst) *Operation {
 	o := &Operation{a: decoderOf(in.SrcType), b: decoderOf(in.ThirdType), c: decoderOf(in.Type)}
 	o.rows, o.inner = in.MatrixShape()
@@ -34,7 +34,7 @@ func Lookup(in *ptx.Inst) *Operation {
 	return o
 }
 
-// Run multiplies. The registers of each matrix are in the order of the instruction's operands.
+// Run multiplies. The registers of each matrix are in operand order.
 func (o *Operation) Run(d, a, b, c []Column) {
 	var left [maxRows][maxInner]float64
 	var right [maxInner][columns]float64
@@ -52,10 +52,11 @@ func (o *Operation) Run(d, a, b, c []Column) {
 	o.writeSum(d, &sum)
 }
 
-// Lane n is in group n/4, which holds row n/4 of a, c and d and column n/4 of b, and is number n%4
-// in it. A register of a or b has neighbours along the inner dimension, four lanes side by side
-// make a stretch of 4*pack, and with 16 rows the odd registers of a hold row n/4+8.
+// Lane n is number n%4 in group n/4. The group holds row n/4 of a, c and d and column n/4 of b. A
+// register of a or b holds neighbours along the inner dimension; four adjacent lanes form a run of
+// 4*pack elements. With 16 rows, the odd registers of a hold row n/4+8.
 
+// readLeft decodes a.
 func (o *Operation) readLeft(into *[maxRows][maxInner]float64, a []Column) {
 	tall := o.rows / columns // 1 or 2 rows per group
 	for r := range a {
@@ -67,6 +68,7 @@ func (o *Operation) readLeft(into *[maxRows][maxInner]float64, a []Column) {
 	}
 }
 
+// readRight decodes b.
 func (o *Operation) readRight(into *[maxInner][columns]float64, b []Column) {
 	for r := range b {
 		for lane, bits := range &b[r] {
@@ -79,13 +81,14 @@ func (o *Operation) readRight(into *[maxInner][columns]float64, b []Column) {
 	}
 }
 
-// place is where the first element of register r of c and d lies: a lane has two neighbours of a
-// row.
+// place returns the position of the first element of register r of c and d. A lane holds two
+// neighbours of a row.
 func (o *Operation) place(r, lane int) (row, column int) {
 	first := r * o.packC
 	return first/2*8 + lane/4, lane%4*2 + first%2
 }
 
+// readSum decodes c.
 func (o *Operation) readSum(into *[maxRows][columns]float64, c []Column) {
 	for r := range c {
 		for lane, bits := range &c[r] {
@@ -96,6 +99,7 @@ func (o *Operation) readSum(into *[maxRows][columns]float64, c []Column) {
 	}
 }
 
+// writeSum encodes d.
 func (o *Operation) writeSum(d []Column, from *[maxRows][columns]float64) {
 	for r := range d {
 		for lane := range &d[r] {
@@ -109,7 +113,7 @@ func (o *Operation) writeSum(d []Column, from *[maxRows][columns]float64) {
 	}
 }
 
-// Registers is how many registers hold a and b.
+// Registers returns how many registers hold a and b.
 func (o *Operation) Registers() (inA, inB int) {
 	return o.rows * o.inner / lanes / o.pack, columns * o.inner / lanes / o.pack
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// addRow adds a row of a times b to a row of sums. Products of what is narrower than float64 are
+// addRow adds a row of a times b to a row of sums. Products of types narrower than float64 are
 // exact.
 func addRow(sum *[columns]float64, left []float64, right *[maxInner][columns]float64) {
 	s0, s1, s2, s3, s4, s5, s6, s7 := sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7]

@@ -2,5 +2,5 @@ package space
 
 import "unsafe"
 
-// addressOf is where a slice lies, for alignment only.
+// addressOf returns the address of a slice, for alignment only.
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

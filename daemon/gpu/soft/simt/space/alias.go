@@ -9,18 +9,18 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// alias shows mapped chunks, here or in another memory, at further addresses. State, content and
-// marks are those of the chunks where they are at home.
+// alias maps chunks of this or another memory at a second address. State, content and dirty bits
+// are those of the original chunks.
 type alias struct {
 	gpu.Range
 	home *Memory
-	// at is the first address at home.
-	at    uint64
-	write bool
+	// homeAddress is the first address in home.
+	homeAddress uint64
+	write       bool
 }
 
-// AddAlias shows the chunks of a range of home at address as well, for reading or for reading and
-// writing. Where it shows exactly them already, only the right to write changes.
+// AddAlias maps a range of home at address, for reading or for reading and writing. If the same
+// alias exists, only its write permission changes.
 func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool) error {
 	fresh := alias{gpu.Range{Address: address, Bytes: r.Bytes}, home, r.Address, write}
 	if _, _, err := home.chunks(r); err != nil {
@@ -35,10 +35,10 @@ func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool)
 		return fmt.Errorf("alias at %#x+%#x: %w", address, r.Bytes, abi.AlreadyMapped)
 	}
 	old := *m.aliases.Load()
-	at, known := find(old, address)
+	at, found := searchAlias(old, address)
 	aliases := slices.Clone(old)
 	switch {
-	case known && old[at].Range == fresh.Range && old[at].home == home && old[at].at == r.Address:
+	case found && old[at].Range == fresh.Range && old[at].home == home && old[at].homeAddress == r.Address:
 		aliases[at] = fresh
 	case at < len(old) && overlap(old[at].Range, fresh.Range) || at > 0 && overlap(old[at-1].Range, fresh.Range):
 		return fmt.Errorf("alias at %#x+%#x: %w", address, r.Bytes, abi.AlreadyMapped)
@@ -46,35 +46,36 @@ func (m *Memory) AddAlias(address uint64, home *Memory, r gpu.Range, write bool)
 		aliases = slices.Insert(aliases, at, fresh)
 	}
 	m.aliases.Store(&aliases)
-	if known {
-		retire() // who found it writable must look again
+	if found {
+		invalidateSpans() // drop spans that allow writes
 	}
 	return nil
 }
 
-// RemoveAlias takes an alias back by its first address. It returns when nobody touches the memory
-// by it any more.
+// RemoveAlias removes the alias that starts at address. It returns when no access through it is in
+// flight.
 func (m *Memory) RemoveAlias(address uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := *m.aliases.Load()
-	at, known := find(old, address)
-	if !known {
+	at, found := searchAlias(old, address)
+	if !found {
 		return fmt.Errorf("remove the alias at %#x: %w", address, abi.NotMapped)
 	}
 	aliases := slices.Delete(slices.Clone(old), at, at+1)
 	m.aliases.Store(&aliases)
-	retire()
+	invalidateSpans()
 	return nil
 }
 
-// find is the place of an address among aliases, and whether one begins there.
-func find(aliases []alias, address uint64) (int, bool) {
+// searchAlias returns the index of the first alias at or after address, and whether it starts
+// there.
+func searchAlias(aliases []alias, address uint64) (int, bool) {
 	at := sort.Search(len(aliases), func(i int) bool { return aliases[i].Address >= address })
 	return at, at < len(aliases) && aliases[at].Address == address
 }
 
-// anyMapped reports whether any chunk of a range has memory of its own. mu is held.
+// anyMapped reports whether any chunk of a range is mapped itself. mu is held.
 func (m *Memory) anyMapped(r gpu.Range) bool {
 	for at := r.Address; at < r.End(); at += gpu.ChunkBytes {
 		if i := at - m.window.Address; i < m.window.Bytes && m.states.load(i/gpu.ChunkBytes) != unmapped {
@@ -84,14 +85,14 @@ func (m *Memory) anyMapped(r gpu.Range) bool {
 	return false
 }
 
-// aliased reports whether an alias shows any of a range. mu is held.
-func (m *Memory) aliased(r gpu.Range) bool {
+// overlapsAlias reports whether an alias overlaps a range. mu is held.
+func (m *Memory) overlapsAlias(r gpu.Range) bool {
 	aliases := *m.aliases.Load()
 	at := sort.Search(len(aliases), func(i int) bool { return aliases[i].End() > r.Address })
 	return at < len(aliases) && overlap(aliases[at].Range, r)
 }
 
-// findAlias is Find where an alias may be.
+// findAlias is Find for an address in an alias.
 func (m *Memory) findAlias(reader *Reader, address uint64, write bool) (Span, error) {
 	aliases := *m.aliases.Load()
 	at := sort.Search(len(aliases), func(i int) bool { return aliases[i].End() > address })
@@ -99,12 +100,12 @@ func (m *Memory) findAlias(reader *Reader, address uint64, write bool) (Span, er
 		return Span{}, abi.IllegalAddress
 	}
 	a := &aliases[at]
-	span, err := a.home.findChunk(reader, address-a.Address+a.at, write)
+	span, err := a.home.findChunk(reader, address-a.Address+a.homeAddress, write)
 	if err != nil {
 		return Span{}, err
 	}
-	// What the span has outside of the alias is cut off.
-	first := max(span.Address, a.at)
-	end := min(span.Address+uint64(len(span.Memory)), a.at+a.Bytes)
-	return Span{first - a.at + a.Address, span.Memory[first-span.Address : end-span.Address]}, nil
+	// Cut the span to the alias.
+	first := max(span.Address, a.homeAddress)
+	end := min(span.Address+uint64(len(span.Memory)), a.homeAddress+a.Bytes)
+	return Span{first - a.homeAddress + a.Address, span.Memory[first-span.Address : end-span.Address]}, nil
 }

@@ -8,20 +8,19 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// pieceBytes bounds what one step of a copy touches, so that it holds spans only for about a
-// millisecond.
+// pieceBytes limits one step of a copy, so that it holds spans for only about a millisecond.
 const pieceBytes = 4 * gpu.ChunkBytes
 
-// Access calls do for the memory of a range, piece by piece in order. With write the pieces are
-// marked written. do must return soon (a copy, not a wait) and must not call this package: Unmap
-// and ClearWritten wait for it.
+// Access calls do for the memory of a range, piece by piece in order. With write the chunks become
+// dirty. do must return soon (copy, not wait) and must not call this package: Unmap and
+// ClearWritten wait for it.
 func (m *Memory) Access(r gpu.Range, write bool, do func(piece []byte) error) error {
 	reader := NewReader()
 	defer reader.Release()
 	return m.access(reader, r, write, do)
 }
 
-// View is Access for reading that counts as no touch.
+// View is Access for reads that RecordTouches does not record.
 func (m *Memory) View(r gpu.Range, do func(piece []byte) error) error {
 	reader := NewReader()
 	defer reader.Release()
@@ -29,6 +28,7 @@ func (m *Memory) View(r gpu.Range, do func(piece []byte) error) error {
 	return m.access(reader, r, false, do)
 }
 
+// access calls do for each piece of a range.
 func (m *Memory) access(reader *Reader, r gpu.Range, write bool, do func(piece []byte) error) error {
 	for r.Bytes > 0 {
 		n, err := m.accessPiece(reader, r, write, do)
@@ -41,6 +41,7 @@ func (m *Memory) access(reader *Reader, r gpu.Range, write bool, do func(piece [
 	return nil
 }
 
+// accessPiece calls do for the first piece of a range and returns its size.
 func (m *Memory) accessPiece(reader *Reader, r gpu.Range, write bool, do func(piece []byte) error) (uint64, error) {
 	reader.Enter()
 	defer reader.Exit()
@@ -53,7 +54,7 @@ func (m *Memory) accessPiece(reader *Reader, r gpu.Range, write bool, do func(pi
 	return n, do(span.Memory[at : at+n])
 }
 
-// ReadAt copies memory out; address is a device address or that of mapped host memory.
+// ReadAt copies memory to p. address is a device address or that of mapped host memory.
 func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 	done := 0
 	err := m.Access(gpu.Range{Address: uint64(address), Bytes: uint64(len(p))}, false, func(piece []byte) error {
@@ -63,7 +64,7 @@ func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 	return done, err
 }
 
-// WriteAt copies into memory and marks the chunks written.
+// WriteAt copies p into memory, which makes the chunks dirty.
 func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
 	done := 0
 	err := m.Access(gpu.Range{Address: uint64(address), Bytes: uint64(len(p))}, true, func(piece []byte) error {
@@ -73,14 +74,14 @@ func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
 	return done, err
 }
 
-// Copy copies between two ranges, which may lie in different windows. What overlaps is copied as if
-// through a buffer.
+// Copy copies between two ranges, which may be in different windows. Overlapping ranges are copied
+// as if through a buffer.
 func (m *Memory) Copy(dst, src, bytes uint64) error {
 	reader := NewReader()
 	defer reader.Release()
 	backwards := dst > src && dst-src < bytes
 	for done := uint64(0); done < bytes; {
-		n, err := m.copyPiece(reader, dst, src, span{done, bytes, backwards})
+		n, err := m.copyPiece(reader, dst, src, copyProgress{done, bytes, backwards})
 		if err != nil {
 			return err
 		}
@@ -89,13 +90,14 @@ func (m *Memory) Copy(dst, src, bytes uint64) error {
 	return nil
 }
 
-// span is how far a copy has come: done of bytes, from the front or from the back.
-type span struct {
+// copyProgress is the progress of a copy: done of bytes, from the front or from the back.
+type copyProgress struct {
 	done, bytes uint64
 	backwards   bool
 }
 
-func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s span) (uint64, error) {
+// copyPiece copies the next piece and returns its size.
+func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s copyProgress) (uint64, error) {
 	reader.Enter()
 	defer reader.Exit()
 	left := min(s.bytes-s.done, pieceBytes)
@@ -103,8 +105,8 @@ func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s span) (uint64, err
 	if s.backwards {
 		at = s.bytes - s.done - left
 	}
-	// The destination first: looking up the source cannot make a written chunk clean again, and both
-	// are looked up again where one of them had to be filled.
+	// Look up the destination first: looking up the source cannot make a dirty chunk clean again. If
+	// one of them had to be filled, both are looked up again.
 	for {
 		before := reader.Version()
 		to, err := m.Find(reader, dst+at, true)
@@ -121,7 +123,8 @@ func (m *Memory) copyPiece(reader *Reader, dst, src uint64, s span) (uint64, err
 		toAt, fromAt := dst+at-to.Address, src+at-from.Address
 		n := min(left, uint64(len(to.Memory))-toAt, uint64(len(from.Memory))-fromAt)
 		if s.backwards && n < left {
-			// The back of the piece must go first: try again with a piece that ends where this span ends.
+			// The back of the piece must be copied first: try again with a piece that ends where this span
+			// ends.
 			left -= n
 			at += n
 			continue
@@ -145,8 +148,7 @@ func (m *Memory) Fill(address uint64, pattern uint32, patternBytes uint8, count 
 	})
 }
 
-// fillPiece repeats a pattern by doubling what is already there. Host regions may end inside a
-// pattern.
+// fillPiece repeats a pattern by doubling the filled part. Host regions may end inside a pattern.
 func fillPiece(piece, pattern []byte) {
 	if len(pattern) == 1 && pattern[0] == 0 {
 		clear(piece)

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// version counts the changes that make kept spans wrong: unmapping and clearing marks, in any
-// Memory of the process.
+// version counts the changes that invalidate kept spans in any Memory of the process: unmapping and
+// clearing dirty bits.
 var version atomic.Uint64
 
-// registry knows every Reader. It is one for the process, because a kernel may hold spans of
-// several memories.
+// registry holds all Readers. There is one per process, because a kernel may hold spans of several
+// memories.
 var registry struct {
 	mu      sync.Mutex
 	readers []*Reader
 	free    []*Reader
 }
 
-// Reader is one goroutine that touches memory through spans. Between Enter and Exit it may keep
-// spans as long as Version stays the same, and must call Tick every millisecond or so, or it holds
-// up Unmap and ClearWritten.
+// Reader is one goroutine that accesses memory through spans. Between Enter and Exit it may keep
+// spans as long as Version stays the same. It must call Tick about every millisecond; until it
+// does, Unmap and ClearWritten wait.
 type Reader struct {
 	// count is odd between Enter and Exit.
 	count   atomic.Uint64
-	entered uint64   // the version at the last Enter or Tick; only its own goroutine reads it
-	viewing bool     // what it looks up is no touch
-	_       [40]byte // its own cache line: it is written at every tick
+	entered uint64   // the version at the last Enter or Tick; used only by the reader's goroutine
+	viewing bool     // its accesses are not recorded
+	_       [40]byte // pads to a cache line, because count is written at every tick
 }
 
-// Version is what spans found since the last Enter or Tick belong to. Find may change it.
+// Version returns the version of the spans found since the last Enter or Tick. Find may change it.
 func (r *Reader) Version() uint64 { return r.entered }
 
-// NewReader registers a reader; give it back with Release.
+// NewReader registers a reader. The caller releases it with Release.
 func NewReader() *Reader {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -47,7 +47,7 @@ func NewReader() *Reader {
 	return r
 }
 
-// Release takes the reader out of use. It must have exited.
+// Release unregisters the reader, which must have exited.
 func (r *Reader) Release() {
 	r.viewing = false
 	registry.mu.Lock()
@@ -55,39 +55,41 @@ func (r *Reader) Release() {
 	registry.free = append(registry.free, r)
 }
 
-// Enter begins a time of holding spans and returns the version they belong to.
+// Enter starts a section that may hold spans and returns their version.
 func (r *Reader) Enter() uint64 {
 	r.count.Add(1)
 	r.entered = version.Load()
 	return r.entered
 }
 
-// Exit ends it.
+// Exit ends the section.
 func (r *Reader) Exit() { r.count.Add(1) }
 
-// Tick says that no span of an older version than the one returned will be used any more.
+// Tick promises that no span of an older version than the returned one will be used again.
 func (r *Reader) Tick() uint64 {
 	r.count.Add(2)
 	r.entered = version.Load()
 	return r.entered
 }
 
-// retire makes all kept spans stale and waits until nobody uses one. The caller must not hold spans
-// itself.
-func retire() { retireUntil(func() bool { return false }) }
+// invalidateSpans makes all kept spans stale and waits until none is in use. The caller must not
+// hold spans.
+func invalidateSpans() { invalidateUntil(func() bool { return false }) }
 
-// shortWait is how long those wait for spans who can do without. A span is held for longer by a
-// copy whose other end is a program that stands still.
-const shortWait = 100 * time.Millisecond
+// maxSpanWait is how long tryInvalidateSpans waits. A copy holds a span for longer if its other end
+// is a stopped program.
+const maxSpanWait = 100 * time.Millisecond
 
-// retireSoon is retire for those who can do without: it reports whether nobody uses a stale span
-// any more.
-func retireSoon() bool {
-	end := time.Now().Add(shortWait)
-	return retireUntil(func() bool { return time.Now().After(end) })
+// tryInvalidateSpans is invalidateSpans with a time limit. It reports whether no stale span is in
+// use.
+func tryInvalidateSpans() bool {
+	end := time.Now().Add(maxSpanWait)
+	return invalidateUntil(func() bool { return time.Now().After(end) })
 }
 
-func retireUntil(late func() bool) bool {
+// invalidateUntil makes all kept spans stale and waits until none is in use. It returns false once
+// late returns true.
+func invalidateUntil(late func() bool) bool {
 	version.Add(1)
 	registry.mu.Lock()
 	readers := registry.readers
@@ -105,7 +107,7 @@ func retireUntil(late func() bool) bool {
 			if late() {
 				return false
 			}
-			time.Sleep(20 * time.Microsecond) //nolint:forbidigo // readers must stay cheap, so they tell nobody
+			time.Sleep(20 * time.Microsecond) //nolint:forbidigo // readers must stay cheap, so they do not notify
 		}
 	}
 	return true

@@ -7,19 +7,19 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Span is a run of addresses that may be accessed directly: Memory[i] is address Address+i.
+// Span is a range of addresses that may be accessed directly: Memory[i] is at address Address+i.
 type Span struct {
 	Address uint64
 	Memory  []byte
 }
 
-// reachChunks bounds how far Find looks for neighbours in the same state, in each direction.
+// reachChunks is how many neighbours Find adds to a span in each direction.
 const reachChunks = 64
 
-// Find returns a span around address for reading or, with write, for writing; the chunk of address
-// is marked written then. It returns abi.IllegalAddress where nothing is mapped. reader must have
-// entered; while Find waits for an absent chunk it exits and enters again, so afterwards older
-// spans may be stale: compare Reader.Version.
+// Find returns a span around address for reading or, with write, for writing, which makes the chunk
+// dirty. It returns abi.IllegalAddress if nothing is mapped. reader must have entered. While Find
+// waits for an absent chunk, it exits and enters again, so older spans may be stale afterwards:
+// compare Reader.Version.
 func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) {
 	if address-m.window.Address < m.window.Bytes {
 		return m.findInWindow(m, reader, address, write)
@@ -37,7 +37,7 @@ func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) 
 	return m.findAlias(reader, address, write)
 }
 
-// findInWindow looks into the window of home, and where that has nothing, among the aliases.
+// findInWindow looks up a chunk in the window of home, or an alias if the chunk is not mapped.
 func (m *Memory) findInWindow(home *Memory, reader *Reader, address uint64, write bool) (Span, error) {
 	if home.states.load((address-home.window.Address)/gpu.ChunkBytes) == unmapped {
 		return m.findAlias(reader, address, write)
@@ -45,6 +45,7 @@ func (m *Memory) findInWindow(home *Memory, reader *Reader, address uint64, writ
 	return home.findChunk(reader, address, write)
 }
 
+// findChunk looks up a chunk of this window and fills it if it is absent.
 func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, error) {
 	i := (address - m.window.Address) / gpu.ChunkBytes
 	for {
@@ -53,26 +54,26 @@ func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, er
 			return Span{}, abi.IllegalAddress
 		case state == absent:
 			reader.Exit()
-			err := m.bring(i)
+			err := m.fillChunk(i)
 			reader.Enter()
 			if err != nil {
 				return Span{}, err
 			}
-		case write && state < written:
-			m.states.at(i).CompareAndSwap(state, written)
+		case write && state < dirty:
+			m.states.at(i).CompareAndSwap(state, dirty)
 		default:
-			return m.spanAround(i, write, m.touched(reader, i)), nil
+			return m.spanAround(i, write, m.recordTouch(reader, i)), nil
 		}
 	}
 }
 
-// spanAround widens chunk i to its neighbours that allow the same access. While touches are
-// recorded, only neighbours that were touched already are taken in, so that the first touch of each
-// comes here.
-func (m *Memory) spanAround(i uint64, write bool, touches *record) Span {
+// spanAround extends chunk i by its neighbours that allow the same access. While touches are
+// recorded, it adds only neighbours that are recorded already, so that the first access to each
+// chunk is recorded.
+func (m *Memory) spanAround(i uint64, write bool, touches *touchLog) Span {
 	need := fresh
 	if write {
-		need = written
+		need = dirty
 	}
 	first, end := i, i+1
 	for first > 0 && i-first < reachChunks && m.states.load(first-1) >= need && touches.has(first-1) {

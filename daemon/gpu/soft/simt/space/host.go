@@ -8,13 +8,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// hostRegion is host memory at the address it has in the program.
+// hostRegion is host memory at its address in the program.
 type hostRegion struct {
 	gpu.Range
 	memory []byte
 }
 
-// MapHost makes host memory visible at address, byte exact.
+// MapHost maps host memory at address. The range need not be whole chunks.
 func (m *Memory) MapHost(address uint64, memory []byte) error {
 	r := gpu.Range{Address: address, Bytes: uint64(len(memory))}
 	if r.Bytes == 0 || r.Address+r.Bytes < r.Address || overlapsReserved(r) || overlap(r, m.window) {
@@ -35,7 +35,7 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 	return nil
 }
 
-// UnmapHost takes one MapHost back. It returns when no kernel can touch the memory any more.
+// UnmapHost undoes one MapHost. It returns when no access is in flight.
 func (m *Memory) UnmapHost(address uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,13 +46,13 @@ func (m *Memory) UnmapHost(address uint64) error {
 		}
 		regions := append(append(make([]hostRegion, 0, len(old)), old[:i]...), old[i+1:]...)
 		m.hosts.Store(&regions)
-		retire()
+		invalidateSpans()
 		return nil
 	}
 	return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
 }
 
-// AddPeer makes another memory's window visible here.
+// AddPeer maps another memory's window here.
 func (m *Memory) AddPeer(other *Memory) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *Memory) AddPeer(other *Memory) {
 	m.peers.Store(&peers)
 }
 
-// RemovePeer takes AddPeer back.
+// RemovePeer undoes AddPeer.
 func (m *Memory) RemovePeer(other *Memory) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *Memory) RemovePeer(other *Memory) {
 		}
 	}
 	m.peers.Store(&peers)
-	retire()
+	invalidateSpans()
 }
 
 func overlap(a, b gpu.Range) bool { return a.Address < b.End() && b.Address < a.End() }

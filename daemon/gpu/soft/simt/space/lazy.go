@@ -7,32 +7,33 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Filler supplies the content of an absent chunk.
+// Filler provides the content of an absent chunk.
 type Filler = func(address uint64, chunk []byte) error
 
-// pendingChunk is an absent chunk. Its fields but done are guarded by Memory.mu.
+// pendingChunk is an absent chunk. Memory.mu guards its fields except done.
 type pendingChunk struct {
 	fill    Filler
 	started bool
 	done    chan struct{} // closed when the fill has ended
-	err     error         // valid once done is closed; a chunk that could not be filled stays absent
+	err     error         // valid once done is closed; the chunk stays absent after an error
 }
 
-// MapAbsent is Map, but the first touch of each chunk waits for fill.
+// MapAbsent is Map, but the first access to each chunk waits for fill.
 func (m *Memory) MapAbsent(r gpu.Range, fill func(address uint64, chunk []byte) error) error {
 	if fill == nil {
-		return fmt.Errorf("map absent %#x+%#x without a filler: %w", r.Address, r.Bytes, abi.InvalidValue)
+		return fmt.Errorf("map absent %#x+%#x: no filler: %w", r.Address, r.Bytes, abi.InvalidValue)
 	}
 	return m.mapAs(r, absent, fill)
 }
 
-// bring fills an absent chunk, or waits for whoever is filling it. The caller must not hold spans.
-func (m *Memory) bring(i uint64) error {
+// fillChunk fills an absent chunk, or waits for the goroutine that fills it. The caller must not
+// hold spans.
+func (m *Memory) fillChunk(i uint64) error {
 	m.mu.Lock()
 	p := m.pending[i]
 	if p == nil {
 		m.mu.Unlock()
-		return nil // filled or unmapped meanwhile; the caller looks again
+		return nil // filled or unmapped in the meantime; the caller looks again
 	}
 	if p.started {
 		m.mu.Unlock()
@@ -57,7 +58,7 @@ func (m *Memory) bring(i uint64) error {
 	return p.err
 }
 
-// awaitFills waits for the fills that are under way in a span of chunks.
+// awaitFills waits for fills in progress in a range of chunks.
 func (m *Memory) awaitFills(first, end uint64) {
 	for i := first; i < end; i++ {
 		m.mu.Lock()

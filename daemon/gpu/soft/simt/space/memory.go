@@ -11,23 +11,23 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// States of a chunk, in an order that makes "may be read" one comparison.
+// States of a chunk. Their order makes "may be read" one comparison.
 const (
 	unmapped uint32 = iota
-	absent          // mapped, content not there yet
+	absent          // mapped, not filled yet
 	fresh           // present, all zeros, not written since it was mapped
-	clean           // present, not written since the mark was cleared
-	written         // present and written
-	shared          // present, and others may write it without our seeing it: always counts as written
-	adopted         // the same, of another's memory
+	clean           // present, not written since the dirty bit was cleared
+	dirty           // present and written
+	shared          // present; other processes may write it unobserved, so it always counts as dirty
+	imported        // the same, for memory that another Memory shared
 )
 
-// Memory is one address space. All methods may be called at once from several goroutines; accesses
-// of different goroutines to the same bytes are unordered, as on hardware.
+// Memory is one address space. All methods are safe for concurrent use. Accesses of different
+// goroutines to the same bytes are unordered, as on hardware.
 type Memory struct {
 	window gpu.Range
-	// reserved is the whole reservation, data the part of it that is aligned to chunks and as long as
-	// the window.
+	// reserved is the whole reservation. data is its part that is aligned to chunks and as long as the
+	// window.
 	reserved, data []byte
 	states         table
 
@@ -35,19 +35,19 @@ type Memory struct {
 	peers   atomic.Pointer[[]*Memory]
 	aliases atomic.Pointer[[]alias]
 
-	// record is the order of touches while it is being recorded.
-	record atomic.Pointer[record]
-	// mapped is the state of memory that was just mapped.
+	// touches is the log of touches, nil unless they are recorded.
+	touches atomic.Pointer[touchLog]
+	// mapped is the state of newly mapped memory.
 	mapped uint32
 
 	sharing sharing
 
-	mu      sync.Mutex
-	last    *record                  // what was recorded last
-	pending map[uint64]*pendingChunk // by chunk index: chunks that are absent
+	mu          sync.Mutex
+	lastTouches *touchLog                // the latest log
+	pending     map[uint64]*pendingChunk // absent chunks, by index
 }
 
-// New reserves a window of device memory. Nothing is backed until Map.
+// New reserves a window of device memory. Map backs it.
 func New(window gpu.Range) (*Memory, error) {
 	if window.Bytes == 0 || window.Address%gpu.ChunkBytes != 0 || window.Bytes%gpu.ChunkBytes != 0 {
 		return nil, fmt.Errorf(
@@ -59,7 +59,7 @@ func New(window gpu.Range) (*Memory, error) {
 	}
 	if overlapsReserved(window) {
 		return nil, fmt.Errorf(
-			"device window %#x+%#x lies on reserved addresses: %w",
+			"device window %#x+%#x overlaps reserved addresses: %w",
 			window.Address,
 			window.Bytes,
 			abi.InvalidValue,
@@ -85,20 +85,19 @@ func New(window gpu.Range) (*Memory, error) {
 	return m, nil
 }
 
-// Window is the range of device addresses that Map can back.
+// Window returns the range of device addresses that Map can back.
 func (m *Memory) Window() gpu.Range { return m.window }
 
-// Close gives the window back. Nothing may run in the memory any more, its peers must have removed
-// it.
+// Close unmaps the window. No access may be in flight, and peers must have removed the memory.
 func (m *Memory) Close() error {
-	retire()
+	invalidateSpans()
 	for _, f := range m.sharing.files {
-		_ = f.file.Close() // who has adopted its memory keeps it; it may stand there for several chunks
+		_ = f.file.Close() // importers keep their own mappings; Close may repeat for a file of several chunks
 	}
 	return unix.Munmap(m.reserved)
 }
 
-// chunks turns a range of whole chunks inside the window into chunk indices.
+// chunks converts a range of whole chunks inside the window into chunk indices.
 func (m *Memory) chunks(r gpu.Range) (first, end uint64, err error) {
 	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.window.Contains(r) {
 		return 0, 0, fmt.Errorf(
@@ -115,6 +114,7 @@ func (m *Memory) chunks(r gpu.Range) (first, end uint64, err error) {
 // Map backs a range of whole chunks with zeroed memory.
 func (m *Memory) Map(r gpu.Range) error { return m.mapAs(r, m.mapped, nil) }
 
+// mapAs maps a range of chunks in a state, with a filler for absent ones.
 func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
 	first, end, err := m.chunks(r)
 	if err != nil {
@@ -122,15 +122,15 @@ func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.aliased(r) {
-		return fmt.Errorf("map %#x+%#x, where other memory is shown: %w", r.Address, r.Bytes, abi.AlreadyMapped)
+	if m.overlapsAlias(r) {
+		return fmt.Errorf("map %#x+%#x: range overlaps an alias: %w", r.Address, r.Bytes, abi.AlreadyMapped)
 	}
 	for i := first; i < end; i++ {
 		if m.states.load(i) != unmapped {
 			return fmt.Errorf("map %#x+%#x: chunk %d is mapped: %w", r.Address, r.Bytes, i, abi.AlreadyMapped)
 		}
 	}
-	// Huge pages only make it faster; where they are not to be had, small ones serve.
+	// Huge pages are only an optimization, so an error does not matter.
 	_ = unix.Madvise(m.data[first*gpu.ChunkBytes:end*gpu.ChunkBytes], unix.MADV_HUGEPAGE)
 	for i := first; i < end; i++ {
 		if fill != nil {
@@ -141,7 +141,7 @@ func (m *Memory) mapAs(r gpu.Range, state uint32, fill Filler) error {
 	return nil
 }
 
-// Unmap gives the memory back. It returns when nobody can touch the old content any more.
+// Unmap unmaps memory. It returns when no access to the old content is in flight.
 func (m *Memory) Unmap(r gpu.Range) error {
 	first, end, err := m.chunks(r)
 	if err != nil {
@@ -155,21 +155,21 @@ func (m *Memory) Unmap(r gpu.Range) error {
 			return fmt.Errorf("unmap %#x+%#x: chunk %d: %w", r.Address, r.Bytes, i, abi.NotMapped)
 		}
 	}
-	others := map[uint64]uint32{} // states of chunks whose memory is not this window's own
+	others := map[uint64]uint32{} // states of chunks that are backed by a file
 	for i := first; i < end; i++ {
 		if state := m.states.at(i).Swap(unmapped); state >= shared {
 			others[i] = state
 		}
 		delete(m.pending, i)
 	}
-	retire()
+	invalidateSpans()
 	for i, state := range others {
-		if err := m.giveBack(i, state); err != nil {
-			return fmt.Errorf("give back %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
+		if err := m.releaseChunk(i, state); err != nil {
+			return fmt.Errorf("release %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
 		}
 	}
 	if err := unix.Madvise(m.data[first*gpu.ChunkBytes:end*gpu.ChunkBytes], unix.MADV_DONTNEED); err != nil {
-		return fmt.Errorf("give back %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
+		return fmt.Errorf("release %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.OperatingSystem)
 	}
 	return nil
 }

@@ -12,26 +12,25 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// sharing is the files that have the content of chunks that other processes may have too. What is
-// shared at once has a file of its own, so that it lives on for the others when it is unmapped
-// here.
+// sharing holds the files of chunks that other processes may map. Each Share of new chunks has its
+// own file, so that importers keep the memory after it is unmapped here.
 type sharing struct {
-	mu sync.Mutex // one moves chunks at a time
-	// files is by chunk; Memory.mu guards it.
+	mu sync.Mutex // serializes the moves of chunks
+	// files maps chunks to files. Memory.mu guards it.
 	files map[uint64]*sharedFile
 }
 
-// sharedFile has chunks one after the other from chunk first on.
+// sharedFile holds consecutive chunks, starting with chunk first.
 type sharedFile struct {
 	file  *os.File
 	first uint64
-	left  uint64 // chunks that are there and mapped here
+	refs  uint64 // chunks in the file that are mapped here
 }
 
 func (f *sharedFile) offset(chunk uint64) int64 { return int64((chunk - f.first) * gpu.ChunkBytes) }
 
-// Share moves chunks into memory that others can map. Who touches one meanwhile waits for it, as
-// for one that is absent.
+// Share moves chunks into memory that other processes can map. Accesses to a chunk wait while it is
+// moved, as for an absent chunk.
 func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	first, end, err := m.chunks(r)
 	if err != nil {
@@ -48,7 +47,7 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	}
 	if err != nil {
 		m.mu.Lock()
-		f.lose(0)
+		f.unref(0)
 		m.mu.Unlock()
 		return nil, 0, fmt.Errorf("share %#x+%#x: %w", r.Address, r.Bytes, err)
 	}
@@ -59,14 +58,14 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	return os.NewFile(uintptr(fd), "shared device memory"), f.offset(first), nil
 }
 
-// fileFor is the file that the chunks are in already, else a new one.
+// fileFor returns the file that holds the chunks, or a new one.
 func (m *Memory) fileFor(first, end uint64) (*sharedFile, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found := m.sharing.files[first]
 	for i := first; i < end; i++ {
 		if m.sharing.files[i] != found {
-			return nil, fmt.Errorf("part of it was shared before: %w", abi.NotSupported)
+			return nil, fmt.Errorf("part of the range is already shared: %w", abi.NotSupported)
 		}
 	}
 	if found != nil {
@@ -79,9 +78,9 @@ func (m *Memory) fileFor(first, end uint64) (*sharedFile, error) {
 	return &sharedFile{file: file, first: first}, nil
 }
 
-// lose takes chunks out of a file, and closes it when it has none. Memory.mu is held.
-func (f *sharedFile) lose(chunks uint64) {
-	if f.left -= chunks; f.left == 0 {
+// unref drops references of chunks to a file and closes it at zero. Memory.mu is held.
+func (f *sharedFile) unref(chunks uint64) {
+	if f.refs -= chunks; f.refs == 0 {
 		_ = f.file.Close()
 	}
 }
@@ -107,19 +106,20 @@ func (m *Memory) shareChunk(i uint64, f *sharedFile) error {
 		case state >= shared:
 			return nil
 		case state == absent:
-			if err := m.bring(i); err != nil {
+			if err := m.fillChunk(i); err != nil {
 				return err
 			}
 		default:
-			if p := m.takeAway(i, state); p != nil {
+			if p := m.detachChunk(i, state); p != nil {
 				return m.moveChunk(i, state, p, f)
 			}
 		}
 	}
 }
 
-// takeAway makes a chunk absent, as if somebody were filling it; nil when it has changed meanwhile.
-func (m *Memory) takeAway(i uint64, state uint32) *pendingChunk {
+// detachChunk makes a chunk absent, as if a fill were in progress. It returns nil if the chunk's
+// state has changed.
+func (m *Memory) detachChunk(i uint64, state uint32) *pendingChunk {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.states.at(i).CompareAndSwap(state, absent) {
@@ -130,11 +130,12 @@ func (m *Memory) takeAway(i uint64, state uint32) *pendingChunk {
 	return p
 }
 
-// moveChunk brings the chunk back as it was, in the file. When it fails the chunk is what it was.
+// moveChunk moves a detached chunk to the file and makes it present again. On an error, the chunk
+// is unchanged.
 func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFile) error {
-	retire()
+	invalidateSpans()
 	at, chunk := f.offset(i), m.data[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes]
-	err := f.put(at, chunk, state)
+	err := f.writeChunk(at, chunk, state)
 	if err == nil {
 		err = mapFixed(chunk, f.file, at)
 	}
@@ -151,7 +152,7 @@ func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFil
 			m.sharing.files = map[uint64]*sharedFile{}
 		}
 		m.sharing.files[i] = f
-		f.left++
+		f.refs++
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, abi.OutOfMemory)
@@ -159,19 +160,20 @@ func (m *Memory) moveChunk(i uint64, state uint32, p *pendingChunk, f *sharedFil
 	return nil
 }
 
-func (f *sharedFile) put(at int64, chunk []byte, state uint32) error {
-	// Allocated now: touching it later must not be the first to find that there is no memory.
+// writeChunk copies a chunk's content into the file.
+func (f *sharedFile) writeChunk(at int64, chunk []byte, state uint32) error {
+	// Allocate now, so that a later access cannot run out of memory.
 	if err := unix.Fallocate(int(f.file.Fd()), 0, at, int64(len(chunk))); err != nil {
 		return err
 	}
 	if state == fresh {
-		return nil // zeros, as the file has there
+		return nil // the file is zeros already
 	}
 	_, err := f.file.WriteAt(chunk, at)
 	return err
 }
 
-// Adopt backs a range with what another memory has shared.
+// Adopt maps memory that another Memory has shared.
 func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	first, end, err := m.chunks(r)
 	if err != nil {
@@ -180,32 +182,33 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	info, err := file.Stat()
 	if err != nil || offset < 0 || offset%gpu.ChunkBytes != 0 || offset > info.Size() ||
 		uint64(info.Size()-offset) < r.Bytes {
-		return fmt.Errorf("adopt %#x+%#x: the file does not hold it: %w", r.Address, r.Bytes, abi.InvalidValue)
+		return fmt.Errorf("import %#x+%#x: range exceeds the file: %w", r.Address, r.Bytes, abi.InvalidValue)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.aliased(r) || m.anyMapped(r) {
-		return fmt.Errorf("adopt %#x+%#x: %w", r.Address, r.Bytes, abi.AlreadyMapped)
+	if m.overlapsAlias(r) || m.anyMapped(r) {
+		return fmt.Errorf("import %#x+%#x: %w", r.Address, r.Bytes, abi.AlreadyMapped)
 	}
 	if err := mapFixed(m.data[first*gpu.ChunkBytes:end*gpu.ChunkBytes], file, offset); err != nil {
-		return fmt.Errorf("adopt %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.MapFailed)
+		return fmt.Errorf("import %#x+%#x: %w: %w", r.Address, r.Bytes, err, abi.MapFailed)
 	}
 	for i := first; i < end; i++ {
-		m.states.at(i).Store(adopted)
+		m.states.at(i).Store(imported)
 	}
 	return nil
 }
 
-// giveBack drops the content of chunks that are unmapped now and were in a state. mu is held.
-func (m *Memory) giveBack(i uint64, state uint32) error {
+// releaseChunk replaces the mapping of an unmapped chunk that was backed by a file in the given
+// state. mu is held.
+func (m *Memory) releaseChunk(i uint64, state uint32) error {
 	chunk := m.data[i*gpu.ChunkBytes : (i+1)*gpu.ChunkBytes]
 	switch state {
 	case shared:
 		f := m.sharing.files[i]
 		delete(m.sharing.files, i)
-		f.lose(1)
+		f.unref(1)
 		return mapFixed(chunk, nil, 0)
-	case adopted:
+	case imported:
 		return mapFixed(chunk, nil, 0)
 	}
 	return nil

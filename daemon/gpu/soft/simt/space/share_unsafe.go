@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFixed puts a file's memory, or for nil fresh memory of our own, in the place of a part of the
-// window.
+// mapFixed maps a file, or anonymous memory if file is nil, over a part of the window.
 func mapFixed(place []byte, file *os.File, offset int64) error {
 	fd, flags := -1, unix.MAP_FIXED|unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE
 	if file != nil {

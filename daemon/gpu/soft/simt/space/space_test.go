@@ -40,7 +40,7 @@ func TestMapAndUnmap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := m.Map(chunk(2, 1)); !errors.Is(err, abi.AlreadyMapped) {
-		t.Fatalf("mapped twice: %v", err)
+		t.Fatalf("map twice: got %v, want ALREADY_MAPPED", err)
 	}
 	across := int64(base + 2*gpu.ChunkBytes - 3)
 	if n, err := m.WriteAt([]byte("abcdef"), across); n != 6 || err != nil {
@@ -57,13 +57,13 @@ func TestMapAndUnmap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := m.Unmap(chunk(1, 1)); !errors.Is(err, abi.NotMapped) {
-		t.Fatalf("unmapped twice: %v", err)
+		t.Fatalf("unmap twice: got %v, want NOT_MAPPED", err)
 	}
 	if err := m.Map(chunk(1, 2)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.ReadAt(got, across); err != nil || !bytes.Equal(got, make([]byte, 6)) {
-		t.Fatalf("mapped again: %q, %v", got, err)
+		t.Fatalf("read after mapping again: got %q, %v, want zeros", got, err)
 	}
 	for _, r := range []gpu.Range{{Address: base + 1, Bytes: gpu.ChunkBytes}, chunk(7, 2), {Address: base}} {
 		if err := m.Map(r); !errors.Is(err, abi.InvalidValue) {
@@ -72,23 +72,23 @@ func TestMapAndUnmap(t *testing.T) {
 	}
 }
 
-func TestMarks(t *testing.T) {
+func TestDirtyBits(t *testing.T) {
 	m := newMemory(t, 8)
 	if err := m.Map(chunk(0, 8)); err != nil {
 		t.Fatal(err)
 	}
-	if marks := m.Written(chunk(0, 8)); marks[0] != 0 {
-		t.Fatalf("fresh memory is marked: %b", marks[0])
+	if got := m.Written(chunk(0, 8)); got[0] != 0 {
+		t.Fatalf("dirty bits of fresh memory: got %b, want 0", got[0])
 	}
 	_, _ = m.WriteAt(make([]byte, gpu.ChunkBytes), base+gpu.ChunkBytes/2)
 	_ = m.Fill(base+5*gpu.ChunkBytes, 7, 4, 1)
 	_, _ = m.ReadAt(make([]byte, 1), base+7*gpu.ChunkBytes)
-	if marks := m.Written(chunk(0, 8)); marks[0] != 0b100011 {
-		t.Fatalf("marks %b", marks[0])
+	if got := m.Written(chunk(0, 8)); got[0] != 0b100011 {
+		t.Fatalf("dirty bits after writes: got %b, want 100011", got[0])
 	}
 	m.ClearWritten(chunk(1, 7))
-	if marks := m.Written(chunk(0, 8)); marks[0] != 1 {
-		t.Fatalf("marks after clearing %b", marks[0])
+	if got := m.Written(chunk(0, 8)); got[0] != 1 {
+		t.Fatalf("dirty bits after clearing: got %b, want 1", got[0])
 	}
 }
 
@@ -128,7 +128,7 @@ func TestHostRegions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := m.MapHost(at+99, make([]byte, 5)); !errors.Is(err, abi.AlreadyMapped) {
-		t.Fatalf("overlapping: %v", err)
+		t.Fatalf("map overlapping host memory: got %v, want ALREADY_MAPPED", err)
 	}
 	if err := m.MapHost(at+100, make([]byte, 5)); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestHostRegions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := m.ReadAt(make([]byte, 1), at+99); !errors.Is(err, abi.IllegalAddress) {
-		t.Fatalf("unmapped host memory: %v", err)
+		t.Fatalf("read unmapped host memory: got %v, want ILLEGAL_ADDRESS", err)
 	}
 }
 
@@ -160,11 +160,11 @@ func TestPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if peer.Written(r)[0] != 1 {
-		t.Error("a write through a peer does not mark")
+		t.Error("write through a peer does not make the chunk dirty")
 	}
 	m.RemovePeer(peer)
 	if _, err := m.WriteAt([]byte{1}, int64(r.Address)); !errors.Is(err, abi.IllegalAddress) {
-		t.Errorf("removed peer: %v", err)
+		t.Errorf("write through a removed peer: got %v, want ILLEGAL_ADDRESS", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 		case 0:
 			<-hold
 		case 3:
-			return errors.New("the store is gone")
+			return errors.New("image store unavailable")
 		}
 		memory[5] = byte(10 + i)
 		return nil
@@ -200,8 +200,8 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 			}
 		})
 	}
-	// Chunk 1 does not wait for chunk 0, and neither does clearing marks, which waits for whoever
-	// holds spans.
+	// Chunk 1 does not wait for chunk 0. Neither does ClearWritten, which only waits for readers that
+	// hold spans.
 	if b, err := read(1); b != 11 || err != nil {
 		t.Fatalf("chunk 1: %d, %v", b, err)
 	}
@@ -211,7 +211,7 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 	touches.Wait()
 	for range 2 {
 		if _, err := read(3); err == nil {
-			t.Error("a chunk that cannot be filled was read")
+			t.Error("read of a chunk whose fill failed: got no error")
 		}
 	}
 	for i, want := range []int32{1, 1, 0, 1} {
@@ -219,16 +219,16 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 			t.Errorf("chunk %d filled %d times, want %d", i, got, want)
 		}
 	}
-	if marks := m.Written(chunk(0, 4)); marks[0] != 0 {
-		t.Errorf("filling marks: %b", marks[0])
+	if got := m.Written(chunk(0, 4)); got[0] != 0 {
+		t.Errorf("dirty bits after fills: got %b, want 0", got[0])
 	}
 	if err := m.Unmap(chunk(0, 4)); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestClearWaitsForStores checks the promise behind decision 8: a store through a kept span is
-// either in memory when ClearWritten returns, or marks again.
+// TestClearWaitsForStores checks the guarantee of ClearWritten (decision 8): a store through a kept
+// span is either in memory when ClearWritten returns, or makes the chunk dirty again.
 func TestClearWaitsForStores(t *testing.T) {
 	m := newMemory(t, 1)
 	if err := m.Map(chunk(0, 1)); err != nil {
@@ -260,11 +260,11 @@ func TestClearWaitsForStores(t *testing.T) {
 	for range 300 {
 		m.ClearWritten(chunk(0, 1))
 		copied := word.Load()
-		// Whatever changes from here on must be marked by the time it is seen.
+		// All changes from here on must be dirty by the time they are visible.
 		for spins := 0; spins < 100; spins++ {
 			if word.Load() != copied {
 				if m.Written(chunk(0, 1))[0] == 0 {
-					t.Fatal("a store after ClearWritten did not mark")
+					t.Fatal("store after ClearWritten: chunk is not dirty")
 				}
 				break
 			}
@@ -309,9 +309,9 @@ func TestFindConcurrently(t *testing.T) {
 	all.Wait()
 }
 
-// TestNothingHeldUpByStanding: whoever keeps a span for good, as a copy from a program that was
-// stopped does, leaves its chunk marked, and holds up neither a clearing nor a recording.
-func TestNothingHeldUpByStanding(t *testing.T) {
+// TestHeldSpanBlocksNothing checks that a span that is never released, as in a copy from a
+// stopped program, keeps its chunk dirty and blocks neither ClearWritten nor RecordTouches.
+func TestHeldSpanBlocksNothing(t *testing.T) {
 	m := newMemory(t, 2)
 	if err := m.Map(chunk(0, 2)); err != nil {
 		t.Fatal(err)
@@ -324,22 +324,23 @@ func TestNothingHeldUpByStanding(t *testing.T) {
 	}
 	m.RecordTouches(true)
 	if cleared := m.ClearWritten(chunk(0, 2)); cleared[0] != 0 {
-		t.Errorf("cleared %b beside a store that goes on", cleared[0])
+		t.Errorf("cleared while a span is in use: got %b, want 0", cleared[0])
 	}
-	if marks := m.Written(chunk(0, 2)); marks[0] != 1 {
-		t.Errorf("marks %b", marks[0])
+	if got := m.Written(chunk(0, 2)); got[0] != 1 {
+		t.Errorf("dirty bits: got %b, want 1", got[0])
 	}
 	reader.Exit()
 	if cleared := m.ClearWritten(chunk(0, 2)); cleared[0] != 1 {
-		t.Errorf("cleared %b when the store is over", cleared[0])
+		t.Errorf("cleared after the span was released: got %b, want 1", cleared[0])
 	}
 }
 
-// TestWideWindow: what a window costs goes by the memory in it, at both ends of the addresses.
+// TestWideWindow checks that the cost of a window depends on the memory in it, not on its size, at
+// both ends of the window.
 func TestWideWindow(t *testing.T) {
 	const chunks = gpu.MostWindowBytes / gpu.ChunkBytes
 	m := newMemory(t, chunks)
-	for _, first := range []uint64{0, 7*partChunks - 1, chunks - 2} { // the second lies in two parts of the table
+	for _, first := range []uint64{0, 7*partChunks - 1, chunks - 2} { // the second crosses two parts of the table
 		r, at := chunk(first, 2), int64(base+(first+1)*gpu.ChunkBytes-1)
 		if _, err := m.ReadAt(make([]byte, 1), at); !errors.Is(err, abi.IllegalAddress) {
 			t.Errorf("read of unmapped memory: %v", err)
@@ -352,12 +353,12 @@ func TestWideWindow(t *testing.T) {
 			t.Error(err)
 		}
 		if got := m.Touches(); len(got) != 2 || got[0] != r.Address || got[1] != r.Address+gpu.ChunkBytes {
-			t.Errorf("touched were %#x", got)
+			t.Errorf("touches: got %#x", got)
 		}
 		m.RecordTouches(false)
-		if marks := m.Written(chunk(0, chunks)); marks[first/64]>>(first%64)&1 == 0 ||
-			marks[(first+1)/64]>>((first+1)%64)&1 == 0 {
-			t.Errorf("chunks %d and %d are not marked", first, first+1)
+		if got := m.Written(chunk(0, chunks)); got[first/64]>>(first%64)&1 == 0 ||
+			got[(first+1)/64]>>((first+1)%64)&1 == 0 {
+			t.Errorf("chunks %d and %d are not dirty", first, first+1)
 		}
 		if err := m.Unmap(r); err != nil {
 			t.Fatal(err)
@@ -370,6 +371,6 @@ func TestWideWindow(t *testing.T) {
 		}
 	}
 	if made != 4 {
-		t.Errorf("%d parts of the table were made for 6 chunks", made)
+		t.Errorf("got %d parts of the table for 6 chunks, want 4", made)
 	}
 }

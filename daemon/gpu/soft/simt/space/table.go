@@ -2,12 +2,11 @@ package space
 
 import "sync/atomic"
 
-// table is a number for each chunk of a window, 0 until it is set. A window has far more addresses
-// than there is memory, so a part of the table is made when a number of it is first wanted for
-// changing.
+// table holds a number for each chunk of a window, initially 0. A window has far more addresses
+// than memory, so each part of the table is allocated on first write.
 type table []atomic.Pointer[part]
 
-// partChunks are the chunks of a part: 8 GiB of addresses.
+// partChunks is the number of chunks of a part: 8 GiB of addresses.
 const partChunks = 4096
 
 type part [partChunks]atomic.Uint32
@@ -21,7 +20,7 @@ func (t table) load(i uint64) uint32 {
 	return 0
 }
 
-// at is the number itself, for changing.
+// at returns the number of a chunk for writing.
 func (t table) at(i uint64) *atomic.Uint32 {
 	place := &t[i/partChunks]
 	p := place.Load()

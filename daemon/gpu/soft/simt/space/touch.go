@@ -8,20 +8,19 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// record is the order in which chunks were touched. It costs a chunk's first touch a look-up and
-// nothing afterwards, because a span takes in neighbours only once they are recorded. The nil
-// record has everything.
-type record struct {
+// touchLog is the order in which chunks were touched. Recording costs one lookup per chunk, because
+// a span extends to neighbours only once they are recorded. A nil log contains all chunks.
+type touchLog struct {
 	next atomic.Uint32
-	// order is 0 for a chunk that was not touched, else its place, from 1.
+	// order is the position of a chunk in the order, from 1, or 0 if it was not touched.
 	order table
 }
 
-func (r *record) has(i uint64) bool { return r == nil || r.order.load(i) != 0 }
+func (r *touchLog) has(i uint64) bool { return r == nil || r.order.load(i) != 0 }
 
-// touched records the touch of a chunk, and returns the record that is being made, nil for none.
-func (m *Memory) touched(reader *Reader, i uint64) *record {
-	r := m.record.Load()
+// recordTouch records the touch of a chunk and returns the log, nil if touches are not recorded.
+func (m *Memory) recordTouch(reader *Reader, i uint64) *touchLog {
+	r := m.touches.Load()
 	if r == nil || reader.viewing {
 		return nil
 	}
@@ -31,27 +30,26 @@ func (m *Memory) touched(reader *Reader, i uint64) *record {
 	return r
 }
 
-// RecordTouches begins to record in which order chunks are touched, or stops.
+// RecordTouches starts or stops recording the order in which chunks are touched.
 func (m *Memory) RecordTouches(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !on {
-		m.record.Store(nil)
+		m.touches.Store(nil)
 		return
 	}
-	m.last = &record{order: newTable(m.window.Bytes / gpu.ChunkBytes)}
-	m.record.Store(m.last)
-	// Spans that were found before are wider than what is recorded. What they touch is missing in an
-	// order that is only advice.
-	retireSoon()
+	m.lastTouches = &touchLog{order: newTable(m.window.Bytes / gpu.ChunkBytes)}
+	m.touches.Store(m.lastTouches)
+	// Spans found earlier may cover chunks that are not recorded. Their touches are missing, which is
+	// acceptable because the order is only advice.
+	tryInvalidateSpans()
 }
 
-// Touches returns the addresses of the chunks that were touched while touches were recorded last,
-// in that order.
+// Touches returns the addresses of the chunks in the latest log, in the order of their first touch.
 func (m *Memory) Touches() []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.last == nil {
+	if m.lastTouches == nil {
 		return nil
 	}
 	type touch struct {
@@ -59,7 +57,7 @@ func (m *Memory) Touches() []uint64 {
 		address uint64
 	}
 	var touches []touch
-	m.last.order.each(func(i uint64, place uint32) {
+	m.lastTouches.order.each(func(i uint64, place uint32) {
 		touches = append(touches, touch{place, m.window.Address + i*gpu.ChunkBytes})
 	})
 	slices.SortFunc(touches, func(a, b touch) int { return cmp.Compare(a.place, b.place) })

@@ -13,9 +13,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 )
 
-// BenchmarkMarks runs a kernel that does little but store, in turns on device memory whose marks
-// were cleared and on host memory, which has none. The ratio of the two times is what marks cost
-// where they cost most.
+// BenchmarkMarks (tests/bench selects it by name) runs a kernel that mostly stores, alternately on
+// device memory whose dirty bits were cleared and on host memory without dirty tracking. The ratio
+// of the two times is the worst-case cost of dirty tracking.
 func BenchmarkMarks(b *testing.B) {
 	const (
 		chunks = 8
@@ -42,19 +42,19 @@ func BenchmarkMarks(b *testing.B) {
 	}
 	store(host)
 	store(area.Address)
-	var marked, plain time.Duration
+	var tracked, plain time.Duration
 	for b.Loop() {
 		m.memory.ClearWritten(area)
-		marked += store(area.Address)
-		if marks := m.memory.Written(area)[0]; marks != 1<<chunks-1 {
-			b.Fatalf("marks %b", marks)
+		tracked += store(area.Address)
+		if dirty := m.memory.Written(area)[0]; dirty != 1<<chunks-1 {
+			b.Fatalf("dirty bits: got %b", dirty)
 		}
 		plain += store(host)
 	}
-	b.ReportMetric(float64(marked)/float64(plain), "of-unmarked")
+	b.ReportMetric(float64(tracked)/float64(plain), "of-unmarked")
 }
 
-// hugeMemory is memory with the same kind of pages as device memory.
+// hugeMemory returns memory with the same page size as device memory.
 func hugeMemory(b *testing.B, bytes int) []byte {
 	b.Helper()
 	memory, err := unix.Mmap(
@@ -72,9 +72,9 @@ func hugeMemory(b *testing.B, bytes int) []byte {
 	return memory[:bytes]
 }
 
-// BenchmarkMarksRate is the rate of a program that is never checkpointed, with marks over without:
-// a matrix multiplication into device memory, and into memory that is not marked. It goes by
-// processor time, as the machine may be busy.
+// BenchmarkMarksRate compares the rates of a program that is never checkpointed, with and
+// without dirty tracking: a matrix multiplication into device memory and into untracked memory. It
+// measures CPU time, as the machine may be busy.
 func BenchmarkMarksRate(b *testing.B) {
 	const (
 		n    = 256
@@ -87,7 +87,7 @@ func BenchmarkMarksRate(b *testing.B) {
 	engine := simt.NewEngine(simt.Options{Cores: 1})
 	plain := x.launch
 	plain.Params = slices.Clone(x.launch.Params)
-	binary.LittleEndian.PutUint64(plain.Params[16:], host) // the third parameter is where the product goes
+	binary.LittleEndian.PutUint64(plain.Params[16:], host) // the third parameter is the product's address
 	run := func(launch simt.Launch) time.Duration {
 		before := processorTime(b)
 		if err := engine.Run(context.Background(), x.kernel, launch, x.memory, nil); err != nil {
@@ -97,12 +97,12 @@ func BenchmarkMarksRate(b *testing.B) {
 	}
 	run(plain)
 	run(x.launch)
-	var marked, unmarked []time.Duration
+	var tracked, untracked []time.Duration
 	for b.Loop() {
-		marked = append(marked, run(x.launch))
-		unmarked = append(unmarked, run(plain))
+		tracked = append(tracked, run(x.launch))
+		untracked = append(untracked, run(plain))
 	}
-	slices.Sort(marked)
-	slices.Sort(unmarked)
-	b.ReportMetric(float64(unmarked[len(unmarked)/2])/float64(marked[len(marked)/2]), "of-unmarked-rate")
+	slices.Sort(tracked)
+	slices.Sort(untracked)
+	b.ReportMetric(float64(untracked[len(untracked)/2])/float64(tracked[len(tracked)/2]), "of-unmarked-rate")
 }

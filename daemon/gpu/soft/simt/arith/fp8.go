@@ -7,25 +7,28 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// eight is a floating point format of 8 bits, small enough to be a table.
-type eight struct {
-	// positive are the values of the codes from 0 to the largest finite one, rising.
+// fp8Format is an 8-bit floating point format. Its values fit a table.
+type fp8Format struct {
+	// positive holds the values of the codes from 0 to the largest finite one, in ascending order.
 	positive []float64
-	infinite bool // the code behind the largest one is infinity; those behind that one are no numbers
+	infinite bool // the code after the largest finite one is infinity; all later codes are NaN
 }
 
-// eightNaN is the one code without a value that conversions make.
-const eightNaN = 0x7f
+// fp8NaN is the NaN that conversions produce.
+const fp8NaN = 0x7f
 
-// eighths are the formats of packed pairs.
-var eighths = map[ptx.Type]*eight{ptx.E4M3X2: newEight(4, 0x7e, false), ptx.E5M2X2: newEight(5, 0x7b, true)}
+// fp8Formats are the formats of packed pairs.
+var fp8Formats = map[ptx.Type]*fp8Format{
+	ptx.E4M3X2: newFP8Format(4, 0x7e, false),
+	ptx.E5M2X2: newFP8Format(5, 0x7b, true),
+}
 
-// newEight lists the values of a format with so many bits of exponent.
-func newEight(exponent, largest int, infinite bool) *eight {
+// newFP8Format builds the table of a format with so many exponent bits.
+func newFP8Format(exponent, largest int, infinite bool) *fp8Format {
 	f := format{mantissa: 7 - exponent, exponent: exponent}
-	e := &eight{infinite: infinite}
+	e := &fp8Format{infinite: infinite}
 	for code := range largest + 1 {
-		// The exponent that is all ones, where others have infinity, is one more of numbers here.
+		// The all-ones exponent, which means infinity or NaN in other formats, holds numbers here.
 		hidden, shift := 1<<f.mantissa, max(code>>f.mantissa, 1)-f.bias()-f.mantissa
 		if code < hidden {
 			hidden = 0
@@ -35,11 +38,10 @@ func newEight(exponent, largest int, infinite bool) *eight {
 	return e
 }
 
-// round is the code of the value next to x, of two the even one. What is too large becomes the
-// largest.
-func (e *eight) round(x float64) uint64 {
+// round returns the code of the nearest value, ties to even. It saturates.
+func (e *fp8Format) round(x float64) uint64 {
 	if x != x {
-		return eightNaN
+		return fp8NaN
 	}
 	sign := math.Float64bits(x) >> 63 << 7
 	x = math.Abs(x)
@@ -54,7 +56,7 @@ func (e *eight) round(x float64) uint64 {
 	return sign | uint64(code)
 }
 
-func (e *eight) value(code uint64) float64 {
+func (e *fp8Format) value(code uint64) float64 {
 	magnitude := int(code & 0x7f)
 	x := math.NaN()
 	switch {
@@ -69,9 +71,9 @@ func (e *eight) value(code uint64) float64 {
 	return x
 }
 
-// convertToEighths packs two float32, a into the upper half, or the two halves of a.
-func convertToEighths(in *ptx.Inst) Func {
-	e, positive := eighths[in.Type], in.Flags&ptx.Relu != 0
+// convertToFP8 packs two float32, a into the upper half, or the two halves of a.
+func convertToFP8(in *ptx.Inst) Func {
+	e, positive := fp8Formats[in.Type], in.Flags&ptx.Relu != 0
 	each := func(x float64) uint64 {
 		if positive && x <= 0 {
 			x = 0
@@ -86,9 +88,9 @@ func convertToEighths(in *ptx.Inst) Func {
 	return func(a, b, _, _ uint64) uint64 { return each(float64(f32(a)))<<8 | each(float64(f32(b))) }
 }
 
-// convertFromEighths makes two float16, which have all of their values.
-func convertFromEighths(in *ptx.Inst) Func {
-	e, positive := eighths[in.SrcType], in.Flags&ptx.Relu != 0
+// convertFromFP8 returns two float16, which represent all FP8 values exactly.
+func convertFromFP8(in *ptx.Inst) Func {
+	e, positive := fp8Formats[in.SrcType], in.Flags&ptx.Relu != 0
 	each := func(code uint64) uint64 {
 		x := e.value(code)
 		if positive && x <= 0 {

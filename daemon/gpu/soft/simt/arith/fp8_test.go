@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 )
 
-// rounded are what PyTorch's CPU conversions make of numbers: float8_e4m3fn, then float8_e5m2.
+// rounded holds conversions by PyTorch on the CPU: float8_e4m3fn, then float8_e5m2.
 var rounded = []struct {
 	from       float32
 	e4m3, e5m2 uint64
@@ -37,7 +37,7 @@ var rounded = []struct {
 	{0x1p-17, 0, 0},
 	{0x1.8p-16, 0, 2},
 	{6.1e-5, 0, 4},
-	// Too large: as the ISA says of .satfinite, which PyTorch does not have for the first.
+	// Too large: saturated, as the ISA defines .satfinite. PyTorch does not saturate float8_e4m3fn.
 	{57344, 0x7e, 0x7b},
 	{40000, 0x7e, 0x79},
 	{1e9, 0x7e, 0x7b},
@@ -45,7 +45,7 @@ var rounded = []struct {
 	{float32(math.NaN()), 0x7f, 0x7f},
 }
 
-func TestEighths(t *testing.T) {
+func TestFP8(t *testing.T) {
 	for _, c := range rounded {
 		for to, want := range map[ptx.Type]uint64{ptx.E4M3X2: c.e4m3, ptx.E5M2X2: c.e5m2} {
 			f := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: to, SrcType: ptx.F32, Round: ptx.RN, Flags: ptx.SatFinite})
@@ -63,12 +63,12 @@ func TestEighths(t *testing.T) {
 		&ptx.Inst{Op: ptx.OpCvt, Type: ptx.E4M3X2, SrcType: ptx.F16X2, Round: ptx.RN, Flags: ptx.SatFinite | ptx.Relu},
 	)
 	if got := positive(0xbc004000, 0, 0, 0); got != 0x0040 {
-		t.Errorf("-1 and 2 with .relu: %#x", got)
+		t.Errorf("-1 and 2 with .relu: got %#x", got)
 	}
 }
 
-// TestEighthsBack: codes become their values, as float16, and those become the codes again.
-func TestEighthsBack(t *testing.T) {
+// TestFP8RoundTrip converts codes to float16 and back.
+func TestFP8RoundTrip(t *testing.T) {
 	halves := map[ptx.Type]map[uint64]uint64{ // of every 27th code, by PyTorch
 		ptx.E4M3X2: {
 			0:   0,
@@ -100,18 +100,18 @@ func TestEighthsBack(t *testing.T) {
 		forth := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: from, SrcType: ptx.F16X2, Round: ptx.RN, Flags: ptx.SatFinite})
 		for code := range uint64(256) {
 			got := back(code<<8|1, 0, 0, 0)
-			if bits, known := want[code]; known && got>>16 != bits {
-				t.Errorf("%v %#x is %#x, want %#x", from, code, got>>16, bits)
+			if bits, ok := want[code]; ok && got>>16 != bits {
+				t.Errorf("%v of %#x: got %#x, want %#x", from, code, got>>16, bits)
 			}
-			if again := forth(got, 0, 0, 0); eighths[from].finite(code) && again != code<<8|1 {
-				t.Errorf("%v %#x becomes %#x, and that %#x", from, code, got>>16, again)
+			if again := forth(got, 0, 0, 0); fp8Formats[from].finite(code) && again != code<<8|1 {
+				t.Errorf("%v of %#x: got %#x, which converts back to %#x", from, code, got>>16, again)
 			}
 		}
 	}
 	infinite := Lookup(&ptx.Inst{Op: ptx.OpCvt, Type: ptx.F16X2, SrcType: ptx.E5M2X2, Round: ptx.RN})
 	if got := infinite(0x7cfc, 0, 0, 0); got != 0x7c00fc00 {
-		t.Errorf("infinities: %#x", got)
+		t.Errorf("infinities: got %#x", got)
 	}
 }
 
-func (e *eight) finite(code uint64) bool { return int(code&0x7f) < len(e.positive) }
+func (e *fp8Format) finite(code uint64) bool { return int(code&0x7f) < len(e.positive) }
