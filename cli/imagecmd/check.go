@@ -64,7 +64,7 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 		return nil, err
 	}
 	defer dir.Close()
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return nil, err
 	}

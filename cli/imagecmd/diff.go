@@ -26,7 +26,7 @@ type diffView struct {
 
 // Diff shows what differs between two generations.
 func Diff(ctx context.Context, out Output, path string, options DiffOptions) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func (o *DiffOptions) choose(d *store.Dir) error {
 	return nil
 }
 
-// mostRanges is how many ranges of a memory are listed when not all are asked for.
-const mostRanges = 8
+// maxRanges is how many ranges of a memory are listed when not all are asked for.
+const maxRanges = 8
 
 func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 	for _, memory := range process.Memory {
@@ -111,7 +111,7 @@ func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 			plural(len(memory.Ranges), "range", "ranges"),
 		)
 		for i, each := range memory.Ranges {
-			if i == mostRanges && !all {
+			if i == maxRanges && !all {
 				fmt.Fprintf(to, "        and %d more; --all lists them\n", len(memory.Ranges)-i)
 				break
 			}

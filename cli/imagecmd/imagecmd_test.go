@@ -178,7 +178,7 @@ func TestPruneAndClean(t *testing.T) {
 		t.Error(err)
 	}
 
-	reader, err := open(path)
+	reader, err := openImage(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ type rowView struct {
 
 // List lists the generations of an image.
 func List(out Output, path string) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func listOf(d *store.Dir) (*listView, error) {
 	}
 	v := &listView{Store: d.Store().String(), Format: image.Version, Generations: []rowView{}}
 	for _, n := range all {
-		g, err := read(d, n)
+		g, err := readGeneration(d, n)
 		if err != nil {
 			v.Generations = append(v.Generations, rowView{Generation: n, Kinds: []string{}, Damage: err.Error()})
 			continue

@@ -49,8 +49,8 @@ func OpenDirectory(path string) (*os.File, error) {
 	return dir, err
 }
 
-// open opens the image in a directory.
-func open(path string) (*store.Dir, error) {
+// openImage opens the image in a directory.
+func openImage(path string) (*store.Dir, error) {
 	dir, err := OpenDirectory(path)
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ type generation struct {
 	seal     image.Seal
 }
 
-// read reads a generation, whoever sealed it.
-func read(d *store.Dir, n uint64) (generation, error) {
+// readGeneration reads a generation, whoever sealed it.
+func readGeneration(d *store.Dir, n uint64) (generation, error) {
 	if n == 0 {
 		newest, err := d.Newest()
 		if err != nil {
@@ -106,8 +106,8 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// numbers lists generations: "generation 3", "generations 1, 2".
-func numbers(all []uint64) string {
+// generationsText lists generations: "generation 3", "generations 1, 2".
+func generationsText(all []uint64) string {
 	if len(all) == 1 {
 		return fmt.Sprintf("generation %d", all[0])
 	}

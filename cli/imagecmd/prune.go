@@ -25,7 +25,7 @@ type pruneView struct {
 
 // Prune removes generations.
 func Prune(ctx context.Context, out Output, path string, options PruneOptions) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
@@ -63,15 +63,15 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 		)
 	}
 	if len(done.Removed) == 0 {
-		_, err = fmt.Fprintf(out.Out, "%s: no generation has to go; it has %s\n", path, numbers(done.Kept))
+		_, err = fmt.Fprintf(out.Out, "%s: no generation has to go; it has %s\n", path, generationsText(done.Kept))
 		return err
 	}
 	_, err = fmt.Fprintf(
 		out.Out,
 		text,
 		path,
-		numbers(done.Removed),
-		numbers(done.Kept),
+		generationsText(done.Removed),
+		generationsText(done.Kept),
 		humanize.Bytes(done.FreedBytes),
 	)
 	return err

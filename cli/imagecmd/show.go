@@ -35,12 +35,12 @@ type sealView struct {
 
 // Show shows one generation of an image; 0 is the newest.
 func Show(out Output, path string, n uint64) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	g, err := read(d, n)
+	g, err := readGeneration(d, n)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type verifyView struct {
 
 // Verify reads everything and says what is damaged.
 func Verify(ctx context.Context, out Output, path string) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func Verify(ctx context.Context, out Output, path string) error {
 		err = view.text(out)
 	}
 	if err == nil && len(found.Problems) > 0 {
-		err = view.damage()
+		err = view.damageError()
 	}
 	return err
 }
@@ -98,8 +98,8 @@ func badGenerations(problems []store.Problem) map[uint64]bool {
 	return bad
 }
 
-// mostPerFile is how many problems of one file are listed.
-const mostPerFile = 5
+// maxPerFile is how many problems of one file are listed.
+const maxPerFile = 5
 
 func (v *verifyView) text(out Output) error {
 	if len(v.Problems) == 0 {
@@ -123,14 +123,14 @@ func (v *verifyView) text(out Output) error {
 		fmt.Fprintf(&text, "%s/%s\n", v.Dir, humanize.Printable(file))
 		touched := map[uint64][]string{}
 		for i, problem := range byFile[file] {
-			if i < mostPerFile {
+			if i < maxPerFile {
 				fmt.Fprintf(&text, "    %s\n", humanize.Printable(problem.What))
 			}
 			for _, touch := range problem.Touches {
 				touched[touch.Generation] = append(touched[touch.Generation], touch.Parts...)
 			}
 		}
-		if more := len(byFile[file]) - mostPerFile; more > 0 {
+		if more := len(byFile[file]) - maxPerFile; more > 0 {
 			fmt.Fprintf(&text, "    and %d more\n", more)
 		}
 		for _, n := range slices.Sorted(maps.Keys(touched)) {
@@ -142,8 +142,8 @@ func (v *verifyView) text(out Output) error {
 	return err
 }
 
-// damage is the last word on an image: what is lost, and what to do.
-func (v *verifyView) damage() error {
+// damageError is the last word on an image: what is lost, and what to do.
+func (v *verifyView) damageError() error {
 	files := map[string]bool{}
 	for _, problem := range v.Problems {
 		files[problem.File] = true
@@ -167,14 +167,14 @@ func (v *verifyView) damage() error {
 		what,
 		ErrDamaged,
 		isAre(v.BadGenerations),
-		numbers(v.GoodGenerations),
+		generationsText(v.GoodGenerations),
 		last,
 	)
 }
 
 func isAre(all []uint64) string {
 	if len(all) == 1 {
-		return numbers(all) + " is"
+		return generationsText(all) + " is"
 	}
-	return numbers(all) + " are"
+	return generationsText(all) + " are"
 }

@@ -20,9 +20,9 @@ func openCPU(settings config.Config) *criu.CPU {
 	})
 }
 
-// provideCgroups sees to it that programs can be frozen. Where they cannot, they run all the same,
+// openCgroups sees to it that programs can be frozen. Where they cannot, they run all the same,
 // and a checkpoint says why.
-func provideCgroups(settings config.Config, log *slog.Logger) (release func()) {
+func openCgroups(settings config.Config, log *slog.Logger) (release func()) {
 	back, err := freezer.Provide(filepath.Join(settings.RuntimeDir, "cgroup"))
 	if err != nil {
 		log.Warn("no program can be saved", "error", err)

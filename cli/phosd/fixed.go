@@ -7,28 +7,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fixedVariable tells a worker to have the same addresses as any other: where a GPU driver puts
+// fixedAddressesVariable tells a worker to have the same addresses as any other: where a GPU driver puts
 // variables of a program's code comes from where the kernel puts the driver's own mappings, and a
 // restored program needs them where they were.
-const fixedVariable = "PHOS_FIXED_ADDRESSES"
+const fixedAddressesVariable = "PHOS_FIXED_ADDRESSES"
 
 // noRandomAddresses is ADDR_NO_RANDOMIZE of personality(2), and unchanged what asks for the present
 // one.
 const (
 	noRandomAddresses = 0x0040000
-	unchanged         = 0xffffffff
+	queryPersonality  = 0xffffffff
 )
 
 // fixAddresses starts this process again without random addresses, if it is told to and has them.
 // Where that is forbidden, it goes on with them: a restore says which variable has moved.
 func fixAddresses() {
-	if _, told := os.LookupEnv(fixedVariable); !told {
+	if _, told := os.LookupEnv(fixedAddressesVariable); !told {
 		return
 	}
-	_ = os.Unsetenv(fixedVariable)
+	_ = os.Unsetenv(fixedAddressesVariable)
 	runtime.LockOSThread() // the thread that has it is the one that calls exec
 	defer runtime.UnlockOSThread()
-	now, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, unchanged, 0, 0)
+	now, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, queryPersonality, 0, 0)
 	if errno != 0 || now&noRandomAddresses != 0 {
 		return
 	}

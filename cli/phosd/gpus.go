@@ -18,16 +18,16 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// withoutGPUs is what "auto" means on a machine that has none.
-const withoutGPUs = "soft:1"
+// defaultSoftGPUs is what "auto" means on a machine that has none.
+const defaultSoftGPUs = "soft:1"
 
-// errKind means that somebody asked for GPUs that do not exist.
-var errKind = errors.New("no kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
+// errUnknownGPUs means that somebody asked for GPUs that do not exist.
+var errUnknownGPUs = errors.New("no kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
 
-// choose makes "auto" the name of a backend: real GPUs where there are any. GPUs that are there and
+// chooseGPUs makes "auto" the name of a backend: real GPUs where there are any. GPUs that are there and
 // cannot be used are an error: nobody wants a software GPU instead without being told.
-func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
-	named, err := byDriver(gpus)
+func chooseGPUs(gpus config.GPUs, log *slog.Logger) (string, error) {
+	named, err := cudaName(gpus)
 	if gpus.Offer == "cuda" || err != nil {
 		return named, err
 	}
@@ -43,14 +43,14 @@ func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
 		// Whoever names a driver wants its GPUs.
 	case errors.Is(err, cudadrv.ErrLibrary), errors.Is(err, abi.NoDevice), errors.Is(err, cudadrv.ErrNoCgo):
 		log.Debug("no GPU is used", "why", err)
-		return withoutGPUs, nil
+		return defaultSoftGPUs, nil
 	}
-	return "", fmt.Errorf("%w; --gpus=%s does without it", err, withoutGPUs)
+	return "", fmt.Errorf("%w; --gpus=%s does without it", err, defaultSoftGPUs)
 }
 
-// byDriver names real GPUs by the driver that the settings say. One that is to be opened and is not
+// cudaName names real GPUs by the driver that the settings say. One that is to be opened and is not
 // there is an error.
-func byDriver(gpus config.GPUs) (string, error) {
+func cudaName(gpus config.GPUs) (string, error) {
 	if gpus.Driver == "" {
 		return "cuda", nil
 	}
@@ -74,8 +74,8 @@ func realGPUs(name string) (library string, is bool) {
 	return library, !more || named && library != ""
 }
 
-// softGPUs tells software GPUs, to be parsed.
-func softGPUs(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
+// isSoft tells software GPUs, to be parsed.
+func isSoft(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
 
 // driverEnvironment is what a worker with these GPUs has of this process's environment.
 func driverEnvironment(name string) []string {
@@ -83,7 +83,7 @@ func driverEnvironment(name string) []string {
 	if !is {
 		return nil
 	}
-	return append(environmentOf(library), fixedVariable+"=1")
+	return append(environmentOf(library), fixedAddressesVariable+"=1")
 }
 
 // environmentOf is what a driver may look at: its own settings, where it lies, and for a library
@@ -109,8 +109,8 @@ func inventory(name string) ([]gpu.DeviceInfo, error) {
 	if library, is := realGPUs(name); is {
 		return probe(library)
 	}
-	if !softGPUs(name) {
-		return nil, fmt.Errorf("%q is %w", name, errKind)
+	if !isSoft(name) {
+		return nil, fmt.Errorf("%q is %w", name, errUnknownGPUs)
 	}
 	spec, err := model.Parse(name)
 	if err != nil {
@@ -124,8 +124,8 @@ func openBackend(options worker.BackendOptions) (gpu.Backend, error) {
 	if library, is := realGPUs(options.Gpus); is {
 		return cuda.Open(cuda.Options{Library: library, Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 	}
-	if !softGPUs(options.Gpus) {
-		return nil, fmt.Errorf("%q is %w", options.Gpus, errKind)
+	if !isSoft(options.Gpus) {
+		return nil, fmt.Errorf("%q is %w", options.Gpus, errUnknownGPUs)
 	}
 	return soft.Open(options.Gpus, soft.Options{Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 }

@@ -34,12 +34,12 @@ var driverPlaces = []string{
 // programs are given to find it instead of the machine's.
 func libraryPath(named string) string {
 	folders := slices.DeleteFunc(filepath.SplitList(os.Getenv(pathVariable)), func(folder string) bool {
-		return !filepath.IsAbs(folder) || pretends(folder)
+		return !filepath.IsAbs(folder) || isLibphos(folder)
 	})
 	switch {
-	case named != "" && !pretends(filepath.Dir(named)):
+	case named != "" && !isLibphos(filepath.Dir(named)):
 		folders = append(folders, filepath.Dir(named))
-	case named == "" && !slices.ContainsFunc(folders, holdsDriver) && !cached(loaderCache):
+	case named == "" && !slices.ContainsFunc(folders, holdsDriver) && !cacheHasDriver(loaderCache):
 		if i := slices.IndexFunc(driverPlaces, holdsDriver); i >= 0 {
 			folders = append(folders, driverPlaces[i])
 		}
@@ -53,14 +53,14 @@ func holdsDriver(folder string) bool {
 	return err == nil
 }
 
-// pretends reports whether the driver in a folder is our own library.
-func pretends(folder string) bool {
+// isLibphos reports whether the driver in a folder is our own library.
+func isLibphos(folder string) bool {
 	at, err := filepath.EvalSymlinks(filepath.Join(folder, cudadrv.DefaultLibrary))
 	return err == nil && filepath.Base(at) == "libphos.so"
 }
 
-// cached reports whether the loader's cache has a driver.
-func cached(cache string) bool {
+// cacheHasDriver reports whether the loader's cache has a driver.
+func cacheHasDriver(cache string) bool {
 	names, err := os.ReadFile(cache)
 	return err == nil && bytes.Contains(names, []byte(cudadrv.DefaultLibrary+"\x00"))
 }

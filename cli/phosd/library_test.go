@@ -33,7 +33,7 @@ func TestLibraryPath(t *testing.T) {
 	driverPlaces = []string{at("nowhere"), at("place")}
 	t.Cleanup(func() { driverPlaces = had })
 	found := at("place")
-	if cached(loaderCache) {
+	if cacheHasDriver(loaderCache) {
 		found = "" // this machine has a driver
 	}
 	list := func(folders ...string) string { return strings.Join(folders, ":") }
@@ -65,11 +65,11 @@ func TestCached(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := cached(file); got != want {
+		if got := cacheHasDriver(file); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
-	if cached(file + ".missing") {
+	if cacheHasDriver(file + ".missing") {
 		t.Error("a cache that is not there has a driver")
 	}
 }

@@ -98,7 +98,7 @@ func askNVML(library string) (*nvidia.Inventory, error) {
 	if watch == nil {
 		return nil, nvidia.ErrUnsupported
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	found, err := watch.Inventory(ctx)
 	return found, errors.Join(err, watch.Close())

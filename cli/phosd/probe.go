@@ -20,12 +20,12 @@ import (
 // keeps devices open, and may hang.
 const probeRole = "probe-gpus"
 
-// probePatience is how long a driver has to say what GPUs there are. Without a persistence daemon
+// probeTimeout is how long a driver has to say what GPUs there are. Without a persistence daemon
 // it initialises them first.
-const probePatience = 60 * time.Second
+const probeTimeout = 60 * time.Second
 
-// findings is what the role writes to its standard output.
-type findings struct {
+// probeResult is what the role writes to its standard output.
+type probeResult struct {
 	Devices []gpu.DeviceInfo
 	// Failed is empty when Devices holds.
 	Failed string
@@ -43,10 +43,10 @@ func probeGPUs(arguments []string) error {
 		return err
 	}
 	answer := os.Stdout
-	var found findings
+	var found probeResult
 	var err error
 	if found.Devices, err = cuda.Probe(library); err != nil {
-		found = findings{
+		found = probeResult{
 			Failed:  err.Error(),
 			Missing: errors.Is(err, cudadrv.ErrLibrary) || errors.Is(err, cudadrv.ErrNoCgo),
 			Code:    gpu.Code(err),
@@ -55,13 +55,13 @@ func probeGPUs(arguments []string) error {
 	return json.NewEncoder(answer).Encode(found)
 }
 
-// refusal is what the role says went wrong.
-type refusal struct{ findings }
+// probeError is what the role says went wrong.
+type probeError struct{ probeResult }
 
-func (r *refusal) Error() string { return r.Failed }
+func (r *probeError) Error() string { return r.Failed }
 
 // Unwrap is the kind of error, as far as who asks wants to know.
-func (r *refusal) Unwrap() error {
+func (r *probeError) Unwrap() error {
 	if r.Missing {
 		return cudadrv.ErrLibrary
 	}
@@ -73,7 +73,7 @@ func probeCUDA(library string) ([]gpu.DeviceInfo, error) {
 	if !cudadrv.Built {
 		return nil, cudadrv.ErrNoCgo
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, "/proc/self/exe", probeRole, library)
 	command.Env = environmentOf(library)
@@ -82,16 +82,16 @@ func probeCUDA(library string) ([]gpu.DeviceInfo, error) {
 	command.WaitDelay = time.Second
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the GPU driver has not answered for %v", probePatience)
+			return nil, fmt.Errorf("the GPU driver has not answered for %v", probeTimeout)
 		}
 		return nil, fmt.Errorf("ask the GPU driver: %w: %s", err, bytes.TrimSpace(complained.Bytes()))
 	}
-	var found findings
+	var found probeResult
 	if err := json.Unmarshal(said.Bytes(), &found); err != nil {
 		return nil, fmt.Errorf("what the GPU driver was said to have: %w", err)
 	}
 	if found.Failed != "" {
-		return nil, &refusal{found}
+		return nil, &probeError{found}
 	}
 	return found.Devices, nil
 }

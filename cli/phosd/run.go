@@ -56,7 +56,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		// pos_cli hands flags on, so that its user has them before his eyes, and not phosd's.
 		fmt.Fprintf(stderr, "phosd: %v; see: phosd --help\n", err)
 		// pos_cli names the pipe first, so that it learns of this too.
-		readiness(chosen.readyFD).say("%v", err)
+		openReady(chosen.readyFD).send("%v", err)
 		return exitUsage
 	}
 	if flags.NArg() > 0 {
@@ -67,14 +67,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *options) run(stdout, stderr io.Writer) int {
-	ready := readiness(o.readyFD)
+	ready := openReady(o.readyFD)
 	defer ready.close()
 	err := o.serve(stdout, ready)
 	if err == nil {
 		return exitDone
 	}
 	fmt.Fprintf(stderr, "phosd: %v\n", err)
-	ready.say("%v", err)
+	ready.send("%v", err)
 	return exitFailed
 }
 
@@ -95,7 +95,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err != nil {
 		return err
 	}
-	if settings.Gpus.Offer, err = choose(settings.Gpus, slog.New(settings.Log.Handler(log))); err != nil {
+	if settings.Gpus.Offer, err = chooseGPUs(settings.Gpus, slog.New(settings.Log.Handler(log))); err != nil {
 		return err
 	}
 	failpoints, err := ckpt.ParseFailpoints(os.Getenv(ckpt.FailpointsVariable))
@@ -104,7 +104,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	}
 	logger := slog.New(settings.Log.Handler(log))
 	above := findSupervisor(logger)
-	defer provideCgroups(settings, logger)()
+	defer openCgroups(settings, logger)()
 	guard, endGuard, err := openGuard(settings, logger)
 	if err != nil {
 		return err
@@ -115,12 +115,12 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		CPU: cpu, Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
 		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
 		Ready: func() {
-			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
+			ready.send("ready\t%s\t%s", settings.Socket, settings.Log.File)
 			above.ready(settings.Socket)
 		},
 	})
 	if errors.Is(err, rundir.ErrBusy) && ready.pipe != nil && alreadyServes(settings.Socket) {
-		ready.say("running\t%s", settings.Socket)
+		ready.send("running\t%s", settings.Socket)
 	}
 	if err != nil {
 		return err

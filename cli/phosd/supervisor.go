@@ -30,12 +30,12 @@ func findSupervisor(log *slog.Logger) *supervisor {
 }
 
 // ready says that programs may come.
-func (s *supervisor) ready(socket string) { s.tell("READY=1\nSTATUS=serves programs at " + socket) }
+func (s *supervisor) ready(socket string) { s.notify("READY=1\nSTATUS=serves programs at " + socket) }
 
 // stopping says that phosd ends, which takes a while where programs are saved first.
-func (s *supervisor) stopping() { s.tell("STOPPING=1\nSTATUS=ends; programs run on") }
+func (s *supervisor) stopping() { s.notify("STOPPING=1\nSTATUS=ends; programs run on") }
 
-func (s *supervisor) tell(words string) {
+func (s *supervisor) notify(words string) {
 	if s.conn != nil {
 		// A supervisor that has gone away misses nothing that it could act on.
 		_, _ = s.conn.Write([]byte(words))

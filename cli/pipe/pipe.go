@@ -28,7 +28,7 @@ func Out() (*os.File, error) {
 func In(from io.Reader) (*image.Manifest, *os.File, error) {
 	head := make([]byte, image.StreamHeaderBytes+image.FrameBytes)
 	if _, err := io.ReadFull(from, head); err != nil {
-		return nil, nil, endsEarly(err)
+		return nil, nil, explainEOF(err)
 	}
 	if err := image.CheckStreamHeader(head[:image.StreamHeaderBytes]); err != nil {
 		return nil, nil, err
@@ -39,7 +39,7 @@ func In(from io.Reader) (*image.Manifest, *os.File, error) {
 	}
 	signed := make([]byte, frame.N)
 	if _, err := io.ReadFull(from, signed); err != nil {
-		return nil, nil, endsEarly(err)
+		return nil, nil, explainEOF(err)
 	}
 	manifest, _, err := image.Inspect(signed)
 	if err != nil {
@@ -59,7 +59,7 @@ func In(from io.Reader) (*image.Manifest, *os.File, error) {
 	return manifest, read, nil
 }
 
-func endsEarly(err error) error {
+func explainEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("standard input ends before there is an image in it")
 	}

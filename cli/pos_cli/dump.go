@@ -164,7 +164,7 @@ func dump(ctx context.Context, to verb.Streams, options dumpOptions) error {
 	done, err := followDump(ctx, to, client, &options, token)
 	if err != nil {
 		clear()
-		return options.failure(ctx, err)
+		return options.explain(ctx, err)
 	}
 	if options.asJSON {
 		return json.NewEncoder(to.Out).Encode(dumpViewOf(options.dir, done))
@@ -186,15 +186,15 @@ func (o *dumpOptions) target() (target *os.File, clear func(), err error) {
 	return makeDirectory(o.dir)
 }
 
-// failure is what the user learns. A checkpoint that does not come to its end is taken back by
+// explain is what the user learns. A checkpoint that does not come to its end is taken back by
 // phosd.
-func (o *dumpOptions) failure(ctx context.Context, err error) error {
+func (o *dumpOptions) explain(ctx context.Context, err error) error {
 	where := fmt.Sprintf(", and %s is as it was", o.dir)
 	if o.dir == pipe.Dir {
 		where = ""
 	}
 	switch {
-	case errors.Is(err, errLeft):
+	case errors.Is(err, errAbandoned):
 		return fmt.Errorf(
 			"%w: phosd takes the checkpoint back, unless it was complete; then pid %d runs on%s",
 			err,
@@ -239,8 +239,8 @@ func followDump(
 	}
 	bar := terminal.NewBar(to.Err)
 	defer bar.Clear()
-	defer onGivingUp(ctx, cancel, func() error {
-		bar.Say(givingUp)
+	defer onCancel(ctx, cancel, func() error {
+		bar.Say(cancelText)
 		return stream.Send(
 			&api.CheckpointCommand{Command: &api.CheckpointCommand_Cancel{Cancel: &api.CheckpointCancel{}}},
 		)
@@ -248,8 +248,8 @@ func followDump(
 	for {
 		event, err := stream.Recv()
 		switch {
-		case err != nil && errors.Is(context.Cause(lasting), errLeft):
-			return nil, errLeft
+		case err != nil && errors.Is(context.Cause(lasting), errAbandoned):
+			return nil, errAbandoned
 		case err != nil:
 			return nil, api.FromStatus(err)
 		case event.GetDone() != nil:
@@ -300,7 +300,7 @@ func dumpText(done *api.CheckpointDone) string {
 func makeDirectory(path string) (dir *os.File, clear func(), err error) {
 	made := os.Mkdir(path, 0o700)
 	if made != nil && !errors.Is(made, os.ErrExist) {
-		return nil, nil, cannotMake(path, made)
+		return nil, nil, explainMkdir(path, made)
 	}
 	clear = func() {
 		if made == nil {
@@ -309,13 +309,13 @@ func makeDirectory(path string) (dir *os.File, clear func(), err error) {
 	}
 	if dir, err = os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
 		clear()
-		return nil, nil, cannotMake(path, err)
+		return nil, nil, explainMkdir(path, err)
 	}
 	return dir, clear, nil
 }
 
-// cannotMake says why a directory can be neither made nor opened, and what to do about it.
-func cannotMake(path string, why error) error {
+// explainMkdir says why a directory can be neither made nor opened, and what to do about it.
+func explainMkdir(path string, why error) error {
 	_, nowhere := os.Getwd()
 	_, above := os.Stat(filepath.Dir(path))
 	link, _ := os.Readlink(path)

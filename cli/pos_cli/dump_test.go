@@ -67,7 +67,7 @@ func TestDump(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got *api.CheckpointBegin
-			server := &phosdForTest{
+			server := &fakePhosd{
 				checkpoint: func(begin *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 					got = begin
 					return tellAll(stream)
@@ -174,7 +174,7 @@ func TestDumpFails(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{
+			server := &fakePhosd{
 				checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 					return test.answer(stream)
 				},
@@ -198,7 +198,7 @@ func interrupt(signal syscall.Signal) error { return syscall.Kill(os.Getpid(), s
 
 // TestTooLate: an image that was complete before phosd was told is one.
 func TestTooLate(t *testing.T) {
-	server := &phosdForTest{checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+	server := &fakePhosd{checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 		if err := interrupt(syscall.SIGINT); err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func TestTooLate(t *testing.T) {
 }
 
 func TestTrace(t *testing.T) {
-	server := &phosdForTest{trace: func(request *api.TraceResourceRequest, _ []*os.File) (*api.TraceReply, error) {
+	server := &fakePhosd{trace: func(request *api.TraceResourceRequest, _ []*os.File) (*api.TraceReply, error) {
 		return &api.TraceReply{Calls: uint64(request.GetPid()), Names: []string{"one.jsonl"}}, nil
 	}}
 	server.serve(t)

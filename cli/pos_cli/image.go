@@ -47,7 +47,7 @@ phos, host, owner_uid, owner, pid, command, processes, gpu_processes, memory_byt
 written_bytes, shared_bytes, pause_microseconds, kinds (of a partial image), group, and damage (why its manifest
 cannot be read; the other fields are empty then).`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-		return onImage(
+		return imageCommand(
 			flags,
 			func(_ context.Context, out imagecmd.Output, dir string) error { return imagecmd.List(out, dir) },
 		)
@@ -69,7 +69,7 @@ the key that sealed it; only phosd can tell whether it did) and manifest: the ma
 it stands in the image. Its own field version says which; FORMAT.md describes it.`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
-		return onImage(flags, func(_ context.Context, out imagecmd.Output, dir string) error {
+		return imageCommand(flags, func(_ context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Show(out, dir, *generation)
 		})
 	},
@@ -91,7 +91,7 @@ knowing).`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		newPIDs := flags.Bool("new-pids", false, "for a restore with --new-pids")
-		return onImage(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
+		return imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Check(ctx, out, dir, imagecmd.CheckOptions{Generation: *generation, NewPIDs: *newPIDs})
 		})
 	},
@@ -113,7 +113,7 @@ With --json it prints one object: dir, generations, packs, contents, bytes, good
 problems, each with file (within the directory), what, and touches: generation and parts ("gpu of pid 12, gpu0", "cpu,
 12/pages-1.img", "file /data/log").`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-		return onImage(flags, imagecmd.Verify)
+		return imageCommand(flags, imagecmd.Verify)
 	},
 }
 
@@ -135,7 +135,7 @@ files (name, change, bytes_before, bytes_after, changed_bytes). A change is adde
 		from := flags.Uint64("from", 0, "the `N`th generation; 0: the one before --to")
 		to := flags.Uint64("to", 0, "the `N`th generation; 0: the newest")
 		all := flags.Bool("all", false, "list every range of memory that changed")
-		return onImage(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
+		return imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Diff(ctx, out, dir, imagecmd.DiffOptions{From: *from, To: *to, All: *all})
 		})
 	},
@@ -173,8 +173,8 @@ those of machines whose root is trusted as this one's. With --json, list prints 
 	},
 }
 
-// onImage registers --json and returns what runs a verb on the one directory that is named.
-func onImage(
+// imageCommand registers --json and returns what runs a verb on the one directory that is named.
+func imageCommand(
 	flags *flag.FlagSet,
 	act func(context.Context, imagecmd.Output, string) error,
 ) func(context.Context, verb.Streams, []string) error {

@@ -41,7 +41,7 @@ func TestImageCheck(t *testing.T) {
 		{"as JSON", "image check --json " + dir, []*api.Obstacle{taken}, 2, exitFailed, `"restorable": false`, "it cannot be restored here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{
+			server := &fakePhosd{
 				check: func(request *api.CheckImageRequest, _ []*os.File) (*api.CheckImageReply, error) {
 					if request.GetGeneration() != test.generation {
 						t.Errorf("asked for generation %d", request.GetGeneration())

@@ -25,8 +25,8 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// errLost means that phosd has ended in the middle of a request.
-var errLost = errors.New(
+// errPhosdEnded means that phosd has ended in the middle of a request.
+var errPhosdEnded = errors.New(
 	"phosd ended before it had answered; what it had not completed is taken back, and programs run on",
 )
 
@@ -40,12 +40,12 @@ func lost(err error) error {
 	case strings.Contains(received.Text, "reading server preface") && strings.Contains(received.Text, net.ErrClosed.Error()):
 		return api.ErrMute // gRPC has hung up
 	}
-	return errLost
+	return errPhosdEnded
 }
 
-// heeded are the signals that end a command, or are a restored program's. What it was started to
+// handledSignals are the signals that end a command, or are a restored program's. What it was started to
 // ignore, by nohup or in the background of a script, it ignores.
-func heeded() []os.Signal {
+func handledSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM}
 	for _, each := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if !signal.Ignored(each) {
@@ -56,7 +56,7 @@ func heeded() []os.Signal {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, cancel := signal.NotifyContext(context.Background(), heeded()...)
+	ctx, cancel := signal.NotifyContext(context.Background(), handledSignals()...)
 	defer cancel()
 	name, err := commands().Run(ctx, args, verb.Streams{Out: stdout, Err: stderr})
 	var ended *programEnded
@@ -76,26 +76,26 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// givingUp is what is said while phosd takes something back.
-const givingUp = "phosd takes it back; to leave without waiting for that, interrupt again"
+// cancelText is what is said while phosd takes something back.
+const cancelText = "phosd takes it back; to leave without waiting for that, interrupt again"
 
-// errLeft means that the user did not wait until something was taken back.
-var errLeft = errors.New("cancelled, without waiting for the end")
+// errAbandoned means that the user did not wait until something was taken back.
+var errAbandoned = errors.New("cancelled, without waiting for the end")
 
-// onGivingUp tells phosd when the context ends, because of a signal, and leaves it at a second one.
+// onCancel tells phosd when the context ends, because of a signal, and leaves it at a second one.
 // What it returns must be called when phosd's answer is there.
-func onGivingUp(ctx context.Context, leave context.CancelCauseFunc, tell func() error) (answered func()) {
+func onCancel(ctx context.Context, leave context.CancelCauseFunc, tell func() error) (answered func()) {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		again := make(chan os.Signal, 1)
-		signal.Notify(again, heeded()...)
+		signal.Notify(again, handledSignals()...)
 		defer signal.Stop(again)
 		if tell() != nil {
 			return // the stream has ended, and whoever receives knows why
 		}
 		select {
 		case <-again:
-			leave(errLeft)
+			leave(errAbandoned)
 		case <-over:
 		}
 	})

@@ -83,11 +83,11 @@ func TestVerbsAreDescribed(t *testing.T) {
 		if each.Summary == "" || each.About == "" || each.Prepare == nil {
 			t.Errorf("verb %s is not described", each.Name)
 		}
-		synopsis := strings.TrimSpace(each.Spoken() + " " + each.Arguments)
+		synopsis := strings.TrimSpace(each.Invocation() + " " + each.Arguments)
 		if !strings.Contains(manual.String(), ".SS "+strings.ReplaceAll(synopsis, "-", `\-`)+"\n") {
 			t.Errorf("verb %s is not in the manual", each.Name)
 		}
-		words := strings.Fields(each.Spoken())
+		words := strings.Fields(each.Invocation())
 		if !strings.Contains(bash.String(), "\t\t"+words[len(words)-1]+") words=") {
 			t.Errorf("verb %s is not completed", each.Name)
 		}
@@ -120,7 +120,7 @@ func TestLost(t *testing.T) {
 	t.Setenv(api.SocketVariable, socket)
 	var stdout, stderr bytes.Buffer
 	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon ||
-		!strings.Contains(stderr.String(), errLost.Error()) {
+		!strings.Contains(stderr.String(), errPhosdEnded.Error()) {
 		t.Errorf("status %d: %s", status, stderr.String())
 	}
 }

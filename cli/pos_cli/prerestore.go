@@ -59,14 +59,14 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 		return err
 	}
 	defer dir.Close()
-	events, err := options.ask(ctx, client, dir)
+	events, err := options.request(ctx, client, dir)
 	if err != nil {
 		return err
 	}
 	loaded, err := followLoad(terminal.NewBar(to.Err), events.Recv)
 	switch {
 	case err != nil && ctx.Err() != nil && !options.cancel:
-		return takeBack(client, dir, options)
+		return cancelPreRestore(client, dir, options)
 	case err != nil:
 		return err
 	case options.cancel:
@@ -84,8 +84,8 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 	return err
 }
 
-// ask hands the directory over, and says what shall be done with the image in it.
-func (o preRestoreOptions) ask(
+// request hands the directory over, and says what shall be done with the image in it.
+func (o preRestoreOptions) request(
 	ctx context.Context,
 	client *api.Client,
 	dir *os.File,
@@ -101,19 +101,19 @@ func (o preRestoreOptions) ask(
 	return events, api.FromStatus(err)
 }
 
-// takeBack gives up what a signal has broken off, and returns when phosd has nothing of it any
+// cancelPreRestore gives up what a signal has broken off, and returns when phosd has nothing of it any
 // more.
-func takeBack(client *api.Client, dir *os.File, options preRestoreOptions) error {
-	again, stop := signal.NotifyContext(context.Background(), heeded()...)
+func cancelPreRestore(client *api.Client, dir *os.File, options preRestoreOptions) error {
+	again, stop := signal.NotifyContext(context.Background(), handledSignals()...)
 	defer stop()
 	options.cancel = true
-	events, err := options.ask(again, client, dir)
+	events, err := options.request(again, client, dir)
 	if err == nil {
 		_, err = events.Recv()
 	}
 	switch {
 	case again.Err() != nil:
-		return fmt.Errorf("%w: phosd takes back what it had made ready", errLeft)
+		return fmt.Errorf("%w: phosd takes back what it had made ready", errAbandoned)
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("cancelled, but not taken back: %w", api.FromStatus(err))
 	}

@@ -44,7 +44,7 @@ freed_bytes (an estimate with --dry-run), and damage when something was found on
 			return nil
 		})
 		flags.BoolVar(&options.DryRun, "dry-run", false, "say what would be removed, and remove nothing")
-		run := onImage(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
+		run := imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Prune(ctx, out, dir, options)
 		})
 		return func(ctx context.Context, to verb.Streams, arguments []string) error {

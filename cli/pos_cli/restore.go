@@ -94,12 +94,12 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 		return err
 	}
 	defer ends.Close()
-	given, ids := ends.Given()
+	given, ids := ends.ProgramFiles()
 	token, err := fdtoken.Send(ctx, api.Socket(), append([]*os.File{dir}, given...))
 	if err != nil {
 		return err
 	}
-	if err := ends.Handed(); err != nil {
+	if err := ends.CloseProgramFiles(); err != nil {
 		return err
 	}
 	begin := &api.RestoreBegin{
@@ -148,12 +148,12 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 }
 
 // ends are those that the image asks for.
-func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Ends, error) {
+func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Endpoints, error) {
 	described := manifest.Endpoints
 	if o.detach {
 		described = nil
 	}
-	return terminal.NewEnds(described, o.standard)
+	return terminal.NewEndpoints(described, o.standard)
 }
 
 // followRestore brings the program back and stays with it.
@@ -162,11 +162,11 @@ func followRestore(
 	to verb.Streams,
 	client *api.Client,
 	begin *api.RestoreBegin,
-	ends *terminal.Ends,
+	ends *terminal.Endpoints,
 ) error {
 	// Signals end the attempt as long as nothing runs, and are the program's from then on.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, heeded()...)
+	signal.Notify(signals, handledSignals()...)
 	defer signal.Stop(signals)
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -174,30 +174,30 @@ func followRestore(
 	if err != nil {
 		return api.FromStatus(err)
 	}
-	v := &visit{
-		to:     to,
-		bar:    terminal.NewBar(to.Err),
-		ends:   ends,
-		detach: begin.GetDetach(),
-		began:  make(chan struct{}),
-		stream: stream,
+	v := &follower{
+		to:      to,
+		bar:     terminal.NewBar(to.Err),
+		ends:    ends,
+		detach:  begin.GetDetach(),
+		running: make(chan struct{}),
+		stream:  stream,
 	}
 	// A failure to send is told, with its reason, by what is received.
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
 	passed := make(chan struct{})
 	go func() {
 		defer close(passed)
-		v.pass(lasting, signals, cancel)
+		v.forwardSignals(lasting, signals, cancel)
 	}()
 	err = v.follow(lasting)
-	left := errors.Is(context.Cause(lasting), errLeft)
+	left := errors.Is(context.Cause(lasting), errAbandoned)
 	cancel(nil)
 	<-passed
 	switch {
 	case left && v.pid == 0:
 		return fmt.Errorf(
 			"%w: phosd takes the restore back, unless the program ran again at that moment (see pos_cli --status)",
-			errLeft,
+			errAbandoned,
 		)
 	case v.pid == 0 && errors.Is(err, context.Canceled):
 		return errors.New("cancelled: the image is as it was, and no process is left")
@@ -205,16 +205,16 @@ func followRestore(
 	return err
 }
 
-// visit is the time that pos_cli spends with a restored program.
-type visit struct {
+// follower is the time that pos_cli spends with a restored program.
+type follower struct {
 	to     verb.Streams
 	bar    *terminal.Bar
-	ends   *terminal.Ends
+	ends   *terminal.Endpoints
 	detach bool
-	// began is closed when the program runs.
-	began chan struct{}
-	pid   uint32
-	flow  *terminal.Flow
+	// running is closed when the program runs.
+	running chan struct{}
+	pid     uint32
+	flow    *terminal.Flow
 	// program is what pid means, tree the name by which the next phosd knows it.
 	program proc.Identity
 	tree    string
@@ -222,13 +222,13 @@ type visit struct {
 	mu sync.Mutex
 	// stream is the conversation with phosd, client what it goes through where that is another phosd
 	// than the first.
-	stream conversation
+	stream restoreClient
 	client *api.Client
 }
 
-// pass hands signals on to the program. One that comes before it runs gives up, a second one does
+// forwardSignals hands signals on to the program. One that comes before it runs gives up, a second one does
 // not wait for that.
-func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
+func (v *follower) forwardSignals(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
 	unwanted := false
 	for {
 		select {
@@ -238,26 +238,26 @@ func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave contex
 			number, _ := got.(syscall.Signal) // all of this system's are
 			command := &api.RestoreCommand{Command: &api.RestoreCommand_Signal{Signal: uint32(number)}}
 			// Straight, where the caller may: phosd may have ended, and nobody have noticed yet.
-			if v.begun() && v.program.Check() == nil && syscall.Kill(int(v.pid), number) == nil {
+			if v.started() && v.program.Check() == nil && syscall.Kill(int(v.pid), number) == nil {
 				continue
 			}
-			if !v.begun() {
+			if !v.started() {
 				if unwanted {
-					leave(errLeft)
+					leave(errAbandoned)
 					return
 				}
 				unwanted = true
-				v.bar.Say(givingUp)
+				v.bar.Say(cancelText)
 				command = &api.RestoreCommand{Command: &api.RestoreCommand_Cancel{Cancel: &api.RestoreCancel{}}}
 			}
-			_ = v.conversation().Send(command) // follow knows why the stream has ended
+			_ = v.currentStream().Send(command) // follow knows why the stream has ended
 		}
 	}
 }
 
-func (v *visit) begun() bool {
+func (v *follower) started() bool {
 	select {
-	case <-v.began:
+	case <-v.running:
 		return true
 	default:
 		return false
@@ -265,27 +265,27 @@ func (v *visit) begun() bool {
 }
 
 // follow reads events up to the end of the program, or, detached, to its beginning.
-func (v *visit) follow(ctx context.Context) (err error) {
+func (v *follower) follow(ctx context.Context) (err error) {
 	defer func() {
-		v.leave()
+		v.closeClient()
 		v.bar.Clear()
 		if v.flow != nil {
 			err = errors.Join(err, v.flow.Stop())
 		}
 	}()
 	for {
-		event, err := v.conversation().Recv()
+		event, err := v.currentStream().Recv()
 		switch {
 		case err != nil:
-			if err = v.broken(ctx, err); err != nil {
+			if err = v.streamEnded(ctx, err); err != nil {
 				return err
 			}
 		case event.GetRunning() != nil && v.pid == 0:
-			if err := v.run(event.GetRunning()); err != nil || v.detach {
+			if err := v.programStarted(event.GetRunning()); err != nil || v.detach {
 				return err
 			}
 		case event.GetEnded() != nil:
-			return v.ended(syscall.WaitStatus(uint32(event.GetEnded().GetStatus())))
+			return v.exit(syscall.WaitStatus(uint32(event.GetEnded().GetStatus())))
 		case v.pid == 0:
 			showRestore(v.bar, event)
 		case event.GetNotice() != "":
@@ -295,7 +295,7 @@ func (v *visit) follow(ctx context.Context) (err error) {
 	}
 }
 
-func (v *visit) run(running *api.RestoreRunning) (err error) {
+func (v *follower) programStarted(running *api.RestoreRunning) (err error) {
 	v.pid, v.tree = running.GetPid(), running.GetTree()
 	v.program, _ = proc.Of(int(v.pid)) // one that has ended already is nobody
 	v.bar.Say(
@@ -306,15 +306,15 @@ func (v *visit) run(running *api.RestoreRunning) (err error) {
 			humanize.Microseconds(running.GetTotalMicroseconds()),
 		),
 	)
-	close(v.began)
+	close(v.running)
 	if !v.detach {
 		v.flow, err = v.ends.Start()
 	}
 	return err
 }
 
-// ended waits for the last words of the program.
-func (v *visit) ended(status syscall.WaitStatus) error {
+// exit waits for the last words of the program.
+func (v *follower) exit(status syscall.WaitStatus) error {
 	if v.flow != nil {
 		flow := v.flow
 		v.flow = nil

@@ -163,7 +163,7 @@ func TestRestore(t *testing.T) {
 		{"signal", []image.Endpoint{in, out}, [3]uint32{1, 2, 0}, fmt.Sprintf("trap 'echo got; exit 5' HUP; read a; kill -HUP %d; while :; do sleep 0.01; done", os.Getpid()), "now\n", outcome{5, "got\n", "", ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{
+			server := &fakePhosd{
 				restore: func(begin *api.RestoreBegin, files []*os.File, stream restoreStream) error {
 					if begin.GetGeneration() != 1 || len(files) != 1+len(begin.GetEndpoints()) {
 						return fmt.Errorf("%w: %d files for %v", api.ErrInvalid, len(files), begin)
@@ -230,7 +230,7 @@ func TestRestoreFails(t *testing.T) {
 		{"no such generation", "9", restoreOptions{generation: 9}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{
+			server := &fakePhosd{
 				restore: func(_ *api.RestoreBegin, _ []*os.File, stream restoreStream) error { return test.answer(stream) },
 			}
 			server.serve(t)
@@ -245,7 +245,7 @@ func TestRestoreFails(t *testing.T) {
 
 func TestRestoreDetached(t *testing.T) {
 	var got *api.RestoreBegin
-	server := &phosdForTest{restore: func(begin *api.RestoreBegin, _ []*os.File, stream restoreStream) error {
+	server := &fakePhosd{restore: func(begin *api.RestoreBegin, _ []*os.File, stream restoreStream) error {
 		got = begin
 		return stream.Send(
 			&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{Pid: 12, Processes: 3}}},
@@ -264,7 +264,7 @@ func TestRestoreDetached(t *testing.T) {
 }
 
 func TestPreRestore(t *testing.T) {
-	server := &phosdForTest{
+	server := &fakePhosd{
 		preRestore: func(request *api.PreRestoreRequest, _ []*os.File, stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
 			if request.GetCancel() {
 				return nil

@@ -96,22 +96,22 @@ func start(ctx context.Context, to verb.Streams, options startOptions) error {
 	}
 	switch {
 	case options.printConfig:
-		return runThrough(ctx, to, phosd, append(arguments, "--print-config"))
+		return runPhosd(ctx, to, phosd, append(arguments, "--print-config"))
 	case options.foreground:
 		return syscall.Exec(phosd, append([]string{phosd}, arguments...), os.Environ())
 	}
-	return startBehind(ctx, to, phosd, arguments)
+	return startInBackground(ctx, to, phosd, arguments)
 }
 
-// runThrough runs phosd for what it prints.
-func runThrough(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
+// runPhosd runs phosd for what it prints.
+func runPhosd(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
 	command := exec.CommandContext(ctx, phosd, arguments...)
 	command.Stdout, command.Stderr = to.Out, to.Err
-	return quietly(command.Run())
+	return hideExitStatus(command.Run())
 }
 
-// startBehind starts phosd in the background and waits until it is ready or dead.
-func startBehind(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
+// startInBackground starts phosd in the background and waits until it is ready or dead.
+func startInBackground(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: phosd must be started as root", api.ErrNotPermitted)
 	}
@@ -184,9 +184,9 @@ func exitText(err error) string {
 	return err.Error()
 }
 
-// quietly turns an exit status, which the program has explained already, into an error without
+// hideExitStatus turns an exit status, which the program has explained already, into an error without
 // words of its own.
-func quietly(err error) error {
+func hideExitStatus(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return errors.New("phosd refused")

@@ -23,5 +23,5 @@ func commands() *verb.Set {
 	}
 	last := len(all.Verbs) - 1
 	all.Verbs = slices.Insert(all.Verbs, last, append(sim.Verbs(), plan.Verbs()...)...)
-	return all.Introspective()
+	return all.WithHelp()
 }

@@ -20,8 +20,8 @@ func (v View) Table(to io.Writer) error {
 	for _, warning := range v.Daemon.Warnings {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
-	if v.Daemon.Waiting > 0 {
-		fmt.Fprintf(out, "%s\n", v.Daemon.waitingText())
+	if v.Daemon.StandbyWorkers > 0 {
+		fmt.Fprintf(out, "%s\n", v.Daemon.standbyText())
 	}
 	v.gpuTable(out)
 	if len(v.Programs) == 0 {
@@ -56,15 +56,15 @@ func (v View) Table(to io.Writer) error {
 	return out.Flush()
 }
 
-// waitingText is about workers that wait: "2 workers wait for programs; held is 512.0 MiB of GPU
+// standbyText is about workers that wait: "2 workers wait for programs; held is 512.0 MiB of GPU
 // 0".
-func (d daemonView) waitingText() string {
-	text := fmt.Sprintf("%d workers wait for programs", d.Waiting)
-	if d.Waiting == 1 {
+func (d daemonView) standbyText() string {
+	text := fmt.Sprintf("%d workers wait for programs", d.StandbyWorkers)
+	if d.StandbyWorkers == 1 {
 		text = "1 worker waits for a program"
 	}
 	var held []string
-	for gpu, bytes := range d.WaitingBytes {
+	for gpu, bytes := range d.StandbyBytes {
 		if bytes > 0 {
 			held = append(held, fmt.Sprintf("%s of GPU %d", humanize.Bytes(bytes), gpu))
 		}
@@ -233,7 +233,7 @@ func (p programView) checkpointText() string {
 }
 
 // texts are what does not fit into the table.
-func (s saveView) texts() []string {
+func (s checkpointView) texts() []string {
 	var where, failed, policy string
 	if s.Generation != nil && s.Dir != "" {
 		where = fmt.Sprintf("saved in %s, generation %d", s.Dir, *s.Generation)
@@ -247,7 +247,7 @@ func (s saveView) texts() []string {
 	return []string{where, failed, policy}
 }
 
-func (s saveView) policyText() string {
+func (s checkpointView) policyText() string {
 	text := "checkpoints"
 	if s.Policy.EverySeconds > 0 {
 		text += fmt.Sprintf(" every %s", time.Duration(s.Policy.EverySeconds*float64(time.Second)))

@@ -28,9 +28,9 @@ type daemonView struct {
 	DriverVersion string    `json:"driver_version"`
 	CUDAVersion   string    `json:"cuda_version"`
 	DriverError   string    `json:"driver_error"`
-	// Waiting counts the workers that wait for programs, and WaitingBytes what they hold of each GPU.
-	Waiting      uint32   `json:"waiting_workers"`
-	WaitingBytes []uint64 `json:"waiting_bytes"`
+	// StandbyWorkers counts the workers that wait for programs, and WaitingBytes what they hold of each GPU.
+	StandbyWorkers uint32   `json:"waiting_workers"`
+	StandbyBytes   []uint64 `json:"waiting_bytes"`
 }
 
 type gpuView struct {
@@ -87,35 +87,35 @@ type eventView struct {
 }
 
 type programView struct {
-	PID            uint32       `json:"pid"`
-	Session        uint64       `json:"session"`
-	Job            string       `json:"job"`
-	State          string       `json:"state"`
-	User           string       `json:"user"`
-	UID            uint32       `json:"uid"`
-	Command        string       `json:"command"`
-	GPUs           []uint32     `json:"gpus"`
-	MemoryBytes    uint64       `json:"memory_bytes"`
-	PinnedBytes    uint64       `json:"pinned_bytes"`
-	CallsMade      uint64       `json:"calls_made"`
-	CallsCompleted uint64       `json:"calls_completed"`
-	Pending        *pendingView `json:"pending"`
-	Kernels        []string     `json:"kernels"`
-	Rank           *uint32      `json:"rank"`
-	WorldSize      *uint32      `json:"world_size"`
-	Started        time.Time    `json:"started"`
-	LastCheckpoint *time.Time   `json:"last_checkpoint"`
-	Checkpoint     saveView     `json:"checkpoint"`
-	WorkerPID      uint32       `json:"worker_pid"`
-	LogPath        string       `json:"log_path"`
-	JobFileError   string       `json:"job_file_error"`
-	Fault          string       `json:"fault"`
+	PID            uint32         `json:"pid"`
+	Session        uint64         `json:"session"`
+	Job            string         `json:"job"`
+	State          string         `json:"state"`
+	User           string         `json:"user"`
+	UID            uint32         `json:"uid"`
+	Command        string         `json:"command"`
+	GPUs           []uint32       `json:"gpus"`
+	MemoryBytes    uint64         `json:"memory_bytes"`
+	PinnedBytes    uint64         `json:"pinned_bytes"`
+	CallsMade      uint64         `json:"calls_made"`
+	CallsCompleted uint64         `json:"calls_completed"`
+	Pending        *pendingView   `json:"pending"`
+	Kernels        []string       `json:"kernels"`
+	Rank           *uint32        `json:"rank"`
+	WorldSize      *uint32        `json:"world_size"`
+	Started        time.Time      `json:"started"`
+	LastCheckpoint *time.Time     `json:"last_checkpoint"`
+	Checkpoint     checkpointView `json:"checkpoint"`
+	WorkerPID      uint32         `json:"worker_pid"`
+	LogPath        string         `json:"log_path"`
+	JobFileError   string         `json:"job_file_error"`
+	Fault          string         `json:"fault"`
 
 	age time.Duration
 }
 
-// saveView is what became of a program's checkpoints, and what will.
-type saveView struct {
+// checkpointView is what became of a program's checkpoints, and what will.
+type checkpointView struct {
 	AgeSeconds *int64      `json:"age_seconds"`
 	Dir        string      `json:"dir"`
 	Generation *uint64     `json:"generation"`
@@ -149,7 +149,7 @@ func Of(reply *api.StatusReply, now time.Time) View {
 	view := View{
 		Daemon: daemonView{
 			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
-			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Waiting: daemon.GetWaitingWorkers(), WaitingBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
+			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), StandbyWorkers: daemon.GetWaitingWorkers(), StandbyBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
 			Warnings: list(daemon.GetWarnings()),
 			DriverVersion: humanize.Printable(
 				daemon.GetDriverVersion(),
@@ -199,7 +199,7 @@ func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 		)
 	}
 	for _, e := range hardware.GetEvents() {
-		at := moment(e.GetUnixMilliseconds())
+		at := optionalTime(e.GetUnixMilliseconds())
 		each := eventView{
 			Xid:          e.GetXid(),
 			Text:         humanize.Printable(e.GetText()),
@@ -277,21 +277,21 @@ func programOf(program *api.Program, now time.Time) programView {
 		rank := description.GetRank()
 		view.Rank, view.WorldSize = &rank, &size
 	}
-	view.Checkpoint = saveOf(program, now)
-	view.LastCheckpoint = moment(program.GetLastCheckpointUnixMilliseconds())
+	view.Checkpoint = checkpointOf(program, now)
+	view.LastCheckpoint = optionalTime(program.GetLastCheckpointUnixMilliseconds())
 	return view
 }
 
-func saveOf(program *api.Program, now time.Time) saveView {
-	view := saveView{
+func checkpointOf(program *api.Program, now time.Time) checkpointView {
+	view := checkpointView{
 		Dir: humanize.Printable(
 			program.GetCheckpointDir(),
 		), Running: program.GetCheckpointRunning(), Error: humanize.Printable(program.GetCheckpointError()),
-		Failed: moment(
+		Failed: optionalTime(
 			program.GetCheckpointFailedUnixMilliseconds(),
-		), Next: moment(program.GetNextCheckpointUnixMilliseconds()),
+		), Next: optionalTime(program.GetNextCheckpointUnixMilliseconds()),
 	}
-	if last := moment(program.GetLastCheckpointUnixMilliseconds()); last != nil {
+	if last := optionalTime(program.GetLastCheckpointUnixMilliseconds()); last != nil {
 		view.age = max(now.Sub(*last), 0)
 		seconds, generation := int64(view.age.Seconds()), program.GetCheckpointGeneration()
 		view.AgeSeconds, view.Generation = &seconds, &generation
@@ -313,8 +313,8 @@ func saveOf(program *api.Program, now time.Time) saveView {
 	return view
 }
 
-// moment is nil for a time that never was.
-func moment(milliseconds int64) *time.Time {
+// optionalTime is nil for a time that never was.
+func optionalTime(milliseconds int64) *time.Time {
 	if milliseconds == 0 {
 		return nil
 	}

@@ -45,7 +45,7 @@ func (s *Set) complete(to io.Writer, shell string) error {
 // said.
 func (s *Set) completeBash(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(s.spokenVerbs(), " "))
+	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(s.firstWords(), " "))
 	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $word in\n")
 	for _, each := range s.Verbs {
 		fmt.Fprintf(&text, "\t\t%s) words=%q ;;\n", each.lastWord(), strings.Join(s.completions(each), " "))
@@ -60,7 +60,7 @@ func (s *Set) completeBash(to io.Writer) error {
 func (s *Set) completeZsh(to io.Writer) error {
 	var text strings.Builder
 	text.WriteString("#compdef pos_cli\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word\n")
-	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(s.spokenVerbs(), " "))
+	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(s.firstWords(), " "))
 	text.WriteString("\tfor word in \"${(@)words[2,CURRENT-1]}\"; do\n\t\tcase $word in\n")
 	for _, each := range s.Verbs {
 		fmt.Fprintf(&text, "\t\t%s) candidates=(%s) ;;\n", each.lastWord(), strings.Join(s.completions(each), " "))
@@ -132,14 +132,14 @@ func (s *Set) completions(v *Verb) []string {
 
 // lastWord is the one behind which the verb's own words and flags stand.
 func (v *Verb) lastWord() string {
-	spoken := v.Spoken()
+	spoken := v.Invocation()
 	return spoken[strings.LastIndex(spoken, " ")+1:]
 }
 
-func (s *Set) spokenVerbs() []string {
+func (s *Set) firstWords() []string {
 	var words []string
 	for _, each := range s.Verbs {
-		if spoken := each.Spoken(); !strings.Contains(spoken, " ") {
+		if spoken := each.Invocation(); !strings.Contains(spoken, " ") {
 			words = append(words, spoken)
 		}
 	}

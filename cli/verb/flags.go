@@ -26,9 +26,9 @@ var (
 	noFlag     = regexp.MustCompile(`^flag provided but not defined: -(.*)$`)
 )
 
-// plainly says what is wrong with flags as a person would: package flag knows neither what a value
+// explainFlagError says what is wrong with flags as a person would: package flag knows neither what a value
 // means nor how they are written here.
-func plainly(flags *flag.FlagSet, err error) string {
+func explainFlagError(flags *flag.FlagSet, err error) string {
 	if match := wrongValue.FindStringSubmatch(err.Error()); match != nil {
 		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[2]))
 		if placeholder == "" {

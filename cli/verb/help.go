@@ -60,9 +60,9 @@ func (s *Set) overview(to io.Writer) error {
 
 func synopsis(v *Verb) string {
 	if v.Arguments == "" {
-		return v.Spoken()
+		return v.Invocation()
 	}
-	return v.Spoken() + " " + v.Arguments
+	return v.Invocation() + " " + v.Arguments
 }
 
 // Help explains a verb.

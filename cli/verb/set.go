@@ -22,8 +22,8 @@ type Set struct {
 	ManualEnd string
 }
 
-// Introspective adds the verbs that tell of the set itself: help, completion and the manual page.
-func (s *Set) Introspective() *Set {
+// WithHelp adds the verbs that tell of the set itself: help, completion and the manual page.
+func (s *Set) WithHelp() *Set {
 	s.Verbs = append(s.Verbs, s.help(), s.completion(), s.manual())
 	return s
 }
@@ -44,7 +44,7 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 			rest[i] = trimDashes(rest[i])
 		}
 	}
-	name := "pos_cli " + chosen.Spoken()
+	name := "pos_cli " + chosen.Invocation()
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	act := chosen.Prepare(flags)
@@ -52,7 +52,7 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 	if errors.Is(err, flag.ErrHelp) {
 		return name, Help(to.Out, chosen)
 	} else if err != nil {
-		return name, &UsageError{fmt.Sprintf("%s; see: pos_cli help %s", plainly(flags, err), chosen.Name)}
+		return name, &UsageError{fmt.Sprintf("%s; see: pos_cli help %s", explainFlagError(flags, err), chosen.Name)}
 	}
 	if (!chosen.Word || chosen.Arguments == "") && len(words) > 0 {
 		return name, &UsageError{fmt.Sprintf("unexpected argument %q; see: pos_cli help %s", words[0], chosen.Name)}
@@ -85,7 +85,7 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 	}
 	// Other programs' verbs have no dashes, and one's own may be mistyped as such.
 	if chosen := s.find(trimDashes(args[0])); chosen != nil {
-		return nil, nil, &UsageError{fmt.Sprintf("%q is written %s", args[0], chosen.Spoken())}
+		return nil, nil, &UsageError{fmt.Sprintf("%q is written %s", args[0], chosen.Invocation())}
 	}
 	return nil, nil, &UsageError{fmt.Sprintf("no verb in %q; see: pos_cli --help", strings.Join(args, " "))}
 }

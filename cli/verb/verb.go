@@ -26,8 +26,8 @@ type Verb struct {
 	Prepare func(flags *flag.FlagSet) func(ctx context.Context, to Streams, arguments []string) error
 }
 
-// Spoken is how the verb is written on the command line.
-func (v *Verb) Spoken() string {
+// Invocation is how the verb is written on the command line.
+func (v *Verb) Invocation() string {
 	if v.Word {
 		return v.Name
 	}

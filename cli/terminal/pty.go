@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPair makes a pseudo terminal. Both ends block: the slave's flags are those that the program
+// openPTY makes a pseudo terminal. Both ends block: the slave's flags are those that the program
 // will see.
-func openPair(rows, columns uint16) (slave, master *os.File, err error) {
+func openPTY(rows, columns uint16) (slave, master *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a pseudo terminal: %w", err)
@@ -50,9 +50,9 @@ func openSockets() (inner, outer *os.File, err error) {
 	return os.NewFile(uintptr(ends[0]), "socket"), os.NewFile(uintptr(ends[1]), "socket"), nil
 }
 
-// makeRaw lets every key of a terminal through, as a byte, and returns what makes it as it was. A
+// setRaw lets every key of a terminal through, as a byte, and returns what makes it as it was. A
 // file that is no terminal stays as it is.
-func makeRaw(file *os.File) (undo func() error, err error) {
+func setRaw(file *os.File) (undo func() error, err error) {
 	fd := int(file.Fd())
 	former, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
@@ -70,8 +70,8 @@ func makeRaw(file *os.File) (undo func() error, err error) {
 	return func() error { return unix.IoctlSetTermios(fd, unix.TCSETSW, former) }, nil
 }
 
-// endInput says at a pseudo terminal that no more comes, where the program reads lines.
-func endInput(master *os.File) error {
+// sendEOF says at a pseudo terminal that no more comes, where the program reads lines.
+func sendEOF(master *os.File) error {
 	mode, err := unix.IoctlGetTermios(int(master.Fd()), unix.TCGETS)
 	if err != nil || mode.Lflag&unix.ICANON == 0 {
 		return err

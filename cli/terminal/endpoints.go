@@ -15,27 +15,27 @@ type Standard struct {
 	In, Out, Err *os.File
 }
 
-// Ends stand between a program and Standard: one end of each goes to the program, the other is
+// Endpoints stand between a program and Standard: one end of each goes to the program, the other is
 // copied from and to.
-type Ends struct {
-	standard Standard
-	given    []*os.File
-	ids      []uint32
-	pairs    []pair
+type Endpoints struct {
+	standard     Standard
+	programFiles []*os.File
+	ids          []uint32
+	pairs        []pair
 }
 
 // pair is an end that stays here.
 type pair struct {
-	outer  *os.File
-	pseudo bool
+	ours *os.File
+	pty  bool
 	// input is what flows to the program, output where its own bytes go; nil: nothing, nowhere.
 	input, output *os.File
 }
 
-// NewEnds makes an end for each of an image's outside ends that is a terminal, or that the root of
+// NewEndpoints makes an end for each of an image's outside ends that is a terminal, or that the root of
 // the tree had as its standard input, output or error. The others are phosd's to stand in for.
-func NewEnds(described []image.Endpoint, standard Standard) (_ *Ends, err error) {
-	e := &Ends{standard: standard}
+func NewEndpoints(described []image.Endpoint, standard Standard) (_ *Endpoints, err error) {
+	e := &Endpoints{standard: standard}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -54,10 +54,10 @@ func NewEnds(described []image.Endpoint, standard Standard) (_ *Ends, err error)
 		if given == nil {
 			continue
 		}
-		if p.pseudo && end.ID != main {
+		if p.pty && end.ID != main {
 			p.input = nil
 		}
-		e.given, e.ids, e.pairs = append(e.given, given), append(e.ids, end.ID), append(e.pairs, p)
+		e.programFiles, e.ids, e.pairs = append(e.programFiles, given), append(e.ids, end.ID), append(e.pairs, p)
 	}
 	return e, nil
 }
@@ -78,7 +78,7 @@ func mainTerminal(described []image.Endpoint) (id uint32) {
 
 // open makes the two ends for one end; none for one that is not the caller's business. A terminal
 // shows on standard error when standard output is another end's.
-func (e *Ends) open(end image.Endpoint, piped bool) (given *os.File, p pair, err error) {
+func (e *Endpoints) open(end image.Endpoint, piped bool) (given *os.File, p pair, err error) {
 	out := e.output(end.Standard)
 	switch end.Kind {
 	case "terminal":
@@ -86,20 +86,20 @@ func (e *Ends) open(end image.Endpoint, piped bool) (given *os.File, p pair, err
 		if size := e.size(); size != nil {
 			rows, columns = size.Row, size.Col
 		}
-		p.pseudo, p.input, p.output = true, e.standard.In, e.standard.Out
+		p.pty, p.input, p.output = true, e.standard.In, e.standard.Out
 		if piped {
 			p.output = e.standard.Err
 		}
-		given, p.outer, err = openPair(rows, columns)
+		given, p.ours, err = openPTY(rows, columns)
 	case "pipe-read":
 		if end.Standard == 0 {
 			p.input = e.standard.In
-			given, p.outer, err = openPipe()
+			given, p.ours, err = openPipe()
 		}
 	case "pipe-write":
 		if out != nil {
 			p.output = out
-			p.outer, given, err = openPipe()
+			p.ours, given, err = openPipe()
 		}
 	case "stream-socket":
 		if end.Standard < 0 || end.Standard > 2 {
@@ -109,12 +109,12 @@ func (e *Ends) open(end image.Endpoint, piped bool) (given *os.File, p pair, err
 			p.input, out = e.standard.In, e.standard.Out
 		}
 		p.output = out
-		given, p.outer, err = openSockets()
+		given, p.ours, err = openSockets()
 	}
 	return given, p, err
 }
 
-func (e *Ends) output(standard int) *os.File {
+func (e *Endpoints) output(standard int) *os.File {
 	switch standard {
 	case 1:
 		return e.standard.Out
@@ -125,7 +125,7 @@ func (e *Ends) output(standard int) *os.File {
 }
 
 // size is that of the caller's terminal; nil: it has none.
-func (e *Ends) size() *unix.Winsize {
+func (e *Endpoints) size() *unix.Winsize {
 	for _, file := range []*os.File{e.standard.In, e.standard.Out, e.standard.Err} {
 		if size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ); err == nil {
 			return size
@@ -134,24 +134,24 @@ func (e *Ends) size() *unix.Winsize {
 	return nil
 }
 
-// Given are the ends for the program, and which of the image's ends each stands for.
-func (e *Ends) Given() (files []*os.File, ids []uint32) { return e.given, e.ids }
+// ProgramFiles are the ends for the program, and which of the image's ends each stands for.
+func (e *Endpoints) ProgramFiles() (files []*os.File, ids []uint32) { return e.programFiles, e.ids }
 
-// Handed closes the program's ends here, so that their other ends learn of its end.
-func (e *Ends) Handed() error {
+// CloseProgramFiles closes the program's ends here, so that their other ends learn of its end.
+func (e *Endpoints) CloseProgramFiles() error {
 	var failures []error
-	for _, file := range e.given {
+	for _, file := range e.programFiles {
 		failures = append(failures, file.Close())
 	}
-	e.given = nil
+	e.programFiles = nil
 	return errors.Join(failures...)
 }
 
 // Close closes everything but Standard.
-func (e *Ends) Close() error {
-	failures := []error{e.Handed()}
+func (e *Endpoints) Close() error {
+	failures := []error{e.CloseProgramFiles()}
 	for _, p := range e.pairs {
-		failures = append(failures, p.outer.Close())
+		failures = append(failures, p.ours.Close())
 	}
 	e.pairs = nil
 	return errors.Join(failures...)

@@ -13,29 +13,29 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// conversation is that of a restore.
-type conversation = grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]
+// restoreClient is that of a restore.
+type restoreClient = grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]
 
-func (v *visit) conversation() conversation {
+func (v *follower) currentStream() restoreClient {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.stream
 }
 
-// errUnknown means that the program has ended, and nobody can say how.
-var errUnknown = errors.New("the program has ended while no phosd ran; its exit status is not known")
+// errUnknownStatus means that the program has ended, and nobody can say how.
+var errUnknownStatus = errors.New("the program has ended while no phosd ran; its exit status is not known")
 
 const (
-	// lookTime lies between two looks for the next phosd.
-	lookTime = 200 * time.Millisecond
-	// lastTime is how long a phosd is waited for that can say how a program has ended: its keeper is
+	// retryInterval lies between two looks for the next phosd.
+	retryInterval = 200 * time.Millisecond
+	// exitStatusTimeout is how long a phosd is waited for that can say how a program has ended: its keeper is
 	// asked for it that long.
-	lastTime = time.Minute
+	exitStatusTimeout = time.Minute
 )
 
-// broken is the end of a conversation without the end of the program. While that runs, its input
+// streamEnded is the end of a conversation without the end of the program. While that runs, its input
 // and output flow on, and the next phosd, which has adopted it, is gone on with.
-func (v *visit) broken(ctx context.Context, err error) error {
+func (v *follower) streamEnded(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("phosd ended the conversation")
 	}
@@ -44,21 +44,21 @@ func (v *visit) broken(ctx context.Context, err error) error {
 	case v.pid == 0:
 		return err
 	case ctx.Err() == nil && v.tree != "" && errors.Is(err, api.ErrNoDaemon):
-		return v.rejoin(ctx)
+		return v.reattach(ctx)
 	}
 	return fmt.Errorf("pid %d runs on without pos_cli: %w", v.pid, err)
 }
 
-// rejoin waits for the next phosd.
-func (v *visit) rejoin(ctx context.Context) error {
+// reattach waits for the next phosd.
+func (v *follower) reattach(ctx context.Context) error {
 	var ended time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(lookTime):
+		case <-time.After(retryInterval):
 		}
-		err := v.dial(ctx)
+		err := v.redial(ctx)
 		if err == nil || !errors.Is(err, api.ErrNoDaemon) && !proc.Unknown(err) {
 			return err
 		}
@@ -66,15 +66,15 @@ func (v *visit) rejoin(ctx context.Context) error {
 		case v.program.Check() == nil:
 		case ended.IsZero():
 			ended = time.Now()
-		case time.Since(ended) > lastTime:
-			return errUnknown
+		case time.Since(ended) > exitStatusTimeout:
+			return errUnknownStatus
 		}
 	}
 }
 
-// dial goes on with the conversation at whatever phosd there is.
-func (v *visit) dial(ctx context.Context) error {
-	v.leave()
+// redial goes on with the conversation at whatever phosd there is.
+func (v *follower) redial(ctx context.Context) error {
+	v.closeClient()
 	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return err
@@ -96,8 +96,8 @@ func (v *visit) dial(ctx context.Context) error {
 	return nil
 }
 
-// leave closes the connection to a phosd that was found again.
-func (v *visit) leave() {
+// closeClient closes the connection to a phosd that was found again.
+func (v *follower) closeClient() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.client != nil {
